@@ -1,0 +1,15 @@
+// What this build is: the release and the commit it was made from.
+#pragma once
+
+#include <string_view>
+
+namespace plimsoll {
+
+// The release, for example "0.1.0".
+std::string_view Version();
+
+// Abbreviated commit hash, with "-dirty" when tracked files differed from it; "unknown" when the
+// build was made outside a git checkout.
+std::string_view Commit();
+
+}  // namespace plimsoll

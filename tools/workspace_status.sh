@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Bazel runs this before each build (.bazelrc); //base:version carries the value into the program.
+# Prints the commit, with "-dirty" when tracked files differ from it, or "unknown" outside a checkout.
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+commit=unknown
+# Only this checkout counts, not a repository that the folder happens to lie in.
+if [ "$(git rev-parse --show-toplevel 2>/dev/null)" = "$(pwd -P)" ] &&
+  head=$(git rev-parse --verify --quiet --short=12 HEAD); then
+  commit=$head
+  if [ -n "$(git --no-optional-locks status --porcelain --untracked-files=no 2>/dev/null)" ]; then
+    commit+=-dirty
+  fi
+fi
+echo "STABLE_GIT_COMMIT $commit"
