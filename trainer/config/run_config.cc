@@ -1,0 +1,63 @@
+#include "trainer/config/run_config.h"
+
+namespace plimsoll::config {
+
+using Names = std::vector<std::string>;
+
+template <>
+const Names& EnumNames<Family>() {
+  static const Names names = {"gpt2", "llama", "qwen2"};
+  return names;
+}
+template <>
+const Names& EnumNames<Activation>() {
+  static const Names names = {"gelu_tanh", "gelu_erf"};
+  return names;
+}
+template <>
+const Names& EnumNames<Order>() {
+  static const Names names = {"shuffled", "consecutive"};
+  return names;
+}
+template <>
+const Names& EnumNames<DataFormat>() {
+  static const Names names = {"auto", "uint16", "uint32", "text"};
+  return names;
+}
+template <>
+const Names& EnumNames<OptimizerName>() {
+  static const Names names = {"adamw", "sgd"};
+  return names;
+}
+template <>
+const Names& EnumNames<ScheduleName>() {
+  static const Names names = {"constant", "linear", "cosine", "wsd"};
+  return names;
+}
+template <>
+const Names& EnumNames<Dtype>() {
+  static const Names names = {"fp32", "tf32", "bf16", "fp16"};
+  return names;
+}
+template <>
+const Names& EnumNames<LossScale>() {
+  static const Names names = {"auto", "none", "dynamic"};
+  return names;
+}
+template <>
+const Names& EnumNames<CheckpointPolicy>() {
+  static const Names names = {"none", "block", "every", "selective", "auto"};
+  return names;
+}
+template <>
+const Names& EnumNames<Allocator>() {
+  static const Names names = {"planned"};
+  return names;
+}
+template <>
+const Names& EnumNames<Device>() {
+  static const Names names = {"auto", "cpu", "cuda"};
+  return names;
+}
+
+}  // namespace plimsoll::config

@@ -1,0 +1,246 @@
+// RunConfig: everything one YAML file says about a run, as plain structs.
+//
+// Field defaults here are the defaults of the keys; schema_keys.cc ties each field to its dotted
+// key, range and doc string. Fields marked "derived" are filled by Load when the file leaves them
+// out, so whoever reads a loaded config finds the final value. Lengths are in tokens, sizes in
+// bytes, rates as plain numbers; "0: off" is said where it holds.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace plimsoll::config {
+
+enum class Family { kGpt2, kLlama, kQwen2 };
+enum class Activation { kGeluTanh, kGeluErf };
+enum class Order { kShuffled, kConsecutive };
+enum class DataFormat { kAuto, kUint16, kUint32, kText };
+enum class OptimizerName { kAdamW, kSgd };
+enum class ScheduleName { kConstant, kLinear, kCosine, kWsd };
+enum class Dtype { kFp32, kTf32, kBf16, kFp16 };
+enum class LossScale { kAuto, kNone, kDynamic };
+enum class CheckpointPolicy { kNone, kBlock, kEvery, kSelective, kAuto };
+enum class Allocator { kPlanned };
+enum class Device { kAuto, kCpu, kCuda };
+
+// The spelling in the file, in the order of the enumerators ("gpt2", "llama", …).
+template <typename E>
+const std::vector<std::string>& EnumNames();
+
+template <typename E>
+const std::string& ToString(E value) {
+  return EnumNames<E>()[static_cast<size_t>(value)];
+}
+
+// A size that may depend on the device: "24GiB" (bytes), "90%" (of its total memory) or
+// "free - 1GiB" (what is free at start-up, less bytes).
+struct MemorySize {
+  enum class Base { kAbsolute, kTotal, kFree };
+  Base base = Base::kAbsolute;
+  double fraction = 1.0;  // of the total; kTotal only
+  int64_t bytes = 0;      // the size (kAbsolute) or what is subtracted (kFree)
+
+  bool operator==(const MemorySize&) const = default;
+};
+
+// Parameters whose name matches `pattern` (a glob: * and ?) take this weight decay.
+struct WeightDecayGroup {
+  std::string pattern;
+  double weight_decay = 0.0;
+
+  bool operator==(const WeightDecayGroup&) const = default;
+};
+
+// With init_from, only init_from, dropout and sequence (0: the checkpoint's) say anything: the rest
+// comes from the folder's config.json.
+struct ModelConfig {
+  std::string init_from;  // Hugging Face folder; empty: initialise at random
+  Family family = Family::kGpt2;
+  int64_t layers = 0;
+  int64_t width = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;    // derived: heads
+  int64_t head_width = 0;  // derived: width / heads
+  int64_t ffn_width = 0;   // derived: gpt2 4·width; llama, qwen2 8/3·width rounded up to 256
+  int64_t vocab = 0;       // derived with data.tokenizer: byte (256)
+  int64_t sequence = 0;    // tokens per training sequence
+  int64_t max_sequence =
+      0;  // derived: sequence. Rows of gpt2's position table, else the rotary limit
+  double dropout = 0.0;
+  bool tied = false;            // derived: gpt2 true, llama, qwen2 false
+  bool attention_bias = false;  // derived: gpt2, qwen2 true, llama false
+  Activation activation = Activation::kGeluTanh;
+  double norm_eps = 1e-5;       // derived: qwen2 1e-6, else 1e-5
+  double rope_theta = 10000.0;  // derived: qwen2 1e6, else 1e4
+  double init_std = 0.02;
+
+  bool operator==(const ModelConfig&) const = default;
+};
+
+struct DataConfig {
+  std::vector<std::string> train;  // paths or globs, relative to the working directory
+  std::vector<std::string> eval;
+  std::vector<std::string> exclude;  // globs on file names taken out of train and eval
+  bool synthetic = false;            // seeded random tokens in place of files
+  Order order = Order::kShuffled;
+  DataFormat format = DataFormat::kAuto;
+  std::string tokenizer;           // "byte", or a path; empty: the files already hold tokens
+  double eval_fraction = 0.0;      // of text sources, held out for evaluation
+  std::string document_separator;  // a line of text files that parts documents; empty: none
+
+  bool operator==(const DataConfig&) const = default;
+};
+
+struct TrainConfig {
+  int64_t steps = 1000;
+  int64_t micro_batch = 8;  // sequences per micro-step and data rank
+  int64_t accumulate = 1;   // micro-steps per update; derived when a global batch is given
+  std::optional<int64_t> global_batch;         // sequences per update, all ranks
+  std::optional<int64_t> global_batch_tokens;  // the same in tokens
+  int64_t seed = 1337;
+  int64_t eval_every = 250;   // steps; 0: off
+  int64_t eval_batches = 20;  // micro-batches per evaluation; 0: the whole held-out set
+  int64_t log_every = 10;
+  int64_t sample_every = 0;  // 0: off
+  int64_t early_stop = 0;    // evaluations without improvement; 0: off
+  int64_t threads = 0;       // 0: all cores
+
+  bool operator==(const TrainConfig&) const = default;
+};
+
+// Weight decay falls on tensors of rank 2 and more, unless a group (first match wins) says
+// otherwise.
+struct OptimizerConfig {
+  OptimizerName name = OptimizerName::kAdamW;
+  double lr = 3e-4;
+  std::array<double, 2> betas = {0.9, 0.95};  // adamw
+  double eps = 1e-8;                          // adamw
+  double momentum = 0.9;                      // sgd
+  bool nesterov = false;                      // sgd
+  double weight_decay = 0.1;
+  std::vector<WeightDecayGroup> weight_decay_groups;
+  double clip_grad_norm = 1.0;  // 0: off
+  Dtype state_dtype = Dtype::kFp32;
+
+  bool operator==(const OptimizerConfig&) const = default;
+};
+
+struct ScheduleConfig {
+  ScheduleName name = ScheduleName::kCosine;
+  int64_t warmup = 0;           // steps, linear from 0
+  double min_lr = 0.0;          // where linear, cosine and wsd end
+  double decay_fraction = 0.2;  // wsd: share of the steps that decay
+  int64_t decay_steps = 0;      // wsd: the same in steps; derived from decay_fraction
+
+  bool operator==(const ScheduleConfig&) const = default;
+};
+
+struct AmpConfig {
+  Dtype dtype = Dtype::kFp32;
+  LossScale loss_scale = LossScale::kAuto;
+  bool master_weights = true;
+
+  bool operator==(const AmpConfig&) const = default;
+};
+
+struct CheckpointingConfig {
+  CheckpointPolicy policy = CheckpointPolicy::kNone;
+
+  bool operator==(const CheckpointingConfig&) const = default;
+};
+
+struct MemoryConfig {
+  std::optional<MemorySize> budget;
+  std::optional<MemorySize> host_budget;
+  Allocator allocator = Allocator::kPlanned;
+  bool summary = true;  // print the plan before the first step
+
+  bool operator==(const MemoryConfig&) const = default;
+};
+
+struct ParallelConfig {
+  std::optional<int64_t> data;  // ranks; nullopt: auto, all ranks that tensor and pipeline leave
+  int64_t tensor = 1;
+  int64_t pipeline = 1;
+  int64_t zero = 0;
+  bool sequence = false;
+
+  bool operator==(const ParallelConfig&) const = default;
+};
+
+struct RunDirConfig {
+  std::string dir;  // derived: runs/ and the name of the file
+  bool overwrite = false;
+
+  bool operator==(const RunDirConfig&) const = default;
+};
+
+struct SaveConfig {
+  int64_t every = 0;  // steps; 0: never
+  int64_t keep = 0;   // 0: all
+
+  bool operator==(const SaveConfig&) const = default;
+};
+
+struct SampleConfig {
+  std::string prompt;
+  int64_t tokens = 200;
+  double temperature = 0.8;  // 0: always the likeliest token
+  int64_t top_k = 0;         // 0: all tokens
+  int64_t seed = 1337;
+  int64_t count = 1;
+
+  bool operator==(const SampleConfig&) const = default;
+};
+
+struct DebugConfig {
+  std::string
+      dump_programs;         // folder; empty: off. `true` in the file stands for <run.dir>/programs
+  bool poison = false;       // fill every tensor with NaN when it dies
+  bool check_arena = false;  // canaries: report the arena bytes really used
+  bool verify = true;        // run the verifier after each pass that changed something
+
+  bool operator==(const DebugConfig&) const = default;
+};
+
+struct RunConfig {
+  ModelConfig model;
+  DataConfig data;
+  TrainConfig train;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  AmpConfig amp;
+  CheckpointingConfig checkpointing;
+  MemoryConfig memory;
+  ParallelConfig parallel;
+  Device device = Device::kAuto;
+  RunDirConfig run;
+  SaveConfig save;
+  SampleConfig sample;
+  DebugConfig debug;
+
+  std::string file;  // as the user named it; starts every message
+  std::map<std::string, std::string>
+      origins;  // dotted key → "run.yaml:12" or "--set"; set keys only
+
+  bool IsSet(const std::string& key) const { return origins.count(key) > 0; }
+
+  // Where a key was given ("run.yaml:12", "--set"), or the file when it has its default.
+  const std::string& Origin(const std::string& key) const {
+    const auto found = origins.find(key);
+    return found == origins.end() ? file : found->second;
+  }
+
+  // For mistakes that only the model or the data can see: "run.yaml:12: model.heads: <reason>".
+  UserError Error(const std::string& key, const std::string& reason) const {
+    return UserError(Origin(key) + ": " + key + ": " + reason);
+  }
+};
+
+}  // namespace plimsoll::config
