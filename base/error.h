@@ -1,0 +1,35 @@
+// Errors a user can cause, and the process exit codes (0 done, 2 the user's mistake, …).
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace plimsoll {
+
+enum class ExitCode : int {
+  kDone = 0,
+  kInternal = 1,        // anything not listed here
+  kUserMistake = 2,     // nothing was started
+  kBudgetNotMet = 3,    // memory.budget is too small for every allowed plan
+  kStoppedBySignal = 4,
+};
+
+// A mistake in a file, key or argument. The message is one line that names the key or file (with
+// its line where there is one), the reason and the way out; main() prints it and exits with `code`.
+class UserError : public std::runtime_error {
+ public:
+  explicit UserError(const std::string& message, ExitCode code = ExitCode::kUserMistake)
+      : std::runtime_error(message), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+// A broken invariant of Plimsoll itself: names the op, pass or tensor. Never the user's fault.
+class InternalError : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+}  // namespace plimsoll

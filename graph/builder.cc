@@ -1,0 +1,56 @@
+#include "graph/builder.h"
+
+#include "base/error.h"
+
+namespace plimsoll::graph {
+
+Value Builder::Persistent(std::string name, Role role, TensorType type) {
+  Tensor tensor;
+  tensor.name = std::move(name);
+  tensor.type = type;
+  tensor.role = role;
+  tensor.persistent = true;
+  return program_.AddTensor(std::move(tensor));
+}
+
+std::vector<Value> Builder::Emit(std::string_view op_name, std::vector<Value> inputs,
+                                 Attributes attributes, std::string_view name,
+                                 std::vector<bool> want) {
+  Node node;
+  node.op = &OpRegistry::Get().Require(op_name);
+  node.attributes = std::move(attributes);
+  node.inputs = std::move(inputs);
+  node.phase = phase_;
+  node.scope = scope_;
+  node.made_by = made_by_;
+
+  const std::vector<TensorType> types = node.op->infer(program_.CallOf(node).get());
+  const std::string stem = Qualified(name.empty() ? op_name : name);
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (i < want.size() && !want[i]) {
+      node.outputs.push_back(kNoTensor);
+      continue;
+    }
+    Tensor tensor;
+    tensor.name = program_.FreshName(i == 0 ? stem : stem + "." + node.op->outputs[i].name);
+    tensor.type = types[i];
+    if (node.op->view) tensor.alias = Alias{node.inputs[0], 0};
+    node.outputs.push_back(program_.AddTensor(std::move(tensor)));
+  }
+  std::vector<Value> outputs = node.outputs;
+  program_.mutable_nodes().push_back(std::move(node));
+  return outputs;
+}
+
+Value Builder::Emit1(std::string_view op, std::vector<Value> inputs, Attributes attributes,
+                     std::string_view name) {
+  return Emit(op, std::move(inputs), std::move(attributes), name).at(0);
+}
+
+int64_t Builder::NextKey() { return static_cast<int64_t>(program_.nodes().size()); }
+
+std::string Builder::Qualified(std::string_view name) const {
+  return scope_.empty() ? std::string(name) : scope_ + "." + std::string(name);
+}
+
+}  // namespace plimsoll::graph

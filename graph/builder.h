@@ -1,0 +1,69 @@
+// Appends tensors and nodes to a program, inferring types. Models, gradients and passes build
+// through it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace plimsoll::graph {
+
+// A tensor of the program being built.
+using Value = TensorId;
+
+class Builder {
+ public:
+  explicit Builder(Program& program) : program_(program) {}
+  Program& program() { return program_; }
+  const TensorType& type(Value v) const { return program_.tensor(v).type; }
+  const Shape& shape(Value v) const { return type(v).shape; }
+  DType dtype(Value v) const { return type(v).dtype; }
+
+  // A carried tensor, named within no scope: "lr", "block.0.fc.weight".
+  Value Persistent(std::string name, Role role, TensorType type);
+
+  // Appends a node and returns its outputs, freshly named "SCOPE.NAME" (or "SCOPE.OP" when name is
+  // empty; outputs after the first add ".ARGUMENT"). `want` false leaves an optional output out
+  // (kNoTensor); empty means all.
+  std::vector<Value> Emit(std::string_view op, std::vector<Value> inputs, Attributes attributes = {},
+                          std::string_view name = "", std::vector<bool> want = {});
+  // Output 0 of Emit.
+  Value Emit1(std::string_view op, std::vector<Value> inputs, Attributes attributes = {},
+              std::string_view name = "");
+
+  // A key for a random op: unique among the nodes of this program, stable under later passes.
+  int64_t NextKey();
+
+  void set_phase(Phase phase) { phase_ = phase; }
+  void set_made_by(std::string pass) { made_by_ = std::move(pass); }
+  const std::string& scope() const { return scope_; }
+  void set_scope(std::string scope) { scope_ = std::move(scope); }
+
+  // "SCOPE.NAME", or NAME outside any scope.
+  std::string Qualified(std::string_view name) const;
+
+ private:
+  Program& program_;
+  std::string scope_;
+  std::string made_by_;
+  Phase phase_ = Phase::kForward;
+};
+
+// Enters "SCOPE.NAME" for its lifetime.
+class Scope {
+ public:
+  Scope(Builder& builder, std::string_view name) : builder_(builder), outer_(builder.scope()) {
+    builder.set_scope(builder.Qualified(name));
+  }
+  ~Scope() { builder_.set_scope(outer_); }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  Builder& builder_;
+  std::string outer_;
+};
+
+}  // namespace plimsoll::graph

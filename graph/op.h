@@ -1,0 +1,102 @@
+// What an op is: its meaning, announced once, in one place (ops/NAME.cc). Kernels are separate
+// (ops/kernel.h), so that a program can be built, differentiated and planned without any device.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/attributes.h"
+#include "graph/tensor.h"
+
+namespace plimsoll::graph {
+
+class GradientContext;  // graph/gradient.h
+struct OpDef;
+
+// One use of an op as its definition sees it: types and attributes, no data.
+struct OpCall {
+  const OpDef& op;
+  std::span<const TensorType* const> inputs;   // nullptr: an optional input that is absent
+  std::span<const TensorType* const> outputs;  // empty while inferring; nullptr: nobody reads it
+  const Attributes& attributes;
+
+  bool has_input(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
+  bool has_output(size_t i) const { return i < outputs.size() && outputs[i] != nullptr; }
+  // InternalError, naming op and argument, when absent.
+  const TensorType& input(size_t i) const;
+  const TensorType& output(size_t i) const;
+};
+
+struct Cost {
+  double flops = 0;  // multiply and add count as two
+  double bytes = 0;  // read and written, each tensor once
+};
+
+struct Argument {
+  std::string name;
+  bool optional = false;  // input: may be absent. Output: may be left unwritten when nobody reads it
+};
+
+// The planner may give `output` the memory of `input` when the input dies at this node.
+struct InPlacePair {
+  int input;
+  int output;
+};
+
+struct OpDef {
+  std::string name;
+  std::vector<Argument> inputs;
+  std::vector<Argument> outputs;
+  bool variadic = false;  // the last input may be repeated any number of times
+
+  // Types of all outputs from the inputs. Throws InternalError on shapes or dtypes that don't fit
+  // (use Check() below). Must be set.
+  std::function<std::vector<TensorType>(const OpCall&)> infer;
+
+  // Emits the nodes that compute the gradients of the inputs. Empty: the op is not differentiable
+  // and stops the backward pass.
+  std::function<void(GradientContext&)> gradient;
+
+  // Empty: no FLOPs, every argument read or written once.
+  std::function<Cost(const OpCall&)> cost;
+
+  std::vector<InPlacePair> in_place = {};
+
+  // Output 0 is a view of input 0: same bytes, no work. The builder makes it an alias.
+  bool view = false;
+
+  // Draws random numbers: has an attribute "key" (the original node's id) and an input "rng"
+  // (i32[2]: seed, micro-step). Equal key and rng give equal draws.
+  bool random = false;
+};
+
+Cost CostOf(const OpCall& call);
+
+// Throws InternalError("NAME: MESSAGE") unless `condition`.
+void Check(bool condition, const OpCall& call, std::string_view message);
+
+// All ops of the program text, by name. Filled before main() by OpRegistration objects, read-only
+// afterwards.
+class OpRegistry {
+ public:
+  static OpRegistry& Get();
+  void Add(OpDef def);                              // InternalError on a name taken
+  const OpDef* Find(std::string_view name) const;   // nullptr when unknown
+  const OpDef& Require(std::string_view name) const;  // InternalError when unknown
+  std::vector<const OpDef*> All() const;            // sorted by name
+
+ private:
+  std::vector<std::unique_ptr<const OpDef>> ops_;  // sorted by name
+};
+
+// At namespace scope in ops/NAME.cc:   const OpRegistration kRegistration({.name = "gelu", …});
+struct OpRegistration {
+  explicit OpRegistration(OpDef def) { OpRegistry::Get().Add(std::move(def)); }
+};
+
+}  // namespace plimsoll::graph

@@ -1,0 +1,119 @@
+#include "graph/program.h"
+
+#include <array>
+
+#include "base/error.h"
+
+namespace plimsoll::graph {
+namespace {
+
+constexpr std::array<std::string_view, 4> kPhaseNames = {"forward", "backward", "recompute",
+                                                         "update"};
+
+}  // namespace
+
+std::string_view Name(Phase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
+
+std::optional<Phase> ParsePhase(std::string_view name) {
+  for (size_t i = 0; i < kPhaseNames.size(); ++i) {
+    if (kPhaseNames[i] == name) return static_cast<Phase>(i);
+  }
+  return std::nullopt;
+}
+
+TensorId Program::AddTensor(Tensor tensor) {
+  const TensorId id = static_cast<TensorId>(tensors_.size());
+  if (tensor.alias && (tensor.alias->base < 0 || tensor.alias->base >= id)) {
+    throw InternalError("tensor '" + tensor.name + "' is an alias of nothing");
+  }
+  if (!by_name_.emplace(tensor.name, id).second) {
+    throw InternalError("tensor '" + tensor.name + "' exists already");
+  }
+  tensors_.push_back(std::move(tensor));
+  return id;
+}
+
+void Program::Rename(TensorId id, std::string name) {
+  if (tensors_[id].name == name) return;
+  if (!by_name_.emplace(name, id).second) {
+    throw InternalError("tensor '" + name + "' exists already");
+  }
+  by_name_.erase(tensors_[id].name);
+  tensors_[id].name = std::move(name);
+}
+
+TensorId Program::Find(std::string_view name) const {
+  auto found = by_name_.find(std::string(name));
+  return found == by_name_.end() ? kNoTensor : found->second;
+}
+
+TensorId Program::Require(std::string_view name) const {
+  const TensorId id = Find(name);
+  if (id == kNoTensor) {
+    throw InternalError("program '" + name_ + "' has no tensor '" + std::string(name) + "'");
+  }
+  return id;
+}
+
+std::string Program::FreshName(std::string_view stem) const {
+  std::string name(stem);
+  for (int i = 2; by_name_.contains(name); ++i) {
+    name = std::string(stem) + "." + std::to_string(i);
+  }
+  return name;
+}
+
+TensorId Program::Root(TensorId id) const {
+  while (tensors_[id].alias) id = tensors_[id].alias->base;
+  return id;
+}
+
+void Program::DropUnusedTensors() {
+  std::vector<bool> used(tensors_.size(), false);
+  auto use = [&](TensorId id) {
+    while (id != kNoTensor && !used[id]) {
+      used[id] = true;
+      id = tensors_[id].alias ? tensors_[id].alias->base : kNoTensor;
+    }
+  };
+  for (const Node& node : nodes_) {
+    for (TensorId id : node.inputs) use(id);
+    for (TensorId id : node.outputs) use(id);
+    use(node.workspace);
+  }
+  for (size_t id = 0; id < tensors_.size(); ++id) {
+    if (tensors_[id].persistent) use(static_cast<TensorId>(id));
+  }
+
+  std::vector<TensorId> renumbered(tensors_.size(), kNoTensor);
+  std::vector<Tensor> kept;
+  by_name_.clear();
+  for (size_t id = 0; id < tensors_.size(); ++id) {
+    if (!used[id]) continue;
+    renumbered[id] = static_cast<TensorId>(kept.size());
+    Tensor& tensor = tensors_[id];
+    if (tensor.alias) tensor.alias->base = renumbered[tensor.alias->base];
+    by_name_.emplace(tensor.name, renumbered[id]);
+    kept.push_back(std::move(tensor));
+  }
+  tensors_ = std::move(kept);
+  auto renumber = [&](TensorId& id) {
+    if (id != kNoTensor) id = renumbered[id];
+  };
+  for (Node& node : nodes_) {
+    for (TensorId& id : node.inputs) renumber(id);
+    for (TensorId& id : node.outputs) renumber(id);
+    renumber(node.workspace);
+  }
+}
+
+Program::Call Program::CallOf(const Node& node) const {
+  Call call;
+  call.node = &node;
+  auto type = [&](TensorId id) { return id == kNoTensor ? nullptr : &tensors_[id].type; };
+  for (TensorId id : node.inputs) call.inputs.push_back(type(id));
+  for (TensorId id : node.outputs) call.outputs.push_back(type(id));
+  return call;
+}
+
+}  // namespace plimsoll::graph

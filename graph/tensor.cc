@@ -1,0 +1,30 @@
+#include "graph/tensor.h"
+
+#include <array>
+
+namespace plimsoll::graph {
+namespace {
+
+constexpr std::array<std::string_view, 8> kRoleNames = {
+    "input", "parameter", "gradient", "optimizer_state", "state", "activation", "workspace",
+    "metric"};
+constexpr std::array<std::string_view, 2> kPlaceNames = {"device", "host"};
+
+template <typename Enum, size_t kSize>
+std::optional<Enum> Find(const std::array<std::string_view, kSize>& names, std::string_view name) {
+  for (size_t i = 0; i < kSize; ++i) {
+    if (names[i] == name) return static_cast<Enum>(i);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string TensorType::ToString() const { return std::string(Name(dtype)) + shape.ToString(); }
+
+std::string_view Name(Role role) { return kRoleNames[static_cast<size_t>(role)]; }
+std::optional<Role> ParseRole(std::string_view name) { return Find<Role>(kRoleNames, name); }
+std::string_view Name(Place place) { return kPlaceNames[static_cast<size_t>(place)]; }
+std::optional<Place> ParsePlace(std::string_view name) { return Find<Place>(kPlaceNames, name); }
+
+}  // namespace plimsoll::graph

@@ -1,0 +1,66 @@
+// A tensor of a program: a name, a type, and what the planner must know to place it. No data.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "graph/dtype.h"
+#include "graph/shape.h"
+
+namespace plimsoll::graph {
+
+// Index into Program::tensors().
+using TensorId = int32_t;
+inline constexpr TensorId kNoTensor = -1;  // an absent optional input or output
+
+struct TensorType {
+  DType dtype = DType::kFloat32;
+  Shape shape;
+
+  int64_t bytes() const { return shape.elements() * ByteSize(dtype); }
+  bool operator==(const TensorType&) const = default;
+  std::string ToString() const;  // "f32[4,64]"
+};
+
+// What a tensor is for; memory reports sum by role.
+enum class Role : uint8_t {
+  kInput,           // slot that the host fills before a program runs
+  kParameter,       // trained weight
+  kGradient,        // of a parameter
+  kOptimizerState,  // moments, counters
+  kState,           // other carried state (batch-norm statistics, loss scale)
+  kActivation,      // any other result of a node
+  kWorkspace,       // scratch of one node
+  kMetric,          // slot that the host reads after a program has run
+};
+
+enum class Place : uint8_t { kDevice, kHost };
+
+std::string_view Name(Role role);
+std::optional<Role> ParseRole(std::string_view name);
+std::string_view Name(Place place);
+std::optional<Place> ParsePlace(std::string_view name);
+
+// A view: the tensor's bytes are those of `base` from `byte_offset` on.
+struct Alias {
+  TensorId base = kNoTensor;
+  int64_t byte_offset = 0;
+  bool operator==(const Alias&) const = default;
+};
+
+struct Tensor {
+  std::string name;  // unique in its program: "block.3.attn.qkv"
+  TensorType type;
+  Role role = Role::kActivation;
+  Place place = Place::kDevice;
+  // Carried: outlives the program. Persistent tensors are shared by name among the programs of a
+  // step and may be written more than once; all others are written by exactly one node.
+  bool persistent = false;
+  std::optional<Alias> alias;
+
+  int64_t bytes() const { return type.bytes(); }
+};
+
+}  // namespace plimsoll::graph

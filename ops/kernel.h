@@ -1,0 +1,76 @@
+// How a kernel meets its data, and the table of CPU kernels. A kernel never allocates: scratch
+// memory is the workspace it declares, which the planner places.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "graph/op.h"
+
+namespace plimsoll::ops {
+
+// The data of one argument; data is nullptr for an absent optional input or output.
+struct TensorRef {
+  void* data = nullptr;
+  graph::TensorType type;
+};
+
+struct CpuContext {
+  const graph::OpDef& op;
+  std::span<const TensorRef> inputs;
+  std::span<const TensorRef> outputs;
+  const graph::Attributes& attributes;
+  void* workspace;  // 64-byte aligned, as all tensors are
+  int64_t workspace_bytes;
+  ThreadPool& pool;
+
+  bool has_input(size_t i) const { return i < inputs.size() && inputs[i].data != nullptr; }
+  bool has_output(size_t i) const { return i < outputs.size() && outputs[i].data != nullptr; }
+
+  // nullptr when absent.
+  template <typename T>
+  const T* in(size_t i) const {
+    return has_input(i) ? static_cast<const T*>(inputs[i].data) : nullptr;
+  }
+  template <typename T>
+  T* out(size_t i) const {
+    return has_output(i) ? static_cast<T*>(outputs[i].data) : nullptr;
+  }
+  const graph::Shape& in_shape(size_t i) const { return inputs[i].type.shape; }
+  const graph::Shape& out_shape(size_t i) const { return outputs[i].type.shape; }
+};
+
+struct CpuKernel {
+  std::string op;
+  // Runs on the calling thread and on the pool. Bits must not depend on the pool's size.
+  void (*run)(const CpuContext&);
+  // Bytes of scratch for such a call with that many threads; nullptr: none.
+  int64_t (*workspace)(const graph::OpCall&, int threads) = nullptr;
+};
+
+// nullptr when the op has no CPU kernel.
+const CpuKernel* FindCpuKernel(std::string_view op);
+
+// At namespace scope in ops/NAME_cpu.cc:   const CpuKernelRegistration kKernel({"gelu", &Gelu});
+struct CpuKernelRegistration {
+  explicit CpuKernelRegistration(CpuKernel kernel);
+};
+
+// Calls body.template operator()<float or double>().
+template <typename Body>
+void DispatchFloat(graph::DType dtype, Body&& body) {
+  switch (dtype) {
+    case graph::DType::kFloat32:
+      return body.template operator()<float>();
+    case graph::DType::kFloat64:
+      return body.template operator()<double>();
+    default:
+      throw InternalError("no CPU kernel for dtype " + std::string(graph::Name(dtype)));
+  }
+}
+
+}  // namespace plimsoll::ops
