@@ -13,17 +13,21 @@ Value Builder::Persistent(std::string name, Role role, TensorType type) {
   return program_.AddTensor(std::move(tensor));
 }
 
-std::vector<Value> Builder::Emit(std::string_view op_name, std::vector<Value> inputs,
-                                 Attributes attributes, std::string_view name,
-                                 std::vector<bool> want) {
+Node Builder::NewNode(std::string_view op, std::vector<Value> inputs, Attributes attributes) const {
   Node node;
-  node.op = &OpRegistry::Get().Require(op_name);
+  node.op = &OpRegistry::Get().Require(op);
   node.attributes = std::move(attributes);
   node.inputs = std::move(inputs);
   node.phase = phase_;
   node.scope = scope_;
   node.made_by = made_by_;
+  return node;
+}
 
+std::vector<Value> Builder::Emit(std::string_view op_name, std::vector<Value> inputs,
+                                 Attributes attributes, std::string_view name,
+                                 std::vector<bool> want) {
+  Node node = NewNode(op_name, std::move(inputs), std::move(attributes));
   const std::vector<TensorType> types = node.op->infer(program_.CallOf(node).get());
   const std::string stem = Qualified(name.empty() ? op_name : name);
   for (size_t i = 0; i < types.size(); ++i) {
@@ -40,6 +44,19 @@ std::vector<Value> Builder::Emit(std::string_view op_name, std::vector<Value> in
   std::vector<Value> outputs = node.outputs;
   program_.mutable_nodes().push_back(std::move(node));
   return outputs;
+}
+
+void Builder::EmitInto(std::vector<Value> outputs, std::string_view op, std::vector<Value> inputs,
+                       Attributes attributes) {
+  Node node = NewNode(op, std::move(inputs), std::move(attributes));
+  const std::vector<TensorType> types = node.op->infer(program_.CallOf(node).get());
+  Check(types.size() == outputs.size(), program_.CallOf(node).get(), "another number of outputs");
+  for (size_t i = 0; i < types.size(); ++i) {
+    Check(outputs[i] == kNoTensor || types[i] == type(outputs[i]), program_.CallOf(node).get(),
+          "output '" + node.op->outputs[i].name + "' written to a tensor of another type");
+  }
+  node.outputs = std::move(outputs);
+  program_.mutable_nodes().push_back(std::move(node));
 }
 
 Value Builder::Emit1(std::string_view op, std::vector<Value> inputs, Attributes attributes,

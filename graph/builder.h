@@ -27,8 +27,12 @@ class Builder {
   // Appends a node and returns its outputs, freshly named "SCOPE.NAME" (or "SCOPE.OP" when name is
   // empty; outputs after the first add ".ARGUMENT"). `want` false leaves an optional output out
   // (kNoTensor); empty means all.
-  std::vector<Value> Emit(std::string_view op, std::vector<Value> inputs, Attributes attributes = {},
-                          std::string_view name = "", std::vector<bool> want = {});
+  std::vector<Value> Emit(std::string_view op, std::vector<Value> inputs,
+                          Attributes attributes = {}, std::string_view name = "",
+                          std::vector<bool> want = {});
+  // As Emit, but writes tensors that exist: carried ones, updated in place.
+  void EmitInto(std::vector<Value> outputs, std::string_view op, std::vector<Value> inputs,
+                Attributes attributes = {});
   // Output 0 of Emit.
   Value Emit1(std::string_view op, std::vector<Value> inputs, Attributes attributes = {},
               std::string_view name = "");
@@ -38,6 +42,7 @@ class Builder {
 
   void set_phase(Phase phase) { phase_ = phase; }
   void set_made_by(std::string pass) { made_by_ = std::move(pass); }
+  Phase phase() const { return phase_; }
   const std::string& scope() const { return scope_; }
   void set_scope(std::string scope) { scope_ = std::move(scope); }
 
@@ -45,6 +50,8 @@ class Builder {
   std::string Qualified(std::string_view name) const;
 
  private:
+  Node NewNode(std::string_view op, std::vector<Value> inputs, Attributes attributes) const;
+
   Program& program_;
   std::string scope_;
   std::string made_by_;

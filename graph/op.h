@@ -39,7 +39,8 @@ struct Cost {
 
 struct Argument {
   std::string name;
-  bool optional = false;  // input: may be absent. Output: may be left unwritten when nobody reads it
+  bool optional =
+      false;  // input: may be absent. Output: may be left unwritten when nobody reads it
 };
 
 // The planner may give `output` the memory of `input` when the input dies at this node.
@@ -85,10 +86,10 @@ void Check(bool condition, const OpCall& call, std::string_view message);
 class OpRegistry {
  public:
   static OpRegistry& Get();
-  void Add(OpDef def);                              // InternalError on a name taken
-  const OpDef* Find(std::string_view name) const;   // nullptr when unknown
+  void Add(OpDef def);                                // InternalError on a name taken
+  const OpDef* Find(std::string_view name) const;     // nullptr when unknown
   const OpDef& Require(std::string_view name) const;  // InternalError when unknown
-  std::vector<const OpDef*> All() const;            // sorted by name
+  std::vector<const OpDef*> All() const;              // sorted by name
 
  private:
   std::vector<std::unique_ptr<const OpDef>> ops_;  // sorted by name

@@ -6,8 +6,8 @@ namespace plimsoll::graph {
 namespace {
 
 constexpr std::array<std::string_view, 8> kRoleNames = {
-    "input", "parameter", "gradient", "optimizer_state", "state", "activation", "workspace",
-    "metric"};
+    "input", "parameter",  "gradient",  "optimizer_state",
+    "state", "activation", "workspace", "metric"};
 constexpr std::array<std::string_view, 2> kPlaceNames = {"device", "host"};
 
 template <typename Enum, size_t kSize>

@@ -1,0 +1,202 @@
+#include "graph/autodiff.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/gradient.h"
+
+namespace plimsoll::graph {
+namespace {
+
+class Reverse {
+ public:
+  Reverse(Program& program, const AutodiffOptions& options)
+      : program_(program), options_(options), builder_(program) {
+    builder_.set_made_by("autodiff");
+    builder_.set_phase(Phase::kBackward);
+  }
+
+  // Returns the number of parameters that have a gradient.
+  int Run() {
+    const Value loss = program_.Require(options_.loss);
+    if (program_.tensor(loss).type.shape.rank() != 0 || !IsFloat(builder_.dtype(loss))) {
+      throw InternalError("autodiff: '" + options_.loss + "' is no float scalar");
+    }
+    FindDependents();
+    if (!depends_[loss]) {
+      throw InternalError("autodiff: '" + options_.loss + "' depends on no parameter");
+    }
+    const size_t forward_nodes = program_.nodes().size();
+    if (options_.carry == Carry::kAccumulate) StartFromCarried(forward_nodes);
+    SetPartial(loss,
+               builder_.Emit1("fill", {},
+                              {{"dtype", std::string(Name(builder_.dtype(loss)))}, {"value", 1.0}},
+                              options_.loss + ".seed"));
+    for (size_t i = forward_nodes; i-- > 0;) Differentiate(i);
+    const int count = NameGradients();
+    CarryLoss(loss);
+    program_.DropUnusedTensors();
+    return count;
+  }
+
+ private:
+  // depends_[t]: a parameter reaches t through differentiable ops, so that t's gradient is needed.
+  void FindDependents() {
+    depends_.assign(program_.tensors().size(), false);
+    for (size_t id = 0; id < depends_.size(); ++id) {
+      depends_[id] = program_.tensor(static_cast<TensorId>(id)).role == Role::kParameter;
+    }
+    for (const Node& node : program_.nodes()) {
+      if (!node.op->gradient) continue;
+      const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                   [&](TensorId id) { return id != kNoTensor && depends_[id]; });
+      for (TensorId id : node.outputs) {
+        if (any && id != kNoTensor && IsFloat(builder_.dtype(id))) depends_[id] = true;
+      }
+    }
+  }
+
+  bool IsParameter(TensorId id) const { return program_.tensor(id).role == Role::kParameter; }
+
+  // The carried tensor for a parameter's gradient.
+  Value Carried(TensorId parameter) {
+    const std::string name = GradientName(program_.tensor(parameter).name);
+    const TensorId found = program_.Find(name);
+    if (found != kNoTensor) return found;
+    return builder_.Persistent(name, Role::kGradient, program_.tensor(parameter).type);
+  }
+
+  void StartFromCarried(size_t forward_nodes) {
+    for (size_t i = 0; i < forward_nodes; ++i) {
+      for (TensorId id : std::vector<TensorId>(program_.nodes()[i].inputs)) {
+        if (id != kNoTensor && IsParameter(id) && Partial(id) == kNoTensor) {
+          SetPartial(id, Carried(id));
+        }
+      }
+    }
+  }
+
+  Value Partial(TensorId id) const {
+    return static_cast<size_t>(id) < partials_.size() ? partials_[id] : kNoTensor;
+  }
+  void SetPartial(TensorId id, Value gradient) {
+    if (static_cast<size_t>(id) >= partials_.size()) partials_.resize(id + 1, kNoTensor);
+    partials_[id] = gradient;
+  }
+
+  void Differentiate(size_t index) {
+    const Node node = program_.nodes()[index];
+    if (!node.op->gradient) return;
+    std::vector<Value> output_gradients;
+    bool any = false;
+    for (TensorId id : node.outputs) {
+      output_gradients.push_back(id == kNoTensor || !depends_[id] ? kNoTensor : Partial(id));
+      any = any || output_gradients.back() != kNoTensor;
+    }
+    if (!any) return;
+
+    std::vector<bool> wanted;
+    std::vector<Value> partials;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const TensorId id = node.inputs[i];
+      wanted.push_back(id != kNoTensor && depends_[id]);
+      const bool seen =
+          std::find(node.inputs.begin(), node.inputs.begin() + i, id) != node.inputs.begin() + i;
+      partials.push_back(wanted.back() && !seen ? Partial(id) : kNoTensor);
+    }
+
+    builder_.set_scope(node.scope);
+    const size_t first_emitted = program_.nodes().size();
+    GradientContext context(builder_, node, std::move(output_gradients), wanted, partials);
+    node.op->gradient(context);
+
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      Value gradient = context.input_gradient(i);
+      const TensorId id = node.inputs[i];
+      if (gradient == kNoTensor) {
+        if (context.taken(i) && partials[i] != kNoTensor) {
+          throw InternalError(node.op->name + ": its gradient rule lost a partial gradient");
+        }
+        continue;
+      }
+      if (!wanted[i]) throw InternalError(node.op->name + ": gradient for an input not wanted");
+      if (builder_.type(gradient) != builder_.type(id)) {
+        throw InternalError(node.op->name + ": gradient of '" + program_.tensor(id).name +
+                            "' has type " + builder_.type(gradient).ToString());
+      }
+      const Value before = Partial(id);
+      const bool included = context.taken(i) && partials[i] == before;
+      if (before != kNoTensor && !included) gradient = builder_.Emit1("add", {before, gradient});
+      if (IsParameter(id)) gradient = OwnGradient(id, gradient, first_emitted);
+      SetPartial(id, gradient);
+    }
+  }
+
+  // A parameter's gradient has a tensor of its own: the carried one, or a temporary that no other
+  // gradient shares. It takes the place of the output just emitted.
+  Value OwnGradient(TensorId parameter, Value gradient, size_t first_emitted) {
+    auto written_here = [&] {
+      for (size_t n = first_emitted; n < program_.nodes().size(); ++n) {
+        const auto& outputs = program_.nodes()[n].outputs;
+        if (std::find(outputs.begin(), outputs.end(), gradient) != outputs.end()) return true;
+      }
+      return false;
+    };
+    if (!written_here() || program_.tensor(gradient).alias) {
+      gradient = builder_.Emit1("scale", {gradient}, {{"factor", 1.0}});
+    }
+    if (options_.carry == Carry::kNone) {
+      program_.mutable_tensor(gradient).role = Role::kGradient;
+      return gradient;
+    }
+    const Value carried = Carried(parameter);
+    for (size_t n = first_emitted; n < program_.nodes().size(); ++n) {
+      Node& node = program_.mutable_nodes()[n];
+      std::replace(node.inputs.begin(), node.inputs.end(), gradient, carried);
+      std::replace(node.outputs.begin(), node.outputs.end(), gradient, carried);
+    }
+    return carried;
+  }
+
+  int NameGradients() {
+    int count = 0;
+    for (size_t id = 0; id < program_.tensors().size(); ++id) {
+      const TensorId parameter = static_cast<TensorId>(id);
+      if (!IsParameter(parameter) || Partial(parameter) == kNoTensor) continue;
+      ++count;
+      program_.Rename(Partial(parameter), GradientName(program_.tensor(parameter).name));
+    }
+    return count;
+  }
+
+  void CarryLoss(Value loss) {
+    auto as_metric = [&](Value v) {
+      program_.mutable_tensor(v).role = Role::kMetric;
+      program_.mutable_tensor(v).persistent = true;
+    };
+    if (options_.carry != Carry::kAccumulate) return as_metric(loss);
+    program_.Rename(loss, options_.loss + ".micro");
+    const Value total = builder_.Persistent(options_.loss, Role::kMetric, builder_.type(loss));
+    builder_.set_scope("");
+    builder_.EmitInto({total}, "add", {total, loss});
+  }
+
+  Program& program_;
+  const AutodiffOptions& options_;
+  Builder builder_;
+  std::vector<bool> depends_;
+  std::vector<Value> partials_;  // by tensor: the sum of gradients received so far
+};
+
+}  // namespace
+
+std::string GradientName(std::string_view parameter) { return std::string(parameter) + ".grad"; }
+
+PassResult Autodiff::Run(Program& program) {
+  const size_t before = program.nodes().size();
+  const int parameters = Reverse(program, options_).Run();
+  return {true, std::to_string(program.nodes().size() - before) + " nodes added, gradients of " +
+                    std::to_string(parameters) + " parameters"};
+}
+
+}  // namespace plimsoll::graph

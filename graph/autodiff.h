@@ -1,0 +1,41 @@
+// Reverse-mode differentiation: appends the backward pass to a forward program.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/pass.h"
+
+namespace plimsoll::graph {
+
+// What happens to the gradients (and the loss) at the end of a program. A step of several
+// micro-steps sums both over its programs.
+enum class Carry : uint8_t {
+  kNone,        // one micro-step a step: gradients are temporaries, consumed by the update
+  kWrite,       // first of several: written to carried tensors
+  kAccumulate,  // middle and last: added to them
+};
+
+struct AutodiffOptions {
+  std::string loss = "loss";  // the float scalar to differentiate
+  Carry carry = Carry::kNone;
+};
+
+// The gradient of parameter "w" is the tensor "w.grad"; a parameter that the loss doesn't depend on
+// has none. The loss becomes a metric that the host reads. Sums keep a fixed operand order: later
+// uses first.
+class Autodiff : public Pass {
+ public:
+  explicit Autodiff(AutodiffOptions options) : options_(std::move(options)) {}
+  std::string_view name() const override { return "autodiff"; }
+  bool preserves_numerics() const override { return true; }
+  PassResult Run(Program& program) override;
+
+ private:
+  AutodiffOptions options_;
+};
+
+// The name of a parameter's gradient.
+std::string GradientName(std::string_view parameter);
+
+}  // namespace plimsoll::graph

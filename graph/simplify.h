@@ -1,0 +1,25 @@
+// Removes what nobody needs: nodes none of whose results are read, and optional outputs that are
+// not read (a norm's statistics in a forward-only program).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/pass.h"
+
+namespace plimsoll::graph {
+
+class Simplify : public Pass {
+ public:
+  // `results`: names of tensors that the host reads though no node does. Persistent tensors count
+  // as read anyhow.
+  explicit Simplify(std::vector<std::string> results = {}) : results_(std::move(results)) {}
+  std::string_view name() const override { return "simplify"; }
+  bool preserves_numerics() const override { return true; }
+  PassResult Run(Program& program) override;
+
+ private:
+  std::vector<std::string> results_;
+};
+
+}  // namespace plimsoll::graph

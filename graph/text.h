@@ -1,0 +1,30 @@
+// The text form of programs: dumps, golden tests and bug reports. Prints and parses; the two are
+// inverse.
+//
+//   program train
+//     tensor %x: f32[4,8] input persistent
+//     tensor %w: f32[16,8] parameter persistent
+//   forward
+//     %y: f32[4,16] = linear(%x, %w, _) @fc
+//   backward
+//     %dx: f32[4,8] = linear_dx(%dy, %w) {factor=0.5} @fc !autodiff using %scratch: i32[64]
+//     workspace
+//
+// A tensor's type, role (activation unless said), "persistent", "host" and "view %base+BYTES" stand
+// where it first appears. "_" is an absent argument, @ the scope, ! the pass that made the node.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/program.h"
+
+namespace plimsoll::graph {
+
+std::string ToText(const Program& program);
+
+// UserError "SOURCE:LINE: reason" on anything malformed. The result is well-formed text, not yet a
+// valid program: call Verify.
+Program ParseProgram(std::string_view text, std::string_view source = "program");
+
+}  // namespace plimsoll::graph

@@ -1,0 +1,118 @@
+#include <charconv>
+
+#include "graph/text.h"
+
+namespace plimsoll::graph {
+namespace {
+
+std::string RealText(double value) {
+  char buffer[40];
+  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value).ptr;
+  std::string text(buffer, end);
+  // A real always looks like one: "1" would parse as an integer.
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string ValueText(const AttributeValue& value) {
+  if (const bool* b = std::get_if<bool>(&value)) return *b ? "true" : "false";
+  if (const int64_t* i = std::get_if<int64_t>(&value)) return std::to_string(*i);
+  if (const double* d = std::get_if<double>(&value)) return RealText(*d);
+  return "\"" + std::get<std::string>(value) + "\"";
+}
+
+class Printer {
+ public:
+  explicit Printer(const Program& program)
+      : program_(program), declared_(program.tensors().size(), false) {}
+
+  std::string Run() {
+    text_ = "program " + program_.name() + "\n";
+    // Everything that no node declares by writing it first.
+    std::vector<bool> produced(program_.tensors().size(), false);
+    for (const Node& node : program_.nodes()) {
+      for (TensorId id : node.outputs) Mark(produced, id);
+      Mark(produced, node.workspace);
+    }
+    for (size_t id = 0; id < program_.tensors().size(); ++id) {
+      if (produced[id] && !program_.tensors()[id].persistent) continue;
+      text_ += "  tensor ";
+      Reference(static_cast<TensorId>(id));
+      text_ += '\n';
+    }
+    for (size_t i = 0; i < program_.nodes().size(); ++i) {
+      const Node& node = program_.nodes()[i];
+      if (i == 0 || node.phase != program_.nodes()[i - 1].phase) {
+        text_ += std::string(Name(node.phase)) + "\n";
+      }
+      PrintNode(node);
+    }
+    return std::move(text_);
+  }
+
+ private:
+  static void Mark(std::vector<bool>& flags, TensorId id) {
+    if (id != kNoTensor) flags[id] = true;
+  }
+
+  void Reference(TensorId id) {
+    if (id == kNoTensor) {
+      text_ += '_';
+      return;
+    }
+    const Tensor& tensor = program_.tensor(id);
+    text_ += "%" + tensor.name;
+    if (declared_[id]) return;
+    declared_[id] = true;
+    text_ += ": " + tensor.type.ToString();
+    if (tensor.role != Role::kActivation) text_ += " " + std::string(Name(tensor.role));
+    if (tensor.persistent) text_ += " persistent";
+    if (tensor.place != Place::kDevice) text_ += " " + std::string(Name(tensor.place));
+    if (tensor.alias) {
+      text_ += " view %" + program_.tensor(tensor.alias->base).name + "+" +
+               std::to_string(tensor.alias->byte_offset);
+    }
+  }
+
+  void List(const std::vector<TensorId>& ids) {
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (i > 0) text_ += ", ";
+      Reference(ids[i]);
+    }
+  }
+
+  void PrintNode(const Node& node) {
+    text_ += "  ";
+    List(node.outputs);
+    text_ += " = " + node.op->name + "(";
+    List(node.inputs);
+    text_ += ")";
+    if (!node.attributes.empty()) {
+      text_ += " {";
+      bool first = true;
+      for (const auto& [name, value] : node.attributes.entries()) {
+        if (!first) text_ += ", ";
+        first = false;
+        text_ += name + "=" + ValueText(value);
+      }
+      text_ += "}";
+    }
+    if (!node.scope.empty()) text_ += " @" + node.scope;
+    if (!node.made_by.empty()) text_ += " !" + node.made_by;
+    if (node.workspace != kNoTensor) {
+      text_ += " using ";
+      Reference(node.workspace);
+    }
+    text_ += '\n';
+  }
+
+  const Program& program_;
+  std::vector<bool> declared_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string ToText(const Program& program) { return Printer(program).Run(); }
+
+}  // namespace plimsoll::graph

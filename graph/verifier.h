@@ -1,0 +1,21 @@
+// What must be true of every program, whatever made it.
+#pragma once
+
+#include "graph/program.h"
+
+namespace plimsoll::graph {
+
+// Throws InternalError naming node and tensor unless
+// - every argument exists, and only arguments declared optional are absent;
+// - outputs have the types that the op infers;
+// - every tensor is written before it is read: by an earlier node, or it is persistent;
+// - a tensor that is not persistent is written by exactly one node;
+// - a node that writes a tensor it reads does so at an in-place pair of its op;
+// - aliases lie within their base, which owns its memory or is itself a valid alias;
+// - phases come in the order forward, backward (with recompute among it), update.
+void Verify(const Program& program);
+
+// "node 12 (linear @block.0.fc)": how errors name a node.
+std::string Describe(const Program& program, size_t node);
+
+}  // namespace plimsoll::graph
