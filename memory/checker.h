@@ -1,0 +1,38 @@
+// Proves a layout right, independently of how it was made: replays the programs on the bytes of
+// the arenas, keeping for each byte which tensor wrote it last and which node.
+//
+// - Every read finds all its bytes last written by that tensor (through any of its aliases).
+// - Any two nodes that touch common bytes, one of them writing, are ordered.
+// - A node's outputs and workspace overlap nothing else that it touches, except that an output may
+//   exactly cover an input at a declared in-place pair.
+// - Persistent bytes, of whichever program, are written only by nodes that name their tensor, and
+//   lie at the same place in all programs.
+// - Aliases lie within their base; offsets are aligned; nothing lies outside its arena.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "graph/program.h"
+#include "memory/plan.h"
+#include "runtime/layout.h"
+
+namespace plimsoll::memory {
+
+struct CheckOptions {
+  int64_t alignment = 64;
+  // Does node `earlier` of that program (an index smaller than `later`) surely end before node
+  // `later` starts? Empty: yes, there is one stream, which runs the nodes in their order.
+  std::function<bool(const graph::Program&, int earlier, int later)> ordered;
+};
+
+// `layouts` has one entry per program. InternalError naming the nodes and tensors at the first
+// violation.
+void CheckLayouts(std::span<const graph::Program* const> programs,
+                  std::span<const runtime::Layout* const> layouts,
+                  const CheckOptions& options = {});
+void CheckPlan(std::span<const graph::Program* const> programs, const MemoryPlan& plan,
+               const CheckOptions& options = {});
+
+}  // namespace plimsoll::memory

@@ -1,0 +1,44 @@
+// Offsets for buffers with known sizes and lifetimes (offline dynamic storage allocation), such
+// that buffers alive at the same time don't overlap and the highest end is low.
+//
+// The problem is NP-hard; greedy placement in a good order is near-optimal on training steps. So
+// several orders are tried with two rules of choosing a gap, the best is kept, and when it is not
+// good enough the order is improved step by step: buffers that ended too high go earlier. All is
+// deterministic.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace plimsoll::memory {
+
+struct Interval {
+  int64_t size = 0;  // bytes ≥ 0
+  int32_t birth = 0;
+  int32_t death = 0;  // included; ≥ birth ≥ 0
+};
+
+struct PlacementOptions {
+  int64_t alignment = 64;  // of offsets, in bytes; sizes are rounded up to it
+  // An extent that is small enough: the search stops there. It always stops at the max live bytes.
+  int64_t target = 0;
+  // Bound of the search in pairs of buffers looked at, beyond the first placement.
+  int64_t work = 150'000'000;
+};
+
+struct Placement {
+  std::vector<int64_t> offsets;
+  int64_t extent = 0;     // highest end of a buffer, size rounded up
+  int64_t max_live = 0;   // lower bound of any extent
+  std::string heuristic;  // which one won: "size, lowest"
+};
+
+// The most bytes alive at one time, sizes rounded up.
+int64_t MaxLive(std::span<const Interval> intervals, int64_t alignment);
+
+// InternalError on a negative size, a death before birth, or an alignment that isn't positive.
+Placement Place(std::span<const Interval> intervals, const PlacementOptions& options = {});
+
+}  // namespace plimsoll::memory

@@ -1,0 +1,106 @@
+// The memory plan of a step: an offset for every tensor of every program, and what the memory is
+// used for.
+//
+// A step is a list of programs that run one at a time (micro-steps, evaluation, generation) and
+// share persistent tensors by name. One arena serves all: persistent tensors as a prefix, above it
+// the temporaries of whichever program runs. Tensors placed on the host have a second arena of the
+// same form. Sizes count rounded up to the alignment, unless stated otherwise.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/program.h"
+#include "runtime/layout.h"
+
+namespace plimsoll::memory {
+
+inline constexpr size_t kRoles = 8;  // values of graph::Role
+// Bytes by role, indexed by static_cast<size_t>(role).
+using BytesByRole = std::array<int64_t, kRoles>;
+
+struct PlanOptions {
+  int64_t alignment = 64;
+  bool in_place = true;
+};
+
+// A persistent tensor of the step.
+struct PersistentTensor {
+  std::string name;
+  graph::TensorType type;
+  graph::Role role = graph::Role::kParameter;
+  graph::Place place = graph::Place::kDevice;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+// A tensor alive at the peak.
+struct LiveTensor {
+  std::string name;
+  graph::TensorType type;
+  graph::Role role = graph::Role::kActivation;
+  std::string
+      scope;  // of the node that wrote it; of a persistent tensor its name up to the last dot
+  bool persistent = false;
+  int64_t bytes = 0;
+};
+
+struct ProgramPlan {
+  std::string name;
+  runtime::Layout layout;
+
+  // Device arena.
+  int64_t temporary_bytes = 0;  // extent of the temporaries above the persistent prefix
+  int64_t max_live_bytes = 0;   // at the peak, persistent tensors included
+  std::string heuristic;        // which placement won
+
+  // The peak: the first node at which max_live_bytes are alive. -1 in a program without nodes.
+  int peak_node = -1;
+  std::string peak_op;
+  std::string peak_scope;
+  graph::Phase peak_phase = graph::Phase::kForward;
+  std::vector<LiveTensor> peak_live;  // persistent ones included, largest first
+  // Bytes alive at each node, persistent tensors included.
+  std::vector<int64_t> live_bytes;
+};
+
+struct MemoryPlan {
+  int64_t alignment = 64;
+
+  // The device arena; on the CPU the only one unless tensors are placed on the host.
+  int64_t arena_bytes = 0;  // persistent_bytes + the largest temporary_bytes
+  int64_t persistent_bytes = 0;
+  int64_t max_live_bytes = 0;  // the largest of any program
+  double fragmentation = 0;    // arena_bytes / max_live_bytes − 1
+  int peak_program = -1;       // index into programs, -1 when there are none
+
+  // The same for pinned host memory.
+  int64_t host_arena_bytes = 0;
+  int64_t host_persistent_bytes = 0;
+  int64_t host_max_live_bytes = 0;
+
+  // What max_live_bytes consists of: all persistent tensors and the temporaries alive at the peak.
+  // Each sums to max_live_bytes.
+  BytesByRole bytes_by_role = {};
+  std::map<std::string, int64_t> bytes_by_scope;  // scopes with numbers starred: "block.*.attn"
+
+  std::vector<PersistentTensor> persistent;  // in order of offset, device first
+  std::vector<ProgramPlan> programs;         // as given
+
+  int64_t bytes_of(graph::Role role) const { return bytes_by_role[static_cast<size_t>(role)]; }
+};
+
+// Deterministic. InternalError, naming the tensor, when two programs disagree about a persistent
+// tensor's type, role or place.
+MemoryPlan MakePlan(std::span<const graph::Program* const> programs,
+                    const PlanOptions& options = {});
+
+// "block.3.attn" → "block.*.attn".
+std::string StarNumbers(std::string_view scope);
+
+}  // namespace plimsoll::memory

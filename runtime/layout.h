@@ -1,0 +1,27 @@
+// Where the tensors of one program lie. Made by memory/, followed by executors.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/tensor.h"
+
+namespace plimsoll::runtime {
+
+// The offset of a tensor that no node touches: it has no memory.
+inline constexpr int64_t kUnplaced = -1;
+
+struct Layout {
+  // By TensorId: bytes from the start of the arena of the tensor's place, aliases resolved.
+  std::vector<int64_t> offsets;
+  // Sizes of the two arenas, and how much of each is the persistent prefix, which all programs of
+  // a step share.
+  int64_t arena_bytes = 0;
+  int64_t persistent_bytes = 0;
+  int64_t host_arena_bytes = 0;
+  int64_t host_persistent_bytes = 0;
+
+  int64_t offset(graph::TensorId id) const { return offsets[static_cast<size_t>(id)]; }
+};
+
+}  // namespace plimsoll::runtime

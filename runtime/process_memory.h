@@ -1,0 +1,16 @@
+// Memory of this process as the system counts it, libraries included. Nothing here allocates.
+#pragma once
+
+#include <cstdint>
+
+namespace plimsoll::runtime {
+
+struct ProcessMemory {
+  int64_t resident_bytes = 0;       // now
+  int64_t peak_resident_bytes = 0;  // since the process started
+};
+
+// InternalError when /proc/self/status can't be read.
+ProcessMemory MeasureProcessMemory();
+
+}  // namespace plimsoll::runtime
