@@ -1,0 +1,93 @@
+// Safetensors files: eight bytes with the header's length (little-endian), a JSON header that gives
+// each tensor's dtype, shape and byte range, then the data, little-endian and row-major.
+//
+// Nothing in a file is believed before it is checked. Every mistake is a one-line UserError that
+// names the file and, where there is one, the tensor.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mapped_file.h"
+
+namespace plimsoll::formats {
+
+// The element types that are read and written. Names in files: "BOOL", "U8", "F32", …
+enum class TensorType {
+  kBool,
+  kU8,
+  kI8,
+  kF8E5M2,
+  kF8E4M3,
+  kI16,
+  kU16,
+  kF16,
+  kBf16,
+  kI32,
+  kU32,
+  kF32,
+  kF64,
+  kI64,
+  kU64,
+};
+
+int64_t TypeBytes(TensorType type);  // of one element
+std::string_view TypeName(TensorType type);
+std::optional<TensorType> ParseTypeName(std::string_view name);
+
+// What a header says of one tensor. `elements` and `bytes` follow from type and shape; a scalar has
+// an empty shape.
+struct TensorEntry {
+  std::string name;
+  TensorType type = TensorType::kF32;
+  std::vector<int64_t> shape;
+  int64_t elements = 0;
+  int64_t bytes = 0;
+  int64_t begin = 0;  // offset from the first byte after the header
+};
+
+// "[2, 3]"
+std::string ShapeText(std::span<const int64_t> shape);
+
+// Number of elements; nothing if a dimension is negative or the product passes 2^63 - 1.
+std::optional<int64_t> CountElements(std::span<const int64_t> shape);
+
+// One file. Pages are read from disk when they are touched.
+class SafetensorsReader {
+ public:
+  // Maps the file and checks its whole header.
+  explicit SafetensorsReader(const std::string& path);
+  // The same over bytes in memory, which must outlive the reader; `name` stands for the file.
+  SafetensorsReader(std::span<const std::byte> bytes, std::string name);
+
+  const std::string& file() const { return file_; }
+  const std::vector<TensorEntry>& tensors() const { return tensors_; }  // sorted by name
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+
+  const TensorEntry* Find(std::string_view name) const;     // null when absent
+  const TensorEntry& Require(std::string_view name) const;  // UserError when absent
+
+  // The tensor's bytes. They need not be aligned to the element's size.
+  std::span<const std::byte> Raw(std::string_view name) const;
+
+  // Writes the tensor's elements, converted from F64, F16 or BF16 where needed, to out[0, count).
+  // UserError when the type is another or the tensor does not have `count` elements.
+  void ReadFloat32(std::string_view name, float* out, int64_t count) const;
+
+ private:
+  void Parse(std::span<const std::byte> bytes);
+
+  std::string file_;
+  std::optional<MappedFile> mapped_;  // empty when reading from memory
+  std::span<const std::byte> data_;   // what follows the header
+  std::vector<TensorEntry> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+}  // namespace plimsoll::formats
