@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# usage: check_sources.sh ROOT LAYERS LIST      prints "file:line: what is wrong"; exit code 1 if anything is.
+# Writes the names of the files it looked at to LIST.
+# Checks the layers of layers.txt, that each header says `#pragma once`, and that nothing announces
+# unfinished work.
+set -euo pipefail
+cd "$1"
+layers=$2
+
+# Everything that is ours: no build outputs, no run folders, nothing hidden but .ci.
+find . -mindepth 1 \( -path './.ci' -o ! -path './.*' \) ! -path './bazel-*' ! -path './third_party/*' \
+  ! -path './runs/*' ! -path './data/*' -type f -print | sed 's|^\./||' | LC_ALL=C sort >"$3"
+code=$(grep -E '\.(cc|h|cu|cuh)$' "$3" || true)
+text=$(grep -E '\.(cc|h|cu|cuh|bzl|sh|py|md|yaml|txt)$|(^|/)BUILD$|^\.ci/run$' "$3" || true)
+if [ "$(wc -l <<<"$code")" -lt 2 ]; then
+  echo "$1: hardly any source files here; is this the repository?"
+  exit 1
+fi
+
+problems=$(
+  # shellcheck disable=SC2086
+  awk '
+    FNR == NR {
+      if ($1 == "layer") { layered[$2] = 1; for (i = 3; i <= NF; ++i) below[$2, $i] = 1 }
+      if ($1 == "free") for (i = 2; i <= NF; ++i) free[$i] = 1
+      if ($1 == "header") { prefixes[$2] = 1; for (i = 3; i <= NF; ++i) home[$2] = home[$2] " " $i }
+      next
+    }
+    FNR == 1 {
+      folder = FILENAME; sub(/\/.*/, "", folder)
+      if (!(folder in layered) && !(folder in free)) print FILENAME ":1: folder " folder " has no line in tests/style/layers.txt"
+    }
+    /^[ \t]*#[ \t]*include[ \t]*"/ {
+      split($0, parts, "\""); header = parts[2]; top = header; sub(/\/.*/, "", top)
+      if (header !~ /\//) print FILENAME ":" FNR ": \"" header "\" is not written from the repository root"
+      else if (!(top in layered) && !(top in free)) print FILENAME ":" FNR ": \"" header "\" is no folder of ours; use <> for libraries"
+      else if ((folder in layered) && top != folder && !((folder, top) in below)) print FILENAME ":" FNR ": " folder "/ may not include \"" header "\""
+    }
+    /^[ \t]*#[ \t]*include[ \t]*</ {
+      header = $0; sub(/^[^<]*</, "", header); sub(/>.*/, "", header)
+      for (prefix in prefixes) {
+        if (index(header, prefix) != 1) continue
+        count = split(home[prefix], folders, " "); allowed = 0
+        for (i = 1; i <= count; ++i) if (index(FILENAME, folders[i] "/") == 1) allowed = 1
+        if (!allowed) print FILENAME ":" FNR ": <" header "> belongs in" home[prefix] " only"
+      }
+    }' "$layers" $code
+  for file in $code; do
+    case "$file" in
+      *.h | *.cuh) grep -q '^#pragma once$' "$file" || echo "$file:1: no #pragma once" ;;
+    esac
+  done
+  # The words are split so that this file does not name them.
+  marks="\\b(TO""DO|FIX""ME|X""XX|HA""CK)\\b|\\bnot (yet )?imple""mented\\b|\\bplace""holder\\b"
+  # shellcheck disable=SC2086
+  grep -nHE "$marks" $text | sed 's/$/   <- announces unfinished work/' || true
+)
+if [ -n "$problems" ]; then
+  echo "$problems"
+  exit 1
+fi

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Runs check_sources.sh on the repository itself (hence the tags of this test: a sandbox would show
+# it declared files only), after proof that it finds planted mistakes.
+set -euo pipefail
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")") # the source folder: runfiles are links to it
+root=$(dirname "$(dirname "$here")")
+layers=$here/layers.txt
+check=$here/check_sources.sh
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+# planted FILE CONTENT EXPECTED: with this file in a clean tree, EXPECTED is printed.
+planted() {
+  local tree=$work/tree output
+  rm -rf "$tree" && mkdir -p "$tree/base" "$tree/$(dirname "$1")"
+  printf '#pragma once\n#include <vector>\n' >"$tree/base/a.h"
+  printf '#include "base/a.h"\n' >"$tree/base/a.cc"
+  bash "$check" "$tree" "$layers" "$work/files" || { echo "a clean tree is refused"; failures=1; }
+  printf '%b' "$2" >"$tree/$1"
+  if output=$(bash "$check" "$tree" "$layers" "$work/files") || ! grep -qF -- "$3" <<<"$output"; then
+    echo "planted $1 was not found, got: $output"
+    failures=1
+  fi
+}
+
+planted graph/b.cc '#include "ops/a.h"\n' 'graph/b.cc:1: graph/ may not include "ops/a.h"'
+planted models/b.cc '\n#include "memory/a.h"\n' 'models/b.cc:2: models/ may not include "memory/a.h"'
+planted base/b.cc '#include "a.h"\n' 'base/b.cc:1: "a.h" is not written from the repository root'
+planted base/b.cc '#include "fmt/format.h"\n' 'base/b.cc:1: "fmt/format.h" is no folder of ours'
+planted memory/b.cc '#  include <nlohmann/json.hpp>\n' 'memory/b.cc:1: <nlohmann/json.hpp> belongs in formats trainer tests bench only'
+planted trainer/b.cc '#include <yaml-cpp/yaml.h>\n' 'trainer/b.cc:1: <yaml-cpp/yaml.h> belongs in'
+planted graph/b.cc '#include <Eigen/Core>\n' 'graph/b.cc:1: <Eigen/Core> belongs in'
+planted attic/b.cc '#include <vector>\n' 'attic/b.cc:1: folder attic has no line'
+planted base/b.h '#include <vector>\n' 'base/b.h:1: no #pragma once'
+planted docs/b.md "one\ntwo TO""DO three\n" 'docs/b.md:2:two'
+planted base/b.cc "// not imple""mented\n" 'base/b.cc:1:// not'
+
+mkdir -p "$work/empty"
+if bash "$check" "$work/empty" "$layers" "$work/files" >/dev/null; then
+  echo "an empty folder passes"
+  failures=1
+fi
+
+# The repository.
+for file in WORKSPACE base/error.h trainer; do
+  [ -e "$root/$file" ] || { echo "$root: no $file; this is not the repository"; exit 1; }
+done
+bash "$check" "$root" "$layers" "$work/files" || failures=1
+echo "$(grep -cE '\.(cc|h|cu|cuh)$' "$work/files") source files looked at"
+exit $failures
