@@ -57,7 +57,7 @@ apt() { # The lock is waited for: fresh machines often run an update of their ow
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0 "$@"
 }
 
-echo "setup.sh: installing ${missing[*]}"
+echo "setup.sh: installing ${missing[*]} (this can take a few minutes)"
 apt update >/dev/null || echo "setup.sh: apt-get update failed; trying with the package lists at hand" >&2
 apt install -y --no-install-recommends "${missing[@]}" >/dev/null ||
   fail "apt-get could not install: ${missing[*]} (its reason is above; Debian 12 or newer has all of them)"
