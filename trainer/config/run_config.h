@@ -32,6 +32,28 @@ enum class Device { kAuto, kCpu, kCuda };
 // The spelling in the file, in the order of the enumerators ("gpt2", "llama", …).
 template <typename E>
 const std::vector<std::string>& EnumNames();
+template <>
+const std::vector<std::string>& EnumNames<Family>();
+template <>
+const std::vector<std::string>& EnumNames<Activation>();
+template <>
+const std::vector<std::string>& EnumNames<Order>();
+template <>
+const std::vector<std::string>& EnumNames<DataFormat>();
+template <>
+const std::vector<std::string>& EnumNames<OptimizerName>();
+template <>
+const std::vector<std::string>& EnumNames<ScheduleName>();
+template <>
+const std::vector<std::string>& EnumNames<Dtype>();
+template <>
+const std::vector<std::string>& EnumNames<LossScale>();
+template <>
+const std::vector<std::string>& EnumNames<CheckpointPolicy>();
+template <>
+const std::vector<std::string>& EnumNames<Allocator>();
+template <>
+const std::vector<std::string>& EnumNames<Device>();
 
 template <typename E>
 const std::string& ToString(E value) {

@@ -1,0 +1,223 @@
+#include "trainer/config/layers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "base/error.h"
+#include "trainer/config/schema.h"
+#include "trainer/config/suggest.h"
+
+namespace plimsoll::config {
+namespace {
+
+constexpr size_t kMaxChain = 16;  // files that extend one another in a row
+constexpr int kMaxFiles = 64;     // in all; lists of files could multiply otherwise
+
+// Pairs of keys that say the same thing in two ways: one set in a later layer takes the place of
+// the other from earlier layers. Within one layer both may stand if they agree (resolve.cc checks).
+constexpr const char* kAlternatives[][2] = {
+    {"data.train", "data.synthetic"},
+    {"train.global_batch", "train.global_batch_tokens"},
+    {"train.global_batch", "train.accumulate"},
+    {"train.global_batch_tokens", "train.accumulate"},
+    {"schedule.decay_fraction", "schedule.decay_steps"},
+};
+
+bool IsFalse(const Tree& tree) { return tree.kind == Tree::Kind::kScalar && tree.text == "false"; }
+
+[[noreturn]] void Unknown(const std::string& path, const std::string& origin) {
+  const std::string shown = ShowKey(path);
+  const std::string nearest = NearestKey(path);
+  throw UserError(fmt::format("{}: {}: unknown key{}", origin, shown,
+                              nearest.empty() ? "; plimsoll config --reference lists all keys"
+                                              : fmt::format(", did you mean {}?", nearest)));
+}
+
+void CollectSection(const TreeEntry& section, Settings& layer) {
+  if (section.value.kind == Tree::Kind::kNull) return;  // all its lines are commented out
+  if (section.value.kind != Tree::Kind::kMap) {
+    throw UserError(fmt::format("{}: {}: expected keys of this section, got {}", section.origin,
+                                section.key, Describe(section.value)));
+  }
+  for (const TreeEntry& entry : section.value.entries) {
+    const std::string path = section.key + "." + entry.key;
+    if (FindKey(path) == nullptr) Unknown(path, entry.origin);
+    Tree& setting = layer[path] = entry.value;
+    setting.origin = entry.origin;
+  }
+}
+
+// One document's keys, without `extends`.
+void Collect(const Tree& document, Settings& layer) {
+  for (const TreeEntry& entry : document.entries) {
+    if (entry.key == "extends") continue;
+    if (IsSection(entry.key)) {
+      CollectSection(entry, layer);
+    } else if (const Key* key = FindKey(entry.key); key != nullptr && key->Section().empty()) {
+      Tree& setting = layer[entry.key] = entry.value;
+      setting.origin = entry.origin;
+    } else if (key != nullptr) {
+      throw UserError(fmt::format("{}: {}: dotted keys are for --set; write {}: {{{}: …}}",
+                                  entry.origin, entry.key, key->Section(), key->Name()));
+    } else {
+      Unknown(entry.key, entry.origin);
+    }
+  }
+}
+
+void Apply(const Settings& layer, Settings& settings) {
+  for (const auto& [first, second] : kAlternatives) {
+    const auto replaces = [&](const char* key, const char* other) {
+      const auto found = layer.find(key);
+      return found != layer.end() && layer.count(other) == 0 &&
+             found->second.kind != Tree::Kind::kNull && !IsFalse(found->second);
+    };
+    if (replaces(first, second)) settings.erase(second);
+    if (replaces(second, first)) settings.erase(first);
+  }
+  for (const auto& [path, value] : layer) {
+    if (value.kind != Tree::Kind::kNull) {
+      settings[path] = value;
+    } else if (settings.erase(path) == 0) {
+      // null takes back what an earlier layer set; here there is nothing to take back.
+      throw UserError(
+          fmt::format("{}: {}: has no value; give one or remove it", value.origin, path));
+    }
+  }
+}
+
+class Reader {
+ public:
+  explicit Reader(const FileReader& read) : read_(read) {}
+
+  void Add(const std::string& text, const std::string& name, Settings& settings) {
+    Tree document = ParseYaml(text, name);
+    ExpandEnvironment(document);
+    if (document.kind != Tree::Kind::kMap && document.kind != Tree::Kind::kNull) {
+      throw UserError(fmt::format("{}: expected a map of sections (model: …), got {}",
+                                  document.origin.empty() ? name : document.origin,
+                                  Describe(document)));
+    }
+    chain_.push_back(std::filesystem::path(name).lexically_normal().string());
+    for (const TreeEntry& entry : document.entries) {
+      if (entry.key != "extends") continue;
+      const auto bases = ParseValue(Type::kStringList, "extends", entry.value);
+      for (const std::string& base : std::get<std::vector<std::string>>(bases)) {
+        Extend(base, name, entry.origin, settings);
+      }
+    }
+    Settings layer;
+    Collect(document, layer);
+    Apply(layer, settings);
+    chain_.pop_back();
+  }
+
+ private:
+  void Extend(const std::string& base, const std::string& name, const std::string& origin,
+              Settings& settings) {
+    if (!read_) throw UserError(origin + ": extends: only a file can extend another");
+    const std::string path =
+        (std::filesystem::path(name).parent_path() / base).lexically_normal().string();
+    if (std::find(chain_.begin(), chain_.end(), path) != chain_.end()) {
+      throw UserError(fmt::format("{}: extends: {} extends itself ({} → {})", origin, path,
+                                  fmt::join(chain_, " → "), path));
+    }
+    if (chain_.size() >= kMaxChain || ++files_ > kMaxFiles) {
+      throw UserError(fmt::format("{}: extends: more than {} files in a row or {} in all", origin,
+                                  kMaxChain, kMaxFiles));
+    }
+    std::string text;
+    try {
+      text = read_(path);
+    } catch (const UserError& e) {
+      throw UserError(fmt::format("{}: extends: {}", origin, e.what()));
+    }
+    Add(text, path, settings);
+  }
+
+  const FileReader& read_;
+  std::vector<std::string> chain_;
+  int files_ = 0;
+};
+
+// Text of --set for this type of key: strings are taken as they are, so that a prompt needs no
+// second pair of quotes; everything else is YAML.
+Tree ParseSetting(const Key& key, const std::string& text) {
+  const bool stringlike =
+      key.type == Type::kString || key.type == Type::kFolderOrBool || key.type == Type::kStringList;
+  const char first = text.empty() ? ' ' : text[0];
+  const bool yaml = first == '"' || first == '\'' ||
+                    (key.type == Type::kStringList && first == '[') || text == "null";
+  if (!stringlike || yaml) {
+    try {
+      return ParseYaml(text, "--set", /*numbered=*/false);
+    } catch (const UserError& e) {
+      throw UserError("--set: " + key.path + std::string(e.what()).substr(5));  // after "--set"
+    }
+  }
+  CheckText(text, "--set: " + key.path);
+  Tree tree;
+  tree.kind = Tree::Kind::kScalar;
+  tree.text = text;
+  return tree;
+}
+
+void AddSets(const std::vector<std::string>& sets, Settings& settings) {
+  Settings layer;
+  for (const std::string& set : sets) {
+    const size_t equals = set.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw UserError(
+          fmt::format("--set: {}: write key=value, as in --set train.steps=100", Quote(set)));
+    }
+    const std::string path = set.substr(0, equals);
+    const Key* key = FindKey(path);
+    if (key == nullptr && IsSection(path)) {
+      throw UserError(fmt::format(
+          "--set: {}: is a section; name one of its keys, as in --set train.steps=100", path));
+    }
+    if (key == nullptr) Unknown(path, "--set");
+    Tree& setting = layer[path] = ParseSetting(*key, set.substr(equals + 1));
+    setting.origin = "--set";
+    ExpandEnvironment(setting);
+  }
+  Apply(layer, settings);
+}
+
+}  // namespace
+
+Settings ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
+                    const std::vector<std::string>& sets) {
+  Settings settings;
+  Reader(read).Add(text, name, settings);
+  AddSets(sets, settings);
+  return settings;
+}
+
+std::string ReadFile(const std::string& path) {
+  constexpr size_t kMaxBytes = 1 << 20;
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found)
+    throw UserError(path + ": no such file");
+  if (error) throw UserError(fmt::format("{}: cannot be read: {}", path, error.message()));
+  if (std::filesystem::is_directory(status))
+    throw UserError(path + ": is a folder; name a YAML file");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UserError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  std::string text(kMaxBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) throw UserError(path + ": cannot be read");
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kMaxBytes)
+    throw UserError(path + ": more than 1 MiB; a configuration is a page of text");
+  return text;
+}
+
+}  // namespace plimsoll::config

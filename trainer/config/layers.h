@@ -1,0 +1,29 @@
+// Layers of a configuration: the files that `extends` names, the file itself, then --set. Later
+// layers win, key by key.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trainer/config/yaml_tree.h"
+
+namespace plimsoll::config {
+
+// Dotted path → value as written; its origin is the place of its key. Every path is in the schema.
+using Settings = std::map<std::string, Tree>;
+
+// The text of a file; throws UserError "<path>: reason".
+using FileReader = std::function<std::string(const std::string& path)>;
+
+// `text` is the file named `name`; `read` serves `extends` (empty: extends is refused). `sets` are
+// "key=value" of the command line. Throws UserError: unknown keys, values where sections belong,
+// extends that cannot be read or come back to themselves.
+Settings ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
+                    const std::vector<std::string>& sets);
+
+// Reads at most 1 MiB of a regular file.
+std::string ReadFile(const std::string& path);
+
+}  // namespace plimsoll::config

@@ -1,0 +1,278 @@
+#include "trainer/config/resolve.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/error.h"
+#include "trainer/config/schema.h"
+
+namespace plimsoll::config {
+namespace {
+
+// " (run.yaml:4)" after the second key of a message, nothing for a default.
+std::string At(const RunConfig& config, const std::string& key) {
+  return config.IsSet(key) ? fmt::format(" ({})", config.Origin(key)) : "";
+}
+
+void Require(const RunConfig& config, const std::string& key, const std::string& way_out) {
+  if (!config.IsSet(key)) throw config.Error(key, "missing; " + way_out);
+}
+
+// "6 or 8" around a value: the multiples of `step` below and above it.
+std::string NearestMultiples(int64_t value, int64_t step) {
+  const int64_t below = value / step * step;
+  return below == 0 ? fmt::format("{}", step) : fmt::format("{} or {}", below, below + step);
+}
+
+// "6 or 8" around a value: the divisors of `whole` below and above it.
+std::string NearestDivisors(int64_t whole, int64_t value) {
+  int64_t below = std::min(value, whole);
+  while (whole % below != 0) --below;
+  int64_t above = value;
+  while (above < whole && whole % above != 0) ++above;
+  return above >= whole || above == below ? fmt::format("{}", below)
+                                          : fmt::format("{} or {}", below, above);
+}
+
+void DropKeysWithoutEffect(RunConfig& config, std::vector<std::string>& warnings) {
+  for (const Key& key : Schema()) {
+    if (!config.IsSet(key.path) || key.Applies(config)) continue;
+    if (key.Section() == "model") {
+      if (!config.model.init_from.empty()) {
+        throw config.Error(
+            key.path,
+            fmt::format("comes from the checkpoint of model.init_from{}; remove one of the two",
+                        At(config, "model.init_from")));
+      }
+      throw config.Error(key.path, fmt::format("has no meaning for model.family: {}; remove it",
+                                               ToString(config.model.family)));
+    }
+    const Value by = FindKey(key.when_key)->get(config);
+    warnings.push_back(fmt::format("{}: {}: has no effect with {}: {}", config.Origin(key.path),
+                                   key.path, key.when_key, std::get<std::string>(by)));
+    key.set(config, key.default_value);
+    config.origins.erase(key.path);
+  }
+}
+
+void ResolveModel(RunConfig& config) {
+  ModelConfig& model = config.model;
+  if (!model.init_from.empty()) return;
+  Require(config, "model.family",
+          fmt::format("give {}, or model.init_from", fmt::join(EnumNames<Family>(), ", ")));
+  for (const char* key : {"model.layers", "model.width", "model.heads"}) {
+    Require(config, key, "give it, or extend a file of configs/models");
+  }
+  if (!config.IsSet("model.vocab") && config.data.tokenizer == "byte") model.vocab = 256;
+  if (model.vocab == 0)
+    Require(config, "model.vocab", "give the number of token ids, or data.tokenizer: byte");
+  Require(config, "model.sequence", "give the tokens per training sequence");
+
+  const bool gpt2 = model.family == Family::kGpt2, qwen2 = model.family == Family::kQwen2;
+  const auto derive = [&](const char* key, auto& field, auto value) {
+    if (!config.IsSet(key)) field = value;
+  };
+  derive("model.kv_heads", model.kv_heads, model.heads);
+  derive("model.max_sequence", model.max_sequence, model.sequence);
+  derive("model.tied", model.tied, gpt2);
+  derive("model.attention_bias", model.attention_bias, gpt2 || qwen2);
+  derive("model.norm_eps", model.norm_eps, qwen2 ? 1e-6 : 1e-5);
+  derive("model.rope_theta", model.rope_theta, qwen2 ? 1e6 : 1e4);
+  // Llama's rule: two thirds of 4·width, so that three matrices cost what two did, in multiples of
+  // 256.
+  const int64_t gated = (8 * model.width / 3 + 255) / 256 * 256;
+  derive("model.ffn_width", model.ffn_width, gpt2 ? 4 * model.width : gated);
+  if (!config.IsSet("model.head_width")) {
+    if (model.width % model.heads != 0) {
+      throw config.Error(
+          "model.heads",
+          fmt::format("{} heads do not divide model.width {}{}; use {}", model.heads, model.width,
+                      At(config, "model.width"), NearestDivisors(model.width, model.heads)));
+    }
+    model.head_width = model.width / model.heads;
+  }
+}
+
+void CheckData(const RunConfig& config) {
+  const DataConfig& data = config.data;
+  if (data.synthetic && !data.train.empty()) {
+    throw config.Error("data.synthetic", fmt::format("true, but data.train names files{}; keep one",
+                                                     At(config, "data.train")));
+  }
+  if (!data.synthetic && data.train.empty()) {
+    throw config.Error("data.train", "missing; name files, or set data.synthetic: true");
+  }
+  if (!data.eval.empty() && data.eval_fraction > 0) {
+    throw config.Error("data.eval_fraction",
+                       fmt::format("holds out training text, but data.eval names files{}; keep one",
+                                   At(config, "data.eval")));
+  }
+  if (data.format == DataFormat::kText && data.tokenizer.empty() && !data.synthetic) {
+    throw config.Error("data.tokenizer", "missing; text needs one: byte, or a tokenizer.json");
+  }
+  const int64_t vocab = config.model.vocab;
+  if (data.tokenizer == "byte" && vocab > 0 && vocab < 256) {
+    throw config.Error("model.vocab",
+                       fmt::format("{}, but data.tokenizer: byte gives 256 token ids{}", vocab,
+                                   At(config, "data.tokenizer")));
+  }
+}
+
+void CheckTraining(const RunConfig& config, std::vector<std::string>& warnings) {
+  const TrainConfig& train = config.train;
+  const DataConfig& data = config.data;
+  const bool held_out = data.synthetic || !data.eval.empty() || data.eval_fraction > 0;
+  if (train.early_stop > 0 && (train.eval_every == 0 || !held_out)) {
+    throw config.Error("train.early_stop",
+                       train.eval_every == 0
+                           ? "needs evaluations; set train.eval_every"
+                           : "needs held-out data; set data.eval or data.eval_fraction");
+  }
+  if (train.eval_every > 0 && config.IsSet("train.eval_every") && !held_out) {
+    warnings.push_back(
+        fmt::format("{}: train.eval_every: has no effect without data.eval or data.eval_fraction",
+                    config.Origin("train.eval_every")));
+  }
+  if (train.sample_every > 0 && data.tokenizer.empty()) {
+    throw config.Error("train.sample_every", "needs data.tokenizer to turn tokens into text");
+  }
+}
+
+void ResolveSchedule(RunConfig& config) {
+  ScheduleConfig& schedule = config.schedule;
+  const int64_t steps = config.train.steps;
+  if (schedule.warmup > steps) {
+    throw config.Error(
+        "schedule.warmup",
+        fmt::format("{} steps, but train.steps is {}{}; lower one or raise the other",
+                    schedule.warmup, steps, At(config, "train.steps")));
+  }
+  if (schedule.name != ScheduleName::kConstant && schedule.min_lr > config.optimizer.lr) {
+    throw config.Error("schedule.min_lr",
+                       fmt::format("{} is more than optimizer.lr {}{}; lower it", schedule.min_lr,
+                                   config.optimizer.lr, At(config, "optimizer.lr")));
+  }
+  if (schedule.name != ScheduleName::kWsd) return;
+  const bool by_steps = config.IsSet("schedule.decay_steps");
+  if (by_steps && config.IsSet("schedule.decay_fraction")) {
+    throw config.Error("schedule.decay_steps",
+                       fmt::format("says what schedule.decay_fraction{} says; keep one",
+                                   At(config, "schedule.decay_fraction")));
+  }
+  if (!by_steps) {
+    schedule.decay_steps = std::llround(schedule.decay_fraction * static_cast<double>(steps));
+  }
+  if (schedule.warmup + schedule.decay_steps > steps) {
+    throw config.Error(
+        by_steps ? "schedule.decay_steps" : "schedule.decay_fraction",
+        fmt::format("warmup {} + decay {} = {} steps, but train.steps is {}{}", schedule.warmup,
+                    schedule.decay_steps, schedule.warmup + schedule.decay_steps, steps,
+                    At(config, "train.steps")));
+  }
+}
+
+void ResolvePaths(RunConfig& config) {
+  if (config.run.dir.empty()) {
+    const std::string stem = std::filesystem::path(config.file).stem().string();
+    config.run.dir = "runs/" + (stem.empty() || stem == "." || stem == ".." ? "run" : stem);
+  }
+  if (config.debug.dump_programs == "true")
+    config.debug.dump_programs = config.run.dir + "/programs";
+}
+
+}  // namespace
+
+void CheckModel(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  if (model.kv_heads < 1 || model.heads % model.kv_heads != 0) {
+    throw config.Error(
+        "model.kv_heads",
+        fmt::format("{} do not divide model.heads {}{}; use {}", model.kv_heads, model.heads,
+                    At(config, "model.heads"),
+                    NearestDivisors(model.heads, std::max<int64_t>(model.kv_heads, 1))));
+  }
+  if (model.family != Family::kGpt2 && model.head_width % 2 != 0) {
+    throw config.Error(
+        config.IsSet("model.head_width") ? "model.head_width" : "model.heads",
+        fmt::format("heads are {} wide; a rotary embedding needs an even width", model.head_width));
+  }
+  if (model.sequence > model.max_sequence) {
+    throw config.Error(
+        "model.sequence",
+        fmt::format("{} tokens, but the model allows {} (model.max_sequence{}); shorten it",
+                    model.sequence, model.max_sequence, At(config, "model.max_sequence")));
+  }
+}
+
+void ResolveBatch(RunConfig& config, int64_t data_ranks) {
+  TrainConfig& train = config.train;
+  const int64_t ranks = config.parallel.data.value_or(data_ranks);
+  const int64_t sequence = config.model.sequence;
+  const char* key = train.global_batch ? "train.global_batch" : "train.global_batch_tokens";
+  std::optional<int64_t> sequences = train.global_batch;
+  if (train.global_batch_tokens && sequence > 0) {
+    const int64_t tokens = *train.global_batch_tokens;
+    if (tokens % sequence != 0) {
+      throw config.Error(
+          "train.global_batch_tokens",
+          fmt::format("{} tokens are not a multiple of model.sequence {}{}; use {}", tokens,
+                      sequence, At(config, "model.sequence"), NearestMultiples(tokens, sequence)));
+    }
+    if (sequences && *sequences != tokens / sequence) {
+      throw config.Error(
+          "train.global_batch_tokens",
+          fmt::format(
+              "{} tokens / model.sequence {} = {} sequences, but train.global_batch is {}{}; "
+              "keep one of the two",
+              tokens, sequence, tokens / sequence, *sequences, At(config, "train.global_batch")));
+    }
+    sequences = tokens / sequence;
+  }
+  if (!sequences) return;
+
+  const int64_t per_micro_step = train.micro_batch * ranks;
+  if (*sequences % per_micro_step != 0) {
+    throw config.Error(
+        key, fmt::format(
+                 "{} sequences are not a multiple of train.micro_batch {} × {} data rank{} = {}; "
+                 "use {}, or another train.micro_batch",
+                 *sequences, train.micro_batch, ranks, ranks == 1 ? "" : "s", per_micro_step,
+                 NearestMultiples(*sequences, per_micro_step)));
+  }
+  const int64_t accumulate = *sequences / per_micro_step;
+  if (config.IsSet("train.accumulate") && train.accumulate != accumulate) {
+    throw config.Error(
+        key, fmt::format(
+                 "{} sequences, but train.micro_batch {} × train.accumulate {} × {} data rank{} = "
+                 "{}; remove train.accumulate{} or set it to {}",
+                 *sequences, train.micro_batch, train.accumulate, ranks, ranks == 1 ? "" : "s",
+                 per_micro_step * train.accumulate, At(config, "train.accumulate"), accumulate));
+  }
+  train.accumulate = accumulate;
+}
+
+void Resolve(RunConfig& config, int64_t data_ranks, std::vector<std::string>& warnings) {
+  if (config.model.init_from.empty() && !config.IsSet("model.family"))
+    ResolveModel(config);  // says what is missing
+  DropKeysWithoutEffect(config, warnings);
+  ResolveModel(config);
+  if (config.model.init_from.empty()) CheckModel(config);
+  CheckData(config);
+  CheckTraining(config, warnings);
+  ResolveBatch(config, data_ranks);
+  ResolveSchedule(config);
+  ResolvePaths(config);
+}
+
+bool Follows(const RunConfig& config, const std::string& key) {
+  if (config.IsSet(key)) return false;
+  if (key == "train.accumulate")
+    return config.train.global_batch || config.train.global_batch_tokens;
+  if (key == "schedule.decay_steps") return true;
+  return key == "schedule.decay_fraction" && config.IsSet("schedule.decay_steps");
+}
+
+}  // namespace plimsoll::config

@@ -1,0 +1,30 @@
+// From keys as written to a configuration that can run: derived values filled, contradictions
+// refused.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/config/run_config.h"
+
+namespace plimsoll::config {
+
+// Fills what is derived (see run_config.h) and throws UserError for keys that are missing, have no
+// meaning for this model, or contradict each other. `data_ranks` is what `parallel.data: auto`
+// finds. Keys without effect that do no harm are reset to their defaults and reported in
+// `warnings`.
+void Resolve(RunConfig& config, int64_t data_ranks, std::vector<std::string>& warnings);
+
+// The checks of model.* alone: again useful after init_from's config.json has filled config.model.
+void CheckModel(const RunConfig& config);
+
+// train.accumulate from a global batch, or a check of the arithmetic. Again useful when
+// model.sequence becomes known only from a checkpoint.
+void ResolveBatch(RunConfig& config, int64_t data_ranks);
+
+// Whether a key's value follows from other keys that were given, so that the resolved configuration
+// must leave it open (accumulate under a global batch, decay_steps under decay_fraction).
+bool Follows(const RunConfig& config, const std::string& key);
+
+}  // namespace plimsoll::config

@@ -1,0 +1,112 @@
+#include "trainer/config/schema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+
+namespace plimsoll::config {
+namespace {
+
+std::string Number(double value) {
+  const bool whole = std::abs(value) < 1e18 && value == std::floor(value);
+  return whole ? fmt::format("{}", static_cast<int64_t>(value)) : fmt::format("{}", value);
+}
+
+void CheckRange(const Key& key, double number, const std::string& origin) {
+  const bool low = key.above_min ? number <= key.min : number < key.min;
+  const bool high = key.below_max ? number >= key.max : number > key.max;
+  if (!low && !high) return;
+  throw UserError(fmt::format("{}: {}: {} is out of range; it must be {}", origin, key.path,
+                              Number(number), RangeText(key)));
+}
+
+void CheckRange(const Key& key, const Value& value, const std::string& origin) {
+  if (const auto* integer = std::get_if<int64_t>(&value))
+    CheckRange(key, static_cast<double>(*integer), origin);
+  if (const auto* number = std::get_if<double>(&value)) CheckRange(key, *number, origin);
+  if (const auto* pair = std::get_if<std::array<double, 2>>(&value)) {
+    for (const double number : *pair) CheckRange(key, number, origin);
+  }
+}
+
+void CheckChoice(const Key& key, const std::string& text, const std::string& origin) {
+  if (std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end()) return;
+  throw UserError(fmt::format("{}: {}: {} is not one of {}", origin, key.path, Quote(text),
+                              fmt::join(key.choices, ", ")));
+}
+
+void CheckSupported(const Key& key, const std::string& text, const std::string& origin) {
+  if (!key.limited ||
+      std::find(key.supported.begin(), key.supported.end(), text) != key.supported.end())
+    return;
+  throw UserError(fmt::format("{}: {}: {} is not supported; {}", origin, key.path, text,
+                              key.supported.empty()
+                                  ? "leave the key out"
+                                  : fmt::format("supported: {}", fmt::join(key.supported, ", "))));
+}
+
+}  // namespace
+
+std::string RangeText(const Key& key) {
+  const bool has_min = std::isfinite(key.min), has_max = std::isfinite(key.max);
+  if (has_min && has_max && !key.above_min && !key.below_max) {
+    return fmt::format("between {} and {}", Number(key.min), Number(key.max));
+  }
+  std::string text;
+  if (has_min) text = fmt::format("{} {}", key.above_min ? "above" : "at least", Number(key.min));
+  if (has_max) {
+    text += fmt::format("{}{} {}", has_min ? " and " : "", key.below_max ? "below" : "at most",
+                        Number(key.max));
+  }
+  return text;
+}
+
+std::string Key::Section() const {
+  const size_t dot = path.find('.');
+  return dot == std::string::npos ? "" : path.substr(0, dot);
+}
+
+std::string Key::Name() const {
+  const size_t dot = path.find('.');
+  return dot == std::string::npos ? path : path.substr(dot + 1);
+}
+
+bool Key::Applies(const RunConfig& config) const {
+  if (!config.model.init_from.empty() && Section() == "model") {
+    return path == "model.init_from" || path == "model.dropout" || path == "model.sequence";
+  }
+  if (when_key.empty()) return true;
+  const std::string& value = std::get<std::string>(FindKey(when_key)->get(config));
+  return std::find(when_values.begin(), when_values.end(), value) != when_values.end();
+}
+
+const Key* FindKey(const std::string& path) {
+  static const std::map<std::string, const Key*> index = [] {
+    std::map<std::string, const Key*> keys;
+    for (const Key& key : Schema()) keys[key.path] = &key;
+    return keys;
+  }();
+  const auto found = index.find(path);
+  return found == index.end() ? nullptr : found->second;
+}
+
+bool IsSection(const std::string& name) {
+  for (const SectionInfo& section : Sections()) {
+    if (section.name == name) return true;
+  }
+  return false;
+}
+
+Value ParseKey(const Key& key, const Tree& tree) {
+  Value value = ParseValue(key.type, key.path, tree);
+  if (key.type == Type::kEnum) CheckChoice(key, std::get<std::string>(value), tree.origin);
+  CheckRange(key, value, tree.origin);
+  CheckSupported(key, ToText(key.type, value), tree.origin);
+  return value;
+}
+
+}  // namespace plimsoll::config

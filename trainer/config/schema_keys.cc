@@ -1,0 +1,319 @@
+// The table of keys: path, field, what it means, range, and what is supported so far.
+
+#include <utility>
+
+#include "trainer/config/key_rows.h"
+#include "trainer/config/schema.h"
+
+namespace plimsoll::config {
+namespace {
+
+// Upper bounds of counts: far beyond any run, small enough that products of a few cannot overflow.
+constexpr double kThousands = 1e5;
+constexpr double kMillions = 1e7;
+constexpr double kSteps = 1e12;
+constexpr double kSeeds = 9007199254740992.0;  // 2^53: exact in JSON and YAML readers everywhere
+
+void ModelKeys(std::vector<Key>& keys) {
+  using M = ModelConfig;
+  SectionKeys<M> model(keys, "model", &RunConfig::model);
+  const std::vector<std::string> rotary = {"llama", "qwen2"};
+  model.Add("init_from", &M::init_from,
+            "Hugging Face folder (`config.json`, `model.safetensors`) to start from; it says "
+            "everything about the "
+            "model but `dropout` and `sequence`.");
+  model.Add("family", &M::family, "Architecture.").Derived("required without `init_from`");
+  model.Add("layers", &M::layers, "Transformer blocks.").Between(1, kThousands).Derived("required");
+  model.Add("width", &M::width, "Width of the residual stream.")
+      .Between(1, kMillions)
+      .Derived("required");
+  model.Add("heads", &M::heads, "Attention heads.").Between(1, kThousands).Derived("required");
+  model
+      .Add("kv_heads", &M::kv_heads,
+           "Key and value heads (grouped-query attention); divides `heads`.")
+      .Between(1, kThousands)
+      .Derived("`heads`")
+      .When("model.family", rotary);
+  model.Add("head_width", &M::head_width, "Width of one attention head.")
+      .Between(1, kThousands)
+      .Derived("`width` / `heads`")
+      .When("model.family", rotary);
+  model.Add("ffn_width", &M::ffn_width, "Hidden width of the feed-forward network.")
+      .Between(1, kMillions)
+      .Derived("gpt2: 4 `width`; llama, qwen2: 8/3 `width`, rounded up to a multiple of 256");
+  model.Add("vocab", &M::vocab, "Vocabulary: rows of the token embedding.")
+      .Between(1, kMillions)
+      .Derived("required; 256 with `data.tokenizer: byte`");
+  model.Add("sequence", &M::sequence, "Tokens per training sequence.")
+      .Between(1, kMillions)
+      .Derived("required");
+  model
+      .Add("max_sequence", &M::max_sequence,
+           "Longest sequence the model allows: rows of gpt2's position table, positions of a "
+           "rotary embedding.")
+      .Between(1, kMillions)
+      .Derived("`sequence`");
+  model.Add("dropout", &M::dropout, "Dropout on embeddings, attention and residual branches.")
+      .AtLeast(0)
+      .Below(1)
+      .When("model.family", {"gpt2"});
+  model.Add("tied", &M::tied, "Output head shares the token embedding.")
+      .Derived("gpt2: true; llama, qwen2: false");
+  model.Add("attention_bias", &M::attention_bias, "Bias on the query, key and value projections.")
+      .Derived("qwen2: true; llama: false")
+      .When("model.family", rotary);
+  model.Add("activation", &M::activation, "GELU by its tanh approximation or exact.")
+      .When("model.family", {"gpt2"});
+  model.Add("norm_eps", &M::norm_eps, "Epsilon of layer and RMS norms.")
+      .Above(0)
+      .Below(1)
+      .Derived("qwen2: 1e-6; gpt2, llama: 1e-5");
+  model.Add("rope_theta", &M::rope_theta, "Base of the rotary embedding's wavelengths.")
+      .Above(0)
+      .Derived("qwen2: 1000000; llama: 10000")
+      .When("model.family", rotary);
+  model.Add("init_std", &M::init_std, "Standard deviation of initial weights.").Between(0, 10);
+}
+
+void DataKeys(std::vector<Key>& keys) {
+  using D = DataConfig;
+  SectionKeys<D> data(keys, "data", &RunConfig::data);
+  data.Add("train", &D::train,
+           "Files to train on: path, glob or a list of them, relative to the working directory.")
+      .Derived("required without `synthetic`");
+  data.Add("eval", &D::eval, "Files to evaluate on.");
+  data.Add("exclude", &D::exclude,
+           "Globs; files of `train` and `eval` whose names match are left out.");
+  data.Add("synthetic", &D::synthetic,
+           "Seeded random tokens, no files: for plans, benchmarks and studies. Set in a later "
+           "layer it takes the "
+           "place of an earlier `train`, and the other way round.");
+  data.Add("order", &D::order,
+           "Order of windows: shuffled by seed and step, or one after the other.");
+  data.Add("format", &D::format,
+           "What the files hold: raw or llm.c's tokens of 16 or 32 bits, or text to tokenise. "
+           "`auto`: text for "
+           "names without `.bin`, otherwise tokens by the header.");
+  data.Add("tokenizer", &D::tokenizer,
+           "For text and for generating: `byte`, a Hugging Face `tokenizer.json`, or a folder that "
+           "holds one or "
+           "GPT-2's `encoder.json` and `vocab.bpe`.");
+  data.Add("eval_fraction", &D::eval_fraction,
+           "Part of the training text that is held out for evaluation.")
+      .AtLeast(0)
+      .Below(1);
+  data.Add("document_separator", &D::document_separator,
+           "A line that parts documents in text files (`%` in fortunes); empty: a file is one "
+           "document.");
+}
+
+void TrainKeys(std::vector<Key>& keys) {
+  using T = TrainConfig;
+  SectionKeys<T> train(keys, "train", &RunConfig::train);
+  train.Add("steps", &T::steps, "Updates to make.").Between(1, kSteps);
+  train.Add("micro_batch", &T::micro_batch, "Sequences per micro-step on each data rank.")
+      .Between(1, kMillions);
+  train.Add("accumulate", &T::accumulate, "Micro-steps whose gradients make one update.")
+      .Between(1, kMillions)
+      .Derived("1; with a global batch, what makes it up");
+  train
+      .Add("global_batch", &T::global_batch,
+           "Sequences per update over all data ranks; `accumulate` follows.")
+      .Between(1, kSteps);
+  train.Add("global_batch_tokens", &T::global_batch_tokens, "The same in tokens.").Between(1, 1e15);
+  train.Add("seed", &T::seed, "Seed of initial weights, data order and dropout.")
+      .Between(0, kSeeds);
+  train.Add("eval_every", &T::eval_every, "Steps between evaluations; 0: none.").Between(0, kSteps);
+  train.Add("eval_batches", &T::eval_batches, "Micro-batches per evaluation; 0: all held-out data.")
+      .Between(0, kSteps);
+  train.Add("log_every", &T::log_every, "Steps between progress lines; 0: none.")
+      .Between(0, kSteps);
+  train.Add("sample_every", &T::sample_every, "Steps between text samples (see `sample`); 0: none.")
+      .Between(0, kSteps);
+  train
+      .Add("early_stop", &T::early_stop,
+           "Stop after so many evaluations without improvement; 0: never.")
+      .Between(0, kSteps);
+  train.Add("threads", &T::threads, "CPU threads; 0: one per core.").Between(0, 4096);
+}
+
+void OptimizerKeys(std::vector<Key>& keys) {
+  using O = OptimizerConfig;
+  SectionKeys<O> optimizer(keys, "optimizer", &RunConfig::optimizer);
+  optimizer.Add("name", &O::name, "AdamW, or SGD with momentum.");
+  optimizer.Add("lr", &O::lr, "Peak learning rate.").Between(0, 1000);
+  optimizer.Add("betas", &O::betas, "Decay of the moment estimates.")
+      .AtLeast(0)
+      .Below(1)
+      .When("optimizer.name", {"adamw"});
+  optimizer.Add("eps", &O::eps, "Added to the root of the second moment.")
+      .Above(0)
+      .Below(1)
+      .When("optimizer.name", {"adamw"});
+  optimizer.Add("momentum", &O::momentum, "Momentum.")
+      .AtLeast(0)
+      .Below(1)
+      .When("optimizer.name", {"sgd"});
+  optimizer.Add("nesterov", &O::nesterov, "Nesterov momentum.").When("optimizer.name", {"sgd"});
+  optimizer
+      .Add("weight_decay", &O::weight_decay,
+           "Decoupled weight decay on tensors of rank 2 and more.")
+      .Between(0, 1000);
+  optimizer.Add("weight_decay_groups", &O::weight_decay_groups,
+                "Weight decay by parameter name, whatever the rank: `[{pattern: \"*.norm*\", "
+                "weight_decay: 0}]`; the "
+                "first match wins.");
+  optimizer
+      .Add("clip_grad_norm", &O::clip_grad_norm,
+           "Largest global norm of the gradient; 0: no clipping.")
+      .AtLeast(0);
+  optimizer.Add("state_dtype", &O::state_dtype, "Type of the optimizer's state.").Only({"fp32"});
+}
+
+void ScheduleKeys(std::vector<Key>& keys) {
+  using S = ScheduleConfig;
+  SectionKeys<S> schedule(keys, "schedule", &RunConfig::schedule);
+  const std::vector<std::string> decaying = {"linear", "cosine", "wsd"};
+  schedule.Add("name", &S::name,
+               "Learning rate after the warm-up; `wsd` is warm-up, stable, decay.");
+  schedule.Add("warmup", &S::warmup, "Steps of linear warm-up.").Between(0, kSteps);
+  schedule.Add("min_lr", &S::min_lr, "Learning rate at the end.")
+      .AtLeast(0)
+      .When("schedule.name", decaying);
+  schedule.Add("decay_fraction", &S::decay_fraction, "Part of the steps that decays.")
+      .Between(0, 1)
+      .When("schedule.name", {"wsd"});
+  schedule.Add("decay_steps", &S::decay_steps, "The same in steps.")
+      .Between(0, kSteps)
+      .Derived("`decay_fraction` of `train.steps`")
+      .When("schedule.name", {"wsd"});
+}
+
+// Techniques that have keys but do not exist yet, or only in one form.
+void TechniqueKeys(std::vector<Key>& keys) {
+  SectionKeys<AmpConfig> amp(keys, "amp", &RunConfig::amp);
+  amp.Add("dtype", &AmpConfig::dtype, "Type of activations and matrix products.").Only({"fp32"});
+  amp.Add("loss_scale", &AmpConfig::loss_scale,
+          "Loss scaling; `auto`: dynamic with fp16, otherwise none.")
+      .Only({"auto", "none"});
+  amp.Add("master_weights", &AmpConfig::master_weights,
+          "float32 weights behind low-precision ones.")
+      .Only({"true"});
+
+  SectionKeys<CheckpointingConfig> checkpointing(keys, "checkpointing", &RunConfig::checkpointing);
+  checkpointing
+      .Add("policy", &CheckpointingConfig::policy,
+           "Which activations are kept for the backward pass.")
+      .Only({"none"});
+
+  SectionKeys<MemoryConfig> memory(keys, "memory", &RunConfig::memory);
+  memory
+      .Add("budget", &MemoryConfig::budget,
+           "Most memory the process may use: `24GiB`, `90%`, `free - 1GiB`.")
+      .Only({});
+  memory.Add("host_budget", &MemoryConfig::host_budget, "Most pinned host memory.").Only({});
+  memory.Add("allocator", &MemoryConfig::allocator, "How memory is laid out.");
+  memory.Add("summary", &MemoryConfig::summary, "Print the memory plan before the first step.");
+
+  SectionKeys<ParallelConfig> parallel(keys, "parallel", &RunConfig::parallel);
+  parallel.Add("data", &ParallelConfig::data, "Data-parallel ranks.")
+      .As(Type::kAutoOrInt)
+      .Between(1, kThousands)
+      .Only({"auto", "1"});
+  parallel.Add("tensor", &ParallelConfig::tensor, "Tensor-parallel ranks.")
+      .Between(1, kThousands)
+      .Only({"1"});
+  parallel.Add("pipeline", &ParallelConfig::pipeline, "Pipeline stages.")
+      .Between(1, kThousands)
+      .Only({"1"});
+  parallel.Add("zero", &ParallelConfig::zero, "ZeRO stage.").Between(0, 3).Only({"0"});
+  parallel
+      .Add("sequence", &ParallelConfig::sequence, "Sequence parallelism beside tensor parallelism.")
+      .Only({"false"});
+}
+
+void RunKeys(std::vector<Key>& keys) {
+  Key device;
+  device.path = "device";
+  device.type = Type::kEnum;
+  device.doc = "Where to run.";
+  device.choices = EnumNames<Device>();
+  device.get = [](const RunConfig& config) { return Read(config.device); };
+  device.set = [](RunConfig& config, const Value& value) { Write(config.device, value); };
+  Row(device).Only({"auto", "cpu"});
+  keys.push_back(std::move(device));
+
+  SectionKeys<RunDirConfig> run(keys, "run", &RunConfig::run);
+  run.Add("dir", &RunDirConfig::dir, "Run directory: resolved configuration, plan, metrics.")
+      .Derived("`runs/` and the name of the file");
+  run.Add("overwrite", &RunDirConfig::overwrite,
+          "Replace what an earlier run left in the directory.");
+
+  SectionKeys<SaveConfig> save(keys, "save", &RunConfig::save);
+  save.Add("every", &SaveConfig::every, "Steps between snapshots; 0: none.")
+      .Between(0, kSteps)
+      .Only({"0"});
+  save.Add("keep", &SaveConfig::keep, "Snapshots to keep; 0: all.").Between(0, kSteps).Only({"0"});
+
+  using S = SampleConfig;
+  SectionKeys<S> sample(keys, "sample", &RunConfig::sample);
+  sample.Add("prompt", &S::prompt, "Text that samples continue.");
+  sample.Add("tokens", &S::tokens, "Tokens to generate.").Between(1, kMillions);
+  sample.Add("temperature", &S::temperature, "Divides the logits; 0: always the likeliest token.")
+      .Between(0, 100);
+  sample.Add("top_k", &S::top_k, "Draw from the k likeliest tokens; 0: from all.")
+      .Between(0, kMillions);
+  sample.Add("seed", &S::seed, "Seed of the draws.").Between(0, kSeeds);
+  sample.Add("count", &S::count, "Samples at a time.").Between(1, kThousands);
+
+  using D = DebugConfig;
+  SectionKeys<D> debug(keys, "debug", &RunConfig::debug);
+  debug
+      .Add("dump_programs", &D::dump_programs,
+           "Folder for the program after each pass; `true`: `programs/` in the run directory.")
+      .As(Type::kFolderOrBool);
+  debug.Add("poison", &D::poison, "Fill every tensor with NaN when it dies.");
+  debug.Add("check_arena", &D::check_arena,
+            "Measure by canaries the arena bytes that are really used.");
+  debug.Add("verify", &D::verify, "Verify the program after each pass that changed it.");
+}
+
+}  // namespace
+
+const std::vector<Key>& Schema() {
+  static const std::vector<Key> schema = [] {
+    std::vector<Key> keys;
+    ModelKeys(keys);
+    DataKeys(keys);
+    TrainKeys(keys);
+    OptimizerKeys(keys);
+    ScheduleKeys(keys);
+    TechniqueKeys(keys);
+    RunKeys(keys);
+    const RunConfig defaults;
+    for (Key& key : keys) key.default_value = key.get(defaults);
+    return keys;
+  }();
+  return schema;
+}
+
+const std::vector<SectionInfo>& Sections() {
+  static const std::vector<SectionInfo> sections = {
+      {"model", "What is trained: a shape, or `init_from` a checkpoint."},
+      {"data", "What it is trained on."},
+      {"train", "How long, in what batches, and what is reported."},
+      {"optimizer", "How gradients become updates."},
+      {"schedule", "The learning rate over the steps."},
+      {"amp", "Mixed precision."},
+      {"checkpointing", "Which activations are saved, recomputed or offloaded."},
+      {"memory", "The memory line."},
+      {"parallel", "How the work is divided among ranks."},
+      {"run", "Where the run's files go."},
+      {"save", "Snapshots of the training state."},
+      {"sample", "Text generated while training and by `plimsoll generate`."},
+      {"debug", "Checks and dumps."},
+  };
+  return sections;
+}
+
+}  // namespace plimsoll::config

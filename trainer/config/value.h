@@ -1,0 +1,50 @@
+// Values of keys: text of a YAML tree to a typed value and back.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "trainer/config/run_config.h"
+#include "trainer/config/yaml_tree.h"
+
+namespace plimsoll::config {
+
+enum class Type {
+  kBool,
+  kInt,
+  kFloat,
+  kString,
+  kEnum,
+  kPair,               // two numbers
+  kStringList,         // one string or a list of strings
+  kMemorySize,         // 24GiB, 90%, free - 1GiB
+  kAutoOrInt,          // auto (monostate) or an integer
+  kFolderOrBool,       // a path, true (the string "true") or false (the empty string)
+  kWeightDecayGroups,  // list of {pattern, weight_decay}
+};
+
+// std::monostate: not set (or auto, off).
+using Value =
+    std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>,
+                 std::array<double, 2>, MemorySize, std::vector<WeightDecayGroup>>;
+
+// What a value of this type looks like: "an integer", "two numbers, [a, b]".
+std::string TypeText(Type type);
+
+// Throws UserError "<origin>: <path>: expected …, got …".
+Value ParseValue(Type type, const std::string& path, const Tree& tree);
+
+// As written in a file, on one line; parses back to the same value.
+std::string ToText(Type type, const Value& value);
+
+// "24GiB", "1.5GB", "90%", "free - 1GiB". False: not a memory size.
+bool ParseMemorySize(const std::string& text, MemorySize* size);
+std::string ToText(const MemorySize& size);
+
+// A YAML scalar that reads back as exactly this string.
+std::string ScalarText(const std::string& text);
+
+}  // namespace plimsoll::config

@@ -1,0 +1,53 @@
+// YAML text as a tree in which every value remembers where it was written.
+//
+// Anchors, aliases and merge keys (<<) are resolved here; values are still text. Throws UserError
+// ("run.yaml:12: …") for anything that is not one well-formed YAML document of UTF-8 text, for
+// duplicate keys, and for documents that are too large or too deep, aliases written out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace plimsoll::config {
+
+struct TreeEntry;
+
+struct Tree {
+  enum class Kind { kNull, kScalar, kList, kMap };
+
+  Kind kind = Kind::kNull;
+  std::string origin;              // "run.yaml:12"
+  std::string text;                // kScalar
+  bool quoted = false;             // kScalar: a string even if it looks like a number
+  std::vector<Tree> items;         // kList
+  std::vector<TreeEntry> entries;  // kMap, in the order of the file; keys are unique
+};
+
+struct TreeEntry {
+  std::string key;
+  std::string origin;  // of the key
+  Tree value;
+};
+
+// `name` is the file as the user knows it. An empty document is kNull. With `numbered` unset,
+// origins are the bare name (for text that came from the command line).
+Tree ParseYaml(const std::string& text, const std::string& name, bool numbered = true);
+
+// Replaces ${NAME} and ${NAME:-default} in every value (not in keys); $${ stands for a plain ${.
+// A value that held one is no longer `quoted`, so "${STEPS}" may give a number.
+void ExpandEnvironment(Tree& tree);
+
+// User text for a one-line message: in double quotes, escaped, shortened.
+std::string Quote(const std::string& text);
+
+// A key for a message: as it is when it is a word, otherwise like Quote.
+std::string ShowKey(const std::string& key);
+
+// Throws UserError "<what>: …" unless text is UTF-8 without control characters, of at most 1 MiB.
+// line > 0: text is a file, and the message says "<what>:<line>: …".
+void CheckText(const std::string& text, const std::string& what, int line = 0);
+
+// What a value is, for "expected …, got …": `"ten"`, "a list", "a map".
+std::string Describe(const Tree& tree);
+
+}  // namespace plimsoll::config
