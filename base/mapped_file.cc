@@ -1,0 +1,68 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace plimsoll {
+namespace {
+
+[[noreturn]] void Fail(const std::string& path, const char* what, int error) {
+  throw UserError(path + ": " + what + ": " + std::strerror(error) +
+                  (error == ENOENT ? " (check the path; it is relative to the folder Plimsoll was "
+                                     "started in)"
+                                   : ""));
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::string& path) : path_(path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) Fail(path, "cannot be opened", errno);
+  struct stat info = {};
+  if (fstat(fd, &info) != 0) {
+    const int error = errno;
+    close(fd);
+    Fail(path, "cannot be examined", error);
+  }
+  if (!S_ISREG(info.st_mode)) {
+    close(fd);
+    throw UserError(path + ": is not a regular file; name a file, or a pattern that matches files");
+  }
+  size_ = static_cast<size_t>(info.st_size);
+  if (size_ > 0) {
+    void* data = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) {
+      const int error = errno;
+      close(fd);
+      Fail(path, "cannot be mapped", error);
+    }
+    data_ = data;
+  }
+  close(fd);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) munmap(data_, size_);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,34 @@
+// A file mapped read-only into memory: its pages come from the page cache and cost no heap.
+// Errors are UserErrors naming the file. A file that another program shortens while it is mapped
+// ends the process with SIGBUS, as with every mapping; writers should rename, not rewrite.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace plimsoll {
+
+class MappedFile {
+ public:
+  // Maps the whole of the regular file `path`. An empty file gives an empty span.
+  explicit MappedFile(const std::string& path);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  const std::string& path() const { return path_; }
+  std::span<const uint8_t> bytes() const { return {static_cast<const uint8_t*>(data_), size_}; }
+  std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
+
+ private:
+  std::string path_;
+  void* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace plimsoll

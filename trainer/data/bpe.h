@@ -1,0 +1,67 @@
+// Byte-pair encoding of one piece of text (Sennrich, Haddow, Birch 2016): starting from its bytes,
+// the adjacent pair with the lowest rank is merged, leftmost first, until no pair has a rank.
+// O(n log n) in the length of the piece.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace plimsoll::data {
+
+struct BpeMerge {
+  int32_t left = 0, right = 0, merged = 0;  // token ids
+};
+
+struct BpeModel {
+  std::array<int32_t, 256> byte_ids = {};  // the token of each byte
+  std::vector<BpeMerge> merges;            // by rank; of equal pairs the last counts
+  // Pieces that are tokens as they stand and skip the merges (`ignore_merges`); empty if unused.
+  std::unordered_map<std::string, int32_t> whole_pieces;
+};
+
+class Bpe {
+ public:
+  explicit Bpe(BpeModel model);
+
+  // Appends the ids of `piece`. Remembers pieces it has seen, so not for several threads at once.
+  void Encode(std::string_view piece, std::vector<int32_t>* out);
+
+ private:
+  struct Slot {
+    uint64_t pair = 0;  // left id << 32 | right id
+    int32_t rank = -1;  // -1: free
+    int32_t merged = 0;
+  };
+  struct Symbol {
+    int32_t id = 0;  // -1: merged away
+    int32_t previous = -1, next = -1;
+  };
+  struct Candidate {
+    int32_t rank = 0, position = 0, merged = 0;
+  };
+  struct Later {  // orders a heap with the lowest rank, then the leftmost position, on top
+    bool operator()(const Candidate& a, const Candidate& b) const {
+      return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
+    }
+  };
+  struct PieceHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
+  };
+
+  const Slot* Find(int32_t left, int32_t right) const;
+  void PushCandidate(int32_t position);
+  void Merge(std::string_view piece, std::vector<int32_t>* out);
+
+  BpeModel model_;
+  std::vector<Slot> table_;  // open addressing, a power of two, at most half full
+  std::unordered_map<std::string, std::vector<int32_t>, PieceHash, std::equal_to<>> seen_;
+  std::vector<Symbol> symbols_;        // scratch of Merge()
+  std::vector<Candidate> candidates_;  // scratch of Merge(): a heap, lowest rank first
+};
+
+}  // namespace plimsoll::data

@@ -1,0 +1,126 @@
+#include "trainer/data/dataset.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "trainer/data/tokenizer.h"
+
+namespace plimsoll::data {
+namespace {
+
+// As good as endless, and small enough that positions never overflow.
+constexpr int64_t kSyntheticTokens = int64_t{1} << 40;
+// Enough for any evaluation, and small enough to be evaluated whole.
+constexpr int64_t kSyntheticEvalTokens = int64_t{1} << 16;
+
+SourceList OpenShards(const std::vector<std::string>& patterns, const DataOptions& options,
+                      const std::string& key) {
+  TokenFileOptions file_options;
+  file_options.format = options.format;
+  file_options.vocab = options.vocab;
+  std::vector<std::string> exclude = options.exclude;
+  exclude.push_back("*.mask");
+  SourceList sources;
+  for (const std::string& path : ExpandFiles(patterns, exclude, key)) {
+    sources.push_back(OpenTokenFile(path, file_options));
+  }
+  return sources;
+}
+
+std::vector<MappedFile> OpenTexts(const std::vector<std::string>& patterns,
+                                  const DataOptions& options, const std::string& key) {
+  return MapTexts(ExpandFiles(patterns, options.exclude, key), key);
+}
+
+std::vector<std::string_view> Views(const std::vector<MappedFile>& files) {
+  std::vector<std::string_view> texts;
+  for (const MappedFile& file : files) texts.push_back(file.text());
+  return texts;
+}
+
+// Documents become one source, each followed by the tokenizer's end-of-text token or, where it has
+// none, by the delimiter line that parted them.
+SourceList EncodeText(const std::vector<std::string_view>& documents, bool delimited,
+                      const Tokenizer& tokenizer, const DataOptions& options, std::string name) {
+  if (documents.empty()) return {};
+  const std::optional<int32_t> end = tokenizer.EndOfText();
+  const bool bytes = options.tokenizer == "byte";
+  std::string joined, text;
+  std::vector<int32_t> ids;
+  for (const std::string_view document : documents) {
+    text.assign(document);
+    if (delimited && !end) AppendDelimiter(options.split.delimiter, &text);
+    if (bytes) {
+      joined += text;
+      continue;
+    }
+    tokenizer.Encode(text, &ids);
+    if (end) ids.push_back(*end);
+  }
+  SourceList sources;
+  if (bytes) {
+    sources.push_back(MakeByteSource(std::move(name), std::move(joined)));
+  } else {
+    sources.push_back(MakeMemorySource(std::move(name), std::move(ids)));
+  }
+  return sources;
+}
+
+DataSet OpenText(const DataOptions& options) {
+  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(options.tokenizer);
+  if (options.vocab != 0 && options.vocab < tokenizer->vocab_size()) {
+    throw UserError(fmt::format(
+        "data.tokenizer: {} makes ids up to {}, beyond model.vocab {}; set model.vocab to {} or "
+        "more",
+        options.tokenizer, tokenizer->vocab_size() - 1, options.vocab, tokenizer->vocab_size()));
+  }
+  const std::vector<MappedFile> train = OpenTexts(options.train, options, "data.train");
+  SplitOptions split_options = options.split;
+  if (!options.eval.empty()) split_options.eval_fraction = 0;
+  const DocumentSplit split = SplitDocuments(Views(train), split_options);
+  DataSet set;
+  set.train = EncodeText(split.train, split.delimited, *tokenizer, options, "data.train");
+  if (options.eval.empty()) {
+    set.eval =
+        EncodeText(split.eval, split.delimited, *tokenizer, options, "data.train (held-out part)");
+  } else {
+    const std::vector<MappedFile> eval = OpenTexts(options.eval, options, "data.eval");
+    const DocumentSplit held_out = SplitDocuments(Views(eval), split_options);
+    set.eval = EncodeText(held_out.train, held_out.delimited, *tokenizer, options, "data.eval");
+  }
+  return set;
+}
+
+}  // namespace
+
+DataSet OpenData(const DataOptions& options) {
+  DataSet set;
+  if (options.synthetic) {
+    if (!options.train.empty() || !options.eval.empty()) {
+      throw UserError(
+          "data.synthetic: true takes the place of files; remove data.train and "
+          "data.eval, or data.synthetic");
+    }
+    set.train.push_back(MakeSyntheticSource(options.seed, options.vocab, kSyntheticTokens));
+    set.eval.push_back(MakeSyntheticSource(~options.seed, options.vocab, kSyntheticEvalTokens));
+    return set;
+  }
+  if (options.train.empty()) {
+    throw UserError(
+        "data.train: nothing to train on; name token files, or text files with "
+        "data.tokenizer, or set data.synthetic: true");
+  }
+  if (!options.tokenizer.empty()) return OpenText(options);
+  if (options.split.eval_fraction != 0) {
+    throw UserError(
+        "data.eval_fraction: token files are not split; name held-out files in "
+        "data.eval, or set data.tokenizer if data.train names text");
+  }
+  set.train = OpenShards(options.train, options, "data.train");
+  if (!options.eval.empty()) set.eval = OpenShards(options.eval, options, "data.eval");
+  return set;
+}
+
+}  // namespace plimsoll::data

@@ -1,0 +1,35 @@
+// The `data:` section, opened: sources to train on and, where there are any, to evaluate on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/data/documents.h"
+#include "trainer/data/token_file.h"
+#include "trainer/data/token_source.h"
+
+namespace plimsoll::data {
+
+// With a tokenizer, `train` and `eval` are text files, tokenised when they are opened: bytes are
+// kept as they are, other tokens take 4 bytes each. Without one they are token files, mapped.
+struct DataOptions {
+  std::vector<std::string> train, eval;  // paths or shell patterns
+  std::vector<std::string> exclude;      // names left out of both, for example "*.dat"
+  bool synthetic = false;                // random tokens in place of files
+  TokenFormat format = TokenFormat::kAuto;
+  std::string tokenizer;  // see LoadTokenizer; "": the files hold tokens
+  // Of text: its documents, and how many of `train` are held out when there is no `eval`.
+  SplitOptions split;
+  int64_t vocab = 0;  // the model's
+  uint64_t seed = 0;  // of the synthetic tokens
+};
+
+struct DataSet {
+  SourceList train, eval;
+};
+
+// Every token file is a source of its own; text makes one source. UserErrors name the key or file.
+DataSet OpenData(const DataOptions& options);
+
+}  // namespace plimsoll::data

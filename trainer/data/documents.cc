@@ -1,0 +1,167 @@
+#include "trainer/data/documents.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+#include <glob.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "trainer/data/random.h"
+
+namespace plimsoll::data {
+namespace {
+
+// Appends the non-empty documents of `text`; says whether a delimiter line was found.
+bool AppendDocuments(std::string_view text, std::string_view delimiter,
+                     std::vector<std::string_view>* documents) {
+  bool found = false;
+  size_t document = 0;
+  const auto append = [&](size_t end) {
+    if (end > document) documents->push_back(text.substr(document, end - document));
+  };
+  for (size_t line = 0; line < text.size();) {
+    const size_t newline = text.find('\n', line);
+    const size_t end = newline == std::string_view::npos ? text.size() : newline;
+    const size_t next = newline == std::string_view::npos ? text.size() : newline + 1;
+    std::string_view content = text.substr(line, end - line);
+    if (!content.empty() && content.back() == '\r') content.remove_suffix(1);
+    if (content == delimiter) {
+      found = true;
+      append(line);
+      document = next;
+    }
+    line = next;
+  }
+  append(text.size());
+  return found;
+}
+
+// Where the held-out tail of an undelimited text begins: after a newline if one is near, and never
+// within a UTF-8 sequence.
+size_t TailStart(std::string_view text, double eval_fraction) {
+  if (eval_fraction == 0) return text.size();
+  const auto wanted = static_cast<size_t>(static_cast<double>(text.size()) * (1 - eval_fraction));
+  const size_t newline = text.find('\n', wanted);
+  const size_t tail = text.size() - wanted;
+  if (newline != std::string_view::npos && newline - wanted < tail / 2) return newline + 1;
+  size_t start = wanted;
+  while (start < text.size() && (static_cast<uint8_t>(text[start]) & 0xc0) == 0x80) ++start;
+  return start;
+}
+
+}  // namespace
+
+DocumentSplit SplitDocuments(const std::vector<std::string_view>& texts,
+                             const SplitOptions& options) {
+  if (!(options.eval_fraction >= 0 && options.eval_fraction < 1)) {
+    throw UserError(fmt::format("data.eval_fraction: {} lies outside [0, 1); 0.05 is usual",
+                                options.eval_fraction));
+  }
+  DocumentSplit split;
+  std::vector<std::string_view> documents;
+  for (const std::string_view text : texts) {
+    if (options.delimiter.empty()) {
+      if (!text.empty()) documents.push_back(text);
+    } else {
+      split.delimited |= AppendDocuments(text, options.delimiter, &documents);
+    }
+  }
+  if (!split.delimited) {
+    for (const std::string_view text : documents) {
+      const size_t start = TailStart(text, options.eval_fraction);
+      if (start > 0) split.train.push_back(text.substr(0, start));
+      if (start < text.size()) split.eval.push_back(text.substr(start));
+    }
+    return split;
+  }
+  const size_t count = documents.size();
+  const auto held_out =
+      static_cast<size_t>(std::ceil(static_cast<double>(count) * options.eval_fraction));
+  if (count == 0 || held_out >= count) {
+    throw UserError(fmt::format(
+        "data.eval_fraction: {} of {} documents would hold out {} and leave none to train on; give "
+        "more text or a smaller fraction",
+        options.eval_fraction, count, held_out));
+  }
+  const Permutation order(count, options.seed);
+  for (size_t i = 0; i < count; ++i) {
+    (i < count - held_out ? split.train : split.eval).push_back(documents[order(i)]);
+  }
+  return split;
+}
+
+void AppendDelimiter(const std::string& delimiter, std::string* text) {
+  if (text->empty() || text->back() != '\n') *text += '\n';
+  *text += delimiter;
+  *text += '\n';
+}
+
+std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns,
+                                     const std::vector<std::string>& exclude,
+                                     const std::string& key) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> names;
+  for (const std::string& pattern : patterns) {
+    glob_t matches = {};
+    const int status = glob(pattern.c_str(), GLOB_BRACE | GLOB_TILDE, nullptr, &matches);
+    const size_t before = names.size();
+    size_t left_out = 0;
+    if (status == 0) {
+      for (size_t i = 0; i < matches.gl_pathc; ++i) {
+        const fs::path path = matches.gl_pathv[i];
+        std::error_code ignored;
+        const bool excluded =
+            fs::is_directory(path, ignored) ||
+            std::any_of(exclude.begin(), exclude.end(), [&](const std::string& unwanted) {
+              return fnmatch(unwanted.c_str(), path.filename().c_str(), 0) == 0;
+            });
+        if (excluded) {
+          ++left_out;
+        } else {
+          names.push_back(path.string());
+        }
+      }
+    }
+    globfree(&matches);
+    if (names.size() > before) continue;
+    if (left_out > 0) {
+      throw UserError(fmt::format(
+          "{}: '{}' matches {} name{}, all folders or excluded; name files, as in '{}/*'", key,
+          pattern, left_out, left_out == 1 ? "" : "s", pattern));
+    }
+    throw UserError(fmt::format(
+        "{}: no file matches '{}'; check the path, which is relative to the folder Plimsoll was "
+        "started in",
+        key, pattern));
+  }
+  std::sort(names.begin(), names.end());
+  std::vector<std::string> files;
+  std::set<fs::path> seen;
+  for (std::string& name : names) {
+    std::error_code error;
+    const fs::path real = fs::canonical(name, error);
+    if (seen.insert(error ? fs::path(name) : real).second) files.push_back(std::move(name));
+  }
+  return files;
+}
+
+std::vector<MappedFile> MapTexts(const std::vector<std::string>& paths, const std::string& key) {
+  std::vector<MappedFile> files;
+  size_t bytes = 0;
+  for (const std::string& path : paths) {
+    files.emplace_back(path);
+    bytes += files.back().bytes().size();
+  }
+  if (bytes == 0) {
+    throw UserError(fmt::format("{}: {} is empty; name files that hold text", key,
+                                paths.empty() ? std::string("the list of files") : paths.front()));
+  }
+  return files;
+}
+
+}  // namespace plimsoll::data

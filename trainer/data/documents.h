@@ -1,0 +1,47 @@
+// Plain text as documents, and their split into a training and a held-out part.
+//
+// Documents end at lines that hold the delimiter and nothing else ("%" in fortune files). They are
+// shuffled by a seed of their own, so that the held-out part is a fair sample and stays the same
+// when the training seed changes, and the last `eval_fraction` of them, by count and rounded up, is
+// held out. Text without such lines is split within each file: its tail, from the start of a line
+// if there is one, is held out.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mapped_file.h"
+
+namespace plimsoll::data {
+
+struct SplitOptions {
+  std::string delimiter;     // a line that parts documents; "": none
+  double eval_fraction = 0;  // in [0, 1)
+  uint64_t seed = 1;
+};
+
+struct DocumentSplit {
+  std::vector<std::string_view> train, eval;  // views of the texts given; without delimiter lines
+  bool delimited = false;                     // whether any delimiter line was found
+};
+
+// UserError when eval_fraction lies outside [0, 1) or leaves nothing to train on.
+DocumentSplit SplitDocuments(const std::vector<std::string_view>& texts,
+                             const SplitOptions& options);
+
+// Ends a document's text with the delimiter on a line of its own.
+void AppendDelimiter(const std::string& delimiter, std::string* text);
+
+// The files that match the shell patterns, sorted by name; a file that has several names (links)
+// comes once. Names whose last part matches one of `exclude` are left out, and so are folders.
+// UserError, naming `key`, for a pattern that leaves no file.
+std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns,
+                                     const std::vector<std::string>& exclude,
+                                     const std::string& key);
+
+// Maps the files; UserError if all are empty.
+std::vector<MappedFile> MapTexts(const std::vector<std::string>& paths, const std::string& key);
+
+}  // namespace plimsoll::data

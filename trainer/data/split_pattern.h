@@ -1,0 +1,34 @@
+// The regular expression by which a tokenizer cuts text into pieces before merging, run by PCRE2.
+// Takes the dialect of tokenizer files (Oniguruma, Rust): there `\s` is Unicode's White_Space, to
+// which PCRE2 adds U+180E, so `\s` is spelled out for it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace plimsoll::data {
+
+// What GPT-2 splits by (Radford et al. 2019, encoder.py).
+inline constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+class SplitPattern {
+ public:
+  // `where` names the file and field in the UserError for a pattern that is not understood.
+  SplitPattern(std::string_view pattern, const std::string& where);
+  SplitPattern(SplitPattern&&) noexcept;
+  SplitPattern& operator=(SplitPattern&&) noexcept;
+  ~SplitPattern();
+
+  // The first non-empty match in text[from, …); false if there is none. `text` is well-formed
+  // UTF-8. Uses scratch memory of the pattern, so not for several threads at once.
+  bool Find(std::string_view text, size_t from, size_t* begin, size_t* end) const;
+
+ private:
+  struct Compiled;
+  std::unique_ptr<Compiled> compiled_;
+};
+
+}  // namespace plimsoll::data

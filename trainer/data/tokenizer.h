@@ -1,0 +1,66 @@
+// Text to token ids and back.   Byte-level tokenizers: any bytes can be encoded, and
+// Decode(Encode(x))
+// == x for any x (after NFC, where the tokenizer asks for it).
+//
+//   byte           one token a byte, vocabulary 256
+//   GPT-2          encoder.json and vocab.bpe (or vocab.json and merges.txt)
+//   Hugging Face   tokenizer.json of byte-level BPE: GPT-2, Llama 3, Qwen2 and their like
+//
+// Special and added tokens written out in the text become their ids; no beginning-of-text token is
+// added. UserErrors name the file and the field that is wrong or not supported.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::data {
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // Appends the ids of `text` to `out`. Safe to call from several threads, one at a time runs.
+  virtual void Encode(std::string_view text, std::vector<int32_t>* out) const = 0;
+  std::vector<int32_t> Encode(std::string_view text) const;
+
+  // Appends the bytes of one id to `out`: U+FFFD for an id that has none, which models with a
+  // padded vocabulary can draw.
+  virtual void Decode(int32_t id, std::string* out) const = 0;
+  std::string Decode(const std::vector<int32_t>& ids) const;
+
+  virtual int64_t vocab_size() const = 0;                                    // largest id + 1
+  virtual std::optional<int32_t> TokenId(std::string_view token) const = 0;  // by its exact bytes
+
+  // The token that ends a document: <|endoftext|> (GPT-2, Qwen2) or <|end_of_text|> (Llama 3).
+  std::optional<int32_t> EndOfText() const;
+};
+
+std::unique_ptr<Tokenizer> MakeByteTokenizer();
+std::unique_ptr<Tokenizer> LoadGpt2Tokenizer(const std::string& encoder_path,
+                                             const std::string& merges_path);
+std::unique_ptr<Tokenizer> LoadTokenizerJson(const std::string& path);
+
+// `spec` is "byte", a tokenizer.json, an encoder.json or vocab.json that has its merges beside it
+// (the same name with vocab.bpe or merges.txt), or a folder that holds one of these.
+std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& spec);
+
+// Gives bytes out as whole UTF-8 sequences: holds back a sequence that is not complete yet, and
+// puts U+FFFD where bytes are no UTF-8.
+class Utf8Stream {
+ public:
+  std::string Push(std::string_view bytes);
+  std::string Finish();  // what was held back, as U+FFFD
+
+ private:
+  std::string pending_;
+};
+
+// Length of the well-formed UTF-8 sequence that `text` starts with; 0 if it starts with none, or
+// with one that is cut off, in which case `*incomplete` says so.
+size_t Utf8Length(std::string_view text, bool* incomplete = nullptr);
+
+}  // namespace plimsoll::data
