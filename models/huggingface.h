@@ -1,0 +1,39 @@
+// Checkpoint folders as Hugging Face's transformers reads and writes them (config.json and
+// model.safetensors, or shards with an index), for GPT-2, Llama and Qwen2.
+//
+// Whatever such a folder asks for that a ModelSpec cannot say is refused, never ignored. Errors are
+// UserErrors naming the file and the key or tensor.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/function_ref.h"
+#include "formats/json.h"
+#include "models/model.h"
+
+namespace plimsoll::models {
+
+// From FOLDER/config.json, in the form of any version of transformers. The folder's weights are not
+// looked at.
+ModelSpec SpecFromHuggingFace(const std::string& folder);
+ModelSpec SpecFromConfig(const formats::JsonObject& config);
+
+// The config.json of such a model, in the form that all versions of transformers load.
+std::string ConfigJson(const ModelSpec& spec);
+
+// Reads every parameter, one after the other, to where `destination` wants its elements, converting
+// to float32. All names and shapes are checked before the first element is read. Holds no second
+// copy of anything larger than one transposed tensor.
+void LoadWeights(const std::string& folder, const Model& model,
+                 FunctionRef<float*(const ParameterInfo&)> destination);
+
+// Writes model.safetensors (shards of `max_file_bytes`, should it be larger) and config.json into
+// `folder`, which is created if need be; each file appears whole or not at all.
+// `source` gives a parameter's elements, which must stay until it is asked for the next.
+inline constexpr int64_t kMaxCheckpointFileBytes = int64_t{50} * 1000 * 1000 * 1000;
+void SaveWeights(const std::string& folder, const Model& model,
+                 FunctionRef<const float*(const ParameterInfo&)> source,
+                 int64_t max_file_bytes = kMaxCheckpointFileBytes);
+
+}  // namespace plimsoll::models

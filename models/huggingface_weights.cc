@@ -1,0 +1,217 @@
+// A model's parameters to and from safetensors files, one tensor at a time.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/output_file.h"
+#include "formats/model_safetensors.h"
+#include "formats/safetensors_writer.h"
+#include "models/huggingface.h"
+
+namespace plimsoll::models {
+namespace {
+
+namespace fs = std::filesystem;
+using formats::ModelSafetensors;
+
+constexpr std::string_view kHeadName = "lm_head.weight";  // never has the prefix
+
+// One tensor of a checkpoint: rows [first_row, first_row + rows) of a parameter. Vectors are
+// matrices with one column here.
+struct Part {
+  const ParameterInfo* parameter;
+  std::string name;  // with its prefix
+  int64_t first_row;
+  int64_t rows;
+  int64_t columns;
+  bool transposed;
+  std::vector<int64_t> stored_shape;
+};
+
+std::string WithPrefix(const CheckpointTable& table, const std::string& name) {
+  return name == kHeadName ? name : table.prefix + name;
+}
+
+// Calls visit(name) for a pattern in each layer, or once when it has no *.
+template <typename Visit>
+void ForEachLayer(const std::string& pattern, int64_t layers, Visit visit) {
+  const int64_t count = pattern.find('*') == pattern.npos ? 1 : layers;
+  for (int64_t layer = 0; layer < count; ++layer) visit(layer);
+}
+
+Part MakePart(const ParameterInfo& parameter, std::string name, int64_t first_row, int64_t rows,
+              bool transposed) {
+  const bool matrix = parameter.shape.rank() == 2;
+  if (rows == 0) rows = parameter.shape.dim(0);
+  Part part = {&parameter, std::move(name), first_row, rows, 1, transposed, {rows}};
+  if (matrix) {
+    part.columns = parameter.shape.dim(1);
+    part.stored_shape.push_back(part.columns);
+    if (transposed) std::swap(part.stored_shape[0], part.stored_shape[1]);
+  }
+  return part;
+}
+
+// All tensors of a checkpoint of this model, a parameter's own together and in the model's order.
+std::vector<Part> PartsOf(const Model& model) {
+  const CheckpointTable table = model.checkpoint_table();
+  std::map<std::string, std::pair<const CheckpointEntry*, int64_t>, std::less<>> entries;
+  for (const CheckpointEntry& entry : table.entries) {
+    ForEachLayer(entry.parameter, model.spec().layers, [&](int64_t layer) {
+      entries[ForLayer(entry.parameter, layer)] = {&entry, layer};
+    });
+  }
+  std::vector<Part> parts;
+  for (const ParameterInfo& parameter : model.parameters()) {
+    const auto found = entries.find(parameter.name);
+    if (found == entries.end()) {
+      throw InternalError("parameter '" + parameter.name +
+                          "' is in no row of the checkpoint table");
+    }
+    const auto& [entry, layer] = found->second;
+    int64_t row = 0;
+    for (const CheckpointTensor& tensor : entry->tensors) {
+      parts.push_back(MakePart(parameter, WithPrefix(table, ForLayer(tensor.name, layer)), row,
+                               tensor.rows, entry->transposed));
+      row += parts.back().rows;
+    }
+    if (row != parameter.shape.dim(0)) {
+      throw InternalError("parameter '" + parameter.name + "' is not covered by its tensors");
+    }
+  }
+  return parts;
+}
+
+// Base models are stored without their prefix.
+void DropMissingPrefix(const ModelSafetensors& file, const std::string& prefix,
+                       std::vector<Part>& parts) {
+  for (Part& part : parts) {
+    if (part.name.compare(0, prefix.size(), prefix) != 0 || file.Find(part.name)) continue;
+    const std::string bare = part.name.substr(prefix.size());
+    if (file.Find(bare) != nullptr) part.name = bare;
+  }
+}
+
+void CheckShapes(const ModelSafetensors& file, const std::vector<Part>& parts) {
+  for (const Part& part : parts) {
+    const formats::TensorEntry& entry = file.Require(part.name);
+    if (entry.shape != part.stored_shape) {
+      throw UserError(
+          fmt::format("{}: tensor \"{}\" has shape {}, but config.json asks for {}: are "
+                      "the two of the same model?",
+                      file.path(), part.name, formats::ShapeText(entry.shape),
+                      formats::ShapeText(part.stored_shape)));
+    }
+  }
+}
+
+void RefuseUnknown(const ModelSafetensors& file, const Model& model,
+                   const std::vector<Part>& parts) {
+  std::set<std::string> known;
+  for (const Part& part : parts) known.insert(part.name);
+  if (model.spec().tied) known.insert(std::string(kHeadName));  // the token embedding once more
+  const CheckpointTable table = model.checkpoint_table();
+  for (const std::string& pattern : table.ignored) {
+    ForEachLayer(pattern, model.spec().layers, [&](int64_t layer) {
+      known.insert(ForLayer(pattern, layer));
+      known.insert(table.prefix + ForLayer(pattern, layer));
+    });
+  }
+  for (const std::string& name : file.Names()) {
+    if (known.contains(name)) continue;
+    throw UserError(fmt::format(
+        "{}: tensor \"{}\" has no place in the {} model with {} layers that "
+        "config.json describes: are the two of the same model?",
+        file.path(), formats::Printable(name), Name(model.spec().family), model.spec().layers));
+  }
+}
+
+// to[c][r] = from[r][c], in tiles that stay in the first-level cache.
+void Transpose(const float* from, int64_t rows, int64_t columns, float* to) {
+  constexpr int64_t kTile = 32;
+  for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
+    const int64_t r1 = std::min(rows, r0 + kTile);
+    for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
+      const int64_t c1 = std::min(columns, c0 + kTile);
+      for (int64_t r = r0; r < r1; ++r) {
+        for (int64_t c = c0; c < c1; ++c) to[c * rows + r] = from[r * columns + c];
+      }
+    }
+  }
+}
+
+void WritePart(const Part& part, const float* elements, formats::TensorSink& sink) {
+  const float* from = elements + part.first_row * part.columns;
+  const int64_t count = part.rows * part.columns;
+  if (!part.transposed) {
+    sink.WriteFloat32({from, static_cast<size_t>(count)});
+    return;
+  }
+  std::vector<float> stored(count);
+  Transpose(from, part.rows, part.columns, stored.data());
+  sink.WriteFloat32(stored);
+}
+
+}  // namespace
+
+void LoadWeights(const std::string& folder, const Model& model,
+                 FunctionRef<float*(const ParameterInfo&)> destination) {
+  const ModelSafetensors file(folder);
+  std::vector<Part> parts = PartsOf(model);
+  DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
+  CheckShapes(file, parts);
+  RefuseUnknown(file, model, parts);
+
+  const ParameterInfo* current = nullptr;
+  float* elements = nullptr;
+  for (const Part& part : parts) {
+    if (part.parameter != current) {
+      current = part.parameter;
+      elements = destination(*current);
+    }
+    float* to = elements + part.first_row * part.columns;
+    const int64_t count = part.rows * part.columns;
+    if (!part.transposed) {
+      file.ReadFloat32(part.name, to, count);
+      continue;
+    }
+    std::vector<float> stored(count);
+    file.ReadFloat32(part.name, stored.data(), count);
+    Transpose(stored.data(), part.columns, part.rows, to);
+  }
+}
+
+void SaveWeights(const std::string& folder, const Model& model,
+                 FunctionRef<const float*(const ParameterInfo&)> source, int64_t max_file_bytes) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw UserError(fmt::format("{}: cannot create this folder: {}", folder, error.message()));
+  }
+  const std::vector<Part> parts = PartsOf(model);
+  std::map<std::string, const Part*> by_name;
+  std::vector<formats::TensorSpec> specs;
+  for (const Part& part : parts) {
+    by_name[part.name] = &part;
+    specs.push_back({part.name, formats::TensorType::kF32, part.stored_shape});
+  }
+  formats::WriteModelSafetensors(folder, specs, max_file_bytes,
+                                 [&](const formats::TensorSpec& spec, formats::TensorSink& sink) {
+                                   const Part& part = *by_name.at(spec.name);
+                                   WritePart(part, source(*part.parameter), sink);
+                                 },
+                                 {{"format", "pt"}});
+  OutputFile config((fs::path(folder) / "config.json").string());
+  config.Write(ConfigJson(model.spec()));
+  config.Commit();
+}
+
+}  // namespace plimsoll::models

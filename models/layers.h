@@ -1,0 +1,87 @@
+// Layers: an op together with the parameters it needs, named within the builder's scope. The layer
+// "qkv" in scope "block.3.attn" has the parameters block.3.attn.qkv.weight and .bias and the
+// result block.3.attn.qkv. Everything is float32.
+//
+// B batch, T sequence, D width, H heads, G key-value heads, hd head width.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "graph/builder.h"
+#include "models/model.h"
+
+namespace plimsoll::models {
+
+// The forward pass under construction: a builder, the batch, and the parameters made so far.
+class Layers {
+ public:
+  // dropout 0: none, and no "rng" input.
+  Layers(graph::Builder& builder, Batch batch, double dropout)
+      : builder_(builder), batch_(batch), dropout_(dropout) {}
+  Layers(const Layers&) = delete;
+  Layers& operator=(const Layers&) = delete;
+
+  graph::Builder& builder() { return builder_; }
+  const Batch& batch() const { return batch_; }
+  double dropout() const { return dropout_; }
+  const graph::Shape& shape(graph::Value value) const { return builder_.shape(value); }
+
+  graph::Value Parameter(std::string_view name, graph::Shape shape, Initializer init);
+  graph::Value Input(std::string_view name, graph::DType dtype, graph::Shape shape);
+  graph::Value Tokens(std::string_view name);  // an input i32[B,T]
+  graph::Value Rng();                          // the input i32[2], declared at its first use
+
+  const std::vector<ParameterInfo>& parameters() const { return parameters_; }
+
+ private:
+  graph::Builder& builder_;
+  Batch batch_;
+  double dropout_;
+  graph::Value rng_ = graph::kNoTensor;
+  std::vector<ParameterInfo> parameters_;
+};
+
+// x[...,K] → x · weightᵀ + bias, [...,outputs]; the bias starts at 0.
+struct LinearOptions {
+  bool bias = true;
+  double init_std = 0.02;
+};
+graph::Value Linear(Layers& g, std::string_view name, graph::Value x, int64_t outputs,
+                    LinearOptions options);
+
+// Over the last dimension; weight starts at 1, bias at 0.
+graph::Value LayerNorm(Layers& g, std::string_view name, graph::Value x, double eps);
+graph::Value RmsNorm(Layers& g, std::string_view name, graph::Value x, double eps);
+
+// NAME.weight, [rows,width]: tokens' or positions' vectors.
+graph::Value EmbeddingTable(Layers& g, std::string_view name, int64_t rows, int64_t width,
+                            double init_std);
+// tokens i32[B,T] → [B,T,D]: table[token] (+ position[t]).
+graph::Value Embedding(Layers& g, std::string_view name, graph::Value tokens, graph::Value table,
+                       graph::Value position = graph::kNoTensor);
+
+// Packed qkv[B,T,(H+2G)·hd]: all heads of q, then of k, then of v.
+struct HeadCounts {
+  int64_t heads;
+  int64_t kv_heads;
+};
+// q and k turned by their positions (Su et al. 2021).
+graph::Value Rotary(Layers& g, graph::Value qkv, HeadCounts counts, double theta,
+                    const std::optional<RopeScaling>& scaling);
+// Causal; → [B,T,H·hd]. Drops attention probabilities when the pass has dropout.
+graph::Value Attention(Layers& g, graph::Value qkv, HeadCounts counts);
+
+graph::Value Gelu(Layers& g, graph::Value x, Activation activation);
+graph::Value SwiGlu(Layers& g, graph::Value gate_up);  // [...,2F] → [...,F]
+graph::Value Add(Layers& g, std::string_view name, graph::Value a, graph::Value b);
+graph::Value Dropout(Layers& g, std::string_view name, graph::Value x);  // x itself without dropout
+
+// Input "last" picks one position per row: x[B,T,D] → [B,D]. With Head::kLoss, x itself.
+graph::Value HeadRows(Layers& g, graph::Value x, Head head);
+// x · tableᵀ: the loss against input "targets", or the logits.
+Model::Outputs LanguageModelHead(Layers& g, graph::Value x, graph::Value table, Head head);
+
+}  // namespace plimsoll::models

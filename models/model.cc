@@ -1,0 +1,72 @@
+#include "models/model.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "models/gpt2.h"
+#include "models/layers.h"
+#include "models/llama.h"
+
+namespace plimsoll::models {
+
+using graph::Value;
+
+int64_t Model::parameter_count() const {
+  int64_t count = 0;
+  for (const ParameterInfo& parameter : parameters_) count += parameter.shape.elements();
+  return count;
+}
+
+Model::Outputs Model::Build(graph::Builder& builder, Batch batch, Head head, bool training) const {
+  if (batch.sequence > spec_.max_sequence) {
+    throw UserError(
+        fmt::format("model.sequence: {} tokens, but the model has {} positions: "
+                    "shorten it or raise model.max_sequence",
+                    batch.sequence, spec_.max_sequence));
+  }
+  Layers layers(builder, batch, training ? spec_.dropout : 0.0);
+  const Value tokens = layers.Tokens("tokens");
+  return Forward(layers, tokens, head);
+}
+
+double Model::ForwardFlopsPerToken(int64_t sequence) const {
+  double weights = static_cast<double>(spec_.vocab) * spec_.width;  // the head
+  for (const ParameterInfo& parameter : parameters_) {
+    if (parameter.shape.rank() == 2 && parameter.name.starts_with("block.")) {
+      weights += parameter.shape.elements();
+    }
+  }
+  // q·k and p·v: 2·hd each, per head and visible position.
+  const double attention =
+      4.0 * spec_.heads * spec_.head_width * (sequence + 1) / 2.0 * spec_.layers;
+  return 2 * weights + attention;
+}
+
+std::unique_ptr<Model> MakeModel(const ModelSpec& spec) {
+  if (const auto problem = FindProblem(spec)) {
+    throw UserError("model." + problem->field + ": " + problem->reason);
+  }
+  std::unique_ptr<Model> model;
+  if (spec.family == Family::kGpt2) {
+    model = std::make_unique<Gpt2>(spec);
+  } else {
+    model = std::make_unique<Llama>(spec);
+  }
+  // The forward pass is the one place that names parameters, so they are listed by building it.
+  graph::Program program("parameters");
+  graph::Builder builder(program);
+  Layers layers(builder, {.batch = 1, .sequence = 1}, 0.0);
+  model->Forward(layers, layers.Tokens("tokens"), Head::kLoss);
+  model->parameters_ = layers.parameters();
+  return model;
+}
+
+std::string ForLayer(std::string_view pattern, int64_t layer) {
+  std::string name(pattern);
+  if (const size_t star = name.find('*'); star != std::string::npos) {
+    name.replace(star, 1, std::to_string(layer));
+  }
+  return name;
+}
+
+}  // namespace plimsoll::models

@@ -1,0 +1,136 @@
+// Models: forward graphs in float32 for one device, with the tables that say how their parameters
+// are sharded and what Hugging Face calls them. A model knows nothing of memory, gradients or
+// ranks: passes see to those.
+//
+// B batch, T sequence, D width, H heads, G key-value heads, hd head width, F feed-forward width,
+// V vocabulary, P positions.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/builder.h"
+#include "models/model_spec.h"
+
+namespace plimsoll::models {
+
+class Layers;  // models/layers.h
+
+// How a fresh parameter is filled.
+struct Initializer {
+  enum Kind { kNormal, kZeros, kOnes };
+  Kind kind = kZeros;
+  double stddev = 0.0;  // kNormal
+
+  bool operator==(const Initializer&) const = default;
+};
+
+struct ParameterInfo {
+  std::string name;  // "block.3.attn.qkv.weight"
+  graph::Shape shape;
+  Initializer init;
+
+  bool operator==(const ParameterInfo&) const = default;
+};
+
+struct Batch {
+  int64_t batch;     // B
+  int64_t sequence;  // T
+};
+
+enum class Head {
+  kLoss,    // the loss summed over all targets, times "token_weight"
+  kLogits,  // [B,V], of one position per row
+};
+
+// One row of a sharding table: the parameters that match `pattern` (* stands for a layer's number)
+// are split among the ranks of the tensor dimension; a parameter in no row is held by all.
+struct Sharding {
+  enum Split {
+    kRows,        // dimension 0: each rank computes some of the outputs (column-parallel linear)
+    kColumns,     // dimension 1: each rank sees some of the inputs, and the results are summed
+    kVocabulary,  // dimension 0, by token: embedding and head
+  };
+  std::string pattern;
+  Split split;
+  // Dimension 0 is a stack of blocks this high, each of which is split by itself, so that a rank
+  // gets whole heads of q, k and v, and matching halves of gate and up. Empty: one block.
+  std::vector<int64_t> blocks = {};
+};
+
+// Part of a parameter as Hugging Face stores it.
+struct CheckpointTensor {
+  std::string name;  // without the prefix
+  int64_t rows = 0;  // of the parameter, held by this tensor; 0: all of them
+};
+
+// A parameter is its tensors stacked by rows; each may be stored transposed ([in,out]).
+struct CheckpointEntry {
+  std::string parameter;
+  std::vector<CheckpointTensor> tensors;
+  bool transposed = false;
+};
+
+// * stands for a layer's number on both sides.
+struct CheckpointTable {
+  std::string prefix;  // before all names but the head's; may be missing in files that are read
+  std::vector<CheckpointEntry> entries;
+  std::vector<std::string> ignored;  // constants that some versions store
+};
+
+class Model {
+ public:
+  struct Outputs {
+    graph::Value loss = graph::kNoTensor;    // f32[], Head::kLoss
+    graph::Value logits = graph::kNoTensor;  // f32[B,V], Head::kLogits
+  };
+
+  virtual ~Model() = default;
+  const ModelSpec& spec() const { return spec_; }
+
+  // In the order of the forward pass; names are unique.
+  const std::vector<ParameterInfo>& parameters() const { return parameters_; }
+  int64_t parameter_count() const;
+
+  // Appends the forward graph. It declares the parameters (Role::kParameter) and, as Role::kInput:
+  //   tokens        i32[B,T]
+  //   targets       i32[B,T]  (kLoss) negative: ignored
+  //   token_weight  f32[]     (kLoss) 1 / targets that count in the whole batch
+  //   last          i32[B]    (kLogits) the position whose logits are wanted
+  //   rng           i32[2]    (training with dropout) seed, micro-step
+  // UserError when the batch's sequence is longer than the spec's.
+  Outputs Build(graph::Builder& builder, Batch batch, Head head, bool training) const;
+
+  // FLOPs that the model's mathematics need for one token within a sequence of T: two per weight
+  // of each matrix product, and causal attention over (T + 1) / 2 positions on average. Recomputed
+  // or masked-out work doesn't count, nor does what is linear in D (norms, activations).
+  double ForwardFlopsPerToken(int64_t sequence) const;
+  // Forward and backward (twice the forward): the numerator of model FLOPs utilisation.
+  double TrainFlopsPerToken(int64_t sequence) const { return 3 * ForwardFlopsPerToken(sequence); }
+
+  virtual std::vector<Sharding> sharding() const = 0;
+  virtual CheckpointTable checkpoint_table() const = 0;
+
+ protected:
+  explicit Model(ModelSpec spec) : spec_(std::move(spec)) {}
+
+  // From tokens i32[B,T] to the loss or the logits.
+  virtual Outputs Forward(Layers& g, graph::Value tokens, Head head) const = 0;
+
+ private:
+  friend std::unique_ptr<Model> MakeModel(const ModelSpec& spec);
+
+  ModelSpec spec_;
+  std::vector<ParameterInfo> parameters_;
+};
+
+// UserError "model.FIELD: REASON" when the spec describes no model.
+std::unique_ptr<Model> MakeModel(const ModelSpec& spec);
+
+// `pattern` with its * (if any) replaced by a layer's number.
+std::string ForLayer(std::string_view pattern, int64_t layer);
+
+}  // namespace plimsoll::models

@@ -1,0 +1,66 @@
+// What a decoder-only language model is: its family and sizes. Field names are the keys of a run
+// file's `model:` section, so that an error can name them. Widths are in elements, sequences in
+// tokens.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::models {
+
+enum class Family { kGpt2, kLlama, kQwen2 };
+enum class Activation { kGeluTanh, kGeluErf };
+
+std::string_view Name(Family family);  // "gpt2", "llama", "qwen2"
+
+// Llama 3.1's stretching of the rotary frequencies: wavelengths longer than original_sequence /
+// low_freq_factor grow by `factor`, those shorter than original_sequence / high_freq_factor stay,
+// those between are interpolated.
+struct RopeScaling {
+  double factor = 8.0;
+  double low_freq_factor = 1.0;
+  double high_freq_factor = 4.0;
+  int64_t original_sequence = 8192;
+
+  bool operator==(const RopeScaling&) const = default;
+};
+
+struct ModelSpec {
+  Family family = Family::kGpt2;
+  int64_t layers = 0;
+  int64_t width = 0;         // D
+  int64_t heads = 0;         // H, of the queries
+  int64_t kv_heads = 0;      // G, of keys and values; divides H. gpt2: H
+  int64_t head_width = 0;    // hd. gpt2: D / H
+  int64_t ffn_width = 0;     // F, between the two halves of the feed-forward network
+  int64_t vocab = 0;         // V
+  int64_t max_sequence = 0;  // P, rows of gpt2's position table; the others' longest sequence
+  // gpt2: of embeddings, attention probabilities and branches. llama, qwen2: of attention
+  // probabilities only, as their reference implementations have it.
+  double dropout = 0.0;
+  bool tied = false;            // the head is the token embedding
+  bool attention_bias = false;  // gpt2: always. qwen2: always, on q, k, v. llama: on q, k, v, proj
+  double norm_eps = 1e-5;
+  double rope_theta = 10000.0;                    // llama, qwen2
+  std::optional<RopeScaling> rope_scaling;        // llama, qwen2
+  Activation activation = Activation::kGeluTanh;  // gpt2
+  double init_std = 0.02;
+
+  // Tokens with a meaning, carried between checkpoint folders; unknown when absent or empty.
+  std::optional<int64_t> begin_token;
+  std::vector<int64_t> end_tokens;
+
+  bool operator==(const ModelSpec&) const = default;
+};
+
+// Why a spec describes no model: the field at fault, and a reason that says what would do.
+struct SpecProblem {
+  std::string field;
+  std::string reason;
+};
+std::optional<SpecProblem> FindProblem(const ModelSpec& spec);
+
+}  // namespace plimsoll::models
