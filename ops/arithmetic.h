@@ -1,0 +1,28 @@
+// Elementwise arithmetic, conversion and constants. Shapes are equal: nothing broadcasts.
+#pragma once
+
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+// a + b and a · b, elementwise, of equal floating types.
+graph::Value Add(graph::Builder& g, graph::Value a, graph::Value b, std::string_view name = "");
+graph::Value Mul(graph::Builder& g, graph::Value a, graph::Value b, std::string_view name = "");
+
+// factor · x, the factor a constant of the program.
+graph::Value Scale(graph::Builder& g, graph::Value x, double factor, std::string_view name = "");
+
+// s · x, the factor a scalar tensor: f32[], or [] of x's dtype.
+graph::Value ScaleBy(graph::Builder& g, graph::Value x, graph::Value s, std::string_view name = "");
+
+// x in another dtype: floats round to nearest, floats to i32 truncate.
+graph::Value Cast(graph::Builder& g, graph::Value x, graph::DType dtype,
+                  std::string_view name = "");
+
+// A tensor of one value. (The op's name is "fill".)
+graph::Value Constant(graph::Builder& g, graph::TensorType type, double value,
+                      std::string_view name = "");
+
+}  // namespace plimsoll::ops

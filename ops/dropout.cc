@@ -1,0 +1,48 @@
+#include "ops/dropout.h"
+
+#include "graph/gradient.h"
+#include "ops/definition.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Check;
+using graph::GradientContext;
+using graph::OpCall;
+using graph::OpRegistration;
+using graph::TensorType;
+using graph::Value;
+
+std::vector<TensorType> InferDropout(const OpCall& call) {
+  CheckRng(call, 1);
+  const double p = call.attributes.GetReal("p");
+  Check(p >= 0 && p < 1, call, "p must be in [0, 1)");
+  call.attributes.GetInt("key");
+  return LikeFloatInput0(call);
+}
+
+void DropoutGradient(GradientContext& ctx) {
+  if (!ctx.wants(0)) return;
+  ctx.SetGradient(
+      0, ctx.builder().Emit1("dropout", {ctx.output_gradient(0), ctx.input(1)}, ctx.attributes()));
+}
+
+const OpRegistration kDropout({
+    .name = "dropout",
+    .inputs = {{"x"}, {"rng"}},
+    .outputs = {{"y"}},
+    .infer = &InferDropout,
+    .gradient = &DropoutGradient,
+    .cost = FlopsPerElement(1),
+    .in_place = {{0, 0}},
+    .random = true,
+});
+
+}  // namespace
+
+Value Dropout(graph::Builder& g, Value x, Value rng, double p, std::string_view name) {
+  if (p == 0) return x;
+  return g.Emit1("dropout", {x, rng}, {{"p", p}, {"key", g.NextKey()}}, name);
+}
+
+}  // namespace plimsoll::ops

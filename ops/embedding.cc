@@ -1,0 +1,128 @@
+#include "ops/embedding.h"
+
+#include "graph/gradient.h"
+#include "ops/definition.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Check;
+using graph::DType;
+using graph::GradientContext;
+using graph::OpCall;
+using graph::OpRegistration;
+using graph::Shape;
+using graph::TensorType;
+using graph::Value;
+
+std::vector<TensorType> InferEmbedding(const OpCall& call) {
+  const TensorType& tokens = call.input(0);
+  const TensorType& weight = call.input(1);
+  Check(tokens.dtype == DType::kInt32 && tokens.shape.rank() == 2, call, "tokens must be i32[B,T]");
+  Check(graph::IsFloat(weight.dtype) && weight.shape.rank() == 2, call, "weight must be [V,D]");
+  if (call.has_input(2)) {
+    const TensorType& position = call.input(2);
+    Check(position.dtype == weight.dtype && position.shape.rank() == 2 &&
+              position.shape.dim(1) == weight.shape.dim(1) &&
+              position.shape.dim(0) >= tokens.shape.dim(1),
+          call, "position must be [P,D] with P >= T");
+  }
+  return {{weight.dtype, {tokens.shape.dim(0), tokens.shape.dim(1), weight.shape.dim(1)}}};
+}
+
+void EmbeddingGradient(GradientContext& ctx) {
+  const Value dy = ctx.output_gradient(0);
+  graph::Builder& g = ctx.builder();
+  if (ctx.wants(1)) {
+    ctx.SetGradient(
+        1, EmbeddingDw(g, ctx.input(0), dy, g.shape(ctx.input(1)).dim(0), ctx.TakePartial(1)));
+  }
+  if (ctx.wants(2)) {
+    ctx.SetGradient(2, PositionDw(g, dy, g.shape(ctx.input(2)).dim(0), ctx.TakePartial(2)));
+  }
+}
+
+// Reads the rows of the tokens, not the whole table.
+graph::Cost EmbeddingCost(const OpCall& call) {
+  const double y = static_cast<double>(call.output(0).bytes());
+  const bool position = call.has_input(2);
+  const double added = position ? static_cast<double>(call.output(0).shape.elements()) : 0;
+  return {added, (position ? 3 : 2) * y + static_cast<double>(call.input(0).bytes())};
+}
+
+std::vector<TensorType> InferEmbeddingDw(const OpCall& call) {
+  const TensorType& tokens = call.input(0);
+  const TensorType& dy = call.input(1);
+  Check(tokens.dtype == DType::kInt32 && tokens.shape.rank() == 2, call, "tokens must be i32[B,T]");
+  Check(graph::IsFloat(dy.dtype) && dy.shape.rank() == 3 && dy.shape.DropLast() == tokens.shape,
+        call, "dy must be [B,T,D]");
+  const TensorType dweight{dy.dtype, {call.attributes.GetInt("rows"), dy.shape.dim(2)}};
+  CheckAbsentOr(call, 2, dweight);
+  return {dweight};
+}
+
+// With acc only the rows of the tokens move; without it the whole gradient is cleared as well.
+graph::Cost EmbeddingDwCost(const OpCall& call) {
+  const TensorType& dy = call.input(1);
+  const double cleared = call.has_input(2) ? 0 : static_cast<double>(call.output(0).bytes());
+  return {
+      static_cast<double>(dy.shape.elements()),
+      3 * static_cast<double>(dy.bytes()) + static_cast<double>(call.input(0).bytes()) + cleared};
+}
+
+std::vector<TensorType> InferPositionDw(const OpCall& call) {
+  const TensorType& dy = call.input(0);
+  const int64_t rows = call.attributes.GetInt("rows");
+  Check(graph::IsFloat(dy.dtype) && dy.shape.rank() == 3 && dy.shape.dim(1) <= rows, call,
+        "dy must be [B,T,D] with T <= rows");
+  const TensorType dposition{dy.dtype, {rows, dy.shape.dim(2)}};
+  CheckAbsentOr(call, 1, dposition);
+  return {dposition};
+}
+
+const OpRegistration kEmbedding({
+    .name = "embedding",
+    .inputs = {{"tokens"}, {"weight"}, {"position", true}},
+    .outputs = {{"y"}},
+    .infer = &InferEmbedding,
+    .gradient = &EmbeddingGradient,
+    .cost = &EmbeddingCost,
+});
+
+const OpRegistration kEmbeddingDw({
+    .name = "embedding_dw",
+    .inputs = {{"tokens"}, {"dy"}, {"acc", true}},
+    .outputs = {{"dweight"}},
+    .infer = &InferEmbeddingDw,
+    .gradient = {},
+    .cost = &EmbeddingDwCost,
+    .in_place = {{2, 0}},
+});
+
+const OpRegistration kPositionDw({
+    .name = "position_dw",
+    .inputs = {{"dy"}, {"acc", true}},
+    .outputs = {{"dposition"}},
+    .infer = &InferPositionDw,
+    .gradient = {},
+    .cost = FlopsPerElement(1),
+    .in_place = {{1, 0}},
+});
+
+}  // namespace
+
+Value Embedding(graph::Builder& g, Value tokens, Value weight, Value position,
+                std::string_view name) {
+  return g.Emit1("embedding", {tokens, weight, position}, {}, name);
+}
+
+Value EmbeddingDw(graph::Builder& g, Value tokens, Value dy, int64_t rows, Value acc,
+                  std::string_view name) {
+  return g.Emit1("embedding_dw", {tokens, dy, acc}, {{"rows", rows}}, name);
+}
+
+Value PositionDw(graph::Builder& g, Value dy, int64_t rows, Value acc, std::string_view name) {
+  return g.Emit1("position_dw", {dy, acc}, {{"rows", rows}}, name);
+}
+
+}  // namespace plimsoll::ops

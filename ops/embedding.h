@@ -1,0 +1,25 @@
+// Token and position embedding, the first layer of a language model.
+// B batch, T sequence, D width, V vocabulary, P positions.
+#pragma once
+
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+// y[b,t] = weight[tokens[b,t]] (+ position[t]). tokens i32[B,T] in [0, V), weight [V,D], position
+// [P,D] with P ≥ T or kNoTensor → y [B,T,D] of weight's dtype. A token outside the vocabulary is an
+// InternalError when the op runs: whoever reads tokens checks them.
+graph::Value Embedding(graph::Builder& g, graph::Value tokens, graph::Value weight,
+                       graph::Value position = graph::kNoTensor, std::string_view name = "");
+
+// dweight[v] = (acc[v] +) Σ dy[b,t] over tokens[b,t] = v, in the order of the tokens.
+graph::Value EmbeddingDw(graph::Builder& g, graph::Value tokens, graph::Value dy, int64_t rows,
+                         graph::Value acc = graph::kNoTensor, std::string_view name = "");
+
+// dposition[t] = (acc[t] +) Σ dy[b,t] over b; zero (or acc) for T ≤ t < rows.
+graph::Value PositionDw(graph::Builder& g, graph::Value dy, int64_t rows,
+                        graph::Value acc = graph::kNoTensor, std::string_view name = "");
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,119 @@
+// y = weight[token] + position: threads share the rows of y. Bytes: 3·N·D·s (2 without position).
+//
+// dweight[token] += dy: threads share slabs of columns; within a slab the rows of dy are added in
+// the order of the tokens, so that no two threads meet and the order of a sum is fixed.
+// Bytes: 3·N·D·s, and V·D·s to clear (or copy) the gradient first.
+//
+// dposition[t] = Σ_b dy[b,t]: threads share the rows t. Bytes: N·D·s + P·D·s.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "ops/kernel.h"
+#include "ops/row_partials.h"
+#include "ops/simd.h"
+
+namespace plimsoll::ops {
+namespace {
+
+// 256 or 512 bytes of a row: whole cache lines, enough slabs for many threads.
+constexpr int64_t kSlab = 64;
+
+void CheckTokens(const int32_t* tokens, int64_t n, int64_t vocabulary, const char* op) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (tokens[i] < 0 || tokens[i] >= vocabulary) {
+      throw InternalError(std::string(op) + ": token " + std::to_string(tokens[i]) +
+                          " outside the vocabulary of " + std::to_string(vocabulary));
+    }
+  }
+}
+
+// out = acc, or zero; nothing to do in place.
+template <typename T>
+void StartFrom(ThreadPool& pool, const T* acc, T* out, int64_t n) {
+  if (acc == out) return;
+  pool.ParallelFor(n, kElementwiseGrain, [&](int64_t begin, int64_t end) {
+    if (acc != nullptr) {
+      std::memcpy(out + begin, acc + begin, (end - begin) * sizeof(T));
+    } else {
+      std::memset(out + begin, 0, (end - begin) * sizeof(T));
+    }
+  });
+}
+
+template <typename T>
+void AddTo(T* sum, const T* term, int64_t n) {
+  ForVectors<T>(0, n, [&](int64_t i, auto count) {
+    Store<T>(sum + i, Load<T>(sum + i, count) + Load<T>(term + i, count), count);
+  });
+}
+
+void Embedding(const CpuContext& ctx) {
+  DispatchFloat(ctx.inputs[1].type.dtype, [&]<typename T>() {
+    const int32_t* tokens = ctx.in<int32_t>(0);
+    const T* weight = ctx.in<T>(1);
+    const T* position = ctx.in<T>(2);
+    T* y = ctx.out<T>(0);
+    const int64_t rows = ctx.in_shape(0).elements();
+    const int64_t sequence = ctx.in_shape(0).dim(1);
+    const int64_t width = ctx.in_shape(1).dim(1);
+    CheckTokens(tokens, rows, ctx.in_shape(1).dim(0), "embedding");
+    ctx.pool.ParallelFor(rows, RowGrain(width), [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        std::memcpy(y + row * width, weight + tokens[row] * width, width * sizeof(T));
+        if (position != nullptr) {
+          AddTo(y + row * width, position + row % sequence * width, width);
+        }
+      }
+    });
+  });
+}
+
+void EmbeddingDw(const CpuContext& ctx) {
+  DispatchFloat(ctx.inputs[1].type.dtype, [&]<typename T>() {
+    const int32_t* tokens = ctx.in<int32_t>(0);
+    const T* dy = ctx.in<T>(1);
+    T* dweight = ctx.out<T>(0);
+    const int64_t rows = ctx.in_shape(0).elements();
+    const int64_t width = ctx.out_shape(0).dim(1);
+    CheckTokens(tokens, rows, ctx.out_shape(0).dim(0), "embedding_dw");
+    StartFrom(ctx.pool, ctx.in<T>(2), dweight, ctx.out_shape(0).elements());
+    ctx.pool.ParallelFor(width, kSlab, [&](int64_t begin, int64_t end) {
+      for (int64_t row = 0; row < rows; ++row) {
+        AddTo(dweight + tokens[row] * width + begin, dy + row * width + begin, end - begin);
+      }
+    });
+  });
+}
+
+void PositionDw(const CpuContext& ctx) {
+  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+    const T* dy = ctx.in<T>(0);
+    const T* acc = ctx.in<T>(1);
+    T* dposition = ctx.out<T>(0);
+    const int64_t batch = ctx.in_shape(0).dim(0);
+    const int64_t sequence = ctx.in_shape(0).dim(1);
+    const int64_t width = ctx.in_shape(0).dim(2);
+    const int64_t grain = std::max<int64_t>(1, RowGrain(width) / (batch + 1));
+    ctx.pool.ParallelFor(ctx.out_shape(0).dim(0), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        T* row = dposition + t * width;
+        if (acc == nullptr) {
+          std::memset(row, 0, width * sizeof(T));
+        } else if (acc != dposition) {
+          std::memcpy(row, acc + t * width, width * sizeof(T));
+        }
+        for (int64_t b = 0; t < sequence && b < batch; ++b) {
+          AddTo(row, dy + (b * sequence + t) * width, width);
+        }
+      }
+    });
+  });
+}
+
+const CpuKernelRegistration kEmbedding({"embedding", &Embedding});
+const CpuKernelRegistration kEmbeddingDw({"embedding_dw", &EmbeddingDw});
+const CpuKernelRegistration kPositionDw({"position_dw", &PositionDw});
+
+}  // namespace
+}  // namespace plimsoll::ops

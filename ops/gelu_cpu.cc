@@ -1,0 +1,72 @@
+// "tanh": since (1 + tanh u) / 2 = σ(2u), y = x · σ(2u) with u = √(2/π) · (x + 0.044715·x³), and
+//   dx = dy · (σ + x · σ · (1 − σ) · 2u').
+// "none": y = x · Φ(x),   dx = dy · (Φ + x · φ).
+// Threads share chunks of elements. Bytes: forward 2·n·s, backward 3·n·s.
+#include "ops/kernel.h"
+#include "ops/simd.h"
+
+namespace plimsoll::ops {
+namespace {
+
+// 2u = kSlope · x + kCubic · x³.
+constexpr double kSlope = 1.59576912160573071176;  // 2 · √(2/π)
+constexpr double kCubic = kSlope * 0.044715;
+
+template <typename T>
+Vec<T> TwiceU(Vec<T> x) {
+  return x * (x * x * static_cast<T>(kCubic) + static_cast<T>(kSlope));
+}
+
+template <typename T>
+Vec<T> TanhGradient(Vec<T> x) {
+  const Vec<T> s = Sigmoid<T>(TwiceU<T>(x));
+  const Vec<T> slope = x * x * static_cast<T>(3 * kCubic) + static_cast<T>(kSlope);
+  return s + x * s * (1 - s) * slope;
+}
+
+bool IsTanh(const CpuContext& ctx) { return ctx.attributes.GetWord("approximate") == "tanh"; }
+
+void Gelu(const CpuContext& ctx) {
+  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+    const int64_t n = ctx.in_shape(0).elements();
+    const T* x = ctx.in<T>(0);
+    T* y = ctx.out<T>(0);
+    if (IsTanh(ctx)) {
+      ParallelVectors<T>(ctx.pool, n, [=](int64_t i, auto count) {
+        const Vec<T> v = Load<T>(x + i, count);
+        Store<T>(y + i, v * Sigmoid<T>(TwiceU<T>(v)), count);
+      });
+    } else {
+      ParallelVectors<T>(ctx.pool, n, [=](int64_t i, auto count) {
+        const Vec<T> v = Load<T>(x + i, count);
+        Store<T>(y + i, v * NormalDistribution<T>(v).cdf, count);
+      });
+    }
+  });
+}
+
+void GeluBackward(const CpuContext& ctx) {
+  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+    const int64_t n = ctx.in_shape(0).elements();
+    const T *x = ctx.in<T>(0), *dy = ctx.in<T>(1);
+    T* dx = ctx.out<T>(0);
+    if (IsTanh(ctx)) {
+      ParallelVectors<T>(ctx.pool, n, [=](int64_t i, auto count) {
+        const Vec<T> v = Load<T>(x + i, count);
+        Store<T>(dx + i, Load<T>(dy + i, count) * TanhGradient<T>(v), count);
+      });
+    } else {
+      ParallelVectors<T>(ctx.pool, n, [=](int64_t i, auto count) {
+        const Vec<T> v = Load<T>(x + i, count);
+        const Normal<T> normal = NormalDistribution<T>(v);
+        Store<T>(dx + i, Load<T>(dy + i, count) * (normal.cdf + v * normal.density), count);
+      });
+    }
+  });
+}
+
+const CpuKernelRegistration kGelu({"gelu", &Gelu});
+const CpuKernelRegistration kGeluBackward({"gelu_backward", &GeluBackward});
+
+}  // namespace
+}  // namespace plimsoll::ops

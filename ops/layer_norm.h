@@ -1,0 +1,17 @@
+// Layer normalisation over the last dimension. Ba, Kiros, Hinton, "Layer normalization", 2016,
+// eq. 4.
+#pragma once
+
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+// y = (x − mean) · rstd · weight (+ bias), rstd = 1 / √(variance + eps), the variance being that of
+// the row itself (divided by D). x [...,D], weight [D], bias [D] or kNoTensor → y [...,D].
+// The op also gives mean and rstd, one a row, for its gradient.
+graph::Value LayerNorm(graph::Builder& g, graph::Value x, graph::Value weight, graph::Value bias,
+                       double eps, std::string_view name = "");
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,24 @@
+// Sums over whole tensors. Each fixed chunk of elements is summed in double, and the chunks are
+// added in their order: the result doesn't depend on the number of threads.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+// Σ x and Σ x², scalars of x's dtype.
+graph::Value Sum(graph::Builder& g, graph::Value x, std::string_view name = "");
+graph::Value SquaredNorm(graph::Builder& g, graph::Value x, std::string_view name = "");
+
+// √(Σ x²) over all elements of all tensors (at least one) → f32[]. Not differentiable.
+graph::Value GlobalNorm(graph::Builder& g, const std::vector<graph::Value>& tensors,
+                        std::string_view name = "");
+
+// min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_: f32[] → f32[].
+graph::Value ClipFactor(graph::Builder& g, graph::Value norm, double max_norm,
+                        std::string_view name = "");
+
+}  // namespace plimsoll::ops

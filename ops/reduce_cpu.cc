@@ -1,0 +1,108 @@
+// Threads share chunks of elements; the sum of a chunk, in double, goes to the workspace, and the
+// calling thread adds the chunks in their order. Bytes: n·s.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/kernel.h"
+#include "ops/simd.h"
+
+namespace plimsoll::ops {
+namespace {
+
+constexpr int64_t kChunk = 4 * kElementwiseGrain;
+
+int64_t Chunks(int64_t elements) { return (elements + kChunk - 1) / kChunk; }
+
+// Four elements as doubles; the first `count` from memory, the others zero.
+inline Vec<double> LoadDoubles(const double* from, int count = 4) {
+  return Load<double>(from, count);
+}
+inline Vec<double> LoadDoubles(const float* from, int count = 4) {
+  typedef float Four __attribute__((vector_size(16)));
+  Four four = {};
+  std::memcpy(&four, from, count * sizeof(float));
+  return __builtin_convertvector(four, Vec<double>);
+}
+
+template <typename T>
+double ChunkSum(const T* x, int64_t n) {
+  return SumVectors<double>(n, [=](int64_t i, auto count) { return LoadDoubles(x + i, count); });
+}
+
+template <typename T>
+double ChunkSquares(const T* x, int64_t n) {
+  return SumVectors<double>(n, [=](int64_t i, auto count) {
+    const Vec<double> v = LoadDoubles(x + i, count);
+    return v * v;
+  });
+}
+
+// Adds up, over the chunks of all inputs, chunk_sum(input, first element, elements).
+template <typename ChunkSumOf>
+double SumInputs(const CpuContext& ctx, const ChunkSumOf& chunk_sum) {
+  double* partial = static_cast<double*>(ctx.workspace);
+  int64_t chunks = 0;
+  for (const TensorRef& input : ctx.inputs) chunks += Chunks(input.type.shape.elements());
+  ctx.pool.ParallelFor(chunks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t chunk = begin; chunk < end; ++chunk) {
+      size_t input = 0;
+      int64_t within = chunk;
+      int64_t elements = ctx.in_shape(0).elements();
+      while (within >= Chunks(elements)) {
+        within -= Chunks(elements);
+        elements = ctx.in_shape(++input).elements();
+      }
+      const int64_t first = within * kChunk;
+      partial[chunk] = chunk_sum(input, first, std::min(kChunk, elements - first));
+    }
+  });
+  double total = 0;
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) total += partial[chunk];
+  return total;
+}
+
+double SumSquares(const CpuContext& ctx) {
+  return SumInputs(ctx, [&](size_t input, int64_t first, int64_t n) {
+    double sum = 0;
+    DispatchFloat(ctx.inputs[input].type.dtype,
+                  [&]<typename T>() { sum = ChunkSquares(ctx.in<T>(input) + first, n); });
+    return sum;
+  });
+}
+
+void Sum(const CpuContext& ctx) {
+  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+    *ctx.out<T>(0) = static_cast<T>(SumInputs(
+        ctx, [&](size_t, int64_t first, int64_t n) { return ChunkSum(ctx.in<T>(0) + first, n); }));
+  });
+}
+
+void SquaredNorm(const CpuContext& ctx) {
+  DispatchFloat(ctx.inputs[0].type.dtype,
+                [&]<typename T>() { *ctx.out<T>(0) = static_cast<T>(SumSquares(ctx)); });
+}
+
+void GlobalNorm(const CpuContext& ctx) {
+  *ctx.out<float>(0) = static_cast<float>(std::sqrt(SumSquares(ctx)));
+}
+
+void ClipFactor(const CpuContext& ctx) {
+  const float max_norm = static_cast<float>(ctx.attributes.GetReal("max_norm"));
+  const float factor = max_norm / (*ctx.in<float>(0) + 1e-6f);
+  // A norm that is NaN makes the factor NaN: the step that follows shows it.
+  *ctx.out<float>(0) = factor > 1 ? 1 : factor;
+}
+
+int64_t SumWorkspace(const graph::OpCall& call, int) {
+  int64_t chunks = 0;
+  for (const graph::TensorType* type : call.inputs) chunks += Chunks(type->shape.elements());
+  return chunks * static_cast<int64_t>(sizeof(double));
+}
+
+const CpuKernelRegistration kSum({"sum", &Sum, &SumWorkspace});
+const CpuKernelRegistration kSquaredNorm({"squared_norm", &SquaredNorm, &SumWorkspace});
+const CpuKernelRegistration kGlobalNorm({"global_norm", &GlobalNorm, &SumWorkspace});
+const CpuKernelRegistration kClipFactor({"clip_factor", &ClipFactor});
+
+}  // namespace
+}  // namespace plimsoll::ops
