@@ -70,7 +70,9 @@ void CastGradient(GradientContext& ctx) {
 }
 
 std::vector<TensorType> InferFill(const OpCall& call) {
-  return {{DTypeAttribute(call), GetShape(call.attributes)}};
+  // Without a rank it is a scalar.
+  const bool scalar = !call.attributes.Has("rank");
+  return {{DTypeAttribute(call), scalar ? graph::Shape() : GetShape(call.attributes)}};
 }
 
 const OpRegistration kAdd({
@@ -156,7 +158,7 @@ Value Cast(graph::Builder& g, Value x, graph::DType dtype, std::string_view name
 Value Constant(graph::Builder& g, TensorType type, double value, std::string_view name) {
   graph::Attributes attributes = {{"dtype", std::string(graph::Name(type.dtype))},
                                   {"value", value}};
-  SetShape(attributes, type.shape);
+  if (type.shape.rank() > 0) SetShape(attributes, type.shape);
   return g.Emit1("fill", {}, attributes, name);
 }
 

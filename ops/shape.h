@@ -1,0 +1,22 @@
+// Ops that look at the same bytes differently, or at a part of them.
+#pragma once
+
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+// x in another shape of as many elements; costs nothing.
+graph::Value View(graph::Builder& g, graph::Value x, const graph::Shape& shape,
+                  std::string_view name = "");
+
+// x, but no gradient flows back through it: what only serves it is neither computed nor saved.
+graph::Value StopGradient(graph::Builder& g, graph::Value x, std::string_view name = "");
+
+// y[b] = x[b, index[b]]: x [B,T,D], index i32[B] in [0, T) → y [B,D]. Not differentiable. An index
+// out of range is an InternalError when the op runs.
+graph::Value SelectRows(graph::Builder& g, graph::Value x, graph::Value index,
+                        std::string_view name = "");
+
+}  // namespace plimsoll::ops
