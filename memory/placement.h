@@ -25,7 +25,7 @@ struct PlacementOptions {
   // An extent that is small enough: the search stops there. It always stops at the max live bytes.
   int64_t target = 0;
   // Bound of the search in pairs of buffers looked at, beyond the first placement.
-  int64_t work = 150'000'000;
+  int64_t work = 100'000'000;
 };
 
 struct Placement {

@@ -11,7 +11,7 @@ namespace plimsoll::memory {
 // by role, by scope and by size.
 std::string Report(const MemoryPlan& plan);
 
-// One line: "plan: arena 1.20 GiB = max live 1.20 GiB + 0.1 %; peak in …".
+// One line: "arena 1.20 GiB (max live 1.19 GiB, fragmentation 0.10 %), peak in program …".
 std::string Summary(const MemoryPlan& plan);
 
 }  // namespace plimsoll::memory

@@ -1,0 +1,367 @@
+#include "memory/checker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Place;
+using graph::Program;
+using graph::Role;
+using graph::Tensor;
+using graph::TensorId;
+using runtime::Layout;
+
+constexpr int kBeforeStart = -1;  // "node" that wrote what is there when a program starts
+
+// Who owns a run of bytes. A name instead of an id: persistent tensors of other programs own bytes
+// too.
+struct Owner {
+  const std::string* tensor = nullptr;  // the root; nullptr: nobody has written here yet
+  int writer = kBeforeStart;
+  std::vector<int> readers;  // since that write
+  bool persistent = false;
+};
+
+// The bytes of one arena as consecutive pieces, each with one owner.
+class ByteMap {
+ public:
+  explicit ByteMap(int64_t size) : size_(size) { pieces_[0] = Owner{}; }
+
+  int64_t size() const { return size_; }
+
+  // Calls visit(begin, end, owner) for all pieces of [begin, end), cut to it.
+  template <typename Visit>
+  void ForEach(int64_t begin, int64_t end, Visit visit) {
+    if (begin >= end) return;
+    Split(begin);
+    Split(end);
+    for (auto at = pieces_.find(begin); at != pieces_.end() && at->first < end; ++at) {
+      auto next = std::next(at);
+      visit(at->first, next == pieces_.end() ? size_ : next->first, at->second);
+    }
+  }
+
+  void Assign(int64_t begin, int64_t end, const Owner& owner) {
+    if (begin >= end) return;
+    Split(begin);
+    Split(end);
+    auto first = pieces_.find(begin);
+    auto last = pieces_.lower_bound(end);
+    first->second = owner;
+    pieces_.erase(std::next(first), last);
+  }
+
+ private:
+  // Makes `at` the start of a piece.
+  void Split(int64_t at) {
+    if (at >= size_) return;
+    auto after = pieces_.upper_bound(at);
+    auto piece = std::prev(after);
+    if (piece->first != at) pieces_.emplace_hint(after, at, piece->second);
+  }
+
+  int64_t size_;
+  std::map<int64_t, Owner> pieces_;  // by first byte
+};
+
+struct Bytes {
+  int64_t begin, end;
+  bool Overlaps(const Bytes& other) const { return begin < other.end && other.begin < end; }
+  bool operator==(const Bytes&) const = default;
+};
+
+// What is known of the persistent tensors of all programs.
+struct PersistentTensor {
+  Bytes bytes;
+  Place place;
+  const Program* program;  // that named it first
+};
+using PersistentTensors = std::map<std::string, PersistentTensor>;
+
+class Replay {
+ public:
+  Replay(const Program& program, const Layout& layout, const PersistentTensors& persistent,
+         const CheckOptions& options)
+      : program_(program),
+        layout_(layout),
+        options_(options),
+        device_(layout.arena_bytes),
+        host_(layout.host_arena_bytes) {
+    for (const auto& [name, tensor] : persistent) {
+      Owner owner;
+      owner.tensor = &name;
+      owner.persistent = true;
+      Arena(tensor.place).Assign(tensor.bytes.begin, tensor.bytes.end, owner);
+    }
+    // Inputs are filled by the host before the first node.
+    for (size_t i = 0; i < program.tensors().size(); ++i) {
+      const Tensor& tensor = program.tensors()[i];
+      const TensorId id = static_cast<TensorId>(i);
+      if (tensor.persistent || tensor.alias || tensor.role != Role::kInput) continue;
+      if (layout.offset(id) != runtime::kUnplaced) Write(kBeforeStart, id);
+    }
+  }
+
+  void Run() {
+    const int count = static_cast<int>(program_.nodes().size());
+    for (int n = 0; n < count; ++n) {
+      const Node& node = program_.nodes()[n];
+      for (TensorId id : node.inputs) {
+        if (id != kNoTensor) Read(n, id);
+      }
+      // A view touches no bytes; its output is an alias of its input, checked as such.
+      if (node.op->view) continue;
+      CheckWithinNode(n);
+      for (TensorId id : node.outputs) {
+        if (id != kNoTensor) Write(n, id);
+      }
+      if (node.workspace != kNoTensor) Write(n, node.workspace);
+    }
+    // What the host reads after the last node.
+    for (size_t i = 0; i < program_.tensors().size(); ++i) {
+      const Tensor& tensor = program_.tensors()[i];
+      const TensorId id = static_cast<TensorId>(i);
+      if (tensor.role == Role::kMetric && !tensor.persistent && WrittenHere(id)) Read(count, id);
+    }
+  }
+
+ private:
+  ByteMap& Arena(Place place) { return place == Place::kDevice ? device_ : host_; }
+
+  Bytes BytesOf(TensorId id) const {
+    const int64_t begin = layout_.offset(id);
+    return {begin, begin + program_.tensor(id).bytes()};
+  }
+
+  bool WrittenHere(TensorId id) const {
+    const TensorId root = program_.Root(id);
+    return std::any_of(program_.nodes().begin(), program_.nodes().end(), [&](const Node& node) {
+      return std::any_of(node.outputs.begin(), node.outputs.end(), [&](TensorId output) {
+        return output != kNoTensor && program_.Root(output) == root;
+      });
+    });
+  }
+
+  std::string NodeText(int n) const {
+    if (n == kBeforeStart) return "the start";
+    if (n >= static_cast<int>(program_.nodes().size())) return "the end";
+    const Node& node = program_.nodes()[n];
+    return fmt::format("node {} ({}{}{})", n, node.op->name, node.scope.empty() ? "" : " in ",
+                       node.scope);
+  }
+
+  [[noreturn]] void Fail(const std::string& message) const {
+    throw InternalError(fmt::format("memory check, program '{}': {}", program_.name(), message));
+  }
+
+  // InternalError unless the tensor has memory within its arena and, if an alias, within its base.
+  void CheckPlace(int n, TensorId id) {
+    const Tensor& tensor = program_.tensor(id);
+    const Bytes bytes = BytesOf(id);
+    if (bytes.begin < 0 || bytes.end > Arena(tensor.place).size()) {
+      Fail(fmt::format("{} touches '{}' at bytes {}..{}, outside the arena of {}", NodeText(n),
+                       tensor.name, bytes.begin, bytes.end, Arena(tensor.place).size()));
+    }
+    if (tensor.alias) {
+      const Tensor& base = program_.tensor(tensor.alias->base);
+      const int64_t base_begin = layout_.offset(tensor.alias->base);
+      if (bytes.begin != base_begin + tensor.alias->byte_offset || bytes.begin < base_begin ||
+          bytes.end > base_begin + base.bytes() || tensor.place != base.place) {
+        Fail(fmt::format("{} touches '{}' at bytes {}..{}, which is not where its base '{}' has it",
+                         NodeText(n), tensor.name, bytes.begin, bytes.end, base.name));
+      }
+      CheckPlace(n, tensor.alias->base);
+    } else if (bytes.begin % options_.alignment != 0) {
+      Fail(fmt::format("'{}' at byte {} is not aligned to {}", tensor.name, bytes.begin,
+                       options_.alignment));
+    }
+  }
+
+  void CheckOrder(int earlier, int later, const std::string& what) const {
+    if (earlier == kBeforeStart || !options_.ordered ||
+        later >= static_cast<int>(program_.nodes().size()) || earlier == later ||
+        options_.ordered(program_, earlier, later)) {
+      return;
+    }
+    Fail(
+        fmt::format("{} and {} are not ordered, but {}", NodeText(earlier), NodeText(later), what));
+  }
+
+  void Read(int n, TensorId id) {
+    CheckPlace(n, id);
+    const Tensor& tensor = program_.tensor(id);
+    const std::string& root = program_.tensor(program_.Root(id)).name;
+    const Bytes bytes = BytesOf(id);
+    Arena(tensor.place)
+        .ForEach(bytes.begin, bytes.end, [&](int64_t begin, int64_t end, Owner& owner) {
+          if (owner.tensor == nullptr) {
+            Fail(fmt::format("{} reads '{}', but nothing wrote its bytes {}..{}", NodeText(n),
+                             tensor.name, begin, end));
+          }
+          if (*owner.tensor != root) {
+            Fail(fmt::format("{} reads '{}', but its bytes {}..{} belong to '{}', written by {}",
+                             NodeText(n), tensor.name, begin, end, *owner.tensor,
+                             NodeText(owner.writer)));
+          }
+          CheckOrder(owner.writer, n,
+                     fmt::format("the one writes and the other reads '{}'", tensor.name));
+          if (options_.ordered && (owner.readers.empty() || owner.readers.back() != n)) {
+            owner.readers.push_back(n);
+          }
+        });
+  }
+
+  void Write(int n, TensorId id) {
+    CheckPlace(n, id);
+    const Tensor& tensor = program_.tensor(id);
+    const Tensor& root = program_.tensor(program_.Root(id));
+    const Bytes bytes = BytesOf(id);
+    ByteMap& arena = Arena(tensor.place);
+    arena.ForEach(bytes.begin, bytes.end, [&](int64_t begin, int64_t end, Owner& owner) {
+      if (owner.tensor == nullptr) return;
+      if (owner.persistent && *owner.tensor != root.name) {
+        Fail(fmt::format("{} writes '{}' over bytes {}..{} of the persistent tensor '{}'",
+                         NodeText(n), tensor.name, begin, end, *owner.tensor));
+      }
+      auto what = [&] {
+        return fmt::format("both touch bytes {}..{}, as '{}' and as '{}'", begin, end,
+                           *owner.tensor, tensor.name);
+      };
+      if (!options_.ordered) return;
+      CheckOrder(owner.writer, n, what());
+      for (int reader : owner.readers) CheckOrder(reader, n, what());
+    });
+    Owner owner;
+    owner.tensor = &root.name;
+    owner.writer = n;
+    owner.persistent = root.persistent;
+    arena.Assign(bytes.begin, bytes.end, owner);
+  }
+
+  // What one node touches at the same time must not overlap where it writes.
+  void CheckWithinNode(int n) const {
+    const Node& node = program_.nodes()[n];
+    auto fail = [&](TensorId a, TensorId b) {
+      Fail(fmt::format("{} writes '{}', which overlaps its '{}'", NodeText(n),
+                       program_.tensor(a).name, program_.tensor(b).name));
+    };
+    auto overlap = [&](TensorId a, TensorId b) {
+      return a != kNoTensor && b != kNoTensor &&
+             program_.tensor(a).place == program_.tensor(b).place &&
+             BytesOf(a).Overlaps(BytesOf(b));
+    };
+    for (size_t j = 0; j < node.outputs.size(); ++j) {
+      const TensorId output = node.outputs[j];
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (!overlap(output, node.inputs[i])) continue;
+        const bool declared = std::any_of(node.op->in_place.begin(), node.op->in_place.end(),
+                                          [&](const graph::InPlacePair& pair) {
+                                            return pair.input == static_cast<int>(i) &&
+                                                   pair.output == static_cast<int>(j);
+                                          });
+        if (!declared || BytesOf(output) != BytesOf(node.inputs[i])) fail(output, node.inputs[i]);
+      }
+      for (size_t other = 0; other < j; ++other) {
+        if (overlap(output, node.outputs[other])) fail(output, node.outputs[other]);
+      }
+      if (overlap(output, node.workspace)) fail(output, node.workspace);
+    }
+    for (TensorId input : node.inputs) {
+      if (overlap(input, node.workspace)) fail(node.workspace, input);
+    }
+  }
+
+  const Program& program_;
+  const Layout& layout_;
+  const CheckOptions& options_;
+  ByteMap device_;
+  ByteMap host_;
+};
+
+// All persistent tensors, checked to lie at the same place in every program and apart from each
+// other.
+PersistentTensors CollectPersistent(std::span<const Program* const> programs,
+                                    std::span<const Layout* const> layouts) {
+  PersistentTensors all;
+  for (size_t p = 0; p < programs.size(); ++p) {
+    for (size_t i = 0; i < programs[p]->tensors().size(); ++i) {
+      const Tensor& tensor = programs[p]->tensors()[i];
+      if (!tensor.persistent || tensor.alias) continue;
+      const int64_t begin = layouts[p]->offsets[i];
+      const Bytes bytes{begin, begin + tensor.bytes()};
+      auto [known, fresh] =
+          all.try_emplace(tensor.name, PersistentTensor{bytes, tensor.place, programs[p]});
+      if (!fresh && (known->second.bytes != bytes || known->second.place != tensor.place)) {
+        throw InternalError(fmt::format(
+            "memory check: persistent tensor '{}' is at bytes {}..{} in program '{}' but at {}..{} "
+            "in '{}'",
+            tensor.name, known->second.bytes.begin, known->second.bytes.end,
+            known->second.program->name(), bytes.begin, bytes.end, programs[p]->name()));
+      }
+      const int64_t size =
+          tensor.place == Place::kDevice ? layouts[p]->arena_bytes : layouts[p]->host_arena_bytes;
+      if (bytes.begin < 0 || bytes.end > size) {
+        throw InternalError(fmt::format(
+            "memory check: persistent tensor '{}' at bytes {}..{} is outside the arena of {}",
+            tensor.name, bytes.begin, bytes.end, size));
+      }
+    }
+  }
+  for (Place place : {Place::kDevice, Place::kHost}) {
+    std::vector<std::pair<Bytes, const std::string*>> sorted;
+    for (const auto& [name, tensor] : all) {
+      if (tensor.place == place && tensor.bytes.begin < tensor.bytes.end) {
+        sorted.emplace_back(tensor.bytes, &name);
+      }
+    }
+    std::sort(sorted.begin(), sorted.end(),
+              [](const auto& a, const auto& b) { return a.first.begin < b.first.begin; });
+    for (size_t i = 1; i < sorted.size(); ++i) {
+      if (!sorted[i].first.Overlaps(sorted[i - 1].first)) continue;
+      throw InternalError(
+          fmt::format("memory check: persistent tensors '{}' and '{}' overlap at byte {}",
+                      *sorted[i - 1].second, *sorted[i].second, sorted[i].first.begin));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+void CheckLayouts(std::span<const Program* const> programs, std::span<const Layout* const> layouts,
+                  const CheckOptions& options) {
+  if (programs.size() != layouts.size()) {
+    throw InternalError("memory check: not one layout per program");
+  }
+  for (size_t p = 0; p < programs.size(); ++p) {
+    if (layouts[p]->offsets.size() == programs[p]->tensors().size()) continue;
+    throw InternalError(fmt::format("memory check, program '{}': {} tensors but {} offsets",
+                                    programs[p]->name(), programs[p]->tensors().size(),
+                                    layouts[p]->offsets.size()));
+  }
+  const PersistentTensors persistent = CollectPersistent(programs, layouts);
+  for (size_t p = 0; p < programs.size(); ++p) {
+    Replay(*programs[p], *layouts[p], persistent, options).Run();
+  }
+}
+
+void CheckPlan(std::span<const Program* const> programs, const MemoryPlan& plan,
+               const CheckOptions& options) {
+  std::vector<const Layout*> layouts;
+  for (const ProgramPlan& program : plan.programs) layouts.push_back(&program.layout);
+  CheckLayouts(programs, layouts, options);
+}
+
+}  // namespace plimsoll::memory

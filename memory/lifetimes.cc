@@ -1,0 +1,153 @@
+#include "memory/lifetimes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Program;
+using graph::Role;
+using graph::Tensor;
+using graph::TensorId;
+
+void CheckAliases(const Program& program) {
+  for (const Tensor& tensor : program.tensors()) {
+    if (!tensor.alias) continue;
+    const Tensor& base = program.tensor(tensor.alias->base);
+    const int64_t offset = tensor.alias->byte_offset;
+    if (offset < 0 || offset > base.bytes() || tensor.bytes() > base.bytes() - offset) {
+      throw InternalError(fmt::format(
+          "program '{}': alias '{}' ({} bytes from {} on) reaches beyond '{}' ({} bytes)",
+          program.name(), tensor.name, tensor.bytes(), offset, base.name, base.bytes()));
+    }
+    if (tensor.place != base.place) {
+      throw InternalError(
+          fmt::format("program '{}': alias '{}' and its base '{}' are in different places",
+                      program.name(), tensor.name, base.name));
+    }
+  }
+}
+
+// First and last use of every root that lives in the program.
+void FindUses(const Program& program, Lifetimes& result) {
+  const size_t count = program.tensors().size();
+  const int32_t last_node = static_cast<int32_t>(program.nodes().size()) - 1;
+  result.first_use.assign(count, -1);
+  result.last_use.assign(count, -1);
+  auto touch = [&](TensorId id, int32_t node, bool write) {
+    if (id == kNoTensor) return;
+    const TensorId root = program.Root(id);
+    const Tensor& tensor = program.tensor(root);
+    if (tensor.persistent) return;
+    if (result.first_use[root] < 0) {
+      if (!write && tensor.role != Role::kInput) {
+        throw InternalError(fmt::format(
+            "program '{}': node {} ({}) reads '{}' before it is written", program.name(), node,
+            program.nodes()[node].op->name, program.tensor(id).name));
+      }
+      result.first_use[root] = tensor.role == Role::kInput ? 0 : node;
+    }
+    result.last_use[root] = tensor.role == Role::kMetric ? last_node : node;
+  };
+  for (int32_t n = 0; n <= last_node; ++n) {
+    const Node& node = program.nodes()[n];
+    for (TensorId id : node.inputs) touch(id, n, false);
+    for (TensorId id : node.outputs) touch(id, n, true);
+    touch(node.workspace, n, true);
+  }
+}
+
+// The temporary whose whole memory argument `input` of the node is, when the node may overwrite
+// it: nothing else of the node and no later node touches it.
+TensorId Replaceable(const Program& program, const Lifetimes& lifetimes, int32_t n, int input) {
+  const Node& node = program.nodes()[n];
+  const TensorId id = node.inputs[input];
+  const TensorId root = program.Root(id);
+  if (lifetimes.last_use[root] != n) return kNoTensor;  // used later, or persistent
+  if (program.tensor(id).bytes() != program.tensor(root).bytes()) return kNoTensor;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (static_cast<int>(i) == input || node.inputs[i] == kNoTensor) continue;
+    if (program.Root(node.inputs[i]) == root) return kNoTensor;
+  }
+  for (TensorId output : node.outputs) {
+    if (output != kNoTensor && program.Root(output) == root) return kNoTensor;
+  }
+  return root;
+}
+
+// May `output`, fresh at node n, take the memory of `root`?
+bool Fits(const Program& program, const Lifetimes& lifetimes, int32_t n, TensorId root,
+          TensorId output) {
+  const Tensor& from = program.tensor(root);
+  const Tensor& to = program.tensor(output);
+  return !to.alias && !to.persistent && lifetimes.first_use[output] == n &&
+         to.place == from.place && to.bytes() == from.bytes();
+}
+
+}  // namespace
+
+Lifetimes ComputeLifetimes(const Program& program, bool in_place) {
+  CheckAliases(program);
+  Lifetimes result;
+  FindUses(program, result);
+
+  const size_t count = program.tensors().size();
+  std::vector<int32_t> buffer_of_root(count, -1);
+  auto add_buffer = [&](TensorId root) {
+    Buffer buffer;
+    buffer.tensors = {root};
+    buffer.bytes = program.tensor(root).bytes();
+    buffer.birth = result.first_use[root];
+    buffer.death = result.last_use[root];
+    buffer.place = program.tensor(root).place;
+    buffer_of_root[root] = static_cast<int32_t>(result.buffers.size());
+    result.buffers.push_back(std::move(buffer));
+  };
+  auto add_if_new = [&](TensorId id) {
+    if (id == kNoTensor) return;
+    const TensorId root = program.Root(id);
+    if (buffer_of_root[root] < 0 && result.first_use[root] >= 0) add_buffer(root);
+  };
+
+  // In the order of the nodes, so that a chain of in-place ops grows one buffer.
+  for (int32_t n = 0; n < static_cast<int32_t>(program.nodes().size()); ++n) {
+    const Node& node = program.nodes()[n];
+    for (TensorId id : node.inputs) add_if_new(id);
+    if (in_place && !node.op->view) {
+      for (const graph::InPlacePair& pair : node.op->in_place) {
+        if (pair.input >= static_cast<int>(node.inputs.size()) ||
+            pair.output >= static_cast<int>(node.outputs.size())) {
+          continue;
+        }
+        const TensorId output = node.outputs[pair.output];
+        if (node.inputs[pair.input] == kNoTensor || output == kNoTensor) continue;
+        const TensorId root = Replaceable(program, result, n, pair.input);
+        if (root == kNoTensor || buffer_of_root[output] >= 0 ||
+            !Fits(program, result, n, root, output)) {
+          continue;
+        }
+        Buffer& buffer = result.buffers[buffer_of_root[root]];
+        if (buffer.tensors.back() != root) continue;  // another output took it
+        buffer.tensors.push_back(output);
+        buffer.death = result.last_use[output];
+        buffer_of_root[output] = buffer_of_root[root];
+      }
+    }
+    for (TensorId id : node.outputs) add_if_new(id);
+    add_if_new(node.workspace);
+  }
+
+  result.buffer_of.assign(count, -1);
+  for (size_t id = 0; id < count; ++id) {
+    result.buffer_of[id] = buffer_of_root[program.Root(static_cast<TensorId>(id))];
+  }
+  return result;
+}
+
+}  // namespace plimsoll::memory

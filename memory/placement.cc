@@ -1,0 +1,234 @@
+#include "memory/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace plimsoll::memory {
+namespace {
+
+constexpr int64_t kInfinity = std::numeric_limits<int64_t>::max();
+
+int64_t RoundUp(int64_t size, int64_t alignment) {
+  return (size + alignment - 1) / alignment * alignment;
+}
+
+// Bytes alive at each time, sizes rounded up.
+std::vector<int64_t> LiveBytes(std::span<const Interval> intervals, int64_t alignment) {
+  int32_t end = 0;
+  for (const Interval& i : intervals) end = std::max(end, i.death + 1);
+  std::vector<int64_t> live(static_cast<size_t>(end) + 1, 0);
+  for (const Interval& i : intervals) {
+    live[i.birth] += RoundUp(i.size, alignment);
+    live[i.death + 1] -= RoundUp(i.size, alignment);
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  live.pop_back();
+  return live;
+}
+
+// A placed buffer, as the search for gaps needs it.
+struct Placed {
+  int64_t begin, end;
+  int32_t birth, death;
+};
+
+enum class Fit { kLowest, kTightest };
+
+// Places buffers one by one in a given order, keeping those placed sorted by offset.
+class Greedy {
+ public:
+  explicit Greedy(std::span<const Interval> sized) : sized_(sized) {}
+
+  // Fills offsets and returns the extent. Adds the pairs of buffers looked at to `work`.
+  int64_t Run(std::span<const int32_t> order, Fit fit, std::vector<int64_t>& offsets,
+              int64_t& work) {
+    placed_.clear();
+    int64_t extent = 0;
+    for (int32_t index : order) {
+      const Interval& buffer = sized_[index];
+      const int64_t offset = FindGap(buffer, fit, work);
+      offsets[index] = offset;
+      const Placed placed{offset, offset + buffer.size, buffer.birth, buffer.death};
+      extent = std::max(extent, placed.end);
+      auto at = std::upper_bound(placed_.begin(), placed_.end(), offset,
+                                 [](int64_t o, const Placed& p) { return o < p.begin; });
+      placed_.insert(at, placed);
+    }
+    return extent;
+  }
+
+ private:
+  int64_t FindGap(const Interval& buffer, Fit fit, int64_t& work) const {
+    int64_t gap_begin = 0;
+    int64_t best = -1;
+    int64_t best_gap = kInfinity;
+    int64_t looked_at = 0;
+    for (const Placed& p : placed_) {
+      ++looked_at;
+      if (p.death < buffer.birth || p.birth > buffer.death) continue;
+      const int64_t gap = p.begin - gap_begin;
+      if (gap >= buffer.size && gap < best_gap) {
+        best = gap_begin;
+        best_gap = gap;
+        if (fit == Fit::kLowest || gap == buffer.size) break;
+      }
+      gap_begin = std::max(gap_begin, p.end);
+    }
+    work += looked_at;
+    return best >= 0 ? best : gap_begin;
+  }
+
+  std::span<const Interval> sized_;
+  std::vector<Placed> placed_;
+};
+
+struct Order {
+  std::string_view name;
+  std::vector<int32_t> indices;
+};
+
+// Indices sorted by falling key, then in the order of birth, longest first.
+template <typename Key>
+std::vector<int32_t> SortedBy(std::span<const Interval> sized, Key key) {
+  std::vector<int32_t> order(sized.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    const auto key_a = key(sized[a]);
+    const auto key_b = key(sized[b]);
+    if (key_a != key_b) return key_a > key_b;
+    if (sized[a].birth != sized[b].birth) return sized[a].birth < sized[b].birth;
+    return sized[a].death > sized[b].death;
+  });
+  return order;
+}
+
+std::vector<Order> Orders(std::span<const Interval> sized, int32_t peak) {
+  auto duration = [](const Interval& i) { return int64_t{i.death} - i.birth + 1; };
+  auto at_peak = [peak](const Interval& i) { return i.birth <= peak && i.death >= peak; };
+  using Pair = std::pair<int64_t, int64_t>;
+  return {
+      {"size", SortedBy(sized, [&](const Interval& i) { return i.size; })},
+      {"duration", SortedBy(sized, [&](const Interval& i) { return duration(i); })},
+      {"area", SortedBy(sized,
+                        [&](const Interval& i) {
+                          return static_cast<double>(i.size) * static_cast<double>(duration(i));
+                        })},
+      // Those alive at the peak lie side by side without gaps, the longest-lived lowest.
+      {"peak, duration",
+       SortedBy(sized, [&](const Interval& i) { return Pair(at_peak(i), duration(i)); })},
+      {"peak, size", SortedBy(sized, [&](const Interval& i) { return Pair(at_peak(i), i.size); })},
+      {"birth", SortedBy(sized, [&](const Interval& i) { return -int64_t{i.birth}; })},
+      {"death", SortedBy(sized, [&](const Interval& i) { return int64_t{i.death}; })},
+  };
+}
+
+// Tries orders and keeps the best placement.
+class Search {
+ public:
+  Search(std::span<const Interval> sized, int64_t target, int64_t work)
+      : greedy_(sized), sized_(sized), target_(target), work_left_(work), trial_(sized.size()) {
+    best_.offsets.assign(sized.size(), 0);
+    best_.extent = kInfinity;
+  }
+
+  bool done() const { return best_.extent <= target_ || work_left_ <= 0; }
+  // Within 0.2 % of the target: not worth improving step by step.
+  bool good_enough() const { return best_.extent - target_ <= target_ / 500; }
+  Placement& best() { return best_; }
+
+  // The extent, however bad; improves best().
+  int64_t Try(std::span<const int32_t> order, Fit fit, std::string_view name) {
+    int64_t work = 0;
+    const int64_t extent = greedy_.Run(order, fit, trial_, work);
+    work_left_ -= work;
+    if (extent < best_.extent) {
+      best_.extent = extent;
+      best_.offsets = trial_;
+      best_.heuristic = fmt::format("{}, {}", name, fit == Fit::kLowest ? "lowest" : "tightest");
+    }
+    return extent;
+  }
+
+  // Tries the order; then moves buffers that ended above the target a random part of the way to
+  // the front (random, so as not to go round in circles) and tries again.
+  void Improve(std::vector<int32_t> order, Fit fit, std::string_view name, int rounds) {
+    std::mt19937 random(12345);  // the standard fixes its sequence
+    const std::string label = fmt::format("{}, improved", name);
+    std::vector<std::pair<int64_t, int32_t>> keyed(order.size());
+    for (int round = 0; round < rounds && !done() && !good_enough(); ++round) {
+      Try(order, fit, label);
+      for (size_t at = 0; at < order.size(); ++at) {
+        const int32_t index = order[at];
+        const bool too_high = trial_[index] + sized_[index].size > target_;
+        int64_t key = static_cast<int64_t>(at) * 256;
+        if (too_high) key = key * static_cast<int64_t>(random() % 192) / 256 - 1;
+        keyed[at] = {key, index};
+      }
+      std::sort(keyed.begin(), keyed.end());
+      for (size_t at = 0; at < order.size(); ++at) order[at] = keyed[at].second;
+    }
+  }
+
+ private:
+  Greedy greedy_;
+  std::span<const Interval> sized_;
+  int64_t target_;
+  int64_t work_left_;
+  std::vector<int64_t> trial_;
+  Placement best_;
+};
+
+}  // namespace
+
+int64_t MaxLive(std::span<const Interval> intervals, int64_t alignment) {
+  const std::vector<int64_t> live = LiveBytes(intervals, alignment);
+  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
+}
+
+Placement Place(std::span<const Interval> intervals, const PlacementOptions& options) {
+  if (options.alignment <= 0) throw InternalError("placement: alignment must be positive");
+  std::vector<Interval> sized(intervals.begin(), intervals.end());
+  for (Interval& i : sized) {
+    if (i.size < 0 || i.birth < 0 || i.death < i.birth) {
+      throw InternalError(fmt::format("placement: impossible buffer of {} bytes, alive {}..{}",
+                                      i.size, i.birth, i.death));
+    }
+    i.size = RoundUp(i.size, options.alignment);
+  }
+  if (sized.empty()) return {};
+
+  const std::vector<int64_t> live = LiveBytes(sized, options.alignment);
+  const auto peak = std::max_element(live.begin(), live.end());
+  Search search(sized, std::max(*peak, options.target), options.work);
+  const std::vector<Order> orders =
+      Orders(sized, static_cast<int32_t>(std::distance(live.begin(), peak)));
+  struct Attempt {
+    int64_t extent;
+    const Order* order;
+    Fit fit;
+  };
+  std::vector<Attempt> attempts;
+  for (const Order& order : orders) {
+    for (Fit fit : {Fit::kLowest, Fit::kTightest}) {
+      if (search.done() && !attempts.empty()) break;
+      attempts.push_back({search.Try(order.indices, fit, order.name), &order, fit});
+    }
+  }
+  std::stable_sort(attempts.begin(), attempts.end(),
+                   [](const Attempt& a, const Attempt& b) { return a.extent < b.extent; });
+  constexpr int kRounds = 60;
+  for (size_t i = 0; i < attempts.size() && i < 4 && !search.done(); ++i) {
+    search.Improve(attempts[i].order->indices, attempts[i].fit, attempts[i].order->name, kRounds);
+  }
+  search.best().max_live = *peak;
+  return std::move(search.best());
+}
+
+}  // namespace plimsoll::memory

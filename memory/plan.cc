@@ -1,0 +1,308 @@
+#include "memory/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+#include "memory/lifetimes.h"
+#include "memory/placement.h"
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Place;
+using graph::Program;
+using graph::Tensor;
+using graph::TensorId;
+
+int64_t RoundUp(int64_t bytes, int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+// Lays out persistent tensors one behind the other as the programs name them.
+class PersistentPrefix {
+ public:
+  explicit PersistentPrefix(int64_t alignment) : alignment_(alignment) {}
+
+  void Add(const Program& program) {
+    for (const Tensor& tensor : program.tensors()) {
+      if (!tensor.persistent) continue;
+      if (tensor.alias) {
+        CheckBase(program, tensor);
+        continue;
+      }
+      auto [at, fresh] = index_.emplace(tensor.name, tensors_.size());
+      if (fresh) {
+        tensors_.push_back({tensor.name, tensor.type, tensor.role, tensor.place, 0,
+                            RoundUp(tensor.bytes(), alignment_)});
+        first_program_.push_back(program.name());
+      } else {
+        CheckSame(program, tensor, at->second);
+      }
+    }
+  }
+
+  // Device first; in the order of their first mention.
+  std::vector<PersistentTensor> Place(int64_t& device_bytes, int64_t& host_bytes) {
+    std::stable_partition(tensors_.begin(), tensors_.end(),
+                          [](const auto& t) { return t.place == graph::Place::kDevice; });
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      PersistentTensor& tensor = tensors_[i];
+      int64_t& end = tensor.place == graph::Place::kDevice ? device_bytes : host_bytes;
+      tensor.offset = end;
+      end += tensor.bytes;
+    }
+    return std::move(tensors_);
+  }
+
+ private:
+  static void CheckBase(const Program& program, const Tensor& alias) {
+    for (const Tensor* t = &alias; t->alias;) {
+      t = &program.tensor(t->alias->base);
+      if (!t->persistent) {
+        throw InternalError(
+            fmt::format("program '{}': persistent tensor '{}' is an alias of the temporary '{}'",
+                        program.name(), alias.name, t->name));
+      }
+    }
+  }
+
+  void CheckSame(const Program& program, const Tensor& tensor, size_t index) const {
+    const PersistentTensor& known = tensors_[index];
+    auto describe = [](const graph::TensorType& type, graph::Role role, graph::Place place) {
+      return fmt::format("{} {} on {}", graph::Name(role), type.ToString(), graph::Name(place));
+    };
+    if (known.type == tensor.type && known.role == tensor.role && known.place == tensor.place) {
+      return;
+    }
+    throw InternalError(fmt::format(
+        "persistent tensor '{}' is a {} in program '{}' but a {} in program '{}'", tensor.name,
+        describe(known.type, known.role, known.place), first_program_[index],
+        describe(tensor.type, tensor.role, tensor.place), program.name()));
+  }
+
+  int64_t alignment_;
+  std::map<std::string, size_t, std::less<>> index_;
+  std::vector<PersistentTensor> tensors_;
+  std::vector<std::string> first_program_;
+};
+
+// The temporaries of one program in one place.
+struct Temporaries {
+  std::vector<Interval> intervals;
+  std::vector<int32_t> buffers;  // index in Lifetimes::buffers
+  int64_t max_live = 0;
+  Placement placement;
+};
+
+Temporaries Collect(const Lifetimes& lifetimes, Place place, int64_t alignment) {
+  Temporaries result;
+  for (size_t i = 0; i < lifetimes.buffers.size(); ++i) {
+    const Buffer& buffer = lifetimes.buffers[i];
+    if (buffer.place != place) continue;
+    result.intervals.push_back({buffer.bytes, buffer.birth, buffer.death});
+    result.buffers.push_back(static_cast<int32_t>(i));
+  }
+  result.max_live = MaxLive(result.intervals, alignment);
+  return result;
+}
+
+// Places the temporaries of all programs in one place; returns the largest extent. No program is
+// packed tighter than the neediest one makes useful.
+int64_t PlaceAll(std::vector<Temporaries>& all, int64_t alignment) {
+  std::vector<size_t> order(all.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return all[a].max_live > all[b].max_live; });
+  int64_t extent = 0;
+  for (size_t p : order) {
+    PlacementOptions options;
+    options.alignment = alignment;
+    options.target = extent;
+    all[p].placement = memory::Place(all[p].intervals, options);
+    extent = std::max(extent, all[p].placement.extent);
+  }
+  return extent;
+}
+
+void FillOffsets(const Program& program, const Lifetimes& lifetimes, const Temporaries& device,
+                 const Temporaries& host,
+                 const std::map<std::string, int64_t, std::less<>>& persistent,
+                 runtime::Layout& layout) {
+  std::vector<int64_t> of_buffer(lifetimes.buffers.size(), 0);
+  for (size_t i = 0; i < device.buffers.size(); ++i) {
+    of_buffer[device.buffers[i]] = layout.persistent_bytes + device.placement.offsets[i];
+  }
+  for (size_t i = 0; i < host.buffers.size(); ++i) {
+    of_buffer[host.buffers[i]] = layout.host_persistent_bytes + host.placement.offsets[i];
+  }
+  const size_t count = program.tensors().size();
+  layout.offsets.assign(count, runtime::kUnplaced);
+  // A base has a smaller id than its aliases.
+  for (size_t id = 0; id < count; ++id) {
+    const Tensor& tensor = program.tensor(static_cast<TensorId>(id));
+    if (tensor.alias) {
+      const int64_t base = layout.offsets[tensor.alias->base];
+      if (base != runtime::kUnplaced) layout.offsets[id] = base + tensor.alias->byte_offset;
+    } else if (tensor.persistent) {
+      layout.offsets[id] = persistent.find(tensor.name)->second;
+    } else if (lifetimes.buffer_of[id] >= 0) {
+      layout.offsets[id] = of_buffer[lifetimes.buffer_of[id]];
+    }
+  }
+}
+
+// Bytes alive on the device at each node.
+std::vector<int64_t> Timeline(const Program& program, const Lifetimes& lifetimes,
+                              int64_t persistent_bytes, int64_t alignment) {
+  const size_t nodes = program.nodes().size();
+  std::vector<int64_t> live(nodes + 1, 0);
+  for (const Buffer& buffer : lifetimes.buffers) {
+    if (buffer.place != Place::kDevice) continue;
+    live[buffer.birth] += RoundUp(buffer.bytes, alignment);
+    live[buffer.death + 1] -= RoundUp(buffer.bytes, alignment);
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  live.pop_back();
+  for (int64_t& bytes : live) bytes += persistent_bytes;
+  return live;
+}
+
+std::string Stem(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  return std::string(dot == std::string_view::npos ? "" : name.substr(0, dot));
+}
+
+std::vector<LiveTensor> LiveAtPeak(const Program& program, const Lifetimes& lifetimes,
+                                   const std::vector<PersistentTensor>& persistent, int32_t peak,
+                                   int64_t alignment) {
+  std::vector<LiveTensor> live;
+  for (const PersistentTensor& tensor : persistent) {
+    if (tensor.place != Place::kDevice) continue;
+    live.push_back({tensor.name, tensor.type, tensor.role, Stem(tensor.name), true, tensor.bytes});
+  }
+  if (peak >= 0) {
+    // The scope of a temporary is its writer's; an input of the program has none.
+    std::vector<const std::string*> scope(program.tensors().size(), nullptr);
+    for (const Node& node : program.nodes()) {
+      auto written = [&](TensorId id) {
+        if (id == kNoTensor || node.op->view) return;
+        const TensorId root = program.Root(id);
+        if (scope[root] == nullptr) scope[root] = &node.scope;
+      };
+      for (TensorId id : node.outputs) written(id);
+      written(node.workspace);
+    }
+    for (const Buffer& buffer : lifetimes.buffers) {
+      if (buffer.place != Place::kDevice || buffer.birth > peak || buffer.death < peak) continue;
+      // Of tensors that share the buffer, the last one written so far.
+      TensorId owner = buffer.tensors.front();
+      for (TensorId id : buffer.tensors) {
+        if (lifetimes.first_use[id] <= peak) owner = id;
+      }
+      const Tensor& tensor = program.tensor(owner);
+      live.push_back({tensor.name, tensor.type, tensor.role,
+                      scope[owner] != nullptr ? *scope[owner] : std::string(), false,
+                      RoundUp(buffer.bytes, alignment)});
+    }
+  }
+  std::stable_sort(live.begin(), live.end(),
+                   [](const LiveTensor& a, const LiveTensor& b) { return a.bytes > b.bytes; });
+  return live;
+}
+
+void DescribePeak(const Program& program, const Lifetimes& lifetimes,
+                  const std::vector<PersistentTensor>& persistent, int64_t alignment,
+                  ProgramPlan& plan) {
+  plan.live_bytes = Timeline(program, lifetimes, plan.layout.persistent_bytes, alignment);
+  plan.max_live_bytes = plan.layout.persistent_bytes;
+  if (!plan.live_bytes.empty()) {
+    const auto peak = std::max_element(plan.live_bytes.begin(), plan.live_bytes.end());
+    plan.max_live_bytes = *peak;
+    plan.peak_node = static_cast<int>(peak - plan.live_bytes.begin());
+    const Node& node = program.nodes()[plan.peak_node];
+    plan.peak_op = node.op->name;
+    plan.peak_scope = node.scope;
+    plan.peak_phase = node.phase;
+  }
+  plan.peak_live = LiveAtPeak(program, lifetimes, persistent, plan.peak_node, alignment);
+}
+
+}  // namespace
+
+std::string StarNumbers(std::string_view scope) {
+  std::string result;
+  while (true) {
+    const size_t dot = scope.find('.');
+    const std::string_view part = scope.substr(0, dot);
+    const bool number =
+        !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+    result += number ? "*" : part;
+    if (dot == std::string_view::npos) return result;
+    result += '.';
+    scope.remove_prefix(dot + 1);
+  }
+}
+
+MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions& options) {
+  if (options.alignment <= 0) throw InternalError("memory plan: alignment must be positive");
+  const int64_t alignment = options.alignment;
+  MemoryPlan plan;
+  plan.alignment = alignment;
+
+  PersistentPrefix prefix(alignment);
+  for (const Program* program : programs) prefix.Add(*program);
+  plan.persistent = prefix.Place(plan.persistent_bytes, plan.host_persistent_bytes);
+  std::map<std::string, int64_t, std::less<>> persistent;
+  for (const PersistentTensor& tensor : plan.persistent) persistent[tensor.name] = tensor.offset;
+
+  std::vector<Lifetimes> lifetimes;
+  std::vector<Temporaries> device, host;
+  for (const Program* program : programs) {
+    lifetimes.push_back(ComputeLifetimes(*program, options.in_place));
+    device.push_back(Collect(lifetimes.back(), Place::kDevice, alignment));
+    host.push_back(Collect(lifetimes.back(), Place::kHost, alignment));
+  }
+  plan.arena_bytes = plan.persistent_bytes + PlaceAll(device, alignment);
+  plan.host_arena_bytes = plan.host_persistent_bytes + PlaceAll(host, alignment);
+
+  plan.max_live_bytes = plan.persistent_bytes;
+  plan.host_max_live_bytes = plan.host_persistent_bytes;
+  for (size_t p = 0; p < programs.size(); ++p) {
+    ProgramPlan& part = plan.programs.emplace_back();
+    part.name = programs[p]->name();
+    part.layout.alignment = alignment;
+    part.layout.arena_bytes = plan.arena_bytes;
+    part.layout.persistent_bytes = plan.persistent_bytes;
+    part.layout.host_arena_bytes = plan.host_arena_bytes;
+    part.layout.host_persistent_bytes = plan.host_persistent_bytes;
+    part.temporary_bytes = device[p].placement.extent;
+    part.heuristic = device[p].placement.heuristic;
+    FillOffsets(*programs[p], lifetimes[p], device[p], host[p], persistent, part.layout);
+    DescribePeak(*programs[p], lifetimes[p], plan.persistent, alignment, part);
+    if (plan.peak_program < 0 || part.max_live_bytes > plan.max_live_bytes) {
+      plan.peak_program = static_cast<int>(p);
+      plan.max_live_bytes = part.max_live_bytes;
+    }
+    plan.host_max_live_bytes =
+        std::max(plan.host_max_live_bytes, plan.host_persistent_bytes + host[p].max_live);
+  }
+  if (plan.max_live_bytes > 0) {
+    plan.fragmentation =
+        static_cast<double>(plan.arena_bytes) / static_cast<double>(plan.max_live_bytes) - 1;
+  }
+  if (plan.peak_program >= 0) {
+    for (const LiveTensor& tensor : plan.programs[plan.peak_program].peak_live) {
+      plan.bytes_by_role[static_cast<size_t>(tensor.role)] += tensor.bytes;
+      plan.bytes_by_scope[StarNumbers(tensor.scope)] += tensor.bytes;
+    }
+  }
+  return plan;
+}
+
+}  // namespace plimsoll::memory

@@ -1,0 +1,244 @@
+#include "runtime/cpu_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+
+#include "base/error.h"
+#include "runtime/cpu_instruments.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Place;
+using graph::Program;
+using graph::Role;
+using graph::Tensor;
+using graph::TensorId;
+
+// A node with all that running it takes.
+struct BoundNode {
+  int index;
+  void (*run)(const ops::CpuContext&);
+  ops::CpuContext context;
+};
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+struct CpuExecutor::Impl {
+  Impl(const Program& p, const Layout& l, Arena& arena, Arena* host_arena, ThreadPool& pool,
+       CpuExecutorOptions o);
+
+  void CheckPlaced(const Node& node, TensorId id) const;
+  ops::TensorRef Ref(const Node& node, TensorId id) const;
+  void Bind(int index, ThreadPool& pool);
+  const Tensor& HostVisible(std::string_view name, TensorId& id) const;
+
+  void RunNode(const BoundNode& node);
+  void RunPlain();
+  void RunInstrumented();
+
+  const Program& program;
+  const Layout layout;  // a copy
+  const CpuExecutorOptions options;
+  ArenaBases bases;
+  std::vector<ops::TensorRef> refs;  // arguments of all nodes; contexts point into it
+  std::vector<BoundNode> nodes;
+  std::optional<Poison> poison;
+  std::optional<ArenaMeter> meter;
+  std::vector<int64_t> nanoseconds;
+  int64_t runs = 0;
+};
+
+CpuExecutor::Impl::Impl(const Program& p, const Layout& l, Arena& arena, Arena* host_arena,
+                        ThreadPool& pool, CpuExecutorOptions o)
+    : program(p), layout(l), options(o), nanoseconds(p.nodes().size(), 0) {
+  const int64_t host_bytes = host_arena == nullptr ? 0 : host_arena->bytes();
+  if (layout.offsets.size() != program.tensors().size() || arena.bytes() < layout.arena_bytes ||
+      host_bytes < layout.host_arena_bytes) {
+    throw InternalError(
+        fmt::format("program '{}': its layout ({} tensors, arenas of {} and {} bytes) does not fit "
+                    "({} tensors, {} and {} bytes)",
+                    program.name(), layout.offsets.size(), layout.arena_bytes,
+                    layout.host_arena_bytes, program.tensors().size(), arena.bytes(), host_bytes));
+  }
+  bases = {arena.data(), host_arena == nullptr ? nullptr : host_arena->data()};
+
+  size_t arguments = 0;
+  for (const Node& node : program.nodes()) arguments += node.inputs.size() + node.outputs.size();
+  refs.reserve(arguments);  // never moves: contexts point into it
+  nodes.reserve(program.nodes().size());
+  for (size_t n = 0; n < program.nodes().size(); ++n) Bind(static_cast<int>(n), pool);
+
+  if (options.poison) poison.emplace(program, layout, bases);
+  if (options.check_arena) meter.emplace(program, layout, bases);
+}
+
+void CpuExecutor::Impl::CheckPlaced(const Node& node, TensorId id) const {
+  const Tensor& tensor = program.tensor(id);
+  const int64_t size =
+      tensor.place == Place::kDevice ? layout.arena_bytes : layout.host_arena_bytes;
+  const int64_t offset = layout.offset(id);
+  if (offset < 0 || tensor.bytes() > size || offset > size - tensor.bytes()) {
+    throw InternalError(fmt::format(
+        "program '{}', {} in {}: '{}' ({} bytes at {}) lies outside its arena of {} bytes",
+        program.name(), node.op->name, node.scope, tensor.name, tensor.bytes(), offset, size));
+  }
+}
+
+ops::TensorRef CpuExecutor::Impl::Ref(const Node& node, TensorId id) const {
+  if (id == kNoTensor) return {};
+  CheckPlaced(node, id);
+  const Tensor& tensor = program.tensor(id);
+  return {bases.of(tensor.place) + layout.offset(id), tensor.type};
+}
+
+void CpuExecutor::Impl::Bind(int index, ThreadPool& pool) {
+  const Node& node = program.nodes()[index];
+  const size_t first = refs.size();
+  for (TensorId id : node.inputs) refs.push_back(Ref(node, id));
+  for (TensorId id : node.outputs) refs.push_back(Ref(node, id));
+  const std::span<const ops::TensorRef> inputs(refs.data() + first, node.inputs.size());
+  const std::span<const ops::TensorRef> outputs(refs.data() + first + node.inputs.size(),
+                                                node.outputs.size());
+  if (node.op->view) {
+    // No work, as long as the bytes really are the same.
+    if (outputs.empty() || inputs.empty() || outputs[0].data != inputs[0].data) {
+      throw InternalError(DescribeNode(program, index) + ": the view is not where its base is");
+    }
+    return;
+  }
+  const ops::CpuKernel* kernel = ops::FindCpuKernel(node.op->name);
+  if (kernel == nullptr) {
+    throw InternalError(DescribeNode(program, index) + ": the op has no CPU kernel");
+  }
+  const ops::TensorRef workspace = Ref(node, node.workspace);
+  const int64_t workspace_bytes = workspace.data == nullptr ? 0 : workspace.type.bytes();
+  if (kernel->workspace != nullptr) {
+    const Program::Call call = program.CallOf(node);
+    const int64_t wanted = kernel->workspace(call.get(), pool.size());
+    if (wanted > workspace_bytes) {
+      throw InternalError(fmt::format("{}: workspace of {} bytes, but {} threads want {}",
+                                      DescribeNode(program, index), workspace_bytes, pool.size(),
+                                      wanted));
+    }
+  }
+  nodes.push_back({index, kernel->run,
+                   ops::CpuContext{*node.op, inputs, outputs, node.attributes, workspace.data,
+                                   workspace_bytes, pool}});
+}
+
+void CpuExecutor::Impl::RunNode(const BoundNode& node) {
+  try {
+    node.run(node.context);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("{} [{}]", error.what(), DescribeNode(program, node.index)),
+                    error.code());
+  } catch (const std::exception& error) {
+    throw InternalError(fmt::format("{}: {}", DescribeNode(program, node.index), error.what()));
+  }
+}
+
+void CpuExecutor::Impl::RunPlain() {
+  for (const BoundNode& node : nodes) RunNode(node);
+}
+
+void CpuExecutor::Impl::RunInstrumented() {
+  if (meter) meter->BeforeRun();
+  for (const BoundNode& node : nodes) {
+    if (poison) poison->BeforeNode(node.index);
+    if (meter) meter->BeforeNode(node.index);
+    const int64_t start = Now();
+    RunNode(node);
+    if (options.profile) nanoseconds[node.index] += Now() - start;
+    if (options.check_finite) CheckFinite(program, node.index, layout, bases);
+    if (meter) meter->AfterNode(node.index);
+    if (poison) poison->AfterNode(node.index);
+  }
+  if (meter) meter->AfterRun();
+}
+
+const Tensor& CpuExecutor::Impl::HostVisible(std::string_view name, TensorId& id) const {
+  id = program.Require(name);
+  const Tensor& tensor = program.tensor(id);
+  const bool visible = program.tensor(program.Root(id)).persistent || tensor.role == Role::kInput ||
+                       tensor.role == Role::kMetric;
+  if (!visible) {
+    throw InternalError(fmt::format("program '{}': '{}' is a temporary, which only nodes may touch",
+                                    program.name(), name));
+  }
+  return tensor;
+}
+
+CpuExecutor::CpuExecutor(const Program& program, const Layout& layout, Arena& arena,
+                         Arena* host_arena, ThreadPool& pool, CpuExecutorOptions options)
+    : impl_(std::make_unique<Impl>(program, layout, arena, host_arena, pool, options)) {}
+
+CpuExecutor::~CpuExecutor() = default;
+
+void CpuExecutor::Run() {
+  const CpuExecutorOptions& o = impl_->options;
+  if (o.poison || o.check_arena || o.profile || o.check_finite) {
+    impl_->RunInstrumented();
+  } else {
+    impl_->RunPlain();
+  }
+  ++impl_->runs;
+}
+
+void* CpuExecutor::address(std::string_view name) const {
+  TensorId id = kNoTensor;
+  const Tensor& tensor = impl_->HostVisible(name, id);
+  if (impl_->layout.offset(id) == kUnplaced) {
+    throw InternalError(fmt::format("program '{}': '{}' has no memory, since no node touches it",
+                                    impl_->program.name(), name));
+  }
+  return impl_->bases.of(tensor.place) + impl_->layout.offset(id);
+}
+
+const graph::TensorType& CpuExecutor::type(std::string_view name) const {
+  TensorId id = kNoTensor;
+  return impl_->HostVisible(name, id).type;
+}
+
+int64_t CpuExecutor::used_bytes() const {
+  if (!impl_->meter) throw InternalError("used_bytes() needs the option check_arena");
+  return impl_->meter->used_bytes();
+}
+
+const std::vector<int64_t>& CpuExecutor::node_nanoseconds() const { return impl_->nanoseconds; }
+
+std::vector<CpuExecutor::OpTime> CpuExecutor::op_times() const {
+  std::map<std::string, OpTime> by_op;
+  for (const BoundNode& node : impl_->nodes) {
+    OpTime& time = by_op[node.context.op.name];
+    time.op = node.context.op.name;
+    ++time.nodes;
+    time.nanoseconds += impl_->nanoseconds[node.index];
+  }
+  std::vector<OpTime> times;
+  for (const auto& [name, time] : by_op) times.push_back(time);
+  std::stable_sort(times.begin(), times.end(),
+                   [](const OpTime& a, const OpTime& b) { return a.nanoseconds > b.nanoseconds; });
+  return times;
+}
+
+int64_t CpuExecutor::runs() const { return impl_->runs; }
+
+void CpuExecutor::ResetProfile() {
+  std::fill(impl_->nanoseconds.begin(), impl_->nanoseconds.end(), 0);
+  impl_->runs = 0;
+}
+
+}  // namespace plimsoll::runtime
