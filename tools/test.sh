@@ -17,7 +17,9 @@ if ! command -v "${bazel[0]}" >/dev/null; then
   exit 1
 fi
 
-targets=(//...)
+# Every folder with a BUILD file, not //...: that would follow a bazel-NAME link that another user or
+# another output base left here, and load Bazel's own repositories.
+mapfile -t targets < <(find . -mindepth 2 -name BUILD ! -path './.*' | cut -d/ -f2 | sort -u | sed 's|.*|//&/...|')
 for argument in "$@"; do
   case "$argument" in -*) ;; *) targets=() ;; esac
 done
