@@ -1,6 +1,7 @@
 // config.json of GPT-2, Llama and Qwen2, to and from a ModelSpec.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>

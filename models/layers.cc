@@ -3,9 +3,21 @@
 #include <string>
 #include <utility>
 
+#include "ops/arithmetic.h"
+#include "ops/attention.h"
+#include "ops/dropout.h"
+#include "ops/embedding.h"
+#include "ops/gelu.h"
+#include "ops/layer_norm.h"
+#include "ops/linear.h"
+#include "ops/linear_cross_entropy.h"
+#include "ops/rms_norm.h"
+#include "ops/rotary.h"
+#include "ops/shape.h"
+#include "ops/silu.h"
+
 namespace plimsoll::models {
 
-using graph::Attributes;
 using graph::DType;
 using graph::kNoTensor;
 using graph::Role;
@@ -33,34 +45,33 @@ Value Layers::Rng() {
 }
 
 Value Linear(Layers& g, std::string_view name, Value x, int64_t outputs, LinearOptions options) {
-  std::vector<Value> inputs = {x};
+  Value weight, bias = kNoTensor;
   {
     const Scope scope(g.builder(), name);
-    const int64_t width = g.shape(x).dim(-1);
-    inputs.push_back(
-        g.Parameter("weight", {outputs, width}, {Initializer::kNormal, options.init_std}));
-    if (options.bias) inputs.push_back(g.Parameter("bias", {outputs}, {Initializer::kZeros}));
+    weight = g.Parameter("weight", {outputs, g.shape(x).dim(-1)},
+                         {Initializer::kNormal, options.init_std});
+    if (options.bias) bias = g.Parameter("bias", {outputs}, {Initializer::kZeros});
   }
-  return g.builder().Emit1("linear", std::move(inputs), {}, name);
+  return ops::Linear(g.builder(), x, weight, bias, name);
 }
 
 Value LayerNorm(Layers& g, std::string_view name, Value x, double eps) {
-  std::vector<Value> inputs = {x};
+  Value weight, bias;
   {
     const Scope scope(g.builder(), name);
-    inputs.push_back(g.Parameter("weight", {g.shape(x).dim(-1)}, {Initializer::kOnes}));
-    inputs.push_back(g.Parameter("bias", {g.shape(x).dim(-1)}, {Initializer::kZeros}));
+    weight = g.Parameter("weight", {g.shape(x).dim(-1)}, {Initializer::kOnes});
+    bias = g.Parameter("bias", {g.shape(x).dim(-1)}, {Initializer::kZeros});
   }
-  return g.builder().Emit1("layer_norm", std::move(inputs), {{"eps", eps}}, name);
+  return ops::LayerNorm(g.builder(), x, weight, bias, eps, name);
 }
 
 Value RmsNorm(Layers& g, std::string_view name, Value x, double eps) {
-  std::vector<Value> inputs = {x};
+  Value weight;
   {
     const Scope scope(g.builder(), name);
-    inputs.push_back(g.Parameter("weight", {g.shape(x).dim(-1)}, {Initializer::kOnes}));
+    weight = g.Parameter("weight", {g.shape(x).dim(-1)}, {Initializer::kOnes});
   }
-  return g.builder().Emit1("rms_norm", std::move(inputs), {{"eps", eps}}, name);
+  return ops::RmsNorm(g.builder(), x, weight, eps, name);
 }
 
 Value EmbeddingTable(Layers& g, std::string_view name, int64_t rows, int64_t width,
@@ -70,67 +81,60 @@ Value EmbeddingTable(Layers& g, std::string_view name, int64_t rows, int64_t wid
 }
 
 Value Embedding(Layers& g, std::string_view name, Value tokens, Value table, Value position) {
-  std::vector<Value> inputs = {tokens, table};
-  if (position != kNoTensor) inputs.push_back(position);
-  return g.builder().Emit1("embedding", std::move(inputs), {}, name);
+  return ops::Embedding(g.builder(), tokens, table, position, name);
 }
 
 Value Rotary(Layers& g, Value qkv, HeadCounts counts, double theta,
              const std::optional<RopeScaling>& scaling) {
-  Attributes attributes = {
-      {"heads", counts.heads}, {"kv_heads", counts.kv_heads}, {"theta", theta}, {"inverse", false}};
+  ops::RotaryOptions options;
+  options.heads = counts.heads;
+  options.kv_heads = counts.kv_heads;
+  options.theta = theta;
   if (scaling) {
-    attributes.Set("factor", scaling->factor);
-    attributes.Set("low_freq_factor", scaling->low_freq_factor);
-    attributes.Set("high_freq_factor", scaling->high_freq_factor);
-    attributes.Set("original_sequence", scaling->original_sequence);
+    options.scaling = ops::RotaryScaling{scaling->factor, scaling->low_freq_factor,
+                                         scaling->high_freq_factor, scaling->original_sequence};
   }
-  return g.builder().Emit1("rotary", {qkv}, std::move(attributes));
+  return ops::Rotary(g.builder(), qkv, options);
 }
 
 Value Attention(Layers& g, Value qkv, HeadCounts counts) {
-  std::vector<Value> inputs = {qkv};
-  if (g.dropout() > 0) inputs.push_back(g.Rng());
-  return g.builder().Emit1("attention", std::move(inputs),
-                           {{"heads", counts.heads},
-                            {"kv_heads", counts.kv_heads},
-                            {"causal", true},
-                            {"dropout", g.dropout()},
-                            {"key", g.builder().NextKey()}});
+  ops::AttentionOptions options;
+  options.heads = counts.heads;
+  options.kv_heads = counts.kv_heads;
+  options.dropout = g.dropout();
+  return ops::Attention(g.builder(), qkv, options, g.dropout() > 0 ? g.Rng() : kNoTensor);
 }
 
 Value Gelu(Layers& g, Value x, Activation activation) {
-  const std::string approximate = activation == Activation::kGeluTanh ? "tanh" : "none";
-  return g.builder().Emit1("gelu", {x}, {{"approximate", approximate}});
+  return ops::Gelu(g.builder(), x, activation == Activation::kGeluTanh ? "tanh" : "none");
 }
 
-Value SwiGlu(Layers& g, Value gate_up) { return g.builder().Emit1("swiglu", {gate_up}); }
+Value SwiGlu(Layers& g, Value gate_up) { return ops::Swiglu(g.builder(), gate_up); }
 
 Value Add(Layers& g, std::string_view name, Value a, Value b) {
-  return g.builder().Emit1("add", {a, b}, {}, name);
+  return ops::Add(g.builder(), a, b, name);
 }
 
 Value Dropout(Layers& g, std::string_view name, Value x) {
   if (g.dropout() == 0) return x;
-  return g.builder().Emit1("dropout", {x, g.Rng()},
-                           {{"p", g.dropout()}, {"key", g.builder().NextKey()}}, name);
+  return ops::Dropout(g.builder(), x, g.Rng(), g.dropout(), name);
 }
 
 Value HeadRows(Layers& g, Value x, Head head) {
   if (head == Head::kLoss) return x;
   const Value last = g.Input("last", DType::kInt32, {g.batch().batch});
-  return g.builder().Emit1("select_rows", {x, last}, {}, "last_rows");
+  return ops::SelectRows(g.builder(), x, last, "last_rows");
 }
 
 Model::Outputs LanguageModelHead(Layers& g, Value x, Value table, Head head) {
   Model::Outputs outputs;
   if (head == Head::kLogits) {
-    outputs.logits = g.builder().Emit1("linear", {x, table}, {}, "logits");
+    outputs.logits = ops::Linear(g.builder(), x, table, kNoTensor, "logits");
     return outputs;
   }
   const Value targets = g.Tokens("targets");
   const Value weight = g.Input("token_weight", DType::kFloat32, {});
-  outputs.loss = g.builder().Emit1("linear_cross_entropy", {x, table, targets, weight}, {}, "loss");
+  outputs.loss = ops::LinearCrossEntropy(g.builder(), x, table, targets, weight, "loss");
   return outputs;
 }
 

@@ -1,0 +1,274 @@
+#include "models/model.h"
+
+#include <fnmatch.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "tests/models/published.h"
+
+namespace plimsoll::models {
+namespace {
+
+using graph::DType;
+using graph::kNoTensor;
+using graph::Program;
+using graph::Role;
+using graph::Shape;
+using graph::TensorId;
+
+struct Built {
+  Program program;
+  Model::Outputs outputs;
+};
+
+Built BuildModel(const ModelSpec& spec, Head head, bool training, Batch batch = {2, 8}) {
+  Built built;
+  graph::Builder builder(built.program);
+  built.outputs = MakeModel(spec)->Build(builder, batch, head, training);
+  return built;
+}
+
+std::map<std::string, graph::TensorType> InputsOf(const Program& program) {
+  std::map<std::string, graph::TensorType> inputs;
+  for (const graph::Tensor& tensor : program.tensors()) {
+    if (tensor.role == Role::kInput) inputs[tensor.name] = tensor.type;
+  }
+  return inputs;
+}
+
+std::string MessageOf(const ModelSpec& spec) {
+  try {
+    MakeModel(spec);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Model, CountsThePublishedParameters) {
+  for (const Published& model : PublishedModels()) {
+    EXPECT_EQ(MakeModel(model.spec)->parameter_count(), model.parameters) << model.name;
+  }
+}
+
+TEST(Model, DeclaresExactlyItsParametersAndUsesEach) {
+  for (const ModelSpec& spec : TinyModels()) {
+    const auto model = MakeModel(spec);
+    for (const Head head : {Head::kLoss, Head::kLogits}) {
+      const Built built = BuildModel(spec, head, true);
+      std::set<TensorId> read;
+      for (const graph::Node& node : built.program.nodes()) {
+        read.insert(node.inputs.begin(), node.inputs.end());
+      }
+      size_t found = 0;
+      for (size_t id = 0; id < built.program.tensors().size(); ++id) {
+        const graph::Tensor& tensor = built.program.tensors()[id];
+        if (tensor.role == Role::kParameter || tensor.role == Role::kInput) {
+          EXPECT_TRUE(tensor.persistent) << tensor.name;
+          EXPECT_TRUE(read.contains(static_cast<TensorId>(id))) << tensor.name << " is unused";
+        }
+        found += tensor.role == Role::kParameter;
+      }
+      EXPECT_EQ(found, model->parameters().size());
+      std::set<std::string> names;
+      for (const ParameterInfo& parameter : model->parameters()) {
+        EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name << " twice";
+        const graph::Tensor& tensor = built.program.tensor(built.program.Require(parameter.name));
+        EXPECT_EQ(tensor.type.shape, parameter.shape) << parameter.name;
+        EXPECT_EQ(tensor.type.dtype, DType::kFloat32) << parameter.name;
+      }
+    }
+  }
+}
+
+TEST(Model, NamesLlamaParametersByTheirPlace) {
+  std::vector<std::string> names;
+  const auto model = MakeModel(LlamaSpec({1, 12, 4, 2, 6, 10, 17, 9, false}));
+  for (const ParameterInfo& p : model->parameters()) {
+    names.push_back(p.name + p.shape.ToString());
+  }
+  EXPECT_THAT(names,
+              testing::ElementsAre(
+                  "embed.token.weight[17,12]", "block.0.norm_1.weight[12]",
+                  "block.0.attn.qkv.weight[48,12]", "block.0.attn.proj.weight[12,24]",
+                  "block.0.norm_2.weight[12]", "block.0.mlp.gate_up.weight[20,12]",
+                  "block.0.mlp.down.weight[12,10]", "norm.weight[12]", "head.weight[17,12]"));
+}
+
+TEST(Model, LossReadsTokensTargetsAndTheirWeight) {
+  for (const ModelSpec& spec : TinyModels()) {
+    const Built built = BuildModel(spec, Head::kLoss, false);
+    EXPECT_EQ(built.program.tensor(built.outputs.loss).type.shape, Shape{});
+    EXPECT_EQ(built.outputs.logits, kNoTensor);
+    EXPECT_THAT(InputsOf(built.program),
+                testing::UnorderedElementsAre(
+                    testing::Pair("tokens", graph::TensorType{DType::kInt32, {2, 8}}),
+                    testing::Pair("targets", graph::TensorType{DType::kInt32, {2, 8}}),
+                    testing::Pair("token_weight", graph::TensorType{DType::kFloat32, {}})));
+  }
+}
+
+TEST(Model, LogitsAreOfOnePositionPerRow) {
+  for (const ModelSpec& spec : TinyModels()) {
+    const Built built = BuildModel(spec, Head::kLogits, false);
+    EXPECT_EQ(built.program.tensor(built.outputs.logits).type.shape, (Shape{2, spec.vocab}));
+    EXPECT_EQ(built.outputs.loss, kNoTensor);
+    EXPECT_THAT(InputsOf(built.program),
+                testing::UnorderedElementsAre(
+                    testing::Pair("tokens", graph::TensorType{DType::kInt32, {2, 8}}),
+                    testing::Pair("last", graph::TensorType{DType::kInt32, {2}})));
+  }
+}
+
+TEST(Model, DropsOnlyInTrainingAndEachPlaceByItsOwnKey) {
+  for (ModelSpec spec : TinyModels()) {
+    spec.dropout = 0.1;
+    EXPECT_FALSE(InputsOf(BuildModel(spec, Head::kLoss, false).program).contains("rng"));
+    const Built built = BuildModel(spec, Head::kLoss, true);
+    EXPECT_EQ(InputsOf(built.program).at("rng"), (graph::TensorType{DType::kInt32, {2}}));
+    std::set<int64_t> keys;
+    size_t random = 0;
+    for (const graph::Node& node : built.program.nodes()) {
+      if (!node.op->random) continue;
+      keys.insert(node.attributes.GetInt("key"));
+      ++random;
+    }
+    // gpt2: the embedding, and in each layer attention and two branches.
+    EXPECT_EQ(random, static_cast<size_t>(spec.family == Family::kGpt2 ? 1 + 3 * spec.layers
+                                                                       : spec.layers));
+    EXPECT_EQ(keys.size(), random);
+  }
+}
+
+TEST(Model, StartsResidualBranchesSmallerInGpt2) {
+  const auto model = MakeModel(Gpt2Spec(8, 12, 3, 17, 9));
+  std::map<std::string, Initializer> init;
+  for (const ParameterInfo& p : model->parameters()) init[p.name] = p.init;
+  EXPECT_EQ(init.at("block.7.attn.qkv.weight"), (Initializer{Initializer::kNormal, 0.02}));
+  EXPECT_EQ(init.at("block.7.attn.proj.weight"), (Initializer{Initializer::kNormal, 0.005}));
+  EXPECT_EQ(init.at("block.7.mlp.proj.weight"), (Initializer{Initializer::kNormal, 0.005}));
+  EXPECT_EQ(init.at("block.7.mlp.proj.bias"), Initializer{Initializer::kZeros});
+  EXPECT_EQ(init.at("norm.weight"), Initializer{Initializer::kOnes});
+}
+
+TEST(Model, FlopsAreThoseOfItsMatrixProductsAndAttention) {
+  constexpr Batch kBatch = {2, 8};
+  for (const ModelSpec& spec : TinyModels()) {
+    const Built built = BuildModel(spec, Head::kLoss, false, kBatch);
+    double flops = 0;
+    for (const graph::Node& node : built.program.nodes()) {
+      const std::string& op = node.op->name;
+      if (op == "linear" || op == "linear_cross_entropy" || op == "attention") {
+        flops += graph::CostOf(built.program.CallOf(node).get()).flops;
+      }
+    }
+    const double tokens = kBatch.batch * kBatch.sequence;
+    const double expected = MakeModel(spec)->ForwardFlopsPerToken(kBatch.sequence) * tokens;
+    // The ops also count biases, the softmax and the loss, which are linear in the widths: a few
+    // per cent of these tiny models, nothing in real ones (below).
+    EXPECT_NEAR(flops / expected, 1.0, 0.25) << Name(spec.family);
+    EXPECT_GE(flops, expected) << Name(spec.family);
+  }
+  for (const Published& model : PublishedModels()) {
+    const Built built = BuildModel(model.spec, Head::kLoss, true, {1, 1024});
+    double flops = 0;
+    for (const graph::Node& node : built.program.nodes()) {
+      flops += graph::CostOf(built.program.CallOf(node).get()).flops;
+    }
+    const double expected = MakeModel(model.spec)->ForwardFlopsPerToken(1024) * 1024;
+    EXPECT_NEAR(flops / expected, 1.0, 0.015) << model.name;
+  }
+}
+
+TEST(Model, FlopsOfGpt2PerToken) {
+  // 12·L·D² + V·D weights in matrix products; attention 4·D·(T+1)/2 per layer; three times that
+  // with the backward pass.
+  const auto model = MakeModel(Gpt2Spec(12, 768, 12, 50257, 1024));
+  const double weights = 12.0 * 12 * 768 * 768 + 50257.0 * 768;
+  EXPECT_DOUBLE_EQ(model->TrainFlopsPerToken(1024), 6 * weights + 3 * 12 * 4.0 * 768 * 1025 / 2);
+}
+
+TEST(Model, ShardingSplitsParametersWhole) {
+  for (const ModelSpec& spec : TinyModels()) {
+    const auto model = MakeModel(spec);
+    for (const Sharding& row : model->sharding()) {
+      int matches = 0;
+      for (const ParameterInfo& parameter : model->parameters()) {
+        if (fnmatch(row.pattern.c_str(), parameter.name.c_str(), 0) != 0) continue;
+        ++matches;
+        EXPECT_GE(parameter.shape.rank(), row.split == Sharding::kColumns ? 2 : 1);
+        int64_t sum = 0;
+        for (int64_t block : row.blocks) sum += block;
+        if (row.blocks.empty()) continue;
+        EXPECT_EQ(sum, parameter.shape.dim(0)) << parameter.name;
+      }
+      const bool optional = row.pattern == "head.weight"             ? spec.tied
+                            : row.pattern == "block.*.attn.qkv.bias" ? !spec.attention_bias
+                                                                     : false;
+      EXPECT_EQ(matches == 0, optional) << row.pattern;
+    }
+    // Every matrix of a block is split.
+    for (const ParameterInfo& parameter : model->parameters()) {
+      if (parameter.shape.rank() != 2 || !parameter.name.starts_with("block.")) continue;
+      const auto rows = model->sharding();
+      EXPECT_TRUE(std::any_of(rows.begin(), rows.end(), [&](const Sharding& row) {
+        return fnmatch(row.pattern.c_str(), parameter.name.c_str(), 0) == 0;
+      })) << parameter.name;
+    }
+  }
+}
+
+TEST(Model, RefusesASequenceBeyondItsPositions) {
+  for (const ModelSpec& spec : TinyModels()) {
+    Program program;
+    graph::Builder builder(program);
+    try {
+      MakeModel(spec)->Build(builder, {2, 10}, Head::kLoss, false);
+      ADD_FAILURE() << "built";
+    } catch (const UserError& error) {
+      EXPECT_STREQ(error.what(),
+                   "model.sequence: 10 tokens, but the model has 9 positions: shorten it or raise "
+                   "model.max_sequence");
+    }
+  }
+}
+
+TEST(Model, RefusesImpossibleSpecs) {
+  const ModelSpec gpt2 = Gpt2Spec(2, 12, 3, 17, 9);
+  const ModelSpec llama = LlamaSpec({2, 12, 4, 2, 6, 10, 17, 9, true});
+  const auto with = [](ModelSpec spec, auto change) {
+    change(spec);
+    return MessageOf(spec);
+  };
+  using S = ModelSpec;
+  EXPECT_EQ(with(gpt2, [](S& s) { s.layers = 0; }), "model.layers: must be from 1 to 8192, not 0");
+  EXPECT_EQ(with(gpt2, [](S& s) { s.heads = s.kv_heads = 5; }),
+            "model.heads: 5 heads do not divide the width 12");
+  EXPECT_EQ(with(gpt2, [](S& s) { s.kv_heads = 1; }),
+            "model.kv_heads: gpt2 has one per head (3), not 1");
+  EXPECT_EQ(with(gpt2, [](S& s) { s.attention_bias = false; }),
+            "model.attention_bias: gpt2 always has it: leave it out or say true");
+  EXPECT_EQ(with(gpt2, [](S& s) { s.dropout = 1; }),
+            "model.dropout: must be from 0 to below 1, not 1");
+  EXPECT_EQ(with(gpt2, [](S& s) { s.norm_eps = 0; }), "model.norm_eps: must be above 0");
+  EXPECT_EQ(with(llama, [](S& s) { s.kv_heads = 3; }),
+            "model.kv_heads: 3 do not divide the 4 heads");
+  EXPECT_EQ(with(llama, [](S& s) { s.head_width = 5; }),
+            "model.head_width: 5 is odd, and the rotary embedding turns pairs");
+  EXPECT_EQ(with(llama, [](S& s) { s.heads = 1 << 12, s.head_width = 1 << 12; }),
+            "model.head_width: 4096 heads of 4096 are wider than 1048576");
+  EXPECT_EQ(with(llama, [](S& s) { s.family = Family::kQwen2; }),
+            "model.attention_bias: qwen2 always has it: leave it out, say true, or use family: "
+            "llama");
+  EXPECT_EQ(with(llama, [](S& s) { s.rope_scaling = RopeScaling{.factor = 0.5}; }),
+            "model.rope_scaling: needs factor >= 1, 0 < low_freq_factor < high_freq_factor and an "
+            "original sequence above 0");
+}
+
+}  // namespace
+}  // namespace plimsoll::models

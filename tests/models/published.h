@@ -1,0 +1,99 @@
+// Specs of published models, and small ones for tests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/model_spec.h"
+
+namespace plimsoll::models {
+
+struct Published {
+  std::string name;
+  ModelSpec spec;
+  int64_t parameters;  // as published (a tied head counted once)
+};
+
+inline ModelSpec Gpt2Spec(int64_t layers, int64_t width, int64_t heads, int64_t vocab,
+                          int64_t max_sequence) {
+  ModelSpec spec;
+  spec.family = Family::kGpt2;
+  spec.layers = layers;
+  spec.width = width;
+  spec.heads = spec.kv_heads = heads;
+  spec.head_width = width / heads;
+  spec.ffn_width = 4 * width;
+  spec.vocab = vocab;
+  spec.max_sequence = max_sequence;
+  spec.tied = true;
+  spec.attention_bias = true;
+  return spec;
+}
+
+struct LlamaSizes {
+  int64_t layers, width, heads, kv_heads, head_width, ffn_width, vocab, max_sequence;
+  bool tied;
+};
+
+inline ModelSpec LlamaSpec(const LlamaSizes& sizes) {
+  ModelSpec spec;
+  spec.family = Family::kLlama;
+  spec.layers = sizes.layers;
+  spec.width = sizes.width;
+  spec.heads = sizes.heads;
+  spec.kv_heads = sizes.kv_heads;
+  spec.head_width = sizes.head_width;
+  spec.ffn_width = sizes.ffn_width;
+  spec.vocab = sizes.vocab;
+  spec.max_sequence = sizes.max_sequence;
+  spec.tied = sizes.tied;
+  return spec;
+}
+
+inline ModelSpec Qwen2Spec(const LlamaSizes& sizes) {
+  ModelSpec spec = LlamaSpec(sizes);
+  spec.family = Family::kQwen2;
+  spec.attention_bias = true;
+  spec.norm_eps = 1e-6;
+  spec.rope_theta = 1e6;
+  return spec;
+}
+
+inline std::vector<Published> PublishedModels() {
+  return {
+      {"GPT-2 124M", Gpt2Spec(12, 768, 12, 50257, 1024), 124'439'808},
+      {"GPT-2 355M", Gpt2Spec(24, 1024, 16, 50257, 1024), 354'823'168},
+      {"GPT-2 774M", Gpt2Spec(36, 1280, 20, 50257, 1024), 774'030'080},
+      {"GPT-2 1558M", Gpt2Spec(48, 1600, 25, 50257, 1024), 1'557'611'200},
+      {"GPT-3 175B", Gpt2Spec(96, 12288, 96, 50257, 2048), 174'604'259'328},
+      {"Llama-3.2-1B", LlamaSpec({16, 2048, 32, 8, 64, 8192, 128256, 131072, true}), 1'235'814'400},
+      {"Llama-3.2-3B", LlamaSpec({28, 3072, 24, 8, 128, 8192, 128256, 131072, true}),
+       3'212'749'824},
+      {"Llama-3.1-8B", LlamaSpec({32, 4096, 32, 8, 128, 14336, 128256, 131072, false}),
+       8'030'261'248},
+      {"Llama-2-13B", LlamaSpec({40, 5120, 40, 40, 128, 13824, 32000, 4096, false}),
+       13'015'864'320},
+      {"Qwen2-0.5B", Qwen2Spec({24, 896, 14, 2, 64, 4864, 151936, 131072, true}), 494'032'768},
+      {"Qwen2-1.5B", Qwen2Spec({28, 1536, 12, 2, 128, 8960, 151936, 131072, true}), 1'543'714'304},
+  };
+}
+
+// One of each family, with sizes that all differ where they may.
+inline std::vector<ModelSpec> TinyModels() {
+  ModelSpec untied = Gpt2Spec(2, 12, 3, 17, 9);
+  untied.tied = false;
+  untied.ffn_width = 20;
+  ModelSpec biased = LlamaSpec({2, 12, 4, 2, 6, 10, 17, 9, false});
+  biased.attention_bias = true;
+  biased.rope_scaling = RopeScaling{};
+  return {
+      Gpt2Spec(3, 12, 3, 17, 9),
+      untied,
+      LlamaSpec({2, 12, 4, 2, 6, 10, 17, 9, true}),
+      biased,
+      Qwen2Spec({3, 12, 6, 2, 4, 10, 17, 9, true}),
+  };
+}
+
+}  // namespace plimsoll::models
