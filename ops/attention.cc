@@ -1,0 +1,113 @@
+#include "ops/attention.h"
+
+#include "base/error.h"
+#include "graph/gradient.h"
+#include "graph/op.h"
+#include "ops/definition.h"
+
+namespace plimsoll::ops {
+
+using graph::Attributes;
+using graph::Check;
+using graph::Cost;
+using graph::kNoTensor;
+using graph::OpCall;
+using graph::Shape;
+using graph::TensorType;
+using graph::Value;
+
+Value Attention(graph::Builder& g, Value qkv, const AttentionOptions& options, Value rng,
+                std::string_view name) {
+  const bool drops = options.dropout > 0;
+  return g.Emit1("attention", {qkv, drops ? rng : kNoTensor},
+                 Attributes{{"heads", options.heads},
+                            {"kv_heads", options.kv_heads == 0 ? options.heads : options.kv_heads},
+                            {"causal", options.causal},
+                            {"dropout", options.dropout},
+                            {"key", drops ? g.NextKey() : int64_t{0}}},
+                 name);
+}
+
+namespace {
+
+// qkv at input 0, rng at input `rng`. Returns hd.
+int64_t CheckOperands(const OpCall& call, size_t rng) {
+  const TensorType& qkv = call.input(0);
+  Check(graph::IsFloat(qkv.dtype) && qkv.shape.rank() == 3, call,
+        "needs floats qkv[B,T,(H+2G)*hd]");
+  const int64_t heads = call.attributes.GetInt("heads");
+  const int64_t kv_heads = call.attributes.GetInt("kv_heads");
+  Check(heads >= 1 && kv_heads >= 1 && heads % kv_heads == 0, call,
+        "needs heads that are a multiple of kv_heads");
+  Check(qkv.shape.dim(2) % (heads + 2 * kv_heads) == 0, call, "heads don't divide the width");
+  const double dropout = call.attributes.GetReal("dropout");
+  Check(dropout >= 0 && dropout < 1, call, "needs a dropout in [0, 1)");
+  Check(dropout == 0 || call.has_input(rng), call, "dropout needs rng");
+  if (call.has_input(rng)) CheckRng(call, rng);
+  return qkv.shape.dim(2) / (heads + 2 * kv_heads);
+}
+
+std::vector<TensorType> Infer(const OpCall& call) {
+  const int64_t head = CheckOperands(call, 1);
+  const TensorType& qkv = call.input(0);
+  const int64_t heads = call.attributes.GetInt("heads");
+  return {{qkv.dtype, qkv.shape.WithLast(heads * head)},
+          {qkv.dtype, Shape{qkv.shape.dim(0), heads, qkv.shape.dim(1)}}};
+}
+
+std::vector<TensorType> InferBackward(const OpCall& call) {
+  const int64_t head = CheckOperands(call, 4);
+  const TensorType& qkv = call.input(0);
+  const int64_t heads = call.attributes.GetInt("heads");
+  const TensorType out{qkv.dtype, qkv.shape.WithLast(heads * head)};
+  Check(call.input(1) == out && call.input(3) == out, call, "out and dout are not [B,T,H*hd]");
+  Check(call.input(2) == TensorType{qkv.dtype, Shape{qkv.shape.dim(0), heads, qkv.shape.dim(1)}},
+        call, "lse is not [B,H,T]");
+  return {qkv};
+}
+
+// `products` of hd multiply-adds, and an exponential of 10 FLOPs, for each score.
+Cost AttentionCost(const OpCall& call, int products) {
+  const Shape& qkv = call.input(0).shape;
+  const int64_t heads = call.attributes.GetInt("heads");
+  const int64_t head = qkv.dim(2) / (heads + 2 * call.attributes.GetInt("kv_heads"));
+  const double length = static_cast<double>(qkv.dim(1));
+  const double pairs =
+      call.attributes.GetBool("causal") ? length * (length + 1) / 2 : length * length;
+  const double scores = static_cast<double>(qkv.dim(0) * heads) * pairs;
+  return {scores * (2.0 * products * static_cast<double>(head) + 10), ArgumentBytes(call)};
+}
+
+void Gradient(graph::GradientContext& context) {
+  const Value dout = context.output_gradient(0);
+  if (!context.wants(0) || dout == kNoTensor) return;
+  const Value lse = context.output(1);
+  if (lse == kNoTensor) throw InternalError("attention: differentiated without its output lse");
+  context.SetGradient(
+      0, context.builder().Emit1("attention_backward",
+                                 {context.input(0), context.output(0), lse, dout, context.input(1)},
+                                 context.attributes()));
+}
+
+const graph::OpRegistration kAttention({
+    .name = "attention",
+    .inputs = {{"qkv"}, {"rng", true}},
+    .outputs = {{"out"}, {"lse", true}},
+    .infer = Infer,
+    .gradient = Gradient,
+    .cost = [](const OpCall& call) { return AttentionCost(call, 2); },
+    .random = true,
+});
+
+const graph::OpRegistration kAttentionBackward({
+    .name = "attention_backward",
+    .inputs = {{"qkv"}, {"out"}, {"lse"}, {"dout"}, {"rng", true}},
+    .outputs = {{"dqkv"}},
+    .infer = InferBackward,
+    .gradient = {},
+    .cost = [](const OpCall& call) { return AttentionCost(call, 5); },
+    .random = true,
+});
+
+}  // namespace
+}  // namespace plimsoll::ops

@@ -1,0 +1,36 @@
+// Scaled dot-product attention over packed queries, keys and values, without a T×T matrix.
+// B batch, T sequence, H query heads, G key-value heads (H a multiple of G), hd values of a head.
+//
+//   out[b,i,h] = Σ_j P[i,j] · v[b,j,g],   P[i,·] = softmax_j(q[b,i,h] · k[b,j,g] / √hd),  g = h·G/H
+//
+// causal: j ≤ i only. Dropout sets elements of P to zero and scales the others by 1 / (1 − p).
+// Computed blockwise with an online softmax: Dao 2023, "FlashAttention-2".
+//
+//   attention           (qkv[B,T,(H+2G)·hd], rng? i32[2]) → out[B,T,H·hd], lse?[B,H,T]
+//   attention_backward  (qkv, out, lse, dout, rng?)       → dqkv
+//   attributes: heads (H), kv_heads (G), causal, dropout, key
+//
+// qkv holds H query heads, then G key heads, then G value heads. lse = log Σ_j exp of the scores is
+// what the backward op needs. rng (seed, micro-step) is needed when dropout > 0; the draw of (b, h,
+// i, j) is word ((b·H + h)·T + i)·T + j of the stream `key`. One float dtype.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+struct AttentionOptions {
+  int64_t heads = 0;     // H
+  int64_t kv_heads = 0;  // G; 0: as many as heads
+  bool causal = true;
+  double dropout = 0;
+};
+
+// `rng` is read only when options.dropout > 0.
+graph::Value Attention(graph::Builder& g, graph::Value qkv, const AttentionOptions& options,
+                       graph::Value rng = graph::kNoTensor, std::string_view name = "");
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,133 @@
+// attention           a task is a block of queries of one head: cpu::RunAttention reads the keys
+//                     and values it sees once
+// attention_backward  a task is a key-value head with the query heads that share it, so that dk and
+//                     dv have one writer and one order of summation
+//
+// Bytes: forward reads k and v once for every 128 queries (from L2 or L3), backward once for every
+// 64. Scratch: a few tiles per thread, in the backward pass also dk and dv of a head.
+#include <algorithm>
+
+#include "ops/cpu/attention.h"
+#include "ops/kernel.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::OpCall;
+using graph::Shape;
+
+// Shapes, and where the heads lie in a row of qkv.
+struct Layout {
+  Layout(const Shape& qkv, const graph::Attributes& attributes)
+      : batch(qkv.dim(0)),
+        sequence(qkv.dim(1)),
+        stride(qkv.dim(2)),
+        heads(attributes.GetInt("heads")),
+        kv_heads(attributes.GetInt("kv_heads")),
+        group(heads / kv_heads),
+        head(stride / (heads + 2 * kv_heads)) {}
+
+  int64_t Query(int64_t b, int64_t h) const { return b * sequence * stride + h * head; }
+  int64_t Key(int64_t b, int64_t g) const { return Query(b, heads + g); }
+  int64_t Value(int64_t b, int64_t g) const { return Query(b, heads + kv_heads + g); }
+  int64_t Out(int64_t b, int64_t h) const { return (b * sequence * heads + h) * head; }
+  int64_t Lse(int64_t b, int64_t h) const { return (b * heads + h) * sequence; }
+
+  int64_t batch, sequence, stride, heads, kv_heads, group, head;
+};
+
+template <typename T>
+cpu::AttentionDropout<T> Dropout(const CpuContext& ctx, const PhiloxStream* stream) {
+  cpu::AttentionDropout<T> dropout;
+  const double p = ctx.attributes.GetReal("dropout");
+  if (p == 0) return dropout;
+  dropout.stream = stream;
+  dropout.threshold = DropThreshold(p);
+  dropout.keep_scale = static_cast<T>(1 / (1 - p));
+  return dropout;
+}
+
+PhiloxStream Stream(const CpuContext& ctx, size_t rng) {
+  constexpr int32_t kNone[2] = {0, 0};
+  const int32_t* const given = ctx.in<int32_t>(rng);
+  return PhiloxStream(given == nullptr ? kNone : given, ctx.attributes.GetInt("key"));
+}
+
+void Forward(const CpuContext& ctx) {
+  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+    const Layout at(ctx.in_shape(0), ctx.attributes);
+    const PhiloxStream stream = Stream(ctx, 1);
+    const int64_t blocks = (at.sequence + cpu::kAttentionQueries - 1) / cpu::kAttentionQueries;
+    const int64_t scratch = cpu::AttentionForwardScratch(at.head, sizeof(T));
+    const int64_t tasks = at.batch * at.heads * blocks;
+    ctx.pool.ParallelForWorker(tasks, 1, [&](int64_t begin, int64_t, int worker) {
+      const int64_t b = begin / (at.heads * blocks);
+      const int64_t h = begin / blocks % at.heads;
+      cpu::AttentionForward<T> task;
+      task.q = ctx.in<T>(0) + at.Query(b, h);
+      task.k = ctx.in<T>(0) + at.Key(b, h / at.group);
+      task.v = ctx.in<T>(0) + at.Value(b, h / at.group);
+      task.stride = at.stride;
+      task.out = ctx.out<T>(0) + at.Out(b, h);
+      task.out_stride = at.heads * at.head;
+      task.lse = ctx.has_output(1) ? ctx.out<T>(1) + at.Lse(b, h) : nullptr;
+      task.sequence = at.sequence;
+      task.head = at.head;
+      task.causal = ctx.attributes.GetBool("causal");
+      task.query_begin = begin % blocks * cpu::kAttentionQueries;
+      task.query_end = std::min(at.sequence, task.query_begin + cpu::kAttentionQueries);
+      task.dropout = Dropout<T>(ctx, &stream);
+      task.dropout.first = static_cast<uint64_t>(at.Lse(b, h) * at.sequence);
+      cpu::RunAttention(task, static_cast<char*>(ctx.workspace) + worker * scratch);
+    });
+  });
+}
+
+void Backward(const CpuContext& ctx) {
+  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+    const Layout at(ctx.in_shape(0), ctx.attributes);
+    const PhiloxStream stream = Stream(ctx, 4);
+    const int64_t scratch = cpu::AttentionBackwardScratch(at.sequence, at.head, sizeof(T));
+    ctx.pool.ParallelForWorker(at.batch * at.kv_heads, 1, [&](int64_t begin, int64_t, int worker) {
+      const int64_t b = begin / at.kv_heads;
+      const int64_t g = begin % at.kv_heads;
+      const int64_t h = g * at.group;
+      cpu::AttentionBackward<T> task;
+      task.q = ctx.in<T>(0) + at.Query(b, h);
+      task.k = ctx.in<T>(0) + at.Key(b, g);
+      task.v = ctx.in<T>(0) + at.Value(b, g);
+      task.stride = at.stride;
+      task.out = ctx.in<T>(1) + at.Out(b, h);
+      task.dout = ctx.in<T>(3) + at.Out(b, h);
+      task.out_stride = at.heads * at.head;
+      task.lse = ctx.in<T>(2) + at.Lse(b, h);
+      task.dq = ctx.out<T>(0) + at.Query(b, h);
+      task.dk = ctx.out<T>(0) + at.Key(b, g);
+      task.dv = ctx.out<T>(0) + at.Value(b, g);
+      task.heads = at.group;
+      task.sequence = at.sequence;
+      task.head = at.head;
+      task.causal = ctx.attributes.GetBool("causal");
+      task.dropout = Dropout<T>(ctx, &stream);
+      task.dropout.first = static_cast<uint64_t>(at.Lse(b, h) * at.sequence);
+      cpu::RunAttention(task, static_cast<char*>(ctx.workspace) + worker * scratch);
+    });
+  });
+}
+
+int64_t ForwardWorkspace(const OpCall& call, int threads) {
+  const Layout at(call.input(0).shape, call.attributes);
+  return threads * cpu::AttentionForwardScratch(at.head, graph::ByteSize(call.input(0).dtype));
+}
+
+int64_t BackwardWorkspace(const OpCall& call, int threads) {
+  const Layout at(call.input(0).shape, call.attributes);
+  return threads *
+         cpu::AttentionBackwardScratch(at.sequence, at.head, graph::ByteSize(call.input(0).dtype));
+}
+
+const CpuKernelRegistration kForward({"attention", &Forward, &ForwardWorkspace});
+const CpuKernelRegistration kBackward({"attention_backward", &Backward, &BackwardWorkspace});
+
+}  // namespace
+}  // namespace plimsoll::ops

@@ -1,0 +1,58 @@
+#include "ops/cpu/attention.h"
+
+#include "ops/cpu/attention_kernels.h"
+#include "ops/cpu/gemm.h"
+
+namespace plimsoll::cpu {
+namespace {
+
+using internal::AttentionKernels;
+using internal::kTile;
+
+template <typename T>
+const AttentionKernels<T>& Active() {
+  return ActiveGemmKernel() == GemmKernel::kAvx512 ? internal::Avx512Attention<T>()
+                                                   : internal::Avx2Attention<T>();
+}
+
+// A row of a head's values with room for whole panels.
+int64_t PaddedHead(int64_t head, int64_t element_size) {
+  const int64_t panel = internal::kPanelBytes / element_size;
+  return (head + panel - 1) / panel * panel;
+}
+
+}  // namespace
+
+// Tiles of k and v; panels of q and out; a panel of scores; maximum and sum of each query, and a
+// factor for each lane.
+int64_t AttentionForwardScratch(int64_t head, int64_t element_size) {
+  const int64_t panel = internal::kPanelBytes / element_size;
+  const int64_t padded = PaddedHead(head, element_size);
+  return element_size * (2 * kTile * padded + 2 * kAttentionQueries * padded + kTile * panel +
+                         2 * kAttentionQueries + panel);
+}
+
+// dk and dv of the head; tiles of q, k, v, dout and dq; q and dout transposed; probabilities and
+// gradients of scores; lse and delta of each query.
+int64_t AttentionBackwardScratch(int64_t sequence, int64_t head, int64_t element_size) {
+  const int64_t padded = PaddedHead(head, element_size);
+  const int64_t keys = (sequence + kTile - 1) / kTile * kTile;
+  return element_size * (2 * keys * padded + 7 * kTile * padded + 2 * kTile * kTile + 2 * kTile);
+}
+
+template <typename T>
+void RunAttention(const AttentionForward<T>& task, void* scratch) {
+  Active<T>().forward(task, static_cast<T*>(scratch));
+}
+
+template <typename T>
+void RunAttention(const AttentionBackward<T>& task, void* scratch) {
+  Active<T>().backward(task, static_cast<T*>(scratch));
+}
+
+template void RunAttention(const AttentionForward<float>&, void*);
+template void RunAttention(const AttentionForward<double>&, void*);
+template void RunAttention(const AttentionBackward<float>&, void*);
+template void RunAttention(const AttentionBackward<double>&, void*);
+
+}  // namespace plimsoll::cpu

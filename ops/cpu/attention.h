@@ -1,0 +1,83 @@
+// The inner loops of attention: softmax(q·kᵀ / √hd)·v blockwise, for one head at a time and without
+// ever holding a T×T matrix. T sequence, hd values of a head.
+//
+// Dao 2023, "FlashAttention-2", algorithms 1 and 2. Nothing is allocated: scratch is the caller's.
+// Results depend on the operands alone; AVX2 and AVX-512 give the same bits.
+#pragma once
+
+#include <cstdint>
+
+#include "base/philox.h"
+
+namespace plimsoll::cpu {
+
+// Scales the kept probabilities by 1 / (1 − p) and drops the others. The draw of query i and key j
+// is word first + i·T + j of the stream.
+template <typename T>
+struct AttentionDropout {
+  const PhiloxStream* stream = nullptr;  // nullptr: no dropout
+  uint64_t first = 0;
+  uint32_t threshold = 0;
+  T keep_scale = 1;
+};
+
+// Queries of a forward task.
+inline constexpr int64_t kAttentionQueries = 128;
+
+// Rows of q, k and v (position by position, hd values each) lie `stride` values apart, those of
+// out `out_stride`. Causal: query i sees the keys j ≤ i.
+template <typename T>
+struct AttentionForward {
+  const T* q;
+  const T* k;
+  const T* v;
+  int64_t stride;
+  T* out;
+  int64_t out_stride;
+  T* lse;  // [T], log Σ exp of the scores; nullptr: not wanted
+  int64_t sequence;
+  int64_t head;
+  bool causal;
+  int64_t query_begin;  // a multiple of kAttentionQueries
+  int64_t query_end;    // at most kAttentionQueries later
+  AttentionDropout<T> dropout;
+};
+
+// One key-value head with the query heads that share it: head h's queries lie at q + h·hd, its
+// lse at lse + h·T, its draws at dropout.first + h·T².
+template <typename T>
+struct AttentionBackward {
+  const T* q;
+  const T* k;
+  const T* v;
+  int64_t stride;
+  const T* out;
+  const T* dout;
+  int64_t out_stride;
+  const T* lse;
+  T* dq;
+  T* dk;
+  T* dv;  // rows `stride` apart, as those of q, k, v
+  int64_t heads;
+  int64_t sequence;
+  int64_t head;
+  bool causal;
+  AttentionDropout<T> dropout;
+};
+
+// Bytes of scratch for one task, a multiple of 64; scratch is aligned to 64 bytes.
+int64_t AttentionForwardScratch(int64_t head, int64_t element_size);
+int64_t AttentionBackwardScratch(int64_t sequence, int64_t head, int64_t element_size);
+
+// On the calling thread, with the instruction set of ActiveGemmKernel().
+template <typename T>
+void RunAttention(const AttentionForward<T>& task, void* scratch);
+template <typename T>
+void RunAttention(const AttentionBackward<T>& task, void* scratch);
+
+extern template void RunAttention(const AttentionForward<float>&, void*);
+extern template void RunAttention(const AttentionForward<double>&, void*);
+extern template void RunAttention(const AttentionBackward<float>&, void*);
+extern template void RunAttention(const AttentionBackward<double>&, void*);
+
+}  // namespace plimsoll::cpu

@@ -1,0 +1,69 @@
+// Attention's kernels for AVX2 and FMA, the project's baseline.
+#include <immintrin.h>
+
+#include "ops/cpu/attention_kernels_impl.h"
+
+namespace plimsoll::cpu::internal {
+namespace {
+
+struct Float8 {
+  using T = float;
+  using Reg = __m256;
+  static constexpr int kWidth = 8;
+  static constexpr int kMaxRows = 6;
+  static Reg Load(const T* p) { return _mm256_loadu_ps(p); }
+  static void Store(T* p, Reg x) { _mm256_storeu_ps(p, x); }
+  static Reg Set(T x) { return _mm256_set1_ps(x); }
+  static Reg Add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
+  static Reg Sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
+  static Reg Mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
+  static Reg Fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); }
+  static Reg Max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
+  static Reg From(Reg x, int64_t first, Reg fill) {
+    const int lanes = first <= 0 ? 0 : first >= 8 ? 8 : static_cast<int>(first);
+    const __m256i before =
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    return _mm256_blendv_ps(x, fill, _mm256_castsi256_ps(before));
+  }
+  static Reg AddToExponent(Reg x, Reg shifted) {
+    typedef int32_t Bits __attribute__((vector_size(32)));
+    return reinterpret_cast<Reg>(reinterpret_cast<Bits>(x) +
+                                 (reinterpret_cast<Bits>(shifted) << 23));
+  }
+  static Reg Exp2(Reg x) { return Exp2Float<Float8>(x); }
+};
+
+struct Double4 {
+  using T = double;
+  using Reg = __m256d;
+  static constexpr int kWidth = 4;
+  static constexpr int kMaxRows = 6;
+  static Reg Load(const T* p) { return _mm256_loadu_pd(p); }
+  static void Store(T* p, Reg x) { _mm256_storeu_pd(p, x); }
+  static Reg Set(T x) { return _mm256_set1_pd(x); }
+  static Reg Add(Reg a, Reg b) { return _mm256_add_pd(a, b); }
+  static Reg Sub(Reg a, Reg b) { return _mm256_sub_pd(a, b); }
+  static Reg Mul(Reg a, Reg b) { return _mm256_mul_pd(a, b); }
+  static Reg Fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_pd(a, b, c); }
+  static Reg Max(Reg a, Reg b) { return _mm256_max_pd(a, b); }
+  static Reg From(Reg x, int64_t first, Reg fill) {
+    const int lanes = first <= 0 ? 0 : first >= 4 ? 4 : static_cast<int>(first);
+    const __m256i before =
+        _mm256_cmpgt_epi64(_mm256_set1_epi64x(lanes), _mm256_setr_epi64x(0, 1, 2, 3));
+    return _mm256_blendv_pd(x, fill, _mm256_castsi256_pd(before));
+  }
+  static Reg Exp2(Reg x) { return Exp2Lanes<Double4>(x); }
+};
+
+}  // namespace
+
+template <>
+const AttentionKernels<float>& Avx2Attention<float>() {
+  return Attention<Float8>::kKernels;
+}
+template <>
+const AttentionKernels<double>& Avx2Attention<double>() {
+  return Attention<Double4>::kKernels;
+}
+
+}  // namespace plimsoll::cpu::internal

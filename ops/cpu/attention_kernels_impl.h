@@ -1,0 +1,556 @@
+// Attention written once over a vector type. Included by exactly one file per instruction set,
+// which compiles it with that set's flags: everything here has internal linkage, so that the
+// linker cannot mix the versions.
+//
+// Queries lie in the lanes of registers. A panel is as many queries as two registers hold, L; its
+// scores are kept transposed, Sᵀ[key][L], and so is its output, Oᵀ[hd][L]. Every product then has
+// the form
+//   C[i][lane] = Σ_k A(i,k) · B[k][lane]
+// where A's values are broadcast from k, v, P or dS as they lie in memory, and only q (and dout, in
+// the backward pass) is transposed, once. Maximum and sum of a query's scores go down a lane: no
+// register is ever reduced. Scores are in units of log 2, so that exp is exp2.
+//
+// A vector type V gives: T, Reg, kWidth, kMaxRows (rows of accumulators, two registers each), Load,
+// Store, Set, Add, Sub, Mul, Fma(a, b, c) = a·b + c, Max(a, b) (b when either is NaN), Exp2, and
+// From(x, first, fill): x in the lanes ≥ first, fill in those before.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "ops/cpu/attention_kernels.h"
+
+namespace plimsoll::cpu::internal {
+namespace {
+
+constexpr double kLog2E = 1.4426950408889634074;
+constexpr double kLn2 = 0.69314718055994530942;
+
+constexpr int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// What a product does with C: C = AB, C = C + AB, C = C · scale[lane] + AB.
+enum class Into { kStore, kAdd, kScale };
+
+// How A lies: (i,k) at a[i·stride + k] or at a[i + k·stride].
+enum class Order { kRows, kColumns };
+
+// 2^x for x ≤ 0, eight-digit accuracy: 2^n · 2^f with n = round(x), and a polynomial for 2^f on
+// |f| ≤ 1/2 whose relative error is 2e-9. Below −126 it stays at 2^−126; NaN stays NaN.
+template <typename V>
+inline __attribute__((always_inline)) typename V::Reg Exp2Float(typename V::Reg x) {
+  using Reg = typename V::Reg;
+  // Adding 1.5 · 2^23 leaves the rounded integer in the low bits.
+  const Reg magic = V::Set(12582912.0f);
+  x = V::Max(V::Set(-126.0f), x);
+  const Reg shifted = V::Add(x, magic);
+  const Reg f = V::Sub(x, V::Sub(shifted, magic));
+  Reg p = V::Fma(V::Set(1.5353362e-4f), f, V::Set(1.3398875e-3f));
+  p = V::Fma(p, f, V::Set(9.6184369e-3f));
+  p = V::Fma(p, f, V::Set(5.5503324e-2f));
+  p = V::Fma(p, f, V::Set(2.4022648e-1f));
+  p = V::Fma(p, f, V::Set(6.9314718e-1f));
+  p = V::Fma(p, f, V::Set(1.0f));
+  return V::AddToExponent(p, shifted);
+}
+
+// For double, which serves tests.
+template <typename V>
+inline typename V::Reg Exp2Lanes(typename V::Reg x) {
+  double lanes[V::kWidth];
+  V::Store(lanes, x);
+  for (double& lane : lanes) lane = std::exp2(lane);
+  return V::Load(lanes);
+}
+
+template <typename V>
+struct Attention {
+  using T = typename V::T;
+  using Reg = typename V::Reg;
+  static constexpr int kWidth = V::kWidth;
+  static constexpr int kLanes = 2 * kWidth;
+  static constexpr int kMaxRows = V::kMaxRows;
+
+  // One block of accumulators over all of k.
+  template <int kRows, Order kOrder, Into kInto>
+  static void Block(int64_t k, const T* a, int64_t stride, const T* b, int64_t ldb, T* c,
+                    int64_t ldc, const T* scale) {
+    // Three rows to a pointer: few enough registers to keep them all.
+    constexpr int kPointers = (kRows + 2) / 3;
+    const T* rows[kPointers];
+#pragma GCC unroll 8
+    for (int i = 0; i < kPointers; ++i) rows[i] = a + 3 * i * stride;
+    Reg acc[kRows][2];
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      acc[i][0] = V::Set(0);
+      acc[i][1] = V::Set(0);
+    }
+#pragma GCC unroll 4
+    for (int64_t p = 0; p < k; ++p) {
+      const Reg b0 = V::Load(b);
+      const Reg b1 = V::Load(b + kWidth);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+        const Reg value = V::Set(kOrder == Order::kRows ? rows[i / 3][(i % 3) * stride + p] : a[i]);
+        acc[i][0] = V::Fma(value, b0, acc[i][0]);
+        acc[i][1] = V::Fma(value, b1, acc[i][1]);
+      }
+      if (kOrder == Order::kColumns) a += stride;
+      b += ldb;
+    }
+    Reg scale0 = {}, scale1 = {};
+    if (kInto == Into::kScale) {
+      scale0 = V::Load(scale);
+      scale1 = V::Load(scale + kWidth);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      T* const row = c + i * ldc;
+      if (kInto == Into::kAdd) {
+        acc[i][0] = V::Add(V::Load(row), acc[i][0]);
+        acc[i][1] = V::Add(V::Load(row + kWidth), acc[i][1]);
+      } else if (kInto == Into::kScale) {
+        acc[i][0] = V::Fma(V::Load(row), scale0, acc[i][0]);
+        acc[i][1] = V::Fma(V::Load(row + kWidth), scale1, acc[i][1]);
+      }
+      V::Store(row, acc[i][0]);
+      V::Store(row + kWidth, acc[i][1]);
+    }
+  }
+
+  using BlockFunction = void (*)(int64_t, const T*, int64_t, const T*, int64_t, T*, int64_t,
+                                 const T*);
+  template <Order kOrder, Into kInto, size_t... kIndex>
+  static BlockFunction BlockFor(int64_t rows, std::index_sequence<kIndex...>) {
+    static constexpr BlockFunction kBlocks[] = {
+        Block<static_cast<int>(kIndex) + 1, kOrder, kInto>...};
+    return kBlocks[rows - 1];
+  }
+
+  // C[m][kLanes] from A(m,k) and B[k][kLanes]. The rows are split evenly.
+  template <Order kOrder, Into kInto>
+  static void Product(int64_t m, int64_t k, const T* a, int64_t stride, const T* b, int64_t ldb,
+                      T* c, int64_t ldc, const T* scale = nullptr) {
+    int64_t blocks = (m + kMaxRows - 1) / kMaxRows;
+    while (m > 0) {
+      const int64_t rows = (m + blocks - 1) / blocks;
+      BlockFor<kOrder, kInto>(rows, std::make_index_sequence<kMaxRows>())(k, a, stride, b, ldb, c,
+                                                                          ldc, scale);
+      a += kOrder == Order::kRows ? rows * stride : rows;
+      c += rows * ldc;
+      m -= rows;
+      --blocks;
+    }
+  }
+
+  // The transpose of kWidth registers by swapping ever larger blocks: 1, 2, 4, …
+  template <int kBlock, size_t... kLane>
+  static inline __attribute__((always_inline)) void SwapBlocks(Reg& x, Reg& y,
+                                                               std::index_sequence<kLane...>) {
+    const Reg low =
+        __builtin_shufflevector(x, y, ((kLane & kBlock) == 0 ? kLane : kLane - kBlock + kWidth)...);
+    const Reg high =
+        __builtin_shufflevector(x, y, ((kLane & kBlock) == 0 ? kLane + kBlock : kLane + kWidth)...);
+    x = low;
+    y = high;
+  }
+  template <int kBlock>
+  static inline __attribute__((always_inline)) void TransposeRegisters(Reg (&rows)[kWidth]) {
+    if constexpr (kBlock < kWidth) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kWidth; ++i) {
+        if ((i & kBlock) == 0) {
+          SwapBlocks<kBlock>(rows[i], rows[i + kBlock], std::make_index_sequence<kWidth>());
+        }
+      }
+      TransposeRegisters<2 * kBlock>(rows);
+    }
+  }
+
+  // to[j·ldt + i] = from[i·ldf + j] · factor[i or j], for i < m, j < n.
+  template <typename Factor>
+  static void Transpose(int64_t m, int64_t n, const T* from, int64_t ldf, T* to, int64_t ldt,
+                        Factor factor) {
+    const int64_t whole_m = m / kWidth * kWidth;
+    const int64_t whole_n = n / kWidth * kWidth;
+    for (int64_t i = 0; i < whole_m; i += kWidth) {
+      for (int64_t j = 0; j < whole_n; j += kWidth) {
+        Reg block[kWidth];
+#pragma GCC unroll 16
+        for (int r = 0; r < kWidth; ++r) {
+          block[r] = V::Mul(V::Load(from + (i + r) * ldf + j), factor.Vector(j));
+        }
+        TransposeRegisters<1>(block);
+#pragma GCC unroll 16
+        for (int r = 0; r < kWidth; ++r) V::Store(to + (j + r) * ldt + i, block[r]);
+      }
+    }
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = i < whole_m ? whole_n : 0; j < n; ++j) {
+        to[j * ldt + i] = from[i * ldf + j] * factor.Scalar(j);
+      }
+    }
+  }
+  struct OneFactor {
+    Reg Vector(int64_t) const { return V::Set(value); }
+    T Scalar(int64_t) const { return value; }
+    T value;
+  };
+  struct FactorPerColumn {
+    Reg Vector(int64_t j) const { return V::Load(values + j); }
+    T Scalar(int64_t j) const { return values[j]; }
+    const T* values;
+  };
+
+  static void Fill(T* to, int64_t n, T value) {
+    int64_t i = 0;
+    for (; i + kWidth <= n; i += kWidth) V::Store(to + i, V::Set(value));
+    for (; i < n; ++i) to[i] = value;
+  }
+
+  // rows × columns, times factor; in each row zero from `columns` to `padded`.
+  static void CopyTile(int64_t rows, int64_t columns, const T* from, int64_t ldf, T* to,
+                       int64_t ldt, int64_t padded, T factor) {
+    const Reg f = V::Set(factor);
+    for (int64_t i = 0; i < rows; ++i) {
+      const T* const source = from + i * ldf;
+      T* const target = to + i * ldt;
+      int64_t j = 0;
+      for (; j + kWidth <= columns; j += kWidth) {
+        V::Store(target + j, V::Mul(V::Load(source + j), f));
+      }
+      for (; j < columns; ++j) target[j] = source[j] * factor;
+      for (; j < padded; ++j) target[j] = 0;
+    }
+  }
+
+  // Multiplies probabilities (and, when given, their gradients) of queries [query, query+count) and
+  // keys [key, key+keys), transposed with row length ld, by their draws.
+  static void Drop(const AttentionDropout<T>& dropout, uint64_t first, int64_t sequence,
+                   int64_t query, int64_t count, int64_t key, int64_t keys, T* p, T* dp,
+                   int64_t ld) {
+    uint32_t words[kTile];
+    for (int64_t i = 0; i < count; ++i) {
+      const uint64_t index = first + static_cast<uint64_t>((query + i) * sequence + key);
+      dropout.stream->Words(index, keys, words);
+      for (int64_t j = 0; j < keys; ++j) {
+        const T keep = words[j] < dropout.threshold ? T(0) : dropout.keep_scale;
+        p[j * ld + i] *= keep;
+        if (dp != nullptr) dp[j * ld + i] *= keep;
+      }
+    }
+  }
+
+  // How many keys of the tile [key, key+keys) the last of the queries sees.
+  static int64_t Visible(bool causal, int64_t last_query, int64_t key, int64_t keys) {
+    if (!causal) return keys;
+    const int64_t seen = last_query - key + 1;
+    return seen < 0 ? 0 : Least(seen, keys);
+  }
+
+  // The online softmax of a panel over `keys` more scores, s[keys][kLanes] → probabilities relative
+  // to the new maximum; `shrink` is what older ones are to be multiplied by. Key j is masked in
+  // lanes below first + j.
+  static void Softmax(int64_t keys, int64_t first, T* s, T* maximum, T* sum, T* shrink) {
+    const Reg never = V::Set(-std::numeric_limits<T>::infinity());
+    const Reg old0 = V::Load(maximum);
+    const Reg old1 = V::Load(maximum + kWidth);
+    Reg max0 = old0;
+    Reg max1 = old1;
+    const int64_t unmasked = first > 0 ? 0 : Least(keys, 1 - first);
+    for (int64_t j = 0; j < unmasked; ++j) {
+      max0 = V::Max(max0, V::Load(s + j * kLanes));
+      max1 = V::Max(max1, V::Load(s + j * kLanes + kWidth));
+    }
+    for (int64_t j = unmasked; j < keys; ++j) {
+      max0 = V::Max(max0, V::From(V::Load(s + j * kLanes), first + j, never));
+      max1 = V::Max(max1, V::From(V::Load(s + j * kLanes + kWidth), first + j - kWidth, never));
+    }
+    const Reg shrink0 = V::Exp2(V::Sub(old0, max0));
+    const Reg shrink1 = V::Exp2(V::Sub(old1, max1));
+    Reg sum0 = V::Set(0);
+    Reg sum1 = V::Set(0);
+    for (int64_t j = 0; j < unmasked; ++j) {
+      T* const row = s + j * kLanes;
+      const Reg p0 = V::Exp2(V::Sub(V::Load(row), max0));
+      const Reg p1 = V::Exp2(V::Sub(V::Load(row + kWidth), max1));
+      sum0 = V::Add(sum0, p0);
+      sum1 = V::Add(sum1, p1);
+      V::Store(row, p0);
+      V::Store(row + kWidth, p1);
+    }
+    const Reg zero = V::Set(0);
+    for (int64_t j = unmasked; j < keys; ++j) {
+      T* const row = s + j * kLanes;
+      const Reg p0 = V::From(V::Exp2(V::Sub(V::Load(row), max0)), first + j, zero);
+      const Reg p1 =
+          V::From(V::Exp2(V::Sub(V::Load(row + kWidth), max1)), first + j - kWidth, zero);
+      sum0 = V::Add(sum0, p0);
+      sum1 = V::Add(sum1, p1);
+      V::Store(row, p0);
+      V::Store(row + kWidth, p1);
+    }
+    V::Store(maximum, max0);
+    V::Store(maximum + kWidth, max1);
+    V::Store(sum, V::Fma(V::Load(sum), shrink0, sum0));
+    V::Store(sum + kWidth, V::Fma(V::Load(sum + kWidth), shrink1, sum1));
+    V::Store(shrink, shrink0);
+    V::Store(shrink + kWidth, shrink1);
+  }
+
+  static void Forward(const AttentionForward<T>& task, T* scratch) {
+    const int64_t hd = task.head;
+    const int64_t panel = hd * kLanes;
+    T* const k = scratch;                        // [kTile][hd]
+    T* const v = k + kTile * hd;                 // [kTile][hd]
+    T* const q = v + kTile * hd;                 // panels of [hd][kLanes]
+    T* const out = q + kAttentionQueries * hd;   // panels of [hd][kLanes]
+    T* const s = out + kAttentionQueries * hd;   // [kTile][kLanes]
+    T* const maximum = s + kTile * kLanes;       // [kAttentionQueries]
+    T* const sum = maximum + kAttentionQueries;  // [kAttentionQueries]
+    T* const shrink = sum + kAttentionQueries;   // [kLanes]
+    const int64_t queries = task.query_end - task.query_begin;
+    const int64_t panels = (queries + kLanes - 1) / kLanes;
+
+    const T scale = static_cast<T>(kLog2E / std::sqrt(static_cast<double>(hd)));
+    for (int64_t i = 0; i < panels; ++i) {
+      const int64_t count = Least(kLanes, queries - i * kLanes);
+      if (count < kLanes) Fill(q + i * panel, panel, 0);
+      Transpose(count, hd, task.q + (task.query_begin + i * kLanes) * task.stride, task.stride,
+                q + i * panel, kLanes, OneFactor{scale});
+    }
+    Fill(out, panels * panel, 0);
+    Fill(maximum, panels * kLanes, -std::numeric_limits<T>::infinity());
+    Fill(sum, panels * kLanes, 0);
+
+    const int64_t key_end = task.causal ? task.query_end : task.sequence;
+    for (int64_t key = 0; key < key_end; key += kTile) {
+      const int64_t tile = Least(kTile, key_end - key);
+      CopyTile(tile, hd, task.k + key * task.stride, task.stride, k, hd, hd, 1);
+      CopyTile(tile, hd, task.v + key * task.stride, task.stride, v, hd, hd, 1);
+      for (int64_t i = 0; i < panels; ++i) {
+        const int64_t first_query = task.query_begin + i * kLanes;
+        const int64_t count = Least(kLanes, task.query_end - first_query);
+        const int64_t keys = Visible(task.causal, first_query + count - 1, key, tile);
+        if (keys == 0) continue;
+        Product<Order::kRows, Into::kStore>(keys, hd, k, hd, q + i * panel, kLanes, s, kLanes);
+        // A lane for a query beyond the end sees what the last query sees, or more: its scores
+        // are zero, and it is not written.
+        const int64_t first_masked = task.causal ? key - first_query : -kTile;
+        Softmax(keys, first_masked, s, maximum + i * kLanes, sum + i * kLanes, shrink);
+        if (task.dropout.stream != nullptr) {
+          Drop(task.dropout, task.dropout.first, task.sequence, first_query, count, key, keys, s,
+               nullptr, kLanes);
+        }
+        Product<Order::kColumns, Into::kScale>(hd, keys, v, hd, s, kLanes, out + i * panel, kLanes,
+                                               shrink);
+      }
+    }
+
+    for (int64_t i = 0; i < panels; ++i) {
+      const int64_t first_query = task.query_begin + i * kLanes;
+      const int64_t count = Least(kLanes, task.query_end - first_query);
+      for (int64_t lane = 0; lane < count; ++lane) {
+        const T total = sum[i * kLanes + lane];
+        if (task.lse != nullptr) {
+          task.lse[first_query + lane] =
+              maximum[i * kLanes + lane] * static_cast<T>(kLn2) + std::log(total);
+        }
+        shrink[lane] = 1 / total;
+      }
+      Transpose(hd, count, out + i * panel, kLanes, task.out + first_query * task.out_stride,
+                task.out_stride, FactorPerColumn{shrink});
+    }
+  }
+
+  // Probabilities and gradients of scores of a panel from s = Sᵀ and dp = dPᵀ, `keys` rows of
+  // kTile: s ← exp2(s − lse), dp ← p · (dp − delta). With dropout, s ← the dropped probabilities.
+  static void ScoreGradients(const AttentionBackward<T>& task, uint64_t draws, int64_t query,
+                             int64_t count, int64_t key, int64_t keys, const T* lse, const T* delta,
+                             T* s, T* dp) {
+    const Reg zero = V::Set(0);
+    const Reg lse0 = V::Load(lse);
+    const Reg lse1 = V::Load(lse + kWidth);
+    const Reg delta0 = V::Load(delta);
+    const Reg delta1 = V::Load(delta + kWidth);
+    const int64_t first = task.causal ? key - query : -kTile;
+    const bool drop = task.dropout.stream != nullptr;
+    for (int64_t j = 0; j < keys; ++j) {
+      T* const row = s + j * kTile;
+      Reg p0 = V::Exp2(V::Sub(V::Load(row), lse0));
+      Reg p1 = V::Exp2(V::Sub(V::Load(row + kWidth), lse1));
+      if (first + j > 0) {
+        p0 = V::From(p0, first + j, zero);
+        p1 = V::From(p1, first + j - kWidth, zero);
+      }
+      V::Store(row, p0);
+      V::Store(row + kWidth, p1);
+      if (drop) continue;
+      T* const gradient = dp + j * kTile;
+      V::Store(gradient, V::Mul(p0, V::Sub(V::Load(gradient), delta0)));
+      V::Store(gradient + kWidth, V::Mul(p1, V::Sub(V::Load(gradient + kWidth), delta1)));
+    }
+    if (!drop) return;
+    // dS = P · (mask · dPᵈ − delta), where dPᵈ is the gradient of the dropped probabilities.
+    uint32_t words[kTile];
+    for (int64_t i = 0; i < count; ++i) {
+      const uint64_t index = draws + static_cast<uint64_t>((query + i) * task.sequence + key);
+      task.dropout.stream->Words(index, keys, words);
+      for (int64_t j = 0; j < keys; ++j) {
+        const T keep = words[j] < task.dropout.threshold ? T(0) : task.dropout.keep_scale;
+        T& p = s[j * kTile + i];
+        T& gradient = dp[j * kTile + i];
+        gradient = p * (keep * gradient - delta[i]);
+        p *= keep;
+      }
+    }
+    for (int64_t i = count; i < kLanes; ++i) {
+      for (int64_t j = 0; j < keys; ++j) dp[j * kTile + i] = 0;
+    }
+  }
+
+  // The lanes of a row of hd values, whole panels.
+  static int64_t Padded(int64_t hd) { return (hd + kLanes - 1) / kLanes * kLanes; }
+
+  static void Backward(const AttentionBackward<T>& task, T* scratch) {
+    const int64_t hd = task.head;
+    const int64_t padded = Padded(hd);
+    const int64_t keys_all = (task.sequence + kTile - 1) / kTile * kTile;
+    T* const dk = scratch;                 // [T][padded], of all heads together
+    T* const dv = dk + keys_all * padded;  // [T][padded]
+    T* at = dv + keys_all * padded;
+    const auto take = [&at](int64_t n) {
+      T* const taken = at;
+      at += n;
+      return taken;
+    };
+    T* const q = take(kTile * padded);         // [query][padded]
+    T* const dout = take(kTile * padded);      // [query][padded]
+    T* const k = take(kTile * padded);         // [key][padded]
+    T* const v = take(kTile * padded);         // [key][padded]
+    T* const dq = take(kTile * padded);        // [query][padded]
+    T* const q_lanes = take(kTile * padded);   // [hd][query], times the scale of the scores
+    T* const do_lanes = take(kTile * padded);  // [hd][query]
+    T* const p = take(kTile * kTile);          // [key][query]
+    T* const ds = take(kTile * kTile);         // [key][query]
+    T* const lse = take(kTile);                // [query], in units of log 2
+    T* const delta = take(kTile);              // [query]
+    const double root = std::sqrt(static_cast<double>(hd));
+
+    Fill(dk, 2 * keys_all * padded, 0);
+    for (int64_t h = 0; h < task.heads; ++h) {
+      const uint64_t draws =
+          task.dropout.first + static_cast<uint64_t>(h * task.sequence * task.sequence);
+      for (int64_t query = 0; query < task.sequence; query += kTile) {
+        const int64_t queries = Least(kTile, task.sequence - query);
+        const int64_t panels = (queries + kLanes - 1) / kLanes;
+        const T* const out_rows = task.out + query * task.out_stride + h * hd;
+        const T* const dout_rows = task.dout + query * task.out_stride + h * hd;
+        if (queries < kTile) {
+          Fill(q, kTile * padded, 0);
+          Fill(dout, kTile * padded, 0);
+        }
+        CopyTile(queries, hd, task.q + query * task.stride + h * hd, task.stride, q, padded, padded,
+                 1);
+        CopyTile(queries, hd, dout_rows, task.out_stride, dout, padded, padded, 1);
+        Transpose(kTile, hd, q, padded, q_lanes, kTile, OneFactor{static_cast<T>(kLog2E / root)});
+        Transpose(kTile, hd, dout, padded, do_lanes, kTile, OneFactor{1});
+        for (int64_t i = 0; i < kTile; ++i) {
+          lse[i] = 0;
+          delta[i] = 0;
+          if (i >= queries) continue;
+          lse[i] = task.lse[h * task.sequence + query + i] * static_cast<T>(kLog2E);
+          delta[i] = Dot(hd, out_rows + i * task.out_stride, dout + i * padded);
+        }
+        Fill(dq, kTile * padded, 0);
+
+        const int64_t key_end = task.causal ? query + queries : task.sequence;
+        for (int64_t key = 0; key < key_end; key += kTile) {
+          const int64_t tile = Least(kTile, key_end - key);
+          CopyTile(tile, hd, task.k + key * task.stride, task.stride, k, padded, padded, 1);
+          CopyTile(tile, hd, task.v + key * task.stride, task.stride, v, padded, padded, 1);
+          for (int64_t i = 0; i < panels; ++i) {
+            const int64_t first_query = query + i * kLanes;
+            const int64_t count = Least(kLanes, query + queries - first_query);
+            const int64_t keys = Visible(task.causal, first_query + count - 1, key, tile);
+            T* const s = p + i * kLanes;
+            T* const dp = ds + i * kLanes;
+            Product<Order::kRows, Into::kStore>(keys, hd, k, padded, q_lanes + i * kLanes, kTile, s,
+                                                kTile);
+            Product<Order::kRows, Into::kStore>(keys, hd, v, padded, do_lanes + i * kLanes, kTile,
+                                                dp, kTile);
+            ScoreGradients(task, draws, first_query, count, key, keys, lse + i * kLanes,
+                           delta + i * kLanes, s, dp);
+            for (int64_t j = keys; j < tile; ++j) {
+              Fill(s + j * kTile, kLanes, 0);
+              Fill(dp + j * kTile, kLanes, 0);
+            }
+          }
+          TileGradients(task.causal && key == query, tile, queries, padded, p, ds, q, k, dout, dq,
+                        dk + key * padded, dv + key * padded);
+        }
+        CopyTile(queries, hd, dq, padded, task.dq + query * task.stride + h * hd, task.stride, hd,
+                 static_cast<T>(1 / root));
+      }
+    }
+    CopyTile(task.sequence, hd, dk, padded, task.dk, task.stride, hd, static_cast<T>(1 / root));
+    CopyTile(task.sequence, hd, dv, padded, task.dv, task.stride, hd, 1);
+  }
+
+  // dv += P·dout, dk += dS·q and dq += dSᵀ·k for a tile of keys and one of queries. On the diagonal
+  // the zero triangle is left out as far as whole panels go.
+  static void TileGradients(bool diagonal, int64_t keys, int64_t queries, int64_t padded,
+                            const T* p, const T* ds, const T* q, const T* k, const T* dout, T* dq,
+                            T* dk, T* dv) {
+    for (int64_t lanes = 0; lanes < padded; lanes += kLanes) {
+      if (!diagonal) {
+        Product<Order::kRows, Into::kAdd>(keys, queries, p, kTile, dout + lanes, padded, dv + lanes,
+                                          padded);
+        Product<Order::kRows, Into::kAdd>(keys, queries, ds, kTile, q + lanes, padded, dk + lanes,
+                                          padded);
+        Product<Order::kColumns, Into::kAdd>(queries, keys, ds, kTile, k + lanes, padded,
+                                             dq + lanes, padded);
+        continue;
+      }
+      for (int64_t i = 0; i < keys; i += kLanes) {
+        // Keys from i on are seen by the queries from i on.
+        const int64_t rows = Least(kLanes, keys - i);
+        const int64_t at = i * kTile + i;
+        Product<Order::kRows, Into::kAdd>(rows, queries - i, p + at, kTile,
+                                          dout + i * padded + lanes, padded,
+                                          dv + i * padded + lanes, padded);
+        Product<Order::kRows, Into::kAdd>(rows, queries - i, ds + at, kTile, q + i * padded + lanes,
+                                          padded, dk + i * padded + lanes, padded);
+      }
+      for (int64_t i = 0; i < queries; i += kLanes) {
+        const int64_t rows = Least(kLanes, queries - i);
+        Product<Order::kColumns, Into::kAdd>(rows, Least(keys, i + rows), ds + i, kTile, k + lanes,
+                                             padded, dq + i * padded + lanes, padded);
+      }
+    }
+  }
+
+  // Sums of every 16th product, added pairwise: the same for every register width.
+  static T Dot(int64_t n, const T* a, const T* b) {
+    constexpr int kSums = 16;
+    T sums[kSums] = {};
+    int64_t i = 0;
+    for (; i + kSums <= n; i += kSums) {
+      for (int j = 0; j < kSums; j += kWidth) {
+        V::Store(sums + j, V::Fma(V::Load(a + i + j), V::Load(b + i + j), V::Load(sums + j)));
+      }
+    }
+    for (int j = 0; i < n; ++i, ++j) sums[j] = std::fma(a[i], b[i], sums[j]);
+    for (int half = kSums / 2; half > 0; half /= 2) {
+      for (int j = 0; j < half; ++j) sums[j] += sums[j + half];
+    }
+    return sums[0];
+  }
+
+  static constexpr AttentionKernels<T> kKernels = {Forward, Backward};
+};
+
+}  // namespace
+}  // namespace plimsoll::cpu::internal

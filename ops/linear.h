@@ -1,0 +1,21 @@
+// The linear layer and its gradients.
+//
+//   linear       y[...,N]  = x[...,K] · weight[N,K]ᵀ + bias[N]
+//   linear_dx    dx[...,K] = dy[...,N] · weight[N,K] (+ acc)
+//   linear_dw    dweight[N,K] = dyᵀ · x (+ acc_weight),   dbias[N] = Σ over rows of dy (+ acc_bias)
+//
+// All arguments are of one float dtype. weight lies as PyTorch's nn.Linear keeps it. The gradient
+// ops may write over their acc input. Errors: InternalError on shapes that do not fit.
+#pragma once
+
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+// bias = kNoTensor: none.
+graph::Value Linear(graph::Builder& g, graph::Value x, graph::Value weight,
+                    graph::Value bias = graph::kNoTensor, std::string_view name = "");
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,134 @@
+#include "ops/linear_cross_entropy.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/gradient.h"
+#include "graph/op.h"
+#include "ops/definition.h"
+
+namespace plimsoll::ops {
+
+using graph::Check;
+using graph::Cost;
+using graph::kNoTensor;
+using graph::OpCall;
+using graph::Shape;
+using graph::TensorType;
+using graph::Value;
+
+Value LinearCrossEntropy(graph::Builder& g, Value x, Value weight, Value targets, Value scale,
+                         std::string_view name) {
+  return g.Emit1("linear_cross_entropy", {x, weight, targets, scale}, {}, name);
+}
+
+int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  constexpr int64_t kLeast = 128;
+  const int64_t fitting = kBytes / std::max<int64_t>(1, vocabulary * element_size) / 64 * 64;
+  return std::min(rows, std::max(kLeast, fitting));
+}
+
+namespace {
+
+// Inputs 0 to 3, common to the three ops.
+void CheckOperands(const OpCall& call) {
+  const TensorType& x = call.input(0);
+  const TensorType& weight = call.input(1);
+  const TensorType& targets = call.input(2);
+  Check(graph::IsFloat(x.dtype) && weight.dtype == x.dtype, call,
+        "x and weight need one float dtype");
+  Check(x.shape.rank() >= 1 && weight.shape.rank() == 2 && x.shape.dim(-1) == weight.shape.dim(1),
+        call, "needs x[...,D] and weight[V,D]");
+  Check(targets.dtype == graph::DType::kInt32 && targets.shape == x.shape.DropLast(), call,
+        "targets are not i32 of the shape of x's rows");
+  CheckFloat32Scalar(call, 3);
+}
+
+TensorType Scalar(const OpCall& call) { return {call.input(0).dtype, Shape{}}; }
+
+// lse of the rows.
+TensorType Rows(const OpCall& call) {
+  return {call.input(0).dtype, Shape{call.input(0).shape.rows()}};
+}
+
+// `products` matrix products and `exponentials` passes over the logits, at 10 FLOPs each.
+Cost LossCost(const OpCall& call, int products, int exponentials) {
+  const double logits = static_cast<double>(call.input(0).shape.rows()) *
+                        static_cast<double>(call.input(1).shape.dim(0));
+  const double width = static_cast<double>(call.input(0).shape.dim(-1));
+  return {logits * (2 * products * width + 10 * exponentials), ArgumentBytes(call)};
+}
+
+void Gradient(graph::GradientContext& context) {
+  const Value dloss = context.output_gradient(0);
+  const bool x = context.wants(0);
+  const bool weight = context.wants(1);
+  if (dloss == kNoTensor || (!x && !weight)) return;
+  const Value lse = context.output(1);
+  if (lse == kNoTensor) {
+    throw InternalError("linear_cross_entropy: differentiated without its output lse");
+  }
+  const std::vector<Value> gradients = context.builder().Emit(
+      "linear_cross_entropy_backward",
+      {context.input(0), context.input(1), context.input(2), context.input(3), lse, dloss,
+       weight ? context.TakePartial(1) : kNoTensor},
+      {}, "", {x, weight});
+  if (x) context.SetGradient(0, gradients[0]);
+  if (weight) context.SetGradient(1, gradients[1]);
+}
+
+const graph::OpRegistration kForward({
+    .name = "linear_cross_entropy",
+    .inputs = {{"x"}, {"weight"}, {"targets"}, {"scale"}},
+    .outputs = {{"loss"}, {"lse", true}},
+    .infer =
+        [](const OpCall& call) {
+          CheckOperands(call);
+          return std::vector<TensorType>{Scalar(call), Rows(call)};
+        },
+    .gradient = Gradient,
+    .cost = [](const OpCall& call) { return LossCost(call, 1, 1); },
+});
+
+const graph::OpRegistration kBackward({
+    .name = "linear_cross_entropy_backward",
+    .inputs = {{"x"}, {"weight"}, {"targets"}, {"scale"}, {"lse"}, {"dloss"}, {"acc_weight", true}},
+    .outputs = {{"dx", true}, {"dweight", true}},
+    .infer =
+        [](const OpCall& call) {
+          CheckOperands(call);
+          Check(call.input(4) == Rows(call), call, "lse is not [rows]");
+          Check(call.input(5) == Scalar(call), call, "dloss is not a scalar of x's dtype");
+          CheckAbsentOr(call, 6, call.input(1));
+          return std::vector<TensorType>{call.input(0), call.input(1)};
+        },
+    .gradient = {},
+    .cost =
+        [](const OpCall& call) {
+          return LossCost(call, 1 + call.has_output(0) + call.has_output(1), 1);
+        },
+    .in_place = {{6, 1}},
+});
+
+const graph::OpRegistration kTrain({
+    .name = "linear_cross_entropy_train",
+    .inputs = {{"x"}, {"weight"}, {"targets"}, {"scale"}, {"dloss"}, {"acc_weight", true}},
+    .outputs = {{"loss"}, {"dx", true}, {"dweight", true}},
+    .infer =
+        [](const OpCall& call) {
+          CheckOperands(call);
+          Check(call.input(4) == Scalar(call), call, "dloss is not a scalar of x's dtype");
+          CheckAbsentOr(call, 5, call.input(1));
+          return std::vector<TensorType>{Scalar(call), call.input(0), call.input(1)};
+        },
+    .gradient = {},
+    .cost =
+        [](const OpCall& call) {
+          return LossCost(call, 1 + call.has_output(1) + call.has_output(2), 2);
+        },
+    .in_place = {{5, 2}},
+});
+
+}  // namespace
+}  // namespace plimsoll::ops

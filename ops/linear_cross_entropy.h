@@ -1,0 +1,38 @@
+// The output layer of a language model and its loss in one op, so that the logits never exist as a
+// whole: they are made, and in the backward pass made again, for a chunk of rows at a time.
+//
+//   logits = x[...,D] · weight[V,D]ᵀ
+//   nll[r] = log Σ_v exp(logits[r,v]) − logits[r, targets[r]]
+//   loss   = scale · Σ nll over the rows whose target is not negative (-100 marks ignored ones)
+//
+// targets i32[...] in [..., V); scale f32[] (1 / tokens of the step); x, weight, loss: one float
+// dtype. A target ≥ V is an InternalError when the op runs: whoever reads targets checks them.
+//
+//   linear_cross_entropy           (x, weight, targets, scale) → loss[], lse?[rows]
+//   linear_cross_entropy_backward  (x, weight, targets, scale, lse, dloss[], acc_weight?)
+//                                  → dx?[...,D], dweight?[V,D]
+//   linear_cross_entropy_train     (x, weight, targets, scale, dloss[], acc_weight?)
+//                                  → loss[], dx?, dweight?      both in one pass over the chunks:
+//                                  three products instead of four, and the same bits
+//
+// lse[r] = log Σ exp(logits[r]) is what the backward op needs of the forward one. acc_weight may
+// be the memory of dweight. The chunk size is a function of V and the dtype alone.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+// The loss.
+graph::Value LinearCrossEntropy(graph::Builder& g, graph::Value x, graph::Value weight,
+                                graph::Value targets, graph::Value scale,
+                                std::string_view name = "");
+
+// Rows of logits that exist at a time: about 64 MiB, but at least 128 rows, so that the products
+// are efficient, and never more than there are.
+int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,290 @@
+// For each chunk of rows (formulas in linear_cross_entropy.h), R rows of V logits:
+//   logits = x · weightᵀ                                   GEMM
+//   m = max, lse = m + log Σ exp(logits − m), nll          a row at a time, while it is in cache
+//   dlogits = scale · dloss · (exp(logits − lse) − [v = target]), in the place of the logits
+//   dx = dlogits · weight,  dweight += dlogitsᵀ · x        GEMM
+// The training op does all of it; forward and backward op do their part with the same functions
+// on the same chunks, hence the same bits.
+//
+// Threads: GEMM's, and rows. Sums of exponentials are taken in the tensor's dtype over pieces of
+// kPiece and in double over the pieces; the loss in double, row after row. Bytes, beside GEMM's:
+// the chunk of logits is written once and read twice; dweight is read and written once a chunk.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "ops/cpu/gemm.h"
+#include "ops/kernel.h"
+#include "ops/linear_cross_entropy.h"
+#include "ops/simd.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::OpCall;
+using graph::Shape;
+
+constexpr int64_t kPiece = 4096;
+// Elements that a task should have at least.
+constexpr int64_t kTaskElements = 1 << 15;
+
+int64_t Align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// What the op was given and where its scratch lies.
+template <typename T>
+struct Loss {
+  int64_t rows, width, vocabulary;
+  const T* x;
+  const T* weight;
+  const int32_t* targets;
+  T* logits;       // [chunk,V], workspace
+  double* losses;  // [rows], workspace
+  void* gemm_workspace;
+  int64_t gemm_bytes;
+  int64_t chunk;
+  ThreadPool& pool;
+
+  explicit Loss(const CpuContext& ctx)
+      : rows(ctx.in_shape(0).rows()),
+        width(ctx.in_shape(0).dim(-1)),
+        vocabulary(ctx.in_shape(1).dim(0)),
+        x(ctx.in<T>(0)),
+        weight(ctx.in<T>(1)),
+        targets(ctx.in<int32_t>(2)),
+        chunk(LossChunkRows(rows, vocabulary, sizeof(T))),
+        pool(ctx.pool) {
+    char* at = static_cast<char*>(ctx.workspace);
+    logits = reinterpret_cast<T*>(at);
+    at += Align(chunk * vocabulary * int64_t{sizeof(T)});
+    losses = reinterpret_cast<double*>(at);
+    at += Align(rows * int64_t{sizeof(double)});
+    gemm_workspace = at;
+    gemm_bytes = ctx.workspace_bytes - (at - static_cast<char*>(ctx.workspace));
+    for (int64_t r = 0; r < rows; ++r) {
+      if (targets[r] >= vocabulary) {
+        throw InternalError(ctx.op.name + ": target " + std::to_string(targets[r]) + " of row " +
+                            std::to_string(r) + " is outside the vocabulary of " +
+                            std::to_string(vocabulary));
+      }
+    }
+  }
+
+  void Multiply(const cpu::GemmArgs<T>& args) const {
+    cpu::Gemm(pool, args, gemm_workspace, gemm_bytes);
+  }
+
+  // Calls body(first row, number of rows) for each chunk.
+  template <typename Body>
+  void ForChunks(Body body) const {
+    for (int64_t r = 0; r < rows; r += chunk) body(r, std::min(chunk, rows - r));
+  }
+
+  // Calls body(row within the chunk) for each row, by all threads.
+  template <typename Body>
+  void ForRows(int64_t count, Body body) const {
+    const int64_t grain = std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, vocabulary));
+    pool.ParallelFor(count, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) body(r);
+    });
+  }
+
+  void MakeLogits(int64_t first, int64_t count) const {
+    cpu::GemmArgs<T> args;
+    args.trans_b = true;
+    args.m = count;
+    args.n = vocabulary;
+    args.k = width;
+    args.a = x + first * width;
+    args.lda = width;
+    args.b = weight;
+    args.ldb = width;
+    args.c = logits;
+    args.ldc = vocabulary;
+    Multiply(args);
+  }
+
+  void GradientOfX(int64_t first, int64_t count, T* dx) const {
+    cpu::GemmArgs<T> args;
+    args.m = count;
+    args.n = width;
+    args.k = vocabulary;
+    args.a = logits;
+    args.lda = vocabulary;
+    args.b = weight;
+    args.ldb = width;
+    args.c = dx + first * width;
+    args.ldc = width;
+    Multiply(args);
+  }
+
+  // The first chunk starts from acc (which may be dweight itself), later ones add.
+  void GradientOfWeight(int64_t first, int64_t count, const T* acc, T* dweight) const {
+    cpu::GemmArgs<T> args;
+    args.trans_a = true;
+    args.m = vocabulary;
+    args.n = width;
+    args.k = count;
+    args.a = logits;
+    args.lda = vocabulary;
+    args.b = x + first * width;
+    args.ldb = width;
+    args.c = dweight;
+    args.ldc = width;
+    args.beta = first > 0 || acc != nullptr ? 1 : 0;
+    if (first == 0 && acc != nullptr && acc != dweight) {
+      pool.ParallelFor(vocabulary * width, 1 << 16, [&](int64_t begin, int64_t end) {
+        std::copy(acc + begin, acc + end, dweight + begin);
+      });
+    }
+    Multiply(args);
+  }
+
+  // The largest of n values, by eight vectors side by side.
+  static T Max(const T* row, int64_t n) {
+    constexpr int kLane = kLanes<T>;
+    constexpr int kSide = 8;
+    T largest = -std::numeric_limits<T>::infinity();
+    int64_t i = 0;
+    if (n >= kSide * kLane) {
+      Vec<T> side[kSide];
+      for (int s = 0; s < kSide; ++s) side[s] = Load<T>(row + s * kLane);
+      for (i = kSide * kLane; i + kSide * kLane <= n; i += kSide * kLane) {
+        for (int s = 0; s < kSide; ++s) {
+          const Vec<T> value = Load<T>(row + i + s * kLane);
+          side[s] = value > side[s] ? value : side[s];
+        }
+      }
+      for (const Vec<T>& v : side) {
+        for (int lane = 0; lane < kLane; ++lane) largest = std::max(largest, T(v[lane]));
+      }
+    }
+    for (; i < n; ++i) largest = std::max(largest, row[i]);
+    return largest;
+  }
+
+  // log Σ exp(row), in double.
+  double LogSumExp(const T* row) const {
+    const T max = Max(row, vocabulary);
+    const Vec<T> m = Splat<T>(max);
+    double sum = 0;
+    for (int64_t i = 0; i < vocabulary; i += kPiece) {
+      const T* const piece = row + i;
+      sum += SumVectors<T>(std::min(kPiece, vocabulary - i), [&](int64_t j, auto count) {
+        return Exp<T>(Load<T>(piece + j, count) - m);
+      });
+    }
+    return static_cast<double>(max) + std::log(sum);
+  }
+
+  // The row's lse; notes its loss.
+  T FinishRow(int64_t row, const T* row_logits) const {
+    const double lse = LogSumExp(row_logits);
+    const int32_t target = targets[row];
+    losses[row] = target < 0 ? 0.0 : lse - static_cast<double>(row_logits[target]);
+    return static_cast<T>(lse);
+  }
+
+  // Replaces the row's logits by factor · (softmax − one-hot).
+  void GradientOfRow(int64_t row, T lse, T factor, T* row_logits) const {
+    const int32_t target = targets[row];
+    if (target < 0) {
+      std::fill(row_logits, row_logits + vocabulary, T(0));
+      return;
+    }
+    const Vec<T> shift = Splat<T>(lse);
+    const Vec<T> f = Splat<T>(factor);
+    ForVectors<T>(0, vocabulary, [&](int64_t i, auto count) {
+      Store<T>(row_logits + i, Exp<T>(Load<T>(row_logits + i, count) - shift) * f, count);
+    });
+    row_logits[target] -= factor;
+  }
+
+  T TotalLoss(float scale) const {
+    double sum = 0;
+    for (int64_t r = 0; r < rows; ++r) sum += losses[r];
+    return static_cast<T>(sum * static_cast<double>(scale));
+  }
+};
+
+void Forward(const CpuContext& ctx) {
+  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+    const Loss<T> loss(ctx);
+    T* const lse = ctx.out<T>(1);
+    loss.ForChunks([&](int64_t first, int64_t count) {
+      loss.MakeLogits(first, count);
+      loss.ForRows(count, [&](int64_t r) {
+        const T row_lse = loss.FinishRow(first + r, loss.logits + r * loss.vocabulary);
+        if (lse != nullptr) lse[first + r] = row_lse;
+      });
+    });
+    *ctx.out<T>(0) = loss.TotalLoss(*ctx.in<float>(3));
+  });
+}
+
+// The products of a chunk whose logits have become dlogits.
+template <typename T>
+void ChunkGradients(const Loss<T>& loss, int64_t first, int64_t count, const T* acc, T* dx,
+                    T* dweight) {
+  if (dx != nullptr) loss.GradientOfX(first, count, dx);
+  if (dweight != nullptr) loss.GradientOfWeight(first, count, acc, dweight);
+}
+
+void Backward(const CpuContext& ctx) {
+  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+    const Loss<T> loss(ctx);
+    const T* const lse = ctx.in<T>(4);
+    const T factor = static_cast<T>(*ctx.in<float>(3)) * *ctx.in<T>(5);
+    loss.ForChunks([&](int64_t first, int64_t count) {
+      loss.MakeLogits(first, count);
+      loss.ForRows(count, [&](int64_t r) {
+        loss.GradientOfRow(first + r, lse[first + r], factor, loss.logits + r * loss.vocabulary);
+      });
+      ChunkGradients(loss, first, count, ctx.in<T>(6), ctx.out<T>(0), ctx.out<T>(1));
+    });
+  });
+}
+
+void Train(const CpuContext& ctx) {
+  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+    const Loss<T> loss(ctx);
+    const T factor = static_cast<T>(*ctx.in<float>(3)) * *ctx.in<T>(4);
+    loss.ForChunks([&](int64_t first, int64_t count) {
+      loss.MakeLogits(first, count);
+      loss.ForRows(count, [&](int64_t r) {
+        T* const row = loss.logits + r * loss.vocabulary;
+        const T lse = loss.FinishRow(first + r, row);
+        loss.GradientOfRow(first + r, lse, factor, row);
+      });
+      ChunkGradients(loss, first, count, ctx.in<T>(5), ctx.out<T>(1), ctx.out<T>(2));
+    });
+    *ctx.out<T>(0) = loss.TotalLoss(*ctx.in<float>(3));
+  });
+}
+
+int64_t Workspace(const OpCall& call, int threads) {
+  const int64_t rows = call.input(0).shape.rows();
+  const int64_t width = call.input(0).shape.dim(-1);
+  const int64_t vocabulary = call.input(1).shape.dim(0);
+  const int64_t size = graph::ByteSize(call.input(0).dtype);
+  const int64_t chunk = LossChunkRows(rows, vocabulary, size);
+  const bool forward_only = call.op.name == "linear_cross_entropy";
+  int64_t gemm = cpu::GemmWorkspaceBytes(chunk, vocabulary, width, size, threads);
+  // The last chunk may have fewer rows, and a smaller shape another blocking.
+  const int64_t last = rows % std::max<int64_t>(1, chunk);
+  for (const int64_t count : {chunk, last}) {
+    gemm = std::max(gemm, cpu::GemmWorkspaceBytes(count, vocabulary, width, size, threads));
+    if (forward_only) continue;
+    gemm = std::max(gemm, cpu::GemmWorkspaceBytes(count, width, vocabulary, size, threads));
+    gemm = std::max(gemm, cpu::GemmWorkspaceBytes(vocabulary, width, count, size, threads));
+  }
+  return Align(chunk * vocabulary * size) + Align(rows * int64_t{sizeof(double)}) + gemm;
+}
+
+const CpuKernelRegistration kForward({"linear_cross_entropy", &Forward, &Workspace});
+const CpuKernelRegistration kBackward({"linear_cross_entropy_backward", &Backward, &Workspace});
+const CpuKernelRegistration kTrain({"linear_cross_entropy_train", &Train, &Workspace});
+
+}  // namespace
+}  // namespace plimsoll::ops

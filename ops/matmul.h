@@ -1,0 +1,18 @@
+// Batched matrix product of two tensors.
+//
+//   matmul   c[...,M,N] = op(a)[...,M,K] · op(b)[...,K,N]
+//
+// op transposes the last two dimensions where trans_a or trans_b says so: a is then stored as
+// [...,K,M], b as [...,N,K]. Leading dimensions are equal (nothing is broadcast). One float dtype.
+#pragma once
+
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+graph::Value Matmul(graph::Builder& g, graph::Value a, graph::Value b, bool trans_a = false,
+                    bool trans_b = false, std::string_view name = "");
+
+}  // namespace plimsoll::ops

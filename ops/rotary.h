@@ -1,0 +1,39 @@
+// Rotary position embedding (Su et al. 2021, "RoFormer", §3.2), applied to packed queries and keys.
+//
+//   qkv[B,T,(H+2G)·hd]: H query heads, then G key heads, then G value heads, hd values each
+//   rotary: in each query and key head, for i < hd/2 and the position t:
+//     (x[i], x[i+hd/2])  →  (x[i]·cos θ − x[i+hd/2]·sin θ,  x[i+hd/2]·cos θ + x[i]·sin θ)
+//     θ = t · theta^(−2i/hd)
+//   The halves are paired as Hugging Face's Llama pairs them; values pass unchanged.
+//
+// The angles are float32 in either dtype, as there: trained weights expect their rounding. The
+// gradient is the inverse rotation. May work in place.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+// Llama 3's stretching of the slow rotations (Hugging Face: rope_type "llama3").
+struct RotaryScaling {
+  double factor = 8;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_sequence = 8192;
+};
+
+struct RotaryOptions {
+  int64_t heads = 0;     // H
+  int64_t kv_heads = 0;  // G
+  double theta = 10000;
+  std::optional<RotaryScaling> scaling = std::nullopt;
+};
+
+graph::Value Rotary(graph::Builder& g, graph::Value qkv, const RotaryOptions& options,
+                    std::string_view name = "");
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,110 @@
+// Rotation of query and key heads by position (formula in rotary.h). A task takes a few positions:
+// the cosines and sines of a position are computed once and serve all heads of all sequences.
+// Bytes: qkv read and written once; in place the value heads are not touched.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/kernel.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::OpCall;
+
+constexpr int64_t kPositions = 4;
+
+// Angle per position of each pair, in float32 as Hugging Face computes it.
+void Frequencies(const graph::Attributes& attributes, int64_t pairs, float* frequencies) {
+  const double theta = attributes.GetReal("theta");
+  for (int64_t i = 0; i < pairs; ++i) {
+    const float exponent = static_cast<float>(i) / static_cast<float>(pairs);
+    frequencies[i] = 1.0f / static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
+  }
+  if (!attributes.Has("factor")) return;
+  const double factor = attributes.GetReal("factor");
+  const double low = attributes.GetReal("low_freq_factor");
+  const double high = attributes.GetReal("high_freq_factor");
+  const double original = static_cast<double>(attributes.GetInt("original_sequence"));
+  for (int64_t i = 0; i < pairs; ++i) {
+    // Rotations within the original context: many stay, few are slowed down, between them mixed.
+    const double turns = original * frequencies[i] / (2 * M_PI);
+    const double keep = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    frequencies[i] =
+        static_cast<float>((1 - keep) * frequencies[i] / factor + keep * frequencies[i]);
+  }
+}
+
+// Works in place too: a pair is read before it is written.
+template <typename T>
+void RotateHead(const T* x, T* y, const T* cosines, const T* sines, int64_t pairs) {
+  const T* const x2 = x + pairs;
+  T* const y2 = y + pairs;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < pairs; ++i) {
+    const T first = x[i];
+    const T second = x2[i];
+    y[i] = first * cosines[i] - second * sines[i];
+    y2[i] = second * cosines[i] + first * sines[i];
+  }
+}
+
+// Workspace: frequencies, then a row of cosines and a row of sines per thread.
+template <typename T>
+int64_t RowElements(int64_t pairs) {
+  return (pairs * int64_t{sizeof(T)} + 63) / 64 * 64 / int64_t{sizeof(T)};
+}
+
+template <typename T>
+void Run(const CpuContext& ctx) {
+  const graph::Shape& shape = ctx.in_shape(0);
+  const int64_t sequences = shape.dim(0);
+  const int64_t length = shape.dim(1);
+  const int64_t width = shape.dim(2);
+  const int64_t rotated = ctx.attributes.GetInt("heads") + ctx.attributes.GetInt("kv_heads");
+  const int64_t head = width / (rotated + ctx.attributes.GetInt("kv_heads"));
+  const int64_t pairs = head / 2;
+  const T sign = ctx.attributes.GetBool("inverse") ? -1 : 1;
+  const T* const in = ctx.in<T>(0);
+  T* const out = ctx.out<T>(0);
+
+  float* const frequencies = static_cast<float*>(ctx.workspace);
+  Frequencies(ctx.attributes, pairs, frequencies);
+  T* const tables = reinterpret_cast<T*>(frequencies + RowElements<float>(pairs));
+
+  ctx.pool.ParallelForWorker(length, kPositions, [&](int64_t begin, int64_t end, int worker) {
+    T* const cosines = tables + 2 * worker * RowElements<T>(pairs);
+    T* const sines = cosines + RowElements<T>(pairs);
+    for (int64_t t = begin; t < end; ++t) {
+      for (int64_t i = 0; i < pairs; ++i) {
+        const double angle = static_cast<float>(t) * frequencies[i];
+        cosines[i] = static_cast<T>(static_cast<float>(std::cos(angle)));
+        sines[i] = sign * static_cast<T>(static_cast<float>(std::sin(angle)));
+      }
+      for (int64_t b = 0; b < sequences; ++b) {
+        const T* const x = in + (b * length + t) * width;
+        T* const y = out + (b * length + t) * width;
+        for (int64_t h = 0; h < rotated; ++h) {
+          RotateHead(x + h * head, y + h * head, cosines, sines, pairs);
+        }
+        if (x != y) std::copy(x + rotated * head, x + width, y + rotated * head);
+      }
+    }
+  });
+}
+
+void Rotary(const CpuContext& ctx) {
+  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() { Run<T>(ctx); });
+}
+
+int64_t Workspace(const OpCall& call, int threads) {
+  const int64_t heads = call.attributes.GetInt("heads") + 2 * call.attributes.GetInt("kv_heads");
+  const int64_t pairs = call.input(0).shape.dim(2) / heads / 2;
+  const int64_t row = call.input(0).dtype == graph::DType::kFloat64 ? 8 * RowElements<double>(pairs)
+                                                                    : 4 * RowElements<float>(pairs);
+  return 4 * RowElements<float>(pairs) + 2 * threads * row;
+}
+
+const CpuKernelRegistration kRotary({"rotary", &Rotary, &Workspace});
+
+}  // namespace
+}  // namespace plimsoll::ops
