@@ -122,6 +122,9 @@ class Reader {
   void Extend(const std::string& base, const std::string& name, const std::string& origin,
               Settings& settings) {
     if (!read_) throw UserError(origin + ": extends: only a file can extend another");
+    if (base.find_first_of("\n\r\t") != std::string::npos) {
+      throw UserError(fmt::format("{}: extends: expected a path, got {}", origin, Quote(base)));
+    }
     const std::string path =
         (std::filesystem::path(name).parent_path() / base).lexically_normal().string();
     if (std::find(chain_.begin(), chain_.end(), path) != chain_.end()) {
@@ -182,6 +185,7 @@ void AddSets(const std::vector<std::string>& sets, Settings& settings) {
       throw UserError(fmt::format(
           "--set: {}: is a section; name one of its keys, as in --set train.steps=100", path));
     }
+    if (path == "extends") throw UserError("--set: extends: belongs in the file");
     if (key == nullptr) Unknown(path, "--set");
     Tree& setting = layer[path] = ParseSetting(*key, set.substr(equals + 1));
     setting.origin = "--set";

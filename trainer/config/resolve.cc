@@ -121,8 +121,8 @@ void CheckData(const RunConfig& config) {
   }
 }
 
-void CheckTraining(const RunConfig& config, std::vector<std::string>& warnings) {
-  const TrainConfig& train = config.train;
+void ResolveTraining(RunConfig& config, std::vector<std::string>& warnings) {
+  TrainConfig& train = config.train;
   const DataConfig& data = config.data;
   const bool held_out = data.synthetic || !data.eval.empty() || data.eval_fraction > 0;
   if (train.early_stop > 0 && (train.eval_every == 0 || !held_out)) {
@@ -131,10 +131,13 @@ void CheckTraining(const RunConfig& config, std::vector<std::string>& warnings) 
                            ? "needs evaluations; set train.eval_every"
                            : "needs held-out data; set data.eval or data.eval_fraction");
   }
-  if (train.eval_every > 0 && config.IsSet("train.eval_every") && !held_out) {
-    warnings.push_back(
-        fmt::format("{}: train.eval_every: has no effect without data.eval or data.eval_fraction",
-                    config.Origin("train.eval_every")));
+  if (!held_out) {
+    if (train.eval_every > 0 && config.IsSet("train.eval_every")) {
+      warnings.push_back(
+          fmt::format("{}: train.eval_every: has no effect without data.eval or data.eval_fraction",
+                      config.Origin("train.eval_every")));
+    }
+    train.eval_every = 0;
   }
   if (train.sample_every > 0 && data.tokenizer.empty()) {
     throw config.Error("train.sample_every", "needs data.tokenizer to turn tokens into text");
@@ -261,7 +264,7 @@ void Resolve(RunConfig& config, int64_t data_ranks, std::vector<std::string>& wa
   ResolveModel(config);
   if (config.model.init_from.empty()) CheckModel(config);
   CheckData(config);
-  CheckTraining(config, warnings);
+  ResolveTraining(config, warnings);
   ResolveBatch(config, data_ranks);
   ResolveSchedule(config);
   ResolvePaths(config);

@@ -126,7 +126,7 @@ struct TrainConfig {
   std::optional<int64_t> global_batch;         // sequences per update, all ranks
   std::optional<int64_t> global_batch_tokens;  // the same in tokens
   int64_t seed = 1337;
-  int64_t eval_every = 250;   // steps; 0: off
+  int64_t eval_every = 250;   // steps; 0: off; derived: 0 without held-out data
   int64_t eval_batches = 20;  // micro-batches per evaluation; 0: the whole held-out set
   int64_t log_every = 10;
   int64_t sample_every = 0;  // 0: off

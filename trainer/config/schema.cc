@@ -21,7 +21,7 @@ void CheckRange(const Key& key, double number, const std::string& origin) {
   const bool high = key.below_max ? number >= key.max : number > key.max;
   if (!low && !high) return;
   throw UserError(fmt::format("{}: {}: {} is out of range; it must be {}", origin, key.path,
-                              Number(number), RangeText(key)));
+                              Number(number), RangeText(key, high)));
 }
 
 void CheckRange(const Key& key, const Value& value, const std::string& origin) {
@@ -51,8 +51,10 @@ void CheckSupported(const Key& key, const std::string& text, const std::string& 
 
 }  // namespace
 
-std::string RangeText(const Key& key) {
-  const bool has_min = std::isfinite(key.min), has_max = std::isfinite(key.max);
+std::string RangeText(const Key& key, bool with_limits) {
+  constexpr double kLimit = 1e5;
+  const bool has_min = std::isfinite(key.min);
+  const bool has_max = std::isfinite(key.max) && (with_limits || key.max < kLimit);
   if (has_min && has_max && !key.above_min && !key.below_max) {
     return fmt::format("between {} and {}", Number(key.min), Number(key.max));
   }

@@ -123,7 +123,9 @@ void TrainKeys(std::vector<Key>& keys) {
   train.Add("global_batch_tokens", &T::global_batch_tokens, "The same in tokens.").Between(1, 1e15);
   train.Add("seed", &T::seed, "Seed of initial weights, data order and dropout.")
       .Between(0, kSeeds);
-  train.Add("eval_every", &T::eval_every, "Steps between evaluations; 0: none.").Between(0, kSteps);
+  train.Add("eval_every", &T::eval_every, "Steps between evaluations; 0: none.")
+      .Between(0, kSteps)
+      .Derived("250; 0 without held-out data");
   train.Add("eval_batches", &T::eval_batches, "Micro-batches per evaluation; 0: all held-out data.")
       .Between(0, kSteps);
   train.Add("log_every", &T::log_every, "Steps between progress lines; 0: none.")

@@ -1,0 +1,403 @@
+// Every mistake is one line that starts with its place and says the way out: the table below.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "trainer/config/load.h"
+
+namespace plimsoll::config {
+namespace {
+
+// A complete configuration on one line, to which a case adds its mistake from line 2 on.
+const std::string kModel =
+    "model: {family: gpt2, layers: 2, width: 64, heads: 4, vocab: 256, sequence: 32}\n";
+const std::string kData = "data: {synthetic: true}\n";
+const std::string kBase = kModel + kData;  // lines 1 and 2
+const std::string kLlama =
+    "{family: llama, layers: 2, width: 64, heads: 4, vocab: 256, sequence: 32, ";
+
+std::string ErrorOf(const std::string& text, const std::vector<std::string>& sets = {},
+                    int64_t ranks = 1) {
+  try {
+    LoadText(text, "run.yaml", sets, ranks);
+  } catch (const UserError& e) {
+    EXPECT_EQ(e.code(), ExitCode::kUserMistake);
+    EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos) << e.what();
+    return e.what();
+  }
+  return "no error";
+}
+
+struct Case {
+  std::string text;
+  std::string error;
+};
+
+void Check(const std::vector<Case>& cases) {
+  for (const Case& c : cases) EXPECT_EQ(ErrorOf(c.text), c.error) << c.text;
+}
+
+TEST(ConfigErrors, TheBaseOfTheTableIsRight) { EXPECT_EQ(ErrorOf(kBase), "no error"); }
+
+TEST(ConfigErrors, UnknownKeys) {
+  Check({
+      {kBase + "amp:\n  dtpye: bf16\n",
+       "run.yaml:4: amp.dtpye: unknown key, did you mean amp.dtype?"},
+      {kBase + "optimzer: {lr: 1}\n", "run.yaml:3: optimzer: unknown key, did you mean optimizer?"},
+      {kBase + "train: {lr: 1}\n", "run.yaml:3: train.lr: unknown key, did you mean optimizer.lr?"},
+      {kBase + "batch_size: 3\n",
+       "run.yaml:3: batch_size: unknown key, did you mean train.micro_batch?"},
+      {kBase + "train: {learning_rate: 1}\n",
+       "run.yaml:3: train.learning_rate: unknown key, did you mean optimizer.lr?"},
+      {kBase + "train: {step: 3}\n",
+       "run.yaml:3: train.step: unknown key, did you mean train.steps?"},
+      {kBase + "extend: x\n", "run.yaml:3: extend: unknown key, did you mean extends?"},
+      {kBase + "train: {xyzzy: 3}\n",
+       "run.yaml:3: train.xyzzy: unknown key; plimsoll config --reference lists all keys"},
+      {kBase + "train.steps: 3\n",
+       "run.yaml:3: train.steps: dotted keys are for --set; write train: {steps: …}"},
+      {kBase + "\"a\\nb\": 3\n",
+       "run.yaml:3: \"a\\nb\": unknown key; plimsoll config --reference lists all keys"},
+  });
+}
+
+TEST(ConfigErrors, WrongTypes) {
+  Check({
+      {kBase + "train: {steps: ten}\n",
+       "run.yaml:3: train.steps: expected an integer, got \"ten\""},
+      {kBase + "train: {steps: 1e5}\n",
+       "run.yaml:3: train.steps: expected an integer, got \"1e5\"; write 100000"},
+      {kBase + "train: {steps: 1.5}\n",
+       "run.yaml:3: train.steps: expected an integer, got \"1.5\""},
+      {kBase + "train: {steps: \"10\"}\n",
+       "run.yaml:3: train.steps: expected an integer, got \"10\"; remove the quotes"},
+      {kBase + "train: {steps: 99999999999999999999}\n",
+       "run.yaml:3: train.steps: expected an integer, got \"99999999999999999999\""},
+      {kBase + "train: {steps: [1]}\n", "run.yaml:3: train.steps: expected an integer, got a list"},
+      {kBase + "train: {steps: }\n",
+       "run.yaml:3: train.steps: has no value; give one or remove it"},
+      {kBase + "train: 3\n", "run.yaml:3: train: expected keys of this section, got \"3\""},
+      {kBase + "optimizer: {lr: fast}\n",
+       "run.yaml:3: optimizer.lr: expected a number, got \"fast\""},
+      {kBase + "optimizer: {lr: .nan}\n",
+       "run.yaml:3: optimizer.lr: expected a number, got \".nan\""},
+      {kBase + "optimizer: {lr: nan}\n",
+       "run.yaml:3: optimizer.lr: expected a number, got \"nan\""},
+      {kBase + "optimizer: {lr: 1e999}\n",
+       "run.yaml:3: optimizer.lr: expected a number, got \"1e999\""},
+      {kBase + "optimizer: {betas: 0.9}\n",
+       "run.yaml:3: optimizer.betas: expected two numbers, [a, b], got \"0.9\""},
+      {kBase + "optimizer: {betas: [0.9]}\n",
+       "run.yaml:3: optimizer.betas: expected two numbers, [a, b], got a list of 1"},
+      {kBase + "optimizer: {betas: [0.9, x]}\n",
+       "run.yaml:3: optimizer.betas[1]: expected a number, got \"x\""},
+      {kBase + "optimizer: {nesterov: yes, name: sgd}\n",
+       "run.yaml:3: optimizer.nesterov: expected true or false, got \"yes\""},
+      {kBase + "optimizer: {name: adam}\n",
+       "run.yaml:3: optimizer.name: \"adam\" is not one of adamw, sgd"},
+      {kBase + "memory: {budget: plenty}\n",
+       "run.yaml:3: memory.budget: expected a size like 24GiB, 90% or free - 1GiB, got \"plenty\""},
+      {kBase + "parallel: {data: all}\n",
+       "run.yaml:3: parallel.data: expected auto or an integer, got \"all\""},
+      {kModel + "data: {train: {a: b}}\n",
+       "run.yaml:2: data.train: expected a string or a list of strings, got a map"},
+      {kModel + "data: {train: [a, [b]]}\n",
+       "run.yaml:2: data.train[1]: expected a string, got a list"},
+      {kBase + "optimizer: {weight_decay_groups: [{pattern: x}]}\n",
+       "run.yaml:3: optimizer.weight_decay_groups[0]: weight_decay is missing"},
+      {kBase + "optimizer: {weight_decay_groups: [{weight_decay: 1}]}\n",
+       "run.yaml:3: optimizer.weight_decay_groups[0]: pattern is missing"},
+      {kBase + "optimizer: {weight_decay_groups: [{pattern: x, weight_decay: -1}]}\n",
+       "run.yaml:3: optimizer.weight_decay_groups[0].weight_decay: -1 is out of range; it must be "
+       "at least 0"},
+      {kBase + "optimizer: {weight_decay_groups: [{pattern: x, decay: 1}]}\n",
+       "run.yaml:3: optimizer.weight_decay_groups[0]: \"decay\": unknown key; a group has pattern "
+       "and weight_decay"},
+  });
+}
+
+TEST(ConfigErrors, OutOfRange) {
+  Check({
+      {kBase + "train: {steps: 0}\n",
+       "run.yaml:3: train.steps: 0 is out of range; it must be at least 1"},
+      {kBase + "train: {seed: -1}\n",
+       "run.yaml:3: train.seed: -1 is out of range; it must be at least 0"},
+      {kBase + "train: {threads: 5000}\n",
+       "run.yaml:3: train.threads: 5000 is out of range; it must be between 0 and 4096"},
+      {kBase + "train: {micro_batch: 100000000}\n",
+       "run.yaml:3: train.micro_batch: 100000000 is out of range; it must be between 1 and "
+       "10000000"},
+      {kBase + "optimizer: {betas: [0.9, 1]}\n",
+       "run.yaml:3: optimizer.betas: 1 is out of range; it must be at least 0 and below 1"},
+      {kBase + "optimizer: {eps: 0}\n",
+       "run.yaml:3: optimizer.eps: 0 is out of range; it must be above 0 and below 1"},
+      {kBase + "optimizer: {lr: -0.5}\n",
+       "run.yaml:3: optimizer.lr: -0.5 is out of range; it must be between 0 and 1000"},
+      {kBase + "parallel: {zero: 4}\n",
+       "run.yaml:3: parallel.zero: 4 is out of range; it must be between 0 and 3"},
+  });
+}
+
+TEST(ConfigErrors, TechniquesThatDoNotExistAreRefused) {
+  Check({
+      {kBase + "amp: {dtype: bf16}\n",
+       "run.yaml:3: amp.dtype: bf16 is not supported; supported: fp32"},
+      {kBase + "amp: {loss_scale: dynamic}\n",
+       "run.yaml:3: amp.loss_scale: dynamic is not supported; supported: auto, none"},
+      {kBase + "amp: {master_weights: false}\n",
+       "run.yaml:3: amp.master_weights: false is not supported; supported: true"},
+      {kBase + "checkpointing: {policy: block}\n",
+       "run.yaml:3: checkpointing.policy: block is not supported; supported: none"},
+      {kBase + "memory: {budget: 24GiB}\n",
+       "run.yaml:3: memory.budget: 24GiB is not supported; leave the key out"},
+      {kBase + "memory: {budget: 90%}\n",
+       "run.yaml:3: memory.budget: 90% is not supported; leave the key out"},
+      {kBase + "memory: {host_budget: free - 1GiB}\n",
+       "run.yaml:3: memory.host_budget: free - 1GiB is not supported; leave the key out"},
+      {kBase + "parallel: {data: 4}\n",
+       "run.yaml:3: parallel.data: 4 is not supported; supported: auto, 1"},
+      {kBase + "parallel: {tensor: 2}\n",
+       "run.yaml:3: parallel.tensor: 2 is not supported; supported: 1"},
+      {kBase + "parallel: {pipeline: 2}\n",
+       "run.yaml:3: parallel.pipeline: 2 is not supported; supported: 1"},
+      {kBase + "parallel: {zero: 1}\n",
+       "run.yaml:3: parallel.zero: 1 is not supported; supported: 0"},
+      {kBase + "parallel: {sequence: true}\n",
+       "run.yaml:3: parallel.sequence: true is not supported; supported: false"},
+      {kBase + "device: cuda\n", "run.yaml:3: device: cuda is not supported; supported: auto, cpu"},
+      {kBase + "save: {every: 500}\n",
+       "run.yaml:3: save.every: 500 is not supported; supported: 0"},
+      {kBase + "save: {keep: 3}\n", "run.yaml:3: save.keep: 3 is not supported; supported: 0"},
+      {kBase + "optimizer: {state_dtype: bf16}\n",
+       "run.yaml:3: optimizer.state_dtype: bf16 is not supported; supported: fp32"},
+  });
+  EXPECT_EQ(
+      ErrorOf(kBase + "amp: {dtype: fp32, loss_scale: auto, master_weights: true}\ncheckpointing: "
+                      "{policy: none}\n"
+                      "memory: {allocator: planned, summary: true}\n"
+                      "parallel: {data: 1, tensor: 1, pipeline: 1, zero: 0, sequence: false}\n"
+                      "device: cpu\nsave: {every: 0}\n"),
+      "no error");
+}
+
+TEST(ConfigErrors, Shapes) {
+  Check({
+      {kData, "run.yaml: model.family: missing; give gpt2, llama, qwen2, or model.init_from"},
+      {kData + "model: {family: gpt2}\n",
+       "run.yaml: model.layers: missing; give it, or extend a file of configs/models"},
+      {kData + "model: {family: gpt2, layers: 1, width: 8, heads: 1, sequence: 4}\n",
+       "run.yaml: model.vocab: missing; give the number of token ids, or data.tokenizer: byte"},
+      {kData + "model: {family: gpt2, layers: 1, width: 8, heads: 1, vocab: 4}\n",
+       "run.yaml: model.sequence: missing; give the tokens per training sequence"},
+      {kData + "model:\n  family: gpt2\n  layers: 1\n  width: 768\n  heads: 7\n  vocab: 9\n  "
+               "sequence: 4\n",
+       "run.yaml:6: model.heads: 7 heads do not divide model.width 768 (run.yaml:5); use 6 or 8"},
+      {kData + "model: " + kLlama + "kv_heads: 3}\n",
+       "run.yaml:2: model.kv_heads: 3 do not divide model.heads 4 (run.yaml:2); use 2"},
+      {kData + "model: " + kLlama + "head_width: 5}\n",
+       "run.yaml:2: model.head_width: heads are 5 wide; a rotary embedding needs an even width"},
+      {kData + "model: " + kLlama + "max_sequence: 16}\n",
+       "run.yaml:2: model.sequence: 32 tokens, but the model allows 16 (model.max_sequence "
+       "(run.yaml:2)); shorten it"},
+      {kData + "model: " + kLlama + "dropout: 0.1}\n",
+       "run.yaml:2: model.dropout: has no meaning for model.family: llama; remove it"},
+      {kData + "model: {family: gpt2, layers: 1, width: 8, heads: 1, vocab: 4, sequence: 4, "
+               "rope_theta: 3}\n",
+       "run.yaml:2: model.rope_theta: has no meaning for model.family: gpt2; remove it"},
+      {kData + "model: {init_from: gpt2, layers: 3}\n",
+       "run.yaml:2: model.layers: comes from the checkpoint of model.init_from (run.yaml:2); "
+       "remove one of the two"},
+      {kData + "model: {init_from: gpt2, family: gpt2}\n",
+       "run.yaml:2: model.family: comes from the checkpoint of model.init_from (run.yaml:2); "
+       "remove one of the two"},
+  });
+}
+
+TEST(ConfigErrors, Data) {
+  Check({
+      {kModel, "run.yaml: data.train: missing; name files, or set data.synthetic: true"},
+      {kModel + "data: {synthetic: true, train: a.bin}\n",
+       "run.yaml:2: data.synthetic: true, but data.train names files (run.yaml:2); keep one"},
+      {kModel + "data: {train: a.txt, format: text}\n",
+       "run.yaml: data.tokenizer: missing; text needs one: byte, or a tokenizer.json"},
+      {kModel + "data: {train: a, eval: b, eval_fraction: 0.1}\n",
+       "run.yaml:2: data.eval_fraction: holds out training text, but data.eval names files "
+       "(run.yaml:2); keep one"},
+      {"model: {family: gpt2, layers: 1, width: 8, heads: 1, vocab: 100, sequence: 4}\n"
+       "data: {train: a, tokenizer: byte}\n",
+       "run.yaml:1: model.vocab: 100, but data.tokenizer: byte gives 256 token ids (run.yaml:2)"},
+      {kModel + "data: {train: a}\ntrain: {early_stop: 3}\n",
+       "run.yaml:3: train.early_stop: needs held-out data; set data.eval or data.eval_fraction"},
+      {kBase + "train: {early_stop: 3, eval_every: 0}\n",
+       "run.yaml:3: train.early_stop: needs evaluations; set train.eval_every"},
+      {kBase + "train: {sample_every: 3}\n",
+       "run.yaml:3: train.sample_every: needs data.tokenizer to turn tokens into text"},
+  });
+}
+
+TEST(ConfigErrors, BatchArithmeticIsShown) {
+  Check({
+      {kBase + "train: {micro_batch: 32, global_batch: 100}\n",
+       "run.yaml:3: train.global_batch: 100 sequences are not a multiple of train.micro_batch 32 × "
+       "1 data rank = 32; "
+       "use 96 or 128, or another train.micro_batch"},
+      {kBase + "train: {micro_batch: 32, global_batch: 16}\n",
+       "run.yaml:3: train.global_batch: 16 sequences are not a multiple of train.micro_batch 32 × "
+       "1 data rank = 32; "
+       "use 32, or another train.micro_batch"},
+      {kBase + "train:\n  micro_batch: 8\n  accumulate: 4\n  global_batch: 64\n",
+       "run.yaml:6: train.global_batch: 64 sequences, but train.micro_batch 8 × train.accumulate 4 "
+       "× 1 data rank = 32; "
+       "remove train.accumulate (run.yaml:5) or set it to 8"},
+      {kBase + "train: {global_batch_tokens: 1000}\n",
+       "run.yaml:3: train.global_batch_tokens: 1000 tokens are not a multiple of model.sequence 32 "
+       "(run.yaml:1); use "
+       "992 or 1024"},
+      {kBase + "train: {global_batch_tokens: 512, global_batch: 8}\n",
+       "run.yaml:3: train.global_batch_tokens: 512 tokens / model.sequence 32 = 16 sequences, but "
+       "train.global_batch "
+       "is 8 (run.yaml:3); keep one of the two"},
+  });
+  EXPECT_EQ(ErrorOf(kBase + "train: {micro_batch: 8, global_batch: 48}\n", {}, 4),
+            "run.yaml:3: train.global_batch: 48 sequences are not a multiple of train.micro_batch "
+            "8 × 4 data ranks = "
+            "32; use 32 or 64, or another train.micro_batch");
+}
+
+TEST(ConfigErrors, Schedules) {
+  Check({
+      {kBase + "train: {steps: 10}\nschedule: {warmup: 20}\n",
+       "run.yaml:4: schedule.warmup: 20 steps, but train.steps is 10 (run.yaml:3); lower one or "
+       "raise the other"},
+      {kBase + "schedule: {warmup: 2000}\n",
+       "run.yaml:3: schedule.warmup: 2000 steps, but train.steps is 1000; lower one or raise the "
+       "other"},
+      {kBase + "schedule: {min_lr: 0.1}\n",
+       "run.yaml:3: schedule.min_lr: 0.1 is more than optimizer.lr 0.0003; lower it"},
+      {kBase + "schedule: {name: wsd, decay_steps: 3, decay_fraction: 0.1}\n",
+       "run.yaml:3: schedule.decay_steps: says what schedule.decay_fraction (run.yaml:3) says; "
+       "keep one"},
+      {kBase + "train: {steps: 10}\nschedule: {name: wsd, warmup: 6, decay_fraction: 0.5}\n",
+       "run.yaml:4: schedule.decay_fraction: warmup 6 + decay 5 = 11 steps, but train.steps is 10 "
+       "(run.yaml:3)"},
+  });
+}
+
+TEST(ConfigErrors, Yaml) {
+  Check({
+      {"- a\n- b\n", "run.yaml:1: expected a map of sections (model: …), got a list"},
+      {"hello\n", "run.yaml:1: expected a map of sections (model: …), got \"hello\""},
+      {kBase + "train: {steps: 3}\ntrain: {seed: 3}\n",
+       "run.yaml:4: train: given twice, first at run.yaml:3; keep one"},
+      {kBase + "train: {steps: 3, steps: 4}\n",
+       "run.yaml:3: steps: given twice, first at run.yaml:3; keep one"},
+      {kBase + "train: {steps: 3\n", "run.yaml:4: not valid YAML: end of map flow not found"},
+      {kBase + "train: *nowhere\n",
+       "run.yaml:3: not valid YAML: the referenced anchor is not defined"},
+      {kBase + "---\ntrain: {}\n", "run.yaml:3: a second YAML document starts here; keep one"},
+      {kBase + "train: !python/object {}\n",
+       "run.yaml:3: tag \"!python/object\" is not supported; remove it"},
+      {kBase + "? [a]\n: b\n", "run.yaml:3: expected a key, got a list"},
+      {kBase + "train: {<<: 3}\n", "run.yaml:3: <<: expected a map to merge, got \"3\""},
+      {kBase + "run: {dir: \"a\\0b\"}\n",
+       "run.yaml:3: \"a\\x00b\" holds a control character; remove it"},
+      {kBase + "run: {dir: \xff}\n",
+       "run.yaml:3: byte 0xff is not text; a configuration is UTF-8 YAML"},
+      {kBase + "extends: other.yaml\n", "run.yaml:3: extends: only a file can extend another"},
+  });
+}
+
+TEST(ConfigErrors, Sets) {
+  const auto error = [](const std::string& set) { return ErrorOf(kBase, {set}); };
+  EXPECT_EQ(error("train.steps=ten"), "--set: train.steps: expected an integer, got \"ten\"");
+  EXPECT_EQ(error("train.step=1"), "--set: train.step: unknown key, did you mean train.steps?");
+  EXPECT_EQ(error("train=1"),
+            "--set: train: is a section; name one of its keys, as in --set train.steps=100");
+  EXPECT_EQ(error("train.steps"),
+            "--set: \"train.steps\": write key=value, as in --set train.steps=100");
+  EXPECT_EQ(error("train.steps="), "--set: train.steps: has no value; give one or remove it");
+  EXPECT_EQ(error("optimizer.betas=[0.9"),
+            "--set: optimizer.betas: not valid YAML: end of sequence flow not found");
+  EXPECT_EQ(
+      error("schedule.warmup=5000"),
+      "--set: schedule.warmup: 5000 steps, but train.steps is 1000; lower one or raise the other");
+  EXPECT_EQ(error("extends=x.yaml"), "--set: extends: belongs in the file");
+}
+
+TEST(ConfigErrors, Environment) {
+  Check({
+      {kBase + "run: {dir: \"${PLIMSOLL_NO_SUCH_NAME}\"}\n",
+       "run.yaml:3: environment variable PLIMSOLL_NO_SUCH_NAME is not set; set it or write "
+       "${PLIMSOLL_NO_SUCH_NAME:-default}"},
+      {kBase + "run: {dir: \"${A\"}\n",
+       "run.yaml:3: \"${A\" has no closing }; write $${ for a plain ${"},
+      {kBase + "run: {dir: \"${A B}\"}\n",
+       "run.yaml:3: \"${A B}\" is not ${NAME} or ${NAME:-default}; write $${ for a plain ${"},
+  });
+}
+
+// `files` serve extends; the first is loaded.
+std::string ErrorOfFiles(const std::map<std::string, std::string>& files,
+                         const std::string& first) {
+  const FileReader read = [&](const std::string& path) {
+    const auto found = files.find(path);
+    if (found == files.end()) throw UserError(path + ": no such file");
+    return found->second;
+  };
+  try {
+    LoadText(files.at(first), first, {}, 1, read);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(ConfigErrors, Extends) {
+  EXPECT_EQ(ErrorOfFiles({{"d/run.yaml", "extends: base.yaml\n"},
+                          {"d/base.yaml", kBase + "\ntrain: {stepps: 3}\n"}},
+                         "d/run.yaml"),
+            "d/base.yaml:4: train.stepps: unknown key, did you mean train.steps?");
+  EXPECT_EQ(ErrorOfFiles({{"d/run.yaml", "extends: ../x.yaml\n"}}, "d/run.yaml"),
+            "d/run.yaml:1: extends: x.yaml: no such file");
+  EXPECT_EQ(ErrorOfFiles({{"a.yaml", "extends: b.yaml\n"}, {"b.yaml", "\nextends: ./a.yaml\n"}},
+                         "a.yaml"),
+            "b.yaml:2: extends: a.yaml extends itself (a.yaml → b.yaml → a.yaml)");
+  // What an outer file breaks is reported where it was written, with the other place.
+  EXPECT_EQ(ErrorOfFiles({{"a.yaml", "extends: b.yaml\ntrain: {steps: 5}\n"},
+                          {"b.yaml", kBase + "schedule: {warmup: 10}\n"}},
+                         "a.yaml"),
+            "b.yaml:3: schedule.warmup: 10 steps, but train.steps is 5 (a.yaml:2); lower one or "
+            "raise the other");
+}
+
+TEST(ConfigErrors, ExtendsIsBounded) {
+  std::map<std::string, std::string> chain, tree;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = std::to_string(i) + ".yaml", next = std::to_string(i + 1) + ".yaml";
+    chain[name] = "extends: " + next + "\n";
+    tree[name] = i == 10 ? kBase : "extends: [" + next + ", " + next + "]\n";
+  }
+  const std::string bound = "extends: more than 16 files in a row or 64 in all";
+  EXPECT_NE(ErrorOfFiles(chain, "0.yaml").find(bound), std::string::npos);
+  EXPECT_NE(ErrorOfFiles(tree, "0.yaml").find(bound), std::string::npos);
+}
+
+TEST(ConfigErrors, Files) {
+  const auto error = [](const std::string& path) -> std::string {
+    try {
+      Load(path);
+    } catch (const UserError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error("no/such.yaml"), "no/such.yaml: no such file");
+  EXPECT_EQ(error("configs"), "configs: is a folder; name a YAML file");
+}
+
+}  // namespace
+}  // namespace plimsoll::config

@@ -1,0 +1,373 @@
+// Layers, derived values, the environment, and the resolved configuration that loads to itself.
+
+#include "trainer/config/load.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "base/error.h"
+#include "trainer/config/resolve.h"
+#include "trainer/config/schema.h"
+
+namespace plimsoll::config {
+namespace {
+
+using testing::ElementsAre;
+
+const std::string kModel =
+    "model: {family: gpt2, layers: 2, width: 64, heads: 4, vocab: 256, sequence: 32}\n";
+const std::string kBase = kModel + "data: {synthetic: true}\n";
+
+RunConfig Parse(const std::string& text, const std::vector<std::string>& sets = {},
+                int64_t ranks = 1) {
+  return LoadText(text, "run.yaml", sets, ranks).config;
+}
+
+// Loads the first of `files`, which may extend the others.
+Loaded LoadFiles(const std::map<std::string, std::string>& files, const std::string& first,
+                 const std::vector<std::string>& sets = {}) {
+  const FileReader read = [&](const std::string& path) {
+    const auto found = files.find(path);
+    if (found == files.end()) throw UserError(path + ": no such file");
+    return found->second;
+  };
+  return LoadText(files.at(first), first, sets, 1, read);
+}
+
+void ExpectEqual(const RunConfig& a, const RunConfig& b) {
+  EXPECT_EQ(a.model, b.model);
+  EXPECT_EQ(a.data, b.data);
+  EXPECT_EQ(a.train, b.train);
+  EXPECT_EQ(a.optimizer, b.optimizer);
+  EXPECT_EQ(a.schedule, b.schedule);
+  EXPECT_EQ(a.amp, b.amp);
+  EXPECT_EQ(a.checkpointing, b.checkpointing);
+  EXPECT_EQ(a.memory, b.memory);
+  EXPECT_EQ(a.parallel, b.parallel);
+  EXPECT_EQ(a.device, b.device);
+  EXPECT_EQ(a.run, b.run);
+  EXPECT_EQ(a.save, b.save);
+  EXPECT_EQ(a.sample, b.sample);
+  EXPECT_EQ(a.debug, b.debug);
+}
+
+void ExpectRoundTrip(const Loaded& loaded) {
+  const Loaded again = LoadText(loaded.resolved_yaml, "resolved.yaml");
+  ExpectEqual(again.config, loaded.config);
+  EXPECT_EQ(again.resolved_yaml, loaded.resolved_yaml);
+  EXPECT_TRUE(again.warnings.empty());
+}
+
+TEST(Load, EveryKindOfValue) {
+  const RunConfig config = Parse(kModel + R"(
+data:
+  train: [a.bin, "b*.bin"]
+  eval: c.bin
+  order: consecutive
+train: {steps: 7, seed: +3}
+optimizer:
+  lr: 6e-4
+  betas: [0.8, .9]
+  weight_decay_groups: [{pattern: "*.norm*", weight_decay: 0}, {pattern: wte, weight_decay: 0.5}]
+memory: {summary: false}
+device: cpu
+run: {dir: 2024}
+)");
+  EXPECT_THAT(config.data.train, ElementsAre("a.bin", "b*.bin"));
+  EXPECT_THAT(config.data.eval, ElementsAre("c.bin"));
+  EXPECT_EQ(config.data.order, Order::kConsecutive);
+  EXPECT_EQ(config.train.steps, 7);
+  EXPECT_EQ(config.train.seed, 3);
+  EXPECT_EQ(config.optimizer.lr, 6e-4);
+  EXPECT_THAT(config.optimizer.betas, ElementsAre(0.8, 0.9));
+  EXPECT_THAT(config.optimizer.weight_decay_groups,
+              ElementsAre(WeightDecayGroup{"*.norm*", 0.0}, WeightDecayGroup{"wte", 0.5}));
+  EXPECT_FALSE(config.memory.summary);
+  EXPECT_EQ(config.device, Device::kCpu);
+  EXPECT_EQ(config.run.dir, "2024");
+}
+
+TEST(Load, DefaultsOfTheFamilies) {
+  const ModelConfig gpt2 = Parse(kBase).model;
+  EXPECT_EQ(gpt2.kv_heads, 4);
+  EXPECT_EQ(gpt2.head_width, 16);
+  EXPECT_EQ(gpt2.ffn_width, 256);
+  EXPECT_EQ(gpt2.max_sequence, 32);
+  EXPECT_TRUE(gpt2.tied);
+  EXPECT_TRUE(gpt2.attention_bias);
+  EXPECT_EQ(gpt2.norm_eps, 1e-5);
+
+  const auto family = [](const std::string& name) {
+    return Parse("data: {synthetic: true}\nmodel: {family: " + name +
+                 ", layers: 32, width: 4096, heads: 32, kv_heads: 8, vocab: 32000, sequence: 2048}")
+        .model;
+  };
+  const ModelConfig llama = family("llama");
+  EXPECT_EQ(llama.kv_heads, 8);
+  EXPECT_EQ(llama.head_width, 128);
+  EXPECT_EQ(llama.ffn_width, 11008);  // Llama 7B
+  EXPECT_FALSE(llama.tied);
+  EXPECT_FALSE(llama.attention_bias);
+  EXPECT_EQ(llama.norm_eps, 1e-5);
+  EXPECT_EQ(llama.rope_theta, 1e4);
+  const ModelConfig qwen2 = family("qwen2");
+  EXPECT_FALSE(qwen2.tied);
+  EXPECT_TRUE(qwen2.attention_bias);
+  EXPECT_EQ(qwen2.norm_eps, 1e-6);
+  EXPECT_EQ(qwen2.rope_theta, 1e6);
+}
+
+TEST(Load, HeadWidthNeedNotDivideTheWidth) {
+  const RunConfig config = Parse(
+      "data: {synthetic: true}\n"
+      "model: {family: llama, layers: 1, width: 100, heads: 3, head_width: 32, vocab: 9, sequence: "
+      "4}");
+  EXPECT_EQ(config.model.head_width, 32);
+  EXPECT_EQ(config.model.kv_heads, 3);
+}
+
+TEST(Load, ByteTokenizerGivesTheVocabulary) {
+  const std::string text = "model: {family: gpt2, layers: 1, width: 8, heads: 1, sequence: 4}\n";
+  EXPECT_EQ(Parse(text + "data: {train: a.txt, tokenizer: byte, format: text}").model.vocab, 256);
+}
+
+TEST(Load, InitFromLeavesTheShapeOpen) {
+  const Loaded loaded = LoadText(
+      "model: {init_from: ckpt, sequence: 64}\ndata: {train: a.bin}\ntrain: {global_batch_tokens: "
+      "1024}",
+      "run.yaml");
+  EXPECT_EQ(loaded.config.model.init_from, "ckpt");
+  EXPECT_EQ(loaded.config.model.layers, 0);
+  EXPECT_EQ(loaded.config.model.sequence, 64);
+  EXPECT_EQ(loaded.config.train.accumulate, 2);  // 1024 / 64 / micro_batch 8
+  EXPECT_EQ(loaded.resolved_yaml.find("family"), std::string::npos);
+  ExpectRoundTrip(loaded);
+
+  // Without a sequence the batch waits for the checkpoint's.
+  RunConfig config =
+      Parse("model: {init_from: c}\ndata: {train: a}\ntrain: {global_batch_tokens: 1024}");
+  EXPECT_EQ(config.train.accumulate, 1);
+  config.model.sequence = 32;
+  ResolveBatch(config, 2);
+  EXPECT_EQ(config.train.accumulate, 2);
+}
+
+TEST(Load, CheckModelFindsWhatACheckpointSays) {
+  RunConfig config = Parse("model: {init_from: c, sequence: 64}\ndata: {train: a}");
+  config.model.heads = config.model.kv_heads = 4;
+  config.model.max_sequence = 32;
+  try {
+    CheckModel(config);
+    FAIL() << "accepted";
+  } catch (const UserError& e) {
+    EXPECT_STREQ(e.what(),
+                 "run.yaml:1: model.sequence: 64 tokens, but the model allows 32 "
+                 "(model.max_sequence); shorten it");
+  }
+}
+
+TEST(Load, AccumulateFollowsTheGlobalBatch) {
+  const std::string text = kBase + "train: {micro_batch: 4, global_batch: 32}\n";
+  EXPECT_EQ(Parse(text).train.accumulate, 8);
+  EXPECT_EQ(Parse(text, {}, 4).train.accumulate, 2);
+  EXPECT_EQ(Parse(text, {"train.micro_batch=16"}).train.accumulate, 2);
+  EXPECT_EQ(Parse(kBase + "train: {micro_batch: 4, global_batch_tokens: 1024}\n").train.accumulate,
+            8);
+  EXPECT_EQ(
+      Parse(kBase + "train: {micro_batch: 4, accumulate: 8, global_batch: 32}\n").train.accumulate,
+      8);
+  // The resolved configuration keeps following.
+  const std::string resolved = LoadText(text, "run.yaml").resolved_yaml;
+  EXPECT_NE(resolved.find("  # accumulate: 8  (follows)\n"), std::string::npos);
+  EXPECT_EQ(Parse(resolved, {}, 4).train.accumulate, 2);
+}
+
+TEST(Load, WsdDecay) {
+  const std::string text = kBase + "train: {steps: 50}\nschedule: {name: wsd, warmup: 5";
+  EXPECT_EQ(Parse(text + "}").schedule.decay_steps, 10);
+  EXPECT_EQ(Parse(text + ", decay_fraction: 0.5}").schedule.decay_steps, 25);
+  EXPECT_EQ(Parse(text + ", decay_steps: 45}").schedule.decay_steps, 45);
+}
+
+TEST(Load, LayersWinKeyByKey) {
+  const Loaded loaded =
+      LoadFiles({{"runs/run.yaml", "extends: [../base.yaml, over.yaml]\n\ntrain: {seed: 3}\n"},
+                 {"base.yaml", kBase + "train: {steps: 5, seed: 1, log_every: 2}\n"},
+                 {"runs/over.yaml", "train:\n  steps: 6\n  seed: 2\n"}},
+                "runs/run.yaml", {"train.log_every=9"});
+  EXPECT_EQ(loaded.config.train.steps, 6);
+  EXPECT_EQ(loaded.config.train.seed, 3);
+  EXPECT_EQ(loaded.config.train.log_every, 9);
+  EXPECT_EQ(loaded.Origin("train.steps"), "runs/over.yaml:2");
+  EXPECT_EQ(loaded.Origin("train.seed"), "runs/run.yaml:3");
+  EXPECT_EQ(loaded.Origin("train.log_every"), "--set");
+  EXPECT_EQ(loaded.Origin("model.width"), "base.yaml:1");
+  EXPECT_EQ(loaded.Origin("optimizer.lr"), "runs/run.yaml");  // a default
+  EXPECT_STREQ(loaded.config.Error("train.steps", "too few").what(),
+               "runs/over.yaml:2: train.steps: too few");
+}
+
+TEST(Load, AFileMayBeExtendedTwice) {
+  const Loaded loaded = LoadFiles({{"run.yaml", "extends: [a.yaml, b.yaml]\n"},
+                                   {"a.yaml", "extends: base.yaml\ntrain: {steps: 2}\n"},
+                                   {"b.yaml", "extends: base.yaml\n"},
+                                   {"base.yaml", kBase + "train: {steps: 1}\n"}},
+                                  "run.yaml");
+  EXPECT_EQ(loaded.config.train.steps, 1);
+}
+
+TEST(Load, NullTakesBack) {
+  const std::string base =
+      kBase + "train: {steps: 5, global_batch: 64}\noptimizer: {betas: [0.1, 0.2]}\n";
+  const Loaded loaded =
+      LoadFiles({{"run.yaml", "extends: base.yaml\ntrain: {steps: null}\n"}, {"base.yaml", base}},
+                "run.yaml", {"train.global_batch=null"});
+  EXPECT_EQ(loaded.config.train.steps, 1000);
+  EXPECT_FALSE(loaded.config.IsSet("train.steps"));
+  EXPECT_EQ(loaded.config.train.global_batch, std::nullopt);
+  EXPECT_EQ(loaded.config.train.accumulate, 1);
+}
+
+TEST(Load, AlternativesOfALaterLayerReplaceEarlierOnes) {
+  EXPECT_THAT(Parse(kBase, {"data.train=x.bin"}).data.train, ElementsAre("x.bin"));
+  EXPECT_FALSE(Parse(kBase, {"data.train=x.bin"}).data.synthetic);
+  EXPECT_TRUE(Parse(kModel + "data: {train: x.bin}", {"data.synthetic=true"}).data.train.empty());
+  // synthetic: false says nothing about the files.
+  EXPECT_THAT(Parse(kModel + "data: {train: x.bin}", {"data.synthetic=false"}).data.train,
+              ElementsAre("x.bin"));
+  EXPECT_EQ(Parse(kBase + "train: {accumulate: 4}", {"train.global_batch=16"}).train.accumulate, 2);
+  EXPECT_EQ(Parse(kBase + "train: {global_batch: 16}", {"train.accumulate=4"}).train.accumulate, 4);
+  EXPECT_EQ(Parse(kBase + "train: {global_batch: 16}", {"train.global_batch_tokens=1024"})
+                .train.accumulate,
+            4);
+  // In one layer a contradiction stays one.
+  EXPECT_THROW(Parse(kBase, {"train.accumulate=4", "train.global_batch=16"}), UserError);
+}
+
+TEST(Load, SetTakesStringsAsTheyAre) {
+  const RunConfig config =
+      Parse(kBase, {"sample.prompt=Once: upon {a} time", "run.dir=true", "data.eval=[a, \"b c\"]",
+                    "optimizer.betas=[0.5, 0.6]", "data.exclude=*.dat"});
+  EXPECT_EQ(config.sample.prompt, "Once: upon {a} time");
+  EXPECT_EQ(config.run.dir, "true");
+  EXPECT_THAT(config.data.eval, ElementsAre("a", "b c"));
+  EXPECT_THAT(config.optimizer.betas, ElementsAre(0.5, 0.6));
+  EXPECT_THAT(config.data.exclude, ElementsAre("*.dat"));
+}
+
+TEST(Load, Environment) {
+  setenv("PLIMSOLL_TEST_STEPS", "12", 1);
+  setenv("PLIMSOLL_TEST_EMPTY", "", 1);
+  unsetenv("PLIMSOLL_TEST_UNSET");
+  const Loaded loaded = LoadText(kBase + R"(
+train: {steps: "${PLIMSOLL_TEST_STEPS}", seed: "${PLIMSOLL_TEST_UNSET:-4}"}
+run: {dir: "out/${PLIMSOLL_TEST_STEPS}/${PLIMSOLL_TEST_EMPTY:-x}${PLIMSOLL_TEST_EMPTY}"}
+sample: {prompt: "$${HOME} $1 $$${A"}
+)",
+                                 "run.yaml");
+  EXPECT_EQ(loaded.config.train.steps, 12);
+  EXPECT_EQ(loaded.config.train.seed, 4);
+  EXPECT_EQ(loaded.config.run.dir, "out/12/x");
+  EXPECT_EQ(loaded.config.sample.prompt, "${HOME} $1 $${A");
+  ExpectRoundTrip(loaded);
+}
+
+TEST(Load, EnvironmentInExtends) {
+  setenv("PLIMSOLL_TEST_BASE", "base", 1);
+  EXPECT_EQ(
+      LoadFiles({{"run.yaml", "extends: \"${PLIMSOLL_TEST_BASE}.yaml\""}, {"base.yaml", kBase}},
+                "run.yaml")
+          .config.model.layers,
+      2);
+}
+
+TEST(Load, AnchorsAndMergeKeys) {
+  const RunConfig config = Parse(
+      "model: &m {family: gpt2, layers: 2, width: 64, heads: 4, vocab: 256, sequence: &n 32}\n"
+      "data: {synthetic: true}\n"
+      "train: {<<: [{steps: 3, seed: 4}, {steps: 5, log_every: 6}], seed: 7, eval_every: *n}\n");
+  EXPECT_EQ(config.train.steps, 3);      // the first of the merged
+  EXPECT_EQ(config.train.seed, 7);       // its own
+  EXPECT_EQ(config.train.log_every, 6);  // the second
+  EXPECT_EQ(config.train.eval_every, 32);
+}
+
+TEST(Load, SectionsMayBeEmpty) {
+  EXPECT_EQ(Parse(kBase + "train:\n#  steps: 3\n").train.steps, 1000);
+}
+
+TEST(Load, KeysWithoutEffectAreReported) {
+  const Loaded loaded =
+      LoadText(kBase + "optimizer: {name: sgd, betas: [0.1, 0.2]}\nschedule:\n  min_lr: 1e-5\n",
+               "run.yaml", {"schedule.name=constant"});
+  EXPECT_THAT(
+      loaded.warnings,
+      ElementsAre("run.yaml:3: optimizer.betas: has no effect with optimizer.name: sgd",
+                  "run.yaml:5: schedule.min_lr: has no effect with schedule.name: constant"));
+  EXPECT_THAT(loaded.config.optimizer.betas, ElementsAre(0.9, 0.95));
+  ExpectRoundTrip(loaded);
+  EXPECT_THAT(
+      LoadText(kModel + "data: {train: a}\ntrain: {eval_every: 5}", "r.yaml").warnings,
+      ElementsAre(
+          "r.yaml:3: train.eval_every: has no effect without data.eval or data.eval_fraction"));
+}
+
+TEST(Load, NoEvaluationWithoutHeldOutData) {
+  EXPECT_EQ(Parse(kModel + "data: {train: a}\ntrain: {eval_every: 5}").train.eval_every, 0);
+  EXPECT_EQ(Parse(kModel + "data: {train: a}").train.eval_every, 0);
+  EXPECT_EQ(Parse(kModel + "data: {train: a, eval: b}").train.eval_every, 250);
+  EXPECT_EQ(Parse(kBase + "train: {eval_every: 5}").train.eval_every, 5);
+}
+
+TEST(Load, RunDirectory) {
+  EXPECT_EQ(LoadText(kBase, "configs/small.yaml").config.run.dir, "runs/small");
+  EXPECT_EQ(LoadText(kBase, "").config.run.dir, "runs/run");
+  const RunConfig config = Parse(kBase, {"debug.dump_programs=true", "run.dir=d"});
+  EXPECT_EQ(config.debug.dump_programs, "d/programs");
+  EXPECT_EQ(Parse(kBase, {"debug.dump_programs=dumps"}).debug.dump_programs, "dumps");
+  EXPECT_EQ(Parse(kBase, {"debug.dump_programs=false"}).debug.dump_programs, "");
+}
+
+TEST(Load, ResolvedConfigurationLoadsToItself) {
+  ExpectRoundTrip(LoadText(kBase, "run.yaml"));
+  ExpectRoundTrip(LoadText(kBase + R"(
+train: {micro_batch: 4, global_batch: 32, global_batch_tokens: 1024, seed: 9007199254740992}
+optimizer: {lr: 0.1, eps: 1.2345678901234567e-30, weight_decay_groups: [{pattern: "a: #b", weight_decay: 1e-3}]}
+schedule: {name: wsd, decay_steps: 3, warmup: 1}
+parallel: {data: 1}
+run: {dir: "~"}
+sample: {prompt: "a\tb\n\"c\" \\ 'd' ü ${NO:-x}: - # null"}
+debug: {dump_programs: "false"}
+)",
+                           "run.yaml"));
+  for (const char* text : {"null", "true", "3", "", " ", "-", "<<", "*a", "&a", "!a", "%a", "a: b",
+                           "a #b", "@", "`"}) {
+    ExpectRoundTrip(LoadText(kBase, "run.yaml", {"sample.prompt=\"" + std::string(text) + "\""}));
+  }
+}
+
+TEST(Load, MemorySizes) {
+  const auto parse = [](const std::string& text) {
+    MemorySize size;
+    return ParseMemorySize(text, &size) ? ToText(size) : "refused";
+  };
+  EXPECT_EQ(parse("24GiB"), "24GiB");
+  EXPECT_EQ(parse("1.5 GiB"), "1536MiB");
+  EXPECT_EQ(parse("2GB"), "1953125KiB");
+  EXPECT_EQ(parse("1000"), "1000");
+  EXPECT_EQ(parse("90%"), "90%");
+  EXPECT_EQ(parse("33.3 %"), "33.3%");
+  EXPECT_EQ(parse("free"), "free");
+  EXPECT_EQ(parse("free - 1GiB"), "free - 1GiB");
+  EXPECT_EQ(parse("free-512MiB"), "free - 512MiB");
+  for (const char* text : {"", "GiB", "-1GiB", "0", "0%", "101%", "free +1GiB", "free -", "24gib",
+                           "1e30TiB", "nan", "infGiB", "free - x"}) {
+    EXPECT_EQ(parse(text), "refused") << text;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::config

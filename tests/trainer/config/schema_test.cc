@@ -1,0 +1,169 @@
+// The table itself, and what is generated from it.
+
+#include "trainer/config/schema.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "trainer/config/reference.h"
+#include "trainer/config/suggest.h"
+
+namespace plimsoll::config {
+namespace {
+
+// A value of the key's type that is not its default.
+Value Another(const Key& key) {
+  switch (key.type) {
+    case Type::kBool:
+      return !std::get<bool>(key.default_value);
+    case Type::kInt:
+      return int64_t{12345};
+    case Type::kFloat:
+      return 0.12345;
+    case Type::kString:
+    case Type::kFolderOrBool:
+      return std::string("another");
+    case Type::kEnum:
+      return key.choices.back();
+    case Type::kPair:
+      return std::array<double, 2>{0.1, 0.2};
+    case Type::kStringList:
+      return std::vector<std::string>{"another"};
+    case Type::kMemorySize:
+      return MemorySize{MemorySize::Base::kAbsolute, 1.0, 12345};
+    case Type::kAutoOrInt:
+      return int64_t{12345};
+    case Type::kWeightDecayGroups:
+      return std::vector<WeightDecayGroup>{{"x", 0.1}};
+  }
+  return {};
+}
+
+TEST(Schema, PathsAreUniqueAndInSections) {
+  std::set<std::string> paths;
+  for (const Key& key : Schema()) {
+    EXPECT_TRUE(paths.insert(key.path).second) << key.path;
+    EXPECT_TRUE(key.Section().empty() || IsSection(key.Section())) << key.path;
+    EXPECT_EQ(FindKey(key.path), &key);
+    EXPECT_GT(key.doc.size(), 5u) << key.path;
+    EXPECT_EQ(key.doc.back(), '.') << key.path;
+    EXPECT_EQ(key.doc.find('|'), std::string::npos)
+        << key.path << ": breaks the table of the reference";
+  }
+  EXPECT_EQ(FindKey("model"), nullptr);
+}
+
+// A row that names the wrong field would change another key, or its own not at all.
+TEST(Schema, EveryKeyHasItsOwnField) {
+  for (const Key& key : Schema()) {
+    RunConfig config;
+    const Value value = Another(key);
+    key.set(config, value);
+    for (const Key& other : Schema()) {
+      const bool changed = other.get(config) != other.default_value;
+      const bool expected = &other == &key && value != key.default_value;
+      EXPECT_EQ(changed, expected) << "setting " << key.path << " on " << other.path;
+    }
+    EXPECT_EQ(key.get(config), value) << key.path;
+  }
+}
+
+// Whatever is printed for a key reads back as the same value; this covers every default too.
+TEST(Schema, ValuesPrintAndParse) {
+  for (const Key& key : Schema()) {
+    for (const Value& value : {key.default_value, Another(key)}) {
+      const std::string text = ToText(key.type, value);
+      if (text.empty()) continue;  // not set
+      EXPECT_EQ(ParseValue(key.type, key.path, ParseYaml(text, "text")), value)
+          << key.path << ": " << text;
+    }
+  }
+}
+
+// Defaults ask for nothing that is out of range or does not exist.
+TEST(Schema, DefaultsAreAllowed) {
+  for (const Key& key : Schema()) {
+    const std::string text = ToText(key.type, key.default_value);
+    if (text.empty() || !key.derived.empty()) continue;
+    EXPECT_NO_THROW(ParseKey(key, ParseYaml(text, "default"))) << key.path;
+  }
+}
+
+TEST(Schema, ConditionsNameKeysAndValues) {
+  for (const Key& key : Schema()) {
+    if (key.when_key.empty()) continue;
+    const Key* by = FindKey(key.when_key);
+    ASSERT_NE(by, nullptr) << key.path;
+    for (const std::string& value : key.when_values) {
+      EXPECT_EQ(std::count(by->choices.begin(), by->choices.end(), value), 1)
+          << key.path << " when " << value;
+    }
+  }
+}
+
+TEST(Suggest, EditDistance) {
+  EXPECT_EQ(EditDistance("", ""), 0);
+  EXPECT_EQ(EditDistance("abc", ""), 3);
+  EXPECT_EQ(EditDistance("dtype", "dtpye"), 1);
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
+}
+
+// One wrong letter in any key still finds it.
+TEST(Suggest, FindsEveryKey) {
+  for (const Key& key : Schema()) {
+    if (key.Name().size() < 3) continue;
+    std::string typo = key.path;
+    typo.back() = typo.back() == 'q' ? 'z' : 'q';
+    EXPECT_EQ(NearestKey(typo), key.path) << typo;
+  }
+  EXPECT_EQ(NearestKey("train.completely_unrelated"), "");
+  EXPECT_EQ(NearestKey(std::string(100000, 'x')), "");
+}
+
+TEST(Reference, CheckedInFileIsCurrent) {
+  std::ifstream file("docs/configuration.md");
+  ASSERT_TRUE(file) << "docs/configuration.md is missing";
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(), ReferenceMarkdown())
+      << "run: plimsoll config --reference > docs/configuration.md";
+}
+
+TEST(Reference, NamesEveryKey) {
+  const std::string text = ReferenceMarkdown();
+  for (const Key& key : Schema())
+    EXPECT_NE(text.find("| `" + key.path + "` |"), std::string::npos) << key.path;
+}
+
+TEST(JsonSchema, HasEveryKeyAndNoOther) {
+  const nlohmann::json schema = nlohmann::json::parse(JsonSchema());
+  EXPECT_EQ(schema["additionalProperties"], false);
+  size_t keys = 0;
+  for (const Key& key : Schema()) {
+    const auto& properties = key.Section().empty()
+                                 ? schema["properties"]
+                                 : schema["properties"][key.Section()]["properties"];
+    ASSERT_TRUE(properties.contains(key.Name())) << key.path;
+    EXPECT_EQ(properties[key.Name()]["description"], key.doc);
+  }
+  for (const auto& [name, section] : schema["properties"].items()) {
+    if (!section.contains("properties")) continue;
+    EXPECT_EQ(section["additionalProperties"], false) << name;
+    keys += section["properties"].size();
+  }
+  EXPECT_EQ(keys + 1, Schema().size());  // device stands at the top
+  const auto& lr = schema["properties"]["optimizer"]["properties"]["lr"];
+  EXPECT_EQ(lr["anyOf"][0],
+            (nlohmann::json{{"type", "number"}, {"minimum", 0.0}, {"maximum", 1000.0}}));
+  EXPECT_EQ(lr["default"], 3e-4);
+  const auto& data = schema["properties"]["parallel"]["properties"]["data"]["anyOf"][0]["anyOf"];
+  EXPECT_EQ(data[0]["const"], "auto");
+  EXPECT_EQ(data[1]["type"], "integer");
+}
+
+}  // namespace
+}  // namespace plimsoll::config
