@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "base/error.h"
 #include "formats/json.h"
 #include "models/huggingface.h"
 #include "tests/models/published.h"
+#include "tests/models/test_support.h"
 
 namespace plimsoll::models {
 namespace {
@@ -22,12 +22,7 @@ std::string With(std::string text, const std::string& members) {
 }
 
 std::string Refusal(const std::string& text) {
-  try {
-    Read(text);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return UserErrorOf([&] { Read(text); });
 }
 
 constexpr char kGpt2[] =

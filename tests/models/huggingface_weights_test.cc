@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,15 +12,13 @@
 #include "formats/model_safetensors.h"
 #include "formats/safetensors_writer.h"
 #include "models/huggingface.h"
-#include "tests/formats/temp_folder.h"
 #include "tests/models/published.h"
+#include "tests/models/test_support.h"
 
 namespace plimsoll::models {
 namespace {
 
 using formats::ModelSafetensors;
-using formats::TempFolder;
-using formats::UserErrorOf;
 using testing::HasSubstr;
 
 using Weights = std::map<std::string, std::vector<float>>;
@@ -281,7 +280,8 @@ TEST(HuggingFaceWeights, ATiedHeadIsNotAsked) {
 TEST(HuggingFaceWeights, RefusesAFolderItCannotMake) {
   const auto model = MakeModel(Gpt2Spec(1, 4, 2, 7, 5));
   TempFolder folder;
-  const std::string file = folder.Write("file", "");
+  const std::string file = folder / "file";
+  std::ofstream(file) << "not a folder";
   EXPECT_THAT(UserErrorOf([&] { Save(file + "/below", *model, MakeWeights(*model)); }),
               HasSubstr("file/below: cannot create this folder: "));
 }

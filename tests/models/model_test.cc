@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "base/error.h"
 #include "tests/models/published.h"
+#include "tests/models/test_support.h"
 
 namespace plimsoll::models {
 namespace {
@@ -42,12 +42,7 @@ std::map<std::string, graph::TensorType> InputsOf(const Program& program) {
 }
 
 std::string MessageOf(const ModelSpec& spec) {
-  try {
-    MakeModel(spec);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return UserErrorOf([&] { MakeModel(spec); });
 }
 
 TEST(Model, CountsThePublishedParameters) {
@@ -227,14 +222,12 @@ TEST(Model, RefusesASequenceBeyondItsPositions) {
   for (const ModelSpec& spec : TinyModels()) {
     Program program;
     graph::Builder builder(program);
-    try {
-      MakeModel(spec)->Build(builder, {2, 10}, Head::kLoss, false);
-      ADD_FAILURE() << "built";
-    } catch (const UserError& error) {
-      EXPECT_STREQ(error.what(),
-                   "model.sequence: 10 tokens, but the model has 9 positions: shorten it or raise "
-                   "model.max_sequence");
-    }
+    const auto model = MakeModel(spec);
+    EXPECT_EQ(UserErrorOf([&] {
+                model->Build(builder, {2, 10}, Head::kLoss, false);
+              }),
+              "model.sequence: 10 tokens, but the model has 9 positions: shorten it or raise "
+              "model.max_sequence");
   }
 }
 

@@ -1,0 +1,60 @@
+#include "tests/models/forward.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/simplify.h"
+#include "models/huggingface.h"
+#include "runtime/workspaces.h"
+
+namespace plimsoll::models {
+
+Forward::Forward(const std::string& folder, Batch batch, Head head)
+    : model_(MakeModel(SpecFromHuggingFace(folder))), batch_(batch), program_("forward") {
+  graph::Builder builder(program_);
+  const Model::Outputs outputs = model_->Build(builder, batch, head, false);
+  graph::Tensor& result =
+      program_.mutable_tensor(head == Head::kLoss ? outputs.loss : outputs.logits);
+  result.role = graph::Role::kMetric;
+  result.persistent = true;
+  graph::Simplify().Run(program_);
+  runtime::AddWorkspaces(program_, pool_.size());
+  const graph::Program* const programs[] = {&program_};
+  plan_ = memory::MakePlan(programs);
+  arena_ = std::make_unique<runtime::Arena>(plan_.arena_bytes);
+  executor_ = std::make_unique<runtime::CpuExecutor>(program_, plan_.programs[0].layout, *arena_,
+                                                     nullptr, pool_);
+  LoadWeights(folder, *model_, [&](const ParameterInfo& parameter) {
+    return static_cast<float*>(executor_->address(parameter.name));
+  });
+}
+
+void Forward::Write(const std::string& input, const std::vector<int32_t>& values) {
+  if (static_cast<int64_t>(values.size()) != executor_->type(input).shape.elements()) {
+    throw InternalError("'" + input + "' needs " + executor_->type(input).ToString());
+  }
+  std::ranges::copy(values, static_cast<int32_t*>(executor_->address(input)));
+}
+
+double Forward::Loss(const std::vector<int32_t>& tokens, const std::vector<int32_t>& targets) {
+  Write("tokens", tokens);
+  Write("targets", targets);
+  const auto counted = std::ranges::count_if(targets, [](int32_t target) { return target >= 0; });
+  *static_cast<float*>(executor_->address("token_weight")) = 1.0f / static_cast<float>(counted);
+  executor_->Run();
+  return *static_cast<const float*>(executor_->address("loss"));
+}
+
+std::vector<float> Forward::Logits(const std::vector<int32_t>& tokens) {
+  Write("tokens", tokens);
+  std::vector<float> all;
+  for (int64_t position = 0; position < batch_.sequence; ++position) {
+    Write("last", {static_cast<int32_t>(position)});
+    executor_->Run();
+    const auto* logits = static_cast<const float*>(executor_->address("logits"));
+    all.insert(all.end(), logits, logits + model_->spec().vocab);
+  }
+  return all;
+}
+
+}  // namespace plimsoll::models

@@ -1,0 +1,42 @@
+// Runs a checkpoint folder forward on the CPU, for tests and for comparing with other programs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "graph/program.h"
+#include "memory/plan.h"
+#include "models/model.h"
+#include "runtime/arena.h"
+#include "runtime/cpu_executor.h"
+
+namespace plimsoll::models {
+
+// One program, evaluation of `head`, with the folder's weights.
+class Forward {
+ public:
+  Forward(const std::string& folder, Batch batch, Head head);
+
+  const Model& model() const { return *model_; }
+
+  // Head::kLoss: the mean loss. tokens and targets [B·T].
+  double Loss(const std::vector<int32_t>& tokens, const std::vector<int32_t>& targets);
+  // Head::kLogits, one row: [T·V], the logits of every position.
+  std::vector<float> Logits(const std::vector<int32_t>& tokens);
+
+ private:
+  void Write(const std::string& input, const std::vector<int32_t>& values);
+
+  std::unique_ptr<Model> model_;
+  Batch batch_;
+  graph::Program program_;
+  memory::MemoryPlan plan_;
+  ThreadPool pool_{2};
+  std::unique_ptr<runtime::Arena> arena_;
+  std::unique_ptr<runtime::CpuExecutor> executor_;
+};
+
+}  // namespace plimsoll::models

@@ -1,0 +1,74 @@
+// forward FOLDER TOKEN... prints, as JSON, what the checkpoint in FOLDER makes of a sequence:
+//   {"loss": mean loss of predicting each next token, "logits": [[V numbers] for each token]}
+// forward --copy FROM TO reads a checkpoint and writes it again.
+// check_with_transformers.py compares both with another implementation.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <exception>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/huggingface.h"
+#include "tests/models/forward.h"
+
+namespace plimsoll::models {
+namespace {
+
+void Copy(const std::string& from, const std::string& to) {
+  const auto model = MakeModel(SpecFromHuggingFace(from));
+  std::map<std::string, std::vector<float>> weights;
+  LoadWeights(from, *model, [&](const ParameterInfo& parameter) {
+    weights[parameter.name].resize(parameter.shape.elements());
+    return weights[parameter.name].data();
+  });
+  SaveWeights(to, *model, [&](const ParameterInfo& parameter) -> const float* {
+    return weights.at(parameter.name).data();
+  });
+}
+
+void Print(const std::string& folder, const std::vector<int32_t>& tokens) {
+  const Batch batch = {1, static_cast<int64_t>(tokens.size())};
+  std::vector<int32_t> targets(tokens.begin() + 1, tokens.end());
+  targets.push_back(-100);
+  const double loss = Forward(folder, batch, Head::kLoss).Loss(tokens, targets);
+  Forward forward(folder, batch, Head::kLogits);
+  const std::vector<float> logits = forward.Logits(tokens);
+  const size_t vocab = static_cast<size_t>(forward.model().spec().vocab);
+  fmt::print("{{\"loss\": {}, \"logits\": [", loss);
+  for (size_t row = 0; row < tokens.size(); ++row) {
+    fmt::print("{}[{}]", row == 0 ? "" : ", ",
+               fmt::join(std::span(logits).subspan(row * vocab, vocab), ", "));
+  }
+  fmt::print("]}}\n");
+}
+
+int Main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() == 3 && arguments[0] == "--copy") {
+    Copy(arguments[1], arguments[2]);
+    return 0;
+  }
+  if (arguments.size() < 3) {
+    fmt::print(stderr, "usage: forward FOLDER TOKEN TOKEN… | forward --copy FROM TO\n");
+    return 2;
+  }
+  std::vector<int32_t> tokens;
+  for (size_t i = 1; i < arguments.size(); ++i) tokens.push_back(std::stoi(arguments[i]));
+  Print(arguments[0], tokens);
+  return 0;
+}
+
+}  // namespace
+}  // namespace plimsoll::models
+
+int main(int argc, char** argv) {
+  try {
+    return plimsoll::models::Main(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
