@@ -1,0 +1,177 @@
+// Attention against its formula written out with whole score matrices in double.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/philox.h"
+#include "ops/cpu/gemm.h"
+#include "tests/ops/op_runner.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Attributes;
+using graph::DType;
+using graph::Shape;
+
+struct Case {
+  int64_t batch, sequence, heads, kv_heads, head;
+  bool causal;
+  double dropout;
+};
+
+Attributes AttributesOf(const Case& c) {
+  return {{"heads", c.heads},
+          {"kv_heads", c.kv_heads},
+          {"causal", c.causal},
+          {"dropout", c.dropout},
+          {"key", int64_t{7}}};
+}
+
+constexpr int32_t kRng[2] = {3, 4};
+
+struct Reference {
+  std::vector<double> out, lse, dqkv;
+};
+
+Reference Naive(const Case& c, const TestTensor& qkv, const TestTensor& dout) {
+  const int64_t T = c.sequence, hd = c.head, C = (c.heads + 2 * c.kv_heads) * hd, O = c.heads * hd;
+  Reference r;
+  r.out.assign(c.batch * T * O, 0);
+  r.lse.assign(c.batch * c.heads * T, 0);
+  r.dqkv.assign(c.batch * T * C, 0);
+  const double scale = 1 / std::sqrt(static_cast<double>(hd));
+  const PhiloxStream stream(kRng, 7);
+  for (int64_t b = 0; b < c.batch; ++b) {
+    for (int64_t h = 0; h < c.heads; ++h) {
+      const int64_t g = h / (c.heads / c.kv_heads);
+      const auto q_at = [&](int64_t i, int64_t d) { return (b * T + i) * C + h * hd + d; };
+      const auto k_at = [&](int64_t j, int64_t d) {
+        return (b * T + j) * C + (c.heads + g) * hd + d;
+      };
+      const auto v_at = [&](int64_t j, int64_t d) { return k_at(j, d) + c.kv_heads * hd; };
+      const auto o_at = [&](int64_t i, int64_t d) { return (b * T + i) * O + h * hd + d; };
+      for (int64_t i = 0; i < T; ++i) {
+        const int64_t keys = c.causal ? i + 1 : T;
+        std::vector<double> p(keys), keep(keys, 1), dp(keys);
+        double largest = -1e300, total = 0;
+        for (int64_t j = 0; j < keys; ++j) {
+          for (int64_t d = 0; d < hd; ++d) p[j] += qkv.at(q_at(i, d)) * qkv.at(k_at(j, d)) * scale;
+          largest = std::max(largest, p[j]);
+        }
+        for (double& x : p) total += x = std::exp(x - largest);
+        r.lse[(b * c.heads + h) * T + i] = largest + std::log(total);
+        for (int64_t j = 0; j < keys; ++j) {
+          p[j] /= total;
+          if (c.dropout > 0) {
+            uint32_t word;
+            stream.Words(static_cast<uint64_t>(((b * c.heads + h) * T + i) * T + j), 1, &word);
+            keep[j] = word < DropThreshold(c.dropout) ? 0 : 1 / (1 - c.dropout);
+          }
+          for (int64_t d = 0; d < hd; ++d) {
+            r.out[o_at(i, d)] += p[j] * keep[j] * qkv.at(v_at(j, d));
+            dp[j] += dout.at(o_at(i, d)) * qkv.at(v_at(j, d)) * keep[j];
+          }
+        }
+        double delta = 0;
+        for (int64_t j = 0; j < keys; ++j) delta += p[j] * dp[j];
+        for (int64_t j = 0; j < keys; ++j) {
+          const double ds = p[j] * (dp[j] - delta) * scale;
+          for (int64_t d = 0; d < hd; ++d) {
+            r.dqkv[v_at(j, d)] += p[j] * keep[j] * dout.at(o_at(i, d));
+            r.dqkv[q_at(i, d)] += ds * qkv.at(k_at(j, d));
+            r.dqkv[k_at(j, d)] += ds * qkv.at(q_at(i, d));
+          }
+        }
+      }
+    }
+  }
+  return r;
+}
+
+void ExpectNear(const TestTensor& got, const std::vector<double>& want, double tolerance,
+                const char* what) {
+  ASSERT_EQ(got.size(), static_cast<int64_t>(want.size())) << what;
+  for (int64_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got.at(i), want[i], tolerance * (1 + std::abs(want[i]))) << what << " at " << i;
+  }
+}
+
+bool SameBits(const TestTensor& a, const TestTensor& b) {
+  return std::memcmp(a.data(), b.data(), a.type().bytes()) == 0;
+}
+
+class AttentionTest : public testing::TestWithParam<Case> {};
+
+TEST_P(AttentionTest, AgreesWithItsFormulaOnAnyInstructionSetAndThreads) {
+  const Case c = GetParam();
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+    const double tolerance = dtype == DType::kFloat32 ? 2e-5 : 1e-12;
+    const TestTensor qkv =
+        Normal(dtype, {c.batch, c.sequence, (c.heads + 2 * c.kv_heads) * c.head}, 1);
+    const TestTensor dout = Normal(dtype, {c.batch, c.sequence, c.heads * c.head}, 2);
+    const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
+    const TestTensor* const given = c.dropout > 0 ? &rng : nullptr;
+    const Reference reference = Naive(c, qkv, dout);
+    std::vector<TestTensor> first;
+    for (const cpu::GemmKernel kernel : {cpu::GemmKernel::kAvx2, cpu::GemmKernel::kAvx512}) {
+      if (!cpu::GemmKernelSupported(kernel)) continue;
+      const cpu::GemmKernel before = cpu::ActiveGemmKernel();
+      cpu::SetGemmKernel(kernel);
+      for (const int threads : {1, 3}) {
+        std::vector<TestTensor> got = RunOp("attention", {&qkv, given}, AttributesOf(c), threads);
+        got.push_back(RunOp("attention_backward", {&qkv, &got[0], &got[1], &dout, given},
+                            AttributesOf(c), threads)[0]);
+        ExpectNear(got[0], reference.out, tolerance, "out");
+        ExpectNear(got[1], reference.lse, tolerance, "lse");
+        ExpectNear(got[2], reference.dqkv, 5 * tolerance, "dqkv");
+        if (first.empty()) first = got;
+        for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(SameBits(got[i], first[i])) << i;
+      }
+      cpu::SetGemmKernel(before);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, AttentionTest,
+    testing::Values(Case{1, 1, 1, 1, 2, true, 0},        // one token
+                    Case{2, 5, 2, 1, 4, true, 0},        // less than a panel
+                    Case{1, 64, 2, 2, 64, true, 0},      // exactly a tile
+                    Case{1, 130, 1, 1, 64, true, 0},     // two blocks of queries, one with a rest
+                    Case{1, 200, 4, 2, 24, true, 0},     // shared keys, an odd head width
+                    Case{1, 97, 2, 1, 20, false, 0},     // every key for every query
+                    Case{1, 129, 1, 1, 80, false, 0},    //
+                    Case{1, 70, 2, 1, 16, true, 0.25},   // dropout
+                    Case{2, 33, 2, 2, 8, false, 0.5}));  //
+
+TEST(Attention, StaysFiniteForLargeScores) {
+  const TestTensor qkv = Normal(DType::kFloat32, {1, 100, 3 * 16}, 5, 60);
+  const Attributes attributes = AttributesOf({1, 100, 1, 1, 16, true, 0});
+  const std::vector<TestTensor> got = RunOp("attention", {&qkv, nullptr}, attributes);
+  for (int64_t i = 0; i < got[0].size(); ++i) ASSERT_TRUE(std::isfinite(got[0].at(i)));
+}
+
+TEST(Attention, PassesNanOn) {
+  TestTensor qkv = Normal(DType::kFloat32, {1, 40, 3 * 16}, 5);
+  qkv.set(10 * 48 + 16, std::nan(""));  // a key: seen by the queries from 10 on
+  const std::vector<TestTensor> got =
+      RunOp("attention", {&qkv, nullptr}, AttributesOf({1, 40, 1, 1, 16, true, 0}));
+  EXPECT_FALSE(std::isnan(got[0].at(9 * 16)));
+  EXPECT_TRUE(std::isnan(got[0].at(10 * 16)));
+  EXPECT_TRUE(std::isnan(got[0].at(39 * 16 + 15)));
+}
+
+TEST(Attention, LseMayBeLeftOut) {
+  const TestTensor qkv = Normal(DType::kFloat32, {1, 40, 3 * 16}, 5);
+  const Attributes attributes = AttributesOf({1, 40, 1, 1, 16, true, 0});
+  const std::vector<TestTensor> with = RunOp("attention", {&qkv, nullptr}, attributes);
+  const std::vector<TestTensor> without =
+      RunOp("attention", {&qkv, nullptr}, attributes, 2, {true, false});
+  EXPECT_TRUE(SameBits(with[0], without[0]));
+}
+
+}  // namespace
+}  // namespace plimsoll::ops

@@ -1,0 +1,129 @@
+// Examples of arithmetic, activations, dropout, reductions and shape ops. Sizes are no multiples of
+// a vector, and some exceed one chunk of a threaded loop.
+#include "tests/ops/example.h"
+
+namespace plimsoll::ops {
+namespace {
+
+const graph::Shape kSmallShape = {3, 7, 5};
+// More than two chunks of 16384 elements; not for finite differences, which walk every element.
+const graph::Shape kLarge = {33, 1001};
+
+const ExampleRegistration kAdd({.op = "add",
+                                .label = "",
+                                .inputs = {{kSmallShape}, {kSmallShape}}});
+const ExampleRegistration kMul({.op = "mul",
+                                .label = "",
+                                .inputs = {{kSmallShape}, {kSmallShape}}});
+const ExampleRegistration kScale(
+    {.op = "scale", .label = "", .inputs = {{kSmallShape}}, .attributes = {{"factor", -2.5}}});
+const ExampleRegistration kScaleBy({.op = "scale_by",
+                                    .label = "f32 scalar",
+                                    .inputs = {{kSmallShape}, {{}, Fill::kPositive}},
+                                    .float32_inputs = {1}});
+const ExampleRegistration kScaleByOwn({.op = "scale_by",
+                                       .label = "scalar of the same dtype",
+                                       .inputs = {{kSmallShape}, {{}}}});
+const ExampleRegistration kCastUp({.op = "cast",
+                                   .label = "to f64",
+                                   .inputs = {{kSmallShape}},
+                                   .attributes = {{"dtype", std::string("f64")}}});
+// The tolerance is the rounding to float over the step of the finite difference.
+const ExampleRegistration kCastDown({.op = "cast",
+                                     .label = "to f32",
+                                     .inputs = {{kSmallShape}},
+                                     .attributes = {{"dtype", std::string("f32")}},
+                                     .tolerance = 0.1});
+const ExampleRegistration kCastToInt({.op = "cast",
+                                      .label = "from i32",
+                                      .inputs = {{{9}, Fill::kTokens, 100}},
+                                      .attributes = {{"dtype", std::string("f32")}}});
+const ExampleRegistration kFillScalar({.op = "fill",
+                                       .label = "scalar",
+                                       .inputs = {},
+                                       .attributes = {{"dtype", std::string("f32")},
+                                                      {"value", 1.0}}});
+const ExampleRegistration kFillTensor({.op = "fill",
+                                       .label = "tensor",
+                                       .inputs = {},
+                                       .attributes = {{"dtype", std::string("f64")},
+                                                      {"value", -0.5},
+                                                      {"rank", int64_t{2}},
+                                                      {"d0", int64_t{5}},
+                                                      {"d1", int64_t{3}}}});
+const ExampleRegistration kFillInteger({.op = "fill",
+                                        .label = "integer",
+                                        .inputs = {},
+                                        .attributes = {{"dtype", std::string("i32")},
+                                                       {"value", int64_t{7}},
+                                                       {"rank", int64_t{1}},
+                                                       {"d0", int64_t{5}}}});
+
+const ExampleRegistration kGeluTanh({.op = "gelu",
+                                     .label = "tanh",
+                                     .inputs = {{kSmallShape}},
+                                     .attributes = {{"approximate", std::string("tanh")}}});
+const ExampleRegistration kGelu({.op = "gelu",
+                                 .label = "exact",
+                                 .inputs = {{kSmallShape}},
+                                 .attributes = {{"approximate", std::string("none")}}});
+const ExampleRegistration kGeluBackwardTanh({.op = "gelu_backward",
+                                             .label = "tanh",
+                                             .inputs = {{kLarge}, {kLarge}},
+                                             .attributes = {{"approximate", std::string("tanh")}}});
+const ExampleRegistration kGeluBackward({.op = "gelu_backward",
+                                         .label = "exact",
+                                         .inputs = {{kLarge}, {kLarge}},
+                                         .attributes = {{"approximate", std::string("none")}}});
+const ExampleRegistration kSilu({.op = "silu", .label = "", .inputs = {{kSmallShape}}});
+const ExampleRegistration kSiluBackward({.op = "silu_backward",
+                                         .label = "",
+                                         .inputs = {{kLarge}, {kLarge}}});
+const ExampleRegistration kSwiglu({.op = "swiglu", .label = "", .inputs = {{{3, 4, 22}}}});
+const ExampleRegistration kSwigluBackward({.op = "swiglu_backward",
+                                           .label = "",
+                                           .inputs = {{{40, 2 * 421}}, {{40, 421}}}});
+
+const ExampleRegistration kDropout({.op = "dropout",
+                                    .label = "",
+                                    .inputs = {{kSmallShape}, {{2}, Fill::kCounter}},
+                                    .attributes = {{"p", 0.3}, {"key", int64_t{17}}}});
+const ExampleRegistration kDropoutNothing({.op = "dropout",
+                                           .label = "keeps all",
+                                           .inputs = {{kSmallShape}, {{2}, Fill::kCounter}},
+                                           .attributes = {{"p", 0.0}, {"key", int64_t{17}}}});
+
+const ExampleRegistration kSum({.op = "sum", .label = "", .inputs = {{kSmallShape}}});
+const ExampleRegistration kSquaredNorm({.op = "squared_norm",
+                                        .label = "",
+                                        .inputs = {{kSmallShape}}});
+const ExampleRegistration kGlobalNormOne({.op = "global_norm",
+                                          .label = "one tensor",
+                                          .inputs = {{{7}}}});
+const ExampleRegistration kGlobalNorm({.op = "global_norm",
+                                       .label = "several chunks",
+                                       .inputs = {{{17, 5003}}, {{3}}, {{0, 4}}, {{70001}}, {{}}}});
+const ExampleRegistration kClipFactor({.op = "clip_factor",
+                                       .label = "clips",
+                                       .inputs = {{{}, Fill::kPositive}},
+                                       .attributes = {{"max_norm", 0.25}},
+                                       .float32_inputs = {0}});
+const ExampleRegistration kClipFactorNot({.op = "clip_factor",
+                                          .label = "keeps",
+                                          .inputs = {{{}, Fill::kPositive}},
+                                          .attributes = {{"max_norm", 2.0}},
+                                          .float32_inputs = {0}});
+
+const ExampleRegistration kView(
+    {.op = "view",
+     .label = "",
+     .inputs = {{{4, 6}}},
+     .attributes = {
+         {"rank", int64_t{3}}, {"d0", int64_t{2}}, {"d1", int64_t{2}}, {"d2", int64_t{6}}}});
+const ExampleRegistration kStopGradient({.op = "stop_gradient", .label = "", .inputs = {{{4, 6}}}});
+const ExampleRegistration kSelectRows({.op = "select_rows",
+                                       .label = "",
+                                       .inputs = {{{3, 4, 5}}, {{3}, Fill::kTokens, 4}}});
+
+}  // namespace
+}  // namespace plimsoll::ops

@@ -1,0 +1,120 @@
+// Examples of embeddings, normalisations and optimizer updates.
+#include "tests/ops/example.h"
+
+namespace plimsoll::ops {
+namespace {
+
+constexpr ExampleInput Absent() { return {{}, Fill::kAbsent}; }
+
+const ExampleRegistration kEmbedding({.op = "embedding",
+                                      .label = "with positions",
+                                      .inputs = {{{2, 5}, Fill::kTokens, 7}, {{7, 9}}, {{6, 9}}}});
+const ExampleRegistration kEmbeddingPlain({.op = "embedding",
+                                           .label = "tokens only",
+                                           .inputs = {
+                                               {{3, 4}, Fill::kTokens, 5}, {{5, 8}}, Absent()}});
+const ExampleRegistration kEmbeddingDw(
+    {.op = "embedding_dw",
+     .label = "accumulating, several slabs of columns",
+     .inputs = {{{4, 9}, Fill::kTokens, 7}, {{4, 9, 150}}, {{11, 150}}},
+     .attributes = {{"rows", int64_t{11}}}});
+const ExampleRegistration kEmbeddingDwFresh(
+    {.op = "embedding_dw",
+     .label = "written",
+     .inputs = {{{4, 9}, Fill::kTokens, 7}, {{4, 9, 70}}, Absent()},
+     .attributes = {{"rows", int64_t{300}}}});
+const ExampleRegistration kPositionDw({.op = "position_dw",
+                                       .label = "accumulating",
+                                       .inputs = {{{3, 5, 19}}, {{8, 19}}},
+                                       .attributes = {{"rows", int64_t{8}}}});
+const ExampleRegistration kPositionDwFresh({.op = "position_dw",
+                                            .label = "written",
+                                            .inputs = {{{3, 40, 1003}}, Absent()},
+                                            .attributes = {{"rows", int64_t{41}}}});
+
+const ExampleRegistration kLayerNorm({.op = "layer_norm",
+                                      .label = "with bias",
+                                      .inputs = {{{2, 3, 13}}, {{13}}, {{13}}},
+                                      .attributes = {{"eps", 1e-5}}});
+const ExampleRegistration kLayerNormPlain({.op = "layer_norm",
+                                           .label = "without bias",
+                                           .inputs = {{{5, 40}}, {{40}}, Absent()},
+                                           .attributes = {{"eps", 1e-5}}});
+const ExampleRegistration kLayerNormBackward({.op = "layer_norm_backward",
+                                              .label = "accumulating",
+                                              .inputs = {{{2, 101, 37}},
+                                                         {{37}},
+                                                         {{202}, Fill::kSmall},
+                                                         {{202}, Fill::kPositive},
+                                                         {{2, 101, 37}},
+                                                         {{2, 101, 37}},
+                                                         {{37}},
+                                                         {{37}}}});
+const ExampleRegistration kLayerNormBackwardWide({.op = "layer_norm_backward",
+                                                  .label = "written, many rows",
+                                                  .inputs = {{{1100, 300}},
+                                                             {{300}},
+                                                             {{1100}, Fill::kSmall},
+                                                             {{1100}, Fill::kPositive},
+                                                             {{1100, 300}},
+                                                             Absent(),
+                                                             Absent(),
+                                                             Absent()}});
+
+const ExampleRegistration kRmsNorm({.op = "rms_norm",
+                                    .label = "",
+                                    .inputs = {{{2, 3, 45}}, {{45}}},
+                                    .attributes = {{"eps", 1e-5}}});
+const ExampleRegistration kRmsNormBackward(
+    {.op = "rms_norm_backward",
+     .label = "accumulating",
+     .inputs = {{{101, 37}}, {{37}}, {{101}, Fill::kPositive}, {{101, 37}}, {{101, 37}}, {{37}}}});
+const ExampleRegistration kRmsNormBackwardWide(
+    {.op = "rms_norm_backward",
+     .label = "written, many rows",
+     .inputs = {
+         {{1100, 300}}, {{300}}, {{1100}, Fill::kPositive}, {{1100, 300}}, Absent(), Absent()}});
+
+const ExampleRegistration kIncrement({.op = "increment",
+                                      .label = "",
+                                      .inputs = {{{}, Fill::kCounter}}});
+const ExampleRegistration kAdamW(
+    {.op = "adamw",
+     .label = "clipped",
+     .inputs = {{{20, 1001}},
+                {{20, 1001}},
+                {{20, 1001}},
+                {{20, 1001}, Fill::kPositive},
+                {{}, Fill::kPositive},
+                {{}, Fill::kCounter},
+                {{}, Fill::kPositive}},
+     .attributes = {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}},
+     .float32_inputs = {4, 6}});
+const ExampleRegistration kAdamWPlain(
+    {.op = "adamw",
+     .label = "not clipped",
+     .inputs = {{{11}},
+                {{11}},
+                {{11}},
+                {{11}, Fill::kPositive},
+                {{}, Fill::kPositive},
+                {{}, Fill::kCounter},
+                Absent()},
+     .attributes = {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.0}},
+     .float32_inputs = {4}});
+const ExampleRegistration kSgd(
+    {.op = "sgd",
+     .label = "nesterov momentum, clipped",
+     .inputs =
+         {{{20, 1001}}, {{20, 1001}}, {{20, 1001}}, {{}, Fill::kPositive}, {{}, Fill::kPositive}},
+     .attributes = {{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.1}},
+     .float32_inputs = {3, 4}});
+const ExampleRegistration kSgdPlain(
+    {.op = "sgd",
+     .label = "no momentum",
+     .inputs = {{{13}}, {{13}}, Absent(), {{}, Fill::kPositive}, Absent()},
+     .attributes = {{"momentum", 0.0}, {"nesterov", false}, {"weight_decay", 0.0}},
+     .float32_inputs = {3}});
+
+}  // namespace
+}  // namespace plimsoll::ops

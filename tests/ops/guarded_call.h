@@ -1,0 +1,50 @@
+// One call of an op's CPU kernel in memory that shows what the kernel does beyond its contract.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "graph/op.h"
+#include "tests/ops/example.h"
+
+namespace plimsoll::ops {
+
+// A tensor with data.
+struct HostTensor {
+  graph::TensorType type;
+  std::vector<std::byte> bytes;
+
+  double value(int64_t i) const;
+  void set(int64_t i, double value);
+  bool operator==(const HostTensor&) const = default;
+};
+
+// A tensor of that type whose bytes are all 0xFF: NaN in floats, -1 in integers.
+HostTensor PoisonedTensor(const graph::TensorType& type);
+
+// The inputs of an example, absent ones empty. Floating values are the same in either dtype.
+std::vector<std::optional<HostTensor>> MakeInputs(const Example& example, graph::DType dtype);
+
+// Normal values of that type from that seed.
+HostTensor RandomTensor(const graph::TensorType& type, uint64_t seed);
+
+struct GuardedCall {
+  const graph::OpDef& op;
+  const graph::Attributes& attributes;
+  const std::vector<std::optional<HostTensor>>& inputs;
+  std::vector<bool> want = {};                  // outputs to compute; empty: all
+  std::vector<graph::InPlacePair> shared = {};  // these pairs share memory
+};
+
+// The types of all outputs.
+std::vector<graph::TensorType> InferTypes(const GuardedCall& call);
+
+// Runs the kernel and returns its outputs (absent: not wanted). Every tensor, and the workspace of
+// exactly the declared size, lies between guard bytes in a buffer of its own. Adds a test failure
+// when a guard or an unshared input was changed, or memory was allocated.
+std::vector<std::optional<HostTensor>> RunKernel(const GuardedCall& call, ThreadPool& pool);
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,179 @@
+// The fused loss against its formula with whole rows of logits in double, and its three ops
+// against each other.
+#include "ops/linear_cross_entropy.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "tests/ops/op_runner.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::DType;
+using graph::Shape;
+
+struct Problem {
+  Problem(DType dtype, int64_t rows, int64_t vocabulary, int64_t width)
+      : x(Normal(dtype, {rows, width}, 1)),
+        weight(Normal(dtype, {vocabulary, width}, 2)),
+        targets({DType::kInt32, {rows}}),
+        scale(Values(DType::kFloat32, {}, {0.125})),
+        dloss(Values(dtype, {}, {1})),
+        acc(Normal(dtype, {vocabulary, width}, 3)) {
+    for (int64_t r = 0; r < rows; ++r) {
+      targets.set(r, r % 5 == 3 ? -100 : static_cast<double>(r * 7919 % vocabulary));
+    }
+  }
+
+  std::vector<TestTensor> Forward(int threads = 2) const {
+    return RunOp("linear_cross_entropy", {&x, &weight, &targets, &scale}, {}, threads);
+  }
+  std::vector<TestTensor> Backward(const TestTensor& lse, const TestTensor* given,
+                                   int threads = 2) const {
+    return RunOp("linear_cross_entropy_backward",
+                 {&x, &weight, &targets, &scale, &lse, &dloss, given}, {}, threads);
+  }
+  std::vector<TestTensor> Train(const TestTensor* given, int threads = 2) const {
+    return RunOp("linear_cross_entropy_train", {&x, &weight, &targets, &scale, &dloss, given}, {},
+                 threads);
+  }
+
+  TestTensor x, weight, targets, scale, dloss, acc;
+};
+
+struct Reference {
+  double loss = 0;
+  std::vector<double> dx, dweight;
+};
+
+Reference Naive(const Problem& p) {
+  const int64_t rows = p.x.type().shape.dim(0);
+  const int64_t width = p.x.type().shape.dim(1);
+  const int64_t vocabulary = p.weight.type().shape.dim(0);
+  Reference r;
+  r.dx.assign(rows * width, 0);
+  r.dweight.assign(vocabulary * width, 0);
+  std::vector<double> logits(vocabulary);
+  for (int64_t i = 0; i < rows; ++i) {
+    const int64_t target = static_cast<int64_t>(p.targets.at(i));
+    if (target < 0) continue;
+    double largest = -1e300, total = 0;
+    for (int64_t v = 0; v < vocabulary; ++v) {
+      logits[v] = 0;
+      for (int64_t d = 0; d < width; ++d) {
+        logits[v] += p.x.at(i * width + d) * p.weight.at(v * width + d);
+      }
+      largest = std::max(largest, logits[v]);
+    }
+    for (int64_t v = 0; v < vocabulary; ++v) total += std::exp(logits[v] - largest);
+    const double lse = largest + std::log(total);
+    r.loss += p.scale.at(0) * (lse - logits[target]);
+    for (int64_t v = 0; v < vocabulary; ++v) {
+      const double g = p.scale.at(0) * (std::exp(logits[v] - lse) - (v == target ? 1 : 0));
+      for (int64_t d = 0; d < width; ++d) {
+        r.dx[i * width + d] += g * p.weight.at(v * width + d);
+        r.dweight[v * width + d] += g * p.x.at(i * width + d);
+      }
+    }
+  }
+  return r;
+}
+
+void ExpectNear(const TestTensor& got, const std::vector<double>& want, double tolerance,
+                const char* what) {
+  for (int64_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got.at(i), want[i], tolerance * (1 + std::abs(want[i]))) << what << " at " << i;
+  }
+}
+
+bool SameBits(const TestTensor& a, const TestTensor& b) {
+  return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.type().bytes()) == 0;
+}
+
+void ExpectAgreement(const Problem& p, double tolerance) {
+  const Reference reference = Naive(p);
+  const std::vector<TestTensor> forward = p.Forward();
+  const std::vector<TestTensor> backward = p.Backward(forward[1], nullptr);
+  const std::vector<TestTensor> train = p.Train(nullptr);
+  EXPECT_NEAR(forward[0].at(0), reference.loss, tolerance * (1 + reference.loss));
+  ExpectNear(backward[0], reference.dx, tolerance, "dx");
+  ExpectNear(backward[1], reference.dweight, tolerance, "dweight");
+  EXPECT_TRUE(SameBits(train[0], forward[0]));
+  EXPECT_TRUE(SameBits(train[1], backward[0]));
+  EXPECT_TRUE(SameBits(train[2], backward[1]));
+}
+
+TEST(LinearCrossEntropy, AgreesWithItsFormula) {
+  ExpectAgreement(Problem(DType::kFloat64, 37, 61, 9), 1e-12);
+  ExpectAgreement(Problem(DType::kFloat32, 37, 61, 9), 1e-5);
+  ExpectAgreement(Problem(DType::kFloat32, 150, 5000, 20), 1e-5);
+}
+
+TEST(LinearCrossEntropy, AgreesOverSeveralChunks) {
+  const Problem p(DType::kFloat32, 130, 140000, 2);
+  ASSERT_EQ(LossChunkRows(130, 140000, 4), 128);
+  ExpectAgreement(p, 1e-5);
+}
+
+TEST(LinearCrossEntropy, ChunksFollowTheVocabulary) {
+  EXPECT_EQ(LossChunkRows(4096, 50304, 4), 320);
+  EXPECT_EQ(LossChunkRows(100, 50304, 4), 100);
+  EXPECT_EQ(LossChunkRows(4096, 256, 4), 4096);
+  EXPECT_EQ(LossChunkRows(4096, 1000000, 4), 128);
+}
+
+TEST(LinearCrossEntropy, AddsToTheGivenGradient) {
+  const Problem p(DType::kFloat64, 20, 30, 7);
+  const std::vector<TestTensor> fresh = p.Train(nullptr);
+  const std::vector<TestTensor> added = p.Train(&p.acc);
+  const std::vector<TestTensor> pair = p.Backward(p.Forward()[1], &p.acc);
+  EXPECT_TRUE(SameBits(added[2], pair[1]));
+  for (int64_t i = 0; i < p.acc.size(); ++i) {
+    ASSERT_NEAR(added[2].at(i), p.acc.at(i) + fresh[2].at(i), 1e-13);
+  }
+  // In place.
+  TestTensor shared = Normal(DType::kFloat64, p.acc.type().shape, 3);
+  OpRunner runner("linear_cross_entropy_train",
+                  {&p.x, &p.weight, &p.targets, &p.scale, &p.dloss, &shared}, {}, 2);
+  runner.Share(2, shared);
+  runner.Run();
+  EXPECT_TRUE(SameBits(shared, added[2]));
+}
+
+TEST(LinearCrossEntropy, LeavesOutGradientsThatNobodyWants) {
+  const Problem p(DType::kFloat32, 20, 30, 7);
+  const std::vector<TestTensor> all = p.Train(nullptr);
+  const std::vector<const TestTensor*> inputs = {&p.x,     &p.weight, &p.targets,
+                                                 &p.scale, &p.dloss,  nullptr};
+  const std::string op = "linear_cross_entropy_train";
+  EXPECT_TRUE(SameBits(RunOp(op, inputs, {}, 2, {true, true, false})[1], all[1]));
+  EXPECT_TRUE(SameBits(RunOp(op, inputs, {}, 2, {true, false, true})[2], all[2]));
+}
+
+TEST(LinearCrossEntropy, BitsDoNotDependOnThreads) {
+  const Problem p(DType::kFloat32, 300, 3000, 40);
+  const std::vector<TestTensor> one = p.Train(nullptr, 1);
+  const std::vector<TestTensor> three = p.Train(nullptr, 3);
+  for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(SameBits(one[i], three[i])) << i;
+}
+
+TEST(LinearCrossEntropy, SurvivesLargeLogits) {
+  Problem p(DType::kFloat32, 4, 50, 3);
+  for (int64_t i = 0; i < p.x.size(); ++i) p.x.set(i, 1000 * p.x.at(i));
+  const std::vector<TestTensor> got = p.Train(nullptr);
+  EXPECT_TRUE(std::isfinite(got[0].at(0)));
+  for (int64_t i = 0; i < got[1].size(); ++i) ASSERT_TRUE(std::isfinite(got[1].at(i)));
+}
+
+TEST(LinearCrossEntropy, RefusesATargetOutsideTheVocabulary) {
+  Problem p(DType::kFloat32, 4, 50, 3);
+  p.targets.set(2, 50);
+  EXPECT_THROW(p.Forward(), InternalError);
+}
+
+}  // namespace
+}  // namespace plimsoll::ops

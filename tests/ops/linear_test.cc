@@ -1,0 +1,165 @@
+// linear, matmul and rotary against their formulas written out in double.
+#include "ops/linear.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "tests/ops/op_runner.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Attributes;
+using graph::DType;
+
+bool SameBits(const TestTensor& a, const TestTensor& b) {
+  return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.type().bytes()) == 0;
+}
+
+TEST(Linear, KnownValues) {
+  const TestTensor x = Values(DType::kFloat32, {1, 2, 3}, {1, 2, 3, 4, 5, 6});
+  const TestTensor weight = Values(DType::kFloat32, {2, 3}, {1, 0, -1, 2, 1, 0});
+  const TestTensor bias = Values(DType::kFloat32, {2}, {10, 20});
+  const TestTensor y = RunOp("linear", {&x, &weight, &bias})[0];
+  EXPECT_EQ(y.type().ToString(), "f32[1,2,2]");
+  EXPECT_EQ(y.at(0), 8);
+  EXPECT_EQ(y.at(1), 24);
+  EXPECT_EQ(y.at(2), 8);
+  EXPECT_EQ(y.at(3), 33);
+
+  const TestTensor dy = Values(DType::kFloat32, {1, 2, 2}, {1, 2, 3, 4});
+  const TestTensor dx = RunOp("linear_dx", {&dy, &weight, nullptr})[0];
+  const std::vector<double> want_dx = {5, 2, -1, 11, 4, -3};
+  for (int64_t i = 0; i < dx.size(); ++i) EXPECT_EQ(dx.at(i), want_dx[i]);
+
+  const std::vector<TestTensor> dw =
+      RunOp("linear_dw", {&x, &dy, nullptr, nullptr}, {{"bias", true}});
+  const std::vector<double> want_dw = {13, 17, 21, 18, 24, 30};
+  for (int64_t i = 0; i < dw[0].size(); ++i) EXPECT_EQ(dw[0].at(i), want_dw[i]);
+  EXPECT_EQ(dw[1].at(0), 4);
+  EXPECT_EQ(dw[1].at(1), 6);
+}
+
+TEST(Linear, GradientsAddInPlaceAndElsewhereAlike) {
+  const TestTensor x = Normal(DType::kFloat32, {130, 40}, 1);
+  const TestTensor dy = Normal(DType::kFloat32, {130, 300}, 2);
+  const TestTensor acc_weight = Normal(DType::kFloat32, {300, 40}, 3);
+  const TestTensor acc_bias = Normal(DType::kFloat32, {300}, 4);
+  const Attributes attributes{{"bias", true}};
+  const std::vector<TestTensor> fresh = RunOp("linear_dw", {&x, &dy, nullptr, nullptr}, attributes);
+  const std::vector<TestTensor> added =
+      RunOp("linear_dw", {&x, &dy, &acc_weight, &acc_bias}, attributes);
+  for (int64_t i = 0; i < acc_weight.size(); ++i) {
+    ASSERT_NEAR(added[0].at(i), fresh[0].at(i) + acc_weight.at(i), 1e-4);
+  }
+  double sum = 0;
+  for (int64_t r = 0; r < 130; ++r) sum += dy.at(r * 300 + 299);
+  EXPECT_NEAR(fresh[1].at(299), sum, 1e-5);
+  EXPECT_NEAR(added[1].at(299), sum + acc_bias.at(299), 1e-5);
+
+  OpRunner in_place("linear_dw", {&x, &dy, &acc_weight, &acc_bias}, attributes, 3);
+  in_place.Share(0, acc_weight);
+  in_place.Share(1, acc_bias);
+  in_place.Run();
+  EXPECT_TRUE(SameBits(acc_weight, added[0]));
+  EXPECT_TRUE(SameBits(acc_bias, added[1]));
+}
+
+TEST(Matmul, EveryTransposition) {
+  const int64_t batch = 9, m = 5, n = 7, k = 3;
+  for (const bool trans_a : {false, true}) {
+    for (const bool trans_b : {false, true}) {
+      const TestTensor a = Normal(DType::kFloat64, {batch, trans_a ? k : m, trans_a ? m : k}, 1);
+      const TestTensor b = Normal(DType::kFloat64, {batch, trans_b ? n : k, trans_b ? k : n}, 2);
+      const TestTensor c =
+          RunOp("matmul", {&a, &b}, {{"trans_a", trans_a}, {"trans_b", trans_b}})[0];
+      for (int64_t s = 0; s < batch; ++s) {
+        for (int64_t i = 0; i < m; ++i) {
+          for (int64_t j = 0; j < n; ++j) {
+            double want = 0;
+            for (int64_t p = 0; p < k; ++p) {
+              want += a.at(s * m * k + (trans_a ? p * m + i : i * k + p)) *
+                      b.at(s * k * n + (trans_b ? j * k + p : p * n + j));
+            }
+            ASSERT_NEAR(c.at((s * m + i) * n + j), want, 1e-12);
+          }
+        }
+      }
+    }
+  }
+}
+
+Attributes RotaryOf(bool inverse) {
+  return {
+      {"heads", int64_t{3}}, {"kv_heads", int64_t{1}}, {"theta", 10000.0}, {"inverse", inverse}};
+}
+
+TEST(Rotary, RotatesHalvesByPosition) {
+  const int64_t hd = 8, width = 5 * hd;
+  const TestTensor qkv = Normal(DType::kFloat64, {2, 30, width}, 1);
+  const TestTensor got = RunOp("rotary", {&qkv}, RotaryOf(false))[0];
+  for (int64_t row = 0; row < 60; ++row) {
+    for (int64_t head = 0; head < 5; ++head) {
+      for (int64_t i = 0; i < hd / 2; ++i) {
+        const int64_t at = row * width + head * hd + i;
+        const double angle =
+            head == 4 ? 0 : static_cast<double>(row % 30) * std::pow(10000.0, -2.0 * i / hd);
+        // The angles are rounded to float32: 30 radians to about 2e-6.
+        ASSERT_NEAR(got.at(at),
+                    qkv.at(at) * std::cos(angle) - qkv.at(at + hd / 2) * std::sin(angle), 1e-5);
+        ASSERT_NEAR(got.at(at + hd / 2),
+                    qkv.at(at + hd / 2) * std::cos(angle) + qkv.at(at) * std::sin(angle), 1e-5);
+      }
+    }
+  }
+}
+
+TEST(Rotary, InverseUndoesIt) {
+  const TestTensor qkv = Normal(DType::kFloat64, {2, 30, 40}, 1);
+  const TestTensor there = RunOp("rotary", {&qkv}, RotaryOf(false))[0];
+  const TestTensor back = RunOp("rotary", {&there}, RotaryOf(true))[0];
+  for (int64_t i = 0; i < qkv.size(); ++i) ASSERT_NEAR(back.at(i), qkv.at(i), 1e-6);
+}
+
+// Against the piecewise formula of Hugging Face's rope_type "llama3": a pair of each kind.
+TEST(Rotary, Llama3ScalingSlowsLongWaves) {
+  const int64_t hd = 64;
+  const double theta = 10000, factor = 8, low = 1, high = 4, original = 256;
+  const TestTensor qkv = Normal(DType::kFloat64, {1, 2, 3 * hd}, 1);
+  const TestTensor got = RunOp("rotary", {&qkv},
+                               {{"heads", int64_t{1}},
+                                {"kv_heads", int64_t{1}},
+                                {"theta", theta},
+                                {"inverse", false},
+                                {"factor", factor},
+                                {"low_freq_factor", low},
+                                {"high_freq_factor", high},
+                                {"original_sequence", static_cast<int64_t>(original)}})[0];
+  int kept = 0, slowed = 0, mixed = 0;
+  for (int64_t i = 0; i < hd / 2; ++i) {
+    double frequency = std::pow(theta, -2.0 * i / hd);
+    const double wavelength = 2 * M_PI / frequency;
+    if (wavelength < original / high) {
+      ++kept;
+    } else if (wavelength > original / low) {
+      ++slowed;
+      frequency /= factor;
+    } else {
+      ++mixed;
+      const double smooth = (original / wavelength - low) / (high - low);
+      frequency = (1 - smooth) * frequency / factor + smooth * frequency;
+    }
+    const int64_t at = 3 * hd + i;  // position 1
+    ASSERT_NEAR(got.at(at),
+                qkv.at(at) * std::cos(frequency) - qkv.at(at + hd / 2) * std::sin(frequency), 1e-6);
+  }
+  EXPECT_GT(kept, 0);
+  EXPECT_GT(slowed, 0);
+  EXPECT_GT(mixed, 0);
+}
+
+}  // namespace
+}  // namespace plimsoll::ops

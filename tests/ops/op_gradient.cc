@@ -1,0 +1,182 @@
+#include "tests/ops/op_gradient.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "graph/gradient.h"
+#include "tests/ops/interpreter.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::kNoTensor;
+using graph::Program;
+using graph::Role;
+using graph::TensorId;
+using graph::Value;
+
+std::string Indexed(const char* stem, size_t i) { return stem + std::to_string(i); }
+
+// The weight of each output in the loss.
+HostTensor OutputWeight(const graph::TensorType& type, size_t i) {
+  return RandomTensor(type, 1000 + i);
+}
+
+void SetData(Interpreter& interpreter, const Program& program, const std::string& name,
+             const HostTensor& tensor) {
+  const std::span<std::byte> bytes = interpreter.Bytes(program.Require(name));
+  std::copy(tensor.bytes.begin(), tensor.bytes.end(), bytes.begin());
+}
+
+}  // namespace
+
+OpGradient::OpGradient(const Example& example, ThreadPool& pool)
+    : example_(example), pool_(pool), data_(MakeInputs(example, graph::DType::kFloat64)) {
+  if (!graph::OpRegistry::Get().Require(example.op).gradient) return;
+  for (size_t i = 0; i < data_.size(); ++i) {
+    if (data_[i] && graph::IsFloat(data_[i]->type.dtype)) inputs_.push_back(i);
+  }
+}
+
+bool OpGradient::IsScalarByDefinition(size_t input) const {
+  const auto& list = example_.float32_inputs;
+  return std::find(list.begin(), list.end(), static_cast<int>(input)) != list.end();
+}
+
+void OpGradient::Forward(Program& program) const {
+  graph::Builder builder(program);
+  std::vector<Value> inputs;
+  for (size_t i = 0; i < data_.size(); ++i) {
+    inputs.push_back(data_[i] ? builder.Persistent(Indexed("in.", i), Role::kInput, data_[i]->type)
+                              : kNoTensor);
+  }
+  builder.Emit(example_.op, inputs, example_.attributes);
+}
+
+OpGradient::Gradients OpGradient::Analytic(const std::vector<size_t>& wanted, bool with_partials) {
+  Program program("gradient");
+  Forward(program);
+  graph::Builder builder(program);
+  builder.set_phase(graph::Phase::kBackward);
+  const graph::Node node = program.nodes().front();
+  Gradients gradients;
+  taken_.clear();
+  partials_.clear();
+  for (size_t i : inputs_) gradients[i] = std::nullopt;
+  if (inputs_.empty()) return gradients;
+
+  std::vector<Value> output_gradients;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const graph::TensorType type = program.tensor(node.outputs[i]).type;
+    const bool counts = !node.op->outputs[i].optional && graph::IsFloat(type.dtype);
+    output_gradients.push_back(counts ? builder.Persistent(Indexed("dy.", i), Role::kInput, type)
+                                      : kNoTensor);
+  }
+  std::vector<bool> wants(node.inputs.size(), false);
+  std::vector<Value> partials(node.inputs.size(), kNoTensor);
+  for (size_t i : wanted) {
+    wants[i] = true;
+    if (!with_partials) continue;
+    partials_[i] = RandomTensor(data_[i]->type, 2000 + i);
+    partials[i] = builder.Persistent(Indexed("partial.", i), Role::kInput, data_[i]->type);
+  }
+  graph::GradientContext context(builder, node, output_gradients, wants, partials);
+  node.op->gradient(context);
+  emitted_ = program.nodes().size() - 1;
+
+  std::vector<TensorId> results;
+  for (size_t i : inputs_) {
+    results.push_back(context.input_gradient(i));
+    taken_[i] = context.taken(i);
+  }
+  FindUnused(program, results);
+
+  Interpreter interpreter(program, pool_);
+  for (size_t i = 0; i < data_.size(); ++i) {
+    if (data_[i]) SetData(interpreter, program, Indexed("in.", i), *data_[i]);
+  }
+  for (size_t i = 0; i < output_gradients.size(); ++i) {
+    if (output_gradients[i] == kNoTensor) continue;
+    SetData(interpreter, program, Indexed("dy.", i),
+            OutputWeight(program.tensor(output_gradients[i]).type, i));
+  }
+  for (const auto& [i, partial] : partials_) {
+    SetData(interpreter, program, Indexed("partial.", i), partial);
+  }
+  interpreter.Run();
+  for (size_t k = 0; k < inputs_.size(); ++k) {
+    if (results[k] != kNoTensor) gradients[inputs_[k]] = interpreter.Get(results[k]);
+  }
+  return gradients;
+}
+
+void OpGradient::FindUnused(const Program& program, const std::vector<TensorId>& gradients) {
+  unused_.clear();
+  std::vector<bool> needed(program.tensors().size(), false);
+  for (TensorId id : gradients) {
+    if (id != kNoTensor) needed[id] = true;
+  }
+  for (size_t n = program.nodes().size(); n-- > 1;) {
+    const graph::Node& node = program.nodes()[n];
+    bool any = false;
+    for (TensorId id : node.outputs) any = any || (id != kNoTensor && needed[id]);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const TensorId id = node.outputs[i];
+      // Beside a needed output, one that can't be left out is no waste.
+      const bool excused = any && !node.op->outputs[i].optional;
+      if (id != kNoTensor && !needed[id] && !excused) unused_ += program.tensor(id).name + " ";
+    }
+    for (TensorId id : node.inputs) {
+      if (id != kNoTensor) needed[id] = true;
+    }
+  }
+}
+
+std::vector<double> OpGradient::Numeric(size_t input) {
+  Program program("forward");
+  Forward(program);
+  const graph::Node& node = program.nodes().front();
+  Interpreter interpreter(program, pool_);
+  for (size_t i = 0; i < data_.size(); ++i) {
+    if (data_[i]) SetData(interpreter, program, Indexed("in.", i), *data_[i]);
+  }
+  std::vector<std::pair<TensorId, HostTensor>> weights;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const graph::TensorType& type = program.tensor(node.outputs[i]).type;
+    if (node.op->outputs[i].optional || !graph::IsFloat(type.dtype)) continue;
+    weights.emplace_back(node.outputs[i], OutputWeight(type, i));
+  }
+  auto loss = [&] {
+    interpreter.Run();
+    long double sum = 0;
+    for (const auto& [id, weight] : weights) {
+      const std::vector<double> y = interpreter.Get(id);
+      for (size_t k = 0; k < y.size(); ++k) sum += static_cast<long double>(y[k]) * weight.value(k);
+    }
+    return sum;
+  };
+
+  HostTensor tensor = *data_[input];
+  const std::string name = Indexed("in.", input);
+  // A float input moves by a step that float resolves.
+  const double step = tensor.type.dtype == graph::DType::kFloat32 ? 1.0 / 64 : 1e-5;
+  std::vector<double> gradient;
+  for (int64_t k = 0; k < tensor.type.shape.elements(); ++k) {
+    const double x = tensor.value(k);
+    auto loss_at = [&](double value, double* exact) {
+      tensor.set(k, value);
+      *exact = tensor.value(k);
+      SetData(interpreter, program, name, tensor);
+      return loss();
+    };
+    double above = 0, below = 0;
+    const long double difference = loss_at(x + step, &above) - loss_at(x - step, &below);
+    gradient.push_back(static_cast<double>(difference / (above - below)));
+    tensor.set(k, x);
+  }
+  SetData(interpreter, program, name, tensor);
+  return gradient;
+}
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,230 @@
+// Every op, by its examples: shapes, guarded memory, threads, in-place pairs, optional outputs,
+// float against double, gradients against finite differences, random draws. An op without an
+// example or without a CPU kernel fails.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "graph/gradient.h"
+#include "ops/kernel.h"
+#include "tests/ops/guarded_call.h"
+#include "tests/ops/op_gradient.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::DType;
+using graph::OpDef;
+using graph::OpRegistry;
+using Outputs = std::vector<std::optional<HostTensor>>;
+
+ThreadPool& Pool(int threads) {
+  static ThreadPool one(1), two(2), three(3);
+  return threads == 1 ? one : threads == 2 ? two : three;
+}
+
+TEST(Registry, EveryOpHasAnExampleAndAKernel) {
+  std::set<std::string> with_example;
+  for (const Example& example : Examples()) {
+    EXPECT_NE(OpRegistry::Get().Find(example.op), nullptr) << "no op " << example.op;
+    with_example.insert(example.op);
+  }
+  for (const OpDef* op : OpRegistry::Get().All()) {
+    EXPECT_TRUE(with_example.contains(op->name)) << op->name << " has no example";
+    if (!op->view) {
+      EXPECT_NE(FindCpuKernel(op->name), nullptr) << op->name << " has no CPU kernel";
+    }
+  }
+}
+
+class OpTest : public testing::TestWithParam<Example> {
+ protected:
+  const Example& example() const { return GetParam(); }
+  const OpDef& op() const { return OpRegistry::Get().Require(example().op); }
+
+  GuardedCall Call(const Outputs& inputs) const {
+    return {.op = op(), .attributes = example().attributes, .inputs = inputs};
+  }
+};
+
+TEST_P(OpTest, InfersItsOutputs) {
+  for (DType dtype : {DType::kFloat32, DType::kFloat64}) {
+    const Outputs inputs = MakeInputs(example(), dtype);
+    const auto types = InferTypes(Call(inputs));
+    ASSERT_EQ(types.size(), op().outputs.size());
+    std::vector<const graph::TensorType*> in, out;
+    for (const auto& input : inputs) in.push_back(input ? &input->type : nullptr);
+    for (const auto& type : types) out.push_back(&type);
+    const graph::Cost cost = graph::CostOf({op(), in, out, example().attributes});
+    EXPECT_TRUE(std::isfinite(cost.flops) && cost.flops >= 0);
+    EXPECT_TRUE(std::isfinite(cost.bytes) && (op().view || cost.bytes > 0));
+  }
+}
+
+// Guards, unchanged inputs and allocations are checked within RunKernel.
+TEST_P(OpTest, GivesTheSameBitsOnAnyNumberOfThreads) {
+  if (op().view) return;
+  for (DType dtype : {DType::kFloat32, DType::kFloat64}) {
+    const Outputs inputs = MakeInputs(example(), dtype);
+    const Outputs expected = RunKernel(Call(inputs), Pool(1));
+    for (const auto& output : expected) {
+      if (!graph::IsFloat(output->type.dtype)) continue;
+      for (int64_t i = 0; i < output->type.shape.elements(); ++i) {
+        ASSERT_TRUE(std::isfinite(output->value(i))) << "element " << i << " was not written";
+      }
+    }
+    for (int threads : {1, 2, 3})
+      EXPECT_EQ(RunKernel(Call(inputs), Pool(threads)), expected) << threads;
+  }
+}
+
+TEST_P(OpTest, GivesTheSameBitsInPlace) {
+  const Outputs inputs = MakeInputs(example(), DType::kFloat32);
+  std::vector<graph::InPlacePair> together;
+  Outputs expected;
+  for (const graph::InPlacePair& pair : op().in_place) {
+    if (static_cast<size_t>(pair.input) >= inputs.size() || !inputs[pair.input]) continue;
+    if (expected.empty()) expected = RunKernel(Call(inputs), Pool(2));
+    ASSERT_EQ(inputs[pair.input]->bytes.size(), expected[pair.output]->bytes.size());
+    GuardedCall call = Call(inputs);
+    call.shared = {pair};
+    EXPECT_EQ(RunKernel(call, Pool(2)), expected)
+        << "input " << pair.input << " output " << pair.output;
+    const bool taken = std::any_of(together.begin(), together.end(), [&](const auto& other) {
+      return other.input == pair.input || other.output == pair.output;
+    });
+    if (!taken) together.push_back(pair);
+  }
+  if (together.size() > 1) {
+    GuardedCall call = Call(inputs);
+    call.shared = together;
+    EXPECT_EQ(RunKernel(call, Pool(2)), expected) << "all pairs at once";
+  }
+}
+
+TEST_P(OpTest, OptionalOutputsDoNotMatterToTheOthers) {
+  for (size_t left_out = 0; left_out < op().outputs.size(); ++left_out) {
+    if (!op().outputs[left_out].optional) continue;
+    const Outputs inputs = MakeInputs(example(), DType::kFloat32);
+    Outputs expected = RunKernel(Call(inputs), Pool(2));
+    expected[left_out].reset();
+    GuardedCall call = Call(inputs);
+    call.want.assign(op().outputs.size(), true);
+    call.want[left_out] = false;
+    EXPECT_EQ(RunKernel(call, Pool(2)), expected) << "without output " << left_out;
+  }
+}
+
+TEST_P(OpTest, FloatAgreesWithDouble) {
+  if (op().view) return;
+  const Outputs single = RunKernel(Call(MakeInputs(example(), DType::kFloat32)), Pool(2));
+  const Outputs wide = RunKernel(Call(MakeInputs(example(), DType::kFloat64)), Pool(2));
+  for (size_t k = 0; k < single.size(); ++k) {
+    const int64_t n = single[k]->type.shape.elements();
+    double largest = 1;
+    for (int64_t i = 0; i < n; ++i) largest = std::max(largest, std::fabs(wide[k]->value(i)));
+    for (int64_t i = 0; i < n; ++i) {
+      ASSERT_NEAR(single[k]->value(i), wide[k]->value(i), example().float32_tolerance * largest)
+          << "output " << k << " element " << i;
+    }
+  }
+}
+
+TEST_P(OpTest, GradientAgreesWithFiniteDifferences) {
+  OpGradient gradient(example(), Pool(1));
+  for (size_t i : gradient.inputs()) {
+    const auto analytic = gradient.Analytic({i})[i];
+    if (!analytic && gradient.IsScalarByDefinition(i)) continue;  // a constant to the rule
+    ASSERT_TRUE(analytic) << "no gradient for input " << i;
+    const std::vector<double> numeric = gradient.Numeric(i);
+    ASSERT_EQ(analytic->size(), numeric.size());
+    for (size_t k = 0; k < numeric.size(); ++k) {
+      ASSERT_NEAR((*analytic)[k], numeric[k], example().tolerance * (1 + std::fabs(numeric[k])))
+          << "input " << i << " element " << k;
+    }
+  }
+}
+
+TEST_P(OpTest, GradientEmitsOnlyWhatIsWanted) {
+  OpGradient gradient(example(), Pool(1));
+  const std::vector<size_t> inputs = gradient.inputs();
+  auto all = gradient.Analytic(inputs);
+  EXPECT_EQ(gradient.Unused(), "") << "with all gradients wanted";
+  for (size_t wanted : inputs) {
+    auto one = gradient.Analytic({wanted});
+    EXPECT_EQ(gradient.Unused(), "") << "with only input " << wanted << " wanted";
+    for (size_t i : inputs) {
+      if (i == wanted) {
+        EXPECT_EQ(one[i], all[i]) << "input " << i << " alone has other bits";
+      } else {
+        EXPECT_FALSE(one[i]) << "gradient for input " << i << ", not wanted";
+      }
+    }
+  }
+  if (!inputs.empty()) {
+    gradient.Analytic({});
+    EXPECT_EQ(gradient.emitted(), 0u) << "nodes emitted though nothing is wanted";
+  }
+}
+
+TEST_P(OpTest, GradientIncludesThePartialSumItTakes) {
+  OpGradient gradient(example(), Pool(1));
+  auto plain = gradient.Analytic(gradient.inputs());
+  auto summed = gradient.Analytic(gradient.inputs(), /*with_partials=*/true);
+  for (size_t i : gradient.inputs()) {
+    if (!summed[i]) continue;
+    for (size_t k = 0; k < summed[i]->size(); ++k) {
+      const double expected = (*plain[i])[k] + (gradient.taken(i) ? gradient.partial(i, k) : 0);
+      ASSERT_NEAR((*summed[i])[k], expected, 1e-11 * (1 + std::fabs(expected)))
+          << "input " << i << " element " << k;
+    }
+  }
+}
+
+TEST_P(OpTest, DrawsDependOnKeyAndRngAlone) {
+  if (!op().random) return;
+  size_t rng = 0;
+  while (op().inputs[rng].name != "rng") ++rng;
+  graph::Attributes attributes = example().attributes;
+  Outputs inputs = MakeInputs(example(), DType::kFloat32);
+  const double p = attributes.GetReal(attributes.Has("p") ? "p" : "dropout");
+  if (p == 0 || rng >= inputs.size() || !inputs[rng]) return;
+  const GuardedCall call{.op = op(), .attributes = attributes, .inputs = inputs};
+  const Outputs expected = RunKernel(call, Pool(2));
+  EXPECT_EQ(RunKernel(call, Pool(3)), expected);
+  attributes.Set("key", attributes.GetInt("key") + 1);
+  EXPECT_NE(RunKernel(call, Pool(2)), expected) << "another key, the same draws";
+  attributes = example().attributes;
+  for (int64_t part : {0, 1}) {
+    inputs = MakeInputs(example(), DType::kFloat32);
+    inputs[rng]->set(part, inputs[rng]->value(part) + 1);
+    EXPECT_NE(RunKernel(call, Pool(2)), expected) << "another rng, the same draws";
+  }
+}
+
+std::string TestName(const testing::TestParamInfo<Example>& info) {
+  std::string name = info.param.op;
+  if (!info.param.label.empty()) name += "_" + info.param.label;
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Examples, OpTest, testing::ValuesIn(Examples()), TestName);
+
+}  // namespace
+
+// For GoogleTest's messages.
+void PrintTo(const Example& example, std::ostream* out) {
+  *out << example.op << " " << example.label;
+}
+void PrintTo(const HostTensor& tensor, std::ostream* out) {
+  *out << tensor.type.ToString();
+  const int64_t n = std::min<int64_t>(8, tensor.type.shape.elements());
+  for (int64_t i = 0; i < n; ++i) *out << " " << tensor.value(i);
+}
+
+}  // namespace plimsoll::ops
