@@ -213,7 +213,8 @@ TokenFileSummary InspectTokenFile(const std::string& path, const TokenFileOption
   file->Read(0, static_cast<int64_t>(summary.first.size()), summary.first.data());
   if (tokenizer != nullptr) {
     Utf8Stream stream;
-    summary.first_text = stream.Push(tokenizer->Decode(summary.first)) + stream.Finish();
+    summary.first_text = stream.Push(tokenizer->Decode(summary.first));
+    summary.first_text += stream.Finish();
   }
   return summary;
 }

@@ -1,0 +1,209 @@
+#include "trainer/data/dataset.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/trainer/data/test_files.h"
+
+namespace plimsoll::data {
+namespace {
+
+std::string Text(const SourceList& sources) {
+  std::string text;
+  for (const auto& source : sources) {
+    std::vector<int32_t> ids(static_cast<size_t>(source->size()));
+    source->Read(0, source->size(), ids.data());
+    for (const int32_t id : ids) text.push_back(static_cast<char>(id));
+  }
+  return text;
+}
+
+// "saying 0\n%\nsaying 1\n%\n…"
+std::string Sayings(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    if (i > 0) text += "%\n";
+    text += "saying " + std::to_string(i) + "\n";
+  }
+  return text;
+}
+
+DataOptions TextOptions(std::vector<std::string> train) {
+  DataOptions options;
+  options.train = std::move(train);
+  options.tokenizer = "byte";
+  options.split.delimiter = "%";
+  options.split.eval_fraction = 0.1;
+  options.vocab = 256;
+  return options;
+}
+
+TEST(SplitDocuments, HoldsOutAFairSampleOfDocuments) {
+  const std::string text = Sayings(200);
+  SplitOptions options;
+  options.delimiter = "%";
+  options.eval_fraction = 0.1;
+  const DocumentSplit split = SplitDocuments({text}, options);
+  EXPECT_TRUE(split.delimited);
+  EXPECT_EQ(split.train.size(), 180u);
+  EXPECT_EQ(split.eval.size(), 20u);
+  std::set<std::string_view> all(split.train.begin(), split.train.end());
+  all.insert(split.eval.begin(), split.eval.end());
+  EXPECT_EQ(all.size(), 200u);
+  EXPECT_TRUE(all.count("saying 0\n"));
+  // Not merely the last ones, and the same every time.
+  int early = 0;
+  for (const std::string_view document : split.eval) early += document < "saying 2";
+  EXPECT_GT(early, 2);
+  EXPECT_EQ(SplitDocuments({text}, options).eval, split.eval);
+  options.seed = 2;
+  EXPECT_NE(SplitDocuments({text}, options).eval, split.eval);
+  options.eval_fraction = 0;
+  EXPECT_TRUE(SplitDocuments({text}, options).eval.empty());
+}
+
+TEST(SplitDocuments, DelimiterIsALineOfItsOwn) {
+  SplitOptions options;
+  options.delimiter = "%";
+  const std::vector<std::string_view> texts = {"%\na 50%\n%%\n%\r\n%\nb", "c\n%"};
+  const DocumentSplit split = SplitDocuments(texts, options);
+  const std::set<std::string_view> documents(split.train.begin(), split.train.end());
+  EXPECT_EQ(documents, (std::set<std::string_view>{"a 50%\n%%\n", "b", "c\n"}));
+}
+
+TEST(SplitDocuments, TextWithoutDocumentsGivesItsTail) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "line " + std::to_string(i) + "\n";
+  SplitOptions options;
+  options.eval_fraction = 0.1;
+  const DocumentSplit split = SplitDocuments({text, text}, options);
+  EXPECT_FALSE(split.delimited);
+  ASSERT_EQ(split.train.size(), 2u);
+  ASSERT_EQ(split.eval.size(), 2u);
+  EXPECT_EQ(std::string(split.train[0]) + std::string(split.eval[0]), text);
+  EXPECT_EQ(split.eval[0].substr(0, 5), "line ");
+  EXPECT_NEAR(static_cast<double>(split.eval[0].size()), 0.1 * static_cast<double>(text.size()),
+              20);
+  // Without lines, the cut still keeps UTF-8 sequences whole.
+  std::string wide;
+  for (int i = 0; i < 100; ++i) wide += "\xe8\xb2\xa8";
+  for (const double fraction : {0.1, 0.101, 0.103, 0.105}) {
+    options.eval_fraction = fraction;
+    EXPECT_EQ(SplitDocuments({wide}, options).eval[0].size() % 3, 0u);
+  }
+}
+
+TEST(SplitDocuments, FractionsMustLeaveTrainingText) {
+  SplitOptions options;
+  options.delimiter = "%";
+  for (const double fraction : {-0.1, 1.0, 7.0}) {
+    options.eval_fraction = fraction;
+    ExpectUserError([&] { SplitDocuments({"a"}, options); }, {"data.eval_fraction", "[0, 1)"});
+  }
+  options.eval_fraction = 0.9;
+  ExpectUserError([&] { SplitDocuments({"a\n%\nb\n"}, options); },
+                  {"data.eval_fraction", "2 documents", "hold out 2"});
+}
+
+TEST(ExpandFiles, SortsExcludesAndTakesEveryFileOnce) {
+  const TestFiles files;
+  for (const char* name : {"b", "a", "a.dat", "c.txt"}) files.Write(name, "x");
+  std::filesystem::create_symlink("a", files / "a.u8");
+  std::filesystem::create_directory(files / "folder");
+  EXPECT_EQ(ExpandFiles({files / "*"}, {"*.dat"}, "data.train"),
+            (std::vector<std::string>{files / "a", files / "b", files / "c.txt"}));
+  EXPECT_EQ(ExpandFiles({files / "{c.txt,b}", files / "b"}, {}, "data.train"),
+            (std::vector<std::string>{files / "b", files / "c.txt"}));
+  ExpectUserError(
+      [&] {
+        ExpandFiles({files / "*", files / "d*"}, {}, "data.train");
+      },
+      {"data.train", "no file matches", "d*"});
+  ExpectUserError([&] { ExpandFiles({files / "*.dat"}, {"*.dat"}, "data.eval"); },
+                  {"data.eval", "*.dat", "excluded"});
+  ExpectUserError([&] { ExpandFiles({files / "folder"}, {}, "data.train"); }, {"folder/*"});
+}
+
+TEST(OpenData, TextBecomesBytesWithItsDelimiters) {
+  const TestFiles files;
+  files.Write("one", Sayings(40));
+  files.Write("two", "last without newline");
+  const DataSet set = OpenData(TextOptions({files / "*"}));
+  const std::string train = Text(set.train), eval = Text(set.eval);
+  EXPECT_EQ(train.size() + eval.size(), Sayings(40).size() + 2 + 21 + 2);
+  EXPECT_EQ(train.substr(train.size() - 3), "\n%\n");
+  EXPECT_NE((train + eval).find("last without newline\n%\n"), std::string::npos);
+  for (int i = 0; i < 40; ++i) {
+    const std::string saying = "saying " + std::to_string(i) + "\n%\n";
+    EXPECT_NE(train.find(saying) == std::string::npos, eval.find(saying) == std::string::npos);
+  }
+}
+
+TEST(OpenData, HeldOutFilesTakeThePlaceOfAFraction) {
+  const TestFiles files;
+  DataOptions options = TextOptions({files.Write("train", Sayings(10))});
+  options.eval = {files.Write("eval", "held out\n")};
+  const DataSet set = OpenData(options);
+  EXPECT_EQ(Text(set.train).size(), Sayings(10).size() + 2);
+  EXPECT_EQ(Text(set.eval), "held out\n");
+}
+
+TEST(OpenData, ShardsAreSourcesOfTheirOwn) {
+  const TestFiles files;
+  files.WriteAs<uint16_t>("train_1.bin", {4, 5});
+  files.WriteAs<uint16_t>("train_0.bin", {1, 2, 3});
+  files.WriteAs<uint8_t>("train_0.bin.mask", {1, 1, 0});
+  files.WriteAs<uint16_t>("val_0.bin", {6});
+  DataOptions options;
+  options.train = {files / "train_*"};
+  options.eval = {files / "val_*.bin"};
+  options.vocab = 10;
+  const DataSet set = OpenData(options);
+  ASSERT_EQ(set.train.size(), 2u);
+  EXPECT_EQ(set.train[0]->size(), 3);
+  EXPECT_TRUE(set.train[0]->has_mask());
+  EXPECT_EQ(set.train[1]->size(), 2);
+  ASSERT_EQ(set.eval.size(), 1u);
+}
+
+TEST(OpenData, SyntheticNeedsNoFiles) {
+  DataOptions options;
+  options.synthetic = true;
+  options.vocab = 50;
+  const DataSet set = OpenData(options);
+  ASSERT_EQ(set.train.size(), 1u);
+  ASSERT_EQ(set.eval.size(), 1u);
+  std::vector<int32_t> train(100), eval(100);
+  set.train[0]->Read(0, 100, train.data());
+  set.eval[0]->Read(0, 100, eval.data());
+  EXPECT_NE(train, eval);
+}
+
+TEST(OpenData, MistakesAreNamed) {
+  const TestFiles files;
+  DataOptions options;
+  ExpectUserError([&] { OpenData(options); }, {"data.train", "nothing to train on"});
+  options.train = {files.WriteAs<uint16_t>("a.bin", {1, 2, 3})};
+  options.vocab = 3;
+  ExpectUserError([&] { OpenData(options); }, {"a.bin", "token 2", "id 3"});
+  options.split.eval_fraction = 0.1;
+  ExpectUserError([&] { OpenData(options); }, {"data.eval_fraction", "data.eval"});
+  options.synthetic = true;
+  ExpectUserError([&] { OpenData(options); }, {"data.synthetic"});
+
+  DataOptions text = TextOptions({files.Write("text", "hello")});
+  text.vocab = 128;
+  ExpectUserError([&] { OpenData(text); }, {"data.tokenizer", "255", "model.vocab 128"});
+  text.vocab = 256;
+  text.train = {files.Write("empty", "")};
+  ExpectUserError([&] { OpenData(text); }, {"data.train", "empty"});
+  text.tokenizer = "bytes";
+  ExpectUserError([&] { OpenData(text); }, {"bytes", "no such tokenizer"});
+}
+
+}  // namespace
+}  // namespace plimsoll::data

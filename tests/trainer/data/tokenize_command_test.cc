@@ -1,0 +1,145 @@
+#include "trainer/data/tokenize_command.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/trainer/data/test_files.h"
+
+namespace plimsoll::data {
+namespace {
+
+const std::string kLlama3 = "tests/data/tokenizers/llama3_style.json";
+
+std::string Sayings(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    if (i > 0) text += "%\n";
+    text += "saying " + std::to_string(i) + "\n";
+  }
+  return text;
+}
+
+TokenizeOptions Options(const TestFiles& files, const std::string& tokenizer) {
+  TokenizeOptions options;
+  options.inputs = {files.Write("sayings", Sayings(50))};
+  options.tokenizer = tokenizer;
+  options.out = files / "out";
+  options.split.delimiter = "%";
+  options.split.eval_fraction = 0.2;
+  return options;
+}
+
+std::string Decoded(const std::vector<std::string>& paths, const Tokenizer& tokenizer) {
+  std::string text;
+  for (const std::string& path : paths) {
+    const auto file = OpenTokenFile(path, TokenFileOptions());
+    std::vector<int32_t> ids(static_cast<size_t>(file->size()));
+    file->Read(0, file->size(), ids.data());
+    text += tokenizer.Decode(ids);
+  }
+  return text;
+}
+
+std::vector<std::string> Names(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(Tokenize, BytesKeepTheirDelimiters) {
+  const TestFiles files;
+  std::ostringstream progress;
+  const TokenizeResult result = Tokenize(Options(files, "byte"), &progress);
+  const auto tokenizer = LoadTokenizer("byte");
+  const std::string train = Decoded(result.train_files, *tokenizer);
+  const std::string eval = Decoded(result.eval_files, *tokenizer);
+  EXPECT_EQ(train.size() + eval.size(), Sayings(50).size() + 2);
+  EXPECT_EQ(std::count(train.begin(), train.end(), '%'), 40);
+  EXPECT_EQ(std::count(eval.begin(), eval.end(), '%'), 10);
+  EXPECT_EQ(result.train_tokens, static_cast<int64_t>(train.size()));
+  EXPECT_EQ(Names(files / "out"), (std::vector<std::string>{"train_000000.bin", "val_000000.bin"}));
+  EXPECT_NE(progress.str().find("held-out"), std::string::npos);
+}
+
+TEST(Tokenize, EndOfTextFollowsEveryDocument) {
+  const TestFiles files;
+  TokenizeOptions options = Options(files, kLlama3);
+  options.header = true;
+  const TokenizeResult result = Tokenize(options, nullptr);
+  const auto tokenizer = LoadTokenizer(kLlama3);
+  const std::string text =
+      Decoded(result.train_files, *tokenizer) + Decoded(result.eval_files, *tokenizer);
+  EXPECT_EQ(text.find('%'), std::string::npos);
+  for (int i = 0; i < 50; ++i) {
+    const std::string saying = "saying " + std::to_string(i) + "\n<|end_of_text|>";
+    EXPECT_NE(text.find(saying), std::string::npos) << saying;
+  }
+  EXPECT_TRUE(OpenTokenFile(result.train_files[0], TokenFileOptions())->has_header());
+  options.overwrite = true;
+  options.end_of_text = false;
+  const TokenizeResult bare = Tokenize(options, nullptr);
+  EXPECT_EQ(Decoded(bare.train_files, *tokenizer).find("<|end_of_text|>"), std::string::npos);
+}
+
+TEST(Tokenize, ShardsAreFilledInOrder) {
+  const TestFiles files;
+  TokenizeOptions options = Options(files, "byte");
+  const std::string whole = Decoded(Tokenize(options, nullptr).train_files, *LoadTokenizer("byte"));
+  options.shard_tokens = 100;
+  options.overwrite = true;
+  const TokenizeResult result = Tokenize(options, nullptr);
+  EXPECT_EQ(result.train_files.size(), (whole.size() + 99) / 100);
+  EXPECT_EQ(OpenTokenFile(result.train_files[0], TokenFileOptions())->size(), 100);
+  EXPECT_EQ(Decoded(result.train_files, *LoadTokenizer("byte")), whole);
+  // Fewer, larger shards must not leave the old ones behind.
+  options.shard_tokens = 1000;
+  const TokenizeResult again = Tokenize(options, nullptr);
+  EXPECT_EQ(Names(files / "out").size(), again.train_files.size() + again.eval_files.size());
+}
+
+TEST(Tokenize, RefusesWhatIsThereAndLeavesNothingHalfWritten) {
+  const TestFiles files;
+  TokenizeOptions options = Options(files, "byte");
+  Tokenize(options, nullptr);
+  ExpectUserError([&] { Tokenize(options, nullptr); }, {"train_000000.bin", "--overwrite"});
+  options.out = files / "sayings";
+  ExpectUserError([&] { Tokenize(options, nullptr); }, {"sayings", "--out"});
+  options.out = files / "new";
+  options.inputs = {files / "missing*"};
+  ExpectUserError([&] { Tokenize(options, nullptr); }, {"missing*", "no file matches"});
+  options.inputs = {files / "sayings"};
+  options.shard_tokens = 0;
+  ExpectUserError([&] { Tokenize(options, nullptr); }, {"--shard-tokens"});
+  EXPECT_FALSE(std::filesystem::exists(files / "new"));
+}
+
+TEST(InspectTokenFile, SaysWhatIsInAFile) {
+  const TestFiles files;
+  const std::string path = files.WriteAs<uint16_t>("a.bin", {'h', 'i', 0xe2, 0x82, 'x'});
+  files.WriteAs<uint8_t>("a.bin.mask", {1, 0, 0, 1, 1});
+  const auto tokenizer = LoadTokenizer("byte");
+  const TokenFileSummary summary = InspectTokenFile(path, TokenFileOptions(), tokenizer.get(), 4);
+  EXPECT_EQ(summary.tokens, 5);
+  EXPECT_EQ(summary.masked, 2);
+  EXPECT_EQ(summary.max_id, 0xe2u);
+  EXPECT_EQ(summary.first, (std::vector<int32_t>{'h', 'i', 0xe2, 0x82}));
+  EXPECT_EQ(summary.first_text, "hi\xEF\xBF\xBD");
+  const std::string text = summary.ToString();
+  EXPECT_NE(text.find("5 tokens, uint16, largest id 226"), std::string::npos) << text;
+  EXPECT_NE(text.find("ignored as targets: 2"), std::string::npos) << text;
+  EXPECT_EQ(InspectTokenFile(path, TokenFileOptions(), nullptr).first.size(), 5u);
+  files.WriteAs<uint16_t>("b.bin", {1, 300});
+  ExpectUserError([&] { InspectTokenFile(files / "b.bin", TokenFileOptions(), tokenizer.get()); },
+                  {"b.bin", "id 300", "vocabulary of 256"});
+}
+
+}  // namespace
+}  // namespace plimsoll::data
