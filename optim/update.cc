@@ -34,11 +34,10 @@ bool MatchesPattern(std::string_view pattern, std::string_view name) {
 }
 
 double Update::DecayOf(const graph::Tensor& parameter) const {
-  double decay = parameter.type.shape.rank() >= 2 ? options_.weight_decay : 0;
   for (const DecayGroup& group : options_.groups) {
-    if (MatchesPattern(group.pattern, parameter.name)) decay = group.weight_decay;
+    if (MatchesPattern(group.pattern, parameter.name)) return group.weight_decay;
   }
-  return decay;
+  return parameter.type.shape.rank() >= 2 ? options_.weight_decay : 0;
 }
 
 graph::PassResult Update::Run(graph::Program& program) {

@@ -1,0 +1,108 @@
+"""Makes the reference trajectories in tests/golden/data with PyTorch and transformers (float32).
+
+    pip install torch transformers
+    python tests/golden/make_golden.py
+
+Each is small enough to live in the repository, and odd enough to tell layouts apart: widths that
+are no multiples of 8, grouped-query heads, a sequence shorter than the model's, few steps.
+"""
+import json
+import pathlib
+import shutil
+
+import numpy
+import torch
+from safetensors.torch import save_file
+from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config,
+                          Qwen2ForCausalLM)
+
+FOLDER = pathlib.Path(__file__).parent / "data"
+OPTIMIZER = {"name": "adamw", "lr": 3e-3, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1,
+             "clip_grad_norm": 1.0}
+VOCAB = 61
+
+
+def gpt2():
+    return GPT2LMHeadModel(GPT2Config(
+        vocab_size=VOCAB, n_positions=32, n_embd=20, n_layer=2, n_head=2,
+        resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
+
+
+def llama():
+    return LlamaForCausalLM(LlamaConfig(
+        vocab_size=VOCAB, hidden_size=24, intermediate_size=40, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=32,
+        tie_word_embeddings=False, rms_norm_eps=1e-5))
+
+
+def qwen2():
+    return Qwen2ForCausalLM(Qwen2Config(
+        vocab_size=VOCAB, hidden_size=24, intermediate_size=36, num_hidden_layers=2,
+        num_attention_heads=3, num_key_value_heads=1, max_position_embeddings=32,
+        tie_word_embeddings=True, rms_norm_eps=1e-6))
+
+
+def parameters_on_disk(model):
+    """Every weight once: a tied head is the embedding."""
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def make(name, model, batch, sequence, accumulate, steps):
+    folder = FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    model.train()
+    for p in model.parameters():  # biases and norms away from 0 and 1, so that they are tested too
+        if p.dim() == 1:
+            p.data += 0.1 * torch.randn_like(p)
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+
+    # Text-like: each token follows from the one before, with noise.
+    generator = numpy.random.default_rng(7)
+    count = steps * accumulate * batch * sequence + 1
+    tokens = [0]
+    for _ in range(count - 1):
+        follows = (tokens[-1] * 5 + 3) % VOCAB
+        tokens.append(follows if generator.random() < 0.7 else int(generator.integers(VOCAB)))
+    tokens = numpy.array(tokens, dtype="<u2")
+    tokens.tofile(folder / "tokens.bin")
+
+    decay = [p for p in model.parameters() if p.dim() >= 2]
+    rest = [p for p in model.parameters() if p.dim() < 2]
+    optimizer = torch.optim.AdamW(
+        [{"params": decay, "weight_decay": OPTIMIZER["weight_decay"]},
+         {"params": rest, "weight_decay": 0.0}],
+        lr=OPTIMIZER["lr"], betas=OPTIMIZER["betas"], eps=OPTIMIZER["eps"])
+    records = []
+    for step in range(steps):
+        optimizer.zero_grad()
+        total = 0.0
+        for micro in range(accumulate):
+            start = (step * accumulate + micro) * batch * sequence
+            window = torch.from_numpy(tokens[start:start + batch * sequence + 1].astype("int64"))
+            logits = model(window[:-1].view(batch, sequence)).logits
+            loss = torch.nn.functional.cross_entropy(
+                logits.view(-1, VOCAB), window[1:]) / accumulate
+            loss.backward()
+            total += loss.item()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), OPTIMIZER["clip_grad_norm"])
+        optimizer.step()
+        records.append({"step": step, "loss": total, "grad_norm": norm.item()})
+
+    save_file(parameters_on_disk(model), folder / "final.safetensors")
+    expected = {"batch": batch, "sequence": sequence, "vocab": VOCAB, "accumulate": accumulate,
+                "optimizer": OPTIMIZER, "torch": torch.__version__, "steps": records}
+    (folder / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+def main():
+    torch.manual_seed(11)
+    torch.set_num_threads(1)
+    make("gpt2", gpt2(), batch=3, sequence=24, accumulate=1, steps=10)
+    make("gpt2-accumulate", gpt2(), batch=2, sequence=16, accumulate=3, steps=10)
+    make("llama", llama(), batch=3, sequence=24, accumulate=1, steps=10)
+    make("qwen2", qwen2(), batch=2, sequence=32, accumulate=2, steps=10)
+
+
+if __name__ == "__main__":
+    main()

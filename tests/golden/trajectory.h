@@ -1,0 +1,39 @@
+// Reference trajectories: a Hugging Face checkpoint, tokens, and what PyTorch's losses, gradient
+// norms and final weights were over some steps of AdamW. A folder holds
+//   config.json, model.safetensors   the weights before training
+//   tokens.bin                       uint16; consecutive windows of batch × sequence
+//   expected.json                    batch, sequence, accumulate, optimizer, and per step the mean
+//                                    loss and the gradient norm before clipping
+//   final.safetensors                the weights after the last step
+#pragma once
+
+#include <string>
+
+#include "base/thread_pool.h"
+
+namespace plimsoll::golden {
+
+// The largest deviations from the reference.
+struct Deviations {
+  int steps = 0;
+  double loss = 0;       // relative, of any step
+  double grad_norm = 0;  // relative, of any step
+  double weights = 0;    // |final − expected| / |expected|, over all weights together
+  std::string worst_parameter;
+  double worst_parameter_deviation = 0;  // the same of that parameter alone
+};
+
+// Trains in float32 as the folder says. UserErrors name the file at fault.
+Deviations FollowTrajectory(const std::string& folder, ThreadPool& pool);
+
+// What counts as the same trajectory.
+inline constexpr double kLossTolerance = 1e-4;
+inline constexpr double kGradNormTolerance = 1e-3;
+inline constexpr double kWeightsTolerance = 1e-3;
+
+inline bool WithinTolerance(const Deviations& d) {
+  return d.loss <= kLossTolerance && d.grad_norm <= kGradNormTolerance &&
+         d.weights <= kWeightsTolerance;
+}
+
+}  // namespace plimsoll::golden

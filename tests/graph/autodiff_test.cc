@@ -1,0 +1,174 @@
+#include "graph/autodiff.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "tests/graph/expect_program.h"
+
+namespace plimsoll::graph {
+namespace {
+
+Program Differentiated(std::string_view text, Carry carry = Carry::kNone) {
+  Program program = Parse(text);
+  Autodiff({.loss = "loss", .carry = carry}).Run(program);
+  return program;
+}
+
+// x is used twice: its gradients are added, the later use first. The input needs no gradient, so
+// none is computed for it.
+constexpr std::string_view kTwoUses = R"(program p
+  tensor %x: f32[4] input persistent
+  tensor %w: f32[4] parameter persistent
+forward
+  %a: f32[4] = mul(%x, %w) @one
+  %b: f32[4] = mul(%a, %a) @two
+  %loss: f32[] = sum(%b) @loss
+)";
+
+TEST(Autodiff, AppendsTheBackwardPass) {
+  const Program program = Differentiated(kTwoUses);
+  EXPECT_NO_THROW(Verify(program));
+  const TensorId gradient = program.Require("w.grad");
+  EXPECT_EQ(program.tensor(gradient).role, Role::kGradient);
+  EXPECT_FALSE(program.tensor(gradient).persistent);
+  EXPECT_EQ(program.Find("x.grad"), kNoTensor);
+  for (size_t i = 3; i < program.nodes().size(); ++i) {
+    EXPECT_EQ(program.nodes()[i].phase, Phase::kBackward);
+    EXPECT_EQ(program.nodes()[i].made_by, "autodiff");
+  }
+  // The one node that makes w's gradient from x's: no node makes a gradient of x.
+  EXPECT_EQ(program.nodes().back().scope, "one");
+  EXPECT_EQ(program.nodes().back().outputs[0], gradient);
+}
+
+TEST(Autodiff, GradientsOfALinearLayer) {
+  ExpectProgram(Differentiated(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %w: f32[6,4] parameter persistent
+  tensor %b: f32[6] parameter persistent
+forward
+  %y: f32[8,6] = linear(%x, %w, %b) @fc
+  %loss: f32[] = sum(%y)
+)"),
+                R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %w: f32[6,4] parameter persistent
+  tensor %b: f32[6] parameter persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %y: f32[8,6] = linear(%x, %w, %b) @fc
+  %loss = sum(%y)
+backward
+  %loss.seed: f32[] = fill() {dtype="f32", value=1.0} !autodiff
+  %fill: f32[8,6] = fill() {d0=8, d1=6, dtype="f32", rank=2, value=1.0} !autodiff
+  %scale_by: f32[8,6] = scale_by(%fill, %loss.seed) !autodiff
+  %w.grad: f32[6,4] gradient, %b.grad: f32[6] gradient = linear_dw(%x, %scale_by, _, _) {bias=true} @fc !autodiff
+)");
+}
+
+// First micro-step: gradients are written to tensors that outlive the program.
+TEST(Autodiff, CarriesGradients) {
+  const Program program = Differentiated(kTwoUses, Carry::kWrite);
+  EXPECT_NO_THROW(Verify(program));
+  const Tensor& gradient = program.tensor(program.Require("w.grad"));
+  EXPECT_TRUE(gradient.persistent);
+  EXPECT_TRUE(program.tensor(program.Require("loss")).persistent);
+}
+
+// Later micro-steps add to them, in the kernel where the op can, and so does the loss.
+TEST(Autodiff, AccumulatesIntoCarriedGradients) {
+  ExpectProgram(Differentiated(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %w: f32[6,4] parameter persistent
+forward
+  %y: f32[8,6] = linear(%x, %w, _) @fc
+  %loss: f32[] = sum(%y)
+)",
+                               Carry::kAccumulate),
+                R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %w: f32[6,4] parameter persistent
+  tensor %w.grad: f32[6,4] gradient persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %y: f32[8,6] = linear(%x, %w, _) @fc
+  %loss.micro: f32[] = sum(%y)
+backward
+  %loss.seed: f32[] = fill() {dtype="f32", value=1.0} !autodiff
+  %fill: f32[8,6] = fill() {d0=8, d1=6, dtype="f32", rank=2, value=1.0} !autodiff
+  %scale_by: f32[8,6] = scale_by(%fill, %loss.seed) !autodiff
+  %w.grad, _ = linear_dw(%x, %scale_by, %w.grad, _) {bias=false} @fc !autodiff
+  %loss = add(%loss, %loss.micro) !autodiff
+)");
+}
+
+TEST(Autodiff, AParameterUsedTwiceHasOneGradient) {
+  for (Carry carry : {Carry::kNone, Carry::kWrite, Carry::kAccumulate}) {
+    const Program program = Differentiated(R"(program tied
+  tensor %x: f32[4,4] input persistent
+  tensor %w: f32[4,4] parameter persistent
+forward
+  %y: f32[4,4] = linear(%x, %w, _)
+  %z: f32[4,4] = linear(%y, %w, _)
+  %loss: f32[] = sum(%z)
+)",
+                                           carry);
+    EXPECT_NO_THROW(Verify(program));
+    int gradients = 0;
+    for (const Tensor& tensor : program.tensors()) gradients += tensor.name == "w.grad";
+    EXPECT_EQ(gradients, 1);
+    // The second use is met first; the first use's linear_dw adds to it.
+    const Node& last_dw = *std::find_if(program.nodes().rbegin(), program.nodes().rend(),
+                                        [](const Node& n) { return n.op->name == "linear_dw"; });
+    EXPECT_NE(last_dw.inputs[2], kNoTensor);
+    EXPECT_EQ(last_dw.outputs[0], program.Require("w.grad"));
+  }
+}
+
+// A gradient that only passes through (add hands its own on) is copied before it becomes a
+// parameter's: two parameters never share one.
+TEST(Autodiff, ParametersDontShareAGradient) {
+  for (Carry carry : {Carry::kNone, Carry::kWrite, Carry::kAccumulate}) {
+    const Program program = Differentiated(R"(program p
+  tensor %v: f32[4] parameter persistent
+  tensor %w: f32[4] parameter persistent
+forward
+  %y: f32[4] = add(%v, %w)
+  %loss: f32[] = sum(%y)
+)",
+                                           carry);
+    EXPECT_NO_THROW(Verify(program));
+    EXPECT_NE(program.Require("v.grad"), program.Require("w.grad"));
+  }
+}
+
+TEST(Autodiff, StopGradientCuts) {
+  const Program program = Differentiated(R"(program p
+  tensor %v: f32[4] parameter persistent
+  tensor %w: f32[4] parameter persistent
+forward
+  %a: f32[4] = gelu(%v) {approximate="tanh"}
+  %s: f32[4] view %a+0 = stop_gradient(%a)
+  %y: f32[4] = mul(%s, %w)
+  %loss: f32[] = sum(%y)
+)");
+  EXPECT_NO_THROW(Verify(program));
+  EXPECT_EQ(program.Find("v.grad"), kNoTensor);
+  EXPECT_NE(program.Find("w.grad"), kNoTensor);
+  for (const Node& node : program.nodes()) EXPECT_NE(node.op->name, "gelu_backward");
+}
+
+TEST(Autodiff, RefusesALossOfNothing) {
+  EXPECT_THROW(Differentiated("program p\n  tensor %x: f32[4] input persistent\nforward\n"
+                              "  %loss: f32[] = sum(%x)\n"),
+               InternalError);
+  EXPECT_THROW(Differentiated("program p\n  tensor %w: f32[4] parameter persistent\nforward\n"
+                              "  %loss: f32[4] = gelu(%w) {approximate=\"tanh\"}\n"),
+               InternalError);
+}
+
+}  // namespace
+}  // namespace plimsoll::graph

@@ -1,0 +1,115 @@
+// The small parts: shapes, attributes, the registry, programs.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "graph/builder.h"
+
+namespace plimsoll::graph {
+namespace {
+
+TEST(Shape, CountsElementsAndRows) {
+  const Shape shape{4, 8, 16};
+  EXPECT_EQ(shape.elements(), 512);
+  EXPECT_EQ(shape.rows(), 32);
+  EXPECT_EQ(shape.dim(-1), 16);
+  EXPECT_EQ(shape.dim(0), 4);
+  EXPECT_EQ(shape.WithLast(3).ToString(), "[4,8,3]");
+  EXPECT_EQ(Shape{}.elements(), 1);
+  EXPECT_EQ(Shape{}.ToString(), "[]");
+}
+
+TEST(Shape, RefusesWhatIsNone) {
+  EXPECT_THROW(Shape({-1}), InternalError);
+  EXPECT_THROW(Shape({1, 1, 1, 1, 1, 1, 1}), InternalError);
+  EXPECT_THROW(Shape({int64_t{1} << 40, int64_t{1} << 40}), InternalError);
+  EXPECT_THROW(Shape({2}).dim(1), InternalError);
+  EXPECT_THROW(Shape().WithLast(1), InternalError);
+}
+
+TEST(Attributes, AreSortedAndTyped) {
+  Attributes attributes{{"b", 2.5}, {"a", int64_t{3}}, {"c", true}};
+  EXPECT_EQ(attributes.entries()[0].first, "a");
+  EXPECT_EQ(attributes.GetInt("a"), 3);
+  EXPECT_EQ(attributes.GetReal("a"), 3.0);  // an integer is a real
+  EXPECT_EQ(attributes.GetReal("b"), 2.5);
+  EXPECT_TRUE(attributes.GetBool("c"));
+  EXPECT_THROW(attributes.GetInt("b"), InternalError);
+  EXPECT_THROW(attributes.GetInt("d"), InternalError);
+  attributes.Set("a", int64_t{4});
+  EXPECT_EQ(attributes.GetInt("a"), 4);
+  EXPECT_EQ(attributes.entries().size(), 3u);
+}
+
+TEST(OpRegistry, KnowsNamesOnce) {
+  EXPECT_EQ(OpRegistry::Get().Find("nosuch"), nullptr);
+  EXPECT_THROW(OpRegistry::Get().Require("nosuch"), InternalError);
+  OpDef twice;
+  twice.name = "add";
+  twice.infer = [](const OpCall&) { return std::vector<TensorType>(); };
+  EXPECT_THROW(OpRegistry::Get().Add(twice), InternalError);
+}
+
+TEST(Program, NamesAreUnique) {
+  Program program("p");
+  Builder g(program);
+  const Value x = g.Persistent("x", Role::kInput, {DType::kFloat32, {4}});
+  EXPECT_THROW(g.Persistent("x", Role::kInput, {DType::kFloat32, {4}}), InternalError);
+  const Value a = g.Emit1("scale", {x}, {{"factor", 1.0}});
+  const Value b = g.Emit1("scale", {x}, {{"factor", 1.0}});
+  EXPECT_EQ(program.tensor(a).name, "scale");
+  EXPECT_EQ(program.tensor(b).name, "scale.2");
+  EXPECT_THROW(program.Rename(a, "x"), InternalError);
+  program.Rename(a, "y");
+  EXPECT_EQ(program.Find("y"), a);
+  EXPECT_EQ(program.Find("scale"), kNoTensor);
+}
+
+TEST(Program, DropUnusedTensorsKeepsWhatIsMentioned) {
+  Program program("p");
+  Builder g(program);
+  const Value x = g.Persistent("x", Role::kInput, {DType::kFloat32, {4}});
+  Tensor unused;
+  unused.name = "unused";
+  program.AddTensor(unused);
+  const Value y = g.Emit1("scale", {x}, {{"factor", 1.0}}, "y");
+  const Value z =
+      g.Emit1("view", {y}, {{"rank", int64_t{2}}, {"d0", int64_t{2}}, {"d1", int64_t{2}}}, "z");
+  g.Emit1("scale", {z}, {{"factor", 1.0}}, "w");
+  program.DropUnusedTensors();
+  EXPECT_EQ(program.Find("unused"), kNoTensor);
+  EXPECT_EQ(program.Root(program.Require("z")), program.Require("y"));
+  EXPECT_EQ(program.nodes()[2].inputs[0], program.Require("z"));
+  EXPECT_EQ(program.nodes()[2].outputs[0], program.Require("w"));
+}
+
+TEST(Builder, ScopesNameTensors) {
+  Program program("p");
+  Builder g(program);
+  const Value x = g.Persistent("x", Role::kInput, {DType::kFloat32, {4}});
+  Value y;
+  {
+    Scope block(g, "block.0");
+    Scope mlp(g, "mlp");
+    y = g.Emit1("scale", {x}, {{"factor", 1.0}}, "half");
+  }
+  EXPECT_EQ(program.tensor(y).name, "block.0.mlp.half");
+  EXPECT_EQ(program.nodes()[0].scope, "block.0.mlp");
+  EXPECT_EQ(g.scope(), "");
+}
+
+TEST(Builder, RefusesShapesThatDontFit) {
+  Program program("p");
+  Builder g(program);
+  const Value x = g.Persistent("x", Role::kInput, {DType::kFloat32, {4}});
+  const Value w = g.Persistent("w", Role::kParameter, {DType::kFloat32, {5}});
+  try {
+    g.Emit1("add", {x, w});
+    FAIL();
+  } catch (const InternalError& error) {
+    EXPECT_NE(std::string(error.what()).find("f32[4] f32[5]"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(g.EmitInto({w}, "add", {x, x}), InternalError);
+}
+
+}  // namespace
+}  // namespace plimsoll::graph

@@ -1,0 +1,97 @@
+#include "graph/pass.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "graph/builder.h"
+#include "tests/graph/expect_program.h"
+
+namespace plimsoll::graph {
+namespace {
+
+constexpr std::string_view kProgram = R"(program p
+  tensor %x: f32[4] input persistent
+forward
+  %y: f32[4] = scale(%x) {factor=2.0}
+)";
+
+class AddsANode : public Pass {
+ public:
+  std::string_view name() const override { return "adds-a-node"; }
+  bool preserves_numerics() const override { return true; }
+  PassResult Run(Program& program) override {
+    Builder(program).Emit1("scale", {program.Require("x")}, {{"factor", 3.0}}, "z");
+    return {true, "1 node added"};
+  }
+};
+
+class DoesNothing : public Pass {
+ public:
+  std::string_view name() const override { return "does-nothing"; }
+  bool preserves_numerics() const override { return true; }
+  PassResult Run(Program&) override { return {false, "nothing to do"}; }
+};
+
+class Breaks : public Pass {
+ public:
+  std::string_view name() const override { return "breaks"; }
+  bool preserves_numerics() const override { return true; }
+  PassResult Run(Program& program) override {
+    program.mutable_tensor(program.Require("y")).type.shape = Shape{7};
+    return {true, "broke it"};
+  }
+};
+
+TEST(PassPipeline, ReportsWhatEachPassDid) {
+  Program program = Parse(kProgram);
+  PassPipeline passes;
+  passes.Add<DoesNothing>();
+  passes.Add<AddsANode>();
+  const std::vector<PassReport> reports = passes.Run(program);
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_EQ(reports[0].pass, "does-nothing");
+  EXPECT_FALSE(reports[0].result.changed);
+  EXPECT_EQ(reports[1].result.summary, "1 node added");
+  EXPECT_EQ(program.nodes().size(), 2u);
+}
+
+TEST(PassPipeline, NamesTheGuiltyPass) {
+  Program program = Parse(kProgram);
+  PassPipeline passes;
+  passes.Add<AddsANode>();
+  passes.Add<Breaks>();
+  passes.Add<DoesNothing>();
+  try {
+    passes.Run(program);
+    FAIL();
+  } catch (const InternalError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("program 'p' broken by pass 'breaks'"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("'y'"));
+  }
+}
+
+TEST(PassPipeline, DumpsAreNumberedAndParse) {
+  const std::string folder = testing::TempDir() + "/dumps";
+  std::filesystem::remove_all(folder);
+  Program program = Parse(kProgram);
+  PassPipeline passes(folder);
+  passes.Add<DoesNothing>();
+  passes.Add<AddsANode>();
+  passes.Run(program);
+  EXPECT_FALSE(std::filesystem::exists(folder + "/p.01.does-nothing.txt"));
+  for (const std::string name : {"/p.00.build.txt", "/p.02.adds-a-node.txt"}) {
+    std::ifstream file(folder + name);
+    std::stringstream text;
+    text << file.rdbuf();
+    const Program dumped = Parse(text.str());
+    EXPECT_EQ(dumped.nodes().size(), name == "/p.00.build.txt" ? 1u : 2u);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::graph

@@ -1,0 +1,80 @@
+#include "graph/verifier.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tests/graph/expect_program.h"
+
+namespace plimsoll::graph {
+namespace {
+
+using testing::HasSubstr;
+
+std::string ErrorOf(std::string_view body) {
+  try {
+    Verify(ParseProgram("program p\n" + std::string(body)));
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+constexpr std::string_view kInput = "  tensor %x: f32[4] input persistent\nforward\n";
+
+std::string WithInput(std::string_view nodes) { return std::string(kInput) + std::string(nodes); }
+
+TEST(Verifier, AcceptsASoundProgram) {
+  EXPECT_EQ(ErrorOf(WithInput("  %y: f32[4] = gelu(%x) {approximate=\"tanh\"}\n")), "none");
+}
+
+TEST(Verifier, NamesNodeAndTensor) {
+  EXPECT_THAT(ErrorOf("  tensor %x: f32[4]\nforward\n  %y: f32[4] = scale(%x) {factor=2.0} @fc\n"),
+              HasSubstr("node 0 (scale @fc): reads 'x' before it is written"));
+}
+
+TEST(Verifier, FindsASecondWrite) {
+  EXPECT_THAT(ErrorOf(WithInput("  %y: f32[4] = scale(%x) {factor=2.0}\n"
+                                "  %y = scale(%x) {factor=3.0}\n")),
+              HasSubstr("node 1 (scale): writes 'y' a second time"));
+}
+
+TEST(Verifier, FindsAWrongType) {
+  EXPECT_THAT(ErrorOf(WithInput("  %y: f32[5] = scale(%x) {factor=2.0}\n")),
+              HasSubstr("output 'y' is f32[5], the op gives f32[4]"));
+}
+
+TEST(Verifier, FindsAMissingArgument) {
+  EXPECT_THAT(ErrorOf(WithInput("  %y: f32[4] = add(%x)\n")), HasSubstr("1 inputs, expected 2"));
+  EXPECT_THAT(ErrorOf(WithInput("  %y: f32[4] = add(%x, _)\n")), HasSubstr("input 'b' is absent"));
+  EXPECT_THAT(ErrorOf(WithInput("  _ = add(%x, %x)\n")), HasSubstr("is absent"));
+}
+
+TEST(Verifier, AllowsUpdatesOnlyAtInPlacePairs) {
+  EXPECT_EQ(ErrorOf(WithInput("  %x = add(%x, %x)\n")).find("does not allow") == std::string::npos,
+            ErrorOf(WithInput("  %x = add(%x, %x)\n")) == "none");
+  EXPECT_THAT(ErrorOf("  tensor %w: f32[4,4] parameter persistent\n"
+                      "  tensor %x: f32[4,4] input persistent\nforward\n"
+                      "  %x = linear(%x, %w)\n"),
+              HasSubstr("writes its input 'x', which the op does not allow"));
+}
+
+TEST(Verifier, KeepsPhasesInOrder) {
+  EXPECT_THAT(ErrorOf("  tensor %x: f32[4] input persistent\nupdate\n"
+                      "  %y: f32[4] = scale(%x) {factor=2.0}\nbackward\n"
+                      "  %z: f32[4] = scale(%y) {factor=2.0}\n"),
+              HasSubstr("phase backward after update"));
+  EXPECT_EQ(ErrorOf("  tensor %x: f32[4] input persistent\nbackward\n"
+                    "  %y: f32[4] = scale(%x) {factor=2.0}\nrecompute\n"
+                    "  %z: f32[4] = scale(%y) {factor=2.0}\nbackward\n"
+                    "  %a: f32[4] = scale(%z) {factor=2.0}\n"),
+            "none");
+}
+
+TEST(Verifier, ViewsMustBeAliases) {
+  EXPECT_THAT(ErrorOf(WithInput("  %y: f32[2,2] = view(%x) {d0=2, d1=2, rank=2}\n")),
+              HasSubstr("view 'y' is no alias"));
+}
+
+}  // namespace
+}  // namespace plimsoll::graph

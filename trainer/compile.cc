@@ -1,0 +1,127 @@
+#include "trainer/compile.h"
+
+#include <map>
+
+#include "graph/autodiff.h"
+#include "graph/fuse.h"
+#include "graph/simplify.h"
+#include "memory/checker.h"
+#include "runtime/workspaces.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using graph::Carry;
+using graph::PassPipeline;
+using graph::Program;
+
+// Kernels' scratch memory becomes tensors of the program.
+class Workspaces : public graph::Pass {
+ public:
+  explicit Workspaces(int threads) : threads_(threads) {}
+  std::string_view name() const override { return "workspaces"; }
+  bool preserves_numerics() const override { return true; }
+  graph::PassResult Run(Program& program) override {
+    return {runtime::AddWorkspaces(program, threads_), "scratch of kernels added"};
+  }
+
+ private:
+  int threads_;
+};
+
+enum class Kind { kTrain, kEvaluate, kLogits };
+
+// Every technique of Plimsoll is a line here; deleting one is deleting its line and its folder.
+PassPipeline Passes(const CompileOptions& options, Kind kind, Carry carry, bool update) {
+  PassPipeline passes(options.dump_directory);
+  if (kind == Kind::kTrain) {
+    passes.Add<graph::Autodiff>(graph::AutodiffOptions{.loss = "loss", .carry = carry});
+    if (update) passes.Add<optim::Update>(options.update);
+  }
+  passes.Add<graph::Simplify>();
+  passes.Add<graph::Fuse>(std::vector<graph::Fusion>{});
+  passes.Add<Workspaces>(options.threads);
+  return passes;
+}
+
+class Compiler {
+ public:
+  Compiler(const models::Model& model, const CompileOptions& options)
+      : model_(model), options_(options) {
+    result_.options = options;
+  }
+
+  CompiledStep Run() {
+    StepPrograms& step = result_.step;
+    if (options_.train && options_.accumulate == 1) {
+      step.only = Train("train", Carry::kNone, true, 1);
+    } else if (options_.train) {
+      step.first = Train("train_first", Carry::kWrite, false, 1);
+      if (options_.accumulate > 2) {
+        step.middle = Train("train_middle", Carry::kAccumulate, false, options_.accumulate - 2);
+      }
+      step.last = Train("train_last", Carry::kAccumulate, true, 1);
+    }
+    if (options_.evaluate) step.evaluation = Build("evaluate", Kind::kEvaluate);
+    if (options_.generate_rows > 0) step.logits = Build("logits", Kind::kLogits);
+
+    std::vector<const Program*> programs;
+    for (const auto& program : result_.programs) programs.push_back(program.get());
+    result_.plan = memory::MakePlan(programs);
+    memory::CheckPlan(programs, result_.plan);
+    return std::move(result_);
+  }
+
+ private:
+  int Train(const std::string& name, Carry carry, bool update, int64_t times) {
+    const int index = Build(name, Kind::kTrain, carry, update);
+    const Program& program = *result_.programs[index];
+    for (const graph::Node& node : program.nodes()) {
+      result_.flops_per_step +=
+          static_cast<double>(times) * graph::CostOf(program.CallOf(node).get()).flops;
+    }
+    return index;
+  }
+
+  int Build(const std::string& name, Kind kind, Carry carry = Carry::kNone, bool update = false) {
+    auto program = std::make_unique<Program>(name);
+    graph::Builder builder(*program);
+    const bool logits = kind == Kind::kLogits;
+    const models::Model::Outputs outputs = model_.Build(
+        builder, {logits ? options_.generate_rows : options_.micro_batch, options_.sequence},
+        logits ? models::Head::kLogits : models::Head::kLoss, kind == Kind::kTrain);
+    const graph::Value result = logits ? outputs.logits : outputs.loss;
+    program->Rename(result, logits ? "logits" : "loss");
+    // Carried tensors are shared by name, and this slot has a shape of its own.
+    if (logits) program->Rename(program->Require("tokens"), "prompt");
+    if (kind != Kind::kTrain) {  // in training, autodiff decides how the loss is carried
+      program->mutable_tensor(result).role = graph::Role::kMetric;
+      program->mutable_tensor(result).persistent = true;
+    }
+
+    const PassPipeline passes = Passes(options_, kind, carry, update);
+    for (graph::PassReport& report : passes.Run(*program)) {
+      result_.passes.push_back(std::move(report));
+    }
+    result_.programs.push_back(std::move(program));
+    return static_cast<int>(result_.programs.size()) - 1;
+  }
+
+  const models::Model& model_;
+  const CompileOptions& options_;
+  CompiledStep result_;
+};
+
+}  // namespace
+
+int StepPrograms::MicroStep(int64_t index, int64_t accumulate) const {
+  if (accumulate == 1) return only;
+  if (index == 0) return first;
+  return index + 1 == accumulate ? last : middle;
+}
+
+CompiledStep Compile(const models::Model& model, const CompileOptions& options) {
+  return Compiler(model, options).Run();
+}
+
+}  // namespace plimsoll::trainer

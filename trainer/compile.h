@@ -1,0 +1,52 @@
+// From a model to the programs of a training step and their memory plan. The list of passes in
+// compile.cc, top to bottom, is what Plimsoll does.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/pass.h"
+#include "memory/plan.h"
+#include "models/model.h"
+#include "optim/update.h"
+
+namespace plimsoll::trainer {
+
+struct CompileOptions {
+  int64_t micro_batch = 1;  // sequences per micro-step
+  int64_t sequence = 1;     // tokens per sequence
+  int64_t accumulate = 1;   // micro-steps per update
+  bool train = true;
+  bool evaluate = false;        // also a forward-only program over [micro_batch, sequence]
+  int64_t generate_rows = 0;    // also a program for next-token logits of that many texts
+  optim::UpdateOptions update;  // of training
+  int threads = 1;              // kernels' workspaces depend on it
+  std::string dump_directory;   // numbered program dumps; empty: none
+};
+
+// Which programs a step runs, as indices into CompiledStep::programs; -1: not compiled.
+struct StepPrograms {
+  int only = -1;                           // accumulate = 1
+  int first = -1, middle = -1, last = -1;  // else; middle only from 3 micro-steps on
+  int evaluation = -1;
+  int logits = -1;
+
+  // The program of a micro-step.
+  int MicroStep(int64_t index, int64_t accumulate) const;
+};
+
+struct CompiledStep {
+  CompileOptions options;
+  std::vector<std::unique_ptr<graph::Program>> programs;
+  StepPrograms step;
+  memory::MemoryPlan plan;
+  std::vector<graph::PassReport> passes;
+  double flops_per_step = 0;  // of all micro-steps and the update, as the ops count them
+};
+
+// The plan has passed the independent checker. InternalError when a pass or the plan is wrong.
+CompiledStep Compile(const models::Model& model, const CompileOptions& options);
+
+}  // namespace plimsoll::trainer

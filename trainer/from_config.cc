@@ -1,0 +1,116 @@
+#include "trainer/from_config.h"
+
+#include <sched.h>
+
+#include "models/huggingface.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+// Which documents of text files are held out does not depend on train.seed, so that runs with
+// different seeds are evaluated on the same text.
+constexpr uint64_t kSplitSeed = 1;
+
+models::ModelSpec SpecFrom(const config::RunConfig& config) {
+  const config::ModelConfig& m = config.model;
+  if (!m.init_from.empty()) {
+    models::ModelSpec spec = models::SpecFromHuggingFace(m.init_from);
+    if (config.IsSet("model.dropout")) spec.dropout = m.dropout;
+    return spec;
+  }
+  models::ModelSpec spec;
+  spec.family = static_cast<models::Family>(m.family);
+  spec.layers = m.layers;
+  spec.width = m.width;
+  spec.heads = m.heads;
+  spec.kv_heads = m.kv_heads;
+  spec.head_width = m.head_width;
+  spec.ffn_width = m.ffn_width;
+  spec.vocab = m.vocab;
+  spec.max_sequence = m.max_sequence;
+  spec.dropout = m.dropout;
+  spec.tied = m.tied;
+  spec.attention_bias = m.attention_bias;
+  spec.norm_eps = m.norm_eps;
+  spec.rope_theta = m.rope_theta;
+  spec.activation = static_cast<models::Activation>(m.activation);
+  spec.init_std = m.init_std;
+  return spec;
+}
+
+}  // namespace
+
+std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config) {
+  const models::ModelSpec spec = SpecFrom(config);
+  if (const auto problem = models::FindProblem(spec)) {
+    throw config.Error("model." + problem->field, problem->reason);
+  }
+  if (config.model.sequence > spec.max_sequence) {
+    throw config.Error("model.sequence", std::to_string(config.model.sequence) +
+                                             " tokens are more than the model's " +
+                                             std::to_string(spec.max_sequence) +
+                                             "; shorten it or choose another model");
+  }
+  return models::MakeModel(spec);
+}
+
+optim::UpdateOptions UpdateFrom(const config::RunConfig& config) {
+  const config::OptimizerConfig& o = config.optimizer;
+  optim::UpdateOptions update;
+  update.algorithm = o.name == config::OptimizerName::kAdamW
+                         ? optim::UpdateOptions::Algorithm::kAdamW
+                         : optim::UpdateOptions::Algorithm::kSgd;
+  update.beta1 = o.betas[0];
+  update.beta2 = o.betas[1];
+  update.eps = o.eps;
+  update.momentum = o.momentum;
+  update.nesterov = o.nesterov;
+  update.weight_decay = o.weight_decay;
+  for (const config::WeightDecayGroup& group : o.weight_decay_groups) {
+    update.groups.push_back({group.pattern, group.weight_decay});
+  }
+  update.clip_grad_norm = o.clip_grad_norm;
+  return update;
+}
+
+data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab) {
+  const config::DataConfig& d = config.data;
+  data::DataOptions options;
+  options.synthetic = d.synthetic;
+  options.train = d.train;
+  options.eval = d.eval;
+  if (d.format == config::DataFormat::kText) options.tokenizer = d.tokenizer;
+  options.exclude = d.exclude;
+  options.split = {d.document_separator, d.eval_fraction, kSplitSeed};
+  if (d.format == config::DataFormat::kUint16) options.format = data::TokenFormat::kUint16;
+  if (d.format == config::DataFormat::kUint32) options.format = data::TokenFormat::kUint32;
+  options.vocab = vocab;
+  options.seed = static_cast<uint64_t>(config.train.seed);
+  return data::OpenData(options);
+}
+
+int ThreadsFrom(const config::RunConfig& config) {
+  if (config.train.threads > 0) return static_cast<int>(config.train.threads);
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+int64_t SequenceFrom(const config::RunConfig& config, const models::Model& model) {
+  return config.model.sequence > 0 ? config.model.sequence : model.spec().max_sequence;
+}
+
+CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model,
+                           bool evaluate) {
+  CompileOptions options;
+  options.micro_batch = config.train.micro_batch;
+  options.sequence = SequenceFrom(config, model);
+  options.accumulate = config.train.accumulate;
+  options.evaluate = evaluate && config.train.eval_every > 0;
+  options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;
+  options.update = UpdateFrom(config);
+  options.threads = ThreadsFrom(config);
+  options.dump_directory = config.debug.dump_programs;
+  return options;
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,186 @@
+// The command line: plimsoll train|plan|generate|data|config.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/version.h"
+#include "trainer/config/load.h"
+#include "trainer/config/reference.h"
+#include "trainer/data/tokenize_command.h"
+#include "trainer/generate.h"
+#include "trainer/plan.h"
+#include "trainer/train.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+// A run file and its overrides, as `train`, `plan` and `config` take them.
+struct RunArguments {
+  std::string file;
+  std::vector<std::string> sets;
+
+  void AddTo(CLI::App& command) {
+    command.add_option("run.yaml", file, "the run file")->required();
+    command.add_option("--set", sets, "override a key: --set train.steps=100")
+        ->allow_extra_args(false);
+  }
+  config::Loaded Load() const {
+    config::Loaded loaded = config::Load(file, sets);
+    for (const std::string& warning : loaded.warnings) {
+      fmt::print(stderr, "warning: {}\n", warning);
+    }
+    return loaded;
+  }
+};
+
+class CommandLine {
+ public:
+  CommandLine() {
+    app_.require_subcommand(1);
+    app_.set_version_flag("--version", fmt::format("plimsoll {} ({})", Version(), Commit()));
+    AddTrain();
+    AddPlan();
+    AddGenerate();
+    AddData();
+    AddConfig();
+  }
+
+  // Returns the exit code.
+  int Run(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+      return static_cast<int>(ExitCode::kDone);
+    } catch (const CLI::ParseError& error) {
+      // Help and version end here too, with code 0.
+      return app_.exit(error) == 0 ? static_cast<int>(ExitCode::kDone)
+                                   : static_cast<int>(ExitCode::kUserMistake);
+    } catch (const UserError& error) {
+      fmt::print(stderr, "{}\n", error.what());
+      return static_cast<int>(error.code());
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "internal error: {}\n", error.what());
+      return static_cast<int>(ExitCode::kInternal);
+    }
+  }
+
+ private:
+  void AddTrain() {
+    CLI::App* command = app_.add_subcommand("train", "train a model as a run file says");
+    train_.AddTo(*command);
+    command->callback([this] { Train(train_.Load()); });
+  }
+
+  void AddPlan() {
+    CLI::App* command =
+        app_.add_subcommand("plan", "print the memory plan of a run, without running it");
+    plan_.AddTo(*command);
+    command->add_flag("--json", plan_json_, "for programs");
+    command->callback([this] { PrintPlan(plan_.Load(), plan_json_); });
+  }
+
+  void AddGenerate() {
+    CLI::App* command = app_.add_subcommand("generate", "continue a text with a trained model");
+    command->add_option("model", generate_.folder, "a run directory or a Hugging Face folder")
+        ->required();
+    auto sample = [&](const char* flag, const char* key, const char* help) {
+      command->add_option_function<std::string>(
+          flag,
+          [this, key](const std::string& value) {
+            generate_.sets.push_back(fmt::format("sample.{}={}", key, value));
+          },
+          help);
+    };
+    sample("--tokens", "tokens", "how many to draw");
+    sample("--temperature", "temperature", "0: always the likeliest token");
+    sample("--top-k", "top_k", "draw among the k likeliest; 0: all");
+    sample("--seed", "seed", "of the draws");
+    sample("--count", "count", "texts to draw");
+    command->add_option_function<std::string>(
+        "--prompt", [this](const std::string& prompt) { generate_.prompt = prompt; },
+        "text to continue");
+    command->add_option("--tokenizer", generate_.tokenizer, "byte, or a tokenizer's path");
+    command->callback([this] { RunGenerate(generate_); });
+  }
+
+  void AddData() {
+    CLI::App* command = app_.add_subcommand("data", "turn text into tokens, look at token files");
+    command->require_subcommand(1);
+    AddTokenize(*command->add_subcommand("tokenize", "text files to token files"));
+    AddInspect(*command->add_subcommand("inspect", "what a token file holds"));
+  }
+
+  void AddTokenize(CLI::App& command) {
+    data::TokenizeOptions& o = tokenize_;
+    command.add_option("text", o.inputs, "text files, or shell patterns of them")->required();
+    command.add_option("--out", o.out, "folder for the token files")->required();
+    command.add_option("--tokenizer", o.tokenizer,
+                       "byte, a tokenizer.json, an encoder.json with vocab.bpe, or their folder");
+    command.add_option("--exclude", o.exclude, "file names to leave out");
+    command.add_option("--eval-fraction", o.split.eval_fraction, "share of documents held out");
+    command.add_option("--separator", o.split.delimiter, "line that parts documents");
+    command.add_option("--shard-tokens", o.shard_tokens, "tokens per file");
+    command.add_flag("--header", o.header, "llm.c's form, with a header");
+    command.add_flag("--overwrite", o.overwrite, "replace what is there");
+    command.add_flag("!--no-end-of-text", o.end_of_text, "put nothing between documents");
+    command.callback([this] {
+      const data::TokenizeResult result = data::Tokenize(tokenize_, &std::cerr);
+      fmt::print("{} training and {} held-out tokens of {} bytes each in {}\n", result.train_tokens,
+                 result.eval_tokens, result.width, tokenize_.out);
+    });
+  }
+
+  void AddInspect(CLI::App& command) {
+    command.add_option("file", inspect_file_, "a token file")->required();
+    command.add_option("--tokenizer", inspect_tokenizer_, "also show the first tokens as text");
+    command.callback([this] {
+      std::unique_ptr<data::Tokenizer> tokenizer;
+      if (!inspect_tokenizer_.empty()) tokenizer = data::LoadTokenizer(inspect_tokenizer_);
+      fmt::print("{}\n", data::InspectTokenFile(inspect_file_, {}, tokenizer.get()).ToString());
+    });
+  }
+
+  void AddConfig() {
+    CLI::App* command = app_.add_subcommand("config", "print the resolved configuration");
+    CLI::Option* file = command->add_option("run.yaml", config_.file, "the run file");
+    command->add_option("--set", config_.sets, "override a key")->allow_extra_args(false);
+    command->add_flag("--reference", reference_, "all keys, as docs/configuration.md")
+        ->excludes(file);
+    command->add_flag("--json-schema", json_schema_, "for editors")->excludes(file);
+    command->callback([this] {
+      if (reference_) {
+        fmt::print("{}", config::ReferenceMarkdown());
+      } else if (json_schema_) {
+        fmt::print("{}", config::JsonSchema());
+      } else if (config_.file.empty()) {
+        throw UserError(
+            "plimsoll config: name a run file, or ask for --reference or --json-schema");
+      } else {
+        fmt::print("{}", config_.Load().resolved_yaml);
+      }
+    });
+  }
+
+  CLI::App app_{"Plimsoll trains deep networks inside a stated memory budget.", "plimsoll"};
+  RunArguments train_, plan_, config_;
+  GenerateCommand generate_;
+  data::TokenizeOptions tokenize_;
+  std::string inspect_file_, inspect_tokenizer_;
+  bool plan_json_ = false, reference_ = false, json_schema_ = false;
+};
+
+}  // namespace
+}  // namespace plimsoll::trainer
+
+int main(int argc, char** argv) {
+  // `bazel run` starts programs in a folder of its own; paths mean the caller's.
+  if (const char* directory = std::getenv("BUILD_WORKING_DIRECTORY")) {
+    std::error_code error;
+    std::filesystem::current_path(directory, error);
+  }
+  return plimsoll::trainer::CommandLine().Run(argc, argv);
+}

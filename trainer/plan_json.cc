@@ -1,0 +1,74 @@
+#include "trainer/plan_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace plimsoll::trainer {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json ByRole(const memory::BytesByRole& bytes) {
+  ordered_json json;
+  for (size_t role = 0; role < bytes.size(); ++role) {
+    json[std::string(graph::Name(static_cast<graph::Role>(role)))] = bytes[role];
+  }
+  return json;
+}
+
+ordered_json ProgramJson(const graph::Program& program, const memory::ProgramPlan& plan) {
+  double flops = 0, bytes = 0;
+  for (const graph::Node& node : program.nodes()) {
+    const graph::Cost cost = graph::CostOf(program.CallOf(node).get());
+    flops += cost.flops;
+    bytes += cost.bytes;
+  }
+  ordered_json json = {{"name", plan.name},
+                       {"nodes", program.nodes().size()},
+                       {"flops", flops},
+                       {"bytes_moved", bytes},
+                       {"max_live_bytes", plan.max_live_bytes},
+                       {"temporary_bytes", plan.temporary_bytes}};
+  if (plan.peak_node >= 0) {
+    json["peak"] = {{"node", plan.peak_node},
+                    {"op", plan.peak_op},
+                    {"scope", plan.peak_scope},
+                    {"phase", graph::Name(plan.peak_phase)}};
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string PlanJson(const models::Model& model, const CompiledStep& compiled) {
+  const memory::MemoryPlan& plan = compiled.plan;
+  const CompileOptions& options = compiled.options;
+  ordered_json json = {
+      {"arena_bytes", plan.arena_bytes},
+      {"max_live_bytes", plan.max_live_bytes},
+      {"persistent_bytes", plan.persistent_bytes},
+      {"fragmentation", plan.fragmentation},
+      {"host_arena_bytes", plan.host_arena_bytes},
+      {"bytes_by_role", ByRole(plan.bytes_by_role)},
+      {"bytes_by_scope", plan.bytes_by_scope},
+      {"parameters", model.parameter_count()},
+      {"micro_batch", options.micro_batch},
+      {"sequence", options.sequence},
+      {"accumulate", options.accumulate},
+      {"threads", options.threads},
+      {"flops_per_step", compiled.flops_per_step},
+      // No cost model of the CPU's speed: bench/ measures.
+      {"predicted_step_ms", nullptr},
+  };
+  for (size_t i = 0; i < plan.programs.size(); ++i) {
+    json["programs"].push_back(ProgramJson(*compiled.programs[i], plan.programs[i]));
+  }
+  for (const graph::PassReport& report : compiled.passes) {
+    json["passes"].push_back({{"program", report.program},
+                              {"pass", report.pass},
+                              {"changed", report.result.changed},
+                              {"summary", report.result.summary}});
+  }
+  return json.dump(1) + "\n";
+}
+
+}  // namespace plimsoll::trainer

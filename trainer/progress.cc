@@ -1,0 +1,76 @@
+#include "trainer/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "base/bytes.h"
+
+namespace plimsoll::trainer {
+
+using Clock = std::chrono::steady_clock;
+
+Progress::Progress(int64_t steps, int64_t log_every)
+    : steps_(steps),
+      log_every_(log_every),
+      terminal_(isatty(STDOUT_FILENO) == 1),
+      start_(Clock::now()),
+      last_live_(start_) {}
+
+Progress::~Progress() { ClearLive(); }
+
+void Progress::Step(const StepReport& report) {
+  const bool logged =
+      log_every_ > 0 && (report.step % log_every_ == 0 || report.step + 1 == steps_);
+  if (logged) {
+    Line(Format(report));
+  } else if (terminal_ && Clock::now() - last_live_ > std::chrono::milliseconds(200)) {
+    ClearLive();
+    std::fputs(Format(report).c_str(), stdout);
+    std::fflush(stdout);
+    live_ = true;
+    last_live_ = Clock::now();
+  }
+}
+
+void Progress::Line(const std::string& text) {
+  ClearLive();
+  std::fputs((text + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void Progress::ClearLive() {
+  if (live_) std::fputs("\r\033[K", stdout);
+  live_ = false;
+}
+
+std::string Progress::Format(const StepReport& r) const {
+  const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+  const double left =
+      elapsed / static_cast<double>(r.step + 1) * static_cast<double>(steps_ - r.step - 1);
+  return fmt::format(
+      "step {:>{}}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3f}  {} tokens/s  memory {} planned, "
+      "{} "
+      "resident  {} left",
+      r.step, std::to_string(steps_).size(), steps_, r.loss, r.lr, r.grad_norm,
+      FormatCount(r.tokens_per_second), FormatBytes(r.arena_bytes), FormatBytes(r.resident_bytes),
+      FormatDuration(left));
+}
+
+std::string FormatDuration(double seconds) {
+  const int64_t s = static_cast<int64_t>(std::lround(seconds));
+  if (s >= 3600) return fmt::format("{}h{:02}m", s / 3600, s % 3600 / 60);
+  if (s >= 60) return fmt::format("{}m{:02}s", s / 60, s % 60);
+  return fmt::format("{}s", s);
+}
+
+std::string FormatCount(double count) {
+  if (count >= 1e9) return fmt::format("{:.3g}G", count / 1e9);
+  if (count >= 1e6) return fmt::format("{:.3g}M", count / 1e6);
+  if (count >= 1e3) return fmt::format("{:.3g}k", count / 1e3);
+  return fmt::format("{:.3g}", count);
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,48 @@
+// What a person sees while training: one line per logged step; on a terminal a live line below it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace plimsoll::trainer {
+
+struct StepReport {
+  int64_t step = 0;
+  double loss = 0;
+  double lr = 0;
+  double grad_norm = 0;
+  double step_seconds = 0;
+  double tokens_per_second = 0;
+  int64_t arena_bytes = 0;
+  int64_t resident_bytes = 0;
+};
+
+class Progress {
+ public:
+  // Lines go to stdout. On a terminal every step refreshes a live line.
+  Progress(int64_t steps, int64_t log_every);
+  ~Progress();
+
+  void Step(const StepReport& report);
+  // A line of its own, between the steps' lines.
+  void Line(const std::string& text);
+
+ private:
+  std::string Format(const StepReport& report) const;
+  void ClearLive();
+
+  int64_t steps_;
+  int64_t log_every_;
+  bool terminal_;
+  bool live_ = false;
+  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point last_live_;
+};
+
+// "1h02m", "3m05s", "12s".
+std::string FormatDuration(double seconds);
+// "38.1k", "1.20M".
+std::string FormatCount(double count);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,97 @@
+#include "trainer/session.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "trainer/initialize.h"
+
+namespace plimsoll::trainer {
+
+Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::CpuExecutorOptions options)
+    : compiled_(std::move(compiled)),
+      pool_(pool),
+      arena_(compiled_.plan.arena_bytes),
+      host_arena_(compiled_.plan.host_arena_bytes) {
+  for (size_t i = 0; i < compiled_.programs.size(); ++i) {
+    executors_.push_back(std::make_unique<runtime::CpuExecutor>(
+        *compiled_.programs[i], compiled_.plan.programs[i].layout, arena_, &host_arena_, pool_,
+        options));
+  }
+  batch_ = {Carried<int32_t>("tokens"), Carried<int32_t>("targets")};
+  token_weight_ = Carried<float>("token_weight").data();
+  lr_ = Carried<float>("lr").data();
+  rng_ = Carried<int32_t>("rng").data();
+  loss_ = Carried<float>("loss").data();
+  grad_norm_ = Carried<float>("grad_norm").data();
+  prompt_ = Carried<int32_t>("prompt");
+  last_ = Carried<int32_t>("last");
+  logits_ = Carried<float>("logits");
+}
+
+void* Session::Address(std::string_view name) const {
+  for (size_t i = 0; i < executors_.size(); ++i) {
+    const graph::TensorId id = compiled_.programs[i]->Find(name);
+    // A tensor that its program declares but does not use has no memory there.
+    if (id != graph::kNoTensor &&
+        compiled_.plan.programs[i].layout.offset(id) != runtime::kUnplaced) {
+      return executors_[i]->address(name);
+    }
+  }
+  return nullptr;
+}
+
+int64_t Session::Elements(std::string_view name) const {
+  for (size_t i = 0; i < compiled_.programs.size(); ++i) {
+    const graph::Program& program = *compiled_.programs[i];
+    const graph::TensorId id = program.Find(name);
+    if (id != graph::kNoTensor &&
+        compiled_.plan.programs[i].layout.offset(id) != runtime::kUnplaced) {
+      return program.tensor(id).type.shape.elements();
+    }
+  }
+  return 0;
+}
+
+void Session::Initialize(const models::Model& model, uint64_t seed) {
+  for (const models::ParameterInfo& parameter : model.parameters()) {
+    InitializeParameter(parameter, seed, Carried<float>(parameter.name), pool_);
+  }
+}
+
+void Session::BeginStep(int64_t tokens, double lr, uint64_t seed) {
+  *token_weight_ = static_cast<float>(1.0 / static_cast<double>(tokens));
+  *lr_ = static_cast<float>(lr);
+  if (rng_ != nullptr) rng_[0] = static_cast<int32_t>(seed);
+}
+
+void Session::RunMicroStep(int64_t step, int64_t micro_step) {
+  if (rng_ != nullptr) rng_[1] = static_cast<int32_t>(step * accumulate() + micro_step);
+  executors_[compiled_.step.MicroStep(micro_step, accumulate())]->Run();
+}
+
+double Session::Evaluate(int64_t tokens) {
+  *token_weight_ = static_cast<float>(1.0 / static_cast<double>(tokens));
+  executors_[compiled_.step.evaluation]->Run();
+  return *loss_;
+}
+
+std::span<const float> Session::Logits(std::span<const int32_t> tokens,
+                                       std::span<const int32_t> last) {
+  if (tokens.size() != prompt_.size() || last.size() != last_.size()) {
+    throw InternalError("logits asked for another number of texts or positions than compiled");
+  }
+  std::ranges::copy(tokens, prompt_.begin());
+  std::ranges::copy(last, last_.begin());
+  executors_[compiled_.step.logits]->Run();
+  return logits_;
+}
+
+int64_t Session::used_bytes() const {
+  int64_t used = 0;
+  for (const auto& executor : executors_) {
+    if (executor->runs() > 0) used = std::max(used, executor->used_bytes());
+  }
+  return used;
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,91 @@
+// A compiled step in memory: the arena, the executors bound to it, and the slots through which the
+// host hands in batches and takes out metrics.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "runtime/arena.h"
+#include "runtime/cpu_executor.h"
+#include "trainer/compile.h"
+
+namespace plimsoll::trainer {
+
+// One micro-batch: ids and targets are int32 [B,T], row-major; negative targets carry no loss.
+struct BatchSlots {
+  std::span<int32_t> tokens;
+  std::span<int32_t> targets;
+};
+
+struct StepMetrics {
+  double loss = 0;  // nats per token, mean over the step's tokens
+  double grad_norm = 0;
+};
+
+class Session {
+ public:
+  // Allocates the arena; its bytes are zero. UserError when the system refuses the memory.
+  Session(CompiledStep compiled, ThreadPool& pool, runtime::CpuExecutorOptions options = {});
+
+  const CompiledStep& compiled() const { return compiled_; }
+  int64_t accumulate() const { return compiled_.options.accumulate; }
+
+  // The slots that the next micro-step or evaluation reads.
+  BatchSlots batch() { return batch_; }
+
+  // Fills every parameter from its initializer, the moments and counters with zero. The numbers
+  // depend on seed and parameter name alone.
+  void Initialize(const models::Model& model, uint64_t seed);
+  // A carried tensor's elements: "block.0.attn.qkv.weight", "update_count". Empty when no program
+  // uses such a tensor.
+  template <typename T>
+  std::span<T> Carried(std::string_view name) {
+    return {static_cast<T*>(Address(name)), static_cast<size_t>(Elements(name))};
+  }
+
+  // One step is a call of BeginStep and `accumulate` calls of RunMicroStep, each after filling
+  // batch(). `tokens` counts the targets that carry loss in all of them; the loss is their mean.
+  void BeginStep(int64_t tokens, double lr, uint64_t seed);
+  void RunMicroStep(int64_t step, int64_t micro_step);
+  StepMetrics Metrics() const { return {*loss_, *grad_norm_}; }
+
+  // The mean loss over batch(), times the batch's share in `tokens`: adding up over all batches
+  // gives the mean over `tokens`.
+  double Evaluate(int64_t tokens);
+
+  // Logits [rows, vocabulary] for the token after position last[r] of each row of `tokens`,
+  // int32 [rows, T]. The span is valid until the session runs again.
+  std::span<const float> Logits(std::span<const int32_t> tokens, std::span<const int32_t> last);
+
+  // Bytes of the arena that the programs run so far have used; with check_arena only.
+  int64_t used_bytes() const;
+  runtime::CpuExecutor& executor(int program) { return *executors_[program]; }
+
+ private:
+  void* Address(std::string_view name) const;  // nullptr: no program uses it
+  int64_t Elements(std::string_view name) const;
+
+  CompiledStep compiled_;
+  ThreadPool& pool_;
+  runtime::Arena arena_;
+  runtime::Arena host_arena_;
+  std::vector<std::unique_ptr<runtime::CpuExecutor>> executors_;
+
+  // Slots, nullptr where no program has them. Looked up once: a step looks nothing up.
+  BatchSlots batch_;
+  float* token_weight_;
+  float* lr_;
+  int32_t* rng_;  // seed, micro-step
+  const float* loss_;
+  const float* grad_norm_;
+  std::span<int32_t> prompt_;
+  std::span<int32_t> last_;
+  std::span<const float> logits_;
+};
+
+}  // namespace plimsoll::trainer

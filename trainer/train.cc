@@ -1,0 +1,251 @@
+#include "trainer/train.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/bytes.h"
+#include "base/version.h"
+#include "memory/report.h"
+#include "models/huggingface.h"
+#include "runtime/process_memory.h"
+#include "trainer/data/loader.h"
+#include "trainer/data/tokenizer.h"
+#include "trainer/from_config.h"
+#include "trainer/generate.h"
+#include "trainer/learning_rate.h"
+#include "trainer/plan_json.h"
+#include "trainer/progress.h"
+#include "trainer/run_directory.h"
+#include "trainer/session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::ordered_json;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+data::LoaderOptions LoaderFrom(const config::RunConfig& config, int64_t sequence) {
+  data::LoaderOptions options;
+  options.order = static_cast<data::DataOrder>(config.data.order);
+  options.seed = static_cast<uint64_t>(config.train.seed);
+  options.batch = config.train.micro_batch;
+  options.sequence = sequence;
+  options.accumulate = config.train.accumulate;
+  return options;
+}
+
+class Run {
+ public:
+  explicit Run(const config::Loaded& loaded)
+      : config_(loaded.config),
+        model_(ModelFrom(config_)),
+        sequence_(SequenceFrom(config_, *model_)),
+        data_(DataFrom(config_, model_->spec().vocab)),
+        loader_(data_.train, LoaderFrom(config_, sequence_)) {
+    if (config_.train.eval_every > 0 && !data_.eval.empty()) {
+      eval_.emplace(data_.eval, data::EvalOptions{.batch = config_.train.micro_batch,
+                                                  .sequence = sequence_,
+                                                  .batches = config_.train.eval_batches});
+    }
+    if (config_.train.sample_every > 0) {
+      if (config_.data.tokenizer.empty()) {
+        throw config_.Error("train.sample_every",
+                            "samples need data.tokenizer: byte, or a tokenizer's path");
+      }
+      tokenizer_ = data::LoadTokenizer(config_.data.tokenizer);
+    }
+
+    const auto start = Clock::now();
+    const CompileOptions options = CompileFrom(config_, *model_, eval_.has_value());
+    pool_ = std::make_unique<ThreadPool>(options.threads);
+    CompiledStep compiled = Compile(*model_, options);
+    compile_seconds_ = SecondsSince(start);
+
+    session_ = std::make_unique<Session>(
+        std::move(compiled), *pool_,
+        runtime::CpuExecutorOptions{.poison = config_.debug.poison,
+                                    .check_arena = config_.debug.check_arena});
+    if (config_.model.init_from.empty()) {
+      session_->Initialize(*model_, static_cast<uint64_t>(config_.train.seed));
+    } else {
+      models::LoadWeights(config_.model.init_from, *model_, [&](const models::ParameterInfo& p) {
+        return session_->Carried<float>(p.name).data();
+      });
+    }
+
+    // From here on something is written; everything that can be wrong has been looked at.
+    directory_ = std::make_unique<RunDirectory>(config_);
+    directory_->Write("config.yaml", loaded.resolved_yaml);
+    directory_->Write("plan.json", PlanJson(*model_, session_->compiled()));
+    Announce(session_->compiled());
+  }
+
+  void Loop() {
+    Progress progress(config_.train.steps, config_.train.log_every);
+    progress_ = &progress;
+    Evaluate(0);
+    for (int64_t step = 0; step < config_.train.steps && !stopped_; ++step) {
+      Step(step);
+      const int64_t done = step + 1;
+      const bool last = done == config_.train.steps;
+      if (Due(config_.train.eval_every, done, last)) Evaluate(done);
+      if (Due(config_.train.sample_every, done, last || stopped_)) Sample();
+    }
+    SaveModel();
+    if (config_.debug.check_arena) CheckArena();
+    progress_ = nullptr;
+  }
+
+ private:
+  static bool Due(int64_t every, int64_t done, bool last) {
+    return every > 0 && (last || done % every == 0);
+  }
+
+  void Announce(const CompiledStep& compiled) const {
+    const models::ModelSpec& spec = model_->spec();
+    fmt::print("plimsoll {} ({}): {} with {} parameters, {} threads, run in {}\n", Version(),
+               Commit(), models::Name(spec.family),
+               FormatCount(static_cast<double>(model_->parameter_count())), pool_->size(),
+               directory_->path());
+    fmt::print("data: {} tokens to train on, {} per step{}\n",
+               FormatCount(static_cast<double>(loader_.tokens())),
+               FormatCount(static_cast<double>(loader_.sequences_per_step() * sequence_)),
+               eval_ ? fmt::format(", {} held out tokens evaluated every {} steps",
+                                   FormatCount(static_cast<double>(eval_->CountTargets())),
+                                   config_.train.eval_every)
+                     : "");
+    fmt::print("built, differentiated and planned in {:.0f} ms\n", compile_seconds_ * 1e3);
+    fmt::print("{}", config_.memory.summary ? memory::Report(compiled.plan)
+                                            : memory::Summary(compiled.plan) + "\n");
+    std::fflush(stdout);
+  }
+
+  void Step(int64_t step) {
+    const auto start = Clock::now();
+    const int64_t tokens = loader_.CountTargets(step);
+    if (tokens == 0) {
+      throw config_.Error("data.train", "every target of step " + std::to_string(step) +
+                                            " is marked ignored; there is nothing to learn from");
+    }
+    const double lr =
+        LearningRate(config_.schedule, config_.optimizer.lr, config_.train.steps, step);
+    session_->BeginStep(tokens, lr, static_cast<uint64_t>(config_.train.seed));
+    for (int64_t micro = 0; micro < session_->accumulate(); ++micro) {
+      const BatchSlots batch = session_->batch();
+      loader_.Fill(step, micro, batch.tokens.data(), batch.targets.data());
+      session_->RunMicroStep(step, micro);
+    }
+    const StepMetrics metrics = session_->Metrics();
+    const double seconds = SecondsSince(start);
+
+    StepReport report;
+    report.step = step;
+    report.loss = metrics.loss;
+    report.lr = lr;
+    report.grad_norm = metrics.grad_norm;
+    report.step_seconds = seconds;
+    report.tokens_per_second = static_cast<double>(tokens) / seconds;
+    report.arena_bytes = session_->compiled().plan.arena_bytes;
+    report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
+    Record(report);
+    progress_->Step(report);
+    if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm)) {
+      throw UserError(
+          fmt::format("step {}: loss {} and gradient norm {} are not finite; stopped. A "
+                      "smaller optimizer.lr or a longer schedule.warmup may help",
+                      step, metrics.loss, metrics.grad_norm),
+          ExitCode::kInternal);
+    }
+  }
+
+  void Record(const StepReport& report) {
+    const ordered_json row = {{"step", report.step},
+                              {"loss", report.loss},
+                              {"lr", report.lr},
+                              {"grad_norm", report.grad_norm},
+                              {"step_ms", report.step_seconds * 1e3},
+                              {"tokens_per_s", report.tokens_per_second},
+                              // The peak rate of this device is not known.
+                              {"mfu", nullptr},
+                              {"arena_bytes", report.arena_bytes},
+                              {"resident_bytes", report.resident_bytes},
+                              {"loss_scale", 1.0},
+                              {"skipped", 0}};
+    directory_->AppendMetrics(row.dump());
+  }
+
+  void Evaluate(int64_t done) {
+    if (!eval_) return;
+    const int64_t tokens = eval_->CountTargets();
+    double loss = 0;
+    for (int64_t i = 0; i < eval_->count(); ++i) {
+      const BatchSlots batch = session_->batch();
+      eval_->Fill(i, batch.tokens.data(), batch.targets.data());
+      loss += session_->Evaluate(tokens);
+    }
+    const bool better = loss < best_eval_;
+    best_eval_ = std::min(best_eval_, loss);
+    evaluations_without_gain_ = better ? 0 : evaluations_without_gain_ + 1;
+    directory_->AppendMetrics(ordered_json{{"step", done}, {"eval_loss", loss}}.dump());
+    progress_->Line(fmt::format("evaluation after {} steps: held-out loss {:.4f}{}", done, loss,
+                                better ? "" : fmt::format(" (best {:.4f})", best_eval_)));
+    if (config_.train.early_stop > 0 && evaluations_without_gain_ >= config_.train.early_stop) {
+      progress_->Line(fmt::format("stopped early: {} evaluations without improvement",
+                                  evaluations_without_gain_));
+      stopped_ = true;
+    }
+  }
+
+  void Sample() {
+    const std::vector<std::string> texts =
+        Generate(*session_, *tokenizer_, GenerateFrom(config_.sample));
+    for (size_t i = 0; i < texts.size(); ++i) {
+      progress_->Line(fmt::format("--- sample {} of {}\n{}", i + 1, texts.size(), texts[i]));
+    }
+    progress_->Line("---");
+  }
+
+  void SaveModel() {
+    const std::string folder = directory_->File("model");
+    models::SaveWeights(folder, *model_, [&](const models::ParameterInfo& p) {
+      return session_->Carried<float>(p.name).data();
+    });
+    progress_->Line("model written to " + folder);
+  }
+
+  void CheckArena() {
+    progress_->Line(fmt::format("arena: {} bytes planned, {} bytes used",
+                                session_->compiled().plan.arena_bytes, session_->used_bytes()));
+  }
+
+  const config::RunConfig& config_;
+  std::unique_ptr<models::Model> model_;
+  int64_t sequence_;
+  data::DataSet data_;
+  data::BatchLoader loader_;
+  std::optional<data::EvalBatches> eval_;
+  std::unique_ptr<data::Tokenizer> tokenizer_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<RunDirectory> directory_;
+  std::unique_ptr<Session> session_;
+  Progress* progress_ = nullptr;
+  double compile_seconds_ = 0;
+  double best_eval_ = std::numeric_limits<double>::infinity();
+  int64_t evaluations_without_gain_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+void Train(const config::Loaded& loaded) { Run(loaded).Loop(); }
+
+}  // namespace plimsoll::trainer
