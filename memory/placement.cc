@@ -69,7 +69,7 @@ class Greedy {
     int64_t gap_begin = 0;
     int64_t best = -1;
     int64_t best_gap = kInfinity;
-    int64_t looked_at = 0;
+    int64_t looked_at = 16;  // what a buffer costs apart from its neighbours
     for (const Placed& p : placed_) {
       ++looked_at;
       if (p.death < buffer.birth || p.birth > buffer.death) continue;
@@ -133,15 +133,25 @@ std::vector<Order> Orders(std::span<const Interval> sized, int32_t peak) {
 class Search {
  public:
   Search(std::span<const Interval> sized, int64_t target, int64_t work)
-      : greedy_(sized), sized_(sized), target_(target), work_left_(work), trial_(sized.size()) {
+      : greedy_(sized),
+        sized_(sized),
+        target_(target),
+        work_(work),
+        work_left_(work),
+        trial_(sized.size()) {
     best_.offsets.assign(sized.size(), 0);
     best_.extent = kInfinity;
   }
 
   bool done() const { return best_.extent <= target_ || work_left_ <= 0; }
-  // Within 0.2 % of the target: not worth improving step by step.
-  bool good_enough() const { return best_.extent - target_ <= target_ / 500; }
+  // Not worth improving step by step: within 0.2 % of the target or, when that turns out to be
+  // hard, 0.5 %.
+  bool good_enough() const {
+    const int64_t excess = best_.extent - target_;
+    return excess <= target_ / 500 || (work_left_ < work_ / 2 && excess <= target_ / 200);
+  }
   Placement& best() { return best_; }
+  int64_t work_left() const { return work_left_; }
 
   // The extent, however bad; improves best().
   int64_t Try(std::span<const int32_t> order, Fit fit, std::string_view name) {
@@ -156,23 +166,34 @@ class Search {
     return extent;
   }
 
-  // Tries the order; then moves buffers that ended above the target a random part of the way to
-  // the front (random, so as not to go round in circles) and tries again.
-  void Improve(std::vector<int32_t> order, Fit fit, std::string_view name, int rounds) {
+  // Hill climbing on the order, with at most `work` pairs looked at: moves one or two buffers
+  // towards the front, mostly such as end above the target, and keeps the order when it is not
+  // worse.
+  void Improve(std::vector<int32_t> order, Fit fit, std::string_view name, int64_t work) {
     std::mt19937 random(12345);  // the standard fixes its sequence
     const std::string label = fmt::format("{}, improved", name);
-    std::vector<std::pair<int64_t, int32_t>> keyed(order.size());
-    for (int round = 0; round < rounds && !done() && !good_enough(); ++round) {
-      Try(order, fit, label);
+    const int64_t work_at_end = work_left_ - work;
+    int64_t extent = Try(order, fit, label);
+    std::vector<int64_t> offsets = trial_;
+    std::vector<int32_t> next;
+    std::vector<size_t> too_high;  // places in the order
+    while (!done() && !good_enough() && work_left_ > work_at_end) {
+      too_high.clear();
       for (size_t at = 0; at < order.size(); ++at) {
-        const int32_t index = order[at];
-        const bool too_high = trial_[index] + sized_[index].size > target_;
-        int64_t key = static_cast<int64_t>(at) * 256;
-        if (too_high) key = key * static_cast<int64_t>(random() % 192) / 256 - 1;
-        keyed[at] = {key, index};
+        if (offsets[order[at]] + sized_[order[at]].size > target_) too_high.push_back(at);
       }
-      std::sort(keyed.begin(), keyed.end());
-      for (size_t at = 0; at < order.size(); ++at) order[at] = keyed[at].second;
+      next = order;
+      for (int moves = 1 + static_cast<int>(random() % 2); moves > 0; --moves) {
+        const bool any = random() % 4 == 0;
+        const size_t from = any ? random() % order.size() : too_high[random() % too_high.size()];
+        const size_t to = random() % (from + 1);
+        std::rotate(next.begin() + to, next.begin() + from, next.begin() + from + 1);
+      }
+      const int64_t tried = Try(next, fit, label);
+      if (tried > extent) continue;
+      extent = tried;
+      order.swap(next);
+      offsets = trial_;
     }
   }
 
@@ -180,6 +201,7 @@ class Search {
   Greedy greedy_;
   std::span<const Interval> sized_;
   int64_t target_;
+  int64_t work_;
   int64_t work_left_;
   std::vector<int64_t> trial_;
   Placement best_;
@@ -223,9 +245,10 @@ Placement Place(std::span<const Interval> intervals, const PlacementOptions& opt
   }
   std::stable_sort(attempts.begin(), attempts.end(),
                    [](const Attempt& a, const Attempt& b) { return a.extent < b.extent; });
-  constexpr int kRounds = 60;
-  for (size_t i = 0; i < attempts.size() && i < 4 && !search.done(); ++i) {
-    search.Improve(attempts[i].order->indices, attempts[i].fit, attempts[i].order->name, kRounds);
+  const size_t starts = std::min<size_t>(attempts.size(), 4);
+  for (size_t i = 0; i < starts && !search.done() && !search.good_enough(); ++i) {
+    search.Improve(attempts[i].order->indices, attempts[i].fit, attempts[i].order->name,
+                   search.work_left() / static_cast<int64_t>(starts - i));
   }
   search.best().max_live = *peak;
   return std::move(search.best());

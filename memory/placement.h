@@ -3,8 +3,8 @@
 //
 // The problem is NP-hard; greedy placement in a good order is near-optimal on training steps. So
 // several orders are tried with two rules of choosing a gap, the best is kept, and when it is not
-// good enough the order is improved step by step: buffers that ended too high go earlier. All is
-// deterministic.
+// good enough the order is improved step by step: buffers that end too high go earlier. All is
+// deterministic, on any machine.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct PlacementOptions {
   // An extent that is small enough: the search stops there. It always stops at the max live bytes.
   int64_t target = 0;
   // Bound of the search in pairs of buffers looked at, beyond the first placement.
-  int64_t work = 100'000'000;
+  int64_t work = 20'000'000;
 };
 
 struct Placement {

@@ -114,7 +114,7 @@ Temporaries Collect(const Lifetimes& lifetimes, Place place, int64_t alignment) 
 
 // Places the temporaries of all programs in one place; returns the largest extent. No program is
 // packed tighter than the neediest one makes useful.
-int64_t PlaceAll(std::vector<Temporaries>& all, int64_t alignment) {
+int64_t PlaceAll(std::vector<Temporaries>& all, const PlanOptions& plan_options) {
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -122,7 +122,8 @@ int64_t PlaceAll(std::vector<Temporaries>& all, int64_t alignment) {
   int64_t extent = 0;
   for (size_t p : order) {
     PlacementOptions options;
-    options.alignment = alignment;
+    options.alignment = plan_options.alignment;
+    options.work = plan_options.search_work;
     options.target = extent;
     all[p].placement = memory::Place(all[p].intervals, options);
     extent = std::max(extent, all[p].placement.extent);
@@ -268,8 +269,8 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
     device.push_back(Collect(lifetimes.back(), Place::kDevice, alignment));
     host.push_back(Collect(lifetimes.back(), Place::kHost, alignment));
   }
-  plan.arena_bytes = plan.persistent_bytes + PlaceAll(device, alignment);
-  plan.host_arena_bytes = plan.host_persistent_bytes + PlaceAll(host, alignment);
+  plan.arena_bytes = plan.persistent_bytes + PlaceAll(device, options);
+  plan.host_arena_bytes = plan.host_persistent_bytes + PlaceAll(host, options);
 
   plan.max_live_bytes = plan.persistent_bytes;
   plan.host_max_live_bytes = plan.host_persistent_bytes;

@@ -27,6 +27,7 @@ using BytesByRole = std::array<int64_t, kRoles>;
 struct PlanOptions {
   int64_t alignment = 64;
   bool in_place = true;
+  int64_t search_work = 20'000'000;  // bound of the search for each program, as in PlacementOptions
 };
 
 // A persistent tensor of the step.
