@@ -82,7 +82,7 @@ bool Key::Applies(const RunConfig& config) const {
     return path == "model.init_from" || path == "model.dropout" || path == "model.sequence";
   }
   if (when_key.empty()) return true;
-  const std::string& value = std::get<std::string>(FindKey(when_key)->get(config));
+  const std::string value = std::get<std::string>(FindKey(when_key)->get(config));
   return std::find(when_values.begin(), when_values.end(), value) != when_values.end();
 }
 
