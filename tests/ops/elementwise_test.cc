@@ -1,0 +1,161 @@
+// What single ops promise beyond the registry test: dropout's expectation, the precision of the
+// vectorised functions over their whole range, errors on bad indices, in-place updates.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "ops/arithmetic.h"
+#include "ops/dropout.h"
+#include "ops/optimizer.h"
+#include "ops/reduce.h"
+#include "ops/simd.h"
+#include "tests/ops/guarded_call.h"
+#include "tests/ops/interpreter.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::DType;
+using graph::Program;
+using graph::Role;
+using graph::TensorType;
+using graph::Value;
+
+TEST(Dropout, KeepsTheExpectation) {
+  ThreadPool pool(2);
+  const graph::Attributes attributes = {{"p", 0.3}, {"key", int64_t{5}}};
+  constexpr int64_t kElements = 200000;
+  HostTensor x = PoisonedTensor({DType::kFloat32, {kElements}});
+  HostTensor rng = PoisonedTensor({DType::kInt32, {2}});
+  for (int64_t i = 0; i < kElements; ++i) x.set(i, 2);
+  for (int32_t seed : {1, 2, 3}) {
+    rng.set(0, seed);
+    rng.set(1, 0);
+    const std::vector<std::optional<HostTensor>> inputs = {x, rng};
+    const auto y = *RunKernel({.op = graph::OpRegistry::Get().Require("dropout"),
+                               .attributes = attributes,
+                               .inputs = inputs},
+                              pool)[0];
+    int64_t dropped = 0;
+    double sum = 0;
+    for (int64_t i = 0; i < kElements; ++i) {
+      if (y.value(i) == 0) {
+        ++dropped;
+      } else {
+        ASSERT_FLOAT_EQ(static_cast<float>(y.value(i)), 2 / 0.7f);
+      }
+      sum += y.value(i);
+    }
+    // Six standard deviations of a binomial count: √(n p (1 − p)) = 205.
+    EXPECT_NEAR(static_cast<double>(dropped), 0.3 * kElements, 6 * 205);
+    EXPECT_NEAR(sum / kElements, 2, 0.02);
+  }
+}
+
+TEST(Dropout, OfNothingIsNoNode) {
+  Program program;
+  graph::Builder g(program);
+  const Value x = g.Persistent("x", Role::kInput, {DType::kFloat32, {4}});
+  const Value rng = g.Persistent("rng", Role::kInput, {DType::kInt32, {2}});
+  EXPECT_EQ(Dropout(g, x, rng, 0), x);
+  EXPECT_TRUE(program.nodes().empty());
+}
+
+float First(Vec<float> v) { return v[0]; }
+
+TEST(Simd, ExpIsPreciseOverItsRange) {
+  double worst = 0;
+  for (double x = -87.2; x < 88.2; x += 0.00137) {
+    const float argument = static_cast<float>(x);
+    const double expected = std::exp(static_cast<double>(argument));
+    worst = std::max(worst, std::fabs(First(Exp<float>(Splat<float>(argument))) / expected - 1));
+  }
+  EXPECT_LT(worst, 2e-7);
+  EXPECT_EQ(First(Exp<float>(Splat<float>(0))), 1);
+  EXPECT_TRUE(std::isnan(First(Exp<float>(Splat<float>(std::nanf(""))))));
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_GT(First(Exp<float>(Splat<float>(infinity))), 1e38f);
+  EXPECT_LT(First(Exp<float>(Splat<float>(-infinity))), 2e-38f);
+}
+
+TEST(Simd, NormalDistributionIsPreciseInBothTails) {
+  double worst = 0;
+  for (double x = -12; x < 12; x += 0.00037) {
+    const float argument = static_cast<float>(x);
+    const double expected = 0.5 * std::erfc(-static_cast<double>(argument) / std::sqrt(2.0));
+    const Normal<float> normal = NormalDistribution<float>(Splat<float>(argument));
+    const double error = std::fabs(First(normal.cdf) / expected - 1);
+    // e^(−x²/2) inherits the rounding of its argument: x²/2 units of 2^-24.
+    worst = std::max(worst, error / (1 + argument * argument / 2));
+  }
+  EXPECT_LT(worst, 5e-7);
+}
+
+// The last vector is shorter at every length but multiples of 8; sums are exact here.
+TEST(Simd, SumVectorsTakesEachElementOnce) {
+  std::vector<float> ones(200, 1);
+  for (int64_t n = 0; n <= 200; ++n) {
+    EXPECT_EQ(
+        SumVectors<float>(
+            n, [&](int64_t i, auto count) { return Load<float>(ones.data() + i, count) + 0; }),
+        static_cast<float>(n));
+    // Terms that are not zero beyond the end must not count.
+    EXPECT_EQ(SumVectors<float>(n, [&](int64_t, auto) { return Splat<float>(1); }),
+              static_cast<float>(n));
+  }
+}
+
+TEST(Embedding, RefusesATokenOutsideTheVocabulary) {
+  ThreadPool pool(1);
+  Program program;
+  graph::Builder g(program);
+  const Value tokens = g.Persistent("tokens", Role::kInput, {DType::kInt32, {1, 2}});
+  const Value weight = g.Persistent("weight", Role::kParameter, {DType::kFloat32, {3, 4}});
+  g.Emit1("embedding", {tokens, weight, graph::kNoTensor});
+  Interpreter interpreter(program, pool);
+  interpreter.Set("weight", std::vector<double>(12, 1));
+  for (double bad : {3.0, -1.0}) {
+    interpreter.Set("tokens", std::vector<double>{0, bad});
+    EXPECT_THROW(interpreter.Run(), InternalError);
+  }
+  interpreter.Set("tokens", std::vector<double>{0, 2});
+  EXPECT_NO_THROW(interpreter.Run());
+}
+
+TEST(Optimizer, UpdatesPersistentTensorsInPlace) {
+  ThreadPool pool(1);
+  Program program;
+  graph::Builder g(program);
+  const TensorType type{DType::kFloat32, {3}};
+  const TensorType scalar{DType::kFloat32, {}};
+  const Value p = g.Persistent("p", Role::kParameter, type);
+  const Value m = g.Persistent("m", Role::kOptimizerState, type);
+  const Value v = g.Persistent("v", Role::kOptimizerState, type);
+  const Value lr = g.Persistent("lr", Role::kInput, scalar);
+  const Value count = g.Persistent("count", Role::kOptimizerState, {DType::kInt32, {}});
+  const Value gradient = Constant(g, type, 0.5, "gradient");
+  Increment(g, count);
+  AdamW(g, p, gradient, m, v, lr, count, graph::kNoTensor, {.weight_decay = 0});
+  EXPECT_EQ(program.nodes().back().outputs, (std::vector<Value>{p, m, v}));
+
+  Interpreter interpreter(program, pool);
+  interpreter.Set(p, std::vector<double>{1, 2, 3});
+  interpreter.Set(m, std::vector<double>(3, 0));
+  interpreter.Set(v, std::vector<double>(3, 0));
+  interpreter.Set(lr, std::vector<double>{0.25});
+  interpreter.Set(count, std::vector<double>{0});
+  interpreter.Run();
+  EXPECT_EQ(interpreter.Get(count), std::vector<double>{1});
+  // The first update of Adam moves by lr against the sign of the gradient.
+  const std::vector<double> updated = interpreter.Get(p);
+  for (int i = 0; i < 3; ++i) EXPECT_NEAR(updated[i], i + 1 - 0.25, 1e-6);
+
+  const Value other = Constant(g, type, 0);
+  EXPECT_THROW(AdamW(g, other, gradient, m, v, lr, count, graph::kNoTensor, {}), InternalError);
+}
+
+}  // namespace
+}  // namespace plimsoll::ops

@@ -1,0 +1,191 @@
+// Ops against PyTorch: testdata/*.txt, made by make_golden.py. Double kernels agree to rounding
+// (1e-12), float kernels to a few units in the last place of the largest value.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+
+#include "tests/ops/guarded_call.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Attributes;
+using graph::DType;
+using Outputs = std::vector<std::optional<HostTensor>>;
+
+struct GoldenTensor {
+  graph::Shape shape;
+  std::vector<double> values;
+};
+using Golden = std::map<std::string, GoldenTensor>;
+
+Golden Read(const std::string& name) {
+  std::ifstream in("tests/ops/testdata/" + name + ".txt");
+  Golden golden;
+  std::string header, values;
+  while (std::getline(in, header) && std::getline(in, values)) {
+    std::istringstream words(header), numbers(values);
+    std::string tensor_name;
+    words >> tensor_name;
+    const std::vector<int64_t> dims(std::istream_iterator<int64_t>(words), {});
+    GoldenTensor tensor{graph::Shape(dims), {}};
+    tensor.values.assign(std::istream_iterator<double>(numbers), {});
+    EXPECT_EQ(static_cast<int64_t>(tensor.values.size()), tensor.shape.elements()) << tensor_name;
+    golden[tensor_name] = std::move(tensor);
+  }
+  EXPECT_FALSE(golden.empty()) << name;
+  return golden;
+}
+
+class GoldenTest : public testing::TestWithParam<DType> {
+ protected:
+  HostTensor Make(const GoldenTensor& golden) const {
+    HostTensor tensor = PoisonedTensor({GetParam(), golden.shape});
+    for (size_t i = 0; i < golden.values.size(); ++i) tensor.set(i, golden.values[i]);
+    return tensor;
+  }
+
+  Outputs Call(std::string_view op, const Attributes& attributes, const Outputs& inputs) {
+    return RunKernel(
+        {.op = graph::OpRegistry::Get().Require(op), .attributes = attributes, .inputs = inputs},
+        pool_);
+  }
+
+  void ExpectNear(const std::optional<HostTensor>& actual, const GoldenTensor& expected,
+                  double float_tolerance = 1e-6) const {
+    ASSERT_TRUE(actual);
+    const double tolerance = GetParam() == DType::kFloat64 ? 1e-12 : float_tolerance;
+    double largest = 1;
+    for (double v : expected.values) largest = std::max(largest, std::fabs(v));
+    for (size_t i = 0; i < expected.values.size(); ++i) {
+      EXPECT_NEAR(actual->value(i), expected.values[i], tolerance * largest) << "element " << i;
+    }
+  }
+
+  static HostTensor Scalar(DType dtype, double value) {
+    HostTensor tensor = PoisonedTensor({dtype, {}});
+    tensor.set(0, value);
+    return tensor;
+  }
+
+  // y and dx of an elementwise op and its backward op.
+  void CheckUnary(const std::string& file, const std::string& op, const Attributes& attributes) {
+    Golden golden = Read(file);
+    const HostTensor x = Make(golden["x"]);
+    ExpectNear(Call(op, attributes, {x})[0], golden["y"]);
+    ExpectNear(Call(op + "_backward", attributes, {x, Make(golden["dy"])})[0], golden["dx"]);
+  }
+
+  ThreadPool pool_{2};
+};
+
+TEST_P(GoldenTest, LayerNorm) {
+  Golden golden = Read("layer_norm");
+  const HostTensor x = Make(golden["x"]), weight = Make(golden["weight"]);
+  const Outputs forward = Call("layer_norm", {{"eps", 1e-5}}, {x, weight, Make(golden["bias"])});
+  ExpectNear(forward[0], golden["y"]);
+  const std::optional<HostTensor> none;
+  const Outputs backward =
+      Call("layer_norm_backward", {},
+           {x, weight, forward[1], forward[2], Make(golden["dy"]), none, none, none});
+  ExpectNear(backward[0], golden["dx"]);
+  ExpectNear(backward[1], golden["dweight"]);
+  ExpectNear(backward[2], golden["dbias"]);
+}
+
+TEST_P(GoldenTest, RmsNorm) {
+  Golden golden = Read("rms_norm");
+  const HostTensor x = Make(golden["x"]), weight = Make(golden["weight"]);
+  const Outputs forward = Call("rms_norm", {{"eps", 1e-5}}, {x, weight});
+  ExpectNear(forward[0], golden["y"]);
+  const std::optional<HostTensor> none;
+  const Outputs backward =
+      Call("rms_norm_backward", {}, {x, weight, forward[1], Make(golden["dy"]), none, none});
+  ExpectNear(backward[0], golden["dx"]);
+  ExpectNear(backward[1], golden["dweight"]);
+}
+
+TEST_P(GoldenTest, GeluTanh) {
+  CheckUnary("gelu_tanh", "gelu", {{"approximate", std::string("tanh")}});
+}
+TEST_P(GoldenTest, GeluExact) {
+  CheckUnary("gelu_none", "gelu", {{"approximate", std::string("none")}});
+}
+TEST_P(GoldenTest, Silu) { CheckUnary("silu", "silu", {}); }
+TEST_P(GoldenTest, Swiglu) { CheckUnary("swiglu", "swiglu", {}); }
+
+constexpr double kLr = 3e-3;
+constexpr int kSteps = 5;
+
+std::string Step(const char* name, int step) {
+  return name + std::string(".") + std::to_string(step);
+}
+
+TEST_P(GoldenTest, AdamW) {
+  Golden golden = Read("adamw");
+  const Attributes attributes = {
+      {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}};
+  HostTensor p = Make(golden["p.0"]), m = p, v = p;
+  for (int64_t i = 0; i < p.type.shape.elements(); ++i) {
+    m.set(i, 0);
+    v.set(i, 0);
+  }
+  std::optional<HostTensor> count = Scalar(DType::kInt32, 0);
+  const HostTensor lr = Scalar(DType::kFloat32, kLr);
+  for (int step = 1; step <= kSteps; ++step) {
+    count = Call("increment", {}, {count})[0];
+    const Outputs updated = Call("adamw", attributes,
+                                 {p, Make(golden[Step("g", step)]), m, v, lr, count, std::nullopt});
+    p = *updated[0];
+    m = *updated[1];
+    v = *updated[2];
+    ExpectNear(p, golden[Step("p", step)]);
+    ExpectNear(m, golden[Step("m", step)]);
+    ExpectNear(v, golden[Step("v", step)]);
+  }
+}
+
+TEST_P(GoldenTest, Sgd) {
+  for (bool nesterov : {false, true}) {
+    Golden golden = Read(nesterov ? "sgd_nesterov" : "sgd");
+    const Attributes attributes = {
+        {"momentum", 0.9}, {"nesterov", nesterov}, {"weight_decay", 0.1}};
+    HostTensor p = Make(golden["p.0"]), momentum = p;
+    for (int64_t i = 0; i < p.type.shape.elements(); ++i) momentum.set(i, 0);
+    const HostTensor lr = Scalar(DType::kFloat32, kLr);
+    for (int step = 1; step <= kSteps; ++step) {
+      const Outputs updated =
+          Call("sgd", attributes, {p, Make(golden[Step("g", step)]), momentum, lr, std::nullopt});
+      p = *updated[0];
+      momentum = *updated[1];
+      ExpectNear(p, golden[Step("p", step)]);
+      ExpectNear(momentum, golden[Step("momentum", step)]);
+    }
+  }
+}
+
+TEST_P(GoldenTest, ClippedGradientNorm) {
+  Golden golden = Read("clip");
+  const HostTensor a = Make(golden["g.0"]), b = Make(golden["g.1"]);
+  const std::optional<HostTensor> norm = Call("global_norm", {}, {a, b})[0];
+  // The norm and the factor are float in either case.
+  ASSERT_TRUE(norm);
+  const double expected = golden["norm"].values[0];
+  EXPECT_NEAR(norm->value(0), expected, 1e-6 * expected);
+  const std::optional<HostTensor> factor = Call("clip_factor", {{"max_norm", 1.0}}, {norm})[0];
+  const Outputs clipped = Call("scale_by", {}, {a, factor});
+  for (size_t i = 0; i < golden["clipped.0"].values.size(); ++i) {
+    EXPECT_NEAR(clipped[0]->value(i), golden["clipped.0"].values[i], 1e-6);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, GoldenTest, testing::Values(DType::kFloat32, DType::kFloat64),
+                         [](const auto& info) { return std::string(graph::Name(info.param)); });
+
+}  // namespace
+}  // namespace plimsoll::ops

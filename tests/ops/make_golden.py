@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Makes tests/ops/testdata/*.txt: inputs and results of PyTorch on the CPU, in float64.
+
+Needs torch (written with 2.15): python3 make_golden.py [DIR]. A file is a list of tensors, each a
+line "NAME D0 D1 ..." and a line of values. Inputs are float32 values, so that both precisions of an
+op can start from them.
+"""
+import pathlib
+import sys
+
+import torch
+
+torch.set_default_dtype(torch.float64)
+
+
+def randn(*shape):
+    return torch.randn(*shape, dtype=torch.float32).double()
+
+
+def write(path, tensors):
+    with open(path, "w") as out:
+        for name, tensor in tensors.items():
+            tensor = tensor.detach()
+            print(name, *tensor.shape, file=out)
+            print(*(f"{v:.17g}" for v in tensor.flatten().tolist()), file=out)
+
+
+def differentiate(function, inputs):
+    """The result of function(**inputs), and the gradients for a random dy."""
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in inputs.items()}
+    y = function(**leaves)
+    dy = randn(*y.shape)
+    y.backward(dy)
+    return {**inputs, "y": y, "dy": dy, **{"d" + name: leaf.grad for name, leaf in leaves.items()}}
+
+
+def optimizer_steps(make, slots):
+    """Five updates of one parameter; gradients, and parameter and state after each."""
+    parameter = torch.nn.Parameter(randn(11))
+    optimizer = make([parameter])
+    tensors = {"p.0": parameter.clone()}
+    for step in range(1, 6):
+        parameter.grad = randn(11)
+        tensors[f"g.{step}"] = parameter.grad.clone()
+        optimizer.step()
+        tensors[f"p.{step}"] = parameter.clone()
+        for slot, key in slots.items():
+            tensors[f"{slot}.{step}"] = optimizer.state[parameter][key].clone()
+    return tensors
+
+
+def main():
+    directory = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "testdata")
+    directory.mkdir(exist_ok=True)
+    torch.manual_seed(1)
+    nn = torch.nn.functional
+    width = 13
+    write(directory / "layer_norm.txt", differentiate(
+        lambda x, weight, bias: nn.layer_norm(x, (width,), weight, bias, 1e-5),
+        {"x": 2 * randn(6, width) + 1, "weight": randn(width), "bias": randn(width)}))
+    write(directory / "rms_norm.txt", differentiate(
+        lambda x, weight: nn.rms_norm(x, (width,), weight, 1e-5),
+        {"x": 2 * randn(6, width), "weight": randn(width)}))
+    # Both tails, where the result is tiny or the identity, and the middle.
+    x = torch.cat([torch.linspace(-12, 12, 49), randn(30)]).float().double()
+    for approximate in ("tanh", "none"):
+        write(directory / f"gelu_{approximate}.txt", differentiate(
+            lambda x: nn.gelu(x, approximate=approximate), {"x": x}))
+    write(directory / "silu.txt", differentiate(lambda x: nn.silu(x), {"x": x}))
+    write(directory / "swiglu.txt", differentiate(
+        lambda x: nn.silu(x[:, :7]) * x[:, 7:], {"x": randn(5, 14)}))
+
+    # lr is a float32 value: that is how an update receives it.
+    lr = float(torch.tensor(3e-3, dtype=torch.float32))
+    write(directory / "adamw.txt", optimizer_steps(
+        lambda p: torch.optim.AdamW(p, lr=lr, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1),
+        {"m": "exp_avg", "v": "exp_avg_sq"}))
+    for name, nesterov in (("sgd", False), ("sgd_nesterov", True)):
+        write(directory / f"{name}.txt", optimizer_steps(
+            lambda p: torch.optim.SGD(p, lr=lr, momentum=0.9, weight_decay=0.1, nesterov=nesterov),
+            {"momentum": "momentum_buffer"}))
+    # Two gradients clipped to a total norm of 1.
+    parameters = [torch.nn.Parameter(torch.zeros(n)) for n in (7, 5)]
+    tensors = {}
+    for i, parameter in enumerate(parameters):
+        parameter.grad = randn(*parameter.shape)
+        tensors[f"g.{i}"] = parameter.grad.clone()
+    tensors["norm"] = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+    for i, parameter in enumerate(parameters):
+        tensors[f"clipped.{i}"] = parameter.grad
+    write(directory / "clip.txt", tensors)
+
+
+if __name__ == "__main__":
+    main()
