@@ -21,6 +21,9 @@ struct Float8 {
   static Reg Broadcast(const T* p) { return _mm256_broadcast_ss(p); }
   static Reg Zero() { return _mm256_setzero_ps(); }
   static Reg Fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); }
+  static void Accumulate(Reg& c, Reg a, Reg b) {
+    asm volatile("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+  }
 };
 
 struct Double4 {
@@ -40,6 +43,9 @@ struct Double4 {
   static Reg Broadcast(const T* p) { return _mm256_broadcast_sd(p); }
   static Reg Zero() { return _mm256_setzero_pd(); }
   static Reg Fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_pd(a, b, c); }
+  static void Accumulate(Reg& c, Reg a, Reg b) {
+    asm volatile("vfmadd231pd %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+  }
 };
 
 }  // namespace

@@ -18,6 +18,9 @@ struct Float16 {
   static Reg Broadcast(const T* p) { return _mm512_set1_ps(*p); }
   static Reg Zero() { return _mm512_setzero_ps(); }
   static Reg Fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_ps(a, b, c); }
+  static void Accumulate(Reg& c, Reg a, Reg b) {
+    asm volatile("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+  }
 };
 
 struct Double8 {
@@ -34,6 +37,9 @@ struct Double8 {
   static Reg Broadcast(const T* p) { return _mm512_set1_pd(*p); }
   static Reg Zero() { return _mm512_setzero_pd(); }
   static Reg Fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_pd(a, b, c); }
+  static void Accumulate(Reg& c, Reg a, Reg b) {
+    asm volatile("vfmadd231pd %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+  }
 };
 
 }  // namespace

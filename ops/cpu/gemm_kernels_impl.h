@@ -7,7 +7,10 @@
 // 2·mr fused multiply-adds for mr + 2 loads.
 //
 // A vector type V gives: T, Reg, kWidth, and Load, Store, LoadFirst(p, count) (the rest zero),
-// StoreFirst(p, reg, count), Broadcast(p), Zero, Fma(a, b, c) = a·b + c. LoadFirst and StoreFirst
+// StoreFirst(p, reg, count), Broadcast(p), Zero, Fma(a, b, c) = a·b + c, and Accumulate(c, a, b),
+// the same into c as an instruction of its own: left to itself the compiler reorders the loop's
+// multiply-adds and swaps their operands until the accumulators no longer fit the registers.
+// LoadFirst and StoreFirst
 // take 0 ≤ count, ≥ kWidth meaning all, and touch no memory beyond count values.
 #pragma once
 
@@ -41,8 +44,8 @@ struct Kernels {
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       const Reg value = V::Broadcast(a + i * kRowStride);
-      acc[i][0] = V::Fma(value, b0, acc[i][0]);
-      acc[i][1] = V::Fma(value, b1, acc[i][1]);
+      V::Accumulate(acc[i][0], value, b0);
+      V::Accumulate(acc[i][1], value, b1);
     }
   }
 
@@ -85,14 +88,18 @@ struct Kernels {
   template <int kRows, bool kTransA>
   static void Tile(const T* a, const T* b, int64_t kc, T* c, int64_t ldc, int64_t columns,
                    const Epilogue<T>& epilogue) {
+    // C is needed only at the end, and is far away.
+    const int64_t last = (columns < kColumns ? columns : kColumns) - 1;
+#pragma GCC unroll 1
+    for (int i = 0; i < kRows; ++i) {
+      __builtin_prefetch(c + i * ldc, 1);
+      __builtin_prefetch(c + i * ldc + last, 1);
+    }
     Reg acc[kRows][2];
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
       acc[i][0] = V::Zero();
       acc[i][1] = V::Zero();
-      // C is needed only at the end, and is far away.
-      __builtin_prefetch(c + i * ldc, 1);
-      __builtin_prefetch(c + i * ldc + (columns < kColumns ? columns : kColumns) - 1, 1);
     }
     if constexpr (kTransA) {
       int64_t p = 0;
@@ -148,12 +155,25 @@ struct Kernels {
           trans_a ? TileFor<true>(rows, kRowCounts) : TileFor<false>(rows, kRowCounts);
       const T* a = packed_a + panel * panel_size;
       T* row = c + split.Begin(panel) * ldc;
+      // While this panel is used, the next one comes nearer, a part with each strip.
+      const int64_t part = (panel_size / (strip_end - strip_begin) + 15) / 16 * 16;
+      const T* next = a + panel_size;
       for (int64_t strip = strip_begin; strip < strip_end; ++strip) {
+        if (panel + 1 < panel_end) PrefetchBytes(next, part * sizeof(T));
+        next += part;
         const int64_t column = strip * kColumns;
         Epilogue<T> here = epilogue;
         if (here.bias != nullptr) here.bias += column;
         tile(a, packed_b + column * kc, kc, row + column, ldc, columns - column, here);
       }
+    }
+  }
+
+  // Packing reads short runs of far-apart rows, which the processor's own prefetching misses.
+  static constexpr int64_t kRowsAhead = 8;
+  static inline __attribute__((always_inline)) void PrefetchBytes(const T* p, int64_t bytes) {
+    for (int64_t at = 0; at < bytes; at += 64) {
+      __builtin_prefetch(reinterpret_cast<const char*>(p) + at);
     }
   }
 
@@ -166,6 +186,7 @@ struct Kernels {
           const T* from = a + p * lda + split.Begin(panel);
           T* to = packed + panel * panel_size + p * kStrideA;
           const int64_t rows = split.Rows(panel);
+          PrefetchBytes(from + kRowsAhead * lda, kMaxRows * sizeof(T));
           for (int i = 0; i < kStrideA; i += kWidth) {
             V::Store(to + i, V::LoadFirst(from + i, rows - i));
           }
@@ -179,7 +200,10 @@ struct Kernels {
         const T* from = a + (split.Begin(panel) + i) * lda;
         T* to = packed + panel * panel_size + i * kWidth;
         int64_t p = 0;
-        for (; p + kWidth <= kc; p += kWidth) V::Store(to + p * rows, V::Load(from + p));
+        for (; p + kWidth <= kc; p += kWidth) {
+          PrefetchBytes(from + 2 * lda + p, kWidth * sizeof(T));
+          V::Store(to + p * rows, V::Load(from + p));
+        }
         if (p < kc) V::Store(to + p * rows, V::LoadFirst(from + p, kc - p));
       }
     }
@@ -224,6 +248,7 @@ struct Kernels {
         const T* from = b + p * ldb + strip * kColumns;
         T* to = packed + strip * kColumns * kc + p * kColumns;
         const int64_t left = columns - strip * kColumns;
+        PrefetchBytes(from + kRowsAhead * ldb, kColumns * sizeof(T));
         if (left >= kColumns) {
           V::Store(to, V::Load(from));
           V::Store(to + kWidth, V::Load(from + kWidth));
@@ -243,7 +268,10 @@ struct Kernels {
         const T* from = b + half * ldb + p;
         if (steps == kWidth && columns - half >= kWidth) {
 #pragma GCC unroll 16
-          for (int i = 0; i < kWidth; ++i) rows[i] = V::Load(from + i * ldb);
+          for (int i = 0; i < kWidth; ++i) {
+            __builtin_prefetch(from + i * ldb + 4 * kWidth);
+            rows[i] = V::Load(from + i * ldb);
+          }
         } else {
 #pragma GCC unroll 16
           for (int i = 0; i < kWidth; ++i) {
