@@ -251,8 +251,12 @@ class Replay {
   }
 
   // What one node touches at the same time must not overlap where it writes.
-  void CheckWithinNode(int n) const {
+  void CheckWithinNode(int n) {
     const Node& node = program_.nodes()[n];
+    for (TensorId id : node.outputs) {
+      if (id != kNoTensor) CheckPlace(n, id);
+    }
+    if (node.workspace != kNoTensor) CheckPlace(n, node.workspace);
     auto fail = [&](TensorId a, TensorId b) {
       Fail(fmt::format("{} writes '{}', which overlaps its '{}'", NodeText(n),
                        program_.tensor(a).name, program_.tensor(b).name));

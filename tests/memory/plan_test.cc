@@ -1,0 +1,195 @@
+#include "memory/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "graph/builder.h"
+#include "memory/checker.h"
+#include "runtime/workspaces.h"
+#include "tests/runtime/test_ops.h"
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::Attributes;
+using graph::Builder;
+using graph::Program;
+using graph::Role;
+using graph::Value;
+
+Attributes N(int64_t n) { return {{"n", n}, {"seed", int64_t{1}}}; }
+
+std::vector<const Program*> Pointers(const std::vector<Program>& programs) {
+  std::vector<const Program*> pointers;
+  for (const Program& program : programs) pointers.push_back(&program);
+  return pointers;
+}
+
+std::vector<Program> RandomStep(uint32_t seed, bool host) {
+  std::vector<Program> programs;
+  for (uint32_t p = 0; p < 1 + seed % 3; ++p) {
+    RandomProgramOptions options;
+    options.nodes = 5 + static_cast<int>(seed * 7 % 90) / static_cast<int>(p + 1);
+    options.persistent_seed = seed;
+    options.host_tensors = host;
+    programs.push_back(RandomProgram(seed * 10 + p, options));
+    programs.back().set_name("program" + std::to_string(p));
+    runtime::AddWorkspaces(programs.back(), 2);
+  }
+  return programs;
+}
+
+TEST(Plan, RandomStepsAreSoundAndTight) {
+  for (uint32_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(seed);
+    const std::vector<Program> programs = RandomStep(seed, seed % 4 == 0);
+    const auto pointers = Pointers(programs);
+    PlanOptions options;
+    options.in_place = seed % 5 != 0;
+    options.search_work = 500'000;
+    const MemoryPlan plan = MakePlan(pointers, options);
+    ASSERT_NO_THROW(CheckPlan(pointers, plan));
+    EXPECT_GE(plan.arena_bytes, plan.max_live_bytes);
+    EXPECT_GE(plan.host_arena_bytes, plan.host_max_live_bytes);
+    EXPECT_LE(plan.fragmentation, 0.15);
+    EXPECT_EQ(std::accumulate(plan.bytes_by_role.begin(), plan.bytes_by_role.end(), int64_t{0}),
+              plan.max_live_bytes);
+    int64_t scopes = 0;
+    for (const auto& [scope, bytes] : plan.bytes_by_scope) scopes += bytes;
+    EXPECT_EQ(scopes, plan.max_live_bytes);
+    int64_t largest = 0;
+    for (const ProgramPlan& program : plan.programs) {
+      largest = std::max(largest, program.temporary_bytes);
+      EXPECT_EQ(program.max_live_bytes,
+                *std::max_element(program.live_bytes.begin(), program.live_bytes.end()));
+      EXPECT_EQ(program.live_bytes[program.peak_node], program.max_live_bytes);
+      int64_t live = 0;
+      for (const LiveTensor& tensor : program.peak_live) live += tensor.bytes;
+      EXPECT_EQ(live, program.max_live_bytes);
+    }
+    EXPECT_EQ(plan.arena_bytes, plan.persistent_bytes + largest);
+
+    const MemoryPlan again = MakePlan(pointers, options);
+    for (size_t p = 0; p < programs.size(); ++p) {
+      EXPECT_EQ(plan.programs[p].layout.offsets, again.programs[p].layout.offsets);
+    }
+  }
+}
+
+TEST(Plan, InPlaceNeedsNoMoreMemory) {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    const std::vector<Program> programs = RandomStep(seed, false);
+    const auto pointers = Pointers(programs);
+    PlanOptions apart;
+    apart.in_place = false;
+    EXPECT_LE(MakePlan(pointers).max_live_bytes, MakePlan(pointers, apart).max_live_bytes) << seed;
+  }
+}
+
+TEST(Plan, ProgramsShareTheArenaAboveThePersistentPrefix) {
+  Program train("train");
+  Builder t(train);
+  const Value w = t.Persistent("w", Role::kParameter, Float32(16));
+  t.Persistent("m", Role::kOptimizerState, Float32(20));
+  const Value a = t.Emit1("test_source", {}, N(160));
+  t.Emit("test_mix", {a, w}, N(16), "", {true, false});
+  Program eval("eval");
+  Builder e(eval);
+  const Value x = e.Emit1("test_source", {}, N(32));
+  const Value w2 = e.Persistent("w", Role::kParameter, Float32(16));
+  e.Emit("test_mix", {x, w2}, N(16), "", {true, false});
+
+  const std::vector<const Program*> programs = {&train, &eval};
+  const MemoryPlan plan = MakePlan(programs);
+  EXPECT_EQ(plan.persistent_bytes, 64 + 128);
+  EXPECT_EQ(plan.arena_bytes, 192 + 640 + 64);
+  EXPECT_EQ(plan.max_live_bytes, plan.arena_bytes);
+  EXPECT_EQ(plan.fragmentation, 0);
+  EXPECT_EQ(plan.peak_program, 0);
+  EXPECT_EQ(plan.programs[1].temporary_bytes, 128 + 64);
+  EXPECT_EQ(plan.programs[0].layout.offset(w), plan.programs[1].layout.offset(w2));
+  EXPECT_GE(plan.programs[1].layout.offset(x), plan.persistent_bytes);
+  EXPECT_EQ(plan.bytes_of(Role::kParameter), 64);
+  EXPECT_EQ(plan.bytes_of(Role::kOptimizerState), 128);
+  EXPECT_EQ(plan.bytes_of(Role::kActivation), 704);
+  ASSERT_EQ(plan.persistent.size(), 2u);
+  EXPECT_EQ(plan.persistent[0].name, "w");
+  EXPECT_EQ(plan.persistent[1].offset, 64);
+}
+
+TEST(Plan, PersistentTensorsMustAgree) {
+  Program a("a"), b("b");
+  Builder(a).Persistent("w", Role::kParameter, Float32(16));
+  Builder(b).Persistent("w", Role::kParameter, Float32(17));
+  const std::vector<const Program*> programs = {&a, &b};
+  try {
+    MakePlan(programs);
+    FAIL() << "no error";
+  } catch (const InternalError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("'w'"), std::string::npos) << text;
+    EXPECT_NE(text.find("f32[16]"), std::string::npos) << text;
+    EXPECT_NE(text.find("f32[17]"), std::string::npos) << text;
+  }
+}
+
+TEST(Plan, PeakNamesWhereAndWhat) {
+  Program p("step");
+  Builder g(p);
+  g.set_scope("block.0.mlp");
+  const Value a = g.Emit1("test_source", {}, N(100));
+  g.set_scope("block.1.mlp");
+  const Value b = g.Emit1("test_mix", {a}, N(200), "fc");
+  g.set_scope("head");
+  g.Emit1("test_mix", {b}, N(16));
+  const std::vector<const Program*> programs = {&p};
+  const ProgramPlan plan = MakePlan(programs).programs[0];
+  EXPECT_EQ(plan.peak_node, 1);
+  EXPECT_EQ(plan.peak_op, "test_mix");
+  EXPECT_EQ(plan.peak_scope, "block.1.mlp");
+  // The unwanted second output of test_mix is there too: 7 floats.
+  ASSERT_EQ(plan.peak_live.size(), 3u);
+  EXPECT_EQ(plan.peak_live[0].name, "block.1.mlp.fc");
+  EXPECT_EQ(plan.peak_live[0].scope, "block.1.mlp");
+  EXPECT_EQ(plan.peak_live[0].bytes, 832);
+  EXPECT_EQ(plan.peak_live[1].scope, "block.0.mlp");
+  EXPECT_EQ(plan.live_bytes, (std::vector<int64_t>{448, 448 + 832 + 64, 832 + 64 + 64}));
+}
+
+TEST(Plan, UntouchedTemporariesHaveNoMemory) {
+  Program p;
+  graph::Tensor tensor;
+  tensor.name = "unused";
+  tensor.type = Float32(1000);
+  const Value unused = p.AddTensor(tensor);
+  Builder(p).Emit1("test_source", {}, N(1));
+  const std::vector<const Program*> programs = {&p};
+  const MemoryPlan plan = MakePlan(programs);
+  EXPECT_EQ(plan.programs[0].layout.offset(unused), runtime::kUnplaced);
+  EXPECT_EQ(plan.arena_bytes, 64);
+}
+
+TEST(Plan, NothingAtAll) {
+  const MemoryPlan none = MakePlan({});
+  EXPECT_EQ(none.arena_bytes, 0);
+  EXPECT_EQ(none.peak_program, -1);
+  const Program empty("empty");
+  const std::vector<const Program*> programs = {&empty};
+  const MemoryPlan plan = MakePlan(programs);
+  EXPECT_EQ(plan.arena_bytes, 0);
+  EXPECT_EQ(plan.programs[0].peak_node, -1);
+  CheckPlan(programs, plan);
+}
+
+TEST(Plan, StarNumbers) {
+  EXPECT_EQ(StarNumbers("block.12.attn"), "block.*.attn");
+  EXPECT_EQ(StarNumbers("3"), "*");
+  EXPECT_EQ(StarNumbers(""), "");
+  EXPECT_EQ(StarNumbers("norm_1.0x"), "norm_1.0x");
+}
+
+}  // namespace
+}  // namespace plimsoll::memory

@@ -1,0 +1,89 @@
+#include "runtime/arena.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "base/error.h"
+#include "runtime/process_memory.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+TEST(Arena, ExactBytesInWholePages) {
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  Arena arena(page + 1);
+  EXPECT_EQ(arena.bytes(), page + 1);
+  EXPECT_EQ(arena.mapped_bytes(), 2 * page);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(arena.data()) % page, 0u);
+  for (int64_t i = 0; i < arena.bytes(); ++i) ASSERT_EQ(arena.data()[i], std::byte{0});
+  std::memset(arena.data(), 1, static_cast<size_t>(arena.bytes()));
+}
+
+TEST(Arena, NoBytes) {
+  Arena arena(0);
+  EXPECT_EQ(arena.data(), nullptr);
+  EXPECT_EQ(arena.mapped_bytes(), 0);
+  EXPECT_THROW(Arena(-1), InternalError);
+}
+
+TEST(Arena, RefusalNamesTheBytes) {
+  const int64_t bytes = int64_t{1} << 60;
+  try {
+    Arena arena(bytes);
+    FAIL() << "the system gave an exbibyte";
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("1.00 EiB"), std::string::npos) << text;
+    EXPECT_NE(text.find("1152921504606846976"), std::string::npos) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  }
+}
+
+TEST(Arena, CanaryNoticesAWriteBehindThePlannedEnd) {
+  ArenaOptions options;
+  options.canary = true;
+  Arena arena(1000, options);
+  std::memset(arena.data(), 0xC5, 1000);
+  EXPECT_NO_THROW(arena.CheckCanary());
+  arena.data()[1003] = std::byte{0};
+  try {
+    arena.CheckCanary();
+    FAIL() << "not noticed";
+  } catch (const InternalError& error) {
+    EXPECT_NE(std::string(error.what()).find("1003"), std::string::npos) << error.what();
+  }
+}
+
+TEST(ArenaDeathTest, GuardPagesStopWritesFarOff) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ArenaOptions options;
+  options.canary = true;
+  Arena arena(1000, options);
+  volatile std::byte* data = arena.data();
+  EXPECT_DEATH(data[-1] = std::byte{1}, "");
+  EXPECT_DEATH(data[arena.mapped_bytes()] = std::byte{1}, "");
+}
+
+TEST(ProcessMemory, FollowsWhatIsTouched) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  const ProcessMemory before = MeasureProcessMemory();
+  ProcessMemory touched;
+  {
+    Arena arena(kBytes);
+    EXPECT_LT(MeasureProcessMemory().resident_bytes, before.resident_bytes + kBytes / 2);
+    std::memset(arena.data(), 1, kBytes);
+    touched = MeasureProcessMemory();
+  }
+  const ProcessMemory after = MeasureProcessMemory();
+  // Room for whatever the test program and sanitizers do on the side.
+  EXPECT_GT(touched.resident_bytes, before.resident_bytes + kBytes / 2);
+  EXPECT_LT(after.resident_bytes, touched.resident_bytes - kBytes / 2);
+  EXPECT_GE(after.peak_resident_bytes, before.resident_bytes + kBytes / 2);
+}
+
+}  // namespace
+}  // namespace plimsoll::runtime
