@@ -1,0 +1,165 @@
+// bazel run //bench:step -- RUN.yaml [--steps N] [--set key=value …] [--json FILE]
+//
+// Times whole training steps of a run file on random tokens: tokens/s, the share of this machine's
+// float32 GEMM rate (measured in the same run), time per op, and the memory that it took. Default:
+// configs/models/gpt2-124m.yaml with 4 sequences of 256 tokens.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "bench/gemm_peak.h"
+#include "memory/report.h"
+#include "runtime/process_memory.h"
+#include "trainer/config/load.h"
+#include "trainer/from_config.h"
+#include "trainer/session.h"
+
+namespace plimsoll::bench {
+namespace {
+
+using trainer::Session;
+
+struct Arguments {
+  std::string file = "configs/models/gpt2-124m.yaml";
+  std::vector<std::string> sets = {"train.micro_batch=4", "model.sequence=256"};
+  int steps = 6;
+  std::string json;
+};
+
+void FillRandom(Session& session, int64_t vocab) {
+  std::mt19937 random(1);
+  for (int32_t& id : session.batch().tokens) id = static_cast<int32_t>(random() % vocab);
+  for (int32_t& id : session.batch().targets) id = static_cast<int32_t>(random() % vocab);
+}
+
+double RunStep(Session& session, int64_t step) {
+  const auto start = std::chrono::steady_clock::now();
+  const int64_t tokens = static_cast<int64_t>(session.batch().tokens.size()) * session.accumulate();
+  session.BeginStep(tokens, 1e-4, 1);
+  for (int64_t micro = 0; micro < session.accumulate(); ++micro) session.RunMicroStep(step, micro);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// FLOPs of one step by op.
+std::map<std::string, double> FlopsByOp(const trainer::CompiledStep& compiled) {
+  std::map<std::string, double> flops;
+  for (int64_t micro = 0; micro < compiled.options.accumulate; ++micro) {
+    const int index = compiled.step.MicroStep(micro, compiled.options.accumulate);
+    const graph::Program& program = *compiled.programs[index];
+    for (const graph::Node& node : program.nodes()) {
+      flops[node.op->name] += graph::CostOf(program.CallOf(node).get()).flops;
+    }
+  }
+  return flops;
+}
+
+void PrintOps(Session& session, int steps, double step_seconds, double peak) {
+  std::map<std::string, double> seconds;
+  for (size_t i = 0; i < session.compiled().programs.size(); ++i) {
+    for (const auto& op : session.executor(static_cast<int>(i)).op_times()) {
+      seconds[op.op] += static_cast<double>(op.nanoseconds) * 1e-9 / steps;
+    }
+  }
+  std::vector<std::pair<double, std::string>> longest;
+  for (const auto& [op, s] : seconds) longest.emplace_back(s, op);
+  std::sort(longest.rbegin(), longest.rend());
+  const std::map<std::string, double> flops = FlopsByOp(session.compiled());
+  fmt::print("\n{:<30} {:>10} {:>8} {:>10} {:>12}\n", "op", "ms a step", "share", "GFLOP/s",
+             "of GEMM rate");
+  for (const auto& [s, op] : longest) {
+    const double rate = flops.at(op) / s;
+    fmt::print("{:<30} {:>10.2f} {:>7.1f}% {:>10.1f} {:>11.0f}%\n", op, s * 1e3,
+               100 * s / step_seconds, rate * 1e-9, 100 * rate / peak);
+  }
+}
+
+void Run(const Arguments& arguments) {
+  const config::Loaded loaded = config::Load(arguments.file, arguments.sets);
+  const auto model = trainer::ModelFrom(loaded.config);
+  trainer::CompileOptions options = trainer::CompileFrom(loaded.config, *model, false);
+  ThreadPool pool(options.threads);
+
+  const auto start = std::chrono::steady_clock::now();
+  trainer::CompiledStep compiled = trainer::Compile(*model, options);
+  const double compile_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  fmt::print(
+      "{}\n{} sequences of {} tokens, {} micro-steps, {} threads; compiled in {:.0f} ms\n{}\n",
+      arguments.file, options.micro_batch, options.sequence, options.accumulate, pool.size(),
+      compile_seconds * 1e3, memory::Report(compiled.plan));
+
+  Session session(std::move(compiled), pool, {.profile = true});
+  session.Initialize(*model, 1);
+  FillRandom(session, model->spec().vocab);
+  RunStep(session, 0);  // touches every page once
+  for (size_t i = 0; i < session.compiled().programs.size(); ++i) {
+    session.executor(static_cast<int>(i)).ResetProfile();
+  }
+  std::vector<double> seconds;
+  for (int i = 0; i < arguments.steps; ++i) seconds.push_back(RunStep(session, i + 1));
+  const int64_t resident = runtime::MeasureProcessMemory().peak_resident_bytes;
+  std::vector<double> sorted = seconds;
+  std::sort(sorted.begin(), sorted.end());
+  const double median = sorted[sorted.size() / 2];
+
+  const GemmPeak peak = MeasureGemmPeak(pool);
+  double total = 0;
+  for (double s : seconds) total += s;
+  PrintOps(session, arguments.steps, total / arguments.steps, peak.gflops * 1e9);
+
+  const double tokens =
+      static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
+  const double rate = session.compiled().flops_per_step / median;
+  fmt::print(
+      "\nstep      {:.1f} ms median of {} ({:.1f} to {:.1f}), {:.1f} tokens/s\n"
+      "rate      {:.1f} GFLOP/s: {:.1f} % of the best float32 GEMM here ({:.1f}, {})\n"
+      "memory    arena {}, process peak {}\n",
+      median * 1e3, arguments.steps, sorted.front() * 1e3, sorted.back() * 1e3, tokens / median,
+      rate * 1e-9, 100e-9 * rate / peak.gflops, peak.gflops, peak.library,
+      FormatBytes(session.compiled().plan.arena_bytes), FormatBytes(resident));
+  if (!arguments.json.empty()) {
+    const nlohmann::json json = {{"step_ms", median * 1e3},
+                                 {"tokens_per_s", tokens / median},
+                                 {"gflops", rate * 1e-9},
+                                 {"gemm_gflops", peak.gflops},
+                                 {"arena_bytes", session.compiled().plan.arena_bytes},
+                                 {"peak_resident_bytes", resident}};
+    std::FILE* file = std::fopen(arguments.json.c_str(), "w");
+    if (file == nullptr) throw UserError(arguments.json + ": cannot write");
+    fmt::print(file, "{}\n", json.dump());
+    std::fclose(file);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::bench
+
+int main(int argc, char** argv) {
+  using namespace plimsoll;
+  if (const char* directory = std::getenv("BUILD_WORKING_DIRECTORY")) {
+    std::filesystem::current_path(directory);
+  }
+  bench::Arguments arguments;
+  CLI::App app{"Times training steps."};
+  app.add_option("run.yaml", arguments.file);
+  app.add_option("--set", arguments.sets)->allow_extra_args(false);
+  app.add_option("--steps", arguments.steps)->check(CLI::PositiveNumber);
+  app.add_option("--json", arguments.json, "also write the figures to this file");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    bench::Run(arguments);
+  } catch (const UserError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return static_cast<int>(error.code());
+  }
+  return 0;
+}

@@ -1,0 +1,148 @@
+// What a user gets for a mistake: one line on stderr that names the key or file, the reason and the
+// way out, exit code 2, and nothing written.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+using testing::HasSubstr;
+
+// A run that works: tests break one thing at a time.
+constexpr const char* kSound =
+    "model: {family: gpt2, layers: 1, width: 16, heads: 2, vocab: 64, sequence: 8}\n"
+    "data: {synthetic: true}\n"
+    "train: {steps: 2, micro_batch: 2, threads: 1}\n";
+
+class BadInput : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = FreshFolder("bad_input");
+    run_ = folder_ + "/run";
+  }
+
+  std::string File(const std::string& name, const std::string& content) {
+    WriteFile(folder_ + "/" + name, content);
+    return folder_ + "/" + name;
+  }
+
+  Outcome Train(const std::string& yaml, std::vector<std::string> sets = {}) {
+    std::vector<std::string> arguments = {"train", File("run.yaml", yaml), "--set",
+                                          "run.dir=" + run_};
+    for (const std::string& set : sets) {
+      arguments.push_back("--set");
+      arguments.push_back(set);
+    }
+    return RunPlimsoll(arguments);
+  }
+
+  // One line, exit code 2, no run directory.
+  void ExpectMistake(const Outcome& outcome, const std::vector<std::string>& parts) {
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+    EXPECT_FALSE(std::filesystem::exists(run_ + "/metrics.jsonl"));
+    EXPECT_FALSE(std::filesystem::exists(run_ + "/config.yaml"));
+  }
+
+  std::string folder_, run_;
+};
+
+TEST_F(BadInput, TheSoundRunWorks) {
+  const Outcome outcome = Train(kSound);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(std::filesystem::exists(run_ + "/metrics.jsonl"));
+}
+
+TEST_F(BadInput, UnknownKey) {
+  ExpectMistake(Train(std::string(kSound) + "amp: {dtpye: fp32}\n"),
+                {"run.yaml:4: amp.dtpye: unknown key, did you mean amp.dtype?"});
+}
+
+TEST_F(BadInput, WrongType) {
+  ExpectMistake(Train(kSound, {"train.steps=many"}), {"--set: train.steps", "many"});
+}
+
+TEST_F(BadInput, HeadsThatDontDivideTheWidth) {
+  ExpectMistake(Train(kSound, {"model.heads=3"}), {"model.heads", "16", "3"});
+}
+
+TEST_F(BadInput, ASequenceLongerThanTheModelAllows) {
+  ExpectMistake(Train(kSound, {"model.max_sequence=4"}), {"model.", "sequence", "8", "4"});
+}
+
+TEST_F(BadInput, TechniquesThatAreNotSupported) {
+  ExpectMistake(Train(std::string(kSound) + "checkpointing: {policy: block}\n"),
+                {"run.yaml:4: checkpointing.policy", "not supported"});
+  ExpectMistake(Train(std::string(kSound) + "memory: {budget: 1GiB}\n"),
+                {"run.yaml:4: memory.budget", "not supported"});
+  ExpectMistake(Train(std::string(kSound) + "parallel: {tensor: 2}\n"),
+                {"run.yaml:4: parallel.tensor", "not supported"});
+  ExpectMistake(Train(std::string(kSound) + "device: cuda\n"),
+                {"run.yaml:4: device", "not supported"});
+}
+
+TEST_F(BadInput, MissingRunFile) {
+  const Outcome outcome = RunPlimsoll({"train", folder_ + "/absent.yaml"});
+  ExpectMistake(outcome, {"absent.yaml", "No such file"});
+}
+
+TEST_F(BadInput, Data) {
+  const std::string yaml =
+      "model: {family: gpt2, layers: 1, width: 16, heads: 2, vocab: 64, sequence: 8}\n"
+      "train: {steps: 2, micro_batch: 2, threads: 1}\n";
+  auto with = [&](const std::string& path) {
+    return Train(yaml + "data: {train: " + path + "}\n");
+  };
+  ExpectMistake(with(folder_ + "/absent.bin"), {"absent.bin"});
+  ExpectMistake(with(File("empty.bin", "")), {"empty.bin", "empty"});
+  ExpectMistake(with(File("odd.bin", std::string(101, '\0'))), {"odd.bin", "101 bytes"});
+  ExpectMistake(with(File("short.bin", std::string(20, '\0'))), {"data.train", "10 tokens"});
+  // Token 0x4040 of a vocabulary of 64.
+  ExpectMistake(with(File("beyond.bin", std::string(400, '\x40'))), {"beyond.bin", "16448", "64"});
+}
+
+TEST_F(BadInput, ReadOnlyRunDirectory) {
+  // A file where the folder should be stops root as well.
+  run_ = File("occupied", "") + "/run";
+  ExpectMistake(Train(kSound), {"run.dir", "cannot write"});
+}
+
+TEST_F(BadInput, ARunDirectoryInUseIsKept) {
+  std::filesystem::create_directories(run_);
+  WriteFile(run_ + "/metrics.jsonl", "precious\n");
+  const Outcome outcome = Train(kSound);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("holds a run already"));
+  EXPECT_THAT(outcome.err, HasSubstr("run.overwrite"));
+  EXPECT_EQ(ReadFile(run_ + "/metrics.jsonl"), "precious\n");
+}
+
+TEST_F(BadInput, GlobalBatchArithmetic) {
+  ExpectMistake(Train(kSound, {"train.global_batch=5"}), {"train.global_batch", "5", "2"});
+}
+
+TEST_F(BadInput, GenerateFromNothing) {
+  ExpectMistake(RunPlimsoll({"generate", folder_}), {"bad_input", "config.yaml"});
+}
+
+TEST_F(BadInput, CommandLine) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{}, {"trian"}, {"train"}, {"plan", "a.yaml", "--jsno"}}) {
+    const Outcome outcome = RunPlimsoll(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_FALSE(outcome.err.empty());
+  }
+  EXPECT_EQ(RunPlimsoll({"--help"}).exit_code, 0);
+  EXPECT_THAT(RunPlimsoll({"--version"}).out, testing::MatchesRegex("plimsoll [0-9.]+ \\(.+\\)\n"));
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,72 @@
+// Every file in configs/ plans, without waste.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "trainer/compile.h"
+#include "trainer/config/load.h"
+#include "trainer/from_config.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+std::vector<std::string> ConfigFiles() {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+class ShippedConfig : public testing::TestWithParam<std::string> {};
+
+TEST_P(ShippedConfig, PlansWithoutWaste) {
+  for (int64_t accumulate : {1, 3}) {
+    const config::Loaded loaded =
+        config::Load(GetParam(), {fmt::format("train.accumulate={}", accumulate)});
+    EXPECT_TRUE(loaded.warnings.empty());
+    const auto model = ModelFrom(loaded.config);
+    CompileOptions options = CompileFrom(loaded.config, *model, true);
+    options.threads = 2;
+    // Compile() runs the independent checker on the plan.
+    const CompiledStep compiled = Compile(*model, options);
+    const memory::MemoryPlan& plan = compiled.plan;
+    EXPECT_LE(plan.fragmentation, 0.01);
+    EXPECT_GE(plan.arena_bytes, plan.max_live_bytes);
+    EXPECT_EQ(plan.bytes_of(graph::Role::kParameter) / 4 >= model->parameter_count(), true);
+    // Moments are twice the parameters, and all gradients persist only with accumulation.
+    EXPECT_GE(plan.bytes_of(graph::Role::kOptimizerState), 8 * model->parameter_count());
+    if (accumulate > 1) {
+      EXPECT_GE(plan.bytes_of(graph::Role::kGradient), 4 * model->parameter_count());
+    }
+    EXPECT_GT(compiled.flops_per_step, 0);
+  }
+}
+
+TEST_P(ShippedConfig, PlanIsDeterministic) {
+  const config::Loaded loaded = config::Load(GetParam());
+  const auto model = ModelFrom(loaded.config);
+  CompileOptions options = CompileFrom(loaded.config, *model, true);
+  options.threads = 2;
+  const CompiledStep a = Compile(*model, options), b = Compile(*model, options);
+  ASSERT_EQ(a.plan.programs.size(), b.plan.programs.size());
+  for (size_t i = 0; i < a.plan.programs.size(); ++i) {
+    EXPECT_EQ(a.plan.programs[i].layout.offsets, b.plan.programs[i].layout.offsets);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Configs, ShippedConfig, testing::ValuesIn(ConfigFiles()),
+                         [](const auto& info) {
+                           std::string name = std::filesystem::path(info.param).stem().string();
+                           std::replace_if(
+                               name.begin(), name.end(), [](char c) { return !std::isalnum(c); },
+                               '_');
+                           return name;
+                         });
+
+TEST(ShippedConfigs, AreThere) { EXPECT_GE(ConfigFiles().size(), 12u); }
+
+}  // namespace
+}  // namespace plimsoll::trainer

@@ -1,0 +1,53 @@
+#include "trainer/learning_rate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace plimsoll::trainer {
+namespace {
+
+using config::ScheduleConfig;
+using config::ScheduleName;
+
+constexpr double kLr = 1.0;
+constexpr int64_t kSteps = 110;
+
+double Rate(ScheduleName name, int64_t step) {
+  ScheduleConfig schedule;
+  schedule.name = name;
+  schedule.warmup = 10;
+  schedule.min_lr = 0.1;
+  schedule.decay_steps = 20;
+  return LearningRate(schedule, kLr, kSteps, step);
+}
+
+TEST(LearningRate, WarmUpIsLinearAndNeverZero) {
+  for (ScheduleName name : {ScheduleName::kConstant, ScheduleName::kLinear, ScheduleName::kCosine,
+                            ScheduleName::kWsd}) {
+    EXPECT_DOUBLE_EQ(Rate(name, 0), 1.0 / 11);
+    EXPECT_DOUBLE_EQ(Rate(name, 9), 10.0 / 11);
+    EXPECT_DOUBLE_EQ(Rate(name, 10), 1.0);
+  }
+}
+
+TEST(LearningRate, DecaysAsNamed) {
+  EXPECT_DOUBLE_EQ(Rate(ScheduleName::kConstant, 109), 1.0);
+  EXPECT_DOUBLE_EQ(Rate(ScheduleName::kLinear, 60), 0.55);
+  EXPECT_DOUBLE_EQ(Rate(ScheduleName::kLinear, 110), 0.1);
+  EXPECT_DOUBLE_EQ(Rate(ScheduleName::kCosine, 60), 0.55);
+  EXPECT_NEAR(Rate(ScheduleName::kCosine, 35), 0.1 + 0.9 * 0.5 * (1 + std::sqrt(0.5)), 1e-12);
+  EXPECT_DOUBLE_EQ(Rate(ScheduleName::kCosine, 110), 0.1);
+  EXPECT_DOUBLE_EQ(Rate(ScheduleName::kWsd, 89), 1.0);
+  EXPECT_DOUBLE_EQ(Rate(ScheduleName::kWsd, 100), 0.55);
+  EXPECT_DOUBLE_EQ(Rate(ScheduleName::kWsd, 110), 0.1);
+}
+
+TEST(LearningRate, StaysAtTheMinimumBeyondTheEnd) {
+  EXPECT_DOUBLE_EQ(Rate(ScheduleName::kLinear, 500), 0.1);
+  EXPECT_DOUBLE_EQ(Rate(ScheduleName::kCosine, 500), 0.1);
+  EXPECT_DOUBLE_EQ(Rate(ScheduleName::kWsd, 500), 0.1);
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer

@@ -1,0 +1,53 @@
+// Memory measured from outside: the process's resident peak over start-up, steps, evaluation and
+// generation stays within the arena plus what the program itself and its libraries need.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+// Code, libraries, the compiled programs and the data's index; measured 7 to 12 MiB.
+constexpr int64_t kBesidesTheArena = 24 << 20;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+TEST(ProcessMemory, StaysWithinTheArenaPlusAConstant) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers keep shadow memory of their own";
+  const std::string folder = FreshFolder("memory");
+  const std::string text = folder + "/text.txt";
+  std::string words;
+  while (words.size() < 200'000) words += "the quick brown fox jumps over the lazy dog\n";
+  WriteFile(text, words);
+  for (int64_t width : {64, 256}) {
+    const std::string run = folder + "/run" + std::to_string(width);
+    const std::string yaml = folder + "/run.yaml";
+    WriteFile(yaml, "model: {family: gpt2, layers: 3, width: " + std::to_string(width) +
+                        ", heads: 4, sequence: 128}\n"
+                        "data: {train: " +
+                        text +
+                        ", format: text, tokenizer: byte, eval_fraction: 0.1}\n"
+                        "train: {steps: 4, micro_batch: 8, eval_every: 2, sample_every: 2}\n"
+                        "sample: {prompt: the, tokens: 4}\n"
+                        "run: {dir: " +
+                        run + "}\n");
+    const Outcome outcome = RunPlimsoll({"train", yaml});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const auto plan = nlohmann::json::parse(ReadFile(run + "/plan.json"));
+    const int64_t arena = plan.at("arena_bytes");
+    EXPECT_LE(outcome.peak_resident_bytes, arena + kBesidesTheArena)
+        << "width " << width << ": arena " << arena;
+    // And the arena is really used.
+    EXPECT_GE(outcome.peak_resident_bytes, arena * 9 / 10);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,59 @@
+#include "tests/trainer/run_plimsoll.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace plimsoll {
+
+std::string FreshFolder(const std::string& name) {
+  const std::string folder = testing::TempDir() + "/" + name;
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+void WriteFile(const std::string& path, const std::string& content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Outcome RunPlimsoll(const std::vector<std::string>& arguments) {
+  const std::string folder = FreshFolder("run_plimsoll");
+  const std::string out = folder + "/out", err = folder + "/err";
+  std::vector<char*> argv;
+  std::string program = "trainer/plimsoll";
+  argv.push_back(program.data());
+  std::vector<std::string> copies = arguments;
+  for (std::string& argument : copies) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+
+  const pid_t child = fork();
+  if (child == 0) {
+    const int to_out = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const int to_err = open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(to_out, STDOUT_FILENO);
+    dup2(to_err, STDERR_FILENO);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  int status = 0;
+  rusage usage = {};
+  wait4(child, &status, 0, &usage);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(out), ReadFile(err),
+          static_cast<int64_t>(usage.ru_maxrss) * 1024};
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,25 @@
+// Runs the plimsoll binary as a user would and collects what it said.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plimsoll {
+
+struct Outcome {
+  int exit_code = -1;  // -1: ended by a signal
+  std::string out;
+  std::string err;
+  int64_t peak_resident_bytes = 0;  // the system's count for the whole process
+};
+
+// `arguments` after the program's name. The binary comes from the test's data.
+Outcome RunPlimsoll(const std::vector<std::string>& arguments);
+
+// A fresh empty folder for this test.
+std::string FreshFolder(const std::string& name);
+void WriteFile(const std::string& path, const std::string& content);
+std::string ReadFile(const std::string& path);
+
+}  // namespace plimsoll

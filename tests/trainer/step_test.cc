@@ -1,0 +1,141 @@
+// Whole training steps: what must not change the numbers, to the bit, and what may by rounding.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/ops/allocation_counter.h"
+#include "tests/trainer/tiny_session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+void ExpectSameBits(const TinyResult& a, const TinyResult& b) {
+  EXPECT_EQ(a.losses, b.losses);
+  EXPECT_EQ(a.grad_norms, b.grad_norms);
+  EXPECT_EQ(a.weights, b.weights);
+}
+
+std::vector<TinyRun> Variants() {
+  std::vector<TinyRun> runs;
+  for (const models::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {
+    for (int64_t accumulate : {1, 2, 4}) {
+      TinyRun run;
+      run.spec = spec;
+      run.accumulate = accumulate;
+      runs.push_back(run);
+      run.spec.dropout = 0.2;
+      if (spec.family == models::Family::kGpt2) runs.push_back(run);
+    }
+  }
+  return runs;
+}
+
+TEST(Step, LearnsTokensByHeart) {
+  for (TinyRun run : Variants()) {
+    run.repeat = true;
+    run.steps = 40;
+    run.lr = 1e-2;
+    const std::vector<double> losses = Run(run).losses;
+    EXPECT_NEAR(losses.front(), std::log(96), 0.2);
+    EXPECT_LT(losses.back(), 0.8 * losses.front());
+  }
+}
+
+TEST(Step, TwoRunsAreEqual) {
+  for (const TinyRun& run : Variants()) ExpectSameBits(Run(run), Run(run));
+}
+
+TEST(Step, ThreadsDontMatter) {
+  for (TinyRun run : Variants()) {
+    run.threads = 1;
+    const TinyResult one = Run(run);
+    for (int threads : {2, 3}) {
+      run.threads = threads;
+      ExpectSameBits(one, Run(run));
+    }
+  }
+}
+
+// Every temporary is filled with NaN when it dies: nothing reads what is dead.
+TEST(Step, PoisonDoesntMatter) {
+  for (TinyRun run : Variants()) {
+    run.evaluate = true;
+    const TinyResult plain = Run(run);
+    run.executor.poison = true;
+    ExpectSameBits(plain, Run(run));
+  }
+}
+
+TEST(Step, UsedMemoryIsPlannedMemory) {
+  for (TinyRun run : Variants()) {
+    run.evaluate = true;
+    run.executor.check_arena = true;
+    const TinyResult result = Run(run);
+    EXPECT_EQ(result.used_bytes, result.arena_bytes);
+  }
+}
+
+TEST(Step, EvaluationDoesntDisturbTraining) {
+  for (TinyRun run : Variants()) {
+    const TinyResult without = Run(run);
+    run.evaluate = true;
+    ExpectSameBits(without, Run(run));
+  }
+}
+
+// Micro-batches with unequal numbers of counting targets give the gradient of one large batch.
+TEST(Step, AccumulationEqualsOneLargeBatch) {
+  for (const models::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {
+    TinyRun whole;
+    whole.spec = spec;
+    whole.ignored = 0.4;
+    whole.micro_batch = 8;
+    const TinyResult expected = Run(whole);
+    for (int64_t accumulate : {2, 4, 8}) {
+      TinyRun parts = whole;
+      parts.accumulate = accumulate;
+      parts.micro_batch = 8 / accumulate;
+      const TinyResult result = Run(parts);
+      for (size_t i = 0; i < expected.losses.size(); ++i) {
+        EXPECT_NEAR(result.losses[i], expected.losses[i], 1e-5 * expected.losses[i]);
+        EXPECT_NEAR(result.grad_norms[i], expected.grad_norms[i], 1e-4 * expected.grad_norms[i]);
+      }
+    }
+  }
+}
+
+TEST(Step, SgdTrains) {
+  TinyRun run;
+  run.update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
+  const TinyResult with_momentum = Run(run);
+  run.update.momentum = 0;
+  const TinyResult plain = Run(run);
+  // The first update is the same, the second is not.
+  EXPECT_EQ(with_momentum.losses[1], plain.losses[1]);
+  EXPECT_NE(with_momentum.losses[2], plain.losses[2]);
+}
+
+TEST(Step, AllocatesNothingInSteadyState) {
+  for (int64_t accumulate : {1, 3}) {
+    const auto model = models::MakeModel(TinyGpt2());
+    ThreadPool pool(2);
+    CompileOptions options;
+    options.micro_batch = 4;
+    options.sequence = 16;
+    options.accumulate = accumulate;
+    options.evaluate = true;
+    options.threads = 2;
+    Session session(Compile(*model, options), pool);
+    session.Initialize(*model, 1);
+    auto step = [&](int64_t number) {
+      session.BeginStep(64 * accumulate, 1e-3, 7);
+      for (int64_t micro = 0; micro < accumulate; ++micro) session.RunMicroStep(number, micro);
+      session.Evaluate(64);
+    };
+    step(0);
+    EXPECT_EQ(CountAllocations([&] { step(1); }), 0);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer

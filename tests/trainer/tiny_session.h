@@ -1,0 +1,107 @@
+// A small model with random tokens in a session, for tests of whole steps.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "models/model.h"
+#include "trainer/session.h"
+
+namespace plimsoll::trainer {
+
+inline models::ModelSpec TinyGpt2() {
+  models::ModelSpec spec;
+  spec.family = models::Family::kGpt2;
+  spec.layers = 2;
+  spec.width = 32;
+  spec.heads = 2;
+  spec.kv_heads = 2;
+  spec.head_width = 16;
+  spec.ffn_width = 128;
+  spec.vocab = 96;
+  spec.max_sequence = 16;
+  spec.tied = true;
+  spec.attention_bias = true;
+  return spec;
+}
+
+inline models::ModelSpec TinyLlama() {
+  models::ModelSpec spec = TinyGpt2();
+  spec.family = models::Family::kLlama;
+  spec.kv_heads = 1;
+  spec.ffn_width = 80;
+  spec.tied = false;
+  spec.attention_bias = false;
+  return spec;
+}
+
+struct TinyRun {
+  models::ModelSpec spec = TinyGpt2();
+  int64_t micro_batch = 4;
+  int64_t sequence = 16;
+  int64_t accumulate = 1;
+  int threads = 2;
+  int steps = 5;
+  double lr = 1e-3;
+  double ignored = 0;   // share of targets that carry no loss
+  bool repeat = false;  // every step sees the first one's tokens
+  optim::UpdateOptions update = {};
+  runtime::CpuExecutorOptions executor = {};
+  bool evaluate = false;
+};
+
+struct TinyResult {
+  std::vector<double> losses, grad_norms;
+  std::vector<std::vector<float>> weights;  // after the last step
+  int64_t used_bytes = 0, arena_bytes = 0;
+};
+
+// Trains for some steps. The tokens of a step depend on its number and the sequences per step
+// alone, not on how these are cut into micro-steps.
+inline TinyResult Run(const TinyRun& run) {
+  const auto model = models::MakeModel(run.spec);
+  ThreadPool pool(run.threads);
+  CompileOptions options;
+  options.micro_batch = run.micro_batch;
+  options.sequence = run.sequence;
+  options.accumulate = run.accumulate;
+  options.evaluate = run.evaluate;
+  options.update = run.update;
+  options.threads = run.threads;
+  Session session(Compile(*model, options), pool, run.executor);
+  session.Initialize(*model, 1);
+
+  TinyResult result;
+  const size_t size = run.micro_batch * run.sequence;
+  for (int step = 0; step < run.steps; ++step) {
+    std::mt19937 random(run.repeat ? 0 : step);
+    std::vector<int32_t> tokens, targets;
+    int64_t counted = 0;
+    for (size_t i = 0; i < size * run.accumulate; ++i) {
+      tokens.push_back(static_cast<int32_t>(random() % run.spec.vocab));
+      const bool ignored = random() % 1000 < run.ignored * 1000;
+      targets.push_back(ignored ? -100 : static_cast<int32_t>(random() % run.spec.vocab));
+      counted += !ignored;
+    }
+    session.BeginStep(counted, run.lr, 7);
+    for (int64_t micro = 0; micro < run.accumulate; ++micro) {
+      std::copy_n(tokens.begin() + micro * size, size, session.batch().tokens.begin());
+      std::copy_n(targets.begin() + micro * size, size, session.batch().targets.begin());
+      session.RunMicroStep(step, micro);
+    }
+    result.losses.push_back(session.Metrics().loss);
+    result.grad_norms.push_back(session.Metrics().grad_norm);
+    if (run.evaluate) session.Evaluate(counted);
+  }
+  for (const models::ParameterInfo& parameter : model->parameters()) {
+    const std::span<const float> values = session.Carried<float>(parameter.name);
+    result.weights.emplace_back(values.begin(), values.end());
+  }
+  result.arena_bytes = session.compiled().plan.arena_bytes;
+  if (run.executor.check_arena) result.used_bytes = session.used_bytes();
+  return result;
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,198 @@
+// `plimsoll train`, `plan`, `config` and `generate` as a user meets them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class TrainCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = FreshFolder("train_command");
+    std::string words;
+    for (int i = 0; i < 400; ++i) {
+      words += "One, two, three, four, five: number " + std::to_string(i) + " is alive.\n%\n";
+    }
+    WriteFile(folder_ + "/text", words);
+    yaml_ = folder_ + "/run.yaml";
+    run_ = folder_ + "/run";
+    WriteFile(yaml_,
+              "model: {family: gpt2, layers: 2, width: 32, heads: 2, sequence: 32}\n"
+              "data: {train: " +
+                  folder_ +
+                  "/text, format: text, tokenizer: byte,\n"
+                  "       eval_fraction: 0.2, document_separator: \"%\"}\n"
+                  "train: {steps: 12, micro_batch: 4, eval_every: 4, log_every: 5, threads: 2}\n"
+                  "optimizer: {lr: 1e-2}\n"
+                  "schedule: {name: cosine, warmup: 2}\n"
+                  "sample: {prompt: \"One\", tokens: 20}\n"
+                  "run: {dir: " +
+                  run_ + "}\n");
+  }
+
+  Outcome Train(std::vector<std::string> sets = {}) {
+    std::vector<std::string> arguments = {"train", yaml_, "--set", "run.overwrite=true"};
+    for (const std::string& set : sets) {
+      arguments.push_back("--set");
+      arguments.push_back(set);
+    }
+    return RunPlimsoll(arguments);
+  }
+
+  std::vector<json> Metrics() {
+    std::vector<json> rows;
+    std::istringstream lines(ReadFile(run_ + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) rows.push_back(json::parse(line));
+    return rows;
+  }
+
+  std::string folder_, yaml_, run_;
+};
+
+TEST_F(TrainCommand, LeavesACompleteRunDirectory) {
+  const Outcome outcome = Train();
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("step  0/12"));
+  EXPECT_THAT(outcome.out, HasSubstr("step 11/12"));
+  EXPECT_THAT(outcome.out, HasSubstr("arena"));
+  EXPECT_EQ(outcome.out.find('\r'), std::string::npos);  // a plain log off a terminal
+
+  const std::vector<json> rows = Metrics();
+  int steps = 0, evaluations = 0;
+  double first = 0, last = 0;
+  for (const json& row : rows) {
+    if (row.contains("eval_loss")) {
+      (evaluations++ == 0 ? first : last) = row.at("eval_loss");
+      continue;
+    }
+    EXPECT_EQ(row.at("step"), steps++);
+    for (const char* key : {"loss", "lr", "grad_norm", "step_ms", "tokens_per_s", "mfu",
+                            "arena_bytes", "loss_scale", "skipped"}) {
+      EXPECT_TRUE(row.contains(key)) << key;
+    }
+  }
+  EXPECT_EQ(steps, 12);
+  EXPECT_EQ(evaluations, 4);  // after 0, 4, 8 and 12 steps
+  EXPECT_LT(last, first);
+
+  const json plan = json::parse(ReadFile(run_ + "/plan.json"));
+  EXPECT_EQ(plan.at("arena_bytes"), rows[1].at("arena_bytes"));
+  EXPECT_TRUE(std::filesystem::exists(run_ + "/model/model.safetensors"));
+}
+
+TEST_F(TrainCommand, TheResolvedConfigRepeatsTheRun) {
+  ASSERT_EQ(Train().exit_code, 0);
+  const std::vector<json> rows = Metrics();
+  const std::string resolved = folder_ + "/resolved.yaml";
+  std::filesystem::copy_file(run_ + "/config.yaml", resolved);
+  ASSERT_EQ(RunPlimsoll({"train", resolved, "--set", "run.overwrite=true"}).exit_code, 0);
+  const std::vector<json> again = Metrics();
+  ASSERT_EQ(again.size(), rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].contains("loss")) EXPECT_EQ(rows[i].at("loss"), again[i].at("loss"));
+  }
+}
+
+TEST_F(TrainCommand, GlobalBatchFixesAccumulation) {
+  ASSERT_EQ(Train({"train.global_batch=12", "train.steps=2", "schedule.warmup=0"}).exit_code, 0);
+  EXPECT_EQ(json::parse(ReadFile(run_ + "/plan.json")).at("accumulate"), 3);
+}
+
+TEST_F(TrainCommand, StopsEarly) {
+  // No rate, no improvement: the evaluations after the first never gain.
+  const Outcome outcome = Train(
+      {"train.early_stop=2", "train.eval_every=2", "optimizer.lr=1e-30", "schedule.name=constant"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("stopped early"));
+  EXPECT_LT(Metrics().size(), 12u);
+}
+
+TEST_F(TrainCommand, StopsAtALossThatIsNotFinite) {
+  const Outcome outcome = Train({"optimizer.lr=1e30", "schedule.name=constant"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("not finite"));
+}
+
+TEST_F(TrainCommand, SamplesWhileTraining) {
+  const Outcome outcome = Train({"train.sample_every=6", "sample.count=2"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("--- sample 2 of 2\nOne"));
+}
+
+TEST_F(TrainCommand, GeneratesFromARunAndStartsFromItsModel) {
+  ASSERT_EQ(Train().exit_code, 0);
+  const Outcome one = RunPlimsoll({"generate", run_, "--tokens", "10", "--prompt", "three"});
+  EXPECT_EQ(one.exit_code, 0) << one.err;
+  EXPECT_EQ(one.out.substr(0, 5), "three");
+  const Outcome folder = RunPlimsoll(
+      {"generate", run_ + "/model", "--tokens", "10", "--prompt", "three", "--tokenizer", "byte"});
+  EXPECT_EQ(folder.exit_code, 0) << folder.err;
+  EXPECT_EQ(folder.out, one.out);
+
+  // A run that starts from those weights starts where the other ended.
+  const double ended = Metrics().back().at("eval_loss");
+  WriteFile(yaml_, "model: {init_from: " + run_ +
+                       "/model}\n"
+                       "data: {train: " +
+                       folder_ +
+                       "/text, format: text, tokenizer: byte,\n"
+                       "       eval_fraction: 0.2, document_separator: \"%\"}\n"
+                       "train: {steps: 1, micro_batch: 4, threads: 2}\n"
+                       "run: {dir: " +
+                       folder_ + "/second}\n");
+  ASSERT_EQ(Train().exit_code, 0);
+  run_ = folder_ + "/second";
+  EXPECT_EQ(Metrics().front().at("eval_loss"), ended);
+}
+
+TEST_F(TrainCommand, PlansWithoutTraining) {
+  const Outcome text = RunPlimsoll({"plan", yaml_});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  for (const char* part : {"parameters", "gradients", "optimizer state", "activations", "workspace",
+                           "max live", "arena", "fragmentation", "Peak", "FLOPs a step"}) {
+    EXPECT_THAT(text.out, HasSubstr(part));
+  }
+  const json plan = json::parse(RunPlimsoll({"plan", yaml_, "--json"}).out);
+  EXPECT_GT(plan.at("arena_bytes"), 0);
+  EXPECT_GT(plan.at("max_live_bytes"), 0);
+  EXPECT_GT(plan.at("flops_per_step"), 0);
+  EXPECT_FALSE(std::filesystem::exists(run_));
+  // The plan of training is the plan that is announced.
+  ASSERT_EQ(Train().exit_code, 0);
+  EXPECT_EQ(json::parse(ReadFile(run_ + "/plan.json")).at("arena_bytes"), plan.at("arena_bytes"));
+}
+
+TEST_F(TrainCommand, ConfigPrintsWhatWouldRun) {
+  const Outcome outcome = RunPlimsoll({"config", yaml_, "--set", "train.steps=77"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("steps: 77"));
+}
+
+TEST_F(TrainCommand, DumpsPrograms) {
+  ASSERT_EQ(Train({"debug.dump_programs=true", "train.steps=1", "schedule.warmup=0"}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(run_ + "/programs/train.00.build.txt"));
+  EXPECT_TRUE(std::filesystem::exists(run_ + "/programs/train.01.autodiff.txt"));
+}
+
+TEST_F(TrainCommand, TokenizesAndInspects) {
+  const std::string out = folder_ + "/tokens";
+  const Outcome outcome =
+      RunPlimsoll({"data", "tokenize", folder_ + "/text", "--out", out, "--eval-fraction", "0.1"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Outcome inspected =
+      RunPlimsoll({"data", "inspect", out + "/train_000000.bin", "--tokenizer", "byte"});
+  EXPECT_EQ(inspected.exit_code, 0) << inspected.err;
+  EXPECT_THAT(inspected.out, HasSubstr("One, two"));
+}
+
+}  // namespace
+}  // namespace plimsoll
