@@ -1,0 +1,180 @@
+#include "bench/gemm_peak.h"
+
+#include <dlfcn.h>
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <random>
+
+#include "ops/cpu/gemm.h"
+
+namespace plimsoll::bench {
+namespace {
+
+using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using ConstMap = Eigen::Map<const Matrix>;
+using Map = Eigen::Map<Matrix>;
+
+// The two libraries' C interfaces, as far as used.
+using CblasSgemm = void (*)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
+                            const float* a, int lda, const float* b, int ldb, float beta, float* c,
+                            int ldc);
+using DnnlSgemm = int (*)(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                          const float* a, int64_t lda, const float* b, int64_t ldb, float beta,
+                          float* c, int64_t ldc);
+using SetThreads = void (*)(int);
+
+constexpr int kRowMajor = 101;
+constexpr int kNoTrans = 111;
+constexpr int kTrans = 112;
+
+template <typename Function>
+Function Find(void* library, const char* name) {
+  return library == nullptr ? nullptr : reinterpret_cast<Function>(dlsym(library, name));
+}
+
+struct OptionalLibraries {
+  explicit OptionalLibraries(int threads) {
+    // OpenBLAS takes processors younger than itself for ones without AVX-512; told before it
+    // loads, it uses what the processor has. A choice already made stands.
+    if (cpu::GemmKernelSupported(cpu::GemmKernel::kAvx512)) {
+      setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+    }
+    void* const blas = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    cblas_sgemm = Find<CblasSgemm>(blas, "cblas_sgemm");
+    if (auto set = Find<SetThreads>(blas, "openblas_set_num_threads")) set(threads);
+    void* const dnnl = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
+    dnnl_sgemm = Find<DnnlSgemm>(dnnl, "dnnl_sgemm");
+    // oneDNN runs on OpenMP, whose symbols it brought along.
+    if (auto set = Find<SetThreads>(dnnl, "omp_set_num_threads")) set(threads);
+  }
+  CblasSgemm cblas_sgemm = nullptr;
+  DnnlSgemm dnnl_sgemm = nullptr;
+};
+
+const OptionalLibraries& Libraries(int threads) {
+  static const OptionalLibraries libraries(threads);
+  return libraries;
+}
+
+struct Free {
+  void operator()(void* p) const { std::free(p); }
+};
+template <typename T>
+using Aligned = std::unique_ptr<T[], Free>;
+
+template <typename T>
+Aligned<T> Allocate(int64_t count) {
+  const size_t bytes = (count * sizeof(T) + 63) / 64 * 64;
+  return Aligned<T>(static_cast<T*>(std::aligned_alloc(64, std::max<size_t>(bytes, 64))));
+}
+
+template <typename Run>
+double Rate(const GemmShape& shape, double seconds, const Run& run) {
+  using Clock = std::chrono::steady_clock;
+  const double work = 2.0 * shape.m * shape.n * shape.k;
+  run();  // first touches, and the libraries' own start-up
+  double best = 0;
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  do {
+    const auto start = Clock::now();
+    run();
+    const double taken = std::chrono::duration<double>(Clock::now() - start).count();
+    best = std::max(best, work / taken * 1e-9);
+  } while (Clock::now() < end);
+  return best;
+}
+
+// Eigen has no threads of its own here: rows are split over the pool, a stripe for each thread.
+void EigenProduct(ThreadPool& pool, const GemmShape& s, const float* a, const float* b, float* c) {
+  const int64_t rows = ((s.m + pool.size() - 1) / pool.size() + 3) / 4 * 4;
+  pool.ParallelFor(s.m, rows, [&](int64_t begin, int64_t end) {
+    const ConstMap left(a, s.trans_a ? s.k : s.m, s.trans_a ? s.m : s.k);
+    const ConstMap right(b, s.trans_b ? s.n : s.k, s.trans_b ? s.k : s.n);
+    Map result(c, s.m, s.n);
+    auto stripe = result.middleRows(begin, end - begin);
+    if (s.trans_a) {
+      const auto part = left.middleCols(begin, end - begin).transpose();
+      if (s.trans_b) {
+        stripe.noalias() = part * right.transpose();
+      } else {
+        stripe.noalias() = part * right;
+      }
+    } else {
+      const auto part = left.middleRows(begin, end - begin);
+      if (s.trans_b) {
+        stripe.noalias() = part * right.transpose();
+      } else {
+        stripe.noalias() = part * right;
+      }
+    }
+  });
+}
+
+}  // namespace
+
+std::vector<GemmRate> MeasureGemm(ThreadPool& pool, const GemmShape& s, double seconds) {
+  const Aligned<float> a = Allocate<float>(s.m * s.k);
+  const Aligned<float> b = Allocate<float>(s.k * s.n);
+  const Aligned<float> c = Allocate<float>(s.m * s.n);
+  std::minstd_rand random(1);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::generate_n(a.get(), s.m * s.k, [&] { return uniform(random); });
+  std::generate_n(b.get(), s.k * s.n, [&] { return uniform(random); });
+  const int64_t lda = s.trans_a ? s.m : s.k, ldb = s.trans_b ? s.k : s.n;
+
+  std::vector<GemmRate> rates;
+  {
+    const int64_t bytes = cpu::GemmWorkspaceBytes(s.m, s.n, s.k, sizeof(float), pool.size());
+    const Aligned<char> workspace = Allocate<char>(bytes);
+    cpu::GemmArgs<float> args;
+    args.trans_a = s.trans_a;
+    args.trans_b = s.trans_b;
+    args.m = s.m;
+    args.n = s.n;
+    args.k = s.k;
+    args.a = a.get();
+    args.lda = lda;
+    args.b = b.get();
+    args.ldb = ldb;
+    args.c = c.get();
+    args.ldc = s.n;
+    rates.push_back(
+        {"plimsoll", Rate(s, seconds, [&] { cpu::Gemm(pool, args, workspace.get(), bytes); })});
+  }
+  rates.push_back(
+      {"eigen", Rate(s, seconds, [&] { EigenProduct(pool, s, a.get(), b.get(), c.get()); })});
+  const OptionalLibraries& libraries = Libraries(pool.size());
+  if (libraries.cblas_sgemm != nullptr) {
+    rates.push_back({"openblas", Rate(s, seconds, [&] {
+                       libraries.cblas_sgemm(
+                           kRowMajor, s.trans_a ? kTrans : kNoTrans, s.trans_b ? kTrans : kNoTrans,
+                           static_cast<int>(s.m), static_cast<int>(s.n), static_cast<int>(s.k), 1,
+                           a.get(), static_cast<int>(lda), b.get(), static_cast<int>(ldb), 0,
+                           c.get(), static_cast<int>(s.n));
+                     })});
+  }
+  if (libraries.dnnl_sgemm != nullptr) {
+    rates.push_back({"onednn", Rate(s, seconds, [&] {
+                       libraries.dnnl_sgemm(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', s.m, s.n,
+                                            s.k, 1, a.get(), lda, b.get(), ldb, 0, c.get(), s.n);
+                     })});
+  }
+  return rates;
+}
+
+GemmPeak MeasureGemmPeak(ThreadPool& pool, double seconds) {
+  GemmPeak peak;
+  for (const GemmShape& shape : {GemmShape{"square", false, false, 2048, 2048, 2048},
+                                 GemmShape{"fc", false, false, 1024, 3072, 768}}) {
+    for (const GemmRate& rate : MeasureGemm(pool, shape, seconds)) {
+      if (rate.gflops > peak.gflops) peak = {rate.gflops, rate.library};
+    }
+  }
+  return peak;
+}
+
+}  // namespace plimsoll::bench
