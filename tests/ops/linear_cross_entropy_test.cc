@@ -114,7 +114,11 @@ TEST(LinearCrossEntropy, AgreesWithItsFormula) {
 }
 
 TEST(LinearCrossEntropy, AgreesOverSeveralChunks) {
-  const Problem p(DType::kFloat32, 130, 140000, 2);
+  Problem p(DType::kFloat32, 130, 140000, 2);
+  // The reference is slow: a few rows, on both sides of the border.
+  for (int64_t r = 0; r < 130; ++r) {
+    if (r % 32 != 0 && r < 127) p.targets.set(r, -100);
+  }
   ASSERT_EQ(LossChunkRows(130, 140000, 4), 128);
   ExpectAgreement(p, 1e-5);
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
 #include "graph/op.h"
 #include "ops/kernel.h"
@@ -72,9 +73,6 @@ inline TestTensor Normal(graph::DType dtype, graph::Shape shape, int seed, doubl
   for (int64_t i = 0; i < tensor.size(); ++i) tensor.set(i, scale * normal(generator));
   return tensor;
 }
-
-// An argument that is not there.
-inline const TestTensor* const kAbsentTensor = nullptr;
 
 // An op with its operands, ready to run any number of times.
 class OpRunner {

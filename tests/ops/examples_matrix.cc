@@ -1,0 +1,147 @@
+// Examples of matrix products, attention and the fused loss.
+#include "tests/ops/example.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Attributes;
+
+constexpr ExampleInput Absent() { return {{}, Fill::kAbsent}; }
+ExampleInput Rng() { return {{2}, Fill::kCounter}; }
+
+const ExampleRegistration kLinear({.op = "linear",
+                                   .label = "with bias",
+                                   .inputs = {{{2, 3, 7}}, {{5, 7}}, {{5}}}});
+const ExampleRegistration kLinearPlain({.op = "linear",
+                                        .label = "without bias",
+                                        .inputs = {{{6, 20}}, {{9, 20}}, Absent()}});
+const ExampleRegistration kLinearWide({.op = "linear",
+                                       .label = "several tiles",
+                                       .inputs = {{{150, 33}}, {{70, 33}, Fill::kSmall}, {{70}}}});
+const ExampleRegistration kLinearDx({.op = "linear_dx",
+                                     .label = "accumulating",
+                                     .inputs = {{{2, 30, 40}}, {{40, 50}}, {{2, 30, 50}}}});
+const ExampleRegistration kLinearDxFresh({.op = "linear_dx",
+                                          .label = "written",
+                                          .inputs = {{{60, 40}}, {{40, 50}}, Absent()}});
+const ExampleRegistration kLinearDw(
+    {.op = "linear_dw",
+     .label = "accumulating",
+     .inputs = {{{2, 70, 50}}, {{2, 70, 300}}, {{300, 50}}, {{300}}},
+     .attributes = {{"bias", true}}});
+const ExampleRegistration kLinearDwFresh({.op = "linear_dw",
+                                          .label = "written",
+                                          .inputs = {{{67, 50}}, {{67, 40}}, Absent(), Absent()},
+                                          .attributes = {{"bias", true}}});
+
+Attributes Transposed(bool a, bool b) { return {{"trans_a", a}, {"trans_b", b}}; }
+
+const ExampleRegistration kMatmul({.op = "matmul",
+                                   .label = "a b",
+                                   .inputs = {{{2, 3, 4, 5}}, {{2, 3, 5, 6}}},
+                                   .attributes = Transposed(false, false)});
+const ExampleRegistration kMatmulTransA({.op = "matmul",
+                                         .label = "aT b",
+                                         .inputs = {{{2, 5, 4}}, {{2, 5, 6}}},
+                                         .attributes = Transposed(true, false)});
+const ExampleRegistration kMatmulTransB({.op = "matmul",
+                                         .label = "a bT",
+                                         .inputs = {{{4, 5}}, {{6, 5}}},
+                                         .attributes = Transposed(false, true)});
+const ExampleRegistration kMatmulTransBoth({.op = "matmul",
+                                            .label = "aT bT, many small",
+                                            .inputs = {{{9, 5, 4}}, {{9, 6, 5}}},
+                                            .attributes = Transposed(true, true)});
+
+const ExampleRegistration kRotary(
+    {.op = "rotary",
+     .label = "1 of 2 kv heads",
+     .inputs = {{{2, 5, 24}}},
+     .attributes = {
+         {"heads", int64_t{2}}, {"kv_heads", int64_t{1}}, {"theta", 10000.0}, {"inverse", false}}});
+const ExampleRegistration kRotaryScaled({.op = "rotary",
+                                         .label = "inverse, llama3 scaling",
+                                         .inputs = {{{1, 9, 48}}},
+                                         .attributes = {{"heads", int64_t{1}},
+                                                        {"kv_heads", int64_t{1}},
+                                                        {"theta", 100.0},
+                                                        {"inverse", true},
+                                                        {"factor", 4.0},
+                                                        {"low_freq_factor", 1.0},
+                                                        {"high_freq_factor", 4.0},
+                                                        {"original_sequence", int64_t{64}}}});
+
+Attributes AttentionOf(int64_t heads, int64_t kv_heads, bool causal, double dropout = 0) {
+  return {{"heads", heads},
+          {"kv_heads", kv_heads},
+          {"causal", causal},
+          {"dropout", dropout},
+          {"key", int64_t{11}}};
+}
+
+const ExampleRegistration kAttention({.op = "attention",
+                                      .label = "causal",
+                                      .inputs = {{{2, 7, 24}}, Absent()},
+                                      .attributes = AttentionOf(2, 2, true)});
+const ExampleRegistration kAttentionGrouped({.op = "attention",
+                                             .label = "causal, 2 of 4 kv heads, several tiles",
+                                             .inputs = {{{1, 150, 24}}, Absent()},
+                                             .attributes = AttentionOf(4, 2, true)});
+const ExampleRegistration kAttentionFull({.op = "attention",
+                                          .label = "full",
+                                          .inputs = {{{1, 70, 36}}, Absent()},
+                                          .attributes = AttentionOf(2, 1, false)});
+const ExampleRegistration kAttentionDropout({.op = "attention",
+                                             .label = "dropout",
+                                             .inputs = {{{2, 9, 24}}, Rng()},
+                                             .attributes = AttentionOf(2, 2, true, 0.25)});
+const ExampleRegistration kAttentionBackward({.op = "attention_backward",
+                                              .label = "1 of 2 kv heads",
+                                              .inputs = {{{2, 70, 32}},
+                                                         {{2, 70, 16}},
+                                                         {{2, 2, 70}, Fill::kPositive},
+                                                         {{2, 70, 16}},
+                                                         Absent()},
+                                              .attributes = AttentionOf(2, 1, true)});
+const ExampleRegistration kAttentionBackwardDropout(
+    {.op = "attention_backward",
+     .label = "dropout",
+     .inputs = {{{1, 20, 24}}, {{1, 20, 8}}, {{1, 1, 20}, Fill::kPositive}, {{1, 20, 8}}, Rng()},
+     .attributes = AttentionOf(1, 1, false, 0.5)});
+
+// x, weight, targets and scale of a vocabulary of 37.
+ExampleInput Weight() { return {{37, 11}, Fill::kNormal}; }
+ExampleInput Targets() { return {{2, 9}, Fill::kTargets, 37}; }
+ExampleInput Scale() { return {{}, Fill::kPositive}; }
+
+const ExampleRegistration kLoss({.op = "linear_cross_entropy",
+                                 .label = "",
+                                 .inputs = {{{2, 9, 11}}, Weight(), Targets(), Scale()},
+                                 .float32_inputs = {3}});
+const ExampleRegistration kLossBackward({.op = "linear_cross_entropy_backward",
+                                         .label = "accumulating",
+                                         .inputs = {{{2, 9, 11}, Fill::kSmall},
+                                                    Weight(),
+                                                    Targets(),
+                                                    Scale(),
+                                                    {{18}, Fill::kPositive},
+                                                    {{}, Fill::kPositive},
+                                                    {{37, 11}}},
+                                         .float32_inputs = {3}});
+const ExampleRegistration kLossTrain(
+    {.op = "linear_cross_entropy_train",
+     .label = "accumulating",
+     .inputs = {{{2, 9, 11}}, Weight(), Targets(), Scale(), {{}, Fill::kPositive}, {{37, 11}}},
+     .float32_inputs = {3}});
+const ExampleRegistration kLossTrainFresh({.op = "linear_cross_entropy_train",
+                                           .label = "written, many rows",
+                                           .inputs = {{{300, 20}},
+                                                      {{500, 20}, Fill::kSmall},
+                                                      {{300}, Fill::kTargets, 500},
+                                                      Scale(),
+                                                      {{}, Fill::kPositive},
+                                                      Absent()},
+                                           .float32_inputs = {3}});
+
+}  // namespace
+}  // namespace plimsoll::ops
