@@ -164,9 +164,9 @@ TEST(Model, FlopsAreThoseOfItsMatrixProductsAndAttention) {
     }
     const double tokens = kBatch.batch * kBatch.sequence;
     const double expected = MakeModel(spec)->ForwardFlopsPerToken(kBatch.sequence) * tokens;
-    // The ops also count biases, the softmax and the loss, which are linear in the widths: a few
-    // per cent of these tiny models, nothing in real ones (below).
-    EXPECT_NEAR(flops / expected, 1.0, 0.25) << Name(spec.family);
+    // The ops also count biases, the softmax and the loss, which grow as the widths do, not as their
+    // products: about a tenth of these tiny models, next to nothing of real ones (below).
+    EXPECT_NEAR(flops / expected, 1.0, 0.15) << Name(spec.family);
     EXPECT_GE(flops, expected) << Name(spec.family);
   }
   for (const Published& model : PublishedModels()) {
@@ -176,7 +176,7 @@ TEST(Model, FlopsAreThoseOfItsMatrixProductsAndAttention) {
       flops += graph::CostOf(built.program.CallOf(node).get()).flops;
     }
     const double expected = MakeModel(model.spec)->ForwardFlopsPerToken(1024) * 1024;
-    EXPECT_NEAR(flops / expected, 1.0, 0.015) << model.name;
+    EXPECT_NEAR(flops / expected, 1.0, 0.01) << model.name;
   }
 }
 
