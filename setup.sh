@@ -5,7 +5,8 @@ set -euo pipefail
 
 packages=(
   g++ bazel-bootstrap bazel-rules-java python3          # compiler, build system, test summary
-  libeigen3-dev zlib1g-dev libpcre2-dev                 # linear algebra, compression, tokeniser patterns
+  libeigen3-dev zlib1g-dev                              # linear algebra, compression
+  libpcre2-dev libutf8proc-dev                          # tokenisers' patterns and normal forms
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev       # YAML, JSON, command line
   libspdlog-dev libfmt-dev                              # logging, text formatting
   libopenmpi-dev openmpi-bin                            # many processes
