@@ -10,10 +10,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "base/thread_pool.h"
 #include "bench/gemm_peak.h"
 
@@ -75,4 +77,11 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace plimsoll::bench
 
-int main(int argc, char** argv) { return plimsoll::bench::Main(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return plimsoll::bench::Main(argc, argv);
+  } catch (const plimsoll::UserError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return static_cast<int>(error.code());
+  }
+}
