@@ -11,6 +11,23 @@ namespace {
 
 constexpr int64_t kWordsAtOnce = 512;
 
+// Zero in the lanes whose word is below the threshold. Reads a whole vector of words.
+template <typename T>
+Vec<T> DropBelow(uint32_t threshold, const uint32_t* words, Vec<T> v) {
+  if constexpr (std::is_same_v<T, float>) {
+    typedef uint32_t Words __attribute__((vector_size(32)));
+    Words w;
+    std::memcpy(&w, words, sizeof(w));
+    return w < threshold ? Vec<T>{} : v;
+  } else {
+    typedef uint32_t Words __attribute__((vector_size(16)));
+    typedef uint64_t Wide __attribute__((vector_size(32)));
+    Words w;
+    std::memcpy(&w, words, sizeof(w));
+    return __builtin_convertvector(w, Wide) < threshold ? Vec<T>{} : v;
+  }
+}
+
 void Dropout(const CpuContext& ctx) {
   DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
     const double p = ctx.attributes.GetReal("p");
@@ -20,18 +37,15 @@ void Dropout(const CpuContext& ctx) {
     const T* x = ctx.in<T>(0);
     T* y = ctx.out<T>(0);
     const int64_t n = ctx.in_shape(0).elements();
-    ctx.pool.ParallelFor(n, kElementwiseGrain, [&](int64_t begin, int64_t end) {
-      alignas(64) uint32_t words[kWordsAtOnce];
+    ctx.pool.ParallelFor(n, kElementwiseGrain, [=](int64_t begin, int64_t end) {
+      alignas(64) uint32_t words[kWordsAtOnce] = {};
       for (int64_t first = begin; first < end; first += kWordsAtOnce) {
         const int64_t count = std::min(kWordsAtOnce, end - first);
         stream.Words(first, count, words);
-        const T* from = x + first;
-        T* to = y + first;
-// Same memory or none in common: no iteration reads what another writes.
-#pragma GCC ivdep
-        for (int64_t i = 0; i < count; ++i) {
-          to[i] = from[i] * (words[i] < threshold ? T{0} : scale);
-        }
+        ForVectors<T>(0, count, [&](int64_t i, auto lanes) {
+          const Vec<T> kept = Load<T>(x + first + i, lanes) * scale;
+          Store<T>(y + first + i, DropBelow<T>(threshold, words + i, kept), lanes);
+        });
       }
     });
   });

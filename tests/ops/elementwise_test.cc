@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/philox.h"
 #include "ops/arithmetic.h"
 #include "ops/dropout.h"
 #include "ops/optimizer.h"
@@ -52,6 +53,28 @@ TEST(Dropout, KeepsTheExpectation) {
     // Six standard deviations of a binomial count: √(n p (1 − p)) = 205.
     EXPECT_NEAR(static_cast<double>(dropped), 0.3 * kElements, 6 * 205);
     EXPECT_NEAR(sum / kElements, 2, 0.02);
+  }
+}
+
+// Over several chunks of the threaded loop: the draw of an element depends on its index alone.
+TEST(Dropout, DrawsTheWordsOfTheStream) {
+  ThreadPool pool(2);
+  const graph::Attributes attributes = {{"p", 0.5}, {"key", int64_t{5}}};
+  constexpr int64_t kElements = 40001;
+  HostTensor x = PoisonedTensor({DType::kFloat32, {kElements}});
+  for (int64_t i = 0; i < kElements; ++i) x.set(i, 1);
+  HostTensor rng = PoisonedTensor({DType::kInt32, {2}});
+  const int32_t seed_and_step[2] = {11, 12};
+  for (int i : {0, 1}) rng.set(i, seed_and_step[i]);
+  const std::vector<std::optional<HostTensor>> inputs = {x, rng};
+  const auto y = *RunKernel({.op = graph::OpRegistry::Get().Require("dropout"),
+                             .attributes = attributes,
+                             .inputs = inputs},
+                            pool)[0];
+  std::vector<uint32_t> words(kElements);
+  PhiloxStream(seed_and_step, 5).Words(0, kElements, words.data());
+  for (int64_t i = 0; i < kElements; ++i) {
+    ASSERT_EQ(y.value(i) == 0, words[i] < 0x80000000u) << "element " << i;
   }
 }
 

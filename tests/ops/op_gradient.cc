@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/error.h"
 #include "graph/gradient.h"
 #include "tests/ops/interpreter.h"
 
@@ -89,6 +90,10 @@ OpGradient::Gradients OpGradient::Analytic(const std::vector<size_t>& wanted, bo
   for (size_t i : inputs_) {
     results.push_back(context.input_gradient(i));
     taken_[i] = context.taken(i);
+    if (results.back() != kNoTensor && builder.type(results.back()) != data_[i]->type) {
+      throw InternalError(node.op->name + ": the gradient of input " + std::to_string(i) + " is " +
+                          builder.type(results.back()).ToString());
+    }
   }
   FindUnused(program, results);
 

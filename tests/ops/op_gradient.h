@@ -23,7 +23,8 @@ class OpGradient {
   bool IsScalarByDefinition(size_t input) const;
 
   // Gradients by the rule, by input; empty where the rule gave none. With partials, each wanted
-  // input has received a random partial gradient before.
+  // input has received a random partial gradient before. InternalError when a gradient is not of
+  // its input's type.
   using Gradients = std::map<size_t, std::optional<std::vector<double>>>;
   Gradients Analytic(const std::vector<size_t>& wanted, bool with_partials = false);
 
