@@ -17,7 +17,10 @@ int64_t AllocationCount() { return allocations.load(); }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
-#include <sanitizer/allocator_interface.h>
+// Of the sanitizers' runtime; its header does not come with every compiler.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*,
+                                                                             size_t),
+                                                         void (*free_hook)(const volatile void*));
 
 namespace plimsoll {
 namespace {
