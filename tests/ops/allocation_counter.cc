@@ -6,7 +6,6 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PLIMSOLL_SANITIZER_ALLOCATES 1
-#include <sanitizer/allocator_interface.h>
 #else
 #define PLIMSOLL_SANITIZER_ALLOCATES 0
 #endif
@@ -23,7 +22,12 @@ void Count() { allocations.fetch_add(1, std::memory_order_relaxed); }
 
 #if PLIMSOLL_SANITIZER_ALLOCATES
 
-// The sanitizer has replaced malloc already, and tells of each allocation.
+// The sanitizer has replaced malloc already, and tells of each allocation. (gcc installs no header
+// that declares this.)
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*,
+                                                                           size_t),
+                                                         void (*on_free)(const volatile void*));
+
 namespace plimsoll {
 namespace {
 
