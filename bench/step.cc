@@ -85,7 +85,7 @@ void PrintOps(Session& session, int steps, double step_seconds, double peak) {
 void Run(const Arguments& arguments) {
   const config::Loaded loaded = config::Load(arguments.file, arguments.sets);
   const auto model = trainer::ModelFrom(loaded.config);
-  trainer::CompileOptions options = trainer::CompileFrom(loaded.config, *model, false);
+  trainer::CompileOptions options = trainer::CompileFrom(loaded.config, false);
   ThreadPool pool(options.threads);
 
   const auto start = std::chrono::steady_clock::now();

@@ -6,6 +6,7 @@
 #include "graph/fuse.h"
 #include "graph/simplify.h"
 #include "memory/checker.h"
+#include "ops/linear_cross_entropy_fusion.h"
 #include "runtime/workspaces.h"
 
 namespace plimsoll::trainer {
@@ -39,7 +40,8 @@ PassPipeline Passes(const CompileOptions& options, Kind kind, Carry carry, bool 
     if (update) passes.Add<optim::Update>(options.update);
   }
   passes.Add<graph::Simplify>();
-  passes.Add<graph::Fuse>(std::vector<graph::Fusion>{});
+  passes.Add<graph::Fuse>(
+      std::vector<graph::Fusion>{{"loss with its backward", &ops::FuseLossBackward}});
   passes.Add<Workspaces>(options.threads);
   return passes;
 }

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "models/huggingface.h"
+#include "trainer/config/resolve.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -39,6 +40,16 @@ models::ModelSpec SpecFrom(const config::RunConfig& config) {
 }
 
 }  // namespace
+
+config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets) {
+  config::Loaded loaded = config::Load(path, sets);
+  config::RunConfig& config = loaded.config;
+  if (!config.model.init_from.empty() && config.model.sequence == 0) {
+    config.model.sequence = SpecFrom(config).max_sequence;
+    config::ResolveBatch(config, 1);
+  }
+  return loaded;
+}
 
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config) {
   const models::ModelSpec spec = SpecFrom(config);
@@ -95,15 +106,10 @@ int ThreadsFrom(const config::RunConfig& config) {
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
-int64_t SequenceFrom(const config::RunConfig& config, const models::Model& model) {
-  return config.model.sequence > 0 ? config.model.sequence : model.spec().max_sequence;
-}
-
-CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model,
-                           bool evaluate) {
+CompileOptions CompileFrom(const config::RunConfig& config, bool evaluate) {
   CompileOptions options;
   options.micro_batch = config.train.micro_batch;
-  options.sequence = SequenceFrom(config, model);
+  options.sequence = config.model.sequence;
   options.accumulate = config.train.accumulate;
   options.evaluate = evaluate && config.train.eval_every > 0;
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;

@@ -2,13 +2,18 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "models/model.h"
 #include "trainer/compile.h"
-#include "trainer/config/run_config.h"
+#include "trainer/config/load.h"
 #include "trainer/data/dataset.h"
 
 namespace plimsoll::trainer {
+
+// Loads a run file, and what it leaves to the checkpoint that it starts from (model.init_from).
+config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets);
 
 // UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
@@ -18,12 +23,8 @@ data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab);
 // Threads to compute with: train.threads, or the cores that this process may use.
 int ThreadsFrom(const config::RunConfig& config);
 
-// Tokens per training sequence: model.sequence, or the longest that a checkpoint's model allows.
-int64_t SequenceFrom(const config::RunConfig& config, const models::Model& model);
-
 // For training with this config; with an evaluation program when `evaluate`, and one for samples
 // when the config asks for them.
-CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model,
-                           bool evaluate);
+CompileOptions CompileFrom(const config::RunConfig& config, bool evaluate);
 
 }  // namespace plimsoll::trainer

@@ -40,6 +40,9 @@ class Rows {
   std::vector<std::vector<int32_t>> ids_;
 };
 
+// Tokens that a checkpoint without a run's config looks back on, if its model allows as many.
+constexpr int64_t kContext = 1024;
+
 // The folder of a run's weights and its config, or of a Hugging Face checkpoint alone.
 struct Source {
   config::Loaded loaded;
@@ -50,7 +53,7 @@ Source Open(const GenerateCommand& command) {
   const std::string run_config = command.folder + "/config.yaml";
   std::error_code error;
   if (fs::exists(run_config, error)) {
-    Source source{config::Load(run_config, command.sets), command.folder + "/model"};
+    Source source{LoadRun(run_config, command.sets), command.folder + "/model"};
     if (!fs::exists(source.weights + "/config.json", error)) {
       throw UserError(command.folder +
                       ": the run has no model/ yet; it is written when training "
@@ -63,7 +66,10 @@ Source Open(const GenerateCommand& command) {
                     ": neither a run directory (config.yaml) nor a Hugging Face folder "
                     "(config.json)");
   }
-  std::vector<std::string> sets = {"model.init_from=" + command.folder, "data.synthetic=true"};
+  const int64_t context =
+      std::min(kContext, models::SpecFromHuggingFace(command.folder).max_sequence);
+  std::vector<std::string> sets = {"model.init_from=" + command.folder, "data.synthetic=true",
+                                   "model.sequence=" + std::to_string(context)};
   sets.insert(sets.end(), command.sets.begin(), command.sets.end());
   return {config::LoadText("", command.folder, sets), command.folder};
 }
@@ -141,7 +147,7 @@ void RunGenerate(const GenerateCommand& command) {
   const std::unique_ptr<models::Model> model =
       models::MakeModel(models::SpecFromHuggingFace(source.weights));
 
-  CompileOptions options = CompileFrom(config, *model, false);
+  CompileOptions options = CompileFrom(config, false);
   options.train = false;
   options.generate_rows = config.sample.count;
   ThreadPool pool(options.threads);

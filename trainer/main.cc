@@ -12,6 +12,7 @@
 #include "trainer/config/load.h"
 #include "trainer/config/reference.h"
 #include "trainer/data/tokenize_command.h"
+#include "trainer/from_config.h"
 #include "trainer/generate.h"
 #include "trainer/plan.h"
 #include "trainer/train.h"
@@ -30,7 +31,7 @@ struct RunArguments {
         ->allow_extra_args(false);
   }
   config::Loaded Load() const {
-    config::Loaded loaded = config::Load(file, sets);
+    config::Loaded loaded = LoadRun(file, sets);
     for (const std::string& warning : loaded.warnings) {
       fmt::print(stderr, "warning: {}\n", warning);
     }

@@ -15,7 +15,7 @@ void PrintPlan(const config::Loaded& loaded, bool json) {
   // Evaluation has a plan of its own whenever training would evaluate.
   const bool evaluates =
       config.train.eval_every > 0 && (!config.data.eval.empty() || config.data.eval_fraction > 0);
-  const CompiledStep compiled = Compile(*model, CompileFrom(config, *model, evaluates));
+  const CompiledStep compiled = Compile(*model, CompileFrom(config, evaluates));
   if (json) {
     fmt::print("{}", PlanJson(*model, compiled));
     return;

@@ -48,7 +48,7 @@ class Run {
   explicit Run(const config::Loaded& loaded)
       : config_(loaded.config),
         model_(ModelFrom(config_)),
-        sequence_(SequenceFrom(config_, *model_)),
+        sequence_(config_.model.sequence),
         data_(DataFrom(config_, model_->spec().vocab)),
         loader_(data_.train, LoaderFrom(config_, sequence_)) {
     if (config_.train.eval_every > 0 && !data_.eval.empty()) {
@@ -65,7 +65,7 @@ class Run {
     }
 
     const auto start = Clock::now();
-    const CompileOptions options = CompileFrom(config_, *model_, eval_.has_value());
+    const CompileOptions options = CompileFrom(config_, eval_.has_value());
     pool_ = std::make_unique<ThreadPool>(options.threads);
     CompiledStep compiled = Compile(*model_, options);
     compile_seconds_ = SecondsSince(start);
