@@ -138,7 +138,7 @@ void OpGradient::FindUnused(const Program& program, const std::vector<TensorId>&
   }
 }
 
-std::vector<double> OpGradient::Numeric(size_t input) {
+double OpGradient::Numeric(size_t input, const std::vector<double>& direction) {
   Program program("forward");
   Forward(program);
   const graph::Node& node = program.nodes().front();
@@ -163,25 +163,17 @@ std::vector<double> OpGradient::Numeric(size_t input) {
   };
 
   HostTensor tensor = *data_[input];
-  const std::string name = Indexed("in.", input);
-  // A float input moves by a step that float resolves.
-  const double step = tensor.type.dtype == graph::DType::kFloat32 ? 1.0 / 64 : 1e-5;
-  std::vector<double> gradient;
-  for (int64_t k = 0; k < tensor.type.shape.elements(); ++k) {
-    const double x = tensor.value(k);
-    auto loss_at = [&](double value, double* exact) {
-      tensor.set(k, value);
-      *exact = tensor.value(k);
-      SetData(interpreter, program, name, tensor);
-      return loss();
-    };
-    double above = 0, below = 0;
-    const long double difference = loss_at(x + step, &above) - loss_at(x - step, &below);
-    gradient.push_back(static_cast<double>(difference / (above - below)));
-    tensor.set(k, x);
-  }
-  SetData(interpreter, program, name, tensor);
-  return gradient;
+  // Float inputs are factors (of the loss, of x): large steps are exact, and float resolves them.
+  const double step = tensor.type.dtype == graph::DType::kFloat32 ? 0.25 : 1e-5;
+  auto loss_at = [&](double distance) {
+    for (size_t k = 0; k < direction.size(); ++k) {
+      const auto i = static_cast<int64_t>(k);
+      tensor.set(i, data_[input]->value(i) + distance * direction[k]);
+    }
+    SetData(interpreter, program, Indexed("in.", input), tensor);
+    return loss();
+  };
+  return static_cast<double>((loss_at(step) - loss_at(-step)) / (2 * step));
 }
 
 }  // namespace plimsoll::ops

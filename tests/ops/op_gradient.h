@@ -36,8 +36,9 @@ class OpGradient {
   size_t emitted() const { return emitted_; }
   const std::string& Unused() const { return unused_; }
 
-  // The gradient of one input by central differences.
-  std::vector<double> Numeric(size_t input);
+  // Derivatives of the loss by central differences: along a direction, a value for each element of
+  // the input.
+  double Numeric(size_t input, const std::vector<double>& direction);
 
  private:
   // Emits the op on persistent tensors "in.I" of the example's inputs.

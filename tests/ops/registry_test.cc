@@ -138,12 +138,27 @@ TEST_P(OpTest, GradientAgreesWithFiniteDifferences) {
     const auto analytic = gradient.Analytic({i})[i];
     if (!analytic && gradient.IsScalarByDefinition(i)) continue;  // a constant to the rule
     ASSERT_TRUE(analytic) << "no gradient for input " << i;
-    const std::vector<double> numeric = gradient.Numeric(i);
-    ASSERT_EQ(analytic->size(), numeric.size());
-    for (size_t k = 0; k < numeric.size(); ++k) {
-      ASSERT_NEAR((*analytic)[k], numeric[k], example().tolerance * (1 + std::fabs(numeric[k])))
+    // Each element by itself, of a large input some. Then all at once along random signs, where an
+    // error anywhere shows.
+    const size_t n = analytic->size();
+    for (size_t sample = 0; sample < std::min<size_t>(n, 150); ++sample) {
+      const size_t k = n <= 150 ? sample : (sample * 7919 + 13) % n;
+      std::vector<double> direction(n, 0);
+      direction[k] = 1;
+      const double numeric = gradient.Numeric(i, direction);
+      ASSERT_NEAR((*analytic)[k], numeric, example().tolerance * (1 + std::fabs(numeric)))
           << "input " << i << " element " << k;
     }
+    std::vector<double> direction;
+    double expected = 0, scale = 1;
+    const HostTensor signs = RandomTensor({DType::kFloat64, {static_cast<int64_t>(n)}}, 7);
+    for (size_t k = 0; k < n; ++k) {
+      direction.push_back(signs.value(static_cast<int64_t>(k)) < 0 ? -1 : 1);
+      expected += (*analytic)[k] * direction[k];
+      scale += std::fabs((*analytic)[k]);
+    }
+    EXPECT_NEAR(expected, gradient.Numeric(i, direction), example().tolerance * scale)
+        << "input " << i << " as a whole";
   }
 }
 
