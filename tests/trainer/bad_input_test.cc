@@ -91,7 +91,7 @@ TEST_F(BadInput, TechniquesThatAreNotSupported) {
 
 TEST_F(BadInput, MissingRunFile) {
   const Outcome outcome = RunPlimsoll({"train", folder_ + "/absent.yaml"});
-  ExpectMistake(outcome, {"absent.yaml", "No such file"});
+  ExpectMistake(outcome, {"absent.yaml", "no such file"});
 }
 
 TEST_F(BadInput, Data) {

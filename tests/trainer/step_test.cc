@@ -35,23 +35,23 @@ TEST(Step, LearnsTokensByHeart) {
     run.repeat = true;
     run.steps = 40;
     run.lr = 1e-2;
-    const std::vector<double> losses = Run(run).losses;
+    const std::vector<double> losses = Train(run).losses;
     EXPECT_NEAR(losses.front(), std::log(96), 0.2);
     EXPECT_LT(losses.back(), 0.8 * losses.front());
   }
 }
 
 TEST(Step, TwoRunsAreEqual) {
-  for (const TinyRun& run : Variants()) ExpectSameBits(Run(run), Run(run));
+  for (const TinyRun& run : Variants()) ExpectSameBits(Train(run), Train(run));
 }
 
 TEST(Step, ThreadsDontMatter) {
   for (TinyRun run : Variants()) {
     run.threads = 1;
-    const TinyResult one = Run(run);
+    const TinyResult one = Train(run);
     for (int threads : {2, 3}) {
       run.threads = threads;
-      ExpectSameBits(one, Run(run));
+      ExpectSameBits(one, Train(run));
     }
   }
 }
@@ -60,9 +60,9 @@ TEST(Step, ThreadsDontMatter) {
 TEST(Step, PoisonDoesntMatter) {
   for (TinyRun run : Variants()) {
     run.evaluate = true;
-    const TinyResult plain = Run(run);
+    const TinyResult plain = Train(run);
     run.executor.poison = true;
-    ExpectSameBits(plain, Run(run));
+    ExpectSameBits(plain, Train(run));
   }
 }
 
@@ -70,16 +70,16 @@ TEST(Step, UsedMemoryIsPlannedMemory) {
   for (TinyRun run : Variants()) {
     run.evaluate = true;
     run.executor.check_arena = true;
-    const TinyResult result = Run(run);
+    const TinyResult result = Train(run);
     EXPECT_EQ(result.used_bytes, result.arena_bytes);
   }
 }
 
 TEST(Step, EvaluationDoesntDisturbTraining) {
   for (TinyRun run : Variants()) {
-    const TinyResult without = Run(run);
+    const TinyResult without = Train(run);
     run.evaluate = true;
-    ExpectSameBits(without, Run(run));
+    ExpectSameBits(without, Train(run));
   }
 }
 
@@ -90,12 +90,12 @@ TEST(Step, AccumulationEqualsOneLargeBatch) {
     whole.spec = spec;
     whole.ignored = 0.4;
     whole.micro_batch = 8;
-    const TinyResult expected = Run(whole);
+    const TinyResult expected = Train(whole);
     for (int64_t accumulate : {2, 4, 8}) {
       TinyRun parts = whole;
       parts.accumulate = accumulate;
       parts.micro_batch = 8 / accumulate;
-      const TinyResult result = Run(parts);
+      const TinyResult result = Train(parts);
       for (size_t i = 0; i < expected.losses.size(); ++i) {
         EXPECT_NEAR(result.losses[i], expected.losses[i], 1e-5 * expected.losses[i]);
         EXPECT_NEAR(result.grad_norms[i], expected.grad_norms[i], 1e-4 * expected.grad_norms[i]);
@@ -107,9 +107,9 @@ TEST(Step, AccumulationEqualsOneLargeBatch) {
 TEST(Step, SgdTrains) {
   TinyRun run;
   run.update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
-  const TinyResult with_momentum = Run(run);
+  const TinyResult with_momentum = Train(run);
   run.update.momentum = 0;
-  const TinyResult plain = Run(run);
+  const TinyResult plain = Train(run);
   // The first update is the same, the second is not.
   EXPECT_EQ(with_momentum.losses[1], plain.losses[1]);
   EXPECT_NE(with_momentum.losses[2], plain.losses[2]);

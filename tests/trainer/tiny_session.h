@@ -60,7 +60,7 @@ struct TinyResult {
 
 // Trains for some steps. The tokens of a step depend on its number and the sequences per step
 // alone, not on how these are cut into micro-steps.
-inline TinyResult Run(const TinyRun& run) {
+inline TinyResult Train(const TinyRun& run) {
   const auto model = models::MakeModel(run.spec);
   ThreadPool pool(run.threads);
   CompileOptions options;
