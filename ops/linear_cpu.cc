@@ -75,8 +75,7 @@ void LinearDx(const CpuContext& ctx) {
 }
 
 template <typename T>
-__attribute__((optimize("O3"))) void AddRows(const T* dy, int64_t rows, int64_t stride,
-                                             int64_t columns, T* __restrict sums) {
+void AddRows(const T* dy, int64_t rows, int64_t stride, int64_t columns, T* __restrict sums) {
   std::fill(sums, sums + columns, T(0));
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {

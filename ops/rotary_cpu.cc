@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/kernel.h"
+#include "ops/simd.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -39,13 +40,14 @@ template <typename T>
 void RotateHead(const T* x, T* y, const T* cosines, const T* sines, int64_t pairs) {
   const T* const x2 = x + pairs;
   T* const y2 = y + pairs;
-#pragma GCC ivdep
-  for (int64_t i = 0; i < pairs; ++i) {
-    const T first = x[i];
-    const T second = x2[i];
-    y[i] = first * cosines[i] - second * sines[i];
-    y2[i] = second * cosines[i] + first * sines[i];
-  }
+  ForVectors<T>(0, pairs, [&](int64_t i, auto count) {
+    const Vec<T> first = Load<T>(x + i, count);
+    const Vec<T> second = Load<T>(x2 + i, count);
+    const Vec<T> cosine = Load<T>(cosines + i, count);
+    const Vec<T> sine = Load<T>(sines + i, count);
+    Store<T>(y + i, first * cosine - second * sine, count);
+    Store<T>(y2 + i, second * cosine + first * sine, count);
+  });
 }
 
 // Workspace: frequencies, then a row of cosines and a row of sines per thread.
