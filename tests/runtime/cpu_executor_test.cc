@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -139,8 +141,18 @@ TEST(CpuExecutor, PlannedMemoryGivesTheSameBitsAsMemoryApart) {
   }
 }
 
+// Returns when both threads of the pool are up: a starting thread may allocate (asan's do).
+void MeetBothThreads(ThreadPool& pool) {
+  std::atomic<int> arrived{0};
+  pool.ParallelFor(2, 1, [&](int64_t, int64_t) {
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();
+  });
+}
+
 TEST(CpuExecutor, ARunAllocatesNothing) {
   ThreadPool pool(2);
+  MeetBothThreads(pool);
   Program program = RandomProgram(5, {.nodes = 60});
   AddWorkspaces(program, pool.size());
   const memory::MemoryPlan plan = PlanOf(program);
