@@ -52,11 +52,11 @@ const ExampleRegistration kLayerNormBackward({.op = "layer_norm_backward",
                                                          {{37}}}});
 const ExampleRegistration kLayerNormBackwardWide({.op = "layer_norm_backward",
                                                   .label = "written, many rows",
-                                                  .inputs = {{{1100, 300}},
-                                                             {{300}},
+                                                  .inputs = {{{1100, 70}},
+                                                             {{70}},
                                                              {{1100}, Fill::kSmall},
                                                              {{1100}, Fill::kPositive},
-                                                             {{1100, 300}},
+                                                             {{1100, 70}},
                                                              Absent(),
                                                              Absent(),
                                                              Absent()}});
@@ -73,7 +73,7 @@ const ExampleRegistration kRmsNormBackwardWide(
     {.op = "rms_norm_backward",
      .label = "written, many rows",
      .inputs = {
-         {{1100, 300}}, {{300}}, {{1100}, Fill::kPositive}, {{1100, 300}}, Absent(), Absent()}});
+         {{1100, 70}}, {{70}}, {{1100}, Fill::kPositive}, {{1100, 70}}, Absent(), Absent()}});
 
 const ExampleRegistration kIncrement({.op = "increment",
                                       .label = "",

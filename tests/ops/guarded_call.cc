@@ -225,7 +225,7 @@ std::vector<std::optional<HostTensor>> RunKernel(const GuardedCall& call, Thread
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].data == nullptr || input_shared[i]) continue;
     const auto& before = call.inputs[i]->bytes;
-    EXPECT_EQ(std::memcmp(inputs[i].data, before.data(), before.size()), 0)
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), static_cast<std::byte*>(inputs[i].data)))
         << Describe(call, "changed input", i);
   }
   std::vector<std::optional<HostTensor>> results;
