@@ -53,20 +53,22 @@ void LinearGradient(GradientContext& context) {
   graph::Builder& g = context.builder();
   const Value dy = context.output_gradient(0);
   if (dy == kNoTensor) return;
+  const bool weight = context.wants(1);
+  const bool bias = context.wants(2);
+  // The weight first: x can then make room for dx.
+  if (weight || bias) {
+    const Value acc_weight = weight ? context.TakePartial(1) : kNoTensor;
+    const Value acc_bias = bias ? context.TakePartial(2) : kNoTensor;
+    const std::vector<Value> gradients =
+        g.Emit("linear_dw", {context.input(0), dy, acc_weight, acc_bias},
+               Attributes{{"bias", bias}}, "", {weight, bias});
+    if (weight) context.SetGradient(1, gradients[0]);
+    if (bias) context.SetGradient(2, gradients[1]);
+  }
   if (context.wants(0)) {
     context.SetGradient(0,
                         g.Emit1("linear_dx", {dy, context.input(1), context.TakePartial(0)}, {}));
   }
-  const bool weight = context.wants(1);
-  const bool bias = context.wants(2);
-  if (!weight && !bias) return;
-  const Value acc_weight = weight ? context.TakePartial(1) : kNoTensor;
-  const Value acc_bias = bias ? context.TakePartial(2) : kNoTensor;
-  const std::vector<Value> gradients =
-      g.Emit("linear_dw", {context.input(0), dy, acc_weight, acc_bias}, Attributes{{"bias", bias}},
-             "", {weight, bias});
-  if (weight) context.SetGradient(1, gradients[0]);
-  if (bias) context.SetGradient(2, gradients[1]);
 }
 
 std::vector<TensorType> InferLinearDx(const OpCall& call) {
