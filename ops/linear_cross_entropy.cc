@@ -23,10 +23,15 @@ Value LinearCrossEntropy(graph::Builder& g, Value x, Value weight, Value targets
 }
 
 int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
-  constexpr int64_t kBytes = int64_t{64} << 20;
+  constexpr int64_t kBytes = int64_t{100} << 20;
   constexpr int64_t kLeast = 128;
-  const int64_t fitting = kBytes / std::max<int64_t>(1, vocabulary * element_size) / 64 * 64;
-  return std::min(rows, std::max(kLeast, fitting));
+  constexpr int64_t kStep = 16;
+  const int64_t fitting = kBytes / std::max<int64_t>(1, vocabulary * element_size) / kStep * kStep;
+  const int64_t most = std::max(kLeast, fitting);
+  // Chunks of about equal size: every chunk passes over all of the weight and its gradient.
+  const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
+  const int64_t even = (rows + chunks - 1) / chunks;
+  return std::min(rows, (even + kStep - 1) / kStep * kStep);
 }
 
 namespace {

@@ -16,7 +16,7 @@
 //                                  three products instead of four, and the same bits
 //
 // lse[r] = log Σ exp(logits[r]) is what the backward op needs of the forward one. acc_weight may
-// be the memory of dweight. The chunk size is a function of V and the dtype alone.
+// be the memory of dweight. The chunk size is a function of shape and dtype alone.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ graph::Value LinearCrossEntropy(graph::Builder& g, graph::Value x, graph::Value 
                                 graph::Value targets, graph::Value scale,
                                 std::string_view name = "");
 
-// Rows of logits that exist at a time: about 64 MiB, but at least 128 rows, so that the products
-// are efficient, and never more than there are.
+// Rows of logits that exist at a time: at most 100 MiB or 128 rows, whichever is more, so that the
+// products are efficient; chunks are about equal.
 int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
 
 }  // namespace plimsoll::ops
