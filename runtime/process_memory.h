@@ -10,7 +10,10 @@ struct ProcessMemory {
   int64_t peak_resident_bytes = 0;  // since the process started
 };
 
-// InternalError when /proc/self/status can't be read.
+// InternalError when the system doesn't tell.
 ProcessMemory MeasureProcessMemory();
+
+// Bytes that this machine can still give to processes without swapping.
+int64_t AvailableMemory();
 
 }  // namespace plimsoll::runtime

@@ -1,6 +1,7 @@
 #include "trainer/progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -11,6 +12,15 @@
 namespace plimsoll::trainer {
 
 using Clock = std::chrono::steady_clock;
+
+namespace {
+
+size_t TerminalColumns() {
+  winsize size = {};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
+}  // namespace
 
 Progress::Progress(int64_t steps, int64_t log_every)
     : steps_(steps),
@@ -28,7 +38,8 @@ void Progress::Step(const StepReport& report) {
     Line(Format(report));
   } else if (terminal_ && Clock::now() - last_live_ > std::chrono::milliseconds(200)) {
     ClearLive();
-    std::fputs(Format(report).c_str(), stdout);
+    // A line that wraps could not be taken back.
+    std::fputs(Format(report).substr(0, TerminalColumns() - 1).c_str(), stdout);
     std::fflush(stdout);
     live_ = true;
     last_live_ = Clock::now();

@@ -1,16 +1,36 @@
 #include "trainer/session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "base/error.h"
+#include "runtime/process_memory.h"
 #include "trainer/initialize.h"
 
 namespace plimsoll::trainer {
+namespace {
+
+// The system hands out more than it has and takes it back by killing: refused here instead.
+const memory::MemoryPlan& Fitting(const memory::MemoryPlan& plan) {
+  const int64_t needed = plan.arena_bytes + plan.host_arena_bytes;
+  const int64_t available = runtime::AvailableMemory();
+  if (needed <= available) return plan;
+  throw UserError(
+      fmt::format("the plan needs {}, but this machine has {} of memory left; a smaller "
+                  "train.micro_batch, model.sequence or model needs less (see plimsoll "
+                  "plan)",
+                  FormatBytes(needed), FormatBytes(available)),
+      ExitCode::kBudgetNotMet);
+}
+
+}  // namespace
 
 Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::CpuExecutorOptions options)
     : compiled_(std::move(compiled)),
       pool_(pool),
-      arena_(compiled_.plan.arena_bytes),
+      arena_(Fitting(compiled_.plan).arena_bytes),
       host_arena_(compiled_.plan.host_arena_bytes) {
   for (size_t i = 0; i < compiled_.programs.size(); ++i) {
     executors_.push_back(std::make_unique<runtime::CpuExecutor>(

@@ -29,7 +29,7 @@ struct StepMetrics {
 
 class Session {
  public:
-  // Allocates the arena; its bytes are zero. UserError when the system refuses the memory.
+  // Allocates the arena; its bytes are zero. UserError when the machine lacks the memory.
   Session(CompiledStep compiled, ThreadPool& pool, runtime::CpuExecutorOptions options = {});
 
   const CompiledStep& compiled() const { return compiled_; }

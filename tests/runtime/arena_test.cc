@@ -85,5 +85,11 @@ TEST(ProcessMemory, FollowsWhatIsTouched) {
   EXPECT_GE(after.peak_resident_bytes, before.resident_bytes + kBytes / 2);
 }
 
+TEST(AvailableMemory, IsBetweenNothingAndAllThereIs) {
+  const int64_t all = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  EXPECT_GT(AvailableMemory(), 0);
+  EXPECT_LE(AvailableMemory(), all);
+}
+
 }  // namespace
 }  // namespace plimsoll::runtime

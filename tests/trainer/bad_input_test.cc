@@ -129,6 +129,13 @@ TEST_F(BadInput, GlobalBatchArithmetic) {
   ExpectMistake(Train(kSound, {"train.global_batch=5"}), {"train.global_batch", "5", "2"});
 }
 
+TEST_F(BadInput, MoreMemoryThanThereIs) {
+  const Outcome outcome = Train(kSound, {"model.width=131072", "model.layers=100"});
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("of memory left"));
+  EXPECT_FALSE(std::filesystem::exists(run_));
+}
+
 TEST_F(BadInput, GenerateFromNothing) {
   ExpectMistake(RunPlimsoll({"generate", folder_}), {"bad_input", "config.yaml"});
 }
