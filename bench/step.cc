@@ -111,7 +111,8 @@ GemmPeak MeasureInAnotherProcess(int threads) {
 void Run(const Arguments& arguments) {
   const config::Loaded loaded = config::Load(arguments.file, arguments.sets);
   const auto model = trainer::ModelFrom(loaded.config);
-  trainer::CompileOptions options = trainer::CompileFrom(loaded.config, false);
+  trainer::CompileOptions options = trainer::CompileFrom(loaded.config);
+  options.evaluate = false;
   // Clocks drift: the rate to compare with is the better of before and after.
   const GemmPeak before = MeasureInAnotherProcess(options.threads);
   ThreadPool pool(options.threads);

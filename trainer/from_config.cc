@@ -12,6 +12,11 @@ namespace {
 // different seeds are evaluated on the same text.
 constexpr uint64_t kSplitSeed = 1;
 
+// config/ repeats the models' enumerations, so as not to depend on them.
+static_assert(static_cast<int>(config::Family::kQwen2) == static_cast<int>(models::Family::kQwen2));
+static_assert(static_cast<int>(config::Activation::kGeluErf) ==
+              static_cast<int>(models::Activation::kGeluErf));
+
 models::ModelSpec SpecFrom(const config::RunConfig& config) {
   const config::ModelConfig& m = config.model;
   if (!m.init_from.empty()) {
@@ -106,12 +111,12 @@ int ThreadsFrom(const config::RunConfig& config) {
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
-CompileOptions CompileFrom(const config::RunConfig& config, bool evaluate) {
+CompileOptions CompileFrom(const config::RunConfig& config) {
   CompileOptions options;
   options.micro_batch = config.train.micro_batch;
   options.sequence = config.model.sequence;
   options.accumulate = config.train.accumulate;
-  options.evaluate = evaluate && config.train.eval_every > 0;
+  options.evaluate = config.train.eval_every > 0;
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;
   options.update = UpdateFrom(config);
   options.threads = ThreadsFrom(config);

@@ -23,8 +23,8 @@ data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab);
 // Threads to compute with: train.threads, or the cores that this process may use.
 int ThreadsFrom(const config::RunConfig& config);
 
-// For training with this config; with an evaluation program when `evaluate`, and one for samples
-// when the config asks for them.
-CompileOptions CompileFrom(const config::RunConfig& config, bool evaluate);
+// For training with this config, with a program for evaluation and one for samples when it asks for
+// them.
+CompileOptions CompileFrom(const config::RunConfig& config);
 
 }  // namespace plimsoll::trainer

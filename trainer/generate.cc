@@ -147,8 +147,9 @@ void RunGenerate(const GenerateCommand& command) {
   const std::unique_ptr<models::Model> model =
       models::MakeModel(models::SpecFromHuggingFace(source.weights));
 
-  CompileOptions options = CompileFrom(config, false);
+  CompileOptions options = CompileFrom(config);
   options.train = false;
+  options.evaluate = false;
   options.generate_rows = config.sample.count;
   ThreadPool pool(options.threads);
   Session session(Compile(*model, options), pool);

@@ -12,10 +12,7 @@ namespace plimsoll::trainer {
 void PrintPlan(const config::Loaded& loaded, bool json) {
   const config::RunConfig& config = loaded.config;
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  // Evaluation has a plan of its own whenever training would evaluate.
-  const bool evaluates =
-      config.train.eval_every > 0 && (!config.data.eval.empty() || config.data.eval_fraction > 0);
-  const CompiledStep compiled = Compile(*model, CompileFrom(config, evaluates));
+  const CompiledStep compiled = Compile(*model, CompileFrom(config));
   if (json) {
     fmt::print("{}", PlanJson(*model, compiled));
     return;

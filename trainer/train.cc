@@ -51,7 +51,7 @@ class Run {
         sequence_(config_.model.sequence),
         data_(DataFrom(config_, model_->spec().vocab)),
         loader_(data_.train, LoaderFrom(config_, sequence_)) {
-    if (config_.train.eval_every > 0 && !data_.eval.empty()) {
+    if (config_.train.eval_every > 0) {
       eval_.emplace(data_.eval, data::EvalOptions{.batch = config_.train.micro_batch,
                                                   .sequence = sequence_,
                                                   .batches = config_.train.eval_batches});
@@ -65,7 +65,7 @@ class Run {
     }
 
     const auto start = Clock::now();
-    const CompileOptions options = CompileFrom(config_, eval_.has_value());
+    const CompileOptions options = CompileFrom(config_);
     pool_ = std::make_unique<ThreadPool>(options.threads);
     CompiledStep compiled = Compile(*model_, options);
     compile_seconds_ = SecondsSince(start);

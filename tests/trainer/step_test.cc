@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tests/ops/allocation_counter.h"
+#include "tests/support/allocation_counter.h"
 #include "tests/trainer/tiny_session.h"
 
 namespace plimsoll::trainer {

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/trainer/data/test_files.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll::data {
 namespace {
@@ -110,7 +111,7 @@ TEST(SplitDocuments, FractionsMustLeaveTrainingText) {
 }
 
 TEST(ExpandFiles, SortsExcludesAndTakesEveryFileOnce) {
-  const TestFiles files;
+  const TempFolder files;
   for (const char* name : {"b", "a", "a.dat", "c.txt"}) files.Write(name, "x");
   std::filesystem::create_symlink("a", files / "a.u8");
   std::filesystem::create_directory(files / "folder");
@@ -129,7 +130,7 @@ TEST(ExpandFiles, SortsExcludesAndTakesEveryFileOnce) {
 }
 
 TEST(OpenData, TextBecomesBytesWithItsDelimiters) {
-  const TestFiles files;
+  const TempFolder files;
   files.Write("one", Sayings(40));
   files.Write("two", "last without newline");
   const DataSet set = OpenData(TextOptions({files / "*"}));
@@ -144,7 +145,7 @@ TEST(OpenData, TextBecomesBytesWithItsDelimiters) {
 }
 
 TEST(OpenData, HeldOutFilesTakeThePlaceOfAFraction) {
-  const TestFiles files;
+  const TempFolder files;
   DataOptions options = TextOptions({files.Write("train", Sayings(10))});
   options.eval = {files.Write("eval", "held out\n")};
   const DataSet set = OpenData(options);
@@ -153,7 +154,7 @@ TEST(OpenData, HeldOutFilesTakeThePlaceOfAFraction) {
 }
 
 TEST(OpenData, ShardsAreSourcesOfTheirOwn) {
-  const TestFiles files;
+  const TempFolder files;
   files.WriteAs<uint16_t>("train_1.bin", {4, 5});
   files.WriteAs<uint16_t>("train_0.bin", {1, 2, 3});
   files.WriteAs<uint8_t>("train_0.bin.mask", {1, 1, 0});
@@ -184,7 +185,7 @@ TEST(OpenData, SyntheticNeedsNoFiles) {
 }
 
 TEST(OpenData, MistakesAreNamed) {
-  const TestFiles files;
+  const TempFolder files;
   DataOptions options;
   ExpectUserError([&] { OpenData(options); }, {"data.train", "nothing to train on"});
   options.train = {files.WriteAs<uint16_t>("a.bin", {1, 2, 3})};

@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/shared_folder.h"
-#include "tests/trainer/data/test_files.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/shared_folder.h"
+#include "tests/support/temp_folder.h"
 #include "trainer/data/random.h"
 #include "trainer/data/token_file.h"
 
@@ -196,7 +197,7 @@ TEST(BatchLoader, OrderDependsOnTheSeedAndNothingElse) {
 }
 
 TEST(BatchLoader, IgnoredTargetsAreMarkedAndNotCounted) {
-  const TestFiles files;
+  const TempFolder files;
   std::vector<uint16_t> ids(100);
   std::vector<uint8_t> mask(100);
   for (size_t i = 0; i < ids.size(); ++i) {

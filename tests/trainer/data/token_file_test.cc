@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/trainer/data/test_files.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
 #include "trainer/data/token_file_writer.h"
 
 namespace plimsoll::data {
@@ -39,7 +40,7 @@ std::string Bytes(const std::vector<T>& ids) {
 }
 
 TEST(TokenFile, RawFormIsWideOnlyForLargeVocabularies) {
-  const TestFiles files;
+  const TempFolder files;
   const std::string narrow = files.WriteAs<uint16_t>("narrow.bin", {1, 2, 65535, 4});
   EXPECT_EQ(ReadAll(*OpenTokenFile(narrow, Vocab(65536))), (std::vector<int32_t>{1, 2, 65535, 4}));
   const std::string wide = files.WriteAs<uint32_t>("wide.bin", {1, 70000, 3});
@@ -51,7 +52,7 @@ TEST(TokenFile, RawFormIsWideOnlyForLargeVocabularies) {
 }
 
 TEST(TokenFile, FormatOverridesTheVocabulary) {
-  const TestFiles files;
+  const TempFolder files;
   const std::string wide = files.WriteAs<uint32_t>("wide.bin", {1, 2, 3});
   EXPECT_EQ(OpenTokenFile(wide, Vocab(100, TokenFormat::kUint32))->size(), 3);
   EXPECT_EQ(OpenTokenFile(wide, Vocab(100))->size(), 6);
@@ -62,7 +63,7 @@ TEST(TokenFile, FormatOverridesTheVocabulary) {
 }
 
 TEST(TokenFile, HeaderTellsTheForm) {
-  const TestFiles files;
+  const TempFolder files;
   const std::string narrow =
       files.Write("gpt2.bin", Header(20240520, 1, 3) + Bytes<uint16_t>({7, 8, 9}));
   const auto file = OpenTokenFile(narrow, Vocab(100000));
@@ -75,7 +76,7 @@ TEST(TokenFile, HeaderTellsTheForm) {
 }
 
 TEST(TokenFile, LyingHeadersAreErrors) {
-  const TestFiles files;
+  const TempFolder files;
   const std::string ids = Bytes<uint16_t>({7, 8, 9});
   const auto open = [&](const std::string& content, TokenFormat format = TokenFormat::kAuto) {
     OpenTokenFile(files.Write("x.bin", content), Vocab(256, format));
@@ -92,11 +93,11 @@ TEST(TokenFile, LyingHeadersAreErrors) {
 }
 
 TEST(TokenFile, MissingEmptyAndTruncatedFilesAreErrors) {
-  const TestFiles files;
+  const TempFolder files;
   ExpectUserError([&] { OpenTokenFile(files / "none.bin", Vocab(256)); },
                   {"none.bin", "cannot be opened", "check the path"});
-  ExpectUserError([&] { OpenTokenFile(files.folder(), Vocab(256)); },
-                  {files.folder(), "not a regular file"});
+  ExpectUserError([&] { OpenTokenFile(files.path(), Vocab(256)); },
+                  {files.path(), "not a regular file"});
   ExpectUserError([&] { OpenTokenFile(files.Write("empty.bin", ""), Vocab(256)); },
                   {"empty.bin", "is empty", "data tokenize"});
   ExpectUserError([&] { OpenTokenFile(files.Write("odd.bin", "abc"), Vocab(256)); },
@@ -106,7 +107,7 @@ TEST(TokenFile, MissingEmptyAndTruncatedFilesAreErrors) {
 }
 
 TEST(TokenFile, IdsBeyondTheVocabularyAreFoundWhenOpened) {
-  const TestFiles files;
+  const TempFolder files;
   std::vector<uint16_t> ids(1000, 5);
   ids[777] = 256;
   const std::string path = files.WriteAs("ids.bin", ids);
@@ -116,7 +117,7 @@ TEST(TokenFile, IdsBeyondTheVocabularyAreFoundWhenOpened) {
 }
 
 TEST(TokenFile, LargeFilesAreCheckedAsTheyAreRead) {
-  const TestFiles files;
+  const TempFolder files;
   std::vector<uint32_t> ids(1000, 5);
   ids[777] = 0xffffffffu;
   TokenFileOptions options = Vocab(0, TokenFormat::kUint32);
@@ -132,7 +133,7 @@ TEST(TokenFile, LargeFilesAreCheckedAsTheyAreRead) {
 }
 
 TEST(TokenFile, MaskSaysWhichTargetsCarryLoss) {
-  const TestFiles files;
+  const TempFolder files;
   const std::string path = files.WriteAs<uint16_t>("a.bin", {10, 11, 12, 13});
   EXPECT_FALSE(OpenTokenFile(path, Vocab(256))->has_mask());
   files.WriteAs<uint8_t>("a.bin.mask", {1, 0, 0, 1});
@@ -151,7 +152,7 @@ TEST(TokenFile, MaskSaysWhichTargetsCarryLoss) {
 }
 
 TEST(TokenFileWriter, WritesWhatIsRead) {
-  const TestFiles files;
+  const TempFolder files;
   std::vector<int32_t> ids;
   for (int32_t i = 0; i < 10000; ++i) ids.push_back(i * 6);
   for (const int width : {2, 4}) {
@@ -175,7 +176,7 @@ TEST(TokenFileWriter, WritesWhatIsRead) {
 }
 
 TEST(TokenFileWriter, LeavesNothingHalfWritten) {
-  const TestFiles files;
+  const TempFolder files;
   files.Write("out.bin", "old");
   {
     TokenFileWriter writer(files / "out.bin", TokenFileForm());

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/trainer/data/test_files.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll::data {
 namespace {
@@ -24,7 +25,7 @@ std::string Sayings(int count) {
   return text;
 }
 
-TokenizeOptions Options(const TestFiles& files, const std::string& tokenizer) {
+TokenizeOptions Options(const TempFolder& files, const std::string& tokenizer) {
   TokenizeOptions options;
   options.inputs = {files.Write("sayings", Sayings(50))};
   options.tokenizer = tokenizer;
@@ -55,7 +56,7 @@ std::vector<std::string> Names(const std::string& folder) {
 }
 
 TEST(Tokenize, BytesKeepTheirDelimiters) {
-  const TestFiles files;
+  const TempFolder files;
   std::ostringstream progress;
   const TokenizeResult result = Tokenize(Options(files, "byte"), &progress);
   const auto tokenizer = LoadTokenizer("byte");
@@ -70,7 +71,7 @@ TEST(Tokenize, BytesKeepTheirDelimiters) {
 }
 
 TEST(Tokenize, EndOfTextFollowsEveryDocument) {
-  const TestFiles files;
+  const TempFolder files;
   TokenizeOptions options = Options(files, kLlama3);
   options.header = true;
   const TokenizeResult result = Tokenize(options, nullptr);
@@ -90,7 +91,7 @@ TEST(Tokenize, EndOfTextFollowsEveryDocument) {
 }
 
 TEST(Tokenize, ShardsAreFilledInOrder) {
-  const TestFiles files;
+  const TempFolder files;
   TokenizeOptions options = Options(files, "byte");
   const std::string whole = Decoded(Tokenize(options, nullptr).train_files, *LoadTokenizer("byte"));
   options.shard_tokens = 100;
@@ -106,7 +107,7 @@ TEST(Tokenize, ShardsAreFilledInOrder) {
 }
 
 TEST(Tokenize, RefusesWhatIsThereAndLeavesNothingHalfWritten) {
-  const TestFiles files;
+  const TempFolder files;
   TokenizeOptions options = Options(files, "byte");
   Tokenize(options, nullptr);
   ExpectUserError([&] { Tokenize(options, nullptr); }, {"train_000000.bin", "--overwrite"});
@@ -122,7 +123,7 @@ TEST(Tokenize, RefusesWhatIsThereAndLeavesNothingHalfWritten) {
 }
 
 TEST(InspectTokenFile, SaysWhatIsInAFile) {
-  const TestFiles files;
+  const TempFolder files;
   const std::string path = files.WriteAs<uint16_t>("a.bin", {'h', 'i', 0xe2, 0x82, 'x'});
   files.WriteAs<uint8_t>("a.bin.mask", {1, 0, 0, 1, 1});
   const auto tokenizer = LoadTokenizer("byte");

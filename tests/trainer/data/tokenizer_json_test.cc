@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/trainer/data/test_files.h"
+#include "tests/support/expect_error.h"
 
 namespace plimsoll::data {
 namespace {

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "base/mapped_file.h"
-#include "tests/shared_folder.h"
-#include "tests/trainer/data/test_files.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/shared_folder.h"
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll::data {
 namespace {
@@ -149,14 +150,14 @@ TEST(Tokenizer, MayBeSharedByThreads) {
 }
 
 TEST(Tokenizer, IsFoundByFileOrFolder) {
-  TestFiles files;
-  ExpectUserError([&] { LoadTokenizer(files.folder()); }, {files.folder(), "tokenizer.json"});
+  TempFolder files;
+  ExpectUserError([&] { LoadTokenizer(files.path()); }, {files.path(), "tokenizer.json"});
   ExpectUserError([&] { LoadTokenizer(files / "nothing.json"); }, {"nothing.json", "byte"});
   files.Write("small_encoder.json", "{}");
   ExpectUserError([&] { LoadTokenizer(files / "small_encoder.json"); },
                   {"small_encoder.json", "small_vocab.bpe"});
   files.Write("tokenizer.json", MappedFile(kFixtures + "gpt2_style.json").text());
-  EXPECT_EQ(LoadTokenizer(files.folder())->vocab_size(), 601);
+  EXPECT_EQ(LoadTokenizer(files.path())->vocab_size(), 601);
 }
 
 TEST(Utf8Stream, HoldsBackIncompleteSequences) {
