@@ -1,14 +1,13 @@
 #include "base/output_file.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "base/error.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll {
 namespace {
@@ -17,29 +16,11 @@ namespace fs = std::filesystem;
 
 class OutputFileTest : public ::testing::Test {
  protected:
-  OutputFileTest() {
-    std::string name = ::testing::TempDir() + "plimsoll-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) throw InternalError("no temporary folder: " + name);
-    folder_ = name;
-    path_ = (folder_ / "a.txt").string();
-  }
-  ~OutputFileTest() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
+  std::string Content() const { return ReadFile(path_); }
+  size_t FileCount() const { return folder_.Names().size(); }
 
-  std::string Content() const {
-    std::ifstream file(path_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  size_t FileCount() const {
-    size_t count = 0;
-    for (const auto& entry : fs::directory_iterator(folder_)) count += entry.exists() ? 1 : 0;
-    return count;
-  }
-
-  fs::path folder_;
-  std::string path_;
+  const TempFolder folder_;
+  const std::string path_ = folder_ / "a.txt";
 };
 
 TEST_F(OutputFileTest, NothingIsThereBeforeCommit) {
@@ -52,7 +33,7 @@ TEST_F(OutputFileTest, NothingIsThereBeforeCommit) {
 }
 
 TEST_F(OutputFileTest, WithoutCommitTheOldContentStays) {
-  std::ofstream(path_) << "old";
+  WriteFile(path_, "old");
   { OutputFile(path_).Write("new"); }
   EXPECT_EQ(Content(), "old");
   EXPECT_EQ(FileCount(), 1u);
@@ -83,12 +64,7 @@ TEST_F(OutputFileTest, UseAfterCommitIsABug) {
 TEST_F(OutputFileTest, AFolderInTheWayIsAUserError) {
   fs::create_directory(path_);
   OutputFile file(path_);
-  try {
-    file.Commit();
-    FAIL() << "expected a UserError";
-  } catch (const UserError& error) {
-    EXPECT_EQ(std::string(error.what()).rfind(path_ + ": cannot be replaced: ", 0), 0u);
-  }
+  EXPECT_EQ(UserErrorOf([&] { file.Commit(); }).rfind(path_ + ": cannot be replaced: ", 0), 0u);
 }
 
 }  // namespace

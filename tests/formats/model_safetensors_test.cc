@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -13,12 +11,11 @@
 #include "base/error.h"
 #include "formats/json.h"
 #include "formats/safetensors_writer.h"
-#include "tests/formats/temp_folder.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll::formats {
 namespace {
-
-namespace fs = std::filesystem;
 
 const std::vector<TensorSpec> kTensors = {
     {"half", TensorType::kF16, {3}},      {"weight", TensorType::kF32, {2, 2}},
@@ -48,15 +45,6 @@ void ExpectHalves(const Reader& reader) {
   }
 }
 
-std::vector<std::string> FilesIn(const TempFolder& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder.path())) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 TEST(SafetensorsWriter, RoundTripsOneFile) {
   const TempFolder folder;
   const std::string path = folder / "a.safetensors";
@@ -64,7 +52,7 @@ TEST(SafetensorsWriter, RoundTripsOneFile) {
   const SafetensorsReader reader(path);
   ExpectHalves(reader);
   EXPECT_EQ(reader.metadata(), (Metadata{{"format", "pt"}}));
-  EXPECT_EQ(FilesIn(folder), std::vector<std::string>{"a.safetensors"});
+  EXPECT_EQ(folder.Names(), std::vector<std::string>{"a.safetensors"});
   // The data begins at a multiple of 8, each tensor at a multiple of its element size.
   EXPECT_EQ((folder.Read("a.safetensors").size() - (4 + 8 + 16 + 4 + 6)) % 8, 0u);
   for (const TensorEntry& tensor : reader.tensors()) {
@@ -102,7 +90,7 @@ TEST(SafetensorsWriter, AFailedWriteLeavesWhatWasThere) {
   EXPECT_THROW(WriteSafetensors(path, kTensors, too_much), InternalError);
   const auto stop = [](const TensorSpec&, TensorSink&) { throw UserError("stop"); };
   EXPECT_THROW(WriteSafetensors(path, kTensors, stop), UserError);
-  EXPECT_EQ(FilesIn(folder), std::vector<std::string>{"a.safetensors"});
+  EXPECT_EQ(folder.Names(), std::vector<std::string>{"a.safetensors"});
   EXPECT_EQ(folder.Read("a.safetensors"), "before");
 }
 
@@ -111,7 +99,7 @@ TEST(SafetensorsWriter, RefusesNamesDeclaredTwice) {
   const std::vector<TensorSpec> twice = {{"a", TensorType::kU8, {0}}, {"a", TensorType::kU8, {0}}};
   EXPECT_THROW(WriteSafetensors(folder / "a.safetensors", twice, WriteHalves), InternalError);
   EXPECT_THROW(WriteModelSafetensors(folder.path(), twice, 100, WriteHalves), InternalError);
-  EXPECT_TRUE(FilesIn(folder).empty());
+  EXPECT_TRUE(folder.Names().empty());
 }
 
 TEST(SafetensorsWriter, AMissingFolderIsAUserError) {
@@ -126,7 +114,7 @@ TEST(SafetensorsWriter, AMissingFolderIsAUserError) {
 TEST(ModelSafetensors, RoundTripsAFolderWithOneFile) {
   const TempFolder folder;
   WriteModelSafetensors(folder.path(), kTensors, 1000, WriteHalves);
-  EXPECT_EQ(FilesIn(folder), std::vector<std::string>{"model.safetensors"});
+  EXPECT_EQ(folder.Names(), std::vector<std::string>{"model.safetensors"});
   ExpectHalves(ModelSafetensors(folder.path()));
   ExpectHalves(ModelSafetensors(folder / "model.safetensors"));
 }
@@ -135,7 +123,7 @@ TEST(ModelSafetensors, RoundTripsShards) {
   const TempFolder folder;
   WriteModelSafetensors(folder.path(), kTensors, 12, WriteHalves, {{"format", "pt"}});
   // half 6 | weight 16 (alone, although too large) | brain 4 + double 8 + empty 0 | scalar 4
-  EXPECT_EQ(FilesIn(folder),
+  EXPECT_EQ(folder.Names(),
             (std::vector<std::string>{
                 "model-00001-of-00004.safetensors", "model-00002-of-00004.safetensors",
                 "model-00003-of-00004.safetensors", "model-00004-of-00004.safetensors",
@@ -160,7 +148,7 @@ TEST(ModelSafetensors, ShardsAreNotHiddenBehindAnOldFile) {
             folder / "model.safetensors" +
                 ": readers would take this file and not the shards to be written beside it; remove "
                 "it or choose another folder");
-  EXPECT_EQ(FilesIn(folder), std::vector<std::string>{"model.safetensors"});
+  EXPECT_EQ(folder.Names(), std::vector<std::string>{"model.safetensors"});
 }
 
 TEST(ModelSafetensors, AFolderWithoutWeightsIsAnError) {

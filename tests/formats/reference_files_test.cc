@@ -10,8 +10,8 @@
 #include "formats/json.h"
 #include "formats/model_safetensors.h"
 #include "formats/safetensors_writer.h"
-#include "tests/formats/temp_folder.h"
-#include "tests/shared_folder.h"
+#include "tests/support/shared_folder.h"
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll::formats {
 namespace {

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/formats/temp_folder.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll::formats {
 namespace {

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "tests/golden/trajectory.h"
-#include "tests/shared_folder.h"
+#include "tests/support/shared_folder.h"
 
 namespace plimsoll::golden {
 namespace {

@@ -1,15 +1,13 @@
 #include "graph/pass.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
-#include "base/error.h"
 #include "graph/builder.h"
 #include "tests/graph/expect_program.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll::graph {
 namespace {
@@ -66,18 +64,12 @@ TEST(PassPipeline, NamesTheGuiltyPass) {
   passes.Add<AddsANode>();
   passes.Add<Breaks>();
   passes.Add<DoesNothing>();
-  try {
-    passes.Run(program);
-    FAIL();
-  } catch (const InternalError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("program 'p' broken by pass 'breaks'"));
-    EXPECT_THAT(error.what(), testing::HasSubstr("'y'"));
-  }
+  ExpectInternalError([&] { passes.Run(program); }, {"program 'p' broken by pass 'breaks'", "'y'"});
 }
 
 TEST(PassPipeline, DumpsAreNumberedAndParse) {
-  const std::string folder = testing::TempDir() + "/dumps";
-  std::filesystem::remove_all(folder);
+  const TempFolder temp;
+  const std::string folder = temp / "dumps";
   Program program = Parse(kProgram);
   PassPipeline passes(folder);
   passes.Add<DoesNothing>();
@@ -85,10 +77,7 @@ TEST(PassPipeline, DumpsAreNumberedAndParse) {
   passes.Run(program);
   EXPECT_FALSE(std::filesystem::exists(folder + "/p.01.does-nothing.txt"));
   for (const std::string name : {"/p.00.build.txt", "/p.02.adds-a-node.txt"}) {
-    std::ifstream file(folder + name);
-    std::stringstream text;
-    text << file.rdbuf();
-    const Program dumped = Parse(text.str());
+    const Program dumped = Parse(ReadFile(folder + name));
     EXPECT_EQ(dumped.nodes().size(), name == "/p.00.build.txt" ? 1u : 2u);
   }
 }

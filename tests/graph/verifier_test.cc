@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "tests/graph/expect_program.h"
+#include "tests/support/expect_error.h"
 
 namespace plimsoll::graph {
 namespace {
@@ -12,12 +13,8 @@ namespace {
 using testing::HasSubstr;
 
 std::string ErrorOf(std::string_view body) {
-  try {
-    Verify(ParseProgram("program p\n" + std::string(body)));
-  } catch (const InternalError& error) {
-    return error.what();
-  }
-  return "none";
+  const auto verify = [&] { Verify(ParseProgram("program p\n" + std::string(body))); };
+  return MessageOf<InternalError>(verify).value_or("none");
 }
 
 constexpr std::string_view kInput = "  tensor %x: f32[4] input persistent\nforward\n";

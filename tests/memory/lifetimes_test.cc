@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "tests/runtime/test_ops.h"
+#include "tests/support/expect_error.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -174,12 +175,7 @@ TEST(Lifetimes, ReadBeforeWrittenIsAnError) {
   tensor.type = Float32(10);
   const Value ghost = p.AddTensor(tensor);
   g.Emit1("test_unary", {ghost});
-  try {
-    ComputeLifetimes(p);
-    FAIL() << "no error";
-  } catch (const InternalError& error) {
-    EXPECT_NE(std::string(error.what()).find("'ghost'"), std::string::npos) << error.what();
-  }
+  ExpectInternalError([&] { ComputeLifetimes(p); }, {"'ghost'"});
 }
 
 TEST(Lifetimes, OnlyTheSamePlaceIsShared) {

@@ -5,7 +5,7 @@
 #include "formats/json.h"
 #include "models/huggingface.h"
 #include "tests/models/published.h"
-#include "tests/models/test_support.h"
+#include "tests/support/expect_error.h"
 
 namespace plimsoll::models {
 namespace {

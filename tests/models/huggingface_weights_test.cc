@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,7 +12,8 @@
 #include "formats/safetensors_writer.h"
 #include "models/huggingface.h"
 #include "tests/models/published.h"
-#include "tests/models/test_support.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll::models {
 namespace {
@@ -280,8 +280,7 @@ TEST(HuggingFaceWeights, ATiedHeadIsNotAsked) {
 TEST(HuggingFaceWeights, RefusesAFolderItCannotMake) {
   const auto model = MakeModel(Gpt2Spec(1, 4, 2, 7, 5));
   TempFolder folder;
-  const std::string file = folder / "file";
-  std::ofstream(file) << "not a folder";
+  const std::string file = folder.Write("file", "not a folder");
   EXPECT_THAT(UserErrorOf([&] { Save(file + "/below", *model, MakeWeights(*model)); }),
               HasSubstr("file/below: cannot create this folder: "));
 }

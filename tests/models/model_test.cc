@@ -9,7 +9,7 @@
 #include <set>
 
 #include "tests/models/published.h"
-#include "tests/models/test_support.h"
+#include "tests/support/expect_error.h"
 
 namespace plimsoll::models {
 namespace {
@@ -164,8 +164,8 @@ TEST(Model, FlopsAreThoseOfItsMatrixProductsAndAttention) {
     }
     const double tokens = kBatch.batch * kBatch.sequence;
     const double expected = MakeModel(spec)->ForwardFlopsPerToken(kBatch.sequence) * tokens;
-    // The ops also count biases, the softmax and the loss, which grow as the widths do, not as their
-    // products: about a tenth of these tiny models, next to nothing of real ones (below).
+    // The ops also count biases, the softmax and the loss, which grow as the widths do, not as
+    // their products: about a tenth of these tiny models, next to nothing of real ones (below).
     EXPECT_NEAR(flops / expected, 1.0, 0.15) << Name(spec.family);
     EXPECT_GE(flops, expected) << Name(spec.family);
   }

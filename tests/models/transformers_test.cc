@@ -15,8 +15,8 @@
 #include "formats/model_safetensors.h"
 #include "models/huggingface.h"
 #include "tests/models/forward.h"
-#include "tests/models/test_support.h"
-#include "tests/shared_folder.h"
+#include "tests/support/shared_folder.h"
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll::models {
 namespace {

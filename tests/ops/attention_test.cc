@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "base/philox.h"
 #include "ops/cpu/gemm.h"
+#include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 
 namespace plimsoll::ops {
@@ -89,18 +89,6 @@ Reference Naive(const Case& c, const TestTensor& qkv, const TestTensor& dout) {
     }
   }
   return r;
-}
-
-void ExpectNear(const TestTensor& got, const std::vector<double>& want, double tolerance,
-                const char* what) {
-  ASSERT_EQ(got.size(), static_cast<int64_t>(want.size())) << what;
-  for (int64_t i = 0; i < got.size(); ++i) {
-    ASSERT_NEAR(got.at(i), want[i], tolerance * (1 + std::abs(want[i]))) << what << " at " << i;
-  }
-}
-
-bool SameBits(const TestTensor& a, const TestTensor& b) {
-  return std::memcmp(a.data(), b.data(), a.type().bytes()) == 0;
 }
 
 class AttentionTest : public testing::TestWithParam<Case> {};

@@ -10,7 +10,7 @@
 #include <random>
 
 #include "ops/kernel.h"
-#include "tests/ops/allocation_counter.h"
+#include "tests/support/allocation_counter.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <vector>
 
+#include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 
 namespace plimsoll::ops {
@@ -81,17 +81,6 @@ Reference Naive(const Problem& p) {
     }
   }
   return r;
-}
-
-void ExpectNear(const TestTensor& got, const std::vector<double>& want, double tolerance,
-                const char* what) {
-  for (int64_t i = 0; i < got.size(); ++i) {
-    ASSERT_NEAR(got.at(i), want[i], tolerance * (1 + std::abs(want[i]))) << what << " at " << i;
-  }
-}
-
-bool SameBits(const TestTensor& a, const TestTensor& b) {
-  return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.type().bytes()) == 0;
 }
 
 void ExpectAgreement(const Problem& p, double tolerance) {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <vector>
 
+#include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 
 namespace plimsoll::ops {
@@ -14,10 +14,6 @@ namespace {
 
 using graph::Attributes;
 using graph::DType;
-
-bool SameBits(const TestTensor& a, const TestTensor& b) {
-  return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.type().bytes()) == 0;
-}
 
 TEST(Linear, KnownValues) {
   const TestTensor x = Values(DType::kFloat32, {1, 2, 3}, {1, 2, 3, 4, 5, 6});

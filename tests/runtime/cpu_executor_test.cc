@@ -4,9 +4,9 @@
 
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,8 +17,9 @@
 #include "memory/plan.h"
 #include "runtime/process_memory.h"
 #include "runtime/workspaces.h"
-#include "tests/runtime/allocation_counter.h"
 #include "tests/runtime/test_ops.h"
+#include "tests/support/allocation_counter.h"
+#include "tests/support/expect_error.h"
 
 namespace plimsoll::runtime {
 namespace {
@@ -161,39 +162,21 @@ TEST(CpuExecutor, ARunAllocatesNothing) {
     options.poison = options.check_arena = options.profile = options.check_finite = instruments;
     Bench bench(program, plan.programs[0].layout, pool, options);
     bench.Run();
-    const int64_t before = AllocationCount();
-    for (int run = 0; run < 10; ++run) bench.Run();
-    MeasureProcessMemory();
-    EXPECT_EQ(AllocationCount() - before, 0) << "instruments " << instruments;
+    const int64_t allocations = CountAllocations([&] {
+      for (int run = 0; run < 10; ++run) bench.Run();
+      MeasureProcessMemory();
+    });
+    EXPECT_EQ(allocations, 0) << "instruments " << instruments;
   }
 }
 
-TEST(AllocationCounter, CountsBothLanguages) {
-  const int64_t before = AllocationCount();
-  const auto* made = new std::vector<int>(1000);
-  void* volatile taken = std::malloc(100);
-  EXPECT_GE(AllocationCount() - before, 3);
-  delete made;
-  std::free(taken);
-}
-
-// Runs a program of one source and one other op in memory apart; the error, or "".
-std::string ErrorOf(const Program& program, CpuExecutorOptions options) {
+// Runs a program of one source and one other op in memory apart; the error, if any.
+std::optional<std::string> ErrorOf(const Program& program, CpuExecutorOptions options) {
   ThreadPool pool(1);
-  try {
+  return MessageOf<InternalError>([&] {
     Bench bench(program, Apart(program), pool, options);
     bench.Run();
-  } catch (const InternalError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-void ExpectNames(const std::string& text, const std::vector<std::string>& parts) {
-  EXPECT_FALSE(text.empty()) << "no error";
-  for (const std::string& part : parts) {
-    EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in: " << text;
-  }
+  });
 }
 
 TEST(CpuExecutor, FailuresNameTheNode) {
@@ -202,9 +185,9 @@ TEST(CpuExecutor, FailuresNameTheNode) {
   g.set_scope("block.2.mlp");
   g.Emit1("test_source", {}, kTen, "a");
   g.Emit1("test_fail", {0}, {}, "b");
-  ExpectNames(ErrorOf(p, {}),
-              {"train", "node 1", "test_fail in block.2.mlp", "block.2.mlp.a f32[10]",
-               "block.2.mlp.b f32[10]", "the kernel gives up"});
+  ExpectMessage(ErrorOf(p, {}),
+                {"train", "node 1", "test_fail in block.2.mlp", "block.2.mlp.a f32[10]",
+                 "block.2.mlp.b f32[10]", "the kernel gives up"});
 }
 
 TEST(CpuExecutor, FiniteCheckNamesTheFirstNode) {
@@ -213,10 +196,10 @@ TEST(CpuExecutor, FiniteCheckNamesTheFirstNode) {
   g.Emit1("test_source", {}, kTen, "a");
   g.Emit1("test_nan", {0}, {}, "b");
   g.Emit1("test_unary", {1}, {}, "c");
-  EXPECT_EQ(ErrorOf(p, {}), "");
+  EXPECT_EQ(ErrorOf(p, {}), std::nullopt);
   CpuExecutorOptions options;
   options.check_finite = true;
-  ExpectNames(ErrorOf(p, options), {"node 1", "test_nan", "'b' is not finite at element 0"});
+  ExpectMessage(ErrorOf(p, options), {"node 1", "test_nan", "'b' is not finite at element 0"});
 }
 
 TEST(CpuExecutor, ArenaCheckFindsStrayWrites) {
@@ -227,7 +210,7 @@ TEST(CpuExecutor, ArenaCheckFindsStrayWrites) {
   CpuExecutorOptions options;
   options.check_arena = true;
   // b is at 64..104 of an arena of 128 bytes.
-  ExpectNames(ErrorOf(p, options), {"train", "byte 107"});
+  ExpectMessage(ErrorOf(p, options), {"train", "byte 107"});
 }
 
 TEST(CpuExecutor, UsedBytesAreMeasuredNotPlanned) {
@@ -333,24 +316,19 @@ TEST(CpuExecutor, RefusesWhatItCannotRun) {
   Builder g(p);
   const Value a = g.Emit1("test_source", {}, kTen, "a");
   g.Emit("test_mix", {a}, kTen, "b", {true, false});
-  auto error = [&](const Layout& layout, int64_t arena_bytes) -> std::string {
+  auto error = [&](const Layout& layout, int64_t arena_bytes) {
     Arena arena(arena_bytes);
-    try {
-      CpuExecutor executor(p, layout, arena, nullptr, pool);
-    } catch (const InternalError& e) {
-      return e.what();
-    }
-    return "";
+    return MessageOf<InternalError>([&] { CpuExecutor executor(p, layout, arena, nullptr, pool); });
   };
-  ExpectNames(error(Apart(p), 4096), {"node 1", "workspace", "want 40"});
+  ExpectMessage(error(Apart(p), 4096), {"node 1", "workspace", "want 40"});
   AddWorkspaces(p, 1);
-  EXPECT_EQ(error(Apart(p), 4096), "");
-  ExpectNames(error(Apart(p), 64), {"train", "does not fit"});
+  EXPECT_EQ(error(Apart(p), 4096), std::nullopt);
+  ExpectMessage(error(Apart(p), 64), {"train", "does not fit"});
   Layout bad = Apart(p);
   bad.offsets[a] = kUnplaced;
-  ExpectNames(error(bad, 4096), {"'a'", "outside"});
+  ExpectMessage(error(bad, 4096), {"'a'", "outside"});
   bad.offsets[a] = bad.arena_bytes - 4;
-  ExpectNames(error(bad, 4096), {"'a'", "outside"});
+  ExpectMessage(error(bad, 4096), {"'a'", "outside"});
 }
 
 TEST(Workspaces, NamedAndSizedAsTheKernelWants) {

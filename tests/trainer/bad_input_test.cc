@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
 namespace plimsoll {
@@ -23,14 +24,8 @@ constexpr const char* kSound =
 
 class BadInput : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = FreshFolder("bad_input");
-    run_ = folder_ + "/run";
-  }
-
   std::string File(const std::string& name, const std::string& content) {
-    WriteFile(folder_ + "/" + name, content);
-    return folder_ + "/" + name;
+    return folder_.Write(name, content);
   }
 
   Outcome Train(const std::string& yaml, std::vector<std::string> sets = {}) {
@@ -52,7 +47,8 @@ class BadInput : public testing::Test {
     EXPECT_FALSE(std::filesystem::exists(run_ + "/config.yaml"));
   }
 
-  std::string folder_, run_;
+  const TempFolder folder_;
+  std::string run_ = folder_ / "run";
 };
 
 TEST_F(BadInput, TheSoundRunWorks) {
@@ -90,7 +86,7 @@ TEST_F(BadInput, TechniquesThatAreNotSupported) {
 }
 
 TEST_F(BadInput, MissingRunFile) {
-  const Outcome outcome = RunPlimsoll({"train", folder_ + "/absent.yaml"});
+  const Outcome outcome = RunPlimsoll({"train", folder_ / "absent.yaml"});
   ExpectMistake(outcome, {"absent.yaml", "no such file"});
 }
 
@@ -101,7 +97,7 @@ TEST_F(BadInput, Data) {
   auto with = [&](const std::string& path) {
     return Train(yaml + "data: {train: " + path + "}\n");
   };
-  ExpectMistake(with(folder_ + "/absent.bin"), {"absent.bin"});
+  ExpectMistake(with(folder_ / "absent.bin"), {"absent.bin"});
   ExpectMistake(with(File("empty.bin", "")), {"empty.bin", "empty"});
   ExpectMistake(with(File("odd.bin", std::string(101, '\0'))), {"odd.bin", "101 bytes"});
   ExpectMistake(with(File("short.bin", std::string(20, '\0'))), {"data.train", "10 tokens"});
@@ -137,7 +133,7 @@ TEST_F(BadInput, MoreMemoryThanThereIs) {
 }
 
 TEST_F(BadInput, GenerateFromNothing) {
-  ExpectMistake(RunPlimsoll({"generate", folder_}), {"bad_input", "config.yaml"});
+  ExpectMistake(RunPlimsoll({"generate", folder_.path()}), {folder_.path(), "config.yaml"});
 }
 
 TEST_F(BadInput, CommandLine) {

@@ -4,21 +4,13 @@
 
 #include <filesystem>
 
+#include "tests/trainer/config/config_files.h"
 #include "trainer/compile.h"
 #include "trainer/config/load.h"
 #include "trainer/from_config.h"
 
 namespace plimsoll::trainer {
 namespace {
-
-std::vector<std::string> ConfigFiles() {
-  std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 class ShippedConfig : public testing::TestWithParam<std::string> {};
 
@@ -57,7 +49,7 @@ TEST_P(ShippedConfig, PlanIsDeterministic) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Configs, ShippedConfig, testing::ValuesIn(ConfigFiles()),
+INSTANTIATE_TEST_SUITE_P(Configs, ShippedConfig, testing::ValuesIn(config::ConfigFiles()),
                          [](const auto& info) {
                            std::string name = std::filesystem::path(info.param).stem().string();
                            std::replace_if(
@@ -66,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Configs, ShippedConfig, testing::ValuesIn(ConfigFiles()
                            return name;
                          });
 
-TEST(ShippedConfigs, AreThere) { EXPECT_GE(ConfigFiles().size(), 12u); }
+TEST(ShippedConfigs, AreThere) { EXPECT_GE(config::ConfigFiles().size(), 12u); }
 
 }  // namespace
 }  // namespace plimsoll::trainer

@@ -2,9 +2,9 @@
 // generation stays within the arena plus what the program itself and its libraries need.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
 namespace plimsoll {
@@ -21,15 +21,14 @@ constexpr bool kSanitized = false;
 
 TEST(ProcessMemory, StaysWithinTheArenaPlusAConstant) {
   if (kSanitized) GTEST_SKIP() << "sanitizers keep shadow memory of their own";
-  const std::string folder = FreshFolder("memory");
-  const std::string text = folder + "/text.txt";
+  const TempFolder folder;
   std::string words;
   while (words.size() < 200'000) words += "the quick brown fox jumps over the lazy dog\n";
-  WriteFile(text, words);
+  const std::string text = folder.Write("text.txt", words);
   for (int64_t width : {64, 256}) {
-    const std::string run = folder + "/run" + std::to_string(width);
-    const std::string yaml = folder + "/run.yaml";
-    WriteFile(yaml, "model: {family: gpt2, layers: 3, width: " + std::to_string(width) +
+    const std::string run = folder / ("run" + std::to_string(width));
+    const std::string yaml = folder.Write(
+        "run.yaml", "model: {family: gpt2, layers: 3, width: " + std::to_string(width) +
                         ", heads: 4, sequence: 128}\n"
                         "data: {train: " +
                         text +

@@ -1,38 +1,17 @@
 #include "tests/trainer/run_plimsoll.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <sstream>
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll {
 
-std::string FreshFolder(const std::string& name) {
-  const std::string folder = testing::TempDir() + "/" + name;
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  return folder;
-}
-
-void WriteFile(const std::string& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary) << content;
-}
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 Outcome RunPlimsoll(const std::vector<std::string>& arguments) {
-  const std::string folder = FreshFolder("run_plimsoll");
-  const std::string out = folder + "/out", err = folder + "/err";
+  const TempFolder folder;
+  const std::string out = folder / "out", err = folder / "err";
   std::vector<char*> argv;
   std::string program = "trainer/plimsoll";
   argv.push_back(program.data());

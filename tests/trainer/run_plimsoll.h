@@ -17,9 +17,4 @@ struct Outcome {
 // `arguments` after the program's name. The binary comes from the test's data.
 Outcome RunPlimsoll(const std::vector<std::string>& arguments);
 
-// A fresh empty folder for this test.
-std::string FreshFolder(const std::string& name);
-void WriteFile(const std::string& path, const std::string& content);
-std::string ReadFile(const std::string& path);
-
 }  // namespace plimsoll

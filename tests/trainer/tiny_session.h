@@ -7,34 +7,15 @@
 #include <vector>
 
 #include "models/model.h"
+#include "tests/models/published.h"
 #include "trainer/session.h"
 
 namespace plimsoll::trainer {
 
-inline models::ModelSpec TinyGpt2() {
-  models::ModelSpec spec;
-  spec.family = models::Family::kGpt2;
-  spec.layers = 2;
-  spec.width = 32;
-  spec.heads = 2;
-  spec.kv_heads = 2;
-  spec.head_width = 16;
-  spec.ffn_width = 128;
-  spec.vocab = 96;
-  spec.max_sequence = 16;
-  spec.tied = true;
-  spec.attention_bias = true;
-  return spec;
-}
+inline models::ModelSpec TinyGpt2() { return models::Gpt2Spec(2, 32, 2, 96, 16); }
 
 inline models::ModelSpec TinyLlama() {
-  models::ModelSpec spec = TinyGpt2();
-  spec.family = models::Family::kLlama;
-  spec.kv_heads = 1;
-  spec.ffn_width = 80;
-  spec.tied = false;
-  spec.attention_bias = false;
-  return spec;
+  return models::LlamaSpec({2, 32, 2, 1, 16, 80, 96, 16, false});
 }
 
 struct TinyRun {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
 namespace plimsoll {
@@ -17,18 +18,15 @@ using testing::HasSubstr;
 class TrainCommand : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = FreshFolder("train_command");
     std::string words;
     for (int i = 0; i < 400; ++i) {
       words += "One, two, three, four, five: number " + std::to_string(i) + " is alive.\n%\n";
     }
-    WriteFile(folder_ + "/text", words);
-    yaml_ = folder_ + "/run.yaml";
-    run_ = folder_ + "/run";
+    folder_.Write("text", words);
     WriteFile(yaml_,
               "model: {family: gpt2, layers: 2, width: 32, heads: 2, sequence: 32}\n"
               "data: {train: " +
-                  folder_ +
+                  folder_.path() +
                   "/text, format: text, tokenizer: byte,\n"
                   "       eval_fraction: 0.2, document_separator: \"%\"}\n"
                   "train: {steps: 12, micro_batch: 4, eval_every: 4, log_every: 5, threads: 2}\n"
@@ -55,7 +53,9 @@ class TrainCommand : public testing::Test {
     return rows;
   }
 
-  std::string folder_, yaml_, run_;
+  const TempFolder folder_;
+  const std::string yaml_ = folder_ / "run.yaml";
+  std::string run_ = folder_ / "run";
 };
 
 TEST_F(TrainCommand, LeavesACompleteRunDirectory) {
@@ -92,7 +92,7 @@ TEST_F(TrainCommand, LeavesACompleteRunDirectory) {
 TEST_F(TrainCommand, TheResolvedConfigRepeatsTheRun) {
   ASSERT_EQ(Train().exit_code, 0);
   const std::vector<json> rows = Metrics();
-  const std::string resolved = folder_ + "/resolved.yaml";
+  const std::string resolved = folder_ / "resolved.yaml";
   std::filesystem::copy_file(run_ + "/config.yaml", resolved);
   ASSERT_EQ(RunPlimsoll({"train", resolved, "--set", "run.overwrite=true"}).exit_code, 0);
   const std::vector<json> again = Metrics();
@@ -146,14 +146,14 @@ TEST_F(TrainCommand, GeneratesFromARunAndStartsFromItsModel) {
   WriteFile(yaml_, "model: {init_from: " + run_ +
                        "/model}\n"
                        "data: {train: " +
-                       folder_ +
+                       folder_.path() +
                        "/text, format: text, tokenizer: byte,\n"
                        "       eval_fraction: 0.2, document_separator: \"%\"}\n"
                        "train: {steps: 1, micro_batch: 4, threads: 2}\n"
                        "run: {dir: " +
-                       folder_ + "/second}\n");
+                       folder_.path() + "/second}\n");
   ASSERT_EQ(Train().exit_code, 0);
-  run_ = folder_ + "/second";
+  run_ = folder_ / "second";
   EXPECT_EQ(Metrics().front().at("eval_loss"), ended);
 }
 
@@ -187,9 +187,9 @@ TEST_F(TrainCommand, DumpsPrograms) {
 }
 
 TEST_F(TrainCommand, TokenizesAndInspects) {
-  const std::string out = folder_ + "/tokens";
+  const std::string out = folder_ / "tokens";
   const Outcome outcome =
-      RunPlimsoll({"data", "tokenize", folder_ + "/text", "--out", out, "--eval-fraction", "0.1"});
+      RunPlimsoll({"data", "tokenize", folder_ / "text", "--out", out, "--eval-fraction", "0.1"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const Outcome inspected =
       RunPlimsoll({"data", "inspect", out + "/train_000000.bin", "--tokenizer", "byte"});

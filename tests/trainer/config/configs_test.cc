@@ -5,18 +5,11 @@
 #include <filesystem>
 #include <map>
 
+#include "tests/trainer/config/config_files.h"
 #include "trainer/config/load.h"
 
 namespace plimsoll::config {
 namespace {
-
-std::vector<std::string> Files() {
-  std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
-  }
-  return files;
-}
 
 // Counted from the shape alone: embeddings, blocks, last norm, head.
 int64_t Parameters(const ModelConfig& m) {
@@ -35,7 +28,7 @@ int64_t Parameters(const ModelConfig& m) {
 }
 
 TEST(Configs, EveryFileLoadsToItself) {
-  const std::vector<std::string> files = Files();
+  const std::vector<std::string> files = ConfigFiles();
   EXPECT_GE(files.size(), 12u);
   for (const std::string& file : files) {
     const Loaded loaded = Load(file);

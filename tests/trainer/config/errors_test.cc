@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tests/support/expect_error.h"
 #include "trainer/config/load.h"
 
 namespace plimsoll::config {
@@ -348,12 +349,7 @@ std::string ErrorOfFiles(const std::map<std::string, std::string>& files,
     if (found == files.end()) throw UserError(path + ": no such file");
     return found->second;
   };
-  try {
-    LoadText(files.at(first), first, {}, 1, read);
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
+  return UserErrorOf([&] { LoadText(files.at(first), first, {}, 1, read); });
 }
 
 TEST(ConfigErrors, Extends) {
@@ -387,16 +383,8 @@ TEST(ConfigErrors, ExtendsIsBounded) {
 }
 
 TEST(ConfigErrors, Files) {
-  const auto error = [](const std::string& path) -> std::string {
-    try {
-      Load(path);
-    } catch (const UserError& e) {
-      return e.what();
-    }
-    return "no error";
-  };
-  EXPECT_EQ(error("no/such.yaml"), "no/such.yaml: no such file");
-  EXPECT_EQ(error("configs"), "configs: is a folder; name a YAML file");
+  EXPECT_EQ(UserErrorOf([] { Load("no/such.yaml"); }), "no/such.yaml: no such file");
+  EXPECT_EQ(UserErrorOf([] { Load("configs"); }), "configs: is a folder; name a YAML file");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "tests/support/expect_error.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 
@@ -159,14 +160,9 @@ TEST(Load, CheckModelFindsWhatACheckpointSays) {
   RunConfig config = Parse("model: {init_from: c, sequence: 64}\ndata: {train: a}");
   config.model.heads = config.model.kv_heads = 4;
   config.model.max_sequence = 32;
-  try {
-    CheckModel(config);
-    FAIL() << "accepted";
-  } catch (const UserError& e) {
-    EXPECT_STREQ(e.what(),
-                 "run.yaml:1: model.sequence: 64 tokens, but the model allows 32 "
-                 "(model.max_sequence); shorten it");
-  }
+  EXPECT_EQ(UserErrorOf([&] { CheckModel(config); }),
+            "run.yaml:1: model.sequence: 64 tokens, but the model allows 32 "
+            "(model.max_sequence); shorten it");
 }
 
 TEST(Load, AccumulateFollowsTheGlobalBatch) {

@@ -4,18 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include "base/error.h"
+#include "tests/support/expect_error.h"
 
 namespace plimsoll::config {
 namespace {
 
 std::string ErrorOf(const std::string& text) {
-  try {
-    ParseYaml(text, "f.yaml");
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
+  return MessageOf<UserError>([&] { ParseYaml(text, "f.yaml"); }).value_or("no error");
 }
 
 size_t Nodes(const Tree& tree) {

@@ -9,6 +9,7 @@
 
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
+#include "tests/trainer/data/sources.h"
 
 namespace plimsoll::data {
 namespace {
@@ -16,19 +17,7 @@ namespace {
 std::string Text(const SourceList& sources) {
   std::string text;
   for (const auto& source : sources) {
-    std::vector<int32_t> ids(static_cast<size_t>(source->size()));
-    source->Read(0, source->size(), ids.data());
-    for (const int32_t id : ids) text.push_back(static_cast<char>(id));
-  }
-  return text;
-}
-
-// "saying 0\n%\nsaying 1\n%\n…"
-std::string Sayings(int count) {
-  std::string text;
-  for (int i = 0; i < count; ++i) {
-    if (i > 0) text += "%\n";
-    text += "saying " + std::to_string(i) + "\n";
+    for (const int32_t id : ReadAll(*source)) text.push_back(static_cast<char>(id));
   }
   return text;
 }

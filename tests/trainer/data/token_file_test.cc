@@ -7,16 +7,11 @@
 
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
+#include "tests/trainer/data/sources.h"
 #include "trainer/data/token_file_writer.h"
 
 namespace plimsoll::data {
 namespace {
-
-std::vector<int32_t> ReadAll(const TokenSource& source) {
-  std::vector<int32_t> ids(static_cast<size_t>(source.size()));
-  source.Read(0, source.size(), ids.data());
-  return ids;
-}
 
 TokenFileOptions Vocab(int64_t vocab, TokenFormat format = TokenFormat::kAuto) {
   TokenFileOptions options;

@@ -10,20 +10,12 @@
 
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
+#include "tests/trainer/data/sources.h"
 
 namespace plimsoll::data {
 namespace {
 
 const std::string kLlama3 = "tests/data/tokenizers/llama3_style.json";
-
-std::string Sayings(int count) {
-  std::string text;
-  for (int i = 0; i < count; ++i) {
-    if (i > 0) text += "%\n";
-    text += "saying " + std::to_string(i) + "\n";
-  }
-  return text;
-}
 
 TokenizeOptions Options(const TempFolder& files, const std::string& tokenizer) {
   TokenizeOptions options;
@@ -38,21 +30,9 @@ TokenizeOptions Options(const TempFolder& files, const std::string& tokenizer) {
 std::string Decoded(const std::vector<std::string>& paths, const Tokenizer& tokenizer) {
   std::string text;
   for (const std::string& path : paths) {
-    const auto file = OpenTokenFile(path, TokenFileOptions());
-    std::vector<int32_t> ids(static_cast<size_t>(file->size()));
-    file->Read(0, file->size(), ids.data());
-    text += tokenizer.Decode(ids);
+    text += tokenizer.Decode(ReadAll(*OpenTokenFile(path, TokenFileOptions())));
   }
   return text;
-}
-
-std::vector<std::string> Names(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    names.push_back(entry.path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 TEST(Tokenize, BytesKeepTheirDelimiters) {
@@ -66,7 +46,7 @@ TEST(Tokenize, BytesKeepTheirDelimiters) {
   EXPECT_EQ(std::count(train.begin(), train.end(), '%'), 40);
   EXPECT_EQ(std::count(eval.begin(), eval.end(), '%'), 10);
   EXPECT_EQ(result.train_tokens, static_cast<int64_t>(train.size()));
-  EXPECT_EQ(Names(files / "out"), (std::vector<std::string>{"train_000000.bin", "val_000000.bin"}));
+  EXPECT_EQ(files.Names("out"), (std::vector<std::string>{"train_000000.bin", "val_000000.bin"}));
   EXPECT_NE(progress.str().find("held-out"), std::string::npos);
 }
 
@@ -103,7 +83,7 @@ TEST(Tokenize, ShardsAreFilledInOrder) {
   // Fewer, larger shards must not leave the old ones behind.
   options.shard_tokens = 1000;
   const TokenizeResult again = Tokenize(options, nullptr);
-  EXPECT_EQ(Names(files / "out").size(), again.train_files.size() + again.eval_files.size());
+  EXPECT_EQ(files.Names("out").size(), again.train_files.size() + again.eval_files.size());
 }
 
 TEST(Tokenize, RefusesWhatIsThereAndLeavesNothingHalfWritten) {

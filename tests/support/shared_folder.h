@@ -25,9 +25,10 @@ inline std::optional<std::string> SharedFolder() {
     if (fs::is_directory(named, error)) return std::string(named);
     return std::nullopt;
   }
-  const fs::path header = fs::canonical("tests/shared_folder.h", error);
+  const fs::path header = fs::canonical("tests/support/shared_folder.h", error);
   if (error) return std::nullopt;
-  const fs::path folder = header.parent_path().parent_path().parent_path() / "shared";
+  const fs::path repository = header.parent_path().parent_path().parent_path();
+  const fs::path folder = repository.parent_path() / "shared";
   if (!fs::is_directory(folder, error)) return std::nullopt;
   return folder.string();
 }

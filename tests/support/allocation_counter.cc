@@ -1,14 +1,8 @@
-#include "tests/ops/allocation_counter.h"
+#include "tests/support/allocation_counter.h"
 
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PLIMSOLL_SANITIZER_ALLOCATES 1
-#else
-#define PLIMSOLL_SANITIZER_ALLOCATES 0
-#endif
 
 namespace plimsoll {
 namespace {
@@ -20,7 +14,7 @@ void Count() { allocations.fetch_add(1, std::memory_order_relaxed); }
 }  // namespace
 }  // namespace plimsoll
 
-#if PLIMSOLL_SANITIZER_ALLOCATES
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
 // The sanitizer has replaced malloc already, and tells of each allocation. (gcc installs no header
 // that declares this.)
@@ -83,10 +77,12 @@ int posix_memalign(void** out, size_t alignment, size_t size) {
 
 namespace plimsoll {
 
+int64_t AllocationCount() { return allocations.load(); }
+
 int64_t CountAllocations(FunctionRef<void()> code) {
-  const int64_t before = allocations.load();
+  const int64_t before = AllocationCount();
   code();
-  return allocations.load() - before;
+  return AllocationCount() - before;
 }
 
 }  // namespace plimsoll

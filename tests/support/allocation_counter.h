@@ -1,0 +1,18 @@
+// Counts the heap allocations of the whole process, by any thread and any library, C and C++:
+// linking this replaces malloc and its relatives (under sanitizers, which own malloc, it hooks into
+// theirs).
+#pragma once
+
+#include <cstdint>
+
+#include "base/function_ref.h"
+
+namespace plimsoll {
+
+// How often memory was asked for so far (malloc, calloc, realloc, aligned forms, operator new).
+int64_t AllocationCount();
+
+// The same while `code` ran.
+int64_t CountAllocations(FunctionRef<void()> code);
+
+}  // namespace plimsoll

@@ -1,0 +1,28 @@
+// Documents for tests, and whole token sources as numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/data/token_source.h"
+
+namespace plimsoll::data {
+
+// "saying 0\n%\nsaying 1\n%\n…"
+inline std::string Sayings(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    if (i > 0) text += "%\n";
+    text += "saying " + std::to_string(i) + "\n";
+  }
+  return text;
+}
+
+inline std::vector<int32_t> ReadAll(const TokenSource& source) {
+  std::vector<int32_t> ids(static_cast<size_t>(source.size()));
+  source.Read(0, source.size(), ids.data());
+  return ids;
+}
+
+}  // namespace plimsoll::data
