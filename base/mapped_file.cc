@@ -61,6 +61,11 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
+void MappedFile::Release() const {
+  // Of a read-only mapping this loses nothing.
+  if (data_ != nullptr) madvise(data_, size_, MADV_DONTNEED);
+}
+
 MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(data_, size_);
 }

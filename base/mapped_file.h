@@ -23,6 +23,8 @@ class MappedFile {
 
   const std::string& path() const { return path_; }
   std::span<const uint8_t> bytes() const { return {static_cast<const uint8_t*>(data_), size_}; }
+  // Gives the memory of all pages read so far back to the page cache; they are read again on use.
+  void Release() const;
   std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
 
  private:

@@ -286,6 +286,8 @@ void SafetensorsReader::ReadFloat32(std::string_view name, float* out, int64_t c
                       "to F32 or BF16",
                       file_, Printable(name), TypeName(tensor.type)));
   }
+  // Whoever reads a whole checkpoint holds a copy already.
+  if (mapped_) mapped_->Release();
 }
 
 }  // namespace plimsoll::formats

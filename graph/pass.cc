@@ -30,8 +30,8 @@ std::vector<PassReport> PassPipeline::Run(Program& program) const {
     Pass& pass = *passes_[i];
     PassResult result = pass.Run(program);
     if (result.changed) {
+      Dump(program, i + 1, pass.name());  // before verifying: a broken program is worth seeing
       VerifyAfter(program, pass.name());
-      Dump(program, i + 1, pass.name());
     }
     reports.push_back({program.name(), std::string(pass.name()), std::move(result)});
   }
@@ -40,7 +40,8 @@ std::vector<PassReport> PassPipeline::Run(Program& program) const {
 
 void PassPipeline::Dump(const Program& program, size_t number, std::string_view pass) const {
   if (dump_directory_.empty()) return;
-  std::filesystem::create_directories(dump_directory_);
+  std::error_code ignored;  // writing fails then, and says so
+  std::filesystem::create_directories(dump_directory_, ignored);
   char numbered[8];
   std::snprintf(numbered, sizeof(numbered), ".%02zu.", number % 100);
   const std::string path =

@@ -22,7 +22,7 @@ struct UpdateOptions {
   double eps = 1e-8;
   double momentum = 0.9;  // SGD; 0 keeps no buffer
   bool nesterov = false;
-  // Applies to parameters of rank 2 and more, unless a group (the last that matches) says
+  // Applies to parameters of rank 2 and more, unless a group (the first that matches) says
   // otherwise.
   double weight_decay = 0.1;
   std::vector<DecayGroup> groups;

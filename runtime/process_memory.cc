@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "base/error.h"
@@ -15,10 +17,10 @@ namespace {
 
 using Text = std::array<char, 8192>;
 
-// The start of a file of the system's, ended by a zero.
-void ReadText(const char* path, Text& text) {
+// The start of a file of the system's, ended by a zero. False when there is no such file.
+bool ReadText(const char* path, Text& text) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) throw InternalError(std::string("can't open ") + path);
+  if (file < 0) return false;
   size_t size = 0;
   while (size + 1 < text.size()) {
     const ssize_t got = read(file, text.data() + size, text.size() - 1 - size);
@@ -27,6 +29,16 @@ void ReadText(const char* path, Text& text) {
   }
   close(file);
   text[size] = '\0';
+  return true;
+}
+
+// The number that such a file consists of; `fallback` without file or number ("max").
+int64_t Number(const char* path, int64_t fallback) {
+  Text text;
+  if (!ReadText(path, text)) return fallback;
+  char* end = nullptr;
+  const int64_t value = std::strtoll(text.data(), &end, 10);
+  return end == text.data() ? fallback : value;
 }
 
 // The value of a line "KEY   123 kB", in bytes.
@@ -40,14 +52,25 @@ int64_t Field(const Text& text, const char* key) {
 
 ProcessMemory MeasureProcessMemory() {
   Text text;
-  ReadText("/proc/self/status", text);
+  if (!ReadText("/proc/self/status", text)) throw InternalError("can't read /proc/self/status");
   return {Field(text, "\nVmRSS:"), Field(text, "\nVmHWM:")};
 }
 
 int64_t AvailableMemory() {
   Text text;
-  ReadText("/proc/meminfo", text);
-  return Field(text, "\nMemAvailable:");
+  if (!ReadText("/proc/meminfo", text)) throw InternalError("can't read /proc/meminfo");
+  const int64_t machine = Field(text, "\nMemAvailable:");
+  // What a container is limited to; page cache that it holds counts as used, but can go.
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  const int64_t limit = Number("/sys/fs/cgroup/memory.max", kNone);
+  if (limit == kNone) return machine;
+  int64_t used = Number("/sys/fs/cgroup/memory.current", 0);
+  if (ReadText("/sys/fs/cgroup/memory.stat", text)) {
+    if (const char* file = std::strstr(text.data(), "\nfile ")) {
+      used -= std::strtoll(file + 6, nullptr, 10);
+    }
+  }
+  return std::min(machine, limit - used);
 }
 
 }  // namespace plimsoll::runtime

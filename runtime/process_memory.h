@@ -13,7 +13,8 @@ struct ProcessMemory {
 // InternalError when the system doesn't tell.
 ProcessMemory MeasureProcessMemory();
 
-// Bytes that this machine can still give to processes without swapping.
+// Bytes that this machine, or the container that the process runs in, can still give without
+// swapping.
 int64_t AvailableMemory();
 
 }  // namespace plimsoll::runtime

@@ -2,8 +2,11 @@
 
 #include <sched.h>
 
+#include <algorithm>
+
 #include "models/huggingface.h"
 #include "trainer/config/resolve.h"
+#include "trainer/data/loader.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -12,10 +15,12 @@ namespace {
 // different seeds are evaluated on the same text.
 constexpr uint64_t kSplitSeed = 1;
 
-// config/ repeats the models' enumerations, so as not to depend on them.
+// config/ repeats these enumerations, so as not to depend on their owners.
 static_assert(static_cast<int>(config::Family::kQwen2) == static_cast<int>(models::Family::kQwen2));
 static_assert(static_cast<int>(config::Activation::kGeluErf) ==
               static_cast<int>(models::Activation::kGeluErf));
+static_assert(static_cast<int>(config::Order::kConsecutive) ==
+              static_cast<int>(data::DataOrder::kConsecutive));
 
 models::ModelSpec SpecFrom(const config::RunConfig& config) {
   const config::ModelConfig& m = config.model;
@@ -44,15 +49,32 @@ models::ModelSpec SpecFrom(const config::RunConfig& config) {
   return spec;
 }
 
+// Plans add up bytes in 64 bits: refuses, in rounder numbers, what would not fit there.
+void CheckSize(const config::RunConfig& config, const models::Model& model) {
+  const models::ModelSpec& spec = model.spec();
+  const double rows = static_cast<double>(config.train.micro_batch) * config.model.sequence;
+  const double widest = std::max(
+      {spec.width, 2 * spec.ffn_width, (spec.heads + 2 * spec.kv_heads) * spec.head_width});
+  constexpr double kTensorsPerLayer = 40, kBytesPerParameter = 32;
+  const double bytes = 4 * kTensorsPerLayer * rows * widest * static_cast<double>(spec.layers + 1) +
+                       kBytesPerParameter * static_cast<double>(model.parameter_count());
+  if (bytes < 0x1p60) return;
+  throw config.Error("train.micro_batch",
+                     "a step of this model and batch would need over 1 EiB; "
+                     "make the batch, model.sequence or the model smaller");
+}
+
 }  // namespace
 
 config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets) {
   config::Loaded loaded = config::Load(path, sets);
   config::RunConfig& config = loaded.config;
-  if (!config.model.init_from.empty() && config.model.sequence == 0) {
-    config.model.sequence = SpecFrom(config).max_sequence;
-    config::ResolveBatch(config, 1);
-  }
+  if (config.model.init_from.empty()) return loaded;
+  const models::ModelSpec spec = SpecFrom(config);
+  config.model.dropout = spec.dropout;
+  if (config.model.sequence == 0) config.model.sequence = spec.max_sequence;
+  config::ResolveBatch(config, 1);
+  loaded.resolved_yaml = config::ToYaml(config);
   return loaded;
 }
 
@@ -70,7 +92,7 @@ std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config) {
   return models::MakeModel(spec);
 }
 
-optim::UpdateOptions UpdateFrom(const config::RunConfig& config) {
+optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model) {
   const config::OptimizerConfig& o = config.optimizer;
   optim::UpdateOptions update;
   update.algorithm = o.name == config::OptimizerName::kAdamW
@@ -83,6 +105,14 @@ optim::UpdateOptions UpdateFrom(const config::RunConfig& config) {
   update.nesterov = o.nesterov;
   update.weight_decay = o.weight_decay;
   for (const config::WeightDecayGroup& group : o.weight_decay_groups) {
+    const bool matches = std::ranges::any_of(model.parameters(), [&](const auto& parameter) {
+      return optim::MatchesPattern(group.pattern, parameter.name);
+    });
+    if (!matches) {
+      throw config.Error("optimizer.weight_decay_groups",
+                         "no parameter matches '" + group.pattern + "'; the first one is called '" +
+                             model.parameters().front().name + "'");
+    }
     update.groups.push_back({group.pattern, group.weight_decay});
   }
   update.clip_grad_norm = o.clip_grad_norm;
@@ -105,20 +135,32 @@ data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab) {
   return data::OpenData(options);
 }
 
+std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name) {
+  std::unique_ptr<data::Tokenizer> tokenizer = data::LoadTokenizer(name);
+  if (tokenizer->vocab_size() > model.spec().vocab) {
+    throw UserError("tokenizer '" + name + "' has ids up to " +
+                    std::to_string(tokenizer->vocab_size() - 1) +
+                    ", beyond the model's vocabulary of " + std::to_string(model.spec().vocab) +
+                    "; name the tokenizer that the model was made for");
+  }
+  return tokenizer;
+}
+
 int ThreadsFrom(const config::RunConfig& config) {
   if (config.train.threads > 0) return static_cast<int>(config.train.threads);
   cpu_set_t cores;
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
-CompileOptions CompileFrom(const config::RunConfig& config) {
+CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model) {
+  CheckSize(config, model);
   CompileOptions options;
   options.micro_batch = config.train.micro_batch;
   options.sequence = config.model.sequence;
   options.accumulate = config.train.accumulate;
   options.evaluate = config.train.eval_every > 0;
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;
-  options.update = UpdateFrom(config);
+  options.update = UpdateFrom(config, model);
   options.threads = ThreadsFrom(config);
   options.dump_directory = config.debug.dump_programs;
   return options;

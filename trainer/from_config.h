@@ -9,6 +9,7 @@
 #include "trainer/compile.h"
 #include "trainer/config/load.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/tokenizer.h"
 
 namespace plimsoll::trainer {
 
@@ -17,14 +18,17 @@ config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& 
 
 // UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
-optim::UpdateOptions UpdateFrom(const config::RunConfig& config);
+optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model);
 data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab);
+
+// data::LoadTokenizer, refused when its ids go beyond the model's vocabulary.
+std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name);
 
 // Threads to compute with: train.threads, or the cores that this process may use.
 int ThreadsFrom(const config::RunConfig& config);
 
 // For training with this config, with a program for evaluation and one for samples when it asks for
 // them.
-CompileOptions CompileFrom(const config::RunConfig& config);
+CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model);
 
 }  // namespace plimsoll::trainer

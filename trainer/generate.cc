@@ -74,14 +74,15 @@ Source Open(const GenerateCommand& command) {
   return {config::LoadText("", command.folder, sets), command.folder};
 }
 
-std::unique_ptr<data::Tokenizer> TokenizerOf(const GenerateCommand& command, const Source& source) {
-  if (!command.tokenizer.empty()) return data::LoadTokenizer(command.tokenizer);
+std::unique_ptr<data::Tokenizer> TokenizerOf(const GenerateCommand& command, const Source& source,
+                                             const models::Model& model) {
+  if (!command.tokenizer.empty()) return TokenizerFor(model, command.tokenizer);
   if (!source.loaded.config.data.tokenizer.empty()) {
-    return data::LoadTokenizer(source.loaded.config.data.tokenizer);
+    return TokenizerFor(model, source.loaded.config.data.tokenizer);
   }
   std::error_code error;
   if (fs::exists(source.weights + "/tokenizer.json", error)) {
-    return data::LoadTokenizer(source.weights + "/tokenizer.json");
+    return TokenizerFor(model, source.weights + "/tokenizer.json");
   }
   throw UserError(command.folder + ": no tokenizer; name one with --tokenizer (byte, or a path)");
 }
@@ -143,11 +144,17 @@ std::vector<std::string> Generate(Session& session, const data::Tokenizer& token
 void RunGenerate(const GenerateCommand& command) {
   const Source source = Open(command);
   const config::RunConfig& config = source.loaded.config;
-  const std::unique_ptr<data::Tokenizer> tokenizer = TokenizerOf(command, source);
   const std::unique_ptr<models::Model> model =
       models::MakeModel(models::SpecFromHuggingFace(source.weights));
+  const std::unique_ptr<data::Tokenizer> tokenizer = TokenizerOf(command, source, *model);
+  GenerateOptions sampling = GenerateFrom(config.sample);
+  if (command.prompt) sampling.prompt = *command.prompt;
 
-  CompileOptions options = CompileFrom(config);
+  CompileOptions options = CompileFrom(config, *model);
+  // No longer than what will be written.
+  const int64_t length =
+      static_cast<int64_t>(tokenizer->Encode(sampling.prompt).size()) + sampling.tokens + 1;
+  options.sequence = std::min(options.sequence, length);
   options.train = false;
   options.evaluate = false;
   options.generate_rows = config.sample.count;
@@ -157,8 +164,6 @@ void RunGenerate(const GenerateCommand& command) {
     return session.Carried<float>(parameter.name).data();
   });
 
-  GenerateOptions sampling = GenerateFrom(config.sample);
-  if (command.prompt) sampling.prompt = *command.prompt;
   const bool one = config.sample.count == 1;
   const std::vector<std::string> texts =
       Generate(session, *tokenizer, sampling,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -54,7 +55,12 @@ class CommandLine {
   // Returns the exit code.
   int Run(int argc, char** argv) {
     try {
+      RefuseUnknownCommand(argc, argv);
       app_.parse(argc, argv);
+      // What was printed must have arrived: the disk behind a redirection may be full.
+      if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+        throw UserError("standard output: cannot write", ExitCode::kInternal);
+      }
       return static_cast<int>(ExitCode::kDone);
     } catch (const CLI::ParseError& error) {
       // Help and version end here too, with code 0.
@@ -70,6 +76,16 @@ class CommandLine {
   }
 
  private:
+  void RefuseUnknownCommand(int argc, char** argv) const {
+    if (argc < 2 || argv[1][0] == '-') return;
+    std::string known;
+    for (const CLI::App* command : app_.get_subcommands([](const CLI::App*) { return true; })) {
+      if (command->get_name() == argv[1]) return;
+      known += (known.empty() ? "" : ", ") + command->get_name();
+    }
+    throw UserError(fmt::format("plimsoll {}: unknown command; there are {}", argv[1], known));
+  }
+
   void AddTrain() {
     CLI::App* command = app_.add_subcommand("train", "train a model as a run file says");
     train_.AddTo(*command);
@@ -138,10 +154,17 @@ class CommandLine {
   void AddInspect(CLI::App& command) {
     command.add_option("file", inspect_file_, "a token file")->required();
     command.add_option("--tokenizer", inspect_tokenizer_, "also show the first tokens as text");
+    command
+        .add_option("--format", inspect_format_,
+                    "of a file without header: uint16 (as nanoGPT writes) or uint32")
+        ->check(CLI::IsMember({"auto", "uint16", "uint32"}));
     command.callback([this] {
       std::unique_ptr<data::Tokenizer> tokenizer;
       if (!inspect_tokenizer_.empty()) tokenizer = data::LoadTokenizer(inspect_tokenizer_);
-      fmt::print("{}\n", data::InspectTokenFile(inspect_file_, {}, tokenizer.get()).ToString());
+      fmt::print("{}\n", data::InspectTokenFile(inspect_file_,
+                                                {.format = data::ParseTokenFormat(inspect_format_)},
+                                                tokenizer.get())
+                             .ToString());
     });
   }
 
@@ -170,7 +193,7 @@ class CommandLine {
   RunArguments train_, plan_, config_;
   GenerateCommand generate_;
   data::TokenizeOptions tokenize_;
-  std::string inspect_file_, inspect_tokenizer_;
+  std::string inspect_file_, inspect_tokenizer_, inspect_format_ = "auto";
   bool plan_json_ = false, reference_ = false, json_schema_ = false;
 };
 

@@ -12,7 +12,7 @@ namespace plimsoll::trainer {
 void PrintPlan(const config::Loaded& loaded, bool json) {
   const config::RunConfig& config = loaded.config;
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  const CompiledStep compiled = Compile(*model, CompileFrom(config));
+  const CompiledStep compiled = Compile(*model, CompileFrom(config, *model));
   if (json) {
     fmt::print("{}", PlanJson(*model, compiled));
     return;

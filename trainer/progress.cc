@@ -78,6 +78,7 @@ std::string FormatDuration(double seconds) {
 }
 
 std::string FormatCount(double count) {
+  if (count >= 1e12) return fmt::format("{:.3g}T", count / 1e12);
   if (count >= 1e9) return fmt::format("{:.3g}G", count / 1e9);
   if (count >= 1e6) return fmt::format("{:.3g}M", count / 1e6);
   if (count >= 1e3) return fmt::format("{:.3g}k", count / 1e3);

@@ -13,27 +13,51 @@ namespace plimsoll::trainer {
 namespace fs = std::filesystem;
 
 RunDirectory::RunDirectory(const config::RunConfig& config) : path_(config.run.dir) {
-  const std::string metrics = File("metrics.jsonl");
   std::error_code error;
-  if (fs::exists(metrics, error) && !config.run.overwrite) {
+  if (fs::exists(File("metrics.jsonl"), error) && !config.run.overwrite) {
     throw config.Error("run.dir", "'" + path_ +
                                       "' holds a run already; name another folder, or set "
                                       "run.overwrite: true to replace it");
   }
-  fs::create_directories(path_, error);
-  if (error || access(path_.c_str(), W_OK | X_OK) != 0) {
-    const std::string reason = error ? error.message() : std::strerror(errno);
-    throw config.Error("run.dir", "cannot write to '" + path_ + "' (" + reason +
-                                      "); name a folder that can be written, or change its rights");
+  created_ = !fs::exists(path_, error);
+  fs::create_directories(model(), error);
+  for (const std::string& folder : {path_, model()}) {
+    if (!error && access(folder.c_str(), W_OK | X_OK) != 0) {
+      error = std::error_code(errno, std::generic_category());
+    }
   }
-  metrics_ = std::fopen(metrics.c_str(), "w");
-  if (metrics_ == nullptr) {
-    throw config.Error("run.dir", "cannot write '" + metrics + "' (" + std::strerror(errno) + ")");
+  if (error) {
+    throw config.Error("run.dir", "cannot write to '" + path_ + "' (" + error.message() +
+                                      "); name a folder that can be written, or change its rights");
   }
 }
 
 RunDirectory::~RunDirectory() {
-  if (metrics_ != nullptr) std::fclose(metrics_);
+  if (metrics_ != nullptr) {
+    std::fclose(metrics_);
+    return;
+  }
+  // Never begun. Folders that hold anything stay.
+  std::error_code ignored;
+  fs::remove(model(), ignored);
+  if (created_) fs::remove(path_, ignored);
+}
+
+void RunDirectory::Begin() {
+  // A model of other sizes beside the new configuration would be taken for this run's.
+  std::error_code error;
+  for (const auto& file : fs::directory_iterator(model(), error)) {
+    const std::string name = file.path().filename();
+    if (name == "config.json" || name.ends_with(".safetensors") ||
+        name.ends_with(".safetensors.index.json")) {
+      fs::remove(file.path(), error);
+    }
+  }
+  const std::string metrics = File("metrics.jsonl");
+  metrics_ = std::fopen(metrics.c_str(), "w");
+  if (metrics_ == nullptr) {
+    throw UserError(metrics + ": cannot write (" + std::strerror(errno) + ")");
+  }
 }
 
 void RunDirectory::Write(const std::string& name, const std::string& content) const {

@@ -10,8 +10,9 @@ namespace plimsoll::trainer {
 
 class RunDirectory {
  public:
-  // Creates config.run.dir. UserError (run.dir) when it can't be written to, or when it holds a run
-  // already and run.overwrite is false.
+  // Makes sure that the run can be written: creates config.run.dir and the folder for its model.
+  // UserError (run.dir) when that fails, or when it holds a run already and run.overwrite is false.
+  // Unless Begin() follows, nothing stays behind but what was there.
   explicit RunDirectory(const config::RunConfig& config);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
@@ -20,6 +21,12 @@ class RunDirectory {
   const std::string& path() const { return path_; }
   std::string File(const std::string& name) const { return path_ + "/" + name; }
 
+  // The run starts: takes away what a former run left and opens metrics.jsonl.
+  void Begin();
+
+  // Where the trained model goes.
+  std::string model() const { return File("model"); }
+
   // Writes a whole file, which appears complete or not at all.
   void Write(const std::string& name, const std::string& content) const;
   // Appends a line to metrics.jsonl and flushes it.
@@ -27,6 +34,7 @@ class RunDirectory {
 
  private:
   std::string path_;
+  bool created_ = false;
   std::FILE* metrics_ = nullptr;
 };
 

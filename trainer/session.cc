@@ -81,7 +81,7 @@ void Session::Initialize(const models::Model& model, uint64_t seed) {
 void Session::BeginStep(int64_t tokens, double lr, uint64_t seed) {
   *token_weight_ = static_cast<float>(1.0 / static_cast<double>(tokens));
   *lr_ = static_cast<float>(lr);
-  if (rng_ != nullptr) rng_[0] = static_cast<int32_t>(seed);
+  if (rng_ != nullptr) rng_[0] = static_cast<int32_t>(seed ^ (seed >> 32));
 }
 
 void Session::RunMicroStep(int64_t step, int64_t micro_step) {

@@ -55,17 +55,23 @@ class Run {
       eval_.emplace(data_.eval, data::EvalOptions{.batch = config_.train.micro_batch,
                                                   .sequence = sequence_,
                                                   .batches = config_.train.eval_batches});
+      if (eval_->CountTargets() == 0) {
+        throw config_.Error("data.eval",
+                            "every held-out target is marked ignored; there is nothing "
+                            "to evaluate");
+      }
     }
     if (config_.train.sample_every > 0) {
       if (config_.data.tokenizer.empty()) {
         throw config_.Error("train.sample_every",
                             "samples need data.tokenizer: byte, or a tokenizer's path");
       }
-      tokenizer_ = data::LoadTokenizer(config_.data.tokenizer);
+      tokenizer_ = TokenizerFor(*model_, config_.data.tokenizer);
     }
 
+    directory_ = std::make_unique<RunDirectory>(config_);
     const auto start = Clock::now();
-    const CompileOptions options = CompileFrom(config_);
+    const CompileOptions options = CompileFrom(config_, *model_);
     pool_ = std::make_unique<ThreadPool>(options.threads);
     CompiledStep compiled = Compile(*model_, options);
     compile_seconds_ = SecondsSince(start);
@@ -82,8 +88,7 @@ class Run {
       });
     }
 
-    // From here on something is written; everything that can be wrong has been looked at.
-    directory_ = std::make_unique<RunDirectory>(config_);
+    directory_->Begin();
     directory_->Write("config.yaml", loaded.resolved_yaml);
     directory_->Write("plan.json", PlanJson(*model_, session_->compiled()));
     Announce(session_->compiled());
@@ -215,7 +220,7 @@ class Run {
   }
 
   void SaveModel() {
-    const std::string folder = directory_->File("model");
+    const std::string folder = directory_->model();
     models::SaveWeights(folder, *model_, [&](const models::ParameterInfo& p) {
       return session_->Carried<float>(p.name).data();
     });

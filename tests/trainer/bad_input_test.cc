@@ -43,8 +43,7 @@ class BadInput : public testing::Test {
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
     EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
     for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
-    EXPECT_FALSE(std::filesystem::exists(run_ + "/metrics.jsonl"));
-    EXPECT_FALSE(std::filesystem::exists(run_ + "/config.yaml"));
+    EXPECT_FALSE(std::filesystem::exists(run_));
   }
 
   const TempFolder folder_;
@@ -119,6 +118,55 @@ TEST_F(BadInput, ARunDirectoryInUseIsKept) {
   EXPECT_THAT(outcome.err, HasSubstr("holds a run already"));
   EXPECT_THAT(outcome.err, HasSubstr("run.overwrite"));
   EXPECT_EQ(ReadFile(run_ + "/metrics.jsonl"), "precious\n");
+}
+
+TEST_F(BadInput, AReadOnlyRunDirectoryWithDumps) {
+  run_ = File("occupied", "") + "/run";
+  ExpectMistake(Train(kSound, {"debug.dump_programs=true"}), {"run.dir", "cannot write"});
+}
+
+TEST_F(BadInput, ABlockedModelFolderIsNoticedBeforeTraining) {
+  std::filesystem::create_directories(run_);
+  WriteFile(run_ + "/model", "in the way");
+  const Outcome outcome = Train(kSound);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("run.dir"));
+  EXPECT_FALSE(std::filesystem::exists(run_ + "/metrics.jsonl"));
+}
+
+TEST_F(BadInput, ATokenizerBeyondTheVocabulary) {
+  ExpectMistake(Train(kSound, {"data.tokenizer=byte", "train.sample_every=1"}), {"256", "64"});
+}
+
+TEST_F(BadInput, HeldOutDataWithoutATarget) {
+  const std::string tokens(400, '\1');
+  const std::string train = File("train.bin", tokens), eval = File("eval.bin", tokens);
+  File("eval.bin.mask", std::string(200, '\0'));
+  ExpectMistake(
+      Train("model: {family: gpt2, layers: 1, width: 16, heads: 2, vocab: 300, sequence: 8}\n"
+            "data: {train: " +
+            train + ", eval: " + eval +
+            "}\n"
+            "train: {steps: 2, micro_batch: 2, threads: 1}\n"),
+      {"data.eval", "ignored"});
+}
+
+TEST_F(BadInput, ADecayPatternThatMatchesNothing) {
+  ExpectMistake(
+      Train(std::string(kSound) +
+            "optimizer: {weight_decay_groups: [{pattern: \"*.nosuch\", weight_decay: 0}]}\n"),
+      {"optimizer.weight_decay_groups", "*.nosuch"});
+}
+
+TEST_F(BadInput, SizesBeyondCounting) {
+  ExpectMistake(RunPlimsoll({"plan", File("run.yaml", kSound), "--set", "model.width=10000",
+                             "--set", "train.micro_batch=10000000", "--set",
+                             "model.sequence=10000000", "--set", "model.max_sequence=10000000"}),
+                {"train.micro_batch", "EiB"});
+}
+
+TEST_F(BadInput, UnknownCommand) {
+  ExpectMistake(RunPlimsoll({"trian", "run.yaml"}), {"trian", "unknown command", "train, plan"});
 }
 
 TEST_F(BadInput, GlobalBatchArithmetic) {

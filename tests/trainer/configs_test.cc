@@ -20,7 +20,7 @@ TEST_P(ShippedConfig, PlansWithoutWaste) {
         config::Load(GetParam(), {fmt::format("train.accumulate={}", accumulate)});
     EXPECT_TRUE(loaded.warnings.empty());
     const auto model = ModelFrom(loaded.config);
-    CompileOptions options = CompileFrom(loaded.config);
+    CompileOptions options = CompileFrom(loaded.config, *model);
     options.threads = 2;
     // Compile() runs the independent checker on the plan.
     const CompiledStep compiled = Compile(*model, options);
@@ -40,7 +40,7 @@ TEST_P(ShippedConfig, PlansWithoutWaste) {
 TEST_P(ShippedConfig, PlanIsDeterministic) {
   const config::Loaded loaded = config::Load(GetParam());
   const auto model = ModelFrom(loaded.config);
-  CompileOptions options = CompileFrom(loaded.config);
+  CompileOptions options = CompileFrom(loaded.config, *model);
   options.threads = 2;
   const CompiledStep a = Compile(*model, options), b = Compile(*model, options);
   ASSERT_EQ(a.plan.programs.size(), b.plan.programs.size());

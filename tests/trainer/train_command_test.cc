@@ -104,6 +104,17 @@ TEST_F(TrainCommand, TheResolvedConfigRepeatsTheRun) {
   }
 }
 
+// The model of a run that was replaced would not fit the new run's configuration.
+TEST_F(TrainCommand, OverwritingTakesTheOldModelAway) {
+  ASSERT_EQ(Train().exit_code, 0);
+  ASSERT_EQ(Train({"schedule.warmup=0", "optimizer.name=sgd", "optimizer.lr=1000",
+                   "optimizer.clip_grad_norm=0", "schedule.name=constant"})
+                .exit_code,
+            1);  // it diverges, so it leaves no model
+  EXPECT_FALSE(std::filesystem::exists(run_ + "/model/model.safetensors"));
+  EXPECT_EQ(RunPlimsoll({"generate", run_}).exit_code, 2);
+}
+
 TEST_F(TrainCommand, GlobalBatchFixesAccumulation) {
   ASSERT_EQ(Train({"train.global_batch=12", "train.steps=2", "schedule.warmup=0"}).exit_code, 0);
   EXPECT_EQ(json::parse(ReadFile(run_ + "/plan.json")).at("accumulate"), 3);
@@ -154,6 +165,9 @@ TEST_F(TrainCommand, GeneratesFromARunAndStartsFromItsModel) {
                        folder_.path() + "/second}\n");
   ASSERT_EQ(Train().exit_code, 0);
   run_ = folder_ / "second";
+  // Its resolved configuration says what the checkpoint said.
+  EXPECT_THAT(ReadFile(run_ + "/config.yaml"), HasSubstr("sequence: 32"));
+  EXPECT_EQ(RunPlimsoll({"generate", run_, "--tokens", "5"}).exit_code, 0);
   EXPECT_EQ(Metrics().front().at("eval_loss"), ended);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <type_traits>
 
 #include "base/error.h"
 #include "trainer/config/schema.h"
@@ -96,8 +97,8 @@ void ResolveModel(RunConfig& config) {
   }
 }
 
-void CheckData(const RunConfig& config) {
-  const DataConfig& data = config.data;
+void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
+  DataConfig& data = config.data;
   if (data.synthetic && !data.train.empty()) {
     throw config.Error("data.synthetic", fmt::format("true, but data.train names files{}; keep one",
                                                      At(config, "data.train")));
@@ -112,6 +113,29 @@ void CheckData(const RunConfig& config) {
   }
   if (data.format == DataFormat::kText && data.tokenizer.empty() && !data.synthetic) {
     throw config.Error("data.tokenizer", "missing; text needs one: byte, or a tokenizer.json");
+  }
+  const bool tokens =
+      std::any_of(data.train.begin(), data.train.end(), [](const std::string& name) {
+        return name.size() > 4 && name.compare(name.size() - 4, 4, ".bin") == 0;
+      });
+  if (data.format == DataFormat::kAuto && !data.tokenizer.empty() && !data.synthetic && !tokens) {
+    data.format = DataFormat::kText;
+  }
+  // Resets what does nothing here, and says so.
+  auto reset = [&](const std::string& key, auto& value, const std::string& why) {
+    using Value = std::remove_reference_t<decltype(value)>;
+    if (value == Value()) return;
+    value = Value();
+    warnings.push_back(fmt::format("{}: {}: has no effect {}", config.Origin(key), key, why));
+  };
+  if (data.synthetic) {
+    const std::string why = "with data.synthetic: true";
+    reset("data.format", data.format, why);
+    reset("data.exclude", data.exclude, why);
+    reset("data.eval_fraction", data.eval_fraction, why);
+    reset("data.document_separator", data.document_separator, why);
+  } else if (data.format != DataFormat::kText) {
+    reset("data.document_separator", data.document_separator, "on token files");
   }
   const int64_t vocab = config.model.vocab;
   if (data.tokenizer == "byte" && vocab > 0 && vocab < 256) {
@@ -263,7 +287,7 @@ void Resolve(RunConfig& config, int64_t data_ranks, std::vector<std::string>& wa
   DropKeysWithoutEffect(config, warnings);
   ResolveModel(config);
   if (config.model.init_from.empty()) CheckModel(config);
-  CheckData(config);
+  ResolveData(config, warnings);
   ResolveTraining(config, warnings);
   ResolveBatch(config, data_ranks);
   ResolveSchedule(config);

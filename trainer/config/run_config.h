@@ -226,7 +226,6 @@ struct DebugConfig {
       dump_programs;         // folder; empty: off. `true` in the file stands for <run.dir>/programs
   bool poison = false;       // fill every tensor with NaN when it dies
   bool check_arena = false;  // canaries: report the arena bytes really used
-  bool verify = true;        // run the verifier after each pass that changed something
 
   bool operator==(const DebugConfig&) const = default;
 };

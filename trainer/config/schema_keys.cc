@@ -92,8 +92,8 @@ void DataKeys(std::vector<Key>& keys) {
            "Order of windows: shuffled by seed and step, or one after the other.");
   data.Add("format", &D::format,
            "What the files hold: raw or llm.c's tokens of 16 or 32 bits, or text to tokenise. "
-           "`auto`: text for "
-           "names without `.bin`, otherwise tokens by the header.");
+           "`auto`: text where `tokenizer` is named and no file ends in `.bin`, else tokens, by "
+           "their header or the vocabulary.");
   data.Add("tokenizer", &D::tokenizer,
            "For text and for generating: `byte`, a Hugging Face `tokenizer.json`, or a folder that "
            "holds one or "
@@ -159,7 +159,7 @@ void OptimizerKeys(std::vector<Key>& keys) {
   optimizer.Add("nesterov", &O::nesterov, "Nesterov momentum.").When("optimizer.name", {"sgd"});
   optimizer
       .Add("weight_decay", &O::weight_decay,
-           "Decoupled weight decay on tensors of rank 2 and more.")
+           "Weight decay on tensors of rank 2 and more: decoupled for adamw, an L2 term for sgd.")
       .Between(0, 1000);
   optimizer.Add("weight_decay_groups", &O::weight_decay_groups,
                 "Weight decay by parameter name, whatever the rank: `[{pattern: \"*.norm*\", "
@@ -277,7 +277,6 @@ void RunKeys(std::vector<Key>& keys) {
   debug.Add("poison", &D::poison, "Fill every tensor with NaN when it dies.");
   debug.Add("check_arena", &D::check_arena,
             "Measure by canaries the arena bytes that are really used.");
-  debug.Add("verify", &D::verify, "Verify the program after each pass that changed it.");
 }
 
 }  // namespace

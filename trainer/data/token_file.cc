@@ -113,6 +113,7 @@ class MappedTokens : public TokenFile {
     OpenMask();
     if (static_cast<int64_t>(file_.bytes().size()) <= options.scan_limit_bytes) {
       Check(0, size());
+      file_.Release();
     }
   }
 

@@ -243,10 +243,26 @@ TEST(Load, AlternativesOfALaterLayerReplaceEarlierOnes) {
   EXPECT_THROW(Parse(kBase, {"train.accumulate=4", "train.global_batch=16"}), UserError);
 }
 
+TEST(Load, DataKeysWithoutEffectAreReported) {
+  const Loaded loaded = LoadText(kBase, "run.yaml", {"data.exclude=*.dat", "data.format=text"});
+  ASSERT_EQ(loaded.warnings.size(), 2u);
+  EXPECT_EQ(loaded.warnings[0], "--set: data.format: has no effect with data.synthetic: true");
+  EXPECT_EQ(loaded.config.data.format, DataFormat::kAuto);
+}
+
+// With a tokenizer, files are text unless their names say otherwise.
+TEST(Load, AutoFormatFollowsTheNames) {
+  EXPECT_EQ(Parse(kBase, {"data.train=x.txt", "data.tokenizer=byte"}).data.format,
+            DataFormat::kText);
+  EXPECT_EQ(Parse(kBase, {"data.train=x.bin", "data.tokenizer=byte"}).data.format,
+            DataFormat::kAuto);
+  EXPECT_EQ(Parse(kBase, {"data.train=x.txt"}).data.format, DataFormat::kAuto);
+}
+
 TEST(Load, SetTakesStringsAsTheyAre) {
   const RunConfig config =
       Parse(kBase, {"sample.prompt=Once: upon {a} time", "run.dir=true", "data.eval=[a, \"b c\"]",
-                    "optimizer.betas=[0.5, 0.6]", "data.exclude=*.dat"});
+                    "optimizer.betas=[0.5, 0.6]", "data.train=x.bin", "data.exclude=*.dat"});
   EXPECT_EQ(config.sample.prompt, "Once: upon {a} time");
   EXPECT_EQ(config.run.dir, "true");
   EXPECT_THAT(config.data.eval, ElementsAre("a", "b c"));
