@@ -1,4 +1,8 @@
-// Elementwise: threads share chunks of elements. Bytes: every argument once.
+// Elementwise, one Eigen expression each (fill: a loop). Threads share blocks of elements. Bytes:
+// every argument once.
+#include <algorithm>
+
+#include "ops/blocks.h"
 #include "ops/kernel.h"
 #include "ops/simd.h"
 
@@ -9,9 +13,7 @@ void Add(const CpuContext& ctx) {
   DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
     const T *a = ctx.in<T>(0), *b = ctx.in<T>(1);
     T* y = ctx.out<T>(0);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      Store<T>(y + i, Load<T>(a + i, count) + Load<T>(b + i, count), count);
-    });
+    ParallelBlocks(ctx.pool, ctx.in_shape(0).elements(), [=](Block of) { of(y) = of(a) + of(b); });
   });
 }
 
@@ -19,9 +21,7 @@ void Mul(const CpuContext& ctx) {
   DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
     const T *a = ctx.in<T>(0), *b = ctx.in<T>(1);
     T* y = ctx.out<T>(0);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      Store<T>(y + i, Load<T>(a + i, count) * Load<T>(b + i, count), count);
-    });
+    ParallelBlocks(ctx.pool, ctx.in_shape(0).elements(), [=](Block of) { of(y) = of(a) * of(b); });
   });
 }
 
@@ -29,9 +29,7 @@ template <typename T>
 void ScaleAll(const CpuContext& ctx, T factor) {
   const T* x = ctx.in<T>(0);
   T* y = ctx.out<T>(0);
-  ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-    Store<T>(y + i, Load<T>(x + i, count) * factor, count);
-  });
+  ParallelBlocks(ctx.pool, ctx.in_shape(0).elements(), [=](Block of) { of(y) = of(x) * factor; });
 }
 
 void Scale(const CpuContext& ctx) {
@@ -59,10 +57,8 @@ void Cast(const CpuContext& ctx) {
     DispatchAny(ctx.outputs[0].type.dtype, [&]<typename To>() {
       const From* x = ctx.in<From>(0);
       To* y = ctx.out<To>(0);
-      ctx.pool.ParallelFor(ctx.in_shape(0).elements(), kElementwiseGrain,
-                           [=](int64_t begin, int64_t end) {
-                             for (int64_t i = begin; i < end; ++i) y[i] = static_cast<To>(x[i]);
-                           });
+      ParallelBlocks(ctx.pool, ctx.in_shape(0).elements(),
+                     [=](Block of) { of(y) = of(x).template cast<To>(); });
     });
   });
 }
@@ -72,9 +68,7 @@ void Fill(const CpuContext& ctx) {
     const T value = static_cast<T>(ctx.attributes.GetReal("value"));
     T* y = ctx.out<T>(0);
     ctx.pool.ParallelFor(ctx.out_shape(0).elements(), kElementwiseGrain,
-                         [=](int64_t begin, int64_t end) {
-                           for (int64_t i = begin; i < end; ++i) y[i] = value;
-                         });
+                         [=](int64_t begin, int64_t end) { std::fill(y + begin, y + end, value); });
   });
 }
 

@@ -1,7 +1,10 @@
-// Formulas in ops/optimizer.h; one pass, threads sharing chunks of elements.
-// Bytes: adamw 7·n·s (reads p, g, m, v; writes p, m, v), sgd 3·n·s, with momentum 5·n·s.
+// Formulas in ops/optimizer.h; one pass over memory, threads sharing blocks of elements. adamw is
+// three Eigen expressions; sgd, whose terms depend on which arguments there are, builds its step
+// from vectors. Bytes: adamw 7·n·s (reads p, g, m, v; writes p, m, v), sgd 3·n·s, with momentum
+// 5·n·s.
 #include <cmath>
 
+#include "ops/blocks.h"
 #include "ops/kernel.h"
 #include "ops/simd.h"
 
@@ -25,16 +28,10 @@ void AdamW(const CpuContext &ctx) {
     const T eps = static_cast<T>(ctx.attributes.GetReal("eps"));
     const T *p = ctx.in<T>(0), *g = ctx.in<T>(1), *m = ctx.in<T>(2), *v = ctx.in<T>(3);
     T *p_out = ctx.out<T>(0), *m_out = ctx.out<T>(1), *v_out = ctx.out<T>(2);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      const Vec<T> gradient = Load<T>(g + i, count) * clip;
-      const Vec<T> old_m = Load<T>(m + i, count);
-      const Vec<T> new_m = old_m + (gradient - old_m) * share1;
-      const Vec<T> new_v = Load<T>(v + i, count) * keep2 + gradient * gradient * share2;
-      const Vec<T> divisor = Sqrt(new_v) * root + eps;
-      const Vec<T> new_p = Load<T>(p + i, count) * decay - step * (new_m / divisor);
-      Store<T>(p_out + i, new_p, count);
-      Store<T>(m_out + i, new_m, count);
-      Store<T>(v_out + i, new_v, count);
+    ParallelBlocks(ctx.pool, ctx.in_shape(0).elements(), [=](Block of) {
+      of(m_out) = of(m) + (of(g) * clip - of(m)) * share1;
+      of(v_out) = of(v) * keep2 + (of(g) * clip).square() * share2;
+      of(p_out) = of(p) * decay - of(m_out) / (of(v_out).sqrt() * root + eps) * step;
     });
   });
 }
