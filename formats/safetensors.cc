@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "formats/json.h"
-#include "formats/low_precision.h"
+#include "base/low_precision.h"
 
 namespace plimsoll::formats {
 namespace {

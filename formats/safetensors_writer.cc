@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "formats/json.h"
-#include "formats/low_precision.h"
+#include "base/low_precision.h"
 
 namespace plimsoll::formats {
 namespace {

@@ -63,7 +63,8 @@ class Reverse {
     const std::string name = GradientName(program_.tensor(parameter).name);
     const TensorId found = program_.Find(name);
     if (found != kNoTensor) return found;
-    return builder_.Persistent(name, Role::kGradient, program_.tensor(parameter).type);
+    const TensorType& type = program_.tensor(parameter).type;
+    return builder_.Persistent(name, Role::kGradient, {ComputeType(type.dtype), type.shape});
   }
 
   void StartFromCarried(size_t forward_nodes) {
@@ -120,7 +121,7 @@ class Reverse {
         continue;
       }
       if (!wanted[i]) throw InternalError(node.op->name + ": gradient for an input not wanted");
-      if (builder_.type(gradient) != builder_.type(id)) {
+      if (!MayBeGradientOf(builder_.type(gradient), builder_.type(id))) {
         throw InternalError(node.op->name + ": gradient of '" + program_.tensor(id).name +
                             "' has type " + builder_.type(gradient).ToString());
       }
@@ -179,6 +180,12 @@ class Reverse {
     const Value total = builder_.Persistent(options_.loss, Role::kMetric, builder_.type(loss));
     builder_.set_scope("");
     builder_.EmitInto({total}, "add", {total, loss});
+  }
+
+  // Of the same shape and type; gradients of low-precision weights are sums, kept in float32.
+  static bool MayBeGradientOf(const TensorType& gradient, const TensorType& value) {
+    return gradient.shape == value.shape &&
+           (gradient.dtype == value.dtype || gradient.dtype == ComputeType(value.dtype));
   }
 
   Program& program_;

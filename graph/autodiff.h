@@ -22,8 +22,8 @@ struct AutodiffOptions {
 };
 
 // The gradient of parameter "w" is the tensor "w.grad"; a parameter that the loss doesn't depend on
-// has none. The loss becomes a metric that the host reads. Sums keep a fixed operand order: later
-// uses first.
+// has none. Gradients of bf16 and f16 parameters are float32. The loss becomes a metric that the
+// host reads. Sums keep a fixed operand order: later uses first.
 class Autodiff : public Pass {
  public:
   explicit Autodiff(AutodiffOptions options) : options_(std::move(options)) {}

@@ -38,7 +38,10 @@ std::vector<Value> Builder::Emit(std::string_view op_name, std::vector<Value> in
     Tensor tensor;
     tensor.name = program_.FreshName(i == 0 ? stem : stem + "." + node.op->outputs[i].name);
     tensor.type = types[i];
-    if (node.op->view) tensor.alias = Alias{node.inputs[0], 0};
+    if (node.op->view) {
+      tensor.alias = Alias{node.inputs[0], 0};
+      tensor.place = program_.tensor(node.inputs[0]).place;
+    }
     node.outputs.push_back(program_.AddTensor(std::move(tensor)));
   }
   std::vector<Value> outputs = node.outputs;

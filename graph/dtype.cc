@@ -12,10 +12,14 @@ struct Description {
   bool is_float;
 };
 
-constexpr std::array<Description, 3> kDescriptions = {{
+constexpr std::array<Description, 7> kDescriptions = {{
     {DType::kFloat32, "f32", 4, true},
     {DType::kFloat64, "f64", 8, true},
     {DType::kInt32, "i32", 4, false},
+    {DType::kBFloat16, "bf16", 2, true},
+    {DType::kFloat16, "f16", 2, true},
+    {DType::kInt16, "i16", 2, false},
+    {DType::kUInt8, "u8", 1, false},
 }};
 
 const Description& Describe(DType dtype) { return kDescriptions[static_cast<size_t>(dtype)]; }
@@ -33,5 +37,7 @@ std::optional<DType> ParseDType(std::string_view name) {
 
 int64_t ByteSize(DType dtype) { return Describe(dtype).bytes; }
 bool IsFloat(DType dtype) { return Describe(dtype).is_float; }
+bool IsLowPrecision(DType dtype) { return dtype == DType::kBFloat16 || dtype == DType::kFloat16; }
+DType ComputeType(DType dtype) { return IsLowPrecision(dtype) ? DType::kFloat32 : dtype; }
 
 }  // namespace plimsoll::graph

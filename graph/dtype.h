@@ -7,14 +7,27 @@
 
 namespace plimsoll::graph {
 
-enum class DType : uint8_t { kFloat32, kFloat64, kInt32 };
+enum class DType : uint8_t {
+  kFloat32,
+  kFloat64,
+  kInt32,
+  kBFloat16,  // float32's range, 8 bits of precision
+  kFloat16,   // IEEE half: up to 65504, 11 bits of precision
+  kInt16,     // the remainder that makes a bf16 weight a float32 one
+  kUInt8,     // codes of 8-bit optimizer state
+};
 
-// "f32", "f64", "i32": the names of the text form.
+// "f32", "f64", "i32", "bf16", "f16", "i16", "u8": the names of the text form.
 std::string_view Name(DType dtype);
 std::optional<DType> ParseDType(std::string_view name);
 
 // Bytes per element.
 int64_t ByteSize(DType dtype);
 bool IsFloat(DType dtype);
+bool IsLowPrecision(DType dtype);  // bf16 or f16
+
+// The type in which kernels compute on elements of a floating type, keep sums and statistics over
+// them, and hand out gradients of weights: float32 for the 16-bit types, else the type itself.
+DType ComputeType(DType dtype);
 
 }  // namespace plimsoll::graph

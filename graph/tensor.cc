@@ -5,10 +5,11 @@
 namespace plimsoll::graph {
 namespace {
 
-constexpr std::array<std::string_view, 8> kRoleNames = {
-    "input", "parameter",  "gradient",  "optimizer_state",
-    "state", "activation", "workspace", "metric"};
+constexpr std::array<std::string_view, 9> kRoleNames = {"input",      "parameter",       "gradient",
+                                                        "master",     "optimizer_state", "state",
+                                                        "activation", "workspace",       "metric"};
 constexpr std::array<std::string_view, 2> kPlaceNames = {"device", "host"};
+constexpr std::array<std::string_view, 3> kRetentionNames = {"save", "recompute", "offload"};
 
 template <typename Enum, size_t kSize>
 std::optional<Enum> Find(const std::array<std::string_view, kSize>& names, std::string_view name) {
@@ -26,5 +27,11 @@ std::string_view Name(Role role) { return kRoleNames[static_cast<size_t>(role)];
 std::optional<Role> ParseRole(std::string_view name) { return Find<Role>(kRoleNames, name); }
 std::string_view Name(Place place) { return kPlaceNames[static_cast<size_t>(place)]; }
 std::optional<Place> ParsePlace(std::string_view name) { return Find<Place>(kPlaceNames, name); }
+std::string_view Name(Retention retention) {
+  return kRetentionNames[static_cast<size_t>(retention)];
+}
+std::optional<Retention> ParseRetention(std::string_view name) {
+  return Find<Retention>(kRetentionNames, name);
+}
 
 }  // namespace plimsoll::graph

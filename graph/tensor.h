@@ -29,6 +29,7 @@ enum class Role : uint8_t {
   kInput,           // slot that the host fills before a program runs
   kParameter,       // trained weight
   kGradient,        // of a parameter
+  kMaster,          // what a low-precision parameter needs beside it to be a float32 one
   kOptimizerState,  // moments, counters
   kState,           // other carried state (batch-norm statistics, loss scale)
   kActivation,      // any other result of a node
@@ -38,10 +39,20 @@ enum class Role : uint8_t {
 
 enum class Place : uint8_t { kDevice, kHost };
 
+// How a result of the forward pass reaches the backward pass. A policy sets it (checkpointing/);
+// the passes recompute and offload act on it. It means nothing elsewhere.
+enum class Retention : uint8_t {
+  kSave,       // stays in memory
+  kRecompute,  // dies after the forward pass and is computed again where it is needed
+  kOffload,    // waits in host memory
+};
+
 std::string_view Name(Role role);
 std::optional<Role> ParseRole(std::string_view name);
 std::string_view Name(Place place);
 std::optional<Place> ParsePlace(std::string_view name);
+std::string_view Name(Retention retention);
+std::optional<Retention> ParseRetention(std::string_view name);
 
 // A view: the tensor's bytes are those of `base` from `byte_offset` on.
 struct Alias {
@@ -58,6 +69,7 @@ struct Tensor {
   // Carried: outlives the program. Persistent tensors are shared by name among the programs of a
   // step and may be written more than once; all others are written by exactly one node.
   bool persistent = false;
+  Retention retention = Retention::kSave;
   std::optional<Alias> alias;
 
   int64_t bytes() const { return type.bytes(); }

@@ -163,6 +163,8 @@ class Parser {
         tensor.role = *role;
       } else if (const auto place = ParsePlace(word)) {
         tensor.place = *place;
+      } else if (const auto retention = ParseRetention(word)) {
+        tensor.retention = *retention;
       } else if (word == "view") {
         line.Word();
         tensor.alias = ViewOf(line, tensor);

@@ -68,6 +68,7 @@ class Printer {
     if (tensor.role != Role::kActivation) text_ += " " + std::string(Name(tensor.role));
     if (tensor.persistent) text_ += " persistent";
     if (tensor.place != Place::kDevice) text_ += " " + std::string(Name(tensor.place));
+    if (tensor.retention != Retention::kSave) text_ += " " + std::string(Name(tensor.retention));
     if (tensor.alias) {
       text_ += " view %" + program_.tensor(tensor.alias->base).name + "+" +
                std::to_string(tensor.alias->byte_offset);

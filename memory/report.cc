@@ -28,6 +28,7 @@ const std::vector<Row>& Rows() {
   static const std::vector<Row> rows = {
       {"parameters", {Role::kParameter}},
       {"gradients", {Role::kGradient}},
+      {"master weights", {Role::kMaster}},
       {"optimizer state", {Role::kOptimizerState}},
       {"other state", {Role::kState}},
       {"activations", {Role::kActivation}},

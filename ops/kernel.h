@@ -6,8 +6,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "base/error.h"
+#include "base/low_precision.h"
 #include "base/thread_pool.h"
 #include "graph/op.h"
 
@@ -59,6 +61,27 @@ const CpuKernel* FindCpuKernel(std::string_view op);
 struct CpuKernelRegistration {
   explicit CpuKernelRegistration(CpuKernel kernel);
 };
+
+// Elements of a tensor as a kernel computes with them: float for the 16-bit types.
+template <typename Stored>
+using Compute = std::conditional_t<std::is_same_v<Stored, double>, double, float>;
+
+// Calls body.template operator()<float, double, BFloat16 or Float16>().
+template <typename Body>
+void DispatchStored(graph::DType dtype, Body&& body) {
+  switch (dtype) {
+    case graph::DType::kFloat32:
+      return body.template operator()<float>();
+    case graph::DType::kFloat64:
+      return body.template operator()<double>();
+    case graph::DType::kBFloat16:
+      return body.template operator()<BFloat16>();
+    case graph::DType::kFloat16:
+      return body.template operator()<Float16>();
+    default:
+      throw InternalError("no CPU kernel for dtype " + std::string(graph::Name(dtype)));
+  }
+}
 
 // Calls body.template operator()<float or double>().
 template <typename Body>

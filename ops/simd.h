@@ -9,6 +9,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/low_precision.h"
 #include "base/thread_pool.h"
 
 namespace plimsoll::ops {
@@ -41,6 +42,40 @@ inline Vec<T> Load(const T* from, int count = kLanes<T>) {
 template <typename T>
 inline void Store(T* to, Vec<T> v, int count = kLanes<T>) {
   std::memcpy(to, &v, count * sizeof(T));
+}
+
+// 16-bit elements are computed with as float: exact on the way in, rounded to nearest even on the
+// way out, NaN staying NaN and overflow becoming infinity, to the bit as base/low_precision.h.
+template <typename T>
+inline Vec<float> Load(const BFloat16* from, int count = 8) {
+  __m128i bits = _mm_setzero_si128();
+  std::memcpy(&bits, from, count * sizeof(BFloat16));
+  return reinterpret_cast<Vec<float>>(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+template <typename T>
+inline void Store(BFloat16* to, Vec<float> v, int count = 8) {
+  const __m256i bits = reinterpret_cast<__m256i>(v);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+  const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+  const __m256 nan =
+      _mm256_cmp_ps(reinterpret_cast<__m256>(v), reinterpret_cast<__m256>(v), _CMP_UNORD_Q);
+  const __m256i chosen =
+      _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, reinterpret_cast<__m256i>(nan)), 16);
+  const __m128i packed =
+      _mm_packus_epi32(_mm256_castsi256_si128(chosen), _mm256_extracti128_si256(chosen, 1));
+  std::memcpy(to, &packed, count * sizeof(BFloat16));
+}
+template <typename T>
+inline Vec<float> Load(const Float16* from, int count = 8) {
+  __m128i bits = _mm_setzero_si128();
+  std::memcpy(&bits, from, count * sizeof(Float16));
+  return reinterpret_cast<Vec<float>>(_mm256_cvtph_ps(bits));
+}
+template <typename T>
+inline void Store(Float16* to, Vec<float> v, int count = 8) {
+  const __m128i packed = _mm256_cvtps_ph(reinterpret_cast<__m256>(v), _MM_FROUND_TO_NEAREST_INT);
+  std::memcpy(to, &packed, count * sizeof(Float16));
 }
 
 template <typename T>

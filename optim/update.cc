@@ -1,6 +1,7 @@
 #include "optim/update.h"
 
 #include "base/error.h"
+#include "base/glob.h"
 #include "graph/autodiff.h"
 #include "graph/builder.h"
 
@@ -13,29 +14,9 @@ using graph::Role;
 using graph::TensorId;
 using graph::Value;
 
-bool MatchesPattern(std::string_view pattern, std::string_view name) {
-  size_t p = 0, n = 0;
-  size_t star = std::string_view::npos, resume = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n]) && pattern[p] != '*') {
-      ++p, ++n;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
-
 double Update::DecayOf(const graph::Tensor& parameter) const {
   for (const DecayGroup& group : options_.groups) {
-    if (MatchesPattern(group.pattern, parameter.name)) return group.weight_decay;
+    if (MatchesGlob(group.pattern, parameter.name)) return group.weight_decay;
   }
   return parameter.type.shape.rank() >= 2 ? options_.weight_decay : 0;
 }

@@ -45,7 +45,4 @@ class Update : public graph::Pass {
   UpdateOptions options_;
 };
 
-// Shell-style: '*' matches any run of characters, '?' one.
-bool MatchesPattern(std::string_view pattern, std::string_view name);
-
 }  // namespace plimsoll::optim

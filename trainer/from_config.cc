@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/glob.h"
 #include "models/huggingface.h"
 #include "trainer/config/resolve.h"
 #include "trainer/data/loader.h"
@@ -106,7 +107,7 @@ optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::M
   update.weight_decay = o.weight_decay;
   for (const config::WeightDecayGroup& group : o.weight_decay_groups) {
     const bool matches = std::ranges::any_of(model.parameters(), [&](const auto& parameter) {
-      return optim::MatchesPattern(group.pattern, parameter.name);
+      return MatchesGlob(group.pattern, parameter.name);
     });
     if (!matches) {
       throw config.Error("optimizer.weight_decay_groups",

@@ -28,6 +28,10 @@ const ExampleRegistration kCastUp({.op = "cast",
                                    .label = "to f64",
                                    .inputs = {{kSmallShape}},
                                    .attributes = {{"dtype", std::string("f64")}}});
+const ExampleRegistration kCopyStart({.op = "copy_start", .label = "", .inputs = {{kLarge}}});
+const ExampleRegistration kCopyDone({.op = "copy_done",
+                                     .label = "",
+                                     .inputs = {{kSmallShape}, {kSmallShape}}});
 // The tolerance is the rounding to float over the step of the finite difference.
 const ExampleRegistration kCastDown({.op = "cast",
                                      .label = "to f32",

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "ops/kernel.h"
+#include "tests/ops/elements.h"
 #include "tests/support/allocation_counter.h"
 
 namespace plimsoll::ops {
@@ -96,35 +97,8 @@ std::string Describe(const GuardedCall& call, const char* what, size_t i) {
 
 }  // namespace
 
-double HostTensor::value(int64_t i) const {
-  const std::byte* at = bytes.data() + i * graph::ByteSize(type.dtype);
-  if (type.dtype == DType::kFloat64) {
-    double v;
-    std::memcpy(&v, at, sizeof(v));
-    return v;
-  }
-  if (type.dtype == DType::kFloat32) {
-    float v;
-    std::memcpy(&v, at, sizeof(v));
-    return v;
-  }
-  int32_t v;
-  std::memcpy(&v, at, sizeof(v));
-  return v;
-}
-
-void HostTensor::set(int64_t i, double value) {
-  std::byte* at = bytes.data() + i * graph::ByteSize(type.dtype);
-  if (type.dtype == DType::kFloat64) {
-    std::memcpy(at, &value, sizeof(value));
-  } else if (type.dtype == DType::kFloat32) {
-    const float v = static_cast<float>(value);
-    std::memcpy(at, &v, sizeof(v));
-  } else {
-    const int32_t v = static_cast<int32_t>(value);
-    std::memcpy(at, &v, sizeof(v));
-  }
-}
+double HostTensor::value(int64_t i) const { return ReadElement(type.dtype, bytes.data(), i); }
+void HostTensor::set(int64_t i, double value) { WriteElement(type.dtype, bytes.data(), i, value); }
 
 HostTensor PoisonedTensor(const TensorType& type) {
   return {type, std::vector<std::byte>(type.bytes(), std::byte{0xFF})};

@@ -6,11 +6,11 @@
 
 #include "base/error.h"
 #include "ops/kernel.h"
+#include "tests/ops/elements.h"
 
 namespace plimsoll::ops {
 namespace {
 
-using graph::DType;
 using graph::Node;
 using graph::Tensor;
 using graph::TensorId;
@@ -21,18 +21,6 @@ std::byte* NewPoisoned(int64_t bytes) {
   auto* memory = static_cast<std::byte*>(::operator new(std::max<int64_t>(bytes, 1), kAlignment));
   std::memset(memory, 0xFF, bytes);
   return memory;
-}
-
-template <typename T>
-void Convert(std::span<const double> values, std::span<std::byte> bytes) {
-  auto* data = reinterpret_cast<T*>(bytes.data());
-  for (size_t i = 0; i < values.size(); ++i) data[i] = static_cast<T>(values[i]);
-}
-
-template <typename T>
-std::vector<double> Doubles(std::span<const std::byte> bytes) {
-  const auto* data = reinterpret_cast<const T*>(bytes.data());
-  return std::vector<double>(data, data + bytes.size() / sizeof(T));
 }
 
 }  // namespace
@@ -63,25 +51,20 @@ void Interpreter::Set(TensorId id, std::span<const double> values) {
   if (static_cast<int64_t>(values.size()) != tensor.type.shape.elements()) {
     throw InternalError("tensor '" + tensor.name + "' has another number of elements");
   }
-  switch (tensor.type.dtype) {
-    case DType::kFloat32:
-      return Convert<float>(values, Bytes(id));
-    case DType::kFloat64:
-      return Convert<double>(values, Bytes(id));
-    case DType::kInt32:
-      return Convert<int32_t>(values, Bytes(id));
+  void* const data = Bytes(id).data();
+  for (size_t i = 0; i < values.size(); ++i) {
+    WriteElement(tensor.type.dtype, data, static_cast<int64_t>(i), values[i]);
   }
 }
 
 std::vector<double> Interpreter::Get(TensorId id) {
-  switch (program_.tensor(id).type.dtype) {
-    case DType::kFloat32:
-      return Doubles<float>(Bytes(id));
-    case DType::kFloat64:
-      return Doubles<double>(Bytes(id));
-    default:
-      return Doubles<int32_t>(Bytes(id));
+  const graph::TensorType& type = program_.tensor(id).type;
+  const void* const data = Bytes(id).data();
+  std::vector<double> values(type.shape.elements());
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = ReadElement(type.dtype, data, static_cast<int64_t>(i));
   }
+  return values;
 }
 
 void Interpreter::Run() {

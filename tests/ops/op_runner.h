@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "graph/op.h"
 #include "ops/kernel.h"
+#include "tests/ops/elements.h"
 
 namespace plimsoll::ops {
 
@@ -30,28 +31,8 @@ class TestTensor {
   T* as() const {
     return static_cast<T*>(data_.get());
   }
-  double at(int64_t i) const {
-    switch (type_.dtype) {
-      case graph::DType::kFloat32:
-        return as<float>()[i];
-      case graph::DType::kFloat64:
-        return as<double>()[i];
-      default:
-        return as<int32_t>()[i];
-    }
-  }
-  void set(int64_t i, double value) {
-    switch (type_.dtype) {
-      case graph::DType::kFloat32:
-        as<float>()[i] = static_cast<float>(value);
-        return;
-      case graph::DType::kFloat64:
-        as<double>()[i] = value;
-        return;
-      default:
-        as<int32_t>()[i] = static_cast<int32_t>(value);
-    }
-  }
+  double at(int64_t i) const { return ReadElement(type_.dtype, data(), i); }
+  void set(int64_t i, double value) { WriteElement(type_.dtype, data(), i, value); }
 
  private:
   graph::TensorType type_;

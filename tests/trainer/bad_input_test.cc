@@ -74,10 +74,6 @@ TEST_F(BadInput, ASequenceLongerThanTheModelAllows) {
 }
 
 TEST_F(BadInput, TechniquesThatAreNotSupported) {
-  ExpectMistake(Train(std::string(kSound) + "checkpointing: {policy: block}\n"),
-                {"run.yaml:4: checkpointing.policy", "not supported"});
-  ExpectMistake(Train(std::string(kSound) + "memory: {budget: 1GiB}\n"),
-                {"run.yaml:4: memory.budget", "not supported"});
   ExpectMistake(Train(std::string(kSound) + "parallel: {tensor: 2}\n"),
                 {"run.yaml:4: parallel.tensor", "not supported"});
   ExpectMistake(Train(std::string(kSound) + "device: cuda\n"),

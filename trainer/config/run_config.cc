@@ -41,7 +41,22 @@ const Names& EnumNames<Dtype>() {
 }
 template <>
 const Names& EnumNames<LossScale>() {
-  static const Names names = {"auto", "none", "dynamic"};
+  static const Names names = {"auto", "none", "static", "dynamic"};
+  return names;
+}
+template <>
+const Names& EnumNames<StateDtype>() {
+  static const Names names = {"fp32", "bf16", "int8"};
+  return names;
+}
+template <>
+const Names& EnumNames<OptimizerPlace>() {
+  static const Names names = {"device", "host", "auto"};
+  return names;
+}
+template <>
+const Names& EnumNames<SummaryOrder>() {
+  static const Names names = {"bytes", "time"};
   return names;
 }
 template <>
@@ -51,7 +66,7 @@ const Names& EnumNames<CheckpointPolicy>() {
 }
 template <>
 const Names& EnumNames<Allocator>() {
-  static const Names names = {"planned"};
+  static const Names names = {"planned", "caching"};
   return names;
 }
 template <>

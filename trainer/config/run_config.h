@@ -24,9 +24,12 @@ enum class DataFormat { kAuto, kUint16, kUint32, kText };
 enum class OptimizerName { kAdamW, kSgd };
 enum class ScheduleName { kConstant, kLinear, kCosine, kWsd };
 enum class Dtype { kFp32, kTf32, kBf16, kFp16 };
-enum class LossScale { kAuto, kNone, kDynamic };
+enum class LossScale { kAuto, kNone, kStatic, kDynamic };
+enum class StateDtype { kFp32, kBf16, kInt8 };
+enum class OptimizerPlace { kDevice, kHost, kAuto };
 enum class CheckpointPolicy { kNone, kBlock, kEvery, kSelective, kAuto };
-enum class Allocator { kPlanned };
+enum class Allocator { kPlanned, kCaching };
+enum class SummaryOrder { kBytes, kTime };
 enum class Device { kAuto, kCpu, kCuda };
 
 // The spelling in the file, in the order of the enumerators ("gpt2", "llama", …).
@@ -48,6 +51,12 @@ template <>
 const std::vector<std::string>& EnumNames<Dtype>();
 template <>
 const std::vector<std::string>& EnumNames<LossScale>();
+template <>
+const std::vector<std::string>& EnumNames<StateDtype>();
+template <>
+const std::vector<std::string>& EnumNames<OptimizerPlace>();
+template <>
+const std::vector<std::string>& EnumNames<SummaryOrder>();
 template <>
 const std::vector<std::string>& EnumNames<CheckpointPolicy>();
 template <>
@@ -121,7 +130,7 @@ struct DataConfig {
 
 struct TrainConfig {
   int64_t steps = 1000;
-  int64_t micro_batch = 8;  // sequences per micro-step and data rank
+  int64_t micro_batch = 8;  // sequences per micro-step and data rank; 0: auto, the solver's choice
   int64_t accumulate = 1;   // micro-steps per update; derived when a global batch is given
   std::optional<int64_t> global_batch;         // sequences per update, all ranks
   std::optional<int64_t> global_batch_tokens;  // the same in tokens
@@ -148,7 +157,8 @@ struct OptimizerConfig {
   double weight_decay = 0.1;
   std::vector<WeightDecayGroup> weight_decay_groups;
   double clip_grad_norm = 1.0;  // 0: off
-  Dtype state_dtype = Dtype::kFp32;
+  StateDtype state_dtype = StateDtype::kFp32;
+  OptimizerPlace place = OptimizerPlace::kDevice;  // of moments and master weights
 
   bool operator==(const OptimizerConfig&) const = default;
 };
@@ -167,12 +177,25 @@ struct AmpConfig {
   Dtype dtype = Dtype::kFp32;
   LossScale loss_scale = LossScale::kAuto;
   bool master_weights = true;
+  std::vector<std::string> low_ops;   // op kinds that compute in `dtype` beyond the policy's own
+  std::vector<std::string> fp32_ops;  // op kinds that don't
+  double init_scale = 65536;          // as PyTorch's GradScaler
+  double growth_factor = 2;
+  double backoff_factor = 0.5;
+  int64_t growth_interval = 2000;  // good steps in a row before the scale grows
+  double min_scale = 1;            // the floor
+  int64_t max_skips = 50;          // skipped steps in a row that end the run
 
   bool operator==(const AmpConfig&) const = default;
 };
 
 struct CheckpointingConfig {
   CheckpointPolicy policy = CheckpointPolicy::kNone;
+  int64_t every = 1;  // blocks between kept block inputs; policy every
+  // Tensors by name, op kind or preset.
+  std::vector<std::string> recompute = {"norms", "activations"};  // policy selective
+  std::vector<std::string> save;                                  // exceptions from `recompute`
+  std::vector<std::string> offload;  // of what is kept, these wait in host memory
 
   bool operator==(const CheckpointingConfig&) const = default;
 };
@@ -181,7 +204,11 @@ struct MemoryConfig {
   std::optional<MemorySize> budget;
   std::optional<MemorySize> host_budget;
   Allocator allocator = Allocator::kPlanned;
-  bool summary = true;  // print the plan before the first step
+  int64_t empty_cache_every = 0;  // steps; 0: never; caching
+  bool preallocate = false;       // take the budget at once instead of growing; caching
+  bool calibrate = true;          // time the ops on this device; false: built-in rates
+  bool summary = true;            // print what memory was used for at the end
+  SummaryOrder summary_order = SummaryOrder::kBytes;
 
   bool operator==(const MemoryConfig&) const = default;
 };

@@ -111,8 +111,20 @@ void TrainKeys(std::vector<Key>& keys) {
   using T = TrainConfig;
   SectionKeys<T> train(keys, "train", &RunConfig::train);
   train.Add("steps", &T::steps, "Updates to make.").Between(1, kSteps);
-  train.Add("micro_batch", &T::micro_batch, "Sequences per micro-step on each data rank.")
+  train
+      .Add("micro_batch", &T::micro_batch,
+           "Sequences per micro-step on each data rank; `auto`: what is fastest within "
+           "`memory.budget`, the global batch staying what it is.")
+      .As(Type::kAutoOrInt)
       .Between(1, kMillions);
+  // In the struct, 0 stands for auto.
+  keys.back().get = [](const RunConfig& config) {
+    return config.train.micro_batch == 0 ? Value() : Value(config.train.micro_batch);
+  };
+  keys.back().set = [](RunConfig& config, const Value& value) {
+    const auto* number = std::get_if<int64_t>(&value);
+    config.train.micro_batch = number == nullptr ? 0 : *number;
+  };
   train.Add("accumulate", &T::accumulate, "Micro-steps whose gradients make one update.")
       .Between(1, kMillions)
       .Derived("1; with a global batch, what makes it up");
@@ -169,7 +181,12 @@ void OptimizerKeys(std::vector<Key>& keys) {
       .Add("clip_grad_norm", &O::clip_grad_norm,
            "Largest global norm of the gradient; 0: no clipping.")
       .AtLeast(0);
-  optimizer.Add("state_dtype", &O::state_dtype, "Type of the optimizer's state.").Only({"fp32"});
+  optimizer.Add("state_dtype", &O::state_dtype,
+                "Type of the moments: float32, bf16 with stochastic rounding, or 8 bits in blocks "
+                "with a scale each.");
+  optimizer.Add("place", &O::place,
+                "Where moments and master weights live; `auto`: on the host if the budget asks for "
+                "it.");
 }
 
 void ScheduleKeys(std::vector<Key>& keys) {
@@ -191,31 +208,84 @@ void ScheduleKeys(std::vector<Key>& keys) {
       .When("schedule.name", {"wsd"});
 }
 
-// Techniques that have keys but do not exist yet, or only in one form.
 void TechniqueKeys(std::vector<Key>& keys) {
-  SectionKeys<AmpConfig> amp(keys, "amp", &RunConfig::amp);
-  amp.Add("dtype", &AmpConfig::dtype, "Type of activations and matrix products.").Only({"fp32"});
-  amp.Add("loss_scale", &AmpConfig::loss_scale,
-          "Loss scaling; `auto`: dynamic with fp16, otherwise none.")
-      .Only({"auto", "none"});
-  amp.Add("master_weights", &AmpConfig::master_weights,
-          "float32 weights behind low-precision ones.")
-      .Only({"true"});
+  using A = AmpConfig;
+  SectionKeys<A> amp(keys, "amp", &RunConfig::amp);
+  const std::vector<std::string> low = {"bf16", "fp16"}, scaled = {"auto", "static", "dynamic"};
+  amp.Add("dtype", &A::dtype, "Type of activations and matrix products.")
+      .Only({"fp32", "bf16", "fp16"});
+  amp.Add("master_weights", &A::master_weights,
+          "float32 weights behind the low-precision ones; without them (bf16) updates round "
+          "stochastically.")
+      .When("amp.dtype", low);
+  amp.Add("low_ops", &A::low_ops, "Op kinds that work in `dtype` beyond those of the policy table.")
+      .When("amp.dtype", low);
+  amp.Add("fp32_ops", &A::fp32_ops, "Op kinds that stay in float32 whatever the policy table says.")
+      .When("amp.dtype", low);
+  amp.Add("loss_scale", &A::loss_scale,
+          "Loss scaling as PyTorch's GradScaler does it; `static`: the scale stays `init_scale`; "
+          "`auto`: dynamic with fp16, otherwise none.");
+  amp.Add("init_scale", &A::init_scale, "First loss scale.")
+      .Between(0x1p-24, 0x1p60)
+      .When("amp.loss_scale", scaled);
+  amp.Add("growth_factor", &A::growth_factor, "Factor by which the scale grows.")
+      .Between(1, 1024)
+      .When("amp.loss_scale", scaled);
+  amp.Add("backoff_factor", &A::backoff_factor, "Factor by which it shrinks on an overflow.")
+      .Above(0)
+      .Below(1)
+      .When("amp.loss_scale", scaled);
+  amp.Add("growth_interval", &A::growth_interval, "Good steps in a row before it grows.")
+      .Between(1, kSteps)
+      .When("amp.loss_scale", scaled);
+  amp.Add("min_scale", &A::min_scale, "The scale never falls below this.")
+      .Between(0x1p-24, 0x1p60)
+      .When("amp.loss_scale", scaled);
+  amp.Add("max_skips", &A::max_skips, "Skipped steps in a row that end the run with an error.")
+      .Between(1, kSteps)
+      .When("amp.loss_scale", scaled);
 
-  SectionKeys<CheckpointingConfig> checkpointing(keys, "checkpointing", &RunConfig::checkpointing);
+  using C = CheckpointingConfig;
+  SectionKeys<C> checkpointing(keys, "checkpointing", &RunConfig::checkpointing);
+  checkpointing.Add("policy", &C::policy,
+                    "Which results of the forward pass are kept for the backward pass: all "
+                    "(`none`), the inputs of blocks (`block`, or of `every` so many), all but "
+                    "those named in `recompute` (`selective`), or what is fastest within "
+                    "`memory.budget` (`auto`).");
+  checkpointing.Add("every", &C::every, "Blocks between kept block inputs.")
+      .Between(1, kThousands)
+      .When("checkpointing.policy", {"every"});
   checkpointing
-      .Add("policy", &CheckpointingConfig::policy,
-           "Which activations are kept for the backward pass.")
-      .Only({"none"});
+      .Add("recompute", &C::recompute,
+           "What is computed again: names of tensors (`*.mlp.fc`), op kinds (`gelu`), or the "
+           "presets `norms`, `activations` and `attention`.")
+      .When("checkpointing.policy", {"selective"});
+  checkpointing.Add("save", &C::save, "Exceptions from `recompute`, written alike.")
+      .When("checkpointing.policy", {"selective"});
+  checkpointing.Add("offload", &C::offload,
+                    "Of what is kept, these wait in host memory; with `auto`, these may.");
 
-  SectionKeys<MemoryConfig> memory(keys, "memory", &RunConfig::memory);
+  using Memory = MemoryConfig;
+  SectionKeys<Memory> memory(keys, "memory", &RunConfig::memory);
+  const std::vector<std::string> caching = {"caching"};
+  memory.Add("budget", &Memory::budget,
+             "Most memory the run may use: `24GiB`, `90%`, `free - 1GiB`.");
+  memory.Add("host_budget", &Memory::host_budget,
+             "Most host memory for what is offloaded or placed there.");
+  memory.Add("allocator", &Memory::allocator,
+             "`planned`: every tensor has its place before the first step. `caching`: as "
+             "frameworks do, to compare with.");
   memory
-      .Add("budget", &MemoryConfig::budget,
-           "Most memory the process may use: `24GiB`, `90%`, `free - 1GiB`.")
-      .Only({});
-  memory.Add("host_budget", &MemoryConfig::host_budget, "Most pinned host memory.").Only({});
-  memory.Add("allocator", &MemoryConfig::allocator, "How memory is laid out.");
-  memory.Add("summary", &MemoryConfig::summary, "Print the memory plan before the first step.");
+      .Add("empty_cache_every", &Memory::empty_cache_every,
+           "Steps between returning the cache to the system; 0: never.")
+      .Between(0, kSteps)
+      .When("memory.allocator", caching);
+  memory.Add("preallocate", &Memory::preallocate, "Take one large segment at the start.")
+      .When("memory.allocator", caching);
+  memory.Add("calibrate", &Memory::calibrate,
+             "Time the ops on this device, once, for predictions; otherwise built-in rates.");
+  memory.Add("summary", &Memory::summary, "Print at the end what memory was used for.");
+  memory.Add("summary_order", &Memory::summary_order, "Its tables by bytes or by time.");
 
   SectionKeys<ParallelConfig> parallel(keys, "parallel", &RunConfig::parallel);
   parallel.Add("data", &ParallelConfig::data, "Data-parallel ranks.")

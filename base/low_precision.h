@@ -5,7 +5,15 @@
 #include <bit>
 #include <cstdint>
 
-namespace plimsoll::formats {
+namespace plimsoll {
+
+// Elements of tensors of the types bf16 and f16.
+struct BFloat16 {
+  uint16_t bits;
+};
+struct Float16 {
+  uint16_t bits;
+};
 
 inline float FromBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
 
@@ -43,4 +51,7 @@ inline uint16_t ToF16(float value) {
   return static_cast<uint16_t>(sign | ((rounded - (112u << 23)) >> 13));
 }
 
-}  // namespace plimsoll::formats
+inline float ToFloat(BFloat16 value) { return FromBf16(value.bits); }
+inline float ToFloat(Float16 value) { return FromF16(value.bits); }
+
+}  // namespace plimsoll

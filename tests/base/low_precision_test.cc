@@ -1,4 +1,4 @@
-#include "formats/low_precision.h"
+#include "base/low_precision.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace plimsoll::formats {
+namespace plimsoll {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -54,4 +54,4 @@ TEST(LowPrecision, Bf16RoundsToNearestEven) {
 }
 
 }  // namespace
-}  // namespace plimsoll::formats
+}  // namespace plimsoll
