@@ -78,6 +78,18 @@ const ExampleRegistration kRmsNormBackwardWide(
 const ExampleRegistration kIncrement({.op = "increment",
                                       .label = "",
                                       .inputs = {{{}, Fill::kCounter}}});
+const ExampleRegistration kLossScaleStep({.op = "loss_scale_step",
+                                          .label = "grows",
+                                          .inputs = {{{}, Fill::kPositive},
+                                                     {{}, Fill::kPositive},
+                                                     {{}, Fill::kCounter},
+                                                     {{2}, Fill::kCounter}},
+                                          .attributes = {{"dynamic", true},
+                                                         {"growth_factor", 2.0},
+                                                         {"backoff_factor", 0.5},
+                                                         {"growth_interval", int64_t{4}},
+                                                         {"min_scale", 1.0}},
+                                          .float32_inputs = {0, 1}});
 const ExampleRegistration kAdamW(
     {.op = "adamw",
      .label = "clipped",
