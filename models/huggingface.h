@@ -23,10 +23,13 @@ ModelSpec SpecFromConfig(const formats::JsonObject& config);
 std::string ConfigJson(const ModelSpec& spec);
 
 // Reads every parameter, one after the other, to where `destination` wants its elements, converting
-// to float32. All names and shapes are checked before the first element is read. Holds no second
-// copy of anything larger than one transposed tensor.
-void LoadWeights(const std::string& folder, const Model& model,
-                 FunctionRef<float*(const ParameterInfo&)> destination);
+// to float32; `finished` is called when all of a parameter's elements are there. All names and
+// shapes are checked before the first element is read. Holds no second copy of anything larger than
+// one transposed tensor.
+void LoadWeights(
+    const std::string& folder, const Model& model,
+    FunctionRef<float*(const ParameterInfo&)> destination,
+    FunctionRef<void(const ParameterInfo&)> finished = [](const ParameterInfo&) {});
 
 // Writes model.safetensors (shards of `max_file_bytes`, should it be larger) and config.json into
 // `folder`, which is created if need be; each file appears whole or not at all.

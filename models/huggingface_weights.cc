@@ -163,7 +163,8 @@ void WritePart(const Part& part, const float* elements, formats::TensorSink& sin
 }  // namespace
 
 void LoadWeights(const std::string& folder, const Model& model,
-                 FunctionRef<float*(const ParameterInfo&)> destination) {
+                 FunctionRef<float*(const ParameterInfo&)> destination,
+                 FunctionRef<void(const ParameterInfo&)> finished) {
   const ModelSafetensors file(folder);
   std::vector<Part> parts = PartsOf(model);
   DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
@@ -174,6 +175,7 @@ void LoadWeights(const std::string& folder, const Model& model,
   float* elements = nullptr;
   for (const Part& part : parts) {
     if (part.parameter != current) {
+      if (current != nullptr) finished(*current);
       current = part.parameter;
       elements = destination(*current);
     }
@@ -187,6 +189,7 @@ void LoadWeights(const std::string& folder, const Model& model,
     file.ReadFloat32(part.name, stored.data(), count);
     Transpose(stored.data(), part.columns, part.rows, to);
   }
+  if (current != nullptr) finished(*current);
 }
 
 void SaveWeights(const std::string& folder, const Model& model,

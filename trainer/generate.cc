@@ -160,9 +160,7 @@ void RunGenerate(const GenerateCommand& command) {
   options.generate_rows = config.sample.count;
   ThreadPool pool(options.threads);
   Session session(Compile(*model, options), pool);
-  models::LoadWeights(source.weights, *model, [&](const models::ParameterInfo& parameter) {
-    return session.Carried<float>(parameter.name).data();
-  });
+  session.LoadWeights(*model, source.weights);
 
   const bool one = config.sample.count == 1;
   const std::vector<std::string> texts =

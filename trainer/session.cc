@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "models/huggingface.h"
 #include "runtime/process_memory.h"
 #include "trainer/initialize.h"
 
@@ -72,10 +73,59 @@ int64_t Session::Elements(std::string_view name) const {
   return 0;
 }
 
-void Session::Initialize(const models::Model& model, uint64_t seed) {
-  for (const models::ParameterInfo& parameter : model.parameters()) {
-    InitializeParameter(parameter, seed, Carried<float>(parameter.name), pool_);
+const graph::TensorType& Session::TypeOf(std::string_view name) const {
+  for (const memory::PersistentTensor& tensor : compiled_.plan.persistent) {
+    if (tensor.name == name) return tensor.type;
   }
+  throw InternalError("no program carries '" + std::string(name) + "'");
+}
+
+StoredParameter Session::Parameter(std::string_view name) {
+  const std::string stem(name);
+  return {TypeOf(name).dtype, Elements(name), Address(name),
+          static_cast<int16_t*>(Address(stem + ".remainder")),
+          static_cast<float*>(Address(stem + ".master"))};
+}
+
+void Session::Initialize(const models::Model& model, uint64_t seed) {
+  std::vector<float> values;
+  for (const models::ParameterInfo& parameter : model.parameters()) {
+    const StoredParameter stored = Parameter(parameter.name);
+    if (const std::span<float> whole = stored.InPlace(); !whole.empty()) {
+      InitializeParameter(parameter, seed, whole, pool_);
+      continue;
+    }
+    values.resize(stored.elements());
+    InitializeParameter(parameter, seed, values, pool_);
+    stored.Set(values);
+  }
+}
+
+void Session::LoadWeights(const models::Model& model, const std::string& folder) {
+  std::vector<float> values;  // of a parameter that is not stored as float32
+  models::LoadWeights(
+      folder, model,
+      [&](const models::ParameterInfo& parameter) {
+        const StoredParameter stored = Parameter(parameter.name);
+        if (const std::span<float> whole = stored.InPlace(); !whole.empty()) return whole.data();
+        values.resize(stored.elements());
+        return values.data();
+      },
+      [&](const models::ParameterInfo& parameter) {
+        const StoredParameter stored = Parameter(parameter.name);
+        if (stored.InPlace().empty()) stored.Set(values);
+      });
+}
+
+void Session::SaveWeights(const models::Model& model, const std::string& folder) {
+  std::vector<float> values;
+  models::SaveWeights(folder, model, [&](const models::ParameterInfo& parameter) -> const float* {
+    const StoredParameter stored = Parameter(parameter.name);
+    if (const std::span<float> whole = stored.InPlace(); !whole.empty()) return whole.data();
+    values.resize(stored.elements());
+    stored.Get(values);
+    return values.data();
+  });
 }
 
 void Session::BeginStep(int64_t tokens, double lr, uint64_t seed) {

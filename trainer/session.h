@@ -13,6 +13,7 @@
 #include "runtime/arena.h"
 #include "runtime/cpu_executor.h"
 #include "trainer/compile.h"
+#include "trainer/stored_parameter.h"
 
 namespace plimsoll::trainer {
 
@@ -41,6 +42,10 @@ class Session {
   // Fills every parameter from its initializer, the moments and counters with zero. The numbers
   // depend on seed and parameter name alone.
   void Initialize(const models::Model& model, uint64_t seed);
+  // As a run directory or a checkpoint holds it: float32, whatever the arena holds.
+  StoredParameter Parameter(std::string_view name);
+  void LoadWeights(const models::Model& model, const std::string& folder);
+  void SaveWeights(const models::Model& model, const std::string& folder);
   // A carried tensor's elements: "block.0.attn.qkv.weight", "update_count". Empty when no program
   // uses such a tensor.
   template <typename T>
@@ -69,6 +74,7 @@ class Session {
  private:
   void* Address(std::string_view name) const;  // nullptr: no program uses it
   int64_t Elements(std::string_view name) const;
+  const graph::TensorType& TypeOf(std::string_view name) const;  // of a carried tensor in use
 
   CompiledStep compiled_;
   ThreadPool& pool_;

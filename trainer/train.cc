@@ -11,7 +11,6 @@
 #include "base/bytes.h"
 #include "base/version.h"
 #include "memory/report.h"
-#include "models/huggingface.h"
 #include "runtime/process_memory.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/tokenizer.h"
@@ -83,9 +82,7 @@ class Run {
     if (config_.model.init_from.empty()) {
       session_->Initialize(*model_, static_cast<uint64_t>(config_.train.seed));
     } else {
-      models::LoadWeights(config_.model.init_from, *model_, [&](const models::ParameterInfo& p) {
-        return session_->Carried<float>(p.name).data();
-      });
+      session_->LoadWeights(*model_, config_.model.init_from);
     }
 
     directory_->Begin();
@@ -221,9 +218,7 @@ class Run {
 
   void SaveModel() {
     const std::string folder = directory_->model();
-    models::SaveWeights(folder, *model_, [&](const models::ParameterInfo& p) {
-      return session_->Carried<float>(p.name).data();
-    });
+    session_->SaveWeights(*model_, folder);
     progress_->Line("model written to " + folder);
   }
 
