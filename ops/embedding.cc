@@ -27,6 +27,7 @@ std::vector<TensorType> InferEmbedding(const OpCall& call) {
               position.shape.dim(0) >= tokens.shape.dim(1),
           call, "position must be [P,D] with P >= T");
   }
+  CheckAbsentOr(call, 3, {DType::kInt32, {1}});
   return {{weight.dtype, {tokens.shape.dim(0), tokens.shape.dim(1), weight.shape.dim(1)}}};
 }
 
@@ -38,7 +39,8 @@ void EmbeddingGradient(GradientContext& ctx) {
         1, EmbeddingDw(g, ctx.input(0), dy, g.shape(ctx.input(1)).dim(0), ctx.TakePartial(1)));
   }
   if (ctx.wants(2)) {
-    ctx.SetGradient(2, PositionDw(g, dy, g.shape(ctx.input(2)).dim(0), ctx.TakePartial(2)));
+    ctx.SetGradient(
+        2, PositionDw(g, dy, g.shape(ctx.input(2)).dim(0), ctx.TakePartial(2), ctx.input(3)));
   }
 }
 
@@ -77,12 +79,13 @@ std::vector<TensorType> InferPositionDw(const OpCall& call) {
         "dy must be [B,T,D] with T <= rows");
   const TensorType dposition{dy.dtype, {rows, dy.shape.dim(2)}};
   CheckAbsentOr(call, 1, dposition);
+  CheckAbsentOr(call, 2, {DType::kInt32, {1}});
   return {dposition};
 }
 
 const OpRegistration kEmbedding({
     .name = "embedding",
-    .inputs = {{"tokens"}, {"weight"}, {"position", true}},
+    .inputs = {{"tokens"}, {"weight"}, {"position", true}, {"first", true}},
     .outputs = {{"y"}},
     .infer = &InferEmbedding,
     .gradient = &EmbeddingGradient,
@@ -101,7 +104,7 @@ const OpRegistration kEmbeddingDw({
 
 const OpRegistration kPositionDw({
     .name = "position_dw",
-    .inputs = {{"dy"}, {"acc", true}},
+    .inputs = {{"dy"}, {"acc", true}, {"first", true}},
     .outputs = {{"dposition"}},
     .infer = &InferPositionDw,
     .gradient = {},
@@ -121,8 +124,11 @@ Value EmbeddingDw(graph::Builder& g, Value tokens, Value dy, int64_t rows, Value
   return g.Emit1("embedding_dw", {tokens, dy, acc}, {{"rows", rows}}, name);
 }
 
-Value PositionDw(graph::Builder& g, Value dy, int64_t rows, Value acc, std::string_view name) {
-  return g.Emit1("position_dw", {dy, acc}, {{"rows", rows}}, name);
+Value PositionDw(graph::Builder& g, Value dy, int64_t rows, Value acc, Value first,
+                 std::string_view name) {
+  std::vector<Value> inputs = {dy, acc};
+  if (first != graph::kNoTensor) inputs.push_back(first);
+  return g.Emit1("position_dw", std::move(inputs), {{"rows", rows}}, name);
 }
 
 }  // namespace plimsoll::ops

@@ -1,5 +1,8 @@
 // Token and position embedding, the first layer of a language model.
 // B batch, T sequence, D width, V vocabulary, P positions.
+//
+// The optional input `first`, i32[1], is the position of the first token of each row: what comes
+// before it was handled by an earlier run of the program. Absent: 0.
 #pragma once
 
 #include <string_view>
@@ -8,9 +11,10 @@
 
 namespace plimsoll::ops {
 
-// y[b,t] = weight[tokens[b,t]] (+ position[t]). tokens i32[B,T] in [0, V), weight [V,D], position
-// [P,D] with P ≥ T or kNoTensor → y [B,T,D] of weight's dtype. A token outside the vocabulary is an
-// InternalError when the op runs: whoever reads tokens checks them.
+// y[b,t] = weight[tokens[b,t]] (+ position[first + t]). tokens i32[B,T] in [0, V), weight [V,D],
+// position [P,D] with P ≥ first + T or kNoTensor → y [B,T,D] of weight's dtype. A token outside the
+// vocabulary or a position outside the table is an InternalError when the op runs: whoever reads
+// tokens checks them.
 graph::Value Embedding(graph::Builder& g, graph::Value tokens, graph::Value weight,
                        graph::Value position = graph::kNoTensor, std::string_view name = "");
 
@@ -18,8 +22,9 @@ graph::Value Embedding(graph::Builder& g, graph::Value tokens, graph::Value weig
 graph::Value EmbeddingDw(graph::Builder& g, graph::Value tokens, graph::Value dy, int64_t rows,
                          graph::Value acc = graph::kNoTensor, std::string_view name = "");
 
-// dposition[t] = (acc[t] +) Σ dy[b,t] over b; zero (or acc) for T ≤ t < rows.
+// dposition[first + t] = (acc[first + t] +) Σ dy[b,t] over b; zero (or acc) in all other rows.
 graph::Value PositionDw(graph::Builder& g, graph::Value dy, int64_t rows,
-                        graph::Value acc = graph::kNoTensor, std::string_view name = "");
+                        graph::Value acc = graph::kNoTensor, graph::Value first = graph::kNoTensor,
+                        std::string_view name = "");
 
 }  // namespace plimsoll::ops

@@ -1,10 +1,11 @@
-// y = weight[token] + position: threads share the rows of y. Bytes: 3·N·D·s (2 without position).
+// y = weight[token] + position[first + t]: threads share the rows of y. Bytes: 3·N·D·s (2 without
+// position).
 //
 // dweight[token] += dy: threads share slabs of columns; within a slab the rows of dy are added in
 // the order of the tokens, so that no two threads meet and the order of a sum is fixed.
 // Bytes: 3·N·D·s, and V·D·s to clear (or copy) the gradient first.
 //
-// dposition[t] = Σ_b dy[b,t]: threads share the rows t. Bytes: N·D·s + P·D·s.
+// dposition[first + t] = Σ_b dy[b,t]: threads share the rows t. Bytes: N·D·s + P·D·s.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -26,6 +27,18 @@ void CheckTokens(const int32_t* tokens, int64_t n, int64_t vocabulary, const cha
                           " outside the vocabulary of " + std::to_string(vocabulary));
     }
   }
+}
+
+// The position of the first token; `length` more rows from there on are within the table.
+int64_t FirstPosition(const CpuContext& ctx, size_t input, int64_t length, int64_t rows) {
+  const int32_t* given = ctx.in<int32_t>(input);
+  const int64_t first = given == nullptr ? 0 : *given;
+  if (first < 0 || first + length > rows) {
+    throw InternalError(ctx.op.name + ": positions from " + std::to_string(first) + " to " +
+                        std::to_string(first + length - 1) + " outside the table of " +
+                        std::to_string(rows));
+  }
+  return first;
 }
 
 // out = acc, or zero; nothing to do in place.
@@ -58,11 +71,13 @@ void Embedding(const CpuContext& ctx) {
     const int64_t sequence = ctx.in_shape(0).dim(1);
     const int64_t width = ctx.in_shape(1).dim(1);
     CheckTokens(tokens, rows, ctx.in_shape(1).dim(0), "embedding");
+    const int64_t first =
+        position == nullptr ? 0 : FirstPosition(ctx, 3, sequence, ctx.in_shape(2).dim(0));
     ctx.pool.ParallelFor(rows, RowGrain(width), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         std::memcpy(y + row * width, weight + tokens[row] * width, width * sizeof(T));
         if (position != nullptr) {
-          AddTo(y + row * width, position + row % sequence * width, width);
+          AddTo(y + row * width, position + (first + row % sequence) * width, width);
         }
       }
     });
@@ -94,6 +109,7 @@ void PositionDw(const CpuContext& ctx) {
     const int64_t batch = ctx.in_shape(0).dim(0);
     const int64_t sequence = ctx.in_shape(0).dim(1);
     const int64_t width = ctx.in_shape(0).dim(2);
+    const int64_t first = FirstPosition(ctx, 2, sequence, ctx.out_shape(0).dim(0));
     const int64_t grain = std::max<int64_t>(1, RowGrain(width) / (batch + 1));
     ctx.pool.ParallelFor(ctx.out_shape(0).dim(0), grain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
@@ -103,8 +119,9 @@ void PositionDw(const CpuContext& ctx) {
         } else if (acc != dposition) {
           std::memcpy(row, acc + t * width, width * sizeof(T));
         }
-        for (int64_t b = 0; t < sequence && b < batch; ++b) {
-          AddTo(row, dy + (b * sequence + t) * width, width);
+        if (t < first || t >= first + sequence) continue;
+        for (int64_t b = 0; b < batch; ++b) {
+          AddTo(row, dy + (b * sequence + t - first) * width, width);
         }
       }
     });

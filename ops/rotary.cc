@@ -2,6 +2,7 @@
 
 #include "graph/gradient.h"
 #include "graph/op.h"
+#include "ops/definition.h"
 
 namespace plimsoll::ops {
 
@@ -37,12 +38,13 @@ std::vector<TensorType> Infer(const OpCall& call) {
   Check(heads >= 1 && kv_heads >= 1, call, "needs heads and kv_heads of 1 or more");
   Check(qkv.shape.dim(2) % (heads + 2 * kv_heads) == 0, call, "heads don't divide the width");
   Check(qkv.shape.dim(2) / (heads + 2 * kv_heads) % 2 == 0, call, "the head width is odd");
+  CheckAbsentOr(call, 1, {graph::DType::kInt32, {1}});
   return {qkv};
 }
 
 const graph::OpRegistration kRotary({
     .name = "rotary",
-    .inputs = {{"qkv"}},
+    .inputs = {{"qkv"}, {"first", true}},
     .outputs = {{"rotated"}},
     .infer = Infer,
     .gradient =
@@ -50,8 +52,12 @@ const graph::OpRegistration kRotary({
           if (!context.wants(0)) return;
           Attributes attributes = context.attributes();
           attributes.Set("inverse", !attributes.GetBool("inverse"));
-          context.SetGradient(0, context.builder().Emit1("rotary", {context.output_gradient(0)},
-                                                         std::move(attributes)));
+          std::vector<Value> inputs = {context.output_gradient(0)};
+          if (const Value first = context.input(1); first != graph::kNoTensor) {
+            inputs.push_back(first);
+          }
+          context.SetGradient(
+              0, context.builder().Emit1("rotary", std::move(inputs), std::move(attributes)));
         },
     .cost =
         [](const OpCall& call) {

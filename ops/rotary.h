@@ -1,7 +1,8 @@
 // Rotary position embedding (Su et al. 2021, "RoFormer", §3.2), applied to packed queries and keys.
 //
 //   qkv[B,T,(H+2G)·hd]: H query heads, then G key heads, then G value heads, hd values each
-//   rotary: in each query and key head, for i < hd/2 and the position t:
+//   rotary: in each query and key head, for i < hd/2 and the position t (from `first` on, an
+//   optional input i32[1]; absent: 0):
 //     (x[i], x[i+hd/2])  →  (x[i]·cos θ − x[i+hd/2]·sin θ,  x[i+hd/2]·cos θ + x[i]·sin θ)
 //     θ = t · theta^(−2i/hd)
 //   The halves are paired as Hugging Face's Llama pairs them; values pass unchanged.

@@ -66,6 +66,7 @@ void Run(const CpuContext& ctx) {
   const int64_t head = width / (rotated + ctx.attributes.GetInt("kv_heads"));
   const int64_t pairs = head / 2;
   const T sign = ctx.attributes.GetBool("inverse") ? -1 : 1;
+  const int64_t first = ctx.has_input(1) ? *ctx.in<int32_t>(1) : 0;
   const T* const in = ctx.in<T>(0);
   T* const out = ctx.out<T>(0);
 
@@ -78,7 +79,7 @@ void Run(const CpuContext& ctx) {
     T* const sines = cosines + RowElements<T>(pairs);
     for (int64_t t = begin; t < end; ++t) {
       for (int64_t i = 0; i < pairs; ++i) {
-        const double angle = static_cast<float>(t) * frequencies[i];
+        const double angle = static_cast<float>(first + t) * frequencies[i];
         cosines[i] = static_cast<T>(static_cast<float>(std::cos(angle)));
         sines[i] = sign * static_cast<T>(static_cast<float>(std::sin(angle)));
       }

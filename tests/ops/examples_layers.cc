@@ -32,6 +32,16 @@ const ExampleRegistration kPositionDwFresh({.op = "position_dw",
                                             .inputs = {{{3, 40, 1003}}, Absent()},
                                             .attributes = {{"rows", int64_t{41}}}});
 
+const ExampleRegistration kEmbeddingFrom(
+    {.op = "embedding",
+     .label = "positions from 3",
+     .inputs = {{{2, 5}, Fill::kTokens, 7}, {{7, 9}}, {{8, 9}}, {{1}, Fill::kCounter}}});
+const ExampleRegistration kPositionDwFrom(
+    {.op = "position_dw",
+     .label = "accumulating from 3",
+     .inputs = {{{3, 5, 19}}, {{9, 19}}, {{1}, Fill::kCounter}},
+     .attributes = {{"rows", int64_t{9}}}});
+
 const ExampleRegistration kLayerNorm({.op = "layer_norm",
                                       .label = "with bias",
                                       .inputs = {{{2, 3, 13}}, {{13}}, {{13}}},

@@ -71,6 +71,13 @@ const ExampleRegistration kRotaryScaled({.op = "rotary",
                                                         {"high_freq_factor", 4.0},
                                                         {"original_sequence", int64_t{64}}}});
 
+const ExampleRegistration kRotaryFrom(
+    {.op = "rotary",
+     .label = "positions from 3",
+     .inputs = {{{2, 5, 24}}, {{1}, Fill::kCounter}},
+     .attributes = {
+         {"heads", int64_t{2}}, {"kv_heads", int64_t{1}}, {"theta", 10000.0}, {"inverse", false}}});
+
 Attributes AttentionOf(int64_t heads, int64_t kv_heads, bool causal, double dropout = 0) {
   return {{"heads", heads},
           {"kv_heads", kv_heads},
