@@ -1,6 +1,6 @@
-// Example cases of ops. The registry test (registry_test.cc) runs every op through its examples:
-// finite-difference gradients, guarded outputs and workspaces, in-place pairs. An op without an
-// example fails it.
+// Example cases of ops. The registry test (registry_test.cc) runs every op through its examples, in
+// every floating type: finite-difference gradients, guarded outputs and workspaces, in-place pairs.
+// An op without an example fails it.
 #pragma once
 
 #include <string>
@@ -34,12 +34,27 @@ struct Example {
   graph::Attributes attributes = {};
   // Floating inputs that are f32 scalars by definition (lr, scale) whatever the dtype under test.
   std::vector<int> float32_inputs = {};
+  // Floating inputs in the type in which the op computes, float32 for the 16-bit ones: statistics,
+  // losses, sums of gradients (graph::ComputeType).
+  std::vector<int> compute_inputs = {};
   // Finite differences in float64: |numeric − analytic| ≤ tolerance · (1 + |numeric|). A tolerance
   // above 1e-6 needs a reason at the example.
   double tolerance = 1e-6;
   // float32 against float64 on the same inputs: |Δ| ≤ float32_tolerance · max(1, max |value|).
   double float32_tolerance = 1e-4;
+  // bf16 and f16 against float64 on the same, rounded inputs, in units of the type's epsilon (2^-8,
+  // 2^-11) and of max(1, max |value|): what is allowed beyond the rounding of the result itself.
+  // Zero unless the op rounds on its way.
+  double low_precision_tolerance = 0;
+  // The types the op is run with. Without f64 finite differences are left out.
+  std::vector<graph::DType> dtypes = {graph::DType::kFloat32, graph::DType::kFloat64,
+                                      graph::DType::kBFloat16, graph::DType::kFloat16};
 };
+
+// For Example::dtypes of ops that have no 16-bit form.
+inline std::vector<graph::DType> FullPrecision() {
+  return {graph::DType::kFloat32, graph::DType::kFloat64};
+}
 
 std::vector<Example>& Examples();
 

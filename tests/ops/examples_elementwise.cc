@@ -11,23 +11,31 @@ const graph::Shape kLarge = {33, 1001};
 
 const ExampleRegistration kAdd({.op = "add",
                                 .label = "",
-                                .inputs = {{kSmallShape}, {kSmallShape}}});
+                                .inputs = {{kSmallShape}, {kSmallShape}},
+                                .dtypes = FullPrecision()});
 const ExampleRegistration kMul({.op = "mul",
                                 .label = "",
-                                .inputs = {{kSmallShape}, {kSmallShape}}});
-const ExampleRegistration kScale(
-    {.op = "scale", .label = "", .inputs = {{kSmallShape}}, .attributes = {{"factor", -2.5}}});
+                                .inputs = {{kSmallShape}, {kSmallShape}},
+                                .dtypes = FullPrecision()});
+const ExampleRegistration kScale({.op = "scale",
+                                  .label = "",
+                                  .inputs = {{kSmallShape}},
+                                  .attributes = {{"factor", -2.5}},
+                                  .dtypes = FullPrecision()});
 const ExampleRegistration kScaleBy({.op = "scale_by",
                                     .label = "f32 scalar",
                                     .inputs = {{kSmallShape}, {{}, Fill::kPositive}},
-                                    .float32_inputs = {1}});
+                                    .float32_inputs = {1},
+                                    .dtypes = FullPrecision()});
 const ExampleRegistration kScaleByOwn({.op = "scale_by",
                                        .label = "scalar of the same dtype",
-                                       .inputs = {{kSmallShape}, {{}}}});
+                                       .inputs = {{kSmallShape}, {{}}},
+                                       .dtypes = FullPrecision()});
 const ExampleRegistration kCastUp({.op = "cast",
                                    .label = "to f64",
                                    .inputs = {{kSmallShape}},
-                                   .attributes = {{"dtype", std::string("f64")}}});
+                                   .attributes = {{"dtype", std::string("f64")}},
+                                   .dtypes = FullPrecision()});
 const ExampleRegistration kCopyStart({.op = "copy_start", .label = "", .inputs = {{kLarge}}});
 const ExampleRegistration kCopyDone({.op = "copy_done",
                                      .label = "",
@@ -37,16 +45,19 @@ const ExampleRegistration kCastDown({.op = "cast",
                                      .label = "to f32",
                                      .inputs = {{kSmallShape}},
                                      .attributes = {{"dtype", std::string("f32")}},
-                                     .tolerance = 0.1});
+                                     .tolerance = 0.1,
+                                     .dtypes = FullPrecision()});
 const ExampleRegistration kCastToInt({.op = "cast",
                                       .label = "from i32",
                                       .inputs = {{{9}, Fill::kTokens, 100}},
-                                      .attributes = {{"dtype", std::string("f32")}}});
+                                      .attributes = {{"dtype", std::string("f32")}},
+                                      .dtypes = FullPrecision()});
 const ExampleRegistration kFillScalar({.op = "fill",
                                        .label = "scalar",
                                        .inputs = {},
                                        .attributes = {{"dtype", std::string("f32")},
-                                                      {"value", 1.0}}});
+                                                      {"value", 1.0}},
+                                       .dtypes = FullPrecision()});
 const ExampleRegistration kFillTensor({.op = "fill",
                                        .label = "tensor",
                                        .inputs = {},
@@ -54,69 +65,83 @@ const ExampleRegistration kFillTensor({.op = "fill",
                                                       {"value", -0.5},
                                                       {"rank", int64_t{2}},
                                                       {"d0", int64_t{5}},
-                                                      {"d1", int64_t{3}}}});
+                                                      {"d1", int64_t{3}}},
+                                       .dtypes = FullPrecision()});
 const ExampleRegistration kFillInteger({.op = "fill",
                                         .label = "integer",
                                         .inputs = {},
                                         .attributes = {{"dtype", std::string("i32")},
                                                        {"value", int64_t{7}},
                                                        {"rank", int64_t{1}},
-                                                       {"d0", int64_t{5}}}});
+                                                       {"d0", int64_t{5}}},
+                                        .dtypes = FullPrecision()});
 
 const ExampleRegistration kGeluTanh({.op = "gelu",
                                      .label = "tanh",
                                      .inputs = {{kSmallShape}},
-                                     .attributes = {{"approximate", std::string("tanh")}}});
+                                     .attributes = {{"approximate", std::string("tanh")}},
+                                     .dtypes = FullPrecision()});
 const ExampleRegistration kGelu({.op = "gelu",
                                  .label = "exact",
                                  .inputs = {{kSmallShape}},
-                                 .attributes = {{"approximate", std::string("none")}}});
+                                 .attributes = {{"approximate", std::string("none")}},
+                                 .dtypes = FullPrecision()});
 const ExampleRegistration kGeluBackwardTanh({.op = "gelu_backward",
                                              .label = "tanh",
                                              .inputs = {{kLarge}, {kLarge}},
-                                             .attributes = {{"approximate", std::string("tanh")}}});
+                                             .attributes = {{"approximate", std::string("tanh")}},
+                                             .dtypes = FullPrecision()});
 const ExampleRegistration kGeluBackward({.op = "gelu_backward",
                                          .label = "exact",
                                          .inputs = {{kLarge}, {kLarge}},
-                                         .attributes = {{"approximate", std::string("none")}}});
-const ExampleRegistration kSilu({.op = "silu", .label = "", .inputs = {{kSmallShape}}});
+                                         .attributes = {{"approximate", std::string("none")}},
+                                         .dtypes = FullPrecision()});
+const ExampleRegistration kSilu(
+    {.op = "silu", .label = "", .inputs = {{kSmallShape}}, .dtypes = FullPrecision()});
 const ExampleRegistration kSiluBackward({.op = "silu_backward",
                                          .label = "",
-                                         .inputs = {{kLarge}, {kLarge}}});
-const ExampleRegistration kSwiglu({.op = "swiglu", .label = "", .inputs = {{{3, 4, 22}}}});
+                                         .inputs = {{kLarge}, {kLarge}},
+                                         .dtypes = FullPrecision()});
+const ExampleRegistration kSwiglu(
+    {.op = "swiglu", .label = "", .inputs = {{{3, 4, 22}}}, .dtypes = FullPrecision()});
 const ExampleRegistration kSwigluBackward({.op = "swiglu_backward",
                                            .label = "",
-                                           .inputs = {{{40, 2 * 421}}, {{40, 421}}}});
+                                           .inputs = {{{40, 2 * 421}}, {{40, 421}}},
+                                           .dtypes = FullPrecision()});
 
 const ExampleRegistration kDropout({.op = "dropout",
                                     .label = "",
                                     .inputs = {{kSmallShape}, {{2}, Fill::kCounter}},
-                                    .attributes = {{"p", 0.3}, {"key", int64_t{17}}}});
+                                    .attributes = {{"p", 0.3}, {"key", int64_t{17}}},
+                                    .dtypes = FullPrecision()});
 const ExampleRegistration kDropoutNothing({.op = "dropout",
                                            .label = "keeps all",
                                            .inputs = {{kSmallShape}, {{2}, Fill::kCounter}},
-                                           .attributes = {{"p", 0.0}, {"key", int64_t{17}}}});
+                                           .attributes = {{"p", 0.0}, {"key", int64_t{17}}},
+                                           .dtypes = FullPrecision()});
 
-const ExampleRegistration kSum({.op = "sum", .label = "", .inputs = {{kSmallShape}}});
-const ExampleRegistration kSquaredNorm({.op = "squared_norm",
-                                        .label = "",
-                                        .inputs = {{kSmallShape}}});
-const ExampleRegistration kGlobalNormOne({.op = "global_norm",
-                                          .label = "one tensor",
-                                          .inputs = {{{7}}}});
+const ExampleRegistration kSum(
+    {.op = "sum", .label = "", .inputs = {{kSmallShape}}, .dtypes = FullPrecision()});
+const ExampleRegistration kSquaredNorm(
+    {.op = "squared_norm", .label = "", .inputs = {{kSmallShape}}, .dtypes = FullPrecision()});
+const ExampleRegistration kGlobalNormOne(
+    {.op = "global_norm", .label = "one tensor", .inputs = {{{7}}}, .dtypes = FullPrecision()});
 const ExampleRegistration kGlobalNorm({.op = "global_norm",
                                        .label = "several chunks",
-                                       .inputs = {{{17, 5003}}, {{3}}, {{0, 4}}, {{70001}}, {{}}}});
+                                       .inputs = {{{17, 5003}}, {{3}}, {{0, 4}}, {{70001}}, {{}}},
+                                       .dtypes = FullPrecision()});
 const ExampleRegistration kClipFactor({.op = "clip_factor",
                                        .label = "clips",
                                        .inputs = {{{}, Fill::kPositive}},
                                        .attributes = {{"max_norm", 0.25}},
-                                       .float32_inputs = {0}});
+                                       .float32_inputs = {0},
+                                       .dtypes = FullPrecision()});
 const ExampleRegistration kClipFactorNot({.op = "clip_factor",
                                           .label = "keeps",
                                           .inputs = {{{}, Fill::kPositive}},
                                           .attributes = {{"max_norm", 2.0}},
-                                          .float32_inputs = {0}});
+                                          .float32_inputs = {0},
+                                          .dtypes = FullPrecision()});
 
 const ExampleRegistration kView(
     {.op = "view",

@@ -8,48 +8,58 @@ constexpr ExampleInput Absent() { return {{}, Fill::kAbsent}; }
 
 const ExampleRegistration kEmbedding({.op = "embedding",
                                       .label = "with positions",
-                                      .inputs = {{{2, 5}, Fill::kTokens, 7}, {{7, 9}}, {{6, 9}}}});
-const ExampleRegistration kEmbeddingPlain({.op = "embedding",
-                                           .label = "tokens only",
-                                           .inputs = {
-                                               {{3, 4}, Fill::kTokens, 5}, {{5, 8}}, Absent()}});
+                                      .inputs = {{{2, 5}, Fill::kTokens, 7}, {{7, 9}}, {{6, 9}}},
+                                      .dtypes = FullPrecision()});
+const ExampleRegistration kEmbeddingPlain(
+    {.op = "embedding",
+     .label = "tokens only",
+     .inputs = {{{3, 4}, Fill::kTokens, 5}, {{5, 8}}, Absent()},
+     .dtypes = FullPrecision()});
 const ExampleRegistration kEmbeddingDw(
     {.op = "embedding_dw",
      .label = "accumulating, several slabs of columns",
      .inputs = {{{4, 9}, Fill::kTokens, 7}, {{4, 9, 150}}, {{11, 150}}},
-     .attributes = {{"rows", int64_t{11}}}});
+     .attributes = {{"rows", int64_t{11}}},
+     .dtypes = FullPrecision()});
 const ExampleRegistration kEmbeddingDwFresh(
     {.op = "embedding_dw",
      .label = "written",
      .inputs = {{{4, 9}, Fill::kTokens, 7}, {{4, 9, 70}}, Absent()},
-     .attributes = {{"rows", int64_t{300}}}});
+     .attributes = {{"rows", int64_t{300}}},
+     .dtypes = FullPrecision()});
 const ExampleRegistration kPositionDw({.op = "position_dw",
                                        .label = "accumulating",
                                        .inputs = {{{3, 5, 19}}, {{8, 19}}},
-                                       .attributes = {{"rows", int64_t{8}}}});
+                                       .attributes = {{"rows", int64_t{8}}},
+                                       .dtypes = FullPrecision()});
 const ExampleRegistration kPositionDwFresh({.op = "position_dw",
                                             .label = "written",
                                             .inputs = {{{3, 40, 1003}}, Absent()},
-                                            .attributes = {{"rows", int64_t{41}}}});
+                                            .attributes = {{"rows", int64_t{41}}},
+                                            .dtypes = FullPrecision()});
 
 const ExampleRegistration kEmbeddingFrom(
     {.op = "embedding",
      .label = "positions from 3",
-     .inputs = {{{2, 5}, Fill::kTokens, 7}, {{7, 9}}, {{8, 9}}, {{1}, Fill::kCounter}}});
+     .inputs = {{{2, 5}, Fill::kTokens, 7}, {{7, 9}}, {{8, 9}}, {{1}, Fill::kCounter}},
+     .dtypes = FullPrecision()});
 const ExampleRegistration kPositionDwFrom(
     {.op = "position_dw",
      .label = "accumulating from 3",
      .inputs = {{{3, 5, 19}}, {{9, 19}}, {{1}, Fill::kCounter}},
-     .attributes = {{"rows", int64_t{9}}}});
+     .attributes = {{"rows", int64_t{9}}},
+     .dtypes = FullPrecision()});
 
 const ExampleRegistration kLayerNorm({.op = "layer_norm",
                                       .label = "with bias",
                                       .inputs = {{{2, 3, 13}}, {{13}}, {{13}}},
-                                      .attributes = {{"eps", 1e-5}}});
+                                      .attributes = {{"eps", 1e-5}},
+                                      .dtypes = FullPrecision()});
 const ExampleRegistration kLayerNormPlain({.op = "layer_norm",
                                            .label = "without bias",
                                            .inputs = {{{5, 40}}, {{40}}, Absent()},
-                                           .attributes = {{"eps", 1e-5}}});
+                                           .attributes = {{"eps", 1e-5}},
+                                           .dtypes = FullPrecision()});
 const ExampleRegistration kLayerNormBackward({.op = "layer_norm_backward",
                                               .label = "accumulating",
                                               .inputs = {{{2, 101, 37}},
@@ -59,7 +69,8 @@ const ExampleRegistration kLayerNormBackward({.op = "layer_norm_backward",
                                                          {{2, 101, 37}},
                                                          {{2, 101, 37}},
                                                          {{37}},
-                                                         {{37}}}});
+                                                         {{37}}},
+                                              .dtypes = FullPrecision()});
 const ExampleRegistration kLayerNormBackwardWide({.op = "layer_norm_backward",
                                                   .label = "written, many rows",
                                                   .inputs = {{{1100, 70}},
@@ -69,21 +80,24 @@ const ExampleRegistration kLayerNormBackwardWide({.op = "layer_norm_backward",
                                                              {{1100, 70}},
                                                              Absent(),
                                                              Absent(),
-                                                             Absent()}});
+                                                             Absent()},
+                                                  .dtypes = FullPrecision()});
 
 const ExampleRegistration kRmsNorm({.op = "rms_norm",
                                     .label = "",
                                     .inputs = {{{2, 3, 45}}, {{45}}},
-                                    .attributes = {{"eps", 1e-5}}});
+                                    .attributes = {{"eps", 1e-5}},
+                                    .dtypes = FullPrecision()});
 const ExampleRegistration kRmsNormBackward(
     {.op = "rms_norm_backward",
      .label = "accumulating",
-     .inputs = {{{101, 37}}, {{37}}, {{101}, Fill::kPositive}, {{101, 37}}, {{101, 37}}, {{37}}}});
+     .inputs = {{{101, 37}}, {{37}}, {{101}, Fill::kPositive}, {{101, 37}}, {{101, 37}}, {{37}}},
+     .dtypes = FullPrecision()});
 const ExampleRegistration kRmsNormBackwardWide(
     {.op = "rms_norm_backward",
      .label = "written, many rows",
-     .inputs = {
-         {{1100, 70}}, {{70}}, {{1100}, Fill::kPositive}, {{1100, 70}}, Absent(), Absent()}});
+     .inputs = {{{1100, 70}}, {{70}}, {{1100}, Fill::kPositive}, {{1100, 70}}, Absent(), Absent()},
+     .dtypes = FullPrecision()});
 
 const ExampleRegistration kIncrement({.op = "increment",
                                       .label = "",
@@ -111,7 +125,8 @@ const ExampleRegistration kAdamW(
                 {{}, Fill::kCounter},
                 {{}, Fill::kPositive}},
      .attributes = {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}},
-     .float32_inputs = {4, 6}});
+     .float32_inputs = {4, 6},
+     .dtypes = FullPrecision()});
 const ExampleRegistration kAdamWPlain(
     {.op = "adamw",
      .label = "not clipped",
@@ -123,20 +138,23 @@ const ExampleRegistration kAdamWPlain(
                 {{}, Fill::kCounter},
                 Absent()},
      .attributes = {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.0}},
-     .float32_inputs = {4}});
+     .float32_inputs = {4},
+     .dtypes = FullPrecision()});
 const ExampleRegistration kSgd(
     {.op = "sgd",
      .label = "nesterov momentum, clipped",
      .inputs =
          {{{20, 1001}}, {{20, 1001}}, {{20, 1001}}, {{}, Fill::kPositive}, {{}, Fill::kPositive}},
      .attributes = {{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.1}},
-     .float32_inputs = {3, 4}});
+     .float32_inputs = {3, 4},
+     .dtypes = FullPrecision()});
 const ExampleRegistration kSgdPlain(
     {.op = "sgd",
      .label = "no momentum",
      .inputs = {{{13}}, {{13}}, Absent(), {{}, Fill::kPositive}, Absent()},
      .attributes = {{"momentum", 0.0}, {"nesterov", false}, {"weight_decay", 0.0}},
-     .float32_inputs = {3}});
+     .float32_inputs = {3},
+     .dtypes = FullPrecision()});
 
 }  // namespace
 }  // namespace plimsoll::ops

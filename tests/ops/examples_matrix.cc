@@ -11,54 +11,67 @@ ExampleInput Rng() { return {{2}, Fill::kCounter}; }
 
 const ExampleRegistration kLinear({.op = "linear",
                                    .label = "with bias",
-                                   .inputs = {{{2, 3, 7}}, {{5, 7}}, {{5}}}});
+                                   .inputs = {{{2, 3, 7}}, {{5, 7}}, {{5}}},
+                                   .dtypes = FullPrecision()});
 const ExampleRegistration kLinearPlain({.op = "linear",
                                         .label = "without bias",
-                                        .inputs = {{{6, 20}}, {{9, 20}}, Absent()}});
+                                        .inputs = {{{6, 20}}, {{9, 20}}, Absent()},
+                                        .dtypes = FullPrecision()});
 const ExampleRegistration kLinearWide({.op = "linear",
                                        .label = "several tiles",
-                                       .inputs = {{{150, 33}}, {{70, 33}, Fill::kSmall}, {{70}}}});
+                                       .inputs = {{{150, 33}}, {{70, 33}, Fill::kSmall}, {{70}}},
+                                       .dtypes = FullPrecision()});
 const ExampleRegistration kLinearDx({.op = "linear_dx",
                                      .label = "accumulating",
-                                     .inputs = {{{2, 30, 40}}, {{40, 50}}, {{2, 30, 50}}}});
+                                     .inputs = {{{2, 30, 40}}, {{40, 50}}, {{2, 30, 50}}},
+                                     .dtypes = FullPrecision()});
 const ExampleRegistration kLinearDxFresh({.op = "linear_dx",
                                           .label = "written",
-                                          .inputs = {{{60, 40}}, {{40, 50}}, Absent()}});
+                                          .inputs = {{{60, 40}}, {{40, 50}}, Absent()},
+                                          .dtypes = FullPrecision()});
 const ExampleRegistration kLinearDw(
     {.op = "linear_dw",
      .label = "accumulating",
      .inputs = {{{2, 70, 50}}, {{2, 70, 300}}, {{300, 50}}, {{300}}},
-     .attributes = {{"bias", true}}});
+     .attributes = {{"bias", true}},
+     .dtypes = FullPrecision()});
 const ExampleRegistration kLinearDwFresh({.op = "linear_dw",
                                           .label = "written",
                                           .inputs = {{{67, 50}}, {{67, 40}}, Absent(), Absent()},
-                                          .attributes = {{"bias", true}}});
+                                          .attributes = {{"bias", true}},
+                                          .dtypes = FullPrecision()});
 
 Attributes Transposed(bool a, bool b) { return {{"trans_a", a}, {"trans_b", b}}; }
 
 const ExampleRegistration kMatmul({.op = "matmul",
                                    .label = "a b",
                                    .inputs = {{{2, 3, 4, 5}}, {{2, 3, 5, 6}}},
-                                   .attributes = Transposed(false, false)});
+                                   .attributes = Transposed(false, false),
+                                   .dtypes = FullPrecision()});
 const ExampleRegistration kMatmulTransA({.op = "matmul",
                                          .label = "aT b",
                                          .inputs = {{{2, 5, 4}}, {{2, 5, 6}}},
-                                         .attributes = Transposed(true, false)});
+                                         .attributes = Transposed(true, false),
+                                         .dtypes = FullPrecision()});
 const ExampleRegistration kMatmulTransB({.op = "matmul",
                                          .label = "a bT",
                                          .inputs = {{{4, 5}}, {{6, 5}}},
-                                         .attributes = Transposed(false, true)});
+                                         .attributes = Transposed(false, true),
+                                         .dtypes = FullPrecision()});
 const ExampleRegistration kMatmulTransBoth({.op = "matmul",
                                             .label = "aT bT, many small",
                                             .inputs = {{{9, 5, 4}}, {{9, 6, 5}}},
-                                            .attributes = Transposed(true, true)});
+                                            .attributes = Transposed(true, true),
+                                            .dtypes = FullPrecision()});
 
-const ExampleRegistration kRotary(
-    {.op = "rotary",
-     .label = "1 of 2 kv heads",
-     .inputs = {{{2, 5, 24}}},
-     .attributes = {
-         {"heads", int64_t{2}}, {"kv_heads", int64_t{1}}, {"theta", 10000.0}, {"inverse", false}}});
+const ExampleRegistration kRotary({.op = "rotary",
+                                   .label = "1 of 2 kv heads",
+                                   .inputs = {{{2, 5, 24}}},
+                                   .attributes = {{"heads", int64_t{2}},
+                                                  {"kv_heads", int64_t{1}},
+                                                  {"theta", 10000.0},
+                                                  {"inverse", false}},
+                                   .dtypes = FullPrecision()});
 const ExampleRegistration kRotaryScaled({.op = "rotary",
                                          .label = "inverse, llama3 scaling",
                                          .inputs = {{{1, 9, 48}}},
@@ -69,14 +82,17 @@ const ExampleRegistration kRotaryScaled({.op = "rotary",
                                                         {"factor", 4.0},
                                                         {"low_freq_factor", 1.0},
                                                         {"high_freq_factor", 4.0},
-                                                        {"original_sequence", int64_t{64}}}});
+                                                        {"original_sequence", int64_t{64}}},
+                                         .dtypes = FullPrecision()});
 
-const ExampleRegistration kRotaryFrom(
-    {.op = "rotary",
-     .label = "positions from 3",
-     .inputs = {{{2, 5, 24}}, {{1}, Fill::kCounter}},
-     .attributes = {
-         {"heads", int64_t{2}}, {"kv_heads", int64_t{1}}, {"theta", 10000.0}, {"inverse", false}}});
+const ExampleRegistration kRotaryFrom({.op = "rotary",
+                                       .label = "positions from 3",
+                                       .inputs = {{{2, 5, 24}}, {{1}, Fill::kCounter}},
+                                       .attributes = {{"heads", int64_t{2}},
+                                                      {"kv_heads", int64_t{1}},
+                                                      {"theta", 10000.0},
+                                                      {"inverse", false}},
+                                       .dtypes = FullPrecision()});
 
 Attributes AttentionOf(int64_t heads, int64_t kv_heads, bool causal, double dropout = 0) {
   return {{"heads", heads},
@@ -89,19 +105,23 @@ Attributes AttentionOf(int64_t heads, int64_t kv_heads, bool causal, double drop
 const ExampleRegistration kAttention({.op = "attention",
                                       .label = "causal",
                                       .inputs = {{{2, 7, 24}}, Absent()},
-                                      .attributes = AttentionOf(2, 2, true)});
+                                      .attributes = AttentionOf(2, 2, true),
+                                      .dtypes = FullPrecision()});
 const ExampleRegistration kAttentionGrouped({.op = "attention",
                                              .label = "causal, 2 of 4 kv heads, several tiles",
                                              .inputs = {{{1, 150, 24}}, Absent()},
-                                             .attributes = AttentionOf(4, 2, true)});
+                                             .attributes = AttentionOf(4, 2, true),
+                                             .dtypes = FullPrecision()});
 const ExampleRegistration kAttentionFull({.op = "attention",
                                           .label = "full",
                                           .inputs = {{{1, 70, 36}}, Absent()},
-                                          .attributes = AttentionOf(2, 1, false)});
+                                          .attributes = AttentionOf(2, 1, false),
+                                          .dtypes = FullPrecision()});
 const ExampleRegistration kAttentionDropout({.op = "attention",
                                              .label = "dropout",
                                              .inputs = {{{2, 9, 24}}, Rng()},
-                                             .attributes = AttentionOf(2, 2, true, 0.25)});
+                                             .attributes = AttentionOf(2, 2, true, 0.25),
+                                             .dtypes = FullPrecision()});
 const ExampleRegistration kAttentionBackward({.op = "attention_backward",
                                               .label = "1 of 2 kv heads",
                                               .inputs = {{{2, 70, 32}},
@@ -109,12 +129,14 @@ const ExampleRegistration kAttentionBackward({.op = "attention_backward",
                                                          {{2, 2, 70}, Fill::kPositive},
                                                          {{2, 70, 16}},
                                                          Absent()},
-                                              .attributes = AttentionOf(2, 1, true)});
+                                              .attributes = AttentionOf(2, 1, true),
+                                              .dtypes = FullPrecision()});
 const ExampleRegistration kAttentionBackwardDropout(
     {.op = "attention_backward",
      .label = "dropout",
      .inputs = {{{1, 20, 24}}, {{1, 20, 8}}, {{1, 1, 20}, Fill::kPositive}, {{1, 20, 8}}, Rng()},
-     .attributes = AttentionOf(1, 1, false, 0.5)});
+     .attributes = AttentionOf(1, 1, false, 0.5),
+     .dtypes = FullPrecision()});
 
 // x, weight, targets and scale of a vocabulary of 37.
 ExampleInput Weight() { return {{37, 11}, Fill::kNormal}; }
@@ -124,7 +146,8 @@ ExampleInput Scale() { return {{}, Fill::kPositive}; }
 const ExampleRegistration kLoss({.op = "linear_cross_entropy",
                                  .label = "",
                                  .inputs = {{{2, 9, 11}}, Weight(), Targets(), Scale()},
-                                 .float32_inputs = {3}});
+                                 .float32_inputs = {3},
+                                 .dtypes = FullPrecision()});
 const ExampleRegistration kLossBackward({.op = "linear_cross_entropy_backward",
                                          .label = "accumulating",
                                          .inputs = {{{2, 9, 11}, Fill::kSmall},
@@ -134,12 +157,14 @@ const ExampleRegistration kLossBackward({.op = "linear_cross_entropy_backward",
                                                     {{18}, Fill::kPositive},
                                                     {{}, Fill::kPositive},
                                                     {{37, 11}}},
-                                         .float32_inputs = {3}});
+                                         .float32_inputs = {3},
+                                         .dtypes = FullPrecision()});
 const ExampleRegistration kLossTrain(
     {.op = "linear_cross_entropy_train",
      .label = "accumulating",
      .inputs = {{{2, 9, 11}}, Weight(), Targets(), Scale(), {{}, Fill::kPositive}, {{37, 11}}},
-     .float32_inputs = {3}});
+     .float32_inputs = {3},
+     .dtypes = FullPrecision()});
 const ExampleRegistration kLossTrainFresh({.op = "linear_cross_entropy_train",
                                            .label = "written, many rows",
                                            .inputs = {{{300, 20}},
@@ -148,7 +173,8 @@ const ExampleRegistration kLossTrainFresh({.op = "linear_cross_entropy_train",
                                                       Scale(),
                                                       {{}, Fill::kPositive},
                                                       Absent()},
-                                           .float32_inputs = {3}});
+                                           .float32_inputs = {3},
+                                           .dtypes = FullPrecision()});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -21,9 +21,9 @@ using graph::TensorType;
 
 constexpr size_t kAlignment = 64;
 
-// NaN as float and as double, so that a kernel that reads a guard shows it in its results, and of
+// NaN in every floating type, so that a kernel that reads a guard shows it in its results, and of
 // a pattern that no kernel writes.
-constexpr std::array<std::byte, 4> kGuard = {std::byte{0x5A}, std::byte{0xC3}, std::byte{0xFF},
+constexpr std::array<std::byte, 4> kGuard = {std::byte{0xC3}, std::byte{0xFF}, std::byte{0xF5},
                                              std::byte{0xFF}};
 
 // `size` bytes, 64-byte aligned, with guards on both sides.
@@ -91,6 +91,10 @@ bool IsInteger(Fill fill) {
   return fill == Fill::kTokens || fill == Fill::kTargets || fill == Fill::kCounter;
 }
 
+bool Contains(const std::vector<int>& list, size_t i) {
+  return std::find(list.begin(), list.end(), static_cast<int>(i)) != list.end();
+}
+
 std::string Describe(const GuardedCall& call, const char* what, size_t i) {
   return call.op.name + ": " + what + " " + std::to_string(i);
 }
@@ -112,10 +116,9 @@ std::vector<std::optional<HostTensor>> MakeInputs(const Example& example, DType 
       inputs.push_back(std::nullopt);
       continue;
     }
-    const auto& float32 = example.float32_inputs;
-    const bool is_float32 =
-        std::find(float32.begin(), float32.end(), static_cast<int>(i)) != float32.end();
-    TensorType type{is_float32 ? DType::kFloat32 : dtype, input.shape};
+    TensorType type{dtype, input.shape};
+    if (Contains(example.compute_inputs, i)) type.dtype = graph::ComputeType(dtype);
+    if (Contains(example.float32_inputs, i)) type.dtype = DType::kFloat32;
     if (IsInteger(input.fill)) type.dtype = DType::kInt32;
     HostTensor tensor = PoisonedTensor(type);
     std::mt19937_64 random(Hash(example.op + "/" + example.label) + i);
@@ -125,6 +128,18 @@ std::vector<std::optional<HostTensor>> MakeInputs(const Example& example, DType 
     inputs.push_back(std::move(tensor));
   }
   return inputs;
+}
+
+std::vector<std::optional<HostTensor>> Widen(const Example& example,
+                                             const std::vector<std::optional<HostTensor>>& inputs) {
+  std::vector<std::optional<HostTensor>> wide = MakeInputs(example, DType::kFloat64);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i]) continue;
+    for (int64_t k = 0; k < inputs[i]->type.shape.elements(); ++k) {
+      wide[i]->set(k, inputs[i]->value(k));
+    }
+  }
+  return wide;
 }
 
 HostTensor RandomTensor(const TensorType& type, uint64_t seed) {

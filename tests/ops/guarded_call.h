@@ -25,8 +25,13 @@ struct HostTensor {
 // A tensor of that type whose bytes are all 0xFF: NaN in floats, -1 in integers.
 HostTensor PoisonedTensor(const graph::TensorType& type);
 
-// The inputs of an example, absent ones empty. Floating values are the same in either dtype.
+// The inputs of an example, absent ones empty. Floating values are the same in every dtype, but
+// rounded to it.
 std::vector<std::optional<HostTensor>> MakeInputs(const Example& example, graph::DType dtype);
+
+// The inputs that MakeInputs(example, kFloat64) would give, holding the values of `inputs`.
+std::vector<std::optional<HostTensor>> Widen(const Example& example,
+                                             const std::vector<std::optional<HostTensor>>& inputs);
 
 // Normal values of that type from that seed.
 HostTensor RandomTensor(const graph::TensorType& type, uint64_t seed);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/low_precision.h"
 #include "graph/gradient.h"
 #include "tests/ops/interpreter.h"
 
@@ -19,9 +20,13 @@ using graph::Value;
 
 std::string Indexed(const char* stem, size_t i) { return stem + std::to_string(i); }
 
-// The weight of each output in the loss.
+// The weight of each output in the loss, the same in every type.
 HostTensor OutputWeight(const graph::TensorType& type, size_t i) {
-  return RandomTensor(type, 1000 + i);
+  HostTensor weight = RandomTensor(type, 1000 + i);
+  for (int64_t k = 0; k < type.shape.elements(); ++k) {
+    weight.set(k, FromBf16(ToBf16(static_cast<float>(weight.value(k)))));
+  }
+  return weight;
 }
 
 void SetData(Interpreter& interpreter, const Program& program, const std::string& name,
@@ -32,8 +37,12 @@ void SetData(Interpreter& interpreter, const Program& program, const std::string
 
 }  // namespace
 
-OpGradient::OpGradient(const Example& example, ThreadPool& pool)
-    : example_(example), pool_(pool), data_(MakeInputs(example, graph::DType::kFloat64)) {
+OpGradient::OpGradient(const Example& example, ThreadPool& pool, graph::DType dtype)
+    : OpGradient(example, pool, MakeInputs(example, dtype)) {}
+
+OpGradient::OpGradient(const Example& example, ThreadPool& pool,
+                       std::vector<std::optional<HostTensor>> data)
+    : example_(example), pool_(pool), data_(std::move(data)) {
   if (!graph::OpRegistry::Get().Require(example.op).gradient) return;
   for (size_t i = 0; i < data_.size(); ++i) {
     if (data_[i] && graph::IsFloat(data_[i]->type.dtype)) inputs_.push_back(i);
@@ -90,9 +99,12 @@ OpGradient::Gradients OpGradient::Analytic(const std::vector<size_t>& wanted, bo
   for (size_t i : inputs_) {
     results.push_back(context.input_gradient(i));
     taken_[i] = context.taken(i);
-    if (results.back() != kNoTensor && builder.type(results.back()) != data_[i]->type) {
+    if (results.back() == kNoTensor) continue;
+    const graph::TensorType& type = builder.type(results.back());
+    const graph::TensorType& of = data_[i]->type;
+    if (type != of && type != graph::TensorType{graph::ComputeType(of.dtype), of.shape}) {
       throw InternalError(node.op->name + ": the gradient of input " + std::to_string(i) + " is " +
-                          builder.type(results.back()).ToString());
+                          type.ToString());
     }
   }
   FindUnused(program, results);

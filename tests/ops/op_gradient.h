@@ -1,5 +1,6 @@
-// The gradient rule of an op on one of its examples, in double: the loss is Σ y·w over the outputs
-// that are not optional (optional ones are saved statistics), with fixed random weights w.
+// The gradient rule of an op on one of its examples, in double or another type: the loss is Σ y·w
+// over the outputs that are not optional (optional ones are saved statistics), with fixed random
+// weights w.
 #pragma once
 
 #include <map>
@@ -15,7 +16,9 @@ namespace plimsoll::ops {
 
 class OpGradient {
  public:
-  OpGradient(const Example& example, ThreadPool& pool);
+  OpGradient(const Example& example, ThreadPool& pool, graph::DType dtype = graph::DType::kFloat64);
+  // On these inputs instead of the example's own.
+  OpGradient(const Example& example, ThreadPool& pool, std::vector<std::optional<HostTensor>> data);
 
   // The inputs that may have a gradient: present and floating; none when the op has no rule.
   const std::vector<size_t>& inputs() const { return inputs_; }
@@ -23,8 +26,8 @@ class OpGradient {
   bool IsScalarByDefinition(size_t input) const;
 
   // Gradients by the rule, by input; empty where the rule gave none. With partials, each wanted
-  // input has received a random partial gradient before. InternalError when a gradient is not of
-  // its input's type.
+  // input has received a random partial gradient before. InternalError when a gradient is of
+  // neither its input's type nor the type that its input is computed with.
   using Gradients = std::map<size_t, std::optional<std::vector<double>>>;
   Gradients Analytic(const std::vector<size_t>& wanted, bool with_partials = false);
 

@@ -1,6 +1,6 @@
-// Every op, by its examples: shapes, guarded memory, threads, in-place pairs, optional outputs,
-// float against double, gradients against finite differences, random draws. An op without an
-// example or without a CPU kernel fails.
+// Every op, by its examples and in every type that it is meant for: shapes, guarded memory,
+// threads, in-place pairs, optional outputs, narrower types against double, gradients against
+// finite differences, random draws. An op without an example or without a CPU kernel fails.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,13 +44,28 @@ class OpTest : public testing::TestWithParam<Example> {
   const Example& example() const { return GetParam(); }
   const OpDef& op() const { return OpRegistry::Get().Require(example().op); }
 
+  const std::vector<DType>& dtypes() const { return example().dtypes; }
+  bool Serves(DType dtype) const {
+    return std::find(dtypes().begin(), dtypes().end(), dtype) != dtypes().end();
+  }
+
   GuardedCall Call(const Outputs& inputs) const {
     return {.op = op(), .attributes = example().attributes, .inputs = inputs};
   }
+
+  void CheckInPlace(DType dtype) const;
+  void CheckWithoutOutput(size_t left_out, DType dtype) const;
+  void CheckDraws(DType dtype) const;
 };
 
+// 2^-8 or 2^-11, the distance of neighbours relative to the larger one; zero for wider types.
+double Epsilon(DType dtype) {
+  return dtype == DType::kBFloat16 ? 0x1p-8 : dtype == DType::kFloat16 ? 0x1p-11 : 0;
+}
+
 TEST_P(OpTest, InfersItsOutputs) {
-  for (DType dtype : {DType::kFloat32, DType::kFloat64}) {
+  for (DType dtype : dtypes()) {
+    SCOPED_TRACE(graph::Name(dtype));
     const Outputs inputs = MakeInputs(example(), dtype);
     const auto types = InferTypes(Call(inputs));
     ASSERT_EQ(types.size(), op().outputs.size());
@@ -66,7 +81,8 @@ TEST_P(OpTest, InfersItsOutputs) {
 // Guards, unchanged inputs and allocations are checked within RunKernel.
 TEST_P(OpTest, GivesTheSameBitsOnAnyNumberOfThreads) {
   if (op().view) return;
-  for (DType dtype : {DType::kFloat32, DType::kFloat64}) {
+  for (DType dtype : dtypes()) {
+    SCOPED_TRACE(graph::Name(dtype));
     const Outputs inputs = MakeInputs(example(), dtype);
     const Outputs expected = RunKernel(Call(inputs), Pool(1));
     for (const auto& output : expected) {
@@ -80,8 +96,9 @@ TEST_P(OpTest, GivesTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
-TEST_P(OpTest, GivesTheSameBitsInPlace) {
-  const Outputs inputs = MakeInputs(example(), DType::kFloat32);
+void OpTest::CheckInPlace(DType dtype) const {
+  SCOPED_TRACE(graph::Name(dtype));
+  const Outputs inputs = MakeInputs(example(), dtype);
   std::vector<graph::InPlacePair> together;
   Outputs expected;
   for (const graph::InPlacePair& pair : op().in_place) {
@@ -104,35 +121,103 @@ TEST_P(OpTest, GivesTheSameBitsInPlace) {
   }
 }
 
+TEST_P(OpTest, GivesTheSameBitsInPlace) {
+  for (DType dtype : dtypes()) CheckInPlace(dtype);
+}
+
+void OpTest::CheckWithoutOutput(size_t left_out, DType dtype) const {
+  SCOPED_TRACE(graph::Name(dtype));
+  const Outputs inputs = MakeInputs(example(), dtype);
+  Outputs expected = RunKernel(Call(inputs), Pool(2));
+  expected[left_out].reset();
+  GuardedCall call = Call(inputs);
+  call.want.assign(op().outputs.size(), true);
+  call.want[left_out] = false;
+  EXPECT_EQ(RunKernel(call, Pool(2)), expected) << "without output " << left_out;
+}
+
 TEST_P(OpTest, OptionalOutputsDoNotMatterToTheOthers) {
   for (size_t left_out = 0; left_out < op().outputs.size(); ++left_out) {
     if (!op().outputs[left_out].optional) continue;
-    const Outputs inputs = MakeInputs(example(), DType::kFloat32);
-    Outputs expected = RunKernel(Call(inputs), Pool(2));
-    expected[left_out].reset();
-    GuardedCall call = Call(inputs);
-    call.want.assign(op().outputs.size(), true);
-    call.want[left_out] = false;
-    EXPECT_EQ(RunKernel(call, Pool(2)), expected) << "without output " << left_out;
+    for (DType dtype : dtypes()) CheckWithoutOutput(left_out, dtype);
+  }
+}
+
+// max(1, max |value|).
+double Largest(const HostTensor& tensor) {
+  double largest = 1;
+  for (int64_t i = 0; i < tensor.type.shape.elements(); ++i) {
+    largest = std::max(largest, std::fabs(tensor.value(i)));
+  }
+  return largest;
+}
+
+void ExpectAgree(const HostTensor& narrow, const HostTensor& wide, double tolerance) {
+  const double allowed = tolerance * Largest(wide);
+  for (int64_t i = 0; i < wide.type.shape.elements(); ++i) {
+    ASSERT_NEAR(narrow.value(i), wide.value(i), allowed) << "element " << i;
   }
 }
 
 TEST_P(OpTest, FloatAgreesWithDouble) {
-  if (op().view) return;
-  const Outputs single = RunKernel(Call(MakeInputs(example(), DType::kFloat32)), Pool(2));
-  const Outputs wide = RunKernel(Call(MakeInputs(example(), DType::kFloat64)), Pool(2));
-  for (size_t k = 0; k < single.size(); ++k) {
-    const int64_t n = single[k]->type.shape.elements();
-    double largest = 1;
-    for (int64_t i = 0; i < n; ++i) largest = std::max(largest, std::fabs(wide[k]->value(i)));
-    for (int64_t i = 0; i < n; ++i) {
-      ASSERT_NEAR(single[k]->value(i), wide[k]->value(i), example().float32_tolerance * largest)
-          << "output " << k << " element " << i;
+  if (op().view || !Serves(DType::kFloat32) || !Serves(DType::kFloat64)) return;
+  const Outputs inputs = MakeInputs(example(), DType::kFloat32);
+  const Outputs narrow = RunKernel(Call(inputs), Pool(2));
+  const Outputs wide = RunKernel(Call(Widen(example(), inputs)), Pool(2));
+  for (size_t k = 0; k < narrow.size(); ++k) {
+    SCOPED_TRACE("output " + std::to_string(k));
+    ExpectAgree(*narrow[k], *wide[k], example().float32_tolerance);
+  }
+}
+
+// Computed in float32 from exact operands, and rounded once where the result is stored narrow.
+TEST_P(OpTest, LowPrecisionAgreesWithDouble) {
+  if (op().view || !Serves(DType::kFloat64)) return;
+  for (DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    if (!Serves(dtype)) continue;
+    SCOPED_TRACE(graph::Name(dtype));
+    const Outputs inputs = MakeInputs(example(), dtype);
+    const Outputs narrow = RunKernel(Call(inputs), Pool(2));
+    const Outputs wide = RunKernel(Call(Widen(example(), inputs)), Pool(2));
+    for (size_t k = 0; k < narrow.size(); ++k) {
+      SCOPED_TRACE("output " + std::to_string(k));
+      // Rounding to nearest is off by half an epsilon.
+      const double tolerance = Epsilon(narrow[k]->type.dtype) / 2 +
+                               example().low_precision_tolerance * Epsilon(dtype) +
+                               example().float32_tolerance;
+      ExpectAgree(*narrow[k], *wide[k], tolerance);
+    }
+  }
+}
+
+// The rule emits nodes of types that fit together, and what they compute is the same gradient.
+TEST_P(OpTest, LowPrecisionGradientAgreesWithDouble) {
+  if (!Serves(DType::kFloat64)) return;
+  for (DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    if (!Serves(dtype)) continue;
+    SCOPED_TRACE(graph::Name(dtype));
+    const Outputs inputs = MakeInputs(example(), dtype);
+    OpGradient narrow(example(), Pool(1), inputs);
+    OpGradient wide(example(), Pool(1), Widen(example(), inputs));
+    auto gradients = narrow.Analytic(narrow.inputs());
+    auto expected = wide.Analytic(wide.inputs());
+    for (size_t i : narrow.inputs()) {
+      ASSERT_EQ(gradients[i].has_value(), expected[i].has_value()) << "input " << i;
+      if (!gradients[i]) continue;
+      double largest = 1;
+      for (double value : *expected[i]) largest = std::max(largest, std::fabs(value));
+      // A rule may take several roundings: of what the forward op saved, of a product on the way.
+      const double tolerance = (4 + example().low_precision_tolerance) * Epsilon(dtype) * largest;
+      for (size_t k = 0; k < expected[i]->size(); ++k) {
+        ASSERT_NEAR((*gradients[i])[k], (*expected[i])[k], tolerance)
+            << "input " << i << " element " << k;
+      }
     }
   }
 }
 
 TEST_P(OpTest, GradientAgreesWithFiniteDifferences) {
+  if (!Serves(DType::kFloat64)) return;
   OpGradient gradient(example(), Pool(1));
   for (size_t i : gradient.inputs()) {
     const auto analytic = gradient.Analytic({i})[i];
@@ -198,12 +283,12 @@ TEST_P(OpTest, GradientIncludesThePartialSumItTakes) {
   }
 }
 
-TEST_P(OpTest, DrawsDependOnKeyAndRngAlone) {
-  if (!op().random) return;
+void OpTest::CheckDraws(DType dtype) const {
+  SCOPED_TRACE(graph::Name(dtype));
   size_t rng = 0;
   while (op().inputs[rng].name != "rng") ++rng;
   graph::Attributes attributes = example().attributes;
-  Outputs inputs = MakeInputs(example(), DType::kFloat32);
+  Outputs inputs = MakeInputs(example(), dtype);
   const double p = attributes.GetReal(attributes.Has("p") ? "p" : "dropout");
   if (p == 0 || rng >= inputs.size() || !inputs[rng]) return;
   const GuardedCall call{.op = op(), .attributes = attributes, .inputs = inputs};
@@ -213,10 +298,15 @@ TEST_P(OpTest, DrawsDependOnKeyAndRngAlone) {
   EXPECT_NE(RunKernel(call, Pool(2)), expected) << "another key, the same draws";
   attributes = example().attributes;
   for (int64_t part : {0, 1}) {
-    inputs = MakeInputs(example(), DType::kFloat32);
+    inputs = MakeInputs(example(), dtype);
     inputs[rng]->set(part, inputs[rng]->value(part) + 1);
     EXPECT_NE(RunKernel(call, Pool(2)), expected) << "another rng, the same draws";
   }
+}
+
+TEST_P(OpTest, DrawsDependOnKeyAndRngAlone) {
+  if (!op().random) return;
+  for (DType dtype : dtypes()) CheckDraws(dtype);
 }
 
 std::string TestName(const testing::TestParamInfo<Example>& info) {
