@@ -1,0 +1,141 @@
+#include "checkpointing/saved.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+
+namespace plimsoll::checkpointing {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Program;
+using graph::Role;
+using graph::Tensor;
+using graph::TensorId;
+
+// Does the node only lead to numbers, or name bytes anew?
+bool DoesNoWork(const Program& program, const Node& node) {
+  return node.op->view || std::all_of(node.outputs.begin(), node.outputs.end(), [&](TensorId id) {
+           return id == kNoTensor || program.tensor(id).type.shape.rank() == 0;
+         });
+}
+
+// Which forward nodes belong to the backward pass by what they make: a fused loss, which also
+// writes gradients, and whatever depends on the gradient that autodiff starts from.
+std::vector<bool> FindGradientNodes(const Program& program, int forward) {
+  std::vector<bool> makes_gradients(forward, false);
+  std::vector<bool> is_gradient(program.tensors().size(), false);
+  for (int n = 0; n < forward; ++n) {
+    const Node& node = program.nodes()[n];
+    bool makes = node.made_by == "autodiff";
+    for (TensorId id : node.inputs) makes = makes || (id != kNoTensor && is_gradient[id]);
+    for (TensorId id : node.outputs) {
+      if (id == kNoTensor) continue;
+      makes = makes || program.tensor(program.Root(id)).role == Role::kGradient;
+    }
+    makes_gradients[n] = makes;
+    for (TensorId id : node.outputs) {
+      if (id != kNoTensor) is_gradient[id] = makes;
+    }
+  }
+  return makes_gradients;
+}
+
+bool WritesPersistent(const Program& program, const Node& node) {
+  return std::any_of(node.outputs.begin(), node.outputs.end(), [&](TensorId id) {
+    return id != kNoTensor && program.tensor(program.Root(id)).persistent;
+  });
+}
+
+bool ReadAtOnce(const Program& program, const SavedTensor& saved) {
+  const int last = saved.forward_uses.empty() ? saved.producer : saved.forward_uses.back();
+  const std::vector<Node>& nodes = program.nodes();
+  return std::all_of(nodes.begin() + last + 1, nodes.begin() + saved.uses.front(),
+                     [&](const Node& node) { return DoesNoWork(program, node); });
+}
+
+}  // namespace
+
+int ForwardNodes(const Program& program) {
+  const std::vector<Node>& nodes = program.nodes();
+  const auto after = std::find_if(nodes.begin(), nodes.end(), [](const Node& node) {
+    return node.phase != graph::Phase::kForward;
+  });
+  return static_cast<int>(after - nodes.begin());
+}
+
+int BlockOf(std::string_view scope) {
+  constexpr std::string_view kPrefix = "block.";
+  for (size_t at = scope.find(kPrefix); at != std::string_view::npos;
+       at = scope.find(kPrefix, at + 1)) {
+    if (at > 0 && scope[at - 1] != '.') continue;
+    const char* first = scope.data() + at + kPrefix.size();
+    const char* last = scope.data() + scope.size();
+    int number = 0;
+    const auto [end, error] = std::from_chars(first, last, number);
+    if (error == std::errc() && number >= 0 && (end == last || *end == '.')) return number;
+  }
+  return kNoBlock;
+}
+
+std::vector<SavedTensor> FindSaved(const Program& program) {
+  const int forward = ForwardNodes(program);
+  const int count = static_cast<int>(program.nodes().size());
+  const std::vector<bool> makes_gradients = FindGradientNodes(program, forward);
+
+  std::vector<SavedTensor> written;
+  std::vector<int> index(program.tensors().size(), -1);
+  for (int n = 0; n < forward; ++n) {
+    const Node& node = program.nodes()[n];
+    for (TensorId id : node.inputs) {
+      if (id == kNoTensor || index[program.Root(id)] < 0) continue;
+      std::vector<int>& uses = written[index[program.Root(id)]].forward_uses;
+      if (uses.empty() || uses.back() != n) uses.push_back(n);
+    }
+    if (node.op->view || makes_gradients[n]) continue;
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == kNoTensor) continue;
+      const TensorId root = program.Root(node.outputs[i]);
+      const Tensor& tensor = program.tensor(root);
+      if (tensor.persistent || tensor.role != Role::kActivation) continue;
+      if (index[root] >= 0) {
+        throw InternalError("checkpointing: '" + tensor.name + "' is written by two nodes");
+      }
+      index[root] = static_cast<int>(written.size());
+      written.push_back({root,
+                         tensor.bytes(),
+                         n,
+                         static_cast<int>(i),
+                         BlockOf(node.scope),
+                         {},
+                         {},
+                         !WritesPersistent(program, node),
+                         false});
+    }
+  }
+  for (int n = forward; n < count; ++n) {
+    for (TensorId id : program.nodes()[n].inputs) {
+      if (id == kNoTensor || index[program.Root(id)] < 0) continue;
+      std::vector<int>& uses = written[index[program.Root(id)]].uses;
+      if (uses.empty() || uses.back() != n) uses.push_back(n);
+    }
+  }
+
+  std::vector<SavedTensor> saved;
+  for (SavedTensor& tensor : written) {
+    if (tensor.uses.empty()) continue;
+    tensor.read_at_once = ReadAtOnce(program, tensor);
+    saved.push_back(std::move(tensor));
+  }
+  return saved;
+}
+
+int64_t TotalBytes(const std::vector<SavedTensor>& saved) {
+  int64_t bytes = 0;
+  for (const SavedTensor& tensor : saved) bytes += tensor.bytes;
+  return bytes;
+}
+
+}  // namespace plimsoll::checkpointing

@@ -1,0 +1,126 @@
+// Which activations wait for the backward pass.
+#include "checkpointing/saved.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/graph/expect_program.h"
+#include "tests/support/expect_error.h"
+
+namespace plimsoll::checkpointing {
+namespace {
+
+using graph::Parse;
+using graph::Program;
+
+const SavedTensor& Get(const Program& program, const std::vector<SavedTensor>& saved,
+                       const std::string& name) {
+  for (const SavedTensor& tensor : saved) {
+    if (program.tensor(tensor.tensor).name == name) return tensor;
+  }
+  throw std::logic_error(name + " is not in the saved set");
+}
+
+constexpr std::string_view kProgram = R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %w: f32[4,4] parameter persistent
+  tensor %dy: f32[8,4] input persistent
+  tensor %gain: f32[4] parameter persistent
+  tensor %counter: i32[] state persistent
+forward
+  %a: f32[8,4], %a.mean: f32[8], %a.rstd: f32[8] = layer_norm(%x, %gain, _) {eps=1e-05} @block.0
+  %b: f32[8,4] = linear(%a, %w, _) @block.0.mlp
+  %b.view: f32[32] view %b+0 = view(%b) {d0=32, rank=1} @block.0.mlp
+  %c: f32[8,4] = gelu(%b) {approximate="tanh"} @block.1.mlp
+  %d: f32[8,4] = scale(%c) {factor=2.0}
+backward
+  %e: f32[8,4] = gelu_backward(%d, %dy) {approximate="tanh"} !autodiff
+  %f: f32[32] = scale(%b.view) {factor=2.0} !autodiff
+  %w.grad: f32[4,4] gradient, _ = linear_dw(%a, %e, _, _) {bias=false} !autodiff
+)";
+
+TEST(Saved, IsWhatTheForwardPassWritesAndLaterNodesRead) {
+  const Program program = Parse(kProgram);
+  EXPECT_EQ(ForwardNodes(program), 5);
+  const std::vector<SavedTensor> saved = FindSaved(program);
+  ASSERT_EQ(saved.size(), 3u);  // no statistics and no %c: nothing reads them later
+  EXPECT_EQ(TotalBytes(saved), 3 * 128);
+
+  const SavedTensor& a = Get(program, saved, "a");
+  EXPECT_EQ(a.bytes, 128);
+  EXPECT_EQ(a.producer, 0);
+  EXPECT_EQ(a.output, 0);
+  EXPECT_EQ(a.block, 0);
+  EXPECT_EQ(a.forward_uses, (std::vector<int>{1}));
+  EXPECT_EQ(a.uses, (std::vector<int>{7}));
+  EXPECT_TRUE(a.recomputable);
+  EXPECT_FALSE(a.read_at_once);
+
+  // Read through a view, too.
+  const SavedTensor& b = Get(program, saved, "b");
+  EXPECT_EQ(b.forward_uses, (std::vector<int>{2, 3}));
+  EXPECT_EQ(b.uses, (std::vector<int>{6}));
+  EXPECT_FALSE(b.read_at_once);
+
+  const SavedTensor& d = Get(program, saved, "d");
+  EXPECT_EQ(d.block, kNoBlock);
+  EXPECT_TRUE(d.read_at_once);
+}
+
+// The fused loss runs in the forward phase, but what it makes are gradients; the loss itself is
+// carried, so its node must not run twice.
+TEST(Saved, LeavesGradientsOutAndRunsNoCarriedResultTwice) {
+  const Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %table: f32[16,4] parameter persistent
+  tensor %targets: i32[8] input persistent
+  tensor %weight: f32[] input persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %seed: f32[] = fill() {dtype="f32", value=1.0} !autodiff
+  %h: f32[8,4] = scale(%x) {factor=2.0}
+  %loss, %dx: f32[8,4], %dtable: f32[16,4] gradient = linear_cross_entropy_train(%h, %table, %targets, %weight, %seed, _) !fuse
+backward
+  %dh: f32[8,4] = add(%dx, %h) !autodiff
+)");
+  const std::vector<SavedTensor> saved = FindSaved(program);
+  ASSERT_EQ(saved.size(), 1u);
+  EXPECT_EQ(program.tensor(saved[0].tensor).name, "h");
+  EXPECT_TRUE(saved[0].read_at_once);
+
+  const Program unfused = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %table: f32[16,4] parameter persistent
+  tensor %targets: i32[8] input persistent
+  tensor %weight: f32[] input persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %loss, %lse: f32[8] = linear_cross_entropy(%x, %table, %targets, %weight)
+backward
+  %seed: f32[] = fill() {dtype="f32", value=1.0} !autodiff
+  %dx: f32[8,4], _ = linear_cross_entropy_backward(%x, %table, %targets, %weight, %lse, %seed, _) !autodiff
+)");
+  const std::vector<SavedTensor> lse = FindSaved(unfused);
+  ASSERT_EQ(lse.size(), 1u);
+  EXPECT_FALSE(lse[0].recomputable);
+}
+
+TEST(Saved, RefusesATensorThatTwoNodesWrite) {
+  Program program = Parse(kProgram);
+  program.mutable_nodes()[3].outputs[0] = program.Require("b");
+  ExpectInternalError([&] { FindSaved(program); }, {"'b' is written by two nodes"});
+}
+
+TEST(Saved, BlockOfAScope) {
+  EXPECT_EQ(BlockOf("block.0"), 0);
+  EXPECT_EQ(BlockOf("block.12.attn"), 12);
+  EXPECT_EQ(BlockOf("encoder.block.3.mlp"), 3);
+  for (const char* outside : {"", "block", "block.", "block.x", "block.3x", "myblock.3", "norm"}) {
+    EXPECT_EQ(BlockOf(outside), kNoBlock) << outside;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::checkpointing
