@@ -46,13 +46,12 @@ std::unique_ptr<Model> MakeModel(const ModelSpec& spec) {
   if (const auto problem = FindProblem(spec)) {
     throw UserError("model." + problem->field + ": " + problem->reason);
   }
-  std::unique_ptr<Model> model;
-  if (spec.family == Family::kGpt2) {
-    model = std::make_unique<Gpt2>(spec);
-  } else {
-    model = std::make_unique<Llama>(spec);
-  }
-  // The forward pass is the one place that names parameters, so they are listed by building it.
+  if (spec.family == Family::kGpt2) return WithParameters(std::make_unique<Gpt2>(spec));
+  return WithParameters(std::make_unique<Llama>(spec));
+}
+
+// The forward pass is the one place that names parameters.
+std::unique_ptr<Model> WithParameters(std::unique_ptr<Model> model) {
   graph::Program program("parameters");
   graph::Builder builder(program);
   Layers layers(builder, {.batch = 1, .sequence = 1}, 0.0);

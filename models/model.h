@@ -121,7 +121,7 @@ class Model {
   virtual Outputs Forward(Layers& g, graph::Value tokens, Head head) const = 0;
 
  private:
-  friend std::unique_ptr<Model> MakeModel(const ModelSpec& spec);
+  friend std::unique_ptr<Model> WithParameters(std::unique_ptr<Model> model);
 
   ModelSpec spec_;
   std::vector<ParameterInfo> parameters_;
@@ -129,6 +129,9 @@ class Model {
 
 // UserError "model.FIELD: REASON" when the spec describes no model.
 std::unique_ptr<Model> MakeModel(const ModelSpec& spec);
+
+// For a model that MakeModel doesn't know: lists its parameters, by building its forward pass once.
+std::unique_ptr<Model> WithParameters(std::unique_ptr<Model> model);
 
 // `pattern` with its * (if any) replaced by a layer's number.
 std::string ForLayer(std::string_view pattern, int64_t layer);

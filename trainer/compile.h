@@ -19,11 +19,12 @@ struct CompileOptions {
   int64_t sequence = 1;     // tokens per sequence
   int64_t accumulate = 1;   // micro-steps per update
   bool train = true;
-  bool evaluate = false;        // also a forward-only program over [micro_batch, sequence]
-  int64_t generate_rows = 0;    // also a program for next-token logits of that many texts
-  optim::UpdateOptions update;  // of training
-  int threads = 1;              // kernels' workspaces depend on it
-  std::string dump_directory;   // numbered program dumps; empty: none
+  bool evaluate = false;           // also a forward-only program over [micro_batch, sequence]
+  int64_t generate_rows = 0;       // also a program for next-token logits of that many texts
+  optim::UpdateOptions update;     // of training
+  double init_loss_scale = 65536;  // where update scales the loss
+  int threads = 1;                 // kernels' workspaces depend on it
+  std::string dump_directory;      // numbered program dumps; empty: none
 };
 
 // Which programs a step runs, as indices into CompiledStep::programs; -1: not compiled.

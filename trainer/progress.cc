@@ -61,11 +61,14 @@ std::string Progress::Format(const StepReport& r) const {
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
   const double left =
       elapsed / static_cast<double>(r.step + 1) * static_cast<double>(steps_ - r.step - 1);
+  const std::string scale =
+      r.loss_scale == 1 && r.skipped == 0
+          ? ""
+          : fmt::format("  loss scale {:g}, {} skipped", r.loss_scale, r.skipped);
   return fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3f}  {} tokens/s  memory {} planned, "
-      "{} "
-      "resident  {} left",
-      r.step, std::to_string(steps_).size(), steps_, r.loss, r.lr, r.grad_norm,
+      "step {:>{}}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3f}{}  {} tokens/s  memory {} planned, "
+      "{} resident  {} left",
+      r.step, std::to_string(steps_).size(), steps_, r.loss, r.lr, r.grad_norm, scale,
       FormatCount(r.tokens_per_second), FormatBytes(r.arena_bytes), FormatBytes(r.resident_bytes),
       FormatDuration(left));
 }

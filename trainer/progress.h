@@ -16,6 +16,8 @@ struct StepReport {
   double tokens_per_second = 0;
   int64_t arena_bytes = 0;
   int64_t resident_bytes = 0;
+  double loss_scale = 1;
+  int64_t skipped = 0;  // steps so far
 };
 
 class Progress {

@@ -44,6 +44,9 @@ Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::CpuExecutorOp
   rng_ = Carried<int32_t>("rng").data();
   loss_ = Carried<float>("loss").data();
   grad_norm_ = Carried<float>("grad_norm").data();
+  loss_scale_ = Carried<float>("loss_scale").data();
+  skipped_ = Carried<int32_t>("skipped").data();
+  if (loss_scale_ != nullptr) *loss_scale_ = static_cast<float>(compiled_.options.init_loss_scale);
   prompt_ = Carried<int32_t>("prompt");
   last_ = Carried<int32_t>("last");
   logits_ = Carried<float>("logits");
@@ -137,6 +140,18 @@ void Session::BeginStep(int64_t tokens, double lr, uint64_t seed) {
 void Session::RunMicroStep(int64_t step, int64_t micro_step) {
   if (rng_ != nullptr) rng_[1] = static_cast<int32_t>(step * accumulate() + micro_step);
   executors_[compiled_.step.MicroStep(micro_step, accumulate())]->Run();
+}
+
+StepMetrics Session::Metrics() const {
+  StepMetrics metrics;
+  metrics.loss = *loss_;
+  metrics.grad_norm = *grad_norm_;
+  if (loss_scale_ != nullptr) metrics.loss_scale = *loss_scale_;
+  if (skipped_ != nullptr) {
+    metrics.skipped = skipped_[0];
+    metrics.skipped_in_a_row = skipped_[1];
+  }
+  return metrics;
 }
 
 double Session::Evaluate(int64_t tokens) {

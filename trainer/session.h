@@ -24,8 +24,11 @@ struct BatchSlots {
 };
 
 struct StepMetrics {
-  double loss = 0;  // nats per token, mean over the step's tokens
-  double grad_norm = 0;
+  double loss = 0;        // nats per token, mean over the step's tokens
+  double grad_norm = 0;   // infinite or NaN when a gradient is
+  double loss_scale = 1;  // of the next step
+  int64_t skipped = 0;    // updates skipped so far because a scaled gradient overflowed
+  int64_t skipped_in_a_row = 0;
 };
 
 class Session {
@@ -39,8 +42,8 @@ class Session {
   // The slots that the next micro-step or evaluation reads.
   BatchSlots batch() { return batch_; }
 
-  // Fills every parameter from its initializer, the moments and counters with zero. The numbers
-  // depend on seed and parameter name alone.
+  // Fills every parameter from its initializer. The numbers depend on seed and parameter name
+  // alone; moments and counters are zero as they are.
   void Initialize(const models::Model& model, uint64_t seed);
   // As a run directory or a checkpoint holds it: float32, whatever the arena holds.
   StoredParameter Parameter(std::string_view name);
@@ -57,7 +60,7 @@ class Session {
   // batch(). `tokens` counts the targets that carry loss in all of them; the loss is their mean.
   void BeginStep(int64_t tokens, double lr, uint64_t seed);
   void RunMicroStep(int64_t step, int64_t micro_step);
-  StepMetrics Metrics() const { return {*loss_, *grad_norm_}; }
+  StepMetrics Metrics() const;
 
   // The mean loss over batch(), times the batch's share in `tokens`: adding up over all batches
   // gives the mean over `tokens`.
@@ -89,6 +92,8 @@ class Session {
   int32_t* rng_;  // seed, micro-step
   const float* loss_;
   const float* grad_norm_;
+  float* loss_scale_;
+  const int32_t* skipped_;  // in all, in a row
   std::span<int32_t> prompt_;
   std::span<int32_t> last_;
   std::span<const float> logits_;

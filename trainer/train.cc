@@ -158,15 +158,31 @@ class Run {
     report.tokens_per_second = static_cast<double>(tokens) / seconds;
     report.arena_bytes = session_->compiled().plan.arena_bytes;
     report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
+    report.loss_scale = metrics.loss_scale;
+    report.skipped = metrics.skipped;
     Record(report);
     progress_->Step(report);
-    if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm)) {
+    CheckFinite(step, metrics);
+  }
+
+  // A step that was skipped because a scaled gradient overflowed is no reason to stop; many in a
+  // row are.
+  void CheckFinite(int64_t step, const StepMetrics& metrics) const {
+    if (metrics.skipped_in_a_row >= config_.amp.max_skips) {
       throw UserError(
-          fmt::format("step {}: loss {} and gradient norm {} are not finite; stopped. A "
-                      "smaller optimizer.lr or a longer schedule.warmup may help",
-                      step, metrics.loss, metrics.grad_norm),
+          fmt::format(
+              "step {}: gradients overflowed in {} steps in a row (amp.max_skips), the loss "
+              "scale being down to {:g} (amp.min_scale {:g}); stopped. A smaller "
+              "optimizer.lr, a longer schedule.warmup or amp.dtype: bf16 may help",
+              step, metrics.skipped_in_a_row, metrics.loss_scale, config_.amp.min_scale),
           ExitCode::kInternal);
     }
+    const bool finite = std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
+    if (finite || metrics.skipped_in_a_row > 0) return;
+    throw UserError(fmt::format("step {}: loss {} and gradient norm {} are not finite; stopped. A "
+                                "smaller optimizer.lr or a longer schedule.warmup may help",
+                                step, metrics.loss, metrics.grad_norm),
+                    ExitCode::kInternal);
   }
 
   void Record(const StepReport& report) {
@@ -180,8 +196,8 @@ class Run {
                               {"mfu", nullptr},
                               {"arena_bytes", report.arena_bytes},
                               {"resident_bytes", report.resident_bytes},
-                              {"loss_scale", 1.0},
-                              {"skipped", 0}};
+                              {"loss_scale", report.loss_scale},
+                              {"skipped", report.skipped}};
     directory_->AppendMetrics(row.dump());
   }
 

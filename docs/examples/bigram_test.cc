@@ -1,0 +1,67 @@
+#include "docs/examples/bigram.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "base/thread_pool.h"
+#include "tests/support/temp_folder.h"
+#include "trainer/session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+models::ModelSpec Spec() {
+  models::ModelSpec spec;
+  spec.layers = 2;
+  spec.width = 32;
+  spec.ffn_width = 64;
+  spec.vocab = 50;
+  spec.max_sequence = 16;
+  spec.tied = true;
+  return spec;
+}
+
+// Each token is followed by the next number, which one token is enough to know.
+void Fill(const BatchSlots& batch, int32_t vocab) {
+  for (size_t i = 0; i < batch.tokens.size(); ++i) {
+    batch.tokens[i] = static_cast<int32_t>(i * 7) % vocab;
+    batch.targets[i] = (batch.tokens[i] + 1) % vocab;
+  }
+}
+
+TEST(Bigram, LearnsWhatFollowsWhat) {
+  const auto model = models::WithParameters(std::make_unique<models::Bigram>(Spec()));
+  ThreadPool pool(2);
+  CompileOptions options;
+  options.micro_batch = 4;
+  options.sequence = 16;
+  options.threads = pool.size();
+  Session session(Compile(*model, options), pool);
+  session.Initialize(*model, 1);
+  double first = 0;
+  for (int64_t step = 0; step < 150; ++step) {
+    session.BeginStep(64, 1e-2, 1);
+    Fill(session.batch(), 50);
+    session.RunMicroStep(step, 0);
+    if (step == 0) first = session.Metrics().loss;
+  }
+  EXPECT_NEAR(first, std::log(50), 0.5);
+  EXPECT_LT(session.Metrics().loss, 0.1);
+
+  // The checkpoint table names every parameter.
+  const TempFolder folder;
+  session.SaveWeights(*model, folder.path());
+  Session other(Compile(*model, options), pool);
+  other.LoadWeights(*model, folder.path());
+  for (const models::ParameterInfo& parameter : model->parameters()) {
+    const std::span<const float> a = session.Carried<float>(parameter.name);
+    const std::span<const float> b = other.Carried<float>(parameter.name);
+    EXPECT_TRUE(std::ranges::equal(a, b)) << parameter.name;
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer
