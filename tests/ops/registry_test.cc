@@ -181,8 +181,8 @@ TEST_P(OpTest, LowPrecisionAgreesWithDouble) {
     const Outputs wide = RunKernel(Call(Widen(example(), inputs)), Pool(2));
     for (size_t k = 0; k < narrow.size(); ++k) {
       SCOPED_TRACE("output " + std::to_string(k));
-      // Rounding to nearest is off by half an epsilon.
-      const double tolerance = Epsilon(narrow[k]->type.dtype) / 2 +
+      // Rounding to nearest is off by at most an epsilon, half the distance between neighbours.
+      const double tolerance = Epsilon(narrow[k]->type.dtype) +
                                example().low_precision_tolerance * Epsilon(dtype) +
                                example().float32_tolerance;
       ExpectAgree(*narrow[k], *wide[k], tolerance);

@@ -1,0 +1,76 @@
+#include "inference/kv_cache.h"
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "graph/builder.h"
+#include "ops/attention_cached.h"
+
+namespace plimsoll::inference {
+namespace {
+
+using graph::Builder;
+using graph::kNoTensor;
+using graph::Node;
+using graph::Program;
+using graph::Role;
+using graph::TensorId;
+using graph::TensorType;
+
+void SetInput(Node& node, size_t index, TensorId value) {
+  node.inputs.resize(std::max(node.inputs.size(), index + 1), kNoTensor);
+  node.inputs[index] = value;
+}
+
+// Two attentions of one scope have caches of their own.
+TensorId Carried(Builder& builder, const std::string& scope, const char* name,
+                 const TensorType& type) {
+  const std::string stem = scope.empty() ? name : scope + "." + name;
+  return builder.Persistent(builder.program().FreshName(stem), Role::kState, type);
+}
+
+// Returns the bytes of the node's caches.
+int64_t CacheAttention(Builder& builder, Node& node, TensorId position, int64_t capacity) {
+  if (!node.attributes.GetBool("causal") || node.attributes.GetReal("dropout") > 0) {
+    throw InternalError("kv_cache: attention in '" + node.scope +
+                        "' is not causal or drops; only causal attention without dropout can be "
+                        "cached");
+  }
+  const int64_t heads = node.attributes.GetInt("heads");
+  const int64_t kv_heads = node.attributes.GetInt("kv_heads");
+  const TensorType type = ops::CacheType(builder.type(node.inputs[0]), heads, kv_heads, capacity);
+  const TensorId keys = Carried(builder, node.scope, "keys", type);
+  const TensorId values = Carried(builder, node.scope, "values", type);
+  node.op = &graph::OpRegistry::Get().Require("attention_cached");
+  node.attributes = {{"heads", heads}, {"kv_heads", kv_heads}};
+  node.inputs = {node.inputs[0], keys, values, position};
+  node.outputs = {node.outputs[0], keys, values};
+  node.made_by = "kv_cache";
+  return 2 * type.bytes();
+}
+
+}  // namespace
+
+graph::PassResult KvCache::Run(Program& program) {
+  Builder builder(program);
+  const TensorId position =
+      builder.Persistent("position", Role::kInput, {graph::DType::kInt32, {1}});
+  int caches = 0;
+  int64_t bytes = 0;
+  for (Node& node : program.mutable_nodes()) {
+    if (node.op->name == "attention") {
+      bytes += CacheAttention(builder, node, position, capacity_);
+      ++caches;
+    } else if (node.op->name == "embedding" && node.inputs.size() > 2 &&
+               node.inputs[2] != kNoTensor) {
+      SetInput(node, 3, position);
+    } else if (node.op->name == "rotary") {
+      SetInput(node, 1, position);
+    }
+  }
+  program.DropUnusedTensors();
+  return {true, fmt::format("{} caches of {} tokens, {}", caches, capacity_, FormatBytes(bytes))};
+}
+
+}  // namespace plimsoll::inference

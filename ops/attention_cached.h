@@ -1,0 +1,29 @@
+// Causal attention of new tokens to all tokens so far, whose keys and values wait in a cache: what
+// a program needs that extends texts piece by piece. R texts, W new tokens of each, C tokens that
+// the cache has room for, H query heads, G key-value heads (H a multiple of G), hd values of a
+// head, p the position of the first new token.
+//
+//   keys[r,g,p+i] = k[r,i,g]    values[r,g,p+i] = v[r,i,g]                     for i < W
+//   out[r,i,h] = Σ_j P[j] · values[r,g,j],  P = softmax_j(q[r,i,h] · keys[r,g,j] / √hd),
+//                                           j ≤ p + i,  g = h·G/H
+//
+//   attention_cached (qkv[R,W,(H+2G)·hd], keys[R,G,C,hd], values[R,G,C,hd], position i32[1])
+//                    → out[R,W,H·hd], keys, values
+//   attributes: heads (H), kv_heads (G)
+//
+// qkv is packed as in attention.h. One float dtype. In place the caches' other positions are not
+// touched; what they hold at p + W and beyond is never read. A position outside [0, C − W] is an
+// InternalError when the op runs. Not differentiable.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+// The type of keys and of values for a packed qkv of that type.
+graph::TensorType CacheType(const graph::TensorType& qkv, int64_t heads, int64_t kv_heads,
+                            int64_t capacity);
+
+}  // namespace plimsoll::ops
