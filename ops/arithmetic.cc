@@ -66,7 +66,10 @@ std::vector<TensorType> InferCast(const OpCall& call) {
 void CastGradient(GradientContext& ctx) {
   if (!ctx.wants(0)) return;
   graph::Builder& g = ctx.builder();
-  ctx.SetGradient(0, Cast(g, ctx.output_gradient(0), g.dtype(ctx.input(0))));
+  const Value dy = ctx.output_gradient(0);
+  // That of a low-precision weight comes as a float32 sum: what a float32 x needs already.
+  const DType dtype = g.dtype(ctx.input(0));
+  ctx.SetGradient(0, g.dtype(dy) == dtype ? dy : Cast(g, dy, dtype));
 }
 
 std::vector<TensorType> InferFill(const OpCall& call) {

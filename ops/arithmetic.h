@@ -17,7 +17,8 @@ graph::Value Scale(graph::Builder& g, graph::Value x, double factor, std::string
 // s · x, the factor a scalar tensor: f32[], or [] of x's dtype.
 graph::Value ScaleBy(graph::Builder& g, graph::Value x, graph::Value s, std::string_view name = "");
 
-// x in another dtype: floats round to nearest, floats to i32 truncate.
+// x in another dtype: floats round to nearest (f64 to a 16-bit type by way of f32), floats to i32
+// truncate.
 graph::Value Cast(graph::Builder& g, graph::Value x, graph::DType dtype,
                   std::string_view name = "");
 

@@ -1,8 +1,8 @@
-// Elementwise, one Eigen expression each (fill: a loop). Threads share blocks of elements. Bytes:
-// every argument once.
+// Elementwise, vector by vector. Threads share chunks of elements. 16-bit elements are computed
+// with in float and rounded once. Bytes: every argument once.
 #include <algorithm>
+#include <type_traits>
 
-#include "ops/blocks.h"
 #include "ops/kernel.h"
 #include "ops/simd.h"
 
@@ -10,46 +10,93 @@ namespace plimsoll::ops {
 namespace {
 
 void Add(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
-    const T *a = ctx.in<T>(0), *b = ctx.in<T>(1);
-    T* y = ctx.out<T>(0);
-    ParallelBlocks(ctx.pool, ctx.in_shape(0).elements(), [=](Block of) { of(y) = of(a) + of(b); });
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const S *a = ctx.in<S>(0), *b = ctx.in<S>(1);
+    S* y = ctx.out<S>(0);
+    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
+      Store<T>(y + i, Load<T>(a + i, count) + Load<T>(b + i, count), count);
+    });
   });
 }
 
 void Mul(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
-    const T *a = ctx.in<T>(0), *b = ctx.in<T>(1);
-    T* y = ctx.out<T>(0);
-    ParallelBlocks(ctx.pool, ctx.in_shape(0).elements(), [=](Block of) { of(y) = of(a) * of(b); });
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const S *a = ctx.in<S>(0), *b = ctx.in<S>(1);
+    S* y = ctx.out<S>(0);
+    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
+      Store<T>(y + i, Load<T>(a + i, count) * Load<T>(b + i, count), count);
+    });
   });
 }
 
-template <typename T>
-void ScaleAll(const CpuContext& ctx, T factor) {
-  const T* x = ctx.in<T>(0);
-  T* y = ctx.out<T>(0);
-  ParallelBlocks(ctx.pool, ctx.in_shape(0).elements(), [=](Block of) { of(y) = of(x) * factor; });
+template <typename S>
+void ScaleAll(const CpuContext& ctx, Compute<S> factor) {
+  using T = Compute<S>;
+  const S* x = ctx.in<S>(0);
+  S* y = ctx.out<S>(0);
+  ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
+    Store<T>(y + i, Load<T>(x + i, count) * factor, count);
+  });
 }
 
 void Scale(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
-    ScaleAll(ctx, static_cast<T>(ctx.attributes.GetReal("factor")));
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    ScaleAll<S>(ctx, static_cast<Compute<S>>(ctx.attributes.GetReal("factor")));
   });
 }
 
 void ScaleBy(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const bool is_float = ctx.inputs[1].type.dtype == graph::DType::kFloat32;
-    ScaleAll(ctx, is_float ? static_cast<T>(*ctx.in<float>(1)) : *ctx.in<T>(1));
+    ScaleAll<S>(ctx, is_float ? static_cast<T>(*ctx.in<float>(1)) : Load<T>(ctx.in<S>(1), 1)[0]);
   });
 }
 
-// Calls body.template operator()<float, double or int32_t>().
+template <typename S>
+constexpr bool kIs16Bit = std::is_same_v<S, BFloat16> || std::is_same_v<S, Float16>;
+
+// What a conversion to or from a 16-bit type goes through; other types pass as they are.
+template <typename From>
+auto Widen(From value) {
+  if constexpr (kIs16Bit<From>) {
+    return ToFloat(value);
+  } else {
+    return value;
+  }
+}
+template <typename To, typename Wide>
+To Narrow(Wide value) {
+  if constexpr (std::is_same_v<To, BFloat16>) {
+    return {ToBf16(static_cast<float>(value))};
+  } else if constexpr (std::is_same_v<To, Float16>) {
+    return {ToF16(static_cast<float>(value))};
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+// Between float and the 16-bit types, which training does, by vectors.
+template <typename From, typename To>
+void CastElements(const From* x, To* y, int64_t begin, int64_t end) {
+  constexpr bool kFromNarrow = kIs16Bit<From> || std::is_same_v<From, float>;
+  constexpr bool kToNarrow = kIs16Bit<To> || std::is_same_v<To, float>;
+  if constexpr (kFromNarrow && kToNarrow) {
+    ForVectors<float>(begin, end, [=](int64_t i, auto count) {
+      Store<float>(y + i, Load<float>(x + i, count), count);
+    });
+  } else {
+    for (int64_t i = begin; i < end; ++i) y[i] = Narrow<To>(Widen(x[i]));
+  }
+}
+
+// Calls body.template operator()<float, double, BFloat16, Float16 or int32_t>().
 template <typename Body>
 void DispatchAny(graph::DType dtype, Body&& body) {
   if (dtype == graph::DType::kInt32) return body.template operator()<int32_t>();
-  DispatchFloat(dtype, body);
+  DispatchStored(dtype, body);
 }
 
 void Cast(const CpuContext& ctx) {
@@ -57,16 +104,16 @@ void Cast(const CpuContext& ctx) {
     DispatchAny(ctx.outputs[0].type.dtype, [&]<typename To>() {
       const From* x = ctx.in<From>(0);
       To* y = ctx.out<To>(0);
-      ParallelBlocks(ctx.pool, ctx.in_shape(0).elements(),
-                     [=](Block of) { of(y) = of(x).template cast<To>(); });
+      ctx.pool.ParallelFor(ctx.in_shape(0).elements(), kElementwiseGrain,
+                           [=](int64_t begin, int64_t end) { CastElements(x, y, begin, end); });
     });
   });
 }
 
 void Fill(const CpuContext& ctx) {
-  DispatchAny(ctx.outputs[0].type.dtype, [&]<typename T>() {
-    const T value = static_cast<T>(ctx.attributes.GetReal("value"));
-    T* y = ctx.out<T>(0);
+  DispatchAny(ctx.outputs[0].type.dtype, [&]<typename S>() {
+    const S value = Narrow<S>(ctx.attributes.GetReal("value"));
+    S* y = ctx.out<S>(0);
     ctx.pool.ParallelFor(ctx.out_shape(0).elements(), kElementwiseGrain,
                          [=](int64_t begin, int64_t end) { std::fill(y + begin, y + end, value); });
   });

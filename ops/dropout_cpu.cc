@@ -29,13 +29,14 @@ Vec<T> DropBelow(uint32_t threshold, const uint32_t* words, Vec<T> v) {
 }
 
 void Dropout(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const double p = ctx.attributes.GetReal("p");
     const uint32_t threshold = DropThreshold(p);
     const T scale = static_cast<T>(1 / (1 - p));
     const PhiloxStream stream(ctx.in<int32_t>(1), ctx.attributes.GetInt("key"));
-    const T* x = ctx.in<T>(0);
-    T* y = ctx.out<T>(0);
+    const S* x = ctx.in<S>(0);
+    S* y = ctx.out<S>(0);
     const int64_t n = ctx.in_shape(0).elements();
     ctx.pool.ParallelFor(n, kElementwiseGrain, [=](int64_t begin, int64_t end) {
       alignas(64) uint32_t words[kWordsAtOnce] = {};

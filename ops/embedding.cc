@@ -58,7 +58,8 @@ std::vector<TensorType> InferEmbeddingDw(const OpCall& call) {
   Check(tokens.dtype == DType::kInt32 && tokens.shape.rank() == 2, call, "tokens must be i32[B,T]");
   Check(graph::IsFloat(dy.dtype) && dy.shape.rank() == 3 && dy.shape.DropLast() == tokens.shape,
         call, "dy must be [B,T,D]");
-  const TensorType dweight{dy.dtype, {call.attributes.GetInt("rows"), dy.shape.dim(2)}};
+  const TensorType dweight{graph::ComputeType(dy.dtype),
+                           {call.attributes.GetInt("rows"), dy.shape.dim(2)}};
   CheckAbsentOr(call, 2, dweight);
   return {dweight};
 }
@@ -67,9 +68,10 @@ std::vector<TensorType> InferEmbeddingDw(const OpCall& call) {
 graph::Cost EmbeddingDwCost(const OpCall& call) {
   const TensorType& dy = call.input(1);
   const double cleared = call.has_input(2) ? 0 : static_cast<double>(call.output(0).bytes());
-  return {
-      static_cast<double>(dy.shape.elements()),
-      3 * static_cast<double>(dy.bytes()) + static_cast<double>(call.input(0).bytes()) + cleared};
+  const double elements = static_cast<double>(dy.shape.elements());
+  const double summed = elements * static_cast<double>(graph::ByteSize(call.output(0).dtype));
+  return {elements, static_cast<double>(dy.bytes()) + 2 * summed +
+                        static_cast<double>(call.input(0).bytes()) + cleared};
 }
 
 std::vector<TensorType> InferPositionDw(const OpCall& call) {
@@ -77,7 +79,7 @@ std::vector<TensorType> InferPositionDw(const OpCall& call) {
   const int64_t rows = call.attributes.GetInt("rows");
   Check(graph::IsFloat(dy.dtype) && dy.shape.rank() == 3 && dy.shape.dim(1) <= rows, call,
         "dy must be [B,T,D] with T <= rows");
-  const TensorType dposition{dy.dtype, {rows, dy.shape.dim(2)}};
+  const TensorType dposition{graph::ComputeType(dy.dtype), {rows, dy.shape.dim(2)}};
   CheckAbsentOr(call, 1, dposition);
   CheckAbsentOr(call, 2, {DType::kInt32, {1}});
   return {dposition};

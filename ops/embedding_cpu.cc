@@ -54,19 +54,21 @@ void StartFrom(ThreadPool& pool, const T* acc, T* out, int64_t n) {
   });
 }
 
-template <typename T>
-void AddTo(T* sum, const T* term, int64_t n) {
+// Both may be stored narrow; the sum is then rounded once.
+template <typename Sum, typename Term>
+void AddTo(Sum* sum, const Term* term, int64_t n) {
+  using T = Compute<Term>;
   ForVectors<T>(0, n, [&](int64_t i, auto count) {
     Store<T>(sum + i, Load<T>(sum + i, count) + Load<T>(term + i, count), count);
   });
 }
 
 void Embedding(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[1].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[1].type.dtype, [&]<typename S>() {
     const int32_t* tokens = ctx.in<int32_t>(0);
-    const T* weight = ctx.in<T>(1);
-    const T* position = ctx.in<T>(2);
-    T* y = ctx.out<T>(0);
+    const S* weight = ctx.in<S>(1);
+    const S* position = ctx.in<S>(2);
+    S* y = ctx.out<S>(0);
     const int64_t rows = ctx.in_shape(0).elements();
     const int64_t sequence = ctx.in_shape(0).dim(1);
     const int64_t width = ctx.in_shape(1).dim(1);
@@ -75,7 +77,7 @@ void Embedding(const CpuContext& ctx) {
         position == nullptr ? 0 : FirstPosition(ctx, 3, sequence, ctx.in_shape(2).dim(0));
     ctx.pool.ParallelFor(rows, RowGrain(width), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        std::memcpy(y + row * width, weight + tokens[row] * width, width * sizeof(T));
+        std::memcpy(y + row * width, weight + tokens[row] * width, width * sizeof(S));
         if (position != nullptr) {
           AddTo(y + row * width, position + (first + row % sequence) * width, width);
         }
@@ -85,9 +87,10 @@ void Embedding(const CpuContext& ctx) {
 }
 
 void EmbeddingDw(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[1].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[1].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const int32_t* tokens = ctx.in<int32_t>(0);
-    const T* dy = ctx.in<T>(1);
+    const S* dy = ctx.in<S>(1);
     T* dweight = ctx.out<T>(0);
     const int64_t rows = ctx.in_shape(0).elements();
     const int64_t width = ctx.out_shape(0).dim(1);
@@ -102,8 +105,9 @@ void EmbeddingDw(const CpuContext& ctx) {
 }
 
 void PositionDw(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
-    const T* dy = ctx.in<T>(0);
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const S* dy = ctx.in<S>(0);
     const T* acc = ctx.in<T>(1);
     T* dposition = ctx.out<T>(0);
     const int64_t batch = ctx.in_shape(0).dim(0);

@@ -27,10 +27,11 @@ Vec<T> TanhGradient(Vec<T> x) {
 bool IsTanh(const CpuContext& ctx) { return ctx.attributes.GetWord("approximate") == "tanh"; }
 
 void Gelu(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const int64_t n = ctx.in_shape(0).elements();
-    const T* x = ctx.in<T>(0);
-    T* y = ctx.out<T>(0);
+    const S* x = ctx.in<S>(0);
+    S* y = ctx.out<S>(0);
     if (IsTanh(ctx)) {
       ParallelVectors<T>(ctx.pool, n, [=](int64_t i, auto count) {
         const Vec<T> v = Load<T>(x + i, count);
@@ -46,10 +47,11 @@ void Gelu(const CpuContext& ctx) {
 }
 
 void GeluBackward(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const int64_t n = ctx.in_shape(0).elements();
-    const T *x = ctx.in<T>(0), *dy = ctx.in<T>(1);
-    T* dx = ctx.out<T>(0);
+    const S *x = ctx.in<S>(0), *dy = ctx.in<S>(1);
+    S* dx = ctx.out<S>(0);
     if (IsTanh(ctx)) {
       ParallelVectors<T>(ctx.pool, n, [=](int64_t i, auto count) {
         const Vec<T> v = Load<T>(x + i, count);

@@ -19,7 +19,7 @@ std::vector<TensorType> InferLayerNorm(const OpCall& call) {
   const TensorType weight{x.dtype, {x.shape.dim(-1)}};
   Check(call.input(1) == weight, call, "weight must be [D]");
   CheckAbsentOr(call, 2, weight);
-  const TensorType statistic{x.dtype, {x.shape.rows()}};
+  const TensorType statistic{graph::ComputeType(x.dtype), {x.shape.rows()}};
   return {x, statistic, statistic};
 }
 
@@ -40,15 +40,16 @@ std::vector<TensorType> InferLayerNormBackward(const OpCall& call) {
   const TensorType& x = call.input(0);
   Check(graph::IsFloat(x.dtype) && x.shape.rank() >= 1, call, "x must be floating, [...,D]");
   const TensorType weight{x.dtype, {x.shape.dim(-1)}};
-  const TensorType statistic{x.dtype, {x.shape.rows()}};
+  const TensorType dweight{graph::ComputeType(x.dtype), weight.shape};
+  const TensorType statistic{graph::ComputeType(x.dtype), {x.shape.rows()}};
   Check(call.input(1) == weight, call, "weight must be [D]");
   Check(call.input(2) == statistic && call.input(3) == statistic, call,
         "mean and rstd must be [rows]");
   Check(call.input(4) == x, call, "dy must be as x");
   CheckAbsentOr(call, 5, x);
-  CheckAbsentOr(call, 6, weight);
-  CheckAbsentOr(call, 7, weight);
-  return {x, weight, weight};
+  CheckAbsentOr(call, 6, dweight);
+  CheckAbsentOr(call, 7, dweight);
+  return {x, dweight, dweight};
 }
 
 const OpRegistration kLayerNorm({

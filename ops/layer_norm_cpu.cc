@@ -16,8 +16,8 @@
 namespace plimsoll::ops {
 namespace {
 
-template <typename T>
-void ForwardRow(const T* x, const T* weight, const T* bias, T eps, int64_t width, T* y, T* mean_out,
+template <typename S, typename T>
+void ForwardRow(const S* x, const S* weight, const S* bias, T eps, int64_t width, S* y, T* mean_out,
                 T* rstd_out) {
   const T mean =
       SumVectors<T>(width, [&](int64_t i, auto count) { return Load<T>(x + i, count); }) /
@@ -45,12 +45,14 @@ void ForwardRow(const T* x, const T* weight, const T* bias, T eps, int64_t width
 }
 
 void LayerNorm(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const int64_t rows = ctx.in_shape(0).rows();
     const int64_t width = ctx.in_shape(0).dim(-1);
     const T eps = static_cast<T>(ctx.attributes.GetReal("eps"));
-    const T *x = ctx.in<T>(0), *weight = ctx.in<T>(1), *bias = ctx.in<T>(2);
-    T *y = ctx.out<T>(0), *mean = ctx.out<T>(1), *rstd = ctx.out<T>(2);
+    const S *x = ctx.in<S>(0), *weight = ctx.in<S>(1), *bias = ctx.in<S>(2);
+    S* y = ctx.out<S>(0);
+    T *mean = ctx.out<T>(1), *rstd = ctx.out<T>(2);
     ctx.pool.ParallelFor(rows, RowGrain(width), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         ForwardRow(x + row * width, weight, bias, eps, width, y + row * width,
@@ -66,8 +68,8 @@ struct RowSums {
 };
 
 // The sums of a row, and its share of dweight and dbias.
-template <typename T>
-RowSums<T> ReduceRow(const T* x, const T* weight, const T* dy, T mean, T rstd, int64_t width,
+template <typename S, typename T>
+RowSums<T> ReduceRow(const S* x, const S* weight, const S* dy, T mean, T rstd, int64_t width,
                      T* dweight, T* dbias) {
   Vec<T> g_sum = {}, gx_sum = {};
   ForVectors<T>(0, width, [&](int64_t i, auto count) {
@@ -86,9 +88,9 @@ RowSums<T> ReduceRow(const T* x, const T* weight, const T* dy, T mean, T rstd, i
 }
 
 // dx may share memory with dy or acc.
-template <typename T>
-void GradientRow(const T* x, const T* weight, const T* dy, T mean, T rstd, RowSums<T> sums,
-                 int64_t width, const T* acc, T* dx) {
+template <typename S, typename T>
+void GradientRow(const S* x, const S* weight, const S* dy, T mean, T rstd, RowSums<T> sums,
+                 int64_t width, const S* acc, S* dx) {
   const T g_mean = sums.g / static_cast<T>(width);
   const T gx_mean = sums.gx / static_cast<T>(width);
   ForVectors<T>(0, width, [&](int64_t i, auto count) {
@@ -101,12 +103,15 @@ void GradientRow(const T* x, const T* weight, const T* dy, T mean, T rstd, RowSu
 }
 
 void LayerNormBackward(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const int64_t rows = ctx.in_shape(0).rows();
     const int64_t width = ctx.in_shape(0).dim(-1);
-    const T *x = ctx.in<T>(0), *weight = ctx.in<T>(1), *mean = ctx.in<T>(2), *rstd = ctx.in<T>(3);
-    const T *dy = ctx.in<T>(4), *acc_x = ctx.in<T>(5);
-    T *dx = ctx.out<T>(0), *dweight = ctx.out<T>(1), *dbias = ctx.out<T>(2);
+    const S *x = ctx.in<S>(0), *weight = ctx.in<S>(1);
+    const T *mean = ctx.in<T>(2), *rstd = ctx.in<T>(3);
+    const S *dy = ctx.in<S>(4), *acc_x = ctx.in<S>(5);
+    S* dx = ctx.out<S>(0);
+    T *dweight = ctx.out<T>(1), *dbias = ctx.out<T>(2);
     const RowPartials<T> partials(ctx, rows, width, (dweight != nullptr) + (dbias != nullptr));
     partials.ForChunks(ctx.pool, [&](int64_t begin, int64_t end, T* partial) {
       T* weight_sum = dweight != nullptr ? partial : nullptr;

@@ -17,7 +17,7 @@ using graph::Value;
 
 std::vector<TensorType> InferSum(const OpCall& call) {
   Check(graph::IsFloat(call.input(0).dtype), call, "input must be floating");
-  return {{call.input(0).dtype, {}}};
+  return {{graph::ComputeType(call.input(0).dtype), {}}};
 }
 
 // The gradient of a sum is the same everywhere: ones, scaled by it.

@@ -23,14 +23,25 @@ inline Vec<double> LoadDoubles(const float* from, int count = 4) {
   std::memcpy(&four, from, count * sizeof(float));
   return __builtin_convertvector(four, Vec<double>);
 }
+inline Vec<double> LoadDoubles(const BFloat16* from, int count = 4) {
+  __m128i bits = _mm_setzero_si128();
+  std::memcpy(&bits, from, count * sizeof(BFloat16));
+  const __m128i floats = _mm_slli_epi32(_mm_cvtepu16_epi32(bits), 16);
+  return reinterpret_cast<Vec<double>>(_mm256_cvtps_pd(_mm_castsi128_ps(floats)));
+}
+inline Vec<double> LoadDoubles(const Float16* from, int count = 4) {
+  __m128i bits = _mm_setzero_si128();
+  std::memcpy(&bits, from, count * sizeof(Float16));
+  return reinterpret_cast<Vec<double>>(_mm256_cvtps_pd(_mm_cvtph_ps(bits)));
+}
 
-template <typename T>
-double ChunkSum(const T* x, int64_t n) {
+template <typename S>
+double ChunkSum(const S* x, int64_t n) {
   return SumVectors<double>(n, [=](int64_t i, auto count) { return LoadDoubles(x + i, count); });
 }
 
-template <typename T>
-double ChunkSquares(const T* x, int64_t n) {
+template <typename S>
+double ChunkSquares(const S* x, int64_t n) {
   return SumVectors<double>(n, [=](int64_t i, auto count) {
     const Vec<double> v = LoadDoubles(x + i, count);
     return v * v;
@@ -64,22 +75,25 @@ double SumInputs(const CpuContext& ctx, const ChunkSumOf& chunk_sum) {
 double SumSquares(const CpuContext& ctx) {
   return SumInputs(ctx, [&](size_t input, int64_t first, int64_t n) {
     double sum = 0;
-    DispatchFloat(ctx.inputs[input].type.dtype,
-                  [&]<typename T>() { sum = ChunkSquares(ctx.in<T>(input) + first, n); });
+    DispatchStored(ctx.inputs[input].type.dtype,
+                   [&]<typename S>() { sum = ChunkSquares(ctx.in<S>(input) + first, n); });
     return sum;
   });
 }
 
 void Sum(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     *ctx.out<T>(0) = static_cast<T>(SumInputs(
-        ctx, [&](size_t, int64_t first, int64_t n) { return ChunkSum(ctx.in<T>(0) + first, n); }));
+        ctx, [&](size_t, int64_t first, int64_t n) { return ChunkSum(ctx.in<S>(0) + first, n); }));
   });
 }
 
 void SquaredNorm(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype,
-                [&]<typename T>() { *ctx.out<T>(0) = static_cast<T>(SumSquares(ctx)); });
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    *ctx.out<T>(0) = static_cast<T>(SumSquares(ctx));
+  });
 }
 
 void GlobalNorm(const CpuContext& ctx) {

@@ -17,7 +17,7 @@ std::vector<TensorType> InferRmsNorm(const OpCall& call) {
   const TensorType& x = call.input(0);
   Check(graph::IsFloat(x.dtype) && x.shape.rank() >= 1, call, "x must be floating, [...,D]");
   Check(call.input(1) == TensorType{x.dtype, {x.shape.dim(-1)}}, call, "weight must be [D]");
-  return {x, {x.dtype, {x.shape.rows()}}};
+  return {x, {graph::ComputeType(x.dtype), {x.shape.rows()}}};
 }
 
 void RmsNormGradient(GradientContext& ctx) {
@@ -36,12 +36,14 @@ std::vector<TensorType> InferRmsNormBackward(const OpCall& call) {
   const TensorType& x = call.input(0);
   Check(graph::IsFloat(x.dtype) && x.shape.rank() >= 1, call, "x must be floating, [...,D]");
   const TensorType weight{x.dtype, {x.shape.dim(-1)}};
+  const TensorType dweight{graph::ComputeType(x.dtype), weight.shape};
+  const TensorType statistic{graph::ComputeType(x.dtype), {x.shape.rows()}};
   Check(call.input(1) == weight, call, "weight must be [D]");
-  Check(call.input(2) == TensorType{x.dtype, {x.shape.rows()}}, call, "rstd must be [rows]");
+  Check(call.input(2) == statistic, call, "rstd must be [rows]");
   Check(call.input(3) == x, call, "dy must be as x");
   CheckAbsentOr(call, 4, x);
-  CheckAbsentOr(call, 5, weight);
-  return {x, weight};
+  CheckAbsentOr(call, 5, dweight);
+  return {x, dweight};
 }
 
 const OpRegistration kRmsNorm({

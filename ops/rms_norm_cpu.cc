@@ -14,16 +14,18 @@ namespace plimsoll::ops {
 namespace {
 
 void RmsNorm(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const int64_t rows = ctx.in_shape(0).rows();
     const int64_t width = ctx.in_shape(0).dim(-1);
     const T eps = static_cast<T>(ctx.attributes.GetReal("eps"));
-    const T *all_x = ctx.in<T>(0), *weight = ctx.in<T>(1);
-    T *all_y = ctx.out<T>(0), *rstd_out = ctx.out<T>(1);
+    const S *all_x = ctx.in<S>(0), *weight = ctx.in<S>(1);
+    S* all_y = ctx.out<S>(0);
+    T* rstd_out = ctx.out<T>(1);
     ctx.pool.ParallelFor(rows, RowGrain(width), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const T* x = all_x + row * width;
-        T* y = all_y + row * width;
+        const S* x = all_x + row * width;
+        S* y = all_y + row * width;
         const T mean_square = SumVectors<T>(width,
                                             [&](int64_t i, auto count) {
                                               const Vec<T> v = Load<T>(x + i, count);
@@ -42,8 +44,8 @@ void RmsNorm(const CpuContext& ctx) {
 }
 
 // Σ(ĝ·x̂) of a row; adds the row's share of dweight unless that is nullptr.
-template <typename T>
-T ReduceRow(const T* x, const T* weight, const T* dy, T rstd, int64_t width, T* dweight) {
+template <typename S, typename T>
+T ReduceRow(const S* x, const S* weight, const S* dy, T rstd, int64_t width, T* dweight) {
   Vec<T> sum = {};
   ForVectors<T>(0, width, [&](int64_t i, auto count) {
     const Vec<T> d = Load<T>(dy + i, count);
@@ -57,9 +59,9 @@ T ReduceRow(const T* x, const T* weight, const T* dy, T rstd, int64_t width, T* 
 }
 
 // dx may share memory with dy or acc.
-template <typename T>
-void GradientRow(const T* x, const T* weight, const T* dy, T rstd, T sum, int64_t width,
-                 const T* acc, T* dx) {
+template <typename S, typename T>
+void GradientRow(const S* x, const S* weight, const S* dy, T rstd, T sum, int64_t width,
+                 const S* acc, S* dx) {
   const T mean = sum / static_cast<T>(width);
   ForVectors<T>(0, width, [&](int64_t i, auto count) {
     const Vec<T> g = Load<T>(dy + i, count) * Load<T>(weight + i, count);
@@ -70,12 +72,14 @@ void GradientRow(const T* x, const T* weight, const T* dy, T rstd, T sum, int64_
 }
 
 void RmsNormBackward(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const int64_t rows = ctx.in_shape(0).rows();
     const int64_t width = ctx.in_shape(0).dim(-1);
-    const T *x = ctx.in<T>(0), *weight = ctx.in<T>(1), *rstd = ctx.in<T>(2), *dy = ctx.in<T>(3);
-    const T* acc_x = ctx.in<T>(4);
-    T *dx = ctx.out<T>(0), *dweight = ctx.out<T>(1);
+    const S *x = ctx.in<S>(0), *weight = ctx.in<S>(1), *dy = ctx.in<S>(3), *acc_x = ctx.in<S>(4);
+    const T* rstd = ctx.in<T>(2);
+    S* dx = ctx.out<S>(0);
+    T* dweight = ctx.out<T>(1);
     const RowPartials<T> partials(ctx, rows, width, dweight != nullptr);
     partials.ForChunks(ctx.pool, [&](int64_t begin, int64_t end, T* partial) {
       for (int64_t row = begin; row < end; ++row) {

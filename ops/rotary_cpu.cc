@@ -36,10 +36,10 @@ void Frequencies(const graph::Attributes& attributes, int64_t pairs, float* freq
 }
 
 // Works in place too: a pair is read before it is written.
-template <typename T>
-void RotateHead(const T* x, T* y, const T* cosines, const T* sines, int64_t pairs) {
-  const T* const x2 = x + pairs;
-  T* const y2 = y + pairs;
+template <typename S, typename T>
+void RotateHead(const S* x, S* y, const T* cosines, const T* sines, int64_t pairs) {
+  const S* const x2 = x + pairs;
+  S* const y2 = y + pairs;
   ForVectors<T>(0, pairs, [&](int64_t i, auto count) {
     const Vec<T> first = Load<T>(x + i, count);
     const Vec<T> second = Load<T>(x2 + i, count);
@@ -56,8 +56,9 @@ int64_t RowElements(int64_t pairs) {
   return (pairs * int64_t{sizeof(T)} + 63) / 64 * 64 / int64_t{sizeof(T)};
 }
 
-template <typename T>
+template <typename S>
 void Run(const CpuContext& ctx) {
+  using T = Compute<S>;
   const graph::Shape& shape = ctx.in_shape(0);
   const int64_t sequences = shape.dim(0);
   const int64_t length = shape.dim(1);
@@ -67,8 +68,8 @@ void Run(const CpuContext& ctx) {
   const int64_t pairs = head / 2;
   const T sign = ctx.attributes.GetBool("inverse") ? -1 : 1;
   const int64_t first = ctx.has_input(1) ? *ctx.in<int32_t>(1) : 0;
-  const T* const in = ctx.in<T>(0);
-  T* const out = ctx.out<T>(0);
+  const S* const in = ctx.in<S>(0);
+  S* const out = ctx.out<S>(0);
 
   float* const frequencies = static_cast<float*>(ctx.workspace);
   Frequencies(ctx.attributes, pairs, frequencies);
@@ -84,8 +85,8 @@ void Run(const CpuContext& ctx) {
         sines[i] = sign * static_cast<T>(static_cast<float>(std::sin(angle)));
       }
       for (int64_t b = 0; b < sequences; ++b) {
-        const T* const x = in + (b * length + t) * width;
-        T* const y = out + (b * length + t) * width;
+        const S* const x = in + (b * length + t) * width;
+        S* const y = out + (b * length + t) * width;
         for (int64_t h = 0; h < rotated; ++h) {
           RotateHead(x + h * head, y + h * head, cosines, sines, pairs);
         }
@@ -96,7 +97,7 @@ void Run(const CpuContext& ctx) {
 }
 
 void Rotary(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() { Run<T>(ctx); });
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() { Run<S>(ctx); });
 }
 
 int64_t Workspace(const OpCall& call, int threads) {

@@ -1,6 +1,7 @@
 // Column sums over many rows (the gradients of per-column weights) that are deterministic and
 // parallel: each chunk of rows has partial sums of its own in the workspace, and these are added in
-// the order of the chunks. The chunks depend on the shape alone.
+// the order of the chunks. The chunks depend on the shape alone. The sums are kept and given in the
+// type in which kernels compute: float for 16-bit rows.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,8 @@ inline int64_t RowsPerChunk(int64_t rows) { return std::max<int64_t>(16, (rows +
 inline int64_t RowPartialsBytes(const graph::TensorType& x, int sums) {
   const int64_t rows = x.shape.rows();
   const int64_t chunk = RowsPerChunk(rows);
-  return (rows + chunk - 1) / chunk * sums * x.shape.dim(-1) * graph::ByteSize(x.dtype);
+  return (rows + chunk - 1) / chunk * sums * x.shape.dim(-1) *
+         graph::ByteSize(graph::ComputeType(x.dtype));
 }
 
 template <typename T>

@@ -10,9 +10,10 @@ namespace plimsoll::ops {
 namespace {
 
 void Silu(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
-    const T* x = ctx.in<T>(0);
-    T* y = ctx.out<T>(0);
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const S* x = ctx.in<S>(0);
+    S* y = ctx.out<S>(0);
     ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
       const Vec<T> v = Load<T>(x + i, count);
       Store<T>(y + i, v * Sigmoid<T>(v), count);
@@ -21,9 +22,10 @@ void Silu(const CpuContext& ctx) {
 }
 
 void SiluBackward(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
-    const T *x = ctx.in<T>(0), *dy = ctx.in<T>(1);
-    T* dx = ctx.out<T>(0);
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const S *x = ctx.in<S>(0), *dy = ctx.in<S>(1);
+    S* dx = ctx.out<S>(0);
     ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
       const Vec<T> v = Load<T>(x + i, count);
       const Vec<T> s = Sigmoid<T>(v);
@@ -33,15 +35,16 @@ void SiluBackward(const CpuContext& ctx) {
 }
 
 void Swiglu(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const int64_t half = ctx.out_shape(0).dim(-1);
-    const T* gate_up = ctx.in<T>(0);
-    T* all_y = ctx.out<T>(0);
+    const S* gate_up = ctx.in<S>(0);
+    S* all_y = ctx.out<S>(0);
     ctx.pool.ParallelFor(ctx.out_shape(0).rows(), RowGrain(half), [=](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const T* gate = gate_up + row * 2 * half;
-        const T* up = gate + half;
-        T* y = all_y + row * half;
+        const S* gate = gate_up + row * 2 * half;
+        const S* up = gate + half;
+        S* y = all_y + row * half;
         ForVectors<T>(0, half, [=](int64_t i, auto count) {
           const Vec<T> v = Load<T>(gate + i, count);
           Store<T>(y + i, v * Sigmoid<T>(v) * Load<T>(up + i, count), count);
@@ -52,17 +55,18 @@ void Swiglu(const CpuContext& ctx) {
 }
 
 void SwigluBackward(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const int64_t half = ctx.in_shape(1).dim(-1);
-    const T *gate_up = ctx.in<T>(0), *all_dy = ctx.in<T>(1);
-    T* dgate_up = ctx.out<T>(0);
+    const S *gate_up = ctx.in<S>(0), *all_dy = ctx.in<S>(1);
+    S* dgate_up = ctx.out<S>(0);
     ctx.pool.ParallelFor(ctx.in_shape(1).rows(), RowGrain(half), [=](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const T* gate = gate_up + row * 2 * half;
-        const T* up = gate + half;
-        const T* dy = all_dy + row * half;
-        T* dgate = dgate_up + row * 2 * half;
-        T* dup = dgate + half;
+        const S* gate = gate_up + row * 2 * half;
+        const S* up = gate + half;
+        const S* dy = all_dy + row * half;
+        S* dgate = dgate_up + row * 2 * half;
+        S* dup = dgate + half;
         ForVectors<T>(0, half, [=](int64_t i, auto count) {
           const Vec<T> v = Load<T>(gate + i, count);
           const Vec<T> u = Load<T>(up + i, count);

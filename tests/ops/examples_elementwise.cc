@@ -11,31 +11,23 @@ const graph::Shape kLarge = {33, 1001};
 
 const ExampleRegistration kAdd({.op = "add",
                                 .label = "",
-                                .inputs = {{kSmallShape}, {kSmallShape}},
-                                .dtypes = FullPrecision()});
+                                .inputs = {{kSmallShape}, {kSmallShape}}});
 const ExampleRegistration kMul({.op = "mul",
                                 .label = "",
-                                .inputs = {{kSmallShape}, {kSmallShape}},
-                                .dtypes = FullPrecision()});
-const ExampleRegistration kScale({.op = "scale",
-                                  .label = "",
-                                  .inputs = {{kSmallShape}},
-                                  .attributes = {{"factor", -2.5}},
-                                  .dtypes = FullPrecision()});
+                                .inputs = {{kSmallShape}, {kSmallShape}}});
+const ExampleRegistration kScale(
+    {.op = "scale", .label = "", .inputs = {{kSmallShape}}, .attributes = {{"factor", -2.5}}});
 const ExampleRegistration kScaleBy({.op = "scale_by",
                                     .label = "f32 scalar",
                                     .inputs = {{kSmallShape}, {{}, Fill::kPositive}},
-                                    .float32_inputs = {1},
-                                    .dtypes = FullPrecision()});
+                                    .float32_inputs = {1}});
 const ExampleRegistration kScaleByOwn({.op = "scale_by",
                                        .label = "scalar of the same dtype",
-                                       .inputs = {{kSmallShape}, {{}}},
-                                       .dtypes = FullPrecision()});
+                                       .inputs = {{kSmallShape}, {{}}}});
 const ExampleRegistration kCastUp({.op = "cast",
                                    .label = "to f64",
                                    .inputs = {{kSmallShape}},
-                                   .attributes = {{"dtype", std::string("f64")}},
-                                   .dtypes = FullPrecision()});
+                                   .attributes = {{"dtype", std::string("f64")}}});
 const ExampleRegistration kCopyStart({.op = "copy_start", .label = "", .inputs = {{kLarge}}});
 const ExampleRegistration kCopyDone({.op = "copy_done",
                                      .label = "",
@@ -45,19 +37,40 @@ const ExampleRegistration kCastDown({.op = "cast",
                                      .label = "to f32",
                                      .inputs = {{kSmallShape}},
                                      .attributes = {{"dtype", std::string("f32")}},
-                                     .tolerance = 0.1,
-                                     .dtypes = FullPrecision()});
+                                     .tolerance = 0.1});
 const ExampleRegistration kCastToInt({.op = "cast",
                                       .label = "from i32",
                                       .inputs = {{{9}, Fill::kTokens, 100}},
-                                      .attributes = {{"dtype", std::string("f32")}},
-                                      .dtypes = FullPrecision()});
+                                      .attributes = {{"dtype", std::string("f32")}}});
+// Rounding to 16 bits has no slope: no finite differences.
+const std::vector<graph::DType> kNarrow = {graph::DType::kFloat32, graph::DType::kBFloat16,
+                                           graph::DType::kFloat16};
+const ExampleRegistration kCastToBf16({.op = "cast",
+                                       .label = "to bf16",
+                                       .inputs = {{kLarge}},
+                                       .attributes = {{"dtype", std::string("bf16")}},
+                                       .dtypes = kNarrow});
+const ExampleRegistration kCastToF16({.op = "cast",
+                                      .label = "to f16",
+                                      .inputs = {{kLarge}},
+                                      .attributes = {{"dtype", std::string("f16")}},
+                                      .dtypes = kNarrow});
+const ExampleRegistration kCastIntToF16({.op = "cast",
+                                         .label = "from i32 to f16",
+                                         .inputs = {{{9}, Fill::kTokens, 100}},
+                                         .attributes = {{"dtype", std::string("f16")}}});
+const ExampleRegistration kFillNarrow({.op = "fill",
+                                       .label = "bf16",
+                                       .inputs = {},
+                                       .attributes = {{"dtype", std::string("bf16")},
+                                                      {"value", 0.1},
+                                                      {"rank", int64_t{1}},
+                                                      {"d0", int64_t{5}}}});
 const ExampleRegistration kFillScalar({.op = "fill",
                                        .label = "scalar",
                                        .inputs = {},
                                        .attributes = {{"dtype", std::string("f32")},
-                                                      {"value", 1.0}},
-                                       .dtypes = FullPrecision()});
+                                                      {"value", 1.0}}});
 const ExampleRegistration kFillTensor({.op = "fill",
                                        .label = "tensor",
                                        .inputs = {},
@@ -65,83 +78,69 @@ const ExampleRegistration kFillTensor({.op = "fill",
                                                       {"value", -0.5},
                                                       {"rank", int64_t{2}},
                                                       {"d0", int64_t{5}},
-                                                      {"d1", int64_t{3}}},
-                                       .dtypes = FullPrecision()});
+                                                      {"d1", int64_t{3}}}});
 const ExampleRegistration kFillInteger({.op = "fill",
                                         .label = "integer",
                                         .inputs = {},
                                         .attributes = {{"dtype", std::string("i32")},
                                                        {"value", int64_t{7}},
                                                        {"rank", int64_t{1}},
-                                                       {"d0", int64_t{5}}},
-                                        .dtypes = FullPrecision()});
+                                                       {"d0", int64_t{5}}}});
 
 const ExampleRegistration kGeluTanh({.op = "gelu",
                                      .label = "tanh",
                                      .inputs = {{kSmallShape}},
-                                     .attributes = {{"approximate", std::string("tanh")}},
-                                     .dtypes = FullPrecision()});
+                                     .attributes = {{"approximate", std::string("tanh")}}});
 const ExampleRegistration kGelu({.op = "gelu",
                                  .label = "exact",
                                  .inputs = {{kSmallShape}},
-                                 .attributes = {{"approximate", std::string("none")}},
-                                 .dtypes = FullPrecision()});
+                                 .attributes = {{"approximate", std::string("none")}}});
 const ExampleRegistration kGeluBackwardTanh({.op = "gelu_backward",
                                              .label = "tanh",
                                              .inputs = {{kLarge}, {kLarge}},
-                                             .attributes = {{"approximate", std::string("tanh")}},
-                                             .dtypes = FullPrecision()});
+                                             .attributes = {{"approximate", std::string("tanh")}}});
 const ExampleRegistration kGeluBackward({.op = "gelu_backward",
                                          .label = "exact",
                                          .inputs = {{kLarge}, {kLarge}},
-                                         .attributes = {{"approximate", std::string("none")}},
-                                         .dtypes = FullPrecision()});
-const ExampleRegistration kSilu(
-    {.op = "silu", .label = "", .inputs = {{kSmallShape}}, .dtypes = FullPrecision()});
+                                         .attributes = {{"approximate", std::string("none")}}});
+const ExampleRegistration kSilu({.op = "silu", .label = "", .inputs = {{kSmallShape}}});
 const ExampleRegistration kSiluBackward({.op = "silu_backward",
                                          .label = "",
-                                         .inputs = {{kLarge}, {kLarge}},
-                                         .dtypes = FullPrecision()});
-const ExampleRegistration kSwiglu(
-    {.op = "swiglu", .label = "", .inputs = {{{3, 4, 22}}}, .dtypes = FullPrecision()});
+                                         .inputs = {{kLarge}, {kLarge}}});
+const ExampleRegistration kSwiglu({.op = "swiglu", .label = "", .inputs = {{{3, 4, 22}}}});
 const ExampleRegistration kSwigluBackward({.op = "swiglu_backward",
                                            .label = "",
-                                           .inputs = {{{40, 2 * 421}}, {{40, 421}}},
-                                           .dtypes = FullPrecision()});
+                                           .inputs = {{{40, 2 * 421}}, {{40, 421}}}});
 
 const ExampleRegistration kDropout({.op = "dropout",
                                     .label = "",
                                     .inputs = {{kSmallShape}, {{2}, Fill::kCounter}},
-                                    .attributes = {{"p", 0.3}, {"key", int64_t{17}}},
-                                    .dtypes = FullPrecision()});
+                                    .attributes = {{"p", 0.3}, {"key", int64_t{17}}}});
 const ExampleRegistration kDropoutNothing({.op = "dropout",
                                            .label = "keeps all",
                                            .inputs = {{kSmallShape}, {{2}, Fill::kCounter}},
-                                           .attributes = {{"p", 0.0}, {"key", int64_t{17}}},
-                                           .dtypes = FullPrecision()});
+                                           .attributes = {{"p", 0.0}, {"key", int64_t{17}}}});
 
-const ExampleRegistration kSum(
-    {.op = "sum", .label = "", .inputs = {{kSmallShape}}, .dtypes = FullPrecision()});
-const ExampleRegistration kSquaredNorm(
-    {.op = "squared_norm", .label = "", .inputs = {{kSmallShape}}, .dtypes = FullPrecision()});
-const ExampleRegistration kGlobalNormOne(
-    {.op = "global_norm", .label = "one tensor", .inputs = {{{7}}}, .dtypes = FullPrecision()});
+const ExampleRegistration kSum({.op = "sum", .label = "", .inputs = {{kSmallShape}}});
+const ExampleRegistration kSquaredNorm({.op = "squared_norm",
+                                        .label = "",
+                                        .inputs = {{kSmallShape}}});
+const ExampleRegistration kGlobalNormOne({.op = "global_norm",
+                                          .label = "one tensor",
+                                          .inputs = {{{7}}}});
 const ExampleRegistration kGlobalNorm({.op = "global_norm",
                                        .label = "several chunks",
-                                       .inputs = {{{17, 5003}}, {{3}}, {{0, 4}}, {{70001}}, {{}}},
-                                       .dtypes = FullPrecision()});
+                                       .inputs = {{{17, 5003}}, {{3}}, {{0, 4}}, {{70001}}, {{}}}});
 const ExampleRegistration kClipFactor({.op = "clip_factor",
                                        .label = "clips",
                                        .inputs = {{{}, Fill::kPositive}},
                                        .attributes = {{"max_norm", 0.25}},
-                                       .float32_inputs = {0},
-                                       .dtypes = FullPrecision()});
+                                       .float32_inputs = {0}});
 const ExampleRegistration kClipFactorNot({.op = "clip_factor",
                                           .label = "keeps",
                                           .inputs = {{{}, Fill::kPositive}},
                                           .attributes = {{"max_norm", 2.0}},
-                                          .float32_inputs = {0},
-                                          .dtypes = FullPrecision()});
+                                          .float32_inputs = {0}});
 
 const ExampleRegistration kView(
     {.op = "view",

@@ -8,58 +8,53 @@ constexpr ExampleInput Absent() { return {{}, Fill::kAbsent}; }
 
 const ExampleRegistration kEmbedding({.op = "embedding",
                                       .label = "with positions",
-                                      .inputs = {{{2, 5}, Fill::kTokens, 7}, {{7, 9}}, {{6, 9}}},
-                                      .dtypes = FullPrecision()});
-const ExampleRegistration kEmbeddingPlain(
-    {.op = "embedding",
-     .label = "tokens only",
-     .inputs = {{{3, 4}, Fill::kTokens, 5}, {{5, 8}}, Absent()},
-     .dtypes = FullPrecision()});
+                                      .inputs = {{{2, 5}, Fill::kTokens, 7}, {{7, 9}}, {{6, 9}}}});
+const ExampleRegistration kEmbeddingPlain({.op = "embedding",
+                                           .label = "tokens only",
+                                           .inputs = {
+                                               {{3, 4}, Fill::kTokens, 5}, {{5, 8}}, Absent()}});
 const ExampleRegistration kEmbeddingDw(
     {.op = "embedding_dw",
      .label = "accumulating, several slabs of columns",
      .inputs = {{{4, 9}, Fill::kTokens, 7}, {{4, 9, 150}}, {{11, 150}}},
      .attributes = {{"rows", int64_t{11}}},
-     .dtypes = FullPrecision()});
+     .compute_inputs = {2}});
 const ExampleRegistration kEmbeddingDwFresh(
     {.op = "embedding_dw",
      .label = "written",
      .inputs = {{{4, 9}, Fill::kTokens, 7}, {{4, 9, 70}}, Absent()},
      .attributes = {{"rows", int64_t{300}}},
-     .dtypes = FullPrecision()});
+     .compute_inputs = {2}});
 const ExampleRegistration kPositionDw({.op = "position_dw",
                                        .label = "accumulating",
                                        .inputs = {{{3, 5, 19}}, {{8, 19}}},
                                        .attributes = {{"rows", int64_t{8}}},
-                                       .dtypes = FullPrecision()});
+                                       .compute_inputs = {1}});
 const ExampleRegistration kPositionDwFresh({.op = "position_dw",
                                             .label = "written",
                                             .inputs = {{{3, 40, 1003}}, Absent()},
                                             .attributes = {{"rows", int64_t{41}}},
-                                            .dtypes = FullPrecision()});
+                                            .compute_inputs = {1}});
 
 const ExampleRegistration kEmbeddingFrom(
     {.op = "embedding",
      .label = "positions from 3",
-     .inputs = {{{2, 5}, Fill::kTokens, 7}, {{7, 9}}, {{8, 9}}, {{1}, Fill::kCounter}},
-     .dtypes = FullPrecision()});
+     .inputs = {{{2, 5}, Fill::kTokens, 7}, {{7, 9}}, {{8, 9}}, {{1}, Fill::kCounter}}});
 const ExampleRegistration kPositionDwFrom(
     {.op = "position_dw",
      .label = "accumulating from 3",
      .inputs = {{{3, 5, 19}}, {{9, 19}}, {{1}, Fill::kCounter}},
      .attributes = {{"rows", int64_t{9}}},
-     .dtypes = FullPrecision()});
+     .compute_inputs = {1}});
 
 const ExampleRegistration kLayerNorm({.op = "layer_norm",
                                       .label = "with bias",
                                       .inputs = {{{2, 3, 13}}, {{13}}, {{13}}},
-                                      .attributes = {{"eps", 1e-5}},
-                                      .dtypes = FullPrecision()});
+                                      .attributes = {{"eps", 1e-5}}});
 const ExampleRegistration kLayerNormPlain({.op = "layer_norm",
                                            .label = "without bias",
                                            .inputs = {{{5, 40}}, {{40}}, Absent()},
-                                           .attributes = {{"eps", 1e-5}},
-                                           .dtypes = FullPrecision()});
+                                           .attributes = {{"eps", 1e-5}}});
 const ExampleRegistration kLayerNormBackward({.op = "layer_norm_backward",
                                               .label = "accumulating",
                                               .inputs = {{{2, 101, 37}},
@@ -70,7 +65,7 @@ const ExampleRegistration kLayerNormBackward({.op = "layer_norm_backward",
                                                          {{2, 101, 37}},
                                                          {{37}},
                                                          {{37}}},
-                                              .dtypes = FullPrecision()});
+                                              .compute_inputs = {2, 3, 6, 7}});
 const ExampleRegistration kLayerNormBackwardWide({.op = "layer_norm_backward",
                                                   .label = "written, many rows",
                                                   .inputs = {{{1100, 70}},
@@ -81,23 +76,22 @@ const ExampleRegistration kLayerNormBackwardWide({.op = "layer_norm_backward",
                                                              Absent(),
                                                              Absent(),
                                                              Absent()},
-                                                  .dtypes = FullPrecision()});
+                                                  .compute_inputs = {2, 3, 6, 7}});
 
 const ExampleRegistration kRmsNorm({.op = "rms_norm",
                                     .label = "",
                                     .inputs = {{{2, 3, 45}}, {{45}}},
-                                    .attributes = {{"eps", 1e-5}},
-                                    .dtypes = FullPrecision()});
+                                    .attributes = {{"eps", 1e-5}}});
 const ExampleRegistration kRmsNormBackward(
     {.op = "rms_norm_backward",
      .label = "accumulating",
      .inputs = {{{101, 37}}, {{37}}, {{101}, Fill::kPositive}, {{101, 37}}, {{101, 37}}, {{37}}},
-     .dtypes = FullPrecision()});
+     .compute_inputs = {2, 5}});
 const ExampleRegistration kRmsNormBackwardWide(
     {.op = "rms_norm_backward",
      .label = "written, many rows",
      .inputs = {{{1100, 70}}, {{70}}, {{1100}, Fill::kPositive}, {{1100, 70}}, Absent(), Absent()},
-     .dtypes = FullPrecision()});
+     .compute_inputs = {2, 5}});
 
 const ExampleRegistration kIncrement({.op = "increment",
                                       .label = "",

@@ -64,14 +64,12 @@ const ExampleRegistration kMatmulTransBoth({.op = "matmul",
                                             .attributes = Transposed(true, true),
                                             .dtypes = FullPrecision()});
 
-const ExampleRegistration kRotary({.op = "rotary",
-                                   .label = "1 of 2 kv heads",
-                                   .inputs = {{{2, 5, 24}}},
-                                   .attributes = {{"heads", int64_t{2}},
-                                                  {"kv_heads", int64_t{1}},
-                                                  {"theta", 10000.0},
-                                                  {"inverse", false}},
-                                   .dtypes = FullPrecision()});
+const ExampleRegistration kRotary(
+    {.op = "rotary",
+     .label = "1 of 2 kv heads",
+     .inputs = {{{2, 5, 24}}},
+     .attributes = {
+         {"heads", int64_t{2}}, {"kv_heads", int64_t{1}}, {"theta", 10000.0}, {"inverse", false}}});
 const ExampleRegistration kRotaryScaled({.op = "rotary",
                                          .label = "inverse, llama3 scaling",
                                          .inputs = {{{1, 9, 48}}},
@@ -82,17 +80,14 @@ const ExampleRegistration kRotaryScaled({.op = "rotary",
                                                         {"factor", 4.0},
                                                         {"low_freq_factor", 1.0},
                                                         {"high_freq_factor", 4.0},
-                                                        {"original_sequence", int64_t{64}}},
-                                         .dtypes = FullPrecision()});
+                                                        {"original_sequence", int64_t{64}}}});
 
-const ExampleRegistration kRotaryFrom({.op = "rotary",
-                                       .label = "positions from 3",
-                                       .inputs = {{{2, 5, 24}}, {{1}, Fill::kCounter}},
-                                       .attributes = {{"heads", int64_t{2}},
-                                                      {"kv_heads", int64_t{1}},
-                                                      {"theta", 10000.0},
-                                                      {"inverse", false}},
-                                       .dtypes = FullPrecision()});
+const ExampleRegistration kRotaryFrom(
+    {.op = "rotary",
+     .label = "positions from 3",
+     .inputs = {{{2, 5, 24}}, {{1}, Fill::kCounter}},
+     .attributes = {
+         {"heads", int64_t{2}}, {"kv_heads", int64_t{1}}, {"theta", 10000.0}, {"inverse", false}}});
 
 Attributes AttentionOf(int64_t heads, int64_t kv_heads, bool causal, double dropout = 0) {
   return {{"heads", heads},

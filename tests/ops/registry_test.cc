@@ -58,8 +58,8 @@ class OpTest : public testing::TestWithParam<Example> {
   void CheckDraws(DType dtype) const;
 };
 
-// 2^-8 or 2^-11, the distance of neighbours relative to the larger one; zero for wider types.
-double Epsilon(DType dtype) {
+// By how much rounding to a 16-bit type is off, relative to the value; zero for wider types.
+double Rounding(DType dtype) {
   return dtype == DType::kBFloat16 ? 0x1p-8 : dtype == DType::kFloat16 ? 0x1p-11 : 0;
 }
 
@@ -181,9 +181,8 @@ TEST_P(OpTest, LowPrecisionAgreesWithDouble) {
     const Outputs wide = RunKernel(Call(Widen(example(), inputs)), Pool(2));
     for (size_t k = 0; k < narrow.size(); ++k) {
       SCOPED_TRACE("output " + std::to_string(k));
-      // Rounding to nearest is off by at most an epsilon, half the distance between neighbours.
-      const double tolerance = Epsilon(narrow[k]->type.dtype) +
-                               example().low_precision_tolerance * Epsilon(dtype) +
+      const double tolerance = Rounding(narrow[k]->type.dtype) +
+                               example().low_precision_tolerance * Rounding(dtype) +
                                example().float32_tolerance;
       ExpectAgree(*narrow[k], *wide[k], tolerance);
     }
@@ -207,7 +206,7 @@ TEST_P(OpTest, LowPrecisionGradientAgreesWithDouble) {
       double largest = 1;
       for (double value : *expected[i]) largest = std::max(largest, std::fabs(value));
       // A rule may take several roundings: of what the forward op saved, of a product on the way.
-      const double tolerance = (4 + example().low_precision_tolerance) * Epsilon(dtype) * largest;
+      const double tolerance = (4 + example().low_precision_tolerance) * Rounding(dtype) * largest;
       for (size_t k = 0; k < expected[i]->size(); ++k) {
         ASSERT_NEAR((*gradients[i])[k], (*expected[i])[k], tolerance)
             << "input " << i << " element " << k;
