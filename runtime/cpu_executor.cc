@@ -24,6 +24,7 @@ using graph::TensorId;
 // A node with all that running it takes.
 struct BoundNode {
   int index;
+  size_t first_ref;  // of its arguments in Impl::refs
   void (*run)(const ops::CpuContext&);
   ops::CpuContext context;
 };
@@ -40,6 +41,9 @@ struct CpuExecutor::Impl {
   Impl(const Program& p, const Layout& l, Arena& arena, Arena* host_arena, ThreadPool& pool,
        CpuExecutorOptions o);
 
+  Impl(const Program& p, TensorMemory& m, ThreadPool& pool, CpuExecutorOptions o);
+
+  void BindAll(ThreadPool& pool);
   void CheckPlaced(const Node& node, TensorId id) const;
   ops::TensorRef Ref(const Node& node, TensorId id) const;
   void Bind(int index, ThreadPool& pool);
@@ -48,9 +52,12 @@ struct CpuExecutor::Impl {
   void RunNode(const BoundNode& node);
   void RunPlain();
   void RunInstrumented();
+  void RunOnMemory();
+  void Resolve(BoundNode& node);
 
   const Program& program;
-  const Layout layout;  // a copy
+  const Layout layout;             // a copy; empty with memory that comes and goes
+  TensorMemory* memory = nullptr;  // nullptr: everything lies in the arenas
   const CpuExecutorOptions options;
   ArenaBases bases;
   std::vector<ops::TensorRef> refs;  // arguments of all nodes; contexts point into it
@@ -74,15 +81,26 @@ CpuExecutor::Impl::Impl(const Program& p, const Layout& l, Arena& arena, Arena* 
                     layout.host_arena_bytes, program.tensors().size(), arena.bytes(), host_bytes));
   }
   bases = {arena.data(), host_arena == nullptr ? nullptr : host_arena->data()};
+  BindAll(pool);
+  if (options.poison) poison.emplace(program, layout, bases);
+  if (options.check_arena) meter.emplace(program, layout, bases);
+}
 
+CpuExecutor::Impl::Impl(const Program& p, TensorMemory& m, ThreadPool& pool, CpuExecutorOptions o)
+    : program(p), layout(), memory(&m), options(o), nanoseconds(p.nodes().size(), 0) {
+  if (options.poison || options.check_arena || options.check_finite) {
+    throw InternalError(fmt::format(
+        "program '{}': poison, check_arena and check_finite need an arena", program.name()));
+  }
+  BindAll(pool);
+}
+
+void CpuExecutor::Impl::BindAll(ThreadPool& pool) {
   size_t arguments = 0;
   for (const Node& node : program.nodes()) arguments += node.inputs.size() + node.outputs.size();
   refs.reserve(arguments);  // never moves: contexts point into it
   nodes.reserve(program.nodes().size());
   for (size_t n = 0; n < program.nodes().size(); ++n) Bind(static_cast<int>(n), pool);
-
-  if (options.poison) poison.emplace(program, layout, bases);
-  if (options.check_arena) meter.emplace(program, layout, bases);
 }
 
 void CpuExecutor::Impl::CheckPlaced(const Node& node, TensorId id) const {
@@ -99,8 +117,9 @@ void CpuExecutor::Impl::CheckPlaced(const Node& node, TensorId id) const {
 
 ops::TensorRef CpuExecutor::Impl::Ref(const Node& node, TensorId id) const {
   if (id == kNoTensor) return {};
-  CheckPlaced(node, id);
   const Tensor& tensor = program.tensor(id);
+  if (memory != nullptr) return {nullptr, tensor.type};  // see Resolve
+  CheckPlaced(node, id);
   return {bases.of(tensor.place) + layout.offset(id), tensor.type};
 }
 
@@ -113,6 +132,7 @@ void CpuExecutor::Impl::Bind(int index, ThreadPool& pool) {
   const std::span<const ops::TensorRef> outputs(refs.data() + first + node.inputs.size(),
                                                 node.outputs.size());
   if (node.op->view) {
+    if (memory != nullptr) return;
     // No work, as long as the bytes really are the same.
     if (outputs.empty() || inputs.empty() || outputs[0].data != inputs[0].data) {
       throw InternalError(DescribeNode(program, index) + ": the view is not where its base is");
@@ -124,7 +144,7 @@ void CpuExecutor::Impl::Bind(int index, ThreadPool& pool) {
     throw InternalError(DescribeNode(program, index) + ": the op has no CPU kernel");
   }
   const ops::TensorRef workspace = Ref(node, node.workspace);
-  const int64_t workspace_bytes = workspace.data == nullptr ? 0 : workspace.type.bytes();
+  const int64_t workspace_bytes = node.workspace == kNoTensor ? 0 : workspace.type.bytes();
   if (kernel->workspace != nullptr) {
     const Program::Call call = program.CallOf(node);
     const int64_t wanted = kernel->workspace(call.get(), pool.size());
@@ -134,7 +154,7 @@ void CpuExecutor::Impl::Bind(int index, ThreadPool& pool) {
                                       wanted));
     }
   }
-  nodes.push_back({index, kernel->run,
+  nodes.push_back({index, first, kernel->run,
                    ops::CpuContext{*node.op, inputs, outputs, node.attributes, workspace.data,
                                    workspace_bytes, pool}});
 }
@@ -169,6 +189,40 @@ void CpuExecutor::Impl::RunInstrumented() {
   if (meter) meter->AfterRun();
 }
 
+// Enters where the node's arguments are now.
+void CpuExecutor::Impl::Resolve(BoundNode& bound) {
+  const Node& node = program.nodes()[bound.index];
+  auto address = [&](TensorId id) -> std::byte* {
+    if (id == kNoTensor) return nullptr;
+    std::byte* data = memory->address(id);
+    if (data == nullptr) {
+      throw InternalError(fmt::format("{}: '{}' has no memory", DescribeNode(program, bound.index),
+                                      program.tensor(id).name));
+    }
+    return data;
+  };
+  size_t ref = bound.first_ref;
+  for (TensorId id : node.inputs) refs[ref++].data = address(id);
+  for (TensorId id : node.outputs) refs[ref++].data = address(id);
+  bound.context.workspace = address(node.workspace);
+}
+
+void CpuExecutor::Impl::RunOnMemory() {
+  memory->BeforeRun();
+  auto bound = nodes.begin();
+  for (int n = 0; n < static_cast<int>(program.nodes().size()); ++n) {
+    memory->BeforeNode(n);
+    if (bound != nodes.end() && bound->index == n) {  // else a view, which does no work
+      const int64_t start = options.profile ? Now() : 0;
+      Resolve(*bound);
+      RunNode(*bound);
+      if (options.profile) nanoseconds[n] += Now() - start;
+      ++bound;
+    }
+    memory->AfterNode(n);
+  }
+}
+
 const Tensor& CpuExecutor::Impl::HostVisible(std::string_view name, TensorId& id) const {
   id = program.Require(name);
   const Tensor& tensor = program.tensor(id);
@@ -185,11 +239,17 @@ CpuExecutor::CpuExecutor(const Program& program, const Layout& layout, Arena& ar
                          Arena* host_arena, ThreadPool& pool, CpuExecutorOptions options)
     : impl_(std::make_unique<Impl>(program, layout, arena, host_arena, pool, options)) {}
 
+CpuExecutor::CpuExecutor(const Program& program, TensorMemory& memory, ThreadPool& pool,
+                         CpuExecutorOptions options)
+    : impl_(std::make_unique<Impl>(program, memory, pool, options)) {}
+
 CpuExecutor::~CpuExecutor() = default;
 
 void CpuExecutor::Run() {
   const CpuExecutorOptions& o = impl_->options;
-  if (o.poison || o.check_arena || o.profile || o.check_finite) {
+  if (impl_->memory != nullptr) {
+    impl_->RunOnMemory();
+  } else if (o.poison || o.check_arena || o.profile || o.check_finite) {
     impl_->RunInstrumented();
   } else {
     impl_->RunPlain();
@@ -200,11 +260,17 @@ void CpuExecutor::Run() {
 void* CpuExecutor::address(std::string_view name) const {
   TensorId id = kNoTensor;
   const Tensor& tensor = impl_->HostVisible(name, id);
-  if (impl_->layout.offset(id) == kUnplaced) {
+  std::byte* data = nullptr;
+  if (impl_->memory != nullptr) {
+    data = impl_->memory->address(id);
+  } else if (impl_->layout.offset(id) != kUnplaced) {
+    data = impl_->bases.of(tensor.place) + impl_->layout.offset(id);
+  }
+  if (data == nullptr) {
     throw InternalError(fmt::format("program '{}': '{}' has no memory, since no node touches it",
                                     impl_->program.name(), name));
   }
-  return impl_->bases.of(tensor.place) + impl_->layout.offset(id);
+  return data;
 }
 
 const graph::TensorType& CpuExecutor::type(std::string_view name) const {

@@ -1,5 +1,6 @@
 // Runs a program on the CPU: every node is bound once to its kernel and to addresses in the arena;
-// a run is then a loop over the nodes that allocates nothing and looks nothing up.
+// a run is then a loop over the nodes that allocates nothing and looks nothing up. (With memory
+// that comes and goes, addresses are looked up before each node.)
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "ops/kernel.h"
 #include "runtime/arena.h"
 #include "runtime/layout.h"
+#include "runtime/tensor_memory.h"
 
 namespace plimsoll::runtime {
 
@@ -35,6 +37,10 @@ class CpuExecutor {
   // CPU kernel, or when a tensor lies outside its arena.
   CpuExecutor(const graph::Program& program, const Layout& layout, Arena& arena, Arena* host_arena,
               ThreadPool& pool, CpuExecutorOptions options = {});
+  // On memory that comes and goes while the program runs. The memory must outlive the executor. Of
+  // the options only `profile` goes with it: the others look at an arena's bytes (InternalError).
+  CpuExecutor(const graph::Program& program, TensorMemory& memory, ThreadPool& pool,
+              CpuExecutorOptions options = {});
   ~CpuExecutor();
   CpuExecutor(const CpuExecutor&) = delete;
   CpuExecutor& operator=(const CpuExecutor&) = delete;

@@ -1,0 +1,26 @@
+// When the temporaries of a program get memory and give it back, for allocators that work while it
+// runs. Made by memory/; what Layout is for the arena.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/tensor.h"
+
+namespace plimsoll::runtime {
+
+struct AllocationSchedule {
+  struct Buffer {
+    int64_t bytes = 0;
+    graph::Place place = graph::Place::kDevice;
+  };
+  std::vector<Buffer> buffers;
+  // By TensorId, aliases resolved: index into buffers, or -1 (persistent, or touched by no node).
+  std::vector<int32_t> buffer_of;
+  // Buffers that the host fills before a run or reads after it: these have memory all the time.
+  std::vector<int32_t> held;
+  // By node: buffers that get memory before it runs, and that give it back afterwards.
+  std::vector<std::vector<int32_t>> born, dying;
+};
+
+}  // namespace plimsoll::runtime

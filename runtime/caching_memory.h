@@ -1,0 +1,63 @@
+// The memory of a step's programs, taken from caching allocators while they run: persistent tensors
+// at the start, every temporary before the node that writes it first, and back after the node that
+// reads it last.
+//
+// On real segments this is what `memory.allocator: caching` runs on; on simulated ones the same
+// code tells what a run would take, exactly (memory/caching_replay).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/program.h"
+#include "runtime/allocation_schedule.h"
+#include "runtime/caching_allocator.h"
+#include "runtime/tensor_memory.h"
+
+namespace plimsoll::runtime {
+
+struct CachingMemoryOptions {
+  int64_t preallocate_bytes = 0;  // on the device, in one segment; 0: grow from nothing
+  // Addresses only: nothing is ever read or written there.
+  bool simulated = false;
+  // Fill temporaries with NaN (all bits set) when they get memory and when they give it back.
+  bool poison = false;
+};
+
+class CachingMemory {
+ public:
+  explicit CachingMemory(CachingMemoryOptions options = {});
+  ~CachingMemory();
+
+  // Persistent tensors come first, so that they are not in the way of what comes and goes; their
+  // bytes are zero. InternalError on a name given twice.
+  void AddPersistent(const std::string& name, int64_t bytes, graph::Place place);
+
+  // The program must outlive this object. Slots of the program get their memory here. InternalError
+  // when it names a persistent tensor that was not added.
+  TensorMemory& AddProgram(const graph::Program& program, AllocationSchedule schedule);
+
+  // Returns every segment without a tensor in it. Between runs only.
+  void EmptyCache();
+
+  CachingAllocator& allocator(graph::Place place) {
+    return place == graph::Place::kDevice ? device_ : host_;
+  }
+  const CachingStats& stats() const { return device_.stats(); }
+  const CachingStats& host_stats() const { return host_.stats(); }
+
+ private:
+  class ProgramMemory;
+
+  CachingMemoryOptions options_;
+  std::unique_ptr<SegmentSource> device_segments_, host_segments_;
+  CachingAllocator device_, host_;
+  std::map<std::string, uintptr_t, std::less<>> persistent_;
+  std::vector<std::unique_ptr<ProgramMemory>> programs_;
+};
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,42 @@
+// Where a caching allocator gets its memory: segments of a few MiB and more, reserved and returned
+// as a whole.
+#pragma once
+
+#include <cstdint>
+
+namespace plimsoll::runtime {
+
+class SegmentSource {
+ public:
+  virtual ~SegmentSource() = default;
+
+  // The address of `bytes` > 0, at least page-aligned. 0: refused.
+  virtual uintptr_t Reserve(int64_t bytes) = 0;
+  virtual void Return(uintptr_t address, int64_t bytes) = 0;
+};
+
+// Addresses without memory, for replaying what an allocator would do. With a limit it refuses to
+// have more than that many bytes out at once.
+class SimulatedSegments : public SegmentSource {
+ public:
+  explicit SimulatedSegments(int64_t limit_bytes = INT64_MAX) : limit_bytes_(limit_bytes) {}
+
+  uintptr_t Reserve(int64_t bytes) override;
+  void Return(uintptr_t address, int64_t bytes) override;
+  int64_t reserved_bytes() const { return reserved_bytes_; }
+
+ private:
+  int64_t limit_bytes_;
+  int64_t reserved_bytes_ = 0;
+  uintptr_t next_ = uintptr_t{1} << 40;
+};
+
+// Anonymous memory of the system. Its pages, zeroed, come with their first touch and go when the
+// segment is returned: that is what reserving and returning often costs.
+class MappedSegments : public SegmentSource {
+ public:
+  uintptr_t Reserve(int64_t bytes) override;
+  void Return(uintptr_t address, int64_t bytes) override;
+};
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,24 @@
+// Memory of a program's tensors that comes and goes while the program runs, as seen by an executor.
+#pragma once
+
+#include <cstddef>
+
+#include "graph/tensor.h"
+
+namespace plimsoll::runtime {
+
+class TensorMemory {
+ public:
+  virtual ~TensorMemory() = default;
+
+  virtual void BeforeRun() = 0;
+  // Called around every node, views included, in the order of the program. Memory that the node
+  // writes for the first time exists from BeforeNode on; what nothing reads later is gone after
+  // AfterNode.
+  virtual void BeforeNode(int node) = 0;
+  virtual void AfterNode(int node) = 0;
+  // Where the tensor is now; nullptr when it has no memory at this time.
+  virtual std::byte* address(graph::TensorId id) const = 0;
+};
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,234 @@
+#include "memory/caching_replay.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "graph/builder.h"
+#include "memory/allocation_schedule.h"
+#include "memory/lifetimes.h"
+#include "runtime/cpu_executor.h"
+#include "runtime/workspaces.h"
+#include "tests/runtime/test_ops.h"
+#include "tests/support/expect_error.h"
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::Attributes;
+using graph::Builder;
+using graph::Program;
+using graph::Role;
+using graph::Tensor;
+using graph::Value;
+using runtime::CachingMemory;
+using runtime::TensorMemory;
+
+Attributes N(int64_t n) { return {{"n", n}, {"seed", int64_t{1}}}; }
+
+constexpr int64_t kMiB = 1 << 20;
+constexpr int64_t kFloatsPerMiB = kMiB / 4;
+
+// 12 MiB of weights; a (30 MiB) is born, b (18) beside it, a dies and c (40) is born.
+Program Steps() {
+  Program p("train");
+  Builder g(p);
+  const Value w = g.Persistent("w", Role::kParameter, Float32(12 * kFloatsPerMiB));
+  const Value a = g.Emit("test_mix", {w}, N(30 * kFloatsPerMiB), "", {true, false})[0];
+  const Value b = g.Emit("test_mix", {a}, N(18 * kFloatsPerMiB), "", {true, false})[0];
+  const Value c = g.Emit("test_mix", {b}, N(40 * kFloatsPerMiB), "", {true, false})[0];
+  g.Emit("test_update", {w, g.Emit("test_mix", {c}, N(12 * kFloatsPerMiB), "", {true, false})[0]},
+         {}, "");
+  return p;
+}
+
+TEST(CachingReplay, WorkedByHand) {
+  const Program p = Steps();
+  const Program* programs[] = {&p};
+  const MemoryPlan plan = MakePlan(programs);
+  const int round[] = {0};
+  const ReplayResult result = ReplayCaching(programs, plan, round);
+  // Round 1: w 12, a 30, b 18 in segments of their own; c 40 fits none; d 12 takes b's 18? b died
+  // after c was made, so d is cut from the smallest free block that holds it, b's.
+  // Nothing new is reserved in round 2.
+  EXPECT_EQ(result.device.peak_reserved, (12 + 30 + 18 + 40) * kMiB);
+  EXPECT_EQ(result.device.peak_allocated, (12 + 18 + 40) * kMiB);
+  EXPECT_EQ(result.device.segments_reserved, 4);
+  EXPECT_NEAR(result.device.fragmentation(), 100.0 / 70 - 1, 1e-12);
+  EXPECT_TRUE(result.steady);
+  EXPECT_EQ(plan.arena_bytes, 70 * kMiB);  // what planning makes of the same events
+
+  // Emptying the cache between rounds asks for all but the first segment again.
+  const ReplayResult cleared =
+      ReplayCaching(programs, plan, round, {.empty_cache_every = 1, .max_periods = 5});
+  EXPECT_TRUE(cleared.steady);
+  EXPECT_EQ(cleared.device.peak_reserved, result.device.peak_reserved);
+  EXPECT_EQ(cleared.device.segments_reserved, 1 + 3 * cleared.rounds);
+  EXPECT_EQ(cleared.device.reserved, 12 * kMiB);
+
+  // 100 MiB at once hold all, pieces included: w | a | b | c, and the next a where a was.
+  const ReplayResult at_once =
+      ReplayCaching(programs, plan, round, {.preallocate_bytes = 100 * kMiB});
+  EXPECT_EQ(at_once.device.peak_reserved, 100 * kMiB);
+  EXPECT_EQ(at_once.device.segments_reserved, 1);
+}
+
+TEST(CachingReplay, InPlaceSharingSavesMemory) {
+  Program p("train");
+  Builder g(p);
+  const Value a = g.Emit1("test_source", {}, N(20 * kFloatsPerMiB));
+  const Value b = g.Emit1("test_unary", {a});
+  g.Emit1("test_unary", {b});
+  const Program* programs[] = {&p};
+  const MemoryPlan plan = MakePlan(programs);
+  const int round[] = {0};
+  EXPECT_EQ(ReplayCaching(programs, plan, round).device.peak_allocated, 20 * kMiB);
+  const ReplayResult apart = ReplayCaching(programs, plan, round, {.in_place = false});
+  EXPECT_EQ(apart.device.peak_allocated, 40 * kMiB);
+}
+
+TEST(AllocationSchedule, FollowsTheLifetimes) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Program p = RandomProgram(seed, {.host_tensors = seed % 3 == 0});
+    const Lifetimes lifetimes = ComputeLifetimes(p, seed % 2 == 0);
+    const runtime::AllocationSchedule schedule = MakeAllocationSchedule(p, seed % 2 == 0);
+    std::vector<int> born(schedule.buffers.size(), -1), dying(schedule.buffers.size(), -1);
+    for (size_t n = 0; n < p.nodes().size(); ++n) {
+      for (int32_t b : schedule.born[n]) born[b] = static_cast<int>(n);
+      for (int32_t b : schedule.dying[n]) dying[b] = static_cast<int>(n);
+    }
+    for (int32_t b : schedule.held) {
+      EXPECT_EQ(born[b], -1);
+      EXPECT_EQ(dying[b], -1);
+      born[b] = lifetimes.buffers[b].birth;
+      dying[b] = lifetimes.buffers[b].death;
+    }
+    for (size_t b = 0; b < schedule.buffers.size(); ++b) {
+      EXPECT_EQ(born[b], lifetimes.buffers[b].birth);
+      EXPECT_EQ(dying[b], lifetimes.buffers[b].death);
+      EXPECT_EQ(schedule.buffers[b].bytes, lifetimes.buffers[b].bytes);
+    }
+  }
+}
+
+// One program in the planned arena and on caching memory, from the same starting bytes: after
+// several runs every persistent tensor and metric is equal to the bit.
+void ExpectEqualToPlanned(const Program& p, ThreadPool& pool, bool in_place, bool poison) {
+  const Program* programs[] = {&p};
+  const MemoryPlan plan = MakePlan(programs);
+  const runtime::Layout& layout = plan.programs[0].layout;
+  runtime::Arena arena(plan.arena_bytes), host(plan.host_arena_bytes);
+  runtime::CpuExecutor planned(p, layout, arena, &host, pool);
+
+  CachingMemory memory({.poison = poison});
+  std::vector<TensorMemory*> memories;
+  FillCachingMemory(programs, plan, in_place, memory, memories);
+  runtime::CpuExecutor caching(p, *memories[0], pool);
+
+  auto for_each = [&](Role role, auto body) {
+    for (size_t id = 0; id < p.tensors().size(); ++id) {
+      const Tensor& t = p.tensors()[id];
+      if (t.alias || layout.offsets[id] == runtime::kUnplaced) continue;
+      if (t.role != role && !(role == Role::kParameter && t.persistent)) continue;
+      body(t, planned.address(t.name), caching.address(t.name));
+    }
+  };
+  float value = 0.25f;
+  auto fill = [&](const Tensor& t, void* a, void* b) {
+    for (int64_t i = 0; i < t.type.shape.elements(); ++i) {
+      value = value * 1.7f + 0.3f;
+      if (value > 2) value -= 2;
+      static_cast<float*>(a)[i] = static_cast<float*>(b)[i] = value;
+    }
+  };
+  for_each(Role::kParameter, fill);
+  for (int run = 0; run < 3; ++run) {
+    for_each(Role::kInput, fill);
+    planned.Run();
+    caching.Run();
+    int64_t compared = 0;
+    auto equal = [&](const Tensor& t, const void* a, const void* b) {
+      EXPECT_EQ(std::memcmp(a, b, static_cast<size_t>(t.bytes())), 0) << t.name;
+      ++compared;
+    };
+    for_each(Role::kParameter, equal);
+    for_each(Role::kMetric, equal);
+    EXPECT_GT(compared, 0);
+    if (run == 1) memory.EmptyCache();
+  }
+}
+
+TEST(CachingMemory, RunsAreBitEqualToPlanned) {
+  ThreadPool pool(2);
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    Program p = RandomProgram(seed, {.host_tensors = seed % 3 == 0});
+    runtime::AddWorkspaces(p, pool.size());
+    ExpectEqualToPlanned(p, pool, seed % 2 == 0, seed % 4 < 2);
+  }
+}
+
+// What a real run took is what its replay on addresses said.
+TEST(CachingMemory, ARunTakesWhatItsReplaySays) {
+  ThreadPool pool(1);
+  for (uint32_t seed = 0; seed < 10; ++seed) {
+    SCOPED_TRACE(seed);
+    Program p = RandomProgram(seed, {.nodes = 60, .largest = 400'000});
+    runtime::AddWorkspaces(p, pool.size());
+    const Program* programs[] = {&p};
+    const MemoryPlan plan = MakePlan(programs);
+    const int round[] = {0};
+    const ReplayResult replay = ReplayCaching(programs, plan, round);
+
+    CachingMemory memory;
+    std::vector<TensorMemory*> memories;
+    FillCachingMemory(programs, plan, true, memory, memories);
+    runtime::CpuExecutor executor(p, *memories[0], pool);
+    for (int run = 0; run < replay.rounds; ++run) executor.Run();
+    EXPECT_EQ(memory.stats(), replay.device);
+    EXPECT_GE(memory.stats().peak_reserved, plan.max_live_bytes);
+  }
+}
+
+TEST(CachingMemory, AFailedRunLeavesNothingBehind) {
+  Program p("p");
+  Builder g(p);
+  g.Emit1("test_fail", {g.Emit1("test_source", {}, N(10))});
+  const Program* programs[] = {&p};
+  ThreadPool pool(1);
+  CachingMemory memory;
+  std::vector<TensorMemory*> memories;
+  FillCachingMemory(programs, MakePlan(programs), true, memory, memories);
+  runtime::CpuExecutor executor(p, *memories[0], pool);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THROW(executor.Run(), std::exception);
+    EXPECT_EQ(memory.stats().requested, memory.stats().peak_requested);
+  }
+  memories[0]->BeforeRun();
+  EXPECT_EQ(memory.stats().allocated, 0);
+}
+
+TEST(CachingMemory, PersistentTensorsMustBeThere) {
+  const Program p = Steps();
+  CachingMemory memory({.simulated = true});
+  ExpectInternalError([&] { memory.AddProgram(p, MakeAllocationSchedule(p)); }, {"'w'"});
+  memory.AddPersistent("w", 16, graph::Place::kDevice);
+  ExpectInternalError([&] { memory.AddPersistent("w", 16, graph::Place::kDevice); }, {"'w'"});
+}
+
+TEST(CpuExecutor, InstrumentsOfTheArenaNeedOne) {
+  const Program p = Steps();
+  ThreadPool pool(1);
+  CachingMemory memory({.simulated = true});
+  memory.AddPersistent("w", 12 * kMiB, graph::Place::kDevice);
+  TensorMemory& tensors = memory.AddProgram(p, MakeAllocationSchedule(p));
+  ExpectInternalError(
+      [&] {
+        runtime::CpuExecutor(p, tensors, pool, runtime::CpuExecutorOptions{.check_arena = true});
+      },
+      {"check_arena"});
+}
+
+}  // namespace
+}  // namespace plimsoll::memory
