@@ -14,29 +14,46 @@ namespace plimsoll::trainer {
 namespace {
 
 // The system hands out more than it has and takes it back by killing: refused here instead.
-const memory::MemoryPlan& Fitting(const memory::MemoryPlan& plan) {
-  const int64_t needed = plan.arena_bytes + plan.host_arena_bytes;
+void CheckAvailable(int64_t needed, std::string_view what) {
   const int64_t available = runtime::AvailableMemory();
-  if (needed <= available) return plan;
-  throw UserError(
-      fmt::format("the plan needs {}, but this machine has {} of memory left; a smaller "
-                  "train.micro_batch, model.sequence or model needs less (see plimsoll "
-                  "plan)",
-                  FormatBytes(needed), FormatBytes(available)),
-      ExitCode::kBudgetNotMet);
+  if (needed <= available) return;
+  throw UserError(fmt::format("{} needs {}, but this machine has {} of memory left; a smaller "
+                              "train.micro_batch, model.sequence or model needs less (see plimsoll "
+                              "plan)",
+                              what, FormatBytes(needed), FormatBytes(available)),
+                  ExitCode::kBudgetNotMet);
+}
+
+const memory::MemoryPlan& Fitting(const memory::MemoryPlan& plan) {
+  CheckAvailable(plan.arena_bytes + plan.host_arena_bytes, "the plan");
+  return plan;
 }
 
 }  // namespace
 
-Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::CpuExecutorOptions options)
+Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::CpuExecutorOptions options,
+                 const std::optional<CachingOptions>& caching)
     : compiled_(std::move(compiled)),
       pool_(pool),
-      arena_(Fitting(compiled_.plan).arena_bytes),
-      host_arena_(compiled_.plan.host_arena_bytes) {
+      arena_(caching ? 0 : Fitting(compiled_.plan).arena_bytes),
+      host_arena_(caching ? 0 : compiled_.plan.host_arena_bytes) {
+  std::vector<runtime::TensorMemory*> memories;
+  if (caching) {
+    const memory::ReplayResult replay = Replay(compiled_, *caching);
+    CheckAvailable(replay.device.peak_reserved + replay.host.peak_reserved,
+                   "memory.allocator: caching");
+    caching_ = std::make_unique<runtime::CachingMemory>(runtime::CachingMemoryOptions{
+        .preallocate_bytes = caching->preallocate_bytes, .poison = options.poison});
+    memory::FillCachingMemory(Programs(compiled_), compiled_.plan, caching->in_place, *caching_,
+                              memories);
+    options.poison = false;  // the memory's own task
+  }
   for (size_t i = 0; i < compiled_.programs.size(); ++i) {
-    executors_.push_back(std::make_unique<runtime::CpuExecutor>(
-        *compiled_.programs[i], compiled_.plan.programs[i].layout, arena_, &host_arena_, pool_,
-        options));
+    const graph::Program& program = *compiled_.programs[i];
+    executors_.push_back(
+        caching ? std::make_unique<runtime::CpuExecutor>(program, *memories[i], pool_, options)
+                : std::make_unique<runtime::CpuExecutor>(program, compiled_.plan.programs[i].layout,
+                                                         arena_, &host_arena_, pool_, options));
   }
   batch_ = {Carried<int32_t>("tokens"), Carried<int32_t>("targets")};
   token_weight_ = Carried<float>("token_weight").data();

@@ -1,5 +1,5 @@
-// A compiled step in memory: the arena, the executors bound to it, and the slots through which the
-// host hands in batches and takes out metrics.
+// A compiled step in memory: the arena (or the caching allocator), the executors bound to it, and
+// the slots through which the host hands in batches and takes out metrics.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "runtime/arena.h"
 #include "runtime/cpu_executor.h"
+#include "trainer/caching.h"
 #include "trainer/compile.h"
 #include "trainer/stored_parameter.h"
 
@@ -33,8 +34,10 @@ struct StepMetrics {
 
 class Session {
  public:
-  // Allocates the arena; its bytes are zero. UserError when the machine lacks the memory.
-  Session(CompiledStep compiled, ThreadPool& pool, runtime::CpuExecutorOptions options = {});
+  // Allocates the arena; its bytes are zero. UserError when the machine lacks the memory. With
+  // `caching`, tensors get memory as a framework would give it to them, and there is no arena.
+  Session(CompiledStep compiled, ThreadPool& pool, runtime::CpuExecutorOptions options = {},
+          const std::optional<CachingOptions>& caching = std::nullopt);
 
   const CompiledStep& compiled() const { return compiled_; }
   int64_t accumulate() const { return compiled_.options.accumulate; }
@@ -70,6 +73,9 @@ class Session {
   // int32 [rows, T]. The span is valid until the session runs again.
   std::span<const float> Logits(std::span<const int32_t> tokens, std::span<const int32_t> last);
 
+  // With `caching`; nullptr on a planned arena. Its cache may be emptied between runs.
+  runtime::CachingMemory* caching() { return caching_.get(); }
+
   // Bytes of the arena that the programs run so far have used; with check_arena only.
   int64_t used_bytes() const;
   runtime::CpuExecutor& executor(int program) { return *executors_[program]; }
@@ -83,6 +89,7 @@ class Session {
   ThreadPool& pool_;
   runtime::Arena arena_;
   runtime::Arena host_arena_;
+  std::unique_ptr<runtime::CachingMemory> caching_;
   std::vector<std::unique_ptr<runtime::CpuExecutor>> executors_;
 
   // Slots, nullptr where no program has them. Looked up once: a step looks nothing up.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -31,12 +32,14 @@ struct TinyRun {
   optim::UpdateOptions update = {};
   runtime::CpuExecutorOptions executor = {};
   bool evaluate = false;
+  std::optional<CachingOptions> caching = std::nullopt;
 };
 
 struct TinyResult {
   std::vector<double> losses, grad_norms;
   std::vector<std::vector<float>> weights;  // after the last step
   int64_t used_bytes = 0, arena_bytes = 0;
+  runtime::CachingStats caching, host_caching;
 };
 
 // Trains for some steps. The tokens of a step depend on its number and the sequences per step
@@ -51,7 +54,7 @@ inline TinyResult Train(const TinyRun& run) {
   options.evaluate = run.evaluate;
   options.update = run.update;
   options.threads = run.threads;
-  Session session(Compile(*model, options), pool, run.executor);
+  Session session(Compile(*model, options), pool, run.executor, run.caching);
   session.Initialize(*model, 1);
 
   TinyResult result;
@@ -75,10 +78,18 @@ inline TinyResult Train(const TinyRun& run) {
     result.losses.push_back(session.Metrics().loss);
     result.grad_norms.push_back(session.Metrics().grad_norm);
     if (run.evaluate) session.Evaluate(counted);
+    if (run.caching && run.caching->empty_cache_every > 0 &&
+        (step + 1) % run.caching->empty_cache_every == 0) {
+      session.caching()->EmptyCache();
+    }
   }
   for (const models::ParameterInfo& parameter : model->parameters()) {
     const std::span<const float> values = session.Carried<float>(parameter.name);
     result.weights.emplace_back(values.begin(), values.end());
+  }
+  if (run.caching) {
+    result.caching = session.caching()->stats();
+    result.host_caching = session.caching()->host_stats();
   }
   result.arena_bytes = session.compiled().plan.arena_bytes;
   if (run.executor.check_arena) result.used_bytes = session.used_bytes();

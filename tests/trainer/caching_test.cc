@@ -1,0 +1,102 @@
+// `memory.allocator: caching`: whole steps on the caching allocator, beside the planned arena.
+#include "trainer/caching.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/trainer/tiny_session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+std::vector<TinyRun> Runs() {
+  std::vector<TinyRun> runs;
+  for (const models::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {
+    for (int64_t accumulate : {1, 3}) {
+      TinyRun run;
+      run.spec = spec;
+      run.spec.dropout = spec.family == models::Family::kGpt2 ? 0.1 : 0;
+      run.accumulate = accumulate;
+      run.evaluate = true;
+      runs.push_back(run);
+    }
+  }
+  return runs;
+}
+
+CompiledStep CompileTiny(const models::ModelSpec& spec, int64_t micro_batch, int64_t accumulate) {
+  CompileOptions options;
+  options.micro_batch = micro_batch;
+  options.sequence = 16;
+  options.accumulate = accumulate;
+  options.evaluate = true;
+  options.threads = 2;
+  return Compile(*models::MakeModel(spec), options);
+}
+
+TEST(Caching, StepsAreBitEqualToPlanned) {
+  for (TinyRun run : Runs()) {
+    const TinyResult planned = Train(run);
+    for (const CachingOptions& options :
+         {CachingOptions{}, CachingOptions{.in_place = false},
+          CachingOptions{.empty_cache_every = 1}, CachingOptions{.preallocate_bytes = 1 << 20}}) {
+      run.caching = options;
+      for (bool poison : {false, true}) {
+        run.executor.poison = poison;
+        const TinyResult caching = Train(run);
+        EXPECT_EQ(planned.losses, caching.losses);
+        EXPECT_EQ(planned.grad_norms, caching.grad_norms);
+        EXPECT_EQ(planned.weights, caching.weights);
+        EXPECT_GT(caching.caching.peak_reserved, 0);
+      }
+    }
+  }
+}
+
+// What a run takes is what its replay says beforehand.
+TEST(Caching, ARunTakesWhatItsReplaySays) {
+  for (TinyRun run : Runs()) {
+    for (int64_t empty_cache_every : {0, 1, 2}) {
+      run.caching = CachingOptions{.empty_cache_every = empty_cache_every};
+      const memory::ReplayResult replay =
+          Replay(CompileTiny(run.spec, run.micro_batch, run.accumulate), *run.caching);
+      EXPECT_TRUE(replay.steady);
+      run.steps = replay.rounds;
+      EXPECT_EQ(Train(run).caching, replay.device);
+    }
+  }
+}
+
+TEST(Caching, OftenClearedItAsksForTheSameAgain) {
+  const CompiledStep compiled = CompileTiny(TinyGpt2(), 64, 1);
+  const memory::ReplayResult kept = Replay(compiled);
+  const memory::ReplayResult cleared = Replay(compiled, {.empty_cache_every = 1});
+  EXPECT_EQ(kept.device.segments_returned, 0);
+  EXPECT_GT(cleared.device.segments_returned, cleared.rounds);
+  EXPECT_LE(cleared.device.peak_reserved, kept.device.peak_reserved);
+}
+
+// The planned arena needs less than what is reserved for the same tensors, and this less than what
+// is reserved without sharing in place.
+TEST(Caching, ReservesMoreThanThePlan) {
+  for (const models::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {
+    const CompiledStep compiled = CompileTiny(spec, 128, 1);
+    const runtime::CachingStats shared = Replay(compiled).device;
+    const runtime::CachingStats apart = Replay(compiled, {.in_place = false}).device;
+    EXPECT_GT(shared.peak_reserved, compiled.plan.arena_bytes);
+    EXPECT_GE(apart.peak_requested, shared.peak_requested);
+    EXPECT_GE(shared.peak_allocated, shared.peak_requested);
+  }
+}
+
+TEST(Caching, TheRoundIsOneStepAndItsEvaluation) {
+  const CompiledStep compiled = CompileTiny(TinyGpt2(), 2, 4);
+  const std::vector<int> round = Round(compiled);
+  ASSERT_EQ(round.size(), 5u);
+  std::vector<std::string> names;
+  for (int program : round) names.push_back(compiled.programs[program]->name());
+  EXPECT_EQ(names, (std::vector<std::string>{"train_first", "train_middle", "train_middle",
+                                             "train_last", "evaluate"}));
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer

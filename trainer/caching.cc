@@ -1,0 +1,76 @@
+#include "trainer/caching.h"
+
+#include <unistd.h>
+
+#include <cmath>
+
+#include "runtime/process_memory.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+int64_t BytesOf(const config::MemorySize& size) {
+  switch (size.base) {
+    case config::MemorySize::Base::kTotal:
+      return static_cast<int64_t>(
+          std::floor(size.fraction * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                     static_cast<double>(sysconf(_SC_PAGESIZE))));
+    case config::MemorySize::Base::kFree:
+      return runtime::AvailableMemory() - size.bytes;
+    case config::MemorySize::Base::kAbsolute:
+      break;
+  }
+  return size.bytes;
+}
+
+}  // namespace
+
+std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
+  if (config.memory.allocator != config::Allocator::kCaching) return std::nullopt;
+  if (config.debug.check_arena) {
+    throw config.Error("debug.check_arena",
+                       "measures the planned arena, which memory.allocator: caching has not; "
+                       "leave one of them out");
+  }
+  CachingOptions options;
+  options.empty_cache_every = config.memory.empty_cache_every;
+  if (config.memory.preallocate) {
+    if (!config.memory.budget) {
+      throw config.Error("memory.preallocate",
+                         "takes memory.budget at once; give a budget, or let the cache grow");
+    }
+    options.preallocate_bytes = BytesOf(*config.memory.budget);
+    if (options.preallocate_bytes <= 0) {
+      throw config.Error("memory.budget",
+                         "leaves nothing to preallocate; free memory or ask for "
+                         "another share of it");
+    }
+  }
+  return options;
+}
+
+std::vector<int> Round(const CompiledStep& compiled) {
+  std::vector<int> round;
+  const int64_t accumulate = compiled.options.accumulate;
+  for (int64_t micro = 0; compiled.options.train && micro < accumulate; ++micro) {
+    round.push_back(compiled.step.MicroStep(micro, accumulate));
+  }
+  if (compiled.step.evaluation >= 0) round.push_back(compiled.step.evaluation);
+  if (compiled.step.logits >= 0) round.push_back(compiled.step.logits);
+  return round;
+}
+
+std::vector<const graph::Program*> Programs(const CompiledStep& compiled) {
+  std::vector<const graph::Program*> programs;
+  for (const auto& program : compiled.programs) programs.push_back(program.get());
+  return programs;
+}
+
+memory::ReplayResult Replay(const CompiledStep& compiled, const CachingOptions& options) {
+  return memory::ReplayCaching(Programs(compiled), compiled.plan, Round(compiled),
+                               {.in_place = options.in_place,
+                                .preallocate_bytes = options.preallocate_bytes,
+                                .empty_cache_every = options.empty_cache_every});
+}
+
+}  // namespace plimsoll::trainer
