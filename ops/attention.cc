@@ -52,7 +52,7 @@ std::vector<TensorType> Infer(const OpCall& call) {
   const TensorType& qkv = call.input(0);
   const int64_t heads = call.attributes.GetInt("heads");
   return {{qkv.dtype, qkv.shape.WithLast(heads * head)},
-          {qkv.dtype, Shape{qkv.shape.dim(0), heads, qkv.shape.dim(1)}}};
+          {graph::ComputeType(qkv.dtype), Shape{qkv.shape.dim(0), heads, qkv.shape.dim(1)}}};
 }
 
 std::vector<TensorType> InferBackward(const OpCall& call) {
@@ -61,8 +61,9 @@ std::vector<TensorType> InferBackward(const OpCall& call) {
   const int64_t heads = call.attributes.GetInt("heads");
   const TensorType out{qkv.dtype, qkv.shape.WithLast(heads * head)};
   Check(call.input(1) == out && call.input(3) == out, call, "out and dout are not [B,T,H*hd]");
-  Check(call.input(2) == TensorType{qkv.dtype, Shape{qkv.shape.dim(0), heads, qkv.shape.dim(1)}},
-        call, "lse is not [B,H,T]");
+  const TensorType lse{graph::ComputeType(qkv.dtype),
+                       Shape{qkv.shape.dim(0), heads, qkv.shape.dim(1)}};
+  Check(call.input(2) == lse, call, "lse is not [B,H,T]");
   return {qkv};
 }
 

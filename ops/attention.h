@@ -12,7 +12,8 @@
 //
 // qkv holds H query heads, then G key heads, then G value heads. lse = log Σ_j exp of the scores is
 // what the backward op needs. rng (seed, micro-step) is needed when dropout > 0; the draw of (b, h,
-// i, j) is word ((b·H + h)·T + i)·T + j of the stream `key`. One float dtype.
+// i, j) is word ((b·H + h)·T + i)·T + j of the stream `key`. One float dtype; lse
+// is f32 beside 16-bit tensors, and so is all that is computed between them.
 #pragma once
 
 #include <cstdint>

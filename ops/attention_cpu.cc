@@ -4,7 +4,8 @@
 //                     dv have one writer and one order of summation
 //
 // Bytes: forward reads k and v once for every 128 queries (from L2 or L3), backward once for every
-// 64. Scratch: a few tiles per thread, in the backward pass also dk and dv of a head.
+// 64. Scratch: a few tiles per thread, in the backward pass also dk and dv of a head; it is float
+// when the operands are 16-bit.
 #include <algorithm>
 
 #include "ops/cpu/attention.h"
@@ -54,7 +55,8 @@ PhiloxStream Stream(const CpuContext& ctx, size_t rng) {
 }
 
 void Forward(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const Layout at(ctx.in_shape(0), ctx.attributes);
     const PhiloxStream stream = Stream(ctx, 1);
     const int64_t blocks = (at.sequence + cpu::kAttentionQueries - 1) / cpu::kAttentionQueries;
@@ -63,12 +65,12 @@ void Forward(const CpuContext& ctx) {
     ctx.pool.ParallelForWorker(tasks, 1, [&](int64_t begin, int64_t, int worker) {
       const int64_t b = begin / (at.heads * blocks);
       const int64_t h = begin / blocks % at.heads;
-      cpu::AttentionForward<T> task;
-      task.q = ctx.in<T>(0) + at.Query(b, h);
-      task.k = ctx.in<T>(0) + at.Key(b, h / at.group);
-      task.v = ctx.in<T>(0) + at.Value(b, h / at.group);
+      cpu::AttentionForward<S> task;
+      task.q = ctx.in<S>(0) + at.Query(b, h);
+      task.k = ctx.in<S>(0) + at.Key(b, h / at.group);
+      task.v = ctx.in<S>(0) + at.Value(b, h / at.group);
       task.stride = at.stride;
-      task.out = ctx.out<T>(0) + at.Out(b, h);
+      task.out = ctx.out<S>(0) + at.Out(b, h);
       task.out_stride = at.heads * at.head;
       task.lse = ctx.has_output(1) ? ctx.out<T>(1) + at.Lse(b, h) : nullptr;
       task.sequence = at.sequence;
@@ -84,7 +86,8 @@ void Forward(const CpuContext& ctx) {
 }
 
 void Backward(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const Layout at(ctx.in_shape(0), ctx.attributes);
     const PhiloxStream stream = Stream(ctx, 4);
     const int64_t scratch = cpu::AttentionBackwardScratch(at.sequence, at.head, sizeof(T));
@@ -92,18 +95,18 @@ void Backward(const CpuContext& ctx) {
       const int64_t b = begin / at.kv_heads;
       const int64_t g = begin % at.kv_heads;
       const int64_t h = g * at.group;
-      cpu::AttentionBackward<T> task;
-      task.q = ctx.in<T>(0) + at.Query(b, h);
-      task.k = ctx.in<T>(0) + at.Key(b, g);
-      task.v = ctx.in<T>(0) + at.Value(b, g);
+      cpu::AttentionBackward<S> task;
+      task.q = ctx.in<S>(0) + at.Query(b, h);
+      task.k = ctx.in<S>(0) + at.Key(b, g);
+      task.v = ctx.in<S>(0) + at.Value(b, g);
       task.stride = at.stride;
-      task.out = ctx.in<T>(1) + at.Out(b, h);
-      task.dout = ctx.in<T>(3) + at.Out(b, h);
+      task.out = ctx.in<S>(1) + at.Out(b, h);
+      task.dout = ctx.in<S>(3) + at.Out(b, h);
       task.out_stride = at.heads * at.head;
       task.lse = ctx.in<T>(2) + at.Lse(b, h);
-      task.dq = ctx.out<T>(0) + at.Query(b, h);
-      task.dk = ctx.out<T>(0) + at.Key(b, g);
-      task.dv = ctx.out<T>(0) + at.Value(b, g);
+      task.dq = ctx.out<S>(0) + at.Query(b, h);
+      task.dk = ctx.out<S>(0) + at.Key(b, g);
+      task.dv = ctx.out<S>(0) + at.Value(b, g);
       task.heads = at.group;
       task.sequence = at.sequence;
       task.head = at.head;
@@ -117,13 +120,15 @@ void Backward(const CpuContext& ctx) {
 
 int64_t ForwardWorkspace(const OpCall& call, int threads) {
   const Layout at(call.input(0).shape, call.attributes);
-  return threads * cpu::AttentionForwardScratch(at.head, graph::ByteSize(call.input(0).dtype));
+  return threads * cpu::AttentionForwardScratch(
+                       at.head, graph::ByteSize(graph::ComputeType(call.input(0).dtype)));
 }
 
 int64_t BackwardWorkspace(const OpCall& call, int threads) {
   const Layout at(call.input(0).shape, call.attributes);
   return threads *
-         cpu::AttentionBackwardScratch(at.sequence, at.head, graph::ByteSize(call.input(0).dtype));
+         cpu::AttentionBackwardScratch(at.sequence, at.head,
+                                       graph::ByteSize(graph::ComputeType(call.input(0).dtype)));
 }
 
 const CpuKernelRegistration kForward({"attention", &Forward, &ForwardWorkspace});

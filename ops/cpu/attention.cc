@@ -9,10 +9,10 @@ namespace {
 using internal::AttentionKernels;
 using internal::kTile;
 
-template <typename T>
-const AttentionKernels<T>& Active() {
-  return ActiveGemmKernel() == GemmKernel::kAvx512 ? internal::Avx512Attention<T>()
-                                                   : internal::Avx2Attention<T>();
+template <typename S>
+const AttentionKernels<S>& Active() {
+  return ActiveGemmKernel() == GemmKernel::kAvx512 ? internal::Avx512Attention<S>()
+                                                   : internal::Avx2Attention<S>();
 }
 
 // A row of a head's values with room for whole panels.
@@ -40,19 +40,23 @@ int64_t AttentionBackwardScratch(int64_t sequence, int64_t head, int64_t element
   return element_size * (2 * keys * padded + 7 * kTile * padded + 2 * kTile * kTile + 2 * kTile);
 }
 
-template <typename T>
-void RunAttention(const AttentionForward<T>& task, void* scratch) {
-  Active<T>().forward(task, static_cast<T*>(scratch));
+template <typename S>
+void RunAttention(const AttentionForward<S>& task, void* scratch) {
+  Active<S>().forward(task, static_cast<AttentionCompute<S>*>(scratch));
 }
 
-template <typename T>
-void RunAttention(const AttentionBackward<T>& task, void* scratch) {
-  Active<T>().backward(task, static_cast<T*>(scratch));
+template <typename S>
+void RunAttention(const AttentionBackward<S>& task, void* scratch) {
+  Active<S>().backward(task, static_cast<AttentionCompute<S>*>(scratch));
 }
 
 template void RunAttention(const AttentionForward<float>&, void*);
 template void RunAttention(const AttentionForward<double>&, void*);
+template void RunAttention(const AttentionForward<BFloat16>&, void*);
+template void RunAttention(const AttentionForward<Float16>&, void*);
 template void RunAttention(const AttentionBackward<float>&, void*);
 template void RunAttention(const AttentionBackward<double>&, void*);
+template void RunAttention(const AttentionBackward<BFloat16>&, void*);
+template void RunAttention(const AttentionBackward<Float16>&, void*);
 
 }  // namespace plimsoll::cpu

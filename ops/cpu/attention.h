@@ -3,13 +3,22 @@
 //
 // Dao 2023, "FlashAttention-2", algorithms 1 and 2. Nothing is allocated: scratch is the caller's.
 // Results depend on the operands alone; AVX2 and AVX-512 give the same bits.
+//
+// S is the type in which q, k, v and out are stored: float, double, BFloat16 or Float16. 16-bit
+// values become float on their way into the tiles, everything within is float, and results are
+// rounded once when they leave.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
+#include "base/low_precision.h"
 #include "base/philox.h"
 
 namespace plimsoll::cpu {
+
+template <typename S>
+using AttentionCompute = std::conditional_t<std::is_same_v<S, double>, double, float>;
 
 // Scales the kept probabilities by 1 / (1 − p) and drops the others. The draw of query i and key j
 // is word first + i·T + j of the stream.
@@ -26,13 +35,14 @@ inline constexpr int64_t kAttentionQueries = 128;
 
 // Rows of q, k and v (position by position, hd values each) lie `stride` values apart, those of
 // out `out_stride`. Causal: query i sees the keys j ≤ i.
-template <typename T>
+template <typename S>
 struct AttentionForward {
-  const T* q;
-  const T* k;
-  const T* v;
+  using T = AttentionCompute<S>;
+  const S* q;
+  const S* k;
+  const S* v;
   int64_t stride;
-  T* out;
+  S* out;
   int64_t out_stride;
   T* lse;  // [T], log Σ exp of the scores; nullptr: not wanted
   int64_t sequence;
@@ -45,19 +55,20 @@ struct AttentionForward {
 
 // One key-value head with the query heads that share it: head h's queries lie at q + h·hd, its
 // lse at lse + h·T, its draws at dropout.first + h·T².
-template <typename T>
+template <typename S>
 struct AttentionBackward {
-  const T* q;
-  const T* k;
-  const T* v;
+  using T = AttentionCompute<S>;
+  const S* q;
+  const S* k;
+  const S* v;
   int64_t stride;
-  const T* out;
-  const T* dout;
+  const S* out;
+  const S* dout;
   int64_t out_stride;
   const T* lse;
-  T* dq;
-  T* dk;
-  T* dv;  // rows `stride` apart, as those of q, k, v
+  S* dq;
+  S* dk;
+  S* dv;  // rows `stride` apart, as those of q, k, v
   int64_t heads;
   int64_t sequence;
   int64_t head;
@@ -65,19 +76,24 @@ struct AttentionBackward {
   AttentionDropout<T> dropout;
 };
 
-// Bytes of scratch for one task, a multiple of 64; scratch is aligned to 64 bytes.
+// Bytes of scratch for one task, a multiple of 64; scratch is aligned to 64 bytes. The element is
+// one of AttentionCompute<S>.
 int64_t AttentionForwardScratch(int64_t head, int64_t element_size);
 int64_t AttentionBackwardScratch(int64_t sequence, int64_t head, int64_t element_size);
 
 // On the calling thread, with the instruction set of ActiveGemmKernel().
-template <typename T>
-void RunAttention(const AttentionForward<T>& task, void* scratch);
-template <typename T>
-void RunAttention(const AttentionBackward<T>& task, void* scratch);
+template <typename S>
+void RunAttention(const AttentionForward<S>& task, void* scratch);
+template <typename S>
+void RunAttention(const AttentionBackward<S>& task, void* scratch);
 
 extern template void RunAttention(const AttentionForward<float>&, void*);
 extern template void RunAttention(const AttentionForward<double>&, void*);
+extern template void RunAttention(const AttentionForward<BFloat16>&, void*);
+extern template void RunAttention(const AttentionForward<Float16>&, void*);
 extern template void RunAttention(const AttentionBackward<float>&, void*);
 extern template void RunAttention(const AttentionBackward<double>&, void*);
+extern template void RunAttention(const AttentionBackward<BFloat16>&, void*);
+extern template void RunAttention(const AttentionBackward<Float16>&, void*);
 
 }  // namespace plimsoll::cpu

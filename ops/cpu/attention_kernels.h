@@ -13,24 +13,33 @@ inline constexpr int64_t kPanelBytes = 128;
 // Keys, and queries of the backward pass, in a tile.
 inline constexpr int64_t kTile = 64;
 
-template <typename T>
+template <typename S>
 struct AttentionKernels {
-  void (*forward)(const AttentionForward<T>& task, T* scratch);
-  void (*backward)(const AttentionBackward<T>& task, T* scratch);
+  using T = AttentionCompute<S>;
+  void (*forward)(const AttentionForward<S>& task, T* scratch);
+  void (*backward)(const AttentionBackward<S>& task, T* scratch);
 };
 
-template <typename T>
-const AttentionKernels<T>& Avx2Attention();
-template <typename T>
-const AttentionKernels<T>& Avx512Attention();
+template <typename S>
+const AttentionKernels<S>& Avx2Attention();
+template <typename S>
+const AttentionKernels<S>& Avx512Attention();
 
 template <>
 const AttentionKernels<float>& Avx2Attention<float>();
 template <>
 const AttentionKernels<double>& Avx2Attention<double>();
 template <>
+const AttentionKernels<BFloat16>& Avx2Attention<BFloat16>();
+template <>
+const AttentionKernels<Float16>& Avx2Attention<Float16>();
+template <>
 const AttentionKernels<float>& Avx512Attention<float>();
 template <>
 const AttentionKernels<double>& Avx512Attention<double>();
+template <>
+const AttentionKernels<BFloat16>& Avx512Attention<BFloat16>();
+template <>
+const AttentionKernels<Float16>& Avx512Attention<Float16>();
 
 }  // namespace plimsoll::cpu::internal

@@ -12,12 +12,15 @@
 //
 // A vector type V gives: T, Reg, kWidth, kMaxRows (rows of accumulators, two registers each), Load,
 // Store, Set, Add, Sub, Mul, Fma(a, b, c) = a·b + c, Max(a, b) (b when either is NaN), Exp2, and
-// From(x, first, fill): x in the lanes ≥ first, fill in those before.
+// From(x, first, fill): x in the lanes ≥ first, fill in those before. Load and Store of 16-bit
+// types convert; only CopyTile meets them.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "ops/cpu/attention_kernels.h"
@@ -210,19 +213,38 @@ struct Attention {
     for (; i < n; ++i) to[i] = value;
   }
 
-  // rows × columns, times factor; in each row zero from `columns` to `padded`.
-  static void CopyTile(int64_t rows, int64_t columns, const T* from, int64_t ldf, T* to,
+  // Fewer than kWidth values, the others zero.
+  template <typename S>
+  static Reg LoadFew(const S* from, int64_t count) {
+    S values[kWidth] = {};
+    std::memcpy(values, from, count * sizeof(S));
+    return V::Load(values);
+  }
+  template <typename S>
+  static void StoreFew(S* to, Reg x, int64_t count) {
+    S values[kWidth];
+    V::Store(values, x);
+    std::memcpy(to, values, count * sizeof(S));
+  }
+
+  // rows × columns, times factor; in each row zero from `columns` to `padded`. From or To may be
+  // 16-bit.
+  template <typename From, typename To>
+  static void CopyTile(int64_t rows, int64_t columns, const From* from, int64_t ldf, To* to,
                        int64_t ldt, int64_t padded, T factor) {
     const Reg f = V::Set(factor);
     for (int64_t i = 0; i < rows; ++i) {
-      const T* const source = from + i * ldf;
-      T* const target = to + i * ldt;
+      const From* const source = from + i * ldf;
+      To* const target = to + i * ldt;
       int64_t j = 0;
       for (; j + kWidth <= columns; j += kWidth) {
         V::Store(target + j, V::Mul(V::Load(source + j), f));
       }
-      for (; j < columns; ++j) target[j] = source[j] * factor;
-      for (; j < padded; ++j) target[j] = 0;
+      if (j < columns) {
+        StoreFew(target + j, V::Mul(LoadFew(source + j, columns - j), f), columns - j);
+        j = columns;
+      }
+      if (j < padded) std::memset(target + j, 0, (padded - j) * sizeof(To));
     }
   }
 
@@ -300,7 +322,9 @@ struct Attention {
     V::Store(shrink + kWidth, shrink1);
   }
 
-  static void Forward(const AttentionForward<T>& task, T* scratch) {
+  template <typename S>
+  static void Forward(const AttentionForward<S>& task, T* scratch) {
+    constexpr bool kNarrow = !std::is_same_v<S, T>;
     const int64_t hd = task.head;
     const int64_t panel = hd * kLanes;
     T* const k = scratch;                        // [kTile][hd]
@@ -318,8 +342,14 @@ struct Attention {
     for (int64_t i = 0; i < panels; ++i) {
       const int64_t count = Least(kLanes, queries - i * kLanes);
       if (count < kLanes) Fill(q + i * panel, panel, 0);
-      Transpose(count, hd, task.q + (task.query_begin + i * kLanes) * task.stride, task.stride,
-                q + i * panel, kLanes, OneFactor{scale});
+      const S* const rows = task.q + (task.query_begin + i * kLanes) * task.stride;
+      if constexpr (kNarrow) {
+        // By way of the panel's output, which is empty yet.
+        CopyTile(count, hd, rows, task.stride, out + i * panel, hd, hd, 1);
+        Transpose(count, hd, out + i * panel, hd, q + i * panel, kLanes, OneFactor{scale});
+      } else {
+        Transpose(count, hd, rows, task.stride, q + i * panel, kLanes, OneFactor{scale});
+      }
     }
     Fill(out, panels * panel, 0);
     Fill(maximum, panels * kLanes, -std::numeric_limits<T>::infinity());
@@ -360,14 +390,22 @@ struct Attention {
         }
         shrink[lane] = 1 / total;
       }
-      Transpose(hd, count, out + i * panel, kLanes, task.out + first_query * task.out_stride,
-                task.out_stride, FactorPerColumn{shrink});
+      S* const rows = task.out + first_query * task.out_stride;
+      if constexpr (kNarrow) {
+        // By way of the panel's queries, which are not needed any more.
+        Transpose(hd, count, out + i * panel, kLanes, q + i * panel, hd, FactorPerColumn{shrink});
+        CopyTile(count, hd, q + i * panel, hd, rows, task.out_stride, hd, 1);
+      } else {
+        Transpose(hd, count, out + i * panel, kLanes, rows, task.out_stride,
+                  FactorPerColumn{shrink});
+      }
     }
   }
 
   // Probabilities and gradients of scores of a panel from s = Sᵀ and dp = dPᵀ, `keys` rows of
   // kTile: s ← exp2(s − lse), dp ← p · (dp − delta). With dropout, s ← the dropped probabilities.
-  static void ScoreGradients(const AttentionBackward<T>& task, uint64_t draws, int64_t query,
+  template <typename S>
+  static void ScoreGradients(const AttentionBackward<S>& task, uint64_t draws, int64_t query,
                              int64_t count, int64_t key, int64_t keys, const T* lse, const T* delta,
                              T* s, T* dp) {
     const Reg zero = V::Set(0);
@@ -411,10 +449,27 @@ struct Attention {
     }
   }
 
+  struct Rows {
+    const T* data;
+    int64_t stride;
+  };
+  // The rows themselves, or a copy of 16-bit ones in `tile`.
+  template <typename S>
+  static Rows InCompute(const S* rows, int64_t stride, int64_t count, int64_t hd, T* tile,
+                        int64_t padded) {
+    if constexpr (std::is_same_v<S, T>) {
+      return {rows, stride};
+    } else {
+      CopyTile(count, hd, rows, stride, tile, padded, hd, 1);
+      return {tile, padded};
+    }
+  }
+
   // The lanes of a row of hd values, whole panels.
   static int64_t Padded(int64_t hd) { return (hd + kLanes - 1) / kLanes * kLanes; }
 
-  static void Backward(const AttentionBackward<T>& task, T* scratch) {
+  template <typename S>
+  static void Backward(const AttentionBackward<S>& task, T* scratch) {
     const int64_t hd = task.head;
     const int64_t padded = Padded(hd);
     const int64_t keys_all = (task.sequence + kTile - 1) / kTile * kTile;
@@ -446,8 +501,7 @@ struct Attention {
       for (int64_t query = 0; query < task.sequence; query += kTile) {
         const int64_t queries = Least(kTile, task.sequence - query);
         const int64_t panels = (queries + kLanes - 1) / kLanes;
-        const T* const out_rows = task.out + query * task.out_stride + h * hd;
-        const T* const dout_rows = task.dout + query * task.out_stride + h * hd;
+        const S* const dout_rows = task.dout + query * task.out_stride + h * hd;
         if (queries < kTile) {
           Fill(q, kTile * padded, 0);
           Fill(dout, kTile * padded, 0);
@@ -457,12 +511,15 @@ struct Attention {
         CopyTile(queries, hd, dout_rows, task.out_stride, dout, padded, padded, 1);
         Transpose(kTile, hd, q, padded, q_lanes, kTile, OneFactor{static_cast<T>(kLog2E / root)});
         Transpose(kTile, hd, dout, padded, do_lanes, kTile, OneFactor{1});
+        // dq's tile is empty yet.
+        const Rows out = InCompute(task.out + query * task.out_stride + h * hd, task.out_stride,
+                                   queries, hd, dq, padded);
         for (int64_t i = 0; i < kTile; ++i) {
           lse[i] = 0;
           delta[i] = 0;
           if (i >= queries) continue;
           lse[i] = task.lse[h * task.sequence + query + i] * static_cast<T>(kLog2E);
-          delta[i] = Dot(hd, out_rows + i * task.out_stride, dout + i * padded);
+          delta[i] = Dot(hd, out.data + i * out.stride, dout + i * padded);
         }
         Fill(dq, kTile * padded, 0);
 
@@ -549,7 +606,8 @@ struct Attention {
     return sums[0];
   }
 
-  static constexpr AttentionKernels<T> kKernels = {Forward, Backward};
+  template <typename S>
+  static constexpr AttentionKernels<S> kKernels = {Forward<S>, Backward<S>};
 };
 
 }  // namespace

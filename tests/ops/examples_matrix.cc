@@ -100,23 +100,19 @@ Attributes AttentionOf(int64_t heads, int64_t kv_heads, bool causal, double drop
 const ExampleRegistration kAttention({.op = "attention",
                                       .label = "causal",
                                       .inputs = {{{2, 7, 24}}, Absent()},
-                                      .attributes = AttentionOf(2, 2, true),
-                                      .dtypes = FullPrecision()});
+                                      .attributes = AttentionOf(2, 2, true)});
 const ExampleRegistration kAttentionGrouped({.op = "attention",
                                              .label = "causal, 2 of 4 kv heads, several tiles",
                                              .inputs = {{{1, 150, 24}}, Absent()},
-                                             .attributes = AttentionOf(4, 2, true),
-                                             .dtypes = FullPrecision()});
+                                             .attributes = AttentionOf(4, 2, true)});
 const ExampleRegistration kAttentionFull({.op = "attention",
                                           .label = "full",
                                           .inputs = {{{1, 70, 36}}, Absent()},
-                                          .attributes = AttentionOf(2, 1, false),
-                                          .dtypes = FullPrecision()});
+                                          .attributes = AttentionOf(2, 1, false)});
 const ExampleRegistration kAttentionDropout({.op = "attention",
                                              .label = "dropout",
                                              .inputs = {{{2, 9, 24}}, Rng()},
-                                             .attributes = AttentionOf(2, 2, true, 0.25),
-                                             .dtypes = FullPrecision()});
+                                             .attributes = AttentionOf(2, 2, true, 0.25)});
 const ExampleRegistration kAttentionBackward({.op = "attention_backward",
                                               .label = "1 of 2 kv heads",
                                               .inputs = {{{2, 70, 32}},
@@ -125,13 +121,13 @@ const ExampleRegistration kAttentionBackward({.op = "attention_backward",
                                                          {{2, 70, 16}},
                                                          Absent()},
                                               .attributes = AttentionOf(2, 1, true),
-                                              .dtypes = FullPrecision()});
+                                              .compute_inputs = {2}});
 const ExampleRegistration kAttentionBackwardDropout(
     {.op = "attention_backward",
      .label = "dropout",
      .inputs = {{{1, 20, 24}}, {{1, 20, 8}}, {{1, 1, 20}, Fill::kPositive}, {{1, 20, 8}}, Rng()},
      .attributes = AttentionOf(1, 1, false, 0.5),
-     .dtypes = FullPrecision()});
+     .compute_inputs = {2}});
 
 // x, weight, targets and scale of a vocabulary of 37.
 ExampleInput Weight() { return {{37, 11}, Fill::kNormal}; }
