@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "graph/gradient.h"
+#include "graph/verifier.h"
 
 namespace plimsoll::graph {
 namespace {
@@ -28,10 +29,7 @@ class Reverse {
     }
     const size_t forward_nodes = program_.nodes().size();
     if (options_.carry == Carry::kAccumulate) StartFromCarried(forward_nodes);
-    SetPartial(loss,
-               builder_.Emit1("fill", {},
-                              {{"dtype", std::string(Name(builder_.dtype(loss)))}, {"value", 1.0}},
-                              options_.loss + ".seed"));
+    SetPartial(loss, Seed(loss));
     for (size_t i = forward_nodes; i-- > 0;) Differentiate(i);
     const int count = NameGradients();
     CarryLoss(loss);
@@ -54,6 +52,21 @@ class Reverse {
         if (any && id != kNoTensor && IsFloat(builder_.dtype(id))) depends_[id] = true;
       }
     }
+  }
+
+  // The gradient of the loss with respect to itself.
+  Value Seed(Value loss) {
+    const DType dtype = builder_.dtype(loss);
+    if (options_.loss_scale.empty()) {
+      return builder_.Emit1("fill", {}, {{"dtype", std::string(Name(dtype))}, {"value", 1.0}},
+                            options_.loss + ".seed");
+    }
+    const TensorType scalar{DType::kFloat32, {}};
+    if (dtype != DType::kFloat32) {
+      throw InternalError("autodiff: a scaled loss must be f32, '" + options_.loss + "' is " +
+                          std::string(Name(dtype)));
+    }
+    return builder_.Persistent(options_.loss_scale, Role::kState, scalar);
   }
 
   bool IsParameter(TensorId id) const { return program_.tensor(id).role == Role::kParameter; }
@@ -95,6 +108,10 @@ class Reverse {
       any = any || output_gradients.back() != kNoTensor;
     }
     if (!any) return;
+    builder_.set_scope(node.scope);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      output_gradients[i] = AsExpected(node, i, output_gradients[i]);
+    }
 
     std::vector<bool> wanted;
     std::vector<Value> partials;
@@ -106,10 +123,9 @@ class Reverse {
       partials.push_back(wanted.back() && !seen ? Partial(id) : kNoTensor);
     }
 
-    builder_.set_scope(node.scope);
     const size_t first_emitted = program_.nodes().size();
     GradientContext context(builder_, node, std::move(output_gradients), wanted, partials);
-    node.op->gradient(context);
+    ApplyRule(node, index, context);
 
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       Value gradient = context.input_gradient(i);
@@ -127,10 +143,45 @@ class Reverse {
       }
       const Value before = Partial(id);
       const bool included = context.taken(i) && partials[i] == before;
-      if (before != kNoTensor && !included) gradient = builder_.Emit1("add", {before, gradient});
-      if (IsParameter(id)) gradient = OwnGradient(id, gradient, first_emitted);
+      if (before != kNoTensor && !included) gradient = Add(before, gradient);
+      if (IsParameter(id)) {
+        gradient = Widened(gradient);
+        gradient = OwnGradient(id, gradient, first_emitted);
+      }
       SetPartial(id, gradient);
     }
+  }
+
+  // Rules get the gradient of an output in the output's type. Only those that hand it on as it is
+  // get a sum that is float32 already, and so keep it: no sum for a weight rounds to 16 bits.
+  Value AsExpected(const Node& node, size_t output, Value gradient) {
+    const bool hands_on = node.op->view || node.op->name == "cast";
+    if (gradient == kNoTensor || hands_on) return gradient;
+    return InType(gradient, builder_.dtype(node.outputs[output]));
+  }
+
+  void ApplyRule(const Node& node, size_t index, GradientContext& context) {
+    try {
+      node.op->gradient(context);
+    } catch (const InternalError& error) {
+      throw InternalError("autodiff: gradient of " + Describe(program_, index) + ": " +
+                          error.what());
+    }
+  }
+
+  Value InType(Value value, DType dtype) {
+    if (builder_.dtype(value) == dtype) return value;
+    return builder_.Emit1("cast", {value}, {{"dtype", std::string(Name(dtype))}});
+  }
+  Value Widened(Value value) { return InType(value, ComputeType(builder_.dtype(value))); }
+
+  // Two parts of one gradient, in float32 when either is.
+  Value Add(Value a, Value b) {
+    if (builder_.dtype(a) != builder_.dtype(b)) {
+      a = Widened(a);
+      b = Widened(b);
+    }
+    return builder_.Emit1("add", {a, b});
   }
 
   // A parameter's gradient has a tensor of its own: the carried one, or a temporary that no other

@@ -19,11 +19,15 @@ enum class Carry : uint8_t {
 struct AutodiffOptions {
   std::string loss = "loss";  // the float scalar to differentiate
   Carry carry = Carry::kNone;
+  // The carried f32[] state by which the loss is multiplied before it is differentiated, so that
+  // all gradients are multiples of it ("loss_scale"). Empty: 1.
+  std::string loss_scale = "";
 };
 
 // The gradient of parameter "w" is the tensor "w.grad"; a parameter that the loss doesn't depend on
 // has none. Gradients of bf16 and f16 parameters are float32. The loss becomes a metric that the
-// host reads. Sums keep a fixed operand order: later uses first.
+// host reads, without its scale. Sums keep a fixed operand order: later uses first; where one part
+// is float32 and another has 16 bits, the sum is float32.
 class Autodiff : public Pass {
  public:
   explicit Autodiff(AutodiffOptions options) : options_(std::move(options)) {}

@@ -67,9 +67,12 @@ void CastGradient(GradientContext& ctx) {
   if (!ctx.wants(0)) return;
   graph::Builder& g = ctx.builder();
   const Value dy = ctx.output_gradient(0);
-  // That of a low-precision weight comes as a float32 sum: what a float32 x needs already.
   const DType dtype = g.dtype(ctx.input(0));
-  ctx.SetGradient(0, g.dtype(dy) == dtype ? dy : Cast(g, dy, dtype));
+  // A parameter's gradient is a float32 sum whatever type the parameter or its copy has: it is
+  // handed on as it is.
+  const bool parameter = g.program().tensor(ctx.input(0)).role == graph::Role::kParameter;
+  const DType expected = parameter ? graph::ComputeType(dtype) : dtype;
+  ctx.SetGradient(0, g.dtype(dy) == expected ? dy : Cast(g, dy, expected));
 }
 
 std::vector<TensorType> InferFill(const OpCall& call) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "tests/graph/expect_program.h"
+#include "tests/support/expect_error.h"
 
 namespace plimsoll::graph {
 namespace {
@@ -159,6 +160,142 @@ forward
   EXPECT_EQ(program.Find("v.grad"), kNoTensor);
   EXPECT_NE(program.Find("w.grad"), kNoTensor);
   for (const Node& node : program.nodes()) EXPECT_NE(node.op->name, "gelu_backward");
+}
+
+// With a loss scale the backward pass starts from carried state, which an update may change,
+// instead of from 1. The loss that the host reads is not scaled.
+TEST(Autodiff, StartsFromTheLossScale) {
+  Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %targets: i32[8] input persistent
+  tensor %weight: f32[] input persistent
+  tensor %w: f32[6,4] parameter persistent
+forward
+  %loss: f32[], %lse: f32[8] = linear_cross_entropy(%x, %w, %targets, %weight)
+)");
+  Autodiff({.loss = "loss", .carry = Carry::kNone, .loss_scale = "loss_scale"}).Run(program);
+  ExpectProgram(program, R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %targets: i32[8] input persistent
+  tensor %weight: f32[] input persistent
+  tensor %w: f32[6,4] parameter persistent
+  tensor %loss: f32[] metric persistent
+  tensor %loss_scale: f32[] state persistent
+forward
+  %loss, %lse: f32[8] = linear_cross_entropy(%x, %w, %targets, %weight)
+backward
+  _, %w.grad: f32[6,4] gradient = linear_cross_entropy_backward(%x, %w, %targets, %weight, %lse, %loss_scale, _) !autodiff
+)");
+}
+
+// w is read as it is stored (bf16, so that a product's gradient is rounded) and, through a cast, by
+// an op that works in float32: the gradients meet in float32, in which w's is kept.
+TEST(Autodiff, GradientsOfTwoTypesAddUpInFloat32) {
+  ExpectProgram(Differentiated(R"(program p
+  tensor %x: bf16[4] input persistent
+  tensor %w: bf16[4] parameter persistent
+forward
+  %low: bf16[4] = mul(%w, %x)
+  %low.f32: f32[4] = cast(%low) {dtype="f32"}
+  %w.f32: f32[4] = cast(%w) {dtype="f32"}
+  %sum: f32[4] = mul(%low.f32, %w.f32)
+  %loss: f32[] = sum(%sum)
+)"),
+                R"(program p
+  tensor %x: bf16[4] input persistent
+  tensor %w: bf16[4] parameter persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %low: bf16[4] = mul(%w, %x)
+  %low.f32: f32[4] = cast(%low) {dtype="f32"}
+  %w.f32: f32[4] = cast(%w) {dtype="f32"}
+  %sum: f32[4] = mul(%low.f32, %w.f32)
+  %loss = sum(%sum)
+backward
+  %loss.seed: f32[] = fill() {dtype="f32", value=1.0} !autodiff
+  %fill: f32[4] = fill() {d0=4, dtype="f32", rank=1, value=1.0} !autodiff
+  %scale_by: f32[4] = scale_by(%fill, %loss.seed) !autodiff
+  %mul: f32[4] = mul(%scale_by, %w.f32) !autodiff
+  %mul.2: f32[4] = mul(%scale_by, %low.f32) !autodiff
+  %scale: f32[4] gradient = scale(%mul.2) {factor=1.0} !autodiff
+  %cast: bf16[4] = cast(%mul) {dtype="bf16"} !autodiff
+  %mul.3: bf16[4] = mul(%cast, %x) !autodiff
+  %cast.2: f32[4] = cast(%mul.3) {dtype="f32"} !autodiff
+  %w.grad: f32[4] gradient = add(%scale, %cast.2) !autodiff
+)");
+}
+
+// A weight that stays float32 and is read through a cast gets the float32 sum that the norm's
+// gradient is, never rounded to the cast's 16 bits.
+TEST(Autodiff, TheGradientOfACastWeightIsNotRounded) {
+  ExpectProgram(Differentiated(R"(program p
+  tensor %x: bf16[8,4] input persistent
+  tensor %w: f32[4] parameter persistent
+forward
+  %w.bf16: bf16[4] = cast(%w) {dtype="bf16"}
+  %y: bf16[8,4], %rstd: f32[8] = rms_norm(%x, %w.bf16) {eps=1e-05}
+  %wide: f32[8,4] = cast(%y) {dtype="f32"}
+  %loss: f32[] = sum(%wide)
+)",
+                               Carry::kAccumulate),
+                R"(program p
+  tensor %x: bf16[8,4] input persistent
+  tensor %w: f32[4] parameter persistent
+  tensor %w.grad: f32[4] gradient persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %w.bf16: bf16[4] = cast(%w) {dtype="bf16"}
+  %y: bf16[8,4], %rstd: f32[8] = rms_norm(%x, %w.bf16) {eps=1e-05}
+  %wide: f32[8,4] = cast(%y) {dtype="f32"}
+  %loss.micro: f32[] = sum(%wide)
+backward
+  %loss.seed: f32[] = fill() {dtype="f32", value=1.0} !autodiff
+  %fill: f32[8,4] = fill() {d0=8, d1=4, dtype="f32", rank=2, value=1.0} !autodiff
+  %scale_by: f32[8,4] = scale_by(%fill, %loss.seed) !autodiff
+  %cast: bf16[8,4] = cast(%scale_by) {dtype="bf16"} !autodiff
+  _, %rms_norm_backward.dweight: f32[4] = rms_norm_backward(%x, %w.bf16, %rstd, %cast, _, _) !autodiff
+  %w.grad = add(%w.grad, %rms_norm_backward.dweight) !autodiff
+  %loss = add(%loss, %loss.micro) !autodiff
+)");
+}
+
+// A weight made by a low-precision op: its gradient, a float32 sum, is rounded once, for the rule
+// of that op, which expects its output's type.
+TEST(Autodiff, RulesGetTheOutputsType) {
+  const Program program = Differentiated(R"(program p
+  tensor %x: bf16[8,4] input persistent
+  tensor %w: bf16[4] parameter persistent
+forward
+  %a: bf16[4] = silu(%w)
+  %y: bf16[8,4], %rstd: f32[8] = rms_norm(%x, %a) {eps=1e-05}
+  %wide: f32[8,4] = cast(%y) {dtype="f32"}
+  %loss: f32[] = sum(%wide)
+)");
+  EXPECT_NO_THROW(Verify(program));
+  EXPECT_EQ(program.tensor(program.Require("w.grad")).type.dtype, DType::kFloat32);
+  for (const Node& node : program.nodes()) {
+    if (node.op->name != "silu_backward") continue;
+    EXPECT_EQ(program.tensor(node.inputs[1]).type.dtype, DType::kBFloat16);
+  }
+}
+
+// A partial sum that a rule takes must have the type in which its op adds. Here that of x's
+// gradient is float32, as x is a norm's weight, too.
+TEST(Autodiff, NamesTheNodeWhoseGradientCannotBeMade) {
+  ExpectInternalError(
+      [] {
+        Differentiated(R"(program p
+  tensor %g: bf16[4] parameter persistent
+  tensor %v: bf16[4] parameter persistent
+forward
+  %x: bf16[4] = silu(%v)
+  %y: bf16[4], %r: f32[1] = rms_norm(%x, %g) {eps=1e-05} @norm
+  %z: bf16[4], %s: f32[1] = rms_norm(%y, %x) {eps=1e-05} @norm
+  %wide: f32[4] = cast(%z) {dtype="f32"}
+  %loss: f32[] = sum(%wide)
+)");
+      },
+      {"autodiff: gradient of node 1 (rms_norm @norm)", "rms_norm_backward"});
 }
 
 TEST(Autodiff, RefusesALossOfNothing) {

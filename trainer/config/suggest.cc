@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "base/spelling.h"
 #include "trainer/config/schema.h"
 
 namespace plimsoll::config {
@@ -52,22 +53,6 @@ std::string LeafOf(const std::string& path) {
 }
 
 }  // namespace
-
-int EditDistance(const std::string& a, const std::string& b) {
-  std::vector<std::vector<int>> d(a.size() + 1, std::vector<int>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = static_cast<int>(i);
-  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = static_cast<int>(j);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const int changed = a[i - 1] == b[j - 1] ? 0 : 1;
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + changed});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-      }
-    }
-  }
-  return d[a.size()][b.size()];
-}
 
 std::string NearestKey(const std::string& path) {
   constexpr size_t kLongest = 80;  // longer than any key with room for mistakes

@@ -105,13 +105,6 @@ TEST(Schema, ConditionsNameKeysAndValues) {
   }
 }
 
-TEST(Suggest, EditDistance) {
-  EXPECT_EQ(EditDistance("", ""), 0);
-  EXPECT_EQ(EditDistance("abc", ""), 3);
-  EXPECT_EQ(EditDistance("dtype", "dtpye"), 1);
-  EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
-}
-
 // One wrong letter in any key still finds it.
 TEST(Suggest, FindsEveryKey) {
   for (const Key& key : Schema()) {

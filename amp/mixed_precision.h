@@ -1,0 +1,40 @@
+// Mixed precision as a pass over a model's forward program, before autodiff: Micikevicius et al.
+// 2018, "Mixed Precision Training". Gradients follow by themselves, as every op's gradient has the
+// types of the op.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "amp/policy.h"
+#include "graph/pass.h"
+
+namespace plimsoll::amp {
+
+// Every node gets its floating inputs in the type that the policy gives its op, through `cast`
+// nodes where needed, and its outputs get the types that follow. A tensor is cast to a type once;
+// widening and narrowing again is left out. Scalars (rank 0: scales, weights of tokens, losses) and
+// integers stay what they are, and so do results that the host reads and carried state.
+//
+// A parameter has one type in all programs of a step: float32 when options.fp32_parameters names
+// it, else the low type. Ops that want the other type read it through a cast.
+//
+// Without a low type (options.enabled()) nothing changes.
+class MixedPrecision : public graph::Pass {
+ public:
+  explicit MixedPrecision(AmpOptions options) : options_(std::move(options)) {}
+  std::string_view name() const override { return "amp"; }
+  bool preserves_numerics() const override { return false; }
+  graph::PassResult Run(graph::Program& program) override;
+
+ private:
+  AmpOptions options_;
+};
+
+// The parameters that an op in float32 reads, in a program as the model built it. Parameters that
+// are read in both types are among them: an op that asked for float32 never reads a rounded weight.
+// The model's loss program decides for all its programs (training, evaluation, logits).
+std::set<std::string> Float32Parameters(const graph::Program& program, const AmpOptions& options);
+
+}  // namespace plimsoll::amp

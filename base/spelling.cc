@@ -1,0 +1,37 @@
+#include "base/spelling.h"
+
+#include <algorithm>
+
+namespace plimsoll {
+
+int EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<int>> d(a.size() + 1, std::vector<int>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = static_cast<int>(i);
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = static_cast<int>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int changed = a[i - 1] == b[j - 1] ? 0 : 1;
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + changed});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+std::string NearestName(std::string_view word, const std::vector<std::string>& candidates) {
+  constexpr size_t kLongest = 80;  // longer than any name with room for mistakes
+  if (word.size() > kLongest) return "";
+  std::string best;
+  int best_distance = static_cast<int>(std::max<size_t>(word.size() / 3, 1)) + 1;
+  for (const std::string& candidate : candidates) {
+    const int distance = EditDistance(word, candidate);
+    if (distance >= best_distance) continue;
+    best = candidate;
+    best_distance = distance;
+  }
+  return best;
+}
+
+}  // namespace plimsoll

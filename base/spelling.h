@@ -1,0 +1,17 @@
+// Suggestions for names that were mistyped.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll {
+
+// Insertions, deletions, substitutions and swaps of neighbours between two words.
+int EditDistance(std::string_view a, std::string_view b);
+
+// The candidate that is nearest to `word`, where at most a third of the word is wrong; the first of
+// several. Empty: none is near.
+std::string NearestName(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace plimsoll
