@@ -148,13 +148,16 @@ TEST(Attention, StaysFiniteForLargeScores) {
 }
 
 TEST(Attention, PassesNanOn) {
-  TestTensor qkv = Normal(DType::kFloat32, {1, 40, 3 * 16}, 5);
-  qkv.set(10 * 48 + 16, std::nan(""));  // a key: seen by the queries from 10 on
-  const std::vector<TestTensor> got =
-      RunOp("attention", {&qkv, nullptr}, AttributesOf({1, 40, 1, 1, 16, true, 0}));
-  EXPECT_FALSE(std::isnan(got[0].at(9 * 16)));
-  EXPECT_TRUE(std::isnan(got[0].at(10 * 16)));
-  EXPECT_TRUE(std::isnan(got[0].at(39 * 16 + 15)));
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    SCOPED_TRACE(graph::Name(dtype));
+    TestTensor qkv = Normal(dtype, {1, 40, 3 * 16}, 5);
+    qkv.set(10 * 48 + 16, std::nan(""));  // a key: seen by the queries from 10 on
+    const std::vector<TestTensor> got =
+        RunOp("attention", {&qkv, nullptr}, AttributesOf({1, 40, 1, 1, 16, true, 0}));
+    EXPECT_FALSE(std::isnan(got[0].at(9 * 16)));
+    EXPECT_TRUE(std::isnan(got[0].at(10 * 16)));
+    EXPECT_TRUE(std::isnan(got[0].at(39 * 16 + 15)));
+  }
 }
 
 TEST(Attention, LseMayBeLeftOut) {
