@@ -1,10 +1,11 @@
 #include "trainer/compile.h"
 
-#include <map>
+#include <algorithm>
 
 #include "graph/autodiff.h"
 #include "graph/fuse.h"
 #include "graph/simplify.h"
+#include "inference/kv_cache.h"
 #include "memory/checker.h"
 #include "ops/linear_cross_entropy_fusion.h"
 #include "runtime/workspaces.h"
@@ -32,12 +33,26 @@ class Workspaces : public graph::Pass {
 
 enum class Kind { kTrain, kEvaluate, kLogits };
 
+// New tokens of a text that one run of the program `prefill` takes: enough for full matrix
+// products, few against the context, so that their activations take little room.
+constexpr int64_t kPrefillTokens = 128;
+
+// What a program is made for.
+struct Purpose {
+  Kind kind;
+  Carry carry = Carry::kNone;  // of training
+  bool update = false;
+  int64_t tokens = 0;   // of logits: of each text
+  bool cached = false;  // of logits: earlier tokens of the texts are in the cache
+};
+
 // Every technique of Plimsoll is a line here; deleting one is deleting its line and its folder.
-PassPipeline Passes(const CompileOptions& options, Kind kind, Carry carry, bool update) {
+PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
   PassPipeline passes(options.dump_directory);
-  if (kind == Kind::kTrain) {
-    passes.Add<graph::Autodiff>(graph::AutodiffOptions{.loss = "loss", .carry = carry});
-    if (update) passes.Add<optim::Update>(options.update);
+  if (purpose.cached) passes.Add<inference::KvCache>(options.generate_context);
+  if (purpose.kind == Kind::kTrain) {
+    passes.Add<graph::Autodiff>(graph::AutodiffOptions{.loss = "loss", .carry = purpose.carry});
+    if (purpose.update) passes.Add<optim::Update>(options.update);
   }
   passes.Add<graph::Simplify>();
   passes.Add<graph::Fuse>(
@@ -64,8 +79,14 @@ class Compiler {
       }
       step.last = Train("train_last", Carry::kAccumulate, true, 1);
     }
-    if (options_.evaluate) step.evaluation = Build("evaluate", Kind::kEvaluate);
-    if (options_.generate_rows > 0) step.logits = Build("logits", Kind::kLogits);
+    if (options_.evaluate) step.evaluation = Build("evaluate", {.kind = Kind::kEvaluate});
+    if (options_.generate_rows > 0 && options_.cache) {
+      const int64_t window = std::min(kPrefillTokens, options_.generate_context);
+      step.prefill = Build("prefill", {.kind = Kind::kLogits, .tokens = window, .cached = true});
+      step.decode = Build("decode", {.kind = Kind::kLogits, .tokens = 1, .cached = true});
+    } else if (options_.generate_rows > 0) {
+      step.logits = Build("logits", {.kind = Kind::kLogits, .tokens = options_.generate_context});
+    }
 
     std::vector<const Program*> programs;
     for (const auto& program : result_.programs) programs.push_back(program.get());
@@ -76,7 +97,7 @@ class Compiler {
 
  private:
   int Train(const std::string& name, Carry carry, bool update, int64_t times) {
-    const int index = Build(name, Kind::kTrain, carry, update);
+    const int index = Build(name, {.kind = Kind::kTrain, .carry = carry, .update = update});
     const Program& program = *result_.programs[index];
     for (const graph::Node& node : program.nodes()) {
       result_.flops_per_step +=
@@ -85,23 +106,25 @@ class Compiler {
     return index;
   }
 
-  int Build(const std::string& name, Kind kind, Carry carry = Carry::kNone, bool update = false) {
+  int Build(const std::string& name, const Purpose& purpose) {
     auto program = std::make_unique<Program>(name);
     graph::Builder builder(*program);
-    const bool logits = kind == Kind::kLogits;
+    const bool training = purpose.kind == Kind::kTrain;
+    const bool logits = purpose.kind == Kind::kLogits;
+    const models::Batch batch = {.batch = logits ? options_.generate_rows : options_.micro_batch,
+                                 .sequence = logits ? purpose.tokens : options_.sequence};
     const models::Model::Outputs outputs = model_.Build(
-        builder, {logits ? options_.generate_rows : options_.micro_batch, options_.sequence},
-        logits ? models::Head::kLogits : models::Head::kLoss, kind == Kind::kTrain);
+        builder, batch, logits ? models::Head::kLogits : models::Head::kLoss, training);
     const graph::Value result = logits ? outputs.logits : outputs.loss;
     program->Rename(result, logits ? "logits" : "loss");
     // Carried tensors are shared by name, and this slot has a shape of its own.
-    if (logits) program->Rename(program->Require("tokens"), "prompt");
-    if (kind != Kind::kTrain) {  // in training, autodiff decides how the loss is carried
+    if (logits) program->Rename(program->Require("tokens"), name + ".tokens");
+    if (!training) {  // in training, autodiff decides how the loss is carried
       program->mutable_tensor(result).role = graph::Role::kMetric;
       program->mutable_tensor(result).persistent = true;
     }
 
-    const PassPipeline passes = Passes(options_, kind, carry, update);
+    const PassPipeline passes = Passes(options_, purpose);
     for (graph::PassReport& report : passes.Run(*program)) {
       result_.passes.push_back(std::move(report));
     }

@@ -19,8 +19,13 @@ struct CompileOptions {
   int64_t sequence = 1;     // tokens per sequence
   int64_t accumulate = 1;   // micro-steps per update
   bool train = true;
-  bool evaluate = false;           // also a forward-only program over [micro_batch, sequence]
-  int64_t generate_rows = 0;       // also a program for next-token logits of that many texts
+  bool evaluate = false;  // also a forward-only program over [micro_batch, sequence]
+  // Also programs for the next-token logits of that many texts at once, each seen through its last
+  // generate_context tokens. Keys and values of these are carried in a cache, or, without it, made
+  // again for every token.
+  int64_t generate_rows = 0;
+  int64_t generate_context = 0;
+  bool cache = true;
   optim::UpdateOptions update;     // of training
   double init_loss_scale = 65536;  // where update scales the loss
   int threads = 1;                 // kernels' workspaces depend on it
@@ -32,7 +37,8 @@ struct StepPrograms {
   int only = -1;                           // accumulate = 1
   int first = -1, middle = -1, last = -1;  // else; middle only from 3 micro-steps on
   int evaluation = -1;
-  int logits = -1;
+  int prefill = -1, decode = -1;  // of several new tokens, of one; with a cache
+  int logits = -1;                // of whole texts; without
 
   // The program of a micro-step.
   int MicroStep(int64_t index, int64_t accumulate) const;

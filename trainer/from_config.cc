@@ -120,7 +120,7 @@ optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::M
   return update;
 }
 
-data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab) {
+data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab) {
   const config::DataConfig& d = config.data;
   data::DataOptions options;
   options.synthetic = d.synthetic;
@@ -133,7 +133,11 @@ data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab) {
   if (d.format == config::DataFormat::kUint32) options.format = data::TokenFormat::kUint32;
   options.vocab = vocab;
   options.seed = static_cast<uint64_t>(config.train.seed);
-  return data::OpenData(options);
+  return options;
+}
+
+data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab) {
+  return data::OpenData(DataOptionsFrom(config, vocab));
 }
 
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name) {
@@ -161,6 +165,10 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.accumulate = config.train.accumulate;
   options.evaluate = config.train.eval_every > 0;
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;
+  // No token is shorter than a byte, and an empty prompt is one token.
+  options.generate_context =
+      std::min(config.model.sequence,
+               static_cast<int64_t>(config.sample.prompt.size()) + 1 + config.sample.tokens);
   options.update = UpdateFrom(config, model);
   options.threads = ThreadsFrom(config);
   options.dump_directory = config.debug.dump_programs;

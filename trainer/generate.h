@@ -22,21 +22,31 @@ struct GenerateOptions {
 };
 GenerateOptions GenerateFrom(const config::SampleConfig& sample);
 
-// One continuation per row of the session's program for logits, in parallel. The context is the
-// last T tokens. `stream`, when given, receives row 0's text as it appears, whole UTF-8 sequences
-// only. A row ends early at the tokenizer's end-of-text token. Returns prompt and continuation.
-std::vector<std::string> Generate(Session& session, const data::Tokenizer& tokenizer,
-                                  const GenerateOptions& options,
-                                  const std::function<void(const std::string&)>& stream = {});
+struct Generated {
+  std::vector<std::string> texts;  // prompt and continuation of each row
+  int64_t prompt_tokens = 0;       // of a row
+  int64_t tokens = 0;              // drawn, of all rows together
+  double prompt_seconds = 0;       // until the first token was drawn
+  double seconds = 0;              // for all others
+};
 
-// `plimsoll generate RUN`: RUN is a run directory or a Hugging Face folder. With a run directory
-// the tokenizer and the defaults of `options` are those of its config.
+// One continuation per row of a session that is compiled for generating, in parallel. Each is seen
+// through its last tokens, as many as the session has context. `stream`, when given, receives row
+// 0's text as it appears, whole UTF-8 sequences only. A row ends early at the tokenizer's
+// end-of-text token.
+Generated Generate(Session& session, const data::Tokenizer& tokenizer,
+                   const GenerateOptions& options,
+                   const std::function<void(const std::string&)>& stream = nullptr);
+
+// `plimsoll generate`. The folder is a run's (config.yaml, model/) or a Hugging Face checkpoint's.
 struct GenerateCommand {
   std::string folder;
-  std::vector<std::string> sets;      // sample.* of the run's config: "sample.tokens=50"
-  std::optional<std::string> prompt;  // overrides the config's
-  std::string tokenizer;              // overrides; needed for a Hugging Face folder without one
+  std::vector<std::string> sets;      // overrides of the run's configuration
+  std::optional<std::string> prompt;  // instead of the configuration's
+  std::string tokenizer;              // empty: the run's, or the folder's tokenizer.json
 };
+// Writes the text to stdout as it appears, and to stderr what it took. UserError when the model or
+// its tokenizer cannot be read.
 void RunGenerate(const GenerateCommand& command);
 
 }  // namespace plimsoll::trainer

@@ -1,4 +1,4 @@
-// The command line: plimsoll train|plan|generate|data|config.
+// The command line: plimsoll train|plan|eval|generate|data|config.
 
 #include <fmt/format.h>
 
@@ -13,6 +13,7 @@
 #include "trainer/config/load.h"
 #include "trainer/config/reference.h"
 #include "trainer/data/tokenize_command.h"
+#include "trainer/eval.h"
 #include "trainer/from_config.h"
 #include "trainer/generate.h"
 #include "trainer/plan.h"
@@ -47,6 +48,7 @@ class CommandLine {
     app_.set_version_flag("--version", fmt::format("plimsoll {} ({})", Version(), Commit()));
     AddTrain();
     AddPlan();
+    AddEval();
     AddGenerate();
     AddData();
     AddConfig();
@@ -98,6 +100,24 @@ class CommandLine {
     plan_.AddTo(*command);
     command->add_flag("--json", plan_json_, "for programs");
     command->callback([this] { PrintPlan(plan_.Load(), plan_json_); });
+  }
+
+  void AddEval() {
+    CLI::App* command = app_.add_subcommand("eval", "the loss of a trained model on held-out data");
+    command->add_option("model", eval_.folder, "a run directory or a Hugging Face folder")
+        ->required();
+    command->add_option("--data", eval_.data,
+                        "token files (*.bin) or text, or shell patterns of them; default: what "
+                        "the run held out");
+    command->add_option("--tokenizer", eval_.tokenizer, "of text: byte, or a tokenizer's path");
+    command->add_option("--batch", eval_.batch, "sequences at a time")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+    command->add_option_function<std::string>(
+        "--sequence",
+        [this](const std::string& value) { eval_.sets.push_back("model.sequence=" + value); },
+        "tokens per sequence");
+    command->add_flag("--json", eval_.json, "for programs");
+    command->callback([this] { RunEval(eval_); });
   }
 
   void AddGenerate() {
@@ -191,6 +211,7 @@ class CommandLine {
 
   CLI::App app_{"Plimsoll trains deep networks inside a stated memory budget.", "plimsoll"};
   RunArguments train_, plan_, config_;
+  EvalCommand eval_;
   GenerateCommand generate_;
   data::TokenizeOptions tokenize_;
   std::string inspect_file_, inspect_tokenizer_, inspect_format_ = "auto";

@@ -64,9 +64,6 @@ Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::CpuExecutorOp
   loss_scale_ = Carried<float>("loss_scale").data();
   skipped_ = Carried<int32_t>("skipped").data();
   if (loss_scale_ != nullptr) *loss_scale_ = static_cast<float>(compiled_.options.init_loss_scale);
-  prompt_ = Carried<int32_t>("prompt");
-  last_ = Carried<int32_t>("last");
-  logits_ = Carried<float>("logits");
 }
 
 void* Session::Address(std::string_view name) const {
@@ -175,17 +172,6 @@ double Session::Evaluate(int64_t tokens) {
   *token_weight_ = static_cast<float>(1.0 / static_cast<double>(tokens));
   executors_[compiled_.step.evaluation]->Run();
   return *loss_;
-}
-
-std::span<const float> Session::Logits(std::span<const int32_t> tokens,
-                                       std::span<const int32_t> last) {
-  if (tokens.size() != prompt_.size() || last.size() != last_.size()) {
-    throw InternalError("logits asked for another number of texts or positions than compiled");
-  }
-  std::ranges::copy(tokens, prompt_.begin());
-  std::ranges::copy(last, last_.begin());
-  executors_[compiled_.step.logits]->Run();
-  return logits_;
 }
 
 int64_t Session::used_bytes() const {

@@ -69,10 +69,6 @@ class Session {
   // gives the mean over `tokens`.
   double Evaluate(int64_t tokens);
 
-  // Logits [rows, vocabulary] for the token after position last[r] of each row of `tokens`,
-  // int32 [rows, T]. The span is valid until the session runs again.
-  std::span<const float> Logits(std::span<const int32_t> tokens, std::span<const int32_t> last);
-
   // With `caching`; nullptr on a planned arena. Its cache may be emptied between runs.
   runtime::CachingMemory* caching() { return caching_.get(); }
 
@@ -101,9 +97,6 @@ class Session {
   const float* grad_norm_;
   float* loss_scale_;
   const int32_t* skipped_;  // in all, in a row
-  std::span<int32_t> prompt_;
-  std::span<int32_t> last_;
-  std::span<const float> logits_;
 };
 
 }  // namespace plimsoll::trainer

@@ -14,6 +14,7 @@
 #include "runtime/process_memory.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/tokenizer.h"
+#include "trainer/eval.h"
 #include "trainer/from_config.h"
 #include "trainer/generate.h"
 #include "trainer/learning_rate.h"
@@ -203,13 +204,7 @@ class Run {
 
   void Evaluate(int64_t done) {
     if (!eval_) return;
-    const int64_t tokens = eval_->CountTargets();
-    double loss = 0;
-    for (int64_t i = 0; i < eval_->count(); ++i) {
-      const BatchSlots batch = session_->batch();
-      eval_->Fill(i, batch.tokens.data(), batch.targets.data());
-      loss += session_->Evaluate(tokens);
-    }
+    const double loss = HeldOutLoss(*session_, *eval_);
     const bool better = loss < best_eval_;
     best_eval_ = std::min(best_eval_, loss);
     evaluations_without_gain_ = better ? 0 : evaluations_without_gain_ + 1;
@@ -225,7 +220,7 @@ class Run {
 
   void Sample() {
     const std::vector<std::string> texts =
-        Generate(*session_, *tokenizer_, GenerateFrom(config_.sample));
+        Generate(*session_, *tokenizer_, GenerateFrom(config_.sample)).texts;
     for (size_t i = 0; i < texts.size(); ++i) {
       progress_->Line(fmt::format("--- sample {} of {}\n{}", i + 1, texts.size(), texts[i]));
     }

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <random>
 
 #include "tests/trainer/tiny_session.h"
+#include "trainer/next_token.h"
 #include "trainer/sampler.h"
 
 namespace plimsoll::trainer {
@@ -39,18 +41,26 @@ TEST(Sampler, FollowsTheDistribution) {
   EXPECT_NEAR(counts[2], kDraws * 5 / 8.0, 0.015 * kDraws);
 }
 
+std::unique_ptr<Session> MakeSession(const models::ModelSpec& spec, ThreadPool& pool, int64_t rows,
+                                     int64_t context, bool cache = true) {
+  const auto model = models::MakeModel(spec);
+  CompileOptions options;
+  options.generate_rows = rows;
+  options.generate_context = context;
+  options.cache = cache;
+  options.train = false;
+  options.threads = pool.size();
+  auto session = std::make_unique<Session>(Compile(*model, options), pool);
+  session->Initialize(*model, 1);
+  return session;
+}
+
 class GenerateTest : public testing::Test {
  protected:
   GenerateTest() : pool_(1) {
     models::ModelSpec spec = TinyGpt2();
     spec.vocab = 256;
-    const auto model = models::MakeModel(spec);
-    CompileOptions options;
-    options.sequence = 16;
-    options.train = false;
-    options.generate_rows = 2;
-    session_ = std::make_unique<Session>(Compile(*model, options), pool_);
-    session_->Initialize(*model, 1);
+    session_ = MakeSession(spec, pool_, 2, 16);
   }
 
   ThreadPool pool_;
@@ -60,36 +70,110 @@ class GenerateTest : public testing::Test {
 
 TEST_F(GenerateTest, ContinuesThePromptBeyondTheContext) {
   const GenerateOptions options{.prompt = "abc", .tokens = 40, .seed = 5};
-  const std::vector<std::string> texts = Generate(*session_, *bytes_, options);
-  ASSERT_EQ(texts.size(), 2u);
-  for (const std::string& text : texts) EXPECT_EQ(text.substr(0, 3), "abc");
-  EXPECT_NE(texts[0], texts[1]);
-  EXPECT_EQ(texts, Generate(*session_, *bytes_, options));
+  const Generated generated = Generate(*session_, *bytes_, options);
+  ASSERT_EQ(generated.texts.size(), 2u);
+  for (const std::string& text : generated.texts) EXPECT_EQ(text.substr(0, 3), "abc");
+  EXPECT_NE(generated.texts[0], generated.texts[1]);
+  EXPECT_EQ(generated.prompt_tokens, 3);
+  EXPECT_EQ(generated.tokens, 80);
+  EXPECT_EQ(generated.texts, Generate(*session_, *bytes_, options).texts);
 }
 
 TEST_F(GenerateTest, StreamsWhatItReturns) {
   std::string streamed;
-  const std::vector<std::string> texts =
-      Generate(*session_, *bytes_, {.prompt = "x", .tokens = 30, .seed = 2},
-               [&](const std::string& piece) { streamed += piece; });
-  EXPECT_EQ(streamed, texts[0]);
+  const Generated generated = Generate(*session_, *bytes_, {.prompt = "x", .tokens = 30, .seed = 2},
+                                       [&](const std::string& piece) { streamed += piece; });
+  EXPECT_EQ(streamed, generated.texts[0]);
 }
 
-// The logits of a position do not depend on what comes after it, nor on the other row.
-TEST_F(GenerateTest, LogitsSeeThePastOnly) {
-  std::vector<int32_t> tokens(32, 7);
-  tokens[3] = 9;
-  const std::vector<int32_t> last = {5, 2};
-  const auto first = session_->Logits(tokens, last);
-  const std::vector<float> before(first.begin(), first.end());
-  for (int i = 6; i < 16; ++i) tokens[i] = 200;
-  for (int i = 19; i < 32; ++i) tokens[i] = 100;
-  const auto second = session_->Logits(tokens, last);
-  EXPECT_TRUE(std::equal(before.begin(), before.end(), second.begin()));
-  tokens[2] = 8;
-  const auto third = session_->Logits(tokens, last);
-  EXPECT_FALSE(std::equal(before.begin(), before.begin() + 256, third.begin()));
+// The logits of a text depend neither on what was there before nor on the other text.
+TEST_F(GenerateTest, LogitsSeeTheirOwnTextOnly) {
+  const std::vector<int32_t> text = {3, 1, 4, 1, 5}, other = {9, 2, 6, 5, 3}, third(5, 7);
+  const auto logits_of = [&](const std::vector<int32_t>& neighbour) {
+    const auto logits = NextToken(*session_).Logits(std::vector{text, neighbour});
+    return std::vector<float>(logits.begin(), logits.begin() + 256);
+  };
+  const std::vector<float> expected = logits_of(other);
+  NextToken(*session_).Logits(
+      std::vector{std::vector<int32_t>(14, 200), std::vector<int32_t>(14, 7)});
+  EXPECT_EQ(logits_of(third), expected);
 }
+
+TEST_F(GenerateTest, CacheIsCarriedAndAppearsInThePlan) {
+  const memory::MemoryPlan& plan = session_->compiled().plan;
+  // 2 layers, keys and values, 2 rows, 16 positions, width 32.
+  EXPECT_EQ(plan.bytes_of(graph::Role::kState), 2 * 2 * 2 * 16 * 32 * 4);
+}
+
+// The window of prefill is 128 tokens: 150 take two, the second of which reaches back.
+struct CacheCase {
+  const char* name;
+  models::ModelSpec spec;
+  int64_t context;
+};
+
+models::ModelSpec Longer(models::ModelSpec spec) {
+  spec.max_sequence = 160;
+  spec.init_std = 0.2;  // tokens matter more than with the usual start
+  return spec;
+}
+
+class CacheTest : public testing::TestWithParam<CacheCase> {};
+
+TEST_P(CacheTest, LogitsAreThoseOfTheWholeText) {
+  const CacheCase& c = GetParam();
+  ThreadPool pool(2);
+  const auto cached = MakeSession(c.spec, pool, 2, c.context);
+  const auto whole = MakeSession(c.spec, pool, 2, c.context, false);
+  ASSERT_EQ(whole->compiled().plan.bytes_of(graph::Role::kState), 0);
+
+  for (const int64_t prompt : {int64_t{1}, int64_t{5}, c.context - 3}) {
+    std::mt19937 random(prompt);
+    std::vector<std::vector<int32_t>> texts(2);
+    for (auto& text : texts) {
+      for (int64_t i = 0; i < prompt; ++i) {
+        text.push_back(static_cast<int32_t>(random() % c.spec.vocab));
+      }
+    }
+    NextToken with_cache(*cached), without(*whole);
+    for (int step = 0; step < 8; ++step) {  // beyond the context for the longest prompt
+      const auto got = with_cache.Logits(texts);
+      const auto expected = without.Logits(texts);
+      ASSERT_EQ(got.size(), static_cast<size_t>(2 * c.spec.vocab));
+      float largest = 1;
+      for (const float value : expected) largest = std::max(largest, std::fabs(value));
+      for (size_t i = 0; i < got.size(); ++i) {
+        ASSERT_NEAR(got[i], expected[i], 2e-5 * largest)
+            << "prompt " << prompt << " step " << step << " logit " << i;
+      }
+      for (size_t r = 0; r < texts.size(); ++r) {
+        texts[r].push_back(
+            Sampler(0, 0, 1).Draw(expected.subspan(r * c.spec.vocab, c.spec.vocab), c.spec.vocab));
+      }
+    }
+  }
+}
+
+TEST_P(CacheTest, GreedyTextsAreThoseWithoutIt) {
+  CacheCase c = GetParam();
+  c.spec.vocab = 256;
+  ThreadPool pool(2);
+  const auto bytes = data::MakeByteTokenizer();
+  const auto cached = MakeSession(c.spec, pool, 1, c.context);
+  const auto whole = MakeSession(c.spec, pool, 1, c.context, false);
+  const GenerateOptions greedy{
+      .prompt = std::string(c.context - 10, 'a') + "bcd", .tokens = 20, .temperature = 0};
+  EXPECT_EQ(Generate(*cached, *bytes, greedy).texts, Generate(*whole, *bytes, greedy).texts);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, CacheTest,
+    testing::Values(
+        CacheCase{"gpt2", Longer(TinyGpt2()), 150},
+        CacheCase{"llama", Longer(models::LlamaSpec({2, 32, 2, 2, 16, 80, 96, 16, false})), 20},
+        CacheCase{"grouped", Longer(models::LlamaSpec({2, 32, 4, 2, 8, 80, 96, 16, false})), 150},
+        CacheCase{"one_kv_head", Longer(TinyLlama()), 128}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace plimsoll::trainer

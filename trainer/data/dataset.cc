@@ -68,14 +68,29 @@ SourceList EncodeText(const std::vector<std::string_view>& documents, bool delim
   return sources;
 }
 
-DataSet OpenText(const DataOptions& options) {
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(options.tokenizer);
+std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options) {
+  std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(options.tokenizer);
   if (options.vocab != 0 && options.vocab < tokenizer->vocab_size()) {
     throw UserError(fmt::format(
         "data.tokenizer: {} makes ids up to {}, beyond model.vocab {}; set model.vocab to {} or "
         "more",
         options.tokenizer, tokenizer->vocab_size() - 1, options.vocab, tokenizer->vocab_size()));
   }
+  return tokenizer;
+}
+
+// Text files whole.
+SourceList OpenWholeText(const DataOptions& options, const std::vector<std::string>& files,
+                         const Tokenizer& tokenizer, const std::string& key) {
+  const std::vector<MappedFile> texts = OpenTexts(files, options, key);
+  SplitOptions split_options = options.split;
+  split_options.eval_fraction = 0;
+  const DocumentSplit documents = SplitDocuments(Views(texts), split_options);
+  return EncodeText(documents.train, documents.delimited, tokenizer, options, key);
+}
+
+DataSet OpenText(const DataOptions& options) {
+  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerFor(options);
   const std::vector<MappedFile> train = OpenTexts(options.train, options, "data.train");
   SplitOptions split_options = options.split;
   if (!options.eval.empty()) split_options.eval_fraction = 0;
@@ -86,9 +101,7 @@ DataSet OpenText(const DataOptions& options) {
     set.eval =
         EncodeText(split.eval, split.delimited, *tokenizer, options, "data.train (held-out part)");
   } else {
-    const std::vector<MappedFile> eval = OpenTexts(options.eval, options, "data.eval");
-    const DocumentSplit held_out = SplitDocuments(Views(eval), split_options);
-    set.eval = EncodeText(held_out.train, held_out.delimited, *tokenizer, options, "data.eval");
+    set.eval = OpenWholeText(options, options.eval, *tokenizer, "data.eval");
   }
   return set;
 }
@@ -121,6 +134,12 @@ DataSet OpenData(const DataOptions& options) {
   set.train = OpenShards(options.train, options, "data.train");
   if (!options.eval.empty()) set.eval = OpenShards(options.eval, options, "data.eval");
   return set;
+}
+
+SourceList OpenFiles(const DataOptions& options, const std::vector<std::string>& files,
+                     const std::string& key) {
+  if (options.tokenizer.empty()) return OpenShards(files, options, key);
+  return OpenWholeText(options, files, *LoadTokenizerFor(options), key);
 }
 
 }  // namespace plimsoll::data

@@ -32,4 +32,9 @@ struct DataSet {
 // Every token file is a source of its own; text makes one source. UserErrors name the key or file.
 DataSet OpenData(const DataOptions& options);
 
+// These files alone, whole, in place of options.train and options.eval; `key` names them in
+// messages.
+SourceList OpenFiles(const DataOptions& options, const std::vector<std::string>& files,
+                     const std::string& key);
+
 }  // namespace plimsoll::data

@@ -1,0 +1,120 @@
+// `plimsoll eval` as a user meets it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+class EvalCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string words, other;
+    for (int i = 0; i < 300; ++i) {
+      words += "Six, seven, eight: number " + std::to_string(i) + " is alive.\n%\n";
+      other += std::to_string(i) + " bottles of milk hang on the wall.\n";
+    }
+    folder_.Write("text", words);
+    folder_.Write("other", other);
+    WriteFile(yaml_,
+              "model: {family: gpt2, layers: 2, width: 32, heads: 2, sequence: 32}\n"
+              "data: {train: " +
+                  folder_.path() +
+                  "/text, format: text, tokenizer: byte,\n"
+                  "       eval_fraction: 0.2, document_separator: \"%\"}\n"
+                  "train: {steps: 8, micro_batch: 4, eval_every: 4, eval_batches: 3, threads: 2}\n"
+                  "optimizer: {lr: 1e-2}\n"
+                  "run: {dir: " +
+                  run_ + "}\n");
+    ASSERT_EQ(RunPlimsoll({"train", yaml_}).exit_code, 0);
+  }
+
+  json Eval(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "eval");
+    arguments.push_back("--json");
+    const Outcome outcome = RunPlimsoll(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  }
+
+  double LastEvalLoss() {
+    double loss = 0;
+    std::istringstream lines(ReadFile(run_ + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const json row = json::parse(line);
+      if (row.contains("eval_loss")) loss = row.at("eval_loss");
+    }
+    return loss;
+  }
+
+  const TempFolder folder_;
+  const std::string yaml_ = folder_ / "run.yaml";
+  const std::string run_ = folder_ / "run";
+};
+
+TEST_F(EvalCommand, GivesTheLossThatTrainingEndedWith) {
+  const json result = Eval({run_});
+  EXPECT_EQ(result.at("loss").get<double>(), LastEvalLoss());
+  EXPECT_EQ(result.at("tokens"), 3 * 4 * 32);
+  EXPECT_EQ(result.at("batches"), 3);
+  EXPECT_DOUBLE_EQ(result.at("perplexity"), std::exp(LastEvalLoss()));
+  EXPECT_DOUBLE_EQ(result.at("bits_per_byte"), LastEvalLoss() / std::log(2.0));
+  // Weights alone persist, beside a few slots: no gradients, no moments.
+  const json plan = json::parse(ReadFile(run_ + "/plan.json"));
+  EXPECT_EQ(result.at("weight_bytes"), plan.at("bytes_by_role").at("parameter"));
+  EXPECT_LT(result.at("arena_bytes"), plan.at("arena_bytes"));
+
+  // The same windows in other batches.
+  const json smaller = Eval({run_, "--batch", "2"});
+  EXPECT_EQ(smaller.at("tokens"), 3 * 4 * 32);
+  EXPECT_NEAR(smaller.at("loss"), LastEvalLoss(), 1e-6);
+}
+
+TEST_F(EvalCommand, EvaluatesOtherFilesWhole) {
+  const json text = Eval({run_, "--data", folder_ / "other"});
+  EXPECT_GT(text.at("loss"), LastEvalLoss());
+  // Windows of 32 over the text's 11,190 bytes.
+  EXPECT_EQ(text.at("tokens"), (ReadFile(folder_ / "other").size() - 1) / 32 * 32);
+
+  // A checkpoint alone, and the same text as tokens.
+  const json alone = Eval({run_ + "/model", "--data", folder_ / "other", "--tokenizer", "byte"});
+  EXPECT_NEAR(alone.at("loss"), text.at("loss"), 1e-6);  // in batches of 8
+  ASSERT_EQ(RunPlimsoll({"data", "tokenize", folder_ / "other", "--out", folder_ / "tokens",
+                         "--tokenizer", "byte"})
+                .exit_code,
+            0);
+  const json tokens = Eval({run_ + "/model", "--data", folder_ / "tokens/train_*.bin"});
+  EXPECT_NEAR(tokens.at("loss"), text.at("loss"), 1e-6);
+  EXPECT_TRUE(tokens.at("bits_per_byte").is_null());
+}
+
+TEST_F(EvalCommand, SaysWhatIsWrong) {
+  const auto expect = [](std::vector<std::string> arguments, std::vector<std::string> parts) {
+    arguments.insert(arguments.begin(), "eval");
+    const Outcome outcome = RunPlimsoll(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+  };
+  expect({folder_.path()}, {folder_.path(), "config.yaml"});
+  expect({run_ + "/model"}, {"--data"});
+  expect({run_ + "/model", "--data", folder_ / "other"}, {"--data", "--tokenizer"});
+  expect({run_, "--data", folder_ / "missing"}, {"--data", "missing"});
+  expect({run_, "--data", folder_ / "missing.bin", folder_ / "other"}, {"--data", "one kind"});
+  expect({run_, "--sequence", "64"}, {"model.sequence", "32"});
+  folder_.Write("short", "too short");
+  expect({run_, "--data", folder_ / "short"}, {"--data"});
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,35 @@
+// The loss of a trained model on data that it was not trained on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/data/loader.h"
+#include "trainer/session.h"
+
+namespace plimsoll::trainer {
+
+// Mean over all targets of the batches, nats per token. The session must be compiled for evaluating
+// batches of that shape. `progress` hears of every batch done.
+double HeldOutLoss(Session& session, const data::EvalBatches& batches,
+                   const std::function<void(int64_t done)>& progress = nullptr);
+
+// `plimsoll eval`. The folder is a run's (config.yaml, model/) or a Hugging Face checkpoint's.
+struct EvalCommand {
+  std::string folder;
+  std::vector<std::string> sets;  // overrides of the run's configuration
+  // Files to evaluate on, whole: token files (*.bin), else text. Empty: what the run held out, as
+  // much of it as the run's own evaluations took.
+  std::vector<std::string> data;
+  std::string tokenizer;         // of text; empty: the run's, or the folder's tokenizer.json
+  std::optional<int64_t> batch;  // sequences at a time; default: the run's micro-batch
+  bool json = false;             // one JSON object instead of sentences
+};
+// Prints to stdout; progress goes to stderr, on a terminal. UserError when model or data cannot be
+// read, or there is nothing to evaluate on.
+void RunEval(const EvalCommand& command);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,79 @@
+#include "trainer/trained_model.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "models/huggingface.h"
+#include "trainer/from_config.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Tokens that a checkpoint without a run's config looks back on, if its model allows as many.
+constexpr int64_t kContext = 1024;
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+}  // namespace
+
+std::string TrainedModel::Tokenizer(const std::string& chosen) const {
+  if (!chosen.empty()) return chosen;
+  if (!config().data.tokenizer.empty()) return config().data.tokenizer;
+  const std::string own = weights + "/tokenizer.json";
+  return Exists(own) ? own : "";
+}
+
+TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets) {
+  TrainedModel trained;
+  trained.folder = folder;
+  trained.is_run = Exists(folder + "/config.yaml");
+  if (trained.is_run) {
+    trained.loaded = LoadRun(folder + "/config.yaml", sets);
+    trained.weights = folder + "/model";
+    if (!Exists(trained.weights + "/config.json")) {
+      throw UserError(folder + ": the run has no model/ yet; it is written when training ends");
+    }
+  } else {
+    if (!Exists(folder + "/config.json")) {
+      throw UserError(folder +
+                      ": neither a run directory (config.yaml) nor a Hugging Face folder "
+                      "(config.json)");
+    }
+    const int64_t context = std::min(kContext, models::SpecFromHuggingFace(folder).max_sequence);
+    std::vector<std::string> all = {"model.init_from=" + folder, "data.synthetic=true",
+                                    "model.sequence=" + std::to_string(context)};
+    all.insert(all.end(), sets.begin(), sets.end());
+    trained.loaded = config::LoadText("", folder, all);
+    trained.weights = folder;
+  }
+  trained.model = models::MakeModel(models::SpecFromHuggingFace(trained.weights));
+  return trained;
+}
+
+CompileOptions InferenceOptions(const TrainedModel& trained) {
+  CompileOptions options;
+  options.train = false;
+  options.sequence = trained.config().model.sequence;
+  options.threads = ThreadsFrom(trained.config());
+  options.dump_directory = trained.config().debug.dump_programs;
+  return options;
+}
+
+InferenceMemory MemoryOf(const CompiledStep& compiled) {
+  InferenceMemory memory;
+  memory.arena = compiled.plan.arena_bytes;
+  for (const memory::PersistentTensor& tensor : compiled.plan.persistent) {
+    if (tensor.role == graph::Role::kParameter) memory.weights += tensor.bytes;
+    if (tensor.role == graph::Role::kState) memory.cache += tensor.bytes;
+  }
+  memory.rest = memory.arena - memory.weights - memory.cache;
+  return memory;
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,47 @@
+// A trained model on disk and what is known of how it was made: the folder of a run, with its
+// weights in model/ and its config.yaml, or a Hugging Face checkpoint alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/model.h"
+#include "trainer/compile.h"
+#include "trainer/config/load.h"
+#include "trainer/data/tokenizer.h"
+#include "trainer/session.h"
+
+namespace plimsoll::trainer {
+
+struct TrainedModel {
+  std::string folder;     // as the user named it
+  config::Loaded loaded;  // of a checkpoint alone: defaults, and a context of at most 1024 tokens
+  std::string weights;    // the folder that holds them
+  std::unique_ptr<models::Model> model;
+  bool is_run = false;  // there is a config.yaml
+
+  const config::RunConfig& config() const { return loaded.config; }
+  // "byte" or a path: `chosen`, or the run's, or the checkpoint's own. Empty: none is known.
+  std::string Tokenizer(const std::string& chosen) const;
+};
+
+// `sets` override the run's configuration. UserError when the folder is neither, or the run has not
+// ended yet.
+TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets);
+
+// For programs that only run forward. The caller says which.
+CompileOptions InferenceOptions(const TrainedModel& trained);
+
+// What the arena of a session for inference is made of, in bytes.
+struct InferenceMemory {
+  int64_t arena = 0;
+  int64_t weights = 0;
+  int64_t cache = 0;
+  int64_t rest = 0;  // activations, scratch, slots
+};
+InferenceMemory MemoryOf(const CompiledStep& compiled);
+
+}  // namespace plimsoll::trainer
