@@ -127,6 +127,10 @@ std::vector<SavedTensor> FindSaved(const Program& program) {
   for (SavedTensor& tensor : written) {
     if (tensor.uses.empty()) continue;
     tensor.read_at_once = ReadAtOnce(program, tensor);
+    // Clones stand in the backward pass.
+    if (program.nodes()[tensor.uses.back()].phase == graph::Phase::kUpdate) {
+      tensor.recomputable = false;
+    }
     saved.push_back(std::move(tensor));
   }
   return saved;

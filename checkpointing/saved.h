@@ -24,7 +24,8 @@ struct SavedTensor {
   int block;                      // BlockOf the producer's scope
   std::vector<int> forward_uses;  // nodes of the forward pass that read it, ascending
   std::vector<int> uses;          // nodes after the forward pass that read it, ascending, not empty
-  // May its producer run again? Not when it also writes something persistent.
+  // May its producer run again? Not when it also writes something persistent,
+  // or when an update reads the tensor.
   bool recomputable;
   // A view apart, the first node after the forward pass that reads it directly follows the last
   // one of the forward pass that touches it: it needn't wait, so there is nothing to gain.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "checkpointing/offload.h"
+#include "checkpointing/policy.h"
+#include "checkpointing/recompute.h"
 #include "graph/autodiff.h"
 #include "graph/fuse.h"
 #include "graph/simplify.h"
@@ -57,6 +60,11 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
   passes.Add<graph::Simplify>();
   passes.Add<graph::Fuse>(
       std::vector<graph::Fusion>{{"loss with its backward", &ops::FuseLossBackward}});
+  if (purpose.kind == Kind::kTrain) {
+    passes.Add<checkpointing::TagActivations>(options.checkpointing);
+    passes.Add<checkpointing::Recompute>();
+    passes.Add<checkpointing::Offload>();
+  }
   passes.Add<Workspaces>(options.threads);
   return passes;
 }

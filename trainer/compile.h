@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpointing/policy.h"
 #include "graph/pass.h"
 #include "memory/plan.h"
 #include "models/model.h"
@@ -27,6 +28,7 @@ struct CompileOptions {
   int64_t generate_context = 0;
   bool cache = true;
   optim::UpdateOptions update;     // of training
+  checkpointing::Options checkpointing;
   double init_loss_scale = 65536;  // where update scales the loss
   int threads = 1;                 // kernels' workspaces depend on it
   std::string dump_directory;      // numbered program dumps; empty: none

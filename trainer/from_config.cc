@@ -120,6 +120,34 @@ optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::M
   return update;
 }
 
+checkpointing::Options CheckpointingFrom(const config::RunConfig& config) {
+  using Policy = checkpointing::Options::Policy;
+  const config::CheckpointingConfig& c = config.checkpointing;
+  checkpointing::Options options;
+  switch (c.policy) {
+    case config::CheckpointPolicy::kNone:
+    case config::CheckpointPolicy::kAuto:  // the solver's part
+      break;
+    case config::CheckpointPolicy::kBlock:
+      options.policy = Policy::kBlock;
+      break;
+    case config::CheckpointPolicy::kEvery:
+      options.policy = Policy::kEvery;
+      break;
+    case config::CheckpointPolicy::kSelective:
+      options.policy = Policy::kSelective;
+      break;
+  }
+  options.every = c.every;
+  auto patterns = [&](const std::string& key, const std::vector<std::string>& list) {
+    return checkpointing::Patterns{list, config.Origin(key) + ": " + key};
+  };
+  options.recompute = patterns("checkpointing.recompute", c.recompute);
+  options.save = patterns("checkpointing.save", c.save);
+  options.offload = patterns("checkpointing.offload", c.offload);
+  return options;
+}
+
 data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab) {
   const config::DataConfig& d = config.data;
   data::DataOptions options;
@@ -170,6 +198,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
       std::min(config.model.sequence,
                static_cast<int64_t>(config.sample.prompt.size()) + 1 + config.sample.tokens);
   options.update = UpdateFrom(config, model);
+  options.checkpointing = CheckpointingFrom(config);
   options.threads = ThreadsFrom(config);
   options.dump_directory = config.debug.dump_programs;
   return options;

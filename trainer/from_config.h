@@ -19,6 +19,8 @@ config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& 
 // UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
 optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model);
+// With the keys' places, for patterns that turn out to match nothing.
+checkpointing::Options CheckpointingFrom(const config::RunConfig& config);
 // As the `data:` section says, for a model with that vocabulary.
 data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab);
 data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab);

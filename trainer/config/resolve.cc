@@ -168,6 +168,24 @@ void ResolveTraining(RunConfig& config, std::vector<std::string>& warnings) {
   }
 }
 
+void CheckCheckpointing(const RunConfig& config, std::vector<std::string>& warnings) {
+  const CheckpointingConfig& c = config.checkpointing;
+  if (c.policy == CheckpointPolicy::kSelective && c.recompute.empty()) {
+    throw config.Error(
+        "checkpointing.recompute",
+        "is empty, which leaves policy `selective` nothing to do; name what to "
+        "recompute, such as [norms, activations], or set checkpointing.policy: none");
+  }
+  const int64_t layers = config.model.layers;
+  if (c.policy == CheckpointPolicy::kEvery && layers > 0 && c.every >= layers) {
+    warnings.push_back(
+        fmt::format("{}: checkpointing.every: {} of {} blocks: the whole model is recomputed at "
+                    "once, which saves next to nothing; about {} would do",
+                    config.Origin("checkpointing.every"), c.every, layers,
+                    std::max<int64_t>(1, std::llround(std::sqrt(static_cast<double>(layers))))));
+  }
+}
+
 void ResolveSchedule(RunConfig& config) {
   ScheduleConfig& schedule = config.schedule;
   const int64_t steps = config.train.steps;
@@ -291,6 +309,7 @@ void Resolve(RunConfig& config, int64_t data_ranks, std::vector<std::string>& wa
   ResolveTraining(config, warnings);
   ResolveBatch(config, data_ranks);
   ResolveSchedule(config);
+  CheckCheckpointing(config, warnings);
   ResolvePaths(config);
 }
 

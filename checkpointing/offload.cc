@@ -1,0 +1,198 @@
+#include "checkpointing/offload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "checkpointing/saved.h"
+#include "checkpointing/view.h"
+
+namespace plimsoll::checkpointing {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Phase;
+using graph::Place;
+using graph::Program;
+using graph::Retention;
+using graph::Tensor;
+using graph::TensorId;
+
+constexpr char kHereSuffix[] = ".here";
+
+// One tensor's way to the host and back.
+struct Trip {
+  TensorId original = kNoTensor;  // on the device, until it has left
+  TensorId host = kNoTensor;      // what arrives there
+  TensorId away = kNoTensor;      // the same, once it has arrived
+  TensorId back = kNoTensor;      // what arrives on the device again
+  TensorId here = kNoTensor;      // the same, once it has arrived
+  std::string scope;
+};
+
+class Offloader {
+ public:
+  explicit Offloader(Program& program)
+      : program_(program),
+        forward_(ForwardNodes(program)),
+        nodes_(program.nodes()),
+        view_nodes_(FindViewNodes(program)),
+        trip_of_(program.tensors().size(), -1) {}
+
+  graph::PassResult Run() {
+    const std::vector<SavedTensor> saved = FindSaved(program_);
+    int64_t bytes = 0;
+    for (const SavedTensor& tensor : saved) {
+      if (program_.tensor(tensor.tensor).retention != Retention::kOffload || tensor.read_at_once) {
+        continue;
+      }
+      bytes += tensor.bytes;
+      Plan(tensor);
+    }
+    if (trips_.empty()) return {false, "nothing to offload"};
+    for (int n = 0; n < forward_; ++n) {
+      Move(n);
+      const auto departure = departures_.find(n);
+      if (departure == departures_.end()) continue;
+      FinishDepartures();
+      for (int trip : departure->second) StartDeparture(trip);
+    }
+    FinishDepartures();
+    phase_ = nodes_[forward_].phase;
+    StartArrivals(arrivals_.begin());
+    for (int n = forward_; n < static_cast<int>(nodes_.size()); ++n) {
+      phase_ = nodes_[n].phase;
+      if (const auto arrival = arrivals_.find(n); arrival != arrivals_.end()) {
+        for (int trip : arrival->second) FinishArrival(trips_[trip]);
+        StartArrivals(std::next(arrival));
+      }
+      Move(n);
+    }
+    program_.mutable_nodes() = std::move(result_);
+    program_.DropUnusedTensors();
+    return {true,
+            fmt::format("{} tensors wait on the host, activations {} → {}", trips_.size(),
+                        FormatBytes(TotalBytes(saved)), FormatBytes(TotalBytes(saved) - bytes))};
+  }
+
+ private:
+  using Groups = std::map<int, std::vector<int>>;  // by node: positions in trips_
+
+  void Plan(const SavedTensor& saved) {
+    const int trip = static_cast<int>(trips_.size());
+    const int last = saved.forward_uses.empty() ? saved.producer : saved.forward_uses.back();
+    departures_[last].push_back(trip);
+    arrivals_[saved.uses.front()].push_back(trip);
+    trip_of_[saved.tensor] = trip;
+    Trip planned;
+    planned.original = saved.tensor;
+    planned.scope = nodes_[saved.producer].scope;
+    trips_.push_back(std::move(planned));
+  }
+
+  TensorId AddTensor(const Trip& trip, const char* suffix, Place place, TensorId view_of) {
+    const Tensor& original = program_.tensor(trip.original);
+    Tensor tensor;
+    tensor.name = program_.FreshName(original.name + suffix);
+    tensor.type = original.type;
+    tensor.place = place;
+    if (view_of != kNoTensor) tensor.alias = graph::Alias{view_of, 0};
+    return program_.AddTensor(std::move(tensor));
+  }
+
+  void Emit(const Trip& trip, const char* op, std::vector<TensorId> inputs, TensorId output) {
+    Node node;
+    node.op = &graph::OpRegistry::Get().Require(op);
+    node.inputs = std::move(inputs);
+    node.outputs = {output};
+    node.phase = phase_;
+    node.scope = trip.scope;
+    node.made_by = "offload";
+    result_.push_back(std::move(node));
+  }
+
+  void StartDeparture(int index) {
+    Trip& trip = trips_[index];
+    trip.host = AddTensor(trip, ".host", Place::kHost, kNoTensor);
+    Emit(trip, "copy_start", {trip.original}, trip.host);
+    departing_.push_back(index);
+  }
+
+  void FinishDepartures() {
+    for (int index : departing_) {
+      Trip& trip = trips_[index];
+      trip.away = AddTensor(trip, ".away", Place::kHost, trip.host);
+      Emit(trip, "copy_done", {trip.host, trip.original}, trip.away);
+    }
+    departing_.clear();
+  }
+
+  void StartArrivals(Groups::const_iterator group) {
+    if (group == arrivals_.end()) return;
+    for (int index : group->second) {
+      Trip& trip = trips_[index];
+      trip.back = AddTensor(trip, ".back", Place::kDevice, kNoTensor);
+      Emit(trip, "copy_start", {trip.away}, trip.back);
+    }
+  }
+
+  void FinishArrival(Trip& trip) {
+    trip.here = AddTensor(trip, kHereSuffix, Place::kDevice, trip.back);
+    Emit(trip, "copy_done", {trip.back, trip.away}, trip.here);
+  }
+
+  bool Travels(TensorId root) const {
+    return static_cast<size_t>(root) < trip_of_.size() && trip_of_[root] >= 0;
+  }
+
+  // Moves a node of the original program over; after the forward pass it reads what came back.
+  void Move(int n) {
+    Node node = nodes_[n];
+    if (n >= forward_) {
+      if (node.op->view && Travels(program_.Root(node.outputs[0])))
+        return;  // made where it is read
+      for (TensorId& id : node.inputs) id = Here(id);
+    }
+    result_.push_back(std::move(node));
+  }
+
+  TensorId Here(TensorId id) {
+    if (id == kNoTensor || !Travels(program_.Root(id))) return id;
+    if (!program_.tensor(id).alias) return trips_[trip_of_[id]].here;
+    const TensorId base = Here(program_.tensor(id).alias->base);
+    const TensorId view = AddViewLike(program_, id, base, kHereSuffix);
+    if (const int n = view_nodes_[id]; n >= 0) {
+      Node node = nodes_[n];
+      node.inputs[0] = base;
+      node.outputs = {view};
+      node.phase = phase_;
+      node.made_by = "offload";
+      result_.push_back(std::move(node));
+    }
+    return view;
+  }
+
+  Program& program_;
+  const int forward_;
+  const std::vector<Node> nodes_;      // as they were
+  const std::vector<int> view_nodes_;  // by original tensor
+  std::vector<int> trip_of_;           // by original tensor; -1: stays
+  std::vector<Trip> trips_;
+  Groups departures_;  // by the node behind which they start
+  Groups arrivals_;    // by the node before which they are done
+  std::vector<int> departing_;
+  std::vector<Node> result_;
+  Phase phase_ = Phase::kForward;
+};
+
+}  // namespace
+
+graph::PassResult Offload::Run(Program& program) { return Offloader(program).Run(); }
+
+}  // namespace plimsoll::checkpointing

@@ -1,0 +1,30 @@
+// Lets activations wait in host memory.
+//
+// A tensor tagged `offload` leaves after its last use in the forward pass and is back before its
+// first use after it:
+//
+//   forward    %x.host = copy_start(%x)             behind the last node that reads %x
+//              %x.away = copy_done(%x.host, %x)     where the next departure starts: %x's bytes are
+//                                                   free from here on
+//   backward   %x.back = copy_start(%x.away)        where the previous arrival is first used
+//              %x.here = copy_done(%x.back, %x.away)  before the first node that reads %x
+//
+// So one departure and one arrival at a time are under way beside the computation, each in a buffer
+// of its own, and an arrival is fetched one ahead of its use. Tensors that leave, or are needed, at
+// the same node travel together. Every copy is done before the program's forward or backward phase
+// ends.
+#pragma once
+
+#include "graph/pass.h"
+
+namespace plimsoll::checkpointing {
+
+class Offload : public graph::Pass {
+ public:
+  std::string_view name() const override { return "offload"; }
+  bool preserves_numerics() const override { return true; }
+  // After Recompute, whose clones may read what comes back; before workspaces are added.
+  graph::PassResult Run(graph::Program& program) override;
+};
+
+}  // namespace plimsoll::checkpointing

@@ -1,0 +1,259 @@
+#include "checkpointing/recompute.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "checkpointing/saved.h"
+#include "checkpointing/view.h"
+
+namespace plimsoll::checkpointing {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Phase;
+using graph::Program;
+using graph::Retention;
+using graph::Tensor;
+using graph::TensorId;
+
+constexpr std::string_view kSuffix = ".again";
+
+// Ops that do little more than read and write each element once.
+constexpr std::array<std::string_view, 11> kCheapOps = {"add",        "cast", "dropout",  "gelu",
+                                                        "layer_norm", "mul",  "rms_norm", "rotary",
+                                                        "scale",      "silu", "swiglu"};
+
+bool IsCheap(const Node& node) {
+  return std::find(kCheapOps.begin(), kCheapOps.end(), node.op->name) != kCheapOps.end();
+}
+
+class Recomputer {
+ public:
+  explicit Recomputer(Program& program)
+      : program_(program),
+        forward_(ForwardNodes(program)),
+        nodes_(program.nodes()),
+        view_nodes_(FindViewNodes(program)),
+        tensors_(program.tensors().size()) {
+    for (const SavedTensor& saved : FindSaved(program)) {
+      bytes_before_ += saved.bytes;
+      Info& info = tensors_[saved.tensor];
+      info.uses = saved.uses;
+      info.kept = program.tensor(saved.tensor).retention != Retention::kRecompute ||
+                  !saved.recomputable || saved.read_at_once;
+      any_ = any_ || !info.kept;
+    }
+    for (int n = 0; n < static_cast<int>(nodes_.size()); ++n) {
+      for (TensorId id : nodes_[n].inputs) {
+        if (id == kNoTensor || n < forward_) continue;
+        // Not in the saved set: a gradient.
+        Info& info = tensors_[program.Root(id)];
+        if (info.uses.empty()) info.kept = true;
+      }
+      for (TensorId id : nodes_[n].outputs) {
+        if (id == kNoTensor || nodes_[n].op->view) continue;
+        tensors_[program.Root(id)].writers.push_back(n);
+      }
+    }
+  }
+
+  graph::PassResult Run() {
+    if (!any_) return {false, "nothing to recompute"};
+    result_.assign(nodes_.begin(), nodes_.begin() + forward_);
+    for (at_ = forward_; at_ < static_cast<int>(nodes_.size()); ++at_) {
+      Node node = nodes_[at_];
+      // A view of what is recomputed is made anew where it is read.
+      if (node.op->view && Recomputed(program_.Root(node.outputs[0]))) continue;
+      for (TensorId& id : node.inputs) id = Again(id);
+      result_.push_back(std::move(node));
+      DropCheapClones();
+    }
+    program_.mutable_nodes() = std::move(result_);
+    LeaveOutUnread();
+    program_.DropUnusedTensors();
+    return {true,
+            fmt::format("{} nodes added, activations {} → {}", added_, FormatBytes(bytes_before_),
+                        FormatBytes(TotalBytes(FindSaved(program_))))};
+  }
+
+ private:
+  struct Info {
+    bool kept = false;
+    std::vector<int> uses;     // by later nodes, when in the saved set
+    std::vector<int> writers;  // nodes; views apart
+    TensorId clone = kNoTensor;
+  };
+
+  int LastUse(TensorId root) const {
+    return tensors_[root].uses.empty() ? -1 : tensors_[root].uses.back();
+  }
+
+  // Written by the forward pass, and not there later.
+  bool Recomputed(TensorId root) const {
+    if (static_cast<size_t>(root) >= tensors_.size()) return false;
+    const Info& info = tensors_[root];
+    return !program_.tensor(root).persistent && !info.kept && !info.writers.empty() &&
+           info.writers.front() < forward_;
+  }
+
+  // What to read at node at_ instead of `id`.
+  TensorId Again(TensorId id) {
+    if (id == kNoTensor) return id;
+    const TensorId root = program_.Root(id);
+    if (!Recomputed(root)) return id;
+    if (id != root) return ViewAgain(id);
+    if (tensors_[root].clone == kNoTensor) Clone(tensors_[root].writers.front());
+    return tensors_[root].clone;
+  }
+
+  TensorId ViewAgain(TensorId view) {
+    const TensorId base = Again(program_.tensor(view).alias->base);
+    const TensorId again = AddViewLike(program_, view, base, std::string(kSuffix));
+    if (const int n = view_nodes_[view]; n >= 0) {
+      Node node = Copy(n);
+      node.inputs[0] = base;
+      node.outputs = {again};
+      result_.push_back(std::move(node));
+    }
+    return again;
+  }
+
+  Node Copy(int n) {
+    Node node = nodes_[n];
+    if (node.workspace != kNoTensor) {
+      throw InternalError("recompute: workspaces come after it, but node " + std::to_string(n) +
+                          " (" + node.op->name + ") has one");
+    }
+    node.phase = Phase::kRecompute;
+    node.made_by = "recompute";
+    return node;
+  }
+
+  void Clone(int n) {
+    CheckRepeatable(n);
+    Node node = Copy(n);
+    for (TensorId& id : node.inputs) id = Again(id);
+    for (TensorId& id : node.outputs) {
+      if (id == kNoTensor) continue;
+      const TensorId original = id;
+      Tensor tensor = program_.tensor(original);
+      tensor.name = program_.FreshName(tensor.name + std::string(kSuffix));
+      tensor.retention = Retention::kSave;
+      id = program_.AddTensor(std::move(tensor));
+      // Whoever has read an earlier clone of it keeps that one.
+      if (Recomputed(original)) tensors_[original].clone = id;
+    }
+    result_.push_back(std::move(node));
+    ++added_;
+    if (IsCheap(nodes_[n])) cheap_clones_.push_back(n);
+  }
+
+  void CheckRepeatable(int n) const {
+    const Node& node = nodes_[n];
+    for (TensorId id : node.outputs) {
+      if (id == kNoTensor || !program_.tensor(program_.Root(id)).persistent) continue;
+      throw InternalError(
+          fmt::format("recompute: node {} ({}) writes '{}', which outlives the "
+                      "program, so it must not run twice",
+                      n, node.op->name, program_.tensor(id).name));
+    }
+    for (TensorId id : node.inputs) {
+      if (id == kNoTensor || !program_.tensor(program_.Root(id)).persistent) continue;
+      for (int writer : tensors_[program_.Root(id)].writers) {
+        if (writer <= n || writer >= at_) continue;
+        throw InternalError(fmt::format(
+            "recompute: node {} ({}) would read '{}' again at node {}, after node {} ({}) has "
+            "changed it",
+            n, node.op->name, program_.tensor(id).name, at_, writer, nodes_[writer].op->name));
+      }
+    }
+  }
+
+  // The next original node after at_ that reads a result of node n which is not kept; -1: none.
+  int NextUse(int n) const {
+    int next = -1;
+    for (TensorId id : nodes_[n].outputs) {
+      if (id == kNoTensor || !Recomputed(program_.Root(id))) continue;
+      const std::vector<int>& uses = tensors_[program_.Root(id)].uses;
+      const auto use = std::upper_bound(uses.begin(), uses.end(), at_);
+      if (use != uses.end() && (next < 0 || *use < next)) next = *use;
+    }
+    return next;
+  }
+
+  // Could node n run again at node `when` on what is alive there in any case?
+  bool IsFree(int n, int when) const {
+    if (!IsCheap(nodes_[n])) return false;
+    return std::all_of(nodes_[n].inputs.begin(), nodes_[n].inputs.end(), [&](TensorId id) {
+      if (id == kNoTensor) return true;
+      const TensorId root = program_.Root(id);
+      const Tensor& tensor = program_.tensor(root);
+      if (tensor.persistent) return true;
+      const Info& info = tensors_[root];
+      if (info.kept || info.clone != kNoTensor) {
+        if (LastUse(root) >= when) return true;
+      }
+      return Recomputed(root) && IsFree(info.writers.front(), when);
+    });
+  }
+
+  void DropCheapClones() {
+    std::erase_if(cheap_clones_, [&](int n) {
+      const int next = NextUse(n);
+      if (next == at_ + 1) return false;
+      if (!IsFree(n, next < 0 ? at_ + 1 : next)) return next < 0;
+      for (TensorId id : nodes_[n].outputs) {
+        if (id != kNoTensor && Recomputed(program_.Root(id))) {
+          tensors_[program_.Root(id)].clone = kNoTensor;
+        }
+      }
+      return true;
+    });
+  }
+
+  // Optional results of clones and of the forward pass that nobody reads now.
+  void LeaveOutUnread() {
+    std::vector<bool> read(program_.tensors().size(), false);
+    for (const Node& node : program_.nodes()) {
+      for (TensorId id : node.inputs) {
+        if (id != kNoTensor) read[program_.Root(id)] = true;
+      }
+    }
+    for (Node& node : program_.mutable_nodes()) {
+      if (node.phase != Phase::kForward && node.phase != Phase::kRecompute) continue;
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        TensorId& id = node.outputs[i];
+        if (id == kNoTensor || !node.op->outputs[i].optional || read[program_.Root(id)]) continue;
+        const Tensor& tensor = program_.tensor(id);
+        if (!tensor.alias && !tensor.persistent && tensor.role == graph::Role::kActivation) {
+          id = kNoTensor;
+        }
+      }
+    }
+  }
+
+  Program& program_;
+  const int forward_;
+  const std::vector<Node> nodes_;      // as they were
+  const std::vector<int> view_nodes_;  // by original tensor
+  std::vector<Info> tensors_;          // by original tensor, meaningful for owners of memory
+  std::vector<Node> result_;
+  std::vector<int> cheap_clones_;  // nodes with a cheap clone whose results may be read again
+  int at_ = 0;                     // the original node that clones are made for
+  bool any_ = false;
+  int added_ = 0;
+  int64_t bytes_before_ = 0;
+};
+
+}  // namespace
+
+graph::PassResult Recompute::Run(Program& program) { return Recomputer(program).Run(); }
+
+}  // namespace plimsoll::checkpointing
