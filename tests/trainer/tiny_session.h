@@ -30,6 +30,7 @@ struct TinyRun {
   double ignored = 0;   // share of targets that carry no loss
   bool repeat = false;  // every step sees the first one's tokens
   optim::UpdateOptions update = {};
+  checkpointing::Options checkpointing = {};
   runtime::CpuExecutorOptions executor = {};
   bool evaluate = false;
   std::optional<CachingOptions> caching = std::nullopt;
@@ -38,7 +39,7 @@ struct TinyRun {
 struct TinyResult {
   std::vector<double> losses, grad_norms;
   std::vector<std::vector<float>> weights;  // after the last step
-  int64_t used_bytes = 0, arena_bytes = 0;
+  int64_t used_bytes = 0, arena_bytes = 0, host_arena_bytes = 0;
   runtime::CachingStats caching, host_caching;
 };
 
@@ -53,6 +54,7 @@ inline TinyResult Train(const TinyRun& run) {
   options.accumulate = run.accumulate;
   options.evaluate = run.evaluate;
   options.update = run.update;
+  options.checkpointing = run.checkpointing;
   options.threads = run.threads;
   Session session(Compile(*model, options), pool, run.executor, run.caching);
   session.Initialize(*model, 1);
@@ -92,6 +94,7 @@ inline TinyResult Train(const TinyRun& run) {
     result.host_caching = session.caching()->host_stats();
   }
   result.arena_bytes = session.compiled().plan.arena_bytes;
+  result.host_arena_bytes = session.compiled().plan.host_arena_bytes;
   if (run.executor.check_arena) result.used_bytes = session.used_bytes();
   return result;
 }
