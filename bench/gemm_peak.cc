@@ -128,7 +128,7 @@ std::vector<GemmRate> MeasureGemm(ThreadPool& pool, const GemmShape& s, double s
 
   std::vector<GemmRate> rates;
   {
-    const int64_t bytes = cpu::GemmWorkspaceBytes(s.m, s.n, s.k, sizeof(float), pool.size());
+    const int64_t bytes = cpu::GemmWorkspaceBytes<float>(s.m, s.n, s.k);
     const Aligned<char> workspace = Allocate<char>(bytes);
     cpu::GemmArgs<float> args;
     args.trans_a = s.trans_a;

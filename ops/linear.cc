@@ -83,17 +83,18 @@ std::vector<TensorType> InferLinearDx(const OpCall& call) {
 }
 
 std::vector<TensorType> InferLinearDw(const OpCall& call) {
-  CheckOneFloat(call);
+  const graph::DType dtype = call.input(0).dtype;
+  Check(graph::IsFloat(dtype) && call.input(1).dtype == dtype, call,
+        "x and dy need one float dtype");
   const Shape& x = call.input(0).shape;
   const Shape& dy = call.input(1).shape;
   Check(x.rank() >= 1 && dy.rank() >= 1 && x.DropLast() == dy.DropLast(), call,
         "x and dy have different rows");
-  const Shape dweight{dy.dim(-1), x.dim(-1)};
-  const Shape dbias{dy.dim(-1)};
-  Check(!call.has_input(2) || call.input(2).shape == dweight, call, "acc_weight is not [N,K]");
-  Check(!call.has_input(3) || call.input(3).shape == dbias, call, "acc_bias is not [N]");
-  const graph::DType dtype = call.input(0).dtype;
-  return {{dtype, dweight}, {dtype, dbias}};
+  const TensorType dweight{graph::ComputeType(dtype), {dy.dim(-1), x.dim(-1)}};
+  const TensorType dbias{graph::ComputeType(dtype), {dy.dim(-1)}};
+  CheckAbsentOr(call, 2, dweight);
+  CheckAbsentOr(call, 3, dbias);
+  return {dweight, dbias};
 }
 
 const graph::OpRegistration kLinear({

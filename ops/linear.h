@@ -4,8 +4,11 @@
 //   linear_dx    dx[...,K] = dy[...,N] · weight[N,K] (+ acc)
 //   linear_dw    dweight[N,K] = dyᵀ · x (+ acc_weight),   dbias[N] = Σ over rows of dy (+ acc_bias)
 //
-// All arguments are of one float dtype. weight lies as PyTorch's nn.Linear keeps it. The gradient
-// ops may write over their acc input. Errors: InternalError on shapes that do not fit.
+// Activations, weight and bias (and dx's acc) are of one float dtype; dweight, dbias and their acc
+// are of its compute type, so that sums over tokens and micro-steps are never rounded to 16 bits.
+// Products of 16-bit values are summed in float32 and rounded once, after bias or acc.
+// weight lies as PyTorch's nn.Linear keeps it. The gradient ops may write over their acc input.
+// Errors: InternalError on shapes that do not fit.
 #pragma once
 
 #include <string_view>

@@ -2,20 +2,23 @@
 // linear_dx  dx = dy · weight + acc      acc enters as the product's C
 // linear_dw  dweight = dyᵀ · x + acc,    dbias = column sums of dy + acc
 //
-// One GEMM each, on all threads. Column sums: a task takes kColumns columns of all rows, sums
-// blocks of kRows rows in the tensor's dtype and the blocks in double. Bytes: every argument once
-// beside GEMM's packing; dy is read once more for dbias.
+// One GEMM each, on all threads; it sums 16-bit types in float32. Column sums: a task takes
+// kColumns columns of all rows, sums blocks of kRows rows in the compute type and the blocks in
+// double. Bytes: every argument once beside GEMM's packing; dy is read once more for dbias.
 #include <algorithm>
 #include <cstring>
 
 #include "ops/cpu/gemm.h"
+#include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
+#include "ops/simd.h"
 
 namespace plimsoll::ops {
 namespace {
 
 using graph::OpCall;
 using graph::Shape;
+using graph::TensorType;
 
 // 1 KiB of a row of floats: long enough for the prefetcher, sums stay in L1.
 constexpr int64_t kColumns = 256;
@@ -23,7 +26,7 @@ constexpr int64_t kRows = 64;
 
 // Makes out hold what the product then adds to; returns the product's beta.
 template <typename T>
-T StartFrom(const T* acc, T* out, int64_t elements, ThreadPool& pool) {
+Compute<T> StartFrom(const T* acc, T* out, int64_t elements, ThreadPool& pool) {
   if (acc == nullptr) return 0;
   if (acc != out) {
     pool.ParallelFor(elements, 1 << 16, [&](int64_t begin, int64_t end) {
@@ -34,65 +37,72 @@ T StartFrom(const T* acc, T* out, int64_t elements, ThreadPool& pool) {
 }
 
 void Linear(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     const Shape& weight = ctx.in_shape(1);
     const int64_t n = weight.dim(0);
     const int64_t k = weight.dim(1);
-    cpu::GemmArgs<T> args;
+    cpu::GemmArgs<S> args;
     args.trans_b = true;
     args.m = ctx.in_shape(0).rows();
     args.n = n;
     args.k = k;
-    args.a = ctx.in<T>(0);
+    args.a = ctx.in<S>(0);
     args.lda = k;
-    args.b = ctx.in<T>(1);
+    args.b = ctx.in<S>(1);
     args.ldb = k;
-    args.c = ctx.out<T>(0);
+    args.c = ctx.out<S>(0);
     args.ldc = n;
-    args.bias = ctx.in<T>(2);
+    args.bias = ctx.in<S>(2);
     cpu::Gemm(ctx.pool, args, ctx.workspace, ctx.workspace_bytes);
   });
 }
 
 void LinearDx(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     const Shape& weight = ctx.in_shape(1);
     const int64_t n = weight.dim(0);
     const int64_t k = weight.dim(1);
-    cpu::GemmArgs<T> args;
+    cpu::GemmArgs<S> args;
     args.m = ctx.in_shape(0).rows();
     args.n = k;
     args.k = n;
-    args.a = ctx.in<T>(0);
+    args.a = ctx.in<S>(0);
     args.lda = n;
-    args.b = ctx.in<T>(1);
+    args.b = ctx.in<S>(1);
     args.ldb = k;
-    args.c = ctx.out<T>(0);
+    args.c = ctx.out<S>(0);
     args.ldc = k;
-    args.beta = StartFrom(ctx.in<T>(2), args.c, args.m * k, ctx.pool);
+    args.beta = StartFrom(ctx.in<S>(2), args.c, args.m * k, ctx.pool);
     cpu::Gemm(ctx.pool, args, ctx.workspace, ctx.workspace_bytes);
   });
 }
 
-template <typename T>
-void AddRows(const T* dy, int64_t rows, int64_t stride, int64_t columns, T* __restrict sums) {
+// sums = the column sums of `rows` rows of dy, in groups of four rows.
+template <typename S>
+void AddRows(const S* dy, int64_t rows, int64_t stride, int64_t columns, Compute<S>* sums) {
+  using T = Compute<S>;
   std::fill(sums, sums + columns, T(0));
   int64_t r = 0;
   for (; r + 4 <= rows; r += 4) {
-    const T* __restrict a = dy + r * stride;
-    const T* __restrict b = a + stride;
-    const T* __restrict c = b + stride;
-    const T* __restrict d = c + stride;
-    for (int64_t j = 0; j < columns; ++j) sums[j] += (a[j] + b[j]) + (c[j] + d[j]);
+    const S* a = dy + r * stride;
+    ForVectors<T>(0, columns, [&](int64_t j, auto count) {
+      const Vec<T> first = Load<T>(a + j, count) + Load<T>(a + stride + j, count);
+      const Vec<T> second = Load<T>(a + 2 * stride + j, count) + Load<T>(a + 3 * stride + j, count);
+      Store<T>(sums + j, Load<T>(sums + j, count) + (first + second), count);
+    });
   }
   for (; r < rows; ++r) {
-    const T* __restrict a = dy + r * stride;
-    for (int64_t j = 0; j < columns; ++j) sums[j] += a[j];
+    const S* a = dy + r * stride;
+    ForVectors<T>(0, columns, [&](int64_t j, auto count) {
+      Store<T>(sums + j, Load<T>(sums + j, count) + Load<T>(a + j, count), count);
+    });
   }
 }
 
-template <typename T>
-void ColumnSums(const T* dy, int64_t rows, int64_t n, const T* acc, T* out, ThreadPool& pool) {
+template <typename S>
+void ColumnSums(const S* dy, int64_t rows, int64_t n, const Compute<S>* acc, Compute<S>* out,
+                ThreadPool& pool) {
+  using T = Compute<S>;
   pool.ParallelFor(n, kColumns, [&](int64_t begin, int64_t end) {
     alignas(64) T sums[kColumns];
     alignas(64) double totals[kColumns] = {};
@@ -109,23 +119,24 @@ void ColumnSums(const T* dy, int64_t rows, int64_t n, const T* acc, T* out, Thre
 }
 
 void LinearDw(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
     const Shape& x = ctx.in_shape(0);
     const int64_t rows = x.rows();
     const int64_t k = x.dim(-1);
     const int64_t n = ctx.in_shape(1).dim(-1);
     if (ctx.has_output(1)) {
-      ColumnSums(ctx.in<T>(1), rows, n, ctx.in<T>(3), ctx.out<T>(1), ctx.pool);
+      ColumnSums(ctx.in<S>(1), rows, n, ctx.in<T>(3), ctx.out<T>(1), ctx.pool);
     }
     if (!ctx.has_output(0)) return;
-    cpu::GemmArgs<T> args;
+    cpu::GemmArgs<S, S, T> args;
     args.trans_a = true;
     args.m = n;
     args.n = k;
     args.k = rows;
-    args.a = ctx.in<T>(1);
+    args.a = ctx.in<S>(1);
     args.lda = n;
-    args.b = ctx.in<T>(0);
+    args.b = ctx.in<S>(0);
     args.ldb = k;
     args.c = ctx.out<T>(0);
     args.ldc = k;
@@ -134,23 +145,20 @@ void LinearDw(const CpuContext& ctx) {
   });
 }
 
-int64_t WorkspaceBytes(const OpCall& call, int64_t m, int64_t n, int64_t k, int threads) {
-  return cpu::GemmWorkspaceBytes(m, n, k, graph::ByteSize(call.input(0).dtype), threads);
-}
-
-int64_t LinearWorkspace(const OpCall& call, int threads) {
+int64_t LinearWorkspace(const OpCall& call, int /*threads*/) {
   const Shape& weight = call.input(1).shape;
-  return WorkspaceBytes(call, call.input(0).shape.rows(), weight.dim(0), weight.dim(1), threads);
+  return GemmBytes(call.input(0).dtype, call.input(0).shape.rows(), weight.dim(0), weight.dim(1));
 }
 
-int64_t LinearDxWorkspace(const OpCall& call, int threads) {
+int64_t LinearDxWorkspace(const OpCall& call, int /*threads*/) {
   const Shape& weight = call.input(1).shape;
-  return WorkspaceBytes(call, call.input(0).shape.rows(), weight.dim(1), weight.dim(0), threads);
+  return GemmBytes(call.input(0).dtype, call.input(0).shape.rows(), weight.dim(1), weight.dim(0));
 }
 
-int64_t LinearDwWorkspace(const OpCall& call, int threads) {
-  const Shape& x = call.input(0).shape;
-  return WorkspaceBytes(call, call.input(1).shape.dim(-1), x.dim(-1), x.rows(), threads);
+int64_t LinearDwWorkspace(const OpCall& call, int /*threads*/) {
+  const TensorType& x = call.input(0);
+  return GemmBytes(graph::ComputeType(x.dtype), call.input(1).shape.dim(-1), x.shape.dim(-1),
+                   x.shape.rows());
 }
 
 const CpuKernelRegistration kLinear({"linear", &Linear, &LinearWorkspace});

@@ -50,11 +50,16 @@ void CheckOperands(const OpCall& call) {
   CheckFloat32Scalar(call, 3);
 }
 
-TensorType Scalar(const OpCall& call) { return {call.input(0).dtype, Shape{}}; }
+// The type of loss and dloss.
+TensorType Scalar(const OpCall& call) { return {graph::ComputeType(call.input(0).dtype), Shape{}}; }
 
 // lse of the rows.
 TensorType Rows(const OpCall& call) {
-  return {call.input(0).dtype, Shape{call.input(0).shape.rows()}};
+  return {graph::ComputeType(call.input(0).dtype), Shape{call.input(0).shape.rows()}};
+}
+
+TensorType WeightGradient(const OpCall& call) {
+  return {graph::ComputeType(call.input(1).dtype), call.input(1).shape};
 }
 
 // `products` matrix products and `exponentials` passes over the logits, at 10 FLOPs each.
@@ -104,9 +109,9 @@ const graph::OpRegistration kBackward({
         [](const OpCall& call) {
           CheckOperands(call);
           Check(call.input(4) == Rows(call), call, "lse is not [rows]");
-          Check(call.input(5) == Scalar(call), call, "dloss is not a scalar of x's dtype");
-          CheckAbsentOr(call, 6, call.input(1));
-          return std::vector<TensorType>{call.input(0), call.input(1)};
+          Check(call.input(5) == Scalar(call), call, "dloss is not a scalar of x's compute type");
+          CheckAbsentOr(call, 6, WeightGradient(call));
+          return std::vector<TensorType>{call.input(0), WeightGradient(call)};
         },
     .gradient = {},
     .cost =
@@ -123,9 +128,9 @@ const graph::OpRegistration kTrain({
     .infer =
         [](const OpCall& call) {
           CheckOperands(call);
-          Check(call.input(4) == Scalar(call), call, "dloss is not a scalar of x's dtype");
-          CheckAbsentOr(call, 5, call.input(1));
-          return std::vector<TensorType>{Scalar(call), call.input(0), call.input(1)};
+          Check(call.input(4) == Scalar(call), call, "dloss is not a scalar of x's compute type");
+          CheckAbsentOr(call, 5, WeightGradient(call));
+          return std::vector<TensorType>{Scalar(call), call.input(0), WeightGradient(call)};
         },
     .gradient = {},
     .cost =

@@ -5,8 +5,10 @@
 //   nll[r] = log Σ_v exp(logits[r,v]) − logits[r, targets[r]]
 //   loss   = scale · Σ nll over the rows whose target is not negative (-100 marks ignored ones)
 //
-// targets i32[...] in [..., V); scale f32[] (1 / tokens of the step); x, weight, loss: one float
-// dtype. A target ≥ V is an InternalError when the op runs: whoever reads targets checks them.
+// targets i32[...] in [..., V); scale f32[] (1 / tokens of the step); x, weight, dx: one float
+// dtype S; loss, lse, dloss, dweight, acc_weight: its compute type, in which logits and softmax are
+// too. The gradient of the logits is rounded to S: it is the operand of two products. A target ≥ V
+// is an InternalError when the op runs: whoever reads targets checks them.
 //
 //   linear_cross_entropy           (x, weight, targets, scale) → loss[], lse?[rows]
 //   linear_cross_entropy_backward  (x, weight, targets, scale, lse, dloss[], acc_weight?)
@@ -16,7 +18,7 @@
 //                                  three products instead of four, and the same bits
 //
 // lse[r] = log Σ exp(logits[r]) is what the backward op needs of the forward one. acc_weight may
-// be the memory of dweight. The chunk size is a function of shape and dtype alone.
+// be the memory of dweight. The chunk size is a function of the shape and the compute type.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +33,8 @@ graph::Value LinearCrossEntropy(graph::Builder& g, graph::Value x, graph::Value 
                                 graph::Value targets, graph::Value scale,
                                 std::string_view name = "");
 
-// Rows of logits that exist at a time: at most 100 MiB or 128 rows, whichever is more, so that the
-// products are efficient; chunks are about equal.
+// Rows of logits, of that many bytes each in the compute type, that exist at a time: at most 100
+// MiB or 128 rows, whichever is more, so that the products are efficient; chunks are about equal.
 int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
 
 }  // namespace plimsoll::ops

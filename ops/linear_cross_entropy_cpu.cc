@@ -1,12 +1,13 @@
 // For each chunk of rows (formulas in linear_cross_entropy.h), R rows of V logits:
 //   logits = x · weightᵀ                                   GEMM
 //   m = max, lse = m + log Σ exp(logits − m), nll          a row at a time, while it is in cache
-//   dlogits = scale · dloss · (exp(logits − lse) − [v = target]), in the place of the logits
+//   dlogits = scale · dloss · (exp(logits − lse) − [v = target]), in the place of the logits;
+//             of 16-bit types rounded, each row at the start of its logits' row
 //   dx = dlogits · weight,  dweight += dlogitsᵀ · x        GEMM
 // The training op does all of it; forward and backward op do their part with the same functions
 // on the same chunks, hence the same bits.
 //
-// Threads: GEMM's, and rows. Sums of exponentials are taken in the tensor's dtype over pieces of
+// Threads: GEMM's, and rows. Sums of exponentials are taken in the compute type over pieces of
 // kPiece and in double over the pieces; the loss in double, row after row. Bytes, beside GEMM's:
 // the chunk of logits is written once and read twice; dweight is read and written once a chunk.
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <string>
 
 #include "ops/cpu/gemm.h"
+#include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/simd.h"
@@ -32,12 +34,15 @@ constexpr int64_t kTaskElements = 1 << 15;
 
 int64_t Align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// What the op was given and where its scratch lies.
-template <typename T>
+// What the op was given, x and weight stored as S, and where its scratch lies.
+template <typename S>
 struct Loss {
+  using T = Compute<S>;
+  static constexpr bool kRounds = !std::is_same_v<S, T>;
+
   int64_t rows, width, vocabulary;
-  const T* x;
-  const T* weight;
+  const S* x;
+  const S* weight;
   const int32_t* targets;
   T* logits;       // [chunk,V], workspace
   double* losses;  // [rows], workspace
@@ -50,8 +55,8 @@ struct Loss {
       : rows(ctx.in_shape(0).rows()),
         width(ctx.in_shape(0).dim(-1)),
         vocabulary(ctx.in_shape(1).dim(0)),
-        x(ctx.in<T>(0)),
-        weight(ctx.in<T>(1)),
+        x(ctx.in<S>(0)),
+        weight(ctx.in<S>(1)),
         targets(ctx.in<int32_t>(2)),
         chunk(LossChunkRows(rows, vocabulary, sizeof(T))),
         pool(ctx.pool) {
@@ -71,7 +76,12 @@ struct Loss {
     }
   }
 
-  void Multiply(const cpu::GemmArgs<T>& args) const {
+  // dlogits of a chunk, and their row stride.
+  const S* dlogits() const { return reinterpret_cast<const S*>(logits); }
+  int64_t dlogits_stride() const { return vocabulary * int64_t{sizeof(T) / sizeof(S)}; }
+
+  template <typename C>
+  void Multiply(const cpu::GemmArgs<S, S, C>& args) const {
     cpu::Gemm(pool, args, gemm_workspace, gemm_bytes);
   }
 
@@ -91,7 +101,7 @@ struct Loss {
   }
 
   void MakeLogits(int64_t first, int64_t count) const {
-    cpu::GemmArgs<T> args;
+    cpu::GemmArgs<S, S, T> args;
     args.trans_b = true;
     args.m = count;
     args.n = vocabulary;
@@ -105,13 +115,13 @@ struct Loss {
     Multiply(args);
   }
 
-  void GradientOfX(int64_t first, int64_t count, T* dx) const {
-    cpu::GemmArgs<T> args;
+  void GradientOfX(int64_t first, int64_t count, S* dx) const {
+    cpu::GemmArgs<S> args;
     args.m = count;
     args.n = width;
     args.k = vocabulary;
-    args.a = logits;
-    args.lda = vocabulary;
+    args.a = dlogits();
+    args.lda = dlogits_stride();
     args.b = weight;
     args.ldb = width;
     args.c = dx + first * width;
@@ -121,13 +131,13 @@ struct Loss {
 
   // The first chunk starts from acc (which may be dweight itself), later ones add.
   void GradientOfWeight(int64_t first, int64_t count, const T* acc, T* dweight) const {
-    cpu::GemmArgs<T> args;
+    cpu::GemmArgs<S, S, T> args;
     args.trans_a = true;
     args.m = vocabulary;
     args.n = width;
     args.k = count;
-    args.a = logits;
-    args.lda = vocabulary;
+    args.a = dlogits();
+    args.lda = dlogits_stride();
     args.b = x + first * width;
     args.ldb = width;
     args.c = dweight;
@@ -186,7 +196,7 @@ struct Loss {
     return static_cast<T>(lse);
   }
 
-  // Replaces the row's logits by factor · (softmax − one-hot).
+  // Replaces the row's logits by factor · (softmax − one-hot), stored as S.
   void GradientOfRow(int64_t row, T lse, T factor, T* row_logits) const {
     const int32_t target = targets[row];
     if (target < 0) {
@@ -199,6 +209,13 @@ struct Loss {
       Store<T>(row_logits + i, Exp<T>(Load<T>(row_logits + i, count) - shift) * f, count);
     });
     row_logits[target] -= factor;
+    if constexpr (kRounds) {
+      // Half as wide: what is written has been read.
+      S* const rounded = reinterpret_cast<S*>(row_logits);
+      ForVectors<T>(0, vocabulary, [&](int64_t i, auto count) {
+        Store<T>(rounded + i, Load<T>(row_logits + i, count), count);
+      });
+    }
   }
 
   T TotalLoss(float scale) const {
@@ -209,8 +226,9 @@ struct Loss {
 };
 
 void Forward(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
-    const Loss<T> loss(ctx);
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const Loss<S> loss(ctx);
     T* const lse = ctx.out<T>(1);
     loss.ForChunks([&](int64_t first, int64_t count) {
       loss.MakeLogits(first, count);
@@ -224,16 +242,17 @@ void Forward(const CpuContext& ctx) {
 }
 
 // The products of a chunk whose logits have become dlogits.
-template <typename T>
-void ChunkGradients(const Loss<T>& loss, int64_t first, int64_t count, const T* acc, T* dx,
-                    T* dweight) {
+template <typename S>
+void ChunkGradients(const Loss<S>& loss, int64_t first, int64_t count, const Compute<S>* acc, S* dx,
+                    Compute<S>* dweight) {
   if (dx != nullptr) loss.GradientOfX(first, count, dx);
   if (dweight != nullptr) loss.GradientOfWeight(first, count, acc, dweight);
 }
 
 void Backward(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
-    const Loss<T> loss(ctx);
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const Loss<S> loss(ctx);
     const T* const lse = ctx.in<T>(4);
     const T factor = static_cast<T>(*ctx.in<float>(3)) * *ctx.in<T>(5);
     loss.ForChunks([&](int64_t first, int64_t count) {
@@ -241,14 +260,15 @@ void Backward(const CpuContext& ctx) {
       loss.ForRows(count, [&](int64_t r) {
         loss.GradientOfRow(first + r, lse[first + r], factor, loss.logits + r * loss.vocabulary);
       });
-      ChunkGradients(loss, first, count, ctx.in<T>(6), ctx.out<T>(0), ctx.out<T>(1));
+      ChunkGradients(loss, first, count, ctx.in<T>(6), ctx.out<S>(0), ctx.out<T>(1));
     });
   });
 }
 
 void Train(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
-    const Loss<T> loss(ctx);
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const Loss<S> loss(ctx);
     const T factor = static_cast<T>(*ctx.in<float>(3)) * *ctx.in<T>(4);
     loss.ForChunks([&](int64_t first, int64_t count) {
       loss.MakeLogits(first, count);
@@ -257,27 +277,29 @@ void Train(const CpuContext& ctx) {
         const T lse = loss.FinishRow(first + r, row);
         loss.GradientOfRow(first + r, lse, factor, row);
       });
-      ChunkGradients(loss, first, count, ctx.in<T>(5), ctx.out<T>(1), ctx.out<T>(2));
+      ChunkGradients(loss, first, count, ctx.in<T>(5), ctx.out<S>(1), ctx.out<T>(2));
     });
     *ctx.out<T>(0) = loss.TotalLoss(*ctx.in<float>(3));
   });
 }
 
-int64_t Workspace(const OpCall& call, int threads) {
+int64_t Workspace(const OpCall& call, int /*threads*/) {
   const int64_t rows = call.input(0).shape.rows();
   const int64_t width = call.input(0).shape.dim(-1);
   const int64_t vocabulary = call.input(1).shape.dim(0);
-  const int64_t size = graph::ByteSize(call.input(0).dtype);
+  const graph::DType stored = call.input(0).dtype;
+  const graph::DType computed = graph::ComputeType(stored);
+  const int64_t size = graph::ByteSize(computed);
   const int64_t chunk = LossChunkRows(rows, vocabulary, size);
   const bool forward_only = call.op.name == "linear_cross_entropy";
-  int64_t gemm = cpu::GemmWorkspaceBytes(chunk, vocabulary, width, size, threads);
+  int64_t gemm = 0;
   // The last chunk may have fewer rows, and a smaller shape another blocking.
   const int64_t last = rows % std::max<int64_t>(1, chunk);
   for (const int64_t count : {chunk, last}) {
-    gemm = std::max(gemm, cpu::GemmWorkspaceBytes(count, vocabulary, width, size, threads));
+    gemm = std::max(gemm, GemmBytes(computed, count, vocabulary, width));
     if (forward_only) continue;
-    gemm = std::max(gemm, cpu::GemmWorkspaceBytes(count, width, vocabulary, size, threads));
-    gemm = std::max(gemm, cpu::GemmWorkspaceBytes(vocabulary, width, count, size, threads));
+    gemm = std::max(gemm, GemmBytes(stored, count, width, vocabulary));
+    gemm = std::max(gemm, GemmBytes(computed, vocabulary, width, count));
   }
   return Align(chunk * vocabulary * size) + Align(rows * int64_t{sizeof(double)}) + gemm;
 }

@@ -3,7 +3,8 @@
 //   matmul   c[...,M,N] = op(a)[...,M,K] · op(b)[...,K,N]
 //
 // op transposes the last two dimensions where trans_a or trans_b says so: a is then stored as
-// [...,K,M], b as [...,N,K]. Leading dimensions are equal (nothing is broadcast). One float dtype.
+// [...,K,M], b as [...,N,K]. Leading dimensions are equal (nothing is broadcast). One float dtype;
+// products of 16-bit values are summed in float32 and rounded once.
 #pragma once
 
 #include <string_view>

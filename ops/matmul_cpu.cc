@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/cpu/gemm.h"
+#include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
 
 namespace plimsoll::ops {
@@ -32,25 +33,25 @@ Dimensions DimensionsOf(const Shape& a, const Shape& b, const graph::Attributes&
 }
 
 // Per thread, a multiple of the alignment.
-int64_t ThreadBytes(const Dimensions& d, int64_t element_size) {
-  return (cpu::GemmWorkspaceBytes(d.m, d.n, d.k, element_size, 1) + 63) / 64 * 64;
+int64_t ThreadBytes(const Dimensions& d, graph::DType dtype) {
+  return (GemmBytes(dtype, d.m, d.n, d.k) + 63) / 64 * 64;
 }
 
 void Matmul(const CpuContext& ctx) {
-  DispatchFloat(ctx.inputs[0].type.dtype, [&]<typename T>() {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     const Dimensions d = DimensionsOf(ctx.in_shape(0), ctx.in_shape(1), ctx.attributes);
     const auto product = [&](int64_t i) {
-      cpu::GemmArgs<T> args;
+      cpu::GemmArgs<S> args;
       args.trans_a = ctx.attributes.GetBool("trans_a");
       args.trans_b = ctx.attributes.GetBool("trans_b");
       args.m = d.m;
       args.n = d.n;
       args.k = d.k;
-      args.a = ctx.in<T>(0) + i * d.m * d.k;
+      args.a = ctx.in<S>(0) + i * d.m * d.k;
       args.lda = ctx.in_shape(0).dim(-1);
-      args.b = ctx.in<T>(1) + i * d.k * d.n;
+      args.b = ctx.in<S>(1) + i * d.k * d.n;
       args.ldb = ctx.in_shape(1).dim(-1);
-      args.c = ctx.out<T>(0) + i * d.m * d.n;
+      args.c = ctx.out<S>(0) + i * d.m * d.n;
       args.ldc = d.n;
       return args;
     };
@@ -60,7 +61,7 @@ void Matmul(const CpuContext& ctx) {
       }
       return;
     }
-    const int64_t bytes = ThreadBytes(d, sizeof(T));
+    const int64_t bytes = ThreadBytes(d, ctx.inputs[0].type.dtype);
     ctx.pool.ParallelForWorker(d.batch, 1, [&](int64_t begin, int64_t end, int worker) {
       char* const workspace = static_cast<char*>(ctx.workspace) + worker * bytes;
       for (int64_t i = begin; i < end; ++i) cpu::GemmSerial(product(i), workspace, bytes);
@@ -69,10 +70,9 @@ void Matmul(const CpuContext& ctx) {
 }
 
 int64_t Workspace(const OpCall& call, int threads) {
-  const int64_t size = graph::ByteSize(call.input(0).dtype);
+  const graph::DType dtype = call.input(0).dtype;
   const Dimensions d = DimensionsOf(call.input(0).shape, call.input(1).shape, call.attributes);
-  return d.many_small() ? threads * ThreadBytes(d, size)
-                        : cpu::GemmWorkspaceBytes(d.m, d.n, d.k, size, threads);
+  return d.many_small() ? threads * ThreadBytes(d, dtype) : GemmBytes(dtype, d.m, d.n, d.k);
 }
 
 const CpuKernelRegistration kMatmul({"matmul", &Matmul, &Workspace});

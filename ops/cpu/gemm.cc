@@ -7,18 +7,22 @@
 //     multiply (parallel):  tiles of the C block; a tile's B part stays in a thread's L2 cache,
 //                           its current A panel in L1
 //
+// A 16-bit C must not be rounded between blocks of k: the blocks of k then come innermost, and the
+// C block is summed in float32 in the workspace. A tile is rounded by the thread that has just
+// finished it, from its cache. B is packed again for each block of rows, which costs little beside
+// the products of 1512 rows.
+//
 // Block sizes are constants, and k is cut in the same way for both instruction sets: the bits
 // depend on neither.
 #include "ops/cpu/gemm.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstdlib>
 #include <string>
-#include <string_view>
+#include <type_traits>
 
 #include "base/error.h"
 #include "ops/cpu/gemm_kernels.h"
+#include "ops/simd.h"
 
 namespace plimsoll::cpu {
 namespace {
@@ -33,6 +37,8 @@ using internal::PanelSplit;
 constexpr int64_t kMaxK = 384;
 constexpr int64_t kMaxRows = 1512;
 constexpr int64_t kMaxColumns = 3072;
+// The same where the block of C lies in the workspace: 9 MiB.
+constexpr int64_t kMaxSummedColumns = 1536;
 // A tile is what one thread takes at a time.
 constexpr int64_t kTileRows = 84;
 constexpr int64_t kTileColumns = 256;
@@ -53,10 +59,24 @@ int64_t BlockSize(int64_t total, int64_t most, int64_t multiple) {
   return std::min(total, RoundUp(CeilDiv(total, CeilDiv(total, most)), multiple));
 }
 
+template <typename C>
+using ComputeOf = typename GemmArgs<C>::Compute;
+
+// Is the block of C summed in the workspace?
+template <typename C>
+inline constexpr bool kSummed = !std::is_same_v<C, ComputeOf<C>>;
+
+template <typename C>
+int64_t MostColumns() {
+  if constexpr (kSummed<C>) return kMaxSummedColumns;
+  return kMaxColumns * int64_t{sizeof(float)} / int64_t{sizeof(C)};
+}
+
+// The cut of k must depend on k alone: it decides about bits.
 struct Blocking {
-  Blocking(int64_t m, int64_t n, int64_t k, size_t element_size)
+  Blocking(int64_t m, int64_t n, int64_t k, int64_t most_columns)
       : rows(BlockSize(m, kMaxRows, 84)),
-        columns(BlockSize(n, kMaxColumns * 4 / static_cast<int64_t>(element_size), 32)),
+        columns(BlockSize(n, most_columns, 32)),
         k(BlockSize(k, kMaxK, 16)) {}
   int64_t rows;
   int64_t columns;
@@ -78,35 +98,20 @@ int64_t PackedBBytes(const KernelSet<T>& kernels, const Blocking& block) {
   return RoundUp(block.columns, kernels.nr) * block.k * int64_t{sizeof(T)};
 }
 
-template <typename T>
-int64_t WorkspaceBytes(const Blocking& block) {
-  const KernelSet<T>& narrow = internal::Avx2Kernels<T>();
-  const KernelSet<T>& wide = internal::Avx512Kernels<T>();
-  return std::max(PackedABytes(narrow, block), PackedABytes(wide, block)) +
-         std::max(PackedBBytes(narrow, block), PackedBBytes(wide, block));
-}
-
-GemmKernel ChooseKernel() {
-  const bool wide = GemmKernelSupported(GemmKernel::kAvx512);
-  const char* const text = std::getenv("PLIMSOLL_GEMM");
-  const std::string_view wanted = text == nullptr ? "" : text;
-  if (wanted.empty()) return wide ? GemmKernel::kAvx512 : GemmKernel::kAvx2;
-  if (wanted == "avx2") return GemmKernel::kAvx2;
-  if (wanted == "avx512" && wide) return GemmKernel::kAvx512;
-  throw UserError("PLIMSOLL_GEMM=" + std::string(wanted) +
-                  (wanted == "avx512" ? ": this processor has no AVX-512; " : ": unknown; ") +
-                  "use avx2, " + (wide ? "avx512 " : "") + "or leave it unset");
-}
-
-std::atomic<GemmKernel>& KernelChoice() {
-  static std::atomic<GemmKernel> choice{ChooseKernel()};
-  return choice;
-}
+// Row stride of the summed C. The extra line keeps rows of a power of two from falling on the same
+// lines of the cache.
+int64_t SumStride(const Blocking& block) { return RoundUp(block.columns, 16) + 16; }
 
 template <typename T>
 const KernelSet<T>& ActiveKernels() {
   return ActiveGemmKernel() == GemmKernel::kAvx512 ? internal::Avx512Kernels<T>()
                                                    : internal::Avx2Kernels<T>();
+}
+
+template <typename S>
+const internal::Packing<S>& ActivePacking() {
+  return ActiveGemmKernel() == GemmKernel::kAvx512 ? internal::Avx512Packing<S>()
+                                                   : internal::Avx2Packing<S>();
 }
 
 // The two ways of running a loop over items.
@@ -127,75 +132,189 @@ struct OnThisThread {
   }
 };
 
-// k = 0: C = beta · C + bias.
-template <typename T>
-void ScaleOnly(const GemmArgs<T>& args) {
-  for (int64_t i = 0; i < args.m; ++i) {
-    T* const row = args.c + i * args.ldc;
-    for (int64_t j = 0; j < args.n; ++j) {
-      const T start = args.bias == nullptr ? T(0) : args.bias[j];
-      row[j] = args.beta == T(0) ? start : args.beta * row[j] + start;
-    }
-  }
+// 16-bit values to float and back, rounded to nearest even.
+template <typename C>
+void Widen(const C* from, int64_t n, float* to) {
+  ops::ForVectors<float>(0, n, [&](int64_t i, auto count) {
+    ops::Store<float>(to + i, ops::Load<float>(from + i, count), count);
+  });
+}
+template <typename C>
+void Round(const float* from, int64_t n, C* to) {
+  ops::ForVectors<float>(0, n, [&](int64_t i, auto count) {
+    ops::Store<float>(to + i, ops::Load<float>(from + i, count), count);
+  });
 }
 
-template <typename T, typename ForEach>
-void Product(const ForEach& for_each, const GemmArgs<T>& args, void* workspace) {
-  const KernelSet<T>& kernels = ActiveKernels<T>();
-  const Blocking block(args.m, args.n, args.k, sizeof(T));
-  T* const packed_a = static_cast<T*>(workspace);
-  T* const packed_b = packed_a + PackedABytes(kernels, block) / int64_t{sizeof(T)};
-
-  for (int64_t j0 = 0; j0 < args.n; j0 += block.columns) {
-    const int64_t columns = std::min(block.columns, args.n - j0);
-    const int64_t strips = CeilDiv(columns, kernels.nr);
-    for (int64_t p0 = 0; p0 < args.k; p0 += block.k) {
-      const int64_t kc = std::min(block.k, args.k - p0);
-      const int64_t panel_size = PanelSize(kernels, kc);
-      const T* const b = args.b + (args.trans_b ? j0 * args.ldb + p0 : p0 * args.ldb + j0);
-      const Epilogue<T> epilogue = {args.alpha, args.beta,
-                                    args.bias == nullptr ? nullptr : args.bias + j0, p0 == 0};
-      for (int64_t i0 = 0; i0 < args.m; i0 += block.rows) {
-        const PanelSplit split(std::min(block.rows, args.m - i0), kernels.mr);
-        const T* const a = args.a + (args.trans_a ? p0 * args.lda + i0 : i0 * args.lda + p0);
-
-        const int64_t pack_panels = kPackRows / kernels.mr;
-        const int64_t pack_strips = kPackColumns / kernels.nr;
-        const int64_t b_items = i0 == 0 ? CeilDiv(strips, pack_strips) : 0;
-        const int64_t a_items = CeilDiv(split.count, pack_panels);
-        for_each(b_items + a_items, [&](int64_t item) {
-          if (item < b_items) {
-            const int64_t begin = item * pack_strips;
-            kernels.pack_b(args.trans_b, b, args.ldb, columns, begin,
-                           std::min(strips, begin + pack_strips), kc, packed_b);
-          } else {
-            const int64_t begin = (item - b_items) * pack_panels;
-            kernels.pack_a(args.trans_a, a, args.lda, split, begin,
-                           std::min(split.count, begin + pack_panels), kc, packed_a, panel_size);
-          }
-        });
-
-        // Neighbouring items share their columns, so a thread's part of B stays in its cache.
-        const int64_t tile_panels = kTileRows / kernels.mr;
-        const int64_t tile_strips = kTileColumns / kernels.nr;
-        const int64_t row_tiles = CeilDiv(split.count, tile_panels);
-        const int64_t column_tiles = CeilDiv(strips, tile_strips);
-        T* const c = args.c + i0 * args.ldc + j0;
-        for_each(row_tiles * column_tiles, [&](int64_t item) {
-          const int64_t panel = item % row_tiles * tile_panels;
-          const int64_t strip = item / row_tiles * tile_strips;
-          kernels.multiply(args.trans_a, packed_a, panel_size, split, panel,
-                           std::min(split.count, panel + tile_panels), packed_b, columns, strip,
-                           std::min(strips, strip + tile_strips), kc, c, args.ldc, epilogue);
-        });
+// k = 0: C = beta · C + bias.
+template <typename A, typename B, typename C>
+void ScaleOnly(const GemmArgs<A, B, C>& args) {
+  using T = ComputeOf<C>;
+  for (int64_t i = 0; i < args.m; ++i) {
+    C* const row = args.c + i * args.ldc;
+    for (int64_t j = 0; j < args.n; ++j) {
+      T start = 0;
+      if constexpr (kSummed<C>) {
+        if (args.bias != nullptr) start = ToFloat(args.bias[j]);
+        if (args.beta != T(0)) start += args.beta * ToFloat(row[j]);
+        Round(&start, 1, row + j);
+      } else {
+        if (args.bias != nullptr) start = args.bias[j];
+        row[j] = args.beta == T(0) ? start : args.beta * row[j] + start;
       }
     }
   }
 }
 
+// A range of rows and columns of C, or of its current block.
+struct Range {
+  int64_t row, rows, column, columns;
+};
+
+template <typename A, typename B, typename C>
+class Product {
+ public:
+  using T = ComputeOf<C>;
+
+  Product(const GemmArgs<A, B, C>& args, void* workspace)
+      : args_(args),
+        kernels_(ActiveKernels<T>()),
+        pack_a_(ActivePacking<A>().pack_a),
+        pack_b_(ActivePacking<B>().pack_b),
+        block_(args.m, args.n, args.k, MostColumns<C>()),
+        packed_a_(static_cast<T*>(workspace)),
+        packed_b_(packed_a_ + PackedABytes(kernels_, block_) / int64_t{sizeof(T)}) {
+    if constexpr (kSummed<C>) {
+      bias_ = packed_b_ + PackedBBytes(kernels_, block_) / int64_t{sizeof(T)};
+      sums_ = bias_ + RoundUp(block_.columns, 16);
+    }
+  }
+
+  static int64_t WorkspaceBytes(int64_t m, int64_t n, int64_t k) {
+    const Blocking block(m, n, k, MostColumns<C>());
+    const KernelSet<T>& narrow = internal::Avx2Kernels<T>();
+    const KernelSet<T>& wide = internal::Avx512Kernels<T>();
+    int64_t bytes = std::max(PackedABytes(narrow, block), PackedABytes(wide, block)) +
+                    std::max(PackedBBytes(narrow, block), PackedBBytes(wide, block));
+    if constexpr (kSummed<C>) {
+      const int64_t bias = RoundUp(block.columns, 16);
+      bytes += (bias + block.rows * SumStride(block)) * int64_t{sizeof(T)};
+    }
+    return bytes;
+  }
+
+  // ForEach is one of the two ways of running a loop.
+  template <typename ForEach>
+  void Run(const ForEach& for_each) const {
+    for (int64_t j0 = 0; j0 < args_.n; j0 += block_.columns) {
+      if constexpr (kSummed<C>) {
+        const int64_t columns = std::min(block_.columns, args_.n - j0);
+        if (args_.bias != nullptr) Widen(args_.bias + j0, columns, bias_);
+        for (int64_t i0 = 0; i0 < args_.m; i0 += block_.rows) {
+          for (int64_t p0 = 0; p0 < args_.k; p0 += block_.k) {
+            const bool new_b = i0 == 0 || block_.k < args_.k;
+            MultiplyBlock(for_each, i0, j0, p0, new_b);
+          }
+        }
+      } else {
+        for (int64_t p0 = 0; p0 < args_.k; p0 += block_.k) {
+          for (int64_t i0 = 0; i0 < args_.m; i0 += block_.rows) {
+            MultiplyBlock(for_each, i0, j0, p0, /*new_b=*/i0 == 0);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  // Packs the block of A at (i0, p0), where `new_b` also that of B at (p0, j0), and takes their
+  // product into C at (i0, j0).
+  template <typename ForEach>
+  void MultiplyBlock(const ForEach& for_each, int64_t i0, int64_t j0, int64_t p0,
+                     bool new_b) const {
+    const int64_t kc = std::min(block_.k, args_.k - p0);
+    const int64_t columns = std::min(block_.columns, args_.n - j0);
+    const int64_t strips = CeilDiv(columns, kernels_.nr);
+    const PanelSplit split(std::min(block_.rows, args_.m - i0), kernels_.mr);
+    const int64_t panel_size = PanelSize(kernels_, kc);
+    const A* const a = args_.a + (args_.trans_a ? p0 * args_.lda + i0 : i0 * args_.lda + p0);
+    const B* const b = args_.b + (args_.trans_b ? j0 * args_.ldb + p0 : p0 * args_.ldb + j0);
+
+    const int64_t pack_panels = kPackRows / kernels_.mr;
+    const int64_t pack_strips = kPackColumns / kernels_.nr;
+    const int64_t b_items = new_b ? CeilDiv(strips, pack_strips) : 0;
+    const int64_t a_items = CeilDiv(split.count, pack_panels);
+    for_each(b_items + a_items, [&](int64_t item) {
+      if (item < b_items) {
+        const int64_t begin = item * pack_strips;
+        pack_b_(args_.trans_b, b, args_.ldb, columns, begin, std::min(strips, begin + pack_strips),
+                kc, packed_b_);
+      } else {
+        const int64_t begin = (item - b_items) * pack_panels;
+        pack_a_(args_.trans_a, a, args_.lda, split, begin,
+                std::min(split.count, begin + pack_panels), kc, packed_a_, panel_size);
+      }
+    });
+
+    // Neighbouring items share their columns, so a thread's part of B stays in its cache.
+    const int64_t tile_panels = kTileRows / kernels_.mr;
+    const int64_t tile_strips = kTileColumns / kernels_.nr;
+    const int64_t row_tiles = CeilDiv(split.count, tile_panels);
+    const int64_t column_tiles = CeilDiv(strips, tile_strips);
+    C* const c = args_.c + i0 * args_.ldc + j0;
+    const bool first = p0 == 0;
+    const bool last = p0 + kc == args_.k;
+    for_each(row_tiles * column_tiles, [&](int64_t item) {
+      const int64_t panel = item % row_tiles * tile_panels;
+      const int64_t panel_end = std::min(split.count, panel + tile_panels);
+      const int64_t strip = item / row_tiles * tile_strips;
+      const int64_t strip_end = std::min(strips, strip + tile_strips);
+      const auto multiply = [&](T* to, int64_t stride, const T* bias) {
+        kernels_.multiply(args_.trans_a, packed_a_, panel_size, split, panel, panel_end, packed_b_,
+                          columns, strip, strip_end, kc, to, stride,
+                          Epilogue<T>{args_.alpha, args_.beta, bias, first});
+      };
+      if constexpr (kSummed<C>) {
+        const int64_t column = strip * kernels_.nr;
+        const Range tile = {split.Begin(panel), split.Begin(panel_end) - split.Begin(panel), column,
+                            std::min(columns, strip_end * kernels_.nr) - column};
+        if (first && args_.beta != T(0)) WidenTile(c, tile);
+        multiply(sums_, SumStride(block_), args_.bias == nullptr ? nullptr : bias_);
+        if (last) RoundTile(tile, c);
+      } else {
+        multiply(c, args_.ldc, args_.bias == nullptr ? nullptr : args_.bias + j0);
+      }
+    });
+  }
+
+  // A tile of the block of C at `c` into the sums, and back.
+  void WidenTile(const C* c, const Range& tile) const {
+    for (int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
+      Widen(c + i * args_.ldc + tile.column, tile.columns,
+            sums_ + i * SumStride(block_) + tile.column);
+    }
+  }
+  void RoundTile(const Range& tile, C* c) const {
+    for (int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
+      Round(sums_ + i * SumStride(block_) + tile.column, tile.columns,
+            c + i * args_.ldc + tile.column);
+    }
+  }
+
+  const GemmArgs<A, B, C>& args_;
+  const KernelSet<T>& kernels_;
+  decltype(internal::Packing<A>::pack_a) pack_a_;
+  decltype(internal::Packing<B>::pack_b) pack_b_;
+  Blocking block_;
+  T* packed_a_;
+  T* packed_b_;
+  T* bias_ = nullptr;  // of the current columns; these two only where kSummed
+  T* sums_ = nullptr;  // the current block of C
+};
+
 // False when nothing is left to do.
-template <typename T>
-bool Prepare(const GemmArgs<T>& args, const void* workspace, int64_t workspace_bytes) {
+template <typename A, typename B, typename C>
+bool Prepare(const GemmArgs<A, B, C>& args, const void* workspace, int64_t workspace_bytes) {
   const auto refuse = [](const char* what) { throw InternalError(std::string("Gemm: ") + what); };
   if (args.m < 0 || args.n < 0 || args.k < 0) refuse("a dimension is negative");
   if (args.m == 0 || args.n == 0) return false;
@@ -209,7 +328,7 @@ bool Prepare(const GemmArgs<T>& args, const void* workspace, int64_t workspace_b
   if (reinterpret_cast<uintptr_t>(workspace) % kAlignment != 0) {
     refuse("the workspace is not aligned to 64 bytes");
   }
-  if (workspace_bytes < WorkspaceBytes<T>(Blocking(args.m, args.n, args.k, sizeof(T)))) {
+  if (workspace_bytes < GemmWorkspaceBytes<C>(args.m, args.n, args.k)) {
     refuse("the workspace is smaller than GemmWorkspaceBytes");
   }
   return true;
@@ -217,44 +336,54 @@ bool Prepare(const GemmArgs<T>& args, const void* workspace, int64_t workspace_b
 
 }  // namespace
 
-bool GemmKernelSupported(GemmKernel kernel) {
-  return kernel == GemmKernel::kAvx2 || __builtin_cpu_supports("avx512f") != 0;
+template <typename C>
+int64_t GemmWorkspaceBytes(int64_t m, int64_t n, int64_t k) {
+  return Product<C, C, C>::WorkspaceBytes(m, n, k);
 }
 
-GemmKernel ActiveGemmKernel() { return KernelChoice().load(std::memory_order_relaxed); }
-
-void SetGemmKernel(GemmKernel kernel) {
-  if (!GemmKernelSupported(kernel)) {
-    throw InternalError("SetGemmKernel: this processor has no AVX-512");
-  }
-  KernelChoice().store(kernel, std::memory_order_relaxed);
-}
-
-int64_t GemmWorkspaceBytes(int64_t m, int64_t n, int64_t k, size_t element_size, int /*threads*/) {
-  const Blocking block(m, n, k, element_size);
-  if (element_size == sizeof(float)) return WorkspaceBytes<float>(block);
-  if (element_size == sizeof(double)) return WorkspaceBytes<double>(block);
-  throw InternalError("GemmWorkspaceBytes: element_size must be 4 or 8");
-}
-
-template <typename T>
-void Gemm(ThreadPool& pool, const GemmArgs<T>& args, void* workspace, int64_t workspace_bytes) {
+template <typename A, typename B, typename C>
+void Gemm(ThreadPool& pool, const GemmArgs<A, B, C>& args, void* workspace,
+          int64_t workspace_bytes) {
   if (!Prepare(args, workspace, workspace_bytes)) return;
+  const Product<A, B, C> product(args, workspace);
   if (pool.size() == 1 || args.m * args.n * args.k <= kSerialWork) {
-    Product(OnThisThread{}, args, workspace);
+    product.Run(OnThisThread{});
   } else {
-    Product(OnPool{pool}, args, workspace);
+    product.Run(OnPool{pool});
   }
 }
 
-template <typename T>
-void GemmSerial(const GemmArgs<T>& args, void* workspace, int64_t workspace_bytes) {
-  if (Prepare(args, workspace, workspace_bytes)) Product(OnThisThread{}, args, workspace);
+template <typename A, typename B, typename C>
+void GemmSerial(const GemmArgs<A, B, C>& args, void* workspace, int64_t workspace_bytes) {
+  if (Prepare(args, workspace, workspace_bytes)) {
+    Product<A, B, C>(args, workspace).Run(OnThisThread{});
+  }
 }
+
+template int64_t GemmWorkspaceBytes<float>(int64_t, int64_t, int64_t);
+template int64_t GemmWorkspaceBytes<double>(int64_t, int64_t, int64_t);
+template int64_t GemmWorkspaceBytes<BFloat16>(int64_t, int64_t, int64_t);
+template int64_t GemmWorkspaceBytes<Float16>(int64_t, int64_t, int64_t);
 
 template void Gemm(ThreadPool&, const GemmArgs<float>&, void*, int64_t);
 template void Gemm(ThreadPool&, const GemmArgs<double>&, void*, int64_t);
+template void Gemm(ThreadPool&, const GemmArgs<BFloat16>&, void*, int64_t);
+template void Gemm(ThreadPool&, const GemmArgs<BFloat16, BFloat16, float>&, void*, int64_t);
+template void Gemm(ThreadPool&, const GemmArgs<BFloat16, float, float>&, void*, int64_t);
+template void Gemm(ThreadPool&, const GemmArgs<float, BFloat16, float>&, void*, int64_t);
+template void Gemm(ThreadPool&, const GemmArgs<Float16>&, void*, int64_t);
+template void Gemm(ThreadPool&, const GemmArgs<Float16, Float16, float>&, void*, int64_t);
+template void Gemm(ThreadPool&, const GemmArgs<Float16, float, float>&, void*, int64_t);
+template void Gemm(ThreadPool&, const GemmArgs<float, Float16, float>&, void*, int64_t);
 template void GemmSerial(const GemmArgs<float>&, void*, int64_t);
 template void GemmSerial(const GemmArgs<double>&, void*, int64_t);
+template void GemmSerial(const GemmArgs<BFloat16>&, void*, int64_t);
+template void GemmSerial(const GemmArgs<BFloat16, BFloat16, float>&, void*, int64_t);
+template void GemmSerial(const GemmArgs<BFloat16, float, float>&, void*, int64_t);
+template void GemmSerial(const GemmArgs<float, BFloat16, float>&, void*, int64_t);
+template void GemmSerial(const GemmArgs<Float16>&, void*, int64_t);
+template void GemmSerial(const GemmArgs<Float16, Float16, float>&, void*, int64_t);
+template void GemmSerial(const GemmArgs<Float16, float, float>&, void*, int64_t);
+template void GemmSerial(const GemmArgs<float, Float16, float>&, void*, int64_t);
 
 }  // namespace plimsoll::cpu

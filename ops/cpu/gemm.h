@@ -1,4 +1,5 @@
-// Matrix product on the CPU for float and double: the one GEMM under every linear layer.
+// Matrix product on the CPU: the one GEMM under every linear layer. Operands are float, double or
+// 16-bit; products of 16-bit operands are accumulated in float32.
 //
 // Row-major with explicit strides. Nothing is allocated: packed panels live in a workspace that the
 // caller supplies. The result's bits depend on the shape, the flags and the operands alone, not on
@@ -6,9 +7,10 @@
 // element is one chain of fused multiply-adds over fixed blocks of k, on either instruction set.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
+#include "base/low_precision.h"
 #include "base/thread_pool.h"
 
 namespace plimsoll::cpu {
@@ -18,41 +20,74 @@ namespace plimsoll::cpu {
 // op(A) is A[m,k] with row stride lda, or, with trans_a, the transpose of A[k,m]; B alike.
 // C must not overlap A, B, bias or the workspace. With beta = 0, C is written without being read.
 // bias = nullptr adds none. k = 0 leaves beta · C + bias.
-template <typename T>
+//
+// A, B and C are the types in which the matrices are stored: all double, or each float, BFloat16 or
+// Float16 (the combinations are listed below). 16-bit operands are widened, exactly, as they are
+// packed. A 16-bit C is rounded once, at the end: the result is that of a float32 product with the
+// widened operands, bias and old C, rounded to nearest even.
+template <typename A, typename B = A, typename C = A>
 struct GemmArgs {
+  using Compute = std::conditional_t<std::is_same_v<C, double>, double, float>;
+
   bool trans_a = false;
   bool trans_b = false;
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
-  T alpha = 1;
-  const T* a = nullptr;
+  Compute alpha = 1;
+  const A* a = nullptr;
   int64_t lda = 0;
-  const T* b = nullptr;
+  const B* b = nullptr;
   int64_t ldb = 0;
-  T beta = 0;
-  T* c = nullptr;
+  Compute beta = 0;
+  C* c = nullptr;
   int64_t ldc = 0;
-  const T* bias = nullptr;
+  const C* bias = nullptr;
 };
 
-// Bytes of workspace for one product of this shape; grows with the shape up to a fixed bound
-// (about 10 MiB for float). The same for every instruction set and number of threads.
-int64_t GemmWorkspaceBytes(int64_t m, int64_t n, int64_t k, size_t element_size, int threads);
+// Bytes of workspace for one product of this shape whose result is stored as C; grows with the
+// shape up to a fixed bound: about 7.5 MiB for float and 13.5 MiB, with the unrounded results, for
+// a 16-bit C. The same for every instruction set and number of threads. C: float, double, BFloat16,
+// Float16.
+template <typename C>
+int64_t GemmWorkspaceBytes(int64_t m, int64_t n, int64_t k);
+
+extern template int64_t GemmWorkspaceBytes<float>(int64_t, int64_t, int64_t);
+extern template int64_t GemmWorkspaceBytes<double>(int64_t, int64_t, int64_t);
+extern template int64_t GemmWorkspaceBytes<BFloat16>(int64_t, int64_t, int64_t);
+extern template int64_t GemmWorkspaceBytes<Float16>(int64_t, int64_t, int64_t);
 
 // On all threads of the pool. `workspace` is aligned to 64 bytes and at least GemmWorkspaceBytes
 // long (InternalError otherwise); its content is arbitrary before and after.
-template <typename T>
-void Gemm(ThreadPool& pool, const GemmArgs<T>& args, void* workspace, int64_t workspace_bytes);
+template <typename A, typename B, typename C>
+void Gemm(ThreadPool& pool, const GemmArgs<A, B, C>& args, void* workspace,
+          int64_t workspace_bytes);
 
 // On the calling thread: for products inside a parallel loop, each with its own workspace.
-template <typename T>
-void GemmSerial(const GemmArgs<T>& args, void* workspace, int64_t workspace_bytes);
+template <typename A, typename B, typename C>
+void GemmSerial(const GemmArgs<A, B, C>& args, void* workspace, int64_t workspace_bytes);
 
+// The combinations there are: one type throughout, and 16-bit operands, one or both, into float.
 extern template void Gemm(ThreadPool&, const GemmArgs<float>&, void*, int64_t);
 extern template void Gemm(ThreadPool&, const GemmArgs<double>&, void*, int64_t);
+extern template void Gemm(ThreadPool&, const GemmArgs<BFloat16>&, void*, int64_t);
+extern template void Gemm(ThreadPool&, const GemmArgs<BFloat16, BFloat16, float>&, void*, int64_t);
+extern template void Gemm(ThreadPool&, const GemmArgs<BFloat16, float, float>&, void*, int64_t);
+extern template void Gemm(ThreadPool&, const GemmArgs<float, BFloat16, float>&, void*, int64_t);
+extern template void Gemm(ThreadPool&, const GemmArgs<Float16>&, void*, int64_t);
+extern template void Gemm(ThreadPool&, const GemmArgs<Float16, Float16, float>&, void*, int64_t);
+extern template void Gemm(ThreadPool&, const GemmArgs<Float16, float, float>&, void*, int64_t);
+extern template void Gemm(ThreadPool&, const GemmArgs<float, Float16, float>&, void*, int64_t);
 extern template void GemmSerial(const GemmArgs<float>&, void*, int64_t);
 extern template void GemmSerial(const GemmArgs<double>&, void*, int64_t);
+extern template void GemmSerial(const GemmArgs<BFloat16>&, void*, int64_t);
+extern template void GemmSerial(const GemmArgs<BFloat16, BFloat16, float>&, void*, int64_t);
+extern template void GemmSerial(const GemmArgs<BFloat16, float, float>&, void*, int64_t);
+extern template void GemmSerial(const GemmArgs<float, BFloat16, float>&, void*, int64_t);
+extern template void GemmSerial(const GemmArgs<Float16>&, void*, int64_t);
+extern template void GemmSerial(const GemmArgs<Float16, Float16, float>&, void*, int64_t);
+extern template void GemmSerial(const GemmArgs<Float16, float, float>&, void*, int64_t);
+extern template void GemmSerial(const GemmArgs<float, Float16, float>&, void*, int64_t);
 
 // The instruction set of the kernels: AVX-512 where the processor has it, else AVX2. The
 // environment variable PLIMSOLL_GEMM=avx2|avx512 overrides it; the two give the same bits.

@@ -1,10 +1,11 @@
-// GEMM's kernels for AVX-512: compiled with -mavx512f, called only where the processor has it.
+// GEMM's kernels for AVX-512 (F, BW and VL): compiled with these flags, called only where the
+// processor has them.
 #include "ops/cpu/gemm_kernels_impl.h"
 
 namespace plimsoll::cpu::internal {
 namespace {
 
-struct Float16 {
+struct Floats16 {
   using T = float;
   using Reg = __m512;
   static constexpr int kWidth = 16;
@@ -21,9 +22,24 @@ struct Float16 {
   static void Accumulate(Reg& c, Reg a, Reg b) {
     asm volatile("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
   }
+
+  // The forms with a mask, of all lanes: gcc 12 warns of the others' uninitialised variables.
+  static Reg Widen(__m256i bits, const BFloat16*) {
+    const __m512i words = _mm512_maskz_cvtepu16_epi32(0xffff, bits);
+    return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, words, 16));
+  }
+  static Reg Widen(__m256i bits, const Float16*) { return _mm512_maskz_cvtph_ps(0xffff, bits); }
+  template <typename S>
+  static Reg Load(const S* p) {
+    return Widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), p);
+  }
+  template <typename S>
+  static Reg LoadFirst(const S* p, int64_t count) {
+    return Widen(_mm256_maskz_loadu_epi16(First(count), p), p);
+  }
 };
 
-struct Double8 {
+struct Doubles8 {
   using T = double;
   using Reg = __m512d;
   static constexpr int kWidth = 8;
@@ -46,11 +62,27 @@ struct Double8 {
 
 template <>
 const KernelSet<float>& Avx512Kernels<float>() {
-  return Kernels<Float16, 14>::kSet;
+  return Kernels<Floats16, 14>::kSet;
 }
 template <>
 const KernelSet<double>& Avx512Kernels<double>() {
-  return Kernels<Double8, 14>::kSet;
+  return Kernels<Doubles8, 14>::kSet;
+}
+template <>
+const Packing<float>& Avx512Packing<float>() {
+  return Kernels<Floats16, 14>::kPacking<float>;
+}
+template <>
+const Packing<double>& Avx512Packing<double>() {
+  return Kernels<Doubles8, 14>::kPacking<double>;
+}
+template <>
+const Packing<BFloat16>& Avx512Packing<BFloat16>() {
+  return Kernels<Floats16, 14>::kPacking<BFloat16>;
+}
+template <>
+const Packing<Float16>& Avx512Packing<Float16>() {
+  return Kernels<Floats16, 14>::kPacking<Float16>;
 }
 
 }  // namespace plimsoll::cpu::internal

@@ -8,9 +8,14 @@
 //                   cache line by cache line, never transposed
 //   A from A[k,m]   panel, k, row (padded to `a_stride` rows)
 //   B               strip, k, column (nr)
+//
+// Packed values are what the register kernel computes with: 16-bit ones become floats here.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
+
+#include "base/low_precision.h"
 
 namespace plimsoll::cpu::internal {
 
@@ -46,14 +51,6 @@ struct KernelSet {
   int64_t vec;       // values in a register
   int64_t a_stride;  // mr rounded up to whole registers
 
-  // Packs panels [panel_begin, panel_end) of a block of A with its first element at `a`;
-  // `packed` is the block's first panel, panels lie panel_size apart.
-  void (*pack_a)(bool trans, const T* a, int64_t lda, const PanelSplit& split, int64_t panel_begin,
-                 int64_t panel_end, int64_t kc, T* packed, int64_t panel_size);
-  // Packs strips [strip_begin, strip_end) of a block of B, `columns` wide in all; strips lie
-  // nr · kc apart.
-  void (*pack_b)(bool trans, const T* b, int64_t ldb, int64_t columns, int64_t strip_begin,
-                 int64_t strip_end, int64_t kc, T* packed);
   // C (first element of the block at `c`) over panels × strips.
   void (*multiply)(bool trans_a, const T* packed_a, int64_t panel_size, const PanelSplit& split,
                    int64_t panel_begin, int64_t panel_end, const T* packed_b, int64_t columns,
@@ -61,18 +58,55 @@ struct KernelSet {
                    const Epilogue<T>& epilogue);
 };
 
+// Packing of a matrix that is stored as S.
+template <typename S>
+struct Packing {
+  using T = std::conditional_t<std::is_same_v<S, double>, double, float>;
+
+  // Packs panels [panel_begin, panel_end) of a block of A with its first element at `a`;
+  // `packed` is the block's first panel, panels lie panel_size apart.
+  void (*pack_a)(bool trans, const S* a, int64_t lda, const PanelSplit& split, int64_t panel_begin,
+                 int64_t panel_end, int64_t kc, T* packed, int64_t panel_size);
+  // Packs strips [strip_begin, strip_end) of a block of B, `columns` wide in all; strips lie
+  // nr · kc apart.
+  void (*pack_b)(bool trans, const S* b, int64_t ldb, int64_t columns, int64_t strip_begin,
+                 int64_t strip_end, int64_t kc, T* packed);
+};
+
 template <typename T>
 const KernelSet<T>& Avx2Kernels();
-template <typename T>
-const KernelSet<T>& Avx512Kernels();
-
 template <>
 const KernelSet<float>& Avx2Kernels<float>();
 template <>
 const KernelSet<double>& Avx2Kernels<double>();
+
+template <typename S>
+const Packing<S>& Avx2Packing();
+template <>
+const Packing<float>& Avx2Packing<float>();
+template <>
+const Packing<double>& Avx2Packing<double>();
+template <>
+const Packing<BFloat16>& Avx2Packing<BFloat16>();
+template <>
+const Packing<Float16>& Avx2Packing<Float16>();
+
+template <typename T>
+const KernelSet<T>& Avx512Kernels();
 template <>
 const KernelSet<float>& Avx512Kernels<float>();
 template <>
 const KernelSet<double>& Avx512Kernels<double>();
+
+template <typename S>
+const Packing<S>& Avx512Packing();
+template <>
+const Packing<float>& Avx512Packing<float>();
+template <>
+const Packing<double>& Avx512Packing<double>();
+template <>
+const Packing<BFloat16>& Avx512Packing<BFloat16>();
+template <>
+const Packing<Float16>& Avx512Packing<Float16>();
 
 }  // namespace plimsoll::cpu::internal

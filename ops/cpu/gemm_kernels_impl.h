@@ -11,7 +11,8 @@
 // the same into c as an instruction of its own: left to itself the compiler reorders the loop's
 // multiply-adds and swaps their operands until the accumulators no longer fit the registers.
 // LoadFirst and StoreFirst
-// take 0 ≤ count, ≥ kWidth meaning all, and touch no memory beyond count values.
+// take 0 ≤ count, ≥ kWidth meaning all, and touch no memory beyond count values. Where T is float,
+// Load and LoadFirst also read BFloat16 and Float16, widening them.
 #pragma once
 
 #include <immintrin.h>
@@ -171,22 +172,23 @@ struct Kernels {
 
   // Packing reads short runs of far-apart rows, which the processor's own prefetching misses.
   static constexpr int64_t kRowsAhead = 8;
-  static inline __attribute__((always_inline)) void PrefetchBytes(const T* p, int64_t bytes) {
+  static inline __attribute__((always_inline)) void PrefetchBytes(const void* p, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += 64) {
-      __builtin_prefetch(reinterpret_cast<const char*>(p) + at);
+      __builtin_prefetch(static_cast<const char*>(p) + at);
     }
   }
 
-  static void PackA(bool trans, const T* a, int64_t lda, const PanelSplit& split,
+  template <typename S>
+  static void PackA(bool trans, const S* a, int64_t lda, const PanelSplit& split,
                     int64_t panel_begin, int64_t panel_end, int64_t kc, T* packed,
                     int64_t panel_size) {
     if (trans) {
       for (int64_t p = 0; p < kc; ++p) {
         for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
-          const T* from = a + p * lda + split.Begin(panel);
+          const S* from = a + p * lda + split.Begin(panel);
           T* to = packed + panel * panel_size + p * kStrideA;
           const int64_t rows = split.Rows(panel);
-          PrefetchBytes(from + kRowsAhead * lda, kMaxRows * sizeof(T));
+          PrefetchBytes(from + kRowsAhead * lda, kMaxRows * sizeof(S));
           for (int i = 0; i < kStrideA; i += kWidth) {
             V::Store(to + i, V::LoadFirst(from + i, rows - i));
           }
@@ -197,11 +199,11 @@ struct Kernels {
     for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
       const int64_t rows = split.Rows(panel);
       for (int64_t i = 0; i < rows; ++i) {
-        const T* from = a + (split.Begin(panel) + i) * lda;
+        const S* from = a + (split.Begin(panel) + i) * lda;
         T* to = packed + panel * panel_size + i * kWidth;
         int64_t p = 0;
         for (; p + kWidth <= kc; p += kWidth) {
-          PrefetchBytes(from + 2 * lda + p, kWidth * sizeof(T));
+          PrefetchBytes(from + 2 * lda + p, kWidth * sizeof(S));
           V::Store(to + p * rows, V::Load(from + p));
         }
         if (p < kc) V::Store(to + p * rows, V::LoadFirst(from + p, kc - p));
@@ -234,7 +236,8 @@ struct Kernels {
     }
   }
 
-  static void PackB(bool trans, const T* b, int64_t ldb, int64_t columns, int64_t strip_begin,
+  template <typename S>
+  static void PackB(bool trans, const S* b, int64_t ldb, int64_t columns, int64_t strip_begin,
                     int64_t strip_end, int64_t kc, T* packed) {
     if (trans) {
       for (int64_t strip = strip_begin; strip < strip_end; ++strip) {
@@ -245,10 +248,10 @@ struct Kernels {
     }
     for (int64_t p = 0; p < kc; ++p) {
       for (int64_t strip = strip_begin; strip < strip_end; ++strip) {
-        const T* from = b + p * ldb + strip * kColumns;
+        const S* from = b + p * ldb + strip * kColumns;
         T* to = packed + strip * kColumns * kc + p * kColumns;
         const int64_t left = columns - strip * kColumns;
-        PrefetchBytes(from + kRowsAhead * ldb, kColumns * sizeof(T));
+        PrefetchBytes(from + kRowsAhead * ldb, kColumns * sizeof(S));
         if (left >= kColumns) {
           V::Store(to, V::Load(from));
           V::Store(to + kWidth, V::Load(from + kWidth));
@@ -260,12 +263,13 @@ struct Kernels {
     }
   }
 
-  static void PackTransposedStrip(const T* b, int64_t ldb, int64_t columns, int64_t kc, T* packed) {
+  template <typename S>
+  static void PackTransposedStrip(const S* b, int64_t ldb, int64_t columns, int64_t kc, T* packed) {
     for (int64_t p = 0; p < kc; p += kWidth) {
       const int64_t steps = kc - p < kWidth ? kc - p : kWidth;
       for (int64_t half = 0; half < kColumns; half += kWidth) {
         Reg rows[kWidth];
-        const T* from = b + half * ldb + p;
+        const S* from = b + half * ldb + p;
         if (steps == kWidth && columns - half >= kWidth) {
 #pragma GCC unroll 16
           for (int i = 0; i < kWidth; ++i) {
@@ -293,8 +297,9 @@ struct Kernels {
     }
   }
 
-  static constexpr KernelSet<T> kSet = {kMaxRows, kColumns, kWidth,  kStrideA,
-                                        PackA,    PackB,    Multiply};
+  static constexpr KernelSet<T> kSet = {kMaxRows, kColumns, kWidth, kStrideA, Multiply};
+  template <typename S>
+  static constexpr Packing<S> kPacking = {PackA<S>, PackB<S>};
 };
 
 }  // namespace
