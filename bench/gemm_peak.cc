@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 
+#include "base/low_precision.h"
 #include "ops/cpu/gemm.h"
 
 namespace plimsoll::bench {
@@ -72,20 +73,94 @@ Aligned<T> Allocate(int64_t count) {
   return Aligned<T>(static_cast<T*>(std::aligned_alloc(64, std::max<size_t>(bytes, 64))));
 }
 
+using Clock = std::chrono::steady_clock;
+
+// GFLOP/s of one run.
+template <typename Run>
+double RateOnce(const GemmShape& shape, const Run& run) {
+  const auto start = Clock::now();
+  run();
+  const double taken = std::chrono::duration<double>(Clock::now() - start).count();
+  return 2.0 * shape.m * shape.n * shape.k / taken * 1e-9;
+}
+
 template <typename Run>
 double Rate(const GemmShape& shape, double seconds, const Run& run) {
-  using Clock = std::chrono::steady_clock;
-  const double work = 2.0 * shape.m * shape.n * shape.k;
   run();  // first touches, and the libraries' own start-up
   double best = 0;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
-    const auto start = Clock::now();
-    run();
-    const double taken = std::chrono::duration<double>(Clock::now() - start).count();
-    best = std::max(best, work / taken * 1e-9);
+    best = std::max(best, RateOnce(shape, run));
   } while (Clock::now() < end);
   return best;
+}
+
+float Stored(float value, float) { return value; }
+BFloat16 Stored(float value, BFloat16) { return {ToBf16(value)}; }
+Float16 Stored(float value, Float16) { return {ToF16(value)}; }
+
+// Our GEMM with operands of its own: A and B stored as S, the result as C.
+template <typename S, typename C = S>
+class OurProduct {
+ public:
+  explicit OurProduct(const GemmShape& s)
+      : a_(Random(s.m * s.k)),
+        b_(Random(s.k * s.n)),
+        c_(Allocate<C>(s.m * s.n)),
+        bytes_(cpu::GemmWorkspaceBytes<C>(s.m, s.n, s.k)),
+        workspace_(Allocate<char>(bytes_)) {
+    args_.trans_a = s.trans_a;
+    args_.trans_b = s.trans_b;
+    args_.m = s.m;
+    args_.n = s.n;
+    args_.k = s.k;
+    args_.a = a_.get();
+    args_.lda = s.trans_a ? s.m : s.k;
+    args_.b = b_.get();
+    args_.ldb = s.trans_b ? s.k : s.n;
+    args_.c = c_.get();
+    args_.ldc = s.n;
+  }
+
+  void Run(ThreadPool& pool) const { cpu::Gemm(pool, args_, workspace_.get(), bytes_); }
+  const cpu::GemmArgs<S, S, C>& args() const { return args_; }
+  C* c() const { return c_.get(); }
+
+ private:
+  static Aligned<S> Random(int64_t count) {
+    Aligned<S> values = Allocate<S>(count);
+    std::minstd_rand random(static_cast<unsigned>(count));
+    std::uniform_real_distribution<float> uniform(-1, 1);
+    std::generate_n(values.get(), count, [&] { return Stored(uniform(random), S{}); });
+    return values;
+  }
+
+  const Aligned<S> a_, b_;
+  const Aligned<C> c_;
+  const int64_t bytes_;
+  const Aligned<char> workspace_;
+  cpu::GemmArgs<S, S, C> args_;
+};
+
+template <typename S, typename C>
+LowPrecisionRates MeasureInTurns(ThreadPool& pool, const GemmShape& shape, double seconds) {
+  const OurProduct<S, C> low(shape);
+  const OurProduct<float> wide(shape);
+  low.Run(pool);  // first touches
+  wide.Run(pool);
+  LowPrecisionRates rates;
+  const auto end = Clock::now() + std::chrono::duration<double>(2 * seconds);
+  do {
+    rates.low = std::max(rates.low, RateOnce(shape, [&] { low.Run(pool); }));
+    rates.float32 = std::max(rates.float32, RateOnce(shape, [&] { wide.Run(pool); }));
+  } while (Clock::now() < end);
+  return rates;
+}
+
+template <typename S>
+LowPrecisionRates MeasureStored(ThreadPool& pool, const GemmShape& shape, double seconds) {
+  return shape.float_result ? MeasureInTurns<S, float>(pool, shape, seconds)
+                            : MeasureInTurns<S, S>(pool, shape, seconds);
 }
 
 // Eigen has no threads of its own here: rows are split over the pool, a stripe for each thread.
@@ -117,53 +192,38 @@ void EigenProduct(ThreadPool& pool, const GemmShape& s, const float* a, const fl
 }  // namespace
 
 std::vector<GemmRate> MeasureGemm(ThreadPool& pool, const GemmShape& s, double seconds) {
-  const Aligned<float> a = Allocate<float>(s.m * s.k);
-  const Aligned<float> b = Allocate<float>(s.k * s.n);
-  const Aligned<float> c = Allocate<float>(s.m * s.n);
-  std::minstd_rand random(1);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::generate_n(a.get(), s.m * s.k, [&] { return uniform(random); });
-  std::generate_n(b.get(), s.k * s.n, [&] { return uniform(random); });
-  const int64_t lda = s.trans_a ? s.m : s.k, ldb = s.trans_b ? s.k : s.n;
+  const OurProduct<float> ours(s);
+  const float* const a = ours.args().a;
+  const float* const b = ours.args().b;
+  float* const c = ours.c();
+  const int64_t lda = ours.args().lda, ldb = ours.args().ldb;
 
   std::vector<GemmRate> rates;
-  {
-    const int64_t bytes = cpu::GemmWorkspaceBytes<float>(s.m, s.n, s.k);
-    const Aligned<char> workspace = Allocate<char>(bytes);
-    cpu::GemmArgs<float> args;
-    args.trans_a = s.trans_a;
-    args.trans_b = s.trans_b;
-    args.m = s.m;
-    args.n = s.n;
-    args.k = s.k;
-    args.a = a.get();
-    args.lda = lda;
-    args.b = b.get();
-    args.ldb = ldb;
-    args.c = c.get();
-    args.ldc = s.n;
-    rates.push_back(
-        {"plimsoll", Rate(s, seconds, [&] { cpu::Gemm(pool, args, workspace.get(), bytes); })});
-  }
-  rates.push_back(
-      {"eigen", Rate(s, seconds, [&] { EigenProduct(pool, s, a.get(), b.get(), c.get()); })});
+  rates.push_back({"plimsoll", Rate(s, seconds, [&] { ours.Run(pool); })});
+  rates.push_back({"eigen", Rate(s, seconds, [&] { EigenProduct(pool, s, a, b, c); })});
   const OptionalLibraries& libraries = Libraries(pool.size());
   if (libraries.cblas_sgemm != nullptr) {
     rates.push_back({"openblas", Rate(s, seconds, [&] {
-                       libraries.cblas_sgemm(
-                           kRowMajor, s.trans_a ? kTrans : kNoTrans, s.trans_b ? kTrans : kNoTrans,
-                           static_cast<int>(s.m), static_cast<int>(s.n), static_cast<int>(s.k), 1,
-                           a.get(), static_cast<int>(lda), b.get(), static_cast<int>(ldb), 0,
-                           c.get(), static_cast<int>(s.n));
+                       libraries.cblas_sgemm(kRowMajor, s.trans_a ? kTrans : kNoTrans,
+                                             s.trans_b ? kTrans : kNoTrans, static_cast<int>(s.m),
+                                             static_cast<int>(s.n), static_cast<int>(s.k), 1, a,
+                                             static_cast<int>(lda), b, static_cast<int>(ldb), 0, c,
+                                             static_cast<int>(s.n));
                      })});
   }
   if (libraries.dnnl_sgemm != nullptr) {
     rates.push_back({"onednn", Rate(s, seconds, [&] {
                        libraries.dnnl_sgemm(s.trans_a ? 'T' : 'N', s.trans_b ? 'T' : 'N', s.m, s.n,
-                                            s.k, 1, a.get(), lda, b.get(), ldb, 0, c.get(), s.n);
+                                            s.k, 1, a, lda, b, ldb, 0, c, s.n);
                      })});
   }
   return rates;
+}
+
+LowPrecisionRates MeasureLowPrecision(ThreadPool& pool, const GemmShape& shape, graph::DType dtype,
+                                      double seconds) {
+  return dtype == graph::DType::kBFloat16 ? MeasureStored<BFloat16>(pool, shape, seconds)
+                                          : MeasureStored<Float16>(pool, shape, seconds);
 }
 
 GemmPeak MeasureGemmPeak(ThreadPool& pool, double seconds) {

@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "graph/dtype.h"
 
 namespace plimsoll::bench {
 
-// C[m,n] = op(A) · op(B), float32, row-major.
+// C[m,n] = op(A) · op(B), row-major.
 struct GemmShape {
   std::string name;
   bool trans_a = false;
@@ -22,6 +23,8 @@ struct GemmShape {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
+  // C is float32 whatever A and B are, as logits and gradients of weights.
+  bool float_result = false;
 };
 
 struct GemmRate {
@@ -29,8 +32,17 @@ struct GemmRate {
   double gflops = 0;
 };
 
-// One rate for every library present, ours first. Each is run for about `seconds`.
+// In float32, one rate for every library present, ours first. Each is run for about `seconds`.
 std::vector<GemmRate> MeasureGemm(ThreadPool& pool, const GemmShape& shape, double seconds);
+
+// Our rates with A, B and C in `dtype`, bf16 or f16 (but for float_result), and with all in
+// float32, the runs taking turns for about 2 · `seconds`: what else the machine does hits both.
+struct LowPrecisionRates {
+  double low = 0;
+  double float32 = 0;
+};
+LowPrecisionRates MeasureLowPrecision(ThreadPool& pool, const GemmShape& shape, graph::DType dtype,
+                                      double seconds);
 
 struct GemmPeak {
   double gflops = 0;

@@ -46,9 +46,8 @@ struct GemmArgs {
 };
 
 // Bytes of workspace for one product of this shape whose result is stored as C; grows with the
-// shape up to a fixed bound: about 7.5 MiB for float and 13.5 MiB, with the unrounded results, for
-// a 16-bit C. The same for every instruction set and number of threads. C: float, double, BFloat16,
-// Float16.
+// shape up to a fixed bound: about 7.5 MiB for float and, with the sums that are still to be
+// rounded, 13.5 MiB for 16-bit types. The same for every instruction set and number of threads.
 template <typename C>
 int64_t GemmWorkspaceBytes(int64_t m, int64_t n, int64_t k);
 

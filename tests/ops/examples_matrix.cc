@@ -11,58 +11,48 @@ ExampleInput Rng() { return {{2}, Fill::kCounter}; }
 
 const ExampleRegistration kLinear({.op = "linear",
                                    .label = "with bias",
-                                   .inputs = {{{2, 3, 7}}, {{5, 7}}, {{5}}},
-                                   .dtypes = FullPrecision()});
+                                   .inputs = {{{2, 3, 7}}, {{5, 7}}, {{5}}}});
 const ExampleRegistration kLinearPlain({.op = "linear",
                                         .label = "without bias",
-                                        .inputs = {{{6, 20}}, {{9, 20}}, Absent()},
-                                        .dtypes = FullPrecision()});
+                                        .inputs = {{{6, 20}}, {{9, 20}}, Absent()}});
 const ExampleRegistration kLinearWide({.op = "linear",
                                        .label = "several tiles",
-                                       .inputs = {{{150, 33}}, {{70, 33}, Fill::kSmall}, {{70}}},
-                                       .dtypes = FullPrecision()});
+                                       .inputs = {{{150, 33}}, {{70, 33}, Fill::kSmall}, {{70}}}});
 const ExampleRegistration kLinearDx({.op = "linear_dx",
                                      .label = "accumulating",
-                                     .inputs = {{{2, 30, 40}}, {{40, 50}}, {{2, 30, 50}}},
-                                     .dtypes = FullPrecision()});
+                                     .inputs = {{{2, 30, 40}}, {{40, 50}}, {{2, 30, 50}}}});
 const ExampleRegistration kLinearDxFresh({.op = "linear_dx",
                                           .label = "written",
-                                          .inputs = {{{60, 40}}, {{40, 50}}, Absent()},
-                                          .dtypes = FullPrecision()});
+                                          .inputs = {{{60, 40}}, {{40, 50}}, Absent()}});
 const ExampleRegistration kLinearDw(
     {.op = "linear_dw",
      .label = "accumulating",
      .inputs = {{{2, 70, 50}}, {{2, 70, 300}}, {{300, 50}}, {{300}}},
      .attributes = {{"bias", true}},
-     .dtypes = FullPrecision()});
+     .compute_inputs = {2, 3}});
 const ExampleRegistration kLinearDwFresh({.op = "linear_dw",
                                           .label = "written",
                                           .inputs = {{{67, 50}}, {{67, 40}}, Absent(), Absent()},
-                                          .attributes = {{"bias", true}},
-                                          .dtypes = FullPrecision()});
+                                          .attributes = {{"bias", true}}});
 
 Attributes Transposed(bool a, bool b) { return {{"trans_a", a}, {"trans_b", b}}; }
 
 const ExampleRegistration kMatmul({.op = "matmul",
                                    .label = "a b",
                                    .inputs = {{{2, 3, 4, 5}}, {{2, 3, 5, 6}}},
-                                   .attributes = Transposed(false, false),
-                                   .dtypes = FullPrecision()});
+                                   .attributes = Transposed(false, false)});
 const ExampleRegistration kMatmulTransA({.op = "matmul",
                                          .label = "aT b",
                                          .inputs = {{{2, 5, 4}}, {{2, 5, 6}}},
-                                         .attributes = Transposed(true, false),
-                                         .dtypes = FullPrecision()});
+                                         .attributes = Transposed(true, false)});
 const ExampleRegistration kMatmulTransB({.op = "matmul",
                                          .label = "a bT",
                                          .inputs = {{{4, 5}}, {{6, 5}}},
-                                         .attributes = Transposed(false, true),
-                                         .dtypes = FullPrecision()});
+                                         .attributes = Transposed(false, true)});
 const ExampleRegistration kMatmulTransBoth({.op = "matmul",
                                             .label = "aT bT, many small",
                                             .inputs = {{{9, 5, 4}}, {{9, 6, 5}}},
-                                            .attributes = Transposed(true, true),
-                                            .dtypes = FullPrecision()});
+                                            .attributes = Transposed(true, true)});
 
 const ExampleRegistration kRotary(
     {.op = "rotary",
@@ -133,12 +123,13 @@ const ExampleRegistration kAttentionBackwardDropout(
 ExampleInput Weight() { return {{37, 11}, Fill::kNormal}; }
 ExampleInput Targets() { return {{2, 9}, Fill::kTargets, 37}; }
 ExampleInput Scale() { return {{}, Fill::kPositive}; }
+// The logits' gradients are rounded before they enter the products.
+constexpr double kDlogits = 4;
 
 const ExampleRegistration kLoss({.op = "linear_cross_entropy",
                                  .label = "",
                                  .inputs = {{{2, 9, 11}}, Weight(), Targets(), Scale()},
-                                 .float32_inputs = {3},
-                                 .dtypes = FullPrecision()});
+                                 .float32_inputs = {3}});
 const ExampleRegistration kLossBackward({.op = "linear_cross_entropy_backward",
                                          .label = "accumulating",
                                          .inputs = {{{2, 9, 11}, Fill::kSmall},
@@ -149,13 +140,15 @@ const ExampleRegistration kLossBackward({.op = "linear_cross_entropy_backward",
                                                     {{}, Fill::kPositive},
                                                     {{37, 11}}},
                                          .float32_inputs = {3},
-                                         .dtypes = FullPrecision()});
+                                         .compute_inputs = {4, 5, 6},
+                                         .low_precision_tolerance = kDlogits});
 const ExampleRegistration kLossTrain(
     {.op = "linear_cross_entropy_train",
      .label = "accumulating",
      .inputs = {{{2, 9, 11}}, Weight(), Targets(), Scale(), {{}, Fill::kPositive}, {{37, 11}}},
      .float32_inputs = {3},
-     .dtypes = FullPrecision()});
+     .compute_inputs = {4, 5},
+     .low_precision_tolerance = kDlogits});
 const ExampleRegistration kLossTrainFresh({.op = "linear_cross_entropy_train",
                                            .label = "written, many rows",
                                            .inputs = {{{300, 20}},
@@ -165,7 +158,8 @@ const ExampleRegistration kLossTrainFresh({.op = "linear_cross_entropy_train",
                                                       {{}, Fill::kPositive},
                                                       Absent()},
                                            .float32_inputs = {3},
-                                           .dtypes = FullPrecision()});
+                                           .compute_inputs = {4},
+                                           .low_precision_tolerance = kDlogits});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -45,6 +45,32 @@ backward
   EXPECT_EQ(FuseLossBackward(program), 0);
 }
 
+// In 16 bits, x, weight and dx are narrow, everything else about the loss is float32.
+TEST(FuseLossBackward, KeepsTheTypes) {
+  const std::string tensors = R"(program p
+  tensor %x: bf16[6,4] input persistent
+  tensor %w: bf16[9,4] parameter persistent
+  tensor %t: i32[6] input persistent
+  tensor %s: f32[] input persistent
+  tensor %dw: f32[9,4] gradient persistent
+  tensor %loss: f32[] metric persistent
+)";
+  Program program = Parse(tensors + R"(
+forward
+  %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
+  %loss, %lse: f32[6] = linear_cross_entropy(%x, %w, %t, %s)
+backward
+  %dx: bf16[6,4], %dw = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, %dw)
+)");
+  EXPECT_EQ(FuseLossBackward(program), 1);
+  program.DropUnusedTensors();
+  ExpectProgram(program, tensors + R"(
+forward
+  %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
+  %loss, %dx: bf16[6,4], %dw = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw) !fuse
+)");
+}
+
 TEST(FuseLossBackward, LeavesOutUnwantedGradients) {
   Program program = Parse(kTensors + R"(
 forward

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -22,8 +23,8 @@ struct Problem {
         weight(Normal(dtype, {vocabulary, width}, 2)),
         targets({DType::kInt32, {rows}}),
         scale(Values(DType::kFloat32, {}, {0.125})),
-        dloss(Values(dtype, {}, {1})),
-        acc(Normal(dtype, {vocabulary, width}, 3)) {
+        dloss(Values(graph::ComputeType(dtype), {}, {1})),
+        acc(Normal(graph::ComputeType(dtype), {vocabulary, width}, 3)) {
     for (int64_t r = 0; r < rows; ++r) {
       targets.set(r, r % 5 == 3 ? -100 : static_cast<double>(r * 7919 % vocabulary));
     }
@@ -83,14 +84,16 @@ Reference Naive(const Problem& p) {
   return r;
 }
 
-void ExpectAgreement(const Problem& p, double tolerance) {
+// `gradient_tolerance` is larger where the logits' gradients are rounded.
+void ExpectAgreement(const Problem& p, double tolerance, double gradient_tolerance = 0) {
+  gradient_tolerance = std::max(tolerance, gradient_tolerance);
   const Reference reference = Naive(p);
   const std::vector<TestTensor> forward = p.Forward();
   const std::vector<TestTensor> backward = p.Backward(forward[1], nullptr);
   const std::vector<TestTensor> train = p.Train(nullptr);
   EXPECT_NEAR(forward[0].at(0), reference.loss, tolerance * (1 + reference.loss));
-  ExpectNear(backward[0], reference.dx, tolerance, "dx");
-  ExpectNear(backward[1], reference.dweight, tolerance, "dweight");
+  ExpectNear(backward[0], reference.dx, gradient_tolerance, "dx");
+  ExpectNear(backward[1], reference.dweight, gradient_tolerance, "dweight");
   EXPECT_TRUE(SameBits(train[0], forward[0]));
   EXPECT_TRUE(SameBits(train[1], backward[0]));
   EXPECT_TRUE(SameBits(train[2], backward[1]));
@@ -102,14 +105,57 @@ TEST(LinearCrossEntropy, AgreesWithItsFormula) {
   ExpectAgreement(Problem(DType::kFloat32, 150, 5000, 20), 1e-5);
 }
 
+// Logits and softmax are float32: the loss is as precise as there.
+TEST(LinearCrossEntropy, AgreesWithItsFormulaIn16Bits) {
+  ExpectAgreement(Problem(DType::kBFloat16, 37, 61, 9), 1e-5, 0x1p-8);
+  ExpectAgreement(Problem(DType::kFloat16, 37, 61, 9), 1e-5, 0x1p-11);
+  ExpectAgreement(Problem(DType::kBFloat16, 150, 5000, 20), 1e-5, 0x1p-8);
+  ExpectAgreement(Problem(DType::kFloat16, 150, 5000, 20), 1e-5, 0x1p-11);
+}
+
 TEST(LinearCrossEntropy, AgreesOverSeveralChunks) {
-  Problem p(DType::kFloat32, 130, 210000, 2);
-  // The reference is slow: a few rows, on both sides of the border.
-  for (int64_t r = 0; r < 130; ++r) {
-    if (r % 32 != 0 && r < 127) p.targets.set(r, -100);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    Problem p(dtype, 130, 210000, 2);
+    // The reference is slow: a few rows, on both sides of the border.
+    for (int64_t r = 0; r < 130; ++r) {
+      if (r % 32 != 0 && r < 127) p.targets.set(r, -100);
+    }
+    ASSERT_EQ(LossChunkRows(130, 210000, 4), 80);
+    ExpectAgreement(p, 1e-5, dtype == DType::kBFloat16 ? 0x1p-8 : 0);
   }
-  ASSERT_EQ(LossChunkRows(130, 210000, 4), 80);
-  ExpectAgreement(p, 1e-5);
+}
+
+TEST(LinearCrossEntropy, KeepsLossAndSumsInFloat32) {
+  const Problem p(DType::kBFloat16, 20, 30, 7);
+  const std::vector<TestTensor> forward = p.Forward();
+  EXPECT_EQ(forward[0].type().dtype, DType::kFloat32);
+  EXPECT_EQ(forward[1].type().dtype, DType::kFloat32);
+  const std::vector<TestTensor> train = p.Train(&p.acc);
+  EXPECT_EQ(train[0].type().dtype, DType::kFloat32);
+  EXPECT_EQ(train[1].type().dtype, DType::kBFloat16);
+  EXPECT_EQ(train[2].type().dtype, DType::kFloat32);
+  const std::vector<TestTensor> fresh = p.Train(nullptr);
+  for (int64_t i = 0; i < p.acc.size(); ++i) {
+    ASSERT_NEAR(train[2].at(i), p.acc.at(i) + fresh[2].at(i), 1e-6);
+  }
+}
+
+// As on a GPU, the operand of the two gradient products is of the stored type.
+TEST(LinearCrossEntropy, RoundsTheGradientOfTheLogits) {
+  const auto weight_gradient = [](DType dtype, double dloss) {
+    Problem p(dtype, 1, 2, 1);
+    for (int64_t v : {0, 1}) p.weight.set(v, 0);  // both words are as likely
+    p.x.set(0, 1);
+    p.targets.set(0, 0);
+    p.scale.set(0, 1);
+    p.dloss.set(0, dloss);
+    return p.Train(nullptr)[2].at(1);
+  };
+  EXPECT_EQ(weight_gradient(DType::kBFloat16, 1 + 0x1p-9), 0.5);
+  EXPECT_EQ(weight_gradient(DType::kFloat16, 1 + 0x1p-12), 0.5);
+  EXPECT_NEAR(weight_gradient(DType::kFloat16, 1 + 0x1p-9), 0.5 + 0x1p-10, 1e-9);
+  EXPECT_EQ(weight_gradient(DType::kFloat16, 1e6), INFINITY);  // what loss scaling looks for
+  EXPECT_EQ(weight_gradient(DType::kFloat16, 1e-8), 0);
 }
 
 TEST(LinearCrossEntropy, ChunksFollowTheVocabulary) {
@@ -149,10 +195,12 @@ TEST(LinearCrossEntropy, LeavesOutGradientsThatNobodyWants) {
 }
 
 TEST(LinearCrossEntropy, BitsDoNotDependOnThreads) {
-  const Problem p(DType::kFloat32, 300, 3000, 40);
-  const std::vector<TestTensor> one = p.Train(nullptr, 1);
-  const std::vector<TestTensor> three = p.Train(nullptr, 3);
-  for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(SameBits(one[i], three[i])) << i;
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
+    const Problem p(dtype, 300, 3000, 40);
+    const std::vector<TestTensor> one = p.Train(nullptr, 1);
+    const std::vector<TestTensor> three = p.Train(nullptr, 3);
+    for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(SameBits(one[i], three[i])) << i;
+  }
 }
 
 TEST(LinearCrossEntropy, SurvivesLargeLogits) {

@@ -1,9 +1,12 @@
-// linear, matmul and rotary against their formulas written out in double.
+// linear, matmul and rotary against their formulas written out in double; the matrix products also
+// in the 16-bit types.
 #include "ops/linear.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "tests/ops/expect_tensor.h"
@@ -63,6 +66,144 @@ TEST(Linear, GradientsAddInPlaceAndElsewhereAlike) {
   EXPECT_TRUE(SameBits(acc_weight, added[0]));
   EXPECT_TRUE(SameBits(acc_bias, added[1]));
 }
+
+// The distance between neighbours of the type at `value`.
+double Spacing(DType dtype, double value) {
+  const int bits = dtype == DType::kBFloat16 ? 8 : dtype == DType::kFloat16 ? 11 : 24;
+  const int lowest = dtype == DType::kFloat16 ? -13 : -125;
+  int exponent;
+  std::frexp(value, &exponent);
+  return std::ldexp(1.0, std::max(exponent, lowest) - bits);
+}
+
+// Σ_p a(p)·b(p) + start in double, and how far from it a float32 sum rounded once to the type may
+// be: k + 3 roundings to float32, half a spacing of the type.
+struct Expected {
+  template <typename Left, typename Right>
+  Expected(int64_t k, double start, const Left& left, const Right& right) : sum(start) {
+    double magnitude = std::abs(start);
+    for (int64_t p = 0; p < k; ++p) {
+      sum += left(p) * right(p);
+      magnitude += std::abs(left(p) * right(p));
+    }
+    float_error = static_cast<double>(k + 3) * 0x1p-24 * magnitude;
+  }
+  double Bound(DType stored) const {
+    const double before = std::abs(sum) + float_error;
+    return float_error + (stored == DType::kFloat32 ? 0 : 0.5 * Spacing(stored, before));
+  }
+  double sum, float_error = 0;
+};
+
+class LowPrecision : public testing::TestWithParam<DType> {
+ protected:
+  // Several of GEMM's blocks of k, on the borders of which nothing may be rounded.
+  static constexpr int64_t kRows = 5, kIn = 1300, kOut = 1200;
+  const DType dtype_ = GetParam();
+  const TestTensor x_ = Normal(dtype_, {kRows, kIn}, 1);
+  const TestTensor weight_ = Normal(dtype_, {kOut, kIn}, 2);
+  const TestTensor dy_ = Normal(dtype_, {kRows, kOut}, 3);
+
+  static void ExpectElement(const TestTensor& got, int64_t i, const Expected& want) {
+    ASSERT_NEAR(got.at(i), want.sum, want.Bound(got.type().dtype)) << "element " << i;
+  }
+};
+
+TEST_P(LowPrecision, LinearIsTheExactProductRoundedOnce) {
+  const TestTensor bias = Normal(dtype_, {kOut}, 4);
+  const TestTensor y = RunOp("linear", {&x_, &weight_, &bias})[0];
+  ASSERT_EQ(y.type().dtype, dtype_);
+  for (int64_t i = 0; i < kRows; ++i) {
+    for (int64_t j = 0; j < kOut; j += 7) {
+      ExpectElement(y, i * kOut + j,
+                    Expected(
+                        kIn, bias.at(j), [&](int64_t p) { return x_.at(i * kIn + p); },
+                        [&](int64_t p) { return weight_.at(j * kIn + p); }));
+    }
+  }
+}
+
+TEST_P(LowPrecision, LinearDxIsTheExactProductRoundedOnce) {
+  const TestTensor acc = Normal(dtype_, {kRows, kIn}, 4);
+  const TestTensor dx = RunOp("linear_dx", {&dy_, &weight_, &acc})[0];
+  ASSERT_EQ(dx.type().dtype, dtype_);
+  for (int64_t i = 0; i < kRows; ++i) {
+    for (int64_t j = 0; j < kIn; j += 7) {
+      ExpectElement(dx, i * kIn + j,
+                    Expected(
+                        kOut, acc.at(i * kIn + j), [&](int64_t p) { return dy_.at(i * kOut + p); },
+                        [&](int64_t p) { return weight_.at(p * kIn + j); }));
+    }
+  }
+}
+
+TEST_P(LowPrecision, GradientsOfWeightAndBiasAreFloat32) {
+  const TestTensor acc_weight = Normal(DType::kFloat32, {kOut, kIn}, 4);
+  const TestTensor acc_bias = Normal(DType::kFloat32, {kOut}, 5);
+  const std::vector<TestTensor> gradients =
+      RunOp("linear_dw", {&x_, &dy_, &acc_weight, &acc_bias}, {{"bias", true}});
+  ASSERT_EQ(gradients[0].type().dtype, DType::kFloat32);
+  ASSERT_EQ(gradients[1].type().dtype, DType::kFloat32);
+  for (int64_t i = 0; i < kOut; i += 7) {
+    const auto dy = [&](int64_t r) { return dy_.at(r * kOut + i); };
+    for (int64_t j = 0; j < kIn; j += 7) {
+      ExpectElement(gradients[0], i * kIn + j,
+                    Expected(kRows, acc_weight.at(i * kIn + j), dy,
+                             [&](int64_t r) { return x_.at(r * kIn + j); }));
+    }
+    ExpectElement(gradients[1], i, Expected(kRows, acc_bias.at(i), dy, [](int64_t) { return 1; }));
+  }
+}
+
+TEST_P(LowPrecision, SumsOverManyTokensLoseNothing) {
+  // Beyond 2^11 whole numbers are no longer neighbours in either type.
+  constexpr int64_t kTokens = 4001;
+  TestTensor ones({dtype_, {kTokens, 1}});
+  for (int64_t r = 0; r < kTokens; ++r) ones.set(r, 1);
+  const std::vector<TestTensor> gradients =
+      RunOp("linear_dw", {&ones, &ones, nullptr, nullptr}, {{"bias", true}});
+  EXPECT_EQ(gradients[0].at(0), kTokens);
+  EXPECT_EQ(gradients[1].at(0), kTokens);
+}
+
+TEST_P(LowPrecision, GradientsAddInPlaceAndElsewhereAlike) {
+  const TestTensor acc = Normal(dtype_, {kRows, kIn}, 4);
+  const TestTensor added = RunOp("linear_dx", {&dy_, &weight_, &acc})[0];
+  OpRunner in_place("linear_dx", {&dy_, &weight_, &acc}, {}, 3);
+  in_place.Share(0, acc);
+  in_place.Run();
+  EXPECT_TRUE(SameBits(acc, added));
+}
+
+TEST_P(LowPrecision, RefusesMixedTypes) {
+  const TestTensor wide = Normal(DType::kFloat32, {kOut, kIn}, 4);
+  const TestTensor narrow_sum = Normal(dtype_, {kOut, kIn}, 4);
+  EXPECT_THROW(RunOp("linear", {&x_, &wide, nullptr}), InternalError);
+  EXPECT_THROW(RunOp("linear_dw", {&x_, &dy_, &narrow_sum, nullptr}, {{"bias", false}}),
+               InternalError);
+}
+
+// One GEMM after the other, and many small ones at a time.
+TEST_P(LowPrecision, MatmulIsTheExactProductRoundedOnce) {
+  for (const int64_t batch : {2, 9}) {
+    const int64_t m = 6, n = 10, k = 900;
+    const TestTensor a = Normal(dtype_, {batch, m, k}, 1);
+    const TestTensor b = Normal(dtype_, {batch, n, k}, 2);
+    const TestTensor c = RunOp("matmul", {&a, &b}, {{"trans_a", false}, {"trans_b", true}}, 3)[0];
+    ASSERT_EQ(c.type().dtype, dtype_);
+    for (int64_t s = 0; s < batch; ++s) {
+      for (int64_t i = 0; i < m * n; ++i) {
+        ExpectElement(c, s * m * n + i,
+                      Expected(
+                          k, 0, [&](int64_t p) { return a.at((s * m + i / n) * k + p); },
+                          [&](int64_t p) { return b.at((s * n + i % n) * k + p); }));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, LowPrecision, testing::Values(DType::kBFloat16, DType::kFloat16),
+                         [](const auto& info) { return std::string(graph::Name(info.param)); });
 
 TEST(Matmul, EveryTransposition) {
   const int64_t batch = 9, m = 5, n = 7, k = 3;
