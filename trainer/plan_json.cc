@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "trainer/caching.h"
+
 namespace plimsoll::trainer {
 namespace {
 
@@ -37,9 +39,19 @@ ordered_json ProgramJson(const graph::Program& program, const memory::ProgramPla
   return json;
 }
 
+ordered_json CachingJson(const CompiledStep& compiled) {
+  const memory::ReplayResult replay = Replay(compiled);
+  return {{"allocated_bytes", replay.device.peak_allocated},
+          {"reserved_bytes", replay.device.peak_reserved},
+          {"fragmentation", replay.device.fragmentation()},
+          {"segments", replay.device.segments},
+          {"host_reserved_bytes", replay.host.peak_reserved}};
+}
+
 }  // namespace
 
-std::string PlanJson(const models::Model& model, const CompiledStep& compiled) {
+std::string PlanJson(const models::Model& model, const CompiledStep& compiled,
+                     const std::string& allocator) {
   const memory::MemoryPlan& plan = compiled.plan;
   const CompileOptions& options = compiled.options;
   ordered_json json = {
@@ -48,6 +60,8 @@ std::string PlanJson(const models::Model& model, const CompiledStep& compiled) {
       {"persistent_bytes", plan.persistent_bytes},
       {"fragmentation", plan.fragmentation},
       {"host_arena_bytes", plan.host_arena_bytes},
+      {"allocator", allocator},
+      {"caching", CachingJson(compiled)},
       {"bytes_by_role", ByRole(plan.bytes_by_role)},
       {"bytes_by_scope", plan.bytes_by_scope},
       {"parameters", model.parameter_count()},

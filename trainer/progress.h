@@ -15,6 +15,7 @@ struct StepReport {
   double step_seconds = 0;
   double tokens_per_second = 0;
   int64_t arena_bytes = 0;
+  int64_t reserved_bytes = 0;  // by the caching allocator; 0: the planned arena is in use
   int64_t resident_bytes = 0;
   double loss_scale = 1;
   int64_t skipped = 0;  // steps so far

@@ -12,12 +12,15 @@
 #include "base/version.h"
 #include "memory/report.h"
 #include "runtime/process_memory.h"
+#include "trainer/caching.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/tokenizer.h"
 #include "trainer/eval.h"
 #include "trainer/from_config.h"
 #include "trainer/generate.h"
 #include "trainer/learning_rate.h"
+#include "trainer/memory_summary.h"
+#include "trainer/memory_timeline.h"
 #include "trainer/plan_json.h"
 #include "trainer/progress.h"
 #include "trainer/run_directory.h"
@@ -69,6 +72,7 @@ class Run {
       tokenizer_ = TokenizerFor(*model_, config_.data.tokenizer);
     }
 
+    caching_ = CachingFrom(config_);
     directory_ = std::make_unique<RunDirectory>(config_);
     const auto start = Clock::now();
     const CompileOptions options = CompileFrom(config_, *model_);
@@ -79,7 +83,9 @@ class Run {
     session_ = std::make_unique<Session>(
         std::move(compiled), *pool_,
         runtime::CpuExecutorOptions{.poison = config_.debug.poison,
-                                    .check_arena = config_.debug.check_arena});
+                                    .check_arena = config_.debug.check_arena,
+                                    .profile = config_.memory.summary},
+        caching_);
     if (config_.model.init_from.empty()) {
       session_->Initialize(*model_, static_cast<uint64_t>(config_.train.seed));
     } else {
@@ -88,7 +94,9 @@ class Run {
 
     directory_->Begin();
     directory_->Write("config.yaml", loaded.resolved_yaml);
-    directory_->Write("plan.json", PlanJson(*model_, session_->compiled()));
+    directory_->Write("plan.json", PlanJson(*model_, session_->compiled(),
+                                            config::ToString(config_.memory.allocator)));
+    directory_->Write("memory_timeline.json", MemoryTimelineJson(session_->compiled()));
     Announce(session_->compiled());
   }
 
@@ -99,12 +107,17 @@ class Run {
     for (int64_t step = 0; step < config_.train.steps && !stopped_; ++step) {
       Step(step);
       const int64_t done = step + 1;
+      steps_done_ = done;
       const bool last = done == config_.train.steps;
       if (Due(config_.train.eval_every, done, last)) Evaluate(done);
       if (Due(config_.train.sample_every, done, last || stopped_)) Sample();
     }
     SaveModel();
     if (config_.debug.check_arena) CheckArena();
+    if (config_.memory.summary) {
+      progress.Line(MemorySummary(*session_, steps_done_,
+                                  config_.memory.summary_order == config::SummaryOrder::kTime));
+    }
     progress_ = nullptr;
   }
 
@@ -127,8 +140,13 @@ class Run {
                                    config_.train.eval_every)
                      : "");
     fmt::print("built, differentiated and planned in {:.0f} ms\n", compile_seconds_ * 1e3);
-    fmt::print("{}", config_.memory.summary ? memory::Report(compiled.plan)
-                                            : memory::Summary(compiled.plan) + "\n");
+    fmt::print("{}\n", memory::Summary(compiled.plan));
+    if (caching_) {
+      fmt::print(
+          "memory.allocator: caching, {} reserved so far; the arena is planned to compare with, "
+          "and not allocated\n",
+          FormatBytes(session_->caching()->stats().reserved));
+    }
     std::fflush(stdout);
   }
 
@@ -138,6 +156,10 @@ class Run {
     if (tokens == 0) {
       throw config_.Error("data.train", "every target of step " + std::to_string(step) +
                                             " is marked ignored; there is nothing to learn from");
+    }
+    // What clearing costs is part of the step's time.
+    if (caching_ && step > 0 && Due(caching_->empty_cache_every, step, false)) {
+      session_->caching()->EmptyCache();
     }
     const double lr =
         LearningRate(config_.schedule, config_.optimizer.lr, config_.train.steps, step);
@@ -158,6 +180,7 @@ class Run {
     report.step_seconds = seconds;
     report.tokens_per_second = static_cast<double>(tokens) / seconds;
     report.arena_bytes = session_->compiled().plan.arena_bytes;
+    if (caching_) report.reserved_bytes = session_->caching()->stats().reserved;
     report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
     report.loss_scale = metrics.loss_scale;
     report.skipped = metrics.skipped;
@@ -187,18 +210,25 @@ class Run {
   }
 
   void Record(const StepReport& report) {
-    const ordered_json row = {{"step", report.step},
-                              {"loss", report.loss},
-                              {"lr", report.lr},
-                              {"grad_norm", report.grad_norm},
-                              {"step_ms", report.step_seconds * 1e3},
-                              {"tokens_per_s", report.tokens_per_second},
-                              // The peak rate of this device is not known.
-                              {"mfu", nullptr},
-                              {"arena_bytes", report.arena_bytes},
-                              {"resident_bytes", report.resident_bytes},
-                              {"loss_scale", report.loss_scale},
-                              {"skipped", report.skipped}};
+    ordered_json row = {{"step", report.step},
+                        {"loss", report.loss},
+                        {"lr", report.lr},
+                        {"grad_norm", report.grad_norm},
+                        {"step_ms", report.step_seconds * 1e3},
+                        {"tokens_per_s", report.tokens_per_second},
+                        // The peak rate of this device is not known.
+                        {"mfu", nullptr},
+                        {"arena_bytes", report.arena_bytes},
+                        {"resident_bytes", report.resident_bytes},
+                        {"loss_scale", report.loss_scale},
+                        {"skipped", report.skipped}};
+    if (caching_) {
+      const runtime::CachingStats& stats = session_->caching()->stats();
+      row["allocator"] = "caching";
+      row["reserved_bytes"] = stats.reserved;
+      row["peak_allocated_bytes"] = stats.peak_allocated;
+      row["allocator_fragmentation"] = stats.fragmentation();
+    }
     directory_->AppendMetrics(row.dump());
   }
 
@@ -247,9 +277,11 @@ class Run {
   std::unique_ptr<data::Tokenizer> tokenizer_;
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<RunDirectory> directory_;
+  std::optional<CachingOptions> caching_;
   std::unique_ptr<Session> session_;
   Progress* progress_ = nullptr;
   double compile_seconds_ = 0;
+  int64_t steps_done_ = 0;
   double best_eval_ = std::numeric_limits<double>::infinity();
   int64_t evaluations_without_gain_ = 0;
   bool stopped_ = false;

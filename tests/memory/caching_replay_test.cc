@@ -172,9 +172,9 @@ TEST(CachingMemory, RunsAreBitEqualToPlanned) {
 // What a real run took is what its replay on addresses said.
 TEST(CachingMemory, ARunTakesWhatItsReplaySays) {
   ThreadPool pool(1);
-  for (uint32_t seed = 0; seed < 10; ++seed) {
+  for (uint32_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(seed);
-    Program p = RandomProgram(seed, {.nodes = 60, .largest = 400'000});
+    Program p = RandomProgram(seed, {.nodes = 40, .largest = 300'000});
     runtime::AddWorkspaces(p, pool.size());
     const Program* programs[] = {&p};
     const MemoryPlan plan = MakePlan(programs);
