@@ -219,6 +219,55 @@ void ResolveSchedule(RunConfig& config) {
   }
 }
 
+void ResolveAmp(RunConfig& config, std::vector<std::string>& warnings) {
+  const AmpConfig& amp = config.amp;
+  const bool fp16 = amp.dtype == Dtype::kFp16;
+  const std::string dtype = ToString(amp.dtype);
+  auto warn = [&](const std::string& key, const std::string& text) {
+    warnings.push_back(fmt::format("{}: {}: {}", config.Origin(key), key, text));
+  };
+  if (fp16 && !amp.master_weights) {
+    throw config.Error("amp.master_weights",
+                       fmt::format("false needs amp.dtype: bf16{}; remove it, or use bf16, whose "
+                                   "updates can round stochastically",
+                                   At(config, "amp.dtype")));
+  }
+  const bool dynamic =
+      amp.loss_scale == LossScale::kDynamic || (amp.loss_scale == LossScale::kAuto && fp16);
+  if (dynamic && amp.init_scale < amp.min_scale) {
+    if (config.IsSet("amp.init_scale")) {
+      throw config.Error("amp.init_scale",
+                         fmt::format("{:g} is below amp.min_scale {:g}{}; raise it, or lower the "
+                                     "other",
+                                     amp.init_scale, amp.min_scale, At(config, "amp.min_scale")));
+    }
+    throw config.Error(
+        "amp.min_scale",
+        fmt::format("{:g} is above amp.init_scale {:g}; lower it, or raise the other",
+                    amp.min_scale, amp.init_scale));
+  }
+  if (fp16 && amp.loss_scale == LossScale::kNone) {
+    warn("amp.loss_scale",
+         "none with amp.dtype: fp16 loses gradients below 6e-8; remove it, or set dynamic");
+  }
+  if (!fp16 && (dynamic || amp.loss_scale == LossScale::kStatic)) {
+    warn("amp.loss_scale",
+         fmt::format("{} is of no use with amp.dtype: {}, whose gradients reach down to 1e-38; "
+                     "remove it",
+                     ToString(amp.loss_scale), dtype));
+  }
+  if (!fp16 && amp.loss_scale == LossScale::kAuto) {
+    for (const char* name : {"amp.init_scale", "amp.growth_factor", "amp.backoff_factor",
+                             "amp.growth_interval", "amp.min_scale", "amp.max_skips"}) {
+      const Key& key = *FindKey(name);
+      if (key.get(config) == key.default_value) continue;
+      warn(name, fmt::format("has no effect with amp.dtype: {}, whose loss is not scaled", dtype));
+      key.set(config, key.default_value);
+      config.origins.erase(name);
+    }
+  }
+}
+
 void ResolvePaths(RunConfig& config) {
   if (config.run.dir.empty()) {
     const std::string stem = std::filesystem::path(config.file).stem().string();
@@ -310,6 +359,7 @@ void Resolve(RunConfig& config, int64_t data_ranks, std::vector<std::string>& wa
   ResolveBatch(config, data_ranks);
   ResolveSchedule(config);
   CheckCheckpointing(config, warnings);
+  ResolveAmp(config, warnings);
   ResolvePaths(config);
 }
 

@@ -211,7 +211,8 @@ void ScheduleKeys(std::vector<Key>& keys) {
 void TechniqueKeys(std::vector<Key>& keys) {
   using A = AmpConfig;
   SectionKeys<A> amp(keys, "amp", &RunConfig::amp);
-  const std::vector<std::string> low = {"bf16", "fp16"}, scaled = {"auto", "static", "dynamic"};
+  const std::vector<std::string> low = {"bf16", "fp16"}, dynamic = {"auto", "dynamic"},
+                                 scaled = {"auto", "static", "dynamic"};
   amp.Add("dtype", &A::dtype, "Type of activations and matrix products.")
       .Only({"fp32", "bf16", "fp16"});
   amp.Add("master_weights", &A::master_weights,
@@ -230,17 +231,17 @@ void TechniqueKeys(std::vector<Key>& keys) {
       .When("amp.loss_scale", scaled);
   amp.Add("growth_factor", &A::growth_factor, "Factor by which the scale grows.")
       .Between(1, 1024)
-      .When("amp.loss_scale", scaled);
+      .When("amp.loss_scale", dynamic);
   amp.Add("backoff_factor", &A::backoff_factor, "Factor by which it shrinks on an overflow.")
       .Above(0)
       .Below(1)
-      .When("amp.loss_scale", scaled);
+      .When("amp.loss_scale", dynamic);
   amp.Add("growth_interval", &A::growth_interval, "Good steps in a row before it grows.")
       .Between(1, kSteps)
-      .When("amp.loss_scale", scaled);
+      .When("amp.loss_scale", dynamic);
   amp.Add("min_scale", &A::min_scale, "The scale never falls below this.")
       .Between(0x1p-24, 0x1p60)
-      .When("amp.loss_scale", scaled);
+      .When("amp.loss_scale", dynamic);
   amp.Add("max_skips", &A::max_skips, "Skipped steps in a row that end the run with an error.")
       .Between(1, kSteps)
       .When("amp.loss_scale", scaled);

@@ -66,6 +66,26 @@ TEST(ConfigErrors, UnknownKeys) {
   });
 }
 
+TEST(ConfigErrors, MixedPrecision) {
+  Check({
+      {kBase + "amp:\n  dtype: fp16\n  master_weights: false\n",
+       "run.yaml:5: amp.master_weights: false needs amp.dtype: bf16 (run.yaml:4); remove it, or "
+       "use "
+       "bf16, whose updates can round stochastically"},
+      {kBase + "amp:\n  dtype: fp16\n  init_scale: 1\n  min_scale: 2\n",
+       "run.yaml:5: amp.init_scale: 1 is below amp.min_scale 2 (run.yaml:6); raise it, or lower "
+       "the "
+       "other"},
+      {kBase + "amp:\n  dtype: fp16\n  init_scale: 0.5\n",
+       "run.yaml:5: amp.init_scale: 0.5 is below amp.min_scale 1; raise it, or lower the other"},
+      {kBase + "amp:\n  dtype: fp16\n  min_scale: 131072\n",
+       "run.yaml:5: amp.min_scale: 131072 is above amp.init_scale 65536; lower it, or raise the "
+       "other"},
+      {kBase + "amp: {dtype: fp16, backoff_factor: 1}\n",
+       "run.yaml:3: amp.backoff_factor: 1 is out of range; it must be above 0 and below 1"},
+  });
+}
+
 TEST(ConfigErrors, WrongTypes) {
   Check({
       {kBase + "train: {steps: ten}\n",

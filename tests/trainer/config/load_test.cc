@@ -327,6 +327,39 @@ TEST(Load, KeysWithoutEffectAreReported) {
           "r.yaml:3: train.eval_every: has no effect without data.eval or data.eval_fraction"));
 }
 
+std::vector<std::string> WarningsAboutAmp(const std::string& amp) {
+  return LoadText(kBase + "amp:\n  " + amp, "run.yaml").warnings;
+}
+
+TEST(Load, LossScalingThatIsMissingOrOfNoUseIsReported) {
+  EXPECT_THAT(WarningsAboutAmp("{dtype: fp16}"), ElementsAre());
+  EXPECT_THAT(WarningsAboutAmp("{dtype: fp16, loss_scale: static, init_scale: 0.5}"),
+              ElementsAre());
+  EXPECT_THAT(WarningsAboutAmp("{dtype: fp16, loss_scale: dynamic, growth_interval: 3}"),
+              ElementsAre());
+  EXPECT_THAT(WarningsAboutAmp("{dtype: bf16, loss_scale: none, master_weights: false}"),
+              ElementsAre());
+  EXPECT_THAT(WarningsAboutAmp("{dtype: fp16, loss_scale: none}"),
+              ElementsAre("run.yaml:4: amp.loss_scale: none with amp.dtype: fp16 loses gradients "
+                          "below 6e-8; remove it, or set dynamic"));
+  EXPECT_THAT(WarningsAboutAmp("{dtype: bf16, loss_scale: dynamic}"),
+              ElementsAre("run.yaml:4: amp.loss_scale: dynamic is of no use with amp.dtype: bf16, "
+                          "whose gradients reach down to 1e-38; remove it"));
+  EXPECT_THAT(WarningsAboutAmp("{loss_scale: static}"),
+              ElementsAre("run.yaml:4: amp.loss_scale: static is of no use with amp.dtype: fp32, "
+                          "whose gradients reach down to 1e-38; remove it"));
+  EXPECT_THAT(WarningsAboutAmp("{dtype: fp16, loss_scale: static, growth_factor: 4}"),
+              ElementsAre("run.yaml:4: amp.growth_factor: has no effect with amp.loss_scale: "
+                          "static"));
+  const Loaded loaded =
+      LoadText(kBase + "amp: {dtype: bf16, min_scale: 4, max_skips: 50}", "run.yaml");
+  EXPECT_THAT(loaded.warnings,
+              ElementsAre("run.yaml:3: amp.min_scale: has no effect with amp.dtype: bf16, whose "
+                          "loss is not scaled"));
+  EXPECT_EQ(loaded.config.amp.min_scale, 1);
+  ExpectRoundTrip(loaded);
+}
+
 TEST(Load, NoEvaluationWithoutHeldOutData) {
   EXPECT_EQ(Parse(kModel + "data: {train: a}\ntrain: {eval_every: 5}").train.eval_every, 0);
   EXPECT_EQ(Parse(kModel + "data: {train: a}").train.eval_every, 0);
