@@ -51,6 +51,7 @@ forward
   %gelu: f32[2,8,4] = gelu(%fc) {approximate="tanh"}
   %dropout: f32[2,8,4] = dropout(%gelu, %rng) {key=4, p=0.1}
   %residual: f32[2,8,4] = add(%embed, %dropout)
+  %loss: f32[], %loss.lse: f32[16] = linear_cross_entropy(%residual, %wte, %targets, %token_weight)
 )"),
                 R"(program gpt2
   tensor %tokens: i32[2,8] input persistent
@@ -70,6 +71,7 @@ forward
   %gelu: bf16[2,8,4] = gelu(%fc) {approximate="tanh"}
   %dropout: bf16[2,8,4] = dropout(%gelu, %rng) {key=4, p=0.1}
   %residual: bf16[2,8,4] = add(%embed, %dropout)
+  %loss: f32[], %loss.lse: f32[16] = linear_cross_entropy(%residual, %wte, %targets, %token_weight)
 )");
 }
 
