@@ -1,0 +1,173 @@
+// bazel run //bench:variants -- RUN.yaml --variant "NAME: key=value key=value" … [--rounds N]
+//
+// Compares variants of one run file, on random tokens: planned and used arena bytes, predicted and
+// measured step time. Clocks drift, by a tenth and more on shared machines, so all variants stay in
+// memory and take turns: a round is one step of each, and the ratio to the first variant is the
+// median over rounds. Prints a Markdown table.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "trainer/from_config.h"
+#include "trainer/session.h"
+
+namespace plimsoll::bench {
+namespace {
+
+using trainer::Session;
+
+struct Arguments {
+  std::string file;
+  std::vector<std::string> sets;
+  std::vector<std::string> variants;
+  int rounds = 3;
+  std::string json;
+};
+
+struct Variant {
+  std::string name;
+  std::vector<std::string> sets;
+  std::unique_ptr<models::Model> model;
+  std::unique_ptr<Session> session;
+  int64_t used_bytes = 0;
+  std::vector<double> seconds;
+};
+
+// "NAME: key=value key=value"
+Variant Parse(const std::string& text) {
+  Variant variant;
+  const size_t colon = text.find(": ");
+  variant.name = text.substr(0, colon);
+  if (colon == std::string::npos) return variant;
+  std::istringstream words(text.substr(colon + 2));
+  for (std::string word; words >> word;) variant.sets.push_back(word);
+  return variant;
+}
+
+void FillRandom(Session& session, int64_t vocab) {
+  std::mt19937 random(1);
+  for (int32_t& id : session.batch().tokens) id = static_cast<int32_t>(random() % vocab);
+  for (int32_t& id : session.batch().targets) id = static_cast<int32_t>(random() % vocab);
+}
+
+double RunStep(Session& session, int64_t step) {
+  const auto start = std::chrono::steady_clock::now();
+  const int64_t tokens = static_cast<int64_t>(session.batch().tokens.size()) * session.accumulate();
+  session.BeginStep(tokens, 1e-4, 1);
+  for (int64_t micro = 0; micro < session.accumulate(); ++micro) session.RunMicroStep(step, micro);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::unique_ptr<Session> Start(const Variant& variant, const trainer::CompileOptions& options,
+                               ThreadPool& pool, runtime::CpuExecutorOptions executor) {
+  auto session =
+      std::make_unique<Session>(trainer::Compile(*variant.model, options), pool, executor);
+  session->Initialize(*variant.model, 1);
+  FillRandom(*session, variant.model->spec().vocab);
+  return session;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+void Run(const Arguments& arguments) {
+  std::vector<Variant> variants;
+  std::unique_ptr<ThreadPool> pool;
+  for (const std::string& text : arguments.variants) {
+    Variant& variant = variants.emplace_back(Parse(text));
+    std::vector<std::string> sets = arguments.sets;
+    sets.insert(sets.end(), variant.sets.begin(), variant.sets.end());
+    const config::Loaded loaded = trainer::LoadRun(arguments.file, sets);
+    variant.model = trainer::ModelFrom(loaded.config);
+    trainer::CompileOptions options = trainer::CompileFrom(loaded.config, *variant.model);
+    options.evaluate = false;
+    options.generate_rows = 0;
+    if (!pool) pool = std::make_unique<ThreadPool>(options.threads);
+    {
+      // One whole step with canaries, before the one that is timed takes its place.
+      const auto checked = Start(variant, options, *pool, {.check_arena = true});
+      RunStep(*checked, 0);
+      variant.used_bytes = checked->used_bytes();
+    }
+    variant.session = Start(variant, options, *pool, {});
+    RunStep(*variant.session, 0);  // touches every page once
+    fmt::print(stderr, "{}: ready\n", variant.name);
+  }
+  for (int round = 1; round <= arguments.rounds; ++round) {
+    for (Variant& variant : variants) {
+      variant.seconds.push_back(RunStep(*variant.session, round));
+    }
+    fmt::print(stderr, "round {} of {}\n", round, arguments.rounds);
+  }
+
+  fmt::print(
+      "| variant | arena planned | arena used | activations | predicted ms | measured ms | "
+      "predicted / measured | time / {} |\n|---|---|---|---|---|---|---|---|\n",
+      variants.front().name);
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Variant& variant : variants) {
+    const trainer::CompiledStep& compiled = variant.session->compiled();
+    std::vector<double> ratios;
+    for (size_t i = 0; i < variant.seconds.size(); ++i) {
+      ratios.push_back(variant.seconds[i] / variants.front().seconds[i]);
+    }
+    const double measured = Median(variant.seconds);
+    const double predicted = compiled.predicted_seconds;
+    const int64_t activations = compiled.plan.bytes_of(graph::Role::kActivation);
+    fmt::print("| {} | {} | {} | {} | {:.0f} | {:.0f} | {:.3f} | {:.3f} |\n", variant.name,
+               FormatBytes(compiled.plan.arena_bytes), FormatBytes(variant.used_bytes),
+               FormatBytes(activations), predicted * 1e3, measured * 1e3, predicted / measured,
+               Median(ratios));
+    rows.push_back({{"variant", variant.name},
+                    {"arena_bytes", compiled.plan.arena_bytes},
+                    {"used_bytes", variant.used_bytes},
+                    {"activation_bytes", activations},
+                    {"predicted_ms", predicted * 1e3},
+                    {"measured_ms", measured * 1e3},
+                    {"ratio", Median(ratios)}});
+  }
+  if (arguments.json.empty()) return;
+  std::FILE* file = std::fopen(arguments.json.c_str(), "w");
+  if (file == nullptr) throw UserError(arguments.json + ": cannot write");
+  fmt::print(file, "{}\n", rows.dump(1));
+  std::fclose(file);
+}
+
+}  // namespace
+}  // namespace plimsoll::bench
+
+int main(int argc, char** argv) {
+  using namespace plimsoll;
+  if (const char* directory = std::getenv("BUILD_WORKING_DIRECTORY")) {
+    std::filesystem::current_path(directory);
+  }
+  bench::Arguments arguments;
+  CLI::App app{"Compares variants of a run: memory planned and used, time predicted and measured."};
+  app.add_option("run.yaml", arguments.file)->required();
+  app.add_option("--set", arguments.sets, "for all variants")->allow_extra_args(false);
+  app.add_option("--variant", arguments.variants, "\"NAME: key=value key=value\"")
+      ->allow_extra_args(false)
+      ->required();
+  app.add_option("--rounds", arguments.rounds)->check(CLI::PositiveNumber);
+  app.add_option("--json", arguments.json, "also write the figures to this file");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    bench::Run(arguments);
+  } catch (const UserError& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return static_cast<int>(error.code());
+  }
+  return 0;
+}
