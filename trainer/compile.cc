@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "amp/mixed_precision.h"
 #include "checkpointing/offload.h"
 #include "checkpointing/policy.h"
 #include "checkpointing/recompute.h"
@@ -52,6 +53,7 @@ struct Purpose {
 // Every technique of Plimsoll is a line here; deleting one is deleting its line and its folder.
 PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
   PassPipeline passes(options.dump_directory);
+  passes.Add<amp::MixedPrecision>(options.amp);
   if (purpose.cached) passes.Add<inference::KvCache>(options.generate_context);
   if (purpose.kind == Kind::kTrain) {
     passes.Add<graph::Autodiff>(graph::AutodiffOptions{.loss = "loss", .carry = purpose.carry});
@@ -73,7 +75,14 @@ class Compiler {
  public:
   Compiler(const models::Model& model, const CompileOptions& options)
       : model_(model), options_(options) {
-    result_.options = options;
+    if (options_.amp.enabled()) {
+      // One type in all programs, decided by the one that has the loss.
+      Program program;
+      graph::Builder builder(program);
+      model.Build(builder, {.batch = 1, .sequence = 1}, models::Head::kLoss, false);
+      options_.amp.fp32_parameters = amp::Float32Parameters(program, options_.amp);
+    }
+    result_.options = options_;
   }
 
   CompiledStep Run() {
@@ -141,7 +150,7 @@ class Compiler {
   }
 
   const models::Model& model_;
-  const CompileOptions& options_;
+  CompileOptions options_;
   CompiledStep result_;
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "amp/policy.h"
 #include "checkpointing/policy.h"
 #include "graph/pass.h"
 #include "memory/plan.h"
@@ -27,7 +28,8 @@ struct CompileOptions {
   int64_t generate_rows = 0;
   int64_t generate_context = 0;
   bool cache = true;
-  optim::UpdateOptions update;     // of training
+  amp::AmpOptions amp;
+  optim::UpdateOptions update;  // of training
   checkpointing::Options checkpointing;
   double init_loss_scale = 65536;  // where update scales the loss
   int threads = 1;                 // kernels' workspaces depend on it
@@ -52,7 +54,8 @@ struct CompiledStep {
   StepPrograms step;
   memory::MemoryPlan plan;
   std::vector<graph::PassReport> passes;
-  double flops_per_step = 0;  // of all micro-steps and the update, as the ops count them
+  double flops_per_step = 0;     // of all micro-steps and the update, as the ops count them
+  double predicted_seconds = 0;  // of a step, by the cost model; 0: not asked for
 };
 
 // The plan has passed the independent checker. InternalError when a pass or the plan is wrong.

@@ -185,6 +185,18 @@ int ThreadsFrom(const config::RunConfig& config) {
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
+amp::AmpOptions AmpFrom(const config::RunConfig& config) {
+  amp::AmpOptions amp;
+  if (config.amp.dtype == config::Dtype::kBf16) amp.dtype = graph::DType::kBFloat16;
+  if (config.amp.dtype == config::Dtype::kFp16) amp.dtype = graph::DType::kFloat16;
+  amp.low_ops = config.amp.low_ops;
+  amp.fp32_ops = config.amp.fp32_ops;
+  if (const auto problem = amp::FindProblem(amp)) {
+    throw config.Error("amp." + problem->field, problem->reason);
+  }
+  return amp;
+}
+
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model) {
   CheckSize(config, model);
   CompileOptions options;
@@ -197,6 +209,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.generate_context =
       std::min(config.model.sequence,
                static_cast<int64_t>(config.sample.prompt.size()) + 1 + config.sample.tokens);
+  options.amp = AmpFrom(config);
   options.update = UpdateFrom(config, model);
   options.checkpointing = CheckpointingFrom(config);
   options.threads = ThreadsFrom(config);

@@ -18,6 +18,7 @@ config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& 
 
 // UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
+amp::AmpOptions AmpFrom(const config::RunConfig& config);
 optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model);
 // With the keys' places, for patterns that turn out to match nothing.
 checkpointing::Options CheckpointingFrom(const config::RunConfig& config);
