@@ -51,6 +51,34 @@ inline uint16_t ToF16(float value) {
   return static_cast<uint16_t>(sign | ((rounded - (112u << 23)) >> 13));
 }
 
+// To one of the two neighbours, the nearer one more often, so that the mean over `random` (16 bits,
+// uniform) is the value itself: an update smaller than the spacing of the type is not lost but
+// made rarely. What the type holds exactly stays as it is.
+inline uint16_t ToBf16Stochastic(float value, uint32_t random) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + (random & 0xffff)) >> 16);
+}
+
+// A float32 as the bf16 nearest to it, ties away from zero, and what is missing: together the
+// value itself, to the bit. Only a NaN's payload is not kept.
+struct SplitFloat {
+  BFloat16 high;
+  int16_t low;
+};
+
+inline SplitFloat Split(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  // Rounding could make another number of a NaN with a large payload.
+  if ((bits & 0x7fffffff) > 0x7f800000) bits = (bits & 0x80000000) | 0x7fc00000;
+  const uint32_t high = (bits + 0x8000) >> 16;
+  return {{static_cast<uint16_t>(high)}, static_cast<int16_t>(bits - (high << 16))};
+}
+
+inline float Join(BFloat16 high, int16_t low) {
+  return std::bit_cast<float>((uint32_t{high.bits} << 16) + static_cast<uint32_t>(int32_t{low}));
+}
+
 inline float ToFloat(BFloat16 value) { return FromBf16(value.bits); }
 inline float ToFloat(Float16 value) { return FromF16(value.bits); }
 

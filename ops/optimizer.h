@@ -1,15 +1,59 @@
-// Optimizer updates of one parameter. They write persistent tensors in place: parameter, moments
-// and counter are inputs and outputs of their node at once.
+// Optimizer updates of one parameter. They write persistent tensors in place: weight, state and
+// counter are inputs and outputs of their node at once.
+//
+// A weight is stored in one of these ways (T: float32, for f64 tensors float64):
+//   p f32 or f64               itself
+//   p bf16, master i16         exactly a float32: its bits are (p.bits << 16) + master, and p is
+//                              that value rounded to nearest, ties away from zero. 4 bytes
+//   p bf16 or f16, master f32  the master is the value, p its rounding to nearest. 6 bytes
+//   p bf16                     rounded stochastically at each update, so that updates smaller than
+//                              p's spacing count in the mean. 2 bytes
+// and a moment as
+//   f32 (f64 for p f64)        itself
+//   bf16                       rounded stochastically
+//   u8, scale f32              8-bit codes, a scale for each block of kStateBlock elements in
+//   memory
+//                              order (ops/block_quantization.h)
+// Zeros in memory are the moment zero in each of them. All arithmetic is done in T, and the
+// gradient is T.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "graph/builder.h"
 
 namespace plimsoll::ops {
 
-// count += 1. count is a persistent i32[]: the number of the update that follows, from 1 on.
-void Increment(graph::Builder& g, graph::Value count, std::string_view name = "");
+// Elements that share a scale.
+inline constexpr int64_t kStateBlock = 256;
+
+// [⌈elements / kStateBlock⌉], the shape of the scales of a tensor of that shape.
+graph::Shape ScalesShape(const graph::Shape& shape);
+
+struct StoredWeight {
+  graph::Value p = graph::kNoTensor;
+  graph::Value master = graph::kNoTensor;
+  bool RoundsStochastically(const graph::Builder& g) const;
+};
+
+struct StoredMoment {
+  graph::Value values = graph::kNoTensor;
+  graph::Value scales = graph::kNoTensor;  // of u8 values
+  bool RoundsStochastically(const graph::Builder& g) const;
+};
+
+// What the updates of a step have in common.
+struct UpdateInputs {
+  graph::Value lr = graph::kNoTensor;     // f32[]
+  graph::Value clip = graph::kNoTensor;   // f32[]: factor on the gradient; absent: 1
+  graph::Value apply = graph::kNoTensor;  // i32[]: 0 leaves all state as it is, to the bit
+  graph::Value rng = graph::kNoTensor;    // i32[2], needed where something rounds stochastically
+};
+
+// count += 1, unless apply (i32[] or kNoTensor) is 0. count is a persistent i32[]: the number of
+// the update that follows, from 1 on.
+void Increment(graph::Builder& g, graph::Value count, graph::Value apply = graph::kNoTensor);
 
 struct AdamWOptions {
   double beta1 = 0.9;
@@ -23,11 +67,11 @@ struct AdamWOptions {
 //   p ← p · (1 − lr · weight_decay)
 //   m ← m + (1 − β₁)(g − m),   v ← β₂ · v + (1 − β₂) · g²
 //   p ← p − lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + eps)
-// p, m, v persistent and gradient, all of one type; lr f32[]; count i32[] ≥ 1; clip f32[] or
-// kNoTensor.
-void AdamW(graph::Builder& g, graph::Value p, graph::Value gradient, graph::Value m, graph::Value v,
-           graph::Value lr, graph::Value count, graph::Value clip, const AdamWOptions& options,
-           std::string_view name = "");
+// The step is taken with m and v before they are rounded for storage. Weight and moments
+// persistent; count i32[] ≥ 1.
+void AdamW(graph::Builder& g, StoredWeight weight, graph::Value gradient, StoredMoment m,
+           StoredMoment v, graph::Value count, const UpdateInputs& common,
+           const AdamWOptions& options);
 
 struct SgdOptions {
   double momentum = 0;
@@ -39,8 +83,8 @@ struct SgdOptions {
 //   g ← g + weight_decay · p
 //   buffer ← momentum · buffer + g;   g ← buffer, with nesterov g + momentum · buffer
 //   p ← p − lr · g
-// p persistent; momentum persistent, starting at zero, or kNoTensor when options.momentum is 0.
-void Sgd(graph::Builder& g, graph::Value p, graph::Value gradient, graph::Value momentum,
-         graph::Value lr, graph::Value clip, const SgdOptions& options, std::string_view name = "");
+// Weight persistent; momentum persistent, starting at zero, or {} when options.momentum is 0.
+void Sgd(graph::Builder& g, StoredWeight weight, graph::Value gradient, StoredMoment momentum,
+         const UpdateInputs& common, const SgdOptions& options);
 
 }  // namespace plimsoll::ops

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/glob.h"
 #include "graph/autodiff.h"
-#include "graph/builder.h"
 
 namespace plimsoll::optim {
 
@@ -12,13 +11,111 @@ using graph::DType;
 using graph::kNoTensor;
 using graph::Role;
 using graph::TensorId;
+using graph::TensorType;
 using graph::Value;
+
+namespace {
+
+// The carried tensor of that name, made unless there is one.
+Value Carried(Builder& g, const std::string& name, Role role, const TensorType& type) {
+  const Value found = g.program().Find(name);
+  return found != kNoTensor ? found : g.Persistent(name, role, type);
+}
+
+// What the gradients are multiplied by, and whether the step is applied at all.
+struct Gate {
+  Value factor = kNoTensor, apply = kNoTensor;
+};
+
+Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
+                         const UpdateOptions& options) {
+  const TensorType scalar{DType::kFloat32, {}};
+  const Value metric = g.Persistent("grad_norm", Role::kMetric, scalar);
+  Gate gate;
+  Value norm = metric, unscale = kNoTensor;
+  if (options.loss_scale) {
+    const Value scale = Carried(g, "loss_scale", Role::kState, scalar);
+    const Value tracker = Carried(g, "growth_tracker", Role::kState, {DType::kInt32, {}});
+    const Value skipped = Carried(g, "skipped", Role::kState, {DType::kInt32, {2}});
+    const ops::LossScaleStep step =
+        ops::EmitLossScaleStep(g, g.Emit1("global_norm", gradients, {}, "scaled_norm"), scale,
+                               tracker, skipped, metric, *options.loss_scale);
+    norm = step.grad_norm;
+    unscale = step.inverse;
+    gate.apply = step.apply;
+  } else {
+    g.EmitInto({norm}, "global_norm", gradients);
+  }
+  if (options.clip_grad_norm <= 0) {
+    gate.factor = unscale;
+    return gate;
+  }
+  gate.factor = g.Emit1("clip_factor", {norm}, {{"max_norm", options.clip_grad_norm}});
+  if (unscale != kNoTensor) gate.factor = g.Emit1("mul", {gate.factor, unscale}, {}, "factor");
+  return gate;
+}
+
+}  // namespace
 
 double Update::DecayOf(const graph::Tensor& parameter) const {
   for (const DecayGroup& group : options_.groups) {
     if (MatchesGlob(group.pattern, parameter.name)) return group.weight_decay;
   }
   return parameter.type.shape.rank() >= 2 ? options_.weight_decay : 0;
+}
+
+ops::StoredWeight Update::WeightOf(Builder& g, Value parameter) const {
+  const graph::Tensor p = g.program().tensor(parameter);
+  ops::StoredWeight weight{parameter};
+  if (!graph::IsLowPrecision(p.type.dtype) || !options_.master_weights) return weight;
+  weight.master =
+      p.type.dtype == DType::kBFloat16
+          ? g.Persistent(p.name + ".remainder", Role::kMaster, {DType::kInt16, p.type.shape})
+          : g.Persistent(p.name + ".master", Role::kMaster, {DType::kFloat32, p.type.shape});
+  return weight;
+}
+
+ops::StoredMoment Update::MomentOf(Builder& g, Value parameter, const std::string& suffix) const {
+  const graph::Tensor p = g.program().tensor(parameter);
+  const graph::Shape& shape = p.type.shape;
+  const std::string name = p.name + "." + suffix;
+  auto state = [&](const std::string& of, DType dtype, const graph::Shape& s) {
+    return g.Persistent(of, Role::kOptimizerState, {dtype, s});
+  };
+  const DType whole = graph::ComputeType(p.type.dtype);
+  const bool small = shape.rank() < 2 || shape.elements() < kLeastElementsForInt8;
+  if (options_.state_dtype == StateDType::kBFloat16 && whole == DType::kFloat32) {
+    return {state(name, DType::kBFloat16, shape)};
+  }
+  if (options_.state_dtype == StateDType::kInt8 && whole == DType::kFloat32 && !small) {
+    return {state(name, DType::kUInt8, shape),
+            state(name + ".scale", DType::kFloat32, ops::ScalesShape(shape))};
+  }
+  return {state(name, whole, shape)};
+}
+
+void Update::EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value count,
+                          ops::UpdateInputs& common) const {
+  const double decay = DecayOf(g.program().tensor(parameter));
+  const ops::StoredWeight weight = WeightOf(g, parameter);
+  const bool adamw = options_.algorithm == UpdateOptions::Algorithm::kAdamW;
+  ops::StoredMoment first, second;
+  if (adamw) {
+    first = MomentOf(g, parameter, "m");
+    second = MomentOf(g, parameter, "v");
+  } else if (options_.momentum > 0) {
+    first = MomentOf(g, parameter, "momentum");
+  }
+  if (weight.RoundsStochastically(g) || first.RoundsStochastically(g) ||
+      second.RoundsStochastically(g)) {
+    common.rng = Carried(g, "rng", Role::kInput, {DType::kInt32, {2}});
+  }
+  if (adamw) {
+    ops::AdamW(g, weight, gradient, first, second, count, common,
+               {options_.beta1, options_.beta2, options_.eps, decay});
+  } else {
+    ops::Sgd(g, weight, gradient, first, common, {options_.momentum, options_.nesterov, decay});
+  }
 }
 
 graph::PassResult Update::Run(graph::Program& program) {
@@ -36,40 +133,17 @@ graph::PassResult Update::Run(graph::Program& program) {
   Builder g(program);
   g.set_phase(graph::Phase::kUpdate);
   g.set_made_by("update");
-  const graph::TensorType scalar{DType::kFloat32, {}};
-  const Value lr = g.Persistent("lr", Role::kInput, scalar);
-  const Value norm = g.Persistent("grad_norm", Role::kMetric, scalar);
-  g.EmitInto({norm}, "global_norm", gradients);
-  Value clip = kNoTensor;
-  if (options_.clip_grad_norm > 0) {
-    clip = g.Emit1("clip_factor", {norm}, {{"max_norm", options_.clip_grad_norm}});
-  }
+  ops::UpdateInputs common;
+  common.lr = g.Persistent("lr", Role::kInput, {DType::kFloat32, {}});
+  const Gate gate = EmitNormAndClipping(g, gradients, options_);
+  common.clip = gate.factor;
+  common.apply = gate.apply;
   const Value count = g.Persistent("update_count", Role::kOptimizerState, {DType::kInt32, {}});
-  g.EmitInto({count}, "increment", {count});
+  ops::Increment(g, count, common.apply);
 
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const Value p = parameters[i];
-    const graph::Tensor parameter = program.tensor(p);
-    g.set_scope(parameter.name);
-    auto state = [&](std::string_view suffix) {
-      return g.Persistent(parameter.name + "." + std::string(suffix), Role::kOptimizerState,
-                          parameter.type);
-    };
-    const double decay = DecayOf(parameter);
-    if (options_.algorithm == UpdateOptions::Algorithm::kAdamW) {
-      const Value m = state("m"), v = state("v");
-      g.EmitInto({p, m, v}, "adamw", {p, gradients[i], m, v, lr, count, clip},
-                 {{"beta1", options_.beta1},
-                  {"beta2", options_.beta2},
-                  {"eps", options_.eps},
-                  {"weight_decay", decay}});
-    } else {
-      const Value momentum = options_.momentum > 0 ? state("momentum") : kNoTensor;
-      g.EmitInto({p, momentum}, "sgd", {p, gradients[i], momentum, lr, clip},
-                 {{"momentum", options_.momentum},
-                  {"nesterov", options_.nesterov},
-                  {"weight_decay", decay}});
-    }
+    g.set_scope(program.tensor(parameters[i]).name);
+    EmitUpdateOf(g, parameters[i], gradients[i], count, common);
   }
   return {true, std::to_string(parameters.size()) + " parameters"};
 }

@@ -53,5 +53,75 @@ TEST(LowPrecision, Bf16RoundsToNearestEven) {
   EXPECT_EQ(FromBf16(0xc000), -2.0f);
 }
 
+void CheckSplit(uint32_t bits) {
+  const float value = std::bit_cast<float>(bits);
+  const SplitFloat parts = Split(value);
+  const float joined = Join(parts.high, parts.low);
+  if (std::isnan(value)) {
+    ASSERT_TRUE(std::isnan(joined)) << std::hex << bits;
+    ASSERT_TRUE(std::isnan(ToFloat(parts.high))) << std::hex << bits;
+    return;
+  }
+  ASSERT_EQ(std::bit_cast<uint32_t>(joined), bits) << std::hex << bits;
+  ASSERT_EQ(parts.high.bits, (bits + 0x8000) >> 16) << std::hex << bits;
+}
+
+// Over all bit patterns, in steps that visit every exponent and either half of an interval; then
+// where something wraps.
+TEST(LowPrecision, SplitIsExact) {
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 1021) {
+    ASSERT_NO_FATAL_FAILURE(CheckSplit(static_cast<uint32_t>(bits)));
+  }
+  for (const uint32_t base : {0x00000000u, 0x00008000u, 0x007fffffu, 0x00800000u, 0x3f800000u,
+                              0x3f808000u, 0x7f7f8000u, 0x7f7fffffu, 0x7f800000u, 0x7fffffffu}) {
+    for (uint32_t near = 0; near < 64; ++near) {
+      for (const uint32_t sign : {0u, 0x80000000u}) {
+        ASSERT_NO_FATAL_FAILURE(CheckSplit(sign | ((base + near) & 0x7fffffff)));
+        ASSERT_NO_FATAL_FAILURE(CheckSplit(sign | ((base - near) & 0x7fffffff)));
+      }
+    }
+  }
+  EXPECT_EQ(Split(kInfinity).high.bits, 0x7f80);
+  EXPECT_EQ(Split(-kInfinity).high.bits, 0xff80);
+  EXPECT_EQ(Split(kInfinity).low, 0);
+  // The largest floats round up to infinity; the remainder brings them back.
+  EXPECT_EQ(Split(std::numeric_limits<float>::max()).high.bits, 0x7f80);
+  EXPECT_EQ(Split(std::numeric_limits<float>::max()).low, -1);
+}
+
+// The mean over all 2^16 draws is the value itself, for any value between two neighbours.
+TEST(LowPrecision, Bf16StochasticRoundingIsUnbiased) {
+  for (const uint32_t bits : {0x3f800001u, 0x3f804000u, 0x3f80ffffu, 0xbf923456u, 0x00001234u,
+                              0x7f7e8000u, 0x42f6e979u}) {
+    const float value = std::bit_cast<float>(bits);
+    const float toward_zero = FromBf16(static_cast<uint16_t>(bits >> 16));
+    const float away = FromBf16(static_cast<uint16_t>((bits >> 16) + 1));
+    double sum = 0;
+    for (uint32_t random = 0; random < 0x10000; ++random) {
+      const float rounded = FromBf16(ToBf16Stochastic(value, random));
+      ASSERT_TRUE(rounded == toward_zero || rounded == away) << value;
+      sum += rounded;
+    }
+    EXPECT_EQ(sum / 0x10000, value);
+  }
+}
+
+TEST(LowPrecision, Bf16StochasticRoundingKeepsWhatIsExact) {
+  for (uint32_t high = 0; high < 0x10000; ++high) {
+    const float value = FromBf16(static_cast<uint16_t>(high));
+    for (const uint32_t random : {0u, 1u, 0x8000u, 0xffffu, 0xffffffffu}) {
+      const uint16_t rounded = ToBf16Stochastic(value, random);
+      if (std::isnan(value)) {
+        ASSERT_TRUE(std::isnan(FromBf16(rounded)));
+      } else {
+        ASSERT_EQ(rounded, high);
+      }
+    }
+  }
+  for (const uint32_t bits : {0x7f800001u, 0x7fffffffu, 0xffffffffu}) {
+    EXPECT_TRUE(std::isnan(FromBf16(ToBf16Stochastic(std::bit_cast<float>(bits), 0xffff))));
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll

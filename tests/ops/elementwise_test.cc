@@ -10,7 +10,6 @@
 #include "base/philox.h"
 #include "ops/arithmetic.h"
 #include "ops/dropout.h"
-#include "ops/optimizer.h"
 #include "ops/reduce.h"
 #include "ops/simd.h"
 #include "tests/ops/guarded_call.h"
@@ -146,38 +145,6 @@ TEST(Embedding, RefusesATokenOutsideTheVocabulary) {
   }
   interpreter.Set("tokens", std::vector<double>{0, 2});
   EXPECT_NO_THROW(interpreter.Run());
-}
-
-TEST(Optimizer, UpdatesPersistentTensorsInPlace) {
-  ThreadPool pool(1);
-  Program program;
-  graph::Builder g(program);
-  const TensorType type{DType::kFloat32, {3}};
-  const TensorType scalar{DType::kFloat32, {}};
-  const Value p = g.Persistent("p", Role::kParameter, type);
-  const Value m = g.Persistent("m", Role::kOptimizerState, type);
-  const Value v = g.Persistent("v", Role::kOptimizerState, type);
-  const Value lr = g.Persistent("lr", Role::kInput, scalar);
-  const Value count = g.Persistent("count", Role::kOptimizerState, {DType::kInt32, {}});
-  const Value gradient = Constant(g, type, 0.5, "gradient");
-  Increment(g, count);
-  AdamW(g, p, gradient, m, v, lr, count, graph::kNoTensor, {.weight_decay = 0});
-  EXPECT_EQ(program.nodes().back().outputs, (std::vector<Value>{p, m, v}));
-
-  Interpreter interpreter(program, pool);
-  interpreter.Set(p, std::vector<double>{1, 2, 3});
-  interpreter.Set(m, std::vector<double>(3, 0));
-  interpreter.Set(v, std::vector<double>(3, 0));
-  interpreter.Set(lr, std::vector<double>{0.25});
-  interpreter.Set(count, std::vector<double>{0});
-  interpreter.Run();
-  EXPECT_EQ(interpreter.Get(count), std::vector<double>{1});
-  // The first update of Adam moves by lr against the sign of the gradient.
-  const std::vector<double> updated = interpreter.Get(p);
-  for (int i = 0; i < 3; ++i) EXPECT_NEAR(updated[i], i + 1 - 0.25, 1e-6);
-
-  const Value other = Constant(g, type, 0);
-  EXPECT_THROW(AdamW(g, other, gradient, m, v, lr, count, graph::kNoTensor, {}), InternalError);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // An op without an example fails it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ enum class Fill {
   kTokens,    // i32, uniform in [0, Input::limit)
   kTargets,   // as kTokens, every fifth is -100 (ignored)
   kCounter,   // i32 scalar or rng pair: 3, 4, …
+  kBits,      // any bytes: codes and remainders
   kAbsent,    // an optional input that is not given
 };
 
@@ -25,6 +27,7 @@ struct ExampleInput {
   graph::Shape shape;
   Fill fill = Fill::kNormal;
   int64_t limit = 0;
+  std::optional<graph::DType> dtype = std::nullopt;  // whatever the dtype under test
 };
 
 struct Example {

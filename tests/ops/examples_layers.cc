@@ -93,9 +93,6 @@ const ExampleRegistration kRmsNormBackwardWide(
      .inputs = {{{1100, 70}}, {{70}}, {{1100}, Fill::kPositive}, {{1100, 70}}, Absent(), Absent()},
      .compute_inputs = {2, 5}});
 
-const ExampleRegistration kIncrement({.op = "increment",
-                                      .label = "",
-                                      .inputs = {{{}, Fill::kCounter}}});
 const ExampleRegistration kLossScaleStep({.op = "loss_scale_step",
                                           .label = "grows",
                                           .inputs = {{{}, Fill::kPositive},
@@ -108,47 +105,6 @@ const ExampleRegistration kLossScaleStep({.op = "loss_scale_step",
                                                          {"growth_interval", int64_t{4}},
                                                          {"min_scale", 1.0}},
                                           .float32_inputs = {0, 1}});
-const ExampleRegistration kAdamW(
-    {.op = "adamw",
-     .label = "clipped",
-     .inputs = {{{20, 1001}},
-                {{20, 1001}},
-                {{20, 1001}},
-                {{20, 1001}, Fill::kPositive},
-                {{}, Fill::kPositive},
-                {{}, Fill::kCounter},
-                {{}, Fill::kPositive}},
-     .attributes = {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}},
-     .float32_inputs = {4, 6},
-     .dtypes = FullPrecision()});
-const ExampleRegistration kAdamWPlain(
-    {.op = "adamw",
-     .label = "not clipped",
-     .inputs = {{{11}},
-                {{11}},
-                {{11}},
-                {{11}, Fill::kPositive},
-                {{}, Fill::kPositive},
-                {{}, Fill::kCounter},
-                Absent()},
-     .attributes = {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", 0.0}},
-     .float32_inputs = {4},
-     .dtypes = FullPrecision()});
-const ExampleRegistration kSgd(
-    {.op = "sgd",
-     .label = "nesterov momentum, clipped",
-     .inputs =
-         {{{20, 1001}}, {{20, 1001}}, {{20, 1001}}, {{}, Fill::kPositive}, {{}, Fill::kPositive}},
-     .attributes = {{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.1}},
-     .float32_inputs = {3, 4},
-     .dtypes = FullPrecision()});
-const ExampleRegistration kSgdPlain(
-    {.op = "sgd",
-     .label = "no momentum",
-     .inputs = {{{13}}, {{13}}, Absent(), {{}, Fill::kPositive}, Absent()},
-     .attributes = {{"momentum", 0.0}, {"nesterov", false}, {"weight_decay", 0.0}},
-     .float32_inputs = {3},
-     .dtypes = FullPrecision()});
 
 }  // namespace
 }  // namespace plimsoll::ops

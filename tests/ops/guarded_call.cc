@@ -81,6 +81,7 @@ double Draw(const ExampleInput& input, int64_t i, std::mt19937_64& random) {
       return i % 5 == 4 ? -100 : static_cast<double>(random() % static_cast<uint64_t>(input.limit));
     case Fill::kCounter:
       return static_cast<double>(3 + i);
+    case Fill::kBits:  // not drawn as numbers
     case Fill::kAbsent:
       break;
   }
@@ -120,10 +121,15 @@ std::vector<std::optional<HostTensor>> MakeInputs(const Example& example, DType 
     if (Contains(example.compute_inputs, i)) type.dtype = graph::ComputeType(dtype);
     if (Contains(example.float32_inputs, i)) type.dtype = DType::kFloat32;
     if (IsInteger(input.fill)) type.dtype = DType::kInt32;
+    if (input.dtype) type.dtype = *input.dtype;
     HostTensor tensor = PoisonedTensor(type);
     std::mt19937_64 random(Hash(example.op + "/" + example.label) + i);
-    for (int64_t k = 0; k < input.shape.elements(); ++k) {
-      tensor.set(k, static_cast<float>(Draw(input, k, random)));
+    if (input.fill == Fill::kBits) {
+      for (std::byte& byte : tensor.bytes) byte = static_cast<std::byte>(random());
+    } else {
+      for (int64_t k = 0; k < input.shape.elements(); ++k) {
+        tensor.set(k, static_cast<float>(Draw(input, k, random)));
+      }
     }
     inputs.push_back(std::move(tensor));
   }

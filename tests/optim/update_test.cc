@@ -59,8 +59,8 @@ update
   %grad_norm = global_norm(%w.grad, %b.grad) !update
   %clip_factor: f32[] = clip_factor(%grad_norm) {max_norm=2.0} !update
   %update_count = increment(%update_count) !update
-  %w, %w.m, %w.v = adamw(%w, %w.grad, %w.m, %w.v, %lr, %update_count, %clip_factor) {beta1=0.875, beta2=0.9375, eps=0.5, weight_decay=0.25} @w !update
-  %b, %b.m, %b.v = adamw(%b, %b.grad, %b.m, %b.v, %lr, %update_count, %clip_factor) {beta1=0.875, beta2=0.9375, eps=0.5, weight_decay=0.0} @b !update
+  %w, %w.m, %w.v, _, _, _ = adamw(%w, %w.grad, %w.m, %w.v, %lr, %update_count, %clip_factor) {beta1=0.875, beta2=0.9375, eps=0.5, weight_decay=0.25} @w !update
+  %b, %b.m, %b.v, _, _, _ = adamw(%b, %b.grad, %b.m, %b.v, %lr, %update_count, %clip_factor) {beta1=0.875, beta2=0.9375, eps=0.5, weight_decay=0.0} @b !update
 )");
 }
 
@@ -83,8 +83,8 @@ backward
 update
   %grad_norm = global_norm(%w.grad, %b.grad) !update
   %update_count = increment(%update_count) !update
-  %w, _ = sgd(%w, %w.grad, _, %lr, _) {momentum=0.0, nesterov=false, weight_decay=0.25} @w !update
-  %b, _ = sgd(%b, %b.grad, _, %lr, _) {momentum=0.0, nesterov=false, weight_decay=0.0} @b !update
+  %w, _, _, _ = sgd(%w, %w.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.25} @w !update
+  %b, _, _, _ = sgd(%b, %b.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @b !update
 )");
 }
 
@@ -111,8 +111,144 @@ update
   %grad_norm = global_norm(%w.grad, %b.grad) !update
   %clip_factor: f32[] = clip_factor(%grad_norm) {max_norm=2.0} !update
   %update_count = increment(%update_count) !update
-  %w, %w.momentum = sgd(%w, %w.grad, %w.momentum, %lr, %clip_factor) {momentum=0.875, nesterov=true, weight_decay=0.25} @w !update
-  %b, %b.momentum = sgd(%b, %b.grad, %b.momentum, %lr, %clip_factor) {momentum=0.875, nesterov=true, weight_decay=0.0} @b !update
+  %w, %w.momentum, _, _ = sgd(%w, %w.grad, %w.momentum, %lr, %clip_factor) {momentum=0.875, nesterov=true, weight_decay=0.25} @w !update
+  %b, %b.momentum, _, _ = sgd(%b, %b.grad, %b.momentum, %lr, %clip_factor) {momentum=0.875, nesterov=true, weight_decay=0.0} @b !update
+)");
+}
+
+// A large matrix and a vector in bf16, gradients in float32.
+constexpr std::string_view kBFloat16Gradients = R"(program p
+  tensor %x: bf16[8,128] input persistent
+  tensor %dy: bf16[8,64] input persistent
+  tensor %w: bf16[64,128] parameter persistent
+  tensor %b: bf16[64] parameter persistent
+  tensor %w.grad: f32[64,128] gradient persistent
+  tensor %b.grad: f32[64] gradient persistent
+)";
+
+// High halves rounded to nearest, and the remainders that make them float32.
+TEST(Update, BFloat16WithMasterWeights) {
+  ExpectProgram(Updated(kBFloat16Gradients, {.algorithm = UpdateOptions::Algorithm::kSgd,
+                                             .momentum = 0,
+                                             .weight_decay = 0.25,
+                                             .clip_grad_norm = 0}),
+                R"(program p
+  tensor %x: bf16[8,128] input persistent
+  tensor %dy: bf16[8,64] input persistent
+  tensor %w: bf16[64,128] parameter persistent
+  tensor %b: bf16[64] parameter persistent
+  tensor %w.grad: f32[64,128] gradient persistent
+  tensor %b.grad: f32[64] gradient persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %update_count: i32[] optimizer_state persistent
+  tensor %w.remainder: i16[64,128] master persistent
+  tensor %b.remainder: i16[64] master persistent
+update
+  %grad_norm = global_norm(%w.grad, %b.grad) !update
+  %update_count = increment(%update_count) !update
+  %w, _, %w.remainder, _ = sgd(%w, %w.grad, _, %lr, _, _, %w.remainder) {momentum=0.0, nesterov=false, weight_decay=0.25} @w !update
+  %b, _, %b.remainder, _ = sgd(%b, %b.grad, _, %lr, _, _, %b.remainder) {momentum=0.0, nesterov=false, weight_decay=0.0} @b !update
+)");
+}
+
+// 8-bit moments for what is large, float32 ones for what is small.
+TEST(Update, BFloat16WithMasterWeightsAndEightBitMoments) {
+  ExpectProgram(
+      Updated(kBFloat16Gradients,
+              {.weight_decay = 0.25, .clip_grad_norm = 0, .state_dtype = StateDType::kInt8}),
+      R"(program p
+  tensor %x: bf16[8,128] input persistent
+  tensor %dy: bf16[8,64] input persistent
+  tensor %w: bf16[64,128] parameter persistent
+  tensor %b: bf16[64] parameter persistent
+  tensor %w.grad: f32[64,128] gradient persistent
+  tensor %b.grad: f32[64] gradient persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %update_count: i32[] optimizer_state persistent
+  tensor %w.remainder: i16[64,128] master persistent
+  tensor %w.m: u8[64,128] optimizer_state persistent
+  tensor %w.m.scale: f32[32] optimizer_state persistent
+  tensor %w.v: u8[64,128] optimizer_state persistent
+  tensor %w.v.scale: f32[32] optimizer_state persistent
+  tensor %b.remainder: i16[64] master persistent
+  tensor %b.m: f32[64] optimizer_state persistent
+  tensor %b.v: f32[64] optimizer_state persistent
+update
+  %grad_norm = global_norm(%w.grad, %b.grad) !update
+  %update_count = increment(%update_count) !update
+  %w, %w.m, %w.v, %w.remainder, %w.m.scale, %w.v.scale = adamw(%w, %w.grad, %w.m, %w.v, %lr, %update_count, _, _, %w.remainder, %w.m.scale, %w.v.scale) {beta1=0.9, beta2=0.95, eps=1e-08, weight_decay=0.25} @w !update
+  %b, %b.m, %b.v, %b.remainder, _, _ = adamw(%b, %b.grad, %b.m, %b.v, %lr, %update_count, _, _, %b.remainder) {beta1=0.9, beta2=0.95, eps=1e-08, weight_decay=0.0} @b !update
+)");
+}
+
+// Everything in 16 bits: weights and moments are rounded stochastically, with draws of their own.
+TEST(Update, BFloat16WithoutMasterWeights) {
+  ExpectProgram(Updated(kBFloat16Gradients, {.weight_decay = 0.25,
+                                             .clip_grad_norm = 0,
+                                             .master_weights = false,
+                                             .state_dtype = StateDType::kBFloat16}),
+                R"(program p
+  tensor %x: bf16[8,128] input persistent
+  tensor %dy: bf16[8,64] input persistent
+  tensor %w: bf16[64,128] parameter persistent
+  tensor %b: bf16[64] parameter persistent
+  tensor %w.grad: f32[64,128] gradient persistent
+  tensor %b.grad: f32[64] gradient persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %update_count: i32[] optimizer_state persistent
+  tensor %w.m: bf16[64,128] optimizer_state persistent
+  tensor %w.v: bf16[64,128] optimizer_state persistent
+  tensor %rng: i32[2] input persistent
+  tensor %b.m: bf16[64] optimizer_state persistent
+  tensor %b.v: bf16[64] optimizer_state persistent
+update
+  %grad_norm = global_norm(%w.grad, %b.grad) !update
+  %update_count = increment(%update_count) !update
+  %w, %w.m, %w.v, _, _, _ = adamw(%w, %w.grad, %w.m, %w.v, %lr, %update_count, _, _, _, _, _, %rng) {beta1=0.9, beta2=0.95, eps=1e-08, weight_decay=0.25, key=2} @w !update
+  %b, %b.m, %b.v, _, _, _ = adamw(%b, %b.grad, %b.m, %b.v, %lr, %update_count, _, _, _, _, _, %rng) {beta1=0.9, beta2=0.95, eps=1e-08, weight_decay=0.0, key=3} @b !update
+)");
+}
+
+// The model's own rng (of dropout) serves.
+TEST(Update, SharesTheModelsRandomInput) {
+  std::string text(kBFloat16Gradients);
+  text.insert(text.find("  tensor %x"), "  tensor %rng: i32[2] input persistent\n");
+  const Program program = Updated(text, {.master_weights = false});
+  EXPECT_EQ(program.nodes().back().inputs.back(), program.Require("rng"));
+}
+
+// The norm is taken of the scaled gradients, and an overflow shows in it. One op decides; the
+// updates unscale with the same factor that clips, and do nothing when the step is skipped.
+TEST(Update, Float16WithLossScalingAndMasterWeights) {
+  ExpectProgram(
+      Updated(R"(program p
+  tensor %w: f16[6,4] parameter persistent
+  tensor %w.grad: f32[6,4] gradient persistent
+  tensor %loss_scale: f32[] state persistent
+)",
+              {.weight_decay = 0.25, .clip_grad_norm = 2.0, .loss_scale = ops::LossScaleOptions{}}),
+      R"(program p
+  tensor %w: f16[6,4] parameter persistent
+  tensor %w.grad: f32[6,4] gradient persistent
+  tensor %loss_scale: f32[] state persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %growth_tracker: i32[] state persistent
+  tensor %skipped: i32[2] state persistent
+  tensor %update_count: i32[] optimizer_state persistent
+  tensor %w.master: f32[6,4] master persistent
+  tensor %w.m: f32[6,4] optimizer_state persistent
+  tensor %w.v: f32[6,4] optimizer_state persistent
+update
+  %scaled_norm: f32[] = global_norm(%w.grad) !update
+  %grad_norm, %loss_scale_step.inverse: f32[], %loss_scale_step.apply: i32[], %loss_scale, %growth_tracker, %skipped = loss_scale_step(%scaled_norm, %loss_scale, %growth_tracker, %skipped) {dynamic=true, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, min_scale=1.0} !update
+  %clip_factor: f32[] = clip_factor(%grad_norm) {max_norm=2.0} !update
+  %factor: f32[] = mul(%clip_factor, %loss_scale_step.inverse) !update
+  %update_count = increment(%update_count, %loss_scale_step.apply) !update
+  %w, %w.m, %w.v, %w.master, _, _ = adamw(%w, %w.grad, %w.m, %w.v, %lr, %update_count, %factor, %loss_scale_step.apply, %w.master) {beta1=0.9, beta2=0.95, eps=1e-08, weight_decay=0.25} @w !update
 )");
 }
 
@@ -184,7 +320,7 @@ backward
 update
   %grad_norm = global_norm(%w.grad) !update
   %update_count = increment(%update_count) !update
-  %w, _ = sgd(%w, %w.grad, _, %lr, _) {momentum=0.0, nesterov=false, weight_decay=0.25} @w !update
+  %w, _, _, _ = sgd(%w, %w.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.25} @w !update
 )");
 }
 
