@@ -1,0 +1,228 @@
+// Optimizer state in host memory: text in, text out; and the same bits as on the device.
+#include "optim/host_state.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "graph/simplify.h"
+#include "memory/checker.h"
+#include "memory/plan.h"
+#include "optim/update.h"
+#include "runtime/arena.h"
+#include "runtime/cpu_executor.h"
+#include "runtime/workspaces.h"
+#include "tests/graph/expect_program.h"
+
+namespace plimsoll::optim {
+namespace {
+
+using graph::DType;
+using graph::ExpectProgram;
+using graph::Parse;
+using graph::Place;
+using graph::Program;
+using graph::Role;
+
+Program OnHost(std::string_view text, const UpdateOptions& options) {
+  Program program = Parse(text);
+  Update(options).Run(program);
+  EXPECT_TRUE(HostState().Run(program).changed);
+  return program;
+}
+
+// Two matrices in bf16, without momentum: all their state is the remainders.
+TEST(HostState, PrefetchesOneParameterAhead) {
+  const Program program = OnHost(R"(program p
+  tensor %a: bf16[8,4] parameter persistent
+  tensor %b: bf16[4,4] parameter persistent
+  tensor %a.grad: f32[8,4] gradient persistent
+  tensor %b.grad: f32[4,4] gradient persistent
+)",
+                                 {.algorithm = UpdateOptions::Algorithm::kSgd,
+                                  .momentum = 0,
+                                  .weight_decay = 0.25,
+                                  .clip_grad_norm = 0});
+  ExpectProgram(program, R"(program p
+  tensor %a: bf16[8,4] parameter persistent
+  tensor %b: bf16[4,4] parameter persistent
+  tensor %a.grad: f32[8,4] gradient persistent
+  tensor %b.grad: f32[4,4] gradient persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %update_count: i32[] optimizer_state persistent
+  tensor %a.remainder: i16[8,4] master persistent host
+  tensor %b.remainder: i16[4,4] master persistent host
+  tensor %a.remainder.stored: i16[8,4] master persistent host view %a.remainder+0
+  tensor %b.remainder.stored: i16[4,4] master persistent host view %b.remainder+0
+update
+  %grad_norm = global_norm(%a.grad, %b.grad) !update
+  %update_count = increment(%update_count) !update
+  %a.remainder.staged: i16[8,4] master = copy_start(%a.remainder) @a !host_state
+  %b.remainder.staged: i16[4,4] master = copy_start(%b.remainder) @b !host_state
+  %a.remainder.loaded: i16[8,4] master view %a.remainder.staged+0 = copy_done(%a.remainder.staged, %a.remainder) @a !host_state
+  %a, _, %a.remainder.updated: i16[8,4] master, _ = sgd(%a, %a.grad, _, %lr, _, _, %a.remainder.loaded) {momentum=0.0, nesterov=false, weight_decay=0.25} @a !update
+  %a.remainder = copy_start(%a.remainder.updated) @a !host_state
+  %a.remainder.stored = copy_done(%a.remainder, %a.remainder.updated) @a !host_state
+  %b.remainder.loaded: i16[4,4] master view %b.remainder.staged+0 = copy_done(%b.remainder.staged, %b.remainder) @b !host_state
+  %b, _, %b.remainder.updated: i16[4,4] master, _ = sgd(%b, %b.grad, _, %lr, _, _, %b.remainder.loaded) {momentum=0.0, nesterov=false, weight_decay=0.25} @b !update
+  %b.remainder = copy_start(%b.remainder.updated) @b !host_state
+  %b.remainder.stored = copy_done(%b.remainder, %b.remainder.updated) @b !host_state
+)");
+  // Nothing of it is taken for useless.
+  Program simplified = program;
+  EXPECT_FALSE(graph::Simplify().Run(simplified).changed);
+}
+
+constexpr int64_t kElements[] = {96 * 64, 40, 64 * 128, 80 * 80, 16 * 16};
+
+// Parameters of that type, large and small, with carried gradients.
+std::string Gradients(const std::string& dtype) {
+  std::string text = "program p\n";
+  const char* shapes[] = {"96,64", "40", "64,128", "80,80", "16,16"};
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "%p" + std::to_string(i), shape = "[" + std::string(shapes[i]) + "]";
+    text += "  tensor " + name + ": " + dtype + shape + " parameter persistent\n";
+    text += "  tensor " + name + ".grad: f32" + shape + " gradient persistent\n";
+  }
+  return text;
+}
+
+struct Case {
+  std::string name, dtype;
+  UpdateOptions options;
+};
+
+// A planned program in its arenas, as the trainer runs it.
+class Runner {
+ public:
+  explicit Runner(Program program)
+      : program_(WithWorkspaces(std::move(program))),
+        plan_(memory::MakePlan(Programs())),
+        arena_(plan_.arena_bytes),
+        host_arena_(plan_.host_arena_bytes),
+        executor_(program_, plan_.programs[0].layout, arena_, &host_arena_, pool_,
+                  {.poison = true}) {
+    memory::CheckPlan(Programs(), plan_);
+  }
+
+  const Program& program() const { return program_; }
+  const memory::MemoryPlan& plan() const { return plan_; }
+  template <typename T>
+  T* at(const std::string& name) {
+    return static_cast<T*>(executor_.address(name));
+  }
+
+  void Step(int step) {
+    std::mt19937 random(step);
+    std::normal_distribution<float> normal;
+    for (int i = 0; i < 5; ++i) {
+      float* gradient = at<float>("p" + std::to_string(i) + ".grad");
+      for (int64_t k = 0; k < kElements[i]; ++k) gradient[k] = normal(random);
+    }
+    *at<float>("lr") = 0.01f;
+    if (program_.Find("rng") != graph::kNoTensor) at<int32_t>("rng")[1] = step;
+    if (program_.Find("loss_scale") != graph::kNoTensor) *at<float>("loss_scale") = 8;
+    executor_.Run();
+  }
+
+  // All that is carried, but inputs.
+  std::vector<std::pair<std::string, std::string>> Carried() {
+    std::vector<std::pair<std::string, std::string>> all;
+    for (const memory::PersistentTensor& tensor : plan_.persistent) {
+      all.emplace_back(tensor.name, std::string(at<char>(tensor.name), tensor.type.bytes()));
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+ private:
+  static constexpr int kThreads = 2;
+
+  static Program WithWorkspaces(Program program) {
+    runtime::AddWorkspaces(program, kThreads);
+    return program;
+  }
+  std::vector<const Program*> Programs() const { return {&program_}; }
+
+  Program program_;
+  ThreadPool pool_{kThreads};
+  memory::MemoryPlan plan_;
+  runtime::Arena arena_, host_arena_;
+  runtime::CpuExecutor executor_;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class HostStateTest : public testing::TestWithParam<Case> {};
+
+TEST_P(HostStateTest, IsBitEqualToTheDevice) {
+  const Case& c = GetParam();
+  Program program = Parse(Gradients(c.dtype));
+  Update(c.options).Run(program);
+  Program moved = program;
+  HostState().Run(moved);
+  graph::Verify(moved);
+  Runner device(std::move(program)), host(std::move(moved));
+  const auto start = device.Carried();
+  for (int step = 0; step < 3; ++step) {
+    device.Step(step);
+    host.Step(step);
+    EXPECT_EQ(device.Carried(), host.Carried()) << step;
+  }
+  EXPECT_NE(device.Carried(), start);
+}
+
+TEST_P(HostStateTest, StagesTwoParametersAtMost) {
+  const Case& c = GetParam();
+  Runner host(OnHost(Gradients(c.dtype), c.options));
+  // State of each parameter, sizes as the planner counts them.
+  std::vector<int64_t> state(5, 0);
+  int64_t on_device = 0;
+  for (const memory::PersistentTensor& tensor : host.plan().persistent) {
+    const bool is_state = tensor.role == Role::kOptimizerState || tensor.role == Role::kMaster;
+    if (is_state && tensor.name != "update_count") {
+      EXPECT_EQ(tensor.place, Place::kHost) << tensor.name;
+      state[tensor.name[1] - '0'] += tensor.bytes;
+    } else {
+      EXPECT_EQ(tensor.place, Place::kDevice) << tensor.name;
+      on_device += tensor.bytes;
+    }
+  }
+  int64_t two = 0;
+  for (int i = 0; i + 1 < 5; ++i) two = std::max(two, state[i] + state[i + 1]);
+  EXPECT_EQ(host.plan().persistent_bytes, on_device);
+  EXPECT_EQ(host.plan().host_arena_bytes, state[0] + state[1] + state[2] + state[3] + state[4]);
+  // Beside them a few scalars: norms and factors.
+  EXPECT_LE(host.plan().max_live_bytes, on_device + two + 10 * 64);
+  EXPECT_GE(host.plan().max_live_bytes, on_device + two);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Storage, HostStateTest,
+    testing::Values(Case{"Float32", "f32", {}},
+                    Case{"SgdMomentum", "f32", {.algorithm = UpdateOptions::Algorithm::kSgd}},
+                    Case{"BFloat16Remainder", "bf16", {}},
+                    Case{"BFloat16Stochastic",
+                         "bf16",
+                         {.master_weights = false, .state_dtype = StateDType::kBFloat16}},
+                    Case{"EightBits", "bf16", {.state_dtype = StateDType::kInt8}},
+                    Case{"Float16", "f16", {.loss_scale = ops::LossScaleOptions{}}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(HostState, LeavesAProgramWithoutStateAlone) {
+  Program program = Parse(Gradients("f32"));
+  Update({.algorithm = UpdateOptions::Algorithm::kSgd, .momentum = 0}).Run(program);
+  const std::string before = graph::ToText(program);
+  EXPECT_FALSE(HostState().Run(program).changed);
+  EXPECT_EQ(graph::ToText(program), before);
+}
+
+}  // namespace
+}  // namespace plimsoll::optim
