@@ -120,14 +120,15 @@ struct Share {
 };
 using Shares = std::map<std::string, Share>;
 
-// The scope of a persistent tensor: the longest start of its name that is the scope of a node.
-std::string ScopeOf(std::string name, const std::set<std::string>& scopes) {
-  while (true) {
-    const size_t dot = name.rfind('.');
-    if (dot == std::string::npos) return scopes.count(name) > 0 ? name : kNoScope;
-    name.resize(dot);
-    if (scopes.count(name) > 0) return name;
+// The part of the model that a persistent tensor, or the node that updates it, belongs to: the
+// longest start of its name that is a scope of the model, or else the first word ("embed").
+std::string ScopeOf(const std::string& name, const std::set<std::string>& scopes) {
+  for (size_t end = name.size(); end != std::string::npos && end > 0;
+       end = name.rfind('.', end - 1)) {
+    if (scopes.count(name.substr(0, end)) > 0) return name.substr(0, end);
   }
+  const size_t dot = name.find('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
 }
 
 void Collect(const RunFacts& facts, const std::vector<ProgramTimeline>& timelines, Shares& ops,
@@ -137,7 +138,9 @@ void Collect(const RunFacts& facts, const std::vector<ProgramTimeline>& timeline
   };
   std::set<std::string> node_scopes;
   for (const Program* program : facts.programs) {
-    for (const graph::Node& node : program->nodes()) node_scopes.insert(node.scope);
+    for (const graph::Node& node : program->nodes()) {
+      if (node.phase != graph::Phase::kUpdate) node_scopes.insert(node.scope);
+    }
   }
   for (const PersistentTensor& tensor : facts.plan.persistent) {
     if (tensor.place != Place::kDevice) continue;
@@ -151,7 +154,7 @@ void Collect(const RunFacts& facts, const std::vector<ProgramTimeline>& timeline
       for (const TimelineTensor& tensor : buffer.tensors) {
         if (tensor.birth > peak || tensor.death < peak) continue;
         ops[tensor.op.empty() ? "(inputs)" : tensor.op].bytes += buffer.bytes;
-        scopes[starred(tensor.scope)].bytes += buffer.bytes;
+        scopes[starred(ScopeOf(tensor.scope, node_scopes))].bytes += buffer.bytes;
       }
     }
   }
@@ -160,7 +163,7 @@ void Collect(const RunFacts& facts, const std::vector<ProgramTimeline>& timeline
       const graph::Node& node = facts.programs[p]->nodes()[n];
       if (node.op->view) continue;
       ops[node.op->name].seconds += facts.node_seconds[p][n];
-      scopes[starred(node.scope)].seconds += facts.node_seconds[p][n];
+      scopes[starred(ScopeOf(node.scope, node_scopes))].seconds += facts.node_seconds[p][n];
     }
   }
 }
@@ -216,12 +219,20 @@ void AppendAllocators(const RunFacts& facts, std::string& text) {
                         FormatBytes(reserved), 100 * std::max(0.0, fragmentation), segments);
   };
   const MemoryPlan& plan = facts.plan;
-  line(facts.used ? "planned, not used" : "planned", plan.max_live_bytes, plan.arena_bytes,
-       plan.fragmentation, 1);
-  const auto& stats = facts.used ? facts.used : facts.replayed;
-  if (!stats) return;
-  line(facts.used ? "caching" : "caching, replayed", stats->peak_allocated, stats->peak_reserved,
-       stats->fragmentation(), stats->segments);
+  const std::string planned = facts.used ? "planned, not used" : "planned";
+  const std::string caching = facts.used ? "caching" : "caching, replayed";
+  const auto& use = facts.used ? facts.used : facts.replayed;
+  auto caching_line = [&](const std::string& name, const runtime::CachingStats& stats) {
+    line(name, stats.peak_allocated, stats.peak_reserved, stats.fragmentation(), stats.segments);
+  };
+  line(planned, plan.max_live_bytes, plan.arena_bytes, plan.fragmentation, 1);
+  if (use) caching_line(caching, use->device);
+  if (plan.host_arena_bytes == 0) return;
+  const double fragmentation =
+      static_cast<double>(plan.host_arena_bytes) / static_cast<double>(plan.host_max_live_bytes) -
+      1;
+  line(planned + ", host", plan.host_max_live_bytes, plan.host_arena_bytes, fragmentation, 1);
+  if (use) caching_line(caching + ", host", use->host);
 }
 
 }  // namespace
@@ -236,6 +247,7 @@ std::string RunSummary(const RunFacts& facts) {
   AppendShares(facts, "op kinds", ops, text);
   AppendShares(facts, "scopes", scopes, text);
   AppendAllocators(facts, text);
+  text.pop_back();
   return text;
 }
 

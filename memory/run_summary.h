@@ -14,6 +14,10 @@
 
 namespace plimsoll::memory {
 
+struct CachingUse {
+  runtime::CachingStats device, host;
+};
+
 struct RunFacts {
   std::span<const graph::Program* const> programs;  // as given to MakePlan
   const MemoryPlan& plan;
@@ -22,12 +26,12 @@ struct RunFacts {
   std::vector<std::vector<double>> node_seconds = {};
   bool by_time = false;  // order op kinds and scopes by time instead of by bytes
   // What a caching allocator takes for the same programs.
-  std::optional<runtime::CachingStats> replayed = std::nullopt;
+  std::optional<CachingUse> replayed = std::nullopt;
   // What it took: the run used it in place of the arena.
-  std::optional<runtime::CachingStats> used = std::nullopt;
+  std::optional<CachingUse> used = std::nullopt;
 };
 
-// Several lines, the last one ended too.
+// Several lines, without a newline at the end.
 std::string RunSummary(const RunFacts& facts);
 
 }  // namespace plimsoll::memory

@@ -35,9 +35,10 @@ std::string MemorySummary(Session& session, int64_t steps, bool by_time) {
   facts.node_seconds = NodeSeconds(session, steps);
   facts.by_time = by_time;
   if (session.caching() != nullptr) {
-    facts.used = session.caching()->stats();
+    facts.used = {session.caching()->stats(), session.caching()->host_stats()};
   } else {
-    facts.replayed = Replay(compiled).device;
+    const memory::ReplayResult replay = Replay(compiled);
+    facts.replayed = {replay.device, replay.host};
   }
   return memory::RunSummary(facts);
 }

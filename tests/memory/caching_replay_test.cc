@@ -29,7 +29,8 @@ Attributes N(int64_t n) { return {{"n", n}, {"seed", int64_t{1}}}; }
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kFloatsPerMiB = kMiB / 4;
 
-// 12 MiB of weights; a (30 MiB) is born, b (18) beside it, a dies and c (40) is born.
+// 12 MiB of weights; a (30 MiB) is born, b (18) beside it, a dies and c (40) is born, b dies and d
+// (12) is born, with which the weights are updated.
 Program Steps() {
   Program p("train");
   Builder g(p);
@@ -37,8 +38,8 @@ Program Steps() {
   const Value a = g.Emit("test_mix", {w}, N(30 * kFloatsPerMiB), "", {true, false})[0];
   const Value b = g.Emit("test_mix", {a}, N(18 * kFloatsPerMiB), "", {true, false})[0];
   const Value c = g.Emit("test_mix", {b}, N(40 * kFloatsPerMiB), "", {true, false})[0];
-  g.Emit("test_update", {w, g.Emit("test_mix", {c}, N(12 * kFloatsPerMiB), "", {true, false})[0]},
-         {}, "");
+  const Value d = g.Emit("test_mix", {c}, N(12 * kFloatsPerMiB), "", {true, false})[0];
+  g.EmitInto({w}, "test_update", {w, d});
   return p;
 }
 
@@ -48,9 +49,8 @@ TEST(CachingReplay, WorkedByHand) {
   const MemoryPlan plan = MakePlan(programs);
   const int round[] = {0};
   const ReplayResult result = ReplayCaching(programs, plan, round);
-  // Round 1: w 12, a 30, b 18 in segments of their own; c 40 fits none; d 12 takes b's 18? b died
-  // after c was made, so d is cut from the smallest free block that holds it, b's.
-  // Nothing new is reserved in round 2.
+  // w, a and b get segments of their own. c fits in none: a's, free by now, is too small. d is cut
+  // from b's, the smaller of the two that are free. The second round asks for nothing more.
   EXPECT_EQ(result.device.peak_reserved, (12 + 30 + 18 + 40) * kMiB);
   EXPECT_EQ(result.device.peak_allocated, (12 + 18 + 40) * kMiB);
   EXPECT_EQ(result.device.segments_reserved, 4);

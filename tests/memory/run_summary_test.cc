@@ -36,7 +36,7 @@ TEST(RunSummary, SaysWhereTheMemoryWent) {
   replayed.peak_reserved = 2 << 20;
   replayed.segments = 1;
   RunFacts facts{.programs = programs, .plan = plan};
-  facts.replayed = replayed;
+  facts.replayed = {replayed, {}};
   EXPECT_EQ(RunSummary(facts),
             R"(Memory summary, allocator planned
   role                                now       peak  peak at
@@ -54,8 +54,7 @@ TEST(RunSummary, SaysWhereTheMemoryWent) {
 
   allocator                        in use   reserved  fragmentation  segments
   planned                        15.0 KiB   15.0 KiB         0.00 %         1
-  caching, replayed              16.0 KiB   2.00 MiB     12700.00 %         1
-)");
+  caching, replayed              16.0 KiB   2.00 MiB     12700.00 %         1)");
 }
 
 TEST(RunSummary, OrdersByTimeToo) {
@@ -65,7 +64,7 @@ TEST(RunSummary, OrdersByTimeToo) {
   RunFacts facts{.programs = programs, .plan = plan};
   facts.node_seconds = {{0.001, 0.002, 0.007}};
   facts.by_time = true;
-  facts.used = runtime::CachingStats{};
+  facts.used = CachingUse{};
   const std::string text = RunSummary(facts);
   EXPECT_NE(text.find(R"(
   op kinds by time                              bytes    share   ms a step    share
@@ -81,6 +80,38 @@ TEST(RunSummary, OrdersByTimeToo) {
       << text;
   EXPECT_NE(text.find("allocator caching\n"), std::string::npos) << text;
   EXPECT_NE(text.find("planned, not used"), std::string::npos) << text;
+}
+
+// A parameter, its moments and its update belong to the part of the model that reads it; tensors
+// on the host have rows of their own.
+TEST(RunSummary, FindsTheScopeOfWhatPersists) {
+  Program p("train");
+  Builder g(p);
+  const Value w = g.Persistent("block.3.mlp.fc.weight", Role::kParameter, Float32(1024));
+  const Value e = g.Persistent("embed.weight", Role::kParameter, Float32(256));
+  const Value m = g.Persistent("embed.weight.m", Role::kOptimizerState, Float32(512));
+  p.mutable_tensor(m).place = graph::Place::kHost;
+  g.set_scope("block.3.mlp");
+  const Value x = g.Emit1("test_source", {}, {{"n", int64_t{16}}, {"seed", int64_t{1}}});
+  g.set_scope("block.3.mlp.fc.weight");
+  g.set_phase(graph::Phase::kUpdate);
+  g.EmitInto({w}, "test_update", {w, x});
+  g.set_scope("embed.weight");
+  g.EmitInto({e}, "test_update", {e, x});
+  const Program* programs[] = {&p};
+  const MemoryPlan plan = MakePlan(programs);
+  RunFacts facts{.programs = programs, .plan = plan};
+  facts.node_seconds = {{0.001, 0.002, 0.001}};
+  facts.replayed = CachingUse{};
+  const std::string text = RunSummary(facts);
+  for (const char* part :
+       {"\n  block.*.mlp                                4.06 KiB   80.2 %        3.00   75.0 %\n",
+        "\n  embed                                      1.00 KiB   19.8 %        1.00   25.0 %\n",
+        "\n  optimizer state, host          2.00 KiB   2.00 KiB  throughout\n",
+        "\n  planned, host                  2.00 KiB   2.00 KiB         0.00 %         1\n",
+        "\n  caching, replayed, host "}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
 }
 
 // Ten rows, the rest in one.
