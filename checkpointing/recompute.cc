@@ -140,15 +140,20 @@ class Recomputer {
     CheckRepeatable(n);
     Node node = Copy(n);
     for (TensorId& id : node.inputs) id = Again(id);
-    for (TensorId& id : node.outputs) {
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      TensorId& id = node.outputs[i];
       if (id == kNoTensor) continue;
       const TensorId original = id;
+      const bool there = !Recomputed(original) || tensors_[original].clone != kNoTensor;
+      if (there && node.op->outputs[i].optional) {
+        id = kNoTensor;
+        continue;
+      }
       Tensor tensor = program_.tensor(original);
       tensor.name = program_.FreshName(tensor.name + std::string(kSuffix));
       tensor.retention = Retention::kSave;
       id = program_.AddTensor(std::move(tensor));
-      // Whoever has read an earlier clone of it keeps that one.
-      if (Recomputed(original)) tensors_[original].clone = id;
+      if (!there) tensors_[original].clone = id;
     }
     result_.push_back(std::move(node));
     ++added_;
@@ -176,16 +181,11 @@ class Recomputer {
     }
   }
 
-  // The next original node after at_ that reads a result of node n which is not kept; -1: none.
-  int NextUse(int n) const {
-    int next = -1;
-    for (TensorId id : nodes_[n].outputs) {
-      if (id == kNoTensor || !Recomputed(program_.Root(id))) continue;
-      const std::vector<int>& uses = tensors_[program_.Root(id)].uses;
-      const auto use = std::upper_bound(uses.begin(), uses.end(), at_);
-      if (use != uses.end() && (next < 0 || *use < next)) next = *use;
-    }
-    return next;
+  // The next original node after at_ that reads the tensor; -1: none.
+  int NextUse(TensorId root) const {
+    const std::vector<int>& uses = tensors_[root].uses;
+    const auto use = std::upper_bound(uses.begin(), uses.end(), at_);
+    return use == uses.end() ? -1 : *use;
   }
 
   // Could node n run again at node `when` on what is alive there in any case?
@@ -204,16 +204,16 @@ class Recomputer {
     });
   }
 
+  // Forgets clones that are better made again than kept until their next use. Only first results:
+  // statistics beside them are small, and not worth running their node again.
   void DropCheapClones() {
     std::erase_if(cheap_clones_, [&](int n) {
-      const int next = NextUse(n);
+      const TensorId root = program_.Root(nodes_[n].outputs[0]);
+      if (tensors_[root].clone == kNoTensor) return true;
+      const int next = NextUse(root);
       if (next == at_ + 1) return false;
       if (!IsFree(n, next < 0 ? at_ + 1 : next)) return next < 0;
-      for (TensorId id : nodes_[n].outputs) {
-        if (id != kNoTensor && Recomputed(program_.Root(id))) {
-          tensors_[program_.Root(id)].clone = kNoTensor;
-        }
-      }
+      tensors_[root].clone = kNoTensor;
       return true;
     });
   }

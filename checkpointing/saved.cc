@@ -15,11 +15,14 @@ using graph::Role;
 using graph::Tensor;
 using graph::TensorId;
 
-// Does the node only lead to numbers, or name bytes anew?
-bool DoesNoWork(const Program& program, const Node& node) {
-  return node.op->view || std::all_of(node.outputs.begin(), node.outputs.end(), [&](TensorId id) {
-           return id == kNoTensor || program.tensor(id).type.shape.rank() == 0;
-         });
+// Does the node only name bytes anew, or compute single numbers?
+bool IsTrivial(const Program& program, const Node& node) {
+  if (node.op->view) return true;
+  auto is_number = [&](TensorId id) {
+    return id == kNoTensor || program.tensor(id).type.shape.rank() == 0;
+  };
+  return std::all_of(node.inputs.begin(), node.inputs.end(), is_number) &&
+         std::all_of(node.outputs.begin(), node.outputs.end(), is_number);
 }
 
 // Which forward nodes belong to the backward pass by what they make: a fused loss, which also
@@ -53,7 +56,7 @@ bool ReadAtOnce(const Program& program, const SavedTensor& saved) {
   const int last = saved.forward_uses.empty() ? saved.producer : saved.forward_uses.back();
   const std::vector<Node>& nodes = program.nodes();
   return std::all_of(nodes.begin() + last + 1, nodes.begin() + saved.uses.front(),
-                     [&](const Node& node) { return DoesNoWork(program, node); });
+                     [&](const Node& node) { return IsTrivial(program, node); });
 }
 
 }  // namespace

@@ -1,0 +1,202 @@
+// What docs/checkpointing.md does not show of the pass `recompute`: chains across blocks, views,
+// random ops and what must not run twice.
+#include "checkpointing/recompute.h"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+#include "tests/graph/expect_program.h"
+#include "tests/support/expect_error.h"
+
+namespace plimsoll::checkpointing {
+namespace {
+
+using graph::ExpectProgram;
+using graph::Parse;
+using graph::Program;
+
+Program Recomputed(std::string_view text) {
+  Program program = Parse(text);
+  EXPECT_TRUE(Recompute().Run(program).changed);
+  EXPECT_FALSE(Recompute().Run(program).changed) << "what is tagged has gone";
+  return program;
+}
+
+// %a is kept, so the chain of %c starts there; %b is no tensor that the backward pass reads, so it
+// is made again rather than kept. One matrix product serves two uses.
+TEST(Recompute, StartsFromTheNearestKeptTensor) {
+  Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %w: f32[4,4] parameter persistent
+  tensor %loss: f32[] metric persistent
+  tensor %dy: f32[8,4] input persistent
+forward
+  %a: f32[8,4] = linear(%x, %w, _)
+  %b: f32[8,4] = gelu(%a) {approximate="tanh"}
+  %c: f32[8,4] recompute = linear(%b, %w, _)
+  %d: f32[8,4] = scale(%c) {factor=2.0}
+  %loss = sum(%d)
+backward
+  %dd: f32[8,4] = scale(%dy) {factor=2.0}
+  %dc: f32[8,4] = mul(%c, %dd)
+  %db: f32[8,4] = scale(%dc) {factor=2.0}
+  %da: f32[8,4] = mul(%c, %db)
+  %dx: f32[8,4] = mul(%a, %da)
+)");
+  const graph::PassResult result = Recompute().Run(program);
+  EXPECT_EQ(result.summary, "2 nodes added, activations 256 B → 128 B");
+  ExpectProgram(program, R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %w: f32[4,4] parameter persistent
+  tensor %loss: f32[] metric persistent
+  tensor %dy: f32[8,4] input persistent
+forward
+  %a: f32[8,4] = linear(%x, %w, _)
+  %b: f32[8,4] = gelu(%a) {approximate="tanh"}
+  %c: f32[8,4] recompute = linear(%b, %w, _)
+  %d: f32[8,4] = scale(%c) {factor=2.0}
+  %loss = sum(%d)
+backward
+  %dd: f32[8,4] = scale(%dy) {factor=2.0}
+recompute
+  %b.again: f32[8,4] = gelu(%a) {approximate="tanh"} !recompute
+  %c.again: f32[8,4] = linear(%b.again, %w, _) !recompute
+backward
+  %dc: f32[8,4] = mul(%c.again, %dd)
+  %db: f32[8,4] = scale(%dc) {factor=2.0}
+  %da: f32[8,4] = mul(%c.again, %db)
+  %dx: f32[8,4] = mul(%a, %da)
+)");
+}
+
+// %g is cheap and needed twice. Its second clone would have to keep %a alive longer than anybody
+// else does, so the first one stays instead.
+TEST(Recompute, KeepsACheapCloneThatCannotBeHadForNothing) {
+  ExpectProgram(Recomputed(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+forward
+  %a: f32[8,4] = scale(%x) {factor=2.0}
+  %g: f32[8,4] recompute = gelu(%a) {approximate="tanh"}
+  %h: f32[8,4] = scale(%g) {factor=2.0}
+  %i: f32[8,4] = scale(%h) {factor=2.0}
+backward
+  %d1: f32[8,4] = mul(%g, %a)
+  %d2: f32[8,4] = scale(%d1) {factor=2.0}
+  %d3: f32[8,4] = mul(%g, %d2)
+)"),
+                R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+forward
+  %a: f32[8,4] = scale(%x) {factor=2.0}
+  %g: f32[8,4] recompute = gelu(%a) {approximate="tanh"}
+  %h: f32[8,4] = scale(%g) {factor=2.0}
+  %i: f32[8,4] = scale(%h) {factor=2.0}
+recompute
+  %g.again: f32[8,4] = gelu(%a) {approximate="tanh"} !recompute
+backward
+  %d1: f32[8,4] = mul(%g.again, %a)
+  %d2: f32[8,4] = scale(%d1) {factor=2.0}
+  %d3: f32[8,4] = mul(%g.again, %d2)
+)");
+}
+
+// A view's own base is made again, then the view; the clone of a random op draws with the same key.
+TEST(Recompute, MakesViewsAnewAndDrawsTheSameNumbers) {
+  ExpectProgram(Recomputed(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %rng: i32[2] input persistent
+forward
+  %a: f32[8,4] recompute = dropout(%x, %rng) {key=17, p=0.5}
+  %flat: f32[32] view %a+0 = view(%a) {d0=32, rank=1}
+  %b: f32[32] = scale(%flat) {factor=2.0}
+  %c: f32[32] = scale(%b) {factor=2.0}
+backward
+  %d: f32[32] = scale(%flat) {factor=2.0}
+  %late: f32[4,8] view %a+0 = view(%a) {d0=4, d1=8, rank=2}
+  %e: f32[4,8] = scale(%late) {factor=2.0}
+)"),
+                R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %rng: i32[2] input persistent
+forward
+  %a: f32[8,4] recompute = dropout(%x, %rng) {key=17, p=0.5}
+  %flat: f32[32] view %a+0 = view(%a) {d0=32, rank=1}
+  %b: f32[32] = scale(%flat) {factor=2.0}
+  %c: f32[32] = scale(%b) {factor=2.0}
+recompute
+  %a.again: f32[8,4] = dropout(%x, %rng) {key=17, p=0.5} !recompute
+  %flat.again: f32[32] view %a.again+0 = view(%a.again) {d0=32, rank=1} !recompute
+backward
+  %d: f32[32] = scale(%flat.again) {factor=2.0}
+recompute
+  %late.again: f32[4,8] view %a.again+0 = view(%a.again) {d0=4, d1=8, rank=2} !recompute
+backward
+  %e: f32[4,8] = scale(%late.again) {factor=2.0}
+)");
+}
+
+// The first node of the backward pass reads %c: it needn't wait.
+TEST(Recompute, LeavesAloneWhatIsReadAtOnce) {
+  Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+forward
+  %c: f32[8,4] recompute = gelu(%x) {approximate="tanh"}
+backward
+  %d: f32[8,4] = scale(%c) {factor=2.0}
+)");
+  EXPECT_FALSE(Recompute().Run(program).changed);
+}
+
+constexpr std::string_view kChanged = R"(program p
+  tensor %x: f32[8,4] state persistent
+  tensor %dy: f32[8,4] input persistent
+forward
+  %a: f32[8,4] recompute = gelu(%x) {approximate="tanh"}
+  %b: f32[8,4] = scale(%a) {factor=2.0}
+  %c: f32[8,4] = scale(%b) {factor=2.0}
+backward
+  %x = scale(%x) {factor=2.0}
+  %d: f32[8,4] = scale(%a) {factor=2.0}
+)";
+
+TEST(Recompute, RefusesToReadWhatHasChanged) {
+  Program program = Parse(kChanged);
+  ExpectInternalError([&] { Recompute().Run(program); },
+                      {"recompute", "node 0 (gelu)", "'x'", "node 3 (scale)"});
+}
+
+// The chain of %b leads through a node that counts.
+TEST(Recompute, RefusesToRepeatALastingEffect) {
+  Program program = Parse(R"(program p
+  tensor %x: f32[8,4] state persistent
+forward
+  %x = scale(%x) {factor=2.0}
+  %y: f32[32] view %x+0 = view(%x) {d0=32, rank=1}
+  %b: f32[32] recompute = scale(%y) {factor=2.0}
+  %c: f32[32] = scale(%b) {factor=2.0}
+  %e: f32[32] = scale(%c) {factor=2.0}
+backward
+  %x = scale(%x) {factor=2.0}
+  %d: f32[32] = scale(%b) {factor=2.0}
+)");
+  ExpectInternalError([&] { Recompute().Run(program); }, {"recompute", "'y'", "has changed it"});
+}
+
+TEST(Recompute, ComesBeforeWorkspaces) {
+  Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+forward
+  %a: f32[8,4] recompute = gelu(%x) {approximate="tanh"} using %work: f32[4] workspace
+  %b: f32[8,4] = scale(%a) {factor=2.0}
+  %c: f32[8,4] = scale(%b) {factor=2.0}
+backward
+  %d: f32[8,4] = scale(%a) {factor=2.0}
+)");
+  ExpectInternalError([&] { Recompute().Run(program); }, {"workspaces come after"});
+}
+
+}  // namespace
+}  // namespace plimsoll::checkpointing
