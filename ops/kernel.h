@@ -83,17 +83,4 @@ void DispatchStored(graph::DType dtype, Body&& body) {
   }
 }
 
-// Calls body.template operator()<float or double>().
-template <typename Body>
-void DispatchFloat(graph::DType dtype, Body&& body) {
-  switch (dtype) {
-    case graph::DType::kFloat32:
-      return body.template operator()<float>();
-    case graph::DType::kFloat64:
-      return body.template operator()<double>();
-    default:
-      throw InternalError("no CPU kernel for dtype " + std::string(graph::Name(dtype)));
-  }
-}
-
 }  // namespace plimsoll::ops
