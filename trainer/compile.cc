@@ -12,6 +12,7 @@
 #include "inference/kv_cache.h"
 #include "memory/checker.h"
 #include "ops/linear_cross_entropy_fusion.h"
+#include "optim/host_state.h"
 #include "runtime/workspaces.h"
 
 namespace plimsoll::trainer {
@@ -56,8 +57,12 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
   passes.Add<amp::MixedPrecision>(options.amp);
   if (purpose.cached) passes.Add<inference::KvCache>(options.generate_context);
   if (purpose.kind == Kind::kTrain) {
-    passes.Add<graph::Autodiff>(graph::AutodiffOptions{.loss = "loss", .carry = purpose.carry});
+    passes.Add<graph::Autodiff>(
+        graph::AutodiffOptions{.loss = "loss",
+                               .carry = purpose.carry,
+                               .loss_scale = options.update.loss_scale ? "loss_scale" : ""});
     if (purpose.update) passes.Add<optim::Update>(options.update);
+    if (purpose.update && options.state_on_host) passes.Add<optim::HostState>();
   }
   passes.Add<graph::Simplify>();
   passes.Add<graph::Fuse>(

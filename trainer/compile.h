@@ -30,6 +30,7 @@ struct CompileOptions {
   bool cache = true;
   amp::AmpOptions amp;
   optim::UpdateOptions update;  // of training
+  bool state_on_host = false;   // moments and master weights, fetched for each update
   checkpointing::Options checkpointing;
   double init_loss_scale = 65536;  // where update scales the loss
   int threads = 1;                 // kernels' workspaces depend on it

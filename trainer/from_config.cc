@@ -117,6 +117,20 @@ optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::M
     update.groups.push_back({group.pattern, group.weight_decay});
   }
   update.clip_grad_norm = o.clip_grad_norm;
+  if (o.state_dtype == config::StateDtype::kBf16) update.state_dtype = optim::StateDType::kBFloat16;
+  if (o.state_dtype == config::StateDtype::kInt8) update.state_dtype = optim::StateDType::kInt8;
+  const config::AmpConfig& a = config.amp;
+  update.master_weights = a.master_weights;
+  const bool dynamic =
+      a.loss_scale == config::LossScale::kDynamic ||
+      (a.loss_scale == config::LossScale::kAuto && a.dtype == config::Dtype::kFp16);
+  if (dynamic || a.loss_scale == config::LossScale::kStatic) {
+    update.loss_scale = ops::LossScaleOptions{.dynamic = dynamic,
+                                              .growth_factor = a.growth_factor,
+                                              .backoff_factor = a.backoff_factor,
+                                              .growth_interval = a.growth_interval,
+                                              .min_scale = a.min_scale};
+  }
   return update;
 }
 
@@ -211,6 +225,8 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
                static_cast<int64_t>(config.sample.prompt.size()) + 1 + config.sample.tokens);
   options.amp = AmpFrom(config);
   options.update = UpdateFrom(config, model);
+  options.state_on_host = config.optimizer.place == config::OptimizerPlace::kHost;
+  options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);
   options.threads = ThreadsFrom(config);
   options.dump_directory = config.debug.dump_programs;

@@ -30,6 +30,8 @@ struct TinyRun {
   double ignored = 0;   // share of targets that carry no loss
   bool repeat = false;  // every step sees the first one's tokens
   optim::UpdateOptions update = {};
+  amp::AmpOptions amp = {};
+  bool state_on_host = false;
   checkpointing::Options checkpointing = {};
   runtime::CpuExecutorOptions executor = {};
   bool evaluate = false;
@@ -38,7 +40,7 @@ struct TinyRun {
 
 struct TinyResult {
   std::vector<double> losses, grad_norms;
-  std::vector<std::vector<float>> weights;  // after the last step
+  std::vector<std::vector<float>> weights;  // after the last step, as float32
   int64_t used_bytes = 0, arena_bytes = 0, host_arena_bytes = 0;
   runtime::CachingStats caching, host_caching;
 };
@@ -54,6 +56,8 @@ inline TinyResult Train(const TinyRun& run) {
   options.accumulate = run.accumulate;
   options.evaluate = run.evaluate;
   options.update = run.update;
+  options.amp = run.amp;
+  options.state_on_host = run.state_on_host;
   options.checkpointing = run.checkpointing;
   options.threads = run.threads;
   Session session(Compile(*model, options), pool, run.executor, run.caching);
@@ -86,8 +90,9 @@ inline TinyResult Train(const TinyRun& run) {
     }
   }
   for (const models::ParameterInfo& parameter : model->parameters()) {
-    const std::span<const float> values = session.Carried<float>(parameter.name);
-    result.weights.emplace_back(values.begin(), values.end());
+    const StoredParameter stored = session.Parameter(parameter.name);
+    result.weights.emplace_back(stored.elements());
+    stored.Get(result.weights.back());
   }
   if (run.caching) {
     result.caching = session.caching()->stats();
