@@ -55,8 +55,10 @@ std::vector<int> Round(const CompiledStep& compiled) {
   for (int64_t micro = 0; compiled.options.train && micro < accumulate; ++micro) {
     round.push_back(compiled.step.MicroStep(micro, accumulate));
   }
-  if (compiled.step.evaluation >= 0) round.push_back(compiled.step.evaluation);
-  if (compiled.step.logits >= 0) round.push_back(compiled.step.logits);
+  const StepPrograms& step = compiled.step;
+  for (int program : {step.evaluation, step.prefill, step.decode, step.logits}) {
+    if (program >= 0) round.push_back(program);
+  }
   return round;
 }
 

@@ -18,13 +18,19 @@ std::vector<TinyRun> Runs() {
       run.accumulate = accumulate;
       run.evaluate = true;
       runs.push_back(run);
+      // What is kept waits on the host or is computed again.
+      run.checkpointing.policy = checkpointing::Options::Policy::kBlock;
+      run.checkpointing.offload.patterns = {"*"};
+      runs.push_back(run);
     }
   }
   return runs;
 }
 
-CompiledStep CompileTiny(const models::ModelSpec& spec, int64_t micro_batch, int64_t accumulate) {
+CompiledStep CompileTiny(const models::ModelSpec& spec, int64_t micro_batch, int64_t accumulate,
+                         const checkpointing::Options& checkpointing = {}) {
   CompileOptions options;
+  options.checkpointing = checkpointing;
   options.micro_batch = micro_batch;
   options.sequence = 16;
   options.accumulate = accumulate;
@@ -47,6 +53,7 @@ TEST(Caching, StepsAreBitEqualToPlanned) {
         EXPECT_EQ(planned.grad_norms, caching.grad_norms);
         EXPECT_EQ(planned.weights, caching.weights);
         EXPECT_GT(caching.caching.peak_reserved, 0);
+        EXPECT_EQ(caching.host_caching.peak_reserved > 0, planned.host_arena_bytes > 0);
       }
     }
   }
@@ -57,11 +64,13 @@ TEST(Caching, ARunTakesWhatItsReplaySays) {
   for (TinyRun run : Runs()) {
     for (int64_t empty_cache_every : {0, 1, 2}) {
       run.caching = CachingOptions{.empty_cache_every = empty_cache_every};
-      const memory::ReplayResult replay =
-          Replay(CompileTiny(run.spec, run.micro_batch, run.accumulate), *run.caching);
+      const memory::ReplayResult replay = Replay(
+          CompileTiny(run.spec, run.micro_batch, run.accumulate, run.checkpointing), *run.caching);
       EXPECT_TRUE(replay.steady);
       run.steps = replay.rounds;
-      EXPECT_EQ(Train(run).caching, replay.device);
+      const TinyResult result = Train(run);
+      EXPECT_EQ(result.caching, replay.device);
+      EXPECT_EQ(result.host_caching, replay.host);
     }
   }
 }
