@@ -32,6 +32,7 @@ struct TinyRun {
   optim::UpdateOptions update = {};
   amp::AmpOptions amp = {};
   bool state_on_host = false;
+  double init_loss_scale = 65536;  // where update scales the loss
   checkpointing::Options checkpointing = {};
   runtime::CpuExecutorOptions executor = {};
   bool evaluate = false;
@@ -40,6 +41,7 @@ struct TinyRun {
 
 struct TinyResult {
   std::vector<double> losses, grad_norms;
+  StepMetrics last;
   std::vector<std::vector<float>> weights;  // after the last step, as float32
   int64_t used_bytes = 0, arena_bytes = 0, host_arena_bytes = 0;
   runtime::CachingStats caching, host_caching;
@@ -58,6 +60,7 @@ inline TinyResult Train(const TinyRun& run) {
   options.update = run.update;
   options.amp = run.amp;
   options.state_on_host = run.state_on_host;
+  options.init_loss_scale = run.init_loss_scale;
   options.checkpointing = run.checkpointing;
   options.threads = run.threads;
   Session session(Compile(*model, options), pool, run.executor, run.caching);
@@ -94,6 +97,7 @@ inline TinyResult Train(const TinyRun& run) {
     result.weights.emplace_back(stored.elements());
     stored.Get(result.weights.back());
   }
+  result.last = session.Metrics();
   if (run.caching) {
     result.caching = session.caching()->stats();
     result.host_caching = session.caching()->host_stats();
