@@ -45,6 +45,7 @@ class BlockQuantizer {
   static constexpr int kBuckets = (127 << 7) + 1 - kFirstBucket;
 
   int32_t IndexOf(float magnitude) const;  // of the nearest magnitude
+  int32_t FindCode(float x) const;
 
   bool with_sign_;
   int32_t zero_;                             // code of 0
