@@ -138,6 +138,10 @@ class CommandLine {
     sample("--seed", "seed", "of the draws");
     sample("--count", "count", "texts to draw");
     command->add_option_function<std::string>(
+        "--sequence",
+        [this](const std::string& value) { generate_.sets.push_back("model.sequence=" + value); },
+        "tokens that are looked back on");
+    command->add_option_function<std::string>(
         "--prompt", [this](const std::string& prompt) { generate_.prompt = prompt; },
         "text to continue");
     command->add_option("--tokenizer", generate_.tokenizer, "byte, or a tokenizer's path");

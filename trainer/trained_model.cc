@@ -1,5 +1,7 @@
 #include "trainer/trained_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -53,6 +55,12 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
     trained.weights = folder;
   }
   trained.model = models::MakeModel(models::SpecFromHuggingFace(trained.weights));
+  const int64_t longest = trained.model->spec().max_sequence;
+  if (trained.config().model.sequence > longest) {
+    throw trained.config().Error("model.sequence",
+                                 fmt::format("{} tokens are more than the model's {}; choose fewer",
+                                             trained.config().model.sequence, longest));
+  }
   return trained;
 }
 
