@@ -2,13 +2,15 @@
 // linear_dx  dx = dy · weight + acc      acc enters as the product's C
 // linear_dw  dweight = dyᵀ · x + acc,    dbias = column sums of dy + acc
 //
-// One GEMM each, on all threads; it sums 16-bit types in float32. Column sums: a task takes
+// One GEMM each, on all threads; it sums 16-bit types in float32. A `linear` of a few rows is bound
+// by reading the weights and goes without (few_rows.h). Column sums: a task takes
 // kColumns columns of all rows, sums blocks of kRows rows in the compute type and the blocks in
 // double. Bytes: every argument once beside GEMM's packing; dy is read once more for dbias.
 #include <algorithm>
 #include <cstring>
 
 #include "ops/cpu/gemm.h"
+#include "ops/few_rows.h"
 #include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
 #include "ops/simd.h"
@@ -39,11 +41,16 @@ Compute<T> StartFrom(const T* acc, T* out, int64_t elements, ThreadPool& pool) {
 void Linear(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     const Shape& weight = ctx.in_shape(1);
+    const int64_t m = ctx.in_shape(0).rows();
     const int64_t n = weight.dim(0);
     const int64_t k = weight.dim(1);
+    if (m <= kFewRows) {
+      LinearOfFewRows(ctx.pool, ctx.in<S>(0), m, ctx.in<S>(1), n, k, ctx.in<S>(2), ctx.out<S>(0));
+      return;
+    }
     cpu::GemmArgs<S> args;
     args.trans_b = true;
-    args.m = ctx.in_shape(0).rows();
+    args.m = m;
     args.n = n;
     args.k = k;
     args.a = ctx.in<S>(0);
@@ -147,7 +154,9 @@ void LinearDw(const CpuContext& ctx) {
 
 int64_t LinearWorkspace(const OpCall& call, int /*threads*/) {
   const Shape& weight = call.input(1).shape;
-  return GemmBytes(call.input(0).dtype, call.input(0).shape.rows(), weight.dim(0), weight.dim(1));
+  const int64_t m = call.input(0).shape.rows();
+  if (m <= kFewRows) return 0;
+  return GemmBytes(call.input(0).dtype, m, weight.dim(0), weight.dim(1));
 }
 
 int64_t LinearDxWorkspace(const OpCall& call, int /*threads*/) {

@@ -14,10 +14,14 @@ const ExampleRegistration kLinear({.op = "linear",
                                    .inputs = {{{2, 3, 7}}, {{5, 7}}, {{5}}}});
 const ExampleRegistration kLinearPlain({.op = "linear",
                                         .label = "without bias",
-                                        .inputs = {{{6, 20}}, {{9, 20}}, Absent()}});
+                                        .inputs = {{{12, 20}}, {{9, 20}}, Absent()}});
 const ExampleRegistration kLinearWide({.op = "linear",
                                        .label = "several tiles",
                                        .inputs = {{{150, 33}}, {{70, 33}, Fill::kSmall}, {{70}}}});
+const ExampleRegistration kLinearFewRows({.op = "linear",
+                                          .label = "a few rows, many columns",
+                                          .inputs = {
+                                              {{3, 530}}, {{300, 530}, Fill::kSmall}, {{300}}}});
 const ExampleRegistration kLinearDx({.op = "linear_dx",
                                      .label = "accumulating",
                                      .inputs = {{{2, 30, 40}}, {{40, 50}}, {{2, 30, 50}}}});
