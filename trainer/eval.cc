@@ -95,7 +95,7 @@ struct EvalResult {
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
 };
 
-void PrintJson(const EvalResult& result, const CompiledStep& compiled) {
+void PrintJson(const EvalResult& result, const std::string& dtype, const CompiledStep& compiled) {
   const InferenceMemory memory = MemoryOf(compiled);
   nlohmann::ordered_json json = {{"loss", result.loss},
                                  {"perplexity", result.perplexity()},
@@ -104,6 +104,7 @@ void PrintJson(const EvalResult& result, const CompiledStep& compiled) {
                                  {"batches", result.batches},
                                  {"batch", compiled.options.micro_batch},
                                  {"sequence", compiled.options.sequence},
+                                 {"dtype", dtype},
                                  {"seconds", result.seconds},
                                  {"tokens_per_s", result.tokens_per_second()},
                                  {"arena_bytes", memory.arena},
@@ -142,7 +143,7 @@ double HeldOutLoss(Session& session, const data::EvalBatches& batches,
 void RunEval(const EvalCommand& command) {
   const TrainedModel trained = OpenTrainedModel(command.folder, command.sets);
   const EvalData data = OpenEvalData(command, trained);
-  CompileOptions options = InferenceOptions(trained);
+  CompileOptions options = InferenceOptions(trained, command.dtype);
   options.evaluate = true;
   options.micro_batch =
       command.batch.value_or(std::max<int64_t>(1, trained.config().train.micro_batch));
@@ -173,7 +174,7 @@ void RunEval(const EvalCommand& command) {
   result.seconds = SecondsSince(start);
   if (data.tokenizer == "byte") result.bits_per_byte = result.loss / std::log(2.0);
   if (command.json) {
-    PrintJson(result, session.compiled());
+    PrintJson(result, command.dtype, session.compiled());
   } else {
     PrintText(result, session.compiled());
   }

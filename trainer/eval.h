@@ -25,6 +25,7 @@ struct EvalCommand {
   // much of it as the run's own evaluations took.
   std::vector<std::string> data;
   std::string tokenizer;         // of text; empty: the run's, or the folder's tokenizer.json
+  std::string dtype = "fp32";    // of weights and activations: fp32, bf16, fp16
   std::optional<int64_t> batch;  // sequences at a time; default: the run's micro-batch
   bool json = false;             // one JSON object instead of sentences
 };

@@ -130,7 +130,7 @@ void RunGenerate(const GenerateCommand& command) {
   GenerateOptions sampling = GenerateFrom(config.sample);
   if (command.prompt) sampling.prompt = *command.prompt;
 
-  CompileOptions options = InferenceOptions(trained);
+  CompileOptions options = InferenceOptions(trained, command.dtype);
   options.generate_rows = config.sample.count;
   // No longer than what will be written: the last token drawn needs no place.
   const int64_t length =

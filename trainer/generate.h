@@ -43,6 +43,7 @@ struct GenerateCommand {
   std::string folder;
   std::vector<std::string> sets;      // overrides of the run's configuration
   std::optional<std::string> prompt;  // instead of the configuration's
+  std::string dtype = "fp32";         // of weights, activations and cache: fp32, bf16, fp16
   std::string tokenizer;              // empty: the run's, or the folder's tokenizer.json
 };
 // Writes the text to stdout as it appears, and to stderr what it took. UserError when the model or

@@ -109,6 +109,7 @@ class CommandLine {
     command->add_option("--data", eval_.data,
                         "token files (*.bin) or text, or shell patterns of them; default: what "
                         "the run held out");
+    command->add_option("--dtype", eval_.dtype, "of weights and activations: fp32, bf16 or fp16");
     command->add_option("--tokenizer", eval_.tokenizer, "of text: byte, or a tokenizer's path");
     command->add_option("--batch", eval_.batch, "sequences at a time")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
@@ -144,6 +145,8 @@ class CommandLine {
     command->add_option_function<std::string>(
         "--prompt", [this](const std::string& prompt) { generate_.prompt = prompt; },
         "text to continue");
+    command->add_option("--dtype", generate_.dtype,
+                        "of weights and activations: fp32, bf16 or fp16");
     command->add_option("--tokenizer", generate_.tokenizer, "byte, or a tokenizer's path");
     command->callback([this] { RunGenerate(generate_); });
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "base/error.h"
 #include "models/huggingface.h"
@@ -64,8 +65,18 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
   return trained;
 }
 
-CompileOptions InferenceOptions(const TrainedModel& trained) {
+CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& dtype) {
+  static const std::map<std::string, config::Dtype> kDtypes = {{"fp32", config::Dtype::kFp32},
+                                                               {"bf16", config::Dtype::kBf16},
+                                                               {"fp16", config::Dtype::kFp16}};
+  const auto found = kDtypes.find(dtype);
+  if (found == kDtypes.end()) {
+    throw UserError("--dtype: '" + dtype + "' is no type for inference; use fp32, bf16 or fp16");
+  }
+  config::RunConfig config = trained.config();
+  config.amp.dtype = found->second;
   CompileOptions options;
+  options.amp = AmpFrom(config);
   options.train = false;
   options.sequence = trained.config().model.sequence;
   options.threads = ThreadsFrom(trained.config());

@@ -32,8 +32,10 @@ struct TrainedModel {
 // ended yet.
 TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets);
 
-// For programs that only run forward. The caller says which.
-CompileOptions InferenceOptions(const TrainedModel& trained);
+// For programs that only run forward; the caller says which. Weights, activations and cache are
+// stored as `dtype`: "fp32", "bf16" or "fp16", with the run's exceptions by op kind (amp.low_ops,
+// amp.fp32_ops). UserError when there is no such type.
+CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& dtype);
 
 // What the arena of a session for inference is made of, in bytes.
 struct InferenceMemory {

@@ -98,6 +98,18 @@ TEST_F(EvalCommand, EvaluatesOtherFilesWhole) {
   EXPECT_TRUE(tokens.at("bits_per_byte").is_null());
 }
 
+TEST_F(EvalCommand, TakesHalfTheMemoryForWeightsInSixteenBits) {
+  const json full = Eval({run_});
+  // Rounded weights move the loss by little; that they move it shows that they are rounded.
+  for (const auto& [dtype, tolerance] : {std::pair("bf16", 0.02), std::pair("fp16", 0.003)}) {
+    const json low = Eval({run_, "--dtype", dtype});
+    EXPECT_NEAR(low.at("loss"), full.at("loss"), tolerance) << dtype;
+    EXPECT_NE(low.at("loss"), full.at("loss")) << dtype;
+    EXPECT_EQ(low.at("weight_bytes").get<int64_t>() * 2, full.at("weight_bytes")) << dtype;
+    EXPECT_EQ(low.at("dtype"), dtype);
+  }
+}
+
 TEST_F(EvalCommand, SaysWhatIsWrong) {
   const auto expect = [](std::vector<std::string> arguments, std::vector<std::string> parts) {
     arguments.insert(arguments.begin(), "eval");
@@ -111,6 +123,7 @@ TEST_F(EvalCommand, SaysWhatIsWrong) {
   expect({run_ + "/model", "--data", folder_ / "other"}, {"--data", "--tokenizer"});
   expect({run_, "--data", folder_ / "missing"}, {"--data", "missing"});
   expect({run_, "--data", folder_ / "missing.bin", folder_ / "other"}, {"--data", "one kind"});
+  expect({run_, "--dtype", "int4"}, {"--dtype", "int4", "bf16"});
   expect({run_, "--sequence", "64"}, {"model.sequence", "32"});
   folder_.Write("short", "too short");
   expect({run_, "--data", folder_ / "short"}, {"--data"});
