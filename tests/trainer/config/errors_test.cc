@@ -66,6 +66,15 @@ TEST(ConfigErrors, UnknownKeys) {
   });
 }
 
+TEST(ConfigErrors, Checkpointing) {
+  Check({
+      {kBase + "checkpointing:\n  policy: selective\n  recompute: []\n",
+       "run.yaml:5: checkpointing.recompute: is empty, which leaves policy `selective` nothing to "
+       "do; name what to recompute, such as [norms, activations], or set "
+       "checkpointing.policy: none"},
+  });
+}
+
 TEST(ConfigErrors, MixedPrecision) {
   Check({
       {kBase + "amp:\n  dtype: fp16\n  master_weights: false\n",

@@ -17,6 +17,7 @@ namespace plimsoll::config {
 namespace {
 
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 const std::string kModel =
     "model: {family: gpt2, layers: 2, width: 64, heads: 4, vocab: 256, sequence: 32}\n";
@@ -309,6 +310,14 @@ TEST(Load, AnchorsAndMergeKeys) {
 
 TEST(Load, SectionsMayBeEmpty) {
   EXPECT_EQ(Parse(kBase + "train:\n#  steps: 3\n").train.steps, 1000);
+}
+
+TEST(Load, RecomputingTheWholeModelAtOnceIsReported) {
+  const std::string every = kBase + "checkpointing: {policy: every, every: ";
+  EXPECT_THAT(LoadText(every + "2}\n", "run.yaml", {"model.layers=4"}).warnings, IsEmpty());
+  EXPECT_THAT(LoadText(every + "4}\n", "run.yaml", {"model.layers=4"}).warnings,
+              ElementsAre("run.yaml:3: checkpointing.every: 4 of 4 blocks: the whole model is "
+                          "recomputed at once, which saves next to nothing; about 2 would do"));
 }
 
 TEST(Load, KeysWithoutEffectAreReported) {
