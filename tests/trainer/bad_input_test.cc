@@ -100,6 +100,16 @@ TEST_F(BadInput, Data) {
   ExpectMistake(with(File("beyond.bin", std::string(400, '\x40'))), {"beyond.bin", "16448", "64"});
 }
 
+TEST_F(BadInput, PatternsThatMatchNoActivation) {
+  const auto with = [](const std::string& keys) {
+    return std::string(kSound) + "checkpointing:\n  policy: selective\n  " + keys + "\n";
+  };
+  ExpectMistake(Train(with("recompute: [norms, \"*.mlp.fcc\"]")),
+                {"checkpointing.recompute: '*.mlp.fcc' matches no activation", "layer_norm"});
+  ExpectMistake(Train(with("offload: [norms]")),
+                {"checkpointing.offload: 'norms' matches only what is not kept"});
+}
+
 TEST_F(BadInput, ReadOnlyRunDirectory) {
   // A file where the folder should be stops root as well.
   run_ = File("occupied", "") + "/run";

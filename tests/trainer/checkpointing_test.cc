@@ -57,8 +57,8 @@ std::vector<Model> Models() {
   return {{"Gpt2", gpt2}, {"Llama", llama}};
 }
 
-// Which model, micro-steps per update.
-using Case = std::tuple<int, int>;
+// Which model, micro-steps per update, type of the low-precision ops.
+using Case = std::tuple<int, int, graph::DType>;
 
 class Checkpointing : public testing::TestWithParam<Case> {
  protected:
@@ -69,6 +69,8 @@ class Checkpointing : public testing::TestWithParam<Case> {
     run.micro_batch = 3;
     run.steps = 20;
     run.ignored = 0.1;
+    run.amp.dtype = std::get<2>(GetParam());
+    if (run.amp.dtype == graph::DType::kFloat16) run.update.loss_scale.emplace();
     run.checkpointing = options;
     return run;
   }
@@ -107,10 +109,14 @@ TEST_P(Checkpointing, UsesThePlannedArenaAndLessOfIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Checkpointing,
-                         testing::Combine(testing::Values(0, 1), testing::Values(1, 3)),
+                         testing::Combine(testing::Values(0, 1), testing::Values(1, 3),
+                                          testing::Values(graph::DType::kFloat32,
+                                                          graph::DType::kBFloat16,
+                                                          graph::DType::kFloat16)),
                          [](const auto& info) {
                            return Models()[std::get<0>(info.param)].name + "Accumulate" +
-                                  std::to_string(std::get<1>(info.param));
+                                  std::to_string(std::get<1>(info.param)) +
+                                  std::string(Name(std::get<2>(info.param)));
                          });
 
 }  // namespace
