@@ -1,0 +1,190 @@
+#include "memory/block_options.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Program;
+using graph::Retention;
+using graph::TensorId;
+
+// The seconds of computing again what an assignment drops.
+class Chains {
+ public:
+  Chains(const Program& program, std::span<const Decision> decisions,
+         std::span<const double> node_seconds)
+      : seconds_(node_seconds.begin(), node_seconds.end()),
+        producers_(program.nodes().size()),
+        available_(program.nodes().size(), false),
+        visited_(program.nodes().size(), 0) {
+    std::vector<int> writer(program.tensors().size(), -1);
+    for (size_t n = 0; n < program.nodes().size(); ++n) {
+      const Node& node = program.nodes()[n];
+      if (node.phase != graph::Phase::kForward) break;
+      for (TensorId id : node.inputs) {
+        if (id == kNoTensor) continue;
+        const TensorId root = program.Root(id);
+        if (!program.tensor(root).persistent && writer[root] >= 0) {
+          producers_[n].push_back(writer[root]);
+        }
+      }
+      for (TensorId id : node.outputs) {
+        if (id != kNoTensor && !node.op->view) writer[program.Root(id)] = static_cast<int>(n);
+      }
+    }
+    for (const Decision& decision : decisions) available_[decision.node] = true;
+  }
+
+  void SetAvailable(int node, bool available) { available_[node] = available; }
+
+  // Of having the results of `dropped` nodes back.
+  double Seconds(std::span<const int> dropped) {
+    ++round_;
+    double total = 0;
+    stack_.assign(dropped.begin(), dropped.end());
+    while (!stack_.empty()) {
+      const int node = stack_.back();
+      stack_.pop_back();
+      if (visited_[node] == round_) continue;
+      visited_[node] = round_;
+      total += seconds_[node];
+      for (int producer : producers_[node]) {
+        if (!available_[producer]) stack_.push_back(producer);
+      }
+    }
+    return total;
+  }
+
+ private:
+  std::vector<double> seconds_;
+  std::vector<std::vector<int>> producers_;
+  std::vector<bool> available_;
+  std::vector<int> visited_;
+  std::vector<int> stack_;
+  int round_ = 0;
+};
+
+// Is a result of the decision's node read in the forward pass by a node of another block?
+bool LeavesBlock(const Program& program, const Decision& decision) {
+  if (decision.block < 0) return false;
+  const std::string own = "block." + std::to_string(decision.block);
+  const Node& producer = program.nodes()[decision.node];
+  for (size_t n = decision.node + 1; n < program.nodes().size(); ++n) {
+    const Node& node = program.nodes()[n];
+    if (node.phase != graph::Phase::kForward) break;
+    if (node.scope == own || node.scope.compare(0, own.size() + 1, own + ".") == 0) continue;
+    for (TensorId id : node.inputs) {
+      if (id == kNoTensor) continue;
+      for (TensorId output : producer.outputs) {
+        if (output != kNoTensor && program.Root(id) == program.Root(output)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// By decision: what may be done with it. Keeping is always possible, and first.
+std::vector<std::vector<Retention>> Choices(const Program& program,
+                                            std::span<const Decision> decisions,
+                                            std::span<const int> block, int64_t enumerate) {
+  std::vector<std::vector<Retention>> choices(block.size(), {Retention::kSave});
+  std::vector<size_t> order(block.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return decisions[block[a]].bytes > decisions[block[b]].bytes;
+  });
+  int64_t combinations = 1;
+  for (size_t i : order) {
+    const Decision& decision = decisions[block[i]];
+    std::vector<Retention> choice = {Retention::kSave};
+    if (decision.recompute && !LeavesBlock(program, decision)) {
+      choice.push_back(Retention::kRecompute);
+    }
+    if (decision.offload) choice.push_back(Retention::kOffload);
+    const int64_t more = combinations * static_cast<int64_t>(choice.size());
+    if (more > enumerate) continue;
+    combinations = more;
+    choices[i] = std::move(choice);
+  }
+  return choices;
+}
+
+// Those that nothing beats, then, while there is room, those that come closest to them.
+std::vector<BlockOption> Best(std::vector<BlockOption> all, size_t limit) {
+  std::stable_sort(all.begin(), all.end(), [](const BlockOption& a, const BlockOption& b) {
+    if (a.kept_bytes != b.kept_bytes) return a.kept_bytes < b.kept_bytes;
+    return a.seconds != b.seconds ? a.seconds < b.seconds : a.host_bytes < b.host_bytes;
+  });
+  double slowest = 0;
+  for (const BlockOption& option : all) slowest = std::max(slowest, option.seconds);
+  // By how much each is slower than the fastest that keeps no more bytes; 0 for the front.
+  std::vector<std::pair<double, size_t>> excess;
+  double fastest = slowest + 1;
+  for (size_t i = 0; i < all.size(); ++i) {
+    excess.emplace_back(std::max(0.0, all[i].seconds - fastest), i);
+    if (all[i].seconds < fastest) {
+      fastest = all[i].seconds;
+    } else {
+      excess.back().first += 1e-12;  // as fast, with more bytes
+    }
+  }
+  std::stable_sort(excess.begin(), excess.end());
+  // A front too long is thinned evenly.
+  const size_t front = std::count_if(excess.begin(), excess.end(),
+                                     [](const auto& entry) { return entry.first == 0; });
+  std::vector<size_t> chosen;
+  if (front > limit) {
+    for (size_t i = 0; i < limit; ++i) {
+      chosen.push_back(excess[i * (front - 1) / (limit - 1)].second);
+    }
+  } else {
+    for (size_t i = 0; i < std::min(limit, excess.size()); ++i) chosen.push_back(excess[i].second);
+  }
+  std::sort(chosen.begin(), chosen.end());
+  std::vector<BlockOption> best;
+  for (size_t i : chosen) best.push_back(std::move(all[i]));
+  return best;
+}
+
+}  // namespace
+
+std::vector<BlockOption> FindBlockOptions(const Program& program,
+                                          std::span<const Decision> decisions,
+                                          std::span<const int> block,
+                                          std::span<const double> node_seconds,
+                                          const BlockOptionsLimits& limits) {
+  Chains chains(program, decisions, node_seconds);
+  const std::vector<std::vector<Retention>> choices =
+      Choices(program, decisions, block, limits.enumerate);
+  std::vector<BlockOption> all;
+  std::vector<size_t> digits(block.size(), 0);
+  std::vector<int> dropped;
+  while (true) {
+    BlockOption option;
+    dropped.clear();
+    for (size_t i = 0; i < block.size(); ++i) {
+      const Decision& decision = decisions[block[i]];
+      const Retention retention = choices[i][digits[i]];
+      option.retentions.push_back(retention);
+      if (retention == Retention::kSave) option.kept_bytes += decision.bytes;
+      if (retention == Retention::kOffload) {
+        option.host_bytes += decision.bytes;
+        option.seconds += decision.offload_seconds;
+      }
+      if (retention == Retention::kRecompute) dropped.push_back(decision.node);
+      chains.SetAvailable(decision.node, retention != Retention::kRecompute);
+    }
+    option.seconds += chains.Seconds(dropped);
+    all.push_back(std::move(option));
+    size_t i = 0;
+    while (i < digits.size() && ++digits[i] == choices[i].size()) digits[i++] = 0;
+    if (i == digits.size()) break;
+  }
+  return Best(std::move(all), static_cast<size_t>(limits.options));
+}
+
+}  // namespace plimsoll::memory

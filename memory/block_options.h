@@ -1,0 +1,55 @@
+// What can be done with the saved activations of one block: for each a retention, for all together
+// the bytes that stay and the seconds that it costs to have them all back.
+//
+// Recomputing follows the chain rule: a dropped result is computed again from the nearest results
+// that are there, each node of the chain once. So what a result costs depends on which others were
+// kept, and subsets must be looked at as wholes: all of them where there are few enough.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace plimsoll::memory {
+
+// The saved results of one node of the forward pass: what is decided about. They share one
+// retention, since whoever computes one of them again has the others for nothing.
+struct Decision {
+  std::vector<std::string> tensors;
+  int node = -1;               // the producer, in the program before recomputation
+  int block = -1;              // N of "block.N"; -1: outside any block
+  int64_t bytes = 0;           // together, each rounded up to the alignment
+  bool recompute = true;       // may be dropped and computed again
+  bool offload = false;        // may wait in host memory
+  double offload_seconds = 0;  // there and back
+};
+
+// One retention for each decision.
+using Assignment = std::vector<graph::Retention>;
+
+struct BlockOption {
+  std::vector<graph::Retention> retentions;  // of the block's decisions, in their order
+  int64_t kept_bytes = 0;
+  int64_t host_bytes = 0;
+  double seconds = 0;  // of recomputing and copying
+};
+
+struct BlockOptionsLimits {
+  int64_t enumerate = 8192;  // subsets looked at; beyond, the smallest tensors are always kept
+  int options = 24;          // returned
+};
+
+// The options of the decisions `block` (indices into `decisions`) when all others are kept, by
+// ascending kept bytes: those that no other beats in bytes and seconds, and then the nearest to
+// them. A result that another block reads is never dropped: its chain would reach through that
+// block. `node_seconds`: of the program's nodes.
+std::vector<BlockOption> FindBlockOptions(const graph::Program& program,
+                                          std::span<const Decision> decisions,
+                                          std::span<const int> block,
+                                          std::span<const double> node_seconds,
+                                          const BlockOptionsLimits& limits = {});
+
+}  // namespace plimsoll::memory

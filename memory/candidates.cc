@@ -1,0 +1,382 @@
+#include "memory/candidates.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "memory/block_profile.h"
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::Retention;
+
+// A step as decided: what it takes, by region of its programs.
+struct Measured {
+  std::vector<RegionUse> uses;  // by program
+  std::vector<int64_t> times;
+  int64_t nodes = 0;
+
+  int64_t peak() const {  // of temporaries
+    int64_t peak = 0;
+    for (const RegionUse& use : uses) {
+      peak = std::max(peak, *std::max_element(use.peaks.begin(), use.peaks.end()));
+    }
+    return peak;
+  }
+  double seconds(int region) const {
+    double total = 0;
+    for (size_t p = 0; p < uses.size(); ++p) {
+      total += static_cast<double>(times[p]) * uses[p].seconds[region];
+    }
+    return total;
+  }
+  double seconds() const {
+    double total = 0;
+    for (size_t r = 0; r < uses.front().seconds.size(); ++r) total += seconds(static_cast<int>(r));
+    return total;
+  }
+};
+
+// How the blocks of one kind and those of the others are treated: an option for each kind.
+using Level = std::vector<const BlockOption*>;
+
+// A mixture: blocks [0, split) at level `low`, block `split` at `odd`, the rest at `high`, the last
+// one at `last`.
+struct Mixture {
+  double seconds = 0;
+  int64_t peak = 0;
+  int side = 0, low = 0, odd = 0, high = 0, split = 0, last = 0;
+
+  int LevelOf(int block, int blocks) const {
+    if (block < split) return low;
+    if (block == blocks - 1) return last;
+    return block == split ? odd : high;
+  }
+};
+
+class VariantSearch {
+ public:
+  VariantSearch(const Variant& variant, size_t index, const CostModel& cost,
+                const SolverOptions& options)
+      : variant_(variant), index_(index), cost_(cost), options_(options) {
+    for (const Decision& decision : variant.decisions) {
+      blocks_ = std::max(blocks_, decision.block + 1);
+    }
+    node_seconds_ = cost.NodeSeconds(*variant.base);
+    const Assignment keep(variant.decisions.size(), Retention::kSave);
+    std::vector<const graph::Program*> programs;
+    const std::vector<StepProgram> step = variant.realize(keep);
+    for (const StepProgram& part : step) programs.push_back(part.program.get());
+    persistent_bytes_ = MakePlan(programs, options.plan).persistent_bytes;
+    keep_ = Measure(keep);
+  }
+
+  std::vector<Candidate> Run() {
+    for (const auto& [name, assignment] : variant_.policies) {
+      AddMeasured(assignment, Measure(assignment), name);
+    }
+    AddMeasured(Assignment(variant_.decisions.size(), Retention::kSave), keep_, "");
+    const bool offload = std::any_of(variant_.decisions.begin(), variant_.decisions.end(),
+                                     [](const Decision& decision) { return decision.offload; });
+    AddMixtures(false);
+    if (offload) AddMixtures(true);
+    ChangeSingleDecisions();
+    KeepFront();
+    return std::move(candidates_);
+  }
+
+ private:
+  Measured Measure(const Assignment& assignment) {
+    Measured measured;
+    for (const StepProgram& part : variant_.realize(assignment)) {
+      const graph::Program& program = *part.program;
+      const std::vector<double> seconds = part.times > 0
+                                              ? cost_.NodeSeconds(program)
+                                              : std::vector<double>(program.nodes().size(), 0.0);
+      measured.uses.push_back(MeasureRegions(program, blocks_, options_.plan.alignment, seconds));
+      measured.times.push_back(part.times);
+      measured.nodes += static_cast<int64_t>(program.nodes().size());
+    }
+    return measured;
+  }
+
+  void Add(Assignment assignment, double seconds, int64_t temporaries, const std::string& policy) {
+    Candidate candidate;
+    candidate.variant = index_;
+    candidate.policy = policy;
+    candidate.assignment = std::move(assignment);
+    candidate.seconds = seconds;
+    candidate.peak_bytes = persistent_bytes_ + temporaries;
+    candidates_.push_back(std::move(candidate));
+  }
+  void AddMeasured(const Assignment& assignment, const Measured& measured,
+                   const std::string& policy) {
+    Add(assignment, measured.seconds(), measured.peak(), policy);
+  }
+
+  // Decisions by block; [blocks_] those outside.
+  std::vector<std::vector<int>> Segments() const {
+    std::vector<std::vector<int>> segments(blocks_ + 1);
+    for (size_t i = 0; i < variant_.decisions.size(); ++i) {
+      const int block = variant_.decisions[i].block;
+      segments[block < 0 ? blocks_ : block].push_back(static_cast<int>(i));
+    }
+    return segments;
+  }
+
+  // The kind of each block: equal where the blocks have like decisions.
+  std::vector<int> Kinds(const std::vector<std::vector<int>>& segments) const {
+    std::map<std::string, int> known;
+    std::vector<int> kinds;
+    for (int block = 0; block < blocks_; ++block) {
+      std::string text;
+      for (int d : segments[block]) {
+        const Decision& decision = variant_.decisions[d];
+        text += SignatureOf(variant_.base->CallOf(variant_.base->nodes()[decision.node]).get()) +
+                (decision.recompute ? "r" : "") + (decision.offload ? "o" : "") + ";";
+      }
+      kinds.push_back(known.emplace(text, static_cast<int>(known.size())).first->second);
+    }
+    return kinds;
+  }
+
+  // With blocks of one kind a level is an option. With several, at each price of a byte every kind
+  // takes the option that is cheapest then.
+  static std::vector<Level> Levels(const std::vector<std::vector<BlockOption>>& by_kind) {
+    std::vector<Level> levels;
+    if (by_kind.size() == 1) {
+      for (const BlockOption& option : by_kind[0]) levels.push_back({&option});
+      return levels;
+    }
+    std::set<double> prices = {0.0};
+    for (const std::vector<BlockOption>& options : by_kind) {
+      for (size_t i = 1; i < options.size(); ++i) {
+        const double bytes = static_cast<double>(options[i].kept_bytes - options[i - 1].kept_bytes);
+        if (bytes > 0) prices.insert((options[i - 1].seconds - options[i].seconds) / bytes * 1.001);
+      }
+    }
+    for (auto price = prices.rbegin(); price != prices.rend(); ++price) {
+      Level level;
+      for (const std::vector<BlockOption>& options : by_kind) {
+        level.push_back(&*std::min_element(
+            options.begin(), options.end(), [&](const BlockOption& a, const BlockOption& b) {
+              return a.seconds + *price * static_cast<double>(a.kept_bytes) <
+                     b.seconds + *price * static_cast<double>(b.kept_bytes);
+            }));
+      }
+      if (levels.empty() || levels.back() != level) levels.push_back(std::move(level));
+    }
+    return levels;
+  }
+
+  void Apply(const std::vector<int>& segment, const BlockOption& option,
+             Assignment& assignment) const {
+    for (size_t i = 0; i < segment.size(); ++i) {
+      assignment[segment[i]] = option.retentions[i];
+    }
+  }
+
+  std::vector<BlockOption> Options(const std::vector<int>& segment, bool offload, int count) const {
+    std::vector<Decision> decisions = variant_.decisions;
+    if (!offload) {
+      for (Decision& decision : decisions) decision.offload = false;
+    }
+    return FindBlockOptions(*variant_.base, decisions, segment, node_seconds_, {.options = count});
+  }
+
+  void AddMixtures(bool offload) {
+    const std::vector<std::vector<int>> segments = Segments();
+    const std::vector<int> kinds = Kinds(segments);
+    std::vector<std::vector<BlockOption>> by_kind;
+    for (int block = 0; block < blocks_; ++block) {
+      if (kinds[block] == static_cast<int>(by_kind.size())) {
+        by_kind.push_back(Options(segments[block], offload, options_.options));
+      }
+    }
+    const std::vector<Level> levels = blocks_ > 0 ? Levels(by_kind) : std::vector<Level>{{}};
+
+    std::vector<UniformProfile> profiles;
+    for (const Level& level : levels) {
+      Assignment assignment(variant_.decisions.size(), Retention::kSave);
+      for (int block = 0; block < blocks_; ++block) {
+        Apply(segments[block], *level[kinds[block]], assignment);
+      }
+      profiles.push_back(Profile(Measure(assignment), level, kinds));
+    }
+
+    // What is done outside the blocks. Without blocks, that is everything.
+    constexpr int kSides = 4;
+    const std::vector<BlockOption> sides =
+        Options(segments[blocks_], offload, blocks_ > 0 ? kSides : 4 * options_.options);
+    std::vector<std::vector<std::vector<int64_t>>> extra;
+    std::vector<double> side_seconds;
+    for (const BlockOption& side : sides) {
+      Assignment assignment(variant_.decisions.size(), Retention::kSave);
+      Apply(segments[blocks_], side, assignment);
+      const Measured measured = Measure(assignment);
+      extra.push_back(Difference(measured));
+      side_seconds.push_back(measured.seconds() - keep_.seconds());
+    }
+
+    for (const Mixture& mixture : Mixtures(profiles, extra, side_seconds)) {
+      Assignment assignment(variant_.decisions.size(), Retention::kSave);
+      Apply(segments[blocks_], sides[mixture.side], assignment);
+      for (int block = 0; block < blocks_; ++block) {
+        const Level& level = levels[mixture.LevelOf(block, blocks_)];
+        Apply(segments[block], *level[kinds[block]], assignment);
+      }
+      Add(std::move(assignment), mixture.seconds, mixture.peak, "");
+    }
+  }
+
+  UniformProfile Profile(const Measured& measured, const Level& level,
+                         const std::vector<int>& kinds) const {
+    UniformProfile profile;
+    profile.kept_before = {0};
+    for (const RegionUse& use : measured.uses) profile.peaks.push_back(use.peaks);
+    for (int block = 0; block < blocks_; ++block) {
+      profile.kept_before.push_back(profile.kept_before.back() + level[kinds[block]]->kept_bytes);
+      double seconds = 0;
+      for (int region : {ForwardRegion(block), BackwardRegion(blocks_, block)}) {
+        seconds += measured.seconds(region) - keep_.seconds(region);
+      }
+      profile.seconds.push_back(seconds);
+    }
+    return profile;
+  }
+
+  // Bytes by program and region, against keeping all.
+  std::vector<std::vector<int64_t>> Difference(const Measured& measured) const {
+    std::vector<std::vector<int64_t>> difference;
+    for (size_t p = 0; p < measured.uses.size(); ++p) {
+      difference.emplace_back();
+      for (size_t r = 0; r < measured.uses[p].peaks.size(); ++r) {
+        difference.back().push_back(measured.uses[p].peaks[r] - keep_.uses[p].peaks[r]);
+      }
+    }
+    return difference;
+  }
+
+  std::vector<Mixture> Mixtures(const std::vector<UniformProfile>& profiles,
+                                const std::vector<std::vector<std::vector<int64_t>>>& extra,
+                                const std::vector<double>& side_seconds) const {
+    std::vector<Mixture> all;
+    std::vector<int> choice(blocks_);
+    const double base = keep_.seconds();
+    auto consider = [&](Mixture mixture) {
+      mixture.seconds = base + side_seconds[mixture.side];
+      for (int block = 0; block < blocks_; ++block) {
+        choice[block] = mixture.LevelOf(block, blocks_);
+        mixture.seconds += profiles[choice[block]].seconds[block];
+      }
+      mixture.peak = MixedPeak(profiles, choice, extra[mixture.side]);
+      all.push_back(mixture);
+    };
+    // Levels are in the order of what they keep: the last keeps most.
+    const int top = static_cast<int>(profiles.size()) - 1;
+    constexpr int kBlocksForOdd = 64;  // beyond, one block is a small part of the step
+    for (int side = 0; side < static_cast<int>(extra.size()); ++side) {
+      if (blocks_ == 0) consider({.side = side});
+      for (int low = 0; blocks_ > 0 && low <= top; ++low) {
+        consider({.side = side, .low = low, .split = blocks_});
+        for (int high = low; high <= top; ++high) {
+          const int odd_to = blocks_ <= kBlocksForOdd ? high : low;
+          for (int odd = low; odd <= odd_to; ++odd) {
+            for (int split = 0; split < blocks_; ++split) {
+              const int last = split == blocks_ - 1 ? odd : high;
+              consider({0, 0, side, low, odd, high, split, last});
+              if (last != top) consider({0, 0, side, low, odd, high, split, top});
+            }
+          }
+        }
+      }
+    }
+    std::sort(all.begin(), all.end(), [](const Mixture& a, const Mixture& b) {
+      return a.seconds != b.seconds ? a.seconds < b.seconds : a.peak < b.peak;
+    });
+    std::vector<Mixture> front;
+    for (const Mixture& mixture : all) {
+      if (front.empty() || mixture.peak < front.back().peak) front.push_back(mixture);
+    }
+    return front;
+  }
+
+  // As far as the work goes: takes candidates evenly spread over the front and tries each decision
+  // otherwise. Pays for small programs, in which one tensor is much of the whole.
+  void ChangeSingleDecisions() {
+    const int64_t decisions = static_cast<int64_t>(variant_.decisions.size());
+    int64_t trials = options_.work / std::max<int64_t>(1, keep_.nodes);
+    constexpr int64_t kWorthwhile = 8;
+    while (trials >= kWorthwhile * (decisions + 1)) {
+      KeepFront();
+      const std::vector<Candidate> front = candidates_;
+      const int64_t before = trials;
+      const int64_t takes = std::min<int64_t>(front.size(), trials / (2 * (decisions + 1)));
+      for (int64_t take = 0; take < takes; ++take) {
+        const size_t at = takes == 1 ? 0 : take * (front.size() - 1) / (takes - 1);
+        for (int64_t d = 0; d < decisions; ++d) {
+          for (Retention retention :
+               {Retention::kSave, Retention::kRecompute, Retention::kOffload}) {
+            if (!Allowed(variant_.decisions[d], retention)) continue;
+            Assignment assignment = front[at].assignment;
+            assignment[d] = retention;
+            if (known_.count(assignment) > 0) continue;
+            AddMeasured(assignment, Measure(assignment), "");
+            --trials;
+          }
+        }
+      }
+      if (trials == before) return;  // nothing new
+    }
+  }
+
+  static bool Allowed(const Decision& decision, Retention retention) {
+    if (retention == Retention::kRecompute) return decision.recompute;
+    return retention == Retention::kSave || decision.offload;
+  }
+
+  bool Offloads(const Candidate& candidate) const {
+    return std::find(candidate.assignment.begin(), candidate.assignment.end(),
+                     Retention::kOffload) != candidate.assignment.end();
+  }
+
+  // Drops what another candidate beats in seconds and peak without using the host more.
+  void KeepFront() {
+    std::stable_sort(
+        candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+          return a.seconds != b.seconds ? a.seconds < b.seconds : a.peak_bytes < b.peak_bytes;
+        });
+    std::vector<Candidate> front;
+    int64_t lowest = std::numeric_limits<int64_t>::max(), lowest_here = lowest;
+    for (Candidate& candidate : candidates_) {
+      const bool offloads = Offloads(candidate);
+      const int64_t bar = offloads ? lowest : lowest_here;
+      if (candidate.policy.empty() && candidate.peak_bytes >= bar) continue;
+      lowest = std::min(lowest, candidate.peak_bytes);
+      if (!offloads) lowest_here = std::min(lowest_here, candidate.peak_bytes);
+      front.push_back(std::move(candidate));
+    }
+    candidates_ = std::move(front);
+  }
+
+  const Variant& variant_;
+  size_t index_;
+  const CostModel& cost_;
+  const SolverOptions& options_;
+  int blocks_ = 0;
+  std::vector<double> node_seconds_;  // of the base program
+  int64_t persistent_bytes_ = 0;
+  Measured keep_;  // with everything kept
+  std::vector<Candidate> candidates_;
+  std::set<Assignment> known_;  // all that were ever candidates
+};
+
+}  // namespace
+
+std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const CostModel& cost,
+                                      const SolverOptions& options) {
+  return VariantSearch(variant, index, cost, options).Run();
+}
+
+}  // namespace plimsoll::memory

@@ -1,0 +1,17 @@
+// The candidates of one variant: steps 1 to 3 of memory/solver.h.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "memory/cost_model.h"
+#include "memory/solver.h"
+
+namespace plimsoll::memory {
+
+// `index` names the variant in the candidates. Those that another beats in predicted seconds and
+// peak are left out, named policies apart.
+std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const CostModel& cost,
+                                      const SolverOptions& options);
+
+}  // namespace plimsoll::memory

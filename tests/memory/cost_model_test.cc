@@ -1,0 +1,156 @@
+#include "memory/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "graph/text.h"
+#include "memory/block_options.h"
+#include "memory/block_profile.h"
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::Program;
+using graph::Retention;
+
+// One product of `rows` rows.
+Program Product(int rows, const std::string& dtype = "f32") {
+  const std::string r = std::to_string(rows);
+  return graph::ParseProgram("program p\n  tensor %x: " + dtype + "[" + r +
+                             ",64] input persistent\n  tensor %w: " + dtype +
+                             "[32,64] parameter persistent\nforward\n  %y: " + dtype + "[" + r +
+                             ",32] = linear(%x, %w, _)\n");
+}
+
+double Seconds(const CostModel& model, const Program& program) {
+  return model.ProgramSeconds(program);
+}
+
+void Measure(CostModel& model, const Program& program, double seconds) {
+  const Program::Call call = program.CallOf(program.nodes()[0]);
+  model.Add({SignatureOf(call.get()), KindOf(call.get()), model.Ideal(call.get()), seconds});
+}
+
+TEST(CostModel, NamesCallsByOpAttributesAndTypes) {
+  const Program program = graph::ParseProgram(R"(
+    program p
+      tensor %x: f32[2,8] input persistent
+      tensor %rng: i32[2] input persistent
+    forward
+      %y: f32[2,8] = dropout(%x, %rng) {key=7, p=0.1}
+      %z: f32[2,8] = dropout(%x, %rng) {key=8, p=0.2}
+      %a: f32[2,8] = dropout(%x, %rng) {key=8, p=0.0}
+    )");
+  const auto name = [&](int n) { return SignatureOf(program.CallOf(program.nodes()[n]).get()); };
+  EXPECT_EQ(name(0), "dropout f32[2,8] i32[2] -> f32[2,8] p=real");
+  EXPECT_EQ(name(1), name(0));  // the draws differ, the work doesn't
+  EXPECT_EQ(name(2), "dropout f32[2,8] i32[2] -> f32[2,8] p=0");
+  EXPECT_EQ(KindOf(program.CallOf(program.nodes()[0]).get()), "dropout f32 i32");
+}
+
+TEST(CostModel, TakesWhatWasMeasured) {
+  CostModel model;
+  Measure(model, Product(100), 0.25);
+  Measure(model, Product(200), 0.75);
+  EXPECT_EQ(Seconds(model, Product(100)), 0.25);
+  EXPECT_EQ(Seconds(model, Product(200)), 0.75);
+  Measure(model, Product(100), 0.5);
+  EXPECT_EQ(Seconds(model, Product(100)), 0.5);
+}
+
+TEST(CostModel, ScalesFromTheNearestPointOfTheKind) {
+  CostModel model;
+  const auto ideal = [&](const Program& p) { return model.Ideal(p.CallOf(p.nodes()[0]).get()); };
+  const double small = ideal(Product(1 << 10)), large = ideal(Product(1 << 20));
+  Measure(model, Product(1 << 10), 3 * small);
+  Measure(model, Product(1 << 20), 5 * large);
+  EXPECT_DOUBLE_EQ(Seconds(model, Product(1 << 11)), 3 * ideal(Product(1 << 11)));
+  EXPECT_DOUBLE_EQ(Seconds(model, Product(1 << 19)), 5 * ideal(Product(1 << 19)));
+  EXPECT_DOUBLE_EQ(Seconds(model, Product(1 << 5)), 3 * ideal(Product(1 << 5)));
+  EXPECT_DOUBLE_EQ(Seconds(model, Product(1 << 22)), 5 * ideal(Product(1 << 22)));
+  // Another dtype is another kind: nothing is known about it.
+  EXPECT_DOUBLE_EQ(Seconds(model, Product(1 << 11, "bf16")), ideal(Product(1 << 11, "bf16")));
+}
+
+TEST(CostModel, BuiltInRatesAreBoundByWorkOrBytes) {
+  const CostModel one(1), four(4);
+  const Program product = Product(1 << 16);
+  EXPECT_GT(Seconds(one, product), 3.9 * Seconds(four, product) - 1e-5);
+  EXPECT_GT(Seconds(one, Product(1 << 17)), 1.9 * Seconds(one, product));
+  EXPECT_FALSE(one.measured());
+  const Program view = graph::ParseProgram(R"(
+    program p
+      tensor %x: f32[2,8] input persistent
+    forward
+      %y: f32[16] view %x+0 = view(%x) {shape="16"}
+    )");
+  EXPECT_EQ(Seconds(one, view), 0);
+}
+
+// A block in which the cost of having `gelu` back depends on whether `up` was kept.
+TEST(BlockOptions, FollowTheChainRule) {
+  const Program program = graph::ParseProgram(R"(
+    program p
+      tensor %x: f32[64,16] input persistent
+      tensor %w: f32[64,16] parameter persistent
+      tensor %v: f32[16,64] parameter persistent
+    forward
+      %block.0.up: f32[64,64] = linear(%x, %w, _) @block.0
+      %block.0.gelu: f32[64,64] = gelu(%block.0.up) {approximate="tanh"} @block.0
+      %block.0.out: f32[64,16] = linear(%block.0.gelu, %v, _) @block.0
+      %block.1.up: f32[64,64] = linear(%block.0.out, %w, _) @block.1
+    backward
+      %read: f32[64,64] = add(%block.0.up, %block.0.gelu)
+    )");
+  const std::vector<Decision> decisions = {
+      {{"block.0.up"}, 0, 0, 1000}, {{"block.0.gelu"}, 1, 0, 1000}, {{"block.0.out"}, 2, 0, 100}};
+  const std::vector<double> seconds = {8, 1, 16, 8, 1};
+  const std::vector<int> block = {0, 1, 2};
+  const std::vector<BlockOption> options =
+      FindBlockOptions(program, decisions, block, seconds, {.options = 3});
+  // Never without `out`, which the next block reads. Dropping gelu costs gelu; dropping both costs
+  // both, the product once.
+  ASSERT_EQ(options.size(), 3u);
+  constexpr Retention kSave = Retention::kSave, kRecompute = Retention::kRecompute;
+  EXPECT_EQ(options[0].retentions, (std::vector{kRecompute, kRecompute, kSave}));
+  EXPECT_EQ(options[0].kept_bytes, 100);
+  EXPECT_EQ(options[0].seconds, 9);
+  EXPECT_EQ(options[1].retentions, (std::vector{kSave, kRecompute, kSave}));
+  EXPECT_EQ(options[1].kept_bytes, 1100);
+  EXPECT_EQ(options[1].seconds, 1);
+  EXPECT_EQ(options[2].kept_bytes, 2100);
+  EXPECT_EQ(options[2].seconds, 0);
+}
+
+TEST(BlockOptions, OffloadWhereAllowed) {
+  const Program program = graph::ParseProgram(R"(
+    program p
+      tensor %x: f32[64,16] input persistent
+    forward
+      %a: f32[64,16] = gelu(%x) {approximate="tanh"}
+    backward
+      %read: f32[64,16] = add(%a, %x)
+    )");
+  const std::vector<Decision> decisions = {{{"a"}, 0, -1, 4096, true, true, 0.5}};
+  const std::vector<int> all = {0};
+  const std::vector<BlockOption> options =
+      FindBlockOptions(program, decisions, all, std::vector<double>{2, 1});
+  ASSERT_FALSE(options.empty());
+  EXPECT_EQ(options[0].retentions[0], Retention::kOffload);
+  EXPECT_EQ(options[0].host_bytes, 4096);
+  EXPECT_EQ(options[0].kept_bytes, 0);
+  EXPECT_EQ(options[0].seconds, 0.5);
+}
+
+TEST(BlockProfile, KnowsBlocksByScope) {
+  EXPECT_EQ(BlockOfScope("block.3"), 3);
+  EXPECT_EQ(BlockOfScope("block.12.attn"), 12);
+  EXPECT_EQ(BlockOfScope("block.x"), -1);
+  EXPECT_EQ(BlockOfScope("block.3x"), -1);
+  EXPECT_EQ(BlockOfScope("blocks.3"), -1);
+  EXPECT_EQ(BlockOfScope(""), -1);
+}
+
+}  // namespace
+}  // namespace plimsoll::memory

@@ -1,0 +1,284 @@
+// The budget solver on small programs: against trying every assignment, and its laws.
+#include "memory/solver.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpointing/recompute.h"
+#include "checkpointing/saved.h"
+#include "graph/autodiff.h"
+#include "graph/builder.h"
+#include "graph/simplify.h"
+#include "graph/text.h"
+#include "ops/arithmetic.h"
+#include "ops/attention.h"
+#include "ops/gelu.h"
+#include "ops/layer_norm.h"
+#include "ops/linear.h"
+#include "ops/reduce.h"
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::Builder;
+using graph::DType;
+using graph::Program;
+using graph::Retention;
+using graph::Scope;
+using graph::Shape;
+using graph::Value;
+
+constexpr int64_t kBatch = 16, kTokens = 64, kWidth = 32;
+
+class Network {
+ public:
+  explicit Network(Program& program) : g_(program) {}
+
+  Value Parameter(const std::string& name, Shape shape) {
+    return g_.Persistent(name, graph::Role::kParameter, {DType::kFloat32, shape});
+  }
+  Value Input() {
+    return g_.Persistent("x", graph::Role::kInput, {DType::kFloat32, {kBatch, kTokens, kWidth}});
+  }
+  Value Norm(const std::string& name, Value x) {
+    return ops::LayerNorm(g_, x, Parameter(name + ".weight", {kWidth}), graph::kNoTensor, 1e-5,
+                          "norm");
+  }
+  Value Linear(const std::string& scope, const std::string& name, Value x, int64_t from,
+               int64_t to) {
+    const Value weight = Parameter(scope + "." + name + ".weight", {to, from});
+    return ops::Linear(g_, x, weight, graph::kNoTensor, name);
+  }
+
+  // norm, up, gelu, down, residual: four results wait for the backward pass.
+  Value FeedForward(int block, Value x) {
+    const std::string scope = "block." + std::to_string(block);
+    const Scope in(g_, scope);
+    Value h = Norm(scope + ".norm", x);
+    h = Linear(scope, "up", h, kWidth, 4 * kWidth);
+    h = ops::Gelu(g_, h, "tanh", "gelu");
+    return ops::Add(g_, x, Linear(scope, "down", h, 4 * kWidth, kWidth), "out");
+  }
+  // norm, qkv, attention, proj, residual.
+  Value SelfAttention(int block, Value x) {
+    const std::string scope = "block." + std::to_string(block);
+    const Scope in(g_, scope);
+    Value h = Norm(scope + ".norm", x);
+    h = Linear(scope, "qkv", h, kWidth, 3 * kWidth);
+    h = ops::Attention(g_, h, {.heads = 2, .kv_heads = 2}, graph::kNoTensor, "attention");
+    return ops::Add(g_, x, Linear(scope, "proj", h, kWidth, kWidth), "out");
+  }
+  void Loss(Value x) { ops::SquaredNorm(g_, x, "loss"); }
+
+ private:
+  Builder g_;
+};
+
+enum class Kind { kFeedForward, kAttention, kMixed };
+
+std::shared_ptr<Program> Train(Kind kind, int blocks) {
+  auto program = std::make_shared<Program>("train");
+  Network net(*program);
+  Value x = net.Input();
+  for (int block = 0; block < blocks; ++block) {
+    const bool attention = kind == Kind::kAttention || (kind == Kind::kMixed && block % 2 == 0);
+    x = attention ? net.SelfAttention(block, x) : net.FeedForward(block, x);
+  }
+  net.Loss(x);
+  graph::Autodiff({.loss = "loss", .carry = graph::Carry::kNone}).Run(*program);
+  // Reads all gradients at the end, as an update would.
+  Builder g(*program);
+  g.set_phase(graph::Phase::kUpdate);
+  std::vector<Value> gradients;
+  for (size_t id = 0; id < program->tensors().size(); ++id) {
+    if (program->tensors()[id].role == graph::Role::kGradient) {
+      gradients.push_back(static_cast<Value>(id));
+    }
+  }
+  const Value norm = ops::GlobalNorm(g, gradients, "grad_norm");
+  program->mutable_tensor(norm).role = graph::Role::kMetric;
+  program->mutable_tensor(norm).persistent = true;
+  graph::Simplify().Run(*program);
+  return program;
+}
+
+Variant VariantOf(std::shared_ptr<const Program> base) {
+  Variant variant;
+  variant.base = base;
+  for (const checkpointing::SavedTensor& saved : checkpointing::FindSaved(*base)) {
+    if (!saved.recomputable || saved.read_at_once) continue;
+    if (variant.decisions.empty() || variant.decisions.back().node != saved.producer) {
+      Decision& decision = variant.decisions.emplace_back();
+      decision.node = saved.producer;
+      decision.block = saved.block;
+    }
+    Decision& decision = variant.decisions.back();
+    decision.tensors.push_back(base->tensor(saved.tensor).name);
+    decision.bytes += (saved.bytes + 63) / 64 * 64;
+  }
+  variant.policies = {{"none", Assignment(variant.decisions.size(), Retention::kSave)}};
+  variant.realize = [base, decisions = variant.decisions](const Assignment& assignment) {
+    auto program = std::make_shared<Program>(*base);
+    for (size_t d = 0; d < decisions.size(); ++d) {
+      for (const std::string& name : decisions[d].tensors) {
+        program->mutable_tensor(program->Require(name)).retention = assignment[d];
+      }
+    }
+    checkpointing::Recompute().Run(*program);
+    return std::vector<StepProgram>{{std::move(program), 1}};
+  };
+  return variant;
+}
+
+struct Point {
+  int64_t arena;
+  double seconds;
+};
+
+// Every assignment, planned.
+std::vector<Point> BruteForce(const Variant& variant, const CostModel& cost) {
+  std::vector<Point> points;
+  const size_t decisions = variant.decisions.size();
+  for (uint32_t mask = 0; mask < (1u << decisions); ++mask) {
+    Assignment assignment;
+    for (size_t d = 0; d < decisions; ++d) {
+      assignment.push_back((mask >> d & 1) != 0 ? Retention::kRecompute : Retention::kSave);
+    }
+    const std::vector<StepProgram> step = variant.realize(assignment);
+    const Program* programs[] = {step[0].program.get()};
+    points.push_back({MakePlan(programs).arena_bytes, cost.ProgramSeconds(*programs[0])});
+  }
+  return points;
+}
+
+class AgainstBruteForce : public testing::TestWithParam<std::tuple<Kind, int>> {};
+
+TEST_P(AgainstBruteForce, WithinTwoPercentOfTheBest) {
+  const auto [kind, blocks] = GetParam();
+  const Variant variant = VariantOf(Train(kind, blocks));
+  ASSERT_GE(variant.decisions.size(), 6u);
+  ASSERT_LE(variant.decisions.size(), 10u);
+  const CostModel cost;
+  const std::vector<Point> all = BruteForce(variant, cost);
+  int64_t least = all[0].arena, most = all[0].arena;
+  for (const Point& point : all) {
+    least = std::min(least, point.arena);
+    most = std::max(most, point.arena);
+  }
+  ASSERT_LT(least, most);
+  Solver solver({variant}, cost);
+  EXPECT_EQ(solver.Smallest().exact->arena_bytes, least);
+  constexpr int kBudgets = 16;
+  int differing = 0;
+  double before = 0;
+  for (int i = 0; i <= kBudgets; ++i) {
+    const int64_t budget = least + (most - least) * i / kBudgets;
+    double best = 1e9;
+    for (const Point& point : all) {
+      if (point.arena <= budget) best = std::min(best, point.seconds);
+    }
+    const Candidate* chosen = solver.Fastest({.device = budget});
+    ASSERT_NE(chosen, nullptr) << budget;
+    EXPECT_LE(chosen->exact->arena_bytes, budget);
+    EXPECT_LE(chosen->exact->seconds, 1.02 * best) << budget;
+    EXPECT_GE(chosen->exact->seconds, best * (1 - 1e-9)) << budget;
+    differing += best != before;
+    before = best;
+  }
+  EXPECT_GE(differing, 3);  // the budgets ask different things
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, AgainstBruteForce,
+                         testing::Values(std::tuple(Kind::kFeedForward, 2),
+                                         std::tuple(Kind::kAttention, 2),
+                                         std::tuple(Kind::kMixed, 2)));
+
+// What blocks add up to is what the program made of them takes.
+TEST(Solver, PredictsPeakAndTimeOfMixturesExactly) {
+  for (Kind kind : {Kind::kFeedForward, Kind::kAttention}) {
+    const CostModel cost;
+    Solver solver({VariantOf(Train(kind, 10))}, cost, {.work = 0});
+    ASSERT_GT(solver.candidates().size(), 10u);
+    for (size_t i = 0; i < solver.candidates().size(); ++i) {
+      const ExactPlan& exact = solver.Exact(i);
+      const Candidate& candidate = solver.candidates()[i];
+      EXPECT_EQ(candidate.peak_bytes, exact.max_live_bytes);
+      EXPECT_NEAR(candidate.seconds, exact.seconds, 1e-9 * exact.seconds);
+    }
+  }
+}
+
+TEST(Solver, EarlyBlocksKeepLess) {
+  const CostModel cost;
+  const Variant variant = VariantOf(Train(Kind::kFeedForward, 8));
+  Solver solver({variant}, cost, {.work = 0});
+  const int64_t least = solver.Smallest().exact->arena_bytes;
+  const int64_t most = solver.Fastest({})->exact->arena_bytes;
+  const Candidate* chosen = solver.Fastest({.device = (least + most) / 2});
+  ASSERT_NE(chosen, nullptr);
+  std::vector<int64_t> kept(8, 0);
+  for (size_t d = 0; d < variant.decisions.size(); ++d) {
+    const Decision& decision = variant.decisions[d];
+    if (chosen->assignment[d] == Retention::kSave && decision.block >= 0) {
+      kept[decision.block] += decision.bytes;
+    }
+  }
+  EXPECT_LT(kept.front(), kept.back());
+}
+
+TEST(Solver, GivesTheSameAnswerEveryTime) {
+  const CostModel cost;
+  std::vector<Assignment> answers;
+  for (int i = 0; i < 2; ++i) {
+    Solver solver({VariantOf(Train(Kind::kMixed, 4))}, cost);
+    const int64_t least = solver.Smallest().exact->arena_bytes;
+    answers.push_back(solver.Fastest({.device = least + least / 10})->assignment);
+  }
+  EXPECT_EQ(answers[0], answers[1]);
+}
+
+TEST(Solver, NothingFitsBelowTheSmallest) {
+  const CostModel cost;
+  Solver solver({VariantOf(Train(Kind::kFeedForward, 3))}, cost);
+  const int64_t least = solver.Smallest().exact->arena_bytes;
+  EXPECT_NE(solver.Fastest({.device = least}), nullptr);
+  EXPECT_EQ(solver.Fastest({.device = least - 1}), nullptr);
+}
+
+// The faster variant is taken where it fits.
+TEST(Solver, ChoosesAmongVariants) {
+  const CostModel cost;
+  Variant wide = VariantOf(Train(Kind::kFeedForward, 4));
+  Variant twice = VariantOf(Train(Kind::kFeedForward, 2));
+  twice.realize = [inner = twice.realize](const Assignment& assignment) {
+    std::vector<StepProgram> step = inner(assignment);
+    step[0].times = 5;  // smaller, but slower
+    return step;
+  };
+  Solver both({wide, twice}, cost);
+  Solver alone({wide}, cost);
+  const int64_t least = alone.Smallest().exact->arena_bytes;
+  EXPECT_EQ(both.Fastest({})->variant, 0u);
+  EXPECT_EQ(alone.Fastest({.device = least - 1}), nullptr);
+  ASSERT_NE(both.Fastest({.device = least - 1}), nullptr);
+  EXPECT_EQ(both.Fastest({.device = least - 1})->variant, 1u);
+}
+
+TEST(Solver, TheFrontGoesFromFastToSmall) {
+  const CostModel cost;
+  Solver solver({VariantOf(Train(Kind::kAttention, 6))}, cost);
+  const std::vector<const Candidate*> front = solver.Front(8);
+  ASSERT_GE(front.size(), 4u);
+  for (size_t i = 1; i < front.size(); ++i) {
+    EXPECT_LT(front[i]->exact->arena_bytes, front[i - 1]->exact->arena_bytes);
+    EXPECT_GE(front[i]->exact->seconds, front[i - 1]->exact->seconds);
+  }
+  EXPECT_EQ(front.back()->exact->arena_bytes, solver.Smallest().exact->arena_bytes);
+}
+
+}  // namespace
+}  // namespace plimsoll::memory
