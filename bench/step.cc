@@ -1,7 +1,8 @@
 // bazel run //bench:step -- RUN.yaml [--steps N] [--set key=value …] [--json FILE]
 //
 // Times whole training steps of a run file on random tokens: tokens/s, the share of this machine's
-// float32 GEMM rate (measured in the same run), time per op, and the memory that it took. Default:
+// float32 GEMM rate (measured in the same run), time per op beside what was predicted, and the
+// memory that it took. Default:
 // configs/models/gpt2-124m.yaml with 4 sequences of 256 tokens.
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -25,6 +26,7 @@
 #include "trainer/config/load.h"
 #include "trainer/from_config.h"
 #include "trainer/session.h"
+#include "trainer/solve.h"
 
 namespace plimsoll::bench {
 namespace {
@@ -65,7 +67,23 @@ std::map<std::string, double> FlopsByOp(const trainer::CompiledStep& compiled) {
   return flops;
 }
 
-void PrintOps(Session& session, int steps, double step_seconds, double peak) {
+// Predicted seconds of one step by op.
+std::map<std::string, double> PredictedByOp(const trainer::CompiledStep& compiled,
+                                            const memory::CostModel& cost) {
+  std::map<std::string, double> seconds;
+  for (int64_t micro = 0; micro < compiled.options.accumulate; ++micro) {
+    const int index = compiled.step.MicroStep(micro, compiled.options.accumulate);
+    const graph::Program& program = *compiled.programs[index];
+    const std::vector<double> of_node = cost.NodeSeconds(program);
+    for (size_t n = 0; n < of_node.size(); ++n) {
+      seconds[program.nodes()[n].op->name] += of_node[n];
+    }
+  }
+  return seconds;
+}
+
+void PrintOps(Session& session, int steps, double step_seconds, double peak,
+              const memory::CostModel& cost) {
   std::map<std::string, double> seconds;
   for (size_t i = 0; i < session.compiled().programs.size(); ++i) {
     for (const auto& op : session.executor(static_cast<int>(i)).op_times()) {
@@ -76,12 +94,13 @@ void PrintOps(Session& session, int steps, double step_seconds, double peak) {
   for (const auto& [op, s] : seconds) longest.emplace_back(s, op);
   std::sort(longest.rbegin(), longest.rend());
   const std::map<std::string, double> flops = FlopsByOp(session.compiled());
-  fmt::print("\n{:<30} {:>10} {:>8} {:>10} {:>12}\n", "op", "ms a step", "share", "GFLOP/s",
-             "of GEMM rate");
+  const std::map<std::string, double> predicted = PredictedByOp(session.compiled(), cost);
+  fmt::print("\n{:<30} {:>10} {:>10} {:>8} {:>10} {:>12}\n", "op", "ms a step", "predicted",
+             "share", "GFLOP/s", "of GEMM rate");
   for (const auto& [s, op] : longest) {
     const double rate = flops.at(op) / s;
-    fmt::print("{:<30} {:>10.2f} {:>7.1f}% {:>10.1f} {:>11.0f}%\n", op, s * 1e3,
-               100 * s / step_seconds, rate * 1e-9, 100 * rate / peak);
+    fmt::print("{:<30} {:>10.2f} {:>10.2f} {:>7.1f}% {:>10.1f} {:>11.0f}%\n", op, s * 1e3,
+               predicted.at(op) * 1e3, 100 * s / step_seconds, rate * 1e-9, 100 * rate / peak);
   }
 }
 
@@ -145,7 +164,7 @@ double Median(std::vector<double> values) {
 void Run(const Arguments& arguments) {
   const config::Loaded loaded = config::Load(arguments.file, arguments.sets);
   const auto model = trainer::ModelFrom(loaded.config);
-  trainer::CompileOptions options = trainer::CompileFrom(loaded.config, *model);
+  trainer::CompileOptions options = trainer::Decide(loaded.config, *model).options;
   options.evaluate = false;
   PeakMeter meter(options.threads);
   ThreadPool pool(options.threads);
@@ -158,6 +177,11 @@ void Run(const Arguments& arguments) {
       "{}\n{} sequences of {} tokens, {} micro-steps, {} threads; compiled in {:.0f} ms\n{}\n",
       arguments.file, options.micro_batch, options.sequence, options.accumulate, pool.size(),
       compile_seconds * 1e3, memory::Report(compiled.plan));
+
+  std::vector<const graph::Program*> programs;
+  for (const auto& program : compiled.programs) programs.push_back(program.get());
+  const memory::CostModel cost = trainer::CostModelFor(loaded.config, programs);
+  const double predicted = trainer::PredictSeconds(compiled, cost);
 
   Session session(std::move(compiled), pool, {.profile = true});
   session.Initialize(*model, 1);
@@ -181,7 +205,7 @@ void Run(const Arguments& arguments) {
   const double median = Median(seconds), share = Median(shares), gemm = Median(peaks);
   double total = 0;
   for (double s : seconds) total += s;
-  PrintOps(session, arguments.steps, total / arguments.steps, gemm * 1e9);
+  PrintOps(session, arguments.steps, total / arguments.steps, gemm * 1e9, cost);
 
   const double tokens =
       static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
@@ -189,19 +213,23 @@ void Run(const Arguments& arguments) {
   const auto [fastest, slowest] = std::minmax_element(seconds.begin(), seconds.end());
   fmt::print(
       "\nstep      {:.1f} ms median of {} ({:.1f} to {:.1f}), {:.1f} tokens/s\n"
+      "predicted {:.1f} ms, {:+.1f} %\n"
       "rate      {:.1f} GFLOP/s; {:.1f} % of the best float32 GEMM beside it ({:.1f}, {}), median "
       "of "
       "{} pairs\n"
       "memory    arena {}, process peak {}\n",
-      median * 1e3, arguments.steps, *fastest * 1e3, *slowest * 1e3, tokens / median, rate * 1e-9,
-      100 * share, gemm, peak.library, arguments.steps,
-      FormatBytes(session.compiled().plan.arena_bytes), FormatBytes(resident));
+      median * 1e3, arguments.steps, *fastest * 1e3, *slowest * 1e3, tokens / median,
+      predicted * 1e3, 100 * (predicted / median - 1), rate * 1e-9, 100 * share, gemm, peak.library,
+      arguments.steps, FormatBytes(session.compiled().plan.arena_bytes), FormatBytes(resident));
   if (!arguments.json.empty()) {
-    const nlohmann::json json = {
-        {"step_ms", median * 1e3},        {"tokens_per_s", tokens / median},
-        {"gflops", rate * 1e-9},          {"gemm_gflops", gemm},
-        {"share_of_gemm", share},         {"arena_bytes", session.compiled().plan.arena_bytes},
-        {"peak_resident_bytes", resident}};
+    const nlohmann::json json = {{"step_ms", median * 1e3},
+                                 {"predicted_step_ms", predicted * 1e3},
+                                 {"tokens_per_s", tokens / median},
+                                 {"gflops", rate * 1e-9},
+                                 {"gemm_gflops", gemm},
+                                 {"share_of_gemm", share},
+                                 {"arena_bytes", session.compiled().plan.arena_bytes},
+                                 {"peak_resident_bytes", resident}};
     std::FILE* file = std::fopen(arguments.json.c_str(), "w");
     if (file == nullptr) throw UserError(arguments.json + ": cannot write");
     fmt::print(file, "{}\n", json.dump());

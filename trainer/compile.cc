@@ -67,6 +67,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
   passes.Add<graph::Simplify>();
   passes.Add<graph::Fuse>(
       std::vector<graph::Fusion>{{"loss with its backward", &ops::FuseLossBackward}});
+  if (options.draft) return passes;
   if (purpose.kind == Kind::kTrain) {
     passes.Add<checkpointing::TagActivations>(options.checkpointing);
     passes.Add<checkpointing::Recompute>();
@@ -109,6 +110,7 @@ class Compiler {
     } else if (options_.generate_rows > 0) {
       step.logits = Build("logits", {.kind = Kind::kLogits, .tokens = options_.generate_context});
     }
+    if (options_.draft) return std::move(result_);
 
     std::vector<const Program*> programs;
     for (const auto& program : result_.programs) programs.push_back(program.get());

@@ -32,6 +32,7 @@ struct CompileOptions {
   optim::UpdateOptions update;  // of training
   bool state_on_host = false;   // moments and master weights, fetched for each update
   checkpointing::Options checkpointing;
+  bool draft = false;  // stop before the tags: what the budget solver starts from; no plan is made
   double init_loss_scale = 65536;  // where update scales the loss
   int threads = 1;                 // kernels' workspaces depend on it
   std::string dump_directory;      // numbered program dumps; empty: none

@@ -97,9 +97,17 @@ class CommandLine {
   void AddPlan() {
     CLI::App* command =
         app_.add_subcommand("plan", "print the memory plan of a run, without running it");
-    plan_.AddTo(*command);
-    command->add_flag("--json", plan_json_, "for programs");
-    command->callback([this] { PrintPlan(plan_.Load(), plan_json_); });
+    command->add_option("run.yaml", plan_.file, "the run file")->required();
+    command->add_option("--set", plan_.sets, "override a key: --set train.steps=100")
+        ->allow_extra_args(false);
+    command->add_option("--budget", plan_.budget,
+                        "what would be chosen within: 24GiB, 90%, or free - 1GiB");
+    command->add_option("--sweep", plan_.sweep, "the fastest plan for each of so many budgets")
+        ->check(CLI::Range(1, 1000));
+    command->add_option("--max", plan_.largest,
+                        "the largest train.micro_batch, model.sequence or model.layers that fits");
+    command->add_flag("--json", plan_.json, "for programs");
+    command->callback([this] { RunPlan(plan_); });
   }
 
   void AddEval() {
@@ -217,12 +225,13 @@ class CommandLine {
   }
 
   CLI::App app_{"Plimsoll trains deep networks inside a stated memory budget.", "plimsoll"};
-  RunArguments train_, plan_, config_;
+  RunArguments train_, config_;
+  PlanCommand plan_;
   EvalCommand eval_;
   GenerateCommand generate_;
   data::TokenizeOptions tokenize_;
   std::string inspect_file_, inspect_tokenizer_, inspect_format_ = "auto";
-  bool plan_json_ = false, reference_ = false, json_schema_ = false;
+  bool reference_ = false, json_schema_ = false;
 };
 
 }  // namespace

@@ -2,24 +2,42 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
 #include "memory/report.h"
 #include "trainer/from_config.h"
 #include "trainer/plan_json.h"
+#include "trainer/plan_table.h"
 #include "trainer/progress.h"
+#include "trainer/solve.h"
 
 namespace plimsoll::trainer {
+namespace {
 
-void PrintPlan(const config::Loaded& loaded, bool json) {
-  const config::RunConfig& config = loaded.config;
-  const std::unique_ptr<models::Model> model = ModelFrom(config);
-  const CompiledStep compiled = Compile(*model, CompileFrom(config, *model));
-  if (json) {
-    fmt::print("{}", PlanJson(*model, compiled));
-    return;
+using config::RunConfig;
+using nlohmann::ordered_json;
+
+// The run file, with what the command's own options say.
+RunConfig Load(const PlanCommand& command) {
+  std::vector<std::string> sets = command.sets;
+  if (!command.budget.empty()) sets.push_back("memory.budget=" + command.budget);
+  const config::Loaded loaded = LoadRun(command.file, sets);
+  for (const std::string& warning : loaded.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  RunConfig config = loaded.config;
+  if (!command.budget.empty()) config.origins["memory.budget"] = "--budget";
+  const bool asks = !command.budget.empty() || command.sweep > 0 || !command.largest.empty();
+  if (asks && !config.IsSet("checkpointing.policy")) {
+    config.checkpointing.policy = config::CheckpointPolicy::kAuto;
   }
+  return config;
+}
+
+void PrintCompiled(const RunConfig& config, const models::Model& model,
+                   const CompiledStep& compiled, double predicted) {
   const CompileOptions& options = compiled.options;
   fmt::print("{}: {} parameters; {} sequences of {} tokens per micro-step, {} micro-steps a step\n",
-             config.file, FormatCount(static_cast<double>(model->parameter_count())),
+             config.file, FormatCount(static_cast<double>(model.parameter_count())),
              options.micro_batch, options.sequence, options.accumulate);
   for (const graph::PassReport& report : compiled.passes) {
     if (!report.result.changed) continue;
@@ -29,7 +47,78 @@ void PrintPlan(const config::Loaded& loaded, bool json) {
   const double tokens =
       static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
   fmt::print("FLOPs a step: {}  (of the model alone: {})\n", FormatCount(compiled.flops_per_step),
-             FormatCount(model->TrainFlopsPerToken(options.sequence) * tokens));
+             FormatCount(model.TrainFlopsPerToken(options.sequence) * tokens));
+  fmt::print("predicted step: {:.1f} ms{}\n", predicted * 1e3,
+             config.memory.calibrate ? "" : " (built-in rates: memory.calibrate is false)");
+}
+
+// A run that leaves nothing open.
+void PlanFixed(const RunConfig& config, bool json) {
+  const std::unique_ptr<models::Model> model = ModelFrom(config);
+  const CompiledStep compiled = Compile(*model, CompileFrom(config, *model));
+  CheckBudget(config, compiled.plan);
+  std::vector<const graph::Program*> programs;
+  for (const auto& program : compiled.programs) programs.push_back(program.get());
+  const double predicted = PredictSeconds(compiled, CostModelFor(config, programs));
+  if (json) {
+    fmt::print("{}",
+               PlanJson(*model, compiled, config::ToString(config.memory.allocator), predicted));
+  } else {
+    PrintCompiled(config, *model, compiled, predicted);
+  }
+}
+
+// What the solver chooses, and what else there was.
+void PlanChosen(const RunConfig& config, bool json) {
+  if (!config.memory.budget) (void)Decide(config, *ModelFrom(config));  // says what is missing
+  const memory::Budget budget = BudgetOf(config);
+  StepSolver solver(config);
+  const memory::Candidate* chosen = solver.solver().Fastest(budget);
+  const models::Model& model = solver.model();
+  if (chosen == nullptr) RefuseBudget(config, budget, solver);
+  const CompiledStep compiled = Compile(model, solver.OptionsOf(*chosen));
+  const CandidateTable table(solver, budget, chosen);
+  if (json) {
+    ordered_json object = PlanObject(model, compiled, config::ToString(config.memory.allocator),
+                                     chosen->exact->seconds);
+    object["budget_bytes"] = budget.device;
+    object["candidates"] = table.Json();
+    fmt::print("{}\n", object.dump(1));
+    return;
+  }
+  PrintCompiled(solver.ConfigOf(*chosen), model, compiled, chosen->exact->seconds);
+  fmt::print("\n{}", table.Text());
+}
+
+void PlanSweep(const RunConfig& config, int count, bool json) {
+  StepSolver solver(config);
+  const SweepTable table(solver, count, BudgetOf(config).host);
+  if (json) {
+    fmt::print("{}\n", ordered_json{{"front", table.Json()}}.dump(1));
+  } else {
+    fmt::print("{}", table.Text());
+  }
+}
+
+}  // namespace
+
+void RunPlan(const PlanCommand& command) {
+  if (command.sweep > 0 && !command.largest.empty()) {
+    throw UserError("plimsoll plan: --sweep and --max ask different questions; give one of them");
+  }
+  if (command.sweep > 0 && !command.budget.empty()) {
+    throw UserError("plimsoll plan: --sweep goes through all budgets; leave out --budget");
+  }
+  const RunConfig config = Load(command);
+  if (command.sweep > 0) {
+    PlanSweep(config, command.sweep, command.json);
+  } else if (!command.largest.empty()) {
+    PrintLargest(config, command.largest, command.json);
+  } else if (LeavesChoice(config)) {
+    PlanChosen(config, command.json);
+  } else {
+    PlanFixed(config, command.json);
+  }
 }
 
 }  // namespace plimsoll::trainer

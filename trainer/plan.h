@@ -1,12 +1,26 @@
-// `plimsoll plan`: the memory plan of a run, without running it.
+// `plimsoll plan`: the memory plan of a run, without running it, and what else it could be.
 #pragma once
 
-#include "trainer/config/load.h"
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace plimsoll::trainer {
 
-// Prints parameters, gradients, optimizer state, activations and workspace, the peak, the arena and
-// its fragmentation, FLOPs a step; as JSON when `json`. Opens no data and allocates no arena.
-void PrintPlan(const config::Loaded& loaded, bool json);
+struct PlanCommand {
+  std::string file;
+  std::vector<std::string> sets;
+  // Stands for memory.budget, and lets the solver choose what is kept unless the file says it.
+  std::string budget;
+  int sweep = 0;        // how many budgets to solve, from the fastest plan to the smallest; 0: none
+  std::string largest;  // --max: train.micro_batch, model.sequence or model.layers; empty: none
+  bool json = false;
+};
+
+// Prints bytes by role, the peak, the arena and its fragmentation, FLOPs and the predicted time of
+// a step; with a budget the candidate plans, with `sweep` the time–memory front, with `largest` the
+// greatest value of that key that fits. Opens no data and allocates no arena. UserError with
+// ExitCode::kBudgetNotMet when no plan fits.
+void RunPlan(const PlanCommand& command);
 
 }  // namespace plimsoll::trainer

@@ -50,8 +50,9 @@ ordered_json CachingJson(const CompiledStep& compiled) {
 
 }  // namespace
 
-std::string PlanJson(const models::Model& model, const CompiledStep& compiled,
-                     const std::string& allocator) {
+ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled,
+                        const std::string& allocator,
+                        std::optional<double> predicted_step_seconds) {
   const memory::MemoryPlan& plan = compiled.plan;
   const CompileOptions& options = compiled.options;
   ordered_json json = {
@@ -70,8 +71,8 @@ std::string PlanJson(const models::Model& model, const CompiledStep& compiled,
       {"accumulate", options.accumulate},
       {"threads", options.threads},
       {"flops_per_step", compiled.flops_per_step},
-      // No cost model of the CPU's speed: bench/ measures.
-      {"predicted_step_ms", nullptr},
+      {"predicted_step_ms", predicted_step_seconds ? ordered_json(*predicted_step_seconds * 1e3)
+                                                   : ordered_json(nullptr)},
   };
   for (size_t i = 0; i < plan.programs.size(); ++i) {
     json["programs"].push_back(ProgramJson(*compiled.programs[i], plan.programs[i]));
@@ -82,7 +83,12 @@ std::string PlanJson(const models::Model& model, const CompiledStep& compiled,
                               {"changed", report.result.changed},
                               {"summary", report.result.summary}});
   }
-  return json.dump(1) + "\n";
+  return json;
+}
+
+std::string PlanJson(const models::Model& model, const CompiledStep& compiled,
+                     const std::string& allocator, std::optional<double> predicted_step_seconds) {
+  return PlanObject(model, compiled, allocator, predicted_step_seconds).dump(1) + "\n";
 }
 
 }  // namespace plimsoll::trainer

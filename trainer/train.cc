@@ -25,6 +25,7 @@
 #include "trainer/progress.h"
 #include "trainer/run_directory.h"
 #include "trainer/session.h"
+#include "trainer/solve.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -48,8 +49,9 @@ data::LoaderOptions LoaderFrom(const config::RunConfig& config, int64_t sequence
 
 class Run {
  public:
-  explicit Run(const config::Loaded& loaded)
-      : config_(loaded.config),
+  // `decision` outlives the run.
+  Run(const std::string& resolved_yaml, const Decision& decision)
+      : config_(decision.config),
         model_(ModelFrom(config_)),
         sequence_(config_.model.sequence),
         data_(DataFrom(config_, model_->spec().vocab)),
@@ -75,9 +77,9 @@ class Run {
     caching_ = CachingFrom(config_);
     directory_ = std::make_unique<RunDirectory>(config_);
     const auto start = Clock::now();
-    const CompileOptions options = CompileFrom(config_, *model_);
-    pool_ = std::make_unique<ThreadPool>(options.threads);
-    CompiledStep compiled = Compile(*model_, options);
+    pool_ = std::make_unique<ThreadPool>(decision.options.threads);
+    CompiledStep compiled = Compile(*model_, decision.options);
+    CheckBudget(config_, compiled.plan);
     compile_seconds_ = SecondsSince(start);
 
     session_ = std::make_unique<Session>(
@@ -93,11 +95,15 @@ class Run {
     }
 
     directory_->Begin();
-    directory_->Write("config.yaml", loaded.resolved_yaml);
-    directory_->Write("plan.json", PlanJson(*model_, session_->compiled(),
-                                            config::ToString(config_.memory.allocator)));
-    directory_->Write("memory_timeline.json", MemoryTimelineJson(session_->compiled()));
-    Announce(session_->compiled());
+    directory_->Write("config.yaml", resolved_yaml);
+    const CompiledStep& step = session_->compiled();
+    const memory::CostModel known = CostModelFor(config_, {});  // nothing is timed now
+    directory_->Write("plan.json",
+                      PlanJson(*model_, step, config::ToString(config_.memory.allocator),
+                               PredictSeconds(step, known)));
+    directory_->Write("memory_timeline.json", MemoryTimelineJson(step));
+    if (!decision.chosen.empty()) fmt::print("chosen within memory.budget: {}\n", decision.chosen);
+    Announce(step);
   }
 
   void Loop() {
@@ -289,6 +295,9 @@ class Run {
 
 }  // namespace
 
-void Train(const config::Loaded& loaded) { Run(loaded).Loop(); }
+void Train(const config::Loaded& loaded) {
+  const Decision decision = Decide(loaded.config, *ModelFrom(loaded.config));
+  Run(loaded.resolved_yaml, decision).Loop();
+}
 
 }  // namespace plimsoll::trainer

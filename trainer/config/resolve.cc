@@ -325,6 +325,23 @@ void ResolveBatch(RunConfig& config, int64_t data_ranks) {
     }
     sequences = tokens / sequence;
   }
+  if (train.micro_batch == 0) {  // auto: chosen later, among the ways to cut the whole batch
+    if (config.IsSet("train.accumulate")) {
+      throw config.Error("train.accumulate",
+                         fmt::format("follows from train.micro_batch: auto{}; remove it",
+                                     At(config, "train.micro_batch")));
+    }
+    if (!train.global_batch && !train.global_batch_tokens) {
+      throw config.Error("train.micro_batch",
+                         "auto cuts a batch whose size must be known; set train.global_batch, or "
+                         "give a number of sequences");
+    }
+    if (sequences && *sequences % ranks != 0) {
+      throw config.Error(key, fmt::format("{} sequences do not spread over {} data ranks; use {}",
+                                          *sequences, ranks, NearestMultiples(*sequences, ranks)));
+    }
+    return;
+  }
   if (!sequences) return;
 
   const int64_t per_micro_step = train.micro_batch * ranks;

@@ -1,0 +1,211 @@
+// `plimsoll plan` and `plimsoll train` within a budget, as a user meets them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr const char* kRun =
+    "model: {family: gpt2, layers: 4, width: 32, heads: 2, vocab: 96, sequence: 32}\n"
+    "data: {synthetic: true}\n"
+    "train: {steps: 2, micro_batch: 4, threads: 1, eval_every: 0}\n"
+    "memory: {calibrate: false}\n";
+
+class BudgetCommand : public testing::Test {
+ protected:
+  Outcome Plan(std::vector<std::string> arguments, const std::string& yaml = kRun) {
+    arguments.insert(arguments.begin(), {"plan", folder_.Write("run.yaml", yaml)});
+    return RunPlimsoll(arguments);
+  }
+  json PlanJson(std::vector<std::string> arguments, const std::string& yaml = kRun) {
+    arguments.push_back("--json");
+    const Outcome outcome = Plan(std::move(arguments), yaml);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  }
+  // One line that holds the parts, and this exit code.
+  static void ExpectError(const Outcome& outcome, int code, const std::vector<std::string>& parts) {
+    EXPECT_EQ(outcome.exit_code, code) << outcome.out << outcome.err;
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+  }
+  // The arenas of the smallest and of the fastest plan.
+  std::pair<int64_t, int64_t> Range() {
+    const json front = PlanJson({"--sweep", "2"})["front"];
+    return {front.back()["arena_bytes"], front.front()["arena_bytes"]};
+  }
+
+  const TempFolder folder_;
+};
+
+TEST_F(BudgetCommand, PlanPredictsTheStep) {
+  const json plan = PlanJson({});
+  EXPECT_GT(plan["predicted_step_ms"].get<double>(), 0);
+  EXPECT_FALSE(plan.contains("candidates"));
+  EXPECT_THAT(Plan({}).out, HasSubstr("predicted step"));
+}
+
+TEST_F(BudgetCommand, PlanShowsTheCandidatesAndTheChosenOne) {
+  const auto [least, most] = Range();
+  const int64_t budget = (least + most) / 2;
+  const json plan = PlanJson({"--budget", std::to_string(budget)});
+  EXPECT_LE(plan["arena_bytes"].get<int64_t>(), budget);
+  EXPECT_EQ(plan["budget_bytes"], budget);
+  int chosen = 0;
+  bool selective = false, block = false;
+  for (const json& row : plan["candidates"]) {
+    selective = selective || row["policy"] == "selective";
+    block = block || row["policy"] == "block";
+    EXPECT_EQ(row["fits"].get<bool>(), row["arena_bytes"].get<int64_t>() <= budget);
+    if (!row["chosen"].get<bool>()) continue;
+    ++chosen;
+    EXPECT_EQ(row["arena_bytes"], plan["arena_bytes"]);
+    EXPECT_EQ(row["predicted_step_ms"], plan["predicted_step_ms"]);
+    EXPECT_GT(row["recompute_share"].get<double>(), 0);
+    // Whatever fits is slower.
+    for (const json& other : plan["candidates"]) {
+      if (other["fits"].get<bool>()) {
+        EXPECT_GE(other["predicted_step_ms"], row["predicted_step_ms"]);
+      }
+    }
+  }
+  EXPECT_EQ(chosen, 1);
+  EXPECT_TRUE(selective && block);
+  const Outcome text = Plan({"--budget", std::to_string(budget)});
+  EXPECT_THAT(text.out, HasSubstr("\n* "));
+  EXPECT_THAT(text.out, HasSubstr("chosen: the fastest of the plans that fit"));
+}
+
+TEST_F(BudgetCommand, SweepPrintsTheFront) {
+  const json front = PlanJson({"--sweep", "10"})["front"];
+  ASSERT_EQ(front.size(), 10u);
+  for (size_t i = 0; i < front.size(); ++i) {
+    EXPECT_LE(front[i]["arena_bytes"], front[i]["budget_bytes"]);
+    if (i == 0) continue;
+    EXPECT_LT(front[i]["budget_bytes"], front[i - 1]["budget_bytes"]);
+    EXPECT_GE(front[i]["predicted_step_ms"], front[i - 1]["predicted_step_ms"]);
+  }
+}
+
+TEST_F(BudgetCommand, LargestValueThatFits) {
+  const int64_t budget = Range().first;
+  for (const std::string key : {"train.micro_batch", "model.sequence", "model.layers"}) {
+    const json answer = PlanJson({"--budget", std::to_string(2 * budget), "--max", key});
+    const int64_t largest = answer["largest"];
+    EXPECT_GT(largest, 1) << key;
+    EXPECT_LE(answer["arena_bytes"].get<int64_t>(), 2 * budget);
+    const auto with = [&](int64_t value) {
+      return Plan(
+          {"--budget", std::to_string(2 * budget), "--set", key + "=" + std::to_string(value)});
+    };
+    EXPECT_EQ(with(largest).exit_code, 0) << key;
+    EXPECT_EQ(with(largest + 1).exit_code, 3) << key;
+  }
+}
+
+TEST_F(BudgetCommand, LargestIsBoundedByTheModel) {
+  std::string yaml = kRun;
+  yaml.replace(yaml.find("sequence: 32"), 12, "sequence: 32, max_sequence: 40");
+  const json answer = PlanJson({"--budget", "1GiB", "--max", "model.sequence"}, yaml);
+  EXPECT_EQ(answer["largest"], 40);
+  EXPECT_EQ(answer["limited_by_budget"], false);
+}
+
+TEST_F(BudgetCommand, TooSmallABudgetNamesTheSmallestAndTheWayOut) {
+  // Activations are most of it, so a smaller micro-batch helps.
+  const std::string large = "train.micro_batch=64";
+  const json front = PlanJson({"--set", large, "--sweep", "2"})["front"];
+  const int64_t least = front.back()["arena_bytes"];
+  ExpectError(Plan({"--set", large, "--budget", std::to_string(least - 1)}), 3,
+              {"--budget: memory.budget: ", std::to_string(least) + " bytes", "the smallest plan",
+               "the largest part: ", "it would fit with ",
+               "train.micro_batch: 32 with train.accumulate: 2"});
+  EXPECT_EQ(Plan({"--set", large, "--budget", std::to_string(least)}).exit_code, 0);
+  ExpectError(Plan({"--budget", "64KiB"}), 3, {"less than the parameters alone"});
+}
+
+TEST_F(BudgetCommand, AFixedPolicyIsChecked) {
+  const json none = PlanJson({"--set", "checkpointing.policy=none"});
+  const int64_t arena = none["arena_bytes"];
+  const std::string fixed = "checkpointing.policy=none";
+  EXPECT_EQ(Plan({"--set", fixed, "--budget", std::to_string(arena)}).exit_code, 0);
+  ExpectError(Plan({"--set", fixed, "--budget", std::to_string(arena - 1)}), 3,
+              {"the plan needs", "checkpointing.policy: auto"});
+}
+
+TEST_F(BudgetCommand, TrainingKeepsToTheBudget) {
+  const auto [least, most] = Range();
+  const std::string budget = std::to_string((least + most) / 2);
+  const std::string run = folder_ / "run";
+  const std::vector<std::string> train = {
+      "train", folder_ / "run.yaml",        "--set", "run.dir=" + run,
+      "--set", "checkpointing.policy=auto", "--set", "debug.check_arena=true",
+      "--set"};
+  std::vector<std::string> arguments = train;
+  arguments.push_back("memory.budget=" + budget);
+  const Outcome outcome = RunPlimsoll(arguments);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("chosen within memory.budget: "));
+  const json plan = json::parse(ReadFile(run + "/plan.json"));
+  const json shown = PlanJson({"--budget", budget});
+  EXPECT_EQ(plan["arena_bytes"], shown["arena_bytes"]);
+  const double predicted = shown["predicted_step_ms"];
+  EXPECT_NEAR(plan["predicted_step_ms"].get<double>(), predicted, 1e-9 * predicted);
+  const std::string arena = std::to_string(plan["arena_bytes"].get<int64_t>());
+  EXPECT_THAT(outcome.out, HasSubstr(arena + " bytes planned, " + arena + " bytes used"));
+
+  std::filesystem::remove_all(run);
+  arguments.back() = "memory.budget=" + std::to_string(least - 1);
+  ExpectError(RunPlimsoll(arguments), 3, {"--set: memory.budget: "});
+  EXPECT_FALSE(std::filesystem::exists(run + "/metrics.jsonl"));
+}
+
+TEST_F(BudgetCommand, Mistakes) {
+  ExpectError(Plan({"--set", "checkpointing.policy=auto"}), 2,
+              {"checkpointing.policy: auto", "memory.budget, which is not set"});
+  ExpectError(Plan({"--max", "train.micro_batch"}), 2, {"--budget"});
+  ExpectError(Plan({"--budget", "1GiB", "--max", "model.width"}), 2, {"model.layers"});
+  ExpectError(Plan({"--sweep", "3", "--max", "model.layers"}), 2, {"--sweep and --max"});
+  ExpectError(Plan({"--sweep", "3", "--budget", "1GiB"}), 2, {"leave out --budget"});
+  ExpectError(Plan({"--budget", "lots"}), 2, {"memory.budget"});
+  ExpectError(Plan({"--budget", "1GiB", "--set", "train.micro_batch=auto"}), 2,
+              {"train.micro_batch", "train.global_batch"});
+  ExpectError(Plan({"--budget", "1GiB", "--set", "train.micro_batch=auto", "--set",
+                    "train.global_batch=8", "--set", "train.accumulate=2"}),
+              2, {"train.accumulate", "remove it"});
+  ExpectError(Plan({"--budget", "free - 1000000GiB"}), 3, {"subtract less"});
+}
+
+TEST_F(BudgetCommand, MicroBatchKeepsTheGlobalBatch) {
+  const std::vector<std::string> sets = {"--set", "train.micro_batch=auto", "--set",
+                                         "train.global_batch=64"};
+  const auto plan_with = [&](const std::string& option, const std::string& value) {
+    std::vector<std::string> arguments = sets;
+    arguments.insert(arguments.end(), {option, value});
+    return PlanJson(arguments);
+  };
+  const json front = plan_with("--sweep", "2")["front"];
+  const json roomy = plan_with("--budget", "1GiB");
+  const json tight =
+      plan_with("--budget", std::to_string(front.back()["arena_bytes"].get<int64_t>()));
+  for (const json& plan : {roomy, tight}) {
+    EXPECT_EQ(plan["micro_batch"].get<int>() * plan["accumulate"].get<int>(), 64);
+  }
+  EXPECT_LT(tight["micro_batch"].get<int>(), roomy["micro_batch"].get<int>());
+  EXPECT_LT(tight["arena_bytes"].get<int64_t>(), roomy["arena_bytes"].get<int64_t>());
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,123 @@
+// The file in which timed calls are kept. No test looks at how long anything took.
+#include "trainer/calibration.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "graph/text.h"
+#include "tests/support/temp_folder.h"
+#include "trainer/time_call.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using graph::Program;
+using testing::HasSubstr;
+
+Program Example() {
+  return graph::ParseProgram(R"(
+    program p
+      tensor %x: f32[8,16] input persistent
+      tensor %w: f32[32,16] parameter persistent
+      tensor %tokens: i32[2,4] input persistent
+    forward
+      %y: f32[8,32] = linear(%x, %w, _)
+      %e: f32[2,4,16] = embedding(%tokens, %w, _)
+      %b: bf16[8,16] = cast(%x) {dtype="bf16"}
+      %c: bf16[8,16] = gelu(%b) {approximate="tanh"}
+    )");
+}
+
+class Calibration : public testing::Test {
+ protected:
+  memory::CostModel Run() {
+    messages_.clear();
+    const Program* programs[] = {&program_};
+    return Calibrate(programs, pool_, Options());
+  }
+  CalibrationOptions Options() {
+    CalibrationOptions options;
+    options.folder = folder_ / "cache";
+    options.say = [this](const std::string& text) { messages_.push_back(text); };
+    return options;
+  }
+  std::string File() const {
+    const std::vector<std::string> names = folder_.Names("cache");
+    return names.empty() ? "" : folder_ / ("cache/" + names[0]);
+  }
+
+  const TempFolder folder_;
+  const Program program_ = Example();
+  ThreadPool pool_{1};
+  std::vector<std::string> messages_;
+};
+
+TEST_F(Calibration, TimesEveryCallOnceAndKeepsIt) {
+  const memory::CostModel model = Run();
+  for (const graph::Node& node : program_.nodes()) {
+    EXPECT_TRUE(model.Knows(program_.CallOf(node).get())) << node.op->name;
+    EXPECT_GT(model.Seconds(program_.CallOf(node).get()), 0) << node.op->name;
+  }
+  ASSERT_EQ(folder_.Names("cache").size(), 1u);
+  const std::string kept = ReadFile(File());
+  const memory::CostModel again = Run();
+  EXPECT_EQ(ReadFile(File()), kept);
+  const memory::CostModel loaded = LoadCalibration(1, Options());
+  for (const graph::Node& node : program_.nodes()) {
+    const Program::Call call = program_.CallOf(node);
+    EXPECT_EQ(again.Seconds(call.get()), model.Seconds(call.get()));
+    EXPECT_EQ(loaded.Seconds(call.get()), model.Seconds(call.get()));
+  }
+  EXPECT_TRUE(messages_.empty());
+}
+
+TEST_F(Calibration, ABadFileIsIgnoredWithAWarningAndReplaced) {
+  Run();
+  const std::string good = ReadFile(File());
+  std::string negative = good;
+  const size_t at = negative.find("\"seconds\": ");
+  ASSERT_NE(at, std::string::npos);
+  negative.insert(at + 11, "-");
+  for (const std::string& bad : {std::string("{"), std::string("[]"), std::string("{}"),
+                                 std::string(), good.substr(0, good.size() / 2), negative}) {
+    WriteFile(File(), bad);
+    Run();
+    ASSERT_EQ(messages_.size(), 1u) << bad;
+    EXPECT_THAT(messages_[0], HasSubstr("made anew"));
+    EXPECT_NE(ReadFile(File()), bad);
+    Run();
+    EXPECT_TRUE(messages_.empty()) << bad;
+  }
+}
+
+TEST_F(Calibration, OfAnotherVersionIsMadeAnewInSilence) {
+  Run();
+  std::string other = ReadFile(File());
+  const size_t at = other.find("\"version\": ");
+  ASSERT_NE(at, std::string::npos);
+  other.insert(at + 11, "9");
+  WriteFile(File(), other);
+  EXPECT_TRUE(Run().measured());
+  EXPECT_TRUE(messages_.empty());
+  EXPECT_NE(ReadFile(File()), other);
+}
+
+TEST_F(Calibration, AFolderThatCannotBeMadeIsAWarning) {
+  folder_.Write("cache", "a file");
+  EXPECT_TRUE(Run().measured());
+  ASSERT_EQ(messages_.size(), 1u);
+  EXPECT_THAT(messages_[0], HasSubstr("not kept"));
+}
+
+TEST_F(Calibration, LongCallsAreScaledFromTimedOnes) {
+  CalibrationOptions options = Options();
+  options.call_seconds = 0;
+  const Program* programs[] = {&program_};
+  EXPECT_FALSE(Calibrate(programs, pool_, options).measured());
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer

@@ -1,0 +1,157 @@
+// The budget of whole runs: its laws over many budgets and models, and its choices.
+#include "trainer/solve.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/tiny_session.h"
+#include "trainer/from_config.h"
+#include "trainer/session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using testing::HasSubstr;
+
+struct NamedRun {
+  std::string name, yaml;
+};
+
+const std::vector<NamedRun>& Runs() {
+  static const std::vector<NamedRun> runs = {
+      {"Gpt2",
+       "model: {family: gpt2, layers: 4, width: 32, heads: 2, vocab: 96, sequence: 32, "
+       "dropout: 0.1}\n"
+       "train: {steps: 2, micro_batch: 4, threads: 2, eval_every: 0}\n"},
+      {"Llama",
+       "model: {family: llama, layers: 5, width: 32, heads: 2, kv_heads: 1, vocab: 96, "
+       "sequence: 32}\n"
+       "train: {steps: 2, micro_batch: 3, threads: 2, eval_every: 0}\n"},
+      {"Gpt2Accumulated",
+       "model: {family: gpt2, layers: 3, width: 32, heads: 2, vocab: 96, sequence: 32}\n"
+       "train: {steps: 2, micro_batch: 4, accumulate: 4, threads: 2, eval_every: 1}\n"},
+      {"Qwen2AnyMicroBatch",
+       "model: {family: qwen2, layers: 2, width: 32, heads: 2, vocab: 96, sequence: 16}\n"
+       "train: {steps: 2, micro_batch: auto, global_batch: 12, threads: 2, eval_every: 0}\n"},
+      {"Gpt2Offloaded",
+       "model: {family: gpt2, layers: 3, width: 32, heads: 2, vocab: 96, sequence: 32}\n"
+       "train: {steps: 2, micro_batch: 4, threads: 2, eval_every: 0}\n"
+       "checkpointing: {policy: auto, offload: ['*.mlp.*']}\n"},
+  };
+  return runs;
+}
+
+// At built-in rates: a test must not depend on the machine's speed.
+config::RunConfig RunOf(const NamedRun& run) {
+  const TempFolder folder;
+  std::string yaml = run.yaml;
+  if (yaml.find("checkpointing") == std::string::npos) yaml += "checkpointing: {policy: auto}\n";
+  yaml += "data: {synthetic: true}\nmemory: {calibrate: false, budget: 1GiB}\n";
+  return LoadRun(folder.Write("run.yaml", yaml), {}).config;
+}
+
+class Law : public testing::TestWithParam<int> {};
+
+TEST_P(Law, UsedWithinBudgetPredictedIsUsedAndMoreIsNeverSlower) {
+  const config::RunConfig config = RunOf(Runs()[GetParam()]);
+  StepSolver solver(config);
+  const int64_t least = solver.solver().Smallest().exact->arena_bytes;
+  const int64_t most = solver.solver().Fastest({})->exact->arena_bytes;
+  ASSERT_LT(least, most);
+  EXPECT_EQ(solver.solver().Fastest({.device = least - 1}), nullptr);
+  constexpr int kBudgets = 24;
+  double slower = 1e9;
+  std::vector<const memory::Candidate*> chosen;
+  for (int i = 0; i <= kBudgets; ++i) {
+    const int64_t budget = least + (most - least) * i / kBudgets;
+    const memory::Candidate* plan = solver.solver().Fastest({.device = budget});
+    ASSERT_NE(plan, nullptr);
+    EXPECT_LE(plan->exact->arena_bytes, budget);
+    EXPECT_LE(plan->exact->seconds, slower);
+    slower = plan->exact->seconds;
+    if (chosen.empty() || chosen.back() != plan) chosen.push_back(plan);
+  }
+  EXPECT_GE(chosen.size(), 4u);
+
+  // What is compiled, and what a step then touches, is what the solver said.
+  for (size_t i = 0; i < chosen.size(); i += 1 + chosen.size() / 5) {
+    const CompiledStep compiled = Compile(solver.model(), solver.OptionsOf(*chosen[i]));
+    EXPECT_EQ(compiled.plan.arena_bytes, chosen[i]->exact->arena_bytes);
+    EXPECT_EQ(compiled.plan.host_arena_bytes, chosen[i]->exact->host_arena_bytes);
+    EXPECT_NEAR(PredictSeconds(compiled, solver.cost()), chosen[i]->exact->seconds,
+                1e-9 * chosen[i]->exact->seconds);
+    ThreadPool pool(compiled.options.threads);
+    Session session(Compile(solver.model(), solver.OptionsOf(*chosen[i])), pool,
+                    {.check_arena = true});
+    session.Initialize(solver.model(), 1);
+    session.BeginStep(100, 1e-3, 1);
+    for (int64_t micro = 0; micro < session.accumulate(); ++micro) session.RunMicroStep(0, micro);
+    EXPECT_LE(session.used_bytes(), chosen[i]->exact->arena_bytes);
+    if (config.train.eval_every == 0) {
+      EXPECT_EQ(session.used_bytes(), chosen[i]->exact->arena_bytes);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, Law, testing::Range(0, 5),
+                         [](const auto& info) { return Runs()[info.param].name; });
+
+TEST(Decide, KeepsTheGlobalBatch) {
+  config::RunConfig config = RunOf(Runs()[3]);
+  const auto model = ModelFrom(config);
+  const Decision decision = Decide(config, *model);
+  EXPECT_EQ(decision.config.train.micro_batch * decision.config.train.accumulate, 12);
+  EXPECT_EQ(decision.options.micro_batch, decision.config.train.micro_batch);
+  EXPECT_EQ(decision.options.accumulate, decision.config.train.accumulate);
+}
+
+TEST(Decide, AutoNeedsABudget) {
+  config::RunConfig config = RunOf(Runs()[0]);
+  config.memory.budget.reset();
+  const auto model = ModelFrom(config);
+  try {
+    Decide(config, *model);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("checkpointing.policy"));
+    EXPECT_THAT(error.what(), HasSubstr("memory.budget"));
+  }
+}
+
+TEST(Decide, FasterThanBlockInTheSameArena) {
+  for (int i : {0, 1, 2}) {
+    config::RunConfig config = RunOf(Runs()[i]);
+    StepSolver solver(config);
+    const memory::Candidate* block = solver.solver().Policy(0, "block");
+    ASSERT_NE(block, nullptr);
+    const memory::Candidate* chosen =
+        solver.solver().Fastest({.device = block->exact->arena_bytes});
+    ASSERT_NE(chosen, nullptr);
+    EXPECT_LT(chosen->exact->seconds, block->exact->seconds) << Runs()[i].name;
+  }
+}
+
+TEST(Budget, OfThisMachine) {
+  config::RunConfig config = RunOf(Runs()[0]);
+  using config::MemorySize;
+  EXPECT_EQ(BytesOf({MemorySize::Base::kAbsolute, 1.0, 12345}, config, "memory.budget"), 12345);
+  const int64_t half = BytesOf({MemorySize::Base::kTotal, 0.5, 0}, config, "memory.budget");
+  EXPECT_GT(half, 1 << 20);
+  const int64_t whole = BytesOf({MemorySize::Base::kTotal, 1.0, 0}, config, "memory.budget");
+  EXPECT_NEAR(static_cast<double>(whole), 2.0 * static_cast<double>(half), 2.0);
+  EXPECT_GT(BytesOf({MemorySize::Base::kFree, 1.0, 1 << 20}, config, "memory.budget"), 0);
+  try {
+    BytesOf({MemorySize::Base::kFree, 1.0, int64_t{1} << 60}, config, "memory.budget");
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBudgetNotMet);
+    EXPECT_THAT(error.what(), HasSubstr("subtract less"));
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer

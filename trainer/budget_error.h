@@ -1,0 +1,14 @@
+// What to say when no allowed plan fits the budget: the smallest that would do, what it holds, and
+// the one change that would make it fit.
+#pragma once
+
+#include "memory/solver.h"
+#include "trainer/config/run_config.h"
+
+namespace plimsoll::trainer {
+
+// Throws the UserError with ExitCode::kBudgetNotMet. `smallest`: the smallest plan of the run.
+[[noreturn]] void ThrowBudgetNotMet(const config::RunConfig& config, const memory::Budget& budget,
+                                    const memory::MemoryPlan& smallest);
+
+}  // namespace plimsoll::trainer

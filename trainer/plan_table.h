@@ -1,0 +1,48 @@
+// What `plimsoll plan` prints about plans beside the one that is chosen.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "trainer/solve.h"
+
+namespace plimsoll::trainer {
+
+// The candidates on the time–memory front around a budget, the named policies, and the one chosen.
+class CandidateTable {
+ public:
+  CandidateTable(StepSolver& solver, const memory::Budget& budget, const memory::Candidate* chosen);
+  std::string Text() const;
+  nlohmann::ordered_json Json() const;
+
+ private:
+  StepSolver& solver_;
+  memory::Budget budget_;
+  const memory::Candidate* chosen_;
+  std::vector<const memory::Candidate*> rows_;  // largest arena first
+};
+
+// The fastest plan under each of `count` budgets, evenly spread from the arena of the fastest plan
+// of all to the smallest.
+class SweepTable {
+ public:
+  SweepTable(StepSolver& solver, int count, int64_t host_budget);
+  std::string Text() const;
+  nlohmann::ordered_json Json() const;
+
+ private:
+  struct Row {
+    int64_t budget;
+    const memory::Candidate* plan;
+  };
+  StepSolver& solver_;
+  std::vector<Row> rows_;
+};
+
+// The largest value of `key` whose smallest plan, or fixed plan, fits memory.budget. UserError
+// when the key isn't one that can grow, when there is no budget, or when not even 1 fits.
+void PrintLargest(const config::RunConfig& config, const std::string& key, bool json);
+
+}  // namespace plimsoll::trainer

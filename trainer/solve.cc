@@ -1,0 +1,311 @@
+#include "trainer/solve.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "runtime/process_memory.h"
+#include "trainer/budget_error.h"
+#include "trainer/calibration.h"
+#include "trainer/describe_plan.h"
+#include "trainer/from_config.h"
+#include "trainer/step_draft.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using config::CheckpointPolicy;
+using config::MemorySize;
+using config::OptimizerPlace;
+using config::RunConfig;
+using graph::Program;
+using graph::Retention;
+using graph::TensorId;
+using memory::Assignment;
+
+int64_t TotalMemory() {
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+}
+
+// Sequences of an update on this rank, for train.micro_batch: auto.
+int64_t GlobalBatch(const RunConfig& config) {
+  const int64_t sequences = config.train.global_batch
+                                ? *config.train.global_batch
+                                : *config.train.global_batch_tokens / config.model.sequence;
+  return sequences / config.parallel.data.value_or(1);
+}
+
+// The run with nothing left open but checkpointing.policy: one for each way to make the other
+// choices.
+std::vector<RunConfig> Alternatives(const RunConfig& config) {
+  std::vector<RunConfig> splits;
+  if (config.train.micro_batch > 0) {
+    splits.push_back(config);
+  } else {
+    const int64_t whole = GlobalBatch(config);
+    for (int64_t accumulate = 1; accumulate <= whole; ++accumulate) {
+      if (whole % accumulate != 0) continue;
+      RunConfig& split = splits.emplace_back(config);
+      split.train.micro_batch = whole / accumulate;
+      split.train.accumulate = accumulate;
+    }
+  }
+  if (config.optimizer.place != OptimizerPlace::kAuto) return splits;
+  std::vector<RunConfig> all;
+  for (const RunConfig& split : splits) {
+    for (OptimizerPlace place : {OptimizerPlace::kDevice, OptimizerPlace::kHost}) {
+      all.push_back(split);
+      all.back().optimizer.place = place;
+    }
+  }
+  return all;
+}
+
+std::string NameOf(const RunConfig& open, const RunConfig& made) {
+  std::vector<std::string> parts;
+  if (open.train.micro_batch == 0) {
+    parts.push_back(
+        fmt::format("{} × {} sequences", made.train.accumulate, made.train.micro_batch));
+  }
+  if (open.optimizer.place == OptimizerPlace::kAuto) {
+    parts.push_back(made.optimizer.place == OptimizerPlace::kHost ? "state on host"
+                                                                  : "state on device");
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace
+
+memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program* const> programs) {
+  if (!config.memory.calibrate) return memory::CostModel(ThreadsFrom(config));
+  ThreadPool pool(ThreadsFrom(config));
+  CalibrationOptions options;
+  options.folder = CalibrationFolder();
+  options.say = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
+  return Calibrate(programs, pool, options);
+}
+
+double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost) {
+  std::vector<double> seconds(compiled.programs.size(), 0);
+  double total = 0;
+  for (int64_t micro = 0; micro < compiled.options.accumulate; ++micro) {
+    const int index = compiled.step.MicroStep(micro, compiled.options.accumulate);
+    if (seconds[index] == 0) seconds[index] = cost.ProgramSeconds(*compiled.programs[index]);
+    total += seconds[index];
+  }
+  return total;
+}
+
+struct StepSolver::Impl {
+  RunConfig config;
+  std::unique_ptr<models::Model> model;
+  std::vector<std::shared_ptr<const StepDraft>> drafts;  // by variant
+  memory::CostModel cost;
+  std::unique_ptr<memory::Solver> solver;
+
+  Impl(const RunConfig& run, const StepSolverOptions& options)
+      : config(run), model(ModelFrom(run)) {
+    for (const RunConfig& made : Alternatives(config)) {
+      drafts.push_back(std::make_shared<StepDraft>(made, *model));
+    }
+    cost = options.built_in_rates ? memory::CostModel(ThreadsFrom(config)) : Calibrated();
+    std::vector<memory::Variant> variants;
+    for (const auto& draft : drafts) variants.push_back(VariantOf(draft));
+    memory::SolverOptions solver_options;
+    if (options.coarse) {
+      solver_options.options = 6;
+      solver_options.work = 0;
+    }
+    solver = std::make_unique<memory::Solver>(std::move(variants), cost, solver_options);
+  }
+
+  memory::CostModel Calibrated() const {
+    std::vector<const Program*> programs;
+    std::vector<memory::StepProgram> copies;  // programs with copies to the host, where allowed
+    // The smallest micro-batch stands for calls that would take too long in a larger one.
+    for (auto draft = drafts.rbegin(); draft != drafts.rend(); ++draft) {
+      for (size_t p = 0; p < (*draft)->programs().size(); ++p) {
+        if ((*draft)->times()[p] > 0) programs.push_back((*draft)->programs()[p].get());
+      }
+    }
+    std::unique_ptr<StepDraft> smallest;
+    if (drafts.front()->config().train.micro_batch > 1) {
+      RunConfig one = drafts.front()->config();
+      one.train.micro_batch = 1;
+      one.train.global_batch.reset();
+      one.train.global_batch_tokens.reset();
+      if (TakesLong(*drafts.front()->base(), ThreadsFrom(config))) {
+        smallest = std::make_unique<StepDraft>(one, *model);
+        programs.push_back(smallest->base().get());
+      }
+    }
+    const std::vector<memory::Decision> decisions = drafts.front()->Decisions();
+    Assignment away(decisions.size(), Retention::kSave);
+    for (size_t d = 0; d < decisions.size(); ++d) {
+      if (decisions[d].offload) away[d] = Retention::kOffload;
+    }
+    if (std::find(away.begin(), away.end(), Retention::kOffload) != away.end()) {
+      copies = drafts.front()->Realize(decisions, away);
+      for (const memory::StepProgram& part : copies) programs.push_back(part.program.get());
+    }
+    return CostModelFor(config, programs);
+  }
+
+  static bool TakesLong(const Program& program, int threads) {
+    const memory::CostModel rates(threads);
+    const double seconds = CalibrationOptions().call_seconds;
+    return std::any_of(program.nodes().begin(), program.nodes().end(),
+                       [&](const graph::Node& node) {
+                         return !node.op->view && rates.Ideal(program.CallOf(node).get()) > seconds;
+                       });
+  }
+
+  memory::Variant VariantOf(const std::shared_ptr<const StepDraft>& draft) const {
+    memory::Variant variant;
+    variant.name = NameOf(config, draft->config());
+    variant.base = draft->base();
+    variant.decisions = draft->Decisions();
+    for (memory::Decision& decision : variant.decisions) {
+      if (decision.offload) decision.offload_seconds = OffloadSeconds(*draft->base(), decision);
+    }
+    variant.policies = draft->Policies(variant.decisions);
+    variant.realize = [draft, decisions = variant.decisions](const Assignment& assignment) {
+      return draft->Realize(decisions, assignment);
+    };
+    return variant;
+  }
+
+  // There and back.
+  double OffloadSeconds(const Program& base, const memory::Decision& decision) const {
+    double seconds = 0;
+    const graph::Attributes none;
+    for (const std::string& name : decision.tensors) {
+      const graph::TensorType* type = &base.tensor(base.Require(name)).type;
+      const graph::TensorType* arguments[] = {type};
+      seconds += 2 * cost.Seconds({graph::OpRegistry::Get().Require("copy_start"), arguments,
+                                   arguments, none});
+    }
+    return seconds;
+  }
+};
+
+int64_t BytesOf(const MemorySize& size, const RunConfig& config, const std::string& key) {
+  switch (size.base) {
+    case MemorySize::Base::kAbsolute:
+      return size.bytes;
+    case MemorySize::Base::kTotal:
+      return static_cast<int64_t>(size.fraction * static_cast<double>(TotalMemory()));
+    case MemorySize::Base::kFree:
+      break;
+  }
+  const int64_t free = runtime::AvailableMemory();
+  if (free > size.bytes) return free - size.bytes;
+  throw UserError(
+      config.Origin(key) + ": " + key +
+          fmt::format(": only {} are free, which leaves nothing after {}; subtract less",
+                      FormatBytes(free), FormatBytes(size.bytes)),
+      ExitCode::kBudgetNotMet);
+}
+
+memory::Budget BudgetOf(const RunConfig& config) {
+  memory::Budget budget;
+  if (config.memory.budget) {
+    budget.device = BytesOf(*config.memory.budget, config, "memory.budget");
+  }
+  if (config.memory.host_budget) {
+    budget.host = BytesOf(*config.memory.host_budget, config, "memory.host_budget");
+  }
+  return budget;
+}
+
+bool LeavesChoice(const RunConfig& config) {
+  return config.checkpointing.policy == CheckpointPolicy::kAuto || config.train.micro_batch == 0 ||
+         config.optimizer.place == OptimizerPlace::kAuto;
+}
+
+StepSolver::StepSolver(const RunConfig& config, const StepSolverOptions& options)
+    : impl_(std::make_unique<Impl>(config, options)) {}
+StepSolver::~StepSolver() = default;
+
+memory::Solver& StepSolver::solver() { return *impl_->solver; }
+const models::Model& StepSolver::model() const { return *impl_->model; }
+const memory::CostModel& StepSolver::cost() const { return impl_->cost; }
+
+RunConfig StepSolver::ConfigOf(const memory::Candidate& candidate) const {
+  return impl_->drafts[candidate.variant]->config();
+}
+
+CompileOptions StepSolver::OptionsOf(const memory::Candidate& candidate) const {
+  const StepDraft& draft = *impl_->drafts[candidate.variant];
+  CompileOptions options = draft.options();
+  options.dump_directory = impl_->config.debug.dump_programs;
+  if (!draft.open()) return options;
+  options.checkpointing = {};
+  options.checkpointing.policy = checkpointing::Options::Policy::kExplicit;
+  const std::vector<memory::Decision>& decisions =
+      impl_->solver->variants()[candidate.variant].decisions;
+  for (size_t d = 0; d < decisions.size(); ++d) {
+    if (candidate.assignment[d] == Retention::kSave) continue;
+    for (const std::string& name : decisions[d].tensors) {
+      options.checkpointing.retention[name] = candidate.assignment[d];
+    }
+  }
+  return options;
+}
+
+std::string StepSolver::Describe(const memory::Candidate& candidate) const {
+  const memory::Variant& variant = impl_->solver->variants()[candidate.variant];
+  std::string text = variant.name;
+  if (!variant.decisions.empty()) {
+    text +=
+        (text.empty() ? "" : "; ") + DescribeAssignment(variant.decisions, candidate.assignment);
+  }
+  return text;
+}
+
+Decision Decide(const RunConfig& config, const models::Model& model) {
+  if (!LeavesChoice(config)) return {config, CompileFrom(config, model), ""};
+  if (!config.memory.budget) {
+    const char* key = config.checkpointing.policy == CheckpointPolicy::kAuto
+                          ? "checkpointing.policy"
+                      : config.train.micro_batch == 0 ? "train.micro_batch"
+                                                      : "optimizer.place";
+    throw config.Error(key,
+                       "auto chooses what is fastest within memory.budget, which is not set; set "
+                       "it, for example to 90%");
+  }
+  const memory::Budget budget = BudgetOf(config);
+  StepSolver solver(config);
+  const memory::Candidate* chosen = solver.solver().Fastest(budget);
+  if (chosen == nullptr) RefuseBudget(config, budget, solver);
+  return {solver.ConfigOf(*chosen), solver.OptionsOf(*chosen),
+          fmt::format("{}; predicted {:.1f} ms a step, {:.1f} % of it recomputing",
+                      solver.Describe(*chosen), chosen->exact->seconds * 1e3,
+                      100 * chosen->exact->recompute_seconds / chosen->exact->seconds)};
+}
+
+memory::ExactPlan SmallestPlan(const RunConfig& config, int64_t host_budget, bool coarse) {
+  StepSolver solver(config, {.built_in_rates = true, .coarse = coarse});
+  return *solver.solver().Smallest(host_budget).exact;
+}
+
+void RefuseBudget(const RunConfig& config, const memory::Budget& budget, StepSolver& solver) {
+  const memory::Candidate& smallest = solver.solver().Smallest(budget.host);
+  ThrowBudgetNotMet(config, budget, Compile(solver.model(), solver.OptionsOf(smallest)).plan);
+}
+
+void RefuseBudget(const RunConfig& config, const memory::Budget& budget) {
+  StepSolver solver(config, {.built_in_rates = true});
+  RefuseBudget(config, budget, solver);
+}
+
+void CheckBudget(const RunConfig& config, const memory::MemoryPlan& plan) {
+  const memory::Budget budget = BudgetOf(config);
+  if (plan.arena_bytes <= budget.device && plan.host_arena_bytes <= budget.host) return;
+  ThrowBudgetNotMet(config, budget, plan);
+}
+
+}  // namespace plimsoll::trainer

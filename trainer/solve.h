@@ -1,0 +1,88 @@
+// The budget of a run: what memory.budget means on this machine, and the plan that it chooses.
+//
+// On the CPU the budget is the device arena: what a plan needs to the byte. memory.host_budget
+// bounds the second arena, of what is offloaded or placed on the host.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "memory/solver.h"
+#include "models/model.h"
+#include "trainer/compile.h"
+#include "trainer/config/run_config.h"
+
+namespace plimsoll::trainer {
+
+// "24GiB", "90%" of the machine's memory, "free - 1GiB" of what is free now. UserError, naming
+// `key`, when that leaves nothing.
+int64_t BytesOf(const config::MemorySize& size, const config::RunConfig& config,
+                const std::string& key);
+memory::Budget BudgetOf(const config::RunConfig& config);
+
+// Does the file leave something to the solver: checkpointing.policy, train.micro_batch or
+// optimizer.place: auto?
+bool LeavesChoice(const config::RunConfig& config);
+
+// What the nodes of these programs take: timed on this device, unless memory.calibrate is false.
+memory::CostModel CostModelFor(const config::RunConfig& config,
+                               std::span<const graph::Program* const> programs);
+// Of a whole step, all micro-steps and the update.
+double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost);
+
+struct StepSolverOptions {
+  bool built_in_rates = false;  // enough to find out how small a plan can be
+  bool coarse = false;          // few options, for a quick look
+};
+
+// The candidate plans of a run.
+class StepSolver {
+ public:
+  // Times the ops on this device first, unless memory.calibrate is false.
+  explicit StepSolver(const config::RunConfig& config, const StepSolverOptions& options = {});
+  ~StepSolver();
+
+  memory::Solver& solver();
+  const models::Model& model() const;
+  const memory::CostModel& cost() const;
+
+  // The run with the candidate's choices made.
+  config::RunConfig ConfigOf(const memory::Candidate& candidate) const;
+  CompileOptions OptionsOf(const memory::Candidate& candidate) const;
+
+  // What is recomputed or offloaded, in a few words: "blocks 0-7: recompute norm_1, norm_2, gelu".
+  std::string Describe(const memory::Candidate& candidate) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A run as it will be compiled.
+struct Decision {
+  config::RunConfig config;  // no key is auto any more
+  CompileOptions options;
+  std::string chosen;  // what the solver chose, for the log; empty when nothing was left to it
+};
+
+// Makes the choices that the file leaves open, within memory.budget. UserError when it leaves one
+// and gives no budget; with ExitCode::kBudgetNotMet when no allowed plan fits.
+Decision Decide(const config::RunConfig& config, const models::Model& model);
+
+// The smallest plan of a run: of its candidates, or the only one when it leaves nothing open.
+memory::ExactPlan SmallestPlan(const config::RunConfig& config, int64_t host_budget,
+                               bool coarse = false);
+
+// Throws the UserError with ExitCode::kBudgetNotMet about a run of which no plan fits.
+[[noreturn]] void RefuseBudget(const config::RunConfig& config, const memory::Budget& budget);
+[[noreturn]] void RefuseBudget(const config::RunConfig& config, const memory::Budget& budget,
+                               StepSolver& solver);
+
+// Refuses a compiled plan beyond memory.budget or memory.host_budget, with the ways out.
+void CheckBudget(const config::RunConfig& config, const memory::MemoryPlan& plan);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,141 @@
+#include "trainer/step_draft.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "checkpointing/offload.h"
+#include "checkpointing/policy.h"
+#include "checkpointing/recompute.h"
+#include "checkpointing/saved.h"
+#include "runtime/workspaces.h"
+#include "trainer/from_config.h"
+
+namespace plimsoll::trainer {
+
+using config::CheckpointPolicy;
+using config::RunConfig;
+using graph::Program;
+using graph::Retention;
+using memory::Assignment;
+
+StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
+    : config_(made), options_(CompileFrom(made, model)) {
+  options_.dump_directory.clear();
+  options_.draft = true;
+  CompiledStep drafted = Compile(model, options_);
+  options_.draft = false;
+  times_.assign(drafted.programs.size(), 0);
+  for (int64_t micro = 0; micro < options_.accumulate; ++micro) {
+    ++times_[drafted.step.MicroStep(micro, options_.accumulate)];
+    // Long accumulations repeat one program.
+    if (drafted.step.middle >= 0 && micro == 1) {
+      times_[drafted.step.middle] = options_.accumulate - 2;
+      micro = options_.accumulate - 2;
+    }
+  }
+  for (auto& program : drafted.programs) programs_.push_back(std::move(program));
+  base_ = programs_[drafted.step.MicroStep(options_.accumulate - 1, options_.accumulate)];
+}
+
+bool StepDraft::open() const { return config_.checkpointing.policy == CheckpointPolicy::kAuto; }
+
+std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::Decision>& decisions,
+                                                    const Assignment& assignment) const {
+  std::vector<memory::StepProgram> step;
+  for (size_t p = 0; p < programs_.size(); ++p) {
+    auto program = std::make_shared<Program>(*programs_[p]);
+    if (times_[p] > 0) {
+      if (!open()) checkpointing::TagActivations(options_.checkpointing).Run(*program);
+      for (size_t d = 0; d < decisions.size(); ++d) {
+        for (const std::string& name : decisions[d].tensors) {
+          program->mutable_tensor(program->Require(name)).retention = assignment[d];
+        }
+      }
+      checkpointing::Recompute().Run(*program);
+      checkpointing::Offload().Run(*program);
+    }
+    runtime::AddWorkspaces(*program, options_.threads);
+    step.push_back({std::move(program), times_[p]});
+  }
+  return step;
+}
+
+std::map<std::string, Retention> StepDraft::Tagged(const checkpointing::Options& policy) const {
+  std::map<std::string, Retention> tagged;
+  Program program = *base_;
+  try {
+    checkpointing::TagActivations(policy).Run(program);
+  } catch (const UserError&) {
+    return tagged;
+  }
+  for (const graph::Tensor& tensor : program.tensors()) {
+    if (tensor.retention != Retention::kSave) tagged[tensor.name] = tensor.retention;
+  }
+  return tagged;
+}
+
+std::vector<memory::Decision> StepDraft::Decisions() const {
+  std::vector<memory::Decision> decisions;
+  if (!open()) return decisions;
+  checkpointing::Options offload;
+  offload.offload.patterns = config_.checkpointing.offload;
+  std::map<std::string, Retention> may_offload;
+  if (!config_.checkpointing.offload.empty()) {
+    Program program = *base_;
+    checkpointing::TagActivations(options_.checkpointing).Run(program);  // checks the patterns
+    may_offload = Tagged(offload);
+  }
+  std::map<int, size_t> by_node;
+  constexpr int64_t kAlignment = 64;
+  for (const checkpointing::SavedTensor& saved : checkpointing::FindSaved(*base_)) {
+    if (saved.read_at_once || !saved.recomputable) continue;
+    const auto [found, fresh] = by_node.try_emplace(saved.producer, decisions.size());
+    if (fresh) {
+      memory::Decision& decision = decisions.emplace_back();
+      decision.node = saved.producer;
+      decision.block = saved.block;
+    }
+    memory::Decision& decision = decisions[found->second];
+    const std::string& name = base_->tensor(saved.tensor).name;
+    decision.tensors.push_back(name);
+    decision.bytes += (saved.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    if (may_offload.count(name) > 0) decision.offload = true;
+  }
+  return decisions;
+}
+
+std::vector<std::pair<std::string, Assignment>> StepDraft::Policies(
+    const std::vector<memory::Decision>& decisions) const {
+  std::vector<std::pair<std::string, Assignment>> policies;
+  if (!open()) return policies;
+  using Policy = checkpointing::Options::Policy;
+  const auto add = [&](const std::string& name, const checkpointing::Options& policy) {
+    const std::map<std::string, Retention> tagged = Tagged(policy);
+    Assignment assignment(decisions.size(), Retention::kSave);
+    for (size_t d = 0; d < decisions.size(); ++d) {
+      const auto found = tagged.find(decisions[d].tensors.front());
+      if (found != tagged.end()) assignment[d] = found->second;
+    }
+    const bool fresh = std::none_of(policies.begin(), policies.end(),
+                                    [&](const auto& known) { return known.second == assignment; });
+    if (fresh) policies.emplace_back(name, std::move(assignment));
+  };
+  add("none", {});
+  checkpointing::Options named;
+  named.policy = Policy::kSelective;
+  named.recompute.patterns = {"norms", "activations"};
+  add("selective", named);
+  named = {};
+  named.policy = Policy::kBlock;
+  add("block", named);
+  named.policy = Policy::kEvery;
+  for (int64_t every : {2, 3, 4, 6, 8}) {
+    named.every = every;
+    add(fmt::format("every {}", every), named);
+  }
+  return policies;
+}
+
+}  // namespace plimsoll::trainer
