@@ -179,13 +179,14 @@ CostModel Calibrate(std::span<const Program* const> programs, ThreadPool& pool,
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  CallTimer timer(pool);
   int timed = 0;
   for (const Wanted& want : wanted) {
     if (want.ideal > options.call_seconds) continue;
     const int64_t scratch = ScratchBytes(*want.program, *want.node, pool.size());
     if (scratch > runtime::AvailableMemory() / 4) continue;
     if (elapsed() > options.total_seconds) break;
-    const double seconds = TimeCall(*want.program, *want.node, pool);
+    const double seconds = timer.Time(*want.program, *want.node);
     if (seconds <= 0) continue;
     const Program::Call call = want.program->CallOf(*want.node);
     points.push_back(

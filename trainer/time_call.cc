@@ -20,6 +20,8 @@ using graph::TensorId;
 using graph::TensorType;
 
 constexpr int64_t kAlignment = 64;
+// More than the last-level cache that a process can hope for.
+constexpr int64_t kSweepBytes = 64 << 20;
 
 int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -103,10 +105,20 @@ int64_t ScratchBytes(const Program& program, const Node& node, int threads) {
   return bytes;
 }
 
-double TimeCall(const Program& program, const Node& node, ThreadPool& pool) {
+CallTimer::CallTimer(ThreadPool& pool) : pool_(pool), sweep_(kSweepBytes) {}
+
+void CallTimer::SweepCaches() {
+  constexpr int64_t kGrain = 1 << 20;
+  pool_.ParallelFor(sweep_.bytes(), kGrain, [&](int64_t begin, int64_t end) {
+    volatile unsigned char* bytes = reinterpret_cast<unsigned char*>(sweep_.data());
+    for (int64_t i = begin; i < end; i += kAlignment) bytes[i] = bytes[i] + 1;
+  });
+}
+
+double CallTimer::Time(const Program& program, const Node& node) {
   const ops::CpuKernel* kernel = ops::FindCpuKernel(node.op->name);
   if (kernel == nullptr) return -1;
-  const runtime::Arena scratch(ScratchBytes(program, node, pool.size()));
+  const runtime::Arena scratch(ScratchBytes(program, node, pool_.size()));
   std::byte* next = scratch.data();
   const auto take = [&](int64_t bytes) {
     std::byte* data = next;
@@ -130,28 +142,26 @@ double TimeCall(const Program& program, const Node& node, ThreadPool& pool) {
            program.tensor(id).type};
     if (input < 0) Fill(static_cast<std::byte*>(ref.data), ref.type, id_bound);
   }
-  const int64_t workspace_bytes = WorkspaceBytes(program, node, pool.size());
+  const int64_t workspace_bytes = WorkspaceBytes(program, node, pool_.size());
   const ops::CpuContext context{
-      *node.op, inputs, outputs, node.attributes, take(workspace_bytes), workspace_bytes, pool};
+      *node.op, inputs, outputs, node.attributes, take(workspace_bytes), workspace_bytes, pool_};
 
   using Clock = std::chrono::steady_clock;
   const auto run = [&] {
+    SweepCaches();
     const auto start = Clock::now();
     kernel->run(context);
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
-  // The first run warms caches and threads, which doesn't matter in a long one.
+  // The first run wakes threads and touches memory, which doesn't matter in a long one.
   constexpr double kLong = 0.2;
-  constexpr int kRuns = 5;
+  constexpr size_t kRuns = 3, kLongRuns = 2;
   std::vector<double> seconds;
   try {
     const double first = run();
-    double total = first;
+    const size_t runs = first >= kLong ? kLongRuns : kRuns;
     if (first >= kLong) seconds.push_back(first);
-    while (seconds.size() < kRuns && (seconds.size() < 2 || total < kLong)) {
-      seconds.push_back(run());
-      total += seconds.back();
-    }
+    while (seconds.size() < runs) seconds.push_back(run());
   } catch (const std::exception&) {
     return -1;
   }
