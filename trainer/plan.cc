@@ -92,7 +92,9 @@ void PlanChosen(const RunConfig& config, bool json) {
 
 void PlanSweep(const RunConfig& config, int count, bool json) {
   StepSolver solver(config);
-  const SweepTable table(solver, count, BudgetOf(config).host);
+  const memory::Budget budget = {.host = BudgetOf(config).host};
+  if (solver.solver().Fastest(budget) == nullptr) RefuseBudget(config, budget, solver);
+  const SweepTable table(solver, count, budget.host);
   if (json) {
     fmt::print("{}\n", ordered_json{{"front", table.Json()}}.dump(1));
   } else {

@@ -185,6 +185,9 @@ TEST_F(BudgetCommand, Mistakes) {
   ExpectError(Plan({"--budget", "1GiB", "--set", "train.micro_batch=auto", "--set",
                     "train.global_batch=8", "--set", "train.accumulate=2"}),
               2, {"train.accumulate", "remove it"});
+  ExpectError(
+      Plan({"--sweep", "3", "--set", "optimizer.place=host", "--set", "memory.host_budget=1KiB"}),
+      3, {"--set: memory.host_budget: 1.00 KiB", "the smallest plan needs"});
   ExpectError(Plan({"--budget", "free - 1000000GiB"}), 3, {"subtract less"});
 }
 
