@@ -1,5 +1,8 @@
 // bazel run //bench:variants -- RUN.yaml --variant "NAME: key=value key=value" … [--rounds N]
 //
+// In a value, @NAME stands for the arena bytes of an earlier variant, and @NAME~OTHER for the
+// middle between two of them: "auto: checkpointing.policy=auto memory.budget=@block".
+//
 // Compares variants of one run file, on random tokens: planned and used arena bytes, predicted and
 // measured step time. Clocks drift, by a tenth and more on shared machines, so all variants stay in
 // memory and take turns: a round is one step of each, and the ratio to the first variant is the
@@ -19,6 +22,7 @@
 #include "base/error.h"
 #include "trainer/from_config.h"
 #include "trainer/session.h"
+#include "trainer/solve.h"
 
 namespace plimsoll::bench {
 namespace {
@@ -38,6 +42,7 @@ struct Variant {
   std::vector<std::string> sets;
   std::unique_ptr<models::Model> model;
   std::unique_ptr<Session> session;
+  double predicted_seconds = 0;
   int64_t used_bytes = 0;
   std::vector<double> seconds;
 };
@@ -51,6 +56,28 @@ Variant Parse(const std::string& text) {
   std::istringstream words(text.substr(colon + 2));
   for (std::string word; words >> word;) variant.sets.push_back(word);
   return variant;
+}
+
+int64_t ArenaOf(const std::vector<Variant>& variants, const std::string& name) {
+  for (const Variant& variant : variants) {
+    if (variant.name == name && variant.session) {
+      return variant.session->compiled().plan.arena_bytes;
+    }
+  }
+  throw UserError("@" + name + ": no earlier variant has this name");
+}
+
+// "key=@NAME" with the bytes that it stands for.
+std::string Resolve(const std::vector<Variant>& variants, const std::string& set) {
+  const size_t at = set.find("=@");
+  if (at == std::string::npos) return set;
+  const std::string names = set.substr(at + 2);
+  const size_t middle = names.find('~');
+  int64_t bytes = ArenaOf(variants, names.substr(0, middle));
+  if (middle != std::string::npos) {
+    bytes = (bytes + ArenaOf(variants, names.substr(middle + 1))) / 2;
+  }
+  return set.substr(0, at + 1) + std::to_string(bytes);
 }
 
 void FillRandom(Session& session, int64_t vocab) {
@@ -88,12 +115,12 @@ void Run(const Arguments& arguments) {
   for (const std::string& text : arguments.variants) {
     Variant& variant = variants.emplace_back(Parse(text));
     std::vector<std::string> sets = arguments.sets;
-    sets.insert(sets.end(), variant.sets.begin(), variant.sets.end());
+    for (const std::string& set : variant.sets) sets.push_back(Resolve(variants, set));
+    sets.insert(sets.end(), {"train.eval_every=0", "train.sample_every=0"});
     const config::Loaded loaded = trainer::LoadRun(arguments.file, sets);
     variant.model = trainer::ModelFrom(loaded.config);
-    trainer::CompileOptions options = trainer::CompileFrom(loaded.config, *variant.model);
-    options.evaluate = false;
-    options.generate_rows = 0;
+    const trainer::Decision decision = trainer::Decide(loaded.config, *variant.model);
+    const trainer::CompileOptions& options = decision.options;
     if (!pool) pool = std::make_unique<ThreadPool>(options.threads);
     {
       // One whole step with canaries, before the one that is timed takes its place.
@@ -102,8 +129,14 @@ void Run(const Arguments& arguments) {
       variant.used_bytes = checked->used_bytes();
     }
     variant.session = Start(variant, options, *pool, {});
+    const trainer::CompiledStep& compiled = variant.session->compiled();
+    std::vector<const graph::Program*> programs;
+    for (const auto& program : compiled.programs) programs.push_back(program.get());
+    variant.predicted_seconds =
+        trainer::PredictSeconds(compiled, trainer::CostModelFor(decision.config, programs));
     RunStep(*variant.session, 0);  // touches every page once
-    fmt::print(stderr, "{}: ready\n", variant.name);
+    fmt::print(stderr, "{}: ready{}{}\n", variant.name, decision.chosen.empty() ? "" : ": ",
+               decision.chosen);
   }
   for (int round = 1; round <= arguments.rounds; ++round) {
     for (Variant& variant : variants) {
@@ -124,7 +157,7 @@ void Run(const Arguments& arguments) {
       ratios.push_back(variant.seconds[i] / variants.front().seconds[i]);
     }
     const double measured = Median(variant.seconds);
-    const double predicted = compiled.predicted_seconds;
+    const double predicted = variant.predicted_seconds;
     const int64_t activations = compiled.plan.bytes_of(graph::Role::kActivation);
     fmt::print("| {} | {} | {} | {} | {:.0f} | {:.0f} | {:.3f} | {:.3f} |\n", variant.name,
                FormatBytes(compiled.plan.arena_bytes), FormatBytes(variant.used_bytes),

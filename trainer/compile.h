@@ -56,8 +56,7 @@ struct CompiledStep {
   StepPrograms step;
   memory::MemoryPlan plan;
   std::vector<graph::PassReport> passes;
-  double flops_per_step = 0;     // of all micro-steps and the update, as the ops count them
-  double predicted_seconds = 0;  // of a step, by the cost model; 0: not asked for
+  double flops_per_step = 0;  // of all micro-steps and the update, as the ops count them
 };
 
 // The plan has passed the independent checker. InternalError when a pass or the plan is wrong.
