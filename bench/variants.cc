@@ -42,7 +42,7 @@ struct Variant {
   std::vector<std::string> sets;
   std::unique_ptr<models::Model> model;
   std::unique_ptr<Session> session;
-  double predicted_seconds = 0;
+  config::RunConfig config;
   int64_t used_bytes = 0;
   std::vector<double> seconds;
 };
@@ -103,6 +103,14 @@ std::unique_ptr<Session> Start(const Variant& variant, const trainer::CompileOpt
   return session;
 }
 
+// Seconds of a step. Times ops that have not been timed yet.
+double Predict(const Variant& variant) {
+  const trainer::CompiledStep& compiled = variant.session->compiled();
+  std::vector<const graph::Program*> programs;
+  for (const auto& program : compiled.programs) programs.push_back(program.get());
+  return trainer::PredictSeconds(compiled, trainer::CostModelFor(variant.config, programs));
+}
+
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const size_t half = values.size() / 2;
@@ -129,15 +137,13 @@ void Run(const Arguments& arguments) {
       variant.used_bytes = checked->used_bytes();
     }
     variant.session = Start(variant, options, *pool, {});
-    const trainer::CompiledStep& compiled = variant.session->compiled();
-    std::vector<const graph::Program*> programs;
-    for (const auto& program : compiled.programs) programs.push_back(program.get());
-    variant.predicted_seconds =
-        trainer::PredictSeconds(compiled, trainer::CostModelFor(decision.config, programs));
+    variant.config = decision.config;
     RunStep(*variant.session, 0);  // touches every page once
     fmt::print(stderr, "{}: ready{}{}\n", variant.name, decision.chosen.empty() ? "" : ": ",
                decision.chosen);
   }
+  // Once all ops of all variants have been timed, so that all predictions stand on the same times.
+  for (const Variant& variant : variants) Predict(variant);
   for (int round = 1; round <= arguments.rounds; ++round) {
     for (Variant& variant : variants) {
       variant.seconds.push_back(RunStep(*variant.session, round));
@@ -157,7 +163,7 @@ void Run(const Arguments& arguments) {
       ratios.push_back(variant.seconds[i] / variants.front().seconds[i]);
     }
     const double measured = Median(variant.seconds);
-    const double predicted = variant.predicted_seconds;
+    const double predicted = Predict(variant);
     const int64_t activations = compiled.plan.bytes_of(graph::Role::kActivation);
     fmt::print("| {} | {} | {} | {} | {:.0f} | {:.0f} | {:.3f} | {:.3f} |\n", variant.name,
                FormatBytes(compiled.plan.arena_bytes), FormatBytes(variant.used_bytes),
