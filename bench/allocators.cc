@@ -8,14 +8,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <random>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "bench/training.h"
 #include "trainer/caching.h"
 #include "trainer/config/load.h"
 #include "trainer/from_config.h"
@@ -41,14 +38,12 @@ struct Variant {
   std::vector<double> seconds = {};
 };
 
-double RunStep(Variant& variant, int64_t step) {
-  Session& session = *variant.session;
+// Seconds of a step, and of emptying the cache before it where that is due.
+double TimeStep(Variant& variant, int64_t step) {
   const auto start = std::chrono::steady_clock::now();
   const int64_t every = variant.caching ? variant.caching->empty_cache_every : 0;
-  if (every > 0 && step % every == 0) session.caching()->EmptyCache();
-  const int64_t tokens = static_cast<int64_t>(session.batch().tokens.size()) * session.accumulate();
-  session.BeginStep(tokens, 1e-4, 1);
-  for (int64_t micro = 0; micro < session.accumulate(); ++micro) session.RunMicroStep(step, micro);
+  if (every > 0 && step % every == 0) variant.session->caching()->EmptyCache();
+  RunStep(*variant.session, step);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -56,11 +51,6 @@ double Mean(const std::vector<double>& values) {
   double sum = 0;
   for (double value : values) sum += value;
   return sum / static_cast<double>(values.size());
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 void PrintBytes(const CompiledStep& compiled) {
@@ -100,16 +90,11 @@ void Run(const Arguments& arguments) {
     variant.session = std::make_unique<Session>(trainer::Compile(*model, options), pool,
                                                 runtime::CpuExecutorOptions{}, variant.caching);
     variant.session->Initialize(*model, 1);
-    std::mt19937 random(1);
-    const auto vocab = static_cast<uint32_t>(model->spec().vocab);
-    for (int32_t& id : variant.session->batch().tokens) id = static_cast<int32_t>(random() % vocab);
-    for (int32_t& id : variant.session->batch().targets) {
-      id = static_cast<int32_t>(random() % vocab);
-    }
-    RunStep(variant, 0);  // touches every page once
+    FillRandom(*variant.session, model->spec().vocab);
+    TimeStep(variant, 0);  // touches every page once
   }
   for (int step = 1; step <= arguments.steps; ++step) {
-    for (Variant& variant : variants) variant.seconds.push_back(RunStep(variant, step));
+    for (Variant& variant : variants) variant.seconds.push_back(TimeStep(variant, step));
   }
 
   fmt::print("\n{:<44} {:>10} {:>10} {:>18} {:>16}\n", fmt::format("{} steps", arguments.steps),
@@ -142,9 +127,6 @@ void Run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace plimsoll;
-  if (const char* directory = std::getenv("BUILD_WORKING_DIRECTORY")) {
-    std::filesystem::current_path(directory);
-  }
   bench::Arguments arguments;
   CLI::App app{"Compares the planned arena with the caching allocator."};
   app.add_option("run.yaml", arguments.file);
@@ -155,11 +137,5 @@ int main(int argc, char** argv) {
     arguments.file = "configs/models/gpt2-124m.yaml";
     arguments.sets.insert(arguments.sets.begin(), {"train.micro_batch=2", "model.sequence=128"});
   }
-  try {
-    bench::Run(arguments);
-  } catch (const UserError& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return static_cast<int>(error.code());
-  }
-  return 0;
+  return bench::RunBenchmark([&] { bench::Run(arguments); });
 }

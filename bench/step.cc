@@ -12,15 +12,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <sstream>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "bench/gemm_peak.h"
+#include "bench/training.h"
 #include "memory/report.h"
 #include "runtime/process_memory.h"
 #include "trainer/config/load.h"
@@ -39,20 +38,6 @@ struct Arguments {
   int steps = 6;
   std::string json;
 };
-
-void FillRandom(Session& session, int64_t vocab) {
-  std::mt19937 random(1);
-  for (int32_t& id : session.batch().tokens) id = static_cast<int32_t>(random() % vocab);
-  for (int32_t& id : session.batch().targets) id = static_cast<int32_t>(random() % vocab);
-}
-
-double RunStep(Session& session, int64_t step) {
-  const auto start = std::chrono::steady_clock::now();
-  const int64_t tokens = static_cast<int64_t>(session.batch().tokens.size()) * session.accumulate();
-  session.BeginStep(tokens, 1e-4, 1);
-  for (int64_t micro = 0; micro < session.accumulate(); ++micro) session.RunMicroStep(step, micro);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 // FLOPs of one step by op.
 std::map<std::string, double> FlopsByOp(const trainer::CompiledStep& compiled) {
@@ -156,11 +141,6 @@ class PeakMeter {
   int ask_, answer_;
 };
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 void Run(const Arguments& arguments) {
   const config::Loaded loaded = config::Load(arguments.file, arguments.sets);
   const auto model = trainer::ModelFrom(loaded.config);
@@ -230,10 +210,7 @@ void Run(const Arguments& arguments) {
                                  {"share_of_gemm", share},
                                  {"arena_bytes", session.compiled().plan.arena_bytes},
                                  {"peak_resident_bytes", resident}};
-    std::FILE* file = std::fopen(arguments.json.c_str(), "w");
-    if (file == nullptr) throw UserError(arguments.json + ": cannot write");
-    fmt::print(file, "{}\n", json.dump());
-    std::fclose(file);
+    WriteText(arguments.json, json.dump());
   }
 }
 
@@ -242,9 +219,6 @@ void Run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace plimsoll;
-  if (const char* directory = std::getenv("BUILD_WORKING_DIRECTORY")) {
-    std::filesystem::current_path(directory);
-  }
   bench::Arguments arguments;
   CLI::App app{"Times training steps."};
   app.add_option("run.yaml", arguments.file);
@@ -256,11 +230,5 @@ int main(int argc, char** argv) {
     arguments.file = "configs/models/gpt2-124m.yaml";
     arguments.sets.insert(arguments.sets.begin(), {"train.micro_batch=4", "model.sequence=256"});
   }
-  try {
-    bench::Run(arguments);
-  } catch (const UserError& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return static_cast<int>(error.code());
-  }
-  return 0;
+  return bench::RunBenchmark([&] { bench::Run(arguments); });
 }

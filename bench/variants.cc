@@ -10,16 +10,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <sstream>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "bench/training.h"
 #include "trainer/from_config.h"
 #include "trainer/session.h"
 #include "trainer/solve.h"
@@ -80,20 +76,6 @@ std::string Resolve(const std::vector<Variant>& variants, const std::string& set
   return set.substr(0, at + 1) + std::to_string(bytes);
 }
 
-void FillRandom(Session& session, int64_t vocab) {
-  std::mt19937 random(1);
-  for (int32_t& id : session.batch().tokens) id = static_cast<int32_t>(random() % vocab);
-  for (int32_t& id : session.batch().targets) id = static_cast<int32_t>(random() % vocab);
-}
-
-double RunStep(Session& session, int64_t step) {
-  const auto start = std::chrono::steady_clock::now();
-  const int64_t tokens = static_cast<int64_t>(session.batch().tokens.size()) * session.accumulate();
-  session.BeginStep(tokens, 1e-4, 1);
-  for (int64_t micro = 0; micro < session.accumulate(); ++micro) session.RunMicroStep(step, micro);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 std::unique_ptr<Session> Start(const Variant& variant, const trainer::CompileOptions& options,
                                ThreadPool& pool, runtime::CpuExecutorOptions executor) {
   auto session =
@@ -109,12 +91,6 @@ double Predict(const Variant& variant) {
   std::vector<const graph::Program*> programs;
   for (const auto& program : compiled.programs) programs.push_back(program.get());
   return trainer::PredictSeconds(compiled, trainer::CostModelFor(variant.config, programs));
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 void Run(const Arguments& arguments) {
@@ -178,10 +154,7 @@ void Run(const Arguments& arguments) {
                     {"ratio", Median(ratios)}});
   }
   if (arguments.json.empty()) return;
-  std::FILE* file = std::fopen(arguments.json.c_str(), "w");
-  if (file == nullptr) throw UserError(arguments.json + ": cannot write");
-  fmt::print(file, "{}\n", rows.dump(1));
-  std::fclose(file);
+  WriteText(arguments.json, rows.dump(1));
 }
 
 }  // namespace
@@ -189,9 +162,6 @@ void Run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace plimsoll;
-  if (const char* directory = std::getenv("BUILD_WORKING_DIRECTORY")) {
-    std::filesystem::current_path(directory);
-  }
   bench::Arguments arguments;
   CLI::App app{"Compares variants of a run: memory planned and used, time predicted and measured."};
   app.add_option("run.yaml", arguments.file)->required();
@@ -202,11 +172,5 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", arguments.rounds)->check(CLI::PositiveNumber);
   app.add_option("--json", arguments.json, "also write the figures to this file");
   CLI11_PARSE(app, argc, argv);
-  try {
-    bench::Run(arguments);
-  } catch (const UserError& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return static_cast<int>(error.code());
-  }
-  return 0;
+  return bench::RunBenchmark([&] { bench::Run(arguments); });
 }

@@ -69,7 +69,8 @@ std::string Progress::Format(const StepReport& r) const {
   return fmt::format(
       "step {:>{}}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3f}{}  {} tokens/s  memory {} {}, "
       "{} resident  {} left",
-      r.step, std::to_string(steps_).size(), steps_, r.loss, r.lr, r.grad_norm, scale,
+      // An overflow can make it a negative NaN.
+      r.step, std::to_string(steps_).size(), steps_, r.loss, r.lr, std::fabs(r.grad_norm), scale,
       FormatCount(r.tokens_per_second), FormatBytes(caching ? r.reserved_bytes : r.arena_bytes),
       caching ? "reserved" : "planned", FormatBytes(r.resident_bytes), FormatDuration(left));
 }
