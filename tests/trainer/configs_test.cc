@@ -62,6 +62,20 @@ INSTANTIATE_TEST_SUITE_P(Configs, ShippedConfig, testing::ValuesIn(config::Confi
                            return name;
                          });
 
+// The update is planned with the backward pass: without accumulation no gradient persists.
+TEST(ShippedConfigs, MixedPrecisionKeepsTwelveBytesAParameter) {
+  const config::Loaded loaded =
+      config::Load("configs/models/gpt2-1558m.yaml", {"amp.dtype=bf16", "train.micro_batch=1"});
+  const auto model = ModelFrom(loaded.config);
+  const double parameters = static_cast<double>(model->parameter_count());
+  CompileOptions options = CompileFrom(loaded.config, *model);
+  const double once = static_cast<double>(Compile(*model, options).plan.persistent_bytes);
+  EXPECT_NEAR(once / parameters, 12.0, 0.001);
+  options.accumulate = 2;
+  const double twice = static_cast<double>(Compile(*model, options).plan.persistent_bytes);
+  EXPECT_NEAR(twice / parameters, 16.0, 0.001);
+}
+
 TEST(ShippedConfigs, AreThere) { EXPECT_GE(config::ConfigFiles().size(), 12u); }
 
 }  // namespace
