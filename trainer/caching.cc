@@ -1,29 +1,8 @@
 #include "trainer/caching.h"
 
-#include <unistd.h>
-
-#include <cmath>
-
-#include "runtime/process_memory.h"
+#include "trainer/solve.h"
 
 namespace plimsoll::trainer {
-namespace {
-
-int64_t BytesOf(const config::MemorySize& size) {
-  switch (size.base) {
-    case config::MemorySize::Base::kTotal:
-      return static_cast<int64_t>(
-          std::floor(size.fraction * static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                     static_cast<double>(sysconf(_SC_PAGESIZE))));
-    case config::MemorySize::Base::kFree:
-      return runtime::AvailableMemory() - size.bytes;
-    case config::MemorySize::Base::kAbsolute:
-      break;
-  }
-  return size.bytes;
-}
-
-}  // namespace
 
 std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
   if (config.memory.allocator != config::Allocator::kCaching) return std::nullopt;
@@ -39,12 +18,7 @@ std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
       throw config.Error("memory.preallocate",
                          "takes memory.budget at once; give a budget, or let the cache grow");
     }
-    options.preallocate_bytes = BytesOf(*config.memory.budget);
-    if (options.preallocate_bytes <= 0) {
-      throw config.Error("memory.budget",
-                         "leaves nothing to preallocate; free memory or ask for "
-                         "another share of it");
-    }
+    options.preallocate_bytes = BytesOf(*config.memory.budget, config, "memory.budget");
   }
   return options;
 }
