@@ -1,0 +1,31 @@
+// The handles of NVIDIA's libraries that kernels call, and what they need to know of the GPU.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+namespace plimsoll::gpu {
+
+// Of the current device. Handles are made at their first use: what each takes of the GPU's memory
+// can be measured by itself.
+class Libraries {
+ public:
+  Libraries();
+  ~Libraries();
+  Libraries(const Libraries&) = delete;
+  Libraries& operator=(const Libraries&) = delete;
+
+  cublasLtHandle_t cublas_lt();
+  cudnnHandle_t cudnn(cudaStream_t stream);  // set to that stream
+
+  const cudaDeviceProp& properties() const { return properties_; }
+  int multiprocessors() const { return properties_.multiProcessorCount; }
+
+ private:
+  cudaDeviceProp properties_{};
+  cublasLtHandle_t cublas_lt_ = nullptr;
+  cudnnHandle_t cudnn_ = nullptr;
+};
+
+}  // namespace plimsoll::gpu

@@ -1,0 +1,75 @@
+// Elements of tensors on the GPU: types, 16-byte packs, and dispatch by dtype. Kernels compute in
+// float whatever the type in memory (double is for the CPU's tests alone).
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/error.h"
+#include "graph/dtype.h"
+
+namespace plimsoll::ops {
+
+// Calls body.template operator()<float, __nv_bfloat16 or __half>().
+template <typename Body>
+void DispatchCuda(graph::DType dtype, Body&& body) {
+  switch (dtype) {
+    case graph::DType::kFloat32:
+      return body.template operator()<float>();
+    case graph::DType::kBFloat16:
+      return body.template operator()<__nv_bfloat16>();
+    case graph::DType::kFloat16:
+      return body.template operator()<__half>();
+    default:
+      throw InternalError("no CUDA kernel for dtype " + std::string(graph::Name(dtype)));
+  }
+}
+
+__device__ inline float ToFloat(float x) { return x; }
+__device__ inline float ToFloat(__nv_bfloat16 x) { return __bfloat162float(x); }
+__device__ inline float ToFloat(__half x) { return __half2float(x); }
+
+// Rounds to nearest, ties to even.
+template <typename T>
+__device__ T FromFloat(float x);
+template <>
+__device__ inline float FromFloat<float>(float x) {
+  return x;
+}
+template <>
+__device__ inline __nv_bfloat16 FromFloat<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+template <>
+__device__ inline __half FromFloat<__half>(float x) {
+  return __float2half_rn(x);
+}
+
+// N elements that are loaded and stored at once: 16 bytes are the widest access of a thread.
+template <typename T, int N>
+struct alignas(sizeof(T) * N) Pack {
+  T values[N];
+};
+
+template <typename T>
+inline constexpr int kPackSize = 16 / static_cast<int>(sizeof(T));
+
+template <int N, typename T>
+__device__ void LoadPack(const T* from, float (&to)[N]) {
+  const auto pack = *reinterpret_cast<const Pack<T, N>*>(from);
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = ToFloat(pack.values[i]);
+}
+
+template <int N, typename T>
+__device__ void StorePack(T* to, const float (&from)[N]) {
+  Pack<T, N> pack;
+#pragma unroll
+  for (int i = 0; i < N; ++i) pack.values[i] = FromFloat<T>(from[i]);
+  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+}
+
+}  // namespace plimsoll::ops

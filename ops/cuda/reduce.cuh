@@ -1,0 +1,37 @@
+// Sums and maxima over the threads of a warp or block, in an order that depends on nothing but the
+// shape: the same bits in every run.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace plimsoll::ops {
+
+inline constexpr int kWarp = 32;
+
+__device__ inline float WarpSum(float x) {
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(~0u, x, offset);
+  return x;
+}
+
+__device__ inline float WarpMax(float x) {
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    x = fmaxf(x, __shfl_xor_sync(~0u, x, offset));
+  }
+  return x;
+}
+
+// All threads of a block of kThreads call it and get the sum. `shared` has kThreads / 32 floats; it
+// may be used again after the next __syncthreads().
+template <int kThreads>
+__device__ float BlockSum(float x, float* shared) {
+  static_assert(kThreads % kWarp == 0 && kThreads <= 1024);
+  x = WarpSum(x);
+  if (threadIdx.x % kWarp == 0) shared[threadIdx.x / kWarp] = x;
+  __syncthreads();
+  x = threadIdx.x % kWarp < kThreads / kWarp ? shared[threadIdx.x % kWarp] : 0.0f;
+  return WarpSum(x);
+}
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,44 @@
+package(default_visibility = ["//visibility:public"])
+
+exports_files(["nvcc.sh"])
+
+cc_library(
+    name = "headers",
+    hdrs = glob([
+        "include/*.h",
+        "include/*.hpp",
+        "include/crt/**",
+        "include/cccl/**",
+        "include/nvtx3/**",
+    ]),
+    defines = ["PLIMSOLL_CUDA_ARCHITECTURES=\\\"%{architectures}\\\""],
+    includes = [
+        "include",
+        "include/cccl",
+    ],
+)
+
+cc_library(
+    name = "cudart",
+    linkopts = [
+        "-L%{home}/lib64",
+        "-Wl,-rpath,%{home}/lib64",
+        "-lcudart_static",
+        "-ldl",
+        "-lrt",
+        "-pthread",
+    ],
+    deps = [":headers"],
+)
+
+cc_library(
+    name = "cublas_lt",
+    linkopts = ["-lcublasLt"],
+    deps = [":cudart"],
+)
+
+cc_library(
+    name = "cudnn",
+    linkopts = ["-lcudnn"],
+    deps = [":cudart"],
+)

@@ -1,0 +1,106 @@
+"""cuda_library: .cu files, compiled by nvcc with --config=cuda and left out without it."""
+
+_FLAGS = [
+    "-std=c++20",
+    "-O3",
+    "-DNDEBUG",
+    "-lineinfo",
+    "--expt-relaxed-constexpr",
+    "--extended-lambda",
+    "-diag-suppress=20012",
+    "-Xcompiler=-fPIC,-march=x86-64-v3,-Wall,-Wextra",
+    "-Werror=all-warnings",
+]
+
+def _objects_impl(ctx):
+    context = cc_common.merge_cc_infos(
+        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
+    ).compilation_context
+    objects = []
+    for source in ctx.files.srcs:
+        stem = ctx.label.name + "/" + source.basename[:-len(".cu")]
+        object = ctx.actions.declare_file(stem + ".pic.o")
+        unused = ctx.actions.declare_file(stem + ".unused")
+        inputs = depset([source] + ctx.files.hdrs, transitive = [context.headers])
+        listing = ctx.actions.args()
+        listing.add_all(inputs)
+        listing.set_param_file_format("multiline")
+        listing.use_param_file("%s", use_always = True)
+        flags = ctx.actions.args()
+        flags.add_all(_FLAGS)
+        flags.add_all(ctx.attr.copts)
+        flags.add("-c", source)
+        flags.add("-o", object)
+        flags.add("-I.")
+        flags.add_all(context.includes, before_each = "-I")
+        flags.add_all(context.quote_includes, before_each = "-I")
+        flags.add_all(context.system_includes, before_each = "-isystem")
+        flags.add_all(context.defines, format_each = "-D%s")
+        ctx.actions.run(
+            executable = ctx.executable._nvcc,
+            arguments = [listing, unused.path, flags],
+            inputs = inputs,
+            outputs = [object, unused],
+            unused_inputs_list = unused,
+            mnemonic = "CudaCompile",
+            progress_message = "Compiling %s" % source.short_path,
+            use_default_shell_env = True,
+        )
+        objects.append(object)
+    return [DefaultInfo(files = depset(objects))]
+
+_cuda_objects = rule(
+    implementation = _objects_impl,
+    attrs = {
+        "copts": attr.string_list(),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "hdrs": attr.label_list(allow_files = True),
+        "srcs": attr.label_list(allow_files = [".cu"]),
+        "_nvcc": attr.label(
+            cfg = "exec",
+            default = "@cuda//:nvcc.sh",
+            executable = True,
+            allow_single_file = True,
+        ),
+    },
+)
+
+def cuda_library(name, srcs = [], cuda_srcs = [], hdrs = [], textual_hdrs = [], copts = [], deps = [], **kwargs):
+    """A library of --config=cuda; without that configuration it is empty.
+
+    Args:
+      name: its name.
+      srcs: C++ sources, for the host's compiler.
+      cuda_srcs: .cu files, for nvcc.
+      hdrs: headers of both.
+      textual_hdrs: .cuh files.
+      copts: flags of nvcc.
+      deps: C++ libraries.
+      **kwargs: of cc_library.
+    """
+    cuda_deps = deps + ["@cuda//:headers"]
+    if cuda_srcs:
+        _cuda_objects(
+            name = name + "_objects",
+            srcs = cuda_srcs,
+            hdrs = hdrs + textual_hdrs,
+            copts = copts,
+            deps = cuda_deps,
+            tags = ["manual"],
+        )
+    native.cc_library(
+        name = name,
+        srcs = select({
+            "//:cuda": srcs + ([":" + name + "_objects"] if cuda_srcs else []),
+            "//conditions:default": [],
+        }),
+        hdrs = select({
+            "//:cuda": hdrs + textual_hdrs,
+            "//conditions:default": [],
+        }),
+        deps = deps + select({
+            "//:cuda": ["@cuda//:cudart"],
+            "//conditions:default": [],
+        }),
+        **kwargs
+    )
