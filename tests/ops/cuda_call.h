@@ -1,0 +1,23 @@
+// One call of an op's CUDA kernel in device memory that shows what the kernel does beyond its
+// contract: what RunKernel of guarded_call.h is for the CPU's.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tests/ops/guarded_call.h"
+
+namespace plimsoll::ops {
+
+struct CudaCallOptions {
+  bool capture = false;  // run it as a CUDA graph
+  int64_t misalign = 0;  // bytes by which tensors lie off their 256-byte boundaries
+};
+
+// Every tensor, and the workspace of exactly the declared size, lies between guard bytes; outputs
+// and workspace are poisoned before the run. Adds a test failure when a guard or an unshared input
+// was changed.
+std::vector<std::optional<HostTensor>> RunCudaKernel(const GuardedCall& call,
+                                                     const CudaCallOptions& options = {});
+
+}  // namespace plimsoll::ops
