@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building and testing need. Safe to repeat; quick when nothing
-# is missing. `./setup.sh --dev` adds what only developers need (fuzzing, formatting, comparisons).
+# Installs the Debian packages that building and testing need and, where there is a CUDA toolkit,
+# the headers of cudnn-frontend. Safe to repeat; quick when nothing is missing. `./setup.sh --dev`
+# adds what only developers need (fuzzing, formatting, comparisons).
 set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
 
 packages=(
   g++ bazel-bootstrap bazel-rules-java python3          # compiler, build system, test summary
@@ -17,6 +19,11 @@ dev_packages=(
   clang-14 libclang-rt-14-dev clang-format              # fuzz targets, formatting
   libopenblas0-pthread libdnnl2                         # bench/: rates to compare with
 )
+
+# Where the CUDA toolkit is; empty: nowhere, and --config=cuda cannot be built.
+cuda_home=${CUDA_HOME:-/usr/local/cuda}
+[ -x "$cuda_home/bin/nvcc" ] || cuda_home=
+[ -z "$cuda_home" ] || packages+=(python3-pip) # fetches cudnn-frontend
 
 fail() {
   echo "setup.sh: $*" >&2
@@ -42,7 +49,28 @@ missing=()
 for package in "${packages[@]}"; do
   grep -qxF "installed $package" <<<"$installed" || missing+=("$package")
 done
+
+# The headers come from the package's wheel, checked against the hash in cudnn_frontend.txt. The
+# version is chosen, not this machine's Python: every machine gets the same file.
+fetch_cudnn_frontend() {
+  local pinned=third_party/cudnn_frontend.txt folder=third_party/cudnn_frontend
+  [ -n "$cuda_home" ] || return 0
+  cmp -s "$pinned" "$folder/pinned.txt" && return 0
+  local download
+  download=$(mktemp -d)
+  echo "setup.sh: fetching cudnn-frontend"
+  python3 -m pip --disable-pip-version-check -q download --no-deps --only-binary=:all: --require-hashes \
+    --python-version 3.11 --platform manylinux_2_27_x86_64 -d "$download" -r "$pinned" ||
+    fail "could not fetch cudnn-frontend (its reason is above); builds without --config=cuda do not need it"
+  rm -rf "$folder" && mkdir -p "$folder"
+  python3 -m zipfile -e "$download"/*.whl "$download/wheel"
+  mv "$download/wheel/include" "$folder/"
+  cp "$pinned" "$folder/pinned.txt" # last: it says that all is here
+  rm -rf "$download"
+}
+
 if [ ${#missing[@]} -eq 0 ]; then
+  fetch_cudnn_frontend
   echo "setup.sh: all ${#packages[@]} packages are installed"
   exit 0
 fi
@@ -62,4 +90,5 @@ echo "setup.sh: installing ${missing[*]} (this can take a few minutes)"
 apt update >/dev/null || echo "setup.sh: apt-get update failed; trying with the package lists at hand" >&2
 apt install -y --no-install-recommends "${missing[@]}" >/dev/null ||
   fail "apt-get could not install: ${missing[*]} (its reason is above; Debian 12 or newer has all of them)"
+fetch_cudnn_frontend
 echo "setup.sh: done"
