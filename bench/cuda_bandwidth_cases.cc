@@ -1,0 +1,106 @@
+#include "bench/cuda_bandwidth_cases.h"
+
+namespace plimsoll::bench {
+namespace {
+
+using graph::DType;
+using graph::Shape;
+
+constexpr DType kLow = DType::kBFloat16;
+
+Input Low(Shape shape) { return {{kLow, shape}}; }
+Input Float(Shape shape) { return {{DType::kFloat32, shape}}; }
+Input Positive(Shape shape) { return {{DType::kFloat32, shape}, Fill::kPositive}; }
+Input Tokens(Shape shape, int64_t vocabulary) {
+  return {{DType::kInt32, shape}, Fill::kTokens, vocabulary};
+}
+Input Absent() { return {{}, Fill::kAbsent}; }
+
+std::string Label(int64_t rows, int64_t width, const std::string& more = "") {
+  return "[" + std::to_string(rows) + "," + std::to_string(width) + "]" +
+         (more.empty() ? "" : " " + more);
+}
+
+// layer_norm, rms_norm and what goes with them. GPT-2 124M and 1558M, Qwen2.5 0.5B and 1.5B.
+void AddNorms(std::vector<Case>& cases) {
+  struct Size {
+    int64_t rows, width;
+  };
+  for (const auto& [rows, width] : {Size{32768, 768}, Size{16384, 1600}, Size{32768, 1536}}) {
+    const Input x = Low({rows, width}), weight = Low({width});
+    const Input mean = Float({rows}), rstd = Positive({rows});
+    cases.push_back({"layer_norm", Label(rows, width), {x, weight, weight}, {{"eps", 1e-5}}});
+    cases.push_back({"layer_norm_backward",
+                     Label(rows, width, "acc in place"),
+                     {x, weight, mean, rstd, x, x, Absent(), Absent()},
+                     {},
+                     {},
+                     {{5, 0}}});
+  }
+  for (const auto& [rows, width] : {Size{32768, 896}, Size{32768, 1536}}) {
+    const Input x = Low({rows, width}), weight = Low({width}), rstd = Positive({rows});
+    cases.push_back({"rms_norm", Label(rows, width), {x, weight}, {{"eps", 1e-5}}});
+    cases.push_back({"rms_norm_backward",
+                     Label(rows, width, "acc in place"),
+                     {x, weight, rstd, x, x, Absent()},
+                     {},
+                     {},
+                     {{4, 0}}});
+  }
+}
+
+// Sums over all gradients of GPT-2 124M.
+void AddReductions(std::vector<Case>& cases) {
+  Case norm{"global_norm", "GPT-2 124M, f32", {Float({50304, 768}), Float({1024, 768})}};
+  for (int layer = 0; layer < 12; ++layer) {
+    for (const Shape& shape :
+         {Shape{2304, 768}, Shape{768, 768}, Shape{3072, 768}, Shape{768, 3072}, Shape{768},
+          Shape{768}, Shape{768}, Shape{768}, Shape{2304}, Shape{768}, Shape{3072}, Shape{768}}) {
+      norm.inputs.push_back(Float(shape));
+    }
+  }
+  cases.push_back(norm);
+  cases.push_back({"squared_norm", Label(32768, 768), {Low({32768, 768})}});
+}
+
+void AddEmbeddings(std::vector<Case>& cases) {
+  for (const bool acc : {true, false}) {
+    const Input table = acc ? Float({50304, 768}) : Absent();
+    cases.push_back(
+        {"embedding_dw",
+         Label(32768, 768, acc ? "acc in place" : "written"),
+         {Tokens({32, 1024}, 50304), Low({32, 1024, 768}), table},
+         {{"rows", int64_t{50304}}},
+         {},
+         acc ? std::vector<graph::InPlacePair>{{2, 0}} : std::vector<graph::InPlacePair>{}});
+  }
+  cases.push_back({"position_dw",
+                   Label(32768, 768, "written"),
+                   {Low({32, 1024, 768}), Absent()},
+                   {{"rows", int64_t{1024}}}});
+}
+
+void AddElementwise(std::vector<Case>& cases) {
+  const Input x = Low({32768, 768}), wide = Low({32768, 3072});
+  cases.push_back({"add", Label(32768, 768), {x, x}});
+  cases.push_back({"gelu", Label(32768, 3072), {wide}, {{"approximate", "tanh"}}});
+  cases.push_back({"gelu_backward",
+                   Label(32768, 3072, "in place"),
+                   {wide, wide},
+                   {{"approximate", "tanh"}},
+                   {},
+                   {{1, 0}}});
+}
+
+}  // namespace
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  AddNorms(cases);
+  AddReductions(cases);
+  AddEmbeddings(cases);
+  AddElementwise(cases);
+  return cases;
+}
+
+}  // namespace plimsoll::bench

@@ -1,0 +1,38 @@
+// What bench/cuda_bandwidth measures: calls of memory-bound ops at the shapes of real models.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/op.h"
+
+namespace plimsoll::bench {
+
+enum class Fill {
+  kNormal,    // standard normal
+  kPositive,  // uniform in [0.5, 1.5)
+  kTokens,    // i32 in [0, limit), few of them frequent as in text: log-uniform
+  kRng,       // seed and micro-step
+  kOne,       // 1, in its type
+  kAbsent,    // an optional input that is not given
+};
+
+struct Input {
+  graph::TensorType type;
+  Fill fill = Fill::kNormal;
+  int64_t limit = 0;
+};
+
+struct Case {
+  std::string op;
+  std::string label;
+  std::vector<Input> inputs;
+  graph::Attributes attributes = {};
+  std::vector<int> left_out = {};                 // optional outputs that nobody reads
+  std::vector<graph::InPlacePair> in_place = {};  // an input's memory taken by an output
+  double bytes = 0;                               // moved at least; 0: what the op's cost rule says
+};
+
+std::vector<Case> Cases();
+
+}  // namespace plimsoll::bench

@@ -1,0 +1,7 @@
+// Stands in for the programs that measure CUDA kernels in builds that have none.
+#include <cstdio>
+
+int main() {
+  std::fputs("built without CUDA: use bazel run --config=cuda\n", stderr);
+  return 1;
+}
