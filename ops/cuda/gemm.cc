@@ -1,0 +1,34 @@
+#include "ops/cuda/gemm.h"
+
+#include "ops/cuda/gemm_call.h"
+#include "ops/cuda/gemm_choice.h"
+#include "ops/cuda/gemm_plain.h"
+
+namespace plimsoll::ops {
+namespace {
+
+bool IsEmpty(const GemmProblem& problem) {
+  return problem.m == 0 || problem.n == 0 || problem.batch == 0;
+}
+
+}  // namespace
+
+void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
+          const GemmBuffers& buffers) {
+  if (IsEmpty(problem)) return;
+  if (problem.k == 0) return PlainGemm(stream, problem, buffers);
+  const GemmCall call(problem, buffers);
+  if (const auto algorithm = ChosenAlgorithm(libraries, call)) {
+    call.Run(libraries.cublas_lt(), stream, *algorithm);
+  } else {
+    PlainGemm(stream, problem, buffers);
+  }
+}
+
+void PrepareGemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
+                 const GemmBuffers& buffers) {
+  if (IsEmpty(problem) || problem.k == 0) return;
+  ChooseAlgorithm(libraries, stream, GemmCall(problem, buffers));
+}
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,32 @@
+// The file of measured choices of one GPU model and cuBLAS version: text, one line per problem.
+//
+//   plimsoll matrix products 1
+//   NVIDIA H200, compute capability 9.0, 132 multiprocessors, cublasLt 130100
+//   KEY ALGORITHM MICROSECONDS           the algorithm: cuBLASLt's 64 bytes, as 128 hexadecimal
+//   digits checksum 0123456789abcdef            of all lines before, FNV-1a
+#pragma once
+
+#include <cublasLt.h>
+
+#include <map>
+#include <string>
+
+namespace plimsoll::ops {
+
+struct GemmMeasurement {
+  cublasLtMatmulAlgo_t algorithm;
+  double microseconds;
+};
+
+// Sorted by the problems' keys, which have no spaces.
+using GemmMeasurements = std::map<std::string, GemmMeasurement, std::less<>>;
+
+// Empty when there is no file. UserError naming the file when it is not one for this device, or
+// damaged.
+GemmMeasurements ReadGemmMeasurements(const std::string& path, const std::string& device);
+
+// Replaces the file, or leaves it as it was; makes its folder. UserError.
+void WriteGemmMeasurements(const std::string& path, const std::string& device,
+                           const GemmMeasurements& measurements);
+
+}  // namespace plimsoll::ops

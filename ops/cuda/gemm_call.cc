@@ -1,0 +1,215 @@
+#include "ops/cuda/gemm_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+#include "gpu/check.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::DType;
+
+cudaDataType_t TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return CUDA_R_32F;
+    case DType::kBFloat16:
+      return CUDA_R_16BF;
+    case DType::kFloat16:
+      return CUDA_R_16F;
+    default:
+      throw InternalError("no CUDA matrix product of " + std::string(graph::Name(dtype)));
+  }
+}
+
+cublasLtEpilogue_t EpilogueOf(GemmEpilogue epilogue) {
+  switch (epilogue) {
+    case GemmEpilogue::kNone:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case GemmEpilogue::kBias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case GemmEpilogue::kGeluBias:
+      return CUBLASLT_EPILOGUE_GELU_BIAS;
+    case GemmEpilogue::kGeluAuxBias:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case GemmEpilogue::kGeluGradient:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case GemmEpilogue::kSums:
+      return CUBLASLT_EPILOGUE_BGRADB;  // its B is our A
+  }
+  throw InternalError("no such epilogue");
+}
+
+const char* Name(GemmEpilogue epilogue) {
+  switch (epilogue) {
+    case GemmEpilogue::kNone:
+      return "none";
+    case GemmEpilogue::kBias:
+      return "bias";
+    case GemmEpilogue::kGeluBias:
+      return "gelu-bias";
+    case GemmEpilogue::kGeluAuxBias:
+      return "gelu-aux-bias";
+    case GemmEpilogue::kGeluGradient:
+      return "gelu-gradient";
+    case GemmEpilogue::kSums:
+      return "sums";
+  }
+  return "?";
+}
+
+// Bytes to which an address is aligned, and all those at multiples of `stride` bytes from it.
+// Beyond 16, no kernel asks for more.
+uint32_t Alignment(const void* address, int64_t stride = 0) {
+  constexpr uintptr_t kMost = 16;
+  const uintptr_t bits = reinterpret_cast<uintptr_t>(address) | static_cast<uintptr_t>(stride);
+  return uint32_t{1} << std::countr_zero(bits | kMost);
+}
+
+// Of the matrices as cuBLASLt names them.
+struct Alignments {
+  uint32_t a, b, c, d;
+};
+
+Alignments AlignmentsOf(const GemmProblem& p, const GemmBuffers& buffers) {
+  const int64_t operand = p.batch > 1 ? graph::ByteSize(p.operands) : 0;
+  const int64_t result = p.batch > 1 ? graph::ByteSize(p.result) : 0;
+  return {Alignment(buffers.b, p.stride_b * operand), Alignment(buffers.a, p.stride_a * operand),
+          Alignment(p.beta == 0 ? buffers.d : buffers.c, p.stride_c * result),
+          Alignment(buffers.d, p.stride_c * result)};
+}
+
+template <typename T>
+void Set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t attribute, T value) {
+  gpu::Check(cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof(value)),
+             "cublasLtMatmulDescSetAttribute");
+}
+
+template <typename T>
+void Set(cublasLtMatmulPreferenceOpaque_t& preference,
+         cublasLtMatmulPreferenceAttributes_t attribute, T value) {
+  gpu::Check(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)),
+             "cublasLtMatmulPreferenceSetAttribute");
+}
+
+// The row-major [rows, columns].
+cublasLtMatrixLayoutOpaque_t Layout(DType dtype, int64_t rows, int64_t columns, int64_t ld,
+                                    int64_t batch, int64_t stride) {
+  cublasLtMatrixLayoutOpaque_t layout;
+  gpu::Check(cublasLtMatrixLayoutInit(&layout, TypeOf(dtype), static_cast<uint64_t>(columns),
+                                      static_cast<uint64_t>(rows), ld),
+             "cublasLtMatrixLayoutInit");
+  if (batch > 1) {
+    const auto count = static_cast<int32_t>(batch);
+    gpu::Check(cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                                sizeof(count)),
+               "cublasLtMatrixLayoutSetAttribute");
+    gpu::Check(cublasLtMatrixLayoutSetAttribute(
+                   &layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride)),
+               "cublasLtMatrixLayoutSetAttribute");
+  }
+  return layout;
+}
+
+std::string KeyOf(const GemmProblem& p, const GemmBuffers& buffers) {
+  const Alignments align = AlignmentsOf(p, buffers);
+  std::string key = fmt::format(
+      "{}{}-{}-{}{}-{}x{}x{}-ld{},{},{}-{}-{}-align{},{},{},{},{},{}", graph::Name(p.operands),
+      p.tf32 ? "(tf32)" : "", graph::Name(p.result), p.trans_a ? 't' : 'n', p.trans_b ? 't' : 'n',
+      p.m, p.n, p.k, p.lda, p.ldb, p.ldc, Name(p.epilogue), p.beta == 0 ? "write" : "add", align.a,
+      align.b, align.c, align.d, Alignment(buffers.bias), Alignment(buffers.aux));
+  if (p.batch > 1) {
+    key += fmt::format("-batch{},{},{},{}", p.batch, p.stride_a, p.stride_b, p.stride_c);
+  }
+  return key + fmt::format("-workspace{}", buffers.workspace_bytes);
+}
+
+}  // namespace
+
+GemmCall::GemmCall(const GemmProblem& p, const GemmBuffers& buffers)
+    : problem_(p),
+      buffers_(buffers),
+      key_(KeyOf(p, buffers)),
+      a_(Layout(p.operands, p.trans_a ? p.k : p.m, p.trans_a ? p.m : p.k, p.lda, p.batch,
+                p.stride_a)),
+      b_(Layout(p.operands, p.trans_b ? p.n : p.k, p.trans_b ? p.k : p.n, p.ldb, p.batch,
+                p.stride_b)),
+      c_(Layout(p.result, p.m, p.n, p.ldc, p.batch, p.stride_c)) {
+  gpu::Check(
+      cublasLtMatmulDescInit(
+          &operation_, p.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+      "cublasLtMatmulDescInit");
+  Set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, p.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  Set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, p.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  Set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, EpilogueOf(p.epilogue));
+  const void* const bias = p.epilogue == GemmEpilogue::kSums ? buffers.sums : buffers.bias;
+  if (bias != nullptr) Set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  if (buffers.aux != nullptr) {
+    Set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, buffers.aux);
+    Set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.ldc);
+  }
+  if (p.beta == 0) buffers_.c = buffers.d;
+}
+
+std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, int most) const {
+  cublasLtMatmulPreferenceOpaque_t preference;
+  gpu::Check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
+  Set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+      static_cast<uint64_t>(buffers_.workspace_bytes));
+  // Partial sums are added in their own type, from the workspace, in a fixed order.
+  Set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  const Alignments align = AlignmentsOf(problem_, buffers_);
+  Set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, align.a);
+  Set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, align.b);
+  Set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, align.c);
+  Set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, align.d);
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(most));
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle, &operation_, &b_, &a_, &c_, &c_, &preference, most, found.data(), &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
+  gpu::Check(status, "cublasLtMatmulAlgoGetHeuristic");
+  std::vector<cublasLtMatmulAlgo_t> candidates;
+  for (int i = 0; i < count; ++i) {
+    const cublasLtMatmulAlgo_t& algorithm = found[static_cast<size_t>(i)].algo;
+    if (Accepts(handle, algorithm)) candidates.push_back(algorithm);
+  }
+  return candidates;
+}
+
+bool GemmCall::Accepts(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm) const {
+  uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_INPLACE;
+  size_t size = 0;
+  if (cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
+                                           &scheme, sizeof(scheme),
+                                           &size) != CUBLAS_STATUS_SUCCESS) {
+    return false;
+  }
+  if (scheme != CUBLASLT_REDUCTION_SCHEME_NONE &&
+      scheme != CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) {
+    return false;
+  }
+  cublasLtMatmulHeuristicResult_t result{};
+  if (cublasLtMatmulAlgoCheck(handle, &operation_, &b_, &a_, &c_, &c_, &algorithm, &result) !=
+          CUBLAS_STATUS_SUCCESS ||
+      result.state != CUBLAS_STATUS_SUCCESS) {
+    return false;
+  }
+  return result.workspaceSize <= static_cast<size_t>(buffers_.workspace_bytes);
+}
+
+void GemmCall::Run(cublasLtHandle_t handle, cudaStream_t stream,
+                   const cublasLtMatmulAlgo_t& algorithm) const {
+  gpu::Check(
+      cublasLtMatmul(handle, &operation_, &problem_.alpha, buffers_.b, &b_, buffers_.a, &a_,
+                     &problem_.beta, buffers_.c, &c_, buffers_.d, &c_, &algorithm,
+                     buffers_.workspace, static_cast<size_t>(buffers_.workspace_bytes), stream),
+      "cublasLtMatmul");
+}
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,250 @@
+#include "ops/cuda/gemm_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/error.h"
+#include "gpu/check.h"
+#include "ops/cuda/gemm_cache.h"
+
+namespace plimsoll::ops {
+namespace {
+
+// Asked of cuBLAS. It sorts them by its own estimate.
+constexpr int kCandidates = 16;
+constexpr int kRounds = 5;
+// A timing shorter than this is of several calls.
+constexpr double kShortestTiming = 100;  // µs
+constexpr int kMostCalls = 20;
+// Candidates this much slower than the fastest are not timed again.
+constexpr double kHopeless = 1.3;
+// Nor is a later candidate taken that wins by no more than noise: choices shall repeat.
+constexpr double kTie = 1.01;
+
+class Event {
+ public:
+  Event() { gpu::Check(cudaEventCreate(&event_), "cudaEventCreate"); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// Times `calls` products in a row; µs of one.
+class Stopwatch {
+ public:
+  Stopwatch(gpu::Libraries& libraries, cudaStream_t stream, const GemmCall& call)
+      : handle_(libraries.cublas_lt()), stream_(stream), call_(call) {}
+
+  double Time(const cublasLtMatmulAlgo_t& algorithm, int calls) {
+    gpu::Check(cudaEventRecord(start_.get(), stream_), "cudaEventRecord");
+    for (int i = 0; i < calls; ++i) call_.Run(handle_, stream_, algorithm);
+    gpu::Check(cudaEventRecord(end_.get(), stream_), "cudaEventRecord");
+    gpu::Check(cudaEventSynchronize(end_.get()), "cudaEventSynchronize");
+    float milliseconds = 0;
+    gpu::Check(cudaEventElapsedTime(&milliseconds, start_.get(), end_.get()),
+               "cudaEventElapsedTime");
+    return 1000.0 * milliseconds / calls;
+  }
+
+ private:
+  Event start_, end_;
+  cublasLtHandle_t handle_;
+  cudaStream_t stream_;
+  const GemmCall& call_;
+};
+
+struct Timed {
+  cublasLtMatmulAlgo_t algorithm;
+  double first = 0;            // µs of one call, after the one that loads the kernel
+  std::vector<double> rounds;  // µs
+
+  double median() {
+    std::sort(rounds.begin(), rounds.end());
+    return rounds[rounds.size() / 2];
+  }
+};
+
+// The fastest candidate. They take turns, so that all see the same clock and temperature.
+GemmMeasurement Measure(gpu::Libraries& libraries, cudaStream_t stream, const GemmCall& call,
+                        const std::vector<cublasLtMatmulAlgo_t>& candidates) {
+  Stopwatch stopwatch(libraries, stream, call);
+  std::vector<Timed> timed;
+  for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
+    stopwatch.Time(algorithm, 1);
+    timed.push_back({algorithm, stopwatch.Time(algorithm, 1), {}});
+  }
+  const auto faster = [](const Timed& a, const Timed& b) { return a.first < b.first; };
+  const double fastest = std::min_element(timed.begin(), timed.end(), faster)->first;
+  std::erase_if(timed, [&](const Timed& t) { return t.first > kHopeless * fastest; });
+  const int calls = std::clamp(static_cast<int>(kShortestTiming / fastest), 1, kMostCalls);
+  for (int round = 0; round < kRounds; ++round) {
+    for (Timed& t : timed) t.rounds.push_back(stopwatch.Time(t.algorithm, calls));
+  }
+  double best = timed[0].median();
+  for (Timed& t : timed) best = std::min(best, t.median());
+  for (Timed& t : timed) {
+    if (t.median() <= kTie * best) return {t.algorithm, t.median()};
+  }
+  throw InternalError("no candidate is the fastest");
+}
+
+std::string CacheFolder() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
+    return std::string(cache) + "/plimsoll";
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
+    return std::string(home) + "/.cache/plimsoll";
+  }
+  return "";
+}
+
+// The choices of this process, for each device that it uses.
+class Choices {
+ public:
+  static Choices& Get() {
+    static Choices choices;
+    return choices;
+  }
+
+  void Reset(GemmChoiceOptions options) {
+    const std::lock_guard lock(mutex_);
+    options_ = std::move(options);
+    devices_.clear();
+    warned_ = false;
+  }
+
+  std::optional<cublasLtMatmulAlgo_t> Find(gpu::Libraries& libraries, const GemmCall& call) {
+    const std::lock_guard lock(mutex_);
+    Device& device = DeviceOf(libraries);
+    const auto known = device.chosen.find(call.key());
+    if (known != device.chosen.end()) return known->second;
+    const std::optional<cublasLtMatmulAlgo_t> first = First(libraries, call);
+    device.chosen.emplace(call.key(), first);
+    return first;
+  }
+
+  void Choose(gpu::Libraries& libraries, cudaStream_t stream, const GemmCall& call) {
+    const std::lock_guard lock(mutex_);
+    Device& device = DeviceOf(libraries);
+    if (!device.prepared.emplace(call.key(), true).second) return;
+    if (!options_.measure) {
+      device.chosen[call.key()] = First(libraries, call);
+      return;
+    }
+    const auto known = device.measured.find(call.key());
+    if (known != device.measured.end() &&
+        call.Accepts(libraries.cublas_lt(), known->second.algorithm)) {
+      device.chosen[call.key()] = known->second.algorithm;
+      return;
+    }
+    const std::vector<cublasLtMatmulAlgo_t> candidates =
+        call.Candidates(libraries.cublas_lt(), kCandidates);
+    if (candidates.empty()) {
+      device.chosen[call.key()] = std::nullopt;
+      return;
+    }
+    const GemmMeasurement measurement = Measure(libraries, stream, call, candidates);
+    device.chosen[call.key()] = measurement.algorithm;
+    device.measured[call.key()] = measurement;
+    Write(device, call.key());
+  }
+
+ private:
+  struct Device {
+    std::string name;
+    std::string path;  // of its file; empty: none
+    GemmMeasurements measured;
+    std::map<std::string, bool> prepared;
+    std::map<std::string, std::optional<cublasLtMatmulAlgo_t>> chosen;
+  };
+
+  static std::optional<cublasLtMatmulAlgo_t> First(gpu::Libraries& libraries,
+                                                   const GemmCall& call) {
+    const std::vector<cublasLtMatmulAlgo_t> candidates =
+        call.Candidates(libraries.cublas_lt(), kCandidates);
+    if (candidates.empty()) return std::nullopt;
+    return candidates[0];
+  }
+
+  Device& DeviceOf(gpu::Libraries& libraries) {
+    const cudaDeviceProp& p = libraries.properties();
+    const std::string name =
+        fmt::format("{}, compute capability {}.{}, {} multiprocessors, cublasLt {}", p.name,
+                    p.major, p.minor, p.multiProcessorCount, cublasLtGetVersion());
+    const auto [place, added] = devices_.try_emplace(name);
+    Device& device = place->second;
+    if (!added) return device;
+    device.name = name;
+    const std::string folder = options_.folder ? *options_.folder : CacheFolder();
+    if (!options_.measure || folder.empty()) return device;
+    std::string file;
+    for (char c : name) {
+      if (c != ',') file += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
+    }
+    device.path = fmt::format("{}/matrix-products-{}.txt", folder, file);
+    try {
+      device.measured = ReadGemmMeasurements(device.path, device.name);
+    } catch (const UserError& problem) {
+      Warn(fmt::format("warning: {}; algorithms are chosen anew", problem.what()));
+    }
+    return device;
+  }
+
+  // What other processes have measured meanwhile stays as it is.
+  void Write(const Device& device, const std::string& key) {
+    if (device.path.empty()) return;
+    GemmMeasurements all = device.measured;
+    try {
+      for (const auto& [other, measurement] : ReadGemmMeasurements(device.path, device.name)) {
+        if (other != key) all[other] = measurement;
+      }
+    } catch (const UserError&) {  // was warned of when it was first read; it is replaced
+    }
+    try {
+      WriteGemmMeasurements(device.path, device.name, all);
+    } catch (const UserError& problem) {
+      if (!warned_) {
+        Warn(fmt::format("warning: {}; the next run chooses algorithms anew", problem.what()));
+      }
+      warned_ = true;
+    }
+  }
+
+  void Warn(const std::string& message) const {
+    if (options_.warn) {
+      options_.warn(message);
+    } else {
+      fmt::print(stderr, "{}\n", message);
+    }
+  }
+
+  std::mutex mutex_;
+  GemmChoiceOptions options_;
+  std::map<std::string, Device> devices_;
+  bool warned_ = false;
+};
+
+}  // namespace
+
+void SetGemmChoice(GemmChoiceOptions options) { Choices::Get().Reset(std::move(options)); }
+
+std::optional<cublasLtMatmulAlgo_t> ChosenAlgorithm(gpu::Libraries& libraries,
+                                                    const GemmCall& call) {
+  return Choices::Get().Find(libraries, call);
+}
+
+void ChooseAlgorithm(gpu::Libraries& libraries, cudaStream_t stream, const GemmCall& call) {
+  Choices::Get().Choose(libraries, stream, call);
+}
+
+}  // namespace plimsoll::ops
