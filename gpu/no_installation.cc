@@ -1,0 +1,10 @@
+// gpu/installation.h in builds without CUDA.
+#include "gpu/installation.h"
+
+namespace plimsoll::gpu {
+
+Installation FindInstallation() { return {}; }
+
+std::string FirstBusId() { return ""; }
+
+}  // namespace plimsoll::gpu

@@ -1,0 +1,80 @@
+// What the driver tells of the machine's GPUs: NVML, NVIDIA's management library, which nvidia-smi
+// asks too. It comes with the driver, so it is looked up at run time and every build can ask, with
+// or without CUDA. Nothing here makes a CUDA context or takes memory of a GPU. Sizes in bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plimsoll::gpu {
+
+struct NvmlMemory {
+  int64_t total = 0;
+  int64_t free = 0;
+  int64_t used = 0;      // by all processes
+  int64_t reserved = 0;  // by driver and firmware, in neither of the two above
+};
+
+struct NvmlProcess {
+  int64_t pid = 0;
+  std::optional<int64_t> bytes;  // nothing where the driver doesn't tell, as in some containers
+  std::string name;              // empty when unknown
+};
+
+// The way from one GPU to another, the shortest first.
+enum class NvmlLink {
+  kNvLink,
+  kSameBoard,
+  kSwitch,
+  kHostBridge,
+  kSameNode,
+  kAcrossNodes,
+  kUnknown
+};
+
+// "NVLink", "PCIe switch", …
+const char* Name(NvmlLink link);
+
+// One GPU.
+class NvmlDevice {
+ public:
+  explicit NvmlDevice(void* handle) : handle_(handle) {}
+
+  std::string name() const;
+  std::string pci_bus_id() const;                      // "00000000:1B:00.0"
+  std::pair<int, int> compute_capability() const;      // {9, 0}; {0, 0} when unknown
+  NvmlMemory memory() const;                           // a call takes some ten microseconds
+  std::vector<NvmlProcess> processes() const;          // with a CUDA context here
+  std::optional<int64_t> bytes_of(int64_t pid) const;  // nothing when it isn't listed, or not told
+  NvmlLink LinkTo(const NvmlDevice& other) const;
+  bool mig() const;         // cut into instances
+  bool prohibited() const;  // compute mode that lets no CUDA program in
+  void* handle() const { return handle_; }
+
+ private:
+  void* handle_;
+};
+
+class Nvml {
+ public:
+  // nullptr when there is no driver on this machine, or it doesn't answer; problem() then says why.
+  static const Nvml* Get();
+  static const std::string& problem();
+
+  const std::string& driver_version() const { return driver_version_; }  // "580.95.05"
+  int cuda_version() const { return cuda_version_; }  // the newest that the driver runs: 13000
+  const std::vector<NvmlDevice>& devices() const { return devices_; }
+  // By CUDA's spelling of the bus id, or NVML's. Nothing when it isn't there.
+  std::optional<NvmlDevice> Find(const std::string& pci_bus_id) const;
+
+ private:
+  friend struct NvmlLoader;
+  std::string driver_version_;
+  int cuda_version_ = 0;
+  std::vector<NvmlDevice> devices_;
+};
+
+}  // namespace plimsoll::gpu

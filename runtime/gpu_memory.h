@@ -1,0 +1,55 @@
+// Memory of a GPU as its driver counts it: of the whole card, of this process, and of others. In
+// every build, with or without CUDA, and without making a context. All in bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plimsoll::runtime {
+
+// Another process on the GPU.
+struct GpuHolder {
+  int64_t pid = 0;
+  std::optional<int64_t> bytes;  // nothing where the driver doesn't tell
+  std::string name;              // empty when unknown
+};
+
+struct GpuMemory {
+  std::string gpu;    // "NVIDIA H200"
+  int64_t total = 0;  // that programs can share: without what driver and firmware reserve
+  int64_t free = 0;
+  std::vector<GpuHolder> others;
+
+  // "process 4711 (python) holds 20.0 GiB"; empty when no other process is known.
+  std::string DescribeOthers() const;
+};
+
+// Looks at the GPU that this process would use: the first one that CUDA shows, or, in a build
+// without CUDA, the first one of the machine.
+class GpuMeter {
+ public:
+  // Nothing when there is no driver, or no GPU.
+  static std::optional<GpuMeter> Find();
+
+  GpuMemory Measure() const;
+
+  // What this process holds: context, code, libraries and its own allocations, in the driver's
+  // pages of 2 MiB.
+  struct Process {
+    int64_t bytes = 0;
+    // Counted by the driver for this process alone. In some containers it can't; the figure is then
+    // what the card's use has grown by since this meter was made, whoever it was.
+    bool by_driver = false;
+  };
+  Process MeasureProcess() const;
+
+ private:
+  GpuMeter(void* device, int64_t used) : device_(device), used_before_(used) {}
+
+  void* device_;
+  int64_t used_before_;
+};
+
+}  // namespace plimsoll::runtime
