@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 
+#include "ops/block_codes.h"
 #include "ops/optimizer.h"
 
 namespace plimsoll::ops {
@@ -39,19 +40,14 @@ class BlockQuantizer {
  private:
   explicit BlockQuantizer(bool with_sign);
 
-  // Magnitudes are looked up by their upper 16 bits, that is to 1/128 of themselves, from 2^-24 on:
-  // finer than the values lie, so that at most one border between two values is inside.
-  static constexpr int kFirstBucket = (127 - 24) << 7;
-  static constexpr int kBuckets = (127 << 7) + 1 - kFirstBucket;
-
   int32_t IndexOf(float magnitude) const;  // of the nearest magnitude
   int32_t FindCode(float x) const;
 
-  bool with_sign_;
-  int32_t zero_;                             // code of 0
-  std::array<float, 256> values_;            // by code
-  std::array<float, 256> borders_;           // between magnitudes i and i + 1; after the last: ∞
-  std::array<int32_t, kBuckets> at_bucket_;  // index of the magnitude at the bucket's lower end
+  int32_t zero_;
+  std::array<float, 256> values_;
+  std::array<float, 256> borders_;
+  // As wide as what is computed with: the compiler looks several up at once.
+  std::array<int32_t, BlockCodes::kBuckets> at_bucket_;
 };
 
 }  // namespace plimsoll::ops

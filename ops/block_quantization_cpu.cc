@@ -6,12 +6,6 @@
 #include "ops/block_quantization.h"
 
 namespace plimsoll::ops {
-namespace {
-
-constexpr int kDecades = 7;
-
-}  // namespace
-
 const BlockQuantizer& BlockQuantizer::Signed() {
   static const BlockQuantizer quantizer(true);
   return quantizer;
@@ -22,39 +16,18 @@ const BlockQuantizer& BlockQuantizer::Unsigned() {
   return quantizer;
 }
 
-BlockQuantizer::BlockQuantizer(bool with_sign) : with_sign_(with_sign) {
-  std::array<double, 256> magnitudes = {0};
-  int count = 1;
-  for (int decade = 0; decade < kDecades; ++decade) {
-    const double top = std::pow(10.0, decade - (kDecades - 1));
-    const int parts = (with_sign ? 1 : 2) << decade;
-    for (int part = 0; part < parts; ++part) {
-      magnitudes[count++] = top * (0.1 + 0.9 * (part + 0.5) / parts);
-    }
-  }
-  magnitudes[count++] = 1;
-
-  // Below zero all magnitudes but 1, which has no code left.
-  zero_ = with_sign ? count - 2 : 0;
-  for (int i = 0; i < count; ++i) values_[zero_ + i] = static_cast<float>(magnitudes[i]);
-  for (int i = 1; i <= zero_; ++i) values_[zero_ - i] = static_cast<float>(-magnitudes[i]);
-
-  borders_.fill(std::numeric_limits<float>::infinity());
-  for (int i = 0; i + 1 < count; ++i) {
-    borders_[i] = static_cast<float>((magnitudes[i] + magnitudes[i + 1]) / 2);
-  }
-  if (!with_sign) borders_[0] = std::numeric_limits<float>::denorm_min();
-  int32_t index = 0;
-  for (int bucket = 0; bucket < kBuckets; ++bucket) {
-    const auto lower = std::bit_cast<float>(static_cast<uint32_t>(kFirstBucket + bucket) << 16);
-    while (borders_[index] <= lower) ++index;
-    at_bucket_[bucket] = bucket == 0 ? 0 : index;  // bucket 0 begins at zero
-  }
+BlockQuantizer::BlockQuantizer(bool with_sign) {
+  const BlockCodes codes = MakeBlockCodes(with_sign);
+  zero_ = codes.zero;
+  values_ = codes.values;
+  borders_ = codes.borders;
+  std::copy(codes.at_bucket.begin(), codes.at_bucket.end(), at_bucket_.begin());
 }
 
 inline int32_t BlockQuantizer::IndexOf(float magnitude) const {
   const auto upper = static_cast<int32_t>(std::bit_cast<uint32_t>(magnitude) >> 16);
-  const int32_t index = at_bucket_[std::clamp(upper - kFirstBucket, 0, kBuckets - 1)];
+  const int32_t index =
+      at_bucket_[std::clamp(upper - BlockCodes::kFirstBucket, 0, BlockCodes::kBuckets - 1)];
   return index + (magnitude >= borders_[index] ? 1 : 0);
 }
 

@@ -1,0 +1,338 @@
+// How optimizer kernels reach weights and moments, whatever they are stored as (ops/optimizer.h):
+// a warp takes a tile of kStateBlock = 256 elements, eight of them in each lane, as float.
+//
+//   typename M::Raw raw = M::Load(update.m, tile);     // the bytes as stored, in registers
+//   M::Unpack(raw, ..., values);                       // float
+//   M::Store(update.m, tile, values, random, ...);     // rounded as the form wants it
+//
+// Lane l has the elements 4l … 4l + 3 of the tile's first half and of its second: 16-byte accesses
+// for float32, 8-byte ones for 16 bits, neighbours side by side; and the four words of one Philox
+// block. A tile is a block of 8-bit codes, so its largest magnitude is a maximum over the warp.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/block_codes.h"
+#include "ops/cuda/elements.cuh"
+#include "ops/cuda/philox.cuh"
+#include "ops/cuda/reduce.cuh"
+#include "ops/optimizer.h"
+
+namespace plimsoll::ops {
+
+static_assert(kStateBlock == 8 * kWarp);
+inline constexpr int kLaneElements = 8;
+
+struct StoredMomentRef {
+  const void* in;
+  void* out;
+  const float* scales_in;
+  float* scales_out;  // nullptr: not wanted
+};
+
+struct StoredWeightRef {
+  const void* in;
+  void* out;
+  const void* master_in;  // or remainder
+  void* master_out;       // nullptr: not wanted
+};
+
+// 256 elements of a tensor of n.
+struct Tile {
+  int64_t first, n;
+  bool whole;  // all 256 exist, and every tensor may be read 16 bytes at a time
+
+  // Of the lane's quad 0 or 1.
+  __device__ int64_t quad(int q) const {
+    return first + 128 * q + 4 * static_cast<int>(threadIdx.x % kWarp);
+  }
+};
+
+template <typename T>
+struct LaneValues {
+  Pack<T, 4> quads[2];
+  __device__ T& operator[](int i) { return quads[i / 4].values[i % 4]; }
+  __device__ T operator[](int i) const { return quads[i / 4].values[i % 4]; }
+};
+
+template <typename T>
+__device__ LaneValues<T> LoadTile(const void* from, const Tile& tile) {
+  LaneValues<T> lane;
+  const T* const data = static_cast<const T*>(from);
+#pragma unroll
+  for (int q = 0; q < 2; ++q) {
+    const int64_t at = tile.quad(q);
+    if (tile.whole) {
+      lane.quads[q] = *reinterpret_cast<const Pack<T, 4>*>(data + at);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) lane.quads[q].values[i] = at + i < tile.n ? data[at + i] : T{};
+    }
+  }
+  return lane;
+}
+
+template <typename T>
+__device__ void StoreTile(void* to, const Tile& tile, const LaneValues<T>& lane) {
+  T* const data = static_cast<T*>(to);
+#pragma unroll
+  for (int q = 0; q < 2; ++q) {
+    const int64_t at = tile.quad(q);
+    if (tile.whole) {
+      *reinterpret_cast<Pack<T, 4>*>(data + at) = lane.quads[q];
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (at + i < tile.n) data[at + i] = lane.quads[q].values[i];
+      }
+    }
+  }
+}
+
+// Of a step that is not to be applied: bytes as they are, where output and input lie apart.
+template <typename T>
+__device__ void CopyTile(const void* from, void* to, const Tile& tile) {
+  if (to != nullptr && to != from) StoreTile<T>(to, tile, LoadTile<T>(from, tile));
+}
+
+// Words 0 … 7 are the random bits of the lane's elements. As in ops/optimizer_state.h: element i
+// has words i (the moments, 16 bits each) and 2^62 + i (the weight) of the node's stream.
+__device__ inline void DrawWords(const int32_t* rng, uint64_t key, bool for_weight,
+                                 const Tile& tile, uint32_t (&words)[kLaneElements]) {
+#pragma unroll
+  for (int q = 0; q < 2; ++q) {
+    const uint64_t block = static_cast<uint64_t>(tile.quad(q)) / 4;
+    const uint4 drawn = PhiloxBlock(rng, key, block + (for_weight ? uint64_t{1} << 60 : 0));
+    words[4 * q] = drawn.x;
+    words[4 * q + 1] = drawn.y;
+    words[4 * q + 2] = drawn.z;
+    words[4 * q + 3] = drawn.w;
+  }
+}
+
+// base/low_precision.h on the GPU.
+__device__ inline bool IsNan(uint32_t bits) { return (bits & 0x7fffffff) > 0x7f800000; }
+__device__ inline uint16_t ToBf16Stochastic(float value, uint32_t random) {
+  const uint32_t bits = __float_as_uint(value);
+  if (IsNan(bits)) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + (random & 0xffff)) >> 16);
+}
+__device__ inline float FromBf16(uint16_t bits) { return __uint_as_float(uint32_t{bits} << 16); }
+
+// Weights.
+
+struct WholeWeight {  // float32
+  static constexpr bool kRounds = false;
+  using Raw = LaneValues<float>;
+  static __device__ Raw Load(const StoredWeightRef& w, const Tile& tile) {
+    return LoadTile<float>(w.in, tile);
+  }
+  static __device__ float Unpack(const Raw& raw, int i) { return raw[i]; }
+  static __device__ void Store(const StoredWeightRef& w, const Tile& tile, const Raw& values,
+                               const uint32_t (&)[kLaneElements]) {
+    StoreTile(w.out, tile, values);
+  }
+  static __device__ void Copy(const StoredWeightRef& w, const Tile& tile) {
+    CopyTile<float>(w.in, w.out, tile);
+  }
+};
+
+struct SplitWeight {  // bf16 and a remainder of 16 bits
+  static constexpr bool kRounds = false;
+  struct Raw {
+    LaneValues<uint16_t> high;
+    LaneValues<int16_t> low;
+  };
+  static __device__ Raw Load(const StoredWeightRef& w, const Tile& tile) {
+    return {LoadTile<uint16_t>(w.in, tile), LoadTile<int16_t>(w.master_in, tile)};
+  }
+  static __device__ float Unpack(const Raw& raw, int i) {
+    return __uint_as_float((uint32_t{raw.high[i]} << 16) +
+                           static_cast<uint32_t>(int32_t{raw.low[i]}));
+  }
+  static __device__ void Store(const StoredWeightRef& w, const Tile& tile,
+                               const LaneValues<float>& values, const uint32_t (&)[kLaneElements]) {
+    Raw raw;
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) {
+      uint32_t bits = __float_as_uint(values[i]);
+      if (IsNan(bits)) bits = (bits & 0x80000000) | 0x7fc00000;
+      const uint32_t high = (bits + 0x8000) >> 16;
+      raw.high[i] = static_cast<uint16_t>(high);
+      raw.low[i] = static_cast<int16_t>(bits - (high << 16));
+    }
+    StoreTile(w.out, tile, raw.high);
+    if (w.master_out != nullptr) StoreTile(w.master_out, tile, raw.low);
+  }
+  static __device__ void Copy(const StoredWeightRef& w, const Tile& tile) {
+    CopyTile<uint16_t>(w.in, w.out, tile);
+    CopyTile<int16_t>(w.master_in, w.master_out, tile);
+  }
+};
+
+template <typename S>
+struct MasterWeight {  // S and a float32 master, which alone is read
+  static constexpr bool kRounds = false;
+  using Raw = LaneValues<float>;
+  static __device__ Raw Load(const StoredWeightRef& w, const Tile& tile) {
+    return LoadTile<float>(w.master_in, tile);
+  }
+  static __device__ float Unpack(const Raw& raw, int i) { return raw[i]; }
+  static __device__ void Store(const StoredWeightRef& w, const Tile& tile, const Raw& values,
+                               const uint32_t (&)[kLaneElements]) {
+    LaneValues<S> rounded;
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) rounded[i] = FromFloat<S>(values[i]);
+    StoreTile(w.out, tile, rounded);
+    if (w.master_out != nullptr) StoreTile(w.master_out, tile, values);
+  }
+  static __device__ void Copy(const StoredWeightRef& w, const Tile& tile) {
+    CopyTile<S>(w.in, w.out, tile);
+    CopyTile<float>(w.master_in, w.master_out, tile);
+  }
+};
+
+struct RoundedWeight {  // bf16 alone
+  static constexpr bool kRounds = true;
+  using Raw = LaneValues<uint16_t>;
+  static __device__ Raw Load(const StoredWeightRef& w, const Tile& tile) {
+    return LoadTile<uint16_t>(w.in, tile);
+  }
+  static __device__ float Unpack(const Raw& raw, int i) { return FromBf16(raw[i]); }
+  static __device__ void Store(const StoredWeightRef& w, const Tile& tile,
+                               const LaneValues<float>& values,
+                               const uint32_t (&random)[kLaneElements]) {
+    Raw raw;
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) raw[i] = ToBf16Stochastic(values[i], random[i]);
+    StoreTile(w.out, tile, raw);
+  }
+  static __device__ void Copy(const StoredWeightRef& w, const Tile& tile) {
+    CopyTile<uint16_t>(w.in, w.out, tile);
+  }
+};
+
+// Moments. kSecond: the second one, which has the upper 16 random bits and codes without a sign.
+
+struct NoMoment {
+  static constexpr bool kPresent = false, kRounds = false, kCoded = false;
+  struct Raw {};
+  static __device__ Raw Load(const StoredMomentRef&, const Tile&) { return {}; }
+  static __device__ LaneValues<float> Unpack(const Raw&, const BlockCodes*) { return {}; }
+  static __device__ void Store(const StoredMomentRef&, const Tile&, const LaneValues<float>&,
+                               const uint32_t (&)[kLaneElements], const BlockCodes*) {}
+  static __device__ void Copy(const StoredMomentRef&, const Tile&) {}
+};
+
+template <bool kSecond>
+struct WholeMoment {
+  static constexpr bool kPresent = true, kRounds = false, kCoded = false;
+  using Raw = LaneValues<float>;
+  static __device__ Raw Load(const StoredMomentRef& m, const Tile& tile) {
+    return LoadTile<float>(m.in, tile);
+  }
+  static __device__ LaneValues<float> Unpack(const Raw& raw, const BlockCodes*) { return raw; }
+  static __device__ void Store(const StoredMomentRef& m, const Tile& tile, const Raw& values,
+                               const uint32_t (&)[kLaneElements], const BlockCodes*) {
+    if (m.out != nullptr) StoreTile(m.out, tile, values);
+  }
+  static __device__ void Copy(const StoredMomentRef& m, const Tile& tile) {
+    CopyTile<float>(m.in, m.out, tile);
+  }
+};
+
+template <bool kSecond>
+struct RoundedMoment {  // bf16
+  static constexpr bool kPresent = true, kRounds = true, kCoded = false;
+  using Raw = LaneValues<uint16_t>;
+  static __device__ Raw Load(const StoredMomentRef& m, const Tile& tile) {
+    return LoadTile<uint16_t>(m.in, tile);
+  }
+  static __device__ LaneValues<float> Unpack(const Raw& raw, const BlockCodes*) {
+    LaneValues<float> values;
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) values[i] = FromBf16(raw[i]);
+    return values;
+  }
+  static __device__ void Store(const StoredMomentRef& m, const Tile& tile,
+                               const LaneValues<float>& values,
+                               const uint32_t (&random)[kLaneElements], const BlockCodes*) {
+    if (m.out == nullptr) return;
+    Raw raw;
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) {
+      raw[i] = ToBf16Stochastic(values[i], random[i] >> (kSecond ? 16 : 0));
+    }
+    StoreTile(m.out, tile, raw);
+  }
+  static __device__ void Copy(const StoredMomentRef& m, const Tile& tile) {
+    CopyTile<uint16_t>(m.in, m.out, tile);
+  }
+};
+
+// The code whose value is nearest to x, |x| ≤ 1.
+__device__ inline int32_t FindCode(const BlockCodes& codes, float x) {
+  const float magnitude = fabsf(x);
+  const int32_t upper = static_cast<int32_t>(__float_as_uint(magnitude) >> 16);
+  const int32_t bucket = min(max(upper - BlockCodes::kFirstBucket, 0), BlockCodes::kBuckets - 1);
+  int32_t index = codes.at_bucket[bucket];
+  if (magnitude >= codes.borders[index]) ++index;
+  const bool negative = __float_as_int(x) < 0;
+  return negative ? codes.zero - min(index, codes.zero) : codes.zero + index;
+}
+
+template <bool kSecond>
+struct CodedMoment {  // 8 bits and a scale
+  static constexpr bool kPresent = true, kRounds = false, kCoded = true;
+  struct Raw {
+    LaneValues<uint8_t> codes;
+    float scale;
+  };
+  static __device__ Raw Load(const StoredMomentRef& m, const Tile& tile) {
+    return {LoadTile<uint8_t>(m.in, tile), m.scales_in[tile.first / kStateBlock]};
+  }
+  static __device__ LaneValues<float> Unpack(const Raw& raw, const BlockCodes* codes) {
+    LaneValues<float> values;
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) {
+      values[i] = codes->values[raw.codes[i]] * raw.scale;
+    }
+    return values;
+  }
+  static __device__ void Store(const StoredMomentRef& m, const Tile& tile,
+                               const LaneValues<float>& values, const uint32_t (&)[kLaneElements],
+                               const BlockCodes* codes) {
+    // Bits of magnitudes compare as they do, with infinity and the NaNs above all.
+    int32_t bits = 0;
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) {
+      const bool exists = tile.whole || tile.quad(i / 4) + i % 4 < tile.n;
+      if (exists) bits = max(bits, __float_as_int(fabsf(values[i])));
+    }
+#pragma unroll
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+      bits = max(bits, __shfl_xor_sync(~0u, bits, offset));
+    }
+    const bool finite = bits < 0x7f800000;
+    const float largest = __int_as_float(bits);
+    LaneValues<uint8_t> found;
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) {
+      const int32_t code =
+          bits == 0 || !finite ? codes->zero : FindCode(*codes, __fdiv_rn(values[i], largest));
+      found[i] = static_cast<uint8_t>(code);
+    }
+    if (m.out != nullptr) StoreTile(m.out, tile, found);
+    if (m.scales_out != nullptr && threadIdx.x % kWarp == 0) {
+      m.scales_out[tile.first / kStateBlock] = finite ? largest : __int_as_float(0x7fc00000);
+    }
+  }
+  static __device__ void Copy(const StoredMomentRef& m, const Tile& tile) {
+    CopyTile<uint8_t>(m.in, m.out, tile);
+    if (m.scales_out != nullptr && m.scales_out != m.scales_in && threadIdx.x % kWarp == 0) {
+      m.scales_out[tile.first / kStateBlock] = m.scales_in[tile.first / kStateBlock];
+    }
+  }
+};
+
+}  // namespace plimsoll::ops
