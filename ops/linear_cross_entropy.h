@@ -17,6 +17,9 @@
 //                                  → loss[], dx?, dweight?      both in one pass over the chunks:
 //                                  three products instead of four, and the same bits
 //
+// On a GPU a chunk's logits are stored as S, softmax and loss computed from what is stored in
+// float32 (as PyTorch's autocast does), and a target ≥ V makes the loss NaN.
+//
 // lse[r] = log Σ exp(logits[r]) is what the backward op needs of the forward one. acc_weight may
 // be the memory of dweight. The chunk size is a function of the shape and the compute type.
 #pragma once
@@ -25,6 +28,7 @@
 #include <string_view>
 
 #include "graph/builder.h"
+#include "graph/dtype.h"
 
 namespace plimsoll::ops {
 
@@ -36,5 +40,13 @@ graph::Value LinearCrossEntropy(graph::Builder& g, graph::Value x, graph::Value 
 // Rows of logits, of that many bytes each in the compute type, that exist at a time: at most 100
 // MiB or 128 rows, whichever is more, so that the products are efficient; chunks are about equal.
 int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
+
+// How the workspace of the CUDA kernels is laid out; a function of the shape and of S.
+struct CudaLossLayout {
+  int64_t chunk;                      // rows of logits that exist at a time
+  int64_t stride;                     // elements between rows of logits: whole 128-byte lines
+  int64_t losses_at, gemm_at, bytes;  // in bytes; logits lie at 0
+};
+CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, graph::DType stored);
 
 }  // namespace plimsoll::ops

@@ -88,6 +88,12 @@ class CudaOpRunner {
     output_refs_[i].data = tensor.data();
   }
 
+  // For kernels that run in groups.
+  CudaContext Context(gpu::Libraries& libraries, cudaStream_t stream = nullptr) const {
+    return {def_,   input_refs_, output_refs_, attributes_, workspace_.get(), workspace_bytes_,
+            stream, libraries};
+  }
+
   // Once, before the first Enqueue().
   void Prepare(gpu::Libraries& libraries, cudaStream_t stream = nullptr) const {
     if (kernel_->prepare != nullptr) kernel_->prepare(Context(libraries, stream));
@@ -108,11 +114,6 @@ class CudaOpRunner {
   int64_t workspace_bytes() const { return workspace_bytes_; }
 
  private:
-  CudaContext Context(gpu::Libraries& libraries, cudaStream_t stream) const {
-    return {def_,   input_refs_, output_refs_, attributes_, workspace_.get(), workspace_bytes_,
-            stream, libraries};
-  }
-
   const graph::OpDef& def_;
   const CudaKernel* kernel_;
   graph::Attributes attributes_;

@@ -1,0 +1,197 @@
+// What the fused loss costs on a GPU: the op forward and in training, its matrix products by
+// themselves, and what is left for the softmax between them, at the shapes of real models.
+//
+//   cuda_loss [LABEL…]
+//
+// The floor of the softmax is one pass over the logits, read and written, at the bandwidth of a
+// copy; that of the products is their FLOPs at the rate of a product of 8192³.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/cuda_timing.h"
+#include "gpu/check.h"
+#include "gpu/libraries.h"
+#include "ops/cuda/gemm.h"
+#include "ops/linear_cross_entropy.h"
+#include "tests/ops/cuda_op_runner.h"
+
+namespace plimsoll::bench {
+namespace {
+
+using graph::DType;
+using ops::CudaOpRunner;
+using ops::CudaTensor;
+using ops::TestTensor;
+
+struct Size {
+  std::string label;
+  int64_t rows, width, vocabulary;
+};
+
+const std::vector<Size> kSizes = {
+    {"gpt2-124m", 32768, 768, 50304},
+    {"gpt2-1558m", 16384, 1600, 50304},
+    {"qwen2.5-0.5b", 32768, 896, 151936},
+};
+
+// Normal values, a million of them repeated.
+CudaTensor Random(DType dtype, const graph::Shape& shape, int seed, double scale) {
+  const CudaTensor tensor({dtype, shape});
+  const int64_t step = std::min<int64_t>(shape.elements(), 1 << 20);
+  const TestTensor pattern = ops::Normal(dtype, {step}, seed, scale);
+  auto* data = static_cast<char*>(tensor.data());
+  const int64_t bytes = pattern.type().bytes();
+  for (int64_t at = 0; at < tensor.type().bytes(); at += bytes) {
+    gpu::Check(cudaMemcpy(data + at, pattern.data(), std::min(bytes, tensor.type().bytes() - at),
+                          cudaMemcpyDefault),
+               "cudaMemcpy");
+  }
+  return tensor;
+}
+
+class Bench {
+ public:
+  Bench() {
+    gpu::Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+               "cudaStreamCreateWithFlags");
+    workspace_ = ops::CudaMemory(ops::kGemmWorkspaceBytes);
+    bandwidth_ = CopyBandwidth(stream_);
+    constexpr int64_t kCube = 8192;
+    const CudaTensor a = Random(DType::kBFloat16, {kCube, kCube}, 1, 1);
+    const CudaTensor b = Random(DType::kBFloat16, {kCube, kCube}, 2, 1);
+    const CudaTensor c({DType::kBFloat16, {kCube, kCube}});
+    ops::GemmProblem cube{.trans_b = true, .m = kCube, .n = kCube, .k = kCube};
+    cube.lda = cube.ldb = cube.ldc = kCube;
+    cube.operands = cube.result = DType::kBFloat16;
+    rate_ = 2.0 * kCube * kCube * kCube / Product(cube, a.data(), b.data(), c.data());
+    std::printf("%s: copies %.0f GB/s (read and written), 8192³ in bf16 %.0f TFLOP/s\n",
+                libraries_.properties().name, bandwidth_ * 1e-9, rate_ * 1e-12);
+  }
+
+  void Measure(const Size& size) {
+    const CudaTensor x = Random(DType::kBFloat16, {size.rows, size.width}, 1, 1);
+    const CudaTensor weight = Random(DType::kBFloat16, {size.vocabulary, size.width}, 2, 0.02);
+    TestTensor ids({DType::kInt32, {size.rows}});
+    std::mt19937 generator(3);
+    for (int64_t i = 0; i < size.rows; ++i) {
+      ids.set(i, static_cast<double>(generator() % static_cast<uint64_t>(size.vocabulary)));
+    }
+    const CudaTensor targets(ids);
+    const CudaTensor scale(ops::Values(DType::kFloat32, {}, {1.0 / size.rows}));
+    const CudaTensor dloss(ops::Values(DType::kFloat32, {}, {1}));
+    const ops::CudaLossLayout layout =
+        ops::LayOutCudaLoss(size.rows, size.vocabulary, DType::kBFloat16);
+
+    const double flops = 2.0 * size.rows * size.width * size.vocabulary;
+    const double logits = 2.0 * size.rows * size.vocabulary;
+    CudaOpRunner forward("linear_cross_entropy", {&x, &weight, &targets, &scale}, {});
+    const double forward_seconds = Time(forward);
+    CudaOpRunner train("linear_cross_entropy_train",
+                       {&x, &weight, &targets, &scale, &dloss, nullptr}, {});
+    const double train_seconds = Time(train);
+    std::printf("%s: %ld rows in chunks of %ld, workspace %.0f MiB\n", size.label.c_str(),
+                size.rows, layout.chunk, static_cast<double>(train.workspace_bytes()) / (1 << 20));
+
+    const double products = Products(size, layout, x, weight, flops);
+    Line("softmax (train − products)", train_seconds - products, 2 * logits / bandwidth_);
+    Line("forward", forward_seconds, flops / rate_ + logits / bandwidth_);
+    Line("train", train_seconds, 3 * flops / rate_ + 2 * logits / bandwidth_);
+  }
+
+ private:
+  static void Line(const char* what, double seconds, double floor) {
+    std::printf("  %-28s %8.3f ms  floor %8.3f  %5.1f %%\n", what, seconds * 1e3, floor * 1e3,
+                100 * floor / seconds);
+  }
+
+  double Time(const CudaOpRunner& runner) {
+    runner.Prepare(libraries_, stream_);
+    return MedianSeconds(
+        stream_, [&] { runner.Enqueue(libraries_, stream_); }, 5);
+  }
+
+  double Product(const ops::GemmProblem& problem, const void* a, const void* b, void* d) {
+    ops::GemmBuffers buffers;
+    buffers.a = a;
+    buffers.b = b;
+    buffers.c = buffers.d = d;
+    buffers.workspace = workspace_.get();
+    buffers.workspace_bytes = ops::kGemmWorkspaceBytes;
+    ops::PrepareGemm(libraries_, stream_, problem, buffers);
+    return MedianSeconds(stream_,
+                         [&] {
+                           for (int i = 0; i < 3; ++i)
+                             ops::Gemm(libraries_, stream_, problem, buffers);
+                         }) /
+           3;
+  }
+
+  // Seconds of the products of all chunks.
+  double Products(const Size& size, const ops::CudaLossLayout& layout, const CudaTensor& x,
+                  const CudaTensor& weight, double flops) {
+    const CudaTensor logits = Random(DType::kBFloat16, {layout.chunk, layout.stride}, 4, 1e-3);
+    const CudaTensor dx({DType::kBFloat16, {layout.chunk, size.width}});
+    const CudaTensor dweight({DType::kFloat32, {size.vocabulary, size.width}});
+    const double chunks = static_cast<double>(size.rows) / static_cast<double>(layout.chunk);
+    ops::GemmProblem problem{.trans_b = true, .m = layout.chunk, .n = size.vocabulary};
+    problem.k = problem.lda = problem.ldb = size.width;
+    problem.ldc = layout.stride;
+    problem.operands = problem.result = DType::kBFloat16;
+    double total = 0;
+    const auto report = [&](const char* what, double seconds, double times) {
+      Line(what, seconds * times, flops / rate_ * times / chunks);
+      total += seconds * times;
+    };
+    report("logits", Product(problem, x.data(), weight.data(), logits.data()), chunks);
+    problem = {.m = layout.chunk, .n = size.width, .k = size.vocabulary};
+    problem.lda = layout.stride;
+    problem.ldb = problem.ldc = size.width;
+    problem.operands = problem.result = DType::kBFloat16;
+    report("dx", Product(problem, logits.data(), weight.data(), dx.data()), chunks);
+    problem.trans_a = true;
+    problem.m = size.vocabulary;
+    problem.k = layout.chunk;
+    problem.result = DType::kFloat32;
+    report("dweight, written", Product(problem, logits.data(), x.data(), dweight.data()), 1);
+    problem.beta = 1;
+    if (chunks > 1) {
+      report("dweight, added", Product(problem, logits.data(), x.data(), dweight.data()),
+             chunks - 1);
+    }
+    return total;
+  }
+
+  gpu::Libraries libraries_;
+  cudaStream_t stream_;
+  std::shared_ptr<void> workspace_;
+  double bandwidth_ = 0, rate_ = 0;
+};
+
+int Run(const std::vector<std::string>& only) {
+  Bench bench;
+  for (const Size& size : kSizes) {
+    if (only.empty() || std::find(only.begin(), only.end(), size.label) != only.end()) {
+      bench.Measure(size);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace plimsoll::bench
+
+int main(int argc, char** argv) {
+  try {
+    return plimsoll::bench::Run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

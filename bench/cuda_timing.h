@@ -1,0 +1,74 @@
+// Times of work on the GPU, for the programs of this folder.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "gpu/check.h"
+
+namespace plimsoll::bench {
+
+// Seconds of the median replay, as a CUDA graph, of what `enqueue` puts on the stream.
+template <typename Enqueue>
+double MedianSeconds(cudaStream_t stream, const Enqueue& enqueue, int replays = 7) {
+  enqueue();
+  gpu::Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  gpu::Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+             "cudaStreamBeginCapture");
+  enqueue();
+  cudaGraph_t graph;
+  gpu::Check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  cudaGraphExec_t executable;
+  gpu::Check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  cudaEvent_t begin, end;
+  gpu::Check(cudaEventCreate(&begin), "cudaEventCreate");
+  gpu::Check(cudaEventCreate(&end), "cudaEventCreate");
+  std::vector<float> times;
+  for (int i = 0; i < replays + 1; ++i) {
+    gpu::Check(cudaEventRecord(begin, stream), "cudaEventRecord");
+    gpu::Check(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
+    gpu::Check(cudaEventRecord(end, stream), "cudaEventRecord");
+    gpu::Check(cudaEventSynchronize(end), "cudaEventSynchronize");
+    float milliseconds = 0;
+    gpu::Check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+    if (i > 0) times.push_back(milliseconds);
+  }
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
+  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+  return times[times.size() / 2] * 1e-3;
+}
+
+// Bytes per second, read and written, of a copy of 1 GiB. Not from a graph, where the copy engine
+// does it, slower than the kernel that copies otherwise.
+inline double CopyBandwidth(cudaStream_t stream) {
+  constexpr size_t kBytes = size_t{1} << 30;
+  void *from = nullptr, *to = nullptr;
+  gpu::Check(cudaMalloc(&from, kBytes), "cudaMalloc");
+  gpu::Check(cudaMalloc(&to, kBytes), "cudaMalloc");
+  cudaEvent_t begin, end;
+  gpu::Check(cudaEventCreate(&begin), "cudaEventCreate");
+  gpu::Check(cudaEventCreate(&end), "cudaEventCreate");
+  float best = 0;
+  for (int i = 0; i < 8; ++i) {
+    gpu::Check(cudaEventRecord(begin, stream), "cudaEventRecord");
+    gpu::Check(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDeviceToDevice, stream),
+               "cudaMemcpyAsync");
+    gpu::Check(cudaEventRecord(end, stream), "cudaEventRecord");
+    gpu::Check(cudaEventSynchronize(end), "cudaEventSynchronize");
+    float milliseconds = 0;
+    gpu::Check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+    if (i == 1 || (i > 1 && milliseconds < best)) best = milliseconds;
+  }
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  cudaFree(from);
+  cudaFree(to);
+  return 2.0 * static_cast<double>(kBytes) / (best * 1e-3);
+}
+
+}  // namespace plimsoll::bench

@@ -1,0 +1,204 @@
+// Softmax cross-entropy of rows of logits, and its gradient in their place:
+//
+//   lse = log Σ exp(logits),  loss = lse − logits[target],
+//   logits ← factor · (exp(logits − lse) − [v = target])
+//
+// A row is read from memory once and written once. A block copies its next row to shared memory
+// while it computes with the present one; a row too long for that (more than ~112 KB) is shared by
+// a cluster of 2, 4 or 8 blocks, which exchange maximum and sum. Rows longer still, and
+// architectures before 9.0, are read from memory twice.
+//
+// Threads keep a running maximum and a sum relative to it, a pack of 16 bytes at a time (Milakov,
+// Gimelshein 2018, "Online normalizer calculation for softmax", algorithm 3). All in float, in an
+// order that depends on the row's length and type alone.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cuda/bulk_copy.cuh"
+#include "ops/cuda/elements.cuh"
+#include "ops/cuda/reduce.cuh"
+
+namespace plimsoll::ops {
+
+template <typename S>
+struct LossRows {
+  S* logits;       // [count], rows of `vocabulary` at distances of `stride`
+  int64_t stride;  // of whole packs; what lies between the rows may be overwritten
+  int32_t vocabulary;
+  int32_t count;
+  int32_t slice;           // of a row, for each block of a cluster: whole packs
+  const int32_t* targets;  // negative: ignored
+  const float* lse_in;     // given by the forward pass, or nullptr: computed
+  float* lse_out;          // or nullptr
+  float* losses;           // or nullptr
+  const float* scale;      // factor = scale · dloss
+  const float* dloss;      // nullptr: no gradient
+};
+
+// Σ exp2((x − max) · log2 e) of what was seen so far.
+struct RunningSum {
+  static constexpr float kLog2E = 1.4426950408889634f;
+  // Below every logit, and finite: differences of infinities are no numbers.
+  float max = -1e38f;
+  float sum = 0;
+
+  static __device__ float Exp(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * kLog2E));
+    return y;
+  }
+
+  template <int N>
+  __device__ void Add(const float (&x)[N]) {
+    float largest = x[0];
+#pragma unroll
+    for (int i = 1; i < N; ++i) largest = fmaxf(largest, x[i]);
+    if (largest > max) {
+      sum *= Exp(max - largest);
+      max = largest;
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += Exp(x[i] - max);
+  }
+
+  // Over the warp; all lanes get it.
+  __device__ RunningSum OverWarp() const {
+    const float largest = WarpMax(max);
+    return {largest, WarpSum(sum * Exp(max - largest))};
+  }
+};
+
+// Loads the pack at `at`; what lies at or behind `end` counts as minus infinity.
+template <int N, typename S>
+__device__ void LoadLogits(const S* row, int32_t at, int32_t end, float (&x)[N]) {
+  LoadPack<N>(row + at, x);
+  if (at + N > end) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (at + i >= end) x[i] = -INFINITY;
+    }
+  }
+}
+
+// kCluster blocks share a row; 0: one block, without copies to shared memory.
+template <typename S, int kThreads, int kCluster>
+__global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> rows) {
+  constexpr bool kStaged = kCluster > 0;
+  constexpr int kBlocks = kStaged ? kCluster : 1;
+  constexpr int kPack = kPackSize<S>;
+  constexpr int kWarps = kThreads / kWarp;
+  extern __shared__ __align__(128) unsigned char staged[];
+  __shared__ uint64_t arrivals[2];
+  __shared__ float2 of_warps[kWarps];
+  __shared__ float2 of_blocks[2];
+
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
+  const int rank = kBlocks > 1 ? ClusterRank() : 0;
+  const int begin = rank * rows.slice;
+  const int end = min(begin + rows.slice, rows.vocabulary);  // may be ≤ begin
+  const int length = max(end - begin, 0);
+  const int packed_length = (length + kPack - 1) / kPack * kPack;
+  const uint32_t bytes = static_cast<uint32_t>(packed_length) * sizeof(S);
+  S* const buffers = reinterpret_cast<S*>(staged);  // two slices
+  const int first_row = static_cast<int>(blockIdx.x) / kBlocks;
+  const int step = static_cast<int>(gridDim.x) / kBlocks;
+  const float factor = rows.dloss != nullptr ? *rows.scale * *rows.dloss : 0.0f;
+
+  const auto slice_of = [&](int row) { return rows.logits + row * rows.stride + begin; };
+  if constexpr (kStaged) {
+    if (thread == 0) {
+      InitArrival(&arrivals[0]);
+      InitArrival(&arrivals[1]);
+      FenceArrivalInit();
+      if (bytes > 0 && first_row < rows.count) {
+        StartCopy(buffers, slice_of(first_row), bytes, &arrivals[0]);
+      }
+    }
+    __syncthreads();
+  }
+
+  int turn = 0;
+  for (int row = first_row; row < rows.count; row += step, ++turn) {
+    const int buffer = turn % 2;
+    S* const global = slice_of(row);
+    const S* const slice = kStaged ? buffers + buffer * rows.slice : global;
+    if constexpr (kStaged) {
+      if (thread == 0 && bytes > 0 && row + step < rows.count) {
+        StartCopy(buffers + (1 - buffer) * rows.slice, slice_of(row + step), bytes,
+                  &arrivals[1 - buffer]);
+      }
+      if (bytes > 0) AwaitArrival(&arrivals[buffer], turn / 2 % 2);
+    }
+    const int target = rows.targets[row];
+    const int own_target = target - begin;  // within the slice, if it is there
+
+    float lse;
+    if (rows.lse_in != nullptr) {
+      lse = rows.lse_in[row];
+    } else {
+      RunningSum sum;
+#pragma unroll 2
+      for (int at = thread * kPack; at < length; at += kThreads * kPack) {
+        float x[kPack];
+        LoadLogits<kPack>(slice, at, length, x);
+        sum.Add(x);
+      }
+      sum = sum.OverWarp();
+      if (lane == 0) of_warps[thread / kWarp] = {sum.max, sum.sum};
+      __syncthreads();
+      RunningSum total;
+      if (lane < kWarps) total = {of_warps[lane].x, of_warps[lane].y};
+      total = total.OverWarp();
+      if constexpr (kBlocks > 1) {
+        // Two places take turns: a block may be a row ahead of who still reads.
+        if (thread == 0) of_blocks[buffer] = {total.max, total.sum};
+        SyncCluster();
+        RunningSum all;
+        if (lane < kBlocks) {
+          const float2 other = LoadFromCluster(&of_blocks[buffer], lane);
+          all = {other.x, other.y};
+        }
+        total = all.OverWarp();
+      }
+      lse = total.max + logf(total.sum);
+      const bool mine = own_target >= 0 && own_target < length;
+      if (thread == 0 && rank == 0 && rows.lse_out != nullptr) rows.lse_out[row] = lse;
+      if (thread == 0 && rows.losses != nullptr) {
+        if (mine) {
+          rows.losses[row] = lse - ToFloat(slice[own_target]);
+        } else if (rank == 0 && (target < 0 || target >= rows.vocabulary)) {
+          // A target outside the vocabulary shows as a loss that is not a number.
+          rows.losses[row] = target < 0 ? 0.0f : NAN;
+        }
+      }
+    }
+
+    if (rows.dloss != nullptr) {
+      // The logit of the target must have been read where it is overwritten.
+      if constexpr (!kStaged) __syncthreads();
+      for (int at = thread * kPack; at < length; at += kThreads * kPack) {
+        float x[kPack];
+        if (target < 0) {
+#pragma unroll
+          for (int i = 0; i < kPack; ++i) x[i] = 0;
+        } else {
+          LoadLogits<kPack>(slice, at, length, x);
+#pragma unroll
+          for (int i = 0; i < kPack; ++i) x[i] = RunningSum::Exp(x[i] - lse) * factor;
+          if (own_target >= at && own_target < at + kPack) {
+#pragma unroll
+            for (int i = 0; i < kPack; ++i) {
+              if (own_target == at + i) x[i] -= factor;
+            }
+          }
+        }
+        StorePack(global + at, x);
+      }
+    }
+    __syncthreads();  // the buffer may be overwritten, and of_warps
+  }
+  if constexpr (kBlocks > 1) SyncCluster();  // others may still read of_blocks
+}
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,238 @@
+// The fused loss on the GPU against the CPU's, over rows of every length that has a path of its
+// own, several chunks, and its three ops against each other.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "gpu/libraries.h"
+#include "ops/linear_cross_entropy.h"
+#include "tests/ops/cuda_op_runner.h"
+#include "tests/ops/expect_tensor.h"
+#include "tests/ops/op_runner.h"
+#include "tests/support/cuda_device.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::DType;
+
+struct Problem {
+  // Logits are of the order of `spread`.
+  Problem(DType dtype, int64_t rows, int64_t vocabulary, int64_t width, double spread = 3)
+      : x(Normal(dtype, {rows, width}, 1)),
+        weight(
+            Normal(dtype, {vocabulary, width}, 2, spread / std::sqrt(static_cast<double>(width)))),
+        targets({DType::kInt32, {rows}}),
+        scale(Values(DType::kFloat32, {}, {0.125})),
+        dloss(Values(DType::kFloat32, {}, {3})),
+        acc(Normal(DType::kFloat32, {vocabulary, width}, 3)) {
+    for (int64_t r = 0; r < rows; ++r) {
+      targets.set(r, r % 5 == 3 ? -100 : static_cast<double>(r * 7919 % vocabulary));
+    }
+    targets.set(rows - 1, static_cast<double>(vocabulary - 1));
+  }
+
+  std::vector<TestTensor> Forward() {
+    return RunCudaOp("linear_cross_entropy", {&x, &weight, &targets, &scale}, libraries);
+  }
+  std::vector<TestTensor> Backward(const TestTensor& lse, const TestTensor* given) {
+    return RunCudaOp("linear_cross_entropy_backward",
+                     {&x, &weight, &targets, &scale, &lse, &dloss, given}, libraries);
+  }
+  std::vector<TestTensor> Train(const TestTensor* given, const std::vector<bool>& want = {}) {
+    return RunCudaOp("linear_cross_entropy_train", {&x, &weight, &targets, &scale, &dloss, given},
+                     libraries, {}, want);
+  }
+
+  TestTensor x, weight, targets, scale, dloss, acc;
+  gpu::Libraries libraries;
+};
+
+TestTensor InFloat32(const TestTensor& from) {
+  TestTensor to({DType::kFloat32, from.type().shape});
+  for (int64_t i = 0; i < from.size(); ++i) to.set(i, from.at(i));
+  return to;
+}
+
+// Of the largest value.
+void ExpectWithin(const TestTensor& got, const TestTensor& want, double tolerance,
+                  const char* what) {
+  ASSERT_EQ(got.size(), want.size());
+  double largest = 0;
+  for (int64_t i = 0; i < want.size(); ++i) largest = std::max(largest, std::abs(want.at(i)));
+  for (int64_t i = 0; i < want.size(); ++i) {
+    ASSERT_NEAR(got.at(i), want.at(i), tolerance * largest) << what << " at " << i;
+  }
+}
+
+// Against the CPU in float32 on the same, rounded operands; and the pair of ops against the one.
+void ExpectAgreement(Problem p, double tolerance) {
+  const TestTensor x = InFloat32(p.x), weight = InFloat32(p.weight);
+  const std::vector<TestTensor> cpu =
+      RunOp("linear_cross_entropy_train", {&x, &weight, &p.targets, &p.scale, &p.dloss, nullptr});
+  const std::vector<TestTensor> lse =
+      RunOp("linear_cross_entropy", {&x, &weight, &p.targets, &p.scale});
+  const std::vector<TestTensor> train = p.Train(nullptr);
+  const std::vector<TestTensor> forward = p.Forward();
+  const std::vector<TestTensor> backward = p.Backward(forward[1], nullptr);
+  EXPECT_NEAR(train[0].at(0), cpu[0].at(0), tolerance * cpu[0].at(0));
+  ExpectWithin(train[1], cpu[1], tolerance, "dx");
+  ExpectWithin(train[2], cpu[2], tolerance, "dweight");
+  ExpectWithin(forward[1], lse[1], tolerance, "lse");
+  EXPECT_TRUE(SameBits(train[0], forward[0]));
+  EXPECT_TRUE(SameBits(train[1], backward[0]));
+  EXPECT_TRUE(SameBits(train[2], backward[1]));
+  EXPECT_TRUE(SameBits(p.Train(nullptr)[2], train[2])) << "a second run has other bits";
+}
+
+// Stored logits are rounded, to 2^-9 and 2^-12 of themselves; so are their gradients.
+double Tolerance(DType dtype) {
+  return dtype == DType::kFloat32 ? 1e-5 : dtype == DType::kBFloat16 ? 0x1p-6 : 0x1p-9;
+}
+
+class CudaLoss : public testing::TestWithParam<DType> {
+ protected:
+  void Expect(int64_t rows, int64_t vocabulary, int64_t width) {
+    SCOPED_TRACE(std::to_string(rows) + " rows, vocabulary " + std::to_string(vocabulary));
+    ExpectAgreement(Problem(GetParam(), rows, vocabulary, width), Tolerance(GetParam()));
+  }
+};
+
+TEST_P(CudaLoss, AgreesWithTheCpuOnShortRows) {
+  PLIMSOLL_NEEDS_CUDA
+  Expect(37, 61, 9);
+  Expect(1, 1, 8);
+  Expect(300, 3000, 40);
+  Expect(700, 256, 64);
+}
+
+TEST_P(CudaLoss, AgreesWithTheCpuOnLongRows) {
+  PLIMSOLL_NEEDS_CUDA
+  Expect(300, 50304, 16);
+  Expect(150, 50257, 16);
+  Expect(20, 100001, 8);  // two or four blocks
+  Expect(20, 151936, 8);  // four or eight
+  Expect(5, 300001, 8);   // eight, or none: read twice
+  Expect(3, 500009, 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, CudaLoss,
+                         testing::Values(DType::kFloat32, DType::kBFloat16, DType::kFloat16),
+                         [](const auto& info) { return std::string(graph::Name(info.param)); });
+
+TEST(CudaLossChunks, AgreesWithTheCpu) {
+  PLIMSOLL_NEEDS_CUDA
+  Problem p(DType::kFloat32, 1100, 210000, 2);
+  const int64_t chunk = LayOutCudaLoss(1100, 210000, DType::kFloat32).chunk;
+  ASSERT_LT(chunk, 1100);
+  // A few rows count, on both sides of the border.
+  for (int64_t r = 0; r < 1099; ++r) {
+    if (r % 64 != 0 && r != chunk - 1) p.targets.set(r, -100);
+  }
+  const std::vector<TestTensor> train = p.Train(nullptr);
+  const std::vector<TestTensor> cpu = RunOp(
+      "linear_cross_entropy_train", {&p.x, &p.weight, &p.targets, &p.scale, &p.dloss, nullptr});
+  EXPECT_NEAR(train[0].at(0), cpu[0].at(0), 1e-5 * cpu[0].at(0));
+  ExpectWithin(train[1], cpu[1], 1e-5, "dx");
+  ExpectWithin(train[2], cpu[2], 1e-5, "dweight");
+  const std::vector<TestTensor> forward = p.Forward();
+  const std::vector<TestTensor> backward = p.Backward(forward[1], nullptr);
+  EXPECT_TRUE(SameBits(backward[0], train[1]));
+  EXPECT_TRUE(SameBits(backward[1], train[2]));
+}
+
+TEST(CudaLossChunks, FollowShapeAndType) {
+  const auto chunk = [](int64_t rows, int64_t vocabulary, DType dtype) {
+    return LayOutCudaLoss(rows, vocabulary, dtype).chunk;
+  };
+  EXPECT_EQ(chunk(32768, 50304, DType::kBFloat16), 4096);
+  EXPECT_EQ(chunk(100, 50304, DType::kBFloat16), 100);
+  EXPECT_EQ(chunk(5000, 50304, DType::kBFloat16), 2560);  // two about equal ones
+  EXPECT_EQ(LayOutCudaLoss(10, 50257, DType::kBFloat16).stride, 50304);
+}
+
+TEST(CudaLossOp, AddsToTheGivenGradient) {
+  PLIMSOLL_NEEDS_CUDA
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    Problem p(dtype, 40, 300, 24);
+    const std::vector<TestTensor> fresh = p.Train(nullptr);
+    const std::vector<TestTensor> added = p.Train(&p.acc);
+    for (int64_t i = 0; i < p.acc.size(); ++i) {
+      ASSERT_NEAR(added[2].at(i), p.acc.at(i) + fresh[2].at(i), 1e-5) << i;
+    }
+    // In place.
+    const CudaTensor x(p.x), weight(p.weight), targets(p.targets), scale(p.scale), dloss(p.dloss);
+    const CudaTensor acc(p.acc);
+    CudaOpRunner runner("linear_cross_entropy_train", {&x, &weight, &targets, &scale, &dloss, &acc},
+                        {});
+    runner.Share(2, acc);
+    runner.Enqueue(p.libraries);
+    EXPECT_TRUE(SameBits(acc.Download(), added[2]));
+  }
+}
+
+TEST(CudaLossOp, LeavesOutGradientsThatNobodyWants) {
+  PLIMSOLL_NEEDS_CUDA
+  Problem p(DType::kBFloat16, 40, 300, 24);
+  const std::vector<TestTensor> all = p.Train(nullptr);
+  EXPECT_TRUE(SameBits(p.Train(nullptr, {true, true, false})[1], all[1]));
+  EXPECT_TRUE(SameBits(p.Train(nullptr, {true, false, true})[2], all[2]));
+}
+
+TEST(CudaLossOp, IgnoredRowsHaveNoGradient) {
+  PLIMSOLL_NEEDS_CUDA
+  Problem p(DType::kBFloat16, 40, 300, 24);
+  for (int64_t r = 0; r < 40; ++r) p.targets.set(r, -100);
+  const std::vector<TestTensor> train = p.Train(nullptr);
+  EXPECT_EQ(train[0].at(0), 0);
+  for (int64_t i = 0; i < train[1].size(); ++i) ASSERT_EQ(train[1].at(i), 0);
+  for (int64_t i = 0; i < train[2].size(); ++i) ASSERT_EQ(train[2].at(i), 0);
+}
+
+TEST(CudaLossOp, SurvivesLargeLogits) {
+  PLIMSOLL_NEEDS_CUDA
+  Problem p(DType::kFloat32, 20, 5000, 8, 1e5);
+  const std::vector<TestTensor> got = p.Train(nullptr);
+  const std::vector<TestTensor> cpu = RunOp(
+      "linear_cross_entropy_train", {&p.x, &p.weight, &p.targets, &p.scale, &p.dloss, nullptr});
+  EXPECT_NEAR(got[0].at(0), cpu[0].at(0), 1e-5 * cpu[0].at(0));
+  for (int64_t i = 0; i < got[1].size(); ++i) ASSERT_TRUE(std::isfinite(got[1].at(i)));
+}
+
+TEST(CudaLossOp, ATargetOutsideTheVocabularyShowsInTheLoss) {
+  PLIMSOLL_NEEDS_CUDA
+  Problem p(DType::kFloat32, 20, 50, 8);
+  p.targets.set(7, 50);
+  EXPECT_TRUE(std::isnan(p.Train(nullptr)[0].at(0)));
+}
+
+TEST(CudaLossOp, RunsFromAGraph) {
+  PLIMSOLL_NEEDS_CUDA
+  Problem p(DType::kBFloat16, 300, 3000, 40);
+  const std::vector<TestTensor> expected = p.Train(nullptr);
+  const CudaTensor x(p.x), weight(p.weight), targets(p.targets), scale(p.scale), dloss(p.dloss);
+  CudaOpRunner runner("linear_cross_entropy_train",
+                      {&x, &weight, &targets, &scale, &dloss, nullptr}, {});
+  cudaStream_t stream;
+  gpu::Check(cudaStreamCreate(&stream), "cudaStreamCreate");
+  runner.Prepare(p.libraries, stream);
+  gpu::Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+  runner.Enqueue(p.libraries, stream);
+  cudaGraph_t graph;
+  gpu::Check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  cudaGraphExec_t executable;
+  gpu::Check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  gpu::Check(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
+  gpu::Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(SameBits(runner.output(i).Download(), expected[i])) << i;
+  }
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
+  cudaStreamDestroy(stream);
+}
+
+}  // namespace
+}  // namespace plimsoll::ops
