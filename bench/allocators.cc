@@ -88,7 +88,7 @@ void Run(const Arguments& arguments) {
   variants.push_back({"caching, emptied every step", CachingOptions{.empty_cache_every = 1}});
   for (Variant& variant : variants) {
     variant.session = std::make_unique<Session>(trainer::Compile(*model, options), pool,
-                                                runtime::CpuExecutorOptions{}, variant.caching);
+                                                runtime::ExecutorOptions{}, variant.caching);
     variant.session->Initialize(*model, 1);
     FillRandom(*variant.session, model->spec().vocab);
     TimeStep(variant, 0);  // touches every page once

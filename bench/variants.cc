@@ -77,7 +77,7 @@ std::string Resolve(const std::vector<Variant>& variants, const std::string& set
 }
 
 std::unique_ptr<Session> Start(const Variant& variant, const trainer::CompileOptions& options,
-                               ThreadPool& pool, runtime::CpuExecutorOptions executor) {
+                               ThreadPool& pool, runtime::ExecutorOptions executor) {
   auto session =
       std::make_unique<Session>(trainer::Compile(*variant.model, options), pool, executor);
   session->Initialize(*variant.model, 1);

@@ -4,18 +4,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <optional>
 
 #include "base/error.h"
 #include "runtime/cpu_instruments.h"
+#include "runtime/node_ranges.h"
 
 namespace plimsoll::runtime {
 namespace {
 
 using graph::kNoTensor;
 using graph::Node;
-using graph::Place;
 using graph::Program;
 using graph::Role;
 using graph::Tensor;
@@ -39,12 +38,11 @@ int64_t Now() {
 
 struct CpuExecutor::Impl {
   Impl(const Program& p, const Layout& l, Arena& arena, Arena* host_arena, ThreadPool& pool,
-       CpuExecutorOptions o);
+       ExecutorOptions o);
 
-  Impl(const Program& p, TensorMemory& m, ThreadPool& pool, CpuExecutorOptions o);
+  Impl(const Program& p, TensorMemory& m, ThreadPool& pool, ExecutorOptions o);
 
   void BindAll(ThreadPool& pool);
-  void CheckPlaced(const Node& node, TensorId id) const;
   ops::TensorRef Ref(const Node& node, TensorId id) const;
   void Bind(int index, ThreadPool& pool);
   const Tensor& HostVisible(std::string_view name, TensorId& id) const;
@@ -58,7 +56,7 @@ struct CpuExecutor::Impl {
   const Program& program;
   const Layout layout;             // a copy; empty with memory that comes and goes
   TensorMemory* memory = nullptr;  // nullptr: everything lies in the arenas
-  const CpuExecutorOptions options;
+  const ExecutorOptions options;
   ArenaBases bases;
   std::vector<ops::TensorRef> refs;  // arguments of all nodes; contexts point into it
   std::vector<BoundNode> nodes;
@@ -69,24 +67,16 @@ struct CpuExecutor::Impl {
 };
 
 CpuExecutor::Impl::Impl(const Program& p, const Layout& l, Arena& arena, Arena* host_arena,
-                        ThreadPool& pool, CpuExecutorOptions o)
+                        ThreadPool& pool, ExecutorOptions o)
     : program(p), layout(l), options(o), nanoseconds(p.nodes().size(), 0) {
-  const int64_t host_bytes = host_arena == nullptr ? 0 : host_arena->bytes();
-  if (layout.offsets.size() != program.tensors().size() || arena.bytes() < layout.arena_bytes ||
-      host_bytes < layout.host_arena_bytes) {
-    throw InternalError(
-        fmt::format("program '{}': its layout ({} tensors, arenas of {} and {} bytes) does not fit "
-                    "({} tensors, {} and {} bytes)",
-                    program.name(), layout.offsets.size(), layout.arena_bytes,
-                    layout.host_arena_bytes, program.tensors().size(), arena.bytes(), host_bytes));
-  }
+  CheckLayoutFits(program, layout, arena.bytes(), host_arena == nullptr ? 0 : host_arena->bytes());
   bases = {arena.data(), host_arena == nullptr ? nullptr : host_arena->data()};
   BindAll(pool);
   if (options.poison) poison.emplace(program, layout, bases);
   if (options.check_arena) meter.emplace(program, layout, bases);
 }
 
-CpuExecutor::Impl::Impl(const Program& p, TensorMemory& m, ThreadPool& pool, CpuExecutorOptions o)
+CpuExecutor::Impl::Impl(const Program& p, TensorMemory& m, ThreadPool& pool, ExecutorOptions o)
     : program(p), layout(), memory(&m), options(o), nanoseconds(p.nodes().size(), 0) {
   if (options.poison || options.check_arena || options.check_finite) {
     throw InternalError(fmt::format(
@@ -103,24 +93,10 @@ void CpuExecutor::Impl::BindAll(ThreadPool& pool) {
   for (size_t n = 0; n < program.nodes().size(); ++n) Bind(static_cast<int>(n), pool);
 }
 
-void CpuExecutor::Impl::CheckPlaced(const Node& node, TensorId id) const {
-  const Tensor& tensor = program.tensor(id);
-  const int64_t size =
-      tensor.place == Place::kDevice ? layout.arena_bytes : layout.host_arena_bytes;
-  const int64_t offset = layout.offset(id);
-  if (offset < 0 || tensor.bytes() > size || offset > size - tensor.bytes()) {
-    throw InternalError(fmt::format(
-        "program '{}', {} in {}: '{}' ({} bytes at {}) lies outside its arena of {} bytes",
-        program.name(), node.op->name, node.scope, tensor.name, tensor.bytes(), offset, size));
-  }
-}
-
 ops::TensorRef CpuExecutor::Impl::Ref(const Node& node, TensorId id) const {
   if (id == kNoTensor) return {};
-  const Tensor& tensor = program.tensor(id);
-  if (memory != nullptr) return {nullptr, tensor.type};  // see Resolve
-  CheckPlaced(node, id);
-  return {bases.of(tensor.place) + layout.offset(id), tensor.type};
+  if (memory != nullptr) return {nullptr, program.tensor(id).type};  // see Resolve
+  return RefOf(program, layout, bases, node, id);
 }
 
 void CpuExecutor::Impl::Bind(int index, ThreadPool& pool) {
@@ -236,17 +212,18 @@ const Tensor& CpuExecutor::Impl::HostVisible(std::string_view name, TensorId& id
 }
 
 CpuExecutor::CpuExecutor(const Program& program, const Layout& layout, Arena& arena,
-                         Arena* host_arena, ThreadPool& pool, CpuExecutorOptions options)
-    : impl_(std::make_unique<Impl>(program, layout, arena, host_arena, pool, options)) {}
+                         Arena* host_arena, ThreadPool& pool, ExecutorOptions options)
+    : Executor(program),
+      impl_(std::make_unique<Impl>(program, layout, arena, host_arena, pool, options)) {}
 
 CpuExecutor::CpuExecutor(const Program& program, TensorMemory& memory, ThreadPool& pool,
-                         CpuExecutorOptions options)
-    : impl_(std::make_unique<Impl>(program, memory, pool, options)) {}
+                         ExecutorOptions options)
+    : Executor(program), impl_(std::make_unique<Impl>(program, memory, pool, options)) {}
 
 CpuExecutor::~CpuExecutor() = default;
 
 void CpuExecutor::Run() {
-  const CpuExecutorOptions& o = impl_->options;
+  const ExecutorOptions& o = impl_->options;
   if (impl_->memory != nullptr) {
     impl_->RunOnMemory();
   } else if (o.poison || o.check_arena || o.profile || o.check_finite) {
@@ -284,21 +261,6 @@ int64_t CpuExecutor::used_bytes() const {
 }
 
 const std::vector<int64_t>& CpuExecutor::node_nanoseconds() const { return impl_->nanoseconds; }
-
-std::vector<CpuExecutor::OpTime> CpuExecutor::op_times() const {
-  std::map<std::string, OpTime> by_op;
-  for (const BoundNode& node : impl_->nodes) {
-    OpTime& time = by_op[node.context.op.name];
-    time.op = node.context.op.name;
-    ++time.nodes;
-    time.nanoseconds += impl_->nanoseconds[node.index];
-  }
-  std::vector<OpTime> times;
-  for (const auto& [name, time] : by_op) times.push_back(time);
-  std::stable_sort(times.begin(), times.end(),
-                   [](const OpTime& a, const OpTime& b) { return a.nanoseconds > b.nanoseconds; });
-  return times;
-}
 
 int64_t CpuExecutor::runs() const { return impl_->runs; }
 

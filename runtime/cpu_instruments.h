@@ -10,44 +10,9 @@
 
 #include "graph/program.h"
 #include "runtime/layout.h"
+#include "runtime/node_ranges.h"
 
 namespace plimsoll::runtime {
-
-// Start addresses of the two arenas.
-struct ArenaBases {
-  std::byte* device = nullptr;
-  std::byte* host = nullptr;
-
-  std::byte* of(graph::Place place) const { return place == graph::Place::kDevice ? device : host; }
-};
-
-// "node 12, linear in block.0.attn (inputs x f32[2,3], …; outputs …)".
-std::string DescribeNode(const graph::Program& program, int node);
-
-// For each node a list of byte ranges, stored flat.
-class RangesByNode {
- public:
-  struct Range {
-    std::byte* begin;
-    size_t bytes;
-  };
-  explicit RangesByNode(const std::vector<std::vector<Range>>& by_node);
-  std::span<const Range> operator[](int node) const {
-    return {ranges_.data() + starts_[node], ranges_.data() + starts_[node + 1]};
-  }
-
- private:
-  std::vector<Range> ranges_;
-  std::vector<size_t> starts_;
-};
-
-// The temporaries that a node writes without having been able to read them: its outputs, except
-// those in place of an input, and its workspace.
-RangesByNode FreshRanges(const graph::Program& program, const Layout& layout, ArenaBases bases,
-                         bool device_only = false);
-
-// The temporaries that no node reads after this one, except those whose place an output took.
-RangesByNode DyingRanges(const graph::Program& program, const Layout& layout, ArenaBases bases);
 
 // Fills what must not be read with bytes that are NaN in every floating type.
 class Poison {
@@ -79,9 +44,6 @@ class ArenaMeter {
   int64_t used_bytes() const { return used_bytes_; }
 
  private:
-  struct Gap {
-    int64_t begin, end;  // offsets
-  };
   std::byte Pattern(int64_t offset) const;
   void Fill(int64_t begin, int64_t end);
 
@@ -94,7 +56,7 @@ class ArenaMeter {
   uint64_t run_ = 0;
 };
 
-// InternalError naming node and tensor when a floating output of the node holds a NaN or infinity.
+// UserError naming node and tensor when a floating output of the node holds a NaN or infinity.
 void CheckFinite(const graph::Program& program, int node, const Layout& layout, ArenaBases bases);
 
 }  // namespace plimsoll::runtime

@@ -2,17 +2,22 @@
 
 #include <string>
 
+#include "ops/cuda_workspace.h"
 #include "ops/kernel.h"
 
 namespace plimsoll::runtime {
 
-bool AddWorkspaces(graph::Program& program, int threads) {
+int64_t WorkspaceBytes(const graph::OpCall& call, DeviceKind device, int threads) {
+  if (device == DeviceKind::kCuda) return ops::CudaWorkspaceBytes(call);
+  const ops::CpuKernel* kernel = ops::FindCpuKernel(call.op.name);
+  return kernel == nullptr || kernel->workspace == nullptr ? 0 : kernel->workspace(call, threads);
+}
+
+bool AddWorkspaces(graph::Program& program, int threads, DeviceKind device) {
   bool changed = false;
   for (graph::Node& node : program.mutable_nodes()) {
-    const ops::CpuKernel* kernel = ops::FindCpuKernel(node.op->name);
-    if (kernel == nullptr || kernel->workspace == nullptr) continue;
     const graph::Program::Call call = program.CallOf(node);
-    const int64_t bytes = kernel->workspace(call.get(), threads);
+    const int64_t bytes = WorkspaceBytes(call.get(), device, threads);
     if (bytes <= 0) continue;
     if (node.workspace != graph::kNoTensor && program.tensor(node.workspace).bytes() >= bytes) {
       continue;

@@ -1,11 +1,17 @@
 #include "trainer/caching.h"
 
+#include "trainer/from_config.h"
 #include "trainer/solve.h"
 
 namespace plimsoll::trainer {
 
 std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
   if (config.memory.allocator != config::Allocator::kCaching) return std::nullopt;
+  if (DeviceFrom(config) != runtime::DeviceKind::kCpu) {
+    throw config.Error("memory.allocator",
+                       "caching is there to compare with on the CPU; set device: cpu, or "
+                       "memory.allocator: planned");
+  }
   if (config.debug.check_arena) {
     throw config.Error("debug.check_arena",
                        "measures the planned arena, which memory.allocator: caching has not; "

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -15,6 +14,7 @@
 #include "base/version.h"
 #include "formats/json.h"
 #include "runtime/process_memory.h"
+#include "runtime/processor.h"
 #include "trainer/time_call.h"
 
 namespace plimsoll::trainer {
@@ -30,23 +30,11 @@ using nlohmann::ordered_json;
 constexpr int64_t kVersion = 1;
 constexpr size_t kMostPoints = 20000;
 
-std::string ProcessorName() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(file, line)) {
-    const size_t colon = line.find(": ");
-    if (line.compare(0, 10, "model name") == 0 && colon != line.npos) {
-      return line.substr(colon + 2);
-    }
-  }
-  return "unknown processor";
-}
-
 // The file of one device.
 class CalibrationFile {
  public:
   CalibrationFile(int threads, const CalibrationOptions& options)
-      : threads_(threads), options_(options), device_(ProcessorName()) {
+      : threads_(threads), options_(options), device_(runtime::ProcessorName()) {
     if (options.folder.empty()) return;
     std::string name;
     for (char c : device_) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';

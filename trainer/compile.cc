@@ -25,14 +25,15 @@ using graph::Program;
 // Kernels' scratch memory becomes tensors of the program.
 class Workspaces : public graph::Pass {
  public:
-  explicit Workspaces(int threads) : threads_(threads) {}
+  Workspaces(runtime::DeviceKind device, int threads) : device_(device), threads_(threads) {}
   std::string_view name() const override { return "workspaces"; }
   bool preserves_numerics() const override { return true; }
   graph::PassResult Run(Program& program) override {
-    return {runtime::AddWorkspaces(program, threads_), "scratch of kernels added"};
+    return {runtime::AddWorkspaces(program, threads_, device_), "scratch of kernels added"};
   }
 
  private:
+  runtime::DeviceKind device_;
   int threads_;
 };
 
@@ -73,7 +74,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
     passes.Add<checkpointing::Recompute>();
     passes.Add<checkpointing::Offload>();
   }
-  passes.Add<Workspaces>(options.threads);
+  passes.Add<Workspaces>(options.device, options.threads);
   return passes;
 }
 
@@ -114,8 +115,9 @@ class Compiler {
 
     std::vector<const Program*> programs;
     for (const auto& program : result_.programs) programs.push_back(program.get());
-    result_.plan = memory::MakePlan(programs);
-    memory::CheckPlan(programs, result_.plan);
+    const int64_t alignment = runtime::TensorAlignment(options_.device);
+    result_.plan = memory::MakePlan(programs, {.alignment = alignment});
+    memory::CheckPlan(programs, result_.plan, {.alignment = alignment, .ordered = {}});
     return std::move(result_);
   }
 

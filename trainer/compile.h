@@ -13,6 +13,7 @@
 #include "memory/plan.h"
 #include "models/model.h"
 #include "optim/update.h"
+#include "runtime/device_kind.h"
 
 namespace plimsoll::trainer {
 
@@ -34,8 +35,9 @@ struct CompileOptions {
   checkpointing::Options checkpointing;
   bool draft = false;  // stop before the tags: what the budget solver starts from; no plan is made
   double init_loss_scale = 65536;  // where update scales the loss
-  int threads = 1;                 // kernels' workspaces depend on it
-  std::string dump_directory;      // numbered program dumps; empty: none
+  runtime::DeviceKind device = runtime::DeviceKind::kCpu;
+  int threads = 1;             // on the CPU, kernels' workspaces depend on it
+  std::string dump_directory;  // numbered program dumps; empty: none
 };
 
 // Which programs a step runs, as indices into CompiledStep::programs; -1: not compiled.

@@ -161,7 +161,8 @@ void RunEval(const EvalCommand& command) {
   }
 
   ThreadPool pool(options.threads);
-  Session session(Compile(*trained.model, options), pool);
+  const std::unique_ptr<runtime::Device> device = MakeDevice(trained.config(), pool);
+  Session session(Compile(*trained.model, options), *device);
   session.LoadWeights(*trained.model, trained.weights);
   const Clock::time_point start = Clock::now();
   {

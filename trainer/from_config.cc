@@ -6,6 +6,7 @@
 
 #include "base/glob.h"
 #include "models/huggingface.h"
+#include "runtime/cuda_device.h"
 #include "trainer/config/resolve.h"
 #include "trainer/data/loader.h"
 
@@ -199,6 +200,27 @@ int ThreadsFrom(const config::RunConfig& config) {
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
+runtime::DeviceKind DeviceFrom(const config::RunConfig& config) {
+  switch (config.device) {
+    case config::Device::kCpu:
+      return runtime::DeviceKind::kCpu;
+    case config::Device::kCuda:
+      return runtime::DeviceKind::kCuda;
+    case config::Device::kAuto:
+      break;
+  }
+  return runtime::CudaVisible() ? runtime::DeviceKind::kCuda : runtime::DeviceKind::kCpu;
+}
+
+std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool) {
+  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return runtime::MakeCpuDevice(pool);
+  try {
+    return runtime::MakeCudaDevice(pool);
+  } catch (const UserError& error) {
+    throw UserError(config.Origin("device") + ": " + error.what(), error.code());
+  }
+}
+
 amp::AmpOptions AmpFrom(const config::RunConfig& config) {
   amp::AmpOptions amp;
   if (config.amp.dtype == config::Dtype::kBf16) amp.dtype = graph::DType::kBFloat16;
@@ -228,6 +250,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.state_on_host = config.optimizer.place == config::OptimizerPlace::kHost;
   options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);
+  options.device = DeviceFrom(config);
   options.threads = ThreadsFrom(config);
   options.dump_directory = config.debug.dump_programs;
   return options;

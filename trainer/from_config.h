@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "runtime/device.h"
 #include "trainer/compile.h"
 #include "trainer/config/load.h"
 #include "trainer/data/dataset.h"
@@ -31,6 +32,11 @@ std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const 
 
 // Threads to compute with: train.threads, or the cores that this process may use.
 int ThreadsFrom(const config::RunConfig& config);
+
+// Where a run happens: `device:`, of which auto means a GPU where this build can use one.
+runtime::DeviceKind DeviceFrom(const config::RunConfig& config);
+// The pool must outlive the device. UserError when this build or machine has no such device.
+std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool);
 
 // For training with this config, with a program for evaluation and one for samples when it asks for
 // them.

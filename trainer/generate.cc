@@ -137,7 +137,8 @@ void RunGenerate(const GenerateCommand& command) {
       static_cast<int64_t>(EncodePrompt(*tokenizer, sampling.prompt).size()) + sampling.tokens - 1;
   options.generate_context = std::min(config.model.sequence, length);
   ThreadPool pool(options.threads);
-  Session session(Compile(*trained.model, options), pool);
+  const std::unique_ptr<runtime::Device> device = MakeDevice(trained.config(), pool);
+  Session session(Compile(*trained.model, options), *device);
   session.LoadWeights(*trained.model, trained.weights);
 
   const bool one = config.sample.count == 1;

@@ -24,13 +24,12 @@ NextToken::NextToken(Session& session)
     : session_(session),
       rows_(session.compiled().options.generate_rows),
       context_(session.compiled().options.generate_context),
-      prefill_(session.Carried<int32_t>("prefill.tokens")),
-      decode_(session.Carried<int32_t>("decode.tokens")),
-      whole_(session.Carried<int32_t>("logits.tokens")),
-      position_(session.Carried<int32_t>("position")),
-      last_(session.Carried<int32_t>("last")),
-      logits_(session.Carried<float>("logits")) {
-  if (logits_.empty()) throw InternalError("the session was not compiled for generating text");
+      prefill_(static_cast<size_t>(session.Elements("prefill.tokens"))),
+      decode_(static_cast<size_t>(session.Elements("decode.tokens"))),
+      whole_(static_cast<size_t>(session.Elements("logits.tokens"))),
+      last_(static_cast<size_t>(session.Elements("last"))) {
+  if (session.Elements("logits") == 0)
+    throw InternalError("the session was not compiled for generating text");
 }
 
 std::span<const float> NextToken::Logits(std::span<const std::vector<int32_t>> texts) {
@@ -49,13 +48,20 @@ std::span<const float> NextToken::Logits(std::span<const std::vector<int32_t>> t
     first_ = first;
     Extend(texts, first, count);
   }
+  logits_ = session_.Read<float>("logits");
   return logits_;
+}
+
+void NextToken::SetLast(int64_t position) {
+  std::ranges::fill(last_, static_cast<int32_t>(position));
+  session_.Write<int32_t>("last", last_);
 }
 
 void NextToken::RunWhole(std::span<const std::vector<int32_t>> texts, int64_t first,
                          int64_t count) {
   FillRows(texts, first, count, whole_);
-  std::ranges::fill(last_, static_cast<int32_t>(count - 1));
+  session_.Write<int32_t>("logits.tokens", whole_);
+  SetLast(count - 1);
   session_.executor(session_.compiled().step.logits).Run();
 }
 
@@ -67,9 +73,12 @@ void NextToken::Extend(std::span<const std::vector<int32_t>> texts, int64_t firs
     // them the same keys and values again.
     const int64_t begin = one ? cached_ : std::min(cached_, std::max<int64_t>(0, count - window));
     const int64_t end = one ? count : std::min(count, begin + window);
-    FillRows(texts, first + begin, end - begin, one ? decode_ : prefill_);
-    position_[0] = static_cast<int32_t>(begin);
-    std::ranges::fill(last_, static_cast<int32_t>(end - begin - 1));
+    std::vector<int32_t>& tokens = one ? decode_ : prefill_;
+    FillRows(texts, first + begin, end - begin, tokens);
+    session_.Write<int32_t>(one ? "decode.tokens" : "prefill.tokens", tokens);
+    const auto position = static_cast<int32_t>(begin);
+    session_.Write<int32_t>("position", std::span(&position, 1));
+    SetLast(end - begin - 1);
     const StepPrograms& step = session_.compiled().step;
     session_.executor(one ? step.decode : step.prefill).Run();
     cached_ = end;

@@ -29,18 +29,19 @@ class NextToken {
   std::span<const float> Logits(std::span<const std::vector<int32_t>> texts);
 
  private:
+  void SetLast(int64_t position);  // the logits are those of this token
   void RunWhole(std::span<const std::vector<int32_t>> texts, int64_t first, int64_t count);
   // Appends tokens [first + cached_, first + count) of the texts to the cache.
   void Extend(std::span<const std::vector<int32_t>> texts, int64_t first, int64_t count);
 
   Session& session_;
   int64_t rows_;
-  int64_t context_;                              // C
-  int64_t first_ = 0;                            // the text's token that is the cache's first
-  int64_t cached_ = 0;                           // tokens in the cache
-  std::span<int32_t> prefill_, decode_, whole_;  // tokens of the programs
-  std::span<int32_t> position_, last_;
-  std::span<const float> logits_;
+  int64_t context_;                                // C
+  int64_t first_ = 0;                              // the text's token that is the cache's first
+  int64_t cached_ = 0;                             // tokens in the cache
+  std::vector<int32_t> prefill_, decode_, whole_;  // tokens of the programs, as last handed in
+  std::vector<int32_t> last_;
+  std::vector<float> logits_;
 };
 
 }  // namespace plimsoll::trainer

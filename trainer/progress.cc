@@ -67,12 +67,13 @@ std::string Progress::Format(const StepReport& r) const {
           : fmt::format("  loss scale {:g}, {} skipped", r.loss_scale, r.skipped);
   const bool caching = r.reserved_bytes > 0;
   return fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3f}{}  {} tokens/s  memory {} {}, "
+      "step {:>{}}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3f}{}  {} tokens/s{}  memory {} {}, "
       "{} resident  {} left",
       // An overflow can make it a negative NaN.
       r.step, std::to_string(steps_).size(), steps_, r.loss, r.lr, std::fabs(r.grad_norm), scale,
-      FormatCount(r.tokens_per_second), FormatBytes(caching ? r.reserved_bytes : r.arena_bytes),
-      caching ? "reserved" : "planned", FormatBytes(r.resident_bytes), FormatDuration(left));
+      FormatCount(r.tokens_per_second), r.mfu ? fmt::format("  MFU {:.1f} %", 100 * *r.mfu) : "",
+      FormatBytes(caching ? r.reserved_bytes : r.arena_bytes), caching ? "reserved" : "planned",
+      FormatBytes(r.resident_bytes), FormatDuration(left));
 }
 
 std::string FormatDuration(double seconds) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace plimsoll::trainer {
@@ -14,6 +15,7 @@ struct StepReport {
   double grad_norm = 0;
   double step_seconds = 0;
   double tokens_per_second = 0;
+  std::optional<double> mfu;  // share of the device's peak, where that is known
   int64_t arena_bytes = 0;
   int64_t reserved_bytes = 0;  // by the caching allocator; 0: the planned arena is in use
   int64_t resident_bytes = 0;

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "models/huggingface.h"
+#include "runtime/cpu_executor.h"
 #include "runtime/process_memory.h"
 #include "trainer/initialize.h"
 
@@ -24,154 +26,342 @@ void CheckAvailable(int64_t needed, std::string_view what) {
                   ExitCode::kBudgetNotMet);
 }
 
-const memory::MemoryPlan& Fitting(const memory::MemoryPlan& plan) {
-  CheckAvailable(plan.arena_bytes + plan.host_arena_bytes, "the plan");
-  return plan;
-}
-
 }  // namespace
 
-Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::CpuExecutorOptions options,
+Session::Session(CompiledStep compiled, runtime::Device& device, runtime::ExecutorOptions options,
+                 const std::optional<CachingOptions>& caching)
+    : Session(std::move(compiled), nullptr, &device, options, caching) {}
+
+Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::ExecutorOptions options,
+                 const std::optional<CachingOptions>& caching)
+    : Session(std::move(compiled), runtime::MakeCpuDevice(pool), nullptr, options, caching) {}
+
+Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
+                 runtime::Device* device, runtime::ExecutorOptions options,
                  const std::optional<CachingOptions>& caching)
     : compiled_(std::move(compiled)),
-      pool_(pool),
-      arena_(caching ? 0 : Fitting(compiled_.plan).arena_bytes),
-      host_arena_(caching ? 0 : compiled_.plan.host_arena_bytes) {
-  std::vector<runtime::TensorMemory*> memories;
-  if (caching) {
-    const memory::ReplayResult replay = Replay(compiled_, *caching);
-    CheckAvailable(replay.device.peak_reserved + replay.host.peak_reserved,
-                   "memory.allocator: caching");
-    caching_ = std::make_unique<runtime::CachingMemory>(runtime::CachingMemoryOptions{
-        .preallocate_bytes = caching->preallocate_bytes, .poison = options.poison});
-    memory::FillCachingMemory(Programs(compiled_), compiled_.plan, caching->in_place, *caching_,
-                              memories);
-    options.poison = false;  // the memory's own task
+      owned_device_(std::move(owned)),
+      device_(owned_device_ ? *owned_device_ : *device) {
+  if (device_.kind() != compiled_.options.device) {
+    throw InternalError(fmt::format("a step compiled for {} cannot run on {}",
+                                    Name(compiled_.options.device), Name(device_.kind())));
   }
-  for (size_t i = 0; i < compiled_.programs.size(); ++i) {
-    const graph::Program& program = *compiled_.programs[i];
-    executors_.push_back(
-        caching ? std::make_unique<runtime::CpuExecutor>(program, *memories[i], pool_, options)
-                : std::make_unique<runtime::CpuExecutor>(program, compiled_.plan.programs[i].layout,
-                                                         arena_, &host_arena_, pool_, options));
-  }
-  batch_ = {Carried<int32_t>("tokens"), Carried<int32_t>("targets")};
-  token_weight_ = Carried<float>("token_weight").data();
-  lr_ = Carried<float>("lr").data();
-  rng_ = Carried<int32_t>("rng").data();
-  loss_ = Carried<float>("loss").data();
-  grad_norm_ = Carried<float>("grad_norm").data();
-  loss_scale_ = Carried<float>("loss_scale").data();
-  skipped_ = Carried<int32_t>("skipped").data();
-  if (loss_scale_ != nullptr) *loss_scale_ = static_cast<float>(compiled_.options.init_loss_scale);
+  MakeExecutors(options, caching);
+  MakeSlots();
 }
 
-void* Session::Address(std::string_view name) const {
-  for (size_t i = 0; i < executors_.size(); ++i) {
-    const graph::TensorId id = compiled_.programs[i]->Find(name);
-    // A tensor that its program declares but does not use has no memory there.
-    if (id != graph::kNoTensor &&
-        compiled_.plan.programs[i].layout.offset(id) != runtime::kUnplaced) {
-      return executors_[i]->address(name);
+void Session::MakeExecutors(runtime::ExecutorOptions options,
+                            const std::optional<CachingOptions>& caching) {
+  const memory::MemoryPlan& plan = compiled_.plan;
+  if (!caching) {
+    CheckAvailable((direct() ? plan.arena_bytes : 0) + plan.host_arena_bytes, "the plan");
+    memory_ = device_.Allocate(plan.arena_bytes, plan.host_arena_bytes);
+    std::vector<runtime::DeviceMemory::BoundProgram> bound;
+    for (size_t i = 0; i < compiled_.programs.size(); ++i) {
+      bound.push_back({compiled_.programs[i].get(), &plan.programs[i].layout});
     }
+    executors_ = memory_->MakeExecutors(bound, options);
+    return;
   }
-  return nullptr;
+  if (!direct()) throw InternalError("memory.allocator: caching is for the CPU");
+  const memory::ReplayResult replay = Replay(compiled_, *caching);
+  CheckAvailable(replay.device.peak_reserved + replay.host.peak_reserved,
+                 "memory.allocator: caching");
+  caching_ = std::make_unique<runtime::CachingMemory>(runtime::CachingMemoryOptions{
+      .preallocate_bytes = caching->preallocate_bytes, .poison = options.poison});
+  memory::FillCachingMemory(Programs(compiled_), plan, caching->in_place, *caching_,
+                            caching_programs_);
+  options.poison = false;  // the memory's own task
+  for (size_t i = 0; i < compiled_.programs.size(); ++i) {
+    executors_.push_back(std::make_unique<runtime::CpuExecutor>(
+        *compiled_.programs[i], *caching_programs_[i], device_.pool(), options));
+  }
+}
+
+void Session::MakeSlots() {
+  tokens_ = Find("tokens");
+  targets_ = Find("targets");
+  token_weight_ = Find("token_weight");
+  lr_ = Find("lr");
+  rng_ = Find("rng");
+  loss_ = Find("loss");
+  grad_norm_ = Find("grad_norm");
+  loss_scale_ = Find("loss_scale");
+  skipped_ = Find("skipped");
+  if (direct()) {
+    batch_ = {Carried<int32_t>("tokens"), Carried<int32_t>("targets")};
+  } else {
+    staged_tokens_.resize(static_cast<size_t>(Elements("tokens")));
+    staged_targets_.resize(static_cast<size_t>(Elements("targets")));
+    batch_ = {staged_tokens_, staged_targets_};
+  }
+  const auto scale = static_cast<float>(compiled_.options.init_loss_scale);
+  Put(loss_scale_, &scale);
+  pending_.resize(static_cast<size_t>(device_.steps_ahead()) + 2);
+  for (Pending& pending : pending_) {
+    if (!direct() && loss_.exists()) pending.readback = memory_->MakeReadback(MetricRanges());
+  }
+}
+
+Session::Where Session::Find(std::string_view name) const {
+  for (size_t i = 0; i < compiled_.programs.size(); ++i) {
+    const graph::Program& program = *compiled_.programs[i];
+    const runtime::Layout& layout = compiled_.plan.programs[i].layout;
+    const graph::TensorId id = program.Find(name);
+    // A tensor that its program declares but does not use has no memory there.
+    if (id == graph::kNoTensor || layout.offset(id) == runtime::kUnplaced) continue;
+    const graph::Tensor& tensor = program.tensor(id);
+    const bool visible = program.tensor(program.Root(id)).persistent ||
+                         tensor.role == graph::Role::kInput || tensor.role == graph::Role::kMetric;
+    if (!visible) {
+      throw InternalError(fmt::format(
+          "program '{}': '{}' is a temporary, which only nodes may touch", program.name(), name));
+    }
+    Where where{
+        static_cast<int>(i), id, tensor.type, {tensor.place, layout.offset(id), tensor.bytes()}};
+    if (caching_) {
+      where.direct = caching_programs_[i]->address(id);
+    } else if (direct()) {
+      where.direct = memory_->HostAddress(tensor.place) + where.range.offset;
+    }
+    return where;
+  }
+  return {};
 }
 
 int64_t Session::Elements(std::string_view name) const {
-  for (size_t i = 0; i < compiled_.programs.size(); ++i) {
-    const graph::Program& program = *compiled_.programs[i];
-    const graph::TensorId id = program.Find(name);
-    if (id != graph::kNoTensor &&
-        compiled_.plan.programs[i].layout.offset(id) != runtime::kUnplaced) {
-      return program.tensor(id).type.shape.elements();
-    }
-  }
-  return 0;
+  const Where where = Find(name);
+  return where.exists() ? where.type.shape.elements() : 0;
 }
 
-const graph::TensorType& Session::TypeOf(std::string_view name) const {
-  for (const memory::PersistentTensor& tensor : compiled_.plan.persistent) {
-    if (tensor.name == name) return tensor.type;
+void* Session::HostAddress(std::string_view name) const {
+  const Where where = Find(name);
+  if (where.exists() && where.direct == nullptr) {
+    throw InternalError(fmt::format("the host cannot touch '{}' where it lies", name));
   }
-  throw InternalError("no program carries '" + std::string(name) + "'");
+  return where.direct;
 }
 
-StoredParameter Session::Parameter(std::string_view name) {
+void Session::Put(const Where& slot, const void* from) {
+  if (!slot.exists()) return;
+  if (slot.direct == nullptr) {
+    memory_->Write(slot.range, from);
+  } else {
+    std::memcpy(slot.direct, from, static_cast<size_t>(slot.range.bytes));
+  }
+}
+
+void Session::PutBatch() {
+  if (direct()) return;  // filled where it lies
+  Put(tokens_, staged_tokens_.data());
+  Put(targets_, staged_targets_.data());
+}
+
+void Session::ReadBytes(std::string_view name, void* to, size_t bytes) {
+  const Where where = Find(name);
+  if (!where.exists() || static_cast<int64_t>(bytes) != where.range.bytes) {
+    if (bytes == 0) return;
+    throw InternalError(fmt::format("'{}' has {} bytes, not {}", name, where.range.bytes, bytes));
+  }
+  if (where.direct == nullptr) {
+    memory_->Read(where.range, to);
+  } else {
+    std::memcpy(to, where.direct, bytes);
+  }
+}
+
+void Session::WriteBytes(std::string_view name, const void* from, size_t bytes) {
+  const Where where = Find(name);
+  if (!where.exists() || static_cast<int64_t>(bytes) != where.range.bytes) {
+    throw InternalError(fmt::format("'{}' has {} bytes, not {}", name, where.range.bytes, bytes));
+  }
+  Put(where, from);
+}
+
+// With one place in host memory for each of its tensors, as StoredParameter takes them.
+struct Session::StagedParameter {
+  Where whole, remainder, master;
+  std::vector<std::byte> whole_bytes, remainder_bytes, master_bytes;
+
+  StoredParameter stored() {
+    return {whole.type.dtype, whole.type.shape.elements(), whole_bytes.data(),
+            remainder.exists() ? reinterpret_cast<int16_t*>(remainder_bytes.data()) : nullptr,
+            master.exists() ? reinterpret_cast<float*>(master_bytes.data()) : nullptr};
+  }
+};
+
+Session::StagedParameter Session::Stage(std::string_view name) const {
   const std::string stem(name);
-  return {TypeOf(name).dtype, Elements(name), Address(name),
-          static_cast<int16_t*>(Address(stem + ".remainder")),
-          static_cast<float*>(Address(stem + ".master"))};
+  StagedParameter staged{Find(name), Find(stem + ".remainder"), Find(stem + ".master"), {}, {}, {}};
+  if (!staged.whole.exists()) throw InternalError("no program carries '" + stem + "'");
+  staged.whole_bytes.resize(static_cast<size_t>(staged.whole.range.bytes));
+  staged.remainder_bytes.resize(static_cast<size_t>(staged.remainder.range.bytes));
+  staged.master_bytes.resize(static_cast<size_t>(staged.master.range.bytes));
+  return staged;
+}
+
+StoredParameter Session::Direct(std::string_view name) const {
+  const std::string stem(name);
+  const Where whole = Find(name);
+  if (!whole.exists()) throw InternalError("no program carries '" + stem + "'");
+  return {whole.type.dtype, whole.type.shape.elements(), whole.direct,
+          reinterpret_cast<int16_t*>(Find(stem + ".remainder").direct),
+          reinterpret_cast<float*>(Find(stem + ".master").direct)};
+}
+
+std::vector<float> Session::ReadParameter(std::string_view name) {
+  std::vector<float> values(static_cast<size_t>(Elements(name)));
+  if (direct()) {
+    Direct(name).Get(values);
+    return values;
+  }
+  StagedParameter staged = Stage(name);
+  memory_->Read(staged.whole.range, staged.whole_bytes.data());
+  if (staged.remainder.exists()) {
+    memory_->Read(staged.remainder.range, staged.remainder_bytes.data());
+  }
+  if (staged.master.exists()) memory_->Read(staged.master.range, staged.master_bytes.data());
+  staged.stored().Get(values);
+  return values;
+}
+
+void Session::WriteParameter(std::string_view name, std::span<const float> values) {
+  if (direct()) {
+    Direct(name).Set(values);
+    return;
+  }
+  StagedParameter staged = Stage(name);
+  staged.stored().Set(values);
+  Put(staged.whole, staged.whole_bytes.data());
+  Put(staged.remainder, staged.remainder_bytes.data());
+  Put(staged.master, staged.master_bytes.data());
 }
 
 void Session::Initialize(const models::Model& model, uint64_t seed) {
   std::vector<float> values;
   for (const models::ParameterInfo& parameter : model.parameters()) {
-    const StoredParameter stored = Parameter(parameter.name);
-    if (const std::span<float> whole = stored.InPlace(); !whole.empty()) {
-      InitializeParameter(parameter, seed, whole, pool_);
-      continue;
+    if (direct()) {
+      if (const std::span<float> whole = Direct(parameter.name).InPlace(); !whole.empty()) {
+        InitializeParameter(parameter, seed, whole, device_.pool());
+        continue;
+      }
     }
-    values.resize(stored.elements());
-    InitializeParameter(parameter, seed, values, pool_);
-    stored.Set(values);
+    values.resize(static_cast<size_t>(Elements(parameter.name)));
+    InitializeParameter(parameter, seed, values, device_.pool());
+    WriteParameter(parameter.name, values);
   }
 }
 
 void Session::LoadWeights(const models::Model& model, const std::string& folder) {
-  std::vector<float> values;  // of a parameter that is not stored as float32
+  std::vector<float> values;  // of a parameter that does not lie in the arena as float32
   models::LoadWeights(
       folder, model,
       [&](const models::ParameterInfo& parameter) {
-        const StoredParameter stored = Parameter(parameter.name);
-        if (const std::span<float> whole = stored.InPlace(); !whole.empty()) return whole.data();
-        values.resize(stored.elements());
+        if (direct()) {
+          const std::span<float> whole = Direct(parameter.name).InPlace();
+          if (!whole.empty()) return whole.data();
+        }
+        values.resize(static_cast<size_t>(Elements(parameter.name)));
         return values.data();
       },
       [&](const models::ParameterInfo& parameter) {
-        const StoredParameter stored = Parameter(parameter.name);
-        if (stored.InPlace().empty()) stored.Set(values);
+        if (direct() && !Direct(parameter.name).InPlace().empty()) return;
+        WriteParameter(parameter.name, values);
       });
 }
 
 void Session::SaveWeights(const models::Model& model, const std::string& folder) {
   std::vector<float> values;
   models::SaveWeights(folder, model, [&](const models::ParameterInfo& parameter) -> const float* {
-    const StoredParameter stored = Parameter(parameter.name);
-    if (const std::span<float> whole = stored.InPlace(); !whole.empty()) return whole.data();
-    values.resize(stored.elements());
-    stored.Get(values);
+    if (direct()) {
+      const std::span<float> whole = Direct(parameter.name).InPlace();
+      if (!whole.empty()) return whole.data();
+    }
+    values = ReadParameter(parameter.name);
     return values.data();
   });
 }
 
 void Session::BeginStep(int64_t tokens, double lr, uint64_t seed) {
-  *token_weight_ = static_cast<float>(1.0 / static_cast<double>(tokens));
-  *lr_ = static_cast<float>(lr);
-  if (rng_ != nullptr) rng_[0] = static_cast<int32_t>(seed ^ (seed >> 32));
+  const auto token_weight = static_cast<float>(1.0 / static_cast<double>(tokens));
+  const auto rate = static_cast<float>(lr);
+  Put(token_weight_, &token_weight);
+  Put(lr_, &rate);
+  rng_values_[0] = static_cast<int32_t>(seed ^ (seed >> 32));
 }
 
 void Session::RunMicroStep(int64_t step, int64_t micro_step) {
-  if (rng_ != nullptr) rng_[1] = static_cast<int32_t>(step * accumulate() + micro_step);
+  rng_values_[1] = static_cast<int32_t>(step * accumulate() + micro_step);
+  Put(rng_, rng_values_);
+  PutBatch();
   executors_[compiled_.step.MicroStep(micro_step, accumulate())]->Run();
 }
 
-StepMetrics Session::Metrics() const {
+// Where there is none of a metric, its range has no bytes.
+std::vector<runtime::MemoryRange> Session::MetricRanges() const {
+  return {loss_.range, grad_norm_.range, loss_scale_.range, skipped_.range};
+}
+
+StepMetrics Session::ParseMetrics(const std::byte* bytes) const {
   StepMetrics metrics;
-  metrics.loss = *loss_;
-  metrics.grad_norm = *grad_norm_;
-  if (loss_scale_ != nullptr) metrics.loss_scale = *loss_scale_;
-  if (skipped_ != nullptr) {
-    metrics.skipped = skipped_[0];
-    metrics.skipped_in_a_row = skipped_[1];
+  const auto take = [&](const Where& slot, auto* values) {
+    if (slot.exists()) std::memcpy(values, bytes, static_cast<size_t>(slot.range.bytes));
+    bytes += runtime::Readback::Rounded(slot.range.bytes);
+  };
+  float loss = 0, grad_norm = 0, loss_scale = 1;
+  int32_t skipped[2] = {0, 0};
+  take(loss_, &loss);
+  take(grad_norm_, &grad_norm);
+  take(loss_scale_, &loss_scale);
+  take(skipped_, skipped);
+  return {loss, grad_norm, loss_scale, skipped[0], skipped[1]};
+}
+
+StepMetrics Session::Metrics() {
+  if (!direct()) {
+    pending_.back().readback->Start();
+    return ParseMetrics(pending_.back().readback->Wait());
   }
-  return metrics;
+  // As a readback would give them.
+  alignas(16) std::byte bytes[64];
+  std::byte* to = bytes;
+  for (const Where* slot : {&loss_, &grad_norm_, &loss_scale_, &skipped_}) {
+    if (slot->exists()) std::memcpy(to, slot->direct, static_cast<size_t>(slot->range.bytes));
+    to += runtime::Readback::Rounded(slot->range.bytes);
+  }
+  return ParseMetrics(bytes);
+}
+
+void Session::EndStep() {
+  if (ended_ - taken_ + 1 == pending_.size()) {
+    throw InternalError("more steps ahead than the device allows");
+  }
+  Pending& pending = pending_[ended_++ % (pending_.size() - 1)];
+  if (pending.readback) {
+    pending.readback->Start();
+  } else {
+    pending.metrics = Metrics();
+  }
+}
+
+StepMetrics Session::TakeMetrics() {
+  if (taken_ == ended_) throw InternalError("no step has ended");
+  Pending& pending = pending_[taken_++ % (pending_.size() - 1)];
+  return pending.readback ? ParseMetrics(pending.readback->Wait()) : pending.metrics;
 }
 
 double Session::Evaluate(int64_t tokens) {
-  *token_weight_ = static_cast<float>(1.0 / static_cast<double>(tokens));
+  const auto token_weight = static_cast<float>(1.0 / static_cast<double>(tokens));
+  Put(token_weight_, &token_weight);
+  PutBatch();
   executors_[compiled_.step.evaluation]->Run();
-  return *loss_;
+  float loss = 0;
+  if (loss_.direct != nullptr) {
+    std::memcpy(&loss, loss_.direct, sizeof(loss));
+  } else {
+    memory_->Read(loss_.range, &loss);
+  }
+  return loss;
 }
 
 int64_t Session::used_bytes() const {

@@ -1,17 +1,22 @@
-// A compiled step in memory: the arena (or the caching allocator), the executors bound to it, and
-// the slots through which the host hands in batches and takes out metrics.
+// A compiled step in a device's memory: the arenas (or the caching allocator), the executors bound
+// to them, and the slots through which the host hands in batches and takes out metrics.
+//
+// On a GPU a step is enqueued: RunMicroStep returns at once, and the host may go on with the next
+// step while the device works on this one (EndStep, TakeMetrics). What is handed in is copied
+// first, so nothing that is in use is ever overwritten.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "runtime/arena.h"
-#include "runtime/cpu_executor.h"
+#include "runtime/caching_memory.h"
+#include "runtime/device.h"
 #include "trainer/caching.h"
 #include "trainer/compile.h"
 #include "trainer/stored_parameter.h"
@@ -34,36 +39,62 @@ struct StepMetrics {
 
 class Session {
  public:
-  // Allocates the arena; its bytes are zero. UserError when the machine lacks the memory. With
-  // `caching`, tensors get memory as a framework would give it to them, and there is no arena.
-  Session(CompiledStep compiled, ThreadPool& pool, runtime::CpuExecutorOptions options = {},
+  // Allocates the arenas; their bytes are zero. UserError when the machine lacks the memory.
+  // `compiled` was compiled for this kind of device, which must outlive the session. With
+  // `caching`, on the CPU alone, tensors get memory as a framework would give it to them, and there
+  // is no arena.
+  Session(CompiledStep compiled, runtime::Device& device, runtime::ExecutorOptions options = {},
+          const std::optional<CachingOptions>& caching = std::nullopt);
+  // On the CPU.
+  Session(CompiledStep compiled, ThreadPool& pool, runtime::ExecutorOptions options = {},
           const std::optional<CachingOptions>& caching = std::nullopt);
 
   const CompiledStep& compiled() const { return compiled_; }
   int64_t accumulate() const { return compiled_.options.accumulate; }
+  runtime::Device& device() const { return device_; }
 
-  // The slots that the next micro-step or evaluation reads.
+  // The slots that the next micro-step or evaluation reads: free to be filled at any time.
   BatchSlots batch() { return batch_; }
 
   // Fills every parameter from its initializer. The numbers depend on seed and parameter name
   // alone; moments and counters are zero as they are.
   void Initialize(const models::Model& model, uint64_t seed);
-  // As a run directory or a checkpoint holds it: float32, whatever the arena holds.
-  StoredParameter Parameter(std::string_view name);
   void LoadWeights(const models::Model& model, const std::string& folder);
   void SaveWeights(const models::Model& model, const std::string& folder);
-  // A carried tensor's elements: "block.0.attn.qkv.weight", "update_count". Empty when no program
-  // uses such a tensor.
+  // A parameter as a run directory or a checkpoint holds it: float32, whatever the arena holds.
+  std::vector<float> ReadParameter(std::string_view name);
+  void WriteParameter(std::string_view name, std::span<const float> values);
+
+  // A carried tensor: "block.0.attn.qkv.weight", "update_count". No elements when no program uses
+  // such a tensor. Between micro-steps; reading waits for those that were run.
+  int64_t Elements(std::string_view name) const;
+  template <typename T>
+  std::vector<T> Read(std::string_view name) {
+    std::vector<T> values(static_cast<size_t>(Elements(name)));
+    ReadBytes(name, values.data(), values.size() * sizeof(T));
+    return values;
+  }
+  template <typename T>
+  void Write(std::string_view name, std::span<const T> values) {
+    WriteBytes(name, values.data(), values.size_bytes());
+  }
+  // The elements where they lie, on the CPU only (InternalError elsewhere).
   template <typename T>
   std::span<T> Carried(std::string_view name) {
-    return {static_cast<T*>(Address(name)), static_cast<size_t>(Elements(name))};
+    return {static_cast<T*>(HostAddress(name)), static_cast<size_t>(Elements(name))};
   }
 
   // One step is a call of BeginStep and `accumulate` calls of RunMicroStep, each after filling
   // batch(). `tokens` counts the targets that carry loss in all of them; the loss is their mean.
   void BeginStep(int64_t tokens, double lr, uint64_t seed);
   void RunMicroStep(int64_t step, int64_t micro_step);
-  StepMetrics Metrics() const;
+  // Of the step that ran last, once it has ended.
+  StepMetrics Metrics();
+
+  // The same for a host that runs ahead: EndStep() after each step, and TakeMetrics() once for
+  // each, in their order, at most device().steps_ahead() steps later.
+  void EndStep();
+  StepMetrics TakeMetrics();
 
   // The mean loss over batch(), times the batch's share in `tokens`: adding up over all batches
   // gives the mean over `tokens`.
@@ -71,32 +102,65 @@ class Session {
 
   // With `caching`; nullptr on a planned arena. Its cache may be emptied between runs.
   runtime::CachingMemory* caching() { return caching_.get(); }
+  // nullptr with `caching`.
+  runtime::DeviceMemory* memory() { return memory_.get(); }
 
   // Bytes of the arena that the programs run so far have used; with check_arena only.
   int64_t used_bytes() const;
-  runtime::CpuExecutor& executor(int program) { return *executors_[program]; }
+  runtime::Executor& executor(int program) { return *executors_[program]; }
 
  private:
-  void* Address(std::string_view name) const;  // nullptr: no program uses it
-  int64_t Elements(std::string_view name) const;
-  const graph::TensorType& TypeOf(std::string_view name) const;  // of a carried tensor in use
+  // Where a tensor that the host may touch lies. Without a program: none uses it.
+  struct Where {
+    int program = -1;
+    graph::TensorId id = graph::kNoTensor;
+    graph::TensorType type;
+    runtime::MemoryRange range;
+    std::byte* direct = nullptr;  // on the CPU
+    bool exists() const { return program >= 0; }
+  };
+  // The tensors of a parameter, staged where the host cannot touch them.
+  struct StagedParameter;
+
+  Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned, runtime::Device* device,
+          runtime::ExecutorOptions options, const std::optional<CachingOptions>& caching);
+  void MakeExecutors(runtime::ExecutorOptions options,
+                     const std::optional<CachingOptions>& caching);
+  void MakeSlots();
+  Where Find(std::string_view name) const;
+  void* HostAddress(std::string_view name) const;  // nullptr: no program uses it
+  void ReadBytes(std::string_view name, void* to, size_t bytes);
+  void WriteBytes(std::string_view name, const void* from, size_t bytes);
+  void Put(const Where& slot, const void* from);
+  void PutBatch();
+  StoredParameter Direct(std::string_view name) const;  // of a parameter on the CPU
+  bool direct() const { return device_.kind() == runtime::DeviceKind::kCpu; }
+  StagedParameter Stage(std::string_view name) const;
+  std::vector<runtime::MemoryRange> MetricRanges() const;
+  StepMetrics ParseMetrics(const std::byte* bytes) const;
 
   CompiledStep compiled_;
-  ThreadPool& pool_;
-  runtime::Arena arena_;
-  runtime::Arena host_arena_;
+  std::unique_ptr<runtime::Device> owned_device_;
+  runtime::Device& device_;
+  std::unique_ptr<runtime::DeviceMemory> memory_;
   std::unique_ptr<runtime::CachingMemory> caching_;
-  std::vector<std::unique_ptr<runtime::CpuExecutor>> executors_;
+  std::vector<runtime::TensorMemory*> caching_programs_;  // by program
+  std::vector<std::unique_ptr<runtime::Executor>> executors_;
 
-  // Slots, nullptr where no program has them. Looked up once: a step looks nothing up.
+  // Slots. Looked up once: a step looks nothing up.
+  Where tokens_, targets_, token_weight_, lr_, rng_;
+  Where loss_, grad_norm_, loss_scale_, skipped_;
+  std::vector<int32_t> staged_tokens_, staged_targets_;  // where the host cannot touch the slots
   BatchSlots batch_;
-  float* token_weight_;
-  float* lr_;
-  int32_t* rng_;  // seed, micro-step
-  const float* loss_;
-  const float* grad_norm_;
-  float* loss_scale_;
-  const int32_t* skipped_;  // in all, in a row
+  int32_t rng_values_[2] = {0, 0};  // seed, micro-step
+
+  // Metrics on their way: one place for each step that the host may be ahead, one for Metrics().
+  struct Pending {
+    std::unique_ptr<runtime::Readback> readback;  // nullptr on the CPU
+    StepMetrics metrics;                          // there
+  };
+  std::vector<Pending> pending_;
+  size_t ended_ = 0, taken_ = 0;
 };
 
 }  // namespace plimsoll::trainer

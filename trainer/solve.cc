@@ -80,7 +80,9 @@ std::string NameOf(const RunConfig& open, const RunConfig& made) {
 }  // namespace
 
 memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program* const> programs) {
-  if (!config.memory.calibrate) return memory::CostModel(ThreadsFrom(config));
+  if (!config.memory.calibrate || DeviceFrom(config) != runtime::DeviceKind::kCpu) {
+    return memory::CostModel(ThreadsFrom(config));
+  }
   ThreadPool pool(ThreadsFrom(config));
   CalibrationOptions options;
   options.folder = CalibrationFolder();
@@ -115,6 +117,7 @@ struct StepSolver::Impl {
     std::vector<memory::Variant> variants;
     for (const auto& draft : drafts) variants.push_back(VariantOf(draft));
     memory::SolverOptions solver_options;
+    solver_options.plan.alignment = runtime::TensorAlignment(drafts.front()->options().device);
     if (options.coarse) {
       solver_options.options = 6;
       solver_options.work = 0;

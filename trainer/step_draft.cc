@@ -56,7 +56,7 @@ std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::De
       checkpointing::Recompute().Run(*program);
       checkpointing::Offload().Run(*program);
     }
-    runtime::AddWorkspaces(*program, options_.threads);
+    runtime::AddWorkspaces(*program, options_.threads, options_.device);
     step.push_back({std::move(program), times_[p]});
   }
   return step;
@@ -88,7 +88,7 @@ std::vector<memory::Decision> StepDraft::Decisions() const {
     may_offload = Tagged(offload);
   }
   std::map<int, size_t> by_node;
-  constexpr int64_t kAlignment = 64;
+  const int64_t alignment = runtime::TensorAlignment(options_.device);
   for (const checkpointing::SavedTensor& saved : checkpointing::FindSaved(*base_)) {
     if (saved.read_at_once || !saved.recomputable) continue;
     const auto [found, fresh] = by_node.try_emplace(saved.producer, decisions.size());
@@ -100,7 +100,7 @@ std::vector<memory::Decision> StepDraft::Decisions() const {
     memory::Decision& decision = decisions[found->second];
     const std::string& name = base_->tensor(saved.tensor).name;
     decision.tensors.push_back(name);
-    decision.bytes += (saved.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    decision.bytes += (saved.bytes + alignment - 1) / alignment * alignment;
     if (may_offload.count(name) > 0) decision.offload = true;
   }
   return decisions;

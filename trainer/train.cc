@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -75,18 +76,22 @@ class Run {
     }
 
     caching_ = CachingFrom(config_);
+    pool_ = std::make_unique<ThreadPool>(decision.options.threads);
+    device_ = MakeDevice(config_, *pool_);
     directory_ = std::make_unique<RunDirectory>(config_);
     const auto start = Clock::now();
-    pool_ = std::make_unique<ThreadPool>(decision.options.threads);
     CompiledStep compiled = Compile(*model_, decision.options);
     CheckBudget(config_, compiled.plan);
     compile_seconds_ = SecondsSince(start);
 
     session_ = std::make_unique<Session>(
-        std::move(compiled), *pool_,
-        runtime::CpuExecutorOptions{.poison = config_.debug.poison,
-                                    .check_arena = config_.debug.check_arena,
-                                    .profile = config_.memory.summary},
+        std::move(compiled), *device_,
+        runtime::ExecutorOptions{
+            .poison = config_.debug.poison,
+            .check_arena = config_.debug.check_arena,
+            // On a GPU times are to be had only from programs that run node by node.
+            .profile = config_.memory.summary && device_->kind() == runtime::DeviceKind::kCpu,
+            .check_finite = config_.debug.find_nan},
         caching_);
     if (config_.model.init_from.empty()) {
       session_->Initialize(*model_, static_cast<uint64_t>(config_.train.seed));
@@ -109,14 +114,11 @@ class Run {
   void Loop() {
     Progress progress(config_.train.steps, config_.train.log_every);
     progress_ = &progress;
-    Evaluate(0);
-    for (int64_t step = 0; step < config_.train.steps && !stopped_; ++step) {
-      Step(step);
-      const int64_t done = step + 1;
-      steps_done_ = done;
-      const bool last = done == config_.train.steps;
-      if (Due(config_.train.eval_every, done, last)) Evaluate(done);
-      if (Due(config_.train.sample_every, done, last || stopped_)) Sample();
+    try {
+      Steps();
+    } catch (...) {
+      ReportWhatRan();
+      throw;
     }
     SaveModel();
     if (config_.debug.check_arena) CheckArena();
@@ -156,8 +158,23 @@ class Run {
     std::fflush(stdout);
   }
 
+  void Steps() {
+    Evaluate(0);
+    for (int64_t step = 0; step < config_.train.steps && !stopped_; ++step) {
+      Step(step);
+      const int64_t done = step + 1;
+      steps_done_ = done;
+      const bool last = done == config_.train.steps;
+      if (Due(config_.train.eval_every, done, last)) Evaluate(done);
+      if (Due(config_.train.sample_every, done, last || stopped_)) Sample();
+    }
+    Drain();
+  }
+
+  // Hands the step to the device. Its row is written once the device is done with it, which on a
+  // GPU is while the next step runs.
   void Step(int64_t step) {
-    const auto start = Clock::now();
+    if (under_way_.empty()) step_start_ = Clock::now();
     const int64_t tokens = loader_.CountTargets(step);
     if (tokens == 0) {
       throw config_.Error("data.train", "every target of step " + std::to_string(step) +
@@ -175,16 +192,28 @@ class Run {
       loader_.Fill(step, micro, batch.tokens.data(), batch.targets.data());
       session_->RunMicroStep(step, micro);
     }
-    const StepMetrics metrics = session_->Metrics();
-    const double seconds = SecondsSince(start);
+    session_->EndStep();
+    under_way_.push_back({step, tokens, lr});
+    while (static_cast<int>(under_way_.size()) > device_->steps_ahead()) Report();
+  }
+
+  // Waits for the step that has been under way for longest.
+  void Report(bool check = true) {
+    const UnderWay step = under_way_.front();
+    under_way_.pop_front();
+    const StepMetrics metrics = session_->TakeMetrics();
+    const auto now = Clock::now();
+    const double seconds = std::chrono::duration<double>(now - step_start_).count();
+    step_start_ = now;
 
     StepReport report;
-    report.step = step;
+    report.step = step.number;
     report.loss = metrics.loss;
-    report.lr = lr;
+    report.lr = step.lr;
     report.grad_norm = metrics.grad_norm;
     report.step_seconds = seconds;
-    report.tokens_per_second = static_cast<double>(tokens) / seconds;
+    report.tokens_per_second = static_cast<double>(step.tokens) / seconds;
+    report.mfu = Mfu(report.tokens_per_second);
     report.arena_bytes = session_->compiled().plan.arena_bytes;
     if (caching_) report.reserved_bytes = session_->caching()->stats().reserved;
     report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
@@ -192,12 +221,38 @@ class Run {
     report.skipped = metrics.skipped;
     Record(report);
     progress_->Step(report);
-    CheckFinite(step, metrics);
+    if (check) CheckFinite(step.number, metrics);
+  }
+
+  // Waits for all steps under way.
+  void Drain() {
+    while (!under_way_.empty()) Report();
+  }
+
+  // The same when the run ends by an error, which must not be covered up by another.
+  void ReportWhatRan() {
+    try {
+      while (!under_way_.empty()) Report(/*check=*/false);
+    } catch (const std::exception&) {
+    }
+  }
+
+  // The share of the device's peak that the model's own operations make up, without what is
+  // recomputed. Nothing where the peak is not known.
+  std::optional<double> Mfu(double tokens_per_second) const {
+    const CompileOptions& options = session_->compiled().options;
+    const double peak = device_->peak_flops(options.amp.dtype);
+    if (peak == 0) return std::nullopt;
+    return model_->TrainFlopsPerToken(options.sequence) * tokens_per_second / peak;
   }
 
   // A step that was skipped because a scaled gradient overflowed is no reason to stop; many in a
   // row are.
-  void CheckFinite(int64_t step, const StepMetrics& metrics) const {
+  void CheckFinite(int64_t step, const StepMetrics& metrics) {
+    const bool finite = std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
+    const bool overflow = metrics.skipped_in_a_row > 0;
+    if ((finite || overflow) && metrics.skipped_in_a_row < config_.amp.max_skips) return;
+    under_way_.clear();  // steps behind the one that failed say nothing
     if (metrics.skipped_in_a_row >= config_.amp.max_skips) {
       throw UserError(
           fmt::format(
@@ -207,8 +262,6 @@ class Run {
               step, metrics.skipped_in_a_row, metrics.loss_scale, config_.amp.min_scale),
           ExitCode::kInternal);
     }
-    const bool finite = std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
-    if (finite || metrics.skipped_in_a_row > 0) return;
     throw UserError(fmt::format("step {}: loss {} and gradient norm {} are not finite; stopped. A "
                                 "smaller optimizer.lr or a longer schedule.warmup may help",
                                 step, metrics.loss, metrics.grad_norm),
@@ -222,8 +275,7 @@ class Run {
                         {"grad_norm", report.grad_norm},
                         {"step_ms", report.step_seconds * 1e3},
                         {"tokens_per_s", report.tokens_per_second},
-                        // The peak rate of this device is not known.
-                        {"mfu", nullptr},
+                        {"mfu", report.mfu ? ordered_json(*report.mfu) : ordered_json(nullptr)},
                         {"arena_bytes", report.arena_bytes},
                         {"resident_bytes", report.resident_bytes},
                         {"loss_scale", report.loss_scale},
@@ -240,6 +292,7 @@ class Run {
 
   void Evaluate(int64_t done) {
     if (!eval_) return;
+    Drain();
     const double loss = HeldOutLoss(*session_, *eval_);
     const bool better = loss < best_eval_;
     best_eval_ = std::min(best_eval_, loss);
@@ -255,6 +308,7 @@ class Run {
   }
 
   void Sample() {
+    Drain();
     const std::vector<std::string> texts =
         Generate(*session_, *tokenizer_, GenerateFrom(config_.sample)).texts;
     for (size_t i = 0; i < texts.size(); ++i) {
@@ -282,11 +336,19 @@ class Run {
   std::optional<data::EvalBatches> eval_;
   std::unique_ptr<data::Tokenizer> tokenizer_;
   std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<runtime::Device> device_;
   std::unique_ptr<RunDirectory> directory_;
   std::optional<CachingOptions> caching_;
   std::unique_ptr<Session> session_;
   Progress* progress_ = nullptr;
   double compile_seconds_ = 0;
+  // Steps that were handed to the device and have no row yet.
+  struct UnderWay {
+    int64_t number = 0, tokens = 0;
+    double lr = 0;
+  };
+  std::deque<UnderWay> under_way_;
+  Clock::time_point step_start_;  // of the first of them, or when the step before it ended
   int64_t steps_done_ = 0;
   double best_eval_ = std::numeric_limits<double>::infinity();
   int64_t evaluations_without_gain_ = 0;

@@ -79,6 +79,7 @@ CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& 
   options.amp = AmpFrom(config);
   options.train = false;
   options.sequence = trained.config().model.sequence;
+  options.device = DeviceFrom(trained.config());
   options.threads = ThreadsFrom(trained.config());
   options.dump_directory = trained.config().debug.dump_programs;
   return options;

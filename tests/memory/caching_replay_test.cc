@@ -225,7 +225,7 @@ TEST(CpuExecutor, InstrumentsOfTheArenaNeedOne) {
   TensorMemory& tensors = memory.AddProgram(p, MakeAllocationSchedule(p));
   ExpectInternalError(
       [&] {
-        runtime::CpuExecutor(p, tensors, pool, runtime::CpuExecutorOptions{.check_arena = true});
+        runtime::CpuExecutor(p, tensors, pool, runtime::ExecutorOptions{.check_arena = true});
       },
       {"check_arena"});
 }

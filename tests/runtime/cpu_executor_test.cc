@@ -59,7 +59,7 @@ memory::MemoryPlan PlanOf(const Program& program) {
 class Bench {
  public:
   Bench(const Program& program, const Layout& layout, ThreadPool& pool,
-        CpuExecutorOptions options = {})
+        ExecutorOptions options = {})
       : program_(program),
         arena_(layout.arena_bytes),
         host_(layout.host_arena_bytes),
@@ -118,13 +118,13 @@ TEST(CpuExecutor, PlannedMemoryGivesTheSameBitsAsMemoryApart) {
 
     Bench apart(program, Apart(program), pool);
     Bench planned(program, layout, pool);
-    CpuExecutorOptions instruments;
+    ExecutorOptions instruments;
     instruments.poison = true;
     instruments.check_arena = true;
     instruments.profile = true;
     instruments.check_finite = true;
     Bench checked(program, layout, pool, instruments);
-    CpuExecutorOptions poison;
+    ExecutorOptions poison;
     poison.poison = true;
     Bench poisoned(program, layout, pool, poison);
     for (int run = 0; run < 3; ++run) {
@@ -158,7 +158,7 @@ TEST(CpuExecutor, ARunAllocatesNothing) {
   AddWorkspaces(program, pool.size());
   const memory::MemoryPlan plan = PlanOf(program);
   for (bool instruments : {false, true}) {
-    CpuExecutorOptions options;
+    ExecutorOptions options;
     options.poison = options.check_arena = options.profile = options.check_finite = instruments;
     Bench bench(program, plan.programs[0].layout, pool, options);
     bench.Run();
@@ -171,7 +171,7 @@ TEST(CpuExecutor, ARunAllocatesNothing) {
 }
 
 // Runs a program of one source and one other op in memory apart; the error, if any.
-std::optional<std::string> ErrorOf(const Program& program, CpuExecutorOptions options) {
+std::optional<std::string> ErrorOf(const Program& program, ExecutorOptions options) {
   ThreadPool pool(1);
   return MessageOf<InternalError>([&] {
     Bench bench(program, Apart(program), pool, options);
@@ -197,9 +197,12 @@ TEST(CpuExecutor, FiniteCheckNamesTheFirstNode) {
   g.Emit1("test_nan", {0}, {}, "b");
   g.Emit1("test_unary", {1}, {}, "c");
   EXPECT_EQ(ErrorOf(p, {}), std::nullopt);
-  CpuExecutorOptions options;
+  ExecutorOptions options;
   options.check_finite = true;
-  ExpectMessage(ErrorOf(p, options), {"node 1", "test_nan", "'b' is not finite at element 0"});
+  ThreadPool pool(1);
+  Bench bench(p, Apart(p), pool, options);
+  ExpectUserError([&] { bench.Run(); },
+                  {"debug.find_nan", "node 1", "test_nan", "'b' is not finite at element 0"});
 }
 
 TEST(CpuExecutor, ArenaCheckFindsStrayWrites) {
@@ -207,7 +210,7 @@ TEST(CpuExecutor, ArenaCheckFindsStrayWrites) {
   Builder g(p);
   g.Emit1("test_source", {}, kTen, "a");
   g.Emit1("test_stray", {0}, {{"beyond", int64_t{3}}}, "b");
-  CpuExecutorOptions options;
+  ExecutorOptions options;
   options.check_arena = true;
   // b is at 64..104 of an arena of 128 bytes.
   ExpectMessage(ErrorOf(p, options), {"train", "byte 107"});
@@ -220,7 +223,7 @@ TEST(CpuExecutor, UsedBytesAreMeasuredNotPlanned) {
   g.Emit1("test_source", {}, kTen, "a");
   Layout layout = Apart(p);
   layout.arena_bytes = 4096;
-  CpuExecutorOptions options;
+  ExecutorOptions options;
   options.check_arena = true;
   ThreadPool pool(1);
   Bench bench(p, layout, pool, options);
@@ -244,13 +247,13 @@ TEST(CpuExecutor, PoisonReachesThoseWhoReadTheDead) {
   AddWorkspaces(p, 1);
   Layout layout = Apart(p);
   layout.offsets[ghost] = layout.offsets[a];
-  auto first = [&](CpuExecutorOptions options) {
+  auto first = [&](ExecutorOptions options) {
     Bench bench(p, layout, pool, options);
     bench.Run();
     return *static_cast<float*>(bench.executor().address("c"));
   };
   EXPECT_TRUE(std::isfinite(first({})));
-  CpuExecutorOptions poison;
+  ExecutorOptions poison;
   poison.poison = true;
   EXPECT_TRUE(std::isnan(first(poison)));
 }
@@ -262,7 +265,7 @@ TEST(CpuExecutor, PoisonReachesOutputsLeftUnwritten) {
   const Value b = g.Emit1("test_lazy", {a}, {}, "b");
   p.mutable_tensor(b).role = Role::kMetric;
   ThreadPool pool(1);
-  CpuExecutorOptions poison;
+  ExecutorOptions poison;
   poison.poison = true;
   Bench bench(p, Apart(p), pool, poison);
   bench.Run();
@@ -275,13 +278,13 @@ TEST(CpuExecutor, ProfileCountsTimePerOp) {
   ThreadPool pool(1);
   Program program = RandomProgram(2);
   AddWorkspaces(program, 1);
-  CpuExecutorOptions options;
+  ExecutorOptions options;
   options.profile = true;
   Bench bench(program, PlanOf(program).programs[0].layout, pool, options);
   bench.Run();
   bench.Run();
   int64_t by_op = 0, by_node = 0, nodes = 0, expected_nodes = 0;
-  for (const CpuExecutor::OpTime& time : bench.executor().op_times()) {
+  for (const Executor::OpTime& time : bench.executor().op_times()) {
     by_op += time.nanoseconds;
     nodes += time.nodes;
   }

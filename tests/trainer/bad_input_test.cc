@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "runtime/cuda_device.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -76,8 +77,14 @@ TEST_F(BadInput, ASequenceLongerThanTheModelAllows) {
 TEST_F(BadInput, TechniquesThatAreNotSupported) {
   ExpectMistake(Train(std::string(kSound) + "parallel: {tensor: 2}\n"),
                 {"run.yaml:4: parallel.tensor", "not supported"});
+}
+
+TEST_F(BadInput, AGpuThatThereIsNot) {
+  if (runtime::CudaVisible()) GTEST_SKIP() << "there is a GPU";
   ExpectMistake(Train(std::string(kSound) + "device: cuda\n"),
-                {"run.yaml:4: device", "not supported"});
+                {"run.yaml:4: device: ", "device: cpu"});
+  ExpectMistake(Train(std::string(kSound) + "device: cuda\nmemory: {allocator: caching}\n"),
+                {"run.yaml:5: memory.allocator", "device: cpu"});
 }
 
 TEST_F(BadInput, MissingRunFile) {

@@ -34,7 +34,7 @@ struct TinyRun {
   bool state_on_host = false;
   double init_loss_scale = 65536;  // where update scales the loss
   checkpointing::Options checkpointing = {};
-  runtime::CpuExecutorOptions executor = {};
+  runtime::ExecutorOptions executor = {};
   bool evaluate = false;
   std::optional<CachingOptions> caching = std::nullopt;
 };
@@ -93,9 +93,7 @@ inline TinyResult Train(const TinyRun& run) {
     }
   }
   for (const models::ParameterInfo& parameter : model->parameters()) {
-    const StoredParameter stored = session.Parameter(parameter.name);
-    result.weights.emplace_back(stored.elements());
-    stored.Get(result.weights.back());
+    result.weights.push_back(session.ReadParameter(parameter.name));
   }
   result.last = session.Metrics();
   if (run.caching) {

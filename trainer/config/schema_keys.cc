@@ -310,11 +310,11 @@ void RunKeys(std::vector<Key>& keys) {
   Key device;
   device.path = "device";
   device.type = Type::kEnum;
-  device.doc = "Where to run.";
+  device.doc =
+      "Where to run: on the CPU, on an NVIDIA GPU, or (`auto`) on a GPU if this build can use one.";
   device.choices = EnumNames<Device>();
   device.get = [](const RunConfig& config) { return Read(config.device); };
   device.set = [](RunConfig& config, const Value& value) { Write(config.device, value); };
-  Row(device).Only({"auto", "cpu"});
   keys.push_back(std::move(device));
 
   SectionKeys<RunDirConfig> run(keys, "run", &RunConfig::run);
@@ -347,6 +347,9 @@ void RunKeys(std::vector<Key>& keys) {
            "Folder for the program after each pass; `true`: `programs/` in the run directory.")
       .As(Type::kFolderOrBool);
   debug.Add("poison", &D::poison, "Fill every tensor with NaN when it dies.");
+  debug.Add("find_nan", &D::find_nan,
+            "Look for NaN and infinity after every op: the run ends with the name of the first "
+            "op and tensor that has one. Slow.");
   debug.Add("check_arena", &D::check_arena,
             "Measure by canaries the arena bytes that are really used.");
 }

@@ -186,7 +186,6 @@ TEST(ConfigErrors, TechniquesThatDoNotExistAreRefused) {
        "run.yaml:3: parallel.zero: 1 is not supported; supported: 0"},
       {kBase + "parallel: {sequence: true}\n",
        "run.yaml:3: parallel.sequence: true is not supported; supported: false"},
-      {kBase + "device: cuda\n", "run.yaml:3: device: cuda is not supported; supported: auto, cpu"},
       {kBase + "save: {every: 500}\n",
        "run.yaml:3: save.every: 500 is not supported; supported: 0"},
       {kBase + "save: {keep: 3}\n", "run.yaml:3: save.keep: 3 is not supported; supported: 0"},

@@ -1,0 +1,59 @@
+// Runs a program on a GPU. Every node is bound once to its kernel and to addresses in the arenas,
+// and the whole program is recorded as one CUDA graph, which a run replays; or the nodes are
+// launched one by one (ExecutorOptions::graphs), with the same bits.
+//
+// Kernels run on one stream in the order of the program. Neighbours that do not depend on one
+// another go into one launch where their op can do so (ops::CudaKernel::run_group). Copies to and
+// from the host run on two streams of their own: copy_start lets the copy begin once the nodes
+// before it are done, copy_done makes the nodes behind it wait for it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "gpu/libraries.h"
+#include "graph/program.h"
+#include "runtime/cuda_handles.h"
+#include "runtime/executor.h"
+#include "runtime/layout.h"
+#include "runtime/node_ranges.h"
+
+namespace plimsoll::runtime {
+
+struct CudaStreams {
+  CudaStream compute, to_host, to_device;
+};
+
+class CudaExecutor : public Executor {
+ public:
+  // Binds; runs nothing. Everything but the layout must outlive the executor. InternalError when an
+  // op has no CUDA kernel, a workspace is too small, or a tensor lies outside its arena.
+  CudaExecutor(const graph::Program& program, const Layout& layout, ArenaBases bases,
+               const CudaStreams& streams, gpu::Libraries& libraries, ExecutorOptions options);
+  ~CudaExecutor() override;
+
+  // Both before the first Run(). Prepare() lets kernels choose their algorithms, on whatever the
+  // arenas hold, and writes to them. Record() runs the program once, so that everything it needs is
+  // loaded, and records it.
+  void Prepare();
+  void Record();
+
+  void Run() override;
+  int64_t runs() const override;
+  int64_t used_bytes() const override;
+  const std::vector<int64_t>& node_nanoseconds() const override;
+  std::vector<NodeTime> node_times() const override;
+  void ResetProfile() override;
+
+  // Launches in a run: kernels' nodes that go together count once.
+  int64_t launches() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,119 @@
+// One thread for each element, grid-stride.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+
+#include "gpu/check.h"
+#include "runtime/cuda_fill.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+constexpr int kThreads = 256;
+
+unsigned Blocks(int64_t count) {
+  return static_cast<unsigned>(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, 8192));
+}
+
+__device__ inline uint64_t Mixed(uint64_t i) {
+  i = (i ^ (i >> 33)) * 0xFF51AFD7ED558CCDull;
+  i = (i ^ (i >> 33)) * 0xC4CEB9FE1A85EC53ull;
+  return i ^ (i >> 33);
+}
+
+// Sign and mantissa at random, an exponent between 2^-7 and 2^-1.
+__global__ void PlausibleKernel(uint16_t* data, int64_t count) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    const uint64_t random = Mixed(static_cast<uint64_t>(i));
+    const uint64_t exponent = 120 + (random >> 8) % 7;
+    data[i] = static_cast<uint16_t>((random & 1) << 15 | exponent << 7 | (random >> 32 & 0x7F));
+  }
+}
+
+__device__ inline unsigned char Pattern(int64_t offset, uint64_t run) {
+  return static_cast<unsigned char>(
+      (static_cast<uint64_t>(offset) + run * 0x51ED2701u) * 0x9E3779B97F4A7C15ull >> 56);
+}
+
+__global__ void FillPatternKernel(unsigned char* arena, int64_t begin, int64_t end, uint64_t run) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = begin + int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < end; i += stride) {
+    arena[i] = Pattern(i, run);
+  }
+}
+
+__global__ void FindChangedKernel(const unsigned char* arena, int64_t begin, int64_t end,
+                                  uint64_t run, unsigned long long* first) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = begin + int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < end; i += stride) {
+    if (arena[i] != Pattern(i, run)) {
+      atomicMin(first, static_cast<unsigned long long>(i));
+      return;  // this thread's later bytes are no smaller
+    }
+  }
+}
+
+// Finite unless all bits of the exponent are set.
+template <typename Bits>
+__global__ void FindNotFiniteKernel(const Bits* data, int64_t count, Bits exponent, uint64_t tag,
+                                    unsigned long long* first) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    if ((data[i] & exponent) == exponent) {
+      atomicMin(first, static_cast<unsigned long long>(tag + static_cast<uint64_t>(i)));
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void FillPlausible(std::byte* data, int64_t bytes, cudaStream_t stream) {
+  if (bytes < 2) return;
+  PlausibleKernel<<<Blocks(bytes / 2), kThreads, 0, stream>>>(reinterpret_cast<uint16_t*>(data),
+                                                              bytes / 2);
+  gpu::CheckLaunch("FillPlausible");
+}
+
+void FillPattern(std::byte* arena, int64_t begin, int64_t end, uint64_t run, cudaStream_t stream) {
+  if (end <= begin) return;
+  FillPatternKernel<<<Blocks(end - begin), kThreads, 0, stream>>>(
+      reinterpret_cast<unsigned char*>(arena), begin, end, run);
+  gpu::CheckLaunch("FillPattern");
+}
+
+void FindChanged(const std::byte* arena, int64_t begin, int64_t end, uint64_t run,
+                 unsigned long long* first, cudaStream_t stream) {
+  if (end <= begin) return;
+  FindChangedKernel<<<Blocks(end - begin), kThreads, 0, stream>>>(
+      reinterpret_cast<const unsigned char*>(arena), begin, end, run, first);
+  gpu::CheckLaunch("FindChanged");
+}
+
+void FindNotFinite(const std::byte* data, graph::DType dtype, int64_t count, uint64_t tag,
+                   unsigned long long* first, cudaStream_t stream) {
+  if (count == 0) return;
+  const auto half = [&](uint16_t exponent) {
+    FindNotFiniteKernel<uint16_t><<<Blocks(count), kThreads, 0, stream>>>(
+        reinterpret_cast<const uint16_t*>(data), count, exponent, tag, first);
+  };
+  switch (dtype) {
+    case graph::DType::kFloat32:
+      FindNotFiniteKernel<uint32_t><<<Blocks(count), kThreads, 0, stream>>>(
+          reinterpret_cast<const uint32_t*>(data), count, 0x7F800000u, tag, first);
+      break;
+    case graph::DType::kBFloat16:
+      half(0x7F80);
+      break;
+    case graph::DType::kFloat16:
+      half(0x7C00);
+      break;
+    default:
+      return;
+  }
+  gpu::CheckLaunch("FindNotFinite");
+}
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,49 @@
+#include "runtime/cuda_handles.h"
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+namespace plimsoll::runtime {
+
+CudaBuffer::CudaBuffer(Kind kind, int64_t bytes, const char* what) : kind_(kind), bytes_(bytes) {
+  if (bytes < 0) throw InternalError(fmt::format("{} of {} bytes", what, bytes));
+  if (bytes == 0) return;
+  void* data = nullptr;
+  const auto size = static_cast<size_t>(bytes);
+  const cudaError_t status = kind == Kind::kDevice
+                                 ? cudaMalloc(&data, size)
+                                 : cudaHostAlloc(&data, size, cudaHostAllocDefault);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // it is told here
+    std::string free_text;
+    size_t free = 0, total = 0;
+    if (kind == Kind::kDevice && cudaMemGetInfo(&free, &total) == cudaSuccess) {
+      free_text = fmt::format("; {} of the GPU's {} are free", FormatBytes(int64_t(free)),
+                              FormatBytes(int64_t(total)));
+    }
+    throw UserError(
+        fmt::format("device: {} of {} ({} bytes) cannot be had{}; {}", what, FormatBytes(bytes),
+                    bytes, free_text,
+                    kind == Kind::kDevice
+                        ? "end what else uses the GPU (nvidia-smi lists it), or set a smaller "
+                          "memory.budget"
+                        : "set a smaller memory.host_budget, or raise the system's limit of locked "
+                          "memory"),
+        ExitCode::kBudgetNotMet);
+  }
+  gpu::Check(status, kind == Kind::kDevice ? "cudaMalloc" : "cudaHostAlloc");
+  data_ = static_cast<std::byte*>(data);
+}
+
+CudaBuffer::~CudaBuffer() {
+  if (data_ == nullptr) return;
+  if (kind_ == Kind::kDevice) {
+    cudaFree(data_);
+  } else {
+    cudaFreeHost(data_);
+  }
+}
+
+}  // namespace plimsoll::runtime

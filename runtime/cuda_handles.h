@@ -1,0 +1,82 @@
+// Streams, events and memory of CUDA that end with their owner. Checked like all calls of CUDA.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "gpu/check.h"
+
+namespace plimsoll::runtime {
+
+class CudaStream {
+ public:
+  CudaStream() {
+    gpu::Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  }
+  ~CudaStream() { cudaStreamDestroy(stream_); }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class CudaEvent {
+ public:
+  enum class Kind { kOrder, kTime };
+  explicit CudaEvent(Kind kind = Kind::kOrder) {
+    gpu::Check(cudaEventCreateWithFlags(
+                   &event_, kind == Kind::kTime ? cudaEventDefault : cudaEventDisableTiming),
+               "cudaEventCreate");
+  }
+  ~CudaEvent() {
+    if (event_ != nullptr) cudaEventDestroy(event_);
+  }
+  CudaEvent(CudaEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+  CudaEvent& operator=(CudaEvent&&) = delete;
+
+  void Record(cudaStream_t stream) const {
+    gpu::Check(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
+  // Work enqueued on the stream from now on waits for what was recorded.
+  void MakeWait(cudaStream_t stream) const {
+    gpu::Check(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
+  }
+  // The host waits. At once when nothing was recorded.
+  void Wait() const { gpu::Check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
+  double MicrosecondsSince(const CudaEvent& start) const {
+    float milliseconds = 0;
+    gpu::Check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "cudaEventElapsedTime");
+    return 1e3 * static_cast<double>(milliseconds);
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// Memory of the GPU, or of the host and pinned: the GPU copies from and to it at full speed, while
+// it works. Exactly so many bytes are asked for, not one more; 0 bytes have no memory.
+class CudaBuffer {
+ public:
+  enum class Kind { kDevice, kPinned };
+  // UserError naming `what` and the bytes when the machine lacks them.
+  CudaBuffer(Kind kind, int64_t bytes, const char* what);
+  ~CudaBuffer();
+  CudaBuffer(const CudaBuffer&) = delete;
+  CudaBuffer& operator=(const CudaBuffer&) = delete;
+
+  std::byte* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  Kind kind_;
+  int64_t bytes_;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,144 @@
+#include "runtime/cuda_memory.h"
+
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "runtime/cuda_fill.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+void Enqueue(std::byte* to, const std::byte* from, int64_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return;
+  gpu::Check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, stream),
+             "cudaMemcpyAsync");
+}
+
+class CudaReadback : public Readback {
+ public:
+  struct Part {
+    const std::byte* from;
+    int64_t bytes;
+  };
+  CudaReadback(std::vector<Part> parts, cudaStream_t stream)
+      : parts_(std::move(parts)),
+        stream_(stream),
+        pinned_(CudaBuffer::Kind::kPinned,
+                std::accumulate(parts_.begin(), parts_.end(), int64_t{0},
+                                [](int64_t sum, const Part& p) { return sum + Rounded(p.bytes); }),
+                "pinned memory for metrics") {}
+
+  void Start() override {
+    std::byte* to = pinned_.data();
+    for (const Part& part : parts_) {
+      Enqueue(to, part.from, part.bytes, stream_);
+      to += Rounded(part.bytes);
+    }
+    arrived_.Record(stream_);
+  }
+
+  const std::byte* Wait() override {
+    arrived_.Wait();
+    return pinned_.data();
+  }
+
+ private:
+  std::vector<Part> parts_;
+  cudaStream_t stream_;
+  CudaBuffer pinned_;
+  CudaEvent arrived_;
+};
+
+}  // namespace
+
+CudaMemory::CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const CudaStreams& streams,
+                       gpu::Libraries& libraries)
+    : DeviceMemory(arena_bytes, host_arena_bytes),
+      streams_(streams),
+      libraries_(libraries),
+      arena_(CudaBuffer::Kind::kDevice, arena_bytes, "an arena"),
+      host_arena_(CudaBuffer::Kind::kPinned, host_arena_bytes, "pinned host memory") {
+  Clear();
+}
+
+CudaMemory::~CudaMemory() {
+  // Nothing may be on its way into what is given back.
+  cudaStreamSynchronize(streams_.compute.get());
+}
+
+void CudaMemory::Clear() {
+  const cudaStream_t stream = streams_.compute.get();
+  for (const CudaBuffer* buffer : {&arena_, &host_arena_}) {
+    if (buffer->bytes() == 0) continue;
+    gpu::Check(cudaMemsetAsync(buffer->data(), 0, static_cast<size_t>(buffer->bytes()), stream),
+               "cudaMemsetAsync");
+  }
+  gpu::Check(cudaStreamSynchronize(stream), "cudaMemsetAsync");
+}
+
+// Products of zeros take less power, and so less time, than those of numbers. What is no number,
+// token ids above all, stays 0: it is within every table.
+void CudaMemory::FillScratch(std::span<const BoundProgram> programs) {
+  const cudaStream_t stream = streams_.compute.get();
+  FillPlausible(arena_.data(), arena_.bytes(), stream);
+  for (const BoundProgram& bound : programs) {
+    for (const graph::Tensor& tensor : bound.program->tensors()) {
+      const auto id = static_cast<graph::TensorId>(&tensor - bound.program->tensors().data());
+      const int64_t offset = bound.layout->offset(id);
+      if (tensor.place != graph::Place::kDevice || graph::IsFloat(tensor.type.dtype) ||
+          !tensor.persistent || tensor.alias || offset == kUnplaced || tensor.bytes() == 0) {
+        continue;
+      }
+      gpu::Check(
+          cudaMemsetAsync(arena_.data() + offset, 0, static_cast<size_t>(tensor.bytes()), stream),
+          "cudaMemsetAsync");
+    }
+  }
+}
+
+std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
+    std::span<const BoundProgram> programs, const ExecutorOptions& options) {
+  std::vector<std::unique_ptr<CudaExecutor>> made;
+  for (const BoundProgram& bound : programs) {
+    CheckLayoutFits(*bound.program, *bound.layout, arena_.bytes(), host_arena_.bytes());
+    made.push_back(std::make_unique<CudaExecutor>(*bound.program, *bound.layout,
+                                                  ArenaBases{arena_.data(), host_arena_.data()},
+                                                  streams_, libraries_, options));
+  }
+  for (const auto& executor : made) {
+    FillScratch(programs);
+    executor->Prepare();
+    FillScratch(programs);
+    executor->Record();
+  }
+  Clear();
+  std::vector<std::unique_ptr<Executor>> executors;
+  for (auto& executor : made) executors.push_back(std::move(executor));
+  return executors;
+}
+
+std::byte* CudaMemory::At(const MemoryRange& range) const {
+  if (range.offset < 0 || range.bytes < 0 || range.offset > bytes(range.place) - range.bytes) {
+    throw InternalError("a range lies outside its arena");
+  }
+  const CudaBuffer& arena = range.place == graph::Place::kDevice ? arena_ : host_arena_;
+  return arena.data() + range.offset;
+}
+
+void CudaMemory::Write(const MemoryRange& to, const void* from) {
+  upload_.Write(At(to), from, to.bytes, streams_.compute.get());
+}
+
+void CudaMemory::Read(const MemoryRange& from, void* to) {
+  Enqueue(static_cast<std::byte*>(to), At(from), from.bytes, streams_.compute.get());
+  gpu::Check(cudaStreamSynchronize(streams_.compute.get()), "reading from the GPU");
+}
+
+std::unique_ptr<Readback> CudaMemory::MakeReadback(std::vector<MemoryRange> ranges) {
+  std::vector<CudaReadback::Part> parts;
+  for (const MemoryRange& range : ranges) parts.push_back({At(range), range.bytes});
+  return std::make_unique<CudaReadback>(std::move(parts), streams_.compute.get());
+}
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,19 @@
+// What kinds of devices programs run on, and what a plan needs to know of each. Plans for any of
+// them are made on any machine, with or without the device.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace plimsoll::runtime {
+
+enum class DeviceKind : uint8_t { kCpu, kCuda };
+
+constexpr std::string_view Name(DeviceKind kind) {
+  return kind == DeviceKind::kCpu ? "cpu" : "cuda";
+}
+
+// Of tensors, in bytes: a cache line; on GPUs what their allocators, and libraries, count on.
+constexpr int64_t TensorAlignment(DeviceKind kind) { return kind == DeviceKind::kCpu ? 64 : 256; }
+
+}  // namespace plimsoll::runtime

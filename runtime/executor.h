@@ -1,0 +1,78 @@
+// Runs one program, bound once to its memory. There is one implementation for each kind of device
+// (runtime/device.h makes them).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace plimsoll::runtime {
+
+struct ExecutorOptions {
+  // Fill outputs and workspaces with NaN (all bits set) before they are written, and every
+  // temporary when it dies. Results must stay bit-equal.
+  bool poison = false;
+  // Measure how much of the arena is really used: see used_bytes().
+  bool check_arena = false;
+  // Collect times: see node_nanoseconds().
+  bool profile = false;
+  // End at the first node that writes a NaN or an infinity: UserError naming node and tensor.
+  bool check_finite = false;
+  // On a GPU: record the whole program once and replay it. Otherwise, and with any instrument but
+  // poison, nodes are launched one by one. The same bits.
+  bool graphs = true;
+};
+
+// When a node ran, on the device's clock.
+struct NodeTime {
+  int node = 0;         // index in the program
+  int nodes = 1;        // so many from there on were run as one
+  double start_us = 0;  // since the start of the run
+  double end_us = 0;
+  int stream = 0;  // 0: compute, 1: copies to the host, 2: copies to the device
+};
+
+class Executor {
+ public:
+  explicit Executor(const graph::Program& program) : program_(program) {}
+  virtual ~Executor() = default;
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  const graph::Program& program() const { return program_; }
+
+  // Runs all nodes once. On the CPU they are done on return; on a GPU they are enqueued, behind all
+  // that was enqueued before. A kernel's failure is thrown on with the op, the node's scope, its
+  // tensors and their shapes (UserError stays UserError, all else becomes InternalError).
+  virtual void Run() = 0;
+
+  // Runs since the start or the last ResetProfile().
+  virtual int64_t runs() const = 0;
+
+  // With options.check_arena, after at least one run: bytes from the arena's start to the end of
+  // the highest buffer in which a byte changed, never less than the persistent prefix. Equals the
+  // highest offset the plan gives this program. Persistent tensors are not measured: their prefix
+  // counts as used. InternalError from Run() when bytes changed that belong to no buffer of this
+  // program.
+  virtual int64_t used_bytes() const = 0;
+
+  // With options.profile, summed over runs() runs. Wait for the device where work is enqueued.
+  virtual const std::vector<int64_t>& node_nanoseconds() const = 0;  // by node; views stay 0
+  // Of the last run; empty on the CPU.
+  virtual std::vector<NodeTime> node_times() const { return {}; }
+  virtual void ResetProfile() = 0;
+
+  struct OpTime {
+    std::string op;
+    int64_t nodes = 0;  // in the program
+    int64_t nanoseconds = 0;
+  };
+  std::vector<OpTime> op_times() const;  // longest first
+
+ private:
+  const graph::Program& program_;
+};
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,71 @@
+// Which bytes of the arenas the nodes of a program touch, for executors and their instruments.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/program.h"
+#include "ops/kernel.h"
+#include "runtime/layout.h"
+
+namespace plimsoll::runtime {
+
+// Start addresses of the two arenas.
+struct ArenaBases {
+  std::byte* device = nullptr;
+  std::byte* host = nullptr;
+
+  std::byte* of(graph::Place place) const { return place == graph::Place::kDevice ? device : host; }
+};
+
+// "node 12, linear in block.0.attn (inputs x f32[2,3], …; outputs …)".
+std::string DescribeNode(const graph::Program& program, int node);
+
+// For each node a list of byte ranges, stored flat.
+class RangesByNode {
+ public:
+  struct Range {
+    std::byte* begin;
+    size_t bytes;
+  };
+  explicit RangesByNode(const std::vector<std::vector<Range>>& by_node);
+  size_t size() const { return ranges_.size(); }          // of all nodes
+  size_t first(int node) const { return starts_[node]; }  // number of its first range
+  std::span<const Range> operator[](int node) const {
+    return {ranges_.data() + starts_[node], ranges_.data() + starts_[node + 1]};
+  }
+
+ private:
+  std::vector<Range> ranges_;
+  std::vector<size_t> starts_;
+};
+
+// The temporaries that a node writes without having been able to read them: its outputs, except
+// those in place of an input, and its workspace.
+RangesByNode FreshRanges(const graph::Program& program, const Layout& layout, ArenaBases bases,
+                         bool device_only = false);
+
+// The temporaries that no node reads after this one, except those whose place an output took.
+RangesByNode DyingRanges(const graph::Program& program, const Layout& layout, ArenaBases bases);
+
+// Bytes of the device arena above the persistent prefix that no tensor of the program covers:
+// [begin, end) each.
+struct Gap {
+  int64_t begin, end;
+};
+std::vector<Gap> UncoveredGaps(const graph::Program& program, const Layout& layout);
+
+// A tensor as a kernel gets it. InternalError, naming the node, when it lies outside its arena.
+// kNoTensor gives an empty one.
+ops::TensorRef RefOf(const graph::Program& program, const Layout& layout, ArenaBases bases,
+                     const graph::Node& node, graph::TensorId id);
+
+// InternalError when arenas of these sizes cannot hold the layout, or the layout is another
+// program's.
+void CheckLayoutFits(const graph::Program& program, const Layout& layout, int64_t arena_bytes,
+                     int64_t host_arena_bytes);
+
+}  // namespace plimsoll::runtime
