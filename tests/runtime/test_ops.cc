@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/cuda_workspace.h"
 #include "ops/kernel.h"
 
 namespace plimsoll {
@@ -106,6 +107,8 @@ void Mix(const CpuContext& c) {
 
 int64_t MixWorkspace(const OpCall& call, int) { return call.output(0).bytes(); }
 
+int64_t CudaMixWorkspace(const OpCall& call) { return call.output(0).bytes(); }
+
 void Unary(const CpuContext& c) {
   const float* x = c.in<float>(0);
   float* y = c.out<float>(0);
@@ -149,6 +152,7 @@ void Nan(const CpuContext& c) {
 
 const CpuKernelRegistration kSourceKernel({"test_source", &Source});
 const CpuKernelRegistration kMixKernel({"test_mix", &Mix, &MixWorkspace});
+const ops::CudaWorkspaceRegistration kMixCudaWorkspace("test_mix", &CudaMixWorkspace);
 const CpuKernelRegistration kUnaryKernel({"test_unary", &Unary});
 const CpuKernelRegistration kBinaryKernel({"test_binary", &Binary});
 const CpuKernelRegistration kUpdateKernel({"test_update", &Update});

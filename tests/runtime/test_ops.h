@@ -1,5 +1,5 @@
-// Small ops for tests of memory and runtime, with CPU kernels that are cheap but whose results
-// depend on every byte they read. All float32.
+// Small ops for tests of memory and runtime, with kernels that are cheap but whose results depend
+// on every byte they read (test_ops_cuda.cu has those for GPUs). All float32.
 //
 //   test_source() {n, seed} → y[n]                 y[i] from seed and i
 //   test_mix(x…) {n} → y[n], aux?[7]               reads all of every x; uses a workspace

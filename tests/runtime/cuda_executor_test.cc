@@ -1,0 +1,292 @@
+// Programs of the test ops on a GPU, in every way in which the executor can run them.
+#include "runtime/cuda_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "graph/builder.h"
+#include "memory/plan.h"
+#include "ops/copy.h"
+#include "runtime/cuda_device.h"
+#include "runtime/workspaces.h"
+#include "tests/runtime/test_ops.h"
+#include "tests/support/cuda_device.h"
+#include "tests/support/expect_error.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+using graph::Builder;
+using graph::Place;
+using graph::Program;
+using graph::Role;
+using graph::Tensor;
+using graph::TensorId;
+using graph::Value;
+
+memory::MemoryPlan PlanOf(const Program& program, DeviceKind kind) {
+  const Program* programs[] = {&program};
+  return memory::MakePlan(programs, {.alignment = TensorAlignment(kind)});
+}
+
+// A program in a device's memory.
+class Bench {
+ public:
+  Bench(Device& device, Program program, ExecutorOptions options = {})
+      : program_(std::move(program)) {
+    AddWorkspaces(program_, device.pool().size(), device.kind());
+    plan_ = PlanOf(program_, device.kind());
+    memory_ = device.Allocate(plan_.arena_bytes, plan_.host_arena_bytes);
+    const DeviceMemory::BoundProgram bound{&program_, &plan_.programs[0].layout};
+    executor_ = std::move(memory_->MakeExecutors({&bound, 1}, options)[0]);
+    float value = 0.5f;
+    for (const Tensor& tensor : program_.tensors()) {
+      const bool input = tensor.role == Role::kInput;
+      if (tensor.alias || !(tensor.persistent || input)) continue;
+      std::vector<float> values(static_cast<size_t>(tensor.type.shape.elements()));
+      for (float& v : values) v = value = std::fmod(value * 1.7f + 0.3f, 2.0f);
+      memory_->Write(RangeOf(tensor), values.data());
+      if (input) slots_.emplace_back(RangeOf(tensor), values);
+    }
+  }
+
+  void Run() {
+    for (const auto& [range, values] : slots_) memory_->Write(range, values.data());
+    executor_->Run();
+  }
+
+  // All that the host can see.
+  std::vector<float> Results() {
+    std::vector<float> results;
+    for (const Tensor& tensor : program_.tensors()) {
+      if (tensor.alias || (!tensor.persistent && tensor.role != Role::kMetric)) continue;
+      std::vector<float> values(static_cast<size_t>(tensor.type.shape.elements()));
+      memory_->Read(RangeOf(tensor), values.data());
+      results.insert(results.end(), values.begin(), values.end());
+    }
+    return results;
+  }
+
+  Executor& executor() { return *executor_; }
+  DeviceMemory& memory() { return *memory_; }
+  const memory::MemoryPlan& plan() const { return plan_; }
+  MemoryRange RangeOf(std::string_view name) const {
+    return RangeOf(program_.tensor(program_.Require(name)));
+  }
+
+ private:
+  MemoryRange RangeOf(const Tensor& tensor) const {
+    const auto id = static_cast<TensorId>(&tensor - program_.tensors().data());
+    return {tensor.place, plan_.programs[0].layout.offset(id), tensor.bytes()};
+  }
+
+  Program program_;
+  memory::MemoryPlan plan_;
+  std::unique_ptr<DeviceMemory> memory_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<std::pair<MemoryRange, std::vector<float>>> slots_;
+};
+
+class CudaExecutorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    PLIMSOLL_NEEDS_CUDA
+    device_ = MakeCudaDevice(pool_);
+  }
+
+  ThreadPool pool_{2};
+  std::unique_ptr<Device> device_;
+};
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST_F(CudaExecutorTest, EveryWayToRunGivesTheSameBits) {
+  const std::unique_ptr<Device> cpu = MakeCpuDevice(pool_);
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomProgramOptions random;
+    random.nodes = 10 + static_cast<int>(seed);
+    random.host_tensors = seed % 3 == 0;
+    const Program program = RandomProgram(seed, random);
+
+    Bench expected(*cpu, program);
+    Bench graph(*device_, program);
+    Bench eager(*device_, program, {.graphs = false});
+    Bench poisoned(*device_, program, {.poison = true});
+    Bench checked(*device_, program,
+                  {.poison = true, .check_arena = true, .profile = true, .check_finite = true});
+    for (int run = 0; run < 3; ++run) {
+      for (Bench* bench : {&expected, &graph, &eager, &poisoned, &checked}) bench->Run();
+      const std::vector<float> results = graph.Results(), on_cpu = expected.Results();
+      ASSERT_TRUE(SameBits(eager.Results(), results));
+      ASSERT_TRUE(SameBits(poisoned.Results(), results));
+      ASSERT_TRUE(SameBits(checked.Results(), results));
+      ASSERT_EQ(results.size(), on_cpu.size());
+      for (size_t i = 0; i < results.size(); ++i) ASSERT_NEAR(results[i], on_cpu[i], 1e-4) << i;
+    }
+    EXPECT_EQ(checked.executor().used_bytes(),
+              checked.plan().persistent_bytes + checked.plan().programs[0].temporary_bytes);
+    EXPECT_EQ(graph.executor().runs(), 3);
+    int64_t nanoseconds = 0;
+    for (int64_t of_node : checked.executor().node_nanoseconds()) nanoseconds += of_node;
+    EXPECT_GT(nanoseconds, 0);
+  }
+}
+
+// w.i ← update(w.i, x): all independent, but for the last, which reads what the first has written.
+TEST_F(CudaExecutorTest, IndependentNeighboursGoInOneLaunch) {
+  Program program("update");
+  Builder g(program);
+  const Value x = g.Emit1("test_source", {}, {{"n", int64_t{50}}, {"seed", int64_t{3}}});
+  std::vector<Value> w;
+  for (int i = 0; i < 40; ++i) {
+    w.push_back(g.Persistent("w." + std::to_string(i), Role::kParameter, Float32(100 + i)));
+  }
+  for (Value p : w) g.EmitInto({p}, "test_update", {p, x});
+  g.EmitInto({w[1]}, "test_update", {w[1], w[0]});
+  const memory::MemoryPlan plan = PlanOf(program, DeviceKind::kCuda);
+
+  gpu::Libraries libraries;
+  CudaStreams streams;
+  CudaBuffer arena(CudaBuffer::Kind::kDevice, plan.arena_bytes, "test");
+  CudaExecutor executor(program, plan.programs[0].layout, {arena.data(), nullptr}, streams,
+                        libraries, {});
+  EXPECT_EQ(executor.launches(), 3);
+
+  const std::unique_ptr<Device> cpu = MakeCpuDevice(pool_);
+  Bench expected(*cpu, program), grouped(*device_, program);
+  expected.Run();
+  grouped.Run();
+  const std::vector<float> a = grouped.Results(), b = expected.Results();
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-5) << i;
+}
+
+// Large tensors go to the host and come back while others are worked on, in memory that has been
+// used for something else meanwhile.
+TEST_F(CudaExecutorTest, CopiesOverlapAndArriveWhole) {
+  constexpr int64_t kElements = int64_t{4} << 20;
+  Program program("offload");
+  Builder g(program);
+  std::vector<Value> hosts, sources;
+  const auto source = [&](int64_t seed) {
+    return g.Emit1("test_source", {}, {{"n", kElements}, {"seed", seed}});
+  };
+  for (int i = 0; i < 4; ++i) {
+    const Value x = source(i);
+    const Value there = ops::CopyStart(g, x, Place::kHost, "there." + std::to_string(i));
+    Value busy = source(100 + i);
+    for (int k = 0; k < 4; ++k) busy = g.Emit1("test_unary", {busy});
+    hosts.push_back(ops::CopyDone(g, there, x, "away." + std::to_string(i)));
+    program.mutable_tensor(hosts.back()).place = Place::kHost;
+    sources.push_back(busy);
+  }
+  Value sum = source(1000);
+  for (int i = 0; i < 4; ++i) {
+    const Value back = ops::CopyStart(g, hosts[i], Place::kDevice, "back." + std::to_string(i));
+    sum = g.Emit1("test_binary", {sum, sources[i]});
+    const Value here = ops::CopyDone(g, back, hosts[i], "here." + std::to_string(i));
+    sum = g.Emit1("test_binary", {sum, here});
+  }
+  const Value metric = g.Emit("test_mix", {sum}, {{"n", int64_t{1024}}}, "", {true, false})[0];
+  program.Rename(metric, "metric");
+  program.mutable_tensor(metric).role = Role::kMetric;
+
+  const std::unique_ptr<Device> cpu = MakeCpuDevice(pool_);
+  Bench expected(*cpu, program), graph(*device_, program),
+      profiled(*device_, program, {.profile = true}), poisoned(*device_, program, {.poison = true});
+  EXPECT_GT(graph.plan().host_arena_bytes, 4 * 4 * kElements - 1);
+  for (int run = 0; run < 3; ++run) {
+    for (Bench* bench : {&expected, &graph, &profiled, &poisoned}) bench->Run();
+    const std::vector<float> results = graph.Results(), on_cpu = expected.Results();
+    ASSERT_TRUE(SameBits(profiled.Results(), results));
+    ASSERT_TRUE(SameBits(poisoned.Results(), results));
+    for (size_t i = 0; i < results.size(); ++i) ASSERT_NEAR(results[i], on_cpu[i], 1e-3) << i;
+  }
+  bool to_host = false, to_device = false;
+  for (const NodeTime& time : profiled.executor().node_times()) {
+    EXPECT_GE(time.end_us, time.start_us);
+    to_host |= time.stream == 1 && time.end_us - time.start_us > 50;
+    to_device |= time.stream == 2 && time.end_us - time.start_us > 50;
+  }
+  EXPECT_TRUE(to_host && to_device);
+}
+
+TEST_F(CudaExecutorTest, WritesAndReadsKeepTheirOrderWithRuns) {
+  constexpr int64_t kElements = 3'000'000;  // more than one chunk of an upload
+  Program program("order");
+  Builder g(program);
+  const Value p = g.Persistent("p", Role::kParameter, Float32(kElements));
+  const Value x = g.Persistent("x", Role::kParameter, Float32(1));
+  g.EmitInto({p}, "test_update", {p, x});
+  Bench bench(*device_, program);
+  const std::unique_ptr<Readback> readback = bench.memory().MakeReadback(
+      {{Place::kDevice, bench.RangeOf("p").offset, 20}, bench.RangeOf("x")});
+  for (int round = 0; round < 20; ++round) {
+    const std::vector<float> values(kElements, static_cast<float>(round));
+    const float one = 1.0f;
+    bench.memory().Write(bench.RangeOf("p"), values.data());
+    bench.memory().Write(bench.RangeOf("x"), &one);
+    bench.Run();
+    readback->Start();
+    const float two = 2.0f;
+    bench.memory().Write(bench.RangeOf("x"), &two);
+    bench.Run();
+    const float first = 0.875f * static_cast<float>(round) + 0.125f;
+    const auto* read = reinterpret_cast<const float*>(readback->Wait());
+    ASSERT_NEAR(read[4], first, 1e-6);
+    ASSERT_EQ(read[8], 1.0f);  // the second range starts at 32
+    std::vector<float> results(kElements);
+    bench.memory().Read(bench.RangeOf("p"), results.data());
+    ASSERT_NEAR(results.back(), 0.875f * first + 0.25f, 1e-5);
+  }
+}
+
+// A program of one source and one other op.
+Program Two(const std::string& op, const graph::Attributes& attributes = {}) {
+  Program program("train");
+  Builder g(program);
+  g.set_scope("block.2.mlp");
+  g.Emit1("test_source", {}, {{"n", int64_t{10}}, {"seed", int64_t{1}}}, "a");
+  g.Emit1(op, {0}, attributes, "b");
+  return program;
+}
+
+TEST_F(CudaExecutorTest, FailuresNameTheNode) {
+  ExpectInternalError([&] { Bench bench(*device_, Two("test_fail")); },
+                      {"program 'train'", "node 1", "test_fail", "block.2.mlp", "a f32[10]",
+                       "b f32[10]", "the kernel gives up"});
+}
+
+TEST_F(CudaExecutorTest, InstrumentsFindWhatIsWrong) {
+  ExpectUserError(
+      [&] {
+        Bench bench(*device_, Two("test_nan"), {.check_finite = true});
+        bench.Run();
+      },
+      {"debug.find_nan", "node 1", "test_nan", "b' is not finite at element 0"});
+  ExpectInternalError(
+      [&] {
+        Bench bench(*device_, Two("test_stray", {{"beyond", int64_t{3}}}), {.check_arena = true});
+        bench.Run();
+      },
+      {"belongs to none of its tensors"});
+  // Nothing but what was asked for is measured.
+  Bench plain(*device_, Two("test_unary"));
+  plain.Run();
+  ExpectInternalError([&] { plain.executor().used_bytes(); }, {"check_arena"});
+}
+
+TEST_F(CudaExecutorTest, TooMuchMemoryIsRefusedWithTheBytes) {
+  ExpectUserError([&] { device_->Allocate(int64_t{1} << 50, 0); },
+                  {"device: ", "1.0 PiB", "nvidia-smi", "memory.budget"});
+}
+
+}  // namespace
+}  // namespace plimsoll::runtime
