@@ -33,11 +33,33 @@ using ops::CudaTensor;
 
 // More than the second-level cache of any GPU.
 constexpr double kUncached = 600e6;
-constexpr int kReplays = 7;
+constexpr int kRuns = 7;
 
-// Seconds of the median replay of what `enqueue` puts on the stream.
+// Seconds of the median run of what `enqueue` puts on the stream.
 template <typename Enqueue>
 double MedianSeconds(cudaStream_t stream, const Enqueue& enqueue) {
+  cudaEvent_t begin, end;
+  gpu::Check(cudaEventCreate(&begin), "cudaEventCreate");
+  gpu::Check(cudaEventCreate(&end), "cudaEventCreate");
+  std::vector<float> times;
+  for (int i = 0; i < kRuns + 1; ++i) {  // the first warms up
+    gpu::Check(cudaEventRecord(begin, stream), "cudaEventRecord");
+    enqueue();
+    gpu::Check(cudaEventRecord(end, stream), "cudaEventRecord");
+    gpu::Check(cudaEventSynchronize(end), "cudaEventSynchronize");
+    float milliseconds = 0;
+    gpu::Check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+    if (i > 0) times.push_back(milliseconds);
+  }
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+  return times[times.size() / 2] * 1e-3;
+}
+
+// The same of its replays as a graph, without the host's time for each launch.
+template <typename Enqueue>
+double MedianGraphSeconds(cudaStream_t stream, const Enqueue& enqueue) {
   enqueue();
   gpu::Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   gpu::Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
@@ -47,25 +69,11 @@ double MedianSeconds(cudaStream_t stream, const Enqueue& enqueue) {
   gpu::Check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
   cudaGraphExec_t executable;
   gpu::Check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
-  cudaEvent_t begin, end;
-  gpu::Check(cudaEventCreate(&begin), "cudaEventCreate");
-  gpu::Check(cudaEventCreate(&end), "cudaEventCreate");
-  std::vector<float> times;
-  for (int i = 0; i < kReplays + 1; ++i) {
-    gpu::Check(cudaEventRecord(begin, stream), "cudaEventRecord");
-    gpu::Check(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
-    gpu::Check(cudaEventRecord(end, stream), "cudaEventRecord");
-    gpu::Check(cudaEventSynchronize(end), "cudaEventSynchronize");
-    float milliseconds = 0;
-    gpu::Check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
-    if (i > 0) times.push_back(milliseconds);
-  }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
+  const double seconds = MedianSeconds(
+      stream, [&] { gpu::Check(cudaGraphLaunch(executable, stream), "cudaGraphLaunch"); });
   cudaGraphExecDestroy(executable);
   cudaGraphDestroy(graph);
-  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-  return times[times.size() / 2] * 1e-3;
+  return seconds;
 }
 
 // Elements of one kind, repeated through a tensor.
@@ -130,6 +138,7 @@ std::unique_ptr<CudaOpRunner> Runner(const Case& c) {
   return runner;
 }
 
+// Not as a graph, whose copies go through the copy engines, which are slower within a GPU.
 double CopyBandwidth(cudaStream_t stream) {
   constexpr int64_t kBytes = int64_t{1} << 30;
   const auto from = ops::CudaMemory(kBytes), to = ops::CudaMemory(kBytes);
