@@ -1,4 +1,4 @@
-// The command line: plimsoll train|plan|eval|generate|data|config.
+// The command line: plimsoll train|plan|eval|generate|data|config|info.
 
 #include <fmt/format.h>
 
@@ -16,6 +16,7 @@
 #include "trainer/eval.h"
 #include "trainer/from_config.h"
 #include "trainer/generate.h"
+#include "trainer/info.h"
 #include "trainer/plan.h"
 #include "trainer/train.h"
 
@@ -52,6 +53,7 @@ class CommandLine {
     AddGenerate();
     AddData();
     AddConfig();
+    AddInfo();
   }
 
   // Returns the exit code.
@@ -224,6 +226,13 @@ class CommandLine {
     });
   }
 
+  void AddInfo() {
+    CLI::App* command =
+        app_.add_subcommand("info", "this build, this machine, its GPUs, and what is wrong");
+    command->add_flag("--json", info_json_, "for programs");
+    command->callback([this] { RunInfo(info_json_); });
+  }
+
   CLI::App app_{"Plimsoll trains deep networks inside a stated memory budget.", "plimsoll"};
   RunArguments train_, config_;
   PlanCommand plan_;
@@ -231,7 +240,7 @@ class CommandLine {
   GenerateCommand generate_;
   data::TokenizeOptions tokenize_;
   std::string inspect_file_, inspect_tokenizer_, inspect_format_ = "auto";
-  bool reference_ = false, json_schema_ = false;
+  bool reference_ = false, json_schema_ = false, info_json_ = false;
 };
 
 }  // namespace
