@@ -13,33 +13,6 @@ namespace {
 using graph::OpCall;
 using graph::TensorType;
 
-// What one thread reaches, and the bandwidth that it has; measured on an AMD EPYC with AVX-512
-// (docs/architecture.md). Products and attention are bound by FLOPs, all else by bytes.
-struct Rates {
-  double flops;
-  double bytes;
-};
-
-Rates RatesOf(const std::string& op) {
-  static const std::map<std::string, Rates> table = {
-      {"linear", {220e9, 20e9}},
-      {"linear_dx", {215e9, 20e9}},
-      {"linear_dw", {210e9, 20e9}},
-      {"matmul", {200e9, 20e9}},
-      {"linear_cross_entropy", {200e9, 20e9}},
-      {"linear_cross_entropy_backward", {205e9, 20e9}},
-      {"linear_cross_entropy_train", {205e9, 20e9}},
-      {"attention", {140e9, 20e9}},
-      {"attention_backward", {130e9, 20e9}},
-      {"gelu", {13e9, 20e9}},
-      {"gelu_backward", {26e9, 20e9}},
-  };
-  const auto found = table.find(op);
-  return found == table.end() ? Rates{30e9, 12e9} : found->second;
-}
-
-constexpr double kSecondsPerNode = 2e-6;  // waking the threads
-
 std::string TypeText(const TensorType* type) { return type == nullptr ? "_" : type->ToString(); }
 
 std::string AttributeText(const graph::AttributeValue& value) {
@@ -74,12 +47,6 @@ std::string KindOf(const OpCall& call) {
   return result;
 }
 
-double CostModel::Ideal(const OpCall& call) const {
-  const graph::Cost cost = graph::CostOf(call);
-  const Rates rates = RatesOf(call.op.name);
-  return std::max(cost.flops / rates.flops, cost.bytes / rates.bytes) / threads_ + kSecondsPerNode;
-}
-
 void CostModel::Add(const TimedCall& timed) {
   exact_[timed.signature] = timed.seconds;
   points_by_kind_[timed.kind][timed.ideal] = timed.seconds;
@@ -107,10 +74,38 @@ double CostModel::Seconds(const OpCall& call) const {
 }
 
 std::vector<double> CostModel::NodeSeconds(const graph::Program& program) const {
+  if (rates_.copies_overlap()) return SecondsBesideCopies(program);
   std::vector<double> seconds;
   seconds.reserve(program.nodes().size());
   for (const graph::Node& node : program.nodes()) {
     seconds.push_back(node.op->view ? 0 : Seconds(program.CallOf(node).get()));
+  }
+  return seconds;
+}
+
+std::vector<double> CostModel::SecondsBesideCopies(const graph::Program& program) const {
+  std::vector<double> seconds(program.nodes().size(), 0.0);
+  double now = 0;
+  double free_from[2] = {0, 0};  // the ways to the device and to the host
+  std::unordered_map<graph::TensorId, double> arrives;
+  for (size_t n = 0; n < seconds.size(); ++n) {
+    const graph::Node& node = program.nodes()[n];
+    if (node.op->name == "copy_start") {
+      const graph::Tensor& copy = program.tensor(node.outputs[0]);
+      double& way = free_from[copy.place == graph::Place::kHost];
+      way = std::max(way, now) + rates_.CopySeconds(static_cast<double>(copy.bytes()));
+      arrives[program.Root(node.outputs[0])] = way;
+    } else if (node.op->name == "copy_done") {
+      const auto copy = arrives.find(program.Root(node.inputs[0]));
+      if (copy != arrives.end()) seconds[n] = std::max(0.0, copy->second - now);
+    } else if (!node.op->view) {
+      seconds[n] = Seconds(program.CallOf(node).get());
+    }
+    now += seconds[n];
+  }
+  // A program ends with its copies.
+  if (!seconds.empty()) {
+    seconds.back() += std::max(0.0, std::max(free_from[0], free_from[1]) - now);
   }
   return seconds;
 }

@@ -2,11 +2,13 @@
 //
 // A kernel's time depends on its op, the attributes that change its work and the types of its
 // arguments: its signature. A node whose signature was measured takes what was measured. Any other
-// is scaled from the nearest measured point of the same kind (op and dtypes) by the roofline
-//   ideal = max(FLOPs / rate of the op, bytes / bandwidth of the op) + a constant per node,
-// the greater of its two parts being what binds. With no point of its kind, and with no measurement
-// at all, the ideal itself is the prediction, at built-in rates: deterministic, on any machine.
-// (Roofline: Williams, Waterman, Patterson 2009.)
+// is scaled from the nearest measured point of the same kind (op and dtypes) by what the built-in
+// rates say of both (memory/device_rates.h). With no point of its kind, and with no measurement at
+// all, the built-in rates are the prediction: deterministic, on any machine.
+//
+// A program takes the sum of its nodes. Where copies to the host and back run beside the ops, a
+// copy_start takes nothing, each way carries one copy at a time in the order of their starts, and a
+// copy_done takes as long as the ops must wait for it.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "graph/program.h"
+#include "memory/device_rates.h"
 
 namespace plimsoll::memory {
 
@@ -38,11 +41,13 @@ struct TimedCall {
 
 class CostModel {
  public:
-  // At the built-in rates for that many threads.
-  explicit CostModel(int threads = 1) : threads_(threads) {}
+  explicit CostModel(const DeviceRates& rates) : rates_(rates) {}
+  // Of a CPU with that many threads.
+  explicit CostModel(int threads = 1) : rates_(DeviceRates::Cpu(threads)) {}
 
+  const DeviceRates& rates() const { return rates_; }
   // Seconds by the built-in rates alone.
-  double Ideal(const graph::OpCall& call) const;
+  double Ideal(const graph::OpCall& call) const { return rates_.Seconds(call); }
 
   // What the call took: a later measurement of a signature replaces an earlier one.
   void Add(const TimedCall& timed);
@@ -50,13 +55,15 @@ class CostModel {
   bool measured() const { return !exact_.empty(); }
 
   double Seconds(const graph::OpCall& call) const;
-  // Each node, views taking no time.
+  // Each node, views taking no time, unless they wait for a copy.
   std::vector<double> NodeSeconds(const graph::Program& program) const;
   // All nodes together.
   double ProgramSeconds(const graph::Program& program) const;
 
  private:
-  int threads_;
+  std::vector<double> SecondsBesideCopies(const graph::Program& program) const;
+
+  DeviceRates rates_;
   std::unordered_map<std::string, double> exact_;                   // by signature
   std::map<std::string, std::map<double, double>> points_by_kind_;  // ideal → seconds
 };

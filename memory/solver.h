@@ -32,6 +32,7 @@
 #include "graph/program.h"
 #include "memory/block_options.h"
 #include "memory/cost_model.h"
+#include "memory/device_profile.h"
 #include "memory/plan.h"
 
 namespace plimsoll::memory {
@@ -59,9 +60,15 @@ struct SolverOptions {
   int64_t work = 30'000;
 };
 
+// Lines for the two arenas.
 struct Budget {
-  int64_t device = std::numeric_limits<int64_t>::max();
-  int64_t host = std::numeric_limits<int64_t>::max();
+  static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  int64_t device = kNone;
+  int64_t host = kNone;
+  DeviceProfile profile = {};  // what the process takes of the device besides
+
+  // The device's line for the whole process.
+  int64_t process() const { return device == kNone ? kNone : profile.ProcessBytes(device); }
 };
 
 // What planning a candidate gave.

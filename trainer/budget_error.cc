@@ -98,8 +98,11 @@ void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
                        const memory::MemoryPlan& smallest) {
   const bool device = smallest.arena_bytes > budget.device;
   const std::string key = device ? "memory.budget" : "memory.host_budget";
-  const int64_t line = device ? budget.device : budget.host;
-  const int64_t needed = device ? smallest.arena_bytes : smallest.host_arena_bytes;
+  const int64_t line = device ? budget.process() : budget.host;
+  const auto takes = [&](int64_t arena, int64_t host_arena) {
+    return device ? budget.profile.ProcessBytes(arena) : host_arena;
+  };
+  const int64_t needed = takes(smallest.arena_bytes, smallest.host_arena_bytes);
   const auto fail = [&](const std::string& reason) {
     throw UserError(fmt::format("{}: {}: {}", config.Origin(key), key, reason),
                     ExitCode::kBudgetNotMet);
@@ -116,7 +119,7 @@ void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
     change.make(changed);
     const std::optional<memory::ExactPlan> plan = SmallestOf(changed);
     if (!plan) continue;
-    const int64_t bytes = device ? plan->arena_bytes : plan->host_arena_bytes;
+    const int64_t bytes = takes(plan->arena_bytes, plan->host_arena_bytes);
     if (plan->arena_bytes > budget.device || plan->host_arena_bytes > budget.host) {
       if (bytes < closest_bytes) {
         closest = change.text;
@@ -145,9 +148,14 @@ void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
                      FormatBytes(line), FormatBytes(parameters),
                      fixed ? "the plan" : "the smallest plan", FormatBytes(needed), way_out));
   }
-  fail(fmt::format("{} ({} bytes); {} needs {} ({} bytes; the largest part: {}); {}",
+  std::string beside;  // the arena
+  if (device && budget.profile.overhead_bytes() > 0) {
+    beside =
+        fmt::format("; {} of it beside the arena", FormatBytes(budget.profile.overhead_bytes()));
+  }
+  fail(fmt::format("{} ({} bytes); {} needs {} ({} bytes; the largest part: {}{}); {}",
                    FormatBytes(line), line, fixed ? "the plan" : "the smallest plan",
-                   FormatBytes(needed), needed, LargestConsumer(smallest), way_out));
+                   FormatBytes(needed), needed, LargestConsumer(smallest), beside, way_out));
   throw InternalError("unreachable");
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "memory/report.h"
+#include "trainer/device_profile.h"
 #include "trainer/from_config.h"
 #include "trainer/plan_json.h"
 #include "trainer/plan_table.h"
@@ -44,6 +45,9 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
     fmt::print("  {:<14} {:<12} {}\n", report.program, report.pass, report.result.summary);
   }
   fmt::print("{}", memory::Report(compiled.plan));
+  if (compiled.options.device == runtime::DeviceKind::kCuda) {
+    fmt::print("{}\n", ProcessText(ProfileFrom(config), compiled.plan.arena_bytes));
+  }
   const double tokens =
       static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
   fmt::print("FLOPs a step: {}  (of the model alone: {})\n", FormatCount(compiled.flops_per_step),
@@ -61,8 +65,9 @@ void PlanFixed(const RunConfig& config, bool json) {
   for (const auto& program : compiled.programs) programs.push_back(program.get());
   const double predicted = PredictSeconds(compiled, CostModelFor(config, programs));
   if (json) {
-    fmt::print("{}",
-               PlanJson(*model, compiled, config::ToString(config.memory.allocator), predicted));
+    fmt::print("{}", PlanJson(*model, compiled,
+                              {config::ToString(config.memory.allocator), predicted,
+                               ProfileFrom(config)}));
   } else {
     PrintCompiled(config, *model, compiled, predicted);
   }
@@ -79,9 +84,10 @@ void PlanChosen(const RunConfig& config, bool json) {
   const CompiledStep compiled = Compile(model, solver.OptionsOf(*chosen));
   const CandidateTable table(solver, budget, chosen);
   if (json) {
-    ordered_json object = PlanObject(model, compiled, config::ToString(config.memory.allocator),
-                                     chosen->exact->seconds);
-    object["budget_bytes"] = budget.device;
+    ordered_json object = PlanObject(
+        model, compiled,
+        {config::ToString(config.memory.allocator), chosen->exact->seconds, budget.profile});
+    object["budget_bytes"] = budget.process();
     object["candidates"] = table.Json();
     fmt::print("{}\n", object.dump(1));
     return;
@@ -92,9 +98,10 @@ void PlanChosen(const RunConfig& config, bool json) {
 
 void PlanSweep(const RunConfig& config, int count, bool json) {
   StepSolver solver(config);
-  const memory::Budget budget = {.host = BudgetOf(config).host};
+  memory::Budget budget = BudgetOf(config);
+  budget.device = memory::Budget::kNone;
   if (solver.solver().Fastest(budget) == nullptr) RefuseBudget(config, budget, solver);
-  const SweepTable table(solver, count, budget.host);
+  const SweepTable table(solver, count, budget);
   if (json) {
     fmt::print("{}\n", ordered_json{{"front", table.Json()}}.dump(1));
   } else {

@@ -51,8 +51,7 @@ ordered_json CachingJson(const CompiledStep& compiled) {
 }  // namespace
 
 ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled,
-                        const std::string& allocator,
-                        std::optional<double> predicted_step_seconds) {
+                        const PlanContext& context) {
   const memory::MemoryPlan& plan = compiled.plan;
   const CompileOptions& options = compiled.options;
   ordered_json json = {
@@ -61,7 +60,10 @@ ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled
       {"persistent_bytes", plan.persistent_bytes},
       {"fragmentation", plan.fragmentation},
       {"host_arena_bytes", plan.host_arena_bytes},
-      {"allocator", allocator},
+      {"device", runtime::Name(options.device)},
+      {"process_bytes", nullptr},
+      {"process_parts", nullptr},
+      {"allocator", context.allocator},
       {"caching", CachingJson(compiled)},
       {"bytes_by_role", ByRole(plan.bytes_by_role)},
       {"bytes_by_scope", plan.bytes_by_scope},
@@ -71,9 +73,20 @@ ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled
       {"accumulate", options.accumulate},
       {"threads", options.threads},
       {"flops_per_step", compiled.flops_per_step},
-      {"predicted_step_ms", predicted_step_seconds ? ordered_json(*predicted_step_seconds * 1e3)
-                                                   : ordered_json(nullptr)},
+      {"predicted_step_ms", context.predicted_step_seconds
+                                ? ordered_json(*context.predicted_step_seconds * 1e3)
+                                : ordered_json(nullptr)},
   };
+  if (options.device == runtime::DeviceKind::kCuda) {
+    json["process_bytes"] = context.profile.ProcessBytes(plan.arena_bytes);
+    json["process_parts"] = {{"arena", plan.arena_bytes},
+                             {"context", context.profile.context_bytes},
+                             {"code", context.profile.code_bytes},
+                             {"libraries", context.profile.libraries_bytes},
+                             {"graphs", context.profile.graphs_bytes},
+                             {"gpu", context.profile.device},
+                             {"measured", context.profile.measured}};
+  }
   for (size_t i = 0; i < plan.programs.size(); ++i) {
     json["programs"].push_back(ProgramJson(*compiled.programs[i], plan.programs[i]));
   }
@@ -87,8 +100,8 @@ ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled
 }
 
 std::string PlanJson(const models::Model& model, const CompiledStep& compiled,
-                     const std::string& allocator, std::optional<double> predicted_step_seconds) {
-  return PlanObject(model, compiled, allocator, predicted_step_seconds).dump(1) + "\n";
+                     const PlanContext& context) {
+  return PlanObject(model, compiled, context).dump(1) + "\n";
 }
 
 }  // namespace plimsoll::trainer

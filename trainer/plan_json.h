@@ -5,21 +5,28 @@
 #include <optional>
 #include <string>
 
+#include "memory/device_profile.h"
 #include "models/model.h"
 #include "trainer/compile.h"
 
 namespace plimsoll::trainer {
 
+// What is known of a run beside its programs.
+struct PlanContext {
+  std::string allocator = "planned";  // that the run uses
+  std::optional<double> predicted_step_seconds = {};
+  memory::DeviceProfile profile = {};  // of its device
+};
+
 // {"arena_bytes":…, "max_live_bytes":…, "fragmentation":…, "bytes_by_role":{…}, "programs":[…],
 //  "parameters":…, "flops_per_step":…, "predicted_step_ms":…, …}: bytes, FLOPs, milliseconds.
-// "caching" says what the caching allocator would take in place of the arena; `allocator` is the
-// one that the run uses. Without a prediction, predicted_step_ms is null.
+// "caching" says what the caching allocator would take in place of the arena. Without a prediction,
+// predicted_step_ms is null. On a GPU, process_bytes is the whole process's and process_parts what
+// it consists of; on the CPU they are null.
 nlohmann::ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled,
-                                  const std::string& allocator = "planned",
-                                  std::optional<double> predicted_step_seconds = {});
+                                  const PlanContext& context = {});
 // The same as text.
 std::string PlanJson(const models::Model& model, const CompiledStep& compiled,
-                     const std::string& allocator = "planned",
-                     std::optional<double> predicted_step_seconds = {});
+                     const PlanContext& context = {});
 
 }  // namespace plimsoll::trainer

@@ -100,13 +100,15 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
                                               {"largest", good},
                                               {"arena_bytes", best.arena_bytes},
                                               {"host_arena_bytes", best.host_arena_bytes},
-                                              {"budget_bytes", budget.device},
+                                              {"process_bytes",
+                                               budget.profile.ProcessBytes(best.arena_bytes)},
+                                              {"budget_bytes", budget.process()},
                                               {"limited_by_budget", !limited}}
                            .dump(1));
     return;
   }
   fmt::print("{}: {} is the largest that fits in {} (arena {}){}\n", key, good,
-             FormatBytes(budget.device), FormatBytes(best.arena_bytes),
+             FormatBytes(budget.process()), FormatBytes(best.arena_bytes),
              limited ? "; " + growing.limit_reason : "");
 }
 

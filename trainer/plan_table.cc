@@ -84,7 +84,7 @@ std::string CandidateTable::Text() const {
   const bool host = AnyHost(rows_);
   std::string text =
       fmt::format("Plans ({} candidates; * chosen, - beyond the budget of {})\n",
-                  solver_.solver().candidates().size(), FormatBytes(budget_.device)) +
+                  solver_.solver().candidates().size(), FormatBytes(budget_.process())) +
       HeaderText(host);
   const Candidate* next = nullptr;  // the slowest of those that don't fit and would be faster
   for (const Candidate* row : rows_) {
@@ -98,7 +98,8 @@ std::string CandidateTable::Text() const {
     }
   }
   text += fmt::format("chosen: the fastest of the plans that fit; {} of {} used",
-                      FormatBytes(chosen_->exact->arena_bytes), FormatBytes(budget_.device));
+                      FormatBytes(budget_.profile.ProcessBytes(chosen_->exact->arena_bytes)),
+                      FormatBytes(budget_.process()));
   if (next == nullptr) {
     text += ", no plan is faster";
   } else {
@@ -120,7 +121,9 @@ ordered_json CandidateTable::Json() const {
   return json;
 }
 
-SweepTable::SweepTable(StepSolver& solver, int count, int64_t host_budget) : solver_(solver) {
+SweepTable::SweepTable(StepSolver& solver, int count, const memory::Budget& lines)
+    : solver_(solver) {
+  const int64_t host_budget = lines.host;
   const int64_t least = solver.solver().Smallest(host_budget).exact->arena_bytes;
   const Candidate* fastest = solver.solver().Fastest({.host = host_budget});
   const int64_t most = std::max(least, fastest->exact->arena_bytes);
@@ -129,7 +132,8 @@ SweepTable::SweepTable(StepSolver& solver, int count, int64_t host_budget) : sol
         count == 1
             ? most
             : most - static_cast<int64_t>(static_cast<double>(most - least) * i / (count - 1));
-    rows_.push_back({budget, solver.solver().Fastest({budget, host_budget})});
+    rows_.push_back(
+        {lines.profile.ProcessBytes(budget), solver.solver().Fastest({budget, host_budget})});
   }
 }
 

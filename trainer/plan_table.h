@@ -24,17 +24,17 @@ class CandidateTable {
   std::vector<const memory::Candidate*> rows_;  // largest arena first
 };
 
-// The fastest plan under each of `count` budgets, evenly spread from the arena of the fastest plan
-// of all to the smallest.
+// The fastest plan under each of `count` budgets, evenly spread from what the fastest plan of all
+// needs to what the smallest does. Of `lines`, memory.host_budget and the device's profile count.
 class SweepTable {
  public:
-  SweepTable(StepSolver& solver, int count, int64_t host_budget);
+  SweepTable(StepSolver& solver, int count, const memory::Budget& lines);
   std::string Text() const;
   nlohmann::ordered_json Json() const;
 
  private:
   struct Row {
-    int64_t budget;
+    int64_t budget;  // of the process
     const memory::Candidate* plan;
   };
   StepSolver& solver_;

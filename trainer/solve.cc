@@ -7,10 +7,12 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "runtime/gpu_memory.h"
 #include "runtime/process_memory.h"
 #include "trainer/budget_error.h"
 #include "trainer/calibration.h"
 #include "trainer/describe_plan.h"
+#include "trainer/device_profile.h"
 #include "trainer/from_config.h"
 #include "trainer/step_draft.h"
 
@@ -26,8 +28,27 @@ using graph::Retention;
 using graph::TensorId;
 using memory::Assignment;
 
-int64_t TotalMemory() {
-  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+struct MemoryHere {
+  int64_t total = 0;
+  int64_t free = 0;
+  const char* whose = "";
+};
+
+// The memory that a key speaks of: the GPU's or the machine's.
+MemoryHere MemoryOf(const RunConfig& config, const std::string& key) {
+  if (key != "memory.budget" || DeviceFrom(config) == runtime::DeviceKind::kCpu) {
+    const int64_t total = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+    return {total, runtime::AvailableMemory(), ""};
+  }
+  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
+  if (!meter) {
+    throw config.Error(key,
+                       "is relative to a GPU's memory, and there is no GPU here; give it in "
+                       "bytes, as in 24GiB");
+  }
+  // What this process holds already is its own to use.
+  const runtime::GpuMemory memory = meter->Measure();
+  return {memory.total, memory.free + meter->MeasureProcess().bytes, " on the GPU"};
 }
 
 // Sequences of an update on this rank, for train.micro_batch: auto.
@@ -79,10 +100,15 @@ std::string NameOf(const RunConfig& open, const RunConfig& made) {
 
 }  // namespace
 
+memory::CostModel BuiltInCost(const RunConfig& config) {
+  return memory::CostModel(DeviceFrom(config) == runtime::DeviceKind::kCuda
+                               ? memory::DeviceRates::Gpu()
+                               : memory::DeviceRates::Cpu(ThreadsFrom(config)));
+}
+
 memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program* const> programs) {
-  if (!config.memory.calibrate || DeviceFrom(config) != runtime::DeviceKind::kCpu) {
-    return memory::CostModel(ThreadsFrom(config));
-  }
+  const memory::CostModel built_in = BuiltInCost(config);
+  if (!config.memory.calibrate || DeviceFrom(config) != runtime::DeviceKind::kCpu) return built_in;
   ThreadPool pool(ThreadsFrom(config));
   CalibrationOptions options;
   options.folder = CalibrationFolder();
@@ -113,7 +139,7 @@ struct StepSolver::Impl {
     for (const RunConfig& made : Alternatives(config)) {
       drafts.push_back(std::make_shared<StepDraft>(made, *model));
     }
-    cost = options.built_in_rates ? memory::CostModel(ThreadsFrom(config)) : Calibrated();
+    cost = options.built_in_rates ? BuiltInCost(config) : Calibrated();
     std::vector<memory::Variant> variants;
     for (const auto& draft : drafts) variants.push_back(VariantOf(draft));
     memory::SolverOptions solver_options;
@@ -140,7 +166,7 @@ struct StepSolver::Impl {
       one.train.micro_batch = 1;
       one.train.global_batch.reset();
       one.train.global_batch_tokens.reset();
-      if (TakesLong(*drafts.front()->base(), ThreadsFrom(config))) {
+      if (TakesLong(*drafts.front()->base())) {
         smallest = std::make_unique<StepDraft>(one, *model);
         programs.push_back(smallest->base().get());
       }
@@ -157,8 +183,8 @@ struct StepSolver::Impl {
     return CostModelFor(config, programs);
   }
 
-  static bool TakesLong(const Program& program, int threads) {
-    const memory::CostModel rates(threads);
+  bool TakesLong(const Program& program) const {
+    const memory::CostModel rates = BuiltInCost(config);
     const double seconds = CalibrationOptions().call_seconds;
     return std::any_of(program.nodes().begin(), program.nodes().end(),
                        [&](const graph::Node& node) {
@@ -196,27 +222,34 @@ struct StepSolver::Impl {
 };
 
 int64_t BytesOf(const MemorySize& size, const RunConfig& config, const std::string& key) {
-  switch (size.base) {
-    case MemorySize::Base::kAbsolute:
-      return size.bytes;
-    case MemorySize::Base::kTotal:
-      return static_cast<int64_t>(size.fraction * static_cast<double>(TotalMemory()));
-    case MemorySize::Base::kFree:
-      break;
+  if (size.base == MemorySize::Base::kAbsolute) return size.bytes;
+  const MemoryHere here = MemoryOf(config, key);
+  if (size.base == MemorySize::Base::kTotal) {
+    return static_cast<int64_t>(size.fraction * static_cast<double>(here.total));
   }
-  const int64_t free = runtime::AvailableMemory();
-  if (free > size.bytes) return free - size.bytes;
+  if (here.free > size.bytes) return here.free - size.bytes;
   throw UserError(
       config.Origin(key) + ": " + key +
-          fmt::format(": only {} are free, which leaves nothing after {}; subtract less",
-                      FormatBytes(free), FormatBytes(size.bytes)),
+          fmt::format(": only {} are free{}, which leaves nothing after {}; subtract less",
+                      FormatBytes(here.free), here.whose, FormatBytes(size.bytes)),
       ExitCode::kBudgetNotMet);
 }
 
 memory::Budget BudgetOf(const RunConfig& config) {
   memory::Budget budget;
+  budget.profile = ProfileFrom(config);
   if (config.memory.budget) {
-    budget.device = BytesOf(*config.memory.budget, config, "memory.budget");
+    const int64_t line = BytesOf(*config.memory.budget, config, "memory.budget");
+    budget.device = budget.profile.ArenaWithin(line);
+    if (budget.device < 0) {
+      throw UserError(
+          fmt::format("{}: memory.budget: {} is less than the {} that the process takes of the GPU "
+                      "beside the arena ({}); raise it",
+                      config.Origin("memory.budget"), FormatBytes(line),
+                      FormatBytes(budget.profile.overhead_bytes()),
+                      memory::PartsText(budget.profile)),
+          ExitCode::kBudgetNotMet);
+    }
   }
   if (config.memory.host_budget) {
     budget.host = BytesOf(*config.memory.host_budget, config, "memory.host_budget");

@@ -1,7 +1,8 @@
 // The budget of a run: what memory.budget means on this machine, and the plan that it chooses.
 //
-// On the CPU the budget is the device arena: what a plan needs to the byte. memory.host_budget
-// bounds the second arena, of what is offloaded or placed on the host.
+// On the CPU the budget is the device arena: what a plan needs to the byte. On a GPU it bounds all
+// that the process takes there: the arena and what memory/device_profile.h counts besides.
+// memory.host_budget bounds the second arena, of what is offloaded or placed on the host.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +19,21 @@
 
 namespace plimsoll::trainer {
 
-// "24GiB", "90%" of the machine's memory, "free - 1GiB" of what is free now. UserError, naming
-// `key`, when that leaves nothing.
+// "24GiB", "90%" of the memory of the machine or, for memory.budget on a GPU, of the GPU, "free -
+// 1GiB" of what is free there now. UserError, naming `key`, when that leaves nothing, or when there
+// is no GPU to ask.
 int64_t BytesOf(const config::MemorySize& size, const config::RunConfig& config,
                 const std::string& key);
+// What memory.budget and memory.host_budget leave to the arenas. UserError with
+// ExitCode::kBudgetNotMet when the process takes more than that of the GPU before it has an arena.
 memory::Budget BudgetOf(const config::RunConfig& config);
 
 // Does the file leave something to the solver: checkpointing.policy, train.micro_batch or
 // optimizer.place: auto?
 bool LeavesChoice(const config::RunConfig& config);
 
+// By the built-in rates of the run's device.
+memory::CostModel BuiltInCost(const config::RunConfig& config);
 // What the nodes of these programs take: timed on this device, unless memory.calibrate is false.
 memory::CostModel CostModelFor(const config::RunConfig& config,
                                std::span<const graph::Program* const> programs);

@@ -16,6 +16,7 @@
 #include "trainer/caching.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/tokenizer.h"
+#include "trainer/device_profile.h"
 #include "trainer/eval.h"
 #include "trainer/from_config.h"
 #include "trainer/generate.h"
@@ -103,9 +104,9 @@ class Run {
     directory_->Write("config.yaml", resolved_yaml);
     const CompiledStep& step = session_->compiled();
     const memory::CostModel known = CostModelFor(config_, {});  // nothing is timed now
-    directory_->Write("plan.json",
-                      PlanJson(*model_, step, config::ToString(config_.memory.allocator),
-                               PredictSeconds(step, known)));
+    directory_->Write("plan.json", PlanJson(*model_, step,
+                                            {config::ToString(config_.memory.allocator),
+                                             PredictSeconds(step, known), ProfileFrom(config_)}));
     directory_->Write("memory_timeline.json", MemoryTimelineJson(step));
     if (!decision.chosen.empty()) fmt::print("chosen within memory.budget: {}\n", decision.chosen);
     Announce(step);

@@ -88,6 +88,49 @@ TEST(CostModel, BuiltInRatesAreBoundByWorkOrBytes) {
   EXPECT_EQ(Seconds(one, view), 0);
 }
 
+TEST(CostModel, TheGpuIsFasterInSixteenBits) {
+  const CostModel gpu(DeviceRates::Gpu());
+  const double low = Seconds(gpu, Product(1 << 20, "bf16"));
+  EXPECT_LT(low, Seconds(gpu, Product(1 << 20)));
+  EXPECT_LT(low, Seconds(CostModel(16), Product(1 << 20, "bf16")));
+  EXPECT_GT(low, 1e-6);  // a launch
+}
+
+// x goes to the host and comes back while products run.
+Program RoundTrip(int rows) {
+  const std::string r = std::to_string(rows);
+  return graph::ParseProgram(R"(
+    program p
+      tensor %x: f32[16777216] input persistent
+      tensor %a: f32[)" + r + R"(,4096] input persistent
+      tensor %w: f32[4096,4096] parameter persistent
+    forward
+      %away: f32[16777216] host = copy_start(%x)
+      %y: f32[)" + r + R"(,4096] = linear(%a, %w, _)
+      %there: f32[16777216] host view %away+0 = copy_done(%away, %x)
+      %back: f32[16777216] = copy_start(%there)
+      %z: f32[)" + r + R"(,4096] = linear(%y, %w, _)
+      %here: f32[16777216] view %back+0 = copy_done(%back, %there)
+    )");
+}
+
+TEST(CostModel, CopiesOfTheGpuHideBehindOps) {
+  const CostModel gpu(DeviceRates::Gpu());
+  const double copy = gpu.rates().CopySeconds(4 * 16777216.0);
+  const Program idle = RoundTrip(1);
+  const std::vector<double> waits = gpu.NodeSeconds(idle);
+  EXPECT_NEAR(gpu.ProgramSeconds(idle), 2 * copy, 1e-9);  // there, and only then back
+  EXPECT_EQ(waits[0], 0);
+  EXPECT_NEAR(waits[2], copy - waits[1], 1e-9);
+  const Program busy = RoundTrip(1 << 16);
+  const std::vector<double> hidden = gpu.NodeSeconds(busy);
+  EXPECT_EQ(hidden[2], 0);
+  EXPECT_EQ(hidden[5], 0);
+  EXPECT_NEAR(gpu.ProgramSeconds(busy), hidden[1] + hidden[4], 1e-9);
+  // On the CPU copies are work like any other.
+  EXPECT_GT(CostModel(1).NodeSeconds(busy)[0], 0);
+}
+
 // A block in which the cost of having `gelu` back depends on whether `up` was kept.
 TEST(BlockOptions, FollowTheChainRule) {
   const Program program = graph::ParseProgram(R"(

@@ -1,0 +1,28 @@
+#include "memory/device_profile.h"
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+
+namespace plimsoll::memory {
+
+DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes) {
+  constexpr int64_t kMiB = 1 << 20;
+  DeviceProfile profile;
+  profile.device = name;
+  profile.memory_bytes = memory_bytes;
+  profile.page_bytes = 2 * kMiB;
+  profile.context_bytes = 520 * kMiB;
+  profile.code_bytes = 64 * kMiB;
+  profile.libraries_bytes = 16 * kMiB;
+  profile.graphs_bytes = 16 * kMiB;
+  return profile;
+}
+
+std::string PartsText(const DeviceProfile& profile) {
+  return fmt::format("context {}, code {}, libraries {}, graphs {}",
+                     FormatBytes(profile.context_bytes), FormatBytes(profile.code_bytes),
+                     FormatBytes(profile.libraries_bytes), FormatBytes(profile.graphs_bytes));
+}
+
+}  // namespace plimsoll::memory

@@ -1,0 +1,50 @@
+// What a process takes of a device's memory beside the arena, in parts: known beforehand, so that a
+// budget can bound the whole process and a plan for a GPU can be made without one.
+//
+//   process = arena, in whole pages + context + code + libraries + graphs
+//
+// On the CPU there is nothing of the kind: a budget there is the arena's. Sizes in bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace plimsoll::memory {
+
+struct DeviceProfile {
+  std::string device;        // "NVIDIA H200"; empty: the CPU
+  int64_t memory_bytes = 0;  // that programs can share
+  int64_t page_bytes = 1;    // the driver hands out whole pages
+
+  int64_t context_bytes = 0;    // the driver's own: context, streams, room for kernels' stacks
+  int64_t code_bytes = 0;       // our kernels, loaded
+  int64_t libraries_bytes = 0;  // handles and kernels of cuBLASLt and cuDNN
+  int64_t graphs_bytes = 0;     // recorded programs
+  bool measured = false;        // on that device by this program; otherwise built in
+
+  bool operator==(const DeviceProfile&) const = default;
+
+  int64_t overhead_bytes() const {
+    return context_bytes + code_bytes + libraries_bytes + graphs_bytes;
+  }
+  // Of a process with an arena of that size.
+  int64_t ProcessBytes(int64_t arena_bytes) const {
+    return (arena_bytes + page_bytes - 1) / page_bytes * page_bytes + overhead_bytes();
+  }
+  // The largest arena with which the process stays within so many bytes; negative when the overhead
+  // alone is more.
+  int64_t ArenaWithin(int64_t process_bytes) const {
+    const int64_t left = process_bytes - overhead_bytes();
+    return left < 0 ? left : left / page_bytes * page_bytes;
+  }
+};
+
+// As measured on an NVIDIA H200 with driver 580.159 (docs/gpu_memory.md); the same for any other
+// GPU until it is measured there. `name` and `memory_bytes` are the GPU's own.
+DeviceProfile BuiltInGpuProfile(const std::string& name = "NVIDIA H200",
+                                int64_t memory_bytes = int64_t{143155} << 20);
+
+// "context 520 MiB, code 64.0 MiB, libraries 16.0 MiB, graphs 16.0 MiB".
+std::string PartsText(const DeviceProfile& profile);
+
+}  // namespace plimsoll::memory

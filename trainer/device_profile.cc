@@ -1,0 +1,104 @@
+#include "trainer/device_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/output_file.h"
+#include "base/version.h"
+#include "formats/json.h"
+#include "runtime/gpu_memory.h"
+#include "trainer/calibration.h"
+#include "trainer/from_config.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using memory::DeviceProfile;
+
+std::string PathOf(const std::string& folder, const std::string& gpu) {
+  std::string name;
+  for (char c : gpu) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
+  return fmt::format("{}/gpu-{}.json", folder, name);
+}
+
+// Nothing when there is no file, or none of this version.
+std::optional<DeviceProfile> Read(const std::string& folder, const std::string& gpu,
+                                  int64_t memory_bytes) {
+  const std::string path = PathOf(folder, gpu);
+  std::error_code error;
+  if (folder.empty() || !std::filesystem::exists(path, error)) return std::nullopt;
+  try {
+    const formats::JsonObject file = formats::JsonObject::FromFile(path);
+    if (file.RequireString("program") != Version() || file.RequireString("gpu") != gpu) {
+      return std::nullopt;
+    }
+    DeviceProfile profile = memory::BuiltInGpuProfile(gpu, memory_bytes);
+    const auto bytes = [&](const char* key) {
+      constexpr int64_t kMost = int64_t{1} << 35;
+      return file.RequireInt(key, 0, kMost);
+    };
+    profile.context_bytes = bytes("context_bytes");
+    profile.code_bytes = bytes("code_bytes");
+    profile.libraries_bytes = bytes("libraries_bytes");
+    profile.graphs_bytes = bytes("graphs_bytes");
+    profile.measured = true;
+    return profile;
+  } catch (const UserError& problem) {
+    fmt::print(stderr, "warning: {}; the built-in profile is used\n", problem.what());
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string ProcessText(const DeviceProfile& profile, int64_t arena_bytes) {
+  return fmt::format("process on {}: {} = arena {}, {} ({})", profile.device,
+                     FormatBytes(profile.ProcessBytes(arena_bytes)), FormatBytes(arena_bytes),
+                     memory::PartsText(profile),
+                     profile.measured ? "as measured in earlier runs" : "as built in");
+}
+
+DeviceProfile ProfileFrom(const config::RunConfig& config) {
+  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return {};
+  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
+  if (!meter) return memory::BuiltInGpuProfile();
+  const runtime::GpuMemory memory = meter->Measure();
+  return LoadProfile(CalibrationFolder(), memory.gpu, memory.total);
+}
+
+DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu, int64_t memory_bytes) {
+  const std::optional<DeviceProfile> kept = Read(folder, gpu, memory_bytes);
+  return kept ? *kept : memory::BuiltInGpuProfile(gpu, memory_bytes);
+}
+
+void KeepProfile(const std::string& folder, const DeviceProfile& measured) {
+  if (folder.empty()) return;
+  const DeviceProfile known =
+      Read(folder, measured.device, measured.memory_bytes).value_or(DeviceProfile{});
+  const nlohmann::ordered_json json = {
+      {"program", Version()},
+      {"gpu", measured.device},
+      {"context_bytes", std::max(known.context_bytes, measured.context_bytes)},
+      {"code_bytes", std::max(known.code_bytes, measured.code_bytes)},
+      {"libraries_bytes", std::max(known.libraries_bytes, measured.libraries_bytes)},
+      {"graphs_bytes", std::max(known.graphs_bytes, measured.graphs_bytes)},
+  };
+  try {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    OutputFile file(PathOf(folder, measured.device));
+    file.Write(json.dump(1) + "\n");
+    file.Commit();
+  } catch (const UserError& problem) {
+    fmt::print(stderr, "warning: {}; the GPU's profile is not kept\n", problem.what());
+  }
+}
+
+}  // namespace plimsoll::trainer

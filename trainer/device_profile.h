@@ -1,0 +1,31 @@
+// The profile of the device that a run will use: what its process takes beside the arena.
+//
+// On a GPU it is what earlier runs measured there, kept in
+//   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/gpu-NAME.json
+// and otherwise what is built in. Without a GPU, plans are made for an NVIDIA H200. The file is
+// checked before it is believed; a bad one is ignored with a warning and replaced.
+#pragma once
+
+#include <string>
+
+#include "memory/device_profile.h"
+#include "trainer/config/run_config.h"
+
+namespace plimsoll::trainer {
+
+// "process on NVIDIA H200: 8.60 GiB = arena 8.00 GiB + context 520 MiB, …"; says where the parts
+// come from.
+std::string ProcessText(const memory::DeviceProfile& profile, int64_t arena_bytes);
+
+// Of the device that `config` asks for, as far as this machine knows it.
+memory::DeviceProfile ProfileFrom(const config::RunConfig& config);
+
+// The file's profile of that GPU, or the built-in one. `folder` empty: nothing is kept.
+memory::DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu,
+                                  int64_t memory_bytes);
+
+// Keeps what was measured, part by part the larger of it and what the file holds: another run may
+// load other kernels, and a budget must hold for each.
+void KeepProfile(const std::string& folder, const memory::DeviceProfile& measured);
+
+}  // namespace plimsoll::trainer
