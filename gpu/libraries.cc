@@ -3,6 +3,15 @@
 #include "gpu/check.h"
 
 namespace plimsoll::gpu {
+namespace {
+
+int64_t FreeBytes() {
+  size_t free = 0, total = 0;
+  Check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return static_cast<int64_t>(free);
+}
+
+}  // namespace
 
 Libraries::Libraries() {
   int device = 0;
@@ -16,12 +25,20 @@ Libraries::~Libraries() {
 }
 
 cublasLtHandle_t Libraries::cublas_lt() {
-  if (cublas_lt_ == nullptr) Check(cublasLtCreate(&cublas_lt_), "cublasLtCreate");
+  if (cublas_lt_ == nullptr) {
+    const int64_t before = FreeBytes();
+    Check(cublasLtCreate(&cublas_lt_), "cublasLtCreate");
+    handle_bytes_ += before - FreeBytes();
+  }
   return cublas_lt_;
 }
 
 cudnnHandle_t Libraries::cudnn(cudaStream_t stream) {
-  if (cudnn_ == nullptr) Check(cudnnCreate(&cudnn_), "cudnnCreate");
+  if (cudnn_ == nullptr) {
+    const int64_t before = FreeBytes();
+    Check(cudnnCreate(&cudnn_), "cudnnCreate");
+    handle_bytes_ += before - FreeBytes();
+  }
   Check(cudnnSetStream(cudnn_, stream), "cudnnSetStream");
   return cudnn_;
 }

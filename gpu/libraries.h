@@ -5,6 +5,8 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
+#include <cstdint>
+
 namespace plimsoll::gpu {
 
 // Of the current device. Handles are made at their first use: what each takes of the GPU's memory
@@ -19,6 +21,9 @@ class Libraries {
   cublasLtHandle_t cublas_lt();
   cudnnHandle_t cudnn(cudaStream_t stream);  // set to that stream
 
+  // What the handles made so far took of the GPU's memory.
+  int64_t handle_bytes() const { return handle_bytes_; }
+
   const cudaDeviceProp& properties() const { return properties_; }
   int multiprocessors() const { return properties_.multiProcessorCount; }
 
@@ -26,6 +31,7 @@ class Libraries {
   cudaDeviceProp properties_{};
   cublasLtHandle_t cublas_lt_ = nullptr;
   cudnnHandle_t cudnn_ = nullptr;
+  int64_t handle_bytes_ = 0;
 };
 
 }  // namespace plimsoll::gpu

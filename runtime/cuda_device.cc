@@ -3,6 +3,7 @@
 #include "gpu/libraries.h"
 #include "gpu/peak_rates.h"
 #include "runtime/cuda_memory.h"
+#include "runtime/gpu_memory.h"
 
 namespace plimsoll::runtime {
 namespace {
@@ -25,7 +26,8 @@ class CudaDevice : public Device {
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string name() const override { return libraries_.properties().name; }
   std::unique_ptr<DeviceMemory> Allocate(int64_t arena_bytes, int64_t host_arena_bytes) override {
-    return std::make_unique<CudaMemory>(arena_bytes, host_arena_bytes, streams_, libraries_);
+    return std::make_unique<CudaMemory>(arena_bytes, host_arena_bytes, streams_, libraries_,
+                                        meter_);
   }
   int steps_ahead() const override { return 1; }
   void Synchronize() override {
@@ -44,7 +46,8 @@ class CudaDevice : public Device {
   }
 
  private:
-  CurrentDevice current_;  // before all that needs a context
+  std::optional<GpuMeter> meter_ = GpuMeter::Find();  // before the context
+  CurrentDevice current_;                             // before all that needs a context
   gpu::Libraries libraries_;
   CudaStreams streams_;
   gpu::PeakRates rates_;

@@ -53,12 +53,16 @@ class CudaReadback : public Readback {
 }  // namespace
 
 CudaMemory::CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const CudaStreams& streams,
-                       gpu::Libraries& libraries)
+                       gpu::Libraries& libraries, const std::optional<GpuMeter>& meter)
     : DeviceMemory(arena_bytes, host_arena_bytes),
+      meter_(meter),
+      measured_(ProcessBytes()),
       streams_(streams),
       libraries_(libraries),
       arena_(CudaBuffer::Kind::kDevice, arena_bytes, "an arena"),
       host_arena_(CudaBuffer::Kind::kPinned, host_arena_bytes, "pinned host memory") {
+  parts_.context = measured_;
+  parts_.arena = Grown();
   Clear();
 }
 
@@ -106,16 +110,27 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
                                                   ArenaBases{arena_.data(), host_arena_.data()},
                                                   streams_, libraries_, options));
   }
+  const int64_t handles = libraries_.handle_bytes();
   for (const auto& executor : made) {
     FillScratch(programs);
     executor->Prepare();
+    const int64_t of_handles = libraries_.handle_bytes() - handles - parts_.libraries;
+    parts_.libraries += of_handles;
+    parts_.code += Grown() - of_handles;
     FillScratch(programs);
     executor->Record();
+    parts_.graphs += Grown();
   }
   Clear();
   std::vector<std::unique_ptr<Executor>> executors;
   for (auto& executor : made) executors.push_back(std::move(executor));
   return executors;
+}
+
+int64_t CudaMemory::Grown() {
+  const int64_t before = measured_;
+  measured_ = ProcessBytes();
+  return measured_ - before;
 }
 
 std::byte* CudaMemory::At(const MemoryRange& range) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "gpu/libraries.h"
@@ -9,14 +10,16 @@
 #include "runtime/cuda_handles.h"
 #include "runtime/cuda_upload.h"
 #include "runtime/device.h"
+#include "runtime/gpu_memory.h"
 
 namespace plimsoll::runtime {
 
 class CudaMemory : public DeviceMemory {
  public:
-  // One cudaMalloc and one cudaHostAlloc of exactly these bytes.
+  // One cudaMalloc and one cudaHostAlloc of exactly these bytes. `meter` was made before the
+  // process held anything on the GPU.
   CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const CudaStreams& streams,
-             gpu::Libraries& libraries);
+             gpu::Libraries& libraries, const std::optional<GpuMeter>& meter);
   ~CudaMemory() override;
 
   std::vector<std::unique_ptr<Executor>> MakeExecutors(std::span<const BoundProgram> programs,
@@ -24,13 +27,19 @@ class CudaMemory : public DeviceMemory {
   void Write(const MemoryRange& to, const void* from) override;
   void Read(const MemoryRange& from, void* to) override;
   std::unique_ptr<Readback> MakeReadback(std::vector<MemoryRange> ranges) override;
+  ProcessParts process_parts() const override { return parts_; }
   std::byte* HostAddress(graph::Place) override { return nullptr; }
 
  private:
   void FillScratch(std::span<const BoundProgram> programs);
   void Clear();
   std::byte* At(const MemoryRange& range) const;
+  int64_t ProcessBytes() const { return meter_ ? meter_->MeasureProcess().bytes : 0; }
+  int64_t Grown();  // what the process has taken since the last call
 
+  std::optional<GpuMeter> meter_;
+  ProcessParts parts_;
+  int64_t measured_ = 0;  // ProcessBytes() at the stage before
   const CudaStreams& streams_;
   gpu::Libraries& libraries_;
   CudaBuffer arena_, host_arena_;

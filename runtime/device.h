@@ -38,6 +38,16 @@ class Readback {
   static int64_t Rounded(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 };
 
+// What this process holds of a device, as measured while its programs were made ready. In bytes;
+// zeros on the CPU.
+struct ProcessParts {
+  int64_t context = 0;    // the driver's own, and streams
+  int64_t arena = 0;      // in the driver's pages
+  int64_t code = 0;       // kernels, ours and the libraries'
+  int64_t libraries = 0;  // their handles
+  int64_t graphs = 0;     // recorded programs
+};
+
 // The arenas that the programs of a step share: exactly the planned bytes, zero at first.
 class DeviceMemory {
  public:
@@ -63,6 +73,8 @@ class DeviceMemory {
   virtual void Write(const MemoryRange& to, const void* from) = 0;
   virtual void Read(const MemoryRange& from, void* to) = 0;
   virtual std::unique_ptr<Readback> MakeReadback(std::vector<MemoryRange> ranges) = 0;
+
+  virtual ProcessParts process_parts() const { return {}; }
 
   // Where the host may touch the arena's bytes itself; nullptr where it may not (GPUs).
   virtual std::byte* HostAddress(graph::Place place) = 0;

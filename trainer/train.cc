@@ -20,6 +20,7 @@
 #include "trainer/eval.h"
 #include "trainer/from_config.h"
 #include "trainer/generate.h"
+#include "trainer/gpu_account.h"
 #include "trainer/learning_rate.h"
 #include "trainer/memory_summary.h"
 #include "trainer/memory_timeline.h"
@@ -83,6 +84,8 @@ class Run {
     const auto start = Clock::now();
     CompiledStep compiled = Compile(*model_, decision.options);
     CheckBudget(config_, compiled.plan);
+    gpu_.emplace(config_);
+    gpu_->CheckFree(compiled.plan);
     compile_seconds_ = SecondsSince(start);
 
     session_ = std::make_unique<Session>(
@@ -94,6 +97,9 @@ class Run {
             .profile = config_.memory.summary && device_->kind() == runtime::DeviceKind::kCpu,
             .check_finite = config_.debug.find_nan},
         caching_);
+    if (session_->memory() != nullptr) {
+      gpu_line_ = gpu_->StartUp(session_->compiled().plan, session_->memory()->process_parts());
+    }
     if (config_.model.init_from.empty()) {
       session_->Initialize(*model_, static_cast<uint64_t>(config_.train.seed));
     } else {
@@ -150,6 +156,7 @@ class Run {
                      : "");
     fmt::print("built, differentiated and planned in {:.0f} ms\n", compile_seconds_ * 1e3);
     fmt::print("{}\n", memory::Summary(compiled.plan));
+    if (!gpu_line_.empty()) fmt::print("{}\n", gpu_line_);
     if (caching_) {
       fmt::print(
           "memory.allocator: caching, {} reserved so far; the arena is planned to compare with, "
@@ -217,6 +224,11 @@ class Run {
     report.mfu = Mfu(report.tokens_per_second);
     report.arena_bytes = session_->compiled().plan.arena_bytes;
     if (caching_) report.reserved_bytes = session_->caching()->stats().reserved;
+    const bool logged = Due(config_.train.log_every, step.number + 1, false) || step.number < 4;
+    if (logged) gpu_bytes_ = gpu_->bytes();
+    if (const auto growth = logged ? gpu_->Watch(step.number) : std::nullopt) {
+      progress_->Line("warning: " + *growth);
+    }
     report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
     report.loss_scale = metrics.loss_scale;
     report.skipped = metrics.skipped;
@@ -270,17 +282,19 @@ class Run {
   }
 
   void Record(const StepReport& report) {
-    ordered_json row = {{"step", report.step},
-                        {"loss", report.loss},
-                        {"lr", report.lr},
-                        {"grad_norm", report.grad_norm},
-                        {"step_ms", report.step_seconds * 1e3},
-                        {"tokens_per_s", report.tokens_per_second},
-                        {"mfu", report.mfu ? ordered_json(*report.mfu) : ordered_json(nullptr)},
-                        {"arena_bytes", report.arena_bytes},
-                        {"resident_bytes", report.resident_bytes},
-                        {"loss_scale", report.loss_scale},
-                        {"skipped", report.skipped}};
+    ordered_json row = {
+        {"step", report.step},
+        {"loss", report.loss},
+        {"lr", report.lr},
+        {"grad_norm", report.grad_norm},
+        {"step_ms", report.step_seconds * 1e3},
+        {"tokens_per_s", report.tokens_per_second},
+        {"mfu", report.mfu ? ordered_json(*report.mfu) : ordered_json(nullptr)},
+        {"arena_bytes", report.arena_bytes},
+        {"resident_bytes", report.resident_bytes},
+        {"gpu_bytes", gpu_bytes_ ? ordered_json(*gpu_bytes_) : ordered_json(nullptr)},
+        {"loss_scale", report.loss_scale},
+        {"skipped", report.skipped}};
     if (caching_) {
       const runtime::CachingStats& stats = session_->caching()->stats();
       row["allocator"] = "caching";
@@ -341,6 +355,9 @@ class Run {
   std::unique_ptr<RunDirectory> directory_;
   std::optional<CachingOptions> caching_;
   std::unique_ptr<Session> session_;
+  std::optional<GpuAccount> gpu_;
+  std::string gpu_line_;              // what its start-up said
+  std::optional<int64_t> gpu_bytes_;  // of the process, at the step logged last
   Progress* progress_ = nullptr;
   double compile_seconds_ = 0;
   // Steps that were handed to the device and have no row yet.

@@ -1,0 +1,125 @@
+#include "trainer/gpu_account.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "trainer/calibration.h"
+#include "trainer/device_profile.h"
+#include "trainer/from_config.h"
+#include "trainer/solve.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+// Steps after which nothing should be allocated any more.
+constexpr int64_t kSettlingSteps = 3;
+
+// The profile that these parts make.
+memory::DeviceProfile Measured(const memory::DeviceProfile& profile,
+                               const runtime::ProcessParts& parts) {
+  memory::DeviceProfile measured = profile;
+  measured.context_bytes = parts.context;
+  measured.code_bytes = parts.code;
+  measured.libraries_bytes = parts.libraries;
+  measured.graphs_bytes = parts.graphs;
+  measured.measured = true;
+  return measured;
+}
+
+}  // namespace
+
+bool FarFromPlan(int64_t measured, int64_t planned) {
+  const int64_t allowed = std::max(planned / 100, 100 * kMiB);
+  return std::abs(measured - planned) > allowed;
+}
+
+std::optional<std::string> GrowthText(int64_t step, int64_t settled, int64_t now,
+                                      const std::string& where) {
+  if (now - settled <= kMiB) return std::nullopt;
+  return fmt::format("the process grew by {}{} to {} at step {}", FormatBytes(now - settled), where,
+                     FormatBytes(now), step);
+}
+
+GpuAccount::GpuAccount(const config::RunConfig& config)
+    : config_(config), profile_(ProfileFrom(config)) {
+  if (DeviceFrom(config) == runtime::DeviceKind::kCuda) meter_ = runtime::GpuMeter::Find();
+}
+
+void GpuAccount::CheckFree(const memory::MemoryPlan& plan) const {
+  if (!meter_) return;
+  const runtime::GpuMemory memory = meter_->Measure();
+  const int64_t own = meter_->MeasureProcess().bytes;
+  const int64_t needed = profile_.ProcessBytes(plan.arena_bytes);
+  if (needed <= memory.free + own) return;
+  const std::string others = memory.DescribeOthers();
+  throw UserError(
+      fmt::format("{}: device: cuda: the run needs {} of the {}'s memory, and {} are free{}; {}a "
+                  "smaller memory.budget with checkpointing.policy: auto, or a smaller "
+                  "train.micro_batch, needs less (see plimsoll plan)",
+                  config_.Origin("device"), FormatBytes(needed), memory.gpu,
+                  FormatBytes(memory.free + own), others.empty() ? "" : " (" + others + ")",
+                  others.empty() ? "" : "end the other process, or: "),
+      ExitCode::kBudgetNotMet);
+}
+
+std::string GpuAccount::StartUp(const memory::MemoryPlan& plan,
+                                const runtime::ProcessParts& parts) {
+  if (!meter_) return "";
+  const runtime::GpuMeter::Process process = meter_->MeasureProcess();
+  highest_ = std::max(highest_, process.bytes);
+  const int64_t planned = profile_.ProcessBytes(plan.arena_bytes);
+  const memory::DeviceProfile measured = Measured(profile_, parts);
+  if (process.by_driver) KeepProfile(CalibrationFolder(), measured);
+  if (config_.memory.budget) {
+    const int64_t line = BytesOf(*config_.memory.budget, config_, "memory.budget");
+    if (process.bytes > line) {
+      throw UserError(
+          fmt::format("{}: memory.budget: {}; the process takes {} of the GPU, which is {} more "
+                      "than planned ({} beside the arena); this is noted for later plans: start "
+                      "the run again, or raise the budget",
+                      config_.Origin("memory.budget"), FormatBytes(line),
+                      FormatBytes(process.bytes), FormatBytes(process.bytes - planned),
+                      memory::PartsText(measured)),
+          ExitCode::kBudgetNotMet);
+    }
+  }
+  if (FarFromPlan(process.bytes, planned)) {
+    fmt::print(stderr,
+               "warning: the process takes {} of the GPU, planned were {} (measured: {}; planned: "
+               "{})\n",
+               FormatBytes(process.bytes), FormatBytes(planned), memory::PartsText(measured),
+               memory::PartsText(profile_));
+  }
+  return fmt::format("process {} of the {}'s {}: arena {}, {}; planned {}{}",
+                     FormatBytes(process.bytes), profile_.device,
+                     FormatBytes(profile_.memory_bytes), FormatBytes(parts.arena),
+                     memory::PartsText(measured), FormatBytes(planned),
+                     process.by_driver ? ""
+                                       : " (by what the card's use grew by: the driver does not "
+                                         "count this process by itself)");
+}
+
+std::optional<int64_t> GpuAccount::bytes() const {
+  if (!meter_) return std::nullopt;
+  return meter_->MeasureProcess().bytes;
+}
+
+std::optional<std::string> GpuAccount::Watch(int64_t step) {
+  if (!meter_) return std::nullopt;
+  const int64_t now = *bytes();
+  highest_ = std::max(highest_, now);
+  if (step < kSettlingSteps || settled_ == 0) {
+    settled_ = now;
+    return std::nullopt;
+  }
+  std::optional<std::string> growth = GrowthText(step, settled_, now, " on the GPU");
+  if (growth) settled_ = now;
+  return growth;
+}
+
+}  // namespace plimsoll::trainer
