@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "runtime/cuda_device.h"
 #include "tests/models/published.h"
 #include "trainer/session.h"
 
@@ -35,6 +36,7 @@ struct TinyRun {
   double init_loss_scale = 65536;  // where update scales the loss
   checkpointing::Options checkpointing = {};
   runtime::ExecutorOptions executor = {};
+  bool cuda = false;  // on a GPU
   bool evaluate = false;
   std::optional<CachingOptions> caching = std::nullopt;
 };
@@ -52,6 +54,8 @@ struct TinyResult {
 inline TinyResult Train(const TinyRun& run) {
   const auto model = models::MakeModel(run.spec);
   ThreadPool pool(run.threads);
+  const std::unique_ptr<runtime::Device> device =
+      run.cuda ? runtime::MakeCudaDevice(pool) : runtime::MakeCpuDevice(pool);
   CompileOptions options;
   options.micro_batch = run.micro_batch;
   options.sequence = run.sequence;
@@ -62,8 +66,9 @@ inline TinyResult Train(const TinyRun& run) {
   options.state_on_host = run.state_on_host;
   options.init_loss_scale = run.init_loss_scale;
   options.checkpointing = run.checkpointing;
+  options.device = device->kind();
   options.threads = run.threads;
-  Session session(Compile(*model, options), pool, run.executor, run.caching);
+  Session session(Compile(*model, options), *device, run.executor, run.caching);
   session.Initialize(*model, 1);
 
   TinyResult result;
