@@ -83,6 +83,8 @@ struct CudaExecutor::Impl {
   template <typename Body>
   void WithNode(int node, Body&& body) const;
   void Enqueue(const Item& item);
+  void PoisonBefore(const Item& item);
+  void PoisonAfter(const Item& item);
   void EnqueueCopy(const Copy& copy, const Item& item);
   void EnqueueAll();
   void RunInstrumented();
@@ -286,9 +288,6 @@ void CudaExecutor::Impl::EnqueueCopy(const Copy& copy, const Item& item) {
 }
 
 void CudaExecutor::Impl::Enqueue(const Item& item) {
-  if (poison) {
-    for (int node : item.nodes) poison->BeforeNode(node, streams.compute.get());
-  }
   WithNode(item.nodes.front(), [&] {
     if (item.kind != Item::Kind::kKernels) {
       EnqueueCopy(copies[item.copy], item);
@@ -298,13 +297,24 @@ void CudaExecutor::Impl::Enqueue(const Item& item) {
       item.kernel->run_group({contexts.data() + item.first_context, item.nodes.size()});
     }
   });
-  if (poison) {
-    for (int node : item.nodes) poison->AfterNode(node, streams.compute.get());
-  }
+}
+
+void CudaExecutor::Impl::PoisonBefore(const Item& item) {
+  if (!poison) return;
+  for (int node : item.nodes) poison->BeforeNode(node, streams.compute.get());
+}
+
+void CudaExecutor::Impl::PoisonAfter(const Item& item) {
+  if (!poison) return;
+  for (int node : item.nodes) poison->AfterNode(node, streams.compute.get());
 }
 
 void CudaExecutor::Impl::EnqueueAll() {
-  for (const Item& item : items) Enqueue(item);
+  for (const Item& item : items) {
+    PoisonBefore(item);
+    Enqueue(item);
+    PoisonAfter(item);
+  }
 }
 
 void CudaExecutor::Impl::RunInstrumented() {
@@ -316,6 +326,7 @@ void CudaExecutor::Impl::RunInstrumented() {
   for (size_t i = 0; i < items.size(); ++i) {
     const Item& item = items[i];
     const Stream which = StreamOf(item);
+    PoisonBefore(item);
     if (meter) {
       for (int node : item.nodes) meter->BeforeNode(node, compute);
     }
@@ -332,6 +343,7 @@ void CudaExecutor::Impl::RunInstrumented() {
       if (finite) finite->AfterNode(node, compute);
       if (meter) meter->AfterNode(node, compute);
     }
+    PoisonAfter(item);  // when all have seen what the node wrote
   }
   uncollected = options.profile;
   if (finite) finite->AfterRun(compute);

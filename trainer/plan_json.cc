@@ -71,6 +71,7 @@ ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled
       {"micro_batch", options.micro_batch},
       {"sequence", options.sequence},
       {"accumulate", options.accumulate},
+      {"device", Name(options.device)},
       {"threads", options.threads},
       {"flops_per_step", compiled.flops_per_step},
       {"predicted_step_ms", context.predicted_step_seconds

@@ -143,9 +143,11 @@ class Run {
 
   void Announce(const CompiledStep& compiled) const {
     const models::ModelSpec& spec = model_->spec();
-    fmt::print("plimsoll {} ({}): {} with {} parameters, {} threads, run in {}\n", Version(),
-               Commit(), models::Name(spec.family),
-               FormatCount(static_cast<double>(model_->parameter_count())), pool_->size(),
+    const bool on_cpu = device_->kind() == runtime::DeviceKind::kCpu;
+    fmt::print("plimsoll {} ({}): {} with {} parameters, {}, run in {}\n", Version(), Commit(),
+               models::Name(spec.family),
+               FormatCount(static_cast<double>(model_->parameter_count())),
+               on_cpu ? fmt::format("{} threads", pool_->size()) : "on " + device_->name(),
                directory_->path());
     fmt::print("data: {} tokens to train on, {} per step{}\n",
                FormatCount(static_cast<double>(loader_.tokens())),
