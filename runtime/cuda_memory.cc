@@ -29,6 +29,8 @@ class CudaReadback : public Readback {
                                 [](int64_t sum, const Part& p) { return sum + Rounded(p.bytes); }),
                 "pinned memory for metrics") {}
 
+  ~CudaReadback() override { cudaStreamSynchronize(stream_); }
+
   void Start() override {
     std::byte* to = pinned_.data();
     for (const Part& part : parts_) {

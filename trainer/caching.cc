@@ -17,6 +17,11 @@ std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
                        "measures the planned arena, which memory.allocator: caching has not; "
                        "leave one of them out");
   }
+  if (config.debug.find_nan) {
+    throw config.Error("debug.find_nan",
+                       "looks at the planned arena, which memory.allocator: caching has not; leave "
+                       "one of them out");
+  }
   CachingOptions options;
   options.empty_cache_every = config.memory.empty_cache_every;
   if (config.memory.preallocate) {
