@@ -1,7 +1,12 @@
 #include "ops/linear.h"
 
+#include <algorithm>
+
 #include "graph/gradient.h"
 #include "graph/op.h"
+#include "ops/cuda_column_sums.h"
+#include "ops/cuda_gemm_workspace.h"
+#include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
@@ -140,6 +145,19 @@ const graph::OpRegistration kLinearDw({
         },
     .in_place = {{2, 0}, {3, 1}},
 });
+
+int64_t ProductWorkspace(const OpCall& /*call*/) { return kGemmWorkspaceBytes; }
+
+// Column sums and product take turns in it.
+int64_t LinearDwWorkspace(const OpCall& call) {
+  const Shape& dy = call.input(1).shape;
+  return std::max(call.has_output(0) ? kGemmWorkspaceBytes : 0,
+                  call.has_output(1) ? ColumnSumsBytes(dy.rows(), dy.dim(-1)) : 0);
+}
+
+const CudaWorkspaceRegistration kLinearWorkspace("linear", &ProductWorkspace);
+const CudaWorkspaceRegistration kLinearDxWorkspace("linear_dx", &ProductWorkspace);
+const CudaWorkspaceRegistration kLinearDwWorkspace("linear_dw", &LinearDwWorkspace);
 
 }  // namespace
 }  // namespace plimsoll::ops

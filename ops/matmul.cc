@@ -5,6 +5,8 @@
 
 #include "graph/gradient.h"
 #include "graph/op.h"
+#include "ops/cuda_gemm_workspace.h"
+#include "ops/cuda_workspace.h"
 
 namespace plimsoll::ops {
 
@@ -75,6 +77,10 @@ const graph::OpRegistration kMatmul({
           return Cost{2.0 * c.shape.elements() * k,
                       static_cast<double>(a.bytes() + b.bytes() + c.bytes())};
         },
+});
+
+const CudaWorkspaceRegistration kWorkspace("matmul", [](const OpCall& /*call*/) {
+  return kGemmWorkspaceBytes;
 });
 
 }  // namespace

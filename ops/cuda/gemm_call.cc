@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "base/error.h"
 #include "gpu/check.h"
@@ -62,12 +63,13 @@ const char* Name(GemmEpilogue epilogue) {
   return "?";
 }
 
+// No kernel asks for more.
+constexpr uint32_t kMostAlignment = 16;
+
 // Bytes to which an address is aligned, and all those at multiples of `stride` bytes from it.
-// Beyond 16, no kernel asks for more.
 uint32_t Alignment(const void* address, int64_t stride = 0) {
-  constexpr uintptr_t kMost = 16;
   const uintptr_t bits = reinterpret_cast<uintptr_t>(address) | static_cast<uintptr_t>(stride);
-  return uint32_t{1} << std::countr_zero(bits | kMost);
+  return uint32_t{1} << std::countr_zero(bits | kMostAlignment);
 }
 
 // Of the matrices as cuBLASLt names them.
@@ -155,7 +157,7 @@ GemmCall::GemmCall(const GemmProblem& p, const GemmBuffers& buffers)
   if (p.beta == 0) buffers_.c = buffers.d;
 }
 
-std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, int most) const {
+std::vector<cublasLtMatmulAlgo_t> GemmCall::Heuristic(cublasLtHandle_t handle, int most) const {
   cublasLtMatmulPreferenceOpaque_t preference;
   gpu::Check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
   Set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -174,10 +176,35 @@ std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, 
       handle, &operation_, &b_, &a_, &c_, &c_, &preference, most, found.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   gpu::Check(status, "cublasLtMatmulAlgoGetHeuristic");
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (int i = 0; i < count; ++i) algorithms.push_back(found[static_cast<size_t>(i)].algo);
+  return algorithms;
+}
+
+std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, int most) const {
+  // cuBLASLt asks for rows of 16 bytes, and takes others with less precision.
+  const bool uneven_aux = buffers_.aux != nullptr &&
+                          (problem_.ldc % 8 != 0 || Alignment(buffers_.aux) < kMostAlignment);
+  if (uneven_aux) return {};
   std::vector<cublasLtMatmulAlgo_t> candidates;
-  for (int i = 0; i < count; ++i) {
-    const cublasLtMatmulAlgo_t& algorithm = found[static_cast<size_t>(i)].algo;
-    if (Accepts(handle, algorithm)) candidates.push_back(algorithm);
+  const auto add = [&](const GemmCall& call) {
+    for (const cublasLtMatmulAlgo_t& algorithm : call.Heuristic(handle, most)) {
+      const auto same = [&](const cublasLtMatmulAlgo_t& other) {
+        return std::memcmp(&other, &algorithm, sizeof(other)) == 0;
+      };
+      if (std::none_of(candidates.begin(), candidates.end(), same) && Accepts(handle, algorithm)) {
+        candidates.push_back(algorithm);
+      }
+    }
+  };
+  add(*this);
+  if (problem_.epilogue == GemmEpilogue::kBias || problem_.epilogue == GemmEpilogue::kGeluBias) {
+    // The favourites without an epilogue are often faster with it, too, but not among those named.
+    GemmProblem plain = problem_;
+    plain.epilogue = GemmEpilogue::kNone;
+    GemmBuffers buffers = buffers_;
+    buffers.bias = nullptr;
+    add(GemmCall(plain, buffers));
   }
   return candidates;
 }

@@ -19,7 +19,8 @@ class GemmCall {
   // the buffers are aligned.
   const std::string& key() const { return key_; }
 
-  // Deterministic algorithms, cuBLAS's favourite first; empty when it has none.
+  // Deterministic algorithms, cuBLAS's favourite first, up to `most` or twice as many under an
+  // epilogue; empty when it has none.
   std::vector<cublasLtMatmulAlgo_t> Candidates(cublasLtHandle_t handle, int most) const;
 
   // Can this algorithm compute it, deterministically and in the workspace?
@@ -29,6 +30,8 @@ class GemmCall {
            const cublasLtMatmulAlgo_t& algorithm) const;
 
  private:
+  std::vector<cublasLtMatmulAlgo_t> Heuristic(cublasLtHandle_t handle, int most) const;
+
   GemmProblem problem_;
   GemmBuffers buffers_;
   std::string key_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -18,10 +19,12 @@ namespace {
 
 // Asked of cuBLAS. It sorts them by its own estimate.
 constexpr int kCandidates = 16;
-constexpr int kRounds = 5;
-// A timing shorter than this is of several calls.
-constexpr double kShortestTiming = 100;  // µs
-constexpr int kMostCalls = 20;
+constexpr int kRounds = 7;
+// A timing is of one call or more, and about this long; before the first the GPU is kept busy for
+// kWarmUp, since it computes faster for a moment after a rest.
+constexpr double kTiming = 300;    // µs
+constexpr double kWarmUp = 30000;  // µs
+constexpr int kMostCalls = 50;
 // Candidates this much slower than the fastest are not timed again.
 constexpr double kHopeless = 1.3;
 // Nor is a later candidate taken that wins by no more than noise: choices shall repeat.
@@ -39,34 +42,16 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Times `calls` products in a row; µs of one.
-class Stopwatch {
- public:
-  Stopwatch(gpu::Libraries& libraries, cudaStream_t stream, const GemmCall& call)
-      : handle_(libraries.cublas_lt()), stream_(stream), call_(call) {}
-
-  double Time(const cublasLtMatmulAlgo_t& algorithm, int calls) {
-    gpu::Check(cudaEventRecord(start_.get(), stream_), "cudaEventRecord");
-    for (int i = 0; i < calls; ++i) call_.Run(handle_, stream_, algorithm);
-    gpu::Check(cudaEventRecord(end_.get(), stream_), "cudaEventRecord");
-    gpu::Check(cudaEventSynchronize(end_.get()), "cudaEventSynchronize");
-    float milliseconds = 0;
-    gpu::Check(cudaEventElapsedTime(&milliseconds, start_.get(), end_.get()),
-               "cudaEventElapsedTime");
-    return 1000.0 * milliseconds / calls;
-  }
-
- private:
-  Event start_, end_;
-  cublasLtHandle_t handle_;
-  cudaStream_t stream_;
-  const GemmCall& call_;
-};
+double Microseconds(const Event& begin, const Event& end) {
+  float milliseconds = 0;
+  gpu::Check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
+  return 1000.0 * milliseconds;
+}
 
 struct Timed {
   cublasLtMatmulAlgo_t algorithm;
   double first = 0;            // µs of one call, after the one that loads the kernel
-  std::vector<double> rounds;  // µs
+  std::vector<double> rounds;  // µs of several
 
   double median() {
     std::sort(rounds.begin(), rounds.end());
@@ -74,29 +59,75 @@ struct Timed {
   }
 };
 
-// The fastest candidate. They take turns, so that all see the same clock and temperature.
-GemmMeasurement Measure(gpu::Libraries& libraries, cudaStream_t stream, const GemmCall& call,
-                        const std::vector<cublasLtMatmulAlgo_t>& candidates) {
-  Stopwatch stopwatch(libraries, stream, call);
-  std::vector<Timed> timed;
-  for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
-    stopwatch.Time(algorithm, 1);
-    timed.push_back({algorithm, stopwatch.Time(algorithm, 1), {}});
+class Measuring {
+ public:
+  Measuring(gpu::Libraries& libraries, cudaStream_t stream, const GemmCall& call)
+      : handle_(libraries.cublas_lt()), stream_(stream), call_(call) {}
+
+  // The fastest candidate.
+  GemmMeasurement Fastest(const std::vector<cublasLtMatmulAlgo_t>& candidates) {
+    std::vector<Timed> timed;
+    for (const cublasLtMatmulAlgo_t& algorithm : candidates) timed.push_back({algorithm, 0, {}});
+    double fastest = std::numeric_limits<double>::infinity();
+    for (Timed& t : timed) {
+      Run(t, 1);
+      Event begin, end;
+      Record(begin);
+      Run(t, 1);
+      Record(end);
+      gpu::Check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
+      t.first = Microseconds(begin, end);
+      fastest = std::min(fastest, t.first);
+    }
+    std::erase_if(timed, [&](const Timed& t) { return t.first > kHopeless * fastest; });
+    if (timed.size() == 1) return {timed[0].algorithm, timed[0].first};
+    TakeTurns(timed, fastest);
+    double best = timed[0].median();
+    for (Timed& t : timed) best = std::min(best, t.median());
+    const auto chosen = std::find_if(timed.begin(), timed.end(),
+                                     [&](Timed& t) { return t.median() <= kTie * best; });
+    return {chosen->algorithm, chosen->median()};
   }
-  const auto faster = [](const Timed& a, const Timed& b) { return a.first < b.first; };
-  const double fastest = std::min_element(timed.begin(), timed.end(), faster)->first;
-  std::erase_if(timed, [&](const Timed& t) { return t.first > kHopeless * fastest; });
-  const int calls = std::clamp(static_cast<int>(kShortestTiming / fastest), 1, kMostCalls);
-  for (int round = 0; round < kRounds; ++round) {
-    for (Timed& t : timed) t.rounds.push_back(stopwatch.Time(t.algorithm, calls));
+
+ private:
+  void Record(const Event& event) {
+    gpu::Check(cudaEventRecord(event.get(), stream_), "cudaEventRecord");
   }
-  double best = timed[0].median();
-  for (Timed& t : timed) best = std::min(best, t.median());
-  for (Timed& t : timed) {
-    if (t.median() <= kTie * best) return {t.algorithm, t.median()};
+  void Run(const Timed& t, int calls) {
+    for (int i = 0; i < calls; ++i) call_.Run(handle_, stream_, t.algorithm);
   }
-  throw InternalError("no candidate is the fastest");
-}
+
+  // Without a pause, so that all see the clock that the GPU keeps under load.
+  void TakeTurns(std::vector<Timed>& timed, double fastest) {
+    const int calls = std::clamp(static_cast<int>(kTiming / fastest), 1, kMostCalls);
+    const int turns =
+        static_cast<int>(kWarmUp / (fastest * calls * static_cast<double>(timed.size())));
+    for (int turn = 0; turn < std::min(turns, 4 * kRounds); ++turn) {
+      for (const Timed& t : timed) Run(t, calls);
+    }
+    std::vector<Event> events(kRounds * timed.size() + 1);
+    size_t next = 0;
+    Record(events[next++]);
+    for (int round = 0; round < kRounds; ++round) {
+      for (const Timed& t : timed) {
+        Run(t, calls);
+        Record(events[next++]);
+      }
+    }
+    gpu::Check(cudaEventSynchronize(events.back().get()), "cudaEventSynchronize");
+    next = 0;
+    for (int round = 0; round < kRounds; ++round) {
+      for (Timed& t : timed) {
+        t.rounds.push_back(Microseconds(events[next], events[next + 1]) / calls);
+        ++next;
+      }
+    }
+  }
+
+  cublasLtHandle_t handle_;
+  cudaStream_t stream_;
+  const GemmCall& call_;
+};
 
 std::string CacheFolder() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
@@ -153,7 +184,7 @@ class Choices {
       device.chosen[call.key()] = std::nullopt;
       return;
     }
-    const GemmMeasurement measurement = Measure(libraries, stream, call, candidates);
+    const GemmMeasurement measurement = Measuring(libraries, stream, call).Fastest(candidates);
     device.chosen[call.key()] = measurement.algorithm;
     device.measured[call.key()] = measurement;
     Write(device, call.key());

@@ -1,0 +1,18 @@
+// sums[j] = Σ over rows of x[row, j] (+ acc[j]): the gradient of a bias. x is float32, bf16 or
+// fp16, row-major without gaps; sums are float32, in an order that depends on the shape alone.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "graph/dtype.h"
+#include "ops/cuda_column_sums.h"
+
+namespace plimsoll::ops {
+
+// `acc` may be `sums` itself, or nullptr. The workspace has ColumnSumsBytes.
+void ColumnSums(cudaStream_t stream, graph::DType dtype, const void* x, int64_t rows,
+                int64_t columns, const float* acc, float* sums, void* workspace);
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,122 @@
+// linear     y = x · weightᵀ + bias      the bias enters in the product's epilogue
+// linear_dx  dx = dy · weight + acc      acc enters as the product's C
+// linear_dw  dweight = dyᵀ · x + acc,    dbias = column sums of dy + acc
+//
+// One cuBLASLt product each (cuda/gemm.h). Column sums run on a kernel of their own, which reads dy
+// once (cuda/column_sums.h). Bytes: every argument once, dy once more for dbias.
+#include <algorithm>
+
+#include "ops/cuda/column_sums.h"
+#include "ops/cuda/gemm.h"
+#include "ops/cuda_kernel.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Shape;
+
+struct Product {
+  GemmProblem problem;
+  GemmBuffers buffers;
+};
+
+void Run(const CudaContext& ctx, const Product& product) {
+  Gemm(ctx.libraries, ctx.stream, product.problem, product.buffers);
+}
+
+void Prepare(const CudaContext& ctx, const Product& product) {
+  PrepareGemm(ctx.libraries, ctx.stream, product.problem, product.buffers);
+}
+
+GemmBuffers BuffersOf(const CudaContext& ctx, const void* a, const void* b, const void* c,
+                      void* d) {
+  GemmBuffers buffers;
+  buffers.a = a;
+  buffers.b = b;
+  buffers.c = c;
+  buffers.d = d;
+  buffers.workspace = ctx.workspace;
+  buffers.workspace_bytes = std::min(ctx.workspace_bytes, kGemmWorkspaceBytes);
+  return buffers;
+}
+
+Product LinearProduct(const CudaContext& ctx) {
+  const Shape& weight = ctx.in_shape(1);
+  Product product;
+  GemmProblem& p = product.problem;
+  p.trans_b = true;
+  p.m = ctx.in_shape(0).rows();
+  p.n = weight.dim(0);
+  p.k = weight.dim(1);
+  p.lda = p.k;
+  p.ldb = p.k;
+  p.ldc = p.n;
+  p.operands = p.result = ctx.dtype();
+  product.buffers = BuffersOf(ctx, ctx.in<void>(0), ctx.in<void>(1), nullptr, ctx.out<void>(0));
+  if (ctx.has_input(2)) {
+    p.epilogue = GemmEpilogue::kBias;
+    product.buffers.bias = ctx.in<void>(2);
+  }
+  return product;
+}
+
+Product LinearDxProduct(const CudaContext& ctx) {
+  const Shape& weight = ctx.in_shape(1);
+  Product product;
+  GemmProblem& p = product.problem;
+  p.m = ctx.in_shape(0).rows();
+  p.n = weight.dim(1);
+  p.k = weight.dim(0);
+  p.lda = p.k;
+  p.ldb = p.n;
+  p.ldc = p.n;
+  p.operands = p.result = ctx.dtype();
+  p.beta = ctx.has_input(2) ? 1 : 0;
+  product.buffers =
+      BuffersOf(ctx, ctx.in<void>(0), ctx.in<void>(1), ctx.in<void>(2), ctx.out<void>(0));
+  return product;
+}
+
+Product LinearDwProduct(const CudaContext& ctx) {
+  Product product;
+  GemmProblem& p = product.problem;
+  p.trans_a = true;
+  p.m = ctx.in_shape(1).dim(-1);
+  p.n = ctx.in_shape(0).dim(-1);
+  p.k = ctx.in_shape(0).rows();
+  p.lda = p.m;
+  p.ldb = p.n;
+  p.ldc = p.n;
+  p.operands = ctx.dtype();
+  p.result = graph::DType::kFloat32;
+  p.beta = ctx.has_input(2) ? 1 : 0;
+  product.buffers =
+      BuffersOf(ctx, ctx.in<void>(1), ctx.in<void>(0), ctx.in<void>(2), ctx.out<void>(0));
+  return product;
+}
+
+void Linear(const CudaContext& ctx) { Run(ctx, LinearProduct(ctx)); }
+void PrepareLinear(const CudaContext& ctx) { Prepare(ctx, LinearProduct(ctx)); }
+
+void LinearDx(const CudaContext& ctx) { Run(ctx, LinearDxProduct(ctx)); }
+void PrepareLinearDx(const CudaContext& ctx) { Prepare(ctx, LinearDxProduct(ctx)); }
+
+void LinearDw(const CudaContext& ctx) {
+  // The sums first, and then the product: both use the workspace.
+  if (ctx.has_output(1)) {
+    const Shape& dy = ctx.in_shape(1);
+    ColumnSums(ctx.stream, ctx.dtype(), ctx.in<void>(1), dy.rows(), dy.dim(-1), ctx.in<float>(3),
+               ctx.out<float>(1), ctx.workspace);
+  }
+  if (ctx.has_output(0)) Run(ctx, LinearDwProduct(ctx));
+}
+void PrepareLinearDw(const CudaContext& ctx) {
+  if (ctx.has_output(0)) Prepare(ctx, LinearDwProduct(ctx));
+}
+
+const CudaKernelRegistration kLinear({"linear", &Linear, &PrepareLinear});
+const CudaKernelRegistration kLinearDx({"linear_dx", &LinearDx, &PrepareLinearDx});
+const CudaKernelRegistration kLinearDw({"linear_dw", &LinearDw, &PrepareLinearDw});
+
+}  // namespace
+}  // namespace plimsoll::ops

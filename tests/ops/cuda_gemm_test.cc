@@ -1,0 +1,371 @@
+// The GPU's matrix product against sums in double: types, transposes, strides, odd shapes and
+// addresses, epilogues; cuBLASLt's and our own kernel. And column sums.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "ops/cuda/column_sums.h"
+#include "ops/cuda/gemm.h"
+#include "ops/cuda/gemm_choice.h"
+#include "ops/cuda/gemm_plain.h"
+#include "tests/ops/cuda_op_runner.h"
+#include "tests/support/cuda_device.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::DType;
+
+struct GemmCase {
+  std::string label;
+  int64_t m, n, k;
+  bool trans_a = false, trans_b = false;
+  DType operands = DType::kBFloat16, result = DType::kBFloat16;
+  GemmEpilogue epilogue = GemmEpilogue::kNone;
+  float beta = 0;
+  bool in_place = false;  // C is D
+  int64_t pad = 0;        // of each row
+  int64_t offset = 0;     // elements before each matrix
+  int64_t batch = 1;
+  bool tf32 = false;
+  float alpha = 1;
+};
+
+double Rounding(DType dtype) {
+  return dtype == DType::kBFloat16 ? 0x1p-8 : dtype == DType::kFloat16 ? 0x1p-11 : 0x1p-22;
+}
+
+double Gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+double GeluGradient(double x) {
+  constexpr double kStep = 1e-5;
+  return (Gelu(x + kStep) - Gelu(x - kStep)) / (2 * kStep);
+}
+
+// The operands of a case, and what is expected.
+class Operands {
+ public:
+  explicit Operands(const GemmCase& c) : c_(c) {
+    problem.trans_a = c.trans_a;
+    problem.trans_b = c.trans_b;
+    problem.m = c.m;
+    problem.n = c.n;
+    problem.k = c.k;
+    const int64_t rows_a = c.trans_a ? c.k : c.m, rows_b = c.trans_b ? c.n : c.k;
+    problem.lda = (c.trans_a ? c.m : c.k) + c.pad;
+    problem.ldb = (c.trans_b ? c.k : c.n) + c.pad;
+    problem.ldc = c.n + c.pad;
+    problem.batch = c.batch;
+    problem.stride_a = rows_a * problem.lda;
+    problem.stride_b = rows_b * problem.ldb;
+    problem.stride_c = c.m * problem.ldc;
+    problem.operands = c.operands;
+    problem.result = c.result;
+    problem.tf32 = c.tf32;
+    problem.epilogue = c.epilogue;
+    problem.alpha = c.alpha;
+    problem.beta = c.beta;
+    a = Normal(c.operands, {c.offset + c.batch * problem.stride_a + 1}, 1);
+    b = Normal(c.operands, {c.offset + c.batch * problem.stride_b + 1}, 2);
+    old = Normal(c.result, {c.offset + c.batch * problem.stride_c + 1}, 3);
+    pre = Normal(c.result, {c.offset + c.batch * problem.stride_c + 1}, 4);
+    bias = Normal(c.result, {c.n}, 5);
+  }
+
+  double A(int64_t batch, int64_t i, int64_t k) const {
+    return a.at(c_.offset + batch * problem.stride_a +
+                (c_.trans_a ? k * problem.lda + i : i * problem.lda + k));
+  }
+  double B(int64_t batch, int64_t k, int64_t j) const {
+    return b.at(c_.offset + batch * problem.stride_b +
+                (c_.trans_b ? j * problem.ldb + k : k * problem.ldb + j));
+  }
+
+  const GemmCase& c_;
+  GemmProblem problem;
+  TestTensor a, b, old, pre, bias;
+};
+
+using Product = void (*)(gpu::Libraries&, const GemmProblem&, const GemmBuffers&);
+
+void Check(const GemmCase& c, Product product) {
+  SCOPED_TRACE(c.label);
+  gpu::Libraries libraries;
+  const Operands operands(c);
+  const GemmProblem& p = operands.problem;
+  const CudaTensor a(operands.a), b(operands.b), old(operands.old), aux(operands.pre);
+  const CudaTensor bias(operands.bias), sums({DType::kFloat32, {c.m}});
+  const CudaTensor fresh({c.result, operands.old.type().shape});
+  const CudaTensor& d = c.in_place ? old : fresh;
+  const auto workspace = CudaMemory(kGemmWorkspaceBytes);
+  const auto at = [&](const CudaTensor& tensor, DType dtype) {
+    return static_cast<char*>(tensor.data()) + c.offset * graph::ByteSize(dtype);
+  };
+  GemmBuffers buffers;
+  buffers.a = at(a, c.operands);
+  buffers.b = at(b, c.operands);
+  buffers.c = c.beta == 0 ? nullptr : at(old, c.result);
+  buffers.d = at(d, c.result);
+  const GemmEpilogue e = c.epilogue;
+  if (e == GemmEpilogue::kBias || e == GemmEpilogue::kGeluBias || e == GemmEpilogue::kGeluAuxBias) {
+    buffers.bias = bias.data();
+  }
+  if (e == GemmEpilogue::kGeluAuxBias || e == GemmEpilogue::kGeluGradient) {
+    buffers.aux = at(aux, c.result);
+  }
+  if (e == GemmEpilogue::kSums) buffers.sums = static_cast<float*>(sums.data());
+  buffers.workspace = workspace.get();
+  buffers.workspace_bytes = kGemmWorkspaceBytes;
+  const TestTensor before = d.Download();
+  product(libraries, p, buffers);
+  gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  const TestTensor got = d.Download(), got_aux = aux.Download(), got_sums = sums.Download();
+
+  for (int64_t batch = 0; batch < c.batch; ++batch) {
+    for (int64_t i = 0; i < c.m; ++i) {
+      double row_sum = 0, row_size = 0;
+      for (int64_t k = 0; k < c.k; ++k) {
+        row_sum += operands.A(batch, i, k);
+        row_size += std::fabs(operands.A(batch, i, k));
+      }
+      if (e == GemmEpilogue::kSums) {
+        ASSERT_NEAR(got_sums.at(i), row_sum, 1e-5 * row_size + 1e-6) << "sum of row " << i;
+      }
+      for (int64_t j = 0; j < c.n; ++j) {
+        double value = 0, size = 0;
+        for (int64_t k = 0; k < c.k; ++k) {
+          const double term = operands.A(batch, i, k) * operands.B(batch, k, j);
+          value += term;
+          size += std::fabs(term);
+        }
+        const int64_t place = c.offset + batch * p.stride_c + i * p.ldc + j;
+        double error = (c.tf32 ? 1e-3 : 1e-6) * size;
+        value *= c.alpha;
+        if (c.beta != 0) value += c.beta * operands.old.at(place);
+        if (buffers.bias != nullptr) value += operands.bias.at(j);
+        if (e == GemmEpilogue::kGeluAuxBias) {
+          ASSERT_NEAR(got_aux.at(place), value, error + Rounding(c.result) * std::fabs(value))
+              << "aux of row " << i << " column " << j;
+        }
+        if (e == GemmEpilogue::kGeluBias || e == GemmEpilogue::kGeluAuxBias) {
+          error = 2 * error + 1e-3;  // the library's tanh is the fast one
+          value = Gelu(value);
+        }
+        if (e == GemmEpilogue::kGeluGradient) {
+          error = 2 * error + 4e-3 * std::fabs(value);
+          value *= GeluGradient(operands.pre.at(place));
+        }
+        ASSERT_NEAR(got.at(place), value, error + Rounding(c.result) * std::fabs(value) + 1e-6)
+            << "batch " << batch << " row " << i << " column " << j;
+      }
+      // Between the rows nothing is written.
+      for (int64_t j = c.n; j < p.ldc; ++j) {
+        const int64_t place = c.offset + batch * p.stride_c + i * p.ldc + j;
+        const double was = before.at(place), is = got.at(place);
+        ASSERT_TRUE(was == is || (std::isnan(was) && std::isnan(is))) << "gap of row " << i;
+      }
+    }
+  }
+}
+
+std::vector<GemmCase> Cases() {
+  constexpr DType f32 = DType::kFloat32, bf16 = DType::kBFloat16, f16 = DType::kFloat16;
+  std::vector<GemmCase> cases;
+  for (const bool trans_a : {false, true}) {
+    for (const bool trans_b : {false, true}) {
+      const std::string t = std::string(trans_a ? "aT" : "a") + (trans_b ? " bT" : " b");
+      cases.push_back({t + " bf16", 72, 136, 64, trans_a, trans_b});
+      cases.push_back({t + " f16", 64, 64, 200, trans_a, trans_b, f16, f16});
+      cases.push_back({t + " f32", 72, 40, 96, trans_a, trans_b, f32, f32});
+      cases.push_back({t + " bf16 to f32", 48, 64, 300, trans_a, trans_b, bf16, f32});
+      cases.push_back({t + " odd", 37, 51, 29, trans_a, trans_b});
+      cases.push_back({t + " odd f32", 37, 51, 29, trans_a, trans_b, f32, f32});
+      GemmCase c{t + " odd, off alignment, padded", 33, 21, 17, trans_a, trans_b};
+      c.offset = 1;
+      c.pad = 3;
+      cases.push_back(c);
+    }
+  }
+  for (const DType type : {bf16, f16, f32}) {
+    const std::string name = " " + std::string(graph::Name(type));
+    cases.push_back({"bias" + name, 64, 128, 72, false, true, type, type, GemmEpilogue::kBias});
+    cases.push_back({"bias, odd" + name, 5, 51, 7, false, true, type, type, GemmEpilogue::kBias});
+    cases.push_back({"one row" + name, 1, 256, 64, false, true, type, type, GemmEpilogue::kBias});
+    cases.push_back({"gelu" + name, 64, 128, 72, false, true, type, type, GemmEpilogue::kGeluBias});
+    cases.push_back(
+        {"gelu aux" + name, 64, 128, 72, false, true, type, type, GemmEpilogue::kGeluAuxBias});
+    cases.push_back(
+        {"gelu aux, odd" + name, 9, 51, 7, false, true, type, type, GemmEpilogue::kGeluAuxBias});
+    cases.push_back({"gelu gradient" + name, 64, 128, 72, false, false, type, type,
+                     GemmEpilogue::kGeluGradient});
+    cases.push_back({"gelu gradient, odd" + name, 9, 51, 7, false, false, type, type,
+                     GemmEpilogue::kGeluGradient});
+    cases.push_back({"sums" + name, 64, 72, 512, true, false, type, f32, GemmEpilogue::kSums});
+    cases.push_back({"sums, odd" + name, 37, 51, 129, true, false, type, f32, GemmEpilogue::kSums});
+    GemmCase add{"adding" + name, 96, 64, 2048, true, false, type, f32};
+    add.beta = 1;
+    cases.push_back(add);
+    add.label += ", in place";
+    add.in_place = true;
+    cases.push_back(add);
+    GemmCase dx{"adding, same type" + name, 40, 64, 72, false, false, type, type};
+    dx.beta = 0.5;
+    dx.alpha = 2;
+    cases.push_back(dx);
+    GemmCase batch{"batch" + name, 20, 24, 16, true, true, type, type};
+    batch.batch = 7;
+    cases.push_back(batch);
+    batch = {"batch, odd" + name, 5, 3, 7, false, false, type, type};
+    batch.batch = 11;
+    cases.push_back(batch);
+    GemmCase empty{"k = 0" + name, 9, 24, 0, true, false, type, f32};
+    cases.push_back(empty);
+    empty.label += ", adding";
+    empty.beta = 1;
+    cases.push_back(empty);
+  }
+  GemmCase tf32{"tf32", 64, 128, 256, false, true, f32, f32};
+  tf32.tf32 = true;
+  cases.push_back(tf32);
+  return cases;
+}
+
+// No file: algorithms are measured, or not.
+void Choose(bool measure) { SetGemmChoice({.measure = measure, .folder = "", .warn = {}}); }
+
+TEST(CudaGemm, EqualsSumsInDouble) {
+  PLIMSOLL_NEEDS_CUDA
+  Choose(false);
+  for (const GemmCase& c : Cases()) {
+    Check(c, [](gpu::Libraries& libraries, const GemmProblem& problem, const GemmBuffers& buffers) {
+      Gemm(libraries, nullptr, problem, buffers);
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(CudaGemm, EqualsSumsInDoubleByOurOwnKernel) {
+  PLIMSOLL_NEEDS_CUDA
+  for (const GemmCase& c : Cases()) {
+    Check(c, [](gpu::Libraries&, const GemmProblem& problem, const GemmBuffers& buffers) {
+      PlainGemm(nullptr, problem, buffers);
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(CudaGemm, EqualsSumsInDoubleByMeasuredAlgorithms) {
+  PLIMSOLL_NEEDS_CUDA
+  Choose(true);
+  for (const GemmCase& c : Cases()) {
+    if (c.in_place) continue;  // measuring adds to what is there
+    Check(c, [](gpu::Libraries& libraries, const GemmProblem& problem, const GemmBuffers& buffers) {
+      PrepareGemm(libraries, nullptr, problem, buffers);
+      Gemm(libraries, nullptr, problem, buffers);
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
+// With C = D, measuring leaves its own sums behind, so these are of zeros.
+TEST(CudaGemm, AddsInPlaceAfterMeasuring) {
+  PLIMSOLL_NEEDS_CUDA
+  Choose(true);
+  for (GemmCase c : Cases()) {
+    if (!c.in_place) continue;
+    Check(c, [](gpu::Libraries& libraries, const GemmProblem& problem, const GemmBuffers& buffers) {
+      const size_t bytes = static_cast<size_t>(problem.m * problem.ldc) * sizeof(float);
+      const auto kept = CudaMemory(static_cast<int64_t>(bytes));
+      gpu::Check(cudaMemcpy(kept.get(), buffers.d, bytes, cudaMemcpyDefault), "cudaMemcpy");
+      PrepareGemm(libraries, nullptr, problem, buffers);
+      gpu::Check(cudaMemcpy(buffers.d, kept.get(), bytes, cudaMemcpyDefault), "cudaMemcpy");
+      Gemm(libraries, nullptr, problem, buffers);
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Each algorithm that may be chosen, against our own kernel at sizes of many tiles.
+TEST(CudaGemm, EveryCandidateIsRight) {
+  PLIMSOLL_NEEDS_CUDA
+  gpu::Libraries libraries;
+  for (const GemmEpilogue epilogue :
+       {GemmEpilogue::kNone, GemmEpilogue::kBias, GemmEpilogue::kGeluBias,
+        GemmEpilogue::kGeluAuxBias, GemmEpilogue::kGeluGradient}) {
+    const GemmCase c{"",      1000, 2304, 768, false, true, DType::kBFloat16, DType::kBFloat16,
+                     epilogue};
+    const Operands operands(c);
+    const CudaTensor a(operands.a), b(operands.b), bias(operands.bias), aux(operands.pre);
+    const CudaTensor d({c.result, {c.m * c.n}}), want({c.result, {c.m * c.n}});
+    const CudaTensor want_aux(operands.pre);
+    const auto workspace = CudaMemory(kGemmWorkspaceBytes);
+    GemmBuffers buffers{.a = a.data(), .b = b.data(), .d = want.data()};
+    if (epilogue != GemmEpilogue::kNone && epilogue != GemmEpilogue::kGeluGradient) {
+      buffers.bias = bias.data();
+    }
+    if (epilogue == GemmEpilogue::kGeluAuxBias || epilogue == GemmEpilogue::kGeluGradient) {
+      buffers.aux = want_aux.data();
+    }
+    buffers.workspace = workspace.get();
+    buffers.workspace_bytes = kGemmWorkspaceBytes;
+    PlainGemm(nullptr, operands.problem, buffers);
+    const TestTensor expected = want.Download(), expected_aux = want_aux.Download();
+    buffers.d = d.data();
+    if (buffers.aux != nullptr) buffers.aux = aux.data();
+    const GemmCall call(operands.problem, buffers);
+    const auto candidates = call.Candidates(libraries.cublas_lt(), 32);
+    ASSERT_GT(candidates.size(), 1u);
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      SCOPED_TRACE("epilogue " + std::to_string(static_cast<int>(epilogue)) + " candidate " +
+                   std::to_string(i));
+      gpu::Check(cudaMemset(d.data(), 0xFF, d.type().bytes()), "cudaMemset");
+      call.Run(libraries.cublas_lt(), nullptr, candidates[i]);
+      const TestTensor got = d.Download(), got_aux = aux.Download();
+      for (int64_t j = 0; j < c.m * c.n; ++j) {
+        // Sums in another order may round to the neighbour; the library's tanh is the fast one.
+        ASSERT_NEAR(got.at(j), expected.at(j), 0x1p-7 * std::fabs(expected.at(j)) + 0.02) << j;
+        ASSERT_NEAR(got_aux.at(j), expected_aux.at(j),
+                    0x1p-7 * std::fabs(expected_aux.at(j)) + 1e-3)
+            << j;
+      }
+    }
+  }
+}
+
+TEST(CudaColumnSums, EqualSumsInDouble) {
+  PLIMSOLL_NEEDS_CUDA
+  const std::vector<std::pair<int64_t, int64_t>> shapes = {
+      {0, 8}, {1, 8}, {1, 7}, {3000, 768}, {129, 264}, {513, 40}, {70, 333}, {20000, 3}};
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
+    for (const auto& [rows, columns] : shapes) {
+      SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns));
+      const TestTensor x = Normal(dtype, {rows, columns}, 6);
+      const TestTensor acc = Normal(DType::kFloat32, {columns}, 7);
+      const CudaTensor device_x(x), device_acc(acc), sums({DType::kFloat32, {columns}});
+      const auto workspace = CudaMemory(ColumnSumsBytes(rows, columns));
+      for (const bool add : {false, true}) {
+        ColumnSums(nullptr, dtype, device_x.data(), rows, columns,
+                   add ? static_cast<float*>(device_acc.data()) : nullptr,
+                   static_cast<float*>(sums.data()), workspace.get());
+        const TestTensor got = sums.Download();
+        for (int64_t j = 0; j < columns; ++j) {
+          double want = add ? acc.at(j) : 0;
+          double size = 1;
+          for (int64_t i = 0; i < rows; ++i) {
+            want += x.at(i * columns + j);
+            size += std::fabs(x.at(i * columns + j));
+          }
+          ASSERT_NEAR(got.at(j), want, 1e-6 * size) << "column " << j;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::ops
