@@ -1,28 +1,102 @@
-// add: y = a + b. One thread for 16 bytes; grid-stride. Bytes: 3·n·s.
+// add, mul, scale, scale_by, cast, fill: one thread for a few packs of 16 bytes
+// (ops/cuda/elementwise.cuh). Bytes: every argument once.
 #include "gpu/check.h"
-#include "ops/cuda/elements.cuh"
+#include "ops/cuda/elementwise.cuh"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
 namespace {
 
-template <typename T>
-__global__ void AddKernel(const T* a, const T* b, T* y, int64_t n) {
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = FromFloat<T>(ToFloat(a[i]) + ToFloat(b[i]));
-}
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
 
-void Add(const CudaContext& ctx) {
-  DispatchCuda(ctx.dtype(), [&]<typename T>() {
-    const int64_t n = ctx.in_shape(0).elements();
-    constexpr int kThreads = 256;
-    AddKernel<T><<<static_cast<unsigned>((n + kThreads - 1) / kThreads), kThreads, 0, ctx.stream>>>(
-        ctx.in<T>(0), ctx.in<T>(1), ctx.out<T>(0), n);
-    gpu::CheckLaunch("add");
+struct Product {
+  __device__ float operator()(float a, float b) const { return a * b; }
+};
+
+struct ByFactor {
+  float factor;
+  __device__ float operator()(float x) const { return x * factor; }
+};
+
+// The scalar lies on the device.
+template <typename Scalar>
+struct ByScalar {
+  const Scalar* factor;
+  __device__ float operator()(float x) const { return x * ToFloat(*factor); }
+};
+
+struct Same {
+  __device__ float operator()(float x) const { return x; }
+};
+
+struct Always {
+  float value;
+  __device__ float operator()() const { return value; }
+};
+
+template <typename Function>
+void Binary(const CudaContext& ctx) {
+  DispatchCuda(ctx.dtype(), [&]<typename S>() {
+    Map(ctx.stream, ctx.op.name.c_str(), ctx.in_shape(0).elements(), Function(), ctx.out<S>(0),
+        ctx.in<S>(0), ctx.in<S>(1));
   });
 }
 
-const CudaKernelRegistration kAdd({"add", &Add});
+void Scale(const CudaContext& ctx) {
+  const float factor = static_cast<float>(ctx.attributes.GetReal("factor"));
+  DispatchCuda(ctx.dtype(), [&]<typename S>() {
+    Map(ctx.stream, "scale", ctx.in_shape(0).elements(), ByFactor{factor}, ctx.out<S>(0),
+        ctx.in<S>(0));
+  });
+}
+
+void ScaleBy(const CudaContext& ctx) {
+  const int64_t n = ctx.in_shape(0).elements();
+  DispatchCuda(ctx.dtype(), [&]<typename S>() {
+    DispatchCuda(ctx.inputs[1].type.dtype, [&]<typename Scalar>() {
+      Map(ctx.stream, "scale_by", n, ByScalar<Scalar>{ctx.in<Scalar>(1)}, ctx.out<S>(0),
+          ctx.in<S>(0));
+    });
+  });
+}
+
+// Calls body.template operator()<float, __nv_bfloat16, __half or int32_t>().
+template <typename Body>
+void DispatchWithIntegers(graph::DType dtype, Body&& body) {
+  if (dtype == graph::DType::kInt32) return body.template operator()<int32_t>();
+  DispatchCuda(dtype, body);
+}
+
+void Cast(const CudaContext& ctx) {
+  const int64_t n = ctx.in_shape(0).elements();
+  if (ctx.inputs[0].type.dtype == ctx.outputs[0].type.dtype) {
+    gpu::Check(cudaMemcpyAsync(ctx.out<void>(0), ctx.in<void>(0), ctx.inputs[0].type.bytes(),
+                               cudaMemcpyDeviceToDevice, ctx.stream),
+               "cudaMemcpyAsync");
+    return;
+  }
+  DispatchWithIntegers(ctx.inputs[0].type.dtype, [&]<typename From>() {
+    DispatchWithIntegers(ctx.outputs[0].type.dtype, [&]<typename To>() {
+      Map(ctx.stream, "cast", n, Same(), ctx.out<To>(0), ctx.in<From>(0));
+    });
+  });
+}
+
+void Fill(const CudaContext& ctx) {
+  const float value = static_cast<float>(ctx.attributes.GetReal("value"));
+  DispatchWithIntegers(ctx.outputs[0].type.dtype, [&]<typename S>() {
+    Map(ctx.stream, "fill", ctx.out_shape(0).elements(), Always{value}, ctx.out<S>(0));
+  });
+}
+
+const CudaKernelRegistration kAdd({"add", &Binary<Sum>});
+const CudaKernelRegistration kMul({"mul", &Binary<Product>});
+const CudaKernelRegistration kScale({"scale", &Scale});
+const CudaKernelRegistration kScaleBy({"scale_by", &ScaleBy});
+const CudaKernelRegistration kCast({"cast", &Cast});
+const CudaKernelRegistration kFill({"fill", &Fill});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/kernel.h"
+#include "ops/rotary_frequencies.h"
 #include "ops/simd.h"
 
 namespace plimsoll::ops {
@@ -13,27 +14,6 @@ namespace {
 using graph::OpCall;
 
 constexpr int64_t kPositions = 4;
-
-// Angle per position of each pair, in float32 as Hugging Face computes it.
-void Frequencies(const graph::Attributes& attributes, int64_t pairs, float* frequencies) {
-  const double theta = attributes.GetReal("theta");
-  for (int64_t i = 0; i < pairs; ++i) {
-    const float exponent = static_cast<float>(i) / static_cast<float>(pairs);
-    frequencies[i] = 1.0f / static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
-  }
-  if (!attributes.Has("factor")) return;
-  const double factor = attributes.GetReal("factor");
-  const double low = attributes.GetReal("low_freq_factor");
-  const double high = attributes.GetReal("high_freq_factor");
-  const double original = static_cast<double>(attributes.GetInt("original_sequence"));
-  for (int64_t i = 0; i < pairs; ++i) {
-    // Rotations within the original context: many stay, few are slowed down, between them mixed.
-    const double turns = original * frequencies[i] / (2 * M_PI);
-    const double keep = std::clamp((turns - low) / (high - low), 0.0, 1.0);
-    frequencies[i] =
-        static_cast<float>((1 - keep) * frequencies[i] / factor + keep * frequencies[i]);
-  }
-}
 
 // Works in place too: a pair is read before it is written.
 template <typename S, typename T>
@@ -72,7 +52,7 @@ void Run(const CpuContext& ctx) {
   S* const out = ctx.out<S>(0);
 
   float* const frequencies = static_cast<float*>(ctx.workspace);
-  Frequencies(ctx.attributes, pairs, frequencies);
+  for (int64_t i = 0; i < pairs; ++i) frequencies[i] = RotaryFrequency(ctx.attributes, i, pairs);
   T* const tables = reinterpret_cast<T*>(frequencies + RowElements<float>(pairs));
 
   ctx.pool.ParallelForWorker(length, kPositions, [&](int64_t begin, int64_t end, int worker) {

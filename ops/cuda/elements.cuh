@@ -31,6 +31,7 @@ void DispatchCuda(graph::DType dtype, Body&& body) {
 __device__ inline float ToFloat(float x) { return x; }
 __device__ inline float ToFloat(__nv_bfloat16 x) { return __bfloat162float(x); }
 __device__ inline float ToFloat(__half x) { return __half2float(x); }
+__device__ inline float ToFloat(int32_t x) { return static_cast<float>(x); }
 
 // Rounds to nearest, ties to even.
 template <typename T>
@@ -46,6 +47,11 @@ __device__ inline __nv_bfloat16 FromFloat<__nv_bfloat16>(float x) {
 template <>
 __device__ inline __half FromFloat<__half>(float x) {
   return __float2half_rn(x);
+}
+// Towards zero, as a C++ conversion.
+template <>
+__device__ inline int32_t FromFloat<int32_t>(float x) {
+  return static_cast<int32_t>(x);
 }
 
 // N elements that are loaded and stored at once: 16 bytes are the widest access of a thread.

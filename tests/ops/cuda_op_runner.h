@@ -33,8 +33,13 @@ inline std::shared_ptr<void> CudaMemory(int64_t bytes) {
 // A tensor with memory of its own on the GPU. Copies share the memory.
 class CudaTensor {
  public:
-  explicit CudaTensor(graph::TensorType type = {}) : type_(type), data_(CudaMemory(type.bytes())) {}
-  explicit CudaTensor(const TestTensor& from) : CudaTensor(from.type()) {
+  // `offset`: bytes between the start of the memory and the tensor, as in a view.
+  explicit CudaTensor(graph::TensorType type = {}, int64_t offset = 0) : type_(type) {
+    const auto memory = CudaMemory(type.bytes() + offset);
+    data_ = std::shared_ptr<void>(memory, static_cast<char*>(memory.get()) + offset);
+  }
+  explicit CudaTensor(const TestTensor& from, int64_t offset = 0)
+      : CudaTensor(from.type(), offset) {
     gpu::Check(cudaMemcpy(data(), from.data(), type_.bytes(), cudaMemcpyDefault), "cudaMemcpy");
   }
 

@@ -1,0 +1,131 @@
+// Element by element: out[i] = function(in[i], …), in float, rounded once. For ops that do nothing
+// else, so that each is a line.
+//
+// A thread moves packs of 16 bytes, several at once to hide the latency of memory: all its loads
+// come before its first store, which also makes any output safe in the memory of any input. Tensors
+// that do not begin at a multiple of 16 bytes (views) go element by element.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <tuple>
+
+#include "gpu/check.h"
+#include "ops/cuda/elements.cuh"
+
+namespace plimsoll::ops {
+
+// What a function of several results returns.
+template <int kCount>
+struct Results {
+  float values[kCount];
+};
+
+inline bool IsAligned(const void* data, size_t bytes) {
+  return reinterpret_cast<uintptr_t>(data) % bytes == 0;
+}
+
+namespace map_internal {
+
+constexpr int kThreads = 256;
+
+template <typename T, int N>
+__device__ Pack<T, N> Read(const T* from, int64_t pack) {
+  return *reinterpret_cast<const Pack<T, N>*>(from + pack * N);
+}
+
+__device__ inline float Result(float value, int) { return value; }
+template <int kCount>
+__device__ float Result(const Results<kCount>& results, int i) {
+  return results.values[i];
+}
+
+// One pack of each input to one pack of each output.
+template <int N, typename Out, size_t kOuts, typename Function, typename... In>
+__device__ void MapPack(const Function& function, const std::array<Out*, kOuts>& out, int64_t pack,
+                        const Pack<In, N>&... in) {
+  float results[kOuts][N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const auto result = function(ToFloat(in.values[i])...);
+#pragma unroll
+    for (int o = 0; o < static_cast<int>(kOuts); ++o) results[o][i] = Result(result, o);
+  }
+#pragma unroll
+  for (int o = 0; o < static_cast<int>(kOuts); ++o) StorePack<N>(out[o] + pack * N, results[o]);
+}
+
+// A block takes kThreads · kUnroll packs; the last one the elements that fill no pack as well.
+template <int N, int kUnroll, typename Out, size_t kOuts, typename Function, typename... In>
+__global__ void __launch_bounds__(kThreads)
+    MapKernel(int64_t n, Function function, std::array<Out*, kOuts> out, const In*... in) {
+  const int64_t packs = n / N;
+  const int64_t first = int64_t{blockIdx.x} * (kThreads * kUnroll) + threadIdx.x;
+  const auto map = [&](int u, const Pack<In, N>&... loaded) {
+    MapPack<N>(function, out, first + u * kThreads, loaded...);
+  };
+  std::tuple<Pack<In, N>...> loaded[kUnroll];
+  if (int64_t{blockIdx.x + 1} * (kThreads * kUnroll) <= packs) {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) loaded[u] = {Read<In, N>(in, first + u * kThreads)...};
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      std::apply([&](const auto&... pack) { map(u, pack...); }, loaded[u]);
+    }
+    return;
+  }
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    if (first + u * kThreads < packs) loaded[u] = {Read<In, N>(in, first + u * kThreads)...};
+  }
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    if (first + u * kThreads >= packs) continue;
+    std::apply([&](const auto&... pack) { map(u, pack...); }, loaded[u]);
+  }
+  if (blockIdx.x + 1 == gridDim.x && threadIdx.x < n - packs * N) {
+    const int64_t i = packs * N + threadIdx.x;
+    MapPack<1>(function, out, i, Read<In, 1>(in, i)...);
+  }
+}
+
+}  // namespace map_internal
+
+// All n elements of each tensor. `function` takes a float for each input and returns a float for
+// the one output, or Results for several. `name`: of the kernel, in errors.
+template <typename Out, size_t kOuts, typename Function, typename... In>
+void Map(cudaStream_t stream, const char* name, int64_t n, const Function& function,
+         const std::array<Out*, kOuts>& out, const In*... in) {
+  using map_internal::kThreads;
+  if (n == 0) return;
+  // The widest type sets the pack: 16 bytes of it, of the others fewer.
+  constexpr int N = 16 / static_cast<int>(std::max({sizeof(Out), sizeof(In)...}));
+  // About four loads in flight.
+  constexpr int kUnroll = sizeof...(In) > 1 ? 2 : 4;
+  bool aligned = (IsAligned(in, N * sizeof(In)) && ... && true);
+  for (Out* o : out) aligned = aligned && IsAligned(o, N * sizeof(Out));
+  const auto launch = [&]<int kPack>() {
+    const int64_t packs = std::max<int64_t>(1, n / kPack);
+    const auto blocks =
+        static_cast<unsigned>((packs + kThreads * kUnroll - 1) / (kThreads * kUnroll));
+    map_internal::MapKernel<kPack, kUnroll>
+        <<<blocks, kThreads, 0, stream>>>(n, function, out, in...);
+    gpu::CheckLaunch(name);
+  };
+  if (aligned) {
+    launch.template operator()<N>();
+  } else {
+    launch.template operator()<1>();
+  }
+}
+
+template <typename Out, typename Function, typename... In>
+void Map(cudaStream_t stream, const char* name, int64_t n, const Function& function, Out* out,
+         const In*... in) {
+  Map(stream, name, n, function, std::array<Out*, 1>{out}, in...);
+}
+
+}  // namespace plimsoll::ops
