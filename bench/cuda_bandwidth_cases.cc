@@ -81,15 +81,44 @@ void AddEmbeddings(std::vector<Case>& cases) {
 }
 
 void AddElementwise(std::vector<Case>& cases) {
-  const Input x = Low({32768, 768}), wide = Low({32768, 3072});
+  const Input x = Low({32768, 768}), rng = {{DType::kInt32, {2}}, Fill::kRng};
   cases.push_back({"add", Label(32768, 768), {x, x}});
-  cases.push_back({"gelu", Label(32768, 3072), {wide}, {{"approximate", "tanh"}}});
-  cases.push_back({"gelu_backward",
-                   Label(32768, 3072, "in place"),
-                   {wide, wide},
-                   {{"approximate", "tanh"}},
-                   {},
-                   {{1, 0}}});
+  cases.push_back({"add", Label(32768, 768, "in place"), {x, x}, {}, {}, {{0, 0}}});
+  cases.push_back({"scale", Label(32768, 768), {x}, {{"factor", 0.5}}});
+  cases.push_back({"cast", Label(32768, 768, "to f32"), {x}, {{"dtype", "f32"}}});
+  cases.push_back(
+      {"cast", Label(32768, 768, "to bf16"), {Float({32768, 768})}, {{"dtype", "bf16"}}});
+  cases.push_back({"dropout", Label(32768, 768), {x, rng}, {{"p", 0.1}, {"key", int64_t{5}}}});
+  cases.push_back({"embedding",
+                   Label(32768, 768, "with positions"),
+                   {Tokens({32, 1024}, 50304), Low({50304, 768}), Low({1024, 768})}});
+  cases.push_back(
+      {"rotary",
+       "[32,1024,18*64]",
+       {Low({32, 1024, 18 * 64})},
+       {{"heads", int64_t{14}}, {"kv_heads", int64_t{2}}, {"theta", 10000.0}, {"inverse", false}}});
+}
+
+// The middle of GPT-2's blocks (124M and 1558M) and of Qwen2.5's (0.5B).
+void AddActivations(std::vector<Case>& cases) {
+  for (const Shape& shape : {Shape{32768, 3072}, Shape{16384, 6400}}) {
+    const std::string label = Label(shape.dim(0), shape.dim(1));
+    const Input x = Low(shape);
+    for (const char* approximate : {"tanh", "none"}) {
+      const graph::Attributes attributes{{"approximate", std::string(approximate)}};
+      cases.push_back({"gelu", label + " " + approximate, {x}, attributes});
+      cases.push_back({"gelu_backward", label + " " + approximate, {x, x}, attributes});
+    }
+    cases.push_back({"gelu_backward",
+                     label + " tanh, in place",
+                     {x, x},
+                     {{"approximate", "tanh"}},
+                     {},
+                     {{1, 0}}});
+  }
+  const Input gate_up = Low({32768, 2 * 4864}), dy = Low({32768, 4864});
+  cases.push_back({"swiglu", Label(32768, 4864), {gate_up}});
+  cases.push_back({"swiglu_backward", Label(32768, 4864), {gate_up, dy}});
 }
 
 }  // namespace
@@ -100,6 +129,7 @@ std::vector<Case> Cases() {
   AddReductions(cases);
   AddEmbeddings(cases);
   AddElementwise(cases);
+  AddActivations(cases);
   return cases;
 }
 

@@ -79,7 +79,7 @@ double Tolerance(DType dtype) {
 }
 
 TEST(CudaElementwise, AgreesWithTheCpu) {
-  PLIMSOLL_NEEDS_CUDA();
+  PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;
   for (const Case& c : Cases()) {
     for (DType dtype : kTypes) {
@@ -100,7 +100,7 @@ TEST(CudaElementwise, AgreesWithTheCpu) {
 }
 
 TEST(CudaElementwise, GivesTheSameBitsWhereverATensorBegins) {
-  PLIMSOLL_NEEDS_CUDA();
+  PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;
   for (const Case& c : Cases()) {
     for (DType dtype : kTypes) {
@@ -114,7 +114,7 @@ TEST(CudaElementwise, GivesTheSameBitsWhereverATensorBegins) {
 }
 
 TEST(CudaElementwise, DropsWhatTheCpuDrops) {
-  PLIMSOLL_NEEDS_CUDA();
+  PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;
   for (DType dtype : kTypes) {
     for (int64_t n : {1, 7, 4096, 100003}) {
@@ -135,7 +135,7 @@ TEST(CudaElementwise, DropsWhatTheCpuDrops) {
 
 // The last elements of a tensor of more than 2^32, which the rest only surrounds.
 TEST(CudaElementwise, CountsBeyond32Bits) {
-  PLIMSOLL_NEEDS_CUDA();
+  PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;
   constexpr int64_t kPattern = 1 << 20, kTimes = (1 << 12) + 1;
   const TestTensor pattern = Normal(DType::kBFloat16, {kPattern}, 9, 2.0);
@@ -175,7 +175,7 @@ TEST(CudaElementwise, CountsBeyond32Bits) {
 }
 
 TEST(CudaElementwise, SumsEmbeddingsAndShowsTokensOutsideTheTable) {
-  PLIMSOLL_NEEDS_CUDA();
+  PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;
   for (DType dtype : kTypes) {
     for (int64_t width : {768, 33}) {
