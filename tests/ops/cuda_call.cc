@@ -164,6 +164,8 @@ std::vector<std::optional<HostTensor>> RunCudaKernel(const GuardedCall& call,
     gpu::Check(cudaMemcpy(device.data(), image.bytes().data(), image.bytes().size(),
                           cudaMemcpyHostToDevice),
                "cudaMemcpy");
+    // From pageable memory it may still be on its way, which Stream() would not wait for.
+    gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   };
   std::vector<TensorRef> inputs(input_parts.size()), outputs(types.size());
   for (size_t i = 0; i < inputs.size(); ++i) {

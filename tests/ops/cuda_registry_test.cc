@@ -72,6 +72,7 @@ class CudaOpTest : public testing::TestWithParam<Example> {
   void SetUp() override {
     PLIMSOLL_NEEDS_CUDA
     if (op().view) GTEST_SKIP() << "a view: no kernel";
+    if (MakesFloat64()) GTEST_SKIP() << "makes f64, which is for the CPU alone";
   }
 
   const Example& example() const { return GetParam(); }
@@ -79,6 +80,12 @@ class CudaOpTest : public testing::TestWithParam<Example> {
 
   GuardedCall Call(const Outputs& inputs) const {
     return {.op = op(), .attributes = example().attributes, .inputs = inputs};
+  }
+
+  // By the attribute of cast and fill.
+  bool MakesFloat64() const {
+    const graph::Attributes& attributes = example().attributes;
+    return attributes.Has("dtype") && attributes.GetWord("dtype") == "f64";
   }
 
   // The example's types that a GPU computes with.
