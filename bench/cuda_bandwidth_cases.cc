@@ -30,6 +30,12 @@ void AddNorms(std::vector<Case>& cases) {
     const Input x = Low({rows, width}), weight = Low({width});
     const Input mean = Float({rows}), rstd = Positive({rows});
     cases.push_back({"layer_norm", Label(rows, width), {x, weight, weight}, {{"eps", 1e-5}}});
+    cases.push_back({"add_layer_norm",
+                     Label(rows, width, "in place"),
+                     {x, x, weight, weight},
+                     {{"eps", 1e-5}},
+                     {},
+                     {{0, 0}, {1, 1}}});
     cases.push_back({"layer_norm_backward",
                      Label(rows, width, "acc in place"),
                      {x, weight, mean, rstd, x, x, Absent(), Absent()},
@@ -40,6 +46,12 @@ void AddNorms(std::vector<Case>& cases) {
   for (const auto& [rows, width] : {Size{32768, 896}, Size{32768, 1536}}) {
     const Input x = Low({rows, width}), weight = Low({width}), rstd = Positive({rows});
     cases.push_back({"rms_norm", Label(rows, width), {x, weight}, {{"eps", 1e-5}}});
+    cases.push_back({"add_rms_norm",
+                     Label(rows, width, "in place"),
+                     {x, x, weight},
+                     {{"eps", 1e-5}},
+                     {},
+                     {{0, 0}, {1, 1}}});
     cases.push_back({"rms_norm_backward",
                      Label(rows, width, "acc in place"),
                      {x, weight, rstd, x, x, Absent()},

@@ -1,7 +1,9 @@
 #include "ops/embedding.h"
 
 #include "graph/gradient.h"
+#include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/embedding_dw_scratch.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -103,6 +105,7 @@ const OpRegistration kEmbeddingDw({
     .cost = &EmbeddingDwCost,
     .in_place = {{2, 0}},
 });
+const CudaWorkspaceRegistration kEmbeddingDwWorkspace("embedding_dw", &EmbeddingDwScratchBytes);
 
 const OpRegistration kPositionDw({
     .name = "position_dw",

@@ -1,7 +1,9 @@
 #include "ops/layer_norm.h"
 
 #include "graph/gradient.h"
+#include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/norm_partials.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -77,6 +79,9 @@ const OpRegistration kLayerNormBackward({
     .gradient = {},
     .cost = FlopsPerElement(16),
     .in_place = {{4, 0}, {5, 0}, {6, 1}, {7, 2}},
+});
+const CudaWorkspaceRegistration kBackwardWorkspace("layer_norm_backward", [](const OpCall& call) {
+  return NormPartialsBytes(call.input(0), int{call.has_output(1)} + int{call.has_output(2)});
 });
 
 }  // namespace

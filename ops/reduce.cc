@@ -2,7 +2,9 @@
 
 #include "graph/gradient.h"
 #include "ops/arithmetic.h"
+#include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/sum_chunks.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -92,6 +94,10 @@ const OpRegistration kClipFactor({
     .cost = FlopsPerElement(3),
     .in_place = {{0, 0}},
 });
+
+const CudaWorkspaceRegistration kSumWorkspace("sum", &SumChunksBytes);
+const CudaWorkspaceRegistration kSquaredNormWorkspace("squared_norm", &SumChunksBytes);
+const CudaWorkspaceRegistration kGlobalNormWorkspace("global_norm", &SumChunksBytes);
 
 }  // namespace
 

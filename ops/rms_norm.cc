@@ -1,7 +1,9 @@
 #include "ops/rms_norm.h"
 
 #include "graph/gradient.h"
+#include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/norm_partials.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -64,6 +66,9 @@ const OpRegistration kRmsNormBackward({
     .gradient = {},
     .cost = FlopsPerElement(11),
     .in_place = {{3, 0}, {4, 0}, {5, 1}},
+});
+const CudaWorkspaceRegistration kBackwardWorkspace("rms_norm_backward", [](const OpCall& call) {
+  return NormPartialsBytes(call.input(0), int{call.has_output(1)});
 });
 
 }  // namespace

@@ -63,6 +63,12 @@ struct alignas(sizeof(T) * N) Pack {
 template <typename T>
 inline constexpr int kPackSize = 16 / static_cast<int>(sizeof(T));
 
+// May all these addresses be read and written 16 bytes at a time? nullptr may.
+template <typename... Pointers>
+bool Aligned(const Pointers*... pointers) {
+  return ((reinterpret_cast<uintptr_t>(pointers) | ...) % 16) == 0;
+}
+
 template <int N, typename T>
 __device__ void LoadPack(const T* from, float (&to)[N]) {
   const auto pack = *reinterpret_cast<const Pack<T, N>*>(from);

@@ -6,6 +6,11 @@ namespace {
 
 constexpr ExampleInput Absent() { return {{}, Fill::kAbsent}; }
 
+// Large examples go without finite differences.
+std::vector<graph::DType> LowAndSingle() {
+  return {graph::DType::kFloat32, graph::DType::kBFloat16, graph::DType::kFloat16};
+}
+
 const ExampleRegistration kEmbedding({.op = "embedding",
                                       .label = "with positions",
                                       .inputs = {{{2, 5}, Fill::kTokens, 7}, {{7, 9}}, {{6, 9}}}});
@@ -92,6 +97,61 @@ const ExampleRegistration kRmsNormBackwardWide(
      .label = "written, many rows",
      .inputs = {{{1100, 70}}, {{70}}, {{1100}, Fill::kPositive}, {{1100, 70}}, Absent(), Absent()},
      .compute_inputs = {2, 5}});
+
+// Rows of whole 16-byte packs: in the registers of a warp, of a block; and several rows a block.
+const ExampleRegistration kLayerNormPacks({.op = "layer_norm",
+                                           .label = "rows of packs",
+                                           .inputs = {{{3, 48}}, {{48}}, {{48}}},
+                                           .attributes = {{"eps", 1e-5}}});
+const ExampleRegistration kLayerNormWide({.op = "layer_norm",
+                                          .label = "wide rows",
+                                          .inputs = {{{2, 2304}}, {{2304}}, {{2304}}},
+                                          .attributes = {{"eps", 1e-5}},
+                                          .dtypes = LowAndSingle()});
+const ExampleRegistration kLayerNormBackwardPacks({.op = "layer_norm_backward",
+                                                   .label = "accumulating, rows of packs",
+                                                   .inputs = {{{67, 320}},
+                                                              {{320}},
+                                                              {{67}, Fill::kSmall},
+                                                              {{67}, Fill::kPositive},
+                                                              {{67, 320}},
+                                                              {{67, 320}},
+                                                              {{320}},
+                                                              {{320}}},
+                                                   .compute_inputs = {2, 3, 6, 7},
+                                                   .dtypes = LowAndSingle()});
+const ExampleRegistration kRmsNormPacks({.op = "rms_norm",
+                                         .label = "rows of packs",
+                                         .inputs = {{{3, 48}}, {{48}}},
+                                         .attributes = {{"eps", 1e-5}}});
+const ExampleRegistration kRmsNormBackwardPacks(
+    {.op = "rms_norm_backward",
+     .label = "accumulating, rows of packs",
+     .inputs = {{{67, 320}}, {{320}}, {{67}, Fill::kPositive}, {{67, 320}}, {{67, 320}}, {{320}}},
+     .compute_inputs = {2, 5},
+     .dtypes = LowAndSingle()});
+
+// What a 16-bit sum loses to its rounding comes back in y, multiplied by rstd and weight.
+const ExampleRegistration kAddLayerNorm({.op = "add_layer_norm",
+                                         .label = "with bias",
+                                         .inputs = {{{2, 3, 13}}, {{2, 3, 13}}, {{13}}, {{13}}},
+                                         .attributes = {{"eps", 1e-5}},
+                                         .low_precision_tolerance = 2});
+const ExampleRegistration kAddLayerNormPacks({.op = "add_layer_norm",
+                                              .label = "without bias, rows of packs",
+                                              .inputs = {{{5, 48}}, {{5, 48}}, {{48}}, Absent()},
+                                              .attributes = {{"eps", 1e-5}},
+                                              .low_precision_tolerance = 2});
+const ExampleRegistration kAddRmsNorm({.op = "add_rms_norm",
+                                       .label = "",
+                                       .inputs = {{{2, 3, 45}}, {{2, 3, 45}}, {{45}}},
+                                       .attributes = {{"eps", 1e-5}},
+                                       .low_precision_tolerance = 2});
+const ExampleRegistration kAddRmsNormPacks({.op = "add_rms_norm",
+                                            .label = "rows of packs",
+                                            .inputs = {{{5, 48}}, {{5, 48}}, {{48}}},
+                                            .attributes = {{"eps", 1e-5}},
+                                            .low_precision_tolerance = 2});
 
 const ExampleRegistration kLossScaleStep({.op = "loss_scale_step",
                                           .label = "grows",

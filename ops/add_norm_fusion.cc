@@ -1,0 +1,57 @@
+#include "ops/add_norm_fusion.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Node;
+using graph::Program;
+using graph::TensorId;
+
+// Is `norm` the norm of what `add` makes, and may both be one node?
+bool Match(const Program& program, const Node& add, const Node& norm) {
+  if (add.op->name != "add") return false;
+  if (norm.op->name != "layer_norm" && norm.op->name != "rms_norm") return false;
+  const TensorId sum = add.outputs[0];
+  if (norm.inputs[0] != sum) return false;  // a view of it has another shape
+  if (program.tensor(program.Root(sum)).persistent) return false;
+  // The sum must not be the norm's weight as well.
+  for (size_t i = 1; i < norm.inputs.size(); ++i) {
+    if (norm.inputs[i] == sum) return false;
+  }
+  return add.phase == norm.phase;
+}
+
+Node Fused(const Node& add, const Node& norm) {
+  Node node = norm;
+  node.op = &graph::OpRegistry::Get().Require("add_" + norm.op->name);
+  node.made_by = "fuse";
+  node.inputs[0] = add.inputs[0];
+  node.inputs.insert(node.inputs.begin() + 1, add.inputs[1]);
+  node.outputs.insert(node.outputs.begin(), add.outputs[0]);
+  return node;
+}
+
+}  // namespace
+
+int FuseAddNorm(Program& program) {
+  const std::vector<Node> nodes = std::move(program.mutable_nodes());
+  std::vector<Node> result;
+  int replaced = 0;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (i + 1 < nodes.size() && Match(program, nodes[i], nodes[i + 1])) {
+      result.push_back(Fused(nodes[i], nodes[i + 1]));
+      ++i;
+      ++replaced;
+    } else {
+      result.push_back(nodes[i]);
+    }
+  }
+  program.mutable_nodes() = std::move(result);
+  return replaced;
+}
+
+}  // namespace plimsoll::ops

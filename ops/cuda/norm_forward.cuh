@@ -1,0 +1,207 @@
+// Forward kernels of layer_norm and rms_norm, and of both after an addition:
+//   x = a (+ b, rounded to the type of a),   y = (x − mean) · rstd · weight (+ bias).
+// rms_norm (kMean false) has no mean: rstd = 1 / √(mean of x² + eps).
+//
+// A row is read once, 16 bytes a thread and load, and stays in registers until it is written: by
+// one warp where 8 such loads are enough (2048 elements of 16 bits), otherwise by a block of 256
+// threads. Rows that are longer, or not made of whole packs of 16 bytes, are read three times.
+// Bytes: 2·N·D·s, and 2·N·D·s more for b and the sum.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "gpu/check.h"
+#include "ops/cuda/elements.cuh"
+#include "ops/cuda/reduce.cuh"
+#include "ops/cuda_kernel.h"
+
+namespace plimsoll::ops {
+
+template <typename T>
+struct NormForward {
+  const T* a;
+  const T* b = nullptr;  // only of kernels that add
+  const T* bias = nullptr;
+  T* sum = nullptr;       // a + b; may be the memory of either
+  T* y;                   // may be the memory of a or b
+  float* mean = nullptr;  // [rows] or nullptr, as rstd
+  float* rstd = nullptr;
+  int64_t rows;
+  int width;
+  float eps;
+};
+
+inline constexpr int kNormBlock = 256;
+
+// Sum over the kThreads threads that share a row. `shared`: of this call alone.
+template <int kThreads>
+__device__ float RowSum(float x, float* shared) {
+  if constexpr (kThreads == kWarp) {
+    return WarpSum(x);
+  } else {
+    return BlockSum<kThreads>(x, shared);
+  }
+}
+
+template <typename T, bool kMean, bool kAdd, int kThreads, int kPacks>
+__global__ __launch_bounds__(kNormBlock) void NormForwardKernel(NormForward<T> p,
+                                                                const T* __restrict__ weight,
+                                                                const T* __restrict__ bias) {
+  constexpr int kSize = kPackSize<T>;
+  __shared__ float shared[2][kNormBlock / kWarp];
+  const int64_t row =
+      int64_t{blockIdx.x} * (kNormBlock / kThreads) + static_cast<int>(threadIdx.x) / kThreads;
+  if (row >= p.rows) return;
+  const int lane = static_cast<int>(threadIdx.x) % kThreads;
+  const int64_t start = row * p.width;
+  const int packs = p.width / kSize;
+
+  Pack<T, kSize> x[kPacks];
+#pragma unroll
+  for (int k = 0; k < kPacks; ++k) {
+    const int i = k * kThreads + lane;
+    if (i < packs) x[k] = reinterpret_cast<const Pack<T, kSize>*>(p.a + start)[i];
+  }
+  if constexpr (kAdd) {
+    Pack<T, kSize> b[kPacks];
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      const int i = k * kThreads + lane;
+      if (i < packs) b[k] = reinterpret_cast<const Pack<T, kSize>*>(p.b + start)[i];
+    }
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      const int i = k * kThreads + lane;
+      if (i >= packs) continue;
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        x[k].values[j] = FromFloat<T>(__fadd_rn(ToFloat(x[k].values[j]), ToFloat(b[k].values[j])));
+      }
+      reinterpret_cast<Pack<T, kSize>*>(p.sum + start)[i] = x[k];
+    }
+  }
+
+  const float scale = 1.0f / static_cast<float>(p.width);
+  float mean = 0;
+  if constexpr (kMean) {
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      if (k * kThreads + lane >= packs) continue;
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) sum += ToFloat(x[k].values[j]);
+    }
+    mean = RowSum<kThreads>(sum, shared[0]) * scale;
+  }
+  float squares = 0;
+#pragma unroll
+  for (int k = 0; k < kPacks; ++k) {
+    if (k * kThreads + lane >= packs) continue;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      const float d = ToFloat(x[k].values[j]) - mean;
+      squares += d * d;
+    }
+  }
+  const float rstd = rsqrtf(RowSum<kThreads>(squares, shared[1]) * scale + p.eps);
+
+#pragma unroll
+  for (int k = 0; k < kPacks; ++k) {
+    const int i = k * kThreads + lane;
+    if (i >= packs) continue;
+    float w[kSize], result[kSize];
+    LoadPack<kSize>(weight + i * kSize, w);
+    if (bias != nullptr) {
+      LoadPack<kSize>(bias + i * kSize, result);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) result[j] = 0;
+    }
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      result[j] += (ToFloat(x[k].values[j]) - mean) * rstd * w[j];
+    }
+    StorePack<kSize>(p.y + start + i * kSize, result);
+  }
+  if (lane == 0) {
+    if (p.mean != nullptr) p.mean[row] = mean;
+    if (p.rstd != nullptr) p.rstd[row] = rstd;
+  }
+}
+
+// Any width and alignment: a block for a row. Each thread meets the same elements in every pass, so
+// that it reads from `sum` what it wrote there itself.
+template <typename T, bool kMean, bool kAdd>
+__global__ __launch_bounds__(kNormBlock) void NormForwardAnyKernel(NormForward<T> p,
+                                                                   const T* weight) {
+  __shared__ float shared[2][kNormBlock / kWarp];
+  const int64_t row = blockIdx.x;
+  const int64_t start = row * p.width;
+  const T* x = (kAdd ? p.sum : p.a) + start;
+  if constexpr (kAdd) {
+    for (int i = threadIdx.x; i < p.width; i += kNormBlock) {
+      p.sum[start + i] = FromFloat<T>(__fadd_rn(ToFloat(p.a[start + i]), ToFloat(p.b[start + i])));
+    }
+  }
+  const float scale = 1.0f / static_cast<float>(p.width);
+  float mean = 0;
+  if constexpr (kMean) {
+    float sum = 0;
+    for (int i = threadIdx.x; i < p.width; i += kNormBlock) sum += ToFloat(x[i]);
+    mean = BlockSum<kNormBlock>(sum, shared[0]) * scale;
+  }
+  float squares = 0;
+  for (int i = threadIdx.x; i < p.width; i += kNormBlock) {
+    const float d = ToFloat(x[i]) - mean;
+    squares += d * d;
+  }
+  const float rstd = rsqrtf(BlockSum<kNormBlock>(squares, shared[1]) * scale + p.eps);
+  for (int i = threadIdx.x; i < p.width; i += kNormBlock) {
+    const float bias = p.bias != nullptr ? ToFloat(p.bias[i]) : 0.0f;
+    p.y[start + i] = FromFloat<T>(bias + (ToFloat(x[i]) - mean) * rstd * ToFloat(weight[i]));
+  }
+  if (threadIdx.x == 0) {
+    if (p.mean != nullptr) p.mean[row] = mean;
+    if (p.rstd != nullptr) p.rstd[row] = rstd;
+  }
+}
+
+template <typename T, bool kMean, bool kAdd>
+void LaunchNormForward(const NormForward<T>& p, const T* weight, cudaStream_t stream) {
+  if (p.rows == 0) return;
+  constexpr int kSize = kPackSize<T>;
+  const int packs = p.width / kSize;
+  const auto launch = [&]<int kThreads, int kPacks>() {
+    constexpr int kRows = kNormBlock / kThreads;
+    NormForwardKernel<T, kMean, kAdd, kThreads, kPacks>
+        <<<static_cast<unsigned>((p.rows + kRows - 1) / kRows), kNormBlock, 0, stream>>>(p, weight,
+                                                                                         p.bias);
+  };
+  if (p.width % kSize != 0 || packs > 8 * kNormBlock ||
+      !Aligned(p.a, p.b, weight, p.bias, p.sum, p.y)) {
+    NormForwardAnyKernel<T, kMean, kAdd>
+        <<<static_cast<unsigned>(p.rows), kNormBlock, 0, stream>>>(p, weight);
+  } else if (packs <= kWarp) {
+    launch.template operator()<kWarp, 1>();
+  } else if (packs <= 2 * kWarp) {
+    launch.template operator()<kWarp, 2>();
+  } else if (packs <= 3 * kWarp) {
+    launch.template operator()<kWarp, 3>();
+  } else if (packs <= 4 * kWarp) {
+    launch.template operator()<kWarp, 4>();
+  } else if (packs <= 6 * kWarp) {
+    launch.template operator()<kWarp, 6>();
+  } else if (packs <= 8 * kWarp) {
+    launch.template operator()<kWarp, 8>();
+  } else if (packs <= 2 * kNormBlock) {
+    launch.template operator()<kNormBlock, 2>();
+  } else if (packs <= 4 * kNormBlock) {
+    launch.template operator()<kNormBlock, 4>();
+  } else {
+    launch.template operator()<kNormBlock, 8>();
+  }
+  gpu::CheckLaunch("norm, forward");
+}
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,22 @@
+// How sums over whole tensors are cut on a GPU, and their scratch memory: one partial sum, in f64,
+// of each chunk of each tensor.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/op.h"
+
+namespace plimsoll::ops {
+
+inline constexpr int64_t kSumChunk =
+    32768;  // elements, each chunk the work of one block of threads
+
+inline int64_t SumChunks(int64_t elements) { return (elements + kSumChunk - 1) / kSumChunk; }
+
+inline int64_t SumChunksBytes(const graph::OpCall& call) {
+  int64_t chunks = 0;
+  for (const graph::TensorType* type : call.inputs) chunks += SumChunks(type->shape.elements());
+  return chunks * static_cast<int64_t>(sizeof(double));
+}
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,189 @@
+// Norms, sums over tensors and the gradients of embeddings on the GPU, at the shapes of real models
+// and at the borders between kernels, against the CPU's kernels; the same bits in every run.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "tests/ops/cuda_op_runner.h"
+#include "tests/support/cuda_device.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::DType;
+using Arguments = std::vector<const TestTensor*>;
+
+// Results are rounded once on both sides, and sums over rows have thousands of terms.
+double Tolerance(DType dtype) {
+  return dtype == DType::kBFloat16 ? 0x1p-7 : dtype == DType::kFloat16 ? 0x1p-10 : 1e-4;
+}
+
+void ExpectNear(const TestTensor& got, const TestTensor& want, const std::string& what) {
+  ASSERT_EQ(got.type(), want.type()) << what;
+  double largest = 1;
+  for (int64_t i = 0; i < want.size(); ++i) largest = std::max(largest, std::fabs(want.at(i)));
+  // Relative to the value or, where that is small, to a tenth of the largest.
+  const double tolerance = Tolerance(want.type().dtype);
+  for (int64_t i = 0; i < want.size(); ++i) {
+    const double allowed = tolerance * std::max(std::fabs(want.at(i)), 0.1 * largest);
+    ASSERT_LE(std::fabs(got.at(i) - want.at(i)), allowed)
+        << what << ", element " << i << ": " << got.at(i) << ", not " << want.at(i);
+  }
+}
+
+// The CUDA kernel twice, against the CPU kernel.
+void ExpectAgree(const std::string& op, const Arguments& inputs,
+                 graph::Attributes attributes = {}) {
+  gpu::Libraries libraries;
+  const std::vector<TestTensor> want = RunOp(op, inputs, attributes);
+  const std::vector<TestTensor> got = RunCudaOp(op, inputs, libraries, attributes);
+  const std::vector<TestTensor> again = RunCudaOp(op, inputs, libraries, attributes);
+  for (size_t i = 0; i < want.size(); ++i) {
+    const std::string what = op + ", output " + std::to_string(i);
+    ExpectNear(got[i], want[i], what);
+    EXPECT_EQ(std::memcmp(got[i].data(), again[i].data(), got[i].type().bytes()), 0)
+        << what << ": other bits in a second run";
+  }
+}
+
+TestTensor Positive(DType dtype, graph::Shape shape, int seed) {
+  TestTensor tensor = Normal(dtype, shape, seed);
+  for (int64_t i = 0; i < tensor.size(); ++i) tensor.set(i, 0.5 + std::fabs(tensor.at(i)));
+  return tensor;
+}
+
+struct Size {
+  int64_t rows, width;
+};
+
+class CudaNorm : public testing::TestWithParam<std::tuple<Size, DType>> {
+ protected:
+  void SetUp() override { PLIMSOLL_NEEDS_CUDA; }
+};
+
+TEST_P(CudaNorm, LayerNorm) {
+  const auto [size, dtype] = GetParam();
+  const DType f32 = DType::kFloat32;
+  const TestTensor x = Normal(dtype, {size.rows, size.width}, 1);
+  const TestTensor weight = Positive(dtype, {size.width}, 2), bias = Normal(dtype, {size.width}, 3);
+  ExpectAgree("layer_norm", {&x, &weight, &bias}, {{"eps", 1e-5}});
+  const TestTensor mean = Normal(f32, {size.rows}, 4, 0.1), rstd = Positive(f32, {size.rows}, 5);
+  const TestTensor dy = Normal(dtype, {size.rows, size.width}, 6);
+  const TestTensor acc = Normal(dtype, {size.rows, size.width}, 7);
+  const TestTensor acc_weight = Normal(f32, {size.width}, 8),
+                   acc_bias = Normal(f32, {size.width}, 9);
+  ExpectAgree("layer_norm_backward",
+              {&x, &weight, &mean, &rstd, &dy, &acc, &acc_weight, &acc_bias});
+  ExpectAgree("layer_norm_backward", {&x, &weight, &mean, &rstd, &dy, nullptr, nullptr, nullptr});
+}
+
+TEST_P(CudaNorm, RmsNorm) {
+  const auto [size, dtype] = GetParam();
+  const DType f32 = DType::kFloat32;
+  const TestTensor x = Normal(dtype, {size.rows, size.width}, 1);
+  const TestTensor weight = Positive(dtype, {size.width}, 2);
+  ExpectAgree("rms_norm", {&x, &weight}, {{"eps", 1e-6}});
+  const TestTensor rstd = Positive(f32, {size.rows}, 5);
+  const TestTensor dy = Normal(dtype, {size.rows, size.width}, 6);
+  const TestTensor acc = Normal(dtype, {size.rows, size.width}, 7);
+  const TestTensor acc_weight = Normal(f32, {size.width}, 8);
+  ExpectAgree("rms_norm_backward", {&x, &weight, &rstd, &dy, &acc, &acc_weight});
+}
+
+// Widths of models; of each kernel: rows in a warp's, a block's, nobody's registers.
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, CudaNorm,
+    testing::Combine(testing::Values(Size{8191, 768}, Size{2050, 1600}, Size{1025, 896},
+                                     Size{1, 1536}, Size{515, 2048}, Size{300, 4096},
+                                     Size{63, 8192}, Size{40, 16384}, Size{17, 20000},
+                                     Size{333, 770}, Size{6000, 64}),
+                     testing::Values(DType::kBFloat16, DType::kFloat32)),
+    [](const auto& info) {
+      const Size size = std::get<0>(info.param);
+      return std::to_string(size.rows) + "x" + std::to_string(size.width) +
+             std::string(graph::Name(std::get<1>(info.param)));
+    });
+
+TEST(CudaSums, LargeTensors) {
+  PLIMSOLL_NEEDS_CUDA
+  const TestTensor x = Positive(DType::kFloat32, {1000003}, 1);
+  const TestTensor low = Positive(DType::kBFloat16, {700, 999}, 2);
+  for (const char* op : {"sum", "squared_norm"}) {
+    ExpectAgree(op, {&x});
+    ExpectAgree(op, {&low});
+  }
+}
+
+// More tensors than one launch takes.
+TEST(CudaSums, ManyTensors) {
+  PLIMSOLL_NEEDS_CUDA
+  std::vector<TestTensor> tensors;
+  for (int i = 0; i < 2100; ++i) {
+    tensors.push_back(Normal(i % 3 == 0 ? DType::kBFloat16 : DType::kFloat32, {i % 7 * 13 + 1}, i));
+  }
+  tensors.push_back(Normal(DType::kFloat32, {100001}, 7));
+  Arguments arguments;
+  for (const TestTensor& tensor : tensors) arguments.push_back(&tensor);
+  ExpectAgree("global_norm", arguments);
+}
+
+TEST(CudaSums, InfinitiesAndNansComeThrough) {
+  PLIMSOLL_NEEDS_CUDA
+  gpu::Libraries libraries;
+  const TestTensor small = Normal(DType::kFloat32, {10}, 1);
+  TestTensor large = Normal(DType::kFloat32, {200000}, 2);
+  large.set(123457, -std::numeric_limits<double>::infinity());
+  TestTensor norm = RunCudaOp("global_norm", {&small, &large}, libraries)[0];
+  EXPECT_EQ(norm.at(0), std::numeric_limits<double>::infinity());
+  large.set(77, std::numeric_limits<double>::quiet_NaN());
+  norm = RunCudaOp("global_norm", {&small, &large}, libraries)[0];
+  EXPECT_TRUE(std::isnan(norm.at(0)));
+  const graph::Attributes clip{{"max_norm", 1.0}};
+  EXPECT_TRUE(std::isnan(RunCudaOp("clip_factor", {&norm}, libraries, clip)[0].at(0)));
+}
+
+// Tokens as in text, a few frequent; one token alone; each token once.
+TestTensor Tokens(int64_t batch, int64_t sequence, int64_t vocabulary, const std::string& kind) {
+  TestTensor tokens({DType::kInt32, {batch, sequence}});
+  std::mt19937 generator(1);
+  std::uniform_real_distribution<double> uniform;
+  for (int64_t i = 0; i < tokens.size(); ++i) {
+    double token = std::floor(std::pow(static_cast<double>(vocabulary), uniform(generator))) - 1;
+    if (kind == "one") token = 5;
+    if (kind == "each") token = static_cast<double>(i * 7 % vocabulary);
+    tokens.set(i, std::clamp(token, 0.0, static_cast<double>(vocabulary - 1)));
+  }
+  return tokens;
+}
+
+TEST(CudaEmbeddingDw, KindsOfText) {
+  PLIMSOLL_NEEDS_CUDA
+  for (const std::string kind : {"text", "one", "each"}) {
+    for (const DType dtype : {DType::kBFloat16, DType::kFloat32}) {
+      for (const int64_t width : {768, 100, 33}) {
+        SCOPED_TRACE(kind + " " + std::to_string(width));
+        const int64_t vocabulary = kind == "each" ? 6151 : 3000;
+        const TestTensor tokens = Tokens(6, 1023, vocabulary, kind);
+        const TestTensor dy = Normal(dtype, {6, 1023, width}, 2);
+        const TestTensor acc = Normal(DType::kFloat32, {vocabulary, width}, 3);
+        const graph::Attributes attributes{{"rows", vocabulary}};
+        ExpectAgree("embedding_dw", {&tokens, &dy, &acc}, attributes);
+        ExpectAgree("embedding_dw", {&tokens, &dy, nullptr}, attributes);
+      }
+    }
+  }
+}
+
+TEST(CudaEmbeddingDw, Positions) {
+  PLIMSOLL_NEEDS_CUDA
+  const TestTensor dy = Normal(DType::kBFloat16, {9, 1000, 768}, 2);
+  const TestTensor acc = Normal(DType::kFloat32, {1024, 768}, 3);
+  ExpectAgree("position_dw", {&dy, &acc}, {{"rows", int64_t{1024}}});
+}
+
+}  // namespace
+}  // namespace plimsoll::ops
