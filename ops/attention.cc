@@ -1,8 +1,12 @@
 #include "ops/attention.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "graph/gradient.h"
 #include "graph/op.h"
+#include "ops/attention_split.h"
+#include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
@@ -10,6 +14,7 @@ namespace plimsoll::ops {
 using graph::Attributes;
 using graph::Check;
 using graph::Cost;
+using graph::DType;
 using graph::kNoTensor;
 using graph::OpCall;
 using graph::Shape;
@@ -109,6 +114,40 @@ const graph::OpRegistration kAttentionBackward({
     .cost = [](const OpCall& call) { return AttentionCost(call, 5); },
     .random = true,
 });
+
+// cuDNN computes where it can; our own kernels need no more than it.
+bool ByCudnn(const OpCall& call) {
+  const DType dtype = call.input(0).dtype;
+  return (dtype == DType::kBFloat16 || dtype == DType::kFloat16) &&
+         call.attributes.GetReal("dropout") == 0;
+}
+
+// Queries of all heads.
+int64_t Rows(const OpCall& call) {
+  const Shape& qkv = call.input(0).shape;
+  return qkv.dim(0) * qkv.dim(1) * call.attributes.GetInt("heads");
+}
+
+// What cuDNN asks for, and lse, which it writes wanted or not.
+int64_t ForwardWorkspace(const OpCall& call) {
+  if (!ByCudnn(call)) return 0;
+  return 256 + (call.has_output(1) ? 0 : AttentionLseBytes(Rows(call)));
+}
+
+// Our own kernels have the row sums of dout∘out there.
+int64_t BackwardWorkspace(const OpCall& call) {
+  const int64_t own = AttentionLseBytes(Rows(call));
+  if (!ByCudnn(call)) return own;
+  const Shape& qkv = call.input(0).shape;
+  const int64_t heads = call.attributes.GetInt("heads");
+  const int64_t kv_heads = call.attributes.GetInt("kv_heads");
+  const AttentionSplit split = SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads,
+                                                      qkv.dim(2) / (heads + 2 * kv_heads));
+  return std::max(own, split.lanes * split.lane_bytes);
+}
+
+const CudaWorkspaceRegistration kForwardWorkspace("attention", &ForwardWorkspace);
+const CudaWorkspaceRegistration kBackwardWorkspace("attention_backward", &BackwardWorkspace);
 
 }  // namespace
 }  // namespace plimsoll::ops

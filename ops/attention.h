@@ -34,4 +34,8 @@ struct AttentionOptions {
 graph::Value Attention(graph::Builder& g, graph::Value qkv, const AttentionOptions& options,
                        graph::Value rng = graph::kNoTensor, std::string_view name = "");
 
+// Of the CUDA kernels, whose workspaces begin with a float for each query of a head: `rows` of
+// them, padded to the alignment of what follows.
+inline int64_t AttentionLseBytes(int64_t rows) { return (rows * 4 + 255) / 256 * 256; }
+
 }  // namespace plimsoll::ops

@@ -1,6 +1,7 @@
 #include "ops/attention_cached.h"
 
 #include "graph/op.h"
+#include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
@@ -61,6 +62,18 @@ const graph::OpRegistration kAttentionCached({
     .cost = CachedCost,
     .in_place = {{1, 1}, {2, 2}},
 });
+
+// Each chunk's weighted values, maximum and sum, for each head of each token.
+int64_t CachedWorkspace(const OpCall& call) {
+  const Shape& keys = call.input(1).shape;
+  const int64_t window = call.input(0).shape.dim(1);
+  const int64_t chunks = (keys.dim(2) + kCachedAttentionChunk - 1) / kCachedAttentionChunk;
+  if (window > kCachedAttentionFewTokens || chunks == 1) return 0;
+  return call.input(0).shape.dim(0) * window * call.attributes.GetInt("heads") * chunks *
+         (keys.dim(3) + 2) * 4;
+}
+
+const CudaWorkspaceRegistration kCachedWorkspace("attention_cached", &CachedWorkspace);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -26,4 +26,9 @@ namespace plimsoll::ops {
 graph::TensorType CacheType(const graph::TensorType& qkv, int64_t heads, int64_t kv_heads,
                             int64_t capacity);
 
+// Of the CUDA kernel: for at most so many new tokens the cache is divided into chunks of so many
+// positions, which are joined through the workspace.
+inline constexpr int64_t kCachedAttentionFewTokens = 16;
+inline constexpr int64_t kCachedAttentionChunk = 256;
+
 }  // namespace plimsoll::ops

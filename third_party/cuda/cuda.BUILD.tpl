@@ -42,3 +42,9 @@ cc_library(
     linkopts = ["-lcudnn"],
     deps = [":cudart"],
 )
+
+cc_library(
+    name = "nvrtc",
+    linkopts = ["-lnvrtc"],
+    deps = [":cudart"],
+)

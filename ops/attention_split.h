@@ -1,0 +1,58 @@
+// cuDNN's deterministic attention_backward keeps the gradients of all scores: 2·T² bytes for each
+// head. So it runs in parts, some sequences at a time, and of long sequences some heads, two parts
+// side by side on two streams; their workspace then grows with the tokens alone. (A single part
+// that fills the GPU is no faster than two at a time: one's memory-bound end runs beside the
+// other's products.)
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace plimsoll::ops {
+
+// What cuDNN 9.19 asks for on a GPU of compute capability 9.0, found at many shapes: the gradients
+// of scores, padded to its tiles, a float for each query of a head, and with grouped queries dk and
+// dv of each query head.
+inline int64_t CudnnBackwardBytes(int64_t sequences, int64_t length, int64_t heads,
+                                  int64_t kv_heads, int64_t head) {
+  const int64_t scores = (length + 63) / 64 * 64 * ((length + 127) / 128 * 128);
+  const int64_t shared = heads == kv_heads ? 0 : 4 * length * head;
+  return sequences * heads * (2 * scores + 4 * length + shared) + 256;
+}
+
+struct AttentionSplit {
+  int64_t sequences;   // of a part
+  int64_t kv_heads;    // of a part: all of them unless one sequence is too large
+  int64_t lanes;       // parts side by side
+  int64_t lane_bytes;  // workspace of each
+};
+
+inline AttentionSplit SplitAttentionBackward(int64_t batch, int64_t length, int64_t heads,
+                                             int64_t kv_heads, int64_t head) {
+  constexpr int64_t kLanes = 2;
+  // Five times the gradient of a layer's output in 16 bits, about as much as a transformer's MLP
+  // needs for itself in its backward pass; there is no point in saving less than a few megabytes.
+  const int64_t all = std::max<int64_t>(64 << 20, 20 * batch * length * heads * head);
+  const int64_t group = heads / kv_heads;
+  const auto bytes = [&](int64_t sequences, int64_t some_kv_heads) {
+    return CudnnBackwardBytes(sequences, length, some_kv_heads * group, some_kv_heads, head);
+  };
+  // Parts of equal size, of at most `most` units, as many for each lane.
+  const auto part = [](int64_t units, int64_t most) {
+    const int64_t parts = ((units + most - 1) / most + kLanes - 1) / kLanes * kLanes;
+    return (units + parts - 1) / parts;
+  };
+  const int64_t lane = all / kLanes;
+  AttentionSplit split{1, kv_heads, kLanes, 0};
+  if (bytes(1, kv_heads) <= lane) {
+    split.sequences = part(batch, lane / bytes(1, kv_heads));
+  } else {
+    split.kv_heads = part(kv_heads, std::max<int64_t>(1, lane / bytes(1, 1)));
+  }
+  const bool whole = split.sequences == batch && split.kv_heads == kv_heads;
+  if (whole || bytes(split.sequences, split.kv_heads) > lane) split.lanes = 1;
+  split.lane_bytes = (bytes(split.sequences, split.kv_heads) + 255) / 256 * 256;
+  return split;
+}
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,48 @@
+// Flash attention of cuDNN on packed queries, keys and values (ops/attention.h has the formulas and
+// the layout): forward, and a backward pass that gives the same bits in every run. bf16 and fp16,
+// causal or full, grouped-query, no dropout.
+//
+// What cuDNN can do depends on the problem, the GPU's architecture and the library's version alone;
+// where it can't, there is no plan.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+
+#include "gpu/libraries.h"
+#include "graph/dtype.h"
+
+namespace plimsoll::ops {
+
+struct AttentionProblem {
+  int64_t batch, sequence, heads, kv_heads, head;
+  bool causal;
+  graph::DType dtype;
+
+  friend auto operator<=>(const AttentionProblem&, const AttentionProblem&) = default;
+};
+
+enum class CudnnAttentionPass { kForward, kBackward };
+
+class CudnnAttention;
+
+// The execution plans for `problem` on the current device: built at the first request (tens of
+// milliseconds, and cuDNN may load kernels), kept for the process. nullptr when cuDNN has none;
+// `reason` then says why. Not to be called first during a stream capture.
+const CudnnAttention* FindCudnnAttention(const AttentionProblem& problem, CudnnAttentionPass pass,
+                                         gpu::Libraries& libraries, std::string& reason);
+
+// Scratch memory of a run, 256-byte aligned.
+int64_t CudnnWorkspaceBytes(const CudnnAttention& attention);
+
+// Addresses on the device, 16-byte aligned. The backward pass runs in parts (attention_split.h), of
+// which every second one takes a stream of its own and joins `stream` at the end.
+void RunCudnnForward(const CudnnAttention& attention, gpu::Libraries& libraries,
+                     cudaStream_t stream, const void* qkv, void* out, float* lse, void* workspace);
+void RunCudnnBackward(const CudnnAttention& attention, gpu::Libraries& libraries,
+                      cudaStream_t stream, const void* qkv, const void* out, const float* lse,
+                      const void* dout, void* dqkv, void* workspace);
+
+}  // namespace plimsoll::ops

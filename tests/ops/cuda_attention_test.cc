@@ -1,0 +1,271 @@
+// Attention on the GPU, by cuDNN and by our own kernels, against the CPU's, at shapes too large for
+// the registry's examples; its dropout draws; generation's attention over a long cache.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/ops/cuda_op_runner.h"
+#include "tests/ops/expect_tensor.h"
+#include "tests/support/cuda_device.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Attributes;
+using graph::DType;
+
+struct Case {
+  int64_t batch, sequence, heads, kv_heads, head;
+  bool causal;
+  double dropout = 0;
+};
+
+Attributes AttributesOf(const Case& c) {
+  return {{"heads", c.heads},
+          {"kv_heads", c.kv_heads},
+          {"causal", c.causal},
+          {"dropout", c.dropout},
+          {"key", int64_t{7}}};
+}
+
+gpu::Libraries& Libraries() {
+  static auto* libraries = new gpu::Libraries;  // never destroyed: the driver may go first
+  return *libraries;
+}
+
+TestTensor Qkv(const Case& c, DType dtype) {
+  return Normal(dtype, {c.batch, c.sequence, (c.heads + 2 * c.kv_heads) * c.head}, 1);
+}
+
+TestTensor Dout(const Case& c, DType dtype) {
+  return Normal(dtype, {c.batch, c.sequence, c.heads * c.head}, 2);
+}
+
+// Largest |got − want| / (1 + |want|).
+double Error(const TestTensor& got, const TestTensor& want) {
+  EXPECT_EQ(got.type(), want.type());
+  double largest = 0;
+  for (int64_t i = 0; i < got.size(); ++i) {
+    const double error = std::abs(got.at(i) - want.at(i)) / (1 + std::abs(want.at(i)));
+    if (!(error <= largest)) largest = error;  // NaN stays
+  }
+  return largest;
+}
+
+// Errors of out, lse and dqkv; with PLIMSOLL_SHOW_ERRORS set they are printed.
+void ExpectAgreesWithCpu(const Case& c, DType dtype, double out_tolerance, double lse_tolerance,
+                         double dqkv_tolerance) {
+  const TestTensor qkv = Qkv(c, dtype), dout = Dout(c, dtype);
+  const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
+  const TestTensor* const given = c.dropout > 0 ? &rng : nullptr;
+  const Attributes attributes = AttributesOf(c);
+  const auto cpu = RunOp("attention", {&qkv, given}, attributes);
+  const auto gpu = RunCudaOp("attention", {&qkv, given}, Libraries(), attributes);
+  const auto cpu_backward =
+      RunOp("attention_backward", {&qkv, &cpu[0], &cpu[1], &dout, given}, attributes);
+  const auto gpu_backward = RunCudaOp("attention_backward", {&qkv, &cpu[0], &cpu[1], &dout, given},
+                                      Libraries(), attributes);
+  const double out = Error(gpu[0], cpu[0]), lse = Error(gpu[1], cpu[1]),
+               dqkv = Error(gpu_backward[0], cpu_backward[0]);
+  if (std::getenv("PLIMSOLL_SHOW_ERRORS") != nullptr) {
+    std::printf(
+        "%-4s B%ld T%ld H%ld G%ld hd%ld causal %d dropout %g: out %.2g lse %.2g dqkv %.2g\n",
+        std::string(graph::Name(dtype)).c_str(), c.batch, c.sequence, c.heads, c.kv_heads, c.head,
+        c.causal, c.dropout, out, lse, dqkv);
+  }
+  EXPECT_LE(out, out_tolerance);
+  EXPECT_LE(lse, lse_tolerance);
+  EXPECT_LE(dqkv, dqkv_tolerance);
+}
+
+class CudaAttentionTest : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override { PLIMSOLL_NEEDS_CUDA }
+};
+
+TEST_P(CudaAttentionTest, AgreesWithTheCpuInFloat32) {
+  ExpectAgreesWithCpu(GetParam(), DType::kFloat32, 2e-5, 2e-5, 1e-4);
+}
+
+// cuDNN rounds the weights to 16 bits before they meet the values.
+TEST_P(CudaAttentionTest, AgreesWithTheCpuIn16Bits) {
+  ExpectAgreesWithCpu(GetParam(), DType::kBFloat16, 3 * 0x1p-8, 1e-4, 8 * 0x1p-8);
+  ExpectAgreesWithCpu(GetParam(), DType::kFloat16, 3 * 0x1p-11, 1e-4, 8 * 0x1p-11);
+}
+
+TEST_P(CudaAttentionTest, AGraphGivesTheSameBitsEachTime) {
+  const Case c = GetParam();
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    SCOPED_TRACE(graph::Name(dtype));
+    const CudaTensor qkv(Qkv(c, dtype)), dout(Dout(c, dtype));
+    const CudaTensor rng(Values(DType::kInt32, {2}, {3, 4}));
+    const CudaTensor* const given = c.dropout > 0 ? &rng : nullptr;
+    const CudaOpRunner forward("attention", {&qkv, given}, AttributesOf(c));
+    const CudaOpRunner backward("attention_backward",
+                                {&qkv, &forward.output(0), &forward.output(1), &dout, given},
+                                AttributesOf(c));
+    forward.Run(Libraries());
+    backward.Run(Libraries());
+    std::vector<TestTensor> first;
+    for (const CudaTensor& output : {forward.output(0), forward.output(1), backward.output(0)}) {
+      first.push_back(output.Download());
+    }
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    gpu::Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    gpu::Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+    forward.Enqueue(Libraries(), stream);
+    backward.Enqueue(Libraries(), stream);
+    gpu::Check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+    gpu::Check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+    for (int replay = 0; replay < 3; ++replay) {
+      for (const CudaTensor& output : {forward.output(0), forward.output(1), backward.output(0)}) {
+        gpu::Check(cudaMemset(output.data(), 0xFF, output.type().bytes()), "cudaMemset");
+      }
+      gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+      gpu::Check(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
+      gpu::Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+      EXPECT_TRUE(SameBits(forward.output(0).Download(), first[0]));
+      EXPECT_TRUE(SameBits(forward.output(1).Download(), first[1]));
+      EXPECT_TRUE(SameBits(backward.output(0).Download(), first[2]));
+    }
+    cudaGraphExecDestroy(executable);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+  }
+}
+
+// Those with dropout, and heads that are no multiple of 8 wide, meet our own kernels in all types.
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionTest,
+                         testing::Values(Case{3, 1, 4, 2, 64, true},         // one token
+                                         Case{2, 64, 2, 2, 64, true},        // exactly a tile
+                                         Case{2, 65, 3, 1, 64, true},        // and a rest of one
+                                         Case{2, 300, 4, 2, 64, true},       //
+                                         Case{1, 257, 2, 2, 64, false},      //
+                                         Case{2, 128, 12, 12, 64, true},     //
+                                         Case{1, 200, 6, 2, 128, true},      //
+                                         Case{1, 130, 2, 1, 128, false},     //
+                                         Case{2, 100, 2, 2, 24, true},       //
+                                         Case{1, 140, 2, 1, 80, true},       // two pieces of a head
+                                         Case{1, 96, 2, 1, 256, true},       //
+                                         Case{1, 70, 2, 2, 300, false},      // no packs in 16 bits
+                                         Case{1, 97, 4, 2, 21, true},        // no packs at all
+                                         Case{2, 130, 4, 2, 64, true, 0.2},  //
+                                         Case{1, 99, 2, 1, 128, false, 0.5},
+                                         Case{1, 65, 1, 1, 90, true, 1e-9}));
+
+// The weights that meet one-hot values are the output itself.
+TEST(CudaAttention, DropsTheElementsThatTheCpuDrops) {
+  PLIMSOLL_NEEDS_CUDA
+  const Case c{2, 64, 3, 1, 64, false, 0.3};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    SCOPED_TRACE(graph::Name(dtype));
+    TestTensor qkv = Qkv(c, dtype);
+    for (int64_t i = 0; i < qkv.size(); ++i) {
+      const int64_t row = i / (5 * 64), column = i % (5 * 64);
+      if (column >= 4 * 64) qkv.set(i, row % c.sequence == column % 64 ? 1 : 0);
+    }
+    const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
+    const auto cpu = RunOp("attention", {&qkv, &rng}, AttributesOf(c));
+    const auto gpu = RunCudaOp("attention", {&qkv, &rng}, Libraries(), AttributesOf(c));
+    int64_t dropped = 0;
+    for (int64_t i = 0; i < cpu[0].size(); ++i) {
+      ASSERT_EQ(gpu[0].at(i) == 0, cpu[0].at(i) == 0) << i;
+      dropped += cpu[0].at(i) == 0;
+    }
+    EXPECT_NEAR(static_cast<double>(dropped) / cpu[0].size(), c.dropout, 0.02);
+  }
+}
+
+TEST(CudaAttention, LeavingOutLseGivesTheSameOutput) {
+  PLIMSOLL_NEEDS_CUDA
+  const Case c{2, 200, 4, 2, 64, true};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    const TestTensor qkv = Qkv(c, dtype);
+    const auto with = RunCudaOp("attention", {&qkv, nullptr}, Libraries(), AttributesOf(c));
+    const auto without =
+        RunCudaOp("attention", {&qkv, nullptr}, Libraries(), AttributesOf(c), {true, false});
+    EXPECT_TRUE(SameBits(with[0], without[0])) << graph::Name(dtype);
+  }
+}
+
+TEST(CudaAttention, StaysFiniteForLargeScores) {
+  PLIMSOLL_NEEDS_CUDA
+  const Case c{1, 100, 1, 1, 16, true};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const TestTensor qkv = Normal(dtype, {1, 100, 3 * 16}, 5, 60);
+    const auto got = RunCudaOp("attention", {&qkv, nullptr}, Libraries(), AttributesOf(c));
+    for (int64_t i = 0; i < got[0].size(); ++i) ASSERT_TRUE(std::isfinite(got[0].at(i)));
+  }
+}
+
+TEST(CudaAttention, PassesNanOn) {
+  PLIMSOLL_NEEDS_CUDA
+  const Case c{1, 40, 1, 1, 16, true};
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    TestTensor qkv = Normal(dtype, {1, 40, 3 * 16}, 5);
+    qkv.set(20 * 48 + 16 + 3, NAN);  // in the key of token 20
+    const auto got = RunCudaOp("attention", {&qkv, nullptr}, Libraries(), AttributesOf(c));
+    for (int64_t i = 0; i < 20 * 16; ++i) ASSERT_FALSE(std::isnan(got[0].at(i))) << i;
+    for (int64_t i = 20 * 16; i < got[0].size(); ++i) ASSERT_TRUE(std::isnan(got[0].at(i))) << i;
+  }
+}
+
+struct CachedCase {
+  int64_t rows, window, heads, kv_heads, head, capacity, position;
+};
+
+class CudaAttentionCachedTest : public testing::TestWithParam<CachedCase> {};
+
+TEST_P(CudaAttentionCachedTest, AgreesWithTheCpu) {
+  PLIMSOLL_NEEDS_CUDA
+  const CachedCase c = GetParam();
+  const Attributes attributes{{"heads", c.heads}, {"kv_heads", c.kv_heads}};
+  const TestTensor position = Values(DType::kInt32, {1}, {static_cast<double>(c.position)});
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    SCOPED_TRACE(graph::Name(dtype));
+    const double tolerance = dtype == DType::kBFloat16  ? 3 * 0x1p-8
+                             : dtype == DType::kFloat16 ? 3 * 0x1p-11
+                                                        : 2e-5;
+    const TestTensor qkv =
+        Normal(dtype, {c.rows, c.window, (c.heads + 2 * c.kv_heads) * c.head}, 1);
+    TestTensor keys = Normal(dtype, {c.rows, c.kv_heads, c.capacity, c.head}, 2);
+    TestTensor values = Normal(dtype, {c.rows, c.kv_heads, c.capacity, c.head}, 3);
+    // What lies beyond the new tokens is not read.
+    for (int64_t i = 0; i < keys.size(); ++i) {
+      if (i / c.head % c.capacity < c.position + c.window) continue;
+      keys.set(i, NAN);
+      values.set(i, NAN);
+    }
+    const auto cpu = RunOp("attention_cached", {&qkv, &keys, &values, &position}, attributes);
+    const auto gpu =
+        RunCudaOp("attention_cached", {&qkv, &keys, &values, &position}, Libraries(), attributes);
+    EXPECT_LE(Error(gpu[0], cpu[0]), tolerance);
+    EXPECT_TRUE(SameBits(gpu[1], cpu[1]));
+    EXPECT_TRUE(SameBits(gpu[2], cpu[2]));
+
+    const CudaTensor q(qkv), k(keys), v(values), p(position);
+    CudaOpRunner in_place("attention_cached", {&q, &k, &v, &p}, attributes);
+    in_place.Share(1, k);
+    in_place.Share(2, v);
+    in_place.Run(Libraries());
+    EXPECT_TRUE(SameBits(in_place.output(0).Download(), gpu[0]));
+    EXPECT_TRUE(SameBits(k.Download(), cpu[1]));
+    EXPECT_TRUE(SameBits(v.Download(), cpu[2]));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CudaAttentionCachedTest,
+    testing::Values(CachedCase{2, 1, 4, 4, 64, 100, 0}, CachedCase{2, 1, 12, 12, 64, 1024, 700},
+                    CachedCase{3, 1, 14, 2, 128, 300, 299}, CachedCase{1, 5, 6, 2, 40, 520, 254},
+                    CachedCase{1, 16, 2, 1, 21, 256, 240}, CachedCase{2, 17, 4, 2, 64, 300, 100},
+                    CachedCase{1, 130, 4, 4, 64, 400, 0}, CachedCase{1, 70, 4, 2, 128, 200, 130},
+                    CachedCase{1, 1, 2, 1, 300, 600, 512}));
+
+}  // namespace
+}  // namespace plimsoll::ops
