@@ -8,79 +8,98 @@
 namespace plimsoll::memory {
 namespace {
 
-struct Rates {
-  double flops;
-  double bytes;
-};
+using Table = std::map<std::string, double, std::less<>>;
 
-using Table = std::map<std::string, Rates, std::less<>>;
-
-Rates Find(const Table& table, std::string_view op, const Rates& otherwise) {
+double Find(const Table& table, std::string_view op, double otherwise) {
   const auto found = table.find(op);
   return found == table.end() ? otherwise : found->second;
 }
 
+constexpr double kCpuFlops = 30e9;  // of ops that are not in the table
+
 // What one thread reaches, and the bandwidth that it has. Products and attention are bound by
 // FLOPs, all else by bytes.
-Rates CpuRates(std::string_view op) {
+double CpuFlops(std::string_view op) {
   static const Table table = {
-      {"linear", {220e9, 20e9}},
-      {"linear_dx", {215e9, 20e9}},
-      {"linear_dw", {210e9, 20e9}},
-      {"matmul", {200e9, 20e9}},
-      {"linear_cross_entropy", {200e9, 20e9}},
-      {"linear_cross_entropy_backward", {205e9, 20e9}},
-      {"linear_cross_entropy_train", {205e9, 20e9}},
-      {"attention", {140e9, 20e9}},
-      {"attention_backward", {130e9, 20e9}},
-      {"gelu", {13e9, 20e9}},
-      {"gelu_backward", {26e9, 20e9}},
+      {"linear", 220e9},
+      {"linear_dx", 215e9},
+      {"linear_dw", 210e9},
+      {"matmul", 200e9},
+      {"linear_cross_entropy", 200e9},
+      {"linear_cross_entropy_backward", 205e9},
+      {"linear_cross_entropy_train", 205e9},
+      {"attention", 140e9},
+      {"attention_backward", 130e9},
+      {"gelu", 13e9},
+      {"gelu_backward", 26e9},
   };
-  return Find(table, op, {30e9, 12e9});
+  return Find(table, op, kCpuFlops);
+}
+
+double CpuBytes(std::string_view op) {
+  return CpuFlops(op) == kCpuFlops ? 12e9 : 20e9;  // the others have their data in caches
 }
 
 constexpr double kCpuSecondsPerNode = 2e-6;  // waking the threads
 
-constexpr double kGpuBytes = 3.7e12;           // of a copy's 4.26e12
-constexpr double kGpuVector = 30e12;           // FLOPs beside matrix products
+constexpr double kGpuVector = 45e12;           // FLOPs beside the matrix units
 constexpr double kGpuSecondsPerNode = 1.5e-6;  // between one kernel of a graph and the next
 constexpr double kLinkBytes = 55.4e9;          // to pinned host memory or back
 constexpr double kSecondsPerCopy = 2e-6;
 
 // Products of 16-bit numbers, on the matrix units.
-Rates GpuRates16(std::string_view op) {
+double GpuFlops16(std::string_view op) {
   static const Table table = {
-      {"linear", {700e12, kGpuBytes}},
-      {"linear_dx", {700e12, kGpuBytes}},
-      {"linear_dw", {700e12, kGpuBytes}},
-      {"matmul", {500e12, kGpuBytes}},
-      {"linear_cross_entropy", {600e12, kGpuBytes}},
-      {"linear_cross_entropy_backward", {600e12, kGpuBytes}},
-      {"linear_cross_entropy_train", {600e12, kGpuBytes}},
-      {"attention", {330e12, kGpuBytes}},
-      {"attention_backward", {250e12, kGpuBytes}},
+      {"linear", 690e12},
+      {"linear_dx", 690e12},
+      {"linear_dw", 630e12},
+      {"matmul", 500e12},
+      {"linear_cross_entropy", 590e12},
+      {"linear_cross_entropy_backward", 600e12},
+      {"linear_cross_entropy_train", 620e12},
+      {"attention", 340e12},
+      {"attention_backward", 230e12},
   };
-  return Find(table, op, {kGpuVector, kGpuBytes});
+  return Find(table, op, kGpuVector);
 }
 
-Rates GpuRates32(std::string_view op) {
+double GpuFlops32(std::string_view op) {
   static const Table table = {
-      {"linear", {45e12, kGpuBytes}},
-      {"linear_dx", {45e12, kGpuBytes}},
-      {"linear_dw", {45e12, kGpuBytes}},
-      {"matmul", {40e12, kGpuBytes}},
-      {"linear_cross_entropy", {40e12, kGpuBytes}},
-      {"linear_cross_entropy_backward", {40e12, kGpuBytes}},
-      {"linear_cross_entropy_train", {40e12, kGpuBytes}},
-      {"attention", {10e12, kGpuBytes}},
-      {"attention_backward", {10e12, kGpuBytes}},
+      {"linear", 45e12},
+      {"linear_dx", 45e12},
+      {"linear_dw", 45e12},
+      {"matmul", 40e12},
+      {"linear_cross_entropy", 40e12},
+      {"linear_cross_entropy_backward", 40e12},
+      {"linear_cross_entropy_train", 40e12},
+      {"attention", 23e12},
+      {"attention_backward", 14e12},
   };
-  return Find(table, op, {kGpuVector, kGpuBytes});
+  return Find(table, op, kGpuVector);
+}
+
+// A copy reads and writes 4.26e12 bytes a second.
+double GpuBytes(std::string_view op) {
+  static const Table table = {
+      {"adamw", 4.05e12},        {"global_norm", 4.05e12}, {"gelu", 4.05e12},
+      {"gelu_backward", 4.2e12}, {"embedding_dw", 2.8e12}, {"add", 4.05e12},
+  };
+  return Find(table, op, 3.6e12);
 }
 
 bool Is16Bit(const graph::OpCall& call) {
   return call.has_input(0) && (call.input(0).dtype == graph::DType::kBFloat16 ||
                                call.input(0).dtype == graph::DType::kFloat16);
+}
+
+// Wider heads give the matrix units of attention more to do for each exponential.
+double HeadFactor(const graph::OpCall& call) {
+  if (call.op.name != "attention" && call.op.name != "attention_backward") return 1;
+  const int64_t heads = call.attributes.GetInt("heads");
+  const int64_t head =
+      call.input(0).shape.dim(-1) / (heads + 2 * call.attributes.GetInt("kv_heads"));
+  constexpr int64_t kWide = 96;
+  return head > kWide ? 1.42 : 1;
 }
 
 // Kernels that take the calls of many tensors in one launch.
@@ -92,13 +111,12 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
   const graph::Cost cost = graph::CostOf(call);
   const std::string& op = call.op.name;
   if (!gpu_) {
-    const Rates rates = CpuRates(op);
-    return std::max(cost.flops / rates.flops, cost.bytes / rates.bytes) / threads_ +
+    return std::max(cost.flops / CpuFlops(op), cost.bytes / CpuBytes(op)) / threads_ +
            kCpuSecondsPerNode;
   }
-  const Rates rates = Is16Bit(call) ? GpuRates16(op) : GpuRates32(op);
-  const double work = std::max(cost.flops / rates.flops, cost.bytes / rates.bytes);
-  return work + (Grouped(op) ? 0 : kGpuSecondsPerNode);
+  const double flops = Is16Bit(call) ? GpuFlops16(op) * HeadFactor(call) : GpuFlops32(op);
+  return std::max(cost.flops / flops, cost.bytes / GpuBytes(op)) +
+         (Grouped(op) ? 0 : kGpuSecondsPerNode);
 }
 
 double DeviceRates::CopySeconds(double bytes) const { return bytes / kLinkBytes + kSecondsPerCopy; }

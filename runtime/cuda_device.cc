@@ -1,5 +1,6 @@
 #include "runtime/cuda_device.h"
 
+#include "gpu/first_device.h"
 #include "gpu/libraries.h"
 #include "gpu/peak_rates.h"
 #include "runtime/cuda_memory.h"
@@ -8,14 +9,8 @@
 namespace plimsoll::runtime {
 namespace {
 
-// Makes the device current for this thread, and with it the context.
 struct CurrentDevice {
-  CurrentDevice() {
-    int devices = 0;
-    gpu::Check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    if (devices == 0) gpu::Check(cudaErrorNoDevice, "cudaGetDeviceCount");
-    gpu::Check(cudaSetDevice(0), "cudaSetDevice");
-  }
+  CurrentDevice() { gpu::UseFirstDevice(); }
 };
 
 class CudaDevice : public Device {

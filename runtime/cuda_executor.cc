@@ -226,11 +226,14 @@ void CudaExecutor::Prepare() {
   }
 }
 
+void CudaExecutor::Load() {
+  impl_->EnqueueAll();
+  gpu::Check(cudaStreamSynchronize(impl_->streams.compute.get()), "the first run of a program");
+}
+
 void CudaExecutor::Record() {
   Impl& self = *impl_;
   const cudaStream_t compute = self.streams.compute.get();
-  self.EnqueueAll();
-  gpu::Check(cudaStreamSynchronize(compute), "the first run of a program");
   const ExecutorOptions& o = self.options;
   if (!o.graphs || o.check_arena || o.check_finite || o.profile) return;
   gpu::Check(cudaStreamBeginCapture(compute, cudaStreamCaptureModeThreadLocal),

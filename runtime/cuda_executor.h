@@ -35,10 +35,11 @@ class CudaExecutor : public Executor {
                const CudaStreams& streams, gpu::Libraries& libraries, ExecutorOptions options);
   ~CudaExecutor() override;
 
-  // Both before the first Run(). Prepare() lets kernels choose their algorithms, on whatever the
-  // arenas hold, and writes to them. Record() runs the program once, so that everything it needs is
-  // loaded, and records it.
+  // All before the first Run(). Prepare() lets kernels choose their algorithms, on whatever the
+  // arenas hold, and writes to them. Load() runs the program once, so that everything it needs is
+  // loaded. Record() records it.
   void Prepare();
+  void Load();
   void Record();
 
   void Run() override;

@@ -116,10 +116,11 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
   for (const auto& executor : made) {
     FillScratch(programs);
     executor->Prepare();
+    FillScratch(programs);
+    executor->Load();
     const int64_t of_handles = libraries_.handle_bytes() - handles - parts_.libraries;
     parts_.libraries += of_handles;
     parts_.code += Grown() - of_handles;
-    FillScratch(programs);
     executor->Record();
     parts_.graphs += Grown();
   }

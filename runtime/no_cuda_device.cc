@@ -1,5 +1,6 @@
 // runtime/cuda_device.h in builds without CUDA.
 #include "base/error.h"
+#include "runtime/cuda_call_timer.h"
 #include "runtime/cuda_device.h"
 
 namespace plimsoll::runtime {
@@ -12,5 +13,11 @@ std::unique_ptr<Device> MakeCudaDevice(ThreadPool&) {
   throw UserError(
       "device: cuda: this build has no CUDA; build with --config=cuda, or set device: cpu");
 }
+
+struct CudaCallTimer::Impl {};
+CudaCallTimer::CudaCallTimer() { throw UserError("device: cuda: this build has no CUDA"); }
+CudaCallTimer::~CudaCallTimer() = default;
+double CudaCallTimer::Time(const graph::Program&, const graph::Node&, int64_t) { return -1; }
+bool CudaCallTimer::Grouped(const graph::Node&) { return false; }
 
 }  // namespace plimsoll::runtime

@@ -13,6 +13,9 @@
 #include "base/output_file.h"
 #include "base/version.h"
 #include "formats/json.h"
+#include "runtime/cuda_call_timer.h"
+#include "runtime/cuda_device.h"
+#include "runtime/gpu_memory.h"
 #include "runtime/process_memory.h"
 #include "runtime/processor.h"
 #include "trainer/time_call.h"
@@ -30,15 +33,16 @@ using nlohmann::ordered_json;
 constexpr int64_t kVersion = 1;
 constexpr size_t kMostPoints = 20000;
 
-// The file of one device.
+// The file of one device: a processor with so many threads, or a GPU, with none.
 class CalibrationFile {
  public:
-  CalibrationFile(int threads, const CalibrationOptions& options)
-      : threads_(threads), options_(options), device_(runtime::ProcessorName()) {
+  CalibrationFile(const std::string& device, int threads, const CalibrationOptions& options)
+      : threads_(threads), options_(options), device_(device) {
     if (options.folder.empty()) return;
     std::string name;
     for (char c : device_) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
-    path_ = fmt::format("{}/calibration-{}-{}-threads.json", options.folder, name, threads);
+    path_ = fmt::format("{}/calibration-{}{}.json", options.folder, name,
+                        threads > 0 ? fmt::format("-{}-threads", threads) : "");
   }
 
   const std::string& device() const { return device_; }
@@ -137,6 +141,53 @@ std::vector<Wanted> FindWanted(std::span<const Program* const> programs, const C
   return wanted;
 }
 
+// Calls that go together in one launch cost by the byte, which a small one alone does not show:
+// of each kind the largest is timed, and the rest is scaled from it.
+std::vector<Wanted> LargestOfGroups(const std::vector<Wanted>& wanted) {
+  std::map<std::string, double> largest;
+  const auto kind = [](const Wanted& want) {
+    return memory::KindOf(want.program->CallOf(*want.node).get());
+  };
+  for (const Wanted& want : wanted) {
+    double& most = largest[kind(want)];
+    most = std::max(most, want.ideal);
+  }
+  std::vector<Wanted> result;
+  for (const Wanted& want : wanted) {
+    if (!runtime::CudaCallTimer::Grouped(*want.node) || want.ideal >= largest[kind(want)]) {
+      result.push_back(want);
+    }
+  }
+  return result;
+}
+
+// Times what is wanted, adds it to the model and keeps it.
+void TimeAll(const std::vector<Wanted>& wanted, const CalibrationOptions& options,
+             const CalibrationFile& file, std::vector<TimedCall> points, CostModel& model,
+             const std::function<double(const Wanted&)>& time) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  int timed = 0;
+  for (const Wanted& want : wanted) {
+    if (want.ideal > options.call_seconds) continue;
+    if (elapsed() > options.total_seconds) break;
+    const double seconds = time(want);
+    if (seconds <= 0) continue;
+    const Program::Call call = want.program->CallOf(*want.node);
+    points.push_back(
+        {memory::SignatureOf(call.get()), memory::KindOf(call.get()), want.ideal, seconds});
+    model.Add(points.back());
+    ++timed;
+  }
+  if (timed == 0) return;
+  if (options.say && elapsed() > 1) {
+    options.say(fmt::format("timed {} ops on this device in {:.1f} s ({})", timed, elapsed(),
+                            file.device()));
+  }
+  file.Write(std::move(points));
+}
+
 }  // namespace
 
 std::string CalibrationFolder() {
@@ -151,43 +202,44 @@ std::string CalibrationFolder() {
 
 CostModel LoadCalibration(int threads, const CalibrationOptions& options) {
   CostModel model(threads);
-  for (const TimedCall& point : CalibrationFile(threads, options).Read()) model.Add(point);
+  const CalibrationFile file(runtime::ProcessorName(), threads, options);
+  for (const TimedCall& point : file.Read()) model.Add(point);
   return model;
 }
 
 CostModel Calibrate(std::span<const Program* const> programs, ThreadPool& pool,
                     const CalibrationOptions& options) {
-  const CalibrationFile file(pool.size(), options);
+  const CalibrationFile file(runtime::ProcessorName(), pool.size(), options);
   std::vector<TimedCall> points = file.Read();
   CostModel model(pool.size());
   for (const TimedCall& point : points) model.Add(point);
-
   const std::vector<Wanted> wanted = FindWanted(programs, model);
   if (wanted.empty()) return model;
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   CallTimer timer(pool);
-  int timed = 0;
-  for (const Wanted& want : wanted) {
-    if (want.ideal > options.call_seconds) continue;
+  TimeAll(wanted, options, file, std::move(points), model, [&](const Wanted& want) {
     const int64_t scratch = ScratchBytes(*want.program, *want.node, pool.size());
-    if (scratch > runtime::AvailableMemory() / 4) continue;
-    if (elapsed() > options.total_seconds) break;
-    const double seconds = timer.Time(*want.program, *want.node);
-    if (seconds <= 0) continue;
-    const Program::Call call = want.program->CallOf(*want.node);
-    points.push_back(
-        {memory::SignatureOf(call.get()), memory::KindOf(call.get()), want.ideal, seconds});
-    model.Add(points.back());
-    ++timed;
+    if (scratch > runtime::AvailableMemory() / 4) return -1.0;
+    return timer.Time(*want.program, *want.node);
+  });
+  return model;
+}
+
+CostModel CalibrateGpu(std::span<const Program* const> programs, const std::string& gpu,
+                       const CalibrationOptions& options) {
+  const CalibrationFile file(gpu, 0, options);
+  std::vector<TimedCall> points = file.Read();
+  CostModel model(memory::DeviceRates::Gpu());
+  for (const TimedCall& point : points) model.Add(point);
+  if (!runtime::CudaVisible()) return model;
+  const std::vector<Wanted> wanted = LargestOfGroups(FindWanted(programs, model));
+  if (wanted.empty()) return model;
+  runtime::CudaCallTimer timer;
+  int64_t scratch = options.scratch_bytes;
+  if (const auto meter = runtime::GpuMeter::Find(); meter && scratch == 0) {
+    scratch = meter->Measure().free / 2;
   }
-  if (timed == 0) return model;
-  if (options.say && elapsed() > 1) {
-    options.say(fmt::format("timed {} ops on this device in {:.1f} s ({}, {} threads)", timed,
-                            elapsed(), file.device(), pool.size()));
-  }
-  file.Write(std::move(points));
+  TimeAll(wanted, options, file, std::move(points), model,
+          [&](const Wanted& want) { return timer.Time(*want.program, *want.node, scratch); });
   return model;
 }
 

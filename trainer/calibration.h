@@ -1,7 +1,7 @@
 // Times the ops of programs on this device, so that the cost model predicts what this machine
 // does. Each distinct call (memory/cost_model.h: its signature) is timed once by its kernel on
-// scratch memory with plausible numbers, and kept in a file for this device: the processor's name,
-// the number of threads, the version of the calibration and of the program.
+// scratch memory with plausible numbers, and kept in a file for this device: the processor's name
+// and the number of threads, or the GPU's name; the version of the calibration and of the program.
 //
 //   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/calibration-….json
 //
@@ -20,6 +20,7 @@ namespace plimsoll::trainer {
 
 struct CalibrationOptions {
   std::string folder;         // of the file; empty: nothing is read or kept
+  int64_t scratch_bytes = 0;  // on a GPU, of one call; 0: a half of what is free
   double call_seconds = 1.0;  // calls that surely take longer are not timed
   double total_seconds = 30;  // ends the timing; what is left is scaled from what was timed
   std::function<void(const std::string&)> say;  // warnings, and what is being done; may be empty
@@ -32,6 +33,11 @@ std::string CalibrationFolder();
 // timed now.
 memory::CostModel Calibrate(std::span<const graph::Program* const> programs, ThreadPool& pool,
                             const CalibrationOptions& options);
+
+// The same on the GPU, where this build can use one; elsewhere what the file of a GPU of that name
+// holds, and at least the built-in rates.
+memory::CostModel CalibrateGpu(std::span<const graph::Program* const> programs,
+                               const std::string& gpu, const CalibrationOptions& options);
 
 // What the file holds, without timing anything.
 memory::CostModel LoadCalibration(int threads, const CalibrationOptions& options);

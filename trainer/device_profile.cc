@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -80,16 +79,14 @@ DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu, int
 
 void KeepProfile(const std::string& folder, const DeviceProfile& measured) {
   if (folder.empty()) return;
-  const DeviceProfile known =
-      Read(folder, measured.device, measured.memory_bytes).value_or(DeviceProfile{});
-  const nlohmann::ordered_json json = {
-      {"program", Version()},
-      {"gpu", measured.device},
-      {"context_bytes", std::max(known.context_bytes, measured.context_bytes)},
-      {"code_bytes", std::max(known.code_bytes, measured.code_bytes)},
-      {"libraries_bytes", std::max(known.libraries_bytes, measured.libraries_bytes)},
-      {"graphs_bytes", std::max(known.graphs_bytes, measured.graphs_bytes)},
-  };
+  const std::optional<DeviceProfile> known = Read(folder, measured.device, measured.memory_bytes);
+  if (known && known->overhead_bytes() >= measured.overhead_bytes()) return;
+  const nlohmann::ordered_json json = {{"program", Version()},
+                                       {"gpu", measured.device},
+                                       {"context_bytes", measured.context_bytes},
+                                       {"code_bytes", measured.code_bytes},
+                                       {"libraries_bytes", measured.libraries_bytes},
+                                       {"graphs_bytes", measured.graphs_bytes}};
   try {
     std::error_code error;
     std::filesystem::create_directories(folder, error);

@@ -24,8 +24,8 @@ memory::DeviceProfile ProfileFrom(const config::RunConfig& config);
 memory::DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu,
                                   int64_t memory_bytes);
 
-// Keeps what was measured, part by part the larger of it and what the file holds: another run may
-// load other kernels, and a budget must hold for each.
+// Keeps what was measured unless the file holds a profile that takes more: other runs load fewer
+// kernels, and a budget must hold for each.
 void KeepProfile(const std::string& folder, const memory::DeviceProfile& measured);
 
 }  // namespace plimsoll::trainer

@@ -78,14 +78,11 @@ std::string GpuAccount::StartUp(const memory::MemoryPlan& plan,
   if (config_.memory.budget) {
     const int64_t line = BytesOf(*config_.memory.budget, config_, "memory.budget");
     if (process.bytes > line) {
-      throw UserError(
-          fmt::format("{}: memory.budget: {}; the process takes {} of the GPU, which is {} more "
-                      "than planned ({} beside the arena); this is noted for later plans: start "
-                      "the run again, or raise the budget",
-                      config_.Origin("memory.budget"), FormatBytes(line),
-                      FormatBytes(process.bytes), FormatBytes(process.bytes - planned),
-                      memory::PartsText(measured)),
-          ExitCode::kBudgetNotMet);
+      throw ProcessBeyondBudget(fmt::format(
+          "{}: memory.budget: {}; the process takes {} of the GPU, {} more than planned ({} beside "
+          "the arena); raise the budget, or start again: the parts are noted for later plans",
+          config_.Origin("memory.budget"), FormatBytes(line), FormatBytes(process.bytes),
+          FormatBytes(process.bytes - planned), memory::PartsText(measured)));
     }
   }
   if (FarFromPlan(process.bytes, planned)) {

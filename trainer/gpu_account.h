@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "memory/device_profile.h"
 #include "memory/plan.h"
 #include "runtime/device.h"
@@ -14,6 +15,12 @@
 #include "trainer/config/run_config.h"
 
 namespace plimsoll::trainer {
+
+// The process takes more of the GPU than memory.budget, although its plan was made to fit.
+struct ProcessBeyondBudget : UserError {
+  explicit ProcessBeyondBudget(const std::string& message)
+      : UserError(message, ExitCode::kBudgetNotMet) {}
+};
 
 class GpuAccount {
  public:
@@ -27,7 +34,7 @@ class GpuAccount {
 
   // Once all programs are ready: the line for the log, after a warning on stderr when the process
   // took more or less than planned by over 1 % and 100 MiB. Keeps the parts for later plans.
-  // UserError with ExitCode::kBudgetNotMet when the process is beyond memory.budget.
+  // ProcessBeyondBudget when it is: the parts are known better now, so a new plan may fit.
   std::string StartUp(const memory::MemoryPlan& plan, const runtime::ProcessParts& parts);
 
   // What the process holds now; nothing on the CPU. Takes some tens of microseconds.

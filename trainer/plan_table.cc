@@ -132,8 +132,10 @@ SweepTable::SweepTable(StepSolver& solver, int count, const memory::Budget& line
         count == 1
             ? most
             : most - static_cast<int64_t>(static_cast<double>(most - least) * i / (count - 1));
+    // What the process may take comes in whole pages.
+    const int64_t process = lines.profile.ProcessBytes(budget);
     rows_.push_back(
-        {lines.profile.ProcessBytes(budget), solver.solver().Fastest({budget, host_budget})});
+        {process, solver.solver().Fastest({lines.profile.ArenaWithin(process), host_budget})});
   }
 }
 

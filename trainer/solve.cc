@@ -107,12 +107,16 @@ memory::CostModel BuiltInCost(const RunConfig& config) {
 }
 
 memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program* const> programs) {
-  const memory::CostModel built_in = BuiltInCost(config);
-  if (!config.memory.calibrate || DeviceFrom(config) != runtime::DeviceKind::kCpu) return built_in;
-  ThreadPool pool(ThreadsFrom(config));
+  if (!config.memory.calibrate) return BuiltInCost(config);
   CalibrationOptions options;
   options.folder = CalibrationFolder();
   options.say = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
+  if (DeviceFrom(config) == runtime::DeviceKind::kCuda) {
+    const memory::Budget budget = BudgetOf(config);
+    if (budget.device != memory::Budget::kNone) options.scratch_bytes = budget.device;
+    return CalibrateGpu(programs, budget.profile.device, options);
+  }
+  ThreadPool pool(ThreadsFrom(config));
   return Calibrate(programs, pool, options);
 }
 

@@ -8,6 +8,7 @@
 #include "base/low_precision.h"
 #include "ops/kernel.h"
 #include "runtime/arena.h"
+#include "runtime/call_arguments.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -29,22 +30,6 @@ int64_t WorkspaceBytes(const Program& program, const Node& node, int threads) {
   const ops::CpuKernel* kernel = ops::FindCpuKernel(node.op->name);
   if (kernel == nullptr || kernel->workspace == nullptr) return 0;
   return kernel->workspace(program.CallOf(node).get(), threads);
-}
-
-// Ids must lie within every table that they may index: the rows of the node's matrices, or of the
-// one that it makes.
-int32_t IdBound(const Program& program, const Node& node) {
-  int64_t bound = std::numeric_limits<int32_t>::max();
-  for (const auto* ids : {&node.inputs, &node.outputs}) {
-    for (TensorId id : *ids) {
-      if (id == kNoTensor) continue;
-      const TensorType& type = program.tensor(id).type;
-      if (type.shape.rank() == 2 && graph::IsFloat(type.dtype)) {
-        bound = std::min(bound, type.shape.dim(0));
-      }
-    }
-  }
-  return static_cast<int32_t>(bound == std::numeric_limits<int32_t>::max() ? 1 : bound);
 }
 
 // Numbers in [0.01, 0.11), which no kernel finds hard: all positive, as second moments must be.
@@ -79,20 +64,6 @@ void Fill(std::byte* data, const TensorType& type, int32_t id_bound) {
   }
 }
 
-// The input whose memory output `output` takes, or -1. Forward results stay beside their inputs,
-// which wait for the backward pass; everything later overwrites what it may.
-int InPlaceInput(const Program& program, const Node& node, int output) {
-  for (const graph::InPlacePair& pair : node.op->in_place) {
-    if (pair.output != output || pair.input >= static_cast<int>(node.inputs.size())) continue;
-    const TensorId from = node.inputs[pair.input], to = node.outputs[output];
-    if (from == kNoTensor || to == kNoTensor) continue;
-    const bool same = program.Root(from) == program.Root(to);
-    const bool equal = program.tensor(from).bytes() == program.tensor(to).bytes();
-    if (same || (equal && node.phase != graph::Phase::kForward)) return pair.input;
-  }
-  return -1;
-}
-
 }  // namespace
 
 int64_t ScratchBytes(const Program& program, const Node& node, int threads) {
@@ -125,7 +96,7 @@ double CallTimer::Time(const Program& program, const Node& node) {
     next += Aligned(bytes);
     return data;
   };
-  const int32_t id_bound = IdBound(program, node);
+  const int32_t id_bound = runtime::IdBound(program, node);
   std::vector<ops::TensorRef> inputs, outputs;
   for (TensorId id : node.inputs) {
     ops::TensorRef& ref = inputs.emplace_back();
@@ -137,7 +108,7 @@ double CallTimer::Time(const Program& program, const Node& node) {
     const TensorId id = node.outputs[i];
     ops::TensorRef& ref = outputs.emplace_back();
     if (id == kNoTensor) continue;
-    const int input = InPlaceInput(program, node, static_cast<int>(i));
+    const int input = runtime::InPlaceInput(program, node, static_cast<int>(i));
     ref = {input >= 0 ? inputs[input].data : take(program.tensor(id).bytes()),
            program.tensor(id).type};
     if (input < 0) Fill(static_cast<std::byte*>(ref.data), ref.type, id_bound);

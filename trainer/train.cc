@@ -378,8 +378,19 @@ class Run {
 }  // namespace
 
 void Train(const config::Loaded& loaded) {
-  const Decision decision = Decide(loaded.config, *ModelFrom(loaded.config));
-  Run(loaded.resolved_yaml, decision).Loop();
+  const std::unique_ptr<models::Model> model = ModelFrom(loaded.config);
+  Decision decision = Decide(loaded.config, *model);
+  std::unique_ptr<Run> run;
+  try {
+    run = std::make_unique<Run>(loaded.resolved_yaml, decision);
+  } catch (const ProcessBeyondBudget& problem) {
+    // The solver can make room for what is known now.
+    if (!LeavesChoice(loaded.config)) throw;
+    fmt::print(stderr, "warning: {}; planning again\n", problem.what());
+    decision = Decide(loaded.config, *model);
+    run = std::make_unique<Run>(loaded.resolved_yaml, decision);
+  }
+  run->Loop();
 }
 
 }  // namespace plimsoll::trainer

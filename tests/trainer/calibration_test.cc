@@ -119,5 +119,14 @@ TEST_F(Calibration, LongCallsAreScaledFromTimedOnes) {
   EXPECT_FALSE(Calibrate(programs, pool_, options).measured());
 }
 
+TEST_F(Calibration, OfAGpuThatIsNotHereComesFromItsFileOrTheBuiltInRates) {
+  const Program* programs[] = {&program_};
+  const memory::CostModel model = CalibrateGpu(programs, "No such GPU", Options());
+  EXPECT_TRUE(model.rates().copies_overlap());
+  for (const graph::Node& node : program_.nodes()) {
+    EXPECT_GT(model.Seconds(program_.CallOf(node).get()), 0) << node.op->name;
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::trainer

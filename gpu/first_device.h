@@ -1,0 +1,11 @@
+// The GPU that this process uses.
+#pragma once
+
+namespace plimsoll::gpu {
+
+// Makes the first GPU that CUDA shows current for this thread, and with it a context. UserError,
+// with the way out, when there is no driver, no GPU, a driver too old, or no code in this build for
+// that GPU.
+void UseFirstDevice();
+
+}  // namespace plimsoll::gpu

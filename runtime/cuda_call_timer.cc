@@ -1,0 +1,199 @@
+#include "runtime/cuda_call_timer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <vector>
+
+#include "gpu/check.h"
+#include "gpu/first_device.h"
+#include "gpu/libraries.h"
+#include "ops/cuda_kernel.h"
+#include "ops/cuda_workspace.h"
+#include "runtime/call_arguments.h"
+#include "runtime/cuda_fill.h"
+#include "runtime/cuda_handles.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+using graph::DType;
+using graph::kNoTensor;
+using graph::Node;
+using graph::Program;
+using graph::TensorId;
+using graph::TensorType;
+
+constexpr int64_t kAlignment = 256;
+// So many bytes are between two uses of the same ones: more than the second-level cache holds.
+constexpr int64_t kBetweenUses = int64_t{160} << 20;
+constexpr int64_t kMostSets = 8;
+
+int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// A graph that ends with its owner.
+class Recorded {
+ public:
+  explicit Recorded(cudaGraph_t graph) {
+    const cudaError_t status = cudaGraphInstantiate(&exec_, graph, 0);
+    cudaGraphDestroy(graph);
+    gpu::Check(status, "cudaGraphInstantiate");
+  }
+  ~Recorded() { cudaGraphExecDestroy(exec_); }
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+  void Launch(cudaStream_t stream) const {
+    gpu::Check(cudaGraphLaunch(exec_, stream), "cudaGraphLaunch");
+  }
+
+ private:
+  cudaGraphExec_t exec_ = nullptr;
+};
+
+// One set of arguments in scratch memory.
+struct Arguments {
+  std::vector<ops::TensorRef> inputs, outputs;
+  void* workspace = nullptr;
+};
+
+}  // namespace
+
+struct CudaCallTimer::Impl {
+  struct Current {
+    Current() { gpu::UseFirstDevice(); }
+  };
+  Current current;  // before all that needs a context
+  gpu::Libraries libraries;
+  CudaStream stream;
+  CudaEvent begin{CudaEvent::Kind::kTime}, end{CudaEvent::Kind::kTime};
+
+  // Random numbers; ids below `id_bound`, and scalars and pairs, which are counters and seeds, 0
+  // or 1.
+  void Fill(const ops::TensorRef& ref, int32_t id_bound) {
+    auto* data = static_cast<std::byte*>(ref.data);
+    const int64_t bytes = ref.type.bytes();
+    if (bytes == 0) return;
+    if (graph::IsFloat(ref.type.dtype)) {
+      FillPlausible(data, bytes / 2 * 2, stream.get());
+    } else if (ref.type.dtype == DType::kInt32) {
+      const int64_t count = ref.type.shape.elements();
+      const uint32_t bound = count <= 2 ? 2 : static_cast<uint32_t>(id_bound);
+      std::vector<int32_t> ids(static_cast<size_t>(count));
+      for (int64_t i = 0; i < count; ++i) {
+        ids[i] = static_cast<int32_t>((static_cast<uint32_t>(i) * 2654435761u >> 4) % bound);
+      }
+      gpu::Check(cudaMemcpy(data, ids.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+    } else {
+      gpu::Check(cudaMemsetAsync(data, 1, bytes, stream.get()), "cudaMemsetAsync");
+    }
+  }
+
+  Arguments Lay(const Program& program, const Node& node, int64_t workspace_bytes,
+                std::byte* next) {
+    const auto take = [&](int64_t bytes) {
+      std::byte* data = next;
+      next += Aligned(bytes);
+      return data;
+    };
+    const int32_t id_bound = IdBound(program, node);
+    Arguments arguments;
+    for (TensorId id : node.inputs) {
+      ops::TensorRef& ref = arguments.inputs.emplace_back();
+      if (id == kNoTensor) continue;
+      ref = {take(program.tensor(id).bytes()), program.tensor(id).type};
+      Fill(ref, id_bound);
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const TensorId id = node.outputs[i];
+      ops::TensorRef& ref = arguments.outputs.emplace_back();
+      if (id == kNoTensor) continue;
+      const int input = InPlaceInput(program, node, static_cast<int>(i));
+      ref = {input >= 0 ? arguments.inputs[input].data : take(program.tensor(id).bytes()),
+             program.tensor(id).type};
+    }
+    arguments.workspace = take(workspace_bytes);
+    return arguments;
+  }
+
+  template <typename Body>
+  double Elapsed(Body&& body) {
+    begin.Record(stream.get());
+    body();
+    end.Record(stream.get());
+    end.Wait();
+    return 1e-6 * end.MicrosecondsSince(begin);
+  }
+
+  double Time(const Program& program, const Node& node, int64_t most_bytes) {
+    const ops::CudaKernel* kernel = ops::FindCudaKernel(node.op->name);
+    if (kernel == nullptr) return -1;
+    const int64_t workspace_bytes = ops::CudaWorkspaceBytes(program.CallOf(node).get());
+    int64_t set_bytes = Aligned(workspace_bytes) + kAlignment;
+    for (const auto* ids : {&node.inputs, &node.outputs}) {
+      for (TensorId id : *ids) {
+        if (id != kNoTensor) set_bytes += Aligned(program.tensor(id).bytes());
+      }
+    }
+    if (set_bytes > most_bytes) return -1;
+    const int64_t sets = std::clamp<int64_t>((kBetweenUses + set_bytes - 1) / set_bytes, 1,
+                                             std::min(kMostSets, most_bytes / set_bytes));
+    const CudaBuffer scratch(CudaBuffer::Kind::kDevice, sets * set_bytes, "timing an op");
+    std::vector<Arguments> arguments;
+    std::vector<ops::CudaContext> contexts;
+    arguments.reserve(static_cast<size_t>(sets));
+    for (int64_t i = 0; i < sets; ++i) {
+      const Arguments& a = arguments.emplace_back(
+          Lay(program, node, workspace_bytes, scratch.data() + i * set_bytes));
+      contexts.push_back({*node.op, a.inputs, a.outputs, node.attributes, a.workspace,
+                          workspace_bytes, stream.get(), libraries});
+    }
+    // In this order everything is loaded and chosen before it counts.
+    if (kernel->prepare != nullptr) kernel->prepare(contexts.front());
+    for (const ops::CudaContext& context : contexts) kernel->run(context);
+    const double once = Elapsed([&] { kernel->run(contexts.front()); });
+    constexpr double kSeconds = 2e-3;
+    constexpr int kMost = 64;
+    const int runs =
+        std::clamp(static_cast<int>(std::lround(kSeconds / std::max(once, 1e-6))), 3, kMost);
+    gpu::Check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal),
+               "cudaStreamBeginCapture");
+    cudaGraph_t graph = nullptr;
+    try {
+      for (int i = 0; i < runs; ++i) kernel->run(contexts[i % contexts.size()]);
+    } catch (...) {
+      cudaStreamEndCapture(stream.get(), &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+      throw;
+    }
+    gpu::Check(cudaStreamEndCapture(stream.get(), &graph), "cudaStreamEndCapture");
+    const Recorded recorded(graph);
+    recorded.Launch(stream.get());
+    constexpr int kReplays = 3;
+    std::vector<double> seconds;
+    for (int i = 0; i < kReplays; ++i) {
+      seconds.push_back(Elapsed([&] { recorded.Launch(stream.get()); }) / runs);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[kReplays / 2];
+  }
+};
+
+CudaCallTimer::CudaCallTimer() : impl_(std::make_unique<Impl>()) {}
+CudaCallTimer::~CudaCallTimer() = default;
+
+double CudaCallTimer::Time(const Program& program, const Node& node, int64_t most_bytes) {
+  try {
+    return impl_->Time(program, node, most_bytes);
+  } catch (const std::exception&) {
+    cudaStreamSynchronize(impl_->stream.get());
+    (void)cudaGetLastError();  // the next call must not find it
+    return -1;
+  }
+}
+
+bool CudaCallTimer::Grouped(const Node& node) {
+  const ops::CudaKernel* kernel = ops::FindCudaKernel(node.op->name);
+  return kernel != nullptr && kernel->run_group != nullptr;
+}
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,156 @@
+// Plans for a GPU, made with or without one: memory.budget bounds the whole process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "runtime/gpu_memory.h"
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/run_plimsoll.h"
+#include "trainer/device_profile.h"
+#include "trainer/gpu_account.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr int64_t kMiB = 1 << 20;
+
+constexpr const char* kRun =
+    "model: {family: gpt2, layers: 4, width: 64, heads: 4, vocab: 256, sequence: 256}\n"
+    "data: {synthetic: true}\n"
+    "train: {steps: 2, micro_batch: 64, eval_every: 0}\n"
+    "amp: {dtype: bf16}\n"
+    "memory: {calibrate: false}\n"
+    "device: cuda\n";
+
+class GpuBudget : public testing::Test {
+ protected:
+  Outcome Plan(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"plan", folder_.Write("run.yaml", kRun)});
+    return RunPlimsoll(arguments);
+  }
+  json PlanJson(std::vector<std::string> arguments) {
+    arguments.push_back("--json");
+    const Outcome outcome = Plan(std::move(arguments));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  }
+  const TempFolder folder_;
+};
+
+TEST_F(GpuBudget, TheProcessIsTheArenaAndWhatItTakesBeside) {
+  const json plan = PlanJson({});
+  EXPECT_EQ(plan["device"], "cuda");
+  const json parts = plan["process_parts"];
+  const int64_t arena = plan["arena_bytes"];
+  EXPECT_EQ(parts["arena"], arena);
+  const int64_t beside = parts["context"].get<int64_t>() + parts["code"].get<int64_t>() +
+                         parts["libraries"].get<int64_t>() + parts["graphs"].get<int64_t>();
+  EXPECT_GT(beside, 256 * kMiB);
+  const int64_t pages = (arena + 2 * kMiB - 1) / (2 * kMiB) * 2 * kMiB;
+  EXPECT_EQ(plan["process_bytes"], pages + beside);
+  EXPECT_GT(plan["predicted_step_ms"].get<double>(), 0);
+  EXPECT_THAT(Plan({}).out, HasSubstr("process on "));
+}
+
+TEST_F(GpuBudget, BoundsTheProcess) {
+  const json front = PlanJson({"--sweep", "5"})["front"];
+  ASSERT_EQ(front.size(), 5u);
+  for (const json& row : front) {
+    EXPECT_GT(row["budget_bytes"].get<int64_t>(), row["arena_bytes"].get<int64_t>() + 256 * kMiB);
+    const json plan = PlanJson({"--budget", std::to_string(row["budget_bytes"].get<int64_t>())});
+    EXPECT_LE(plan["process_bytes"], row["budget_bytes"]);
+    EXPECT_EQ(plan["arena_bytes"], row["arena_bytes"]);
+    EXPECT_EQ(plan["budget_bytes"], row["budget_bytes"]);
+  }
+  const int64_t least = front.back()["budget_bytes"];
+  const Outcome tight = Plan({"--budget", std::to_string(least - 2 * kMiB)});
+  EXPECT_EQ(tight.exit_code, 3);
+  EXPECT_THAT(tight.err, HasSubstr("beside the arena"));
+}
+
+TEST_F(GpuBudget, LessThanWhatTheProcessTakesBesideTheArena) {
+  const Outcome outcome = Plan({"--budget", "100MiB"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("100 MiB is less than the "));
+  EXPECT_THAT(outcome.err, HasSubstr("context"));
+}
+
+TEST_F(GpuBudget, RelativeBudgetsAskTheGpu) {
+  const Outcome outcome = Plan({"--budget", "90%"});
+  if (runtime::GpuMeter::Find()) {
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return;
+  }
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("no GPU here"));
+  EXPECT_THAT(outcome.err, HasSubstr("24GiB"));
+}
+
+memory::DeviceProfile Some(int64_t context) {
+  memory::DeviceProfile profile = memory::BuiltInGpuProfile("GPU X", 1000 * kMiB);
+  profile.context_bytes = context;
+  return profile;
+}
+
+TEST(DeviceProfile, RoundsTheArenaToPages) {
+  memory::DeviceProfile profile = Some(100 * kMiB);
+  profile.code_bytes = profile.libraries_bytes = profile.graphs_bytes = 0;
+  EXPECT_EQ(profile.ProcessBytes(1), 102 * kMiB);
+  EXPECT_EQ(profile.ProcessBytes(2 * kMiB), 102 * kMiB);
+  EXPECT_EQ(profile.ArenaWithin(105 * kMiB), 4 * kMiB);
+  EXPECT_LT(profile.ArenaWithin(99 * kMiB), 0);
+  EXPECT_EQ(memory::DeviceProfile().ProcessBytes(12345), 12345);
+  EXPECT_EQ(memory::DeviceProfile().ArenaWithin(12345), 12345);
+}
+
+TEST(DeviceProfile, TheLargestMeasuredOneIsKept) {
+  const TempFolder folder;
+  const std::string cache = folder / "cache";
+  EXPECT_FALSE(LoadProfile(cache, "GPU X", kMiB).measured);
+  KeepProfile(cache, Some(300 * kMiB));
+  EXPECT_TRUE(LoadProfile(cache, "GPU X", kMiB).measured);
+  EXPECT_EQ(LoadProfile(cache, "GPU X", kMiB).context_bytes, 300 * kMiB);
+  EXPECT_EQ(LoadProfile(cache, "GPU X", kMiB).memory_bytes, kMiB);
+  KeepProfile(cache, Some(200 * kMiB));
+  EXPECT_EQ(LoadProfile(cache, "GPU X", kMiB).context_bytes, 300 * kMiB);
+  KeepProfile(cache, Some(400 * kMiB));
+  EXPECT_EQ(LoadProfile(cache, "GPU X", kMiB).context_bytes, 400 * kMiB);
+  EXPECT_FALSE(LoadProfile(cache, "GPU Y", kMiB).measured);
+  EXPECT_FALSE(LoadProfile("", "GPU X", kMiB).measured);
+}
+
+TEST(DeviceProfile, ABadFileIsNotBelieved) {
+  const TempFolder folder;
+  KeepProfile(folder.path(), Some(300 * kMiB));
+  ASSERT_EQ(folder.Names("").size(), 1u);
+  const std::string path = folder / folder.Names("")[0];
+  std::string text = ReadFile(path);
+  text.replace(text.find("\"context_bytes\": "), 17, "\"context_bytes\": -");
+  for (const std::string& bad : {std::string("{"), std::string(), text}) {
+    WriteFile(path, bad);
+    EXPECT_FALSE(LoadProfile(folder.path(), "GPU X", kMiB).measured) << bad;
+  }
+}
+
+TEST(GpuAccount, FarFromPlanIsOverOnePercentAndAHundredMebibytes) {
+  EXPECT_FALSE(FarFromPlan(1100 * kMiB, 1000 * kMiB));
+  EXPECT_TRUE(FarFromPlan(1101 * kMiB, 1000 * kMiB));
+  EXPECT_TRUE(FarFromPlan(899 * kMiB, 1000 * kMiB));
+  EXPECT_FALSE(FarFromPlan(50400 * kMiB, 50000 * kMiB));
+  EXPECT_TRUE(FarFromPlan(50501 * kMiB, 50000 * kMiB));
+}
+
+TEST(GpuAccount, GrowthBeyondAMebibyteIsTold) {
+  EXPECT_FALSE(GrowthText(9, 100 * kMiB, 101 * kMiB, ""));
+  const auto text = GrowthText(9, 100 * kMiB, 102 * kMiB, " on the GPU");
+  ASSERT_TRUE(text);
+  EXPECT_EQ(*text, "the process grew by 2.00 MiB on the GPU to 102 MiB at step 9");
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer
