@@ -93,16 +93,27 @@ class Bench {
     const double logits = 2.0 * size.rows * size.vocabulary;
     CudaOpRunner forward("linear_cross_entropy", {&x, &weight, &targets, &scale}, {});
     const double forward_seconds = Time(forward);
-    CudaOpRunner train("linear_cross_entropy_train",
-                       {&x, &weight, &targets, &scale, &dloss, nullptr}, {});
-    const double train_seconds = Time(train);
+    const double train_seconds = TimeTrain(x, weight, targets, scale, dloss, {true, true, true});
     std::printf("%s: %ld rows in chunks of %ld, workspace %.0f MiB\n", size.label.c_str(),
-                size.rows, layout.chunk, static_cast<double>(train.workspace_bytes()) / (1 << 20));
+                size.rows, layout.chunk, static_cast<double>(layout.bytes) / (1 << 20));
 
-    const double products = Products(size, layout, x, weight, flops);
-    Line("softmax (train − products)", train_seconds - products, 2 * logits / bandwidth_);
+    const double products = Products(size, layout, x, weight, flops, true);
     Line("forward", forward_seconds, flops / rate_ + logits / bandwidth_);
     Line("train", train_seconds, 3 * flops / rate_ + 2 * logits / bandwidth_);
+    std::printf("  train, of that\n");
+    const double softmax = TimeTrain(x, weight, targets, scale, dloss, {true, false, false});
+    const double with_dx = TimeTrain(x, weight, targets, scale, dloss, {true, true, false});
+    Line("logits and softmax", softmax, flops / rate_ + 2 * logits / bandwidth_);
+    Line("dx", with_dx - softmax, flops / rate_);
+    Line("dweight", train_seconds - with_dx, flops / rate_);
+    Line("all but products", train_seconds - products, 2 * logits / bandwidth_);
+    for (const int64_t chunk : {1024, 2048, 4096, 8192}) {
+      ops::CudaLossLayout other = layout;
+      other.chunk = chunk;
+      const double seconds = Products(size, other, x, weight, flops, false);
+      std::printf("  products in chunks of %-6ld %8.3f ms, %.0f MiB of logits\n", chunk,
+                  seconds * 1e3, 2.0 * chunk * layout.stride / (1 << 20));
+    }
   }
 
  private:
@@ -115,6 +126,15 @@ class Bench {
     runner.Prepare(libraries_, stream_);
     return MedianSeconds(
         stream_, [&] { runner.Enqueue(libraries_, stream_); }, 5);
+  }
+
+  // `want`: loss, dx, dweight.
+  double TimeTrain(const CudaTensor& x, const CudaTensor& weight, const CudaTensor& targets,
+                   const CudaTensor& scale, const CudaTensor& dloss,
+                   const std::vector<bool>& want) {
+    const CudaOpRunner train("linear_cross_entropy_train",
+                             {&x, &weight, &targets, &scale, &dloss, nullptr}, {}, want);
+    return Time(train);
   }
 
   double Product(const ops::GemmProblem& problem, const void* a, const void* b, void* d) {
@@ -135,7 +155,7 @@ class Bench {
 
   // Seconds of the products of all chunks.
   double Products(const Size& size, const ops::CudaLossLayout& layout, const CudaTensor& x,
-                  const CudaTensor& weight, double flops) {
+                  const CudaTensor& weight, double flops, bool print) {
     const CudaTensor logits = Random(DType::kBFloat16, {layout.chunk, layout.stride}, 4, 1e-3);
     const CudaTensor dx({DType::kBFloat16, {layout.chunk, size.width}});
     const CudaTensor dweight({DType::kFloat32, {size.vocabulary, size.width}});
@@ -146,7 +166,7 @@ class Bench {
     problem.operands = problem.result = DType::kBFloat16;
     double total = 0;
     const auto report = [&](const char* what, double seconds, double times) {
-      Line(what, seconds * times, flops / rate_ * times / chunks);
+      if (print) Line(what, seconds * times, flops / rate_ * times / chunks);
       total += seconds * times;
     };
     report("logits", Product(problem, x.data(), weight.data(), logits.data()), chunks);

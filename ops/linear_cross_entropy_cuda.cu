@@ -19,32 +19,31 @@
 namespace plimsoll::ops {
 namespace {
 
-// Shared memory for two slices of a row, with what the kernel needs beside them.
-constexpr int64_t kMostSliceBytes = 112 << 10;
+// Shared memory for slices of rows, with what the kernel needs beside them.
+constexpr int64_t kSliceBytes = 224 << 10;
 
-template <typename S, int kThreads, int kCluster>
+template <typename S, int kThreads, int kCluster, int kBuffers>
 void LaunchRows(const CudaContext& ctx, LossRows<S> rows) {
-  constexpr int kBlocks = std::max(kCluster, 1);
-  const auto kernel = &LossRowsKernel<S, kThreads, kCluster>;
-  const int64_t each = (rows.vocabulary + kBlocks - 1) / kBlocks;
+  const auto kernel = &LossRowsKernel<S, kThreads, kCluster, kBuffers>;
+  const int64_t each = (rows.vocabulary + kCluster - 1) / kCluster;
   rows.slice = static_cast<int32_t>((each + 63) / 64 * 64);
   cudaLaunchConfig_t config{};
   config.blockDim = dim3(kThreads);
   config.stream = ctx.stream;
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {kBlocks, 1, 1};
-  int resident = 0;  // rows that are computed at once
-  if constexpr (kCluster > 0) {
-    config.dynamicSmemBytes = 2 * sizeof(S) * static_cast<size_t>(rows.slice);
+  config.dynamicSmemBytes = kBuffers * sizeof(S) * static_cast<size_t>(rows.slice);
+  if constexpr (kBuffers > 0) {
     gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                     static_cast<int>(config.dynamicSmemBytes)),
                "cudaFuncSetAttribute");
   }
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {kCluster, 1, 1};
+  int resident = 0;  // rows that are computed at once
   if constexpr (kCluster > 1) {
     config.attrs = &cluster;
     config.numAttrs = 1;
-    config.gridDim = dim3(kBlocks);
+    config.gridDim = dim3(kCluster);
     gpu::Check(cudaOccupancyMaxActiveClusters(&resident, kernel, &config),
                "cudaOccupancyMaxActiveClusters");
   } else {
@@ -53,23 +52,30 @@ void LaunchRows(const CudaContext& ctx, LossRows<S> rows) {
                "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
     resident *= ctx.libraries.multiprocessors();
   }
-  config.gridDim =
-      dim3(static_cast<unsigned>(std::min(rows.count, std::max(resident, 1)) * kBlocks));
+  const int at_once = std::min(rows.count, std::max(resident, 1));
+  config.gridDim = dim3(static_cast<unsigned>(at_once * kCluster));
   gpu::Check(cudaLaunchKernelEx(&config, kernel, rows), "loss rows");
 }
 
-// By the row's length alone, on one kind of GPU.
+// Without a gradient a row is read only once anyway; the same threads in the same order, hence the
+// same bits.
+template <typename S, int kThreads, int kCluster, int kBuffers>
+void ComputeRowsBy(const CudaContext& ctx, const LossRows<S>& rows) {
+  if (rows.dloss == nullptr) return LaunchRows<S, kThreads, kCluster, 0>(ctx, rows);
+  LaunchRows<S, kThreads, kCluster, kBuffers>(ctx, rows);
+}
+
+// By the row's length alone, on one kind of GPU. What was fastest on an H200.
 template <typename S>
 void ComputeRows(const CudaContext& ctx, const LossRows<S>& rows) {
   if (rows.count == 0) return;
   const int64_t bytes = rows.stride * int64_t{sizeof(S)};
-  if (ctx.libraries.properties().major < 9) return LaunchRows<S, 512, 0>(ctx, rows);
-  if (bytes <= 8 << 10) return LaunchRows<S, 128, 1>(ctx, rows);
-  if (bytes <= kMostSliceBytes) return LaunchRows<S, 512, 1>(ctx, rows);
-  if (bytes <= 2 * kMostSliceBytes) return LaunchRows<S, 512, 2>(ctx, rows);
-  if (bytes <= 4 * kMostSliceBytes) return LaunchRows<S, 512, 4>(ctx, rows);
-  if (bytes <= 8 * kMostSliceBytes) return LaunchRows<S, 512, 8>(ctx, rows);
-  LaunchRows<S, 512, 0>(ctx, rows);
+  if (ctx.libraries.properties().major < 9) return LaunchRows<S, 512, 1, 0>(ctx, rows);
+  if (bytes <= 8 << 10) return ComputeRowsBy<S, 128, 1, 2>(ctx, rows);
+  if (bytes <= kSliceBytes / 2) return ComputeRowsBy<S, 768, 1, 2>(ctx, rows);
+  if (bytes <= kSliceBytes * 2) return ComputeRowsBy<S, 384, 4, 1>(ctx, rows);
+  if (bytes <= kSliceBytes * 8) return ComputeRowsBy<S, 384, 8, 1>(ctx, rows);
+  LaunchRows<S, 512, 1, 0>(ctx, rows);
 }
 
 constexpr int kTotalThreads = 1024;

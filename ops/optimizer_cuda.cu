@@ -22,7 +22,7 @@ namespace {
 using graph::DType;
 
 constexpr int kThreads = 256;
-constexpr int kBlockElements = 8192;
+constexpr int kBlockElements = 16384;
 constexpr int kMaxUpdates = 200;
 
 __device__ constexpr BlockCodes kSignedCodes = MakeBlockCodes(true);
@@ -123,39 +123,88 @@ __device__ const Update& FindUpdate(const Table& table, int block) {
   return table.updates[low];
 }
 
+// The kernel of one rule and one way of storing things.
 template <typename Rule, typename Weight, typename First, typename Second>
-__device__ void UpdateTile(const Update& u, const Tile& tile, const Rule& rule, const int32_t* rng,
-                           const BlockCodes* codes) {
-  const typename Weight::Raw weight = Weight::Load(u.weight, tile);
-  const LaneValues<float> gradient = LoadTile<float>(u.gradient, tile);
-  const typename First::Raw first = First::Load(u.first, tile);
-  const typename Second::Raw second = Second::Load(u.second, tile);
-  uint32_t moment_words[kLaneElements], weight_words[kLaneElements];
-  if constexpr (First::kRounds || Second::kRounds) {
-    DrawWords(rng, u.key, false, tile, moment_words);
+struct Updater {
+  // What a lane has read of a tile.
+  struct Read {
+    typename Weight::Raw weight;
+    LaneValues<float> gradient;
+    typename First::Raw first;
+    typename Second::Raw second;
+  };
+
+  const Update& u;
+  const uint2 rng;
+  const BlockCodes* codes;
+
+  template <bool kWhole>
+  __device__ Read Load(const Tile<kWhole>& tile) const {
+    return {Weight::Load(u.weight, tile), LoadTile<float>(u.gradient, tile),
+            First::Load(u.first, tile), Second::Load(u.second, tile)};
   }
-  if constexpr (Weight::kRounds) DrawWords(rng, u.key, true, tile, weight_words);
-  LaneValues<float> p;
-  LaneValues<float> m = First::Unpack(first, codes);
-  LaneValues<float> v = Second::Unpack(second, codes + 1);
+
+  template <bool kWhole>
+  __device__ void Finish(const Read& read, const Tile<kWhole>& tile, const Rule& rule) const {
+    uint32_t moment_words[kLaneElements], weight_words[kLaneElements];
+    if constexpr (First::kRounds || Second::kRounds) {
+      DrawWords(rng, u.key, false, tile, moment_words);
+    }
+    if constexpr (Weight::kRounds) DrawWords(rng, u.key, true, tile, weight_words);
+    LaneValues<float> p;
+    LaneValues<float> m = First::Unpack(read.first, codes);
+    LaneValues<float> v = Second::Unpack(read.second, codes + 1);
 #pragma unroll
-  for (int i = 0; i < kLaneElements; ++i) {
-    p[i] = Weight::Unpack(weight, i);
-    rule.Apply(gradient[i], p[i], m[i], v[i]);
+    for (int i = 0; i < kLaneElements; ++i) {
+      p[i] = Weight::Unpack(read.weight, i);
+      rule.Apply(read.gradient[i], p[i], m[i], v[i]);
+    }
+    Weight::Store(u.weight, tile, p, weight_words);
+    First::Store(u.first, tile, m, moment_words, codes);
+    Second::Store(u.second, tile, v, moment_words, codes + 1);
   }
-  Weight::Store(u.weight, tile, p, weight_words);
-  First::Store(u.first, tile, m, moment_words, codes);
-  Second::Store(u.second, tile, v, moment_words, codes + 1);
-}
+
+  template <bool kWhole>
+  __device__ void Copy(const Tile<kWhole>& tile) const {
+    Weight::Copy(u.weight, tile);
+    First::Copy(u.first, tile);
+    Second::Copy(u.second, tile);
+  }
+};
+
+// Codes take many instructions, and are hidden behind other warps'; the rest waits for memory, and
+// is better served by reading a tile ahead.
+template <typename First, typename Second>
+constexpr bool kReadsAhead = !First::kCoded && !Second::kCoded;
 
 template <typename Rule, typename Weight, typename First, typename Second>
-__global__ __launch_bounds__(kThreads) void UpdateKernel(const __grid_constant__ Table table) {
+__global__ __launch_bounds__(kThreads, kReadsAhead<First, Second> ? 2 : 4) void UpdateKernel(
+    const __grid_constant__ Table table) {
   constexpr bool kCoded = First::kCoded || Second::kCoded;
+  constexpr bool kRounds = Weight::kRounds || First::kRounds || Second::kRounds;
+  constexpr int64_t kStep = kThreads / kWarp * kStateBlock;
   __shared__ BlockCodes codes[kCoded ? 2 : 1];
   __shared__ alignas(Rule) unsigned char rule_bytes[sizeof(Rule)];
   const Update& u = FindUpdate(table, static_cast<int>(blockIdx.x));
   const Common& common = table.common;
-  const bool applied = common.apply == nullptr || *common.apply != 0;
+  using Kernel = Updater<Rule, Weight, First, Second>;
+  const Kernel kernel{u, kRounds ? PhiloxKey(common.rng) : uint2{}, codes};
+
+  // The warp's tiles: `first`, `first` + kStep, …. Those before `whole_end` are whole.
+  const int64_t begin = (int64_t{blockIdx.x} - u.first_block) * kBlockElements;
+  const int64_t end = min(begin + kBlockElements, u.elements);
+  const int64_t whole_end = u.aligned ? end - end % kStateBlock : begin;
+  int64_t first = begin + threadIdx.x / kWarp * kStateBlock;
+
+  if (common.apply != nullptr && *common.apply == 0) {
+    for (; first < whole_end; first += kStep) kernel.Copy(Tile<true>{first, u.elements});
+    for (; first < end; first += kStep) kernel.Copy(Tile<false>{first, u.elements});
+    return;
+  }
+
+  constexpr bool kAhead = kReadsAhead<First, Second>;
+  typename Kernel::Read read;  // while the rule's scalars are computed
+  if (kAhead && first < whole_end) read = kernel.Load(Tile<true>{first, u.elements});
   if (threadIdx.x == 0) new (rule_bytes) Rule(common, u.weight_decay);
   if constexpr (kCoded) {
     static_assert(sizeof(BlockCodes) % 4 == 0);
@@ -168,19 +217,18 @@ __global__ __launch_bounds__(kThreads) void UpdateKernel(const __grid_constant__
   }
   __syncthreads();
   const Rule rule = *reinterpret_cast<const Rule*>(rule_bytes);
-
-  const int64_t begin =
-      (int64_t{blockIdx.x} - u.first_block) * kBlockElements + threadIdx.x / kWarp * kStateBlock;
-  const int64_t end = min(begin + kBlockElements, u.elements);
-  for (int64_t first = begin; first < end; first += kThreads / kWarp * kStateBlock) {
-    const Tile tile{first, u.elements, u.aligned && first + kStateBlock <= u.elements};
-    if (applied) {
-      UpdateTile<Rule, Weight, First, Second>(u, tile, rule, common.rng, codes);
-    } else {
-      Weight::Copy(u.weight, tile);
-      First::Copy(u.first, tile);
-      Second::Copy(u.second, tile);
-    }
+#pragma unroll 1
+  for (; first < whole_end; first += kStep) {
+    const int64_t next = first + kStep;
+    typename Kernel::Read following;
+    if (!kAhead) read = kernel.Load(Tile<true>{first, u.elements});
+    if (kAhead && next < whole_end) following = kernel.Load(Tile<true>{next, u.elements});
+    kernel.Finish(read, Tile<true>{first, u.elements}, rule);
+    if (kAhead) read = following;
+  }
+  for (; first < end; first += kStep) {
+    const Tile<false> tile{first, u.elements};
+    kernel.Finish(kernel.Load(tile), tile, rule);
   }
 }
 

@@ -3,10 +3,11 @@
 //   lse = log Σ exp(logits),  loss = lse − logits[target],
 //   logits ← factor · (exp(logits − lse) − [v = target])
 //
-// A row is read from memory once and written once. A block copies its next row to shared memory
-// while it computes with the present one; a row too long for that (more than ~112 KB) is shared by
-// a cluster of 2, 4 or 8 blocks, which exchange maximum and sum. Rows longer still, and
-// architectures before 9.0, are read from memory twice.
+// A row is read from memory once and written once: it lies in shared memory meanwhile. A block
+// copies its next row there while it computes with the present one. A row too long for that (more
+// than 112 KB) is shared by a cluster of 4 or 8 blocks, which exchange maximum and sum; then
+// several clusters on the same multiprocessors take turns with copying and computing. Rows longer
+// than 1.75 MB, and architectures before 9.0, read a row twice.
 //
 // Threads keep a running maximum and a sum relative to it, a pack of 16 bytes at a time (Milakov,
 // Gimelshein 2018, "Online normalizer calculation for softmax", algorithm 3). All in float, in an
@@ -36,7 +37,8 @@ struct LossRows {
   const float* dloss;      // nullptr: no gradient
 };
 
-// Σ exp2((x − max) · log2 e) of what was seen so far.
+// Σ exp2((x − max) · log2 e) of what was seen so far. Products that are not to be fused with sums,
+// in one kernel and not in another, are __fmul_rn: all ops have the same bits.
 struct RunningSum {
   static constexpr float kLog2E = 1.4426950408889634f;
   // Below every logit, and finite: differences of infinities are no numbers.
@@ -55,7 +57,7 @@ struct RunningSum {
 #pragma unroll
     for (int i = 1; i < N; ++i) largest = fmaxf(largest, x[i]);
     if (largest > max) {
-      sum *= Exp(max - largest);
+      sum = __fmul_rn(sum, Exp(max - largest));
       max = largest;
     }
 #pragma unroll
@@ -65,7 +67,7 @@ struct RunningSum {
   // Over the warp; all lanes get it.
   __device__ RunningSum OverWarp() const {
     const float largest = WarpMax(max);
-    return {largest, WarpSum(sum * Exp(max - largest))};
+    return {largest, WarpSum(__fmul_rn(sum, Exp(max - largest)))};
   }
 };
 
@@ -81,11 +83,12 @@ __device__ void LoadLogits(const S* row, int32_t at, int32_t end, float (&x)[N])
   }
 }
 
-// kCluster blocks share a row; 0: one block, without copies to shared memory.
-template <typename S, int kThreads, int kCluster>
+// kCluster blocks share a row, of which each has room for kBuffers slices in shared memory; 0: rows
+// are read from memory wherever they are needed.
+template <typename S, int kThreads, int kCluster, int kBuffers>
 __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> rows) {
-  constexpr bool kStaged = kCluster > 0;
-  constexpr int kBlocks = kStaged ? kCluster : 1;
+  constexpr bool kStaged = kBuffers > 0;
+  constexpr int kBlocks = kCluster;
   constexpr int kPack = kPackSize<S>;
   constexpr int kWarps = kThreads / kWarp;
   extern __shared__ __align__(128) unsigned char staged[];
@@ -100,7 +103,7 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
   const int length = max(end - begin, 0);
   const int packed_length = (length + kPack - 1) / kPack * kPack;
   const uint32_t bytes = static_cast<uint32_t>(packed_length) * sizeof(S);
-  S* const buffers = reinterpret_cast<S*>(staged);  // two slices
+  S* const buffers = reinterpret_cast<S*>(staged);  // kBuffers slices
   const int first_row = static_cast<int>(blockIdx.x) / kBlocks;
   const int step = static_cast<int>(gridDim.x) / kBlocks;
   const float factor = rows.dloss != nullptr ? *rows.scale * *rows.dloss : 0.0f;
@@ -111,7 +114,7 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
       InitArrival(&arrivals[0]);
       InitArrival(&arrivals[1]);
       FenceArrivalInit();
-      if (bytes > 0 && first_row < rows.count) {
+      if (kBuffers == 2 && bytes > 0 && first_row < rows.count) {
         StartCopy(buffers, slice_of(first_row), bytes, &arrivals[0]);
       }
     }
@@ -120,15 +123,18 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
 
   int turn = 0;
   for (int row = first_row; row < rows.count; row += step, ++turn) {
-    const int buffer = turn % 2;
+    const int buffer = kBuffers == 1 ? 0 : turn % 2;
     S* const global = slice_of(row);
     const S* const slice = kStaged ? buffers + buffer * rows.slice : global;
     if constexpr (kStaged) {
-      if (thread == 0 && bytes > 0 && row + step < rows.count) {
+      if (kBuffers == 1 && thread == 0 && bytes > 0) {
+        StartCopy(buffers, slice_of(row), bytes, &arrivals[0]);
+      }
+      if (kBuffers == 2 && thread == 0 && bytes > 0 && row + step < rows.count) {
         StartCopy(buffers + (1 - buffer) * rows.slice, slice_of(row + step), bytes,
                   &arrivals[1 - buffer]);
       }
-      if (bytes > 0) AwaitArrival(&arrivals[buffer], turn / 2 % 2);
+      if (bytes > 0) AwaitArrival(&arrivals[buffer], turn / kBuffers % 2);
     }
     const int target = rows.targets[row];
     const int own_target = target - begin;  // within the slice, if it is there
@@ -152,11 +158,11 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
       total = total.OverWarp();
       if constexpr (kBlocks > 1) {
         // Two places take turns: a block may be a row ahead of who still reads.
-        if (thread == 0) of_blocks[buffer] = {total.max, total.sum};
+        if (thread == 0) of_blocks[turn % 2] = {total.max, total.sum};
         SyncCluster();
         RunningSum all;
         if (lane < kBlocks) {
-          const float2 other = LoadFromCluster(&of_blocks[buffer], lane);
+          const float2 other = LoadFromCluster(&of_blocks[turn % 2], lane);
           all = {other.x, other.y};
         }
         total = all.OverWarp();
@@ -185,7 +191,7 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
         } else {
           LoadLogits<kPack>(slice, at, length, x);
 #pragma unroll
-          for (int i = 0; i < kPack; ++i) x[i] = RunningSum::Exp(x[i] - lse) * factor;
+          for (int i = 0; i < kPack; ++i) x[i] = __fmul_rn(RunningSum::Exp(x[i] - lse), factor);
           if (own_target >= at && own_target < at + kPack) {
 #pragma unroll
             for (int i = 0; i < kPack; ++i) {

@@ -37,10 +37,11 @@ struct StoredWeightRef {
   void* master_out;       // nullptr: not wanted
 };
 
-// 256 elements of a tensor of n.
+// 256 elements of a tensor of n. kWhole: all of them exist, and every tensor may be read 16 bytes
+// at a time.
+template <bool kWhole>
 struct Tile {
   int64_t first, n;
-  bool whole;  // all 256 exist, and every tensor may be read 16 bytes at a time
 
   // Of the lane's quad 0 or 1.
   __device__ int64_t quad(int q) const {
@@ -55,14 +56,14 @@ struct LaneValues {
   __device__ T operator[](int i) const { return quads[i / 4].values[i % 4]; }
 };
 
-template <typename T>
-__device__ LaneValues<T> LoadTile(const void* from, const Tile& tile) {
+template <typename T, bool kWhole>
+__device__ LaneValues<T> LoadTile(const void* from, const Tile<kWhole>& tile) {
   LaneValues<T> lane;
   const T* const data = static_cast<const T*>(from);
 #pragma unroll
   for (int q = 0; q < 2; ++q) {
     const int64_t at = tile.quad(q);
-    if (tile.whole) {
+    if constexpr (kWhole) {
       lane.quads[q] = *reinterpret_cast<const Pack<T, 4>*>(data + at);
     } else {
 #pragma unroll
@@ -72,13 +73,13 @@ __device__ LaneValues<T> LoadTile(const void* from, const Tile& tile) {
   return lane;
 }
 
-template <typename T>
-__device__ void StoreTile(void* to, const Tile& tile, const LaneValues<T>& lane) {
+template <typename T, bool kWhole>
+__device__ void StoreTile(void* to, const Tile<kWhole>& tile, const LaneValues<T>& lane) {
   T* const data = static_cast<T*>(to);
 #pragma unroll
   for (int q = 0; q < 2; ++q) {
     const int64_t at = tile.quad(q);
-    if (tile.whole) {
+    if constexpr (kWhole) {
       *reinterpret_cast<Pack<T, 4>*>(data + at) = lane.quads[q];
     } else {
 #pragma unroll
@@ -90,15 +91,16 @@ __device__ void StoreTile(void* to, const Tile& tile, const LaneValues<T>& lane)
 }
 
 // Of a step that is not to be applied: bytes as they are, where output and input lie apart.
-template <typename T>
-__device__ void CopyTile(const void* from, void* to, const Tile& tile) {
-  if (to != nullptr && to != from) StoreTile<T>(to, tile, LoadTile<T>(from, tile));
+template <typename T, bool kWhole>
+__device__ void CopyTile(const void* from, void* to, const Tile<kWhole>& tile) {
+  if (to != nullptr && to != from) StoreTile(to, tile, LoadTile<T>(from, tile));
 }
 
 // Words 0 … 7 are the random bits of the lane's elements. As in ops/optimizer_state.h: element i
 // has words i (the moments, 16 bits each) and 2^62 + i (the weight) of the node's stream.
-__device__ inline void DrawWords(const int32_t* rng, uint64_t key, bool for_weight,
-                                 const Tile& tile, uint32_t (&words)[kLaneElements]) {
+template <bool kWhole>
+__device__ void DrawWords(uint2 rng, uint64_t key, bool for_weight, const Tile<kWhole>& tile,
+                          uint32_t (&words)[kLaneElements]) {
 #pragma unroll
   for (int q = 0; q < 2; ++q) {
     const uint64_t block = static_cast<uint64_t>(tile.quad(q)) / 4;
@@ -124,15 +126,18 @@ __device__ inline float FromBf16(uint16_t bits) { return __uint_as_float(uint32_
 struct WholeWeight {  // float32
   static constexpr bool kRounds = false;
   using Raw = LaneValues<float>;
-  static __device__ Raw Load(const StoredWeightRef& w, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ Raw Load(const StoredWeightRef& w, const Tile<kWhole>& tile) {
     return LoadTile<float>(w.in, tile);
   }
   static __device__ float Unpack(const Raw& raw, int i) { return raw[i]; }
-  static __device__ void Store(const StoredWeightRef& w, const Tile& tile, const Raw& values,
-                               const uint32_t (&)[kLaneElements]) {
+  template <bool kWhole>
+  static __device__ void Store(const StoredWeightRef& w, const Tile<kWhole>& tile,
+                               const Raw& values, const uint32_t (&)[kLaneElements]) {
     StoreTile(w.out, tile, values);
   }
-  static __device__ void Copy(const StoredWeightRef& w, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ void Copy(const StoredWeightRef& w, const Tile<kWhole>& tile) {
     CopyTile<float>(w.in, w.out, tile);
   }
 };
@@ -143,14 +148,16 @@ struct SplitWeight {  // bf16 and a remainder of 16 bits
     LaneValues<uint16_t> high;
     LaneValues<int16_t> low;
   };
-  static __device__ Raw Load(const StoredWeightRef& w, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ Raw Load(const StoredWeightRef& w, const Tile<kWhole>& tile) {
     return {LoadTile<uint16_t>(w.in, tile), LoadTile<int16_t>(w.master_in, tile)};
   }
   static __device__ float Unpack(const Raw& raw, int i) {
     return __uint_as_float((uint32_t{raw.high[i]} << 16) +
                            static_cast<uint32_t>(int32_t{raw.low[i]}));
   }
-  static __device__ void Store(const StoredWeightRef& w, const Tile& tile,
+  template <bool kWhole>
+  static __device__ void Store(const StoredWeightRef& w, const Tile<kWhole>& tile,
                                const LaneValues<float>& values, const uint32_t (&)[kLaneElements]) {
     Raw raw;
 #pragma unroll
@@ -164,7 +171,8 @@ struct SplitWeight {  // bf16 and a remainder of 16 bits
     StoreTile(w.out, tile, raw.high);
     if (w.master_out != nullptr) StoreTile(w.master_out, tile, raw.low);
   }
-  static __device__ void Copy(const StoredWeightRef& w, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ void Copy(const StoredWeightRef& w, const Tile<kWhole>& tile) {
     CopyTile<uint16_t>(w.in, w.out, tile);
     CopyTile<int16_t>(w.master_in, w.master_out, tile);
   }
@@ -174,19 +182,22 @@ template <typename S>
 struct MasterWeight {  // S and a float32 master, which alone is read
   static constexpr bool kRounds = false;
   using Raw = LaneValues<float>;
-  static __device__ Raw Load(const StoredWeightRef& w, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ Raw Load(const StoredWeightRef& w, const Tile<kWhole>& tile) {
     return LoadTile<float>(w.master_in, tile);
   }
   static __device__ float Unpack(const Raw& raw, int i) { return raw[i]; }
-  static __device__ void Store(const StoredWeightRef& w, const Tile& tile, const Raw& values,
-                               const uint32_t (&)[kLaneElements]) {
+  template <bool kWhole>
+  static __device__ void Store(const StoredWeightRef& w, const Tile<kWhole>& tile,
+                               const Raw& values, const uint32_t (&)[kLaneElements]) {
     LaneValues<S> rounded;
 #pragma unroll
     for (int i = 0; i < kLaneElements; ++i) rounded[i] = FromFloat<S>(values[i]);
     StoreTile(w.out, tile, rounded);
     if (w.master_out != nullptr) StoreTile(w.master_out, tile, values);
   }
-  static __device__ void Copy(const StoredWeightRef& w, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ void Copy(const StoredWeightRef& w, const Tile<kWhole>& tile) {
     CopyTile<S>(w.in, w.out, tile);
     CopyTile<float>(w.master_in, w.master_out, tile);
   }
@@ -195,11 +206,13 @@ struct MasterWeight {  // S and a float32 master, which alone is read
 struct RoundedWeight {  // bf16 alone
   static constexpr bool kRounds = true;
   using Raw = LaneValues<uint16_t>;
-  static __device__ Raw Load(const StoredWeightRef& w, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ Raw Load(const StoredWeightRef& w, const Tile<kWhole>& tile) {
     return LoadTile<uint16_t>(w.in, tile);
   }
   static __device__ float Unpack(const Raw& raw, int i) { return FromBf16(raw[i]); }
-  static __device__ void Store(const StoredWeightRef& w, const Tile& tile,
+  template <bool kWhole>
+  static __device__ void Store(const StoredWeightRef& w, const Tile<kWhole>& tile,
                                const LaneValues<float>& values,
                                const uint32_t (&random)[kLaneElements]) {
     Raw raw;
@@ -207,7 +220,8 @@ struct RoundedWeight {  // bf16 alone
     for (int i = 0; i < kLaneElements; ++i) raw[i] = ToBf16Stochastic(values[i], random[i]);
     StoreTile(w.out, tile, raw);
   }
-  static __device__ void Copy(const StoredWeightRef& w, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ void Copy(const StoredWeightRef& w, const Tile<kWhole>& tile) {
     CopyTile<uint16_t>(w.in, w.out, tile);
   }
 };
@@ -217,26 +231,36 @@ struct RoundedWeight {  // bf16 alone
 struct NoMoment {
   static constexpr bool kPresent = false, kRounds = false, kCoded = false;
   struct Raw {};
-  static __device__ Raw Load(const StoredMomentRef&, const Tile&) { return {}; }
+  template <bool kWhole>
+  static __device__ Raw Load(const StoredMomentRef&, const Tile<kWhole>&) {
+    return {};
+  }
   static __device__ LaneValues<float> Unpack(const Raw&, const BlockCodes*) { return {}; }
-  static __device__ void Store(const StoredMomentRef&, const Tile&, const LaneValues<float>&,
-                               const uint32_t (&)[kLaneElements], const BlockCodes*) {}
-  static __device__ void Copy(const StoredMomentRef&, const Tile&) {}
+  template <bool kWhole>
+  static __device__ void Store(const StoredMomentRef&, const Tile<kWhole>&,
+                               const LaneValues<float>&, const uint32_t (&)[kLaneElements],
+                               const BlockCodes*) {}
+  template <bool kWhole>
+  static __device__ void Copy(const StoredMomentRef&, const Tile<kWhole>&) {}
 };
 
 template <bool kSecond>
 struct WholeMoment {
   static constexpr bool kPresent = true, kRounds = false, kCoded = false;
   using Raw = LaneValues<float>;
-  static __device__ Raw Load(const StoredMomentRef& m, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ Raw Load(const StoredMomentRef& m, const Tile<kWhole>& tile) {
     return LoadTile<float>(m.in, tile);
   }
   static __device__ LaneValues<float> Unpack(const Raw& raw, const BlockCodes*) { return raw; }
-  static __device__ void Store(const StoredMomentRef& m, const Tile& tile, const Raw& values,
-                               const uint32_t (&)[kLaneElements], const BlockCodes*) {
+  template <bool kWhole>
+  static __device__ void Store(const StoredMomentRef& m, const Tile<kWhole>& tile,
+                               const Raw& values, const uint32_t (&)[kLaneElements],
+                               const BlockCodes*) {
     if (m.out != nullptr) StoreTile(m.out, tile, values);
   }
-  static __device__ void Copy(const StoredMomentRef& m, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ void Copy(const StoredMomentRef& m, const Tile<kWhole>& tile) {
     CopyTile<float>(m.in, m.out, tile);
   }
 };
@@ -245,7 +269,8 @@ template <bool kSecond>
 struct RoundedMoment {  // bf16
   static constexpr bool kPresent = true, kRounds = true, kCoded = false;
   using Raw = LaneValues<uint16_t>;
-  static __device__ Raw Load(const StoredMomentRef& m, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ Raw Load(const StoredMomentRef& m, const Tile<kWhole>& tile) {
     return LoadTile<uint16_t>(m.in, tile);
   }
   static __device__ LaneValues<float> Unpack(const Raw& raw, const BlockCodes*) {
@@ -254,7 +279,8 @@ struct RoundedMoment {  // bf16
     for (int i = 0; i < kLaneElements; ++i) values[i] = FromBf16(raw[i]);
     return values;
   }
-  static __device__ void Store(const StoredMomentRef& m, const Tile& tile,
+  template <bool kWhole>
+  static __device__ void Store(const StoredMomentRef& m, const Tile<kWhole>& tile,
                                const LaneValues<float>& values,
                                const uint32_t (&random)[kLaneElements], const BlockCodes*) {
     if (m.out == nullptr) return;
@@ -265,7 +291,8 @@ struct RoundedMoment {  // bf16
     }
     StoreTile(m.out, tile, raw);
   }
-  static __device__ void Copy(const StoredMomentRef& m, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ void Copy(const StoredMomentRef& m, const Tile<kWhole>& tile) {
     CopyTile<uint16_t>(m.in, m.out, tile);
   }
 };
@@ -288,7 +315,8 @@ struct CodedMoment {  // 8 bits and a scale
     LaneValues<uint8_t> codes;
     float scale;
   };
-  static __device__ Raw Load(const StoredMomentRef& m, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ Raw Load(const StoredMomentRef& m, const Tile<kWhole>& tile) {
     return {LoadTile<uint8_t>(m.in, tile), m.scales_in[tile.first / kStateBlock]};
   }
   static __device__ LaneValues<float> Unpack(const Raw& raw, const BlockCodes* codes) {
@@ -299,14 +327,15 @@ struct CodedMoment {  // 8 bits and a scale
     }
     return values;
   }
-  static __device__ void Store(const StoredMomentRef& m, const Tile& tile,
+  template <bool kWhole>
+  static __device__ void Store(const StoredMomentRef& m, const Tile<kWhole>& tile,
                                const LaneValues<float>& values, const uint32_t (&)[kLaneElements],
                                const BlockCodes* codes) {
     // Bits of magnitudes compare as they do, with infinity and the NaNs above all.
     int32_t bits = 0;
 #pragma unroll
     for (int i = 0; i < kLaneElements; ++i) {
-      const bool exists = tile.whole || tile.quad(i / 4) + i % 4 < tile.n;
+      const bool exists = kWhole || tile.quad(i / 4) + i % 4 < tile.n;
       if (exists) bits = max(bits, __float_as_int(fabsf(values[i])));
     }
 #pragma unroll
@@ -327,7 +356,8 @@ struct CodedMoment {  // 8 bits and a scale
       m.scales_out[tile.first / kStateBlock] = finite ? largest : __int_as_float(0x7fc00000);
     }
   }
-  static __device__ void Copy(const StoredMomentRef& m, const Tile& tile) {
+  template <bool kWhole>
+  static __device__ void Copy(const StoredMomentRef& m, const Tile<kWhole>& tile) {
     CopyTile<uint8_t>(m.in, m.out, tile);
     if (m.scales_out != nullptr && m.scales_out != m.scales_in && threadIdx.x % kWarp == 0) {
       m.scales_out[tile.first / kStateBlock] = m.scales_in[tile.first / kStateBlock];

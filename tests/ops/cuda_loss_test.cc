@@ -112,10 +112,10 @@ TEST_P(CudaLoss, AgreesWithTheCpuOnLongRows) {
   PLIMSOLL_NEEDS_CUDA
   Expect(300, 50304, 16);
   Expect(150, 50257, 16);
-  Expect(20, 100001, 8);  // two or four blocks
-  Expect(20, 151936, 8);  // four or eight
-  Expect(5, 300001, 8);   // eight, or none: read twice
-  Expect(3, 500009, 8);
+  Expect(20, 100001, 8);  // a cluster of four blocks
+  Expect(150, 151936, 8);
+  Expect(5, 300001, 8);   // of eight
+  Expect(3, 1000003, 8);  // read twice
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, CudaLoss,
