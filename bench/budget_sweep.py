@@ -5,9 +5,10 @@
                                   [--leave 24GiB] [--json FILE]
 
 Asks `plimsoll plan --sweep` for budgets between the fastest plan and the smallest, trains some steps
-under each, and prints per budget: what the plan predicts for the process, the most that the driver
-counted for it (asked every few milliseconds from its start to its end), the predicted and the
-measured time of a step. With --leave another process holds all but so much of the card meanwhile.
+under each, kills the run, and prints per budget: what the plan predicts for the process, the most
+that the driver counted for it (asked every few milliseconds from its start to its end), the predicted
+and the measured time of a step. With --leave another process holds all but so much of the card
+meanwhile.
 
 Exit code 1 when a law is broken: more than the budget was used; the highest use is further from the
 prediction than 1 % and 100 MiB; a greater budget gives a step that is over 3 % slower; the card's
@@ -92,15 +93,29 @@ sys.stdin.read()
         self._process.wait()
 
 
-def run_watched(nvml, command, log):
-    """Runs the command; returns its exit code and the most bytes that it held."""
+def read_steps(path):
+    """The rows of metrics.jsonl that are complete and about steps."""
+    if not os.path.exists(path):
+        return []
+    with open(path) as file:
+        rows = [json.loads(line) for line in file if line.endswith("\n")]
+    return [row for row in rows if "step_ms" in row]
+
+
+def run_watched(nvml, command, log, metrics, steps):
+    """Runs the command until it has done that many steps; returns whether it did, and the most bytes
+    that it held."""
     with open(log, "w") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
-        highest = 0
+        highest = polls = 0
         while process.poll() is None:
             highest = max(highest, nvml.bytes_of(process.pid))
             time.sleep(0.002)
-    return process.returncode, highest
+            polls += 1
+            if polls % 20 == 0 and len(read_steps(metrics)) >= steps:
+                process.kill()
+                process.wait()
+    return len(read_steps(metrics)) >= steps, highest
 
 
 def parse_bytes(text):
@@ -152,17 +167,19 @@ def main():
             log = os.path.join(folder, "log")
             command = [arguments.plimsoll, "train", arguments.run] + sets
             for value in [f"memory.budget={budget}", "checkpointing.policy=auto",
-                          f"train.steps={arguments.steps}", f"run.dir={run}", "train.log_every=1",
+                          "train.steps=100000", f"run.dir={run}", "train.log_every=1",
                           "memory.summary=false"]:
                 command += ["--set", value]
-            code, highest = run_watched(nvml, command, log)
-            if code != 0:
-                print(open(log).read()[-2000:])
-                broken.append(f"budget {gib(budget)} GiB: exit code {code}")
+            metrics = os.path.join(run, "metrics.jsonl")
+            done, highest = run_watched(nvml, command, log, metrics, arguments.steps)
+            if not done:
+                with open(log) as file:
+                    print(file.read()[-2000:])
+                broken.append(f"budget {gib(budget)} GiB: the run failed")
                 continue
-            plan = json.load(open(os.path.join(run, "plan.json")))
-            steps = [json.loads(line) for line in open(os.path.join(run, "metrics.jsonl"))]
-        steps = [step for step in steps if "step_ms" in step]
+            with open(os.path.join(run, "plan.json")) as file:
+                plan = json.load(file)
+            steps = read_steps(metrics)
         measured = statistics.median(step["step_ms"] for step in steps[3:])
         planned = plan["process_bytes"]
         predicted = plan["predicted_step_ms"]
@@ -185,7 +202,7 @@ def main():
     time.sleep(0.5)
     left = nvml.memory().used - used_before
     print(f"memory in use at the end against the start: {left / MIB:+.1f} MiB")
-    if abs(left) > 16 * MIB:
+    if left > 16 * MIB:
         broken.append("the card's memory is not back at its earlier value")
     for line in broken:
         print("BROKEN:", line)

@@ -12,10 +12,10 @@ DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes) {
   profile.device = name;
   profile.memory_bytes = memory_bytes;
   profile.page_bytes = 2 * kMiB;
-  profile.context_bytes = 520 * kMiB;
-  profile.code_bytes = 64 * kMiB;
-  profile.libraries_bytes = 16 * kMiB;
-  profile.graphs_bytes = 16 * kMiB;
+  profile.context_bytes = 526 * kMiB;
+  profile.code_bytes = 4 * kMiB;
+  profile.libraries_bytes = 12 * kMiB;
+  profile.graphs_bytes = 8 * kMiB;
   return profile;
 }
 
