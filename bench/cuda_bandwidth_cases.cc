@@ -127,10 +127,23 @@ void AddActivations(std::vector<Case>& cases) {
                      {{"approximate", "tanh"}},
                      {},
                      {{1, 0}}});
+    for (const bool bias : {false, true}) {
+      cases.push_back({"gelu_with_backward",
+                       label + (bias ? " tanh, bias" : " tanh"),
+                       {x, x},
+                       {{"approximate", "tanh"}},
+                       bias ? std::vector<int>{} : std::vector<int>{2}});
+    }
+    cases.push_back({"gelu_with_backward",
+                     label + " tanh, bias, no y",
+                     {x, x},
+                     {{"approximate", "tanh"}},
+                     {0}});
   }
   const Input gate_up = Low({32768, 2 * 4864}), dy = Low({32768, 4864});
   cases.push_back({"swiglu", Label(32768, 4864), {gate_up}});
   cases.push_back({"swiglu_backward", Label(32768, 4864), {gate_up, dy}});
+  cases.push_back({"swiglu_with_backward", Label(32768, 4864), {gate_up, dy}});
 }
 
 }  // namespace

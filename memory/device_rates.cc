@@ -32,6 +32,7 @@ double CpuFlops(std::string_view op) {
       {"attention_backward", 130e9},
       {"gelu", 13e9},
       {"gelu_backward", 26e9},
+      {"gelu_with_backward", 26e9},
   };
   return Find(table, op, kCpuFlops);
 }
@@ -81,8 +82,16 @@ double GpuFlops32(std::string_view op) {
 // A copy reads and writes 4.26e12 bytes a second.
 double GpuBytes(std::string_view op) {
   static const Table table = {
-      {"adamw", 4.05e12},        {"global_norm", 4.05e12}, {"gelu", 4.05e12},
-      {"gelu_backward", 4.2e12}, {"embedding_dw", 2.8e12}, {"add", 4.05e12},
+      {"adamw", 4.05e12},
+      {"global_norm", 4.05e12},
+      {"gelu", 4.05e12},
+      {"gelu_backward", 4.2e12},
+      {"embedding_dw", 2.8e12},
+      {"add", 4.05e12},
+      {"swiglu", 4.2e12},
+      {"swiglu_backward", 4.2e12},
+      {"swiglu_with_backward", 4.2e12},
+      {"gelu_with_backward", 3.4e12},
   };
   return Find(table, op, 3.6e12);
 }

@@ -1,6 +1,8 @@
 #include "ops/gelu.h"
 
 #include "graph/gradient.h"
+#include "ops/cuda_column_sums.h"
+#include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
@@ -10,6 +12,7 @@ using graph::Check;
 using graph::GradientContext;
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Shape;
 using graph::TensorType;
 using graph::Value;
 
@@ -26,6 +29,26 @@ std::vector<TensorType> InferGelu(const OpCall& call) {
 std::vector<TensorType> InferGeluBackward(const OpCall& call) {
   CheckApproximate(call);
   return LikeEqualFloatInputs(call);
+}
+
+std::vector<TensorType> InferGeluWithBackward(const OpCall& call) {
+  CheckApproximate(call);
+  const TensorType& x = call.input(0);
+  Check(graph::IsFloat(x.dtype) && x.shape.rank() >= 1 && call.input(1) == x, call,
+        "x and dy must be floating, [...,N], of one type");
+  const TensorType dbias{graph::ComputeType(x.dtype), {x.shape.dim(-1)}};
+  CheckAbsentOr(call, 2, dbias);
+  return {x, x, dbias};
+}
+
+graph::Cost GeluWithBackwardCost(const OpCall& call) {
+  const double flops = 18 + (call.has_output(0) ? 2 : 0) + (call.has_output(2) ? 1 : 0);
+  return {flops * static_cast<double>(call.input(0).shape.elements()), ArgumentBytes(call)};
+}
+
+int64_t GeluWithBackwardCudaWorkspace(const OpCall& call) {
+  const Shape& x = call.input(0).shape;
+  return call.has_output(2) ? ColumnSumsBytes(x.rows(), x.dim(-1)) : 0;
 }
 
 void GeluGradient(GradientContext& ctx) {
@@ -53,6 +76,18 @@ const OpRegistration kGeluBackward({
     .cost = FlopsPerElement(18),
     .in_place = {{0, 0}, {1, 0}},
 });
+
+const OpRegistration kGeluWithBackward({
+    .name = "gelu_with_backward",
+    .inputs = {{"x"}, {"dy"}, {"acc_bias", true}},
+    .outputs = {{"y", true}, {"dx"}, {"dbias", true}},
+    .infer = &InferGeluWithBackward,
+    .gradient = {},
+    .cost = &GeluWithBackwardCost,
+    .in_place = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 2}},
+});
+
+const CudaWorkspaceRegistration kWorkspace("gelu_with_backward", &GeluWithBackwardCudaWorkspace);
 
 }  // namespace
 

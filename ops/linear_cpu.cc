@@ -3,17 +3,16 @@
 // linear_dw  dweight = dyᵀ · x + acc,    dbias = column sums of dy + acc
 //
 // One GEMM each, on all threads; it sums 16-bit types in float32. A `linear` of a few rows is bound
-// by reading the weights and goes without (few_rows.h). Column sums: a task takes
-// kColumns columns of all rows, sums blocks of kRows rows in the compute type and the blocks in
-// double. Bytes: every argument once beside GEMM's packing; dy is read once more for dbias.
+// by reading the weights and goes without (few_rows.h). Bytes: every argument once beside GEMM's
+// packing; dy is read once more for dbias (column_sums.h).
 #include <algorithm>
 #include <cstring>
 
+#include "ops/column_sums.h"
 #include "ops/cpu/gemm.h"
 #include "ops/few_rows.h"
 #include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
-#include "ops/simd.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -21,10 +20,6 @@ namespace {
 using graph::OpCall;
 using graph::Shape;
 using graph::TensorType;
-
-// 1 KiB of a row of floats: long enough for the prefetcher, sums stay in L1.
-constexpr int64_t kColumns = 256;
-constexpr int64_t kRows = 64;
 
 // Makes out hold what the product then adds to; returns the product's beta.
 template <typename T>
@@ -81,47 +76,6 @@ void LinearDx(const CpuContext& ctx) {
     args.ldc = k;
     args.beta = StartFrom(ctx.in<S>(2), args.c, args.m * k, ctx.pool);
     cpu::Gemm(ctx.pool, args, ctx.workspace, ctx.workspace_bytes);
-  });
-}
-
-// sums = the column sums of `rows` rows of dy, in groups of four rows.
-template <typename S>
-void AddRows(const S* dy, int64_t rows, int64_t stride, int64_t columns, Compute<S>* sums) {
-  using T = Compute<S>;
-  std::fill(sums, sums + columns, T(0));
-  int64_t r = 0;
-  for (; r + 4 <= rows; r += 4) {
-    const S* a = dy + r * stride;
-    ForVectors<T>(0, columns, [&](int64_t j, auto count) {
-      const Vec<T> first = Load<T>(a + j, count) + Load<T>(a + stride + j, count);
-      const Vec<T> second = Load<T>(a + 2 * stride + j, count) + Load<T>(a + 3 * stride + j, count);
-      Store<T>(sums + j, Load<T>(sums + j, count) + (first + second), count);
-    });
-  }
-  for (; r < rows; ++r) {
-    const S* a = dy + r * stride;
-    ForVectors<T>(0, columns, [&](int64_t j, auto count) {
-      Store<T>(sums + j, Load<T>(sums + j, count) + Load<T>(a + j, count), count);
-    });
-  }
-}
-
-template <typename S>
-void ColumnSums(const S* dy, int64_t rows, int64_t n, const Compute<S>* acc, Compute<S>* out,
-                ThreadPool& pool) {
-  using T = Compute<S>;
-  pool.ParallelFor(n, kColumns, [&](int64_t begin, int64_t end) {
-    alignas(64) T sums[kColumns];
-    alignas(64) double totals[kColumns] = {};
-    const int64_t columns = end - begin;
-    for (int64_t r = 0; r < rows; r += kRows) {
-      AddRows(dy + r * n + begin, std::min(kRows, rows - r), n, columns, sums);
-      for (int64_t j = 0; j < columns; ++j) totals[j] += sums[j];
-    }
-    for (int64_t j = 0; j < columns; ++j) {
-      const double start = acc == nullptr ? 0 : acc[begin + j];
-      out[begin + j] = static_cast<T>(start + totals[j]);
-    }
   });
 }
 

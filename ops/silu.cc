@@ -39,6 +39,11 @@ std::vector<TensorType> InferSwigluBackward(const OpCall& call) {
   return {call.input(0)};
 }
 
+std::vector<TensorType> InferSwigluWithBackward(const OpCall& call) {
+  Check(call.input(1) == HalfOf(call), call, "dy must be [...,F]");
+  return {call.input(1), call.input(0)};
+}
+
 const OpRegistration kSilu({
     .name = "silu",
     .inputs = {{"x"}},
@@ -76,6 +81,16 @@ const OpRegistration kSwigluBackward({
     .gradient = {},
     .cost = FlopsPerElement(6),
     .in_place = {{0, 0}},
+});
+
+const OpRegistration kSwigluWithBackward({
+    .name = "swiglu_with_backward",
+    .inputs = {{"gate_up"}, {"dy"}},
+    .outputs = {{"y"}, {"dgate_up"}},
+    .infer = &InferSwigluWithBackward,
+    .gradient = {},
+    .cost = FlopsPerElement(7),
+    .in_place = {{0, 1}, {1, 0}},
 });
 
 }  // namespace

@@ -1,7 +1,8 @@
 // Formulas in ops/silu_cpu.cc. silu: a thread takes a few packs of 16 bytes
 // (ops/cuda/elementwise.cuh). swiglu: a thread takes two packs of results, and with each the pack
 // of the gate and that of `up`, half a row further on. Bytes for N rows of F results: silu 2·n·s,
-// backward 3·n·s, swiglu 3·N·F·s, backward 5·N·F·s.
+// backward 3·n·s, swiglu 3·N·F·s, backward 5·N·F·s, both at
+// once 6·N·F·s.
 #include "ops/cuda/activations.cuh"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda_kernel.h"
@@ -137,10 +138,19 @@ void SwigluBackward(const CudaContext& ctx) {
   });
 }
 
+void SwigluWithBackward(const CudaContext& ctx) {
+  const graph::Shape& dy = ctx.in_shape(1);
+  DispatchCuda(ctx.dtype(), [&]<typename S>() {
+    const SwigluArguments<S> args{ctx.in<S>(0), ctx.in<S>(1), ctx.out<S>(0), ctx.out<S>(1)};
+    LaunchSwiglu<true, true>(ctx, args, dy.rows(), dy.dim(-1));
+  });
+}
+
 const CudaKernelRegistration kSilu({"silu", &Silu});
 const CudaKernelRegistration kSiluBackward({"silu_backward", &SiluBackward});
 const CudaKernelRegistration kSwiglu({"swiglu", &Swiglu});
 const CudaKernelRegistration kSwigluBackward({"swiglu_backward", &SwigluBackward});
+const CudaKernelRegistration kSwigluWithBackward({"swiglu_with_backward", &SwigluWithBackward});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -11,6 +11,7 @@
 #include "graph/simplify.h"
 #include "inference/kv_cache.h"
 #include "memory/checker.h"
+#include "ops/activation_fusion.h"
 #include "ops/linear_cross_entropy_fusion.h"
 #include "optim/host_state.h"
 #include "runtime/workspaces.h"
@@ -72,6 +73,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
   if (purpose.kind == Kind::kTrain) {
     passes.Add<checkpointing::TagActivations>(options.checkpointing);
     passes.Add<checkpointing::Recompute>();
+    passes.Add<graph::Fuse>(FusionsAfterRecompute());
     passes.Add<checkpointing::Offload>();
   }
   passes.Add<Workspaces>(options.device, options.threads);
@@ -169,6 +171,11 @@ int StepPrograms::MicroStep(int64_t index, int64_t accumulate) const {
   if (accumulate == 1) return only;
   if (index == 0) return first;
   return index + 1 == accumulate ? last : middle;
+}
+
+std::vector<graph::Fusion> FusionsAfterRecompute() {
+  return {{"activations with their gradients", &ops::FuseRecomputedActivations},
+          {"bias gradients", &ops::FuseBiasGradients}};
 }
 
 CompiledStep Compile(const models::Model& model, const CompileOptions& options) {

@@ -9,6 +9,7 @@
 
 #include "amp/policy.h"
 #include "checkpointing/policy.h"
+#include "graph/fuse.h"
 #include "graph/pass.h"
 #include "memory/plan.h"
 #include "models/model.h"
@@ -60,6 +61,9 @@ struct CompiledStep {
   std::vector<graph::PassReport> passes;
   double flops_per_step = 0;  // of all micro-steps and the update, as the ops count them
 };
+
+// What is fused in training programs once it is known what is computed again.
+std::vector<graph::Fusion> FusionsAfterRecompute();
 
 // The plan has passed the independent checker. InternalError when a pass or the plan is wrong.
 CompiledStep Compile(const models::Model& model, const CompileOptions& options);

@@ -9,6 +9,7 @@
 #include "checkpointing/policy.h"
 #include "checkpointing/recompute.h"
 #include "checkpointing/saved.h"
+#include "graph/fuse.h"
 #include "runtime/workspaces.h"
 #include "trainer/from_config.h"
 
@@ -54,6 +55,7 @@ std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::De
         }
       }
       checkpointing::Recompute().Run(*program);
+      graph::Fuse(FusionsAfterRecompute()).Run(*program);
       checkpointing::Offload().Run(*program);
     }
     runtime::AddWorkspaces(*program, options_.threads, options_.device);

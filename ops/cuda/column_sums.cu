@@ -1,9 +1,9 @@
 // Two launches. The first: a block takes a chunk of rows and 8 packs of 16 bytes across; each
-// thread every 32nd row, several loads ahead. The sums are added by shuffles within warps,
-// then in shared memory, and become one row of partial sums. The second adds the chunks, 32 ways at
-// once, and acc; its blocks come to the GPU while the first still runs.
+// thread every 32nd row, several loads ahead (partial_sums.cuh). The second adds the chunks, 32 ways
+// at once, and acc; its blocks come to the GPU while the first still runs.
 // Bytes: x once; the partial sums, a hundredth of it or less, written and read.
 #include "gpu/check.h"
+#include "ops/cuda/partial_sums.cuh"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/reduce.cuh"
@@ -11,15 +11,13 @@
 namespace plimsoll::ops {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = kSumThreads;
 constexpr int kLoads = 4;  // in flight per thread
 
 template <typename T, int N, int kLanes>
 __global__ void __launch_bounds__(kThreads)
     PartialSumsKernel(const T* x, int64_t rows, int64_t columns, int64_t chunk, float* partials) {
-  constexpr int kWarps = kThreads / kWarp;
   constexpr int kRows = kThreads / kLanes;  // that are read at once
-  __shared__ float shared[kWarps][kLanes * N];
   const int lane = threadIdx.x % kLanes;
   const int64_t column = (int64_t{blockIdx.x} * kLanes + lane) * N;
   const int64_t end = min((int64_t{blockIdx.y} + 1) * chunk, rows);
@@ -46,31 +44,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int j = 0; j < N; ++j) sums[j] += values[j];
     }
   }
-#if __CUDA_ARCH__ >= 900
-  cudaTriggerProgrammaticLaunchCompletion();
-#endif
-#pragma unroll
-  for (int j = 0; j < N; ++j) {
-#pragma unroll
-    for (int offset = kLanes; offset < kWarp; offset *= 2) {
-      sums[j] += __shfl_xor_sync(~0u, sums[j], offset);
-    }
-  }
-  // Element j of all lanes lies together: no two lanes share a bank.
-  if (threadIdx.x % kWarp < kLanes) {
-#pragma unroll
-    for (int j = 0; j < N; ++j) shared[threadIdx.x / kWarp][j * kLanes + lane] = sums[j];
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < kLanes * N; i += kThreads) {
-    const int64_t to = int64_t{blockIdx.x} * kLanes * N + i;
-    if (to >= columns) return;
-    const int from = i % N * kLanes + i / N;
-    float sum = 0;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) sum += shared[w][from];
-    partials[blockIdx.y * columns + to] = sum;
-  }
+  StorePartialSums<N, kLanes>(sums, columns, partials);
 }
 
 __global__ void __launch_bounds__(kWarp* kWarp)
@@ -93,8 +67,24 @@ __global__ void __launch_bounds__(kWarp* kWarp)
   if (threadIdx.x == 0 && to < columns) out[to] = acc == nullptr ? sum : sum + acc[to];
 }
 
-void AddPartials(cudaStream_t stream, const float* partials, int64_t chunks, int64_t columns,
-                 const float* acc, float* sums) {
+template <typename T, int N, int kLanes>
+void Launch(cudaStream_t stream, const T* x, int64_t rows, int64_t columns, const float* acc,
+            float* sums, float* partials, int64_t chunk) {
+  const int64_t chunks = (rows + chunk - 1) / chunk;
+  if (chunks > 0) {
+    const dim3 grid(static_cast<unsigned>((columns + kLanes * N - 1) / (kLanes * N)),
+                    static_cast<unsigned>(chunks));
+    PartialSumsKernel<T, N, kLanes>
+        <<<grid, kThreads, 0, stream>>>(x, rows, columns, chunk, partials);
+    gpu::CheckLaunch("partial column sums");
+  }
+  AddPartialSums(stream, partials, chunks, columns, acc, sums);
+}
+
+}  // namespace
+
+void AddPartialSums(cudaStream_t stream, const float* partials, int64_t chunks, int64_t columns,
+                    const float* acc, float* sums) {
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
@@ -108,22 +98,6 @@ void AddPartials(cudaStream_t stream, const float* partials, int64_t chunks, int
              "column sums");
 }
 
-template <typename T, int N, int kLanes>
-void Launch(cudaStream_t stream, const T* x, int64_t rows, int64_t columns, const float* acc,
-            float* sums, float* partials, int64_t chunk) {
-  const int64_t chunks = (rows + chunk - 1) / chunk;
-  if (chunks > 0) {
-    const dim3 grid(static_cast<unsigned>((columns + kLanes * N - 1) / (kLanes * N)),
-                    static_cast<unsigned>(chunks));
-    PartialSumsKernel<T, N, kLanes>
-        <<<grid, kThreads, 0, stream>>>(x, rows, columns, chunk, partials);
-    gpu::CheckLaunch("partial column sums");
-  }
-  AddPartials(stream, partials, chunks, columns, acc, sums);
-}
-
-}  // namespace
-
 void ColumnSums(cudaStream_t stream, graph::DType dtype, const void* x, int64_t rows,
                 int64_t columns, const float* acc, float* sums, void* workspace) {
   if (columns == 0) return;
@@ -133,9 +107,9 @@ void ColumnSums(cudaStream_t stream, graph::DType dtype, const void* x, int64_t 
     const int64_t chunk = ColumnSumsChunk(rows, columns);
     constexpr int kPack = kPackSize<T>;
     if (columns % kPack == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0) {
-      Launch<T, kPack, 8>(stream, from, rows, columns, acc, sums, partials, chunk);
+      Launch<T, kPack, kSumLanes>(stream, from, rows, columns, acc, sums, partials, chunk);
     } else {
-      Launch<T, 1, 32>(stream, from, rows, columns, acc, sums, partials, chunk);
+      Launch<T, 1, kSumLanesSingle>(stream, from, rows, columns, acc, sums, partials, chunk);
     }
   });
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "base/error.h"
 #include "graph/dtype.h"
@@ -82,6 +83,42 @@ __device__ void StorePack(T* to, const float (&from)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) pack.values[i] = FromFloat<T>(from[i]);
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
+}
+
+// For values that are used once rounded: two at a time where the type has an instruction for that.
+template <typename T, int N>
+__device__ Pack<T, N> RoundPack(const float (&from)[N]) {
+  Pack<T, N> pack;
+  if constexpr (std::is_same_v<T, __nv_bfloat16> && N % 2 == 0) {
+    auto* pairs = reinterpret_cast<__nv_bfloat162*>(pack.values);
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      pairs[i] = __floats2bfloat162_rn(from[2 * i], from[2 * i + 1]);
+    }
+  } else if constexpr (std::is_same_v<T, __half> && N % 2 == 0) {
+    auto* pairs = reinterpret_cast<__half2*>(pack.values);
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) pairs[i] = __floats2half2_rn(from[2 * i], from[2 * i + 1]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) pack.values[i] = FromFloat<T>(from[i]);
+  }
+  return pack;
+}
+
+// To global memory, 16 bytes in one access: left to itself, the compiler splits them into words
+// when the elements are used elsewhere as well.
+template <int N, typename T>
+__device__ void WriteGlobal(T* to, const Pack<T, N>& pack) {
+  if constexpr (sizeof(pack) == 16) {
+    uint32_t words[4];
+    memcpy(words, &pack, sizeof(words));
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+                 : "memory");
+  } else {
+    *reinterpret_cast<Pack<T, N>*>(to) = pack;
+  }
 }
 
 }  // namespace plimsoll::ops

@@ -113,6 +113,47 @@ TEST(CudaElementwise, GivesTheSameBitsWhereverATensorBegins) {
   }
 }
 
+// Whether a gelu is computed again or was kept must not change a bit of training, nor who sums the
+// gradient of the bias.
+TEST(CudaElementwise, GivesTheSameBitsFusedAndApart) {
+  PLIMSOLL_NEEDS_CUDA
+  gpu::Libraries libraries;
+  for (DType dtype : kTypes) {
+    for (int64_t width : {3072, 331}) {
+      SCOPED_TRACE(std::string(graph::Name(dtype)) + " " + std::to_string(width));
+      const CudaTensor x(Normal(dtype, {1500, width}, 1, 2.5));
+      const CudaTensor dy(Normal(dtype, {1500, width}, 2));
+      const CudaTensor acc(Normal(DType::kFloat32, {width}, 3));
+      for (const std::string approximate : {"tanh", "none"}) {
+        const graph::Attributes attributes{{"approximate", approximate}};
+        CudaOpRunner value("gelu", {&x}, attributes);
+        CudaOpRunner gradient("gelu_backward", {&x, &dy}, attributes);
+        value.Run(libraries);
+        gradient.Run(libraries);
+        CudaOpRunner bias("linear_dw", {&x, &gradient.output(0), nullptr, &acc}, {{"bias", true}},
+                          {false, true});
+        bias.Run(libraries);
+        for (const std::vector<bool>& want :
+             {std::vector<bool>{true, true, false}, {true, true, true}, {false, true, true}}) {
+          CudaOpRunner fused("gelu_with_backward", {&x, &dy, want[2] ? &acc : nullptr}, attributes,
+                             want);
+          fused.Run(libraries);
+          EXPECT_TRUE(!want[0] || SameBits(fused.output(0).Download(), value.output(0).Download()));
+          EXPECT_TRUE(SameBits(fused.output(1).Download(), gradient.output(0).Download()));
+          EXPECT_TRUE(!want[2] || SameBits(fused.output(2).Download(), bias.output(1).Download()));
+        }
+      }
+      const CudaTensor gate_up(Normal(dtype, {1500, 2 * width}, 4, 2.5));
+      CudaOpRunner value("swiglu", {&gate_up}, {}),
+          gradient("swiglu_backward", {&gate_up, &dy}, {});
+      CudaOpRunner fused("swiglu_with_backward", {&gate_up, &dy}, {});
+      for (const CudaOpRunner* runner : {&value, &gradient, &fused}) runner->Run(libraries);
+      EXPECT_TRUE(SameBits(fused.output(0).Download(), value.output(0).Download()));
+      EXPECT_TRUE(SameBits(fused.output(1).Download(), gradient.output(0).Download()));
+    }
+  }
+}
+
 TEST(CudaElementwise, DropsWhatTheCpuDrops) {
   PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;

@@ -103,6 +103,20 @@ const ExampleRegistration kGeluBackward({.op = "gelu_backward",
                                          .label = "exact",
                                          .inputs = {{kLarge}, {kLarge}},
                                          .attributes = {{"approximate", std::string("none")}}});
+// The bias sums gradients that are rounded already, whose errors partly cancel.
+constexpr double kSumOfRounded = 0.5;
+const ExampleRegistration kGeluWithBackward({.op = "gelu_with_backward",
+                                             .label = "accumulating the bias",
+                                             .inputs = {{{7, 31, 264}}, {{7, 31, 264}}, {{264}}},
+                                             .attributes = {{"approximate", std::string("tanh")}},
+                                             .compute_inputs = {2},
+                                             .low_precision_tolerance = kSumOfRounded});
+const ExampleRegistration kGeluWithBackwardOdd({.op = "gelu_with_backward",
+                                                .label = "exact, odd width",
+                                                .inputs = {{{301, 37}}, {{301, 37}}},
+                                                .attributes = {{"approximate",
+                                                                std::string("none")}},
+                                                .low_precision_tolerance = kSumOfRounded});
 const ExampleRegistration kSilu({.op = "silu", .label = "", .inputs = {{kSmallShape}}});
 const ExampleRegistration kSiluBackward({.op = "silu_backward",
                                          .label = "",
@@ -111,6 +125,13 @@ const ExampleRegistration kSwiglu({.op = "swiglu", .label = "", .inputs = {{{3, 
 const ExampleRegistration kSwigluBackward({.op = "swiglu_backward",
                                            .label = "",
                                            .inputs = {{{40, 2 * 421}}, {{40, 421}}}});
+
+const ExampleRegistration kSwigluWithBackward({.op = "swiglu_with_backward",
+                                               .label = "",
+                                               .inputs = {{{40, 2 * 421}}, {{40, 421}}}});
+const ExampleRegistration kSwigluWithBackwardPacks({.op = "swiglu_with_backward",
+                                                    .label = "whole packs",
+                                                    .inputs = {{{5, 9, 2 * 88}}, {{5, 9, 88}}}});
 
 const ExampleRegistration kDropout({.op = "dropout",
                                     .label = "",

@@ -1,0 +1,247 @@
+#include "ops/activation_fusion.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/graph/expect_program.h"
+#include "tests/ops/interpreter.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::ExpectProgram;
+using graph::Parse;
+using graph::Program;
+
+// The middle of a block: x → linear → h → gelu → g → linear, with g computed again.
+const std::string kTensors = R"(program p
+  tensor %h: f32[6,8] input persistent
+  tensor %x: f32[6,4] input persistent
+  tensor %up: f32[8,4] parameter persistent
+  tensor %down: f32[4,8] parameter persistent
+  tensor %dy: f32[6,4] input persistent
+  tensor %dup: f32[8,4] gradient persistent
+  tensor %dup_bias: f32[8] gradient persistent
+  tensor %ddown: f32[4,8] gradient persistent
+  tensor %ddown_bias: f32[4] gradient persistent
+)";
+
+TEST(FuseRecomputedActivations, MakesAGeluWithItsGradient) {
+  Program program = Parse(kTensors + R"(
+recompute
+  %g: f32[6,8] = gelu(%h) {approximate="tanh"} !recompute
+backward
+  %ddown, %ddown_bias = linear_dw(%g, %dy, _, _) {bias=true} !autodiff
+  %dg: f32[6,8] = linear_dx(%dy, %down, _) !autodiff
+  %dh: f32[6,8] = gelu_backward(%h, %dg) {approximate="tanh"} !autodiff
+  %dup, %dup_bias = linear_dw(%x, %dh, %dup, %dup_bias) {bias=true} !autodiff
+  %dx: f32[6,4] = linear_dx(%dh, %up, _) !autodiff
+)");
+  EXPECT_EQ(FuseRecomputedActivations(program), 1);
+  ExpectProgram(program, kTensors + R"(
+backward
+  %dg: f32[6,8] = linear_dx(%dy, %down, _) !autodiff
+  %g: f32[6,8], %dh: f32[6,8], _ = gelu_with_backward(%h, %dg) {approximate="tanh"} !fuse
+  %ddown, %ddown_bias = linear_dw(%g, %dy, _, _) {bias=true} !autodiff
+  %dup, %dup_bias = linear_dw(%x, %dh, %dup, %dup_bias) {bias=true} !autodiff
+  %dx: f32[6,4] = linear_dx(%dh, %up, _) !autodiff
+)");
+  EXPECT_EQ(FuseRecomputedActivations(program), 0);
+
+  // ... and the gradient of the bias, which may be accumulated, on the way.
+  EXPECT_EQ(FuseBiasGradients(program), 1);
+  ExpectProgram(program, kTensors + R"(
+backward
+  %dg: f32[6,8] = linear_dx(%dy, %down, _) !autodiff
+  %g: f32[6,8], %dh: f32[6,8], %dup_bias = gelu_with_backward(%h, %dg, %dup_bias) {approximate="tanh"} !fuse
+  %ddown, %ddown_bias = linear_dw(%g, %dy, _, _) {bias=true} !autodiff
+  %dup, _ = linear_dw(%x, %dh, %dup, _) {bias=false} !autodiff
+  %dx: f32[6,4] = linear_dx(%dh, %up, _) !autodiff
+)");
+  EXPECT_EQ(FuseBiasGradients(program), 0);
+}
+
+TEST(FuseRecomputedActivations, MakesASwigluWithItsGradient) {
+  const std::string tensors = R"(program p
+  tensor %h: bf16[6,16] input persistent
+  tensor %down: bf16[4,8] parameter persistent
+  tensor %dy: bf16[6,4] input persistent
+  tensor %ddown: f32[4,8] gradient persistent
+)";
+  Program program = Parse(tensors + R"(
+recompute
+  %g: bf16[6,8] = swiglu(%h) !recompute
+backward
+  %ddown, _ = linear_dw(%g, %dy, %ddown, _) {bias=false}
+  %dg: bf16[6,8] = linear_dx(%dy, %down, _)
+  %dh: bf16[6,16] = swiglu_backward(%h, %dg)
+)");
+  EXPECT_EQ(FuseRecomputedActivations(program), 1);
+  ExpectProgram(program, tensors + R"(
+backward
+  %dg: bf16[6,8] = linear_dx(%dy, %down, _)
+  %g: bf16[6,8], %dh: bf16[6,16] = swiglu_with_backward(%h, %dg) !fuse
+  %ddown, _ = linear_dw(%g, %dy, %ddown, _) {bias=false}
+)");
+}
+
+TEST(FuseBiasGradients, NeedsNoRecomputedGelu) {
+  Program program = Parse(kTensors + R"(
+backward
+  %dh: f32[6,8] = gelu_backward(%h, %h) {approximate="none"}
+  %dup, %dup_bias = linear_dw(%x, %dh) {bias=true}
+)");
+  EXPECT_EQ(FuseRecomputedActivations(program), 0);
+  EXPECT_EQ(FuseBiasGradients(program), 1);
+  ExpectProgram(program, kTensors + R"(
+backward
+  _, %dh: f32[6,8], %dup_bias = gelu_with_backward(%h, %h, _) {approximate="none"} !fuse
+  %dup, _ = linear_dw(%x, %dh) {bias=false}
+)");
+}
+
+// Neither fusion may find anything, nor change it.
+void ExpectUntouched(const std::string& schedule) {
+  Program program = Parse(kTensors + schedule);
+  const std::string before = ToText(program);
+  EXPECT_EQ(FuseRecomputedActivations(program), 0);
+  EXPECT_EQ(FuseBiasGradients(program), 0);
+  EXPECT_EQ(ToText(program), before);
+}
+
+TEST(FuseRecomputedActivations, KeepsAKeptActivation) {
+  ExpectUntouched(R"(
+forward
+  %g: f32[6,8] = gelu(%h) {approximate="tanh"}
+backward
+  %ddown, _ = linear_dw(%g, %dy, _, _) {bias=false}
+  %dg: f32[6,8] = linear_dx(%dy, %down, _)
+  %dh: f32[6,8] = gelu_backward(%h, %dg) {approximate="tanh"}
+)");
+}
+
+TEST(FuseRecomputedActivations, KeepsAGradientThatNeedsTheActivation) {
+  ExpectUntouched(R"(
+recompute
+  %g: f32[6,8] = gelu(%h) {approximate="tanh"}
+backward
+  %dg: f32[6,8] = mul(%g, %h)
+  %dh: f32[6,8] = gelu_backward(%h, %dg) {approximate="tanh"}
+)");
+}
+
+TEST(FuseRecomputedActivations, KeepsAnotherInputOrKind) {
+  ExpectUntouched(R"(
+recompute
+  %g: f32[6,8] = gelu(%h) {approximate="tanh"}
+backward
+  %dg: f32[6,8] = linear_dx(%dy, %down, _)
+  %a: f32[6,8] = gelu_backward(%dg, %h) {approximate="tanh"}
+  %b: f32[6,8] = gelu_backward(%h, %dg) {approximate="none"}
+  %c: f32[6,8] = mul(%g, %a)
+)");
+}
+
+TEST(FuseRecomputedActivations, KeepsAReaderWhoseResultIsReadBefore) {
+  ExpectUntouched(R"(
+recompute
+  %g: f32[6,8] = gelu(%h) {approximate="tanh"}
+backward
+  %ddown, _ = linear_dw(%g, %dy, _, _) {bias=false}
+  %dg: f32[6,8] = linear_dx(%dy, %ddown, _)
+  %dh: f32[6,8] = gelu_backward(%h, %dg) {approximate="tanh"}
+)");
+}
+
+TEST(FuseRecomputedActivations, KeepsAReaderWhoseOperandChangesBefore) {
+  ExpectUntouched(R"(
+recompute
+  %g: f32[6,8] = gelu(%h) {approximate="tanh"}
+backward
+  %ddown, _ = linear_dw(%g, %dy, _, _) {bias=false}
+  %dg: f32[6,8] = linear_dx(%dy, %down, _)
+  %dy = scale(%dy) {factor=2.0}
+  %dh: f32[6,8] = gelu_backward(%h, %dg) {approximate="tanh"}
+)");
+}
+
+TEST(FuseBiasGradients, KeepsABiasThatIsTouchedInBetween) {
+  ExpectUntouched(R"(
+backward
+  %dh: f32[6,8] = gelu_backward(%h, %h) {approximate="none"}
+  %dup_bias = scale(%dup_bias) {factor=2.0}
+  %dup, %dup_bias = linear_dw(%x, %dh, _, %dup_bias) {bias=true}
+)");
+}
+
+TEST(FuseBiasGradients, KeepsABiasWithoutAWeight) {
+  ExpectUntouched(R"(
+backward
+  %dh: f32[6,8] = gelu_backward(%h, %h) {approximate="none"}
+  _, %dup_bias = linear_dw(%x, %dh) {bias=true}
+)");
+}
+
+// All that a program with these activations leaves behind, bytes of persistent tensors.
+std::vector<std::byte> Results(const Program& program) {
+  ThreadPool pool(2);
+  Interpreter interpreter(program, pool);
+  std::mt19937 generator(3);
+  std::normal_distribution<double> normal(0, 2);
+  for (const graph::Tensor& tensor : program.tensors()) {
+    if (!tensor.persistent) continue;
+    std::vector<double> values(tensor.type.shape.elements());
+    for (double& value : values) value = normal(generator);
+    interpreter.Set(tensor.name, values);
+  }
+  interpreter.Run();
+  std::vector<std::byte> bytes;
+  for (const graph::Tensor& tensor : program.tensors()) {
+    if (!tensor.persistent) continue;
+    const auto more = interpreter.Bytes(program.Require(tensor.name));
+    bytes.insert(bytes.end(), more.begin(), more.end());
+  }
+  return bytes;
+}
+
+TEST(FuseActivations, KeepsAllBits) {
+  for (const std::string type : {"f32", "f64", "bf16", "f16"}) {
+    for (const std::string activation : {"gelu tanh", "gelu none", "swiglu"}) {
+      SCOPED_TRACE(type + " " + activation);
+      const std::string wide = type == "f64" ? "f64" : "f32";
+      const bool gelu = activation != "swiglu";
+      const std::string width = gelu ? "1003" : "2006",
+                        op = activation.substr(0, activation.find(' '));
+      const std::string attributes =
+          gelu ? "{approximate=\"" + activation.substr(activation.find(' ') + 1) + "\"}" : "";
+      Program program = Parse("program p\n tensor %h: " + type + "[150," + width +
+                              "] input persistent\n tensor %x: " + type +
+                              "[150,3] input persistent\n tensor %down: " + type +
+                              "[5,1003] parameter persistent\n tensor %dy: " + type +
+                              "[150,5] input persistent\n tensor %dup: " + wide + "[" + width +
+                              ",3] gradient persistent\n tensor %dup_bias: " + wide + "[" + width +
+                              "] gradient persistent\n tensor %ddown: " + wide +
+                              "[5,1003] gradient persistent\nrecompute\n %g: " + type +
+                              "[150,1003] = " + op + "(%h) " + attributes +
+                              "\nbackward\n %ddown, _ = linear_dw(%g, %dy, %ddown, _) "
+                              "{bias=false}\n %dg: " +
+                              type + "[150,1003] = linear_dx(%dy, %down, _)\n %dh: " + type +
+                              "[150," + width + "] = " + op + "_backward(%h, %dg) " + attributes +
+                              "\n %dup, %dup_bias = linear_dw(%x, %dh, %dup, %dup_bias) "
+                              "{bias=true}\n");
+      const std::vector<std::byte> separate = Results(program);
+      EXPECT_EQ(FuseRecomputedActivations(program), 1);
+      EXPECT_TRUE(Results(program) == separate);
+      EXPECT_EQ(FuseBiasGradients(program), gelu ? 1 : 0);
+      EXPECT_TRUE(Results(program) == separate);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::ops
