@@ -53,7 +53,8 @@ int64_t Field(const Text& text, const char* key) {
 ProcessMemory MeasureProcessMemory() {
   Text text;
   if (!ReadText("/proc/self/status", text)) throw InternalError("can't read /proc/self/status");
-  return {Field(text, "\nVmRSS:"), Field(text, "\nVmHWM:")};
+  const bool told = std::strstr(text.data(), "\nRssAnon:") != nullptr;
+  return {Field(text, "\nVmRSS:"), Field(text, "\nVmHWM:"), told ? Field(text, "\nRssAnon:") : 0};
 }
 
 int64_t AvailableMemory() {

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "runtime/process_memory.h"
 #include "trainer/calibration.h"
 #include "trainer/device_profile.h"
 #include "trainer/from_config.h"
@@ -38,9 +39,9 @@ bool FarFromPlan(int64_t measured, int64_t planned) {
   return std::abs(measured - planned) > allowed;
 }
 
-std::optional<std::string> GrowthText(int64_t step, int64_t settled, int64_t now,
+std::optional<std::string> GrowthText(int64_t step, int64_t settled, int64_t now, int64_t allowed,
                                       const std::string& where) {
-  if (now - settled <= kMiB) return std::nullopt;
+  if (now - settled <= allowed) return std::nullopt;
   return fmt::format("the process grew by {}{} to {} at step {}", FormatBytes(now - settled), where,
                      FormatBytes(now), step);
 }
@@ -106,17 +107,27 @@ std::optional<int64_t> GpuAccount::bytes() const {
   return meter_->MeasureProcess().bytes;
 }
 
-std::optional<std::string> GpuAccount::Watch(int64_t step) {
-  if (!meter_) return std::nullopt;
+std::vector<std::string> GpuAccount::Watch(int64_t step) {
+  std::vector<std::string> warnings;
+  if (!meter_) return warnings;
   const int64_t now = *bytes();
+  const int64_t host = runtime::MeasureProcessMemory().anonymous_bytes;
   highest_ = std::max(highest_, now);
   if (step < kSettlingSteps || settled_ == 0) {
     settled_ = now;
-    return std::nullopt;
+    settled_host_ = host;
+    return warnings;
   }
-  std::optional<std::string> growth = GrowthText(step, settled_, now, " on the GPU");
-  if (growth) settled_ = now;
-  return growth;
+  const auto look = [&](int64_t& settled, int64_t bytes, int64_t allowed, const char* where) {
+    const auto growth = GrowthText(step, settled, bytes, allowed, where);
+    if (!growth) return;
+    warnings.push_back(*growth);
+    settled = bytes;
+  };
+  constexpr int64_t kHostNoise = 32 * kMiB;  // of the heap
+  look(settled_, now, kMiB, " on the GPU");
+  look(settled_host_, host, kHostNoise, " on the host");
+  return warnings;
 }
 
 }  // namespace plimsoll::trainer

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "memory/device_profile.h"
@@ -42,24 +43,25 @@ class GpuAccount {
   // The highest of StartUp() and all Watch()es.
   int64_t highest_bytes() const { return highest_; }
 
-  // After step `step` (from 0 on). A warning when the process has grown by over 1 MiB since the
-  // third step, once for each such growth.
-  std::optional<std::string> Watch(int64_t step);
+  // After step `step` (from 0 on). Warnings when the process has grown since the third step by over
+  // 1 MiB on the GPU, or by over 32 MiB of its own memory on the host; once for each such growth.
+  std::vector<std::string> Watch(int64_t step);
 
  private:
   const config::RunConfig& config_;
   memory::DeviceProfile profile_;
   std::optional<runtime::GpuMeter> meter_;
   int64_t highest_ = 0;
-  int64_t settled_ = 0;  // after the third step, raised by each warning
+  // After the third step, raised by each warning.
+  int64_t settled_ = 0, settled_host_ = 0;
 };
 
 // Of two counts in bytes: do they differ by more than 1 % of the second, and 100 MiB?
 bool FarFromPlan(int64_t measured, int64_t planned);
 
-// "the process grew by 2.00 MiB on the GPU to 8.21 GiB at step 17", when `now` is over 1 MiB above
-// `settled`.
-std::optional<std::string> GrowthText(int64_t step, int64_t settled, int64_t now,
+// "the process grew by 2.00 MiB on the GPU to 8.21 GiB at step 17", when `now` is more than
+// `allowed` above `settled`.
+std::optional<std::string> GrowthText(int64_t step, int64_t settled, int64_t now, int64_t allowed,
                                       const std::string& where);
 
 }  // namespace plimsoll::trainer

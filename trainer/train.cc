@@ -227,9 +227,11 @@ class Run {
     report.arena_bytes = session_->compiled().plan.arena_bytes;
     if (caching_) report.reserved_bytes = session_->caching()->stats().reserved;
     const bool logged = Due(config_.train.log_every, step.number + 1, false) || step.number < 4;
-    if (logged) gpu_bytes_ = gpu_->bytes();
-    if (const auto growth = logged ? gpu_->Watch(step.number) : std::nullopt) {
-      progress_->Line("warning: " + *growth);
+    if (logged) {
+      gpu_bytes_ = gpu_->bytes();
+      for (const std::string& growth : gpu_->Watch(step.number)) {
+        progress_->Line("warning: " + growth);
+      }
     }
     report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
     report.loss_scale = metrics.loss_scale;

@@ -146,8 +146,8 @@ TEST(GpuAccount, FarFromPlanIsOverOnePercentAndAHundredMebibytes) {
 }
 
 TEST(GpuAccount, GrowthBeyondAMebibyteIsTold) {
-  EXPECT_FALSE(GrowthText(9, 100 * kMiB, 101 * kMiB, ""));
-  const auto text = GrowthText(9, 100 * kMiB, 102 * kMiB, " on the GPU");
+  EXPECT_FALSE(GrowthText(9, 100 * kMiB, 101 * kMiB, kMiB, ""));
+  const auto text = GrowthText(9, 100 * kMiB, 102 * kMiB, kMiB, " on the GPU");
   ASSERT_TRUE(text);
   EXPECT_EQ(*text, "the process grew by 2.00 MiB on the GPU to 102 MiB at step 9");
 }
