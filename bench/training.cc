@@ -19,12 +19,42 @@ void FillRandom(trainer::Session& session, int64_t vocab) {
   for (int32_t& id : session.batch().targets) id = static_cast<int32_t>(random() % vocab);
 }
 
-double RunStep(trainer::Session& session, int64_t step) {
-  const auto start = std::chrono::steady_clock::now();
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void HandInStep(trainer::Session& session, int64_t step) {
   const int64_t tokens = static_cast<int64_t>(session.batch().tokens.size()) * session.accumulate();
   session.BeginStep(tokens, 1e-4, 1);
   for (int64_t micro = 0; micro < session.accumulate(); ++micro) session.RunMicroStep(step, micro);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+double RunStep(trainer::Session& session, int64_t step) {
+  const auto start = Clock::now();
+  HandInStep(session, step);
+  session.device().Synchronize();
+  return SecondsSince(start);
+}
+
+double RunSteps(trainer::Session& session, int64_t first, int64_t steps) {
+  session.device().Synchronize();
+  const auto start = Clock::now();
+  int under_way = 0;
+  for (int64_t step = first; step < first + steps; ++step) {
+    HandInStep(session, step);
+    session.EndStep();
+    for (++under_way; under_way > session.device().steps_ahead(); --under_way) {
+      session.TakeMetrics();
+    }
+  }
+  for (; under_way > 0; --under_way) session.TakeMetrics();
+  return SecondsSince(start);
 }
 
 double Median(std::vector<double> values) {

@@ -13,8 +13,11 @@ namespace plimsoll::bench {
 // Random tokens and targets, the same in every call.
 void FillRandom(trainer::Session& session, int64_t vocab);
 
-// One step on what the batch slots hold; returns seconds.
+// One step on what the batch slots hold, until the device is done with it; returns seconds.
 double RunStep(trainer::Session& session, int64_t step);
+
+// So many steps from `first` on, the host as far ahead of the device as a run is; returns seconds.
+double RunSteps(trainer::Session& session, int64_t first, int64_t steps);
 
 double Median(std::vector<double> values);
 

@@ -55,7 +55,9 @@ TEST_P(ShippedConfig, PlanIsDeterministic) {
 
 INSTANTIATE_TEST_SUITE_P(Configs, ShippedConfig, testing::ValuesIn(config::ConfigFiles()),
                          [](const auto& info) {
-                           std::string name = std::filesystem::path(info.param).stem().string();
+                           // Folders may hold files of the same name.
+                           std::string name =
+                               std::filesystem::path(info.param).replace_extension().string();
                            std::replace_if(
                                name.begin(), name.end(), [](char c) { return !std::isalnum(c); },
                                '_');

@@ -89,6 +89,30 @@ TEST_F(TrainCommand, LeavesACompleteRunDirectory) {
   EXPECT_TRUE(std::filesystem::exists(run_ + "/model/model.safetensors"));
 }
 
+TEST_F(TrainCommand, ProfilesTheStepsThatWereAskedFor) {
+  const auto profile = [&](const std::string& flag) {
+    return RunPlimsoll({"train", yaml_, flag, "--set", "run.overwrite=true"});
+  };
+  const Outcome outcome = profile("--profile=4:2");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("steps 4 to 5, node by node"));
+  EXPECT_THAT(outcome.out, HasSubstr("linear_dw"));
+  EXPECT_THAT(outcome.out, HasSubstr(run_ + "/trace.json"));
+  const json trace = json::parse(ReadFile(run_ + "/trace.json"));
+  int updates = 0;
+  for (const json& event : trace.at("traceEvents")) {
+    updates += event.at("ph") == "X" && event.at("tid") == 0 && event.at("name") == "train: update";
+  }
+  EXPECT_EQ(updates, 2);
+
+  EXPECT_EQ(profile("--profile").exit_code, 0);
+  for (const char* flag : {"--profile=x", "--profile=4:0", "--profile=11:2", "--profile=-1"}) {
+    const Outcome wrong = profile(flag);
+    EXPECT_EQ(wrong.exit_code, 2) << flag;
+    EXPECT_THAT(wrong.err, HasSubstr(flag));
+  }
+}
+
 TEST_F(TrainCommand, TheResolvedConfigRepeatsTheRun) {
   ASSERT_EQ(Train().exit_code, 0);
   const std::vector<json> rows = Metrics();

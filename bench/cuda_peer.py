@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Times PyTorch's training step of one model on one GPU: torch.compile, fused AdamW, flash
+attention, bf16 autocast over float32 weights (or bf16 weights and moments), gradients clipped to
+norm 1. Random tokens, the same in each step. Prints one line of JSON; started by
+cuda_against_pytorch.py.
+
+With --wait it says "ready" after the warm-up and measures when a line arrives on standard input, so
+that several can compile side by side.
+"""
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+
+import torch
+
+import peer_models
+
+
+def process_bytes():
+    """What the driver says that this process holds on the GPU; None where it does not say."""
+    answer = subprocess.run(
+        ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"],
+        capture_output=True, text=True)
+    for line in answer.stdout.splitlines():
+        pid, _, mib = line.partition(",")
+        if pid.strip() == str(os.getpid()) and mib.strip().isdigit():
+            return int(mib) << 20
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model")
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--sequence", type=int, default=1024)
+    parser.add_argument("--vocab", type=int, default=50304)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--checkpoint", action="store_true", help="recompute each block")
+    parser.add_argument("--weights", choices=["fp32", "bf16"], default="fp32",
+                        help="fp32: under autocast; bf16: weights, gradients and moments in bf16")
+    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--wait", action="store_true")
+    args = parser.parse_args()
+
+    torch.manual_seed(1)
+    torch.set_float32_matmul_precision("high")
+    with torch.device("cuda"):
+        model, flops_per_token = peer_models.build(args.model, args.vocab, args.sequence,
+                                                   args.checkpoint)
+        tokens = torch.randint(args.vocab, (args.batch, args.sequence))
+        targets = torch.randint(args.vocab, (args.batch, args.sequence))
+    if args.weights == "bf16":
+        model = model.to(torch.bfloat16)
+    model.train()
+    optimizer = peer_models.optimizer_for(model, 1e-4)
+    loss_of = model if args.no_compile else torch.compile(model)
+    parameters = list(model.parameters())
+
+    def step():
+        autocast = (torch.autocast("cuda", dtype=torch.bfloat16) if args.weights == "fp32"
+                    else contextlib.nullcontext())
+        with autocast:
+            loss = loss_of(tokens, targets)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss
+
+    start = time.perf_counter()
+    for _ in range(3):
+        step()
+    torch.cuda.synchronize()
+    compile_seconds = time.perf_counter() - start
+    if args.wait:
+        print("ready", flush=True)
+        sys.stdin.readline()
+    torch.cuda.reset_peak_memory_stats()
+    for _ in range(3):
+        loss = step()
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(args.steps + 1)]
+    marks[0].record()
+    for mark in marks[1:]:
+        loss = step()
+        mark.record()
+    torch.cuda.synchronize()
+    times = sorted(a.elapsed_time(b) for a, b in zip(marks, marks[1:]))
+    ms = times[len(times) // 2]
+    rate = args.batch * args.sequence / ms * 1e3
+    print(json.dumps({
+        "step_ms": ms, "fastest_ms": times[0], "slowest_ms": times[-1], "tokens_per_s": rate,
+        "model_flops_per_token": flops_per_token, "loss": loss.item(),
+        "allocated_bytes": torch.cuda.max_memory_allocated(),
+        "reserved_bytes": torch.cuda.max_memory_reserved(),
+        "process_bytes": process_bytes(),
+        "warmup_s": compile_seconds, "version": torch.__version__,
+        "device": torch.cuda.get_device_name()}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

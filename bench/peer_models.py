@@ -1,0 +1,132 @@
+"""The models that PyTorch trains beside Plimsoll, written in its own idiom: GPT-2 here (Radford et
+al. 2019), Qwen2.5 from the transformers library. Attention is scaled_dot_product_attention, which
+picks a flash kernel on a GPU.
+"""
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+GPT2 = {  # layers, width, heads
+    "gpt2-124m": (12, 768, 12),
+    "gpt2-355m": (24, 1024, 16),
+    "gpt2-774m": (36, 1280, 20),
+    "gpt2-1558m": (48, 1600, 25),
+}
+QWEN = {  # layers, width, heads, key-value heads, feed-forward width
+    "qwen2.5-0.5b": (24, 896, 14, 2, 4864),
+    "qwen2.5-1.5b": (28, 1536, 12, 2, 8960),
+}
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm_1 = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+        self.norm_2 = nn.LayerNorm(width)
+        self.fc = nn.Linear(width, 4 * width)
+        self.out = nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, sequence, width = x.shape
+        parts = self.qkv(self.norm_1(x)).split(width, dim=2)
+        q, k, v = (p.view(batch, sequence, self.heads, width // self.heads).transpose(1, 2)
+                   for p in parts)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.proj(a.transpose(1, 2).reshape(batch, sequence, width))
+        return x + self.out(F.gelu(self.fc(self.norm_2(x)), approximate="tanh"))
+
+
+class Gpt2(nn.Module):
+    """No dropout; the head is tied to the token embedding."""
+
+    def __init__(self, layers, width, heads, vocab, positions, checkpointed=False):
+        super().__init__()
+        self.checkpointed = checkpointed
+        self.wte = nn.Embedding(vocab, width)
+        self.wpe = nn.Embedding(positions, width)
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.norm_f = nn.LayerNorm(width)
+        for name, p in self.named_parameters():
+            if p.dim() == 1:
+                if name.endswith("bias"):
+                    nn.init.zeros_(p)
+                continue
+            scaled = name.endswith(("proj.weight", "out.weight"))
+            nn.init.normal_(p, std=0.02 / (2 * layers) ** 0.5 if scaled else 0.02)
+
+    def forward(self, tokens, targets):
+        x = self.wte(tokens) + self.wpe.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if self.checkpointed else block(x)
+        logits = F.linear(self.norm_f(x), self.wte.weight)
+        return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
+
+    # Names of GPT-2 on the Hugging Face hub; its projections are stored as [in, out].
+    HUB = {"norm_1": "ln_1", "qkv": "attn.c_attn", "proj": "attn.c_proj", "norm_2": "ln_2",
+           "fc": "mlp.c_fc", "out": "mlp.c_proj"}
+
+    def hub_tensors(self):
+        """name on the hub -> (parameter, whether it is stored transposed)"""
+        tensors = {"wte.weight": (self.wte.weight, False), "wpe.weight": (self.wpe.weight, False),
+                   "ln_f.weight": (self.norm_f.weight, False), "ln_f.bias": (self.norm_f.bias, False)}
+        for i, block in enumerate(self.blocks):
+            for ours, theirs in self.HUB.items():
+                module = getattr(block, ours)
+                linear = isinstance(module, nn.Linear)
+                tensors[f"h.{i}.{theirs}.weight"] = (module.weight, linear)
+                tensors[f"h.{i}.{theirs}.bias"] = (module.bias, False)
+        return tensors
+
+
+def parameters_that_multiply(parameters, positions=0):
+    """N of the model FLOPs 6 N: without the position table, which is only added."""
+    return parameters - positions
+
+
+def model_flops_per_token(multiplying, layers, attention_width, sequence):
+    """Of forward and backward: 6 N, and 12 L D T / 2 for causal attention (only half of the
+    products of queries and keys count). Recomputation does not count."""
+    return 6 * multiplying + 6 * layers * attention_width * sequence
+
+
+def build(name, vocab, sequence, checkpointed):
+    """(module called as loss(tokens, targets), model FLOPs per token)"""
+    if name in GPT2:
+        layers, width, heads = GPT2[name]
+        model = Gpt2(layers, width, heads, vocab, sequence, checkpointed)
+        count = sum(p.numel() for p in model.parameters()) - model.wpe.weight.numel()
+        return model, model_flops_per_token(count, layers, width, sequence)
+    layers, width, heads, kv_heads, ffn = QWEN[name]
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+    hub = Qwen2ForCausalLM(Qwen2Config(
+        vocab_size=vocab, hidden_size=width, intermediate_size=ffn, num_hidden_layers=layers,
+        num_attention_heads=heads, num_key_value_heads=kv_heads, max_position_embeddings=sequence,
+        tie_word_embeddings=True, rope_theta=1e6, rms_norm_eps=1e-6, use_cache=False,
+        attn_implementation="sdpa"))
+    if checkpointed:
+        hub.gradient_checkpointing_enable({"use_reentrant": False})
+    count = sum(p.numel() for p in hub.parameters())
+    return HubLoss(hub), model_flops_per_token(count, layers, width, sequence)
+
+
+class HubLoss(nn.Module):
+    def __init__(self, hub):
+        super().__init__()
+        self.hub = hub
+
+    def forward(self, tokens, targets):
+        logits = self.hub(tokens).logits
+        return F.cross_entropy(logits.view(-1, logits.size(-1)).float(), targets.view(-1))
+
+
+def optimizer_for(model, lr, betas=(0.9, 0.95), weight_decay=0.1):
+    """Fused AdamW; weight decay on tensors of rank 2 and more, as Plimsoll's default."""
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    vectors = [p for p in model.parameters() if p.dim() < 2]
+    return torch.optim.AdamW([{"params": matrices, "weight_decay": weight_decay},
+                              {"params": vectors, "weight_decay": 0.0}],
+                             lr=lr, betas=betas, eps=1e-8, fused=True)
