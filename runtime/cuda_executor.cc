@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "runtime/cuda_instruments.h"
+#include "runtime/cuda_ranges.h"
 #include "runtime/cuda_schedule.h"
 
 namespace plimsoll::runtime {
@@ -43,6 +44,7 @@ struct CudaExecutor::Impl {
   const ExecutorOptions options;
   const CudaStreams& streams;
   const CudaSchedule schedule;
+  const CudaRanges ranges;
   cudaGraphExec_t graph = nullptr;
 
   std::optional<CudaPoison> poison;
@@ -65,6 +67,7 @@ CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases bases, co
       streams(s),
       // Instruments that look at what a node has written want it to be there.
       schedule(program, layout, bases, s.compute.get(), libraries, o.check_arena || o.check_finite),
+      ranges(program),
       nanoseconds(p.nodes().size(), 0) {
   if (options.poison) poison.emplace(program, layout, bases);
   if (options.check_arena) meter.emplace(program, layout, bases);
@@ -144,7 +147,9 @@ void CudaExecutor::Impl::PoisonAfter(const Item& item) {
 }
 
 void CudaExecutor::Impl::EnqueueAll() {
+  CudaRanges::Pass pass(ranges);
   for (const Item& item : schedule.items()) {
+    const gpu::Range range = pass.Node(item.nodes.front());
     PoisonBefore(item);
     Enqueue(item);
     PoisonAfter(item);
@@ -158,8 +163,10 @@ void CudaExecutor::Impl::RunInstrumented() {
   if (meter) meter->BeforeRun(compute);
   if (finite) finite->BeforeRun(compute);
   if (options.profile) times[0].Record(compute);
+  CudaRanges::Pass pass(ranges);
   for (size_t i = 0; i < items.size(); ++i) {
     const Item& item = items[i];
+    const gpu::Range range = pass.Node(item.nodes.front());
     const CudaStreamIndex which = schedule.StreamOf(item);
     PoisonBefore(item);
     if (meter) {
@@ -258,6 +265,7 @@ void CudaExecutor::Run() {
   Impl& self = *impl_;
   const ExecutorOptions& o = self.options;
   if (self.graph != nullptr) {
+    const gpu::Range range(program().name().c_str());
     gpu::Check(cudaGraphLaunch(self.graph, self.streams.compute.get()), "cudaGraphLaunch");
   } else if (o.check_arena || o.check_finite || o.profile) {
     self.RunInstrumented();

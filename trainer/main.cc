@@ -93,7 +93,19 @@ class CommandLine {
   void AddTrain() {
     CLI::App* command = app_.add_subcommand("train", "train a model as a run file says");
     train_.AddTo(*command);
-    command->callback([this] { Train(train_.Load()); });
+    CLI::Option* profile =
+        command
+            ->add_option(
+                "--profile", profile_,
+                "time the nodes of COUNT steps from FIRST on, --profile=FIRST:COUNT: prints "
+                "the longest and writes trace.json")
+            ->expected(0, 1);
+    command->callback([this, profile] {
+      const config::Loaded loaded = train_.Load();
+      std::optional<ProfiledSteps> steps;
+      if (profile->count() > 0) steps = ParseProfiledSteps(profile_, loaded.config.train.steps);
+      Train(loaded, steps);
+    });
   }
 
   void AddPlan() {
@@ -235,6 +247,7 @@ class CommandLine {
 
   CLI::App app_{"Plimsoll trains deep networks inside a stated memory budget.", "plimsoll"};
   RunArguments train_, config_;
+  std::string profile_;
   PlanCommand plan_;
   EvalCommand eval_;
   GenerateCommand generate_;

@@ -53,7 +53,8 @@ data::LoaderOptions LoaderFrom(const config::RunConfig& config, int64_t sequence
 class Run {
  public:
   // `decision` outlives the run.
-  Run(const std::string& resolved_yaml, const Decision& decision)
+  Run(const std::string& resolved_yaml, const Decision& decision,
+      const std::optional<ProfiledSteps>& profile)
       : config_(decision.config),
         model_(ModelFrom(config_)),
         sequence_(config_.model.sequence),
@@ -87,6 +88,7 @@ class Run {
     gpu_.emplace(config_);
     gpu_->CheckFree(compiled.plan);
     compile_seconds_ = SecondsSince(start);
+    if (profile) profiler_.emplace(*device_, *profile);
 
     session_ = std::make_unique<Session>(
         std::move(compiled), *device_,
@@ -94,7 +96,8 @@ class Run {
             .poison = config_.debug.poison,
             .check_arena = config_.debug.check_arena,
             // On a GPU times are to be had only from programs that run node by node.
-            .profile = config_.memory.summary && device_->kind() == runtime::DeviceKind::kCpu,
+            .profile = profiler_.has_value() ||
+                       (config_.memory.summary && device_->kind() == runtime::DeviceKind::kCpu),
             .check_finite = config_.debug.find_nan},
         caching_);
     if (session_->memory() != nullptr) {
@@ -105,6 +108,8 @@ class Run {
     } else {
       session_->LoadWeights(*model_, config_.model.init_from);
     }
+
+    if (profiler_) profiler_->Watch(*session_);
 
     directory_->Begin();
     directory_->Write("config.yaml", resolved_yaml);
@@ -200,11 +205,17 @@ class Run {
     for (int64_t micro = 0; micro < session_->accumulate(); ++micro) {
       const BatchSlots batch = session_->batch();
       loader_.Fill(step, micro, batch.tokens.data(), batch.targets.data());
+      const bool profiled = profiler_ && profiler_->Covers(step);
+      if (profiled) profiler_->Before(micro);
       session_->RunMicroStep(step, micro);
+      if (profiled) profiler_->After(step, micro);
     }
     session_->EndStep();
     under_way_.push_back({step, tokens, lr});
     while (static_cast<int>(under_way_.size()) > device_->steps_ahead()) Report();
+    if (profiler_ && profiler_->LastIs(step)) {
+      progress_->Line(profiler_->Finish(session_->compiled(), *directory_));
+    }
   }
 
   // Waits for the step that has been under way for longest.
@@ -362,6 +373,7 @@ class Run {
   std::optional<GpuAccount> gpu_;
   std::string gpu_line_;              // what its start-up said
   std::optional<int64_t> gpu_bytes_;  // of the process, at the step logged last
+  std::optional<RunProfiler> profiler_;
   Progress* progress_ = nullptr;
   double compile_seconds_ = 0;
   // Steps that were handed to the device and have no row yet.
@@ -379,18 +391,18 @@ class Run {
 
 }  // namespace
 
-void Train(const config::Loaded& loaded) {
+void Train(const config::Loaded& loaded, const std::optional<ProfiledSteps>& profile) {
   const std::unique_ptr<models::Model> model = ModelFrom(loaded.config);
   Decision decision = Decide(loaded.config, *model);
   std::unique_ptr<Run> run;
   try {
-    run = std::make_unique<Run>(loaded.resolved_yaml, decision);
+    run = std::make_unique<Run>(loaded.resolved_yaml, decision, profile);
   } catch (const ProcessBeyondBudget& problem) {
     // The solver can make room for what is known now.
     if (!LeavesChoice(loaded.config)) throw;
     fmt::print(stderr, "warning: {}; planning again\n", problem.what());
     decision = Decide(loaded.config, *model);
-    run = std::make_unique<Run>(loaded.resolved_yaml, decision);
+    run = std::make_unique<Run>(loaded.resolved_yaml, decision, profile);
   }
   run->Loop();
 }

@@ -1,12 +1,16 @@
 // `plimsoll train`: the loop.
 #pragma once
 
+#include <optional>
+
 #include "trainer/config/load.h"
+#include "trainer/run_profiler.h"
 
 namespace plimsoll::trainer {
 
 // Trains as configured and fills the run directory. UserErrors before the first step leave nothing
-// behind.
-void Train(const config::Loaded& loaded);
+// behind. With `profile`, these steps are timed node by node (trainer/run_profiler.h).
+void Train(const config::Loaded& loaded,
+           const std::optional<ProfiledSteps>& profile = std::nullopt);
 
 }  // namespace plimsoll::trainer

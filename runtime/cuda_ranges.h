@@ -1,0 +1,52 @@
+// What the tools of NVIDIA's Nsight show of a program that is enqueued: a range for the program,
+// in it one for each phase, in that one for each node, "block.3.attn linear".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpu/ranges.h"
+#include "graph/program.h"
+
+namespace plimsoll::runtime {
+
+class CudaRanges {
+ public:
+  // The program must outlive this.
+  explicit CudaRanges(const graph::Program& program) : program_(program) {
+    for (const graph::Node& node : program.nodes()) {
+      names_.push_back(node.scope.empty() ? node.op->name : node.scope + " " + node.op->name);
+    }
+  }
+
+  // One time through the program.
+  class Pass {
+   public:
+    explicit Pass(const CudaRanges& ranges)
+        : ranges_(ranges), program_(ranges.program_.name().c_str()) {}
+
+    // Until the result goes away, what is enqueued belongs to this node. Nodes come in order.
+    gpu::Range Node(int node) {
+      const graph::Phase phase = ranges_.program_.nodes()[node].phase;
+      if (!phase_ || phase != in_) {
+        phase_.reset();
+        phase_.emplace(graph::Name(phase).data());
+        in_ = phase;
+      }
+      return gpu::Range(ranges_.names_[node].c_str());
+    }
+
+   private:
+    const CudaRanges& ranges_;
+    gpu::Range program_;
+    std::optional<gpu::Range> phase_;
+    graph::Phase in_ = graph::Phase::kForward;
+  };
+
+ private:
+  const graph::Program& program_;
+  std::vector<std::string> names_;  // by node
+};
+
+}  // namespace plimsoll::runtime
