@@ -11,6 +11,7 @@
 #include "graph/simplify.h"
 #include "inference/kv_cache.h"
 #include "memory/checker.h"
+#include "ops/add_norm_fusion.h"
 #include "ops/linear_cross_entropy_fusion.h"
 #include "optim/host_state.h"
 #include "runtime/workspaces.h"
@@ -72,8 +73,9 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
   if (purpose.kind == Kind::kTrain) {
     passes.Add<checkpointing::TagActivations>(options.checkpointing);
     passes.Add<checkpointing::Recompute>();
-    passes.Add<checkpointing::Offload>();
   }
+  passes.Add<graph::Fuse>(std::vector<graph::Fusion>{{"sum with its norm", &ops::FuseAddNorm}});
+  if (purpose.kind == Kind::kTrain) passes.Add<checkpointing::Offload>();
   passes.Add<Workspaces>(options.device, options.threads);
   return passes;
 }
