@@ -74,7 +74,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
     passes.Add<checkpointing::TagActivations>(options.checkpointing);
     passes.Add<checkpointing::Recompute>();
   }
-  passes.Add<graph::Fuse>(std::vector<graph::Fusion>{{"sum with its norm", &ops::FuseAddNorm}});
+  passes.Add<graph::Fuse>(FusionsAfterRecompute());
   if (purpose.kind == Kind::kTrain) passes.Add<checkpointing::Offload>();
   passes.Add<Workspaces>(options.device, options.threads);
   return passes;
@@ -171,6 +171,10 @@ int StepPrograms::MicroStep(int64_t index, int64_t accumulate) const {
   if (accumulate == 1) return only;
   if (index == 0) return first;
   return index + 1 == accumulate ? last : middle;
+}
+
+std::vector<graph::Fusion> FusionsAfterRecompute() {
+  return {{"sum with its norm", &ops::FuseAddNorm}};
 }
 
 CompiledStep Compile(const models::Model& model, const CompileOptions& options) {

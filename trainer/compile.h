@@ -9,6 +9,7 @@
 
 #include "amp/policy.h"
 #include "checkpointing/policy.h"
+#include "graph/fuse.h"
 #include "graph/pass.h"
 #include "memory/plan.h"
 #include "models/model.h"
@@ -63,5 +64,9 @@ struct CompiledStep {
 
 // The plan has passed the independent checker. InternalError when a pass or the plan is wrong.
 CompiledStep Compile(const models::Model& model, const CompileOptions& options);
+
+// What is fused when recomputed nodes are in their places, before activations are offloaded: for
+// those who finish a draft themselves.
+std::vector<graph::Fusion> FusionsAfterRecompute();
 
 }  // namespace plimsoll::trainer

@@ -9,6 +9,7 @@
 #include "checkpointing/policy.h"
 #include "checkpointing/recompute.h"
 #include "checkpointing/saved.h"
+#include "graph/fuse.h"
 #include "runtime/workspaces.h"
 #include "trainer/from_config.h"
 
@@ -54,8 +55,9 @@ std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::De
         }
       }
       checkpointing::Recompute().Run(*program);
-      checkpointing::Offload().Run(*program);
     }
+    graph::Fuse(FusionsAfterRecompute()).Run(*program);
+    if (times_[p] > 0) checkpointing::Offload().Run(*program);
     runtime::AddWorkspaces(*program, options_.threads, options_.device);
     step.push_back({std::move(program), times_[p]});
   }

@@ -33,7 +33,7 @@ struct NormForward {
 };
 
 // Threads of a block that shares a row, and of one whose warps have rows of their own.
-inline constexpr int kNormBlock = 256, kNormWarps = 128;
+inline constexpr int kNormBlock = 256, kNormWarps = 64;
 
 // Sum over the kThreads threads that share a row. `shared`: of this call alone.
 template <int kThreads>
