@@ -155,6 +155,7 @@ void Measure(const Case& c, double copy, gpu::Libraries& libraries, cudaStream_t
   const double bytes = c.bytes > 0 ? c.bytes : sets[0]->bytes();
   const int wanted = std::clamp(static_cast<int>(std::ceil(kUncached / bytes)), 2, 16);
   while (static_cast<int>(sets.size()) < wanted) sets.push_back(Runner(c));
+  gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the operands are there
   for (const auto& set : sets) set->Prepare(libraries, stream);
   const double seconds = MedianSeconds(stream,
                                        [&] {

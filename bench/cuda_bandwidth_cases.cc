@@ -1,5 +1,8 @@
 #include "bench/cuda_bandwidth_cases.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace plimsoll::bench {
 namespace {
 
@@ -75,16 +78,33 @@ void AddReductions(std::vector<Case>& cases) {
   cases.push_back({"squared_norm", Label(32768, 768), {Low({32768, 768})}});
 }
 
+// How many different tokens n draws of Fill::kTokens have on average.
+double DistinctTokens(int64_t n, int64_t vocabulary) {
+  double distinct = 0;
+  for (int64_t token = 0; token < vocabulary; ++token) {
+    const double low = std::log(std::max(1.0, static_cast<double>(token) + 0.5));
+    const double high = std::log(static_cast<double>(token) + 1.5);
+    const double share = (high - low) / std::log(static_cast<double>(vocabulary));
+    distinct += 1 - std::pow(1 - share, static_cast<double>(n));
+  }
+  return distinct;
+}
+
+// embedding_dw must read dy once, and clear the table or read the rows of the tokens; their sums
+// are written once.
 void AddEmbeddings(std::vector<Case>& cases) {
   for (const bool acc : {true, false}) {
     const Input table = acc ? Float({50304, 768}) : Absent();
+    const double rows = DistinctTokens(32768, 50304) * 768 * 4;
+    const double dy = 32768.0 * 768 * 2, cleared = acc ? rows : 50304.0 * 768 * 4;
     cases.push_back(
         {"embedding_dw",
          Label(32768, 768, acc ? "acc in place" : "written"),
          {Tokens({32, 1024}, 50304), Low({32, 1024, 768}), table},
          {{"rows", int64_t{50304}}},
          {},
-         acc ? std::vector<graph::InPlacePair>{{2, 0}} : std::vector<graph::InPlacePair>{}});
+         acc ? std::vector<graph::InPlacePair>{{2, 0}} : std::vector<graph::InPlacePair>{},
+         dy + rows + cleared});
   }
   cases.push_back({"position_dw",
                    Label(32768, 768, "written"),

@@ -160,19 +160,30 @@ __global__ __launch_bounds__(kThreads) void JoinPiecesKernel(EmbeddingSum<T> p) 
   const EmbeddingPlace<T, N> at(p);
   if (at.begin >= p.n) return;
   const int token = p.keys[at.end - 1];
-  if (token != at.after || token == at.before || token >= p.vocabulary || !at.active) return;
+  if (token != at.after || token == at.before || token >= p.vocabulary) return;
+  // How many more pieces begin with the token: 32 of them at a time.
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  int more = 0;
+  for (unsigned ours = ~0u; ours == ~0u;) {
+    const int64_t first = at.end + int64_t{more + lane} * kPiece;
+    ours = __ballot_sync(~0u, first < p.n && p.keys[first] == token);
+    more += ours == ~0u ? kWarp : __ffs(static_cast<int>(~ours)) - 1;
+  }
   float* to = p.dweight + int64_t{token} * p.width + at.column;
   float sum[N] = {}, part[N];
   if (p.add) LoadFloats<N>(to, sum);
-  int64_t slot = 2 * (at.begin / kPiece) + 1;
-  for (int next = at.end;; next += kPiece) {
-    LoadFloats<N>(p.partials + slot * p.width + at.column, part);
+  const int64_t piece = at.begin / kPiece;
+  const float* from = p.partials + at.column;
+  LoadFloats<N>(from + (2 * piece + 1) * p.width, part);
+#pragma unroll
+  for (int j = 0; j < N; ++j) sum[j] += part[j];
+#pragma unroll 8
+  for (int k = 1; k <= more; ++k) {
+    LoadFloats<N>(from + 2 * (piece + k) * p.width, part);
 #pragma unroll
     for (int j = 0; j < N; ++j) sum[j] += part[j];
-    if (next >= p.n || p.keys[next] != token) break;
-    slot = 2 * (next / kPiece);
   }
-  StoreFloats<N>(to, sum);
+  if (at.active) StoreFloats<N>(to, sum);
 }
 
 template <typename T, int N>

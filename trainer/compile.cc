@@ -12,6 +12,7 @@
 #include "inference/kv_cache.h"
 #include "memory/checker.h"
 #include "ops/activation_fusion.h"
+#include "ops/add_norm_fusion.h"
 #include "ops/linear_cross_entropy_fusion.h"
 #include "optim/host_state.h"
 #include "runtime/workspaces.h"
@@ -73,9 +74,9 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
   if (purpose.kind == Kind::kTrain) {
     passes.Add<checkpointing::TagActivations>(options.checkpointing);
     passes.Add<checkpointing::Recompute>();
-    passes.Add<graph::Fuse>(FusionsAfterRecompute());
-    passes.Add<checkpointing::Offload>();
   }
+  passes.Add<graph::Fuse>(FusionsAfterRecompute());
+  if (purpose.kind == Kind::kTrain) passes.Add<checkpointing::Offload>();
   passes.Add<Workspaces>(options.device, options.threads);
   return passes;
 }
@@ -175,7 +176,8 @@ int StepPrograms::MicroStep(int64_t index, int64_t accumulate) const {
 
 std::vector<graph::Fusion> FusionsAfterRecompute() {
   return {{"activations with their gradients", &ops::FuseRecomputedActivations},
-          {"bias gradients", &ops::FuseBiasGradients}};
+          {"bias gradients", &ops::FuseBiasGradients},
+          {"sum with its norm", &ops::FuseAddNorm}};
 }
 
 CompiledStep Compile(const models::Model& model, const CompileOptions& options) {

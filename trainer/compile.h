@@ -68,4 +68,8 @@ std::vector<graph::Fusion> FusionsAfterRecompute();
 // The plan has passed the independent checker. InternalError when a pass or the plan is wrong.
 CompiledStep Compile(const models::Model& model, const CompileOptions& options);
 
+// What is fused when recomputed nodes are in their places, before activations are offloaded: for
+// those who finish a draft themselves.
+std::vector<graph::Fusion> FusionsAfterRecompute();
+
 }  // namespace plimsoll::trainer

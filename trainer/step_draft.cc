@@ -55,9 +55,9 @@ std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::De
         }
       }
       checkpointing::Recompute().Run(*program);
-      graph::Fuse(FusionsAfterRecompute()).Run(*program);
-      checkpointing::Offload().Run(*program);
     }
+    graph::Fuse(FusionsAfterRecompute()).Run(*program);
+    if (times_[p] > 0) checkpointing::Offload().Run(*program);
     runtime::AddWorkspaces(*program, options_.threads, options_.device);
     step.push_back({std::move(program), times_[p]});
   }

@@ -3,8 +3,9 @@
 
 #include <cstdint>
 
-#include "gpu/check.h"
+#include "ops/cuda/dependent_launch.cuh"
 #include "ops/cuda/reduce.cuh"
+#include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
 
@@ -25,6 +26,7 @@ static __global__ __launch_bounds__(1024) void ColumnSumsKernel(ColumnSums p) {
   const int64_t column = int64_t{blockIdx.x} * kWarp + lane;
   const int which = blockIdx.y;
   float sum = 0;
+  AwaitFirstStage();
   if (column < p.width) {
     const int64_t stride = p.sums * p.width;
     const float* from = p.partials + which * p.width + column;
@@ -41,11 +43,10 @@ static __global__ __launch_bounds__(1024) void ColumnSumsKernel(ColumnSums p) {
   }
 }
 
-inline void LaunchColumnSums(const ColumnSums& p, cudaStream_t stream) {
+inline void LaunchColumnSums(const ColumnSums& p, const CudaContext& ctx) {
   const dim3 grid(static_cast<unsigned>((p.width + kWarp - 1) / kWarp),
                   static_cast<unsigned>(p.sums));
-  ColumnSumsKernel<<<grid, dim3(kWarp, kWarp), 0, stream>>>(p);
-  gpu::CheckLaunch("column sums");
+  LaunchDependent(&ColumnSumsKernel, grid, dim3(kWarp, kWarp), ctx, p);
 }
 
 }  // namespace plimsoll::ops

@@ -42,8 +42,9 @@ struct NormBackward {
   __device__ int sums() const { return int{dweight} + int{dbias}; }
 };
 
-// Most threads of a block. 640 have all the registers that their sums take; three groups at least
-// are worth more than that, and a group of a wide row may need them all.
+// A block has as many groups as fit in so many threads: 640 leave each the registers that its sums
+// take. Where those would be fewer than three groups, or a group is larger, more threads with fewer
+// registers do better.
 inline constexpr int kNormBackwardThreads[] = {640, 768, 1024};
 
 // Rows that a group works on at a time; how many times as many are on their way, these included.
@@ -193,6 +194,7 @@ __global__ __launch_bounds__(kThreads) void NormBackwardKernel(NormBackward<T> p
   }
 
   if (p.sums() == 0) return;
+  LetDependentsLaunch();
   // A block's groups lay their sums side by side, four columns at a time, and all threads add them.
   __pipeline_wait_prior(0);
   __syncthreads();
@@ -307,7 +309,7 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
     launch.template operator()<kNormBackwardThreads[2]>();
   }
   gpu::CheckLaunch("norm, backward");
-  if (sums.sums > 0) LaunchColumnSums(sums, ctx.stream);
+  if (sums.sums > 0) LaunchColumnSums(sums, ctx);
 }
 
 }  // namespace plimsoll::ops

@@ -32,7 +32,8 @@ struct NormForward {
   float eps;
 };
 
-inline constexpr int kNormBlock = 256;
+// Threads of a block that shares a row, and of one whose warps have rows of their own.
+inline constexpr int kNormBlock = 256, kNormWarps = 64;
 
 // Sum over the kThreads threads that share a row. `shared`: of this call alone.
 template <int kThreads>
@@ -44,14 +45,15 @@ __device__ float RowSum(float x, float* shared) {
   }
 }
 
+constexpr int NormBlock(int threads) { return threads == kWarp ? kNormWarps : kNormBlock; }
+
 template <typename T, bool kMean, bool kAdd, int kThreads, int kPacks>
-__global__ __launch_bounds__(kNormBlock) void NormForwardKernel(NormForward<T> p,
-                                                                const T* __restrict__ weight,
-                                                                const T* __restrict__ bias) {
+__global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
+    NormForward<T> p, const T* __restrict__ weight, const T* __restrict__ bias) {
   constexpr int kSize = kPackSize<T>;
   __shared__ float shared[2][kNormBlock / kWarp];
-  const int64_t row =
-      int64_t{blockIdx.x} * (kNormBlock / kThreads) + static_cast<int>(threadIdx.x) / kThreads;
+  const int64_t row = int64_t{blockIdx.x} * (NormBlock(kThreads) / kThreads) +
+                      static_cast<int>(threadIdx.x) / kThreads;
   if (row >= p.rows) return;
   const int lane = static_cast<int>(threadIdx.x) % kThreads;
   const int64_t start = row * p.width;
@@ -98,6 +100,7 @@ __global__ __launch_bounds__(kNormBlock) void NormForwardKernel(NormForward<T> p
 #pragma unroll
   for (int k = 0; k < kPacks; ++k) {
     if (k * kThreads + lane >= packs) continue;
+    KeepPacked(x[k]);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
       const float d = ToFloat(x[k].values[j]) - mean;
@@ -110,6 +113,7 @@ __global__ __launch_bounds__(kNormBlock) void NormForwardKernel(NormForward<T> p
   for (int k = 0; k < kPacks; ++k) {
     const int i = k * kThreads + lane;
     if (i >= packs) continue;
+    KeepPacked(x[k]);
     float w[kSize], result[kSize];
     LoadPack<kSize>(weight + i * kSize, w);
     if (bias != nullptr) {
@@ -173,10 +177,10 @@ void LaunchNormForward(const NormForward<T>& p, const T* weight, cudaStream_t st
   constexpr int kSize = kPackSize<T>;
   const int packs = p.width / kSize;
   const auto launch = [&]<int kThreads, int kPacks>() {
-    constexpr int kRows = kNormBlock / kThreads;
+    constexpr int kBlock = NormBlock(kThreads), kRows = kBlock / kThreads;
     NormForwardKernel<T, kMean, kAdd, kThreads, kPacks>
-        <<<static_cast<unsigned>((p.rows + kRows - 1) / kRows), kNormBlock, 0, stream>>>(p, weight,
-                                                                                         p.bias);
+        <<<static_cast<unsigned>((p.rows + kRows - 1) / kRows), kBlock, 0, stream>>>(p, weight,
+                                                                                     p.bias);
   };
   if (p.width % kSize != 0 || packs > 8 * kNormBlock ||
       !Aligned(p.a, p.b, weight, p.bias, p.sum, p.y)) {
@@ -192,6 +196,8 @@ void LaunchNormForward(const NormForward<T>& p, const T* weight, cudaStream_t st
     launch.template operator()<kWarp, 4>();
   } else if (packs <= 6 * kWarp) {
     launch.template operator()<kWarp, 6>();
+  } else if (packs <= 7 * kWarp) {
+    launch.template operator()<kWarp, 7>();
   } else if (packs <= 8 * kWarp) {
     launch.template operator()<kWarp, 8>();
   } else if (packs <= 2 * kNormBlock) {

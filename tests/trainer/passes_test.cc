@@ -8,6 +8,7 @@
 #include "graph/autodiff.h"
 #include "graph/fuse.h"
 #include "graph/simplify.h"
+#include "ops/add_norm_fusion.h"
 #include "ops/linear_cross_entropy_fusion.h"
 #include "tests/ops/interpreter.h"
 #include "tests/trainer/tiny_session.h"
@@ -87,6 +88,11 @@ class PreservesNumerics : public testing::TestWithParam<bool> {
 
 TEST_P(PreservesNumerics, Fuse) {
   graph::Fuse fuse({{"loss with its backward", &ops::FuseLossBackward}});
+  ExpectSame(fuse);
+}
+
+TEST_P(PreservesNumerics, FuseSumsWithNorms) {
+  graph::Fuse fuse({{"sum with its norm", &ops::FuseAddNorm}});
   ExpectSame(fuse);
 }
 
