@@ -26,6 +26,7 @@ Rates CpuRates(std::string_view op) {
   static const Table table = {
       {"linear", {220e9, 20e9}},
       {"linear_dx", {215e9, 20e9}},
+      {"linear_dx_gelu", {205e9, 20e9}},
       {"linear_dw", {210e9, 20e9}},
       {"matmul", {200e9, 20e9}},
       {"linear_cross_entropy", {200e9, 20e9}},
@@ -52,6 +53,7 @@ Rates GpuRates16(std::string_view op) {
   static const Table table = {
       {"linear", {700e12, kGpuBytes}},
       {"linear_dx", {700e12, kGpuBytes}},
+      {"linear_dx_gelu", {620e12, kGpuBytes}},
       {"linear_dw", {700e12, kGpuBytes}},
       {"matmul", {500e12, kGpuBytes}},
       {"linear_cross_entropy", {600e12, kGpuBytes}},
@@ -67,6 +69,7 @@ Rates GpuRates32(std::string_view op) {
   static const Table table = {
       {"linear", {45e12, kGpuBytes}},
       {"linear_dx", {45e12, kGpuBytes}},
+      {"linear_dx_gelu", {45e12, kGpuBytes}},
       {"linear_dw", {45e12, kGpuBytes}},
       {"matmul", {40e12, kGpuBytes}},
       {"linear_cross_entropy", {40e12, kGpuBytes}},
