@@ -81,6 +81,20 @@ Rates GpuRates32(std::string_view op) {
   return Find(table, op, {kGpuVector, kGpuBytes});
 }
 
+// Products of float32 numbers rounded to TF32, on the matrix units.
+Rates GpuRatesTf32(std::string_view op) {
+  static const Table table = {
+      {"linear", {330e12, kGpuBytes}},
+      {"linear_dx", {310e12, kGpuBytes}},
+      {"linear_dw", {210e12, kGpuBytes}},
+      {"matmul", {210e12, kGpuBytes}},
+      {"linear_cross_entropy", {250e12, kGpuBytes}},
+      {"linear_cross_entropy_backward", {250e12, kGpuBytes}},
+      {"linear_cross_entropy_train", {250e12, kGpuBytes}},
+  };
+  return Find(table, op, GpuRates32(op));
+}
+
 bool Is16Bit(const graph::OpCall& call) {
   return call.has_input(0) && (call.input(0).dtype == graph::DType::kBFloat16 ||
                                call.input(0).dtype == graph::DType::kFloat16);
@@ -99,7 +113,9 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
     return std::max(cost.flops / rates.flops, cost.bytes / rates.bytes) / threads_ +
            kCpuSecondsPerNode;
   }
-  const Rates rates = Is16Bit(call) ? GpuRates16(op) : GpuRates32(op);
+  const Rates rates = Is16Bit(call)                 ? GpuRates16(op)
+                      : call.attributes.Has("tf32") ? GpuRatesTf32(op)
+                                                    : GpuRates32(op);
   const double work = std::max(cost.flops / rates.flops, cost.bytes / rates.bytes);
   return work + (Grouped(op) ? 0 : kGpuSecondsPerNode);
 }
