@@ -1,6 +1,7 @@
 #include "amp/mixed_precision.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -184,9 +185,26 @@ class Converter {
   bool changed_ = false;
 };
 
+// Attention is low by the table, too, but its float32 kernels have no TF32.
+graph::PassResult MarkTf32(Program& program, const AmpOptions& options) {
+  constexpr std::string_view kProducts[] = {"linear", "matmul", "linear_cross_entropy"};
+  int marked = 0;
+  for (Node& node : program.mutable_nodes()) {
+    if (std::find(std::begin(kProducts), std::end(kProducts), node.op->name) ==
+            std::end(kProducts) ||
+        PrecisionOf(*node.op, options) != Precision::kLow) {
+      continue;
+    }
+    node.attributes.Set("tf32", true);
+    ++marked;
+  }
+  return {marked > 0, std::to_string(marked) + " matrix products in tf32"};
+}
+
 }  // namespace
 
 graph::PassResult MixedPrecision::Run(Program& program) {
+  if (!options_.enabled() && options_.tf32) return MarkTf32(program, options_);
   if (!options_.enabled()) return {false, "float32 throughout"};
   return Converter(program, options_).Run();
 }

@@ -13,6 +13,9 @@ namespace plimsoll::amp {
 
 struct AmpOptions {
   graph::DType dtype = graph::DType::kFloat32;  // of the low ops; float32: no mixed precision
+  // Matrix products of float32 tensors on a GPU's matrix units, operands rounded to TF32; with
+  // dtype float32.
+  bool tf32 = false;
   std::vector<std::string> low_ops;   // op kinds that work in `dtype`, whatever the table says
   std::vector<std::string> fp32_ops;  // op kinds that work in float32, whatever the table says
 

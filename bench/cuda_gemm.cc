@@ -66,7 +66,7 @@ class Device {
       if (dtype == DType::kFloat32) {
         std::memcpy(&pattern[i], &value, sizeof(value));
       } else {
-        const BFloat16 low(value);
+        const BFloat16 low{ToBf16(value)};
         std::memcpy(&pattern[i], &low, sizeof(low));
       }
     }
@@ -210,13 +210,17 @@ void Measure(Device& device, const Shape& shape, bool list) {
   const GemmBuffers buffers = BuffersOf(device, shape);
   const GemmCall call(problem, buffers);
   cublasLtHandle_t handle = device.libraries.cublas_lt();
-  const std::vector<cublasLtMatmulAlgo_t> candidates = call.Candidates(handle, kMostCandidates);
+  std::vector<cublasLtMatmulAlgo_t> candidates = call.Candidates(handle, kMostCandidates);
   if (candidates.empty()) {
     std::printf("%-34s no algorithm\n", shape.label.c_str());
     return;
   }
   ops::PrepareGemm(device.libraries, device.stream, problem, buffers);
   const auto chosen = ops::ChosenAlgorithm(device.libraries, call);
+  const auto is_chosen = [&](const cublasLtMatmulAlgo_t& algorithm) {
+    return std::memcmp(&algorithm, &*chosen, sizeof(algorithm)) == 0;
+  };
+  if (std::none_of(candidates.begin(), candidates.end(), is_chosen)) candidates.push_back(*chosen);
   int unsteady = 0;
   std::vector<bool> steady;
   for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
@@ -238,15 +242,8 @@ void Measure(Device& device, const Shape& shape, bool list) {
     std::sort(of.begin(), of.end());
     times.push_back(of[kRounds / 2]);
   }
-  const auto place = [&](const cublasLtMatmulAlgo_t& algorithm) {
-    return static_cast<size_t>(std::find_if(candidates.begin(), candidates.end(),
-                                            [&](const auto& other) {
-                                              return std::memcmp(&other, &algorithm,
-                                                                 sizeof(other)) == 0;
-                                            }) -
-                               candidates.begin());
-  };
-  const size_t c = place(*chosen);
+  const auto c = static_cast<size_t>(std::find_if(candidates.begin(), candidates.end(), is_chosen) -
+                                     candidates.begin());
   const size_t best =
       static_cast<size_t>(std::min_element(times.begin(), times.end()) - times.begin());
   if (list) {

@@ -23,6 +23,7 @@ double CpuFlops(std::string_view op) {
   static const Table table = {
       {"linear", 220e9},
       {"linear_dx", 215e9},
+      {"linear_dx_gelu", 205e9},
       {"linear_dw", 210e9},
       {"matmul", 200e9},
       {"linear_cross_entropy", 200e9},
@@ -53,6 +54,7 @@ double GpuFlops16(std::string_view op) {
   static const Table table = {
       {"linear", 690e12},
       {"linear_dx", 690e12},
+      {"linear_dx_gelu", 620e12},
       {"linear_dw", 630e12},
       {"matmul", 500e12},
       {"linear_cross_entropy", 590e12},
@@ -68,6 +70,7 @@ double GpuFlops32(std::string_view op) {
   static const Table table = {
       {"linear", 45e12},
       {"linear_dx", 45e12},
+      {"linear_dx_gelu", 45e12},
       {"linear_dw", 45e12},
       {"matmul", 40e12},
       {"linear_cross_entropy", 40e12},
@@ -94,6 +97,20 @@ double GpuBytes(std::string_view op) {
       {"gelu_with_backward", 3.4e12},
   };
   return Find(table, op, 3.6e12);
+}
+
+// Products of float32 numbers, rounded to TF32, on the matrix units.
+double GpuFlopsTf32(std::string_view op) {
+  static const Table table = {
+      {"linear", 330e12},
+      {"linear_dx", 310e12},
+      {"linear_dw", 210e12},
+      {"matmul", 210e12},
+      {"linear_cross_entropy", 250e12},
+      {"linear_cross_entropy_backward", 250e12},
+      {"linear_cross_entropy_train", 250e12},
+  };
+  return Find(table, op, GpuFlops32(op));
 }
 
 bool Is16Bit(const graph::OpCall& call) {
@@ -123,7 +140,9 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
     return std::max(cost.flops / CpuFlops(op), cost.bytes / CpuBytes(op)) / threads_ +
            kCpuSecondsPerNode;
   }
-  const double flops = Is16Bit(call) ? GpuFlops16(op) * HeadFactor(call) : GpuFlops32(op);
+  const double flops = Is16Bit(call)                 ? GpuFlops16(op) * HeadFactor(call)
+                       : call.attributes.Has("tf32") ? GpuFlopsTf32(op)
+                                                     : GpuFlops32(op);
   return std::max(cost.flops / flops, cost.bytes / GpuBytes(op)) +
          (Grouped(op) ? 0 : kGpuSecondsPerNode);
 }

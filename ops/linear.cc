@@ -54,6 +54,12 @@ std::vector<TensorType> InferLinear(const OpCall& call) {
   return {{call.input(0).dtype, x.WithLast(weight.dim(0))}};
 }
 
+Attributes LinearDwAttributes(const Attributes& linear, bool bias) {
+  Attributes attributes = Select(linear, {"tf32"});
+  attributes.Set("bias", bias);
+  return attributes;
+}
+
 void LinearGradient(GradientContext& context) {
   graph::Builder& g = context.builder();
   const Value dy = context.output_gradient(0);
@@ -66,13 +72,13 @@ void LinearGradient(GradientContext& context) {
     const Value acc_bias = bias ? context.TakePartial(2) : kNoTensor;
     const std::vector<Value> gradients =
         g.Emit("linear_dw", {context.input(0), dy, acc_weight, acc_bias},
-               Attributes{{"bias", bias}}, "", {weight, bias});
+               LinearDwAttributes(context.attributes(), bias), "", {weight, bias});
     if (weight) context.SetGradient(1, gradients[0]);
     if (bias) context.SetGradient(2, gradients[1]);
   }
   if (context.wants(0)) {
-    context.SetGradient(0,
-                        g.Emit1("linear_dx", {dy, context.input(1), context.TakePartial(0)}, {}));
+    context.SetGradient(0, g.Emit1("linear_dx", {dy, context.input(1), context.TakePartial(0)},
+                                   Select(context.attributes(), {"tf32"})));
   }
 }
 

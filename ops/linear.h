@@ -7,6 +7,8 @@
 // Activations, weight and bias (and dx's acc) are of one float dtype; dweight, dbias and their acc
 // are of its compute type, so that sums over tokens and micro-steps are never rounded to 16 bits.
 // Products of 16-bit values are summed in float32 and rounded once, after bias or acc.
+// With the attribute tf32 (true), a GPU rounds float32 operands of the product to TF32, 10 bits of
+// fraction, for its matrix units; the CPU takes no notice.
 // weight lies as PyTorch's nn.Linear keeps it. The gradient ops may write over their acc input.
 // Errors: InternalError on shapes that do not fit.
 #pragma once

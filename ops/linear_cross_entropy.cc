@@ -108,7 +108,7 @@ void Gradient(graph::GradientContext& context) {
       "linear_cross_entropy_backward",
       {context.input(0), context.input(1), context.input(2), context.input(3), lse, dloss,
        weight ? context.TakePartial(1) : kNoTensor},
-      {}, "", {x, weight});
+      Select(context.attributes(), {"tf32"}), "", {x, weight});
   if (x) context.SetGradient(0, gradients[0]);
   if (weight) context.SetGradient(1, gradients[1]);
 }

@@ -130,6 +130,7 @@ struct Loss {
     product.problem.n = n;
     product.problem.k = k;
     product.problem.operands = product.problem.result = stored;
+    product.problem.tf32 = UsesTf32(ctx.attributes, stored);
     product.buffers.workspace = scratch + layout.gemm_at;
     product.buffers.workspace_bytes = layout.bytes - layout.gemm_at;
     return product;

@@ -52,6 +52,7 @@ Product LinearProduct(const CudaContext& ctx) {
   p.ldb = p.k;
   p.ldc = p.n;
   p.operands = p.result = ctx.dtype();
+  p.tf32 = UsesTf32(ctx.attributes, ctx.dtype());
   product.buffers = BuffersOf(ctx, ctx.in<void>(0), ctx.in<void>(1), nullptr, ctx.out<void>(0));
   if (ctx.has_input(2)) {
     p.epilogue = GemmEpilogue::kBias;
@@ -71,6 +72,7 @@ Product LinearDxProduct(const CudaContext& ctx) {
   p.ldb = p.n;
   p.ldc = p.n;
   p.operands = p.result = ctx.dtype();
+  p.tf32 = UsesTf32(ctx.attributes, ctx.dtype());
   p.beta = ctx.has_input(2) ? 1 : 0;
   product.buffers =
       BuffersOf(ctx, ctx.in<void>(0), ctx.in<void>(1), ctx.in<void>(2), ctx.out<void>(0));
@@ -88,6 +90,7 @@ Product LinearDwProduct(const CudaContext& ctx) {
   p.ldb = p.n;
   p.ldc = p.n;
   p.operands = ctx.dtype();
+  p.tf32 = UsesTf32(ctx.attributes, ctx.dtype());
   p.result = graph::DType::kFloat32;
   p.beta = ctx.has_input(2) ? 1 : 0;
   product.buffers =

@@ -7,6 +7,7 @@
 #include "graph/op.h"
 #include "ops/cuda_gemm_workspace.h"
 #include "ops/cuda_workspace.h"
+#include "ops/definition.h"
 
 namespace plimsoll::ops {
 
@@ -52,13 +53,19 @@ void Gradient(graph::GradientContext& context) {
   const Value b = context.input(1);
   const bool trans_a = context.attributes().GetBool("trans_a");
   const bool trans_b = context.attributes().GetBool("trans_b");
+  const auto product = [&](Value left, Value right, bool trans_left, bool trans_right) {
+    Attributes attributes = Select(context.attributes(), {"tf32"});
+    attributes.Set("trans_a", trans_left);
+    attributes.Set("trans_b", trans_right);
+    return g.Emit1("matmul", {left, right}, std::move(attributes));
+  };
   if (context.wants(0)) {
-    context.SetGradient(
-        0, trans_a ? Matmul(g, b, dc, trans_b, true) : Matmul(g, dc, b, false, !trans_b));
+    context.SetGradient(0,
+                        trans_a ? product(b, dc, trans_b, true) : product(dc, b, false, !trans_b));
   }
   if (context.wants(1)) {
-    context.SetGradient(
-        1, trans_b ? Matmul(g, dc, a, true, trans_a) : Matmul(g, a, dc, !trans_a, false));
+    context.SetGradient(1,
+                        trans_b ? product(dc, a, true, trans_a) : product(a, dc, !trans_a, false));
   }
 }
 

@@ -55,7 +55,7 @@ std::vector<Change> Changes(const RunConfig& config) {
     changes.push_back({"optimizer.state_dtype: " + ToString(dtype),
                        [dtype](RunConfig& run) { run.optimizer.state_dtype = dtype; }});
   }
-  if (config.amp.dtype == config::Dtype::kFp32) {
+  if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
     changes.push_back(
         {"amp.dtype: bf16", [](RunConfig& run) { run.amp.dtype = config::Dtype::kBf16; }});
   }

@@ -14,6 +14,7 @@
 #include "ops/activation_fusion.h"
 #include "ops/add_norm_fusion.h"
 #include "ops/linear_cross_entropy_fusion.h"
+#include "ops/linear_dx_gelu_fusion.h"
 #include "optim/host_state.h"
 #include "runtime/workspaces.h"
 
@@ -54,6 +55,14 @@ struct Purpose {
   bool cached = false;  // of logits: earlier tokens of the texts are in the cache
 };
 
+std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
+  std::vector<graph::Fusion> fusions = {{"loss with its backward", &ops::FuseLossBackward}};
+  if (options.device == runtime::DeviceKind::kCuda && options.fuse_gelu_gradient) {
+    fusions.push_back({"GELU's gradient with its product", &ops::FuseGeluGradient, false});
+  }
+  return fusions;
+}
+
 // Every technique of Plimsoll is a line here; deleting one is deleting its line and its folder.
 PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
   PassPipeline passes(options.dump_directory);
@@ -68,8 +77,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
     if (purpose.update && options.state_on_host) passes.Add<optim::HostState>();
   }
   passes.Add<graph::Simplify>();
-  passes.Add<graph::Fuse>(
-      std::vector<graph::Fusion>{{"loss with its backward", &ops::FuseLossBackward}});
+  passes.Add<graph::Fuse>(Fusions(options));
   if (options.draft) return passes;
   if (purpose.kind == Kind::kTrain) {
     passes.Add<checkpointing::TagActivations>(options.checkpointing);

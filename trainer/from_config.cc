@@ -225,6 +225,12 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config) {
   amp::AmpOptions amp;
   if (config.amp.dtype == config::Dtype::kBf16) amp.dtype = graph::DType::kBFloat16;
   if (config.amp.dtype == config::Dtype::kFp16) amp.dtype = graph::DType::kFloat16;
+  amp.tf32 = config.amp.dtype == config::Dtype::kTf32;
+  if (amp.tf32 && DeviceFrom(config) == runtime::DeviceKind::kCpu) {
+    throw config.Error("amp.dtype",
+                       "tf32 needs a GPU, whose matrix units it is a format of; use fp32 or bf16, "
+                       "or device: cuda");
+  }
   amp.low_ops = config.amp.low_ops;
   amp.fp32_ops = config.amp.fp32_ops;
   if (const auto problem = amp::FindProblem(amp)) {

@@ -13,6 +13,10 @@ bool IsEmpty(const GemmProblem& problem) {
 
 }  // namespace
 
+bool UsesTf32(const graph::Attributes& attributes, graph::DType operands) {
+  return operands == graph::DType::kFloat32 && attributes.Has("tf32") && attributes.GetBool("tf32");
+}
+
 void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
           const GemmBuffers& buffers) {
   if (IsEmpty(problem)) return;

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "gpu/libraries.h"
+#include "graph/attributes.h"
 #include "graph/dtype.h"
 #include "ops/cuda_gemm_workspace.h"
 
@@ -51,6 +52,9 @@ struct GemmProblem {
   float alpha = 1;
   float beta = 0;
 };
+
+// Of an op's attribute tf32 (ops/linear.h).
+bool UsesTf32(const graph::Attributes& attributes, graph::DType operands);
 
 // On the device. C may be D's memory; otherwise nothing may overlap D.
 struct GemmBuffers {

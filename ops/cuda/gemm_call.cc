@@ -209,6 +209,46 @@ std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, 
   return candidates;
 }
 
+double GemmCall::flops() const {
+  return 2.0 * static_cast<double>(problem_.batch) * static_cast<double>(problem_.m) *
+         static_cast<double>(problem_.n) * static_cast<double>(problem_.k);
+}
+
+std::optional<GemmCall::Variation> GemmCall::VariationOf(const cublasLtMatmulAlgo_t& algorithm) {
+  Variation variation{};
+  uint16_t cluster = 0;
+  size_t size = 0;
+  const auto get = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, auto& value) {
+    return cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value),
+                                                &size) == CUBLAS_STATUS_SUCCESS;
+  };
+  if (!get(CUBLASLT_ALGO_CONFIG_TILE_ID, variation.tile) ||
+      !get(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, cluster) ||
+      !get(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, variation.order) ||
+      cluster == CUBLASLT_CLUSTER_SHAPE_AUTO) {
+    return std::nullopt;
+  }
+  variation.cluster = cluster;
+  return variation;
+}
+
+std::optional<cublasLtMatmulAlgo_t> GemmCall::Varied(cublasLtHandle_t handle,
+                                                     const cublasLtMatmulAlgo_t& algorithm,
+                                                     const Variation& variation) const {
+  cublasLtMatmulAlgo_t varied = algorithm;
+  const auto cluster = static_cast<uint16_t>(variation.cluster);
+  const auto set = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, const auto& value) {
+    return cublasLtMatmulAlgoConfigSetAttribute(&varied, attribute, &value, sizeof(value)) ==
+           CUBLAS_STATUS_SUCCESS;
+  };
+  if (!set(CUBLASLT_ALGO_CONFIG_TILE_ID, variation.tile) ||
+      !set(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, cluster) ||
+      !set(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, variation.order) || !Accepts(handle, varied)) {
+    return std::nullopt;
+  }
+  return varied;
+}
+
 bool GemmCall::Accepts(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm) const {
   uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_INPLACE;
   size_t size = 0;

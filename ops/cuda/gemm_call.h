@@ -3,6 +3,8 @@
 
 #include <cublasLt.h>
 
+#include <compare>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,21 @@ class GemmCall {
   // Deterministic algorithms, cuBLAS's favourite first, up to `most` or twice as many under an
   // epilogue; empty when it has none.
   std::vector<cublasLtMatmulAlgo_t> Candidates(cublasLtHandle_t handle, int most) const;
+
+  // Floating-point operations of the product.
+  double flops() const;
+
+  // How a Hopper kernel is cut and ordered, in cuBLASLt's numbers.
+  struct Variation {
+    uint32_t tile, cluster, order;
+    auto operator<=>(const Variation&) const = default;
+  };
+  // Nothing for algorithms of other kinds.
+  static std::optional<Variation> VariationOf(const cublasLtMatmulAlgo_t& algorithm);
+  // The algorithm in another variation; nothing when cuBLASLt has none such.
+  std::optional<cublasLtMatmulAlgo_t> Varied(cublasLtHandle_t handle,
+                                             const cublasLtMatmulAlgo_t& algorithm,
+                                             const Variation& variation) const;
 
   // Can this algorithm compute it, deterministically and in the workspace?
   bool Accepts(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm) const;

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -25,8 +28,11 @@ constexpr int kRounds = 7;
 constexpr double kTiming = 300;    // µs
 constexpr double kWarmUp = 30000;  // µs
 constexpr int kMostCalls = 50;
-// Candidates this much slower than the fastest are not timed again.
-constexpr double kHopeless = 1.3;
+// Candidates this much slower than the fastest are not timed again, nor more than so many.
+constexpr double kHopeless = 1.15;
+constexpr size_t kFinalists = 12;
+// Products below this are not worth a wider search.
+constexpr double kLargeProduct = 5e9;  // FLOPs
 // Nor is a later candidate taken that wins by no more than noise: choices shall repeat.
 constexpr double kTie = 1.01;
 
@@ -64,22 +70,18 @@ class Measuring {
   Measuring(gpu::Libraries& libraries, cudaStream_t stream, const GemmCall& call)
       : handle_(libraries.cublas_lt()), stream_(stream), call_(call) {}
 
-  // The fastest candidate.
+  // The fastest candidate, or of a large product the fastest variation.
   GemmMeasurement Fastest(const std::vector<cublasLtMatmulAlgo_t>& candidates) {
     std::vector<Timed> timed;
-    for (const cublasLtMatmulAlgo_t& algorithm : candidates) timed.push_back({algorithm, 0, {}});
-    double fastest = std::numeric_limits<double>::infinity();
-    for (Timed& t : timed) {
-      Run(t, 1);
-      Event begin, end;
-      Record(begin);
-      Run(t, 1);
-      Record(end);
-      gpu::Check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
-      t.first = Microseconds(begin, end);
-      fastest = std::min(fastest, t.first);
-    }
+    for (const cublasLtMatmulAlgo_t& algorithm : candidates) Try(algorithm, timed);
+    if (call_.flops() >= kLargeProduct) TryVariations(timed);
+    const auto by_first = [](const Timed& a, const Timed& b) { return a.first < b.first; };
+    const double fastest = std::min_element(timed.begin(), timed.end(), by_first)->first;
     std::erase_if(timed, [&](const Timed& t) { return t.first > kHopeless * fastest; });
+    if (timed.size() > kFinalists) {
+      std::stable_sort(timed.begin(), timed.end(), by_first);
+      timed.resize(kFinalists);
+    }
     if (timed.size() == 1) return {timed[0].algorithm, timed[0].first};
     TakeTurns(timed, fastest);
     double best = timed[0].median();
@@ -95,6 +97,59 @@ class Measuring {
   }
   void Run(const Timed& t, int calls) {
     for (int i = 0; i < calls; ++i) call_.Run(handle_, stream_, t.algorithm);
+  }
+
+  // Times one call, unless it is among them already.
+  void Try(const cublasLtMatmulAlgo_t& algorithm, std::vector<Timed>& timed) {
+    const auto same = [&](const Timed& t) {
+      return std::memcmp(&t.algorithm, &algorithm, sizeof(algorithm)) == 0;
+    };
+    if (std::any_of(timed.begin(), timed.end(), same)) return;
+    timed.push_back({algorithm, 0, {}});
+    Run(timed.back(), 1);
+    Event begin, end;
+    Record(begin);
+    Run(timed.back(), 1);
+    Record(end);
+    gpu::Check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
+    timed.back().first = Microseconds(begin, end);
+  }
+
+  // cuBLAS names 8 of a Hopper kernel's several hundred variations. The fastest is often another:
+  // first each tile in each cluster, then the best of these in every order of tiles.
+  void TryVariations(std::vector<Timed>& timed) {
+    const std::vector<Timed> named = timed;
+    std::set<uint32_t> tiles = {CUBLASLT_MATMUL_TILE_128x128, CUBLASLT_MATMUL_TILE_128x160,
+                                CUBLASLT_MATMUL_TILE_176x128, CUBLASLT_MATMUL_TILE_192x128,
+                                CUBLASLT_MATMUL_TILE_320x64,  CUBLASLT_MATMUL_TILE_320x128};
+    for (const Timed& t : named) {
+      if (const auto variation = GemmCall::VariationOf(t.algorithm)) tiles.insert(variation->tile);
+    }
+    const auto first = GemmCall::VariationOf(named[0].algorithm);
+    if (!first) return;
+    for (uint32_t tile : tiles) {
+      for (uint32_t cluster : {CUBLASLT_CLUSTER_SHAPE_1x1x1, CUBLASLT_CLUSTER_SHAPE_2x1x1,
+                               CUBLASLT_CLUSTER_SHAPE_1x2x1}) {
+        const auto varied =
+            call_.Varied(handle_, named[0].algorithm, {tile, cluster, first->order});
+        if (varied) Try(*varied, timed);
+      }
+    }
+    constexpr size_t kVariedFurther = 6;
+    constexpr uint32_t kOrders = 8;
+    std::vector<Timed> best = timed;
+    std::stable_sort(best.begin(), best.end(),
+                     [](const Timed& a, const Timed& b) { return a.first < b.first; });
+    if (best.size() > kVariedFurther) best.resize(kVariedFurther);
+    for (const Timed& t : best) {
+      auto variation = GemmCall::VariationOf(t.algorithm);
+      if (!variation) continue;
+      for (variation->order = 0; variation->order < kOrders; ++variation->order) {
+        if (const auto varied = call_.Varied(handle_, t.algorithm, *variation)) {
+          Try(*varied, timed);
+        }
+      }
+    }
   }
 
   // Without a pause, so that all see the clock that the GPU keeps under load.
@@ -168,7 +223,7 @@ class Choices {
     const std::lock_guard lock(mutex_);
     Device& device = DeviceOf(libraries);
     if (!device.prepared.emplace(call.key(), true).second) return;
-    if (!options_.measure) {
+    if (!Measures()) {
       device.chosen[call.key()] = First(libraries, call);
       return;
     }
@@ -199,6 +254,12 @@ class Choices {
     std::map<std::string, std::optional<cublasLtMatmulAlgo_t>> chosen;
   };
 
+  bool Measures() const {
+    if (options_.measure) return *options_.measure;
+    const char* const choice = std::getenv("PLIMSOLL_CUDA_GEMM");
+    return choice == nullptr || std::string_view(choice) != "first";
+  }
+
   static std::optional<cublasLtMatmulAlgo_t> First(gpu::Libraries& libraries,
                                                    const GemmCall& call) {
     const std::vector<cublasLtMatmulAlgo_t> candidates =
@@ -217,7 +278,7 @@ class Choices {
     if (!added) return device;
     device.name = name;
     const std::string folder = options_.folder ? *options_.folder : CacheFolder();
-    if (!options_.measure || folder.empty()) return device;
+    if (!Measures() || folder.empty()) return device;
     std::string file;
     for (char c : name) {
       if (c != ',') file += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';

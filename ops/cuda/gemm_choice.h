@@ -12,8 +12,9 @@
 namespace plimsoll::ops {
 
 struct GemmChoiceOptions {
-  // False: cuBLAS's own first choice, nothing is timed and no file is read or written.
-  bool measure = true;
+  // False: cuBLAS's own first choice, nothing is timed and no file is read or written. Not given:
+  // false when the environment variable PLIMSOLL_CUDA_GEMM says "first", else true.
+  std::optional<bool> measure;
   // Of the file; empty: none. Not given: ${XDG_CACHE_HOME:-~/.cache}/plimsoll.
   std::optional<std::string> folder;
   // Hears of a file that can't be used; it is made anew. Empty: standard error.

@@ -168,5 +168,28 @@ TEST_P(Gradients, AreMultiplesOfTheLossScale) {
 INSTANTIATE_TEST_SUITE_P(Models, Gradients, testing::Bool(),
                          [](const auto& info) { return info.param ? "Gpt2" : "Llama"; });
 
+// A backward op rounds its operands as its forward op does.
+TEST(Gradients, ProductsOfTheBackwardPassAreInTf32Too) {
+  for (const bool gpt2 : {true, false}) {
+    Program program("train");
+    graph::Builder builder(program);
+    const auto model = models::MakeModel(Spec(gpt2));
+    const auto outputs = model->Build(builder, {kBatch, kSequence}, models::Head::kLoss, true);
+    program.Rename(outputs.loss, "loss");
+    AmpOptions options;
+    options.tf32 = true;
+    MixedPrecision(options).Run(program);
+    graph::Autodiff({.loss = "loss"}).Run(program);
+    int forward = 0, backward = 0;
+    for (const graph::Node& node : program.nodes()) {
+      const bool product =
+          node.op->name.starts_with("linear") || node.op->name.starts_with("matmul");
+      EXPECT_EQ(node.attributes.Has("tf32"), product) << node.op->name;
+      if (product) ++(node.phase == graph::Phase::kForward ? forward : backward);
+    }
+    EXPECT_EQ(backward, 2 * forward - 1) << "linear_dx and linear_dw, but one op for the loss";
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::amp

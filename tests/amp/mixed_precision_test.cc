@@ -373,5 +373,53 @@ backward
                       {"amp", "linear_dx", "autodiff"});
 }
 
+AmpOptions Tf32() {
+  AmpOptions options;
+  options.tf32 = true;
+  return options;
+}
+
+const std::string kProducts = R"(program p
+  tensor %x: f32[2,8,12] input persistent
+  tensor %w: f32[4,4] parameter persistent
+  tensor %v: f32[8,4] parameter persistent
+  tensor %t: i32[2,8] input persistent
+  tensor %s: f32[] input persistent
+)";
+
+// Tensors stay float32; the products say how their operands are rounded.
+TEST(MixedPrecision, Tf32MarksProducts) {
+  ExpectProgram(Mixed(kProducts + R"(
+forward
+  %a: f32[2,8,4], %lse: f32[2,1,8] = attention(%x, _) {causal=true, dropout=0.0, heads=1, key=0, kv_heads=1}
+  %y: f32[2,8,4] = linear(%a, %w, _)
+  %c: f32[2,8,8] = matmul(%a, %y) {trans_a=false, trans_b=true}
+  %loss: f32[], _ = linear_cross_entropy(%y, %v, %t, %s)
+)",
+                      Tf32()),
+                kProducts + R"(
+forward
+  %a: f32[2,8,4], %lse: f32[2,1,8] = attention(%x, _) {causal=true, dropout=0.0, heads=1, key=0, kv_heads=1}
+  %y: f32[2,8,4] = linear(%a, %w, _) {tf32=true}
+  %c: f32[2,8,8] = matmul(%a, %y) {tf32=true, trans_a=false, trans_b=true}
+  %loss: f32[], _ = linear_cross_entropy(%y, %v, %t, %s) {tf32=true}
+)");
+}
+
+TEST(MixedPrecision, Tf32LeavesOpsThatAreNamed) {
+  AmpOptions options = Tf32();
+  const std::string before = kProducts + R"(
+forward
+  %y: f32[8,4] = linear(%v, %w, _)
+  %c: f32[8,8] = matmul(%y, %v) {trans_a=false, trans_b=true}
+)";
+  options.fp32_ops = {"matmul"};
+  ExpectProgram(Mixed(before, options), kProducts + R"(
+forward
+  %y: f32[8,4] = linear(%v, %w, _) {tf32=true}
+  %c: f32[8,8] = matmul(%y, %v) {trans_a=false, trans_b=true}
+)");
+}
+
 }  // namespace
 }  // namespace plimsoll::amp

@@ -1,6 +1,7 @@
 // The file of measured matrix products, and that choices repeat.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -160,6 +161,19 @@ TEST(GemmChoice, IsTheLibrarysOwnWhenNothingIsMeasured) {
       product.Choose({.measure = false, .folder = folder.path(), .warn = {}});
   EXPECT_TRUE(Equal(chosen, product.Candidates()[0]));
   EXPECT_TRUE(folder.Names().empty());
+  SetGemmChoice({});
+}
+
+TEST(GemmChoice, IsTheLibrarysOwnWhenTheEnvironmentSaysSo) {
+  PLIMSOLL_NEEDS_CUDA
+  const TempFolder folder;
+  Product product;
+  setenv("PLIMSOLL_CUDA_GEMM", "first", 1);
+  product.Choose({.measure = {}, .folder = folder.path(), .warn = {}});
+  unsetenv("PLIMSOLL_CUDA_GEMM");
+  EXPECT_TRUE(folder.Names().empty());
+  product.Choose({.measure = {}, .folder = folder.path(), .warn = {}});
+  EXPECT_EQ(folder.Names().size(), 1u);
   SetGemmChoice({});
 }
 

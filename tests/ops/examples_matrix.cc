@@ -39,6 +39,17 @@ const ExampleRegistration kLinearDwFresh({.op = "linear_dw",
                                           .inputs = {{{67, 50}}, {{67, 40}}, Absent(), Absent()},
                                           .attributes = {{"bias", true}}});
 
+// The product is rounded before, or the GPU's tanh is a fast one.
+constexpr double kBeforeGelu = 4;
+const ExampleRegistration kLinearDxGelu({.op = "linear_dx_gelu",
+                                         .label = "",
+                                         .inputs = {{{2, 30, 40}}, {{40, 56}}, {{2, 30, 56}}},
+                                         .low_precision_tolerance = kBeforeGelu});
+const ExampleRegistration kLinearDxGeluOdd({.op = "linear_dx_gelu",
+                                            .label = "odd",
+                                            .inputs = {{{13, 9}}, {{9, 27}}, {{13, 27}}},
+                                            .low_precision_tolerance = kBeforeGelu});
+
 Attributes Transposed(bool a, bool b) { return {{"trans_a", a}, {"trans_b", b}}; }
 
 const ExampleRegistration kMatmul({.op = "matmul",

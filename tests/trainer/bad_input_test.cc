@@ -79,6 +79,11 @@ TEST_F(BadInput, TechniquesThatAreNotSupported) {
                 {"run.yaml:4: parallel.tensor", "not supported"});
 }
 
+TEST_F(BadInput, Tf32OnTheCpu) {
+  ExpectMistake(Train(std::string(kSound) + "device: cpu\namp: {dtype: tf32}\n"),
+                {"run.yaml:5: amp.dtype: tf32 needs a GPU", "device: cuda"});
+}
+
 TEST_F(BadInput, AGpuThatThereIsNot) {
   setenv("CUDA_VISIBLE_DEVICES", "", 1);  // as the binary will see it
   ExpectMistake(Train(std::string(kSound) + "device: cuda\n"),

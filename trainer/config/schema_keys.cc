@@ -213,8 +213,9 @@ void TechniqueKeys(std::vector<Key>& keys) {
   SectionKeys<A> amp(keys, "amp", &RunConfig::amp);
   const std::vector<std::string> low = {"bf16", "fp16"}, dynamic = {"auto", "dynamic"},
                                  scaled = {"auto", "static", "dynamic"};
-  amp.Add("dtype", &A::dtype, "Type of activations and matrix products.")
-      .Only({"fp32", "bf16", "fp16"});
+  amp.Add("dtype", &A::dtype,
+          "Type of activations and matrix products; `tf32`: float32, products on a GPU's matrix "
+          "units with operands rounded to TF32.");
   amp.Add("master_weights", &A::master_weights,
           "float32 weights behind the low-precision ones; without them (bf16) updates round "
           "stochastically.")
@@ -222,7 +223,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
   amp.Add("low_ops", &A::low_ops, "Op kinds that work in `dtype` beyond those of the policy table.")
       .When("amp.dtype", low);
   amp.Add("fp32_ops", &A::fp32_ops, "Op kinds that stay in float32 whatever the policy table says.")
-      .When("amp.dtype", low);
+      .When("amp.dtype", {"tf32", "bf16", "fp16"});
   amp.Add("loss_scale", &A::loss_scale,
           "Loss scaling as PyTorch's GradScaler does it; `static`: the scale stays `init_scale`; "
           "`auto`: dynamic with fp16, otherwise none.");

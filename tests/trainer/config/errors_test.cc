@@ -174,8 +174,6 @@ TEST(ConfigErrors, OutOfRange) {
 
 TEST(ConfigErrors, TechniquesThatDoNotExistAreRefused) {
   Check({
-      {kBase + "amp: {dtype: tf32}\n",
-       "run.yaml:3: amp.dtype: tf32 is not supported; supported: fp32, bf16, fp16"},
       {kBase + "parallel: {data: 4}\n",
        "run.yaml:3: parallel.data: 4 is not supported; supported: auto, 1"},
       {kBase + "parallel: {tensor: 2}\n",
