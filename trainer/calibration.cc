@@ -142,9 +142,14 @@ std::vector<Wanted> FindWanted(std::span<const Program* const> programs, const C
 }
 
 // Calls that go together in one launch cost by the byte, which a small one alone does not show:
-// of each kind the largest is timed, and the rest is scaled from it.
-std::vector<Wanted> LargestOfGroups(const std::vector<Wanted>& wanted) {
+// of each kind the largest is timed, unless a larger one was, and the rest is scaled from it.
+std::vector<Wanted> LargestOfGroups(const std::vector<Wanted>& wanted,
+                                    const std::vector<TimedCall>& points) {
   std::map<std::string, double> largest;
+  for (const TimedCall& point : points) {
+    double& most = largest[point.kind];
+    most = std::max(most, point.ideal);
+  }
   const auto kind = [](const Wanted& want) {
     return memory::KindOf(want.program->CallOf(*want.node).get());
   };
@@ -231,7 +236,7 @@ CostModel CalibrateGpu(std::span<const Program* const> programs, const std::stri
   CostModel model(memory::DeviceRates::Gpu());
   for (const TimedCall& point : points) model.Add(point);
   if (!runtime::CudaVisible()) return model;
-  const std::vector<Wanted> wanted = LargestOfGroups(FindWanted(programs, model));
+  const std::vector<Wanted> wanted = LargestOfGroups(FindWanted(programs, model), points);
   if (wanted.empty()) return model;
   runtime::CudaCallTimer timer;
   int64_t scratch = options.scratch_bytes;

@@ -73,8 +73,12 @@ DeviceProfile ProfileFrom(const config::RunConfig& config) {
 }
 
 DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu, int64_t memory_bytes) {
+  const DeviceProfile built_in = memory::BuiltInGpuProfile(gpu, memory_bytes);
   const std::optional<DeviceProfile> kept = Read(folder, gpu, memory_bytes);
-  return kept ? *kept : memory::BuiltInGpuProfile(gpu, memory_bytes);
+  if (!kept) return built_in;
+  // What is built in was measured on large models: a small one takes less there.
+  const bool known = gpu == memory::BuiltInGpuProfile().device;
+  return known && kept->overhead_bytes() < built_in.overhead_bytes() ? built_in : *kept;
 }
 
 void KeepProfile(const std::string& folder, const DeviceProfile& measured) {

@@ -20,7 +20,8 @@ std::string ProcessText(const memory::DeviceProfile& profile, int64_t arena_byte
 // Of the device that `config` asks for, as far as this machine knows it.
 memory::DeviceProfile ProfileFrom(const config::RunConfig& config);
 
-// The file's profile of that GPU, or the built-in one. `folder` empty: nothing is kept.
+// The file's profile of that GPU, or the built-in one; on an NVIDIA H200 whichever takes more.
+// `folder` empty: nothing is kept.
 memory::DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu,
                                   int64_t memory_bytes);
 

@@ -122,6 +122,16 @@ TEST(DeviceProfile, TheLargestMeasuredOneIsKept) {
   EXPECT_EQ(LoadProfile(cache, "GPU X", kMiB).context_bytes, 400 * kMiB);
   EXPECT_FALSE(LoadProfile(cache, "GPU Y", kMiB).measured);
   EXPECT_FALSE(LoadProfile("", "GPU X", kMiB).measured);
+  // Never less than what is built in for the GPU that it was measured on.
+  const memory::DeviceProfile h200 = memory::BuiltInGpuProfile();
+  memory::DeviceProfile less = h200;
+  less.context_bytes -= 100 * kMiB;
+  KeepProfile(cache, less);
+  EXPECT_EQ(LoadProfile(cache, h200.device, h200.memory_bytes), h200);
+  memory::DeviceProfile more = h200;
+  more.context_bytes += 100 * kMiB;
+  KeepProfile(cache, more);
+  EXPECT_EQ(LoadProfile(cache, h200.device, h200.memory_bytes).context_bytes, more.context_bytes);
 }
 
 TEST(DeviceProfile, ABadFileIsNotBelieved) {
