@@ -63,14 +63,10 @@ struct CompiledStep {
   double flops_per_step = 0;  // of all micro-steps and the update, as the ops count them
 };
 
-// What is fused in training programs once it is known what is computed again.
+// What is fused once it is known what is computed again, before activations are offloaded.
 std::vector<graph::Fusion> FusionsAfterRecompute();
 
 // The plan has passed the independent checker. InternalError when a pass or the plan is wrong.
 CompiledStep Compile(const models::Model& model, const CompileOptions& options);
-
-// What is fused when recomputed nodes are in their places, before activations are offloaded: for
-// those who finish a draft themselves.
-std::vector<graph::Fusion> FusionsAfterRecompute();
 
 }  // namespace plimsoll::trainer
