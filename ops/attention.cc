@@ -115,11 +115,9 @@ const graph::OpRegistration kAttentionBackward({
     .random = true,
 });
 
-// cuDNN computes where it can; our own kernels need no more than it.
-bool ByCudnn(const OpCall& call) {
+bool IsHalf(const OpCall& call) {
   const DType dtype = call.input(0).dtype;
-  return (dtype == DType::kBFloat16 || dtype == DType::kFloat16) &&
-         call.attributes.GetReal("dropout") == 0;
+  return dtype == DType::kBFloat16 || dtype == DType::kFloat16;
 }
 
 // Queries of all heads.
@@ -130,19 +128,22 @@ int64_t Rows(const OpCall& call) {
 
 // What cuDNN asks for, and lse, which it writes wanted or not.
 int64_t ForwardWorkspace(const OpCall& call) {
-  if (!ByCudnn(call)) return 0;
+  if (!IsHalf(call) || call.attributes.GetReal("dropout") > 0) return 0;
   return 256 + (call.has_output(1) ? 0 : AttentionLseBytes(Rows(call)));
 }
 
-// Our own kernels have the row sums of dout∘out there.
+// Our own kernels have the row sums of dout∘out there, those for Hopper lse as well; cuDNN has
+// more.
 int64_t BackwardWorkspace(const OpCall& call) {
-  const int64_t own = AttentionLseBytes(Rows(call));
-  if (!ByCudnn(call)) return own;
   const Shape& qkv = call.input(0).shape;
   const int64_t heads = call.attributes.GetInt("heads");
   const int64_t kv_heads = call.attributes.GetInt("kv_heads");
-  const AttentionSplit split = SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads,
-                                                      qkv.dim(2) / (heads + 2 * kv_heads));
+  const int64_t head = qkv.dim(2) / (heads + 2 * kv_heads);
+  const int64_t own = AttentionLseBytes(Rows(call));
+  if (!IsHalf(call) || call.attributes.GetReal("dropout") > 0) return own;
+  if (head <= kHopperAttentionHead) return 2 * own;
+  const AttentionSplit split =
+      SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads, head);
   return std::max(own, split.lanes * split.lane_bytes);
 }
 

@@ -14,8 +14,10 @@
 #include "base/philox.h"
 #include "gpu/check.h"
 #include "ops/attention.h"
+#include "ops/attention_split.h"
 #include "ops/cuda/attention_backward.cuh"
 #include "ops/cuda/attention_forward.cuh"
+#include "ops/cuda/attention_hopper.cuh"
 #include "ops/cuda/cudnn_attention.h"
 #include "ops/cuda_kernel.h"
 
@@ -85,8 +87,18 @@ const CudnnAttention* Choose(const CudaContext& ctx, CudnnAttentionPass pass) {
   return plan;
 }
 
+bool OnHopper(const CudaContext& ctx, const AttentionProblem& p) {
+  constexpr int64_t kMost = 65535;  // of a grid's second and third dimension
+  const cudaDeviceProp& gpu = ctx.libraries.properties();
+  return gpu.major == 9 && gpu.minor == 0 && p.dtype != graph::DType::kFloat32 &&
+         p.head <= kHopperAttentionHead && p.head % 8 == 0 && p.batch <= kMost &&
+         p.heads <= kMost && ctx.attributes.GetReal("dropout") == 0;
+}
+
 void PrepareForward(const CudaContext& ctx) { Choose(ctx, CudnnAttentionPass::kForward); }
-void PrepareBackward(const CudaContext& ctx) { Choose(ctx, CudnnAttentionPass::kBackward); }
+void PrepareBackward(const CudaContext& ctx) {
+  if (!OnHopper(ctx, Problem(ctx))) Choose(ctx, CudnnAttentionPass::kBackward);
+}
 
 template <typename T>
 void OwnForward(const CudaContext& ctx, const AttentionProblem& p) {
@@ -143,12 +155,17 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
   a.scale = Scale(p);
   a.packed = Packed<T>(p);
   a.dropout = Dropout(ctx, 4);
+  if constexpr (sizeof(T) == 2) {
+    if (OnHopper(ctx, p)) return LaunchHopperBackward(a, ctx.stream);
+  }
   LaunchAttentionBackward(a, ctx.stream);
 }
 
 void Backward(const CudaContext& ctx) {
   const AttentionProblem p = Problem(ctx);
-  if (const CudnnAttention* const plan = Choose(ctx, CudnnAttentionPass::kBackward)) {
+  const CudnnAttention* const plan =
+      OnHopper(ctx, p) ? nullptr : Choose(ctx, CudnnAttentionPass::kBackward);
+  if (plan != nullptr) {
     RunCudnnBackward(*plan, ctx.libraries, ctx.stream, ctx.in<void>(0), ctx.in<void>(1),
                      ctx.in<float>(2), ctx.in<void>(3), ctx.out<void>(0), ctx.workspace);
     return;

@@ -1,3 +1,7 @@
+// How attention_backward is computed from 16-bit tensors: on Hopper by kernels of our own, which
+// need next to no memory beside their tensors, for heads as wide as transformers have them. Others
+// go to cuDNN, if with care:
+//
 // cuDNN's deterministic attention_backward keeps the gradients of all scores: 2·T² bytes for each
 // head. So it runs in parts, some sequences at a time, and of long sequences some heads, two parts
 // side by side on two streams; their workspace then grows with the tokens alone. (A single part
@@ -9,6 +13,9 @@
 #include <cstdint>
 
 namespace plimsoll::ops {
+
+// Wider heads don't fit the registers of a warpgroup.
+inline constexpr int64_t kHopperAttentionHead = 128;
 
 // What cuDNN 9.19 asks for on a GPU of compute capability 9.0, found at many shapes: the gradients
 // of scores, padded to its tiles, a float for each query of a head, and with grouped queries dk and

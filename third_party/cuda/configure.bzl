@@ -10,13 +10,17 @@ def _impl(ctx):
         if not number.isdigit() or int(number) < 75 or int(number) > 121:
             fail("CUDA_ARCHITECTURES: '%s' is no architecture from 75 to 121 (a list as in 80,90,120)" % architecture)
     ctx.symlink(ctx.path(home).get_child("include"), "include")
-    targets = ["-gencode=arch=compute_%s,code=sm_%s" % (a, a) for a in architectures]
-    substitutions = {
-        "%{architectures}": ",".join(architectures),
-        "%{home}": home,
-        "%{targets}": " ".join(targets),
+
+    # Code for sm_90a has all of Hopper's instructions and runs on no other generation.
+    scripts = {
+        "nvcc.sh": architectures,
+        "nvcc_hopper.sh": ["90a" if a == "90" else a for a in architectures],
     }
-    ctx.template("nvcc.sh", ctx.attr._nvcc_sh, substitutions, executable = True)
+    for name, targets in scripts.items():
+        gencode = ["-gencode=arch=compute_%s,code=sm_%s" % (a, a) for a in targets]
+        substitutions = {"%{home}": home, "%{targets}": " ".join(gencode)}
+        ctx.template(name, ctx.attr._nvcc_sh, substitutions, executable = True)
+    substitutions = {"%{architectures}": ",".join(architectures), "%{home}": home}
     ctx.template("BUILD", ctx.attr._build_file, substitutions)
 
 cuda_configure = repository_rule(

@@ -1,6 +1,9 @@
 package(default_visibility = ["//visibility:public"])
 
-exports_files(["nvcc.sh"])
+exports_files([
+    "nvcc.sh",
+    "nvcc_hopper.sh",
+])
 
 cc_library(
     name = "headers",

@@ -37,7 +37,7 @@ def _objects_impl(ctx):
         flags.add_all(context.system_includes, before_each = "-isystem")
         flags.add_all(context.defines, format_each = "-D%s")
         ctx.actions.run(
-            executable = ctx.executable._nvcc,
+            executable = ctx.executable.nvcc,
             arguments = [listing, unused.path, flags],
             inputs = inputs,
             outputs = [object, unused],
@@ -56,7 +56,7 @@ _cuda_objects = rule(
         "deps": attr.label_list(providers = [CcInfo]),
         "hdrs": attr.label_list(allow_files = True),
         "srcs": attr.label_list(allow_files = [".cu"]),
-        "_nvcc": attr.label(
+        "nvcc": attr.label(
             cfg = "exec",
             default = "@cuda//:nvcc.sh",
             executable = True,
@@ -65,13 +65,14 @@ _cuda_objects = rule(
     },
 )
 
-def cuda_library(name, srcs = [], cuda_srcs = [], hdrs = [], textual_hdrs = [], copts = [], deps = [], **kwargs):
+def cuda_library(name, srcs = [], cuda_srcs = [], hopper_srcs = [], hdrs = [], textual_hdrs = [], copts = [], deps = [], **kwargs):
     """A library of --config=cuda; without that configuration it is empty.
 
     Args:
       name: its name.
       srcs: C++ sources, for the host's compiler.
       cuda_srcs: .cu files, for nvcc.
+      hopper_srcs: .cu files with instructions that only compute capability 9.0 has.
       hdrs: headers of both.
       textual_hdrs: .cuh files.
       copts: flags of nvcc.
@@ -79,19 +80,24 @@ def cuda_library(name, srcs = [], cuda_srcs = [], hdrs = [], textual_hdrs = [], 
       **kwargs: of cc_library.
     """
     cuda_deps = deps + ["@cuda//:headers"]
-    if cuda_srcs:
+    objects = []
+    for kind, sources in [("", cuda_srcs), ("_hopper", hopper_srcs)]:
+        if not sources:
+            continue
+        objects.append(":" + name + kind + "_objects")
         _cuda_objects(
-            name = name + "_objects",
-            srcs = cuda_srcs,
+            name = name + kind + "_objects",
+            srcs = sources,
             hdrs = hdrs + textual_hdrs,
             copts = copts,
+            nvcc = "@cuda//:nvcc" + kind + ".sh",
             deps = cuda_deps,
             tags = ["manual"],
         )
     native.cc_library(
         name = name,
         srcs = select({
-            "//:cuda": srcs + ([":" + name + "_objects"] if cuda_srcs else []),
+            "//:cuda": srcs + objects,
             "//conditions:default": [],
         }),
         hdrs = select({

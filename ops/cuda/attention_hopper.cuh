@@ -1,0 +1,16 @@
+// attention_backward on the tensor cores of Hopper GPUs (compute capability 9.0): bf16 and fp16,
+// heads up to 128 wide and multiples of 8, no dropout.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "ops/cuda/attention_backward.cuh"
+
+namespace plimsoll::ops {
+
+// For __nv_bfloat16 and __half. `delta` has room for two floats for each query of a head. At most
+// 65535 sequences and heads.
+template <typename T>
+void LaunchHopperBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream);
+
+}  // namespace plimsoll::ops
