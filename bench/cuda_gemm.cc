@@ -40,6 +40,9 @@ constexpr int64_t kRegion = int64_t{3} << 30;  // bytes of each operand's memory
 constexpr int kMostCandidates = 32;
 constexpr double kTiming = 5e-3;  // seconds
 constexpr int kRounds = 3;
+// Candidates take turns this short, so that all meet the clock that the GPU keeps under load.
+constexpr double kTurn = 6e-4;  // seconds
+constexpr int kTurns = 21;
 
 class Device {
  public:
@@ -204,7 +207,6 @@ bool Repeats(Device& device, const GemmCall& call, const cublasLtMatmulAlgo_t& a
   return results[0] == results[1];
 }
 
-// Candidates take turns without pause, so that all meet the clock that the GPU keeps under load.
 void Measure(Device& device, const Shape& shape, bool list) {
   const GemmProblem problem = shape.problem();
   const GemmBuffers buffers = BuffersOf(device, shape);
@@ -229,18 +231,18 @@ void Measure(Device& device, const Shape& shape, bool list) {
   }
   const auto run = [&](size_t i) { call.Run(handle, device.stream, candidates[i]); };
   const double one = device.Time([&] { run(0); }, 3);
-  const int calls = std::max(2, static_cast<int>(kTiming / one));
-  for (int i = 0; i < 10 * calls; ++i) run(0);
-  std::vector<std::vector<double>> rounds(candidates.size());
-  for (int round = 0; round < kRounds; ++round) {
+  const int calls = std::max(1, static_cast<int>(kTurn / one));
+  for (int i = 0; i < 50 * calls; ++i) run(0);
+  std::vector<std::vector<double>> turns(candidates.size());
+  for (int turn = 0; turn < kTurns; ++turn) {
     for (size_t i = 0; i < candidates.size(); ++i) {
-      rounds[i].push_back(device.Time([&] { run(i); }, calls));
+      turns[i].push_back(device.Time([&] { run(i); }, calls));
     }
   }
   std::vector<double> times;
-  for (std::vector<double>& of : rounds) {
+  for (std::vector<double>& of : turns) {
     std::sort(of.begin(), of.end());
-    times.push_back(of[kRounds / 2]);
+    times.push_back(of[kTurns / 2]);
   }
   const auto c = static_cast<size_t>(std::find_if(candidates.begin(), candidates.end(), is_chosen) -
                                      candidates.begin());

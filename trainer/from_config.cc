@@ -252,6 +252,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
       std::min(config.model.sequence,
                static_cast<int64_t>(config.sample.prompt.size()) + 1 + config.sample.tokens);
   options.amp = AmpFrom(config);
+  options.fuse_gelu_gradient = config.amp.fuse_gelu;
   options.update = UpdateFrom(config, model);
   options.state_on_host = config.optimizer.place == config::OptimizerPlace::kHost;
   options.init_loss_scale = config.amp.init_scale;

@@ -224,6 +224,10 @@ void TechniqueKeys(std::vector<Key>& keys) {
       .When("amp.dtype", low);
   amp.Add("fp32_ops", &A::fp32_ops, "Op kinds that stay in float32 whatever the policy table says.")
       .When("amp.dtype", {"tf32", "bf16", "fp16"});
+  amp.Add("fuse_gelu", &A::fuse_gelu,
+          "On a GPU, multiply by GELU's derivative (tanh form) in the product before it; one "
+          "rounding fewer.")
+      .When("amp.dtype", low);
   amp.Add("loss_scale", &A::loss_scale,
           "Loss scaling as PyTorch's GradScaler does it; `static`: the scale stays `init_scale`; "
           "`auto`: dynamic with fp16, otherwise none.");
