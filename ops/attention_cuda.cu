@@ -92,7 +92,7 @@ bool OnHopper(const CudaContext& ctx, const AttentionProblem& p) {
   const cudaDeviceProp& gpu = ctx.libraries.properties();
   return gpu.major == 9 && gpu.minor == 0 && p.dtype != graph::DType::kFloat32 &&
          p.head <= kHopperAttentionHead && p.head % 8 == 0 && p.batch <= kMost &&
-         p.heads <= kMost && ctx.attributes.GetReal("dropout") == 0;
+         p.heads <= kMost && ctx.attributes.GetReal("dropout") == 0 && HasHopperBackward();
 }
 
 void PrepareForward(const CudaContext& ctx) { Choose(ctx, CudnnAttentionPass::kForward); }

@@ -334,6 +334,16 @@ void LaunchHopperBackward(const AttentionBackwardArguments<T>& a, cudaStream_t s
   a.head <= 64 ? launch.template operator()<1>() : launch.template operator()<2>();
 }
 
+bool HasHopperBackward() {
+  static const bool has = [] {
+    cudaFuncAttributes attributes{};
+    gpu::Check(cudaFuncGetAttributes(&attributes, &HopperDqKernel<__nv_bfloat16, 1>),
+               "cudaFuncGetAttributes");
+    return attributes.numRegs > 64;  // an empty kernel has hardly any
+  }();
+  return has;
+}
+
 template void LaunchHopperBackward(const AttentionBackwardArguments<__nv_bfloat16>&, cudaStream_t);
 template void LaunchHopperBackward(const AttentionBackwardArguments<__half>&, cudaStream_t);
 

@@ -8,6 +8,9 @@
 
 namespace plimsoll::ops {
 
+// Whether this build has code for sm_90a, not just for sm_90.
+bool HasHopperBackward();
+
 // For __nv_bfloat16 and __half. `delta` has room for two floats for each query of a head. At most
 // 65535 sequences and heads.
 template <typename T>
