@@ -1,6 +1,7 @@
 #include "optim/host_state.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,36 @@ struct HostUpdate {
   std::vector<Staged> state;
 };
 
+// Updates whose state travels together.
+using Group = std::span<HostUpdate>;
+
+int64_t StateBytes(const Program& program, const HostUpdate& update) {
+  int64_t bytes = 0;
+  for (const Staged& staged : update.state) bytes += program.tensor(staged.host).bytes();
+  return bytes;
+}
+
+// Neighbours, as long as they have at most a quarter of the largest update's bytes together.
+std::vector<Group> Groups(const Program& program, std::vector<HostUpdate>& updates) {
+  int64_t largest = 0;
+  for (const HostUpdate& update : updates) {
+    largest = std::max(largest, StateBytes(program, update));
+  }
+  std::vector<Group> groups;
+  int64_t bytes = 0;  // of the last one
+  for (HostUpdate& update : updates) {
+    const int64_t more = StateBytes(program, update);
+    if (!groups.empty() && bytes + more <= largest / 4) {
+      groups.back() = Group(groups.back().data(), groups.back().size() + 1);
+      bytes += more;
+    } else {
+      groups.emplace_back(&update, 1);
+      bytes = more;
+    }
+  }
+  return groups;
+}
+
 bool WritesAParameter(const Program& program, const Node& node) {
   return std::any_of(node.outputs.begin(), node.outputs.end(), [&](TensorId id) {
     return id != kNoTensor && program.tensor(id).role == Role::kParameter;
@@ -61,52 +92,62 @@ class Stager {
     g_.set_made_by("host_state");
   }
 
-  void StartLoading(HostUpdate& update) {
-    g_.set_scope(update.node.scope);
-    for (Staged& staged : update.state) {
-      staged.copy = ops::CopyStart(g_, staged.host, Place::kDevice, NameOf(staged, "staged"));
-      program_.mutable_tensor(staged.copy).role = program_.tensor(staged.host).role;
+  void StartLoading(Group group) {
+    for (HostUpdate& update : group) {
+      g_.set_scope(update.node.scope);
+      for (Staged& staged : update.state) {
+        staged.copy = ops::CopyStart(g_, staged.host, Place::kDevice, NameOf(staged, "staged"));
+        program_.mutable_tensor(staged.copy).role = program_.tensor(staged.host).role;
+      }
     }
   }
 
-  void FinishLoading(HostUpdate& update) {
-    g_.set_scope(update.node.scope);
-    for (Staged& staged : update.state) {
-      const Value here = ops::CopyDone(g_, staged.copy, staged.host, NameOf(staged, "loaded"));
-      program_.mutable_tensor(here).role = program_.tensor(staged.host).role;
-      update.node.inputs[staged.input] = here;
+  void FinishLoading(Group group) {
+    for (HostUpdate& update : group) {
+      g_.set_scope(update.node.scope);
+      for (Staged& staged : update.state) {
+        const Value here = ops::CopyDone(g_, staged.copy, staged.host, NameOf(staged, "loaded"));
+        program_.mutable_tensor(here).role = program_.tensor(staged.host).role;
+        update.node.inputs[staged.input] = here;
+      }
     }
   }
 
-  void Compute(HostUpdate& update) {
-    for (Staged& staged : update.state) {
-      const Tensor& host = program_.tensor(staged.host);
-      Tensor fresh;
-      fresh.name = program_.FreshName(host.name + ".updated");
-      fresh.type = host.type;
-      fresh.role = host.role;
-      staged.fresh = program_.AddTensor(std::move(fresh));
-      update.node.outputs[staged.output] = staged.fresh;
-    }
-    program_.mutable_nodes().push_back(update.node);
-  }
-
-  void StartStoring(const HostUpdate& update) {
-    g_.set_scope(update.node.scope);
-    for (const Staged& staged : update.state) {
-      g_.EmitInto({staged.host}, "copy_start", {staged.fresh});
+  void Compute(Group group) {
+    for (HostUpdate& update : group) {
+      for (Staged& staged : update.state) {
+        const Tensor& host = program_.tensor(staged.host);
+        Tensor fresh;
+        fresh.name = program_.FreshName(host.name + ".updated");
+        fresh.type = host.type;
+        fresh.role = host.role;
+        staged.fresh = program_.AddTensor(std::move(fresh));
+        update.node.outputs[staged.output] = staged.fresh;
+      }
+      program_.mutable_nodes().push_back(update.node);
     }
   }
 
-  void FinishStoring(const HostUpdate& update) {
-    g_.set_scope(update.node.scope);
-    for (const Staged& staged : update.state) {
-      const Value stored = ops::CopyDone(g_, staged.host, staged.fresh, NameOf(staged, "stored"));
-      Tensor& tensor = program_.mutable_tensor(stored);
-      tensor.role = program_.tensor(staged.host).role;
-      // A view of what is carried, and as such a result: nothing in this program reads it, yet the
-      // node must stay.
-      tensor.persistent = true;
+  void StartStoring(Group group) {
+    for (const HostUpdate& update : group) {
+      g_.set_scope(update.node.scope);
+      for (const Staged& staged : update.state) {
+        g_.EmitInto({staged.host}, "copy_start", {staged.fresh});
+      }
+    }
+  }
+
+  void FinishStoring(Group group) {
+    for (const HostUpdate& update : group) {
+      g_.set_scope(update.node.scope);
+      for (const Staged& staged : update.state) {
+        const Value stored = ops::CopyDone(g_, staged.host, staged.fresh, NameOf(staged, "stored"));
+        Tensor& tensor = program_.mutable_tensor(stored);
+        tensor.role = program_.tensor(staged.host).role;
+        // A view of what is carried, and as such a result: nothing in this program reads it, yet
+        // the node must stay.
+        tensor.persistent = true;
+      }
     }
   }
 
@@ -147,15 +188,16 @@ graph::PassResult HostState::Run(Program& program) {
 
   program.mutable_nodes() = std::move(before);
   Stager stager(program);
-  if (!updates.empty()) stager.StartLoading(updates.front());
-  for (size_t i = 0; i < updates.size(); ++i) {
-    if (i > 0) stager.FinishStoring(updates[i - 1]);
-    if (i + 1 < updates.size()) stager.StartLoading(updates[i + 1]);
-    stager.FinishLoading(updates[i]);
-    stager.Compute(updates[i]);
-    stager.StartStoring(updates[i]);
+  const std::vector<Group> groups = Groups(program, updates);
+  if (!groups.empty()) stager.StartLoading(groups.front());
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (i > 0) stager.FinishStoring(groups[i - 1]);
+    if (i + 1 < groups.size()) stager.StartLoading(groups[i + 1]);
+    stager.FinishLoading(groups[i]);
+    stager.Compute(groups[i]);
+    stager.StartStoring(groups[i]);
   }
-  if (!updates.empty()) stager.FinishStoring(updates.back());
+  if (!groups.empty()) stager.FinishStoring(groups.back());
   for (Node& node : after) program.mutable_nodes().push_back(std::move(node));
   return {tensors > 0, std::to_string(tensors) + " tensors of optimizer state, " +
                            FormatBytes(bytes) + ", live on the host"};

@@ -12,7 +12,7 @@ namespace plimsoll::optim {
 // reads at each node, stay. Each update works on copies:
 //
 //   start loading (1)
-//   for each parameter i:
+//   for each group of updates i:
 //     done storing (i − 1)      its staging memory is free again
 //     start loading (i + 1)     hidden behind update i and the storing of i
 //     done loading (i)
@@ -20,9 +20,12 @@ namespace plimsoll::optim {
 //     start storing (i)         hidden behind the loading of i + 1
 //   done storing (last)
 //
-// So loads and stores go in both directions at once, and never more than two parameters' state is
-// staged. A third buffer would hide the update's own arithmetic as well, which is short beside the
-// copies of what it touches.
+// So loads and stores go in both directions at once, and never more than two groups are staged. A
+// third buffer would hide the update's own arithmetic as well, which is short beside the copies of
+// what it touches.
+//
+// A group is one parameter, or several neighbours that together have at most a quarter of the
+// largest one's state: a matrix between two biases would travel with nothing to hide it.
 class HostState : public graph::Pass {
  public:
   std::string_view name() const override { return "host_state"; }

@@ -133,6 +133,9 @@ void CudaExecutor::Impl::Enqueue(const Item& item) {
     } else {
       item.kernel->run_group(schedule.contexts(item));
     }
+    if (!options.graphs) {
+      gpu::Check(cudaStreamSynchronize(streams.compute.get()), "running the kernel");
+    }
   });
 }
 

@@ -21,7 +21,8 @@ struct ExecutorOptions {
   // End at the first node that writes a NaN or an infinity: UserError naming node and tensor.
   bool check_finite = false;
   // On a GPU: record the whole program once and replay it. Otherwise, and with any instrument but
-  // poison, nodes are launched one by one. The same bits.
+  // poison, nodes are launched one by one; without graphs each is awaited too, so that what goes
+  // wrong on the device is told of the node that did it. The same bits.
   bool graphs = true;
 };
 

@@ -98,7 +98,8 @@ class Run {
             // On a GPU times are to be had only from programs that run node by node.
             .profile = profiler_.has_value() ||
                        (config_.memory.summary && device_->kind() == runtime::DeviceKind::kCpu),
-            .check_finite = config_.debug.find_nan},
+            .check_finite = config_.debug.find_nan,
+            .graphs = !config_.debug.node_by_node},
         caching_);
     if (session_->memory() != nullptr) {
       gpu_line_ = gpu_->StartUp(session_->compiled().plan, session_->memory()->process_parts());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -80,13 +81,15 @@ update
   EXPECT_FALSE(graph::Simplify().Run(simplified).changed);
 }
 
-constexpr int64_t kElements[] = {96 * 64, 40, 64 * 128, 80 * 80, 16 * 16};
+// The last three are small enough to travel together.
+constexpr int kParameters = 7;
+constexpr int64_t kElements[kParameters] = {96 * 64, 40, 64 * 128, 80 * 80, 16 * 16, 24, 8};
 
 // Parameters of that type, large and small, with carried gradients.
 std::string Gradients(const std::string& dtype) {
   std::string text = "program p\n";
-  const char* shapes[] = {"96,64", "40", "64,128", "80,80", "16,16"};
-  for (int i = 0; i < 5; ++i) {
+  const char* shapes[] = {"96,64", "40", "64,128", "80,80", "16,16", "24", "8"};
+  for (int i = 0; i < kParameters; ++i) {
     const std::string name = "%p" + std::to_string(i), shape = "[" + std::string(shapes[i]) + "]";
     text += "  tensor " + name + ": " + dtype + shape + " parameter persistent\n";
     text += "  tensor " + name + ".grad: f32" + shape + " gradient persistent\n";
@@ -122,7 +125,7 @@ class Runner {
   void Step(int step) {
     std::mt19937 random(step);
     std::normal_distribution<float> normal;
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < kParameters; ++i) {
       float* gradient = at<float>("p" + std::to_string(i) + ".grad");
       for (int64_t k = 0; k < kElements[i]; ++k) gradient[k] = normal(random);
     }
@@ -183,7 +186,7 @@ TEST_P(HostStateTest, StagesTwoParametersAtMost) {
   const Case& c = GetParam();
   Runner host(OnHost(Gradients(c.dtype), c.options));
   // State of each parameter, sizes as the planner counts them.
-  std::vector<int64_t> state(5, 0);
+  std::vector<int64_t> state(kParameters, 0);
   int64_t on_device = 0;
   for (const memory::PersistentTensor& tensor : host.plan().persistent) {
     const bool is_state = tensor.role == Role::kOptimizerState || tensor.role == Role::kMaster;
@@ -196,9 +199,9 @@ TEST_P(HostStateTest, StagesTwoParametersAtMost) {
     }
   }
   int64_t two = 0;
-  for (int i = 0; i + 1 < 5; ++i) two = std::max(two, state[i] + state[i + 1]);
+  for (int i = 0; i + 1 < kParameters; ++i) two = std::max(two, state[i] + state[i + 1]);
   EXPECT_EQ(host.plan().persistent_bytes, on_device);
-  EXPECT_EQ(host.plan().host_arena_bytes, state[0] + state[1] + state[2] + state[3] + state[4]);
+  EXPECT_EQ(host.plan().host_arena_bytes, std::accumulate(state.begin(), state.end(), int64_t{0}));
   // Beside them a few scalars: norms and factors.
   EXPECT_LE(host.plan().max_live_bytes, on_device + two + 10 * 64);
   EXPECT_GE(host.plan().max_live_bytes, on_device + two);
@@ -215,6 +218,25 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"EightBits", "bf16", {.state_dtype = StateDType::kInt8}},
                     Case{"Float16", "f16", {.loss_scale = ops::LossScaleOptions{}}}),
     [](const auto& info) { return info.param.name; });
+
+// Between start and done of the loading of p4 the whole group is on its way, and its updates follow
+// one another.
+TEST(HostState, SmallNeighboursTravelTogether) {
+  const Program program = OnHost(Gradients("f32"), {});
+  std::vector<std::string> around;  // of the group: what happens to it, in order
+  for (const graph::Node& node : program.nodes()) {
+    if (node.scope == "p4" || node.scope == "p5" || node.scope == "p6") {
+      const std::string what = node.op->name + " " + node.scope;
+      if (around.empty() || around.back() != what) around.push_back(what);
+    }
+  }
+  const std::vector<std::string> expected = {
+      "copy_start p4", "copy_start p5", "copy_start p6",  // loading
+      "copy_done p4",  "copy_done p5",  "copy_done p6",  "adamw p4",      "adamw p5",
+      "adamw p6",      "copy_start p4", "copy_start p5", "copy_start p6",  // storing
+      "copy_done p4",  "copy_done p5",  "copy_done p6"};
+  EXPECT_EQ(around, expected);
+}
 
 TEST(HostState, LeavesAProgramWithoutStateAlone) {
   Program program = Parse(Gradients("f32"));

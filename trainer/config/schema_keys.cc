@@ -355,6 +355,9 @@ void RunKeys(std::vector<Key>& keys) {
   debug.Add("find_nan", &D::find_nan,
             "Look for NaN and infinity after every op: the run ends with the name of the first "
             "op and tensor that has one. Slow.");
+  debug.Add("node_by_node", &D::node_by_node,
+            "On a GPU: launch and await every op by itself instead of replaying a recorded step, "
+            "so that an error names its op. The same bits, slower.");
   debug.Add("check_arena", &D::check_arena,
             "Measure by canaries the arena bytes that are really used.");
 }
