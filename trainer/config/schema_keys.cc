@@ -275,8 +275,9 @@ void TechniqueKeys(std::vector<Key>& keys) {
   SectionKeys<Memory> memory(keys, "memory", &RunConfig::memory);
   const std::vector<std::string> caching = {"caching"};
   memory.Add("budget", &Memory::budget,
-             "Most memory the run may use: `24GiB`, `90%` of the machine's, `free - 1GiB`; on the "
-             "CPU, of the arena. A plan beyond it is refused before anything is allocated.");
+             "Most memory the run may use: `24GiB`, `90%` of the device's, `free - 1GiB`; on the "
+             "CPU, of the arena, on a GPU, of the whole process there. A plan beyond it is refused "
+             "before anything is allocated.");
   memory.Add("host_budget", &Memory::host_budget,
              "Most host memory for what is offloaded or placed there.");
   memory.Add("allocator", &Memory::allocator,
