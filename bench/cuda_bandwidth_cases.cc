@@ -46,6 +46,15 @@ void AddNorms(std::vector<Case>& cases) {
                      {},
                      {{5, 0}}});
   }
+  for (const auto& [rows, width] : {Size{32768, 768}, Size{16384, 1600}}) {
+    const Input x = Low({rows, width}), weight = Low({width});
+    cases.push_back({"layer_norm_with_backward",
+                     Label(rows, width, "acc in place"),
+                     {x, weight, weight, Float({rows}), Positive({rows}), x, x, Absent(), Absent()},
+                     {},
+                     {},
+                     {{6, 1}}});
+  }
   for (const auto& [rows, width] : {Size{32768, 896}, Size{32768, 1536}}) {
     const Input x = Low({rows, width}), weight = Low({width}), rstd = Positive({rows});
     cases.push_back({"rms_norm", Label(rows, width), {x, weight}, {{"eps", 1e-5}}});

@@ -10,6 +10,7 @@
 #include <cmath>
 
 #include "ops/kernel.h"
+#include "ops/norm_rows.h"
 #include "ops/row_partials.h"
 #include "ops/simd.h"
 
@@ -29,17 +30,7 @@ void ForwardRow(const S* x, const S* weight, const S* bias, T eps, int64_t width
                                    }) /
                      static_cast<T>(width);
   const T rstd = 1 / std::sqrt(variance + eps);
-  if (bias != nullptr) {
-    ForVectors<T>(0, width, [&](int64_t i, auto count) {
-      const Vec<T> normal = (Load<T>(x + i, count) - mean) * rstd;
-      Store<T>(y + i, normal * Load<T>(weight + i, count) + Load<T>(bias + i, count), count);
-    });
-  } else {
-    ForVectors<T>(0, width, [&](int64_t i, auto count) {
-      const Vec<T> normal = (Load<T>(x + i, count) - mean) * rstd;
-      Store<T>(y + i, normal * Load<T>(weight + i, count), count);
-    });
-  }
+  LayerNormRow(x, mean, rstd, weight, bias, width, y);
   if (mean_out != nullptr) *mean_out = mean;
   if (rstd_out != nullptr) *rstd_out = rstd;
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "ops/kernel.h"
+#include "ops/norm_rows.h"
 #include "ops/row_partials.h"
 #include "ops/simd.h"
 
@@ -33,10 +34,7 @@ void RmsNorm(const CpuContext& ctx) {
                                             }) /
                               static_cast<T>(width);
         const T rstd = 1 / std::sqrt(mean_square + eps);
-        ForVectors<T>(0, width, [&](int64_t i, auto count) {
-          const Vec<T> normal = Load<T>(x + i, count) * rstd;
-          Store<T>(y + i, normal * Load<T>(weight + i, count), count);
-        });
+        RmsNormRow(x, rstd, weight, width, y);
         if (rstd_out != nullptr) rstd_out[row] = rstd;
       }
     });

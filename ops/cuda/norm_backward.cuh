@@ -8,7 +8,7 @@
 // row, and the two sums of a row meet in shared memory. At the end a block's groups add up theirs,
 // in their order, and the block leaves partial sums in the workspace; ops/cuda/column_sums.cuh adds
 // those. Blocks, and so the order of every sum, depend on the shape alone.
-// Bytes: 3·N·D·s, and N·D·s more for acc.
+// Bytes: 3·N·D·s, and N·D·s more for acc, and for y where the norm is made again as well (kAgain).
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -19,6 +19,7 @@
 #include "gpu/check.h"
 #include "ops/cuda/column_sums.cuh"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/norm_result.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/norm_partials.h"
@@ -38,6 +39,8 @@ struct NormBackward {
   int width;
   float* partials = nullptr;  // [blocks][dweight?][dbias?][width]
   bool dweight = false, dbias = false;
+  T* y = nullptr;  // of kernels that make the norm again
+  const T* bias = nullptr;
 
   __device__ int sums() const { return int{dweight} + int{dbias}; }
 };
@@ -74,7 +77,7 @@ __device__ inline float WarpSums(const float (&sums)[4]) {
   return mine;
 }
 
-template <typename T, bool kMean, int kThreads>
+template <typename T, bool kMean, bool kAgain, int kThreads>
 __global__ __launch_bounds__(kThreads) void NormBackwardKernel(NormBackward<T> p,
                                                                int group_threads) {
   constexpr int kSize = kPackSize<T>;
@@ -131,8 +134,10 @@ __global__ __launch_bounds__(kThreads) void NormBackwardKernel(NormBackward<T> p
   for (; row < p.rows; row += step) {
     fetch(stage == 0 ? kStages - 1 : stage - 1, row + (kStages - 1) * step);
     float rstd[kRows], shift[kRows];  // x̂ = x · rstd + shift
+    [[maybe_unused]] float mean[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
+      mean[r] = next_mean[r];
       rstd[r] = next_rstd[r];
       shift[r] = -next_mean[r] * next_rstd[r];
     }
@@ -153,6 +158,17 @@ __global__ __launch_bounds__(kThreads) void NormBackwardKernel(NormBackward<T> p
         sums[2 * r + 1] += g * normal;
         dweight[j] += d * normal;
         if constexpr (kMean) dbias[j] += d;
+      }
+      if constexpr (kAgain) {
+        Packed bias = {}, y;
+        if (p.bias != nullptr) bias = *reinterpret_cast<const Packed*>(p.bias + column);
+#pragma unroll
+        for (int j = 0; j < kSize; ++j) {
+          y.values[j] =
+              FromFloat<T>(NormResult(ToFloat(x.values[j]), mean[r], rstd[r],
+                                      ToFloat(weight.values[j]), ToFloat(bias.values[j])));
+        }
+        *reinterpret_cast<Packed*>(p.y + (row + r) * p.width + column) = y;
       }
     }
     if (p.dx != nullptr) {
@@ -232,7 +248,7 @@ __global__ __launch_bounds__(kThreads) void NormBackwardKernel(NormBackward<T> p
 
 // Any width and alignment: a block for a row, read twice; a thread adds its columns of every row
 // that the block meets to the partial sums in the workspace.
-template <typename T, bool kMean>
+template <typename T, bool kMean, bool kAgain>
 __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) {
   __shared__ float shared[4][256 / kWarp];
   float* partial = p.partials + int64_t{blockIdx.x} * p.sums() * p.width;
@@ -253,6 +269,11 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
       gx_sum += g * normal;
       if (p.dweight) partial[i] += d * normal;
       if (p.dbias) partial[dbias_at + i] += d;
+      if constexpr (kAgain) {
+        const float bias = p.bias != nullptr ? ToFloat(p.bias[i]) : 0.0f;
+        p.y[row * p.width + i] =
+            FromFloat<T>(NormResult(ToFloat(x[i]), mean, rstd, ToFloat(p.weight[i]), bias));
+      }
     }
     const float g_mean = kMean ? BlockSum<256>(g_sum, shared[buffer]) * scale : 0.0f;
     const float gx_mean = BlockSum<256>(gx_sum, shared[buffer + 1]) * scale;
@@ -267,9 +288,8 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
   }
 }
 
-// `sums`: where the partial sums go in the end; its out[0] is dweight, its out[1] dbias, either
-// nullptr when not wanted.
-template <typename T, bool kMean>
+// out[0] is dweight, out[1] dbias, either nullptr when not wanted; acc is added to them.
+template <typename T, bool kMean, bool kAgain = false>
 void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* const (&out)[2],
                         const CudaContext& ctx) {
   ColumnSums sums{static_cast<const float*>(ctx.workspace), NormPartials(p.rows), p.width};
@@ -290,7 +310,7 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
   const int room = static_cast<int>(ctx.libraries.properties().sharedMemPerBlockOptin) - 1024;
   const int most = room / kNormBackwardShared;
   const auto launch = [&]<int kThreads>() {
-    const auto kernel = &NormBackwardKernel<T, kMean, kThreads>;
+    const auto kernel = &NormBackwardKernel<T, kMean, kAgain, kThreads>;
     // There are 15 barriers for groups.
     const int threads = std::clamp(std::min(kThreads, most) / group_threads, 1, 15) * group_threads;
     const int shared = threads * kNormBackwardShared;
@@ -299,8 +319,8 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
     kernel<<<blocks, threads, shared, ctx.stream>>>(p, group_threads);
   };
   if (p.width % kSize != 0 || group_threads > std::min(most, kNormBackwardThreads[2]) ||
-      !Aligned(p.x, p.weight, p.dy, p.acc, p.dx)) {
-    NormBackwardAnyKernel<T, kMean><<<blocks, 256, 0, ctx.stream>>>(p);
+      !Aligned(p.x, p.weight, p.dy, p.acc, p.dx, p.y, p.bias)) {
+    NormBackwardAnyKernel<T, kMean, kAgain><<<blocks, 256, 0, ctx.stream>>>(p);
   } else if (3 * group_threads <= kNormBackwardThreads[0]) {
     launch.template operator()<kNormBackwardThreads[0]>();
   } else if (group_threads <= kNormBackwardThreads[1]) {

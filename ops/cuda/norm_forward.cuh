@@ -13,6 +13,7 @@
 
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/norm_result.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
 
@@ -124,7 +125,7 @@ __global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
     }
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      result[j] += (ToFloat(x[k].values[j]) - mean) * rstd * w[j];
+      result[j] = NormResult(ToFloat(x[k].values[j]), mean, rstd, w[j], result[j]);
     }
     StorePack<kSize>(p.y + start + i * kSize, result);
   }
@@ -163,7 +164,7 @@ __global__ __launch_bounds__(kNormBlock) void NormForwardAnyKernel(NormForward<T
   const float rstd = rsqrtf(BlockSum<kNormBlock>(squares, shared[1]) * scale + p.eps);
   for (int i = threadIdx.x; i < p.width; i += kNormBlock) {
     const float bias = p.bias != nullptr ? ToFloat(p.bias[i]) : 0.0f;
-    p.y[start + i] = FromFloat<T>(bias + (ToFloat(x[i]) - mean) * rstd * ToFloat(weight[i]));
+    p.y[start + i] = FromFloat<T>(NormResult(ToFloat(x[i]), mean, rstd, ToFloat(weight[i]), bias));
   }
   if (threadIdx.x == 0) {
     if (p.mean != nullptr) p.mean[row] = mean;

@@ -94,6 +94,48 @@ TEST_P(CudaNorm, RmsNorm) {
   ExpectAgree("rms_norm_backward", {&x, &weight, &rstd, &dy, &acc, &acc_weight});
 }
 
+void ExpectSameBits(const TestTensor& got, const TestTensor& want, const std::string& what) {
+  ASSERT_EQ(got.type(), want.type()) << what;
+  EXPECT_EQ(std::memcmp(got.data(), want.data(), want.type().bytes()), 0) << what;
+}
+
+// Fusions must not change a bit.
+TEST_P(CudaNorm, FusedOpsHaveTheBitsOfTheirParts) {
+  const auto [size, dtype] = GetParam();
+  gpu::Libraries libraries;
+  const TestTensor a = Normal(dtype, {size.rows, size.width}, 1);
+  const TestTensor b = Normal(dtype, {size.rows, size.width}, 2);
+  const TestTensor weight = Positive(dtype, {size.width}, 3), bias = Normal(dtype, {size.width}, 4);
+  const graph::Attributes eps = {{"eps", 1e-5}};
+  const TestTensor x = RunCudaOp("add", {&a, &b}, libraries)[0];
+  const auto norm = RunCudaOp("layer_norm", {&x, &weight, &bias}, libraries, eps);
+  const auto added = RunCudaOp("add_layer_norm", {&a, &b, &weight, &bias}, libraries, eps);
+  ExpectSameBits(added[0], x, "sum");
+  for (size_t i = 0; i < norm.size(); ++i) ExpectSameBits(added[1 + i], norm[i], "add_layer_norm");
+  const auto backward =
+      RunCudaOp("layer_norm_backward", {&x, &weight, &norm[1], &norm[2], &b, &a, nullptr, nullptr},
+                libraries);
+  const auto both =
+      RunCudaOp("layer_norm_with_backward",
+                {&x, &weight, &bias, &norm[1], &norm[2], &b, &a, nullptr, nullptr}, libraries);
+  ExpectSameBits(both[0], norm[0], "layer_norm again");
+  for (size_t i = 0; i < backward.size(); ++i) {
+    ExpectSameBits(both[1 + i], backward[i], "layer_norm_with_backward");
+  }
+
+  const auto rms = RunCudaOp("rms_norm", {&x, &weight}, libraries, eps);
+  const auto rms_added = RunCudaOp("add_rms_norm", {&a, &b, &weight}, libraries, eps);
+  for (size_t i = 0; i < rms.size(); ++i) ExpectSameBits(rms_added[1 + i], rms[i], "add_rms_norm");
+  const auto rms_backward =
+      RunCudaOp("rms_norm_backward", {&x, &weight, &rms[1], &b, &a, nullptr}, libraries);
+  const auto rms_both =
+      RunCudaOp("rms_norm_with_backward", {&x, &weight, &rms[1], &b, &a, nullptr}, libraries);
+  ExpectSameBits(rms_both[0], rms[0], "rms_norm again");
+  for (size_t i = 0; i < rms_backward.size(); ++i) {
+    ExpectSameBits(rms_both[1 + i], rms_backward[i], "rms_norm_with_backward");
+  }
+}
+
 // Widths of models; of each kernel: rows in a warp's, a block's, nobody's registers.
 INSTANTIATE_TEST_SUITE_P(
     Sizes, CudaNorm,

@@ -153,6 +153,24 @@ const ExampleRegistration kAddRmsNormPacks({.op = "add_rms_norm",
                                             .attributes = {{"eps", 1e-5}},
                                             .low_precision_tolerance = 2});
 
+const ExampleRegistration kLayerNormWithBackward({.op = "layer_norm_with_backward",
+                                                  .label = "accumulating",
+                                                  .inputs = {{{2, 21, 37}},
+                                                             {{37}},
+                                                             {{37}},
+                                                             {{42}, Fill::kSmall},
+                                                             {{42}, Fill::kPositive},
+                                                             {{2, 21, 37}},
+                                                             {{2, 21, 37}},
+                                                             {{37}},
+                                                             {{37}}},
+                                                  .compute_inputs = {3, 4, 7, 8}});
+const ExampleRegistration kRmsNormWithBackward(
+    {.op = "rms_norm_with_backward",
+     .label = "accumulating",
+     .inputs = {{{42, 37}}, {{37}}, {{42}, Fill::kPositive}, {{42, 37}}, {{42, 37}}, {{37}}},
+     .compute_inputs = {2, 5}});
+
 const ExampleRegistration kLossScaleStep({.op = "loss_scale_step",
                                           .label = "grows",
                                           .inputs = {{{}, Fill::kPositive},

@@ -1,0 +1,35 @@
+// y of a row from its statistics: the last step of norms, and where they are made again.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/simd.h"
+
+namespace plimsoll::ops {
+
+// y = (x − mean) · rstd · weight (+ bias, unless nullptr). y may be x.
+template <typename S, typename T>
+void LayerNormRow(const S* x, T mean, T rstd, const S* weight, const S* bias, int64_t width, S* y) {
+  if (bias != nullptr) {
+    ForVectors<T>(0, width, [&](int64_t i, auto count) {
+      const Vec<T> normal = (Load<T>(x + i, count) - mean) * rstd;
+      Store<T>(y + i, normal * Load<T>(weight + i, count) + Load<T>(bias + i, count), count);
+    });
+  } else {
+    ForVectors<T>(0, width, [&](int64_t i, auto count) {
+      const Vec<T> normal = (Load<T>(x + i, count) - mean) * rstd;
+      Store<T>(y + i, normal * Load<T>(weight + i, count), count);
+    });
+  }
+}
+
+// y = x · rstd · weight. y may be x.
+template <typename S, typename T>
+void RmsNormRow(const S* x, T rstd, const S* weight, int64_t width, S* y) {
+  ForVectors<T>(0, width, [&](int64_t i, auto count) {
+    const Vec<T> normal = Load<T>(x + i, count) * rstd;
+    Store<T>(y + i, normal * Load<T>(weight + i, count), count);
+  });
+}
+
+}  // namespace plimsoll::ops
