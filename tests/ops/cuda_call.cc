@@ -41,26 +41,28 @@ class Image {
 
   // `after`: the image as the kernel left it.
   void Check(const std::vector<std::byte>& after, const std::string& op) const {
-    std::vector<bool> mine(bytes_.size(), false);
+    int64_t end = 0;  // of the part before
     for (const Part& part : parts_) {
-      for (int64_t i = part.offset; i < part.offset + part.size; ++i) mine[i] = true;
-      if (!part.constant) continue;
-      EXPECT_EQ(std::memcmp(&bytes_[part.offset], &after[part.offset], part.size), 0)
-          << op << ": changed " << part.what;
-    }
-    for (size_t i = 0; i < bytes_.size(); ++i) {
-      if (mine[i] || after[i] == kGuard) continue;
-      const Part* next = nullptr;
-      for (const Part& part : parts_) {
-        if (next == nullptr && part.offset > static_cast<int64_t>(i)) next = &part;
+      CheckGuard(after, end, part.offset, op + ", before " + part.what);
+      if (part.constant) {
+        EXPECT_EQ(std::memcmp(&bytes_[part.offset], &after[part.offset], part.size), 0)
+            << op << ": changed " << part.what;
       }
-      ADD_FAILURE() << op << ": wrote byte " << i << ", before "
-                    << (next == nullptr ? "the end" : next->what);
+      end = part.offset + part.size;
+    }
+    CheckGuard(after, end, static_cast<int64_t>(after.size()), op + ", at the end");
+  }
+
+ private:
+  static void CheckGuard(const std::vector<std::byte>& after, int64_t begin, int64_t end,
+                         const std::string& where) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (after[i] == kGuard) continue;
+      ADD_FAILURE() << where << ": wrote byte " << i;
       return;
     }
   }
 
- private:
   size_t AddAt(std::string what, int64_t size, const std::byte* data, bool constant,
                int64_t misalign) {
     const int64_t end = parts_.empty() ? 0 : parts_.back().offset + parts_.back().size;

@@ -45,10 +45,13 @@ struct Example {
   double tolerance = 1e-6;
   // float32 against float64 on the same inputs: |Δ| ≤ float32_tolerance · max(1, max |value|).
   double float32_tolerance = 1e-4;
-  // bf16 and f16 against float64 on the same, rounded inputs, in units of the type's rounding (2^-8,
-  // 2^-11) times max(1, max |value|): what is allowed beyond the rounding of the result itself.
-  // Zero unless the op rounds on its way.
+  // bf16 and f16 against float64 on the same, rounded inputs, in units of the type's rounding
+  // (2^-8, 2^-11) times max(1, max |value|): what is allowed beyond the rounding of the result
+  // itself. Zero unless the op rounds on its way.
   double low_precision_tolerance = 0;
+  // In the same units: what the CUDA kernel may be off beyond that, where it rounds on its way and
+  // the CPU's does not.
+  double cuda_tolerance = 0;
   // The types the op is run with. Without f64 finite differences are left out.
   std::vector<graph::DType> dtypes = {graph::DType::kFloat32, graph::DType::kFloat64,
                                       graph::DType::kBFloat16, graph::DType::kFloat16};

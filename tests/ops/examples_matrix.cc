@@ -140,11 +140,14 @@ ExampleInput Targets() { return {{2, 9}, Fill::kTargets, 37}; }
 ExampleInput Scale() { return {{}, Fill::kPositive}; }
 // The logits' gradients are rounded before they enter the products.
 constexpr double kDlogits = 4;
+// A GPU keeps the logits in 16 bits.
+constexpr double kLogits = 0.5;
 
 const ExampleRegistration kLoss({.op = "linear_cross_entropy",
                                  .label = "",
                                  .inputs = {{{2, 9, 11}}, Weight(), Targets(), Scale()},
-                                 .float32_inputs = {3}});
+                                 .float32_inputs = {3},
+                                 .cuda_tolerance = kLogits});
 const ExampleRegistration kLossBackward({.op = "linear_cross_entropy_backward",
                                          .label = "accumulating",
                                          .inputs = {{{2, 9, 11}, Fill::kSmall},
@@ -156,14 +159,16 @@ const ExampleRegistration kLossBackward({.op = "linear_cross_entropy_backward",
                                                     {{37, 11}}},
                                          .float32_inputs = {3},
                                          .compute_inputs = {4, 5, 6},
-                                         .low_precision_tolerance = kDlogits});
+                                         .low_precision_tolerance = kDlogits,
+                                         .cuda_tolerance = kLogits});
 const ExampleRegistration kLossTrain(
     {.op = "linear_cross_entropy_train",
      .label = "accumulating",
      .inputs = {{{2, 9, 11}}, Weight(), Targets(), Scale(), {{}, Fill::kPositive}, {{37, 11}}},
      .float32_inputs = {3},
      .compute_inputs = {4, 5},
-     .low_precision_tolerance = kDlogits});
+     .low_precision_tolerance = kDlogits,
+     .cuda_tolerance = kLogits});
 const ExampleRegistration kLossTrainFresh({.op = "linear_cross_entropy_train",
                                            .label = "written, many rows",
                                            .inputs = {{{300, 20}},
@@ -174,7 +179,8 @@ const ExampleRegistration kLossTrainFresh({.op = "linear_cross_entropy_train",
                                                       Absent()},
                                            .float32_inputs = {3},
                                            .compute_inputs = {4},
-                                           .low_precision_tolerance = kDlogits});
+                                           .low_precision_tolerance = kDlogits,
+                                           .cuda_tolerance = kLogits});
 
 }  // namespace
 }  // namespace plimsoll::ops
