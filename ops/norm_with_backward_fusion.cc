@@ -49,7 +49,33 @@ TensorId RstdOf(const Node& backward) {
 struct Match {
   size_t norm, backward;
   std::vector<size_t> readers;
+  std::optional<size_t> first;  // the norm of the forward pass, when it must keep its statistics
 };
+
+// The statistics stand after y, or after the sum and y.
+size_t Statistics(const Node& norm) { return norm.op->name.starts_with("add_") ? 2 : 1; }
+
+bool HasStatistics(const Node& norm) {
+  for (size_t i = Statistics(norm); i < norm.outputs.size(); ++i) {
+    if (norm.outputs[i] != kNoTensor) return true;
+  }
+  return false;
+}
+
+// The node of the forward pass that `again` repeats, if its statistics were left out.
+std::optional<size_t> FirstNorm(const Program& program, const Node& again) {
+  const std::string with_sum = "add_" + again.op->name;
+  for (size_t i = 0; i < program.nodes().size(); ++i) {
+    const Node& node = program.nodes()[i];
+    if (node.phase != graph::Phase::kForward) return std::nullopt;
+    const bool plain = node.op->name == again.op->name && node.inputs[0] == again.inputs[0] &&
+                       node.inputs[1] == again.inputs[1];
+    const bool added = node.op->name == with_sum && node.outputs[0] == again.inputs[0] &&
+                       node.inputs[2] == again.inputs[1];
+    if ((plain || added) && node.attributes == again.attributes && !HasStatistics(node)) return i;
+  }
+  return std::nullopt;
+}
 
 // With which eps each tensor of statistics was made; -1 for other tensors.
 std::vector<double> EpsOfStatistics(const Program& program) {
@@ -73,9 +99,7 @@ std::optional<Match> MatchAt(const Program& program, const std::vector<double>& 
   if (name.empty()) return std::nullopt;
   const auto is_norm = [&](const Node& node) {
     return node.phase == graph::Phase::kRecompute && node.op->name == name &&
-           node.inputs[0] == gradient.inputs[0] && node.inputs[1] == gradient.inputs[1] &&
-           std::all_of(node.outputs.begin() + 1, node.outputs.end(),
-                       [](TensorId id) { return id == kNoTensor; });
+           node.inputs[0] == gradient.inputs[0] && node.inputs[1] == gradient.inputs[1];
   };
   size_t place = backward;
   do {
@@ -84,9 +108,13 @@ std::optional<Match> MatchAt(const Program& program, const std::vector<double>& 
   const Node& norm = nodes[place];
   if (program.tensor(program.Root(norm.outputs[0])).persistent) return std::nullopt;
   if (eps[RstdOf(gradient)] != norm.attributes.GetReal("eps")) return std::nullopt;
+  Match match{place, backward, {}, {}};
+  if (HasStatistics(norm)) {
+    match.first = FirstNorm(program, norm);
+    if (!match.first) return std::nullopt;
+  }
 
   // The norm, and with it what reads it, waits until the backward op has run.
-  Match match{place, backward, {}};
   std::vector<size_t> waiting = {place};
   for (size_t i = place + 1; i < backward; ++i) {
     if (Meet(program, nodes[i].inputs, norm.outputs)) {
@@ -107,6 +135,13 @@ std::optional<Match> MatchAt(const Program& program, const std::vector<double>& 
 void Apply(Program& program, const Match& match) {
   std::vector<Node>& nodes = program.mutable_nodes();
   const Node& norm = nodes[match.norm];
+  if (match.first) {
+    Node& first = nodes[*match.first];
+    first.outputs.resize(first.op->outputs.size(), kNoTensor);
+    for (size_t i = 1; i < norm.outputs.size(); ++i) {
+      first.outputs[Statistics(first) + i - 1] = norm.outputs[i];
+    }
+  }
   Node both = nodes[match.backward];
   const bool layer_norm = norm.op->name == "layer_norm";
   both.op = &graph::OpRegistry::Get().Require(norm.op->name + "_with_backward");

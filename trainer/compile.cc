@@ -15,6 +15,7 @@
 #include "ops/add_norm_fusion.h"
 #include "ops/linear_cross_entropy_fusion.h"
 #include "ops/linear_dx_gelu_fusion.h"
+#include "ops/norm_with_backward_fusion.h"
 #include "optim/host_state.h"
 #include "runtime/workspaces.h"
 
@@ -185,7 +186,8 @@ int StepPrograms::MicroStep(int64_t index, int64_t accumulate) const {
 std::vector<graph::Fusion> FusionsAfterRecompute() {
   return {{"activations with their gradients", &ops::FuseRecomputedActivations},
           {"bias gradients", &ops::FuseBiasGradients},
-          {"sum with its norm", &ops::FuseAddNorm}};
+          {"sum with its norm", &ops::FuseAddNorm},
+          {"norms with their backward ops", &ops::FuseRecomputedNorms}};
 }
 
 CompiledStep Compile(const models::Model& model, const CompileOptions& options) {

@@ -79,7 +79,32 @@ backward
 )");
 }
 
-// A reader whose result the gradient needs, and a norm with statistics of its own.
+// Statistics that were computed again are kept by the norm of the forward pass.
+TEST(FuseRecomputedNorms, KeepsStatistics) {
+  Program program = Parse(kTensors + R"(
+forward
+  %h: bf16[6,8], %y: bf16[6,8], _, _ = add_layer_norm(%x, %x, %g, %b) {eps=1e-05}
+  %z: bf16[6,4] = linear(%y, %w, _)
+recompute
+  %y.again: bf16[6,8], %mean.again: f32[6], %rstd.again: f32[6] = layer_norm(%h, %g, %b) {eps=1e-05} !recompute
+backward
+  %dw, _ = linear_dw(%y.again, %z, %dw, _) {bias=false}
+  %dy: bf16[6,8] = linear_dx(%z, %w)
+  %dh: bf16[6,8], %dg, %db = layer_norm_backward(%h, %g, %mean.again, %rstd.again, %dy, _, %dg, %db)
+)");
+  EXPECT_EQ(FuseRecomputedNorms(program), 1);
+  ExpectProgram(program, kTensors + R"(
+forward
+  %h: bf16[6,8], %y: bf16[6,8], %mean.again: f32[6], %rstd.again: f32[6] = add_layer_norm(%x, %x, %g, %b) {eps=1e-05}
+  %z: bf16[6,4] = linear(%y, %w, _)
+backward
+  %dy: bf16[6,8] = linear_dx(%z, %w)
+  %y.again: bf16[6,8], %dh: bf16[6,8], %dg, %db = layer_norm_with_backward(%h, %g, %b, %mean.again, %rstd.again, %dy, _, %dg, %db) !fuse
+  %dw, _ = linear_dw(%y.again, %z, %dw, _) {bias=false}
+)");
+}
+
+// A reader whose result the gradient needs; statistics that were made with another eps.
 TEST(FuseRecomputedNorms, LeavesOthers) {
   const std::string first = kTensors + kForward + R"(
 recompute
@@ -94,11 +119,11 @@ backward
 
   const std::string second = kTensors + kForward + R"(
 recompute
-  %y.again: bf16[6,8], %mean.again: f32[6], %rstd.again: f32[6] = layer_norm(%h, %g, %b) {eps=1e-05} !recompute
+  %y.again: bf16[6,8], _, _ = layer_norm(%h, %g, %b) {eps=1e-06} !recompute
 backward
   %dw, _ = linear_dw(%y.again, %z, %dw, _) {bias=false}
   %dy: bf16[6,8] = linear_dx(%z, %w)
-  %dh: bf16[6,8], %dg, %db = layer_norm_backward(%h, %g, %mean.again, %rstd.again, %dy, _, %dg, %db)
+  %dh: bf16[6,8], %dg, %db = layer_norm_backward(%h, %g, %mean, %rstd, %dy, _, %dg, %db)
 )";
   program = Parse(second);
   EXPECT_EQ(FuseRecomputedNorms(program), 0);
