@@ -6,9 +6,9 @@
 
 #include "gpu/check.h"
 #include "ops/cuda/activations.cuh"
-#include "ops/cuda/partial_sums.cuh"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/elementwise.cuh"
+#include "ops/cuda/partial_sums.cuh"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
