@@ -114,7 +114,8 @@ TEST_P(CudaPrecision, LossesStayWithinABandOfFloat32s) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, CudaPrecision,
-                         testing::Values(Band{"bf16", 0.01, 0.04}, Band{"fp16", 0.01, 0.04}),
+                         testing::Values(Band{"tf32", 0.01, 0.04}, Band{"bf16", 0.01, 0.04},
+                                         Band{"fp16", 0.01, 0.04}),
                          [](const auto& info) { return info.param.dtype; });
 
 }  // namespace
