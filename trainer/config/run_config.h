@@ -179,7 +179,7 @@ struct AmpConfig {
   bool master_weights = true;
   std::vector<std::string> low_ops;   // op kinds that compute in `dtype` beyond the policy's own
   std::vector<std::string> fp32_ops;  // op kinds that don't
-  bool fuse_gelu = true;              // on a GPU: GELU's gradient in the product before it
+  bool fuse_gelu = false;             // on a GPU: GELU's gradient in the product before it
   double init_scale = 65536;          // as PyTorch's GradScaler
   double growth_factor = 2;
   double backoff_factor = 0.5;
