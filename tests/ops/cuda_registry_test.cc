@@ -92,7 +92,10 @@ class CudaOpTest : public testing::TestWithParam<Example> {
   const OpDef& op() const { return OpRegistry::Get().Require(example().op); }
 
   GuardedCall Call(const Outputs& inputs) const {
-    return {.op = op(), .attributes = example().attributes, .inputs = inputs};
+    return {.op = op(),
+            .attributes = example().attributes,
+            .inputs = inputs,
+            .count_allocations = false};
   }
 
   // By the attribute of cast and fill.

@@ -42,6 +42,8 @@ struct GuardedCall {
   const std::vector<std::optional<HostTensor>>& inputs;
   std::vector<bool> want = {};                  // outputs to compute; empty: all
   std::vector<graph::InPlacePair> shared = {};  // these pairs share memory
+  // Beside a GPU's driver, whose threads allocate when they like, allocations can't be counted.
+  bool count_allocations = true;
 };
 
 // The types of all outputs.
