@@ -37,9 +37,9 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
 }
 
 CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, graph::DType stored) {
-  // dweight, float32, is read and written once a chunk: 8·V·D bytes beside products of 6·R·V·D
-  // FLOPs, whatever V and D are. With R = 4096 that is 5 % of the time on an H100 or H200 where
-  // nothing of it overlaps; at GPT-2's vocabulary such a chunk in 16 bits takes 393 MiB.
+  // Products of few rows leave a GPU partly idle, and dweight, float32, is read and written once a
+  // chunk. On an H200 the products of GPT-2 124M (32768 rows in bf16) took 12.0, 11.0, 9.7 and 10.8
+  // ms in chunks of 1024, 2048, 4096 and 8192 rows; one of 4096 has 393 MiB of logits.
   constexpr int64_t kBytes = int64_t{400} << 20;
   constexpr int64_t kLeast = 1024;
   constexpr int64_t kStep = 256;  // rows of the products' largest tiles
