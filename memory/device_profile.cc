@@ -16,13 +16,17 @@ DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes) {
   profile.code_bytes = 4 * kMiB;
   profile.libraries_bytes = 12 * kMiB;
   profile.graphs_bytes = 8 * kMiB;
+  profile.reserve_bytes = 52 * kMiB;
   return profile;
 }
 
 std::string PartsText(const DeviceProfile& profile) {
-  return fmt::format("context {}, code {}, libraries {}, graphs {}",
+  const std::string reserve =
+      profile.reserve_bytes > 0 ? ", reserve " + FormatBytes(profile.reserve_bytes) : "";
+  return fmt::format("context {}, code {}, libraries {}, graphs {}{}",
                      FormatBytes(profile.context_bytes), FormatBytes(profile.code_bytes),
-                     FormatBytes(profile.libraries_bytes), FormatBytes(profile.graphs_bytes));
+                     FormatBytes(profile.libraries_bytes), FormatBytes(profile.graphs_bytes),
+                     reserve);
 }
 
 }  // namespace plimsoll::memory

@@ -84,7 +84,10 @@ DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu, int
 void KeepProfile(const std::string& folder, const DeviceProfile& measured) {
   if (folder.empty()) return;
   const std::optional<DeviceProfile> known = Read(folder, measured.device, measured.memory_bytes);
-  if (known && known->overhead_bytes() >= measured.overhead_bytes()) return;
+  const auto held = [](const DeviceProfile& profile) {
+    return profile.overhead_bytes() - profile.reserve_bytes;
+  };
+  if (known && held(*known) >= held(measured)) return;
   const nlohmann::ordered_json json = {{"program", Version()},
                                        {"gpu", measured.device},
                                        {"context_bytes", measured.context_bytes},

@@ -28,6 +28,7 @@ memory::DeviceProfile Measured(const memory::DeviceProfile& profile,
   measured.code_bytes = parts.code;
   measured.libraries_bytes = parts.libraries;
   measured.graphs_bytes = parts.graphs;
+  measured.reserve_bytes = 0;  // nothing is held any more
   measured.measured = true;
   return measured;
 }

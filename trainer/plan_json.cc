@@ -85,6 +85,7 @@ ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled
                              {"code", context.profile.code_bytes},
                              {"libraries", context.profile.libraries_bytes},
                              {"graphs", context.profile.graphs_bytes},
+                             {"reserve", context.profile.reserve_bytes},
                              {"gpu", context.profile.device},
                              {"measured", context.profile.measured}};
   }

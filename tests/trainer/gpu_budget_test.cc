@@ -49,7 +49,8 @@ TEST_F(GpuBudget, TheProcessIsTheArenaAndWhatItTakesBeside) {
   const int64_t arena = plan["arena_bytes"];
   EXPECT_EQ(parts["arena"], arena);
   const int64_t beside = parts["context"].get<int64_t>() + parts["code"].get<int64_t>() +
-                         parts["libraries"].get<int64_t>() + parts["graphs"].get<int64_t>();
+                         parts["libraries"].get<int64_t>() + parts["graphs"].get<int64_t>() +
+                         parts["reserve"].get<int64_t>();
   EXPECT_GT(beside, 256 * kMiB);
   const int64_t pages = (arena + 2 * kMiB - 1) / (2 * kMiB) * 2 * kMiB;
   EXPECT_EQ(plan["process_bytes"], pages + beside);
@@ -99,7 +100,8 @@ memory::DeviceProfile Some(int64_t context) {
 
 TEST(DeviceProfile, RoundsTheArenaToPages) {
   memory::DeviceProfile profile = Some(100 * kMiB);
-  profile.code_bytes = profile.libraries_bytes = profile.graphs_bytes = 0;
+  profile.code_bytes = profile.libraries_bytes = 0;
+  profile.graphs_bytes = profile.reserve_bytes = 0;
   EXPECT_EQ(profile.ProcessBytes(1), 102 * kMiB);
   EXPECT_EQ(profile.ProcessBytes(2 * kMiB), 102 * kMiB);
   EXPECT_EQ(profile.ArenaWithin(105 * kMiB), 4 * kMiB);
