@@ -212,7 +212,9 @@ std::vector<std::optional<HostTensor>> RunKernel(const GuardedCall& call, Thread
   const CpuContext context{call.op,           inputs,          outputs, call.attributes,
                            workspace->data(), workspace_bytes, pool};
   const int64_t allocations = CountAllocations([&] { kernel->run(context); });
-  if (call.count_allocations) EXPECT_EQ(allocations, 0) << call.op.name << " allocated memory";
+  if (call.count_allocations) {
+    EXPECT_EQ(allocations, 0) << call.op.name << " allocated memory";
+  }
 
   for (size_t i = 0; i < buffers.size(); ++i) {
     EXPECT_TRUE(buffers[i]->GuardsIntact()) << Describe(call, "wrote outside of buffer", i);
