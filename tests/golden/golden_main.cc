@@ -1,20 +1,24 @@
-// bazel run //tests:golden -- DIR…    Trains as each folder says and prints how far the losses,
-// gradient norms and final weights are from the reference. Exit code 1 when one is beyond
-// tolerance.
+// bazel run //tests:golden -- [--cuda] DIR…    Trains as each folder says, on a GPU with --cuda,
+// and prints how far the losses, gradient norms and final weights are from the reference. Exit code
+// 1 when one is beyond tolerance.
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <thread>
 
 #include "base/error.h"
+#include "runtime/cuda_device.h"
 #include "tests/golden/trajectory.h"
 
 int main(int argc, char** argv) {
   using namespace plimsoll;
-  if (argc < 2) {
+  const bool cuda = argc > 1 && std::string_view(argv[1]) == "--cuda";
+  const int first = cuda ? 2 : 1;
+  if (argc <= first) {
     fmt::print(stderr,
-               "usage: golden DIR…   (config.json, model.safetensors, tokens.bin, "
+               "usage: golden [--cuda] DIR…   (config.json, model.safetensors, tokens.bin, "
                "expected.json, final.safetensors in each)\n");
     return static_cast<int>(ExitCode::kUserMistake);
   }
@@ -25,9 +29,10 @@ int main(int argc, char** argv) {
   fmt::print("{:<40} {:>5} {:>12} {:>12} {:>12}\n", "largest deviation of", "steps", "loss",
              "grad norm", "weights");
   bool within = true;
-  for (int i = 1; i < argc; ++i) {
+  for (int i = first; i < argc; ++i) {
     try {
-      const golden::Deviations d = golden::FollowTrajectory(argv[i], pool);
+      const auto device = cuda ? runtime::MakeCudaDevice(pool) : runtime::MakeCpuDevice(pool);
+      const golden::Deviations d = golden::FollowTrajectory(argv[i], *device);
       fmt::print("{:<40} {:>5} {:>12.2e} {:>12.2e} {:>12.2e}  worst: {} {:.2e}{}\n", argv[i],
                  d.steps, d.loss, d.grad_norm, d.weights, d.worst_parameter,
                  d.worst_parameter_deviation,

@@ -11,7 +11,7 @@ namespace {
 void ExpectFollows(const std::string& folder) {
   for (int threads : {1, 2}) {
     ThreadPool pool(threads);
-    const Deviations d = FollowTrajectory(folder, pool);
+    const Deviations d = FollowTrajectory(folder, *runtime::MakeCpuDevice(pool));
     EXPECT_LE(d.loss, kLossTolerance) << folder;
     EXPECT_LE(d.grad_norm, kGradNormTolerance) << folder;
     EXPECT_LE(d.weights, kWeightsTolerance) << folder;

@@ -44,7 +44,7 @@ void CompareWeights(const std::string& file, const models::Model& model, trainer
   });
   double difference = 0, norm = 0;
   for (const auto& [name, values] : expected) {
-    const std::span<const float> ours = session.Carried<float>(name);
+    const std::vector<float> ours = session.ReadParameter(name);
     double d = 0, n = 0;
     for (size_t i = 0; i < values.size(); ++i) {
       d += std::pow(static_cast<double>(ours[i]) - values[i], 2);
@@ -63,7 +63,7 @@ void CompareWeights(const std::string& file, const models::Model& model, trainer
 
 }  // namespace
 
-Deviations FollowTrajectory(const std::string& folder, ThreadPool& pool) {
+Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) {
   const auto expected = formats::JsonObject::FromFile(folder + "/expected.json");
   const auto model = models::MakeModel(models::SpecFromHuggingFace(folder));
   const formats::JsonObject optimizer = expected.RequireObject("optimizer");
@@ -73,11 +73,10 @@ Deviations FollowTrajectory(const std::string& folder, ThreadPool& pool) {
   options.sequence = expected.RequireInt("sequence", 1, 1 << 20);
   options.accumulate = expected.RequireInt("accumulate", 1, 1 << 20);
   options.update = OptimizerFrom(optimizer);
-  options.threads = pool.size();
-  trainer::Session session(trainer::Compile(*model, options), pool);
-  models::LoadWeights(folder, *model, [&](const models::ParameterInfo& parameter) {
-    return session.Carried<float>(parameter.name).data();
-  });
+  options.device = device.kind();
+  options.threads = device.pool().size();
+  trainer::Session session(trainer::Compile(*model, options), device);
+  session.LoadWeights(*model, folder);
 
   data::DataOptions files;
   files.train = {folder + "/tokens.bin"};

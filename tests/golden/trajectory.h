@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "base/thread_pool.h"
+#include "runtime/device.h"
 
 namespace plimsoll::golden {
 
@@ -23,8 +23,8 @@ struct Deviations {
   double worst_parameter_deviation = 0;  // the same of that parameter alone
 };
 
-// Trains in float32 as the folder says. UserErrors name the file at fault.
-Deviations FollowTrajectory(const std::string& folder, ThreadPool& pool);
+// Trains in float32 on that device as the folder says. UserErrors name the file at fault.
+Deviations FollowTrajectory(const std::string& folder, runtime::Device& device);
 
 // What counts as the same trajectory.
 inline constexpr double kLossTolerance = 1e-4;

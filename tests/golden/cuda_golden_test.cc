@@ -1,0 +1,28 @@
+// The reference trajectories in float32 on a GPU.
+#include <gtest/gtest.h>
+
+#include "runtime/cuda_device.h"
+#include "tests/golden/trajectory.h"
+#include "tests/support/cuda_device.h"
+
+namespace plimsoll::golden {
+namespace {
+
+class CudaTrajectory : public testing::TestWithParam<std::string> {};
+
+TEST_P(CudaTrajectory, IsFollowed) {
+  PLIMSOLL_NEEDS_CUDA
+  ThreadPool pool(2);
+  const Deviations d =
+      FollowTrajectory("tests/golden/data/" + GetParam(), *runtime::MakeCudaDevice(pool));
+  EXPECT_LE(d.loss, kLossTolerance);
+  EXPECT_LE(d.grad_norm, kGradNormTolerance);
+  EXPECT_LE(d.weights, kWeightsTolerance) << "worst: " << d.worst_parameter;
+  EXPECT_GE(d.steps, 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, CudaTrajectory,
+                         testing::Values("gpt2", "gpt2-accumulate", "llama", "qwen2"));
+
+}  // namespace
+}  // namespace plimsoll::golden
