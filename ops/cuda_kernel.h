@@ -19,30 +19,11 @@
 
 namespace plimsoll::ops {
 
-struct CudaContext {
-  const graph::OpDef& op;
-  std::span<const TensorRef> inputs;  // addresses on the device; of Place::kHost: pinned memory
-  std::span<const TensorRef> outputs;
-  const graph::Attributes& attributes;
-  void* workspace;  // 256-byte aligned, as all tensors are
-  int64_t workspace_bytes;
+// Tensors are 256-byte aligned and on the device; of Place::kHost: in pinned memory.
+struct CudaContext : KernelCall {
   cudaStream_t stream;
   gpu::Libraries& libraries;
 
-  bool has_input(size_t i) const { return i < inputs.size() && inputs[i].data != nullptr; }
-  bool has_output(size_t i) const { return i < outputs.size() && outputs[i].data != nullptr; }
-
-  // nullptr when absent.
-  template <typename T>
-  const T* in(size_t i) const {
-    return has_input(i) ? static_cast<const T*>(inputs[i].data) : nullptr;
-  }
-  template <typename T>
-  T* out(size_t i) const {
-    return has_output(i) ? static_cast<T*>(outputs[i].data) : nullptr;
-  }
-  const graph::Shape& in_shape(size_t i) const { return inputs[i].type.shape; }
-  const graph::Shape& out_shape(size_t i) const { return outputs[i].type.shape; }
   graph::DType dtype() const { return inputs[0].type.dtype; }
 };
 

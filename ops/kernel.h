@@ -21,14 +21,14 @@ struct TensorRef {
   graph::TensorType type;
 };
 
-struct CpuContext {
+// What a kernel is called with, on any device.
+struct KernelCall {
   const graph::OpDef& op;
   std::span<const TensorRef> inputs;
   std::span<const TensorRef> outputs;
   const graph::Attributes& attributes;
-  void* workspace;  // 64-byte aligned, as all tensors are
+  void* workspace;  // aligned as all tensors are
   int64_t workspace_bytes;
-  ThreadPool& pool;
 
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i].data != nullptr; }
   bool has_output(size_t i) const { return i < outputs.size() && outputs[i].data != nullptr; }
@@ -44,6 +44,11 @@ struct CpuContext {
   }
   const graph::Shape& in_shape(size_t i) const { return inputs[i].type.shape; }
   const graph::Shape& out_shape(size_t i) const { return outputs[i].type.shape; }
+};
+
+// Tensors are 64-byte aligned.
+struct CpuContext : KernelCall {
+  ThreadPool& pool;
 };
 
 struct CpuKernel {

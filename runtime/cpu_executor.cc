@@ -130,9 +130,10 @@ void CpuExecutor::Impl::Bind(int index, ThreadPool& pool) {
                                       wanted));
     }
   }
-  nodes.push_back({index, first, kernel->run,
-                   ops::CpuContext{*node.op, inputs, outputs, node.attributes, workspace.data,
-                                   workspace_bytes, pool}});
+  nodes.push_back(
+      {index, first, kernel->run,
+       ops::CpuContext{
+           {*node.op, inputs, outputs, node.attributes, workspace.data, workspace_bytes}, pool}});
 }
 
 void CpuExecutor::Impl::RunNode(const BoundNode& node) {

@@ -123,8 +123,10 @@ void CudaSchedule::BindKernel(int index) {
     throw InternalError(fmt::format("{}: workspace of {} bytes, but the CUDA kernel wants {}",
                                     DescribeNode(program_, index), workspace_bytes, wanted));
   }
-  contexts_.push_back(ops::CudaContext{*node.op, inputs, outputs, node.attributes, workspace.data,
-                                       workspace_bytes, compute_, libraries_});
+  contexts_.push_back(ops::CudaContext{
+      {*node.op, inputs, outputs, node.attributes, workspace.data, workspace_bytes},
+      compute_,
+      libraries_});
 
   Touched touched = TouchedBy(node);
   const bool joins = kernel->run_group != nullptr && !items_.empty() &&

@@ -115,7 +115,7 @@ double CallTimer::Time(const Program& program, const Node& node) {
   }
   const int64_t workspace_bytes = WorkspaceBytes(program, node, pool_.size());
   const ops::CpuContext context{
-      *node.op, inputs, outputs, node.attributes, take(workspace_bytes), workspace_bytes, pool_};
+      {*node.op, inputs, outputs, node.attributes, take(workspace_bytes), workspace_bytes}, pool_};
 
   using Clock = std::chrono::steady_clock;
   const auto run = [&] {

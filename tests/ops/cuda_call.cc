@@ -178,12 +178,8 @@ std::vector<std::optional<HostTensor>> RunCudaKernel(const GuardedCall& call,
     if (output_parts[i] == kNone) continue;
     outputs[i] = {device.data() + image.part(output_parts[i]).offset, types[i]};
   }
-  const CudaContext context{call.op,
-                            inputs,
-                            outputs,
-                            call.attributes,
-                            device.data() + image.part(workspace).offset,
-                            workspace_bytes,
+  const CudaContext context{{call.op, inputs, outputs, call.attributes,
+                             device.data() + image.part(workspace).offset, workspace_bytes},
                             Stream(),
                             TheLibraries()};
   upload();

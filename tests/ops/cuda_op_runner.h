@@ -95,8 +95,9 @@ class CudaOpRunner {
 
   // For kernels that run in groups.
   CudaContext Context(gpu::Libraries& libraries, cudaStream_t stream = nullptr) const {
-    return {def_,   input_refs_, output_refs_, attributes_, workspace_.get(), workspace_bytes_,
-            stream, libraries};
+    return {{def_, input_refs_, output_refs_, attributes_, workspace_.get(), workspace_bytes_},
+            stream,
+            libraries};
   }
 
   // Once, before the first Enqueue().

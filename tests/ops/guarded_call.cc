@@ -209,8 +209,8 @@ std::vector<std::optional<HostTensor>> RunKernel(const GuardedCall& call, Thread
   GuardedBuffer* workspace = new_buffer(workspace_bytes);
   std::fill_n(workspace->data(), workspace->size(), std::byte{0xFF});
 
-  const CpuContext context{call.op,           inputs,          outputs, call.attributes,
-                           workspace->data(), workspace_bytes, pool};
+  const CpuContext context{
+      {call.op, inputs, outputs, call.attributes, workspace->data(), workspace_bytes}, pool};
   const int64_t allocations = CountAllocations([&] { kernel->run(context); });
   if (call.count_allocations) {
     EXPECT_EQ(allocations, 0) << call.op.name << " allocated memory";

@@ -90,7 +90,7 @@ void Interpreter::RunNode(const Node& node) {
       kernel->workspace != nullptr ? kernel->workspace(call.get(), pool_.size()) : 0;
   const std::unique_ptr<std::byte, Free> workspace(NewPoisoned(bytes));
   kernel->run(
-      CpuContext{*node.op, inputs, outputs, node.attributes, workspace.get(), bytes, pool_});
+      CpuContext{{*node.op, inputs, outputs, node.attributes, workspace.get(), bytes}, pool_});
 }
 
 }  // namespace plimsoll::ops
