@@ -1,5 +1,6 @@
 #include "runtime/cuda_memory.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -118,11 +119,19 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
     executor->Prepare();
     FillScratch(programs);
     executor->Load();
-    const int64_t of_handles = libraries_.handle_bytes() - handles - parts_.libraries;
+    // The handles' figure is of the whole card, on which others may come and go meanwhile.
+    const int64_t grown = Grown();
+    const int64_t of_handles = std::clamp<int64_t>(
+        libraries_.handle_bytes() - handles - parts_.libraries, 0, std::max<int64_t>(grown, 0));
     parts_.libraries += of_handles;
-    parts_.code += Grown() - of_handles;
+    parts_.code += grown - of_handles;
     executor->Record();
     parts_.graphs += Grown();
+  }
+  // What the driver has given back since is of what it took at first.
+  for (int64_t* part : {&parts_.code, &parts_.graphs}) {
+    parts_.context += std::min<int64_t>(*part, 0);
+    *part = std::max<int64_t>(*part, 0);
   }
   Clear();
   std::vector<std::unique_ptr<Executor>> executors;

@@ -54,15 +54,7 @@ TEST_P(ShippedConfig, PlanIsDeterministic) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Configs, ShippedConfig, testing::ValuesIn(config::ConfigFiles()),
-                         [](const auto& info) {
-                           // Folders may hold files of the same name.
-                           std::string name =
-                               std::filesystem::path(info.param).replace_extension().string();
-                           std::replace_if(
-                               name.begin(), name.end(), [](char c) { return !std::isalnum(c); },
-                               '_');
-                           return name;
-                         });
+                         [](const auto& info) { return config::TestName(info.param); });
 
 // The update is planned with the backward pass: without accumulation no gradient persists.
 TEST(ShippedConfigs, MixedPrecisionKeepsTwelveBytesAParameter) {

@@ -9,9 +9,8 @@
 
 namespace plimsoll {
 
-Outcome RunPlimsoll(const std::vector<std::string>& arguments) {
-  const TempFolder folder;
-  const std::string out = folder / "out", err = folder / "err";
+pid_t StartPlimsoll(const std::vector<std::string>& arguments, const std::string& folder) {
+  const std::string out = folder + "/out", err = folder + "/err";
   std::vector<char*> argv;
   std::string program = "trainer/plimsoll";
   argv.push_back(program.data());
@@ -28,11 +27,17 @@ Outcome RunPlimsoll(const std::vector<std::string>& arguments) {
     execv(argv[0], argv.data());
     _exit(127);
   }
+  return child;
+}
+
+Outcome RunPlimsoll(const std::vector<std::string>& arguments) {
+  const TempFolder folder;
+  const pid_t child = StartPlimsoll(arguments, folder.path());
   int status = 0;
   rusage usage = {};
   wait4(child, &status, 0, &usage);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(out), ReadFile(err),
-          static_cast<int64_t>(usage.ru_maxrss) * 1024};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(folder / "out"),
+          ReadFile(folder / "err"), static_cast<int64_t>(usage.ru_maxrss) * 1024};
 }
 
 }  // namespace plimsoll

@@ -1,6 +1,8 @@
 // Runs the plimsoll binary as a user would and collects what it said.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,5 +18,8 @@ struct Outcome {
 
 // `arguments` after the program's name. The binary comes from the test's data.
 Outcome RunPlimsoll(const std::vector<std::string>& arguments);
+
+// The same without waiting: returns the process, whose output goes to `folder`'s files out and err.
+pid_t StartPlimsoll(const std::vector<std::string>& arguments, const std::string& folder);
 
 }  // namespace plimsoll

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -15,6 +16,14 @@ inline std::vector<std::string> ConfigFiles() {
   }
   std::ranges::sort(files);
   return files;
+}
+
+// Such a file as a part of a test's name. Folders may hold files of the same name.
+inline std::string TestName(const std::string& file) {
+  std::string name = std::filesystem::path(file).replace_extension().string();
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return !std::isalnum(c); }, '_');
+  return name;
 }
 
 }  // namespace plimsoll::config

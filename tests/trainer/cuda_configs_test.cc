@@ -1,0 +1,60 @@
+// Every file in configs/ on a GPU: it uses its planned arena to the byte, or it is refused before
+// its first step.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "runtime/gpu_memory.h"
+#include "tests/support/cuda_device.h"
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/config/config_files.h"
+#include "trainer/from_config.h"
+#include "trainer/train.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+class CudaConfig : public testing::TestWithParam<std::string> {};
+
+TEST_P(CudaConfig, UsesWhatIsPlannedOrIsRefused) {
+  PLIMSOLL_NEEDS_CUDA
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  const config::Loaded loaded =
+      LoadRun(GetParam(), {"device=cuda", "data.synthetic=true", "debug.check_arena=true",
+                           "memory.allocator=planned", "memory.calibrate=false", "train.steps=2",
+                           "train.sample_every=0", "train.eval_every=0", "run.dir=" + run});
+  testing::internal::CaptureStdout();
+  std::string refused;
+  try {
+    Train(loaded);
+  } catch (const UserError& error) {
+    refused = error.what();
+  }
+  const std::string out = testing::internal::GetCapturedStdout();
+  if (!refused.empty()) {
+    EXPECT_THAT(refused, testing::HasSubstr("device: cuda: the run needs"));
+    EXPECT_FALSE(std::filesystem::exists(run));
+    std::puts(refused.c_str());
+    return;
+  }
+  const size_t line = out.find("arena: ");
+  ASSERT_NE(line, std::string::npos) << out;
+  long long planned = 0, used = 0;
+  ASSERT_EQ(std::sscanf(out.c_str() + line, "arena: %lld bytes planned, %lld bytes used", &planned,
+                        &used),
+            2)
+      << out;
+  EXPECT_EQ(planned, used);
+  std::printf("%s: %lld bytes planned and used\n", GetParam().c_str(), planned);
+}
+
+INSTANTIATE_TEST_SUITE_P(Configs, CudaConfig, testing::ValuesIn(config::ConfigFiles()),
+                         [](const auto& info) { return config::TestName(info.param); });
+
+}  // namespace
+}  // namespace plimsoll::trainer
