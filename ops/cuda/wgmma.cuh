@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "ops/cuda/bulk_copy.cuh"
+
 namespace plimsoll::ops {
 
 inline constexpr int kWarpgroup = 128;
@@ -29,10 +31,6 @@ struct ResultPlace {
 
   int row, column;
 };
-
-__device__ inline uint32_t SharedAddress(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 // Where piece `piece` (16 bytes) of row `row` lies in a tile.
 __device__ inline uint32_t PieceOffset(int row, int piece) {

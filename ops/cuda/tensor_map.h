@@ -1,0 +1,31 @@
+// Descriptions of matrices in device memory for Hopper's copy engine, which brings boxes of them to
+// shared memory and back (ops/cuda/tensor_copy.cuh). They are passed to kernels by value, as
+// __grid_constant__ parameters.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "graph/dtype.h"
+
+namespace plimsoll::ops {
+
+// Row-major [rows, columns] of bf16 or fp16, rows `stride` elements apart. Base and rows must be
+// aligned to 16 bytes.
+struct MappedMatrix {
+  const void* data = nullptr;
+  graph::DType dtype = graph::DType::kBFloat16;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t stride = 0;
+};
+
+// Can the copy engine read it?
+bool CanMap(const MappedMatrix& matrix);
+
+// Boxes of `box_rows` (at most 256) by 64 elements (128 bytes), in shared memory in the layout of
+// wgmma's 128-byte swizzle. What lies outside the matrix reads as zeros and is not written.
+CUtensorMap MapMatrix(const MappedMatrix& matrix, int box_rows);
+
+}  // namespace plimsoll::ops
