@@ -27,7 +27,8 @@ TEST_P(CudaConfig, UsesWhatIsPlannedOrIsRefused) {
   const config::Loaded loaded =
       LoadRun(GetParam(), {"device=cuda", "data.synthetic=true", "debug.check_arena=true",
                            "memory.allocator=planned", "memory.calibrate=false", "train.steps=2",
-                           "train.sample_every=0", "train.eval_every=0", "run.dir=" + run});
+                           "schedule.warmup=1", "train.sample_every=0", "train.eval_every=0",
+                           "run.dir=" + run});
   testing::internal::CaptureStdout();
   std::string refused;
   try {
