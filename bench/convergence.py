@@ -169,7 +169,7 @@ def plot(ours, curves, file):
     for axis in (top, bottom):
         axis.grid(alpha=0.3)
     figure.tight_layout()
-    figure.savefig(file)
+    figure.savefig(file, metadata={"Date": None})
 
 
 def main():
