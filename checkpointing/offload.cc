@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <string>
 #include <utility>
@@ -25,6 +26,9 @@ using graph::Tensor;
 using graph::TensorId;
 
 constexpr char kHereSuffix[] = ".here";
+// Groups that are on their way at once, each way: a copy may take longer than what runs until the
+// next one starts, as long as they keep pace on the whole.
+constexpr size_t kUnderWay = 2;
 
 // One tensor's way to the host and back.
 struct Trip {
@@ -60,17 +64,19 @@ class Offloader {
       Move(n);
       const auto departure = departures_.find(n);
       if (departure == departures_.end()) continue;
-      FinishDepartures();
+      FinishDepartures(kUnderWay - 1);
       for (int trip : departure->second) StartDeparture(trip);
+      departing_.push_back(&departure->second);
     }
-    FinishDepartures();
+    FinishDepartures(0);
     phase_ = nodes_[forward_].phase;
-    StartArrivals(arrivals_.begin());
+    auto next = arrivals_.cbegin();  // to start
+    for (size_t i = 0; i < kUnderWay; ++i) StartArrivals(next);
     for (int n = forward_; n < static_cast<int>(nodes_.size()); ++n) {
       phase_ = nodes_[n].phase;
       if (const auto arrival = arrivals_.find(n); arrival != arrivals_.end()) {
         for (int trip : arrival->second) FinishArrival(trips_[trip]);
-        StartArrivals(std::next(arrival));
+        StartArrivals(next);
       }
       Move(n);
     }
@@ -121,21 +127,23 @@ class Offloader {
     Trip& trip = trips_[index];
     trip.host = AddTensor(trip, ".host", Place::kHost, kNoTensor);
     Emit(trip, "copy_start", {trip.original}, trip.host);
-    departing_.push_back(index);
   }
 
-  void FinishDepartures() {
-    for (int index : departing_) {
-      Trip& trip = trips_[index];
-      trip.away = AddTensor(trip, ".away", Place::kHost, trip.host);
-      Emit(trip, "copy_done", {trip.host, trip.original}, trip.away);
+  // All but the last so many groups.
+  void FinishDepartures(size_t left) {
+    for (; departing_.size() > left; departing_.pop_front()) {
+      for (int index : *departing_.front()) {
+        Trip& trip = trips_[index];
+        trip.away = AddTensor(trip, ".away", Place::kHost, trip.host);
+        Emit(trip, "copy_done", {trip.host, trip.original}, trip.away);
+      }
     }
-    departing_.clear();
   }
 
-  void StartArrivals(Groups::const_iterator group) {
+  // The next group, if there is one.
+  void StartArrivals(Groups::const_iterator& group) {
     if (group == arrivals_.end()) return;
-    for (int index : group->second) {
+    for (int index : (group++)->second) {
       Trip& trip = trips_[index];
       trip.back = AddTensor(trip, ".back", Place::kDevice, kNoTensor);
       Emit(trip, "copy_start", {trip.away}, trip.back);
@@ -184,9 +192,9 @@ class Offloader {
   const std::vector<int> view_nodes_;  // by original tensor
   std::vector<int> trip_of_;           // by original tensor; -1: stays
   std::vector<Trip> trips_;
-  Groups departures_;  // by the node behind which they start
-  Groups arrivals_;    // by the node before which they are done
-  std::vector<int> departing_;
+  Groups departures_;                              // by the node behind which they start
+  Groups arrivals_;                                // by the node before which they are done
+  std::deque<const std::vector<int>*> departing_;  // groups, the oldest first
   std::vector<Node> result_;
   Phase phase_ = Phase::kForward;
 };

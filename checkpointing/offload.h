@@ -4,15 +4,15 @@
 // first use after it:
 //
 //   forward    %x.host = copy_start(%x)             behind the last node that reads %x
-//              %x.away = copy_done(%x.host, %x)     where the next departure starts: %x's bytes are
-//                                                   free from here on
-//   backward   %x.back = copy_start(%x.away)        where the previous arrival is first used
+//              %x.away = copy_done(%x.host, %x)     where the second departure after it starts: %x's
+//                                                   bytes are free from here on
+//   backward   %x.back = copy_start(%x.away)        where the second arrival before it is first used
 //              %x.here = copy_done(%x.back, %x.away)  before the first node that reads %x
 //
-// So one departure and one arrival at a time are under way beside the computation, each in a buffer
-// of its own, and an arrival is fetched one ahead of its use. Tensors that leave, or are needed, at
-// the same node travel together. Every copy is done before the program's forward or backward phase
-// ends.
+// So two departures or two arrivals at a time are under way beside the computation, each in a buffer
+// of its own: a copy may take longer than what runs until the next one starts. Tensors that leave,
+// or are needed, at the same node travel together. Every copy is done before the program's forward
+// or backward phase ends.
 #pragma once
 
 #include "graph/pass.h"

@@ -19,12 +19,12 @@ namespace plimsoll::memory {
 // retention, since whoever computes one of them again has the others for nothing.
 struct Decision {
   std::vector<std::string> tensors;
-  int node = -1;               // the producer, in the program before recomputation
-  int block = -1;              // N of "block.N"; -1: outside any block
-  int64_t bytes = 0;           // together, each rounded up to the alignment
-  bool recompute = true;       // may be dropped and computed again
-  bool offload = false;        // may wait in host memory
-  double offload_seconds = 0;  // there and back
+  int node = -1;            // the producer, in the program before recomputation
+  int block = -1;           // N of "block.N"; -1: outside any block
+  int64_t bytes = 0;        // together, each rounded up to the alignment
+  bool recompute = true;    // may be dropped and computed again
+  bool offload = false;     // may wait in host memory
+  double copy_seconds = 0;  // to the host; as long again back
 };
 
 // One retention for each decision.
@@ -40,6 +40,8 @@ struct BlockOption {
 struct BlockOptionsLimits {
   int64_t enumerate = 8192;  // subsets looked at; beyond, the smallest tensors are always kept
   int options = 24;          // returned
+  // Of copying each way that pass beside the block's own work: 0 where copies run in line.
+  double hidden_seconds = 0;
 };
 
 // The options of the decisions `block` (indices into `decisions`) when all others are kept, by

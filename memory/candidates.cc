@@ -79,8 +79,9 @@ class VariantSearch {
     AddMeasured(Assignment(variant_.decisions.size(), Retention::kSave), keep_, "");
     const bool offload = std::any_of(variant_.decisions.begin(), variant_.decisions.end(),
                                      [](const Decision& decision) { return decision.offload; });
-    AddMixtures(false);
-    if (offload) AddMixtures(true);
+    AddMixtures(Copies::kNone);
+    if (offload) AddMixtures(Copies::kInLine);
+    if (offload && cost_.rates().copies_overlap()) AddMixtures(Copies::kHidden);
     ChangeSingleDecisions();
     KeepFront();
     return std::move(candidates_);
@@ -177,21 +178,32 @@ class VariantSearch {
     }
   }
 
-  std::vector<BlockOption> Options(const std::vector<int>& segment, bool offload, int count) const {
+  // What is looked for among the options of a block: none that offload, few copies, or as many as
+  // its forward pass can hide. What each then takes is measured on whole programs.
+  enum class Copies { kNone, kInLine, kHidden };
+
+  std::vector<BlockOption> Options(const std::vector<int>& segment, Copies copies,
+                                   int count) const {
     std::vector<Decision> decisions = variant_.decisions;
-    if (!offload) {
+    if (copies == Copies::kNone) {
       for (Decision& decision : decisions) decision.offload = false;
     }
-    return FindBlockOptions(*variant_.base, decisions, segment, node_seconds_, {.options = count});
+    BlockOptionsLimits limits;
+    limits.options = count;
+    if (const int block = segment.empty() ? -1 : decisions[segment[0]].block;
+        block >= 0 && copies == Copies::kHidden) {
+      limits.hidden_seconds = keep_.uses[0].seconds[ForwardRegion(block)];
+    }
+    return FindBlockOptions(*variant_.base, decisions, segment, node_seconds_, limits);
   }
 
-  void AddMixtures(bool offload) {
+  void AddMixtures(Copies copies) {
     const std::vector<std::vector<int>> segments = Segments();
     const std::vector<int> kinds = Kinds(segments);
     std::vector<std::vector<BlockOption>> by_kind;
     for (int block = 0; block < blocks_; ++block) {
       if (kinds[block] == static_cast<int>(by_kind.size())) {
-        by_kind.push_back(Options(segments[block], offload, options_.options));
+        by_kind.push_back(Options(segments[block], copies, options_.options));
       }
     }
     const std::vector<Level> levels = blocks_ > 0 ? Levels(by_kind) : std::vector<Level>{{}};
@@ -208,7 +220,7 @@ class VariantSearch {
     // What is done outside the blocks. Without blocks, that is everything.
     constexpr int kSides = 4;
     const std::vector<BlockOption> sides =
-        Options(segments[blocks_], offload, blocks_ > 0 ? kSides : 4 * options_.options);
+        Options(segments[blocks_], copies, blocks_ > 0 ? kSides : 4 * options_.options);
     std::vector<std::vector<std::vector<int64_t>>> extra;
     std::vector<double> side_seconds;
     for (const BlockOption& side : sides) {

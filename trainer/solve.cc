@@ -202,7 +202,7 @@ struct StepSolver::Impl {
     variant.base = draft->base();
     variant.decisions = draft->Decisions();
     for (memory::Decision& decision : variant.decisions) {
-      if (decision.offload) decision.offload_seconds = OffloadSeconds(*draft->base(), decision);
+      if (decision.offload) decision.copy_seconds = CopySeconds(*draft->base(), decision);
     }
     variant.policies = draft->Policies(variant.decisions);
     variant.realize = [draft, decisions = variant.decisions](const Assignment& assignment) {
@@ -211,15 +211,15 @@ struct StepSolver::Impl {
     return variant;
   }
 
-  // There and back.
-  double OffloadSeconds(const Program& base, const memory::Decision& decision) const {
+  // To the host.
+  double CopySeconds(const Program& base, const memory::Decision& decision) const {
     double seconds = 0;
     const graph::Attributes none;
     for (const std::string& name : decision.tensors) {
       const graph::TensorType* type = &base.tensor(base.Require(name)).type;
       const graph::TensorType* arguments[] = {type};
-      seconds += 2 * cost.Seconds({graph::OpRegistry::Get().Require("copy_start"), arguments,
-                                   arguments, none});
+      seconds += cost.Seconds(
+          {graph::OpRegistry::Get().Require("copy_start"), arguments, arguments, none});
     }
     return seconds;
   }

@@ -175,7 +175,7 @@ TEST(BlockOptions, OffloadWhereAllowed) {
     backward
       %read: f32[64,16] = add(%a, %x)
     )");
-  const std::vector<Decision> decisions = {{{"a"}, 0, -1, 4096, true, true, 0.5}};
+  const std::vector<Decision> decisions = {{{"a"}, 0, -1, 4096, true, true, 0.25}};
   const std::vector<int> all = {0};
   const std::vector<BlockOption> options =
       FindBlockOptions(program, decisions, all, std::vector<double>{2, 1});
@@ -183,7 +183,12 @@ TEST(BlockOptions, OffloadWhereAllowed) {
   EXPECT_EQ(options[0].retentions[0], Retention::kOffload);
   EXPECT_EQ(options[0].host_bytes, 4096);
   EXPECT_EQ(options[0].kept_bytes, 0);
-  EXPECT_EQ(options[0].seconds, 0.5);
+  EXPECT_EQ(options[0].seconds, 0.5);  // there and back
+  // Beside other work only the rest counts.
+  BlockOptionsLimits limits;
+  limits.hidden_seconds = 0.125;
+  EXPECT_EQ(FindBlockOptions(program, decisions, all, std::vector<double>{2, 1}, limits)[0].seconds,
+            0.25);
 }
 
 TEST(BlockProfile, KnowsBlocksByScope) {
