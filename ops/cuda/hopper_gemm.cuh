@@ -39,6 +39,7 @@
 
 #include "base/error.h"
 #include "gpu/check.h"
+#include "ops/cuda/hopper_shares.h"
 #include "ops/cuda/tensor_copy.cuh"
 #include "ops/cuda/tensor_map.h"
 #include "ops/cuda/wide_products.cuh"
@@ -49,14 +50,18 @@ namespace plimsoll::ops {
 struct HopperTile {
   int row, column;    // of its first element in the result
   int rows, columns;  // of the whole result
-  int tile;           // number of the block's tile: its row of tiles · tile columns + its column
-  int tile_column;    // which of the row's tiles
-  int first, count;   // steps of 64 along k that are summed here
-  int part;           // of several that share the tile's steps
+  int tile_column;    // which of a row's tiles
+  int steps;          // of 64 along k, that are summed here
+  int share;          // of several that add up to the tile; -1: this is all of it
+  int record;         // a number of its own among all tiles and shares of tiles
   int warpgroup;      // 0 or 1
 
   __device__ void Barrier() const {
-    asm volatile("bar.sync %0, 128;" ::"r"(1 + warpgroup) : "memory");
+    if (warpgroup == 0) {
+      asm volatile("bar.sync 1, 128;" ::: "memory");
+    } else {
+      asm volatile("bar.sync 2, 128;" ::: "memory");
+    }
   }
 };
 
@@ -65,11 +70,16 @@ inline constexpr int kHopperStep = 64;   // along k
 inline constexpr int kHopperThreads = 3 * kWarpgroup;
 
 // How a product is cut. kSharedB: two blocks of a cluster lie one below the other and share B;
-// otherwise they lie side by side and share A. kBlocks = 1: no clusters.
+// otherwise they lie side by side and share A. kBlocks = 1: no clusters. kSumsOfA: the epilogue
+// also gets Σ over k of A[m,k], as operator()(sums, row_sums, tile, shared): row_sums[0] for at.row
+// and row_sums[2] for at.row + 8. Each of a row's tiles sums a part of the steps: the sums of all
+// of them, and of all their shares, are to be added.
 template <typename T, int kColumns, Contiguous kA, Contiguous kB, int kBlocks = 2,
-          bool kSharedB = true>
+          bool kSharedB = true, bool kSums = false>
 struct HopperTiling {
   using Type = T;
+  static constexpr bool kSumsOfA = kSums;
+  static constexpr int kClusterBlocks = kBlocks;
   static constexpr int kTileColumns = kColumns;
   static constexpr Contiguous kContiguousA = kA, kContiguousB = kB;
   static constexpr int kClusterRows = kSharedB ? kBlocks : 1;
@@ -92,25 +102,83 @@ struct WholeTiles {
   int group;
   int steps;
 
-  // The `turn`th of the cluster; false when there is none.
+  // Where the cluster's tile number `index` lies, in clusters.
+  __host__ __device__ void Place(int index, int& row, int& column) const {
+    const int band = index / (group * cluster_columns), within = index % (group * cluster_columns);
+    const int left = cluster_rows - band * group, high = group < left ? group : left;
+    row = band * group + within % high;
+    column = within / high;
+  }
+  // The other way round.
+  __host__ __device__ int Index(int row, int column) const {
+    const int band = row / group;
+    const int left = cluster_rows - band * group, high = group < left ? group : left;
+    return band * group * cluster_columns + column * high + row % group;
+  }
+
+  // Tile number `index` of all clusters, for the block of this rank.
   template <typename Tiling>
-  __device__ bool Get(int cluster, int clusters, int turn, int rank, HopperTile& tile) const {
-    const int64_t index = int64_t{turn} * clusters + cluster;
-    if (index >= int64_t{cluster_rows} * cluster_columns) return false;
-    const int at = static_cast<int>(index);
-    const int band = at / (group * cluster_columns), within = at % (group * cluster_columns);
-    const int high = min(group, cluster_rows - band * group);
-    int row = band * group + within % high, column = within / high;
+  __device__ void Set(int index, int rank, HopperTile& tile) const {
+    int row, column;
+    Place(index, row, column);
     row = row * Tiling::kClusterRows + (Tiling::kClusterRows > 1 ? rank : 0);
     column = column * Tiling::kClusterColumns + (Tiling::kClusterColumns > 1 ? rank : 0);
     tile.row = row * kHopperRows;
     tile.column = column * Tiling::kTileColumns;
-    tile.tile = row * tile_columns + column;
     tile.tile_column = column;
-    tile.first = 0;
-    tile.count = steps;
-    tile.part = 0;
+    tile.steps = steps;
+    tile.share = -1;
+    tile.record = index * Tiling::kClusterBlocks + rank;
+  }
+
+  // The cluster's tile of this turn; false when there is none. `share` is for Run.
+  template <typename Tiling>
+  __device__ bool Get(int cluster, int clusters, int turn, int rank, HopperTile& tile,
+                      int& share) const {
+    const int64_t index = int64_t{turn} * clusters + cluster;
+    if (index >= int64_t{cluster_rows} * cluster_columns) return false;
+    Set<Tiling>(static_cast<int>(index), rank, tile);
+    share = -1;
     return true;
+  }
+
+  // The steps of that tile.
+  static constexpr int kMostRuns = 1;
+  __device__ StepRun Run(int, int) const { return {0, 1, static_cast<uint16_t>(steps)}; }
+};
+
+// The same, but the last tiles, too few for all clusters, are shared among them (hopper_shares.h).
+struct SharedTiles {
+  static constexpr int kMostClusters = 72, kMostShares = 2 * kMostClusters;
+  static constexpr int kMostRuns = TileShare::kMostRuns;
+
+  WholeTiles whole;
+  int turns;  // of whole tiles, for each cluster
+  int first;  // of the tiles that are shared
+  int tiles;  // that are shared
+  TileShare shares[kMostShares];
+  uint16_t begin[kMostClusters + 1];
+  uint16_t parts[kMostClusters + 1];
+
+  template <typename Tiling>
+  __device__ bool Get(int cluster, int clusters, int turn, int rank, HopperTile& tile,
+                      int& share) const {
+    if (turn < turns) return whole.Get<Tiling>(cluster, clusters, turn, rank, tile, share);
+    share = begin[cluster] + turn - turns;
+    if (share >= begin[cluster + 1]) return false;
+    const TileShare& mine = shares[share];
+    whole.Set<Tiling>(first + mine.tile, rank, tile);
+    const bool alone = parts[mine.tile + 1] - parts[mine.tile] == 1;
+    if (!alone) tile.share = mine.part * Tiling::kClusterBlocks + rank;
+    tile.record = (first + mine.part) * Tiling::kClusterBlocks + rank;
+    tile.steps = 0;
+    for (int i = 0; i < kMostRuns; ++i) tile.steps += mine.runs[i].count;
+    return true;
+  }
+
+  __device__ StepRun Run(int share, int i) const {
+    if (share >= 0) return shares[share].runs[i];
+    return {0, 1, static_cast<uint16_t>(i == 0 ? whole.steps : 0)};
   }
 };
 
@@ -131,10 +199,13 @@ struct HopperMemory {
   static constexpr int kEpilogueBytes = 2 * Epilogue::kSharedBytes;
   static constexpr int kMostStages = 8;
   static constexpr int kBarrierBytes = kMostStages * 16;
-  static constexpr int kStages = std::min(
-      kMostStages, (kMost - kAlignment - kEpilogueBytes - kBarrierBytes) / Tiling::kStageBytes);
+  static constexpr int kOnesBytes = Tiling::kSumsOfA ? 1024 : 0;  // eight rows of ones
+  static constexpr int kStages =
+      std::min(kMostStages, (kMost - kAlignment - kEpilogueBytes - kOnesBytes - kBarrierBytes) /
+                                Tiling::kStageBytes);
   static constexpr int kEpilogueAt = kStages * Tiling::kStageBytes;
-  static constexpr int kBarriersAt = kEpilogueAt + kEpilogueBytes;
+  static constexpr int kOnesAt = kEpilogueAt + kEpilogueBytes;
+  static constexpr int kBarriersAt = kOnesAt + kOnesBytes;
   static constexpr int kBytes = kAlignment + kBarriersAt + kBarrierBytes;
   static_assert(kStages >= 2 && Epilogue::kSharedBytes % kAlignment == 0);
 
@@ -159,6 +230,16 @@ struct RingPlace {
   }
 };
 
+// Calls visit(step) for each step of a tile or share.
+template <typename Order, typename Visit>
+__device__ void ForEachStep(const Order& order, int share, Visit visit) {
+  for (int i = 0; i < Order::kMostRuns; ++i) {
+    const StepRun run = order.Run(share, i);
+    int step = run.first;
+    for (int left = run.count; left > 0; --left, step += run.stride) visit(step);
+  }
+}
+
 // By one thread: has the copy engine load the stages of all of the block's tiles.
 template <typename Tiling, typename Memory, typename Arguments>
 __device__ void LoadStages(const Memory& memory, const Arguments& p, int cluster, int clusters,
@@ -167,8 +248,10 @@ __device__ void LoadStages(const Memory& memory, const Arguments& p, int cluster
   constexpr uint16_t kAll = 3;
   RingPlace<Memory::kStages> place;
   HopperTile tile;
-  for (int turn = 0; p.order.template Get<Tiling>(cluster, clusters, turn, rank, tile); ++turn) {
-    for (int step = tile.first; step < tile.first + tile.count; ++step) {
+  int share;
+  for (int turn = 0; p.order.template Get<Tiling>(cluster, clusters, turn, rank, tile, share);
+       ++turn) {
+    ForEachStep(p.order, share, [&](int step) {
       const uint32_t full = memory.Full(place.stage);
       AwaitBarrier(memory.Free(place.stage), place.phase ^ 1);
       ExpectBytes(full, Tiling::kStageBytes);
@@ -196,7 +279,7 @@ __device__ void LoadStages(const Memory& memory, const Arguments& p, int cluster
       load.template operator()<Tiling::kContiguousB, Tiling::kTileColumns, kShareB>(
           &p.b, memory.B(place.stage), tile.column);
       place.Next();
-    }
+    });
   }
 }
 
@@ -217,40 +300,60 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
   tile.rows = p.rows;
   tile.columns = p.columns;
   tile.warpgroup = warpgroup;
-  for (int turn = 0; p.order.template Get<Tiling>(cluster, clusters, turn, rank, tile); ++turn) {
+  int share;
+  for (int turn = 0; p.order.template Get<Tiling>(cluster, clusters, turn, rank, tile, share);
+       ++turn) {
     float sums[Tiling::kTileColumns / 2];
+    [[maybe_unused]] float row_sums[4] = {};
     // The first can be no more than a ring ahead: one meeting a tile is enough.
-    const bool staggered = tile.count >= Memory::kStages;
+    const bool staggered = tile.steps >= Memory::kStages;
     if (staggered && warpgroup == 1) asm volatile("bar.sync 3, 256;" ::: "memory");
-    int last = 0;
-    for (int step = 0; step < tile.count; ++step) {
+    int done = 0, last = 0;
+    ForEachStep(p.order, share, [&](int step) {
       AwaitBarrier(memory.Full(place.stage), place.phase);
       const uint64_t a = TileDescriptor<kA>(memory.A(place.stage) + warpgroup * kOperandTile);
       const uint64_t b = TileDescriptor<kB>(memory.B(place.stage));
       HoldRegisters(sums);
+      HoldRegisters(row_sums);
       ProductsBegin();
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         MultiplyWide<T, kA, kB>(sums, a + k * kNextSixteen<kA>, b + k * kNextSixteen<kB>,
-                                step + k > 0);
+                                done + k > 0);
+      }
+      if constexpr (Tiling::kSumsOfA) {
+        if (step % p.order.whole.tile_columns == tile.tile_column) {
+          const uint64_t ones = TileDescriptor<Contiguous::kInner>(memory.base + Memory::kOnesAt);
+#pragma unroll
+          for (int k = 0; k < 4; ++k) {
+            MultiplyWide<T, kA, Contiguous::kInner>(row_sums, a + k * kNextSixteen<kA>, ones, true);
+          }
+        }
       }
       CommitProducts();
       HoldRegisters(sums);
-      if (staggered && warpgroup == 0 && step == kBehind - 1) {
+      HoldRegisters(row_sums);
+      if (staggered && warpgroup == 0 && done == kBehind - 1) {
         asm volatile("bar.arrive 3, 256;" ::: "memory");
       }
-      if (step > 0) {
+      if (done > 0) {
         AwaitProducts<1>();
         release(last);
       }
+      ++done;
       last = place.stage;
       place.Next();
-    }
+    });
     AwaitProducts<0>();
     HoldRegisters(sums);
+    HoldRegisters(row_sums);
     release(last);
     tile.row += warpgroup * 64;
-    p.epilogue(sums, tile, shared);
+    if constexpr (Tiling::kSumsOfA) {
+      p.epilogue(sums, row_sums, tile, shared);
+    } else {
+      p.epilogue(sums, tile, shared);
+    }
   }
   AwaitStoredBoxes<0>();
 }
@@ -277,6 +380,12 @@ __global__ __launch_bounds__(kHopperThreads, 1) void HopperGemmKernel(
     FenceArrivalInit();
     PrefetchMap(&p.a);
     PrefetchMap(&p.b);
+  }
+  if constexpr (Tiling::kSumsOfA) {
+    using T = typename Tiling::Type;
+    uint32_t* const ones = reinterpret_cast<uint32_t*>(aligned + Memory::kOnesAt);
+    if (threadIdx.x < Memory::kOnesBytes / 4) ones[threadIdx.x] = PackTwo<T>(1, 1);
+    FenceSharedWrites();
   }
   if constexpr (kBlocks > 1) {
     SyncCluster();

@@ -35,12 +35,13 @@ __device__ inline void ExpectBytes(uint32_t barrier, uint32_t bytes) {
                : "memory");
 }
 
-// Arrives at the barrier at the same place in another block of the cluster.
+// Arrives at the barrier at the same place in a block of the cluster. For reads that are over: it
+// releases no writes to the other block, since that would take a fence of all of the GPU.
 __device__ inline void ArriveInCluster(uint32_t barrier, int rank) {
   asm volatile(
       "{\n.reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}\n" ::"r"(barrier),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}\n" ::"r"(barrier),
       "r"(rank)
       : "memory");
 }
