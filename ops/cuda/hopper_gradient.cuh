@@ -21,7 +21,7 @@ struct HopperGradientArguments {
   float* row_sums;       // nullptr: not wanted
   const float* row_acc;  // added; nullptr: none; may be `row_sums`
   float4* shares;        // [share][kColumns / 8][256 threads], in the order of registers
-  float* row_shares;     // [record][128]
+  float* row_shares;     // [record][4][rows of a tile]
 };
 
 // Two neighbours of a row, the second perhaps beyond its end.
@@ -38,6 +38,8 @@ __device__ inline void StorePair(const HopperGradientArguments& p, int64_t row, 
   }
 }
 
+inline constexpr int kGradientRows = 128;  // of a tile: warpgroups together
+
 struct StoreGradient {
   static constexpr int kSharedBytes = 0;
   HopperGradientArguments p;
@@ -47,13 +49,19 @@ struct StoreGradient {
     Store(sums, tile);
   }
   template <int kCount>
-  __device__ void operator()(float (&sums)[kCount], float (&row_sums)[4], const HopperTile& tile,
+  __device__ void operator()(float (&sums)[kCount], RowSums& rows, const HopperTile& tile,
                              char*) const {
-    const ResultPlace at;
-    if (threadIdx.x % 4 == 0) {
-      float* const to = p.row_shares + int64_t{tile.record} * kHopperRows + tile.warpgroup * 64;
-      to[at.row] = row_sums[0];
-      to[at.row + 8] = row_sums[2];
+    const int warp = threadIdx.x % kWarpgroup / 32, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      rows.sums[j] += __shfl_xor_sync(~0u, rows.sums[j], 8);
+      rows.sums[j] += __shfl_xor_sync(~0u, rows.sums[j], 16);
+    }
+    if (lane < 8) {
+      float4* const to = reinterpret_cast<float4*>(
+          p.row_shares + (tile.record * int64_t{4} + warp) * kGradientRows + tile.warpgroup * 64);
+      to[lane * 2] = make_float4(rows.sums[0], rows.sums[1], rows.sums[2], rows.sums[3]);
+      to[lane * 2 + 1] = make_float4(rows.sums[4], rows.sums[5], rows.sums[6], rows.sums[7]);
     }
     Store(sums, tile);
   }
@@ -82,7 +90,7 @@ struct StoreGradient {
   }
 };
 
-inline constexpr int kGradientSlices = 4;  // of a tile, one block each
+inline constexpr int kGradientSlices = 16;  // of a tile, one block each
 inline constexpr int kGradientThreads = 2 * kWarpgroup;
 
 // Adds up the shares: first blocks for slices of tiles, then blocks for 32 rows' sums.
@@ -90,6 +98,7 @@ template <typename Tiling>
 __global__ __launch_bounds__(kGradientThreads) void AddSharesKernel(
     const __grid_constant__ SharedTiles order, const __grid_constant__ HopperGradientArguments p,
     int rows, int columns) {
+  static_assert(Tiling::kTileRows == kGradientRows);
   constexpr int kBlocks = Tiling::kClusterBlocks, kCount = Tiling::kTileColumns / 2;
   constexpr int kFours = kCount / 4;
   constexpr int kSlice = (kFours + kGradientSlices - 1) / kGradientSlices;
@@ -103,7 +112,7 @@ __global__ __launch_bounds__(kGradientThreads) void AddSharesKernel(
     if (end - begin == 1) return;  // is stored already
     float4 sums[kSlice] = {};
     const float4* const from = p.shares + threadIdx.x;
-#pragma unroll 4
+#pragma unroll 8
     for (int part = begin; part < end; ++part) {
       const int64_t share = part * kBlocks + rank;
 #pragma unroll
@@ -133,9 +142,9 @@ __global__ __launch_bounds__(kGradientThreads) void AddSharesKernel(
   }
   // All records of a row of tiles, eight at a time.
   block -= order.tiles * kBlocks * kGradientSlices;
-  const int tile_row = block * kWarp / kHopperRows, lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int tile_row = block * kWarp / kGradientRows, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int first = static_cast<int>(threadIdx.x) / kWarp;
-  const int within = block * kWarp % kHopperRows + lane;
+  const int within = block * kWarp % kGradientRows + lane;
   float sum = 0;
   int number = 0;
   for (int tile_column = 0; tile_column < order.whole.tile_columns; ++tile_column) {
@@ -149,7 +158,10 @@ __global__ __launch_bounds__(kGradientThreads) void AddSharesKernel(
     const int end = whole ? index + 1 : order.first + order.parts[index - order.first + 1];
     for (; record < end; ++record, ++number) {
       if (number % 8 == first) {
-        sum += p.row_shares[(int64_t{record} * kBlocks + rank) * kHopperRows + within];
+        const float* const from =
+            p.row_shares + (int64_t{record} * kBlocks + rank) * 4 * kGradientRows + within;
+#pragma unroll
+        for (int warp = 0; warp < 4; ++warp) sum += from[warp * kGradientRows];
       }
     }
   }
@@ -185,8 +197,8 @@ template <typename Tiling>
 struct GradientBytes {
   explicit GradientBytes(const SharedTiles& order) {
     const int64_t parts = order.tiles == 0 ? 0 : order.parts[order.tiles];
-    shares = parts * Tiling::kClusterBlocks * kHopperRows * Tiling::kTileColumns * 4;
-    rows = (order.first + parts) * Tiling::kClusterBlocks * kHopperRows * 4;
+    shares = parts * Tiling::kClusterBlocks * kGradientRows * Tiling::kTileColumns * 4;
+    rows = (order.first + parts) * Tiling::kClusterBlocks * 4 * kGradientRows * 4;
   }
   int64_t shares, rows;
 };

@@ -25,6 +25,12 @@ class GrowingShare {
   int runs_ = 0;
 };
 
+// What a share costs besides its steps, in steps: its first operands are waited for, its sums are
+// written.
+constexpr int kShareCost = 3;
+// Help for so few steps isn't worth that.
+constexpr int kLeastHelp = 8;
+
 // Help for one tile. A cluster takes one step in a unit of time.
 struct Help {
   int helper;
@@ -38,7 +44,9 @@ std::vector<Help> HelpFor(int tile, int tiles, int helpers, int64_t time) {
     const int64_t start = helper * time / helpers;
     const int64_t begin = std::max(start, tile * time / tiles);
     const int64_t end = std::min((helper + 1) * time / helpers, (tile + 1) * time / tiles);
-    if (begin < end) help.push_back({helper, begin - start, end - start});
+    if (end - begin >= kLeastHelp + kShareCost) {
+      help.push_back({helper, begin + kShareCost - start, end - start});
+    }
   }
   std::sort(help.begin(), help.end(),
             [](const Help& a, const Help& b) { return a.begin < b.begin; });
@@ -49,14 +57,16 @@ std::vector<Help> HelpFor(int tile, int tiles, int helpers, int64_t time) {
 
 StepShares ShareSteps(int tiles, int steps, int clusters) {
   const int owners = clusters / tiles, helpers = clusters % tiles;
-  const int64_t help_time = int64_t{tiles} * steps * helpers / clusters;
+  // All finish at the same time.
+  const int64_t time = (int64_t{tiles} * (steps + kShareCost) + helpers * kShareCost) / clusters;
+  const int64_t help_time = helpers * time;
   std::vector<std::vector<TileShare>> of(static_cast<size_t>(clusters));
   StepShares result;
   uint16_t part = 0;
   for (int tile = 0; tile < tiles; ++tile) {
     result.parts.push_back(part);
     std::vector<GrowingShare> owned(static_cast<size_t>(owners), GrowingShare(tile));
-    int64_t next = 0, time = 0;
+    int64_t next = 0, now = 0;
     // Owners (and a helper) take `length` steps each.
     const auto together = [&](int64_t length, GrowingShare* helper) {
       const int all = owners + (helper != nullptr ? 1 : 0);
@@ -69,9 +79,9 @@ StepShares ShareSteps(int tiles, int steps, int clusters) {
     std::vector<std::pair<int, GrowingShare>> helped;
     for (const Help& help : HelpFor(tile, tiles, helpers, help_time)) {
       GrowingShare share(tile);
-      together(help.begin - time, nullptr);
+      together(help.begin - now, nullptr);
       together(help.end - help.begin, &share);
-      time = help.end;
+      now = help.end;
       helped.emplace_back(owners * tiles + help.helper, share);
     }
     for (int i = 0; i < owners; ++i) {  // what is left
