@@ -114,7 +114,9 @@ void Run(const Arguments& arguments) {
   const int64_t held_before = BytesHeld().all;
   const config::Loaded loaded = trainer::LoadRun(arguments.file, arguments.sets);
   const auto model = trainer::ModelFrom(loaded.config);
-  trainer::CompileOptions options = trainer::Decide(loaded.config, *model).options;
+  const trainer::Decision decision = trainer::Decide(loaded.config, *model);
+  if (!decision.chosen.empty()) fmt::print("chosen: {}\n", decision.chosen);
+  trainer::CompileOptions options = decision.options;
   options.evaluate = false;
   options.generate_rows = 0;
   ThreadPool pool(options.threads);
