@@ -10,20 +10,16 @@
 // the backward pass) is transposed, once. Maximum and sum of a query's scores go down a lane: no
 // register is ever reduced. Scores are in units of log 2, so that exp is exp2.
 //
-// A vector type V gives: T, Reg, kWidth, kMaxRows (rows of accumulators, two registers each), Load,
-// Store, Set, Add, Sub, Mul, Fma(a, b, c) = a·b + c, Max(a, b) (b when either is NaN), Exp2, and
-// From(x, first, fill): x in the lanes ≥ first, fill in those before. Load and Store of 16-bit
-// types convert; only CopyTile meets them.
+// What a vector type V gives: attention_tiles_impl.h.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <type_traits>
-#include <utility>
 
 #include "ops/cpu/attention_kernels.h"
+#include "ops/cpu/attention_tiles_impl.h"
 
 namespace plimsoll::cpu::internal {
 namespace {
@@ -33,220 +29,19 @@ constexpr double kLn2 = 0.69314718055994530942;
 
 constexpr int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// What a product does with C: C = AB, C = C + AB, C = C · scale[lane] + AB.
-enum class Into { kStore, kAdd, kScale };
-
-// How A lies: (i,k) at a[i·stride + k] or at a[i + k·stride].
-enum class Order { kRows, kColumns };
-
-// 2^x for x ≤ 0, eight-digit accuracy: 2^n · 2^f with n = round(x), and a polynomial for 2^f on
-// |f| ≤ 1/2 whose relative error is 2e-9. Below −126 it stays at 2^−126; NaN stays NaN.
 template <typename V>
-inline __attribute__((always_inline)) typename V::Reg Exp2Float(typename V::Reg x) {
-  using Reg = typename V::Reg;
-  // Adding 1.5 · 2^23 leaves the rounded integer in the low bits.
-  const Reg magic = V::Set(12582912.0f);
-  x = V::Max(V::Set(-126.0f), x);
-  const Reg shifted = V::Add(x, magic);
-  const Reg f = V::Sub(x, V::Sub(shifted, magic));
-  Reg p = V::Fma(V::Set(1.5353362e-4f), f, V::Set(1.3398875e-3f));
-  p = V::Fma(p, f, V::Set(9.6184369e-3f));
-  p = V::Fma(p, f, V::Set(5.5503324e-2f));
-  p = V::Fma(p, f, V::Set(2.4022648e-1f));
-  p = V::Fma(p, f, V::Set(6.9314718e-1f));
-  p = V::Fma(p, f, V::Set(1.0f));
-  return V::AddToExponent(p, shifted);
-}
-
-// For double, which serves tests.
-template <typename V>
-inline typename V::Reg Exp2Lanes(typename V::Reg x) {
-  double lanes[V::kWidth];
-  V::Store(lanes, x);
-  for (double& lane : lanes) lane = std::exp2(lane);
-  return V::Load(lanes);
-}
-
-template <typename V>
-struct Attention {
-  using T = typename V::T;
-  using Reg = typename V::Reg;
-  static constexpr int kWidth = V::kWidth;
-  static constexpr int kLanes = 2 * kWidth;
-  static constexpr int kMaxRows = V::kMaxRows;
-
-  // One block of accumulators over all of k.
-  template <int kRows, Order kOrder, Into kInto>
-  static void Block(int64_t k, const T* a, int64_t stride, const T* b, int64_t ldb, T* c,
-                    int64_t ldc, const T* scale) {
-    // Three rows to a pointer: few enough registers to keep them all.
-    constexpr int kPointers = (kRows + 2) / 3;
-    const T* rows[kPointers];
-#pragma GCC unroll 8
-    for (int i = 0; i < kPointers; ++i) rows[i] = a + 3 * i * stride;
-    Reg acc[kRows][2];
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      acc[i][0] = V::Set(0);
-      acc[i][1] = V::Set(0);
-    }
-#pragma GCC unroll 4
-    for (int64_t p = 0; p < k; ++p) {
-      const Reg b0 = V::Load(b);
-      const Reg b1 = V::Load(b + kWidth);
-#pragma GCC unroll 16
-      for (int i = 0; i < kRows; ++i) {
-        const Reg value = V::Set(kOrder == Order::kRows ? rows[i / 3][(i % 3) * stride + p] : a[i]);
-        acc[i][0] = V::Fma(value, b0, acc[i][0]);
-        acc[i][1] = V::Fma(value, b1, acc[i][1]);
-      }
-      if (kOrder == Order::kColumns) a += stride;
-      b += ldb;
-    }
-    Reg scale0 = {}, scale1 = {};
-    if (kInto == Into::kScale) {
-      scale0 = V::Load(scale);
-      scale1 = V::Load(scale + kWidth);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      T* const row = c + i * ldc;
-      if (kInto == Into::kAdd) {
-        acc[i][0] = V::Add(V::Load(row), acc[i][0]);
-        acc[i][1] = V::Add(V::Load(row + kWidth), acc[i][1]);
-      } else if (kInto == Into::kScale) {
-        acc[i][0] = V::Fma(V::Load(row), scale0, acc[i][0]);
-        acc[i][1] = V::Fma(V::Load(row + kWidth), scale1, acc[i][1]);
-      }
-      V::Store(row, acc[i][0]);
-      V::Store(row + kWidth, acc[i][1]);
-    }
-  }
-
-  using BlockFunction = void (*)(int64_t, const T*, int64_t, const T*, int64_t, T*, int64_t,
-                                 const T*);
-  template <Order kOrder, Into kInto, size_t... kIndex>
-  static BlockFunction BlockFor(int64_t rows, std::index_sequence<kIndex...>) {
-    static constexpr BlockFunction kBlocks[] = {
-        Block<static_cast<int>(kIndex) + 1, kOrder, kInto>...};
-    return kBlocks[rows - 1];
-  }
-
-  // C[m][kLanes] from A(m,k) and B[k][kLanes]. The rows are split evenly.
-  template <Order kOrder, Into kInto>
-  static void Product(int64_t m, int64_t k, const T* a, int64_t stride, const T* b, int64_t ldb,
-                      T* c, int64_t ldc, const T* scale = nullptr) {
-    int64_t blocks = (m + kMaxRows - 1) / kMaxRows;
-    while (m > 0) {
-      const int64_t rows = (m + blocks - 1) / blocks;
-      BlockFor<kOrder, kInto>(rows, std::make_index_sequence<kMaxRows>())(k, a, stride, b, ldb, c,
-                                                                          ldc, scale);
-      a += kOrder == Order::kRows ? rows * stride : rows;
-      c += rows * ldc;
-      m -= rows;
-      --blocks;
-    }
-  }
-
-  // The transpose of kWidth registers by swapping ever larger blocks: 1, 2, 4, …
-  template <int kBlock, size_t... kLane>
-  static inline __attribute__((always_inline)) void SwapBlocks(Reg& x, Reg& y,
-                                                               std::index_sequence<kLane...>) {
-    const Reg low =
-        __builtin_shufflevector(x, y, ((kLane & kBlock) == 0 ? kLane : kLane - kBlock + kWidth)...);
-    const Reg high =
-        __builtin_shufflevector(x, y, ((kLane & kBlock) == 0 ? kLane + kBlock : kLane + kWidth)...);
-    x = low;
-    y = high;
-  }
-  template <int kBlock>
-  static inline __attribute__((always_inline)) void TransposeRegisters(Reg (&rows)[kWidth]) {
-    if constexpr (kBlock < kWidth) {
-#pragma GCC unroll 16
-      for (int i = 0; i < kWidth; ++i) {
-        if ((i & kBlock) == 0) {
-          SwapBlocks<kBlock>(rows[i], rows[i + kBlock], std::make_index_sequence<kWidth>());
-        }
-      }
-      TransposeRegisters<2 * kBlock>(rows);
-    }
-  }
-
-  // to[j·ldt + i] = from[i·ldf + j] · factor[i or j], for i < m, j < n.
-  template <typename Factor>
-  static void Transpose(int64_t m, int64_t n, const T* from, int64_t ldf, T* to, int64_t ldt,
-                        Factor factor) {
-    const int64_t whole_m = m / kWidth * kWidth;
-    const int64_t whole_n = n / kWidth * kWidth;
-    for (int64_t i = 0; i < whole_m; i += kWidth) {
-      for (int64_t j = 0; j < whole_n; j += kWidth) {
-        Reg block[kWidth];
-#pragma GCC unroll 16
-        for (int r = 0; r < kWidth; ++r) {
-          block[r] = V::Mul(V::Load(from + (i + r) * ldf + j), factor.Vector(j));
-        }
-        TransposeRegisters<1>(block);
-#pragma GCC unroll 16
-        for (int r = 0; r < kWidth; ++r) V::Store(to + (j + r) * ldt + i, block[r]);
-      }
-    }
-    for (int64_t i = 0; i < m; ++i) {
-      for (int64_t j = i < whole_m ? whole_n : 0; j < n; ++j) {
-        to[j * ldt + i] = from[i * ldf + j] * factor.Scalar(j);
-      }
-    }
-  }
-  struct OneFactor {
-    Reg Vector(int64_t) const { return V::Set(value); }
-    T Scalar(int64_t) const { return value; }
-    T value;
-  };
-  struct FactorPerColumn {
-    Reg Vector(int64_t j) const { return V::Load(values + j); }
-    T Scalar(int64_t j) const { return values[j]; }
-    const T* values;
-  };
-
-  static void Fill(T* to, int64_t n, T value) {
-    int64_t i = 0;
-    for (; i + kWidth <= n; i += kWidth) V::Store(to + i, V::Set(value));
-    for (; i < n; ++i) to[i] = value;
-  }
-
-  // Fewer than kWidth values, the others zero.
-  template <typename S>
-  static Reg LoadFew(const S* from, int64_t count) {
-    S values[kWidth] = {};
-    std::memcpy(values, from, count * sizeof(S));
-    return V::Load(values);
-  }
-  template <typename S>
-  static void StoreFew(S* to, Reg x, int64_t count) {
-    S values[kWidth];
-    V::Store(values, x);
-    std::memcpy(to, values, count * sizeof(S));
-  }
-
-  // rows × columns, times factor; in each row zero from `columns` to `padded`. From or To may be
-  // 16-bit.
-  template <typename From, typename To>
-  static void CopyTile(int64_t rows, int64_t columns, const From* from, int64_t ldf, To* to,
-                       int64_t ldt, int64_t padded, T factor) {
-    const Reg f = V::Set(factor);
-    for (int64_t i = 0; i < rows; ++i) {
-      const From* const source = from + i * ldf;
-      To* const target = to + i * ldt;
-      int64_t j = 0;
-      for (; j + kWidth <= columns; j += kWidth) {
-        V::Store(target + j, V::Mul(V::Load(source + j), f));
-      }
-      if (j < columns) {
-        StoreFew(target + j, V::Mul(LoadFew(source + j, columns - j), f), columns - j);
-        j = columns;
-      }
-      if (j < padded) std::memset(target + j, 0, (padded - j) * sizeof(To));
-    }
-  }
+struct Attention : AttentionTiles<V> {
+  using Tiles = AttentionTiles<V>;
+  using Tiles::CopyTile;
+  using Tiles::Dot;
+  using Tiles::Fill;
+  using Tiles::kLanes;
+  using Tiles::kWidth;
+  using Tiles::Transpose;
+  using typename Tiles::FactorPerColumn;
+  using typename Tiles::OneFactor;
+  using typename Tiles::Reg;
+  using typename Tiles::T;
 
   // Multiplies probabilities (and, when given, their gradients) of queries [query, query+count) and
   // keys [key, key+keys), transposed with row length ld, by their draws.
@@ -365,7 +160,8 @@ struct Attention {
         const int64_t count = Least(kLanes, task.query_end - first_query);
         const int64_t keys = Visible(task.causal, first_query + count - 1, key, tile);
         if (keys == 0) continue;
-        Product<Order::kRows, Into::kStore>(keys, hd, k, hd, q + i * panel, kLanes, s, kLanes);
+        Tiles::template Product<Order::kRows, Into::kStore>(keys, hd, k, hd, q + i * panel, kLanes,
+                                                            s, kLanes);
         // A lane for a query beyond the end sees what the last query sees, or more: its scores
         // are zero, and it is not written.
         const int64_t first_masked = task.causal ? key - first_query : -kTile;
@@ -374,8 +170,8 @@ struct Attention {
           Drop(task.dropout, task.dropout.first, task.sequence, first_query, count, key, keys, s,
                nullptr, kLanes);
         }
-        Product<Order::kColumns, Into::kScale>(hd, keys, v, hd, s, kLanes, out + i * panel, kLanes,
-                                               shrink);
+        Tiles::template Product<Order::kColumns, Into::kScale>(hd, keys, v, hd, s, kLanes,
+                                                               out + i * panel, kLanes, shrink);
       }
     }
 
@@ -534,10 +330,10 @@ struct Attention {
             const int64_t keys = Visible(task.causal, first_query + count - 1, key, tile);
             T* const s = p + i * kLanes;
             T* const dp = ds + i * kLanes;
-            Product<Order::kRows, Into::kStore>(keys, hd, k, padded, q_lanes + i * kLanes, kTile, s,
-                                                kTile);
-            Product<Order::kRows, Into::kStore>(keys, hd, v, padded, do_lanes + i * kLanes, kTile,
-                                                dp, kTile);
+            Tiles::template Product<Order::kRows, Into::kStore>(
+                keys, hd, k, padded, q_lanes + i * kLanes, kTile, s, kTile);
+            Tiles::template Product<Order::kRows, Into::kStore>(
+                keys, hd, v, padded, do_lanes + i * kLanes, kTile, dp, kTile);
             ScoreGradients(task, draws, first_query, count, key, keys, lse + i * kLanes,
                            delta + i * kLanes, s, dp);
             for (int64_t j = keys; j < tile; ++j) {
@@ -563,47 +359,32 @@ struct Attention {
                             T* dk, T* dv) {
     for (int64_t lanes = 0; lanes < padded; lanes += kLanes) {
       if (!diagonal) {
-        Product<Order::kRows, Into::kAdd>(keys, queries, p, kTile, dout + lanes, padded, dv + lanes,
-                                          padded);
-        Product<Order::kRows, Into::kAdd>(keys, queries, ds, kTile, q + lanes, padded, dk + lanes,
-                                          padded);
-        Product<Order::kColumns, Into::kAdd>(queries, keys, ds, kTile, k + lanes, padded,
-                                             dq + lanes, padded);
+        Tiles::template Product<Order::kRows, Into::kAdd>(keys, queries, p, kTile, dout + lanes,
+                                                          padded, dv + lanes, padded);
+        Tiles::template Product<Order::kRows, Into::kAdd>(keys, queries, ds, kTile, q + lanes,
+                                                          padded, dk + lanes, padded);
+        Tiles::template Product<Order::kColumns, Into::kAdd>(queries, keys, ds, kTile, k + lanes,
+                                                             padded, dq + lanes, padded);
         continue;
       }
       for (int64_t i = 0; i < keys; i += kLanes) {
         // Keys from i on are seen by the queries from i on.
         const int64_t rows = Least(kLanes, keys - i);
         const int64_t at = i * kTile + i;
-        Product<Order::kRows, Into::kAdd>(rows, queries - i, p + at, kTile,
-                                          dout + i * padded + lanes, padded,
-                                          dv + i * padded + lanes, padded);
-        Product<Order::kRows, Into::kAdd>(rows, queries - i, ds + at, kTile, q + i * padded + lanes,
-                                          padded, dk + i * padded + lanes, padded);
+        Tiles::template Product<Order::kRows, Into::kAdd>(rows, queries - i, p + at, kTile,
+                                                          dout + i * padded + lanes, padded,
+                                                          dv + i * padded + lanes, padded);
+        Tiles::template Product<Order::kRows, Into::kAdd>(rows, queries - i, ds + at, kTile,
+                                                          q + i * padded + lanes, padded,
+                                                          dk + i * padded + lanes, padded);
       }
       for (int64_t i = 0; i < queries; i += kLanes) {
         const int64_t rows = Least(kLanes, queries - i);
-        Product<Order::kColumns, Into::kAdd>(rows, Least(keys, i + rows), ds + i, kTile, k + lanes,
-                                             padded, dq + i * padded + lanes, padded);
+        Tiles::template Product<Order::kColumns, Into::kAdd>(rows, Least(keys, i + rows), ds + i,
+                                                             kTile, k + lanes, padded,
+                                                             dq + i * padded + lanes, padded);
       }
     }
-  }
-
-  // Sums of every 16th product, added pairwise: the same for every register width.
-  static T Dot(int64_t n, const T* a, const T* b) {
-    constexpr int kSums = 16;
-    T sums[kSums] = {};
-    int64_t i = 0;
-    for (; i + kSums <= n; i += kSums) {
-      for (int j = 0; j < kSums; j += kWidth) {
-        V::Store(sums + j, V::Fma(V::Load(a + i + j), V::Load(b + i + j), V::Load(sums + j)));
-      }
-    }
-    for (int j = 0; i < n; ++i, ++j) sums[j] = std::fma(a[i], b[i], sums[j]);
-    for (int half = kSums / 2; half > 0; half /= 2) {
-      for (int j = 0; j < half; ++j) sums[j] += sums[j + half];
-    }
-    return sums[0];
   }
 
   template <typename S>

@@ -18,9 +18,9 @@
 #include <immintrin.h>
 
 #include <cstdint>
-#include <utility>
 
 #include "ops/cpu/gemm_kernels.h"
+#include "ops/cpu/register_transpose_impl.h"
 
 namespace plimsoll::cpu::internal {
 namespace {
@@ -211,31 +211,6 @@ struct Kernels {
     }
   }
 
-  // The transpose of kWidth registers by swapping ever larger blocks: 1, 2, 4, …
-  template <int kBlock, size_t... kLane>
-  static inline __attribute__((always_inline)) void SwapBlocks(Reg& x, Reg& y,
-                                                               std::index_sequence<kLane...>) {
-    // Lane l of the first takes x where bit kBlock of l is clear, else y from kBlock lower.
-    const Reg low =
-        __builtin_shufflevector(x, y, ((kLane & kBlock) == 0 ? kLane : kLane - kBlock + kWidth)...);
-    const Reg high =
-        __builtin_shufflevector(x, y, ((kLane & kBlock) == 0 ? kLane + kBlock : kLane + kWidth)...);
-    x = low;
-    y = high;
-  }
-  template <int kBlock>
-  static inline __attribute__((always_inline)) void Transpose(Reg (&rows)[kWidth]) {
-    if constexpr (kBlock < kWidth) {
-#pragma GCC unroll 16
-      for (int i = 0; i < kWidth; ++i) {
-        if ((i & kBlock) == 0) {
-          SwapBlocks<kBlock>(rows[i], rows[i + kBlock], std::make_index_sequence<kWidth>());
-        }
-      }
-      Transpose<2 * kBlock>(rows);
-    }
-  }
-
   template <typename S>
   static void PackB(bool trans, const S* b, int64_t ldb, int64_t columns, int64_t strip_begin,
                     int64_t strip_end, int64_t kc, T* packed) {
@@ -282,7 +257,7 @@ struct Kernels {
             rows[i] = i < columns - half ? V::LoadFirst(from + i * ldb, steps) : V::Zero();
           }
         }
-        Transpose<1>(rows);
+        TransposeRegisters<V>(rows);
         T* to = packed + p * kColumns + half;
         if (steps == kWidth) {
 #pragma GCC unroll 16
