@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cmath>
 #include <deque>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -29,6 +28,7 @@
 #include "trainer/run_directory.h"
 #include "trainer/session.h"
 #include "trainer/solve.h"
+#include "trainer/step_record.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -248,9 +248,16 @@ class Run {
     report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
     report.loss_scale = metrics.loss_scale;
     report.skipped = metrics.skipped;
-    Record(report);
+    directory_->AppendMetrics(
+        MetricsRow(report, gpu_bytes_, caching_ ? &session_->caching()->stats() : nullptr));
     progress_->Step(report);
-    if (check) CheckFinite(step.number, metrics);
+    if (!check) return;
+    try {
+      RequireFinite(config_, step.number, metrics);
+    } catch (...) {
+      under_way_.clear();  // steps behind the one that failed say nothing
+      throw;
+    }
   }
 
   // Waits for all steps under way.
@@ -273,52 +280,6 @@ class Run {
     const double peak = device_->peak_flops(options.amp.dtype);
     if (peak == 0) return std::nullopt;
     return model_->TrainFlopsPerToken(options.sequence) * tokens_per_second / peak;
-  }
-
-  // A step that was skipped because a scaled gradient overflowed is no reason to stop; many in a
-  // row are.
-  void CheckFinite(int64_t step, const StepMetrics& metrics) {
-    const bool finite = std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
-    const bool overflow = metrics.skipped_in_a_row > 0;
-    if ((finite || overflow) && metrics.skipped_in_a_row < config_.amp.max_skips) return;
-    under_way_.clear();  // steps behind the one that failed say nothing
-    if (metrics.skipped_in_a_row >= config_.amp.max_skips) {
-      throw UserError(
-          fmt::format(
-              "step {}: gradients overflowed in {} steps in a row (amp.max_skips), the loss "
-              "scale being down to {:g} (amp.min_scale {:g}); stopped. A smaller "
-              "optimizer.lr, a longer schedule.warmup or amp.dtype: bf16 may help",
-              step, metrics.skipped_in_a_row, metrics.loss_scale, config_.amp.min_scale),
-          ExitCode::kInternal);
-    }
-    throw UserError(fmt::format("step {}: loss {} and gradient norm {} are not finite; stopped. A "
-                                "smaller optimizer.lr or a longer schedule.warmup may help",
-                                step, metrics.loss, metrics.grad_norm),
-                    ExitCode::kInternal);
-  }
-
-  void Record(const StepReport& report) {
-    ordered_json row = {
-        {"step", report.step},
-        {"loss", report.loss},
-        {"lr", report.lr},
-        {"grad_norm", report.grad_norm},
-        {"step_ms", report.step_seconds * 1e3},
-        {"tokens_per_s", report.tokens_per_second},
-        {"mfu", report.mfu ? ordered_json(*report.mfu) : ordered_json(nullptr)},
-        {"arena_bytes", report.arena_bytes},
-        {"resident_bytes", report.resident_bytes},
-        {"gpu_bytes", gpu_bytes_ ? ordered_json(*gpu_bytes_) : ordered_json(nullptr)},
-        {"loss_scale", report.loss_scale},
-        {"skipped", report.skipped}};
-    if (caching_) {
-      const runtime::CachingStats& stats = session_->caching()->stats();
-      row["allocator"] = "caching";
-      row["reserved_bytes"] = stats.reserved;
-      row["peak_allocated_bytes"] = stats.peak_allocated;
-      row["allocator_fragmentation"] = stats.fragmentation();
-    }
-    directory_->AppendMetrics(row.dump());
   }
 
   void Evaluate(int64_t done) {

@@ -1,0 +1,55 @@
+#include "trainer/step_record.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace plimsoll::trainer {
+
+using nlohmann::ordered_json;
+
+std::string MetricsRow(const StepReport& report, const std::optional<int64_t>& gpu_bytes,
+                       const runtime::CachingStats* caching) {
+  ordered_json row = {{"step", report.step},
+                      {"loss", report.loss},
+                      {"lr", report.lr},
+                      {"grad_norm", report.grad_norm},
+                      {"step_ms", report.step_seconds * 1e3},
+                      {"tokens_per_s", report.tokens_per_second},
+                      {"mfu", report.mfu ? ordered_json(*report.mfu) : ordered_json(nullptr)},
+                      {"arena_bytes", report.arena_bytes},
+                      {"resident_bytes", report.resident_bytes},
+                      {"gpu_bytes", gpu_bytes ? ordered_json(*gpu_bytes) : ordered_json(nullptr)},
+                      {"loss_scale", report.loss_scale},
+                      {"skipped", report.skipped}};
+  if (caching != nullptr) {
+    row["allocator"] = "caching";
+    row["reserved_bytes"] = caching->reserved;
+    row["peak_allocated_bytes"] = caching->peak_allocated;
+    row["allocator_fragmentation"] = caching->fragmentation();
+  }
+  return row.dump();
+}
+
+void RequireFinite(const config::RunConfig& config, int64_t step, const StepMetrics& metrics) {
+  if (metrics.skipped_in_a_row >= config.amp.max_skips) {
+    throw UserError(
+        fmt::format("step {}: gradients overflowed in {} steps in a row (amp.max_skips), the loss "
+                    "scale being down to {:g} (amp.min_scale {:g}); stopped. A smaller "
+                    "optimizer.lr, a longer schedule.warmup or amp.dtype: bf16 may help",
+                    step, metrics.skipped_in_a_row, metrics.loss_scale, config.amp.min_scale),
+        ExitCode::kInternal);
+  }
+  const bool finite = std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
+  const bool overflow = metrics.skipped_in_a_row > 0;
+  if (finite || overflow) return;
+  throw UserError(fmt::format("step {}: loss {} and gradient norm {} are not finite; stopped. A "
+                              "smaller optimizer.lr or a longer schedule.warmup may help",
+                              step, metrics.loss, metrics.grad_norm),
+                  ExitCode::kInternal);
+}
+
+}  // namespace plimsoll::trainer
