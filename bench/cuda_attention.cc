@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <string>
 #include <vector>
 
@@ -101,9 +100,7 @@ void MeasureCached(const Case& c, int64_t window, gpu::Libraries& libraries, cud
 
 void Run(const std::vector<std::string>& words) {
   gpu::Libraries libraries;
-  cudaStream_t stream;
-  gpu::Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-             "cudaStreamCreateWithFlags");
+  const cudaStream_t stream = NewStream();
   std::printf("%s, cuDNN %zu\n", libraries.properties().name, cudnnGetVersion());
   const auto wanted = [&](const Case& c) {
     return words.empty() || std::any_of(words.begin(), words.end(), [&](const std::string& word) {
@@ -138,12 +135,4 @@ void Run(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace plimsoll::bench
 
-int main(int argc, char** argv) {
-  try {
-    plimsoll::bench::Run({argv + 1, argv + argc});
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return plimsoll::bench::Main(argc, argv, plimsoll::bench::Run); }

@@ -11,7 +11,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <random>
 #include <string>
@@ -19,6 +18,7 @@
 
 #include "base/low_precision.h"
 #include "bench/cuda_bandwidth_cases.h"
+#include "bench/cuda_timing.h"
 #include "gpu/check.h"
 #include "gpu/libraries.h"
 #include "tests/ops/cuda_op_runner.h"
@@ -33,48 +33,6 @@ using ops::CudaTensor;
 
 // More than the second-level cache of any GPU.
 constexpr double kUncached = 600e6;
-constexpr int kRuns = 7;
-
-// Seconds of the median run of what `enqueue` puts on the stream.
-template <typename Enqueue>
-double MedianSeconds(cudaStream_t stream, const Enqueue& enqueue) {
-  cudaEvent_t begin, end;
-  gpu::Check(cudaEventCreate(&begin), "cudaEventCreate");
-  gpu::Check(cudaEventCreate(&end), "cudaEventCreate");
-  std::vector<float> times;
-  for (int i = 0; i < kRuns + 1; ++i) {  // the first warms up
-    gpu::Check(cudaEventRecord(begin, stream), "cudaEventRecord");
-    enqueue();
-    gpu::Check(cudaEventRecord(end, stream), "cudaEventRecord");
-    gpu::Check(cudaEventSynchronize(end), "cudaEventSynchronize");
-    float milliseconds = 0;
-    gpu::Check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
-    if (i > 0) times.push_back(milliseconds);
-  }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-  return times[times.size() / 2] * 1e-3;
-}
-
-// The same of its replays as a graph, without the host's time for each launch.
-template <typename Enqueue>
-double MedianGraphSeconds(cudaStream_t stream, const Enqueue& enqueue) {
-  enqueue();
-  gpu::Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-  gpu::Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
-             "cudaStreamBeginCapture");
-  enqueue();
-  cudaGraph_t graph;
-  gpu::Check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-  cudaGraphExec_t executable;
-  gpu::Check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
-  const double seconds = MedianSeconds(
-      stream, [&] { gpu::Check(cudaGraphLaunch(executable, stream), "cudaGraphLaunch"); });
-  cudaGraphExecDestroy(executable);
-  cudaGraphDestroy(graph);
-  return seconds;
-}
 
 // Elements of one kind, repeated through a tensor.
 ops::TestTensor Pattern(const Input& input, int64_t elements) {
@@ -138,17 +96,6 @@ std::unique_ptr<CudaOpRunner> Runner(const Case& c) {
   return runner;
 }
 
-// Not as a graph, whose copies go through the copy engines, which are slower within a GPU.
-double CopyBandwidth(cudaStream_t stream) {
-  constexpr int64_t kBytes = int64_t{1} << 30;
-  const auto from = ops::CudaMemory(kBytes), to = ops::CudaMemory(kBytes);
-  const double seconds = MedianSeconds(stream, [&] {
-    gpu::Check(cudaMemcpyAsync(to.get(), from.get(), kBytes, cudaMemcpyDeviceToDevice, stream),
-               "cudaMemcpyAsync");
-  });
-  return 2 * static_cast<double>(kBytes) / seconds;
-}
-
 void Measure(const Case& c, double copy, gpu::Libraries& libraries, cudaStream_t stream) {
   std::vector<std::unique_ptr<CudaOpRunner>> sets;
   sets.push_back(Runner(c));
@@ -167,14 +114,10 @@ void Measure(const Case& c, double copy, gpu::Libraries& libraries, cudaStream_t
               seconds * 1e3, bytes * 1e-6, bytes / seconds * 1e-9, 100 * bytes / seconds / copy);
 }
 
-int Run(const std::vector<std::string>& only) {
+void Run(const std::vector<std::string>& only) {
   gpu::Libraries libraries;
-  cudaStream_t stream;
-  gpu::Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-             "cudaStreamCreateWithFlags");
-  const double copy = CopyBandwidth(stream);
-  std::printf("%s: copies %.0f GB/s (read and written)\n", libraries.properties().name,
-              copy * 1e-9);
+  const cudaStream_t stream = NewStream();
+  const double copy = PrintCopyBandwidth(libraries.properties().name, stream);
   for (const Case& c : Cases()) {
     if (!only.empty() && std::find(only.begin(), only.end(), c.op) == only.end()) continue;
     if (ops::FindCudaKernel(c.op) == nullptr) {
@@ -184,17 +127,9 @@ int Run(const std::vector<std::string>& only) {
     Measure(c, copy, libraries, stream);
   }
   cudaStreamDestroy(stream);
-  return 0;
 }
 
 }  // namespace
 }  // namespace plimsoll::bench
 
-int main(int argc, char** argv) {
-  try {
-    return plimsoll::bench::Run({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return plimsoll::bench::Main(argc, argv, plimsoll::bench::Run); }

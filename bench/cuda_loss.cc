@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <memory>
 #include <random>
 #include <string>
@@ -194,24 +193,16 @@ class Bench {
   double bandwidth_ = 0, rate_ = 0;
 };
 
-int Run(const std::vector<std::string>& only) {
+void Run(const std::vector<std::string>& only) {
   Bench bench;
   for (const Size& size : kSizes) {
     if (only.empty() || std::find(only.begin(), only.end(), size.label) != only.end()) {
       bench.Measure(size);
     }
   }
-  return 0;
 }
 
 }  // namespace
 }  // namespace plimsoll::bench
 
-int main(int argc, char** argv) {
-  try {
-    return plimsoll::bench::Run({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return plimsoll::bench::Main(argc, argv, plimsoll::bench::Run); }

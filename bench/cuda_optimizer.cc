@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -126,30 +125,18 @@ void Measure(const char* model, const std::vector<Shape>& shapes, const Form& fo
               seconds * 1e3, bytes * 1e-9, bytes / seconds * 1e-9, 100 * bytes / seconds / copy);
 }
 
-int Run() {
+void Run(const std::vector<std::string>&) {
   gpu::Libraries libraries;
-  cudaStream_t stream;
-  gpu::Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-             "cudaStreamCreateWithFlags");
-  const double copy = CopyBandwidth(stream);
-  std::printf("%s: copies %.0f GB/s (read and written)\n", libraries.properties().name,
-              copy * 1e-9);
+  const cudaStream_t stream = NewStream();
+  const double copy = PrintCopyBandwidth(libraries.properties().name, stream);
   for (const Form& form : kForms) {
     Measure("gpt2-124m", Parameters(12, 768), form, copy, libraries, stream);
     Measure("gpt2-1558m", Parameters(48, 1600), form, copy, libraries, stream);
   }
   cudaStreamDestroy(stream);
-  return 0;
 }
 
 }  // namespace
 }  // namespace plimsoll::bench
 
-int main() {
-  try {
-    return plimsoll::bench::Run();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}
+int main(int argc, char** argv) { return plimsoll::bench::Main(argc, argv, plimsoll::bench::Run); }

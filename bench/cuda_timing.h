@@ -1,9 +1,12 @@
-// Times of work on the GPU, for the programs of this folder.
+// Times of work on the GPU, and what the main functions of this folder's programs share.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
 #include <vector>
 
 #include "gpu/check.h"
@@ -69,6 +72,32 @@ inline double CopyBandwidth(cudaStream_t stream) {
   cudaFree(from);
   cudaFree(to);
   return 2.0 * static_cast<double>(kBytes) / (best * 1e-3);
+}
+
+inline cudaStream_t NewStream() {
+  cudaStream_t stream;
+  gpu::Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+             "cudaStreamCreateWithFlags");
+  return stream;
+}
+
+// What the program prints first: the copy's bandwidth, which it returns.
+inline double PrintCopyBandwidth(const char* device, cudaStream_t stream) {
+  const double copy = CopyBandwidth(stream);
+  std::printf("%s: copies %.0f GB/s (read and written)\n", device, copy * 1e-9);
+  return copy;
+}
+
+// Runs the program with its words and returns its exit code.
+template <typename Run>
+int Main(int argc, char** argv, const Run& run) {
+  try {
+    run(std::vector<std::string>(argv + 1, argv + argc));
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
 }
 
 }  // namespace plimsoll::bench
