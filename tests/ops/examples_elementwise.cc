@@ -103,8 +103,9 @@ const ExampleRegistration kGeluBackward({.op = "gelu_backward",
                                          .label = "exact",
                                          .inputs = {{kLarge}, {kLarge}},
                                          .attributes = {{"approximate", std::string("none")}}});
-// The bias sums gradients that are rounded already, whose errors partly cancel.
-constexpr double kSumOfRounded = 0.5;
+// The bias sums gradients that are rounded already, whose errors partly cancel: by a third of one
+// rounding it was off, relative to the largest sum.
+constexpr double kSumOfRounded = 0.35;
 const ExampleRegistration kGeluWithBackward({.op = "gelu_with_backward",
                                              .label = "accumulating the bias",
                                              .inputs = {{{7, 31, 264}}, {{7, 31, 264}}, {{264}}},

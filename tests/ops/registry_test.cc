@@ -9,7 +9,7 @@
 
 #include "graph/gradient.h"
 #include "ops/kernel.h"
-#include "tests/ops/guarded_call.h"
+#include "tests/ops/example_test.h"
 #include "tests/ops/op_gradient.h"
 
 namespace plimsoll::ops {
@@ -18,7 +18,6 @@ namespace {
 using graph::DType;
 using graph::OpDef;
 using graph::OpRegistry;
-using Outputs = std::vector<std::optional<HostTensor>>;
 
 ThreadPool& Pool(int threads) {
   static ThreadPool one(1), two(2), three(3);
@@ -39,29 +38,17 @@ TEST(Registry, EveryOpHasAnExampleAndAKernel) {
   }
 }
 
-class OpTest : public testing::TestWithParam<Example> {
+class OpTest : public ExampleTest {
  protected:
-  const Example& example() const { return GetParam(); }
-  const OpDef& op() const { return OpRegistry::Get().Require(example().op); }
-
   const std::vector<DType>& dtypes() const { return example().dtypes; }
   bool Serves(DType dtype) const {
     return std::find(dtypes().begin(), dtypes().end(), dtype) != dtypes().end();
   }
 
-  GuardedCall Call(const Outputs& inputs) const {
-    return {.op = op(), .attributes = example().attributes, .inputs = inputs};
-  }
-
-  void CheckInPlace(DType dtype) const;
-  void CheckWithoutOutput(size_t left_out, DType dtype) const;
   void CheckDraws(DType dtype) const;
 };
 
-// By how much rounding to a 16-bit type is off, relative to the value; zero for wider types.
-double Rounding(DType dtype) {
-  return dtype == DType::kBFloat16 ? 0x1p-8 : dtype == DType::kFloat16 ? 0x1p-11 : 0;
-}
+Outputs RunOnTwoThreads(const GuardedCall& call) { return RunKernel(call, Pool(2)); }
 
 TEST_P(OpTest, InfersItsOutputs) {
   for (DType dtype : dtypes()) {
@@ -96,60 +83,12 @@ TEST_P(OpTest, GivesTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
-void OpTest::CheckInPlace(DType dtype) const {
-  SCOPED_TRACE(graph::Name(dtype));
-  const Outputs inputs = MakeInputs(example(), dtype);
-  std::vector<graph::InPlacePair> together;
-  Outputs expected;
-  for (const graph::InPlacePair& pair : op().in_place) {
-    if (static_cast<size_t>(pair.input) >= inputs.size() || !inputs[pair.input]) continue;
-    if (expected.empty()) expected = RunKernel(Call(inputs), Pool(2));
-    ASSERT_EQ(inputs[pair.input]->bytes.size(), expected[pair.output]->bytes.size());
-    GuardedCall call = Call(inputs);
-    call.shared = {pair};
-    EXPECT_EQ(RunKernel(call, Pool(2)), expected)
-        << "input " << pair.input << " output " << pair.output;
-    const bool taken = std::any_of(together.begin(), together.end(), [&](const auto& other) {
-      return other.input == pair.input || other.output == pair.output;
-    });
-    if (!taken) together.push_back(pair);
-  }
-  if (together.size() > 1) {
-    GuardedCall call = Call(inputs);
-    call.shared = together;
-    EXPECT_EQ(RunKernel(call, Pool(2)), expected) << "all pairs at once";
-  }
-}
-
 TEST_P(OpTest, GivesTheSameBitsInPlace) {
-  for (DType dtype : dtypes()) CheckInPlace(dtype);
-}
-
-void OpTest::CheckWithoutOutput(size_t left_out, DType dtype) const {
-  SCOPED_TRACE(graph::Name(dtype));
-  const Outputs inputs = MakeInputs(example(), dtype);
-  Outputs expected = RunKernel(Call(inputs), Pool(2));
-  expected[left_out].reset();
-  GuardedCall call = Call(inputs);
-  call.want.assign(op().outputs.size(), true);
-  call.want[left_out] = false;
-  EXPECT_EQ(RunKernel(call, Pool(2)), expected) << "without output " << left_out;
+  for (DType dtype : dtypes()) ExpectSameBitsInPlace(dtype, &RunOnTwoThreads);
 }
 
 TEST_P(OpTest, OptionalOutputsDoNotMatterToTheOthers) {
-  for (size_t left_out = 0; left_out < op().outputs.size(); ++left_out) {
-    if (!op().outputs[left_out].optional) continue;
-    for (DType dtype : dtypes()) CheckWithoutOutput(left_out, dtype);
-  }
-}
-
-// max(1, max |value|).
-double Largest(const HostTensor& tensor) {
-  double largest = 1;
-  for (int64_t i = 0; i < tensor.type.shape.elements(); ++i) {
-    largest = std::max(largest, std::fabs(tensor.value(i)));
-  }
-  return largest;
+  for (DType dtype : dtypes()) ExpectSameBitsWithoutOptionalOutputs(dtype, &RunOnTwoThreads);
 }
 
 void ExpectAgree(const HostTensor& narrow, const HostTensor& wide, double tolerance) {
@@ -312,27 +251,7 @@ TEST_P(OpTest, DrawsDependOnKeyAndRngAlone) {
   for (DType dtype : dtypes()) CheckDraws(dtype);
 }
 
-std::string TestName(const testing::TestParamInfo<Example>& info) {
-  std::string name = info.param.op;
-  if (!info.param.label.empty()) name += "_" + info.param.label;
-  for (char& c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  }
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Examples, OpTest, testing::ValuesIn(Examples()), TestName);
+INSTANTIATE_TEST_SUITE_P(Examples, OpTest, testing::ValuesIn(Examples()), ExampleName);
 
 }  // namespace
-
-// For GoogleTest's messages.
-void PrintTo(const Example& example, std::ostream* out) {
-  *out << example.op << " " << example.label;
-}
-void PrintTo(const HostTensor& tensor, std::ostream* out) {
-  *out << tensor.type.ToString();
-  const int64_t n = std::min<int64_t>(8, tensor.type.shape.elements());
-  for (int64_t i = 0; i < n; ++i) *out << " " << tensor.value(i);
-}
-
 }  // namespace plimsoll::ops

@@ -1,0 +1,105 @@
+// What the registry's tests of CPU and CUDA kernels share: a test that has an example as its
+// parameter, and the checks that ask for equal bits whatever runs the kernel.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/ops/guarded_call.h"
+
+namespace plimsoll::ops {
+
+using Outputs = std::vector<std::optional<HostTensor>>;
+
+// By how much rounding to a 16-bit type is off, relative to the value; zero for wider types.
+inline double Rounding(graph::DType dtype) {
+  return dtype == graph::DType::kBFloat16 ? 0x1p-8 : dtype == graph::DType::kFloat16 ? 0x1p-11 : 0;
+}
+
+// max(1, max |value|) over the finite values.
+inline double Largest(const HostTensor& tensor) {
+  double largest = 1;
+  for (int64_t i = 0; i < tensor.type.shape.elements(); ++i) {
+    const double value = std::fabs(tensor.value(i));
+    if (std::isfinite(value)) largest = std::max(largest, value);
+  }
+  return largest;
+}
+
+class ExampleTest : public testing::TestWithParam<Example> {
+ protected:
+  using Run = std::function<Outputs(const GuardedCall&)>;
+
+  const Example& example() const { return GetParam(); }
+  const graph::OpDef& op() const { return graph::OpRegistry::Get().Require(example().op); }
+
+  GuardedCall Call(const Outputs& inputs) const {
+    return {.op = op(), .attributes = example().attributes, .inputs = inputs};
+  }
+
+  // Each in-place pair of the op by itself, then as many as go together.
+  void ExpectSameBitsInPlace(graph::DType dtype, const Run& run) const {
+    SCOPED_TRACE(graph::Name(dtype));
+    const Outputs inputs = MakeInputs(example(), dtype);
+    std::vector<graph::InPlacePair> together;
+    Outputs expected;
+    for (const graph::InPlacePair& pair : op().in_place) {
+      if (static_cast<size_t>(pair.input) >= inputs.size() || !inputs[pair.input]) continue;
+      if (expected.empty()) expected = run(Call(inputs));
+      ASSERT_EQ(inputs[pair.input]->bytes.size(), expected[pair.output]->bytes.size());
+      GuardedCall call = Call(inputs);
+      call.shared = {pair};
+      EXPECT_EQ(run(call), expected) << "input " << pair.input << " output " << pair.output;
+      const bool taken = std::any_of(together.begin(), together.end(), [&](const auto& other) {
+        return other.input == pair.input || other.output == pair.output;
+      });
+      if (!taken) together.push_back(pair);
+    }
+    if (together.size() > 1) {
+      GuardedCall call = Call(inputs);
+      call.shared = together;
+      EXPECT_EQ(run(call), expected) << "all pairs at once";
+    }
+  }
+
+  // With each of the optional outputs left out.
+  void ExpectSameBitsWithoutOptionalOutputs(graph::DType dtype, const Run& run) const {
+    SCOPED_TRACE(graph::Name(dtype));
+    for (size_t left_out = 0; left_out < op().outputs.size(); ++left_out) {
+      if (!op().outputs[left_out].optional) continue;
+      const Outputs inputs = MakeInputs(example(), dtype);
+      Outputs expected = run(Call(inputs));
+      expected[left_out].reset();
+      GuardedCall call = Call(inputs);
+      call.want.assign(op().outputs.size(), true);
+      call.want[left_out] = false;
+      EXPECT_EQ(run(call), expected) << "without output " << left_out;
+    }
+  }
+};
+
+inline std::string ExampleName(const testing::TestParamInfo<Example>& info) {
+  std::string name = info.param.op;
+  if (!info.param.label.empty()) name += "_" + info.param.label;
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
+}
+
+// For GoogleTest's messages.
+inline void PrintTo(const Example& example, std::ostream* out) {
+  *out << example.op << " " << example.label;
+}
+inline void PrintTo(const HostTensor& tensor, std::ostream* out) {
+  *out << tensor.type.ToString();
+  const int64_t n = std::min<int64_t>(8, tensor.type.shape.elements());
+  for (int64_t i = 0; i < n; ++i) *out << " " << tensor.value(i);
+}
+
+}  // namespace plimsoll::ops
