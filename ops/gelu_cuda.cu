@@ -70,34 +70,6 @@ struct ColumnArguments {
   int64_t chunk;  // of rows, for a block
 };
 
-// kRows packs from this element on, `stride` elements apart; adds what is stored of dx to `sums`.
-template <int kRows, int N, bool kValue, typename Function, typename S>
-__device__ void MapPacks(const ColumnArguments<S>& args, int64_t at, int64_t stride,
-                         float (&sums)[N]) {
-  Pack<S, N> x[kRows], dy[kRows];
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    x[r] = *reinterpret_cast<const Pack<S, N>*>(args.x + at + r * stride);
-    dy[r] = *reinterpret_cast<const Pack<S, N>*>(args.dy + at + r * stride);
-  }
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    float y[N], dx[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const Results<2> both =
-          ValueAndGradient<Function>()(ToFloat(x[r].values[i]), ToFloat(dy[r].values[i]));
-      y[i] = both.values[0];
-      dx[i] = both.values[1];
-    }
-    if constexpr (kValue) WriteGlobal(args.y + at + r * stride, RoundPack<S, N>(y));
-    const Pack<S, N> rounded = RoundPack<S, N>(dx);
-    WriteGlobal(args.dx + at + r * stride, rounded);
-#pragma unroll
-    for (int i = 0; i < N; ++i) sums[i] += ToFloat(rounded.values[i]);
-  }
-}
-
 // Which rows and columns are whose: partial_sums.cuh.
 template <int N, int kLanes, bool kValue, typename Function, typename S>
 __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
@@ -109,12 +81,23 @@ __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
   if (column < args.columns) {
     int64_t row = int64_t{blockIdx.y} * args.chunk + threadIdx.x / kLanes;
 #pragma unroll 1
-    for (; row + kStep < end; row += 2 * kStep) {
-      MapPacks<2, N, kValue, Function>(args, row * args.columns + column, kStep * args.columns,
-                                       sums);
-    }
-    if (row < end) {
-      MapPacks<1, N, kValue, Function>(args, row * args.columns + column, 0, sums);
+    for (; row < end; row += kStep) {
+      const int64_t at = row * args.columns + column;
+      float x[N], dy[N], y[N], dx[N], stored[N];
+      LoadPack<N>(args.x + at, x);
+      LoadPack<N>(args.dy + at, dy);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const Results<2> both = ValueAndGradient<Function>()(x[i], dy[i]);
+        y[i] = both.values[0];
+        dx[i] = both.values[1];
+      }
+      if constexpr (kValue) StoreGlobal(args.y + at, y);
+      const Pack<S, N> rounded = RoundPack<S, N>(dx);
+      WriteGlobal(args.dx + at, rounded);
+      ToFloats(rounded, stored);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sums[i] += stored[i];
     }
   }
   StorePartialSums<N, kLanes>(sums, args.columns, partials);

@@ -7,12 +7,14 @@
 // element (p and remainder 8, gradient 4, moments 16).
 //
 // Sums and products are those of the CPU's vector code, fused where that is: moments are equal to
-// the bit. Weights differ by the CPU's square root, which is one ulp from the true one.
+// the bit. An adamw step differs in its last bits (3 ulp): root and quotient are the GPU's own
+// approximations, since exact ones would take longer than the bytes.
 #include <cmath>
 #include <type_traits>
 #include <vector>
 
 #include "gpu/check.h"
+#include "ops/cuda/activations.cuh"
 #include "ops/cuda/optimizer_state.cuh"
 #include "ops/cuda_kernel.h"
 
@@ -60,6 +62,13 @@ struct Table {
 };
 static_assert(sizeof(Table) <= 30 << 10, "the argument of a launch is limited");
 
+// To 1 ulp, as Reciprocal.
+__device__ inline float SquareRoot(float x) {
+  float y;
+  asm("sqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 struct AdamWRule {
   float clip, decay, share1, keep2, share2, step, root, eps;
 
@@ -80,7 +89,7 @@ struct AdamWRule {
     const float clipped = __fmul_rn(g, clip);
     m = __fmaf_rn(__fmaf_rn(g, clip, -m), share1, m);
     v = __fmaf_rn(__fmul_rn(clipped, clipped), share2, __fmul_rn(v, keep2));
-    const float direction = __fdiv_rn(m, __fmaf_rn(__fsqrt_rn(v), root, eps));
+    const float direction = __fmul_rn(m, Reciprocal(__fmaf_rn(SquareRoot(v), root, eps)));
     p = __fmaf_rn(-direction, step, __fmul_rn(p, decay));
   }
 };
@@ -151,14 +160,11 @@ struct Updater {
       DrawWords(rng, u.key, false, tile, moment_words);
     }
     if constexpr (Weight::kRounds) DrawWords(rng, u.key, true, tile, weight_words);
-    LaneValues<float> p;
+    LaneValues<float> p = Weight::Unpack(read.weight);
     LaneValues<float> m = First::Unpack(read.first, codes);
     LaneValues<float> v = Second::Unpack(read.second, codes + 1);
 #pragma unroll
-    for (int i = 0; i < kLaneElements; ++i) {
-      p[i] = Weight::Unpack(read.weight, i);
-      rule.Apply(read.gradient[i], p[i], m[i], v[i]);
-    }
+    for (int i = 0; i < kLaneElements; ++i) rule.Apply(read.gradient[i], p[i], m[i], v[i]);
     Weight::Store(u.weight, tile, p, weight_words);
     First::Store(u.first, tile, m, moment_words, codes);
     Second::Store(u.second, tile, v, moment_words, codes + 1);

@@ -14,6 +14,7 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kUnroll = 2;
 constexpr int kSequencesAtOnce = 8;
 // Pairs of a head that one launch rotates; wider heads take several.
 constexpr int kPairsAtOnce = 256;
@@ -31,12 +32,61 @@ struct Geometry {
   float sign;        // −1: the inverse
 };
 
+// Where pack `item` of the block's first halves begins, as an element of qkv; `pair` is its first.
+template <int N>
+__device__ int64_t FirstHalf(const Geometry& g, uint32_t item, int64_t begin, int64_t t,
+                             int& pair) {
+  const uint32_t packs = g.count / N;
+  const uint32_t head = item / packs;  // of all sequences
+  const uint32_t sequence = head / g.rotated;
+  pair = static_cast<int>(item - head * packs) * N;
+  const int64_t row = (begin + sequence) * g.length + t;
+  return row * g.width + (head - sequence * g.rotated) * 2 * g.pairs + g.begin + pair;
+}
+
 template <int N, typename S>
 __global__ void __launch_bounds__(kThreads)
     RotaryKernel(const __grid_constant__ Frequencies frequencies, const Geometry g,
                  const int32_t* first, const S* in, S* out) {
-  __shared__ float cosines[kPairsAtOnce], sines[kPairsAtOnce];
+  __shared__ alignas(16) float cosines[kPairsAtOnce], sines[kPairsAtOnce];
   const int64_t t = blockIdx.x;
+  const int64_t begin = int64_t{blockIdx.y} * kSequencesAtOnce;
+  const int sequences = static_cast<int>(min(g.sequences - begin, int64_t{kSequencesAtOnce}));
+  const uint32_t items = sequences * g.rotated * (g.count / N);
+
+  Pack<S, N> x1[kUnroll], x2[kUnroll];
+  const auto load = [&](uint32_t item) {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (item + u * kThreads >= items) break;
+      int pair;
+      const int64_t at = FirstHalf<N>(g, item + u * kThreads, begin, t, pair);
+      x1[u] = *reinterpret_cast<const Pack<S, N>*>(in + at);
+      x2[u] = *reinterpret_cast<const Pack<S, N>*>(in + at + g.pairs);
+    }
+  };
+  const auto rotate = [&](uint32_t item) {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (item + u * kThreads >= items) break;
+      int pair;
+      const int64_t at = FirstHalf<N>(g, item + u * kThreads, begin, t, pair);
+      float first[N], second[N], y1[N], y2[N];
+      ToFloats(x1[u], first);
+      ToFloats(x2[u], second);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float cosine = cosines[pair + i], sine = sines[pair + i];
+        y1[i] = first[i] * cosine - second[i] * sine;
+        y2[i] = second[i] * cosine + first[i] * sine;
+      }
+      StoreGlobal(out + at, y1);
+      StoreGlobal(out + at + g.pairs, y2);
+    }
+  };
+
+  // The first loads are on their way while the table is made.
+  load(threadIdx.x);
   const float position = static_cast<float>((first == nullptr ? 0 : *first) + t);
   for (int i = threadIdx.x; i < g.count; i += kThreads) {
     float sine, cosine;
@@ -45,30 +95,11 @@ __global__ void __launch_bounds__(kThreads)
     sines[i] = g.sign * sine;
   }
   __syncthreads();
-
-  const int64_t begin = int64_t{blockIdx.y} * kSequencesAtOnce;
-  const int sequences = static_cast<int>(min(g.sequences - begin, int64_t{kSequencesAtOnce}));
-  const int packs = g.count / N;
-  const int items = g.rotated * packs;  // of a row
-  for (int item = threadIdx.x; item < sequences * items; item += kThreads) {
-    const int sequence = item / items;
-    const int pair = item % packs * N;
-    const int64_t row = (begin + sequence) * g.length + t;
-    const int64_t at = row * g.width + item % items / packs * 2 * g.pairs + g.begin + pair;
-    float x1[N], x2[N];
-    LoadPack<N>(in + at, x1);
-    LoadPack<N>(in + at + g.pairs, x2);
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const float cosine = cosines[pair + i], sine = sines[pair + i];
-      const float y1 = x1[i] * cosine - x2[i] * sine;
-      const float y2 = x2[i] * cosine + x1[i] * sine;
-      x1[i] = y1;
-      x2[i] = y2;
-    }
-    StorePack<N>(out + at, x1);
-    StorePack<N>(out + at + g.pairs, x2);
+  for (uint32_t item = threadIdx.x; item < items; item += kThreads * kUnroll) {
+    if (item != threadIdx.x) load(item);
+    rotate(item);
   }
+
   if (in == out || g.begin != 0) return;
   const int values_at = g.rotated * 2 * g.pairs;
   const int value_packs = (g.width - values_at) / N;

@@ -1,11 +1,11 @@
-// Two launches. The first: a block takes a chunk of rows and 8 packs of 16 bytes across; each
-// thread every 32nd row, several loads ahead (partial_sums.cuh). The second adds the chunks, 32 ways
-// at once, and acc; its blocks come to the GPU while the first still runs.
-// Bytes: x once; the partial sums, a hundredth of it or less, written and read.
+// Two launches. The first: a block takes a chunk of rows and 16 packs of 16 bytes across; each
+// thread every 32nd row, several loads ahead (partial_sums.cuh). The second adds the chunks, 32
+// ways at once, and acc; its blocks come to the GPU while the first still runs. Bytes: x once; the
+// partial sums, a hundredth of it or less, written and read.
 #include "gpu/check.h"
-#include "ops/cuda/partial_sums.cuh"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/partial_sums.cuh"
 #include "ops/cuda/reduce.cuh"
 
 namespace plimsoll::ops {
@@ -15,7 +15,7 @@ constexpr int kThreads = kSumThreads;
 constexpr int kLoads = 4;  // in flight per thread
 
 template <typename T, int N, int kLanes>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kSumBlocks)
     PartialSumsKernel(const T* x, int64_t rows, int64_t columns, int64_t chunk, float* partials) {
   constexpr int kRows = kThreads / kLanes;  // that are read at once
   const int lane = threadIdx.x % kLanes;

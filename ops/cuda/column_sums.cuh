@@ -19,9 +19,12 @@ struct ColumnSums {
   float* out[2] = {};        // [width]
 };
 
-// 32 columns a block; each of its 32 warps adds every 32nd partial sum.
-static __global__ __launch_bounds__(1024) void ColumnSumsKernel(ColumnSums p) {
-  __shared__ float shared[kWarp][kWarp + 1];
+// 32 columns a block, a lane for each; each of its warps adds every 8th partial sum. All loads of a
+// thread are on their way at once: few blocks, and little else to do meanwhile.
+inline constexpr int kColumnSumsParts = 8, kColumnSumsLoads = 17;
+
+static __global__ __launch_bounds__(kColumnSumsParts* kWarp) void ColumnSumsKernel(ColumnSums p) {
+  __shared__ float shared[kColumnSumsParts][kWarp];
   const int lane = threadIdx.x, part = threadIdx.y;
   const int64_t column = int64_t{blockIdx.x} * kWarp + lane;
   const int which = blockIdx.y;
@@ -30,23 +33,30 @@ static __global__ __launch_bounds__(1024) void ColumnSumsKernel(ColumnSums p) {
   if (column < p.width) {
     const int64_t stride = p.sums * p.width;
     const float* from = p.partials + which * p.width + column;
-#pragma unroll 8
-    for (int64_t i = part; i < p.count; i += kWarp) sum += from[i * stride];
+    for (int64_t first = part; first < p.count; first += kColumnSumsParts * kColumnSumsLoads) {
+      float loaded[kColumnSumsLoads];
+#pragma unroll
+      for (int k = 0; k < kColumnSumsLoads; ++k) {
+        const int64_t i = first + k * kColumnSumsParts;
+        loaded[k] = i < p.count ? from[i * stride] : 0.0f;
+      }
+#pragma unroll
+      for (int k = 0; k < kColumnSumsLoads; ++k) sum += loaded[k];
+    }
   }
   shared[part][lane] = sum;
   __syncthreads();
-  // Warp w finishes column w.
-  sum = WarpSum(shared[lane][part]);
-  const int64_t mine = int64_t{blockIdx.x} * kWarp + part;
-  if (lane == 0 && mine < p.width) {
-    p.out[which][mine] = sum + (p.acc[which] != nullptr ? p.acc[which][mine] : 0.0f);
-  }
+  if (part > 0 || column >= p.width) return;
+  float total = p.acc[which] != nullptr ? p.acc[which][column] : 0.0f;
+#pragma unroll
+  for (int i = 0; i < kColumnSumsParts; ++i) total += shared[i][lane];
+  p.out[which][column] = total;
 }
 
 inline void LaunchColumnSums(const ColumnSums& p, const CudaContext& ctx) {
   const dim3 grid(static_cast<unsigned>((p.width + kWarp - 1) / kWarp),
                   static_cast<unsigned>(p.sums));
-  LaunchDependent(&ColumnSumsKernel, grid, dim3(kWarp, kWarp), ctx, p);
+  LaunchDependent(&ColumnSumsKernel, grid, dim3(kWarp, kColumnSumsParts), ctx, p);
 }
 
 }  // namespace plimsoll::ops

@@ -70,8 +70,8 @@ bool Aligned(const Pointers*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) | ...) % 16) == 0;
 }
 
-// Makes the compiler forget what it derived from these elements: they, and not twice as many floats,
-// then wait in registers for their next use.
+// Makes the compiler forget what it derived from these elements: they, and not twice as many
+// floats, then wait in registers for their next use.
 template <typename T, int N>
 __device__ void KeepPacked(Pack<T, N>& pack) {
   static_assert(sizeof(pack) == 16);
@@ -79,11 +79,34 @@ __device__ void KeepPacked(Pack<T, N>& pack) {
   asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w));
 }
 
+// All of a pack's elements. Two of bf16 at a time, which are the upper halves of floats: one
+// instruction for each, where taken one by one they cost two.
+template <int N, typename T>
+__device__ void ToFloats(const Pack<T, N>& pack, float (&to)[N]) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16> && N % 2 == 0) {
+    const auto words = reinterpret_cast<const Pack<uint32_t, N / 2>&>(pack);
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      to[2 * i] = __uint_as_float(words.values[i] << 16);
+      to[2 * i + 1] = __uint_as_float(words.values[i] & 0xffff0000);
+    }
+  } else if constexpr (std::is_same_v<T, __half> && N % 2 == 0) {
+    const auto pairs = reinterpret_cast<const Pack<__half2, N / 2>&>(pack);
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      const float2 pair = __half22float2(pairs.values[i]);
+      to[2 * i] = pair.x;
+      to[2 * i + 1] = pair.y;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = ToFloat(pack.values[i]);
+  }
+}
+
 template <int N, typename T>
 __device__ void LoadPack(const T* from, float (&to)[N]) {
-  const auto pack = *reinterpret_cast<const Pack<T, N>*>(from);
-#pragma unroll
-  for (int i = 0; i < N; ++i) to[i] = ToFloat(pack.values[i]);
+  ToFloats(*reinterpret_cast<const Pack<T, N>*>(from), to);
 }
 
 template <int N, typename T>
@@ -115,19 +138,29 @@ __device__ Pack<T, N> RoundPack(const float (&from)[N]) {
   return pack;
 }
 
-// To global memory, 16 bytes in one access: left to itself, the compiler splits them into words
-// when the elements are used elsewhere as well.
+// To global memory in one access: left to itself, the compiler splits a pack into elements or words
+// when these are used elsewhere as well. Loads from other places may come before it or after.
 template <int N, typename T>
 __device__ void WriteGlobal(T* to, const Pack<T, N>& pack) {
+  const size_t address = __cvta_generic_to_global(to);
   if constexpr (sizeof(pack) == 16) {
-    uint32_t words[4];
-    memcpy(words, &pack, sizeof(words));
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
-                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
-                 : "memory");
+    uint4 w;
+    memcpy(&w, &pack, sizeof(w));
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(w.x), "r"(w.y),
+                 "r"(w.z), "r"(w.w));
+  } else if constexpr (sizeof(pack) == 8) {
+    uint2 w;
+    memcpy(&w, &pack, sizeof(w));
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(address), "r"(w.x), "r"(w.y));
   } else {
     *reinterpret_cast<Pack<T, N>*>(to) = pack;
   }
+}
+
+// Rounds and writes a pack to global memory.
+template <int N, typename T>
+__device__ void StoreGlobal(T* to, const float (&from)[N]) {
+  WriteGlobal(to, RoundPack<T, N>(from));
 }
 
 }  // namespace plimsoll::ops

@@ -43,19 +43,31 @@ __device__ float Result(const Results<kCount>& results, int i) {
   return results.values[i];
 }
 
+template <int N>
+struct Floats {
+  float values[N];
+};
+
+template <typename T, int N>
+__device__ Floats<N> Unpack(const Pack<T, N>& pack) {
+  Floats<N> floats;
+  ToFloats(pack, floats.values);
+  return floats;
+}
+
 // One pack of each input to one pack of each output.
 template <int N, typename Out, size_t kOuts, typename Function, typename... In>
 __device__ void MapPack(const Function& function, const std::array<Out*, kOuts>& out, int64_t pack,
-                        const Pack<In, N>&... in) {
+                        const In&... in) {
   float results[kOuts][N];
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    const auto result = function(ToFloat(in.values[i])...);
+    const auto result = function(in.values[i]...);
 #pragma unroll
     for (int o = 0; o < static_cast<int>(kOuts); ++o) results[o][i] = Result(result, o);
   }
 #pragma unroll
-  for (int o = 0; o < static_cast<int>(kOuts); ++o) StorePack<N>(out[o] + pack * N, results[o]);
+  for (int o = 0; o < static_cast<int>(kOuts); ++o) StoreGlobal(out[o] + pack * N, results[o]);
 }
 
 // A block takes kThreads · kUnroll packs; the last one the elements that fill no pack as well.
@@ -65,7 +77,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t packs = n / N;
   const int64_t first = int64_t{blockIdx.x} * (kThreads * kUnroll) + threadIdx.x;
   const auto map = [&](int u, const Pack<In, N>&... loaded) {
-    MapPack<N>(function, out, first + u * kThreads, loaded...);
+    MapPack<N>(function, out, first + u * kThreads, Unpack(loaded)...);
   };
   std::tuple<Pack<In, N>...> loaded[kUnroll];
   if (int64_t{blockIdx.x + 1} * (kThreads * kUnroll) <= packs) {
@@ -88,7 +100,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (blockIdx.x + 1 == gridDim.x && threadIdx.x < n - packs * N) {
     const int64_t i = packs * N + threadIdx.x;
-    MapPack<1>(function, out, i, Read<In, 1>(in, i)...);
+    MapPack<1>(function, out, i, Unpack(Read<In, 1>(in, i))...);
   }
 }
 

@@ -3,11 +3,12 @@
 //   dx = rstd · (ĝ − Σĝ / D − x̂ · Σ(ĝ·x̂) / D) (+ acc),   dweight = Σ_rows dy · x̂,   dbias = Σ_rows
 //   dy.
 //
-// One pass over the rows. A group of warps walks rows, kRows at a time, each of its threads owning
-// one pack of 16 bytes of columns: it keeps its share of dweight and dbias in registers from row to
-// row, and the two sums of a row meet in shared memory. At the end a block's groups add up theirs,
-// in their order, and the block leaves partial sums in the workspace; ops/cuda/column_sums.cuh adds
-// those. Blocks, and so the order of every sum, depend on the shape alone.
+// One pass over the rows. A warp takes a row, or a few warps together one that is longer than
+// kNormBackwardPacks packs of 16 bytes a lane, and fetches its next row into shared memory while it
+// works on one: no warp waits for another's row. A lane's share of dweight and dbias stays in
+// registers from row to row. At the end a block's warps add up theirs, in their order, and the
+// block leaves partial sums in the workspace; ops/cuda/column_sums.cuh adds those. Blocks, and so
+// the order of every sum, depend on the shape alone.
 // Bytes: 3·N·D·s, and N·D·s more for acc, and for y where the norm is made again as well (kAgain).
 #pragma once
 
@@ -45,204 +46,217 @@ struct NormBackward {
   __device__ int sums() const { return int{dweight} + int{dbias}; }
 };
 
-// A block has as many groups as fit in so many threads: 640 leave each the registers that its sums
-// take. Where those would be fewer than three groups, or a group is larger, more threads with fewer
-// registers do better.
-inline constexpr int kNormBackwardThreads[] = {640, 768, 1024};
-
-// Rows that a group works on at a time; how many times as many are on their way, these included.
-inline constexpr int kNormBackwardRows = 2;
+// Packs of 16 bytes of a row that a lane takes, at the most.
+inline constexpr int kNormBackwardPacks = 8;
+// Warps of a block, of which a multiprocessor has one, at the most: as many as leave each lane the
+// registers for its sums (16 floats for each pack of 16 bits).
+constexpr int NormBackwardWarps(int packs) { return packs <= 4 ? 16 : 8; }
+// Rows of a warp in shared memory: one that it works on and one on its way.
 inline constexpr int kNormBackwardStages = 2;
-// Bytes of shared memory for each thread: x, dy and acc of these rows; in the end its sums.
-inline constexpr int kNormBackwardShared =
-    kNormBackwardStages * kNormBackwardRows * 3 * sizeof(uint4);
+// Bytes of shared memory: for each warp x, dy and acc of these rows, in the end its sums; for a
+// block weight and bias.
+constexpr int NormBackwardWarpShared(int packs) {
+  return kNormBackwardStages * 3 * packs * kWarp * static_cast<int>(sizeof(uint4));
+}
+constexpr int NormBackwardWeightsShared(int packs, int row_warps) {
+  return 2 * row_warps * packs * kWarp * static_cast<int>(sizeof(uint4));
+}
 
-// All threads of a group, which has a barrier of its own (0 is __syncthreads()'s).
+// All threads of the warps that share a row. 0 is __syncthreads()'s barrier.
 __device__ inline void GroupBarrier(int group, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(threads) : "memory");
 }
 
-// Four sums over a warp at once: sums[i] ends in lanes 8·i to 8·i + 7.
-__device__ inline float WarpSums(const float (&sums)[4]) {
-  const int lane = threadIdx.x % kWarp;
-  const bool upper = lane & 16, odd = lane & 8;
-  // Each half of the warp goes on with two of the sums, each quarter with one.
-  float first = upper ? sums[2] : sums[0], second = upper ? sums[3] : sums[1];
-  first += __shfl_xor_sync(~0u, upper ? sums[0] : sums[2], 16);
-  second += __shfl_xor_sync(~0u, upper ? sums[1] : sums[3], 16);
-  float mine = odd ? second : first;
-  mine += __shfl_xor_sync(~0u, odd ? first : second, 8);
+// Two sums over a warp at once, one in each of its halves.
+__device__ inline float2 WarpSums(float2 sums) {
+  const bool upper = threadIdx.x & 16;
+  float mine = upper ? sums.y : sums.x;
+  mine += __shfl_xor_sync(~0u, upper ? sums.x : sums.y, 16);
 #pragma unroll
-  for (int offset = 4; offset > 0; offset /= 2) mine += __shfl_xor_sync(~0u, mine, offset);
-  return mine;
+  for (int offset = 8; offset > 0; offset /= 2) mine += __shfl_xor_sync(~0u, mine, offset);
+  const float other = __shfl_xor_sync(~0u, mine, 16);
+  return upper ? make_float2(other, mine) : make_float2(mine, other);
 }
 
-template <typename T, bool kMean, bool kAgain, int kThreads>
-__global__ __launch_bounds__(kThreads) void NormBackwardKernel(NormBackward<T> p,
-                                                               int group_threads) {
+// `row_warps`: that share a row, each with kPacks packs of every lane, side by side.
+template <typename T, bool kMean, bool kAgain, int kPacks>
+__global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
+                             1) void NormBackwardKernel(NormBackward<T> p, int row_warps) {
   constexpr int kSize = kPackSize<T>;
-  constexpr int kRows = kNormBackwardRows, kStages = kNormBackwardStages;
   using Packed = Pack<T, kSize>;
-  // Of each warp: Σĝ and Σ(ĝ·x̂) of both rows. Twice, so that one barrier for two rows is enough.
-  __shared__ float4 row_sums[2][kThreads / kWarp];
-  // [kStages][kRows][x, dy, acc][threads]: every thread fetches what it will read itself.
+  // Σĝ and Σ(ĝ·x̂) of each warp's part of a row. Twice, so that one barrier for a row is enough.
+  __shared__ float2 part_sums[2][NormBackwardWarps(kPacks)];
+  // [warps][stages][x, dy, acc][kPacks][kWarp]: every lane fetches what it will read itself.
   extern __shared__ uint4 fetched[];
 
-  const int thread = threadIdx.x, lane = thread % kWarp;
-  const int group = thread / group_threads, groups = blockDim.x / group_threads;
-  const int in_group = thread % group_threads;
-  const int warps = group_threads / kWarp, first_warp = group * warps;
-  const bool active = in_group * kSize < p.width;
-  const int column = active ? in_group * kSize : 0;
-  const auto slot = [&](int stage, int r, int which) {
-    return reinterpret_cast<Packed*>(
-        &fetched[((stage * kRows + r) * 3 + which) * blockDim.x + thread]);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = threadIdx.x % kWarp;
+  const int warps = static_cast<int>(blockDim.x) / kWarp;
+  const int group = warp / row_warps, groups = warps / row_warps;
+  const int first_pack = warp % row_warps * kPacks * kWarp + lane;
+  const int packs =
+      p.width / kSize - first_pack;  // pack k of this lane exists if k · kWarp < packs
+  const int column = first_pack * kSize;
+  uint4* const slots = fetched + warp * (kNormBackwardStages * 3 * kPacks * kWarp) + lane;
+  const auto slot = [&](int stage, int which, int k) {
+    return reinterpret_cast<Packed*>(&slots[((stage * 3 + which) * kPacks + k) * kWarp]);
   };
   const auto fetch = [&](int stage, int64_t row) {
+    if (row < p.rows) {
+      const int64_t at = row * p.width + column;
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      if (!active || row + r >= p.rows) continue;
-      const int64_t at = (row + r) * p.width + column;
-      __pipeline_memcpy_async(slot(stage, r, 0), p.x + at, sizeof(Packed));
-      __pipeline_memcpy_async(slot(stage, r, 1), p.dy + at, sizeof(Packed));
-      if (p.acc != nullptr) {
-        __pipeline_memcpy_async(slot(stage, r, 2), p.acc + at, sizeof(Packed));
+      for (int k = 0; k < kPacks; ++k) {
+        if (k * kWarp >= packs) break;
+        const int64_t from = at + k * kWarp * kSize;
+        __pipeline_memcpy_async(slot(stage, 0, k), p.x + from, sizeof(Packed));
+        __pipeline_memcpy_async(slot(stage, 1, k), p.dy + from, sizeof(Packed));
+        if (p.acc != nullptr) {
+          __pipeline_memcpy_async(slot(stage, 2, k), p.acc + from, sizeof(Packed));
+        }
       }
     }
     __pipeline_commit();
   };
-
-  const Packed weight = *reinterpret_cast<const Packed*>(p.weight + column);
-  float dweight[kSize] = {}, dbias[kSize] = {};
   const float scale = 1.0f / static_cast<float>(p.width);
+  const int64_t step = int64_t{gridDim.x} * groups, last = p.rows - 1;
+  int64_t row = int64_t{blockIdx.x} * groups + group;
+  if (group >= groups) row = p.rows;  // warps that are too few for a row
+  float next_mean = 0, next_rstd = p.rstd[min(row, last)];
+  if constexpr (kMean) next_mean = p.mean[min(row, last)];
+  fetch(0, row);
 
-  const int64_t step = int64_t{gridDim.x} * groups * kRows;
-  int64_t row = (int64_t{blockIdx.x} * groups + group) * kRows;
-  const int64_t last = p.rows - 1;
-  float next_mean[kRows] = {}, next_rstd[kRows];
-  const auto fetch_statistics = [&](int64_t from) {
+  // Weight and bias; zeros where there is none.
+  uint4* const weights = fetched + warps * kNormBackwardStages * 3 * kPacks * kWarp + first_pack;
+  const int padded = row_warps * kPacks * kWarp;
+  if (group == 0) {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      if constexpr (kMean) next_mean[r] = p.mean[min(from + r, last)];
-      next_rstd[r] = p.rstd[min(from + r, last)];
+    for (int k = 0; k < kPacks; ++k) {
+      uint4 words[2] = {};
+      if (k * kWarp < packs) {
+        words[0] = reinterpret_cast<const uint4*>(p.weight + column)[k * kWarp];
+        if (p.bias != nullptr)
+          words[1] = reinterpret_cast<const uint4*>(p.bias + column)[k * kWarp];
+      }
+      weights[k * kWarp] = words[0];
+      if constexpr (kAgain && kMean) weights[padded + k * kWarp] = words[1];
     }
+  }
+  __syncthreads();
+  const auto load = [&](int which, int k, float(&to)[kSize]) {
+    ToFloats(reinterpret_cast<const Packed&>(weights[which * padded + k * kWarp]), to);
   };
-  fetch_statistics(row);
+  // What does not exist counts as zero.
 #pragma unroll
-  for (int s = 0; s < kStages - 1; ++s) fetch(s, row + s * step);
-  int stage = 0, buffer = 0;
-  for (; row < p.rows; row += step) {
-    fetch(stage == 0 ? kStages - 1 : stage - 1, row + (kStages - 1) * step);
-    float rstd[kRows], shift[kRows];  // x̂ = x · rstd + shift
-    [[maybe_unused]] float mean[kRows];
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      mean[r] = next_mean[r];
-      rstd[r] = next_rstd[r];
-      shift[r] = -next_mean[r] * next_rstd[r];
+  for (int k = 0; k < kPacks; ++k) {
+    for (int stage = 0; stage < kNormBackwardStages; ++stage) {
+      if (k * kWarp >= packs) *slot(stage, 0, k) = *slot(stage, 1, k) = Packed{};
+      if (p.acc == nullptr) *slot(stage, 2, k) = Packed{};
     }
-    fetch_statistics(row + step);
-    __pipeline_wait_prior(kStages - 1);
+  }
 
-    float sums[2 * kRows] = {};  // Σĝ and Σ(ĝ·x̂) of each row
+  float dweight[kPacks][kSize] = {}, dbias[kPacks][kSize] = {};
+  int stage = 0;
+#pragma unroll 1
+  for (; row < p.rows; row += step, stage ^= 1) {
+    fetch(stage ^ 1, row + step);
+    const float mean = next_mean, rstd = next_rstd, shift = -mean * rstd;  // x̂ = x · rstd + shift
+    next_rstd = p.rstd[min(row + step, last)];
+    if constexpr (kMean) next_mean = p.mean[min(row + step, last)];
+    __pipeline_wait_prior(1);
+
+    float2 sums = {};  // Σĝ, Σ(ĝ·x̂)
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      if (!active || row + r >= p.rows) continue;
-      const Packed x = *slot(stage, r, 0), dy = *slot(stage, r, 1);
+    for (int k = 0; k < kPacks; ++k) {
+      float x[kSize], dy[kSize], weight[kSize];
+      ToFloats(*slot(stage, 0, k), x);
+      ToFloats(*slot(stage, 1, k), dy);
+      load(0, k, weight);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
-        const float d = ToFloat(dy.values[j]);
-        const float normal = ToFloat(x.values[j]) * rstd[r] + shift[r];
-        const float g = d * ToFloat(weight.values[j]);
-        if constexpr (kMean) sums[2 * r] += g;
-        sums[2 * r + 1] += g * normal;
-        dweight[j] += d * normal;
-        if constexpr (kMean) dbias[j] += d;
+        const float normal = x[j] * rstd + shift;
+        const float g = dy[j] * weight[j];
+        if constexpr (kMean) sums.x += g;
+        sums.y += g * normal;
+        dweight[k][j] += dy[j] * normal;
+        if constexpr (kMean) dbias[k][j] += dy[j];
       }
       if constexpr (kAgain) {
-        Packed bias = {}, y;
-        if (p.bias != nullptr) bias = *reinterpret_cast<const Packed*>(p.bias + column);
+        float bias[kSize] = {}, y[kSize];
+        if constexpr (kMean) load(1, k, bias);
 #pragma unroll
-        for (int j = 0; j < kSize; ++j) {
-          y.values[j] =
-              FromFloat<T>(NormResult(ToFloat(x.values[j]), mean[r], rstd[r],
-                                      ToFloat(weight.values[j]), ToFloat(bias.values[j])));
+        for (int j = 0; j < kSize; ++j) y[j] = NormResult(x[j], mean, rstd, weight[j], bias[j]);
+        if (k * kWarp < packs) {
+          WriteGlobal(p.y + row * p.width + column + k * kWarp * kSize, RoundPack<T, kSize>(y));
         }
-        *reinterpret_cast<Packed*>(p.y + (row + r) * p.width + column) = y;
       }
     }
-    if (p.dx != nullptr) {
-      const float sum = WarpSums(sums);
-      if (lane % 8 == 0) {
-        reinterpret_cast<float*>(&row_sums[buffer][thread / kWarp])[lane / 8] = sum;
-      }
-      GroupBarrier(group, group_threads);
-      float4 total = row_sums[buffer][first_warp];
-      for (int w = first_warp + 1; w < first_warp + warps; ++w) {
-        const float4 more = row_sums[buffer][w];
-        total.x += more.x;
-        total.y += more.y;
-        total.z += more.z;
-        total.w += more.w;
-      }
-      buffer ^= 1;
-      const float g_sums[kRows] = {total.x, total.z}, gx_sums[kRows] = {total.y, total.w};
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        if (!active || row + r >= p.rows) continue;
-        // dx = ĝ · rstd + x · of_x + constant. Read again: to keep both would take more registers.
-        const float of_x = -gx_sums[r] * scale * rstd[r] * rstd[r];
-        const float constant = -rstd[r] * scale * (g_sums[r] + gx_sums[r] * shift[r]);
-        const Packed x = *slot(stage, r, 0), dy = *slot(stage, r, 1);
-        Packed acc, result;
-        if (p.acc != nullptr) acc = *slot(stage, r, 2);
-#pragma unroll
-        for (int j = 0; j < kSize; ++j) {
-          const float g = ToFloat(dy.values[j]) * ToFloat(weight.values[j]);
-          float d = g * rstd[r] + (ToFloat(x.values[j]) * of_x + constant);
-          if (p.acc != nullptr) d += ToFloat(acc.values[j]);
-          result.values[j] = FromFloat<T>(d);
-        }
-        *reinterpret_cast<Packed*>(p.dx + (row + r) * p.width + column) = result;
+    if (p.dx == nullptr) continue;
+    sums = WarpSums(sums);
+    if (row_warps > 1) {
+      if (lane == 0) part_sums[stage][warp] = sums;
+      GroupBarrier(group, row_warps * kWarp);
+      sums = {};
+#pragma unroll 1
+      for (int w = group * row_warps; w < (group + 1) * row_warps; ++w) {
+        sums.x += part_sums[stage][w].x;
+        sums.y += part_sums[stage][w].y;
       }
     }
-    stage = stage == kStages - 1 ? 0 : stage + 1;
+    // dx = ĝ · rstd + x · of_x + constant. x and dy are read again: both would take more registers.
+    const float of_x = -sums.y * scale * rstd * rstd;
+    const float constant = -rstd * scale * (sums.x + sums.y * shift);
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      if (k * kWarp >= packs) break;
+      float x[kSize], dy[kSize], weight[kSize], acc[kSize];
+      ToFloats(*slot(stage, 0, k), x);
+      ToFloats(*slot(stage, 1, k), dy);
+      load(0, k, weight);
+      ToFloats(*slot(stage, 2, k), acc);
+      float dx[kSize];
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        dx[j] = dy[j] * weight[j] * rstd + (x[j] * of_x + constant) + acc[j];
+      }
+      WriteGlobal(p.dx + row * p.width + column + k * kWarp * kSize, RoundPack<T, kSize>(dx));
+    }
   }
 
   if (p.sums() == 0) return;
   LetDependentsLaunch();
-  // A block's groups lay their sums side by side, four columns at a time, and all threads add them.
+  // A block's warps lay their sums side by side, and all threads add those of four columns.
   __pipeline_wait_prior(0);
   __syncthreads();
-  constexpr int kFours = kSize / 4;                  // of a thread, in each sum
-  auto* fours = reinterpret_cast<float4*>(fetched);  // [dweight, dbias][kFours][groups][threads]
-  const auto place = [&](int four, int of_group, int of_thread) {
-    return &fours[(four * groups + of_group) * group_threads + of_thread];
-  };
+  constexpr int kFours = kPacks * kWarp * kSize / 4;       // of a warp's part of a row
+  auto* const fours = reinterpret_cast<float4*>(fetched);  // [dweight, dbias][warps][kFours]
 #pragma unroll
-  for (int k = 0; k < kFours; ++k) {
-    const int j = 4 * k;
-    *place(k, group, in_group) =
-        make_float4(dweight[j], dweight[j + 1], dweight[j + 2], dweight[j + 3]);
-    *place(kFours + k, group, in_group) =
-        make_float4(dbias[j], dbias[j + 1], dbias[j + 2], dbias[j + 3]);
+  for (int k = 0; k < kPacks; ++k) {
+#pragma unroll
+    for (int j = 0; j < kSize; j += 4) {
+      const int at = warp * kFours + ((k * kWarp + lane) * kSize + j) / 4;
+      const float *w = &dweight[k][j], *b = &dbias[k][j];
+      fours[at] = make_float4(w[0], w[1], w[2], w[3]);
+      if constexpr (kMean) fours[warps * kFours + at] = make_float4(b[0], b[1], b[2], b[3]);
+    }
   }
   __syncthreads();
-  float* partial = p.partials + int64_t{blockIdx.x} * p.sums() * p.width;
-  for (int i = thread; i < 2 * kFours * group_threads; i += blockDim.x) {
-    const int four = i / group_threads, of_thread = i % group_threads;
-    const bool bias = four >= kFours;
-    if (of_thread * kSize >= p.width || !(bias ? p.dbias : p.dweight)) continue;
-    float4 sum = *place(four, 0, of_thread);
-    for (int g = 1; g < groups; ++g) {
-      const float4 more = *place(four, g, of_thread);
+  auto* const partial =
+      reinterpret_cast<float4*>(p.partials + int64_t{blockIdx.x} * p.sums() * p.width);
+  const int row_fours = p.width / 4;
+  for (int i = static_cast<int>(threadIdx.x); i < p.sums() * row_fours;
+       i += static_cast<int>(blockDim.x)) {
+    const bool second = i >= row_fours;  // of two sums
+    const bool bias = second || !p.dweight;
+    const float4* from = fours + (bias ? warps * kFours : 0) + i - (second ? row_fours : 0);
+    float4 sum = {};
+#pragma unroll 4
+    for (int g = 0; g < groups; ++g) {
+      const float4 more = from[g * row_warps * kFours];
       sum.x += more.x;
       sum.y += more.y;
       sum.z += more.z;
       sum.w += more.w;
     }
-    float* to = partial + (bias && p.dweight ? p.width : 0) + of_thread * kSize + four % kFours * 4;
-    *reinterpret_cast<float4*>(to) = sum;
+    partial[i] = sum;
   }
 }
 
@@ -305,28 +319,38 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
   constexpr int kSize = kPackSize<T>;
   const int packs = p.width / kSize;
   const unsigned blocks = static_cast<unsigned>(sums.count);
-  const int group_threads = (packs + kWarp - 1) / kWarp * kWarp;
+  const int row_warps = (packs + kNormBackwardPacks * kWarp - 1) / (kNormBackwardPacks * kWarp);
+  const int lane_packs = (packs + row_warps * kWarp - 1) / (row_warps * kWarp);
   // Older GPUs have less shared memory.
   const int room = static_cast<int>(ctx.libraries.properties().sharedMemPerBlockOptin) - 1024;
-  const int most = room / kNormBackwardShared;
-  const auto launch = [&]<int kThreads>() {
-    const auto kernel = &NormBackwardKernel<T, kMean, kAgain, kThreads>;
-    // There are 15 barriers for groups.
-    const int threads = std::clamp(std::min(kThreads, most) / group_threads, 1, 15) * group_threads;
-    const int shared = threads * kNormBackwardShared;
+  const auto launch = [&]<int kPacks>() {
+    const auto kernel = &NormBackwardKernel<T, kMean, kAgain, kPacks>;
+    const int weights = NormBackwardWeightsShared(kPacks, row_warps);
+    const int warps =
+        std::min(NormBackwardWarps(kPacks), (room - weights) / NormBackwardWarpShared(kPacks));
+    const int shared = warps * NormBackwardWarpShared(kPacks) + weights;
     gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
                "cudaFuncSetAttribute");
-    kernel<<<blocks, threads, shared, ctx.stream>>>(p, group_threads);
+    kernel<<<blocks, warps * kWarp, shared, ctx.stream>>>(p, row_warps);
   };
-  if (p.width % kSize != 0 || group_threads > std::min(most, kNormBackwardThreads[2]) ||
+  if (p.width % kSize != 0 || row_warps > NormBackwardWarps(kNormBackwardPacks) ||
+      row_warps * NormBackwardWarpShared(kNormBackwardPacks) +
+              NormBackwardWeightsShared(kNormBackwardPacks, row_warps) >
+          room ||
       !Aligned(p.x, p.weight, p.dy, p.acc, p.dx, p.y, p.bias)) {
     NormBackwardAnyKernel<T, kMean, kAgain><<<blocks, 256, 0, ctx.stream>>>(p);
-  } else if (3 * group_threads <= kNormBackwardThreads[0]) {
-    launch.template operator()<kNormBackwardThreads[0]>();
-  } else if (group_threads <= kNormBackwardThreads[1]) {
-    launch.template operator()<kNormBackwardThreads[1]>();
+  } else if (lane_packs <= 2) {
+    launch.template operator()<2>();
+  } else if (lane_packs == 3) {
+    launch.template operator()<3>();
+  } else if (lane_packs == 4) {
+    launch.template operator()<4>();
+  } else if (lane_packs <= 6) {
+    launch.template operator()<6>();
+  } else if (lane_packs == 7) {
+    launch.template operator()<7>();
   } else {
-    launch.template operator()<kNormBackwardThreads[2]>();
+    launch.template operator()<8>();
   }
   gpu::CheckLaunch("norm, backward");
   if (sums.sums > 0) LaunchColumnSums(sums, ctx);

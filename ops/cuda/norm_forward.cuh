@@ -77,11 +77,13 @@ __global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
     for (int k = 0; k < kPacks; ++k) {
       const int i = k * kThreads + lane;
       if (i >= packs) continue;
+      float sum[kSize], more[kSize];
+      ToFloats(x[k], sum);
+      ToFloats(b[k], more);
 #pragma unroll
-      for (int j = 0; j < kSize; ++j) {
-        x[k].values[j] = FromFloat<T>(__fadd_rn(ToFloat(x[k].values[j]), ToFloat(b[k].values[j])));
-      }
-      reinterpret_cast<Pack<T, kSize>*>(p.sum + start)[i] = x[k];
+      for (int j = 0; j < kSize; ++j) sum[j] = __fadd_rn(sum[j], more[j]);
+      x[k] = RoundPack<T, kSize>(sum);
+      WriteGlobal(p.sum + start + i * kSize, x[k]);
     }
   }
 
@@ -92,8 +94,10 @@ __global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
       if (k * kThreads + lane >= packs) continue;
+      float values[kSize];
+      ToFloats(x[k], values);
 #pragma unroll
-      for (int j = 0; j < kSize; ++j) sum += ToFloat(x[k].values[j]);
+      for (int j = 0; j < kSize; ++j) sum += values[j];
     }
     mean = RowSum<kThreads>(sum, shared[0]) * scale;
   }
@@ -102,9 +106,11 @@ __global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
   for (int k = 0; k < kPacks; ++k) {
     if (k * kThreads + lane >= packs) continue;
     KeepPacked(x[k]);
+    float values[kSize];
+    ToFloats(x[k], values);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      const float d = ToFloat(x[k].values[j]) - mean;
+      const float d = values[j] - mean;
       squares += d * d;
     }
   }
@@ -115,7 +121,8 @@ __global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
     const int i = k * kThreads + lane;
     if (i >= packs) continue;
     KeepPacked(x[k]);
-    float w[kSize], result[kSize];
+    float values[kSize], w[kSize], result[kSize];
+    ToFloats(x[k], values);
     LoadPack<kSize>(weight + i * kSize, w);
     if (bias != nullptr) {
       LoadPack<kSize>(bias + i * kSize, result);
@@ -125,9 +132,9 @@ __global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
     }
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      result[j] = NormResult(ToFloat(x[k].values[j]), mean, rstd, w[j], result[j]);
+      result[j] = NormResult(values[j], mean, rstd, w[j], result[j]);
     }
-    StorePack<kSize>(p.y + start + i * kSize, result);
+    StoreGlobal(p.y + start + i * kSize, result);
   }
   if (lane == 0) {
     if (p.mean != nullptr) p.mean[row] = mean;

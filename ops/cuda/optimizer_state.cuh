@@ -80,7 +80,7 @@ __device__ void StoreTile(void* to, const Tile<kWhole>& tile, const LaneValues<T
   for (int q = 0; q < 2; ++q) {
     const int64_t at = tile.quad(q);
     if constexpr (kWhole) {
-      *reinterpret_cast<Pack<T, 4>*>(data + at) = lane.quads[q];
+      WriteGlobal(data + at, lane.quads[q]);
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -112,14 +112,44 @@ __device__ void DrawWords(uint2 rng, uint64_t key, bool for_weight, const Tile<k
   }
 }
 
-// base/low_precision.h on the GPU.
-__device__ inline bool IsNan(uint32_t bits) { return (bits & 0x7fffffff) > 0x7f800000; }
-__device__ inline uint16_t ToBf16Stochastic(float value, uint32_t random) {
-  const uint32_t bits = __float_as_uint(value);
-  if (IsNan(bits)) return static_cast<uint16_t>((bits >> 16) | 0x40);
-  return static_cast<uint16_t>((bits + (random & 0xffff)) >> 16);
+// Pairs of 16-bit elements as the words that hold them, the first in the lower half.
+__device__ inline uint32_t LowerHalves(uint32_t first, uint32_t second) {
+  return __byte_perm(first, second, 0x5410);
 }
-__device__ inline float FromBf16(uint16_t bits) { return __uint_as_float(uint32_t{bits} << 16); }
+__device__ inline uint32_t UpperHalves(uint32_t first, uint32_t second) {
+  return __byte_perm(first, second, 0x7632);
+}
+template <typename T>
+__device__ void SetPair(LaneValues<T>& lane, int i, uint32_t pair) {
+  static_assert(sizeof(T) == 2);
+  memcpy(&lane.quads[i / 4].values[i % 4], &pair, sizeof(pair));
+}
+
+__device__ inline LaneValues<float> FromBf16(const LaneValues<__nv_bfloat16>& lane) {
+  LaneValues<float> values;
+#pragma unroll
+  for (int q = 0; q < 2; ++q) ToFloats(lane.quads[q], values.quads[q].values);
+  return values;
+}
+
+// base/low_precision.h on the GPU. `random` has 16 bits; the upper half of the result counts.
+__device__ inline uint32_t RoundStochastically(float value, uint32_t random) {
+  const uint32_t bits = __float_as_uint(value);
+  return isnan(value) ? bits | 0x400000 : bits + random;
+}
+// `shift` 0 or 16: which half of the random words.
+__device__ inline LaneValues<__nv_bfloat16> ToBf16Stochastic(
+    const LaneValues<float>& values, const uint32_t (&random)[kLaneElements], int shift) {
+  const auto round = [&](int i) {
+    return RoundStochastically(values[i], shift == 0 ? random[i] & 0xffff : random[i] >> 16);
+  };
+  LaneValues<__nv_bfloat16> rounded;
+#pragma unroll
+  for (int i = 0; i < kLaneElements; i += 2) {
+    SetPair(rounded, i, UpperHalves(round(i), round(i + 1)));
+  }
+  return rounded;
+}
 
 // Weights.
 
@@ -130,7 +160,7 @@ struct WholeWeight {  // float32
   static __device__ Raw Load(const StoredWeightRef& w, const Tile<kWhole>& tile) {
     return LoadTile<float>(w.in, tile);
   }
-  static __device__ float Unpack(const Raw& raw, int i) { return raw[i]; }
+  static __device__ LaneValues<float> Unpack(const Raw& raw) { return raw; }
   template <bool kWhole>
   static __device__ void Store(const StoredWeightRef& w, const Tile<kWhole>& tile,
                                const Raw& values, const uint32_t (&)[kLaneElements]) {
@@ -145,28 +175,35 @@ struct WholeWeight {  // float32
 struct SplitWeight {  // bf16 and a remainder of 16 bits
   static constexpr bool kRounds = false;
   struct Raw {
-    LaneValues<uint16_t> high;
+    LaneValues<__nv_bfloat16> high;
     LaneValues<int16_t> low;
   };
   template <bool kWhole>
   static __device__ Raw Load(const StoredWeightRef& w, const Tile<kWhole>& tile) {
-    return {LoadTile<uint16_t>(w.in, tile), LoadTile<int16_t>(w.master_in, tile)};
+    return {LoadTile<__nv_bfloat16>(w.in, tile), LoadTile<int16_t>(w.master_in, tile)};
   }
-  static __device__ float Unpack(const Raw& raw, int i) {
-    return __uint_as_float((uint32_t{raw.high[i]} << 16) +
-                           static_cast<uint32_t>(int32_t{raw.low[i]}));
+  static __device__ LaneValues<float> Unpack(const Raw& raw) {
+    LaneValues<float> values = FromBf16(raw.high);
+#pragma unroll
+    for (int i = 0; i < kLaneElements; ++i) {
+      values[i] = __int_as_float(__float_as_int(values[i]) + raw.low[i]);
+    }
+    return values;
   }
   template <bool kWhole>
   static __device__ void Store(const StoredWeightRef& w, const Tile<kWhole>& tile,
                                const LaneValues<float>& values, const uint32_t (&)[kLaneElements]) {
     Raw raw;
+    const auto bits = [&](int i) {
+      const uint32_t plain = __float_as_uint(values[i]);
+      return isnan(values[i]) ? (plain & 0x80000000) | 0x7fc00000 : plain;
+    };
+    // The remainder is what the nearest bf16 leaves, modulo 2^16: the lower half as it is.
 #pragma unroll
-    for (int i = 0; i < kLaneElements; ++i) {
-      uint32_t bits = __float_as_uint(values[i]);
-      if (IsNan(bits)) bits = (bits & 0x80000000) | 0x7fc00000;
-      const uint32_t high = (bits + 0x8000) >> 16;
-      raw.high[i] = static_cast<uint16_t>(high);
-      raw.low[i] = static_cast<int16_t>(bits - (high << 16));
+    for (int i = 0; i < kLaneElements; i += 2) {
+      const uint32_t first = bits(i), second = bits(i + 1);
+      SetPair(raw.high, i, UpperHalves(first + 0x8000, second + 0x8000));
+      SetPair(raw.low, i, LowerHalves(first, second));
     }
     StoreTile(w.out, tile, raw.high);
     if (w.master_out != nullptr) StoreTile(w.master_out, tile, raw.low);
@@ -186,7 +223,7 @@ struct MasterWeight {  // S and a float32 master, which alone is read
   static __device__ Raw Load(const StoredWeightRef& w, const Tile<kWhole>& tile) {
     return LoadTile<float>(w.master_in, tile);
   }
-  static __device__ float Unpack(const Raw& raw, int i) { return raw[i]; }
+  static __device__ LaneValues<float> Unpack(const Raw& raw) { return raw; }
   template <bool kWhole>
   static __device__ void Store(const StoredWeightRef& w, const Tile<kWhole>& tile,
                                const Raw& values, const uint32_t (&)[kLaneElements]) {
@@ -205,20 +242,17 @@ struct MasterWeight {  // S and a float32 master, which alone is read
 
 struct RoundedWeight {  // bf16 alone
   static constexpr bool kRounds = true;
-  using Raw = LaneValues<uint16_t>;
+  using Raw = LaneValues<__nv_bfloat16>;
   template <bool kWhole>
   static __device__ Raw Load(const StoredWeightRef& w, const Tile<kWhole>& tile) {
-    return LoadTile<uint16_t>(w.in, tile);
+    return LoadTile<__nv_bfloat16>(w.in, tile);
   }
-  static __device__ float Unpack(const Raw& raw, int i) { return FromBf16(raw[i]); }
+  static __device__ LaneValues<float> Unpack(const Raw& raw) { return FromBf16(raw); }
   template <bool kWhole>
   static __device__ void Store(const StoredWeightRef& w, const Tile<kWhole>& tile,
                                const LaneValues<float>& values,
                                const uint32_t (&random)[kLaneElements]) {
-    Raw raw;
-#pragma unroll
-    for (int i = 0; i < kLaneElements; ++i) raw[i] = ToBf16Stochastic(values[i], random[i]);
-    StoreTile(w.out, tile, raw);
+    StoreTile(w.out, tile, ToBf16Stochastic(values, random, 0));
   }
   template <bool kWhole>
   static __device__ void Copy(const StoredWeightRef& w, const Tile<kWhole>& tile) {
@@ -268,28 +302,20 @@ struct WholeMoment {
 template <bool kSecond>
 struct RoundedMoment {  // bf16
   static constexpr bool kPresent = true, kRounds = true, kCoded = false;
-  using Raw = LaneValues<uint16_t>;
+  using Raw = LaneValues<__nv_bfloat16>;
   template <bool kWhole>
   static __device__ Raw Load(const StoredMomentRef& m, const Tile<kWhole>& tile) {
-    return LoadTile<uint16_t>(m.in, tile);
+    return LoadTile<__nv_bfloat16>(m.in, tile);
   }
   static __device__ LaneValues<float> Unpack(const Raw& raw, const BlockCodes*) {
-    LaneValues<float> values;
-#pragma unroll
-    for (int i = 0; i < kLaneElements; ++i) values[i] = FromBf16(raw[i]);
-    return values;
+    return FromBf16(raw);
   }
   template <bool kWhole>
   static __device__ void Store(const StoredMomentRef& m, const Tile<kWhole>& tile,
                                const LaneValues<float>& values,
                                const uint32_t (&random)[kLaneElements], const BlockCodes*) {
     if (m.out == nullptr) return;
-    Raw raw;
-#pragma unroll
-    for (int i = 0; i < kLaneElements; ++i) {
-      raw[i] = ToBf16Stochastic(values[i], random[i] >> (kSecond ? 16 : 0));
-    }
-    StoreTile(m.out, tile, raw);
+    StoreTile(m.out, tile, ToBf16Stochastic(values, random, kSecond ? 16 : 0));
   }
   template <bool kWhole>
   static __device__ void Copy(const StoredMomentRef& m, const Tile<kWhole>& tile) {
@@ -297,15 +323,24 @@ struct RoundedMoment {  // bf16
   }
 };
 
-// The code whose value is nearest to x, |x| ≤ 1.
-__device__ inline int32_t FindCode(const BlockCodes& codes, float x) {
-  const float magnitude = fabsf(x);
+// x / divisor for |x| ≤ divisor and a divisor that is neither tiny nor huge, by a correctly rounded
+// reciprocal and a correction by the remainder (Markstein 1990, "Computation of elementary
+// functions on the IBM RISC System/6000"): as a division rounds it, but for one in some 2^23 that
+// lie next to the middle of two floats. Codes change where such a one is a border as well.
+__device__ inline float Quotient(float x, float divisor, float reciprocal) {
+  const float q = __fmul_rn(x, reciprocal);
+  return __fmaf_rn(__fmaf_rn(-q, divisor, x), reciprocal, q);
+}
+
+// The code whose value is nearest to x, |x| ≤ 1. Without kSigned: x ≥ 0.
+template <bool kSigned>
+__device__ int32_t FindCode(const BlockCodes& codes, float x) {
+  const float magnitude = kSigned ? fabsf(x) : x;
   const int32_t upper = static_cast<int32_t>(__float_as_uint(magnitude) >> 16);
-  const int32_t bucket = min(max(upper - BlockCodes::kFirstBucket, 0), BlockCodes::kBuckets - 1);
-  int32_t index = codes.at_bucket[bucket];
+  int32_t index = codes.at_bucket[max(upper, BlockCodes::kFirstBucket) - BlockCodes::kFirstBucket];
   if (magnitude >= codes.borders[index]) ++index;
-  const bool negative = __float_as_int(x) < 0;
-  return negative ? codes.zero - min(index, codes.zero) : codes.zero + index;
+  if constexpr (!kSigned) return index;
+  return __float_as_int(x) < 0 ? codes.zero - min(index, codes.zero) : codes.zero + index;
 }
 
 template <bool kSecond>
@@ -331,12 +366,13 @@ struct CodedMoment {  // 8 bits and a scale
   static __device__ void Store(const StoredMomentRef& m, const Tile<kWhole>& tile,
                                const LaneValues<float>& values, const uint32_t (&)[kLaneElements],
                                const BlockCodes* codes) {
-    // Bits of magnitudes compare as they do, with infinity and the NaNs above all.
+    // Bits of magnitudes compare as they do, with infinity and the NaNs above all. Second moments
+    // have no sign.
     int32_t bits = 0;
 #pragma unroll
     for (int i = 0; i < kLaneElements; ++i) {
       const bool exists = kWhole || tile.quad(i / 4) + i % 4 < tile.n;
-      if (exists) bits = max(bits, __float_as_int(fabsf(values[i])));
+      if (exists) bits = max(bits, __float_as_int(values[i]) & (kSecond ? ~0 : 0x7fffffff));
     }
 #pragma unroll
     for (int offset = kWarp / 2; offset > 0; offset /= 2) {
@@ -344,12 +380,20 @@ struct CodedMoment {  // 8 bits and a scale
     }
     const bool finite = bits < 0x7f800000;
     const float largest = __int_as_float(bits);
+    // Scaled where a quotient's steps could leave the normal numbers.
+    const float scale = largest < 0x1p-60f ? 0x1p80f : largest > 0x1p100f ? 0x1p-40f : 1.0f;
+    LaneValues<float> scaled = values;
+    if (scale != 1) {
+#pragma unroll
+      for (int i = 0; i < kLaneElements; ++i) scaled[i] *= scale;
+    }
+    const bool divides = bits != 0 && finite;  // otherwise all are zero
+    const float divisor = largest * scale, reciprocal = __frcp_rn(divides ? divisor : 1.0f);
     LaneValues<uint8_t> found;
 #pragma unroll
     for (int i = 0; i < kLaneElements; ++i) {
-      const int32_t code =
-          bits == 0 || !finite ? codes->zero : FindCode(*codes, __fdiv_rn(values[i], largest));
-      found[i] = static_cast<uint8_t>(code);
+      const float x = divides ? Quotient(scaled[i], divisor, reciprocal) : 0.0f;
+      found[i] = static_cast<uint8_t>(FindCode<!kSecond>(*codes, x));
     }
     if (m.out != nullptr) StoreTile(m.out, tile, found);
     if (m.scales_out != nullptr && threadIdx.x % kWarp == 0) {

@@ -13,11 +13,11 @@
 
 namespace plimsoll::ops {
 
-inline constexpr int kSumThreads = 256;
+inline constexpr int kSumThreads = 512;
 // That run at once on a multiprocessor: ColumnSumsChunk counts on it.
-inline constexpr int kSumBlocks = 5;
+inline constexpr int kSumBlocks = 2;
 // Along a row of packs of 16 bytes, and of single elements.
-inline constexpr int kSumLanes = 8, kSumLanesSingle = 32;
+inline constexpr int kSumLanes = 16, kSumLanesSingle = 32;
 
 // Adds the sums of the block's threads, by shuffles within warps, then in shared memory, and stores
 // them as row blockIdx.y of `partials`. All threads of the block call it.
