@@ -2,8 +2,8 @@
 // linear_dx  dx = dy · weight + acc      acc enters as the product's C
 // linear_dw  dweight = dyᵀ · x + acc,    dbias = column sums of dy + acc
 //
-// One cuBLASLt product each (cuda/gemm.h). Column sums run on a kernel of their own, which reads dy
-// once (cuda/column_sums.h). Bytes: every argument once, dy once more for dbias.
+// One product each (cuda/gemm.h). dbias comes with dweight, or by itself from a kernel that reads
+// dy once (cuda/column_sums.h). Bytes: every argument once, dy perhaps once more for dbias.
 #include <algorithm>
 
 #include "ops/cuda/column_sums.h"
@@ -95,6 +95,11 @@ Product LinearDwProduct(const CudaContext& ctx) {
   p.beta = ctx.has_input(2) ? 1 : 0;
   product.buffers =
       BuffersOf(ctx, ctx.in<void>(1), ctx.in<void>(0), ctx.in<void>(2), ctx.out<void>(0));
+  if (ctx.has_output(1) && p.n > 0) {
+    p.epilogue = GemmEpilogue::kSums;
+    product.buffers.sums = ctx.out<float>(1);
+    product.buffers.old_sums = ctx.in<float>(3);
+  }
   return product;
 }
 
@@ -105,13 +110,12 @@ void LinearDx(const CudaContext& ctx) { Run(ctx, LinearDxProduct(ctx)); }
 void PrepareLinearDx(const CudaContext& ctx) { Prepare(ctx, LinearDxProduct(ctx)); }
 
 void LinearDw(const CudaContext& ctx) {
-  // The sums first, and then the product: both use the workspace.
-  if (ctx.has_output(1)) {
+  if (ctx.has_output(0)) Run(ctx, LinearDwProduct(ctx));
+  if (ctx.has_output(1) && (!ctx.has_output(0) || ctx.in_shape(0).dim(-1) == 0)) {
     const Shape& dy = ctx.in_shape(1);
     ColumnSums(ctx.stream, ctx.dtype(), ctx.in<void>(1), dy.rows(), dy.dim(-1), ctx.in<float>(3),
                ctx.out<float>(1), ctx.workspace);
   }
-  if (ctx.has_output(0)) Run(ctx, LinearDwProduct(ctx));
 }
 void PrepareLinearDw(const CudaContext& ctx) {
   if (ctx.has_output(0)) Prepare(ctx, LinearDwProduct(ctx));

@@ -1,4 +1,5 @@
-// Matrix product on the GPU: the one GEMM under every linear layer, by cuBLASLt.
+// Matrix product on the GPU: the one GEMM under every linear layer, by cuBLASLt or, on Hopper, by
+// kernels of our own (gemm_forms.h), whichever is faster.
 //
 //   D[m,n] = epilogue(alpha · op(A)[m,k] · op(B)[k,n] + beta · C[m,n])
 //
@@ -29,7 +30,8 @@ enum class GemmEpilogue : uint8_t {
   kGeluBias,      // gelu(· + bias[n])
   kGeluAuxBias,   // the same; aux = · + bias[n] is written beside it
   kGeluGradient,  // · ⊙ gelu'(aux)
-  kSums,          // none; sums[m] = Σ over k of op(A), float32 as D must be
+  kSums,          // none; sums[m] = Σ over k of op(A) + old_sums[m], float32 as D must be; A is
+                  // transposed and has no gaps between its rows
 };
 
 struct GemmProblem {
@@ -65,13 +67,14 @@ struct GemmBuffers {
   const void* bias = nullptr;
   void* aux = nullptr;  // kGeluGradient reads it
   float* sums = nullptr;
+  const float* old_sums = nullptr;  // may be `sums`, or nullptr: nothing is added
   void* workspace = nullptr;  // 256-byte aligned; its content is arbitrary before and after
   int64_t workspace_bytes = 0;
 };
 
 // Enqueues the product. The algorithm is the one that PrepareGemm found, or cuBLAS's own first
 // choice where it was never asked. Products that cuBLASLt does not take (k = 0, rows at odd
-// addresses under an epilogue) run on a kernel of our own, which is slow.
+// addresses under an epilogue) run on a plain kernel of our own, which is slow.
 void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
           const GemmBuffers& buffers);
 

@@ -16,7 +16,7 @@
 namespace plimsoll::ops {
 namespace {
 
-constexpr std::string_view kTitle = "plimsoll matrix products 1";
+constexpr std::string_view kTitle = "plimsoll matrix products 2";
 constexpr std::string_view kChecksum = "checksum ";
 constexpr size_t kWordDigits = 16;
 

@@ -1,8 +1,9 @@
 // The file of measured choices of one GPU model and cuBLAS version: text, one line per problem.
 //
-//   plimsoll matrix products 1
+//   plimsoll matrix products 2
 //   NVIDIA H200, compute capability 9.0, 132 multiprocessors, cublasLt 130100
-//   KEY ALGORITHM MICROSECONDS           the algorithm: cuBLASLt's 64 bytes, as 128 hexadecimal
+//   KEY ALGORITHM MICROSECONDS           the algorithm: 64 bytes, cuBLASLt's or those of a form of
+//                                        ours (gemm_call.h), as 128 hexadecimal
 //   digits checksum 0123456789abcdef            of all lines before, FNV-1a
 #pragma once
 

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "gpu/check.h"
+#include "ops/cuda/column_sums.h"
+#include "ops/cuda/gemm_forms.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -40,7 +42,7 @@ cublasLtEpilogue_t EpilogueOf(GemmEpilogue epilogue) {
     case GemmEpilogue::kGeluGradient:
       return CUBLASLT_EPILOGUE_DGELU;
     case GemmEpilogue::kSums:
-      return CUBLASLT_EPILOGUE_BGRADB;  // its B is our A
+      return CUBLASLT_EPILOGUE_DEFAULT;
   }
   throw InternalError("no such epilogue");
 }
@@ -62,6 +64,11 @@ const char* Name(GemmEpilogue epilogue) {
   }
   return "?";
 }
+
+// The first of an algorithm's 8 words when it is a form of ours: "plimsoll".
+constexpr uint64_t kForm = 0x706c696d736f6c6c;
+// Smaller products are not worth a choice. FLOPs.
+constexpr double kLeastForForms = 1e9;
 
 // No kernel asks for more.
 constexpr uint32_t kMostAlignment = 16;
@@ -148,8 +155,12 @@ GemmCall::GemmCall(const GemmProblem& p, const GemmBuffers& buffers)
   Set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, p.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   Set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, p.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   Set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, EpilogueOf(p.epilogue));
-  const void* const bias = p.epilogue == GemmEpilogue::kSums ? buffers.sums : buffers.bias;
-  if (bias != nullptr) Set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  if (p.epilogue == GemmEpilogue::kSums && !(p.trans_a && p.lda == p.m && p.batch == 1)) {
+    throw InternalError("sums of an operand with gaps, or not transposed");
+  }
+  if (buffers.bias != nullptr) {
+    Set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(buffers.bias));
+  }
   if (buffers.aux != nullptr) {
     Set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, buffers.aux);
     Set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.ldc);
@@ -206,7 +217,19 @@ std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, 
     buffers.bias = nullptr;
     add(GemmCall(plain, buffers));
   }
+  if (!candidates.empty() && flops() >= kLeastForForms) {
+    for (int form : FormsFor(problem_, buffers_)) candidates.push_back(AlgorithmOf(form));
+  }
   return candidates;
+}
+
+cublasLtMatmulAlgo_t GemmCall::AlgorithmOf(int form) {
+  return {{kForm, static_cast<uint64_t>(form)}};
+}
+
+std::optional<int> GemmCall::FormOf(const cublasLtMatmulAlgo_t& algorithm) {
+  if (algorithm.data[0] != kForm) return std::nullopt;
+  return static_cast<int>(algorithm.data[1]);
 }
 
 double GemmCall::flops() const {
@@ -215,6 +238,7 @@ double GemmCall::flops() const {
 }
 
 std::optional<GemmCall::Variation> GemmCall::VariationOf(const cublasLtMatmulAlgo_t& algorithm) {
+  if (FormOf(algorithm)) return std::nullopt;
   Variation variation{};
   uint16_t cluster = 0;
   size_t size = 0;
@@ -250,6 +274,7 @@ std::optional<cublasLtMatmulAlgo_t> GemmCall::Varied(cublasLtHandle_t handle,
 }
 
 bool GemmCall::Accepts(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm) const {
+  if (const auto form = FormOf(algorithm)) return FormTakes(*form, problem_, buffers_);
   uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_INPLACE;
   size_t size = 0;
   if (cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
@@ -272,6 +297,12 @@ bool GemmCall::Accepts(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algo
 
 void GemmCall::Run(cublasLtHandle_t handle, cudaStream_t stream,
                    const cublasLtMatmulAlgo_t& algorithm) const {
+  if (const auto form = FormOf(algorithm)) return RunForm(*form, stream, problem_, buffers_);
+  if (problem_.epilogue == GemmEpilogue::kSums) {
+    // Both use the workspace, one after the other.
+    ColumnSums(stream, problem_.operands, buffers_.a, problem_.k, problem_.m, buffers_.old_sums,
+               buffers_.sums, buffers_.workspace);
+  }
   gpu::Check(
       cublasLtMatmul(handle, &operation_, &problem_.alpha, buffers_.b, &b_, buffers_.a, &a_,
                      &problem_.beta, buffers_.c, &c_, buffers_.d, &c_, &algorithm,

@@ -1,4 +1,6 @@
-// A matrix product (ops/cuda/gemm.h) in cuBLASLt's terms: descriptors, candidates, the call.
+// A matrix product (ops/cuda/gemm.h) in cuBLASLt's terms: descriptors, candidates, the call. Under
+// the epilogue kSums cuBLASLt's product follows a kernel of its own for the sums
+// (ops/cuda/column_sums.h), which is faster than what cuBLASLt has for that.
 #pragma once
 
 #include <cublasLt.h>
@@ -22,8 +24,13 @@ class GemmCall {
   const std::string& key() const { return key_; }
 
   // Deterministic algorithms, cuBLAS's favourite first, up to `most` or twice as many under an
-  // epilogue; empty when it has none.
+  // epilogue, and then our own forms for large products; empty when cuBLAS has none.
   std::vector<cublasLtMatmulAlgo_t> Candidates(cublasLtHandle_t handle, int most) const;
+
+  // A form of our own (gemm_forms.h) in the place of cuBLASLt's algorithms.
+  static cublasLtMatmulAlgo_t AlgorithmOf(int form);
+  // Nothing for cuBLASLt's.
+  static std::optional<int> FormOf(const cublasLtMatmulAlgo_t& algorithm);
 
   // Floating-point operations of the product.
   double flops() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpu/check.h"
+#include "ops/cuda/column_sums.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/gelu.cuh"
 #include "ops/cuda/gemm_plain.h"
@@ -77,17 +78,6 @@ __global__ void PlainGemmKernel(Arguments<T, R> args) {
   }
 }
 
-// sums[row] = Σ over k of op(A), one thread a row.
-template <typename T>
-__global__ void RowSumsKernel(GemmProblem p, const T* a, float* sums) {
-  const int64_t row = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (row >= p.m) return;
-  float sum = 0;
-  for (int64_t k = 0; k < p.k; ++k)
-    sum += ToFloat(a[p.trans_a ? k * p.lda + row : row * p.lda + k]);
-  sums[row] = sum;
-}
-
 template <typename T, typename R>
 void Launch(cudaStream_t stream, const GemmProblem& p, const GemmBuffers& buffers) {
   const Arguments<T, R> args{p,
@@ -103,11 +93,8 @@ void Launch(cudaStream_t stream, const GemmProblem& p, const GemmBuffers& buffer
   PlainGemmKernel<T, R><<<grid, dim3(kTile, kTile), 0, stream>>>(args);
   gpu::CheckLaunch("plain matrix product");
   if (p.epilogue == GemmEpilogue::kSums) {
-    constexpr int kThreads = 128;
-    RowSumsKernel<T>
-        <<<static_cast<unsigned>((p.m + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-            p, args.a, buffers.sums);
-    gpu::CheckLaunch("row sums of a plain matrix product");
+    ColumnSums(stream, p.operands, buffers.a, p.k, p.m, buffers.old_sums, buffers.sums,
+               buffers.workspace);
   }
 }
 

@@ -8,59 +8,79 @@
 
 namespace plimsoll::ops {
 
-// Rounds to T and stores, 64 columns at a time: through shared memory, where the copy engine takes
-// them; two pieces of a warpgroup are under way.
-template <typename T>
+// Rounds to T and stores, 64 columns at a time, while the next tile is multiplied: through shared
+// memory, where the copy engine takes them; kBuffers pieces of a warpgroup are under way.
+template <typename T, int kBuffers = 2>
 struct StoreRounded {
-  static constexpr int kSharedBytes = 2 * kOperandTile;
+  static constexpr int kSharedBytes = kBuffers * kOperandTile;
 
   CUtensorMap to;  // boxes of 64 rows
   const T* bias;   // [columns] or nullptr
 
   template <int kCount>
-  __device__ void operator()(float (&sums)[kCount], const HopperTile& tile, char* shared) const {
-    const int thread = threadIdx.x % kWarpgroup, lane = thread % 32;
-    const ResultPlace at;
-    if (bias != nullptr) {
+  struct Ahead {
+    uint32_t bias[kCount / 4];  // of two columns each
+  };
+  template <int kCount>
+  struct Held {
+    uint32_t pairs[kCount / 2];
+    int row, rows, column, warpgroup;
+  };
+  template <int kCount>
+  static constexpr int kPieces = kCount / 32;
+
+  template <int kCount>
+  __device__ void Load(Ahead<kCount>& ahead, const HopperTile& tile) const {
+    if (bias == nullptr) return;
+    const int first = tile.column + ResultPlace().column;
 #pragma unroll
-      for (int i = 0; i < kCount; i += 4) {
-        const int column = tile.column + at.Column(i);
-        float2 two = {0, 0};
-        if (column < tile.columns) {  // an even number of them
-          const uint32_t pair = *reinterpret_cast<const uint32_t*>(bias + column);
-          two = {Low<T>(pair), High<T>(pair)};
-        }
-        sums[i] += two.x;
-        sums[i + 1] += two.y;
-        sums[i + 2] += two.x;
-        sums[i + 3] += two.y;
-      }
+    for (int i = 0; i < kCount / 4; ++i) {
+      const int column = first + i * 8;  // an even number of them
+      ahead.bias[i] = column < tile.columns ? *reinterpret_cast<const uint32_t*>(bias + column) : 0;
     }
-    const int row = thread / 32 * 16 + lane % 16;  // of the matrix rows that this lane addresses
-    const uint32_t memory = SharedAddress(shared);
-    constexpr int kPieces = (kCount + 31) / 32;
+  }
+
+  template <int kCount>
+  __device__ void Hold(float (&sums)[kCount], const Ahead<kCount>& ahead, const HopperTile& tile,
+                       Held<kCount>& held) const {
+    static_assert(kCount % 32 == 0);
 #pragma unroll
-    for (int piece = 0; piece < kPieces; ++piece) {
-      const uint32_t buffer = memory + piece % 2 * kOperandTile;
-      if (thread == 0) AwaitStoredBoxes<1>();
-      tile.Barrier();
+    for (int i = 0; i < kCount; i += 2) {
+      float2 two = {sums[i], sums[i + 1]};
+      if (bias != nullptr) {
+        two.x += Low<T>(ahead.bias[i / 4]);
+        two.y += High<T>(ahead.bias[i / 4]);
+      }
+      held.pairs[i / 2] = PackTwo<T>(two.x, two.y);
+    }
+    held.row = tile.row;
+    held.rows = tile.rows;
+    held.column = tile.column;
+    held.warpgroup = tile.warpgroup;
+  }
+
+  template <int kCount>
+  __device__ void Store(const Held<kCount>& held, int piece, char* shared) const {
+    const int thread = threadIdx.x % kWarpgroup, lane = thread % 32;
+    const int row = thread / 32 * 16 + lane % 16;  // of the matrix rows that this lane addresses
+    const uint32_t buffer = SharedAddress(shared) + piece % kBuffers * kOperandTile;
+    if (thread == 0) AwaitStoredBoxes<kBuffers - 1>();
+    WarpgroupBarrier(held.warpgroup);
+#pragma unroll
+    for (int p = 0; p < kCount / 32; ++p) {
+      if (p != piece) continue;
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        const int first = piece * 32 + k * 8;
-        if (first < kCount) {
-          uint32_t values[4];
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            values[i] = PackTwo<T>(sums[first + i * 2], sums[first + i * 2 + 1]);
-          }
-          StoreMatrices(buffer + PieceOffset(row, k * 2 + lane / 16), values);
-        }
+        const int first = p * 16 + k * 4;
+        const uint32_t values[4] = {held.pairs[first], held.pairs[first + 1], held.pairs[first + 2],
+                                    held.pairs[first + 3]};
+        StoreMatrices(buffer + PieceOffset(row, k * 2 + lane / 16), values);
       }
-      FenceSharedWrites();
-      tile.Barrier();
-      if (thread == 0 && tile.row < tile.rows) {
-        StoreBox(&to, tile.row, tile.column + piece * 64, buffer);
-      }
+    }
+    FenceSharedWrites();
+    WarpgroupBarrier(held.warpgroup);
+    if (thread == 0 && held.row < held.rows) {
+      StoreBox(&to, held.row, held.column + piece * 64, buffer);
     }
   }
 };

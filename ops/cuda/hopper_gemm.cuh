@@ -21,6 +21,16 @@
 //     const;
 //   };
 //
+// An epilogue that only has to store may do so while the next tile is multiplied: in place of the
+// operator it has
+//
+//   template <int kCount> struct Ahead { … };   // registers that are loaded before the sums are
+//   there template <int kCount> struct Held { … };    // registers that hold what is to be stored
+//   template <int kCount> static constexpr int kPieces = …;
+//   void Load(Ahead<kCount>&, tile) const;
+//   void Hold(sums, ahead, tile, held) const;
+//   void Store(held, int piece, shared) const;  // one piece, after a step of the next tile
+//
 // It is called by the 128 threads of a warpgroup for each of its 64 × kColumns results. sums[i] is
 // the element (tile.row + at.Row(i), tile.column + at.Column(i)) with ResultPlace at (wgmma.cuh):
 // the columns of a row lie in the 4 threads of a quad, two next to each other in registers i and
@@ -185,6 +195,33 @@ __device__ void AddRows(uint32_t box, RowSums& rows) {
   }
 }
 
+// What an epilogue holds, if it does.
+struct Nothing {};
+template <typename Epilogue, int kCount>
+concept HoldsResults = requires {
+  typename Epilogue::template Held<kCount>;
+};
+template <typename Epilogue, int kCount>
+struct HeldTypes {
+  using Held = Nothing;
+  using Ahead = Nothing;
+};
+template <typename Epilogue, int kCount>
+requires HoldsResults<Epilogue, kCount>
+struct HeldTypes<Epilogue, kCount> {
+  using Held = typename Epilogue::template Held<kCount>;
+  using Ahead = typename Epilogue::template Ahead<kCount>;
+};
+template <typename Epilogue, int kCount>
+using HeldOf = typename HeldTypes<Epilogue, kCount>::Held;
+template <typename Epilogue, int kCount>
+using AheadOf = typename HeldTypes<Epilogue, kCount>::Ahead;
+template <typename Epilogue, int kCount>
+constexpr int PiecesOf() {
+  if constexpr (HoldsResults<Epilogue, kCount>) return Epilogue::template kPieces<kCount>;
+  return 0;
+}
+
 // By a warpgroup: multiplies its half of the block's tiles, or every second of them.
 template <typename Tiling, typename Memory, typename Arguments>
 __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int cluster, int clusters,
@@ -200,6 +237,17 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
     if (releases) ArriveInCluster(memory.Free(stage), kBlocks > 1 ? lane : rank);
   };
   const int half = Tiling::kTogether ? warpgroup : 0;
+  constexpr int kCount = Tiling::kTileColumns / 2;
+  using Epilogue = decltype(p.epilogue);
+  constexpr bool kHolds = HoldsResults<Epilogue, kCount>;
+  constexpr int kPieces = PiecesOf<Epilogue, kCount>();
+  [[maybe_unused]] HeldOf<Epilogue, kCount> held;
+  [[maybe_unused]] int stored = kPieces;
+  [[maybe_unused]] const auto store_held = [&](int until) {
+    if constexpr (kHolds) {
+      for (; stored < until; ++stored) p.epilogue.Store(held, stored, shared);
+    }
+  };
   RingPlace<Memory::kStages> place;
   HopperTile tile;
   tile.rows = p.rows;
@@ -213,7 +261,7 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
     }
     // The stages' phases repeat: only the next tile's may be waited for.
     if (!Tiling::kTogether && turn > 0) Turns::Await(warpgroup);
-    float sums[Tiling::kTileColumns / 2];
+    float sums[kCount];
     [[maybe_unused]] RowSums row_sums = {};
     int done = 0, last = 0;
     ForEachStep(p.order, share, [&](int step) {
@@ -238,21 +286,33 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
       if constexpr (Tiling::kSumsOfA) {
         if (step % p.order.whole.tile_columns == tile.tile_column) AddRows<T>(box_a, row_sums);
       }
+      if constexpr (kHolds) {
+        if (stored < kPieces) store_held(stored + 1);
+      }
       ++done;
       last = place.stage;
       place.Next();
     });
+    tile.row += half * 64;
+    AheadOf<Epilogue, kCount> ahead;
+    if constexpr (kHolds) {
+      store_held(kPieces);
+      p.epilogue.Load(ahead, tile);
+    }
     AwaitProducts<0>();
     HoldRegisters(sums);
     release(last);
-    tile.row += half * 64;
-    if constexpr (Tiling::kSumsOfA) {
+    if constexpr (kHolds) {
+      p.epilogue.Hold(sums, ahead, tile, held);
+      stored = 0;
+    } else if constexpr (Tiling::kSumsOfA) {
       p.epilogue(sums, row_sums, tile, shared);
     } else {
       p.epilogue(sums, tile, shared);
     }
   }
   if (!Tiling::kTogether && turn > 0 && turn % 2 == warpgroup) Turns::Await(warpgroup);
+  store_held(kPieces);
   AwaitStoredBoxes<0>();
 }
 

@@ -9,6 +9,7 @@
 // read.
 #pragma once
 
+#include "ops/cuda/dependent_launch.cuh"
 #include "ops/cuda/hopper_gemm.cuh"
 #include "ops/cuda/reduce.cuh"
 
@@ -103,7 +104,7 @@ __global__ __launch_bounds__(kGradientThreads) void AddSharesKernel(
   constexpr int kFours = kCount / 4;
   constexpr int kSlice = (kFours + kGradientSlices - 1) / kGradientSlices;
   __shared__ float shared[8][kWarp];
-  cudaGridDependencySynchronize();
+  AwaitFirstStage();
   int block = static_cast<int>(blockIdx.x);
   if (block < order.tiles * kBlocks * kGradientSlices) {
     const int slice = block % kGradientSlices, rank = block / kGradientSlices % kBlocks;

@@ -11,6 +11,15 @@
 
 namespace plimsoll::ops {
 
+// Of the 128 threads of a multiplying warpgroup, 0 or 1.
+__device__ inline void WarpgroupBarrier(int warpgroup) {
+  if (warpgroup == 0) {
+    asm volatile("bar.sync 1, 128;" ::: "memory");
+  } else {
+    asm volatile("bar.sync 2, 128;" ::: "memory");
+  }
+}
+
 // What a warpgroup has to do next.
 struct HopperTile {
   int row, column;    // of its first element in the result
@@ -21,13 +30,7 @@ struct HopperTile {
   int record;         // a number of its own among all tiles and shares of tiles
   int warpgroup;      // 0 or 1
 
-  __device__ void Barrier() const {
-    if (warpgroup == 0) {
-      asm volatile("bar.sync 1, 128;" ::: "memory");
-    } else {
-      asm volatile("bar.sync 2, 128;" ::: "memory");
-    }
-  }
+  __device__ void Barrier() const { WarpgroupBarrier(warpgroup); }
 };
 
 inline constexpr int kHopperStep = 64;  // along k

@@ -1,0 +1,226 @@
+// Our own products on Hopper against sums in double: every form, types, odd sizes, rows with gaps,
+// sums added to what is there, sums of rows; and how steps are shared.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "ops/cuda/gemm.h"
+#include "ops/cuda/gemm_forms.h"
+#include "ops/cuda/hopper_shares.h"
+#include "tests/ops/cuda_op_runner.h"
+#include "tests/support/cuda_device.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::DType;
+
+struct FormCase {
+  std::string label;
+  int64_t m, n, k;
+  DType operands = DType::kBFloat16;
+  int64_t pad = 0;  // of each row; a multiple of 8
+};
+
+// As the layers use products.
+enum class Use { kForward, kForwardBias, kDx, kDw, kDwAdd, kDwSums, kDwSumsAdd };
+
+GemmProblem ProblemOf(const FormCase& c, Use use) {
+  GemmProblem p;
+  const bool gradient = use >= Use::kDw;
+  const bool sums = use == Use::kDwSums || use == Use::kDwSumsAdd;
+  p.trans_a = gradient;
+  p.trans_b = use == Use::kForward || use == Use::kForwardBias;
+  p.m = c.m;
+  p.n = c.n;
+  p.k = c.k;
+  p.lda = (p.trans_a ? c.m : c.k) + (sums ? 0 : c.pad);
+  p.ldb = (p.trans_b ? c.k : c.n) + c.pad;
+  p.ldc = c.n + c.pad;
+  p.operands = c.operands;
+  p.result = gradient ? DType::kFloat32 : c.operands;
+  p.beta = use == Use::kDwAdd || use == Use::kDwSumsAdd ? 1 : 0;
+  p.epilogue = use == Use::kForwardBias ? GemmEpilogue::kBias
+               : sums                   ? GemmEpilogue::kSums
+                                        : GemmEpilogue::kNone;
+  return p;
+}
+
+double Rounding(DType dtype) {
+  return dtype == DType::kBFloat16 ? 0x1p-8 : dtype == DType::kFloat16 ? 0x1p-11 : 0x1p-22;
+}
+
+// Returns how many forms it has checked.
+int Check(const FormCase& c, Use use) {
+  SCOPED_TRACE(c.label + ", use " + std::to_string(static_cast<int>(use)));
+  const GemmProblem p = ProblemOf(c, use);
+  const bool sums = p.epilogue == GemmEpilogue::kSums;
+  const TestTensor a = Normal(c.operands, {(p.trans_a ? p.k : p.m) * p.lda}, 1);
+  const TestTensor b = Normal(c.operands, {(p.trans_b ? p.n : p.k) * p.ldb}, 2);
+  const TestTensor old = Normal(p.result, {p.m * p.ldc}, 3);
+  const TestTensor bias = Normal(p.result, {p.n}, 4);
+  const TestTensor old_sums = Normal(DType::kFloat32, {p.m}, 5);
+  const CudaTensor device_a(a), device_b(b), device_bias(bias);
+  const auto workspace = CudaMemory(kGemmWorkspaceBytes);
+  GemmBuffers buffers;
+  buffers.a = device_a.data();
+  buffers.b = device_b.data();
+  if (p.epilogue == GemmEpilogue::kBias) buffers.bias = device_bias.data();
+  buffers.workspace = workspace.get();
+  buffers.workspace_bytes = kGemmWorkspaceBytes;
+
+  std::vector<double> want(static_cast<size_t>(p.m * p.n)), size(want.size());
+  std::vector<double> rows(static_cast<size_t>(p.m));
+  {
+    std::vector<double> a_row(static_cast<size_t>(p.k)), b_rows(static_cast<size_t>(p.k * p.n));
+    for (int64_t k = 0; k < p.k; ++k) {
+      for (int64_t j = 0; j < p.n; ++j) {
+        b_rows[static_cast<size_t>(k * p.n + j)] = b.at(p.trans_b ? j * p.ldb + k : k * p.ldb + j);
+      }
+    }
+    for (int64_t i = 0; i < p.m; ++i) {
+      double* const sum = &want[static_cast<size_t>(i * p.n)];
+      double* const sizes = &size[static_cast<size_t>(i * p.n)];
+      for (int64_t k = 0; k < p.k; ++k) {
+        const double x = a.at(p.trans_a ? k * p.lda + i : i * p.lda + k);
+        rows[static_cast<size_t>(i)] += x;
+        const double* const y = &b_rows[static_cast<size_t>(k * p.n)];
+        for (int64_t j = 0; j < p.n; ++j) {
+          sum[j] += x * y[j];
+          sizes[j] += std::fabs(x * y[j]);
+        }
+      }
+    }
+  }
+
+  const std::vector<int> forms = FormsFor(p, buffers);
+  for (int form : forms) {
+    SCOPED_TRACE(GemmForms()[static_cast<size_t>(form)].name);
+    TestTensor first, first_sums;
+    for (const int round : {0, 1}) {
+      // What the workspace holds is different in the second round.
+      gpu::Check(cudaMemset(workspace.get(), round == 0 ? 0xFF : 0x3F, kGemmWorkspaceBytes),
+                 "cudaMemset");
+      const CudaTensor d(old), row_sums(old_sums);
+      buffers.d = d.data();
+      buffers.c = p.beta == 0 ? nullptr : d.data();
+      if (sums) buffers.sums = static_cast<float*>(row_sums.data());
+      buffers.old_sums = use == Use::kDwSumsAdd ? buffers.sums : nullptr;
+      RunForm(form, nullptr, p, buffers);
+      gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+      const TestTensor got = d.Download(), got_sums = row_sums.Download();
+      if (round == 1) {
+        EXPECT_EQ(std::memcmp(got.data(), first.data(), got.type().bytes()), 0);
+        EXPECT_EQ(std::memcmp(got_sums.data(), first_sums.data(), got_sums.type().bytes()), 0);
+        continue;
+      }
+      first = got;
+      first_sums = got_sums;
+      for (int64_t i = 0; i < p.m; ++i) {
+        if (sums) {
+          const double before = buffers.old_sums == nullptr ? 0 : old_sums.at(i);
+          EXPECT_NEAR(got_sums.at(i), rows[static_cast<size_t>(i)] + before,
+                      1e-6 * static_cast<double>(p.k) + 1e-6)
+              << "sum of row " << i;
+        }
+        for (int64_t j = 0; j < p.ldc; ++j) {
+          const double is = got.at(i * p.ldc + j), was = old.at(i * p.ldc + j);
+          if (j >= p.n) {
+            EXPECT_EQ(is, was) << "gap of row " << i;
+            continue;
+          }
+          const auto at = static_cast<size_t>(i * p.n + j);
+          const double value =
+              want[at] + (p.beta == 0 ? 0 : was) + (buffers.bias == nullptr ? 0 : bias.at(j));
+          EXPECT_NEAR(is, value, 1e-6 * size[at] + Rounding(p.result) * std::fabs(value) + 1e-6)
+              << "row " << i << " column " << j;
+          if (testing::Test::HasFailure()) return 0;
+        }
+      }
+    }
+  }
+  return static_cast<int>(forms.size());
+}
+
+TEST(CudaGemmForms, EqualSumsInDouble) {
+  PLIMSOLL_NEEDS_CUDA
+  cudaDeviceProp properties;
+  gpu::Check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+  if (properties.major != 9 || !HasHopperGemm()) GTEST_SKIP() << "no Hopper GPU, or no code for it";
+  const std::vector<FormCase> cases = {
+      {"one step", 128, 256, 64},
+      {"few elements", 8, 8, 8},
+      {"odd rows", 200, 264, 200},
+      {"fp16", 136, 520, 328, DType::kFloat16},
+      {"rows with gaps", 264, 200, 136, DType::kBFloat16, 8},
+      {"several turns of the ring", 520, 776, 1032},
+      {"shared among all", 136, 264, 6000},
+      {"shared with helpers", 1288, 2056, 648},
+  };
+  for (const FormCase& c : cases) {
+    for (const Use use : {Use::kForward, Use::kForwardBias, Use::kDx, Use::kDw, Use::kDwAdd,
+                          Use::kDwSums, Use::kDwSumsAdd}) {
+      EXPECT_GT(Check(c, use), 0) << c.label << ", use " << static_cast<int>(use);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Rows of 16 bytes at 16-byte addresses: the copy engine takes no others.
+TEST(CudaGemmForms, LeaveUnevenRowsToOthers) {
+  PLIMSOLL_NEEDS_CUDA
+  const auto memory = CudaMemory(1 << 20);
+  GemmBuffers buffers;
+  buffers.a = buffers.b = buffers.d = memory.get();
+  buffers.workspace = memory.get();
+  EXPECT_TRUE(FormsFor(ProblemOf({"", 64, 64, 63}, Use::kForward), buffers).empty());
+  EXPECT_TRUE(FormsFor(ProblemOf({"", 63, 64, 64}, Use::kDw), buffers).empty());
+  buffers.a = static_cast<char*>(memory.get()) + 2;
+  EXPECT_TRUE(FormsFor(ProblemOf({"", 64, 64, 64}, Use::kForward), buffers).empty());
+}
+
+TEST(StepShares, CoverEachStepOnceAndLoadAllClustersAlike) {
+  for (const int clusters : {1, 2, 57, 66, 72}) {
+    for (int tiles = 1; tiles <= clusters; ++tiles) {
+      for (const int steps : {1, 2, 7, 60, 512}) {
+        SCOPED_TRACE(std::to_string(tiles) + " tiles of " + std::to_string(steps) + " steps for " +
+                     std::to_string(clusters));
+        const StepShares shares = ShareSteps(tiles, steps, clusters);
+        ASSERT_EQ(shares.begin.size(), static_cast<size_t>(clusters) + 1);
+        ASSERT_EQ(shares.parts.size(), static_cast<size_t>(tiles) + 1);
+        ASSERT_LE(shares.shares.size(), 2 * static_cast<size_t>(clusters));
+        std::vector<int> done(static_cast<size_t>(tiles * steps));
+        std::vector<bool> parts(shares.shares.size());
+        int longest = 0;
+        for (size_t cluster = 0; cluster < static_cast<size_t>(clusters); ++cluster) {
+          int mine = 0;
+          for (size_t i = shares.begin[cluster]; i < shares.begin[cluster + 1]; ++i) {
+            const TileShare& share = shares.shares[i];
+            ASSERT_GE(share.part, shares.parts[share.tile]);
+            ASSERT_LT(share.part, shares.parts[share.tile + 1u]);
+            ASSERT_FALSE(parts[share.part]) << "two of one number";
+            parts[share.part] = true;
+            int taken = 0;
+            for (const StepRun& run : share.runs) {
+              for (int j = 0; j < run.count; ++j, ++taken) {
+                ++done[static_cast<size_t>(share.tile * steps + run.first + j * run.stride)];
+              }
+            }
+            ASSERT_GT(taken, 0);
+            mine += taken;
+          }
+          longest = std::max(longest, mine);
+        }
+        for (int count : done) ASSERT_EQ(count, 1);
+        // No helper is sent for a few steps: it would cost more than it brings.
+        EXPECT_LE(longest, tiles * steps / clusters + 24);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::ops
