@@ -237,6 +237,7 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
     if (releases) ArriveInCluster(memory.Free(stage), kBlocks > 1 ? lane : rank);
   };
   const int half = Tiling::kTogether ? warpgroup : 0;
+  constexpr int kBehind = 1;  // step
   constexpr int kCount = Tiling::kTileColumns / 2;
   using Epilogue = decltype(p.epilogue);
   constexpr bool kHolds = HoldsResults<Epilogue, kCount>;
@@ -253,12 +254,21 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
   tile.rows = p.rows;
   tile.columns = p.columns;
   tile.warpgroup = warpgroup;
-  int share, turn = 0;
-  for (; p.order.template Get<Tiling>(cluster, clusters, turn, rank, tile, share); ++turn) {
+  int share = 0, turn = 0;
+  const auto get = [&] {
+    return p.order.template Get<Tiling>(cluster, clusters, turn, rank, tile, share);
+  };
+  for (bool more = get(); more;) {
     if (!Tiling::kTogether && turn % 2 != warpgroup) {
       place.Skip(tile.steps);
+      ++turn;
+      more = get();
       continue;
     }
+    // The second warpgroup stays a step behind, and computes while the first is between tiles. The
+    // first can't be more than a ring ahead: one meeting a tile is enough.
+    const bool staggered = Tiling::kTogether && tile.steps >= Memory::kStages;
+    if (staggered && warpgroup == 1) Turns::Await(1);
     // The stages' phases repeat: only the next tile's may be waited for.
     if (!Tiling::kTogether && turn > 0) Turns::Await(warpgroup);
     float sums[kCount];
@@ -282,6 +292,7 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
       if (done > 0) {
         AwaitProducts<1>();
         release(last);
+        if (staggered && warpgroup == 0 && done == kBehind) Turns::Pass(1);
       }
       if constexpr (Tiling::kSumsOfA) {
         if (step % p.order.whole.tile_columns == tile.tile_column) AddRows<T>(box_a, row_sums);
@@ -293,22 +304,26 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
       last = place.stage;
       place.Next();
     });
-    tile.row += half * 64;
+    // While the last products are under way.
+    HopperTile finished = tile;
+    finished.row += half * 64;
+    ++turn;
+    more = get();
     AheadOf<Epilogue, kCount> ahead;
     if constexpr (kHolds) {
       store_held(kPieces);
-      p.epilogue.Load(ahead, tile);
+      p.epilogue.Load(ahead, finished);
     }
     AwaitProducts<0>();
     HoldRegisters(sums);
     release(last);
     if constexpr (kHolds) {
-      p.epilogue.Hold(sums, ahead, tile, held);
+      p.epilogue.Hold(sums, ahead, finished, held);
       stored = 0;
     } else if constexpr (Tiling::kSumsOfA) {
-      p.epilogue(sums, row_sums, tile, shared);
+      p.epilogue(sums, row_sums, finished, shared);
     } else {
-      p.epilogue(sums, tile, shared);
+      p.epilogue(sums, finished, shared);
     }
   }
   if (!Tiling::kTogether && turn > 0 && turn % 2 == warpgroup) Turns::Await(warpgroup);
