@@ -15,6 +15,7 @@
 
 #include "gpu/check.h"
 #include "ops/cuda/activations.cuh"
+#include "ops/cuda/coded_moment.cuh"
 #include "ops/cuda/optimizer_state.cuh"
 #include "ops/cuda_kernel.h"
 
