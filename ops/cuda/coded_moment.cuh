@@ -22,7 +22,8 @@ __device__ inline float Quotient(float x, float divisor, float reciprocal) {
 // The code whose value is nearest to x, |x| ≤ 1. Without kSigned: x ≥ 0.
 template <bool kSigned>
 __device__ int32_t FindCode(const BlockCodes& codes, float x) {
-  const float magnitude = kSigned ? fabsf(x) : x;
+  // Second moments have no sign; whatever memory held, the table is not left.
+  const float magnitude = kSigned ? fabsf(x) : fmaxf(x, 0.0f);
   const int32_t upper = static_cast<int32_t>(__float_as_uint(magnitude) >> 16);
   int32_t index = codes.at_bucket[max(upper, BlockCodes::kFirstBucket) - BlockCodes::kFirstBucket];
   if (magnitude >= codes.borders[index]) ++index;
