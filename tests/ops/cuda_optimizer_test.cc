@@ -287,6 +287,20 @@ TEST_P(CudaOptimizer, NansArePassedOn) {
   EXPECT_TRUE(std::isnan(cuda.weight(300)));
 }
 
+// Second moments are never negative; memory that says so must not lead out of the table of codes.
+TEST_P(CudaOptimizer, NegativeSecondMomentsCountAsZero) {
+  PLIMSOLL_NEEDS_CUDA
+  if (GetParam().v != DType::kUInt8) GTEST_SKIP() << "its codes have no table";
+  gpu::Libraries libraries;
+  State state(GetParam(), kN, 1);
+  StepOnCuda(state, Normal(DType::kFloat32, {kN}, 2), Scalars(1), AdamWAttributes(), libraries);
+  for (int64_t i = 0; i < state.v_scales->size(); ++i) state.v_scales->set(i, -1000);
+  TestTensor gradient = Normal(DType::kFloat32, {kN}, 3);
+  for (int64_t i = 0; i < kN; i += 5) gradient.set(i, 200);  // these stay positive
+  StepOnCuda(state, gradient, Scalars(2), AdamWAttributes(), libraries);
+  for (int64_t i = 0; i < state.v_scales->size(); ++i) EXPECT_GE(state.v_scales->at(i), 0) << i;
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, CudaOptimizer, testing::ValuesIn(Forms()),
                          [](const auto& info) { return info.param.name; });
 
