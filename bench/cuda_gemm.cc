@@ -1,6 +1,7 @@
 // Matrix products on the GPU at the shapes of real models: TFLOP/s of cuBLAS's own first choice, of
-// the algorithm that we measure and keep, and of the best of many; what epilogues cost; the column
-// sums of a bias's gradient against the bandwidth of a copy.
+// the algorithm of cuBLASLt's that we measure and keep, of the best of many, and of the best form
+// of our own; what epilogues cost; the column sums of a bias's gradient against the bandwidth of a
+// copy.
 //
 //   cuda_gemm [--candidates] [WORD…]     only what has one of the words in its name: 124M, logits,
 //                                        epilogues, sums, f32; --candidates: lists all of them
@@ -26,6 +27,7 @@
 #include "ops/cuda/gemm.h"
 #include "ops/cuda/gemm_call.h"
 #include "ops/cuda/gemm_choice.h"
+#include "ops/cuda/gemm_forms.h"
 
 namespace plimsoll::bench {
 namespace {
@@ -182,6 +184,9 @@ uint32_t Config(const cublasLtMatmulAlgo_t& algorithm,
 }
 
 std::string Describe(const cublasLtMatmulAlgo_t& algorithm) {
+  if (const auto form = GemmCall::FormOf(algorithm)) {
+    return ops::GemmForms()[static_cast<size_t>(*form)].name;
+  }
   char text[128];
   std::snprintf(
       text, sizeof(text), "id %u tile %u cluster %u stages %u split %u swizzle %u custom %u",
@@ -223,6 +228,8 @@ void Measure(Device& device, const Shape& shape, bool list) {
     return std::memcmp(&algorithm, &*chosen, sizeof(algorithm)) == 0;
   };
   if (std::none_of(candidates.begin(), candidates.end(), is_chosen)) candidates.push_back(*chosen);
+  const size_t theirs = candidates.size();
+  for (const cublasLtMatmulAlgo_t& form : call.Forms()) candidates.push_back(form);
   int unsteady = 0;
   std::vector<bool> steady;
   for (const cublasLtMatmulAlgo_t& algorithm : candidates) {
@@ -246,8 +253,12 @@ void Measure(Device& device, const Shape& shape, bool list) {
   }
   const auto c = static_cast<size_t>(std::find_if(candidates.begin(), candidates.end(), is_chosen) -
                                      candidates.begin());
-  const size_t best =
-      static_cast<size_t>(std::min_element(times.begin(), times.end()) - times.begin());
+  const auto best_of = [&](size_t begin, size_t end) {
+    return static_cast<size_t>(std::min_element(times.begin() + static_cast<std::ptrdiff_t>(begin),
+                                                times.begin() + static_cast<std::ptrdiff_t>(end)) -
+                               times.begin());
+  };
+  const size_t best = best_of(0, theirs);
   if (list) {
     for (size_t i = 0; i < candidates.size(); ++i) {
       std::printf("    %2zu %8.4f ms %6.1f TFLOP/s %s%s\n", i, times[i] * 1e3,
@@ -259,7 +270,12 @@ void Measure(Device& device, const Shape& shape, bool list) {
   std::printf("%-30s %6ld %6ld %6ld | %8.4f %6.1f | %8.4f %6.1f #%-2zu | %8.4f %6.1f #%-2zu of %zu",
               shape.label.c_str(), static_cast<long>(problem.m), static_cast<long>(problem.n),
               static_cast<long>(problem.k), times[0] * 1e3, rate(0), times[c] * 1e3, rate(c), c,
-              times[best] * 1e3, rate(best), best, candidates.size());
+              times[best] * 1e3, rate(best), best, theirs);
+  if (theirs < candidates.size()) {
+    const size_t ours = best_of(theirs, candidates.size());
+    std::printf(" | %8.4f %6.1f %s", times[ours] * 1e3, rate(ours),
+                Describe(candidates[ours]).c_str());
+  }
   std::printf(unsteady > 0 ? " %d UNSTEADY\n" : "\n", unsteady);
   std::fflush(stdout);
 }
@@ -274,6 +290,10 @@ std::vector<Shape> ModelShapes(const std::string& model, int64_t rows, int64_t w
                       bias ? GemmEpilogue::kBias : GemmEpilogue::kNone});
     shapes.push_back({label + " dx", Shape::kDx, rows, in, out});
     shapes.push_back({label + " dw", Shape::kDw, rows, in, out});
+    if (bias) {
+      shapes.push_back(
+          {label + " dw, sums", Shape::kDw, rows, in, out, false, GemmEpilogue::kSums});
+    }
   };
   layer("qkv", width, qkv);
   layer("proj", width, width);
@@ -373,14 +393,14 @@ int Run(const std::vector<std::string>& arguments) {
              return label.find(word) != label.npos;
            });
   };
-  ops::SetGemmChoice({.measure = true, .folder = "", .warn = {}});
+  ops::SetGemmChoice({.measure = true, .folder = "", .forms = false, .warn = {}});
   Device device;
   size_t free_before = 0, free_after = 0, total = 0;
   device.libraries.cublas_lt();
   gpu::Check(cudaMemGetInfo(&free_before, &total), "cudaMemGetInfo");
   std::printf("%s, cublasLt %zu\n", device.libraries.properties().name, cublasLtGetVersion());
   std::printf("%-30s %6s %6s %6s | %15s | %19s | %s\n", "ms and TFLOP/s", "m", "n", "k",
-              "cuBLAS's first", "chosen", "best of all");
+              "cuBLAS's first", "chosen of cuBLASLt's", "best of cuBLASLt's, and of ours");
   Measure(device, {"8192^3", Shape::kForward, 8192, 8192, 8192}, list);
   std::vector<Shape> shapes = ModelShapes("124M", 32768, 768, 3072, 2304, 3072, 50304, true);
   for (const auto& more : {ModelShapes("1558M", 16384, 1600, 6400, 4800, 6400, 50304, true),

@@ -217,10 +217,14 @@ std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, 
     buffers.bias = nullptr;
     add(GemmCall(plain, buffers));
   }
-  if (!candidates.empty() && flops() >= kLeastForForms) {
-    for (int form : FormsFor(problem_, buffers_)) candidates.push_back(AlgorithmOf(form));
-  }
   return candidates;
+}
+
+std::vector<cublasLtMatmulAlgo_t> GemmCall::Forms() const {
+  std::vector<cublasLtMatmulAlgo_t> forms;
+  if (flops() < kLeastForForms) return forms;
+  for (int form : FormsFor(problem_, buffers_)) forms.push_back(AlgorithmOf(form));
+  return forms;
 }
 
 cublasLtMatmulAlgo_t GemmCall::AlgorithmOf(int form) {

@@ -24,10 +24,11 @@ class GemmCall {
   const std::string& key() const { return key_; }
 
   // Deterministic algorithms, cuBLAS's favourite first, up to `most` or twice as many under an
-  // epilogue, and then our own forms for large products; empty when cuBLAS has none.
+  // epilogue; empty when it has none.
   std::vector<cublasLtMatmulAlgo_t> Candidates(cublasLtHandle_t handle, int most) const;
 
-  // A form of our own (gemm_forms.h) in the place of cuBLASLt's algorithms.
+  // Our own forms (gemm_forms.h), for large products, in the place of cuBLASLt's algorithms.
+  std::vector<cublasLtMatmulAlgo_t> Forms() const;
   static cublasLtMatmulAlgo_t AlgorithmOf(int form);
   // Nothing for cuBLASLt's.
   static std::optional<int> FormOf(const cublasLtMatmulAlgo_t& algorithm);

@@ -233,11 +233,14 @@ class Choices {
       device.chosen[call.key()] = known->second.algorithm;
       return;
     }
-    const std::vector<cublasLtMatmulAlgo_t> candidates =
+    std::vector<cublasLtMatmulAlgo_t> candidates =
         call.Candidates(libraries.cublas_lt(), kCandidates);
     if (candidates.empty()) {
       device.chosen[call.key()] = std::nullopt;
       return;
+    }
+    if (options_.forms) {
+      for (const cublasLtMatmulAlgo_t& form : call.Forms()) candidates.push_back(form);
     }
     const GemmMeasurement measurement = Measuring(libraries, stream, call).Fastest(candidates);
     device.chosen[call.key()] = measurement.algorithm;

@@ -1,6 +1,6 @@
-// Which of cuBLASLt's algorithms computes a product. The same problem on the same GPU model with
-// the same cuBLAS gets the same algorithm in every run, and so the same bits: what was measured
-// once is kept in a file of the user's cache folder.
+// Which of cuBLASLt's algorithms, or which form of our own (gemm_forms.h), computes a product. The
+// same problem on the same GPU model with the same cuBLAS gets the same algorithm in every run, and
+// so the same bits: what was measured once is kept in a file of the user's cache folder.
 #pragma once
 
 #include <functional>
@@ -17,6 +17,8 @@ struct GemmChoiceOptions {
   std::optional<bool> measure;
   // Of the file; empty: none. Not given: ${XDG_CACHE_HOME:-~/.cache}/plimsoll.
   std::optional<std::string> folder;
+  // False: cuBLASLt's algorithms alone.
+  bool forms = true;
   // Hears of a file that can't be used; it is made anew. Empty: standard error.
   std::function<void(const std::string&)> warn;
 };
