@@ -1,7 +1,8 @@
 // Forms (gemm_forms.h) of gradients of weights on Hopper: dweight = dyᵀ · x in float32, and with it
-// the column sums of dy.
+// the column sums of dy, made in the same kernel or before it.
 #include <algorithm>
 
+#include "ops/cuda/column_sums.h"
 #include "ops/cuda/gemm_forms.h"
 #include "ops/cuda/hopper_gradient.cuh"
 
@@ -33,11 +34,12 @@ template <int kColumns, bool kSharedB, bool kSums>
 bool Takes(const GemmProblem& p, const GemmBuffers& buffers, int multiprocessors) {
   using Cut = Tiling<__nv_bfloat16, kColumns, kSharedB, kSums>;
   const HopperProblem problem = ProblemOf(p, buffers);
-  const bool fits = p.trans_a && !p.trans_b && p.result == graph::DType::kFloat32 &&
-                    p.epilogue == (kSums ? GemmEpilogue::kSums : GemmEpilogue::kNone) &&
-                    p.batch == 1 && p.alpha == 1 && (p.beta == 0 || p.beta == 1) && p.n % 2 == 0 &&
-                    p.ldc % 2 == 0 && Even(buffers.d) && Even(buffers.c) &&
-                    p.k <= int64_t{65535} * kHopperStep && CanMap(problem.a) && CanMap(problem.b);
+  const bool fits =
+      p.trans_a && !p.trans_b && p.result == graph::DType::kFloat32 &&
+      (p.epilogue == GemmEpilogue::kSums || (!kSums && p.epilogue == GemmEpilogue::kNone)) &&
+      p.batch == 1 && p.alpha == 1 && (p.beta == 0 || p.beta == 1) && p.n % 2 == 0 &&
+      p.ldc % 2 == 0 && Even(buffers.d) && Even(buffers.c) && p.k <= int64_t{65535} * kHopperStep &&
+      CanMap(problem.a) && CanMap(problem.b);
   if (!fits) return false;
   const GradientBytes<Cut> bytes(MakeSharedTiles<Cut>(problem, kGroup, Clusters(multiprocessors)));
   return bytes.shares + bytes.rows <= buffers.workspace_bytes;
@@ -56,6 +58,10 @@ void Run(cudaStream_t stream, const GemmProblem& p, const GemmBuffers& buffers,
     arguments.stride = p.ldc;
     arguments.row_sums = buffers.sums;
     arguments.row_acc = buffers.old_sums;
+    if (!kSums && p.epilogue == GemmEpilogue::kSums) {
+      ColumnSums(stream, p.operands, buffers.a, p.k, p.m, buffers.old_sums, buffers.sums,
+                 buffers.workspace);
+    }
     LaunchHopperGradient<Cut>(stream, problem, MakeSharedTiles<Cut>(problem, kGroup, clusters),
                               arguments, static_cast<char*>(buffers.workspace), clusters);
   };
@@ -73,11 +79,9 @@ constexpr GemmForm Form(const char* name) {
 
 constexpr GemmForm kForms[] = {
     Form<256, true, false>("gradient 128 x 256"),
-    Form<256, true, true>("gradient and sums 128 x 256"),
     Form<192, true, false>("gradient 128 x 192"),
     Form<192, true, true>("gradient and sums 128 x 192"),
     Form<160, false, false>("gradient 128 x 160"),
-    Form<160, false, true>("gradient and sums 128 x 160"),
 };
 
 }  // namespace

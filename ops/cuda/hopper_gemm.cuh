@@ -83,6 +83,9 @@ struct HopperMemory {
 
   __device__ uint32_t A(int stage) const { return base + stage * Tiling::kStageBytes; }
   __device__ uint32_t B(int stage) const { return A(stage) + Tiling::kBytesA; }
+  static constexpr int OnesAt(int stage) {
+    return stage * Tiling::kStageBytes + Tiling::kLoadedBytes;
+  }
   __device__ uint32_t Full(int stage) const { return base + kBarriersAt + stage * 16; }
   __device__ uint32_t Free(int stage) const { return Full(stage) + 8; }
 };
@@ -129,7 +132,7 @@ __device__ void LoadStages(const Memory& memory, const Arguments& p, int cluster
     ForEachStep(p.order, share, [&](int step) {
       const uint32_t full = memory.Full(place.stage);
       AwaitBarrier(memory.Free(place.stage), place.phase ^ 1);
-      ExpectBytes(full, Tiling::kStageBytes);
+      ExpectBytes(full, Tiling::kLoadedBytes);
       const int inner = step * kHopperStep;
       // One operand: its boxes, or this block's half of each for both blocks.
       const auto load = [&]<Contiguous kContiguous, int kRows, int kShare>(const CUtensorMap* map,
@@ -176,25 +179,6 @@ struct Turns {
   }
 };
 
-// Adds one step's box of A, 64 of k by 64 rows.
-template <typename T>
-__device__ void AddRows(uint32_t box, RowSums& rows) {
-  const int thread = threadIdx.x % kWarpgroup;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    uint32_t pairs[4];
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(pairs[0]), "=r"(pairs[1]), "=r"(pairs[2]), "=r"(pairs[3])
-                 : "r"(box + PieceOffset(i * 16 + thread / 8, thread % 8))
-                 : "memory");
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      rows.sums[j * 2] += Low<T>(pairs[j]);
-      rows.sums[j * 2 + 1] += High<T>(pairs[j]);
-    }
-  }
-}
-
 // What an epilogue holds, if it does.
 struct Nothing {};
 template <typename Epilogue, int kCount>
@@ -229,16 +213,14 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
   using T = typename Tiling::Type;
   constexpr Contiguous kA = Tiling::kContiguousA, kB = Tiling::kContiguousB;
   constexpr int kBlocks = Tiling::kClusterBlocks;
-  const int lane = threadIdx.x % 32;
+  constexpr int kCount = Tiling::kCount;
+  const int thread = threadIdx.x % kWarpgroup;
   // When a warp has waited for the products, all of its warpgroup's are over.
-  const bool releases = lane < kBlocks && (Tiling::kSumsOfA || threadIdx.x % kWarpgroup < 32);
   const auto release = [&](int stage) {
-    if (Tiling::kSumsOfA) __syncwarp();
-    if (releases) ArriveInCluster(memory.Free(stage), kBlocks > 1 ? lane : rank);
+    if (thread < kBlocks) ArriveInCluster(memory.Free(stage), kBlocks > 1 ? thread : rank);
   };
   const int half = Tiling::kTogether ? warpgroup : 0;
   constexpr int kBehind = 1;  // step
-  constexpr int kCount = Tiling::kTileColumns / 2;
   using Epilogue = decltype(p.epilogue);
   constexpr bool kHolds = HoldsResults<Epilogue, kCount>;
   constexpr int kPieces = PiecesOf<Epilogue, kCount>();
@@ -272,12 +254,10 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
     // The stages' phases repeat: only the next tile's may be waited for.
     if (!Tiling::kTogether && turn > 0) Turns::Await(warpgroup);
     float sums[kCount];
-    [[maybe_unused]] RowSums row_sums = {};
     int done = 0, last = 0;
-    ForEachStep(p.order, share, [&](int step) {
+    ForEachStep(p.order, share, [&](int) {
       AwaitBarrier(memory.Full(place.stage), place.phase);
-      const uint32_t box_a = memory.A(place.stage) + half * kOperandTile;
-      const uint64_t a = TileDescriptor<kA>(box_a);
+      const uint64_t a = TileDescriptor<kA>(memory.A(place.stage) + half * kOperandTile);
       const uint64_t b = TileDescriptor<kB>(memory.B(place.stage));
       HoldRegisters(sums);
       ProductsBegin();
@@ -293,9 +273,6 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
         AwaitProducts<1>();
         release(last);
         if (staggered && warpgroup == 0 && done == kBehind) Turns::Pass(1);
-      }
-      if constexpr (Tiling::kSumsOfA) {
-        if (step % p.order.whole.tile_columns == tile.tile_column) AddRows<T>(box_a, row_sums);
       }
       if constexpr (kHolds) {
         if (stored < kPieces) store_held(stored + 1);
@@ -320,8 +297,6 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
     if constexpr (kHolds) {
       p.epilogue.Hold(sums, ahead, finished, held);
       stored = 0;
-    } else if constexpr (Tiling::kSumsOfA) {
-      p.epilogue(sums, row_sums, finished, shared);
     } else {
       p.epilogue(sums, finished, shared);
     }
@@ -348,12 +323,20 @@ __global__ __launch_bounds__(kHopperThreads, 1) void HopperGemmKernel(
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < Memory::kStages; ++stage) {
       InitBarrier(memory.Full(stage), 1);
-      InitBarrier(memory.Free(stage),
-                  kBlocks * (Tiling::kTogether ? 2 : 1) * (Tiling::kSumsOfA ? 4 : 1));
+      InitBarrier(memory.Free(stage), kBlocks * (Tiling::kTogether ? 2 : 1));
     }
     FenceArrivalInit();
     PrefetchMap(&p.a);
     PrefetchMap(&p.b);
+  }
+  if constexpr (Tiling::kSumsOfA) {
+    for (int stage = 0; stage < Memory::kStages; ++stage) {
+      auto* const ones = reinterpret_cast<uint32_t*>(aligned + Memory::OnesAt(stage));
+      for (int i = threadIdx.x; i < Tiling::kOnesBytes / 4; i += kHopperThreads) {
+        ones[i] = PackTwo<typename Tiling::Type>(1, 1);
+      }
+    }
+    FenceSharedWrites();
   }
   if constexpr (kBlocks > 1) {
     SyncCluster();

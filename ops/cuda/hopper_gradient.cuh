@@ -22,7 +22,7 @@ struct HopperGradientArguments {
   float* row_sums;       // nullptr: not wanted
   const float* row_acc;  // added; nullptr: none; may be `row_sums`
   float4* shares;        // [share][kColumns / 8][256 threads], in the order of registers
-  float* row_shares;     // [record][4][rows of a tile]
+  float* row_shares;     // [record][rows of a tile]
 };
 
 // Two neighbours of a row, the second perhaps beyond its end.
@@ -41,47 +41,33 @@ __device__ inline void StorePair(const HopperGradientArguments& p, int64_t row, 
 
 inline constexpr int kGradientRows = 128;  // of a tile: warpgroups together
 
+// kSums: the last four sums of a thread are those of rows.
+template <bool kSums>
 struct StoreGradient {
   static constexpr int kSharedBytes = 0;
   HopperGradientArguments p;
 
   template <int kCount>
   __device__ void operator()(float (&sums)[kCount], const HopperTile& tile, char*) const {
-    Store(sums, tile);
-  }
-  template <int kCount>
-  __device__ void operator()(float (&sums)[kCount], RowSums& rows, const HopperTile& tile,
-                             char*) const {
-    const int warp = threadIdx.x % kWarpgroup / 32, lane = threadIdx.x % 32;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      rows.sums[j] += __shfl_xor_sync(~0u, rows.sums[j], 8);
-      rows.sums[j] += __shfl_xor_sync(~0u, rows.sums[j], 16);
+    constexpr int kOfTile = kCount - (kSums ? 4 : 0);
+    const ResultPlace at;
+    if (kSums && tile.tile_column == 0 && threadIdx.x % 4 == 0) {
+      float* const to =
+          p.row_shares + int64_t{tile.record} * kGradientRows + tile.warpgroup * 64 + at.row;
+      to[0] = sums[kOfTile];
+      to[8] = sums[kOfTile + 2];
     }
-    if (lane < 8) {
-      float4* const to = reinterpret_cast<float4*>(
-          p.row_shares + (tile.record * int64_t{4} + warp) * kGradientRows + tile.warpgroup * 64);
-      to[lane * 2] = make_float4(rows.sums[0], rows.sums[1], rows.sums[2], rows.sums[3]);
-      to[lane * 2 + 1] = make_float4(rows.sums[4], rows.sums[5], rows.sums[6], rows.sums[7]);
-    }
-    Store(sums, tile);
-  }
-
- private:
-  template <int kCount>
-  __device__ void Store(float (&sums)[kCount], const HopperTile& tile) const {
     if (tile.share >= 0) {
-      float4* const to = p.shares + int64_t{tile.share} * (kCount / 4 * 2 * kWarpgroup) +
+      float4* const to = p.shares + int64_t{tile.share} * (kOfTile / 4 * 2 * kWarpgroup) +
                          tile.warpgroup * kWarpgroup + threadIdx.x % kWarpgroup;
 #pragma unroll
-      for (int i = 0; i < kCount; i += 4) {
+      for (int i = 0; i < kOfTile; i += 4) {
         to[i / 4 * 2 * kWarpgroup] = make_float4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]);
       }
       return;
     }
-    const ResultPlace at;
 #pragma unroll
-    for (int i = 0; i < kCount; i += 2) {
+    for (int i = 0; i < kOfTile; i += 2) {
       const int row = tile.row + at.Row(i);
       if (row < tile.rows) {
         StorePair(p, row, tile.column + at.Column(i), tile.columns,
@@ -100,8 +86,7 @@ __global__ __launch_bounds__(kGradientThreads) void AddSharesKernel(
     const __grid_constant__ SharedTiles order, const __grid_constant__ HopperGradientArguments p,
     int rows, int columns) {
   static_assert(Tiling::kTileRows == kGradientRows);
-  constexpr int kBlocks = Tiling::kClusterBlocks, kCount = Tiling::kTileColumns / 2;
-  constexpr int kFours = kCount / 4;
+  constexpr int kBlocks = Tiling::kClusterBlocks, kFours = Tiling::kTileColumns / 8;
   constexpr int kSlice = (kFours + kGradientSlices - 1) / kGradientSlices;
   __shared__ float shared[8][kWarp];
   AwaitFirstStage();
@@ -141,30 +126,19 @@ __global__ __launch_bounds__(kGradientThreads) void AddSharesKernel(
     }
     return;
   }
-  // All records of a row of tiles, eight at a time.
+  // All shares of the first tile of a row, eight at a time.
   block -= order.tiles * kBlocks * kGradientSlices;
   const int tile_row = block * kWarp / kGradientRows, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int first = static_cast<int>(threadIdx.x) / kWarp;
   const int within = block * kWarp % kGradientRows + lane;
+  const int rank = Tiling::kClusterRows > 1 ? tile_row % Tiling::kClusterRows : 0;
+  const int index = order.whole.Index(tile_row / Tiling::kClusterRows, 0);
+  const bool whole = index < order.first;
+  const int begin = whole ? index : order.first + order.parts[index - order.first];
+  const int end = whole ? index + 1 : order.first + order.parts[index - order.first + 1];
   float sum = 0;
-  int number = 0;
-  for (int tile_column = 0; tile_column < order.whole.tile_columns; ++tile_column) {
-    const int rank = Tiling::kClusterRows > 1      ? tile_row % Tiling::kClusterRows
-                     : Tiling::kClusterColumns > 1 ? tile_column % Tiling::kClusterColumns
-                                                   : 0;
-    const int index =
-        order.whole.Index(tile_row / Tiling::kClusterRows, tile_column / Tiling::kClusterColumns);
-    const bool whole = index < order.first;
-    int record = whole ? index : order.first + order.parts[index - order.first];
-    const int end = whole ? index + 1 : order.first + order.parts[index - order.first + 1];
-    for (; record < end; ++record, ++number) {
-      if (number % 8 == first) {
-        const float* const from =
-            p.row_shares + (int64_t{record} * kBlocks + rank) * 4 * kGradientRows + within;
-#pragma unroll
-        for (int warp = 0; warp < 4; ++warp) sum += from[warp * kGradientRows];
-      }
-    }
+  for (int record = begin + first; record < end; record += 8) {
+    sum += p.row_shares[(int64_t{record} * kBlocks + rank) * kGradientRows + within];
   }
   shared[first][lane] = sum;
   __syncthreads();
@@ -199,7 +173,7 @@ struct GradientBytes {
   explicit GradientBytes(const SharedTiles& order) {
     const int64_t parts = order.tiles == 0 ? 0 : order.parts[order.tiles];
     shares = parts * Tiling::kClusterBlocks * kGradientRows * Tiling::kTileColumns * 4;
-    rows = (order.first + parts) * Tiling::kClusterBlocks * 4 * kGradientRows * 4;
+    rows = (order.first + parts) * Tiling::kClusterBlocks * kGradientRows * 4;
   }
   int64_t shares, rows;
 };
@@ -211,7 +185,7 @@ void LaunchHopperGradient(cudaStream_t stream, const HopperProblem& problem,
                           int clusters) {
   p.shares = reinterpret_cast<float4*>(workspace);
   p.row_shares = reinterpret_cast<float*>(workspace + GradientBytes<Tiling>(order).shares);
-  LaunchHopperGemm<Tiling>(stream, problem, order, StoreGradient{p},
+  LaunchHopperGemm<Tiling>(stream, problem, order, StoreGradient<Tiling::kSumsOfA>{p},
                            clusters * Tiling::kClusterBlocks);
   const int row_blocks = Tiling::kSumsOfA ? static_cast<int>((problem.m + kWarp - 1) / kWarp) : 0;
   const int blocks = order.tiles * Tiling::kClusterBlocks * kGradientSlices + row_blocks;

@@ -43,8 +43,9 @@ enum class Warpgroups {
 };
 
 // How a product is cut. kSharedB: two blocks of a cluster lie one below the other and share B;
-// otherwise they lie side by side and share A. kBlocks = 1: no clusters. kSums: the epilogue also
-// gets sums over k of A[m,k], as operator()(sums, row_sums, tile, shared); see RowSums.
+// otherwise they lie side by side and share A. kBlocks = 1: no clusters. kSums: B has eight more
+// columns of ones, so that the last four sums of each thread are sums over k of A[m,k], the first
+// of them of at.row, the third of at.row + 8.
 template <typename T, int kColumns, Contiguous kA, Contiguous kB,
           Warpgroups kGroups = Warpgroups::kInTurn, int kBlocks = 2, bool kSharedB = true,
           bool kSums = false>
@@ -54,6 +55,7 @@ struct HopperTiling {
   static constexpr bool kSumsOfA = kSums;
   static constexpr int kTileRows = kTogether ? 128 : 64;
   static constexpr int kTileColumns = kColumns;
+  static constexpr int kCount = (kColumns + (kSums ? 8 : 0)) / 2;  // of a thread's sums
   static constexpr Contiguous kContiguousA = kA, kContiguousB = kB;
   static constexpr int kClusterBlocks = kBlocks;
   static constexpr int kClusterRows = kSharedB ? kBlocks : 1;
@@ -62,16 +64,11 @@ struct HopperTiling {
   static constexpr int kBoxesB = (kColumns + 63) / 64;  // boxes have 64 columns
   static constexpr int kBytesB =
       (kB == Contiguous::kInner ? kColumns : kBoxesB * 64) * kHopperStep * 2;
-  static constexpr int kStageBytes = kBytesA + kBytesB;
+  static constexpr int kLoadedBytes = kBytesA + kBytesB;  // of a stage
+  static constexpr int kOnesBytes = kSums ? kOperandTile : 0;
+  static constexpr int kStageBytes = kLoadedBytes + kOnesBytes;
   static_assert(kBytesB % 1024 == 0 && (kBlocks == 1 || kBlocks == 2));
-  static_assert(!kSums || (kTogether && kA == Contiguous::kOuter));
-};
-
-// A thread's part of the sums over k of a warpgroup's 64 rows of A: sums[j] belongs to row
-// threadIdx.x % 8 · 8 + j; the 16 threads that have the same rows sum different k. Each of a row's
-// tiles sums every so manieth step: all of them, and all shares of tiles, add up to the whole.
-struct RowSums {
-  float sums[8];
+  static_assert(!kSums || (kB == Contiguous::kOuter && kColumns % 64 == 0));
 };
 
 // Every tile as a whole, tile after tile. A cluster's tiles lie below (kClusterRows) or beside one

@@ -1,5 +1,5 @@
 // Products of a warpgroup on Hopper's tensor cores with both operands in shared memory: 64 rows by
-// 8 to 256 columns, 16 of the inner dimension at a time, added up in registers. Only in code for
+// 128 to 256 columns, 16 of the inner dimension at a time, added up in registers. Only in code for
 // sm_90a. ResultPlace (wgmma.cuh) says which element of the result each register is, at any width.
 //
 // An operand's tile is 64 elements along the inner dimension and lies in shared memory as the copy
@@ -56,7 +56,7 @@ inline constexpr uint64_t kNextSixteen = kContiguous == Contiguous::kInner ? 32 
   PLIMSOLL_NAMES_80                                \
       ", %80, %81, %82, %83, %84, %85, %86, %87, " \
       "%88, %89, %90, %91, %92, %93, %94, %95"
-#define PLIMSOLL_NAMES_4 "%0, %1, %2, %3"
+#define PLIMSOLL_NAMES_68 PLIMSOLL_NAMES_64 ", %64, %65, %66, %67"
 #define PLIMSOLL_NAMES_100 PLIMSOLL_NAMES_96 ", %96, %97, %98, %99"
 #define PLIMSOLL_NAMES_112                             \
   PLIMSOLL_NAMES_96                                    \
@@ -68,11 +68,11 @@ inline constexpr uint64_t kNextSixteen = kContiguous == Contiguous::kInner ? 32 
       "%120, %121, %122, %123, %124, %125, %126, %127"
 
 #define PLIMSOLL_FOUR(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define PLIMSOLL_RESULTS_4(d, i) PLIMSOLL_FOUR(d, i)
 #define PLIMSOLL_RESULTS_16(d, i) \
   PLIMSOLL_FOUR(d, i), PLIMSOLL_FOUR(d, i + 4), PLIMSOLL_FOUR(d, i + 8), PLIMSOLL_FOUR(d, i + 12)
 #define PLIMSOLL_RESULTS_32(d, i) PLIMSOLL_RESULTS_16(d, i), PLIMSOLL_RESULTS_16(d, i + 16)
 #define PLIMSOLL_RESULTS_64(d, i) PLIMSOLL_RESULTS_32(d, i), PLIMSOLL_RESULTS_32(d, i + 32)
+#define PLIMSOLL_RESULTS_68(d, i) PLIMSOLL_RESULTS_64(d, i), PLIMSOLL_FOUR(d, i + 64)
 #define PLIMSOLL_RESULTS_80(d, i) PLIMSOLL_RESULTS_64(d, i), PLIMSOLL_RESULTS_16(d, i + 64)
 #define PLIMSOLL_RESULTS_96(d, i) PLIMSOLL_RESULTS_64(d, i), PLIMSOLL_RESULTS_32(d, i + 64)
 #define PLIMSOLL_RESULTS_100(d, i) PLIMSOLL_RESULTS_96(d, i), PLIMSOLL_FOUR(d, i + 96)
@@ -97,10 +97,10 @@ inline constexpr uint64_t kNextSixteen = kContiguous == Contiguous::kInner ? 32 
 // d = (add ? d : 0) + 64 rows of a times kCount · 2 columns of b, 16 of the inner dimension.
 template <typename T, Contiguous kA, Contiguous kB, int kCount>
 __device__ void MultiplyWide(float (&d)[kCount], uint64_t a, uint64_t b, bool add) {
-  if constexpr (kCount == 4) {
-    PLIMSOLL_MULTIPLY_TYPES("8", 4, "%4", "%5", "%6", "%7", "%8");
-  } else if constexpr (kCount == 64) {
+  if constexpr (kCount == 64) {
     PLIMSOLL_MULTIPLY_TYPES("128", 64, "%64", "%65", "%66", "%67", "%68");
+  } else if constexpr (kCount == 68) {
+    PLIMSOLL_MULTIPLY_TYPES("136", 68, "%68", "%69", "%70", "%71", "%72");
   } else if constexpr (kCount == 80) {
     PLIMSOLL_MULTIPLY_TYPES("160", 80, "%80", "%81", "%82", "%83", "%84");
   } else if constexpr (kCount == 96) {
@@ -116,7 +116,7 @@ __device__ void MultiplyWide(float (&d)[kCount], uint64_t a, uint64_t b, bool ad
   }
 }
 
-#undef PLIMSOLL_NAMES_4
+#undef PLIMSOLL_NAMES_68
 #undef PLIMSOLL_NAMES_16
 #undef PLIMSOLL_NAMES_32
 #undef PLIMSOLL_NAMES_48
@@ -127,7 +127,7 @@ __device__ void MultiplyWide(float (&d)[kCount], uint64_t a, uint64_t b, bool ad
 #undef PLIMSOLL_NAMES_112
 #undef PLIMSOLL_NAMES_128
 #undef PLIMSOLL_FOUR
-#undef PLIMSOLL_RESULTS_4
+#undef PLIMSOLL_RESULTS_68
 #undef PLIMSOLL_RESULTS_16
 #undef PLIMSOLL_RESULTS_32
 #undef PLIMSOLL_RESULTS_64
