@@ -282,15 +282,13 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
       place.Next();
     });
     // While the last products are under way.
+    if constexpr (kHolds) store_held(kPieces);
     HopperTile finished = tile;
     finished.row += half * 64;
     ++turn;
     more = get();
     AheadOf<Epilogue, kCount> ahead;
-    if constexpr (kHolds) {
-      store_held(kPieces);
-      p.epilogue.Load(ahead, finished);
-    }
+    if constexpr (kHolds) p.epilogue.Load(ahead, finished);
     AwaitProducts<0>();
     HoldRegisters(sums);
     release(last);
