@@ -8,36 +8,31 @@
 // A block has two warpgroups that multiply (Warpgroups in hopper_tiles.cuh) and one whose first
 // thread has the copy engine fill a ring of stages, 64 of k each, in shared memory. Two blocks of a
 // cluster have neighbouring tiles and share what they have in common: each loads half of it for
-// both. Blocks stay and take tile after tile; while the epilogue of a tile runs, the ring is filled
-// for the next one.
+// both. Blocks stay and take tile after tile; while one tile's epilogue runs, the ring is filled
+// for the next.
 //
 // An epilogue is a struct of plain values, passed to the kernel as a __grid_constant__ parameter
-// (it may hold tensor maps):
+// (it may hold tensor maps). kCount is half the tile's columns:
 //
-//   struct Epilogue {
-//     static constexpr int kSharedBytes = …;  // of each warpgroup, a multiple of 1024; may be 0
-//     template <int kCount>                   // kColumns / 2
-//     __device__ void operator()(float (&sums)[kCount], const HopperTile& tile, char* shared)
-//     const;
-//   };
+//   static constexpr int kSharedBytes;     of each warpgroup, a multiple of 1024; may be 0
+//   void operator()(float (&sums)[kCount], const HopperTile& tile, char* shared) const;
 //
-// An epilogue that only has to store may do so while the next tile is multiplied: in place of the
-// operator it has
+// One that only has to store may do so while the next tile is multiplied. Instead of the operator:
 //
-//   template <int kCount> struct Ahead { … };   // registers that are loaded before the sums are
-//   there template <int kCount> struct Held { … };    // registers that hold what is to be stored
-//   template <int kCount> static constexpr int kPieces = …;
-//   void Load(Ahead<kCount>&, tile) const;
+//   struct Ahead<kCount>                   registers that are loaded while the sums are under way
+//   struct Held<kCount>                    registers that hold what is to be stored
+//   static constexpr int kPieces<kCount>   in so many pieces
+//   void Load(Ahead&, tile) const;
 //   void Hold(sums, ahead, tile, held) const;
-//   void Store(held, int piece, shared) const;  // one piece, after a step of the next tile
+//   void Store(held, piece, shared) const;      after a step of the next tile
 //
-// It is called by the 128 threads of a warpgroup for each of its 64 × kColumns results. sums[i] is
-// the element (tile.row + at.Row(i), tile.column + at.Column(i)) with ResultPlace at (wgmma.cuh):
-// the columns of a row lie in the 4 threads of a quad, two next to each other in registers i and
-// i + 1 (i even). Elements from tile.rows or tile.columns on are not part of the result: their sums
-// are zeros. `shared` is aligned to 1024 bytes and keeps what the last call left there. The threads
-// may meet in tile.Barrier(), and only there. Boxes stored by the copy engine are waited for at the
-// kernel's end.
+// They are called by the 128 threads of a warpgroup for each of its 64 × kColumns results. sums[i]
+// is the element (tile.row + at.Row(i), tile.column + at.Column(i)) with ResultPlace at
+// (wgmma.cuh): the columns of a row lie in the 4 threads of a quad, two next to each other in
+// registers i and i + 1 (i even). Elements from tile.rows or tile.columns on are not part of the
+// result: their sums are zeros. `shared` is aligned to 1024 bytes and keeps what the last call left
+// there. The threads may meet in tile.Barrier(), and only there. Boxes stored by the copy engine
+// are waited for at the kernel's end.
 #pragma once
 
 #include <cuda.h>
@@ -46,7 +41,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/error.h"
 #include "gpu/check.h"
 #include "ops/cuda/hopper_tiles.cuh"
 #include "ops/cuda/tensor_copy.cuh"
