@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "graph/gradient.h"
 #include "graph/op.h"
+#include "ops/attention_one_pass.h"
 #include "ops/attention_split.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
@@ -132,8 +133,8 @@ int64_t ForwardWorkspace(const OpCall& call) {
   return 256 + (call.has_output(1) ? 0 : AttentionLseBytes(Rows(call)));
 }
 
-// Our own kernels have the row sums of dout∘out there, those for Hopper lse as well; cuDNN has
-// more.
+// Our own kernels have the row sums of dout∘out there, those for Hopper lse as well, and in one
+// pass the sums of dk and dv; cuDNN has more.
 int64_t BackwardWorkspace(const OpCall& call) {
   const Shape& qkv = call.input(0).shape;
   const int64_t heads = call.attributes.GetInt("heads");
@@ -141,6 +142,9 @@ int64_t BackwardWorkspace(const OpCall& call) {
   const int64_t head = qkv.dim(2) / (heads + 2 * kv_heads);
   const int64_t own = AttentionLseBytes(Rows(call));
   if (!IsHalf(call) || call.attributes.GetReal("dropout") > 0) return own;
+  const OnePassAttention pass(qkv.dim(0), qkv.dim(1), heads, kv_heads,
+                              call.attributes.GetBool("causal"));
+  if (PrefersOnePass(pass, head)) return std::max(2 * own, pass.Bytes());
   if (head <= kHopperAttentionHead) return 2 * own;
   const AttentionSplit split =
       SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads, head);

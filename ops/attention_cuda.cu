@@ -14,6 +14,7 @@
 #include "base/philox.h"
 #include "gpu/check.h"
 #include "ops/attention.h"
+#include "ops/attention_one_pass.h"
 #include "ops/attention_split.h"
 #include "ops/cuda/attention_backward.cuh"
 #include "ops/cuda/attention_forward.cuh"
@@ -156,7 +157,14 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
   a.packed = Packed<T>(p);
   a.dropout = Dropout(ctx, 4);
   if constexpr (sizeof(T) == 2) {
-    if (OnHopper(ctx, p)) return LaunchHopperBackward(a, ctx.stream);
+    if (OnHopper(ctx, p)) {
+      const OnePassAttention pass(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
+      if (PrefersOnePass(pass, p.head)) {
+        return LaunchOnePassBackward(a, pass, ctx.workspace,
+                                     ctx.libraries.properties().multiProcessorCount, ctx.stream);
+      }
+      return LaunchHopperBackward(a, ctx.stream);
+    }
   }
   LaunchAttentionBackward(a, ctx.stream);
 }

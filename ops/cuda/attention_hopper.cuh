@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "ops/attention_one_pass.h"
 #include "ops/cuda/attention_backward.cuh"
 
 namespace plimsoll::ops {
@@ -15,5 +16,11 @@ bool HasHopperBackward();
 // 65535 sequences and heads.
 template <typename T>
 void LaunchHopperBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream);
+
+// The same in one pass, for heads up to 64 wide; `scratch` has pass.Bytes(). At most 65535
+// sequences.
+template <typename T>
+void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePassAttention& pass,
+                           void* scratch, int processors, cudaStream_t stream);
 
 }  // namespace plimsoll::ops

@@ -97,4 +97,61 @@ __device__ inline void StoreMatrices(uint32_t to, const uint32_t (&values)[4]) {
                : "memory");
 }
 
+__device__ inline void StoreTransposedMatrices(uint32_t to, const uint32_t (&values)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
+               "r"(values[0]), "r"(values[1]), "r"(values[2]), "r"(values[3])
+               : "memory");
+}
+
+// The way back, as wgmma takes them for its left operand. An arrival at a barrier doesn't wait for
+// what is still being loaded: use the values first.
+__device__ inline void LoadMatrices(uint32_t (&values)[4], uint32_t from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])
+               : "r"(from)
+               : "memory");
+}
+__device__ inline void LoadTransposedMatrices(uint32_t (&values)[4], uint32_t from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])
+               : "r"(from)
+               : "memory");
+}
+
+// Copies of boxes of heads (MapHeads), from and to row `row` of a head of sequence `b`.
+__device__ inline void LoadHead(uint32_t to, const CUtensorMap* map, int b, int row, int head,
+                                uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+      "l"(map), "r"(0), "r"(head), "r"(row), "r"(b), "r"(barrier)
+      : "memory");
+}
+__device__ inline void StoreHead(const CUtensorMap* map, int b, int row, int head, uint32_t from) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];\n"
+      "cp.async.bulk.commit_group;\n" ::"l"(map),
+      "r"(0), "r"(head), "r"(row), "r"(b), "r"(from)
+      : "memory");
+}
+
+// Starts the copy of `bytes` that lie one after another, a multiple of 16 below 2^20.
+__device__ inline void LoadBytes(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+__device__ inline void Arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// One arrival of a warp, after what all of its threads did.
+__device__ inline void ArriveByWarp(uint32_t barrier) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) Arrive(barrier);
+}
+
 }  // namespace plimsoll::ops

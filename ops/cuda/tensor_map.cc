@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -27,6 +28,40 @@ Encode FindEncode() {
   return reinterpret_cast<Encode>(function);
 }
 
+struct Dimension {
+  int64_t size, stride;  // elements; the first dimension's stride is 1
+  int64_t box;
+};
+
+CUtensorMap Map(const void* data, graph::DType dtype, std::span<const Dimension> dimensions) {
+  static const Encode encode = FindEncode();
+  constexpr size_t kMost = 4;
+  cuuint64_t sizes[kMost], strides[kMost];
+  cuuint32_t box[kMost], steps[kMost];
+  std::string shown;
+  for (size_t i = 0; i < dimensions.size(); ++i) {
+    const Dimension& d = dimensions[i];
+    sizes[i] = static_cast<cuuint64_t>(d.size);
+    if (i > 0) strides[i - 1] = static_cast<cuuint64_t>(d.stride * graph::ByteSize(dtype));
+    box[i] = static_cast<cuuint32_t>(d.box);
+    steps[i] = 1;
+    shown += fmt::format(" {} (stride {})", d.size, d.stride);
+  }
+  CUtensorMap map;
+  const CUresult result =
+      encode(&map,
+             dtype == graph::DType::kBFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                              : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+             static_cast<cuuint32_t>(dimensions.size()), const_cast<void*>(data), sizes, strides,
+             box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) {
+    throw InternalError(fmt::format("cuTensorMapEncodeTiled: error {} for dimensions{}",
+                                    static_cast<int>(result), shown));
+  }
+  return map;
+}
+
 }  // namespace
 
 bool CanMap(const MappedMatrix& m) {
@@ -37,24 +72,15 @@ bool CanMap(const MappedMatrix& m) {
 }
 
 CUtensorMap MapMatrix(const MappedMatrix& m, int box_rows) {
-  static const Encode encode = FindEncode();
-  CUtensorMap map;
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(m.columns), static_cast<cuuint64_t>(m.rows)};
-  const cuuint64_t strides[] = {static_cast<cuuint64_t>(m.stride * graph::ByteSize(m.dtype))};
-  const cuuint32_t box[] = {64, static_cast<cuuint32_t>(box_rows)};
-  const cuuint32_t steps[] = {1, 1};
-  const CUresult result =
-      encode(&map,
-             m.dtype == graph::DType::kBFloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                                : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-             2, const_cast<void*>(m.data), sizes, strides, box, steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS) {
-    throw InternalError(fmt::format("cuTensorMapEncodeTiled: error {} for [{}, {}] with rows of {}",
-                                    static_cast<int>(result), m.rows, m.columns, m.stride));
-  }
-  return map;
+  const Dimension dimensions[] = {{m.columns, 0, 64}, {m.rows, m.stride, box_rows}};
+  return Map(m.data, m.dtype, dimensions);
+}
+
+CUtensorMap MapHeads(const MappedHeads& m) {
+  const int64_t row = m.heads * m.width;
+  const Dimension dimensions[] = {
+      {m.width, 0, 64}, {m.heads, m.width, 1}, {m.rows, row, 64}, {m.batch, m.rows * row, 1}};
+  return Map(m.data, m.dtype, dimensions);
 }
 
 }  // namespace plimsoll::ops

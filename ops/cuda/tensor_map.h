@@ -28,4 +28,18 @@ bool CanMap(const MappedMatrix& matrix);
 // wgmma's 128-byte swizzle. What lies outside the matrix reads as zeros and is not written.
 CUtensorMap MapMatrix(const MappedMatrix& matrix, int box_rows);
 
+// Heads of a batch of sequences: element [b, row, head, column] of [batch, rows, heads, width].
+struct MappedHeads {
+  const void* data = nullptr;
+  graph::DType dtype = graph::DType::kBFloat16;
+  int64_t batch = 0;
+  int64_t rows = 0;
+  int64_t heads = 0;
+  int64_t width = 0;  // a multiple of 8
+};
+
+// Boxes of 64 rows of a head and 64 columns, in the same layout and with the same bounds. Base must
+// be aligned to 16 bytes.
+CUtensorMap MapHeads(const MappedHeads& heads);
+
 }  // namespace plimsoll::ops

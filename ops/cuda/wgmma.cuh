@@ -132,6 +132,26 @@ __device__ void MultiplyRegisters(float (&d)[32], const uint32_t (&a)[4], uint64
   }
 }
 
+// d = (add ? d : 0) + a·bᵀ for 16 columns of a, in registers, and of the tile b.
+template <typename T>
+__device__ void MultiplyHeld(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool add) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " PLIMSOLL_RESULT_NAMES
+        ", {%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}\n"
+        : PLIMSOLL_RESULT(d)
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
+  } else {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 " PLIMSOLL_RESULT_NAMES
+        ", {%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}\n"
+        : PLIMSOLL_RESULT(d)
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
+  }
+}
+
 #undef PLIMSOLL_RESULT
 #undef PLIMSOLL_RESULT_NAMES
 

@@ -160,6 +160,55 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionTest,
                                          Case{1, 99, 2, 1, 128, false, 0.5},
                                          Case{1, 65, 1, 1, 90, true, 1e-9}));
 
+TestTensor Convert(const TestTensor& from, DType dtype) {
+  TestTensor to({dtype, from.type().shape});
+  for (int64_t i = 0; i < from.size(); ++i) to.set(i, from.at(i));
+  return to;
+}
+
+class CudaAttentionOnePassTest : public testing::TestWithParam<Case> {};
+
+// Enough heads for the gradients in one pass on Hopper: too many for the CPU, so those of our own
+// float32 kernels are the measure.
+TEST_P(CudaAttentionOnePassTest, AgreesWithFloat32) {
+  PLIMSOLL_NEEDS_CUDA
+  const Case c = GetParam();
+  const Attributes attributes = AttributesOf(c);
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    SCOPED_TRACE(graph::Name(dtype));
+    const TestTensor qkv = Qkv(c, dtype), dout = Dout(c, dtype);
+    const TestTensor qkv32 = Convert(qkv, DType::kFloat32), dout32 = Convert(dout, DType::kFloat32);
+    const auto forward = RunCudaOp("attention", {&qkv32, nullptr}, Libraries(), attributes);
+    const TestTensor out = Convert(forward[0], dtype);
+    const auto want =
+        RunCudaOp("attention_backward", {&qkv32, &forward[0], &forward[1], &dout32, nullptr},
+                  Libraries(), attributes);
+    const auto run = [&] {
+      return RunCudaOp("attention_backward", {&qkv, &out, &forward[1], &dout, nullptr}, Libraries(),
+                       attributes)[0];
+    };
+    const TestTensor got = run();
+    const double error = Error(Convert(got, DType::kFloat32), want[0]);
+    if (std::getenv("PLIMSOLL_SHOW_ERRORS") != nullptr) std::printf("dqkv %.2g\n", error);
+    EXPECT_LE(error, 8 * (dtype == DType::kBFloat16 ? 0x1p-8 : 0x1p-11));
+    EXPECT_TRUE(SameBits(run(), got));
+  }
+}
+
+// One chunk of queries and several, of which the last is short; grouped heads; narrow ones; tiles
+// that end with the keys or within them; units that wait for others in all orders.
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionOnePassTest,
+                         testing::Values(Case{64, 300, 12, 4, 16, true},   //
+                                         Case{64, 193, 12, 12, 8, false},  //
+                                         Case{48, 512, 16, 4, 8, true},    //
+                                         Case{200, 1, 4, 2, 64, true},     //
+                                         Case{24, 513, 4, 4, 40, true},    //
+                                         Case{4, 1000, 24, 6, 64, true},   //
+                                         Case{4, 1024, 24, 24, 16, true},  //
+                                         Case{4, 1025, 16, 2, 64, false},  //
+                                         Case{1, 1100, 64, 64, 24, false},
+                                         Case{2, 2048, 24, 8, 40, true}));
+
 // The weights that meet one-hot values are the output itself.
 TEST(CudaAttention, DropsTheElementsThatTheCpuDrops) {
   PLIMSOLL_NEEDS_CUDA

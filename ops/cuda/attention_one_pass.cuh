@@ -1,0 +1,242 @@
+// What the kernels of ops/cuda/attention_one_pass_hopper.cu share: their arguments, a unit's place
+// in the problem, and a thread block's shared memory with the barriers between its parts. Only in
+// code for sm_90a.
+#pragma once
+
+#include <cuda.h>
+
+#include "ops/attention_one_pass.h"
+#include "ops/cuda/attention_backward.cuh"
+#include "ops/cuda/tensor_copy.cuh"
+#include "ops/cuda/wgmma.cuh"
+
+namespace plimsoll::ops {
+
+template <typename T>
+struct OnePassArguments {
+  CUtensorMap qkv, dout, dqkv;
+  AttentionBackwardArguments<T> a;
+  float* rows;  // [batch, heads, tiles, 2, 64]: lse·log₂e, then δ
+  float* sums;  // [batch, kv_heads, shared_blocks, 2]: dk and dv of 64 keys, as registers have them
+  int* counters;  // [1 + batch · kv_heads · shared_blocks · 2]
+  int batch, heads, kv_heads, length, width;
+  int chunks, tiles, blocks, shared_blocks, units;
+  bool causal;
+};
+
+// Queries [first · 64, (first + tiles) · 64) of head h, and the key blocks that they see.
+struct OnePassUnit {
+  static constexpr int kTiles = kOnePassQueries / kOnePassStep;
+
+  template <typename T>
+  __device__ OnePassUnit(const OnePassArguments<T>& a, int unit) : causal(a.causal) {
+    const int groups = a.batch * a.kv_heads;
+    kv = unit % groups;
+    order = unit / groups;
+    group = a.heads / a.kv_heads;
+    b = kv / a.kv_heads;
+    g = kv % a.kv_heads;
+    h = g * group + order % group;
+    chunks = a.chunks;
+    const int chunk = chunks - 1 - order / group;
+    first = chunk * kTiles;
+    tiles = min(kTiles, a.tiles - first);
+    blocks = causal ? (first + tiles - 1) / 2 + 1 : a.blocks;
+  }
+  // The first tile of the unit that sees a key of the block.
+  __device__ int FirstTile(int block) const { return causal ? max(0, block * 2 - first) : 0; }
+  // Units that add to the block: those of all heads of the group, from the last chunk on.
+  __device__ int Writers(int block) const {
+    return (chunks - (causal ? block * 2 / kTiles : 0)) * group;
+  }
+
+  bool causal;
+  int kv, b, g, h;  // kv = b · kv_heads + g
+  int group;        // heads of a key-value head
+  int order;        // among the units of a key-value head
+  int chunks, first, tiles, blocks;
+};
+
+// A place in a ring of kCount, and the parity of its round.
+template <int kCount>
+struct RingPlace {
+  __device__ void Step() {
+    if (++index == kCount) index = 0, round ^= 1;
+  }
+  __device__ RingPlace Next() const {
+    RingPlace next = *this;
+    next.Step();
+    return next;
+  }
+  uint32_t index = 0, round = 0;
+};
+
+// Shared memory of a thread block, 1024-byte aligned:
+//
+//   sums     dq of each tile of the unit, float32, as the registers of one thread after another
+//   slots    a ring: the keys of a block, then q and dout of one tile after another
+//   values   of a block
+//   scores   a ring, if of one: the gradients of the scores of 128 keys and 64 queries, 16 bits
+//   (two
+//            places and three slots were 3 % slower)
+//   rows     lse and δ of the tile in the slot of the same number
+struct OnePassMemory {
+  static constexpr int kSlots = 4, kStages = 1;
+  static constexpr int kSlotBytes = 2 * kOperandTile;
+  static constexpr int kSumBytes = kOnePassStep * kOnePassHead * 4;  // of a tile
+  static constexpr int kRowBytes = kOnePassStep * 2 * 4;
+
+  static constexpr int kSlotsAt = OnePassUnit::kTiles * kSumBytes;
+  static constexpr int kValuesAt = kSlotsAt + kSlots * kSlotBytes;
+  static constexpr int kScoresAt = kValuesAt + kSlotBytes;
+  static constexpr int kRowsAt = kScoresAt + kStages * kSlotBytes;
+  static constexpr int kBarriersAt = kRowsAt + kSlots * kRowBytes;
+  static constexpr int kUnitAt = kBarriersAt + (2 * kSlots + 2 * kStages + 4) * 8;
+  static constexpr int kBytes = kUnitAt + 16;
+
+  using Slot = RingPlace<kSlots>;
+  using Stage = RingPlace<kStages>;
+  using Single = RingPlace<1>;
+
+  __device__ uint32_t Sums(int tile) const { return base + tile * kSumBytes; }
+  __device__ uint32_t Tile(Slot n) const { return base + kSlotsAt + n.index * kSlotBytes; }
+  __device__ uint32_t Rows(Slot n) const { return base + kRowsAt + n.index * kRowBytes; }
+  __device__ uint32_t Values() const { return base + kValuesAt; }
+  __device__ uint32_t Scores(Stage n) const { return base + kScoresAt + n.index * kSlotBytes; }
+
+  __device__ uint32_t Full(Slot n) const { return Barrier(n.index); }
+  __device__ uint32_t Empty(Slot n) const { return Barrier(kSlots + n.index); }
+  __device__ uint32_t ScoresFull(Stage n) const { return Barrier(2 * kSlots + n.index); }
+  __device__ uint32_t ScoresEmpty(Stage n) const { return Barrier(2 * kSlots + kStages + n.index); }
+  __device__ uint32_t ValuesFull() const { return Barrier(2 * kSlots + 2 * kStages); }
+  __device__ uint32_t ValuesEmpty() const { return Barrier(2 * kSlots + 2 * kStages + 1); }
+  __device__ uint32_t UnitFull() const { return Barrier(2 * kSlots + 2 * kStages + 2); }
+  __device__ uint32_t UnitEmpty() const { return Barrier(2 * kSlots + 2 * kStages + 3); }
+
+  __device__ void AwaitFull(Slot n) const { AwaitBarrier(Full(n), n.round); }
+  __device__ void AwaitEmpty(Slot n) const { AwaitBarrier(Empty(n), n.round ^ 1); }
+  __device__ void AwaitScoresFull(Stage n) const { AwaitBarrier(ScoresFull(n), n.round); }
+  __device__ void AwaitScoresEmpty(Stage n) const { AwaitBarrier(ScoresEmpty(n), n.round ^ 1); }
+  __device__ void AwaitValuesFull(Single n) const { AwaitBarrier(ValuesFull(), n.round); }
+  __device__ void AwaitValuesEmpty(Single n) const { AwaitBarrier(ValuesEmpty(), n.round ^ 1); }
+
+  // One thread. Each warp of the two warpgroups of scores arrives by itself, and of the one of dq.
+  __device__ void InitBarriers() const {
+    for (Slot n; n.round == 0; n.Step()) {
+      InitBarrier(Full(n), 1);
+      InitBarrier(Empty(n), 12);
+    }
+    for (Stage n; n.round == 0; n.Step()) {
+      InitBarrier(ScoresFull(n), 8);
+      InitBarrier(ScoresEmpty(n), 4);
+    }
+    InitBarrier(ValuesFull(), 1);
+    InitBarrier(ValuesEmpty(), 8);
+    InitBarrier(UnitFull(), 1);
+    InitBarrier(UnitEmpty(), 12);
+    FenceArrivalInit();
+  }
+
+  uint32_t base;
+
+ private:
+  __device__ uint32_t Barrier(uint32_t i) const { return base + kBarriersAt + i * 8; }
+};
+
+// What each warp but the copying one does: the units that its thread block takes, until there are
+// no more.
+template <typename T, typename Work>
+__device__ void ForEachUnit(const OnePassArguments<T>& a, const OnePassMemory& m,
+                            const Work& work) {
+  for (OnePassMemory::Single n;; n.Step()) {
+    AwaitBarrier(m.UnitFull(), n.round);
+    int unit;
+    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(unit) : "r"(m.base + OnePassMemory::kUnitAt));
+    if (unit >= a.units) return;  // uses the value: an arrival doesn't wait for it
+    ArriveByWarp(m.UnitEmpty());
+    work(OnePassUnit(a, unit));
+  }
+}
+
+// A barrier of the 128 threads of a warpgroup; names from 1 on.
+__device__ inline void SyncWarpgroup(int name) {
+  asm volatile("bar.sync %0, 128;" ::"r"(name) : "memory");
+}
+
+// Registers that each thread of the calling warpgroup may have.
+template <int kCount>
+__device__ void TakeRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+__device__ void LeaveRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+__device__ inline float2 LoadSharedTwo(uint32_t from) {
+  float2 v;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(from));
+  return v;
+}
+__device__ inline float4 LoadSharedFour(uint32_t from) {
+  float4 v;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(from));
+  return v;
+}
+__device__ inline void StoreSharedFour(uint32_t to, float4 v) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(v.x), "f"(v.y), "f"(v.z),
+               "f"(v.w)
+               : "memory");
+}
+
+__device__ inline int LoadAcquire(const int* from) {
+  int value;
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+}
+__device__ inline void StoreRelease(int* to, int value) {
+  asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+
+// How the tensor cores find what starts `further` bytes behind the tile with this lower half.
+__device__ inline uint32_t LowerHalf(uint32_t address) {
+  return static_cast<uint32_t>(OperandDescriptor(address));
+}
+__device__ inline uint64_t OperandAt(uint32_t lower_half, uint32_t further) {
+  uint64_t descriptor;
+  constexpr uint32_t kUpperHalf = 1u << 30 | 1024 >> 4;
+  asm("mov.b64 %0, {%1, %2};"
+      : "=l"(descriptor)
+      : "r"(lower_half + (further >> 4)), "n"(kUpperHalf));
+  return descriptor;
+}
+
+// Products of 64 × 64 × 64, as in wgmma.cuh, of which the caller makes groups.
+// d = a·bᵀ
+template <typename T>
+__device__ void MultiplyHeldTile(float (&d)[32], const uint32_t (&a)[4][4], uint32_t b) {
+  const uint32_t right = LowerHalf(b);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) MultiplyHeld<T>(d, a[k], OperandAt(right, k * 32), k > 0);
+}
+template <typename T>
+__device__ void MultiplyTiles(float (&d)[32], uint32_t a, uint32_t b) {
+  const uint32_t left = LowerHalf(a), right = LowerHalf(b);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    MultiplyShared<T>(d, OperandAt(left, k * 32), OperandAt(right, k * 32), k > 0);
+  }
+}
+// d += a·b
+template <typename T>
+__device__ void AddWeightedTile(float (&d)[32], const uint32_t (*a)[4], uint32_t b) {
+  const uint32_t right = LowerHalf(b);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    MultiplyRegisters<T>(d, a[k], OperandAt(right, k * 2048));
+  }
+}
+
+}  // namespace plimsoll::ops
