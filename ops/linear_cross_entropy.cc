@@ -36,7 +36,8 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
   return std::min(rows, (even + kStep - 1) / kStep * kStep);
 }
 
-CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, graph::DType stored) {
+CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width,
+                              graph::DType stored) {
   // Products of few rows leave a GPU partly idle, and dweight, float32, is read and written once a
   // chunk. On an H200 the products of GPT-2 124M (32768 rows in bf16) took 12.0, 11.0, 9.7 and 10.8
   // ms in chunks of 1024, 2048, 4096 and 8192 rows; one of 4096 has 393 MiB of logits.
@@ -52,10 +53,24 @@ CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, graph::DType sto
   const int64_t most = std::max(kLeast, kBytes / row_bytes / kStep * kStep);
   const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
   layout.chunk = std::min(rows, align((rows + chunks - 1) / chunks, kStep));
-  constexpr int64_t kAlignment = 256;
-  layout.losses_at = align(layout.chunk * layout.stride * size, kAlignment);
-  layout.gemm_at = layout.losses_at + align(rows * int64_t{sizeof(float)}, kAlignment);
-  layout.bytes = layout.gemm_at + kGemmWorkspaceBytes;
+  layout.bytes = layout.chunk * layout.stride * size;
+  const auto take = [&](int64_t bytes) {
+    constexpr int64_t kAlignment = 256;
+    const int64_t at = align(layout.bytes, kAlignment);
+    layout.bytes = at + bytes;
+    return at;
+  };
+  constexpr int64_t kFloat = sizeof(float);
+  layout.losses_at = take(rows * kFloat);
+  if (stored == graph::DType::kBFloat16) {
+    const int64_t tiles = (vocabulary + kLossTileColumns - 1) / kLossTileColumns;
+    layout.references_at = take(layout.chunk * kFloat);
+    layout.sums_at = take(tiles * layout.chunk * kFloat);
+    layout.factors_at = take(layout.chunk * kFloat);
+    layout.scaled_at = take(layout.chunk * width * size);
+    layout.product_at = take(layout.chunk * width * kFloat);
+  }
+  layout.gemm_at = take(kGemmWorkspaceBytes);
   return layout;
 }
 
@@ -167,7 +182,7 @@ const graph::OpRegistration kTrain({
 
 int64_t CudaWorkspace(const OpCall& call) {
   const TensorType& x = call.input(0);
-  return LayOutCudaLoss(x.shape.rows(), call.input(1).shape.dim(0), x.dtype).bytes;
+  return LayOutCudaLoss(x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype).bytes;
 }
 
 const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy", &CudaWorkspace);

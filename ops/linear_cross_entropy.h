@@ -18,7 +18,9 @@
 //                                  three products instead of four, and the same bits
 //
 // On a GPU a chunk's logits are stored as S, softmax and loss computed from what is stored in
-// float32 (as PyTorch's autocast does), and a target ≥ V makes the loss NaN.
+// float32 (as PyTorch's autocast does), and a target ≥ V makes the loss NaN. In bf16 on Hopper the
+// loss is computed from logits in float32, and what is rounded to S is their exponentials
+// (ops/cuda/loss_exponentials.h); the backward op then makes lse again.
 //
 // lse[r] = log Σ exp(logits[r]) is what the backward op needs of the forward one. acc_weight may
 // be the memory of dweight. The chunk size is a function of the shape and the compute type.
@@ -43,10 +45,14 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
 
 // How the workspace of the CUDA kernels is laid out; a function of the shape and of S.
 struct CudaLossLayout {
-  int64_t chunk;                      // rows of logits that exist at a time
-  int64_t stride;                     // elements between rows of logits: whole 128-byte lines
-  int64_t losses_at, gemm_at, bytes;  // in bytes; logits lie at 0
+  int64_t chunk;   // rows of logits that exist at a time
+  int64_t stride;  // elements between rows of logits: whole 128-byte lines
+  // In bytes; logits lie at 0. Those of ops/cuda/loss_exponentials.h: of bf16 only.
+  int64_t losses_at, references_at, sums_at, factors_at, scaled_at, product_at, gemm_at, bytes;
 };
-CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, graph::DType stored);
+CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, graph::DType stored);
+
+// Columns of logits that have a sum of their own.
+inline constexpr int64_t kLossTileColumns = 256;
 
 }  // namespace plimsoll::ops

@@ -4,14 +4,19 @@
 //   dx = dlogits · weight,  dweight += dlogitsᵀ · x GEMM, dweight in float32
 // and at the end loss = scale · Σ losses, by one block, in double.
 //
+// In bf16 on Hopper, with rows of whole 16-byte packs, there are exponentials in the place of
+// logits (ops/cuda/loss_exponentials.h): with them the softmax is in the first product, and rows of
+// x and dx are scaled instead of rows of dlogits.
+//
 // Bytes, beside the products' operands: logits are written by one product, read and written by the
-// softmax (2·R·V·s, its floor), read by two products; dweight is read and written once a chunk.
-// Forward and backward op do their part of the same chunks with the same kernels: the bits of the
-// training op.
+// softmax (2·R·V·s, its floor; with exponentials: nothing), read by two products; dweight is read
+// and written once a chunk. Forward and backward op do their part of the same chunks with the same
+// kernels: the bits of the training op.
 #include <algorithm>
 
 #include "gpu/check.h"
 #include "ops/cuda/gemm.h"
+#include "ops/cuda/loss_exponentials.h"
 #include "ops/cuda/loss_rows.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/linear_cross_entropy.h"
@@ -118,9 +123,11 @@ struct Loss {
   int64_t rows = ctx.in_shape(0).rows();
   int64_t width = ctx.in_shape(0).dim(-1);
   int64_t vocabulary = ctx.in_shape(1).dim(0);
-  CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, stored);
+  CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored);
   char* scratch = static_cast<char*>(ctx.workspace);
   float* losses = reinterpret_cast<float*>(scratch + layout.losses_at);
+  // Are there exponentials in the place of logits?
+  bool exponentials = UsesExponentials();
 
   const char* x(int64_t first) const { return ctx.in<char>(0) + first * width * size; }
 
@@ -154,6 +161,10 @@ struct Loss {
     product.buffers.a = scratch;
     product.buffers.b = ctx.inputs[1].data;
     product.buffers.d = ctx.out<char>(at.dx) + first * width * size;
+    if (exponentials) {  // its rows are still to be scaled
+      product.problem.result = graph::DType::kFloat32;
+      product.buffers.d = scratch + layout.product_at;
+    }
     return product;
   }
 
@@ -166,7 +177,7 @@ struct Loss {
     product.problem.result = graph::DType::kFloat32;
     product.problem.beta = first > 0 || ctx.has_input(at.acc) ? 1.0f : 0.0f;
     product.buffers.a = scratch;
-    product.buffers.b = x(first);
+    product.buffers.b = exponentials ? scratch + layout.scaled_at : x(first);
     product.buffers.d = ctx.outputs[at.dweight].data;
     product.buffers.c = first == 0 ? ctx.in<void>(at.acc) : product.buffers.d;
     return product;
@@ -177,14 +188,6 @@ struct Loss {
   void ForChunks(Body body) const {
     for (int64_t r = 0; r < rows; r += layout.chunk) body(r, std::min(layout.chunk, rows - r));
     if (rows == 0) body(0, 0);
-  }
-
-  // Calls body(product) for those of a chunk that come before and after the softmax.
-  template <typename Before, typename After>
-  void Chunk(int64_t first, int64_t count, Before before, After after) const {
-    if (count > 0) before(Logits(first, count));
-    if (count > 0 && ctx.has_output(at.dx)) after(GradientOfX(first, count));
-    if (ctx.has_output(at.dweight)) after(GradientOfWeight(first, count));
   }
 
   template <typename S>
@@ -202,21 +205,91 @@ struct Loss {
     if (ctx.has_output(at.loss)) chunk.losses = losses + first;
     ComputeRows(ctx, chunk);
   }
+
+  LossExponentials Exponentials(int64_t first, int64_t count) const {
+    const auto floats = [&](int64_t at) { return reinterpret_cast<float*>(scratch + at); };
+    LossExponentials chunk{};
+    chunk.x = reinterpret_cast<const __nv_bfloat16*>(x(first));
+    chunk.weight = ctx.in<__nv_bfloat16>(1);
+    chunk.targets = ctx.in<int32_t>(2) + first;
+    chunk.scale = ctx.in<float>(3);
+    chunk.dloss = ctx.in<float>(at.dloss);
+    if (ctx.has_output(at.loss)) chunk.losses = losses + first;
+    if (ctx.has_output(at.lse)) chunk.lse = ctx.out<float>(at.lse) + first;
+    chunk.count = count;
+    chunk.width = width;
+    chunk.vocabulary = vocabulary;
+    chunk.references = floats(layout.references_at);
+    chunk.sums = floats(layout.sums_at);
+    chunk.exponentials = reinterpret_cast<__nv_bfloat16*>(scratch);
+    chunk.stride = layout.stride;
+    chunk.factors = floats(layout.factors_at);
+    chunk.scaled = reinterpret_cast<__nv_bfloat16*>(scratch + layout.scaled_at);
+    return chunk;
+  }
+
+  bool UsesExponentials() const {
+    // What they save does not grow with the width; what they cost does. On an H200 they were faster
+    // at widths of 768 and 896, and as fast at 1600. Rows that several multiprocessors would have
+    // to share cost most without them.
+    constexpr int64_t kWidth = 1024, kVocabulary = kSliceBytes / 2 / 2;
+    const cudaDeviceProp& gpu = ctx.libraries.properties();
+    return stored == graph::DType::kBFloat16 && gpu.major == 9 && gpu.minor == 0 && rows > 0 &&
+           width % 8 == 0 && (width <= kWidth || vocabulary > kVocabulary) &&
+           Aligned(ctx.in<char>(0), ctx.in<char>(1), scratch) &&
+           (!ctx.has_output(at.dx) || Aligned(ctx.out<char>(at.dx))) &&
+           CanUseLossExponentials(Exponentials(0, std::min(rows, layout.chunk)));
+  }
+
+  // From logits to losses and the operands of the gradients' products.
+  void ComputeLogits(int64_t first, int64_t count) const {
+    if (count == 0) return;
+    if (exponentials) {
+      ComputeLossExponentials(Exponentials(first, count), ctx.libraries.multiprocessors(),
+                              ctx.stream);
+      return;
+    }
+    Enqueue(Logits(first, count));
+    DispatchCuda(stored, [&]<typename S>() { Rows<S>(first, count); });
+  }
+
+  void ComputeGradients(int64_t first, int64_t count) const {
+    if (count > 0 && ctx.has_output(at.dx)) {
+      Enqueue(GradientOfX(first, count));
+      if (exponentials) {
+        ScaleLossRows(Exponentials(first, count),
+                      reinterpret_cast<const float*>(scratch + layout.product_at),
+                      ctx.out<__nv_bfloat16>(at.dx) + first * width, ctx.stream);
+      }
+    }
+    if (ctx.has_output(at.dweight)) Enqueue(GradientOfWeight(first, count));
+  }
+
+  // The products of cuBLASLt.
+  void PrepareProducts(int64_t first, int64_t count) const {
+    const auto prepare = [&](const Product& product) {
+      PrepareGemm(ctx.libraries, ctx.stream, product.problem, product.buffers);
+    };
+    if (count > 0 && exponentials) {
+      // The others shall be measured on what they will read.
+      ComputeLogits(first, count);
+    } else if (count > 0) {
+      prepare(Logits(first, count));
+    }
+    if (count > 0 && ctx.has_output(at.dx)) prepare(GradientOfX(first, count));
+    if (ctx.has_output(at.dweight)) prepare(GradientOfWeight(first, count));
+  }
+
+  void Enqueue(const Product& product) const {
+    Gemm(ctx.libraries, ctx.stream, product.problem, product.buffers);
+  }
 };
 
 void Run(const CudaContext& ctx, const Arguments& at) {
   const Loss loss{ctx, at};
   loss.ForChunks([&](int64_t first, int64_t count) {
-    const auto multiply = [&](const Product& product) {
-      Gemm(ctx.libraries, ctx.stream, product.problem, product.buffers);
-    };
-    loss.Chunk(
-        first, count,
-        [&](const Product& logits) {
-          multiply(logits);
-          DispatchCuda(loss.stored, [&]<typename S>() { loss.Rows<S>(first, count); });
-        },
-        multiply);
+    loss.ComputeLogits(first, count);
+    loss.ComputeGradients(first, count);
   });
   if (!ctx.has_output(at.loss)) return;
   TotalLossKernel<<<1, kTotalThreads, 0, ctx.stream>>>(loss.losses, loss.rows, ctx.in<float>(3),
@@ -228,12 +301,9 @@ void Run(const CudaContext& ctx, const Arguments& at) {
 // adds, and of the last, which may have fewer rows.
 void Prepare(const CudaContext& ctx, const Arguments& at) {
   const Loss loss{ctx, at};
-  const auto prepare = [&](const Product& product) {
-    PrepareGemm(ctx.libraries, ctx.stream, product.problem, product.buffers);
-  };
   loss.ForChunks([&](int64_t first, int64_t count) {
     if (first <= loss.layout.chunk || first + count == loss.rows) {
-      loss.Chunk(first, count, prepare, prepare);
+      loss.PrepareProducts(first, count);
     }
   });
 }

@@ -68,7 +68,7 @@ void ExpectWithin(const TestTensor& got, const TestTensor& want, double toleranc
 }
 
 // Against the CPU in float32 on the same, rounded operands; and the pair of ops against the one.
-void ExpectAgreement(Problem p, double tolerance) {
+void ExpectAgreement(Problem&& p, double tolerance) {
   const TestTensor x = InFloat32(p.x), weight = InFloat32(p.weight);
   const std::vector<TestTensor> cpu =
       RunOp("linear_cross_entropy_train", {&x, &weight, &p.targets, &p.scale, &p.dloss, nullptr});
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(DTypes, CudaLoss,
 TEST(CudaLossChunks, AgreesWithTheCpu) {
   PLIMSOLL_NEEDS_CUDA
   Problem p(DType::kFloat32, 1100, 210000, 2);
-  const int64_t chunk = LayOutCudaLoss(1100, 210000, DType::kFloat32).chunk;
+  const int64_t chunk = LayOutCudaLoss(1100, 210000, 2, DType::kFloat32).chunk;
   ASSERT_LT(chunk, 1100);
   // A few rows count, on both sides of the border.
   for (int64_t r = 0; r < 1099; ++r) {
@@ -145,12 +145,12 @@ TEST(CudaLossChunks, AgreesWithTheCpu) {
 
 TEST(CudaLossChunks, FollowShapeAndType) {
   const auto chunk = [](int64_t rows, int64_t vocabulary, DType dtype) {
-    return LayOutCudaLoss(rows, vocabulary, dtype).chunk;
+    return LayOutCudaLoss(rows, vocabulary, 768, dtype).chunk;
   };
   EXPECT_EQ(chunk(32768, 50304, DType::kBFloat16), 4096);
   EXPECT_EQ(chunk(100, 50304, DType::kBFloat16), 100);
   EXPECT_EQ(chunk(5000, 50304, DType::kBFloat16), 2560);  // two about equal ones
-  EXPECT_EQ(LayOutCudaLoss(10, 50257, DType::kBFloat16).stride, 50304);
+  EXPECT_EQ(LayOutCudaLoss(10, 50257, 768, DType::kBFloat16).stride, 50304);
 }
 
 TEST(CudaLossOp, AddsToTheGivenGradient) {
@@ -199,6 +199,67 @@ TEST(CudaLossOp, SurvivesLargeLogits) {
       "linear_cross_entropy_train", {&p.x, &p.weight, &p.targets, &p.scale, &p.dloss, nullptr});
   EXPECT_NEAR(got[0].at(0), cpu[0].at(0), 1e-5 * cpu[0].at(0));
   for (int64_t i = 0; i < got[1].size(); ++i) ASSERT_TRUE(std::isfinite(got[1].at(i)));
+}
+
+// In bf16 and rows of whole 16-byte packs: on Hopper there are exponentials in the place of logits.
+
+TEST(CudaLossExponentials, LossesAreNotRounded) {
+  PLIMSOLL_NEEDS_CUDA
+  Problem p(DType::kBFloat16, 200, 5003, 64, 5);
+  if (p.libraries.properties().major != 9) GTEST_SKIP() << "its logits are rounded";
+  const TestTensor x = InFloat32(p.x), weight = InFloat32(p.weight);
+  const std::vector<TestTensor> cpu =
+      RunOp("linear_cross_entropy", {&x, &weight, &p.targets, &p.scale});
+  const std::vector<TestTensor> got = p.Forward();
+  EXPECT_NEAR(got[0].at(0), cpu[0].at(0), 1e-6 * cpu[0].at(0));
+  ExpectWithin(got[1], cpu[1], 1e-6, "lse");
+}
+
+// Rows whose losses are tiny, large, and too large for exponentials relative to the target's.
+TEST(CudaLossExponentials, RowsOfAnyLossAreRight) {
+  PLIMSOLL_NEEDS_CUDA
+  constexpr int64_t kRows = 50, kVocabulary = 700, kWidth = 64;
+  Problem p(DType::kBFloat16, kRows, kVocabulary, kWidth, 1);
+  if (p.libraries.properties().major != 9) GTEST_SKIP() << "its logits are rounded";
+  for (int64_t r = 0; r < kRows; ++r) {
+    // The target's logit becomes one between -300 and 300.
+    const auto target = static_cast<int64_t>(p.targets.at(r));
+    if (target < 0) continue;
+    double square = 0;
+    for (int64_t k = 0; k < kWidth; ++k) {
+      square += std::pow(p.weight.at(target * kWidth + k), 2);
+    }
+    for (int64_t k = 0; k < kWidth; ++k) {
+      const double along = p.weight.at(target * kWidth + k) / square;
+      const auto wanted = static_cast<double>(r * 12 - 300);
+      p.x.set(r * kWidth + k, p.x.at(r * kWidth + k) + wanted * along);
+    }
+  }
+  ExpectAgreement(std::move(p), 0x1p-7);
+}
+
+TEST(CudaLossExponentials, IgnoredRowsOfLargeLogitsHaveNoGradient) {
+  PLIMSOLL_NEEDS_CUDA
+  Problem p(DType::kBFloat16, 40, 300, 24, 500);
+  for (int64_t r = 0; r < 40; ++r) p.targets.set(r, -100);
+  const std::vector<TestTensor> train = p.Train(nullptr);
+  EXPECT_EQ(train[0].at(0), 0);
+  for (int64_t i = 0; i < train[1].size(); ++i) ASSERT_EQ(train[1].at(i), 0);
+  for (int64_t i = 0; i < train[2].size(); ++i) ASSERT_EQ(train[2].at(i), 0);
+}
+
+// As those of the reference do: each row's gradients of logits.
+TEST(CudaLossExponentials, GradientsSumToZero) {
+  PLIMSOLL_NEEDS_CUDA
+  constexpr int64_t kVocabulary = 3000, kWidth = 40;
+  Problem p(DType::kBFloat16, 1, kVocabulary, kWidth, 5);
+  p.targets.set(0, 7);
+  const TestTensor dweight = p.Train(nullptr)[2];
+  for (int64_t k = 0; k < kWidth; ++k) {
+    double sum = 0, of_target = dweight.at(7 * kWidth + k);
+    for (int64_t v = 0; v < kVocabulary; ++v) sum += dweight.at(v * kWidth + k);
+    ASSERT_NEAR(sum, 0, 0x1p-8 * std::abs(of_target)) << k;
+  }
 }
 
 TEST(CudaLossOp, ATargetOutsideTheVocabularyShowsInTheLoss) {

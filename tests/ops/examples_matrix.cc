@@ -140,7 +140,7 @@ ExampleInput Targets() { return {{2, 9}, Fill::kTargets, 37}; }
 ExampleInput Scale() { return {{}, Fill::kPositive}; }
 // The logits' gradients are rounded before they enter the products.
 constexpr double kDlogits = 4;
-// A GPU keeps the logits in 16 bits.
+// A GPU keeps the logits in 16 bits (but for bf16 on Hopper: see CudaLossExponentials).
 constexpr double kLogits = 0.5;
 
 const ExampleRegistration kLoss({.op = "linear_cross_entropy",
@@ -181,6 +181,27 @@ const ExampleRegistration kLossTrainFresh({.op = "linear_cross_entropy_train",
                                            .compute_inputs = {4},
                                            .low_precision_tolerance = kDlogits,
                                            .cuda_tolerance = kLogits});
+const ExampleRegistration kLossPacks(
+    {.op = "linear_cross_entropy",
+     .label = "rows of packs",
+     .inputs = {{{140, 24}}, {{500, 24}}, {{140}, Fill::kTargets, 500}, Scale()},
+     .float32_inputs = {3},
+     .cuda_tolerance = kLogits,
+     .dtypes = {graph::DType::kFloat32, graph::DType::kBFloat16}});
+const ExampleRegistration kLossTrainPacks({.op = "linear_cross_entropy_train",
+                                           .label = "rows of packs",
+                                           .inputs = {{{140, 24}},
+                                                      {{500, 24}},
+                                                      {{140}, Fill::kTargets, 500},
+                                                      Scale(),
+                                                      {{}, Fill::kPositive},
+                                                      {{500, 24}}},
+                                           .float32_inputs = {3},
+                                           .compute_inputs = {4, 5},
+                                           .low_precision_tolerance = kDlogits,
+                                           .cuda_tolerance = kLogits,
+                                           .dtypes = {graph::DType::kFloat32,
+                                                      graph::DType::kBFloat16}});
 
 }  // namespace
 }  // namespace plimsoll::ops

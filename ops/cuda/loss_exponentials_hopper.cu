@@ -1,0 +1,289 @@
+// The kernels of ops/cuda/loss_exponentials.h, in their order:
+//
+//   references   c, a warp for each row
+//   product      exponentials and their sums over tiles of 64 × 256, in the product's epilogue:
+//                one warpgroup computes exponentials while the other multiplies
+//   finish       s, loss, e[target] and scaled rows of x, 8 rows for a block
+//
+// Bytes beside the product's operands: exponentials are written once, where logits would be.
+#include "gpu/check.h"
+#include "ops/cuda/elements.cuh"
+#include "ops/cuda/hopper_gemm.cuh"
+#include "ops/cuda/loss_exponentials.h"
+#include "ops/cuda/reduce.cuh"
+#include "ops/linear_cross_entropy.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using T = __nv_bfloat16;
+
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr float kTargetExponential = 0x1p-32f;  // e[target]
+constexpr float kMostSum = 0x1p+94f;
+
+constexpr int kRows = 8;  // of a block
+constexpr int kThreads = kRows * kWarp;
+
+// The target that a row is computed with.
+__device__ int TargetOf(const LossExponentials& a, int64_t row) {
+  const int32_t target = a.targets[row];
+  return target < 0 || target >= a.vocabulary ? 0 : target;
+}
+
+// Σ a·b over a row; all lanes of the warp get it.
+__device__ float RowProduct(const T* a, const T* b, int64_t width) {
+  float sum = 0;
+  for (int64_t at = threadIdx.x % kWarp * 8; at < width; at += kWarp * 8) {
+    float x[8], y[8];
+    LoadPack(a + at, x);
+    LoadPack(b + at, y);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sum = fmaf(x[i], y[i], sum);
+  }
+  return WarpSum(sum);
+}
+
+__global__ __launch_bounds__(kThreads) void ReferencesKernel(const LossExponentials a) {
+  const int64_t row = int64_t{blockIdx.x} * kRows + threadIdx.x / kWarp;
+  if (row >= a.count) return;
+  const int64_t target = TargetOf(a, row);
+  const float c = RowProduct(a.x + row * a.width, a.weight + target * a.width, a.width);
+  if (threadIdx.x % kWarp == 0) a.references[row] = c;
+}
+
+// Of the product: logits become exponentials, which are summed and, with kStore, stored, 64 columns
+// at a time: through shared memory, where the copy engine takes them.
+template <bool kStore>
+struct Exponentials {
+  static constexpr int kSharedBytes = kStore ? kOperandTile : 0;
+
+  CUtensorMap to;  // boxes of 64 rows
+  const float* references;
+  float* sums;
+
+  // Operations that might be fused in one of the two forms alone are written out.
+  template <int kCount>
+  __device__ void operator()(float (&l)[kCount], const HopperTile& tile, char* shared) const {
+    static_assert(kCount * 2 == kLossTileColumns);
+    const ResultPlace at;
+    const int row = tile.row + at.row;
+    float c[2], sum[2][2] = {};  // of rows 8 apart
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const bool there = row + i * 8 < tile.rows;
+      c[i] = __fmaf_rn(there ? references[row + i * 8] : 0.0f, -kLog2E, -32.0f);
+    }
+    if (tile.column + kCount * 2 > tile.columns) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        if (tile.column + at.Column(i) >= tile.columns) l[i] = -INFINITY;
+      }
+    }
+#pragma unroll
+    for (int piece = 0; piece < kCount / 32; ++piece) {
+      uint32_t pairs[16];
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        float e[2];
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+          e[k] = Exp2(__fmaf_rn(l[piece * 32 + i * 2 + k], kLog2E, c[i % 2]));
+          sum[i % 2][k] = __fadd_rn(sum[i % 2][k], e[k]);
+        }
+        pairs[i] = PackTwo<T>(e[0], e[1]);
+      }
+      if constexpr (kStore) StorePiece(pairs, tile, piece, SharedAddress(shared));
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      float total = __fadd_rn(sum[i][0], sum[i][1]);
+      total = __fadd_rn(total, __shfl_xor_sync(~0u, total, 1));
+      total = __fadd_rn(total, __shfl_xor_sync(~0u, total, 2));
+      if (threadIdx.x % 4 == 0 && row + i * 8 < tile.rows) {
+        sums[int64_t{tile.tile_column} * tile.rows + row + i * 8] = total;
+      }
+    }
+  }
+
+  __device__ void StorePiece(const uint32_t (&pairs)[16], const HopperTile& tile, int piece,
+                             uint32_t shared) const {
+    const int thread = threadIdx.x % kWarpgroup, lane = thread % kWarp;
+    const int row = thread / kWarp * 16 + lane % 16;  // of the matrices' rows that it addresses
+    if (thread == 0) AwaitStoredBoxes<0>();
+    tile.Barrier();
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const uint32_t values[4] = {pairs[k * 4], pairs[k * 4 + 1], pairs[k * 4 + 2],
+                                  pairs[k * 4 + 3]};
+      StoreMatrices(shared + PieceOffset(row, k * 2 + lane / 16), values);
+    }
+    FenceSharedWrites();
+    tile.Barrier();
+    if (thread == 0 && tile.row < tile.rows) {
+      StoreBox(&to, tile.row, tile.column + piece * 64, shared);
+    }
+  }
+};
+
+// A row whose exponentials are out of range, by the whole block: relative to its largest logit.
+struct RareRow {
+  float largest, sum, of_target;
+};
+__device__ __noinline__ RareRow ComputeRareRow(const LossExponentials& a, int64_t row,
+                                               float* shared) {
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const T* const x = a.x + row * a.width;
+  const auto logit = [&](int64_t v) { return RowProduct(x, a.weight + v * a.width, a.width); };
+  float largest = -INFINITY;
+  for (int64_t v = warp; v < a.vocabulary; v += kRows) largest = fmaxf(largest, logit(v));
+  __syncthreads();
+  if (threadIdx.x % kWarp == 0) shared[warp] = largest;
+  __syncthreads();
+  for (int i = 0; i < kRows; ++i) largest = fmaxf(largest, shared[i]);
+  __syncthreads();
+  float sum = 0;
+  for (int64_t v = warp; v < a.vocabulary; v += kRows) {
+    const float e = exp2f((logit(v) - largest) * kLog2E);
+    if (threadIdx.x % kWarp != 0) continue;
+    sum += e;
+    if (a.dloss != nullptr) a.exponentials[row * a.stride + v] = __float2bfloat16_rn(e);
+  }
+  return {largest, BlockSum<kThreads>(sum, shared), exp2f((a.references[row] - largest) * kLog2E)};
+}
+
+__global__ __launch_bounds__(kThreads) void FinishKernel(const LossExponentials a, int tiles) {
+  __shared__ float partial[kRows][kRows];  // of a warp, of a row
+  __shared__ float shared[kRows];
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp;
+  const int64_t first = int64_t{blockIdx.x} * kRows;
+
+  {  // Threads beside each other read the sums of the block's rows over one tile.
+    const int64_t row = first + thread % kRows;
+    float sum = 0;
+    if (row < a.count) {
+      for (int tile = thread / kRows; tile < tiles; tile += kThreads / kRows) {
+        sum += a.sums[tile * a.count + row];
+      }
+    }
+    for (int lanes = kRows; lanes < kWarp; lanes *= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
+    if (lane < kRows) partial[warp][lane] = sum;
+  }
+  __syncthreads();
+
+  float s = 0, loss = 0, of_target = kTargetExponential;  // of this warp's row
+  for (int i = 0; i < kRows && first + i < a.count; ++i) {
+    float sum = 0;
+    for (int part = 0; part < kRows; ++part) sum += partial[part][i];
+    const bool rare = sum > kMostSum;  // the same for all threads
+    RareRow row{};
+    if (rare) row = ComputeRareRow(a, first + i, shared);
+    if (warp != i) continue;
+    if (rare) {
+      s = row.sum;
+      loss = logf(s) + (row.largest - a.references[first + i]);
+      of_target = row.of_target;
+    } else {
+      // It contains the target's; less is a matter of rounding.
+      s = sum < kTargetExponential ? kTargetExponential : sum;
+      loss = logf(s * (1 / kTargetExponential));
+    }
+  }
+  const int64_t row = first + warp;
+  if (row >= a.count) return;
+  const int32_t target = a.targets[row];
+  const bool counts = target >= 0 && target < a.vocabulary;
+  if (lane == 0) {
+    if (a.lse != nullptr) a.lse[row] = a.references[row] + loss;
+    // A target outside the vocabulary shows as a loss that is not a number.
+    if (a.losses != nullptr) a.losses[row] = counts ? loss : target < 0 ? 0.0f : NAN;
+  }
+  if (a.dloss == nullptr) return;
+  const float factor = counts ? *a.scale * *a.dloss / s : 0.0f;
+  if (lane == 0) {
+    a.factors[row] = factor;
+    if (counts) a.exponentials[row * a.stride + target] = __float2bfloat16_rn(of_target - s);
+  }
+  for (int64_t at = lane * 8; at < a.width; at += kWarp * 8) {
+    float x[8];
+    LoadPack(a.x + row * a.width + at, x);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) x[i] *= factor;
+    StorePack(a.scaled + row * a.width + at, x);
+  }
+}
+
+__global__ __launch_bounds__(kThreads) void ScaleRowsKernel(const float* product,
+                                                            const float* factors, int64_t count,
+                                                            int64_t width, T* dx) {
+  const int64_t row = int64_t{blockIdx.x} * kRows + threadIdx.x / kWarp;
+  if (row >= count) return;
+  const float factor = factors[row];
+  for (int64_t at = threadIdx.x % kWarp * 8; at < width; at += kWarp * 8) {
+    float x[8];
+    LoadPack<4>(product + row * width + at, reinterpret_cast<float(&)[4]>(x));
+    LoadPack<4>(product + row * width + at + 4, reinterpret_cast<float(&)[4]>(x[4]));
+#pragma unroll
+    for (int i = 0; i < 8; ++i) x[i] *= factor;
+    StorePack(dx + row * width + at, x);
+  }
+}
+
+using Tiling = HopperTiling<T, kLossTileColumns, Contiguous::kInner, Contiguous::kInner>;
+
+template <bool kStore>
+void Multiply(const LossExponentials& a, int multiprocessors, cudaStream_t stream) {
+  constexpr graph::DType kBF16 = graph::DType::kBFloat16;
+  HopperProblem problem;
+  problem.a = {a.x, kBF16, a.count, a.width, a.width};
+  problem.b = {a.weight, kBF16, a.vocabulary, a.width, a.width};
+  problem.m = a.count;
+  problem.n = a.vocabulary;
+  problem.k = a.width;
+  Exponentials<kStore> epilogue{};
+  if constexpr (kStore) {
+    epilogue.to = MapMatrix({a.exponentials, kBF16, a.count, a.vocabulary, a.stride}, 64);
+  }
+  epilogue.references = a.references;
+  epilogue.sums = a.sums;
+  constexpr int kGroup = 16;  // rows of clusters whose tiles are computed together
+  LaunchHopperGemm<Tiling>(stream, problem, MakeWholeTiles<Tiling>(problem, kGroup), epilogue,
+                           multiprocessors);
+}
+
+}  // namespace
+
+bool CanUseLossExponentials(const LossExponentials& a) {
+  static const bool has_code = [] {
+    cudaFuncAttributes attributes{};
+    gpu::Check(cudaFuncGetAttributes(&attributes,
+                                     &HopperGemmKernel<Tiling, Exponentials<true>, WholeTiles>),
+               "cudaFuncGetAttributes");
+    return attributes.numRegs > 64;  // an empty kernel has hardly any
+  }();
+  constexpr graph::DType kBF16 = graph::DType::kBFloat16;
+  return has_code && CanMap({a.x, kBF16, a.count, a.width, a.width}) &&
+         CanMap({a.weight, kBF16, a.vocabulary, a.width, a.width});
+}
+
+void ComputeLossExponentials(const LossExponentials& a, int multiprocessors, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>((a.count + kRows - 1) / kRows);
+  ReferencesKernel<<<blocks, kThreads, 0, stream>>>(a);
+  gpu::CheckLaunch("loss references");
+  if (a.dloss != nullptr) {
+    Multiply<true>(a, multiprocessors, stream);
+  } else {
+    Multiply<false>(a, multiprocessors, stream);
+  }
+  const int tiles = static_cast<int>((a.vocabulary + kLossTileColumns - 1) / kLossTileColumns);
+  FinishKernel<<<blocks, kThreads, 0, stream>>>(a, tiles);
+  gpu::CheckLaunch("loss of exponentials");
+}
+
+void ScaleLossRows(const LossExponentials& a, const float* product, T* dx, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>((a.count + kRows - 1) / kRows);
+  ScaleRowsKernel<<<blocks, kThreads, 0, stream>>>(product, a.factors, a.count, a.width, dx);
+  gpu::CheckLaunch("gradients of rows");
+}
+
+}  // namespace plimsoll::ops
