@@ -60,9 +60,7 @@ constexpr auto kTogether = Warpgroups::kTogether;
 
 constexpr GemmForm kForms[] = {
     Form<256, kInner, kTogether, 8>("128 x 256"),
-    Form<192, kInner, kTogether, 8>("128 x 192"),
     Form<256, kOuter, kTogether, 8>("128 x 256, rows of B"),
-    Form<192, kOuter, kTogether, 8>("128 x 192, rows of B"),
 };
 
 }  // namespace

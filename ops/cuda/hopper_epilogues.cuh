@@ -43,7 +43,9 @@ struct StoreRounded {
   template <int kCount>
   __device__ void Hold(float (&sums)[kCount], const Ahead<kCount>& ahead, const HopperTile& tile,
                        Held<kCount>& held) const {
-    static_assert(kCount % 32 == 0);
+    // Buffers are taken in turn, from one tile to the next: with an odd number of pieces for two
+    // buffers the last of a tile would be overwritten by the first of the next.
+    static_assert(kCount % 32 == 0 && kPieces<kCount> % kBuffers == 0);
 #pragma unroll
     for (int i = 0; i < kCount; i += 2) {
       float2 two = {sums[i], sums[i + 1]};
