@@ -63,6 +63,7 @@ struct StoreRounded {
 
   template <int kCount>
   __device__ void Store(const Held<kCount>& held, int piece, char* shared) const {
+    if (held.row >= held.rows) return;  // nothing of it is part of the result
     const int thread = threadIdx.x % kWarpgroup, lane = thread % 32;
     const int row = thread / 32 * 16 + lane % 16;  // of the matrix rows that this lane addresses
     const uint32_t buffer = SharedAddress(shared) + piece % kBuffers * kOperandTile;
@@ -81,9 +82,7 @@ struct StoreRounded {
     }
     FenceSharedWrites();
     WarpgroupBarrier(held.warpgroup);
-    if (thread == 0 && held.row < held.rows) {
-      StoreBox(&to, held.row, held.column + piece * 64, buffer);
-    }
+    if (thread == 0) StoreBox(&to, held.row, held.column + piece * 64, buffer);
   }
 };
 
