@@ -230,7 +230,7 @@ struct Loss {
 
   bool UsesExponentials() const {
     // What they save does not grow with the width; what they cost does. On an H200 they were faster
-    // at widths of 768 and 896, and as fast at 1600. Rows that several multiprocessors would have
+    // at widths of 768 and 896, and not at 1600. Rows that several multiprocessors would have
     // to share cost most without them.
     constexpr int64_t kWidth = 1024, kVocabulary = kSliceBytes / 2 / 2;
     const cudaDeviceProp& gpu = ctx.libraries.properties();
