@@ -77,8 +77,7 @@ struct RingPlace {
 //   slots    a ring: the keys of a block, then q and dout of one tile after another
 //   values   of a block
 //   scores   a ring, if of one: the gradients of the scores of 128 keys and 64 queries, 16 bits
-//   (two
-//            places and three slots were 3 % slower)
+//            (two places and three slots were 3 % slower)
 //   rows     lse and δ of the tile in the slot of the same number
 struct OnePassMemory {
   static constexpr int kSlots = 4, kStages = 1;
