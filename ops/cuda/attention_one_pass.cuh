@@ -57,20 +57,6 @@ struct OnePassUnit {
   int chunks, first, tiles, blocks;
 };
 
-// A place in a ring of kCount, and the parity of its round.
-template <int kCount>
-struct RingPlace {
-  __device__ void Step() {
-    if (++index == kCount) index = 0, round ^= 1;
-  }
-  __device__ RingPlace Next() const {
-    RingPlace next = *this;
-    next.Step();
-    return next;
-  }
-  uint32_t index = 0, round = 0;
-};
-
 // Shared memory of a thread block, 1024-byte aligned:
 //
 //   sums     dq of each tile of the unit, float32, as the registers of one thread after another
@@ -139,7 +125,7 @@ struct OnePassMemory {
   uint32_t base;
 
  private:
-  __device__ uint32_t Barrier(uint32_t i) const { return base + kBarriersAt + i * 8; }
+  __device__ uint32_t Barrier(int i) const { return base + kBarriersAt + i * 8; }
 };
 
 // What each warp but the copying one does: the units that its thread block takes, until there are

@@ -84,24 +84,6 @@ struct HopperMemory {
   __device__ uint32_t Free(int stage) const { return Full(stage) + 8; }
 };
 
-// A place in the ring, and in which of its phases the stage's barriers are.
-template <int kStages>
-struct RingPlace {
-  int stage = 0;
-  uint32_t phase = 0;
-  __device__ void Next() {
-    if (++stage == kStages) {
-      stage = 0;
-      phase ^= 1;
-    }
-  }
-  __device__ void Skip(int steps) {
-    stage += steps;
-    phase ^= stage / kStages & 1;
-    stage %= kStages;
-  }
-};
-
 // Calls visit(step) for each step of a tile or share.
 template <typename Order, typename Visit>
 __device__ void ForEachStep(const Order& order, int share, Visit visit) {
@@ -124,8 +106,8 @@ __device__ void LoadStages(const Memory& memory, const Arguments& p, int cluster
   for (int turn = 0; p.order.template Get<Tiling>(cluster, clusters, turn, rank, tile, share);
        ++turn) {
     ForEachStep(p.order, share, [&](int step) {
-      const uint32_t full = memory.Full(place.stage);
-      AwaitBarrier(memory.Free(place.stage), place.phase ^ 1);
+      const uint32_t full = memory.Full(place.index);
+      AwaitBarrier(memory.Free(place.index), place.round ^ 1);
       ExpectBytes(full, Tiling::kLoadedBytes);
       const int inner = step * kHopperStep;
       // One operand: its boxes, or this block's half of each for both blocks.
@@ -147,10 +129,10 @@ __device__ void LoadStages(const Memory& memory, const Arguments& p, int cluster
         }
       };
       load.template operator()<Tiling::kContiguousA, Tiling::kTileRows, kShareA>(
-          &p.a, memory.A(place.stage), tile.row);
+          &p.a, memory.A(place.index), tile.row);
       load.template operator()<Tiling::kContiguousB, Tiling::kTileColumns, kShareB>(
-          &p.b, memory.B(place.stage), tile.column);
-      place.Next();
+          &p.b, memory.B(place.index), tile.column);
+      place.Step();
     });
   }
 }
@@ -250,9 +232,9 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
     float sums[kCount];
     int done = 0, last = 0;
     ForEachStep(p.order, share, [&](int) {
-      AwaitBarrier(memory.Full(place.stage), place.phase);
-      const uint64_t a = TileDescriptor<kA>(memory.A(place.stage) + half * kOperandTile);
-      const uint64_t b = TileDescriptor<kB>(memory.B(place.stage));
+      AwaitBarrier(memory.Full(place.index), place.round);
+      const uint64_t a = TileDescriptor<kA>(memory.A(place.index) + half * kOperandTile);
+      const uint64_t b = TileDescriptor<kB>(memory.B(place.index));
       HoldRegisters(sums);
       ProductsBegin();
 #pragma unroll
@@ -272,8 +254,8 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
         if (stored < kPieces) store_held(stored + 1);
       }
       ++done;
-      last = place.stage;
-      place.Next();
+      last = place.index;
+      place.Step();
     });
     // While the last products are under way.
     if constexpr (kHolds) store_held(kPieces);

@@ -29,6 +29,30 @@ __device__ inline void AwaitBarrier(uint32_t barrier, uint32_t parity) {
   }
 }
 
+// A place in a ring of stages, and the parity of its round, which is that of the barriers' phases.
+template <int kCount>
+struct RingPlace {
+  __device__ void Step() {
+    if (++index == kCount) {
+      index = 0;
+      round ^= 1;
+    }
+  }
+  __device__ RingPlace Next() const {
+    RingPlace next = *this;
+    next.Step();
+    return next;
+  }
+  __device__ void Skip(int steps) {
+    index += steps;
+    round ^= index / kCount & 1;
+    index %= kCount;
+  }
+
+  int index = 0;
+  uint32_t round = 0;
+};
+
 // One arrival, and this many bytes are to come.
 __device__ inline void ExpectBytes(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
