@@ -67,24 +67,23 @@ struct CudaCallTimer::Impl {
   CudaStream stream;
   CudaEvent begin{CudaEvent::Kind::kTime}, end{CudaEvent::Kind::kTime};
 
-  // Random numbers; ids below `id_bound`, and scalars and pairs, which are counters and seeds, 0
-  // or 1.
-  void Fill(const ops::TensorRef& ref, int32_t id_bound) {
-    auto* data = static_cast<std::byte*>(ref.data);
+  // Ids below `id_bound`, and scalars and pairs, which are counters and seeds, 0 or 1. Floats are
+  // left as they are.
+  void FillWhole(const ops::TensorRef& ref, int32_t id_bound) {
     const int64_t bytes = ref.type.bytes();
-    if (bytes == 0) return;
-    if (graph::IsFloat(ref.type.dtype)) {
-      FillPlausible(data, bytes / 2 * 2, stream.get());
-    } else if (ref.type.dtype == DType::kInt32) {
+    if (bytes == 0 || graph::IsFloat(ref.type.dtype)) return;
+    if (ref.type.dtype == DType::kInt32) {
       const int64_t count = ref.type.shape.elements();
       const uint32_t bound = count <= 2 ? 2 : static_cast<uint32_t>(id_bound);
       std::vector<int32_t> ids(static_cast<size_t>(count));
       for (int64_t i = 0; i < count; ++i) {
         ids[i] = static_cast<int32_t>((static_cast<uint32_t>(i) * 2654435761u >> 4) % bound);
       }
-      gpu::Check(cudaMemcpy(data, ids.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+      gpu::Check(cudaMemcpyAsync(ref.data, ids.data(), bytes, cudaMemcpyHostToDevice, stream.get()),
+                 "cudaMemcpyAsync");
+      gpu::Check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
     } else {
-      gpu::Check(cudaMemsetAsync(data, 1, bytes, stream.get()), "cudaMemsetAsync");
+      gpu::Check(cudaMemsetAsync(ref.data, 1, bytes, stream.get()), "cudaMemsetAsync");
     }
   }
 
@@ -101,7 +100,7 @@ struct CudaCallTimer::Impl {
       ops::TensorRef& ref = arguments.inputs.emplace_back();
       if (id == kNoTensor) continue;
       ref = {take(program.tensor(id).bytes()), program.tensor(id).type};
-      Fill(ref, id_bound);
+      FillWhole(ref, id_bound);
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const TensorId id = node.outputs[i];
@@ -138,6 +137,8 @@ struct CudaCallTimer::Impl {
     const int64_t sets = std::clamp<int64_t>((kBetweenUses + set_bytes - 1) / set_bytes, 1,
                                              std::min(kMostSets, most_bytes / set_bytes));
     const CudaBuffer scratch(CudaBuffer::Kind::kDevice, sets * set_bytes, "timing an op");
+    // No two tensors are alike: a row of logits whose weights are its input is far from plausible.
+    FillPlausible(scratch.data(), scratch.bytes(), stream.get());
     std::vector<Arguments> arguments;
     std::vector<ops::CudaContext> contexts;
     arguments.reserve(static_cast<size_t>(sets));

@@ -92,7 +92,6 @@ std::vector<double> Products(const GemmProblem& p, const GemmBuffers& buffers, c
 
 // Returns how many forms it has checked.
 int Check(const FormCase& c, Use use) {
-  SCOPED_TRACE(c.label + ", use " + std::to_string(static_cast<int>(use)));
   const GemmProblem p = ProblemOf(c, use);
   const bool sums = p.epilogue == GemmEpilogue::kSums;
   const TestTensor a = Normal(c.operands, {(p.trans_a ? p.k : p.m) * p.lda}, 1);
@@ -164,30 +163,31 @@ int Check(const FormCase& c, Use use) {
   return static_cast<int>(forms.size());
 }
 
-TEST(CudaGemmForms, EqualSumsInDouble) {
+class CudaGemmFormsTest : public testing::TestWithParam<FormCase> {};
+
+TEST_P(CudaGemmFormsTest, EqualSumsInDouble) {
   PLIMSOLL_NEEDS_CUDA
   cudaDeviceProp properties;
   gpu::Check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
   if (properties.major != 9 || !HasHopperGemm()) GTEST_SKIP() << "no Hopper GPU, or no code for it";
-  const std::vector<FormCase> cases = {
-      {"one step", 128, 256, 64},
-      {"few elements", 8, 8, 8},
-      {"odd rows", 200, 264, 200},
-      {"fp16", 136, 520, 328, DType::kFloat16},
-      {"rows with gaps", 264, 200, 136, DType::kBFloat16, 8},
-      {"several turns of the ring", 392, 520, 1032},
-      {"shared among all", 136, 264, 6000},
-      {"shared with helpers", 2304, 768, 1544},
-      {"more tiles than clusters", 2312, 1800, 72},
-  };
-  for (const FormCase& c : cases) {
-    for (const Use use : {Use::kForward, Use::kForwardBias, Use::kDx, Use::kDw, Use::kDwAdd,
-                          Use::kDwSums, Use::kDwSumsAdd}) {
-      EXPECT_GT(Check(c, use), 0) << c.label << ", use " << static_cast<int>(use);
-      if (HasFailure()) return;
-    }
+  for (const Use use : {Use::kForward, Use::kForwardBias, Use::kDx, Use::kDw, Use::kDwAdd,
+                        Use::kDwSums, Use::kDwSumsAdd}) {
+    EXPECT_GT(Check(GetParam(), use), 0) << "use " << static_cast<int>(use);
+    if (HasFailure()) return;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CudaGemmFormsTest,
+    testing::Values(FormCase{"OneStep", 128, 256, 64}, FormCase{"FewElements", 8, 8, 8},
+                    FormCase{"OddRows", 200, 264, 200},
+                    FormCase{"Fp16", 136, 520, 328, DType::kFloat16},
+                    FormCase{"RowsWithGaps", 264, 200, 136, DType::kBFloat16, 8},
+                    FormCase{"SeveralTurnsOfTheRing", 392, 520, 1032},
+                    FormCase{"SharedAmongAll", 136, 264, 6000},
+                    FormCase{"SharedWithHelpers", 2304, 768, 1544},
+                    FormCase{"MoreTilesThanClusters", 2312, 1800, 72}),
+    [](const auto& info) { return info.param.label; });
 
 // Rows of 16 bytes at 16-byte addresses: the copy engine takes no others.
 TEST(CudaGemmForms, LeaveUnevenRowsToOthers) {
