@@ -109,16 +109,16 @@ struct OnePassMemory {
   __device__ void InitBarriers() const {
     for (Slot n; n.round == 0; n.Step()) {
       InitBarrier(Full(n), 1);
-      InitBarrier(Empty(n), 12);
+      InitBarrier(Empty(n), 12 * kArrivalsOfWarp);
     }
     for (Stage n; n.round == 0; n.Step()) {
-      InitBarrier(ScoresFull(n), 8);
-      InitBarrier(ScoresEmpty(n), 4);
+      InitBarrier(ScoresFull(n), 8 * kArrivalsOfWarp);
+      InitBarrier(ScoresEmpty(n), 4 * kArrivalsOfWarp);
     }
     InitBarrier(ValuesFull(), 1);
-    InitBarrier(ValuesEmpty(), 8);
+    InitBarrier(ValuesEmpty(), 8 * kArrivalsOfWarp);
     InitBarrier(UnitFull(), 1);
-    InitBarrier(UnitEmpty(), 12);
+    InitBarrier(UnitEmpty(), 12 * kArrivalsOfWarp);
     FenceArrivalInit();
   }
 

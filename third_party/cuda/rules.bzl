@@ -89,7 +89,10 @@ def cuda_library(name, srcs = [], cuda_srcs = [], hopper_srcs = [], hdrs = [], t
             name = name + kind + "_objects",
             srcs = sources,
             hdrs = hdrs + textual_hdrs,
-            copts = copts,
+            copts = copts + select({
+                "//:racecheck": ["-DPLIMSOLL_RACECHECK"],
+                "//conditions:default": [],
+            }),
             nvcc = "@cuda//:nvcc" + kind + ".sh",
             deps = cuda_deps,
             tags = ["manual"],
