@@ -1,0 +1,81 @@
+#include "runtime/mpi_world.h"
+
+#include <mpi.h>
+
+#include "base/error.h"
+#include "runtime/mpi_check.h"
+#include "runtime/mpi_communicator.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+class MpiGroup : public RankGroup {
+ public:
+  explicit MpiGroup(MPI_Comm comm) : comm_(comm), rank_(RankIn(comm)), size_(SizeOf(comm)) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  std::string Broadcast(std::string_view text, int root) override {
+    auto length = static_cast<int64_t>(text.size());
+    CheckMpi(MPI_Bcast(&length, 1, MPI_INT64_T, root, comm_.get()), "MPI_Bcast");
+    std::string result(rank_ == root ? text : std::string_view());
+    result.resize(static_cast<size_t>(length));
+    ForEachPiece(length, [&](int64_t first, int bytes) {
+      CheckMpi(MPI_Bcast(result.data() + first, bytes, MPI_BYTE, root, comm_.get()), "MPI_Bcast");
+    });
+    return result;
+  }
+
+  std::vector<std::string> Gather(std::string_view text) override {
+    std::vector<std::string> texts;
+    for (int root = 0; root < size_; ++root) texts.push_back(Broadcast(text, root));
+    return texts;
+  }
+
+  void Barrier() override { CheckMpi(MPI_Barrier(comm_.get()), "MPI_Barrier"); }
+
+  std::unique_ptr<RankGroup> Split(int color, int key) override {
+    MPI_Comm part;
+    CheckMpi(MPI_Comm_split(comm_.get(), color, key, &part), "MPI_Comm_split");
+    return std::make_unique<MpiGroup>(part);
+  }
+
+  std::unique_ptr<ops::Communicator> MakeCpuCommunicator() override {
+    if (size_ == 1) return MakeGroupOfOne()->MakeCpuCommunicator();
+    return std::make_unique<MpiCommunicator>(comm_.get());
+  }
+
+ private:
+  OwnedMpiComm comm_;
+  int rank_;
+  int size_;
+};
+
+}  // namespace
+
+MpiRanks StartMpi() {
+  // Programs may run on another thread than the one that is here, but never two calls at once:
+  // workers of the thread pool, readers of data and writers of snapshots don't use MPI.
+  int provided = MPI_THREAD_SINGLE;
+  CheckMpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+  // Failures come back as codes instead of ending the process without a word of ours.
+  CheckMpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  if (provided < MPI_THREAD_SERIALIZED) {
+    throw UserError(
+        "mpirun: this MPI cannot be called from several threads in turn (MPI_THREAD_SERIALIZED); "
+        "use one built with threads");
+  }
+  MPI_Comm neighbours;
+  CheckMpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &neighbours),
+           "MPI_Comm_split_type");
+  const OwnedMpiComm freed_at_the_end(neighbours);
+  return {std::make_unique<MpiGroup>(Duplicate(MPI_COMM_WORLD)), RankIn(neighbours),
+          SizeOf(neighbours)};
+}
+
+void FinishMpi() { CheckMpi(MPI_Finalize(), "MPI_Finalize"); }
+
+void AbortMpi(int code) { MPI_Abort(MPI_COMM_WORLD, code); }
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,101 @@
+#include "runtime/world.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "base/error.h"
+#include "runtime/communicator_of_one.h"
+#include "runtime/mpi_world.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+class GroupOfOne : public RankGroup {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::string Broadcast(std::string_view text, int /*root*/) override { return std::string(text); }
+  std::vector<std::string> Gather(std::string_view text) override { return {std::string(text)}; }
+  void Barrier() override {}
+  std::unique_ptr<RankGroup> Split(int /*color*/, int /*key*/) override {
+    return std::make_unique<GroupOfOne>();
+  }
+  std::unique_ptr<ops::Communicator> MakeCpuCommunicator() override {
+    return std::make_unique<CpuCommunicatorOfOne>();
+  }
+};
+
+// 0 when the text is no number.
+int Number(const char* text) {
+  if (text == nullptr) return 0;
+  int value = 0;
+  std::from_chars(text, text + std::string_view(text).size(), value);
+  return value;
+}
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+}  // namespace
+
+int LaunchedRanks(const std::function<const char*(const char*)>& environment) {
+  for (const char* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    if (const int ranks = Number(environment(size)); ranks > 0) return ranks;
+  }
+  // A job's own script has SLURM_NTASKS too: only tasks of srun belong to a step with several.
+  const int tasks = Number(environment("SLURM_STEP_NUM_TASKS"));
+  if (tasks <= 1 || environment("SLURM_PROCID") == nullptr) return 1;
+  for (const char* found : {"PMIX_RANK", "PMI_RANK", "PMI_FD"}) {
+    if (environment(found) != nullptr) return tasks;
+  }
+  throw UserError(
+      fmt::format("srun: {} tasks were started without a way to find each other; use srun "
+                  "--mpi=pmix (srun --mpi=list shows what this cluster has), mpirun, or one task",
+                  tasks));
+}
+
+std::unique_ptr<RankGroup> MakeGroupOfOne() { return std::make_unique<GroupOfOne>(); }
+
+World::World() : host_(HostName()), exceptions_(std::uncaught_exceptions()) {
+  const int launched = LaunchedRanks([](const char* name) { return std::getenv(name); });
+  if (launched == 1) {
+    all_ = MakeGroupOfOne();
+    return;
+  }
+  MpiRanks ranks = StartMpi();
+  mpi_ = true;
+  all_ = std::move(ranks.all);
+  local_rank_ = ranks.local_rank;
+  local_size_ = ranks.local_size;
+  if (all_->size() != launched) {
+    const int found = all_->size();
+    all_.reset();
+    FinishMpi();
+    throw UserError(
+        fmt::format("mpirun: the launcher started {} ranks, and MPI finds {}; launch with the MPI "
+                    "that this was built with (see ldd and mpirun --version)",
+                    launched, found));
+  }
+}
+
+World::~World() {
+  if (!mpi_ || std::uncaught_exceptions() > exceptions_) return;
+  all_.reset();
+  FinishMpi();
+}
+
+void World::Abort(int code) {
+  std::fflush(nullptr);
+  if (mpi_) AbortMpi(code);
+  std::_Exit(code);
+}
+
+}  // namespace plimsoll::runtime

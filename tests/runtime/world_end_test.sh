@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# usage: world_end_test.sh MPIRUN_SH WORLD_END
+# However a rank ends before its time, mpirun ends the others, and with a code that isn't 0.
+set -uo pipefail
+mpirun=$1 program=$2
+export PLIMSOLL_MPI_SECONDS=20
+problems=0
+
+# expect CODE HOW [TEXT]: the exit code ('any' but 0), and what the output says.
+expect() {
+  local code=0 output
+  output=$("$mpirun" 3 "$program" "$2" 2>&1) || code=$?
+  if [ "$code" = 0 ] || { [ "$1" != any ] && [ "$code" != "$1" ]; } ||
+    grep -q "user-provided time limit" <<<"$output" || ! grep -qF -- "${3:-}" <<<"$output"; then
+    printf '%s: exit code %s, expected %s and "%s"; the output:\n%s\n' "$2" "$code" "$1" "${3:-}" "$output"
+    problems=1
+  fi
+}
+
+"$mpirun" 3 "$program" in-order || problems=1
+expect 7 abort
+expect 7 leave
+expect 137 kill
+expect 3 throw "error: an error of the last rank"
+expect 7 thread
+
+# Another MPI's launcher than this build's.
+output=$(ASAN_OPTIONS=detect_leaks=0 PMI_SIZE=4 PMI_RANK=0 timeout 20 "$program" in-order 2>&1)
+if [ $? != 3 ] || ! grep -q "started 4 ranks, and MPI finds 1" <<<"$output"; then
+  printf 'a foreign launcher: the output:\n%s\n' "$output"
+  problems=1
+fi
+exit $problems

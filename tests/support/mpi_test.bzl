@@ -1,0 +1,21 @@
+"""mpi_test: runs a program under mpirun, with several numbers of ranks in turn."""
+
+def mpi_test(name, program, ranks = [2, 3, 4], arguments = [], size = "small", **kwargs):
+    """A test that passes when every rank of every run exits with 0.
+
+    Args:
+      name: its name.
+      program: the label of the program, a test of GoogleTest with mpi_test_main for example.
+      ranks: the numbers of ranks.
+      arguments: of the program.
+      size: as of any test.
+      **kwargs: of sh_test.
+    """
+    native.sh_test(
+        name = name,
+        size = size,
+        srcs = ["//tests/support:mpirun.sh"],
+        args = [",".join([str(count) for count in ranks]), "$(location %s)" % program] + arguments,
+        data = [program],
+        **kwargs
+    )
