@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/low_precision.h"
 #include "tests/support/expect_error.h"
@@ -110,6 +111,7 @@ class Communicators : public testing::Test {
   }
   void SetUp() override {
     if (!why_not_.empty()) GTEST_SKIP() << why_not_;
+    ASSERT_NE(communicator_, nullptr) << "it could not be made";
   }
 
   static CommunicatorBed& bed() { return *bed_; }

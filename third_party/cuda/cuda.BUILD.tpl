@@ -51,3 +51,11 @@ cc_library(
     linkopts = ["-lnvrtc"],
     deps = [":cudart"],
 )
+
+cc_library(
+    name = "nccl",
+    hdrs = ["nccl/nccl.h"],
+    includes = ["nccl"],
+    linkopts = [%{nccl_linkopts}],
+    deps = [":cudart"],
+)

@@ -1,0 +1,187 @@
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+#include <nccl.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "gpu/check.h"
+#include "runtime/communicator_of_one.h"
+#include "runtime/cuda_communicator.h"
+#include "runtime/nccl_check.h"
+
+namespace plimsoll::runtime {
+namespace {
+
+class CudaCommunicatorOfOne : public CommunicatorOfOne {
+  void Copy(const void* from, void* to, int64_t bytes, void* stream) override {
+    gpu::Check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice,
+                               static_cast<cudaStream_t>(stream)),
+               "cudaMemcpyAsync");
+  }
+};
+
+ncclDataType_t TypeOf(graph::DType dtype) {
+  switch (dtype) {
+    case graph::DType::kFloat32:
+      return ncclFloat32;
+    case graph::DType::kBFloat16:
+      return ncclBfloat16;
+    case graph::DType::kFloat16:
+      return ncclFloat16;
+    case graph::DType::kInt32:
+      return ncclInt32;
+    case graph::DType::kUInt8:
+      return ncclUint8;
+    case graph::DType::kFloat64:
+    case graph::DType::kInt16:
+      break;
+  }
+  throw InternalError(fmt::format("no reduction of {} between GPUs", graph::Name(dtype)));
+}
+
+ncclRedOp_t OperationOf(ops::Reduction reduction) {
+  return reduction == ops::Reduction::kSum ? ncclSum : ncclMax;
+}
+
+cudaStream_t Stream(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+class NcclCommunicator : public ops::Communicator {
+ public:
+  // Takes `comm`. `hosts` are the same ranks, for what is no work of a GPU.
+  NcclCommunicator(ncclComm_t comm, std::unique_ptr<RankGroup> hosts)
+      : Communicator(hosts->rank(), hosts->size()), comm_(comm), hosts_(std::move(hosts)) {}
+
+  // Waits for the other ranks, and for this one's work; but not while an exception passes through,
+  // since they may never come.
+  ~NcclCommunicator() override {
+    if (std::uncaught_exceptions() > 0) {
+      ncclCommAbort(comm_);
+    } else {
+      ncclCommDestroy(comm_);
+    }
+  }
+
+  ncclComm_t get() const { return comm_; }
+
+  void Barrier() override { hosts_->Barrier(); }
+
+  void CheckErrors() override {
+    ncclResult_t status = ncclSuccess;
+    CheckNccl(ncclCommGetAsyncError(comm_, &status), "ncclCommGetAsyncError", comm_);
+    CheckNccl(status, "ncclCommGetAsyncError", comm_);
+  }
+
+ private:
+  void DoAllReduce(const void* from, void* to, int64_t count, graph::DType dtype,
+                   ops::Reduction reduction, void* stream) override {
+    CheckNccl(ncclAllReduce(from, to, static_cast<size_t>(count), TypeOf(dtype),
+                            OperationOf(reduction), comm_, Stream(stream)),
+              "ncclAllReduce", comm_);
+  }
+  void DoAllGather(const void* from, void* to, int64_t bytes, void* stream) override {
+    CheckNccl(ncclAllGather(from, to, static_cast<size_t>(bytes), ncclUint8, comm_, Stream(stream)),
+              "ncclAllGather", comm_);
+  }
+  void DoReduceScatter(const void* from, void* to, int64_t count, graph::DType dtype,
+                       ops::Reduction reduction, void* stream) override {
+    CheckNccl(ncclReduceScatter(from, to, static_cast<size_t>(count), TypeOf(dtype),
+                                OperationOf(reduction), comm_, Stream(stream)),
+              "ncclReduceScatter", comm_);
+  }
+  void DoBroadcast(void* data, int64_t bytes, int root, void* stream) override {
+    CheckNccl(ncclBroadcast(data, data, static_cast<size_t>(bytes), ncclUint8, root, comm_,
+                            Stream(stream)),
+              "ncclBroadcast", comm_);
+  }
+  void DoSend(const void* data, int64_t bytes, int peer, void* stream) override {
+    CheckNccl(ncclSend(data, static_cast<size_t>(bytes), ncclUint8, peer, comm_, Stream(stream)),
+              "ncclSend", comm_);
+  }
+  void DoReceive(void* data, int64_t bytes, int peer, void* stream) override {
+    CheckNccl(ncclRecv(data, static_cast<size_t>(bytes), ncclUint8, peer, comm_, Stream(stream)),
+              "ncclRecv", comm_);
+  }
+
+  ncclComm_t comm_;
+  std::unique_ptr<RankGroup> hosts_;
+};
+
+// NCCL would hang or report "invalid usage".
+void CheckGpusDiffer(RankGroup& group) {
+  int device = 0;
+  gpu::Check(cudaGetDevice(&device), "cudaGetDevice");
+  // Across hosts and containers a GPU's UUID is its own.
+  cudaDeviceProp properties = {};
+  gpu::Check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  const std::string mine(properties.uuid.bytes, sizeof(properties.uuid.bytes));
+  const std::vector<std::string> all = group.Gather(mine);
+  for (size_t second = 0; second < all.size(); ++second) {
+    const size_t first = std::ranges::find(all, all[second]) - all.begin();
+    if (first == second) continue;
+    throw UserError(fmt::format(
+        "mpirun: ranks {} and {} have the same GPU; start as many ranks on a host as it "
+        "has GPUs, and let each see all of them or one of its own (CUDA_VISIBLE_DEVICES)",
+        first, second));
+  }
+}
+
+ncclConfig_t ConfigOf(const CudaCommunicatorOptions& options) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  config.splitShare = options.shareable ? 1 : 0;
+  config.collnetEnable = 0;
+  if (options.min_channels > 0) config.minCTAs = options.min_channels;
+  if (options.max_channels > 0) config.maxCTAs = options.max_channels;
+  if (!options.name.empty()) config.commName = options.name.c_str();
+  return config;
+}
+
+ncclComm_t Initialize(RankGroup& group, ncclConfig_t config) {
+  ncclUniqueId id = {};
+  if (group.rank() == 0) CheckNccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  const std::string text = group.Broadcast({id.internal, sizeof(id.internal)});
+  std::memcpy(id.internal, text.data(), sizeof(id.internal));
+  ncclComm_t comm = nullptr;
+  CheckNccl(ncclCommInitRankConfig(&comm, group.size(), id, group.rank(), &config),
+            "ncclCommInitRankConfig");
+  return comm;
+}
+
+}  // namespace
+
+std::unique_ptr<ops::Communicator> MakeCudaCommunicator(RankGroup& group,
+                                                        const CudaCommunicatorOptions& options,
+                                                        ops::Communicator* parent) {
+  // Before NCCL reads its environment for the first time.
+  setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
+  auto* const shared = dynamic_cast<NcclCommunicator*>(parent);
+  ncclComm_t comm = nullptr;
+  if (shared != nullptr) {
+    // The part is named after its first rank in the parent: a colour that no other part has.
+    const int first = std::stoi(group.Broadcast(std::to_string(shared->rank())));
+    ncclConfig_t config = ConfigOf(options);
+    const int color = group.size() > 1 ? first : NCCL_SPLIT_NOCOLOR;
+    CheckNccl(ncclCommSplit(shared->get(), color, group.rank(), &comm, &config), "ncclCommSplit",
+              shared->get());
+  }
+  if (group.size() == 1) return std::make_unique<CudaCommunicatorOfOne>();
+  if (shared == nullptr) {
+    CheckGpusDiffer(group);
+    comm = Initialize(group, ConfigOf(options));
+  }
+  return std::make_unique<NcclCommunicator>(comm, group.Split(0, group.rank()));
+}
+
+std::string NcclVersion() {
+  int version = 0;
+  CheckNccl(ncclGetVersion(&version), "ncclGetVersion");
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace plimsoll::runtime

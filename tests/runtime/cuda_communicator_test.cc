@@ -1,0 +1,200 @@
+// The suite of communicators on GPUs: alone, and under mpirun through NCCL, with a GPU for each
+// rank of a host:   tests/support/mpirun.sh 2,3,4 cuda_communicator_test And what only GPUs have:
+// graphs, and buffers that communicators share.
+#include "runtime/cuda_communicator.h"
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "gpu/check.h"
+#include "runtime/cuda_handles.h"
+#include "tests/runtime/communicator_suite.h"
+#include "tests/support/cuda_device.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/mpi_test_main.h"
+
+namespace plimsoll {
+namespace {
+
+using graph::DType;
+using ops::Reduction;
+
+// The same on all ranks: those that could run would wait for the others.
+std::string WhyNotHere(runtime::World& world) {
+  std::string why = WhyNoCudaDevice();
+  if (why.empty()) {
+    int devices = 0;
+    gpu::Check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+    if (devices < world.local_size()) {
+      why = std::to_string(world.local_size()) + " ranks on this host, and " +
+            std::to_string(devices) + " GPUs";
+    }
+  }
+  for (const std::string& reason : world.Gather(why)) {
+    if (!reason.empty()) return "no CUDA device for every rank: " + reason;
+  }
+  return "";
+}
+
+class CudaBed : public CommunicatorBed {
+ public:
+  explicit CudaBed(runtime::World& world) : why_not_(WhyNotHere(world)) {
+    if (!why_not_.empty()) return;
+    gpu::Check(cudaSetDevice(world.local_rank()), "cudaSetDevice");
+    stream_ = std::make_unique<runtime::CudaStream>();
+  }
+
+  std::string WhyNot() override { return why_not_; }
+  std::unique_ptr<ops::Communicator> MakeCommunicator(runtime::RankGroup& group) override {
+    return runtime::MakeCudaCommunicator(group, {});
+  }
+  std::vector<DType> ReducibleTypes() const override {
+    using enum DType;
+    return {kFloat32, kInt32, kBFloat16, kFloat16, kUInt8};
+  }
+  void* stream() override { return stream_->get(); }
+  bool AddsInRankOrder() const override { return false; }
+
+  std::byte* Allocate(int64_t bytes) override {
+    void* memory = nullptr;
+    gpu::Check(cudaMalloc(&memory, static_cast<size_t>(bytes)), "cudaMalloc");
+    return static_cast<std::byte*>(memory);
+  }
+  void Free(std::byte* memory) override { cudaFree(memory); }
+  void Write(std::byte* to, const std::byte* from, int64_t bytes) override {
+    Copy(to, from, bytes, cudaMemcpyHostToDevice);
+  }
+  void Read(const std::byte* from, std::byte* to, int64_t bytes) override {
+    Copy(to, from, bytes, cudaMemcpyDeviceToHost);
+  }
+
+ private:
+  void Copy(std::byte* to, const std::byte* from, int64_t bytes, cudaMemcpyKind kind) {
+    gpu::Check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), kind, stream_->get()),
+               "cudaMemcpyAsync");
+    gpu::Check(cudaStreamSynchronize(stream_->get()), "cudaStreamSynchronize");
+  }
+
+  std::string why_not_;
+  std::unique_ptr<runtime::CudaStream> stream_;
+};
+
+// A bed of its own for each test, and floats in and out of it.
+class CudaCommunicators : public testing::Test {
+ protected:
+  void SetUp() override {
+    bed_ = MakeCommunicatorBed(TestWorld());
+    if (const std::string why = bed_->WhyNot(); !why.empty()) GTEST_SKIP() << why;
+  }
+
+  cudaStream_t stream() { return static_cast<cudaStream_t>(bed_->stream()); }
+  float* Floats(const std::vector<float>& values) {
+    std::byte* const memory = bed_->Allocate(static_cast<int64_t>(values.size() * sizeof(float)));
+    float* const floats = reinterpret_cast<float*>(memory);
+    Set(floats, values);
+    return floats;
+  }
+  void Set(float* floats, const std::vector<float>& values) {
+    bed_->Write(reinterpret_cast<std::byte*>(floats),
+                reinterpret_cast<const std::byte*>(values.data()),
+                static_cast<int64_t>(values.size() * sizeof(float)));
+  }
+  std::vector<float> Get(const float* floats, size_t count) {
+    std::vector<float> values(count);
+    bed_->Read(reinterpret_cast<const std::byte*>(floats),
+               reinterpret_cast<std::byte*>(values.data()),
+               static_cast<int64_t>(count * sizeof(float)));
+    return values;
+  }
+  void Free(float* floats) { bed_->Free(reinterpret_cast<std::byte*>(floats)); }
+
+  std::unique_ptr<CommunicatorBed> bed_;
+};
+
+TEST_F(CudaCommunicators, WorkIsCapturedInGraphs) {
+  constexpr size_t kCount = 10'000;
+  runtime::World& world = TestWorld();
+  const auto communicator = runtime::MakeCudaCommunicator(world, {});
+  float* const sums = Floats(std::vector<float>(kCount, 0));
+  float* const parts = Floats(std::vector<float>(kCount * world.size(), 0));
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  gpu::Check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal),
+             "cudaStreamBeginCapture");
+  communicator->AllReduce(sums, sums, kCount, DType::kFloat32, Reduction::kSum, stream());
+  communicator->AllGather(sums, parts, kCount, DType::kFloat32, stream());
+  gpu::Check(cudaStreamEndCapture(stream(), &graph), "cudaStreamEndCapture");
+  gpu::Check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+  for (int replay = 0; replay < 3; ++replay) {
+    Set(sums, std::vector<float>(kCount, static_cast<float>(world.rank() + replay)));
+    gpu::Check(cudaGraphLaunch(executable, stream()), "cudaGraphLaunch");
+    float sum = 0;
+    for (int r = 0; r < world.size(); ++r) sum += static_cast<float>(r + replay);
+    EXPECT_EQ(Get(parts, kCount * world.size()), std::vector<float>(kCount * world.size(), sum));
+  }
+  cudaGraphExecDestroy(executable);
+  cudaGraphDestroy(graph);
+  Free(sums);
+  Free(parts);
+}
+
+TEST_F(CudaCommunicators, OfPartsShareTheWholesBuffers) {
+  constexpr size_t kCount = 100'000;
+  runtime::World& world = TestWorld();
+  const auto whole = runtime::MakeCudaCommunicator(world, {});
+  const auto group = world.Split(world.rank() % 2, world.rank());
+  const auto part = runtime::MakeCudaCommunicator(*group, {}, whole.get());
+  ASSERT_EQ(part->size(), group->size());
+  EXPECT_EQ(part->rank(), group->rank());
+  // The two in turn, on streams that don't wait for each other.
+  const runtime::CudaStream other;
+  float* const in_whole = Floats(std::vector<float>(kCount, 1));
+  float* const in_part = Floats(std::vector<float>(kCount, 1));
+  float expected_whole = 1, expected_part = 1;
+  for (int i = 0; i < 5; ++i) {
+    whole->AllReduce(in_whole, in_whole, kCount, DType::kFloat32, Reduction::kSum, stream());
+    part->AllReduce(in_part, in_part, kCount, DType::kFloat32, Reduction::kSum, other.get());
+    expected_whole *= static_cast<float>(world.size());
+    expected_part *= static_cast<float>(group->size());
+  }
+  gpu::Check(cudaStreamSynchronize(other.get()), "cudaStreamSynchronize");
+  EXPECT_EQ(Get(in_whole, kCount), std::vector<float>(kCount, expected_whole));
+  EXPECT_EQ(Get(in_part, kCount), std::vector<float>(kCount, expected_part));
+  Free(in_whole);
+  Free(in_part);
+}
+
+// The same sums with few channels as with many.
+TEST_F(CudaCommunicators, HaveAsManyChannelsAsTheyMay) {
+  constexpr size_t kCount = 1'000'001;
+  runtime::World& world = TestWorld();
+  for (const int channels : {1, 2, 16}) {
+    SCOPED_TRACE(channels);
+    const auto communicator = runtime::MakeCudaCommunicator(
+        world, {.min_channels = channels, .max_channels = channels, .name = "few channels"});
+    float* const data = Floats(std::vector<float>(kCount, static_cast<float>(world.rank() + 1)));
+    communicator->AllReduce(data, data, kCount, DType::kFloat32, Reduction::kSum, stream());
+    const float sum = static_cast<float>(world.size() * (world.size() + 1) / 2);
+    EXPECT_EQ(Get(data, kCount), std::vector<float>(kCount, sum));
+    Free(data);
+  }
+}
+
+TEST_F(CudaCommunicators, RefuseTwoRanksOnOneGpu) {
+  runtime::World& world = TestWorld();
+  if (world.local_size() == 1) GTEST_SKIP() << "there is one rank on this host";
+  gpu::Check(cudaSetDevice(0), "cudaSetDevice");
+  ExpectUserError([&] { runtime::MakeCudaCommunicator(world, {}); }, {"mpirun", "same GPU"});
+  gpu::Check(cudaSetDevice(world.local_rank()), "cudaSetDevice");
+}
+
+}  // namespace
+
+std::unique_ptr<CommunicatorBed> MakeCommunicatorBed(runtime::World& world) {
+  return std::make_unique<CudaBed>(world);
+}
+
+}  // namespace plimsoll
