@@ -17,7 +17,7 @@ struct CudaCommunicatorOptions {
   int max_channels = 0;
   // Whether communicators of parts of the group may later share its buffers (see `parent`).
   bool shareable = true;
-  std::string name;  // in NCCL's own logs
+  std::string name = {};  // in NCCL's own logs
 };
 
 // Between the current devices of the group's ranks, each of which has a GPU of its own. All of them
