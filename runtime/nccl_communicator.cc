@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -53,9 +54,13 @@ cudaStream_t Stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 
 class NcclCommunicator : public ops::Communicator {
  public:
-  // Takes `comm`. `hosts` are the same ranks, for what is no work of a GPU.
-  NcclCommunicator(ncclComm_t comm, std::unique_ptr<RankGroup> hosts)
-      : Communicator(hosts->rank(), hosts->size()), comm_(comm), hosts_(std::move(hosts)) {}
+  // Takes `comm`, whose name this is. `hosts` are the same ranks, for what is no work of a GPU.
+  NcclCommunicator(ncclComm_t comm, std::unique_ptr<std::string> name,
+                   std::unique_ptr<RankGroup> hosts)
+      : Communicator(hosts->rank(), hosts->size()),
+        name_(std::move(name)),
+        comm_(comm),
+        hosts_(std::move(hosts)) {}
 
   // Waits for the other ranks, and for this one's work; but not while an exception passes through,
   // since they may never come.
@@ -108,6 +113,7 @@ class NcclCommunicator : public ops::Communicator {
               "ncclRecv", comm_);
   }
 
+  std::unique_ptr<std::string> name_;  // NCCL may keep a pointer to its characters
   ncclComm_t comm_;
   std::unique_ptr<RankGroup> hosts_;
 };
@@ -131,14 +137,15 @@ void CheckGpusDiffer(RankGroup& group) {
   }
 }
 
-ncclConfig_t ConfigOf(const CudaCommunicatorOptions& options) {
+// Points to the characters of `name`.
+ncclConfig_t ConfigOf(const CudaCommunicatorOptions& options, const std::string& name) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
   config.splitShare = options.shareable ? 1 : 0;
   config.collnetEnable = 0;
   if (options.min_channels > 0) config.minCTAs = options.min_channels;
   if (options.max_channels > 0) config.maxCTAs = options.max_channels;
-  if (!options.name.empty()) config.commName = options.name.c_str();
+  if (!name.empty()) config.commName = name.c_str();
   return config;
 }
 
@@ -161,11 +168,12 @@ std::unique_ptr<ops::Communicator> MakeCudaCommunicator(RankGroup& group,
   // Before NCCL reads its environment for the first time.
   setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
   auto* const shared = dynamic_cast<NcclCommunicator*>(parent);
+  auto name = std::make_unique<std::string>(options.name);
+  ncclConfig_t config = ConfigOf(options, *name);
   ncclComm_t comm = nullptr;
   if (shared != nullptr) {
     // The part is named after its first rank in the parent: a colour that no other part has.
     const int first = std::stoi(group.Broadcast(std::to_string(shared->rank())));
-    ncclConfig_t config = ConfigOf(options);
     const int color = group.size() > 1 ? first : NCCL_SPLIT_NOCOLOR;
     CheckNccl(ncclCommSplit(shared->get(), color, group.rank(), &comm, &config), "ncclCommSplit",
               shared->get());
@@ -173,9 +181,9 @@ std::unique_ptr<ops::Communicator> MakeCudaCommunicator(RankGroup& group,
   if (group.size() == 1) return std::make_unique<CudaCommunicatorOfOne>();
   if (shared == nullptr) {
     CheckGpusDiffer(group);
-    comm = Initialize(group, ConfigOf(options));
+    comm = Initialize(group, config);
   }
-  return std::make_unique<NcclCommunicator>(comm, group.Split(0, group.rank()));
+  return std::make_unique<NcclCommunicator>(comm, std::move(name), group.Split(0, group.rank()));
 }
 
 std::string NcclVersion() {
