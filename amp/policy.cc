@@ -89,6 +89,8 @@ const std::vector<PolicyRow>& PolicyTable() {
       {"swiglu", kLowStorage, "computed in float32, rounded once"},
       {"squared_norm", kFloat32, "a sum over many elements, and a result that is read as it is"},
       {"sum", kFloat32, "a sum over many elements, and a result that is read as it is"},
+      {"all_reduce_done", kAsInput, "another name for the same bytes"},
+      {"all_reduce_start", kAsInput, "gradients are summed in the type they have"},
       {"cast", kAsInput, "converts on the model's own account"},
       {"copy_done", kAsInput, "moves bytes"},
       {"copy_start", kAsInput, "moves bytes"},

@@ -12,6 +12,7 @@
 #include "base/low_precision.h"
 #include "base/thread_pool.h"
 #include "graph/op.h"
+#include "ops/collective.h"
 
 namespace plimsoll::ops {
 
@@ -49,6 +50,7 @@ struct KernelCall {
 // Tensors are 64-byte aligned.
 struct CpuContext : KernelCall {
   ThreadPool& pool;
+  AxisCommunicators communicators = {};  // for collectives
 };
 
 struct CpuKernel {

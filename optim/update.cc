@@ -108,7 +108,7 @@ void Update::EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value cou
   }
   if (weight.RoundsStochastically(g) || first.RoundsStochastically(g) ||
       second.RoundsStochastically(g)) {
-    common.rng = Carried(g, "rng", Role::kInput, {DType::kInt32, {2}});
+    common.rng = Carried(g, options_.rng, Role::kInput, {DType::kInt32, {2}});
   }
   if (adamw) {
     ops::AdamW(g, weight, gradient, first, second, count, common,

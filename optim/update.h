@@ -46,6 +46,8 @@ struct UpdateOptions {
   // rounded stochastically; an f16 one needs it.
   bool master_weights = true;
   StateDType state_dtype = StateDType::kFloat32;
+  // The input slot i32[2] that stochastic rounding draws from.
+  std::string rng = "rng";
   // The gradients are those of the loss times the carried "loss_scale".
   std::optional<ops::LossScaleOptions> loss_scale = std::nullopt;
 };
@@ -57,7 +59,7 @@ struct UpdateOptions {
 //   "P.remainder" i16 of a bf16 parameter P, "P.master" f32 of an f16 one: with master weights
 //   "loss_scale" f32[], "growth_tracker" i32[], "skipped" i32[2]: with loss scaling. A step whose
 //   gradients overflowed leaves parameters, moments, masters and the counter untouched.
-//   "rng" i32[2], input: when something is rounded stochastically and the model has none yet
+//   "rng" i32[2], input (or as UpdateOptions::rng says): when something is rounded stochastically
 class Update : public graph::Pass {
  public:
   explicit Update(UpdateOptions options) : options_(std::move(options)) {}

@@ -133,7 +133,9 @@ void CpuExecutor::Impl::Bind(int index, ThreadPool& pool) {
   nodes.push_back(
       {index, first, kernel->run,
        ops::CpuContext{
-           {*node.op, inputs, outputs, node.attributes, workspace.data, workspace_bytes}, pool}});
+           {*node.op, inputs, outputs, node.attributes, workspace.data, workspace_bytes},
+           pool,
+           options.communicators}});
 }
 
 void CpuExecutor::Impl::RunNode(const BoundNode& node) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/program.h"
+#include "ops/collective.h"
 
 namespace plimsoll::runtime {
 
@@ -24,6 +25,8 @@ struct ExecutorOptions {
   // poison, nodes are launched one by one; without graphs each is awaited too, so that what goes
   // wrong on the device is told of the node that did it. The same bits.
   bool graphs = true;
+  // For the program's collectives; they outlive the executor.
+  ops::AxisCommunicators communicators = {};
 };
 
 // When a node ran, on the device's clock.

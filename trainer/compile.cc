@@ -75,8 +75,11 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
                                .carry = purpose.carry,
                                .loss_scale = options.update.loss_scale ? "loss_scale" : ""});
     if (purpose.update) passes.Add<optim::Update>(options.update);
-    if (purpose.update && options.state_on_host) passes.Add<optim::HostState>();
   }
+  if (options.data_ranks > 1 && purpose.kind != Kind::kLogits) {
+    passes.Add<parallel::DataParallel>(options.data_parallel);
+  }
+  if (purpose.update && options.state_on_host) passes.Add<optim::HostState>();
   passes.Add<graph::Simplify>();
   passes.Add<graph::Fuse>(Fusions(options));
   if (options.draft) return passes;
@@ -101,6 +104,8 @@ class Compiler {
       model.Build(builder, {.batch = 1, .sequence = 1}, models::Head::kLoss, false);
       options_.amp.fp32_parameters = amp::Float32Parameters(program, options_.amp);
     }
+    // Ranks draw their own dropout, but round equal sums of gradients alike.
+    if (options_.data_ranks > 1) options_.update.rng = "update_rng";
     result_.options = options_;
   }
 

@@ -14,6 +14,7 @@
 #include "memory/plan.h"
 #include "models/model.h"
 #include "optim/update.h"
+#include "parallel/data_parallel.h"
 #include "runtime/device_kind.h"
 
 namespace plimsoll::trainer {
@@ -22,6 +23,8 @@ struct CompileOptions {
   int64_t micro_batch = 1;  // sequences per micro-step
   int64_t sequence = 1;     // tokens per sequence
   int64_t accumulate = 1;   // micro-steps per update
+  int64_t data_ranks = 1;   // that share a step's sequences
+  parallel::DataParallelOptions data_parallel;
   bool train = true;
   bool evaluate = false;  // also a forward-only program over [micro_batch, sequence]
   // Also programs for the next-token logits of that many texts at once, each seen through its last

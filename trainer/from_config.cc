@@ -68,14 +68,15 @@ void CheckSize(const config::RunConfig& config, const models::Model& model) {
 
 }  // namespace
 
-config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets) {
-  config::Loaded loaded = config::Load(path, sets);
+config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
+                       int64_t ranks) {
+  config::Loaded loaded = config::Load(path, sets, ranks);
   config::RunConfig& config = loaded.config;
   if (config.model.init_from.empty()) return loaded;
   const models::ModelSpec spec = SpecFrom(config);
   config.model.dropout = spec.dropout;
   if (config.model.sequence == 0) config.model.sequence = spec.max_sequence;
-  config::ResolveBatch(config, 1);
+  config::ResolveBatch(config, ranks);
   loaded.resolved_yaml = config::ToYaml(config);
   return loaded;
 }
@@ -245,6 +246,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.micro_batch = config.train.micro_batch;
   options.sequence = config.model.sequence;
   options.accumulate = config.train.accumulate;
+  options.data_ranks = config.parallel.data.value_or(1);
   options.evaluate = config.train.eval_every > 0;
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;
   // No token is shorter than a byte, and an empty prompt is one token.

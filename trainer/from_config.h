@@ -15,7 +15,9 @@
 namespace plimsoll::trainer {
 
 // Loads a run file, and what it leaves to the checkpoint that it starts from (model.init_from).
-config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets);
+// `ranks`: how many were started, of which parallel.data: auto takes what other axes leave.
+config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
+                       int64_t ranks = 1);
 
 // UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <thread>
 
 #include "base/error.h"
 #include "base/version.h"
+#include "runtime/world.h"
 #include "trainer/config/load.h"
 #include "trainer/config/reference.h"
 #include "trainer/data/tokenize_command.h"
@@ -33,8 +36,9 @@ struct RunArguments {
     command.add_option("--set", sets, "override a key: --set train.steps=100")
         ->allow_extra_args(false);
   }
-  config::Loaded Load() const {
-    config::Loaded loaded = LoadRun(file, sets);
+  config::Loaded Load(const runtime::World& world) const {
+    config::Loaded loaded = LoadRun(file, sets, world.size());
+    if (world.rank() > 0) return loaded;
     for (const std::string& warning : loaded.warnings) {
       fmt::print(stderr, "warning: {}\n", warning);
     }
@@ -44,7 +48,7 @@ struct RunArguments {
 
 class CommandLine {
  public:
-  CommandLine() {
+  explicit CommandLine(runtime::World& world) : world_(world) {
     app_.require_subcommand(1);
     app_.set_version_flag("--version", fmt::format("plimsoll {} ({})", Version(), Commit()));
     AddTrain();
@@ -71,15 +75,23 @@ class CommandLine {
       return app_.exit(error) == 0 ? static_cast<int>(ExitCode::kDone)
                                    : static_cast<int>(ExitCode::kUserMistake);
     } catch (const UserError& error) {
-      fmt::print(stderr, "{}\n", error.what());
-      return static_cast<int>(error.code());
+      return Fail(error.what(), error.code());
     } catch (const std::exception& error) {
-      fmt::print(stderr, "internal error: {}\n", error.what());
-      return static_cast<int>(ExitCode::kInternal);
+      return Fail(fmt::format("internal error: {}", error.what()), ExitCode::kInternal);
     }
   }
 
  private:
+  // Of several ranks the first one's end is the end of all. What goes wrong on all alike is told
+  // once: the others give rank 0 the time to tell it.
+  int Fail(const std::string& message, ExitCode code) const {
+    const int rank = world_.rank();
+    if (rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    fmt::print(stderr, "{}{}\n", rank > 0 ? fmt::format("rank {}: ", rank) : "", message);
+    if (world_.size() > 1) world_.Abort(static_cast<int>(code));
+    return static_cast<int>(code);
+  }
+
   void RefuseUnknownCommand(int argc, char** argv) const {
     if (argc < 2 || argv[1][0] == '-') return;
     std::string known;
@@ -101,10 +113,10 @@ class CommandLine {
                 "the longest and writes trace.json")
             ->expected(0, 1);
     command->callback([this, profile] {
-      const config::Loaded loaded = train_.Load();
+      const config::Loaded loaded = train_.Load(world_);
       std::optional<ProfiledSteps> steps;
       if (profile->count() > 0) steps = ParseProfiledSteps(profile_, loaded.config.train.steps);
-      Train(loaded, steps);
+      Train(loaded, world_, steps);
     });
   }
 
@@ -233,7 +245,7 @@ class CommandLine {
         throw UserError(
             "plimsoll config: name a run file, or ask for --reference or --json-schema");
       } else {
-        fmt::print("{}", config_.Load().resolved_yaml);
+        fmt::print("{}", config_.Load(world_).resolved_yaml);
       }
     });
   }
@@ -245,6 +257,7 @@ class CommandLine {
     command->callback([this] { RunInfo(info_json_); });
   }
 
+  runtime::World& world_;
   CLI::App app_{"Plimsoll trains deep networks inside a stated memory budget.", "plimsoll"};
   RunArguments train_, config_;
   std::string profile_;
@@ -265,5 +278,13 @@ int main(int argc, char** argv) {
     std::error_code error;
     std::filesystem::current_path(directory, error);
   }
-  return plimsoll::trainer::CommandLine().Run(argc, argv);
+  try {
+    plimsoll::runtime::World world;
+    // Rank 0 alone speaks; the others have log files once there is a folder for them.
+    if (world.rank() > 0 && std::freopen("/dev/null", "w", stdout) == nullptr) return 1;
+    return plimsoll::trainer::CommandLine(world).Run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return static_cast<int>(plimsoll::ExitCode::kInternal);
+  }
 }

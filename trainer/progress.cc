@@ -22,10 +22,10 @@ size_t TerminalColumns() {
 
 }  // namespace
 
-Progress::Progress(int64_t steps, int64_t log_every)
+Progress::Progress(int64_t steps, int64_t log_every, bool live)
     : steps_(steps),
       log_every_(log_every),
-      terminal_(isatty(STDOUT_FILENO) == 1),
+      terminal_(live && isatty(STDOUT_FILENO) == 1),
       start_(Clock::now()),
       last_live_(start_) {}
 

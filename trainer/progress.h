@@ -25,8 +25,9 @@ struct StepReport {
 
 class Progress {
  public:
-  // Lines go to stdout. On a terminal every step refreshes a live line.
-  Progress(int64_t steps, int64_t log_every);
+  // Lines go to stdout. On a terminal every step refreshes a live line, unless `live` is false:
+  // mpirun makes terminals of its own.
+  Progress(int64_t steps, int64_t log_every, bool live = true);
   ~Progress();
 
   void Step(const StepReport& report);

@@ -12,7 +12,9 @@ namespace plimsoll::trainer {
 
 namespace fs = std::filesystem;
 
-RunDirectory::RunDirectory(const config::RunConfig& config) : path_(config.run.dir) {
+RunDirectory::RunDirectory(const config::RunConfig& config, bool writes)
+    : path_(config.run.dir), writes_(writes) {
+  if (!writes_) return;
   std::error_code error;
   if (fs::exists(File("metrics.jsonl"), error) && !config.run.overwrite) {
     throw config.Error("run.dir", "'" + path_ +
@@ -37,6 +39,7 @@ RunDirectory::~RunDirectory() {
     std::fclose(metrics_);
     return;
   }
+  if (!writes_) return;
   // Never begun. Folders that hold anything stay.
   std::error_code ignored;
   fs::remove(model(), ignored);
@@ -44,6 +47,7 @@ RunDirectory::~RunDirectory() {
 }
 
 void RunDirectory::Begin() {
+  if (!writes_) return;
   // A model of other sizes beside the new configuration would be taken for this run's.
   std::error_code error;
   for (const auto& file : fs::directory_iterator(model(), error)) {
@@ -61,12 +65,14 @@ void RunDirectory::Begin() {
 }
 
 void RunDirectory::Write(const std::string& name, const std::string& content) const {
+  if (!writes_) return;
   OutputFile file(File(name));
   file.Write(content);
   file.Commit();
 }
 
 void RunDirectory::AppendMetrics(const std::string& json) {
+  if (!writes_) return;
   if (std::fputs((json + "\n").c_str(), metrics_) < 0 || std::fflush(metrics_) != 0) {
     throw UserError(File("metrics.jsonl") + ": cannot write (" + std::strerror(errno) + ")",
                     ExitCode::kInternal);

@@ -13,7 +13,8 @@ class RunDirectory {
   // Makes sure that the run can be written: creates config.run.dir and the folder for its model.
   // UserError (run.dir) when that fails, or when it holds a run already and run.overwrite is false.
   // Unless Begin() follows, nothing stays behind but what was there.
-  explicit RunDirectory(const config::RunConfig& config);
+  // Other ranks than the first write nothing: `writes` false.
+  explicit RunDirectory(const config::RunConfig& config, bool writes = true);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -34,6 +35,7 @@ class RunDirectory {
 
  private:
   std::string path_;
+  bool writes_;
   bool created_ = false;
   std::FILE* metrics_ = nullptr;
 };

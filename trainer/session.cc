@@ -46,6 +46,7 @@ Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
     throw InternalError(fmt::format("a step compiled for {} cannot run on {}",
                                     Name(compiled_.options.device), Name(device_.kind())));
   }
+  if (options.communicators.data != nullptr) data_rank_ = options.communicators.data->rank();
   MakeExecutors(options, caching);
   MakeSlots();
 }
@@ -84,6 +85,7 @@ void Session::MakeSlots() {
   token_weight_ = Find("token_weight");
   lr_ = Find("lr");
   rng_ = Find("rng");
+  update_rng_ = Find("update_rng");
   loss_ = Find("loss");
   grad_norm_ = Find("grad_norm");
   loss_scale_ = Find("loss_scale");
@@ -291,7 +293,10 @@ void Session::BeginStep(int64_t tokens, double lr, uint64_t seed) {
 }
 
 void Session::RunMicroStep(int64_t step, int64_t micro_step) {
-  rng_values_[1] = static_cast<int32_t>(step * accumulate() + micro_step);
+  const int32_t number = static_cast<int32_t>(step * accumulate() + micro_step);
+  rng_values_[1] = number;
+  Put(update_rng_, rng_values_);
+  rng_values_[1] = static_cast<int32_t>(number * compiled_.options.data_ranks + data_rank_);
   Put(rng_, rng_values_);
   PutBatch();
   executors_[compiled_.step.MicroStep(micro_step, accumulate())]->Run();

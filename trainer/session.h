@@ -148,11 +148,12 @@ class Session {
   std::vector<std::unique_ptr<runtime::Executor>> executors_;
 
   // Slots. Looked up once: a step looks nothing up.
-  Where tokens_, targets_, token_weight_, lr_, rng_;
+  Where tokens_, targets_, token_weight_, lr_, rng_, update_rng_;
   Where loss_, grad_norm_, loss_scale_, skipped_;
   std::vector<int32_t> staged_tokens_, staged_targets_;  // where the host cannot touch the slots
   BatchSlots batch_;
-  int32_t rng_values_[2] = {0, 0};  // seed, micro-step
+  int32_t rng_values_[2] = {0, 0};  // seed, micro-step over all data ranks
+  int data_rank_ = 0;
 
   // Metrics on their way: one place for each step that the host may be ahead, one for Metrics().
   struct Pending {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -25,6 +27,7 @@
 #include "trainer/memory_timeline.h"
 #include "trainer/plan_json.h"
 #include "trainer/progress.h"
+#include "trainer/ranks.h"
 #include "trainer/run_directory.h"
 #include "trainer/session.h"
 #include "trainer/solve.h"
@@ -40,30 +43,40 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-data::LoaderOptions LoaderFrom(const config::RunConfig& config, int64_t sequence) {
+data::LoaderOptions LoaderFrom(const config::RunConfig& config, int64_t sequence,
+                               const Ranks& ranks) {
   data::LoaderOptions options;
   options.order = static_cast<data::DataOrder>(config.data.order);
   options.seed = static_cast<uint64_t>(config.train.seed);
   options.batch = config.train.micro_batch;
   options.sequence = sequence;
   options.accumulate = config.train.accumulate;
+  options.data_rank = ranks.data_rank();
+  options.data_ranks = ranks.data_ranks();
   return options;
 }
 
 class Run {
  public:
-  // `decision` outlives the run.
-  Run(const std::string& resolved_yaml, const Decision& decision,
+  // `decision` and `ranks` outlive the run.
+  Run(const std::string& resolved_yaml, const Decision& decision, Ranks& ranks,
       const std::optional<ProfiledSteps>& profile)
       : config_(decision.config),
+        ranks_(ranks),
         model_(ModelFrom(config_)),
         sequence_(config_.model.sequence),
         data_(DataFrom(config_, model_->spec().vocab)),
-        loader_(data_.train, LoaderFrom(config_, sequence_)) {
+        loader_(data_.train, LoaderFrom(config_, sequence_, ranks)) {
     if (config_.train.eval_every > 0) {
-      eval_.emplace(data_.eval, data::EvalOptions{.batch = config_.train.micro_batch,
-                                                  .sequence = sequence_,
-                                                  .batches = config_.train.eval_batches});
+      eval_.emplace(
+          data_.eval,
+          data::EvalOptions{
+              .batch = config_.train.micro_batch,
+              .sequence = sequence_,
+              // The same sequences on any number of ranks.
+              .batches = (config_.train.eval_batches + ranks.data_ranks() - 1) / ranks.data_ranks(),
+              .data_rank = ranks.data_rank(),
+              .data_ranks = ranks.data_ranks()});
       if (eval_->CountTargets() == 0) {
         throw config_.Error("data.eval",
                             "every held-out target is marked ignored; there is nothing "
@@ -81,9 +94,10 @@ class Run {
     caching_ = CachingFrom(config_);
     pool_ = std::make_unique<ThreadPool>(decision.options.threads);
     device_ = MakeDevice(config_, *pool_);
-    directory_ = std::make_unique<RunDirectory>(config_);
+    directory_ = std::make_unique<RunDirectory>(config_, ranks.first());
     const auto start = Clock::now();
     CompiledStep compiled = Compile(*model_, decision.options);
+    ranks.RequireSame(FingerprintOf(compiled), "programs");
     CheckBudget(config_, compiled.plan);
     gpu_.emplace(config_);
     gpu_->CheckFree(compiled.plan);
@@ -99,7 +113,8 @@ class Run {
             .profile = profiler_.has_value() ||
                        (config_.memory.summary && device_->kind() == runtime::DeviceKind::kCpu),
             .check_finite = config_.debug.find_nan,
-            .graphs = !config_.debug.node_by_node},
+            .graphs = !config_.debug.node_by_node,
+            .communicators = ranks.communicators()},
         caching_);
     if (session_->memory() != nullptr) {
       gpu_line_ = gpu_->StartUp(session_->compiled().plan, session_->memory()->process_parts());
@@ -113,6 +128,10 @@ class Run {
     if (profiler_) profiler_->Watch(*session_);
 
     directory_->Begin();
+    if (ranks.size() > 1) {
+      ranks.Barrier();  // the folder is there
+      if (!ranks.first()) LogTo(directory_->File(fmt::format("rank.{}.log", ranks.rank())));
+    }
     directory_->Write("config.yaml", resolved_yaml);
     const CompiledStep& step = session_->compiled();
     const memory::CostModel known = CostModelFor(config_, {});  // nothing is timed now
@@ -125,7 +144,7 @@ class Run {
   }
 
   void Loop() {
-    Progress progress(config_.train.steps, config_.train.log_every);
+    Progress progress(config_.train.steps, config_.train.log_every, ranks_.size() == 1);
     progress_ = &progress;
     try {
       Steps();
@@ -143,6 +162,13 @@ class Run {
   }
 
  private:
+  // What other ranks than the first print.
+  static void LogTo(const std::string& path) {
+    if (std::freopen(path.c_str(), "w", stdout) == nullptr) {
+      throw UserError(path + ": cannot write (" + std::strerror(errno) + ")");
+    }
+  }
+
   static bool Due(int64_t every, int64_t done, bool last) {
     return every > 0 && (last || done % every == 0);
   }
@@ -310,6 +336,7 @@ class Run {
   }
 
   void SaveModel() {
+    if (!ranks_.first()) return;
     const std::string folder = directory_->model();
     session_->SaveWeights(*model_, folder);
     progress_->Line("model written to " + folder);
@@ -321,6 +348,7 @@ class Run {
   }
 
   const config::RunConfig& config_;
+  Ranks& ranks_;
   std::unique_ptr<models::Model> model_;
   int64_t sequence_;
   data::DataSet data_;
@@ -353,18 +381,27 @@ class Run {
 
 }  // namespace
 
-void Train(const config::Loaded& loaded, const std::optional<ProfiledSteps>& profile) {
-  const std::unique_ptr<models::Model> model = ModelFrom(loaded.config);
-  Decision decision = Decide(loaded.config, *model);
+void Train(const config::Loaded& loaded, runtime::World& world,
+           const std::optional<ProfiledSteps>& profile) {
+  config::RunConfig config = loaded.config;
+  CheckMesh(config, world.size());
+  const std::unique_ptr<models::Model> model = ModelFrom(config);
+  if (world.size() > 1 && DeviceFrom(config) == runtime::DeviceKind::kCuda) {
+    throw config.Error("device", "several ranks train on CPUs only so far; set device: cpu");
+  }
+  Ranks ranks(world);
+  ranks.RequireSame(fmt::format("{} {}\n{}", Version(), Commit(), loaded.resolved_yaml),
+                    "program and configuration");
+  Decision decision = ranks.DecideOnFirst(config, *model);
   std::unique_ptr<Run> run;
   try {
-    run = std::make_unique<Run>(loaded.resolved_yaml, decision, profile);
+    run = std::make_unique<Run>(loaded.resolved_yaml, decision, ranks, profile);
   } catch (const ProcessBeyondBudget& problem) {
     // The solver can make room for what is known now.
-    if (!LeavesChoice(loaded.config)) throw;
+    if (!LeavesChoice(config)) throw;
     fmt::print(stderr, "warning: {}; planning again\n", problem.what());
-    decision = Decide(loaded.config, *model);
-    run = std::make_unique<Run>(loaded.resolved_yaml, decision, profile);
+    decision = ranks.DecideOnFirst(config, *model);
+    run = std::make_unique<Run>(loaded.resolved_yaml, decision, ranks, profile);
   }
   run->Loop();
 }

@@ -28,6 +28,14 @@ const ExampleRegistration kCastUp({.op = "cast",
                                    .label = "to f64",
                                    .inputs = {{kSmallShape}},
                                    .attributes = {{"dtype", std::string("f64")}}});
+// Without communicators a rank is alone.
+const ExampleRegistration kAllReduceStart({.op = "all_reduce_start",
+                                           .label = "",
+                                           .inputs = {{kLarge}},
+                                           .attributes = {{"axis", std::string("data")}}});
+const ExampleRegistration kAllReduceDone({.op = "all_reduce_done",
+                                          .label = "",
+                                          .inputs = {{kSmallShape}}});
 const ExampleRegistration kCopyStart({.op = "copy_start", .label = "", .inputs = {{kLarge}}});
 const ExampleRegistration kCopyDone({.op = "copy_done",
                                      .label = "",

@@ -39,10 +39,12 @@ struct TinyRun {
   bool cuda = false;  // on a GPU
   bool evaluate = false;
   std::optional<CachingOptions> caching = std::nullopt;
+  // With executor.communicators.data, the ranks among which the sequences of a step are dealt.
+  int64_t bucket_bytes = parallel::DataParallelOptions().bucket_bytes;
 };
 
 struct TinyResult {
-  std::vector<double> losses, grad_norms;
+  std::vector<double> losses, grad_norms, evaluations;
   StepMetrics last;
   std::vector<std::vector<float>> weights;  // after the last step, as float32
   int64_t used_bytes = 0, arena_bytes = 0, host_arena_bytes = 0;
@@ -50,7 +52,7 @@ struct TinyResult {
 };
 
 // Trains for some steps. The tokens of a step depend on its number and the sequences per step
-// alone, not on how these are cut into micro-steps.
+// alone, not on how these are cut into micro-steps and dealt to ranks.
 inline TinyResult Train(const TinyRun& run) {
   const auto model = models::MakeModel(run.spec);
   ThreadPool pool(run.threads);
@@ -60,6 +62,9 @@ inline TinyResult Train(const TinyRun& run) {
   options.micro_batch = run.micro_batch;
   options.sequence = run.sequence;
   options.accumulate = run.accumulate;
+  const ops::Communicator* const ranks = run.executor.communicators.data;
+  options.data_ranks = ranks == nullptr ? 1 : ranks->size();
+  options.data_parallel.bucket_bytes = run.bucket_bytes;
   options.evaluate = run.evaluate;
   options.update = run.update;
   options.amp = run.amp;
@@ -77,7 +82,7 @@ inline TinyResult Train(const TinyRun& run) {
     std::mt19937 random(run.repeat ? 0 : step);
     std::vector<int32_t> tokens, targets;
     int64_t counted = 0;
-    for (size_t i = 0; i < size * run.accumulate; ++i) {
+    for (size_t i = 0; i < size * run.accumulate * options.data_ranks; ++i) {
       tokens.push_back(static_cast<int32_t>(random() % run.spec.vocab));
       const bool ignored = random() % 1000 < run.ignored * 1000;
       targets.push_back(ignored ? -100 : static_cast<int32_t>(random() % run.spec.vocab));
@@ -85,13 +90,15 @@ inline TinyResult Train(const TinyRun& run) {
     }
     session.BeginStep(counted, run.lr, 7);
     for (int64_t micro = 0; micro < run.accumulate; ++micro) {
-      std::copy_n(tokens.begin() + micro * size, size, session.batch().tokens.begin());
-      std::copy_n(targets.begin() + micro * size, size, session.batch().targets.begin());
+      const size_t at =
+          size * (micro * options.data_ranks + (ranks == nullptr ? 0 : ranks->rank()));
+      std::copy_n(tokens.begin() + at, size, session.batch().tokens.begin());
+      std::copy_n(targets.begin() + at, size, session.batch().targets.begin());
       session.RunMicroStep(step, micro);
     }
     result.losses.push_back(session.Metrics().loss);
     result.grad_norms.push_back(session.Metrics().grad_norm);
-    if (run.evaluate) session.Evaluate(counted);
+    if (run.evaluate) result.evaluations.push_back(session.Evaluate(counted));
     if (run.caching && run.caching->empty_cache_every > 0 &&
         (step + 1) % run.caching->empty_cache_every == 0) {
       session.caching()->EmptyCache();

@@ -298,8 +298,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
   SectionKeys<ParallelConfig> parallel(keys, "parallel", &RunConfig::parallel);
   parallel.Add("data", &ParallelConfig::data, "Data-parallel ranks.")
       .As(Type::kAutoOrInt)
-      .Between(1, kThousands)
-      .Only({"auto", "1"});
+      .Between(1, kThousands);
   parallel.Add("tensor", &ParallelConfig::tensor, "Tensor-parallel ranks.")
       .Between(1, kThousands)
       .Only({"1"});

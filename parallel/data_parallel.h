@@ -1,0 +1,39 @@
+// Data parallelism: every rank of the data axis trains on its part of the batch, and the gradients
+// are summed among them before the update.
+//
+//   backward   %w.grad.sum = all_reduce_start(%w.grad)      behind the bucket's last writer
+//   update     %w.grad.reduced = all_reduce_done(%w.grad.sum)   before the first node that reads
+//              %norm = global_norm(%w.grad.reduced, …)
+//
+// The loss carries 1 / (targets of the whole step) on every rank, so that sums over ranks are those
+// of one rank with the whole batch; the loss itself is summed too.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/pass.h"
+
+namespace plimsoll::parallel {
+
+struct DataParallelOptions {
+  // Gradients leave together in buckets of at least so many bytes, in the order in which they are
+  // ready: large enough for the links' full rate, small enough that the first leave early. A
+  // function of model and mesh, so that it never changes numbers (PyTorch's bucket_cap_mb is 25).
+  int64_t bucket_bytes = int64_t{25} << 20;
+};
+
+// For programs whose loss is complete: those with an update, and evaluation. Gradients carried from
+// micro-step to micro-step are summed once, in the last. Without a gradient or a loss of its own, a
+// program stays as it is.
+class DataParallel : public graph::Pass {
+ public:
+  explicit DataParallel(DataParallelOptions options = {}) : options_(options) {}
+  std::string_view name() const override { return "data_parallel"; }
+  bool preserves_numerics() const override { return true; }
+  graph::PassResult Run(graph::Program& program) override;
+
+ private:
+  DataParallelOptions options_;
+};
+
+}  // namespace plimsoll::parallel

@@ -1,0 +1,161 @@
+// The pass `data_parallel`, text in and text out.
+#include "parallel/data_parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "memory/checker.h"
+#include "memory/plan.h"
+#include "tests/graph/expect_program.h"
+
+namespace plimsoll::parallel {
+namespace {
+
+using graph::Parse;
+using graph::Program;
+
+// Two layers; the gradient of the second is ready first.
+constexpr char kTraining[] = R"(program train
+  tensor %x: f32[4,8] input persistent
+  tensor %a: f32[8,8] parameter persistent
+  tensor %b: f32[8,8] parameter persistent
+  tensor %loss: f32[] metric persistent
+  tensor %norm: f32[] metric persistent
+forward
+  %h: f32[4,8] = linear(%x, %a, _) @first
+  %y: f32[4,8] = linear(%h, %b, _) @second
+  %loss = sum(%y)
+backward
+  %dy: f32[4,8] = scale(%y) {factor=2.0}
+  %b.grad: f32[8,8] gradient = matmul(%h, %dy) {trans_a=true, trans_b=false} @second
+  %dh: f32[4,8] = linear_dx(%dy, %b) @second
+  %a.grad: f32[8,8] gradient = matmul(%x, %dh) {trans_a=true, trans_b=false} @first
+update
+  %norm = global_norm(%a.grad, %b.grad)
+)";
+
+TEST(DataParallel, SumsGradientsInBucketsAsTheyBecomeReady) {
+  Program program = Parse(kTraining);
+  const graph::PassResult result = DataParallel({.bucket_bytes = 200}).Run(program);
+  EXPECT_EQ(result.summary, "512 B of gradients summed among ranks, buckets: 2");
+  graph::ExpectProgram(program, R"(program train
+  tensor %x: f32[4,8] input persistent
+  tensor %a: f32[8,8] parameter persistent
+  tensor %b: f32[8,8] parameter persistent
+  tensor %loss: f32[] metric persistent
+  tensor %norm: f32[] metric persistent
+forward
+  %h: f32[4,8] = linear(%x, %a, _) @first
+  %y: f32[4,8] = linear(%h, %b, _) @second
+  %loss = sum(%y)
+backward
+  %dy: f32[4,8] = scale(%y) {factor=2.0}
+  %b.grad: f32[8,8] gradient = matmul(%h, %dy) {trans_a=true, trans_b=false} @second
+  %b.grad.sum: f32[8,8] gradient = all_reduce_start(%b.grad) {axis="data"} @b !data_parallel
+  %dh: f32[4,8] = linear_dx(%dy, %b) @second
+  %a.grad: f32[8,8] gradient = matmul(%x, %dh) {trans_a=true, trans_b=false} @first
+  %a.grad.sum: f32[8,8] gradient = all_reduce_start(%a.grad) {axis="data"} @a !data_parallel
+  %loss = all_reduce_start(%loss) {axis="data"} !data_parallel
+update
+  %b.grad.reduced: f32[8,8] gradient view %b.grad.sum+0 = all_reduce_done(%b.grad.sum) @b !data_parallel
+  %a.grad.reduced: f32[8,8] gradient view %a.grad.sum+0 = all_reduce_done(%a.grad.sum) @a !data_parallel
+  %loss.reduced: f32[] metric view %loss+0 = all_reduce_done(%loss) !data_parallel
+  %norm = global_norm(%a.grad.reduced, %b.grad.reduced)
+)");
+  // A sum takes the place of its gradient.
+  const Program* const programs[] = {&program};
+  const memory::MemoryPlan plan = memory::MakePlan(programs, {});
+  const runtime::Layout& layout = plan.programs[0].layout;
+  for (const char* name : {"a.grad", "b.grad"}) {
+    EXPECT_EQ(layout.offset(program.Require(name)),
+              layout.offset(program.Require(std::string(name) + ".sum")));
+  }
+}
+
+TEST(DataParallel, AFullBucketLeavesBehindItsLastWriter) {
+  Program program = Parse(kTraining);
+  EXPECT_EQ(DataParallel({.bucket_bytes = 300}).Run(program).summary,
+            "512 B of gradients summed among ranks, buckets: 1");
+  const std::string text = graph::ToText(program);
+  EXPECT_GT(text.find("%b.grad.sum: "), text.find("%a.grad: "));
+}
+
+// Of several micro-steps only the last sums, what was carried to it.
+TEST(DataParallel, CarriedGradientsAreSummedWhereTheyLie) {
+  Program program = Parse(R"(program train_last
+  tensor %x: f32[4,8] input persistent
+  tensor %a: f32[8,8] parameter persistent
+  tensor %a.grad: f32[8,8] gradient persistent
+  tensor %loss: f32[] metric persistent
+  tensor %norm: f32[] metric persistent
+forward
+  %y: f32[4,8] = linear(%x, %a, _)
+  %loss = sum(%y)
+backward
+  %a.grad, _ = linear_dw(%x, %y, %a.grad)
+update
+  %norm = global_norm(%a.grad)
+)");
+  EXPECT_TRUE(DataParallel().Run(program).changed);
+  graph::ExpectProgram(program, R"(program train_last
+  tensor %x: f32[4,8] input persistent
+  tensor %a: f32[8,8] parameter persistent
+  tensor %a.grad: f32[8,8] gradient persistent
+  tensor %loss: f32[] metric persistent
+  tensor %norm: f32[] metric persistent
+forward
+  %y: f32[4,8] = linear(%x, %a, _)
+  %loss = sum(%y)
+backward
+  %a.grad, _ = linear_dw(%x, %y, %a.grad)
+  %a.grad = all_reduce_start(%a.grad) {axis="data"} @a !data_parallel
+  %loss = all_reduce_start(%loss) {axis="data"} !data_parallel
+update
+  %a.grad.reduced: f32[8,8] gradient view %a.grad+0 = all_reduce_done(%a.grad) @a !data_parallel
+  %loss.reduced: f32[] metric view %loss+0 = all_reduce_done(%loss) !data_parallel
+  %norm = global_norm(%a.grad.reduced)
+)");
+}
+
+TEST(DataParallel, EvaluationSumsItsLoss) {
+  Program program = Parse(R"(program evaluate
+  tensor %x: f32[4,8] input persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %loss = sum(%x)
+)");
+  EXPECT_TRUE(DataParallel().Run(program).changed);
+  graph::ExpectProgram(program, R"(program evaluate
+  tensor %x: f32[4,8] input persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %loss = sum(%x)
+  %loss = all_reduce_start(%loss) {axis="data"} !data_parallel
+  %loss.reduced: f32[] metric view %loss+0 = all_reduce_done(%loss) !data_parallel
+)");
+}
+
+TEST(DataParallel, FirstMicroStepsAndOtherProgramsStayAsTheyAre) {
+  Program first = Parse(R"(program train_first
+  tensor %x: f32[4,8] input persistent
+  tensor %a: f32[8,8] parameter persistent
+  tensor %a.grad: f32[8,8] gradient persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %y: f32[4,8] = linear(%x, %a, _)
+  %loss = sum(%y)
+backward
+  %a.grad, _ = linear_dw(%x, %y)
+)");
+  EXPECT_FALSE(DataParallel().Run(first).changed);
+  Program logits = Parse(R"(program logits
+  tensor %x: f32[4,8] input persistent
+forward
+  %logits: f32[4,8] metric = scale(%x) {factor=2.0}
+)");
+  EXPECT_FALSE(DataParallel().Run(logits).changed);
+}
+
+}  // namespace
+}  // namespace plimsoll::parallel

@@ -1,0 +1,107 @@
+#include "trainer/ranks.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "formats/json.h"
+#include "graph/text.h"
+#include "trainer/from_config.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using nlohmann::json;
+
+// FNV-1a.
+uint64_t HashOf(std::string_view text, uint64_t hash = 0xcbf29ce484222325u) {
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+// What Decide() chose, for a rank that knows the configuration.
+std::string Encode(const Decision& decision) {
+  json retention = json::object();
+  for (const auto& [tensor, kind] : decision.options.checkpointing.retention) {
+    retention[tensor] = std::string(graph::Name(kind));
+  }
+  return json{{"micro_batch", decision.config.train.micro_batch},
+              {"accumulate", decision.config.train.accumulate},
+              {"on_host", decision.config.optimizer.place == config::OptimizerPlace::kHost},
+              {"explicit",
+               decision.options.checkpointing.policy == checkpointing::Options::Policy::kExplicit},
+              {"retention", retention},
+              {"chosen", decision.chosen}}
+      .dump();
+}
+
+Decision Decode(const std::string& text, const config::RunConfig& config,
+                const models::Model& model) {
+  const formats::JsonObject made = formats::JsonObject::FromText(text, "rank 0's plan");
+  Decision decision{config, {}, made.RequireString("chosen")};
+  decision.config.train.micro_batch = made.RequireInt("micro_batch");
+  decision.config.train.accumulate = made.RequireInt("accumulate");
+  decision.config.optimizer.place =
+      made.RequireBool("on_host") ? config::OptimizerPlace::kHost : config::OptimizerPlace::kDevice;
+  decision.options = CompileFrom(decision.config, model);
+  if (!made.RequireBool("explicit")) return decision;
+  decision.options.checkpointing = {};
+  decision.options.checkpointing.policy = checkpointing::Options::Policy::kExplicit;
+  const formats::JsonObject retention = made.RequireObject("retention");
+  for (const std::string& tensor : retention.Keys()) {
+    const auto kind = graph::ParseRetention(retention.RequireString(tensor));
+    if (!kind) retention.Fail(tensor, "is no way to keep an activation");
+    decision.options.checkpointing.retention[tensor] = *kind;
+  }
+  return decision;
+}
+
+}  // namespace
+
+Ranks::Ranks(runtime::World& world) : world_(world) {
+  if (world.size() == 1) return;
+  data_ = world.MakeCpuCommunicator();
+  communicators_.data = data_.get();
+}
+
+void Ranks::RequireSame(const std::string& text, const std::string& what) {
+  const std::vector<std::string> all = world_.Gather(fmt::format("{:016x}", HashOf(text)));
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw UserError(
+        fmt::format("rank {}: its {} differ from rank 0's; start every rank with the same program, "
+                    "run file and environment",
+                    rank, what));
+  }
+}
+
+Decision Ranks::DecideOnFirst(const config::RunConfig& config, const models::Model& model) {
+  if (size() == 1) return Decide(config, model);
+  std::string text;
+  if (first()) text = Encode(Decide(config, model));
+  return Decode(world_.Broadcast(text), config, model);
+}
+
+void CheckMesh(config::RunConfig& config, int64_t started) {
+  const int64_t others = config.parallel.tensor * config.parallel.pipeline;
+  const int64_t asked = config.parallel.data.value_or(std::max<int64_t>(1, started / others));
+  if (asked * others != started) {
+    throw config.Error(
+        "parallel.data",
+        fmt::format("{} data × {} tensor × {} pipeline ranks need mpirun -np {}, but {} {} started",
+                    asked, config.parallel.tensor, config.parallel.pipeline, asked * others,
+                    started, started == 1 ? "rank was" : "ranks were"));
+  }
+  config.parallel.data = asked;
+}
+
+std::string FingerprintOf(const CompiledStep& compiled) {
+  uint64_t hash = HashOf("");
+  for (const auto& program : compiled.programs) hash = HashOf(graph::ToText(*program), hash);
+  return fmt::format("{:016x} {} {}", hash, compiled.plan.arena_bytes,
+                     compiled.plan.host_arena_bytes);
+}
+
+}  // namespace plimsoll::trainer

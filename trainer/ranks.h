@@ -1,0 +1,49 @@
+// The ranks of a training run: where this one stands in the mesh, whom it talks to, and what all of
+// them must agree on before the first step.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ops/collective.h"
+#include "runtime/world.h"
+#include "trainer/compile.h"
+#include "trainer/solve.h"
+
+namespace plimsoll::trainer {
+
+class Ranks {
+ public:
+  explicit Ranks(runtime::World& world);
+
+  int rank() const { return world_.rank(); }
+  int size() const { return world_.size(); }
+  bool first() const { return rank() == 0; }  // the one that prints and writes
+  int64_t data_rank() const { return world_.rank(); }
+  int64_t data_ranks() const { return world_.size(); }
+  const ops::AxisCommunicators& communicators() const { return communicators_; }
+
+  void Barrier() { world_.Barrier(); }
+
+  // UserError on every rank, naming the first that differs, unless all give the same text.
+  // `what`: "configurations".
+  void RequireSame(const std::string& text, const std::string& what);
+
+  // What rank 0 decides; other ranks' timings and free memory may differ and are not asked.
+  Decision DecideOnFirst(const config::RunConfig& config, const models::Model& model);
+
+ private:
+  runtime::World& world_;
+  std::unique_ptr<ops::Communicator> data_;
+  ops::AxisCommunicators communicators_;
+};
+
+// UserError (parallel.data) unless the mesh that the file asks for has as many ranks as were
+// started; the message has the mpirun that would do. Otherwise parallel.data is what it comes to.
+void CheckMesh(config::RunConfig& config, int64_t started);
+
+// All that must be equal for collectives to match: the programs' text and their arenas.
+std::string FingerprintOf(const CompiledStep& compiled);
+
+}  // namespace plimsoll::trainer
