@@ -345,12 +345,14 @@ void ResolveBatch(RunConfig& config, int64_t data_ranks) {
   if (!sequences) return;
 
   // The same file on any number of ranks: a micro-step is no larger than a rank's part of the
-  // batch.
+  // batch, and evaluation takes as many sequences as it would.
   if (!config.parallel.data && ranks > 1 && *sequences % ranks == 0 &&
       !config.IsSet("train.accumulate")) {
     const int64_t mine = *sequences / ranks;
+    const int64_t evaluated = train.eval_batches * train.micro_batch;
     train.micro_batch = std::min(train.micro_batch, mine);
     while (mine % train.micro_batch != 0) --train.micro_batch;
+    train.eval_batches = (evaluated + train.micro_batch - 1) / train.micro_batch;
   }
   const int64_t per_micro_step = train.micro_batch * ranks;
   if (*sequences % per_micro_step != 0) {

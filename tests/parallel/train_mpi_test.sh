@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# usage: train_mpi_test.sh MPIRUN.SH PLIMSOLL
+# `plimsoll train` under mpirun, as users start it: the losses of one rank, the same files whatever
+# the number of ranks, mistakes told once, and a rank that is killed ends all of them.
+set -euo pipefail
+mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
+cd "${TEST_TMPDIR:?}"
+
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+
+cat >run.yaml <<'END'
+model: {family: gpt2, layers: 2, width: 32, heads: 2, vocab: 96, sequence: 16}
+data: {synthetic: true}
+train: {steps: 6, micro_batch: 16, global_batch: 16, eval_every: 3, eval_batches: 2, log_every: 1, threads: 1}
+schedule: {warmup: 1}
+device: cpu
+END
+
+losses() { grep -o '"[a-z_]*loss": *[0-9.e+-]*' "$1/metrics.jsonl" | sed 's/.*: *//'; }
+
+"$plimsoll" train run.yaml --set run.dir=alone >alone.txt
+losses alone >alone.losses
+[ "$(wc -l <alone.losses)" -ge 8 ] || fail "too few losses: $(cat alone/metrics.jsonl)"
+
+# The same file on any number of ranks: the batch is the file's, a micro-step a rank's part of it.
+for ranks in 2 4; do
+  "$mpirun_sh" $ranks "$plimsoll" train run.yaml --set run.dir=on$ranks >on$ranks.txt || fail "$(cat on$ranks.txt)"
+  losses on$ranks >on.losses
+  paste alone.losses on.losses | awk '
+    { d = $1 - $2; if (d < 0) d = -d; if (d > 1e-5 * $1) { print "loss", NR, $1, $2; bad = 1 } }
+    END { exit bad || NR < 8 }' || fail "losses on $ranks ranks"
+  grep -q '^\[0\] step 5/6' on$ranks.txt || fail "rank 0 says nothing: $(cat on$ranks.txt)"
+  ! grep '^\[1\]' on$ranks.txt || fail "rank 1 speaks"
+  grep -q 'step 5/6' on$ranks/rank.1.log || fail "rank 1 has no log"
+  [ -s on$ranks/model/model.safetensors ] || fail "no model"
+done
+
+# Mistakes.
+if "$mpirun_sh" 2 "$plimsoll" train run.yaml --set parallel.data=3 --set train.micro_batch=1 --set train.global_batch=6 \
+  --set run.dir=wrong >wrong.txt; then fail "a wrong mesh runs"; fi
+grep -q 'need mpirun -np 3, but 2 ranks were started' wrong.txt || fail "$(cat wrong.txt)"
+[ ! -e wrong ] || fail "a wrong mesh leaves a folder"
+if "$mpirun_sh" 2 bash -c '"$0" train run.yaml --set run.dir=differ --set train.seed=$OMPI_COMM_WORLD_RANK' "$plimsoll" >differ.txt; then
+  fail "different configurations run"
+fi
+grep -q 'rank 1: its program and configuration differ from rank 0' differ.txt || fail "$(cat differ.txt)"
+
+# One rank is killed in the middle.
+"$mpirun_sh" 3 "$plimsoll" train run.yaml --set train.steps=1000000 --set train.global_batch=48 --set run.dir=killed \
+  --set train.eval_every=0 >killed.txt 2>&1 &
+job=$!
+for ((i = 0; i < 200; ++i)); do
+  ! grep -qs '"step": *20,' killed/metrics.jsonl || break
+  sleep 0.1
+done
+grep -qs '"step": *20,' killed/metrics.jsonl || fail "no steps: $(cat killed.txt)"
+ranks=$(pgrep -f "^$plimsoll train run.yaml.*run.dir=killed" | tail -n 1)
+kill -9 "$ranks"
+started=$SECONDS code=0
+wait $job || code=$?
+[ "$code" -ne 0 ] || fail "a killed rank is no failure"
+[ $((SECONDS - started)) -le 10 ] || fail "the others went on for $((SECONDS - started)) s"
+! pgrep -f "^$plimsoll train run.yaml.*run.dir=killed" || fail "ranks are left"
+echo "passed"
