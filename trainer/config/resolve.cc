@@ -301,6 +301,13 @@ void CheckModel(const RunConfig& config) {
   }
 }
 
+// UserError (`key`) unless a step's sequences can be dealt to the ranks.
+void CheckSpread(const RunConfig& config, const char* key, int64_t sequences, int64_t ranks) {
+  if (sequences % ranks == 0) return;
+  throw config.Error(key, fmt::format("{} sequences do not spread over {} data ranks; use {}",
+                                      sequences, ranks, NearestMultiples(sequences, ranks)));
+}
+
 void ResolveBatch(RunConfig& config, int64_t data_ranks) {
   TrainConfig& train = config.train;
   const int64_t ranks = config.parallel.data.value_or(data_ranks);
@@ -336,18 +343,15 @@ void ResolveBatch(RunConfig& config, int64_t data_ranks) {
                          "auto cuts a batch whose size must be known; set train.global_batch, or "
                          "give a number of sequences");
     }
-    if (sequences && *sequences % ranks != 0) {
-      throw config.Error(key, fmt::format("{} sequences do not spread over {} data ranks; use {}",
-                                          *sequences, ranks, NearestMultiples(*sequences, ranks)));
-    }
+    if (sequences) CheckSpread(config, key, *sequences, ranks);
     return;
   }
   if (!sequences) return;
 
   // The same file on any number of ranks: a micro-step is no larger than a rank's part of the
   // batch, and evaluation takes as many sequences as it would.
-  if (!config.parallel.data && ranks > 1 && *sequences % ranks == 0 &&
-      !config.IsSet("train.accumulate")) {
+  if (!config.parallel.data && ranks > 1 && !config.IsSet("train.accumulate")) {
+    CheckSpread(config, key, *sequences, ranks);
     const int64_t mine = *sequences / ranks;
     const int64_t evaluated = train.eval_batches * train.micro_batch;
     train.micro_batch = std::min(train.micro_batch, mine);

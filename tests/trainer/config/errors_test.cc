@@ -174,8 +174,6 @@ TEST(ConfigErrors, OutOfRange) {
 
 TEST(ConfigErrors, TechniquesThatDoNotExistAreRefused) {
   Check({
-      {kBase + "parallel: {data: 4}\n",
-       "run.yaml:3: parallel.data: 4 is not supported; supported: auto, 1"},
       {kBase + "parallel: {tensor: 2}\n",
        "run.yaml:3: parallel.tensor: 2 is not supported; supported: 1"},
       {kBase + "parallel: {pipeline: 2}\n",
@@ -275,10 +273,14 @@ TEST(ConfigErrors, BatchArithmeticIsShown) {
        "train.global_batch "
        "is 8 (run.yaml:3); keep one of the two"},
   });
-  EXPECT_EQ(ErrorOf(kBase + "train: {micro_batch: 8, global_batch: 48}\n", {}, 4),
-            "run.yaml:3: train.global_batch: 48 sequences are not a multiple of train.micro_batch "
-            "8 × 4 data ranks = "
-            "32; use 32 or 64, or another train.micro_batch");
+  EXPECT_EQ(
+      ErrorOf(kBase + "train: {micro_batch: 8, global_batch: 50}\n", {}, 4),
+      "run.yaml:3: train.global_batch: 50 sequences do not spread over 4 data ranks; use 48 or 52");
+  // With the ranks in the file, all of the arithmetic is the file's.
+  EXPECT_EQ(
+      ErrorOf(kBase + "train: {micro_batch: 8, global_batch: 48}\nparallel: {data: 4}\n", {}, 4),
+      "run.yaml:3: train.global_batch: 48 sequences are not a multiple of train.micro_batch 8 × 4 "
+      "data ranks = 32; use 32 or 64, or another train.micro_batch");
 }
 
 TEST(ConfigErrors, Schedules) {
