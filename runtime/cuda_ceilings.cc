@@ -1,5 +1,4 @@
 #include "gpu/ceilings.h"
-
 #include "runtime/ceilings.h"
 
 namespace plimsoll::runtime {

@@ -3,6 +3,7 @@
 #include "gpu/first_device.h"
 #include "gpu/libraries.h"
 #include "gpu/peak_rates.h"
+#include "runtime/cuda_communicator.h"
 #include "runtime/cuda_memory.h"
 #include "runtime/gpu_memory.h"
 
@@ -23,6 +24,9 @@ class CudaDevice : public Device {
   std::unique_ptr<DeviceMemory> Allocate(int64_t arena_bytes, int64_t host_arena_bytes) override {
     return std::make_unique<CudaMemory>(arena_bytes, host_arena_bytes, streams_, libraries_,
                                         meter_);
+  }
+  std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks) override {
+    return MakeCudaCommunicator(ranks, {.name = "data"});
   }
   int steps_ahead() const override { return 1; }
   void Synchronize() override {

@@ -66,7 +66,8 @@ CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases bases, co
       options(o),
       streams(s),
       // Instruments that look at what a node has written want it to be there.
-      schedule(program, layout, bases, s.compute.get(), libraries, o.check_arena || o.check_finite),
+      schedule(program, layout, bases, s.compute.get(), libraries, o.check_arena || o.check_finite,
+               o.communicators),
       ranges(program),
       nanoseconds(p.nodes().size(), 0) {
   if (options.poison) poison.emplace(program, layout, bases);

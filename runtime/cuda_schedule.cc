@@ -29,13 +29,15 @@ bool Meet(const std::vector<RangesByNode::Range>& a, const std::vector<RangesByN
 }  // namespace
 
 CudaSchedule::CudaSchedule(const Program& program, const Layout& layout, ArenaBases bases,
-                           cudaStream_t compute, gpu::Libraries& libraries, bool copies_in_order)
+                           cudaStream_t compute, gpu::Libraries& libraries, bool copies_in_order,
+                           const ops::AxisCommunicators& communicators)
     : program_(program),
       layout_(layout),
       bases_(bases),
       compute_(compute),
       libraries_(libraries),
-      copies_in_order_(copies_in_order) {
+      copies_in_order_(copies_in_order),
+      communicators_(communicators) {
   size_t arguments = 0;
   for (const Node& node : program.nodes()) arguments += node.inputs.size() + node.outputs.size();
   refs_.reserve(arguments);  // neither moves: contexts point into it, groups are spans of these
@@ -126,7 +128,8 @@ void CudaSchedule::BindKernel(int index) {
   contexts_.push_back(ops::CudaContext{
       {*node.op, inputs, outputs, node.attributes, workspace.data, workspace_bytes},
       compute_,
-      libraries_});
+      libraries_,
+      communicators_});
 
   Touched touched = TouchedBy(node);
   const bool joins = kernel->run_group != nullptr && !items_.empty() &&

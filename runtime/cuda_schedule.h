@@ -42,10 +42,12 @@ struct CudaItem {
 class CudaSchedule {
  public:
   // Program, memory, stream and libraries must outlive the schedule. With `copies_in_order`, copies
-  // are part of the compute stream. InternalError when an op has no CUDA kernel, a workspace is too
-  // small, a tensor lies outside its arena, or a copy is done that was not started.
+  // are part of the compute stream. Collectives always are. InternalError when an op has no CUDA
+  // kernel, a workspace is too small, a tensor lies outside its arena, or a copy is done that was
+  // not started.
   CudaSchedule(const graph::Program& program, const Layout& layout, ArenaBases bases,
-               cudaStream_t compute, gpu::Libraries& libraries, bool copies_in_order);
+               cudaStream_t compute, gpu::Libraries& libraries, bool copies_in_order,
+               const ops::AxisCommunicators& communicators);
 
   const std::vector<CudaItem>& items() const { return items_; }
   const CudaCopy& copy(const CudaItem& item) const { return copies_[item.copy]; }
@@ -79,6 +81,7 @@ class CudaSchedule {
   cudaStream_t compute_;
   gpu::Libraries& libraries_;
   bool copies_in_order_;
+  ops::AxisCommunicators communicators_;
 
   std::vector<ops::TensorRef> refs_;        // arguments of all nodes; contexts point into it
   std::vector<ops::CudaContext> contexts_;  // of nodes with kernels

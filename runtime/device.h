@@ -15,6 +15,7 @@
 #include "runtime/device_kind.h"
 #include "runtime/executor.h"
 #include "runtime/layout.h"
+#include "runtime/world.h"
 
 namespace plimsoll::runtime {
 
@@ -103,6 +104,9 @@ class Device {
 
   // Steps that the host may be ahead of the device: 0 where Run() returns when all is done.
   virtual int steps_ahead() const = 0;
+
+  // Between the devices of the group's ranks, all of which call.
+  virtual std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks) = 0;
 
   // Waits for all that was enqueued.
   virtual void Synchronize() = 0;

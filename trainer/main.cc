@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/version.h"
+#include "runtime/own_gpu.h"
 #include "runtime/world.h"
 #include "trainer/config/load.h"
 #include "trainer/config/reference.h"
@@ -280,6 +281,7 @@ int main(int argc, char** argv) {
   }
   try {
     plimsoll::runtime::World world;
+    plimsoll::runtime::ChooseOwnGpu(world.local_rank(), world.local_size());
     // Rank 0 alone speaks; the others have log files once there is a folder for them.
     if (world.rank() > 0 && std::freopen("/dev/null", "w", stdout) == nullptr) return 1;
     return plimsoll::trainer::CommandLine(world).Run(argc, argv);

@@ -60,9 +60,9 @@ Decision Decode(const std::string& text, const config::RunConfig& config,
 
 }  // namespace
 
-Ranks::Ranks(runtime::World& world) : world_(world) {
-  if (world.size() == 1) return;
-  data_ = world.MakeCpuCommunicator();
+void Ranks::Connect(runtime::Device& device) {
+  if (size() == 1) return;
+  data_ = device.MakeCommunicator(world_);
   communicators_.data = data_.get();
 }
 

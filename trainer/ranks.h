@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ops/collective.h"
+#include "runtime/device.h"
 #include "runtime/world.h"
 #include "trainer/compile.h"
 #include "trainer/solve.h"
@@ -15,7 +16,10 @@ namespace plimsoll::trainer {
 
 class Ranks {
  public:
-  explicit Ranks(runtime::World& world);
+  explicit Ranks(runtime::World& world) : world_(world) {}
+
+  // Makes the communicators between the ranks' devices, which outlive them.
+  void Connect(runtime::Device& device);
 
   int rank() const { return world_.rank(); }
   int size() const { return world_.size(); }

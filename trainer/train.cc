@@ -94,6 +94,7 @@ class Run {
     caching_ = CachingFrom(config_);
     pool_ = std::make_unique<ThreadPool>(decision.options.threads);
     device_ = MakeDevice(config_, *pool_);
+    ranks.Connect(*device_);
     directory_ = std::make_unique<RunDirectory>(config_, ranks.first());
     const auto start = Clock::now();
     CompiledStep compiled = Compile(*model_, decision.options);
@@ -386,9 +387,6 @@ void Train(const config::Loaded& loaded, runtime::World& world,
   config::RunConfig config = loaded.config;
   CheckMesh(config, world.size());
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  if (world.size() > 1 && DeviceFrom(config) == runtime::DeviceKind::kCuda) {
-    throw config.Error("device", "several ranks train on CPUs only so far; set device: cpu");
-  }
   Ranks ranks(world);
   ranks.RequireSame(fmt::format("{} {}\n{}", Version(), Commit(), loaded.resolved_yaml),
                     "program and configuration");
