@@ -300,13 +300,14 @@ class Run {
     }
   }
 
-  // The share of the device's peak that the model's own operations make up, without what is
+  // The share of all ranks' peak that the model's own operations make up, without what is
   // recomputed. Nothing where the peak is not known.
   std::optional<double> Mfu(double tokens_per_second) const {
     const CompileOptions& options = session_->compiled().options;
     const double peak = device_->peak_flops(options.amp.dtype);
     if (peak == 0) return std::nullopt;
-    return model_->TrainFlopsPerToken(options.sequence) * tokens_per_second / peak;
+    return model_->TrainFlopsPerToken(options.sequence) * tokens_per_second /
+           (peak * static_cast<double>(ranks_.size()));
   }
 
   void Evaluate(int64_t done) {
