@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/error.h"
 #include "graph/autodiff.h"
 #include "ops/collective.h"
 
@@ -92,6 +93,9 @@ class Reducer {
       for (TensorId id : nodes_[static_cast<size_t>(n)].outputs) {
         if (id == tensor) last = n;
       }
+    }
+    if (last < 0) {
+      throw InternalError("data_parallel: nothing writes '" + program_.tensor(tensor).name + "'");
     }
     return last;
   }

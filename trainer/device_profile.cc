@@ -64,12 +64,18 @@ std::string ProcessText(const DeviceProfile& profile, int64_t arena_bytes) {
                      profile.measured ? "as measured in earlier runs" : "as built in");
 }
 
+std::string ProfileFolder(const config::RunConfig& config) {
+  const std::string folder = CalibrationFolder();
+  const int64_t ranks = config.parallel.data.value_or(1);
+  return folder.empty() || ranks == 1 ? folder : fmt::format("{}/{}-ranks", folder, ranks);
+}
+
 DeviceProfile ProfileFrom(const config::RunConfig& config) {
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return {};
   const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
   if (!meter) return memory::BuiltInGpuProfile();
   const runtime::GpuMemory memory = meter->Measure();
-  return LoadProfile(CalibrationFolder(), memory.gpu, memory.total);
+  return LoadProfile(ProfileFolder(config), memory.gpu, memory.total);
 }
 
 DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu, int64_t memory_bytes) {

@@ -2,8 +2,9 @@
 //
 // On a GPU it is what earlier runs measured there, kept in
 //   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/gpu-NAME.json
-// and otherwise what is built in. Without a GPU, plans are made for an NVIDIA H200. The file is
-// checked before it is believed; a bad one is ignored with a warning and replaced.
+// (N-ranks/gpu-NAME.json of N ranks, whose communicators take memory too) and otherwise what is
+// built in. Without a GPU, plans are made for an NVIDIA H200. The file is checked before it is
+// believed; a bad one is ignored with a warning and replaced.
 #pragma once
 
 #include <string>
@@ -19,6 +20,9 @@ std::string ProcessText(const memory::DeviceProfile& profile, int64_t arena_byte
 
 // Of the device that `config` asks for, as far as this machine knows it.
 memory::DeviceProfile ProfileFrom(const config::RunConfig& config);
+
+// Where the profiles of such runs are kept; empty: nowhere.
+std::string ProfileFolder(const config::RunConfig& config);
 
 // The file's profile of that GPU, or the built-in one; on an NVIDIA H200 whichever takes more.
 // `folder` empty: nothing is kept.

@@ -8,7 +8,6 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "runtime/process_memory.h"
-#include "trainer/calibration.h"
 #include "trainer/device_profile.h"
 #include "trainer/from_config.h"
 #include "trainer/solve.h"
@@ -76,7 +75,7 @@ std::string GpuAccount::StartUp(const memory::MemoryPlan& plan,
   highest_ = std::max(highest_, process.bytes);
   const int64_t planned = profile_.ProcessBytes(plan.arena_bytes);
   const memory::DeviceProfile measured = Measured(profile_, parts);
-  if (process.by_driver) KeepProfile(CalibrationFolder(), measured);
+  if (process.by_driver) KeepProfile(ProfileFolder(config_), measured);
   if (config_.memory.budget) {
     const int64_t line = BytesOf(*config_.memory.budget, config_, "memory.budget");
     if (process.bytes > line) {

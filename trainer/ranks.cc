@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -64,6 +65,11 @@ void Ranks::Connect(runtime::Device& device) {
   if (size() == 1) return;
   data_ = device.MakeCommunicator(world_);
   communicators_.data = data_.get();
+}
+
+bool Ranks::Any(bool here) {
+  const std::vector<std::string> all = world_.Gather(here ? "1" : "0");
+  return std::ranges::find(all, "1") != all.end();
 }
 
 void Ranks::RequireSame(const std::string& text, const std::string& what) {

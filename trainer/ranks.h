@@ -30,6 +30,9 @@ class Ranks {
 
   void Barrier() { world_.Barrier(); }
 
+  // Is it so on any rank?
+  bool Any(bool here);
+
   // UserError on every rank, naming the first that differs, unless all give the same text.
   // `what`: "configurations".
   void RequireSame(const std::string& text, const std::string& what);

@@ -117,9 +117,7 @@ class Run {
             .graphs = !config_.debug.node_by_node,
             .communicators = ranks.communicators()},
         caching_);
-    if (session_->memory() != nullptr) {
-      gpu_line_ = gpu_->StartUp(session_->compiled().plan, session_->memory()->process_parts());
-    }
+    if (session_->memory() != nullptr) StartUp();
     if (config_.model.init_from.empty()) {
       session_->Initialize(*model_, static_cast<uint64_t>(config_.train.seed));
     } else {
@@ -163,6 +161,18 @@ class Run {
   }
 
  private:
+  // All ranks plan again when one of them must.
+  void StartUp() {
+    std::optional<ProcessBeyondBudget> problem;
+    try {
+      gpu_line_ = gpu_->StartUp(session_->compiled().plan, session_->memory()->process_parts());
+    } catch (const ProcessBeyondBudget& found) {
+      problem = found;
+    }
+    if (!ranks_.Any(problem.has_value())) return;
+    throw problem ? *problem : ProcessBeyondBudget("another rank's process is beyond the budget");
+  }
+
   // What other ranks than the first print.
   static void LogTo(const std::string& path) {
     if (std::freopen(path.c_str(), "w", stdout) == nullptr) {

@@ -76,7 +76,8 @@ TEST(CudaAccount, ARunReportsTheProcessAndStaysAsItIs) {
       "amp: {dtype: bf16}\n"
       "device: cuda\n");
   const std::string run = folder / "run";
-  Train(LoadRun(yaml, {"run.dir=" + run}));
+  runtime::World world;
+  Train(LoadRun(yaml, {"run.dir=" + run}), world);
   const json plan = json::parse(ReadFile(run + "/plan.json"));
   std::istringstream lines(ReadFile(run + "/metrics.jsonl"));
   std::vector<int64_t> bytes;

@@ -32,7 +32,8 @@ TEST_P(CudaConfig, UsesWhatIsPlannedOrIsRefused) {
   testing::internal::CaptureStdout();
   std::string refused;
   try {
-    Train(loaded);
+    runtime::World world;
+    Train(loaded, world);
   } catch (const UserError& error) {
     refused = error.what();
   }
