@@ -58,7 +58,15 @@ std::optional<Retention> ParseRetention(std::string_view name);
 struct Alias {
   TensorId base = kNoTensor;
   int64_t byte_offset = 0;
+  // The base is one such tensor after another, one for each data rank, and this is the rank's own.
+  // The program is the same on all ranks; `byte_offset` is 0.
+  bool own_part = false;
   bool operator==(const Alias&) const = default;
+
+  // Where the view begins within its base, on the data rank `rank`.
+  int64_t OffsetOn(int64_t rank, int64_t view_bytes) const {
+    return own_part ? rank * view_bytes : byte_offset;
+  }
 };
 
 struct Tensor {

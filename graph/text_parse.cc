@@ -207,6 +207,7 @@ class Parser {
     const TensorId id = program_.Find(base);
     if (id == kNoTensor) line.Fail("view of %" + base + ", which is not declared before");
     line.Expect('+');
+    if (line.AcceptWord("own")) return {id, 0, true};
     const int64_t offset = line.Integer();
     int64_t end = 0;
     if (offset < 0 || __builtin_add_overflow(offset, tensor.bytes(), &end) ||

@@ -70,8 +70,8 @@ class Printer {
     if (tensor.place != Place::kDevice) text_ += " " + std::string(Name(tensor.place));
     if (tensor.retention != Retention::kSave) text_ += " " + std::string(Name(tensor.retention));
     if (tensor.alias) {
-      text_ += " view %" + program_.tensor(tensor.alias->base).name + "+" +
-               std::to_string(tensor.alias->byte_offset);
+      text_ += " view %" + program_.tensor(tensor.alias->base).name + "+";
+      text_ += tensor.alias->own_part ? "own" : std::to_string(tensor.alias->byte_offset);
     }
   }
 

@@ -12,8 +12,10 @@ void FillCachingMemory(std::span<const graph::Program* const> programs, const Me
   for (const PersistentTensor& tensor : plan.persistent) {
     memory.AddPersistent(tensor.name, tensor.type.bytes(), tensor.place);
   }
-  for (const graph::Program* program : programs) {
-    memories.push_back(&memory.AddProgram(*program, MakeAllocationSchedule(*program, in_place)));
+  for (size_t p = 0; p < programs.size(); ++p) {
+    runtime::AllocationSchedule schedule = MakeAllocationSchedule(*programs[p], in_place);
+    schedule.data_rank = plan.programs[p].layout.data_rank;
+    memories.push_back(&memory.AddProgram(*programs[p], std::move(schedule)));
   }
 }
 

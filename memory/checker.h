@@ -4,7 +4,7 @@
 // - Every read finds all its bytes last written by that tensor (through any of its aliases).
 // - Any two nodes that touch common bytes, one of them writing, are ordered.
 // - A node's outputs and workspace overlap nothing else that it touches, except that an output may
-//   exactly cover an input at a declared in-place pair.
+//   exactly cover an input at a declared in-place pair, or surround one that is its own part.
 // - Persistent bytes, of whichever program, are written only by nodes that name their tensor, and
 //   lie at the same place in all programs.
 // - Aliases lie within their base; offsets are aligned; nothing lies outside its arena.

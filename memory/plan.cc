@@ -149,7 +149,9 @@ void FillOffsets(const Program& program, const Lifetimes& lifetimes, const Tempo
     const Tensor& tensor = program.tensor(static_cast<TensorId>(id));
     if (tensor.alias) {
       const int64_t base = layout.offsets[tensor.alias->base];
-      if (base != runtime::kUnplaced) layout.offsets[id] = base + tensor.alias->byte_offset;
+      if (base != runtime::kUnplaced) {
+        layout.offsets[id] = base + tensor.alias->OffsetOn(layout.data_rank, tensor.bytes());
+      }
     } else if (tensor.persistent) {
       layout.offsets[id] = persistent.find(tensor.name)->second;
     } else if (lifetimes.buffer_of[id] >= 0) {
@@ -278,6 +280,7 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
     ProgramPlan& part = plan.programs.emplace_back();
     part.name = programs[p]->name();
     part.layout.alignment = alignment;
+    part.layout.data_rank = options.data_rank;
     part.layout.arena_bytes = plan.arena_bytes;
     part.layout.persistent_bytes = plan.persistent_bytes;
     part.layout.host_arena_bytes = plan.host_arena_bytes;

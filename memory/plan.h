@@ -28,6 +28,8 @@ struct PlanOptions {
   int64_t alignment = 64;
   bool in_place = true;
   int64_t search_work = 20'000'000;  // bound of the search for each program, as in PlacementOptions
+  int64_t data_rank =
+      0;  // whose own parts (graph::Alias) aliases are; all else is alike on all ranks
 };
 
 // A persistent tensor of the step.

@@ -1,33 +1,61 @@
 #include "ops/collective.h"
 
-#include "base/error.h"
+#include <string>
+
 #include "graph/op.h"
+#include "ops/definition.h"
 
 namespace plimsoll::ops {
 namespace {
 
+using graph::Check;
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Shape;
 using graph::TensorType;
+using graph::Value;
 
-std::vector<TensorType> InferStart(const OpCall& call) {
+std::vector<TensorType> InferAllReduce(const OpCall& call) {
   AxisOf(call.attributes);
   return {call.input(0)};
 }
 
+// y is x's part.
+std::vector<TensorType> InferPart(const OpCall& call) {
+  const Shape shape = GetShape(call.attributes);
+  const int64_t whole = call.input(0).shape.elements(), part = shape.elements();
+  Check(part > 0 && whole % part == 0, call,
+        call.input(0).shape.ToString() + " is no multiple of " + shape.ToString());
+  return {{call.input(0).dtype, shape}};
+}
+
+std::vector<TensorType> InferReduceScatter(const OpCall& call) {
+  AxisOf(call.attributes);
+  return InferPart(call);
+}
+
+std::vector<TensorType> InferAllGather(const OpCall& call) {
+  AxisOf(call.attributes);
+  const Shape shape = GetShape(call.attributes);
+  const int64_t part = call.input(0).shape.elements(), whole = shape.elements();
+  Check(part > 0 && whole % part == 0, call,
+        shape.ToString() + " is no multiple of " + call.input(0).shape.ToString());
+  return {{call.input(0).dtype, shape}};
+}
+
 std::vector<TensorType> InferDone(const OpCall& call) { return {call.input(0)}; }
 
-const OpRegistration kStart({
+const OpRegistration kAllReduceStart({
     .name = "all_reduce_start",
     .inputs = {{"x"}},
     .outputs = {{"y"}},
-    .infer = &InferStart,
+    .infer = &InferAllReduce,
     .gradient = {},
     .cost = {},
     .in_place = {{0, 0}},
 });
 
-const OpRegistration kDone({
+const OpRegistration kAllReduceDone({
     .name = "all_reduce_done",
     .inputs = {{"y"}},
     .outputs = {{"sum"}},
@@ -37,16 +65,85 @@ const OpRegistration kDone({
     .view = true,
 });
 
+const OpRegistration kReduceScatterStart({
+    .name = "reduce_scatter_start",
+    .inputs = {{"x"}},
+    .outputs = {{"y"}},
+    .infer = &InferReduceScatter,
+    .gradient = {},
+    .cost = {},
+});
+
+const OpRegistration kReduceScatterDone({
+    .name = "reduce_scatter_done",
+    .inputs = {{"y"}, {"x"}},
+    .outputs = {{"part"}},
+    .infer = &InferDone,
+    .gradient = {},
+    .cost = {},
+    .view = true,
+});
+
+const OpRegistration kAllGatherStart({
+    .name = "all_gather_start",
+    .inputs = {{"x"}},
+    .outputs = {{"y"}},
+    .infer = &InferAllGather,
+    .gradient = {},
+    .cost = {},
+    .in_place = {{0, 0}},  // around its own part
+});
+
+const OpRegistration kAllGatherDone({
+    .name = "all_gather_done",
+    .inputs = {{"y"}, {"x"}},
+    .outputs = {{"whole"}},
+    .infer = &InferDone,
+    .gradient = {},
+    .cost = {},
+    .view = true,
+});
+
+const OpRegistration kOwnPart({
+    .name = "own_part",
+    .inputs = {{"x"}},
+    .outputs = {{"part"}},
+    .infer = &InferPart,
+    .gradient = {},
+    .cost = {},
+    .view = true,
+});
+
+graph::Attributes AttributesFor(Axis axis, const Shape& shape) {
+  graph::Attributes attributes{{"axis", std::string(Name(axis))}};
+  SetShape(attributes, shape);
+  return attributes;
+}
+
 }  // namespace
 
-std::string_view Name(Axis axis) { return axis == Axis::kData ? "data" : "tensor"; }
+Value AllReduce(graph::Builder& g, Value x, Axis axis, std::string_view name) {
+  const Value y = g.Emit1("all_reduce_start", {x}, {{"axis", std::string(Name(axis))}}, name);
+  return g.Emit1("all_reduce_done", {y}, {}, name);
+}
 
-Axis AxisOf(const graph::Attributes& attributes) {
-  const std::string& name = attributes.GetWord("axis");
-  for (const Axis axis : {Axis::kData, Axis::kTensor}) {
-    if (Name(axis) == name) return axis;
-  }
-  throw InternalError("no axis '" + name + "' of ranks");
+Value ReduceScatter(graph::Builder& g, Value x, Axis axis, const Shape& shape,
+                    std::string_view name) {
+  const Value y = g.Emit1("reduce_scatter_start", {x}, AttributesFor(axis, shape), name);
+  return g.Emit1("reduce_scatter_done", {y, x}, {}, name);
+}
+
+Value AllGather(graph::Builder& g, Value x, Axis axis, const Shape& shape, std::string_view name) {
+  const Value y = g.Emit1("all_gather_start", {x}, AttributesFor(axis, shape), name);
+  return g.Emit1("all_gather_done", {y, x}, {}, name);
+}
+
+Value OwnPart(graph::Builder& g, Value x, const Shape& shape, std::string_view name) {
+  graph::Attributes attributes;
+  SetShape(attributes, shape);
+  const Value part = g.Emit1("own_part", {x}, attributes, name);
+  g.program().mutable_tensor(part).alias->own_part = true;
+  return part;
 }
 
 }  // namespace plimsoll::ops

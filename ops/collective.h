@@ -1,34 +1,39 @@
 // Collectives among the ranks of an axis of the mesh, in two halves so that the work between them
 // can hide the transfer:
 //
-//   all_reduce_start  y = Σ over ranks of x; begun here, at the latest done at all_reduce_done
-//   all_reduce_done   y may be read from here on; a view of y
+//   all_reduce_start      y = Σ over ranks of x
+//   reduce_scatter_start  y = this rank's part of Σ over ranks of x; part r of R is the elements
+//                         from r·n/R on, in row-major order
+//   all_gather_start      y = the x of all ranks, one after the other
+//   …_done                y may be read from here on; a view of y
 //
-// x is overwritten: y has its memory when nothing else reads x, as is meant, and every reader of
-// the sum reads what all_reduce_done gives, so the memory is alive, and untouched by others, until
-// then. All ranks run the same collectives in the same order.
+// They begin at start and have ended at done; what they touch is alive, and untouched by others,
+// in between. all_reduce_start overwrites x: y has its memory when nothing else reads x, as is
+// meant. The other two have memory of their own for y, and their done reads x too; or the x of
+// all_gather_start is the rank's own part (own_part) of a y that is there already.
+//
+//   own_part              y = this rank's part of x, a view: for what is updated in parts
+//
+// All ranks run the same collectives in the same order: the program is the same on all of them.
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 
-#include "graph/attributes.h"
-#include "ops/communicator.h"
+#include "graph/builder.h"
+#include "ops/axis.h"
 
 namespace plimsoll::ops {
 
-// Dimensions of the mesh of ranks.
-enum class Axis : uint8_t { kData, kTensor };
+// Nodes of a whole collective: start, and at once done. `shape` is that of y: it has n/R elements
+// (reduce_scatter) or n·R.
+graph::Value AllReduce(graph::Builder& g, graph::Value x, Axis axis, std::string_view name);
+graph::Value ReduceScatter(graph::Builder& g, graph::Value x, Axis axis, const graph::Shape& shape,
+                           std::string_view name);
+graph::Value AllGather(graph::Builder& g, graph::Value x, Axis axis, const graph::Shape& shape,
+                       std::string_view name);
 
-std::string_view Name(Axis axis);  // "data", "tensor": the attribute "axis" of collectives
-Axis AxisOf(const graph::Attributes& attributes);
-
-// This rank's communicators, one for each axis; nullptr: the rank is alone there.
-struct AxisCommunicators {
-  Communicator* data = nullptr;
-  Communicator* tensor = nullptr;
-
-  Communicator* Of(Axis axis) const { return axis == Axis::kData ? data : tensor; }
-};
+// A view of the part of x that is the data rank's; `shape` has n/R elements.
+graph::Value OwnPart(graph::Builder& g, graph::Value x, const graph::Shape& shape,
+                     std::string_view name);
 
 }  // namespace plimsoll::ops

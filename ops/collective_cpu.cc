@@ -1,24 +1,26 @@
-// all_reduce_start returns when the sum is there: between processors nothing is hidden.
+// Collectives have ended when their start returns: between processors nothing is hidden.
 #include <cstring>
 
-#include "ops/collective.h"
+#include "ops/collective_calls.h"
 #include "ops/kernel.h"
 
 namespace plimsoll::ops {
 namespace {
 
-void Start(const CpuContext& ctx) {
-  const TensorRef &x = ctx.inputs[0], &y = ctx.outputs[0];
-  Communicator* const ranks = ctx.communicators.Of(AxisOf(ctx.attributes));
-  if (ranks != nullptr) {
-    ranks->AllReduce(x.data, y.data, x.type.shape.elements(), x.type.dtype, Reduction::kSum,
-                     nullptr);
-  } else if (x.data != y.data) {
-    std::memcpy(y.data, x.data, static_cast<size_t>(x.type.bytes()));
-  }
+void Copy(const TensorRef& from, const TensorRef& to, void* /*stream*/) {
+  if (from.data == to.data) return;
+  std::memcpy(to.data, from.data, static_cast<size_t>(from.type.bytes()));
 }
 
-const CpuKernelRegistration kStart({"all_reduce_start", &Start});
+void AllReduce(const CpuContext& ctx) { CallAllReduce(ctx, ctx.communicators, nullptr, &Copy); }
+void ReduceScatter(const CpuContext& ctx) {
+  CallReduceScatter(ctx, ctx.communicators, nullptr, &Copy);
+}
+void AllGather(const CpuContext& ctx) { CallAllGather(ctx, ctx.communicators, nullptr, &Copy); }
+
+const CpuKernelRegistration kAllReduce({"all_reduce_start", &AllReduce});
+const CpuKernelRegistration kReduceScatter({"reduce_scatter_start", &ReduceScatter});
+const CpuKernelRegistration kAllGather({"all_gather_start", &AllGather});
 
 }  // namespace
 }  // namespace plimsoll::ops

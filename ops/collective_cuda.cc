@@ -1,25 +1,48 @@
-// all_reduce_start: enqueued by NCCL on the stream that the kernel is given, in the order of all
-// other work there; nothing on a rank that is alone.
+// Collectives: enqueued by NCCL on the stream that the kernel is given, neighbours of one kind as a
+// group, which NCCL runs as one kernel; nothing but a copy on a rank that is alone.
 #include "gpu/check.h"
+#include "ops/collective_calls.h"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
 namespace {
 
-void Start(const CudaContext& ctx) {
-  const TensorRef &x = ctx.inputs[0], &y = ctx.outputs[0];
-  Communicator* const ranks = ctx.communicators.Of(AxisOf(ctx.attributes));
-  if (ranks != nullptr) {
-    ranks->AllReduce(x.data, y.data, x.type.shape.elements(), x.type.dtype, Reduction::kSum,
-                     ctx.stream);
-  } else if (x.data != y.data) {
-    gpu::Check(cudaMemcpyAsync(y.data, x.data, static_cast<size_t>(x.type.bytes()),
-                               cudaMemcpyDeviceToDevice, ctx.stream),
-               "cudaMemcpyAsync");
+void Copy(const TensorRef& from, const TensorRef& to, void* stream) {
+  if (from.data == to.data) return;
+  gpu::Check(cudaMemcpyAsync(to.data, from.data, static_cast<size_t>(from.type.bytes()),
+                             cudaMemcpyDeviceToDevice, static_cast<cudaStream_t>(stream)),
+             "cudaMemcpyAsync");
+}
+
+using Call = void(const KernelCall&, const AxisCommunicators&, void*, CopyTensor*);
+
+template <Call* call>
+void Run(const CudaContext& ctx) {
+  call(ctx, ctx.communicators, ctx.stream, &Copy);
+}
+
+// Neighbours of different axes are different groups.
+template <Call* call>
+void RunGroup(std::span<const CudaContext> nodes) {
+  for (size_t first = 0; first < nodes.size();) {
+    const Axis axis = AxisOf(nodes[first].attributes);
+    Communicator* const ranks = nodes[first].communicators.Of(axis);
+    if (ranks != nullptr) ranks->BeginGroup();
+    size_t n = first;
+    for (; n < nodes.size() && AxisOf(nodes[n].attributes) == axis; ++n) Run<call>(nodes[n]);
+    if (ranks != nullptr) ranks->EndGroup();
+    first = n;
   }
 }
 
-const CudaKernelRegistration kStart({"all_reduce_start", &Start});
+template <Call* call>
+CudaKernel KernelOf(const char* op) {
+  return {.op = op, .run = &Run<call>, .run_group = &RunGroup<call>};
+}
+
+const CudaKernelRegistration kAllReduce(KernelOf<&CallAllReduce>("all_reduce_start"));
+const CudaKernelRegistration kReduceScatter(KernelOf<&CallReduceScatter>("reduce_scatter_start"));
+const CudaKernelRegistration kAllGather(KernelOf<&CallAllGather>("all_gather_start"));
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -63,6 +63,11 @@ class Communicator {
   void Send(const void* data, int64_t count, graph::DType dtype, int peer, void* stream);
   void Receive(void* data, int64_t count, graph::DType dtype, int peer, void* stream);
 
+  // Calls in between may be enqueued as one, at EndGroup(); they do not depend on each other. Not
+  // with Send and Receive.
+  virtual void BeginGroup() {}
+  virtual void EndGroup() {}
+
   // The host waits until all ranks are here. Work on streams is not waited for.
   virtual void Barrier() = 0;
 

@@ -12,7 +12,7 @@
 #include "base/low_precision.h"
 #include "base/thread_pool.h"
 #include "graph/op.h"
-#include "ops/collective.h"
+#include "ops/axis.h"
 
 namespace plimsoll::ops {
 

@@ -21,6 +21,7 @@ struct AllocationSchedule {
   std::vector<int32_t> held;
   // By node: buffers that get memory before it runs, and that give it back afterwards.
   std::vector<std::vector<int32_t>> born, dying;
+  int64_t data_rank = 0;  // whose own parts (graph::Alias) aliases are
 };
 
 }  // namespace plimsoll::runtime

@@ -67,8 +67,10 @@ class CachingMemory::ProgramMemory : public TensorMemory {
     where.buffer = schedule_.buffer_of[id];
     graph::TensorId root = id;
     while (program.tensor(root).alias) {
-      where.offset += static_cast<uintptr_t>(program.tensor(root).alias->byte_offset);
-      root = program.tensor(root).alias->base;
+      const graph::Tensor& view = program.tensor(root);
+      where.offset +=
+          static_cast<uintptr_t>(view.alias->OffsetOn(schedule_.data_rank, view.bytes()));
+      root = view.alias->base;
     }
     const graph::Tensor& owner = program.tensor(root);
     if (!owner.persistent) return where;

@@ -34,7 +34,8 @@ struct CudaExecutor::Impl {
   void Enqueue(const Item& item);
   void PoisonBefore(const Item& item);
   void PoisonAfter(const Item& item);
-  void EnqueueCopy(const Item& item);
+  void Fork(const Item& item);
+  void EnqueueWork(const Item& item);
   void EnqueueAll();
   void RunInstrumented();
   void Collect() const;
@@ -66,7 +67,7 @@ CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases bases, co
       options(o),
       streams(s),
       // Instruments that look at what a node has written want it to be there.
-      schedule(program, layout, bases, s.compute.get(), libraries, o.check_arena || o.check_finite,
+      schedule(program, layout, bases, s, libraries, o.check_arena || o.check_finite,
                o.communicators),
       ranges(program),
       nanoseconds(p.nodes().size(), 0) {
@@ -85,6 +86,8 @@ cudaStream_t CudaExecutor::Impl::stream(CudaStreamIndex which) const {
       return streams.to_host.get();
     case kToDevice:
       return streams.to_device.get();
+    case kCollectives:
+      return streams.collectives.get();
     default:
       return streams.compute.get();
   }
@@ -102,40 +105,39 @@ void CudaExecutor::Impl::WithNode(int node, Body&& body) const {
   }
 }
 
-void CudaExecutor::Impl::EnqueueCopy(const Item& item) {
-  const CudaCopy& copy = schedule.copy(item);
-  const cudaStream_t on = stream(copy.stream);
-  if (copy.stream == kCompute) {
-    if (item.kind == Item::Kind::kCopyStart && copy.bytes > 0) {
-      gpu::Check(cudaMemcpyAsync(copy.target, copy.source, copy.bytes, cudaMemcpyDefault, on),
-                 "cudaMemcpyAsync");
+void CudaExecutor::Impl::Fork(const Item& item) {
+  const CudaSideWork& work = schedule.side(item);
+  work.may_start.Record(streams.compute.get());
+  work.may_start.MakeWait(stream(work.stream));
+}
+
+void CudaExecutor::Impl::EnqueueWork(const Item& item) {
+  switch (item.kind) {
+    case Item::Kind::kCopy: {
+      const CudaSideWork& copy = schedule.side(item);
+      if (copy.bytes == 0) return;
+      return gpu::Check(cudaMemcpyAsync(copy.target, copy.source, copy.bytes, cudaMemcpyDefault,
+                                        stream(copy.stream)),
+                        "cudaMemcpyAsync");
     }
-    return;
+    case Item::Kind::kDone: {
+      const CudaSideWork& work = schedule.side(item);
+      if (work.stream != kCompute) work.has_ended.MakeWait(streams.compute.get());
+      return;
+    }
+    case Item::Kind::kKernels:
+      if (item.nodes.size() == 1) return item.kernel->run(schedule.contexts(item).front());
+      return item.kernel->run_group(schedule.contexts(item));
   }
-  if (item.kind == Item::Kind::kCopyDone) {
-    copy.has_ended.MakeWait(streams.compute.get());
-    return;
-  }
-  copy.may_start.Record(streams.compute.get());
-  copy.may_start.MakeWait(on);
-  if (copy.bytes > 0) {
-    gpu::Check(cudaMemcpyAsync(copy.target, copy.source, copy.bytes, cudaMemcpyDefault, on),
-               "cudaMemcpyAsync");
-  }
-  copy.has_ended.Record(on);
 }
 
 void CudaExecutor::Impl::Enqueue(const Item& item) {
   WithNode(item.nodes.front(), [&] {
-    if (item.kind != Item::Kind::kKernels) {
-      EnqueueCopy(item);
-    } else if (item.nodes.size() == 1) {
-      item.kernel->run(schedule.contexts(item).front());
-    } else {
-      item.kernel->run_group(schedule.contexts(item));
-    }
+    if (schedule.Forks(item)) Fork(item);
+    EnqueueWork(item);
+    if (schedule.Forks(item)) schedule.side(item).has_ended.Record(stream(schedule.StreamOf(item)));
     if (!options.graphs) {
-      gpu::Check(cudaStreamSynchronize(streams.compute.get()), "running the kernel");
+      gpu::Check(cudaStreamSynchronize(stream(schedule.StreamOf(item))), "running the kernel");
     }
   });
 }
@@ -178,9 +180,7 @@ void CudaExecutor::Impl::RunInstrumented() {
     }
     if (options.profile && which == kCompute) times[2 * i + 1].Record(compute);
     if (options.profile && which != kCompute) {
-      // A copy's time begins when it may: not while its stream still waits for nodes before it.
-      schedule.copy(item).may_start.Record(compute);
-      schedule.copy(item).may_start.MakeWait(stream(which));
+      Fork(item);  // its time begins when it may: not while its stream waits for nodes before it
       times[2 * i + 1].Record(stream(which));
     }
     Enqueue(item);
@@ -200,9 +200,10 @@ void CudaExecutor::Impl::RunInstrumented() {
 void CudaExecutor::Impl::Collect() const {
   if (!uncollected) return;
   uncollected = false;
-  gpu::Check(cudaStreamSynchronize(streams.to_host.get()), "cudaStreamSynchronize");
-  gpu::Check(cudaStreamSynchronize(streams.to_device.get()), "cudaStreamSynchronize");
-  gpu::Check(cudaStreamSynchronize(streams.compute.get()), "cudaStreamSynchronize");
+  for (int s = 0; s < kCudaStreams; ++s) {
+    gpu::Check(cudaStreamSynchronize(stream(static_cast<CudaStreamIndex>(s))),
+               "cudaStreamSynchronize");
+  }
   const std::vector<Item>& items = schedule.items();
   last_times.clear();
   for (size_t i = 0; i < items.size(); ++i) {

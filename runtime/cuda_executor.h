@@ -4,8 +4,8 @@
 //
 // Kernels run on one stream in the order of the program. Neighbours that do not depend on one
 // another go into one launch where their op can do so (ops::CudaKernel::run_group). Copies to and
-// from the host run on two streams of their own: copy_start lets the copy begin once the nodes
-// before it are done, copy_done makes the nodes behind it wait for it.
+// from the host and collectives run on streams of their own: …_start lets them begin once the
+// nodes before it are done, …_done makes the nodes behind it wait for them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,16 +16,12 @@
 
 #include "gpu/libraries.h"
 #include "graph/program.h"
-#include "runtime/cuda_handles.h"
+#include "runtime/cuda_streams.h"
 #include "runtime/executor.h"
 #include "runtime/layout.h"
 #include "runtime/node_ranges.h"
 
 namespace plimsoll::runtime {
-
-struct CudaStreams {
-  CudaStream compute, to_host, to_device;
-};
 
 class CudaExecutor : public Executor {
  public:

@@ -13,8 +13,14 @@ namespace plimsoll::runtime {
 
 class CudaStream {
  public:
-  CudaStream() {
-    gpu::Check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  enum class Priority { kNormal, kHighest };
+  explicit CudaStream(Priority priority = Priority::kNormal) {
+    int lowest = 0, highest = 0;
+    gpu::Check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+               "cudaDeviceGetStreamPriorityRange");
+    gpu::Check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
+                                            priority == Priority::kHighest ? highest : lowest),
+               "cudaStreamCreate");
   }
   ~CudaStream() { cudaStreamDestroy(stream_); }
   CudaStream(const CudaStream&) = delete;

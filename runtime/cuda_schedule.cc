@@ -29,14 +29,14 @@ bool Meet(const std::vector<RangesByNode::Range>& a, const std::vector<RangesByN
 }  // namespace
 
 CudaSchedule::CudaSchedule(const Program& program, const Layout& layout, ArenaBases bases,
-                           cudaStream_t compute, gpu::Libraries& libraries, bool copies_in_order,
+                           const CudaStreams& streams, gpu::Libraries& libraries, bool in_order,
                            const ops::AxisCommunicators& communicators)
     : program_(program),
       layout_(layout),
       bases_(bases),
-      compute_(compute),
+      streams_(streams),
       libraries_(libraries),
-      copies_in_order_(copies_in_order),
+      in_order_(in_order),
       communicators_(communicators) {
   size_t arguments = 0;
   for (const Node& node : program.nodes()) arguments += node.inputs.size() + node.outputs.size();
@@ -60,50 +60,69 @@ ops::TensorRef CudaSchedule::Ref(const Node& node, TensorId id) const {
 
 void CudaSchedule::Bind(int index) {
   const Node& node = program_.nodes()[index];
-  if (node.op->name == "copy_start") return BindCopyStart(index);
-  if (node.op->name == "copy_done") return BindCopyDone(index);
+  if (node.op->name == "copy_start") return BindCopy(index);
   if (!node.op->view) return BindKernel(index);
-  // No work, as long as the bytes really are the same.
-  const auto data = [&](const std::vector<TensorId>& ids) {
-    return ids.empty() ? nullptr : Ref(node, ids[0]).data;
-  };
-  if (data(node.outputs) == nullptr || data(node.outputs) != data(node.inputs)) {
-    throw InternalError(DescribeNode(program_, index) + ": the view is not where its base is");
-  }
+  CheckView(program_, layout_, bases_, index);
+  if (node.op->name.ends_with("_done")) BindDone(index);
 }
 
-void CudaSchedule::BindCopyStart(int index) {
+// Work on the compute stream ends where it is enqueued: nobody waits for it.
+void CudaSchedule::Append(CudaItem item, CudaStreamIndex stream) {
+  CudaSideWork work;
+  for (int node : item.nodes) {
+    work.gives.push_back(program_.Root(program_.nodes()[node].outputs[0]));
+  }
+  work.stream = in_order_ ? kCompute : stream;
+  item.side = side_works_.size();
+  side_works_.push_back(std::move(work));
+  items_.push_back(std::move(item));
+}
+
+void CudaSchedule::BindCopy(int index) {
   const Node& node = program_.nodes()[index];
   const TensorId from = node.inputs[0], to = node.outputs[0];
   const Place source = program_.tensor(from).place, target = program_.tensor(to).place;
-  CudaCopy copy;
-  copy.to = program_.Root(to);
+  CudaItem item;
+  item.kind = CudaItem::Kind::kCopy;
+  item.nodes = {index};
+  Append(std::move(item), source == target         ? kCompute
+                          : target == Place::kHost ? kToHost
+                                                   : kToDevice);
+  CudaSideWork& copy = side_works_.back();
   copy.target = Ref(node, to).data;
   copy.source = Ref(node, from).data;
   copy.bytes = static_cast<size_t>(program_.tensor(to).bytes());
-  if (source != target && !copies_in_order_) {
-    copy.stream = target == Place::kHost ? kToHost : kToDevice;
+}
+
+void CudaSchedule::BindDone(int index) {
+  const TensorId root = program_.Root(program_.nodes()[index].inputs[0]);
+  const auto started =
+      std::find_if(side_works_.rbegin(), side_works_.rend(), [&](const CudaSideWork& work) {
+        return std::ranges::find(work.gives, root) != work.gives.end();
+      });
+  if (started == side_works_.rend()) {
+    throw InternalError(DescribeNode(program_, index) + ": it was not started");
+  }
+  const size_t side = static_cast<size_t>(started.base() - side_works_.begin()) - 1;
+  if (!items_.empty() && items_.back().kind == CudaItem::Kind::kDone &&
+      items_.back().side == side) {
+    items_.back().nodes.push_back(index);
+    return;
   }
   CudaItem item;
-  item.kind = CudaItem::Kind::kCopyStart;
+  item.kind = CudaItem::Kind::kDone;
   item.nodes = {index};
-  item.copy = copies_.size();
-  copies_.push_back(std::move(copy));
+  item.side = side;
   items_.push_back(std::move(item));
 }
 
-void CudaSchedule::BindCopyDone(int index) {
-  const TensorId root = program_.Root(program_.nodes()[index].inputs[0]);
-  const auto started = std::find_if(copies_.rbegin(), copies_.rend(),
-                                    [&](const CudaCopy& copy) { return copy.to == root; });
-  if (started == copies_.rend()) {
-    throw InternalError(DescribeNode(program_, index) + ": the copy was not started");
-  }
-  CudaItem item;
-  item.kind = CudaItem::Kind::kCopyDone;
-  item.nodes = {index};
-  item.copy = static_cast<size_t>(copies_.rend() - started) - 1;
-  items_.push_back(std::move(item));
+CudaStreamIndex CudaSchedule::StreamOfKernel(const Node& node) const {
+  if (in_order_ || !ops::IsCollective(node.op->name)) return kCompute;
+  // A sum that does not lie where its input was: its input's memory may be given to others before
+  // the sum is done.
+  const bool elsewhere = node.op->name == "all_reduce_start" &&
+                         Ref(node, node.inputs[0]).data != Ref(node, node.outputs[0]).data;
+  return elsewhere ? kCompute : kCollectives;
 }
 
 void CudaSchedule::BindKernel(int index) {
@@ -125,17 +144,21 @@ void CudaSchedule::BindKernel(int index) {
     throw InternalError(fmt::format("{}: workspace of {} bytes, but the CUDA kernel wants {}",
                                     DescribeNode(program_, index), workspace_bytes, wanted));
   }
+  const bool collective = ops::IsCollective(node.op->name);
+  const CudaStreamIndex stream = StreamOfKernel(node);
   contexts_.push_back(ops::CudaContext{
       {*node.op, inputs, outputs, node.attributes, workspace.data, workspace_bytes},
-      compute_,
+      stream == kCompute ? streams_.compute.get() : streams_.collectives.get(),
       libraries_,
       communicators_});
 
   Touched touched = TouchedBy(node);
   const bool joins = kernel->run_group != nullptr && !items_.empty() &&
-                     items_.back().kernel == kernel && group_.Independent(touched);
+                     items_.back().kernel == kernel && group_.Independent(touched) &&
+                     (!collective || side_works_.back().stream == stream);
   if (joins) {
     items_.back().nodes.push_back(index);
+    if (collective) side_works_.back().gives.push_back(program_.Root(node.outputs[0]));
     group_.Add(touched);
     return;
   }
@@ -143,7 +166,11 @@ void CudaSchedule::BindKernel(int index) {
   item.nodes = {index};
   item.kernel = kernel;
   item.first_context = contexts_.size() - 1;
-  items_.push_back(std::move(item));
+  if (collective) {
+    Append(std::move(item), stream);
+  } else {
+    items_.push_back(std::move(item));
+  }
   group_ = std::move(touched);
 }
 

@@ -1,5 +1,5 @@
 // A program as it is enqueued on a GPU: its nodes bound to kernels and addresses, in the order of
-// the program, neighbours joined that can go into one launch, and copies in two halves.
+// the program, neighbours joined that can go into one launch, copies and collectives in two halves.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,51 +11,60 @@
 #include "graph/program.h"
 #include "ops/cuda_kernel.h"
 #include "runtime/cuda_handles.h"
+#include "runtime/cuda_streams.h"
 #include "runtime/layout.h"
 #include "runtime/node_ranges.h"
 
 namespace plimsoll::runtime {
 
 // Where something runs; the numbers are those of NodeTime::stream.
-enum CudaStreamIndex { kCompute = 0, kToHost = 1, kToDevice = 2 };
+enum CudaStreamIndex { kCompute = 0, kToHost = 1, kToDevice = 2, kCollectives = 3 };
+inline constexpr int kCudaStreams = 4;
 
-// A copy between the places, from its start to its end.
-struct CudaCopy {
-  graph::TensorId to = graph::kNoTensor;  // the tensor that owns the memory
+// Work in two halves, a copy between the places or collectives, from its start to its end.
+struct CudaSideWork {
+  std::vector<graph::TensorId> gives;  // the tensors that own the memory it writes
+  CudaStreamIndex stream = kCompute;
+  CudaEvent may_start, has_ended;
+  // Of a copy.
   void* target = nullptr;
   const void* source = nullptr;
   size_t bytes = 0;
-  CudaStreamIndex stream = kCompute;
-  CudaEvent may_start, has_ended;
 };
 
-// What is enqueued at once: some nodes of one op, or one half of a copy.
+// What is enqueued at once: some nodes of one op, or one half of side work.
 struct CudaItem {
-  enum class Kind { kKernels, kCopyStart, kCopyDone };
+  enum class Kind { kKernels, kCopy, kDone };
+  static constexpr size_t kNoSide = static_cast<size_t>(-1);
+
   Kind kind = Kind::kKernels;
   std::vector<int> nodes;  // in the order of the program
   const ops::CudaKernel* kernel = nullptr;
   size_t first_context = 0;  // theirs follow one another
-  size_t copy = 0;
+  size_t side = kNoSide;     // what it starts, or has done
 };
 
 class CudaSchedule {
  public:
-  // Program, memory, stream and libraries must outlive the schedule. With `copies_in_order`, copies
-  // are part of the compute stream. Collectives always are. InternalError when an op has no CUDA
-  // kernel, a workspace is too small, a tensor lies outside its arena, or a copy is done that was
-  // not started.
+  // Program, memory, streams and libraries must outlive the schedule. With `in_order`, side work
+  // is part of the compute stream. InternalError when an op has no CUDA kernel, a workspace is too
+  // small, a tensor lies outside its arena, or what is done was not started.
   CudaSchedule(const graph::Program& program, const Layout& layout, ArenaBases bases,
-               cudaStream_t compute, gpu::Libraries& libraries, bool copies_in_order,
+               const CudaStreams& streams, gpu::Libraries& libraries, bool in_order,
                const ops::AxisCommunicators& communicators);
 
   const std::vector<CudaItem>& items() const { return items_; }
-  const CudaCopy& copy(const CudaItem& item) const { return copies_[item.copy]; }
+  const CudaSideWork& side(const CudaItem& item) const { return side_works_[item.side]; }
   std::span<const ops::CudaContext> contexts(const CudaItem& item) const {
     return {contexts_.data() + item.first_context, item.nodes.size()};
   }
+  // Does it begin side work that is to run beside the compute stream?
+  bool Forks(const CudaItem& item) const {
+    return item.side != CudaItem::kNoSide && item.kind != CudaItem::Kind::kDone &&
+           side(item).stream != kCompute;
+  }
   CudaStreamIndex StreamOf(const CudaItem& item) const {
-    return item.kind == CudaItem::Kind::kCopyStart ? copy(item).stream : kCompute;
+    return Forks(item) ? side(item).stream : kCompute;
   }
 
  private:
@@ -69,23 +78,25 @@ class CudaSchedule {
   };
 
   void Bind(int index);
-  void BindCopyStart(int index);
-  void BindCopyDone(int index);
+  void BindCopy(int index);
+  void BindDone(int index);
   void BindKernel(int index);
+  CudaStreamIndex StreamOfKernel(const graph::Node& node) const;
+  void Append(CudaItem item, CudaStreamIndex stream);
   ops::TensorRef Ref(const graph::Node& node, graph::TensorId id) const;
   Touched TouchedBy(const graph::Node& node) const;
 
   const graph::Program& program_;
   const Layout& layout_;
   ArenaBases bases_;
-  cudaStream_t compute_;
+  const CudaStreams& streams_;
   gpu::Libraries& libraries_;
-  bool copies_in_order_;
+  bool in_order_;
   ops::AxisCommunicators communicators_;
 
   std::vector<ops::TensorRef> refs_;        // arguments of all nodes; contexts point into it
   std::vector<ops::CudaContext> contexts_;  // of nodes with kernels
-  std::vector<CudaCopy> copies_;
+  std::vector<CudaSideWork> side_works_;
   std::vector<CudaItem> items_;
   Touched group_;  // of the last item with kernels
 };

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/program.h"
-#include "ops/collective.h"
+#include "ops/axis.h"
 
 namespace plimsoll::runtime {
 
@@ -35,7 +35,7 @@ struct NodeTime {
   int nodes = 1;        // so many from there on were run as one
   double start_us = 0;  // since the start of the run
   double end_us = 0;
-  int stream = 0;  // 0: compute, 1: copies to the host, 2: copies to the device
+  int stream = 0;  // 0: compute, 1: copies to the host, 2: copies to the device, 3: collectives
 };
 
 class Executor {

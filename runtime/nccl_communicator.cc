@@ -74,6 +74,9 @@ class NcclCommunicator : public ops::Communicator {
 
   ncclComm_t get() const { return comm_; }
 
+  void BeginGroup() override { CheckNccl(ncclGroupStart(), "ncclGroupStart", comm_); }
+  void EndGroup() override { CheckNccl(ncclGroupEnd(), "ncclGroupEnd", comm_); }
+
   void Barrier() override { hosts_->Barrier(); }
 
   void CheckErrors() override {

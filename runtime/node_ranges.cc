@@ -151,6 +151,21 @@ ops::TensorRef RefOf(const Program& program, const Layout& layout, ArenaBases ba
   return {bases.of(tensor.place) + offset, tensor.type};
 }
 
+void CheckView(const Program& program, const Layout& layout, ArenaBases bases, int index) {
+  const Node& node = program.nodes()[index];
+  const TensorId from = node.inputs.empty() ? kNoTensor : node.inputs[0];
+  const TensorId to = node.outputs.empty() ? kNoTensor : node.outputs[0];
+  if (from != kNoTensor && to != kNoTensor) {
+    const std::optional<graph::Alias>& alias = program.tensor(to).alias;
+    const int64_t part = alias && alias->own_part
+                             ? alias->OffsetOn(layout.data_rank, program.tensor(to).bytes())
+                             : 0;
+    const auto* base = static_cast<std::byte*>(RefOf(program, layout, bases, node, from).data);
+    if (RefOf(program, layout, bases, node, to).data == base + part) return;
+  }
+  throw InternalError(DescribeNode(program, index) + ": the view is not where its base is");
+}
+
 void CheckLayoutFits(const Program& program, const Layout& layout, int64_t arena_bytes,
                      int64_t host_arena_bytes) {
   if (layout.offsets.size() == program.tensors().size() && arena_bytes >= layout.arena_bytes &&

@@ -63,6 +63,9 @@ std::vector<Gap> UncoveredGaps(const graph::Program& program, const Layout& layo
 ops::TensorRef RefOf(const graph::Program& program, const Layout& layout, ArenaBases bases,
                      const graph::Node& node, graph::TensorId id);
 
+// A view is no work: InternalError unless its bytes really are those of its base.
+void CheckView(const graph::Program& program, const Layout& layout, ArenaBases bases, int node);
+
 // InternalError when arenas of these sizes cannot hold the layout, or the layout is another
 // program's.
 void CheckLayoutFits(const graph::Program& program, const Layout& layout, int64_t arena_bytes,

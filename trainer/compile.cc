@@ -133,7 +133,8 @@ class Compiler {
     std::vector<const Program*> programs;
     for (const auto& program : result_.programs) programs.push_back(program.get());
     const int64_t alignment = runtime::TensorAlignment(options_.device);
-    result_.plan = memory::MakePlan(programs, {.alignment = alignment});
+    result_.plan =
+        memory::MakePlan(programs, {.alignment = alignment, .data_rank = options_.data_rank});
     memory::CheckPlan(programs, result_.plan, {.alignment = alignment, .ordered = {}});
     return std::move(result_);
   }

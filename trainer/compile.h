@@ -24,6 +24,7 @@ struct CompileOptions {
   int64_t sequence = 1;     // tokens per sequence
   int64_t accumulate = 1;   // micro-steps per update
   int64_t data_ranks = 1;   // that share a step's sequences
+  int64_t data_rank = 0;    // this one; it changes nothing but where its own parts of tensors lie
   parallel::DataParallelOptions data_parallel;
   bool train = true;
   bool evaluate = false;  // also a forward-only program over [micro_batch, sequence]

@@ -15,7 +15,8 @@ using runtime::NodeTime;
 constexpr int kProcess = 1;
 // Tracks. Streams follow the phases.
 constexpr int kPhases = 0, kFirstStream = 1;
-constexpr const char* kStreams[] = {"compute", "copies to the host", "copies to the device"};
+constexpr const char* kStreams[] = {"compute", "copies to the host", "copies to the device",
+                                   "collectives"};
 
 ordered_json Named(const char* what, int track, const std::string& name) {
   return {

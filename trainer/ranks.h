@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "ops/collective.h"
+#include "ops/axis.h"
 #include "runtime/device.h"
 #include "runtime/world.h"
 #include "trainer/compile.h"

@@ -36,6 +36,28 @@ const ExampleRegistration kAllReduceStart({.op = "all_reduce_start",
 const ExampleRegistration kAllReduceDone({.op = "all_reduce_done",
                                           .label = "",
                                           .inputs = {{kSmallShape}}});
+const ExampleRegistration kReduceScatterStart(
+    {.op = "reduce_scatter_start",
+     .label = "",
+     .inputs = {{{4, 6}}},
+     .attributes = {{"axis", std::string("data")}, {"rank", int64_t{1}}, {"d0", int64_t{24}}}});
+const ExampleRegistration kReduceScatterDone({.op = "reduce_scatter_done",
+                                              .label = "",
+                                              .inputs = {{kSmallShape}, {kSmallShape}}});
+const ExampleRegistration kAllGatherStart({.op = "all_gather_start",
+                                           .label = "",
+                                           .inputs = {{{24}}},
+                                           .attributes = {{"axis", std::string("tensor")},
+                                                          {"rank", int64_t{2}},
+                                                          {"d0", int64_t{4}},
+                                                          {"d1", int64_t{6}}}});
+const ExampleRegistration kAllGatherDone({.op = "all_gather_done",
+                                          .label = "",
+                                          .inputs = {{kSmallShape}, {kSmallShape}}});
+const ExampleRegistration kOwnPart({.op = "own_part",
+                                    .label = "of one rank",
+                                    .inputs = {{{4, 6}}},
+                                    .attributes = {{"rank", int64_t{1}}, {"d0", int64_t{24}}}});
 const ExampleRegistration kCopyStart({.op = "copy_start", .label = "", .inputs = {{kLarge}}});
 const ExampleRegistration kCopyDone({.op = "copy_done",
                                      .label = "",

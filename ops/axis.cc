@@ -1,0 +1,21 @@
+#include "ops/axis.h"
+
+#include "base/error.h"
+
+namespace plimsoll::ops {
+
+std::string_view Name(Axis axis) { return axis == Axis::kData ? "data" : "tensor"; }
+
+Axis AxisOf(const graph::Attributes& attributes) {
+  const std::string& name = attributes.GetWord("axis");
+  for (const Axis axis : {Axis::kData, Axis::kTensor}) {
+    if (Name(axis) == name) return axis;
+  }
+  throw InternalError("no axis '" + name + "' of ranks");
+}
+
+bool IsCollective(std::string_view op) {
+  return op == "all_reduce_start" || op == "reduce_scatter_start" || op == "all_gather_start";
+}
+
+}  // namespace plimsoll::ops

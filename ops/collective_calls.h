@@ -1,0 +1,53 @@
+// From a collective's node to the communicator's call, alike on all devices. A rank that is alone
+// on its axis copies.
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "ops/axis.h"
+#include "ops/kernel.h"
+
+namespace plimsoll::ops {
+
+// Copies a tensor on the stream; does nothing when it is where it should be.
+using CopyTensor = void(const TensorRef& from, const TensorRef& to, void* stream);
+
+// The ranks of the call's axis, of whose tensors `whole` holds one `part` of each. nullptr: alone.
+inline Communicator* RanksOf(const KernelCall& call, const AxisCommunicators& communicators,
+                             const TensorRef& whole, const TensorRef& part) {
+  Communicator* const ranks = communicators.Of(AxisOf(call.attributes));
+  const int64_t size = ranks == nullptr ? 1 : ranks->size();
+  if (whole.type.shape.elements() != size * part.type.shape.elements()) {
+    throw InternalError(call.op.name + ": " + whole.type.ToString() + " is not " +
+                        std::to_string(size) + " times " + part.type.ToString());
+  }
+  return ranks;
+}
+
+inline void CallAllReduce(const KernelCall& call, const AxisCommunicators& communicators,
+                          void* stream, CopyTensor* copy) {
+  const TensorRef &x = call.inputs[0], &y = call.outputs[0];
+  Communicator* const ranks = communicators.Of(AxisOf(call.attributes));
+  if (ranks == nullptr) return copy(x, y, stream);
+  ranks->AllReduce(x.data, y.data, x.type.shape.elements(), x.type.dtype, Reduction::kSum, stream);
+}
+
+inline void CallReduceScatter(const KernelCall& call, const AxisCommunicators& communicators,
+                              void* stream, CopyTensor* copy) {
+  const TensorRef &x = call.inputs[0], &y = call.outputs[0];
+  Communicator* const ranks = RanksOf(call, communicators, x, y);
+  if (ranks == nullptr) return copy(x, y, stream);
+  ranks->ReduceScatter(x.data, y.data, y.type.shape.elements(), x.type.dtype, Reduction::kSum,
+                       stream);
+}
+
+inline void CallAllGather(const KernelCall& call, const AxisCommunicators& communicators,
+                          void* stream, CopyTensor* copy) {
+  const TensorRef &x = call.inputs[0], &y = call.outputs[0];
+  Communicator* const ranks = RanksOf(call, communicators, y, x);
+  if (ranks == nullptr) return copy(x, y, stream);
+  ranks->AllGather(x.data, y.data, x.type.shape.elements(), x.type.dtype, stream);
+}
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,14 @@
+// The streams that a device's programs are enqueued on.
+#pragma once
+
+#include "runtime/cuda_handles.h"
+
+namespace plimsoll::runtime {
+
+struct CudaStreams {
+  CudaStream compute, to_host, to_device;
+  // Their few blocks go first, or else each would wait until a kernel beside it leaves them room.
+  CudaStream collectives{CudaStream::Priority::kHighest};
+};
+
+}  // namespace plimsoll::runtime
