@@ -4,6 +4,7 @@
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/embedding_dw_scratch.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -18,6 +19,7 @@ using graph::TensorType;
 using graph::Value;
 
 std::vector<TensorType> InferEmbedding(const OpCall& call) {
+  SplitsVocabulary(call.attributes);
   const TensorType& tokens = call.input(0);
   const TensorType& weight = call.input(1);
   Check(tokens.dtype == DType::kInt32 && tokens.shape.rank() == 2, call, "tokens must be i32[B,T]");
@@ -37,8 +39,8 @@ void EmbeddingGradient(GradientContext& ctx) {
   const Value dy = ctx.output_gradient(0);
   graph::Builder& g = ctx.builder();
   if (ctx.wants(1)) {
-    ctx.SetGradient(
-        1, EmbeddingDw(g, ctx.input(0), dy, g.shape(ctx.input(1)).dim(0), ctx.TakePartial(1)));
+    ctx.SetGradient(1, EmbeddingDw(g, ctx.input(0), dy, g.shape(ctx.input(1)).dim(0),
+                                   ctx.TakePartial(1), Select(ctx.attributes(), {"axis"})));
   }
   if (ctx.wants(2)) {
     ctx.SetGradient(
@@ -55,6 +57,7 @@ graph::Cost EmbeddingCost(const OpCall& call) {
 }
 
 std::vector<TensorType> InferEmbeddingDw(const OpCall& call) {
+  SplitsVocabulary(call.attributes);
   const TensorType& tokens = call.input(0);
   const TensorType& dy = call.input(1);
   Check(tokens.dtype == DType::kInt32 && tokens.shape.rank() == 2, call, "tokens must be i32[B,T]");
@@ -125,8 +128,9 @@ Value Embedding(graph::Builder& g, Value tokens, Value weight, Value position,
 }
 
 Value EmbeddingDw(graph::Builder& g, Value tokens, Value dy, int64_t rows, Value acc,
-                  std::string_view name) {
-  return g.Emit1("embedding_dw", {tokens, dy, acc}, {{"rows", rows}}, name);
+                  graph::Attributes axis, std::string_view name) {
+  axis.Set("rows", rows);
+  return g.Emit1("embedding_dw", {tokens, dy, acc}, std::move(axis), name);
 }
 
 Value PositionDw(graph::Builder& g, Value dy, int64_t rows, Value acc, Value first,

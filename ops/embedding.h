@@ -3,6 +3,11 @@
 //
 // The optional input `first`, i32[1], is the position of the first token of each row: what comes
 // before it was handled by an earlier run of the program. Absent: 0.
+//
+// With the attribute "axis" (ops/vocabulary_shard.h) weight has the rows [V/R,D] of this rank r of
+// R, those of the tokens from r·V/R on. Tokens of other ranks give rows of zeros, and only the
+// first rank adds positions: Σ over ranks of y, which another op takes, is the embedding. dweight
+// is that of this rank's rows; dposition, from the whole dy, is that of all ranks.
 #pragma once
 
 #include <string_view>
@@ -19,8 +24,10 @@ graph::Value Embedding(graph::Builder& g, graph::Value tokens, graph::Value weig
                        graph::Value position = graph::kNoTensor, std::string_view name = "");
 
 // dweight[v] = (acc[v] +) Σ dy[b,t] over tokens[b,t] = v, in the order of the tokens.
+// `axis`: that attribute of the embedding, if it has it.
 graph::Value EmbeddingDw(graph::Builder& g, graph::Value tokens, graph::Value dy, int64_t rows,
-                         graph::Value acc = graph::kNoTensor, std::string_view name = "");
+                         graph::Value acc = graph::kNoTensor, graph::Attributes axis = {},
+                         std::string_view name = "");
 
 // dposition[first + t] = (acc[first + t] +) Σ dy[b,t] over b; zero (or acc) in all other rows.
 graph::Value PositionDw(graph::Builder& g, graph::Value dy, int64_t rows,

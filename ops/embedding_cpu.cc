@@ -13,6 +13,7 @@
 #include "ops/kernel.h"
 #include "ops/row_partials.h"
 #include "ops/simd.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -72,13 +73,18 @@ void Embedding(const CpuContext& ctx) {
     const int64_t rows = ctx.in_shape(0).elements();
     const int64_t sequence = ctx.in_shape(0).dim(1);
     const int64_t width = ctx.in_shape(1).dim(1);
-    CheckTokens(tokens, rows, ctx.in_shape(1).dim(0), "embedding");
+    const VocabularyShard shard(ctx.attributes, ctx.communicators, ctx.in_shape(1).dim(0));
+    CheckTokens(tokens, rows, shard.whole, "embedding");
     const int64_t first =
         position == nullptr ? 0 : FirstPosition(ctx, 3, sequence, ctx.in_shape(2).dim(0));
     ctx.pool.ParallelFor(rows, RowGrain(width), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        std::memcpy(y + row * width, weight + tokens[row] * width, width * sizeof(S));
-        if (position != nullptr) {
+        if (shard.Has(tokens[row])) {
+          std::memcpy(y + row * width, weight + shard.Row(tokens[row]) * width, width * sizeof(S));
+        } else {
+          std::memset(y + row * width, 0, width * sizeof(S));
+        }
+        if (position != nullptr && shard.first()) {
           AddTo(y + row * width, position + (first + row % sequence) * width, width);
         }
       }
@@ -94,11 +100,14 @@ void EmbeddingDw(const CpuContext& ctx) {
     T* dweight = ctx.out<T>(0);
     const int64_t rows = ctx.in_shape(0).elements();
     const int64_t width = ctx.out_shape(0).dim(1);
-    CheckTokens(tokens, rows, ctx.out_shape(0).dim(0), "embedding_dw");
+    const VocabularyShard shard(ctx.attributes, ctx.communicators, ctx.out_shape(0).dim(0));
+    CheckTokens(tokens, rows, shard.whole, "embedding_dw");
     StartFrom(ctx.pool, ctx.in<T>(2), dweight, ctx.out_shape(0).elements());
     ctx.pool.ParallelFor(width, kSlab, [&](int64_t begin, int64_t end) {
       for (int64_t row = 0; row < rows; ++row) {
-        AddTo(dweight + tokens[row] * width + begin, dy + row * width + begin, end - begin);
+        if (!shard.Has(tokens[row])) continue;
+        T* const sum = dweight + shard.Row(tokens[row]) * width;
+        AddTo(sum + begin, dy + row * width + begin, end - begin);
       }
     });
   });

@@ -1,9 +1,11 @@
 // y = weight[token] + position[first + t]: a thread takes two packs of 16 bytes of y. Bytes:
 // 2·N·D·s and, with position, its T rows once (they stay in the cache). A token or a position
-// outside its table gives NaN: a kernel cannot throw, and must not read what is not there.
+// outside its table gives NaN: a kernel cannot throw, and must not read what is not there. A token
+// of another rank (ops/vocabulary_shard.h) gives zeros.
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda_kernel.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -19,18 +21,21 @@ struct Arguments {
   const int32_t* first;  // nullptr: 0
   S* y;
   int64_t rows, sequence, vocabulary, positions;
+  int64_t before, after;  // tokens of ranks before and after this one
   int64_t packs_per_row;
 };
 
+// Zeros for the rows that lie in other tables, so many before and after this one.
 template <int N, typename S>
 __device__ Pack<S, N> Row(const S* table, int64_t row, int64_t rows, int64_t packs_per_row,
-                          int64_t pack) {
+                          int64_t pack, int64_t before = 0, int64_t after = 0) {
   if (row >= 0 && row < rows) {
     return *reinterpret_cast<const Pack<S, N>*>(table + (row * packs_per_row + pack) * N);
   }
+  const bool elsewhere = row >= -before && row < rows + after;
   Pack<S, N> nothing;
 #pragma unroll
-  for (int i = 0; i < N; ++i) nothing.values[i] = FromFloat<S>(nanf(""));
+  for (int i = 0; i < N; ++i) nothing.values[i] = FromFloat<S>(elsewhere ? 0.0f : nanf(""));
   return nothing;
 }
 
@@ -39,7 +44,7 @@ template <int N, typename S>
 __global__ void __launch_bounds__(kThreads) EmbeddingKernel(const Arguments<S> args) {
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= args.rows) return;
-  const int64_t token = args.tokens[row];
+  const int64_t token = args.tokens[row] - args.before;
   const int64_t first = args.first == nullptr ? 0 : *args.first;
   const int64_t t = first + row % args.sequence;
   for (int64_t begin = threadIdx.x; begin < args.packs_per_row; begin += blockDim.x * kUnroll) {
@@ -48,7 +53,8 @@ __global__ void __launch_bounds__(kThreads) EmbeddingKernel(const Arguments<S> a
     for (int u = 0; u < kUnroll; ++u) {
       const int64_t pack = begin + u * blockDim.x;
       if (pack >= args.packs_per_row) break;
-      words[u] = Row<N>(args.weight, token, args.vocabulary, args.packs_per_row, pack);
+      words[u] = Row<N>(args.weight, token, args.vocabulary, args.packs_per_row, pack, args.before,
+                        args.after);
       if (args.position != nullptr) {
         places[u] = Row<N>(args.position, t, args.positions, args.packs_per_row, pack);
       }
@@ -74,15 +80,18 @@ void Embedding(const CudaContext& ctx) {
   const int64_t rows = ctx.in_shape(0).elements();
   if (rows == 0 || width == 0) return;
   DispatchCuda(ctx.inputs[1].type.dtype, [&]<typename S>() {
+    const VocabularyShard shard(ctx.attributes, ctx.communicators, ctx.in_shape(1).dim(0));
     Arguments<S> args{.tokens = ctx.in<int32_t>(0),
                       .weight = ctx.in<S>(1),
-                      .position = ctx.in<S>(2),
+                      .position = shard.first() ? ctx.in<S>(2) : nullptr,
                       .first = ctx.in<int32_t>(3),
                       .y = ctx.out<S>(0),
                       .rows = rows,
                       .sequence = ctx.in_shape(0).dim(1),
-                      .vocabulary = ctx.in_shape(1).dim(0),
+                      .vocabulary = shard.rows,
                       .positions = ctx.has_input(2) ? ctx.in_shape(2).dim(0) : 0,
+                      .before = shard.begin,
+                      .after = shard.whole - shard.begin - shard.rows,
                       .packs_per_row = 0};
     constexpr int N = kPackSize<S>;
     const bool aligned = width % N == 0 && IsAligned(args.weight, 16) &&

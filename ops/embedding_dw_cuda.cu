@@ -18,6 +18,7 @@
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/embedding_dw_scratch.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -54,12 +55,13 @@ __device__ void StoreFloats(float* to, const float (&from)[N]) {
   }
 }
 
-// A token outside the vocabulary, which whoever reads tokens prevents, sorts last and is left out.
-__global__ void ListTokensKernel(const int32_t* tokens, int n, int vocabulary, int32_t* keys,
-                                 int32_t* positions) {
+// A token that is not among the table's, which begin at `begin`, sorts last and is left out:
+// another rank's, or one outside the vocabulary, which whoever reads tokens prevents.
+__global__ void ListTokensKernel(const int32_t* tokens, int n, int begin, int vocabulary,
+                                 int32_t* keys, int32_t* positions) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= n) return;
-  const int32_t token = tokens[i];
+  const int32_t token = tokens[i] - begin;
   keys[i] = token >= 0 && token < vocabulary ? token : vocabulary;
   positions[i] = i;
 }
@@ -198,10 +200,12 @@ void SumRuns(EmbeddingSum<T> p, cudaStream_t stream) {
 
 // Sorts the positions by token; returns which of the two buffers holds the result.
 int SortTokens(const CudaContext& ctx, const EmbeddingDwScratch& scratch, int n, int vocabulary) {
+  const VocabularyShard shard(ctx.attributes, ctx.communicators, vocabulary);
   char* base = static_cast<char*>(ctx.workspace);
   const auto part = [&](int64_t offset) { return reinterpret_cast<int32_t*>(base + offset); };
   ListTokensKernel<<<Blocks(n), kThreads, 0, ctx.stream>>>(
-      ctx.in<int32_t>(0), n, vocabulary, part(scratch.keys[0]), part(scratch.positions[0]));
+      ctx.in<int32_t>(0), n, static_cast<int>(shard.begin), vocabulary, part(scratch.keys[0]),
+      part(scratch.positions[0]));
   gpu::CheckLaunch("embedding_dw, list");
   cub::DoubleBuffer<int32_t> keys(part(scratch.keys[0]), part(scratch.keys[1]));
   cub::DoubleBuffer<int32_t> positions(part(scratch.positions[0]), part(scratch.positions[1]));

@@ -8,6 +8,7 @@
 #include "ops/cuda_gemm_workspace.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 
@@ -78,6 +79,7 @@ namespace {
 
 // Inputs 0 to 3, common to the three ops.
 void CheckOperands(const OpCall& call) {
+  SplitsVocabulary(call.attributes);
   const TensorType& x = call.input(0);
   const TensorType& weight = call.input(1);
   const TensorType& targets = call.input(2);
@@ -123,7 +125,7 @@ void Gradient(graph::GradientContext& context) {
       "linear_cross_entropy_backward",
       {context.input(0), context.input(1), context.input(2), context.input(3), lse, dloss,
        weight ? context.TakePartial(1) : kNoTensor},
-      Select(context.attributes(), {"tf32"}), "", {x, weight});
+      Select(context.attributes(), {"axis", "tf32"}), "", {x, weight});
   if (x) context.SetGradient(0, gradients[0]);
   if (weight) context.SetGradient(1, gradients[1]);
 }

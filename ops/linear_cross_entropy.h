@@ -24,6 +24,18 @@
 //
 // lse[r] = log Σ exp(logits[r]) is what the backward op needs of the forward one. acc_weight may
 // be the memory of dweight. The chunk size is a function of the shape and the compute type.
+//
+// With the attribute "axis" (ops/vocabulary_shard.h) weight and dweight have this rank's rows
+// [V/R,D] of R ranks; x and targets are whole and the same on all of them. For each chunk the ranks
+// combine, by all-reduces of a few numbers a row, what each knows of its own logits:
+//
+//   m = max over ranks of m_k,  m_k = max logits of rank k
+//   lse = m + log Σ over ranks of exp(m_k − m) · Σ_v exp(logits[v] − m_k)
+//   logits[target] = Σ over ranks, to which only the one that has the target adds
+//
+// loss and lse are the whole vocabulary's, the same bits on all ranks, and dweight is that of this
+// rank's rows. dx is a part: Σ over ranks of dx, which another op takes, is the gradient. All ranks
+// call the same collectives whatever the data.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,9 @@
 // The training op does all of it; forward and backward op do their part with the same functions
 // on the same chunks, hence the same bits.
 //
+// Of a split vocabulary all rows of a chunk are read for m and the sums, which the ranks then
+// combine, before the first lse is known.
+//
 // Threads: GEMM's, and rows. Sums of exponentials are taken in the compute type over pieces of
 // kPiece and in double over the pieces; the loss in double, row after row. Bytes, beside GEMM's:
 // the chunk of logits is written once and read twice; dweight is read and written once a chunk.
@@ -21,6 +24,7 @@
 #include "ops/kernel.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/simd.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -34,18 +38,35 @@ constexpr int64_t kTaskElements = 1 << 15;
 
 int64_t Align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// Where the ranks' numbers for the rows of a chunk lie, of a split vocabulary.
+struct SharesLayout {
+  int64_t maxima_bytes = 0;  // [2,chunk]: this rank's and all ranks', in the compute type
+  int64_t sums_bytes = 0;    // f64[2,chunk]: of exponentials, and logits of targets
+
+  SharesLayout(bool split, int64_t chunk, int64_t element_size) {
+    if (!split) return;
+    maxima_bytes = Align(2 * chunk * element_size);
+    sums_bytes = Align(2 * chunk * int64_t{sizeof(double)});
+  }
+};
+
 // What the op was given, x and weight stored as S, and where its scratch lies.
 template <typename S>
 struct Loss {
   using T = Compute<S>;
   static constexpr bool kRounds = !std::is_same_v<S, T>;
+  static constexpr graph::DType kComputed =
+      std::is_same_v<T, double> ? graph::DType::kFloat64 : graph::DType::kFloat32;
 
-  int64_t rows, width, vocabulary;
+  int64_t rows, width, vocabulary;  // of the table
+  VocabularyShard shard;
   const S* x;
   const S* weight;
   const int32_t* targets;
   T* logits;       // [chunk,V], workspace
   double* losses;  // [rows], workspace
+  T* maxima;       // SharesLayout
+  double* sums;
   void* gemm_workspace;
   int64_t gemm_bytes;
   int64_t chunk;
@@ -55,6 +76,7 @@ struct Loss {
       : rows(ctx.in_shape(0).rows()),
         width(ctx.in_shape(0).dim(-1)),
         vocabulary(ctx.in_shape(1).dim(0)),
+        shard(ctx.attributes, ctx.communicators, vocabulary),
         x(ctx.in<S>(0)),
         weight(ctx.in<S>(1)),
         targets(ctx.in<int32_t>(2)),
@@ -65,13 +87,18 @@ struct Loss {
     at += Align(chunk * vocabulary * int64_t{sizeof(T)});
     losses = reinterpret_cast<double*>(at);
     at += Align(rows * int64_t{sizeof(double)});
+    const SharesLayout shares(shard.split, chunk, sizeof(T));
+    maxima = reinterpret_cast<T*>(at);
+    at += shares.maxima_bytes;
+    sums = reinterpret_cast<double*>(at);
+    at += shares.sums_bytes;
     gemm_workspace = at;
     gemm_bytes = ctx.workspace_bytes - (at - static_cast<char*>(ctx.workspace));
     for (int64_t r = 0; r < rows; ++r) {
-      if (targets[r] >= vocabulary) {
+      if (targets[r] >= shard.whole) {
         throw InternalError(ctx.op.name + ": target " + std::to_string(targets[r]) + " of row " +
                             std::to_string(r) + " is outside the vocabulary of " +
-                            std::to_string(vocabulary));
+                            std::to_string(shard.whole));
       }
     }
   }
@@ -174,9 +201,8 @@ struct Loss {
     return largest;
   }
 
-  // log Σ exp(row), in double.
-  double LogSumExp(const T* row) const {
-    const T max = Max(row, vocabulary);
+  // Σ exp(row − max), in double.
+  double SumOfExponentials(const T* row, T max) const {
     const Vec<T> m = Splat<T>(max);
     double sum = 0;
     for (int64_t i = 0; i < vocabulary; i += kPiece) {
@@ -185,14 +211,41 @@ struct Loss {
         return Exp<T>(Load<T>(piece + j, count) - m);
       });
     }
-    return static_cast<double>(max) + std::log(sum);
+    return sum;
   }
 
-  // The row's lse; notes its loss.
-  T FinishRow(int64_t row, const T* row_logits) const {
-    const double lse = LogSumExp(row_logits);
-    const int32_t target = targets[row];
-    losses[row] = target < 0 ? 0.0 : lse - static_cast<double>(row_logits[target]);
+  // Maxima, sums and targets' logits of a chunk, over the whole vocabulary. Nothing to do when all
+  // of it is here.
+  void CombineRanks(int64_t first, int64_t count) const {
+    if (!shard.split) return;
+    T* const own_maxima = maxima;
+    T* const all_maxima = maxima + count;
+    ForRows(count, [&](int64_t r) {
+      const T* const row = logits + r * vocabulary;
+      const int32_t target = targets[first + r];
+      own_maxima[r] = all_maxima[r] = Max(row, vocabulary);
+      sums[r] = SumOfExponentials(row, own_maxima[r]);
+      sums[count + r] = shard.Has(target) ? static_cast<double>(row[shard.Row(target)]) : 0.0;
+    });
+    if (shard.ranks == nullptr) return;
+    shard.ranks->AllReduce(own_maxima, all_maxima, count, kComputed, Reduction::kMax, nullptr);
+    for (int64_t r = 0; r < count; ++r) {
+      sums[r] *= std::exp(static_cast<double>(own_maxima[r]) - static_cast<double>(all_maxima[r]));
+    }
+    shard.ranks->AllReduce(sums, sums, 2 * count, graph::DType::kFloat64, Reduction::kSum, nullptr);
+  }
+
+  // The lse of row r of a chunk of `count`; notes its loss.
+  T FinishRow(int64_t first, int64_t count, int64_t r) const {
+    const T* const row = logits + r * vocabulary;
+    const int32_t target = targets[first + r];
+    const T max = shard.split ? maxima[count + r] : Max(row, vocabulary);
+    const double sum = shard.split ? sums[r] : SumOfExponentials(row, max);
+    const double lse = static_cast<double>(max) + std::log(sum);
+    losses[first + r] = 0;
+    if (target >= 0) {
+      losses[first + r] = lse - (shard.split ? sums[count + r] : static_cast<double>(row[target]));
+    }
     return static_cast<T>(lse);
   }
 
@@ -208,7 +261,7 @@ struct Loss {
     ForVectors<T>(0, vocabulary, [&](int64_t i, auto count) {
       Store<T>(row_logits + i, Exp<T>(Load<T>(row_logits + i, count) - shift) * f, count);
     });
-    row_logits[target] -= factor;
+    if (shard.Has(target)) row_logits[shard.Row(target)] -= factor;
     if constexpr (kRounds) {
       // Half as wide: what is written has been read.
       S* const rounded = reinterpret_cast<S*>(row_logits);
@@ -232,8 +285,9 @@ void Forward(const CpuContext& ctx) {
     T* const lse = ctx.out<T>(1);
     loss.ForChunks([&](int64_t first, int64_t count) {
       loss.MakeLogits(first, count);
+      loss.CombineRanks(first, count);
       loss.ForRows(count, [&](int64_t r) {
-        const T row_lse = loss.FinishRow(first + r, loss.logits + r * loss.vocabulary);
+        const T row_lse = loss.FinishRow(first, count, r);
         if (lse != nullptr) lse[first + r] = row_lse;
       });
     });
@@ -272,10 +326,10 @@ void Train(const CpuContext& ctx) {
     const T factor = static_cast<T>(*ctx.in<float>(3)) * *ctx.in<T>(4);
     loss.ForChunks([&](int64_t first, int64_t count) {
       loss.MakeLogits(first, count);
+      loss.CombineRanks(first, count);
       loss.ForRows(count, [&](int64_t r) {
-        T* const row = loss.logits + r * loss.vocabulary;
-        const T lse = loss.FinishRow(first + r, row);
-        loss.GradientOfRow(first + r, lse, factor, row);
+        const T lse = loss.FinishRow(first, count, r);
+        loss.GradientOfRow(first + r, lse, factor, loss.logits + r * loss.vocabulary);
       });
       ChunkGradients(loss, first, count, ctx.in<T>(5), ctx.out<S>(1), ctx.out<T>(2));
     });
@@ -301,7 +355,9 @@ int64_t Workspace(const OpCall& call, int /*threads*/) {
     gemm = std::max(gemm, GemmBytes(stored, count, width, vocabulary));
     gemm = std::max(gemm, GemmBytes(computed, vocabulary, width, count));
   }
-  return Align(chunk * vocabulary * size) + Align(rows * int64_t{sizeof(double)}) + gemm;
+  const SharesLayout shares(SplitsVocabulary(call.attributes), chunk, size);
+  return Align(chunk * vocabulary * size) + Align(rows * int64_t{sizeof(double)}) +
+         shares.maxima_bytes + shares.sums_bytes + gemm;
 }
 
 const CpuKernelRegistration kForward({"linear_cross_entropy", &Forward, &Workspace});

@@ -20,6 +20,7 @@
 #include "ops/cuda/loss_rows.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/linear_cross_entropy.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -286,6 +287,9 @@ struct Loss {
 };
 
 void Run(const CudaContext& ctx, const Arguments& at) {
+  if (SplitsVocabulary(ctx.attributes)) {
+    throw InternalError(ctx.op.name + ": a split vocabulary is for CPUs");
+  }
   const Loss loss{ctx, at};
   loss.ForChunks([&](int64_t first, int64_t count) {
     loss.ComputeLogits(first, count);

@@ -307,5 +307,35 @@ TEST(Autodiff, RefusesALossOfNothing) {
                InternalError);
 }
 
+// Each backward op of a table that is split among ranks knows that it is.
+TEST(Autodiff, KeepsTheAxisOfASplitVocabulary) {
+  ExpectProgram(Differentiated(R"(program p
+  tensor %tokens: i32[2,4] input persistent
+  tensor %targets: i32[2,4] input persistent
+  tensor %weight: f32[] input persistent
+  tensor %table: f32[6,4] parameter persistent
+  tensor %position: f32[4,4] parameter persistent
+forward
+  %x: f32[2,4,4] = embedding(%tokens, %table, %position) {axis="tensor"}
+  %loss: f32[], %lse: f32[8] = linear_cross_entropy(%x, %table, %targets, %weight) {axis="tensor"}
+)"),
+                R"(program p
+  tensor %tokens: i32[2,4] input persistent
+  tensor %targets: i32[2,4] input persistent
+  tensor %weight: f32[] input persistent
+  tensor %table: f32[6,4] parameter persistent
+  tensor %position: f32[4,4] parameter persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %x: f32[2,4,4] = embedding(%tokens, %table, %position) {axis="tensor"}
+  %loss, %lse: f32[8] = linear_cross_entropy(%x, %table, %targets, %weight) {axis="tensor"}
+backward
+  %loss.seed: f32[] = fill() {dtype="f32", value=1.0} !autodiff
+  %linear_cross_entropy_backward: f32[2,4,4], %linear_cross_entropy_backward.dweight: f32[6,4] gradient = linear_cross_entropy_backward(%x, %table, %targets, %weight, %lse, %loss.seed, _) {axis="tensor"} !autodiff
+  %table.grad: f32[6,4] gradient = embedding_dw(%tokens, %linear_cross_entropy_backward, %linear_cross_entropy_backward.dweight) {axis="tensor", rows=6} !autodiff
+  %position.grad: f32[4,4] gradient = position_dw(%linear_cross_entropy_backward, _) {rows=4} !autodiff
+)");
+}
+
 }  // namespace
 }  // namespace plimsoll::graph

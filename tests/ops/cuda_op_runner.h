@@ -61,8 +61,10 @@ class CudaOpRunner {
  public:
   // Input nullptr: absent. `want[i]` false: output i is not wanted (empty: all are).
   CudaOpRunner(const std::string& op, const std::vector<const CudaTensor*>& inputs,
-               graph::Attributes attributes, const std::vector<bool>& want = {})
-      : def_(graph::OpRegistry::Get().Require(op)),
+               graph::Attributes attributes, const std::vector<bool>& want = {},
+               const AxisCommunicators& communicators = {})
+      : communicators_(communicators),
+        def_(graph::OpRegistry::Get().Require(op)),
         kernel_(FindCudaKernel(op)),
         attributes_(std::move(attributes)) {
     if (kernel_ == nullptr) throw InternalError("no CUDA kernel for " + op);
@@ -97,7 +99,8 @@ class CudaOpRunner {
   CudaContext Context(gpu::Libraries& libraries, cudaStream_t stream = nullptr) const {
     return {{def_, input_refs_, output_refs_, attributes_, workspace_.get(), workspace_bytes_},
             stream,
-            libraries};
+            libraries,
+            communicators_};
   }
 
   // Once, before the first Enqueue().
@@ -120,6 +123,7 @@ class CudaOpRunner {
   int64_t workspace_bytes() const { return workspace_bytes_; }
 
  private:
+  AxisCommunicators communicators_;
   const graph::OpDef& def_;
   const CudaKernel* kernel_;
   graph::Attributes attributes_;
@@ -137,7 +141,8 @@ inline std::vector<TestTensor> RunCudaOp(const std::string& op,
                                          const std::vector<const TestTensor*>& inputs,
                                          gpu::Libraries& libraries,
                                          graph::Attributes attributes = {},
-                                         const std::vector<bool>& want = {}) {
+                                         const std::vector<bool>& want = {},
+                                         const AxisCommunicators& communicators = {}) {
   std::vector<CudaTensor> copies;
   copies.reserve(inputs.size());
   std::vector<const CudaTensor*> arguments;
@@ -145,7 +150,7 @@ inline std::vector<TestTensor> RunCudaOp(const std::string& op,
     if (input != nullptr) copies.emplace_back(*input);
     arguments.push_back(input != nullptr ? &copies.back() : nullptr);
   }
-  CudaOpRunner runner(op, arguments, std::move(attributes), want);
+  CudaOpRunner runner(op, arguments, std::move(attributes), want, communicators);
   runner.Run(libraries);
   std::vector<TestTensor> outputs;
   for (size_t i = 0; i < graph::OpRegistry::Get().Require(op).outputs.size(); ++i) {

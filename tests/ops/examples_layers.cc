@@ -18,6 +18,11 @@ const ExampleRegistration kEmbeddingPlain({.op = "embedding",
                                            .label = "tokens only",
                                            .inputs = {
                                                {{3, 4}, Fill::kTokens, 5}, {{5, 8}}, Absent()}});
+const ExampleRegistration kEmbeddingShard(
+    {.op = "embedding",
+     .label = "one rank of an axis",
+     .inputs = {{{2, 5}, Fill::kTokens, 7}, {{7, 9}}, {{6, 9}}},
+     .attributes = {{"axis", std::string("tensor")}}});
 const ExampleRegistration kEmbeddingDw(
     {.op = "embedding_dw",
      .label = "accumulating, several slabs of columns",
@@ -29,6 +34,12 @@ const ExampleRegistration kEmbeddingDwFresh(
      .label = "written",
      .inputs = {{{4, 9}, Fill::kTokens, 7}, {{4, 9, 70}}, Absent()},
      .attributes = {{"rows", int64_t{300}}},
+     .compute_inputs = {2}});
+const ExampleRegistration kEmbeddingDwShard(
+    {.op = "embedding_dw",
+     .label = "one rank of an axis",
+     .inputs = {{{4, 9}, Fill::kTokens, 7}, {{4, 9, 16}}, {{7, 16}}},
+     .attributes = {{"rows", int64_t{7}}, {"axis", std::string("tensor")}},
      .compute_inputs = {2}});
 const ExampleRegistration kPositionDw({.op = "position_dw",
                                        .label = "accumulating",

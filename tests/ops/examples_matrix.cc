@@ -203,5 +203,53 @@ const ExampleRegistration kLossTrainPacks({.op = "linear_cross_entropy_train",
                                            .dtypes = {graph::DType::kFloat32,
                                                       graph::DType::kBFloat16}});
 
+// A vocabulary that is split among the ranks of an axis, of which there is one.
+graph::Attributes Split() { return {{"axis", std::string("tensor")}}; }
+
+const ExampleRegistration kLossSplit({.op = "linear_cross_entropy",
+                                      .label = "split",
+                                      .inputs = {{{2, 9, 11}}, Weight(), Targets(), Scale()},
+                                      .attributes = Split(),
+                                      .float32_inputs = {3},
+                                      .cuda_tolerance = kLogits});
+const ExampleRegistration kLossBackwardSplit({.op = "linear_cross_entropy_backward",
+                                              .label = "split",
+                                              .inputs = {{{2, 9, 11}, Fill::kSmall},
+                                                         Weight(),
+                                                         Targets(),
+                                                         Scale(),
+                                                         {{18}, Fill::kPositive},
+                                                         {{}, Fill::kPositive},
+                                                         {{37, 11}}},
+                                              .attributes = Split(),
+                                              .float32_inputs = {3},
+                                              .compute_inputs = {4, 5, 6},
+                                              .low_precision_tolerance = kDlogits,
+                                              .cuda_tolerance = kLogits});
+const ExampleRegistration kLossTrainSplit(
+    {.op = "linear_cross_entropy_train",
+     .label = "split",
+     .inputs = {{{2, 9, 11}}, Weight(), Targets(), Scale(), {{}, Fill::kPositive}, {{37, 11}}},
+     .attributes = Split(),
+     .float32_inputs = {3},
+     .compute_inputs = {4, 5},
+     .low_precision_tolerance = kDlogits,
+     .cuda_tolerance = kLogits});
+const ExampleRegistration kLossTrainSplitPacks({.op = "linear_cross_entropy_train",
+                                                .label = "split, rows of packs",
+                                                .inputs = {{{140, 24}},
+                                                           {{500, 24}},
+                                                           {{140}, Fill::kTargets, 500},
+                                                           Scale(),
+                                                           {{}, Fill::kPositive},
+                                                           {{500, 24}}},
+                                                .attributes = Split(),
+                                                .float32_inputs = {3},
+                                                .compute_inputs = {4, 5},
+                                                .low_precision_tolerance = kDlogits,
+                                                .cuda_tolerance = kLogits,
+                                                .dtypes = {graph::DType::kFloat32,
+                                                           graph::DType::kBFloat16}});
+
 }  // namespace
 }  // namespace plimsoll::ops

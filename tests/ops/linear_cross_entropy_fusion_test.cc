@@ -88,6 +88,23 @@ forward
 )");
 }
 
+TEST(FuseLossBackward, KeepsTheAxisOfASplitVocabulary) {
+  Program program = Parse(kTensors + R"(
+forward
+  %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
+  %loss, %lse: f32[6] = linear_cross_entropy(%x, %w, %t, %s) {axis="tensor"}
+backward
+  %dx: f32[6,4], %dw = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, %dw) {axis="tensor"}
+)");
+  EXPECT_EQ(FuseLossBackward(program), 1);
+  program.DropUnusedTensors();
+  ExpectProgram(program, kTensors + R"(
+forward
+  %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
+  %loss, %dx: f32[6,4], %dw = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw) {axis="tensor"} !fuse
+)");
+}
+
 // Returns how many losses of the schedule are fused; when none, nothing may have changed.
 int Fused(const std::string& schedule) {
   Program program = Parse(kTensors + schedule);

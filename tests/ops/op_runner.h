@@ -60,8 +60,10 @@ class OpRunner {
  public:
   // Input nullptr: absent. `want[i]` false: output i is not wanted (empty: all are).
   OpRunner(const std::string& op, std::vector<const TestTensor*> inputs,
-           graph::Attributes attributes, int threads, std::vector<bool> want = {})
-      : def_(graph::OpRegistry::Get().Require(op)),
+           graph::Attributes attributes, int threads, std::vector<bool> want = {},
+           const AxisCommunicators& communicators = {})
+      : communicators_(communicators),
+        def_(graph::OpRegistry::Get().Require(op)),
         kernel_(FindCpuKernel(op)),
         attributes_(std::move(attributes)),
         pool_(threads) {
@@ -96,7 +98,9 @@ class OpRunner {
 
   void Run() {
     kernel_->run(
-        {def_, input_refs_, output_refs_, attributes_, workspace_.get(), workspace_bytes_, pool_});
+        {{def_, input_refs_, output_refs_, attributes_, workspace_.get(), workspace_bytes_},
+         pool_,
+         communicators_});
   }
   const TestTensor& output(size_t i) const { return outputs_.at(i); }
 
@@ -104,6 +108,7 @@ class OpRunner {
   struct Free {
     void operator()(void* p) const { std::free(p); }
   };
+  AxisCommunicators communicators_;
   const graph::OpDef& def_;
   const CpuKernel* kernel_;
   graph::Attributes attributes_;
@@ -119,8 +124,10 @@ class OpRunner {
 // Outputs of one run.
 inline std::vector<TestTensor> RunOp(const std::string& op, std::vector<const TestTensor*> inputs,
                                      graph::Attributes attributes = {}, int threads = 2,
-                                     std::vector<bool> want = {}) {
-  OpRunner runner(op, std::move(inputs), std::move(attributes), threads, std::move(want));
+                                     std::vector<bool> want = {},
+                                     const AxisCommunicators& communicators = {}) {
+  OpRunner runner(op, std::move(inputs), std::move(attributes), threads, std::move(want),
+                  communicators);
   runner.Run();
   std::vector<TestTensor> outputs;
   for (size_t i = 0; i < graph::OpRegistry::Get().Require(op).outputs.size(); ++i) {
