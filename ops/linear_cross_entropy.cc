@@ -37,8 +37,8 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
   return std::min(rows, (even + kStep - 1) / kStep * kStep);
 }
 
-CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width,
-                              graph::DType stored) {
+CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, graph::DType stored,
+                              bool split) {
   // Products of few rows leave a GPU partly idle, and dweight, float32, is read and written once a
   // chunk. On an H200 the products of GPT-2 124M (32768 rows in bf16) took 12.0, 11.0, 9.7 and 10.8
   // ms in chunks of 1024, 2048, 4096 and 8192 rows; one of 4096 has 393 MiB of logits.
@@ -71,6 +71,7 @@ CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width,
     layout.scaled_at = take(layout.chunk * width * size);
     layout.product_at = take(layout.chunk * width * kFloat);
   }
+  if (split) layout.parts_at = take(kLossPartFloats * layout.chunk * kFloat);
   layout.gemm_at = take(kGemmWorkspaceBytes);
   return layout;
 }
@@ -184,7 +185,9 @@ const graph::OpRegistration kTrain({
 
 int64_t CudaWorkspace(const OpCall& call) {
   const TensorType& x = call.input(0);
-  return LayOutCudaLoss(x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype).bytes;
+  return LayOutCudaLoss(x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype,
+                        SplitsVocabulary(call.attributes))
+      .bytes;
 }
 
 const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy", &CudaWorkspace);

@@ -55,14 +55,21 @@ graph::Value LinearCrossEntropy(graph::Builder& g, graph::Value x, graph::Value 
 // MiB or 128 rows, whichever is more, so that the products are efficient; chunks are about equal.
 int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
 
-// How the workspace of the CUDA kernels is laid out; a function of the shape and of S.
+// How the workspace of the CUDA kernels is laid out; a function of the shape, of S, and of whether
+// the vocabulary is split among ranks.
 struct CudaLossLayout {
   int64_t chunk;   // rows of logits that exist at a time
   int64_t stride;  // elements between rows of logits: whole 128-byte lines
   // In bytes; logits lie at 0. Those of ops/cuda/loss_exponentials.h: of bf16 only.
-  int64_t losses_at, references_at, sums_at, factors_at, scaled_at, product_at, gemm_at, bytes;
+  int64_t losses_at, references_at, sums_at, factors_at, scaled_at, product_at;
+  int64_t parts_at;  // f32[kLossPartFloats,chunk], of a split vocabulary only
+  int64_t gemm_at, bytes;
 };
-CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, graph::DType stored);
+CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, graph::DType stored,
+                              bool split = false);
+
+// What the ranks combine for each row.
+inline constexpr int64_t kLossPartFloats = 4;
 
 // Columns of logits that have a sum of their own.
 inline constexpr int64_t kLossTileColumns = 256;

@@ -1,6 +1,7 @@
 // For each chunk of R rows (formulas in linear_cross_entropy.h, chunks in LayOutCudaLoss):
 //   logits = x · weightᵀ                            GEMM, stored as S
-//   lse, losses; dlogits in the place of logits     ops/cuda/loss_rows.cuh
+//   lse, losses; dlogits in the place of logits     ops/cuda/loss_rows.cuh; of a split vocabulary
+//                                                   lse and losses: ops/cuda/loss_parts.cuh
 //   dx = dlogits · weight,  dweight += dlogitsᵀ · x GEMM, dweight in float32
 // and at the end loss = scale · Σ losses, by one block, in double.
 //
@@ -17,6 +18,7 @@
 #include "gpu/check.h"
 #include "ops/cuda/gemm.h"
 #include "ops/cuda/loss_exponentials.h"
+#include "ops/cuda/loss_parts.cuh"
 #include "ops/cuda/loss_rows.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/linear_cross_entropy.h"
@@ -123,8 +125,9 @@ struct Loss {
   int64_t size = graph::ByteSize(stored);
   int64_t rows = ctx.in_shape(0).rows();
   int64_t width = ctx.in_shape(0).dim(-1);
-  int64_t vocabulary = ctx.in_shape(1).dim(0);
-  CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored);
+  int64_t vocabulary = ctx.in_shape(1).dim(0);  // of the table
+  VocabularyShard shard{ctx.attributes, ctx.communicators, vocabulary};
+  CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored, shard.split);
   char* scratch = static_cast<char*>(ctx.workspace);
   float* losses = reinterpret_cast<float*>(scratch + layout.losses_at);
   // Are there exponentials in the place of logits?
@@ -199,12 +202,34 @@ struct Loss {
     chunk.vocabulary = static_cast<int32_t>(vocabulary);
     chunk.count = static_cast<int32_t>(count);
     chunk.targets = ctx.in<int32_t>(2) + first;
+    chunk.first = static_cast<int32_t>(shard.begin);
     chunk.scale = ctx.in<float>(3);
     chunk.dloss = ctx.in<float>(at.dloss);
     if (ctx.has_input(at.lse_in)) chunk.lse_in = ctx.in<float>(at.lse_in) + first;
     if (ctx.has_output(at.lse)) chunk.lse_out = ctx.out<float>(at.lse) + first;
     if (ctx.has_output(at.loss)) chunk.losses = losses + first;
+    if (shard.split && chunk.lse_in == nullptr) {
+      const LossParts parts = Parts(chunk);
+      ComputeLossParts(chunk, parts, shard.ranks, ctx.stream);
+      if (chunk.dloss == nullptr) return;
+      chunk.lse_in = parts.maxima;
+    }
     ComputeRows(ctx, chunk);
+  }
+
+  template <typename S>
+  LossParts Parts(const LossRows<S>& chunk) const {
+    LossParts parts{};
+    parts.count = chunk.count;
+    parts.targets = chunk.targets;
+    parts.begin = shard.begin;
+    parts.whole = shard.whole;
+    parts.own_maxima = reinterpret_cast<float*>(scratch + layout.parts_at);
+    parts.maxima = parts.own_maxima + parts.count;
+    parts.sums = parts.maxima + parts.count;
+    parts.losses = chunk.losses;
+    parts.lse = chunk.lse_out;
+    return parts;
   }
 
   LossExponentials Exponentials(int64_t first, int64_t count) const {
@@ -235,8 +260,8 @@ struct Loss {
     // to share cost most without them.
     constexpr int64_t kWidth = 1024, kVocabulary = kSliceBytes / 2 / 2;
     const cudaDeviceProp& gpu = ctx.libraries.properties();
-    return stored == graph::DType::kBFloat16 && gpu.major == 9 && gpu.minor == 0 && rows > 0 &&
-           width % 8 == 0 && (width <= kWidth || vocabulary > kVocabulary) &&
+    return !shard.split && stored == graph::DType::kBFloat16 && gpu.major == 9 && gpu.minor == 0 &&
+           rows > 0 && width % 8 == 0 && (width <= kWidth || vocabulary > kVocabulary) &&
            Aligned(ctx.in<char>(0), ctx.in<char>(1), scratch) &&
            (!ctx.has_output(at.dx) || Aligned(ctx.out<char>(at.dx))) &&
            CanUseLossExponentials(Exponentials(0, std::min(rows, layout.chunk)));
@@ -287,9 +312,6 @@ struct Loss {
 };
 
 void Run(const CudaContext& ctx, const Arguments& at) {
-  if (SplitsVocabulary(ctx.attributes)) {
-    throw InternalError(ctx.op.name + ": a split vocabulary is for CPUs");
-  }
   const Loss loss{ctx, at};
   loss.ForChunks([&](int64_t first, int64_t count) {
     loss.ComputeLogits(first, count);
@@ -304,7 +326,8 @@ void Run(const CudaContext& ctx, const Arguments& at) {
 // The products of the first chunk, which may write dweight instead of adding to it, of one that
 // adds, and of the last, which may have fewer rows.
 void Prepare(const CudaContext& ctx, const Arguments& at) {
-  const Loss loss{ctx, at};
+  Loss loss{ctx, at};
+  loss.shard.ranks = nullptr;  // products alone: ranks need not meet here
   loss.ForChunks([&](int64_t first, int64_t count) {
     if (first <= loss.layout.chunk || first + count == loss.rows) {
       loss.PrepareProducts(first, count);

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "graph/attributes.h"
-#include "ops/collective.h"
+#include "ops/axis.h"
 #include "ops/communicator.h"
 
 namespace plimsoll::ops {

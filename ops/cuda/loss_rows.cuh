@@ -30,6 +30,7 @@ struct LossRows {
   int32_t count;
   int32_t slice;           // of a row, for each block of a cluster: whole packs
   const int32_t* targets;  // negative: ignored
+  int32_t first;           // the token of the first column
   const float* lse_in;     // given by the forward pass, or nullptr: computed
   float* lse_out;          // or nullptr
   float* losses;           // or nullptr
@@ -137,7 +138,7 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
       if (bytes > 0) AwaitArrival(&arrivals[buffer], turn / kBuffers % 2);
     }
     const int target = rows.targets[row];
-    const int own_target = target - begin;  // within the slice, if it is there
+    const int own_target = target - rows.first - begin;  // within the slice, if it is there
 
     float lse;
     if (rows.lse_in != nullptr) {

@@ -12,7 +12,7 @@
 #include "gpu/check.h"
 #include "runtime/cuda_handles.h"
 #include "tests/runtime/communicator_suite.h"
-#include "tests/support/cuda_device.h"
+#include "tests/support/cuda_ranks.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mpi_test_main.h"
 
@@ -22,26 +22,9 @@ namespace {
 using graph::DType;
 using ops::Reduction;
 
-// The same on all ranks: those that could run would wait for the others.
-std::string WhyNotHere(runtime::World& world) {
-  std::string why = WhyNoCudaDevice();
-  if (why.empty()) {
-    int devices = 0;
-    gpu::Check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    if (devices < world.local_size()) {
-      why = std::to_string(world.local_size()) + " ranks on this host, and " +
-            std::to_string(devices) + " GPUs";
-    }
-  }
-  for (const std::string& reason : world.Gather(why)) {
-    if (!reason.empty()) return "no CUDA device for every rank: " + reason;
-  }
-  return "";
-}
-
 class CudaBed : public CommunicatorBed {
  public:
-  explicit CudaBed(runtime::World& world) : why_not_(WhyNotHere(world)) {
+  explicit CudaBed(runtime::World& world) : why_not_(WhyNoCudaDeviceForEachRank(world)) {
     if (!why_not_.empty()) return;
     gpu::Check(cudaSetDevice(world.local_rank()), "cudaSetDevice");
     stream_ = std::make_unique<runtime::CudaStream>();
