@@ -16,7 +16,7 @@ constexpr int kProcess = 1;
 // Tracks. Streams follow the phases.
 constexpr int kPhases = 0, kFirstStream = 1;
 constexpr const char* kStreams[] = {"compute", "copies to the host", "copies to the device",
-                                   "collectives"};
+                                    "collectives"};
 
 ordered_json Named(const char* what, int track, const std::string& name) {
   return {
