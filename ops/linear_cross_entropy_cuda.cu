@@ -245,12 +245,17 @@ struct Loss {
     chunk.count = count;
     chunk.width = width;
     chunk.vocabulary = vocabulary;
+    chunk.first = shard.begin;
+    chunk.whole = shard.whole;
+    chunk.most_sum = MostLossSum(shard.ranks != nullptr ? shard.ranks->size() : 1);
     chunk.references = floats(layout.references_at);
     chunk.sums = floats(layout.sums_at);
     chunk.exponentials = reinterpret_cast<__nv_bfloat16*>(scratch);
     chunk.stride = layout.stride;
     chunk.factors = floats(layout.factors_at);
     chunk.scaled = reinterpret_cast<__nv_bfloat16*>(scratch + layout.scaled_at);
+    chunk.largest = floats(layout.parts_at);
+    chunk.totals = chunk.largest + count;
     return chunk;
   }
 
@@ -260,8 +265,8 @@ struct Loss {
     // to share cost most without them.
     constexpr int64_t kWidth = 1024, kVocabulary = kSliceBytes / 2 / 2;
     const cudaDeviceProp& gpu = ctx.libraries.properties();
-    return !shard.split && stored == graph::DType::kBFloat16 && gpu.major == 9 && gpu.minor == 0 &&
-           rows > 0 && width % 8 == 0 && (width <= kWidth || vocabulary > kVocabulary) &&
+    return stored == graph::DType::kBFloat16 && gpu.major == 9 && gpu.minor == 0 && rows > 0 &&
+           width % 8 == 0 && (width <= kWidth || vocabulary > kVocabulary) &&
            Aligned(ctx.in<char>(0), ctx.in<char>(1), scratch) &&
            (!ctx.has_output(at.dx) || Aligned(ctx.out<char>(at.dx))) &&
            CanUseLossExponentials(Exponentials(0, std::min(rows, layout.chunk)));
@@ -271,7 +276,7 @@ struct Loss {
   void ComputeLogits(int64_t first, int64_t count) const {
     if (count == 0) return;
     if (exponentials) {
-      ComputeLossExponentials(Exponentials(first, count), ctx.libraries.multiprocessors(),
+      ComputeLossExponentials(Exponentials(first, count), shard, ctx.libraries.multiprocessors(),
                               ctx.stream);
       return;
     }

@@ -16,12 +16,18 @@
 // again, relative to their largest logit and at leisure: a row takes two passes over the weight.
 //
 // Ignored rows are computed as if their target were 0, and count nothing: their scale is 0.
+//
+// Of a vocabulary that is split among ranks, these all-reduce what they know of each row: c, to
+// which only the rank that has the target adds; the largest logit of those that found the row out
+// of range, so that all compute it again, relative to that one; s.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 
@@ -36,7 +42,10 @@ struct LossExponentials {
   float* lse;          // or nullptr
   int64_t count;       // rows
   int64_t width;       // a multiple of 8
-  int64_t vocabulary;
+  int64_t vocabulary;  // rows of weight
+  int64_t first;       // the token of the first of them
+  int64_t whole;       // the vocabulary, of all ranks
+  float most_sum;      // of a rank's exponentials in range
 
   float* references;            // [count]: c
   float* sums;                  // [tiles of kLossTileColumns, count]
@@ -44,15 +53,21 @@ struct LossExponentials {
   int64_t stride;
   float* factors;         // [count]: dloss · scale / s, 0 for ignored rows
   __nv_bfloat16* scaled;  // [count, width]: x times its factor
+  // Of a split vocabulary, [count] each:
+  float* largest;  // logit of a row that is out of range; of others minus infinity
+  float* totals;   // s
 };
+
+// most_sum, of so many ranks: the sum over them is in range too.
+inline float MostLossSum(int ranks) { return 0x1p+94f / static_cast<float>(ranks); }
 
 // On a GPU of compute capability 9.0: has this build code for sm_90a, not just for sm_90, and can
 // the copy engine read these operands?
 bool CanUseLossExponentials(const LossExponentials& loss);
 
 // All of it but the products that make gradients.
-void ComputeLossExponentials(const LossExponentials& loss, int multiprocessors,
-                             cudaStream_t stream);
+void ComputeLossExponentials(const LossExponentials& loss, const VocabularyShard& shard,
+                             int multiprocessors, cudaStream_t stream);
 
 // dx[count, width] = product · factor of the row; dx is aligned to 16 bytes.
 void ScaleLossRows(const LossExponentials& loss, const float* product, __nv_bfloat16* dx,

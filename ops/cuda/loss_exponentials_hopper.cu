@@ -3,7 +3,8 @@
 //   references   c, a warp for each row
 //   product      exponentials and their sums over tiles of 64 × 256, in the product's epilogue:
 //                one warpgroup computes exponentials while the other multiplies
-//   finish       s, loss, e[target] and scaled rows of x, 8 rows for a block
+//   finish       s, loss, e[target] and scaled rows of x, 8 rows for a block; of a split vocabulary
+//                three kernels, between which the ranks combine: totals, rare rows, finish
 //
 // Bytes beside the product's operands: exponentials are written once, where logits would be.
 #include "gpu/check.h"
@@ -20,15 +21,23 @@ using T = __nv_bfloat16;
 
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr float kTargetExponential = 0x1p-32f;  // e[target]
-constexpr float kMostSum = 0x1p+94f;
 
 constexpr int kRows = 8;  // of a block
 constexpr int kThreads = kRows * kWarp;
 
-// The target that a row is computed with.
-__device__ int TargetOf(const LossExponentials& a, int64_t row) {
+// Does the row's target count?
+__device__ bool Counts(const LossExponentials& a, int32_t target) {
+  return target >= 0 && target < a.whole;
+}
+
+// The row of weight of the target that a row is computed with; another rank's: outside.
+__device__ int64_t TargetOf(const LossExponentials& a, int64_t row) {
   const int32_t target = a.targets[row];
-  return target < 0 || target >= a.vocabulary ? 0 : target;
+  return (Counts(a, target) ? target : 0) - a.first;
+}
+
+__device__ bool IsHere(const LossExponentials& a, int64_t target) {
+  return target >= 0 && target < a.vocabulary;
 }
 
 // Σ a·b over a row; all lanes of the warp get it.
@@ -48,7 +57,10 @@ __global__ __launch_bounds__(kThreads) void ReferencesKernel(const LossExponenti
   const int64_t row = int64_t{blockIdx.x} * kRows + threadIdx.x / kWarp;
   if (row >= a.count) return;
   const int64_t target = TargetOf(a, row);
-  const float c = RowProduct(a.x + row * a.width, a.weight + target * a.width, a.width);
+  float c = 0;
+  if (IsHere(a, target)) {
+    c = RowProduct(a.x + row * a.width, a.weight + target * a.width, a.width);
+  }
   if (threadIdx.x % kWarp == 0) a.references[row] = c;
 }
 
@@ -126,83 +138,92 @@ struct Exponentials {
   }
 };
 
-// A row whose exponentials are out of range, by the whole block: relative to its largest logit.
-struct RareRow {
-  float largest, sum, of_target;
-};
-__device__ __noinline__ RareRow ComputeRareRow(const LossExponentials& a, int64_t row,
-                                               float* shared) {
+// Of a row whose exponentials are out of range, by the whole block: its largest logit …
+__device__ __noinline__ float LargestLogit(const LossExponentials& a, int64_t row, float* shared) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const T* const x = a.x + row * a.width;
-  const auto logit = [&](int64_t v) { return RowProduct(x, a.weight + v * a.width, a.width); };
   float largest = -INFINITY;
-  for (int64_t v = warp; v < a.vocabulary; v += kRows) largest = fmaxf(largest, logit(v));
+  for (int64_t v = warp; v < a.vocabulary; v += kRows) {
+    largest = fmaxf(largest, RowProduct(x, a.weight + v * a.width, a.width));
+  }
   __syncthreads();
   if (threadIdx.x % kWarp == 0) shared[warp] = largest;
   __syncthreads();
   for (int i = 0; i < kRows; ++i) largest = fmaxf(largest, shared[i]);
   __syncthreads();
+  return largest;
+}
+
+// … and exponentials relative to that one, and their sum.
+__device__ __noinline__ float ExponentialsRelativeTo(float largest, const LossExponentials& a,
+                                                     int64_t row, float* shared) {
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const T* const x = a.x + row * a.width;
   float sum = 0;
   for (int64_t v = warp; v < a.vocabulary; v += kRows) {
-    const float e = exp2f((logit(v) - largest) * kLog2E);
+    const float logit = RowProduct(x, a.weight + v * a.width, a.width);
+    const float e = exp2f((logit - largest) * kLog2E);
     if (threadIdx.x % kWarp != 0) continue;
     sum += e;
     if (a.dloss != nullptr) a.exponentials[row * a.stride + v] = __float2bfloat16_rn(e);
   }
-  return {largest, BlockSum<kThreads>(sum, shared), exp2f((a.references[row] - largest) * kLog2E)};
+  return BlockSum<kThreads>(sum, shared);
 }
 
-__global__ __launch_bounds__(kThreads) void FinishKernel(const LossExponentials a, int tiles) {
-  __shared__ float partial[kRows][kRows];  // of a warp, of a row
-  __shared__ float shared[kRows];
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp, lane = thread % kWarp;
-  const int64_t first = int64_t{blockIdx.x} * kRows;
-
-  {  // Threads beside each other read the sums of the block's rows over one tile.
-    const int64_t row = first + thread % kRows;
-    float sum = 0;
-    if (row < a.count) {
-      for (int tile = thread / kRows; tile < tiles; tile += kThreads / kRows) {
-        sum += a.sums[tile * a.count + row];
-      }
+// Sums of exponentials over the tiles, of the block's rows: parts of a row are partial[0 … 7][row].
+__device__ void SumTiles(const LossExponentials& a, int tiles, float (&partial)[kRows][kRows]) {
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
+  // Threads beside each other read the sums of the block's rows over one tile.
+  const int64_t row = int64_t{blockIdx.x} * kRows + thread % kRows;
+  float sum = 0;
+  if (row < a.count) {
+    for (int tile = thread / kRows; tile < tiles; tile += kThreads / kRows) {
+      sum += a.sums[tile * a.count + row];
     }
-    for (int lanes = kRows; lanes < kWarp; lanes *= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
-    if (lane < kRows) partial[warp][lane] = sum;
   }
+  for (int lanes = kRows; lanes < kWarp; lanes *= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
+  if (lane < kRows) partial[thread / kWarp][lane] = sum;
   __syncthreads();
+}
 
-  float s = 0, loss = 0, of_target = kTargetExponential;  // of this warp's row
-  for (int i = 0; i < kRows && first + i < a.count; ++i) {
-    float sum = 0;
-    for (int part = 0; part < kRows; ++part) sum += partial[part][i];
-    const bool rare = sum > kMostSum;  // the same for all threads
-    RareRow row{};
-    if (rare) row = ComputeRareRow(a, first + i, shared);
-    if (warp != i) continue;
-    if (rare) {
-      s = row.sum;
-      loss = logf(s) + (row.largest - a.references[first + i]);
-      of_target = row.of_target;
-    } else {
-      // It contains the target's; less is a matter of rounding.
-      s = sum < kTargetExponential ? kTargetExponential : sum;
-      loss = logf(s * (1 / kTargetExponential));
-    }
+// The sum of exponentials of row i of the block.
+__device__ float SumOfRow(const float (&partial)[kRows][kRows], int i) {
+  float sum = 0;
+  for (int part = 0; part < kRows; ++part) sum += partial[part][i];
+  return sum;
+}
+
+struct RowResult {
+  float s, loss, of_target;  // of_target: e[target]
+
+  static __device__ RowResult InRange(float sum) {
+    // It contains the target's; less is a matter of rounding.
+    const float s = sum < kTargetExponential ? kTargetExponential : sum;
+    return {s, logf(s * (1 / kTargetExponential)), kTargetExponential};
   }
-  const int64_t row = first + warp;
-  if (row >= a.count) return;
+  static __device__ RowResult OutOfRange(float sum, float largest, float reference) {
+    return {sum, logf(sum) + (largest - reference), exp2f((reference - largest) * kLog2E)};
+  }
+};
+
+// By a warp: all that follows from s.
+__device__ void FinishRow(const LossExponentials& a, int64_t row, const RowResult& result) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int32_t target = a.targets[row];
-  const bool counts = target >= 0 && target < a.vocabulary;
+  const bool counts = Counts(a, target);
   if (lane == 0) {
-    if (a.lse != nullptr) a.lse[row] = a.references[row] + loss;
+    if (a.lse != nullptr) a.lse[row] = a.references[row] + result.loss;
     // A target outside the vocabulary shows as a loss that is not a number.
-    if (a.losses != nullptr) a.losses[row] = counts ? loss : target < 0 ? 0.0f : NAN;
+    if (a.losses != nullptr) a.losses[row] = counts ? result.loss : target < 0 ? 0.0f : NAN;
   }
   if (a.dloss == nullptr) return;
-  const float factor = counts ? *a.scale * *a.dloss / s : 0.0f;
+  const float factor = counts ? *a.scale * *a.dloss / result.s : 0.0f;
   if (lane == 0) {
     a.factors[row] = factor;
-    if (counts) a.exponentials[row * a.stride + target] = __float2bfloat16_rn(of_target - s);
+    const int64_t own = TargetOf(a, row);
+    if (counts && IsHere(a, own)) {
+      a.exponentials[row * a.stride + own] = __float2bfloat16_rn(result.of_target - result.s);
+    }
   }
   for (int64_t at = lane * 8; at < a.width; at += kWarp * 8) {
     float x[8];
@@ -211,6 +232,65 @@ __global__ __launch_bounds__(kThreads) void FinishKernel(const LossExponentials 
     for (int i = 0; i < 8; ++i) x[i] *= factor;
     StorePack(a.scaled + row * a.width + at, x);
   }
+}
+
+__global__ __launch_bounds__(kThreads) void FinishKernel(const LossExponentials a, int tiles) {
+  __shared__ float partial[kRows][kRows];  // of a warp, of a row
+  __shared__ float shared[kRows];
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t first = int64_t{blockIdx.x} * kRows;
+  SumTiles(a, tiles, partial);
+  RowResult result{};  // of this warp's row
+  for (int i = 0; i < kRows && first + i < a.count; ++i) {
+    float sum = SumOfRow(partial, i), largest = 0;
+    const bool rare = sum > a.most_sum;  // the same for all threads
+    if (rare) {
+      largest = LargestLogit(a, first + i, shared);
+      sum = ExponentialsRelativeTo(largest, a, first + i, shared);
+    }
+    if (warp != i) continue;
+    result = rare ? RowResult::OutOfRange(sum, largest, a.references[first + i])
+                  : RowResult::InRange(sum);
+  }
+  if (first + warp < a.count) FinishRow(a, first + warp, result);
+}
+
+// Of a split vocabulary: sums of this rank's exponentials, and which rows are out of range here.
+__global__ __launch_bounds__(kThreads) void TotalsKernel(const LossExponentials a, int tiles) {
+  __shared__ float partial[kRows][kRows];
+  __shared__ float shared[kRows];
+  const int64_t first = int64_t{blockIdx.x} * kRows;
+  SumTiles(a, tiles, partial);
+  for (int i = 0; i < kRows && first + i < a.count; ++i) {
+    const float sum = SumOfRow(partial, i);
+    float largest = -INFINITY;
+    if (sum > a.most_sum) largest = LargestLogit(a, first + i, shared);
+    if (threadIdx.x != 0) continue;
+    a.totals[first + i] = sum;
+    a.largest[first + i] = largest;
+  }
+}
+
+// Computes the rows again that are out of range on any rank.
+__global__ __launch_bounds__(kThreads) void RareRowsKernel(const LossExponentials a) {
+  __shared__ float shared[kRows];
+  const int64_t first = int64_t{blockIdx.x} * kRows;
+  for (int i = 0; i < kRows && first + i < a.count; ++i) {
+    const float largest = a.largest[first + i];
+    if (largest == -INFINITY) continue;
+    const float sum = ExponentialsRelativeTo(largest, a, first + i, shared);
+    if (threadIdx.x == 0) a.totals[first + i] = sum;
+    __syncthreads();  // `shared` may be used again
+  }
+}
+
+__global__ __launch_bounds__(kThreads) void FinishSplitKernel(const LossExponentials a) {
+  const int64_t row = int64_t{blockIdx.x} * kRows + threadIdx.x / kWarp;
+  if (row >= a.count) return;
+  const float sum = a.totals[row], largest = a.largest[row];
+  FinishRow(a, row,
+            largest == -INFINITY ? RowResult::InRange(sum)
+                                 : RowResult::OutOfRange(sum, largest, a.references[row]));
 }
 
 __global__ __launch_bounds__(kThreads) void ScaleRowsKernel(const float* product,
@@ -266,17 +346,34 @@ bool CanUseLossExponentials(const LossExponentials& a) {
          CanMap({a.weight, kBF16, a.vocabulary, a.width, a.width});
 }
 
-void ComputeLossExponentials(const LossExponentials& a, int multiprocessors, cudaStream_t stream) {
+void ComputeLossExponentials(const LossExponentials& a, const VocabularyShard& shard,
+                             int multiprocessors, cudaStream_t stream) {
   const auto blocks = static_cast<unsigned>((a.count + kRows - 1) / kRows);
+  const int tiles = static_cast<int>((a.vocabulary + kLossTileColumns - 1) / kLossTileColumns);
+  const auto combine = [&](float* of_rows, Reduction reduction) {
+    if (shard.ranks == nullptr) return;
+    shard.ranks->AllReduce(of_rows, of_rows, a.count, graph::DType::kFloat32, reduction, stream);
+  };
   ReferencesKernel<<<blocks, kThreads, 0, stream>>>(a);
   gpu::CheckLaunch("loss references");
+  combine(a.references, Reduction::kSum);
   if (a.dloss != nullptr) {
     Multiply<true>(a, multiprocessors, stream);
   } else {
     Multiply<false>(a, multiprocessors, stream);
   }
-  const int tiles = static_cast<int>((a.vocabulary + kLossTileColumns - 1) / kLossTileColumns);
-  FinishKernel<<<blocks, kThreads, 0, stream>>>(a, tiles);
+  if (!shard.split) {
+    FinishKernel<<<blocks, kThreads, 0, stream>>>(a, tiles);
+    gpu::CheckLaunch("loss of exponentials");
+    return;
+  }
+  TotalsKernel<<<blocks, kThreads, 0, stream>>>(a, tiles);
+  gpu::CheckLaunch("totals of exponentials");
+  combine(a.largest, Reduction::kMax);
+  RareRowsKernel<<<blocks, kThreads, 0, stream>>>(a);
+  gpu::CheckLaunch("rows out of range");
+  combine(a.totals, Reduction::kSum);
+  FinishSplitKernel<<<blocks, kThreads, 0, stream>>>(a);
   gpu::CheckLaunch("loss of exponentials");
 }
 
