@@ -1,0 +1,84 @@
+#include "models/sharding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/glob.h"
+
+namespace plimsoll::models {
+
+using graph::Shape;
+
+SplitParameter::SplitParameter(Sharding sharding, const Shape& shape, int64_t ranks)
+    : sharding_(std::move(sharding)), shape_(shape), ranks_(ranks) {
+  const bool columns = sharding_.split == Sharding::kColumns;
+  std::vector<int64_t>& blocks = sharding_.blocks;
+  if (blocks.empty()) blocks = {shape.dim(columns ? 1 : 0)};
+  int64_t sum = 0;
+  bool even = true;
+  for (int64_t block : blocks) {
+    sum += block;
+    even = even && block % ranks == 0;
+  }
+  if (!even || sum != shape.dim(columns ? 1 : 0)) {
+    throw InternalError(fmt::format("{} ranks cannot share '{}', {}, in blocks of {}", ranks,
+                                    sharding_.pattern, shape.ToString(), fmt::join(blocks, ", ")));
+  }
+}
+
+Shape SplitParameter::LocalShape() const {
+  if (sharding_.split == Sharding::kColumns) return shape_.WithLast(shape_.dim(1) / ranks_);
+  const int64_t rows = shape_.dim(0) / ranks_;
+  return shape_.rank() == 1 ? Shape{rows} : Shape{rows, shape_.dim(1)};
+}
+
+template <typename Copy>
+void SplitParameter::ForPieces(int64_t rank, const Copy& copy) const {
+  const int64_t columns = shape_.rank() == 1 ? 1 : shape_.dim(1);
+  if (sharding_.split == Sharding::kColumns) {
+    const int64_t own = columns / ranks_;
+    for (int64_t row = 0; row < shape_.dim(0); ++row) {
+      copy(row * columns + rank * own, row * own, own);
+    }
+    return;
+  }
+  int64_t first = 0;  // row of the block
+  for (int64_t block : sharding_.blocks) {
+    const int64_t own = block / ranks_;
+    copy((first + rank * own) * columns, first / ranks_ * columns, own * columns);
+    first += block;
+  }
+}
+
+void SplitParameter::TakePart(std::span<const float> whole, int64_t rank,
+                              std::span<float> part) const {
+  ForPieces(rank, [&](int64_t from, int64_t to, int64_t count) {
+    std::copy_n(whole.begin() + from, count, part.begin() + to);
+  });
+}
+
+void SplitParameter::PutPart(std::span<const float> part, int64_t rank,
+                             std::span<float> whole) const {
+  ForPieces(rank, [&](int64_t to, int64_t from, int64_t count) {
+    std::copy_n(part.begin() + from, count, whole.begin() + to);
+  });
+}
+
+std::map<std::string, SplitParameter> SplitParameters(const Model& model, int64_t ranks) {
+  std::map<std::string, SplitParameter> split;
+  if (ranks == 1) return split;
+  const std::vector<Sharding> table = model.sharding();
+  for (const ParameterInfo& parameter : model.parameters()) {
+    for (const Sharding& row : table) {
+      if (!MatchesGlob(row.pattern, parameter.name)) continue;
+      split.emplace(parameter.name, SplitParameter(row, parameter.shape, ranks));
+      break;
+    }
+  }
+  return split;
+}
+
+}  // namespace plimsoll::models

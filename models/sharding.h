@@ -1,0 +1,45 @@
+// How tensor-parallel ranks share parameters: which part of a whole one is whose. Pure functions of
+// a model's sharding table; the numbers themselves stay with the caller.
+//
+// Parameters have one dimension or two. A part is contiguous within each of its blocks:
+//
+//   kRows, blocks {4, 2, 2}, rank 1 of 2:   rows 2-3 of the first block, then row 5, then row 7
+//   kColumns, rank 1 of 2:                  the right half of every row
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "models/model.h"
+
+namespace plimsoll::models {
+
+class SplitParameter {
+ public:
+  // InternalError unless the ranks can share it equally.
+  SplitParameter(Sharding sharding, const graph::Shape& shape, int64_t ranks);
+
+  Sharding::Split split() const { return sharding_.split; }
+  const graph::Shape& shape() const { return shape_; }  // of the whole
+  graph::Shape LocalShape() const;                      // of each part
+
+  // `whole` and `part` have shape().elements() and LocalShape().elements().
+  void TakePart(std::span<const float> whole, int64_t rank, std::span<float> part) const;
+  void PutPart(std::span<const float> part, int64_t rank, std::span<float> whole) const;
+
+ private:
+  // Calls `copy(in whole, in part, elements)` for each contiguous piece of the rank's part.
+  template <typename Copy>
+  void ForPieces(int64_t rank, const Copy& copy) const;
+
+  Sharding sharding_;
+  graph::Shape shape_;
+  int64_t ranks_;
+};
+
+// By name, the parameters that `ranks` ranks share; none for one rank.
+std::map<std::string, SplitParameter> SplitParameters(const Model& model, int64_t ranks);
+
+}  // namespace plimsoll::models
