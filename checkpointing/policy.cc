@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/glob.h"
 #include "checkpointing/saved.h"
+#include "graph/block.h"
 
 namespace plimsoll::checkpointing {
 namespace {
@@ -71,8 +72,15 @@ class Tagger {
   }
   static bool MayGo(const SavedTensor& saved) { return saved.recomputable && !saved.read_at_once; }
 
+  bool IsGatheredParameter(const SavedTensor& saved) const {
+    const graph::Node& producer = program_.nodes()[saved.producer];
+    return producer.op->name == "all_gather_start" &&
+           program_.tensor(producer.inputs[0]).role == graph::Role::kParameter;
+  }
+
   bool Matches(const std::string& pattern, const SavedTensor& saved) const {
     if (saved.output > 0) return false;
+    if (pattern == "parameters") return IsGatheredParameter(saved);
     for (const Preset& preset : Presets()) {
       if (preset.name != pattern) continue;
       return std::find(preset.ops.begin(), preset.ops.end(), OpOf(saved)) != preset.ops.end();
@@ -103,11 +111,11 @@ class Tagger {
   void RecomputeWithin(int blocks) {
     for (size_t i = 0; i < saved_.size(); ++i) {
       const SavedTensor& saved = saved_[i];
-      if (saved.block == kNoBlock || !MayGo(saved)) continue;
+      if (saved.block == graph::kNoBlock || !MayGo(saved)) continue;
       const bool leaves =
           std::any_of(saved.forward_uses.begin(), saved.forward_uses.end(), [&](int n) {
-            const int block = BlockOf(program_.nodes()[n].scope);
-            return block == kNoBlock || block / blocks != saved.block / blocks;
+            const int block = graph::BlockOf(program_.nodes()[n].scope);
+            return block == graph::kNoBlock || block / blocks != saved.block / blocks;
           });
       if (!leaves) tags_[i] = Retention::kRecompute;
     }

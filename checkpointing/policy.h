@@ -9,7 +9,8 @@
 //   selective  what the patterns of `recompute` name, without what those of `save` name
 //   explicit   by name of tensor, as a solver chose
 //
-// A pattern is a preset (`norms`, `activations`, `attention`), an op kind (`gelu`) or a glob over
+// A pattern is a preset (`norms`, `activations`, `attention`, or `parameters`: whole ones that are
+// gathered from the parts of data ranks, as ZeRO's third stage does), an op kind (`gelu`) or a glob over
 // names of tensors (`block.*.mlp.fc`). An op's further results, such as a norm's statistics, are
 // retained as its first one: they are small, and running the op again gives them for nothing.
 #pragma once

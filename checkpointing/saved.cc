@@ -1,9 +1,9 @@
 #include "checkpointing/saved.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error.h"
+#include "graph/block.h"
 
 namespace plimsoll::checkpointing {
 namespace {
@@ -69,20 +69,6 @@ int ForwardNodes(const Program& program) {
   return static_cast<int>(after - nodes.begin());
 }
 
-int BlockOf(std::string_view scope) {
-  constexpr std::string_view kPrefix = "block.";
-  for (size_t at = scope.find(kPrefix); at != std::string_view::npos;
-       at = scope.find(kPrefix, at + 1)) {
-    if (at > 0 && scope[at - 1] != '.') continue;
-    const char* first = scope.data() + at + kPrefix.size();
-    const char* last = scope.data() + scope.size();
-    int number = 0;
-    const auto [end, error] = std::from_chars(first, last, number);
-    if (error == std::errc() && number >= 0 && (end == last || *end == '.')) return number;
-  }
-  return kNoBlock;
-}
-
 std::vector<SavedTensor> FindSaved(const Program& program) {
   const int forward = ForwardNodes(program);
   const int count = static_cast<int>(program.nodes().size());
@@ -111,7 +97,7 @@ std::vector<SavedTensor> FindSaved(const Program& program) {
                          tensor.bytes(),
                          n,
                          static_cast<int>(i),
-                         BlockOf(node.scope),
+                         graph::BlockOf(node.scope),
                          {},
                          {},
                          !WritesPersistent(program, node),

@@ -14,14 +14,12 @@
 
 namespace plimsoll::checkpointing {
 
-inline constexpr int kNoBlock = -1;
-
 struct SavedTensor {
   graph::TensorId tensor;  // owns its memory; reading a view of it counts as reading it
   int64_t bytes;
   int producer;                   // node that writes it; its scope says where in the model
   int output;                     // which of that node's outputs it is
-  int block;                      // BlockOf the producer's scope
+  int block;                      // graph::BlockOf the producer's scope
   std::vector<int> forward_uses;  // nodes of the forward pass that read it, ascending
   std::vector<int> uses;          // nodes after the forward pass that read it, ascending, not empty
   // May its producer run again? Not when it also writes something persistent,
@@ -36,9 +34,6 @@ struct SavedTensor {
 std::vector<SavedTensor> FindSaved(const graph::Program& program);
 
 int64_t TotalBytes(const std::vector<SavedTensor>& saved);
-
-// 3 for "block.3" and "block.3.attn"; kNoBlock outside any block.
-int BlockOf(std::string_view scope);
 
 // The number of nodes in the forward phase, which comes first.
 int ForwardNodes(const graph::Program& program);

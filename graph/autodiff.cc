@@ -71,6 +71,11 @@ class Reverse {
 
   bool IsParameter(TensorId id) const { return program_.tensor(id).role == Role::kParameter; }
 
+  bool IsCarried(TensorId parameter) const {
+    return options_.carry != Carry::kNone &&
+           (!options_.carries || options_.carries(program_.tensor(parameter)));
+  }
+
   // The carried tensor for a parameter's gradient.
   Value Carried(TensorId parameter) {
     const std::string name = GradientName(program_.tensor(parameter).name);
@@ -83,9 +88,8 @@ class Reverse {
   void StartFromCarried(size_t forward_nodes) {
     for (size_t i = 0; i < forward_nodes; ++i) {
       for (TensorId id : std::vector<TensorId>(program_.nodes()[i].inputs)) {
-        if (id != kNoTensor && IsParameter(id) && Partial(id) == kNoTensor) {
-          SetPartial(id, Carried(id));
-        }
+        if (id == kNoTensor || !IsParameter(id) || !IsCarried(id)) continue;
+        if (Partial(id) == kNoTensor) SetPartial(id, Carried(id));
       }
     }
   }
@@ -197,7 +201,7 @@ class Reverse {
     if (!written_here() || program_.tensor(gradient).alias) {
       gradient = builder_.Emit1("scale", {gradient}, {{"factor", 1.0}});
     }
-    if (options_.carry == Carry::kNone) {
+    if (!IsCarried(parameter)) {
       program_.mutable_tensor(gradient).role = Role::kGradient;
       return gradient;
     }

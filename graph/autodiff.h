@@ -1,6 +1,7 @@
 // Reverse-mode differentiation: appends the backward pass to a forward program.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,9 @@ enum class Carry : uint8_t {
 struct AutodiffOptions {
   std::string loss = "loss";  // the float scalar to differentiate
   Carry carry = Carry::kNone;
+  // Whose gradients are carried; empty: all. Others are temporaries in any case, and it is left to
+  // a later pass what is carried of them.
+  std::function<bool(const Tensor& parameter)> carries = {};
   // The carried f32[] state by which the loss is multiplied before it is differentiated, so that
   // all gradients are multiples of it ("loss_scale"). Empty: 1.
   std::string loss_scale = "";

@@ -1,9 +1,9 @@
 #include "memory/block_profile.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 
+#include "graph/block.h"
 #include "memory/lifetimes.h"
 
 namespace plimsoll::memory {
@@ -20,7 +20,7 @@ std::vector<int> Regions(const Program& program, int blocks) {
   int region = 0;
   for (size_t n = 0; n < nodes.size(); ++n) {
     if (nodes[n].phase != Phase::kForward) continue;
-    const int block = BlockOfScope(nodes[n].scope);
+    const int block = graph::BlockOf(nodes[n].scope);
     if (block >= 0 && block < blocks) {
       region = ForwardRegion(block);
     } else if (region > 0) {
@@ -33,7 +33,7 @@ std::vector<int> Regions(const Program& program, int blocks) {
   int last_block = -1;
   for (size_t n = nodes.size(); n-- > 0;) {
     if (nodes[n].phase == Phase::kForward) break;
-    const int block = BlockOfScope(nodes[n].scope);
+    const int block = graph::BlockOf(nodes[n].scope);
     if (nodes[n].phase == Phase::kBackward) {
       if (block >= 0 && block < blocks) {
         region = BackwardRegion(blocks, block);
@@ -48,16 +48,6 @@ std::vector<int> Regions(const Program& program, int blocks) {
 }
 
 }  // namespace
-
-int BlockOfScope(std::string_view scope) {
-  constexpr std::string_view kPrefix = "block.";
-  if (scope.substr(0, kPrefix.size()) != kPrefix) return -1;
-  const std::string_view rest = scope.substr(kPrefix.size());
-  int block = -1;
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), block);
-  const bool whole = end == rest.data() + rest.size() || *end == '.';
-  return error == std::errc() && whole ? block : -1;
-}
 
 RegionUse MeasureRegions(const Program& program, int blocks, int64_t alignment,
                          std::span<const double> node_seconds) {

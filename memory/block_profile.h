@@ -27,9 +27,6 @@ inline int HeadRegion(int blocks) { return 1 + blocks; }
 inline int BackwardRegion(int blocks, int block) { return 2 + blocks + block; }
 inline int UpdateRegion(int blocks) { return 2 + 2 * blocks; }
 
-// N of "block.N" and "block.N.attn"; -1 elsewhere.
-int BlockOfScope(std::string_view scope);
-
 // One program, by region.
 struct RegionUse {
   std::vector<int64_t> peaks;   // the most bytes of temporaries alive on the device

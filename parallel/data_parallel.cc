@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "graph/autodiff.h"
-#include "ops/collective.h"
+#include "parallel/parts.h"
 
 namespace plimsoll::parallel {
 namespace {
@@ -27,63 +29,53 @@ using graph::TensorId;
 struct Summand {
   TensorId tensor = kNoTensor;
   int written = 0;  // the last node that writes it
-  std::string scope;
+  std::string scope = {};
+  TensorId part = kNoTensor;  // own_part of it, when that alone is read
+};
+
+// Gradients that leave together, those of each kind as one transfer.
+struct Bucket {
+  int behind = 0;  // this node
+  std::vector<Summand> scattered, reduced;
 };
 
 class Reducer {
  public:
   Reducer(Program& program, const DataParallelOptions& options)
-      : program_(program), nodes_(program.nodes()), bucket_bytes_(options.bucket_bytes) {
+      : program_(program), nodes_(program.nodes()) {
     update_ = static_cast<int>(
         std::find_if(nodes_.begin(), nodes_.end(),
                      [](const Node& node) { return node.phase == Phase::kUpdate; }) -
         nodes_.begin());
+    trains_ = update_ < static_cast<int>(nodes_.size());
+    FillBuckets(options.bucket_bytes);
+    loss_ = program_.Find("loss");
+    if (!trains_ && HasGradients()) loss_ = kNoTensor;  // not complete
   }
 
   graph::PassResult Run() {
-    const bool trains = update_ < static_cast<int>(nodes_.size());
-    std::vector<Summand> gradients = trains ? FindGradients() : std::vector<Summand>{};
-    const TensorId loss = program_.Find("loss");
-    if (loss == kNoTensor || (gradients.empty() && HasGradients())) {
-      return {false, "nothing to sum among ranks"};
-    }
-    std::stable_sort(gradients.begin(), gradients.end(),
-                     [](const Summand& a, const Summand& b) { return a.written < b.written; });
-    std::vector<std::vector<Summand>> starting(nodes_.size());  // behind each node
-    int64_t bytes = 0, bucket = 0;
-    size_t first = 0;  // of the bucket
-    int buckets = 0;
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      bucket += program_.tensor(gradients[i].tensor).bytes();
-      if (bucket < bucket_bytes_ && i + 1 < gradients.size()) continue;
-      auto& start = starting[static_cast<size_t>(gradients[i].written)];
-      start.insert(start.end(), gradients.begin() + static_cast<std::ptrdiff_t>(first),
-                   gradients.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-      bytes += std::exchange(bucket, 0);
-      first = i + 1;
-      ++buckets;
-    }
-    const std::vector<Summand> of_loss = {{loss, LastWriter(loss), ""}};
+    if (buckets_.empty() && loss_ == kNoTensor) return {false, "nothing to sum among ranks"};
+    size_t started = 0, finished = 0;  // buckets
     for (int n = 0; n <= static_cast<int>(nodes_.size()); ++n) {
       if (n == update_) {
         phase_ = n > 0 ? nodes_[static_cast<size_t>(n) - 1].phase : Phase::kForward;
-        Start(of_loss);
-        if (trains) phase_ = Phase::kUpdate;
-        Finish(gradients);
-        Finish(of_loss);
+        StartLoss();
+        while (finished < buckets_.size()) FinishScattered(buckets_[finished++]);
+        if (trains_) phase_ = Phase::kUpdate;
+        for (const Bucket& bucket : buckets_) FinishReduced(bucket);
+        FinishLoss();
       }
       if (n == static_cast<int>(nodes_.size())) break;
-      Node node = nodes_[static_cast<size_t>(n)];
-      phase_ = node.phase;
-      if (n >= update_) {
-        for (TensorId& id : node.inputs) id = Reduced(id);
+      Keep(nodes_[static_cast<size_t>(n)]);
+      for (; started < buckets_.size() && buckets_[started].behind == n; ++started) {
+        if (started >= 2) FinishScattered(buckets_[finished++]);
+        Start(buckets_[started]);
       }
-      result_.push_back(std::move(node));
-      Start(starting[static_cast<size_t>(n)]);
     }
     program_.mutable_nodes() = std::move(result_);
-    return {true, fmt::format("{} of gradients summed among ranks, buckets: {}", FormatBytes(bytes),
-                              buckets)};
+    program_.DropUnusedTensors();
+    return {true, fmt::format("{} of gradients summed among ranks, buckets: {}",
+                              FormatBytes(bytes_), buckets_.size())};
   }
 
  private:
@@ -105,14 +97,73 @@ class Reducer {
                        [](const Tensor& tensor) { return tensor.role == Role::kGradient; });
   }
 
-  std::vector<Summand> FindGradients() const {
+  bool TakesPart(const Node& node) const {
+    return node.op->name == "own_part" && program_.tensor(node.inputs[0]).role == Role::kGradient;
+  }
+
+  bool ReadsPart(const Node& node) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](TensorId id) { return parts_.contains(id); });
+  }
+
+  // All that is complete in this program, in no order.
+  std::vector<Summand> FindGradients() {
     std::vector<Summand> found;
+    std::set<TensorId> others;  // no sums of their own: what is scattered, or carried in parts
+    for (const Node& node : nodes_) {
+      if (TakesPart(node)) {
+        const TensorId whole = node.inputs[0], part = node.outputs[0];
+        found.push_back({whole, LastWriter(whole), node.scope, part});
+        parts_.insert(part);
+        others.insert(whole);
+      } else if (ReadsPart(node)) {
+        others.insert(node.outputs.begin(), node.outputs.end());
+      }
+    }
+    if (!trains_) return found;
     for (const Tensor& tensor : program_.tensors()) {
       if (tensor.role != Role::kParameter) continue;
       const TensorId gradient = program_.Find(graph::GradientName(tensor.name));
-      if (gradient != kNoTensor) found.push_back({gradient, LastWriter(gradient), tensor.name});
+      if (gradient == kNoTensor || others.contains(gradient)) continue;
+      found.push_back({gradient, LastWriter(gradient), tensor.name});
     }
     return found;
+  }
+
+  void FillBuckets(int64_t bucket_bytes) {
+    std::vector<Summand> gradients = FindGradients();
+    std::stable_sort(gradients.begin(), gradients.end(),
+                     [](const Summand& a, const Summand& b) { return a.written < b.written; });
+    int64_t bytes = bucket_bytes;  // of the last bucket
+    for (Summand& summand : gradients) {
+      if (bytes >= bucket_bytes) {
+        buckets_.emplace_back();
+        bytes = 0;
+      }
+      bytes += program_.tensor(summand.tensor).bytes();
+      bytes_ += program_.tensor(summand.tensor).bytes();
+      Bucket& bucket = buckets_.back();
+      bucket.behind = summand.written;
+      (summand.part != kNoTensor ? bucket.scattered : bucket.reduced).push_back(std::move(summand));
+    }
+  }
+
+  // A node of the program; what reads a part comes when that has been summed.
+  void Keep(Node node) {
+    phase_ = node.phase;
+    if (TakesPart(node)) return;
+    if (node.phase != Phase::kUpdate && ReadsPart(node)) {
+      waiting_.push_back(std::move(node));
+      return;
+    }
+    if (node.phase == Phase::kUpdate) ReadSums(node);
+    result_.push_back(std::move(node));
+  }
+
+  void ReadSums(Node& node) const {
+    for (TensorId& id : node.inputs) {
+      if (const auto sum = reduced_.find(id); sum != reduced_.end()) id = sum->second;
+    }
   }
 
   TensorId AddTensor(TensorId like, const std::string& name, TensorId view_of) {
@@ -124,54 +175,99 @@ class Reducer {
     return program_.AddTensor(std::move(tensor));
   }
 
-  void Emit(const char* op, const Summand& of, TensorId input, TensorId output) {
+  void Emit(const char* op, const std::string& scope, std::vector<TensorId> inputs,
+            TensorId output) {
     Node node;
     node.op = &graph::OpRegistry::Get().Require(op);
-    if (!node.op->view) node.attributes.Set("axis", std::string(ops::Name(ops::Axis::kData)));
-    node.inputs = {input};
+    const graph::Shape& shape = program_.tensor(output).type.shape;
+    if (node.op->name == "all_reduce_start") node.attributes = OverDataRanks();
+    if (node.op->name == "reduce_scatter_start") {
+      node.attributes = OverDataRanks(shape);
+    }
+    node.inputs = std::move(inputs);
     node.outputs = {output};
     node.phase = phase_;
-    node.scope = of.scope;
+    node.scope = scope;
     node.made_by = "data_parallel";
     result_.push_back(std::move(node));
   }
 
+  TensorId AddSum(const Summand& summand) {
+    const TensorId like = summand.part != kNoTensor ? summand.part : summand.tensor;
+    return sums_[summand.tensor] =
+               AddTensor(like, program_.tensor(summand.tensor).name + ".sum", kNoTensor);
+  }
+
+  TensorId AddReduced(const Summand& summand) {
+    const TensorId sum = sums_.at(summand.tensor);
+    const std::string name = program_.tensor(summand.tensor).name + ".reduced";
+    const TensorId read = summand.part != kNoTensor ? summand.part : summand.tensor;
+    return reduced_[read] = AddTensor(sum, name, sum);
+  }
+
   // What is carried is summed where it lies; of a temporary, the sum takes its place.
-  void Start(const std::vector<Summand>& bucket) {
-    for (const Summand& summand : bucket) {
-      const TensorId from = summand.tensor;
-      const TensorId sum = program_.tensor(from).persistent
-                               ? from
-                               : AddTensor(from, program_.tensor(from).name + ".sum", kNoTensor);
-      Emit("all_reduce_start", summand, from, sum);
-      sums_.emplace_back(from, sum);
+  void StartSum(const Summand& summand) {
+    if (program_.tensor(summand.tensor).persistent) {
+      sums_[summand.tensor] = summand.tensor;
+    } else {
+      AddSum(summand);
+    }
+    Emit("all_reduce_start", summand.scope, {summand.tensor}, sums_.at(summand.tensor));
+  }
+
+  void Start(const Bucket& bucket) {
+    for (const Summand& summand : bucket.scattered) {
+      Emit("reduce_scatter_start", summand.scope, {summand.tensor}, AddSum(summand));
+    }
+    for (const Summand& summand : bucket.reduced) StartSum(summand);
+  }
+
+  void FinishScattered(const Bucket& bucket) {
+    for (const Summand& summand : bucket.scattered) {
+      const TensorId sum = sums_.at(summand.tensor);
+      Emit("reduce_scatter_done", summand.scope, {sum, summand.tensor}, AddReduced(summand));
+    }
+    for (const Summand& summand : bucket.scattered) {
+      for (Node& node : waiting_) {
+        if (std::ranges::find(node.inputs, summand.part) == node.inputs.end()) continue;
+        ReadSums(node);
+        result_.push_back(std::move(node));
+      }
     }
   }
 
-  void Finish(const std::vector<Summand>& summands) {
-    for (const Summand& summand : summands) {
-      const auto found = std::find_if(sums_.begin(), sums_.end(), [&](const auto& pair) {
-        return pair.first == summand.tensor;
-      });
-      const TensorId reduced = AddTensor(
-          summand.tensor, program_.tensor(summand.tensor).name + ".reduced", found->second);
-      Emit("all_reduce_done", summand, found->second, reduced);
-      reduced_.emplace_back(summand.tensor, reduced);
+  void FinishReduced(const Bucket& bucket) {
+    for (const Summand& summand : bucket.reduced) {
+      Emit("all_reduce_done", summand.scope, {sums_.at(summand.tensor)}, AddReduced(summand));
     }
   }
 
-  TensorId Reduced(TensorId id) const {
-    for (const auto& [from, to] : reduced_) {
-      if (from == id) return to;
-    }
-    return id;
+  void StartLoss() {
+    if (loss_ == kNoTensor) return;
+    LastWriter(loss_);
+    StartSum({.tensor = loss_});
+  }
+
+  // Nothing here reads the loss, but the program must not end before it is there.
+  void FinishLoss() {
+    if (loss_ == kNoTensor) return;
+    const Summand loss = {.tensor = loss_};
+    const TensorId reduced = AddReduced(loss);
+    program_.mutable_tensor(reduced).persistent = true;
+    Emit("all_reduce_done", "", {loss_}, reduced);
   }
 
   Program& program_;
   const std::vector<Node> nodes_;  // as they were
-  const int64_t bucket_bytes_;
-  int update_ = 0;  // its first node, or the number of nodes
-  std::vector<std::pair<TensorId, TensorId>> sums_, reduced_;
+  int update_ = 0;                 // its first node, or the number of nodes
+  bool trains_ = false;
+  TensorId loss_ = kNoTensor;  // when it is complete
+  std::vector<Bucket> buckets_;
+  int64_t bytes_ = 0;
+  std::set<TensorId> parts_;  // own parts of gradients
+  // By what was summed: the sum. By what was read of it, the whole or a part: what to read instead.
+  std::map<TensorId, TensorId> sums_, reduced_;
+  std::vector<Node> waiting_;  // for the sums of parts
   std::vector<Node> result_;
   Phase phase_ = Phase::kForward;
 };

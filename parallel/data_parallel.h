@@ -5,6 +5,13 @@
 //   update     %w.grad.reduced = all_reduce_done(%w.grad.sum)   before the first node that reads
 //              %norm = global_norm(%w.grad.reduced, …)
 //
+// A gradient of which a rank reads its own part alone (zero_state.h) is scattered instead, and soon
+// gives up its memory:
+//
+//   backward   %w.grad.sum = reduce_scatter_start(%w.grad)
+//              %w.grad.reduced = reduce_scatter_done(%w.grad.sum, %w.grad)   before the next bucket
+//                                                                            but one starts
+//
 // The loss carries 1 / (targets of the whole step) on every rank, so that sums over ranks are those
 // of one rank with the whole batch; the loss itself is summed too.
 #pragma once
@@ -22,9 +29,9 @@ struct DataParallelOptions {
   int64_t bucket_bytes = int64_t{25} << 20;
 };
 
-// For programs whose loss is complete: those with an update, and evaluation. Gradients carried from
-// micro-step to micro-step are summed once, in the last. Without a gradient or a loss of its own, a
-// program stays as it is.
+// Gradients carried from micro-step to micro-step are summed once, in the last, and so is the loss
+// of programs with an update, and of evaluation. What is read in parts is summed in every
+// micro-step. Without a gradient or a loss of its own, a program stays as it is.
 class DataParallel : public graph::Pass {
  public:
   explicit DataParallel(DataParallelOptions options = {}) : options_(options) {}

@@ -38,6 +38,12 @@ class RankGroup {
   virtual std::unique_ptr<ops::Communicator> MakeCpuCommunicator() = 0;
 };
 
+// The groups that one rank belongs to, one for each axis of a mesh; nullptr: it is alone there.
+struct AxisGroups {
+  RankGroup* data = nullptr;
+  RankGroup* tensor = nullptr;
+};
+
 // All ranks. One object, made early in main().
 class World : public RankGroup {
  public:

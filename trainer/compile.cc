@@ -17,6 +17,10 @@
 #include "ops/linear_dx_gelu_fusion.h"
 #include "ops/norm_with_backward_fusion.h"
 #include "optim/host_state.h"
+#include "parallel/parts.h"
+#include "parallel/zero_parameters.h"
+#include "parallel/zero_state.h"
+#include "parallel/zero_weights.h"
 #include "runtime/workspaces.h"
 
 namespace plimsoll::trainer {
@@ -66,17 +70,31 @@ std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
 
 // Every technique of Plimsoll is a line here; deleting one is deleting its line and its folder.
 PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
+  const int64_t ranks = options.data_ranks, zero = ranks > 1 ? options.zero : 0;
   PassPipeline passes(options.dump_directory);
   passes.Add<amp::MixedPrecision>(options.amp);
   if (purpose.cached) passes.Add<inference::KvCache>(options.generate_context);
   if (purpose.kind == Kind::kTrain) {
-    passes.Add<graph::Autodiff>(
-        graph::AutodiffOptions{.loss = "loss",
-                               .carry = purpose.carry,
-                               .loss_scale = options.update.loss_scale ? "loss_scale" : ""});
+    passes.Add<graph::Autodiff>(graph::AutodiffOptions{
+        .loss = "loss",
+        .carry = purpose.carry,
+        .carries =
+            [=](const graph::Tensor& parameter) {
+              return zero < 2 || !parallel::IsDivided(parameter.type.shape, ranks);
+            },
+        .loss_scale = options.update.loss_scale ? "loss_scale" : ""});
     if (purpose.update) passes.Add<optim::Update>(options.update);
+    if (zero > 0) {
+      passes.Add<parallel::ZeroState>(parallel::ZeroStateOptions{
+          .ranks = ranks, .carry = zero >= 2 ? purpose.carry : Carry::kNone});
+    }
+    if ((zero == 1 || zero == 2) && purpose.carry != Carry::kAccumulate) {
+      passes.Add<parallel::ZeroWeights>(parallel::ZeroWeightsOptions{
+          .ranks = ranks, .bucket_bytes = options.data_parallel.bucket_bytes});
+    }
   }
-  if (options.data_ranks > 1 && purpose.kind != Kind::kLogits) {
+  if (zero == 3) passes.Add<parallel::ZeroParameters>(ranks);
+  if (ranks > 1 && purpose.kind != Kind::kLogits) {
     passes.Add<parallel::DataParallel>(options.data_parallel);
   }
   if (purpose.update && options.state_on_host) passes.Add<optim::HostState>();
@@ -88,6 +106,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
     passes.Add<checkpointing::Recompute>();
   }
   passes.Add<graph::Fuse>(FusionsAfterRecompute());
+  if (zero == 3) passes.Add<parallel::PrefetchParameters>();
   if (purpose.kind == Kind::kTrain) passes.Add<checkpointing::Offload>();
   passes.Add<Workspaces>(options.device, options.threads);
   return passes;
@@ -120,6 +139,11 @@ class Compiler {
       }
       step.last = Train("train_last", Carry::kAccumulate, true, 1);
     }
+    const bool reads = options_.evaluate || options_.generate_rows > 0;
+    const bool stale = options_.data_ranks > 1 && (options_.zero == 1 || options_.zero == 2);
+    if (options_.train && reads && stale) {
+      step.gather = Gather(*result_.programs.back());
+    }
     if (options_.evaluate) step.evaluation = Build("evaluate", {.kind = Kind::kEvaluate});
     if (options_.generate_rows > 0 && options_.cache) {
       const int64_t window = std::min(kPrefillTokens, options_.generate_context);
@@ -131,7 +155,10 @@ class Compiler {
     if (options_.draft) return std::move(result_);
 
     std::vector<const Program*> programs;
-    for (const auto& program : result_.programs) programs.push_back(program.get());
+    for (const auto& program : result_.programs) {
+      programs.push_back(program.get());
+      result_.divided.merge(parallel::GatheredParameters(*program));
+    }
     const int64_t alignment = runtime::TensorAlignment(options_.device);
     result_.plan =
         memory::MakePlan(programs, {.alignment = alignment, .data_rank = options_.data_rank});
@@ -148,6 +175,13 @@ class Compiler {
           static_cast<double>(times) * graph::CostOf(program.CallOf(node).get()).flops;
     }
     return index;
+  }
+
+  int Gather(const Program& step) {
+    auto program = std::make_unique<Program>("gather");
+    parallel::EmitGathers(step, options_.data_ranks, *program);
+    result_.programs.push_back(std::move(program));
+    return static_cast<int>(result_.programs.size()) - 1;
   }
 
   int Build(const std::string& name, const Purpose& purpose) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct CompileOptions {
   int64_t accumulate = 1;   // micro-steps per update
   int64_t data_ranks = 1;   // that share a step's sequences
   int64_t data_rank = 0;    // this one; it changes nothing but where its own parts of tensors lie
+  int64_t zero = 0;         // ZeRO's stage: what they divide among themselves (docs/parallelism.md)
   parallel::DataParallelOptions data_parallel;
   bool train = true;
   bool evaluate = false;  // also a forward-only program over [micro_batch, sequence]
@@ -50,6 +52,9 @@ struct CompileOptions {
 struct StepPrograms {
   int only = -1;                           // accumulate = 1
   int first = -1, middle = -1, last = -1;  // else; middle only from 3 micro-steps on
+  // Makes weights whole again that an update has left in parts (ZeRO): before any program below
+  // reads them. The next step's first program does that itself.
+  int gather = -1;
   int evaluation = -1;
   int prefill = -1, decode = -1;  // of several new tokens, of one; with a cache
   int logits = -1;                // of whole texts; without
@@ -63,6 +68,8 @@ struct CompiledStep {
   std::vector<std::unique_ptr<graph::Program>> programs;
   StepPrograms step;
   memory::MemoryPlan plan;
+  // Of each parameter that data ranks divide among themselves, the shape that a rank works with.
+  std::map<std::string, graph::Shape> divided;
   std::vector<graph::PassReport> passes;
   double flops_per_step = 0;  // of all micro-steps and the update, as the ops count them
 };

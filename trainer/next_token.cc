@@ -62,6 +62,7 @@ void NextToken::RunWhole(std::span<const std::vector<int32_t>> texts, int64_t fi
   FillRows(texts, first, count, whole_);
   session_.Write<int32_t>("logits.tokens", whole_);
   SetLast(count - 1);
+  session_.GatherWeights();
   session_.executor(session_.compiled().step.logits).Run();
 }
 
@@ -80,6 +81,7 @@ void NextToken::Extend(std::span<const std::vector<int32_t>> texts, int64_t firs
     session_.Write<int32_t>("position", std::span(&position, 1));
     SetLast(end - begin - 1);
     const StepPrograms& step = session_.compiled().step;
+    session_.GatherWeights();
     session_.executor(one ? step.decode : step.prefill).Run();
     cached_ = end;
   }

@@ -16,7 +16,8 @@ namespace plimsoll::trainer {
 
 class Ranks {
  public:
-  explicit Ranks(runtime::World& world) : world_(world) {}
+  explicit Ranks(runtime::World& world)
+      : world_(world), groups_{world.size() > 1 ? &world : nullptr, nullptr} {}
 
   // Makes the communicators between the ranks' devices, which outlive them.
   void Connect(runtime::Device& device);
@@ -26,6 +27,8 @@ class Ranks {
   bool first() const { return rank() == 0; }  // the one that prints and writes
   int64_t data_rank() const { return world_.rank(); }
   int64_t data_ranks() const { return world_.size(); }
+  // The ranks that this one shares an axis with; nullptr where it is alone.
+  const runtime::AxisGroups& groups() const { return groups_; }
   const ops::AxisCommunicators& communicators() const { return communicators_; }
 
   void Barrier() { world_.Barrier(); }
@@ -42,6 +45,7 @@ class Ranks {
 
  private:
   runtime::World& world_;
+  runtime::AxisGroups groups_;
   std::unique_ptr<ops::Communicator> data_;
   ops::AxisCommunicators communicators_;
 };

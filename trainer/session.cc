@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "models/huggingface.h"
+#include "parallel/parts.h"
 #include "runtime/cpu_executor.h"
 #include "runtime/process_memory.h"
 #include "trainer/initialize.h"
@@ -29,19 +31,20 @@ void CheckAvailable(int64_t needed, std::string_view what) {
 }  // namespace
 
 Session::Session(CompiledStep compiled, runtime::Device& device, runtime::ExecutorOptions options,
-                 const std::optional<CachingOptions>& caching)
-    : Session(std::move(compiled), nullptr, &device, options, caching) {}
+                 const std::optional<CachingOptions>& caching, const runtime::AxisGroups& groups)
+    : Session(std::move(compiled), nullptr, &device, options, caching, groups) {}
 
 Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::ExecutorOptions options,
                  const std::optional<CachingOptions>& caching)
-    : Session(std::move(compiled), runtime::MakeCpuDevice(pool), nullptr, options, caching) {}
+    : Session(std::move(compiled), runtime::MakeCpuDevice(pool), nullptr, options, caching, {}) {}
 
 Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
                  runtime::Device* device, runtime::ExecutorOptions options,
-                 const std::optional<CachingOptions>& caching)
+                 const std::optional<CachingOptions>& caching, const runtime::AxisGroups& groups)
     : compiled_(std::move(compiled)),
       owned_device_(std::move(owned)),
-      device_(owned_device_ ? *owned_device_ : *device) {
+      device_(owned_device_ ? *owned_device_ : *device),
+      groups_(groups) {
   if (device_.kind() != compiled_.options.device) {
     throw InternalError(fmt::format("a step compiled for {} cannot run on {}",
                                     Name(compiled_.options.device), Name(device_.kind())));
@@ -153,6 +156,15 @@ void Session::Put(const Where& slot, const void* from) {
   }
 }
 
+void Session::Get(const Where& slot, void* to) const {
+  if (!slot.exists()) return;
+  if (slot.direct == nullptr) {
+    memory_->Read(slot.range, to);
+  } else {
+    std::memcpy(to, slot.direct, static_cast<size_t>(slot.range.bytes));
+  }
+}
+
 void Session::PutBatch() {
   if (direct()) return;  // filled where it lies
   Put(tokens_, staged_tokens_.data());
@@ -165,11 +177,7 @@ void Session::ReadBytes(std::string_view name, void* to, size_t bytes) {
     if (bytes == 0) return;
     throw InternalError(fmt::format("'{}' has {} bytes, not {}", name, where.range.bytes, bytes));
   }
-  if (where.direct == nullptr) {
-    memory_->Read(where.range, to);
-  } else {
-    std::memcpy(to, where.direct, bytes);
-  }
+  Get(where, to);
 }
 
 void Session::WriteBytes(std::string_view name, const void* from, size_t bytes) {
@@ -211,23 +219,77 @@ StoredParameter Session::Direct(std::string_view name) const {
           reinterpret_cast<float*>(Find(stem + ".master").direct)};
 }
 
+bool Session::IsDivided(std::string_view name) const {
+  return compiled_.divided.contains(std::string(name));
+}
+
+// A rank's part of a tensor that is whole here.
+Session::Where Session::PartOf(Where whole, int64_t rank) const {
+  const graph::Shape part = parallel::PartOf(whole.type.shape, compiled_.options.data_ranks);
+  whole.type.shape = part;
+  whole.range.bytes = whole.type.bytes();
+  whole.range.offset += rank * whole.range.bytes;
+  if (whole.direct != nullptr) whole.direct += rank * whole.range.bytes;
+  return whole;
+}
+
+std::vector<float> Session::ReadDivided(std::string_view name) {
+  const graph::Shape& shape = compiled_.divided.at(std::string(name));
+  StagedParameter staged = Stage(name);
+  if (staged.whole.type.shape == shape) staged.whole = PartOf(staged.whole, data_rank_);
+  Get(staged.whole, staged.whole_bytes.data());
+  Get(staged.remainder, staged.remainder_bytes.data());
+  Get(staged.master, staged.master_bytes.data());
+  std::string part(static_cast<size_t>(staged.whole.type.shape.elements()) * sizeof(float), 0);
+  std::vector<float> values(part.size() / sizeof(float));
+  staged.stored().Get(values);
+  if (groups_.data == nullptr) {
+    throw InternalError("a parameter that ranks divide is read without them");
+  }
+  std::memcpy(part.data(), values.data(), part.size());
+  values.resize(static_cast<size_t>(shape.elements()));
+  std::byte* to = reinterpret_cast<std::byte*>(values.data());
+  for (const std::string& other : groups_.data->Gather(part)) {
+    std::memcpy(to, other.data(), other.size());
+    to += other.size();
+  }
+  return values;
+}
+
+void Session::WriteDivided(std::string_view name, std::span<const float> values) {
+  const size_t part = values.size() / static_cast<size_t>(compiled_.options.data_ranks);
+  StagedParameter staged = Stage(name);
+  const Where weight = staged.whole;
+  const bool whole = weight.type.shape == compiled_.divided.at(std::string(name));
+  for (int64_t rank = 0; rank < compiled_.options.data_ranks; ++rank) {
+    const bool own = rank == data_rank_;
+    if (!own && !whole) continue;  // of the others' parts this rank has nothing
+    if (whole) staged.whole = PartOf(weight, rank);
+    staged.stored().Set(values.subspan(static_cast<size_t>(rank) * part, part));
+    Put(staged.whole, staged.whole_bytes.data());
+    if (!own) continue;
+    Put(staged.remainder, staged.remainder_bytes.data());
+    Put(staged.master, staged.master_bytes.data());
+  }
+}
+
 std::vector<float> Session::ReadParameter(std::string_view name) {
+  if (IsDivided(name)) return ReadDivided(name);
   std::vector<float> values(static_cast<size_t>(Elements(name)));
   if (direct()) {
     Direct(name).Get(values);
     return values;
   }
   StagedParameter staged = Stage(name);
-  memory_->Read(staged.whole.range, staged.whole_bytes.data());
-  if (staged.remainder.exists()) {
-    memory_->Read(staged.remainder.range, staged.remainder_bytes.data());
-  }
-  if (staged.master.exists()) memory_->Read(staged.master.range, staged.master_bytes.data());
+  Get(staged.whole, staged.whole_bytes.data());
+  Get(staged.remainder, staged.remainder_bytes.data());
+  Get(staged.master, staged.master_bytes.data());
   staged.stored().Get(values);
   return values;
 }
 
 void Session::WriteParameter(std::string_view name, std::span<const float> values) {
+  if (IsDivided(name)) return WriteDivided(name, values);
   if (direct()) {
     Direct(name).Set(values);
     return;
@@ -239,16 +301,19 @@ void Session::WriteParameter(std::string_view name, std::span<const float> value
   Put(staged.master, staged.master_bytes.data());
 }
 
+std::span<float> Session::InPlace(std::string_view name) const {
+  if (!direct() || IsDivided(name)) return {};
+  return Direct(name).InPlace();
+}
+
 void Session::Initialize(const models::Model& model, uint64_t seed) {
   std::vector<float> values;
   for (const models::ParameterInfo& parameter : model.parameters()) {
-    if (direct()) {
-      if (const std::span<float> whole = Direct(parameter.name).InPlace(); !whole.empty()) {
-        InitializeParameter(parameter, seed, whole, device_.pool());
-        continue;
-      }
+    if (const std::span<float> place = InPlace(parameter.name); !place.empty()) {
+      InitializeParameter(parameter, seed, place, device_.pool());
+      continue;
     }
-    values.resize(static_cast<size_t>(Elements(parameter.name)));
+    values.resize(static_cast<size_t>(parameter.shape.elements()));
     InitializeParameter(parameter, seed, values, device_.pool());
     WriteParameter(parameter.name, values);
   }
@@ -259,29 +324,42 @@ void Session::LoadWeights(const models::Model& model, const std::string& folder)
   models::LoadWeights(
       folder, model,
       [&](const models::ParameterInfo& parameter) {
-        if (direct()) {
-          const std::span<float> whole = Direct(parameter.name).InPlace();
-          if (!whole.empty()) return whole.data();
-        }
-        values.resize(static_cast<size_t>(Elements(parameter.name)));
+        const std::span<float> place = InPlace(parameter.name);
+        if (!place.empty()) return place.data();
+        values.resize(static_cast<size_t>(parameter.shape.elements()));
         return values.data();
       },
       [&](const models::ParameterInfo& parameter) {
-        if (direct() && !Direct(parameter.name).InPlace().empty()) return;
-        WriteParameter(parameter.name, values);
+        if (InPlace(parameter.name).empty()) WriteParameter(parameter.name, values);
       });
 }
 
+// The writer says which parameter it is at, and with no name that there are no more.
 void Session::SaveWeights(const models::Model& model, const std::string& folder) {
+  if (data_rank_ > 0) {
+    ServeWeights();
+    return;
+  }
   std::vector<float> values;
+  std::string current;  // the name of `values`
   models::SaveWeights(folder, model, [&](const models::ParameterInfo& parameter) -> const float* {
-    if (direct()) {
-      const std::span<float> whole = Direct(parameter.name).InPlace();
-      if (!whole.empty()) return whole.data();
-    }
-    values = ReadParameter(parameter.name);
+    const std::span<const float> place = InPlace(parameter.name);
+    if (!place.empty()) return place.data();
+    if (parameter.name == current) return values.data();
+    current = parameter.name;
+    if (IsDivided(current)) groups_.data->Broadcast(current);
+    values = ReadParameter(current);
     return values.data();
   });
+  if (!compiled_.divided.empty()) groups_.data->Broadcast("");
+}
+
+void Session::ServeWeights() {
+  while (!compiled_.divided.empty()) {
+    const std::string name = groups_.data->Broadcast("");
+    if (name.empty()) return;
+    ReadParameter(name);
+  }
 }
 
 void Session::BeginStep(int64_t tokens, double lr, uint64_t seed) {
@@ -300,6 +378,11 @@ void Session::RunMicroStep(int64_t step, int64_t micro_step) {
   Put(rng_, rng_values_);
   PutBatch();
   executors_[compiled_.step.MicroStep(micro_step, accumulate())]->Run();
+  in_parts_ = compiled_.step.gather >= 0 && micro_step + 1 == accumulate();
+}
+
+void Session::GatherWeights() {
+  if (std::exchange(in_parts_, false)) executors_[compiled_.step.gather]->Run();
 }
 
 // Where there is none of a metric, its range has no bytes.
@@ -359,6 +442,7 @@ double Session::Evaluate(int64_t tokens) {
   const auto token_weight = static_cast<float>(1.0 / static_cast<double>(tokens));
   Put(token_weight_, &token_weight);
   PutBatch();
+  GatherWeights();
   executors_[compiled_.step.evaluation]->Run();
   float loss = 0;
   if (loss_.direct != nullptr) {

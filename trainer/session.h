@@ -17,6 +17,7 @@
 #include "base/thread_pool.h"
 #include "runtime/caching_memory.h"
 #include "runtime/device.h"
+#include "runtime/world.h"
 #include "trainer/caching.h"
 #include "trainer/compile.h"
 #include "trainer/stored_parameter.h"
@@ -42,9 +43,10 @@ class Session {
   // Allocates the arenas; their bytes are zero. UserError when the machine lacks the memory.
   // `compiled` was compiled for this kind of device, which must outlive the session. With
   // `caching`, on the CPU alone, tensors get memory as a framework would give it to them, and there
-  // is no arena.
+  // is no arena. `groups` are the ranks of options.communicators, for talk between their hosts.
   Session(CompiledStep compiled, runtime::Device& device, runtime::ExecutorOptions options = {},
-          const std::optional<CachingOptions>& caching = std::nullopt);
+          const std::optional<CachingOptions>& caching = std::nullopt,
+          const runtime::AxisGroups& groups = {});
   // On the CPU.
   Session(CompiledStep compiled, ThreadPool& pool, runtime::ExecutorOptions options = {},
           const std::optional<CachingOptions>& caching = std::nullopt);
@@ -60,8 +62,10 @@ class Session {
   // alone; moments and counters are zero as they are.
   void Initialize(const models::Model& model, uint64_t seed);
   void LoadWeights(const models::Model& model, const std::string& folder);
+  // All ranks call; the first of them writes.
   void SaveWeights(const models::Model& model, const std::string& folder);
-  // A parameter as a run directory or a checkpoint holds it: float32, whatever the arena holds.
+  // A whole parameter as a run directory or a checkpoint holds it: float32, whatever the arena
+  // holds. All ranks read the same parameters in the same order.
   std::vector<float> ReadParameter(std::string_view name);
   void WriteParameter(std::string_view name, std::span<const float> values);
 
@@ -105,6 +109,10 @@ class Session {
   // nullptr with `caching`.
   runtime::DeviceMemory* memory() { return memory_.get(); }
 
+  // Makes the weights whole that an update has left in parts; before a program other than a
+  // micro-step reads them. On all ranks.
+  void GatherWeights();
+
   // Bytes of the arena that the programs run so far have used; with check_arena only.
   int64_t used_bytes() const;
   runtime::Executor& executor(int program) { return *executors_[program]; }
@@ -123,7 +131,8 @@ class Session {
   struct StagedParameter;
 
   Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned, runtime::Device* device,
-          runtime::ExecutorOptions options, const std::optional<CachingOptions>& caching);
+          runtime::ExecutorOptions options, const std::optional<CachingOptions>& caching,
+          const runtime::AxisGroups& groups);
   void MakeExecutors(runtime::ExecutorOptions options,
                      const std::optional<CachingOptions>& caching);
   void MakeSlots();
@@ -132,7 +141,16 @@ class Session {
   void ReadBytes(std::string_view name, void* to, size_t bytes);
   void WriteBytes(std::string_view name, const void* from, size_t bytes);
   void Put(const Where& slot, const void* from);
+  void Get(const Where& slot, void* to) const;
   void PutBatch();
+  // Between a parameter and this rank's part of it, where data ranks divide it.
+  bool IsDivided(std::string_view name) const;
+  std::vector<float> ReadDivided(std::string_view name);
+  void WriteDivided(std::string_view name, std::span<const float> values);
+  Where PartOf(Where whole, int64_t rank) const;
+  void ServeWeights();  // to the rank that writes them
+  // Where a whole parameter lies as float32; empty when it lies nowhere as such.
+  std::span<float> InPlace(std::string_view name) const;
   StoredParameter Direct(std::string_view name) const;  // of a parameter on the CPU
   bool direct() const { return device_.kind() == runtime::DeviceKind::kCpu; }
   StagedParameter Stage(std::string_view name) const;
@@ -154,6 +172,8 @@ class Session {
   BatchSlots batch_;
   int32_t rng_values_[2] = {0, 0};  // seed, micro-step over all data ranks
   int data_rank_ = 0;
+  runtime::AxisGroups groups_;
+  bool in_parts_ = false;  // weights, since the last update
 
   // Metrics on their way: one place for each step that the host may be ahead, one for Metrics().
   struct Pending {

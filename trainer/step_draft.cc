@@ -10,6 +10,7 @@
 #include "checkpointing/recompute.h"
 #include "checkpointing/saved.h"
 #include "graph/fuse.h"
+#include "parallel/zero_parameters.h"
 #include "runtime/workspaces.h"
 #include "trainer/from_config.h"
 
@@ -57,6 +58,7 @@ std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::De
       checkpointing::Recompute().Run(*program);
     }
     graph::Fuse(FusionsAfterRecompute()).Run(*program);
+    if (options_.zero == 3) parallel::PrefetchParameters().Run(*program);
     if (times_[p] > 0) checkpointing::Offload().Run(*program);
     runtime::AddWorkspaces(*program, options_.threads, options_.device);
     step.push_back({std::move(program), times_[p]});

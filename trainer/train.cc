@@ -97,7 +97,9 @@ class Run {
     ranks.Connect(*device_);
     directory_ = std::make_unique<RunDirectory>(config_, ranks.first());
     const auto start = Clock::now();
-    CompiledStep compiled = Compile(*model_, decision.options);
+    CompileOptions options = decision.options;
+    options.data_rank = ranks.data_rank();
+    CompiledStep compiled = Compile(*model_, options);
     ranks.RequireSame(FingerprintOf(compiled), "programs");
     CheckBudget(config_, compiled.plan);
     gpu_.emplace(config_);
@@ -116,7 +118,7 @@ class Run {
             .check_finite = config_.debug.find_nan,
             .graphs = !config_.debug.node_by_node,
             .communicators = ranks.communicators()},
-        caching_);
+        caching_, ranks.groups());
     if (session_->memory() != nullptr) StartUp();
     if (config_.model.init_from.empty()) {
       session_->Initialize(*model_, static_cast<uint64_t>(config_.train.seed));
@@ -348,10 +350,9 @@ class Run {
   }
 
   void SaveModel() {
-    if (!ranks_.first()) return;
     const std::string folder = directory_->model();
     session_->SaveWeights(*model_, folder);
-    progress_->Line("model written to " + folder);
+    if (ranks_.first()) progress_->Line("model written to " + folder);
   }
 
   void CheckArena() {

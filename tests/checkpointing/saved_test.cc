@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/block.h"
 #include "tests/graph/expect_program.h"
 #include "tests/support/expect_error.h"
 
@@ -65,7 +66,7 @@ TEST(Saved, IsWhatTheForwardPassWritesAndLaterNodesRead) {
   EXPECT_FALSE(b.read_at_once);
 
   const SavedTensor& d = Get(program, saved, "d");
-  EXPECT_EQ(d.block, kNoBlock);
+  EXPECT_EQ(d.block, graph::kNoBlock);
   EXPECT_TRUE(d.read_at_once);
 }
 
@@ -111,15 +112,6 @@ TEST(Saved, RefusesATensorThatTwoNodesWrite) {
   Program program = Parse(kProgram);
   program.mutable_nodes()[3].outputs[0] = program.Require("b");
   ExpectInternalError([&] { FindSaved(program); }, {"'b' is written by two nodes"});
-}
-
-TEST(Saved, BlockOfAScope) {
-  EXPECT_EQ(BlockOf("block.0"), 0);
-  EXPECT_EQ(BlockOf("block.12.attn"), 12);
-  EXPECT_EQ(BlockOf("encoder.block.3.mlp"), 3);
-  for (const char* outside : {"", "block", "block.", "block.x", "block.3x", "myblock.3", "norm"}) {
-    EXPECT_EQ(BlockOf(outside), kNoBlock) << outside;
-  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "graph/block.h"
 #include "graph/builder.h"
 #include "tests/support/expect_error.h"
 
@@ -105,6 +106,15 @@ TEST(Builder, RefusesShapesThatDontFit) {
   const Value w = g.Persistent("w", Role::kParameter, {DType::kFloat32, {5}});
   ExpectInternalError([&] { g.Emit1("add", {x, w}); }, {"f32[4] f32[5]"});
   EXPECT_THROW(g.EmitInto({w}, "add", {x, x}), InternalError);
+}
+
+TEST(Block, IsToldByScope) {
+  EXPECT_EQ(BlockOf("block.0"), 0);
+  EXPECT_EQ(BlockOf("block.12.attn"), 12);
+  EXPECT_EQ(BlockOf("encoder.block.3.mlp"), 3);
+  for (const char* outside : {"", "block", "block.", "block.x", "block.3x", "myblock.3", "norm"}) {
+    EXPECT_EQ(BlockOf(outside), kNoBlock) << outside;
+  }
 }
 
 }  // namespace

@@ -191,14 +191,5 @@ TEST(BlockOptions, OffloadWhereAllowed) {
             0.25);
 }
 
-TEST(BlockProfile, KnowsBlocksByScope) {
-  EXPECT_EQ(BlockOfScope("block.3"), 3);
-  EXPECT_EQ(BlockOfScope("block.12.attn"), 12);
-  EXPECT_EQ(BlockOfScope("block.x"), -1);
-  EXPECT_EQ(BlockOfScope("block.3x"), -1);
-  EXPECT_EQ(BlockOfScope("blocks.3"), -1);
-  EXPECT_EQ(BlockOfScope(""), -1);
-}
-
 }  // namespace
 }  // namespace plimsoll::memory

@@ -60,7 +60,7 @@ backward
 update
   %b.grad.reduced: f32[8,8] gradient view %b.grad.sum+0 = all_reduce_done(%b.grad.sum) @b !data_parallel
   %a.grad.reduced: f32[8,8] gradient view %a.grad.sum+0 = all_reduce_done(%a.grad.sum) @a !data_parallel
-  %loss.reduced: f32[] metric view %loss+0 = all_reduce_done(%loss) !data_parallel
+  %loss.reduced: f32[] metric persistent view %loss+0 = all_reduce_done(%loss) !data_parallel
   %norm = global_norm(%a.grad.reduced, %b.grad.reduced)
 )");
   // A sum takes the place of its gradient.
@@ -113,7 +113,7 @@ backward
   %loss = all_reduce_start(%loss) {axis="data"} !data_parallel
 update
   %a.grad.reduced: f32[8,8] gradient view %a.grad+0 = all_reduce_done(%a.grad) @a !data_parallel
-  %loss.reduced: f32[] metric view %loss+0 = all_reduce_done(%loss) !data_parallel
+  %loss.reduced: f32[] metric persistent view %loss+0 = all_reduce_done(%loss) !data_parallel
   %norm = global_norm(%a.grad.reduced)
 )");
 }
@@ -132,7 +132,7 @@ forward
 forward
   %loss = sum(%x)
   %loss = all_reduce_start(%loss) {axis="data"} !data_parallel
-  %loss.reduced: f32[] metric view %loss+0 = all_reduce_done(%loss) !data_parallel
+  %loss.reduced: f32[] metric persistent view %loss+0 = all_reduce_done(%loss) !data_parallel
 )");
 }
 

@@ -4,11 +4,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
 #include <string>
 #include <vector>
 
+#include "tests/parallel/compare_training.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/tiny_session.h"
 
@@ -61,37 +60,6 @@ std::vector<Combination> Combinations(int64_t ranks) {
   return all;
 }
 
-// The largest difference, of the largest value.
-double Difference(const std::vector<float>& a, const std::vector<float>& b) {
-  double most = 0, largest = 1e-6;
-  for (size_t i = 0; i < a.size(); ++i) {
-    most = std::max(most, std::abs(static_cast<double>(a[i]) - b[i]));
-    largest = std::max(largest, std::abs(static_cast<double>(b[i])));
-  }
-  return most / largest;
-}
-
-void ExpectNear(const std::vector<double>& got, const std::vector<double>& want,
-                const std::string& what) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < got.size(); ++i) {
-    EXPECT_NEAR(got[i], want[i], 1e-5 * std::abs(want[i])) << what << " of step " << i;
-  }
-}
-
-std::string BitsOf(const TinyResult& result) {
-  std::string bits;
-  const auto add = [&](const auto& values) {
-    bits.append(reinterpret_cast<const char*>(values.data()),
-                values.size() * sizeof(values.front()));
-  };
-  add(result.losses);
-  add(result.grad_norms);
-  add(result.evaluations);
-  for (const std::vector<float>& weight : result.weights) add(weight);
-  return bits;
-}
-
 TEST(Equivalence, DataParallelRanksTrainAsOne) {
   runtime::World& world = TestWorld();
   if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
@@ -111,15 +79,8 @@ TEST(Equivalence, DataParallelRanksTrainAsOne) {
     shared.executor.communicators.data = data.get();
     shared.executor.check_arena = true;
     const TinyResult got = Train(shared);
-    ExpectNear(got.losses, want.losses, "loss");
-    ExpectNear(got.grad_norms, want.grad_norms, "gradient norm");
-    ExpectNear(got.evaluations, want.evaluations, "evaluation");
-    for (size_t i = 0; i < got.weights.size(); ++i) {
-      EXPECT_LE(Difference(got.weights[i], want.weights[i]), 2e-5) << "parameter " << i;
-    }
-    EXPECT_EQ(got.used_bytes, got.arena_bytes);
-    const std::vector<std::string> bits = world.Gather(BitsOf(got));
-    for (const std::string& other : bits) EXPECT_EQ(other == bits[0], true) << "ranks differ";
+    ExpectTrainedAs(got, want);
+    ExpectAlikeOnAllRanks(got);
     ++ran;
   }
   if (world.rank() == 0) fmt::print("{} combinations ran, {} are invalid\n", ran, invalid);
@@ -138,8 +99,7 @@ TEST(Equivalence, RanksRoundStochasticallyAlike) {
   run.update.master_weights = false;
   run.update.state_dtype = optim::StateDType::kBFloat16;
   run.executor.communicators.data = data.get();
-  const std::vector<std::string> bits = world.Gather(BitsOf(Train(run)));
-  for (const std::string& other : bits) EXPECT_EQ(other == bits[0], true) << "ranks differ";
+  ExpectAlikeOnAllRanks(Train(run));
 }
 
 }  // namespace

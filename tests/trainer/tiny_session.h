@@ -40,6 +40,8 @@ struct TinyRun {
   bool evaluate = false;
   std::optional<CachingOptions> caching = std::nullopt;
   // With executor.communicators.data, the ranks among which the sequences of a step are dealt.
+  runtime::AxisGroups groups = {};
+  int64_t zero = 0;
   int64_t bucket_bytes = parallel::DataParallelOptions().bucket_bytes;
 };
 
@@ -64,6 +66,8 @@ inline TinyResult Train(const TinyRun& run) {
   options.accumulate = run.accumulate;
   const ops::Communicator* const ranks = run.executor.communicators.data;
   options.data_ranks = ranks == nullptr ? 1 : ranks->size();
+  options.data_rank = ranks == nullptr ? 0 : ranks->rank();
+  options.zero = run.zero;
   options.data_parallel.bucket_bytes = run.bucket_bytes;
   options.evaluate = run.evaluate;
   options.update = run.update;
@@ -73,7 +77,7 @@ inline TinyResult Train(const TinyRun& run) {
   options.checkpointing = run.checkpointing;
   options.device = device->kind();
   options.threads = run.threads;
-  Session session(Compile(*model, options), *device, run.executor, run.caching);
+  Session session(Compile(*model, options), *device, run.executor, run.caching, run.groups);
   session.Initialize(*model, 1);
 
   TinyResult result;

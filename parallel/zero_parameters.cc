@@ -1,0 +1,123 @@
+#include "parallel/zero_parameters.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "graph/block.h"
+#include "graph/builder.h"
+#include "ops/collective.h"
+#include "parallel/parts.h"
+
+namespace plimsoll::parallel {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Phase;
+using graph::Program;
+using graph::Role;
+using graph::Shape;
+using graph::Tensor;
+using graph::TensorId;
+
+class Divider {
+ public:
+  Divider(Program& program, int64_t ranks) : program_(program), builder_(program) {
+    builder_.set_made_by("zero_parameters");
+    for (size_t i = 0; i < program.tensors().size(); ++i) {
+      const auto id = static_cast<TensorId>(i);
+      Tensor& tensor = program.mutable_tensor(id);
+      const Shape whole = tensor.type.shape;
+      if (tensor.role != Role::kParameter || tensor.alias || !IsDivided(whole, ranks)) continue;
+      shapes_[id] = whole;
+      whole_bytes_ += tensor.bytes();
+      tensor.type.shape = PartOf(whole, ranks);
+      bytes_ += tensor.bytes();
+    }
+  }
+
+  graph::PassResult Run() {
+    for (Node& node : std::exchange(program_.mutable_nodes(), {})) {
+      const bool is_part = node.op->name == "own_part" && shapes_.contains(node.inputs[0]);
+      if (is_part) {
+        instead_[node.outputs[0]] = node.inputs[0];
+        continue;
+      }
+      for (TensorId& id : node.inputs) {
+        if (node.phase != Phase::kUpdate && shapes_.contains(id)) id = Whole(id, node.phase);
+        if (const auto part = instead_.find(id); part != instead_.end()) id = part->second;
+      }
+      for (TensorId& id : node.outputs) {
+        if (const auto part = instead_.find(id); part != instead_.end()) id = part->second;
+      }
+      program_.mutable_nodes().push_back(std::move(node));
+    }
+    for (const auto& [view, part] : instead_) program_.mutable_tensor(view).persistent = false;
+    program_.DropUnusedTensors();
+    return {!shapes_.empty(), fmt::format("{} parameters divided, {} instead of {}", shapes_.size(),
+                                          FormatBytes(bytes_), FormatBytes(whole_bytes_))};
+  }
+
+ private:
+  TensorId Whole(TensorId part, Phase phase) {
+    const auto [found, fresh] = wholes_.try_emplace(part, kNoTensor);
+    if (!fresh) return found->second;
+    builder_.set_phase(phase);
+    builder_.set_scope(program_.tensor(part).name);
+    const TensorId gathered =
+        builder_.Emit1("all_gather_start", {part}, OverDataRanks(shapes_.at(part)), "gathered");
+    return found->second = builder_.Emit1("all_gather_done", {gathered, part}, {}, "whole");
+  }
+
+  Program& program_;
+  graph::Builder builder_;
+  std::map<TensorId, Shape> shapes_;      // of divided parameters, when whole
+  std::map<TensorId, TensorId> wholes_;   // what readers read instead of a part
+  std::map<TensorId, TensorId> instead_;  // parts, by what were views of wholes
+  int64_t bytes_ = 0, whole_bytes_ = 0;
+};
+
+bool GathersParameter(const Program& program, const Node& node) {
+  return node.op->name == "all_gather_start" &&
+         program.tensor(node.inputs[0]).role == Role::kParameter;
+}
+
+}  // namespace
+
+graph::PassResult ZeroParameters::Run(Program& program) { return Divider(program, ranks_).Run(); }
+
+// Starts are taken out and put back in front of the first start of the group before theirs, a group
+// being the starts of one block that follow one another.
+graph::PassResult PrefetchParameters::Run(Program& program) {
+  std::vector<Node> result;
+  size_t group = 0, previous = 0;  // where the first start of the group, and of the one before, is
+  int block = graph::kNoBlock - 1, starts = 0;
+  bool forward = true;
+  for (Node& node : std::exchange(program.mutable_nodes(), {})) {
+    if (forward && node.phase != Phase::kForward) {
+      forward = false;
+      group = previous = result.size();  // no earlier than here
+      block = graph::kNoBlock - 1;
+    }
+    if (!GathersParameter(program, node)) {
+      result.push_back(std::move(node));
+      continue;
+    }
+    ++starts;
+    if (graph::BlockOf(node.scope) != block) {
+      block = graph::BlockOf(node.scope);
+      previous = std::exchange(group, result.size());
+    }
+    result.insert(result.begin() + static_cast<std::ptrdiff_t>(previous), std::move(node));
+    ++previous;
+    ++group;
+  }
+  program.mutable_nodes() = std::move(result);
+  return {starts > 0, fmt::format("{} parameters start to arrive a block ahead", starts)};
+}
+
+}  // namespace plimsoll::parallel

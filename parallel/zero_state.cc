@@ -1,0 +1,190 @@
+#include "parallel/zero_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "graph/builder.h"
+#include "ops/collective.h"
+#include "ops/optimizer.h"
+#include "parallel/parts.h"
+#include "parallel/split_norm.h"
+
+namespace plimsoll::parallel {
+namespace {
+
+using graph::Builder;
+using graph::Carry;
+using graph::kNoTensor;
+using graph::Node;
+using graph::Phase;
+using graph::Program;
+using graph::Role;
+using graph::Shape;
+using graph::Tensor;
+using graph::TensorId;
+using graph::TensorType;
+
+struct Divided {
+  TensorId weight, gradient;
+  std::string name;
+  Shape whole, part;
+  int written = -1;  // the gradient, last, by this node
+};
+
+class Divider {
+ public:
+  Divider(Program& program, const ZeroStateOptions& options)
+      : program_(program), options_(options), builder_(program) {
+    builder_.set_made_by("zero_state");
+  }
+
+  graph::PassResult Run() {
+    const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
+    FindDivided(nodes);
+    const bool updates = !nodes.empty() && nodes.back().phase == Phase::kUpdate;
+    if (updates) TakeOwnWeights();
+    bool updating = false;
+    for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
+      Node node = nodes[static_cast<size_t>(n)];
+      builder_.set_phase(node.phase);
+      if (node.phase == Phase::kUpdate) {
+        if (!std::exchange(updating, true) && options_.carry == Carry::kNone) TakeOwnGradients();
+        Divide(node);
+      }
+      program_.mutable_nodes().push_back(std::move(node));
+      if (options_.carry == Carry::kNone) continue;
+      for (const Divided& divided : divided_) {
+        if (divided.written == n) CarryPart(divided);
+      }
+    }
+    const bool changed = !divided_.empty() && (updates || options_.carry != Carry::kNone);
+    return {changed, fmt::format("{} parameters divided, {} of optimizer state instead of {}",
+                                 changed ? divided_.size() : 0, FormatBytes(state_bytes_),
+                                 FormatBytes(whole_state_bytes_))};
+  }
+
+ private:
+  void FindDivided(const std::vector<Node>& nodes) {
+    for (size_t i = 0; i < program_.tensors().size(); ++i) {
+      const Tensor& tensor = program_.tensors()[i];
+      if (tensor.role != Role::kParameter) continue;
+      const Shape& shape = tensor.type.shape;
+      const TensorId gradient = program_.Find(graph::GradientName(tensor.name));
+      if (gradient == kNoTensor || !IsDivided(shape, options_.ranks)) continue;
+      divided_.push_back(
+          {static_cast<TensorId>(i), gradient, tensor.name, shape, PartOf(shape, options_.ranks)});
+    }
+    for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
+      for (TensorId id : nodes[static_cast<size_t>(n)].outputs) {
+        for (Divided& divided : divided_) {
+          if (id == divided.gradient) divided.written = n;
+        }
+      }
+    }
+  }
+
+  // Views of what is carried, and as such results: the update writes through them.
+  void TakeOwnWeights() {
+    for (const Divided& divided : divided_) {
+      builder_.set_scope(divided.name);
+      const TensorId own = ops::OwnPart(builder_, divided.weight, divided.part, "own");
+      program_.mutable_tensor(own).role = Role::kParameter;
+      program_.mutable_tensor(own).persistent = true;
+      instead_[divided.weight] = own;
+    }
+  }
+
+  TensorId OwnGradient(const Divided& divided) {
+    builder_.set_scope(divided.name);
+    const TensorId own = ops::OwnPart(builder_, divided.gradient, divided.part, "grad.own");
+    program_.mutable_tensor(own).role = Role::kGradient;
+    return own;
+  }
+
+  void TakeOwnGradients() {
+    for (const Divided& divided : divided_) {
+      const TensorId own = OwnGradient(divided);
+      instead_[divided.gradient] = own;
+      parts_.insert(own);
+    }
+  }
+
+  void CarryPart(const Divided& divided) {
+    const std::string name = program_.tensor(divided.gradient).name;
+    program_.Rename(divided.gradient, name + ".micro");
+    const TensorType type = {program_.tensor(divided.gradient).type.dtype, divided.part};
+    const TensorId carried = builder_.Persistent(name, Role::kGradient, type);
+    const TensorId own = OwnGradient(divided);
+    if (options_.carry == Carry::kWrite) {
+      builder_.EmitInto({carried}, "scale", {own}, {{"factor", 1.0}});
+    } else {
+      builder_.EmitInto({carried}, "add", {carried, own});
+    }
+    instead_[divided.gradient] = carried;
+    parts_.insert(carried);
+  }
+
+  // A node of the update, from now on on parts.
+  void Divide(Node& node) {
+    const auto found = std::find_if(divided_.begin(), divided_.end(), [&](const Divided& divided) {
+      return std::ranges::find(node.outputs, divided.weight) != node.outputs.end();
+    });
+    if (found != divided_.end()) {
+      DivideState(node, *found);
+      DrawOwnNumbers(node);
+    }
+    for (std::vector<TensorId>* ids : {&node.inputs, &node.outputs}) {
+      for (TensorId& id : *ids) {
+        if (const auto part = instead_.find(id); part != instead_.end()) id = part->second;
+      }
+    }
+    builder_.set_scope("");
+    if (node.op->name == "global_norm") {
+      GatherSplitNorm(builder_, node, parts_, ops::Axis::kData, options_.ranks);
+    }
+  }
+
+  // What is updated in place beside the weight: moments, their scales, remainder or master.
+  void DivideState(const Node& node, const Divided& divided) {
+    for (const graph::InPlacePair& pair : node.op->in_place) {
+      const auto input = static_cast<size_t>(pair.input);
+      if (input >= node.inputs.size() || node.inputs[input] == kNoTensor) continue;
+      if (node.inputs[input] == divided.weight) continue;
+      Tensor& state = program_.mutable_tensor(node.inputs[input]);
+      whole_state_bytes_ += state.bytes();
+      const bool scales = state.type.shape != divided.whole;
+      state.type.shape = scales ? ops::ScalesShape(divided.part) : divided.part;
+      state_bytes_ += state.bytes();
+    }
+  }
+
+  void DrawOwnNumbers(Node& node) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.op->inputs[i].name != "rng") continue;
+      const TensorId found = program_.Find("rng");
+      const TensorType type = program_.tensor(node.inputs[i]).type;
+      node.inputs[i] = found != kNoTensor ? found : builder_.Persistent("rng", Role::kInput, type);
+    }
+  }
+
+  Program& program_;
+  const ZeroStateOptions& options_;
+  Builder builder_;
+  std::vector<Divided> divided_;
+  std::map<TensorId, TensorId> instead_;  // what the update touches of weights and gradients
+  std::set<TensorId> parts_;              // gradients that are parts
+  int64_t state_bytes_ = 0, whole_state_bytes_ = 0;
+};
+
+}  // namespace
+
+graph::PassResult ZeroState::Run(Program& program) { return Divider(program, options_).Run(); }
+
+}  // namespace plimsoll::parallel

@@ -1,0 +1,47 @@
+// ZeRO, stages 1 and 2: of a divided parameter (parts.h) each data rank updates its own part alone,
+// and has the optimizer's state for no more than that. Rajbhandari et al. 2020, "ZeRO: Memory
+// Optimizations Toward Training Trillion Parameter Models", section 5.
+//
+//   forward    %w.own = own_part(%w)
+//   update     %w.grad.own = own_part(%w.grad)
+//              %split_norm = …                                 split_norm.h
+//              %w.own, %w.m, … = adamw(%w.own, %w.grad.own, %w.m, …)
+//
+// Of a gradient only this rank's part is read, which is why data_parallel then scatters the sum.
+// The other parts of %w are old until they are gathered (zero_weights.h).
+//
+// With several micro-steps and stage 2, what is carried from one to the next is a part too.
+// Autodiff leaves such gradients as temporaries (AutodiffOptions::carries), and behind the last
+// writer of each
+//
+//   backward   %w.grad.own = own_part(%w.grad.micro)
+//              %w.grad = add(%w.grad, %w.grad.own)             the first micro-step only writes
+#pragma once
+
+#include <cstdint>
+
+#include "graph/autodiff.h"
+#include "graph/pass.h"
+
+namespace plimsoll::parallel {
+
+struct ZeroStateOptions {
+  int64_t ranks = 1;  // of the data axis
+  // How this program carries the parts of gradients; kNone: it need not, or carries whole ones.
+  graph::Carry carry = graph::Carry::kNone;
+};
+
+// After Update, before DataParallel. Parts draw the numbers for stochastic rounding from the slot
+// "rng", which is each rank's own.
+class ZeroState : public graph::Pass {
+ public:
+  explicit ZeroState(ZeroStateOptions options) : options_(options) {}
+  std::string_view name() const override { return "zero_state"; }
+  bool preserves_numerics() const override { return false; }  // the norm is cut into partial ones
+  graph::PassResult Run(graph::Program& program) override;
+
+ private:
+  ZeroStateOptions options_;
+};
+
+}  // namespace plimsoll::parallel

@@ -1,0 +1,168 @@
+#include "parallel/zero_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "graph/builder.h"
+#include "ops/collective.h"
+#include "parallel/parts.h"
+
+namespace plimsoll::parallel {
+namespace {
+
+using graph::Builder;
+using graph::kNoTensor;
+using graph::Node;
+using graph::Phase;
+using graph::Program;
+using graph::Role;
+using graph::Tensor;
+using graph::TensorId;
+
+bool IsDividedWeight(const Tensor& tensor, int64_t ranks) {
+  return tensor.role == Role::kParameter && !tensor.alias && IsDivided(tensor.type.shape, ranks);
+}
+
+struct Weight {
+  TensorId tensor;
+  size_t read;  // first by this node
+  TensorId own = kNoTensor;
+};
+
+TensorId TakeOwn(Builder& g, TensorId weight, int64_t ranks) {
+  const TensorId own = ops::OwnPart(g, weight, PartOf(g.shape(weight), ranks), "own");
+  g.program().mutable_tensor(own).role = Role::kParameter;
+  return own;
+}
+
+void Start(Builder& g, const Weight& weight) {
+  g.EmitInto({weight.tensor}, "all_gather_start", {weight.own},
+             OverDataRanks(g.shape(weight.tensor)));
+}
+
+TensorId Finish(Builder& g, const Weight& weight) {
+  const TensorId whole = g.Emit1("all_gather_done", {weight.tensor, weight.own}, {}, "whole");
+  g.program().mutable_tensor(whole).role = Role::kParameter;
+  return whole;
+}
+
+class Gatherer {
+ public:
+  Gatherer(Program& program, const ZeroWeightsOptions& options)
+      : program_(program), options_(options), g_(program) {
+    g_.set_made_by("zero_weights");
+  }
+
+  graph::PassResult Run() {
+    std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
+    FindWeights(nodes);
+    TakeOwns(nodes);
+    size_t started = 0, finished = 0;  // weights
+    int buckets = 0;
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      Node& node = nodes[n];
+      if (started < weights_.size() && !node.op->view) {
+        started = StartBucket(started);
+        ++buckets;
+      }
+      for (; finished < weights_.size() && weights_[finished].read == n; ++finished) {
+        while (started <= finished) {
+          started = StartBucket(started);
+          ++buckets;
+        }
+        g_.set_scope(program_.tensor(weights_[finished].tensor).name);
+        whole_[weights_[finished].tensor] = Finish(g_, weights_[finished]);
+      }
+      if (node.phase != Phase::kUpdate) {
+        for (TensorId& id : node.inputs) {
+          if (const auto found = whole_.find(id); found != whole_.end()) id = found->second;
+        }
+      }
+      program_.mutable_nodes().push_back(std::move(node));
+    }
+    return {!weights_.empty(), fmt::format("{} of weights gathered among ranks, buckets: {}",
+                                           FormatBytes(bytes_), buckets)};
+  }
+
+ private:
+  // In the order in which they are read.
+  void FindWeights(const std::vector<Node>& nodes) {
+    std::vector<bool> seen(program_.tensors().size(), false);
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      if (nodes[n].phase == Phase::kUpdate) break;
+      if (nodes[n].op->name == "own_part") continue;
+      for (TensorId id : nodes[n].inputs) {
+        if (id == kNoTensor || seen[id] || !IsDividedWeight(program_.tensor(id), options_.ranks)) {
+          continue;
+        }
+        seen[id] = true;
+        weights_.push_back({id, n});
+      }
+    }
+  }
+
+  // What the update writes, where the program has one; else a view of its own.
+  void TakeOwns(const std::vector<Node>& nodes) {
+    for (Weight& weight : weights_) {
+      for (const Node& node : nodes) {
+        const bool own = node.op->name == "own_part" && node.inputs[0] == weight.tensor;
+        if (own) weight.own = node.outputs[0];
+      }
+      if (weight.own != kNoTensor) continue;
+      g_.set_scope(program_.tensor(weight.tensor).name);
+      weight.own = TakeOwn(g_, weight.tensor, options_.ranks);
+    }
+  }
+
+  // Returns the weight after the bucket's last.
+  size_t StartBucket(size_t first) {
+    int64_t bucket = 0;
+    for (; first < weights_.size() && bucket < options_.bucket_bytes; ++first) {
+      g_.set_scope(program_.tensor(weights_[first].tensor).name);
+      Start(g_, weights_[first]);
+      bucket += program_.tensor(weights_[first].tensor).bytes();
+    }
+    bytes_ += bucket;
+    return first;
+  }
+
+  Program& program_;
+  const ZeroWeightsOptions& options_;
+  Builder g_;
+  std::vector<Weight> weights_;
+  std::map<TensorId, TensorId> whole_;  // what readers read instead
+  int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+graph::PassResult ZeroWeights::Run(Program& program) { return Gatherer(program, options_).Run(); }
+
+void EmitGathers(const Program& step, int64_t ranks, Program& program) {
+  Builder g(program);
+  std::vector<Weight> weights;
+  for (const Tensor& tensor : step.tensors()) {
+    if (!IsDividedWeight(tensor, ranks)) continue;
+    g.set_scope(tensor.name);
+    const TensorId weight = g.Persistent(tensor.name, tensor.role, tensor.type);
+    weights.push_back({weight, 0, TakeOwn(g, weight, ranks)});
+  }
+  for (const bool starts : {true, false}) {
+    for (const Weight& weight : weights) {
+      g.set_scope(program.tensor(weight.tensor).name);
+      if (starts) {
+        Start(g, weight);
+      } else {
+        Finish(g, weight);
+      }
+    }
+  }
+}
+
+}  // namespace plimsoll::parallel

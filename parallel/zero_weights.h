@@ -1,0 +1,40 @@
+// ZeRO, stages 1 and 2: every data rank keeps whole weights, of which it has updated its own part
+// (zero_state.h). The others' parts are fetched when the next step begins and not when the update
+// ends, so that the forward pass hides the transfer:
+//
+//   forward    %w.own = own_part(%w)
+//              %w = all_gather_start(%w.own)                   all of them at the top
+//              …
+//              %w.whole = all_gather_done(%w, %w.own)          before the first node that reads it
+#pragma once
+
+#include <cstdint>
+
+#include "graph/pass.h"
+
+namespace plimsoll::parallel {
+
+struct ZeroWeightsOptions {
+  int64_t ranks = 1;  // of the data axis
+  // Weights are gathered in buckets of at least so many bytes, in the order in which they are read.
+  // A bucket arrives as a whole, and one starts in front of each of the program's first nodes.
+  int64_t bucket_bytes = int64_t{25} << 20;
+};
+
+// For the program that begins a step; after ZeroState.
+class ZeroWeights : public graph::Pass {
+ public:
+  explicit ZeroWeights(ZeroWeightsOptions options) : options_(options) {}
+  std::string_view name() const override { return "zero_weights"; }
+  bool preserves_numerics() const override { return true; }
+  graph::PassResult Run(graph::Program& program) override;
+
+ private:
+  ZeroWeightsOptions options_;
+};
+
+// Adds nodes that gather what `step`, a program of training, has of divided parameters: for reading
+// weights between two steps.
+void EmitGathers(const graph::Program& step, int64_t ranks, graph::Program& program);
+
+}  // namespace plimsoll::parallel

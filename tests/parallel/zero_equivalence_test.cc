@@ -1,0 +1,132 @@
+// Dividing state among data ranks changes nothing about training: it equals training alone, and but
+// for the order in which the gradient norm is added, it equals plain data parallelism to the bit.
+// Started under mpirun.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/parallel/compare_training.h"
+#include "tests/support/mpi_test_main.h"
+#include "tests/trainer/tiny_session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using Policy = checkpointing::Options::Policy;
+
+constexpr int64_t kSequences = 8;  // of a step, on all ranks and micro-steps together
+
+TinyRun RunOf(bool llama, int64_t accumulate) {
+  TinyRun run;
+  run.spec = llama ? TinyLlama() : TinyGpt2();
+  run.accumulate = accumulate;
+  run.micro_batch = kSequences / accumulate;
+  run.ignored = 0.3;
+  run.update.eps = 1e-5;  // as in equivalence_test.cc
+  run.evaluate = true;
+  run.bucket_bytes = 20'000;
+  return run;
+}
+
+class ZeroEquivalence : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (TestWorld().size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
+    data_ = TestWorld().MakeCpuCommunicator();
+  }
+
+  // The same step on all ranks.
+  TinyRun Shared(TinyRun run, int64_t zero) const {
+    run.micro_batch /= TestWorld().size();
+    run.zero = zero;
+    run.executor.communicators.data = data_.get();
+    run.executor.check_arena = true;
+    run.groups.data = &TestWorld();
+    return run;
+  }
+
+  std::unique_ptr<ops::Communicator> data_;
+};
+
+TEST_F(ZeroEquivalence, TrainsAsOneRank) {
+  int ran = 0;
+  for (const bool llama : {false, true}) {
+    for (const int64_t accumulate : {1, 2, 4}) {
+      const TinyRun alone = RunOf(llama, accumulate);
+      if (alone.micro_batch < TestWorld().size()) continue;  // too few sequences
+      const TinyResult want = Train(alone);
+      for (const int64_t zero : {1, 2, 3}) {
+        // Recomputing and state on the host in one: they do not meet.
+        for (const Policy policy : {Policy::kNone, Policy::kBlock}) {
+          SCOPED_TRACE(fmt::format("{} × {} micro-steps, ZeRO {}, {}", llama ? "llama" : "gpt2",
+                                   accumulate, zero,
+                                   policy == Policy::kBlock ? "block, state on host" : "none"));
+          TinyRun shared = Shared(alone, zero);
+          shared.checkpointing.policy = policy;
+          shared.state_on_host = policy == Policy::kBlock;
+          const TinyResult got = Train(shared);
+          ExpectTrainedAs(got, want);
+          ExpectAlikeOnAllRanks(got);
+          ++ran;
+        }
+      }
+    }
+  }
+  EXPECT_GE(ran, 24);
+}
+
+// Weights and moments in all the types that they are stored in. Without clipping nothing depends on
+// the norm; with one micro-step, gradients are added in one order.
+TEST_F(ZeroEquivalence, ChangesNoBit) {
+  std::vector<std::pair<std::string, TinyRun>> runs;
+  const auto add = [&](const std::string& name) -> TinyRun& {
+    TinyRun& run = runs.emplace_back(name, RunOf(false, 1)).second;
+    run.update.clip_grad_norm = 0;
+    return run;
+  };
+  add("adamw");
+  add("remainders").amp.dtype = graph::DType::kBFloat16;
+  TinyRun& masters = add("masters");
+  masters.amp.dtype = graph::DType::kFloat16;
+  masters.update.loss_scale = ops::LossScaleOptions{.dynamic = true};
+  add("codes of 8 bits").update.state_dtype = optim::StateDType::kInt8;
+  add("sgd").update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
+  TinyRun& plain = add("sgd without state");
+  plain.update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
+  plain.update.momentum = 0;
+  for (const auto& [name, run] : runs) {
+    TinyResult want = Train(Shared(run, 0));
+    for (const int64_t zero : {1, 2, 3}) {
+      SCOPED_TRACE(fmt::format("{}, ZeRO {}", name, zero));
+      TinyResult got = Train(Shared(run, zero));
+      ExpectNear(got.grad_norms, want.grad_norms, "gradient norm");
+      got.grad_norms = want.grad_norms;
+      EXPECT_EQ(BitsOf(got) == BitsOf(want), true);
+    }
+  }
+}
+
+// Each rank rounds its own parts, with numbers of its own; what it has whole, as the others do.
+TEST_F(ZeroEquivalence, RoundsStochastically) {
+  for (const int64_t zero : {1, 2, 3}) {
+    TinyRun run = Shared(RunOf(false, 1), zero);
+    run.amp.dtype = graph::DType::kBFloat16;
+    run.update.master_weights = false;
+    run.update.state_dtype = optim::StateDType::kBFloat16;
+    const TinyResult got = Train(run);
+    ExpectAlikeOnAllRanks(got);
+    TinyRun plain = Shared(RunOf(false, 1), 0);
+    plain.amp.dtype = graph::DType::kBFloat16;
+    const TinyResult want = Train(plain);
+    for (size_t i = 0; i < got.losses.size(); ++i) {
+      EXPECT_NEAR(got.losses[i], want.losses[i], 2e-3 * want.losses[i]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer

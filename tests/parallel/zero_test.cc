@@ -1,0 +1,266 @@
+// The passes of ZeRO, text in and text out.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "memory/checker.h"
+#include "memory/plan.h"
+#include "parallel/data_parallel.h"
+#include "parallel/parts.h"
+#include "parallel/zero_state.h"
+#include "parallel/zero_weights.h"
+#include "tests/graph/expect_program.h"
+
+namespace plimsoll::parallel {
+namespace {
+
+using graph::Carry;
+using graph::Parse;
+using graph::Program;
+
+// Two layers: a matrix that two ranks divide, and one that is too small.
+constexpr std::string_view kCarried = R"(
+  tensor %x: f32[4,32] input persistent
+  tensor %a: f32[32,32] parameter persistent
+  tensor %b: f32[8,32] parameter persistent
+  tensor %loss: f32[] metric persistent
+)";
+constexpr std::string_view kUpdated = R"(
+  tensor %norm: f32[] metric persistent
+  tensor %lr: f32[] input persistent
+  tensor %count: i32[] optimizer_state persistent
+)";
+constexpr std::string_view kForward = R"(
+  %h: f32[4,32] = linear(%x, %a, _) @block.0
+  %y: f32[4,8] = linear(%h, %b, _) @block.1
+  %loss = sum(%y)
+)";
+constexpr std::string_view kBackward = R"(
+backward
+  %dy: f32[4,8] = scale(%y) {factor=2.0}
+  %b.grad: f32[8,32] gradient, _ = linear_dw(%h, %dy) @block.1
+  %dh: f32[4,32] = linear_dx(%dy, %b) @block.1
+  %a.grad: f32[32,32] gradient, _ = linear_dw(%x, %dh) @block.0
+)";
+constexpr std::string_view kUpdate = R"(
+update
+  %norm = global_norm(%a.grad, %b.grad)
+  %a, %a.m, %a.v, _, _, _ = adamw(%a, %a.grad, %a.m, %a.v, %lr, %count) {beta1=0.9, beta2=0.95, eps=1e-08, weight_decay=0.1} @a
+  %b, _, _, _ = sgd(%b, %b.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @b
+)";
+
+std::string Text(std::initializer_list<std::string_view> pieces) {
+  std::string text = "program train";
+  for (std::string_view piece : pieces) text += piece;
+  return text;
+}
+
+std::string Training() {
+  return Text({kCarried, kUpdated, R"(
+  tensor %a.m: f32[32,32] optimizer_state persistent
+  tensor %a.v: f32[32,32] optimizer_state persistent
+forward
+)",
+               kForward, kBackward, kUpdate});
+}
+
+TEST(Zero, DividesMatricesWhosePartsAreWholeBlocks) {
+  EXPECT_TRUE(IsDivided({32, 32}, 2));
+  EXPECT_TRUE(IsDivided({32, 32}, 4));
+  EXPECT_FALSE(IsDivided({32, 32}, 8));
+  EXPECT_FALSE(IsDivided({1024}, 2));  // a bias
+  EXPECT_FALSE(IsDivided({32, 32}, 1));
+  EXPECT_EQ(PartOf({32, 32}, 4), graph::Shape{256});
+}
+
+// Stage 1. Both layers' gradients fit in one bucket.
+TEST(Zero, EachRankUpdatesItsPart) {
+  Program program = Parse(Training());
+  EXPECT_EQ(ZeroState({.ranks = 2}).Run(program).summary,
+            "1 parameters divided, 4.00 KiB of optimizer state instead of 8.00 KiB");
+  EXPECT_EQ(ZeroWeights({.ranks = 2}).Run(program).summary,
+            "4.00 KiB of weights gathered among ranks, buckets: 1");
+  EXPECT_EQ(DataParallel().Run(program).summary,
+            "5.00 KiB of gradients summed among ranks, buckets: 1");
+  graph::ExpectProgram(program, Text({kCarried, kUpdated, R"(
+  tensor %a.m: f32[512] optimizer_state persistent
+  tensor %a.v: f32[512] optimizer_state persistent
+  tensor %a.own: f32[512] parameter persistent view %a+own
+  tensor %loss.reduced: f32[] metric persistent view %loss+0
+forward
+  %a.own = own_part(%a) {d0=512, rank=1} @a !zero_state
+  %a = all_gather_start(%a.own) {axis="data", d0=32, d1=32, rank=2} @a !zero_weights
+  %a.whole: f32[32,32] parameter view %a+0 = all_gather_done(%a, %a.own) @a !zero_weights
+  %h: f32[4,32] = linear(%x, %a.whole, _) @block.0
+  %y: f32[4,8] = linear(%h, %b, _) @block.1
+  %loss = sum(%y)
+)",
+                                      kBackward, R"(
+  %a.grad.sum: f32[512] gradient = reduce_scatter_start(%a.grad) {axis="data", d0=512, rank=1} @a !data_parallel
+  %b.grad.sum: f32[8,32] gradient = all_reduce_start(%b.grad) {axis="data"} @b !data_parallel
+  %loss = all_reduce_start(%loss) {axis="data"} !data_parallel
+  %a.grad.reduced: f32[512] gradient view %a.grad.sum+0 = reduce_scatter_done(%a.grad.sum, %a.grad) @a !data_parallel
+update
+  %b.grad.reduced: f32[8,32] gradient view %b.grad.sum+0 = all_reduce_done(%b.grad.sum) @b !data_parallel
+  %loss.reduced = all_reduce_done(%loss) !data_parallel
+  %split_norm: f32[] = global_norm(%a.grad.reduced) !zero_state
+  %split_norms: f32[2] = all_gather_start(%split_norm) {axis="data", d0=2, rank=1} !zero_state
+  %split_norms.2: f32[2] view %split_norms+0 = all_gather_done(%split_norms, %split_norm) !zero_state
+  %norm = global_norm(%split_norms.2, %b.grad.reduced)
+  %a.own, %a.m, %a.v, _, _, _ = adamw(%a.own, %a.grad.reduced, %a.m, %a.v, %lr, %count) {beta1=0.9, beta2=0.95, eps=1e-08, weight_decay=0.1} @a
+  %b, _, _, _ = sgd(%b, %b.grad.reduced, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @b
+)"}));
+}
+
+// Whatever rank's part it is, the plan is the same but for where the part lies.
+TEST(Zero, PlansOfAllRanksAreAlike) {
+  Program program = Parse(Training());
+  ZeroState({.ranks = 2}).Run(program);
+  ZeroWeights({.ranks = 2}).Run(program);
+  DataParallel().Run(program);
+  const Program* const programs[] = {&program};
+  const memory::MemoryPlan first = memory::MakePlan(programs, {.data_rank = 0});
+  const memory::MemoryPlan second = memory::MakePlan(programs, {.data_rank = 1});
+  memory::CheckPlan(programs, first, {.alignment = 64, .ordered = {}});
+  memory::CheckPlan(programs, second, {.alignment = 64, .ordered = {}});
+  EXPECT_EQ(first.arena_bytes, second.arena_bytes);
+  const graph::TensorId own = program.Require("a.own");
+  for (size_t id = 0; id < program.tensors().size(); ++id) {
+    const int64_t part = static_cast<graph::TensorId>(id) == own ? 2048 : 0;
+    EXPECT_EQ(first.programs[0].layout.offsets[id] + part, second.programs[0].layout.offsets[id])
+        << program.tensors()[id].name;
+  }
+}
+
+// Codes of 8 bits and their scales, remainders: all that stands beside the weight. Numbers for
+// stochastic rounding are the rank's own.
+TEST(Zero, DividesAllStateOfAnUpdate) {
+  Program program = Parse(R"(program train
+  tensor %w: bf16[32,32] parameter persistent
+  tensor %w.grad: f32[32,32] gradient persistent
+  tensor %m: u8[32,32] optimizer_state persistent
+  tensor %m.scale: f32[4] optimizer_state persistent
+  tensor %v: bf16[32,32] optimizer_state persistent
+  tensor %w.remainder: i16[32,32] master persistent
+  tensor %lr: f32[] input persistent
+  tensor %count: i32[] optimizer_state persistent
+  tensor %update_rng: i32[2] input persistent
+update
+  %w, %m, %v, %w.remainder, %m.scale, _ = adamw(%w, %w.grad, %m, %v, %lr, %count, _, _, %w.remainder, %m.scale, _, %update_rng) {beta1=0.9, beta2=0.95, eps=1e-08, key=3, weight_decay=0.1} @w
+)");
+  ZeroState({.ranks = 2}).Run(program);
+  graph::ExpectProgram(program, R"(program train
+  tensor %w: bf16[32,32] parameter persistent
+  tensor %w.grad: f32[32,32] gradient persistent
+  tensor %m: u8[512] optimizer_state persistent
+  tensor %m.scale: f32[2] optimizer_state persistent
+  tensor %v: bf16[512] optimizer_state persistent
+  tensor %w.remainder: i16[512] master persistent
+  tensor %lr: f32[] input persistent
+  tensor %count: i32[] optimizer_state persistent
+  tensor %update_rng: i32[2] input persistent
+  tensor %w.own: bf16[512] parameter persistent view %w+own
+  tensor %rng: i32[2] input persistent
+forward
+  %w.own = own_part(%w) {d0=512, rank=1} @w !zero_state
+update
+  %w.grad.own: f32[512] gradient view %w.grad+own = own_part(%w.grad) {d0=512, rank=1} @w !zero_state
+  %w.own, %m, %v, %w.remainder, %m.scale, _ = adamw(%w.own, %w.grad.own, %m, %v, %lr, %count, _, _, %w.remainder, %m.scale, _, %rng) {beta1=0.9, beta2=0.95, eps=1e-08, key=3, weight_decay=0.1} @w
+)");
+}
+
+// Stage 2, the last of several micro-steps.
+TEST(Zero, CarriesPartsOfGradients) {
+  Program program = Parse(Text({kCarried, R"(
+forward
+)",
+                                kForward, kBackward}));
+  ZeroState({.ranks = 2, .carry = Carry::kAccumulate}).Run(program);
+  DataParallel().Run(program);
+  const std::string_view micro = R"(
+backward
+  %dy: f32[4,8] = scale(%y) {factor=2.0}
+  %b.grad: f32[8,32] gradient, _ = linear_dw(%h, %dy) @block.1
+  %dh: f32[4,32] = linear_dx(%dy, %b) @block.1
+  %a.grad.micro: f32[32,32] gradient, _ = linear_dw(%x, %dh) @block.0
+  %a.grad.micro.sum: f32[512] gradient = reduce_scatter_start(%a.grad.micro) {axis="data", d0=512, rank=1} @a !data_parallel
+  %a.grad.micro.reduced: f32[512] gradient view %a.grad.micro.sum+0 = reduce_scatter_done(%a.grad.micro.sum, %a.grad.micro) @a !data_parallel
+)";
+  const std::string_view carried = R"(
+  tensor %a.grad: f32[512] gradient persistent
+forward
+)";
+  graph::ExpectProgram(program,
+                       Text({kCarried, carried, kForward, micro,
+                             "  %a.grad = add(%a.grad, %a.grad.micro.reduced) @a !zero_state"}));
+
+  Program first = Parse(Text({kCarried, R"(
+forward
+)",
+                              kForward, kBackward}));
+  ZeroState({.ranks = 2, .carry = Carry::kWrite}).Run(first);
+  DataParallel().Run(first);
+  graph::ExpectProgram(
+      first, Text({kCarried, carried, kForward, micro,
+                   "  %a.grad = scale(%a.grad.micro.reduced) {factor=1.0} @a !zero_state"}));
+}
+
+// With small buckets a gradient dies before the next one but one leaves: of the three matrices,
+// the first is done when the third starts.
+TEST(Zero, ScatteredGradientsGiveUpTheirMemory) {
+  std::string text = R"(program train
+  tensor %x: f32[4,32] input persistent
+)";
+  for (const std::string w : {"a", "b", "c"}) {
+    text += "  tensor %" + w + ": f32[32,32] parameter persistent\n";
+    text += "  tensor %" + w + ".out: f32[512] gradient persistent\n";
+  }
+  text += "backward\n";
+  for (const std::string w : {"a", "b", "c"}) {
+    text += "  %" + w + ".grad: f32[32,32] gradient, _ = linear_dw(%x, %x)\n";
+    text += "  %" + w + ".own: f32[512] gradient view %" + w + ".grad+own = own_part(%" + w +
+            ".grad) {d0=512, rank=1} @" + w + "\n";
+    text += "  %" + w + ".out = scale(%" + w + ".own) {factor=1.0}\n";
+  }
+  Program program = Parse(text);
+  DataParallel({.bucket_bytes = 1}).Run(program);
+  std::string ops;
+  for (const graph::Node& node : program.nodes()) ops += node.op->name + " " + node.scope + "\n";
+  EXPECT_EQ(ops,
+            "linear_dw \nreduce_scatter_start a\n"
+            "linear_dw \nreduce_scatter_start b\n"
+            "linear_dw \nreduce_scatter_done a\nscale \nreduce_scatter_start c\n"
+            "reduce_scatter_done b\nscale \nreduce_scatter_done c\nscale \n");
+}
+
+// One bucket starts in front of each node, and none later than its first weight is read.
+TEST(Zero, GathersWeightsInBuckets) {
+  Program program = Parse(R"(program train
+  tensor %x: f32[4,32] input persistent
+  tensor %a: f32[32,32] parameter persistent
+  tensor %b: f32[32,32] parameter persistent
+  tensor %c: f32[32,32] parameter persistent
+  tensor %d: f32[32,32] parameter persistent
+forward
+  %1: f32[4,32] = linear(%x, %b, _)
+  %2: f32[4,32] = linear(%1, %a, _)
+  %3: f32[4,32] = linear(%2, %a, _)
+  %4: f32[4,32] = linear(%3, %d, _)
+  %5: f32[4,32] metric = linear(%4, %c, _)
+)");
+  ZeroWeights({.ranks = 2, .bucket_bytes = 4096}).Run(program);
+  std::string ops;
+  for (const graph::Node& node : program.nodes()) {
+    if (node.op->name != "own_part") ops += node.op->name + " " + node.scope + "\n";
+  }
+  EXPECT_EQ(ops,
+            "all_gather_start b\nall_gather_done b\nlinear \n"
+            "all_gather_start a\nall_gather_done a\nlinear \n"
+            "all_gather_start d\nlinear \n"
+            "all_gather_start c\nall_gather_done d\nlinear \n"
+            "all_gather_done c\nlinear \n");
+}
+
+}  // namespace
+}  // namespace plimsoll::parallel
