@@ -21,12 +21,17 @@ DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes) {
 }
 
 std::string PartsText(const DeviceProfile& profile) {
-  const std::string reserve =
-      profile.reserve_bytes > 0 ? ", reserve " + FormatBytes(profile.reserve_bytes) : "";
-  return fmt::format("context {}, code {}, libraries {}, graphs {}{}",
-                     FormatBytes(profile.context_bytes), FormatBytes(profile.code_bytes),
-                     FormatBytes(profile.libraries_bytes), FormatBytes(profile.graphs_bytes),
-                     reserve);
+  std::string text;
+  const auto add = [&](const char* name, int64_t bytes) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, FormatBytes(bytes));
+  };
+  add("context", profile.context_bytes);
+  add("code", profile.code_bytes);
+  add("libraries", profile.libraries_bytes);
+  if (profile.communicators_bytes > 0) add("communicators", profile.communicators_bytes);
+  add("graphs", profile.graphs_bytes);
+  if (profile.reserve_bytes > 0) add("reserve", profile.reserve_bytes);
+  return text;
 }
 
 }  // namespace plimsoll::memory

@@ -1,7 +1,7 @@
 // What a process takes of a device's memory beside the arena, in parts: known beforehand, so that a
 // budget can bound the whole process and a plan for a GPU can be made without one.
 //
-//   process = arena, in whole pages + context + code + libraries + graphs + reserve
+//   process = arena, in whole pages + context + code + libraries + communicators + graphs + reserve
 //
 // On the CPU there is nothing of the kind: a budget there is the arena's. Sizes in bytes.
 #pragma once
@@ -16,17 +16,19 @@ struct DeviceProfile {
   int64_t memory_bytes = 0;  // that programs can share
   int64_t page_bytes = 1;    // the driver hands out whole pages
 
-  int64_t context_bytes = 0;    // the driver's own: context, streams, room for kernels' stacks
-  int64_t code_bytes = 0;       // our kernels, loaded
-  int64_t libraries_bytes = 0;  // handles and kernels of cuBLASLt and cuDNN
-  int64_t graphs_bytes = 0;     // recorded programs
-  int64_t reserve_bytes = 0;    // for a moment, while algorithms are chosen for the first time
-  bool measured = false;        // on that device by this program; otherwise built in
+  int64_t context_bytes = 0;        // the driver's own: context, streams, room for kernels' stacks
+  int64_t code_bytes = 0;           // our kernels, loaded
+  int64_t libraries_bytes = 0;      // handles and kernels of cuBLASLt and cuDNN
+  int64_t communicators_bytes = 0;  // between ranks: NCCL's buffers and kernels
+  int64_t graphs_bytes = 0;         // recorded programs
+  int64_t reserve_bytes = 0;        // for a moment, while algorithms are chosen for the first time
+  bool measured = false;            // on that device by this program; otherwise built in
 
   bool operator==(const DeviceProfile&) const = default;
 
   int64_t overhead_bytes() const {
-    return context_bytes + code_bytes + libraries_bytes + graphs_bytes + reserve_bytes;
+    return context_bytes + code_bytes + libraries_bytes + communicators_bytes + graphs_bytes +
+           reserve_bytes;
   }
   // Of a process with an arena of that size.
   int64_t ProcessBytes(int64_t arena_bytes) const {
@@ -45,7 +47,8 @@ struct DeviceProfile {
 DeviceProfile BuiltInGpuProfile(const std::string& name = "NVIDIA H200",
                                 int64_t memory_bytes = int64_t{143155} << 20);
 
-// "context 526 MiB, code 4.00 MiB, libraries 12.0 MiB, graphs 8.00 MiB, reserve 52.0 MiB".
+// "context 526 MiB, code 4.00 MiB, libraries 12.0 MiB, graphs 8.00 MiB, reserve 52.0 MiB"; with
+// communicators where there are several ranks.
 std::string PartsText(const DeviceProfile& profile);
 
 }  // namespace plimsoll::memory

@@ -138,6 +138,10 @@ Value AllGather(graph::Builder& g, Value x, Axis axis, const Shape& shape, std::
   return g.Emit1("all_gather_done", {y, x}, {}, name);
 }
 
+bool IsCollectiveDone(std::string_view op) {
+  return op == "all_reduce_done" || op == "reduce_scatter_done" || op == "all_gather_done";
+}
+
 Value OwnPart(graph::Builder& g, Value x, const Shape& shape, std::string_view name) {
   graph::Attributes attributes;
   SetShape(attributes, shape);

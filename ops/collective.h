@@ -32,6 +32,9 @@ graph::Value ReduceScatter(graph::Builder& g, graph::Value x, Axis axis, const g
 graph::Value AllGather(graph::Builder& g, graph::Value x, Axis axis, const graph::Shape& shape,
                        std::string_view name);
 
+// Does a node of that op end a collective?
+bool IsCollectiveDone(std::string_view op);
+
 // A view of the part of x that is the data rank's; `shape` has n/R elements.
 graph::Value OwnPart(graph::Builder& g, graph::Value x, const graph::Shape& shape,
                      std::string_view name);

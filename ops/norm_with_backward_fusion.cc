@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "ops/axis.h"
+
 namespace plimsoll::ops {
 namespace {
 
@@ -44,11 +46,21 @@ TensorId RstdOf(const Node& backward) {
   return backward.inputs[backward.op->name == "layer_norm_backward" ? 3 : 2];
 }
 
-// Places in the schedule of the norm that is made again, of its backward op, and of the norm's
-// readers between them.
+// Are these collectives that leave as one?
+bool Together(const Node& a, const Node& b) { return a.op == b.op && IsCollective(a.op->name); }
+
+// Node `i` waits, and those that leave with it.
+void WaitWithNeighbours(const std::vector<Node>& nodes, size_t i, std::vector<size_t>& waiting) {
+  size_t first = i;
+  while (first - 1 > waiting.back() && Together(nodes[first - 1], nodes[i])) --first;
+  for (; first <= i; ++first) waiting.push_back(first);
+}
+
+// Places in the schedule of the norm that is made again, of its backward op, and of what depends
+// on the norm between them.
 struct Match {
   size_t norm, backward;
-  std::vector<size_t> readers;
+  std::vector<size_t> waiting;
   std::optional<size_t> first;  // the norm of the forward pass, when it must keep its statistics
 };
 
@@ -114,19 +126,22 @@ std::optional<Match> MatchAt(const Program& program, const std::vector<double>& 
     if (!match.first) return std::nullopt;
   }
 
-  // The norm, and with it what reads it, waits until the backward op has run.
+  // The norm, and with it what depends on it, waits until the backward op has run.
   std::vector<size_t> waiting = {place};
   for (size_t i = place + 1; i < backward; ++i) {
-    if (Meet(program, nodes[i].inputs, norm.outputs)) {
-      match.readers.push_back(i);
-      waiting.push_back(i);
+    const bool depends = std::any_of(waiting.begin(), waiting.end(), [&](size_t earlier) {
+      return Meet(program, nodes[i].inputs, nodes[earlier].outputs);
+    });
+    if (depends || (Together(nodes[i], nodes[i - 1]) && waiting.back() == i - 1)) {
+      WaitWithNeighbours(nodes, i, waiting);
     } else if (!std::all_of(waiting.begin(), waiting.end(), [&](size_t earlier) {
                  return MaySwap(program, nodes[earlier], nodes[i]);
                })) {
       return std::nullopt;
     }
   }
-  for (size_t i : match.readers) {
+  match.waiting.assign(waiting.begin() + 1, waiting.end());
+  for (size_t i : match.waiting) {
     if (!MaySwap(program, nodes[i], gradient)) return std::nullopt;
   }
   return match;
@@ -150,14 +165,14 @@ void Apply(Program& program, const Match& match) {
   both.outputs.insert(both.outputs.begin(), norm.outputs[0]);
 
   const auto waits = [&](size_t i) {
-    return std::find(match.readers.begin(), match.readers.end(), i) != match.readers.end();
+    return std::find(match.waiting.begin(), match.waiting.end(), i) != match.waiting.end();
   };
   std::vector<Node> result(nodes.begin(), nodes.begin() + match.norm);
   for (size_t i = match.norm + 1; i < match.backward; ++i) {
     if (!waits(i)) result.push_back(nodes[i]);
   }
   result.push_back(std::move(both));
-  for (size_t i : match.readers) result.push_back(nodes[i]);
+  for (size_t i : match.waiting) result.push_back(nodes[i]);
   result.insert(result.end(), nodes.begin() + match.backward + 1, nodes.end());
   nodes = std::move(result);
 }

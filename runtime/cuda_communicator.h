@@ -23,6 +23,7 @@ struct CudaCommunicatorOptions {
 // Between the current devices of the group's ranks, each of which has a GPU of its own. All of them
 // call. Types: as the header says, without f64. NVLink's multicast (NVLS) is not used unless the
 // environment says NCCL_NVLS_ENABLE=1: it would be memory and bandwidth that plans don't know of.
+// NCCL's buffers are of 1 MiB and less unless the environment (NCCL_BUFFSIZE, …) says otherwise.
 //
 // With `parent`, a communicator of the group that this one was split from, buffers are shared with
 // it, and all ranks of the parent call; work of the two is then done one after the other, and the

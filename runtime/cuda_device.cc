@@ -14,6 +14,23 @@ struct CurrentDevice {
   CurrentDevice() { gpu::UseFirstDevice(); }
 };
 
+// NCCL connects ranks, and takes buffers, at the first call of a length for which it chooses an
+// algorithm: after these, no call of a program takes any more.
+void Connect(ops::Communicator& ranks, cudaStream_t stream) {
+  constexpr int64_t kShortest = 4096, kLongest = int64_t{64} << 20;
+  const CudaBuffer buffer(CudaBuffer::Kind::kDevice, kLongest, "memory to connect ranks");
+  for (int64_t bytes = kShortest; bytes <= kLongest; bytes *= 4) {
+    const int64_t part = bytes / ranks.size() / 256 * 256;
+    ranks.AllReduce(buffer.data(), buffer.data(), bytes / 4, graph::DType::kFloat32,
+                    ops::Reduction::kSum, stream);
+    ranks.AllGather(buffer.data() + ranks.rank() * part, buffer.data(), part / 4,
+                    graph::DType::kFloat32, stream);
+    ranks.ReduceScatter(buffer.data(), buffer.data() + ranks.rank() * part, part / 4,
+                        graph::DType::kFloat32, ops::Reduction::kSum, stream);
+  }
+  gpu::Check(cudaStreamSynchronize(stream), "connecting ranks");
+}
+
 class CudaDevice : public Device {
  public:
   explicit CudaDevice(ThreadPool& pool)
@@ -22,11 +39,15 @@ class CudaDevice : public Device {
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string name() const override { return libraries_.properties().name; }
   std::unique_ptr<DeviceMemory> Allocate(int64_t arena_bytes, int64_t host_arena_bytes) override {
-    return std::make_unique<CudaMemory>(arena_bytes, host_arena_bytes, streams_, libraries_,
-                                        meter_);
+    return std::make_unique<CudaMemory>(arena_bytes, host_arena_bytes, streams_, libraries_, meter_,
+                                        communicator_bytes_);
   }
   std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks) override {
-    return MakeCudaCommunicator(ranks, {.name = "data"});
+    const int64_t before = ProcessBytes();
+    auto made = MakeCudaCommunicator(ranks, {.name = "plimsoll"});
+    Connect(*made, streams_.compute.get());
+    communicator_bytes_ += ProcessBytes() - before;
+    return made;
   }
   int steps_ahead() const override { return 1; }
   void Synchronize() override {
@@ -45,11 +66,14 @@ class CudaDevice : public Device {
   }
 
  private:
+  int64_t ProcessBytes() const { return meter_ ? meter_->MeasureProcess().bytes : 0; }
+
   std::optional<GpuMeter> meter_ = GpuMeter::Find();  // before the context
   CurrentDevice current_;                             // before all that needs a context
   gpu::Libraries libraries_;
   CudaStreams streams_;
   gpu::PeakRates rates_;
+  int64_t communicator_bytes_ = 0;
 };
 
 }  // namespace

@@ -56,7 +56,8 @@ class CudaReadback : public Readback {
 }  // namespace
 
 CudaMemory::CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const CudaStreams& streams,
-                       gpu::Libraries& libraries, const std::optional<GpuMeter>& meter)
+                       gpu::Libraries& libraries, const std::optional<GpuMeter>& meter,
+                       int64_t communicator_bytes)
     : DeviceMemory(arena_bytes, host_arena_bytes),
       meter_(meter),
       measured_(ProcessBytes()),
@@ -64,7 +65,8 @@ CudaMemory::CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const Cuda
       libraries_(libraries),
       arena_(CudaBuffer::Kind::kDevice, arena_bytes, "an arena"),
       host_arena_(CudaBuffer::Kind::kPinned, host_arena_bytes, "pinned host memory") {
-  parts_.context = measured_;
+  parts_.context = measured_ - communicator_bytes;
+  parts_.communicators = communicator_bytes;
   parts_.arena = Grown();
   Clear();
 }

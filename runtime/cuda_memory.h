@@ -17,9 +17,10 @@ namespace plimsoll::runtime {
 class CudaMemory : public DeviceMemory {
  public:
   // One cudaMalloc and one cudaHostAlloc of exactly these bytes. `meter` was made before the
-  // process held anything on the GPU.
+  // process held anything on the GPU; communicators hold so many bytes already.
   CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const CudaStreams& streams,
-             gpu::Libraries& libraries, const std::optional<GpuMeter>& meter);
+             gpu::Libraries& libraries, const std::optional<GpuMeter>& meter,
+             int64_t communicator_bytes);
   ~CudaMemory() override;
 
   std::vector<std::unique_ptr<Executor>> MakeExecutors(std::span<const BoundProgram> programs,

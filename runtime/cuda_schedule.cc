@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ops/collective.h"
 #include "ops/cuda_workspace.h"
 
 namespace plimsoll::runtime {
@@ -63,7 +64,7 @@ void CudaSchedule::Bind(int index) {
   if (node.op->name == "copy_start") return BindCopy(index);
   if (!node.op->view) return BindKernel(index);
   CheckView(program_, layout_, bases_, index);
-  if (node.op->name.ends_with("_done")) BindDone(index);
+  if (node.op->name == "copy_done" || ops::IsCollectiveDone(node.op->name)) BindDone(index);
 }
 
 // Work on the compute stream ends where it is enqueued: nobody waits for it.

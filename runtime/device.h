@@ -42,11 +42,12 @@ class Readback {
 // What this process holds of a device, as measured while its programs were made ready. In bytes;
 // zeros on the CPU.
 struct ProcessParts {
-  int64_t context = 0;    // the driver's own, and streams
-  int64_t arena = 0;      // in the driver's pages
-  int64_t code = 0;       // kernels, ours and the libraries'
-  int64_t libraries = 0;  // their handles
-  int64_t graphs = 0;     // recorded programs
+  int64_t context = 0;        // the driver's own, and streams
+  int64_t communicators = 0;  // NCCL's buffers and kernels
+  int64_t arena = 0;          // in the driver's pages
+  int64_t code = 0;           // kernels, ours and the libraries'
+  int64_t libraries = 0;      // their handles
+  int64_t graphs = 0;         // recorded programs
 };
 
 // The arenas that the programs of a step share: exactly the planned bytes, zero at first.

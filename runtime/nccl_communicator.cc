@@ -168,8 +168,14 @@ ncclComm_t Initialize(RankGroup& group, ncclConfig_t config) {
 std::unique_ptr<ops::Communicator> MakeCudaCommunicator(RankGroup& group,
                                                         const CudaCommunicatorOptions& options,
                                                         ops::Communicator* parent) {
-  // Before NCCL reads its environment for the first time.
-  setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
+  // Before NCCL reads its environment for the first time. Its buffers for each protocol and channel
+  // are smaller than its own choice of 4 MiB and more, at the same rate (docs/parallelism.md).
+  for (const auto& [name, value] : {std::pair{"NCCL_NVLS_ENABLE", "0"},
+                                    {"NCCL_BUFFSIZE", "1048576"},
+                                    {"NCCL_LL128_BUFFSIZE", "614400"},
+                                    {"NCCL_LL_BUFFSIZE", "262144"}}) {
+    setenv(name, value, /*overwrite=*/0);
+  }
   auto* const shared = dynamic_cast<NcclCommunicator*>(parent);
   auto name = std::make_unique<std::string>(options.name);
   ncclConfig_t config = ConfigOf(options, *name);

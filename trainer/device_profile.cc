@@ -46,6 +46,7 @@ std::optional<DeviceProfile> Read(const std::string& folder, const std::string& 
     profile.context_bytes = bytes("context_bytes");
     profile.code_bytes = bytes("code_bytes");
     profile.libraries_bytes = bytes("libraries_bytes");
+    profile.communicators_bytes = bytes("communicators_bytes");
     profile.graphs_bytes = bytes("graphs_bytes");
     profile.measured = true;
     return profile;
@@ -99,6 +100,7 @@ void KeepProfile(const std::string& folder, const DeviceProfile& measured) {
                                        {"context_bytes", measured.context_bytes},
                                        {"code_bytes", measured.code_bytes},
                                        {"libraries_bytes", measured.libraries_bytes},
+                                       {"communicators_bytes", measured.communicators_bytes},
                                        {"graphs_bytes", measured.graphs_bytes}};
   try {
     std::error_code error;

@@ -240,6 +240,16 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config) {
   return amp;
 }
 
+// A collective beside computing takes multiprocessors from it, all of which it has only once the
+// kernel that was under way has ended: few long collectives cost less than many short ones. The
+// last bucket, which nothing hides, is still a small part of all.
+int64_t BucketBytes(const config::RunConfig& config, const models::Model& model) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  if (config.parallel.bucket_cap_mb) return *config.parallel.bucket_cap_mb * kMiB;
+  const int64_t gradients = 4 * model.parameter_count() / config.parallel.tensor;
+  return std::max(parallel::DataParallelOptions().bucket_bytes, gradients / 32);
+}
+
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model) {
   CheckSize(config, model);
   CompileOptions options;
@@ -247,6 +257,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.sequence = config.model.sequence;
   options.accumulate = config.train.accumulate;
   options.data_ranks = config.parallel.data.value_or(1);
+  options.data_parallel.bucket_bytes = BucketBytes(config, model);
   options.evaluate = config.train.eval_every > 0;
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;
   // No token is shorter than a byte, and an empty prompt is one token.

@@ -26,6 +26,7 @@ memory::DeviceProfile Measured(const memory::DeviceProfile& profile,
   measured.context_bytes = parts.context;
   measured.code_bytes = parts.code;
   measured.libraries_bytes = parts.libraries;
+  measured.communicators_bytes = parts.communicators;
   measured.graphs_bytes = parts.graphs;
   measured.reserve_bytes = 0;  // nothing is held any more
   measured.measured = true;

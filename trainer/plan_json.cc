@@ -84,6 +84,7 @@ ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled
                              {"context", context.profile.context_bytes},
                              {"code", context.profile.code_bytes},
                              {"libraries", context.profile.libraries_bytes},
+                             {"communicators", context.profile.communicators_bytes},
                              {"graphs", context.profile.graphs_bytes},
                              {"reserve", context.profile.reserve_bytes},
                              {"gpu", context.profile.device},

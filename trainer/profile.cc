@@ -6,6 +6,8 @@
 #include <map>
 #include <tuple>
 
+#include "ops/collective.h"
+
 namespace plimsoll::trainer {
 namespace {
 
@@ -60,6 +62,16 @@ void AddTo(OpGroup& sum, const OpGroup& group) {
   sum.bytes += group.bytes;
   sum.floor_seconds += group.floor_seconds;
   sum.bound_by_flops = sum.bound_by_flops || group.bound_by_flops;
+}
+
+// The compute stream's time at …_done is what it waits for.
+void AddSide(Profile& profile, const std::string& op, double seconds) {
+  SideSeconds* const side = op.starts_with("copy_") ? &profile.copies
+                            : ops::IsCollective(op) || ops::IsCollectiveDone(op)
+                                ? &profile.collectives
+                                : nullptr;
+  if (side == nullptr) return;
+  (op.ends_with("_done") ? side->waited : side->busy) += seconds;
 }
 
 template <typename Map>
@@ -189,12 +201,17 @@ Profile MakeProfile(const CompiledStep& compiled, const std::vector<ProgramRun>&
       launch.floor_seconds = std::max(work.seconds_for_flops, for_bytes);
       launch.bound_by_flops = work.seconds_for_flops > for_bytes;
       AddTo(group, launch);
+      AddSide(profile, node.op->name, launch.seconds);
     }
     profile.step_seconds += end_us * 1e-6;
   }
   if (profile.steps == 0) return profile;
   const double steps = static_cast<double>(profile.steps);
   profile.step_seconds /= steps;
+  for (SideSeconds* side : {&profile.copies, &profile.collectives}) {
+    side->busy /= steps;
+    side->waited /= steps;
+  }
   for (auto& [key, group] : groups) {
     group.nodes /= steps;
     group.seconds /= steps;

@@ -59,10 +59,17 @@ struct OpGroup {
   bool bound_by_flops = false;
 };
 
+// Work beside the compute stream, in an average step.
+struct SideSeconds {
+  double busy = 0;    // on its own streams
+  double waited = 0;  // of that, what the compute stream stood still for
+};
+
 struct Profile {
   int64_t steps = 0;
   double step_seconds = 0;      // from a program's start to its last node's end, summed up
   std::vector<OpGroup> groups;  // longest first
+  SideSeconds copies, collectives;
   double node_seconds() const;  // of all groups; copies under computations count twice
   double floor_seconds() const;
   // The same with groups of one op made one.

@@ -61,6 +61,12 @@ std::string RunProfiler::Finish(const CompiledStep& compiled, const RunDirectory
         ceilings_.bf16_flops * 1e-12, ceilings_.tf32_flops * 1e-12, ceilings_.fp32_flops * 1e-12,
         ceilings_.copy_bytes * 1e-9, profile.floor_seconds() * 1e3);
   }
+  for (const auto& [name, side] :
+       {std::pair{"copies", profile.copies}, {"collectives", profile.collectives}}) {
+    if (side.busy == 0) continue;
+    text += fmt::format("\n{} {:.2f} ms, of which computing waited for {:.2f} ms", name,
+                        side.busy * 1e3, side.waited * 1e3);
+  }
   return fmt::format("{}\n{}trace written to {}; open it in https://ui.perfetto.dev", text,
                      ProfileTable(profile, profile.groups, kRows), directory.File("trace.json"));
 }

@@ -55,6 +55,31 @@ backward
   EXPECT_EQ(FuseRecomputedNorms(program), 0);
 }
 
+// A bucket of gradients leaves together, when the last one is there.
+TEST(FuseRecomputedNorms, TakesSumsAmongRanksAlong) {
+  Program program = Parse(kTensors + kForward + R"(
+recompute
+  %y.again: bf16[6,8], _, _ = layer_norm(%h, %g, %b) {eps=1e-05} !recompute
+backward
+  %e: bf16[6,4] = scale(%z) {factor=2.0}
+  %dw, _ = linear_dw(%y.again, %z, %dw, _) {bias=false}
+  %e.sum: bf16[6,4] = all_reduce_start(%e) {axis="data"}
+  %dw = all_reduce_start(%dw) {axis="data"}
+  %dy: bf16[6,8] = linear_dx(%z, %w)
+  %dh: bf16[6,8], %dg, %db = layer_norm_backward(%h, %g, %mean, %rstd, %dy, _, %dg, %db)
+)");
+  EXPECT_EQ(FuseRecomputedNorms(program), 1);
+  ExpectProgram(program, kTensors + kForward + R"(
+backward
+  %e: bf16[6,4] = scale(%z) {factor=2.0}
+  %dy: bf16[6,8] = linear_dx(%z, %w)
+  %y.again: bf16[6,8], %dh: bf16[6,8], %dg, %db = layer_norm_with_backward(%h, %g, %b, %mean, %rstd, %dy, _, %dg, %db) !fuse
+  %dw, _ = linear_dw(%y.again, %z, %dw, _) {bias=false}
+  %e.sum: bf16[6,4] = all_reduce_start(%e) {axis="data"}
+  %dw = all_reduce_start(%dw) {axis="data"}
+)");
+}
+
 TEST(FuseRecomputedNorms, OfRms) {
   const std::string forward = R"(
 forward

@@ -220,6 +220,7 @@ struct ParallelConfig {
   int64_t pipeline = 1;
   int64_t zero = 0;
   bool sequence = false;
+  std::optional<int64_t> bucket_cap_mb;  // nullopt: auto
 
   bool operator==(const ParallelConfig&) const = default;
 };

@@ -309,6 +309,12 @@ void TechniqueKeys(std::vector<Key>& keys) {
   parallel
       .Add("sequence", &ParallelConfig::sequence, "Sequence parallelism beside tensor parallelism.")
       .Only({"false"});
+  parallel
+      .Add("bucket_cap_mb", &ParallelConfig::bucket_cap_mb,
+           "Gradients are summed in buckets of at least so many MiB; auto: a thirty-second of "
+           "all gradients, 25 at least.")
+      .As(Type::kAutoOrInt)
+      .Between(1, kMillions);
 }
 
 void RunKeys(std::vector<Key>& keys) {
