@@ -33,6 +33,9 @@ class Ranks {
 
   void Barrier() { world_.Barrier(); }
 
+  // Ends all ranks; see runtime::World.
+  [[noreturn]] void Abort(int code) { world_.Abort(code); }
+
   // Is it so on any rank?
   bool Any(bool here);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include "base/version.h"
 #include "memory/report.h"
 #include "runtime/process_memory.h"
+#include "runtime/watchdog.h"
 #include "trainer/caching.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/tokenizer.h"
@@ -147,6 +149,9 @@ class Run {
   void Loop() {
     Progress progress(config_.train.steps, config_.train.log_every, ranks_.size() == 1);
     progress_ = &progress;
+    if (ranks_.size() > 1) {
+      watchdog_.emplace(config_.parallel.timeout, [this] { EndWithoutProgress(); });
+    }
     try {
       Steps();
     } catch (...) {
@@ -163,6 +168,20 @@ class Run {
   }
 
  private:
+  // Called by the watchdog. Nothing can be cleaned up: this rank waits for another.
+  [[noreturn]] void EndWithoutProgress() {
+    fmt::print(stderr,
+               "plimsoll: rank {}: parallel.timeout: no progress for {:g} seconds, in step {}: a "
+               "rank or its GPU hangs, or steps take longer than that; ending all ranks\n",
+               ranks_.rank(), config_.parallel.timeout, step_under_way_.load());
+    std::fflush(nullptr);
+    ranks_.Abort(1);
+  }
+
+  void Progressed() {
+    if (watchdog_) watchdog_->Progress();
+  }
+
   // All ranks plan again when one of them must.
   void StartUp() {
     std::optional<ProcessBeyondBudget> problem;
@@ -230,6 +249,7 @@ class Run {
   // GPU is while the next step runs.
   void Step(int64_t step) {
     if (under_way_.empty()) step_start_ = Clock::now();
+    step_under_way_ = step;
     const int64_t tokens = loader_.CountTargets(step);
     if (tokens == 0) {
       throw config_.Error("data.train", "every target of step " + std::to_string(step) +
@@ -248,6 +268,7 @@ class Run {
       const bool profiled = profiler_ && profiler_->Covers(step);
       if (profiled) profiler_->Before(micro);
       session_->RunMicroStep(step, micro);
+      Progressed();
       if (profiled) profiler_->After(step, micro);
     }
     session_->EndStep();
@@ -263,6 +284,7 @@ class Run {
     const UnderWay step = under_way_.front();
     under_way_.pop_front();
     const StepMetrics metrics = session_->TakeMetrics();
+    Progressed();
     const auto now = Clock::now();
     const double seconds = std::chrono::duration<double>(now - step_start_).count();
     step_start_ = now;
@@ -329,6 +351,7 @@ class Run {
     const bool better = loss < best_eval_;
     best_eval_ = std::min(best_eval_, loss);
     evaluations_without_gain_ = better ? 0 : evaluations_without_gain_ + 1;
+    Progressed();
     directory_->AppendMetrics(ordered_json{{"step", done}, {"eval_loss", loss}}.dump());
     progress_->Line(fmt::format("evaluation after {} steps: held-out loss {:.4f}{}", done, loss,
                                 better ? "" : fmt::format(" (best {:.4f})", best_eval_)));
@@ -387,6 +410,8 @@ class Run {
   std::deque<UnderWay> under_way_;
   Clock::time_point step_start_;  // of the first of them, or when the step before it ended
   int64_t steps_done_ = 0;
+  std::atomic<int64_t> step_under_way_ = 0;
+  std::optional<runtime::Watchdog> watchdog_;
   double best_eval_ = std::numeric_limits<double>::infinity();
   int64_t evaluations_without_gain_ = 0;
   bool stopped_ = false;

@@ -48,6 +48,22 @@ if "$mpirun_sh" 2 bash -c '"$0" train run.yaml --set run.dir=differ --set train.
 fi
 grep -q 'rank 1: its program and configuration differ from rank 0' differ.txt || fail "$(cat differ.txt)"
 
+# One rank hangs: the others notice.
+"$mpirun_sh" 2 "$plimsoll" train run.yaml --set train.steps=1000000 --set run.dir=hangs --set train.eval_every=0 \
+  --set parallel.timeout=2 >hangs.txt 2>&1 &
+job=$!
+for ((i = 0; i < 200; ++i)); do
+  ! grep -qs '"step": *20,' hangs/metrics.jsonl || break
+  sleep 0.1
+done
+kill -STOP "$(pgrep -f "^$plimsoll train run.yaml.*run.dir=hangs" | tail -n 1)"
+started=$SECONDS code=0
+wait $job || code=$?
+[ "$code" -ne 0 ] || fail "a rank that hangs is no failure"
+[ $((SECONDS - started)) -le 10 ] || fail "the others waited for $((SECONDS - started)) s"
+grep -q 'rank [01]: parallel.timeout: no progress for 2 seconds, in step' hangs.txt || fail "$(cat hangs.txt)"
+! pgrep -f "^$plimsoll train run.yaml.*run.dir=hangs" || fail "ranks are left"
+
 # One rank is killed in the middle.
 "$mpirun_sh" 3 "$plimsoll" train run.yaml --set train.steps=1000000 --set train.global_batch=48 --set run.dir=killed \
   --set train.eval_every=0 >killed.txt 2>&1 &

@@ -315,6 +315,11 @@ void TechniqueKeys(std::vector<Key>& keys) {
            "all gradients, 25 at least.")
       .As(Type::kAutoOrInt)
       .Between(1, kMillions);
+  parallel
+      .Add("timeout", &ParallelConfig::timeout,
+           "Seconds without progress after which a rank ends all: a collective whose partner hangs "
+           "waits for ever.")
+      .Above(0);
 }
 
 void RunKeys(std::vector<Key>& keys) {

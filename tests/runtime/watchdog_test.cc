@@ -1,0 +1,34 @@
+#include "runtime/watchdog.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
+
+namespace plimsoll::runtime {
+namespace {
+
+TEST(Watchdog, SpeaksUpOnceWhenNothingGoesOn) {
+  std::promise<void> expired;
+  std::atomic<int> calls = 0;
+  const Watchdog watchdog(0.01, [&] {
+    if (++calls == 1) expired.set_value();
+  });
+  expired.get_future().wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Watchdog, IsQuietWhileThingsGoOnAndAtTheEnd) {
+  std::atomic<int> calls = 0;
+  {
+    Watchdog watchdog(600, [&] { ++calls; });
+    for (int i = 0; i < 5; ++i) watchdog.Progress();
+  }
+  EXPECT_EQ(calls, 0);
+}
+
+}  // namespace
+}  // namespace plimsoll::runtime
