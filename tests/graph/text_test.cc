@@ -49,6 +49,18 @@ TEST(ProgramText, KeepsEveryField) {
   EXPECT_EQ(program.nodes()[3].attributes.GetReal("factor"), 0.1);
 }
 
+TEST(ProgramText, KeepsOwnParts) {
+  constexpr std::string_view kText = R"(program p
+  tensor %w: f32[8,8] parameter persistent
+  tensor %w.own: f32[16] parameter persistent view %w+own
+)";
+  const Program program = ParseProgram(kText);
+  EXPECT_EQ(ToText(program), kText);
+  const Tensor& own = program.tensor(program.Require("w.own"));
+  EXPECT_EQ(own.alias, (Alias{program.Require("w"), 0, true}));
+  EXPECT_EQ(own.alias->OffsetOn(3, own.bytes()), 192);
+}
+
 TEST(ProgramText, RealsComeBackToTheBit) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 2000; ++i) {

@@ -1,13 +1,19 @@
 // The passes of ZeRO, text in and text out.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <string_view>
 
+#include "checkpointing/policy.h"
+#include "checkpointing/recompute.h"
+#include "graph/block.h"
 #include "memory/checker.h"
 #include "memory/plan.h"
 #include "parallel/data_parallel.h"
 #include "parallel/parts.h"
+#include "parallel/zero_parameters.h"
 #include "parallel/zero_state.h"
 #include "parallel/zero_weights.h"
 #include "tests/graph/expect_program.h"
@@ -260,6 +266,98 @@ forward
             "all_gather_start d\nlinear \n"
             "all_gather_start c\nall_gather_done d\nlinear \n"
             "all_gather_done c\nlinear \n");
+}
+
+// Stage 3: the whole is a temporary, in the forward pass and, unless it is recomputed, until the
+// backward pass has read it.
+TEST(Zero, CarriesPartsOfWeights) {
+  Program program = Parse(Training());
+  ZeroState({.ranks = 2}).Run(program);
+  EXPECT_EQ(ZeroParameters(2).Run(program).summary,
+            "1 parameters divided, 2.00 KiB instead of 4.00 KiB");
+  graph::ExpectProgram(program, R"(program train
+  tensor %x: f32[4,32] input persistent
+  tensor %a: f32[512] parameter persistent
+  tensor %b: f32[8,32] parameter persistent
+  tensor %loss: f32[] metric persistent
+  tensor %norm: f32[] metric persistent
+  tensor %lr: f32[] input persistent
+  tensor %count: i32[] optimizer_state persistent
+  tensor %a.m: f32[512] optimizer_state persistent
+  tensor %a.v: f32[512] optimizer_state persistent
+forward
+  %a.gathered: f32[32,32] = all_gather_start(%a) {axis="data", d0=32, d1=32, rank=2} @a !zero_parameters
+  %a.whole: f32[32,32] view %a.gathered+0 = all_gather_done(%a.gathered, %a) @a !zero_parameters
+  %h: f32[4,32] = linear(%x, %a.whole, _) @block.0
+  %y: f32[4,8] = linear(%h, %b, _) @block.1
+  %loss = sum(%y)
+backward
+  %dy: f32[4,8] = scale(%y) {factor=2.0}
+  %b.grad: f32[8,32] gradient, _ = linear_dw(%h, %dy) @block.1
+  %dh: f32[4,32] = linear_dx(%dy, %b) @block.1
+  %a.grad: f32[32,32] gradient, _ = linear_dw(%x, %dh) @block.0
+update
+  %a.grad.own: f32[512] gradient view %a.grad+own = own_part(%a.grad) {d0=512, rank=1} @a !zero_state
+  %split_norm: f32[] = global_norm(%a.grad.own) !zero_state
+  %split_norms: f32[2] = all_gather_start(%split_norm) {axis="data", d0=2, rank=1} !zero_state
+  %split_norms.2: f32[2] view %split_norms+0 = all_gather_done(%split_norms, %split_norm) !zero_state
+  %norm = global_norm(%split_norms.2, %b.grad)
+  %a, %a.m, %a.v, _, _, _ = adamw(%a, %a.grad.own, %a.m, %a.v, %lr, %count) {beta1=0.9, beta2=0.95, eps=1e-08, weight_decay=0.1} @a
+  %b, _, _, _ = sgd(%b, %b.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @b
+)");
+  const std::map<std::string, graph::Shape> divided = {{"a", {32, 32}}};
+  EXPECT_EQ(GatheredParameters(program), divided);
+}
+
+// What of which layer runs, in order: "gather 0", "wait 0", "linear 0".
+std::string Steps(const Program& program) {
+  std::string steps;
+  for (const graph::Node& node : program.nodes()) {
+    const std::string& op = node.op->name;
+    const std::string what = op == "all_gather_start"  ? "gather"
+                             : op == "all_gather_done" ? "wait"
+                                                       : op;
+    steps += what + " " + std::to_string(graph::BlockOf(node.scope)) + ", ";
+  }
+  return steps;
+}
+
+// Three layers: the weight of each starts when the program waits for the one before, in the
+// backward pass, which gathers again, too.
+TEST(Zero, WeightsStartABlockAhead) {
+  std::string text = R"(program train
+  tensor %x0: f32[4,32] input persistent
+)";
+  for (const std::string i : {"0", "1", "2"}) {
+    text += "  tensor %block." + i + ".w: f32[32,32] parameter persistent\n";
+  }
+  text += "forward\n";
+  for (int i = 0; i < 3; ++i) {
+    text +=
+        fmt::format("  %x{}: f32[4,32] = linear(%x{}, %block.{}.w, _) @block.{}\n", i + 1, i, i, i);
+  }
+  text += "backward\n  %d3: f32[4,32] = scale(%x3) {factor=2.0}\n";
+  for (int i = 2; i >= 0; --i) {
+    text +=
+        fmt::format("  %d{}: f32[4,32] = linear_dx(%d{}, %block.{}.w) @block.{}\n", i, i + 1, i, i);
+  }
+  Program program = Parse(text);
+  ZeroParameters(2).Run(program);
+  checkpointing::Options options;
+  options.policy = checkpointing::Options::Policy::kSelective;
+  options.recompute.patterns = {"parameters"};
+  checkpointing::TagActivations(options).Run(program);
+  checkpointing::Recompute().Run(program);
+  EXPECT_EQ(Steps(program),
+            "gather 0, wait 0, linear 0, gather 1, wait 1, linear 1, gather 2, wait 2, linear 2, "
+            "scale -1, gather 2, wait 2, linear_dx 2, gather 1, wait 1, linear_dx 1, "
+            "gather 0, wait 0, linear_dx 0, ");
+  PrefetchParameters().Run(program);
+  EXPECT_EQ(Steps(program),
+            "gather 0, gather 1, wait 0, linear 0, gather 2, wait 1, linear 1, wait 2, linear 2, "
+            "gather 2, scale -1, gather 1, wait 2, linear_dx 2, gather 0, wait 1, linear_dx 1, "
+            "wait 0, linear_dx 0, ");
+  EXPECT_NO_THROW(Verify(program));
 }
 
 }  // namespace
