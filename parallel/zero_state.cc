@@ -64,10 +64,13 @@ class Divider {
         if (divided.written == n) CarryPart(divided);
       }
     }
-    const bool changed = !divided_.empty() && (updates || options_.carry != Carry::kNone);
-    return {changed, fmt::format("{} parameters divided, {} of optimizer state instead of {}",
-                                 changed ? divided_.size() : 0, FormatBytes(state_bytes_),
-                                 FormatBytes(whole_state_bytes_))};
+    if (divided_.empty()) return {false, "no parameter is divided"};
+    const std::string state =
+        fmt::format("{} of optimizer state instead of {}", FormatBytes(state_bytes_),
+                    FormatBytes(whole_state_bytes_));
+    return {updates || options_.carry != Carry::kNone,
+            fmt::format("{} parameters divided, {}", divided_.size(),
+                        updates ? state : "gradients carried in parts")};
   }
 
  private:

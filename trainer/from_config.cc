@@ -257,6 +257,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.sequence = config.model.sequence;
   options.accumulate = config.train.accumulate;
   options.data_ranks = config.parallel.data.value_or(1);
+  options.zero = config.parallel.zero;
   options.data_parallel.bucket_bytes = BucketBytes(config, model);
   options.evaluate = config.train.eval_every > 0;
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;

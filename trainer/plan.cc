@@ -44,6 +44,9 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
     if (!report.result.changed) continue;
     fmt::print("  {:<14} {:<12} {}\n", report.program, report.pass, report.result.summary);
   }
+  if (options.data_ranks > 1) {
+    fmt::print("  the plan of each of {} data ranks: all are alike\n", options.data_ranks);
+  }
   fmt::print("{}", memory::Report(compiled.plan));
   if (compiled.options.device == runtime::DeviceKind::kCuda) {
     fmt::print("{}\n", ProcessText(ProfileFrom(config), compiled.plan.arena_bytes));

@@ -16,6 +16,7 @@ model: {family: gpt2, layers: 2, width: 32, heads: 2, vocab: 96, sequence: 16}
 data: {synthetic: true}
 train: {steps: 6, micro_batch: 16, global_batch: 16, eval_every: 3, eval_batches: 2, log_every: 1, threads: 1}
 schedule: {warmup: 1}
+optimizer: {eps: 1e-5}
 device: cpu
 END
 
@@ -36,6 +37,30 @@ for ranks in 2 4; do
   ! grep '^\[1\]' on$ranks.txt || fail "rank 1 speaks"
   grep -q 'step 5/6' on$ranks/rank.1.log || fail "rank 1 has no log"
   [ -s on$ranks/model/model.safetensors ] || fail "no model"
+done
+
+# The largest difference of two models' weights, the files' payload after the header.
+difference() {
+  paste <(payload "$1") <(payload "$2") | awk '
+    { d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d }
+    END { print NR, most + 0 }'
+}
+payload() {
+  local header
+  header=$(od -An -v -tu8 -N8 "$1/model/model.safetensors")
+  od -An -v -w4 -tf4 -j $((header + 8)) "$1/model/model.safetensors"
+}
+
+# What ranks divide among themselves changes neither losses nor what is saved.
+for zero in 1 2 3; do
+  "$mpirun_sh" 2 "$plimsoll" train run.yaml --set run.dir=zero$zero --set parallel.zero=$zero >zero$zero.txt ||
+    fail "$(cat zero$zero.txt)"
+  losses zero$zero >on.losses
+  paste alone.losses on.losses | awk '
+    { d = $1 - $2; if (d < 0) d = -d; if (d > 1e-5 * $1) { print "loss", NR, $1, $2; bad = 1 } }
+    END { exit bad || NR < 8 }' || fail "losses of ZeRO $zero"
+  difference alone zero$zero | awk '{ exit !($1 > 20000 && $2 < 1e-6) }' ||
+    fail "weights of ZeRO $zero: $(difference alone zero$zero)"
 done
 
 # Mistakes.

@@ -25,6 +25,7 @@ TinyRun RunOf(bool llama, int64_t accumulate) {
   run.spec = llama ? TinyLlama() : TinyGpt2();
   run.accumulate = accumulate;
   run.micro_batch = kSequences / accumulate;
+  run.steps = 3;
   run.ignored = 0.3;
   run.update.eps = 1e-5;  // as in equivalence_test.cc
   run.evaluate = true;

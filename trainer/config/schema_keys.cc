@@ -264,7 +264,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
   checkpointing
       .Add("recompute", &C::recompute,
            "What is computed again: names of tensors (`*.mlp.fc`), op kinds (`gelu`), or the "
-           "presets `norms`, `activations` and `attention`.")
+           "presets `norms`, `activations`, `attention` and `parameters` (gathered by ZeRO 3).")
       .When("checkpointing.policy", {"selective"});
   checkpointing.Add("save", &C::save, "Exceptions from `recompute`, written alike.")
       .When("checkpointing.policy", {"selective"});
@@ -305,7 +305,11 @@ void TechniqueKeys(std::vector<Key>& keys) {
   parallel.Add("pipeline", &ParallelConfig::pipeline, "Pipeline stages.")
       .Between(1, kThousands)
       .Only({"1"});
-  parallel.Add("zero", &ParallelConfig::zero, "ZeRO stage.").Between(0, 3).Only({"0"});
+  parallel
+      .Add("zero", &ParallelConfig::zero,
+           "ZeRO stage: data ranks divide optimizer state (1), carried gradients (2) and "
+           "weights (3) among themselves. Without effect on one data rank.")
+      .Between(0, 3);
   parallel
       .Add("sequence", &ParallelConfig::sequence, "Sequence parallelism beside tensor parallelism.")
       .Only({"false"});

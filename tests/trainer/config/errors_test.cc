@@ -178,8 +178,6 @@ TEST(ConfigErrors, TechniquesThatDoNotExistAreRefused) {
        "run.yaml:3: parallel.tensor: 2 is not supported; supported: 1"},
       {kBase + "parallel: {pipeline: 2}\n",
        "run.yaml:3: parallel.pipeline: 2 is not supported; supported: 1"},
-      {kBase + "parallel: {zero: 1}\n",
-       "run.yaml:3: parallel.zero: 1 is not supported; supported: 0"},
       {kBase + "parallel: {sequence: true}\n",
        "run.yaml:3: parallel.sequence: true is not supported; supported: false"},
       {kBase + "save: {every: 500}\n",
