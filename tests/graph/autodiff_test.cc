@@ -45,6 +45,31 @@ TEST(Autodiff, AppendsTheBackwardPass) {
   EXPECT_EQ(program.nodes().back().outputs[0], gradient);
 }
 
+// Of what is carried, a parameter may be an exception: its gradient is that of this program alone.
+TEST(Autodiff, CarriesTheGradientsThatItIsAskedTo) {
+  for (const Carry carry : {Carry::kWrite, Carry::kAccumulate}) {
+    Program program = Parse(R"(program p
+  tensor %x: f32[4] input persistent
+  tensor %v: f32[4] parameter persistent
+  tensor %w: f32[4] parameter persistent
+forward
+  %a: f32[4] = mul(%x, %v)
+  %b: f32[4] = mul(%a, %w)
+  %loss: f32[] = sum(%b)
+)");
+    const auto carries = [](const Tensor& parameter) { return parameter.name == "v"; };
+    Autodiff({.loss = "loss", .carry = carry, .carries = carries}).Run(program);
+    EXPECT_NO_THROW(Verify(program));
+    EXPECT_TRUE(program.tensor(program.Require("v.grad")).persistent);
+    EXPECT_FALSE(program.tensor(program.Require("w.grad")).persistent);
+    for (const Node& node : program.nodes()) {
+      const bool reads =
+          std::ranges::find(node.inputs, program.Find("w.grad")) != node.inputs.end();
+      EXPECT_FALSE(reads) << "nothing is added to it";
+    }
+  }
+}
+
 TEST(Autodiff, GradientsOfALinearLayer) {
   ExpectProgram(Differentiated(R"(program p
   tensor %x: f32[8,4] input persistent

@@ -68,6 +68,16 @@ TEST(Verifier, KeepsPhasesInOrder) {
             "none");
 }
 
+TEST(Verifier, OwnPartsAreEqualParts) {
+  Program program = ParseProgram(R"(program p
+  tensor %w: f32[8,8] parameter persistent
+  tensor %own: f32[16] parameter persistent view %w+own
+)");
+  EXPECT_NO_THROW(Verify(program));
+  program.mutable_tensor(program.Require("own")).type.shape = {24};
+  ExpectInternalError([&] { Verify(program); }, {"'own' is no equal part of 'w'"});
+}
+
 TEST(Verifier, ViewsMustBeAliases) {
   EXPECT_THAT(ErrorOf(WithInput("  %y: f32[2,2] = view(%x) {d0=2, d1=2, rank=2}\n")),
               HasSubstr("view 'y' is no alias"));

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "graph/builder.h"
+#include "ops/collective.h"
 #include "runtime/workspaces.h"
 #include "tests/runtime/test_ops.h"
 #include "tests/support/expect_error.h"
@@ -158,6 +159,23 @@ TEST(Checker, AliasesLieWithinTheirBase) {
   g.Emit("test_mix", {1}, kTen, "y", {true, false});
   EXPECT_EQ(Check(p, Offsets({0, 0, 64})), std::nullopt);
   ExpectMessage(Check(p, Offsets({0, 128, 64})), {"'v'", "'a'"});
+}
+
+// A collective completes the whole around a rank's own part, and around nothing else.
+TEST(Checker, OwnPartsLieWhereTheRankHasThem) {
+  Program p("p");
+  Builder g(p);
+  const Value w = g.Persistent("w", Role::kParameter, Float32(32));
+  const Value own = ops::OwnPart(g, w, {16}, "own");
+  g.EmitInto({w}, "all_gather_start", {own},
+             {{"axis", std::string("data")}, {"rank", int64_t{1}}, {"d0", int64_t{32}}});
+  Layout second = Offsets({0, 64});
+  second.data_rank = 1;
+  EXPECT_EQ(Check(p, second), std::nullopt);
+  EXPECT_EQ(Check(p, Offsets({0, 0})), std::nullopt);
+  ExpectMessage(Check(p, Offsets({0, 64})), {"'own'", "'w'"});
+  p.mutable_tensor(own).alias = graph::Alias{w, 64};
+  ExpectMessage(Check(p, Offsets({0, 64})), {"node 1", "'w'", "'own'"});
 }
 
 TEST(Checker, OutsideTheArenaAndUnaligned) {
