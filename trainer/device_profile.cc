@@ -67,7 +67,7 @@ std::string ProcessText(const DeviceProfile& profile, int64_t arena_bytes) {
 
 std::string ProfileFolder(const config::RunConfig& config) {
   const std::string folder = CalibrationFolder();
-  const int64_t ranks = config.parallel.data.value_or(1);
+  const int64_t ranks = config.parallel.data.value_or(1) * config.parallel.tensor;
   return folder.empty() || ranks == 1 ? folder : fmt::format("{}/{}-ranks", folder, ranks);
 }
 

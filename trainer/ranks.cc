@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "formats/json.h"
 #include "graph/text.h"
+#include "trainer/config/resolve.h"
 #include "trainer/from_config.h"
 
 namespace plimsoll::trainer {
@@ -61,10 +62,19 @@ Decision Decode(const std::string& text, const config::RunConfig& config,
 
 }  // namespace
 
+Ranks::Ranks(runtime::World& world, int64_t tensor_ranks)
+    : world_(world), tensor_ranks_(tensor_ranks) {
+  const auto data_rank = static_cast<int>(this->data_rank());
+  const auto tensor_rank = static_cast<int>(this->tensor_rank());
+  if (data_ranks() > 1) data_group_ = world.Split(tensor_rank, data_rank);
+  if (tensor_ranks > 1) tensor_group_ = world.Split(data_rank, tensor_rank);
+  groups_ = {data_group_.get(), tensor_group_.get()};
+}
+
 void Ranks::Connect(runtime::Device& device) {
-  if (size() == 1) return;
-  data_ = device.MakeCommunicator(world_);
-  communicators_.data = data_.get();
+  if (groups_.data != nullptr) data_ = device.MakeCommunicator(*groups_.data);
+  if (groups_.tensor != nullptr) tensor_ = device.MakeCommunicator(*groups_.tensor);
+  communicators_ = {data_.get(), tensor_.get()};
 }
 
 bool Ranks::Any(bool here) {
@@ -92,7 +102,7 @@ Decision Ranks::DecideOnFirst(const config::RunConfig& config, const models::Mod
 
 void CheckMesh(config::RunConfig& config, int64_t started) {
   const int64_t others = config.parallel.tensor * config.parallel.pipeline;
-  const int64_t asked = config.parallel.data.value_or(std::max<int64_t>(1, started / others));
+  const int64_t asked = config::DataRanks(config, started);
   if (asked * others != started) {
     throw config.Error(
         "parallel.data",

@@ -14,10 +14,12 @@
 
 namespace plimsoll::trainer {
 
+// The mesh is data × tensor. Ranks of one tensor group, which share every layer's work, are
+// neighbours: rank = data_rank · tensor_ranks + tensor_rank.
 class Ranks {
  public:
-  explicit Ranks(runtime::World& world)
-      : world_(world), groups_{world.size() > 1 ? &world : nullptr, nullptr} {}
+  // tensor_ranks divides the world's size. All ranks call.
+  Ranks(runtime::World& world, int64_t tensor_ranks);
 
   // Makes the communicators between the ranks' devices, which outlive them.
   void Connect(runtime::Device& device);
@@ -25,8 +27,10 @@ class Ranks {
   int rank() const { return world_.rank(); }
   int size() const { return world_.size(); }
   bool first() const { return rank() == 0; }  // the one that prints and writes
-  int64_t data_rank() const { return world_.rank(); }
-  int64_t data_ranks() const { return world_.size(); }
+  int64_t data_rank() const { return rank() / tensor_ranks_; }
+  int64_t data_ranks() const { return size() / tensor_ranks_; }
+  int64_t tensor_rank() const { return rank() % tensor_ranks_; }
+  int64_t tensor_ranks() const { return tensor_ranks_; }
   // The ranks that this one shares an axis with; nullptr where it is alone.
   const runtime::AxisGroups& groups() const { return groups_; }
   const ops::AxisCommunicators& communicators() const { return communicators_; }
@@ -48,8 +52,10 @@ class Ranks {
 
  private:
   runtime::World& world_;
+  int64_t tensor_ranks_;
+  std::unique_ptr<runtime::RankGroup> data_group_, tensor_group_;
   runtime::AxisGroups groups_;
-  std::unique_ptr<ops::Communicator> data_;
+  std::unique_ptr<ops::Communicator> data_, tensor_;
   ops::AxisCommunicators communicators_;
 };
 

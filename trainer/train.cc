@@ -424,7 +424,7 @@ void Train(const config::Loaded& loaded, runtime::World& world,
   config::RunConfig config = loaded.config;
   CheckMesh(config, world.size());
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  Ranks ranks(world);
+  Ranks ranks(world, config.parallel.tensor);
   ranks.RequireSame(fmt::format("{} {}\n{}", Version(), Commit(), loaded.resolved_yaml),
                     "program and configuration");
   Decision decision = ranks.DecideOnFirst(config, *model);

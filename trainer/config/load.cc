@@ -8,7 +8,7 @@
 namespace plimsoll::config {
 
 Loaded LoadText(const std::string& text, const std::string& name,
-                const std::vector<std::string>& sets, int64_t data_ranks, const FileReader& read) {
+                const std::vector<std::string>& sets, int64_t ranks, const FileReader& read) {
   Loaded loaded;
   loaded.config.file = name;
   for (const auto& [path, tree] : ReadLayers(text, name, read, sets)) {
@@ -16,13 +16,13 @@ Loaded LoadText(const std::string& text, const std::string& name,
     key.set(loaded.config, ParseKey(key, tree));
     loaded.config.origins[path] = tree.origin;
   }
-  Resolve(loaded.config, data_ranks, loaded.warnings);
+  Resolve(loaded.config, ranks, loaded.warnings);
   loaded.resolved_yaml = ToYaml(loaded.config);
   return loaded;
 }
 
-Loaded Load(const std::string& path, const std::vector<std::string>& sets, int64_t data_ranks) {
-  return LoadText(ReadFile(path), path, sets, data_ranks, ReadFile);
+Loaded Load(const std::string& path, const std::vector<std::string>& sets, int64_t ranks) {
+  return LoadText(ReadFile(path), path, sets, ranks, ReadFile);
 }
 
 std::string ToYaml(const RunConfig& config) {

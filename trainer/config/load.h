@@ -23,15 +23,14 @@ struct Loaded {
   const std::string& Origin(const std::string& key) const { return config.Origin(key); }
 };
 
-// `sets` are "key=value"; `data_ranks` is the number of ranks that parallel.data: auto spreads
-// over.
-Loaded Load(const std::string& path, const std::vector<std::string>& sets = {},
-            int64_t data_ranks = 1);
+// `sets` are "key=value"; `ranks` is how many were started, of which parallel.data: auto takes what
+// other axes leave.
+Loaded Load(const std::string& path, const std::vector<std::string>& sets = {}, int64_t ranks = 1);
 
 // The same for text in hand. `read` serves `extends`; without it nothing on disk is touched and
 // extends is refused.
 Loaded LoadText(const std::string& text, const std::string& name,
-                const std::vector<std::string>& sets = {}, int64_t data_ranks = 1,
+                const std::vector<std::string>& sets = {}, int64_t ranks = 1,
                 const FileReader& read = nullptr);
 
 // Every key that means something in this configuration, with its final value. Keys whose value

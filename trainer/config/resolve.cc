@@ -308,9 +308,14 @@ void CheckSpread(const RunConfig& config, const char* key, int64_t sequences, in
                                       sequences, ranks, NearestMultiples(sequences, ranks)));
 }
 
-void ResolveBatch(RunConfig& config, int64_t data_ranks) {
+int64_t DataRanks(const RunConfig& config, int64_t started) {
+  const int64_t others = config.parallel.tensor * config.parallel.pipeline;
+  return config.parallel.data.value_or(std::max<int64_t>(1, started / others));
+}
+
+void ResolveBatch(RunConfig& config, int64_t started) {
   TrainConfig& train = config.train;
-  const int64_t ranks = config.parallel.data.value_or(data_ranks);
+  const int64_t ranks = DataRanks(config, started);
   const int64_t sequence = config.model.sequence;
   const char* key = train.global_batch ? "train.global_batch" : "train.global_batch_tokens";
   std::optional<int64_t> sequences = train.global_batch;
@@ -379,7 +384,7 @@ void ResolveBatch(RunConfig& config, int64_t data_ranks) {
   train.accumulate = accumulate;
 }
 
-void Resolve(RunConfig& config, int64_t data_ranks, std::vector<std::string>& warnings) {
+void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warnings) {
   if (config.model.init_from.empty() && !config.IsSet("model.family"))
     ResolveModel(config);  // says what is missing
   DropKeysWithoutEffect(config, warnings);
@@ -387,7 +392,7 @@ void Resolve(RunConfig& config, int64_t data_ranks, std::vector<std::string>& wa
   if (config.model.init_from.empty()) CheckModel(config);
   ResolveData(config, warnings);
   ResolveTraining(config, warnings);
-  ResolveBatch(config, data_ranks);
+  ResolveBatch(config, started);
   ResolveSchedule(config);
   CheckCheckpointing(config, warnings);
   ResolveAmp(config, warnings);

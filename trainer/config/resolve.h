@@ -11,17 +11,19 @@
 namespace plimsoll::config {
 
 // Fills what is derived (see run_config.h) and throws UserError for keys that are missing, have no
-// meaning for this model, or contradict each other. `data_ranks` is what `parallel.data: auto`
-// finds. Keys without effect that do no harm are reset to their defaults and reported in
-// `warnings`.
-void Resolve(RunConfig& config, int64_t data_ranks, std::vector<std::string>& warnings);
+// meaning for this model, or contradict each other. `started` is how many ranks were. Keys without
+// effect that do no harm are reset to their defaults and reported in `warnings`.
+void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warnings);
 
 // The checks of model.* alone: again useful after init_from's config.json has filled config.model.
 void CheckModel(const RunConfig& config);
 
 // train.accumulate from a global batch, or a check of the arithmetic. Again useful when
 // model.sequence becomes known only from a checkpoint.
-void ResolveBatch(RunConfig& config, int64_t data_ranks);
+void ResolveBatch(RunConfig& config, int64_t started);
+
+// parallel.data; auto takes what the other axes leave of the ranks that were started.
+int64_t DataRanks(const RunConfig& config, int64_t started);
 
 // Whether a key's value follows from other keys that were given, so that the resolved configuration
 // must leave it open (accumulate under a global batch, decay_steps under decay_fraction).

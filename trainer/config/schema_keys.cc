@@ -299,7 +299,10 @@ void TechniqueKeys(std::vector<Key>& keys) {
   parallel.Add("data", &ParallelConfig::data, "Data-parallel ranks.")
       .As(Type::kAutoOrInt)
       .Between(1, kThousands);
-  parallel.Add("tensor", &ParallelConfig::tensor, "Tensor-parallel ranks.")
+  parallel
+      .Add("tensor", &ParallelConfig::tensor,
+           "Tensor-parallel ranks: each has a part of the heads, the feed-forward layers and the "
+           "vocabulary.")
       .Between(1, kThousands)
       .Only({"1"});
   parallel.Add("pipeline", &ParallelConfig::pipeline, "Pipeline stages.")
@@ -311,7 +314,9 @@ void TechniqueKeys(std::vector<Key>& keys) {
            "weights (3) among themselves. Without effect on one data rank.")
       .Between(0, 3);
   parallel
-      .Add("sequence", &ParallelConfig::sequence, "Sequence parallelism beside tensor parallelism.")
+      .Add("sequence", &ParallelConfig::sequence,
+           "Sequence parallelism: tensor-parallel ranks also share the tokens of what lies between "
+           "split layers. Without effect on one of them.")
       .Only({"false"});
   parallel
       .Add("bucket_cap_mb", &ParallelConfig::bucket_cap_mb,
