@@ -99,7 +99,9 @@ const std::vector<PolicyRow>& PolicyTable() {
       {"own_part", kAsInput, "another name for the same bytes"},
       {"reduce_scatter_done", kAsInput, "another name for the same bytes"},
       {"reduce_scatter_start", kAsInput, "gradients are summed in the type they have"},
+      {"place_columns", kAsInput, "moves bytes"},
       {"stop_gradient", kAsInput, "another name for the same bytes"},
+      {"sum_gradient", kAsInput, "another name for the same bytes"},
       {"view", kAsInput, "another shape for the same bytes"},
   };
   return table;

@@ -14,6 +14,12 @@ Axis AxisOf(const graph::Attributes& attributes) {
   throw InternalError("no axis '" + name + "' of ranks");
 }
 
+bool AddsOnce(const graph::Attributes& attributes, const AxisCommunicators& communicators) {
+  if (!attributes.Has("axis")) return true;
+  const Communicator* const ranks = communicators.Of(AxisOf(attributes));
+  return ranks == nullptr || ranks->rank() == 0;
+}
+
 bool IsCollective(std::string_view op) {
   return op == "all_reduce_start" || op == "reduce_scatter_start" || op == "all_gather_start";
 }

@@ -25,4 +25,8 @@ struct AxisCommunicators {
   Communicator* Of(Axis axis) const { return axis == Axis::kData ? data : tensor; }
 };
 
+// Does this rank add what is added once among the ranks of the node's axis, its first one's? Every
+// rank does where the node has no axis.
+bool AddsOnce(const graph::Attributes& attributes, const AxisCommunicators& communicators);
+
 }  // namespace plimsoll::ops

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/definition.h"
 
@@ -9,6 +10,7 @@ namespace plimsoll::ops {
 namespace {
 
 using graph::Check;
+using graph::GradientContext;
 using graph::OpCall;
 using graph::OpRegistration;
 using graph::Shape;
@@ -43,6 +45,31 @@ std::vector<TensorType> InferAllGather(const OpCall& call) {
   return {{call.input(0).dtype, shape}};
 }
 
+// The gradient of y is that of x.
+void HandOn(GradientContext& ctx) {
+  if (ctx.wants(0)) ctx.SetGradient(0, ctx.output_gradient(0));
+}
+
+void ReduceScatterGradient(GradientContext& ctx) {
+  if (!ctx.wants(0)) return;
+  graph::Builder& g = ctx.builder();
+  ctx.SetGradient(
+      0, AllGather(g, ctx.output_gradient(0), AxisOf(ctx.attributes()), g.shape(ctx.input(0)), ""));
+}
+
+void AllGatherGradient(GradientContext& ctx) {
+  if (!ctx.wants(0)) return;
+  graph::Builder& g = ctx.builder();
+  ctx.SetGradient(0, ReduceScatter(g, ctx.output_gradient(0), AxisOf(ctx.attributes()),
+                                   g.shape(ctx.input(0)), ""));
+}
+
+void SumGradientGradient(GradientContext& ctx) {
+  if (!ctx.wants(0)) return;
+  ctx.SetGradient(0,
+                  AllReduce(ctx.builder(), ctx.output_gradient(0), AxisOf(ctx.attributes()), ""));
+}
+
 std::vector<TensorType> InferDone(const OpCall& call) { return {call.input(0)}; }
 
 const OpRegistration kAllReduceStart({
@@ -50,7 +77,7 @@ const OpRegistration kAllReduceStart({
     .inputs = {{"x"}},
     .outputs = {{"y"}},
     .infer = &InferAllReduce,
-    .gradient = {},
+    .gradient = &HandOn,
     .cost = {},
     .in_place = {{0, 0}},
 });
@@ -60,7 +87,7 @@ const OpRegistration kAllReduceDone({
     .inputs = {{"y"}},
     .outputs = {{"sum"}},
     .infer = &InferDone,
-    .gradient = {},
+    .gradient = &HandOn,
     .cost = {},
     .view = true,
 });
@@ -70,7 +97,7 @@ const OpRegistration kReduceScatterStart({
     .inputs = {{"x"}},
     .outputs = {{"y"}},
     .infer = &InferReduceScatter,
-    .gradient = {},
+    .gradient = &ReduceScatterGradient,
     .cost = {},
 });
 
@@ -79,7 +106,7 @@ const OpRegistration kReduceScatterDone({
     .inputs = {{"y"}, {"x"}},
     .outputs = {{"part"}},
     .infer = &InferDone,
-    .gradient = {},
+    .gradient = &HandOn,
     .cost = {},
     .view = true,
 });
@@ -89,7 +116,7 @@ const OpRegistration kAllGatherStart({
     .inputs = {{"x"}},
     .outputs = {{"y"}},
     .infer = &InferAllGather,
-    .gradient = {},
+    .gradient = &AllGatherGradient,
     .cost = {},
     .in_place = {{0, 0}},  // around its own part
 });
@@ -99,7 +126,17 @@ const OpRegistration kAllGatherDone({
     .inputs = {{"y"}, {"x"}},
     .outputs = {{"whole"}},
     .infer = &InferDone,
-    .gradient = {},
+    .gradient = &HandOn,
+    .cost = {},
+    .view = true,
+});
+
+const OpRegistration kSumGradient({
+    .name = "sum_gradient",
+    .inputs = {{"x"}},
+    .outputs = {{"y"}},
+    .infer = &InferAllReduce,
+    .gradient = &SumGradientGradient,
     .cost = {},
     .view = true,
 });
@@ -140,6 +177,10 @@ Value AllGather(graph::Builder& g, Value x, Axis axis, const Shape& shape, std::
 
 bool IsCollectiveDone(std::string_view op) {
   return op == "all_reduce_done" || op == "reduce_scatter_done" || op == "all_gather_done";
+}
+
+Value SumGradient(graph::Builder& g, Value x, Axis axis, std::string_view name) {
+  return g.Emit1("sum_gradient", {x}, {{"axis", std::string(Name(axis))}}, name);
 }
 
 Value OwnPart(graph::Builder& g, Value x, const Shape& shape, std::string_view name) {

@@ -12,6 +12,11 @@
 // meant. The other two have memory of their own for y, and their done reads x too; or the x of
 // all_gather_start is the rank's own part (own_part) of a y that is there already.
 //
+// Gradients: a sum hands on the gradient of y, which all ranks have alike; reduce_scatter and
+// all_gather are each other's. What ranks have alike but use differently passes through
+//
+//   sum_gradient          y = x, a view; the gradient of x is the sum over ranks of that of y
+//
 //   own_part              y = this rank's part of x, a view: for what is updated in parts
 //
 // All ranks run the same collectives in the same order: the program is the same on all of them.
@@ -34,6 +39,9 @@ graph::Value AllGather(graph::Builder& g, graph::Value x, Axis axis, const graph
 
 // Does a node of that op end a collective?
 bool IsCollectiveDone(std::string_view op);
+
+// x itself, whose gradient is summed over ranks.
+graph::Value SumGradient(graph::Builder& g, graph::Value x, Axis axis, std::string_view name);
 
 // A view of the part of x that is the data rank's; `shape` has n/R elements.
 graph::Value OwnPart(graph::Builder& g, graph::Value x, const graph::Shape& shape,

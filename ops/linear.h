@@ -9,6 +9,8 @@
 // Products of 16-bit values are summed in float32 and rounded once, after bias or acc.
 // With the attribute tf32 (true), a GPU rounds float32 operands of the product to TF32, 10 bits of
 // fraction, for its matrix units; the CPU takes no notice.
+// With the attribute axis (ops/axis.h) y is a part of a sum over that axis's ranks, to which the
+// first of them adds the bias; dbias is then the whole gradient, on every rank.
 // weight lies as PyTorch's nn.Linear keeps it. The gradient ops may write over their acc input.
 // Errors: InternalError on shapes that do not fit.
 #pragma once

@@ -36,11 +36,12 @@ Compute<T> StartFrom(const T* acc, T* out, int64_t elements, ThreadPool& pool) {
 void Linear(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     const Shape& weight = ctx.in_shape(1);
+    const S* const bias = AddsOnce(ctx.attributes, ctx.communicators) ? ctx.in<S>(2) : nullptr;
     const int64_t m = ctx.in_shape(0).rows();
     const int64_t n = weight.dim(0);
     const int64_t k = weight.dim(1);
     if (m <= kFewRows) {
-      LinearOfFewRows(ctx.pool, ctx.in<S>(0), m, ctx.in<S>(1), n, k, ctx.in<S>(2), ctx.out<S>(0));
+      LinearOfFewRows(ctx.pool, ctx.in<S>(0), m, ctx.in<S>(1), n, k, bias, ctx.out<S>(0));
       return;
     }
     cpu::GemmArgs<S> args;
@@ -54,7 +55,7 @@ void Linear(const CpuContext& ctx) {
     args.ldb = k;
     args.c = ctx.out<S>(0);
     args.ldc = n;
-    args.bias = ctx.in<S>(2);
+    args.bias = bias;
     cpu::Gemm(ctx.pool, args, ctx.workspace, ctx.workspace_bytes);
   });
 }

@@ -54,6 +54,15 @@ const ExampleRegistration kAllGatherStart({.op = "all_gather_start",
 const ExampleRegistration kAllGatherDone({.op = "all_gather_done",
                                           .label = "",
                                           .inputs = {{kSmallShape}, {kSmallShape}}});
+const ExampleRegistration kSumGradient({.op = "sum_gradient",
+                                        .label = "",
+                                        .inputs = {{kSmallShape}},
+                                        .attributes = {{"axis", std::string("tensor")}}});
+const ExampleRegistration kPlaceColumns({.op = "place_columns",
+                                         .label = "of the first of three ranks",
+                                         .inputs = {{{4, 6}}},
+                                         .attributes = {{"axis", std::string("tensor")},
+                                                        {"ranks", int64_t{3}}}});
 const ExampleRegistration kOwnPart({.op = "own_part",
                                     .label = "of one rank",
                                     .inputs = {{{4, 6}}},
