@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "checkpointing/saved.h"
 #include "checkpointing/view.h"
+#include "ops/collective.h"
 
 namespace plimsoll::checkpointing {
 namespace {
@@ -175,7 +176,9 @@ class Offloader {
     if (!program_.tensor(id).alias) return trips_[trip_of_[id]].here;
     const TensorId base = Here(program_.tensor(id).alias->base);
     const TensorId view = AddViewLike(program_, id, base, kHereSuffix);
-    if (const int n = view_nodes_[id]; n >= 0) {
+    const int n = view_nodes_[id];
+    // Whatever made it was done before it left.
+    if (n >= 0 && !ops::IsCollectiveDone(nodes_[n].op->name)) {
       Node node = nodes_[n];
       node.inputs[0] = base;
       node.outputs = {view};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "checkpointing/saved.h"
 #include "checkpointing/view.h"
+#include "ops/collective.h"
 
 namespace plimsoll::checkpointing {
 namespace {
@@ -115,10 +117,15 @@ class Recomputer {
 
   TensorId ViewAgain(TensorId view) {
     const TensorId base = Again(program_.tensor(view).alias->base);
+    const int n = view_nodes_[view];
+    // A collective is done once: what it reads need not be there for longer.
+    const bool done = n >= 0 && ops::IsCollectiveDone(nodes_[n].op->name);
+    if (done && done_.contains(base)) return done_.at(base);
     const TensorId again = AddViewLike(program_, view, base, std::string(kSuffix));
-    if (const int n = view_nodes_[view]; n >= 0) {
+    if (done) done_[base] = again;
+    if (n >= 0) {
       Node node = Copy(n);
-      node.inputs[0] = base;
+      for (TensorId& id : node.inputs) id = Again(id);
       node.outputs = {again};
       result_.push_back(std::move(node));
     }
@@ -245,8 +252,9 @@ class Recomputer {
   const std::vector<int> view_nodes_;  // by original tensor
   std::vector<Info> tensors_;          // by original tensor, meaningful for owners of memory
   std::vector<Node> result_;
-  std::vector<int> cheap_clones_;  // nodes with a cheap clone whose results may be read again
-  int at_ = 0;                     // the original node that clones are made for
+  std::map<TensorId, TensorId> done_;  // of clones of collectives: what may be read
+  std::vector<int> cheap_clones_;      // nodes with a cheap clone whose results may be read again
+  int at_ = 0;                         // the original node that clones are made for
   bool any_ = false;
   int added_ = 0;
   int64_t bytes_before_ = 0;
