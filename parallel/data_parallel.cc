@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "graph/autodiff.h"
 #include "parallel/parts.h"
+#include "parallel/tensor_gradients.h"
 
 namespace plimsoll::parallel {
 namespace {
@@ -123,7 +124,7 @@ class Reducer {
     if (!trains_) return found;
     for (const Tensor& tensor : program_.tensors()) {
       if (tensor.role != Role::kParameter) continue;
-      const TensorId gradient = program_.Find(graph::GradientName(tensor.name));
+      const TensorId gradient = FindCompleteGradient(program_, tensor.name);
       if (gradient == kNoTensor || others.contains(gradient)) continue;
       found.push_back({gradient, LastWriter(gradient), tensor.name});
     }

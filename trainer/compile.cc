@@ -18,6 +18,8 @@
 #include "ops/norm_with_backward_fusion.h"
 #include "optim/host_state.h"
 #include "parallel/parts.h"
+#include "parallel/tensor_gradients.h"
+#include "parallel/tensor_parallel.h"
 #include "parallel/zero_parameters.h"
 #include "parallel/zero_state.h"
 #include "parallel/zero_weights.h"
@@ -68,11 +70,35 @@ std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
   return fusions;
 }
 
+parallel::ParameterPart::Split SplitOf(models::Sharding::Split split) {
+  switch (split) {
+    case models::Sharding::kRows:
+      return parallel::ParameterPart::kRows;
+    case models::Sharding::kColumns:
+      return parallel::ParameterPart::kColumns;
+    case models::Sharding::kVocabulary:
+      break;
+  }
+  return parallel::ParameterPart::kVocabulary;
+}
+
+// What each rank has of the parameters that tensor parallelism splits.
+parallel::TensorParallelOptions TensorParallelFrom(
+    const CompileOptions& options, const std::map<std::string, models::SplitParameter>& split) {
+  parallel::TensorParallelOptions tensor{options.tensor_ranks, options.sequence_parallel, {}};
+  for (const auto& [name, parameter] : split) {
+    tensor.parts[name] = {SplitOf(parameter.split()), parameter.LocalShape()};
+  }
+  return tensor;
+}
+
 // Every technique of Plimsoll is a line here; deleting one is deleting its line and its folder.
-PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
+PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
+                    const parallel::TensorParallelOptions& tensor) {
   const int64_t ranks = options.data_ranks, zero = ranks > 1 ? options.zero : 0;
   PassPipeline passes(options.dump_directory);
   passes.Add<amp::MixedPrecision>(options.amp);
+  if (tensor.ranks > 1) passes.Add<parallel::TensorParallel>(tensor);
   if (purpose.cached) passes.Add<inference::KvCache>(options.generate_context);
   if (purpose.kind == Kind::kTrain) {
     passes.Add<graph::Autodiff>(graph::AutodiffOptions{
@@ -84,6 +110,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose) {
             },
         .loss_scale = options.update.loss_scale ? "loss_scale" : ""});
     if (purpose.update) passes.Add<optim::Update>(options.update);
+    if (purpose.update && tensor.ranks > 1) passes.Add<parallel::TensorGradients>(tensor);
     if (zero > 0) {
       passes.Add<parallel::ZeroState>(parallel::ZeroStateOptions{
           .ranks = ranks, .carry = zero >= 2 ? purpose.carry : Carry::kNone});
@@ -126,6 +153,7 @@ class Compiler {
     // Ranks draw their own dropout, but round equal sums of gradients alike.
     if (options_.data_ranks > 1) options_.update.rng = "update_rng";
     result_.options = options_;
+    result_.split = models::SplitParameters(model, options_.tensor_ranks);
   }
 
   CompiledStep Run() {
@@ -202,7 +230,9 @@ class Compiler {
       program->mutable_tensor(result).persistent = true;
     }
 
-    const PassPipeline passes = Passes(options_, purpose);
+    parallel::TensorParallelOptions tensor = TensorParallelFrom(options_, result_.split);
+    if (logits) tensor.sequence = false;  // of a few tokens only one is wanted
+    const PassPipeline passes = Passes(options_, purpose, tensor);
     for (graph::PassReport& report : passes.Run(*program)) {
       result_.passes.push_back(std::move(report));
     }

@@ -14,6 +14,7 @@
 #include "graph/pass.h"
 #include "memory/plan.h"
 #include "models/model.h"
+#include "models/sharding.h"
 #include "optim/update.h"
 #include "parallel/data_parallel.h"
 #include "runtime/device_kind.h"
@@ -28,6 +29,8 @@ struct CompileOptions {
   int64_t data_rank = 0;    // this one; it changes nothing but where its own parts of tensors lie
   int64_t zero = 0;         // ZeRO's stage: what they divide among themselves (docs/parallelism.md)
   parallel::DataParallelOptions data_parallel;
+  int64_t tensor_ranks = 1;        // that share every layer
+  bool sequence_parallel = false;  // and the rows between layers
   bool train = true;
   bool evaluate = false;  // also a forward-only program over [micro_batch, sequence]
   // Also programs for the next-token logits of that many texts at once, each seen through its last
@@ -70,6 +73,7 @@ struct CompiledStep {
   memory::MemoryPlan plan;
   // Of each parameter that data ranks divide among themselves, the shape that a rank works with.
   std::map<std::string, graph::Shape> divided;
+  std::map<std::string, models::SplitParameter> split;  // what tensor-parallel ranks share, by name
   std::vector<graph::PassReport> passes;
   double flops_per_step = 0;  // of all micro-steps and the update, as the ops count them
 };

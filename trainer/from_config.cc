@@ -1,8 +1,10 @@
 #include "trainer/from_config.h"
 
+#include <fmt/format.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/glob.h"
 #include "models/huggingface.h"
@@ -51,6 +53,21 @@ models::ModelSpec SpecFrom(const config::RunConfig& config) {
   return spec;
 }
 
+// UserError unless the tensor-parallel ranks can share the model equally.
+void CheckTensorRanks(const config::RunConfig& config, const models::ModelSpec& spec) {
+  const int64_t ranks = config.parallel.tensor;
+  const std::pair<const char*, int64_t> shared[] = {{"model.heads", spec.heads},
+                                                    {"model.kv_heads", spec.kv_heads},
+                                                    {"model.ffn_width", spec.ffn_width},
+                                                    {"model.vocab", spec.vocab}};
+  for (const auto& [key, size] : shared) {
+    if (size % ranks == 0) continue;
+    throw config.Error(
+        "parallel.tensor",
+        fmt::format("{} ranks cannot share {} {} equally; choose a divisor", ranks, key, size));
+  }
+}
+
 // Plans add up bytes in 64 bits: refuses, in rounder numbers, what would not fit there.
 void CheckSize(const config::RunConfig& config, const models::Model& model) {
   const models::ModelSpec& spec = model.spec();
@@ -86,6 +103,7 @@ std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config) {
   if (const auto problem = models::FindProblem(spec)) {
     throw config.Error("model." + problem->field, problem->reason);
   }
+  CheckTensorRanks(config, spec);
   if (config.model.sequence > spec.max_sequence) {
     throw config.Error("model.sequence", std::to_string(config.model.sequence) +
                                              " tokens are more than the model's " +
@@ -93,6 +111,11 @@ std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config) {
                                              "; shorten it or choose another model");
   }
   return models::MakeModel(spec);
+}
+
+bool SharesTokens(const config::RunConfig& config) {
+  return !config.parallel.sequence ||
+         config.train.micro_batch * config.model.sequence % config.parallel.tensor == 0;
 }
 
 optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model) {
@@ -252,6 +275,14 @@ int64_t BucketBytes(const config::RunConfig& config, const models::Model& model)
 
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model) {
   CheckSize(config, model);
+  if (!SharesTokens(config)) {
+    throw config.Error(
+        "parallel.sequence",
+        fmt::format("{} tensor ranks cannot share the tokens of a micro-step equally: "
+                    "train.micro_batch {} × model.sequence {} = {}",
+                    config.parallel.tensor, config.train.micro_batch, config.model.sequence,
+                    config.train.micro_batch * config.model.sequence));
+  }
   CompileOptions options;
   options.micro_batch = config.train.micro_batch;
   options.sequence = config.model.sequence;
@@ -259,6 +290,8 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.data_ranks = config.parallel.data.value_or(1);
   options.zero = config.parallel.zero;
   options.data_parallel.bucket_bytes = BucketBytes(config, model);
+  options.tensor_ranks = config.parallel.tensor;
+  options.sequence_parallel = config.parallel.sequence;
   options.evaluate = config.train.eval_every > 0;
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;
   // No token is shorter than a byte, and an empty prompt is one token.

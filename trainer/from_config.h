@@ -21,6 +21,8 @@ config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& 
 
 // UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
+// Can the tensor-parallel ranks share the tokens of a micro-step, or need not (parallel.sequence)?
+bool SharesTokens(const config::RunConfig& config);
 amp::AmpOptions AmpFrom(const config::RunConfig& config);
 optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model);
 // With the keys' places, for patterns that turn out to match nothing.

@@ -104,8 +104,9 @@ void CheckMesh(config::RunConfig& config, int64_t started) {
   const int64_t others = config.parallel.tensor * config.parallel.pipeline;
   const int64_t asked = config::DataRanks(config, started);
   if (asked * others != started) {
+    const bool tensor = config.parallel.tensor > 1 && !config.IsSet("parallel.data");
     throw config.Error(
-        "parallel.data",
+        tensor ? "parallel.tensor" : "parallel.data",
         fmt::format("{} data × {} tensor × {} pipeline ranks need mpirun -np {}, but {} {} started",
                     asked, config.parallel.tensor, config.parallel.pipeline, asked * others,
                     started, started == 1 ? "rank was" : "ranks were"));

@@ -59,8 +59,9 @@ class Ranks {
   ops::AxisCommunicators communicators_;
 };
 
-// UserError (parallel.data) unless the mesh that the file asks for has as many ranks as were
-// started; the message has the mpirun that would do. Otherwise parallel.data is what it comes to.
+// UserError (parallel.data or parallel.tensor) unless the mesh that the file asks for has as many
+// ranks as were started; the message has the mpirun that would do. Otherwise parallel.data is what
+// it comes to.
 void CheckMesh(config::RunConfig& config, int64_t started);
 
 // All that must be equal for collectives to match: the programs' text and their arenas.

@@ -50,6 +50,7 @@ Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
                                     Name(compiled_.options.device), Name(device_.kind())));
   }
   if (options.communicators.data != nullptr) data_rank_ = options.communicators.data->rank();
+  if (options.communicators.tensor != nullptr) tensor_rank_ = options.communicators.tensor->rank();
   MakeExecutors(options, caching);
   MakeSlots();
 }
@@ -89,6 +90,7 @@ void Session::MakeSlots() {
   lr_ = Find("lr");
   rng_ = Find("rng");
   update_rng_ = Find("update_rng");
+  tensor_rng_ = Find("tensor_rng");
   loss_ = Find("loss");
   grad_norm_ = Find("grad_norm");
   loss_scale_ = Find("loss_scale");
@@ -273,7 +275,45 @@ void Session::WriteDivided(std::string_view name, std::span<const float> values)
   }
 }
 
+const models::SplitParameter* Session::FindSplit(std::string_view name) const {
+  const auto found = compiled_.split.find(std::string(name));
+  return found == compiled_.split.end() ? nullptr : &found->second;
+}
+
 std::vector<float> Session::ReadParameter(std::string_view name) {
+  std::vector<float> part = ReadPart(name);
+  const models::SplitParameter* const split = FindSplit(name);
+  return split == nullptr ? part : Assemble(*split, part);
+}
+
+void Session::WriteParameter(std::string_view name, std::span<const float> values) {
+  const models::SplitParameter* const split = FindSplit(name);
+  if (split == nullptr) {
+    WritePart(name, values);
+    return;
+  }
+  std::vector<float> part(static_cast<size_t>(split->LocalShape().elements()));
+  split->TakePart(values, tensor_rank_, part);
+  WritePart(name, part);
+}
+
+std::vector<float> Session::Assemble(const models::SplitParameter& split,
+                                     std::span<const float> part) {
+  if (groups_.tensor == nullptr) {
+    throw InternalError("a parameter that ranks share is read without them");
+  }
+  const std::vector<std::string> parts =
+      groups_.tensor->Gather({reinterpret_cast<const char*>(part.data()), part.size_bytes()});
+  std::vector<float> whole(static_cast<size_t>(split.shape().elements()));
+  std::vector<float> other(part.size());
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    std::memcpy(other.data(), parts[rank].data(), parts[rank].size());
+    split.PutPart(other, static_cast<int64_t>(rank), whole);
+  }
+  return whole;
+}
+
+std::vector<float> Session::ReadPart(std::string_view name) {
   if (IsDivided(name)) return ReadDivided(name);
   std::vector<float> values(static_cast<size_t>(Elements(name)));
   if (direct()) {
@@ -288,21 +328,21 @@ std::vector<float> Session::ReadParameter(std::string_view name) {
   return values;
 }
 
-void Session::WriteParameter(std::string_view name, std::span<const float> values) {
-  if (IsDivided(name)) return WriteDivided(name, values);
+void Session::WritePart(std::string_view name, std::span<const float> part) {
+  if (IsDivided(name)) return WriteDivided(name, part);
   if (direct()) {
-    Direct(name).Set(values);
+    Direct(name).Set(part);
     return;
   }
   StagedParameter staged = Stage(name);
-  staged.stored().Set(values);
+  staged.stored().Set(part);
   Put(staged.whole, staged.whole_bytes.data());
   Put(staged.remainder, staged.remainder_bytes.data());
   Put(staged.master, staged.master_bytes.data());
 }
 
 std::span<float> Session::InPlace(std::string_view name) const {
-  if (!direct() || IsDivided(name)) return {};
+  if (!direct() || IsShared(name)) return {};
   return Direct(name).InPlace();
 }
 
@@ -336,7 +376,7 @@ void Session::LoadWeights(const models::Model& model, const std::string& folder)
 
 // The writer says which parameter it is at, and with no name that there are no more.
 void Session::SaveWeights(const models::Model& model, const std::string& folder) {
-  if (data_rank_ > 0) {
+  if (data_rank_ > 0 || tensor_rank_ > 0) {
     ServeWeights();
     return;
   }
@@ -347,16 +387,22 @@ void Session::SaveWeights(const models::Model& model, const std::string& folder)
     if (!place.empty()) return place.data();
     if (parameter.name == current) return values.data();
     current = parameter.name;
-    if (IsDivided(current)) groups_.data->Broadcast(current);
+    if (IsShared(current)) Announce(current);
     values = ReadParameter(current);
     return values.data();
   });
-  if (!compiled_.divided.empty()) groups_.data->Broadcast("");
+  Announce("");
+}
+
+std::string Session::Announce(std::string name) {
+  if (groups_.tensor != nullptr && data_rank_ == 0) name = groups_.tensor->Broadcast(name);
+  if (groups_.data != nullptr) name = groups_.data->Broadcast(name);
+  return name;
 }
 
 void Session::ServeWeights() {
-  while (!compiled_.divided.empty()) {
-    const std::string name = groups_.data->Broadcast("");
+  for (;;) {
+    const std::string name = Announce("");
     if (name.empty()) return;
     ReadParameter(name);
   }
@@ -376,6 +422,9 @@ void Session::RunMicroStep(int64_t step, int64_t micro_step) {
   Put(update_rng_, rng_values_);
   rng_values_[1] = static_cast<int32_t>(number * compiled_.options.data_ranks + data_rank_);
   Put(rng_, rng_values_);
+  rng_values_[1] =
+      static_cast<int32_t>(rng_values_[1] * compiled_.options.tensor_ranks + tensor_rank_);
+  Put(tensor_rng_, rng_values_);
   PutBatch();
   executors_[compiled_.step.MicroStep(micro_step, accumulate())]->Run();
   in_parts_ = compiled_.step.gather >= 0 && micro_step + 1 == accumulate();

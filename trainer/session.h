@@ -143,12 +143,20 @@ class Session {
   void Put(const Where& slot, const void* from);
   void Get(const Where& slot, void* to) const;
   void PutBatch();
-  // Between a parameter and this rank's part of it, where data ranks divide it.
+  // Between a whole parameter and what this rank works with, where tensor-parallel ranks share it.
+  const models::SplitParameter* FindSplit(std::string_view name) const;  // nullptr: it is whole
+  std::vector<float> Assemble(const models::SplitParameter& split, std::span<const float> part);
+  // Between that and what the device holds.
+  std::vector<float> ReadPart(std::string_view name);
+  void WritePart(std::string_view name, std::span<const float> part);
+  // The same where data ranks divide it once more.
   bool IsDivided(std::string_view name) const;
   std::vector<float> ReadDivided(std::string_view name);
   void WriteDivided(std::string_view name, std::span<const float> values);
   Where PartOf(Where whole, int64_t rank) const;
-  void ServeWeights();  // to the rank that writes them
+  bool IsShared(std::string_view name) const { return FindSplit(name) || IsDivided(name); }
+  std::string Announce(std::string name);  // what the first rank of all says, on every rank
+  void ServeWeights();                     // to the rank that writes them
   // Where a whole parameter lies as float32; empty when it lies nowhere as such.
   std::span<float> InPlace(std::string_view name) const;
   StoredParameter Direct(std::string_view name) const;  // of a parameter on the CPU
@@ -166,12 +174,12 @@ class Session {
   std::vector<std::unique_ptr<runtime::Executor>> executors_;
 
   // Slots. Looked up once: a step looks nothing up.
-  Where tokens_, targets_, token_weight_, lr_, rng_, update_rng_;
+  Where tokens_, targets_, token_weight_, lr_, rng_, update_rng_, tensor_rng_;
   Where loss_, grad_norm_, loss_scale_, skipped_;
   std::vector<int32_t> staged_tokens_, staged_targets_;  // where the host cannot touch the slots
   BatchSlots batch_;
   int32_t rng_values_[2] = {0, 0};  // seed, micro-step over all data ranks
-  int data_rank_ = 0;
+  int data_rank_ = 0, tensor_rank_ = 0;
   runtime::AxisGroups groups_;
   bool in_parts_ = false;  // weights, since the last update
 

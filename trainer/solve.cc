@@ -69,9 +69,11 @@ std::vector<RunConfig> Alternatives(const RunConfig& config) {
     const int64_t whole = GlobalBatch(config);
     for (int64_t accumulate = 1; accumulate <= whole; ++accumulate) {
       if (whole % accumulate != 0) continue;
-      RunConfig& split = splits.emplace_back(config);
+      RunConfig split = config;
       split.train.micro_batch = whole / accumulate;
       split.train.accumulate = accumulate;
+      // When no way to cut the batch does, the first one says so.
+      if (SharesTokens(split) || accumulate == 1) splits.push_back(std::move(split));
     }
   }
   if (config.optimizer.place != OptimizerPlace::kAuto) return splits;

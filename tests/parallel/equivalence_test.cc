@@ -4,7 +4,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/parallel/compare_training.h"
@@ -19,39 +23,70 @@ constexpr int64_t kSequences = 8;  // of a step, on all ranks and micro-steps to
 struct Combination {
   std::string name;
   TinyRun run;
+  int64_t tensor_ranks = 1;
   std::string invalid;  // why it cannot run on so many ranks
 };
+
+// Two and four ranks can share their heads.
+models::ModelSpec SharedGpt2() { return models::Gpt2Spec(2, 32, 4, 96, 16); }
+models::ModelSpec SharedLlama() { return models::LlamaSpec({2, 32, 4, 2, 8, 80, 96, 16, false}); }
+
+const char* Name(checkpointing::Options::Policy policy) {
+  using Policy = checkpointing::Options::Policy;
+  return policy == Policy::kBlock ? "block" : policy == Policy::kSelective ? "selective" : "none";
+}
+
+std::string WhyInvalid(const Combination& c, int64_t data_ranks) {
+  if (c.run.micro_batch == 0) {
+    return fmt::format("{} sequences do not make {} micro-steps on {} ranks", kSequences,
+                       c.run.accumulate, data_ranks);
+  }
+  if (c.run.sequence_parallel && c.tensor_ranks == 1) return "one rank has all rows";
+  if (c.run.spec.kv_heads % c.tensor_ranks != 0) {
+    return fmt::format("{} ranks cannot share {} key-value heads", c.tensor_ranks,
+                       c.run.spec.kv_heads);
+  }
+  return "";
+}
 
 std::vector<Combination> Combinations(int64_t ranks) {
   std::vector<Combination> all;
   using Policy = checkpointing::Options::Policy;
   for (const bool llama : {false, true}) {
-    for (const int64_t accumulate : {1, 2, 4}) {
-      for (const Policy policy : {Policy::kNone, Policy::kBlock}) {
-        for (const bool offload : {false, true}) {
-          for (const bool state_on_host : {false, true}) {
-            Combination c;
-            c.name =
-                fmt::format("{} × {} micro-steps, {}{}{}", llama ? "llama" : "gpt2", accumulate,
-                            policy == Policy::kBlock ? "block" : "none", offload ? ", offload" : "",
-                            state_on_host ? ", state on host" : "");
-            c.run.spec = llama ? TinyLlama() : TinyGpt2();
-            c.run.accumulate = accumulate;
-            c.run.micro_batch = kSequences / accumulate / ranks;
-            if (c.run.micro_batch == 0) {
-              c.invalid = fmt::format("{} sequences do not make {} micro-steps on {} ranks",
-                                      kSequences, accumulate, ranks);
+    for (int64_t tensor = 1; tensor <= ranks; tensor *= 2) {
+      for (const bool sequence : {false, true}) {
+        for (const int64_t accumulate : {1, 2, 4}) {
+          for (const Policy policy : {Policy::kNone, Policy::kBlock, Policy::kSelective}) {
+            for (const bool offload : {false, true}) {
+              // What moves state to the host does not meet what splits layers.
+              for (const bool state_on_host : {false, true}) {
+                if (tensor > 1 && state_on_host != offload) continue;
+                // Of presets, gathers among tensor-parallel ranks are new.
+                if (policy == Policy::kSelective && (!sequence || offload)) continue;
+                Combination c;
+                c.tensor_ranks = tensor;
+                c.name = fmt::format("{}, {} tensor ranks{} × {} micro-steps, {}{}{}",
+                                     llama ? "llama" : "gpt2", tensor, sequence ? ", sequence" : "",
+                                     accumulate, Name(policy), offload ? ", offload" : "",
+                                     state_on_host ? ", state on host" : "");
+                c.run.spec = llama ? SharedLlama() : SharedGpt2();
+                c.run.sequence_parallel = sequence;
+                c.run.accumulate = accumulate;
+                c.run.micro_batch = kSequences / accumulate / (ranks / tensor);
+                c.invalid = WhyInvalid(c, ranks / tensor);
+                c.run.checkpointing.policy = policy;
+                c.run.checkpointing.recompute.patterns = {"norms", "activations"};
+                if (offload) c.run.checkpointing.offload.patterns = {"block.*.residual_2"};
+                c.run.state_on_host = state_on_host;
+                c.run.ignored = 0.3;
+                // A key's bias has no gradient but what rounding leaves, of which AdamW, with its
+                // own eps, would make steps as large as any.
+                c.run.update.eps = 1e-5;
+                c.run.evaluate = true;
+                c.run.bucket_bytes = 20'000;  // several buckets
+                all.push_back(std::move(c));
+              }
             }
-            c.run.checkpointing.policy = policy;
-            if (offload) c.run.checkpointing.offload.patterns = {"block.*.residual_2"};
-            c.run.state_on_host = state_on_host;
-            c.run.ignored = 0.3;
-            // A key's bias has no gradient but what rounding leaves, of which AdamW, with its own
-            // eps, would make steps as large as any.
-            c.run.update.eps = 1e-5;
-            c.run.evaluate = true;
-            c.run.bucket_bytes = 20'000;  // several buckets
-            all.push_back(std::move(c));
           }
         }
       }
@@ -60,10 +95,47 @@ std::vector<Combination> Combinations(int64_t ranks) {
   return all;
 }
 
-TEST(Equivalence, DataParallelRanksTrainAsOne) {
+// The ranks of a mesh data × tensor, tensor ranks side by side, and their communicators.
+class Mesh {
+ public:
+  explicit Mesh(int tensor_ranks) {
+    runtime::World& world = TestWorld();
+    const int data_rank = world.rank() / tensor_ranks, tensor_rank = world.rank() % tensor_ranks;
+    data_group_ = world.Split(tensor_rank, data_rank);
+    tensor_group_ = world.Split(data_rank, tensor_rank);
+    if (data_group_->size() > 1) data_ = data_group_->MakeCpuCommunicator();
+    if (tensor_ranks > 1) tensor_ = tensor_group_->MakeCpuCommunicator();
+  }
+  void Use(TinyRun& run) const {
+    run.executor.communicators = {data_.get(), tensor_.get()};
+    run.groups = {data_group_.get(), tensor_group_.get()};
+  }
+
+ private:
+  std::unique_ptr<runtime::RankGroup> data_group_, tensor_group_;
+  std::unique_ptr<ops::Communicator> data_, tensor_;
+};
+
+// What one rank makes of the same step, with nothing saved, recomputed or moved; trained once for
+// each model and number of micro-steps.
+const TinyResult& Alone(const TinyRun& run) {
+  static std::map<std::pair<models::Family, int64_t>, TinyResult> results;
+  const auto [found, fresh] = results.try_emplace({run.spec.family, run.accumulate});
+  if (fresh) {
+    TinyRun alone = run;
+    alone.sequence_parallel = false;
+    alone.micro_batch = kSequences / run.accumulate;
+    alone.checkpointing = {};
+    alone.state_on_host = false;
+    found->second = Train(alone);
+  }
+  return found->second;
+}
+
+TEST(Equivalence, RanksTrainAsOne) {
   runtime::World& world = TestWorld();
   if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
-  const auto data = world.MakeCpuCommunicator();
+  std::map<int64_t, Mesh> meshes;
   int ran = 0, invalid = 0;
   for (const Combination& c : Combinations(world.size())) {
     if (!c.invalid.empty()) {
@@ -72,11 +144,10 @@ TEST(Equivalence, DataParallelRanksTrainAsOne) {
       continue;
     }
     SCOPED_TRACE(c.name);
-    TinyRun alone = c.run;
-    alone.micro_batch = c.run.micro_batch * world.size();
-    const TinyResult want = Train(alone);
+    const Mesh& mesh = meshes.try_emplace(c.tensor_ranks, c.tensor_ranks).first->second;
+    const TinyResult& want = Alone(c.run);
     TinyRun shared = c.run;
-    shared.executor.communicators.data = data.get();
+    mesh.Use(shared);
     shared.executor.check_arena = true;
     const TinyResult got = Train(shared);
     ExpectTrainedAs(got, want);
@@ -84,22 +155,100 @@ TEST(Equivalence, DataParallelRanksTrainAsOne) {
     ++ran;
   }
   if (world.rank() == 0) fmt::print("{} combinations ran, {} are invalid\n", ran, invalid);
-  EXPECT_GE(ran, 16);
+  EXPECT_GE(ran, 40);
 }
 
-// Weights that are rounded stochastically are rounded alike everywhere, whatever is dropped out.
-TEST(Equivalence, RanksRoundStochasticallyAlike) {
+// Data ranks divide among themselves what is a tensor-parallel rank's part already.
+TEST(Equivalence, PartsAreDividedOnceMore) {
   runtime::World& world = TestWorld();
   if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
-  const auto data = world.MakeCpuCommunicator();
-  TinyRun run;
-  run.spec.dropout = 0.2;
-  run.micro_batch = 2;
-  run.amp.dtype = graph::DType::kBFloat16;
-  run.update.master_weights = false;
-  run.update.state_dtype = optim::StateDType::kBFloat16;
-  run.executor.communicators.data = data.get();
-  ExpectAlikeOnAllRanks(Train(run));
+  if (world.size() < 4) return;  // a mesh of two by two
+  const Mesh mesh(2);
+  for (const bool llama : {false, true}) {
+    for (const int64_t zero : {1, 2, 3}) {
+      for (const int64_t accumulate : {1, 2}) {
+        SCOPED_TRACE(fmt::format("{}, stage {}, {} micro-steps", llama, zero, accumulate));
+        TinyRun run;
+        run.spec = llama ? SharedLlama() : SharedGpt2();
+        run.accumulate = accumulate;
+        run.micro_batch = kSequences / accumulate / (world.size() / 2);
+        run.ignored = 0.3;
+        run.update.eps = 1e-5;
+        run.evaluate = true;
+        const TinyResult& want = Alone(run);
+        run.zero = zero;
+        run.sequence_parallel = zero != 2;
+        run.executor.check_arena = true;
+        mesh.Use(run);
+        const TinyResult got = Train(run);
+        ExpectTrainedAs(got, want);
+        ExpectAlikeOnAllRanks(got);
+      }
+    }
+  }
+}
+
+// Weights that are rounded stochastically are rounded alike everywhere, whatever is dropped out;
+// what tensor-parallel ranks have alike stays so.
+TEST(Equivalence, RanksRoundAndDropAlike) {
+  runtime::World& world = TestWorld();
+  if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
+  for (const int tensor : {1, 2}) {
+    for (const bool sequence : {false, true}) {
+      if (sequence && tensor == 1) continue;
+      SCOPED_TRACE(fmt::format("{} tensor ranks{}", tensor, sequence ? ", sequence" : ""));
+      const Mesh mesh(tensor);
+      TinyRun run;
+      run.spec = SharedGpt2();
+      run.spec.dropout = 0.2;
+      run.micro_batch = 2;
+      run.sequence_parallel = sequence;
+      run.amp.dtype = graph::DType::kBFloat16;
+      run.update.master_weights = false;
+      run.update.state_dtype = optim::StateDType::kBFloat16;
+      mesh.Use(run);
+      const TinyResult result = Train(run);
+      ExpectAlikeOnAllRanks(result);
+      // Slots: one that tensor-parallel ranks have alike, one that is each rank's own.
+      const auto distinct = [&](const std::vector<int32_t>& rng) {
+        const std::vector<std::string> all = world.Gather(fmt::format("{}", fmt::join(rng, " ")));
+        return static_cast<int>(std::set<std::string>(all.begin(), all.end()).size());
+      };
+      EXPECT_EQ(distinct(result.rng), world.size() / tensor);
+      EXPECT_EQ(distinct(result.tensor_rng), tensor == 1 ? 1 : world.size());
+    }
+  }
+}
+
+// An overflow in one rank's part of a gradient skips the step on all, as on one.
+TEST(Equivalence, RanksSkipTheSameSteps) {
+  runtime::World& world = TestWorld();
+  if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
+  for (const bool sequence : {false, true}) {
+    SCOPED_TRACE(sequence ? "sequence" : "");
+    const Mesh mesh(2);
+    TinyRun run;
+    run.spec = SharedGpt2();
+    run.micro_batch = kSequences / (world.size() / 2);
+    run.accumulate = 1;
+    run.amp.dtype = graph::DType::kFloat16;
+    run.update.loss_scale = ops::LossScaleOptions{};
+    run.init_loss_scale = 0x1p22;
+    TinyRun alone = run;
+    alone.micro_batch = kSequences;
+    const TinyResult want = Train(alone);
+    EXPECT_GT(want.last.skipped, 0);
+    EXPECT_LT(want.last.skipped, run.steps);
+    run.sequence_parallel = sequence;
+    mesh.Use(run);
+    const TinyResult got = Train(run);
+    EXPECT_EQ(got.last.skipped, want.last.skipped);
+    EXPECT_EQ(got.last.loss_scale, want.last.loss_scale);
+    for (size_t i = 0; i < got.losses.size(); ++i) {
+      EXPECT_NEAR(got.losses[i], want.losses[i], 1e-3 * want.losses[i]) << "step " << i;
+    }
+    ExpectAlikeOnAllRanks(got);
+  }
 }
 
 }  // namespace

@@ -20,19 +20,21 @@ optimizer: {eps: 1e-5}
 device: cpu
 END
 
+compare_losses() {  # of two runs
+  losses "$1" >one.losses
+  losses "$2" >other.losses
+  paste one.losses other.losses | awk '
+    { d = $1 - $2; if (d < 0) d = -d; if (d > 1e-5 * $1) { print "loss", NR, $1, $2; bad = 1 } }
+    END { exit bad || NR < 8 }' || fail "losses of $1 and $2"
+}
 losses() { grep -o '"[a-z_]*loss": *[0-9.e+-]*' "$1/metrics.jsonl" | sed 's/.*: *//'; }
 
 "$plimsoll" train run.yaml --set run.dir=alone >alone.txt
-losses alone >alone.losses
-[ "$(wc -l <alone.losses)" -ge 8 ] || fail "too few losses: $(cat alone/metrics.jsonl)"
 
 # The same file on any number of ranks: the batch is the file's, a micro-step a rank's part of it.
 for ranks in 2 4; do
   "$mpirun_sh" $ranks "$plimsoll" train run.yaml --set run.dir=on$ranks >on$ranks.txt || fail "$(cat on$ranks.txt)"
-  losses on$ranks >on.losses
-  paste alone.losses on.losses | awk '
-    { d = $1 - $2; if (d < 0) d = -d; if (d > 1e-5 * $1) { print "loss", NR, $1, $2; bad = 1 } }
-    END { exit bad || NR < 8 }' || fail "losses on $ranks ranks"
+  compare_losses alone on$ranks
   grep -q '^\[0\] step 5/6' on$ranks.txt || fail "rank 0 says nothing: $(cat on$ranks.txt)"
   ! grep '^\[1\]' on$ranks.txt || fail "rank 1 speaks"
   grep -q 'step 5/6' on$ranks/rank.1.log || fail "rank 1 has no log"
@@ -55,13 +57,26 @@ payload() {
 for zero in 1 2 3; do
   "$mpirun_sh" 2 "$plimsoll" train run.yaml --set run.dir=zero$zero --set parallel.zero=$zero >zero$zero.txt ||
     fail "$(cat zero$zero.txt)"
-  losses zero$zero >on.losses
-  paste alone.losses on.losses | awk '
-    { d = $1 - $2; if (d < 0) d = -d; if (d > 1e-5 * $1) { print "loss", NR, $1, $2; bad = 1 } }
-    END { exit bad || NR < 8 }' || fail "losses of ZeRO $zero"
+  compare_losses alone zero$zero
   difference alone zero$zero | awk '{ exit !($1 > 20000 && $2 < 1e-6) }' ||
     fail "weights of ZeRO $zero: $(difference alone zero$zero)"
 done
+
+# Ranks that share layers and rows: the losses and texts of one rank, and its model in one piece.
+bytes=(--set model.vocab=256 --set data.tokenizer=byte --set train.sample_every=6 --set sample.temperature=0
+  --set sample.tokens=6 --set sample.prompt=ab)
+"$plimsoll" train run.yaml "${bytes[@]}" --set run.dir=whole >whole.txt
+"$mpirun_sh" 4 "$plimsoll" train run.yaml "${bytes[@]}" --set parallel.tensor=2 --set parallel.sequence=true \
+  --set run.dir=mesh >mesh.txt || fail "$(cat mesh.txt)"
+compare_losses whole mesh
+! grep '^\[[1-3]\]' mesh.txt || fail "another rank speaks"
+[ "$(stat -c %s mesh/model/model.safetensors)" = "$(stat -c %s whole/model/model.safetensors)" ] || fail "another model"
+for run in whole mesh; do
+  "$plimsoll" generate $run --prompt ab --temperature 0 --tokens 6 >$run.text
+done
+cmp whole.text mesh.text || fail "the model of ranks that share it writes another text"
+text() { sed -n 's/^\(\[0\] \)\?\(ab.*\)/\2/p' "$1"; }
+[ -n "$(text mesh.txt)" ] && [ "$(text mesh.txt)" = "$(text whole.txt)" ] || fail "another sample: $(cat mesh.txt)"
 
 # Mistakes.
 if "$mpirun_sh" 2 "$plimsoll" train run.yaml --set parallel.data=3 --set train.micro_batch=1 --set train.global_batch=6 \

@@ -75,8 +75,32 @@ TEST_F(BadInput, ASequenceLongerThanTheModelAllows) {
 }
 
 TEST_F(BadInput, TechniquesThatAreNotSupported) {
+  ExpectMistake(Train(std::string(kSound) + "parallel: {pipeline: 2}\n"),
+                {"run.yaml:4: parallel.pipeline", "not supported"});
+}
+
+TEST_F(BadInput, TensorRanksThatWereNotStarted) {
   ExpectMistake(Train(std::string(kSound) + "parallel: {tensor: 2}\n"),
-                {"run.yaml:4: parallel.tensor", "not supported"});
+                {"run.yaml:4: parallel.tensor: 1 data × 2 tensor × 1 pipeline ranks need mpirun "
+                 "-np 2, but 1 rank was started"});
+}
+
+TEST_F(BadInput, TensorRanksThatCannotShareTheModel) {
+  const auto plan = [&](const std::string& parallel, const std::string& set) {
+    return RunPlimsoll({"plan", File("run.yaml", kSound + parallel), "--set", set});
+  };
+  const std::string tensor = "parallel: {tensor: 2, sequence: true}\n";
+  ExpectMistake(plan("parallel: {tensor: 4}\n", "model.vocab=64"),
+                {"run.yaml:4: parallel.tensor: 4 ranks cannot share model.heads 2 equally"});
+  ExpectMistake(plan(tensor, "model.vocab=65"),
+                {"run.yaml:4: parallel.tensor: 2 ranks cannot share model.vocab 65 equally"});
+  ExpectMistake(plan(tensor, "model.ffn_width=63"),
+                {"run.yaml:4: parallel.tensor: 2 ranks cannot share model.ffn_width 63 equally"});
+  ExpectMistake(RunPlimsoll({"plan", File("run.yaml", kSound + tensor), "--set", "model.sequence=7",
+                             "--set", "train.micro_batch=1"}),
+                {"run.yaml:4: parallel.sequence: 2 tensor ranks cannot share the tokens of a "
+                 "micro-step equally: "
+                 "train.micro_batch 1 × model.sequence 7 = 7"});
 }
 
 TEST_F(BadInput, Tf32OnTheCpu) {

@@ -39,9 +39,11 @@ struct TinyRun {
   bool cuda = false;  // on a GPU
   bool evaluate = false;
   std::optional<CachingOptions> caching = std::nullopt;
-  // With executor.communicators.data, the ranks among which the sequences of a step are dealt.
+  // With executor.communicators.data, the ranks among which the sequences of a step are dealt; with
+  // .tensor, those that share the model; `groups` are for the talk between them.
   runtime::AxisGroups groups = {};
   int64_t zero = 0;
+  bool sequence_parallel = false;
   int64_t bucket_bytes = parallel::DataParallelOptions().bucket_bytes;
 };
 
@@ -49,6 +51,7 @@ struct TinyResult {
   std::vector<double> losses, grad_norms, evaluations;
   StepMetrics last;
   std::vector<std::vector<float>> weights;  // after the last step, as float32
+  std::vector<int32_t> rng, tensor_rng;     // slots of the last step; empty: there is none
   int64_t used_bytes = 0, arena_bytes = 0, host_arena_bytes = 0;
   runtime::CachingStats caching, host_caching;
 };
@@ -69,6 +72,9 @@ inline TinyResult Train(const TinyRun& run) {
   options.data_rank = ranks == nullptr ? 0 : ranks->rank();
   options.zero = run.zero;
   options.data_parallel.bucket_bytes = run.bucket_bytes;
+  const ops::Communicator* const tensor = run.executor.communicators.tensor;
+  options.tensor_ranks = tensor == nullptr ? 1 : tensor->size();
+  options.sequence_parallel = run.sequence_parallel;
   options.evaluate = run.evaluate;
   options.update = run.update;
   options.amp = run.amp;
@@ -112,6 +118,8 @@ inline TinyResult Train(const TinyRun& run) {
     result.weights.push_back(session.ReadParameter(parameter.name));
   }
   result.last = session.Metrics();
+  result.rng = session.Read<int32_t>("rng");
+  result.tensor_rng = session.Read<int32_t>("tensor_rng");
   if (run.caching) {
     result.caching = session.caching()->stats();
     result.host_caching = session.caching()->host_stats();

@@ -303,8 +303,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
       .Add("tensor", &ParallelConfig::tensor,
            "Tensor-parallel ranks: each has a part of the heads, the feed-forward layers and the "
            "vocabulary.")
-      .Between(1, kThousands)
-      .Only({"1"});
+      .Between(1, kThousands);
   parallel.Add("pipeline", &ParallelConfig::pipeline, "Pipeline stages.")
       .Between(1, kThousands)
       .Only({"1"});
@@ -313,11 +312,9 @@ void TechniqueKeys(std::vector<Key>& keys) {
            "ZeRO stage: data ranks divide optimizer state (1), carried gradients (2) and "
            "weights (3) among themselves. Without effect on one data rank.")
       .Between(0, 3);
-  parallel
-      .Add("sequence", &ParallelConfig::sequence,
-           "Sequence parallelism: tensor-parallel ranks also share the tokens of what lies between "
-           "split layers. Without effect on one of them.")
-      .Only({"false"});
+  parallel.Add("sequence", &ParallelConfig::sequence,
+               "Sequence parallelism: tensor-parallel ranks also share the tokens of what lies "
+               "between split layers. Without effect on one of them.");
   parallel
       .Add("bucket_cap_mb", &ParallelConfig::bucket_cap_mb,
            "Gradients are summed in buckets of at least so many MiB; auto: a thirty-second of "

@@ -174,12 +174,8 @@ TEST(ConfigErrors, OutOfRange) {
 
 TEST(ConfigErrors, TechniquesThatDoNotExistAreRefused) {
   Check({
-      {kBase + "parallel: {tensor: 2}\n",
-       "run.yaml:3: parallel.tensor: 2 is not supported; supported: 1"},
       {kBase + "parallel: {pipeline: 2}\n",
        "run.yaml:3: parallel.pipeline: 2 is not supported; supported: 1"},
-      {kBase + "parallel: {sequence: true}\n",
-       "run.yaml:3: parallel.sequence: true is not supported; supported: false"},
       {kBase + "save: {every: 500}\n",
        "run.yaml:3: save.every: 500 is not supported; supported: 0"},
       {kBase + "save: {keep: 3}\n", "run.yaml:3: save.keep: 3 is not supported; supported: 0"},

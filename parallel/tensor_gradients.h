@@ -1,0 +1,37 @@
+// What tensor parallelism changes about gradients, between the backward pass and the update.
+//
+//   backward   %g.grad.sum = all_reduce_start(%g.grad)         of a parameter that worked on
+//              %g.grad.summed = all_reduce_done(%g.grad.sum)   some rows (sequence parallelism)
+//   update     %split_norm = …                                 of split parameters (split_norm.h)
+//              %grad_norm = global_norm(%split_norms, %g.grad.summed, …)
+//
+// All ranks have the same gradients of whole parameters, which count once in the norm, and
+// gradients of their own parts, of which all count.
+#pragma once
+
+#include <string_view>
+#include <utility>
+
+#include "graph/pass.h"
+#include "parallel/tensor_parallel.h"
+
+namespace plimsoll::parallel {
+
+// For programs with an update, after it was added and before data parallelism. Other programs stay
+// as they are: gradients carried from micro-step to micro-step are summed once, in the last.
+class TensorGradients : public graph::Pass {
+ public:
+  explicit TensorGradients(TensorParallelOptions options) : options_(std::move(options)) {}
+  std::string_view name() const override { return "tensor_gradients"; }
+  bool preserves_numerics() const override { return false; }  // sums are cut into partial ones
+  graph::PassResult Run(graph::Program& program) override;
+
+ private:
+  TensorParallelOptions options_;
+};
+
+// The gradient of a parameter that the update reads: what this pass has summed, or what autodiff
+// made. kNoTensor when there is none.
+graph::TensorId FindCompleteGradient(const graph::Program& program, std::string_view parameter);
+
+}  // namespace plimsoll::parallel

@@ -1,0 +1,286 @@
+// B batch, T sequence, D width, R tensor-parallel ranks.
+#include "parallel/tensor_parallel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/builder.h"
+#include "ops/collective.h"
+
+namespace plimsoll::parallel {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Program;
+using graph::Role;
+using graph::Shape;
+using graph::Tensor;
+using graph::TensorId;
+using graph::TensorType;
+using ops::Axis;
+
+// How a result lies on the ranks.
+enum class Layout {
+  kWhole,    // the same on all of them
+  kColumns,  // each has some of the last dimension: heads, feed-forward columns, tokens
+  kRows,     // each has B·T/R rows of [B·T,D], in their order
+};
+
+// Ops that work on elements or rows, each by itself, so that results lie as inputs do.
+struct Follower {
+  std::string_view op;
+  size_t inputs;  // so many lie alike; others are parameters and numbers
+  bool columns;   // also some columns of a row
+};
+constexpr std::array kFollowers = {
+    Follower{"add", 2, true},         Follower{"cast", 1, true},
+    Follower{"dropout", 1, true},     Follower{"gelu", 1, true},
+    Follower{"layer_norm", 1, false}, Follower{"linear", 1, false},
+    Follower{"mul", 2, true},         Follower{"rms_norm", 1, false},
+    Follower{"scale", 1, true},       Follower{"scale_by", 1, true},
+    Follower{"silu", 1, true},        Follower{"stop_gradient", 1, true},
+    Follower{"swiglu", 1, true},
+};
+
+class Splitter {
+ public:
+  Splitter(Program& program, const TensorParallelOptions& options)
+      : program_(program), options_(options), builder_(program) {
+    builder_.set_made_by("tensor_parallel");
+  }
+
+  graph::PassResult Run() {
+    int split = 0;
+    for (size_t i = 0; i < program_.tensors().size(); ++i) {
+      const auto id = static_cast<TensorId>(i);
+      if (program_.tensor(id).role != Role::kParameter) continue;
+      const auto part = options_.parts.find(program_.tensor(id).name);
+      if (part == options_.parts.end()) continue;
+      program_.mutable_tensor(id).type.shape = part->second.shape;
+      splits_[id] = part->second.split;
+      ++split;
+    }
+    const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
+    for (const Node& node : nodes) Convert(node);
+    return {split > 0, fmt::format("{} parameters shared by {} ranks, {} sums among them", split,
+                                   options_.ranks, sums_)};
+  }
+
+ private:
+  void Convert(Node node) {
+    builder_.set_scope(node.scope);
+    for (TensorId& id : node.inputs) {
+      if (const auto sum = sums_of_.find(id); sum != sums_of_.end()) id = sum->second;
+    }
+    const std::string& op = node.op->name;
+    if (op == "cast" && splits_.contains(node.inputs[0])) {
+      splits_[node.outputs[0]] = splits_.at(node.inputs[0]);
+      return Emit(node, Layout::kWhole);
+    }
+    if (op == "linear" && SplitOf(node, 1)) return Linear(std::move(node));
+    if (op == "embedding" && SplitOf(node, 1)) return Embedding(std::move(node));
+    if (op == "linear_cross_entropy" && SplitOf(node, 1)) return Loss(std::move(node));
+    if (op == "attention" || op == "rotary") return Heads(std::move(node));
+    const auto follower = std::ranges::find(kFollowers, op, &Follower::op);
+    if (follower != kFollowers.end()) return Follow(std::move(node), *follower);
+    for (size_t i = 0; i < node.inputs.size(); ++i) Require(node, i, Layout::kWhole);
+    Emit(std::move(node), Layout::kWhole);
+  }
+
+  void Linear(Node node) {
+    if (*SplitOf(node, 1) != ParameterPart::kColumns) {
+      if (HasInput(node, 2) && !SplitOf(node, 2)) Fail(node, "has a bias that is not split");
+      node.inputs[0] = Whole(node.inputs[0]);
+      return Emit(std::move(node), Layout::kColumns);
+    }
+    Require(node, 0, Layout::kColumns);
+    if (HasInput(node, 2)) SetAxis(node);  // the bias is added once
+    EmitPart(std::move(node));
+  }
+
+  // Tokens of other ranks are zeros.
+  void Embedding(Node node) {
+    SetAxis(node);
+    EmitPart(std::move(node));
+  }
+
+  void Loss(Node node) {
+    node.inputs[0] = Whole(node.inputs[0]);
+    SetAxis(node);
+    Emit(std::move(node), Layout::kWhole);
+  }
+
+  void Heads(Node node) {
+    const Layout layout = LayoutOf(node.inputs[0]);
+    if (layout == Layout::kRows) Fail(node, "needs all tokens");
+    if (layout == Layout::kColumns) {
+      for (const char* heads : {"heads", "kv_heads"}) {
+        node.attributes.Set(heads, node.attributes.GetInt(heads) / options_.ranks);
+      }
+      if (node.op->random && HasInput(node, 1)) node.inputs[1] = OwnRng();
+    }
+    Emit(std::move(node), layout);
+  }
+
+  void Follow(Node node, const Follower& follower) {
+    const Layout layout = LayoutOf(node.inputs[0]);
+    for (size_t i = 0; i < follower.inputs; ++i) Require(node, i, layout);
+    if (layout == Layout::kColumns && !follower.columns) Fail(node, "needs whole rows");
+    if (layout != Layout::kWhole && node.op->random) node.inputs[1] = OwnRng();
+    Emit(std::move(node), layout);
+  }
+
+  // Appends the node, whose outputs get the types that follow from its inputs.
+  void Emit(Node node, Layout layout) {
+    const TensorId out = node.outputs[0];
+    const bool keeps = program_.tensor(out).persistent && layout != Layout::kWhole;
+    if (keeps) node.outputs[0] = AddPartOf(out);
+    const std::vector<TensorType> types = node.op->infer(program_.CallOf(node).get());
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == kNoTensor) continue;
+      program_.mutable_tensor(node.outputs[i]).type = types[i];
+      layouts_[node.outputs[i]] = layout;
+    }
+    const TensorId part = node.outputs[0];
+    program_.mutable_nodes().push_back(std::move(node));
+    if (keeps) Assemble(part, layout, out);
+  }
+
+  // What outlives the program is whole.
+  void Assemble(TensorId part, Layout layout, TensorId whole) {
+    if (layout != Layout::kColumns) {
+      throw InternalError("tensor_parallel: '" + program_.tensor(whole).name +
+                          "' outlives the program, but each rank has some rows of it");
+    }
+    const std::string axis(ops::Name(Axis::kTensor));
+    builder_.EmitInto({whole}, "place_columns", {part},
+                      {{"axis", axis}, {"ranks", options_.ranks}});
+    builder_.EmitInto({whole}, "all_reduce_start", {whole}, {{"axis", axis}});
+    builder_.Emit1("all_reduce_done", {whole}, {}, NameWithin(whole) + ".sum");
+    ++sums_;
+  }
+
+  // Appends a node that makes its result in parts that are to be added: Megatron's g.
+  void EmitPart(Node node) {
+    const TensorId part = node.outputs[0];
+    Emit(std::move(node), Layout::kWhole);
+    const Shape& shape = builder_.shape(part);
+    const std::string name = NameWithin(part) + ".sum";
+    TensorId sum;
+    if (options_.sequence) {
+      batch_ = shape.DropLast();
+      if (shape.rows() % options_.ranks != 0) {
+        throw InternalError(fmt::format("tensor_parallel: {} rows of '{}' among {} ranks",
+                                        shape.rows(), program_.tensor(part).name, options_.ranks));
+      }
+      sum = ops::ReduceScatter(builder_, part, Axis::kTensor,
+                               {shape.rows() / options_.ranks, shape.dim(-1)}, name);
+      layouts_[sum] = Layout::kRows;
+    } else {
+      sum = ops::AllReduce(builder_, part, Axis::kTensor, name);
+    }
+    sums_of_[part] = sum;
+    ++sums_;
+  }
+
+  // What a split layer reads, of which each rank computes a part of the gradient: Megatron's f.
+  TensorId Whole(TensorId x) {
+    const auto known = wholes_.find(x);
+    if (known != wholes_.end()) return known->second;
+    const std::string name = NameWithin(x) + ".whole";
+    TensorId whole = kNoTensor;
+    switch (LayoutOf(x)) {
+      case Layout::kWhole:
+        whole = ops::SumGradient(builder_, x, Axis::kTensor, name);
+        break;
+      case Layout::kRows: {
+        std::vector<int64_t> dims(batch_.dims().begin(), batch_.dims().end());
+        dims.push_back(builder_.shape(x).dim(-1));
+        whole = ops::AllGather(builder_, x, Axis::kTensor, Shape(dims), name);
+        break;
+      }
+      case Layout::kColumns:
+        throw InternalError("tensor_parallel: '" + program_.tensor(x).name +
+                            "' is split already where a split layer reads it");
+    }
+    wholes_[x] = whole;
+    return whole;
+  }
+
+  static bool HasInput(const Node& node, size_t i) {
+    return i < node.inputs.size() && node.inputs[i] != kNoTensor;
+  }
+
+  std::optional<ParameterPart::Split> SplitOf(const Node& node, size_t input) const {
+    if (!HasInput(node, input)) return std::nullopt;
+    const auto found = splits_.find(node.inputs[input]);
+    if (found == splits_.end()) return std::nullopt;
+    return found->second;
+  }
+
+  Layout LayoutOf(TensorId id) const {
+    const auto found = layouts_.find(id);
+    return found == layouts_.end() ? Layout::kWhole : found->second;
+  }
+
+  void Require(const Node& node, size_t input, Layout layout) const {
+    if (!HasInput(node, input)) return;
+    const TensorId id = node.inputs[input];
+    if (LayoutOf(id) == layout && !splits_.contains(id)) return;
+    Fail(node, "cannot work with '" + program_.tensor(id).name + "' as ranks share it");
+  }
+
+  [[noreturn]] static void Fail(const Node& node, const std::string& reason) {
+    throw InternalError("tensor_parallel: " + node.op->name + " @" + node.scope + " " + reason);
+  }
+
+  static void SetAxis(Node& node) {
+    node.attributes.Set("axis", std::string(ops::Name(Axis::kTensor)));
+  }
+
+  // Draws that differ from rank to rank.
+  TensorId OwnRng() {
+    const TensorId found = program_.Find("tensor_rng");
+    if (found != kNoTensor) return found;
+    return builder_.Persistent("tensor_rng", Role::kInput, {graph::DType::kInt32, {2}});
+  }
+
+  TensorId AddPartOf(TensorId whole) {
+    Tensor part;
+    part.name = program_.FreshName(program_.tensor(whole).name + ".part");
+    part.type = program_.tensor(whole).type;
+    return program_.AddTensor(std::move(part));
+  }
+
+  // Without the scope, which the builder puts before it.
+  std::string NameWithin(TensorId id) const {
+    const std::string& name = program_.tensor(id).name;
+    const std::string prefix = builder_.scope() + ".";
+    return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+  }
+
+  Program& program_;
+  const TensorParallelOptions& options_;
+  graph::Builder builder_;
+  std::map<TensorId, ParameterPart::Split> splits_;  // of parameters and their casts
+  std::map<TensorId, Layout> layouts_;               // absent: whole
+  std::map<TensorId, TensorId> sums_of_;             // of parts
+  std::map<TensorId, TensorId> wholes_;              // as split layers read them
+  Shape batch_;                                      // [B,T], where ranks share rows
+  int sums_ = 0;
+};
+
+}  // namespace
+
+graph::PassResult TensorParallel::Run(Program& program) {
+  return Splitter(program, options_).Run();
+}
+
+}  // namespace plimsoll::parallel

@@ -1,0 +1,58 @@
+// Tensor and sequence parallelism: the ranks of the tensor axis share the work of every layer.
+// Shoeybi et al. 2019, "Megatron-LM", section 3; Korthikanti et al. 2022, "Reducing Activation
+// Recomputation in Large Transformer Models", section 4.2.
+//
+//   forward    %norm = layer_norm(%x, …)
+//              %norm.whole = sum_gradient(%norm)      Megatron's f: x itself; its gradient is
+//              summed %fc = linear(%norm.whole, %fc.weight)  some of the outputs: [B,T,F/R] %act =
+//              gelu(%fc)                       all to itself %proj = linear(%act, %proj.weight) of
+//              some of the inputs: a part of the sum %proj.sum = all_reduce(%proj) Megatron's g:
+//              the gradient passes as it is
+//
+// With `sequence`, what lies between g and f is shared too: each rank has B·T/R rows of [B·T,D].
+// Then g is a reduce_scatter and f an all_gather, and each is the gradient of the other.
+//
+// Two passes: one for the forward pass, before autodiff, and one for what is particular about the
+// update (parallel/tensor_gradients.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "graph/pass.h"
+#include "graph/shape.h"
+
+namespace plimsoll::parallel {
+
+struct ParameterPart {
+  enum Split {
+    kRows,        // of a linear layer: some of its outputs
+    kColumns,     // of a linear layer: some of its inputs
+    kVocabulary,  // of an embedding or the head: some of the tokens
+  };
+  Split split;
+  graph::Shape shape;  // of a rank's part
+};
+
+struct TensorParallelOptions {
+  int64_t ranks = 1;
+  bool sequence = false;
+  std::map<std::string, ParameterPart> parts;  // by name; other parameters are whole on every rank
+};
+
+// InternalError on a program that cannot be shared so: a split tensor that meets an op which needs
+// all of it.
+class TensorParallel : public graph::Pass {
+ public:
+  explicit TensorParallel(TensorParallelOptions options) : options_(std::move(options)) {}
+  std::string_view name() const override { return "tensor_parallel"; }
+  bool preserves_numerics() const override { return false; }  // sums are cut into partial ones
+  graph::PassResult Run(graph::Program& program) override;
+
+ private:
+  TensorParallelOptions options_;
+};
+
+}  // namespace plimsoll::parallel

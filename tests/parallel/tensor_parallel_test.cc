@@ -1,0 +1,286 @@
+// The passes `tensor_parallel` and `tensor_gradients`, text in and text out: a small GPT-2 of one
+// block, among two ranks.
+#include "parallel/tensor_parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "graph/autodiff.h"
+#include "parallel/tensor_gradients.h"
+#include "tests/graph/expect_program.h"
+#include "tests/support/expect_error.h"
+
+namespace plimsoll::parallel {
+namespace {
+
+using graph::Parse;
+using graph::Program;
+
+// B 2, T 3, D 8, two heads, F 16, V 10.
+constexpr char kForward[] = R"(program train
+  tensor %tokens: i32[2,3] input persistent
+  tensor %table: f32[10,8] parameter persistent
+  tensor %norm: f32[8] parameter persistent
+  tensor %qkv: f32[24,8] parameter persistent
+  tensor %qkv.bias: f32[24] parameter persistent
+  tensor %proj: f32[8,8] parameter persistent
+  tensor %proj.bias: f32[8] parameter persistent
+  tensor %fc: f32[16,8] parameter persistent
+  tensor %out: f32[8,16] parameter persistent
+  tensor %targets: i32[2,3] input persistent
+  tensor %weight: f32[] input persistent
+  tensor %rng: i32[2] input persistent
+forward
+  %x: f32[2,3,8] = embedding(%tokens, %table, _)
+  %n: f32[2,3,8], _ = rms_norm(%x, %norm) {eps=1e-05}
+  %a: f32[2,3,24] = linear(%n, %qkv, %qkv.bias)
+  %h: f32[2,3,8], _ = attention(%a, %rng) {causal=true, dropout=0.1, heads=2, key=3, kv_heads=2}
+  %p: f32[2,3,8] = linear(%h, %proj, %proj.bias)
+  %d: f32[2,3,8] = dropout(%p, %rng) {key=5, p=0.1}
+  %r: f32[2,3,8] = add(%x, %d)
+  %f: f32[2,3,16] = linear(%r, %fc, _)
+  %g: f32[2,3,16] = gelu(%f) {approximate="tanh"}
+  %o: f32[2,3,8] = linear(%g, %out, _)
+  %s: f32[2,3,8] = add(%r, %o)
+  %loss: f32[] metric, _ = linear_cross_entropy(%s, %table, %targets, %weight)
+)";
+
+TensorParallelOptions Options(bool sequence) {
+  using Part = ParameterPart;
+  return {2,
+          sequence,
+          {{"table", {Part::kVocabulary, {5, 8}}},
+           {"qkv", {Part::kRows, {12, 8}}},
+           {"qkv.bias", {Part::kRows, {12}}},
+           {"proj", {Part::kColumns, {8, 4}}},
+           {"fc", {Part::kRows, {8, 8}}},
+           {"out", {Part::kColumns, {8, 8}}}}};
+}
+
+TEST(TensorParallel, SplitLayersSumTheirPartsAndTheirInputsGradients) {
+  Program program = Parse(kForward);
+  const graph::PassResult result = TensorParallel(Options(false)).Run(program);
+  EXPECT_EQ(result.summary, "6 parameters shared by 2 ranks, 3 sums among them");
+  graph::ExpectProgram(program, R"(program train
+  tensor %tokens: i32[2,3] input persistent
+  tensor %table: f32[5,8] parameter persistent
+  tensor %norm: f32[8] parameter persistent
+  tensor %qkv: f32[12,8] parameter persistent
+  tensor %qkv.bias: f32[12] parameter persistent
+  tensor %proj: f32[8,4] parameter persistent
+  tensor %proj.bias: f32[8] parameter persistent
+  tensor %fc: f32[8,8] parameter persistent
+  tensor %out: f32[8,8] parameter persistent
+  tensor %targets: i32[2,3] input persistent
+  tensor %weight: f32[] input persistent
+  tensor %rng: i32[2] input persistent
+  tensor %tensor_rng: i32[2] input persistent
+forward
+  %x: f32[2,3,8] = embedding(%tokens, %table, _) {axis="tensor"}
+  %x.sum: f32[2,3,8] = all_reduce_start(%x) {axis="tensor"} !tensor_parallel
+  %x.sum.2: f32[2,3,8] view %x.sum+0 = all_reduce_done(%x.sum) !tensor_parallel
+  %n: f32[2,3,8], _ = rms_norm(%x.sum.2, %norm) {eps=1e-05}
+  %n.whole: f32[2,3,8] view %n+0 = sum_gradient(%n) {axis="tensor"} !tensor_parallel
+  %a: f32[2,3,12] = linear(%n.whole, %qkv, %qkv.bias)
+  %h: f32[2,3,4], _ = attention(%a, %tensor_rng) {causal=true, dropout=0.1, heads=1, key=3, kv_heads=1}
+  %p: f32[2,3,8] = linear(%h, %proj, %proj.bias) {axis="tensor"}
+  %p.sum: f32[2,3,8] = all_reduce_start(%p) {axis="tensor"} !tensor_parallel
+  %p.sum.2: f32[2,3,8] view %p.sum+0 = all_reduce_done(%p.sum) !tensor_parallel
+  %d: f32[2,3,8] = dropout(%p.sum.2, %rng) {key=5, p=0.1}
+  %r: f32[2,3,8] = add(%x.sum.2, %d)
+  %r.whole: f32[2,3,8] view %r+0 = sum_gradient(%r) {axis="tensor"} !tensor_parallel
+  %f: f32[2,3,8] = linear(%r.whole, %fc, _)
+  %g: f32[2,3,8] = gelu(%f) {approximate="tanh"}
+  %o: f32[2,3,8] = linear(%g, %out, _)
+  %o.sum: f32[2,3,8] = all_reduce_start(%o) {axis="tensor"} !tensor_parallel
+  %o.sum.2: f32[2,3,8] view %o.sum+0 = all_reduce_done(%o.sum) !tensor_parallel
+  %s: f32[2,3,8] = add(%r, %o.sum.2)
+  %s.whole: f32[2,3,8] view %s+0 = sum_gradient(%s) {axis="tensor"} !tensor_parallel
+  %loss: f32[] metric, _ = linear_cross_entropy(%s.whole, %table, %targets, %weight) {axis="tensor"}
+)");
+}
+
+TEST(TensorParallel, WithSequenceRanksShareTheRowsBetweenSplitLayers) {
+  Program program = Parse(kForward);
+  EXPECT_TRUE(TensorParallel(Options(true)).Run(program).changed);
+  graph::ExpectProgram(program, R"(program train
+  tensor %tokens: i32[2,3] input persistent
+  tensor %table: f32[5,8] parameter persistent
+  tensor %norm: f32[8] parameter persistent
+  tensor %qkv: f32[12,8] parameter persistent
+  tensor %qkv.bias: f32[12] parameter persistent
+  tensor %proj: f32[8,4] parameter persistent
+  tensor %proj.bias: f32[8] parameter persistent
+  tensor %fc: f32[8,8] parameter persistent
+  tensor %out: f32[8,8] parameter persistent
+  tensor %targets: i32[2,3] input persistent
+  tensor %weight: f32[] input persistent
+  tensor %rng: i32[2] input persistent
+  tensor %tensor_rng: i32[2] input persistent
+forward
+  %x: f32[2,3,8] = embedding(%tokens, %table, _) {axis="tensor"}
+  %x.sum: f32[3,8] = reduce_scatter_start(%x) {axis="tensor", d0=3, d1=8, rank=2} !tensor_parallel
+  %x.sum.2: f32[3,8] view %x.sum+0 = reduce_scatter_done(%x.sum, %x) !tensor_parallel
+  %n: f32[3,8], _ = rms_norm(%x.sum.2, %norm) {eps=1e-05}
+  %n.whole: f32[2,3,8] = all_gather_start(%n) {axis="tensor", d0=2, d1=3, d2=8, rank=3} !tensor_parallel
+  %n.whole.2: f32[2,3,8] view %n.whole+0 = all_gather_done(%n.whole, %n) !tensor_parallel
+  %a: f32[2,3,12] = linear(%n.whole.2, %qkv, %qkv.bias)
+  %h: f32[2,3,4], _ = attention(%a, %tensor_rng) {causal=true, dropout=0.1, heads=1, key=3, kv_heads=1}
+  %p: f32[2,3,8] = linear(%h, %proj, %proj.bias) {axis="tensor"}
+  %p.sum: f32[3,8] = reduce_scatter_start(%p) {axis="tensor", d0=3, d1=8, rank=2} !tensor_parallel
+  %p.sum.2: f32[3,8] view %p.sum+0 = reduce_scatter_done(%p.sum, %p) !tensor_parallel
+  %d: f32[3,8] = dropout(%p.sum.2, %tensor_rng) {key=5, p=0.1}
+  %r: f32[3,8] = add(%x.sum.2, %d)
+  %r.whole: f32[2,3,8] = all_gather_start(%r) {axis="tensor", d0=2, d1=3, d2=8, rank=3} !tensor_parallel
+  %r.whole.2: f32[2,3,8] view %r.whole+0 = all_gather_done(%r.whole, %r) !tensor_parallel
+  %f: f32[2,3,8] = linear(%r.whole.2, %fc, _)
+  %g: f32[2,3,8] = gelu(%f) {approximate="tanh"}
+  %o: f32[2,3,8] = linear(%g, %out, _)
+  %o.sum: f32[3,8] = reduce_scatter_start(%o) {axis="tensor", d0=3, d1=8, rank=2} !tensor_parallel
+  %o.sum.2: f32[3,8] view %o.sum+0 = reduce_scatter_done(%o.sum, %o) !tensor_parallel
+  %s: f32[3,8] = add(%r, %o.sum.2)
+  %s.whole: f32[2,3,8] = all_gather_start(%s) {axis="tensor", d0=2, d1=3, d2=8, rank=3} !tensor_parallel
+  %s.whole.2: f32[2,3,8] view %s.whole+0 = all_gather_done(%s.whole, %s) !tensor_parallel
+  %loss: f32[] metric, _ = linear_cross_entropy(%s.whole.2, %table, %targets, %weight) {axis="tensor"}
+)");
+}
+
+TEST(TensorParallel, WhatOutlivesTheProgramIsWhole) {
+  Program program = Parse(R"(program logits
+  tensor %x: f32[2,8] input persistent
+  tensor %table: f32[10,8] parameter persistent
+  tensor %logits: f32[2,10] metric persistent
+forward
+  %logits = linear(%x, %table, _)
+)");
+  EXPECT_TRUE(TensorParallel(Options(false)).Run(program).changed);
+  graph::ExpectProgram(program, R"(program logits
+  tensor %x: f32[2,8] input persistent
+  tensor %table: f32[5,8] parameter persistent
+  tensor %logits: f32[2,10] metric persistent
+forward
+  %x.whole: f32[2,8] view %x+0 = sum_gradient(%x) {axis="tensor"} !tensor_parallel
+  %logits.part: f32[2,5] = linear(%x.whole, %table, _)
+  %logits = place_columns(%logits.part) {axis="tensor", ranks=2} !tensor_parallel
+  %logits = all_reduce_start(%logits) {axis="tensor"} !tensor_parallel
+  %logits.sum: f32[2,10] view %logits+0 = all_reduce_done(%logits) !tensor_parallel
+)");
+}
+
+// The gradient of a gather is a scatter, that of a sum passes as it is.
+TEST(TensorParallel, CollectivesHaveGradients) {
+  constexpr char kLayer[] = R"(program train
+  tensor %x: f32[4,8] parameter persistent
+  tensor %fc: f32[16,8] parameter persistent
+  tensor %out: f32[8,16] parameter persistent
+forward
+  %f: f32[4,16] = linear(%x, %fc, _)
+  %o: f32[4,8] = linear(%f, %out, _)
+  %loss: f32[] = sum(%o)
+)";
+  Program program = Parse(kLayer);
+  TensorParallel(Options(false)).Run(program);
+  graph::Autodiff({}).Run(program);
+  graph::ExpectProgram(program, R"(program train
+  tensor %x: f32[4,8] parameter persistent
+  tensor %fc: f32[8,8] parameter persistent
+  tensor %out: f32[8,8] parameter persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %x.whole: f32[4,8] view %x+0 = sum_gradient(%x) {axis="tensor"} !tensor_parallel
+  %f: f32[4,8] = linear(%x.whole, %fc, _)
+  %o: f32[4,8] = linear(%f, %out, _)
+  %o.sum: f32[4,8] = all_reduce_start(%o) {axis="tensor"} !tensor_parallel
+  %o.sum.2: f32[4,8] view %o.sum+0 = all_reduce_done(%o.sum) !tensor_parallel
+  %loss = sum(%o.sum.2)
+backward
+  %loss.seed: f32[] = fill() {dtype="f32", value=1.0} !autodiff
+  %fill: f32[4,8] = fill() {d0=4, d1=8, dtype="f32", rank=2, value=1.0} !autodiff
+  %scale_by: f32[4,8] = scale_by(%fill, %loss.seed) !autodiff
+  %out.grad: f32[8,8] gradient, _ = linear_dw(%f, %scale_by, _, _) {bias=false} !autodiff
+  %linear_dx: f32[4,8] = linear_dx(%scale_by, %out, _) !autodiff
+  %fc.grad: f32[8,8] gradient, _ = linear_dw(%x.whole, %linear_dx, _, _) {bias=false} !autodiff
+  %linear_dx.2: f32[4,8] = linear_dx(%linear_dx, %fc, _) !autodiff
+  %all_reduce_start: f32[4,8] = all_reduce_start(%linear_dx.2) {axis="tensor"} !autodiff
+  %all_reduce_done: f32[4,8] view %all_reduce_start+0 = all_reduce_done(%all_reduce_start) !autodiff
+  %x.grad: f32[4,8] gradient = scale(%all_reduce_done) {factor=1.0} !autodiff
+)");
+}
+
+TEST(TensorParallel, RefusesASplitTensorThatIsNeededWhole) {
+  Program program = Parse(R"(program p
+  tensor %x: f32[2,8] input persistent
+  tensor %fc: f32[16,8] parameter persistent
+  tensor %weight: f32[16] parameter persistent
+forward
+  %f: f32[2,16] = linear(%x, %fc, _) @mlp
+  %y: f32[2,16], _ = rms_norm(%f, %weight) {eps=1e-05} @mlp
+)");
+  EXPECT_EQ(MessageOf<InternalError>([&] { TensorParallel(Options(false)).Run(program); }),
+            "tensor_parallel: rms_norm @mlp needs whole rows");
+}
+
+// The norm worked on rows; the table is split.
+constexpr char kUpdate[] = R"(program train
+  tensor %table: f32[5,8] parameter persistent
+  tensor %norm: f32[8] parameter persistent
+  tensor %bias: f32[8] parameter persistent
+  tensor %x: f32[6,8] input persistent
+  tensor %grad_norm: f32[] metric persistent
+forward
+  %part: f32[3,8] = reduce_scatter_start(%x) {axis="tensor", d0=3, d1=8, rank=2}
+  %rows: f32[3,8] view %part+0 = reduce_scatter_done(%part, %x)
+  %n: f32[3,8], _ = rms_norm(%rows, %norm) {eps=1e-05}
+  %all: f32[6,8] = all_gather_start(%n) {axis="tensor", d0=6, d1=8, rank=2}
+  %whole: f32[6,8] view %all+0 = all_gather_done(%all, %n)
+  %y: f32[6,5] = linear(%whole, %table, _)
+backward
+  %table.grad: f32[5,8] gradient = scale(%table) {factor=2.0}
+  %norm.grad: f32[8] gradient = scale(%norm) {factor=2.0}
+  %bias.grad: f32[8] gradient = scale(%bias) {factor=2.0}
+)";
+
+TEST(TensorGradients, SumsThoseOfRowsAndCountsEachPartOnce) {
+  Program program = Parse(std::string(kUpdate) + R"(update
+  %grad_norm = global_norm(%table.grad, %norm.grad, %bias.grad)
+)");
+  EXPECT_EQ(TensorGradients(Options(true)).Run(program).summary,
+            "1 gradients summed, those of 1 split parameters in one norm");
+  EXPECT_EQ(FindCompleteGradient(program, "norm"), program.Require("norm.grad.summed"));
+  EXPECT_EQ(FindCompleteGradient(program, "bias"), program.Require("bias.grad"));
+  graph::ExpectProgram(program, R"(program train
+  tensor %table: f32[5,8] parameter persistent
+  tensor %norm: f32[8] parameter persistent
+  tensor %bias: f32[8] parameter persistent
+  tensor %x: f32[6,8] input persistent
+  tensor %grad_norm: f32[] metric persistent
+forward
+  %part: f32[3,8] = reduce_scatter_start(%x) {axis="tensor", d0=3, d1=8, rank=2}
+  %rows: f32[3,8] view %part+0 = reduce_scatter_done(%part, %x)
+  %n: f32[3,8], _ = rms_norm(%rows, %norm) {eps=1e-05}
+  %all: f32[6,8] = all_gather_start(%n) {axis="tensor", d0=6, d1=8, rank=2}
+  %whole: f32[6,8] view %all+0 = all_gather_done(%all, %n)
+  %y: f32[6,5] = linear(%whole, %table, _)
+backward
+  %table.grad: f32[5,8] gradient = scale(%table) {factor=2.0}
+  %norm.grad: f32[8] gradient = scale(%norm) {factor=2.0}
+  %bias.grad: f32[8] gradient = scale(%bias) {factor=2.0}
+  %norm.grad.sum: f32[8] gradient = all_reduce_start(%norm.grad) {axis="tensor"} !tensor_gradients
+  %norm.grad.summed: f32[8] gradient view %norm.grad.sum+0 = all_reduce_done(%norm.grad.sum) !tensor_gradients
+update
+  %split_norm: f32[] = global_norm(%table.grad) !tensor_gradients
+  %split_norms: f32[2] = all_gather_start(%split_norm) {axis="tensor", d0=2, rank=1} !tensor_gradients
+  %split_norms.2: f32[2] view %split_norms+0 = all_gather_done(%split_norms, %split_norm) !tensor_gradients
+  %grad_norm = global_norm(%split_norms.2, %norm.grad.summed, %bias.grad)
+)");
+}
+
+TEST(TensorGradients, MicroStepsWithoutAnUpdateStayAsTheyAre) {
+  Program program = Parse(kUpdate);
+  EXPECT_FALSE(TensorGradients(Options(true)).Run(program).changed);
+  graph::ExpectProgram(program, kUpdate);
+}
+
+}  // namespace
+}  // namespace plimsoll::parallel
