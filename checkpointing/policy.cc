@@ -70,6 +70,19 @@ class Tagger {
   const std::string& OpOf(const SavedTensor& saved) const {
     return program_.nodes()[saved.producer].op->name;
   }
+  // The op whose results they are: ranks that share the rows of a norm gather them to read them.
+  const std::string& MakerOf(const SavedTensor& saved) const {
+    const std::vector<graph::Node>& nodes = program_.nodes();
+    if (OpOf(saved) != "all_gather_start") return OpOf(saved);
+    const graph::TensorId part = program_.Root(nodes[saved.producer].inputs[0]);
+    for (int n = saved.producer; n-- > 0;) {
+      const std::vector<graph::TensorId>& outputs = nodes[n].outputs;
+      if (std::find(outputs.begin(), outputs.end(), part) != outputs.end()) {
+        return nodes[n].op->name;
+      }
+    }
+    return OpOf(saved);
+  }
   static bool MayGo(const SavedTensor& saved) { return saved.recomputable && !saved.read_at_once; }
 
   bool IsGatheredParameter(const SavedTensor& saved) const {
@@ -83,7 +96,7 @@ class Tagger {
     if (pattern == "parameters") return IsGatheredParameter(saved);
     for (const Preset& preset : Presets()) {
       if (preset.name != pattern) continue;
-      return std::find(preset.ops.begin(), preset.ops.end(), OpOf(saved)) != preset.ops.end();
+      return std::find(preset.ops.begin(), preset.ops.end(), MakerOf(saved)) != preset.ops.end();
     }
     if (graph::OpRegistry::Get().Find(pattern) != nullptr) return OpOf(saved) == pattern;
     return MatchesGlob(pattern, NameOf(saved));

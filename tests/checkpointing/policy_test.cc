@@ -97,6 +97,27 @@ TEST(TagActivations, SelectsByPresetOpAndName) {
   EXPECT_EQ(Recomputed(Selective({"*"}, {"norms", "add"})), Recomputed(Selective({"gelu"})));
 }
 
+// The backward pass reads a norm's rows of all ranks, not those of one.
+TEST(TagActivations, AGatheredNormIsANorm) {
+  Program program = Parse(R"(program p
+  tensor %x: f32[4,4] input persistent
+  tensor %gain: f32[4] parameter persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %norm: f32[4,4], _ = rms_norm(%x, %gain) {eps=1e-05}
+  %all: f32[8,4] = all_gather_start(%norm) {axis="tensor", d0=8, d1=4, rank=2}
+  %whole: f32[8,4] view %all+0 = all_gather_done(%all, %norm)
+  %act: f32[8,4] = gelu(%whole) {approximate="tanh"}
+  %tail: f32[8,4] = scale(%act) {factor=2.0}
+  %loss = sum(%tail)
+backward
+  %d: f32[8,4] = mul(%act, %act)
+  %e: f32[8,4] = mul(%d, %whole)
+)");
+  TagActivations(Selective({"norms"})).Run(program);
+  EXPECT_EQ(Tagged(program, Retention::kRecompute), (Names{"all"}));
+}
+
 TEST(TagActivations, TakesExplicitTags) {
   Options options;
   options.policy = Policy::kExplicit;
