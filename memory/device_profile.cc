@@ -6,7 +6,7 @@
 
 namespace plimsoll::memory {
 
-DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes) {
+DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes, int axes) {
   constexpr int64_t kMiB = 1 << 20;
   DeviceProfile profile;
   profile.device = name;
@@ -15,7 +15,9 @@ DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes) {
   profile.context_bytes = 526 * kMiB;
   profile.code_bytes = 4 * kMiB;
   profile.libraries_bytes = 12 * kMiB;
-  profile.graphs_bytes = 8 * kMiB;
+  // The first also loads NCCL's kernels.
+  if (axes > 0) profile.communicators_bytes = (670 + (axes - 1) * 292) * kMiB;
+  profile.graphs_bytes = (axes > 0 ? 24 : 8) * kMiB;
   profile.reserve_bytes = 52 * kMiB;
   return profile;
 }

@@ -42,10 +42,11 @@ struct DeviceProfile {
   }
 };
 
-// As measured on an NVIDIA H200 with driver 580.159 (docs/gpu_memory.md); the same for any other
-// GPU until it is measured there. `name` and `memory_bytes` are the GPU's own.
+// As measured on an NVIDIA H200 with driver 580.159 (docs/gpu_memory.md, docs/parallelism.md); the
+// same for any other GPU until it is measured there. `name` and `memory_bytes` are the GPU's own;
+// `axes` of the mesh of ranks have a communicator.
 DeviceProfile BuiltInGpuProfile(const std::string& name = "NVIDIA H200",
-                                int64_t memory_bytes = int64_t{143155} << 20);
+                                int64_t memory_bytes = int64_t{143155} << 20, int axes = 0);
 
 // "context 526 MiB, code 4.00 MiB, libraries 12.0 MiB, graphs 8.00 MiB, reserve 52.0 MiB"; with
 // communicators where there are several ranks.

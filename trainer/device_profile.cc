@@ -74,13 +74,18 @@ std::string ProfileFolder(const config::RunConfig& config) {
 DeviceProfile ProfileFrom(const config::RunConfig& config) {
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return {};
   const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
-  if (!meter) return memory::BuiltInGpuProfile();
+  const int axes = (config.parallel.data.value_or(1) > 1) + (config.parallel.tensor > 1);
+  if (!meter) {
+    const DeviceProfile alone = memory::BuiltInGpuProfile();
+    return memory::BuiltInGpuProfile(alone.device, alone.memory_bytes, axes);
+  }
   const runtime::GpuMemory memory = meter->Measure();
-  return LoadProfile(ProfileFolder(config), memory.gpu, memory.total);
+  return LoadProfile(ProfileFolder(config), memory.gpu, memory.total, axes);
 }
 
-DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu, int64_t memory_bytes) {
-  const DeviceProfile built_in = memory::BuiltInGpuProfile(gpu, memory_bytes);
+DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu, int64_t memory_bytes,
+                          int axes) {
+  const DeviceProfile built_in = memory::BuiltInGpuProfile(gpu, memory_bytes, axes);
   const std::optional<DeviceProfile> kept = Read(folder, gpu, memory_bytes);
   if (!kept) return built_in;
   // What is built in was measured on large models: a small one takes less there.

@@ -25,9 +25,9 @@ memory::DeviceProfile ProfileFrom(const config::RunConfig& config);
 std::string ProfileFolder(const config::RunConfig& config);
 
 // The file's profile of that GPU, or the built-in one; on an NVIDIA H200 whichever takes more.
-// `folder` empty: nothing is kept.
+// `folder` empty: nothing is kept. `axes` of the mesh have several ranks.
 memory::DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu,
-                                  int64_t memory_bytes);
+                                  int64_t memory_bytes, int axes = 0);
 
 // Keeps what was measured unless the file holds a profile that takes more: other runs load fewer
 // kernels, and a budget must hold for each.

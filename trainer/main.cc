@@ -133,6 +133,10 @@ class CommandLine {
         ->check(CLI::Range(1, 1000));
     command->add_option("--max", plan_.largest,
                         "the largest train.micro_batch, model.sequence or model.layers that fits");
+    command
+        ->add_option("--ranks", plan_.ranks,
+                     "what each of so many takes, by data and tensor ranks and ZeRO stage")
+        ->check(CLI::Range(1, 100000));
     command->add_flag("--json", plan_.json, "for programs");
     command->callback([this] { RunPlan(plan_); });
   }

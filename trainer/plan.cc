@@ -121,6 +121,12 @@ void RunPlan(const PlanCommand& command) {
   if (command.sweep > 0 && !command.budget.empty()) {
     throw UserError("plimsoll plan: --sweep goes through all budgets; leave out --budget");
   }
+  if (command.ranks > 0) {
+    if (command.sweep > 0 || !command.largest.empty() || !command.budget.empty()) {
+      throw UserError("plimsoll plan: --ranks goes through meshes alone; give no other question");
+    }
+    return PrintMeshes(command.file, command.sets, command.ranks, command.json);
+  }
   const RunConfig config = Load(command);
   if (command.sweep > 0) {
     PlanSweep(config, command.sweep, command.json);

@@ -45,4 +45,9 @@ class SweepTable {
 // when the key isn't one that can grow, when there is no budget, or when not even 1 fits.
 void PrintLargest(const config::RunConfig& config, const std::string& key, bool json);
 
+// What each of `ranks` ranks takes for every way to lay them out as data × tensor ranks and every
+// ZeRO stage. UserError when the file leaves something open to the solver.
+void PrintMeshes(const std::string& file, const std::vector<std::string>& sets, int64_t ranks,
+                 bool json);
+
 }  // namespace plimsoll::trainer

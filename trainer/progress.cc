@@ -31,10 +31,12 @@ Progress::Progress(int64_t steps, int64_t log_every, bool live)
 
 Progress::~Progress() { ClearLive(); }
 
+bool Progress::Logs(int64_t step) const {
+  return log_every_ > 0 && (step % log_every_ == 0 || step + 1 == steps_);
+}
+
 void Progress::Step(const StepReport& report) {
-  const bool logged =
-      log_every_ > 0 && (report.step % log_every_ == 0 || report.step + 1 == steps_);
-  if (logged) {
+  if (Logs(report.step)) {
     Line(Format(report));
   } else if (terminal_ && Clock::now() - last_live_ > std::chrono::milliseconds(200)) {
     ClearLive();
@@ -66,14 +68,20 @@ std::string Progress::Format(const StepReport& r) const {
           ? ""
           : fmt::format("  loss scale {:g}, {} skipped", r.loss_scale, r.skipped);
   const bool caching = r.reserved_bytes > 0;
+  const std::string ranks =
+      r.ranks ? fmt::format("  ranks {:.4g} to {:.4g} ms a step (slowest: {}), {} to {}",
+                            r.ranks->fastest_seconds * 1e3, r.ranks->slowest_seconds * 1e3,
+                            r.ranks->slowest, FormatBytes(r.ranks->least_bytes),
+                            FormatBytes(r.ranks->most_bytes))
+              : "";
   return fmt::format(
       "step {:>{}}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3f}{}  {} tokens/s{}  memory {} {}, "
-      "{} resident  {} left",
+      "{} resident{}  {} left",
       // An overflow can make it a negative NaN.
       r.step, std::to_string(steps_).size(), steps_, r.loss, r.lr, std::fabs(r.grad_norm), scale,
       FormatCount(r.tokens_per_second), r.mfu ? fmt::format("  MFU {:.1f} %", 100 * *r.mfu) : "",
       FormatBytes(caching ? r.reserved_bytes : r.arena_bytes), caching ? "reserved" : "planned",
-      FormatBytes(r.resident_bytes), FormatDuration(left));
+      FormatBytes(r.resident_bytes), ranks, FormatDuration(left));
 }
 
 std::string FormatDuration(double seconds) {

@@ -8,6 +8,13 @@
 
 namespace plimsoll::trainer {
 
+// What differs among ranks.
+struct RankSpread {
+  double fastest_seconds = 0, slowest_seconds = 0;  // a step
+  int slowest = 0;                                  // that rank
+  int64_t least_bytes = 0, most_bytes = 0;          // of a rank's process, on its device
+};
+
 struct StepReport {
   int64_t step = 0;
   double loss = 0;
@@ -21,6 +28,7 @@ struct StepReport {
   int64_t resident_bytes = 0;
   double loss_scale = 1;
   int64_t skipped = 0;  // steps so far
+  std::optional<RankSpread> ranks;
 };
 
 class Progress {
@@ -31,6 +39,8 @@ class Progress {
   ~Progress();
 
   void Step(const StepReport& report);
+  // Does that step have a line that stays?
+  bool Logs(int64_t step) const;
   // A line of its own, between the steps' lines.
   void Line(const std::string& text);
 

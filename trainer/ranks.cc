@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -80,6 +81,22 @@ void Ranks::Connect(runtime::Device& device) {
 bool Ranks::Any(bool here) {
   const std::vector<std::string> all = world_.Gather(here ? "1" : "0");
   return std::ranges::find(all, "1") != all.end();
+}
+
+RankSpread Ranks::Spread(double step_seconds, int64_t bytes) {
+  struct Own {
+    double seconds;
+    int64_t bytes;
+  } const own = {step_seconds, bytes};
+  std::vector<Own> all;
+  for (const std::string& text :
+       world_.Gather({reinterpret_cast<const char*>(&own), sizeof(own)})) {
+    std::memcpy(&all.emplace_back(), text.data(), sizeof(Own));
+  }
+  const auto by_seconds = std::ranges::minmax_element(all, {}, &Own::seconds);
+  const auto by_bytes = std::ranges::minmax_element(all, {}, &Own::bytes);
+  return {by_seconds.min->seconds, by_seconds.max->seconds,
+          static_cast<int>(by_seconds.max - all.begin()), by_bytes.min->bytes, by_bytes.max->bytes};
 }
 
 void Ranks::RequireSame(const std::string& text, const std::string& what) {

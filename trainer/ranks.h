@@ -10,6 +10,7 @@
 #include "runtime/device.h"
 #include "runtime/world.h"
 #include "trainer/compile.h"
+#include "trainer/progress.h"
 #include "trainer/solve.h"
 
 namespace plimsoll::trainer {
@@ -42,6 +43,9 @@ class Ranks {
 
   // Is it so on any rank?
   bool Any(bool here);
+
+  // Of what each rank gives for itself.
+  RankSpread Spread(double step_seconds, int64_t bytes);
 
   // UserError on every rank, naming the first that differs, unless all give the same text.
   // `what`: "configurations".

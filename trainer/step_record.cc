@@ -25,6 +25,12 @@ std::string MetricsRow(const StepReport& report, const std::optional<int64_t>& g
                       {"gpu_bytes", gpu_bytes ? ordered_json(*gpu_bytes) : ordered_json(nullptr)},
                       {"loss_scale", report.loss_scale},
                       {"skipped", report.skipped}};
+  if (report.ranks) {
+    row["rank_step_ms"] = {report.ranks->fastest_seconds * 1e3,
+                           report.ranks->slowest_seconds * 1e3};
+    row["slowest_rank"] = report.ranks->slowest;
+    row["rank_bytes"] = {report.ranks->least_bytes, report.ranks->most_bytes};
+  }
   if (caching != nullptr) {
     row["allocator"] = "caching";
     row["reserved_bytes"] = caching->reserved;

@@ -158,6 +158,7 @@ class Run {
       ReportWhatRan();
       throw;
     }
+    watchdog_.reset();  // the others wait for as long as writing the model takes
     SaveModel();
     if (config_.debug.check_arena) CheckArena();
     if (config_.memory.summary) {
@@ -307,6 +308,10 @@ class Run {
       }
     }
     report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
+    // Not when this rank alone may be here.
+    if (progress_->Logs(step.number) && check && ranks_.size() > 1) {
+      report.ranks = ranks_.Spread(seconds, gpu_bytes_.value_or(report.resident_bytes));
+    }
     report.loss_scale = metrics.loss_scale;
     report.skipped = metrics.skipped;
     directory_->AppendMetrics(

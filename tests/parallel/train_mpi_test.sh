@@ -37,6 +37,8 @@ for ranks in 2 4; do
   compare_losses alone on$ranks
   grep -q '^\[0\] step 5/6' on$ranks.txt || fail "rank 0 says nothing: $(cat on$ranks.txt)"
   ! grep '^\[1\]' on$ranks.txt || fail "rank 1 speaks"
+  grep -q 'step 5/6 .*ranks .* ms a step (slowest: [0-9]), .*iB to .*iB' on$ranks.txt || fail "$(cat on$ranks.txt)"
+  grep -q '"slowest_rank":[0-9]' on$ranks/metrics.jsonl || fail "no slowest rank"
   grep -q 'step 5/6' on$ranks/rank.1.log || fail "rank 1 has no log"
   [ -s on$ranks/model/model.safetensors ] || fail "no model"
 done

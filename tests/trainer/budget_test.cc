@@ -57,6 +57,23 @@ TEST_F(BudgetCommand, PlanPredictsTheStep) {
   EXPECT_THAT(Plan({}).out, HasSubstr("predicted step"));
 }
 
+// Dividing takes less of each; what cannot be divided is named.
+TEST_F(BudgetCommand, PlanLaysRanksOutInEveryWay) {
+  const json meshes = PlanJson({"--ranks", "4"})["meshes"];
+  ASSERT_EQ(meshes.size(), 9u);  // 4 × 1 and 2 × 2 in four stages, 1 × 4
+  for (size_t first : {0, 4}) {
+    const auto bytes = [&](size_t zero, const char* what) {
+      return meshes[first + zero][what].get<int64_t>();
+    };
+    EXPECT_EQ(meshes[first + 3]["zero"], 3);
+    EXPECT_LT(bytes(1, "state_bytes"), bytes(0, "state_bytes"));
+    EXPECT_LT(bytes(3, "parameter_bytes"), bytes(1, "parameter_bytes"));
+  }
+  EXPECT_LT(meshes[4]["parameter_bytes"], meshes[0]["parameter_bytes"]);
+  EXPECT_THAT(meshes[8]["problem"].get<std::string>(), HasSubstr("heads"));
+  EXPECT_THAT(Plan({"--ranks", "2"}).out, HasSubstr("What each of 2 ranks takes"));
+}
+
 TEST_F(BudgetCommand, PlanShowsTheCandidatesAndTheChosenOne) {
   const auto [least, most] = Range();
   const int64_t budget = (least + most) / 2;
@@ -179,6 +196,7 @@ TEST_F(BudgetCommand, Mistakes) {
   ExpectError(Plan({"--budget", "1GiB", "--max", "model.width"}), 2, {"model.layers"});
   ExpectError(Plan({"--sweep", "3", "--max", "model.layers"}), 2, {"--sweep and --max"});
   ExpectError(Plan({"--sweep", "3", "--budget", "1GiB"}), 2, {"leave out --budget"});
+  ExpectError(Plan({"--ranks", "4", "--sweep", "3"}), 2, {"give no other question"});
   ExpectError(Plan({"--budget", "lots"}), 2, {"memory.budget"});
   ExpectError(Plan({"--budget", "1GiB", "--set", "train.micro_batch=auto"}), 2,
               {"train.micro_batch", "train.global_batch"});
