@@ -264,13 +264,14 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config) {
 }
 
 // A collective beside computing takes multiprocessors from it, all of which it has only once the
-// kernel that was under way has ended: few long collectives cost less than many short ones. The
-// last bucket, which nothing hides, is still a small part of all.
+// kernel that was under way has ended: few long collectives cost less than many short ones. But
+// the last bucket, which nothing hides, must be a small part of all, and the whole gradients of
+// some buckets are alive at once.
 int64_t BucketBytes(const config::RunConfig& config, const models::Model& model) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   if (config.parallel.bucket_cap_mb) return *config.parallel.bucket_cap_mb * kMiB;
   const int64_t gradients = 4 * model.parameter_count() / config.parallel.tensor;
-  return std::max(parallel::DataParallelOptions().bucket_bytes, gradients / 32);
+  return std::clamp(gradients / 32, parallel::DataParallelOptions().bucket_bytes, 200 * kMiB);
 }
 
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model) {

@@ -318,7 +318,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
   parallel
       .Add("bucket_cap_mb", &ParallelConfig::bucket_cap_mb,
            "Gradients are summed in buckets of at least so many MiB; auto: a thirty-second of "
-           "all gradients, 25 at least.")
+           "all gradients, at least 25 and at most 200.")
       .As(Type::kAutoOrInt)
       .Between(1, kMillions);
   parallel
