@@ -2,12 +2,13 @@
 // Shoeybi et al. 2019, "Megatron-LM", section 3; Korthikanti et al. 2022, "Reducing Activation
 // Recomputation in Large Transformer Models", section 4.2.
 //
-//   forward    %norm = layer_norm(%x, …)
-//              %norm.whole = sum_gradient(%norm)      Megatron's f: x itself; its gradient is
-//              summed %fc = linear(%norm.whole, %fc.weight)  some of the outputs: [B,T,F/R] %act =
-//              gelu(%fc)                       all to itself %proj = linear(%act, %proj.weight) of
-//              some of the inputs: a part of the sum %proj.sum = all_reduce(%proj) Megatron's g:
-//              the gradient passes as it is
+//   forward
+//     %norm = layer_norm(%x, …)
+//     %norm.whole = sum_gradient(%norm)      Megatron's f: x itself; its gradient is summed
+//     %fc = linear(%norm.whole, %fc.weight)  some of the outputs: [B,T,F/R]
+//     %act = gelu(%fc)                       each rank by itself
+//     %proj = linear(%act, %proj.weight)     of some of the inputs: a part of the sum
+//     %proj.sum = all_reduce(%proj)          Megatron's g: the gradient passes as it is
 //
 // With `sequence`, what lies between g and f is shared too: each rank has B·T/R rows of [B·T,D].
 // Then g is a reduce_scatter and f an all_gather, and each is the gradient of the other.

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# usage: dist.sh ARCHIVE PROGRAM FILE…
+# Packs what a node needs that has only a driver and an MPI:
+#   plimsoll/bin/plimsoll   the program; it looks for libraries in ../lib first
+#   plimsoll/lib/           NVIDIA's libraries, in builds with CUDA
+#   plimsoll/licences/      of what the program contains
+#   plimsoll/…              the files, at their places in the repository
+set -euo pipefail
+archive=$1 program=$2
+shift 2
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+root=$stage/plimsoll
+mkdir -p "$root/bin" "$root/licences"
+cp -L "$program" "$root/bin/plimsoll"
+for file in "$@"; do
+  mkdir -p "$root/$(dirname "$file")"
+  cp -L "$file" "$root/$file"
+done
+
+# Linked into the program, or header-only. Where a system keeps none, there is none to copy.
+for package in libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libpcre2-dev \
+  libutf8proc-dev libeigen3-dev zlib1g-dev; do
+  licence=/usr/share/doc/$package/copyright
+  [ ! -e "$licence" ] || cp -L "$licence" "$root/licences/$package"
+done
+
+# cuDNN and NVRTC load further libraries of theirs by name, from beside themselves.
+ldd "$program" | awk '$1 ~ /^lib(cublas|cudnn|nccl|nvrtc)/ && $3 ~ /^\// { print $1, $3 }' |
+  while read -r name path; do
+    mkdir -p "$root/lib"
+    cp -L "$path" "$root/lib/$name"
+    folder=$(dirname "$path")
+    for beside in "$folder"/libcudnn_*.so.[0-9] "$folder"/libnvrtc-builtins.so.*; do
+      case $name,$(basename "$beside") in
+        libcudnn.*,libcudnn_* | libnvrtc.*,libnvrtc-builtins*)
+          [ ! -e "$beside" ] || cp -L "$beside" "$root/lib/"
+          ;;
+      esac
+    done
+  done
+
+# The same bytes whenever the contents are the same.
+chmod -R u+w,a+rX "$root"
+tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - -C "$stage" plimsoll | gzip -n >"$archive"
