@@ -352,11 +352,10 @@ class Run {
   void Evaluate(int64_t done) {
     if (!eval_) return;
     Drain();
-    const double loss = HeldOutLoss(*session_, *eval_);
+    const double loss = HeldOutLoss(*session_, *eval_, [this](int64_t /*done*/) { Progressed(); });
     const bool better = loss < best_eval_;
     best_eval_ = std::min(best_eval_, loss);
     evaluations_without_gain_ = better ? 0 : evaluations_without_gain_ + 1;
-    Progressed();
     directory_->AppendMetrics(ordered_json{{"step", done}, {"eval_loss", loss}}.dump());
     progress_->Line(fmt::format("evaluation after {} steps: held-out loss {:.4f}{}", done, loss,
                                 better ? "" : fmt::format(" (best {:.4f})", best_eval_)));
@@ -375,6 +374,7 @@ class Run {
       progress_->Line(fmt::format("--- sample {} of {}\n{}", i + 1, texts.size(), texts[i]));
     }
     progress_->Line("---");
+    Progressed();
   }
 
   void SaveModel() {
