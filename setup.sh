@@ -11,6 +11,7 @@ packages=(
   libpcre2-dev libutf8proc-dev                          # tokenisers' patterns and normal forms
   libyaml-cpp-dev nlohmann-json3-dev libcli11-dev       # YAML, JSON, command line
   libspdlog-dev libfmt-dev                              # logging, text formatting
+  libjs-chart.js                                        # charts of reports
   libopenmpi-dev openmpi-bin                            # many processes
   libgtest-dev libgmock-dev                             # tests
   fortunes                                              # the quickstart's text

@@ -18,9 +18,9 @@ for file in "$@"; do
   cp -L "$file" "$root/$file"
 done
 
-# Linked into the program, or header-only. Where a system keeps none, there is none to copy.
+# Linked into the program, header-only, or in the pages that it writes. Where a system keeps none, there is none to copy.
 for package in libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libpcre2-dev \
-  libutf8proc-dev libeigen3-dev zlib1g-dev; do
+  libutf8proc-dev libeigen3-dev zlib1g-dev libjs-chart.js; do
   licence=/usr/share/doc/$package/copyright
   [ ! -e "$licence" ] || cp -L "$licence" "$root/licences/$package"
 done

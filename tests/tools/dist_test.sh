@@ -12,7 +12,7 @@ fail() {
 }
 bin/plimsoll --version | grep -q '^plimsoll ' || fail "no version"
 bin/plimsoll plan configs/techniques/block.yaml --set memory.calibrate=false | grep -q 'predicted step' || fail "no plan"
-for file in LICENSE README.md docs/configuration.md licences/libyaml-cpp-dev; do
+for file in LICENSE README.md docs/configuration.md licences/libyaml-cpp-dev licences/libjs-chart.js; do
   [ -s "$file" ] || fail "no $file"
 done
 readelf -d bin/plimsoll | grep -q 'ORIGIN/../lib' || fail "the program does not look into lib/"

@@ -1,0 +1,59 @@
+// View "bars": {unit, bars: [{name, parts: {part: value}}], line: {label, value}}: lying bars of
+// stacked parts.
+"use strict";
+
+views.bars = (body, view) => {
+  const parts = theme
+    .order(new Set(view.bars.flatMap((bar) => Object.keys(bar.parts))))
+    .filter((part) => view.bars.some((bar) => bar.parts[part] > 0));
+  const total = (index) => parts.reduce((sum, part) => sum + (view.bars[index].parts[part] ?? 0), 0);
+  const longest = Math.max(...view.bars.map((_, i) => total(i)), view.line?.value ?? 0);
+
+  const chart = charts.draw(body, view.title, {
+    type: "bar",
+    data: {
+      labels: view.bars.map((bar) => bar.name),
+      datasets: parts.map((part, i) => ({
+        of: part,
+        label: theme.label(part),
+        data: view.bars.map((bar) => bar.parts[part] ?? 0),
+        backgroundColor: theme.part(part, i),
+        borderColor: theme.part(part, i),
+        maxBarThickness: 26,
+      })),
+    },
+    options: {
+      indexAxis: "y",
+      interaction: { mode: "index", axis: "y", intersect: false },
+      scales: {
+        x: charts.scale({ unit: view.unit }, { stacked: true, suggestedMax: longest * 1.02 }),
+        y: {
+          stacked: true,
+          grid: { display: false },
+          ticks: { color: theme.color("text"), autoSkip: false, callback: (_, i) => shorten(view.bars[i].name) },
+        },
+      },
+      plugins: {
+        tooltip: {
+          filter: (item) => item.raw > 0,
+          callbacks: {
+            title: (items) =>
+              items.length
+                ? `${view.bars[items[0].dataIndex].name}: ${units.format(total(items[0].dataIndex), view.unit)}`
+                : "",
+            label: (item) => `${item.dataset.label}: ${units.format(item.raw, view.unit)}`,
+          },
+        },
+      },
+    },
+    plugins: view.line ? [charts.ruler("line", "x", { unit: view.unit, ...view.line })] : [],
+  });
+  chart.canvas.parentElement.style.height = `${view.bars.length * 26 + 60}px`;
+
+  charts.legend(body, parts.map((part, i) => ({ name: part, color: theme.part(part, i) })), [chart]);
+
+  function shorten(name) {
+    const most = innerWidth < 600 ? 16 : 32;
+    return name.length > most ? `${name.slice(0, most - 1)}…` : name;
+  }
+};

@@ -1,0 +1,87 @@
+// View "lines": {x: {label, unit}, y: {label, unit, log}, smoothing, series: [{name, x, y, points}]}.
+// null in y is a gap. With `smoothing` a box shows each series through an exponential average; a
+// series with `points` is few measurements, drawn as points and never smoothed.
+"use strict";
+
+views.lines = (body, view) => {
+  // Adam's correction of the start makes the first averages those of the values so far.
+  function smooth(values) {
+    const keep = 0.5 ** (1 / Math.max(2, values.length / 40)); // halves over a fortieth of the width
+    let sum = 0;
+    let weight = 0;
+    return values.map((value) => {
+      if (value === null) return null;
+      sum = keep * sum + (1 - keep) * value;
+      weight = keep * weight + (1 - keep);
+      return sum / weight;
+    });
+  }
+
+  const pairs = (x, y) => x.map((at, i) => ({ x: at, y: y[i] }));
+
+  function dataset(series, i, more) {
+    const color = theme.series(i);
+    return {
+      of: series.name,
+      label: series.name,
+      borderColor: color,
+      backgroundColor: color,
+      borderWidth: series.points ? 1.5 : 1.75,
+      pointRadius: series.points || series.x.length < 3 ? 3 : 0,
+      pointHitRadius: 8,
+      tension: 0,
+      ...more,
+    };
+  }
+
+  const plain = view.series.map((series, i) => dataset(series, i, { data: pairs(series.x, series.y) }));
+  const averaged = view.series.flatMap((series, i) =>
+    series.points
+      ? []
+      : [dataset(series, i, { label: `${series.name}, smoothed`, data: pairs(series.x, smooth(series.y)), borderWidth: 2.25, pointRadius: 0, hidden: true, off: true })],
+  );
+
+  const controls = element("div", { class: "controls" });
+  if (view.smoothing || view.log_choice) body.append(controls);
+  const chart = charts.draw(body, view.title, {
+    type: "line",
+    data: { datasets: [...plain, ...averaged] },
+    options: {
+      parsing: false,
+      normalized: true,
+      scales: { x: charts.scale(view.x), y: charts.scale(view.y) },
+      plugins: {
+        tooltip: {
+          callbacks: {
+            title: (items) => (items.length ? `${view.x.label} ${units.format(items[0].parsed.x, view.x.unit)}` : ""),
+            label: (item) => `${item.dataset.label}: ${units.format(item.parsed.y, view.y.unit)}`,
+          },
+        },
+      },
+    },
+  });
+  charts.zoomable(chart);
+  if (view.series.length > 1) {
+    charts.legend(body, view.series.map((series, i) => ({ name: series.name, color: theme.series(i) })), [chart]);
+  }
+
+  if (view.smoothing) {
+    charts.checkbox(controls, "smooth", false, (on) => {
+      chart.data.datasets.forEach((set, i) => {
+        if (i >= plain.length) {
+          set.off = !on;
+          chart.setDatasetVisibility(i, on && chart.isDatasetVisible(plain.findIndex((other) => other.of === set.of)));
+        } else if (!view.series[i].points) {
+          set.borderColor = theme.faint(theme.series(i), on ? 0.3 : 1);
+        }
+      });
+      chart.update();
+    });
+  }
+  if (view.log_choice) {
+    charts.checkbox(controls, "logarithmic", false, (on) => {
+      chart.options.scales.y = charts.scale({ ...view.y, log: on });
+      chart.update();
+    });
+  }
+};

@@ -1,0 +1,64 @@
+// View "table": {columns: [{key, label, unit}], rows: [{key: value, note, base, marks: {key: text}}]}.
+// A click on a column's name sorts by it, a second one the other way round; rows without a value
+// come last either way.
+"use strict";
+
+views.table = (body, view) => {
+  const numeric = (column) => column.unit !== undefined && column.unit !== "text";
+  let sorted = null; // {column, descending}
+  let wanted = ""; // text that rows must contain
+
+  function compare(a, b) {
+    const [x, y] = [a[sorted.column.key], b[sorted.column.key]];
+    const [no_x, no_y] = [x ?? null, y ?? null].map((value) => value === null);
+    if (no_x || no_y) return no_x - no_y;
+    const order =
+      typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y), "en", { numeric: true });
+    return sorted.descending ? -order : order;
+  }
+
+  function cell(row, column, first) {
+    const made = element("td", { class: numeric(column) ? "number" : undefined }, units.format(row[column.key], column.unit));
+    const mark = row.marks?.[column.key];
+    if (mark) made.append(" ", element("span", { class: "mark" }, mark));
+    if (first && row.note) made.append(element("div", { class: "row-note" }, row.note));
+    return made;
+  }
+
+  const heads = view.columns.map((column) => {
+    const button = element("button", { type: "button" }, column.label ?? column.key);
+    button.addEventListener("click", () => {
+      sorted = { column, descending: sorted?.column === column && !sorted.descending };
+      fill();
+    });
+    return element("th", { scope: "col", class: numeric(column) ? "number" : undefined }, button);
+  });
+  const rows = element("tbody");
+
+  function fill() {
+    const shown = view.rows.filter((row) =>
+      view.columns.some((column) => units.format(row[column.key], column.unit).toLowerCase().includes(wanted)),
+    );
+    if (sorted) shown.sort(compare);
+    rows.replaceChildren(
+      ...shown.map((row) =>
+        element("tr", { class: row.base ? "base" : undefined }, ...view.columns.map((column, i) => cell(row, column, i === 0))),
+      ),
+    );
+    view.columns.forEach((column, i) => {
+      const direction = sorted?.column === column ? (sorted.descending ? "descending" : "ascending") : "none";
+      heads[i].setAttribute("aria-sort", direction);
+    });
+  }
+
+  if (view.rows.length > 8) {
+    const search = element("input", { type: "search", "aria-label": "show rows that contain", "placeholder": "filter" });
+    search.addEventListener("input", () => {
+      wanted = search.value.toLowerCase();
+      fill();
+    });
+    body.append(element("div", { class: "controls" }, search));
+  }
+  body.append(element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), rows)));
+  fill();
+};

@@ -1,0 +1,36 @@
+// Colours: of roles of memory, of series, and of the page's scheme.
+"use strict";
+
+const theme = (() => {
+  // Bottom to top in stacks: what is always there, then what comes and goes.
+  const kRoles = {
+    parameter: "#4e79a7",
+    master: "#9ecae9",
+    optimizer_state: "#b07aa1",
+    state: "#76b7b2",
+    input: "#59a14f",
+    metric: "#9aa0a6",
+    gradient: "#e15759",
+    activation: "#f2a93b",
+    workspace: "#9c755f",
+  };
+  const kSeries = ["#3b82c4", "#f28e2b", "#46a15b", "#d95f5f", "#9a6fb0", "#2fa5a0", "#b8860b", "#e377a2", "#7f8ea3", "#8c6d46"];
+
+  const roles = Object.keys(kRoles);
+
+  return {
+    series: (index) => kSeries[index % kSeries.length],
+    // Of a part of a whole: a role's colour, or that of its place among the others.
+    part: (name, index) => kRoles[name] || kSeries[index % kSeries.length],
+    // Roles in their order, then others as they come.
+    order: (names) =>
+      [...names].sort((a, b) => {
+        const [i, j] = [roles.indexOf(a), roles.indexOf(b)];
+        return (i < 0 ? roles.length : i) - (j < 0 ? roles.length : j);
+      }),
+    label: (name) => name.replaceAll("_", " "),
+    // A colour of style.css: "text", "quiet", "grid", …
+    color: (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim(),
+    faint: (hex, alpha) => hex + Math.round(255 * alpha).toString(16).padStart(2, "0"),
+  };
+})();

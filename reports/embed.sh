@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# usage: embed.sh NAME=FILE…
+# Prints C++ that defines each NAME of reports/assets.h as the contents of FILE.
+set -euo pipefail
+printf '#include "reports/assets.h"\n\nnamespace plimsoll::reports {\n'
+for argument in "$@"; do
+  name=${argument%%=*} file=${argument#*=}
+  # What would end the literal, or the script element of a page early.
+  if grep -qiF -e ')asset"' -e '</script' -e '</style' "$file"; then
+    echo "embed.sh: $file cannot be embedded" >&2
+    exit 1
+  fi
+  printf 'const std::string_view %s = R"asset(' "$name"
+  cat "$file"
+  printf ')asset";\n'
+done
+printf '}  // namespace plimsoll::reports\n'

@@ -1,0 +1,120 @@
+#include "reports/memory_stack.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace plimsoll::reports {
+namespace {
+
+using nlohmann::ordered_json;
+
+const ordered_json kNone = ordered_json::array();
+
+using Series = std::map<std::string, std::vector<int64_t>>;  // by role: bytes at each node
+
+// Adds the bytes from node `birth` to node `death`, to be summed up along the nodes.
+void Add(std::vector<int64_t>& bytes_at, int64_t birth, int64_t death, int64_t bytes) {
+  if (birth > death) return;
+  bytes_at[birth] += bytes;
+  bytes_at[death + 1] -= bytes;
+}
+
+Series RolesOverNodes(const ordered_json& timeline, const ordered_json& program, size_t nodes) {
+  Series roles;
+  auto of = [&](const ordered_json& tensor) -> std::vector<int64_t>& {
+    return roles.try_emplace(tensor.at("role").get<std::string>(), nodes + 1, 0).first->second;
+  };
+  const auto end = static_cast<int64_t>(nodes) - 1;
+  for (const ordered_json& tensor : timeline.at("persistent")) {
+    if (tensor.at("place") == "device") Add(of(tensor), 0, end, tensor.at("bytes"));
+  }
+  for (const ordered_json& buffer : program.at("buffers")) {
+    if (buffer.at("place") != "device") continue;
+    // One tensor after another in the same bytes.
+    const ordered_json* tensor = &buffer;
+    int64_t birth = buffer.at("birth");
+    for (const ordered_json& next : buffer.contains("then") ? buffer.at("then") : kNone) {
+      const int64_t next_birth = next.at("birth");
+      Add(of(*tensor), birth, next_birth - 1, buffer.at("bytes"));
+      tensor = &next;
+      birth = next_birth;
+    }
+    Add(of(*tensor), birth, buffer.at("death"), buffer.at("bytes"));
+  }
+  for (auto& [role, bytes] : roles) std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+  return roles;
+}
+
+// One node of each run of neighbours: that with the most bytes.
+std::vector<size_t> Sample(const std::vector<int64_t>& live, size_t samples) {
+  std::vector<size_t> at;
+  const size_t count = std::min(samples, live.size());
+  for (size_t i = 0; i < count; ++i) {
+    const auto begin = live.begin() + static_cast<ptrdiff_t>(i * live.size() / count);
+    const auto end = live.begin() + static_cast<ptrdiff_t>((i + 1) * live.size() / count);
+    at.push_back(static_cast<size_t>(std::max_element(begin, end) - live.begin()));
+  }
+  return at;
+}
+
+ordered_json Phases(const ordered_json& nodes) {
+  ordered_json phases = ordered_json::array();
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    // What is computed again belongs to the backward pass that needs it.
+    std::string phase = nodes[n].at("phase");
+    if (phase == "recompute") phase = "backward";
+    if (phases.empty() || phases.back()["name"] != phase) {
+      phases.push_back({{"name", phase}, {"from", n}});
+    }
+    phases.back()["to"] = n;
+  }
+  return phases;
+}
+
+ordered_json ProgramStack(const ordered_json& timeline, const ordered_json& program,
+                          size_t samples) {
+  const ordered_json& nodes = program.at("nodes");
+  const auto live = program.at("live_bytes").get<std::vector<int64_t>>();
+  const auto host = program.at("host_live_bytes").get<std::vector<int64_t>>();
+  const std::vector<size_t> at = Sample(live, samples);
+  auto sampled = [&](const std::vector<int64_t>& bytes) {
+    ordered_json values = ordered_json::array();
+    for (size_t node : at) values.push_back(bytes[node]);
+    return values;
+  };
+  ordered_json roles = ordered_json::object();
+  for (const auto& [role, bytes] : RolesOverNodes(timeline, program, nodes.size())) {
+    roles[role] = sampled(bytes);
+  }
+  const auto peak = static_cast<size_t>(std::max_element(live.begin(), live.end()) - live.begin());
+  ordered_json stack = {{"name", program.at("name")},
+                        {"nodes", nodes.size()},
+                        {"at", at},
+                        {"roles", std::move(roles)},
+                        {"phases", Phases(nodes)},
+                        {"peak",
+                         {{"node", peak},
+                          {"bytes", live[peak]},
+                          {"op", nodes[peak].at("op")},
+                          {"scope", nodes[peak].at("scope")}}}};
+  if (*std::max_element(host.begin(), host.end()) > 0) stack["host"] = sampled(host);
+  return stack;
+}
+
+}  // namespace
+
+ordered_json MemoryStack(const ordered_json& timeline, size_t samples) {
+  ordered_json stack = {{"arena_bytes", timeline.at("arena_bytes")},
+                        {"programs", ordered_json::array()}};
+  for (const ordered_json& program : timeline.at("programs")) {
+    if (program.at("nodes").empty()) continue;
+    stack["programs"].push_back(ProgramStack(timeline, program, samples));
+  }
+  return stack;
+}
+
+}  // namespace plimsoll::reports

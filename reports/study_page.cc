@@ -1,0 +1,113 @@
+#include "reports/study_page.h"
+
+#include "reports/page.h"
+
+namespace plimsoll::reports {
+namespace {
+
+using nlohmann::ordered_json;
+
+bool Has(const ordered_json& row, const char* key) {
+  return row.contains(key) && !row.at(key).is_null();
+}
+
+ordered_json Budget(const ordered_json& study) {
+  if (!Has(study, "budget_bytes")) return nullptr;
+  return {{"label", "budget"}, {"value", study.at("budget_bytes")}};
+}
+
+void AddFront(const ordered_json& study, ordered_json& views) {
+  ordered_json points = ordered_json::array();
+  for (const ordered_json& row : study.at("rows")) {
+    if (!Has(row, "peak_bytes") || !Has(row, "step_ms")) continue;
+    ordered_json point = {
+        {"name", row.at("name")}, {"x", row.at("peak_bytes")}, {"y", row.at("step_ms")}};
+    if (Has(row, "step_ms_low") && Has(row, "step_ms_high")) {
+      point["y_low"] = row.at("step_ms_low");
+      point["y_high"] = row.at("step_ms_high");
+    }
+    for (const char* key : {"group", "base", "note"}) {
+      if (Has(row, key)) point[key] = row.at(key);
+    }
+    points.push_back(std::move(point));
+  }
+  if (points.empty()) return;
+  views.push_back({{"type", "front"},
+                   {"title", "Memory and speed"},
+                   {"note",
+                    "Smaller is better on both axes. The line joins the variants that no "
+                    "other beats on both."},
+                   {"x", {{"label", "peak memory"}, {"unit", "bytes"}}},
+                   {"y", {{"label", "time of a step"}, {"unit", "ms"}}},
+                   {"line", Budget(study)},
+                   {"points", std::move(points)}});
+}
+
+void AddBars(const ordered_json& study, ordered_json& views) {
+  ordered_json bars = ordered_json::array();
+  for (const ordered_json& row : study.at("rows")) {
+    if (!Has(row, "bytes_by_role")) continue;
+    bars.push_back({{"name", row.at("name")}, {"parts", row.at("bytes_by_role")}});
+  }
+  if (bars.empty()) return;
+  views.push_back({{"type", "bars"},
+                   {"title", "Memory at the peak, by role"},
+                   {"unit", "bytes"},
+                   {"line", Budget(study)},
+                   {"bars", std::move(bars)}});
+}
+
+void AddTimelines(const ordered_json& study, ordered_json& views) {
+  ordered_json variants = ordered_json::array();
+  for (const ordered_json& row : study.at("rows")) {
+    if (!Has(row, "timeline")) continue;
+    variants.push_back({{"name", row.at("name")}, {"timeline", row.at("timeline")}});
+  }
+  if (variants.empty()) return;
+  views.push_back({{"type", "timeline"},
+                   {"title", "Memory over a step"},
+                   {"line", Budget(study)},
+                   {"variants", std::move(variants)}});
+}
+
+void AddCurves(const ordered_json& study, ordered_json& views) {
+  ordered_json series = ordered_json::array();
+  for (const ordered_json& row : study.at("rows")) {
+    if (!Has(row, "curve")) continue;
+    series.push_back({{"name", row.at("name")},
+                      {"x", row.at("curve").at("step")},
+                      {"y", row.at("curve").at("loss")}});
+  }
+  if (series.empty()) return;
+  views.push_back({{"type", "lines"},
+                   {"title", "Loss"},
+                   {"wide", true},
+                   {"smoothing", true},
+                   {"x", {{"label", "step"}, {"unit", "count"}}},
+                   {"y", {{"label", "loss"}, {"unit", "number"}}},
+                   {"series", std::move(series)}});
+}
+
+}  // namespace
+
+std::string StudyPage(const ordered_json& study) {
+  Page page{study.at("title"), study.value("subtitle", "")};
+  AddFront(study, page.views);
+  page.views.push_back({{"type", "table"},
+                        {"title", "Variants"},
+                        {"columns", study.at("columns")},
+                        {"rows", study.at("rows")}});
+  // The table needs only what is shown in it.
+  for (ordered_json& row : page.views.back()["rows"]) {
+    for (const char* key : {"bytes_by_role", "timeline", "curve"}) row.erase(key);
+  }
+  AddBars(study, page.views);
+  AddTimelines(study, page.views);
+  AddCurves(study, page.views);
+  if (study.contains("facts")) {
+    page.views.push_back({{"type", "facts"}, {"title", "Facts"}, {"rows", study.at("facts")}});
+  }
+  return Render(page);
+}
+
+}  // namespace plimsoll::reports

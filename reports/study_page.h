@@ -1,0 +1,40 @@
+// The page of a study: many runs of one model, side by side.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace plimsoll::reports {
+
+// The HTML document of a study given as
+//
+//   {"title": "GPT-2 124M: one technique at a time",
+//    "subtitle": "20 steps each, NVIDIA H200, plimsoll 0.1.0",           may be absent
+//    "facts": [["program", "plimsoll 0.1.0 (87d1620)"], ["driver", "580.159"]],   may be absent
+//    "columns": [{"key": "name", "label": "variant"},
+//                {"key": "step_ms", "label": "step", "unit": "ms"},
+//                {"key": "tokens_per_s", "label": "tokens/s", "unit": "count"}, …],
+//    "budget_bytes": 25769803776,                                        a line to draw; may be
+//    absent "rows": [{"name": "block", "step_ms": 120.5, "peak_bytes": …, …}, …]}
+//
+// `columns` are those of the table, in order: `key` is a member of the rows, `unit` one of
+// "bytes", "ms", "count" (12.3k), "integer", "percent" (a share: 0.5 is shown as 50 %), "number"
+// (as losses are) and "text" (the default). Rows may lack a column, or have null there. Rows hold
+// besides, and all of it may be absent:
+//
+//   "name": unique among the rows           labels the row in all pictures; required
+//   "peak_bytes", "step_ms"                 a point of the memory–speed front
+//   "step_ms_low", "step_ms_high"           its spread, drawn as a bar through the point
+//   "group": "bf16"                         points of a group have one colour
+//   "base": true                            the row that others are compared with
+//   "marks": {"step_ms": "no difference"}   small words beside the values of columns
+//   "note": "not within memory.budget: …"   shown with the row, above all where it has no numbers
+//   "bytes_by_role": {"parameter": …, …}    its bar of memory by role
+//   "timeline": {…}                         MemoryStack() of its memory_timeline.json
+//   "curve": {"step": [0, 1, …], "loss": [10.9, …]}
+//
+// The page shows the front, the table, the bars, the timelines and the curves, each where there is
+// data for it.
+std::string StudyPage(const nlohmann::ordered_json& study);
+
+}  // namespace plimsoll::reports

@@ -1,0 +1,11 @@
+// A study with all that a page can show of one: groups, spreads, a row without numbers, names that
+// look like HTML.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+namespace plimsoll::reports {
+
+nlohmann::ordered_json SampleStudy();
+
+}  // namespace plimsoll::reports
