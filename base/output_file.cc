@@ -65,13 +65,14 @@ void OutputFile::Flush() {
   buffer_.clear();
 }
 
-void OutputFile::Commit() {
+void OutputFile::Commit(Sync sync) {
   if (file_ < 0) throw InternalError("OutputFile: " + path_ + " was committed twice");
   Flush();
-  if (fsync(file_) != 0) Fail("cannot be written");
+  if (sync == Sync::kYes && fsync(file_) != 0) Fail("cannot be written");
   if (rename(temporary_.c_str(), path_.c_str()) != 0) Fail("cannot be replaced");
   close(file_);
   file_ = -1;
+  if (sync == Sync::kNo) return;
   // The rename itself must survive a power cut as well; a file system that cannot sync folders is
   // no reason to fail.
   const std::filesystem::path folder = std::filesystem::path(path_).parent_path();

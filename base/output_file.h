@@ -1,6 +1,6 @@
 // A file that appears whole or not at all: bytes go to a temporary name in the same folder, and
-// Commit() makes them durable and renames. Without Commit() nothing is left behind.
-// Errors are UserErrors naming the file.
+// Commit() makes them durable, unless told not to wait for that, and renames. Without Commit()
+// nothing is left behind. Errors are UserErrors naming the file.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,10 @@ class OutputFile {
   void Write(std::span<const std::byte> bytes);
   void Write(std::string_view text);
 
-  // Replaces what was at `path`. Nothing may be written afterwards.
-  void Commit();
+  // Replaces what was at `path`. Nothing may be written afterwards. kNo: a power cut may leave the
+  // new file without its bytes; for what is written again and again.
+  enum class Sync { kYes, kNo };
+  void Commit(Sync sync = Sync::kYes);
 
  private:
   void Flush();

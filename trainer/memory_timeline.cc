@@ -52,7 +52,7 @@ ordered_json ProgramJson(const graph::Program& program, const memory::ProgramTim
 
 }  // namespace
 
-std::string MemoryTimelineJson(const CompiledStep& compiled) {
+ordered_json MemoryTimelineJson(const CompiledStep& compiled) {
   const memory::MemoryPlan& plan = compiled.plan;
   const std::vector<const graph::Program*> programs = Programs(compiled);
   ordered_json json = {{"alignment", plan.alignment},
@@ -74,7 +74,7 @@ std::string MemoryTimelineJson(const CompiledStep& compiled) {
   for (size_t p = 0; p < programs.size(); ++p) {
     json["programs"].push_back(ProgramJson(*programs[p], timelines[p]));
   }
-  return json.dump() + "\n";
+  return json;
 }
 
 }  // namespace plimsoll::trainer

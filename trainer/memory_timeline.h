@@ -1,12 +1,12 @@
 // memory_timeline.json of a run directory (docs/allocators.md describes it).
 #pragma once
 
-#include <string>
+#include <nlohmann/json_fwd.hpp>
 
 #include "trainer/compile.h"
 
 namespace plimsoll::trainer {
 
-std::string MemoryTimelineJson(const CompiledStep& compiled);
+nlohmann::ordered_json MemoryTimelineJson(const CompiledStep& compiled);
 
 }  // namespace plimsoll::trainer

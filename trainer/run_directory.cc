@@ -57,6 +57,11 @@ void RunDirectory::Begin() {
       fs::remove(file.path(), error);
     }
   }
+  for (const auto& file : fs::directory_iterator(path_, error)) {
+    if (file.path().filename().string().starts_with("events.out.tfevents.")) {
+      fs::remove(file.path(), error);
+    }
+  }
   const std::string metrics = File("metrics.jsonl");
   metrics_ = std::fopen(metrics.c_str(), "w");
   if (metrics_ == nullptr) {

@@ -1,4 +1,5 @@
-// The folder that a run leaves behind: config.yaml (resolved), plan.json, metrics.jsonl, model/.
+// The folder that a run leaves behind: config.yaml (resolved), plan.json, metrics.jsonl, model/,
+// and what run_reports.h adds.
 #pragma once
 
 #include <cstdio>

@@ -11,8 +11,8 @@ namespace plimsoll::trainer {
 
 using nlohmann::ordered_json;
 
-std::string MetricsRow(const StepReport& report, const std::optional<int64_t>& gpu_bytes,
-                       const runtime::CachingStats* caching) {
+ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& gpu_bytes,
+                        const runtime::CachingStats* caching) {
   ordered_json row = {{"step", report.step},
                       {"loss", report.loss},
                       {"lr", report.lr},
@@ -37,7 +37,50 @@ std::string MetricsRow(const StepReport& report, const std::optional<int64_t>& g
     row["peak_allocated_bytes"] = caching->peak_allocated;
     row["allocator_fragmentation"] = caching->fragmentation();
   }
-  return row.dump();
+  return row;
+}
+
+ordered_json EvaluationRow(int64_t steps_done, double loss) {
+  return {{"step", steps_done}, {"eval_loss", loss}};
+}
+
+ordered_json FlatRow(const ordered_json& row) {
+  ordered_json flat = ordered_json::object();
+  for (const auto& [key, value] : row.items()) {
+    if (value.is_array()) {
+      flat[key + "_min"] = value.at(0);
+      flat[key + "_max"] = value.at(1);
+    } else {
+      flat[key] = value;
+    }
+  }
+  return flat;
+}
+
+const std::vector<std::string>& MetricsColumns() {
+  static const std::vector<std::string> columns = {"step",
+                                                   "loss",
+                                                   "eval_loss",
+                                                   "lr",
+                                                   "grad_norm",
+                                                   "step_ms",
+                                                   "tokens_per_s",
+                                                   "mfu",
+                                                   "arena_bytes",
+                                                   "resident_bytes",
+                                                   "gpu_bytes",
+                                                   "loss_scale",
+                                                   "skipped",
+                                                   "rank_step_ms_min",
+                                                   "rank_step_ms_max",
+                                                   "slowest_rank",
+                                                   "rank_bytes_min",
+                                                   "rank_bytes_max",
+                                                   "allocator",
+                                                   "reserved_bytes",
+                                                   "peak_allocated_bytes",
+                                                   "allocator_fragmentation"};
+  return columns;
 }
 
 void RequireFinite(const config::RunConfig& config, int64_t step, const StepMetrics& metrics) {

@@ -31,6 +31,8 @@
 #include "trainer/progress.h"
 #include "trainer/ranks.h"
 #include "trainer/run_directory.h"
+#include "trainer/run_facts.h"
+#include "trainer/run_reports.h"
 #include "trainer/session.h"
 #include "trainer/solve.h"
 #include "trainer/step_record.h"
@@ -141,7 +143,13 @@ class Run {
     directory_->Write("plan.json", PlanJson(*model_, step,
                                             {config::ToString(config_.memory.allocator),
                                              PredictSeconds(step, known), ProfileFrom(config_)}));
-    directory_->Write("memory_timeline.json", MemoryTimelineJson(step));
+    const ordered_json timeline = MemoryTimelineJson(step);
+    directory_->Write("memory_timeline.json", timeline.dump() + "\n");
+    if (ranks.first()) {
+      reports_.emplace(
+          config_.log, *directory_,
+          RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks.size(), step, timeline));
+    }
     if (!decision.chosen.empty()) fmt::print("chosen within memory.budget: {}\n", decision.chosen);
     Announce(step);
   }
@@ -158,6 +166,7 @@ class Run {
       ReportWhatRan();
       throw;
     }
+    if (reports_) reports_->End(stopped_ ? "stopped early" : "done");
     watchdog_.reset();  // the others wait for as long as writing the model takes
     SaveModel();
     if (config_.debug.check_arena) CheckArena();
@@ -314,8 +323,7 @@ class Run {
     }
     report.loss_scale = metrics.loss_scale;
     report.skipped = metrics.skipped;
-    directory_->AppendMetrics(
-        MetricsRow(report, gpu_bytes_, caching_ ? &session_->caching()->stats() : nullptr));
+    Record(MetricsRow(report, gpu_bytes_, caching_ ? &session_->caching()->stats() : nullptr));
     progress_->Step(report);
     if (!check) return;
     try {
@@ -324,6 +332,11 @@ class Run {
       under_way_.clear();  // steps behind the one that failed say nothing
       throw;
     }
+  }
+
+  void Record(const ordered_json& row) {
+    directory_->AppendMetrics(row.dump());
+    if (reports_) reports_->Add(row);
   }
 
   // Waits for all steps under way.
@@ -335,6 +348,7 @@ class Run {
   void ReportWhatRan() {
     try {
       while (!under_way_.empty()) Report(/*check=*/false);
+      if (reports_) reports_->End("ended by an error");
     } catch (const std::exception&) {
     }
   }
@@ -356,7 +370,7 @@ class Run {
     const bool better = loss < best_eval_;
     best_eval_ = std::min(best_eval_, loss);
     evaluations_without_gain_ = better ? 0 : evaluations_without_gain_ + 1;
-    directory_->AppendMetrics(ordered_json{{"step", done}, {"eval_loss", loss}}.dump());
+    Record(EvaluationRow(done, loss));
     progress_->Line(fmt::format("evaluation after {} steps: held-out loss {:.4f}{}", done, loss,
                                 better ? "" : fmt::format(" (best {:.4f})", best_eval_)));
     if (config_.train.early_stop > 0 && evaluations_without_gain_ >= config_.train.early_stop) {
@@ -399,6 +413,7 @@ class Run {
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<runtime::Device> device_;
   std::unique_ptr<RunDirectory> directory_;
+  std::optional<RunReports> reports_;  // on the first rank
   std::optional<CachingOptions> caching_;
   std::unique_ptr<Session> session_;
   std::optional<GpuAccount> gpu_;

@@ -30,7 +30,7 @@ views.bars = (body, view) => {
         y: {
           stacked: true,
           grid: { display: false },
-          ticks: { color: theme.color("text"), autoSkip: false, callback: (_, i) => shorten(view.bars[i].name) },
+          ticks: { color: theme.color("text"), autoSkip: false, callback: (_, i) => shorten(theme.label(view.bars[i].name)) },
         },
       },
       plugins: {

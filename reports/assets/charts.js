@@ -20,6 +20,7 @@ const charts = (() => {
         maxRotation: 0,
         autoSkipPadding: 12,
         maxTicksLimit: 8,
+        precision: axis.unit === "integer" ? 0 : undefined,
         callback: (value) => units.tick(value, axis.unit),
       },
       ...extra,

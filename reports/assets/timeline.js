@@ -7,6 +7,8 @@
 views.timeline = (body, view) => {
   const peakOf = (program) => program.peak.bytes;
   const highest = (timeline) => timeline.programs.reduce((a, b) => (peakOf(b) > peakOf(a) ? b : a));
+  // A budget that lies far above would make everything else flat.
+  const line = view.line ?? null;
   const alone = view.variants.length === 1;
   const most = Math.max(...view.variants.map(({ timeline }) => Math.max(timeline.arena_bytes, peakOf(highest(timeline)))));
   const drawn = [];
@@ -14,6 +16,10 @@ views.timeline = (body, view) => {
     new Set(view.variants.flatMap(({ timeline }) => timeline.programs.flatMap((program) => rolesOf(program)))),
   );
 
+  const lineFits = line !== null && line.value < 2 * most;
+  if (line !== null && !lineFits) {
+    body.append(element("p", { class: "note" }, `${line.label}: ${units.format(line.value, "bytes")}`));
+  }
   if (alone) {
     const { timeline } = view.variants[0];
     const controls = element("div", { class: "controls" });
@@ -75,8 +81,7 @@ views.timeline = (body, view) => {
     const plugins = [{ id: "phases", beforeDatasetsDraw: (chart) => phases(chart, program) }];
     plugins.push({ id: "peak", afterDatasetsDraw: (chart) => peak(chart, program) });
     if (alone) plugins.push(charts.ruler("arena", "y", { label: "arena", value: timeline.arena_bytes }, "quiet"));
-    if (view.line) plugins.push(charts.ruler("budget", "y", view.line));
-    const within = view.line && view.line.value < 1.6 * most ? view.line.value : 0;
+    if (lineFits) plugins.push(charts.ruler("budget", "y", line));
     const chart = charts.draw(place, `memory over the nodes of ${title}`, {
       type: "line",
       data: { datasets },
@@ -85,7 +90,7 @@ views.timeline = (body, view) => {
         layout: { padding: { top: 16 } },
         scales: {
           x: charts.scale({ label: alone ? `node of ${program.name}` : "", unit: "count" }, { min: 0, max: program.nodes - 1 }),
-          y: charts.scale({ unit: "bytes" }, { stacked: true, min: 0, suggestedMax: 1.04 * Math.max(most, within) }),
+          y: charts.scale({ unit: "bytes" }, { stacked: true, min: 0, suggestedMax: 1.04 * Math.max(most, lineFits ? line.value : 0) }),
         },
         plugins: {
           tooltip: {

@@ -36,7 +36,7 @@ const units = (() => {
   function number(value) {
     if (value === 0) return "0";
     const size = Math.abs(value);
-    return size >= 1e6 || size < 1e-3 ? value.toExponential(2) : String(Number(value.toPrecision(5)));
+    return size >= 1e6 || size < 1e-4 ? value.toExponential(2) : String(Number(value.toPrecision(5)));
   }
 
   const formats = {
@@ -71,7 +71,6 @@ const units = (() => {
   function tick(value, unit) {
     if (value === 0) return "0";
     if (unit === "percent") return `${number(100 * value)} %`;
-    if (unit === "number" || unit === "integer") return number(value);
     return format(value, unit).replace(/(\.\d*?)0+(?=\D|$)/, (_, kept) => (kept === "." ? "" : kept));
   }
 

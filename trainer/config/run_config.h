@@ -240,6 +240,14 @@ struct SaveConfig {
   bool operator==(const SaveConfig&) const = default;
 };
 
+struct LogConfig {
+  bool csv = true;          // metrics.csv
+  bool tensorboard = true;  // events.out.tfevents.*
+  bool report = true;       // report.html
+
+  bool operator==(const LogConfig&) const = default;
+};
+
 struct SampleConfig {
   std::string prompt;
   int64_t tokens = 200;
@@ -274,6 +282,7 @@ struct RunConfig {
   ParallelConfig parallel;
   Device device = Device::kAuto;
   RunDirConfig run;
+  LogConfig log;
   SaveConfig save;
   SampleConfig sample;
   DebugConfig debug;

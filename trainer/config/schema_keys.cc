@@ -345,6 +345,11 @@ void RunKeys(std::vector<Key>& keys) {
   run.Add("overwrite", &RunDirConfig::overwrite,
           "Replace what an earlier run left in the directory.");
 
+  SectionKeys<LogConfig> log(keys, "log", &RunConfig::log);
+  log.Add("csv", &LogConfig::csv, "Write `metrics.csv`, the rows of `metrics.jsonl` as a table.");
+  log.Add("tensorboard", &LogConfig::tensorboard, "Write an event file for TensorBoard.");
+  log.Add("report", &LogConfig::report, "Write `report.html`, refreshed while training.");
+
   SectionKeys<SaveConfig> save(keys, "save", &RunConfig::save);
   save.Add("every", &SaveConfig::every, "Steps between snapshots; 0: none.")
       .Between(0, kSteps)
@@ -410,6 +415,7 @@ const std::vector<SectionInfo>& Sections() {
       {"memory", "The memory line."},
       {"parallel", "How the work is divided among ranks."},
       {"run", "Where the run's files go."},
+      {"log", "Metrics for people and other programs, in the run directory (docs/reports.md)."},
       {"save", "Snapshots of the training state."},
       {"sample", "Text generated while training and by `plimsoll generate`."},
       {"debug", "Checks and dumps."},

@@ -1,0 +1,73 @@
+#include "reports/csv_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.h"
+
+namespace plimsoll::reports {
+namespace {
+
+std::string Quoted(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string Cell(const nlohmann::ordered_json& value) {
+  if (value.is_null()) return "";
+  return Quoted(value.is_string() ? value.get<std::string>() : value.dump());
+}
+
+// Empty when there is no such file.
+std::string FirstLine(const std::string& path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+CsvFile::CsvFile(const std::string& path, std::vector<std::string> columns, bool append)
+    : path_(path), columns_(std::move(columns)) {
+  std::string header;
+  for (const std::string& column : columns_) header += (header.empty() ? "" : ",") + Quoted(column);
+  const std::string found = append ? FirstLine(path) : "";
+  if (!found.empty() && found != header) {
+    throw UserError(path + ": has other columns than this program writes; move it away");
+  }
+  file_ = std::fopen(path.c_str(), append ? "a" : "w");
+  if (file_ == nullptr) throw UserError(path + ": cannot write (" + std::strerror(errno) + ")");
+  if (found.empty()) WriteLine(header);
+}
+
+CsvFile::~CsvFile() { std::fclose(file_); }
+
+void CsvFile::AddRow(const nlohmann::ordered_json& row) {
+  for (const auto& [key, value] : row.items()) {
+    if (std::find(columns_.begin(), columns_.end(), key) == columns_.end()) {
+      throw InternalError("CsvFile: " + path_ + " has no column " + key);
+    }
+  }
+  std::string line;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (i > 0) line += ',';
+    if (const auto found = row.find(columns_[i]); found != row.end()) line += Cell(*found);
+  }
+  WriteLine(line);
+}
+
+void CsvFile::WriteLine(const std::string& line) {
+  if (std::fputs((line + "\n").c_str(), file_) < 0 || std::fflush(file_) != 0) {
+    throw UserError(path_ + ": cannot write (" + std::strerror(errno) + ")", ExitCode::kInternal);
+  }
+}
+
+}  // namespace plimsoll::reports

@@ -1,0 +1,23 @@
+// The bytes of TensorBoard's event files: records of TensorFlow's TFRecord form, each an Event as
+// Protocol Buffers write it (tensorflow/core/util/event.proto, framework/summary.proto).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace plimsoll::reports {
+
+// CRC-32C (Castagnoli), as iSCSI defines it: RFC 3720, appendix B.4.
+uint32_t Crc32c(std::string_view bytes);
+
+// length (8 bytes), its masked checksum (4), the bytes, their masked checksum (4); little-endian.
+std::string Record(std::string_view bytes);
+
+// Events. `wall_time` in seconds since 1970.
+std::string VersionEvent(double wall_time);  // the first of a file
+std::string ScalarEvent(double wall_time, int64_t step, std::string_view tag, double value);
+// Markdown, for TensorBoard's page of texts.
+std::string TextEvent(double wall_time, int64_t step, std::string_view tag, std::string_view text);
+
+}  // namespace plimsoll::reports

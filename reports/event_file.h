@@ -1,0 +1,36 @@
+// A file of metrics that TensorBoard shows: `tensorboard --logdir RUNS`.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace plimsoll::reports {
+
+// Errors are UserErrors that name the file.
+class EventFile {
+ public:
+  // Makes FOLDER/events.out.tfevents.SECONDS.HOST.PROCESS. Files of earlier runs stay: TensorBoard
+  // reads all that a folder has.
+  explicit EventFile(const std::string& folder);
+  ~EventFile();
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+
+  // Every number of a row of metrics, at its "step": {"loss": 2.5} as train/loss,
+  // {"eval_loss": 2.6} as eval/loss.
+  void AddRow(const nlohmann::ordered_json& row);
+  // Verbatim, on TensorBoard's page of texts.
+  void AddText(const std::string& tag, const std::string& text);
+
+  const std::string& path() const { return path_; }
+
+ private:
+  void Write(const std::string& records);
+
+  std::string path_;
+  std::FILE* file_;
+};
+
+}  // namespace plimsoll::reports

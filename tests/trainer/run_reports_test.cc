@@ -1,0 +1,194 @@
+// What `plimsoll train` leaves for people: report.html, metrics.csv, TensorBoard's events.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+
+std::vector<std::string> LinesOf(const std::string& path) {
+  std::vector<std::string> lines;
+  std::istringstream text(ReadFile(path));
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<std::string> CellsOf(const std::string& line) {
+  std::vector<std::string> cells(1);
+  for (char c : line) {
+    if (c == ',') {
+      cells.emplace_back();
+    } else {
+      cells.back() += c;
+    }
+  }
+  return cells;
+}
+
+class RunReports : public testing::Test {
+ protected:
+  Outcome Train(std::vector<std::string> sets = {}) {
+    std::vector<std::string> arguments = {"train", yaml_};
+    for (const std::string& set : sets) {
+      arguments.push_back("--set");
+      arguments.push_back(set);
+    }
+    return RunPlimsoll(arguments);
+  }
+
+  void SetUp() override {
+    WriteFile(yaml_,
+              "model: {family: gpt2, layers: 2, width: 32, heads: 2, sequence: 32, vocab: 64}\n"
+              "data: {synthetic: true}\n"
+              "train: {steps: 6, micro_batch: 2, eval_every: 3, log_every: 0, threads: 1}\n"
+              "memory: {budget: 4MiB, calibrate: false}\n"
+              "run: {overwrite: true, dir: \"" +
+                  run_ + "\"}\n");
+  }
+
+  // By title, the views of report.html.
+  std::map<std::string, json> Views() {
+    const std::string html = ReadFile(run_ + "/report.html"), begin = "id=\"data\">";
+    const size_t from = html.find(begin) + begin.size();
+    const json data = json::parse(html.substr(from, html.find("</script>", from) - from));
+    std::map<std::string, json> views;
+    for (const json& view : data.at("views")) views[view.value("title", "")] = view;
+    return views;
+  }
+
+  int EventFiles() {
+    int count = 0;
+    for (const auto& file : fs::directory_iterator(run_)) {
+      count += file.path().filename().string().starts_with("events.out.tfevents.");
+    }
+    return count;
+  }
+
+  const TempFolder folder_;
+  const std::string yaml_ = folder_ / "run.yaml";
+  const std::string run_ = folder_ / "run </script> & co";
+};
+
+TEST_F(RunReports, ShowTheRun) {
+  const Outcome outcome = Train();
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  std::map<std::string, json> views = Views();
+
+  std::vector<json> losses, steps, held_out;
+  for (const std::string& line : LinesOf(run_ + "/metrics.jsonl")) {
+    const json row = json::parse(line);
+    if (row.contains("eval_loss")) {
+      held_out.push_back(row.at("eval_loss"));
+    } else {
+      losses.push_back(row.at("loss"));
+      steps.push_back(row.at("step"));
+    }
+  }
+  ASSERT_EQ(losses.size(), 6u);
+  EXPECT_EQ(views["Loss"].at("series").at(0).at("y"), json(losses));
+  EXPECT_EQ(views["Loss"].at("series").at(0).at("x"), json(steps));
+  EXPECT_EQ(views["Loss"].at("series").at(1).at("y"), json(held_out));
+  EXPECT_EQ(views["Loss"].at("series").at(1).at("x"), json({0, 3, 6}));
+  EXPECT_EQ(views[""].at("tiles").at(0),
+            json({{"label", "done"}, {"value", "6 of 6"}, {"unit", "text"}}));
+  EXPECT_EQ(views.count("Loss scale"), 0u);
+
+  const json plan = json::parse(ReadFile(run_ + "/plan.json"));
+  const json& memory = views["Memory over a step"];
+  EXPECT_EQ(memory.at("line").at("value"), 4 << 20);
+  const json& timeline = memory.at("variants").at(0).at("timeline");
+  EXPECT_EQ(timeline.at("arena_bytes"), plan.at("arena_bytes"));
+  EXPECT_EQ(timeline.at("programs").at(0).at("peak").at("bytes"), plan.at("max_live_bytes"));
+  // Either way of cutting the peak up, its parts sum to it.
+  for (const char* title : {"The peak by role", "The peak by block"}) {
+    int64_t sum = 0;
+    for (const json& bar : views[title].at("bars")) {
+      for (const json& bytes : bar.at("parts")) sum += bytes.get<int64_t>();
+    }
+    EXPECT_EQ(sum, plan.at("max_live_bytes")) << title;
+  }
+  EXPECT_EQ(views["Configuration"].at("text"), ReadFile(run_ + "/config.yaml"));
+}
+
+TEST_F(RunReports, ShowTheLossScaleWhereThereIsOne) {
+  const Outcome outcome =
+      Train({"amp.dtype=fp16", "amp.init_scale=1e15", "log.csv=false", "log.tensorboard=false"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  std::map<std::string, json> views = Views();
+  EXPECT_GT(views["Skipped steps so far"].at("series").at(0).at("y").back(), 0);
+  EXPECT_LT(views["Loss scale"].at("series").at(0).at("y").back(), 1e15);
+  EXPECT_FALSE(fs::exists(run_ + "/metrics.csv"));
+  EXPECT_EQ(EventFiles(), 0);
+}
+
+TEST_F(RunReports, TheTableHasTheRowsOfMetrics) {
+  ASSERT_EQ(Train({"memory.allocator=caching"}).exit_code, 0);
+  const std::vector<std::string> rows = LinesOf(run_ + "/metrics.jsonl"),
+                                 lines = LinesOf(run_ + "/metrics.csv");
+  ASSERT_EQ(lines.size(), rows.size() + 1);
+  const std::vector<std::string> columns = CellsOf(lines[0]);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const json row = json::parse(rows[i]);
+    const std::vector<std::string> cells = CellsOf(lines[i + 1]);
+    ASSERT_EQ(cells.size(), columns.size());
+    size_t found = 0;
+    for (size_t c = 0; c < columns.size(); ++c) {
+      if (!row.contains(columns[c])) {
+        EXPECT_EQ(cells[c], "");
+        continue;
+      }
+      ++found;
+      const json& value = row.at(columns[c]);
+      EXPECT_EQ(cells[c], value.is_null()     ? ""
+                          : value.is_string() ? value.get<std::string>()
+                                              : value.dump());
+    }
+    EXPECT_EQ(found, row.size());
+  }
+}
+
+TEST_F(RunReports, ReplaceThoseOfAnEarlierRun) {
+  ASSERT_EQ(Train().exit_code, 0);
+  ASSERT_EQ(Train({"train.steps=2"}).exit_code, 0);
+  EXPECT_EQ(EventFiles(), 1);
+  EXPECT_EQ(LinesOf(run_ + "/metrics.csv").size(), 5u);  // two steps, two evaluations
+  EXPECT_EQ(Views()["Loss"].at("series").at(0).at("x"), json({0, 1}));
+}
+
+TEST_F(RunReports, AreNoReasonToEndARun) {
+  // Folders stand where the files belong.
+  fs::create_directories(run_ + "/report.html/in the way");
+  fs::create_directories(run_ + "/metrics.csv");
+  const Outcome outcome = Train();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* file : {"report.html", "metrics.csv"}) {
+    EXPECT_THAT(outcome.err, HasSubstr(run_ + "/" + file));
+  }
+  EXPECT_EQ(LinesOf(run_ + "/metrics.jsonl").size(), 9u);
+  EXPECT_EQ(EventFiles(), 1);
+  for (const auto& file : fs::directory_iterator(run_)) {
+    EXPECT_THAT(file.path().filename().string(), testing::Not(HasSubstr(".tmp.")));
+  }
+}
+
+TEST_F(RunReports, SayThatARunEndedByAnError) {
+  const Outcome outcome = Train(
+      {"optimizer.name=sgd", "optimizer.lr=1000", "optimizer.clip_grad_norm=0", "train.steps=200"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("not finite"));
+  EXPECT_EQ(Views()[""].at("tiles").at(0).at("label"), "ended by an error");
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,75 @@
+#include "trainer/run_reports.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "trainer/step_record.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using nlohmann::ordered_json;
+
+void Warn(const std::string& problem) {
+  fmt::print(stderr, "warning: {}; the run goes on without it\n", problem);
+}
+
+template <typename File, typename Make>
+void Open(std::unique_ptr<File>& file, const Make& make) {
+  try {
+    file = make();
+  } catch (const UserError& problem) {
+    Warn(problem.what());
+  }
+}
+
+// Writes to what there is, and does without it when that fails.
+template <typename File, typename Write>
+void Try(std::unique_ptr<File>& file, const Write& write) {
+  if (!file) return;
+  try {
+    write(*file);
+  } catch (const UserError& problem) {
+    Warn(problem.what());
+    file.reset();
+  }
+}
+
+void TakeProblem(std::unique_ptr<reports::RunPage>& page,
+                 const std::optional<std::string>& problem) {
+  if (!problem) return;
+  Warn(*problem);
+  page.reset();
+}
+
+}  // namespace
+
+RunReports::RunReports(const config::LogConfig& config, const RunDirectory& directory,
+                       const reports::RunFacts& facts) {
+  if (config.csv) {
+    Open(csv_, [&] {
+      return std::make_unique<reports::CsvFile>(directory.File("metrics.csv"), MetricsColumns());
+    });
+  }
+  if (config.tensorboard) {
+    Open(events_, [&] { return std::make_unique<reports::EventFile>(directory.path()); });
+    Try(events_, [&](reports::EventFile& events) { events.AddText("config", facts.config); });
+  }
+  if (config.report) {
+    page_ = std::make_unique<reports::RunPage>(directory.File("report.html"), facts);
+    TakeProblem(page_, page_->Write("running"));
+  }
+}
+
+void RunReports::Add(const ordered_json& row) {
+  Try(csv_, [&](reports::CsvFile& csv) { csv.AddRow(FlatRow(row)); });
+  Try(events_, [&](reports::EventFile& events) { events.AddRow(FlatRow(row)); });
+  if (page_) TakeProblem(page_, page_->Add(row));
+}
+
+void RunReports::End(const std::string& state) {
+  if (page_) TakeProblem(page_, page_->Write(state));
+}
+
+}  // namespace plimsoll::trainer
