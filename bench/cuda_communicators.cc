@@ -1,4 +1,5 @@
-// mpirun -np 4 bazel-bin/bench/cuda_communicators [--channels N] [--gather-first] [--json FILE]
+// mpirun -np 4 bazel-bin/bench/cuda_communicators [--channels N] [--registered [--copy-engines]]
+//                                                 [--gather-first] [--json FILE]
 //
 // What a communicator of NCCL takes of each GPU's memory, step by step: made, after the first of
 // each kind of call, and another one for parts of the ranks, with buffers shared or its own. Then
@@ -42,6 +43,7 @@ constexpr double kSecondsPerTiming = 0.05;
 
 struct Arguments {
   int channels = 0;  // at most; 0: NCCL's choice
+  bool registered = false, copy_engines = false;
   bool gather_first = false;
   std::string json;
 };
@@ -166,10 +168,15 @@ double Seconds(const Bench& bench, Communicator& communicator, const Call& call,
 
 json MeasureMemory(const Bench& bench, std::unique_ptr<Communicator>& whole,
                    const Arguments& arguments) {
-  const runtime::CudaCommunicatorOptions options = {.max_channels = arguments.channels};
+  const runtime::CudaCommunicatorOptions options = {.max_channels = arguments.channels,
+                                                    .copy_engines = arguments.copy_engines};
   json memory;
+  const auto enlist = [&](Communicator& communicator) {
+    if (arguments.registered) communicator.Register(bench.data, kLargest);
+  };
   memory["made"] =
       bench.BytesOf([&] { whole = runtime::MakeCudaCommunicator(bench.world, options); });
+  memory["registered"] = bench.BytesOf([&] { enlist(*whole); });
   std::vector<Call> calls = {kAllReduce, kAllGather, kReduceScatter, kSendReceive};
   if (arguments.gather_first) std::rotate(calls.begin(), calls.begin() + 1, calls.begin() + 3);
   for (const Call& call : calls) {
@@ -182,12 +189,14 @@ json MeasureMemory(const Bench& bench, std::unique_ptr<Communicator>& whole,
     json& here = memory[shared ? "shared_part" : "own_part"];
     here["made"] = bench.BytesOf([&] {
       part = runtime::MakeCudaCommunicator(*pair, options, shared ? whole.get() : nullptr);
+      enlist(*part);
     });
     here["used"] = bench.BytesOf([&] {
       for (const Call& call : {kAllReduce, kAllGather, kReduceScatter}) {
         RunAllSizes(bench, *part, call);
       }
     });
+    if (arguments.registered) part->Deregister(bench.data);
   }
   return memory;
 }
@@ -201,6 +210,7 @@ void Print(const json& result, const Arguments& arguments) {
     fmt::print("  {:<28}{:>10}\n", what, FormatBytes(bytes.get<int64_t>()));
   };
   line("made", memory["made"]);
+  if (arguments.registered) line("memory registered", memory["registered"]);
   for (const json& name : result["order"]) {
     line("first " + name.get<std::string>(), memory[name.get<std::string>()]);
   }
@@ -231,16 +241,17 @@ void Run(World& world, const Arguments& arguments) {
   cudaDeviceProp properties = {};
   gpu::Check(cudaGetDeviceProperties(&properties, world.local_rank()), "cudaGetDeviceProperties");
   const runtime::CudaStream stream;
-  void* data = nullptr;
-  gpu::Check(cudaMalloc(&data, kLargest), "cudaMalloc");
-  gpu::Check(cudaMemset(data, 0, kLargest), "cudaMemset");
-  const Bench bench = {world, stream, static_cast<std::byte*>(data)};
+  const runtime::CudaBuffer data(runtime::CudaBuffer::Kind::kShared, kLargest, "the tensor");
+  gpu::Check(cudaMemset(data.data(), 0, kLargest), "cudaMemset");
+  const Bench bench = {world, stream, data.data()};
 
   std::unique_ptr<Communicator> whole;
   json result = {{"ranks", world.size()},
                  {"gpu", properties.name},
                  {"nccl", runtime::NcclVersion()},
-                 {"max_channels", arguments.channels}};
+                 {"max_channels", arguments.channels},
+                 {"registered", arguments.registered},
+                 {"copy_engines", arguments.copy_engines}};
   result["order"] = arguments.gather_first
                         ? json({"all_gather", "reduce_scatter", "all_reduce", "send_receive"})
                         : json({"all_reduce", "all_gather", "reduce_scatter", "send_receive"});
@@ -256,8 +267,8 @@ void Run(World& world, const Arguments& arguments) {
             call.bus_bytes(world.size()) * static_cast<double>(bytes) / seconds}});
     }
   }
+  whole->Deregister(data.data());
   whole.reset();
-  cudaFree(data);
   if (world.rank() != 0) return;
   Print(result, arguments);
   if (arguments.json.empty()) return;
@@ -274,6 +285,8 @@ int main(int argc, char** argv) {
   plimsoll::bench::Arguments arguments;
   CLI::App app("Memory and bandwidth of a communicator between GPUs");
   app.add_option("--channels", arguments.channels, "at most so many; 0: NCCL's choice");
+  app.add_flag("--registered", arguments.registered, "the ranks know each other's memory");
+  app.add_flag("--copy-engines", arguments.copy_engines, "which gather what is registered");
   app.add_flag("--gather-first", arguments.gather_first, "all-gather before all-reduce");
   app.add_option("--json", arguments.json, "write the figures to this file");
   CLI11_PARSE(app, argc, argv);

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include "base/bytes.h"
+#include "memory/interconnect.h"
 
 namespace plimsoll::memory {
 
-DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes, int axes) {
+DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes,
+                                const MeshAxes& axes) {
   constexpr int64_t kMiB = 1 << 20;
   DeviceProfile profile;
   profile.device = name;
@@ -15,9 +17,11 @@ DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes, i
   profile.context_bytes = 526 * kMiB;
   profile.code_bytes = 4 * kMiB;
   profile.libraries_bytes = 12 * kMiB;
-  // The first also loads NCCL's kernels.
-  if (axes > 0) profile.communicators_bytes = (670 + (axes - 1) * 292) * kMiB;
-  profile.graphs_bytes = (axes > 0 ? 24 : 8) * kMiB;
+  const bool alone = !axes.data && !axes.tensor;
+  profile.communicators_bytes =
+      CommunicatorBytes(axes.data, axes.tensor, axes.channels > 0 ? axes.channels : kMostChannels);
+  profile.channels = axes.channels;
+  profile.graphs_bytes = (alone ? 8 : 24) * kMiB;
   profile.reserve_bytes = 52 * kMiB;
   return profile;
 }
@@ -30,7 +34,10 @@ std::string PartsText(const DeviceProfile& profile) {
   add("context", profile.context_bytes);
   add("code", profile.code_bytes);
   add("libraries", profile.libraries_bytes);
-  if (profile.communicators_bytes > 0) add("communicators", profile.communicators_bytes);
+  if (profile.communicators_bytes > 0) {
+    add("communicators", profile.communicators_bytes);
+    if (profile.channels > 0) text += fmt::format(" ({} channels)", profile.channels);
+  }
   add("graphs", profile.graphs_bytes);
   if (profile.reserve_bytes > 0) add("reserve", profile.reserve_bytes);
   return text;

@@ -11,6 +11,12 @@
 
 namespace plimsoll::memory {
 
+// Which axes of the mesh have several ranks, and so a communicator.
+struct MeshAxes {
+  bool data = false, tensor = false;
+  int64_t channels = 0;  // of each; 0: NCCL's choice
+};
+
 struct DeviceProfile {
   std::string device;        // "NVIDIA H200"; empty: the CPU
   int64_t memory_bytes = 0;  // that programs can share
@@ -20,6 +26,7 @@ struct DeviceProfile {
   int64_t code_bytes = 0;           // our kernels, loaded
   int64_t libraries_bytes = 0;      // handles and kernels of cuBLASLt and cuDNN
   int64_t communicators_bytes = 0;  // between ranks: NCCL's buffers and kernels
+  int64_t channels = 0;             // of each communicator; 0: NCCL's choice, or there is none
   int64_t graphs_bytes = 0;         // recorded programs
   int64_t reserve_bytes = 0;        // for a moment, while algorithms are chosen for the first time
   bool measured = false;            // on that device by this program; otherwise built in
@@ -43,10 +50,10 @@ struct DeviceProfile {
 };
 
 // As measured on an NVIDIA H200 with driver 580.159 (docs/gpu_memory.md, docs/parallelism.md); the
-// same for any other GPU until it is measured there. `name` and `memory_bytes` are the GPU's own;
-// `axes` of the mesh of ranks have a communicator.
+// same for any other GPU until it is measured there. `name` and `memory_bytes` are the GPU's own.
 DeviceProfile BuiltInGpuProfile(const std::string& name = "NVIDIA H200",
-                                int64_t memory_bytes = int64_t{143155} << 20, int axes = 0);
+                                int64_t memory_bytes = int64_t{143155} << 20,
+                                const MeshAxes& axes = {});
 
 // "context 526 MiB, code 4.00 MiB, libraries 12.0 MiB, graphs 8.00 MiB, reserve 52.0 MiB"; with
 // communicators where there are several ranks.

@@ -68,6 +68,15 @@ class Communicator {
   virtual void BeginGroup() {}
   virtual void EndGroup() {}
 
+  // All ranks make memory of their devices known to each other, as many bytes each, before work on
+  // it is enqueued. Of calls whose arguments lie in it, at the same places on all ranks but for a
+  // rank's own part, GPUs then move the bytes themselves, without buffers in between. It must have
+  // been allocated to be shared (runtime/cuda_handles.h). Without effect where that is not
+  // possible.
+  virtual void Register(void* /*memory*/, int64_t /*bytes*/) {}
+  // When no rank works on it any more, and before it is given back.
+  virtual void Deregister(void* /*memory*/) {}
+
   // The host waits until all ranks are here. Work on streams is not waited for.
   virtual void Barrier() = 0;
 

@@ -15,6 +15,9 @@ namespace plimsoll::runtime {
 struct CudaCommunicatorOptions {
   int min_channels = 0;
   int max_channels = 0;
+  // Let copy engines, not multiprocessors, gather what lies in registered memory: slower alone, and
+  // much better beside kernels.
+  bool copy_engines = false;
   // Whether communicators of parts of the group may later share its buffers (see `parent`).
   bool shareable = true;
   std::string name = {};  // in NCCL's own logs

@@ -16,9 +16,10 @@ struct CurrentDevice {
 
 // NCCL connects ranks, and takes buffers, at the first call of a length for which it chooses an
 // algorithm: after these, no call of a program takes any more.
-void Connect(ops::Communicator& ranks, cudaStream_t stream) {
-  constexpr int64_t kShortest = 4096, kLongest = int64_t{64} << 20;
-  const CudaBuffer buffer(CudaBuffer::Kind::kDevice, kLongest, "memory to connect ranks");
+void Connect(ops::Communicator& ranks, ops::Axis axis, cudaStream_t stream) {
+  constexpr int64_t kShortest = 4096, kLongest = int64_t{64} << 20, kLongestMaxima = 256 << 10;
+  const CudaBuffer buffer(CudaBuffer::Kind::kShared, kLongest, "memory to connect ranks");
+  ranks.Register(buffer.data(), buffer.bytes());
   for (int64_t bytes = kShortest; bytes <= kLongest; bytes *= 4) {
     const int64_t part = bytes / ranks.size() / 256 * 256;
     ranks.AllReduce(buffer.data(), buffer.data(), bytes / 4, graph::DType::kFloat32,
@@ -27,8 +28,14 @@ void Connect(ops::Communicator& ranks, cudaStream_t stream) {
                     graph::DType::kFloat32, stream);
     ranks.ReduceScatter(buffer.data(), buffer.data() + ranks.rank() * part, part / 4,
                         graph::DType::kFloat32, ops::Reduction::kSum, stream);
+    // Of a loss whose vocabulary is split.
+    if (axis == ops::Axis::kTensor && bytes <= kLongestMaxima) {
+      ranks.AllReduce(buffer.data(), buffer.data(), bytes / 4, graph::DType::kFloat32,
+                      ops::Reduction::kMax, stream);
+    }
   }
   gpu::Check(cudaStreamSynchronize(stream), "connecting ranks");
+  ranks.Deregister(buffer.data());
 }
 
 class CudaDevice : public Device {
@@ -40,13 +47,18 @@ class CudaDevice : public Device {
   std::string name() const override { return libraries_.properties().name; }
   std::unique_ptr<DeviceMemory> Allocate(int64_t arena_bytes, int64_t host_arena_bytes) override {
     return std::make_unique<CudaMemory>(arena_bytes, host_arena_bytes, streams_, libraries_, meter_,
-                                        communicator_bytes_);
+                                        communicators_, communicator_bytes_);
   }
-  std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks) override {
+  std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks, ops::Axis axis,
+                                                      int channels) override {
     const int64_t before = ProcessBytes();
-    auto made = MakeCudaCommunicator(ranks, {.name = "plimsoll"});
-    Connect(*made, streams_.compute.get());
+    // Tensor-parallel layers wait for what they gather.
+    auto made = MakeCudaCommunicator(ranks, {.max_channels = channels,
+                                             .copy_engines = axis == ops::Axis::kData,
+                                             .name = std::string(ops::Name(axis))});
+    Connect(*made, axis, streams_.compute.get());
     communicator_bytes_ += ProcessBytes() - before;
+    communicators_.push_back(made.get());
     return made;
   }
   int steps_ahead() const override { return 1; }
@@ -73,6 +85,7 @@ class CudaDevice : public Device {
   gpu::Libraries libraries_;
   CudaStreams streams_;
   gpu::PeakRates rates_;
+  std::vector<ops::Communicator*> communicators_;
   int64_t communicator_bytes_ = 0;
 };
 

@@ -65,11 +65,13 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-// Memory of the GPU, or of the host and pinned: the GPU copies from and to it at full speed, while
-// it works. Exactly so many bytes are asked for, not one more; 0 bytes have no memory.
+// Memory of the GPU, of the GPU and such that other processes' GPUs may be let into it
+// (ops::Communicator::Register), or of the host and pinned: the GPU copies from and to it at full
+// speed, while it works. Exactly so many bytes are asked for, not one more, but for shared ones,
+// which are whole pages; 0 bytes have no memory.
 class CudaBuffer {
  public:
-  enum class Kind { kDevice, kPinned };
+  enum class Kind { kDevice, kShared, kPinned };
   // UserError naming `what` and the bytes when the machine lacks them.
   CudaBuffer(Kind kind, int64_t bytes, const char* what);
   ~CudaBuffer();

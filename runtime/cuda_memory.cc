@@ -57,23 +57,28 @@ class CudaReadback : public Readback {
 
 CudaMemory::CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const CudaStreams& streams,
                        gpu::Libraries& libraries, const std::optional<GpuMeter>& meter,
-                       int64_t communicator_bytes)
+                       std::vector<ops::Communicator*> communicators, int64_t communicator_bytes)
     : DeviceMemory(arena_bytes, host_arena_bytes),
       meter_(meter),
       measured_(ProcessBytes()),
       streams_(streams),
       libraries_(libraries),
-      arena_(CudaBuffer::Kind::kDevice, arena_bytes, "an arena"),
+      communicators_(std::move(communicators)),
+      arena_(communicators_.empty() ? CudaBuffer::Kind::kDevice : CudaBuffer::Kind::kShared,
+             arena_bytes, "an arena"),
       host_arena_(CudaBuffer::Kind::kPinned, host_arena_bytes, "pinned host memory") {
   parts_.context = measured_ - communicator_bytes;
   parts_.communicators = communicator_bytes;
   parts_.arena = Grown();
+  for (ops::Communicator* ranks : communicators_) ranks->Register(arena_.data(), arena_.bytes());
+  parts_.communicators += Grown();
   Clear();
 }
 
 CudaMemory::~CudaMemory() {
   // Nothing may be on its way into what is given back.
   cudaStreamSynchronize(streams_.compute.get());
+  for (ops::Communicator* ranks : communicators_) ranks->Deregister(arena_.data());
 }
 
 void CudaMemory::Clear() {

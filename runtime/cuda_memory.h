@@ -16,11 +16,12 @@ namespace plimsoll::runtime {
 
 class CudaMemory : public DeviceMemory {
  public:
-  // One cudaMalloc and one cudaHostAlloc of exactly these bytes. `meter` was made before the
-  // process held anything on the GPU; communicators hold so many bytes already.
+  // One allocation of exactly these bytes on the GPU and one on the host. `meter` was made before
+  // the process held anything on the GPU. The communicators, which outlive this, hold so many bytes
+  // already, and move what lies in the arena.
   CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const CudaStreams& streams,
              gpu::Libraries& libraries, const std::optional<GpuMeter>& meter,
-             int64_t communicator_bytes);
+             std::vector<ops::Communicator*> communicators, int64_t communicator_bytes);
   ~CudaMemory() override;
 
   std::vector<std::unique_ptr<Executor>> MakeExecutors(std::span<const BoundProgram> programs,
@@ -43,6 +44,7 @@ class CudaMemory : public DeviceMemory {
   int64_t measured_ = 0;  // ProcessBytes() at the stage before
   const CudaStreams& streams_;
   gpu::Libraries& libraries_;
+  std::vector<ops::Communicator*> communicators_;
   CudaBuffer arena_, host_arena_;
   CudaUpload upload_;
 };

@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "graph/dtype.h"
 #include "graph/program.h"
+#include "ops/axis.h"
 #include "runtime/device_kind.h"
 #include "runtime/executor.h"
 #include "runtime/layout.h"
@@ -106,8 +107,10 @@ class Device {
   // Steps that the host may be ahead of the device: 0 where Run() returns when all is done.
   virtual int steps_ahead() const = 0;
 
-  // Between the devices of the group's ranks, all of which call.
-  virtual std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks) = 0;
+  // Between the devices of the ranks of an axis, all of which call, before memory is allocated. It
+  // must outlive that memory. `channels`: of NCCL, at most; 0: as many as it likes.
+  virtual std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks, ops::Axis axis,
+                                                              int channels) = 0;
 
   // Waits for all that was enqueued.
   virtual void Synchronize() = 0;

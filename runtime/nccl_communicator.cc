@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,6 +73,23 @@ class NcclCommunicator : public ops::Communicator {
     }
   }
 
+  void Register(void* memory, int64_t bytes) override {
+    ncclWindow_t window = nullptr;
+    const ncclResult_t status = ncclCommWindowRegister(comm_, memory, static_cast<size_t>(bytes),
+                                                       &window, NCCL_WIN_COLL_SYMMETRIC);
+    windows_[memory] = window;
+    // Where one rank can't, none does.
+    const std::vector<std::string> all = hosts_->Gather(status == ncclSuccess ? "" : "no");
+    if (std::ranges::find(all, "no") != all.end()) Deregister(memory);
+  }
+
+  void Deregister(void* memory) override {
+    const auto found = windows_.find(memory);
+    if (found == windows_.end()) return;
+    if (found->second != nullptr) ncclCommWindowDeregister(comm_, found->second);
+    windows_.erase(found);
+  }
+
   ncclComm_t get() const { return comm_; }
 
   void BeginGroup() override { CheckNccl(ncclGroupStart(), "ncclGroupStart", comm_); }
@@ -119,6 +137,7 @@ class NcclCommunicator : public ops::Communicator {
   std::unique_ptr<std::string> name_;  // NCCL may keep a pointer to its characters
   ncclComm_t comm_;
   std::unique_ptr<RankGroup> hosts_;
+  std::map<void*, ncclWindow_t> windows_;  // none where NCCL can't
 };
 
 // NCCL would hang or report "invalid usage".
@@ -148,6 +167,7 @@ ncclConfig_t ConfigOf(const CudaCommunicatorOptions& options, const std::string&
   config.collnetEnable = 0;
   if (options.min_channels > 0) config.minCTAs = options.min_channels;
   if (options.max_channels > 0) config.maxCTAs = options.max_channels;
+  if (options.copy_engines) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
   if (!name.empty()) config.commName = name.c_str();
   return config;
 }

@@ -68,13 +68,17 @@ std::string ProcessText(const DeviceProfile& profile, int64_t arena_bytes) {
 std::string ProfileFolder(const config::RunConfig& config) {
   const std::string folder = CalibrationFolder();
   const int64_t ranks = config.parallel.data.value_or(1) * config.parallel.tensor;
-  return folder.empty() || ranks == 1 ? folder : fmt::format("{}/{}-ranks", folder, ranks);
+  if (folder.empty() || ranks == 1) return folder;
+  return fmt::format("{}/{}-ranks-{}-channels", folder, ranks,
+                     config.parallel.nccl_max_ctas.value_or(0));
 }
 
 DeviceProfile ProfileFrom(const config::RunConfig& config) {
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return {};
   const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
-  const int axes = (config.parallel.data.value_or(1) > 1) + (config.parallel.tensor > 1);
+  const memory::MeshAxes axes = {.data = config.parallel.data.value_or(1) > 1,
+                                 .tensor = config.parallel.tensor > 1,
+                                 .channels = config.parallel.nccl_max_ctas.value_or(0)};
   if (!meter) {
     const DeviceProfile alone = memory::BuiltInGpuProfile();
     return memory::BuiltInGpuProfile(alone.device, alone.memory_bytes, axes);
@@ -84,13 +88,16 @@ DeviceProfile ProfileFrom(const config::RunConfig& config) {
 }
 
 DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu, int64_t memory_bytes,
-                          int axes) {
+                          const memory::MeshAxes& axes) {
   const DeviceProfile built_in = memory::BuiltInGpuProfile(gpu, memory_bytes, axes);
   const std::optional<DeviceProfile> kept = Read(folder, gpu, memory_bytes);
   if (!kept) return built_in;
   // What is built in was measured on large models: a small one takes less there.
   const bool known = gpu == memory::BuiltInGpuProfile().device;
-  return known && kept->overhead_bytes() < built_in.overhead_bytes() ? built_in : *kept;
+  DeviceProfile profile =
+      known && kept->overhead_bytes() < built_in.overhead_bytes() ? built_in : *kept;
+  profile.channels = axes.channels;
+  return profile;
 }
 
 void KeepProfile(const std::string& folder, const DeviceProfile& measured) {

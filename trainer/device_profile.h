@@ -2,9 +2,9 @@
 //
 // On a GPU it is what earlier runs measured there, kept in
 //   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/gpu-NAME.json
-// (N-ranks/gpu-NAME.json of N ranks, whose communicators take memory too) and otherwise what is
-// built in. Without a GPU, plans are made for an NVIDIA H200. The file is checked before it is
-// believed; a bad one is ignored with a warning and replaced.
+// (N-ranks-C-channels/gpu-NAME.json of N ranks, whose communicators take memory too) and otherwise
+// what is built in. Without a GPU, plans are made for an NVIDIA H200. The file is checked before it
+// is believed; a bad one is ignored with a warning and replaced.
 #pragma once
 
 #include <string>
@@ -25,9 +25,9 @@ memory::DeviceProfile ProfileFrom(const config::RunConfig& config);
 std::string ProfileFolder(const config::RunConfig& config);
 
 // The file's profile of that GPU, or the built-in one; on an NVIDIA H200 whichever takes more.
-// `folder` empty: nothing is kept. `axes` of the mesh have several ranks.
+// `folder` empty: nothing is kept.
 memory::DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu,
-                                  int64_t memory_bytes, int axes = 0);
+                                  int64_t memory_bytes, const memory::MeshAxes& axes = {});
 
 // Keeps what was measured unless the file holds a profile that takes more: other runs load fewer
 // kernels, and a budget must hold for each.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "memory/report.h"
+#include "trainer/channels.h"
 #include "trainer/device_profile.h"
 #include "trainer/from_config.h"
 #include "trainer/plan_json.h"
@@ -31,6 +32,7 @@ RunConfig Load(const PlanCommand& command) {
   if (asks && !config.IsSet("checkpointing.policy")) {
     config.checkpointing.policy = config::CheckpointPolicy::kAuto;
   }
+  ChooseChannels(config);
   return config;
 }
 

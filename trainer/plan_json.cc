@@ -85,6 +85,7 @@ ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled
                              {"code", context.profile.code_bytes},
                              {"libraries", context.profile.libraries_bytes},
                              {"communicators", context.profile.communicators_bytes},
+                             {"channels", context.profile.channels},
                              {"graphs", context.profile.graphs_bytes},
                              {"reserve", context.profile.reserve_bytes},
                              {"gpu", context.profile.device},

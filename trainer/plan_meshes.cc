@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "trainer/channels.h"
 #include "trainer/device_profile.h"
 #include "trainer/from_config.h"
 #include "trainer/plan_table.h"
@@ -30,12 +31,13 @@ Mesh PlanMesh(const std::string& file, std::vector<std::string> sets, Mesh mesh)
   sets.push_back(fmt::format("parallel.tensor={}", mesh.tensor));
   sets.push_back(fmt::format("parallel.zero={}", mesh.zero));
   try {
-    const config::RunConfig config = LoadRun(file, sets, mesh.data * mesh.tensor).config;
+    config::RunConfig config = LoadRun(file, sets, mesh.data * mesh.tensor).config;
     if (LeavesChoice(config)) {
       throw UserError(
           "plimsoll plan: --ranks compares plans that leave nothing open; set "
           "checkpointing.policy, train.micro_batch and optimizer.place");
     }
+    ChooseChannels(config);
     const std::unique_ptr<models::Model> model = ModelFrom(config);
     mesh.plan = Compile(*model, CompileFrom(config, *model)).plan;
     mesh.process_bytes = ProfileFrom(config).ProcessBytes(mesh.plan.arena_bytes);

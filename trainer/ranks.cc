@@ -72,9 +72,13 @@ Ranks::Ranks(runtime::World& world, int64_t tensor_ranks)
   groups_ = {data_group_.get(), tensor_group_.get()};
 }
 
-void Ranks::Connect(runtime::Device& device) {
-  if (groups_.data != nullptr) data_ = device.MakeCommunicator(*groups_.data);
-  if (groups_.tensor != nullptr) tensor_ = device.MakeCommunicator(*groups_.tensor);
+void Ranks::Connect(runtime::Device& device, int64_t channels) {
+  const auto make = [&](runtime::RankGroup* group, ops::Axis axis) {
+    return group == nullptr ? nullptr
+                            : device.MakeCommunicator(*group, axis, static_cast<int>(channels));
+  };
+  data_ = make(groups_.data, ops::Axis::kData);
+  tensor_ = make(groups_.tensor, ops::Axis::kTensor);
   communicators_ = {data_.get(), tensor_.get()};
 }
 

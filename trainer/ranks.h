@@ -22,8 +22,9 @@ class Ranks {
   // tensor_ranks divides the world's size. All ranks call.
   Ranks(runtime::World& world, int64_t tensor_ranks);
 
-  // Makes the communicators between the ranks' devices, which outlive them.
-  void Connect(runtime::Device& device);
+  // Makes the communicators between the ranks' devices, which outlive them. `channels`: of each, at
+  // most; 0: as many as NCCL likes.
+  void Connect(runtime::Device& device, int64_t channels);
 
   int rank() const { return world_.rank(); }
   int size() const { return world_.size(); }

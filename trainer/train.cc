@@ -17,6 +17,7 @@
 #include "runtime/process_memory.h"
 #include "runtime/watchdog.h"
 #include "trainer/caching.h"
+#include "trainer/channels.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/tokenizer.h"
 #include "trainer/device_profile.h"
@@ -98,7 +99,7 @@ class Run {
     caching_ = CachingFrom(config_);
     pool_ = std::make_unique<ThreadPool>(decision.options.threads);
     device_ = MakeDevice(config_, *pool_);
-    ranks.Connect(*device_);
+    ranks.Connect(*device_, config_.parallel.nccl_max_ctas.value_or(0));
     directory_ = std::make_unique<RunDirectory>(config_, ranks.first());
     const auto start = Clock::now();
     CompileOptions options = decision.options;
@@ -443,6 +444,7 @@ void Train(const config::Loaded& loaded, runtime::World& world,
            const std::optional<ProfiledSteps>& profile) {
   config::RunConfig config = loaded.config;
   CheckMesh(config, world.size());
+  ChooseChannels(config);
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   Ranks ranks(world, config.parallel.tensor);
   ranks.RequireSame(fmt::format("{} {}\n{}", Version(), Commit(), loaded.resolved_yaml),

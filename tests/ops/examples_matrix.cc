@@ -140,8 +140,9 @@ ExampleInput Targets() { return {{2, 9}, Fill::kTargets, 37}; }
 ExampleInput Scale() { return {{}, Fill::kPositive}; }
 // The logits' gradients are rounded before they enter the products.
 constexpr double kDlogits = 4;
-// A GPU keeps the logits in 16 bits (but for bf16 on Hopper: see CudaLossExponentials).
-constexpr double kLogits = 0.5;
+// A GPU rounds the logits to 16 bits (but for bf16 on Hopper: ops/cuda/loss_exponentials.h), by as
+// much of the largest.
+constexpr double kLogits = 1;
 
 const ExampleRegistration kLoss({.op = "linear_cross_entropy",
                                  .label = "",

@@ -166,6 +166,77 @@ TEST_F(CudaCommunicators, HaveAsManyChannelsAsTheyMay) {
   }
 }
 
+// Several sizes, in place and apart, one call at a time and in groups, enqueued and as a graph.
+TEST_F(CudaCommunicators, MoveRegisteredMemoryThemselves) {
+  runtime::World& world = TestWorld();
+  constexpr int64_t kParts[] = {4, 1000, 70'000, 2'000'000};  // floats of each rank
+  const int64_t largest = kParts[3] * world.size();
+  for (const bool copy_engines : {false, true}) {
+    SCOPED_TRACE(copy_engines);
+    const auto communicator =
+        runtime::MakeCudaCommunicator(world, {.copy_engines = copy_engines, .name = "registered"});
+    const runtime::CudaBuffer memory(runtime::CudaBuffer::Kind::kShared, 4 * 4 * largest, "memory");
+    communicator->Register(memory.data(), memory.bytes());
+    float* const sum = reinterpret_cast<float*>(memory.data());
+    float *const scattered = sum + largest, *const own = scattered + largest,
+                 *const gathered = own + largest;
+    for (const int64_t part : kParts) {
+      SCOPED_TRACE(part);
+      const int64_t whole = part * world.size(), from = part * world.rank();
+      const auto enqueue = [&] {
+        communicator->BeginGroup();
+        communicator->ReduceScatter(scattered, own, part, DType::kFloat32, Reduction::kSum,
+                                    stream());
+        communicator->ReduceScatter(scattered + part, own + part, part / 4, DType::kFloat32,
+                                    Reduction::kSum, stream());
+        communicator->EndGroup();
+        communicator->AllReduce(sum, sum, whole, DType::kFloat32, Reduction::kSum, stream());
+        communicator->BeginGroup();
+        communicator->AllGather(gathered + from, gathered, part, DType::kFloat32, stream());
+        communicator->AllGather(own + part + from / 4, own + part, part / 4, DType::kFloat32,
+                                stream());
+        communicator->EndGroup();
+      };
+      const auto fill = [&](float value) {
+        Set(sum, std::vector<float>(whole, value + world.rank()));
+        Set(scattered, std::vector<float>(largest, value + world.rank()));
+        Set(own, std::vector<float>(largest, value + world.rank()));
+        Set(gathered, std::vector<float>(whole, value + world.rank()));
+        world.Barrier();  // others read it
+      };
+      const auto check = [&](float value) {
+        float total = 0;
+        std::vector<float> ranks;
+        for (int r = 0; r < world.size(); ++r) {
+          total += value + r;
+          ranks.insert(ranks.end(), part, value + r);
+        }
+        EXPECT_EQ(Get(sum, whole), std::vector<float>(whole, total));
+        EXPECT_EQ(Get(own, part), std::vector<float>(part, total));
+        EXPECT_EQ(Get(gathered, whole), ranks);
+        world.Barrier();
+      };
+      fill(1);
+      enqueue();
+      check(1);
+      cudaGraph_t graph;
+      cudaGraphExec_t executable;
+      gpu::Check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "capture");
+      enqueue();
+      gpu::Check(cudaStreamEndCapture(stream(), &graph), "cudaStreamEndCapture");
+      gpu::Check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+      for (const float value : {2.0f, 3.0f}) {
+        fill(value);
+        gpu::Check(cudaGraphLaunch(executable, stream()), "cudaGraphLaunch");
+        check(value);
+      }
+      cudaGraphExecDestroy(executable);
+      cudaGraphDestroy(graph);
+    }
+    communicator->Deregister(memory.data());
+  }
+}
+
 TEST_F(CudaCommunicators, RefuseTwoRanksOnOneGpu) {
   runtime::World& world = TestWorld();
   if (world.local_size() == 1) GTEST_SKIP() << "there is one rank on this host";

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "memory/interconnect.h"
 #include "runtime/gpu_memory.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
@@ -90,6 +91,29 @@ TEST_F(GpuBudget, RelativeBudgetsAskTheGpu) {
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("no GPU here"));
   EXPECT_THAT(outcome.err, HasSubstr("24GiB"));
+}
+
+// Communicators are part of the process, with as many channels as are worth their memory.
+TEST_F(GpuBudget, ChannelsAreChosenForTheMesh) {
+  const auto parts = [&](std::vector<std::string> sets) {
+    std::vector<std::string> arguments;
+    for (const std::string& set : sets) {
+      arguments.insert(arguments.end(), {"--set", "parallel." + set});
+    }
+    return PlanJson(arguments)["process_parts"];
+  };
+  EXPECT_EQ(parts({})["communicators"], 0);
+  const json four = parts({"data=4"});
+  EXPECT_EQ(four["channels"], 4);
+  EXPECT_EQ(four["communicators"], memory::CommunicatorBytes(true, false, 4));
+  const json set = parts({"data=2", "tensor=2", "nccl_max_ctas=16"});
+  EXPECT_EQ(set["channels"], 16);
+  EXPECT_EQ(set["communicators"], memory::CommunicatorBytes(true, true, 16));
+  // Several hosts.
+  const json many = parts({"data=64"});
+  EXPECT_EQ(many["channels"], 0);
+  EXPECT_EQ(many["communicators"], memory::CommunicatorBytes(true, false, memory::kMostChannels));
+  EXPECT_THAT(Plan({"--set", "parallel.data=4"}).out, HasSubstr("(4 channels)"));
 }
 
 memory::DeviceProfile Some(int64_t context) {

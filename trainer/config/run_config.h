@@ -221,6 +221,7 @@ struct ParallelConfig {
   int64_t zero = 0;
   bool sequence = false;
   std::optional<int64_t> bucket_cap_mb;  // nullopt: auto
+  std::optional<int64_t> nccl_max_ctas;  // nullopt: auto; 0: NCCL's own choice
   double timeout = 600;                  // seconds
 
   bool operator==(const ParallelConfig&) const = default;

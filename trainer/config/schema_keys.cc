@@ -322,6 +322,12 @@ void TechniqueKeys(std::vector<Key>& keys) {
       .As(Type::kAutoOrInt)
       .Between(1, kMillions);
   parallel
+      .Add("nccl_max_ctas", &ParallelConfig::nccl_max_ctas,
+           "Channels that NCCL may use for a call, each a block with buffers of its own; 0: NCCL's "
+           "own choice; auto: the fewest that cost less than a hundredth of the step.")
+      .As(Type::kAutoOrInt)
+      .Between(0, 64);
+  parallel
       .Add("timeout", &ParallelConfig::timeout,
            "Seconds without progress after which a rank ends all: a collective whose partner hangs "
            "waits for ever.")
