@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing need and, where there is a CUDA toolkit,
 # the headers of cudnn-frontend. Safe to repeat; quick when nothing is missing. `./setup.sh --dev`
-# adds what only developers need (fuzzing, formatting, comparisons).
+# adds what only developers need (fuzzing, formatting, comparisons), `--reports` what looks at the
+# pictures and metrics that runs write: a browser (about 350 MB) and TensorBoard. Without them those
+# tests are skipped.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -21,6 +23,11 @@ dev_packages=(
   libopenblas0-pthread libdnnl2                         # bench/: rates to compare with
 )
 
+report_packages=(
+  chromium chromium-driver python3-selenium             # pages in a browser
+  python3-pip python3-protobuf python3-numpy python3-absl python3-six # TensorBoard, and what it needs
+)
+
 # Where the CUDA toolkit is; empty: nowhere, and --config=cuda cannot be built.
 cuda_home=${CUDA_HOME:-/usr/local/cuda}
 [ -x "$cuda_home/bin/nvcc" ] || cuda_home=
@@ -31,15 +38,20 @@ fail() {
   exit 1
 }
 
-case "${1:-}" in
-  "") ;;
-  --dev) packages+=("${dev_packages[@]}") ;;
-  -h | --help)
-    echo "usage: ./setup.sh [--dev]   installs the Debian packages Plimsoll needs (--dev: also fuzzing, formatting, bench)"
-    exit 0
-    ;;
-  *) fail "unknown argument '$1'; usage: ./setup.sh [--dev]" ;;
-esac
+reports=
+for argument in "$@"; do
+  case "$argument" in
+    --dev) packages+=("${dev_packages[@]}") ;;
+    --reports) packages+=("${report_packages[@]}") reports=yes ;;
+    -h | --help)
+      echo "usage: ./setup.sh [--dev] [--reports]   installs the Debian packages Plimsoll needs"
+      echo "  --dev      also for fuzzing, formatting, bench"
+      echo "  --reports  also for the tests of reports: a browser, TensorBoard"
+      exit 0
+      ;;
+    *) fail "unknown argument '$argument'; usage: ./setup.sh [--dev] [--reports]" ;;
+  esac
+done
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   fail "this is not a Debian-like system (no apt-get); install the equivalents of: ${packages[*]}"
@@ -51,27 +63,32 @@ for package in "${packages[@]}"; do
   grep -qxF "installed $package" <<<"$installed" || missing+=("$package")
 done
 
-# The headers come from the package's wheel, checked against the hash in cudnn_frontend.txt. The
-# version is chosen, not this machine's Python: every machine gets the same file.
-fetch_cudnn_frontend() {
-  local pinned=third_party/cudnn_frontend.txt folder=third_party/cudnn_frontend
-  [ -n "$cuda_home" ] || return 0
+# fetch_wheel NAME PART: third_party/NAME becomes that part of the package's wheel (. is all of it),
+# checked against the hash in third_party/NAME.txt. The version is chosen, not this machine's Python:
+# every machine gets the same files.
+fetch_wheel() {
+  local name=$1 part=$2 pinned=third_party/$1.txt folder=third_party/$1 download
   cmp -s "$pinned" "$folder/pinned.txt" && return 0
-  local download
   download=$(mktemp -d)
-  echo "setup.sh: fetching cudnn-frontend"
+  echo "setup.sh: fetching $name"
   python3 -m pip --disable-pip-version-check -q download --no-deps --only-binary=:all: --require-hashes \
-    --python-version 3.11 --platform manylinux_2_27_x86_64 -d "$download" -r "$pinned" ||
+    --python-version 3.11 --platform manylinux_2_27_x86_64 -d "$download" -r "$pinned" &&
+    python3 -m zipfile -e "$download"/*.whl "$download/wheel" &&
+    rm -rf "$folder" && mkdir -p "$folder" &&
+    cp -r "$download/wheel/$part" "$folder/" &&
+    cp "$pinned" "$folder/pinned.txt" && # last: it says that all is here
+    rm -rf "$download"
+}
+
+fetch_wheels() {
+  [ -z "$cuda_home" ] || fetch_wheel cudnn_frontend include ||
     fail "could not fetch cudnn-frontend (its reason is above); builds without --config=cuda do not need it"
-  rm -rf "$folder" && mkdir -p "$folder"
-  python3 -m zipfile -e "$download"/*.whl "$download/wheel"
-  mv "$download/wheel/include" "$folder/"
-  cp "$pinned" "$folder/pinned.txt" # last: it says that all is here
-  rm -rf "$download"
+  [ -z "$reports" ] || fetch_wheel tensorboard . ||
+    fail "could not fetch TensorBoard (its reason is above); only tests of reports need it"
 }
 
 if [ ${#missing[@]} -eq 0 ]; then
-  fetch_cudnn_frontend
+  fetch_wheels
   echo "setup.sh: all ${#packages[@]} packages are installed"
   exit 0
 fi
@@ -91,5 +108,5 @@ echo "setup.sh: installing ${missing[*]} (this can take a few minutes)"
 apt update >/dev/null || echo "setup.sh: apt-get update failed; trying with the package lists at hand" >&2
 apt install -y --no-install-recommends "${missing[@]}" >/dev/null ||
   fail "apt-get could not install: ${missing[*]} (its reason is above; Debian 12 or newer has all of them)"
-fetch_cudnn_frontend
+fetch_wheels
 echo "setup.sh: done"

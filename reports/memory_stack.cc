@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "reports/timeline_program.h"
+
 namespace plimsoll::reports {
 namespace {
 
 using nlohmann::ordered_json;
-
-const ordered_json kNone = ordered_json::array();
 
 using Series = std::map<std::string, std::vector<int64_t>>;  // by role: bytes at each node
 
@@ -34,16 +34,9 @@ Series RolesOverNodes(const ordered_json& timeline, const ordered_json& program,
   }
   for (const ordered_json& buffer : program.at("buffers")) {
     if (buffer.at("place") != "device") continue;
-    // One tensor after another in the same bytes.
-    const ordered_json* tensor = &buffer;
-    int64_t birth = buffer.at("birth");
-    for (const ordered_json& next : buffer.contains("then") ? buffer.at("then") : kNone) {
-      const int64_t next_birth = next.at("birth");
-      Add(of(*tensor), birth, next_birth - 1, buffer.at("bytes"));
-      tensor = &next;
-      birth = next_birth;
-    }
-    Add(of(*tensor), birth, buffer.at("death"), buffer.at("bytes"));
+    ForEachTensor(buffer, [&](const ordered_json& tensor, int64_t birth, int64_t death) {
+      Add(of(tensor), birth, death, buffer.at("bytes"));
+    });
   }
   for (auto& [role, bytes] : roles) std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
   return roles;
@@ -61,20 +54,6 @@ std::vector<size_t> Sample(const std::vector<int64_t>& live, size_t samples) {
   return at;
 }
 
-ordered_json Phases(const ordered_json& nodes) {
-  ordered_json phases = ordered_json::array();
-  for (size_t n = 0; n < nodes.size(); ++n) {
-    // What is computed again belongs to the backward pass that needs it.
-    std::string phase = nodes[n].at("phase");
-    if (phase == "recompute") phase = "backward";
-    if (phases.empty() || phases.back()["name"] != phase) {
-      phases.push_back({{"name", phase}, {"from", n}});
-    }
-    phases.back()["to"] = n;
-  }
-  return phases;
-}
-
 ordered_json ProgramStack(const ordered_json& timeline, const ordered_json& program,
                           size_t samples) {
   const ordered_json& nodes = program.at("nodes");
@@ -90,17 +69,9 @@ ordered_json ProgramStack(const ordered_json& timeline, const ordered_json& prog
   for (const auto& [role, bytes] : RolesOverNodes(timeline, program, nodes.size())) {
     roles[role] = sampled(bytes);
   }
-  const auto peak = static_cast<size_t>(std::max_element(live.begin(), live.end()) - live.begin());
-  ordered_json stack = {{"name", program.at("name")},
-                        {"nodes", nodes.size()},
-                        {"at", at},
-                        {"roles", std::move(roles)},
-                        {"phases", Phases(nodes)},
-                        {"peak",
-                         {{"node", peak},
-                          {"bytes", live[peak]},
-                          {"op", nodes[peak].at("op")},
-                          {"scope", nodes[peak].at("scope")}}}};
+  ordered_json stack = DescribeProgram(program);
+  stack["at"] = at;
+  stack["roles"] = std::move(roles);
   if (*std::max_element(host.begin(), host.end()) > 0) stack["host"] = sampled(host);
   return stack;
 }

@@ -7,12 +7,10 @@ namespace plimsoll::reports {
 
 // From memory_timeline.json of a run directory, parsed:
 //   {"arena_bytes": …, "programs": [{
-//      "name": "train", "nodes": 1234,
+//      "name", "nodes", "phases", "peak",                as DescribeProgram() has them
 //      "at": [0, 3, …],                                  nodes that are shown, at most `samples`
 //      "roles": {"parameter": [bytes at each], …},
-//      "host": [bytes of pinned memory at each],         where the run uses any
-//      "phases": [{"name": "forward", "from": 0, "to": 99}, …],   nodes, both included
-//      "peak": {"node": 240, "bytes": …, "op": "…", "scope": "block.3.attn"}}, …]}
+//      "host": [bytes of pinned memory at each]}, …]}    where the run uses any
 // Of nodes that stand together the one with the most bytes is shown, so the peak is among them.
 nlohmann::ordered_json MemoryStack(const nlohmann::ordered_json& timeline, size_t samples = 480);
 

@@ -138,6 +138,7 @@ class CommandLine {
                      "what each of so many takes, by data and tensor ranks and ZeRO stage")
         ->check(CLI::Range(1, 100000));
     command->add_flag("--json", plan_.json, "for programs");
+    command->add_option("--html", plan_.html, "also draw the plan, into this file");
     command->callback([this] { RunPlan(plan_); });
   }
 

@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/output_file.h"
 #include "memory/report.h"
 #include "trainer/channels.h"
 #include "trainer/device_profile.h"
 #include "trainer/from_config.h"
 #include "trainer/plan_json.h"
+#include "trainer/plan_page.h"
 #include "trainer/plan_table.h"
 #include "trainer/progress.h"
 #include "trainer/solve.h"
@@ -61,25 +63,38 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
              config.memory.calibrate ? "" : " (built-in rates: memory.calibrate is false)");
 }
 
+// Draws the plan, where the command asks for it.
+void WritePage(const PlanCommand& command, const memory::Budget& budget, const models::Model& model,
+               const CompiledStep& compiled) {
+  if (command.html.empty()) return;
+  std::optional<int64_t> line;
+  if (budget.device != memory::Budget::kNone) line = budget.device;
+  OutputFile file(command.html);
+  file.Write(PlanPage(model, compiled, command.file, line));
+  file.Commit();
+  if (!command.json) fmt::print("drawn in {}\n", command.html);
+}
+
 // A run that leaves nothing open.
-void PlanFixed(const RunConfig& config, bool json) {
+void PlanFixed(const RunConfig& config, const PlanCommand& command) {
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   const CompiledStep compiled = Compile(*model, CompileFrom(config, *model));
   CheckBudget(config, compiled.plan);
   std::vector<const graph::Program*> programs;
   for (const auto& program : compiled.programs) programs.push_back(program.get());
   const double predicted = PredictSeconds(compiled, CostModelFor(config, programs));
-  if (json) {
+  if (command.json) {
     fmt::print("{}", PlanJson(*model, compiled,
                               {config::ToString(config.memory.allocator), predicted,
                                ProfileFrom(config)}));
   } else {
     PrintCompiled(config, *model, compiled, predicted);
   }
+  WritePage(command, BudgetOf(config), *model, compiled);
 }
 
 // What the solver chooses, and what else there was.
-void PlanChosen(const RunConfig& config, bool json) {
+void PlanChosen(const RunConfig& config, const PlanCommand& command) {
   if (!config.memory.budget) (void)Decide(config, *ModelFrom(config));  // says what is missing
   const memory::Budget budget = BudgetOf(config);
   StepSolver solver(config);
@@ -88,17 +103,18 @@ void PlanChosen(const RunConfig& config, bool json) {
   if (chosen == nullptr) RefuseBudget(config, budget, solver);
   const CompiledStep compiled = Compile(model, solver.OptionsOf(*chosen));
   const CandidateTable table(solver, budget, chosen);
-  if (json) {
+  if (command.json) {
     ordered_json object = PlanObject(
         model, compiled,
         {config::ToString(config.memory.allocator), chosen->exact->seconds, budget.profile});
     object["budget_bytes"] = budget.process();
     object["candidates"] = table.Json();
     fmt::print("{}\n", object.dump(1));
-    return;
+  } else {
+    PrintCompiled(solver.ConfigOf(*chosen), model, compiled, chosen->exact->seconds);
+    fmt::print("\n{}", table.Text());
   }
-  PrintCompiled(solver.ConfigOf(*chosen), model, compiled, chosen->exact->seconds);
-  fmt::print("\n{}", table.Text());
+  WritePage(command, budget, model, compiled);
 }
 
 void PlanSweep(const RunConfig& config, int count, bool json) {
@@ -123,6 +139,10 @@ void RunPlan(const PlanCommand& command) {
   if (command.sweep > 0 && !command.budget.empty()) {
     throw UserError("plimsoll plan: --sweep goes through all budgets; leave out --budget");
   }
+  if (!command.html.empty() &&
+      (command.sweep > 0 || !command.largest.empty() || command.ranks > 0)) {
+    throw UserError("plimsoll plan: --html draws one plan; leave out --sweep, --max and --ranks");
+  }
   if (command.ranks > 0) {
     if (command.sweep > 0 || !command.largest.empty() || !command.budget.empty()) {
       throw UserError("plimsoll plan: --ranks goes through meshes alone; give no other question");
@@ -135,9 +155,9 @@ void RunPlan(const PlanCommand& command) {
   } else if (!command.largest.empty()) {
     PrintLargest(config, command.largest, command.json);
   } else if (LeavesChoice(config)) {
-    PlanChosen(config, command.json);
+    PlanChosen(config, command);
   } else {
-    PlanFixed(config, command.json);
+    PlanFixed(config, command);
   }
 }
 

@@ -16,12 +16,14 @@ struct PlanCommand {
   std::string largest;  // --max: train.micro_batch, model.sequence or model.layers; empty: none
   int64_t ranks = 0;    // how many to lay out in every way; 0: as the file says
   bool json = false;
+  std::string html;  // file to draw the plan into; empty: none
 };
 
 // Prints bytes by role, the peak, the arena and its fragmentation, FLOPs and the predicted time of
 // a step; with a budget the candidate plans, with `sweep` the time–memory front, with `largest` the
-// greatest value of that key that fits; with `ranks` what each takes for every mesh. Opens no data
-// and allocates no arena. UserError with ExitCode::kBudgetNotMet when no plan fits.
+// greatest value of that key that fits; with `html` also draws the plan; with `ranks` what each
+// takes for every mesh. Opens no data and allocates no arena. UserError with
+// ExitCode::kBudgetNotMet when no plan fits.
 void RunPlan(const PlanCommand& command);
 
 }  // namespace plimsoll::trainer

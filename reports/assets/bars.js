@@ -24,6 +24,7 @@ views.bars = (body, view) => {
     },
     options: {
       indexAxis: "y",
+      layout: { padding: { top: view.line ? 16 : 0 } },
       interaction: { mode: "index", axis: "y", intersect: false },
       scales: {
         x: charts.scale({ unit: view.unit }, { stacked: true, suggestedMax: longest * 1.02 }),

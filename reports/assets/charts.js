@@ -57,25 +57,32 @@ const charts = (() => {
     return chart;
   }
 
-  // Names with their colours; a click takes what has that name out of all of `of` or puts it back.
-  function legend(body, entries, of) {
+  // Names with their colours; a click on one calls changed(name, whether it is on now).
+  function toggles(body, entries, changed) {
     const row = element("div", { class: "legend" });
     for (const { name, color } of entries) {
       const swatch = element("span", { class: "swatch", style: `background:${color}` });
       const button = element("button", { type: "button", "aria-pressed": "true" }, swatch, theme.label(name));
       button.addEventListener("click", () => {
-        const shown = button.getAttribute("aria-pressed") !== "true";
-        button.setAttribute("aria-pressed", String(shown));
-        for (const chart of of) {
-          chart.data.datasets.forEach((dataset, i) => {
-            if (dataset.of === name) chart.setDatasetVisibility(i, shown && !dataset.off);
-          });
-          chart.update();
-        }
+        const on = button.getAttribute("aria-pressed") !== "true";
+        button.setAttribute("aria-pressed", String(on));
+        changed(name, on);
       });
       row.append(button);
     }
     body.append(row);
+  }
+
+  // The same for the datasets of `of` that belong to the name (`of` of a dataset).
+  function legend(body, entries, of) {
+    toggles(body, entries, (name, on) => {
+      for (const chart of of) {
+        chart.data.datasets.forEach((dataset, i) => {
+          if (dataset.of === name) chart.setDatasetVisibility(i, on && !dataset.off);
+        });
+        chart.update();
+      }
+    });
   }
 
   function checkbox(controls, label, checked, changed) {
@@ -117,8 +124,9 @@ const charts = (() => {
     canvas.title = "drag to zoom, double click to see all";
   }
 
-  // A plugin that draws a dashed line at {label, value} across the axis "x" or "y".
-  function ruler(id, axis, line, color = "warning") {
+  // A plugin that draws a dashed line at {label, value} across the axis "x" or "y"; its words stand
+  // above the chart, or at the `place` ("left", "right") of a line across y.
+  function ruler(id, axis, line, color = "warning", place = "left") {
     return {
       id,
       afterDatasetsDraw(chart) {
@@ -137,17 +145,17 @@ const charts = (() => {
         ctx.font = "12px system-ui, sans-serif";
         const text = `${line.label} ${units.format(line.value, line.unit ?? "bytes")}`;
         if (axis === "x") {
-          const fits = at + 6 + ctx.measureText(text).width < area.right;
-          ctx.textAlign = fits ? "left" : "right";
-          ctx.fillText(text, at + (fits ? 6 : -6), area.top + 12);
+          const half = ctx.measureText(text).width / 2;
+          ctx.textAlign = "center";
+          ctx.fillText(text, Math.min(Math.max(at, area.left + half), chart.width - half), area.top - 4);
         } else {
-          ctx.textAlign = "right";
-          ctx.fillText(text, area.right - 4, at - 5);
+          ctx.textAlign = place;
+          ctx.fillText(text, place === "right" ? area.right - 4 : area.left + 4, at - 5);
         }
         ctx.restore();
       },
     };
   }
 
-  return { clear, scale, draw, legend, checkbox, select, zoomable, ruler };
+  return { clear, scale, draw, toggles, legend, checkbox, select, zoomable, ruler };
 })();

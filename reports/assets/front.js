@@ -36,7 +36,7 @@ views.front = (body, view) => {
       ],
     },
     options: {
-      layout: { padding: { right: 24, top: 12 } },
+      layout: { padding: { right: 24, top: 18 } },
       interaction: { mode: "nearest", axis: "xy", intersect: true },
       scales: {
         x: charts.scale(view.x, { grace: "8%" }),

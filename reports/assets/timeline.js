@@ -80,7 +80,7 @@ views.timeline = (body, view) => {
     }
     const plugins = [{ id: "phases", beforeDatasetsDraw: (chart) => phases(chart, program) }];
     plugins.push({ id: "peak", afterDatasetsDraw: (chart) => peak(chart, program) });
-    if (alone) plugins.push(charts.ruler("arena", "y", { label: "arena", value: timeline.arena_bytes }, "quiet"));
+    if (alone) plugins.push(charts.ruler("arena", "y", { label: "arena", value: timeline.arena_bytes }, "quiet", "right"));
     if (lineFits) plugins.push(charts.ruler("budget", "y", line));
     const chart = charts.draw(place, `memory over the nodes of ${title}`, {
       type: "line",
@@ -90,7 +90,7 @@ views.timeline = (body, view) => {
         layout: { padding: { top: 16 } },
         scales: {
           x: charts.scale({ label: alone ? `node of ${program.name}` : "", unit: "count" }, { min: 0, max: program.nodes - 1 }),
-          y: charts.scale({ unit: "bytes" }, { stacked: true, min: 0, suggestedMax: 1.04 * Math.max(most, lineFits ? line.value : 0) }),
+          y: charts.scale({ unit: "bytes" }, { stacked: true, min: 0, max: 1.06 * Math.max(most, lineFits ? line.value : 0) }),
         },
         plugins: {
           tooltip: {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "reports/memory_stack.h"
+#include "reports/plan_rectangles.h"
 #include "reports/study_page.h"
 #include "tests/reports/sample_study.h"
 
@@ -61,27 +62,45 @@ TEST(StudyPage, ShowsWhatTheRowsHave) {
   EXPECT_EQ(types(), (std::vector<std::string>{"table"}));
 }
 
-TEST(MemoryStack, SumsToLiveBytesAndKeepsThePeak) {
-  // Two buffers; the first becomes a gradient at node 2.
-  const auto buffer = [](const char* role, int birth, int death, int64_t bytes) {
-    return ordered_json{
-        {"role", role}, {"place", "device"}, {"bytes", bytes}, {"birth", birth}, {"death", death}};
+// A timeline of two buffers in the arena and one on the host; the first becomes a gradient at
+// node 2.
+ordered_json TwoBuffers() {
+  const auto buffer = [](const char* name, int birth, int death, int64_t offset, int64_t bytes) {
+    return ordered_json{{"name", name},     {"type", "f32[1]"}, {"role", "activation"},
+                        {"op", "add"},      {"scope", ""},      {"place", "device"},
+                        {"offset", offset}, {"bytes", bytes},   {"birth", birth},
+                        {"death", death}};
   };
-  ordered_json first = buffer("activation", 0, 3, 100);
-  first["then"].push_back({{"role", "gradient"}, {"birth", 2}});
-  ordered_json on_host = buffer("activation", 1, 1, 7);
+  ordered_json first = buffer("x", 0, 3, 1000, 100);
+  first["then"].push_back({{"name", "then"},
+                           {"type", "f32[1]"},
+                           {"role", "gradient"},
+                           {"op", "add"},
+                           {"scope", ""},
+                           {"birth", 2}});
+  ordered_json on_host = buffer("on host", 1, 1, 0, 7);
   on_host["place"] = "host";
   ordered_json nodes = ordered_json::array();
   for (const char* phase : {"forward", "recompute", "backward", "update"}) {
     nodes.push_back({{"op", "add"}, {"scope", "s"}, {"phase", phase}});
   }
   ordered_json timeline = {{"arena_bytes", 1200}};
-  timeline["persistent"].push_back({{"role", "parameter"}, {"place", "device"}, {"bytes", 1000}});
+  timeline["persistent"].push_back({{"name", "w"},
+                                    {"type", "f32[250]"},
+                                    {"role", "parameter"},
+                                    {"place", "device"},
+                                    {"offset", 0},
+                                    {"bytes", 1000}});
   timeline["programs"].push_back({{"name", "train"},
                                   {"nodes", nodes},
-                                  {"buffers", {first, buffer("activation", 1, 2, 50), on_host}},
+                                  {"buffers", {first, buffer("y", 1, 2, 1100, 50), on_host}},
                                   {"live_bytes", {1100, 1150, 1150, 1100}},
                                   {"host_live_bytes", {0, 7, 0, 0}}});
+  return timeline;
+}
+
+TEST(MemoryStack, SumsToLiveBytesAndKeepsThePeak) {
+  const ordered_json timeline = TwoBuffers();
   const ordered_json stack = MemoryStack(timeline)["programs"][0];
   EXPECT_EQ(stack["at"], ordered_json({0, 1, 2, 3}));
   EXPECT_EQ(stack["roles"]["parameter"], ordered_json({1000, 1000, 1000, 1000}));
@@ -95,6 +114,23 @@ TEST(MemoryStack, SumsToLiveBytesAndKeepsThePeak) {
   EXPECT_EQ(stack["peak"]["bytes"], 1150);
   // Of two neighbours the one with more.
   EXPECT_EQ(MemoryStack(timeline, 2)["programs"][0]["at"], ordered_json({1, 2}));
+}
+
+TEST(PlanRectangles, GivesEachTensorOfABufferItsTime) {
+  const ordered_json plan = PlanRectangles(TwoBuffers());
+  const ordered_json& program = plan["programs"][0];
+  EXPECT_EQ(program["nodes"], 4);
+  EXPECT_EQ(program["peak"]["op"], "add");
+  std::vector<std::string> tensors;
+  for (const ordered_json& tensor : program["tensors"]) {
+    tensors.push_back(tensor["name"].get<std::string>() + " " + tensor["birth"].dump() + "-" +
+                      tensor["death"].dump() + " at " + tensor["offset"].dump());
+  }
+  // What lies on the host has no place in the arena.
+  EXPECT_EQ(tensors,
+            (std::vector<std::string>{"x 0-1 at 1000", "then 2-3 at 1000", "y 1-2 at 1100"}));
+  EXPECT_EQ(plan["persistent"].size(), 1u);
+  EXPECT_EQ(plan["arena_bytes"], 1200);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -57,9 +58,11 @@ class RunReports : public testing::Test {
                   run_ + "\"}\n");
   }
 
-  // By title, the views of report.html.
-  std::map<std::string, json> Views() {
-    const std::string html = ReadFile(run_ + "/report.html"), begin = "id=\"data\">";
+  std::map<std::string, json> Views() { return ViewsOf(run_ + "/report.html"); }
+
+  // By title, the views of a page.
+  std::map<std::string, json> ViewsOf(const std::string& file) {
+    const std::string html = ReadFile(file), begin = "id=\"data\">";
     const size_t from = html.find(begin) + begin.size();
     const json data = json::parse(html.substr(from, html.find("</script>", from) - from));
     std::map<std::string, json> views;
@@ -188,6 +191,46 @@ TEST_F(RunReports, SayThatARunEndedByAnError) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("not finite"));
   EXPECT_EQ(Views()[""].at("tiles").at(0).at("label"), "ended by an error");
+}
+
+// No two tensors have a byte in common at the same node.
+TEST_F(RunReports, ThePlanIsDrawnAsItIs) {
+  const std::string file = folder_ / "plan.html";
+  const Outcome outcome = RunPlimsoll({"plan", yaml_, "--json", "--html", file});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json plan = json::parse(outcome.out);
+  const json drawn = ViewsOf(file)["The arena"];
+  EXPECT_EQ(drawn.at("arena_bytes"), plan.at("arena_bytes"));
+  EXPECT_EQ(drawn.at("line").at("value"), 4 << 20);
+  int64_t top = 0;
+  for (const json& program : drawn.at("programs")) {
+    const json& tensors = program.at("tensors");
+    EXPECT_GT(tensors.size(), 10u);
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const auto from = [](const json& tensor) { return tensor.at("offset").get<int64_t>(); };
+      const auto to = [&](const json& tensor) {
+        return from(tensor) + tensor.at("bytes").get<int64_t>();
+      };
+      top = std::max(top, to(tensors[i]));
+      for (const json& persistent : drawn.at("persistent")) {
+        EXPECT_LE(to(persistent), from(tensors[i]));
+      }
+      for (size_t j = 0; j < i; ++j) {
+        const bool apart_in_time = tensors[i].at("death") < tensors[j].at("birth") ||
+                                   tensors[j].at("death") < tensors[i].at("birth");
+        const bool apart_in_place =
+            to(tensors[i]) <= from(tensors[j]) || to(tensors[j]) <= from(tensors[i]);
+        EXPECT_TRUE(apart_in_time || apart_in_place) << tensors[i] << " and " << tensors[j];
+      }
+    }
+  }
+  EXPECT_EQ(top, plan.at("arena_bytes"));
+
+  const Outcome two_questions = RunPlimsoll({"plan", yaml_, "--sweep", "3", "--html", file});
+  EXPECT_EQ(two_questions.exit_code, 2);
+  EXPECT_THAT(two_questions.err, HasSubstr("--html"));
+  EXPECT_EQ(RunPlimsoll({"plan", yaml_, "--html", folder_ / "no such folder/plan.html"}).exit_code,
+            2);
 }
 
 }  // namespace
