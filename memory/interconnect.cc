@@ -1,5 +1,6 @@
 #include "memory/interconnect.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace plimsoll::memory {
@@ -54,8 +55,8 @@ int64_t CommunicatorBytes(bool data, bool tensor, int channels) {
   // The first loads NCCL's kernels. Registered memory takes a table; copy engines, flags.
   const int64_t first = 196 + 6 * channels + 40;
   const int64_t second = 44 + 6 * channels;
-  // The maxima of a split vocabulary, which are reduced through buffers.
-  const int64_t maxima = tensor ? 6 * channels : 0;
+  // The maxima of a split vocabulary, which are reduced through buffers, of 24 channels at most.
+  const int64_t maxima = tensor ? 186 + 4 * std::min(channels, 24) : 0;
   return (first + (data && tensor ? second : 0) + maxima) * kMiB;
 }
 

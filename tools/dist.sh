@@ -25,12 +25,25 @@ for package in libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libspdlog-dev lib
   [ ! -e "$licence" ] || cp -L "$licence" "$root/licences/$package"
 done
 
+# Of a toolkit, where each part may keep its own, or of a system's packages.
+copy_licences() {
+  local root_of=$1 found
+  [ ! -x "$root_of/bin/nvcc" ] || find -L "$root_of" -maxdepth 5 \( -iname 'EULA*.txt' -o -iname 'LICENSE*' \) -type f 2>/dev/null |
+    while read -r found; do
+      cp -L "$found" "$root/licences/nvidia-$(realpath --relative-to="$root_of" "$found" | tr '/ ' '--')"
+    done
+  for found in /usr/share/doc/lib{cublas,cudnn,nccl,nvrtc}*/copyright; do
+    [ ! -e "$found" ] || cp -L "$found" "$root/licences/$(basename "$(dirname "$found")")"
+  done
+}
+
 # cuDNN and NVRTC load further libraries of theirs by name, from beside themselves.
 ldd "$program" | awk '$1 ~ /^lib(cublas|cudnn|nccl|nvrtc)/ && $3 ~ /^\// { print $1, $3 }' |
   while read -r name path; do
     mkdir -p "$root/lib"
     cp -L "$path" "$root/lib/$name"
     folder=$(dirname "$path")
+    copy_licences "$(dirname "$(realpath "$path")")/.."
     for beside in "$folder"/libcudnn_*.so.[0-9] "$folder"/libnvrtc-builtins.so.*; do
       case $name,$(basename "$beside") in
         libcudnn.*,libcudnn_* | libnvrtc.*,libnvrtc-builtins*)

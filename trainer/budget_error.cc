@@ -21,43 +21,56 @@ using config::RunConfig;
 
 // One change to the run, as the user would write it.
 struct Change {
-  std::string text;  // "optimizer.state_dtype: int8"
+  std::string key;  // "optimizer.state_dtype"; of several with one key the first that fits is told
+  std::string value;  // "int8"
   std::function<void(RunConfig&)> make;
+
+  std::string text() const { return key + ": " + value; }
 };
 
 std::vector<Change> Changes(const RunConfig& config) {
   std::vector<Change> changes;
   if (config.checkpointing.policy != CheckpointPolicy::kAuto) {
-    changes.push_back({"checkpointing.policy: auto",
+    changes.push_back({"checkpointing.policy", "auto",
                        [](RunConfig& run) { run.checkpointing.policy = CheckpointPolicy::kAuto; }});
   }
-  // The sizes between the user's and the smallest, largest first: the first that fits is enough.
+  // The sizes between the user's and the smallest, largest first.
   if (config.train.micro_batch > 1) {
     const int64_t whole = config.train.micro_batch * config.train.accumulate;
     for (int64_t size = config.train.micro_batch / 2; size >= 1; size /= 2) {
       if (whole % size != 0) continue;
       const int64_t accumulate = whole / size;
-      changes.push_back(
-          {fmt::format("train.micro_batch: {} with train.accumulate: {}", size, accumulate),
-           [size, accumulate](RunConfig& run) {
-             run.train.micro_batch = size;
-             run.train.accumulate = accumulate;
-           }});
+      changes.push_back({"train.micro_batch",
+                         fmt::format("{} with train.accumulate: {}", size, accumulate),
+                         [size, accumulate](RunConfig& run) {
+                           run.train.micro_batch = size;
+                           run.train.accumulate = accumulate;
+                         }});
     }
   }
   if (config.optimizer.place == config::OptimizerPlace::kDevice) {
-    changes.push_back({"optimizer.place: host", [](RunConfig& run) {
+    changes.push_back({"optimizer.place", "host", [](RunConfig& run) {
                          run.optimizer.place = config::OptimizerPlace::kHost;
                        }});
   }
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
     if (config.optimizer.state_dtype >= dtype) continue;
-    changes.push_back({"optimizer.state_dtype: " + ToString(dtype),
+    changes.push_back({"optimizer.state_dtype", ToString(dtype),
                        [dtype](RunConfig& run) { run.optimizer.state_dtype = dtype; }});
   }
   if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
     changes.push_back(
-        {"amp.dtype: bf16", [](RunConfig& run) { run.amp.dtype = config::Dtype::kBf16; }});
+        {"amp.dtype", "bf16", [](RunConfig& run) { run.amp.dtype = config::Dtype::kBf16; }});
+  }
+  if (config.parallel.data.value_or(1) > 1) {
+    for (int64_t stage = config.parallel.zero + 1; stage <= 3; ++stage) {
+      changes.push_back({"parallel.zero", std::to_string(stage),
+                         [stage](RunConfig& run) { run.parallel.zero = stage; }});
+    }
+  }
+  if (config.parallel.tensor > 1 && !config.parallel.sequence) {
+    changes.push_back(
+        {"parallel.sequence", "true", [](RunConfig& run) { run.parallel.sequence = true; }});
   }
   return changes;
 }
@@ -111,10 +124,9 @@ void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
   std::vector<std::string> ways;
   std::string closest;  // of the changes that don't suffice
   int64_t closest_bytes = needed;
-  bool smaller_batch_fits = false;
+  std::string fits;  // the key of the last change that does
   for (const Change& change : Changes(config)) {
-    const bool batch = change.text.find("micro_batch") != std::string::npos;
-    if (batch && smaller_batch_fits) continue;
+    if (change.key == fits) continue;
     RunConfig changed = config;
     change.make(changed);
     const std::optional<memory::ExactPlan> plan = SmallestOf(changed);
@@ -122,13 +134,13 @@ void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
     const int64_t bytes = takes(plan->arena_bytes, plan->host_arena_bytes);
     if (plan->arena_bytes > budget.device || plan->host_arena_bytes > budget.host) {
       if (bytes < closest_bytes) {
-        closest = change.text;
+        closest = change.text();
         closest_bytes = bytes;
       }
       continue;
     }
-    smaller_batch_fits = smaller_batch_fits || batch;
-    ways.push_back(fmt::format("{} ({})", change.text, FormatBytes(bytes)));
+    fits = change.key;
+    ways.push_back(fmt::format("{} ({})", change.text(), FormatBytes(bytes)));
   }
   std::string way_out = "it would fit with " + List(ways);
   if (ways.empty()) {

@@ -35,6 +35,7 @@ TEST(Interconnect, FewerChannelsTakeLess) {
   EXPECT_EQ(CommunicatorBytes(false, false, 8), 0);
   EXPECT_EQ(CommunicatorBytes(true, false, 32), 428 * kMiB);
   EXPECT_EQ(CommunicatorBytes(true, false, 8), 284 * kMiB);
+  EXPECT_EQ(CommunicatorBytes(false, true, 8), 502 * kMiB);
   EXPECT_GT(CommunicatorBytes(true, true, 8), CommunicatorBytes(true, false, 8));
   EXPECT_GT(CommunicatorBytes(false, true, 16), CommunicatorBytes(false, true, 8));
 }

@@ -16,6 +16,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kRun =
     "model: {family: gpt2, layers: 4, width: 32, heads: 2, vocab: 96, sequence: 32}\n"
@@ -160,6 +161,20 @@ TEST_F(BudgetCommand, AFixedPolicyIsChecked) {
   EXPECT_EQ(Plan({"--set", fixed, "--budget", std::to_string(arena)}).exit_code, 0);
   ExpectError(Plan({"--set", fixed, "--budget", std::to_string(arena - 1)}), 3,
               {"the plan needs", "checkpointing.policy: auto"});
+}
+
+TEST_F(BudgetCommand, TheFirstZeroStageThatFitsIsAWayOut) {
+  const auto arena = [&](int zero) {
+    return PlanJson({"--set", "checkpointing.policy=block", "--set", "parallel.data=4", "--set",
+                     "parallel.zero=" + std::to_string(zero)})["arena_bytes"]
+        .get<int64_t>();
+  };
+  ASSERT_LT(arena(1), arena(0));
+  const Outcome outcome =
+      Plan({"--set", "checkpointing.policy=block", "--set", "parallel.data=4", "--set",
+            "train.micro_batch=4", "--budget", std::to_string(arena(1))});
+  ExpectError(outcome, 3, {"it would fit with ", "parallel.zero: 1 ("});
+  EXPECT_THAT(outcome.err, Not(HasSubstr("parallel.zero: 2")));
 }
 
 TEST_F(BudgetCommand, TrainingKeepsToTheBudget) {
