@@ -114,8 +114,8 @@ def report(name, ours, peer, args):
             print(f"{label:<22} {row['error']}")
             continue
         mfu = row["tokens_per_s"] * flops / (args.peak * 1e12)
-        version = row.get("version", "")
-        print(f"{label + ' ' + version:<22}{row['step_ms']:>10.2f}{row['tokens_per_s']:>11.0f}"
+        name = row.get("version", label) if label == "PyTorch" else label
+        print(f"{name:<22}{row['step_ms']:>10.2f}{row['tokens_per_s']:>11.0f}"
               f"{100 * mfu:>7.1f}%{gib(row, tensors):>13}{gib(row, 'reserved_bytes'):>14}"
               f"{gib(row, 'process_bytes'):>13}")
     if ours and peer and "error" not in ours and "error" not in peer:

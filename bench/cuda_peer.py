@@ -2,7 +2,7 @@
 """Times PyTorch's training step of one model on one GPU: torch.compile, fused AdamW, flash
 attention, bf16 autocast over float32 weights (or bf16 weights and moments), gradients clipped to
 norm 1. Random tokens, the same in each step. Prints one line of JSON; started by
-cuda_against_pytorch.py.
+cuda_against_pytorch.py, and a row of a study (configs/studies/gpt2-124m.yaml).
 
 With --wait it says "ready" after the warm-up and measures when a line arrives on standard input, so
 that several can compile side by side.
@@ -92,12 +92,13 @@ def main():
     ms = times[len(times) // 2]
     rate = args.batch * args.sequence / ms * 1e3
     print(json.dumps({
-        "step_ms": ms, "fastest_ms": times[0], "slowest_ms": times[-1], "tokens_per_s": rate,
+        "step_ms": ms, "step_ms_low": times[len(times) // 4],
+        "step_ms_high": times[3 * len(times) // 4], "fastest_ms": times[0], "slowest_ms": times[-1], "tokens_per_s": rate,
         "model_flops_per_token": flops_per_token, "loss": loss.item(),
         "allocated_bytes": torch.cuda.max_memory_allocated(),
         "reserved_bytes": torch.cuda.max_memory_reserved(),
         "process_bytes": process_bytes(),
-        "warmup_s": compile_seconds, "version": torch.__version__,
+        "warmup_s": compile_seconds, "version": f"PyTorch {torch.__version__}",
         "device": torch.cuda.get_device_name()}), flush=True)
 
 

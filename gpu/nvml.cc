@@ -49,6 +49,7 @@ struct Functions {
   int (*p2p)(void*, void*, int, int*) = nullptr;
   int (*mig)(void*, unsigned*, unsigned*) = nullptr;
   int (*compute_mode)(void*, int*) = nullptr;
+  int (*clock)(void*, int, unsigned*) = nullptr;
 };
 
 Functions& F() {
@@ -112,6 +113,7 @@ struct NvmlLoader {
     Find(library, "nvmlDeviceGetP2PStatus", f.p2p);
     Find(library, "nvmlDeviceGetMigMode", f.mig);
     Find(library, "nvmlDeviceGetComputeMode", f.compute_mode);
+    Find(library, "nvmlDeviceGetClockInfo", f.clock);
 
     if (const int status = f.init(); status != kSuccess) {
       Problem() = std::string("the NVIDIA driver does not answer: ") + f.error_string(status);
@@ -234,6 +236,15 @@ NvmlLink NvmlDevice::LinkTo(const NvmlDevice& other) const {
   if (level < 30) return NvmlLink::kSwitch;
   if (level < 40) return NvmlLink::kHostBridge;
   return level < 50 ? NvmlLink::kSameNode : NvmlLink::kAcrossNodes;
+}
+
+std::optional<int> NvmlDevice::clock_mhz() const {
+  constexpr int kMultiprocessors = 1;
+  unsigned mhz = 0;
+  if (F().clock == nullptr || F().clock(handle_, kMultiprocessors, &mhz) != kSuccess) {
+    return std::nullopt;
+  }
+  return static_cast<int>(mhz);
 }
 
 bool NvmlDevice::mig() const {

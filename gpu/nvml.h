@@ -50,8 +50,9 @@ class NvmlDevice {
   std::vector<NvmlProcess> processes() const;          // with a CUDA context here
   std::optional<int64_t> bytes_of(int64_t pid) const;  // nothing when it isn't listed, or not told
   NvmlLink LinkTo(const NvmlDevice& other) const;
-  bool mig() const;         // cut into instances
-  bool prohibited() const;  // compute mode that lets no CUDA program in
+  std::optional<int> clock_mhz() const;  // of its multiprocessors, now
+  bool mig() const;                      // cut into instances
+  bool prohibited() const;               // compute mode that lets no CUDA program in
   void* handle() const { return handle_; }
 
  private:

@@ -53,4 +53,8 @@ GpuMeter::Process GpuMeter::MeasureProcess() const {
   return {std::max<int64_t>(0, device.memory().used - used_before_), false};
 }
 
+std::optional<int> GpuMeter::ClockMhz() const { return gpu::NvmlDevice(device_).clock_mhz(); }
+
+std::string GpuMeter::DriverVersion() const { return gpu::Nvml::Get()->driver_version(); }
+
 }  // namespace plimsoll::runtime

@@ -45,6 +45,9 @@ class GpuMeter {
   };
   Process MeasureProcess() const;
 
+  std::optional<int> ClockMhz() const;  // of the multiprocessors, now; nothing where it isn't told
+  std::string DriverVersion() const;    // "580.95.05"
+
  private:
   GpuMeter(void* device, int64_t used) : device_(device), used_before_(used) {}
 

@@ -1,4 +1,4 @@
-// The command line: plimsoll train|plan|eval|generate|data|config|info.
+// The command line: plimsoll train|plan|ablate|report|eval|generate|data|config|info.
 
 #include <fmt/format.h>
 
@@ -14,6 +14,7 @@
 #include "base/version.h"
 #include "runtime/own_gpu.h"
 #include "runtime/world.h"
+#include "studies/command.h"
 #include "trainer/config/load.h"
 #include "trainer/config/reference.h"
 #include "trainer/data/tokenize_command.h"
@@ -54,6 +55,8 @@ class CommandLine {
     app_.set_version_flag("--version", fmt::format("plimsoll {} ({})", Version(), Commit()));
     AddTrain();
     AddPlan();
+    AddAblate();
+    AddReport();
     AddEval();
     AddGenerate();
     AddData();
@@ -116,7 +119,8 @@ class CommandLine {
     command->callback([this, profile] {
       const config::Loaded loaded = train_.Load(world_);
       std::optional<ProfiledSteps> steps;
-      if (profile->count() > 0) steps = ParseProfiledSteps(profile_, loaded.config.train.steps);
+      if (profile->count() > 0)
+        steps = ParseProfiledSteps(profile_, loaded.config.train.StepsToMake());
       Train(loaded, world_, steps);
     });
   }
@@ -140,6 +144,41 @@ class CommandLine {
     command->add_flag("--json", plan_.json, "for programs");
     command->add_option("--html", plan_.html, "also draw the plan, into this file");
     command->callback([this] { RunPlan(plan_); });
+  }
+
+  void AddAblate() {
+    CLI::App* command = app_.add_subcommand("ablate", "compare variations of a run: a study");
+    command->add_option("study.yaml", ablate_.file, "the study file");
+    command->add_option("--dir", ablate_.dir, "the study's directory, in place of the file's");
+    command->add_option("--base", ablate_.base, "the run file to vary, in place of the file's");
+    command->add_option("--set", ablate_.sets, "override a key in all rows")
+        ->allow_extra_args(false);
+    command->add_option("--jobs", ablate_.jobs, "runs side by side, each on GPUs of its own")
+        ->check(CLI::Range(1, 1024));
+    command->add_flag("--yes", ablate_.yes, "start even many hundreds of runs");
+    command->add_flag("--retry-failed", ablate_.retry_failed, "run again what failed before");
+    command->add_flag("--list", ablate_.list, "print the rows, and run nothing");
+    command->add_flag("--json", ablate_.json, "for programs");
+    command->add_flag("--reference", ablate_.reference, "the keys of a study file");
+    command->callback([this] {
+      if (world_.size() > 1) {
+        throw UserError(
+            "plimsoll ablate: start it alone: it calls mpirun for the rows of several ranks");
+      }
+      studies::RunAblate(ablate_);
+    });
+  }
+
+  void AddReport() {
+    CLI::App* command = app_.add_subcommand("report", "compare runs that are there");
+    command->add_option("run", report_.runs, "run directories; the first is the baseline")
+        ->required();
+    command->add_option("--warmup", report_.warmup, "first steps of each run that don't count")
+        ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
+    command->add_option("--html", report_.html, "also write a page to this file");
+    command->add_option("--csv", report_.csv, "also write a table to this file");
+    command->add_flag("--json", report_.json, "for programs");
+    command->callback([this] { studies::RunReport(report_); });
   }
 
   void AddEval() {
@@ -268,6 +307,8 @@ class CommandLine {
   RunArguments train_, config_;
   std::string profile_;
   PlanCommand plan_;
+  studies::AblateCommand ablate_;
+  studies::ReportCommand report_;
   EvalCommand eval_;
   GenerateCommand generate_;
   data::TokenizeOptions tokenize_;

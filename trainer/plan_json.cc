@@ -9,14 +9,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json ByRole(const memory::BytesByRole& bytes) {
-  ordered_json json;
-  for (size_t role = 0; role < bytes.size(); ++role) {
-    json[std::string(graph::Name(static_cast<graph::Role>(role)))] = bytes[role];
-  }
-  return json;
-}
-
 ordered_json ProgramJson(const graph::Program& program, const memory::ProgramPlan& plan) {
   double flops = 0, bytes = 0;
   for (const graph::Node& node : program.nodes()) {
@@ -50,6 +42,14 @@ ordered_json CachingJson(const CompiledStep& compiled) {
 
 }  // namespace
 
+ordered_json ByRoleJson(const memory::BytesByRole& bytes) {
+  ordered_json json;
+  for (size_t role = 0; role < bytes.size(); ++role) {
+    json[std::string(graph::Name(static_cast<graph::Role>(role)))] = bytes[role];
+  }
+  return json;
+}
+
 ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled,
                         const PlanContext& context) {
   const memory::MemoryPlan& plan = compiled.plan;
@@ -65,7 +65,7 @@ ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled
       {"process_parts", nullptr},
       {"allocator", context.allocator},
       {"caching", CachingJson(compiled)},
-      {"bytes_by_role", ByRole(plan.bytes_by_role)},
+      {"bytes_by_role", ByRoleJson(plan.bytes_by_role)},
       {"bytes_by_scope", plan.bytes_by_scope},
       {"parameters", model.parameter_count()},
       {"micro_batch", options.micro_batch},

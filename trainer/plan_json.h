@@ -29,4 +29,7 @@ nlohmann::ordered_json PlanObject(const models::Model& model, const CompiledStep
 std::string PlanJson(const models::Model& model, const CompiledStep& compiled,
                      const PlanContext& context = {});
 
+// {"parameter": bytes, "activation": bytes, …}
+nlohmann::ordered_json ByRoleJson(const memory::BytesByRole& bytes);
+
 }  // namespace plimsoll::trainer

@@ -64,14 +64,17 @@ void AddTo(OpGroup& sum, const OpGroup& group) {
   sum.bound_by_flops = sum.bound_by_flops || group.bound_by_flops;
 }
 
-// The compute stream's time at …_done is what it waits for.
-void AddSide(Profile& profile, const std::string& op, double seconds) {
+// The compute stream's time at …_done is what it waits for, and all that it does itself, as on the
+// CPU.
+void AddSide(Profile& profile, const std::string& op, const NodeTime& time, double seconds) {
   SideSeconds* const side = op.starts_with("copy_") ? &profile.copies
                             : ops::IsCollective(op) || ops::IsCollectiveDone(op)
                                 ? &profile.collectives
                                 : nullptr;
   if (side == nullptr) return;
-  (op.ends_with("_done") ? side->waited : side->busy) += seconds;
+  const bool done = op.ends_with("_done");
+  if (!done) side->busy += seconds;
+  if (done || time.stream == 0) side->waited += seconds;
 }
 
 template <typename Map>
@@ -201,7 +204,7 @@ Profile MakeProfile(const CompiledStep& compiled, const std::vector<ProgramRun>&
       launch.floor_seconds = std::max(work.seconds_for_flops, for_bytes);
       launch.bound_by_flops = work.seconds_for_flops > for_bytes;
       AddTo(group, launch);
-      AddSide(profile, node.op->name, launch.seconds);
+      AddSide(profile, node.op->name, time, launch.seconds);
     }
     profile.step_seconds += end_us * 1e-6;
   }

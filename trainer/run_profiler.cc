@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 
@@ -16,6 +17,19 @@ std::optional<int64_t> Number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
   return value;
+}
+
+// profile.json: milliseconds of an average step.
+std::string TotalsJson(const Profile& profile) {
+  const auto side = [](const SideSeconds& seconds) {
+    return nlohmann::ordered_json{{"ms", seconds.busy * 1e3}, {"exposed_ms", seconds.waited * 1e3}};
+  };
+  return nlohmann::ordered_json{{"steps", profile.steps},
+                                {"step_ms", profile.step_seconds * 1e3},
+                                {"copies", side(profile.copies)},
+                                {"collectives", side(profile.collectives)}}
+             .dump(1) +
+         "\n";
 }
 
 }  // namespace
@@ -51,6 +65,7 @@ std::string RunProfiler::Finish(const CompiledStep& compiled, const RunDirectory
   const std::vector<ProgramRun>& runs = collector_->runs();
   directory.Write("trace.json", TraceJson(compiled, runs, device_name_));
   const Profile profile = MakeProfile(compiled, runs, ceilings_);
+  directory.Write("profile.json", TotalsJson(profile));
   std::string text =
       fmt::format("steps {} to {}, node by node on {}: {:.2f} ms a step", steps_.first,
                   steps_.first + steps_.count - 1, device_name_, profile.step_seconds * 1e3);

@@ -39,7 +39,8 @@ class RunProfiler {
   void Before(int64_t micro_step) { collector_->Before(micro_step); }
   void After(int64_t step, int64_t micro_step) { collector_->After(step, micro_step); }
 
-  // After the last step that is covered: writes trace.json and returns what to tell.
+  // After the last step that is covered: writes trace.json and profile.json, and returns what to
+  // tell.
   bool LastIs(int64_t step) const { return step == steps_.first + steps_.count - 1; }
   std::string Finish(const CompiledStep& compiled, const RunDirectory& directory) const;
 

@@ -34,6 +34,7 @@
 #include "trainer/run_directory.h"
 #include "trainer/run_facts.h"
 #include "trainer/run_reports.h"
+#include "trainer/run_summary.h"
 #include "trainer/session.h"
 #include "trainer/solve.h"
 #include "trainer/step_record.h"
@@ -68,6 +69,7 @@ class Run {
       const std::optional<ProfiledSteps>& profile)
       : config_(decision.config),
         ranks_(ranks),
+        chosen_(decision.chosen),
         model_(ModelFrom(config_)),
         sequence_(config_.model.sequence),
         data_(DataFrom(config_, model_->spec().vocab)),
@@ -141,9 +143,10 @@ class Run {
     directory_->Write("config.yaml", resolved_yaml);
     const CompiledStep& step = session_->compiled();
     const memory::CostModel known = CostModelFor(config_, {});  // nothing is timed now
+    predicted_seconds_ = PredictSeconds(step, known);
     directory_->Write("plan.json", PlanJson(*model_, step,
                                             {config::ToString(config_.memory.allocator),
-                                             PredictSeconds(step, known), ProfileFrom(config_)}));
+                                             predicted_seconds_, ProfileFrom(config_)}));
     const ordered_json timeline = MemoryTimelineJson(step);
     directory_->Write("memory_timeline.json", timeline.dump() + "\n");
     if (ranks.first()) {
@@ -151,12 +154,12 @@ class Run {
           config_.log, *directory_,
           RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks.size(), step, timeline));
     }
-    if (!decision.chosen.empty()) fmt::print("chosen within memory.budget: {}\n", decision.chosen);
+    if (!chosen_.empty()) fmt::print("chosen within memory.budget: {}\n", chosen_);
     Announce(step);
   }
 
   void Loop() {
-    Progress progress(config_.train.steps, config_.train.log_every, ranks_.size() == 1);
+    Progress progress(config_.train.StepsToMake(), config_.train.log_every, ranks_.size() == 1);
     progress_ = &progress;
     if (ranks_.size() > 1) {
       watchdog_.emplace(config_.parallel.timeout, [this] { EndWithoutProgress(); });
@@ -169,7 +172,8 @@ class Run {
     }
     if (reports_) reports_->End(stopped_ ? "stopped early" : "done");
     watchdog_.reset();  // the others wait for as long as writing the model takes
-    SaveModel();
+    WriteSummary();
+    if (config_.save.model) SaveModel();
     if (config_.debug.check_arena) CheckArena();
     if (config_.memory.summary) {
       progress.Line(MemorySummary(*session_, steps_done_,
@@ -245,11 +249,12 @@ class Run {
 
   void Steps() {
     Evaluate(0);
-    for (int64_t step = 0; step < config_.train.steps && !stopped_; ++step) {
+    const int64_t steps = config_.train.StepsToMake();
+    for (int64_t step = 0; step < steps && !stopped_; ++step) {
       Step(step);
       const int64_t done = step + 1;
       steps_done_ = done;
-      const bool last = done == config_.train.steps;
+      const bool last = done == steps;
       if (Due(config_.train.eval_every, done, last)) Evaluate(done);
       if (Due(config_.train.sample_every, done, last || stopped_)) Sample();
     }
@@ -392,6 +397,22 @@ class Run {
     Progressed();
   }
 
+  void WriteSummary() const {
+    if (!ranks_.first()) return;
+    const RunMetrics metrics = ReadMetrics(directory_->File("metrics.jsonl"));
+    RunResult result{.session = *session_, .model = *model_, .metrics = metrics};
+    result.ranks = ranks_.size();
+    result.chosen = chosen_;
+    result.predicted_step_seconds = predicted_seconds_;
+    if (gpu_bytes_) {
+      result.predicted_process_bytes =
+          ProfileFrom(config_).ProcessBytes(session_->compiled().plan.arena_bytes);
+      result.process_bytes = std::max(gpu_->highest_bytes(), metrics.most_rank_bytes.value_or(0));
+    }
+    if (config_.debug.check_arena) result.used_bytes = session_->used_bytes();
+    directory_->Write("summary.json", RunSummary(result).dump(1) + "\n");
+  }
+
   void SaveModel() {
     const std::string folder = directory_->model();
     session_->SaveWeights(*model_, folder);
@@ -405,6 +426,8 @@ class Run {
 
   const config::RunConfig& config_;
   Ranks& ranks_;
+  std::string chosen_;            // by the budget solver
+  double predicted_seconds_ = 0;  // of a step
   std::unique_ptr<models::Model> model_;
   int64_t sequence_;
   data::DataSet data_;

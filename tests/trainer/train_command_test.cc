@@ -89,6 +89,36 @@ TEST_F(TrainCommand, LeavesACompleteRunDirectory) {
   EXPECT_TRUE(std::filesystem::exists(run_ + "/model/model.safetensors"));
 }
 
+TEST_F(TrainCommand, StopsInTheMiddleOfItsScheduleAndSumsUp) {
+  ASSERT_EQ(Train({"checkpointing.policy=block"}).exit_code, 0);
+  const std::vector<json> whole = Metrics();
+  const json plan = json::parse(ReadFile(run_ + "/plan.json"));
+  ASSERT_EQ(Train({"checkpointing.policy=block", "train.stop_after=5", "save.model=false",
+                   "debug.check_arena=true"})
+                .exit_code,
+            0);
+  const std::vector<json> rows = Metrics();
+  ASSERT_EQ(rows.size(), 8u);  // 5 steps, and evaluations after 0, 4 and 5
+  EXPECT_EQ(rows[6].at("step"), 4);
+  EXPECT_EQ(rows[6].at("lr"), whole[6].at("lr"));
+  EXPECT_EQ(rows[6].at("loss"), whole[6].at("loss"));
+  EXPECT_FALSE(std::filesystem::exists(run_ + "/model/model.safetensors"));
+  const json summary = json::parse(ReadFile(run_ + "/summary.json"));
+  EXPECT_EQ(summary.at("steps"), 5);
+  EXPECT_EQ(summary.at("loss"), rows[rows.size() - 2].at("loss"));
+  EXPECT_EQ(summary.at("eval_loss"), rows.back().at("eval_loss"));
+  EXPECT_EQ(summary.at("tokens_per_step"), 4 * 32);
+  EXPECT_EQ(summary.at("arena_bytes"), plan.at("arena_bytes"));
+  EXPECT_EQ(summary.at("bytes_by_role"), plan.at("bytes_by_role"));
+  EXPECT_LE(summary.at("step_ms_low"), summary.at("step_ms"));
+  EXPECT_LE(summary.at("step_ms"), summary.at("step_ms_high"));
+  EXPECT_GT(summary.at("step_ms_low"), 0);
+  // Two of three forward passes' products are made again: blocks, but not the loss.
+  EXPECT_GT(summary.at("recompute_share"), 0.1);
+  EXPECT_LT(summary.at("recompute_share"), 0.25);
+  EXPECT_EQ(summary.at("offloaded_bytes_per_step"), 0);
+}
+
 TEST_F(TrainCommand, ProfilesTheStepsThatWereAskedFor) {
   const auto profile = [&](const std::string& flag) {
     return RunPlimsoll({"train", yaml_, flag, "--set", "run.overwrite=true"});
@@ -104,6 +134,10 @@ TEST_F(TrainCommand, ProfilesTheStepsThatWereAskedFor) {
     updates += event.at("ph") == "X" && event.at("tid") == 0 && event.at("name") == "train: update";
   }
   EXPECT_EQ(updates, 2);
+  const json totals = json::parse(ReadFile(run_ + "/profile.json"));
+  EXPECT_EQ(totals.at("steps"), 2);
+  EXPECT_GT(totals.at("step_ms"), 0);
+  EXPECT_EQ(totals.at("collectives").at("ms"), 0);
 
   EXPECT_EQ(profile("--profile").exit_code, 0);
   for (const char* flag : {"--profile=x", "--profile=4:0", "--profile=11:2", "--profile=-1"}) {

@@ -130,6 +130,7 @@ struct DataConfig {
 
 struct TrainConfig {
   int64_t steps = 1000;
+  int64_t stop_after = 0;   // steps; 0: all of them
   int64_t micro_batch = 8;  // sequences per micro-step and data rank; 0: auto, the solver's choice
   int64_t accumulate = 1;   // micro-steps per update; derived when a global batch is given
   std::optional<int64_t> global_batch;         // sequences per update, all ranks
@@ -141,6 +142,9 @@ struct TrainConfig {
   int64_t sample_every = 0;  // 0: off
   int64_t early_stop = 0;    // evaluations without improvement; 0: off
   int64_t threads = 0;       // 0: all cores
+
+  // How many steps are made.
+  int64_t StepsToMake() const { return stop_after > 0 && stop_after < steps ? stop_after : steps; }
 
   bool operator==(const TrainConfig&) const = default;
 };
@@ -237,6 +241,7 @@ struct RunDirConfig {
 struct SaveConfig {
   int64_t every = 0;  // steps; 0: never
   int64_t keep = 0;   // 0: all
+  bool model = true;  // the trained weights, at the end
 
   bool operator==(const SaveConfig&) const = default;
 };

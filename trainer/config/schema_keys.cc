@@ -112,6 +112,11 @@ void TrainKeys(std::vector<Key>& keys) {
   SectionKeys<T> train(keys, "train", &RunConfig::train);
   train.Add("steps", &T::steps, "Updates to make.").Between(1, kSteps);
   train
+      .Add("stop_after", &T::stop_after,
+           "End after so many of them, as if the rest were to follow: the learning rate is that of "
+           "the whole run; 0: make all.")
+      .Between(0, kSteps);
+  train
       .Add("micro_batch", &T::micro_batch,
            "Sequences per micro-step on each data rank; `auto`: what is fastest within "
            "`memory.budget`, the global batch staying what it is.")
@@ -361,6 +366,7 @@ void RunKeys(std::vector<Key>& keys) {
       .Between(0, kSteps)
       .Only({"0"});
   save.Add("keep", &SaveConfig::keep, "Snapshots to keep; 0: all.").Between(0, kSteps).Only({"0"});
+  save.Add("model", &SaveConfig::model, "Write the trained weights at the end, to `model/`.");
 
   using S = SampleConfig;
   SectionKeys<S> sample(keys, "sample", &RunConfig::sample);

@@ -12,7 +12,8 @@ namespace plimsoll::config {
 inline std::vector<std::string> ConfigFiles() {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator("configs")) {
-    if (entry.path().extension() == ".yaml") files.push_back(entry.path().string());
+    const bool study = entry.path().parent_path() == "configs/studies";
+    if (entry.path().extension() == ".yaml" && !study) files.push_back(entry.path().string());
   }
   std::ranges::sort(files);
   return files;

@@ -1,0 +1,17 @@
+// Order statistics of a few measurements.
+#pragma once
+
+#include <vector>
+
+namespace plimsoll {
+
+// The values below which a quarter, a half and three quarters of the sample lie, interpolated
+// between neighbours (Hyndman, Fan 1996, type 7).
+struct Quartiles {
+  double low = 0, median = 0, high = 0;
+};
+
+// `sample` is not empty.
+Quartiles QuartilesOf(std::vector<double> sample);
+
+}  // namespace plimsoll

@@ -1,0 +1,290 @@
+#include "studies/command.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/output_file.h"
+#include "runtime/gpu_report.h"
+#include "studies/rows.h"
+#include "studies/runner.h"
+#include "studies/study_json.h"
+#include "studies/table.h"
+#include "studies/values.h"
+#include "trainer/from_config.h"
+#include "trainer/progress.h"
+#include "trainer/solve.h"
+
+namespace plimsoll::studies {
+namespace {
+
+using nlohmann::ordered_json;
+
+// A study of more runs wants a second thought.
+constexpr size_t kManyRuns = 500;
+// What a process takes beside its steps, for the first estimate.
+constexpr double kStartSeconds = 2;
+
+volatile sig_atomic_t g_stopped = 0;
+void Stop(int /*signal*/) { g_stopped = 1; }
+
+void CatchSignals() {
+  struct sigaction action = {};
+  action.sa_handler = Stop;
+  sigemptyset(&action.sa_mask);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+}
+
+// The GPUs that a run may be given, in the words of CUDA_VISIBLE_DEVICES.
+std::vector<std::string> VisibleGpus() {
+  std::vector<std::string> gpus;
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    std::istringstream list(visible);
+    for (std::string gpu; std::getline(list, gpu, ',');) gpus.push_back(gpu);
+    return gpus;
+  }
+  const runtime::GpuReport report = runtime::InspectGpus();
+  for (size_t i = 0; i < report.gpus.size(); ++i) {
+    if (report.gpus[i].visible) gpus.push_back(std::to_string(i));
+  }
+  return gpus;
+}
+
+// Seconds that a run is likely to take, by built-in rates; nothing where that cannot be told.
+std::optional<double> EstimateRun(const Study& study, config::RunConfig config) {
+  try {
+    config.checkpointing.policy = config::CheckpointPolicy::kNone;
+    if (trainer::LeavesChoice(config)) return std::nullopt;
+    const std::unique_ptr<models::Model> model = trainer::ModelFrom(config);
+    const trainer::CompiledStep compiled =
+        trainer::Compile(*model, trainer::CompileFrom(config, *model));
+    const double step = trainer::PredictSeconds(compiled, trainer::BuiltInCost(config));
+    const int64_t steps = study.measure.all_steps() + (study.measure.check_arena ? 1 : 0);
+    return kStartSeconds + static_cast<double>(steps) * step;
+  } catch (const std::exception&) {
+    return std::nullopt;  // rows say what is wrong
+  }
+}
+
+void RefuseMany(const Study& study, const config::RunConfig& base, size_t runs, int jobs) {
+  const std::optional<double> seconds = EstimateRun(study, base);
+  const std::string time =
+      seconds ? fmt::format(", about {} in all",
+                            trainer::FormatDuration(*seconds * static_cast<double>(runs) / jobs))
+              : "";
+  throw UserError(fmt::format("{}: {} runs{}; give --yes to start them, or shorten the axes",
+                              study.file, runs, time));
+}
+
+void RequireAnyRow(const std::vector<StudyRow>& rows) {
+  for (const StudyRow& row : rows) {
+    if (row.refused.empty()) return;
+  }
+  throw UserError(rows.front().refused);
+}
+
+void PrintRows(const std::vector<StudyRow>& rows) {
+  for (const StudyRow& row : rows) {
+    std::string what =
+        row.command.empty() ? fmt::format("{}", fmt::join(row.Sets(), " ")) : row.command;
+    if (row.ranks > 1) what += fmt::format("  ({} ranks)", row.ranks);
+    if (!row.refused.empty()) what += "  infeasible: " + row.refused;
+    fmt::print("{}: {}\n", row.name, what);
+  }
+}
+
+class AblationRun {
+ public:
+  AblationRun(const AblateCommand& command, const Study& study, const std::vector<StudyRow>& rows,
+              const StudyDirectory& directory)
+      : command_(command), study_(study), rows_(rows), directory_(directory) {}
+
+  // study.json, with all that has been run; also written, with its table.
+  ordered_json Write() const {
+    StudyFacts facts;
+    facts.title = study_.title;
+    facts.warmup = study_.measure.warmup;
+    facts.rows = ReadRows(study_, rows_, directory_);
+    facts.baseline = BaselineIndex(study_, rows_);
+    for (const StudyRow& row : rows_) {
+      facts.facts.push_back(row.facts);
+      if (!study_.axes.empty()) {
+        facts.groups.push_back(row.axes.empty() ? row.name : row.axes.front().second);
+      }
+    }
+    ordered_json json = StudyJson(facts);
+    directory_.Write("study.json", json.dump(1) + "\n");
+    directory_.Write("study.csv", Csv(json.at("rows")));
+    directory_.Write("report.html", StudyHtml(json, facts));
+    return json;
+  }
+
+  void OnEnd(const StudyRun& run, const Outcome& outcome, size_t ended, size_t all,
+             double seconds_left) {
+    const ordered_json study = Write();
+    const ordered_json& row = study.at("rows").at(run.row);
+    std::string found = outcome.status == Status::kDone
+                            ? Figures(row)
+                            : std::string(Name(outcome.status)) + ": " + outcome.reason;
+    Say(fmt::format("[{}/{}] {}{}: {}; {:.1f} s, {} left", ended, all, rows_[run.row].name,
+                    study_.repeats > 1 ? fmt::format(" ({})", run.repeat + 1) : "", found,
+                    outcome.seconds, trainer::FormatDuration(seconds_left)));
+    PrintFront(study);
+  }
+
+ private:
+  static std::string Figures(const ordered_json& row) {
+    std::string text = fmt::format("{:.4g} ms a step", row.at("step_ms").get<double>());
+    if (row.at("peak_bytes").is_number()) {
+      text += ", " + FormatBytes(std::llround(row.at("peak_bytes").get<double>()));
+    }
+    if (row.at("loss").is_number())
+      text += fmt::format(", loss {:.5g}", row.at("loss").get<double>());
+    return text;
+  }
+
+  // The rows that no other beats on memory and time, when they have changed.
+  void PrintFront(const ordered_json& study) {
+    std::vector<std::pair<double, std::string>> front;
+    for (const ordered_json& row : study.at("rows")) {
+      if (!row.contains("on_front") || row.at("on_front") != true) continue;
+      front.emplace_back(
+          row.at("peak_bytes").get<double>(),
+          fmt::format("    {:>10}  {:>9.4g} ms  {}\n",
+                      FormatBytes(std::llround(row.at("peak_bytes").get<double>())),
+                      row.at("step_ms").get<double>(), row.at("name").get<std::string>()));
+    }
+    std::sort(front.begin(), front.end());
+    std::string text, names;
+    for (const auto& [bytes, line] : front) {
+      text += line;
+      names += line.substr(line.rfind("  ")) + "\n";
+    }
+    if (names == front_) return;
+    front_ = names;
+    Say("  best so far, smallest first:\n" + text.substr(0, text.size() - 1));
+  }
+
+  void Say(const std::string& text) const {
+    std::FILE* const to = command_.json ? stderr : stdout;
+    fmt::print(to, "{}\n", text);
+    std::fflush(to);
+  }
+
+  const AblateCommand& command_;
+  const Study& study_;
+  const std::vector<StudyRow>& rows_;
+  const StudyDirectory& directory_;
+  std::string front_;
+};
+
+}  // namespace
+
+void RunAblate(const AblateCommand& command) {
+  if (command.reference) {
+    fmt::print("{}", StudyReference());
+    return;
+  }
+  if (command.file.empty())
+    throw UserError("plimsoll ablate: name a study file, or ask for --reference");
+  const std::string text = config::ReadFile(command.file);
+  Study study = ParseStudy(text, command.file);
+  if (!command.dir.empty()) study.dir = command.dir;
+  if (!command.base.empty()) study.base = command.base;
+  for (const auto& [key, value] : config::ReadLayers("", "--set", nullptr, command.sets)) {
+    study.settings[key] = value;
+  }
+  std::vector<std::string> sets;
+  for (const auto& [key, value] : study.settings) sets.push_back(SetArgument(key, value));
+  const config::RunConfig base =
+      trainer::LoadRun(study.base, sets, study.launch.ranks.value_or(1)).config;
+  const std::vector<StudyRow> rows = ConfigureRows(study, ExpandGrid(study, base));
+  if (command.list) return PrintRows(rows);
+  RequireAnyRow(rows);
+  const size_t runs = rows.size() * static_cast<size_t>(study.repeats);
+  if (runs > kManyRuns && !command.yes) RefuseMany(study, base, runs, command.jobs);
+
+  RunnerOptions options{.jobs = command.jobs, .gpus = {}, .retry_failed = command.retry_failed};
+  if (command.jobs > 1) {
+    options.gpus = VisibleGpus();
+    if (options.gpus.empty()) {
+      fmt::print(stderr,
+                 "warning: --jobs {}: there are no GPUs to give to each: runs side by side on "
+                 "one processor slow each other down\n",
+                 command.jobs);
+    } else if (command.jobs > static_cast<int>(options.gpus.size())) {
+      throw UserError(fmt::format("--jobs {}: there are {} GPUs; give at most that many",
+                                  command.jobs, options.gpus.size()));
+    }
+  }
+  const StudyDirectory directory(study.dir, FingerprintOf(study, rows), text);
+  Runner runner(study, rows, directory, options);
+  AblationRun ablation(command, study, rows, directory);
+  std::FILE* const to = command.json ? stderr : stdout;
+  fmt::print(to, "{}: {} rows, {} runs of {} steps left to make, in {}\n", study.file, rows.size(),
+             runner.left(), study.measure.all_steps(), directory.path());
+  std::fflush(to);
+  CatchSignals();
+  const bool finished = runner.Run(
+      [] { return g_stopped != 0; },
+      [&](const StudyRun& run, const Outcome& outcome, size_t ended, size_t all,
+          double seconds_left) { ablation.OnEnd(run, outcome, ended, all, seconds_left); });
+  const ordered_json json = ablation.Write();
+  if (!finished) {
+    throw UserError(fmt::format("{}: stopped; start it again to continue", study.file),
+                    ExitCode::kStoppedBySignal);
+  }
+  if (command.json) {
+    fmt::print("{}\n", json.dump(1));
+  } else {
+    fmt::print("\n{}\n{}results in {}: report.html, study.csv, study.json\n", study.title,
+               StudyText(json), directory.path());
+  }
+  if (!LawsHold(json)) {
+    throw UserError(fmt::format("{}: a law is broken: see `laws` in {}", study.file,
+                                directory.File("study.json")),
+                    ExitCode::kInternal);
+  }
+}
+
+void RunReport(const ReportCommand& command) {
+  StudyFacts study;
+  study.title = "runs";
+  study.warmup = command.warmup;
+  for (const std::string& run : command.runs) {
+    Row& row = study.rows.emplace_back();
+    row.name = std::filesystem::path(run).lexically_normal().string();
+    while (row.name.size() > 1 && row.name.ends_with('/')) row.name.pop_back();
+    for (size_t i = 0; i + 1 < study.rows.size(); ++i) {
+      if (study.rows[i].name == row.name) throw UserError(row.name + ": is named twice");
+    }
+    AddRun(run, command.warmup, row);
+    row.status = Status::kDone;
+    const auto ranks = static_cast<int64_t>(row.Figure("ranks").value_or(1));
+    study.facts.push_back(FactsOf(trainer::LoadRun(run + "/config.yaml", {}, ranks).config, ranks));
+  }
+  const ordered_json json = StudyJson(study);
+  const auto write = [](const std::string& path, const std::string& text) {
+    OutputFile file(path);
+    file.Write(text);
+    file.Commit();
+  };
+  if (!command.html.empty()) write(command.html, StudyHtml(json, study));
+  if (!command.csv.empty()) write(command.csv, Csv(json.at("rows")));
+  if (command.json) {
+    fmt::print("{}\n", json.dump(1));
+  } else {
+    fmt::print("{}", StudyText(json));
+  }
+}
+
+}  // namespace plimsoll::studies

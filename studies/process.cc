@@ -1,0 +1,120 @@
+#include "studies/process.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "base/error.h"
+
+namespace plimsoll::studies {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kNoProgram = 127;  // as shells say it
+
+// Between fork and exec; nothing here may allocate.
+[[noreturn]] void Become(char* const* arguments, const char* out, const char* error) {
+  setpgid(0, 0);
+  // Should this program be killed, the child is not to go on alone.
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGHUP, SIG_DFL);
+  const int none = open("/dev/null", O_RDONLY);
+  const int to_out = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  const int to_error = open(error, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  if (none >= 0 && to_out >= 0 && to_error >= 0 && dup2(none, STDIN_FILENO) >= 0 &&
+      dup2(to_out, STDOUT_FILENO) >= 0 && dup2(to_error, STDERR_FILENO) >= 0) {
+    execvp(arguments[0], arguments);
+    constexpr char kMessage[] = "cannot be started\n";
+    if (write(STDERR_FILENO, arguments[0], strlen(arguments[0])) < 0 ||
+        write(STDERR_FILENO, ": ", 2) < 0 ||
+        write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1) < 0) {
+      _exit(kNoProgram);
+    }
+  }
+  _exit(kNoProgram);
+}
+
+}  // namespace
+
+Process::Process(const ProcessOptions& options) {
+  std::vector<std::string> arguments = options.arguments;
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  // The environment is this process's own while the child copies it.
+  std::vector<std::pair<std::string, std::optional<std::string>>> before;
+  for (const auto& [name, value] : options.environment) {
+    const char* const old = std::getenv(name.c_str());
+    before.emplace_back(name, old == nullptr ? std::nullopt : std::optional<std::string>(old));
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  pid_ = fork();
+  if (pid_ == 0) Become(argv.data(), options.out.c_str(), options.error.c_str());
+  const int reason = errno;
+  for (const auto& [name, value] : before) {
+    if (value) {
+      setenv(name.c_str(), value->c_str(), 1);
+    } else {
+      unsetenv(name.c_str());
+    }
+  }
+  if (pid_ < 0) {
+    throw UserError(fmt::format("{}: cannot be started: {}", arguments[0], std::strerror(reason)),
+                    ExitCode::kInternal);
+  }
+  setpgid(pid_, pid_);  // whichever of the two comes first
+}
+
+Process::~Process() {
+  if (!Poll()) End(0);
+}
+
+std::optional<ProcessEnd> Process::Poll() {
+  if (end_) return end_;
+  siginfo_t info = {};
+  if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid == 0) {
+    return std::nullopt;
+  }
+  // What it started ends with it; until it is waited for, its group is nobody else's.
+  kill(-pid_, SIGKILL);
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  end_.emplace();
+  if (WIFEXITED(status)) end_->exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) end_->signal = WTERMSIG(status);
+  return end_;
+}
+
+void Process::End(double patience_seconds) {
+  kill(-pid_, SIGTERM);
+  const auto deadline = Clock::now() + std::chrono::duration<double>(patience_seconds);
+  while (!Poll() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  kill(-pid_, SIGKILL);
+  while (!Poll()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+std::string OwnProgram() {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) throw UserError("/proc/self/exe: " + error.message(), ExitCode::kInternal);
+  return path.string();
+}
+
+}  // namespace plimsoll::studies

@@ -1,0 +1,87 @@
+// A study: one run file, and the variations of it that are to be compared. docs/ablations.md.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/config/layers.h"
+
+namespace plimsoll::studies {
+
+// What a variation changes: dotted key → value as written; kNull takes back what the base set.
+using config::Settings;
+
+// A named variation.
+struct Variant {
+  std::string name;
+  std::string origin;  // "study.yaml:12"
+  Settings settings;
+  std::string command;  // in place of a run of ours; prints a summary as JSON. Empty: a run
+};
+
+// A key and the values that it takes in turn.
+struct Axis {
+  std::string key;
+  std::string origin;
+  std::vector<config::Tree> values;
+};
+
+// Some keys and their values: a combination to add, or what those to leave out have in common.
+struct Combination {
+  std::string origin;
+  Settings settings;
+};
+
+struct Measure {
+  int64_t warmup = 3;  // steps whose times don't count
+  int64_t steps = 20;  // that are timed, after those
+  bool check_arena = true;
+  bool profile = false;
+
+  int64_t all_steps() const { return warmup + steps; }
+};
+
+// When a run that came to its end is no result. Nothing: no limit.
+struct Broken {
+  std::optional<double> loss_above;
+  std::optional<double> loss_difference;  // from the baseline, as a share of its loss
+  std::optional<double> seconds;          // that a run takes; it is ended then
+};
+
+struct Launch {
+  std::optional<int64_t> ranks;  // nothing: what the mesh of each variation comes to
+  std::string mpirun = "mpirun -np {ranks}";
+};
+
+enum class RunOrder { kShuffled, kWritten };
+
+struct Study {
+  std::string file;  // as the user named it
+  std::string title;
+  std::string base;  // path
+  std::string dir;
+  Settings settings;  // over the base, in all variations
+  std::vector<Variant> variants;
+  std::vector<Axis> axes;
+  std::vector<Combination> include, exclude;
+  std::string baseline;         // a row's name; empty: the first
+  std::string baseline_origin;  // where it stands
+  int64_t repeats = 1;
+  RunOrder order = RunOrder::kShuffled;
+  int64_t order_seed = 1;
+  Measure measure;
+  Broken broken;
+  Launch launch;
+};
+
+// Reads a study file's text. UserErrors of one line: "study.yaml:12: axes.amp.dtpye: unknown key,
+// did you mean amp.dtype?". Nothing else is opened.
+Study ParseStudy(const std::string& text, const std::string& name);
+
+// The keys of a study file as the table in docs/ablations.md.
+std::string StudyReference();
+
+}  // namespace plimsoll::studies

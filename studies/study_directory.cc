@@ -1,0 +1,89 @@
+#include "studies/study_directory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/output_file.h"
+
+namespace plimsoll::studies {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFingerprint = "fingerprint";
+constexpr const char* kWayOut = "name another one with `dir` in the study file or --dir";
+
+// "" when there is none.
+std::string FingerprintIn(const std::string& path) {
+  std::ifstream file(path + "/" + kFingerprint);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+bool HoldsAnything(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error) && (!fs::is_directory(path, error) || !fs::is_empty(path, error));
+}
+
+}  // namespace
+
+StudyDirectory::StudyDirectory(const std::string& path, const std::string& fingerprint,
+                               const std::string& text)
+    : path_(path) {
+  const std::string there = FingerprintIn(path_);
+  if (there.empty() && HoldsAnything(path_)) {
+    throw UserError(fmt::format("{}: holds something else than a study; {}", path_, kWayOut));
+  }
+  if (!there.empty() && there != fingerprint) {
+    throw UserError(fmt::format(
+        "{}: holds another study, or this one with other rows, base or measure (see {}); {}", path_,
+        File("study.yaml"), kWayOut));
+  }
+  std::error_code error;
+  fs::create_directories(File("runs"), error);
+  if (error) {
+    throw UserError(fmt::format("{}: cannot be made: {}; {}", path_, error.message(), kWayOut));
+  }
+  lock_ = open(File(kFingerprint).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_ < 0) {
+    throw UserError(
+        fmt::format("{}: cannot be written: {}; {}", path_, std::strerror(errno), kWayOut));
+  }
+  if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    close(lock_);
+    throw UserError(fmt::format("{}: another plimsoll ablate is at work there", path_));
+  }
+  if (there.empty()) {
+    const std::string line = fingerprint + "\n";
+    if (write(lock_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+      throw UserError(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno)));
+    }
+  }
+  Write("study.yaml", text);
+}
+
+StudyDirectory::~StudyDirectory() {
+  if (lock_ >= 0) close(lock_);
+}
+
+std::string StudyDirectory::Run(const std::string& row_folder, int64_t repeat) const {
+  return fmt::format("{}/runs/{}.{}", path_, row_folder, repeat + 1);
+}
+
+void StudyDirectory::Write(const std::string& name, const std::string& text) const {
+  OutputFile file(File(name));
+  file.Write(text);
+  file.Commit();
+}
+
+}  // namespace plimsoll::studies

@@ -1,0 +1,122 @@
+#include "studies/study_json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "reports/memory_stack.h"
+#include "reports/study_page.h"
+#include "studies/table.h"
+
+namespace plimsoll::studies {
+namespace {
+
+using nlohmann::ordered_json;
+
+// The different values of a member among the rows.
+std::vector<std::string> ValuesOf(const ordered_json& rows, const char* key) {
+  std::vector<std::string> values;
+  for (const ordered_json& row : rows) {
+    if (!row.contains(key) || !row.at(key).is_string()) continue;
+    const auto value = row.at(key).get<std::string>();
+    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+  }
+  return values;
+}
+
+std::string ClocksOf(const ordered_json& rows) {
+  double low = 0, high = 0;
+  for (const ordered_json& row : rows) {
+    if (!row.contains("clock_mhz") || !row.at("clock_mhz").is_number()) continue;
+    const auto mhz = row.at("clock_mhz").get<double>();
+    low = low == 0 ? mhz : std::min(low, mhz);
+    high = std::max(high, mhz);
+  }
+  if (high == 0) return "";
+  return low == high ? fmt::format("{:.0f} MHz", low)
+                     : fmt::format("{:.0f} to {:.0f} MHz", low, high);
+}
+
+ordered_json FactsOf(const ordered_json& rows) {
+  std::set<std::string> programs;
+  for (const ordered_json& row : rows) {
+    if (!row.contains("version")) continue;
+    programs.insert(row.contains("commit")
+                        ? fmt::format("plimsoll {} ({})", row.at("version").get<std::string>(),
+                                      row.at("commit").get<std::string>())
+                        : row.at("version").get<std::string>());
+  }
+  ordered_json facts = ordered_json::array();
+  const auto add = [&](const char* name, const std::string& text) {
+    if (!text.empty()) facts.push_back({name, text});
+  };
+  add("program", fmt::format("{}", fmt::join(programs, ", ")));
+  add("device", fmt::format("{}", fmt::join(ValuesOf(rows, "device"), ", ")));
+  add("driver", fmt::format("{}", fmt::join(ValuesOf(rows, "driver"), ", ")));
+  add("clocks at the end of the runs", ClocksOf(rows));
+  return facts;
+}
+
+}  // namespace
+
+ordered_json StudyJson(const StudyFacts& study) {
+  const std::vector<Comparison> comparisons = Compare(study.rows, study.facts, study.baseline);
+  ordered_json rows = ordered_json::array();
+  size_t most_steps = 0;
+  for (size_t i = 0; i < study.rows.size(); ++i) {
+    rows.push_back(RowJson(i, study.rows, comparisons,
+                           study.groups.empty() ? std::string() : study.groups[i]));
+    most_steps = std::max(most_steps, study.rows[i].step_ms.size());
+  }
+  const ordered_json facts = FactsOf(rows);
+  ordered_json json = {{"title", study.title}};
+  json["subtitle"] =
+      fmt::format("up to {} timed steps a row, after {} of warm-up", most_steps, study.warmup);
+  json["facts"] = facts;
+  json["columns"] = ColumnsOf(rows);
+  json["rows"] = rows;
+  json["laws"] = LawsJson(CheckLaws(study.rows, study.facts, comparisons));
+  return json;
+}
+
+std::string StudyHtml(const ordered_json& json, const StudyFacts& study) {
+  ordered_json page = json;
+  for (const ordered_json& law : json.at("laws")) {
+    const int checked = law.at("checked").get<int>();
+    if (checked == 0) continue;
+    page["facts"].push_back({law.at("law"), law.at("holds") == true
+                                                ? fmt::format("checked {} times, holds", checked)
+                                                : "BROKEN: " + law.at("broken").dump()});
+  }
+  for (size_t i = 0; i < study.rows.size(); ++i) {
+    if (!study.rows[i].timeline.is_object()) continue;
+    page["rows"][i]["timeline"] = reports::MemoryStack(study.rows[i].timeline);
+  }
+  return reports::StudyPage(page);
+}
+
+bool LawsHold(const ordered_json& study) {
+  return std::all_of(study.at("laws").begin(), study.at("laws").end(), [](const ordered_json& law) {
+    return law.at("holds") == true || law.at("must_hold") == false;
+  });
+}
+
+std::string StudyText(const ordered_json& study) {
+  std::string text = TextTable(study.at("rows"), study.at("columns"));
+  for (const ordered_json& law : study.at("laws")) {
+    const int checked = law.at("checked").get<int>();
+    if (checked == 0) continue;
+    const auto broken = law.at("broken").get<std::vector<std::string>>();
+    text += fmt::format("{}: {}\n", law.at("law").get<std::string>(),
+                        broken.empty() ? fmt::format("checked {} times, holds", checked)
+                                       : fmt::format("BROKEN {} times", broken.size()));
+    for (const std::string& sentence : broken) text += "  " + sentence + "\n";
+  }
+  for (const ordered_json& fact : study.at("facts")) {
+    text += fmt::format("{}: {}\n", fact.at(0).get<std::string>(), fact.at(1).get<std::string>());
+  }
+  return text;
+}
+
+}  // namespace plimsoll::studies

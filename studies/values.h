@@ -1,0 +1,33 @@
+// Values of run-file keys as they stand in a study file.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trainer/config/layers.h"
+#include "trainer/config/schema.h"
+
+namespace plimsoll::studies {
+
+// The settings in a map of sections or dotted keys (`amp: {dtype: bf16}` or `amp.dtype: bf16`),
+// each checked against the run file's schema. `where` names the map in messages: "variants.all".
+// Keys that a study decides itself (run.dir, …) are refused.
+config::Settings ReadSettings(const config::Tree& map, const std::string& where);
+
+// What ReadSettings walks through: calls `leaf` for each key of the run file's schema in such a
+// map.
+using Leaf = std::function<void(const config::Key& key, const config::TreeEntry& entry)>;
+void ForEachKey(const config::Tree& map, const std::string& where, const Leaf& leaf);
+
+// The values of an axis: a list, one value, or a range {from, to, step | count | times}.
+std::vector<config::Tree> ReadValues(const config::Key& key, const config::Tree& value,
+                                     const std::string& where);
+
+// The argument of --set that gives the key this value: "amp.dtype=bf16".
+std::string SetArgument(const std::string& key, const config::Tree& value);
+
+// For names and tables: "bf16", "128 MiB", "norms, gelu".
+std::string ShortText(const std::string& key, const config::Tree& value);
+
+}  // namespace plimsoll::studies

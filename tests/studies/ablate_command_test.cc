@@ -1,0 +1,293 @@
+// `plimsoll ablate` and `plimsoll report` as a user meets them: real studies of a tiny model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+class AblateCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_.Write("run.yaml",
+                  "model: {family: gpt2, layers: 2, width: 32, heads: 2, vocab: 64, sequence: 16}\n"
+                  "data: {synthetic: true}\n"
+                  "train: {steps: 2000, micro_batch: 2, threads: 1}\n"
+                  "schedule: {warmup: 100}\n"
+                  "memory: {calibrate: false}\n");
+  }
+
+  std::string Study(const std::string& text) {
+    return folder_.Write(
+        "study.yaml",
+        "base: run.yaml\ndir: " + dir_ + "\n" +
+            (text.find("measure:") == text.npos ? "measure: {warmup: 1, steps: 4}\n" : "") + text);
+  }
+
+  Outcome Ablate(const std::string& text, std::vector<std::string> flags = {}) {
+    std::vector<std::string> arguments = {"ablate", Study(text)};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return RunPlimsoll(arguments);
+  }
+
+  // The rows of study.json by name.
+  std::map<std::string, json> Rows() {
+    std::map<std::string, json> rows;
+    const json study = json::parse(ReadFile(dir_ + "/study.json"));
+    for (const json& row : study.at("rows")) {
+      rows[row.at("name")] = row;
+    }
+    return rows;
+  }
+
+  const TempFolder folder_;
+  const std::string dir_ = folder_ / "study";
+};
+
+TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
+  const Outcome outcome = Ablate(
+      "title: Tiny\n"
+      "variants:\n"
+      "  base: {}\n"
+      "  block: {checkpointing.policy: block}\n"
+      "  offload: {checkpointing.offload: [\"*\"]}\n"
+      "  caching: {memory.allocator: caching}\n"
+      "  bf16: {amp.dtype: bf16}\n"
+      "  tight: {memory.budget: 10KiB}\n"
+      "  contradiction: {model.heads: 5}\n"
+      "  crash: {optimizer: {name: sgd, lr: 1000, clip_grad_norm: 0}, schedule.warmup: 0,\n"
+      "          schedule.name: constant}\n"
+      "  other: {command: 'echo working; echo \"{\\\"step_ms\\\": [1, 2, 3], \\\"loss\\\": 5}\"'}\n"
+      "  silent: {command: 'echo nothing'}\n"
+      "  failing: {command: 'echo broken pipe >&2; exit 9'}\n"
+      "repeats: 2\n");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+  const auto rows = Rows();
+  const json& base = rows.at("base");
+  EXPECT_EQ(base.at("status"), "done");
+  EXPECT_EQ(base.at("base"), true);
+  EXPECT_EQ(base.at("runs"), 2);
+  for (const char* key :
+       {"arena_bytes", "used_bytes", "activation_bytes", "parameter_bytes", "optimizer_bytes",
+        "step_ms", "step_ms_low", "step_ms_high", "tokens_per_s", "loss", "predicted_step_ms"}) {
+    ASSERT_TRUE(base.at(key).is_number()) << key;
+    EXPECT_GT(base.at(key).get<double>(), 0) << key;
+  }
+  EXPECT_EQ(base.at("curve").at("loss").size(), 5u);
+  for (const char* name : {"block", "offload", "caching"}) {
+    EXPECT_EQ(rows.at(name).at("status"), "done") << name;
+    EXPECT_EQ(rows.at(name).at("bits"), "= base") << name;
+    EXPECT_EQ(rows.at(name).at("loss_difference"), 0) << name;
+  }
+  for (const char* name : {"base", "block", "offload", "bf16"}) {
+    EXPECT_EQ(rows.at(name).at("used_bytes"), rows.at(name).at("arena_bytes")) << name;
+  }
+  EXPECT_GT(rows.at("block").at("recompute_share"), 0);
+  EXPECT_EQ(base.at("recompute_share"), 0);
+  EXPECT_GT(rows.at("offload").at("offloaded_bytes"), 0);
+  EXPECT_EQ(rows.at("bf16").at("bits"), "");
+  EXPECT_NE(rows.at("bf16").at("loss"), base.at("loss"));
+  EXPECT_EQ(rows.at("tight").at("status"), "infeasible");
+  EXPECT_THAT(rows.at("tight").at("note").get<std::string>(), HasSubstr("memory.budget: 10.0 KiB"));
+  EXPECT_EQ(rows.at("contradiction").at("status"), "infeasible");
+  EXPECT_EQ(rows.at("crash").at("status"), "failed");
+  EXPECT_THAT(rows.at("crash").at("note").get<std::string>(), HasSubstr("not finite"));
+  EXPECT_EQ(rows.at("other").at("step_ms"), 2);
+  EXPECT_EQ(rows.at("other").at("loss"), 5);
+  EXPECT_THAT(rows.at("silent").at("note").get<std::string>(), HasSubstr("step_ms"));
+  EXPECT_EQ(rows.at("failing").at("note"), "exit code 9: broken pipe");
+  EXPECT_THAT(outcome.out, HasSubstr("best so far"));
+  EXPECT_THAT(outcome.out, HasSubstr("left"));
+  EXPECT_THAT(outcome.out, HasSubstr("equal to the bit are: checked"));
+  EXPECT_THAT(ReadFile(dir_ + "/report.html"), HasSubstr("Tiny"));
+  EXPECT_THAT(ReadFile(dir_ + "/study.csv"), HasSubstr("\nblock,done,"));
+  const json study = json::parse(ReadFile(dir_ + "/study.json"));
+  for (const json& law : study.at("laws")) {
+    EXPECT_TRUE(law.at("holds") == true || law.at("must_hold") == false) << law.dump();
+  }
+
+  // The same runs, compared by hand.
+  const std::string first = dir_ + "/runs/001-base.1", second = dir_ + "/runs/002-block.1";
+  const Outcome report = RunPlimsoll(
+      {"report", first, second, "--warmup", "1", "--json", "--html", folder_ / "page.html"});
+  ASSERT_EQ(report.exit_code, 0) << report.err;
+  const json compared = json::parse(report.out);
+  EXPECT_EQ(compared.at("rows").at(1).at("bits"), "= " + first);
+  EXPECT_THAT(folder_.Read("page.html"), HasSubstr("<html"));
+  EXPECT_EQ(RunPlimsoll({"report", folder_.path()}).exit_code, 2);
+}
+
+TEST_F(AblateCommand, GoesOnWhereItWasStopped) {
+  const std::string study = Study(
+      "variants: {first: {}, second: {checkpointing.policy: block},\n"
+      "           slow: {train.stop_after: 0}}\n");
+  EXPECT_EQ(RunPlimsoll({"ablate", study}).exit_code, 2);  // a study says itself how many steps
+  const std::string text =
+      "order: written\n"
+      "variants: {first: {}, wait: {command: 'sleep 60 & echo $! > " +
+      folder_.path() + "/pid; test -e " + folder_.path() +
+      "/go && echo \"{\\\"step_ms\\\": 1}\" || wait'},\n"
+      "           last: {checkpointing.policy: block}}\n";
+  const pid_t child = StartPlimsoll({"ablate", Study(text)}, folder_.path());
+  // Until the second row waits.
+  for (int i = 0; i < 600 && !std::filesystem::exists(folder_ / "pid"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  ASSERT_TRUE(std::filesystem::exists(folder_ / "pid")) << folder_.Read("err");
+  // Another one at the same time would write over it.
+  EXPECT_THAT(Ablate(text).err, HasSubstr("another plimsoll ablate is at work"));
+  std::string sleeper;
+  while (sleeper.empty()) sleeper = folder_.Read("pid");
+  kill(child, SIGINT);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 4) << folder_.Read("err");
+  EXPECT_THAT(folder_.Read("err"), HasSubstr("start it again to continue"));
+  // What the command had started is gone too.
+  const pid_t started = std::stoi(sleeper);
+  bool gone = false;
+  for (int i = 0; i < 100 && !gone; ++i) {
+    gone = kill(started, 0) != 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(gone);
+  EXPECT_EQ(Rows().at("first").at("status"), "done");
+  EXPECT_EQ(Rows().at("wait").at("status"), "not run");
+  EXPECT_EQ(Rows().at("last").at("status"), "not run");
+
+  const auto written = std::filesystem::last_write_time(dir_ + "/runs/001-first.1/metrics.jsonl");
+  folder_.Write("go", "");
+  const Outcome again = Ablate(text);
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("2 runs of 5 steps left"));
+  EXPECT_EQ(std::filesystem::last_write_time(dir_ + "/runs/001-first.1/metrics.jsonl"), written);
+  EXPECT_EQ(Rows().at("wait").at("step_ms"), 1);
+  EXPECT_EQ(Rows().at("last").at("bits"), "= first");
+}
+
+TEST_F(AblateCommand, FailuresAreRunAgainWhenAsked) {
+  const std::string text =
+      "variants: {base: {}, later: {command: 'cat " + folder_.path() + "/there'}}\n";
+  ASSERT_EQ(Ablate(text).exit_code, 0);
+  EXPECT_EQ(Rows().at("later").at("status"), "failed");
+  folder_.Write("there", "{\"step_ms\": 4}\n");
+  EXPECT_THAT(Ablate(text).out, HasSubstr("0 runs of 5 steps left"));
+  EXPECT_EQ(Rows().at("later").at("status"), "failed");
+  EXPECT_THAT(Ablate(text, {"--retry-failed"}).out, HasSubstr("1 runs of 5 steps left"));
+  EXPECT_EQ(Rows().at("later").at("status"), "done");
+}
+
+TEST_F(AblateCommand, MarksWhatIsBroken) {
+  const Outcome outcome = Ablate(
+      "variants:\n"
+      "  base: {}\n"
+      "  other seed: {train.seed: 2}\n"
+      "  high: {command: 'echo \"{\\\"step_ms\\\": 1, \\\"loss\\\": 50}\"'}\n"
+      "  slow: {command: 'sleep 60'}\n"
+      "broken: {loss_above: 9, loss_difference: 0.5, seconds: 3}\n");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Rows().at("base").at("status"), "done");
+  EXPECT_EQ(Rows().at("other seed").at("status"), "done");
+  EXPECT_EQ(Rows().at("high").at("status"), "broken");
+  EXPECT_EQ(Rows().at("slow").at("status"), "timed out");
+  EXPECT_EQ(Rows().at("slow").at("note"), "took longer than 3 s (broken.seconds)");
+}
+
+TEST_F(AblateCommand, NeverWritesOverWhatIsThere) {
+  ASSERT_EQ(Ablate("variants: {base: {}}\n").exit_code, 0);
+  const std::string before = ReadFile(dir_ + "/study.json");
+  const Outcome other = Ablate("variants: {base: {}, more: {amp.dtype: bf16}}\n");
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("holds another study"));
+  EXPECT_EQ(ReadFile(dir_ + "/study.json"), before);
+
+  const std::string occupied = folder_ / "occupied";
+  std::filesystem::create_directory(occupied);
+  WriteFile(occupied + "/thesis.tex", "years of work");
+  const Outcome elsewhere = Ablate("variants: {base: {}}\n", {"--dir", occupied});
+  EXPECT_EQ(elsewhere.exit_code, 2);
+  EXPECT_THAT(elsewhere.err, HasSubstr("holds something else than a study"));
+  EXPECT_EQ(folder_.Names("occupied"), (std::vector<std::string>{"thesis.tex"}));
+}
+
+TEST_F(AblateCommand, AsksBeforeManyRuns) {
+  const Outcome outcome = Ablate(
+      "axes: {train.seed: {from: 1, to: 200, step: 1}, train.micro_batch: {from: 1, to: 5, step: "
+      "1}}\n"
+      "repeats: 2\n");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("2000 runs, about "));
+  EXPECT_THAT(outcome.err, HasSubstr("--yes"));
+  EXPECT_FALSE(std::filesystem::exists(dir_));
+}
+
+TEST_F(AblateCommand, ListsRowsWithoutRunningThem) {
+  const Outcome outcome =
+      Ablate("axes: {amp.dtype: [fp32, bf16], parallel.data: [1, 2]}\n", {"--list"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out,
+              HasSubstr("dtype=bf16, data=2: amp.dtype=bf16 parallel.data=2  (2 ranks)"));
+  EXPECT_FALSE(std::filesystem::exists(dir_));
+}
+
+TEST_F(AblateCommand, MistakesAreToldBeforeAnythingRuns) {
+  const Outcome outcome = Ablate("axes:\n  amp: {dtpye: [bf16]}\n");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("study.yaml:5: axes.amp.dtpye: unknown key"));
+  const Outcome impossible = Ablate("variants: {one: {model.heads: 5}}\n");
+  EXPECT_EQ(impossible.exit_code, 2);
+  EXPECT_THAT(impossible.err, HasSubstr("do not divide"));
+  EXPECT_FALSE(std::filesystem::exists(dir_));
+  EXPECT_EQ(RunPlimsoll({"ablate"}).exit_code, 2);
+  EXPECT_EQ(RunPlimsoll({"ablate", folder_ / "none.yaml"}).exit_code, 2);
+}
+
+// Rows of several ranks go through mpirun, here as tests/support/mpirun.sh calls it.
+TEST_F(AblateCommand, StartsRanks) {
+  const TempFolder shared;
+  for (const auto& [name, value] :
+       std::map<std::string, std::string>{{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                          {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                                          {"OMPI_MCA_plm_rsh_agent", ""},
+                                          {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
+                                          {"OMPI_MCA_btl_vader_backing_directory", shared.path()},
+                                          {"TMPDIR", shared.path()}}) {
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  const Outcome outcome = Ablate(
+      "measure: {warmup: 1, steps: 4, profile: true}\n"
+      "variants: {one: {}, two: {parallel.data: 2, train.micro_batch: 1},\n"
+      "           block: {parallel.data: 2, train.micro_batch: 1, checkpointing.policy: block},\n"
+      "           odd: {parallel.tensor: 2, parallel.data: 1, model.heads: 1}}\n");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err << outcome.out;
+  const auto rows = Rows();
+  ASSERT_EQ(rows.at("two").at("status"), "done") << rows.at("two").dump();
+  EXPECT_EQ(rows.at("two").at("ranks"), 2);
+  EXPECT_NEAR(rows.at("two").at("loss"), rows.at("one").at("loss"), 1e-5 * 5);
+  EXPECT_EQ(rows.at("block").at("bits"), "= two");
+  EXPECT_GT(rows.at("two").at("collective_ms"), 0);
+  // On the CPU computing stands still meanwhile.
+  EXPECT_EQ(rows.at("two").at("exposed_ms"), rows.at("two").at("collective_ms"));
+  EXPECT_EQ(rows.at("one").at("collective_ms"), 0);
+  EXPECT_EQ(rows.at("odd").at("status"), "infeasible");
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,182 @@
+// From a study to its rows, and from rows to runs.
+#include "studies/grid.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "studies/configure.h"
+#include "studies/runner.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
+#include "trainer/config/load.h"
+
+namespace plimsoll::studies {
+namespace {
+
+constexpr const char* kBase =
+    "model: {family: gpt2, layers: 2, width: 32, heads: 2, vocab: 64, sequence: 16}\n"
+    "data: {synthetic: true}\n"
+    "train: {steps: 50, micro_batch: 2}\n"
+    "memory: {calibrate: false}\n";
+
+Study Parse(const std::string& text) { return ParseStudy("base: run.yaml\n" + text, "study.yaml"); }
+
+std::vector<GridRow> Grid(const std::string& text) {
+  return ExpandGrid(Parse(text), config::LoadText(kBase, "run.yaml").config);
+}
+
+std::vector<std::string> Names(const std::vector<GridRow>& rows) {
+  std::vector<std::string> names;
+  for (const GridRow& row : rows) names.push_back(row.name);
+  return names;
+}
+
+using Strings = std::vector<std::string>;
+
+TEST(Grid, TheLastAxisRunsFastest) {
+  const auto rows = Grid("axes: {amp.dtype: [fp32, bf16], train.micro_batch: [1, 2]}\n");
+  EXPECT_EQ(Names(rows), (Strings{"dtype=fp32, micro_batch=1", "dtype=fp32, micro_batch=2",
+                                  "dtype=bf16, micro_batch=1", "dtype=bf16, micro_batch=2"}));
+  EXPECT_EQ(rows[3].Sets(), (Strings{"amp.dtype=bf16", "train.micro_batch=2"}));
+  EXPECT_EQ(rows[3].folder, "004-dtype-bf16-micro_batch-2");
+}
+
+TEST(Grid, VariantsTakeEveryCombinationAndCommandsOne) {
+  const auto rows = Grid(
+      "set: {train.micro_batch: 4}\n"
+      "variants: {a: {}, b: {train.micro_batch: 8}, c: {command: x}}\n"
+      "axes: {train.seed: [1, 2]}\n");
+  EXPECT_EQ(Names(rows), (Strings{"a, seed=1", "a, seed=2", "b, seed=1", "b, seed=2", "c"}));
+  EXPECT_EQ(rows[0].Sets(), (Strings{"train.micro_batch=4", "train.seed=1"}));
+  EXPECT_EQ(rows[2].Sets(), (Strings{"train.micro_batch=8", "train.seed=1"}));
+  EXPECT_EQ(rows[4].command, "x");
+}
+
+TEST(Grid, ExcludesAndIncludes) {
+  const auto rows = Grid(
+      "axes: {amp.dtype: [fp32, bf16], checkpointing.policy: [none, block]}\n"
+      "exclude: [{amp.dtype: bf16, checkpointing.policy: none}]\n"
+      "include: [{optimizer.state_dtype: int8}]\n");
+  EXPECT_EQ(Names(rows), (Strings{"dtype=fp32, policy=none", "dtype=fp32, policy=block",
+                                  "dtype=bf16, policy=block", "state_dtype=int8"}));
+}
+
+TEST(Grid, ExclusionsSeeWhatTheBaseHas) {
+  // micro_batch is 2 in the base, and no axis.
+  const auto rows =
+      Grid("variants: {a: {}, b: {train.micro_batch: 4}}\nexclude: [{train.micro_batch: 2}]\n");
+  EXPECT_EQ(Names(rows), (Strings{"b"}));
+}
+
+TEST(Grid, RefusesWhatSaysNothing) {
+  ExpectUserError([] { Grid("repeats: 1\n"); }, {"study.yaml", "nothing to compare"});
+  ExpectUserError([] { Grid("axes: {train.seed: [1]}\nexclude: [{train.seed: 1}]\n"); },
+                  {"leaves no row"});
+  ExpectUserError([] { Grid("axes: {train.seed: [1]}\nexclude: [{train.seed: 2}]\n"); },
+                  {"study.yaml:3: exclude[0]: no row is like that"});
+  ExpectUserError([] { Grid("axes: {train.seed: [1]}\ninclude: [{train.seed: 1}]\n"); },
+                  {"there already"});
+  ExpectUserError([] { Grid("variants: {plain: {}}\nbaseline: plian\n"); },
+                  {"study.yaml:3: baseline", "did you mean \"plain\"?"});
+  ExpectUserError(
+      [] {
+        Grid(
+            "axes: {train.seed: {from: 1, to: 1000, step: 1},\n"
+            "       train.micro_batch: {from: 1, to: 1000, step: 1}}\n");
+      },
+      {"a grid of 1000000 rows", "at most 100000"});
+}
+
+TEST(Runs, AreShuffledAlikeEveryTimeAndCompleteInEveryRepeat) {
+  Study study = Parse("variants: {a: {}}\nrepeats: 3\n");
+  const std::vector<StudyRun> runs = OrderedRuns(study, 20);
+  EXPECT_EQ(runs, OrderedRuns(study, 20));
+  ASSERT_EQ(runs.size(), 60u);
+  bool shuffled = false;
+  for (int64_t repeat = 0; repeat < 3; ++repeat) {
+    std::set<size_t> rows;
+    for (size_t i = 0; i < 20; ++i) {
+      const StudyRun& run = runs[static_cast<size_t>(repeat) * 20 + i];
+      EXPECT_EQ(run.repeat, repeat);
+      rows.insert(run.row);
+      shuffled = shuffled || run.row != i;
+    }
+    EXPECT_EQ(rows.size(), 20u);
+  }
+  EXPECT_TRUE(shuffled);
+  study.order_seed = 2;
+  EXPECT_NE(runs, OrderedRuns(study, 20));
+  study.order = RunOrder::kWritten;
+  EXPECT_EQ(OrderedRuns(study, 20)[7], (StudyRun{7, 0}));
+}
+
+class Configured : public testing::Test {
+ protected:
+  std::vector<StudyRow> Rows(const std::string& text) {
+    folder_.Write("run.yaml", kBase);
+    study_ = ParseStudy("base: run.yaml\n" + text, folder_ / "study.yaml");
+    return ConfigureRows(study_, ExpandGrid(study_, config::Load(study_.base).config));
+  }
+  const TempFolder folder_;
+  Study study_;
+};
+
+TEST_F(Configured, RowsClaimEqualBitsWhereNoNumberDiffers) {
+  const auto rows = Rows(
+      "variants:\n"
+      "  base: {}\n"
+      "  block: {checkpointing.policy: block}\n"
+      "  caching: {memory.allocator: caching}\n"
+      "  host: {optimizer.place: host}\n"
+      "  budget: {memory.budget: 1GiB, checkpointing.policy: auto}\n"
+      "  bf16: {amp.dtype: bf16}\n"
+      "  bf16 block: {amp.dtype: bf16, checkpointing.policy: block}\n"
+      "  accumulated: {train: {micro_batch: 1, accumulate: 2}}\n"
+      "  seed: {train.seed: 2}\n"
+      "  ranks: {parallel.data: 2}\n");
+  const auto numbers = [&](size_t i) { return rows[i].facts.numbers; };
+  for (size_t i = 1; i <= 4; ++i) EXPECT_EQ(numbers(i), numbers(0)) << rows[i].name;
+  for (size_t i = 5; i < rows.size(); ++i) EXPECT_NE(numbers(i), numbers(0)) << rows[i].name;
+  EXPECT_EQ(numbers(6), numbers(5));
+  EXPECT_EQ(rows[8].facts.but_for_seed, rows[0].facts.but_for_seed);
+  EXPECT_TRUE(rows[4].facts.automatic);
+  EXPECT_FALSE(rows[2].has_arena);
+}
+
+TEST_F(Configured, RanksFollowFromTheMesh) {
+  const auto rows = Rows(
+      "variants: {one: {}, data: {parallel.data: 3}, tensor: {parallel.tensor: 2},\n"
+      "           both: {parallel: {data: 2, tensor: 2}}}\n");
+  EXPECT_EQ(rows[0].ranks, 1);
+  EXPECT_EQ(rows[1].ranks, 3);
+  EXPECT_EQ(rows[2].ranks, 2);
+  EXPECT_EQ(rows[3].ranks, 4);
+  const auto all = Rows("variants: {one: {}, tensor: {parallel.tensor: 2}}\nlaunch: {ranks: 4}\n");
+  EXPECT_EQ(all[0].ranks, 4);
+  EXPECT_EQ(all[1].ranks, 4);
+}
+
+TEST_F(Configured, ImpossibleRowsSayWhy) {
+  const auto rows = Rows("variants: {fits: {}, heads: {model.heads: 5}, long: {train.steps: 7}}\n");
+  EXPECT_EQ(rows[0].refused, "");
+  EXPECT_NE(rows[1].refused.find("do not divide model.width"), std::string::npos);
+  EXPECT_NE(rows[2].refused.find("the study measures 20 after 3"), std::string::npos);
+}
+
+TEST_F(Configured, TheFingerprintIsOfWhatRuns) {
+  const std::string variants = "variants: {a: {}, b: {amp.dtype: bf16}}\n";
+  const auto print = [&](const std::string& text) {
+    const auto rows = Rows(text);
+    return FingerprintOf(study_, rows);
+  };
+  const std::string first = print(variants);
+  EXPECT_EQ(print(variants), first);
+  EXPECT_EQ(print(variants + "repeats: 3\ntitle: other\n"), first);
+  EXPECT_NE(print(variants + "measure: {steps: 4}\n"), first);
+  EXPECT_NE(print("variants: {a: {}, b: {amp.dtype: fp16}}\n"), first);
+}
+
+}  // namespace
+}  // namespace plimsoll::studies

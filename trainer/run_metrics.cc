@@ -1,0 +1,58 @@
+#include "trainer/run_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using nlohmann::json;
+
+// JSON has no word for a number that isn't one.
+double NumberOf(const json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+void Add(const json& row, RunMetrics& metrics) {
+  if (row.contains("eval_loss")) {
+    metrics.eval_loss = NumberOf(row.at("eval_loss"));
+    return;
+  }
+  metrics.loss.push_back(NumberOf(row.at("loss")));
+  metrics.step_ms.push_back(NumberOf(row.at("step_ms")));
+  metrics.skipped = row.at("skipped").get<int64_t>();
+  if (row.contains("rank_bytes")) {
+    const auto most = row.at("rank_bytes").at(1).get<int64_t>();
+    metrics.most_rank_bytes = std::max(metrics.most_rank_bytes.value_or(0), most);
+  }
+}
+
+}  // namespace
+
+RunMetrics ReadMetrics(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw UserError(path + ": cannot be read");
+  RunMetrics metrics;
+  try {
+    for (std::string line; std::getline(file, line);) {
+      if (file.eof()) break;  // no newline: cut off
+      Add(json::parse(line), metrics);
+    }
+  } catch (const json::exception&) {
+    throw UserError(path + ": is not the metrics.jsonl of a run");
+  }
+  return metrics;
+}
+
+std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup) {
+  const auto steps = static_cast<int64_t>(metrics.step_ms.size());
+  const int64_t first = warmup < steps ? warmup : 0;
+  return {metrics.step_ms.begin() + first, metrics.step_ms.end()};
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,28 @@
+// metrics.jsonl of a run directory, read back.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plimsoll::trainer {
+
+struct RunMetrics {
+  // By step, from the first one on.
+  std::vector<double> loss;
+  std::vector<double> step_ms;
+  std::optional<double> eval_loss;  // the last
+  // The most that any rank's process held on its device, in the steps that were logged.
+  std::optional<int64_t> most_rank_bytes;
+  int64_t skipped = 0;
+};
+
+// A line that was not written to its end, as a killed run leaves one, is left out. UserError when
+// there is no such file, or it holds something else.
+RunMetrics ReadMetrics(const std::string& path);
+
+// The steps whose times count: without the first `warmup`, if there are more.
+std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,131 @@
+#include "trainer/run_summary.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/statistics.h"
+#include "base/version.h"
+#include "runtime/gpu_memory.h"
+#include "runtime/process_memory.h"
+#include "runtime/processor.h"
+#include "trainer/plan_json.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using nlohmann::ordered_json;
+
+template <typename T>
+ordered_json OrNull(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+// Sums `of(program, node)` over the nodes that a step runs.
+template <typename Of>
+double OverStep(const CompiledStep& compiled, const Of& of) {
+  double sum = 0;
+  for (int64_t micro = 0; micro < compiled.options.accumulate; ++micro) {
+    const graph::Program& program =
+        *compiled.programs[compiled.step.MicroStep(micro, compiled.options.accumulate)];
+    for (const graph::Node& node : program.nodes()) sum += of(program, node);
+  }
+  return sum;
+}
+
+void AddMachine(const Session& session, ordered_json& json) {
+  json["device"] = session.device().name();
+  json["device_kind"] = Name(session.device().kind());
+  json["driver"] = nullptr;
+  json["clock_mhz"] = nullptr;
+  if (session.device().kind() == runtime::DeviceKind::kCpu) {
+    json["clock_mhz"] = OrNull(runtime::ProcessorMhz());
+  } else if (const auto meter = runtime::GpuMeter::Find()) {
+    json["driver"] = meter->DriverVersion();
+    json["clock_mhz"] = OrNull(meter->ClockMhz());
+  }
+}
+
+void AddSpeed(const RunResult& result, ordered_json& json) {
+  const CompiledStep& compiled = result.session.compiled();
+  const CompileOptions& options = compiled.options;
+  const double tokens = static_cast<double>(options.micro_batch * options.sequence *
+                                            options.accumulate * options.data_ranks);
+  // Of all ranks.
+  const double model_flops = result.model.TrainFlopsPerToken(options.sequence) * tokens;
+  const double recomputed = RecomputeFlops(compiled);
+  const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps);
+  if (!steps.empty()) {
+    const Quartiles ms = QuartilesOf(steps);
+    json["step_ms"] = ms.median;
+    json["step_ms_low"] = ms.low;
+    json["step_ms_high"] = ms.high;
+    json["tokens_per_s"] = tokens / ms.median * 1e3;
+  }
+  json["predicted_step_ms"] = result.predicted_step_seconds
+                                  ? ordered_json(*result.predicted_step_seconds * 1e3)
+                                  : ordered_json(nullptr);
+  json["tokens_per_step"] = tokens;
+  json["model_flops_per_step"] = model_flops;
+  json["recompute_flops_per_step"] = recomputed * result.ranks;
+  json["recompute_share"] = compiled.flops_per_step > 0 ? recomputed / compiled.flops_per_step : 0;
+  json["peak_flops"] = result.session.device().peak_flops(options.amp.dtype) * result.ranks;
+}
+
+void AddMemory(const RunResult& result, ordered_json& json) {
+  const CompiledStep& compiled = result.session.compiled();
+  const memory::MemoryPlan& plan = compiled.plan;
+  json["arena_bytes"] = plan.arena_bytes;
+  json["used_bytes"] = OrNull(result.used_bytes);
+  json["max_live_bytes"] = plan.max_live_bytes;
+  json["host_arena_bytes"] = plan.host_arena_bytes;
+  json["predicted_process_bytes"] = OrNull(result.predicted_process_bytes);
+  json["process_bytes"] = OrNull(result.process_bytes);
+  json["resident_bytes"] = runtime::MeasureProcessMemory().peak_resident_bytes;
+  runtime::CachingMemory* const caching = result.session.caching();
+  json["allocator"] = caching != nullptr ? "caching" : "planned";
+  json["reserved_bytes"] =
+      caching != nullptr ? ordered_json(caching->stats().peak_reserved) : ordered_json(nullptr);
+  json["predicted_reserved_bytes"] = caching != nullptr
+                                         ? ordered_json(Replay(compiled).device.peak_reserved)
+                                         : ordered_json(nullptr);
+  json["bytes_by_role"] = ByRoleJson(plan.bytes_by_role);
+  json["offloaded_bytes_per_step"] = OffloadedBytes(compiled);
+}
+
+}  // namespace
+
+double RecomputeFlops(const CompiledStep& compiled) {
+  return OverStep(compiled, [](const graph::Program& program, const graph::Node& node) {
+    return node.phase == graph::Phase::kRecompute ? graph::CostOf(program.CallOf(node).get()).flops
+                                                  : 0.0;
+  });
+}
+
+int64_t OffloadedBytes(const CompiledStep& compiled) {
+  return static_cast<int64_t>(
+      OverStep(compiled, [](const graph::Program& program, const graph::Node& node) {
+        if (node.op->name != "copy_start") return 0.0;
+        const graph::Tensor& copy = program.tensor(node.outputs[0]);
+        return copy.place == graph::Place::kHost ? static_cast<double>(copy.type.bytes()) : 0.0;
+      }));
+}
+
+ordered_json RunSummary(const RunResult& result) {
+  ordered_json json = {
+      {"version", Version()},
+      {"commit", Commit()},
+      {"ranks", result.ranks},
+      {"threads", result.session.compiled().options.threads},
+      {"parameters", result.model.parameter_count()},
+      {"steps", result.metrics.loss.size()},
+      {"loss", nullptr},
+      {"eval_loss", OrNull(result.metrics.eval_loss)},
+      {"skipped", result.metrics.skipped},
+      {"chosen", result.chosen.empty() ? ordered_json(nullptr) : ordered_json(result.chosen)}};
+  if (!result.metrics.loss.empty()) json["loss"] = result.metrics.loss.back();
+  AddMachine(result.session, json);
+  AddSpeed(result, json);
+  AddMemory(result, json);
+  return json;
+}
+
+}  // namespace plimsoll::trainer
