@@ -154,11 +154,11 @@ ordered_json RunPage::Views(const std::string& state) const {
   }
 
   ordered_json variants = ordered_json::array();
-  variants.push_back({{"name", facts_.title}, {"timeline", facts_.stack}});
+  variants.push_back(
+      {{"name", facts_.title}, {"timeline", facts_.stack}, {"line", MemoryLine(facts_)}});
   views.push_back({{"type", "timeline"},
                    {"title", "Memory over a step"},
                    {"wide", true},
-                   {"line", MemoryLine(facts_)},
                    {"variants", std::move(variants)}});
   views.push_back(BarsView("The peak by role", facts_.by_role));
   views.push_back(BarsView("The peak by block", facts_.by_block));

@@ -1,5 +1,7 @@
 #include "reports/study_page.h"
 
+#include <algorithm>
+
 #include "reports/page.h"
 
 namespace plimsoll::reports {
@@ -11,9 +13,20 @@ bool Has(const ordered_json& row, const char* key) {
   return row.contains(key) && !row.at(key).is_null();
 }
 
-ordered_json Budget(const ordered_json& study) {
-  if (!Has(study, "budget_bytes")) return nullptr;
-  return {{"label", "budget"}, {"value", study.at("budget_bytes")}};
+ordered_json Line(const ordered_json& row, const char* key) {
+  if (!Has(row, key)) return nullptr;
+  return {{"label", "budget"}, {"value", row.at(key)}};
+}
+
+// Each once.
+ordered_json Budgets(const ordered_json& study) {
+  ordered_json lines = ordered_json::array();
+  for (const ordered_json& row : study.at("rows")) {
+    const ordered_json line = Line(row, "budget_bytes");
+    if (line.is_null() || std::find(lines.begin(), lines.end(), line) != lines.end()) continue;
+    lines.push_back(line);
+  }
+  return lines;
 }
 
 void AddFront(const ordered_json& study, ordered_json& views) {
@@ -39,7 +52,7 @@ void AddFront(const ordered_json& study, ordered_json& views) {
                     "other beats on both."},
                    {"x", {{"label", "peak memory"}, {"unit", "bytes"}}},
                    {"y", {{"label", "time of a step"}, {"unit", "ms"}}},
-                   {"line", Budget(study)},
+                   {"lines", Budgets(study)},
                    {"points", std::move(points)}});
 }
 
@@ -47,13 +60,14 @@ void AddBars(const ordered_json& study, ordered_json& views) {
   ordered_json bars = ordered_json::array();
   for (const ordered_json& row : study.at("rows")) {
     if (!Has(row, "bytes_by_role")) continue;
-    bars.push_back({{"name", row.at("name")}, {"parts", row.at("bytes_by_role")}});
+    bars.push_back({{"name", row.at("name")},
+                    {"parts", row.at("bytes_by_role")},
+                    {"line", Line(row, "arena_budget_bytes")}});
   }
   if (bars.empty()) return;
   views.push_back({{"type", "bars"},
                    {"title", "Memory at the peak, by role"},
                    {"unit", "bytes"},
-                   {"line", Budget(study)},
                    {"bars", std::move(bars)}});
 }
 
@@ -61,13 +75,13 @@ void AddTimelines(const ordered_json& study, ordered_json& views) {
   ordered_json variants = ordered_json::array();
   for (const ordered_json& row : study.at("rows")) {
     if (!Has(row, "timeline")) continue;
-    variants.push_back({{"name", row.at("name")}, {"timeline", row.at("timeline")}});
+    variants.push_back({{"name", row.at("name")},
+                        {"timeline", row.at("timeline")},
+                        {"line", Line(row, "arena_budget_bytes")}});
   }
   if (variants.empty()) return;
-  views.push_back({{"type", "timeline"},
-                   {"title", "Memory over a step"},
-                   {"line", Budget(study)},
-                   {"variants", std::move(variants)}});
+  views.push_back(
+      {{"type", "timeline"}, {"title", "Memory over a step"}, {"variants", std::move(variants)}});
 }
 
 void AddCurves(const ordered_json& study, ordered_json& views) {

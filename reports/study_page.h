@@ -14,8 +14,7 @@ namespace plimsoll::reports {
 //    "columns": [{"key": "name", "label": "variant"},
 //                {"key": "step_ms", "label": "step", "unit": "ms"},
 //                {"key": "tokens_per_s", "label": "tokens/s", "unit": "count"}, …],
-//    "budget_bytes": 25769803776,                                        a line to draw; may be
-//    absent "rows": [{"name": "block", "step_ms": 120.5, "peak_bytes": …, …}, …]}
+//    "rows": [{"name": "block", "step_ms": 120.5, "peak_bytes": …, …}, …]}
 //
 // `columns` are those of the table, in order: `key` is a member of the rows, `unit` one of
 // "bytes", "ms", "count" (12.3k), "integer", "percent" (a share: 0.5 is shown as 50 %), "number"
@@ -29,6 +28,8 @@ namespace plimsoll::reports {
 //   "base": true                            the row that others are compared with
 //   "marks": {"step_ms": "no difference"}   small words beside the values of columns
 //   "note": "not within memory.budget: …"   shown with the row, above all where it has no numbers
+//   "budget_bytes": 25769803776             a line beside "peak_bytes"; rows may share one
+//   "arena_budget_bytes": 24662507520       what that leaves to the arena: to bar and timeline
 //   "bytes_by_role": {"parameter": …, …}    its bar of memory by role
 //   "timeline": {…}                         MemoryStack() of its memory_timeline.json
 //   "curve": {"step": [0, 1, …], "loss": [10.9, …]}

@@ -111,13 +111,17 @@ GpuReport InspectGpus() {
       if (!SameBus(visible.pci_bus_id, facts.pci_bus_id)) continue;
       facts.visible = true;
       facts.multiprocessors = visible.multiprocessors;
-      facts.has_code = gpu::HasCodeFor(report.architectures, visible.major, visible.minor);
+      facts.has_code = HasCodeFor(report, visible.major, visible.minor);
     }
     for (const gpu::NvmlDevice& other : nvml->devices()) {
       facts.links.push_back(other.handle() == device.handle() ? "" : Name(device.LinkTo(other)));
     }
   }
   return report;
+}
+
+bool HasCodeFor(const GpuReport& report, int major, int minor) {
+  return report.cuda_build && gpu::HasCodeFor(report.architectures, major, minor);
 }
 
 std::string CudaVersionText(int version) {

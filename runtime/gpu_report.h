@@ -46,6 +46,9 @@ struct GpuReport {
 
 GpuReport InspectGpus();
 
+// Does the build run on GPUs of that compute capability?
+bool HasCodeFor(const GpuReport& report, int major, int minor);
+
 // What keeps this build from using the machine's GPUs, or may: one line each, with the way out.
 struct GpuProblem {
   std::string text;

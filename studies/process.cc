@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <thread>
 
 #include "base/error.h"
@@ -108,13 +107,6 @@ void Process::End(double patience_seconds) {
   }
   kill(-pid_, SIGKILL);
   while (!Poll()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-}
-
-std::string OwnProgram() {
-  std::error_code error;
-  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) throw UserError("/proc/self/exe: " + error.message(), ExitCode::kInternal);
-  return path.string();
 }
 
 }  // namespace plimsoll::studies

@@ -42,7 +42,4 @@ class Process {
   std::optional<ProcessEnd> end_;
 };
 
-// The path of the program that runs.
-std::string OwnProgram();
-
 }  // namespace plimsoll::studies

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/output_file.h"
+#include "base/own_program.h"
 #include "trainer/data/random.h"
 
 namespace plimsoll::studies {

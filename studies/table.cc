@@ -163,9 +163,10 @@ ordered_json RowJson(size_t index, const std::vector<Row>& rows,
   json["peak_bytes"] = OrNull(row.peak_bytes());
   json["predicted_peak_bytes"] = PredictedPeak(row);
   json["used_bytes"] = OrNull(row.used_bytes);
-  for (const char* key : {"ranks", "arena_bytes", "max_live_bytes", "host_arena_bytes",
-                          "process_bytes", "predicted_process_bytes", "reserved_bytes",
-                          "resident_bytes", "predicted_step_ms", "recompute_share"}) {
+  for (const char* key :
+       {"ranks", "arena_bytes", "max_live_bytes", "host_arena_bytes", "process_bytes",
+        "predicted_process_bytes", "reserved_bytes", "resident_bytes", "budget_bytes",
+        "arena_budget_bytes", "predicted_step_ms", "recompute_share"}) {
     json[key] = OrNull(row.Figure(key));
   }
   json["activation_bytes"] = OfRoles(row, {"activation"});

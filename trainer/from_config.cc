@@ -87,7 +87,12 @@ void CheckSize(const config::RunConfig& config, const models::Model& model) {
 
 config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
                        int64_t ranks) {
-  config::Loaded loaded = config::Load(path, sets, ranks);
+  return LoadRunText(config::ReadFile(path), path, sets, ranks);
+}
+
+config::Loaded LoadRunText(const std::string& text, const std::string& name,
+                           const std::vector<std::string>& sets, int64_t ranks) {
+  config::Loaded loaded = config::LoadText(text, name, sets, ranks, config::ReadFile);
   config::RunConfig& config = loaded.config;
   if (config.model.init_from.empty()) return loaded;
   const models::ModelSpec spec = SpecFrom(config);

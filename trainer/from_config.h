@@ -18,6 +18,9 @@ namespace plimsoll::trainer {
 // `ranks`: how many were started, of which parallel.data: auto takes what other axes leave.
 config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
                        int64_t ranks = 1);
+// The same for text in hand, whose messages call it `name`.
+config::Loaded LoadRunText(const std::string& text, const std::string& name,
+                           const std::vector<std::string>& sets = {}, int64_t ranks = 1);
 
 // UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/version.h"
+#include "runtime/gpu_report.h"
 #include "runtime/own_gpu.h"
 #include "runtime/world.h"
 #include "studies/command.h"
@@ -23,6 +24,7 @@
 #include "trainer/generate.h"
 #include "trainer/info.h"
 #include "trainer/plan.h"
+#include "trainer/starting_config.h"
 #include "trainer/train.h"
 
 namespace plimsoll::trainer {
@@ -281,14 +283,29 @@ class CommandLine {
     command->add_flag("--reference", reference_, "all keys, as docs/configuration.md")
         ->excludes(file);
     command->add_flag("--json-schema", json_schema_, "for editors")->excludes(file);
+    CLI::Option* model =
+        command
+            ->add_option("--for", starting_.model,
+                         "write a run file for this model, each choice explained: a name of "
+                         "configs/models, a run file, or a Hugging Face folder")
+            ->excludes(file);
+    command
+        ->add_option("--device", starting_.device,
+                     "for what to write it: h200, h100, a100, 4090, t4, v100 or cpu; default: what "
+                     "is here")
+        ->needs(model);
+    command->add_option("--budget", starting_.budget, "its memory.budget")->needs(model);
     command->callback([this] {
       if (reference_) {
         fmt::print("{}", config::ReferenceMarkdown());
       } else if (json_schema_) {
         fmt::print("{}", config::JsonSchema());
+      } else if (!starting_.model.empty()) {
+        fmt::print("{}", StartingConfig(starting_, runtime::InspectGpus()));
       } else if (config_.file.empty()) {
         throw UserError(
-            "plimsoll config: name a run file, or ask for --reference or --json-schema");
+            "plimsoll config: name a run file, or ask for --for MODEL, --reference or "
+            "--json-schema");
       } else {
         fmt::print("{}", config_.Load(world_).resolved_yaml);
       }
@@ -310,6 +327,7 @@ class CommandLine {
   studies::AblateCommand ablate_;
   studies::ReportCommand report_;
   EvalCommand eval_;
+  StartingConfigCommand starting_;
   GenerateCommand generate_;
   data::TokenizeOptions tokenize_;
   std::string inspect_file_, inspect_tokenizer_, inspect_format_ = "auto";

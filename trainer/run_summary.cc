@@ -73,6 +73,8 @@ void AddSpeed(const RunResult& result, ordered_json& json) {
 void AddMemory(const RunResult& result, ordered_json& json) {
   const CompiledStep& compiled = result.session.compiled();
   const memory::MemoryPlan& plan = compiled.plan;
+  json["budget_bytes"] = OrNull(result.budget_bytes);
+  json["arena_budget_bytes"] = OrNull(result.arena_budget_bytes);
   json["arena_bytes"] = plan.arena_bytes;
   json["used_bytes"] = OrNull(result.used_bytes);
   json["max_live_bytes"] = plan.max_live_bytes;

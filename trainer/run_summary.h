@@ -18,6 +18,7 @@ struct RunResult {
   const models::Model& model;
   const RunMetrics& metrics;
   int ranks = 1;
+  std::optional<int64_t> budget_bytes = {}, arena_budget_bytes = {};  // what memory.budget came to
   std::string chosen = {};  // by the budget solver; empty: nothing was left to it
   std::optional<double> predicted_step_seconds = {};
   std::optional<int64_t> predicted_process_bytes = {};  // on a GPU, and what it was

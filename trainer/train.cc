@@ -403,6 +403,11 @@ class Run {
     RunResult result{.session = *session_, .model = *model_, .metrics = metrics};
     result.ranks = ranks_.size();
     result.chosen = chosen_;
+    if (const auto& budget = config_.memory.budget;
+        budget && budget->base != config::MemorySize::Base::kFree) {  // that is another one now
+      result.budget_bytes = BytesOf(*budget, config_, "memory.budget");
+      result.arena_budget_bytes = BudgetOf(config_).device;
+    }
     result.predicted_step_seconds = predicted_seconds_;
     if (gpu_bytes_) {
       result.predicted_process_bytes =

@@ -1,5 +1,5 @@
-// View "bars": {unit, bars: [{name, parts: {part: value}}], line: {label, value}}: lying bars of
-// stacked parts.
+// View "bars": {unit, bars: [{name, parts: {part: value}, line: {label, value}}]}: lying bars of
+// stacked parts, each with a mark of its own.
 "use strict";
 
 views.bars = (body, view) => {
@@ -7,7 +7,10 @@ views.bars = (body, view) => {
     .order(new Set(view.bars.flatMap((bar) => Object.keys(bar.parts))))
     .filter((part) => view.bars.some((bar) => bar.parts[part] > 0));
   const total = (index) => parts.reduce((sum, part) => sum + (view.bars[index].parts[part] ?? 0), 0);
-  const longest = Math.max(...view.bars.map((_, i) => total(i)), view.line?.value ?? 0);
+  const longest = Math.max(...view.bars.map((_, i) => total(i)));
+  // A mark far outside would make the bars short.
+  const shown = view.bars.map(({ line }) => (line && line.value < 2 * longest ? line : null));
+  const most = Math.max(longest, ...shown.map((line) => line?.value ?? 0));
 
   const chart = charts.draw(body, view.title, {
     type: "bar",
@@ -24,10 +27,9 @@ views.bars = (body, view) => {
     },
     options: {
       indexAxis: "y",
-      layout: { padding: { top: view.line ? 16 : 0 } },
       interaction: { mode: "index", axis: "y", intersect: false },
       scales: {
-        x: charts.scale({ unit: view.unit }, { stacked: true, suggestedMax: longest * 1.02 }),
+        x: charts.scale({ unit: view.unit }, { stacked: true, suggestedMax: most * 1.02 }),
         y: {
           stacked: true,
           grid: { display: false },
@@ -43,15 +45,35 @@ views.bars = (body, view) => {
                 ? `${view.bars[items[0].dataIndex].name}: ${units.format(total(items[0].dataIndex), view.unit)}`
                 : "",
             label: (item) => `${item.dataset.label}: ${units.format(item.raw, view.unit)}`,
+            footer: (items) => {
+              const line = items.length ? view.bars[items[0].dataIndex].line : null;
+              return line ? `${line.label}: ${units.format(line.value, view.unit)}` : "";
+            },
           },
         },
       },
     },
-    plugins: view.line ? [charts.ruler("line", "x", { unit: view.unit, ...view.line })] : [],
+    plugins: [{ id: "marks", afterDatasetsDraw: drawMarks }],
   });
   chart.canvas.parentElement.style.height = `${view.bars.length * 26 + 60}px`;
 
   charts.legend(body, parts.map((part, i) => ({ name: part, color: theme.part(part, i) })), [chart]);
+
+  function drawMarks({ ctx, scales }) {
+    const half = view.bars.length > 1 ? (scales.y.getPixelForValue(1) - scales.y.getPixelForValue(0)) / 2 : 13;
+    ctx.save();
+    ctx.strokeStyle = theme.color("warning");
+    ctx.lineWidth = 2;
+    shown.forEach((line, i) => {
+      if (!line) return;
+      const [x, y] = [scales.x.getPixelForValue(line.value), scales.y.getPixelForValue(i)];
+      ctx.beginPath();
+      ctx.moveTo(x, y - half + 2);
+      ctx.lineTo(x, y + half - 2);
+      ctx.stroke();
+    });
+    ctx.restore();
+  }
 
   function shorten(name) {
     const most = innerWidth < 600 ? 16 : 32;

@@ -1,6 +1,6 @@
-// View "front": {x: {label, unit}, y: {label, unit}, line: {label, value},
-// points: [{name, x, y, y_low, y_high, group, base, note}]}. Smaller is better on both axes; a line
-// joins the points that no other beats on both.
+// View "front": {x: {label, unit}, y: {label, unit}, lines: [{label, value}], points: [{name, x, y,
+// y_low, y_high, group, base, note}]}. Smaller is better on both axes; a line joins the points that
+// no other beats on both. `lines` stand upright at values of x.
 "use strict";
 
 views.front = (body, view) => {
@@ -8,6 +8,9 @@ views.front = (body, view) => {
   const best = [...view.points]
     .sort((a, b) => a.x - b.x || a.y - b.y)
     .filter((point, i, sorted) => sorted.slice(0, i).every((other) => other.y > point.y));
+  // Lines that lie far outside stay there.
+  const most = Math.max(...view.points.map((point) => point.x));
+  const near = (view.lines ?? []).map((line) => line.value).filter((value) => value < 1.5 * most);
 
   const chart = charts.draw(body, view.title, {
     type: "scatter",
@@ -39,7 +42,7 @@ views.front = (body, view) => {
       layout: { padding: { right: 24, top: 18 } },
       interaction: { mode: "nearest", axis: "xy", intersect: true },
       scales: {
-        x: charts.scale(view.x, { grace: "8%" }),
+        x: charts.scale(view.x, { grace: "8%", suggestedMax: Math.max(0, ...near) }),
         y: charts.scale(view.y, { grace: "8%" }),
       },
       plugins: {
@@ -55,7 +58,7 @@ views.front = (body, view) => {
     plugins: [
       { id: "spread", beforeDatasetsDraw: drawSpread },
       { id: "names", afterDatasetsDraw: drawNames },
-      ...(view.line ? [charts.ruler("line", "x", { unit: view.x.unit, ...view.line })] : []),
+      ...(view.lines ?? []).map((line, i) => charts.ruler(`line${i}`, "x", { unit: view.x.unit, ...line })),
     ],
   });
   if (groups.length > 1) {

@@ -1,14 +1,12 @@
-// View "timeline": {variants: [{name, timeline}], line: {label, value}}, each timeline as
+// View "timeline": {variants: [{name, timeline, line: {label, value}}]}, each timeline as
 // reports/memory_stack.h describes it: bytes by role over the nodes of a program. One variant fills
 // the width and lets its programs be chosen; several stand side by side on the same scale, each
-// with the program that has the highest peak.
+// with the program that has the highest peak. `line` is the variant's budget.
 "use strict";
 
 views.timeline = (body, view) => {
   const peakOf = (program) => program.peak.bytes;
   const highest = (timeline) => timeline.programs.reduce((a, b) => (peakOf(b) > peakOf(a) ? b : a));
-  // A budget that lies far above would make everything else flat.
-  const line = view.line ?? null;
   const alone = view.variants.length === 1;
   const most = Math.max(...view.variants.map(({ timeline }) => Math.max(timeline.arena_bytes, peakOf(highest(timeline)))));
   const drawn = [];
@@ -16,19 +14,21 @@ views.timeline = (body, view) => {
     new Set(view.variants.flatMap(({ timeline }) => timeline.programs.flatMap((program) => rolesOf(program)))),
   );
 
-  const lineFits = line !== null && line.value < 2 * most;
-  if (line !== null && !lineFits) {
-    body.append(element("p", { class: "note" }, `${line.label}: ${units.format(line.value, "bytes")}`));
-  }
+  // A budget that lies far above would make everything else flat.
+  const fits = (line) => line && line.value < 2 * most;
+  const top = 1.06 * Math.max(most, ...view.variants.map(({ line }) => (fits(line) ? line.value : 0)));
   if (alone) {
-    const { timeline } = view.variants[0];
+    const { timeline, line } = view.variants[0];
+    if (line && !fits(line)) {
+      body.append(element("p", { class: "note" }, `${line.label}: ${units.format(line.value, "bytes")}`));
+    }
     const controls = element("div", { class: "controls" });
     const place = element("div");
     body.append(controls, place);
     const show = (program) => {
       drawn.splice(0).forEach((chart) => chart.destroy());
       place.replaceChildren();
-      drawn.push(draw(place, program, timeline, view.title));
+      drawn.push(draw(place, program, view.variants[0], view.title));
     };
     if (timeline.programs.length > 1) {
       const options = timeline.programs.map((program, i) => ({ name: program.name, value: i }));
@@ -39,10 +39,10 @@ views.timeline = (body, view) => {
   } else {
     const grid = element("div", { class: "multiples" });
     body.append(grid);
-    for (const { name, timeline } of view.variants) {
-      const figure = element("figure", {}, element("figcaption", {}, name));
+    for (const variant of view.variants) {
+      const figure = element("figure", {}, element("figcaption", {}, variant.name));
       grid.append(figure);
-      drawn.push(draw(figure, highest(timeline), timeline, name));
+      drawn.push(draw(figure, highest(variant.timeline), variant, variant.name));
     }
   }
   charts.legend(body, names.map((name, i) => ({ name, color: theme.part(name, i) })), drawn);
@@ -51,7 +51,7 @@ views.timeline = (body, view) => {
     return Object.keys(program.roles).filter((role) => program.roles[role].some((bytes) => bytes > 0));
   }
 
-  function draw(place, program, timeline, title) {
+  function draw(place, program, { timeline, line }, title) {
     const roles = theme.order(rolesOf(program));
     const pairs = (values) => values.map((y, i) => ({ x: program.at[i], y }));
     const datasets = roles.map((role, i) => ({
@@ -81,7 +81,7 @@ views.timeline = (body, view) => {
     const plugins = [{ id: "phases", beforeDatasetsDraw: (chart) => phases(chart, program) }];
     plugins.push({ id: "peak", afterDatasetsDraw: (chart) => peak(chart, program) });
     if (alone) plugins.push(charts.ruler("arena", "y", { label: "arena", value: timeline.arena_bytes }, "quiet", "right"));
-    if (lineFits) plugins.push(charts.ruler("budget", "y", line));
+    if (fits(line)) plugins.push(charts.ruler("budget", "y", line));
     const chart = charts.draw(place, `memory over the nodes of ${title}`, {
       type: "line",
       data: { datasets },
@@ -90,7 +90,7 @@ views.timeline = (body, view) => {
         layout: { padding: { top: 16 } },
         scales: {
           x: charts.scale({ label: alone ? `node of ${program.name}` : "", unit: "count" }, { min: 0, max: program.nodes - 1 }),
-          y: charts.scale({ unit: "bytes" }, { stacked: true, min: 0, max: 1.06 * Math.max(most, lineFits ? line.value : 0) }),
+          y: charts.scale({ unit: "bytes" }, { stacked: true, min: 0, max: top }),
         },
         plugins: {
           tooltip: {

@@ -40,6 +40,7 @@ const tooltip = (() => {
     const lines = model.body.flatMap((part, i) =>
       part.lines.map((text) => ({ text, color: model.labelColors[i]?.borderColor })),
     );
+    lines.push(...model.footer.filter(Boolean).map((text) => ({ text })));
     show(place.left + scrollX + model.caretX, place.top + scrollY + model.caretY, model.title.join(" "), lines);
   }
 

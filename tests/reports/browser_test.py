@@ -153,6 +153,23 @@ class StudyPage(PageTest):
         self.assertIn("parameter: 200 MiB", lines)
         self.assertIn("activation: 1.50 GiB", lines)
 
+    def test_budgets_stand_where_they_bind(self):
+        front = self.chart(
+            "Memory and speed",
+            "[chart.scales.x.max, chart.config.plugins.map((p) => p.id)]",
+        )
+        self.assertGreaterEqual(front[0], 2048 * 2**20)
+        self.assertIn("line0", front[1])
+        self.assertNotIn("line1", front[1])
+        title = "Memory at the peak, by role"
+        place = self.chart(title, "(({x, y}) => [x - 5, y])(chart.getDatasetMeta(0).data[1])")
+        self.assertIn("budget: 1.86 GiB", self.browser.point(self.canvas(title), *place))
+        marked = self.browser.run(
+            "return [...document.querySelectorAll('figure canvas')].map("
+            "(c) => Chart.getChart(c).config.plugins.some((p) => p.id === 'budget'))"
+        )
+        self.assertEqual(marked, [False, True] + [False] * 5)
+
     def test_every_variant_has_its_timeline(self):
         section = self.browser.section("Memory over a step")
         captions = [each.text for each in self.browser.find_all("figcaption", section)]

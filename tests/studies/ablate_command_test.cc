@@ -69,6 +69,7 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
       "  caching: {memory.allocator: caching}\n"
       "  bf16: {amp.dtype: bf16}\n"
       "  tight: {memory.budget: 10KiB}\n"
+      "  ample: {memory.budget: 1GiB}\n"
       "  contradiction: {model.heads: 5}\n"
       "  crash: {optimizer: {name: sgd, lr: 1000, clip_grad_norm: 0}, schedule.warmup: 0,\n"
       "          schedule.name: constant}\n"
@@ -104,6 +105,9 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   EXPECT_NE(rows.at("bf16").at("loss"), base.at("loss"));
   EXPECT_EQ(rows.at("tight").at("status"), "infeasible");
   EXPECT_THAT(rows.at("tight").at("note").get<std::string>(), HasSubstr("memory.budget: 10.0 KiB"));
+  EXPECT_EQ(rows.at("ample").at("budget_bytes"), 1 << 30);
+  EXPECT_EQ(rows.at("ample").at("arena_budget_bytes"), 1 << 30);
+  EXPECT_TRUE(base.at("budget_bytes").is_null());
   EXPECT_EQ(rows.at("contradiction").at("status"), "infeasible");
   EXPECT_EQ(rows.at("crash").at("status"), "failed");
   EXPECT_THAT(rows.at("crash").at("note").get<std::string>(), HasSubstr("not finite"));

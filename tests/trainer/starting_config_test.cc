@@ -1,0 +1,151 @@
+// plimsoll config --for: files that load as they are, with plans within their budgets.
+#include "trainer/starting_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "tests/support/temp_folder.h"
+#include "trainer/from_config.h"
+#include "trainer/known_gpus.h"
+#include "trainer/solve.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using config::CheckpointPolicy;
+using config::Dtype;
+using config::OptimizerPlace;
+using config::RunConfig;
+using testing::HasSubstr;
+
+constexpr const char* kModel =
+    "model: {family: gpt2, layers: 4, width: 256, heads: 4, vocab: 1024, sequence: 256}\n"
+    "data: {synthetic: true}\n"
+    "train: {steps: 2, micro_batch: 8, accumulate: 2, eval_every: 0}\n"
+    "amp: {dtype: fp16, loss_scale: dynamic}\n"
+    "run: {dir: elsewhere}\n";
+
+std::string Written(const std::string& device, const std::string& budget,
+                    const runtime::GpuReport& gpus = {}) {
+  const TempFolder folder;
+  return StartingConfig({folder.Write("model.yaml", kModel), device, budget}, gpus);
+}
+
+RunConfig Loaded(const std::string& text) { return LoadRunText(text, "written").config; }
+
+// What the file's plan takes of the device.
+int64_t TakenBy(RunConfig config) {
+  config.memory.calibrate = false;
+  const std::unique_ptr<models::Model> model = ModelFrom(config);
+  const Decision decision = Decide(config, *model);
+  return BudgetOf(config).profile.ProcessBytes(Compile(*model, decision.options).plan.arena_bytes);
+}
+
+TEST(StartingConfig, OfEveryGpuTakesThePrecisionItHasAndFitsItsMemory) {
+  for (const KnownGpu& gpu : KnownGpus()) {
+    SCOPED_TRACE(gpu.key);
+    const RunConfig config = Loaded(Written(gpu.key, ""));
+    EXPECT_EQ(config.device, config::Device::kCuda);
+    EXPECT_EQ(config.amp.dtype, gpu.major >= 8 ? Dtype::kBf16 : Dtype::kFp16);
+    EXPECT_EQ(config.memory.budget->bytes, (gpu.memory_gib << 30) * 9 / 10 >> 30 << 30);
+    EXPECT_LE(TakenBy(config), config.memory.budget->bytes);
+  }
+}
+
+TEST(StartingConfig, KeepsTheModelAndItsBatchAndReplacesTheRest) {
+  const RunConfig config = Loaded(Written("h200", "24GiB"));
+  EXPECT_EQ(config.model.layers, 4);
+  EXPECT_EQ(config.train.steps, 2);
+  EXPECT_EQ(config.train.micro_batch * config.train.accumulate, 16);
+  EXPECT_EQ(config.checkpointing.policy, CheckpointPolicy::kNone);
+  EXPECT_NE(config.run.dir, "elsewhere");
+  EXPECT_FALSE(config.IsSet("amp.loss_scale"));
+}
+
+TEST(StartingConfig, SmallerBudgetsCutTheBatchOrRecompute) {
+  const RunConfig ample = Loaded(Written("cpu", "1GiB"));
+  const int64_t whole = TakenBy(ample);
+  const RunConfig tight = Loaded(Written("cpu", std::to_string(whole - 1) + "B"));
+  EXPECT_LT(TakenBy(tight), whole);
+  EXPECT_TRUE(tight.train.micro_batch < ample.train.micro_batch ||
+              tight.checkpointing.policy == CheckpointPolicy::kAuto);
+  EXPECT_EQ(tight.train.micro_batch * tight.train.accumulate, 16);
+}
+
+TEST(StartingConfig, PutsTheStateOnTheHostWhereNothingFitsOtherwise) {
+  const TempFolder folder;
+  const std::string model = folder.Write(
+      "model.yaml",
+      "model: {family: gpt2, layers: 8, width: 768, heads: 12, vocab: 256, sequence: 64}\n"
+      "data: {synthetic: true}\n"
+      "train: {steps: 2, micro_batch: 1}\n");
+  const RunConfig config = Loaded(StartingConfig({model, "h200", "1200MiB"}, {}));
+  EXPECT_EQ(config.optimizer.place, OptimizerPlace::kHost);
+  EXPECT_LE(TakenBy(config), int64_t{1200} << 20);
+}
+
+TEST(StartingConfig, SaysWhatWouldFitWhereNothingDoes) {
+  try {
+    Written("h200", "610MiB");
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBudgetNotMet);
+    EXPECT_THAT(error.what(), HasSubstr("config --for: memory.budget: 610 MiB"));
+  }
+}
+
+TEST(StartingConfig, LargeModelsOnGpusTakeTheBatchOfTheirSize) {
+  const RunConfig config =
+      Loaded(StartingConfig({"configs/models/gpt2-124m.yaml", "a100", "30GiB"}, {}));
+  EXPECT_EQ(*config.train.global_batch * config.model.sequence, 1 << 19);
+}
+
+TEST(StartingConfig, SaysWhetherThisBuildHasCodeForTheGpu) {
+  EXPECT_THAT(Written("t4", ""), HasSubstr("this build has no CUDA"));
+  runtime::GpuReport build;
+  build.cuda_build = true;
+  build.architectures = "80,90";
+  EXPECT_THAT(Written("h100", "", build), HasSubstr("this build has code for it"));
+  EXPECT_THAT(Written("4090", "", build), HasSubstr("this build has code for it"));
+  const std::string t4 = Written("t4", "", build);
+  EXPECT_THAT(t4, HasSubstr("this build has no code for it"));
+  EXPECT_THAT(t4, HasSubstr("CUDA_ARCHITECTURES=75"));
+  EXPECT_THAT(Written("v100", "", build), HasSubstr("no build has code for it"));
+}
+
+TEST(StartingConfig, WithoutADeviceIsForWhatIsHere) {
+  EXPECT_EQ(Loaded(Written("", "1GiB")).device, config::Device::kCpu);
+  runtime::GpuReport gpus;
+  gpus.cuda_build = true;
+  gpus.architectures = "75";
+  runtime::GpuFacts gpu;
+  gpu.name = "Tesla T4";
+  gpu.major = 7;
+  gpu.minor = 5;
+  gpu.total_bytes = int64_t{15} << 30;
+  gpu.visible = true;
+  gpus.gpus = {gpu};
+  const std::string text = Written("", "", gpus);
+  EXPECT_THAT(text, HasSubstr("Tesla T4"));
+  EXPECT_EQ(Loaded(text).memory.budget->bytes, int64_t{13} << 30);
+}
+
+TEST(StartingConfig, RefusesWhatItDoesNotKnow) {
+  EXPECT_THROW(Written("h2000", ""), UserError);
+  EXPECT_THROW(Written("h200", "much"), UserError);
+  const TempFolder folder;
+  folder.Write("gpt2-124m.yaml", kModel);
+  EXPECT_EQ(FindModelFile("gpt2-124m", {folder.path()}), folder.path() + "/gpt2-124m.yaml");
+  try {
+    FindModelFile("gpt2-125m", {folder.path()});
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "--for gpt2-125m: no such model; did you mean gpt2-124m?");
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer
