@@ -29,6 +29,7 @@ constexpr Column kColumns[] = {
     {"peak_bytes", "peak", "bytes"},
     {"arena_bytes", "arena", "bytes"},
     {"used_bytes", "used", "bytes"},
+    {"caching_replay_bytes", "if cached", "bytes"},
     {"activation_bytes", "activations", "bytes"},
     {"parameter_bytes", "parameters", "bytes"},
     {"gradient_bytes", "gradients", "bytes"},
@@ -165,8 +166,8 @@ ordered_json RowJson(size_t index, const std::vector<Row>& rows,
   json["used_bytes"] = OrNull(row.used_bytes);
   for (const char* key :
        {"ranks", "arena_bytes", "max_live_bytes", "host_arena_bytes", "process_bytes",
-        "predicted_process_bytes", "reserved_bytes", "resident_bytes", "budget_bytes",
-        "arena_budget_bytes", "predicted_step_ms", "recompute_share"}) {
+        "predicted_process_bytes", "reserved_bytes", "resident_bytes", "caching_replay_bytes",
+        "budget_bytes", "arena_budget_bytes", "predicted_step_ms", "recompute_share"}) {
     json[key] = OrNull(row.Figure(key));
   }
   json["activation_bytes"] = OfRoles(row, {"activation"});

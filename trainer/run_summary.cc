@@ -86,9 +86,10 @@ void AddMemory(const RunResult& result, ordered_json& json) {
   json["allocator"] = caching != nullptr ? "caching" : "planned";
   json["reserved_bytes"] =
       caching != nullptr ? ordered_json(caching->stats().peak_reserved) : ordered_json(nullptr);
-  json["predicted_reserved_bytes"] = caching != nullptr
-                                         ? ordered_json(Replay(compiled).device.peak_reserved)
-                                         : ordered_json(nullptr);
+  const int64_t replayed = Replay(compiled).device.peak_reserved;
+  json["predicted_reserved_bytes"] =
+      caching != nullptr ? ordered_json(replayed) : ordered_json(nullptr);
+  json["caching_replay_bytes"] = replayed;
   json["bytes_by_role"] = ByRoleJson(plan.bytes_by_role);
   json["offloaded_bytes_per_step"] = OffloadedBytes(compiled);
 }

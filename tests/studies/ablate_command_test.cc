@@ -97,6 +97,7 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   }
   for (const char* name : {"base", "block", "offload", "bf16"}) {
     EXPECT_EQ(rows.at(name).at("used_bytes"), rows.at(name).at("arena_bytes")) << name;
+    EXPECT_GT(rows.at(name).at("caching_replay_bytes"), 0) << name;
   }
   EXPECT_GT(rows.at("block").at("recompute_share"), 0);
   EXPECT_EQ(base.at("recompute_share"), 0);
@@ -105,6 +106,7 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   EXPECT_NE(rows.at("bf16").at("loss"), base.at("loss"));
   EXPECT_EQ(rows.at("tight").at("status"), "infeasible");
   EXPECT_THAT(rows.at("tight").at("note").get<std::string>(), HasSubstr("memory.budget: 10.0 KiB"));
+  EXPECT_EQ(rows.at("caching").at("reserved_bytes"), base.at("caching_replay_bytes"));
   EXPECT_EQ(rows.at("ample").at("budget_bytes"), 1 << 30);
   EXPECT_EQ(rows.at("ample").at("arena_budget_bytes"), 1 << 30);
   EXPECT_TRUE(base.at("budget_bytes").is_null());
