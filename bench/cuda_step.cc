@@ -146,7 +146,7 @@ void Run(const Arguments& arguments) {
   const double tokens =
       static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
   const double flops = model->TrainFlopsPerToken(options.sequence);
-  const double peak = device->peak_flops(options.amp.dtype);
+  const double peak = device->peak_flops(options.amp.dtype, options.amp.tf32);
   const double step = timing.throughout;
   const int64_t process = held.process > 0 ? held.process : held.all - held_before;
   fmt::print(

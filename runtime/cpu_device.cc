@@ -99,7 +99,7 @@ class CpuDevice : public Device {
   }
   int steps_ahead() const override { return 0; }
   void Synchronize() override {}
-  double peak_flops(graph::DType) const override { return 0; }
+  double peak_flops(graph::DType, bool) const override { return 0; }
 };
 
 }  // namespace

@@ -65,13 +65,13 @@ class CudaDevice : public Device {
   void Synchronize() override {
     gpu::Check(cudaStreamSynchronize(streams_.compute.get()), "cudaStreamSynchronize");
   }
-  double peak_flops(graph::DType dtype) const override {
+  double peak_flops(graph::DType dtype, bool tf32) const override {
     switch (dtype) {
       case graph::DType::kBFloat16:
       case graph::DType::kFloat16:
         return rates_.half;
       case graph::DType::kFloat32:
-        return rates_.fp32;
+        return tf32 ? rates_.tf32 : rates_.fp32;
       default:
         return 0;
     }

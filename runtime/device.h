@@ -116,8 +116,8 @@ class Device {
   virtual void Synchronize() = 0;
 
   // Floating-point operations a second of dense matrix products of that type, as the maker states
-  // them; 0 when not known.
-  virtual double peak_flops(graph::DType dtype) const = 0;
+  // them; 0 when not known. `tf32`: of float32 operands that are rounded to it.
+  virtual double peak_flops(graph::DType dtype, bool tf32) const = 0;
 
  protected:
   explicit Device(ThreadPool& pool) : pool_(pool) {}

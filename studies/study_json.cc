@@ -14,6 +14,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// Nodes of a timeline that are shown: each is a small picture among many.
+constexpr size_t kSamples = 160;
+
 // The different values of a member among the rows.
 std::vector<std::string> ValuesOf(const ordered_json& rows, const char* key) {
   std::vector<std::string> values;
@@ -91,7 +94,7 @@ std::string StudyHtml(const ordered_json& json, const StudyFacts& study) {
   }
   for (size_t i = 0; i < study.rows.size(); ++i) {
     if (!study.rows[i].timeline.is_object()) continue;
-    page["rows"][i]["timeline"] = reports::MemoryStack(study.rows[i].timeline);
+    page["rows"][i]["timeline"] = reports::MemoryStack(study.rows[i].timeline, kSamples);
   }
   return reports::StudyPage(page);
 }

@@ -27,15 +27,6 @@ constexpr Column kColumns[] = {
     {"ranks", "ranks", "integer"},
     {"predicted_peak_bytes", "predicted", "bytes"},
     {"peak_bytes", "peak", "bytes"},
-    {"arena_bytes", "arena", "bytes"},
-    {"used_bytes", "used", "bytes"},
-    {"caching_replay_bytes", "if cached", "bytes"},
-    {"activation_bytes", "activations", "bytes"},
-    {"parameter_bytes", "parameters", "bytes"},
-    {"gradient_bytes", "gradients", "bytes"},
-    {"optimizer_bytes", "optimizer", "bytes"},
-    {"workspace_bytes", "workspace", "bytes"},
-    {"offloaded_bytes", "offloaded", "bytes"},
     {"step_ms", "step", "ms"},
     {"step_ms_low", "from", "ms"},
     {"step_ms_high", "to", "ms"},
@@ -48,6 +39,15 @@ constexpr Column kColumns[] = {
     {"exposed_ms", "exposed", "ms"},
     {"loss", "loss", "number"},
     {"loss_difference", "difference", "number"},
+    {"arena_bytes", "arena", "bytes"},
+    {"used_bytes", "used", "bytes"},
+    {"caching_replay_bytes", "if cached", "bytes"},
+    {"activation_bytes", "activations", "bytes"},
+    {"parameter_bytes", "parameters", "bytes"},
+    {"gradient_bytes", "gradients", "bytes"},
+    {"optimizer_bytes", "optimizer", "bytes"},
+    {"workspace_bytes", "workspace", "bytes"},
+    {"offloaded_bytes", "offloaded", "bytes"},
     {"bits", "bits", "text"},
 };
 
@@ -189,7 +189,8 @@ ordered_json RowJson(size_t index, const std::vector<Row>& rows,
   if (comparison.speedup && comparison.time == Difference::kNone) {
     marks["speedup"] = "no difference";
   }
-  if (comparison.loss_within_seeds) marks["loss_difference"] = "within seeds";
+  if (comparison.loss_within_seeds && comparison.loss_difference != 0)
+    marks["loss_difference"] = "within seeds";
   if (!marks.empty()) json["marks"] = marks;
   for (const char* key : {"version", "commit", "device", "driver", "clock_mhz", "chosen"}) {
     if (row.summary.contains(key) && !row.summary.at(key).is_null())

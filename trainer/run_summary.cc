@@ -67,7 +67,8 @@ void AddSpeed(const RunResult& result, ordered_json& json) {
   json["model_flops_per_step"] = model_flops;
   json["recompute_flops_per_step"] = recomputed * result.ranks;
   json["recompute_share"] = compiled.flops_per_step > 0 ? recomputed / compiled.flops_per_step : 0;
-  json["peak_flops"] = result.session.device().peak_flops(options.amp.dtype) * result.ranks;
+  json["peak_flops"] =
+      result.session.device().peak_flops(options.amp.dtype, options.amp.tf32) * result.ranks;
 }
 
 void AddMemory(const RunResult& result, ordered_json& json) {

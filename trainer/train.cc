@@ -363,7 +363,7 @@ class Run {
   // recomputed. Nothing where the peak is not known.
   std::optional<double> Mfu(double tokens_per_second) const {
     const CompileOptions& options = session_->compiled().options;
-    const double peak = device_->peak_flops(options.amp.dtype);
+    const double peak = device_->peak_flops(options.amp.dtype, options.amp.tf32);
     if (peak == 0) return std::nullopt;
     return model_->TrainFlopsPerToken(options.sequence) * tokens_per_second /
            (peak * static_cast<double>(ranks_.size()));

@@ -147,7 +147,7 @@ const charts = (() => {
         if (axis === "x") {
           const half = ctx.measureText(text).width / 2;
           ctx.textAlign = "center";
-          ctx.fillText(text, Math.min(Math.max(at, area.left + half), chart.width - half), area.top - 4);
+          ctx.fillText(text, Math.min(Math.max(at, area.left + half), chart.width - half), area.top - 4 - (line.lift ?? 0));
         } else {
           ctx.textAlign = place;
           ctx.fillText(text, place === "right" ? area.right - 4 : area.left + 4, at - 5);

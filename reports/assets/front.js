@@ -39,7 +39,7 @@ views.front = (body, view) => {
       ],
     },
     options: {
-      layout: { padding: { right: 24, top: 18 } },
+      layout: { padding: { right: 24, top: 31 } },
       interaction: { mode: "nearest", axis: "xy", intersect: true },
       scales: {
         x: charts.scale(view.x, { grace: "8%", suggestedMax: Math.max(0, ...near) }),
@@ -58,7 +58,10 @@ views.front = (body, view) => {
     plugins: [
       { id: "spread", beforeDatasetsDraw: drawSpread },
       { id: "names", afterDatasetsDraw: drawNames },
-      ...(view.lines ?? []).map((line, i) => charts.ruler(`line${i}`, "x", { unit: view.x.unit, ...line })),
+      // In two rows: neighbours may stand close.
+      ...(view.lines ?? []).map((line, i) =>
+        charts.ruler(`line${i}`, "x", { unit: view.x.unit, lift: 13 * (i % 2), ...line }),
+      ),
     ],
   });
   if (groups.length > 1) {

@@ -17,6 +17,15 @@ views.table = (body, view) => {
     return sorted.descending ? -order : order;
   }
 
+  // A note stands in place of the values that are missing at the row's end, or under its name.
+  function cells(row) {
+    const last = view.columns.findLastIndex((column) => (row[column.key] ?? null) !== null);
+    const missing = view.columns.length - 1 - last;
+    if (!row.note || missing === 0) return view.columns.map((column, i) => cell(row, column, i === 0));
+    const note = element("td", { class: "row-note", colspan: missing }, element("div", {}, row.note));
+    return [...view.columns.slice(0, last + 1).map((column) => cell(row, column, false)), note];
+  }
+
   function cell(row, column, first) {
     const made = element("td", { class: numeric(column) ? "number" : undefined }, units.format(row[column.key], column.unit));
     const mark = row.marks?.[column.key];
@@ -42,7 +51,7 @@ views.table = (body, view) => {
     if (sorted) shown.sort(compare);
     rows.replaceChildren(
       ...shown.map((row) =>
-        element("tr", { class: row.base ? "base" : undefined }, ...view.columns.map((column, i) => cell(row, column, i === 0))),
+        element("tr", { class: row.base ? "base" : undefined }, ...cells(row)),
       ),
     );
     view.columns.forEach((column, i) => {
