@@ -8,9 +8,10 @@ views.front = (body, view) => {
   const best = [...view.points]
     .sort((a, b) => a.x - b.x || a.y - b.y)
     .filter((point, i, sorted) => sorted.slice(0, i).every((other) => other.y > point.y));
-  // Lines that lie far outside stay there.
+  // Lines and spreads that lie far outside stay there.
   const most = Math.max(...view.points.map((point) => point.x));
   const near = (view.lines ?? []).map((line) => line.value).filter((value) => value < 1.5 * most);
+  const highest = (key) => Math.max(...view.points.map((point) => point[key] ?? point.y));
 
   const chart = charts.draw(body, view.title, {
     type: "scatter",
@@ -43,7 +44,7 @@ views.front = (body, view) => {
       interaction: { mode: "nearest", axis: "xy", intersect: true },
       scales: {
         x: charts.scale(view.x, { grace: "8%", suggestedMax: Math.max(0, ...near) }),
-        y: charts.scale(view.y, { grace: "8%" }),
+        y: charts.scale(view.y, { grace: "8%", suggestedMax: Math.min(highest("y_high"), 1.25 * highest("y")) }),
       },
       plugins: {
         tooltip: {
@@ -90,8 +91,11 @@ views.front = (body, view) => {
   }
 
   function drawSpread(chart) {
-    const { ctx, scales } = chart;
+    const { ctx, scales, chartArea: area } = chart;
     ctx.save();
+    ctx.beginPath();
+    ctx.rect(area.left, area.top, area.width, area.height);
+    ctx.clip();
     ctx.lineWidth = 1.5;
     shownPoints(viewOf(chart), (point, x, y, group) => {
       if (point.y_low === undefined) return;
