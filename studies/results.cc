@@ -18,14 +18,6 @@ using nlohmann::ordered_json;
 constexpr std::array<const char*, 6> kNames = {"done",      "infeasible", "failed",
                                                "timed out", "broken",     "not run"};
 
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return "";
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 // null where there is no such file, or no JSON in it.
 ordered_json ReadJson(const std::string& path) {
   const ordered_json json = ordered_json::parse(ReadText(path), nullptr, /*exceptions=*/false);
@@ -38,6 +30,14 @@ void AddSteps(const std::vector<double>& step_ms, Row& row) {
 }
 
 }  // namespace
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return "";
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
 
 const char* Name(Status status) { return kNames[static_cast<size_t>(status)]; }
 

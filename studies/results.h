@@ -9,6 +9,9 @@
 
 namespace plimsoll::studies {
 
+// The whole file; empty when there is none.
+std::string ReadText(const std::string& path);
+
 enum class Status { kDone, kInfeasible, kFailed, kTimedOut, kBroken, kNotRun };
 const char* Name(Status status);
 // kNotRun for any other word.

@@ -3,20 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include "base/error.h"
 
 namespace plimsoll::studies {
 namespace {
-
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 void AddRunOf(const Study& study, const StudyRow& row, const std::string& directory, Row& result) {
   const std::optional<Outcome> outcome = ReadOutcome(directory + "/outcome.json");

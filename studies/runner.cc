@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -32,13 +31,6 @@ constexpr int64_t kProfiledSteps = 3;
 // A row is run up to three times, each in a process of its own: for its times, for the bytes that
 // it uses, and node by node. The last two are no part of its times.
 enum class Pass { kMeasure, kCheck, kProfile, kEnd };
-
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::string SignalText(int signal) {
   return fmt::format("ended by signal {} ({}){}", signal, strsignal(signal),

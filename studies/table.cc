@@ -287,18 +287,6 @@ std::string Csv(const ordered_json& rows) {
   return text;
 }
 
-std::string LawsText(const std::vector<Law>& laws) {
-  std::string text;
-  for (const Law& law : laws) {
-    if (law.checked == 0) continue;
-    text +=
-        fmt::format("{}: {}{} of {}\n", law.broken.empty() ? "holds" : "BROKEN", law.name + ": ",
-                    law.checked - static_cast<int>(law.broken.size()), law.checked);
-    for (const std::string& sentence : law.broken) text += "  " + sentence + "\n";
-  }
-  return text;
-}
-
 ordered_json LawsJson(const std::vector<Law>& laws) {
   ordered_json json = ordered_json::array();
   for (const Law& law : laws) {

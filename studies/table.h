@@ -26,8 +26,6 @@ std::string TextTable(const nlohmann::ordered_json& rows, const nlohmann::ordere
 // All scalar members of the rows, with a line of their names (RFC 4180).
 std::string Csv(const nlohmann::ordered_json& rows);
 
-// "arena bytes used are those predicted: 6 of 6", and the sentences about what is broken.
-std::string LawsText(const std::vector<Law>& laws);
 nlohmann::ordered_json LawsJson(const std::vector<Law>& laws);
 
 }  // namespace plimsoll::studies
