@@ -1,5 +1,7 @@
 #include "base/glob.h"
 
+#include <algorithm>
+
 namespace plimsoll {
 
 bool MatchesGlob(std::string_view pattern, std::string_view name) {
@@ -20,6 +22,11 @@ bool MatchesGlob(std::string_view pattern, std::string_view name) {
   }
   while (p < pattern.size() && pattern[p] == '*') ++p;
   return p == pattern.size();
+}
+
+bool MatchesAnyGlob(std::span<const std::string> patterns, std::string_view name) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& pattern) { return MatchesGlob(pattern, name); });
 }
 
 }  // namespace plimsoll

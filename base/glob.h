@@ -1,11 +1,14 @@
 // Shell-style patterns for names of tensors, parameters and ops.
 #pragma once
 
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace plimsoll {
 
 // Does the whole name match? '*' stands for any run of characters, '?' for one.
 bool MatchesGlob(std::string_view pattern, std::string_view name);
+bool MatchesAnyGlob(std::span<const std::string> patterns, std::string_view name);
 
 }  // namespace plimsoll

@@ -25,7 +25,8 @@ class Reverse {
     }
     FindDependents();
     if (!depends_[loss]) {
-      throw InternalError("autodiff: '" + options_.loss + "' depends on no parameter");
+      throw InternalError("autodiff: '" + options_.loss +
+                          "' depends on no parameter that is trained");
     }
     const size_t forward_nodes = program_.nodes().size();
     if (options_.carry == Carry::kAccumulate) StartFromCarried(forward_nodes);
@@ -42,7 +43,9 @@ class Reverse {
   void FindDependents() {
     depends_.assign(program_.tensors().size(), false);
     for (size_t id = 0; id < depends_.size(); ++id) {
-      depends_[id] = program_.tensor(static_cast<TensorId>(id)).role == Role::kParameter;
+      const Tensor& tensor = program_.tensor(static_cast<TensorId>(id));
+      depends_[id] =
+          tensor.role == Role::kParameter && !(options_.frozen && options_.frozen(tensor));
     }
     for (const Node& node : program_.nodes()) {
       if (!node.op->gradient) continue;
@@ -88,7 +91,7 @@ class Reverse {
   void StartFromCarried(size_t forward_nodes) {
     for (size_t i = 0; i < forward_nodes; ++i) {
       for (TensorId id : std::vector<TensorId>(program_.nodes()[i].inputs)) {
-        if (id == kNoTensor || !IsParameter(id) || !IsCarried(id)) continue;
+        if (id == kNoTensor || !IsParameter(id) || !depends_[id] || !IsCarried(id)) continue;
         if (Partial(id) == kNoTensor) SetPartial(id, Carried(id));
       }
     }

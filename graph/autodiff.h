@@ -23,6 +23,9 @@ struct AutodiffOptions {
   // Whose gradients are carried; empty: all. Others are temporaries in any case, and it is left to
   // a later pass what is carried of them.
   std::function<bool(const Tensor& parameter)> carries = {};
+  // Parameters that are constants here: they get no gradient, and what leads only to them is not
+  // differentiated. Empty: none.
+  std::function<bool(const Tensor& parameter)> frozen = {};
   // The carried f32[] state by which the loss is multiplied before it is differentiated, so that
   // all gradients are multiples of it ("loss_scale"). Empty: 1.
   std::string loss_scale = "";

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/glob.h"
 #include "graph/builder.h"
 #include "ops/collective.h"
 #include "parallel/parts.h"
@@ -98,7 +99,8 @@ class Gatherer {
       if (nodes[n].phase == Phase::kUpdate) break;
       if (nodes[n].op->name == "own_part") continue;
       for (TensorId id : nodes[n].inputs) {
-        if (id == kNoTensor || seen[id] || !IsDividedWeight(program_.tensor(id), options_.ranks)) {
+        if (id == kNoTensor || seen[id] || !IsDividedWeight(program_.tensor(id), options_.ranks) ||
+            MatchesAnyGlob(options_.constant, program_.tensor(id).name)) {
           continue;
         }
         seen[id] = true;

@@ -9,6 +9,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "graph/pass.h"
 
@@ -19,12 +22,14 @@ struct ZeroWeightsOptions {
   // Weights are gathered in buckets of at least so many bytes, in the order in which they are read.
   // A bucket arrives as a whole, and one starts in front of each of the program's first nodes.
   int64_t bucket_bytes = int64_t{25} << 20;
+  // Patterns of weights that no update changes: they are whole as they are.
+  std::vector<std::string> constant = {};
 };
 
 // For the program that begins a step; after ZeroState.
 class ZeroWeights : public graph::Pass {
  public:
-  explicit ZeroWeights(ZeroWeightsOptions options) : options_(options) {}
+  explicit ZeroWeights(ZeroWeightsOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "zero_weights"; }
   bool preserves_numerics() const override { return true; }
   graph::PassResult Run(graph::Program& program) override;

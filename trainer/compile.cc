@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "amp/mixed_precision.h"
+#include "base/glob.h"
 #include "checkpointing/offload.h"
 #include "checkpointing/policy.h"
 #include "checkpointing/recompute.h"
@@ -108,6 +109,10 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
             [=](const graph::Tensor& parameter) {
               return zero < 2 || !parallel::IsDivided(parameter.type.shape, ranks);
             },
+        .frozen =
+            [frozen = options.frozen](const graph::Tensor& parameter) {
+              return MatchesAnyGlob(frozen, parameter.name);
+            },
         .loss_scale = options.update.loss_scale ? "loss_scale" : ""});
     if (purpose.update) passes.Add<optim::Update>(options.update);
     if (purpose.update && tensor.ranks > 1) passes.Add<parallel::TensorGradients>(tensor);
@@ -116,8 +121,10 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
           .ranks = ranks, .carry = zero >= 2 ? purpose.carry : Carry::kNone});
     }
     if ((zero == 1 || zero == 2) && purpose.carry != Carry::kAccumulate) {
-      passes.Add<parallel::ZeroWeights>(parallel::ZeroWeightsOptions{
-          .ranks = ranks, .bucket_bytes = options.data_parallel.bucket_bytes});
+      passes.Add<parallel::ZeroWeights>(
+          parallel::ZeroWeightsOptions{.ranks = ranks,
+                                       .bucket_bytes = options.data_parallel.bucket_bytes,
+                                       .constant = options.frozen});
     }
   }
   if (zero == 3) passes.Add<parallel::ZeroParameters>(ranks);
@@ -258,6 +265,33 @@ std::vector<graph::Fusion> FusionsAfterRecompute() {
           {"bias gradients", &ops::FuseBiasGradients},
           {"sum with its norm", &ops::FuseAddNorm},
           {"norms with their backward ops", &ops::FuseRecomputedNorms}};
+}
+
+double OverStep(const CompiledStep& compiled,
+                const std::function<double(const Program&, const graph::Node&)>& of) {
+  double sum = 0;
+  for (int64_t micro = 0; micro < compiled.options.accumulate; ++micro) {
+    const Program& program =
+        *compiled.programs[compiled.step.MicroStep(micro, compiled.options.accumulate)];
+    for (const graph::Node& node : program.nodes()) sum += of(program, node);
+  }
+  return sum;
+}
+
+double RecomputeFlops(const CompiledStep& compiled) {
+  return OverStep(compiled, [](const Program& program, const graph::Node& node) {
+    return node.phase == graph::Phase::kRecompute ? graph::CostOf(program.CallOf(node).get()).flops
+                                                  : 0.0;
+  });
+}
+
+double ModelFlopsPerToken(const models::Model& model, const CompiledStep& compiled) {
+  const CompileOptions& options = compiled.options;
+  if (options.frozen.empty()) return model.TrainFlopsPerToken(options.sequence);
+  const double tokens =
+      static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
+  return (compiled.flops_per_step - RecomputeFlops(compiled)) *
+         static_cast<double>(options.tensor_ranks) / tokens;
 }
 
 CompiledStep Compile(const models::Model& model, const CompileOptions& options) {

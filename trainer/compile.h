@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -41,7 +42,9 @@ struct CompileOptions {
   bool cache = true;
   amp::AmpOptions amp;
   optim::UpdateOptions update;  // of training
-  bool state_on_host = false;   // moments and master weights, fetched for each update
+  // Parameters that keep their values, as patterns of names: no gradients, no optimizer state.
+  std::vector<std::string> frozen = {};
+  bool state_on_host = false;  // moments and master weights, fetched for each update
   checkpointing::Options checkpointing;
   bool draft = false;  // stop before the tags: what the budget solver starts from; no plan is made
   double init_loss_scale = 65536;  // where update scales the loss
@@ -77,6 +80,15 @@ struct CompiledStep {
   std::vector<graph::PassReport> passes;
   double flops_per_step = 0;  // of all micro-steps and the update, as the ops count them
 };
+
+// FLOPs that the model's mathematics need for a token in training, without what is recomputed: by
+// the model's sizes, or, where some of it is frozen, as the programs' ops count them.
+double ModelFlopsPerToken(const models::Model& model, const CompiledStep& compiled);
+// FLOPs of this rank in a step that are done a second time because activations were not kept.
+double RecomputeFlops(const CompiledStep& compiled);
+// Sums `of(program, node)` over the nodes that a step runs.
+double OverStep(const CompiledStep& compiled,
+                const std::function<double(const graph::Program&, const graph::Node&)>& of);
 
 // What is fused once it is known what is computed again, before activations are offloaded.
 std::vector<graph::Fusion> FusionsAfterRecompute();

@@ -83,6 +83,30 @@ void CheckSize(const config::RunConfig& config, const models::Model& model) {
                      "make the batch, model.sequence or the model smaller");
 }
 
+// A pattern that fits nothing is a mistake.
+void RequireMatch(const config::RunConfig& config, const char* key, const std::string& pattern,
+                  const models::Model& model) {
+  if (std::ranges::any_of(model.parameters(), [&](const auto& parameter) {
+        return MatchesGlob(pattern, parameter.name);
+      })) {
+    return;
+  }
+  throw config.Error(key, "no parameter matches '" + pattern + "'; the first one is called '" +
+                              model.parameters().front().name + "'");
+}
+
+// Of train.freeze.
+std::vector<std::string> FrozenFrom(const config::RunConfig& config, const models::Model& model) {
+  const std::vector<std::string>& patterns = config.train.freeze;
+  for (const std::string& pattern : patterns) RequireMatch(config, "train.freeze", pattern, model);
+  if (std::ranges::all_of(model.parameters(), [&](const auto& parameter) {
+        return MatchesAnyGlob(patterns, parameter.name);
+      })) {
+    throw config.Error("train.freeze", "leaves nothing to train; name fewer parameters");
+  }
+  return patterns;
+}
+
 }  // namespace
 
 config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
@@ -136,14 +160,7 @@ optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::M
   update.nesterov = o.nesterov;
   update.weight_decay = o.weight_decay;
   for (const config::WeightDecayGroup& group : o.weight_decay_groups) {
-    const bool matches = std::ranges::any_of(model.parameters(), [&](const auto& parameter) {
-      return MatchesGlob(group.pattern, parameter.name);
-    });
-    if (!matches) {
-      throw config.Error("optimizer.weight_decay_groups",
-                         "no parameter matches '" + group.pattern + "'; the first one is called '" +
-                             model.parameters().front().name + "'");
-    }
+    RequireMatch(config, "optimizer.weight_decay_groups", group.pattern, model);
     update.groups.push_back({group.pattern, group.weight_decay});
   }
   update.clip_grad_norm = o.clip_grad_norm;
@@ -307,6 +324,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.amp = AmpFrom(config);
   options.fuse_gelu_gradient = config.amp.fuse_gelu;
   options.update = UpdateFrom(config, model);
+  options.frozen = FrozenFrom(config, model);
   options.state_on_host = config.optimizer.place == config::OptimizerPlace::kHost;
   options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);

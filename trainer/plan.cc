@@ -58,7 +58,7 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
   const double tokens =
       static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
   fmt::print("FLOPs a step: {}  (of the model alone: {})\n", FormatCount(compiled.flops_per_step),
-             FormatCount(model.TrainFlopsPerToken(options.sequence) * tokens));
+             FormatCount(ModelFlopsPerToken(model, compiled) * tokens));
   fmt::print("predicted step: {:.1f} ms{}\n", predicted * 1e3,
              config.memory.calibrate ? "" : " (built-in rates: memory.calibrate is false)");
 }

@@ -19,18 +19,6 @@ ordered_json OrNull(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
-// Sums `of(program, node)` over the nodes that a step runs.
-template <typename Of>
-double OverStep(const CompiledStep& compiled, const Of& of) {
-  double sum = 0;
-  for (int64_t micro = 0; micro < compiled.options.accumulate; ++micro) {
-    const graph::Program& program =
-        *compiled.programs[compiled.step.MicroStep(micro, compiled.options.accumulate)];
-    for (const graph::Node& node : program.nodes()) sum += of(program, node);
-  }
-  return sum;
-}
-
 void AddMachine(const Session& session, ordered_json& json) {
   json["device"] = session.device().name();
   json["device_kind"] = Name(session.device().kind());
@@ -50,7 +38,7 @@ void AddSpeed(const RunResult& result, ordered_json& json) {
   const double tokens = static_cast<double>(options.micro_batch * options.sequence *
                                             options.accumulate * options.data_ranks);
   // Of all ranks.
-  const double model_flops = result.model.TrainFlopsPerToken(options.sequence) * tokens;
+  const double model_flops = ModelFlopsPerToken(result.model, compiled) * tokens;
   const double recomputed = RecomputeFlops(compiled);
   const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps);
   if (!steps.empty()) {
@@ -96,13 +84,6 @@ void AddMemory(const RunResult& result, ordered_json& json) {
 }
 
 }  // namespace
-
-double RecomputeFlops(const CompiledStep& compiled) {
-  return OverStep(compiled, [](const graph::Program& program, const graph::Node& node) {
-    return node.phase == graph::Phase::kRecompute ? graph::CostOf(program.CallOf(node).get()).flops
-                                                  : 0.0;
-  });
-}
 
 int64_t OffloadedBytes(const CompiledStep& compiled) {
   return static_cast<int64_t>(

@@ -31,8 +31,6 @@ inline constexpr int64_t kWarmupSteps = 3;
 
 nlohmann::ordered_json RunSummary(const RunResult& result);
 
-// FLOPs of this rank in a step that are done a second time because activations were not kept.
-double RecomputeFlops(const CompiledStep& compiled);
 // Bytes that a step copies from the device to the host: activations, and the optimizer's state.
 int64_t OffloadedBytes(const CompiledStep& compiled);
 

@@ -365,7 +365,7 @@ class Run {
     const CompileOptions& options = session_->compiled().options;
     const double peak = device_->peak_flops(options.amp.dtype, options.amp.tf32);
     if (peak == 0) return std::nullopt;
-    return model_->TrainFlopsPerToken(options.sequence) * tokens_per_second /
+    return ModelFlopsPerToken(*model_, session_->compiled()) * tokens_per_second /
            (peak * static_cast<double>(ranks_.size()));
   }
 

@@ -45,6 +45,32 @@ TEST(Autodiff, AppendsTheBackwardPass) {
   EXPECT_EQ(program.nodes().back().outputs[0], gradient);
 }
 
+// What leads to frozen parameters alone is not differentiated.
+TEST(Autodiff, LeavesFrozenParametersOut) {
+  for (const Carry carry : {Carry::kNone, Carry::kWrite, Carry::kAccumulate}) {
+    Program program = Parse(R"(program p
+  tensor %x: f32[4] input persistent
+  tensor %v: f32[4] parameter persistent
+  tensor %w: f32[4] parameter persistent
+forward
+  %a: f32[4] = mul(%x, %v)
+  %b: f32[4] = mul(%a, %w)
+  %loss: f32[] = sum(%b)
+)");
+    Autodiff({.loss = "loss",
+              .carry = carry,
+              .frozen = [](const Tensor& parameter) { return parameter.name == "v"; }})
+        .Run(program);
+    EXPECT_NO_THROW(Verify(program));
+    EXPECT_EQ(program.Find("v.grad"), kNoTensor);
+    EXPECT_NE(program.Find("w.grad"), kNoTensor);
+    for (const Node& node : program.nodes()) {
+      if (node.phase != Phase::kBackward) continue;
+      for (TensorId id : node.inputs) EXPECT_NE(program.tensor(id).name, "v");
+    }
+  }
+}
+
 // Of what is carried, a parameter may be an exception: its gradient is that of this program alone.
 TEST(Autodiff, CarriesTheGradientsThatItIsAskedTo) {
   for (const Carry carry : {Carry::kWrite, Carry::kAccumulate}) {

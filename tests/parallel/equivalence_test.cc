@@ -220,6 +220,32 @@ TEST(Equivalence, RanksRoundAndDropAlike) {
   }
 }
 
+// Of what tensor-parallel ranks share, some is frozen.
+TEST(Equivalence, RanksTrainBesideFrozenParameters) {
+  if (TestWorld().size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
+  for (const bool sequence : {false, true}) {
+    for (const int64_t zero : {0, 1, 3}) {
+      SCOPED_TRACE(fmt::format("{}ZeRO {}", sequence ? "sequence, " : "", zero));
+      const Mesh mesh(2);
+      TinyRun run;
+      run.spec = SharedGpt2();
+      run.micro_batch = 4;
+      run.steps = 3;
+      run.update.eps = 1e-5;
+      run.frozen = {"block.0.*", "embed.*"};
+      const TinyResult want = Train(run);
+      run.micro_batch = 4 / (TestWorld().size() / 2);
+      run.sequence_parallel = sequence;
+      run.zero = TestWorld().size() > 2 ? zero : 0;
+      run.executor.check_arena = true;
+      mesh.Use(run);
+      const TinyResult got = Train(run);
+      ExpectTrainedAs(got, want);
+      ExpectAlikeOnAllRanks(got);
+    }
+  }
+}
+
 // An overflow in one rank's part of a gradient skips the step on all, as on one.
 TEST(Equivalence, RanksSkipTheSameSteps) {
   runtime::World& world = TestWorld();

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/glob.h"
 #include "tests/support/allocation_counter.h"
 #include "tests/trainer/tiny_session.h"
 
@@ -43,6 +44,42 @@ TEST(Step, LearnsTokensByHeart) {
 
 TEST(Step, TwoRunsAreEqual) {
   for (const TinyRun& run : Variants()) ExpectSameBits(Train(run), Train(run));
+}
+
+// What is trained beside frozen parameters gets the gradients that it gets without; frozen ones
+// stay as they were, and have neither gradients nor moments.
+TEST(Step, FrozenParametersStay) {
+  for (TinyRun run : Variants()) {
+    for (const graph::DType dtype : {graph::DType::kFloat32, graph::DType::kBFloat16}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(dtype) << " " << run.accumulate);
+      run.amp.dtype = dtype;
+      run.update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
+      run.update.clip_grad_norm = 0;  // the norm is that of fewer gradients
+      run.steps = 1;
+      run.frozen = {};
+      const TinyResult all = Train(run);
+      run.frozen = {"block.0.*", "embed.*"};
+      const TinyResult some = Train(run);
+      run.lr = 0;
+      const TinyResult none = Train(run);
+      run.lr = 1e-3;
+      const auto model = models::MakeModel(run.spec);
+      EXPECT_LT(some.arena_bytes, all.arena_bytes);
+      size_t frozen = 0;
+      for (size_t i = 0; i < all.weights.size(); ++i) {
+        const std::string& name = model->parameters()[i].name;
+        SCOPED_TRACE(name);
+        if (MatchesAnyGlob(run.frozen, name)) {
+          ++frozen;
+          EXPECT_EQ(some.weights[i], none.weights[i]);
+        } else {
+          EXPECT_EQ(some.weights[i], all.weights[i]);
+          EXPECT_NE(some.weights[i], none.weights[i]);
+        }
+      }
+      EXPECT_GT(frozen, 4u);
+    }
+  }
 }
 
 TEST(Step, ThreadsDontMatter) {

@@ -31,6 +31,7 @@ struct TinyRun {
   double ignored = 0;   // share of targets that carry no loss
   bool repeat = false;  // every step sees the first one's tokens
   optim::UpdateOptions update = {};
+  std::vector<std::string> frozen = {};
   amp::AmpOptions amp = {};
   bool state_on_host = false;
   double init_loss_scale = 65536;  // where update scales the loss
@@ -77,6 +78,7 @@ inline TinyResult Train(const TinyRun& run) {
   options.sequence_parallel = run.sequence_parallel;
   options.evaluate = run.evaluate;
   options.update = run.update;
+  options.frozen = run.frozen;
   options.amp = run.amp;
   options.state_on_host = run.state_on_host;
   options.init_loss_scale = run.init_loss_scale;

@@ -139,9 +139,10 @@ struct TrainConfig {
   int64_t eval_every = 250;   // steps; 0: off; derived: 0 without held-out data
   int64_t eval_batches = 20;  // micro-batches per evaluation; 0: the whole held-out set
   int64_t log_every = 10;
-  int64_t sample_every = 0;  // 0: off
-  int64_t early_stop = 0;    // evaluations without improvement; 0: off
-  int64_t threads = 0;       // 0: all cores
+  int64_t sample_every = 0;         // 0: off
+  int64_t early_stop = 0;           // evaluations without improvement; 0: off
+  int64_t threads = 0;              // 0: all cores
+  std::vector<std::string> freeze;  // patterns of parameters that are not trained
 
   // How many steps are made.
   int64_t StepsToMake() const { return stop_after > 0 && stop_after < steps ? stop_after : steps; }

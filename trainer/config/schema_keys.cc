@@ -153,6 +153,10 @@ void TrainKeys(std::vector<Key>& keys) {
       .Add("early_stop", &T::early_stop,
            "Stop after so many evaluations without improvement; 0: never.")
       .Between(0, kSteps);
+  train.Add(
+      "freeze", &T::freeze,
+      "Parameters that are not trained, as patterns of their names (`embed.*`, `block.?.*`): they "
+      "have no gradients and no optimizer state.");
   train.Add("threads", &T::threads, "CPU threads; 0: one per core.").Between(0, 4096);
 }
 
