@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/glob.h"
 #include "tests/trainer/config/config_files.h"
 #include "trainer/compile.h"
 #include "trainer/config/load.h"
@@ -30,12 +31,17 @@ TEST_P(ShippedConfig, PlansWithoutWaste) {
     const int64_t count = model->parameter_count();
     const bool low = options.amp.enabled();
     EXPECT_GE(plan.bytes_of(graph::Role::kParameter), (low ? 2 : 4) * count);
-    // Moments are twice the parameters, and all gradients persist only with accumulation.
+    int64_t trained = 0;
+    for (const models::ParameterInfo& parameter : model->parameters()) {
+      if (!MatchesAnyGlob(options.frozen, parameter.name)) trained += parameter.shape.elements();
+    }
+    EXPECT_EQ(trained < count, !options.frozen.empty());
+    // Moments are twice what is trained, and all gradients persist only with accumulation.
     if (options.update.state_dtype == optim::StateDType::kFloat32 && !options.state_on_host) {
-      EXPECT_GE(plan.bytes_of(graph::Role::kOptimizerState), 8 * count);
+      EXPECT_GE(plan.bytes_of(graph::Role::kOptimizerState), 8 * trained);
     }
     if (accumulate > 1) {
-      EXPECT_GE(plan.bytes_of(graph::Role::kGradient), 4 * model->parameter_count());
+      EXPECT_GE(plan.bytes_of(graph::Role::kGradient), 4 * trained);
     }
     EXPECT_GT(compiled.flops_per_step, 0);
   }
