@@ -1,8 +1,9 @@
 #include "reports/event_encoding.h"
 
-#include <array>
 #include <bit>
 #include <cstring>
+
+#include "base/crc32c.h"
 
 namespace plimsoll::reports {
 namespace {
@@ -46,21 +47,6 @@ std::string SummaryEvent(double wall_time, int64_t step, const std::string& valu
 uint32_t MaskedCrc(std::string_view bytes) { return std::rotr(Crc32c(bytes), 15) + 0xa282ead8u; }
 
 }  // namespace
-
-uint32_t Crc32c(std::string_view bytes) {
-  static const std::array<uint32_t, 256> table = [] {
-    std::array<uint32_t, 256> made;
-    for (uint32_t i = 0; i < 256; ++i) {
-      uint32_t crc = i;
-      for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
-      made[i] = crc;
-    }
-    return made;
-  }();
-  uint32_t crc = 0xffffffffu;
-  for (char byte : bytes) crc = crc >> 8 ^ table[(crc ^ static_cast<uint8_t>(byte)) & 0xff];
-  return ~crc;
-}
 
 std::string Record(std::string_view bytes) {
   const std::string length = Fixed<uint64_t>(bytes.size());

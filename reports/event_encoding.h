@@ -8,9 +8,6 @@
 
 namespace plimsoll::reports {
 
-// CRC-32C (Castagnoli), as iSCSI defines it: RFC 3720, appendix B.4.
-uint32_t Crc32c(std::string_view bytes);
-
 // length (8 bytes), its masked checksum (4), the bytes, their masked checksum (4); little-endian.
 std::string Record(std::string_view bytes);
 

@@ -1,0 +1,15 @@
+// CRC-32C (Castagnoli), as iSCSI defines it: RFC 3720, appendix B.4.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace plimsoll {
+
+// The checksum of `bytes`; or, with the checksum `before` of what precedes them, of both together.
+uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
+uint32_t Crc32c(std::string_view text, uint32_t before = 0);
+
+}  // namespace plimsoll
