@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/low_precision.h"
 #include "base/output_file.h"
 #include "formats/json.h"
-#include "base/low_precision.h"
 
 namespace plimsoll::formats {
 namespace {
@@ -27,6 +27,15 @@ int64_t SpecBytes(const TensorSpec& tensor) {
                                     tensor.name, ShapeText(tensor.shape)));
   }
   return *elements * TypeBytes(tensor.type);
+}
+
+std::vector<const TensorSpec*> WritingOrder(const std::vector<TensorSpec>& tensors) {
+  std::vector<const TensorSpec*> order;
+  for (const TensorSpec& tensor : tensors) order.push_back(&tensor);
+  std::stable_sort(order.begin(), order.end(), [](const TensorSpec* a, const TensorSpec* b) {
+    return TypeBytes(a->type) > TypeBytes(b->type);
+  });
+  return order;
 }
 
 // Converts in pieces small enough for the stack.
@@ -70,18 +79,11 @@ void TensorSink::WriteFloat32(std::span<const float> values) {
   }
 }
 
-void WriteSafetensors(const std::string& path, const std::vector<TensorSpec>& tensors,
-                      const TensorWriter& write, const Metadata& metadata) {
-  std::vector<const TensorSpec*> order;
-  for (const TensorSpec& tensor : tensors) order.push_back(&tensor);
-  std::stable_sort(order.begin(), order.end(), [](const TensorSpec* a, const TensorSpec* b) {
-    return TypeBytes(a->type) > TypeBytes(b->type);
-  });
-
+std::string SafetensorsHeader(const std::vector<TensorSpec>& tensors, const Metadata& metadata) {
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t offset = 0;
-  for (const TensorSpec* tensor : order) {
+  for (const TensorSpec* tensor : WritingOrder(tensors)) {
     if (header.contains(tensor->name) || tensor->name == "__metadata__") {
       throw InternalError(fmt::format("safetensors: tensor \"{}\" declared twice", tensor->name));
     }
@@ -93,15 +95,19 @@ void WriteSafetensors(const std::string& path, const std::vector<TensorSpec>& te
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');  // the data starts at a multiple of 8
-
-  OutputFile file(path);
-  std::array<std::byte, 8> length;
+  std::string length(8, '\0');
   for (size_t i = 0; i < length.size(); ++i) {
-    length[i] = static_cast<std::byte>((uint64_t{text.size()} >> (8 * i)) & 0xff);
+    length[i] = static_cast<char>((uint64_t{text.size()} >> (8 * i)) & 0xff);
   }
-  file.Write(length);
-  file.Write(text);
-  for (const TensorSpec* tensor : order) {
+  return length + text;
+}
+
+void WriteSafetensors(const std::string& path, const std::vector<TensorSpec>& tensors,
+                      const TensorWriter& write, const Metadata& metadata) {
+  const std::string header = SafetensorsHeader(tensors, metadata);
+  OutputFile file(path);
+  file.Write(header);
+  for (const TensorSpec* tensor : WritingOrder(tensors)) {
     TensorSink sink(file, tensor->type, SpecBytes(*tensor));
     write(*tensor, sink);
     if (sink.missing() != 0) {

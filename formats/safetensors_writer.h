@@ -48,6 +48,10 @@ using TensorWriter = std::function<void(const TensorSpec&, TensorSink&)>;
 
 using Metadata = std::map<std::string, std::string>;  // the header's "__metadata__"
 
+// The first bytes of the file that WriteSafetensors writes: the header's length and the header.
+std::string SafetensorsHeader(const std::vector<TensorSpec>& tensors,
+                              const Metadata& metadata = {});
+
 // Tensors lie in the file, and `write` is called, by element size from large to small and otherwise
 // in the order given, which aligns each to its element size. Hugging Face wants {"format": "pt"}.
 void WriteSafetensors(const std::string& path, const std::vector<TensorSpec>& tensors,

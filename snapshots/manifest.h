@@ -1,0 +1,75 @@
+// What a snapshot consists of: manifest.json, beside the files that it names.
+//
+//   {
+//   "format": 1,
+//   "program": "0.3.0 (1f2e3d4)",
+//   "step": 1000,
+//   "run": {…},                                            the trainer's part
+//   "shards": [
+//   {"file":"rank-00000.safetensors","bytes":…,"header_crc32c":"…"}],
+//   "tensors": [
+//   {"name":"wte.weight","part":0,"parts":1,"dtype":"F32","shape":[…],
+//    "slices":[{"shard":0,"begin":0,"elements":…,"crc32c":"…"}]}],
+//   "crc32c": "89abcdef"
+//   }
+//
+// The last checksum is that of all bytes before its line, and nothing is read before it matches.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/safetensors.h"
+
+namespace plimsoll::snapshots {
+
+inline constexpr const char* kManifestFile = "manifest.json";
+
+struct Shard {
+  std::string file;  // a name, without folders
+  int64_t bytes = 0;
+  uint32_t header_crc = 0;  // of the safetensors header with its length
+};
+
+// Neighbouring elements of a tensor, row-major. In the shard they have the tensor's name.
+struct Slice {
+  int64_t shard = 0;
+  int64_t begin = 0;
+  int64_t elements = 0;
+  uint32_t crc = 0;
+};
+
+// A tensor, or one rank's part where ranks share it: what the parts are of is the trainer's affair.
+struct TensorRecord {
+  std::string name;
+  int64_t part = 0;
+  int64_t parts = 1;
+  formats::TensorType type = formats::TensorType::kF32;
+  std::vector<int64_t> shape = {};
+  std::vector<Slice> slices = {};  // from the first element to the last, without gaps
+
+  int64_t elements() const;
+};
+
+struct Manifest {
+  std::string program;  // that wrote it
+  int64_t step = 0;     // that were made
+  std::string run;      // JSON, an object
+  std::vector<Shard> shards = {};
+  std::vector<TensorRecord> tensors = {};
+
+  const TensorRecord* Find(std::string_view name, int64_t part) const;  // nullptr: there is none
+};
+
+std::string ToText(const Manifest& manifest);
+
+// UserError, naming `where` and the tensor or shard, unless `text` is a manifest that is whole and
+// right in itself: every tensor with all its parts, every part covered by its slices exactly once.
+Manifest ParseManifest(std::string_view text, const std::string& where);
+
+// The text with the last line's checksum: of everything before that line.
+std::string WithChecksum(std::string text);
+
+}  // namespace plimsoll::snapshots

@@ -1,0 +1,136 @@
+#include "snapshots/shard.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "tests/snapshots/sample.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
+
+namespace plimsoll::snapshots {
+namespace {
+
+class ShardTest : public ::testing::Test {
+ protected:
+  ShardTest() { Save(snapshots_, 12); }
+
+  std::string Shard(int rank) const {
+    return snapshots_.PathOf(12) + "/rank-" + std::to_string(rank) + ".safetensors";
+  }
+
+  const TempFolder folder_;
+  const Folder snapshots_{folder_.path()};
+};
+
+TEST_F(ShardTest, GivesBackWhatWasWritten) {
+  const Snapshot snapshot(snapshots_.PathOf(12));
+  snapshot.Verify();
+  EXPECT_TRUE(HoldsSample(snapshot));
+  // Shards are files that others read.
+  const formats::SafetensorsReader reader(Shard(0));
+  EXPECT_EQ(reader.Require("w").elements, 12);
+  EXPECT_EQ(reader.tensors().size(), 3u);
+}
+
+TEST_F(ShardTest, AFlippedBitAnywhereIsFoundAndNamed) {
+  const std::string content = ReadFile(Shard(1));
+  const size_t data = content.size() - 60;  // 12 floats, 12 bytes
+  for (size_t at = 0; at < content.size(); ++at) {
+    for (const int bit : {0, 3, 7}) {
+      std::string damaged = content;
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
+      WriteFile(Shard(1), damaged);
+      const auto message = MessageOf<UserError>([&] { Snapshot(snapshots_.PathOf(12)).Verify(); });
+      ASSERT_TRUE(message) << "byte " << at << ", bit " << bit;
+      const std::string expected =
+          Shard(1) + (at < data            ? ": the header's checksum does not match"
+                      : at < data + 4 * 12 ? ": tensor \"w\": checksum does not match"
+                                           : ": tensor \"w.m\": checksum does not match");
+      // A length that passes the file's end is found before the checksum is computed.
+      const std::string other = Shard(1) + ": its header passes its end";
+      if (at < 8 && message->starts_with(other)) continue;
+      ASSERT_TRUE(message->starts_with(expected)) << at << ": " << *message;
+    }
+  }
+  WriteFile(Shard(1), content);
+  Snapshot(snapshots_.PathOf(12)).Verify();
+}
+
+TEST_F(ShardTest, DamagedBytesAreNotHandedOn) {
+  std::string content = ReadFile(Shard(1));
+  content.back() = static_cast<char>(content.back() ^ 1);
+  WriteFile(Shard(1), content);
+  const Snapshot snapshot(snapshots_.PathOf(12));  // headers are as they were
+  const TensorRecord& damaged = *snapshot.manifest().Find("w.m", 0);
+  int taken = 0;
+  const auto take = [&](std::span<const std::byte>) { ++taken; };
+  ExpectUserError([&] { snapshot.Read(damaged, damaged.slices[1], take); },
+                  {Shard(1), "w.m", "checksum"});
+  EXPECT_EQ(taken, 0);
+  snapshot.Read(damaged, damaged.slices[0], take);
+  EXPECT_EQ(taken, 1);
+}
+
+TEST_F(ShardTest, AnotherSizeIsNamed) {
+  const std::string content = ReadFile(Shard(0));
+  const auto problem = [&](const std::string& bytes) {
+    WriteFile(Shard(0), bytes);
+    return UserErrorOf([&] { Snapshot{snapshots_.PathOf(12)}; });
+  };
+  for (size_t size = 0; size < content.size(); size += 7) {
+    ExpectMessage(problem(content.substr(0, size)), {Shard(0), "has " + std::to_string(size)});
+  }
+  ExpectMessage(problem(content + "x"), {Shard(0), "bytes, not the"});
+  std::filesystem::remove(Shard(0));
+  ExpectUserError([&] { Snapshot{snapshots_.PathOf(12)}; }, {Shard(0), "cannot be opened"});
+}
+
+// Two snapshots' files mixed up: each is whole, but they are not of one kind.
+TEST_F(ShardTest, AnotherSnapshotsShardIsRefused) {
+  Save(snapshots_, 13, 2);
+  std::filesystem::copy_file(snapshots_.PathOf(13) + "/rank-0.safetensors", Shard(0),
+                             std::filesystem::copy_options::overwrite_existing);
+  ExpectUserError([&] { Snapshot{snapshots_.PathOf(12)}; }, {Shard(0), "bytes, not the"});
+  Save(snapshots_, 14);
+  std::filesystem::copy_file(snapshots_.PathOf(14) + "/rank-0.safetensors", Shard(0),
+                             std::filesystem::copy_options::overwrite_existing);
+  ExpectUserError([&] { Snapshot(snapshots_.PathOf(12)).Verify(); }, {Shard(0), "checksum"});
+}
+
+// A manifest and a shard that are whole but contradict each other.
+TEST_F(ShardTest, TensorsThatTheManifestDoesNotExpectAreRefused) {
+  const Manifest manifest = Snapshot(snapshots_.PathOf(12)).manifest();
+  const auto problem = [&](auto&& change) {
+    Manifest other = manifest;
+    change(other);
+    return UserErrorOf([&] { ShardReader(snapshots_.PathOf(12), other, 0); });
+  };
+  ExpectMessage(problem([](Manifest& m) { m.tensors[0].type = formats::TensorType::kI32; }),
+                {"tensor \"w\": has 12 elements of F32, not 12 of I32"});
+  ExpectMessage(problem([](Manifest& m) { m.tensors[0].slices[0].elements = 11; }),
+                {"tensor \"w\": has 12 elements of F32, not 11"});
+  ExpectMessage(problem([](Manifest& m) { m.tensors[2].name = "other"; }),
+                {"tensor \"other\": is missing"});
+  ExpectMessage(problem([](Manifest& m) { m.tensors.pop_back(); }),
+                {"tensors that the manifest does not name"});
+}
+
+TEST_F(ShardTest, WhatCannotBeWrittenLeavesNoFile) {
+  const std::vector<formats::TensorSpec> specs = {{"w", formats::TensorType::kU8, {4}}};
+  EXPECT_THROW(WriteShard(folder_.path(), "short.safetensors", specs,
+                          [](const formats::TensorSpec&, TakeBytes) {}),
+               InternalError);
+  ExpectUserError(
+      [&] {
+        WriteShard(folder_ / "gone", "x.safetensors", specs,
+                   [](const formats::TensorSpec&, TakeBytes) {});
+      },
+      {folder_ / "gone", "cannot be created"});
+  EXPECT_EQ(folder_.Names(), (std::vector<std::string>{"step-000000012"}));
+}
+
+}  // namespace
+}  // namespace plimsoll::snapshots
