@@ -35,8 +35,8 @@ Shape SplitParameter::LocalShape() const {
   return shape_.rank() == 1 ? Shape{rows} : Shape{rows, shape_.dim(1)};
 }
 
-template <typename Copy>
-void SplitParameter::ForPieces(int64_t rank, const Copy& copy) const {
+void SplitParameter::ForPieces(int64_t rank,
+                               FunctionRef<void(int64_t, int64_t, int64_t)> copy) const {
   const int64_t columns = shape_.rank() == 1 ? 1 : shape_.dim(1);
   if (sharding_.split == Sharding::kColumns) {
     const int64_t own = columns / ranks_;

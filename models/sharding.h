@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "base/function_ref.h"
 #include "models/model.h"
 
 namespace plimsoll::models {
@@ -25,15 +26,14 @@ class SplitParameter {
   const graph::Shape& shape() const { return shape_; }  // of the whole
   graph::Shape LocalShape() const;                      // of each part
 
+  // Calls `copy(in whole, in part, elements)` for each contiguous piece of the rank's part.
+  void ForPieces(int64_t rank, FunctionRef<void(int64_t, int64_t, int64_t)> copy) const;
+
   // `whole` and `part` have shape().elements() and LocalShape().elements().
   void TakePart(std::span<const float> whole, int64_t rank, std::span<float> part) const;
   void PutPart(std::span<const float> part, int64_t rank, std::span<float> whole) const;
 
  private:
-  // Calls `copy(in whole, in part, elements)` for each contiguous piece of the rank's part.
-  template <typename Copy>
-  void ForPieces(int64_t rank, const Copy& copy) const;
-
   Sharding sharding_;
   graph::Shape shape_;
   int64_t ranks_;

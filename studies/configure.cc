@@ -111,6 +111,8 @@ std::vector<std::string> MeasuringSets(const Study& study) {
           "train.early_stop=0",
           "train.sample_every=0",
           "save.model=false",
+          "save.every=0",
+          "save.on_exit=false",
           "log.csv=false",
           "log.tensorboard=false",
           "log.report=false",

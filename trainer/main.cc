@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -75,7 +76,7 @@ class CommandLine {
       if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
         throw UserError("standard output: cannot write", ExitCode::kInternal);
       }
-      return static_cast<int>(ExitCode::kDone);
+      return static_cast<int>(end_);
     } catch (const CLI::ParseError& error) {
       // Help and version end here too, with code 0.
       return app_.exit(error) == 0 ? static_cast<int>(ExitCode::kDone)
@@ -118,12 +119,15 @@ class CommandLine {
                 "time the nodes of COUNT steps from FIRST on, --profile=FIRST:COUNT: prints "
                 "the longest and writes trace.json")
             ->expected(0, 1);
+    command->add_option("--resume", resume_,
+                        "go on from a snapshot: auto (the run's newest, if there is one), or the "
+                        "path of a snapshot or run directory");
     command->callback([this, profile] {
       const config::Loaded loaded = train_.Load(world_);
-      std::optional<ProfiledSteps> steps;
+      TrainOptions options{.profile = {}, .resume = resume_};
       if (profile->count() > 0)
-        steps = ParseProfiledSteps(profile_, loaded.config.train.StepsToMake());
-      Train(loaded, world_, steps);
+        options.profile = ParseProfiledSteps(profile_, loaded.config.train.StepsToMake());
+      end_ = Train(loaded, world_, options);
     });
   }
 
@@ -322,7 +326,8 @@ class CommandLine {
   runtime::World& world_;
   CLI::App app_{"Plimsoll trains deep networks inside a stated memory budget.", "plimsoll"};
   RunArguments train_, config_;
-  std::string profile_;
+  std::string profile_, resume_;
+  ExitCode end_ = ExitCode::kDone;
   PlanCommand plan_;
   studies::AblateCommand ablate_;
   studies::ReportCommand report_;
@@ -343,6 +348,8 @@ int main(int argc, char** argv) {
     std::error_code error;
     std::filesystem::current_path(directory, error);
   }
+  // A limit on the size of files is then an error like a full disk, which names the file.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     plimsoll::runtime::World world;
     plimsoll::runtime::ChooseOwnGpu(world.local_rank(), world.local_size());

@@ -22,8 +22,9 @@ size_t TerminalColumns() {
 
 }  // namespace
 
-Progress::Progress(int64_t steps, int64_t log_every, bool live)
+Progress::Progress(int64_t steps, int64_t first, int64_t log_every, bool live)
     : steps_(steps),
+      first_(first),
       log_every_(log_every),
       terminal_(live && isatty(STDOUT_FILENO) == 1),
       start_(Clock::now()),
@@ -62,7 +63,7 @@ void Progress::ClearLive() {
 std::string Progress::Format(const StepReport& r) const {
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
   const double left =
-      elapsed / static_cast<double>(r.step + 1) * static_cast<double>(steps_ - r.step - 1);
+      elapsed / static_cast<double>(r.step - first_ + 1) * static_cast<double>(steps_ - r.step - 1);
   const std::string scale =
       r.loss_scale == 1 && r.skipped == 0
           ? ""

@@ -34,8 +34,8 @@ struct StepReport {
 class Progress {
  public:
   // Lines go to stdout. On a terminal every step refreshes a live line, unless `live` is false:
-  // mpirun makes terminals of its own.
-  Progress(int64_t steps, int64_t log_every, bool live = true);
+  // mpirun makes terminals of its own. `first`: the step that a run which goes on begins with.
+  Progress(int64_t steps, int64_t first, int64_t log_every, bool live = true);
   ~Progress();
 
   void Step(const StepReport& report);
@@ -49,6 +49,7 @@ class Progress {
   void ClearLive();
 
   int64_t steps_;
+  int64_t first_;
   int64_t log_every_;
   bool terminal_;
   bool live_ = false;

@@ -82,6 +82,22 @@ void Ranks::Connect(runtime::Device& device, int64_t channels) {
   communicators_ = {data_.get(), tensor_.get()};
 }
 
+std::string Ranks::FirstProblem(FunctionRef<void()> action) {
+  std::string here;
+  try {
+    action();
+  } catch (const UserError& error) {
+    here = error.what();
+  }
+  const std::vector<std::string> all = world_.Gather(here);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank].empty()) {
+      return size() == 1 ? all[rank] : fmt::format("rank {}: {}", rank, all[rank]);
+    }
+  }
+  return "";
+}
+
 bool Ranks::Any(bool here) {
   const std::vector<std::string> all = world_.Gather(here ? "1" : "0");
   return std::ranges::find(all, "1") != all.end();

@@ -5,7 +5,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "base/function_ref.h"
 #include "ops/axis.h"
 #include "runtime/device.h"
 #include "runtime/world.h"
@@ -41,6 +44,14 @@ class Ranks {
 
   // Ends all ranks; see runtime::World.
   [[noreturn]] void Abort(int code) { world_.Abort(code); }
+
+  // As of runtime::RankGroup.
+  std::string Broadcast(std::string_view text) { return world_.Broadcast(text); }
+  std::vector<std::string> Gather(std::string_view text) { return world_.Gather(text); }
+
+  // All call. The message of the UserError that `action` ends with on the first rank where it does,
+  // with that rank's number when there are several; on all ranks. Empty: on none.
+  std::string FirstProblem(FunctionRef<void()> action);
 
   // Is it so on any rank?
   bool Any(bool here);

@@ -1,5 +1,6 @@
 #include "trainer/run_directory.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,14 +13,15 @@ namespace plimsoll::trainer {
 
 namespace fs = std::filesystem;
 
-RunDirectory::RunDirectory(const config::RunConfig& config, bool writes)
+RunDirectory::RunDirectory(const config::RunConfig& config, bool writes, bool continues)
     : path_(config.run.dir), writes_(writes) {
   if (!writes_) return;
   std::error_code error;
-  if (fs::exists(File("metrics.jsonl"), error) && !config.run.overwrite) {
+  if (fs::exists(File("metrics.jsonl"), error) && !config.run.overwrite && !continues) {
     throw config.Error("run.dir", "'" + path_ +
                                       "' holds a run already; name another folder, or set "
-                                      "run.overwrite: true to replace it");
+                                      "run.overwrite: true to replace it, or go on with it by "
+                                      "--resume auto if it has snapshots");
   }
   created_ = !fs::exists(path_, error);
   fs::create_directories(model(), error);
@@ -35,8 +37,8 @@ RunDirectory::RunDirectory(const config::RunConfig& config, bool writes)
 }
 
 RunDirectory::~RunDirectory() {
-  if (metrics_ != nullptr) {
-    std::fclose(metrics_);
+  if (metrics_ >= 0) {
+    close(metrics_);
     return;
   }
   if (!writes_) return;
@@ -62,11 +64,25 @@ void RunDirectory::Begin() {
       fs::remove(file.path(), error);
     }
   }
+  fs::remove_all(File("snapshots"), error);
+  Open(O_TRUNC);
+}
+
+void RunDirectory::Continue(const std::vector<std::string>& metrics) {
+  if (!writes_) return;
+  std::string text;
+  for (const std::string& row : metrics) text += row + "\n";
+  Write("metrics.jsonl", text);
+  Open(O_APPEND);
+}
+
+void RunDirectory::Open(int how) {
   const std::string metrics = File("metrics.jsonl");
-  metrics_ = std::fopen(metrics.c_str(), "w");
-  if (metrics_ == nullptr) {
+  metrics_ = open(metrics.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
+  if (metrics_ < 0) {
     throw UserError(metrics + ": cannot write (" + std::strerror(errno) + ")");
   }
+  metrics_bytes_ = lseek(metrics_, 0, SEEK_END);
 }
 
 void RunDirectory::Write(const std::string& name, const std::string& content) const {
@@ -78,10 +94,25 @@ void RunDirectory::Write(const std::string& name, const std::string& content) co
 
 void RunDirectory::AppendMetrics(const std::string& json) {
   if (!writes_) return;
-  if (std::fputs((json + "\n").c_str(), metrics_) < 0 || std::fflush(metrics_) != 0) {
-    throw UserError(File("metrics.jsonl") + ": cannot write (" + std::strerror(errno) + ")",
-                    ExitCode::kInternal);
+  const std::string line = json + "\n";
+  size_t done = 0;
+  while (done < line.size()) {
+    const ssize_t written = write(metrics_, line.data() + done, line.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int error = errno;
+      // Half a line would spoil those behind it.
+      if (ftruncate(metrics_, metrics_bytes_) == 0) lseek(metrics_, metrics_bytes_, SEEK_SET);
+      throw UserError(File("metrics.jsonl") + ": cannot write (" + std::strerror(error) + ")",
+                      ExitCode::kInternal);
+    }
+    done += static_cast<size_t>(written);
   }
+  metrics_bytes_ += static_cast<int64_t>(done);
+}
+
+void RunDirectory::SyncMetrics() const {
+  if (writes_) fdatasync(metrics_);
 }
 
 }  // namespace plimsoll::trainer

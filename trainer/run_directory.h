@@ -1,9 +1,10 @@
 // The folder that a run leaves behind: config.yaml (resolved), plan.json, metrics.jsonl, model/,
-// and what run_reports.h adds.
+// snapshots/, and what run_reports.h adds.
 #pragma once
 
-#include <cstdio>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "trainer/config/run_config.h"
 
@@ -12,10 +13,11 @@ namespace plimsoll::trainer {
 class RunDirectory {
  public:
   // Makes sure that the run can be written: creates config.run.dir and the folder for its model.
-  // UserError (run.dir) when that fails, or when it holds a run already and run.overwrite is false.
-  // Unless Begin() follows, nothing stays behind but what was there.
+  // UserError (run.dir) when that fails, or when it holds a run already that is neither to be
+  // replaced (run.overwrite) nor continued (`continues`).
+  // Unless Begin() or Continue() follows, nothing stays behind but what was there.
   // Other ranks than the first write nothing: `writes` false.
-  explicit RunDirectory(const config::RunConfig& config, bool writes = true);
+  RunDirectory(const config::RunConfig& config, bool writes, bool continues);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -25,20 +27,27 @@ class RunDirectory {
 
   // The run starts: takes away what a former run left and opens metrics.jsonl.
   void Begin();
+  // The run goes on: metrics.jsonl keeps these lines.
+  void Continue(const std::vector<std::string>& metrics);
 
   // Where the trained model goes.
   std::string model() const { return File("model"); }
 
   // Writes a whole file, which appears complete or not at all.
   void Write(const std::string& name, const std::string& content) const;
-  // Appends a line to metrics.jsonl and flushes it.
+  // Appends a line to metrics.jsonl, or, when that fails, nothing: UserError.
   void AppendMetrics(const std::string& json);
+  // Waits until all lines are on disk.
+  void SyncMetrics() const;
 
  private:
+  void Open(int how);
+
   std::string path_;
   bool writes_;
   bool created_ = false;
-  std::FILE* metrics_ = nullptr;
+  int metrics_ = -1;
+  int64_t metrics_bytes_ = 0;
 };
 
 }  // namespace plimsoll::trainer

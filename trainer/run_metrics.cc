@@ -49,6 +49,23 @@ RunMetrics ReadMetrics(const std::string& path) {
   return metrics;
 }
 
+std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int64_t evaluated) {
+  std::vector<std::string> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (file.eof()) break;  // no newline: cut off
+    const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto step = row.is_object() ? row.find("step") : row.end();
+    if (step == row.end() || !step->is_number_integer()) {
+      throw UserError(path + ": is not the metrics.jsonl of a run");
+    }
+    const bool before = row.contains("eval_loss") ? step->get<int64_t>() <= evaluated
+                                                  : step->get<int64_t>() < steps;
+    if (before) lines.push_back(line);
+  }
+  return lines;
+}
+
 std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup) {
   const auto steps = static_cast<int64_t>(metrics.step_ms.size());
   const int64_t first = warmup < steps ? warmup : 0;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "trainer/step_record.h"
@@ -65,6 +67,17 @@ RunReports::RunReports(const config::LogConfig& config, const RunDirectory& dire
 void RunReports::Add(const ordered_json& row) {
   Try(csv_, [&](reports::CsvFile& csv) { csv.AddRow(FlatRow(row)); });
   Try(events_, [&](reports::EventFile& events) { events.AddRow(FlatRow(row)); });
+  if (page_) TakeProblem(page_, page_->Add(row));
+}
+
+void RunReports::Repeat(const std::string& line) {
+  ordered_json row = ordered_json::parse(line);
+  // JSON has no word for a number that isn't one.
+  for (const char* key : {"loss", "eval_loss", "grad_norm"}) {
+    const auto value = row.find(key);
+    if (value != row.end() && value->is_null()) *value = std::numeric_limits<double>::quiet_NaN();
+  }
+  Try(csv_, [&](reports::CsvFile& csv) { csv.AddRow(FlatRow(row)); });
   if (page_) TakeProblem(page_, page_->Add(row));
 }
 

@@ -23,6 +23,8 @@ class RunReports {
 
   // A row of metrics.jsonl.
   void Add(const nlohmann::ordered_json& row);
+  // One that an earlier part of this run wrote, as a line of the file: for what is written anew.
+  void Repeat(const std::string& line);
   // The last word: "done", or why there is no more to come.
   void End(const std::string& state);
 

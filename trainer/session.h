@@ -38,6 +38,19 @@ struct StepMetrics {
   int64_t skipped_in_a_row = 0;
 };
 
+// A carried tensor that training goes on from: a weight, what makes it a float32 one, a moment, a
+// counter. Between two steps a session holds nothing else that matters.
+struct StateTensor {
+  std::string name;
+  std::string parameter;  // that it is, or belongs to; its own name when it belongs to none
+  graph::DType dtype = graph::DType::kFloat32;
+  graph::Shape shape;    // of the whole, or of the part that the ranks of this tensor group have
+  int64_t begin = 0;     // this rank's elements of that
+  int64_t elements = 0;  // as many
+  bool divided = false;  // are the others on other data ranks?
+  bool split = false;    // is it a part that tensor ranks share?
+};
+
 class Session {
  public:
   // Allocates the arenas; their bytes are zero. UserError when the machine lacks the memory.
@@ -87,6 +100,12 @@ class Session {
   std::span<T> Carried(std::string_view name) {
     return {static_cast<T*>(HostAddress(name)), static_cast<size_t>(Elements(name))};
   }
+
+  // What training goes on from, in an order that follows from the model and the optimizer. Of each
+  // tensor the bytes as they lie in the arena: `at` and the size are multiples of the element's.
+  std::vector<StateTensor> State() const;
+  void ReadState(const StateTensor& tensor, int64_t at, std::span<std::byte> bytes) const;
+  void WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes);
 
   // One step is a call of BeginStep and `accumulate` calls of RunMicroStep, each after filling
   // batch(). `tokens` counts the targets that carry loss in all of them; the loss is their mean.
@@ -154,6 +173,7 @@ class Session {
   std::vector<float> ReadDivided(std::string_view name);
   void WriteDivided(std::string_view name, std::span<const float> values);
   Where PartOf(Where whole, int64_t rank) const;
+  Where FindState(const StateTensor& tensor, int64_t at, size_t bytes) const;
   bool IsShared(std::string_view name) const { return FindSplit(name) || IsDivided(name); }
   std::string Announce(std::string name);  // what the first rank of all says, on every rank
   void ServeWeights();                     // to the rank that writes them

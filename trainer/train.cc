@@ -7,15 +7,18 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
-#include <limits>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/version.h"
 #include "memory/report.h"
 #include "runtime/process_memory.h"
 #include "runtime/watchdog.h"
+#include "snapshots/folder.h"
+#include "snapshots/snapshot.h"
 #include "trainer/caching.h"
 #include "trainer/channels.h"
 #include "trainer/data/loader.h"
@@ -31,13 +34,18 @@
 #include "trainer/plan_json.h"
 #include "trainer/progress.h"
 #include "trainer/ranks.h"
+#include "trainer/resume.h"
 #include "trainer/run_directory.h"
 #include "trainer/run_facts.h"
+#include "trainer/run_metrics.h"
+#include "trainer/run_record.h"
 #include "trainer/run_reports.h"
 #include "trainer/run_summary.h"
 #include "trainer/session.h"
+#include "trainer/snapshot.h"
 #include "trainer/solve.h"
 #include "trainer/step_record.h"
+#include "trainer/stop_signal.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -49,8 +57,25 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// The snapshot that a run goes on from.
+struct Resumed {
+  Resumed(const std::string& path, const std::string& run_directory)
+      : snapshot(path),
+        record(ParseRunRecord(snapshot.manifest().run, path)),
+        step(snapshot.manifest().step) {
+    std::error_code error;
+    continues = std::filesystem::equivalent(std::filesystem::path(path).parent_path(),
+                                            SnapshotsOf(run_directory), error);
+  }
+
+  snapshots::Snapshot snapshot;
+  RunRecord record;
+  int64_t step;    // that is made next
+  bool continues;  // in the same directory; otherwise it makes a branch
+};
+
 data::LoaderOptions LoaderFrom(const config::RunConfig& config, int64_t sequence,
-                               const Ranks& ranks) {
+                               const Ranks& ranks, const Resumed* resumed) {
   data::LoaderOptions options;
   options.order = static_cast<data::DataOrder>(config.data.order);
   options.seed = static_cast<uint64_t>(config.train.seed);
@@ -59,21 +84,35 @@ data::LoaderOptions LoaderFrom(const config::RunConfig& config, int64_t sequence
   options.accumulate = config.train.accumulate;
   options.data_rank = ranks.data_rank();
   options.data_ranks = ranks.data_ranks();
+  if (resumed != nullptr) {
+    options.skip = resumed->record.sequences -
+                   resumed->step * options.batch * options.accumulate * options.data_ranks;
+  }
   return options;
 }
 
 class Run {
  public:
-  // `decision` and `ranks` outlive the run.
+  // `decision`, `ranks` and `resumed`, nullptr for a run from the beginning, outlive the run.
   Run(const std::string& resolved_yaml, const Decision& decision, Ranks& ranks,
-      const std::optional<ProfiledSteps>& profile)
+      const std::optional<ProfiledSteps>& profile, const Resumed* resumed)
       : config_(decision.config),
         ranks_(ranks),
         chosen_(decision.chosen),
         model_(ModelFrom(config_)),
         sequence_(config_.model.sequence),
         data_(DataFrom(config_, model_->spec().vocab)),
-        loader_(data_.train, LoaderFrom(config_, sequence_, ranks)) {
+        loader_(data_.train, LoaderFrom(config_, sequence_, ranks, resumed)),
+        resumed_(resumed),
+        snapshots_(SnapshotsOf(config_.run.dir)) {
+    record_ = RecordOf(config_, model_->spec());
+    record_.sequences_per_step = loader_.sequences_per_step();
+    record_.train_tokens = loader_.tokens();
+    if (resumed != nullptr) {
+      RequireContinues(resumed->record, record_, config_, resumed->snapshot.path());
+      record_.evaluation = resumed->record.evaluation;
+      first_step_ = steps_done_ = saved_at_ = resumed->step;
+    }
     if (config_.train.eval_every > 0) {
       eval_.emplace(
           data_.eval,
@@ -102,12 +141,14 @@ class Run {
     pool_ = std::make_unique<ThreadPool>(decision.options.threads);
     device_ = MakeDevice(config_, *pool_);
     ranks.Connect(*device_, config_.parallel.nccl_max_ctas.value_or(0));
-    directory_ = std::make_unique<RunDirectory>(config_, ranks.first());
+    const bool continues = resumed != nullptr && resumed->continues;
+    directory_ = std::make_unique<RunDirectory>(config_, ranks.first(), continues);
     const auto start = Clock::now();
     CompileOptions options = decision.options;
     options.data_rank = ranks.data_rank();
     CompiledStep compiled = Compile(*model_, options);
-    ranks.RequireSame(FingerprintOf(compiled), "programs");
+    record_.plan = FingerprintOf(compiled);
+    ranks.RequireSame(record_.plan, "programs");
     CheckBudget(config_, compiled.plan);
     gpu_.emplace(config_);
     gpu_->CheckFree(compiled.plan);
@@ -127,7 +168,9 @@ class Run {
             .communicators = ranks.communicators()},
         caching_, ranks.groups());
     if (session_->memory() != nullptr) StartUp();
-    if (config_.model.init_from.empty()) {
+    if (resumed != nullptr) {
+      ReadSnapshot(resumed->snapshot, *model_, ranks, *session_);
+    } else if (config_.model.init_from.empty()) {
       session_->Initialize(*model_, static_cast<uint64_t>(config_.train.seed));
     } else {
       session_->LoadWeights(*model_, config_.model.init_from);
@@ -135,10 +178,19 @@ class Run {
 
     if (profiler_) profiler_->Watch(*session_);
 
-    directory_->Begin();
+    std::vector<std::string> metrics;  // that stay
+    if (continues) {
+      metrics = LinesUntil(directory_->File("metrics.jsonl"), resumed->step,
+                           resumed->record.evaluation.last);
+      directory_->Continue(metrics);
+    } else {
+      directory_->Begin();
+    }
     if (ranks.size() > 1) {
       ranks.Barrier();  // the folder is there
-      if (!ranks.first()) LogTo(directory_->File(fmt::format("rank.{}.log", ranks.rank())));
+      if (!ranks.first()) {
+        LogTo(directory_->File(fmt::format("rank.{}.log", ranks.rank())), continues);
+      }
     }
     directory_->Write("config.yaml", resolved_yaml);
     const CompiledStep& step = session_->compiled();
@@ -153,14 +205,17 @@ class Run {
       reports_.emplace(
           config_.log, *directory_,
           RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks.size(), step, timeline));
+      for (const std::string& line : metrics) reports_->Repeat(line);
     }
     if (!chosen_.empty()) fmt::print("chosen within memory.budget: {}\n", chosen_);
     Announce(step);
   }
 
-  void Loop() {
-    Progress progress(config_.train.StepsToMake(), config_.train.log_every, ranks_.size() == 1);
+  ExitCode Loop() {
+    Progress progress(config_.train.StepsToMake(), first_step_, config_.train.log_every,
+                      ranks_.size() == 1);
     progress_ = &progress;
+    if (config_.save.on_exit) signals_.emplace(config_.save.signal);
     if (ranks_.size() > 1) {
       watchdog_.emplace(config_.parallel.timeout, [this] { EndWithoutProgress(); });
     }
@@ -170,16 +225,19 @@ class Run {
       ReportWhatRan();
       throw;
     }
-    if (reports_) reports_->End(stopped_ ? "stopped early" : "done");
+    const std::string signal = stopped_by_signal_ ? ", by a signal" : "";
+    if (reports_) reports_->End(stopped_ ? "stopped early" + signal : "done");
     watchdog_.reset();  // the others wait for as long as writing the model takes
+    if (stopped_by_signal_) return ExitCode::kStoppedBySignal;
     WriteSummary();
     if (config_.save.model) SaveModel();
     if (config_.debug.check_arena) CheckArena();
     if (config_.memory.summary) {
-      progress.Line(MemorySummary(*session_, steps_done_,
+      progress.Line(MemorySummary(*session_, steps_done_ - first_step_,
                                   config_.memory.summary_order == config::SummaryOrder::kTime));
     }
     progress_ = nullptr;
+    return ExitCode::kDone;
   }
 
  private:
@@ -210,8 +268,8 @@ class Run {
   }
 
   // What other ranks than the first print.
-  static void LogTo(const std::string& path) {
-    if (std::freopen(path.c_str(), "w", stdout) == nullptr) {
+  static void LogTo(const std::string& path, bool append) {
+    if (std::freopen(path.c_str(), append ? "a" : "w", stdout) == nullptr) {
       throw UserError(path + ": cannot write (" + std::strerror(errno) + ")");
     }
   }
@@ -238,6 +296,9 @@ class Run {
     fmt::print("built, differentiated and planned in {:.0f} ms\n", compile_seconds_ * 1e3);
     fmt::print("{}\n", memory::Summary(compiled.plan));
     if (!gpu_line_.empty()) fmt::print("{}\n", gpu_line_);
+    if (resumed_ != nullptr) {
+      fmt::print("goes on after {} steps, from {}\n", resumed_->step, resumed_->snapshot.path());
+    }
     if (caching_) {
       fmt::print(
           "memory.allocator: caching, {} reserved so far; the arena is planned to compare with, "
@@ -248,17 +309,85 @@ class Run {
   }
 
   void Steps() {
-    Evaluate(0);
     const int64_t steps = config_.train.StepsToMake();
-    for (int64_t step = 0; step < steps && !stopped_; ++step) {
-      Step(step);
-      const int64_t done = step + 1;
-      steps_done_ = done;
+    // A signal may have come between a step and its evaluation.
+    const bool evaluated = record_.evaluation.last >= steps_done_;
+    if (!evaluated && Due(config_.train.eval_every, steps_done_, steps_done_ >= steps)) {
+      Evaluate(steps_done_);
+    }
+    if (GainsNoMore()) stopped_ = true;
+    while (steps_done_ < steps && !stopped_) {
+      Step(steps_done_);
+      const int64_t done = ++steps_done_;
       const bool last = done == steps;
-      if (Due(config_.train.eval_every, done, last)) Evaluate(done);
+      if (!last && StopAsked()) {
+        EndBySignal();
+        return;
+      }
+      const bool best = Due(config_.train.eval_every, done, last) && Evaluate(done);
       if (Due(config_.train.sample_every, done, last || stopped_)) Sample();
+      const bool exit = config_.save.on_exit && config_.save.every > 0 && (last || stopped_);
+      if (Due(config_.save.every, done, exit) || (config_.save.best && best)) Save(done);
     }
     Drain();
+  }
+
+  // On any rank: a signal may reach only some of them, or some of them later.
+  bool StopAsked() {
+    if (!signals_) return false;
+    return ranks_.size() == 1 ? signals_->Asked() : ranks_.Any(signals_->Asked());
+  }
+
+  void EndBySignal() {
+    progress_->Line(fmt::format("{}: stopping after {} steps; once more ends the run at once",
+                                signals_->Name(), steps_done_));
+    stopped_ = stopped_by_signal_ = true;
+    if (!Save(steps_done_)) {
+      throw UserError("stopped by a signal, and without the snapshot to go on from",
+                      ExitCode::kInternal);
+    }
+    progress_->Line("stopped by a signal; --resume auto goes on from here");
+  }
+
+  // Did it succeed? When not, and save.on_error says so, that is no reason to stop.
+  bool Save(int64_t done) {
+    if (saved_at_ == done) return true;
+    Drain();
+    const auto start = Clock::now();
+    RunRecord record = record_;
+    record.sequences = loader_.FirstSequence(done);
+    directory_->SyncMetrics();
+    std::string problem = ranks_.FirstProblem([&] {
+      if (ranks_.first() && !std::exchange(recovered_, true)) snapshots_.Recover();
+    });
+    if (problem.empty()) {
+      problem = WriteSnapshot(snapshots_, done, ToJson(record), *session_, ranks_,
+                              [this] { Progressed(); });
+    }
+    if (!problem.empty()) {
+      const bool stop = config_.save.on_error == config::OnSaveError::kStop;
+      problem = fmt::format("no snapshot of step {}: {}; those that are there stay", done, problem);
+      if (stop) throw UserError(problem + " (save.on_error: stop)", ExitCode::kInternal);
+      if (ranks_.first()) fmt::print(stderr, "warning: {}\n", problem);
+      return false;
+    }
+    saved_at_ = done;
+    if (ranks_.first()) {
+      progress_->Line(fmt::format("snapshot after {} steps written to {} in {}", done,
+                                  snapshots_.PathOf(done), FormatDuration(SecondsSince(start))));
+      Prune(done);
+    }
+    return true;
+  }
+
+  void Prune(int64_t done) const {
+    snapshots::Retention retention{.newest = config_.save.keep, .every = config_.save.keep_every};
+    if (config_.save.best) retention.best = record_.evaluation.best_step;
+    try {
+      snapshots_.Prune(done, retention);
+    } catch (const UserError& problem) {
+      fmt::print(stderr, "warning: {}\n", problem.what());
+    }
   }
 
   // Hands the step to the device. Its row is written once the device is done with it, which on a
@@ -341,7 +470,12 @@ class Run {
   }
 
   void Record(const ordered_json& row) {
-    directory_->AppendMetrics(row.dump());
+    try {
+      directory_->AppendMetrics(row.dump());
+    } catch (const UserError& problem) {
+      if (config_.save.on_error == config::OnSaveError::kStop) throw;
+      fmt::print(stderr, "warning: {}; this row is lost\n", problem.what());
+    }
     if (reports_) reports_->Add(row);
   }
 
@@ -369,21 +503,33 @@ class Run {
            (peak * static_cast<double>(ranks_.size()));
   }
 
-  void Evaluate(int64_t done) {
-    if (!eval_) return;
+  // Is it the best so far?
+  bool Evaluate(int64_t done) {
+    if (!eval_) return false;
     Drain();
     const double loss = HeldOutLoss(*session_, *eval_, [this](int64_t /*done*/) { Progressed(); });
-    const bool better = loss < best_eval_;
-    best_eval_ = std::min(best_eval_, loss);
-    evaluations_without_gain_ = better ? 0 : evaluations_without_gain_ + 1;
+    EvaluationState& state = record_.evaluation;
+    state.last = done;
+    const bool better = loss < state.best;
+    if (better) {
+      state.best = loss;
+      state.best_step = done;
+    }
+    state.without_gain = better ? 0 : state.without_gain + 1;
     Record(EvaluationRow(done, loss));
     progress_->Line(fmt::format("evaluation after {} steps: held-out loss {:.4f}{}", done, loss,
-                                better ? "" : fmt::format(" (best {:.4f})", best_eval_)));
-    if (config_.train.early_stop > 0 && evaluations_without_gain_ >= config_.train.early_stop) {
-      progress_->Line(fmt::format("stopped early: {} evaluations without improvement",
-                                  evaluations_without_gain_));
+                                better ? "" : fmt::format(" (best {:.4f})", state.best)));
+    if (GainsNoMore()) {
+      progress_->Line(
+          fmt::format("stopped early: {} evaluations without improvement", state.without_gain));
       stopped_ = true;
     }
+    return better;
+  }
+
+  bool GainsNoMore() const {
+    return config_.train.early_stop > 0 &&
+           record_.evaluation.without_gain >= config_.train.early_stop;
   }
 
   void Sample() {
@@ -458,18 +604,23 @@ class Run {
   };
   std::deque<UnderWay> under_way_;
   Clock::time_point step_start_;  // of the first of them, or when the step before it ended
+  int64_t first_step_ = 0;        // of this process
   int64_t steps_done_ = 0;
   std::atomic<int64_t> step_under_way_ = 0;
   std::optional<runtime::Watchdog> watchdog_;
-  double best_eval_ = std::numeric_limits<double>::infinity();
-  int64_t evaluations_without_gain_ = 0;
+  const Resumed* resumed_;
+  snapshots::Folder snapshots_;
+  RunRecord record_;
+  std::optional<StopSignals> signals_;
+  int64_t saved_at_ = -1;   // after so many steps
+  bool recovered_ = false;  // the folder of snapshots, from a program that was killed
   bool stopped_ = false;
+  bool stopped_by_signal_ = false;
 };
 
 }  // namespace
 
-void Train(const config::Loaded& loaded, runtime::World& world,
-           const std::optional<ProfiledSteps>& profile) {
+ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainOptions& options) {
   config::RunConfig config = loaded.config;
   CheckMesh(config, world.size());
   ChooseChannels(config);
@@ -477,18 +628,24 @@ void Train(const config::Loaded& loaded, runtime::World& world,
   Ranks ranks(world, config.parallel.tensor);
   ranks.RequireSame(fmt::format("{} {}\n{}", Version(), Commit(), loaded.resolved_yaml),
                     "program and configuration");
+  std::optional<Resumed> resumed;
+  if (!options.resume.empty()) {
+    const auto path = FindSnapshot(options.resume, config, ranks);
+    if (path) resumed.emplace(*path, config.run.dir);
+  }
+  const Resumed* from = resumed ? &*resumed : nullptr;
   Decision decision = ranks.DecideOnFirst(config, *model);
   std::unique_ptr<Run> run;
   try {
-    run = std::make_unique<Run>(loaded.resolved_yaml, decision, ranks, profile);
+    run = std::make_unique<Run>(loaded.resolved_yaml, decision, ranks, options.profile, from);
   } catch (const ProcessBeyondBudget& problem) {
     // The solver can make room for what is known now.
     if (!LeavesChoice(config)) throw;
     fmt::print(stderr, "warning: {}; planning again\n", problem.what());
     decision = ranks.DecideOnFirst(config, *model);
-    run = std::make_unique<Run>(loaded.resolved_yaml, decision, ranks, profile);
+    run = std::make_unique<Run>(loaded.resolved_yaml, decision, ranks, options.profile, from);
   }
-  run->Loop();
+  return run->Loop();
 }
 
 }  // namespace plimsoll::trainer

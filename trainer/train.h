@@ -2,16 +2,25 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
+#include "base/error.h"
 #include "runtime/world.h"
 #include "trainer/config/load.h"
 #include "trainer/run_profiler.h"
 
 namespace plimsoll::trainer {
 
+struct TrainOptions {
+  // These steps are timed node by node (trainer/run_profiler.h).
+  std::optional<ProfiledSteps> profile;
+  // The snapshot to go on from: "auto", or a path (trainer/resume.h). Empty: from the beginning.
+  std::string resume;
+};
+
 // Trains as configured and fills the run directory. UserErrors before the first step leave nothing
-// behind. With `profile`, these steps are timed node by node (trainer/run_profiler.h).
-void Train(const config::Loaded& loaded, runtime::World& world,
-           const std::optional<ProfiledSteps>& profile = std::nullopt);
+// behind. Returns kDone, or kStoppedBySignal when a snapshot was saved for that.
+ExitCode Train(const config::Loaded& loaded, runtime::World& world,
+               const TrainOptions& options = {});
 
 }  // namespace plimsoll::trainer

@@ -74,5 +74,15 @@ const Names& EnumNames<Device>() {
   static const Names names = {"auto", "cpu", "cuda"};
   return names;
 }
+template <>
+const Names& EnumNames<OnSaveError>() {
+  static const Names names = {"continue", "stop"};
+  return names;
+}
+template <>
+const Names& EnumNames<StopSignal>() {
+  static const Names names = {"none", "HUP", "USR1", "USR2"};
+  return names;
+}
 
 }  // namespace plimsoll::config

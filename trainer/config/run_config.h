@@ -31,6 +31,8 @@ enum class CheckpointPolicy { kNone, kBlock, kEvery, kSelective, kAuto };
 enum class Allocator { kPlanned, kCaching };
 enum class SummaryOrder { kBytes, kTime };
 enum class Device { kAuto, kCpu, kCuda };
+enum class OnSaveError { kContinue, kStop };
+enum class StopSignal { kNone, kHup, kUsr1, kUsr2 };
 
 // The spelling in the file, in the order of the enumerators ("gpt2", "llama", …).
 template <typename E>
@@ -63,6 +65,10 @@ template <>
 const std::vector<std::string>& EnumNames<Allocator>();
 template <>
 const std::vector<std::string>& EnumNames<Device>();
+template <>
+const std::vector<std::string>& EnumNames<OnSaveError>();
+template <>
+const std::vector<std::string>& EnumNames<StopSignal>();
 
 template <typename E>
 const std::string& ToString(E value) {
@@ -240,9 +246,14 @@ struct RunDirConfig {
 };
 
 struct SaveConfig {
-  int64_t every = 0;  // steps; 0: never
-  int64_t keep = 0;   // 0: all
-  bool model = true;  // the trained weights, at the end
+  int64_t every = 0;       // steps; 0: never
+  int64_t keep = 2;        // the newest; 0: all
+  int64_t keep_every = 0;  // steps; 0: no others
+  bool best = false;       // of the best evaluation
+  bool on_exit = true;     // when a signal ends the run, and behind the last step
+  OnSaveError on_error = OnSaveError::kContinue;
+  StopSignal signal = StopSignal::kNone;  // beside SIGTERM and SIGINT
+  bool model = true;                      // the trained weights, at the end
 
   bool operator==(const SaveConfig&) const = default;
 };

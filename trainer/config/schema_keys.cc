@@ -366,10 +366,23 @@ void RunKeys(std::vector<Key>& keys) {
   log.Add("report", &LogConfig::report, "Write `report.html`, refreshed while training.");
 
   SectionKeys<SaveConfig> save(keys, "save", &RunConfig::save);
-  save.Add("every", &SaveConfig::every, "Steps between snapshots; 0: none.")
-      .Between(0, kSteps)
-      .Only({"0"});
-  save.Add("keep", &SaveConfig::keep, "Snapshots to keep; 0: all.").Between(0, kSteps).Only({"0"});
+  save.Add("every", &SaveConfig::every, "Steps between snapshots; 0: none.").Between(0, kSteps);
+  save.Add("keep", &SaveConfig::keep, "How many of the newest snapshots stay; 0: all.")
+      .Between(0, kSteps);
+  save.Add("keep_every", &SaveConfig::keep_every,
+           "Snapshots of steps divisible by this stay as well; 0: no more.")
+      .Between(0, kSteps);
+  save.Add("best", &SaveConfig::best,
+           "Also save after an evaluation that is the best so far; its snapshot stays.");
+  save.Add("on_exit", &SaveConfig::on_exit,
+           "When SIGTERM or SIGINT comes: finish the step, save, and end with exit code 4. With "
+           "`save.every`, also save behind the last step.");
+  save.Add(
+      "on_error", &SaveConfig::on_error,
+      "When a snapshot cannot be written: warn and go on, or stop. Those that are there stay.");
+  save.Add("signal", &SaveConfig::signal,
+           "A signal that is treated like SIGTERM: what a scheduler sends before it takes the "
+           "machine away.");
   save.Add("model", &SaveConfig::model, "Write the trained weights at the end, to `model/`.");
 
   using S = SampleConfig;

@@ -101,7 +101,7 @@ void BatchLoader::Fill(int64_t step, int64_t micro_step, int32_t* tokens, int32_
     throw InternalError(
         fmt::format("data: step {}, micro-step {} of {}", step, micro_step, o.accumulate));
   }
-  const int64_t first = ((step * o.accumulate + micro_step) * o.data_ranks + o.data_rank) * o.batch;
+  const int64_t first = FirstSequence(step) + (micro_step * o.data_ranks + o.data_rank) * o.batch;
   for (int64_t row = 0; row < o.batch; ++row) {
     stream_.ReadWindow(WindowStart(first + row), o.sequence, tokens + row * o.sequence,
                        targets + row * o.sequence);
@@ -113,7 +113,7 @@ int64_t BatchLoader::CountTargets(int64_t step) const {
   if (!stream_.has_mask()) return sequences * options_.sequence;
   int64_t total = 0;
   for (int64_t i = 0; i < sequences; ++i) {
-    total += stream_.CountWindow(WindowStart(step * sequences + i), options_.sequence);
+    total += stream_.CountWindow(WindowStart(FirstSequence(step) + i), options_.sequence);
   }
   return total;
 }

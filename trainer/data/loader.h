@@ -2,7 +2,7 @@
 // micro-steps a step (accumulate), R data ranks.
 //
 // A step reads A·R·B sequences of T inputs with the same shifted by one as targets. Their numbers
-//     g = ((step·A + micro_step)·R + rank)·B + row
+//     g = skip + ((step·A + micro_step)·R + rank)·B + row
 // run through the whole training, and what sequence g holds depends on g and the seed alone: the
 // same sequences make up a step whatever its split over ranks and micro-steps, and any step can be
 // read at any time, so a resumed run continues exactly.
@@ -40,6 +40,9 @@ struct LoaderOptions {
   int64_t accumulate = 1;
   int64_t data_rank = 0;
   int64_t data_ranks = 1;
+  // Where a training that goes on with steps of another size stands: such that its first step reads
+  // on where the last one ended. Otherwise 0.
+  int64_t skip = 0;
 };
 
 class BatchLoader {
@@ -56,6 +59,8 @@ class BatchLoader {
   int64_t tokens() const { return stream_.size(); }
   int64_t windows_per_epoch() const { return windows_; }
   int64_t sequences_per_step() const;
+  // The number of the first sequence that this step reads.
+  int64_t FirstSequence(int64_t step) const { return options_.skip + step * sequences_per_step(); }
 
  private:
   int64_t WindowStart(int64_t sequence_number) const;  // position in the stream

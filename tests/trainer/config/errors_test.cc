@@ -176,9 +176,6 @@ TEST(ConfigErrors, TechniquesThatDoNotExistAreRefused) {
   Check({
       {kBase + "parallel: {pipeline: 2}\n",
        "run.yaml:3: parallel.pipeline: 2 is not supported; supported: 1"},
-      {kBase + "save: {every: 500}\n",
-       "run.yaml:3: save.every: 500 is not supported; supported: 0"},
-      {kBase + "save: {keep: 3}\n", "run.yaml:3: save.keep: 3 is not supported; supported: 0"},
   });
   EXPECT_EQ(
       ErrorOf(kBase + "amp: {dtype: fp32, loss_scale: auto, master_weights: true}\ncheckpointing: "

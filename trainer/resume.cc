@@ -1,0 +1,71 @@
+#include "trainer/resume.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <ranges>
+#include <vector>
+
+#include "base/error.h"
+#include "snapshots/folder.h"
+#include "snapshots/snapshot.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The newest one whose every byte is as it was written. Damaged ones are named and passed over.
+std::optional<std::string> NewestWhole(const snapshots::Folder& folder) {
+  const std::vector<int64_t> steps = folder.Steps();
+  for (const int64_t step : steps | std::views::reverse) {
+    const std::string path = folder.PathOf(step);
+    try {
+      snapshots::Snapshot(path).Verify();
+      return path;
+    } catch (const UserError& error) {
+      fmt::print(stderr, "warning: {}; looking for an older one\n", error.what());
+    }
+  }
+  if (steps.empty()) return std::nullopt;
+  throw UserError(folder.path() +
+                  ": none of the snapshots is whole; move them away to start from the beginning");
+}
+
+std::optional<std::string> Find(const std::string& resume, const config::RunConfig& config) {
+  if (resume == "auto") {
+    const snapshots::Folder folder(SnapshotsOf(config.run.dir));
+    std::error_code error;
+    if (!fs::is_directory(folder.path(), error)) return std::nullopt;
+    folder.Recover();
+    return NewestWhole(folder);
+  }
+  const std::string path = fs::path(resume).lexically_normal().string();
+  std::error_code error;
+  if (fs::exists(path + "/" + snapshots::kManifestFile, error)) return path;
+  const auto newest = NewestWhole(snapshots::Folder(SnapshotsOf(path)));
+  if (newest) return newest;
+  throw UserError(
+      fmt::format("--resume {}: is neither a snapshot (a folder with {}) nor a run "
+                  "directory that has one",
+                  resume, snapshots::kManifestFile));
+}
+
+}  // namespace
+
+std::string SnapshotsOf(const std::string& run_directory) { return run_directory + "/snapshots"; }
+
+std::optional<std::string> FindSnapshot(const std::string& resume, const config::RunConfig& config,
+                                        Ranks& ranks) {
+  std::string found;
+  const std::string problem = ranks.FirstProblem([&] {
+    if (ranks.first()) found = Find(resume, config).value_or("");
+  });
+  if (!problem.empty()) throw UserError(problem);
+  found = ranks.Broadcast(found);
+  return found.empty() ? std::nullopt : std::optional(found);
+}
+
+}  // namespace plimsoll::trainer

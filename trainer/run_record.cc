@@ -1,0 +1,189 @@
+#include "trainer/run_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "formats/json.h"
+#include "trainer/config/schema.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using formats::JsonObject;
+using nlohmann::json;
+
+// Decides which tensors there are and what their bytes mean.
+bool IsFixed(const std::string& key) {
+  static const char* const kFixed[] = {
+      "data.tokenizer", "optimizer.name",     "amp.dtype",   "optimizer.state_dtype",
+      "amp.loss_scale", "amp.master_weights", "amp.low_ops", "amp.fp32_ops"};
+  return std::ranges::find(kFixed, key) != std::end(kFixed);
+}
+
+// Decides which numbers come out, but not what they are numbers of.
+bool SetsCourse(const std::string& key) {
+  static const char* const kCourse[] = {"model.dropout",
+                                        "model.sequence",
+                                        "train.steps",
+                                        "train.seed",
+                                        "data.train",
+                                        "data.exclude",
+                                        "data.synthetic",
+                                        "data.order",
+                                        "data.format",
+                                        "data.eval_fraction",
+                                        "data.document_separator",
+                                        "optimizer.lr",
+                                        "optimizer.betas",
+                                        "optimizer.eps",
+                                        "optimizer.momentum",
+                                        "optimizer.nesterov",
+                                        "optimizer.clip_grad_norm",
+                                        "optimizer.weight_decay",
+                                        "optimizer.weight_decay_groups"};
+  return key.starts_with("schedule.") || (key.starts_with("amp.") && key != "amp.max_skips") ||
+         std::ranges::find(kCourse, key) != std::end(kCourse);
+}
+
+bool IsOverridden(const config::RunConfig& config, const std::string& key) {
+  return config.IsSet(key) && config.Origin(key) == "--set";
+}
+
+bool OverridesBatch(const config::RunConfig& config) {
+  return IsOverridden(config, "train.global_batch") ||
+         IsOverridden(config, "train.global_batch_tokens") ||
+         IsOverridden(config, "train.micro_batch") || IsOverridden(config, "train.accumulate");
+}
+
+std::map<std::string, std::string> Strings(const JsonObject& object) {
+  std::map<std::string, std::string> strings;
+  for (const std::string& key : object.Keys()) strings[key] = object.RequireString(key);
+  return strings;
+}
+
+// "model.layers: 3, in the snapshot 2", of the keys that both have and `matters` accepts.
+template <typename Matters>
+void Compare(const std::map<std::string, std::string>& saved,
+             const std::map<std::string, std::string>& now, const Matters& matters,
+             std::vector<std::string>& differences) {
+  for (const auto& [key, value] : now) {
+    const auto found = saved.find(key);
+    if (found == saved.end() || found->second == value || !matters(key)) continue;
+    differences.push_back(fmt::format("{}: {}, in the snapshot {}", key, value, found->second));
+  }
+}
+
+}  // namespace
+
+RunRecord RecordOf(const config::RunConfig& config, const models::ModelSpec& spec) {
+  RunRecord record;
+  for (const config::Key& key : config::Schema()) {
+    if (!key.Applies(config)) continue;
+    const std::string text = ToText(key.type, key.get(config));
+    if (!text.empty()) record.config[key.path] = text;
+  }
+  record.model = {
+      {"model.family", std::string(models::Name(spec.family))},
+      {"model.layers", fmt::to_string(spec.layers)},
+      {"model.width", fmt::to_string(spec.width)},
+      {"model.heads", fmt::to_string(spec.heads)},
+      {"model.kv_heads", fmt::to_string(spec.kv_heads)},
+      {"model.head_width", fmt::to_string(spec.head_width)},
+      {"model.ffn_width", fmt::to_string(spec.ffn_width)},
+      {"model.vocab", fmt::to_string(spec.vocab)},
+      {"model.max_sequence", fmt::to_string(spec.max_sequence)},
+      {"model.tied", fmt::to_string(spec.tied)},
+      {"model.attention_bias", fmt::to_string(spec.attention_bias)},
+      {"model.norm_eps", fmt::to_string(spec.norm_eps)},
+      {"model.rope_theta", fmt::to_string(spec.rope_theta)},
+      {"model.activation", config::ToString(static_cast<config::Activation>(spec.activation))}};
+  record.data_ranks = config.parallel.data.value_or(1);
+  record.tensor_ranks = config.parallel.tensor;
+  record.zero = config.parallel.zero;
+  return record;
+}
+
+std::string ToJson(const RunRecord& record) {
+  json evaluation = nullptr;
+  if (record.evaluation.last >= 0) {
+    evaluation = {{"last", record.evaluation.last},
+                  {"best", record.evaluation.best},
+                  {"best_step", record.evaluation.best_step},
+                  {"without_gain", record.evaluation.without_gain}};
+  }
+  return json{
+      {"config", record.config},
+      {"model", record.model},
+      {"plan", record.plan},
+      {"mesh",
+       {{"data", record.data_ranks}, {"tensor", record.tensor_ranks}, {"zero", record.zero}}},
+      {"train_tokens", record.train_tokens},
+      {"sequences_per_step", record.sequences_per_step},
+      {"sequences", record.sequences},
+      {"evaluation", evaluation}}
+      .dump();
+}
+
+RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
+  const JsonObject object = JsonObject::FromText(text, where);
+  const JsonObject mesh = object.RequireObject("mesh");
+  RunRecord record{.config = Strings(object.RequireObject("config")),
+                   .model = Strings(object.RequireObject("model")),
+                   .plan = object.RequireString("plan"),
+                   .data_ranks = mesh.RequireInt("data", 1),
+                   .tensor_ranks = mesh.RequireInt("tensor", 1),
+                   .zero = mesh.RequireInt("zero", 0, 3),
+                   .train_tokens = object.RequireInt("train_tokens", 0),
+                   .sequences_per_step = object.RequireInt("sequences_per_step", 1),
+                   .sequences = object.RequireInt("sequences", 0)};
+  if (!object.Has("evaluation")) return record;
+  const JsonObject evaluation = object.RequireObject("evaluation");
+  record.evaluation.last = evaluation.RequireInt("last", 0);
+  // JSON has no word for infinity: no evaluation was finite.
+  record.evaluation.best = evaluation.GetFloat("best", record.evaluation.best);
+  record.evaluation.best_step = evaluation.RequireInt("best_step", -1);
+  record.evaluation.without_gain = evaluation.RequireInt("without_gain", 0);
+  return record;
+}
+
+void RequireContinues(const RunRecord& saved, const RunRecord& now, const config::RunConfig& config,
+                      const std::string& path) {
+  std::vector<std::string> fixed, course;
+  Compare(
+      saved.model, now.model, [](const std::string&) { return true; }, fixed);
+  Compare(saved.config, now.config, IsFixed, fixed);
+  if (!fixed.empty()) {
+    throw UserError(
+        fmt::format("{}: cannot continue {}: {}; start a run of its own, or name the "
+                    "snapshot of such a run",
+                    config.file, path, fmt::join(fixed, "; ")));
+  }
+  Compare(
+      saved.config, now.config,
+      [&](const std::string& key) {
+        return SetsCourse(key) && !IsFixed(key) && !IsOverridden(config, key);
+      },
+      course);
+  if (saved.sequences_per_step != now.sequences_per_step && !OverridesBatch(config)) {
+    course.push_back(fmt::format("train.global_batch: {} sequences a step, in the snapshot {}",
+                                 now.sequences_per_step, saved.sequences_per_step));
+  }
+  const bool other_data = IsOverridden(config, "data.train") ||
+                          IsOverridden(config, "data.exclude") ||
+                          IsOverridden(config, "data.eval_fraction");
+  if (saved.train_tokens != now.train_tokens && !other_data) {
+    course.push_back(fmt::format("data.train: {} tokens, in the snapshot {}", now.train_tokens,
+                                 saved.train_tokens));
+  }
+  if (course.empty()) return;
+  throw UserError(
+      fmt::format("{}: would not continue {} as it began: {}; repeat such a key with --set if its "
+                  "value is meant to change, or restore it",
+                  config.file, path, fmt::join(course, "; ")));
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,47 @@
+// What a snapshot says of the run that wrote it, beside its tensors; and whether another run may go
+// on from it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "models/model_spec.h"
+#include "trainer/config/run_config.h"
+
+namespace plimsoll::trainer {
+
+// The evaluations so far.
+struct EvaluationState {
+  int64_t last = -1;  // after so many steps; -1: none
+  double best = std::numeric_limits<double>::infinity();
+  int64_t best_step = -1;
+  int64_t without_gain = 0;  // since the best one
+};
+
+struct RunRecord {
+  std::map<std::string, std::string> config;  // resolved: keys that mean something, as in a file
+  std::map<std::string, std::string> model;   // its shape: "model.layers", …
+  std::string plan;                           // fingerprint of programs and arenas
+  int64_t data_ranks = 1, tensor_ranks = 1, zero = 0;
+  int64_t train_tokens = 0;        // of the data
+  int64_t sequences_per_step = 0;  // on all ranks
+  int64_t sequences = 0;           // read so far: where in the data the next step begins
+  EvaluationState evaluation = {};
+};
+
+// What follows from the configuration alone: config, model, and the mesh. parallel.data is known.
+RunRecord RecordOf(const config::RunConfig& config, const models::ModelSpec& spec);
+
+// JSON, and back. UserError naming `where` when it is none of these.
+std::string ToJson(const RunRecord& record);
+RunRecord ParseRunRecord(const std::string& json, const std::string& where);
+
+// UserError that lists what contradicts the snapshot at `path`: what a run that goes on cannot
+// change (another model, optimizer, type of weights, vocabulary), and what changes its course, if
+// that isn't asked for by --set. What only changes how the work is done may differ.
+void RequireContinues(const RunRecord& saved, const RunRecord& now, const config::RunConfig& config,
+                      const std::string& path);
+
+}  // namespace plimsoll::trainer

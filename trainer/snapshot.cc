@@ -1,0 +1,312 @@
+#include "trainer/snapshot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/version.h"
+#include "formats/json.h"
+#include "models/sharding.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using formats::TensorType;
+using nlohmann::json;
+using snapshots::Manifest;
+using snapshots::Slice;
+using snapshots::TakeBytes;
+using snapshots::TensorRecord;
+
+constexpr int64_t kPieceBytes = int64_t{16} << 20;  // of a tensor, in host memory at a time
+
+TensorType TypeOf(graph::DType dtype) {
+  switch (dtype) {
+    case graph::DType::kFloat32:
+      return TensorType::kF32;
+    case graph::DType::kFloat64:
+      return TensorType::kF64;
+    case graph::DType::kInt32:
+      return TensorType::kI32;
+    case graph::DType::kBFloat16:
+      return TensorType::kBf16;
+    case graph::DType::kFloat16:
+      return TensorType::kF16;
+    case graph::DType::kInt16:
+      return TensorType::kI16;
+    case graph::DType::kUInt8:
+      return TensorType::kU8;
+  }
+  throw InternalError("a type that no snapshot can hold");
+}
+
+std::string ShardFile(int rank) { return fmt::format("rank-{:05}.safetensors", rank); }
+
+// What several ranks have alike, the first of them writes.
+bool Writes(const StateTensor& tensor, const Ranks& ranks) {
+  return (tensor.divided || ranks.data_rank() == 0) && (tensor.split || ranks.tensor_rank() == 0);
+}
+
+snapshots::WrittenShard WriteOwn(const std::string& folder, const Session& session,
+                                 const Ranks& ranks, const std::function<void()>& progressed) {
+  std::map<std::string, StateTensor> own;
+  std::vector<formats::TensorSpec> specs;
+  for (const StateTensor& tensor : session.State()) {
+    if (!Writes(tensor, ranks)) continue;
+    const std::span<const int64_t> dims = tensor.shape.dims();
+    specs.push_back({tensor.name, TypeOf(tensor.dtype),
+                     tensor.divided ? std::vector<int64_t>{tensor.elements}
+                                    : std::vector<int64_t>{dims.begin(), dims.end()}});
+    own.emplace(tensor.name, tensor);
+  }
+  std::vector<std::byte> piece;
+  return snapshots::WriteShard(
+      folder, ShardFile(ranks.rank()), specs, [&](const formats::TensorSpec& spec, TakeBytes take) {
+        const StateTensor& tensor = own.at(spec.name);
+        const int64_t bytes = tensor.elements * graph::ByteSize(tensor.dtype);
+        for (int64_t at = 0; at < bytes; at += kPieceBytes) {
+          piece.resize(static_cast<size_t>(std::min(kPieceBytes, bytes - at)));
+          session.ReadState(tensor, at, piece);
+          take(piece);
+          progressed();
+        }
+      });
+}
+
+// What a rank tells the first one of its shard.
+std::string Encode(const snapshots::WrittenShard& written) {
+  return json{{"file", written.shard.file},
+              {"bytes", written.shard.bytes},
+              {"header", written.shard.header_crc},
+              {"crcs", written.crcs}}
+      .dump();
+}
+
+// The ranks' shards, put together. All have the same programs, so that what the others wrote
+// follows from this one's state.
+Manifest Assemble(const std::vector<std::string>& told, const Session& session,
+                  const Ranks& ranks) {
+  Manifest manifest;
+  std::vector<std::map<std::string, uint32_t>> crcs;
+  for (const std::string& text : told) {
+    const json shard = json::parse(text);
+    manifest.shards.push_back({shard.at("file"), shard.at("bytes"), shard.at("header")});
+    crcs.push_back(shard.at("crcs"));
+  }
+  for (const StateTensor& tensor : session.State()) {
+    const int64_t parts = tensor.split ? ranks.tensor_ranks() : 1;
+    const int64_t slices = tensor.divided ? ranks.data_ranks() : 1;
+    const std::span<const int64_t> dims = tensor.shape.dims();
+    for (int64_t part = 0; part < parts; ++part) {
+      TensorRecord record{tensor.name, part, parts, TypeOf(tensor.dtype),
+                          std::vector<int64_t>(dims.begin(), dims.end())};
+      for (int64_t slice = 0; slice < slices; ++slice) {
+        const int64_t rank = slice * ranks.tensor_ranks() + part;
+        record.slices.push_back({rank, slice * tensor.elements, tensor.elements,
+                                 crcs[static_cast<size_t>(rank)].at(tensor.name)});
+      }
+      manifest.tensors.push_back(std::move(record));
+    }
+  }
+  return manifest;
+}
+
+[[noreturn]] void FailTensor(const snapshots::Snapshot& snapshot, const std::string& name,
+                             const std::string& reason) {
+  throw UserError(fmt::format("{}: tensor \"{}\": {}", snapshot.path(), name, reason));
+}
+
+// Writes what this rank has of a tensor, of whose elements `take` is given some, from `begin` on.
+void WriteOverlap(const StateTensor& tensor, int64_t begin, std::span<const std::byte> bytes,
+                  Session& session) {
+  const int64_t size = graph::ByteSize(tensor.dtype);
+  const int64_t own_begin = tensor.begin * size, own_end = own_begin + tensor.elements * size;
+  const int64_t from = std::max(begin, own_begin);
+  const int64_t to = std::min(begin + static_cast<int64_t>(bytes.size()), own_end);
+  if (from >= to) return;
+  session.WriteState(
+      tensor, from - own_begin,
+      bytes.subspan(static_cast<size_t>(from - begin), static_cast<size_t>(to - from)));
+}
+
+// Hands the bytes of a record on, from the first to the last; `take(at, bytes)`. Slices that
+// `wanted(begin, end)` refuses, in bytes, are not read.
+template <typename Wanted, typename Take>
+void ReadRecord(const snapshots::Snapshot& snapshot, const TensorRecord& record,
+                const Wanted& wanted, const Take& take) {
+  const int64_t size = formats::TypeBytes(record.type);
+  for (const Slice& slice : record.slices) {
+    int64_t at = slice.begin * size;
+    if (!wanted(at, at + slice.elements * size)) continue;
+    snapshot.Read(record, slice, [&](std::span<const std::byte> bytes) {
+      take(at, bytes);
+      at += static_cast<int64_t>(bytes.size());
+    });
+  }
+}
+
+// The same ranks share it in the same way: slice by slice, whoever has them now.
+void ReadPart(const snapshots::Snapshot& snapshot, const TensorRecord& record,
+              const StateTensor& tensor, Session& session) {
+  if (record.elements() != tensor.shape.elements()) {
+    FailTensor(snapshot, tensor.name,
+               fmt::format("has {} elements, not {}", record.elements(), tensor.shape.elements()));
+  }
+  const int64_t size = graph::ByteSize(tensor.dtype);
+  const int64_t begin = tensor.begin * size, end = begin + tensor.elements * size;
+  ReadRecord(
+      snapshot, record, [&](int64_t from, int64_t to) { return from < end && to > begin; },
+      [&](int64_t at, std::span<const std::byte> bytes) {
+        WriteOverlap(tensor, at, bytes, session);
+      });
+}
+
+// Another number of tensor ranks shares it: through the whole tensor, in host memory.
+class Resharder {
+ public:
+  Resharder(const models::Model& model, int64_t from, int64_t to)
+      : from_(models::SplitParameters(model, from)),
+        to_(models::SplitParameters(model, to)),
+        from_ranks_(from) {}
+
+  void Read(const snapshots::Snapshot& snapshot, const StateTensor& tensor, int64_t tensor_rank,
+            Session& session) const {
+    const auto size = static_cast<size_t>(graph::ByteSize(tensor.dtype));
+    std::vector<std::byte> whole;
+    const auto from = from_.find(tensor.parameter);
+    for (int64_t rank = 0; rank < (from == from_.end() ? 1 : from_ranks_); ++rank) {
+      const TensorRecord* record = snapshot.manifest().Find(tensor.name, rank);
+      if (record == nullptr) FailTensor(snapshot, tensor.name, "is missing");
+      std::vector<std::byte> part(static_cast<size_t>(record->elements()) * size);
+      ReadRecord(
+          snapshot, *record, [](int64_t, int64_t) { return true; },
+          [&](int64_t at, std::span<const std::byte> bytes) {
+            std::ranges::copy(bytes, part.begin() + at);
+          });
+      if (from == from_.end()) {
+        whole = std::move(part);
+        break;
+      }
+      RequireAlike(snapshot, tensor, record->elements(), from->second);
+      whole.resize(static_cast<size_t>(from->second.shape().elements()) * size);
+      Copy(from->second, rank, size, part, whole, /*to_whole=*/true);
+    }
+    const auto to = to_.find(tensor.parameter);
+    if (to != to_.end()) {
+      RequireAlike(snapshot, tensor, tensor.shape.elements(), to->second);
+      std::vector<std::byte> part(static_cast<size_t>(tensor.shape.elements()) * size);
+      Copy(to->second, tensor_rank, size, part, whole, /*to_whole=*/false);
+      whole = std::move(part);
+    }
+    if (whole.size() != static_cast<size_t>(tensor.shape.elements()) * size) {
+      FailTensor(snapshot, tensor.name, "is of another size");
+    }
+    WriteOverlap(tensor, 0, whole, session);
+  }
+
+ private:
+  // Element for element the parameter's own: scales of 8-bit state aren't.
+  static void RequireAlike(const snapshots::Snapshot& snapshot, const StateTensor& tensor,
+                           int64_t elements, const models::SplitParameter& split) {
+    if (tensor.dtype != graph::DType::kUInt8 && elements == split.LocalShape().elements()) return;
+    FailTensor(snapshot, tensor.name,
+               "8-bit optimizer state cannot go to another number of tensor ranks; resume with "
+               "parallel.tensor as it was");
+  }
+
+  static void Copy(const models::SplitParameter& split, int64_t rank, size_t size,
+                   std::vector<std::byte>& part, std::vector<std::byte>& whole, bool to_whole) {
+    split.ForPieces(rank, [&](int64_t in_whole, int64_t in_part, int64_t elements) {
+      std::byte* const a = whole.data() + static_cast<size_t>(in_whole) * size;
+      std::byte* const b = part.data() + static_cast<size_t>(in_part) * size;
+      const size_t bytes = static_cast<size_t>(elements) * size;
+      to_whole ? std::copy_n(b, bytes, a) : std::copy_n(a, bytes, b);
+    });
+  }
+
+  std::map<std::string, models::SplitParameter> from_, to_;
+  int64_t from_ranks_;
+};
+
+// The number of tensor ranks that wrote it.
+int64_t TensorRanksOf(const Manifest& manifest) {
+  int64_t parts = 1;
+  for (const TensorRecord& record : manifest.tensors) parts = std::max(parts, record.parts);
+  return parts;
+}
+
+void RequireSameTensors(const snapshots::Snapshot& snapshot,
+                        const std::vector<StateTensor>& state) {
+  std::map<std::string, TensorType> there;
+  for (const TensorRecord& record : snapshot.manifest().tensors) there[record.name] = record.type;
+  for (const StateTensor& tensor : state) {
+    const auto found = there.find(tensor.name);
+    if (found == there.end())
+      FailTensor(snapshot, tensor.name, "is missing, but this run needs it");
+    if (found->second != TypeOf(tensor.dtype)) {
+      FailTensor(snapshot, tensor.name,
+                 fmt::format("is {}, but this run has {}", formats::TypeName(found->second),
+                             formats::TypeName(TypeOf(tensor.dtype))));
+    }
+    there.erase(found);
+  }
+  if (!there.empty()) {
+    FailTensor(snapshot, there.begin()->first, "has no place in this run");
+  }
+}
+
+}  // namespace
+
+std::string WriteSnapshot(const snapshots::Folder& folder, int64_t step, const std::string& run,
+                          const Session& session, Ranks& ranks,
+                          const std::function<void()>& progressed) {
+  std::string problem = ranks.FirstProblem([&] {
+    if (ranks.first()) folder.Begin(step);
+  });
+  if (!problem.empty()) return problem;
+
+  std::string told;
+  problem = ranks.FirstProblem(
+      [&] { told = Encode(WriteOwn(folder.PartialOf(step), session, ranks, progressed)); });
+  if (problem.empty()) {
+    const std::vector<std::string> shards = ranks.Gather(told);
+    problem = ranks.FirstProblem([&] {
+      if (!ranks.first()) return;
+      Manifest manifest = Assemble(shards, session, ranks);
+      manifest.program = fmt::format("{} ({})", Version(), Commit());
+      manifest.step = step;
+      manifest.run = run;
+      folder.Finish(manifest);
+      folder.Publish(step);
+    });
+  }
+  if (!problem.empty() && ranks.first()) folder.Abandon(step);
+  return problem;
+}
+
+void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
+                  const Ranks& ranks, Session& session) {
+  const std::vector<StateTensor> state = session.State();
+  RequireSameTensors(snapshot, state);
+  const int64_t saved_ranks = TensorRanksOf(snapshot.manifest());
+  const Resharder resharder(model, saved_ranks, ranks.tensor_ranks());
+  for (const StateTensor& tensor : state) {
+    if (saved_ranks != ranks.tensor_ranks()) {
+      resharder.Read(snapshot, tensor, ranks.tensor_rank(), session);
+      continue;
+    }
+    const int64_t part = tensor.split ? ranks.tensor_rank() : 0;
+    const TensorRecord* record = snapshot.manifest().Find(tensor.name, part);
+    if (record == nullptr) FailTensor(snapshot, tensor.name, "is missing a part");
+    ReadPart(snapshot, *record, tensor, session);
+  }
+}
+
+}  // namespace plimsoll::trainer
