@@ -24,6 +24,7 @@
 #include "trainer/from_config.h"
 #include "trainer/generate.h"
 #include "trainer/info.h"
+#include "trainer/inspect.h"
 #include "trainer/plan.h"
 #include "trainer/starting_config.h"
 #include "trainer/train.h"
@@ -62,6 +63,7 @@ class CommandLine {
     AddReport();
     AddEval();
     AddGenerate();
+    AddInspect();
     AddData();
     AddConfig();
     AddInfo();
@@ -236,11 +238,19 @@ class CommandLine {
     command->callback([this] { RunGenerate(generate_); });
   }
 
+  void AddInspect() {
+    CLI::App* command =
+        app_.add_subcommand("inspect", "what a snapshot holds, and whether it is whole");
+    command->add_option("snapshot", inspected_, "a snapshot, or a run directory for all of its")
+        ->required();
+    command->callback([this] { RunInspect(inspected_); });
+  }
+
   void AddData() {
     CLI::App* command = app_.add_subcommand("data", "turn text into tokens, look at token files");
     command->require_subcommand(1);
     AddTokenize(*command->add_subcommand("tokenize", "text files to token files"));
-    AddInspect(*command->add_subcommand("inspect", "what a token file holds"));
+    AddInspectData(*command->add_subcommand("inspect", "what a token file holds"));
   }
 
   void AddTokenize(CLI::App& command) {
@@ -263,7 +273,7 @@ class CommandLine {
     });
   }
 
-  void AddInspect(CLI::App& command) {
+  void AddInspectData(CLI::App& command) {
     command.add_option("file", inspect_file_, "a token file")->required();
     command.add_option("--tokenizer", inspect_tokenizer_, "also show the first tokens as text");
     command
@@ -335,7 +345,7 @@ class CommandLine {
   StartingConfigCommand starting_;
   GenerateCommand generate_;
   data::TokenizeOptions tokenize_;
-  std::string inspect_file_, inspect_tokenizer_, inspect_format_ = "auto";
+  std::string inspected_, inspect_file_, inspect_tokenizer_, inspect_format_ = "auto";
   bool reference_ = false, json_schema_ = false, info_json_ = false;
 };
 

@@ -1,8 +1,12 @@
 #include "trainer/snapshot.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -11,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/output_file.h"
 #include "base/version.h"
 #include "formats/json.h"
 #include "models/sharding.h"
@@ -263,6 +268,29 @@ void RequireSameTensors(const snapshots::Snapshot& snapshot,
 }
 
 }  // namespace
+
+void RequireSharedFolder(const std::string& folder, Ranks& ranks) {
+  const std::string path = folder + "/.shared-by-ranks";
+  std::string sign;
+  if (ranks.first()) {
+    sign =
+        fmt::format("{} {}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
+    OutputFile file(path);
+    file.Write(sign);
+    file.Commit(OutputFile::Sync::kNo);
+  }
+  sign = ranks.Broadcast(sign);
+  const std::string problem = ranks.FirstProblem([&] {
+    std::ifstream file(path);
+    std::string seen;
+    if (std::getline(file, seen) && seen == sign) return;
+    throw UserError(folder +
+                    ": this rank does not see what rank 0 writes there; run.dir must lie "
+                    "on a file system that all hosts share");
+  });
+  if (ranks.first()) std::remove(path.c_str());
+  if (!problem.empty()) throw UserError(problem);
+}
 
 std::string WriteSnapshot(const snapshots::Folder& folder, int64_t step, const std::string& run,
                           const Session& session, Ranks& ranks,

@@ -13,6 +13,9 @@
 
 namespace plimsoll::trainer {
 
+// All ranks call. UserError, naming a rank, unless all see what the first one writes to `folder`.
+void RequireSharedFolder(const std::string& folder, Ranks& ranks);
+
 // Writes the snapshot of `step`, with `run` as the manifest's part of the trainer. All ranks call,
 // between two steps; each writes a shard with what no rank before it has. `progressed` is called
 // now and then. Returns what went wrong, the same on all ranks, and nothing when the snapshot is

@@ -187,7 +187,7 @@ class Run {
       directory_->Begin();
     }
     if (ranks.size() > 1) {
-      ranks.Barrier();  // the folder is there
+      RequireSharedFolder(directory_->path(), ranks);
       if (!ranks.first()) {
         LogTo(directory_->File(fmt::format("rank.{}.log", ranks.rank())), continues);
       }

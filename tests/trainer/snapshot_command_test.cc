@@ -277,6 +277,31 @@ TEST_F(SnapshotCommand, ADamagedSnapshotIsNamedAndAnOlderOneTaken) {
   EXPECT_THAT(none.err, HasSubstr("none of the snapshots is whole"));
 }
 
+TEST_F(SnapshotCommand, InspectShowsAndVerifies) {
+  ASSERT_EQ(Train().exit_code, 0);
+  const std::string newest = run_ + "/snapshots/step-000000012";
+  const Outcome whole = RunPlimsoll({"inspect", newest});
+  EXPECT_EQ(whole.exit_code, 0) << whole.err;
+  for (const char* part :
+       {"after 12 steps and 48 sequences", "evaluated after 12 steps", "block.1.attn.qkv.weight.m ",
+        "F32", "[192, 64]", "update_count", "whole: every checksum matches"}) {
+    EXPECT_THAT(whole.out, HasSubstr(part));
+  }
+  const std::string shard = newest + "/rank-00000.safetensors";
+  std::string content = ReadFile(shard);
+  content[content.size() - 9] ^= 1;
+  WriteFile(shard, content);
+  for (const std::string& path : {newest, run_}) {
+    const Outcome damaged = RunPlimsoll({"inspect", path});
+    EXPECT_EQ(damaged.exit_code, 2);
+    EXPECT_THAT(damaged.err, HasSubstr(shard + ": tensor \""));
+    EXPECT_THAT(damaged.err, HasSubstr("checksum does not match"));
+    EXPECT_EQ(damaged.out.find("every checksum"), std::string::npos);
+  }
+  EXPECT_THAT(RunPlimsoll({"inspect", run_}).out, HasSubstr("step-000000010: "));
+  EXPECT_EQ(RunPlimsoll({"inspect", folder_.path()}).exit_code, 2);
+}
+
 // A run that takes its time, to be stopped in the middle.
 class Stopped : public SnapshotCommand {
  protected:

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/expect_error.h"
@@ -180,6 +181,22 @@ TEST(BatchLoader, AStepIsTheSameHoweverItIsSplit) {
       EXPECT_EQ(seen.back(), seen.front());
     }
   }
+}
+
+// Five steps of 6 sequences, then steps of 4: none is read twice or left out.
+TEST(BatchLoader, StepsOfAnotherSizeReadOn) {
+  const BatchLoader before({Counting(0, 4001)}, Options(DataOrder::kShuffled, 6, 10));
+  LoaderOptions options = Options(DataOrder::kShuffled, 2, 10, 2);
+  options.skip = before.FirstSequence(5) - 5 * 4;
+  const BatchLoader after({Counting(0, 4001)}, options);
+  EXPECT_EQ(after.FirstSequence(5), 30);
+  EXPECT_EQ(after.FirstSequence(6), 34);
+  std::vector<int32_t> found;
+  for (const auto& [step, micro] : std::vector<std::pair<int, int>>{{5, 0}, {5, 1}, {6, 0}}) {
+    const std::vector<int32_t> tokens = Get(after, 2, 10, step, micro).tokens;
+    found.insert(found.end(), tokens.begin(), tokens.end());
+  }
+  EXPECT_EQ(found, Get(before, 6, 10, 5, 0).tokens);
 }
 
 TEST(BatchLoader, OrderDependsOnTheSeedAndNothingElse) {

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# usage: resume_mpi_test.sh MPIRUN.SH PLIMSOLL
+# `plimsoll train --resume` under mpirun: the bits of a run that was never stopped on the same ranks, its
+# losses on others; a signal to one rank stops all; hosts without a common folder are told so.
+set -euo pipefail
+mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
+cd "${TEST_TMPDIR:?}"
+
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+
+cat >run.yaml <<'END'
+model: {family: gpt2, layers: 2, width: 32, heads: 2, vocab: 96, sequence: 16}
+data: {synthetic: true}
+train: {steps: 9, micro_batch: 4, global_batch: 16, eval_every: 3, eval_batches: 4, log_every: 1, threads: 1}
+schedule: {warmup: 1}
+optimizer: {eps: 1e-5}
+memory: {summary: false}
+save: {every: 4, model: false}
+device: cpu
+END
+
+train() {  # RANKS RUN [ARGUMENT…]
+  local ranks=$1 run=$2
+  shift 2
+  "$mpirun_sh" "$ranks" "$plimsoll" train run.yaml --set run.dir="$run" "$@" >"$run.txt" 2>&1 || fail "$(cat "$run.txt")"
+}
+numbers() { grep -oE '"(step|loss|eval_loss|grad_norm)": *[0-9.e+-]*' "$1/metrics.jsonl"; }
+near() {  # two runs' losses
+  paste <(losses "$1") <(losses "$2") | awk '
+    { d = $1 - $2; if (d < 0) d = -d; if (d > 1e-5 * $1) { print "loss", NR, $1, $2; bad = 1 } }
+    END { exit bad || NR != 13 }' || fail "losses of $1 and $2"
+}
+losses() { grep -o '"[a-z_]*loss": *[0-9.e+-]*' "$1/metrics.jsonl" | sed 's/.*: *//'; }
+
+# The same ranks.
+for mesh in "data=2 zero=0" "data=2 zero=1" "data=2 zero=2" "data=2 zero=3" "tensor=2 sequence=true" \
+  "tensor=2 data=2 zero=1" "tensor=2 data=2 zero=3"; do
+  sets=() ranks=1
+  for set in $mesh; do
+    sets+=(--set "parallel.$set")
+    case $set in data=2 | tensor=2) ranks=$((2 * ranks)) ;; esac
+  done
+  for types in "amp.dtype=fp32" "amp.dtype=bf16"; do
+    rm -rf whole stopped
+    train $ranks whole "${sets[@]}" --set "$types"
+    train $ranks stopped "${sets[@]}" --set "$types" --set train.stop_after=6
+    train $ranks stopped "${sets[@]}" --set "$types" --resume auto
+    cmp <(numbers whole) <(numbers stopped) || fail "$mesh, $types: other bits"
+    "$plimsoll" inspect stopped >inspect.txt || fail "$(cat inspect.txt)"
+    grep -q '^stopped/snapshots/step-000000009: .*, whole' inspect.txt || fail "$(cat inspect.txt)"
+  done
+done
+
+# Other ranks.
+rm -rf whole
+train 1 whole
+for change in "4 tensor=2:zero=2|1" "4 tensor=2:zero=1|2 zero=3" "2 zero=3|4 tensor=2:sequence=true" "1|2 tensor=2" \
+  "2 tensor=2|2 zero=1" "4 zero=1|2 zero=2"; do
+  rm -rf moved
+  before=${change%|*} after=${change#*|}
+  read -r from from_sets <<<"$before "
+  read -r to to_sets <<<"$after "
+  arguments() { for set in ${1//:/ }; do printf -- '--set\nparallel.%s\n' "$set"; done; }
+  mapfile -t from_sets < <(arguments "$from_sets")
+  mapfile -t to_sets < <(arguments "$to_sets")
+  train "$from" moved "${from_sets[@]}" --set train.stop_after=6
+  train "$to" moved "${to_sets[@]}" --resume auto
+  grep -q 'goes on after 6 steps' moved.txt || fail "$(cat moved.txt)"
+  near whole moved
+done
+
+# A signal that reaches one rank stops all of them, with a snapshot.
+PLIMSOLL_MPI_SECONDS=100 "$mpirun_sh" 2 "$plimsoll" train run.yaml --set train.steps=1000000 --set run.dir=signalled \
+  --set train.eval_every=0 --set save.every=0 >signalled.txt 2>&1 &
+job=$!
+for ((i = 0; i < 200; ++i)); do
+  ! grep -qs '"step": *20,' signalled/metrics.jsonl || break
+  sleep 0.1
+done
+kill -TERM "$(pgrep -f "^$plimsoll train run.yaml.*run.dir=signalled" | tail -n 1)"
+code=0
+wait $job || code=$?
+[ "$code" -eq 4 ] || fail "exit code $code: $(cat signalled.txt)"
+steps=$(wc -l <signalled/metrics.jsonl)
+[ -e "signalled/snapshots/$(printf 'step-%09d' "$steps")/rank-00001.safetensors" ] || [ "$(ls signalled/snapshots)" ] ||
+  fail "no snapshot after $steps steps: $(ls signalled/snapshots)"
+"$plimsoll" inspect signalled >inspect.txt || fail "$(cat inspect.txt)"
+
+# Ranks in folders of their own, as hosts without a common file system have them.
+mkdir -p host0/run host1/run
+if "$mpirun_sh" 2 bash -c 'cd host$OMPI_COMM_WORLD_RANK && "$0" train ../run.yaml --set run.dir=run' "$plimsoll" \
+  >apart.txt 2>&1; then fail "ranks without a common folder run"; fi
+grep -q 'rank 1: run: this rank does not see what rank 0 writes there' apart.txt || fail "$(cat apart.txt)"
+echo "passed"
