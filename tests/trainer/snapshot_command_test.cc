@@ -383,12 +383,13 @@ TEST_F(Stopped, WithoutSaveOnExitASignalEndsTheRun) {
 }
 
 // Killed again and again at any time: each time it goes on, and in the end the numbers are those of
-// a run that nobody killed. A folder that ends in .partial proves a kill within a save.
+// a run that nobody killed. A .partial folder of a newer step than the newest complete one proves a
+// kill between a save's first write and its rename.
 TEST_F(Stopped, KilledAtAnyTimeItGoesOn) {
   const Sets sets = {"save.every=1", "save.keep=3", "model.width=128", "save.on_exit=false"};
   int inside = 0, newest = 0;
   constexpr int kKills = 30;
-  for (int killed = 0; killed < kKills; ++killed) {
+  for (int number = 0; number < kKills; ++number) {
     const int before = Rows();
     const pid_t child = Start(sets, {"--resume", "auto", "--set", "run.overwrite=true"});
     for (int i = 0; i < 3000 && Rows() == before && newest > 0; ++i) {
@@ -398,13 +399,12 @@ TEST_F(Stopped, KilledAtAnyTimeItGoesOn) {
     kill(child, SIGKILL);
     const int status = Wait(child);
     ASSERT_TRUE(WIFSIGNALED(status)) << "it came to its end before: " << folder_.Read("err");
-    int complete = 0;
-    bool partial = false;
+    int complete = 0, partial = 0;
     for (const std::string& name : Snapshots()) {
-      partial = partial || name.ends_with(".partial");
-      if (name.size() == 14) complete = std::max(complete, std::stoi(name.substr(5)));
+      int& last = name.ends_with(".partial") ? partial : complete;
+      last = std::max(last, std::stoi(name.substr(5)));
     }
-    inside += partial;
+    inside += partial > complete;
     ASSERT_GE(complete, newest);
     newest = complete;
   }

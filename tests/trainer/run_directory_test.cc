@@ -1,0 +1,71 @@
+#include "trainer/run_directory.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
+#include "trainer/run_metrics.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+class RunDirectoryTest : public testing::Test {
+ protected:
+  RunDirectoryTest() { config_.run.dir = folder_.path(); }
+
+  const TempFolder folder_;
+  config::RunConfig config_;
+};
+
+// A limit on the size of files is what a full disk looks like to a write.
+TEST_F(RunDirectoryTest, ALineThatDoesNotFitLeavesNothingBehind) {
+  signal(SIGXFSZ, SIG_IGN);
+  RunDirectory directory(config_, true, false);
+  directory.Begin();
+  directory.AppendMetrics("{\"step\":0}");
+  rlimit old = {};
+  getrlimit(RLIMIT_FSIZE, &old);
+  const rlimit limit = {17, old.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &limit);
+  ExpectUserError([&] { directory.AppendMetrics("{\"step\":1}"); }, {"metrics.jsonl"});
+  EXPECT_EQ(folder_.Read("metrics.jsonl"), "{\"step\":0}\n");
+  setrlimit(RLIMIT_FSIZE, &old);
+  directory.AppendMetrics("{\"step\":2}");
+  EXPECT_EQ(folder_.Read("metrics.jsonl"), "{\"step\":0}\n{\"step\":2}\n");
+}
+
+TEST_F(RunDirectoryTest, GoesOnBehindTheLinesThatStay) {
+  folder_.Write("metrics.jsonl",
+                "{\"step\":0,\"eval_loss\":3}\n{\"step\":0,\"loss\":3}\n{\"step\":1,\"loss\":2}\n"
+                "{\"step\":2,\"eval_loss\":2}\n{\"step\":2,\"loss\":1}\n{\"step\":3,\"lo");
+  const std::string metrics = folder_ / "metrics.jsonl";
+  // After two steps, with and without the evaluation behind the second.
+  EXPECT_EQ(LinesUntil(metrics, 2, 0).size(), 3u);
+  const std::vector<std::string> lines = LinesUntil(metrics, 2, 2);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[3], "{\"step\":2,\"eval_loss\":2}");
+  EXPECT_EQ(LinesUntil(folder_ / "none", 2, 2).size(), 0u);
+
+  RunDirectory directory(config_, true, true);
+  directory.Continue(lines);
+  directory.AppendMetrics("{\"step\":2,\"loss\":0}");
+  EXPECT_EQ(LinesUntil(metrics, 9, 9).size(), 5u);
+  folder_.Write("other", "[1]\n");
+  ExpectUserError([&] { LinesUntil(folder_ / "other", 1, 1); }, {"other", "is not the metrics"});
+}
+
+TEST_F(RunDirectoryTest, ARunIsNeitherReplacedNorContinuedUnasked) {
+  folder_.Write("metrics.jsonl", "");
+  ExpectUserError([&] { RunDirectory(config_, true, false); }, {"run.dir", "--resume auto"});
+  RunDirectory(config_, true, true);
+  config_.run.overwrite = true;
+  RunDirectory(config_, true, false);
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer

@@ -1,0 +1,101 @@
+#include "trainer/run_record.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "tests/support/expect_error.h"
+#include "trainer/config/load.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+config::RunConfig Config(const std::string& more, const std::vector<std::string>& sets = {}) {
+  return config::LoadText(
+             "model: {family: gpt2, layers: 2, width: 32, heads: 2, sequence: 16, vocab: 64}\n"
+             "data: {synthetic: true}\n" +
+                 more,
+             "run.yaml", sets)
+      .config;
+}
+
+RunRecord Record(const config::RunConfig& config) {
+  models::ModelSpec spec;
+  spec.layers = config.model.layers;
+  spec.vocab = config.model.vocab;
+  RunRecord record = RecordOf(config, spec);
+  record.plan = "0123 4 5";
+  record.train_tokens = 1000;
+  record.sequences_per_step = config.train.micro_batch;
+  record.sequences = 80;
+  return record;
+}
+
+TEST(RunRecord, SaysAgainWhatItWasTold) {
+  RunRecord record = Record(Config("optimizer: {lr: 1e-3}\n"));
+  record.data_ranks = 4;
+  record.evaluation = {.last = 40, .best = 2.0 / 3, .best_step = 30, .without_gain = 1};
+  const RunRecord read = ParseRunRecord(ToJson(record), "m.json");
+  EXPECT_EQ(ToJson(read), ToJson(record));
+  EXPECT_EQ(read.config.at("optimizer.lr"), "0.001");
+  EXPECT_EQ(read.model.at("model.layers"), "2");
+  EXPECT_EQ(read.evaluation.best, 2.0 / 3);
+  EXPECT_EQ(read.data_ranks, 4);
+  EXPECT_EQ(read.sequences, 80);
+}
+
+TEST(RunRecord, KnowsEvaluationsThatNeverWereOrNeverWereFinite) {
+  RunRecord record = Record(Config(""));
+  EXPECT_EQ(ParseRunRecord(ToJson(record), "m.json").evaluation.last, -1);
+  record.evaluation = {.last = 4, .without_gain = 2};
+  const EvaluationState read = ParseRunRecord(ToJson(record), "m.json").evaluation;
+  EXPECT_EQ(read.last, 4);
+  EXPECT_EQ(read.best, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(read.without_gain, 2);
+}
+
+TEST(RunRecord, SomethingElseIsRefused) {
+  for (const char* text : {"{}", "[]", R"({"mesh":{"data":0,"tensor":1,"zero":0}})"}) {
+    ExpectUserError([&] { ParseRunRecord(text, "m.json"); }, {"m.json: "});
+  }
+}
+
+// What `file` with `sets` has against going on from a snapshot of the plain configuration.
+std::string ProblemOf(const std::string& file, const std::vector<std::string>& sets = {}) {
+  const config::RunConfig config = Config(file, sets);
+  return MessageOf<UserError>(
+             [&] { RequireContinues(Record(Config("")), Record(config), config, "step-5"); })
+      .value_or("none");
+}
+
+TEST(RunRecord, OtherWaysOfDoingTheWorkMayDiffer) {
+  EXPECT_EQ(ProblemOf(""), "none");
+  EXPECT_EQ(ProblemOf("checkpointing: {policy: block}\nsave: {every: 7}\n"
+                      "run: {dir: elsewhere}\nlog: {csv: false}\n"),
+            "none");
+  EXPECT_EQ(ProblemOf("train: {stop_after: 9, threads: 1, log_every: 3}\n"), "none");
+}
+
+TEST(RunRecord, WhatTheTensorsDependOnMayNot) {
+  const std::string message = ProblemOf("", {"model.layers=3", "optimizer.name=sgd"});
+  for (const char* part :
+       {"run.yaml: cannot continue step-5: ", "model.layers: 3, in the snapshot 2",
+        "optimizer.name: sgd, in the snapshot adamw"}) {
+    EXPECT_NE(message.find(part), message.npos) << message;
+  }
+}
+
+TEST(RunRecord, WhatSetsTheCourseMustBeAskedFor) {
+  const std::string message =
+      ProblemOf("schedule: {warmup: 3}\ntrain: {micro_batch: 4, seed: 1}\n");
+  for (const char* part :
+       {"would not continue", "schedule.warmup: 3, in the snapshot 0",
+        "train.seed: 1, in the snapshot 1337", "4 sequences a step, in the snapshot 8"}) {
+    EXPECT_NE(message.find(part), message.npos) << message;
+  }
+  EXPECT_EQ(ProblemOf("", {"schedule.warmup=3", "train.micro_batch=4", "train.seed=1"}), "none");
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer
