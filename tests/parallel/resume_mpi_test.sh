@@ -43,15 +43,13 @@ for mesh in "data=2 zero=0" "data=2 zero=1" "data=2 zero=2" "data=2 zero=3" "ten
     sets+=(--set "parallel.$set")
     case $set in data=2 | tensor=2) ranks=$((2 * ranks)) ;; esac
   done
-  for types in "amp.dtype=fp32" "amp.dtype=bf16"; do
-    rm -rf whole stopped
-    train $ranks whole "${sets[@]}" --set "$types"
-    train $ranks stopped "${sets[@]}" --set "$types" --set train.stop_after=6
-    train $ranks stopped "${sets[@]}" --set "$types" --resume auto
-    cmp <(numbers whole) <(numbers stopped) || fail "$mesh, $types: other bits"
-    "$plimsoll" inspect stopped >inspect.txt || fail "$(cat inspect.txt)"
-    grep -q '^stopped/snapshots/step-000000009: .*, whole' inspect.txt || fail "$(cat inspect.txt)"
-  done
+  rm -rf whole stopped
+  train $ranks whole "${sets[@]}" --set amp.dtype=bf16
+  train $ranks stopped "${sets[@]}" --set amp.dtype=bf16 --set train.stop_after=6
+  train $ranks stopped "${sets[@]}" --set amp.dtype=bf16 --resume auto
+  cmp <(numbers whole) <(numbers stopped) || fail "$mesh: other bits"
+  "$plimsoll" inspect stopped >inspect.txt || fail "$(cat inspect.txt)"
+  grep -q '^stopped/snapshots/step-000000009: .*, whole' inspect.txt || fail "$(cat inspect.txt)"
 done
 
 # Other ranks.
@@ -84,13 +82,13 @@ kill -TERM "$(pgrep -f "^$plimsoll train run.yaml.*run.dir=signalled" | tail -n 
 code=0
 wait $job || code=$?
 [ "$code" -eq 4 ] || fail "exit code $code: $(cat signalled.txt)"
-steps=$(wc -l <signalled/metrics.jsonl)
-[ -e "signalled/snapshots/$(printf 'step-%09d' "$steps")/rank-00001.safetensors" ] || [ "$(ls signalled/snapshots)" ] ||
-  fail "no snapshot after $steps steps: $(ls signalled/snapshots)"
+snapshot=$(printf 'signalled/snapshots/step-%09d' "$(wc -l <signalled/metrics.jsonl)")
+[ -e "$snapshot" ] || fail "no $snapshot: $(ls signalled/snapshots)"
 "$plimsoll" inspect signalled >inspect.txt || fail "$(cat inspect.txt)"
 
 # Ranks in folders of their own, as hosts without a common file system have them.
 mkdir -p host0/run host1/run
+# shellcheck disable=SC2016
 if "$mpirun_sh" 2 bash -c 'cd host$OMPI_COMM_WORLD_RANK && "$0" train ../run.yaml --set run.dir=run' "$plimsoll" \
   >apart.txt 2>&1; then fail "ranks without a common folder run"; fi
 grep -q 'rank 1: run: this rank does not see what rank 0 writes there' apart.txt || fail "$(cat apart.txt)"
