@@ -57,6 +57,12 @@ std::string VersionEvent(double wall_time) {
   return DoubleField(1, wall_time) + BytesField(3, "brain.Event:2");
 }
 
+std::string RestartEvent(double wall_time, int64_t step) {
+  // session_log = 7 {status = 1: START}
+  constexpr int kStart = 1;
+  return DoubleField(1, wall_time) + IntField(2, step) + BytesField(7, IntField(1, kStart));
+}
+
 std::string ScalarEvent(double wall_time, int64_t step, std::string_view tag, double value) {
   // Value {tag = 1, simple_value = 2}
   return SummaryEvent(wall_time, step,

@@ -13,6 +13,8 @@ std::string Record(std::string_view bytes);
 
 // Events. `wall_time` in seconds since 1970.
 std::string VersionEvent(double wall_time);  // the first of a file
+// What earlier files of the folder have of this step and later ones is no longer so.
+std::string RestartEvent(double wall_time, int64_t step);
 std::string ScalarEvent(double wall_time, int64_t step, std::string_view tag, double value);
 // Markdown, for TensorBoard's page of texts.
 std::string TextEvent(double wall_time, int64_t step, std::string_view tag, std::string_view text);

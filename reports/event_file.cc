@@ -37,6 +37,8 @@ EventFile::EventFile(const std::string& folder)
 
 EventFile::~EventFile() { std::fclose(file_); }
 
+void EventFile::Restart(int64_t step) { Write(Record(RestartEvent(Now(), step))); }
+
 void EventFile::AddRow(const nlohmann::ordered_json& row) {
   const double now = Now();
   const int64_t step = row.at("step");

@@ -18,6 +18,8 @@ class EventFile {
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
+  // A run goes on with this step: TensorBoard forgets what earlier files have from there on.
+  void Restart(int64_t step);
   // Every number of a row of metrics, at its "step": {"loss": 2.5} as train/loss,
   // {"eval_loss": 2.6} as eval/loss.
   void AddRow(const nlohmann::ordered_json& row);

@@ -70,15 +70,21 @@ void RunReports::Add(const ordered_json& row) {
   if (page_) TakeProblem(page_, page_->Add(row));
 }
 
-void RunReports::Repeat(const std::string& line) {
-  ordered_json row = ordered_json::parse(line);
-  // JSON has no word for a number that isn't one.
-  for (const char* key : {"loss", "eval_loss", "grad_norm"}) {
-    const auto value = row.find(key);
-    if (value != row.end() && value->is_null()) *value = std::numeric_limits<double>::quiet_NaN();
+void RunReports::Continue(const std::vector<std::string>& lines, int64_t steps) {
+  Try(events_, [&](reports::EventFile& events) { events.Restart(steps); });
+  for (const std::string& line : lines) {
+    ordered_json row = ordered_json::parse(line);
+    // JSON has no word for a number that isn't one.
+    for (const char* key : {"loss", "eval_loss", "grad_norm"}) {
+      const auto value = row.find(key);
+      if (value != row.end() && value->is_null()) *value = std::numeric_limits<double>::quiet_NaN();
+    }
+    Try(csv_, [&](reports::CsvFile& csv) { csv.AddRow(FlatRow(row)); });
+    if (page_) TakeProblem(page_, page_->Add(row));
+    // The evaluation that came last has the number of the step that comes first.
+    if (row.at("step") < steps) continue;
+    Try(events_, [&](reports::EventFile& events) { events.AddRow(FlatRow(row)); });
   }
-  Try(csv_, [&](reports::CsvFile& csv) { csv.AddRow(FlatRow(row)); });
-  if (page_) TakeProblem(page_, page_->Add(row));
 }
 
 void RunReports::End(const std::string& state) {

@@ -3,9 +3,11 @@
 // is a warning, and the run goes on without it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "reports/csv_file.h"
 #include "reports/event_file.h"
@@ -23,8 +25,9 @@ class RunReports {
 
   // A row of metrics.jsonl.
   void Add(const nlohmann::ordered_json& row);
-  // One that an earlier part of this run wrote, as a line of the file: for what is written anew.
-  void Repeat(const std::string& line);
+  // Before the first row: the run goes on after `steps` steps, and these are the lines of its file
+  // so far. What is written anew gets them all.
+  void Continue(const std::vector<std::string>& lines, int64_t steps);
   // The last word: "done", or why there is no more to come.
   void End(const std::string& state);
 

@@ -205,7 +205,7 @@ class Run {
       reports_.emplace(
           config_.log, *directory_,
           RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks.size(), step, timeline));
-      for (const std::string& line : metrics) reports_->Repeat(line);
+      if (continues) reports_->Continue(metrics, first_step_);
     }
     if (!chosen_.empty()) fmt::print("chosen within memory.budget: {}\n", chosen_);
     Announce(step);
@@ -225,8 +225,11 @@ class Run {
       ReportWhatRan();
       throw;
     }
-    const std::string signal = stopped_by_signal_ ? ", by a signal" : "";
-    if (reports_) reports_->End(stopped_ ? "stopped early" + signal : "done");
+    if (reports_) {
+      reports_->End(stopped_by_signal_ ? "stopped by a signal"
+                    : stopped_         ? "stopped early"
+                                       : "done");
+    }
     watchdog_.reset();  // the others wait for as long as writing the model takes
     if (stopped_by_signal_) return ExitCode::kStoppedBySignal;
     WriteSummary();
@@ -358,7 +361,9 @@ class Run {
     record.sequences = loader_.FirstSequence(done);
     directory_->SyncMetrics();
     std::string problem = ranks_.FirstProblem([&] {
-      if (ranks_.first() && !std::exchange(recovered_, true)) snapshots_.Recover();
+      if (!ranks_.first() || recovered_) return;
+      snapshots_.Recover();
+      recovered_ = true;
     });
     if (problem.empty()) {
       problem = WriteSnapshot(snapshots_, done, ToJson(record), *session_, ranks_,

@@ -44,6 +44,14 @@ TEST(EventEncoding, AScalarEvent) {
                 Hex("train/loss") + "150000803e");
 }
 
+TEST(EventEncoding, ARestart) {
+  EXPECT_EQ(Hex(RestartEvent(1.5, 300)),
+            "09000000000000f83f"  // wall_time
+            "10ac02"              // step 300
+            "3a02"                // session_log
+            "0801");              // START
+}
+
 TEST(EventFile, TakesTheNumbersOfRows) {
   const TempFolder folder;
   std::string path;

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent  # of the source: runfiles are links to it
@@ -45,7 +46,13 @@ class EventFile(unittest.TestCase):
         config.write_text(CONFIG)
         cls.run_folder = pathlib.Path(folder.name, "run")
         command = [sys.argv[1], "train", config, "--set", f"run.dir={cls.run_folder}"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        # Seven steps, then again from the fifth on: nothing of the two steps between may stay.
+        snapshots = ["--set", "save.every=5", "--set", "save.on_exit=false"]
+        stopped = [*command, *snapshots, "--set", "train.stop_after=7"]
+        subprocess.run(stopped, check=True, stdout=subprocess.DEVNULL)
+        time.sleep(1.1)  # files are read by their names, which have seconds
+        resumed = [*command, *snapshots, "--resume", "auto"]
+        subprocess.run(resumed, check=True, stdout=subprocess.DEVNULL)
         everything = {"scalars": 0, "tensors": 0}
         cls.events = event_accumulator.EventAccumulator(str(cls.run_folder), everything)
         cls.events.Reload()

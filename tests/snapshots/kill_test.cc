@@ -61,6 +61,7 @@ TEST(Kill, TheNewestCompleteSnapshotLoadsAfterAKillAtAnyTime) {
   for (int kill_number = 0; kill_number < kKills; ++kill_number) {
     const pid_t child = fork();
     if (child == 0) SaveWithoutEnd(folder, step, log);
+    while (log.phase == kIdle) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 60'000));
     ASSERT_EQ(kill(child, SIGKILL), 0);
     int status = 0;
