@@ -50,14 +50,14 @@ void EventFile::AddRow(const nlohmann::ordered_json& row) {
   Write(records);
 }
 
-void EventFile::AddText(const std::string& tag, const std::string& text) {
+void EventFile::AddText(const std::string& tag, const std::string& text, int64_t step) {
   // Four spaces make a line of Markdown verbatim.
   std::string indented = "    ";
   for (char c : text) {
     indented += c;
     if (c == '\n') indented += "    ";
   }
-  Write(Record(TextEvent(Now(), 0, tag, indented)));
+  Write(Record(TextEvent(Now(), step, tag, indented)));
 }
 
 void EventFile::Write(const std::string& records) {

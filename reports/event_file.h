@@ -24,7 +24,7 @@ class EventFile {
   // {"eval_loss": 2.6} as eval/loss.
   void AddRow(const nlohmann::ordered_json& row);
   // Verbatim, on TensorBoard's page of texts.
-  void AddText(const std::string& tag, const std::string& text);
+  void AddText(const std::string& tag, const std::string& text, int64_t step);
 
   const std::string& path() const { return path_; }
 

@@ -48,7 +48,9 @@ void TakeProblem(std::unique_ptr<reports::RunPage>& page,
 }  // namespace
 
 RunReports::RunReports(const config::LogConfig& config, const RunDirectory& directory,
-                       const reports::RunFacts& facts) {
+                       const reports::RunFacts& facts, int64_t first,
+                       const std::vector<std::string>& lines)
+    : first_(first) {
   if (config.csv) {
     Open(csv_, [&] {
       return std::make_unique<reports::CsvFile>(directory.File("metrics.csv"), MetricsColumns());
@@ -56,12 +58,16 @@ RunReports::RunReports(const config::LogConfig& config, const RunDirectory& dire
   }
   if (config.tensorboard) {
     Open(events_, [&] { return std::make_unique<reports::EventFile>(directory.path()); });
-    Try(events_, [&](reports::EventFile& events) { events.AddText("config", facts.config); });
+    Try(events_, [&](reports::EventFile& events) {
+      if (first > 0) events.Restart(first);
+      events.AddText("config", facts.config, first);
+    });
   }
   if (config.report) {
     page_ = std::make_unique<reports::RunPage>(directory.File("report.html"), facts);
     TakeProblem(page_, page_->Write("running"));
   }
+  for (const std::string& line : lines) Repeat(line);
 }
 
 void RunReports::Add(const ordered_json& row) {
@@ -70,21 +76,19 @@ void RunReports::Add(const ordered_json& row) {
   if (page_) TakeProblem(page_, page_->Add(row));
 }
 
-void RunReports::Continue(const std::vector<std::string>& lines, int64_t steps) {
-  Try(events_, [&](reports::EventFile& events) { events.Restart(steps); });
-  for (const std::string& line : lines) {
-    ordered_json row = ordered_json::parse(line);
-    // JSON has no word for a number that isn't one.
-    for (const char* key : {"loss", "eval_loss", "grad_norm"}) {
-      const auto value = row.find(key);
-      if (value != row.end() && value->is_null()) *value = std::numeric_limits<double>::quiet_NaN();
-    }
-    Try(csv_, [&](reports::CsvFile& csv) { csv.AddRow(FlatRow(row)); });
-    if (page_) TakeProblem(page_, page_->Add(row));
-    // The evaluation that came last has the number of the step that comes first.
-    if (row.at("step") < steps) continue;
-    Try(events_, [&](reports::EventFile& events) { events.AddRow(FlatRow(row)); });
+// What is written anew gets the lines of an earlier part of the run; TensorBoard has them.
+void RunReports::Repeat(const std::string& line) {
+  ordered_json row = ordered_json::parse(line);
+  // JSON has no word for a number that isn't one.
+  for (const char* key : {"loss", "eval_loss", "grad_norm"}) {
+    const auto value = row.find(key);
+    if (value != row.end() && value->is_null()) *value = std::numeric_limits<double>::quiet_NaN();
   }
+  Try(csv_, [&](reports::CsvFile& csv) { csv.AddRow(FlatRow(row)); });
+  if (page_) TakeProblem(page_, page_->Add(row));
+  // But the evaluation that came last: it has the number of the step that now comes first.
+  if (row.at("step") < first_) return;
+  Try(events_, [&](reports::EventFile& events) { events.AddRow(FlatRow(row)); });
 }
 
 void RunReports::End(const std::string& state) {

@@ -19,19 +19,20 @@ namespace plimsoll::trainer {
 
 class RunReports {
  public:
-  // In `directory`, which has begun.
+  // In `directory`, which has begun, or goes on: `first` is the first step of this process, and
+  // `lines` are those that metrics.jsonl has already.
   RunReports(const config::LogConfig& config, const RunDirectory& directory,
-             const reports::RunFacts& facts);
+             const reports::RunFacts& facts, int64_t first, const std::vector<std::string>& lines);
 
   // A row of metrics.jsonl.
   void Add(const nlohmann::ordered_json& row);
-  // Before the first row: the run goes on after `steps` steps, and these are the lines of its file
-  // so far. What is written anew gets them all.
-  void Continue(const std::vector<std::string>& lines, int64_t steps);
   // The last word: "done", or why there is no more to come.
   void End(const std::string& state);
 
  private:
+  void Repeat(const std::string& line);
+
+  int64_t first_;
   std::unique_ptr<reports::CsvFile> csv_;
   std::unique_ptr<reports::EventFile> events_;
   std::unique_ptr<reports::RunPage> page_;

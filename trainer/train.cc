@@ -204,8 +204,8 @@ class Run {
     if (ranks.first()) {
       reports_.emplace(
           config_.log, *directory_,
-          RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks.size(), step, timeline));
-      if (continues) reports_->Continue(metrics, first_step_);
+          RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks.size(), step, timeline),
+          first_step_, metrics);
     }
     if (!chosen_.empty()) fmt::print("chosen within memory.budget: {}\n", chosen_);
     Announce(step);

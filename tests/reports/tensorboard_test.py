@@ -85,8 +85,9 @@ class EventFile(unittest.TestCase):
 
     def test_has_the_configuration_as_text(self):
         self.assertEqual(self.events.SummaryMetadata("config").plugin_data.plugin_name, "text")
-        (event,) = self.events.Tensors("config")
-        lines = event.tensor_proto.string_val[0].decode().split("\n")
+        started, resumed = self.events.Tensors("config")
+        self.assertEqual([started.step, resumed.step], [0, 5])
+        lines = resumed.tensor_proto.string_val[0].decode().split("\n")
         config = (self.run_folder / "config.yaml").read_text().split("\n")
         self.assertEqual([line[4:] for line in lines], config)
 
