@@ -70,21 +70,38 @@ for change in "4 tensor=2:zero=2|1" "4 tensor=2:zero=1|2 zero=3" "2 zero=3|4 ten
   near whole moved
 done
 
-# A signal that reaches one rank stops all of them, with a snapshot.
-PLIMSOLL_MPI_SECONDS=100 "$mpirun_sh" 2 "$plimsoll" train run.yaml --set train.steps=1000000 --set run.dir=signalled \
-  --set train.eval_every=0 --set save.every=0 >signalled.txt 2>&1 &
-job=$!
-for ((i = 0; i < 200; ++i)); do
-  ! grep -qs '"step": *20,' signalled/metrics.jsonl || break
-  sleep 0.1
-done
-kill -TERM "$(pgrep -f "^$plimsoll train run.yaml.*run.dir=signalled" | tail -n 1)"
+# A signal that reaches one rank stops all of them, with a snapshot; or, when one of them cannot write its part,
+# with its reason.
+start() {  # RUN
+  PLIMSOLL_MPI_SECONDS=100 "$mpirun_sh" 2 "$plimsoll" train run.yaml --set train.steps=1000000 --set run.dir="$1" \
+    --set train.eval_every=0 --set save.every=0 --set parallel.zero=1 >"$1.txt" 2>&1 &
+  job=$!
+  for ((i = 0; i < 400; ++i)); do
+    ! grep -qs '"step": *20,' "$1/metrics.jsonl" || break
+    sleep 0.1
+  done
+  for pid in $(pgrep -f "^$plimsoll train run.yaml.*run.dir=$1"); do
+    ! tr '\0' '\n' <"/proc/$pid/environ" | grep -q '^OMPI_COMM_WORLD_RANK=1$' || rank1=$pid
+  done
+}
+start signalled
+kill -TERM "$rank1"
 code=0
 wait $job || code=$?
 [ "$code" -eq 4 ] || fail "exit code $code: $(cat signalled.txt)"
 snapshot=$(printf 'signalled/snapshots/step-%09d' "$(wc -l <signalled/metrics.jsonl)")
 [ -e "$snapshot" ] || fail "no $snapshot: $(ls signalled/snapshots)"
 "$plimsoll" inspect signalled >inspect.txt || fail "$(cat inspect.txt)"
+
+start full
+prlimit --pid "$rank1" --fsize=20000:20000
+kill -TERM "$rank1"
+code=0
+wait $job || code=$?
+[ "$code" -eq 1 ] || fail "exit code $code: $(cat full.txt)"
+grep -q 'no snapshot of step .*: rank 1: full/snapshots/step-.*.partial/rank-00001.safetensors: cannot be written' full.txt ||
+  fail "$(cat full.txt)"
+[ -z "$(ls full/snapshots)" ] || fail "$(ls full/snapshots)"
 
 # Ranks in folders of their own, as hosts without a common file system have them.
 mkdir -p host0/run host1/run
