@@ -16,7 +16,7 @@ namespace {
 using formats::SafetensorsReader;
 using formats::TensorSpec;
 
-constexpr size_t kPieceBytes = size_t{16} << 20;  // of a file, in memory at a time
+constexpr size_t kPieceBytes = size_t{1} << 20;  // of a file, in memory at a time
 
 [[noreturn]] void Fail(const std::string& file, const std::string& reason) {
   throw UserError(

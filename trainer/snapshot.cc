@@ -30,7 +30,7 @@ using snapshots::Slice;
 using snapshots::TakeBytes;
 using snapshots::TensorRecord;
 
-constexpr int64_t kPieceBytes = int64_t{16} << 20;  // of a tensor, in host memory at a time
+constexpr int64_t kPieceBytes = int64_t{1} << 20;  // of a tensor, in host memory at a time
 
 TensorType TypeOf(graph::DType dtype) {
   switch (dtype) {
