@@ -42,7 +42,8 @@ std::optional<std::string> Find(const std::string& resume, const config::RunConf
     folder.Recover();
     return NewestWhole(folder);
   }
-  const std::string path = fs::path(resume).lexically_normal().string();
+  std::string path = resume;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   std::error_code error;
   if (fs::exists(path + "/" + snapshots::kManifestFile, error)) return path;
   const auto newest = NewestWhole(snapshots::Folder(SnapshotsOf(path)));
