@@ -19,8 +19,9 @@ using nlohmann::json;
 // Decides which tensors there are and what their bytes mean.
 bool IsFixed(const std::string& key) {
   static const char* const kFixed[] = {
-      "data.tokenizer", "optimizer.name",     "amp.dtype",   "optimizer.state_dtype",
-      "amp.loss_scale", "amp.master_weights", "amp.low_ops", "amp.fp32_ops"};
+      "data.tokenizer",        "optimizer.name", "amp.dtype",
+      "optimizer.state_dtype", "amp.loss_scale", "amp.master_weights",
+      "amp.low_ops",           "amp.fp32_ops",   "train.freeze"};
   return std::ranges::find(kFixed, key) != std::end(kFixed);
 }
 
