@@ -109,7 +109,7 @@ TEST_F(RunReports, ShowTheRun) {
 
   const json plan = json::parse(ReadFile(run_ + "/plan.json"));
   const json& memory = views["Memory over a step"];
-  EXPECT_EQ(memory.at("line").at("value"), 4 << 20);
+  EXPECT_EQ(memory.at("variants").at(0).at("line").at("value"), 4 << 20);
   const json& timeline = memory.at("variants").at(0).at("timeline");
   EXPECT_EQ(timeline.at("arena_bytes"), plan.at("arena_bytes"));
   EXPECT_EQ(timeline.at("programs").at(0).at("peak").at("bytes"), plan.at("max_live_bytes"));
