@@ -90,10 +90,14 @@ void DataKeys(std::vector<Key>& keys) {
            "place of an earlier `train`, and the other way round.");
   data.Add("order", &D::order,
            "Order of windows: shuffled by seed and step, or one after the other.");
-  data.Add("format", &D::format,
-           "What the files hold: raw or llm.c's tokens of 16 or 32 bits, or text to tokenise. "
-           "`auto`: text where `tokenizer` is named and no file ends in `.bin`, else tokens, by "
-           "their header or the vocabulary.");
+  data.Add(
+      "format", &D::format,
+      "What the files hold: raw or llm.c's tokens of 16 or 32 bits, or text to tokenise (files "
+      "named `*.jsonl`: examples, `{\"prompt\": …, \"completion\": …}` a line, whose loss is that "
+      "of "
+      "the completions). "
+      "`auto`: text where `tokenizer` is named and no file ends in `.bin`, else tokens, by "
+      "their header or the vocabulary.");
   data.Add("tokenizer", &D::tokenizer,
            "For text and for generating: `byte`, a Hugging Face `tokenizer.json`, or a folder that "
            "holds one or "

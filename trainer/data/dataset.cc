@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "trainer/data/examples.h"
 #include "trainer/data/tokenizer.h"
 
 namespace plimsoll::data {
@@ -24,14 +25,32 @@ SourceList OpenShards(const std::vector<std::string>& patterns, const DataOption
   exclude.push_back("*.mask");
   SourceList sources;
   for (const std::string& path : ExpandFiles(patterns, exclude, key)) {
+    if (HoldsExamples(path)) {
+      throw UserError(fmt::format("{}: {} holds examples as text; set data.tokenizer", key, path));
+    }
     sources.push_back(OpenTokenFile(path, file_options));
   }
   return sources;
 }
 
-std::vector<MappedFile> OpenTexts(const std::vector<std::string>& patterns,
-                                  const DataOptions& options, const std::string& key) {
-  return MapTexts(ExpandFiles(patterns, options.exclude, key), key);
+// Text files, or files of examples, and which of the two.
+struct Texts {
+  std::vector<MappedFile> files;
+  bool examples = false;
+};
+
+Texts OpenTexts(const std::vector<std::string>& patterns, const DataOptions& options,
+                const std::string& key) {
+  const std::vector<std::string> paths = ExpandFiles(patterns, options.exclude, key);
+  const bool examples = HoldsExamples(paths.front());
+  for (const std::string& path : paths) {
+    if (HoldsExamples(path) == examples) continue;
+    throw UserError(
+        fmt::format("{}: {} and {}: text and examples (*.jsonl) do not go together; "
+                    "name one kind",
+                    key, paths.front(), path));
+  }
+  return {MapTexts(paths, key), examples};
 }
 
 std::vector<std::string_view> Views(const std::vector<MappedFile>& files) {
@@ -82,25 +101,35 @@ std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options) {
 // Text files whole.
 SourceList OpenWholeText(const DataOptions& options, const std::vector<std::string>& files,
                          const Tokenizer& tokenizer, const std::string& key) {
-  const std::vector<MappedFile> texts = OpenTexts(files, options, key);
+  const Texts texts = OpenTexts(files, options, key);
+  if (texts.examples) {
+    return EncodeExamples(ReadExamples(texts.files), tokenizer, options.split.delimiter, key);
+  }
   SplitOptions split_options = options.split;
   split_options.eval_fraction = 0;
-  const DocumentSplit documents = SplitDocuments(Views(texts), split_options);
+  const DocumentSplit documents = SplitDocuments(Views(texts.files), split_options);
   return EncodeText(documents.train, documents.delimited, tokenizer, options, key);
 }
 
 DataSet OpenText(const DataOptions& options) {
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerFor(options);
-  const std::vector<MappedFile> train = OpenTexts(options.train, options, "data.train");
+  const Texts train = OpenTexts(options.train, options, "data.train");
   SplitOptions split_options = options.split;
   if (!options.eval.empty()) split_options.eval_fraction = 0;
-  const DocumentSplit split = SplitDocuments(Views(train), split_options);
+  const std::string held_out = "data.train (held-out part)";
   DataSet set;
-  set.train = EncodeText(split.train, split.delimited, *tokenizer, options, "data.train");
-  if (options.eval.empty()) {
-    set.eval =
-        EncodeText(split.eval, split.delimited, *tokenizer, options, "data.train (held-out part)");
+  if (train.examples) {
+    const ExampleSplit split =
+        SplitExamples(ReadExamples(train.files), split_options.eval_fraction, split_options.seed);
+    const std::string& delimiter = options.split.delimiter;
+    set.train = EncodeExamples(split.train, *tokenizer, delimiter, "data.train");
+    set.eval = EncodeExamples(split.eval, *tokenizer, delimiter, held_out);
   } else {
+    const DocumentSplit split = SplitDocuments(Views(train.files), split_options);
+    set.train = EncodeText(split.train, split.delimited, *tokenizer, options, "data.train");
+    set.eval = EncodeText(split.eval, split.delimited, *tokenizer, options, held_out);
+  }
+  if (!options.eval.empty()) {
     set.eval = OpenWholeText(options, options.eval, *tokenizer, "data.eval");
   }
   return set;

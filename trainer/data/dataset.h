@@ -11,8 +11,9 @@
 
 namespace plimsoll::data {
 
-// With a tokenizer, `train` and `eval` are text files, tokenised when they are opened: bytes are
-// kept as they are, other tokens take 4 bytes each. Without one they are token files, mapped.
+// With a tokenizer, `train` and `eval` are text files, or examples (*.jsonl, examples.h), tokenised
+// when they are opened: bytes are kept as they are, other tokens take 4 bytes each. Without one
+// they are token files, mapped.
 struct DataOptions {
   std::vector<std::string> train, eval;  // paths or shell patterns
   std::vector<std::string> exclude;      // names left out of both, for example "*.dat"

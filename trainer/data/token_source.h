@@ -36,7 +36,9 @@ using SourceList = std::vector<std::shared_ptr<const TokenSource>>;
 // Bytes held in memory, one token each (vocabulary 256), and token ids held in memory.
 std::shared_ptr<const TokenSource> MakeByteSource(std::string name, std::string bytes);
 
-std::shared_ptr<const TokenSource> MakeMemorySource(std::string name, std::vector<int32_t> ids);
+// `carries_loss`, by token, is the mask; empty: there is none.
+std::shared_ptr<const TokenSource> MakeMemorySource(std::string name, std::vector<int32_t> ids,
+                                                    std::vector<bool> carries_loss = {});
 
 // Token i is a fixed random function of (seed, i), uniform over [0, vocab).
 std::shared_ptr<const TokenSource> MakeSyntheticSource(uint64_t seed, int64_t vocab, int64_t size);
