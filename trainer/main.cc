@@ -315,6 +315,7 @@ class CommandLine {
       } else if (json_schema_) {
         fmt::print("{}", config::JsonSchema());
       } else if (!starting_.model.empty()) {
+        fmt::print(stderr, "looking for the fastest plan; a minute or two for large models\n");
         fmt::print("{}", StartingConfig(starting_, runtime::InspectGpus()));
       } else if (config_.file.empty()) {
         throw UserError(
