@@ -10,6 +10,7 @@
 
 #include "base/function_ref.h"
 #include "formats/json.h"
+#include "formats/safetensors.h"
 #include "models/model.h"
 
 namespace plimsoll::models {
@@ -19,8 +20,9 @@ namespace plimsoll::models {
 ModelSpec SpecFromHuggingFace(const std::string& folder);
 ModelSpec SpecFromConfig(const formats::JsonObject& config);
 
-// The config.json of such a model, in the form that all versions of transformers load.
-std::string ConfigJson(const ModelSpec& spec);
+// The config.json of such a model with weights of that type (F32, BF16 or F16), in the form that
+// all versions of transformers load.
+std::string ConfigJson(const ModelSpec& spec, formats::TensorType type = formats::TensorType::kF32);
 
 // Reads every parameter, one after the other, to where `destination` wants its elements, converting
 // to float32; `finished` is called when all of a parameter's elements are there. All names and
@@ -31,12 +33,17 @@ void LoadWeights(
     FunctionRef<float*(const ParameterInfo&)> destination,
     FunctionRef<void(const ParameterInfo&)> finished = [](const ParameterInfo&) {});
 
-// Writes model.safetensors (shards of `max_file_bytes`, should it be larger) and config.json into
-// `folder`, which is created if need be; each file appears whole or not at all.
-// `source` gives a parameter's elements, which must stay until it is asked for the next.
+// Writes model.safetensors (shards of `max_file_bytes`, should it be larger) and, last, config.json
+// into `folder`, which is created if need be; each file appears whole or not at all.
+// `source` gives a parameter's elements, which must stay until it is asked for the next. They are
+// rounded to `type`: F32, BF16 or F16, and UserError names a tensor that goes beyond F16.
 inline constexpr int64_t kMaxCheckpointFileBytes = int64_t{50} * 1000 * 1000 * 1000;
 void SaveWeights(const std::string& folder, const Model& model,
                  FunctionRef<const float*(const ParameterInfo&)> source,
-                 int64_t max_file_bytes = kMaxCheckpointFileBytes);
+                 int64_t max_file_bytes = kMaxCheckpointFileBytes,
+                 formats::TensorType type = formats::TensorType::kF32);
+
+// Writes the checkpoint in `from` as SaveWeights does; holds one tensor at a time.
+void CopyWeights(const std::string& from, const std::string& to, formats::TensorType type);
 
 }  // namespace plimsoll::models

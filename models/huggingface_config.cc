@@ -219,6 +219,19 @@ Json LlamaConfig(const ModelSpec& spec) {
   return config;
 }
 
+const char* TorchName(formats::TensorType type) {
+  switch (type) {
+    case formats::TensorType::kF32:
+      return "float32";
+    case formats::TensorType::kBf16:
+      return "bfloat16";
+    case formats::TensorType::kF16:
+      return "float16";
+    default:
+      throw InternalError("a type that no checkpoint's weights have");
+  }
+}
+
 }  // namespace
 
 ModelSpec SpecFromConfig(const JsonObject& config) {
@@ -250,12 +263,12 @@ ModelSpec SpecFromHuggingFace(const std::string& folder) {
   return SpecFromConfig(JsonObject::FromFile(file));
 }
 
-std::string ConfigJson(const ModelSpec& spec) {
+std::string ConfigJson(const ModelSpec& spec, formats::TensorType type) {
   Json config = spec.family == Family::kGpt2 ? Gpt2Config(spec) : LlamaConfig(spec);
   config["tie_word_embeddings"] = spec.tied;
   config["initializer_range"] = spec.init_std;
   WriteTokens(spec, config);
-  config["torch_dtype"] = "float32";
+  config["torch_dtype"] = TorchName(type);
   return config.dump(2) + "\n";
 }
 

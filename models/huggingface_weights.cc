@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -21,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using formats::ModelSafetensors;
+using formats::TensorType;
 
 constexpr std::string_view kHeadName = "lm_head.weight";  // never has the prefix
 
@@ -148,16 +151,67 @@ void Transpose(const float* from, int64_t rows, int64_t columns, float* to) {
   }
 }
 
-void WritePart(const Part& part, const float* elements, formats::TensorSink& sink) {
+// A checkpoint of the same model, in which every part has its place.
+std::vector<Part> PartsIn(const ModelSafetensors& file, const Model& model) {
+  std::vector<Part> parts = PartsOf(model);
+  DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
+  CheckShapes(file, parts);
+  RefuseUnknown(file, model, parts);
+  return parts;
+}
+
+// Takes a part's elements as they are stored.
+using Take = FunctionRef<void(std::span<const float>)>;
+
+void GiveStored(const Part& part, const float* elements, Take take) {
   const float* from = elements + part.first_row * part.columns;
-  const int64_t count = part.rows * part.columns;
-  if (!part.transposed) {
-    sink.WriteFloat32({from, static_cast<size_t>(count)});
-    return;
-  }
+  const auto count = static_cast<size_t>(part.rows * part.columns);
+  if (!part.transposed) return take({from, count});
   std::vector<float> stored(count);
   Transpose(from, part.rows, part.columns, stored.data());
-  sink.WriteFloat32(stored);
+  take(stored);
+}
+
+// Infinities in their place would be another model.
+void RequireWithinF16(const std::string& folder, const std::string& tensor,
+                      std::span<const float> values) {
+  constexpr float kFirstBeyond = 65520;  // is rounded to infinity
+  for (const float value : values) {
+    if (std::abs(value) < kFirstBeyond || !std::isfinite(value)) continue;
+    throw UserError(
+        fmt::format("{}: tensor \"{}\" has a value of {:g}, which fp16 cannot hold; "
+                    "use bf16 or fp32",
+                    folder, tensor, value));
+  }
+}
+
+// `give` calls its last argument once.
+void Write(const std::string& folder, const ModelSpec& spec, const std::vector<Part>& parts,
+           int64_t max_file_bytes, TensorType type, FunctionRef<void(const Part&, Take)> give) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw UserError(fmt::format("{}: cannot create this folder: {}", folder, error.message()));
+  }
+  std::map<std::string, const Part*> by_name;
+  std::vector<formats::TensorSpec> specs;
+  for (const Part& part : parts) {
+    by_name[part.name] = &part;
+    specs.push_back({part.name, type, part.stored_shape});
+  }
+  formats::WriteModelSafetensors(folder, specs, max_file_bytes,
+                                 [&](const formats::TensorSpec& tensor, formats::TensorSink& sink) {
+                                   give(*by_name.at(tensor.name),
+                                        [&](std::span<const float> values) {
+                                          if (type == TensorType::kF16)
+                                            RequireWithinF16(folder, tensor.name, values);
+                                          sink.WriteFloat32(values);
+                                        });
+                                 },
+                                 {{"format", "pt"}});
+  OutputFile config((fs::path(folder) / "config.json").string());
+  config.Write(ConfigJson(spec, type));
+  config.Commit();
 }
 
 }  // namespace
@@ -166,11 +220,7 @@ void LoadWeights(const std::string& folder, const Model& model,
                  FunctionRef<float*(const ParameterInfo&)> destination,
                  FunctionRef<void(const ParameterInfo&)> finished) {
   const ModelSafetensors file(folder);
-  std::vector<Part> parts = PartsOf(model);
-  DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
-  CheckShapes(file, parts);
-  RefuseUnknown(file, model, parts);
-
+  const std::vector<Part> parts = PartsIn(file, model);
   const ParameterInfo* current = nullptr;
   float* elements = nullptr;
   for (const Part& part : parts) {
@@ -193,28 +243,22 @@ void LoadWeights(const std::string& folder, const Model& model,
 }
 
 void SaveWeights(const std::string& folder, const Model& model,
-                 FunctionRef<const float*(const ParameterInfo&)> source, int64_t max_file_bytes) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) {
-    throw UserError(fmt::format("{}: cannot create this folder: {}", folder, error.message()));
-  }
-  const std::vector<Part> parts = PartsOf(model);
-  std::map<std::string, const Part*> by_name;
-  std::vector<formats::TensorSpec> specs;
-  for (const Part& part : parts) {
-    by_name[part.name] = &part;
-    specs.push_back({part.name, formats::TensorType::kF32, part.stored_shape});
-  }
-  formats::WriteModelSafetensors(folder, specs, max_file_bytes,
-                                 [&](const formats::TensorSpec& spec, formats::TensorSink& sink) {
-                                   const Part& part = *by_name.at(spec.name);
-                                   WritePart(part, source(*part.parameter), sink);
-                                 },
-                                 {{"format", "pt"}});
-  OutputFile config((fs::path(folder) / "config.json").string());
-  config.Write(ConfigJson(model.spec()));
-  config.Commit();
+                 FunctionRef<const float*(const ParameterInfo&)> source, int64_t max_file_bytes,
+                 TensorType type) {
+  Write(folder, model.spec(), PartsOf(model), max_file_bytes, type,
+        [&](const Part& part, Take take) { GiveStored(part, source(*part.parameter), take); });
+}
+
+void CopyWeights(const std::string& from, const std::string& to, TensorType type) {
+  const std::unique_ptr<Model> model = MakeModel(SpecFromHuggingFace(from));
+  const ModelSafetensors file(from);
+  std::vector<float> values;
+  Write(to, model->spec(), PartsIn(file, *model), kMaxCheckpointFileBytes, type,
+        [&](const Part& part, Take take) {
+          values.resize(static_cast<size_t>(part.rows * part.columns));
+          file.ReadFloat32(part.name, values.data(), part.rows * part.columns);
+          take(values);
+        });
 }
 
 }  // namespace plimsoll::models

@@ -19,6 +19,7 @@
 #include "base/version.h"
 #include "formats/json.h"
 #include "models/sharding.h"
+#include "trainer/saved_tensors.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -123,11 +124,6 @@ Manifest Assemble(const std::vector<std::string>& told, const Session& session,
   return manifest;
 }
 
-[[noreturn]] void FailTensor(const snapshots::Snapshot& snapshot, const std::string& name,
-                             const std::string& reason) {
-  throw UserError(fmt::format("{}: tensor \"{}\": {}", snapshot.path(), name, reason));
-}
-
 // Writes what this rank has of a tensor, of whose elements `take` is given some, from `begin` on.
 void WriteOverlap(const StateTensor& tensor, int64_t begin, std::span<const std::byte> bytes,
                   Session& session) {
@@ -141,22 +137,6 @@ void WriteOverlap(const StateTensor& tensor, int64_t begin, std::span<const std:
       bytes.subspan(static_cast<size_t>(from - begin), static_cast<size_t>(to - from)));
 }
 
-// Hands the bytes of a record on, from the first to the last; `take(at, bytes)`. Slices that
-// `wanted(begin, end)` refuses, in bytes, are not read.
-template <typename Wanted, typename Take>
-void ReadRecord(const snapshots::Snapshot& snapshot, const TensorRecord& record,
-                const Wanted& wanted, const Take& take) {
-  const int64_t size = formats::TypeBytes(record.type);
-  for (const Slice& slice : record.slices) {
-    int64_t at = slice.begin * size;
-    if (!wanted(at, at + slice.elements * size)) continue;
-    snapshot.Read(record, slice, [&](std::span<const std::byte> bytes) {
-      take(at, bytes);
-      at += static_cast<int64_t>(bytes.size());
-    });
-  }
-}
-
 // The same ranks share it in the same way: slice by slice, whoever has them now.
 void ReadPart(const snapshots::Snapshot& snapshot, const TensorRecord& record,
               const StateTensor& tensor, Session& session) {
@@ -165,86 +145,38 @@ void ReadPart(const snapshots::Snapshot& snapshot, const TensorRecord& record,
                fmt::format("has {} elements, not {}", record.elements(), tensor.shape.elements()));
   }
   const int64_t size = graph::ByteSize(tensor.dtype);
-  const int64_t begin = tensor.begin * size, end = begin + tensor.elements * size;
-  ReadRecord(
-      snapshot, record, [&](int64_t from, int64_t to) { return from < end && to > begin; },
-      [&](int64_t at, std::span<const std::byte> bytes) {
-        WriteOverlap(tensor, at, bytes, session);
-      });
+  for (const Slice& slice : record.slices) {
+    const bool others = slice.begin >= tensor.begin + tensor.elements ||
+                        slice.begin + slice.elements <= tensor.begin;
+    if (others) continue;
+    int64_t at = slice.begin * size;
+    snapshot.Read(record, slice, [&](std::span<const std::byte> bytes) {
+      WriteOverlap(tensor, at, bytes, session);
+      at += static_cast<int64_t>(bytes.size());
+    });
+  }
 }
 
 // Another number of tensor ranks shares it: through the whole tensor, in host memory.
-class Resharder {
- public:
-  Resharder(const models::Model& model, int64_t from, int64_t to)
-      : from_(models::SplitParameters(model, from)),
-        to_(models::SplitParameters(model, to)),
-        from_ranks_(from) {}
-
-  void Read(const snapshots::Snapshot& snapshot, const StateTensor& tensor, int64_t tensor_rank,
-            Session& session) const {
-    const auto size = static_cast<size_t>(graph::ByteSize(tensor.dtype));
-    std::vector<std::byte> whole;
-    const auto from = from_.find(tensor.parameter);
-    for (int64_t rank = 0; rank < (from == from_.end() ? 1 : from_ranks_); ++rank) {
-      const TensorRecord* record = snapshot.manifest().Find(tensor.name, rank);
-      if (record == nullptr) FailTensor(snapshot, tensor.name, "is missing");
-      std::vector<std::byte> part(static_cast<size_t>(record->elements()) * size);
-      ReadRecord(
-          snapshot, *record, [](int64_t, int64_t) { return true; },
-          [&](int64_t at, std::span<const std::byte> bytes) {
-            std::ranges::copy(bytes, part.begin() + at);
-          });
-      if (from == from_.end()) {
-        whole = std::move(part);
-        break;
-      }
-      RequireAlike(snapshot, tensor, record->elements(), from->second);
-      whole.resize(static_cast<size_t>(from->second.shape().elements()) * size);
-      Copy(from->second, rank, size, part, whole, /*to_whole=*/true);
-    }
-    const auto to = to_.find(tensor.parameter);
-    if (to != to_.end()) {
-      RequireAlike(snapshot, tensor, tensor.shape.elements(), to->second);
-      std::vector<std::byte> part(static_cast<size_t>(tensor.shape.elements()) * size);
-      Copy(to->second, tensor_rank, size, part, whole, /*to_whole=*/false);
-      whole = std::move(part);
-    }
-    if (whole.size() != static_cast<size_t>(tensor.shape.elements()) * size) {
-      FailTensor(snapshot, tensor.name, "is of another size");
-    }
-    WriteOverlap(tensor, 0, whole, session);
-  }
-
- private:
-  // Element for element the parameter's own: scales of 8-bit state aren't.
-  static void RequireAlike(const snapshots::Snapshot& snapshot, const StateTensor& tensor,
-                           int64_t elements, const models::SplitParameter& split) {
-    if (tensor.dtype != graph::DType::kUInt8 && elements == split.LocalShape().elements()) return;
-    FailTensor(snapshot, tensor.name,
-               "8-bit optimizer state cannot go to another number of tensor ranks; resume with "
-               "parallel.tensor as it was");
-  }
-
-  static void Copy(const models::SplitParameter& split, int64_t rank, size_t size,
-                   std::vector<std::byte>& part, std::vector<std::byte>& whole, bool to_whole) {
-    split.ForPieces(rank, [&](int64_t in_whole, int64_t in_part, int64_t elements) {
-      std::byte* const a = whole.data() + static_cast<size_t>(in_whole) * size;
-      std::byte* const b = part.data() + static_cast<size_t>(in_part) * size;
-      const size_t bytes = static_cast<size_t>(elements) * size;
-      to_whole ? std::copy_n(b, bytes, a) : std::copy_n(a, bytes, b);
+void ReadFromWhole(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
+                   const StateTensor& tensor, const models::SplitParameter* split,
+                   int64_t tensor_rank, Session& session) {
+  const auto size = static_cast<size_t>(graph::ByteSize(tensor.dtype));
+  std::vector<std::byte> values = saved.Read(tensor.name, tensor.parameter);
+  if (split != nullptr) {
+    RequireAlike(snapshot, tensor.name, TypeOf(tensor.dtype), tensor.shape.elements(), *split);
+    std::vector<std::byte> part(static_cast<size_t>(tensor.shape.elements()) * size);
+    split->ForPieces(tensor_rank, [&](int64_t in_whole, int64_t in_part, int64_t elements) {
+      std::copy_n(values.data() + static_cast<size_t>(in_whole) * size,
+                  static_cast<size_t>(elements) * size,
+                  part.data() + static_cast<size_t>(in_part) * size);
     });
+    values = std::move(part);
   }
-
-  std::map<std::string, models::SplitParameter> from_, to_;
-  int64_t from_ranks_;
-};
-
-// The number of tensor ranks that wrote it.
-int64_t TensorRanksOf(const Manifest& manifest) {
-  int64_t parts = 1;
-  for (const TensorRecord& record : manifest.tensors) parts = std::max(parts, record.parts);
-  return parts;
+  if (values.size() != static_cast<size_t>(tensor.shape.elements()) * size) {
+    FailTensor(snapshot, tensor.name, "is of another size");
+  }
+  WriteOverlap(tensor, 0, values, session);
 }
 
 void RequireSameTensors(const snapshots::Snapshot& snapshot,
@@ -323,11 +255,13 @@ void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& mode
                   const Ranks& ranks, Session& session) {
   const std::vector<StateTensor> state = session.State();
   RequireSameTensors(snapshot, state);
-  const int64_t saved_ranks = TensorRanksOf(snapshot.manifest());
-  const Resharder resharder(model, saved_ranks, ranks.tensor_ranks());
+  const SavedTensors saved(snapshot, model);
+  const auto split = models::SplitParameters(model, ranks.tensor_ranks());
   for (const StateTensor& tensor : state) {
-    if (saved_ranks != ranks.tensor_ranks()) {
-      resharder.Read(snapshot, tensor, ranks.tensor_rank(), session);
+    if (saved.tensor_ranks() != ranks.tensor_ranks()) {
+      const auto found = split.find(tensor.parameter);
+      ReadFromWhole(snapshot, saved, tensor, found == split.end() ? nullptr : &found->second,
+                    ranks.tensor_rank(), session);
       continue;
     }
     const int64_t part = tensor.split ? ranks.tensor_rank() : 0;

@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "base/low_precision.h"
 #include "formats/model_safetensors.h"
 #include "formats/safetensors_writer.h"
 #include "models/huggingface.h"
@@ -126,6 +128,44 @@ TEST(HuggingFaceWeights, WritesQwen2AsTransformersDoes) {
           "model.layers.0.mlp.gate_proj.weight[5, 6]", "model.layers.0.mlp.up_proj.weight[5, 6]",
           "model.layers.0.mlp.down_proj.weight[6, 5]", "model.norm.weight[6]",
           "lm_head.weight[7, 6]"));
+}
+
+TEST(HuggingFaceWeights, RoundsToTheTypeAskedFor) {
+  const auto model = MakeModel(Gpt2Spec(1, 4, 2, 7, 5));
+  Weights weights = MakeWeights(*model);
+  weights.at("embed.token.weight").at(2) = 1.0f + 0x1p-9f;  // too fine for bf16
+  const auto save = [&](const std::string& folder, formats::TensorType type) {
+    SaveWeights(
+        folder, *model,
+        [&](const ParameterInfo& parameter) { return weights.at(parameter.name).data(); },
+        kMaxCheckpointFileBytes, type);
+  };
+  TempFolder saved, copied;
+  save(saved / "fp32", formats::TensorType::kF32);
+  for (const auto& [name, type, torch] :
+       {std::tuple("bf16", formats::TensorType::kBf16, "bfloat16"),
+        std::tuple("fp16", formats::TensorType::kF16, "float16")}) {
+    save(saved / name, type);
+    const Weights read = Load(saved / name, *model);
+    for (const auto& [parameter, values] : weights) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        const float rounded = type == formats::TensorType::kF16 ? FromF16(ToF16(values[i]))
+                                                                : FromBf16(ToBf16(values[i]));
+        ASSERT_EQ(read.at(parameter).at(i), rounded) << parameter;
+      }
+    }
+    EXPECT_EQ(read.at("embed.token.weight").at(2) == 1.0f, std::string(name) == "bf16");
+    EXPECT_THAT(ReadFile(saved / name + "/config.json"), HasSubstr(torch));
+    // The same by another way.
+    CopyWeights(saved / "fp32", copied / name, type);
+    for (const char* file : {"/model.safetensors", "/config.json"}) {
+      EXPECT_EQ(ReadFile(copied / name + file), ReadFile(saved / name + file));
+    }
+  }
+  weights.at("embed.position.weight").at(3) = 70000;
+  ExpectUserError([&] { save(saved / "beyond", formats::TensorType::kF16); },
+                  {"beyond", "transformer.wpe.weight", "70000", "bf16"});
+  EXPECT_EQ(saved.Names("beyond"), std::vector<std::string>());
 }
 
 TEST(HuggingFaceWeights, TransposesGpt2) {

@@ -58,8 +58,15 @@ std::optional<int32_t> Tokenizer::EndOfText() const {
 std::unique_ptr<Tokenizer> MakeByteTokenizer() { return std::make_unique<ByteTokenizer>(); }
 
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& spec) {
+  const TokenizerFiles files = FindTokenizer(spec);
+  if (files.vocabulary.empty()) return MakeByteTokenizer();
+  if (files.merges.empty()) return LoadTokenizerJson(files.vocabulary);
+  return LoadGpt2Tokenizer(files.vocabulary, files.merges);
+}
+
+TokenizerFiles FindTokenizer(const std::string& spec) {
   namespace fs = std::filesystem;
-  if (spec == "byte") return MakeByteTokenizer();
+  if (spec == "byte") return {};
   const auto exists = [](const fs::path& path) {
     std::error_code ignored;
     return fs::is_regular_file(path, ignored);
@@ -67,7 +74,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& spec) {
   std::error_code ignored;
   if (fs::is_directory(spec, ignored)) {
     for (const char* name : {"tokenizer.json", "encoder.json", "vocab.json"}) {
-      if (exists(fs::path(spec) / name)) return LoadTokenizer((fs::path(spec) / name).string());
+      if (exists(fs::path(spec) / name)) return FindTokenizer((fs::path(spec) / name).string());
     }
     throw UserError(spec + ": holds no tokenizer.json, encoder.json or vocab.json; name the file");
   }
@@ -75,7 +82,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& spec) {
     if (!EndsWith(spec, vocab)) continue;
     const std::string stem = spec.substr(0, spec.size() - vocab.size());
     for (const char* merges : {"vocab.bpe", "merges.txt"}) {
-      if (exists(stem + merges)) return LoadGpt2Tokenizer(spec, stem + merges);
+      if (exists(stem + merges)) return {spec, stem + merges};
     }
     if (!exists(spec)) break;
     throw UserError(spec + ": its merges are missing: put " + stem + "vocab.bpe or " + stem +
@@ -86,7 +93,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& spec) {
                     ": no such tokenizer; give byte, a tokenizer.json, an encoder.json or a "
                     "folder that holds one");
   }
-  return LoadTokenizerJson(spec);
+  return {.vocabulary = spec, .merges = ""};
 }
 
 size_t Utf8Length(std::string_view text, bool* incomplete) {

@@ -48,6 +48,13 @@ std::unique_ptr<Tokenizer> LoadTokenizerJson(const std::string& path);
 // (the same name with vocab.bpe or merges.txt), or a folder that holds one of these.
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& spec);
 
+// The files of such a tokenizer, which are there; none for "byte".
+struct TokenizerFiles {
+  std::string vocabulary;  // or a tokenizer.json
+  std::string merges;      // empty with a tokenizer.json
+};
+TokenizerFiles FindTokenizer(const std::string& spec);
+
 // Gives bytes out as whole UTF-8 sequences: holds back a sequence that is not complete yet, and
 // puts U+FFFD where bytes are no UTF-8.
 class Utf8Stream {
