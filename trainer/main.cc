@@ -1,4 +1,4 @@
-// The command line: plimsoll train|plan|ablate|report|eval|generate|data|config|info.
+// The command line: one class, in which each command has a function that says its options.
 
 #include <fmt/format.h>
 
@@ -21,6 +21,7 @@
 #include "trainer/config/reference.h"
 #include "trainer/data/tokenize_command.h"
 #include "trainer/eval.h"
+#include "trainer/export.h"
 #include "trainer/from_config.h"
 #include "trainer/generate.h"
 #include "trainer/info.h"
@@ -64,6 +65,7 @@ class CommandLine {
     AddEval();
     AddGenerate();
     AddInspect();
+    AddExport();
     AddData();
     AddConfig();
     AddInfo();
@@ -246,6 +248,21 @@ class CommandLine {
     command->callback([this] { RunInspect(inspected_); });
   }
 
+  void AddExport() {
+    CLI::App* command =
+        app_.add_subcommand("export", "write a run's weights for Hugging Face's transformers");
+    command->add_option("run", export_.run, "a run directory, or one of its snapshots")->required();
+    command->add_option("--to", export_.to, "the folder to write")->required();
+    command->add_option(
+        "--step", export_.step,
+        "of which snapshot; default: what the run wrote last, model/ or a snapshot");
+    command->add_option("--dtype", export_.dtype, "of the weights: fp32, bf16 or fp16");
+    command->add_option("--tokenizer", export_.tokenizer,
+                        "that goes with them, in place of the run's: byte, or a tokenizer's path");
+    command->add_flag("--overwrite", export_.overwrite, "replace the model that the folder holds");
+    command->callback([this] { RunExport(export_); });
+  }
+
   void AddData() {
     CLI::App* command = app_.add_subcommand("data", "turn text into tokens, look at token files");
     command->require_subcommand(1);
@@ -343,6 +360,7 @@ class CommandLine {
   studies::AblateCommand ablate_;
   studies::ReportCommand report_;
   EvalCommand eval_;
+  ExportCommand export_;
   StartingConfigCommand starting_;
   GenerateCommand generate_;
   data::TokenizeOptions tokenize_;

@@ -44,12 +44,15 @@ for mesh in "data=2 zero=0" "data=2 zero=1" "data=2 zero=2" "data=2 zero=3" "ten
     case $set in data=2 | tensor=2) ranks=$((2 * ranks)) ;; esac
   done
   rm -rf whole stopped
-  train $ranks whole "${sets[@]}" --set amp.dtype=bf16
+  train $ranks whole "${sets[@]}" --set amp.dtype=bf16 --set save.model=true
   train $ranks stopped "${sets[@]}" --set amp.dtype=bf16 --set train.stop_after=6
   train $ranks stopped "${sets[@]}" --set amp.dtype=bf16 --resume auto
   cmp <(numbers whole) <(numbers stopped) || fail "$mesh: other bits"
   "$plimsoll" inspect stopped >inspect.txt || fail "$(cat inspect.txt)"
   grep -q '^stopped/snapshots/step-000000009: .*, whole' inspect.txt || fail "$(cat inspect.txt)"
+  # One process puts together what all of them wrote.
+  "$plimsoll" export stopped --step 9 --to exported --overwrite >export.txt 2>&1 || fail "$(cat export.txt)"
+  cmp whole/model/model.safetensors exported/model.safetensors || fail "$mesh: other weights"
 done
 
 # Other ranks.
