@@ -49,6 +49,15 @@ struct StateTensor {
   int64_t elements = 0;  // as many
   bool divided = false;  // are the others on other data ranks?
   bool split = false;    // is it a part that tensor ranks share?
+
+  // What this rank writes into a snapshot: what several have alike, each of them does a part of,
+  // or, of small tensors, the first does all.
+  struct Saved {
+    int64_t begin = 0;  // of the elements of `shape`
+    int64_t elements = 0;
+    int64_t parts = 1;  // equal ones, one for each data rank
+  };
+  Saved saved = {};
 };
 
 class Session {
@@ -173,6 +182,7 @@ class Session {
   std::vector<float> ReadDivided(std::string_view name);
   void WriteDivided(std::string_view name, std::span<const float> values);
   Where PartOf(Where whole, int64_t rank) const;
+  StateTensor::Saved SavedOf(const StateTensor& tensor) const;
   Where FindState(const StateTensor& tensor, int64_t at, size_t bytes) const;
   bool IsShared(std::string_view name) const { return FindSplit(name) || IsDivided(name); }
   std::string Announce(std::string name);  // what the first rank of all says, on every rank

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "parallel/parts.h"
 #include "trainer/session.h"
 
 namespace plimsoll::trainer {
@@ -65,9 +66,25 @@ std::vector<StateTensor> Session::State() const {
       entry.begin = data_rank_ * entry.elements;
       entry.divided = true;
     }
+    entry.saved = SavedOf(entry);
     state.push_back(std::move(entry));
   }
   return state;
+}
+
+StateTensor::Saved Session::SavedOf(const StateTensor& tensor) const {
+  const int64_t ranks = compiled_.options.data_ranks;
+  StateTensor::Saved saved{tensor.begin, tensor.elements, 1};
+  if (tensor.divided) {
+    saved.parts = ranks;
+  } else if (parallel::IsDivided(tensor.shape, ranks)) {
+    const int64_t part = tensor.elements / ranks;
+    saved = {data_rank_ * part, part, ranks};
+  } else if (data_rank_ > 0) {
+    saved.elements = 0;
+  }
+  if (!tensor.split && tensor_rank_ > 0) saved.elements = 0;
+  return saved;
 }
 
 Session::Where Session::FindState(const StateTensor& tensor, int64_t at, size_t bytes) const {

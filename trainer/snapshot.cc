@@ -55,31 +55,28 @@ TensorType TypeOf(graph::DType dtype) {
 
 std::string ShardFile(int rank) { return fmt::format("rank-{:05}.safetensors", rank); }
 
-// What several ranks have alike, the first of them writes.
-bool Writes(const StateTensor& tensor, const Ranks& ranks) {
-  return (tensor.divided || ranks.data_rank() == 0) && (tensor.split || ranks.tensor_rank() == 0);
-}
-
-snapshots::WrittenShard WriteOwn(const std::string& folder, const Session& session,
-                                 const Ranks& ranks, const std::function<void()>& progressed) {
+snapshots::WrittenShard WriteOwn(const std::string& folder, const std::string& file,
+                                 const Session& session, const std::function<void()>& progressed) {
   std::map<std::string, StateTensor> own;
   std::vector<formats::TensorSpec> specs;
   for (const StateTensor& tensor : session.State()) {
-    if (!Writes(tensor, ranks)) continue;
+    if (tensor.saved.elements == 0) continue;
     const std::span<const int64_t> dims = tensor.shape.dims();
     specs.push_back({tensor.name, TypeOf(tensor.dtype),
-                     tensor.divided ? std::vector<int64_t>{tensor.elements}
-                                    : std::vector<int64_t>{dims.begin(), dims.end()}});
+                     tensor.saved.parts > 1 ? std::vector<int64_t>{tensor.saved.elements}
+                                            : std::vector<int64_t>{dims.begin(), dims.end()}});
     own.emplace(tensor.name, tensor);
   }
   std::vector<std::byte> piece;
   return snapshots::WriteShard(
-      folder, ShardFile(ranks.rank()), specs, [&](const formats::TensorSpec& spec, TakeBytes take) {
+      folder, file, specs, [&](const formats::TensorSpec& spec, TakeBytes take) {
         const StateTensor& tensor = own.at(spec.name);
-        const int64_t bytes = tensor.elements * graph::ByteSize(tensor.dtype);
+        const int64_t size = graph::ByteSize(tensor.dtype);
+        const int64_t begin = (tensor.saved.begin - tensor.begin) * size;
+        const int64_t bytes = tensor.saved.elements * size;
         for (int64_t at = 0; at < bytes; at += kPieceBytes) {
           piece.resize(static_cast<size_t>(std::min(kPieceBytes, bytes - at)));
-          session.ReadState(tensor, at, piece);
+          session.ReadState(tensor, begin + at, piece);
           take(piece);
           progressed();
         }
@@ -108,15 +105,15 @@ Manifest Assemble(const std::vector<std::string>& told, const Session& session,
   }
   for (const StateTensor& tensor : session.State()) {
     const int64_t parts = tensor.split ? ranks.tensor_ranks() : 1;
-    const int64_t slices = tensor.divided ? ranks.data_ranks() : 1;
     const std::span<const int64_t> dims = tensor.shape.dims();
     for (int64_t part = 0; part < parts; ++part) {
       TensorRecord record{tensor.name, part, parts, TypeOf(tensor.dtype),
                           std::vector<int64_t>(dims.begin(), dims.end())};
-      for (int64_t slice = 0; slice < slices; ++slice) {
+      const int64_t elements = record.elements() / tensor.saved.parts;
+      for (int64_t slice = 0; slice < tensor.saved.parts; ++slice) {
         const int64_t rank = slice * ranks.tensor_ranks() + part;
-        record.slices.push_back({rank, slice * tensor.elements, tensor.elements,
-                                 crcs[static_cast<size_t>(rank)].at(tensor.name)});
+        record.slices.push_back(
+            {rank, slice * elements, elements, crcs[static_cast<size_t>(rank)].at(tensor.name)});
       }
       manifest.tensors.push_back(std::move(record));
     }
@@ -224,31 +221,18 @@ void RequireSharedFolder(const std::string& folder, Ranks& ranks) {
   if (!problem.empty()) throw UserError(problem);
 }
 
-std::string WriteSnapshot(const snapshots::Folder& folder, int64_t step, const std::string& run,
-                          const Session& session, Ranks& ranks,
-                          const std::function<void()>& progressed) {
-  std::string problem = ranks.FirstProblem([&] {
-    if (ranks.first()) folder.Begin(step);
-  });
-  if (!problem.empty()) return problem;
+std::string WriteShard(const std::string& folder, const Session& session, const Ranks& ranks,
+                       const std::function<void()>& progressed) {
+  return Encode(WriteOwn(folder, ShardFile(ranks.rank()), session, progressed));
+}
 
-  std::string told;
-  problem = ranks.FirstProblem(
-      [&] { told = Encode(WriteOwn(folder.PartialOf(step), session, ranks, progressed)); });
-  if (problem.empty()) {
-    const std::vector<std::string> shards = ranks.Gather(told);
-    problem = ranks.FirstProblem([&] {
-      if (!ranks.first()) return;
-      Manifest manifest = Assemble(shards, session, ranks);
-      manifest.program = fmt::format("{} ({})", Version(), Commit());
-      manifest.step = step;
-      manifest.run = run;
-      folder.Finish(manifest);
-      folder.Publish(step);
-    });
-  }
-  if (!problem.empty() && ranks.first()) folder.Abandon(step);
-  return problem;
+Manifest ManifestOf(const std::vector<std::string>& shards, int64_t step, const std::string& run,
+                    const Session& session, const Ranks& ranks) {
+  Manifest manifest = Assemble(shards, session, ranks);
+  manifest.program = fmt::format("{} ({})", Version(), Commit());
+  manifest.step = step;
+  manifest.run = run;
+  return manifest;
 }
 
 void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,

@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
-#include "snapshots/folder.h"
+#include "snapshots/manifest.h"
 #include "snapshots/snapshot.h"
 #include "trainer/ranks.h"
 #include "trainer/session.h"
@@ -16,13 +17,16 @@ namespace plimsoll::trainer {
 // All ranks call. UserError, naming a rank, unless all see what the first one writes to `folder`.
 void RequireSharedFolder(const std::string& folder, Ranks& ranks);
 
-// Writes the snapshot of `step`, with `run` as the manifest's part of the trainer. All ranks call,
-// between two steps; each writes a shard with what no rank before it has. `progressed` is called
-// now and then. Returns what went wrong, the same on all ranks, and nothing when the snapshot is
-// complete; what was there before is then still there.
-std::string WriteSnapshot(const snapshots::Folder& folder, int64_t step, const std::string& run,
-                          const Session& session, Ranks& ranks,
-                          const std::function<void()>& progressed);
+// Writes, into `folder`, a shard with what this rank saves of the session's state, and waits until
+// it is on disk. Returns what ManifestOf() is to be told of it. `progressed` is called now and
+// then. UserError when it cannot be written.
+std::string WriteShard(const std::string& folder, const Session& session, const Ranks& ranks,
+                       const std::function<void()>& progressed);
+
+// Of the snapshot of `step`, made of all ranks' shards, in their order; `run` is the manifest's
+// part of the trainer.
+snapshots::Manifest ManifestOf(const std::vector<std::string>& shards, int64_t step,
+                               const std::string& run, const Session& session, const Ranks& ranks);
 
 // Fills the session's state. UserError when a tensor is damaged, missing or of another kind; the
 // session is not to be used then. The ranks that wrote the snapshot may have been others.

@@ -17,7 +17,6 @@
 #include "memory/report.h"
 #include "runtime/process_memory.h"
 #include "runtime/watchdog.h"
-#include "snapshots/folder.h"
 #include "snapshots/snapshot.h"
 #include "trainer/caching.h"
 #include "trainer/channels.h"
@@ -41,6 +40,7 @@
 #include "trainer/run_record.h"
 #include "trainer/run_reports.h"
 #include "trainer/run_summary.h"
+#include "trainer/saver.h"
 #include "trainer/session.h"
 #include "trainer/snapshot.h"
 #include "trainer/solve.h"
@@ -103,15 +103,14 @@ class Run {
         sequence_(config_.model.sequence),
         data_(DataFrom(config_, model_->spec().vocab)),
         loader_(data_.train, LoaderFrom(config_, sequence_, ranks, resumed)),
-        resumed_(resumed),
-        snapshots_(SnapshotsOf(config_.run.dir)) {
+        resumed_(resumed) {
     record_ = RecordOf(config_, model_->spec());
     record_.sequences_per_step = loader_.sequences_per_step();
     record_.train_tokens = loader_.tokens();
     if (resumed != nullptr) {
       RequireContinues(resumed->record, record_, config_, resumed->snapshot.path());
       record_.evaluation = resumed->record.evaluation;
-      first_step_ = steps_done_ = saved_at_ = resumed->step;
+      first_step_ = steps_done_ = resumed->step;
     }
     if (config_.train.eval_every > 0) {
       eval_.emplace(
@@ -216,6 +215,10 @@ class Run {
                       ranks_.size() == 1);
     progress_ = &progress;
     if (config_.save.on_exit) signals_.emplace(config_.save.signal);
+    saver_.emplace(config_, *session_, ranks_,
+                   Saver::Says{.progressed = [this] { Progressed(); },
+                               .line = [this](const std::string& text) { progress_->Line(text); }});
+    if (resumed_ != nullptr) saver_->GoesOnFrom(resumed_->step);
     if (ranks_.size() > 1) {
       watchdog_.emplace(config_.parallel.timeout, [this] { EndWithoutProgress(); });
     }
@@ -345,54 +348,21 @@ class Run {
     progress_->Line(fmt::format("{}: stopping after {} steps; once more ends the run at once",
                                 signals_->Name(), steps_done_));
     stopped_ = stopped_by_signal_ = true;
-    if (!Save(steps_done_)) {
+    Save(steps_done_);
+    if (!saver_->Has(steps_done_)) {
       throw UserError("stopped by a signal, and without the snapshot to go on from",
                       ExitCode::kInternal);
     }
     progress_->Line("stopped by a signal; --resume auto goes on from here");
   }
 
-  // Did it succeed? When not, and save.on_error says so, that is no reason to stop.
-  bool Save(int64_t done) {
-    if (saved_at_ == done) return true;
+  void Save(int64_t done) {
+    if (saver_->Has(done)) return;
     Drain();
-    const auto start = Clock::now();
     RunRecord record = record_;
     record.sequences = loader_.FirstSequence(done);
     directory_->SyncMetrics();
-    std::string problem = ranks_.FirstProblem([&] {
-      if (!ranks_.first() || recovered_) return;
-      snapshots_.Recover();
-      recovered_ = true;
-    });
-    if (problem.empty()) {
-      problem = WriteSnapshot(snapshots_, done, ToJson(record), *session_, ranks_,
-                              [this] { Progressed(); });
-    }
-    if (!problem.empty()) {
-      const bool stop = config_.save.on_error == config::OnSaveError::kStop;
-      problem = fmt::format("no snapshot of step {}: {}; those that are there stay", done, problem);
-      if (stop) throw UserError(problem + " (save.on_error: stop)", ExitCode::kInternal);
-      if (ranks_.first()) fmt::print(stderr, "warning: {}\n", problem);
-      return false;
-    }
-    saved_at_ = done;
-    if (ranks_.first()) {
-      progress_->Line(fmt::format("snapshot after {} steps written to {} in {}", done,
-                                  snapshots_.PathOf(done), FormatDuration(SecondsSince(start))));
-      Prune(done);
-    }
-    return true;
-  }
-
-  void Prune(int64_t done) const {
-    snapshots::Retention retention{.newest = config_.save.keep, .every = config_.save.keep_every};
-    if (config_.save.best) retention.best = record_.evaluation.best_step;
-    try {
-      snapshots_.Prune(done, retention);
-    } catch (const UserError& problem) {
-      fmt::print(stderr, "warning: {}\n", problem.what());
-    }
+    saver_->Begin(done, record);
   }
 
   // Hands the step to the device. Its row is written once the device is done with it, which on a
@@ -614,13 +584,11 @@ class Run {
   std::atomic<int64_t> step_under_way_ = 0;
   std::optional<runtime::Watchdog> watchdog_;
   const Resumed* resumed_;
-  snapshots::Folder snapshots_;
   RunRecord record_;
   std::optional<StopSignals> signals_;
-  int64_t saved_at_ = -1;   // after so many steps
-  bool recovered_ = false;  // the folder of snapshots, from a program that was killed
   bool stopped_ = false;
   bool stopped_by_signal_ = false;
+  std::optional<Saver> saver_;  // last: work that it has begun uses the others
 };
 
 }  // namespace

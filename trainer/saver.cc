@@ -1,0 +1,104 @@
+#include "trainer/saver.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "trainer/progress.h"
+#include "trainer/resume.h"
+#include "trainer/snapshot.h"
+
+namespace plimsoll::trainer {
+
+Saver::Saver(const config::RunConfig& config, Session& session, Ranks& ranks, Says says)
+    : config_(config),
+      session_(session),
+      ranks_(ranks),
+      says_(std::move(says)),
+      folder_(SnapshotsOf(config.run.dir)) {}
+
+Saver::~Saver() { given_up_ = true; }
+
+void Saver::Begin(int64_t done, const RunRecord& record) {
+  Finish();
+  under_way_.emplace(UnderWay{.step = done, .record = record});
+  const std::string problem = ranks_.FirstProblem([&] {
+    if (!ranks_.first()) return;
+    if (!recovered_) folder_.Recover();
+    recovered_ = true;
+    folder_.Begin(done);
+  });
+  if (!problem.empty()) return Failed(problem);
+  Do([this] { WriteShard(); });
+  Finish();
+}
+
+void Saver::Finish() {
+  while (under_way_) GoOn();
+}
+
+void Saver::Do(std::function<void()> work) {
+  work_ = std::async(std::launch::deferred, std::move(work));
+}
+
+// What follows on a piece of work that is done, on all ranks.
+void Saver::GoOn() {
+  UnderWay& snapshot = *under_way_;
+  const std::string problem = ranks_.FirstProblem([&] { work_.get(); });
+  if (!problem.empty()) return Failed(problem);
+  if (!std::exchange(snapshot.shards_written, true)) {
+    const std::vector<std::string> shards = ranks_.Gather(snapshot.told);
+    return Do([this, shards] { Publish(shards); });
+  }
+  saved_at_ = snapshot.step;
+  if (ranks_.first()) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - snapshot.start).count();
+    says_.line(fmt::format("snapshot after {} steps written to {} in {}", snapshot.step,
+                           folder_.PathOf(snapshot.step), FormatDuration(seconds)));
+  }
+  under_way_.reset();
+}
+
+void Saver::Failed(const std::string& reason) {
+  const int64_t step = under_way_->step;
+  under_way_.reset();
+  if (ranks_.first()) folder_.Abandon(step);
+  const std::string problem =
+      fmt::format("no snapshot of step {}: {}; those that are there stay", step, reason);
+  if (config_.save.on_error == config::OnSaveError::kStop) {
+    throw UserError(problem + " (save.on_error: stop)", ExitCode::kInternal);
+  }
+  if (ranks_.first()) fmt::print(stderr, "warning: {}\n", problem);
+}
+
+void Saver::WriteShard() {
+  under_way_->told =
+      trainer::WriteShard(folder_.PartialOf(under_way_->step), session_, ranks_, [this] {
+        if (given_up_) throw UserError("the run has ended");
+        says_.progressed();
+      });
+}
+
+void Saver::Publish(const std::vector<std::string>& shards) {
+  if (!ranks_.first()) return;
+  const UnderWay& snapshot = *under_way_;
+  folder_.Finish(ManifestOf(shards, snapshot.step, ToJson(snapshot.record), session_, ranks_));
+  folder_.Publish(snapshot.step);
+  Prune();
+}
+
+void Saver::Prune() const {
+  const UnderWay& snapshot = *under_way_;
+  snapshots::Retention retention{.newest = config_.save.keep, .every = config_.save.keep_every};
+  if (config_.save.best) retention.best = snapshot.record.evaluation.best_step;
+  try {
+    folder_.Prune(snapshot.step, retention);
+  } catch (const UserError& problem) {
+    fmt::print(stderr, "warning: {}\n", problem.what());
+  }
+}
+
+}  // namespace plimsoll::trainer
