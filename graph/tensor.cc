@@ -5,9 +5,9 @@
 namespace plimsoll::graph {
 namespace {
 
-constexpr std::array<std::string_view, 9> kRoleNames = {"input",      "parameter",       "gradient",
-                                                        "master",     "optimizer_state", "state",
-                                                        "activation", "workspace",       "metric"};
+constexpr std::array<std::string_view, 10> kRoleNames = {
+    "input", "parameter",  "gradient",  "master", "optimizer_state",
+    "state", "activation", "workspace", "metric", "snapshot"};
 constexpr std::array<std::string_view, 2> kPlaceNames = {"device", "host"};
 constexpr std::array<std::string_view, 3> kRetentionNames = {"save", "recompute", "offload"};
 
@@ -20,6 +20,12 @@ std::optional<Enum> Find(const std::array<std::string_view, kSize>& names, std::
 }
 
 }  // namespace
+
+bool OutlivesSteps(const Tensor& tensor) {
+  if (!tensor.persistent || tensor.alias) return false;
+  return tensor.role == Role::kParameter || tensor.role == Role::kMaster ||
+         tensor.role == Role::kOptimizerState || tensor.role == Role::kState;
+}
 
 std::string TensorType::ToString() const { return std::string(Name(dtype)) + shape.ToString(); }
 

@@ -35,6 +35,7 @@ enum class Role : uint8_t {
   kActivation,      // any other result of a node
   kWorkspace,       // scratch of one node
   kMetric,          // slot that the host reads after a program has run
+  kSnapshot,        // copy of carried state, on its way to disk
 };
 
 enum class Place : uint8_t { kDevice, kHost };
@@ -82,5 +83,8 @@ struct Tensor {
 
   int64_t bytes() const { return type.bytes(); }
 };
+
+// Is it what training goes on from? Parameters, and what belongs to their updates.
+bool OutlivesSteps(const Tensor& tensor);
 
 }  // namespace plimsoll::graph

@@ -20,7 +20,7 @@
 
 namespace plimsoll::memory {
 
-inline constexpr size_t kRoles = 9;  // values of graph::Role
+inline constexpr size_t kRoles = 10;  // values of graph::Role
 // Bytes by role, indexed by static_cast<size_t>(role).
 using BytesByRole = std::array<int64_t, kRoles>;
 

@@ -34,6 +34,7 @@ const std::vector<Row>& Rows() {
       {"activations", {Role::kActivation}},
       {"workspace", {Role::kWorkspace}},
       {"inputs, metrics", {Role::kInput, Role::kMetric}},
+      {"snapshot copy", {Role::kSnapshot}},
   };
   return rows;
 }

@@ -41,6 +41,8 @@ std::string_view Title(Role role) {
       return "workspace";
     case Role::kMetric:
       return "metrics";
+    case Role::kSnapshot:
+      return "snapshot copy";
   }
   return "";
 }

@@ -18,11 +18,19 @@ using graph::Program;
 
 using Item = CudaItem;
 
+// What gathers parameters from other ranks leaves this one's own part as it is.
+bool ChangesState(const Program& program, const Node& node) {
+  return !ops::IsCollective(node.op->name) && !node.op->view &&
+         std::ranges::any_of(node.outputs, [&](graph::TensorId id) {
+           return id != graph::kNoTensor && graph::OutlivesSteps(program.tensor(program.Root(id)));
+         });
+}
+
 }  // namespace
 
 struct CudaExecutor::Impl {
   Impl(const Program& p, const Layout& l, ArenaBases b, const CudaStreams& s, gpu::Libraries& libs,
-       ExecutorOptions o);
+       ExecutorOptions o, const CudaEvent* event);
   ~Impl() {
     cudaStreamSynchronize(streams.compute.get());  // nothing that runs may lose what it runs on
     if (graph != nullptr) cudaGraphExecDestroy(graph);
@@ -31,6 +39,8 @@ struct CudaExecutor::Impl {
   cudaStream_t stream(CudaStreamIndex which) const;
   template <typename Body>
   void WithNode(int node, Body&& body) const;
+  void FindFirstChange();
+  void AwaitBeforeChanges();
   void Enqueue(const Item& item);
   void PoisonBefore(const Item& item);
   void PoisonAfter(const Item& item);
@@ -46,6 +56,8 @@ struct CudaExecutor::Impl {
   const CudaStreams& streams;
   const CudaSchedule schedule;
   const CudaRanges ranges;
+  const CudaEvent* const before_changes;
+  const Item* first_change = nullptr;
   cudaGraphExec_t graph = nullptr;
 
   std::optional<CudaPoison> poison;
@@ -61,7 +73,7 @@ struct CudaExecutor::Impl {
 };
 
 CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases bases, const CudaStreams& s,
-                         gpu::Libraries& libraries, ExecutorOptions o)
+                         gpu::Libraries& libraries, ExecutorOptions o, const CudaEvent* event)
     : program(p),
       layout(l),
       options(o),
@@ -70,7 +82,9 @@ CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases bases, co
       schedule(program, layout, bases, s, libraries, o.check_arena || o.check_finite,
                o.communicators),
       ranges(program),
+      before_changes(event),
       nanoseconds(p.nodes().size(), 0) {
+  if (before_changes != nullptr) FindFirstChange();
   if (options.poison) poison.emplace(program, layout, bases);
   if (options.check_arena) meter.emplace(program, layout, bases);
   if (options.check_finite) finite.emplace(program, layout, bases);
@@ -78,6 +92,24 @@ CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases bases, co
     for (size_t i = 0; i < 2 * schedule.items().size() + 1; ++i)
       times.emplace_back(CudaEvent::Kind::kTime);
   }
+}
+
+void CudaExecutor::Impl::FindFirstChange() {
+  const auto first = std::ranges::find_if(schedule.items(), [&](const Item& item) {
+    return std::ranges::any_of(
+        item.nodes, [&](int node) { return ChangesState(program, program.nodes()[node]); });
+  });
+  if (first != schedule.items().end()) first_change = &*first;
+}
+
+// In a recorded graph the event is one from outside of it, as it was recorded last when the graph
+// is run.
+void CudaExecutor::Impl::AwaitBeforeChanges() {
+  const cudaStream_t compute = streams.compute.get();
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  gpu::Check(cudaStreamIsCapturing(compute, &capture), "cudaStreamIsCapturing");
+  before_changes->MakeWait(compute, capture == cudaStreamCaptureStatusNone ? cudaEventWaitDefault
+                                                                           : cudaEventWaitExternal);
 }
 
 cudaStream_t CudaExecutor::Impl::stream(CudaStreamIndex which) const {
@@ -133,6 +165,7 @@ void CudaExecutor::Impl::EnqueueWork(const Item& item) {
 
 void CudaExecutor::Impl::Enqueue(const Item& item) {
   WithNode(item.nodes.front(), [&] {
+    if (&item == first_change) AwaitBeforeChanges();
     if (schedule.Forks(item)) Fork(item);
     EnqueueWork(item);
     if (schedule.Forks(item)) schedule.side(item).has_ended.Record(stream(schedule.StreamOf(item)));
@@ -222,9 +255,10 @@ void CudaExecutor::Impl::Collect() const {
 
 CudaExecutor::CudaExecutor(const Program& program, const Layout& layout, ArenaBases bases,
                            const CudaStreams& streams, gpu::Libraries& libraries,
-                           ExecutorOptions options)
+                           ExecutorOptions options, const CudaEvent* before_changes)
     : Executor(program),
-      impl_(std::make_unique<Impl>(program, layout, bases, streams, libraries, options)) {}
+      impl_(std::make_unique<Impl>(program, layout, bases, streams, libraries, options,
+                                   before_changes)) {}
 
 CudaExecutor::~CudaExecutor() = default;
 
@@ -280,6 +314,10 @@ void CudaExecutor::Run() {
   ++self.runs;
 }
 
+void CudaExecutor::Await() const {
+  gpu::Check(cudaStreamSynchronize(impl_->streams.compute.get()), "cudaStreamSynchronize");
+}
+
 int64_t CudaExecutor::runs() const { return impl_->runs; }
 
 int64_t CudaExecutor::used_bytes() const {
@@ -306,5 +344,24 @@ void CudaExecutor::ResetProfile() {
 int64_t CudaExecutor::launches() const {
   return static_cast<int64_t>(impl_->schedule.items().size());
 }
+
+CudaBesideExecutor::CudaBesideExecutor(const Program& program, const Layout& layout,
+                                       ArenaBases bases, const CudaStreams& others,
+                                       const CudaBeside& beside, gpu::Libraries& libraries,
+                                       ExecutorOptions options)
+    : CudaExecutor(program, layout, bases, beside.streams, libraries, options),
+      others_(others),
+      beside_(beside),
+      alone_(options.check_arena || options.check_finite) {}
+
+void CudaBesideExecutor::Run() {
+  beside_.may_start.Record(others_.compute.get());
+  beside_.may_start.MakeWait(beside_.streams.compute.get());
+  CudaExecutor::Run();
+  beside_.ended.Record(beside_.streams.compute.get());
+  if (alone_) Await();
+}
+
+void CudaBesideExecutor::Await() const { beside_.ended.Wait(); }
 
 }  // namespace plimsoll::runtime

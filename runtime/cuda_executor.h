@@ -27,8 +27,10 @@ class CudaExecutor : public Executor {
  public:
   // Binds; runs nothing. Everything but the layout must outlive the executor. InternalError when an
   // op has no CUDA kernel, a workspace is too small, or a tensor lies outside its arena.
+  // With `before_changes`, a run waits for that event before it changes what steps carry on.
   CudaExecutor(const graph::Program& program, const Layout& layout, ArenaBases bases,
-               const CudaStreams& streams, gpu::Libraries& libraries, ExecutorOptions options);
+               const CudaStreams& streams, gpu::Libraries& libraries, ExecutorOptions options,
+               const CudaEvent* before_changes = nullptr);
   ~CudaExecutor() override;
 
   // All before the first Run(). Prepare() lets kernels choose their algorithms, on whatever the
@@ -39,6 +41,7 @@ class CudaExecutor : public Executor {
   void Record();
 
   void Run() override;
+  void Await() const override;
   int64_t runs() const override;
   int64_t used_bytes() const override;
   const std::vector<int64_t>& node_nanoseconds() const override;
@@ -51,6 +54,22 @@ class CudaExecutor : public Executor {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+// A program that runs on streams of its own, beside the runs that are enqueued after it. With
+// instruments, which look at all of the arena, it runs alone.
+class CudaBesideExecutor : public CudaExecutor {
+ public:
+  CudaBesideExecutor(const graph::Program& program, const Layout& layout, ArenaBases bases,
+                     const CudaStreams& others, const CudaBeside& beside, gpu::Libraries& libraries,
+                     ExecutorOptions options);
+  void Run() override;
+  void Await() const override;
+
+ private:
+  const CudaStreams& others_;
+  const CudaBeside& beside_;
+  const bool alone_;
 };
 
 }  // namespace plimsoll::runtime

@@ -50,8 +50,8 @@ class CudaEvent {
     gpu::Check(cudaEventRecord(event_, stream), "cudaEventRecord");
   }
   // Work enqueued on the stream from now on waits for what was recorded.
-  void MakeWait(cudaStream_t stream) const {
-    gpu::Check(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
+  void MakeWait(cudaStream_t stream, unsigned int flags = cudaEventWaitDefault) const {
+    gpu::Check(cudaStreamWaitEvent(stream, event_, flags), "cudaStreamWaitEvent");
   }
   // The host waits. At once when nothing was recorded.
   void Wait() const { gpu::Check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }

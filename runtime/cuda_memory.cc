@@ -113,12 +113,20 @@ void CudaMemory::FillScratch(std::span<const BoundProgram> programs) {
 
 std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
     std::span<const BoundProgram> programs, const ExecutorOptions& options) {
+  const bool beside = std::ranges::any_of(programs, &BoundProgram::beside);
+  if (beside && !beside_) beside_.emplace();
   std::vector<std::unique_ptr<CudaExecutor>> made;
   for (const BoundProgram& bound : programs) {
     CheckLayoutFits(*bound.program, *bound.layout, arena_.bytes(), host_arena_.bytes());
-    made.push_back(std::make_unique<CudaExecutor>(*bound.program, *bound.layout,
-                                                  ArenaBases{arena_.data(), host_arena_.data()},
-                                                  streams_, libraries_, options));
+    const ArenaBases bases{arena_.data(), host_arena_.data()};
+    if (bound.beside) {
+      made.push_back(std::make_unique<CudaBesideExecutor>(*bound.program, *bound.layout, bases,
+                                                          streams_, *beside_, libraries_, options));
+    } else {
+      made.push_back(std::make_unique<CudaExecutor>(*bound.program, *bound.layout, bases, streams_,
+                                                    libraries_, options,
+                                                    beside_ ? &beside_->ended : nullptr));
+    }
   }
   const int64_t handles = libraries_.handle_bytes();
   for (const auto& executor : made) {

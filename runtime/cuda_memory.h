@@ -8,6 +8,7 @@
 #include "gpu/libraries.h"
 #include "runtime/cuda_executor.h"
 #include "runtime/cuda_handles.h"
+#include "runtime/cuda_streams.h"
 #include "runtime/cuda_upload.h"
 #include "runtime/device.h"
 #include "runtime/gpu_memory.h"
@@ -30,7 +31,9 @@ class CudaMemory : public DeviceMemory {
   void Read(const MemoryRange& from, void* to) override;
   std::unique_ptr<Readback> MakeReadback(std::vector<MemoryRange> ranges) override;
   ProcessParts process_parts() const override { return parts_; }
-  std::byte* HostAddress(graph::Place) override { return nullptr; }
+  std::byte* HostAddress(graph::Place place) override {
+    return place == graph::Place::kHost ? host_arena_.data() : nullptr;
+  }
 
  private:
   void FillScratch(std::span<const BoundProgram> programs);
@@ -47,6 +50,7 @@ class CudaMemory : public DeviceMemory {
   std::vector<ops::Communicator*> communicators_;
   CudaBuffer arena_, host_arena_;
   CudaUpload upload_;
+  std::optional<CudaBeside> beside_;  // when there is a program to run so
 };
 
 }  // namespace plimsoll::runtime

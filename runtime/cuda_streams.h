@@ -11,4 +11,10 @@ struct CudaStreams {
   CudaStream collectives{CudaStream::Priority::kHighest};
 };
 
+// Of programs that run beside others (DeviceMemory::BoundProgram).
+struct CudaBeside {
+  CudaStreams streams;
+  CudaEvent may_start, ended;
+};
+
 }  // namespace plimsoll::runtime

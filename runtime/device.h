@@ -63,6 +63,9 @@ class DeviceMemory {
   struct BoundProgram {
     const graph::Program* program = nullptr;
     const Layout* layout = nullptr;
+    // Runs beside the programs that are run after it: those wait for it only before they change
+    // what it may read, the state that steps carry on (graph::OutlivesSteps).
+    bool beside = false;
   };
   // Executors of all programs, made at once and before anything is written: what kernels choose and
   // load beforehand, they do here, with the arenas as their scratch. All bytes are zero afterwards.
@@ -79,7 +82,7 @@ class DeviceMemory {
 
   virtual ProcessParts process_parts() const { return {}; }
 
-  // Where the host may touch the arena's bytes itself; nullptr where it may not (GPUs).
+  // Where the host may touch the arena's bytes itself; nullptr where it may not (a GPU's own).
   virtual std::byte* HostAddress(graph::Place place) = 0;
 
  protected:

@@ -52,6 +52,10 @@ class Executor {
   // tensors and their shapes (UserError stays UserError, all else becomes InternalError).
   virtual void Run() = 0;
 
+  // Waits until the last run is done. Of a program that runs beside others it may be called on any
+  // thread.
+  virtual void Await() const {}
+
   // Runs since the start or the last ResetProfile().
   virtual int64_t runs() const = 0;
 

@@ -25,6 +25,7 @@
 #include "parallel/zero_state.h"
 #include "parallel/zero_weights.h"
 #include "runtime/workspaces.h"
+#include "trainer/carried_state.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -187,6 +188,7 @@ class Compiler {
     } else if (options_.generate_rows > 0) {
       step.logits = Build("logits", {.kind = Kind::kLogits, .tokens = options_.generate_context});
     }
+    if (options_.snapshot_copy) step.snapshot = SnapshotCopy();
     if (options_.draft) return std::move(result_);
 
     std::vector<const Program*> programs;
@@ -216,6 +218,15 @@ class Compiler {
     auto program = std::make_unique<Program>("gather");
     parallel::EmitGathers(step, options_.data_ranks, *program);
     result_.programs.push_back(std::move(program));
+    return static_cast<int>(result_.programs.size()) - 1;
+  }
+
+  // Beside the arena where that is a GPU's, and part of it where both are the same memory.
+  int SnapshotCopy() {
+    const graph::Place place =
+        options_.device == runtime::DeviceKind::kCpu ? graph::Place::kDevice : graph::Place::kHost;
+    result_.programs.push_back(
+        CopyCarriedState(StepProgramsOf(result_), options_.data_ranks, place));
     return static_cast<int>(result_.programs.size()) - 1;
   }
 
@@ -258,6 +269,15 @@ int StepPrograms::MicroStep(int64_t index, int64_t accumulate) const {
   if (accumulate == 1) return only;
   if (index == 0) return first;
   return index + 1 == accumulate ? last : middle;
+}
+
+std::vector<const Program*> StepProgramsOf(const CompiledStep& compiled) {
+  std::vector<const Program*> programs;
+  const StepPrograms& step = compiled.step;
+  for (const int index : {step.only, step.first, step.middle, step.last}) {
+    if (index >= 0) programs.push_back(compiled.programs[static_cast<size_t>(index)].get());
+  }
+  return programs;
 }
 
 std::vector<graph::Fusion> FusionsAfterRecompute() {

@@ -44,6 +44,7 @@ struct CompileOptions {
   optim::UpdateOptions update;  // of training
   // Parameters that keep their values, as patterns of names: no gradients, no optimizer state.
   std::vector<std::string> frozen = {};
+  bool snapshot_copy = false;  // also a program that copies what a snapshot holds
   bool state_on_host = false;  // moments and master weights, fetched for each update
   checkpointing::Options checkpointing;
   bool draft = false;  // stop before the tags: what the budget solver starts from; no plan is made
@@ -64,6 +65,7 @@ struct StepPrograms {
   int evaluation = -1;
   int prefill = -1, decode = -1;  // of several new tokens, of one; with a cache
   int logits = -1;                // of whole texts; without
+  int snapshot = -1;              // copies what training goes on from (carried_state.h)
 
   // The program of a micro-step.
   int MicroStep(int64_t index, int64_t accumulate) const;
@@ -81,6 +83,8 @@ struct CompiledStep {
   double flops_per_step = 0;  // of all micro-steps and the update, as the ops count them
 };
 
+// The programs of a step's micro-steps.
+std::vector<const graph::Program*> StepProgramsOf(const CompiledStep& compiled);
 // FLOPs that the model's mathematics need for a token in training, without what is recomputed: by
 // the model's sizes, or, where some of it is frozen, as the programs' ops count them.
 double ModelFlopsPerToken(const models::Model& model, const CompiledStep& compiled);

@@ -325,6 +325,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.fuse_gelu_gradient = config.amp.fuse_gelu;
   options.update = UpdateFrom(config, model);
   options.frozen = FrozenFrom(config, model);
+  options.snapshot_copy = config.save.async;
   options.state_on_host = config.optimizer.place == config::OptimizerPlace::kHost;
   options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);

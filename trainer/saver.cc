@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -13,10 +14,12 @@
 
 namespace plimsoll::trainer {
 
-Saver::Saver(const config::RunConfig& config, Session& session, Ranks& ranks, Says says)
+Saver::Saver(const config::RunConfig& config, Session& session, Ranks& ranks,
+             RunDirectory& directory, Says says)
     : config_(config),
       session_(session),
       ranks_(ranks),
+      directory_(directory),
       says_(std::move(says)),
       folder_(SnapshotsOf(config.run.dir)) {}
 
@@ -32,22 +35,41 @@ void Saver::Begin(int64_t done, const RunRecord& record) {
     folder_.Begin(done);
   });
   if (!problem.empty()) return Failed(problem);
+  if (session_.copies_state()) session_.CopyState();
   Do([this] { WriteShard(); });
-  Finish();
+  if (!config_.save.async) Finish();
+}
+
+void Saver::GoOn(int64_t reported) {
+  if (!under_way_ || reported < under_way_->step) return;
+  const bool busy = work_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
+  if (!ranks_.Any(busy)) EndWork();
 }
 
 void Saver::Finish() {
-  while (under_way_) GoOn();
+  while (under_way_) EndWork();
+}
+
+void Saver::GiveUp() {
+  if (!under_way_) return;
+  given_up_ = true;
+  EndWork();
+  given_up_ = false;
 }
 
 void Saver::Do(std::function<void()> work) {
-  work_ = std::async(std::launch::deferred, std::move(work));
+  work_ =
+      std::async(config_.save.async ? std::launch::async : std::launch::deferred, std::move(work));
 }
 
-// What follows on a piece of work that is done, on all ranks.
-void Saver::GoOn() {
+// Waits for a piece of work on all ranks, and begins what follows on it.
+void Saver::EndWork() {
   UnderWay& snapshot = *under_way_;
-  const std::string problem = ranks_.FirstProblem([&] { work_.get(); });
+  const std::string problem = ranks_.FirstProblem([&] {
+    work_.get();
+    if (given_up_) throw UserError("the training has diverged");
+    if (!snapshot.shards_written) directory_.SyncMetrics();
+  });
   if (!problem.empty()) return Failed(problem);
   if (!std::exchange(snapshot.shards_written, true)) {
     const std::vector<std::string> shards = ranks_.Gather(snapshot.told);
@@ -56,8 +78,13 @@ void Saver::GoOn() {
   saved_at_ = snapshot.step;
   if (ranks_.first()) {
     const double seconds = std::chrono::duration<double>(Clock::now() - snapshot.start).count();
-    says_.line(fmt::format("snapshot after {} steps written to {} in {}", snapshot.step,
-                           folder_.PathOf(snapshot.step), FormatDuration(seconds)));
+    std::string text = fmt::format("snapshot after {} steps written to {} in {}", snapshot.step,
+                                   folder_.PathOf(snapshot.step), FormatDuration(seconds));
+    if (snapshot.next_step_took) {
+      text += fmt::format(", while training went on; the next step took {:.0f} ms longer",
+                          1e3 * *snapshot.next_step_took);
+    }
+    says_.line(text);
   }
   under_way_.reset();
 }
@@ -74,7 +101,16 @@ void Saver::Failed(const std::string& reason) {
   if (ranks_.first()) fmt::print(stderr, "warning: {}\n", problem);
 }
 
+void Saver::StepTook(int64_t done, double seconds) {
+  if (under_way_ && under_way_->step == done && usual_seconds_) {
+    under_way_->next_step_took = std::max(0.0, seconds - *usual_seconds_);
+  } else if (!under_way_) {
+    usual_seconds_ = usual_seconds_ ? 0.9 * *usual_seconds_ + 0.1 * seconds : seconds;
+  }
+}
+
 void Saver::WriteShard() {
+  if (session_.copies_state()) session_.AwaitCopy();
   under_way_->told =
       trainer::WriteShard(folder_.PartialOf(under_way_->step), session_, ranks_, [this] {
         if (given_up_) throw UserError("the run has ended");

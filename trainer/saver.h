@@ -3,6 +3,7 @@
 // A snapshot is made in two pieces of work, each followed by talk between the ranks:
 //   each rank writes its shard; the first one is told of all of them
 //   the first rank writes the manifest, gives the snapshot its name, and removes older ones
+// With save.async the work is done on a thread of its own while training goes on.
 #pragma once
 
 #include <atomic>
@@ -17,6 +18,7 @@
 #include "snapshots/folder.h"
 #include "trainer/config/run_config.h"
 #include "trainer/ranks.h"
+#include "trainer/run_directory.h"
 #include "trainer/run_record.h"
 #include "trainer/session.h"
 
@@ -29,24 +31,35 @@ class Saver {
     std::function<void(const std::string&)> line;  // news for the user
   };
 
-  // `config`, `session` and `ranks` must outlive the saver.
-  Saver(const config::RunConfig& config, Session& session, Ranks& ranks, Says says);
+  // All of these must outlive the saver.
+  Saver(const config::RunConfig& config, Session& session, Ranks& ranks, RunDirectory& directory,
+        Says says);
   ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  // All ranks call these, between two steps.
+  // All ranks call the next four, between two steps. What cannot be written is a warning, and with
+  // save.on_error: stop an error (UserError) in any of them.
   //
-  // Begins the snapshot of the state after `done` steps. What cannot be written is a warning, and
-  // with save.on_error: stop an error (UserError), here or in one of the calls below.
+  // Begins the snapshot of the state after `done` steps; without save.async it is written on
+  // return, and the metrics of all these steps must be there before.
   void Begin(int64_t done, const RunRecord& record);
-  // Waits until nothing is under way.
+  // Goes on with what is under way, waiting for nothing. The metrics of so many steps are there: no
+  // snapshot is complete before those of its own steps are.
+  void GoOn(int64_t reported);
+  // Waits until nothing is under way. The metrics of all steps so far are there.
   void Finish();
+  // Drops what is under way: the state that it holds is of no use.
+  void GiveUp();
 
-  // Is the newest snapshot, of those that were begun here or that the run went on from, of this
-  // step?
-  bool Has(int64_t done) const { return saved_at_ == done; }
+  // Is the newest snapshot of this step, complete? Or, begun() at least?
+  bool complete(int64_t done) const { return !under_way_ && saved_at_ == done; }
+  bool begun(int64_t done) const {
+    return under_way_ ? under_way_->step == done : saved_at_ == done;
+  }
   void GoesOnFrom(int64_t step) { saved_at_ = step; }
+  // How long the step took that is made next after `done` steps.
+  void StepTook(int64_t done, double seconds);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -55,11 +68,12 @@ class Saver {
     RunRecord record;
     Clock::time_point start = Clock::now();
     bool shards_written = false;
-    std::string told = {};  // of this rank's shard
+    std::optional<double> next_step_took = {};  // longer than those before, in seconds
+    std::string told = {};                      // of this rank's shard
   };
 
   void Do(std::function<void()> work);
-  void GoOn();
+  void EndWork();
   void Failed(const std::string& reason);
   void WriteShard();
   void Publish(const std::vector<std::string>& shards);
@@ -68,7 +82,9 @@ class Saver {
   const config::RunConfig& config_;
   Session& session_;
   Ranks& ranks_;
+  RunDirectory& directory_;
   Says says_;
+  std::optional<double> usual_seconds_;  // of a step
   snapshots::Folder folder_;
   bool recovered_ = false;  // the folder, from a program that was killed
   int64_t saved_at_ = -1;   // after so many steps

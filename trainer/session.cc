@@ -63,7 +63,9 @@ void Session::MakeExecutors(runtime::ExecutorOptions options,
     memory_ = device_.Allocate(plan.arena_bytes, plan.host_arena_bytes);
     std::vector<runtime::DeviceMemory::BoundProgram> bound;
     for (size_t i = 0; i < compiled_.programs.size(); ++i) {
-      bound.push_back({compiled_.programs[i].get(), &plan.programs[i].layout});
+      bound.push_back({.program = compiled_.programs[i].get(),
+                       .layout = &plan.programs[i].layout,
+                       .beside = static_cast<int>(i) == compiled_.step.snapshot});
     }
     executors_ = memory_->MakeExecutors(bound, options);
     return;

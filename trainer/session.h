@@ -116,6 +116,15 @@ class Session {
   void ReadState(const StateTensor& tensor, int64_t at, std::span<std::byte> bytes) const;
   void WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes);
 
+  // With CompileOptions::snapshot_copy. CopyState(), between two steps, copies what this rank saves
+  // of the state, while the steps that follow go on; AwaitCopy() returns when it is done, and
+  // Copied() is the copy of StateTensor::saved, until the next call of CopyState(). The last two
+  // may be called on another thread.
+  bool copies_state() const { return compiled_.step.snapshot >= 0; }
+  void CopyState();
+  void AwaitCopy() const;
+  std::span<const std::byte> Copied(const StateTensor& tensor) const;
+
   // One step is a call of BeginStep and `accumulate` calls of RunMicroStep, each after filling
   // batch(). `tokens` counts the targets that carry loss in all of them; the loss is their mean.
   void BeginStep(int64_t tokens, double lr, uint64_t seed);

@@ -5,19 +5,11 @@
 #include <set>
 
 #include "base/error.h"
-#include "parallel/parts.h"
+#include "trainer/carried_state.h"
 #include "trainer/session.h"
 
 namespace plimsoll::trainer {
 namespace {
-
-using graph::Role;
-
-bool OutlivesSteps(const graph::Tensor& tensor) {
-  if (!tensor.persistent || tensor.alias) return false;
-  return tensor.role == Role::kParameter || tensor.role == Role::kMaster ||
-         tensor.role == Role::kOptimizerState || tensor.role == Role::kState;
-}
 
 // The parameter that a moment, its scale or a remainder belongs to: "a.weight.m.scale" to
 // "a.weight". The name itself where it belongs to none.
@@ -34,16 +26,10 @@ std::string ParameterOf(std::string name, const std::set<std::string>& parameter
 }  // namespace
 
 std::vector<StateTensor> Session::State() const {
-  std::vector<const graph::Tensor*> found;
-  std::set<std::string> names, parameters;
-  const StepPrograms& step = compiled_.step;
-  for (const int index : {step.only, step.first, step.middle, step.last}) {
-    if (index < 0) continue;
-    for (const graph::Tensor& tensor : compiled_.programs[static_cast<size_t>(index)]->tensors()) {
-      if (!OutlivesSteps(tensor) || !names.insert(tensor.name).second) continue;
-      found.push_back(&tensor);
-      if (tensor.role == Role::kParameter) parameters.insert(tensor.name);
-    }
+  const std::vector<const graph::Tensor*> found = CarriedState(StepProgramsOf(compiled_));
+  std::set<std::string> parameters;
+  for (const graph::Tensor* tensor : found) {
+    if (tensor->role == graph::Role::kParameter) parameters.insert(tensor->name);
   }
   std::vector<StateTensor> state;
   for (const graph::Tensor* tensor : found) {
@@ -77,7 +63,7 @@ StateTensor::Saved Session::SavedOf(const StateTensor& tensor) const {
   StateTensor::Saved saved{tensor.begin, tensor.elements, 1};
   if (tensor.divided) {
     saved.parts = ranks;
-  } else if (parallel::IsDivided(tensor.shape, ranks)) {
+  } else if (SavedInParts(tensor.shape, ranks)) {
     const int64_t part = tensor.elements / ranks;
     saved = {data_rank_ * part, part, ranks};
   } else if (data_rank_ > 0) {
@@ -104,6 +90,19 @@ Session::Where Session::FindState(const StateTensor& tensor, int64_t at, size_t 
 
 void Session::ReadState(const StateTensor& tensor, int64_t at, std::span<std::byte> bytes) const {
   Get(FindState(tensor, at, bytes.size()), bytes.data());
+}
+
+void Session::CopyState() { executors_[compiled_.step.snapshot]->Run(); }
+
+void Session::AwaitCopy() const { executors_[compiled_.step.snapshot]->Await(); }
+
+std::span<const std::byte> Session::Copied(const StateTensor& tensor) const {
+  const Where where = Find(CopyName(tensor.name));
+  if (!where.exists()) throw InternalError("'" + tensor.name + "' is not copied");
+  const std::byte* const from = where.direct != nullptr
+                                    ? where.direct
+                                    : memory_->HostAddress(where.range.place) + where.range.offset;
+  return {from, static_cast<size_t>(where.range.bytes)};
 }
 
 void Session::WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes) {

@@ -75,9 +75,14 @@ snapshots::WrittenShard WriteOwn(const std::string& folder, const std::string& f
         const int64_t begin = (tensor.saved.begin - tensor.begin) * size;
         const int64_t bytes = tensor.saved.elements * size;
         for (int64_t at = 0; at < bytes; at += kPieceBytes) {
-          piece.resize(static_cast<size_t>(std::min(kPieceBytes, bytes - at)));
-          session.ReadState(tensor, begin + at, piece);
-          take(piece);
+          const auto count = static_cast<size_t>(std::min(kPieceBytes, bytes - at));
+          if (session.copies_state()) {
+            take(session.Copied(tensor).subspan(static_cast<size_t>(at), count));
+          } else {
+            piece.resize(count);
+            session.ReadState(tensor, begin + at, piece);
+            take(piece);
+          }
           progressed();
         }
       });

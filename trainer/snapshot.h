@@ -18,8 +18,9 @@ namespace plimsoll::trainer {
 void RequireSharedFolder(const std::string& folder, Ranks& ranks);
 
 // Writes, into `folder`, a shard with what this rank saves of the session's state, and waits until
-// it is on disk. Returns what ManifestOf() is to be told of it. `progressed` is called now and
-// then. UserError when it cannot be written.
+// it is on disk. With a copy of the state (Session::CopyState) that is what it writes, and it may
+// be called on another thread. Returns what ManifestOf() is to be told of it. `progressed` is
+// called now and then. UserError when it cannot be written.
 std::string WriteShard(const std::string& folder, const Session& session, const Ranks& ranks,
                        const std::function<void()>& progressed);
 

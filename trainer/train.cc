@@ -215,7 +215,7 @@ class Run {
                       ranks_.size() == 1);
     progress_ = &progress;
     if (config_.save.on_exit) signals_.emplace(config_.save.signal);
-    saver_.emplace(config_, *session_, ranks_,
+    saver_.emplace(config_, *session_, ranks_, *directory_,
                    Saver::Says{.progressed = [this] { Progressed(); },
                                .line = [this](const std::string& text) { progress_->Line(text); }});
     if (resumed_ != nullptr) saver_->GoesOnFrom(resumed_->step);
@@ -334,8 +334,9 @@ class Run {
       if (Due(config_.train.sample_every, done, last || stopped_)) Sample();
       const bool exit = config_.save.on_exit && config_.save.every > 0 && (last || stopped_);
       if (Due(config_.save.every, done, exit) || (config_.save.best && best)) Save(done);
+      saver_->GoOn(done - static_cast<int64_t>(under_way_.size()));
     }
-    Drain();
+    FinishSaving();
   }
 
   // On any rank: a signal may reach only some of them, or some of them later.
@@ -349,7 +350,8 @@ class Run {
                                 signals_->Name(), steps_done_));
     stopped_ = stopped_by_signal_ = true;
     Save(steps_done_);
-    if (!saver_->Has(steps_done_)) {
+    FinishSaving();
+    if (!saver_->complete(steps_done_)) {
       throw UserError("stopped by a signal, and without the snapshot to go on from",
                       ExitCode::kInternal);
     }
@@ -357,12 +359,16 @@ class Run {
   }
 
   void Save(int64_t done) {
-    if (saver_->Has(done)) return;
-    Drain();
+    if (saver_->begun(done)) return;
+    if (!config_.save.async) Drain();
     RunRecord record = record_;
     record.sequences = loader_.FirstSequence(done);
-    directory_->SyncMetrics();
     saver_->Begin(done, record);
+  }
+
+  void FinishSaving() {
+    Drain();
+    saver_->Finish();
   }
 
   // Hands the step to the device. Its row is written once the device is done with it, which on a
@@ -431,6 +437,7 @@ class Run {
     if (progress_->Logs(step.number) && check && ranks_.size() > 1) {
       report.ranks = ranks_.Spread(seconds, gpu_bytes_.value_or(report.resident_bytes));
     }
+    saver_->StepTook(step.number, seconds);
     report.loss_scale = metrics.loss_scale;
     report.skipped = metrics.skipped;
     Record(MetricsRow(report, gpu_bytes_, caching_ ? &session_->caching()->stats() : nullptr));
@@ -440,6 +447,7 @@ class Run {
       RequireFinite(config_, step.number, metrics);
     } catch (...) {
       under_way_.clear();  // steps behind the one that failed say nothing
+      EndSaving(step.number);
       throw;
     }
   }
@@ -452,6 +460,15 @@ class Run {
       fmt::print(stderr, "warning: {}; this row is lost\n", problem.what());
     }
     if (reports_) reports_->Add(row);
+  }
+
+  // On all ranks alike a step has failed. Was the state before it saved?
+  void EndSaving(int64_t failed) {
+    if (saver_->begun(failed + 1)) {
+      saver_->GiveUp();
+    } else {
+      saver_->Finish();
+    }
   }
 
   // Waits for all steps under way.

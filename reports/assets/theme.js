@@ -13,6 +13,7 @@ const theme = (() => {
     gradient: "#e15759",
     activation: "#f2a93b",
     workspace: "#9c755f",
+    snapshot: "#c7b299",
   };
   const kSeries = ["#3b82c4", "#f28e2b", "#46a15b", "#d95f5f", "#9a6fb0", "#2fa5a0", "#b8860b", "#e377a2", "#7f8ea3", "#8c6d46"];
 

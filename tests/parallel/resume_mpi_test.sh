@@ -36,11 +36,11 @@ near() {  # two runs' losses
 losses() { grep -o '"[a-z_]*loss": *[0-9.e+-]*' "$1/metrics.jsonl" | sed 's/.*: *//'; }
 
 # The same ranks.
-for mesh in "data=2 zero=0" "data=2 zero=1" "data=2 zero=2" "data=2 zero=3" "tensor=2 sequence=true" \
-  "tensor=2 data=2 zero=1" "tensor=2 data=2 zero=3"; do
+for mesh in "data=2 zero=0" "data=2 zero=1 async=true" "data=2 zero=2" "data=2 zero=3 async=true" \
+  "tensor=2 sequence=true" "tensor=2 data=2 zero=1" "tensor=2 data=2 zero=3" "tensor=2 data=2 zero=0 async=true"; do
   sets=() ranks=1
   for set in $mesh; do
-    sets+=(--set "parallel.$set")
+    case $set in async=*) sets+=(--set "save.$set") ;; *) sets+=(--set "parallel.$set") ;; esac
     case $set in data=2 | tensor=2) ranks=$((2 * ranks)) ;; esac
   done
   rm -rf whole stopped

@@ -70,6 +70,27 @@ TEST_P(CudaTraining, LossesAreTheCpus) {
   }
 }
 
+TEST_P(CudaTraining, ACopyOfTheStateIsThatBetweenTwoSteps) {
+  for (const bool graphs : {true, false}) {
+    for (const bool on_host : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "graphs " << graphs << ", state on the host " << on_host);
+      TinyRun run = Run();
+      run.executor.graphs = graphs;
+      run.state_on_host = on_host;
+      run.accumulate = 2;
+      run.steps = 3;
+      const TinyState between = Train(run).state;
+      run.steps = 6;
+      const TinyResult expected = Train(run);
+      run.copy_after = 2;
+      const TinyResult copied = Train(run);
+      ExpectSame(copied, expected);
+      EXPECT_EQ(copied.copied, between);
+      EXPECT_NE(copied.copied, copied.state);
+    }
+  }
+}
+
 TEST_P(CudaTraining, EveryWayToRunGivesTheSameBits) {
   TinyRun run = Run();
   run.accumulate = 3;

@@ -139,7 +139,11 @@ INSTANTIATE_TEST_SUITE_P(
         Sets{"train.accumulate=3", "train.micro_batch=2"},
         Sets{"checkpointing.policy=none", "checkpointing.offload=[activations]"},
         Sets{"checkpointing.policy=auto", "memory.budget=3MiB"}, Sets{"memory.allocator=caching"},
-        Sets{"data.order=consecutive"}, Sets{"debug.poison=true"}),
+        Sets{"data.order=consecutive"}, Sets{"debug.poison=true"}, Sets{"save.async=true"},
+        Sets{"save.async=true", "save.every=1", "amp.dtype=bf16", "optimizer.place=host"},
+        Sets{"save.async=true", "amp.dtype=fp16", "amp.init_scale=1e9", "debug.poison=true"},
+        Sets{"save.async=true", "optimizer.state_dtype=int8", "train.accumulate=3"},
+        Sets{"save.async=true", "memory.allocator=caching"}),
     [](const auto& info) {
       std::string name = std::to_string(info.index);
       for (const std::string& set : info.param) name += "_" + set;
@@ -385,8 +389,11 @@ TEST_F(Stopped, WithoutSaveOnExitASignalEndsTheRun) {
 // Killed again and again at any time: each time it goes on, and in the end the numbers are those of
 // a run that nobody killed. A .partial folder of a newer step than the newest complete one proves a
 // kill between a save's first write and its rename.
-TEST_F(Stopped, KilledAtAnyTimeItGoesOn) {
-  const Sets sets = {"save.every=1", "save.keep=3", "model.width=128", "save.on_exit=false"};
+class Killed : public Stopped, public testing::WithParamInterface<const char*> {};
+
+TEST_P(Killed, AtAnyTimeItGoesOn) {
+  const Sets sets = {"save.every=1", "save.keep=3", "model.width=128", "save.on_exit=false",
+                     GetParam()};
   int inside = 0, newest = 0;
   constexpr int kKills = 30;
   const auto newest_of = [&](const std::string& suffix) {
@@ -416,7 +423,8 @@ TEST_F(Stopped, KilledAtAnyTimeItGoesOn) {
     ASSERT_GT(newest_of(""), newest) << folder_.Read("err");
     newest = newest_of("");
   }
-  std::printf("%d kills, %d of them within a save; %d steps saved\n", kKills, inside, newest);
+  std::printf("%s: %d kills, %d of them within a save; %d steps saved\n", GetParam(), kKills,
+              inside, newest);
   EXPECT_GE(inside, kKills / 2);
   const std::string stop = "train.stop_after=" + std::to_string(newest + 3);
   const Sets to_the_end = {kLong, "train.eval_every=0", "model.width=128", stop};
@@ -424,8 +432,11 @@ TEST_F(Stopped, KilledAtAnyTimeItGoesOn) {
   EXPECT_EQ(Numbers(), NumbersOfWhole(to_the_end));
 }
 
+INSTANTIATE_TEST_SUITE_P(Ways, Killed, testing::Values("save.async=false", "save.async=true"),
+                         [](const auto& info) { return info.index == 0 ? "Waiting" : "Async"; });
+
 // No file may grow beyond this: a full disk, as a write sees it.
-class NoRoom : public SnapshotCommand {
+class NoRoom : public SnapshotCommand, public testing::WithParamInterface<const char*> {
  protected:
   Outcome TrainWithin(rlim_t bytes, const Sets& sets) const {
     rlimit old = {};
@@ -438,8 +449,8 @@ class NoRoom : public SnapshotCommand {
   }
 };
 
-TEST_F(NoRoom, TrainingGoesOnOrStopsAndKeepsWhatWasThere) {
-  const Sets quiet = {"log.report=false", "save.keep=1"};
+TEST_P(NoRoom, TrainingGoesOnOrStopsAndKeepsWhatWasThere) {
+  const Sets quiet = {"log.report=false", "save.keep=1", GetParam()};
   const auto with = [&](Sets sets) {
     sets.insert(sets.end(), quiet.begin(), quiet.end());
     return sets;
@@ -460,6 +471,9 @@ TEST_F(NoRoom, TrainingGoesOnOrStopsAndKeepsWhatWasThere) {
   EXPECT_THAT(Snapshots(), ElementsAre("step-000000005"));
   EXPECT_EQ(Numbers().size(), 12u + 5);  // evaluations after 0, 4, 5, 8 and 12 steps
 }
+
+INSTANTIATE_TEST_SUITE_P(Ways, NoRoom, testing::Values("save.async=false", "save.async=true"),
+                         [](const auto& info) { return info.index == 0 ? "Waiting" : "Async"; });
 
 TEST_F(Stopped, AFolderThatVanishesIsSaidSo) {
   const pid_t child = Start({"save.every=20", "save.on_exit=false", "log.report=false"});

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "models/model.h"
@@ -46,13 +48,17 @@ struct TinyRun {
   int64_t zero = 0;
   bool sequence_parallel = false;
   int64_t bucket_bytes = parallel::DataParallelOptions().bucket_bytes;
+  int copy_after = -1;  // step behind which the state is copied while the others go on
 };
+
+using TinyState = std::map<std::string, std::vector<std::byte>>;
 
 struct TinyResult {
   std::vector<double> losses, grad_norms, evaluations;
   StepMetrics last;
   std::vector<std::vector<float>> weights;  // after the last step, as float32
-  std::vector<int32_t> rng, tensor_rng;     // slots of the last step; empty: there is none
+  TinyState state, copied;  // what this rank saves: after the last step, as copied before
+  std::vector<int32_t> rng, tensor_rng;  // slots of the last step; empty: there is none
   int64_t used_bytes = 0, arena_bytes = 0, host_arena_bytes = 0;
   runtime::CachingStats caching, host_caching;
 };
@@ -79,6 +85,7 @@ inline TinyResult Train(const TinyRun& run) {
   options.evaluate = run.evaluate;
   options.update = run.update;
   options.frozen = run.frozen;
+  options.snapshot_copy = run.copy_after >= 0;
   options.amp = run.amp;
   options.state_on_host = run.state_on_host;
   options.init_loss_scale = run.init_loss_scale;
@@ -108,6 +115,7 @@ inline TinyResult Train(const TinyRun& run) {
       std::copy_n(targets.begin() + at, size, session.batch().targets.begin());
       session.RunMicroStep(step, micro);
     }
+    if (step == run.copy_after) session.CopyState();
     result.losses.push_back(session.Metrics().loss);
     result.grad_norms.push_back(session.Metrics().grad_norm);
     if (run.evaluate) result.evaluations.push_back(session.Evaluate(counted));
@@ -118,6 +126,17 @@ inline TinyResult Train(const TinyRun& run) {
   }
   for (const models::ParameterInfo& parameter : model->parameters()) {
     result.weights.push_back(session.ReadParameter(parameter.name));
+  }
+  for (const StateTensor& tensor : session.State()) {
+    if (tensor.saved.elements == 0) continue;
+    const int64_t size = graph::ByteSize(tensor.dtype);
+    std::vector<std::byte>& bytes = result.state[tensor.name];
+    bytes.resize(static_cast<size_t>(tensor.saved.elements * size));
+    session.ReadState(tensor, (tensor.saved.begin - tensor.begin) * size, bytes);
+    if (!session.copies_state()) continue;
+    session.AwaitCopy();
+    const std::span<const std::byte> copied = session.Copied(tensor);
+    result.copied[tensor.name].assign(copied.begin(), copied.end());
   }
   result.last = session.Metrics();
   result.rng = session.Read<int32_t>("rng");

@@ -253,6 +253,7 @@ struct SaveConfig {
   bool on_exit = true;     // when a signal ends the run, and behind the last step
   OnSaveError on_error = OnSaveError::kContinue;
   StopSignal signal = StopSignal::kNone;  // beside SIGTERM and SIGINT
+  bool async = false;                     // while training goes on
   bool model = true;                      // the trained weights, at the end
 
   bool operator==(const SaveConfig&) const = default;

@@ -387,6 +387,9 @@ void RunKeys(std::vector<Key>& keys) {
   save.Add("signal", &SaveConfig::signal,
            "A signal that is treated like SIGTERM: what a scheduler sends before it takes the "
            "machine away.");
+  save.Add("async", &SaveConfig::async,
+           "Write snapshots while training goes on, from a copy of the state. The plan has memory "
+           "for it: of the host when training on a GPU.");
   save.Add("model", &SaveConfig::model, "Write the trained weights at the end, to `model/`.");
 
   using S = SampleConfig;
