@@ -6,9 +6,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "base/bytes.h"
 #include "base/error.h"
-#include "trainer/progress.h"
 #include "trainer/resume.h"
 #include "trainer/snapshot.h"
 
@@ -78,8 +76,8 @@ void Saver::EndWork() {
   saved_at_ = snapshot.step;
   if (ranks_.first()) {
     const double seconds = std::chrono::duration<double>(Clock::now() - snapshot.start).count();
-    std::string text = fmt::format("snapshot after {} steps written to {} in {}", snapshot.step,
-                                   folder_.PathOf(snapshot.step), FormatDuration(seconds));
+    std::string text = fmt::format("snapshot after {} steps written to {} in {:.1f} s",
+                                   snapshot.step, folder_.PathOf(snapshot.step), seconds);
     if (snapshot.next_step_took) {
       text += fmt::format(", while training went on; the next step took {:.0f} ms longer",
                           1e3 * *snapshot.next_step_took);
