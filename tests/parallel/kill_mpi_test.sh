@@ -5,7 +5,7 @@
 # the end the numbers are those of a run that nobody killed. A .partial folder of a newer step than the newest
 # complete one proves a kill between a save's first write and its rename.
 set -euo pipefail
-mpirun_sh=$PWD/$1 plimsoll=$PWD/$2 kills=${3:-8}
+mpirun_sh=$PWD/$1 plimsoll=$PWD/$2 kills=${3:-6}
 cd "${TEST_TMPDIR:?}"
 RANDOM=7
 
