@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 
 #include "base/error.h"
+#include "ops/optimizer.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -34,16 +36,19 @@ std::vector<std::byte> SavedTensors::Read(const std::string& name,
   const TensorRecord* const first = Find(name);
   if (first == nullptr) FailTensor(snapshot_, name, "is missing");
   const auto found = split_.find(parameter);
-  if (found == split_.end()) return ReadPart(*first);
+  if (found == split_.end()) return ReadNumbers(*first);
 
   const models::SplitParameter& split = found->second;
-  const auto size = static_cast<size_t>(formats::TypeBytes(first->type));
+  const bool coded = first->type == formats::TensorType::kU8;
+  const size_t size = coded ? sizeof(float) : static_cast<size_t>(formats::TypeBytes(first->type));
   std::vector<std::byte> whole(static_cast<size_t>(split.shape().elements()) * size);
   for (int64_t rank = 0; rank < tensor_ranks_; ++rank) {
     const TensorRecord* const record = snapshot_.manifest().Find(name, rank);
     if (record == nullptr) FailTensor(snapshot_, name, "is missing a part");
-    RequireAlike(snapshot_, name, record->type, record->elements(), split);
-    const std::vector<std::byte> part = ReadPart(*record);
+    if (record->type != first->type || record->elements() != split.LocalShape().elements()) {
+      FailTensor(snapshot_, name, "has a part of another size");
+    }
+    const std::vector<std::byte> part = ReadNumbers(*record);
     split.ForPieces(rank, [&](int64_t in_whole, int64_t in_part, int64_t elements) {
       std::copy_n(part.data() + static_cast<size_t>(in_part) * size,
                   static_cast<size_t>(elements) * size,
@@ -51,6 +56,27 @@ std::vector<std::byte> SavedTensors::Read(const std::string& name,
     });
   }
   return whole;
+}
+
+std::vector<std::byte> SavedTensors::ReadNumbers(const TensorRecord& record) const {
+  if (record.type != formats::TensorType::kU8) return ReadPart(record);
+  const TensorRecord* const scales = snapshot_.manifest().Find(ScalesOf(record.name), record.part);
+  const int64_t elements = record.elements();
+  if (scales == nullptr || scales->type != formats::TensorType::kF32 ||
+      scales->elements() != (elements + ops::kStateBlock - 1) / ops::kStateBlock) {
+    FailTensor(snapshot_, record.name, "has not one scale for each block");
+  }
+  const std::vector<std::byte> codes = ReadPart(record), scale_bytes = ReadPart(*scales);
+  std::vector<std::byte> numbers(static_cast<size_t>(elements) * sizeof(float));
+  for (int64_t at = 0; at < elements; at += ops::kStateBlock) {
+    float scale = 0;
+    std::memcpy(&scale, &scale_bytes[at / ops::kStateBlock * sizeof(float)], sizeof(scale));
+    QuantizerOf(record.name)
+        .Dequantize(reinterpret_cast<const uint8_t*>(&codes[at]), scale,
+                    std::min(ops::kStateBlock, elements - at),
+                    reinterpret_cast<float*>(&numbers[at * sizeof(float)]));
+  }
+  return numbers;
 }
 
 std::vector<std::byte> SavedTensors::ReadPart(const TensorRecord& record) const {
@@ -70,12 +96,10 @@ void FailTensor(const snapshots::Snapshot& snapshot, const std::string& name,
   throw UserError(fmt::format("{}: tensor \"{}\": {}", snapshot.path(), name, reason));
 }
 
-void RequireAlike(const snapshots::Snapshot& snapshot, const std::string& name,
-                  formats::TensorType type, int64_t elements, const models::SplitParameter& split) {
-  if (type != formats::TensorType::kU8 && elements == split.LocalShape().elements()) return;
-  FailTensor(snapshot, name,
-             "8-bit optimizer state cannot go to another number of tensor ranks; resume with "
-             "parallel.tensor as it was");
+std::string ScalesOf(const std::string& name) { return name + ".scale"; }
+
+const ops::BlockQuantizer& QuantizerOf(const std::string& name) {
+  return name.ends_with(".v") ? ops::BlockQuantizer::Unsigned() : ops::BlockQuantizer::Signed();
 }
 
 }  // namespace plimsoll::trainer

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/sharding.h"
+#include "ops/block_quantization.h"
 #include "snapshots/snapshot.h"
 
 namespace plimsoll::trainer {
@@ -22,12 +23,14 @@ class SavedTensors {
   // A part of it, which tells its type; nullptr: there is no such tensor.
   const snapshots::TensorRecord* Find(const std::string& name) const;
 
-  // The bytes of a tensor that is `parameter` or belongs to it; only these are read. UserError when
-  // it is damaged, missing or no such tensor.
+  // The bytes of a tensor that is `parameter` or belongs to it; only these are read. 8-bit state
+  // comes as the float32 numbers that it stands for: the ranks had blocks of their own. UserError
+  // when it is damaged, missing or no such tensor.
   std::vector<std::byte> Read(const std::string& name, const std::string& parameter) const;
 
  private:
   std::vector<std::byte> ReadPart(const snapshots::TensorRecord& record) const;
+  std::vector<std::byte> ReadNumbers(const snapshots::TensorRecord& record) const;
 
   const snapshots::Snapshot& snapshot_;
   int64_t tensor_ranks_;
@@ -38,9 +41,8 @@ class SavedTensors {
 [[noreturn]] void FailTensor(const snapshots::Snapshot& snapshot, const std::string& name,
                              const std::string& reason);
 
-// UserError unless a part of so many elements lies element for element as the parameter's own,
-// which scales of 8-bit state don't: then ranks can share it in another way.
-void RequireAlike(const snapshots::Snapshot& snapshot, const std::string& name,
-                  formats::TensorType type, int64_t elements, const models::SplitParameter& split);
+// 8-bit state: the name of its blocks' scales, and the values of its codes.
+std::string ScalesOf(const std::string& name);
+const ops::BlockQuantizer& QuantizerOf(const std::string& name);
 
 }  // namespace plimsoll::trainer

@@ -1,4 +1,4 @@
-// Between a session and a snapshot on disk. Tensors go as the bytes that lie in the arena, so that
+// From a session to a snapshot on disk. Tensors go as the bytes that lie in the arena, so that
 // a run that goes on has the same bits in every precision.
 #pragma once
 
@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "formats/safetensors.h"
+#include "graph/dtype.h"
 #include "snapshots/manifest.h"
-#include "snapshots/snapshot.h"
 #include "trainer/ranks.h"
 #include "trainer/session.h"
 
@@ -29,9 +30,7 @@ std::string WriteShard(const std::string& folder, const Session& session, const 
 snapshots::Manifest ManifestOf(const std::vector<std::string>& shards, int64_t step,
                                const std::string& run, const Session& session, const Ranks& ranks);
 
-// Fills the session's state. UserError when a tensor is damaged, missing or of another kind; the
-// session is not to be used then. The ranks that wrote the snapshot may have been others.
-void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
-                  const Ranks& ranks, Session& session);
+// The type of a tensor of the arena in a shard.
+formats::TensorType TensorTypeOf(graph::DType dtype);
 
 }  // namespace plimsoll::trainer

@@ -33,6 +33,7 @@
 #include "trainer/plan_json.h"
 #include "trainer/progress.h"
 #include "trainer/ranks.h"
+#include "trainer/read_snapshot.h"
 #include "trainer/resume.h"
 #include "trainer/run_directory.h"
 #include "trainer/run_facts.h"
