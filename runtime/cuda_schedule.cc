@@ -27,6 +27,10 @@ bool Meet(const std::vector<RangesByNode::Range>& a, const std::vector<RangesByN
   return false;
 }
 
+int64_t Distance(const void* from, const void* to) {
+  return static_cast<const std::byte*>(to) - static_cast<const std::byte*>(from);
+}
+
 }  // namespace
 
 CudaSchedule::CudaSchedule(const Program& program, const Layout& layout, ArenaBases bases,
@@ -68,12 +72,10 @@ void CudaSchedule::Bind(int index) {
 }
 
 // Work on the compute stream ends where it is enqueued: nobody waits for it.
-void CudaSchedule::Append(CudaItem item, CudaStreamIndex stream) {
-  CudaSideWork work;
+void CudaSchedule::Append(CudaItem item, CudaSideWork work) {
   for (int node : item.nodes) {
     work.gives.push_back(program_.Root(program_.nodes()[node].outputs[0]));
   }
-  work.stream = in_order_ ? kCompute : stream;
   item.side = side_works_.size();
   side_works_.push_back(std::move(work));
   items_.push_back(std::move(item));
@@ -83,16 +85,38 @@ void CudaSchedule::BindCopy(int index) {
   const Node& node = program_.nodes()[index];
   const TensorId from = node.inputs[0], to = node.outputs[0];
   const Place source = program_.tensor(from).place, target = program_.tensor(to).place;
-  CudaItem item;
-  item.kind = CudaItem::Kind::kCopy;
-  item.nodes = {index};
-  Append(std::move(item), source == target         ? kCompute
-                          : target == Place::kHost ? kToHost
-                                                   : kToDevice);
-  CudaSideWork& copy = side_works_.back();
+  CudaSideWork copy;
+  if (!in_order_ && source != target) copy.stream = target == Place::kHost ? kToHost : kToDevice;
   copy.target = Ref(node, to).data;
   copy.source = Ref(node, from).data;
   copy.bytes = static_cast<size_t>(program_.tensor(to).bytes());
+  if (JoinsCopyBefore(copy)) {
+    CudaSideWork& before = side_works_.back();
+    before.bytes = static_cast<size_t>(Distance(before.target, copy.target)) + copy.bytes;
+    before.gives.push_back(program_.Root(to));
+    items_.back().nodes.push_back(index);
+    return;
+  }
+  CudaItem item;
+  item.kind = CudaItem::Kind::kCopy;
+  item.nodes = {index};
+  Append(std::move(item), std::move(copy));
+}
+
+// Does it go on, in both places, where the copy before it ends? Then one will do: a queue of
+// thousands of copies is full, and the host waits at its end. What lies between two tensors, to
+// align the second, goes along. Other copies wait behind one in hand, so it may not become too
+// long.
+bool CudaSchedule::JoinsCopyBefore(const CudaSideWork& copy) const {
+  constexpr int64_t kLongest = int64_t{64} << 20;
+  if (in_order_ || items_.empty() || items_.back().kind != CudaItem::Kind::kCopy) return false;
+  const CudaSideWork& before = side_works_.back();
+  if (before.stream != copy.stream) return false;
+  const int64_t distance = Distance(before.target, copy.target);
+  const int64_t gap = distance - static_cast<int64_t>(before.bytes);
+  return distance == Distance(before.source, copy.source) && gap >= 0 &&
+         gap < TensorAlignment(DeviceKind::kCuda) &&
+         distance + static_cast<int64_t>(copy.bytes) <= kLongest;
 }
 
 void CudaSchedule::BindDone(int index) {
@@ -168,7 +192,9 @@ void CudaSchedule::BindKernel(int index) {
   item.kernel = kernel;
   item.first_context = contexts_.size() - 1;
   if (collective) {
-    Append(std::move(item), stream);
+    CudaSideWork work;
+    work.stream = stream;
+    Append(std::move(item), std::move(work));
   } else {
     items_.push_back(std::move(item));
   }

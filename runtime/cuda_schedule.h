@@ -26,7 +26,7 @@ struct CudaSideWork {
   std::vector<graph::TensorId> gives;  // the tensors that own the memory it writes
   CudaStreamIndex stream = kCompute;
   CudaEvent may_start, has_ended;
-  // Of a copy.
+  // Of a copy, or of several whose tensors are neighbours in both places.
   void* target = nullptr;
   const void* source = nullptr;
   size_t bytes = 0;
@@ -79,10 +79,11 @@ class CudaSchedule {
 
   void Bind(int index);
   void BindCopy(int index);
+  bool JoinsCopyBefore(const CudaSideWork& copy) const;
   void BindDone(int index);
   void BindKernel(int index);
   CudaStreamIndex StreamOfKernel(const graph::Node& node) const;
-  void Append(CudaItem item, CudaStreamIndex stream);
+  void Append(CudaItem item, CudaSideWork work);
   ops::TensorRef Ref(const graph::Node& node, graph::TensorId id) const;
   Touched TouchedBy(const graph::Node& node) const;
 

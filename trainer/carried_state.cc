@@ -1,6 +1,7 @@
 #include "trainer/carried_state.h"
 
 #include <set>
+#include <utility>
 
 #include "graph/builder.h"
 #include "ops/collective.h"
@@ -35,6 +36,7 @@ std::unique_ptr<Program> CopyCarriedState(std::span<const Program* const> step, 
   auto program = std::make_unique<Program>("snapshot");
   graph::Builder g(*program);
   g.set_made_by("snapshot");
+  std::vector<std::pair<Value, Value>> copies;  // to, from
   for (const Tensor* tensor : CarriedState(step)) {
     g.set_scope(tensor->name);
     Value from = g.Persistent(tensor->name, tensor->role, tensor->type);
@@ -46,6 +48,10 @@ std::unique_ptr<Program> CopyCarriedState(std::span<const Program* const> step, 
     const Value to = g.Persistent(CopyName(tensor->name), graph::Role::kSnapshot, type);
     program->mutable_tensor(to).place = place;
     g.EmitInto({to}, "copy_start", {from});
+    copies.push_back({to, from});
+  }
+  for (const auto& [to, from] : copies) {
+    g.set_scope(program->tensor(to).name);
     ops::CopyDone(g, to, from, "done");
   }
   return program;

@@ -32,11 +32,11 @@ TEST(CarriedState, IsCopied) {
 forward
   %a.own: f32[512] view %a+own = own_part(%a) {d0=512, rank=1} @a !snapshot
   %a.snapshot = copy_start(%a.own) @a !snapshot
-  %a.done: f32[512] host view %a.snapshot+0 = copy_done(%a.snapshot, %a.own) @a !snapshot
   %a.m.snapshot = copy_start(%a.m) @a.m !snapshot
-  %a.m.done: f32[512] host view %a.m.snapshot+0 = copy_done(%a.m.snapshot, %a.m) @a.m !snapshot
   %count.snapshot = copy_start(%count) @count !snapshot
-  %count.done: i32[] host view %count.snapshot+0 = copy_done(%count.snapshot, %count) @count !snapshot
+  %a.snapshot.done: f32[512] host view %a.snapshot+0 = copy_done(%a.snapshot, %a.own) @a.snapshot !snapshot
+  %a.m.snapshot.done: f32[512] host view %a.m.snapshot+0 = copy_done(%a.m.snapshot, %a.m) @a.m.snapshot !snapshot
+  %count.snapshot.done: i32[] host view %count.snapshot+0 = copy_done(%count.snapshot, %count) @count.snapshot !snapshot
 )");
 }
 
