@@ -119,8 +119,7 @@ class Run {
           data::EvalOptions{
               .batch = config_.train.micro_batch,
               .sequence = sequence_,
-              // The same sequences on any number of ranks.
-              .batches = (config_.train.eval_batches + ranks.data_ranks() - 1) / ranks.data_ranks(),
+              .batches = config_.train.eval_batches,  // the same sequences on any number of ranks
               .data_rank = ranks.data_rank(),
               .data_ranks = ranks.data_ranks()});
       if (eval_->CountTargets() == 0) {

@@ -130,8 +130,8 @@ EvalBatches::EvalBatches(SourceList sources, const EvalOptions& options, const s
         key, stream_.size(), o.sequence));
   }
   const int64_t rows = o.batch * o.data_ranks;
-  const int64_t needed = (windows_ + rows - 1) / rows;
-  count_ = o.batches > 0 ? std::min(o.batches, needed) : needed;
+  if (o.batches > 0) windows_ = std::min(windows_, o.batches * o.batch);
+  count_ = (windows_ + rows - 1) / rows;
 }
 
 void EvalBatches::Fill(int64_t index, int32_t* tokens, int32_t* targets) const {
@@ -153,10 +153,9 @@ void EvalBatches::Fill(int64_t index, int32_t* tokens, int32_t* targets) const {
 }
 
 int64_t EvalBatches::CountTargets() const {
-  const int64_t windows = std::min(windows_, count_ * options_.batch * options_.data_ranks);
-  if (!stream_.has_mask()) return windows * options_.sequence;
+  if (!stream_.has_mask()) return windows_ * options_.sequence;
   int64_t total = 0;
-  for (int64_t w = 0; w < windows; ++w) {
+  for (int64_t w = 0; w < windows_; ++w) {
     total += stream_.CountWindow(w * options_.sequence, options_.sequence);
   }
   return total;

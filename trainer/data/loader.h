@@ -74,7 +74,7 @@ class BatchLoader {
 struct EvalOptions {
   int64_t batch = 1;
   int64_t sequence = 1;
-  int64_t batches = 0;  // at most this many; 0: as many as there are
+  int64_t batches = 0;  // at most this many, of all ranks together; 0: as many as there are
   int64_t data_rank = 0;
   int64_t data_ranks = 1;
 };

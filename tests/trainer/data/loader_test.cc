@@ -293,6 +293,16 @@ TEST(EvalBatches, AreAsManyAsAskedForAtMost) {
   const EvalBatches some({Counting(0, 1000)}, options);
   EXPECT_EQ(some.count(), 3);
   EXPECT_EQ(some.CountTargets(), 24);
+  // No more on several ranks: the last one has nothing to do in the end.
+  options.data_ranks = 2;
+  options.data_rank = 1;
+  const EvalBatches shared({Counting(0, 1000)}, options);
+  EXPECT_EQ(shared.count(), 2);
+  EXPECT_EQ(shared.CountTargets(), 24);
+  EXPECT_EQ(Get(shared, 2, 4, 0).targets, Range(9, 8));
+  EXPECT_EQ(Get(shared, 2, 4, 1).targets, std::vector<int32_t>(8, kIgnoredTarget));
+  options.data_ranks = 1;
+  options.data_rank = 0;
   const EvalBatches few({Counting(0, 10)}, options);
   EXPECT_EQ(few.count(), 1);
   EXPECT_EQ(few.CountTargets(), 8);
