@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ops/collective.h"
 #include "ops/cuda_workspace.h"
+#include "runtime/device_kind.h"
 
 namespace plimsoll::runtime {
 namespace {
