@@ -187,7 +187,8 @@ class Converter {
 
 // Attention is low by the table, too, but its float32 kernels have no TF32.
 graph::PassResult MarkTf32(Program& program, const AmpOptions& options) {
-  constexpr std::string_view kProducts[] = {"linear", "matmul", "linear_cross_entropy"};
+  constexpr std::string_view kProducts[] = {"linear", "matmul", "add_low_rank",
+                                            "linear_cross_entropy"};
   int marked = 0;
   for (Node& node : program.mutable_nodes()) {
     if (std::find(std::begin(kProducts), std::end(kProducts), node.op->name) ==

@@ -67,6 +67,7 @@ std::string_view Name(Precision precision) {
 const std::vector<PolicyRow>& PolicyTable() {
   using enum Precision;
   static const std::vector<PolicyRow> table = {
+      {"add_low_rank", kLow, "low operands, products summed in float32; the sum is rounded once"},
       {"attention", kLow, "low operands; scores, softmax and its sums stay in float32"},
       {"embedding", kLow, "a lookup; token and position rows are added in float32"},
       {"linear", kLow, "low operands, products summed in float32"},

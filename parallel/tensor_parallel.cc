@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "ops/collective.h"
+#include "ops/low_rank.h"
 
 namespace plimsoll::parallel {
 namespace {
@@ -40,13 +41,13 @@ struct Follower {
   bool columns;   // also some columns of a row
 };
 constexpr std::array kFollowers = {
-    Follower{"add", 2, true},         Follower{"cast", 1, true},
-    Follower{"dropout", 1, true},     Follower{"gelu", 1, true},
-    Follower{"layer_norm", 1, false}, Follower{"linear", 1, false},
-    Follower{"mul", 2, true},         Follower{"rms_norm", 1, false},
-    Follower{"scale", 1, true},       Follower{"scale_by", 1, true},
-    Follower{"silu", 1, true},        Follower{"stop_gradient", 1, true},
-    Follower{"swiglu", 1, true},
+    Follower{"add", 2, true},           Follower{"add_low_rank", 2, false},
+    Follower{"cast", 1, true},          Follower{"dropout", 1, true},
+    Follower{"gelu", 1, true},          Follower{"layer_norm", 1, false},
+    Follower{"linear", 1, false},       Follower{"mul", 2, true},
+    Follower{"rms_norm", 1, false},     Follower{"scale", 1, true},
+    Follower{"scale_by", 1, true},      Follower{"silu", 1, true},
+    Follower{"stop_gradient", 1, true}, Follower{"swiglu", 1, true},
 };
 
 class Splitter {
@@ -85,6 +86,7 @@ class Splitter {
       return Emit(node, Layout::kWhole);
     }
     if (op == "linear" && SplitOf(node, 1)) return Linear(std::move(node));
+    if (op == "add_low_rank" && SplitOf(node, 2)) return LowRank(std::move(node));
     if (op == "embedding" && SplitOf(node, 1)) return Embedding(std::move(node));
     if (op == "linear_cross_entropy" && SplitOf(node, 1)) return Loss(std::move(node));
     if (op == "attention" || op == "rotary") return Heads(std::move(node));
@@ -103,6 +105,19 @@ class Splitter {
     Require(node, 0, Layout::kColumns);
     if (HasInput(node, 2)) SetAxis(node);  // the bias is added once
     EmitPart(std::move(node));
+  }
+
+  // Each rank has its part of every range of columns.
+  void LowRank(Node node) {
+    Require(node, 0, Layout::kColumns);
+    node.inputs[1] = Whole(node.inputs[1]);
+    std::vector<ops::ColumnRange> ranges = ops::ColumnRanges(node.attributes);
+    for (ops::ColumnRange& range : ranges) {
+      range.first /= options_.ranks;
+      range.columns /= options_.ranks;
+    }
+    node.attributes.Set("columns", ops::ColumnsWord(ranges));
+    Emit(std::move(node), Layout::kColumns);
   }
 
   // Tokens of other ranks are zeros.

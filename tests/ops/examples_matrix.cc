@@ -50,6 +50,34 @@ const ExampleRegistration kLinearDxGeluOdd({.op = "linear_dx_gelu",
                                             .inputs = {{{13, 9}}, {{9, 27}}, {{13, 27}}},
                                             .low_precision_tolerance = kBeforeGelu});
 
+Attributes Ranges(const char* columns) { return {{"columns", columns}, {"scale", 0.5}}; }
+
+const ExampleRegistration kAddLowRank({.op = "add_low_rank",
+                                       .label = "two ranges of columns",
+                                       .inputs = {{{2, 5, 30}}, {{2, 5, 6}}, {{16, 3}}},
+                                       .attributes = Ranges("14+9 3+7")});
+const ExampleRegistration kAddLowRankWhole({.op = "add_low_rank",
+                                            .label = "all columns",
+                                            .inputs = {{{70, 40}}, {{70, 8}}, {{40, 8}}},
+                                            .attributes = Ranges("0+40")});
+const ExampleRegistration kAddLowRankDu({.op = "add_low_rank_du",
+                                         .label = "two ranges of columns",
+                                         .inputs = {{{2, 5, 30}}, {{16, 3}}},
+                                         .attributes = Ranges("14+9 3+7")});
+const ExampleRegistration kAddLowRankDuWhole({.op = "add_low_rank_du",
+                                              .label = "all columns",
+                                              .inputs = {{{70, 40}}, {{40, 8}}},
+                                              .attributes = Ranges("0+40")});
+const ExampleRegistration kAddLowRankDb({.op = "add_low_rank_db",
+                                         .label = "two ranges of columns, accumulating",
+                                         .inputs = {{{2, 35, 6}}, {{2, 35, 30}}, {{16, 3}}},
+                                         .attributes = Ranges("14+9 3+7"),
+                                         .compute_inputs = {2}});
+const ExampleRegistration kAddLowRankDbFresh({.op = "add_low_rank_db",
+                                              .label = "all columns, written",
+                                              .inputs = {{{70, 8}}, {{70, 40}}, Absent()},
+                                              .attributes = Ranges("0+40")});
+
 Attributes Transposed(bool a, bool b) { return {{"trans_a", a}, {"trans_b", b}}; }
 
 const ExampleRegistration kMatmul({.op = "matmul",
