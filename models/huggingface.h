@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/function_ref.h"
@@ -23,6 +24,20 @@ ModelSpec SpecFromConfig(const formats::JsonObject& config);
 // The config.json of such a model with weights of that type (F32, BF16 or F16), in the form that
 // all versions of transformers load.
 std::string ConfigJson(const ModelSpec& spec, formats::TensorType type = formats::TensorType::kF32);
+
+// Reads parameters one by one, in any order, as float32. All names and shapes are checked when it
+// is made. The model must outlive it.
+class WeightReader {
+ public:
+  WeightReader(const std::string& folder, const Model& model);
+  ~WeightReader();
+  // To parameter.shape.elements() floats.
+  void Read(const ParameterInfo& parameter, float* to) const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<const Parts> parts_;
+};
 
 // Reads every parameter, one after the other, to where `destination` wants its elements, converting
 // to float32; `finished` is called when all of a parameter's elements are there. All names and

@@ -216,30 +216,41 @@ void Write(const std::string& folder, const ModelSpec& spec, const std::vector<P
 
 }  // namespace
 
+struct WeightReader::Parts {
+  Parts(const std::string& folder, const Model& model) : file(folder) {
+    for (Part& part : PartsIn(file, model)) by_parameter[part.parameter->name].push_back(part);
+  }
+
+  ModelSafetensors file;
+  std::map<std::string, std::vector<Part>, std::less<>> by_parameter;
+};
+
+WeightReader::WeightReader(const std::string& folder, const Model& model)
+    : parts_(std::make_unique<Parts>(folder, model)) {}
+WeightReader::~WeightReader() = default;
+
+void WeightReader::Read(const ParameterInfo& parameter, float* to) const {
+  for (const Part& part : parts_->by_parameter.at(parameter.name)) {
+    const int64_t count = part.rows * part.columns;
+    float* const rows = to + part.first_row * part.columns;
+    if (!part.transposed) {
+      parts_->file.ReadFloat32(part.name, rows, count);
+      continue;
+    }
+    std::vector<float> stored(static_cast<size_t>(count));
+    parts_->file.ReadFloat32(part.name, stored.data(), count);
+    Transpose(stored.data(), part.columns, part.rows, rows);
+  }
+}
+
 void LoadWeights(const std::string& folder, const Model& model,
                  FunctionRef<float*(const ParameterInfo&)> destination,
                  FunctionRef<void(const ParameterInfo&)> finished) {
-  const ModelSafetensors file(folder);
-  const std::vector<Part> parts = PartsIn(file, model);
-  const ParameterInfo* current = nullptr;
-  float* elements = nullptr;
-  for (const Part& part : parts) {
-    if (part.parameter != current) {
-      if (current != nullptr) finished(*current);
-      current = part.parameter;
-      elements = destination(*current);
-    }
-    float* to = elements + part.first_row * part.columns;
-    const int64_t count = part.rows * part.columns;
-    if (!part.transposed) {
-      file.ReadFloat32(part.name, to, count);
-      continue;
-    }
-    std::vector<float> stored(count);
-    file.ReadFloat32(part.name, stored.data(), count);
-    Transpose(stored.data(), part.columns, part.rows, to);
+  const WeightReader reader(folder, model);
+  for (const ParameterInfo& parameter : model.parameters()) {
+    reader.Read(parameter, destination(parameter));
+    finished(parameter);
   }
-  if (current != nullptr) finished(*current);
 }
 
 void SaveWeights(const std::string& folder, const Model& model,

@@ -21,9 +21,10 @@ class Layers;  // models/layers.h
 
 // How a fresh parameter is filled.
 struct Initializer {
-  enum Kind { kNormal, kZeros, kOnes };
+  enum Kind { kNormal, kZeros, kOnes, kUniform };
   Kind kind = kZeros;
   double stddev = 0.0;  // kNormal
+  double bound = 0.0;   // kUniform: within ±bound
 
   bool operator==(const Initializer&) const = default;
 };

@@ -14,9 +14,10 @@ using graph::Program;
 using graph::Tensor;
 using graph::Value;
 
-std::vector<const Tensor*> CarriedState(std::span<const Program* const> step) {
+std::vector<const Tensor*> CarriedState(std::span<const Program* const> step,
+                                        std::span<const std::string> left_out) {
   std::vector<const Tensor*> state;
-  std::set<std::string> names;
+  std::set<std::string> names(left_out.begin(), left_out.end());
   for (const Program* program : step) {
     for (const Tensor& tensor : program->tensors()) {
       if (graph::OutlivesSteps(tensor) && names.insert(tensor.name).second) {
@@ -32,12 +33,13 @@ bool SavedInParts(const graph::Shape& shape, int64_t ranks) {
 }
 
 std::unique_ptr<Program> CopyCarriedState(std::span<const Program* const> step, int64_t ranks,
-                                          graph::Place place) {
+                                          graph::Place place,
+                                          std::span<const std::string> left_out) {
   auto program = std::make_unique<Program>("snapshot");
   graph::Builder g(*program);
   g.set_made_by("snapshot");
   std::vector<std::pair<Value, Value>> copies;  // to, from
-  for (const Tensor* tensor : CarriedState(step)) {
+  for (const Tensor* tensor : CarriedState(step, left_out)) {
     g.set_scope(tensor->name);
     Value from = g.Persistent(tensor->name, tensor->role, tensor->type);
     program->mutable_tensor(from).place = tensor->place;

@@ -15,8 +15,9 @@
 
 namespace plimsoll::trainer {
 
-// Of the programs of a step, each tensor once, in their order.
-std::vector<const graph::Tensor*> CarriedState(std::span<const graph::Program* const> step);
+// Of the programs of a step, each tensor once, in their order, but for parameters of those names.
+std::vector<const graph::Tensor*> CarriedState(std::span<const graph::Program* const> step,
+                                               std::span<const std::string> left_out = {});
 
 // Do `ranks` data ranks, which all have it, each save a part of it? Smaller tensors the first
 // saves.
@@ -24,7 +25,8 @@ bool SavedInParts(const graph::Shape& shape, int64_t ranks);
 
 // The copies lie in `place`.
 std::unique_ptr<graph::Program> CopyCarriedState(std::span<const graph::Program* const> step,
-                                                 int64_t ranks, graph::Place place);
+                                                 int64_t ranks, graph::Place place,
+                                                 std::span<const std::string> left_out = {});
 
 // Of the copy of the tensor of that name.
 std::string CopyName(const std::string& tensor);

@@ -1,7 +1,9 @@
 #include "trainer/compile.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "adapters/lora_pass.h"
 #include "amp/mixed_precision.h"
 #include "base/glob.h"
 #include "checkpointing/offload.h"
@@ -26,6 +28,7 @@
 #include "parallel/zero_weights.h"
 #include "runtime/workspaces.h"
 #include "trainer/carried_state.h"
+#include "trainer/progress.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -99,6 +102,9 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
                     const parallel::TensorParallelOptions& tensor) {
   const int64_t ranks = options.data_ranks, zero = ranks > 1 ? options.zero : 0;
   PassPipeline passes(options.dump_directory);
+  if (options.lora.enabled()) {
+    passes.Add<adapters::LoraPass>(options.lora, purpose.kind == Kind::kTrain);
+  }
   passes.Add<amp::MixedPrecision>(options.amp);
   if (tensor.ranks > 1) passes.Add<parallel::TensorParallel>(tensor);
   if (purpose.cached) passes.Add<inference::KvCache>(options.generate_context);
@@ -156,12 +162,13 @@ class Compiler {
       Program program;
       graph::Builder builder(program);
       model.Build(builder, {.batch = 1, .sequence = 1}, models::Head::kLoss, false);
+      adapters::LoraPass(options.lora, false).Run(program);
       options_.amp.fp32_parameters = amp::Float32Parameters(program, options_.amp);
     }
     // Ranks draw their own dropout, but round equal sums of gradients alike.
     if (options_.data_ranks > 1) options_.update.rng = "update_rng";
     result_.options = options_;
-    result_.split = models::SplitParameters(model, options_.tensor_ranks);
+    result_.split = adapters::SplitParameters(model, options_.lora, options_.tensor_ranks);
   }
 
   CompiledStep Run() {
@@ -225,8 +232,8 @@ class Compiler {
   int SnapshotCopy() {
     const graph::Place place =
         options_.device == runtime::DeviceKind::kCpu ? graph::Place::kDevice : graph::Place::kHost;
-    result_.programs.push_back(
-        CopyCarriedState(StepProgramsOf(result_), options_.data_ranks, place));
+    result_.programs.push_back(CopyCarriedState(StepProgramsOf(result_), options_.data_ranks, place,
+                                                options_.KeptElsewhere()));
     return static_cast<int>(result_.programs.size()) - 1;
   }
 
@@ -303,6 +310,27 @@ double RecomputeFlops(const CompiledStep& compiled) {
     return node.phase == graph::Phase::kRecompute ? graph::CostOf(program.CallOf(node).get()).flops
                                                   : 0.0;
   });
+}
+
+ParameterCounts CountParameters(const models::Model& model, const CompileOptions& options) {
+  std::vector<models::ParameterInfo> parameters = model.parameters();
+  std::ranges::copy(adapters::Parameters(options.lora), std::back_inserter(parameters));
+  ParameterCounts counts;
+  for (const models::ParameterInfo& parameter : parameters) {
+    const int64_t elements = parameter.shape.elements();
+    counts.all += elements;
+    if (!MatchesAnyGlob(options.frozen, parameter.name)) counts.trained += elements;
+  }
+  return counts;
+}
+
+std::string ParametersText(const models::Model& model, const CompileOptions& options) {
+  const ParameterCounts counts = CountParameters(model, options);
+  std::string text = FormatCount(static_cast<double>(counts.all)) + " parameters";
+  if (counts.trained < counts.all) {
+    text += ", " + FormatCount(static_cast<double>(counts.trained)) + " of them trained";
+  }
+  return text;
 }
 
 double ModelFlopsPerToken(const models::Model& model, const CompiledStep& compiled) {

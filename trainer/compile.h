@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "adapters/lora.h"
 #include "amp/policy.h"
 #include "checkpointing/policy.h"
 #include "graph/fuse.h"
@@ -40,6 +41,7 @@ struct CompileOptions {
   int64_t generate_rows = 0;
   int64_t generate_context = 0;
   bool cache = true;
+  adapters::Lora lora;
   amp::AmpOptions amp;
   optim::UpdateOptions update;  // of training
   // Parameters that keep their values, as patterns of names: no gradients, no optimizer state.
@@ -53,6 +55,12 @@ struct CompileOptions {
   bool fuse_gelu_gradient = false;  // on a GPU, in 16 bits: into the product that it follows
   int threads = 1;                  // on the CPU, kernels' workspaces depend on it
   std::string dump_directory;       // numbered program dumps; empty: none
+
+  // Names of parameters that snapshots leave out: a model whose adapters are trained, which is
+  // where it was loaded from.
+  std::vector<std::string> KeptElsewhere() const {
+    return lora.enabled() ? frozen : std::vector<std::string>();
+  }
 };
 
 // Which programs a step runs, as indices into CompiledStep::programs; -1: not compiled.
@@ -85,6 +93,16 @@ struct CompiledStep {
 
 // The programs of a step's micro-steps.
 std::vector<const graph::Program*> StepProgramsOf(const CompiledStep& compiled);
+
+// Of a model with its adapters.
+struct ParameterCounts {
+  int64_t all = 0;
+  int64_t trained = 0;
+};
+ParameterCounts CountParameters(const models::Model& model, const CompileOptions& options);
+// "124M parameters", with how many are trained where that is not all.
+std::string ParametersText(const models::Model& model, const CompileOptions& options);
+
 // FLOPs that the model's mathematics need for a token in training, without what is recomputed: by
 // the model's sizes, or, where some of it is frozen, as the programs' ops count them.
 double ModelFlopsPerToken(const models::Model& model, const CompiledStep& compiled);

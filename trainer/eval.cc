@@ -163,7 +163,7 @@ void RunEval(const EvalCommand& command) {
   ThreadPool pool(options.threads);
   const std::unique_ptr<runtime::Device> device = MakeDevice(trained.config(), pool);
   Session session(Compile(*trained.model, options), *device);
-  session.LoadWeights(*trained.model, trained.weights);
+  LoadTrained(trained, session);
   const Clock::time_point start = Clock::now();
   {
     LiveLine line;

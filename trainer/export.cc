@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "adapters/peft.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -16,6 +17,7 @@
 #include "models/huggingface.h"
 #include "snapshots/folder.h"
 #include "snapshots/snapshot.h"
+#include "trainer/adapter.h"
 #include "trainer/config/load.h"
 #include "trainer/data/tokenizer.h"
 #include "trainer/from_config.h"
@@ -72,22 +74,29 @@ std::string FindSource(const ExportCommand& command) {
         "--step: {} has no snapshot of step {}; {}", run, *command.step,
         steps.empty() ? "it has none" : fmt::format("there are {}", fmt::join(steps, ", "))));
   }
-  const std::string model = run + "/model", config = model + "/config.json";
+  const std::string adapter = run + "/adapter";
+  const bool adapts = Exists(adapter + "/" + adapters::kConfigFile);
+  const std::string trained = adapts ? adapter : run + "/model";
+  const std::string config = trained + "/" + (adapts ? adapters::kConfigFile : "config.json");
   if (!steps.empty()) {
     const std::string newest = folder.PathOf(steps.back());
     if (!Exists(config) || IsNewer(newest + "/" + snapshots::kManifestFile, config)) return newest;
   }
-  if (Exists(config)) return model;
+  if (Exists(config)) return trained;
   throw UserError(run +
-                  ": the run has neither snapshots nor a model/ yet; it writes them as save.every "
-                  "says, and when training ends");
+                  ": the run has neither snapshots nor a model/ or adapter/ yet; it writes them as "
+                  "save.every says, and when training ends");
 }
 
-// What a snapshot says of its run's model and tokenizer. Its data and ranks need not be here.
+// What a snapshot says of its run's model, adapters and tokenizer. Its data and ranks need not be
+// here, nor what the adapters began with.
 config::RunConfig ConfigOf(const RunRecord& record, const std::string& snapshot) {
   std::vector<std::string> sets = {"data.synthetic=true"};
   for (const auto& [key, value] : record.config) {
-    if (!key.starts_with("model.") && key != "data.tokenizer") continue;
+    const bool says = key.starts_with("model.") ||
+                      (key.starts_with("lora.") && key != "lora.init_from") ||
+                      key == "data.tokenizer";
+    if (!says) continue;
     sets.push_back(fmt::format("{}={}", key, value));
   }
   return LoadRunText("", snapshot, sets).config;
@@ -148,19 +157,116 @@ std::vector<float> ReadWeight(const snapshots::Snapshot& snapshot, const SavedTe
   return values;
 }
 
-void WriteWeights(const snapshots::Snapshot& snapshot, const models::Model& model,
-                  const std::string& to, TensorType type) {
-  const SavedTensors saved(snapshot, model);
+// What is exported.
+struct Source {
+  std::string folder;  // that is read
+  std::string in_words;
+  config::RunConfig config;
+  std::unique_ptr<models::Model> model;
+  adapters::Lora lora;
+  std::optional<snapshots::Snapshot> snapshot;
+
+  // Without a snapshot, a model's weights are copied as they are.
+  bool is_copied() const { return !snapshot && !lora.enabled(); }
+};
+
+Source Open(const ExportCommand& command) {
+  Source source{.folder = FindSource(command),
+                .in_words = "",
+                .config = {},
+                .model = nullptr,
+                .lora = {},
+                .snapshot = std::nullopt};
+  source.in_words = source.folder;
+  if (Exists(source.folder + "/" + snapshots::kManifestFile)) {
+    source.snapshot.emplace(source.folder);
+    const RunRecord record = ParseRunRecord(source.snapshot->manifest().run, source.folder);
+    source.config = ConfigOf(record, source.folder);
+    source.model = ModelOf(record, source.config, source.folder);
+    source.in_words += fmt::format(", after {} steps", source.snapshot->manifest().step);
+  } else if (Exists(source.folder + "/" + adapters::kConfigFile)) {
+    source.config =
+        LoadRun(command.run + "/config.yaml", {"lora.init_from=" + source.folder}).config;
+    source.model = ModelFrom(source.config);
+  } else {
+    source.config = config::Load(command.run + "/config.yaml").config;
+    source.model = models::MakeModel(models::SpecFromHuggingFace(source.folder));
+    return source;
+  }
+  source.lora = LoraFrom(source.config, *source.model);
+  return source;
+}
+
+// Gives parameters of what is exported, as float32.
+class Weights {
+ public:
+  explicit Weights(const Source& source) : source_(source) {
+    if (source.snapshot) {
+      saved_.emplace(*source.snapshot, *source.model, source.lora);
+      return;
+    }
+    adapters::ReadAdapter(
+        source.folder, source.lora,
+        [&](const models::ParameterInfo& parameter) {
+          std::vector<float>& values = adapter_[parameter.name];
+          values.resize(static_cast<size_t>(parameter.shape.elements()));
+          return values.data();
+        },
+        [](const models::ParameterInfo&) {});
+  }
+
+  // That was trained.
+  std::vector<float> ReadTrained(const models::ParameterInfo& parameter) const {
+    if (saved_) return ReadWeight(*source_.snapshot, *saved_, parameter);
+    return adapter_.at(parameter.name);
+  }
+
+  // The model's own, with what its adapter adds, if it has one.
+  std::vector<float> ReadMerged(const models::ParameterInfo& parameter) {
+    if (!source_.lora.enabled()) return ReadTrained(parameter);
+    if (!base_) base_.emplace(source_.config.model.init_from, *source_.model);
+    std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));
+    base_->Read(parameter, values.data());
+    const std::vector<models::ParameterInfo> adapters = adapters::Parameters(source_.lora);
+    for (size_t i = 0; i < source_.lora.layers.size(); ++i) {
+      const adapters::Layer& layer = source_.lora.layers[i];
+      if (layer.WeightName() != parameter.name) continue;
+      adapters::Merge(source_.lora, layer, ReadTrained(adapters[2 * i]),
+                      ReadTrained(adapters[2 * i + 1]), values);
+    }
+    return values;
+  }
+
+ private:
+  const Source& source_;
+  std::optional<SavedTensors> saved_;
+  std::map<std::string, std::vector<float>> adapter_;  // without a snapshot
+  std::optional<models::WeightReader> base_;           // of an adapter
+};
+
+void WriteModel(const Source& source, const std::string& to, TensorType type) {
+  if (source.is_copied()) return models::CopyWeights(source.folder, to, type);
+  Weights weights(source);
   std::vector<float> values;
   const models::ParameterInfo* current = nullptr;  // whose values they are
   models::SaveWeights(
-      to, model,
+      to, *source.model,
       [&](const models::ParameterInfo& parameter) {
-        if (current != &parameter) values = ReadWeight(snapshot, saved, parameter);
+        if (current != &parameter) values = weights.ReadMerged(parameter);
         current = &parameter;
         return values.data();
       },
       models::kMaxCheckpointFileBytes, type);
+}
+
+void WriteAdapter(const Source& source, const std::string& to, TensorType type) {
+  const Weights weights(source);
+  std::vector<float> values;
+  adapters::WriteAdapter(to, *source.model, source.lora, source.config.model.init_from, type,
+                         [&](const models::ParameterInfo& parameter) {
+                           values = weights.ReadTrained(parameter);
+                           return values.data();
+                         });
 }
 
 // Files to copy, by the names that transformers expects.
@@ -184,13 +290,14 @@ std::map<std::string, std::string> TokenizerCopies(const std::string& tokenizer)
 // Also what one that was killed has left (base/output_file.h).
 bool IsFromExport(const std::string& file) {
   const std::string name = file.substr(0, file.find(".tmp."));
-  return name == "config.json" || name == "tokenizer.json" ||
+  return name == "config.json" || name == "tokenizer.json" || name == adapters::kConfigFile ||
+         name == "adapter_model.safetensors" ||
          (name.starts_with("model") &&
           (name.ends_with(".safetensors") || name == "model.safetensors.index.json")) ||
          std::ranges::find(kBesideTokenizer, name) != std::end(kBesideTokenizer);
 }
 
-void ClearFolder(const ExportCommand& command, const std::string& source,
+void ClearFolder(const ExportCommand& command, const Source& source,
                  const std::map<std::string, std::string>& copies) {
   std::error_code error;
   if (!fs::exists(command.to, error)) return;
@@ -203,7 +310,10 @@ void ClearFolder(const ExportCommand& command, const std::string& source,
                     " is not empty; name another folder, or add --overwrite to replace the model "
                     "that it holds");
   }
-  bool is_source = fs::equivalent(command.to, source, error);
+  bool is_source = fs::equivalent(command.to, source.folder, error);
+  if (source.lora.enabled()) {
+    is_source |= fs::equivalent(command.to, source.config.model.init_from, error);
+  }
   for (const auto& [name, from] : copies) {
     is_source |= fs::equivalent(command.to + "/" + name, from, error);
   }
@@ -212,6 +322,7 @@ void ClearFolder(const ExportCommand& command, const std::string& source,
   }
   // The first to go, and the last to be written, is what makes the rest a model.
   fs::remove(command.to + "/config.json", error);
+  fs::remove(command.to + "/" + adapters::kConfigFile, error);
   for (const auto& file : fs::directory_iterator(command.to, error)) {
     if (IsFromExport(file.path().filename())) fs::remove(file.path(), error);
   }
@@ -233,40 +344,40 @@ void SayTokenizer(const std::string& tokenizer, const std::map<std::string, std:
 
 void RunExport(const ExportCommand& command) {
   const TensorType type = TypeOf(command.dtype);
-  const std::string source = FindSource(command);
-  std::optional<snapshots::Snapshot> snapshot;
-  std::unique_ptr<models::Model> model;
-  std::string tokenizer = command.tokenizer, where = source;
-  if (Exists(source + "/" + snapshots::kManifestFile)) {
-    snapshot.emplace(source);
-    const RunRecord record = ParseRunRecord(snapshot->manifest().run, source);
-    const config::RunConfig config = ConfigOf(record, source);
-    model = ModelOf(record, config, source);
-    if (tokenizer.empty()) tokenizer = config.data.tokenizer;
-    where += fmt::format(", after {} steps", snapshot->manifest().step);
-  } else {
-    model = models::MakeModel(models::SpecFromHuggingFace(source));
-    if (tokenizer.empty()) {
-      tokenizer = config::Load(command.run + "/config.yaml").config.data.tokenizer;
-    }
+  const Source source = Open(command);
+  const bool adapts = source.lora.enabled();
+  if (command.merge && !adapts) {
+    throw UserError("--merge: " + command.run + " has no adapter to merge; leave it out");
   }
-  const std::map<std::string, std::string> copies = TokenizerCopies(tokenizer);
-  if (!copies.empty()) TokenizerFor(*model, tokenizer);  // refuses one that is not the model's
+  const bool adapter_alone = adapts && !command.merge;
+  const std::string tokenizer =
+      command.tokenizer.empty() ? source.config.data.tokenizer : command.tokenizer;
+  std::map<std::string, std::string> copies;
+  if (!adapter_alone) copies = TokenizerCopies(tokenizer);
+  if (!copies.empty()) TokenizerFor(*source.model, tokenizer);  // refuses one of another model
   ClearFolder(command, source, copies);
 
-  if (snapshot) {
-    WriteWeights(*snapshot, *model, command.to, type);
-  } else {
-    models::CopyWeights(source, command.to, type);
+  if (adapter_alone) {
+    WriteAdapter(source, command.to, type);
+    int64_t count = 0;
+    for (const auto& parameter : adapters::Parameters(source.lora)) {
+      count += parameter.shape.elements();
+    }
+    fmt::print("{}: adapter of rank {} with {} parameters in {}, from {}\n", command.to,
+               source.lora.rank, FormatCount(static_cast<double>(count)), command.dtype,
+               source.in_words);
+    return;
   }
+  WriteModel(source, command.to, type);
   for (const auto& [name, from] : copies) {
     OutputFile file(command.to + "/" + name);
     file.Write(MappedFile(from).text());
     file.Commit();
   }
-  fmt::print("{}: {} with {} parameters in {}, from {}\n", command.to,
-             models::Name(model->spec().family),
-             FormatCount(static_cast<double>(model->parameter_count())), command.dtype, where);
+  fmt::print("{}: {} with {} parameters in {}, from {}{}\n", command.to,
+             models::Name(source.model->spec().family),
+             FormatCount(static_cast<double>(source.model->parameter_count())), command.dtype,
+             source.in_words, adapts ? ", merged with its adapter" : "");
   SayTokenizer(tokenizer, copies);
 }
 

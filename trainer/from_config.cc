@@ -9,6 +9,7 @@
 #include "base/glob.h"
 #include "models/huggingface.h"
 #include "runtime/cuda_device.h"
+#include "trainer/adapter.h"
 #include "trainer/config/resolve.h"
 #include "trainer/data/loader.h"
 
@@ -85,20 +86,22 @@ void CheckSize(const config::RunConfig& config, const models::Model& model) {
 
 // A pattern that fits nothing is a mistake.
 void RequireMatch(const config::RunConfig& config, const char* key, const std::string& pattern,
-                  const models::Model& model) {
-  if (std::ranges::any_of(model.parameters(), [&](const auto& parameter) {
+                  const std::vector<models::ParameterInfo>& parameters) {
+  if (std::ranges::any_of(parameters, [&](const auto& parameter) {
         return MatchesGlob(pattern, parameter.name);
       })) {
     return;
   }
   throw config.Error(key, "no parameter matches '" + pattern + "'; the first one is called '" +
-                              model.parameters().front().name + "'");
+                              parameters.front().name + "'");
 }
 
 // Of train.freeze.
 std::vector<std::string> FrozenFrom(const config::RunConfig& config, const models::Model& model) {
   const std::vector<std::string>& patterns = config.train.freeze;
-  for (const std::string& pattern : patterns) RequireMatch(config, "train.freeze", pattern, model);
+  for (const std::string& pattern : patterns) {
+    RequireMatch(config, "train.freeze", pattern, model.parameters());
+  }
   if (std::ranges::all_of(model.parameters(), [&](const auto& parameter) {
         return MatchesAnyGlob(patterns, parameter.name);
       })) {
@@ -119,6 +122,7 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
   config::Loaded loaded = config::LoadText(text, name, sets, ranks, config::ReadFile);
   config::RunConfig& config = loaded.config;
   if (config.model.init_from.empty()) return loaded;
+  ResolveAdapter(config);
   const models::ModelSpec spec = SpecFrom(config);
   config.model.dropout = spec.dropout;
   if (config.model.sequence == 0) config.model.sequence = spec.max_sequence;
@@ -159,8 +163,10 @@ optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::M
   update.momentum = o.momentum;
   update.nesterov = o.nesterov;
   update.weight_decay = o.weight_decay;
+  const adapters::Lora lora = LoraFrom(config, model);
   for (const config::WeightDecayGroup& group : o.weight_decay_groups) {
-    RequireMatch(config, "optimizer.weight_decay_groups", group.pattern, model);
+    RequireMatch(config, "optimizer.weight_decay_groups", group.pattern,
+                 lora.enabled() ? adapters::Parameters(lora) : model.parameters());
     update.groups.push_back({group.pattern, group.weight_decay});
   }
   update.clip_grad_norm = o.clip_grad_norm;
@@ -289,10 +295,10 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config) {
 // kernel that was under way has ended: few long collectives cost less than many short ones. But
 // the last bucket, which nothing hides, must be a small part of all, and the whole gradients of
 // some buckets are alive at once.
-int64_t BucketBytes(const config::RunConfig& config, const models::Model& model) {
+int64_t BucketBytes(const config::RunConfig& config, int64_t trained) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   if (config.parallel.bucket_cap_mb) return *config.parallel.bucket_cap_mb * kMiB;
-  const int64_t gradients = 4 * model.parameter_count() / config.parallel.tensor;
+  const int64_t gradients = 4 * trained / config.parallel.tensor;
   return std::clamp(gradients / 32, parallel::DataParallelOptions().bucket_bytes, 200 * kMiB);
 }
 
@@ -312,7 +318,6 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.accumulate = config.train.accumulate;
   options.data_ranks = config.parallel.data.value_or(1);
   options.zero = config.parallel.zero;
-  options.data_parallel.bucket_bytes = BucketBytes(config, model);
   options.tensor_ranks = config.parallel.tensor;
   options.sequence_parallel = config.parallel.sequence;
   options.evaluate = config.train.eval_every > 0;
@@ -324,8 +329,11 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.amp = AmpFrom(config);
   options.fuse_gelu_gradient = config.amp.fuse_gelu;
   options.update = UpdateFrom(config, model);
-  options.frozen = FrozenFrom(config, model);
+  options.lora = LoraFrom(config, model);
+  options.frozen =
+      options.lora.enabled() ? adapters::FrozenParameters(model) : FrozenFrom(config, model);
   options.snapshot_copy = config.save.async;
+  options.data_parallel.bucket_bytes = BucketBytes(config, CountParameters(model, options).trained);
   options.state_on_host = config.optimizer.place == config::OptimizerPlace::kHost;
   options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);

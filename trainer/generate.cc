@@ -139,7 +139,7 @@ void RunGenerate(const GenerateCommand& command) {
   ThreadPool pool(options.threads);
   const std::unique_ptr<runtime::Device> device = MakeDevice(trained.config(), pool);
   Session session(Compile(*trained.model, options), *device);
-  session.LoadWeights(*trained.model, trained.weights);
+  LoadTrained(trained, session);
 
   const bool one = config.sample.count == 1;
   const Generated generated =

@@ -24,8 +24,9 @@ void NormalPair(uint32_t a, uint32_t b, float* out) {
   out[1] = static_cast<float>(radius * std::sin(angle));
 }
 
-void FillNormal(std::span<float> values, double stddev, uint64_t seed, uint64_t stream,
-                ThreadPool& pool) {
+// Gives every four elements what `make` makes of four words.
+template <typename Make>
+void Fill(std::span<float> values, uint64_t seed, uint64_t stream, ThreadPool& pool, Make make) {
   const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed),
                                        static_cast<uint32_t>(seed >> 32)};
   const int64_t count = static_cast<int64_t>(values.size());
@@ -36,12 +37,29 @@ void FillNormal(std::span<float> values, double stddev, uint64_t seed, uint64_t 
           Philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
                       static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
                      key);
-      float normal[4];
-      NormalPair(words[0], words[1], normal);
-      NormalPair(words[2], words[3], normal + 2);
+      float made[4];
+      make(words, made);
       for (int64_t i = 4 * block; i < std::min(4 * block + 4, count); ++i) {
-        values[i] = static_cast<float>(stddev) * normal[i - 4 * block];
+        values[i] = made[i - 4 * block];
       }
+    }
+  });
+}
+
+void FillNormal(std::span<float> values, double stddev, uint64_t seed, uint64_t stream,
+                ThreadPool& pool) {
+  Fill(values, seed, stream, pool, [=](const std::array<uint32_t, 4>& words, float* out) {
+    NormalPair(words[0], words[1], out);
+    NormalPair(words[2], words[3], out + 2);
+    for (int i = 0; i < 4; ++i) out[i] *= static_cast<float>(stddev);
+  });
+}
+
+void FillUniform(std::span<float> values, double bound, uint64_t seed, uint64_t stream,
+                 ThreadPool& pool) {
+  Fill(values, seed, stream, pool, [=](const std::array<uint32_t, 4>& words, float* out) {
+    for (int i = 0; i < 4; ++i) {
+      out[i] = static_cast<float>(bound * (2 * (words[i] + 0.5) * 0x1p-32 - 1));
     }
   });
 }
@@ -59,6 +77,9 @@ void InitializeParameter(const models::ParameterInfo& parameter, uint64_t seed,
       break;
     case models::Initializer::kNormal:
       FillNormal(values, parameter.init.stddev, seed, HashOf(parameter.name), pool);
+      break;
+    case models::Initializer::kUniform:
+      FillUniform(values, parameter.init.bound, seed, HashOf(parameter.name), pool);
       break;
   }
 }

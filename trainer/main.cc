@@ -198,6 +198,10 @@ class CommandLine {
     command->add_option("--data", eval_.data,
                         "token files (*.bin) or text, or shell patterns of them; default: what "
                         "the run held out");
+    command->add_option_function<std::string>(
+        "--adapter",
+        [this](const std::string& value) { eval_.sets.push_back("lora.init_from=" + value); },
+        "an adapter in PEFT's form, beside a Hugging Face folder");
     command->add_option("--dtype", eval_.dtype, "of weights and activations: fp32, bf16 or fp16");
     command->add_option("--tokenizer", eval_.tokenizer, "of text: byte, or a tokenizer's path");
     command->add_option("--batch", eval_.batch, "sequences at a time")
@@ -234,6 +238,10 @@ class CommandLine {
     command->add_option_function<std::string>(
         "--prompt", [this](const std::string& prompt) { generate_.prompt = prompt; },
         "text to continue");
+    command->add_option_function<std::string>(
+        "--adapter",
+        [this](const std::string& value) { generate_.sets.push_back("lora.init_from=" + value); },
+        "an adapter in PEFT's form, beside a Hugging Face folder");
     command->add_option("--dtype", generate_.dtype,
                         "of weights and activations: fp32, bf16 or fp16");
     command->add_option("--tokenizer", generate_.tokenizer, "byte, or a tokenizer's path");
@@ -250,12 +258,16 @@ class CommandLine {
 
   void AddExport() {
     CLI::App* command =
-        app_.add_subcommand("export", "write a run's weights for Hugging Face's transformers");
+        app_.add_subcommand("export",
+                            "write a run's weights for Hugging Face's transformers, or its "
+                            "adapter for PEFT");
     command->add_option("run", export_.run, "a run directory, or one of its snapshots")->required();
     command->add_option("--to", export_.to, "the folder to write")->required();
     command->add_option(
         "--step", export_.step,
-        "of which snapshot; default: what the run wrote last, model/ or a snapshot");
+        "of which snapshot; default: what the run wrote last, model/, adapter/ or a snapshot");
+    command->add_flag("--merge", export_.merge,
+                      "write whole weights, with the run's adapter merged into them");
     command->add_option("--dtype", export_.dtype, "of the weights: fp32, bf16 or fp16");
     command->add_option("--tokenizer", export_.tokenizer,
                         "that goes with them, in place of the run's: byte, or a tokenizer's path");

@@ -41,9 +41,9 @@ RunConfig Load(const PlanCommand& command) {
 void PrintCompiled(const RunConfig& config, const models::Model& model,
                    const CompiledStep& compiled, double predicted) {
   const CompileOptions& options = compiled.options;
-  fmt::print("{}: {} parameters; {} sequences of {} tokens per micro-step, {} micro-steps a step\n",
-             config.file, FormatCount(static_cast<double>(model.parameter_count())),
-             options.micro_batch, options.sequence, options.accumulate);
+  fmt::print("{}: {}; {} sequences of {} tokens per micro-step, {} micro-steps a step\n",
+             config.file, ParametersText(model, options), options.micro_batch, options.sequence,
+             options.accumulate);
   for (const graph::PassReport& report : compiled.passes) {
     if (!report.result.changed) continue;
     fmt::print("  {:<14} {:<12} {}\n", report.program, report.pass, report.result.summary);

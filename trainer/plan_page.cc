@@ -71,8 +71,8 @@ ordered_json PlanFacts(const models::Model& model, const CompiledStep& compiled)
     facts.push_back(ordered_json::array({name, value}));
   };
   add("program", fmt::format("plimsoll {} ({})", Version(), Commit()));
-  add("model", fmt::format("{}, {} parameters", models::Name(model.spec().family),
-                           FormatCount(static_cast<double>(model.parameter_count()))));
+  add("model",
+      fmt::format("{}, {}", models::Name(model.spec().family), ParametersText(model, options)));
   add("batch", fmt::format("{} sequences of {} tokens on a rank, {} micro-steps a step",
                            options.micro_batch, options.sequence, options.accumulate));
   add("plan", memory::Summary(compiled.plan));

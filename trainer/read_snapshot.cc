@@ -137,7 +137,8 @@ void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<S
 void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
                   const Ranks& ranks, Session& session) {
   const std::vector<StateTensor> state = session.State();
-  const SavedTensors saved(snapshot, model);
+  const adapters::Lora& lora = session.compiled().options.lora;
+  const SavedTensors saved(snapshot, model, lora);
   const bool same_ranks = saved.tensor_ranks() == ranks.tensor_ranks();
   RequireSameTensors(snapshot, state, same_ranks);
   if (same_ranks) {
@@ -149,7 +150,7 @@ void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& mode
     }
     return;
   }
-  const auto split = models::SplitParameters(model, ranks.tensor_ranks());
+  const auto split = adapters::SplitParameters(model, lora, ranks.tensor_ranks());
   for (const auto& [name, tensor] : ByName(state)) {
     const auto scales = std::ranges::find(state, ScalesOf(name), &StateTensor::name);
     const auto found = split.find(tensor->parameter);

@@ -14,7 +14,7 @@ namespace plimsoll::trainer {
 namespace fs = std::filesystem;
 
 RunDirectory::RunDirectory(const config::RunConfig& config, bool writes, bool continues)
-    : path_(config.run.dir), writes_(writes) {
+    : path_(config.run.dir), adapts_(config.lora.asked()), writes_(writes) {
   if (!writes_) return;
   std::error_code error;
   if (fs::exists(File("metrics.jsonl"), error) && !config.run.overwrite && !continues) {
@@ -52,11 +52,13 @@ void RunDirectory::Begin() {
   if (!writes_) return;
   // A model of other sizes beside the new configuration would be taken for this run's.
   std::error_code error;
-  for (const auto& file : fs::directory_iterator(model(), error)) {
-    const std::string name = file.path().filename();
-    if (name == "config.json" || name.ends_with(".safetensors") ||
-        name.ends_with(".safetensors.index.json")) {
-      fs::remove(file.path(), error);
+  for (const std::string& folder : {File("model"), File("adapter")}) {
+    for (const auto& file : fs::directory_iterator(folder, error)) {
+      const std::string name = file.path().filename();
+      if (name == "config.json" || name == "adapter_config.json" ||
+          name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json")) {
+        fs::remove(file.path(), error);
+      }
     }
   }
   for (const auto& file : fs::directory_iterator(path_, error)) {

@@ -30,8 +30,8 @@ class RunDirectory {
   // The run goes on: metrics.jsonl keeps these lines.
   void Continue(const std::vector<std::string>& metrics);
 
-  // Where the trained model goes.
-  std::string model() const { return File("model"); }
+  // Where what was trained goes: the model, or its adapter.
+  std::string model() const { return File(adapts_ ? "adapter" : "model"); }
 
   // Writes a whole file, which appears complete or not at all.
   void Write(const std::string& name, const std::string& content) const;
@@ -44,6 +44,7 @@ class RunDirectory {
   void Open(int how);
 
   std::string path_;
+  bool adapts_;
   bool writes_;
   bool created_ = false;
   int metrics_ = -1;

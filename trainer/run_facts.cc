@@ -43,9 +43,8 @@ reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string&
                              const CompiledStep& compiled, const ordered_json& timeline) {
   reports::RunFacts facts;
   facts.title = config.run.dir;
-  facts.subtitle =
-      fmt::format("{} with {} parameters on {}", models::Name(model.spec().family),
-                  FormatCount(static_cast<double>(model.parameter_count())), device.name());
+  facts.subtitle = fmt::format("{} with {} on {}", models::Name(model.spec().family),
+                               ParametersText(model, compiled.options), device.name());
   facts.steps = config.train.steps;
   facts.facts = Facts(config, model, device, ranks, compiled);
   facts.config = resolved_yaml;

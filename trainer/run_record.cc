@@ -19,9 +19,10 @@ using nlohmann::json;
 // Decides which tensors there are and what their bytes mean.
 bool IsFixed(const std::string& key) {
   static const char* const kFixed[] = {
-      "data.tokenizer",        "optimizer.name", "amp.dtype",
-      "optimizer.state_dtype", "amp.loss_scale", "amp.master_weights",
-      "amp.low_ops",           "amp.fp32_ops",   "train.freeze"};
+      "data.tokenizer", "optimizer.name",     "amp.dtype",   "optimizer.state_dtype",
+      "amp.loss_scale", "amp.master_weights", "amp.low_ops", "amp.fp32_ops",
+      "train.freeze",   "lora.rank",          "lora.alpha",  "lora.targets",
+      "lora.rslora"};
   return std::ranges::find(kFixed, key) != std::end(kFixed);
 }
 
@@ -38,6 +39,7 @@ bool SetsCourse(const std::string& key) {
                                         "data.format",
                                         "data.eval_fraction",
                                         "data.document_separator",
+                                        "lora.dropout",
                                         "optimizer.lr",
                                         "optimizer.betas",
                                         "optimizer.eps",

@@ -95,12 +95,14 @@ int64_t OffloadedBytes(const CompiledStep& compiled) {
 }
 
 ordered_json RunSummary(const RunResult& result) {
+  const ParameterCounts counts = CountParameters(result.model, result.session.compiled().options);
   ordered_json json = {
       {"version", Version()},
       {"commit", Commit()},
       {"ranks", result.ranks},
       {"threads", result.session.compiled().options.threads},
-      {"parameters", result.model.parameter_count()},
+      {"parameters", counts.all},
+      {"trained_parameters", counts.trained},
       {"steps", result.metrics.loss.size()},
       {"loss", nullptr},
       {"eval_loss", OrNull(result.metrics.eval_loss)},

@@ -22,10 +22,11 @@ int64_t TensorRanksOf(const snapshots::Manifest& manifest) {
 
 }  // namespace
 
-SavedTensors::SavedTensors(const snapshots::Snapshot& snapshot, const models::Model& model)
+SavedTensors::SavedTensors(const snapshots::Snapshot& snapshot, const models::Model& model,
+                           const adapters::Lora& lora)
     : snapshot_(snapshot),
       tensor_ranks_(TensorRanksOf(snapshot.manifest())),
-      split_(models::SplitParameters(model, tensor_ranks_)) {}
+      split_(adapters::SplitParameters(model, lora, tensor_ranks_)) {}
 
 const TensorRecord* SavedTensors::Find(const std::string& name) const {
   return snapshot_.manifest().Find(name, 0);

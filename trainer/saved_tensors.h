@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "adapters/lora.h"
 #include "models/sharding.h"
 #include "ops/block_quantization.h"
 #include "snapshots/snapshot.h"
@@ -15,8 +16,9 @@ namespace plimsoll::trainer {
 
 class SavedTensors {
  public:
-  // Of a run of `model`. The snapshot must outlive this.
-  SavedTensors(const snapshots::Snapshot& snapshot, const models::Model& model);
+  // Of a run of `model` with these adapters, if any. The snapshot must outlive this.
+  SavedTensors(const snapshots::Snapshot& snapshot, const models::Model& model,
+               const adapters::Lora& lora);
 
   int64_t tensor_ranks() const { return tensor_ranks_; }  // that wrote it
 

@@ -26,7 +26,8 @@ std::string ParameterOf(std::string name, const std::set<std::string>& parameter
 }  // namespace
 
 std::vector<StateTensor> Session::State() const {
-  const std::vector<const graph::Tensor*> found = CarriedState(StepProgramsOf(compiled_));
+  const std::vector<const graph::Tensor*> found =
+      CarriedState(StepProgramsOf(compiled_), compiled_.options.KeptElsewhere());
   std::set<std::string> parameters;
   for (const graph::Tensor* tensor : found) {
     if (tensor->role == graph::Role::kParameter) parameters.insert(tensor->name);

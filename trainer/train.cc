@@ -18,6 +18,7 @@
 #include "runtime/process_memory.h"
 #include "runtime/watchdog.h"
 #include "snapshots/snapshot.h"
+#include "trainer/adapter.h"
 #include "trainer/caching.h"
 #include "trainer/channels.h"
 #include "trainer/data/loader.h"
@@ -167,12 +168,16 @@ class Run {
             .communicators = ranks.communicators()},
         caching_, ranks.groups());
     if (session_->memory() != nullptr) StartUp();
-    if (resumed != nullptr) {
-      ReadSnapshot(resumed->snapshot, *model_, ranks, *session_);
-    } else if (config_.model.init_from.empty()) {
+    // A snapshot of adapters leaves their model out.
+    if (resumed == nullptr && config_.model.init_from.empty()) {
       session_->Initialize(*model_, static_cast<uint64_t>(config_.train.seed));
-    } else {
+    } else if (resumed == nullptr || config_.lora.asked()) {
       session_->LoadWeights(*model_, config_.model.init_from);
+    }
+    if (resumed == nullptr) {
+      StartAdapter(*session_, config_);
+    } else {
+      ReadSnapshot(resumed->snapshot, *model_, ranks, *session_);
     }
 
     if (profiler_) profiler_->Watch(*session_);
@@ -287,9 +292,8 @@ class Run {
   void Announce(const CompiledStep& compiled) const {
     const models::ModelSpec& spec = model_->spec();
     const bool on_cpu = device_->kind() == runtime::DeviceKind::kCpu;
-    fmt::print("plimsoll {} ({}): {} with {} parameters, {}, run in {}\n", Version(), Commit(),
-               models::Name(spec.family),
-               FormatCount(static_cast<double>(model_->parameter_count())),
+    fmt::print("plimsoll {} ({}): {} with {}, {}, run in {}\n", Version(), Commit(),
+               models::Name(spec.family), ParametersText(*model_, compiled.options),
                on_cpu ? fmt::format("{} threads", pool_->size()) : "on " + device_->name(),
                directory_->path());
     fmt::print("data: {} tokens to train on, {} per step{}\n",
@@ -557,9 +561,16 @@ class Run {
   }
 
   void SaveModel() {
+    const bool adapts = config_.lora.asked();
     const std::string folder = directory_->model();
-    session_->SaveWeights(*model_, folder);
-    if (ranks_.first()) progress_->Line("model written to " + folder);
+    if (adapts) {
+      SaveAdapter(*session_, *model_, config_.model.init_from, folder, ranks_.first());
+    } else {
+      session_->SaveWeights(*model_, folder);
+    }
+    if (ranks_.first()) {
+      progress_->Line(fmt::format("{} written to {}", adapts ? "adapter" : "model", folder));
+    }
   }
 
   void CheckArena() {

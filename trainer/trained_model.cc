@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <map>
 
+#include "adapters/peft.h"
 #include "base/error.h"
 #include "models/huggingface.h"
+#include "trainer/adapter.h"
 #include "trainer/from_config.h"
 
 namespace plimsoll::trainer {
@@ -37,10 +39,18 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
   trained.folder = folder;
   trained.is_run = Exists(folder + "/config.yaml");
   if (trained.is_run) {
-    trained.loaded = LoadRun(folder + "/config.yaml", sets);
-    trained.weights = folder + "/model";
-    if (!Exists(trained.weights + "/config.json")) {
-      throw UserError(folder + ": the run has no model/ yet; it is written when training ends");
+    const std::string adapter = folder + "/adapter";
+    std::vector<std::string> all;
+    if (Exists(adapter + "/" + adapters::kConfigFile)) all = {"lora.init_from=" + adapter};
+    all.insert(all.end(), sets.begin(), sets.end());
+    trained.loaded = LoadRun(folder + "/config.yaml", all);
+    const config::RunConfig& config = trained.config();
+    const bool adapts = config.lora.asked();
+    trained.weights = adapts ? config.model.init_from : folder + "/model";
+    if (!Exists(adapts ? adapter + "/" + adapters::kConfigFile
+                       : trained.weights + "/config.json")) {
+      throw UserError(fmt::format("{}: the run has no {}/ yet; it is written when training ends",
+                                  folder, adapts ? "adapter" : "model"));
     }
   } else {
     if (!Exists(folder + "/config.json")) {
@@ -52,9 +62,10 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
     std::vector<std::string> all = {"model.init_from=" + folder, "data.synthetic=true",
                                     "model.sequence=" + std::to_string(context)};
     all.insert(all.end(), sets.begin(), sets.end());
-    trained.loaded = config::LoadText("", folder, all);
+    trained.loaded = LoadRunText("", folder, all);
     trained.weights = folder;
   }
+  trained.adapter = trained.config().lora.init_from;
   trained.model = models::MakeModel(models::SpecFromHuggingFace(trained.weights));
   const int64_t longest = trained.model->spec().max_sequence;
   if (trained.config().model.sequence > longest) {
@@ -63,6 +74,11 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
                                              trained.config().model.sequence, longest));
   }
   return trained;
+}
+
+void LoadTrained(const TrainedModel& trained, Session& session) {
+  session.LoadWeights(*trained.model, trained.weights);
+  if (!trained.adapter.empty()) LoadAdapter(session, trained.adapter);
 }
 
 CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& dtype) {
@@ -76,6 +92,7 @@ CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& 
   config::RunConfig config = trained.config();
   config.amp.dtype = found->second;
   CompileOptions options;
+  options.lora = LoraFrom(config, *trained.model);
   options.amp = AmpFrom(config);
   options.train = false;
   options.sequence = trained.config().model.sequence;

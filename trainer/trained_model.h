@@ -1,5 +1,6 @@
 // A trained model on disk and what is known of how it was made: the folder of a run, with its
-// weights in model/ and its config.yaml, or a Hugging Face checkpoint alone.
+// weights in model/, or an adapter in adapter/, and its config.yaml, or a Hugging Face checkpoint
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ struct TrainedModel {
   std::string weights;    // the folder that holds them
   std::unique_ptr<models::Model> model;
   bool is_run = false;  // there is a config.yaml
+  std::string adapter;  // the folder of the adapter beside the weights; empty: there is none
 
   const config::RunConfig& config() const { return loaded.config; }
   // "byte" or a path: `chosen`, or the run's, or the checkpoint's own. Empty: none is known.
@@ -31,6 +33,9 @@ struct TrainedModel {
 // `sets` override the run's configuration. UserError when the folder is neither, or the run has not
 // ended yet.
 TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets);
+
+// Fills the session with the weights, and the adapter's.
+void LoadTrained(const TrainedModel& trained, Session& session);
 
 // For programs that only run forward; the caller says which. Weights, activations and cache are
 // stored as `dtype`: "fp32", "bf16" or "fp16", with the run's exceptions by op kind (amp.low_ops,

@@ -18,11 +18,13 @@ TEST_P(CudaTrajectory, IsFollowed) {
   EXPECT_LE(d.loss, kLossTolerance);
   EXPECT_LE(d.grad_norm, kGradNormTolerance);
   EXPECT_LE(d.weights, kWeightsTolerance) << "worst: " << d.worst_parameter;
+  EXPECT_LE(d.logits, kLogitsTolerance);
   EXPECT_GE(d.steps, 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, CudaTrajectory,
-                         testing::Values("gpt2", "gpt2-accumulate", "llama", "qwen2"));
+                         testing::Values("gpt2", "gpt2-accumulate", "llama", "qwen2", "lora-gpt2",
+                                         "lora-llama"));
 
 }  // namespace
 }  // namespace plimsoll::golden

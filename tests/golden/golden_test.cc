@@ -15,6 +15,7 @@ void ExpectFollows(const std::string& folder) {
     EXPECT_LE(d.loss, kLossTolerance) << folder;
     EXPECT_LE(d.grad_norm, kGradNormTolerance) << folder;
     EXPECT_LE(d.weights, kWeightsTolerance) << folder;
+    EXPECT_LE(d.logits, kLogitsTolerance) << folder;
     EXPECT_GE(d.steps, 5) << folder;
   }
 }
@@ -24,7 +25,8 @@ class OwnTrajectory : public testing::TestWithParam<std::string> {};
 TEST_P(OwnTrajectory, IsFollowed) { ExpectFollows("tests/golden/data/" + GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Golden, OwnTrajectory,
-                         testing::Values("gpt2", "gpt2-accumulate", "llama", "qwen2"));
+                         testing::Values("gpt2", "gpt2-accumulate", "llama", "qwen2", "lora-gpt2",
+                                         "lora-llama"));
 
 class SharedTrajectory : public testing::TestWithParam<std::string> {};
 

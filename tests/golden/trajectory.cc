@@ -5,11 +5,15 @@
 #include <map>
 #include <vector>
 
+#include "adapters/peft.h"
 #include "base/error.h"
 #include "formats/json.h"
+#include "formats/safetensors.h"
 #include "models/huggingface.h"
+#include "trainer/adapter.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/loader.h"
+#include "trainer/next_token.h"
 #include "trainer/session.h"
 
 namespace plimsoll::golden {
@@ -34,14 +38,27 @@ double Relative(double value, double expected) {
   return std::isnan(difference) ? INFINITY : difference;
 }
 
-void CompareWeights(const std::string& file, const models::Model& model, trainer::Session& session,
-                    Deviations& result) {
-  std::map<std::string, std::vector<float>> expected;
-  models::LoadWeights(file, model, [&](const models::ParameterInfo& parameter) {
-    auto& values = expected[parameter.name];
-    values.resize(parameter.shape.elements());
-    return values.data();
-  });
+// From a checkpoint's file, or an adapter's folder.
+std::map<std::string, std::vector<float>> ReadFinal(const std::string& folder,
+                                                    const models::Model& model,
+                                                    const adapters::Lora& lora) {
+  std::map<std::string, std::vector<float>> values;
+  const auto destination = [&](const models::ParameterInfo& parameter) {
+    auto& to = values[parameter.name];
+    to.resize(parameter.shape.elements());
+    return to.data();
+  };
+  if (lora.enabled()) {
+    adapters::ReadAdapter(folder + "/final", lora, destination,
+                          [](const models::ParameterInfo&) {});
+  } else {
+    models::LoadWeights(folder + "/final.safetensors", model, destination);
+  }
+  return values;
+}
+
+void CompareWeights(const std::map<std::string, std::vector<float>>& expected,
+                    trainer::Session& session, Deviations& result) {
   double difference = 0, norm = 0;
   for (const auto& [name, values] : expected) {
     const std::vector<float> ours = session.ReadParameter(name);
@@ -61,11 +78,43 @@ void CompareWeights(const std::string& file, const models::Model& model, trainer
   result.weights = std::sqrt(difference / norm);
 }
 
+adapters::Lora ReadLora(const std::string& folder, const models::Model& model) {
+  const adapters::Settings settings = adapters::ReadSettings(folder);
+  return {.rank = settings.rank,
+          .alpha = settings.alpha,
+          .rslora = settings.rslora,
+          .layers = adapters::SelectLayers(model, settings.targets)};
+}
+
+// Of every beginning of the window.
+double CompareLogits(const std::string& file, std::span<const int32_t> window,
+                     trainer::Session& session) {
+  const formats::SafetensorsReader expected(file);
+  const formats::TensorEntry& entry = expected.Require("logits");
+  std::vector<float> logits(static_cast<size_t>(entry.elements));
+  expected.ReadFloat32("logits", logits.data(), entry.elements);
+  const size_t vocab = logits.size() / window.size();
+  trainer::NextToken next(session);
+  double d = 0, n = 0;
+  std::vector<int32_t> text;
+  for (size_t t = 0; t < window.size(); ++t) {
+    text.push_back(window[t]);
+    const std::span<const float> ours = next.Logits({&text, 1});
+    for (size_t i = 0; i < vocab; ++i) {
+      d += std::pow(static_cast<double>(ours[i]) - logits[t * vocab + i], 2);
+      n += std::pow(static_cast<double>(logits[t * vocab + i]), 2);
+    }
+  }
+  return std::sqrt(d / n);
+}
+
 }  // namespace
 
 Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) {
   const auto expected = formats::JsonObject::FromFile(folder + "/expected.json");
-  const auto model = models::MakeModel(models::SpecFromHuggingFace(folder));
+  const bool adapts = expected.Has("base");
+  const std::string base = adapts ? folder + "/../" + expected.RequireString("base") : folder;
+  const auto model = models::MakeModel(models::SpecFromHuggingFace(base));
   const formats::JsonObject optimizer = expected.RequireObject("optimizer");
 
   trainer::CompileOptions options;
@@ -75,11 +124,18 @@ Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) 
   options.update = OptimizerFrom(optimizer);
   options.device = device.kind();
   options.threads = device.pool().size();
+  if (adapts) {
+    options.lora = ReadLora(folder + "/adapter", *model);
+    options.frozen = adapters::FrozenParameters(*model);
+    options.generate_rows = 1;
+    options.generate_context = options.sequence;
+  }
   trainer::Session session(trainer::Compile(*model, options), device);
-  session.LoadWeights(*model, folder);
+  session.LoadWeights(*model, base);
+  if (adapts) trainer::LoadAdapter(session, folder + "/adapter");
 
   data::DataOptions files;
-  files.train = {folder + "/tokens.bin"};
+  files.train = {base + "/tokens.bin"};
   files.vocab = model->spec().vocab;
   const data::DataSet data = data::OpenData(files);
   const data::BatchLoader loader(data.train, {.order = data::DataOrder::kConsecutive,
@@ -88,6 +144,11 @@ Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) 
                                               .accumulate = options.accumulate});
 
   Deviations result;
+  if (adapts) {
+    loader.Fill(0, 0, session.batch().tokens.data(), session.batch().targets.data());
+    result.logits = CompareLogits(folder + "/logits.safetensors",
+                                  session.batch().tokens.first(options.sequence), session);
+  }
   for (const formats::JsonObject& step : expected.RequireObjects("steps")) {
     session.BeginStep(loader.CountTargets(result.steps), optimizer.RequireFloat("lr"), 0);
     for (int64_t micro = 0; micro < options.accumulate; ++micro) {
@@ -102,7 +163,7 @@ Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) 
     ++result.steps;
   }
   if (result.steps == 0) expected.Fail("steps", "is empty");
-  CompareWeights(folder + "/final.safetensors", *model, session, result);
+  CompareWeights(ReadFinal(folder, *model, options.lora), session, result);
   return result;
 }
 

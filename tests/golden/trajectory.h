@@ -5,6 +5,10 @@
 //   expected.json                    batch, sequence, accumulate, optimizer, and per step the mean
 //                                    loss and the gradient norm before clipping
 //   final.safetensors                the weights after the last step
+// or, of adapters beside a frozen model,
+//   expected.json                    also base: the folder beside it with model and tokens
+//   adapter, final                   PEFT's folders, before training and after the last step
+//   logits.safetensors               of the first window, before training: f32 [sequence,vocab]
 #pragma once
 
 #include <string>
@@ -18,7 +22,8 @@ struct Deviations {
   int steps = 0;
   double loss = 0;       // relative, of any step
   double grad_norm = 0;  // relative, of any step
-  double weights = 0;    // |final − expected| / |expected|, over all weights together
+  double weights = 0;    // |final − expected| / |expected|, over all trained weights together
+  double logits = 0;     // the same of the logits
   std::string worst_parameter;
   double worst_parameter_deviation = 0;  // the same of that parameter alone
 };
@@ -30,10 +35,11 @@ Deviations FollowTrajectory(const std::string& folder, runtime::Device& device);
 inline constexpr double kLossTolerance = 1e-4;
 inline constexpr double kGradNormTolerance = 1e-3;
 inline constexpr double kWeightsTolerance = 1e-3;
+inline constexpr double kLogitsTolerance = 1e-5;
 
 inline bool WithinTolerance(const Deviations& d) {
   return d.loss <= kLossTolerance && d.grad_norm <= kGradNormTolerance &&
-         d.weights <= kWeightsTolerance;
+         d.weights <= kWeightsTolerance && d.logits <= kLogitsTolerance;
 }
 
 }  // namespace plimsoll::golden

@@ -246,6 +246,34 @@ TEST(Equivalence, RanksTrainBesideFrozenParameters) {
   }
 }
 
+// A or B is split where the weight beside it is; dropout drops alike where inputs are whole.
+TEST(Equivalence, RanksTrainAdapters) {
+  if (TestWorld().size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
+  for (const bool llama : {false, true}) {
+    for (const bool sequence : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}{}", llama ? "llama" : "gpt2", sequence ? ", sequence" : ""));
+      const Mesh mesh(2);
+      TinyRun run;
+      run.spec = llama ? SharedLlama() : SharedGpt2();
+      run.micro_batch = 4;
+      run.steps = 3;
+      run.update.eps = 1e-5;
+      run.evaluate = true;
+      run.lora = llama ? std::vector<std::string>{"q_proj", "v_proj", "o_proj", "mlp.*"}
+                       : std::vector<std::string>{"all-linear"};
+      const TinyResult want = Train(run);
+      run.micro_batch = 4 / (TestWorld().size() / 2);
+      run.sequence_parallel = sequence;
+      run.zero = TestWorld().size() > 2 ? 1 : 0;
+      run.executor.check_arena = true;
+      mesh.Use(run);
+      const TinyResult got = Train(run);
+      ExpectTrainedAs(got, want);
+      ExpectAlikeOnAllRanks(got);
+    }
+  }
+}
+
 // An overflow in one rank's part of a gradient skips the step on all, as on one.
 TEST(Equivalence, RanksSkipTheSameSteps) {
   runtime::World& world = TestWorld();

@@ -98,6 +98,23 @@ TEST_F(ZeroEquivalence, TrainsBesideFrozenParameters) {
   }
 }
 
+TEST_F(ZeroEquivalence, TrainsAdapters) {
+  for (const bool llama : {false, true}) {
+    for (const int64_t accumulate : {1, 2}) {
+      TinyRun alone = RunOf(llama, accumulate);
+      alone.lora = {"all-linear"};
+      const TinyResult want = Train(alone);
+      for (const int64_t zero : {0, 1, 2, 3}) {
+        SCOPED_TRACE(fmt::format("{} × {} micro-steps, ZeRO {}", llama ? "llama" : "gpt2",
+                                 accumulate, zero));
+        const TinyResult got = Train(Shared(alone, zero));
+        ExpectTrainedAs(got, want);
+        ExpectAlikeOnAllRanks(got);
+      }
+    }
+  }
+}
+
 // Weights and moments in all the types that they are stored in. Without clipping nothing depends on
 // the norm; with one micro-step, gradients are added in one order.
 TEST_F(ZeroEquivalence, ChangesNoBit) {

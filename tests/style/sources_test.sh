@@ -28,7 +28,7 @@ planted graph/b.cc '#include "ops/a.h"\n' 'graph/b.cc:1: graph/ may not include 
 planted models/b.cc '\n#include "memory/a.h"\n' 'models/b.cc:2: models/ may not include "memory/a.h"'
 planted base/b.cc '#include "a.h"\n' 'base/b.cc:1: "a.h" is not written from the repository root'
 planted base/b.cc '#include "fmt/format.h"\n' 'base/b.cc:1: "fmt/format.h" is no folder of ours'
-planted memory/b.cc '#  include <nlohmann/json.hpp>\n' 'memory/b.cc:1: <nlohmann/json.hpp> belongs in formats models reports snapshots trainer studies tests bench only'
+planted memory/b.cc '#  include <nlohmann/json.hpp>\n' 'memory/b.cc:1: <nlohmann/json.hpp> belongs in formats models adapters reports snapshots trainer studies tests bench only'
 planted trainer/b.cc '#include <yaml-cpp/yaml.h>\n' 'trainer/b.cc:1: <yaml-cpp/yaml.h> belongs in'
 planted graph/b.cc '#include <Eigen/Core>\n' 'graph/b.cc:1: <Eigen/Core> belongs in'
 planted attic/b.cc '#include <vector>\n' 'attic/b.cc:1: folder attic has no line'

@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "adapters/lora.h"
 #include "models/model.h"
 #include "runtime/cuda_device.h"
 #include "tests/models/published.h"
+#include "trainer/initialize.h"
 #include "trainer/session.h"
 
 namespace plimsoll::trainer {
@@ -34,6 +36,8 @@ struct TinyRun {
   bool repeat = false;  // every step sees the first one's tokens
   optim::UpdateOptions update = {};
   std::vector<std::string> frozen = {};
+  std::vector<std::string> lora = {};  // targets of adapters of rank 3; empty: none
+  double lora_dropout = 0;
   amp::AmpOptions amp = {};
   bool state_on_host = false;
   double init_loss_scale = 65536;  // where update scales the loss
@@ -86,6 +90,13 @@ inline TinyResult Train(const TinyRun& run) {
   options.update = run.update;
   options.frozen = run.frozen;
   options.snapshot_copy = run.copy_after >= 0;
+  if (!run.lora.empty()) {
+    options.lora = {.rank = 3,
+                    .alpha = 6,
+                    .dropout = run.lora_dropout,
+                    .layers = adapters::SelectLayers(*model, run.lora)};
+    options.frozen = adapters::FrozenParameters(*model);
+  }
   options.amp = run.amp;
   options.state_on_host = run.state_on_host;
   options.init_loss_scale = run.init_loss_scale;
@@ -94,6 +105,14 @@ inline TinyResult Train(const TinyRun& run) {
   options.threads = run.threads;
   Session session(Compile(*model, options), *device, run.executor, run.caching, run.groups);
   session.Initialize(*model, 1);
+  // B is not zero, so that A has a gradient in the first step already.
+  const std::vector<models::ParameterInfo> adapters = adapters::Parameters(options.lora);
+  for (models::ParameterInfo parameter : adapters) {
+    parameter.init = {.kind = models::Initializer::kUniform, .bound = 0.1};
+    std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));
+    InitializeParameter(parameter, 1, values, pool);
+    session.WriteParameter(parameter.name, values);
+  }
 
   TinyResult result;
   const size_t size = run.micro_batch * run.sequence;
@@ -125,6 +144,9 @@ inline TinyResult Train(const TinyRun& run) {
     }
   }
   for (const models::ParameterInfo& parameter : model->parameters()) {
+    result.weights.push_back(session.ReadParameter(parameter.name));
+  }
+  for (const models::ParameterInfo& parameter : adapters) {
     result.weights.push_back(session.ReadParameter(parameter.name));
   }
   for (const StateTensor& tensor : session.State()) {

@@ -168,6 +168,34 @@ void ResolveTraining(RunConfig& config, std::vector<std::string>& warnings) {
   }
 }
 
+void CheckLora(const RunConfig& config, std::vector<std::string>& warnings) {
+  const LoraConfig& lora = config.lora;
+  const char* const asks = lora.init_from.empty() ? "lora.rank" : "lora.init_from";
+  if (!lora.asked()) {
+    for (const char* key : {"lora.alpha", "lora.targets", "lora.dropout", "lora.rslora"}) {
+      const Key& row = *FindKey(key);
+      if (row.get(config) == row.default_value) continue;
+      warnings.push_back(
+          fmt::format("{}: {}: has no effect without lora.rank", config.Origin(key), key));
+    }
+    return;
+  }
+  if (config.model.init_from.empty()) {
+    throw config.Error(asks,
+                       "needs model.init_from: adapters are stored without their model, which has "
+                       "to be there again when they are used; name a Hugging Face folder, such as "
+                       "one that plimsoll export wrote");
+  }
+  if (!config.train.freeze.empty()) {
+    throw config.Error(
+        "train.freeze",
+        fmt::format("with adapters the whole model is frozen{}; remove it", At(config, asks)));
+  }
+  if (lora.targets.empty()) {
+    throw config.Error("lora.targets", "is empty; name linear layers, or all-linear");
+  }
+}
+
 void CheckCheckpointing(const RunConfig& config, std::vector<std::string>& warnings) {
   const CheckpointingConfig& c = config.checkpointing;
   if (c.policy == CheckpointPolicy::kSelective && c.recompute.empty()) {
@@ -394,6 +422,7 @@ void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warni
   ResolveTraining(config, warnings);
   ResolveBatch(config, started);
   ResolveSchedule(config);
+  CheckLora(config, warnings);
   CheckCheckpointing(config, warnings);
   ResolveAmp(config, warnings);
   ResolvePaths(config);

@@ -156,6 +156,19 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
+// Low-rank adapters; what is not set beside init_from comes from its adapter_config.json.
+struct LoraConfig {
+  int64_t rank = 0;  // 0: none
+  double alpha = 16;
+  std::vector<std::string> targets = {"all-linear"};
+  double dropout = 0.0;
+  bool rslora = false;
+  std::string init_from;  // a folder of PEFT's; empty: A at random, B zero
+
+  bool asked() const { return rank > 0 || !init_from.empty(); }
+  bool operator==(const LoraConfig&) const = default;
+};
+
 // Weight decay falls on tensors of rank 2 and more, unless a group (first match wins) says
 // otherwise.
 struct OptimizerConfig {
@@ -293,6 +306,7 @@ struct RunConfig {
   ModelConfig model;
   DataConfig data;
   TrainConfig train;
+  LoraConfig lora;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   AmpConfig amp;

@@ -164,6 +164,28 @@ void TrainKeys(std::vector<Key>& keys) {
   train.Add("threads", &T::threads, "CPU threads; 0: one per core.").Between(0, 4096);
 }
 
+void LoraKeys(std::vector<Key>& keys) {
+  using L = LoraConfig;
+  SectionKeys<L> lora(keys, "lora", &RunConfig::lora);
+  lora.Add("rank", &L::rank, "Rank of the adapters; 0: none.")
+      .Between(0, kThousands)
+      .Derived("0; with `init_from` the adapter's");
+  lora.Add("alpha", &L::alpha, "Adapters count `alpha` / `rank`.")
+      .Above(0)
+      .Derived("16; with `init_from` the adapter's");
+  lora.Add("targets", &L::targets,
+           "Linear layers that get an adapter, as ends of Hugging Face's names (`q_proj`, "
+           "`attn.c_proj`) or patterns of such ends (`layers.?.mlp.*`); `all-linear`: all but the "
+           "head.")
+      .Derived("all-linear; with `init_from` the adapter's");
+  lora.Add("dropout", &L::dropout, "Dropout on what adapters read.").AtLeast(0).Below(1);
+  lora.Add("rslora", &L::rslora, "Adapters count `alpha` / √`rank` instead.")
+      .Derived("false; with `init_from` the adapter's");
+  lora.Add("init_from", &L::init_from,
+           "Folder of an adapter in PEFT's form (`adapter_config.json`, "
+           "`adapter_model.safetensors`) to start from.");
+}
+
 void OptimizerKeys(std::vector<Key>& keys) {
   using O = OptimizerConfig;
   SectionKeys<O> optimizer(keys, "optimizer", &RunConfig::optimizer);
@@ -428,6 +450,7 @@ const std::vector<Key>& Schema() {
     ModelKeys(keys);
     DataKeys(keys);
     TrainKeys(keys);
+    LoraKeys(keys);
     OptimizerKeys(keys);
     ScheduleKeys(keys);
     TechniqueKeys(keys);
@@ -444,6 +467,7 @@ const std::vector<SectionInfo>& Sections() {
       {"model", "What is trained: a shape, or `init_from` a checkpoint."},
       {"data", "What it is trained on."},
       {"train", "How long, in what batches, and what is reported."},
+      {"lora", "Low-rank adapters that are trained in place of the model (docs/fine_tuning.md)."},
       {"optimizer", "How gradients become updates."},
       {"schedule", "The learning rate over the steps."},
       {"amp", "Mixed precision."},

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,17 @@ inline std::vector<std::string> ConfigFiles() {
     if (entry.path().extension() == ".yaml" && !study) files.push_back(entry.path().string());
   }
   std::ranges::sort(files);
+  return files;
+}
+
+// Those that need no model on disk.
+inline std::vector<std::string> PlannableConfigFiles() {
+  std::vector<std::string> files = ConfigFiles();
+  std::erase_if(files, [](const std::string& name) {
+    std::ifstream file(name);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return text.find("init_from:") != text.npos;
+  });
   return files;
 }
 

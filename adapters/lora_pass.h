@@ -1,0 +1,33 @@
+// LoRA as a pass over a model's forward program, before all others: it adds A and B beside the
+// weights of adapters/lora.h.
+//
+//   %y = linear(%x, %w, %bias)
+// becomes
+//   %y.base = linear(%x, %w, %bias)
+//   %y.low_rank = linear(%x, %a, _)                     u of all modules of this weight
+//   %y = add_low_rank(%y.base, %y.low_rank, %b)         into the columns of each
+//
+// In training with dropout, A reads %x through one: modules that share x drop the same elements.
+// The weights are frozen by whoever differentiates (graph/autodiff.h).
+#pragma once
+
+#include <utility>
+
+#include "adapters/lora.h"
+#include "graph/pass.h"
+
+namespace plimsoll::adapters {
+
+class LoraPass : public graph::Pass {
+ public:
+  LoraPass(Lora lora, bool training) : lora_(std::move(lora)), training_(training) {}
+  std::string_view name() const override { return "lora"; }
+  bool preserves_numerics() const override { return false; }
+  graph::PassResult Run(graph::Program& program) override;
+
+ private:
+  Lora lora_;
+  bool training_;
+};
+
+}  // namespace plimsoll::adapters

@@ -1,0 +1,43 @@
+// Adapters as PEFT (github.com/huggingface/peft) reads and writes them: a folder with
+// adapter_config.json and adapter_model.safetensors, in which each module has
+// base_model.model.MODULE.lora_A.weight [r,in] and .lora_B.weight [out,r].
+//
+// Whatever such a folder asks for that a Lora cannot say is refused, never ignored. Errors are
+// UserErrors naming the file and the key or tensor.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "adapters/lora.h"
+#include "base/function_ref.h"
+#include "formats/safetensors.h"
+
+namespace plimsoll::adapters {
+
+inline constexpr const char* kConfigFile = "adapter_config.json";
+
+// What FOLDER/adapter_config.json says. The weights are not looked at.
+struct Settings {
+  int64_t rank = 0;
+  double alpha = 0;
+  bool rslora = false;
+  std::vector<std::string> targets;
+};
+Settings ReadSettings(const std::string& folder);
+
+// Reads A and B of every layer as float32 to where `destination` wants them; `finished` is called
+// when all of a parameter's elements are there. The settings, and all names and shapes, are checked
+// first: the folder must hold an adapter of these modules, rank and scale.
+void ReadAdapter(const std::string& folder, const Lora& lora,
+                 FunctionRef<float*(const models::ParameterInfo&)> destination,
+                 FunctionRef<void(const models::ParameterInfo&)> finished);
+
+// Writes adapter_model.safetensors and, last, adapter_config.json into `folder`, which is created
+// if need be; each file appears whole or not at all. `base` is the model's folder or name; `source`
+// gives a parameter's elements, rounded to `type`, which must stay until it is asked for the next.
+void WriteAdapter(const std::string& folder, const models::Model& model, const Lora& lora,
+                  const std::string& base, formats::TensorType type,
+                  FunctionRef<const float*(const models::ParameterInfo&)> source);
+
+}  // namespace plimsoll::adapters
