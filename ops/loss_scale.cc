@@ -20,6 +20,10 @@ std::vector<TensorType> InferLossScaleStep(const OpCall& call) {
   const TensorType counter{DType::kInt32, {}}, counters{DType::kInt32, {2}};
   Check(call.input(2) == counter, call, "tracker must be i32[]");
   Check(call.input(3) == counters, call, "skipped must be i32[2]");
+  Check(call.has_input(4) == call.has_input(5), call, "loss and limit come together");
+  for (const size_t input : {4, 5}) {
+    if (call.has_input(input)) CheckFloat32Scalar(call, input);
+  }
   Check(call.attributes.GetReal("growth_factor") >= 1, call, "growth_factor is below 1");
   const double backoff = call.attributes.GetReal("backoff_factor");
   Check(backoff > 0 && backoff < 1, call, "backoff_factor is not between 0 and 1");
@@ -31,7 +35,7 @@ std::vector<TensorType> InferLossScaleStep(const OpCall& call) {
 
 const OpRegistration kLossScaleStep({
     .name = "loss_scale_step",
-    .inputs = {{"norm"}, {"scale"}, {"tracker"}, {"skipped"}},
+    .inputs = {{"norm"}, {"scale"}, {"tracker"}, {"skipped"}, {"loss", true}, {"limit", true}},
     .outputs = {{"grad_norm"}, {"inverse"}, {"apply"}, {"scale"}, {"tracker"}, {"skipped"}},
     .infer = &InferLossScaleStep,
     .gradient = {},
@@ -43,15 +47,17 @@ const OpRegistration kLossScaleStep({
 
 LossScaleStep EmitLossScaleStep(graph::Builder& g, Value norm, Value scale, Value tracker,
                                 Value skipped, Value grad_norm_metric,
-                                const LossScaleOptions& options) {
+                                const LossScaleOptions& options, const LossLimit& loss) {
   for (Value state : {scale, tracker, skipped}) {
     if (!g.program().tensor(state).persistent) {
       throw InternalError("loss_scale_step: '" + g.program().tensor(state).name +
                           "' is updated in place but not persistent");
     }
   }
+  std::vector<Value> inputs = {norm, scale, tracker, skipped};
+  if (loss.loss != kNoTensor) inputs.insert(inputs.end(), {loss.loss, loss.limit});
   const bool fresh_norm = grad_norm_metric == kNoTensor;
-  std::vector<Value> outputs = g.Emit("loss_scale_step", {norm, scale, tracker, skipped},
+  std::vector<Value> outputs = g.Emit("loss_scale_step", std::move(inputs),
                                       {{"dynamic", options.dynamic},
                                        {"growth_factor", options.growth_factor},
                                        {"backoff_factor", options.backoff_factor},

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "graph/builder.h"
+#include "ops/update_gate.h"
 
 namespace plimsoll::ops {
 
@@ -22,7 +23,7 @@ struct LossScaleOptions {
 struct LossScaleStep {
   graph::Value grad_norm;  // f32[], of the unscaled gradients; not finite on an overflow
   graph::Value inverse;    // f32[], 1 / scale: unscales this step's gradients
-  graph::Value apply;      // i32[], 1: update; 0: a gradient overflowed, skip this step
+  graph::Value apply;      // i32[], 1: update; 0: skip this step
 };
 
 // One step's decision, from the norm of all scaled gradients: an infinity or a NaN anywhere makes
@@ -31,12 +32,14 @@ struct LossScaleStep {
 //   otherwise:  apply = 1;  tracker ← tracker + 1; when it reaches growth_interval:
 //               scale ← scale · growth_factor unless that is infinite;  tracker ← 0
 // grad_norm and inverse use the scale from before. Without `dynamic`, scale and tracker stay.
-// `skipped` counts the steps skipped in all and in a row (0 after a good step).
+// With `loss`, apply is 0 too when that is not finite or beyond the limit; the scale has nothing to
+// do with it. `skipped` counts the steps skipped in all and in a row (0 after a good step).
 //
 // norm f32[]. Persistent and updated in place: scale f32[], tracker i32[], skipped i32[2].
 // `grad_norm_metric` f32[]: the persistent tensor that takes grad_norm; kNoTensor: a fresh one.
 LossScaleStep EmitLossScaleStep(graph::Builder& g, graph::Value norm, graph::Value scale,
                                 graph::Value tracker, graph::Value skipped,
-                                graph::Value grad_norm_metric, const LossScaleOptions& options);
+                                graph::Value grad_norm_metric, const LossScaleOptions& options,
+                                const LossLimit& loss = {});
 
 }  // namespace plimsoll::ops

@@ -17,12 +17,15 @@ void LossScaleStep(const CpuContext& ctx) {
   int32_t in_a_row = ctx.in<int32_t>(3)[1];
 
   const bool good = std::isfinite(norm);
+  const bool limited = ctx.has_input(4);
+  const float loss = limited ? *ctx.in<float>(4) : 0, limit = limited ? *ctx.in<float>(5) : 0;
+  const bool apply = good && std::isfinite(loss) && loss <= limit;
   *ctx.out<float>(0) = norm / scale;
   *ctx.out<float>(1) = static_cast<float>(1 / static_cast<double>(scale));
-  *ctx.out<int32_t>(2) = good ? 1 : 0;
+  *ctx.out<int32_t>(2) = apply ? 1 : 0;
 
-  skipped += good ? 0 : 1;
-  in_a_row = good ? 0 : in_a_row + 1;
+  skipped += apply ? 0 : 1;
+  in_a_row = apply ? 0 : in_a_row + 1;
   if (ctx.attributes.GetBool("dynamic")) {
     if (!good) {
       const float smaller = static_cast<float>(scale * ctx.attributes.GetReal("backoff_factor"));

@@ -31,20 +31,29 @@ Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
                          const UpdateOptions& options) {
   const TensorType scalar{DType::kFloat32, {}};
   const Value metric = g.Persistent("grad_norm", Role::kMetric, scalar);
+  const TensorType counters{DType::kInt32, {2}};
   Gate gate;
   Value norm = metric, unscale = kNoTensor;
+  ops::LossLimit loss;
+  if (options.skips) {
+    loss = {g.program().Require("loss"), g.Persistent("loss_limit", Role::kInput, scalar)};
+  }
   if (options.loss_scale) {
     const Value scale = Carried(g, "loss_scale", Role::kState, scalar);
     const Value tracker = Carried(g, "growth_tracker", Role::kState, {DType::kInt32, {}});
-    const Value skipped = Carried(g, "skipped", Role::kState, {DType::kInt32, {2}});
+    const Value skipped = Carried(g, "skipped", Role::kState, counters);
     const ops::LossScaleStep step =
         ops::EmitLossScaleStep(g, g.Emit1("global_norm", gradients, {}, "scaled_norm"), scale,
-                               tracker, skipped, metric, *options.loss_scale);
+                               tracker, skipped, metric, *options.loss_scale, loss);
     norm = step.grad_norm;
     unscale = step.inverse;
     gate.apply = step.apply;
   } else {
     g.EmitInto({norm}, "global_norm", gradients);
+    if (options.skips) {
+      gate.apply =
+          ops::EmitUpdateGate(g, norm, loss, Carried(g, "skipped", Role::kState, counters));
+    }
   }
   if (options.clip_grad_norm <= 0) {
     gate.factor = unscale;

@@ -50,6 +50,8 @@ struct UpdateOptions {
   std::string rng = "rng";
   // The gradients are those of the loss times the carried "loss_scale".
   std::optional<ops::LossScaleOptions> loss_scale = std::nullopt;
+  // Steps whose loss or gradients are not finite, or whose loss is beyond a limit, are skipped.
+  bool skips = false;
 };
 
 // How a parameter is stored is read off its type in the program. Adds
@@ -59,7 +61,9 @@ struct UpdateOptions {
 //   "P.remainder" i16 of a bf16 parameter P, "P.master" f32 of an f16 one: with master weights
 //   "loss_scale" f32[], "growth_tracker" i32[], "skipped" i32[2]: with loss scaling. A step whose
 //   gradients overflowed leaves parameters, moments, masters and the counter untouched.
-//   "rng" i32[2], input (or as UpdateOptions::rng says): when something is rounded stochastically
+//   "skipped" i32[2], and "loss_limit" f32[], input: with `skips`; the program has the "loss" of
+//   the whole step "rng" i32[2], input (or as UpdateOptions::rng says): when something is rounded
+//   stochastically
 class Update : public graph::Pass {
  public:
   explicit Update(UpdateOptions options) : options_(std::move(options)) {}

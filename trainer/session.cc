@@ -90,6 +90,7 @@ void Session::MakeSlots() {
   targets_ = Find("targets");
   token_weight_ = Find("token_weight");
   lr_ = Find("lr");
+  loss_limit_ = Find("loss_limit");
   rng_ = Find("rng");
   update_rng_ = Find("update_rng");
   tensor_rng_ = Find("tensor_rng");
@@ -410,11 +411,12 @@ void Session::ServeWeights() {
   }
 }
 
-void Session::BeginStep(int64_t tokens, double lr, uint64_t seed) {
+void Session::BeginStep(int64_t tokens, double lr, uint64_t seed, float loss_limit) {
   const auto token_weight = static_cast<float>(1.0 / static_cast<double>(tokens));
   const auto rate = static_cast<float>(lr);
   Put(token_weight_, &token_weight);
   Put(lr_, &rate);
+  Put(loss_limit_, &loss_limit);
   rng_values_[0] = static_cast<int32_t>(seed ^ (seed >> 32));
 }
 

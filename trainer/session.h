@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,7 +35,7 @@ struct StepMetrics {
   double loss = 0;        // nats per token, mean over the step's tokens
   double grad_norm = 0;   // infinite or NaN when a gradient is
   double loss_scale = 1;  // of the next step
-  int64_t skipped = 0;    // updates skipped so far because a scaled gradient overflowed
+  int64_t skipped = 0;    // updates skipped so far, by loss scaling or for a divergence
   int64_t skipped_in_a_row = 0;
 };
 
@@ -127,7 +128,9 @@ class Session {
 
   // One step is a call of BeginStep and `accumulate` calls of RunMicroStep, each after filling
   // batch(). `tokens` counts the targets that carry loss in all of them; the loss is their mean.
-  void BeginStep(int64_t tokens, double lr, uint64_t seed);
+  // With UpdateOptions::skips a step with a loss beyond the limit is skipped.
+  void BeginStep(int64_t tokens, double lr, uint64_t seed,
+                 float loss_limit = std::numeric_limits<float>::infinity());
   void RunMicroStep(int64_t step, int64_t micro_step);
   // Of the step that ran last, once it has ended.
   StepMetrics Metrics();
@@ -213,7 +216,7 @@ class Session {
   std::vector<std::unique_ptr<runtime::Executor>> executors_;
 
   // Slots. Looked up once: a step looks nothing up.
-  Where tokens_, targets_, token_weight_, lr_, rng_, update_rng_, tensor_rng_;
+  Where tokens_, targets_, token_weight_, lr_, loss_limit_, rng_, update_rng_, tensor_rng_;
   Where loss_, grad_norm_, loss_scale_, skipped_;
   std::vector<int32_t> staged_tokens_, staged_targets_;  // where the host cannot touch the slots
   BatchSlots batch_;

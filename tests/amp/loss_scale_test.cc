@@ -163,6 +163,40 @@ TEST(LossScale, StaticNeverChangesButStillSkips) {
   EXPECT_EQ(scaler.skipped(), (std::vector<double>{2, 0}));
 }
 
+// A loss beyond its limit skips the step, and says nothing of the scale.
+TEST(LossScale, ALossBeyondItsLimitSkipsTheStepAlone) {
+  Program program = Decision({.growth_interval = 3});
+  Builder g(program);
+  const graph::TensorType real{DType::kFloat32, {}};
+  const Value loss = g.Persistent("loss", Role::kInput, real);
+  const Value limit = g.Persistent("limit", Role::kInput, real);
+  std::vector<Value>& inputs = program.mutable_nodes().back().inputs;
+  inputs.insert(inputs.end(), {loss, limit});
+  ThreadPool pool(1);
+  Interpreter interpreter(program, pool);
+  interpreter.Set("loss_scale", std::vector<double>{1024});
+  interpreter.Set("growth_tracker", std::vector<double>{0});
+  interpreter.Set("skipped", std::vector<double>{0, 0});
+  interpreter.Set("limit", std::vector<double>{2});
+  const auto step = [&](double norm, double loss_now) {
+    interpreter.Set("norm", std::vector<double>{norm});
+    interpreter.Set("loss", std::vector<double>{loss_now});
+    interpreter.Run();
+    return interpreter.Get("loss_scale_step.apply")[0] == 1;
+  };
+  EXPECT_TRUE(step(1, 2));
+  EXPECT_FALSE(step(1, 2.5));
+  EXPECT_EQ(interpreter.Get("growth_tracker")[0], 2);
+  EXPECT_EQ(interpreter.Get("skipped"), (std::vector<double>{1, 1}));
+  EXPECT_FALSE(step(1, kNan));
+  EXPECT_EQ(interpreter.Get("loss_scale")[0], 2048);
+  EXPECT_FALSE(step(kInfinity, 1));
+  EXPECT_EQ(interpreter.Get("loss_scale")[0], 1024);
+  EXPECT_EQ(interpreter.Get("skipped"), (std::vector<double>{3, 3}));
+  EXPECT_TRUE(step(1, 1));
+  EXPECT_EQ(interpreter.Get("skipped"), (std::vector<double>{3, 0}));
+}
+
 TEST(LossScale, RefusesWhatIsNoStateOrNoScale) {
   ExpectInternalError([] { Decision({.growth_factor = 0.5}); }, {"growth_factor"});
   ExpectInternalError([] { Decision({.backoff_factor = 1}); }, {"backoff_factor"});

@@ -194,6 +194,36 @@ const ExampleRegistration kLossScaleStep({.op = "loss_scale_step",
                                                          {"growth_interval", int64_t{4}},
                                                          {"min_scale", 1.0}},
                                           .float32_inputs = {0, 1}});
+const ExampleRegistration kLossScaleStepWithALimit({.op = "loss_scale_step",
+                                                    .label = "loss with a limit",
+                                                    .inputs = {{{}, Fill::kPositive},
+                                                               {{}, Fill::kPositive},
+                                                               {{}, Fill::kCounter},
+                                                               {{2}, Fill::kCounter},
+                                                               {{}, Fill::kPositive},
+                                                               {{}, Fill::kSmall}},
+                                                    .attributes = {{"dynamic", true},
+                                                                   {"growth_factor", 2.0},
+                                                                   {"backoff_factor", 0.5},
+                                                                   {"growth_interval", int64_t{4}},
+                                                                   {"min_scale", 1.0}},
+                                                    .float32_inputs = {0, 1, 4, 5}});
+
+// A loss beyond its limit, and one within it.
+const ExampleRegistration kUpdateGateSkips({.op = "update_gate",
+                                            .label = "skips",
+                                            .inputs = {{{}, Fill::kPositive},
+                                                       {{}, Fill::kPositive},
+                                                       {{}, Fill::kSmall},
+                                                       {{2}, Fill::kCounter}},
+                                            .float32_inputs = {0, 1, 2}});
+const ExampleRegistration kUpdateGateApplies({.op = "update_gate",
+                                              .label = "applies",
+                                              .inputs = {{{}, Fill::kPositive},
+                                                         {{}, Fill::kSmall},
+                                                         {{}, Fill::kPositive},
+                                                         {{2}, Fill::kCounter}},
+                                              .float32_inputs = {0, 1, 2}});
 
 }  // namespace
 }  // namespace plimsoll::ops

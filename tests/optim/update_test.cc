@@ -252,6 +252,56 @@ update
 )");
 }
 
+// A gate decides on the device whether a step counts.
+TEST(Update, SkipsWhatDiverges) {
+  ExpectProgram(Updated(R"(program p
+  tensor %w: f32[6] parameter persistent
+  tensor %w.grad: f32[6] gradient persistent
+  tensor %loss: f32[] metric persistent
+)",
+                        {.algorithm = UpdateOptions::Algorithm::kSgd,
+                         .momentum = 0,
+                         .groups = {},
+                         .clip_grad_norm = 0,
+                         .skips = true}),
+                R"(program p
+  tensor %w: f32[6] parameter persistent
+  tensor %w.grad: f32[6] gradient persistent
+  tensor %loss: f32[] metric persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %loss_limit: f32[] input persistent
+  tensor %skipped: i32[2] state persistent
+  tensor %update_count: i32[] optimizer_state persistent
+update
+  %grad_norm = global_norm(%w.grad) !update
+  %update_gate: i32[], %skipped = update_gate(%grad_norm, %loss, %loss_limit, %skipped) !update
+  %update_count = increment(%update_count, %update_gate) !update
+  %w, _, _, _ = sgd(%w, %w.grad, _, %lr, _, %update_gate) {momentum=0.0, nesterov=false, weight_decay=0.0} @w !update
+)");
+}
+
+// Where the loss is scaled, the op that looks for overflows looks at the loss too.
+TEST(Update, SkipsWhatDivergesWithLossScaling) {
+  const Program program = Updated(R"(program p
+  tensor %w: f32[6] parameter persistent
+  tensor %w.grad: f32[6] gradient persistent
+  tensor %loss: f32[] metric persistent
+  tensor %loss_scale: f32[] state persistent
+)",
+                                  {.loss_scale = ops::LossScaleOptions{}, .skips = true});
+  int found = 0;
+  for (const Node& node : program.nodes()) {
+    EXPECT_NE(node.op->name, "update_gate");
+    if (node.op->name != "loss_scale_step") continue;
+    ++found;
+    ASSERT_EQ(node.inputs.size(), 6u);
+    EXPECT_EQ(node.inputs[4], program.Require("loss"));
+    EXPECT_EQ(node.inputs[5], program.Require("loss_limit"));
+  }
+  EXPECT_EQ(found, 1);
+}
+
 // The decay that the update of a parameter was given.
 double DecayOf(const Program& program, std::string_view parameter) {
   for (const Node& node : program.nodes()) {

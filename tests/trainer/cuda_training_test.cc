@@ -38,6 +38,30 @@ void ExpectSame(const TinyResult& actual, const TinyResult& expected) {
   EXPECT_EQ(actual.weights, expected.weights);
 }
 
+// Equal steps, of which some are skipped, in every type and with the loss of several micro-steps.
+TEST(CudaSkippedSteps, LeaveNoTrace) {
+  PLIMSOLL_NEEDS_CUDA
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    for (const int64_t accumulate : {1, 3}) {
+      SCOPED_TRACE(std::string(graph::Name(dtype)) + " " + std::to_string(accumulate));
+      TinyRun run = RunOf("Gpt2", dtype);
+      run.accumulate = accumulate;
+      run.repeat = true;
+      run.steps = 4;
+      const TinyResult plain = Train(run);
+      run.update.skips = true;
+      ExpectSame(Train(run), plain);
+      run.steps = 6;
+      run.loss_limits = {{1, 0.5f}, {4, 0.5f}, {5, 100.0f}};
+      const TinyResult skipping = Train(run);
+      EXPECT_EQ(skipping.weights, plain.weights);
+      EXPECT_EQ(skipping.losses.back(), plain.losses.back());
+      EXPECT_EQ(skipping.last.skipped, plain.last.skipped + 2);
+      EXPECT_EQ(skipping.last.skipped_in_a_row, 0);
+    }
+  }
+}
+
 class CudaTraining : public testing::TestWithParam<std::tuple<std::string, DType>> {
  protected:
   void SetUp() override{PLIMSOLL_NEEDS_CUDA}

@@ -82,6 +82,37 @@ TEST(Step, FrozenParametersStay) {
   }
 }
 
+// Of equal steps, those that are skipped might as well not have been there; a gate that stays open
+// changes nothing.
+TEST(Step, ASkippedStepLeavesNoTrace) {
+  std::vector<TinyRun> runs = Variants();
+  std::erase_if(runs, [](const TinyRun& run) { return run.spec.dropout > 0; });  // by the step
+  for (const graph::DType dtype : {graph::DType::kBFloat16, graph::DType::kFloat16}) {
+    TinyRun run;
+    run.accumulate = 2;
+    run.amp.dtype = dtype;
+    if (dtype == graph::DType::kFloat16) run.update.loss_scale = ops::LossScaleOptions{};
+    runs.push_back(run);
+    run.state_on_host = true;
+    runs.push_back(run);
+  }
+  for (TinyRun run : runs) {
+    run.repeat = true;
+    run.steps = 4;
+    const TinyResult plain = Train(run);
+    run.update.skips = true;
+    ExpectSameBits(plain, Train(run));
+    run.steps = 6;
+    run.loss_limits = {{1, 0.5f}, {4, 0.5f}, {5, 100.0f}};
+    const TinyResult skipping = Train(run);
+    EXPECT_EQ(skipping.weights, plain.weights);
+    EXPECT_EQ(skipping.losses[1], skipping.losses[2]);
+    EXPECT_EQ(skipping.losses.back(), plain.losses.back());
+    EXPECT_EQ(skipping.last.skipped, plain.last.skipped + 2);
+    EXPECT_EQ(skipping.last.skipped_in_a_row, 0);
+  }
+}
+
 TEST(Step, ThreadsDontMatter) {
   for (TinyRun run : Variants()) {
     run.threads = 1;

@@ -32,8 +32,9 @@ struct TinyRun {
   int threads = 2;
   int steps = 5;
   double lr = 1e-3;
-  double ignored = 0;   // share of targets that carry no loss
-  bool repeat = false;  // every step sees the first one's tokens
+  double ignored = 0;                     // share of targets that carry no loss
+  bool repeat = false;                    // every step sees the first one's tokens
+  std::map<int, float> loss_limits = {};  // of some steps; where update skips
   optim::UpdateOptions update = {};
   std::vector<std::string> frozen = {};
   std::vector<std::string> lora = {};  // targets of adapters of rank 3; empty: none
@@ -126,7 +127,10 @@ inline TinyResult Train(const TinyRun& run) {
       targets.push_back(ignored ? -100 : static_cast<int32_t>(random() % run.spec.vocab));
       counted += !ignored;
     }
-    session.BeginStep(counted, run.lr, 7);
+    const auto limit = run.loss_limits.find(step);
+    session.BeginStep(
+        counted, run.lr, 7,
+        limit == run.loss_limits.end() ? std::numeric_limits<float>::infinity() : limit->second);
     for (int64_t micro = 0; micro < run.accumulate; ++micro) {
       const size_t at =
           size * (micro * options.data_ranks + (ranks == nullptr ? 0 : ranks->rank()));
