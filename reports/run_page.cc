@@ -28,6 +28,9 @@ constexpr Curve kCurves[] = {
     {"step_ms", "Time of a step", "ms"},
     {"mfu", "Model FLOPs utilisation", "percent"},
 };
+// The newest of them; a page is no place for thousands.
+constexpr size_t kMostDivergences = 100;
+
 constexpr Curve kScalingCurves[] = {
     {"loss_scale", "Loss scale", "integer"},
     {"skipped", "Skipped steps so far", "integer"},
@@ -97,10 +100,14 @@ RunPage::RunPage(std::string path, RunFacts facts)
       due_(Clock::now()) {}
 
 std::optional<std::string> RunPage::Add(const ordered_json& row) {
+  if (const auto text = row.find("diverged"); text != row.end()) {
+    divergences_.push_back({"step " + row.at("step").dump(), *text});
+    if (divergences_.size() > kMostDivergences) divergences_.erase(0);
+  }
   if (const auto loss = row.find("eval_loss"); loss != row.end()) {
     evaluations_.Add(row);
     best_eval_ = std::fmin(best_eval_, loss->get<double>());
-  } else {
+  } else if (row.contains("loss")) {
     steps_.Add(row);
   }
   return Clock::now() < due_ ? std::nullopt : Write("running");
@@ -153,6 +160,9 @@ ordered_json RunPage::Views(const std::string& state) const {
     views.push_back(std::move(small[i]));
   }
 
+  if (!divergences_.empty()) {
+    views.push_back({{"type", "facts"}, {"title", "Divergence"}, {"rows", divergences_}});
+  }
   ordered_json variants = ordered_json::array();
   variants.push_back(
       {{"name", facts_.title}, {"timeline", facts_.stack}, {"line", MemoryLine(facts_)}});

@@ -29,9 +29,9 @@ class RunPage {
  public:
   RunPage(std::string path, RunFacts facts);
 
-  // A row of metrics, of a step or of an evaluation. Refreshes the file when it is due: every 10
-  // seconds, less often where writing takes more than a hundredth of the time. Returns what went
-  // wrong with that, or nothing.
+  // A row of metrics, of a step, an evaluation or a rollback. Refreshes the file when it is due:
+  // every 10 seconds, less often where writing takes more than a hundredth of the time. Returns
+  // what went wrong with that, or nothing.
   std::optional<std::string> Add(const nlohmann::ordered_json& row);
 
   // Writes the file now. `state`: "running", "done", …
@@ -45,6 +45,7 @@ class RunPage {
   std::string path_;
   RunFacts facts_;
   History steps_, evaluations_;
+  nlohmann::ordered_json divergences_ = nlohmann::ordered_json::array();  // [[step, text], …]
   double best_eval_;
   Clock::time_point due_;
 };

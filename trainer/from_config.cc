@@ -184,6 +184,7 @@ optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::M
                                               .growth_interval = a.growth_interval,
                                               .min_scale = a.min_scale};
   }
+  update.skips = config.divergence.action == config::DivergenceAction::kSkip;
   return update;
 }
 

@@ -32,6 +32,11 @@ Progress::Progress(int64_t steps, int64_t first, int64_t log_every, bool live)
 
 Progress::~Progress() { ClearLive(); }
 
+void Progress::Restart(int64_t first) {
+  first_ = first;
+  start_ = Clock::now();
+}
+
 bool Progress::Logs(int64_t step) const {
   return log_every_ > 0 && (step % log_every_ == 0 || step + 1 == steps_);
 }
@@ -64,10 +69,10 @@ std::string Progress::Format(const StepReport& r) const {
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
   const double left =
       elapsed / static_cast<double>(r.step - first_ + 1) * static_cast<double>(steps_ - r.step - 1);
+  const std::string skipped = r.skipped > 0 ? fmt::format("  {} skipped", r.skipped) : "";
   const std::string scale =
-      r.loss_scale == 1 && r.skipped == 0
-          ? ""
-          : fmt::format("  loss scale {:g}, {} skipped", r.loss_scale, r.skipped);
+      r.loss_scale == 1 ? skipped
+                        : fmt::format("  loss scale {:g}, {} skipped", r.loss_scale, r.skipped);
   const bool caching = r.reserved_bytes > 0;
   const std::string ranks =
       r.ranks ? fmt::format("  ranks {:.4g} to {:.4g} ms a step (slowest: {}), {} to {}",

@@ -27,7 +27,9 @@ struct StepReport {
   int64_t reserved_bytes = 0;  // by the caching allocator; 0: the planned arena is in use
   int64_t resident_bytes = 0;
   double loss_scale = 1;
-  int64_t skipped = 0;  // steps so far
+  int64_t skipped = 0;               // steps so far
+  std::optional<double> loss_limit;  // what is beyond it is a spike
+  std::string diverged;              // what was wrong with the step, and what came of it
   std::optional<RankSpread> ranks;
 };
 
@@ -37,6 +39,9 @@ class Progress {
   // mpirun makes terminals of its own. `first`: the step that a run which goes on begins with.
   Progress(int64_t steps, int64_t first, int64_t log_every, bool live = true);
   ~Progress();
+
+  // The time that is left is reckoned from now on, from that step.
+  void Restart(int64_t first);
 
   void Step(const StepReport& report);
   // Does that step have a line that stays?

@@ -113,6 +113,9 @@ bool CanBecome(TensorType saved, TensorType wanted, bool same_ranks) {
   return saved == wanted || (!same_ranks && number(saved) && number(wanted));
 }
 
+// A run that begins to skip steps, or no longer does, has counters of them or none.
+constexpr char kSkipped[] = "skipped";
+
 void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<StateTensor>& state,
                         bool same_ranks) {
   auto there = ByName(snapshot.manifest().tensors);
@@ -127,6 +130,7 @@ void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<S
     }
     there.erase(found);
   }
+  there.erase(kSkipped);
   if (!there.empty()) {
     FailTensor(snapshot, there.begin()->first, "has no place in this run");
   }
@@ -136,7 +140,10 @@ void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<S
 
 void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
                   const Ranks& ranks, Session& session) {
-  const std::vector<StateTensor> state = session.State();
+  std::vector<StateTensor> state = session.State();
+  if (snapshot.manifest().Find(kSkipped, 0) == nullptr) {  // they begin at zero
+    std::erase_if(state, [](const StateTensor& tensor) { return tensor.name == kSkipped; });
+  }
   const adapters::Lora& lora = session.compiled().options.lora;
   const SavedTensors saved(snapshot, model, lora);
   const bool same_ranks = saved.tensor_ranks() == ranks.tensor_ranks();

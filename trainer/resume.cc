@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <ranges>
 #include <vector>
 
 #include "base/error.h"
+#include "base/function_ref.h"
 #include "snapshots/folder.h"
 #include "snapshots/snapshot.h"
 
@@ -17,10 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The newest one whose every byte is as it was written. Damaged ones are named and passed over.
-std::optional<std::string> NewestWhole(const snapshots::Folder& folder) {
+// The newest one up to that step whose every byte is as it was written. Damaged ones are named and
+// passed over.
+std::optional<std::string> NewestWholeUntil(int64_t last, const snapshots::Folder& folder) {
   const std::vector<int64_t> steps = folder.Steps();
   for (const int64_t step : steps | std::views::reverse) {
+    if (step > last) continue;
     const std::string path = folder.PathOf(step);
     try {
       snapshots::Snapshot(path).Verify();
@@ -29,7 +33,12 @@ std::optional<std::string> NewestWhole(const snapshots::Folder& folder) {
       fmt::print(stderr, "warning: {}; looking for an older one\n", error.what());
     }
   }
-  if (steps.empty()) return std::nullopt;
+  return std::nullopt;
+}
+
+std::optional<std::string> NewestWhole(const snapshots::Folder& folder) {
+  const auto found = NewestWholeUntil(std::numeric_limits<int64_t>::max(), folder);
+  if (found || folder.Steps().empty()) return found;
   throw UserError(folder.path() +
                   ": none of the snapshots is whole; move them away to start from the beginning");
 }
@@ -54,19 +63,32 @@ std::optional<std::string> Find(const std::string& resume, const config::RunConf
                   resume, snapshots::kManifestFile));
 }
 
+std::optional<std::string> OnFirst(Ranks& ranks, FunctionRef<std::optional<std::string>()> find) {
+  std::string found;
+  const std::string problem = ranks.FirstProblem([&] {
+    if (ranks.first()) found = find().value_or("");
+  });
+  if (!problem.empty()) throw UserError(problem);
+  found = ranks.Broadcast(found);
+  return found.empty() ? std::nullopt : std::optional(found);
+}
+
 }  // namespace
 
 std::string SnapshotsOf(const std::string& run_directory) { return run_directory + "/snapshots"; }
 
 std::optional<std::string> FindSnapshot(const std::string& resume, const config::RunConfig& config,
                                         Ranks& ranks) {
-  std::string found;
-  const std::string problem = ranks.FirstProblem([&] {
-    if (ranks.first()) found = Find(resume, config).value_or("");
+  return OnFirst(ranks, [&] { return Find(resume, config); });
+}
+
+std::optional<std::string> FindGoodSnapshot(const config::RunConfig& config, int64_t good,
+                                            int64_t failed, Ranks& ranks) {
+  return OnFirst(ranks, [&] {
+    const snapshots::Folder folder(SnapshotsOf(config.run.dir));
+    const auto found = NewestWholeUntil(good, folder);
+    return found ? found : NewestWholeUntil(failed, folder);
   });
-  if (!problem.empty()) throw UserError(problem);
-  found = ranks.Broadcast(found);
-  return found.empty() ? std::nullopt : std::optional(found);
 }
 
 }  // namespace plimsoll::trainer

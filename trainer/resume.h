@@ -1,6 +1,7 @@
 // `plimsoll train --resume`: which snapshot a run goes on from.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -18,5 +19,11 @@ std::string SnapshotsOf(const std::string& run_directory);
 // whole. The first rank looks; all call.
 std::optional<std::string> FindSnapshot(const std::string& resume, const config::RunConfig& config,
                                         Ranks& ranks);
+
+// The snapshot in the run's own directory that a training goes back to when `failed` is a step that
+// must not count: the newest whole one of the state before a step up to `good`, which went well; if
+// there is none, of the state before `failed`. The first rank looks; all call.
+std::optional<std::string> FindGoodSnapshot(const config::RunConfig& config, int64_t good,
+                                            int64_t failed, Ranks& ranks);
 
 }  // namespace plimsoll::trainer

@@ -80,6 +80,7 @@ void RunDirectory::Continue(const std::vector<std::string>& metrics) {
 
 void RunDirectory::Open(int how) {
   const std::string metrics = File("metrics.jsonl");
+  if (metrics_ >= 0) close(metrics_);
   metrics_ = open(metrics.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
   if (metrics_ < 0) {
     throw UserError(metrics + ": cannot write (" + std::strerror(errno) + ")");

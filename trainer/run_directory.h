@@ -27,7 +27,7 @@ class RunDirectory {
 
   // The run starts: takes away what a former run left and opens metrics.jsonl.
   void Begin();
-  // The run goes on: metrics.jsonl keeps these lines.
+  // The run goes on, maybe from an earlier step: metrics.jsonl keeps these lines.
   void Continue(const std::vector<std::string>& metrics);
 
   // Where what was trained goes: the model, or its adapter.

@@ -23,6 +23,7 @@ void Add(const json& row, RunMetrics& metrics) {
     metrics.eval_loss = NumberOf(row.at("eval_loss"));
     return;
   }
+  if (!row.contains("loss")) return;  // a rollback
   metrics.loss.push_back(NumberOf(row.at("loss")));
   metrics.step_ms.push_back(NumberOf(row.at("step_ms")));
   metrics.skipped = row.at("skipped").get<int64_t>();
@@ -49,7 +50,8 @@ RunMetrics ReadMetrics(const std::string& path) {
   return metrics;
 }
 
-std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int64_t evaluated) {
+std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int64_t evaluated,
+                                    int64_t rollbacks) {
   std::vector<std::string> lines;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -59,8 +61,10 @@ std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int6
     if (step == row.end() || !step->is_number_integer()) {
       throw UserError(path + ": is not the metrics.jsonl of a run");
     }
-    const bool before = row.contains("eval_loss") ? step->get<int64_t>() <= evaluated
-                                                  : step->get<int64_t>() < steps;
+    const auto rollback = row.find("rollback");
+    const bool before = rollback != row.end()       ? *rollback <= rollbacks
+                        : row.contains("eval_loss") ? *step <= evaluated
+                                                    : *step < steps;
     if (before) lines.push_back(line);
   }
   return lines;

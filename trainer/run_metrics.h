@@ -23,8 +23,10 @@ struct RunMetrics {
 RunMetrics ReadMetrics(const std::string& path);
 
 // The lines that a run which goes on after `steps` steps has behind it, of which the last
-// evaluation came after `evaluated`. None when there is no such file.
-std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int64_t evaluated);
+// evaluation came after `evaluated`, and with the first so many rollbacks. None when there is no
+// such file.
+std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int64_t evaluated,
+                                    int64_t rollbacks);
 
 // The steps whose times count: without the first `warmup`, if there are more.
 std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup);

@@ -80,6 +80,20 @@ void Compare(const std::map<std::string, std::string>& saved,
   }
 }
 
+DivergenceState ParseDivergence(const JsonObject& object) {
+  DivergenceState state;
+  for (const double loss : object.RequireFloats("losses")) {
+    state.losses.push_back(static_cast<float>(loss));
+  }
+  const std::vector<double> limits = object.RequireFloats("limits");
+  if (limits.size() != state.limits.size()) object.Fail("limits", "are not two");
+  std::ranges::transform(limits, state.limits.begin(),
+                         [](double limit) { return static_cast<float>(limit); });
+  state.lr_factor = object.RequireFloat("lr_factor");
+  state.rollbacks = object.RequireInt("rollbacks", 0);
+  return state;
+}
+
 }  // namespace
 
 RunRecord RecordOf(const config::RunConfig& config, const models::ModelSpec& spec) {
@@ -127,7 +141,12 @@ std::string ToJson(const RunRecord& record) {
       {"train_tokens", record.train_tokens},
       {"sequences_per_step", record.sequences_per_step},
       {"sequences", record.sequences},
-      {"evaluation", evaluation}}
+      {"evaluation", evaluation},
+      {"divergence",
+       {{"losses", record.divergence.losses},
+        {"limits", record.divergence.limits},
+        {"lr_factor", record.divergence.lr_factor},
+        {"rollbacks", record.divergence.rollbacks}}}}
       .dump();
 }
 
@@ -143,6 +162,8 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
                    .train_tokens = object.RequireInt("train_tokens", 0),
                    .sequences_per_step = object.RequireInt("sequences_per_step", 1),
                    .sequences = object.RequireInt("sequences", 0)};
+  if (object.Has("divergence"))
+    record.divergence = ParseDivergence(object.RequireObject("divergence"));
   if (!object.Has("evaluation")) return record;
   const JsonObject evaluation = object.RequireObject("evaluation");
   record.evaluation.last = evaluation.RequireInt("last", 0);

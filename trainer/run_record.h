@@ -2,10 +2,12 @@
 // on from it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "models/model_spec.h"
 #include "trainer/config/run_config.h"
@@ -20,6 +22,17 @@ struct EvaluationState {
   int64_t without_gain = 0;  // since the best one
 };
 
+inline constexpr float kNoLossLimit = std::numeric_limits<float>::max();
+
+// What the rows so far have to say on those to come (trainer/divergence.h).
+struct DivergenceState {
+  std::vector<float> losses;  // of good steps, the newest last; none unless spikes are looked for
+  // Of the losses of the next two steps, by step % 2.
+  std::array<float, 2> limits = {kNoLossLimit, kNoLossLimit};
+  double lr_factor = 1;   // of the learning rate
+  int64_t rollbacks = 0;  // so far
+};
+
 struct RunRecord {
   std::map<std::string, std::string> config;  // resolved: keys that mean something, as in a file
   std::map<std::string, std::string> model;   // its shape: "model.layers", …
@@ -29,6 +42,7 @@ struct RunRecord {
   int64_t sequences_per_step = 0;  // on all ranks
   int64_t sequences = 0;           // read so far: where in the data the next step begins
   EvaluationState evaluation = {};
+  DivergenceState divergence = {};
 };
 
 // What follows from the configuration alone: config, model, and the mesh. parallel.data is known.

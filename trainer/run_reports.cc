@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "trainer/step_record.h"
 
@@ -50,12 +51,8 @@ void TakeProblem(std::unique_ptr<reports::RunPage>& page,
 RunReports::RunReports(const config::LogConfig& config, const RunDirectory& directory,
                        const reports::RunFacts& facts, int64_t first,
                        const std::vector<std::string>& lines)
-    : first_(first) {
-  if (config.csv) {
-    Open(csv_, [&] {
-      return std::make_unique<reports::CsvFile>(directory.File("metrics.csv"), MetricsColumns());
-    });
-  }
+    : directory_(directory), facts_(facts), first_(first) {
+  if (config.csv) OpenCsv();
   if (config.tensorboard) {
     Open(events_, [&] { return std::make_unique<reports::EventFile>(directory.path()); });
     Try(events_, [&](reports::EventFile& events) {
@@ -63,16 +60,37 @@ RunReports::RunReports(const config::LogConfig& config, const RunDirectory& dire
       events.AddText("config", facts.config, first);
     });
   }
-  if (config.report) {
-    page_ = std::make_unique<reports::RunPage>(directory.File("report.html"), facts);
-    TakeProblem(page_, page_->Write("running"));
-  }
+  if (config.report) OpenPage();
+  for (const std::string& line : lines) Repeat(line);
+}
+
+void RunReports::OpenCsv() {
+  Open(csv_, [&] {
+    return std::make_unique<reports::CsvFile>(directory_.File("metrics.csv"), MetricsColumns());
+  });
+}
+
+void RunReports::OpenPage() {
+  page_ = std::make_unique<reports::RunPage>(directory_.File("report.html"), facts_);
+  TakeProblem(page_, page_->Write("running"));
+}
+
+void RunReports::GoBack(int64_t step, const std::vector<std::string>& lines) {
+  first_ = step;
+  if (std::exchange(csv_, nullptr)) OpenCsv();
+  Try(events_, [&](reports::EventFile& events) { events.Restart(step); });
+  if (page_) OpenPage();
   for (const std::string& line : lines) Repeat(line);
 }
 
 void RunReports::Add(const ordered_json& row) {
   Try(csv_, [&](reports::CsvFile& csv) { csv.AddRow(FlatRow(row)); });
-  Try(events_, [&](reports::EventFile& events) { events.AddRow(FlatRow(row)); });
+  Try(events_, [&](reports::EventFile& events) {
+    events.AddRow(FlatRow(row));
+    if (const auto text = row.find("diverged"); text != row.end()) {
+      events.AddText("diverged", *text, row.at("step"));
+    }
+  });
   if (page_) TakeProblem(page_, page_->Add(row));
 }
 

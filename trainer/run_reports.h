@@ -26,12 +26,19 @@ class RunReports {
 
   // A row of metrics.jsonl.
   void Add(const nlohmann::ordered_json& row);
+  // The run goes back to that step; these lines stay.
+  void GoBack(int64_t step, const std::vector<std::string>& lines);
   // The last word: "done", or why there is no more to come.
   void End(const std::string& state);
 
  private:
   void Repeat(const std::string& line);
 
+  void OpenCsv();
+  void OpenPage();
+
+  const RunDirectory& directory_;  // outlives this
+  const reports::RunFacts facts_;
   int64_t first_;
   std::unique_ptr<reports::CsvFile> csv_;
   std::unique_ptr<reports::EventFile> events_;

@@ -38,6 +38,10 @@ void Saver::Begin(int64_t done, const RunRecord& record) {
   if (!config_.save.async) Finish();
 }
 
+void Saver::Learn(int64_t done, const DivergenceState& state) {
+  if (under_way_ && under_way_->step == done) under_way_->record.divergence = state;
+}
+
 void Saver::GoOn(int64_t reported) {
   if (!under_way_ || reported < under_way_->step) return;
   const bool busy = work_.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
@@ -53,6 +57,14 @@ void Saver::GiveUp() {
   given_up_ = true;
   EndWork();
   given_up_ = false;
+}
+
+void Saver::GoBackTo(int64_t step) {
+  saved_at_ = step;
+  const std::string problem = ranks_.FirstProblem([&] {
+    if (ranks_.first()) folder_.Prune(step, {});
+  });
+  if (!problem.empty() && ranks_.first()) fmt::print(stderr, "warning: {}\n", problem);
 }
 
 void Saver::Do(std::function<void()> work) {
@@ -93,7 +105,7 @@ void Saver::Failed(const std::string& reason) {
   if (ranks_.first()) folder_.Abandon(step);
   const std::string problem =
       fmt::format("no snapshot of step {}: {}; those that are there stay", step, reason);
-  if (config_.save.on_error == config::OnSaveError::kStop) {
+  if (config_.save.on_error == config::OnSaveError::kStop && !given_up_) {
     throw UserError(problem + " (save.on_error: stop)", ExitCode::kInternal);
   }
   if (ranks_.first()) fmt::print(stderr, "warning: {}\n", problem);

@@ -38,12 +38,15 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  // All ranks call the next four, between two steps. What cannot be written is a warning, and with
+  // All ranks call the next five, between two steps. What cannot be written is a warning, and with
   // save.on_error: stop an error (UserError) in any of them.
   //
   // Begins the snapshot of the state after `done` steps; without save.async it is written on
   // return, and the metrics of all these steps must be there before.
   void Begin(int64_t done, const RunRecord& record);
+  // The metrics of `done` steps are there, and this is what they left: a part of the record of a
+  // snapshot that was begun without waiting for them.
+  void Learn(int64_t done, const DivergenceState& state);
   // Goes on with what is under way, waiting for nothing. The metrics of so many steps are there: no
   // snapshot is complete before those of its own steps are.
   void GoOn(int64_t reported);
@@ -58,6 +61,9 @@ class Saver {
     return under_way_ ? under_way_->step == done : saved_at_ == done;
   }
   void GoesOnFrom(int64_t step) { saved_at_ = step; }
+  // Nothing is under way, and the run goes back to this snapshot: newer ones, of the course that it
+  // leaves, are removed.
+  void GoBackTo(int64_t step);
   // How long the step took that is made next after `done` steps.
   void StepTook(int64_t done, double seconds);
 

@@ -1,11 +1,6 @@
 #include "trainer/step_record.h"
 
-#include <fmt/format.h>
-
-#include <cmath>
 #include <nlohmann/json.hpp>
-
-#include "base/error.h"
 
 namespace plimsoll::trainer {
 
@@ -25,6 +20,8 @@ ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& 
                       {"gpu_bytes", gpu_bytes ? ordered_json(*gpu_bytes) : ordered_json(nullptr)},
                       {"loss_scale", report.loss_scale},
                       {"skipped", report.skipped}};
+  if (report.loss_limit) row["loss_limit"] = *report.loss_limit;
+  if (!report.diverged.empty()) row["diverged"] = report.diverged;
   if (report.ranks) {
     row["rank_step_ms"] = {report.ranks->fastest_seconds * 1e3,
                            report.ranks->slowest_seconds * 1e3};
@@ -42,6 +39,10 @@ ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& 
 
 ordered_json EvaluationRow(int64_t steps_done, double loss) {
   return {{"step", steps_done}, {"eval_loss", loss}};
+}
+
+ordered_json RollbackRow(int64_t step, int64_t number, const std::string& text) {
+  return {{"step", step}, {"rollback", number}, {"diverged", text}};
 }
 
 ordered_json FlatRow(const ordered_json& row) {
@@ -71,6 +72,9 @@ const std::vector<std::string>& MetricsColumns() {
                                                    "gpu_bytes",
                                                    "loss_scale",
                                                    "skipped",
+                                                   "loss_limit",
+                                                   "diverged",
+                                                   "rollback",
                                                    "rank_step_ms_min",
                                                    "rank_step_ms_max",
                                                    "slowest_rank",
@@ -81,24 +85,6 @@ const std::vector<std::string>& MetricsColumns() {
                                                    "peak_allocated_bytes",
                                                    "allocator_fragmentation"};
   return columns;
-}
-
-void RequireFinite(const config::RunConfig& config, int64_t step, const StepMetrics& metrics) {
-  if (metrics.skipped_in_a_row >= config.amp.max_skips) {
-    throw UserError(
-        fmt::format("step {}: gradients overflowed in {} steps in a row (amp.max_skips), the loss "
-                    "scale being down to {:g} (amp.min_scale {:g}); stopped. A smaller "
-                    "optimizer.lr, a longer schedule.warmup or amp.dtype: bf16 may help",
-                    step, metrics.skipped_in_a_row, metrics.loss_scale, config.amp.min_scale),
-        ExitCode::kInternal);
-  }
-  const bool finite = std::isfinite(metrics.loss) && std::isfinite(metrics.grad_norm);
-  const bool overflow = metrics.skipped_in_a_row > 0;
-  if (finite || overflow) return;
-  throw UserError(fmt::format("step {}: loss {} and gradient norm {} are not finite; stopped. A "
-                              "smaller optimizer.lr or a longer schedule.warmup may help",
-                              step, metrics.loss, metrics.grad_norm),
-                  ExitCode::kInternal);
 }
 
 }  // namespace plimsoll::trainer

@@ -1,4 +1,4 @@
-// What is kept of a training step: its row of metrics.jsonl, or the error that ends the run.
+// What is kept of a training step, an evaluation or a rollback: a row of metrics.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,7 @@
 #include <vector>
 
 #include "runtime/caching_allocator.h"
-#include "trainer/config/run_config.h"
 #include "trainer/progress.h"
-#include "trainer/session.h"
 
 namespace plimsoll::trainer {
 
@@ -19,15 +17,12 @@ namespace plimsoll::trainer {
 nlohmann::ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& gpu_bytes,
                                   const runtime::CachingStats* caching);
 nlohmann::ordered_json EvaluationRow(int64_t steps_done, double loss);
+// The run goes back to `step` for the `number`-th time, from 1 on.
+nlohmann::ordered_json RollbackRow(int64_t step, int64_t number, const std::string& text);
 
 // A row with the pairs among its values, least and most of all ranks, as two values each:
 // rank_bytes_min, rank_bytes_max.
 nlohmann::ordered_json FlatRow(const nlohmann::ordered_json& row);
 // Every member that flat rows can have, in order.
 const std::vector<std::string>& MetricsColumns();
-
-// UserError when loss or gradient are not finite. A step that was skipped because a scaled gradient
-// overflowed is no reason to stop; amp.max_skips in a row are.
-void RequireFinite(const config::RunConfig& config, int64_t step, const StepMetrics& metrics);
-
 }  // namespace plimsoll::trainer

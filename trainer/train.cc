@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,7 +14,6 @@
 #include "base/bytes.h"
 #include "base/version.h"
 #include "memory/report.h"
-#include "runtime/process_memory.h"
 #include "runtime/watchdog.h"
 #include "snapshots/snapshot.h"
 #include "trainer/adapter.h"
@@ -24,6 +22,7 @@
 #include "trainer/data/loader.h"
 #include "trainer/data/tokenizer.h"
 #include "trainer/device_profile.h"
+#include "trainer/divergence.h"
 #include "trainer/eval.h"
 #include "trainer/from_config.h"
 #include "trainer/generate.h"
@@ -46,6 +45,7 @@
 #include "trainer/session.h"
 #include "trainer/snapshot.h"
 #include "trainer/solve.h"
+#include "trainer/step_log.h"
 #include "trainer/step_record.h"
 #include "trainer/stop_signal.h"
 
@@ -77,7 +77,7 @@ struct Resumed {
 };
 
 data::LoaderOptions LoaderFrom(const config::RunConfig& config, int64_t sequence,
-                               const Ranks& ranks, const Resumed* resumed) {
+                               const Ranks& ranks) {
   data::LoaderOptions options;
   options.order = static_cast<data::DataOrder>(config.data.order);
   options.seed = static_cast<uint64_t>(config.train.seed);
@@ -86,10 +86,6 @@ data::LoaderOptions LoaderFrom(const config::RunConfig& config, int64_t sequence
   options.accumulate = config.train.accumulate;
   options.data_rank = ranks.data_rank();
   options.data_ranks = ranks.data_ranks();
-  if (resumed != nullptr) {
-    options.skip = resumed->record.sequences -
-                   resumed->step * options.batch * options.accumulate * options.data_ranks;
-  }
   return options;
 }
 
@@ -104,7 +100,7 @@ class Run {
         model_(ModelFrom(config_)),
         sequence_(config_.model.sequence),
         data_(DataFrom(config_, model_->spec().vocab)),
-        loader_(data_.train, LoaderFrom(config_, sequence_, ranks, resumed)),
+        loader_(data_.train, LoaderFrom(config_, sequence_, ranks)),
         resumed_(resumed) {
     record_ = RecordOf(config_, model_->spec());
     record_.sequences_per_step = loader_.sequences_per_step();
@@ -112,6 +108,8 @@ class Run {
     if (resumed != nullptr) {
       RequireContinues(resumed->record, record_, config_, resumed->snapshot.path());
       record_.evaluation = resumed->record.evaluation;
+      record_.divergence = resumed->record.divergence;
+      loader_.ContinueAt(resumed->step, resumed->record.sequences);
       first_step_ = steps_done_ = resumed->step;
     }
     if (config_.train.eval_every > 0) {
@@ -185,7 +183,7 @@ class Run {
     std::vector<std::string> metrics;  // that stay
     if (continues) {
       metrics = LinesUntil(directory_->File("metrics.jsonl"), resumed->step,
-                           resumed->record.evaluation.last);
+                           resumed->record.evaluation.last, resumed->record.divergence.rollbacks);
       directory_->Continue(metrics);
     } else {
       directory_->Begin();
@@ -219,16 +217,18 @@ class Run {
     Progress progress(config_.train.StepsToMake(), first_step_, config_.train.log_every,
                       ranks_.size() == 1);
     progress_ = &progress;
+    divergence_.emplace(config_, session_->compiled().options.update.loss_scale.has_value(),
+                        first_step_, record_.divergence);
+    log_.emplace(StepLog::Parts{config_, *model_, *session_, ranks_, *directory_,
+                                reports_ ? &*reports_ : nullptr, *gpu_, progress, *divergence_});
     if (config_.save.on_exit) signals_.emplace(config_.save.signal);
     saver_.emplace(config_, *session_, ranks_, *directory_,
                    Saver::Says{.progressed = [this] { Progressed(); },
                                .line = [this](const std::string& text) { progress_->Line(text); }});
     if (resumed_ != nullptr) saver_->GoesOnFrom(resumed_->step);
-    if (ranks_.size() > 1) {
-      watchdog_.emplace(config_.parallel.timeout, [this] { EndWithoutProgress(); });
-    }
+    StartWatchdog();
     try {
-      Steps();
+      while (!RanToItsEnd()) continue;
     } catch (...) {
       ReportWhatRan();
       throw;
@@ -244,7 +244,7 @@ class Run {
     if (config_.save.model) SaveModel();
     if (config_.debug.check_arena) CheckArena();
     if (config_.memory.summary) {
-      progress.Line(MemorySummary(*session_, steps_done_ - first_step_,
+      progress.Line(MemorySummary(*session_, steps_run_,
                                   config_.memory.summary_order == config::SummaryOrder::kTime));
     }
     progress_ = nullptr;
@@ -260,6 +260,11 @@ class Run {
                ranks_.rank(), config_.parallel.timeout, step_under_way_.load());
     std::fflush(nullptr);
     ranks_.Abort(1);
+  }
+
+  void StartWatchdog() {
+    if (ranks_.size() == 1) return;
+    watchdog_.emplace(config_.parallel.timeout, [this] { EndWithoutProgress(); });
   }
 
   void Progressed() {
@@ -318,6 +323,17 @@ class Run {
     std::fflush(stdout);
   }
 
+  // False: the run went back to an earlier step.
+  bool RanToItsEnd() {
+    try {
+      Steps();
+      return true;
+    } catch (const Diverged& diverged) {
+      RollBack(diverged);
+      return false;
+    }
+  }
+
   void Steps() {
     const int64_t steps = config_.train.StepsToMake();
     // A signal may have come between a step and its evaluation.
@@ -338,7 +354,7 @@ class Run {
       if (Due(config_.train.sample_every, done, last || stopped_)) Sample();
       const bool exit = config_.save.on_exit && config_.save.every > 0 && (last || stopped_);
       if (Due(config_.save.every, done, exit) || (config_.save.best && best)) Save(done);
-      saver_->GoOn(done - static_cast<int64_t>(under_way_.size()));
+      saver_->GoOn(done - log_->under_way());
     }
     FinishSaving();
   }
@@ -366,6 +382,7 @@ class Run {
     if (saver_->begun(done)) return;
     if (!config_.save.async) Drain();
     RunRecord record = record_;
+    record.divergence = divergence_->state();
     record.sequences = loader_.FirstSequence(done);
     saver_->Begin(done, record);
   }
@@ -378,7 +395,7 @@ class Run {
   // Hands the step to the device. Its row is written once the device is done with it, which on a
   // GPU is while the next step runs.
   void Step(int64_t step) {
-    if (under_way_.empty()) step_start_ = Clock::now();
+    log_->Begin();
     step_under_way_ = step;
     const int64_t tokens = loader_.CountTargets(step);
     if (tokens == 0) {
@@ -390,8 +407,10 @@ class Run {
       session_->caching()->EmptyCache();
     }
     const double lr =
+        divergence_->lr_factor() *
         LearningRate(config_.schedule, config_.optimizer.lr, config_.train.steps, step);
-    session_->BeginStep(tokens, lr, static_cast<uint64_t>(config_.train.seed));
+    session_->BeginStep(tokens, lr, static_cast<uint64_t>(config_.train.seed),
+                        divergence_->LimitOf(step));
     for (int64_t micro = 0; micro < session_->accumulate(); ++micro) {
       const BatchSlots batch = session_->batch();
       loader_.Fill(step, micro, batch.tokens.data(), batch.targets.data());
@@ -402,68 +421,27 @@ class Run {
       if (profiled) profiler_->After(step, micro);
     }
     session_->EndStep();
-    under_way_.push_back({step, tokens, lr});
-    while (static_cast<int>(under_way_.size()) > device_->steps_ahead()) Report();
+    ++steps_run_;
+    log_->Handed(step, tokens, lr);
+    while (log_->under_way() > device_->steps_ahead()) Report();
     if (profiler_ && profiler_->LastIs(step)) {
       progress_->Line(profiler_->Finish(session_->compiled(), *directory_));
     }
   }
 
   // Waits for the step that has been under way for longest.
-  void Report(bool check = true) {
-    const UnderWay step = under_way_.front();
-    under_way_.pop_front();
-    const StepMetrics metrics = session_->TakeMetrics();
+  void Report() {
+    const auto [step, seconds, verdict] = log_->Take();
     Progressed();
-    const auto now = Clock::now();
-    const double seconds = std::chrono::duration<double>(now - step_start_).count();
-    step_start_ = now;
-
-    StepReport report;
-    report.step = step.number;
-    report.loss = metrics.loss;
-    report.lr = step.lr;
-    report.grad_norm = metrics.grad_norm;
-    report.step_seconds = seconds;
-    report.tokens_per_second = static_cast<double>(step.tokens) / seconds;
-    report.mfu = Mfu(report.tokens_per_second);
-    report.arena_bytes = session_->compiled().plan.arena_bytes;
-    if (caching_) report.reserved_bytes = session_->caching()->stats().reserved;
-    const bool logged = Due(config_.train.log_every, step.number + 1, false) || step.number < 4;
-    if (logged) {
-      gpu_bytes_ = gpu_->bytes();
-      for (const std::string& growth : gpu_->Watch(step.number)) {
-        progress_->Line("warning: " + growth);
-      }
+    saver_->StepTook(step, seconds);
+    if (verdict.kind == Verdict::kGood || verdict.kind == Verdict::kSkipped) {
+      saver_->Learn(step + 1, divergence_->state());
+      return;
     }
-    report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
-    // Not when this rank alone may be here.
-    if (progress_->Logs(step.number) && check && ranks_.size() > 1) {
-      report.ranks = ranks_.Spread(seconds, gpu_bytes_.value_or(report.resident_bytes));
-    }
-    saver_->StepTook(step.number, seconds);
-    report.loss_scale = metrics.loss_scale;
-    report.skipped = metrics.skipped;
-    Record(MetricsRow(report, gpu_bytes_, caching_ ? &session_->caching()->stats() : nullptr));
-    progress_->Step(report);
-    if (!check) return;
-    try {
-      RequireFinite(config_, step.number, metrics);
-    } catch (...) {
-      under_way_.clear();  // steps behind the one that failed say nothing
-      EndSaving(step.number);
-      throw;
-    }
-  }
-
-  void Record(const ordered_json& row) {
-    try {
-      directory_->AppendMetrics(row.dump());
-    } catch (const UserError& problem) {
-      if (config_.save.on_error == config::OnSaveError::kStop) throw;
-      fmt::print(stderr, "warning: {}; this row is lost\n", problem.what());
-    }
-    if (reports_) reports_->Add(row);
+    log_->Drop();
+    EndSaving(step);
+    if (verdict.kind == Verdict::kRollBack) throw Diverged{step, verdict.text};
+    throw UserError(verdict.text, ExitCode::kInternal);
   }
 
   // On all ranks alike a step has failed. Was the state before it saved?
@@ -475,28 +453,47 @@ class Run {
     }
   }
 
+  // The newest good snapshot comes back, and the data goes on behind the step that diverged: what
+  // it has read is not read again.
+  void RollBack(const Diverged& diverged) {
+    watchdog_.reset();  // reading takes as long as it takes
+    auto path = FindGoodSnapshot(config_, divergence_->good(), diverged.step, ranks_);
+    if (!path && resumed_ != nullptr && !resumed_->continues) path = resumed_->snapshot.path();
+    if (!path) {
+      throw UserError(
+          fmt::format("{}; there is no snapshot yet to go back to: a smaller save.every "
+                      "would have made one; stopped",
+                      diverged.text),
+          ExitCode::kInternal);
+    }
+    const Resumed back(*path, config_.run.dir);
+    ReadSnapshot(back.snapshot, *model_, ranks_, *session_);
+    loader_.ContinueAt(back.step, loader_.FirstSequence(diverged.step + 1));
+    record_.evaluation = back.record.evaluation;
+    divergence_->GoBack(back.step, back.record.divergence);
+    saver_->GoBackTo(back.step);
+    steps_done_ = back.step;
+    stopped_ = stopped_by_signal_ = false;
+    log_->GoBack(back.step, record_.evaluation,
+                 fmt::format("{}; back to the snapshot after {} steps and on with other data, the "
+                             "learning rate now times {:g} (rollback {} of {})",
+                             diverged.text, back.step, divergence_->lr_factor(),
+                             divergence_->state().rollbacks, config_.divergence.max_rollbacks));
+    StartWatchdog();
+  }
+
   // Waits for all steps under way.
   void Drain() {
-    while (!under_way_.empty()) Report();
+    while (log_->under_way() > 0) Report();
   }
 
   // The same when the run ends by an error, which must not be covered up by another.
   void ReportWhatRan() {
     try {
-      while (!under_way_.empty()) Report(/*check=*/false);
+      log_->TakeWhatRan();
       if (reports_) reports_->End("ended by an error");
     } catch (const std::exception&) {
     }
-  }
-
-  // The share of all ranks' peak that the model's own operations make up, without what is
-  // recomputed. Nothing where the peak is not known.
-  std::optional<double> Mfu(double tokens_per_second) const {
-    const CompileOptions& options = session_->compiled().options;
-    const double peak = device_->peak_flops(options.amp.dtype, options.amp.tf32);
-    if (peak == 0) return std::nullopt;
-    return ModelFlopsPerToken(*model_, session_->compiled()) * tokens_per_second /
-           (peak * static_cast<double>(ranks_.size()));
   }
 
   // Is it the best so far?
@@ -512,7 +509,7 @@ class Run {
       state.best_step = done;
     }
     state.without_gain = better ? 0 : state.without_gain + 1;
-    Record(EvaluationRow(done, loss));
+    log_->Record(EvaluationRow(done, loss));
     progress_->Line(fmt::format("evaluation after {} steps: held-out loss {:.4f}{}", done, loss,
                                 better ? "" : fmt::format(" (best {:.4f})", state.best)));
     if (GainsNoMore()) {
@@ -551,7 +548,7 @@ class Run {
       result.arena_budget_bytes = BudgetOf(config_).device;
     }
     result.predicted_step_seconds = predicted_seconds_;
-    if (gpu_bytes_) {
+    if (log_->gpu_bytes()) {
       result.predicted_process_bytes =
           ProfileFrom(config_).ProcessBytes(session_->compiled().plan.arena_bytes);
       result.process_bytes = std::max(gpu_->highest_bytes(), metrics.most_rank_bytes.value_or(0));
@@ -595,24 +592,19 @@ class Run {
   std::optional<CachingOptions> caching_;
   std::unique_ptr<Session> session_;
   std::optional<GpuAccount> gpu_;
-  std::string gpu_line_;              // what its start-up said
-  std::optional<int64_t> gpu_bytes_;  // of the process, at the step logged last
+  std::string gpu_line_;  // what its start-up said
   std::optional<RunProfiler> profiler_;
   Progress* progress_ = nullptr;
   double compile_seconds_ = 0;
-  // Steps that were handed to the device and have no row yet.
-  struct UnderWay {
-    int64_t number = 0, tokens = 0;
-    double lr = 0;
-  };
-  std::deque<UnderWay> under_way_;
-  Clock::time_point step_start_;  // of the first of them, or when the step before it ended
-  int64_t first_step_ = 0;        // of this process
+  int64_t first_step_ = 0;  // of this process
   int64_t steps_done_ = 0;
+  int64_t steps_run_ = 0;  // by this process
   std::atomic<int64_t> step_under_way_ = 0;
   std::optional<runtime::Watchdog> watchdog_;
   const Resumed* resumed_;
   RunRecord record_;
+  std::optional<Divergence> divergence_;
+  std::optional<StepLog> log_;
   std::optional<StopSignals> signals_;
   bool stopped_ = false;
   bool stopped_by_signal_ = false;

@@ -45,18 +45,26 @@ TEST_F(RunDirectoryTest, GoesOnBehindTheLinesThatStay) {
                 "{\"step\":2,\"eval_loss\":2}\n{\"step\":2,\"loss\":1}\n{\"step\":3,\"lo");
   const std::string metrics = folder_ / "metrics.jsonl";
   // After two steps, with and without the evaluation behind the second.
-  EXPECT_EQ(LinesUntil(metrics, 2, 0).size(), 3u);
-  const std::vector<std::string> lines = LinesUntil(metrics, 2, 2);
+  EXPECT_EQ(LinesUntil(metrics, 2, 0, 0).size(), 3u);
+  const std::vector<std::string> lines = LinesUntil(metrics, 2, 2, 0);
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[3], "{\"step\":2,\"eval_loss\":2}");
-  EXPECT_EQ(LinesUntil(folder_ / "none", 2, 2).size(), 0u);
+  EXPECT_EQ(LinesUntil(folder_ / "none", 2, 2, 0).size(), 0u);
+
+  // Rollbacks by their number: a later one may go back to the same step.
+  folder_.Write("rollbacks",
+                "{\"step\":0,\"loss\":3}\n{\"step\":1,\"rollback\":1}\n"
+                "{\"step\":1,\"rollback\":2}\n{\"step\":1,\"loss\":2}\n");
+  EXPECT_EQ(LinesUntil(folder_ / "rollbacks", 1, 0, 0).size(), 1u);
+  EXPECT_EQ(LinesUntil(folder_ / "rollbacks", 1, 0, 1).size(), 2u);
+  EXPECT_EQ(LinesUntil(folder_ / "rollbacks", 2, 0, 2).size(), 4u);
 
   RunDirectory directory(config_, true, true);
   directory.Continue(lines);
   directory.AppendMetrics("{\"step\":2,\"loss\":0}");
-  EXPECT_EQ(LinesUntil(metrics, 9, 9).size(), 5u);
+  EXPECT_EQ(LinesUntil(metrics, 9, 9, 0).size(), 5u);
   folder_.Write("other", "[1]\n");
-  ExpectUserError([&] { LinesUntil(folder_ / "other", 1, 1); }, {"other", "is not the metrics"});
+  ExpectUserError([&] { LinesUntil(folder_ / "other", 1, 1, 0); }, {"other", "is not the metrics"});
 }
 
 TEST_F(RunDirectoryTest, ARunIsNeitherReplacedNorContinuedUnasked) {

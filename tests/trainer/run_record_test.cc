@@ -43,6 +43,7 @@ TEST(RunRecord, SaysAgainWhatItWasTold) {
   EXPECT_EQ(read.evaluation.best, 2.0 / 3);
   EXPECT_EQ(read.data_ranks, 4);
   EXPECT_EQ(read.sequences, 80);
+  EXPECT_EQ(read.divergence.limits[0], kNoLossLimit);
 }
 
 TEST(RunRecord, KnowsEvaluationsThatNeverWereOrNeverWereFinite) {
@@ -53,6 +54,19 @@ TEST(RunRecord, KnowsEvaluationsThatNeverWereOrNeverWereFinite) {
   EXPECT_EQ(read.last, 4);
   EXPECT_EQ(read.best, std::numeric_limits<double>::infinity());
   EXPECT_EQ(read.without_gain, 2);
+}
+
+TEST(RunRecord, KeepsLossesToTheBit) {
+  RunRecord record = Record(Config(""));
+  record.divergence = {.losses = {0.1f, 1 / 3.0f, 7},
+                       .limits = {kNoLossLimit, 0.7f},
+                       .lr_factor = 0.1 * 0.1,
+                       .rollbacks = 2};
+  const DivergenceState read = ParseRunRecord(ToJson(record), "m.json").divergence;
+  EXPECT_EQ(read.losses, record.divergence.losses);
+  EXPECT_EQ(read.limits, record.divergence.limits);
+  EXPECT_EQ(read.lr_factor, 0.1 * 0.1);
+  EXPECT_EQ(read.rollbacks, 2);
 }
 
 TEST(RunRecord, SomethingElseIsRefused) {

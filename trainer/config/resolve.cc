@@ -296,6 +296,15 @@ void ResolveAmp(RunConfig& config, std::vector<std::string>& warnings) {
   }
 }
 
+void CheckDivergence(const RunConfig& config) {
+  if (config.divergence.action != DivergenceAction::kRollback) return;
+  const bool best = config.save.best && config.train.eval_every > 0;
+  if (config.save.every == 0 && !best) {
+    throw config.Error("divergence.action",
+                       "rollback needs snapshots to go back to; set save.every");
+  }
+}
+
 void ResolvePaths(RunConfig& config) {
   if (config.run.dir.empty()) {
     const std::string stem = std::filesystem::path(config.file).stem().string();
@@ -425,6 +434,7 @@ void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warni
   CheckLora(config, warnings);
   CheckCheckpointing(config, warnings);
   ResolveAmp(config, warnings);
+  CheckDivergence(config);
   ResolvePaths(config);
 }
 

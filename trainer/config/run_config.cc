@@ -75,6 +75,11 @@ const Names& EnumNames<Device>() {
   return names;
 }
 template <>
+const Names& EnumNames<DivergenceAction>() {
+  static const Names names = {"stop", "skip", "rollback"};
+  return names;
+}
+template <>
 const Names& EnumNames<OnSaveError>() {
   static const Names names = {"continue", "stop"};
   return names;

@@ -31,6 +31,7 @@ enum class CheckpointPolicy { kNone, kBlock, kEvery, kSelective, kAuto };
 enum class Allocator { kPlanned, kCaching };
 enum class SummaryOrder { kBytes, kTime };
 enum class Device { kAuto, kCpu, kCuda };
+enum class DivergenceAction { kStop, kSkip, kRollback };
 enum class OnSaveError { kContinue, kStop };
 enum class StopSignal { kNone, kHup, kUsr1, kUsr2 };
 
@@ -65,6 +66,8 @@ template <>
 const std::vector<std::string>& EnumNames<Allocator>();
 template <>
 const std::vector<std::string>& EnumNames<Device>();
+template <>
+const std::vector<std::string>& EnumNames<DivergenceAction>();
 template <>
 const std::vector<std::string>& EnumNames<OnSaveError>();
 template <>
@@ -272,6 +275,17 @@ struct SaveConfig {
   bool operator==(const SaveConfig&) const = default;
 };
 
+struct DivergenceConfig {
+  DivergenceAction action = DivergenceAction::kStop;
+  double spike = 0;           // standard deviations above the mean that a loss may lie; 0: any
+  int64_t window = 100;       // steps that these are taken over
+  int64_t max_skips = 10;     // in a row
+  double lr_factor = 0.5;     // of the learning rate, at each rollback
+  int64_t max_rollbacks = 3;  // of a run
+
+  bool operator==(const DivergenceConfig&) const = default;
+};
+
 struct LogConfig {
   bool csv = true;          // metrics.csv
   bool tensorboard = true;  // events.out.tfevents.*
@@ -317,6 +331,7 @@ struct RunConfig {
   RunDirConfig run;
   LogConfig log;
   SaveConfig save;
+  DivergenceConfig divergence;
   SampleConfig sample;
   DebugConfig debug;
 

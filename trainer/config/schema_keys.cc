@@ -414,6 +414,39 @@ void RunKeys(std::vector<Key>& keys) {
            "for it: of the host when training on a GPU.");
   save.Add("model", &SaveConfig::model, "Write the trained weights at the end, to `model/`.");
 
+  using Divergence = DivergenceConfig;
+  SectionKeys<Divergence> divergence(keys, "divergence", &RunConfig::divergence);
+  divergence.Add("action", &Divergence::action,
+                 "When a step's loss or gradients are not finite, or its loss is a spike: end the "
+                 "run with an error (`stop`), leave the step's update out (`skip`), or go back to "
+                 "the last good snapshot, with a lower learning rate and other data (`rollback`).");
+  divergence
+      .Add("spike", &Divergence::spike,
+           "A loss so many standard deviations above the mean of the `window` losses before it is "
+           "a spike; 0: none is.")
+      .Between(0, kThousands);
+  divergence
+      .Add("window", &Divergence::window,
+           "Losses that mean and deviation are taken of; before there are as many, there are no "
+           "spikes.")
+      .Between(2, kThousands);
+  divergence
+      .Add("max_skips", &Divergence::max_skips,
+           "Steps skipped in a row that end the run with an error.")
+      .Between(1, kSteps)
+      .When("divergence.action", {"skip"});
+  divergence
+      .Add("lr_factor", &Divergence::lr_factor,
+           "What each rollback multiplies the learning rate by, for the rest of the run.")
+      .Above(0)
+      .Between(0, 1)
+      .When("divergence.action", {"rollback"});
+  divergence
+      .Add("max_rollbacks", &Divergence::max_rollbacks,
+           "Rollbacks of a run; one more divergence ends it with an error.")
+      .Between(1, kThousands)
+      .When("divergence.action", {"rollback"});
+
   using S = SampleConfig;
   SectionKeys<S> sample(keys, "sample", &RunConfig::sample);
   sample.Add("prompt", &S::prompt, "Text that samples continue.");
@@ -477,6 +510,7 @@ const std::vector<SectionInfo>& Sections() {
       {"run", "Where the run's files go."},
       {"log", "Metrics for people and other programs, in the run directory (docs/reports.md)."},
       {"save", "Snapshots of the training state."},
+      {"divergence", "What happens when training diverges (docs/divergence.md)."},
       {"sample", "Text generated while training and by `plimsoll generate`."},
       {"debug", "Checks and dumps."},
   };

@@ -59,6 +59,10 @@ class BatchLoader {
   int64_t tokens() const { return stream_.size(); }
   int64_t windows_per_epoch() const { return windows_; }
   int64_t sequences_per_step() const;
+  // Lets `step` begin with that sequence, and the steps behind it follow on.
+  void ContinueAt(int64_t step, int64_t sequence) {
+    options_.skip = sequence - step * sequences_per_step();
+  }
   // The number of the first sequence that this step reads.
   int64_t FirstSequence(int64_t step) const { return options_.skip + step * sequences_per_step(); }
 

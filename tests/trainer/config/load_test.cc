@@ -52,6 +52,7 @@ void ExpectEqual(const RunConfig& a, const RunConfig& b) {
   EXPECT_EQ(a.device, b.device);
   EXPECT_EQ(a.run, b.run);
   EXPECT_EQ(a.save, b.save);
+  EXPECT_EQ(a.divergence, b.divergence);
   EXPECT_EQ(a.sample, b.sample);
   EXPECT_EQ(a.debug, b.debug);
 }

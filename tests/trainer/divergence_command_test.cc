@@ -1,0 +1,351 @@
+// `plimsoll train` where training diverges: a batch that is unlike all before it, at a known step,
+// and learning rates that tear the weights apart.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Sets = std::vector<std::string>;
+
+constexpr int kTokens = 64;  // a step
+constexpr int kBad = 20;     // the step that reads what nothing has prepared it for
+
+Sets operator+(Sets a, const Sets& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+const Sets kSkip = {"divergence.action=skip"}, kRollback = {"divergence.action=rollback"};
+
+class DivergenceCommand : public testing::Test {
+ protected:
+  DivergenceCommand() {
+    WriteData("text", kBad, kBad + 1);
+    WriteData("clean", 0, 0);
+    WriteFile(yaml_,
+              "model: {family: gpt2, layers: 1, width: 32, heads: 2, sequence: 16}\n"
+              "data: {train: " +
+                  folder_.path() +
+                  "/text, format: text, tokenizer: byte, order: consecutive}\n"
+                  "train: {steps: 28, micro_batch: 4, eval_every: 0, log_every: 10, threads: 1}\n"
+                  "optimizer: {lr: 1e-2}\n"
+                  "schedule: {name: constant, warmup: 0}\n"
+                  "memory: {summary: false, calibrate: false}\n"
+                  "log: {tensorboard: false}\n"
+                  "save: {every: 5, model: false}\n"
+                  "divergence: {spike: 6, window: 8}\n");
+  }
+
+  // The same letters again and again, a whole number of times in a step, but for some steps.
+  void WriteData(const std::string& name, int first_bad, int end_bad) const {
+    std::mt19937 random(3);
+    std::string text;
+    for (int i = 0; i < 60 * kTokens; ++i) {
+      const int step = i / kTokens;
+      const bool bad = step >= first_bad && step < end_bad;
+      text += static_cast<char>(bad ? '!' + random() % 30 : 'A' + i % 32);
+    }
+    folder_.Write(name, text);
+  }
+
+  Outcome Train(const Sets& sets = {}, const Sets& more = {}) const {
+    std::vector<std::string> arguments = {"train", yaml_, "--set", "run.dir=" + run_};
+    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+    return RunPlimsoll(arguments + more);
+  }
+  Outcome Resume(const Sets& sets = {}) const { return Train(sets, {"--resume", "auto"}); }
+  std::string Data(const std::string& name) const { return "data.train=" + folder_ / name; }
+
+  std::vector<json> Rows() const {
+    std::vector<json> rows;
+    std::istringstream lines(ReadFile(run_ + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) rows.push_back(json::parse(line));
+    return rows;
+  }
+  // Without what differs from run to run.
+  std::vector<std::string> Numbers() const {
+    std::vector<std::string> numbers;
+    for (json row : Rows()) {
+      for (const char* key : {"step_ms", "tokens_per_s", "arena_bytes", "resident_bytes"}) {
+        row.erase(key);
+      }
+      numbers.push_back(row.dump());
+    }
+    return numbers;
+  }
+  std::vector<double> Losses() const {
+    std::vector<double> losses;
+    for (const json& row : Rows()) losses.push_back(row.at("loss"));
+    return losses;
+  }
+  // Those of the same run that nothing stops.
+  std::vector<std::string> NumbersOfWhole(const Sets& sets) {
+    const std::string run = std::exchange(run_, folder_ / "whole");
+    const Outcome outcome = Train(sets + Sets{"run.overwrite=true"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const std::vector<std::string> numbers = Numbers();
+    run_ = run;
+    return numbers;
+  }
+  std::vector<std::string> Snapshots() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(run_ + "/snapshots")) {
+      names.push_back(entry.path().filename());
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+
+  const TempFolder folder_;
+  const std::string yaml_ = folder_ / "run.yaml";
+  std::string run_ = folder_ / "run";
+};
+
+TEST_F(DivergenceCommand, StopsAtASpike) {
+  const Outcome outcome = Train();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("step 20: loss "));
+  EXPECT_THAT(outcome.err, HasSubstr(": 6 standard deviations (divergence.spike) above the mean of "
+                                     "8 losses; stopped"));
+  const std::vector<json> rows = Rows();
+  ASSERT_EQ(rows.size(), kBad + 1u);
+  EXPECT_FALSE(rows[8].contains("loss_limit"));  // of losses until two steps before
+  EXPECT_TRUE(rows[9].contains("loss_limit"));
+  EXPECT_GT(rows.back().at("loss").get<double>(), rows.back().at("loss_limit").get<double>());
+  EXPECT_THAT(rows.back().at("diverged").get<std::string>(), HasSubstr("stopped"));
+  EXPECT_THAT(Snapshots(), ElementsAre("step-000000015", "step-000000020"));
+  EXPECT_THAT(ReadFile(run_ + "/report.html"), HasSubstr("\"Divergence\""));
+}
+
+TEST_F(DivergenceCommand, NothingHappensUnlessAskedFor) {
+  ASSERT_EQ(Train({"divergence.spike=0"}).exit_code, 0);
+  EXPECT_EQ(Losses().size(), 28u);
+  for (const json& row : Rows())
+    EXPECT_FALSE(row.contains("loss_limit") || row.contains("diverged"));
+}
+
+TEST_F(DivergenceCommand, SkipsTheStep) {
+  const Outcome outcome = Train(kSkip);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("; its update was skipped"));
+  const std::vector<json> rows = Rows();
+  ASSERT_EQ(rows.size(), 28u);
+  for (const json& row : rows) {
+    EXPECT_EQ(row.contains("diverged"), row.at("step") == kBad) << row;
+    EXPECT_EQ(row.at("skipped"), row.at("step") < kBad ? 0 : 1);
+  }
+  EXPECT_THAT(ReadFile(run_ + "/metrics.csv"), HasSubstr("its update was skipped"));
+  // Without the gate the loss before it is the same, and the step behind it feels it.
+  const std::vector<double> skipping = Losses();
+  ASSERT_EQ(Train({"divergence.spike=0", "run.overwrite=true"}).exit_code, 0);
+  const std::vector<double> not_skipping = Losses();
+  EXPECT_TRUE(std::equal(skipping.begin(), skipping.begin() + kBad + 1, not_skipping.begin()));
+  EXPECT_NE(skipping[kBad + 1], not_skipping[kBad + 1]);
+}
+
+// A gate that stays open has the bits of none.
+TEST_F(DivergenceCommand, SkippingChangesNothingWhereNothingIsSkipped) {
+  for (const char* dtype : {"fp32", "bf16", "fp16"}) {
+    const Sets sets = {Data("clean"),         std::string("amp.dtype=") + dtype,
+                       "run.overwrite=true",  "train.accumulate=2",
+                       "train.micro_batch=2", "train.steps=12"};
+    ASSERT_EQ(Train(sets).exit_code, 0);
+    const std::vector<std::string> plain = Numbers();
+    ASSERT_EQ(Train(sets + kSkip).exit_code, 0);
+    EXPECT_EQ(Numbers(), plain);
+  }
+}
+
+TEST_F(DivergenceCommand, SkipsInEveryType) {
+  for (const Sets& way : {Sets{"amp.dtype=bf16"}, Sets{"amp.dtype=fp16"},
+                          Sets{"train.global_batch=4", "train.micro_batch=1"},
+                          Sets{"optimizer.place=host", "optimizer.state_dtype=int8"}}) {
+    SCOPED_TRACE(way[0]);
+    const Outcome outcome = Train(kSkip + way + Sets{"run.overwrite=true", "train.steps=22"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_TRUE(Rows().at(kBad).contains("diverged"));
+    EXPECT_EQ(Rows().at(kBad).at("skipped").get<int>(),
+              Rows().at(kBad - 1).at("skipped").get<int>() + 1);
+    EXPECT_FALSE(Rows().at(kBad + 1).contains("diverged"));
+  }
+}
+
+TEST_F(DivergenceCommand, TooManySkippedStepsInARowEndTheRun) {
+  WriteData("text", kBad, 60);
+  const Outcome outcome = Train(kSkip + Sets{"divergence.max_skips=3"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("step 22: "));
+  EXPECT_THAT(outcome.err, HasSubstr("3 in a row (divergence.max_skips); stopped"));
+}
+
+// Weights that are torn apart stay so, and no step after that counts.
+TEST_F(DivergenceCommand, NumbersThatAreNoneAreSkippedToo) {
+  for (const char* dtype : {"fp32", "bf16"}) {
+    const Outcome outcome =
+        Train(kSkip + Sets{"optimizer.name=sgd", "optimizer.lr=1000", "optimizer.clip_grad_norm=0",
+                           "divergence.max_skips=4", "divergence.spike=0", "run.overwrite=true",
+                           std::string("amp.dtype=") + dtype});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.out, HasSubstr("are not finite; its update was skipped"));
+    EXPECT_THAT(outcome.err, HasSubstr("4 in a row (divergence.max_skips)"));
+  }
+}
+
+TEST_F(DivergenceCommand, RollsBackBehindTheBatch) {
+  for (const char* async : {"save.async=false", "save.async=true"}) {
+    const Outcome outcome = Train(kRollback + Sets{async, "run.overwrite=true"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    // The snapshot after 20 steps is what the bad step began from; nobody knows that it is good.
+    const std::string told =
+        "back to the snapshot after 15 steps and on with other data, the "
+        "learning rate now times 0.5 (rollback 1 of 3)";
+    EXPECT_THAT(outcome.out, HasSubstr(told));
+    const std::vector<json> rows = Rows();
+    ASSERT_EQ(rows.size(), 29u);
+    for (int i = 0; i < 29; ++i) {
+      if (i == 15) {
+        EXPECT_EQ(rows[i].at("rollback"), 1);
+        EXPECT_THAT(rows[i].at("diverged").get<std::string>(), HasSubstr(told));
+        continue;
+      }
+      EXPECT_EQ(rows[i].at("step"), i < 15 ? i : i - 1);
+      EXPECT_EQ(rows[i].at("lr"), i < 15 ? 0.01 : 0.005);
+      EXPECT_FALSE(rows[i].contains("diverged"));
+    }
+    EXPECT_THAT(Snapshots(), ElementsAre("step-000000025", "step-000000028"));
+    const std::string table = ReadFile(run_ + "/metrics.csv");
+    EXPECT_EQ(std::ranges::count(table, '\n'), 30);
+    EXPECT_THAT(ReadFile(run_ + "/report.html"), HasSubstr("rollback 1 of 3"));
+  }
+  // The batches are those behind the bad one: the same run from there, with that rate.
+  const std::vector<double> first = [&] {
+    std::vector<double> losses;
+    for (const json& row : Rows()) {
+      if (row.contains("loss")) losses.push_back(row.at("loss"));
+    }
+    return losses;
+  }();
+  const std::string text = ReadFile(folder_ / "text");
+  folder_.Write("text", text.substr(0, 15 * kTokens) + text.substr((kBad + 1) * kTokens));
+  ASSERT_EQ(Train({"train.stop_after=15", "run.overwrite=true"}).exit_code, 0);
+  ASSERT_EQ(Resume({"optimizer.lr=0.005"}).exit_code, 0);
+  EXPECT_EQ(Losses(), first);
+}
+
+TEST_F(DivergenceCommand, TooManyRollbacksEndTheRun) {
+  WriteData("text", kBad, 60);
+  const Outcome outcome =
+      Train(kRollback + Sets{"divergence.max_rollbacks=2", "divergence.spike=3"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("stopped after 2 rollbacks (divergence.max_rollbacks)"));
+  int rollbacks = 0;
+  for (const json& row : Rows()) {
+    if (!row.contains("rollback")) continue;
+    EXPECT_EQ(row.at("rollback"), ++rollbacks);
+  }
+  EXPECT_EQ(rollbacks, 2);
+}
+
+// The weights break in step 12 and show it in step 13: the snapshot in between is none to go back
+// to.
+TEST_F(DivergenceCommand, GoesBackToAStateThatIsKnownToBeGood) {
+  const Sets sets = {Data("clean"), "save.every=1", "save.keep=3", "optimizer.name=sgd",
+                     "optimizer.clip_grad_norm=0"};
+  ASSERT_EQ(Train(sets + Sets{"train.stop_after=12", "optimizer.lr=0.1"}).exit_code, 0);
+  const Outcome outcome =
+      Resume(sets + kRollback + Sets{"optimizer.lr=1000", "divergence.lr_factor=1e-4"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("step 13: loss "));
+  EXPECT_THAT(outcome.out, HasSubstr("back to the snapshot after 12 steps"));
+  EXPECT_LT(Rows().back().at("loss").get<double>(), Rows().front().at("loss").get<double>());
+}
+
+class DivergenceResumed : public DivergenceCommand,
+                          public testing::WithParamInterface<std::tuple<Sets, int>> {};
+
+TEST_P(DivergenceResumed, HasTheBitsOfARunThatWasNeverStopped) {
+  const auto& [sets, stop] = GetParam();
+  const std::vector<std::string> whole = NumbersOfWhole(sets);
+  const Outcome first = Train(sets + Sets{"train.stop_after=" + std::to_string(stop)});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const Outcome outcome = Resume(sets);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Numbers(), whole);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, DivergenceResumed,
+    testing::Combine(testing::Values(kSkip, kSkip + Sets{"amp.dtype=fp16"}, kRollback,
+                                     kRollback + Sets{"save.async=true", "amp.dtype=bf16"}),
+                     testing::Values(9, 20, 21, 22)),
+    [](const auto& info) { return std::to_string(info.index); });
+
+// Evaluations are part of what comes back: those of the steps that are made again happen again.
+TEST_F(DivergenceCommand, EvaluationsComeBackWithTheSnapshot) {
+  const Sets sets =
+      kRollback + Sets{"data.eval=" + folder_ / "clean", "train.eval_every=4", "save.best=true"};
+  const std::vector<std::string> whole = NumbersOfWhole(sets);
+  std::vector<int> evaluated;
+  for (const std::string& row : whole) {
+    const json parsed = json::parse(row);
+    if (parsed.contains("eval_loss")) evaluated.push_back(parsed.at("step"));
+  }
+  EXPECT_THAT(evaluated, ElementsAre(0, 4, 8, 12, 16, 20, 24, 28));
+  EXPECT_EQ(
+      std::ranges::count_if(
+          whole, [](const std::string& row) { return json::parse(row).contains("rollback"); }),
+      1);
+  ASSERT_EQ(Train(sets + Sets{"train.stop_after=20"}).exit_code, 0);
+  ASSERT_EQ(Resume(sets).exit_code, 0);
+  EXPECT_EQ(Numbers(), whole);
+}
+
+// Before its own first snapshot a branch goes back to the one that it began from.
+TEST_F(DivergenceCommand, ABranchGoesBackToWhereItBegan) {
+  ASSERT_EQ(Train({"train.stop_after=18"}).exit_code, 0);
+  const std::string from = run_ + "/snapshots/step-000000018";
+  run_ = folder_ / "branch";
+  const Outcome outcome = Train(kRollback + Sets{"save.every=100"}, {"--resume", from});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("back to the snapshot after 18 steps"));
+  EXPECT_EQ(Rows().front().at("rollback"), 1);
+  EXPECT_EQ(Rows().back().at("step"), 27);
+}
+
+// After an error the run goes on with another action: counters of skipped steps are no reason not
+// to.
+TEST_F(DivergenceCommand, AStoppedRunGoesOnWithSkipping) {
+  ASSERT_EQ(Train().exit_code, 1);
+  const Outcome skipping = Resume(kSkip);
+  ASSERT_EQ(skipping.exit_code, 0) << skipping.err;
+  EXPECT_EQ(Rows().back().at("skipped"), 1);
+  const Outcome back = Resume({"train.steps=30"});
+  ASSERT_EQ(back.exit_code, 0) << back.err;
+}
+
+TEST_F(DivergenceCommand, RollbacksNeedSnapshots) {
+  const Outcome none = Train(kRollback + Sets{"save.every=0"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("divergence.action: rollback needs snapshots to go back to; set "
+                                  "save.every"));
+  const Outcome late = Train(kRollback + Sets{"save.every=25"});
+  EXPECT_EQ(late.exit_code, 1);
+  EXPECT_THAT(late.err, HasSubstr("there is no snapshot yet to go back to"));
+}
+
+}  // namespace
+}  // namespace plimsoll

@@ -1,0 +1,146 @@
+// What counts as a divergence, and what is done about it.
+#include "trainer/divergence.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "trainer/config/load.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+config::RunConfig Config(const std::string& divergence) {
+  return config::LoadText(
+             "model: {family: gpt2, layers: 2, width: 32, heads: 2, sequence: 16, vocab: 64}\n"
+             "data: {synthetic: true}\nsave: {every: 5}\n"
+             "amp: {dtype: fp16, max_skips: 4}\ndivergence: " +
+                 divergence + "\n",
+             "run.yaml", {})
+      .config;
+}
+
+StepMetrics Metrics(double loss, double norm = 1, int64_t in_a_row = 0) {
+  return {.loss = loss, .grad_norm = norm, .skipped_in_a_row = in_a_row};
+}
+
+TEST(Divergence, ALimitIsOfGoodLossesUntilTwoStepsBefore) {
+  const config::RunConfig config = Config("{action: skip, spike: 3, window: 4}");
+  Divergence divergence(config, false, 0, {});
+  const std::vector<double> losses = {1, 2, 1, 2};  // mean 1.5, deviation 0.5
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_EQ(divergence.LimitOf(step), kNoLossLimit);
+    EXPECT_EQ(divergence.Judge(step, Metrics(losses[step])).kind, Verdict::kGood);
+  }
+  EXPECT_EQ(divergence.LimitOf(4), kNoLossLimit);
+  EXPECT_EQ(divergence.LimitOf(5), 3.0f);
+  EXPECT_EQ(divergence.Judge(4, Metrics(2)).kind, Verdict::kGood);  // 2, 1, 2, 2
+  const float sixth = divergence.LimitOf(6);
+  EXPECT_FLOAT_EQ(sixth, static_cast<float>(1.75 + 3 * std::sqrt(0.1875)));
+  EXPECT_EQ(divergence.Judge(5, Metrics(3)).kind, Verdict::kGood);  // 1, 2, 2, 3
+  // Spikes and what is no number leave the limit as it is.
+  const float seventh = divergence.LimitOf(7);
+  EXPECT_EQ(divergence.Judge(6, Metrics(50)).kind, Verdict::kSkipped);
+  EXPECT_EQ(divergence.Judge(7, Metrics(1, kNan)).kind, Verdict::kSkipped);
+  EXPECT_EQ(divergence.LimitOf(8), seventh);
+  EXPECT_EQ(divergence.LimitOf(9), seventh);
+  EXPECT_THAT(divergence.state().losses, ElementsAre(1, 2, 2, 3));
+  EXPECT_EQ(divergence.good(), 7);  // its loss, and so the weights it was made with
+}
+
+// What a snapshot keeps is all that matters, wherever it was made.
+TEST(Divergence, GoesOnFromItsState) {
+  const config::RunConfig config = Config("{action: skip, spike: 2, window: 3}");
+  const std::vector<double> losses = {1, 2, 1, 9, 2, 1, 5, 2, 2, 3, 9, 1, 1};
+  for (int stop = 1; stop < std::ssize(losses); ++stop) {
+    Divergence whole(config, false, 0, {});
+    std::optional<Divergence> first(std::in_place, config, false, 0, DivergenceState());
+    for (int step = 0; step < std::ssize(losses); ++step) {
+      if (step == stop) first.emplace(config, false, step, DivergenceState(first->state()));
+      EXPECT_EQ(first->LimitOf(step), whole.LimitOf(step)) << stop << " " << step;
+      EXPECT_EQ(first->Judge(step, Metrics(losses[step])).kind,
+                whole.Judge(step, Metrics(losses[step])).kind);
+    }
+  }
+}
+
+TEST(Divergence, EqualLossesAreNoSpikes) {
+  const config::RunConfig config = Config("{spike: 1, window: 7}");
+  Divergence divergence(config, false, 0, {});
+  for (int step = 0; step < 40; ++step) {
+    EXPECT_EQ(divergence.Judge(step, Metrics(0.1f)).kind, Verdict::kGood) << step;
+  }
+}
+
+TEST(Divergence, WhatIsNoNumberEndsARunThatSaysNothingElse) {
+  const config::RunConfig config = Config("{}");
+  Divergence divergence(config, false, 0, {});
+  EXPECT_EQ(divergence.Judge(0, Metrics(1e30)).kind, Verdict::kGood);
+  for (const StepMetrics& bad : {Metrics(kNan), Metrics(kInfinity), Metrics(1, kNan),
+                                 Metrics(1, kInfinity), Metrics(-kInfinity)}) {
+    const Verdict verdict = divergence.Judge(1, bad);
+    EXPECT_EQ(verdict.kind, Verdict::kStop);
+    EXPECT_THAT(verdict.text, HasSubstr("step 1: loss "));
+    EXPECT_THAT(verdict.text, HasSubstr("not finite; stopped"));
+  }
+}
+
+// Loss scaling has an answer of its own to them.
+TEST(Divergence, OverflowsOfScaledGradientsAreNone) {
+  for (const char* action : {"{action: stop}", "{action: skip}", "{action: rollback}"}) {
+    const config::RunConfig config = Config(action);
+    Divergence divergence(config, true, 0, {});
+    EXPECT_EQ(divergence.Judge(0, Metrics(kNan, kNan, 1)).kind, Verdict::kGood);
+    EXPECT_EQ(divergence.good(), -1);
+    EXPECT_EQ(divergence.Judge(1, Metrics(1, kInfinity, 2)).kind, Verdict::kGood);
+    EXPECT_EQ(divergence.Judge(2, Metrics(1, kInfinity, 3)).kind, Verdict::kGood);
+    const Verdict many = divergence.Judge(3, Metrics(1, kInfinity, 4));
+    EXPECT_EQ(many.kind, Verdict::kStop);
+    EXPECT_THAT(many.text, HasSubstr("4 steps in a row (amp.max_skips)"));
+  }
+}
+
+TEST(Divergence, SkipsSoManyInARow) {
+  const config::RunConfig config = Config("{action: skip, max_skips: 2}");
+  Divergence divergence(config, false, 0, {});
+  EXPECT_EQ(divergence.Judge(0, Metrics(kNan, 1, 1)).kind, Verdict::kSkipped);
+  EXPECT_EQ(divergence.Judge(1, Metrics(1, 1, 0)).kind, Verdict::kGood);
+  EXPECT_EQ(divergence.Judge(2, Metrics(kNan, 1, 1)).kind, Verdict::kSkipped);
+  EXPECT_EQ(divergence.Judge(3, Metrics(kNan, 1, 2)).kind, Verdict::kStop);
+}
+
+TEST(Divergence, GoesBackSoOften) {
+  const config::RunConfig config =
+      Config("{action: rollback, spike: 3, window: 2, lr_factor: 0.5, max_rollbacks: 2}");
+  Divergence divergence(config, false, 0, {});
+  for (int step = 0; step < 5; ++step) divergence.Judge(step, Metrics(1));
+  const DivergenceState then = divergence.state();
+  divergence.Judge(5, Metrics(1));
+  EXPECT_EQ(divergence.good(), 5);
+  EXPECT_EQ(divergence.Judge(6, Metrics(7)).kind, Verdict::kRollBack);
+  divergence.GoBack(5, then);
+  EXPECT_EQ(divergence.lr_factor(), 0.5);
+  EXPECT_EQ(divergence.good(), 5);
+  EXPECT_EQ(divergence.Judge(5, Metrics(kNan)).kind, Verdict::kRollBack);
+  divergence.GoBack(3, DivergenceState());
+  EXPECT_EQ(divergence.lr_factor(), 0.25);  // whatever the snapshot's was
+  EXPECT_EQ(divergence.state().rollbacks, 2);
+  EXPECT_EQ(divergence.good(), 3);
+  EXPECT_EQ(divergence.LimitOf(3), kNoLossLimit);
+  const Verdict last = divergence.Judge(3, Metrics(kNan));
+  EXPECT_EQ(last.kind, Verdict::kStop);
+  EXPECT_THAT(last.text, HasSubstr("stopped after 2 rollbacks (divergence.max_rollbacks)"));
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer

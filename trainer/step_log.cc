@@ -1,0 +1,111 @@
+#include "trainer/step_log.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "runtime/process_memory.h"
+#include "trainer/run_metrics.h"
+#include "trainer/step_record.h"
+
+namespace plimsoll::trainer {
+
+void StepLog::Begin() {
+  if (under_way_.empty()) start_ = Clock::now();
+}
+
+void StepLog::Handed(int64_t step, int64_t tokens, double lr) {
+  under_way_.push_back({step, tokens, lr});
+}
+
+StepLog::Done StepLog::Take() { return Take(/*alone=*/false); }
+
+void StepLog::TakeWhatRan() {
+  while (!under_way_.empty()) Take(/*alone=*/true);
+}
+
+void StepLog::Drop() {
+  for (; !under_way_.empty(); under_way_.pop_front()) parts_.session.TakeMetrics();
+}
+
+StepLog::Done StepLog::Take(bool alone) {
+  const auto& [config, model, session, ranks, directory, reports, gpu, progress, divergence] =
+      parts_;
+  const UnderWay step = under_way_.front();
+  under_way_.pop_front();
+  const StepMetrics metrics = session.TakeMetrics();
+  const auto now = Clock::now();
+  const double seconds = std::chrono::duration<double>(now - start_).count();
+  start_ = now;
+
+  StepReport report;
+  report.step = step.number;
+  report.loss = metrics.loss;
+  report.lr = step.lr;
+  report.grad_norm = metrics.grad_norm;
+  report.step_seconds = seconds;
+  report.tokens_per_second = static_cast<double>(step.tokens) / seconds;
+  report.mfu = Mfu(report.tokens_per_second);
+  report.arena_bytes = session.compiled().plan.arena_bytes;
+  const runtime::CachingMemory* const caching = session.caching();
+  if (caching != nullptr) report.reserved_bytes = caching->stats().reserved;
+  const int64_t every = config.train.log_every;
+  if ((every > 0 && (step.number + 1) % every == 0) || step.number < 4) {
+    gpu_bytes_ = gpu.bytes();
+    for (const std::string& growth : gpu.Watch(step.number)) progress.Line("warning: " + growth);
+  }
+  report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
+  if (progress.Logs(step.number) && !alone && ranks.size() > 1) {
+    report.ranks = ranks.Spread(seconds, gpu_bytes_.value_or(report.resident_bytes));
+  }
+  report.loss_scale = metrics.loss_scale;
+  report.skipped = metrics.skipped;
+  Done done{.step = step.number, .seconds = seconds};
+  if (!alone) {
+    const float limit = divergence.LimitOf(step.number);
+    if (limit < kNoLossLimit) report.loss_limit = limit;
+    done.verdict = divergence.Judge(step.number, metrics);
+    report.diverged = done.verdict.text;
+  }
+  Record(MetricsRow(report, gpu_bytes_, caching != nullptr ? &caching->stats() : nullptr));
+  progress.Step(report);
+  if (done.verdict.kind == Verdict::kSkipped) progress.Line(done.verdict.text);
+  return done;
+}
+
+// The share of all ranks' peak that the model's own operations make up, without what is
+// recomputed. Nothing where the peak is not known.
+std::optional<double> StepLog::Mfu(double tokens_per_second) const {
+  const CompiledStep& compiled = parts_.session.compiled();
+  const amp::AmpOptions& amp = compiled.options.amp;
+  const double peak = parts_.session.device().peak_flops(amp.dtype, amp.tf32);
+  if (peak == 0) return std::nullopt;
+  return ModelFlopsPerToken(parts_.model, compiled) * tokens_per_second /
+         (peak * static_cast<double>(parts_.ranks.size()));
+}
+
+void StepLog::Record(const nlohmann::ordered_json& row) {
+  try {
+    parts_.directory.AppendMetrics(row.dump());
+  } catch (const UserError& problem) {
+    if (parts_.config.save.on_error == config::OnSaveError::kStop) throw;
+    fmt::print(stderr, "warning: {}; this row is lost\n", problem.what());
+  }
+  if (parts_.reports != nullptr) parts_.reports->Add(row);
+}
+
+void StepLog::GoBack(int64_t step, const EvaluationState& evaluation, const std::string& text) {
+  const int64_t number = parts_.divergence.state().rollbacks;  // with this one
+  if (parts_.ranks.first()) {
+    const std::vector<std::string> lines =
+        LinesUntil(parts_.directory.File("metrics.jsonl"), step, evaluation.last, number - 1);
+    parts_.directory.Continue(lines);
+    if (parts_.reports != nullptr) parts_.reports->GoBack(step, lines);
+  }
+  Record(RollbackRow(step, number, text));
+  parts_.progress.Restart(step);
+  parts_.progress.Line(text);
+}
+
+}  // namespace plimsoll::trainer

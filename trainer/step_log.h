@@ -1,0 +1,82 @@
+// The steps that the device was handed, and what is told of those that it is done with: a row of
+// metrics.jsonl and of the reports each, and a line for the user.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "models/model.h"
+#include "trainer/config/run_config.h"
+#include "trainer/divergence.h"
+#include "trainer/gpu_account.h"
+#include "trainer/progress.h"
+#include "trainer/ranks.h"
+#include "trainer/run_directory.h"
+#include "trainer/run_reports.h"
+#include "trainer/session.h"
+
+namespace plimsoll::trainer {
+
+class StepLog {
+ public:
+  // All of these must outlive the log. `reports`: on the first rank; nullptr on others.
+  struct Parts {
+    const config::RunConfig& config;
+    const models::Model& model;
+    Session& session;
+    Ranks& ranks;
+    RunDirectory& directory;
+    RunReports* reports;
+    GpuAccount& gpu;
+    Progress& progress;
+    Divergence& divergence;
+  };
+  explicit StepLog(const Parts& parts) : parts_(parts) {}
+
+  // A step begins, for the host; and it is the device's.
+  void Begin();
+  void Handed(int64_t step, int64_t tokens, double lr);
+  int64_t under_way() const { return std::ssize(under_way_); }  // handed, and without a row
+
+  // Waits for the step under way that was handed first, and tells of it.
+  struct Done {
+    int64_t step = 0;
+    double seconds = 0;
+    Verdict verdict = {};
+  };
+  Done Take();
+  // The same for all of them when the run ends by an error, maybe on this rank alone: nothing is
+  // judged.
+  void TakeWhatRan();
+  // Forgets those under way: they say nothing.
+  void Drop();
+
+  // A row of metrics.jsonl and of the reports.
+  void Record(const nlohmann::ordered_json& row);
+  // The run goes back to that step, behind these evaluations: the rows behind go.
+  void GoBack(int64_t step, const EvaluationState& evaluation, const std::string& text);
+
+  // Of the process, at the step logged last; nothing on the CPU.
+  std::optional<int64_t> gpu_bytes() const { return gpu_bytes_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct UnderWay {
+    int64_t number = 0, tokens = 0;
+    double lr = 0;
+  };
+
+  Done Take(bool alone);
+  std::optional<double> Mfu(double tokens_per_second) const;
+
+  Parts parts_;
+  std::deque<UnderWay> under_way_;
+  Clock::time_point start_;  // of the first of them, or when the step before it ended
+  std::optional<int64_t> gpu_bytes_;
+};
+
+}  // namespace plimsoll::trainer
