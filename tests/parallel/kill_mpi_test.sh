@@ -40,7 +40,8 @@ for way in "async=false zero=0" "async=true zero=0" "async=true zero=1"; do
   sets=(--set "save.$async" --set "parallel.$zero" --set train.eval_every=0)
   rm -rf run
   inside=0 complete=0
-  for ((number = 0; number < kills; ++number)); do
+  # A busy machine may need some more to hit as many saves.
+  for ((number = 0; number < kills || (2 * inside < number && number < 3 * kills); ++number)); do
     PLIMSOLL_MPI_SECONDS=100 "$mpirun_sh" 4 "$plimsoll" train run.yaml --set run.dir=run "${sets[@]}" --resume auto \
       >out.txt 2>&1 &
     job=$!
@@ -79,8 +80,8 @@ for way in "async=false zero=0" "async=true zero=0" "async=true zero=1"; do
       "$plimsoll" inspect "$snapshot" >inspect.txt 2>&1 || fail "$(cat inspect.txt)"
     done
   done
-  echo "$way: $kills kills, $inside of them within a save; $complete steps saved"
-  ((2 * inside >= kills)) || fail "too few kills within a save"
+  echo "$way: $number kills, $inside of them within a save; $complete steps saved"
+  ((2 * inside >= number)) || fail "too few kills within a save"
   stop=$((complete + 3))
   "$mpirun_sh" 4 "$plimsoll" train run.yaml --set run.dir=run "${sets[@]}" --set train.stop_after=$stop --resume auto \
     >out.txt 2>&1 || fail "$(cat out.txt)"
