@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What do snapshots cost a run?
 
-    python3 bench/snapshot_cost.py PLIMSOLL RUN.yaml [--every 100] [--saves 3] [--repeat 2] [--set KEY=VALUE …]
-                                   [--launch "mpirun -np 4"] [--dir FOLDER] [--json FILE]
+    python3 bench/snapshot_cost.py PLIMSOLL RUN.yaml [--every 100] [--saves 3] [--repeat 2] [--ways none async]
+                                   [--set KEY=VALUE …] [--launch "mpirun -np 4"] [--dir FOLDER] [--json FILE]
 
 Trains without snapshots, with such that training waits for, and with save.async, taking turns. Prints the mean time
 of a step, by the clock on the wall, over as many steps as belong to the saves among them, and how much longer the
@@ -60,6 +60,7 @@ def main():
     parser.add_argument("--saves", type=int, default=3)
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--launch", default="")
     parser.add_argument("--dir")
     parser.add_argument("--json")
@@ -68,17 +69,17 @@ def main():
     results = []
     with tempfile.TemporaryDirectory(dir=arguments.dir) as folder:
         for _ in range(arguments.repeat):
-            for way in WAYS:
+            for way in arguments.ways:
                 results.append(train(arguments, way, folder))
                 print(json.dumps(results[-1]), file=sys.stderr, flush=True)
     if len({result["loss"] for result in results}) != 1:
         raise SystemExit("the losses differ")
-    mean = {way: statistics.mean(r["mean_ms"] for r in results if r["way"] == way) for way in WAYS}
+    mean = {way: statistics.mean(r["mean_ms"] for r in results if r["way"] == way) for way in arguments.ways}
     print(f"save.every: {arguments.every}; means of {arguments.repeat} runs with {arguments.saves} saves each")
     print(f"{'snapshots':<10} {'ms a step':>10} {'more':>8} {'behind a save':>14}")
-    for way in WAYS:
+    for way in arguments.ways:
         behind = statistics.mean(r["behind_a_save_ms"] - r["median_ms"] for r in results if r["way"] == way)
-        print(f"{way:<10} {mean[way]:10.2f} {100 * (mean[way] / mean['none'] - 1):7.2f} % {behind:+11.1f} ms")
+        print(f"{way:<10} {mean[way]:10.2f} {100 * (mean[way] / mean[arguments.ways[0]] - 1):7.2f} % {behind:+11.1f} ms")
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(results, file, indent=1)
