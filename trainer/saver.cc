@@ -11,6 +11,11 @@
 #include "trainer/snapshot.h"
 
 namespace plimsoll::trainer {
+namespace {
+
+constexpr char kGivenUp[] = "it is of a step that failed";
+
+}  // namespace
 
 Saver::Saver(const config::RunConfig& config, Session& session, Ranks& ranks,
              RunDirectory& directory, Says says)
@@ -77,7 +82,7 @@ void Saver::EndWork() {
   UnderWay& snapshot = *under_way_;
   const std::string problem = ranks_.FirstProblem([&] {
     work_.get();
-    if (given_up_) throw UserError("the training has diverged");
+    if (given_up_) throw UserError(kGivenUp);
     if (!snapshot.shards_written) directory_.SyncMetrics();
   });
   if (!problem.empty()) return Failed(problem);
@@ -88,8 +93,9 @@ void Saver::EndWork() {
   saved_at_ = snapshot.step;
   if (ranks_.first()) {
     const double seconds = std::chrono::duration<double>(Clock::now() - snapshot.start).count();
-    std::string text = fmt::format("snapshot after {} steps written to {} in {:.1f} s",
-                                   snapshot.step, folder_.PathOf(snapshot.step), seconds);
+    std::string text = fmt::format(
+        "snapshot after {} steps written to {} in {}", snapshot.step, folder_.PathOf(snapshot.step),
+        seconds < 1 ? fmt::format("{:.0f} ms", 1e3 * seconds) : fmt::format("{:.1f} s", seconds));
     if (snapshot.next_step_took) {
       text += fmt::format(", while training went on; the next step took {:.0f} ms longer",
                           1e3 * *snapshot.next_step_took);
@@ -123,7 +129,7 @@ void Saver::WriteShard() {
   if (session_.copies_state()) session_.AwaitCopy();
   under_way_->told =
       trainer::WriteShard(folder_.PartialOf(under_way_->step), session_, ranks_, [this] {
-        if (given_up_) throw UserError("the run has ended");
+        if (given_up_) throw UserError(kGivenUp);
         says_.progressed();
       });
 }
