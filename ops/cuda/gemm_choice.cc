@@ -1,11 +1,15 @@
 #include "ops/cuda/gemm_choice.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -194,6 +198,26 @@ std::string CacheFolder() {
   return "";
 }
 
+// Of a folder, made if there is none; held by one process at a time. Where there can be none, each
+// goes on as if it were alone.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    handle_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (handle_ >= 0) flock(handle_, LOCK_EX);
+  }
+  ~FolderLock() {
+    if (handle_ >= 0) close(handle_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int handle_ = -1;
+};
+
 // The choices of this process, for each device that it uses.
 class Choices {
  public:
@@ -242,10 +266,10 @@ class Choices {
     if (options_.forms) {
       for (const cublasLtMatmulAlgo_t& form : call.Forms()) candidates.push_back(form);
     }
-    const GemmMeasurement measurement = Measuring(libraries, stream, call).Fastest(candidates);
-    device.chosen[call.key()] = measurement.algorithm;
-    device.measured[call.key()] = measurement;
-    Write(device, call.key());
+    const GemmMeasurement fastest = Measuring(libraries, stream, call).Fastest(candidates);
+    const GemmMeasurement kept = Keep(device, libraries, call, fastest);
+    device.chosen[call.key()] = kept.algorithm;
+    device.measured[call.key()] = kept;
   }
 
  private:
@@ -295,16 +319,25 @@ class Choices {
     return device;
   }
 
-  // What other processes have measured meanwhile stays as it is.
-  void Write(const Device& device, const std::string& key) {
-    if (device.path.empty()) return;
+  // What is in the file is what the next run will do. Ranks of one host measure at the same time
+  // and may find others the fastest: the first to be kept is taken by all, so that the bits of this
+  // run are those of the next. Returns what is kept.
+  GemmMeasurement Keep(const Device& device, gpu::Libraries& libraries, const GemmCall& call,
+                       const GemmMeasurement& fastest) {
+    if (device.path.empty()) return fastest;
+    const FolderLock lock(std::filesystem::path(device.path).parent_path());
     GemmMeasurements all = device.measured;
     try {
-      for (const auto& [other, measurement] : ReadGemmMeasurements(device.path, device.name)) {
-        if (other != key) all[other] = measurement;
+      for (const auto& [key, measurement] : ReadGemmMeasurements(device.path, device.name)) {
+        all[key] = measurement;
       }
     } catch (const UserError&) {  // was warned of when it was first read; it is replaced
     }
+    const auto known = all.find(call.key());
+    if (known != all.end() && call.Accepts(libraries.cublas_lt(), known->second.algorithm)) {
+      return known->second;
+    }
+    all[call.key()] = fastest;
     try {
       WriteGemmMeasurements(device.path, device.name, all);
     } catch (const UserError& problem) {
@@ -313,6 +346,7 @@ class Choices {
       }
       warned_ = true;
     }
+    return fastest;
   }
 
   void Warn(const std::string& message) const {
