@@ -3,7 +3,7 @@
 # the headers of cudnn-frontend. Safe to repeat; quick when nothing is missing. `./setup.sh --dev`
 # adds what only developers need (fuzzing, formatting, comparisons), `--reports` what looks at the
 # pictures and metrics that runs write: a browser (about 350 MB) and TensorBoard. Without them those
-# tests are skipped.
+# tests are skipped, and run once they are there (tools/machine.sh).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Bazel runs this before each build (.bazelrc); //base:version carries the value into the program.
-# Prints the commit, with "-dirty" when tracked files differ from it, or "unknown" outside a checkout.
+# Bazel runs this before each build (.bazelrc). Prints
+# - the commit, with "-dirty" when tracked files differ from it, or "unknown" outside a checkout, which
+#   //base:version carries into the program;
+# - what of this machine tests need (tools/machine.sh), for //tests/support:machine.
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 commit=unknown
@@ -13,3 +15,4 @@ if [ "$(git rev-parse --show-toplevel 2>/dev/null)" = "$(pwd -P)" ] &&
   fi
 fi
 echo "STABLE_GIT_COMMIT $commit"
+tools/machine.sh | sed 's/^/STABLE_MACHINE_/'

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # usage: check_sources.sh ROOT LAYERS LIST      prints "file:line: what is wrong"; exit code 1 if anything is.
 # Writes the names of the files it looked at to LIST.
-# Checks the layers of layers.txt, that each header says `#pragma once`, and that nothing announces
-# unfinished work.
+# Checks the layers of layers.txt, that each header says `#pragma once`, that nothing announces
+# unfinished work, and that the repository keeps no compiled files, none of more than 1 MiB, and no
+# paths that only one machine has.
 set -euo pipefail
 cd "$1"
 layers=$2
@@ -17,7 +18,22 @@ if [ "$(wc -l <<<"$code")" -lt 2 ]; then
   exit 1
 fi
 
+# What the repository keeps: of a checkout, all that Git knows or would take.
+kept=$3.kept
+if [ "$(git rev-parse --show-toplevel 2>/dev/null)" = "$(pwd -P)" ]; then
+  git ls-files --cached --others --exclude-standard --deduplicate |
+    while IFS= read -r file; do [ ! -f "$file" ] || echo "$file"; done >"$kept"
+else
+  cp "$3" "$kept"
+fi
+
 problems=$(
+  grep -E '(^|/)__pycache__/|\.(pyc|pyo|o|a|so|so\..*|class|exe|dll)$' "$kept" | sed 's/$/: is compiled/' || true
+  xargs -d '\n' grep -laP '\A\x7fELF' <"$kept" | sed 's/$/: is a program/' || true
+  xargs -d '\n' stat -c '%s %n' <"$kept" | awk '$1 > 1024 * 1024 { size = $1; sub(/^[0-9]+ /, ""); print $0 ": has " size " bytes, more than 1 MiB" }'
+  # Somebody's home folder, or the place of a checkout.
+  places='(^|[^A-Za-z0-9_.~)}/-])/((home|Users)/[A-Za-z0-9_]|(root|work|workspace)(/|[^A-Za-z0-9_.-]|$))'
+  xargs -d '\n' grep -HnIE "$places" <"$kept" | cut -c1-200 | sed 's/$/   <- a path of one machine/' || true
   # shellcheck disable=SC2086
   awk '
     FNR == NR {

@@ -35,6 +35,28 @@ planted attic/b.cc '#include <vector>\n' 'attic/b.cc:1: folder attic has no line
 planted base/b.h '#include <vector>\n' 'base/b.h:1: no #pragma once'
 planted docs/b.md "one\ntwo TO""DO three\n" 'docs/b.md:2:two'
 planted base/b.cc "// not imple""mented\n" 'base/b.cc:1:// not'
+planted bench/__pycache__/b.cpython-311.pyc 'x' 'bench/__pycache__/b.cpython-311.pyc: is compiled'
+planted base/libb.so 'x' 'base/libb.so: is compiled'
+planted base/b '\x7fELF\x02' 'base/b: is a program'
+planted docs/b.csv "$(head -c 1048577 /dev/zero | tr '\0' 1)" 'docs/b.csv: has 1048577 bytes, more than 1 MiB'
+planted docs/b.md 'one\nsee /ho''me/me/x\n' 'docs/b.md:2:see'
+planted docs/b.svg '<image href="/Us''ers/me/x"/>\n' 'docs/b.svg:1:<image'
+planted docs/b.md 'in /ro''ot, say\n' 'docs/b.md:1:in'
+planted docs/b.yaml 'dir: /wo''rk/runs\n' 'docs/b.yaml:1:dir'
+
+# What Git ignores is not kept; what it does keep is found although it would ignore it.
+tree=$work/checkout
+mkdir -p "$tree/base/__pycache__"
+printf '#pragma once\n' | tee "$tree/base/a.h" >"$tree/base/b.h"
+echo '__pycache__/' >"$tree/.gitignore"
+echo x >"$tree/base/__pycache__/b.pyc"
+git -C "$tree" init -q
+bash "$check" "$tree" "$layers" "$work/files" || { echo "an ignored file is refused"; failures=1; }
+git -C "$tree" add -f base/__pycache__/b.pyc
+if bash "$check" "$tree" "$layers" "$work/files" >/dev/null; then
+  echo "a compiled file that Git keeps is not found"
+  failures=1
+fi
 
 mkdir -p "$work/empty"
 if bash "$check" "$work/empty" "$layers" "$work/files" >/dev/null; then

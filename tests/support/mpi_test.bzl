@@ -14,7 +14,7 @@ def mpi_test(name, program, ranks = [2, 3, 4], arguments = [], size = "small", *
     native.sh_test(
         name = name,
         size = size,
-        srcs = ["//tests/support:mpirun.sh"],
+        srcs = ["//tests/support:mpirun"],
         args = [",".join([str(count) for count in ranks]), "$(location %s)" % program] + arguments,
         data = [program],
         **kwargs

@@ -1,5 +1,5 @@
 // The folder of large reference files (texts, tokenizers, trajectories) that tests use where it is
-// there: $PLIMSOLL_SHARED (with --test_env=PLIMSOLL_SHARED), else `shared` beside the repository.
+// there: $PLIMSOLL_SHARED, which has to be there, else `shared` beside the repository.
 // Tests that need it skip when it is absent:
 //     const auto shared = SharedFolder();
 //     if (!shared) GTEST_SKIP() << kNoSharedFolder;
@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 
@@ -15,7 +16,7 @@ namespace plimsoll {
 
 inline constexpr const char* kNoSharedFolder =
     "the folder of reference files is absent: put it beside the repository as `shared`, or name it "
-    "with --test_env=PLIMSOLL_SHARED=DIR";
+    "in the environment, as PLIMSOLL_SHARED";
 
 // Bazel runs tests in a tree of links; the repository is where the link to this header leads.
 inline std::optional<std::string> SharedFolder() {
@@ -23,7 +24,7 @@ inline std::optional<std::string> SharedFolder() {
   std::error_code error;
   if (const char* named = std::getenv("PLIMSOLL_SHARED"); named != nullptr && *named != '\0') {
     if (fs::is_directory(named, error)) return std::string(named);
-    return std::nullopt;
+    throw std::runtime_error(std::string("PLIMSOLL_SHARED names no folder: ") + named);
   }
   const fs::path header = fs::canonical("tests/support/shared_folder.h", error);
   if (error) return std::nullopt;
