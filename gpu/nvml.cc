@@ -50,6 +50,7 @@ struct Functions {
   int (*mig)(void*, unsigned*, unsigned*) = nullptr;
   int (*compute_mode)(void*, int*) = nullptr;
   int (*clock)(void*, int, unsigned*) = nullptr;
+  int (*energy)(void*, unsigned long long*) = nullptr;
 };
 
 Functions& F() {
@@ -114,6 +115,7 @@ struct NvmlLoader {
     Find(library, "nvmlDeviceGetMigMode", f.mig);
     Find(library, "nvmlDeviceGetComputeMode", f.compute_mode);
     Find(library, "nvmlDeviceGetClockInfo", f.clock);
+    Find(library, "nvmlDeviceGetTotalEnergyConsumption", f.energy);
 
     if (const int status = f.init(); status != kSuccess) {
       Problem() = std::string("the NVIDIA driver does not answer: ") + f.error_string(status);
@@ -245,6 +247,12 @@ std::optional<int> NvmlDevice::clock_mhz() const {
     return std::nullopt;
   }
   return static_cast<int>(mhz);
+}
+
+std::optional<double> NvmlDevice::joules() const {
+  unsigned long long millijoules = 0;
+  if (F().energy == nullptr || F().energy(handle_, &millijoules) != kSuccess) return std::nullopt;
+  return static_cast<double>(millijoules) * 1e-3;
 }
 
 bool NvmlDevice::mig() const {

@@ -51,8 +51,11 @@ class NvmlDevice {
   std::optional<int64_t> bytes_of(int64_t pid) const;  // nothing when it isn't listed, or not told
   NvmlLink LinkTo(const NvmlDevice& other) const;
   std::optional<int> clock_mhz() const;  // of its multiprocessors, now
-  bool mig() const;                      // cut into instances
-  bool prohibited() const;               // compute mode that lets no CUDA program in
+  // Used by the whole board since the driver was loaded, in joules; nothing where it isn't counted
+  // (before Volta).
+  std::optional<double> joules() const;
+  bool mig() const;         // cut into instances
+  bool prohibited() const;  // compute mode that lets no CUDA program in
   void* handle() const { return handle_; }
 
  private:

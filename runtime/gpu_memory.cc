@@ -57,4 +57,8 @@ std::optional<int> GpuMeter::ClockMhz() const { return gpu::NvmlDevice(device_).
 
 std::string GpuMeter::DriverVersion() const { return gpu::Nvml::Get()->driver_version(); }
 
+std::optional<double> GpuMeter::Joules() const { return gpu::NvmlDevice(device_).joules(); }
+
+bool GpuMeter::mig() const { return gpu::NvmlDevice(device_).mig(); }
+
 }  // namespace plimsoll::runtime

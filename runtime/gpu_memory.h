@@ -47,6 +47,9 @@ class GpuMeter {
 
   std::optional<int> ClockMhz() const;  // of the multiprocessors, now; nothing where it isn't told
   std::string DriverVersion() const;    // "580.95.05"
+  // Used by the whole board since the driver was loaded; nothing where it isn't counted.
+  std::optional<double> Joules() const;
+  bool mig() const;  // cut into instances
 
  private:
   GpuMeter(void* device, int64_t used) : device_(device), used_before_(used) {}

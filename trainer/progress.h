@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "trainer/energy_windows.h"
+
 namespace plimsoll::trainer {
 
 // What differs among ranks.
@@ -13,6 +15,7 @@ struct RankSpread {
   double fastest_seconds = 0, slowest_seconds = 0;  // a step
   int slowest = 0;                                  // that rank
   int64_t least_bytes = 0, most_bytes = 0;          // of a rank's process, on its device
+  std::optional<Energy> energy = {};                // the sum of all, where all have one
 };
 
 struct StepReport {
@@ -31,6 +34,7 @@ struct StepReport {
   std::optional<double> loss_limit;  // what is beyond it is a spike
   std::string diverged;              // what was wrong with the step, and what came of it
   std::optional<RankSpread> ranks;
+  std::optional<Energy> energy;  // of all ranks, where some seconds of steps have been measured
 };
 
 class Progress {

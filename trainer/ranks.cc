@@ -103,11 +103,13 @@ bool Ranks::Any(bool here) {
   return std::ranges::find(all, "1") != all.end();
 }
 
-RankSpread Ranks::Spread(double step_seconds, int64_t bytes) {
+RankSpread Ranks::Spread(double step_seconds, int64_t bytes, const std::optional<Energy>& energy) {
   struct Own {
     double seconds;
     int64_t bytes;
-  } const own = {step_seconds, bytes};
+    bool has_energy;
+    Energy energy;
+  } const own = {step_seconds, bytes, energy.has_value(), energy.value_or(Energy{})};
   std::vector<Own> all;
   for (const std::string& text :
        world_.Gather({reinterpret_cast<const char*>(&own), sizeof(own)})) {
@@ -115,8 +117,14 @@ RankSpread Ranks::Spread(double step_seconds, int64_t bytes) {
   }
   const auto by_seconds = std::ranges::minmax_element(all, {}, &Own::seconds);
   const auto by_bytes = std::ranges::minmax_element(all, {}, &Own::bytes);
-  return {by_seconds.min->seconds, by_seconds.max->seconds,
-          static_cast<int>(by_seconds.max - all.begin()), by_bytes.min->bytes, by_bytes.max->bytes};
+  RankSpread spread{by_seconds.min->seconds, by_seconds.max->seconds,
+                    static_cast<int>(by_seconds.max - all.begin()), by_bytes.min->bytes,
+                    by_bytes.max->bytes};
+  if (std::ranges::all_of(all, &Own::has_energy)) {
+    spread.energy.emplace();
+    for (const Own& rank : all) *spread.energy += rank.energy;
+  }
+  return spread;
 }
 
 void Ranks::RequireSame(const std::string& text, const std::string& what) {

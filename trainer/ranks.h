@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,7 @@ class Ranks {
   int rank() const { return world_.rank(); }
   int size() const { return world_.size(); }
   bool first() const { return rank() == 0; }  // the one that prints and writes
+  bool first_on_host() const { return world_.local_rank() == 0; }
   int64_t data_rank() const { return rank() / tensor_ranks_; }
   int64_t data_ranks() const { return size() / tensor_ranks_; }
   int64_t tensor_rank() const { return rank() % tensor_ranks_; }
@@ -57,7 +59,7 @@ class Ranks {
   bool Any(bool here);
 
   // Of what each rank gives for itself.
-  RankSpread Spread(double step_seconds, int64_t bytes);
+  RankSpread Spread(double step_seconds, int64_t bytes, const std::optional<Energy>& energy);
 
   // UserError on every rank, naming the first that differs, unless all give the same text.
   // `what`: "configurations".

@@ -27,6 +27,11 @@ void Add(const json& row, RunMetrics& metrics) {
   metrics.loss.push_back(NumberOf(row.at("loss")));
   metrics.step_ms.push_back(NumberOf(row.at("step_ms")));
   metrics.skipped = row.at("skipped").get<int64_t>();
+  if (row.contains("joules_per_step")) {
+    metrics.energy.push_back({.joules_per_step = NumberOf(row.at("joules_per_step")),
+                              .joules_per_token = NumberOf(row.at("joules_per_token")),
+                              .watts = NumberOf(row.at("watts"))});
+  }
   if (row.contains("rank_bytes")) {
     const auto most = row.at("rank_bytes").at(1).get<int64_t>();
     metrics.most_rank_bytes = std::max(metrics.most_rank_bytes.value_or(0), most);

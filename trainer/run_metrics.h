@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/energy_windows.h"
+
 namespace plimsoll::trainer {
 
 struct RunMetrics {
@@ -16,6 +18,7 @@ struct RunMetrics {
   // The most that any rank's process held on its device, in the steps that were logged.
   std::optional<int64_t> most_rank_bytes;
   int64_t skipped = 0;
+  std::vector<Energy> energy;  // of the windows, in their order
 };
 
 // A line that was not written to its end, as a killed run leaves one, is left out. UserError when

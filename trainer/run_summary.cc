@@ -1,6 +1,9 @@
 #include "trainer/run_summary.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/statistics.h"
 #include "base/version.h"
@@ -59,6 +62,30 @@ void AddSpeed(const RunResult& result, ordered_json& json) {
       result.session.device().peak_flops(options.amp.dtype, options.amp.tf32) * result.ranks;
 }
 
+// Of all ranks. What was not measured is null, and why is said.
+void AddEnergy(const RunResult& result, ordered_json& json) {
+  const std::vector<Energy>& windows = result.metrics.energy;
+  json["joules_per_step"] = json["joules_per_token"] = json["watts"] = nullptr;
+  json["energy_counts"] =
+      result.energy_counts.empty() ? ordered_json(nullptr) : ordered_json(result.energy_counts);
+  json["energy_problem"] = nullptr;
+  if (!windows.empty()) {
+    const Energy sum =
+        std::accumulate(windows.begin() + 1, windows.end(), windows.front(),
+                        [](Energy total, const Energy& window) { return total += window; });
+    const auto count = static_cast<double>(windows.size());
+    json["joules_per_step"] = sum.joules_per_step / count;
+    json["joules_per_token"] = sum.joules_per_token / count;
+    json["watts"] = sum.watts / count;
+  } else if (!result.energy_problem.empty()) {
+    json["energy_problem"] = result.energy_problem;
+  } else {
+    json["energy_problem"] =
+        fmt::format("the run had no {} seconds of steps behind the first {} and without a break",
+                    EnergyWindows::kShortest.count(), kWarmupSteps);
+  }
+}
+
 void AddMemory(const RunResult& result, ordered_json& json) {
   const CompiledStep& compiled = result.session.compiled();
   const memory::MemoryPlan& plan = compiled.plan;
@@ -111,6 +138,7 @@ ordered_json RunSummary(const RunResult& result) {
   if (!result.metrics.loss.empty()) json["loss"] = result.metrics.loss.back();
   AddMachine(result.session, json);
   AddSpeed(result, json);
+  AddEnergy(result, json);
   AddMemory(result, json);
   return json;
 }

@@ -24,6 +24,8 @@ struct RunResult {
   std::optional<int64_t> predicted_process_bytes = {};  // on a GPU, and what it was
   std::optional<int64_t> process_bytes = {};
   std::optional<int64_t> used_bytes = {};  // of the arena, where canaries were laid
+  std::string energy_counts = {};          // what the energy counter counts
+  std::string energy_problem = {};         // why there is none
 };
 
 // Steps at the start of a run whose times do not count.

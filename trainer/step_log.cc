@@ -7,12 +7,20 @@
 
 #include "runtime/process_memory.h"
 #include "trainer/run_metrics.h"
+#include "trainer/run_summary.h"
 #include "trainer/step_record.h"
 
 namespace plimsoll::trainer {
 
+StepLog::StepLog(const Parts& parts)
+    : parts_(parts),
+      energy_(runtime::FindEnergyCounter(parts.session.device().kind())),
+      windows_(energy_.counter.get()) {}
+
 void StepLog::Begin() {
-  if (under_way_.empty()) start_ = Clock::now();
+  if (!under_way_.empty()) return;
+  start_ = Clock::now();
+  if (steps_ >= kWarmupSteps) windows_.Begin(start_);
 }
 
 void StepLog::Handed(int64_t step, int64_t tokens, double lr) {
@@ -56,9 +64,22 @@ StepLog::Done StepLog::Take(bool alone) {
     for (const std::string& growth : gpu.Watch(step.number)) progress.Line("warning: " + growth);
   }
   report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
-  if (progress.Logs(step.number) && !alone && ranks.size() > 1) {
-    report.ranks = ranks.Spread(seconds, gpu_bytes_.value_or(report.resident_bytes));
+  ++steps_;
+  windows_.StepDone(now, step.tokens);
+  if (steps_ >= kWarmupSteps && !under_way_.empty()) windows_.Begin(now);  // the next has begun
+  std::optional<Energy> energy = windows_.ended();
+  if (ranks.size() > 1) {
+    // Processors are shared by all ranks of a host, GPUs by none.
+    const bool counted = session.device().kind() != runtime::DeviceKind::kCpu;
+    if (!counted && !ranks.first_on_host()) energy = Energy{};
+    if (progress.Logs(step.number) && !alone) {
+      report.ranks = ranks.Spread(seconds, gpu_bytes_.value_or(report.resident_bytes), energy);
+      report.energy = report.ranks->energy;
+    }
+  } else {
+    report.energy = energy;
   }
+  if (report.energy) windows_.Forget();
   report.loss_scale = metrics.loss_scale;
   report.skipped = metrics.skipped;
   Done done{.step = step.number, .seconds = seconds};

@@ -10,8 +10,10 @@
 #include <string>
 
 #include "models/model.h"
+#include "runtime/energy.h"
 #include "trainer/config/run_config.h"
 #include "trainer/divergence.h"
+#include "trainer/energy_windows.h"
 #include "trainer/gpu_account.h"
 #include "trainer/progress.h"
 #include "trainer/ranks.h"
@@ -35,12 +37,14 @@ class StepLog {
     Progress& progress;
     Divergence& divergence;
   };
-  explicit StepLog(const Parts& parts) : parts_(parts) {}
+  explicit StepLog(const Parts& parts);
 
   // A step begins, for the host; and it is the device's.
   void Begin();
   void Handed(int64_t step, int64_t tokens, double lr);
   int64_t under_way() const { return std::ssize(under_way_); }  // handed, and without a row
+  // Something else than a step comes between: an evaluation, a snapshot that is waited for.
+  void Interrupt() { windows_.Interrupt(); }
 
   // Waits for the step under way that was handed first, and tells of it.
   struct Done {
@@ -63,6 +67,9 @@ class StepLog {
   // Of the process, at the step logged last; nothing on the CPU.
   std::optional<int64_t> gpu_bytes() const { return gpu_bytes_; }
 
+  // Where the energy comes from; without a counter, why there is none.
+  const runtime::FoundEnergyCounter& energy() const { return energy_; }
+
  private:
   using Clock = std::chrono::steady_clock;
   struct UnderWay {
@@ -77,6 +84,9 @@ class StepLog {
   std::deque<UnderWay> under_way_;
   Clock::time_point start_;  // of the first of them, or when the step before it ended
   std::optional<int64_t> gpu_bytes_;
+  runtime::FoundEnergyCounter energy_;
+  EnergyWindows windows_;
+  int64_t steps_ = 0;  // done, of this process
 };
 
 }  // namespace plimsoll::trainer

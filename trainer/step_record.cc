@@ -20,6 +20,11 @@ ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& 
                       {"gpu_bytes", gpu_bytes ? ordered_json(*gpu_bytes) : ordered_json(nullptr)},
                       {"loss_scale", report.loss_scale},
                       {"skipped", report.skipped}};
+  if (report.energy) {
+    row["joules_per_step"] = report.energy->joules_per_step;
+    row["joules_per_token"] = report.energy->joules_per_token;
+    row["watts"] = report.energy->watts;
+  }
   if (report.loss_limit) row["loss_limit"] = *report.loss_limit;
   if (!report.diverged.empty()) row["diverged"] = report.diverged;
   if (report.ranks) {
@@ -72,6 +77,9 @@ const std::vector<std::string>& MetricsColumns() {
                                                    "gpu_bytes",
                                                    "loss_scale",
                                                    "skipped",
+                                                   "joules_per_step",
+                                                   "joules_per_token",
+                                                   "watts",
                                                    "loss_limit",
                                                    "diverged",
                                                    "rollback",

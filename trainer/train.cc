@@ -485,6 +485,7 @@ class Run {
   // Waits for all steps under way.
   void Drain() {
     while (log_->under_way() > 0) Report();
+    log_->Interrupt();
   }
 
   // The same when the run ends by an error, which must not be covered up by another.
@@ -554,6 +555,9 @@ class Run {
       result.process_bytes = std::max(gpu_->highest_bytes(), metrics.most_rank_bytes.value_or(0));
     }
     if (config_.debug.check_arena) result.used_bytes = session_->used_bytes();
+    const runtime::FoundEnergyCounter& energy = log_->energy();
+    if (energy.counter) result.energy_counts = energy.counter->Counts();
+    result.energy_problem = energy.problem;
     directory_->Write("summary.json", RunSummary(result).dump(1) + "\n");
   }
 

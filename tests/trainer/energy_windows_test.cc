@@ -1,0 +1,89 @@
+#include "trainer/energy_windows.h"
+
+#include <gtest/gtest.h>
+
+namespace plimsoll::trainer {
+namespace {
+
+using Clock = EnergyWindows::Clock;
+
+class Counter final : public runtime::EnergyCounter {
+ public:
+  std::optional<double> Joules() override { return joules; }
+  std::string Counts() const override { return "a test"; }
+  std::optional<double> joules = 1000;
+};
+
+// Steps of `seconds` that use `joules` each.
+struct Steps {
+  Counter counter;
+  EnergyWindows windows{&counter};
+  Clock::time_point now{};
+
+  void Make(int count, double seconds, double joules) {
+    for (int i = 0; i < count; ++i) {
+      windows.Begin(now);
+      now += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+      if (counter.joules) *counter.joules += joules;
+      windows.StepDone(now, 10);
+    }
+  }
+};
+
+TEST(EnergyWindows, AreWholeStepsOfTwoSecondsOrMore) {
+  Steps steps;
+  steps.Make(3, 0.5, 100);
+  EXPECT_FALSE(steps.windows.ended());
+  steps.Make(1, 0.6, 140);
+  const auto energy = steps.windows.ended();
+  ASSERT_TRUE(energy);
+  EXPECT_DOUBLE_EQ(energy->joules_per_step, 110);
+  EXPECT_DOUBLE_EQ(energy->joules_per_token, 11);
+  EXPECT_NEAR(energy->watts, 440 / 2.1, 1e-6);
+}
+
+TEST(EnergyWindows, FollowOneAnotherWithoutAGap) {
+  Steps steps;
+  steps.Make(1, 2, 100);
+  steps.windows.Forget();
+  EXPECT_FALSE(steps.windows.ended());
+  *steps.counter.joules += 50;  // used between two steps
+  steps.Make(2, 1, 100);
+  ASSERT_TRUE(steps.windows.ended());
+  EXPECT_DOUBLE_EQ(steps.windows.ended()->joules_per_step, 125);
+}
+
+TEST(EnergyWindows, AreAddedUntilTheyAreForgotten) {
+  Steps steps;
+  steps.Make(1, 2, 100);
+  steps.Make(1, 6, 500);
+  ASSERT_TRUE(steps.windows.ended());
+  EXPECT_DOUBLE_EQ(steps.windows.ended()->joules_per_step, 300);
+  EXPECT_DOUBLE_EQ(steps.windows.ended()->watts, 75);
+}
+
+TEST(EnergyWindows, LeaveOutWhatIsNoStep) {
+  Steps steps;
+  steps.Make(3, 0.5, 100);
+  steps.windows.Interrupt();
+  *steps.counter.joules += 9999;  // an evaluation
+  steps.Make(4, 0.5, 100);
+  ASSERT_TRUE(steps.windows.ended());
+  EXPECT_DOUBLE_EQ(steps.windows.ended()->joules_per_step, 100);
+}
+
+TEST(EnergyWindows, WithoutACounterSayNothing) {
+  EnergyWindows none(nullptr);
+  none.Begin({});
+  none.StepDone(Clock::time_point{} + std::chrono::seconds(9), 10);
+  EXPECT_FALSE(none.ended());
+
+  Steps steps;
+  steps.Make(1, 1, 100);
+  steps.counter.joules.reset();  // can't be read any more
+  steps.Make(4, 1, 100);
+  EXPECT_FALSE(steps.windows.ended());
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer

@@ -1,0 +1,58 @@
+// Energy by step and by token, taken over windows of whole steps that follow one another without a
+// break. A window lasts two seconds at least: the counters are renewed every few ten milliseconds.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "runtime/energy.h"
+
+namespace plimsoll::trainer {
+
+struct Energy {
+  double joules_per_step = 0;
+  double joules_per_token = 0;
+  double watts = 0;
+
+  Energy& operator+=(const Energy& other) {
+    joules_per_step += other.joules_per_step;
+    joules_per_token += other.joules_per_token;
+    watts += other.watts;
+    return *this;
+  }
+};
+
+class EnergyWindows {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds kShortest{2};
+
+  // `counter` outlives the windows; nullptr: nothing is measured.
+  explicit EnergyWindows(runtime::EnergyCounter* counter) : counter_(counter) {}
+
+  // A step begins. Opens a window, unless one is open.
+  void Begin(Clock::time_point now);
+  // The step is done, and the next one begins at once. Nothing where no window is open.
+  void StepDone(Clock::time_point now, int64_t tokens);
+  // Something else than a step follows: the open window says nothing.
+  void Interrupt() { open_ = false; }
+
+  // Of the windows that ended since Forget(); nothing when none did.
+  std::optional<Energy> ended() const;
+  void Forget() { ended_ = {}; }
+
+ private:
+  struct Sum {
+    double joules = 0, seconds = 0;
+    int64_t steps = 0, tokens = 0;
+  };
+
+  runtime::EnergyCounter* counter_;
+  bool open_ = false;
+  Clock::time_point start_;
+  double joules_ = 0;  // at the start
+  Sum window_, ended_;
+};
+
+}  // namespace plimsoll::trainer
