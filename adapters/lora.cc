@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/glob.h"
+#include "base/spelling.h"
 
 namespace plimsoll::adapters {
 namespace {
@@ -130,7 +131,7 @@ std::vector<Layer> SelectLayers(const models::Model& model,
     throw UserError(
         fmt::format("no linear layer matches '{}'; there are {}, or all-linear; the "
                     "first one's whole name is {}",
-                    target, fmt::join(ShortNames(layers), ", "), names.front()));
+                    Shortened(target), fmt::join(ShortNames(layers), ", "), names.front()));
   }
   for (Layer& layer : layers) {
     std::erase_if(layer.modules, [&](const Module& module) {

@@ -34,4 +34,16 @@ std::string NearestName(std::string_view word, const std::vector<std::string>& c
   return best;
 }
 
+std::string Shortened(const std::string& text) {
+  constexpr size_t kBegin = 80, kEnd = 40;
+  if (text.size() <= kBegin + kEnd) return text;
+  const auto continues = [&](size_t i) {
+    return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+  };
+  size_t begin = kBegin, end = text.size() - kEnd;
+  while (begin > 0 && continues(begin)) --begin;  // no character of UTF-8 is cut
+  while (end < text.size() && continues(end)) ++end;
+  return text.substr(0, begin) + "…" + text.substr(end);
+}
+
 }  // namespace plimsoll

@@ -11,6 +11,7 @@
 #include "runtime/cuda_device.h"
 #include "trainer/adapter.h"
 #include "trainer/config/resolve.h"
+#include "trainer/config/schema.h"
 #include "trainer/data/loader.h"
 
 namespace plimsoll::trainer {
@@ -27,10 +28,27 @@ static_assert(static_cast<int>(config::Activation::kGeluErf) ==
 static_assert(static_cast<int>(config::Order::kConsecutive) ==
               static_cast<int>(data::DataOrder::kConsecutive));
 
+// A message that begins with a key gets the place where the key was given: "run.yaml:4: ".
+UserError WithPlace(const config::RunConfig& config, const UserError& error) {
+  const std::string message = error.what();
+  const std::string key = message.substr(0, message.find(':'));
+  if (config::FindKey(key) == nullptr) return error;
+  return UserError(config.Origin(key) + ": " + message, error.code());
+}
+
+// Of model.init_from.
+models::ModelSpec SpecOfFolder(const config::RunConfig& config) {
+  try {
+    return models::SpecFromHuggingFace(config.model.init_from);
+  } catch (const UserError& error) {
+    throw config.Error("model.init_from", error.what());
+  }
+}
+
 models::ModelSpec SpecFrom(const config::RunConfig& config) {
   const config::ModelConfig& m = config.model;
   if (!m.init_from.empty()) {
-    models::ModelSpec spec = models::SpecFromHuggingFace(m.init_from);
+    models::ModelSpec spec = SpecOfFolder(config);
     if (config.IsSet("model.dropout")) spec.dropout = m.dropout;
     return spec;
   }
@@ -233,7 +251,11 @@ data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab
 }
 
 data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab) {
-  return data::OpenData(DataOptionsFrom(config, vocab));
+  try {
+    return data::OpenData(DataOptionsFrom(config, vocab));
+  } catch (const UserError& error) {
+    throw WithPlace(config, error);
+  }
 }
 
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name) {

@@ -132,7 +132,11 @@ class Run {
         throw config_.Error("train.sample_every",
                             "samples need data.tokenizer: byte, or a tokenizer's path");
       }
-      tokenizer_ = TokenizerFor(*model_, config_.data.tokenizer);
+      try {
+        tokenizer_ = TokenizerFor(*model_, config_.data.tokenizer);
+      } catch (const UserError& error) {
+        throw config_.Error("data.tokenizer", error.what());
+      }
     }
 
     caching_ = CachingFrom(config_);

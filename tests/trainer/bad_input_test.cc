@@ -128,12 +128,27 @@ TEST_F(BadInput, Data) {
   auto with = [&](const std::string& path) {
     return Train(yaml + "data: {train: " + path + "}\n");
   };
-  ExpectMistake(with(folder_ / "absent.bin"), {"absent.bin"});
+  ExpectMistake(with(folder_ / "absent.bin"),
+                {"run.yaml:3: data.train: no file matches", "absent.bin"});
   ExpectMistake(with(File("empty.bin", "")), {"empty.bin", "empty"});
   ExpectMistake(with(File("odd.bin", std::string(101, '\0'))), {"odd.bin", "101 bytes"});
   ExpectMistake(with(File("short.bin", std::string(20, '\0'))), {"data.train", "10 tokens"});
   // Token 0x4040 of a vocabulary of 64.
   ExpectMistake(with(File("beyond.bin", std::string(400, '\x40'))), {"beyond.bin", "16448", "64"});
+}
+
+TEST_F(BadInput, FoldersAndFilesThatAreNotThere) {
+  const std::string train = "train: {steps: 2, micro_batch: 2, threads: 1}\n";
+  ExpectMistake(
+      Train(train + "data: {synthetic: true}\nmodel: {init_from: " + (folder_ / "absent") + "}\n"),
+      {"run.yaml:3: model.init_from: ", "absent"});
+  const std::string text = File("text.txt", std::string(1000, 'a'));
+  ExpectMistake(
+      Train("model: {family: gpt2, layers: 1, width: 16, heads: 2, vocab: 256, sequence: 8}\n" +
+            train + "data: {train: " + text + ", tokenizer: " + (folder_ / "absent.json") + "}\n"),
+      {"run.yaml:3: data.tokenizer: ", "absent.json"});
+  ExpectMistake(Train(train + "data: {synthetic: true}\n"),
+                {"run.yaml:1: model.family: missing; give gpt2"});
 }
 
 TEST_F(BadInput, PatternsThatMatchNoActivation) {

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/spelling.h"
 #include "trainer/config/schema.h"
 #include "trainer/config/suggest.h"
 
@@ -128,8 +129,9 @@ class Reader {
     const std::string path =
         (std::filesystem::path(name).parent_path() / base).lexically_normal().string();
     if (std::find(chain_.begin(), chain_.end(), path) != chain_.end()) {
-      throw UserError(fmt::format("{}: extends: {} extends itself ({} → {})", origin, path,
-                                  fmt::join(chain_, " → "), path));
+      const std::string chain = fmt::format("{} → {}", fmt::join(chain_, " → "), path);
+      throw UserError(fmt::format("{}: extends: {} extends itself ({})", origin, Shortened(path),
+                                  Shortened(chain)));
     }
     if (chain_.size() >= kMaxChain || ++files_ > kMaxFiles) {
       throw UserError(fmt::format("{}: extends: more than {} files in a row or {} in all", origin,
@@ -139,7 +141,7 @@ class Reader {
     try {
       text = read_(path);
     } catch (const UserError& e) {
-      throw UserError(fmt::format("{}: extends: {}", origin, e.what()));
+      throw UserError(fmt::format("{}: extends: {}", origin, Shortened(e.what())));
     }
     Add(text, path, settings);
   }

@@ -18,8 +18,12 @@ std::string At(const RunConfig& config, const std::string& key) {
   return config.IsSet(key) ? fmt::format(" ({})", config.Origin(key)) : "";
 }
 
+UserError Missing(const RunConfig& config, const std::string& key, const std::string& way_out) {
+  return UserError(fmt::format("{}: {}: missing; {}", config.PlaceFor(key), key, way_out));
+}
+
 void Require(const RunConfig& config, const std::string& key, const std::string& way_out) {
-  if (!config.IsSet(key)) throw config.Error(key, "missing; " + way_out);
+  if (!config.IsSet(key)) throw Missing(config, key, way_out);
 }
 
 // "6 or 8" around a value: the multiples of `step` below and above it.
@@ -104,7 +108,7 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
                                                      At(config, "data.train")));
   }
   if (!data.synthetic && data.train.empty()) {
-    throw config.Error("data.train", "missing; name files, or set data.synthetic: true");
+    throw Missing(config, "data.train", "name files, or set data.synthetic: true");
   }
   if (!data.eval.empty() && data.eval_fraction > 0) {
     throw config.Error("data.eval_fraction",
@@ -112,7 +116,7 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
                                    At(config, "data.eval")));
   }
   if (data.format == DataFormat::kText && data.tokenizer.empty() && !data.synthetic) {
-    throw config.Error("data.tokenizer", "missing; text needs one: byte, or a tokenizer.json");
+    throw Missing(config, "data.tokenizer", "text needs one: byte, or a tokenizer.json");
   }
   const bool tokens =
       std::any_of(data.train.begin(), data.train.end(), [](const std::string& name) {

@@ -1,6 +1,23 @@
 #include "trainer/config/run_config.h"
 
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
 namespace plimsoll::config {
+
+std::string RunConfig::PlaceFor(const std::string& key) const {
+  const std::string section = key.substr(0, key.find('.') + 1), start = file + ":";
+  int first = std::numeric_limits<int>::max();
+  for (const auto& [other, origin] : origins) {
+    int line = 0;
+    if (!other.starts_with(section) || !origin.starts_with(start)) continue;
+    const char* const end = origin.data() + origin.size();
+    const auto [last, error] = std::from_chars(origin.data() + start.size(), end, line);
+    if (error == std::errc() && last == end) first = std::min(first, line);
+  }
+  return start + std::to_string(first == std::numeric_limits<int>::max() ? 1 : first);
+}
 
 using Names = std::vector<std::string>;
 

@@ -347,6 +347,9 @@ struct RunConfig {
     return found == origins.end() ? file : found->second;
   }
 
+  // Where a key that is missing would belong: at its section's first line.
+  std::string PlaceFor(const std::string& key) const;
+
   // For mistakes that only the model or the data can see: "run.yaml:12: model.heads: <reason>".
   UserError Error(const std::string& key, const std::string& reason) const {
     return UserError(Origin(key) + ": " + key + ": " + reason);

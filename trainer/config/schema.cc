@@ -12,24 +12,25 @@ namespace plimsoll::config {
 namespace {
 
 std::string Number(double value) {
-  const bool whole = std::abs(value) < 1e18 && value == std::floor(value);
+  const bool whole = std::abs(value) < 0x1p63 && value == std::floor(value);
   return whole ? fmt::format("{}", static_cast<int64_t>(value)) : fmt::format("{}", value);
 }
 
-void CheckRange(const Key& key, double number, const std::string& origin) {
+void CheckRange(const Key& key, double number, const std::string& text, const std::string& origin) {
   const bool low = key.above_min ? number <= key.min : number < key.min;
   const bool high = key.below_max ? number >= key.max : number > key.max;
   if (!low && !high) return;
-  throw UserError(fmt::format("{}: {}: {} is out of range; it must be {}", origin, key.path,
-                              Number(number), RangeText(key, high)));
+  throw UserError(fmt::format("{}: {}: {} is out of range; it must be {}", origin, key.path, text,
+                              RangeText(key)));
 }
 
 void CheckRange(const Key& key, const Value& value, const std::string& origin) {
   if (const auto* integer = std::get_if<int64_t>(&value))
-    CheckRange(key, static_cast<double>(*integer), origin);
-  if (const auto* number = std::get_if<double>(&value)) CheckRange(key, *number, origin);
+    CheckRange(key, static_cast<double>(*integer), fmt::format("{}", *integer), origin);
+  if (const auto* number = std::get_if<double>(&value))
+    CheckRange(key, *number, Number(*number), origin);
   if (const auto* pair = std::get_if<std::array<double, 2>>(&value)) {
-    for (const double number : *pair) CheckRange(key, number, origin);
+    for (const double number : *pair) CheckRange(key, number, Number(number), origin);
   }
 }
 
@@ -51,10 +52,9 @@ void CheckSupported(const Key& key, const std::string& text, const std::string& 
 
 }  // namespace
 
-std::string RangeText(const Key& key, bool with_limits) {
-  constexpr double kLimit = 1e5;
+std::string RangeText(const Key& key) {
   const bool has_min = std::isfinite(key.min);
-  const bool has_max = std::isfinite(key.max) && (with_limits || key.max < kLimit);
+  const bool has_max = std::isfinite(key.max);
   if (has_min && has_max && !key.above_min && !key.below_max) {
     return fmt::format("between {} and {}", Number(key.min), Number(key.max));
   }

@@ -54,9 +54,8 @@ const std::vector<SectionInfo>& Sections();
 const Key* FindKey(const std::string& path);  // nullptr: no such key
 bool IsSection(const std::string& name);
 
-// "between 1 and 8", "above 0 and below 1"; empty: any. Upper bounds that only stop
-// nonsense (1e5 and more) are left out unless asked for.
-std::string RangeText(const Key& key, bool with_limits = false);
+// "between 1 and 8", "above 0 and below 1"; empty: any.
+std::string RangeText(const Key& key);
 
 // The value for this key, checked for type, range and support; origin: key: reason otherwise.
 Value ParseKey(const Key& key, const Tree& tree);

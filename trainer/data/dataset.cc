@@ -88,7 +88,12 @@ SourceList EncodeText(const std::vector<std::string_view>& documents, bool delim
 }
 
 std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options) {
-  std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(options.tokenizer);
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    tokenizer = LoadTokenizer(options.tokenizer);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("data.tokenizer: {}", error.what()));
+  }
   if (options.vocab != 0 && options.vocab < tokenizer->vocab_size()) {
     throw UserError(fmt::format(
         "data.tokenizer: {} makes ids up to {}, beyond model.vocab {}; set model.vocab to {} or "

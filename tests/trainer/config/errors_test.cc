@@ -153,9 +153,14 @@ TEST(ConfigErrors, WrongTypes) {
 TEST(ConfigErrors, OutOfRange) {
   Check({
       {kBase + "train: {steps: 0}\n",
-       "run.yaml:3: train.steps: 0 is out of range; it must be at least 1"},
+       "run.yaml:3: train.steps: 0 is out of range; it must be between 1 and "
+       "1000000000000"},
       {kBase + "train: {seed: -1}\n",
-       "run.yaml:3: train.seed: -1 is out of range; it must be at least 0"},
+       "run.yaml:3: train.seed: -1 is out of range; it must be between 0 and "
+       "9007199254740992"},
+      {kBase + "train: {steps: 9223372036854775807}\n",
+       "run.yaml:3: train.steps: 9223372036854775807 is out of range; it must be between 1 and "
+       "1000000000000"},
       {kBase + "train: {threads: 5000}\n",
        "run.yaml:3: train.threads: 5000 is out of range; it must be between 0 and 4096"},
       {kBase + "train: {micro_batch: 100000000}\n",
@@ -188,13 +193,13 @@ TEST(ConfigErrors, TechniquesThatDoNotExistAreRefused) {
 
 TEST(ConfigErrors, Shapes) {
   Check({
-      {kData, "run.yaml: model.family: missing; give gpt2, llama, qwen2, or model.init_from"},
+      {kData, "run.yaml:1: model.family: missing; give gpt2, llama, qwen2, or model.init_from"},
       {kData + "model: {family: gpt2}\n",
-       "run.yaml: model.layers: missing; give it, or extend a file of configs/models"},
+       "run.yaml:2: model.layers: missing; give it, or extend a file of configs/models"},
       {kData + "model: {family: gpt2, layers: 1, width: 8, heads: 1, sequence: 4}\n",
-       "run.yaml: model.vocab: missing; give the number of token ids, or data.tokenizer: byte"},
+       "run.yaml:2: model.vocab: missing; give the number of token ids, or data.tokenizer: byte"},
       {kData + "model: {family: gpt2, layers: 1, width: 8, heads: 1, vocab: 4}\n",
-       "run.yaml: model.sequence: missing; give the tokens per training sequence"},
+       "run.yaml:2: model.sequence: missing; give the tokens per training sequence"},
       {kData + "model:\n  family: gpt2\n  layers: 1\n  width: 768\n  heads: 7\n  vocab: 9\n  "
                "sequence: 4\n",
        "run.yaml:6: model.heads: 7 heads do not divide model.width 768 (run.yaml:5); use 6 or 8"},
@@ -221,11 +226,11 @@ TEST(ConfigErrors, Shapes) {
 
 TEST(ConfigErrors, Data) {
   Check({
-      {kModel, "run.yaml: data.train: missing; name files, or set data.synthetic: true"},
+      {kModel, "run.yaml:1: data.train: missing; name files, or set data.synthetic: true"},
       {kModel + "data: {synthetic: true, train: a.bin}\n",
        "run.yaml:2: data.synthetic: true, but data.train names files (run.yaml:2); keep one"},
       {kModel + "data: {train: a.txt, format: text}\n",
-       "run.yaml: data.tokenizer: missing; text needs one: byte, or a tokenizer.json"},
+       "run.yaml:2: data.tokenizer: missing; text needs one: byte, or a tokenizer.json"},
       {kModel + "data: {train: a, eval: b, eval_fraction: 0.1}\n",
        "run.yaml:2: data.eval_fraction: holds out training text, but data.eval names files "
        "(run.yaml:2); keep one"},
@@ -367,6 +372,12 @@ TEST(ConfigErrors, Extends) {
   EXPECT_EQ(ErrorOfFiles({{"a.yaml", "extends: b.yaml\n"}, {"b.yaml", "\nextends: ./a.yaml\n"}},
                          "a.yaml"),
             "b.yaml:2: extends: a.yaml extends itself (a.yaml → b.yaml → a.yaml)");
+  // A name of a page is no page of message.
+  const std::string message =
+      ErrorOfFiles({{"d/run.yaml", "extends: " + std::string(9000, 'x') + "\n"}}, "d/run.yaml");
+  EXPECT_LT(message.size(), 200u);
+  EXPECT_EQ(message.find("d/run.yaml:1: extends: d/xxx"), 0u) << message;
+  EXPECT_NE(message.find("no such file"), std::string::npos) << message;
   // What an outer file breaks is reported where it was written, with the other place.
   EXPECT_EQ(ErrorOfFiles({{"a.yaml", "extends: b.yaml\ntrain: {steps: 5}\n"},
                           {"b.yaml", kBase + "schedule: {warmup: 10}\n"}},
