@@ -76,6 +76,12 @@ TEST(SelectLayers, NamesWhatThereIsWhereNothingMatches) {
   ExpectUserError([] { SelectLayers(*Llama(), {"proj"}); }, {"no linear layer matches 'proj'"});
 }
 
+TEST(SelectLayers, ALongNameMakesNoLongMessage) {
+  const std::string message = UserErrorOf([] { SelectLayers(*Llama(), {std::string(9000, 'x')}); });
+  EXPECT_LT(message.size(), 500u);
+  EXPECT_NE(message.find("there are down_proj"), std::string::npos) << message;
+}
+
 TEST(TargetsOf, IsTheShortestListThatSelectsTheSame) {
   const auto targets = [](const models::Model& model, std::vector<std::string> of) {
     return TargetsOf(model, SelectLayers(model, of));
