@@ -1,6 +1,8 @@
 #include "memory/solver.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "memory/candidates.h"
@@ -67,6 +69,8 @@ struct Solver::Impl {
     }
     const MemoryPlan plan = MakePlan(programs, options.plan);
     exact.arena_bytes = plan.arena_bytes;
+    exact.needed_bytes =
+        std::max(plan.arena_bytes, static_cast<int64_t>(std::ceil(LeastPeak(candidate))));
     exact.max_live_bytes = plan.max_live_bytes;
     exact.host_arena_bytes = plan.host_arena_bytes;
     return candidate.exact.emplace(exact);
@@ -75,7 +79,59 @@ struct Solver::Impl {
   bool Fits(Candidate& candidate, const Budget& budget) {
     if (LeastPeak(candidate) > static_cast<double>(budget.device)) return false;
     const ExactPlan& exact = Exact(candidate);
-    return exact.arena_bytes <= budget.device && exact.host_arena_bytes <= budget.host;
+    return exact.needed_bytes <= budget.device && exact.host_arena_bytes <= budget.host;
+  }
+
+  // Of those within the host's line; nullptr when there are none.
+  const Candidate* LeastOnDevice(int64_t host) {
+    std::vector<Candidate*> order;
+    for (Candidate& candidate : candidates) order.push_back(&candidate);
+    std::stable_sort(order.begin(), order.end(), [](const Candidate* a, const Candidate* b) {
+      return LeastPeak(*a) < LeastPeak(*b);
+    });
+    // No candidate needs less than its least peak, so the search can stop early.
+    const Candidate* best = nullptr;
+    for (Candidate* candidate : order) {
+      if (best != nullptr &&
+          LeastPeak(*candidate) >= static_cast<double>(best->exact->needed_bytes)) {
+        break;
+      }
+      const ExactPlan& exact = Exact(*candidate);
+      if (exact.host_arena_bytes > host) continue;
+      if (best == nullptr || exact.needed_bytes < best->exact->needed_bytes) best = candidate;
+    }
+    return best;
+  }
+
+  int64_t OffloadedBytes(const Candidate& candidate) const {
+    const std::vector<Decision>& decisions = variants[candidate.variant].decisions;
+    int64_t bytes = 0;
+    for (size_t d = 0; d < decisions.size(); ++d) {
+      if (candidate.assignment[d] == graph::Retention::kOffload) bytes += decisions[d].bytes;
+    }
+    return bytes;
+  }
+
+  // Of those within the device's line, of each variant the one that offloads least; nullptr when
+  // there are none.
+  const Candidate* LeastOnHost(int64_t device) {
+    std::vector<std::pair<int64_t, Candidate*>> order;
+    for (Candidate& candidate : candidates) {
+      order.emplace_back(OffloadedBytes(candidate), &candidate);
+    }
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+      return a.first != b.first ? a.first < b.first : LeastPeak(*a.second) < LeastPeak(*b.second);
+    });
+    std::vector<bool> found(variants.size(), false);
+    const Candidate* best = nullptr;
+    for (const auto& [bytes, candidate] : order) {
+      if (found[candidate->variant] || !Fits(*candidate, {.device = device})) continue;
+      found[candidate->variant] = true;
+      if (best == nullptr || candidate->exact->host_arena_bytes < best->exact->host_arena_bytes) {
+        best = candidate;
+      }
+    }
+    return best;
   }
 };
 
@@ -102,24 +158,10 @@ const Candidate* Solver::Fastest(const Budget& budget) {
   return best;
 }
 
-const Candidate& Solver::Smallest(int64_t host) {
-  std::vector<Candidate*> order;
-  for (Candidate& candidate : impl_->candidates) order.push_back(&candidate);
-  std::stable_sort(order.begin(), order.end(), [](const Candidate* a, const Candidate* b) {
-    return LeastPeak(*a) < LeastPeak(*b);
-  });
-  // An arena is at least as large as what is alive in it, so the search can stop early.
-  const Candidate* best = nullptr;
-  for (Candidate* candidate : order) {
-    if (best != nullptr && LeastPeak(*candidate) >= static_cast<double>(best->exact->arena_bytes)) {
-      break;
-    }
-    const ExactPlan& exact = impl_->Exact(*candidate);
-    if (exact.host_arena_bytes > host) continue;
-    if (best == nullptr || exact.arena_bytes < best->exact->arena_bytes) best = candidate;
-  }
-  if (best == nullptr) best = order.front();
-  return *best;
+const Candidate& Solver::Smallest(const Budget& budget) {
+  if (const Candidate* least = impl_->LeastOnDevice(budget.host)) return *least;
+  if (const Candidate* least = impl_->LeastOnHost(budget.device)) return *least;
+  return *impl_->LeastOnHost(Budget::kNone);
 }
 
 std::vector<const Candidate*> Solver::Front(int count, std::span<const int64_t> budgets) {
@@ -130,9 +172,9 @@ std::vector<const Candidate*> Solver::Front(int count, std::span<const int64_t> 
       front.push_back(fastest);
     }
   };
-  const int64_t least = Smallest().exact->arena_bytes;
+  const int64_t least = Smallest().exact->needed_bytes;
   const Candidate* unbounded = Fastest({});
-  const int64_t most = std::max(least, unbounded->exact->arena_bytes);
+  const int64_t most = std::max(least, unbounded->exact->needed_bytes);
   for (int i = 0; i < count; ++i) {
     add(count == 1 ? most : most - (most - least) / (count - 1) * i);
   }

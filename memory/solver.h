@@ -74,6 +74,9 @@ struct Budget {
 // What planning a candidate gave.
 struct ExactPlan {
   int64_t arena_bytes = 0;
+  // The least line for the device that takes the plan: its arena or, where more was predicted for
+  // it, that. A line must not depend on which candidates happen to be planned already.
+  int64_t needed_bytes = 0;
   int64_t max_live_bytes = 0;
   int64_t host_arena_bytes = 0;
   double seconds = 0;            // of a step, predicted
@@ -99,8 +102,10 @@ class Solver {
   // The fastest candidate within the budget, planned; nullptr when none fits.
   const Candidate* Fastest(const Budget& budget);
 
-  // The candidate with the smallest arena, planned. `host`: bytes of host memory allowed.
-  const Candidate& Smallest(int64_t host = std::numeric_limits<int64_t>::max());
+  // The candidate that needs least of the device within the host's line, planned. Where none is
+  // within that, the one that needs least of the host, within the device's line if there is one.
+  // So, when nothing fits `budget`, a line raised to what this candidate needs, or both, is met.
+  const Candidate& Smallest(const Budget& budget = {});
 
   // At most `count` candidates from the fastest to the smallest, planned, each smaller and slower
   // than the one before, and with the fastest of each of `budgets` among them.

@@ -112,7 +112,7 @@ void Apply(Program& program, const Match& match) {
   const Node& backward = nodes[match.backward];
   Node train = nodes[match.forward];
   train.op = &graph::OpRegistry::Get().Require("linear_cross_entropy_train");
-  train.made_by = "fuse";
+  train.made_by = backward.made_by;  // whoever made the gradients that it writes
   train.inputs.resize(kOperands);
   train.inputs.push_back(backward.inputs[kDloss]);
   train.inputs.push_back(At(backward.inputs, kAccWeight));

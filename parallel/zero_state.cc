@@ -15,6 +15,7 @@
 #include "ops/optimizer.h"
 #include "parallel/parts.h"
 #include "parallel/split_norm.h"
+#include "parallel/tensor_gradients.h"
 
 namespace plimsoll::parallel {
 namespace {
@@ -79,7 +80,9 @@ class Divider {
       const Tensor& tensor = program_.tensors()[i];
       if (tensor.role != Role::kParameter) continue;
       const Shape& shape = tensor.type.shape;
-      const TensorId gradient = program_.Find(graph::GradientName(tensor.name));
+      const TensorId gradient = options_.carry == Carry::kNone
+                                    ? FindCompleteGradient(program_, tensor.name)
+                                    : program_.Find(graph::GradientName(tensor.name));
       if (gradient == kNoTensor || !IsDivided(shape, options_.ranks)) continue;
       divided_.push_back(
           {static_cast<TensorId>(i), gradient, tensor.name, shape, PartOf(shape, options_.ranks)});

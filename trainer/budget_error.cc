@@ -4,19 +4,21 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "trainer/channels.h"
+#include "trainer/device_profile.h"
 #include "trainer/solve.h"
 
 namespace plimsoll::trainer {
 namespace {
 
 using config::CheckpointPolicy;
+using config::OptimizerPlace;
 using config::RunConfig;
 
 // One change to the run, as the user would write it.
@@ -48,10 +50,12 @@ std::vector<Change> Changes(const RunConfig& config) {
                          }});
     }
   }
-  if (config.optimizer.place == config::OptimizerPlace::kDevice) {
-    changes.push_back({"optimizer.place", "host", [](RunConfig& run) {
-                         run.optimizer.place = config::OptimizerPlace::kHost;
-                       }});
+  if (config.optimizer.place == OptimizerPlace::kDevice) {
+    changes.push_back({"optimizer.place", "host",
+                       [](RunConfig& run) { run.optimizer.place = OptimizerPlace::kHost; }});
+  } else if (config.optimizer.place == OptimizerPlace::kHost && config.memory.host_budget) {
+    changes.push_back({"optimizer.place", "device",
+                       [](RunConfig& run) { run.optimizer.place = OptimizerPlace::kDevice; }});
   }
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
     if (config.optimizer.state_dtype >= dtype) continue;
@@ -75,12 +79,26 @@ std::vector<Change> Changes(const RunConfig& config) {
   return changes;
 }
 
-// The smallest arenas of a changed run; nothing where the change is impossible.
-std::optional<memory::ExactPlan> SmallestOf(RunConfig config) {
-  config.memory.budget.reset();
-  config.memory.host_budget.reset();
+// What a plan asks of the lines that memory.budget and memory.host_budget draw.
+struct Needs {
+  int64_t process = 0, host = 0;
+
+  bool Within(const Needs& lines) const { return process <= lines.process && host <= lines.host; }
+};
+
+// Of the smallest plan of a changed run; nothing where the change is impossible.
+std::optional<Needs> NeedsOf(RunConfig config, const Needs& lines) {
   try {
-    return SmallestPlan(config, std::numeric_limits<int64_t>::max(), true);
+    if (!config.IsSet("parallel.nccl_max_ctas")) config.parallel.nccl_max_ctas.reset();
+    ChooseChannels(config);
+    const memory::DeviceProfile profile = ProfileFrom(config);
+    const memory::ExactPlan plan =
+        SmallestPlan(config, {profile.ArenaWithin(lines.process), lines.host, profile}, true);
+    // The full search may pass by a plan that a quick look finds, for one that is predicted to be
+    // smaller but loses more between tensors.
+    const bool searched = config.checkpointing.policy == CheckpointPolicy::kAuto;
+    const int64_t margin = searched ? plan.needed_bytes / 100 : 0;
+    return Needs{profile.ProcessBytes(plan.needed_bytes + margin), plan.host_arena_bytes};
   } catch (const UserError&) {
     return std::nullopt;
   }
@@ -108,67 +126,63 @@ std::string List(const std::vector<std::string>& ways) {
 }  // namespace
 
 void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
-                       const memory::MemoryPlan& smallest) {
-  const bool device = smallest.arena_bytes > budget.device;
+                       const memory::MemoryPlan& smallest, int64_t needed) {
+  const Needs lines = {budget.process(), budget.host};
+  const Needs needs = {budget.profile.ProcessBytes(needed), smallest.host_arena_bytes};
+  // The line that the message is about.
+  const bool device = needs.process > lines.process;
   const std::string key = device ? "memory.budget" : "memory.host_budget";
-  const int64_t line = device ? budget.process() : budget.host;
-  const auto takes = [&](int64_t arena, int64_t host_arena) {
-    return device ? budget.profile.ProcessBytes(arena) : host_arena;
-  };
-  const int64_t needed = takes(smallest.arena_bytes, smallest.host_arena_bytes);
-  const auto fail = [&](const std::string& reason) {
-    throw UserError(fmt::format("{}: {}: {}", config.Origin(key), key, reason),
-                    ExitCode::kBudgetNotMet);
-  };
+  const auto of = [&](const Needs& both) { return device ? both.process : both.host; };
+  const auto other_of = [&](const Needs& both) { return device ? both.host : both.process; };
 
   std::vector<std::string> ways;
   std::string closest;  // of the changes that don't suffice
-  int64_t closest_bytes = needed;
+  int64_t closest_bytes = of(needs);
   std::string fits;  // the key of the last change that does
   for (const Change& change : Changes(config)) {
     if (change.key == fits) continue;
     RunConfig changed = config;
     change.make(changed);
-    const std::optional<memory::ExactPlan> plan = SmallestOf(changed);
-    if (!plan) continue;
-    const int64_t bytes = takes(plan->arena_bytes, plan->host_arena_bytes);
-    if (plan->arena_bytes > budget.device || plan->host_arena_bytes > budget.host) {
-      if (bytes < closest_bytes) {
-        closest = change.text();
-        closest_bytes = bytes;
-      }
-      continue;
+    const std::optional<Needs> then = NeedsOf(changed, lines);
+    if (!then || other_of(*then) > other_of(lines)) continue;
+    const std::string size = FormatBytes(of(*then));
+    if (then->Within(lines)) {
+      fits = change.key;
+      ways.push_back(fmt::format("{} ({})", change.text(), size));
+    } else if (of(*then) < closest_bytes) {
+      closest = fmt::format("{}, {}", change.text(), size);
+      closest_bytes = of(*then);
     }
-    fits = change.key;
-    ways.push_back(fmt::format("{} ({})", change.text(), FormatBytes(bytes)));
   }
   std::string way_out = "it would fit with " + List(ways);
   if (ways.empty()) {
     way_out = "no single change makes it fit; raise the budget or make the model smaller";
-    if (!closest.empty()) {
-      way_out += fmt::format(" (the closest: {}, {})", closest, FormatBytes(closest_bytes));
-    }
+    if (!closest.empty()) way_out += fmt::format(" (the closest: {})", closest);
   }
 
   int64_t parameters = 0;
   for (const memory::PersistentTensor& tensor : smallest.persistent) {
     if (tensor.role == graph::Role::kParameter) parameters += tensor.bytes;
   }
-  const bool fixed = !LeavesChoice(config);
-  if (device && line < parameters) {
-    fail(fmt::format("{} is less than the parameters alone ({}); {} needs {}; {}",
-                     FormatBytes(line), FormatBytes(parameters),
-                     fixed ? "the plan" : "the smallest plan", FormatBytes(needed), way_out));
+  std::string line = fmt::format("{} ({} bytes)", FormatBytes(of(lines)), of(lines));
+  if (device && lines.process < parameters) {
+    line += fmt::format(" is less than the parameters alone ({})", FormatBytes(parameters));
   }
-  std::string beside;  // the arena
+  std::string parts;
+  if (device) parts = "; the largest part: " + LargestConsumer(smallest);
   if (device && budget.profile.overhead_bytes() > 0) {
-    beside =
+    parts +=
         fmt::format("; {} of it beside the arena", FormatBytes(budget.profile.overhead_bytes()));
   }
-  fail(fmt::format("{} ({} bytes); {} needs {} ({} bytes; the largest part: {}{}); {}",
-                   FormatBytes(line), line, fixed ? "the plan" : "the smallest plan",
-                   FormatBytes(needed), needed, LargestConsumer(smallest), beside, way_out));
-  throw InternalError("unreachable");
+  std::string also;
+  if (other_of(needs) > other_of(lines)) {
+    also = fmt::format(", and memory.host_budget: {} ({} bytes)", FormatBytes(other_of(needs)),
+                       other_of(needs));
+  }
+  throw UserError(fmt::format("{}: {}: {}; {} needs {} ({} bytes{}){}; {}", config.Origin(key), key,
+                              line, LeavesChoice(config) ? "the smallest plan" : "the plan",
+                              FormatBytes(of(needs)), of(needs), parts, also, way_out),
+                  ExitCode::kBudgetNotMet);
 }
 
 }  // namespace plimsoll::trainer

@@ -7,8 +7,9 @@
 
 namespace plimsoll::trainer {
 
-// Throws the UserError with ExitCode::kBudgetNotMet. `smallest`: the smallest plan of the run.
+// Throws the UserError with ExitCode::kBudgetNotMet. `smallest`: the smallest plan of the run,
+// which a line of `needed` bytes for the device lets through.
 [[noreturn]] void ThrowBudgetNotMet(const config::RunConfig& config, const memory::Budget& budget,
-                                    const memory::MemoryPlan& smallest);
+                                    const memory::MemoryPlan& smallest, int64_t needed);
 
 }  // namespace plimsoll::trainer

@@ -335,6 +335,14 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
                     config.parallel.tensor, config.train.micro_batch, config.model.sequence,
                     config.train.micro_batch * config.model.sequence));
   }
+  const bool in_parts = config.parallel.data.value_or(1) > 1 && config.parallel.zero >= 2;
+  if (config.lora.asked() && config.parallel.sequence && config.parallel.tensor > 1 && in_parts &&
+      config.train.accumulate > 1) {
+    throw config.Error("parallel.sequence",
+                       "tensor ranks have partial gradients of adapters then, which data ranks "
+                       "cannot carry in parts from micro-step to micro-step; use parallel.zero: 1, "
+                       "or parallel.sequence: false");
+  }
   CompileOptions options;
   options.micro_batch = config.train.micro_batch;
   options.sequence = config.model.sequence;

@@ -73,8 +73,8 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
   const auto fits = [&](int64_t value) {
     RunConfig run = config;
     growing.set(run, value);
-    const memory::ExactPlan plan = SmallestPlan(run, budget.host);
-    const bool fit = plan.arena_bytes <= budget.device && plan.host_arena_bytes <= budget.host;
+    const memory::ExactPlan plan = SmallestPlan(run, budget);
+    const bool fit = plan.needed_bytes <= budget.device && plan.host_arena_bytes <= budget.host;
     if (fit) best = plan;
     return fit;
   };

@@ -329,14 +329,15 @@ Decision Decide(const RunConfig& config, const models::Model& model) {
                       100 * chosen->exact->recompute_seconds / chosen->exact->seconds)};
 }
 
-memory::ExactPlan SmallestPlan(const RunConfig& config, int64_t host_budget, bool coarse) {
+memory::ExactPlan SmallestPlan(const RunConfig& config, const memory::Budget& budget, bool coarse) {
   StepSolver solver(config, {.built_in_rates = true, .coarse = coarse});
-  return *solver.solver().Smallest(host_budget).exact;
+  return *solver.solver().Smallest(budget).exact;
 }
 
 void RefuseBudget(const RunConfig& config, const memory::Budget& budget, StepSolver& solver) {
-  const memory::Candidate& smallest = solver.solver().Smallest(budget.host);
-  ThrowBudgetNotMet(config, budget, Compile(solver.model(), solver.OptionsOf(smallest)).plan);
+  const memory::Candidate& smallest = solver.solver().Smallest(budget);
+  ThrowBudgetNotMet(config, budget, Compile(solver.model(), solver.OptionsOf(smallest)).plan,
+                    smallest.exact->needed_bytes);
 }
 
 void RefuseBudget(const RunConfig& config, const memory::Budget& budget) {
@@ -347,7 +348,7 @@ void RefuseBudget(const RunConfig& config, const memory::Budget& budget) {
 void CheckBudget(const RunConfig& config, const memory::MemoryPlan& plan) {
   const memory::Budget budget = BudgetOf(config);
   if (plan.arena_bytes <= budget.device && plan.host_arena_bytes <= budget.host) return;
-  ThrowBudgetNotMet(config, budget, plan);
+  ThrowBudgetNotMet(config, budget, plan, plan.arena_bytes);
 }
 
 }  // namespace plimsoll::trainer

@@ -79,8 +79,9 @@ struct Decision {
 // and gives no budget; with ExitCode::kBudgetNotMet when no allowed plan fits.
 Decision Decide(const config::RunConfig& config, const models::Model& model);
 
-// The smallest plan of a run: of its candidates, or the only one when it leaves nothing open.
-memory::ExactPlan SmallestPlan(const config::RunConfig& config, int64_t host_budget,
+// The smallest plan of a run (memory::Solver::Smallest): of its candidates, or the only one when it
+// leaves nothing open.
+memory::ExactPlan SmallestPlan(const config::RunConfig& config, const memory::Budget& budget,
                                bool coarse = false);
 
 // Throws the UserError with ExitCode::kBudgetNotMet about a run of which no plan fits.

@@ -38,7 +38,7 @@ backward
 forward
   %h: f32[6,4] = scale(%x) {factor=2.0} @head
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0} !autodiff
-  %loss, %dh: f32[6,4], %dw = linear_cross_entropy_train(%h, %w, %t, %s, %dloss, %dw) @head !fuse
+  %loss, %dh: f32[6,4], %dw = linear_cross_entropy_train(%h, %w, %t, %s, %dloss, %dw) @head !autodiff
 backward
   %dx: f32[6,4] = scale(%dh) {factor=2.0} !autodiff
 )");
@@ -67,7 +67,7 @@ backward
   ExpectProgram(program, tensors + R"(
 forward
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
-  %loss, %dx: bf16[6,4], %dw = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw) !fuse
+  %loss, %dx: bf16[6,4], %dw = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw)
 )");
 }
 
@@ -84,7 +84,7 @@ backward
   ExpectProgram(program, kTensors + R"(
 forward
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
-  %loss, %dx: f32[6,4], _ = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, _) !fuse
+  %loss, %dx: f32[6,4], _ = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, _)
 )");
 }
 
@@ -101,7 +101,7 @@ backward
   ExpectProgram(program, kTensors + R"(
 forward
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
-  %loss, %dx: f32[6,4], %dw = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw) {axis="tensor"} !fuse
+  %loss, %dx: f32[6,4], %dw = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw) {axis="tensor"}
 )");
 }
 

@@ -72,7 +72,7 @@ TEST_P(AutoBits, AreThoseOfKeepingEverything) {
   keeping.checkpointing = {};
   const TinyResult expected = Train(keeping);
   const int64_t most = expected.arena_bytes;
-  const int64_t least = solver.solver().Smallest().exact->arena_bytes;
+  const int64_t least = solver.solver().Smallest().exact->needed_bytes;
   ASSERT_LT(least, most);
   for (int i = 0; i < 5; ++i) {
     const int64_t budget = least + (most - least) * i / 5;

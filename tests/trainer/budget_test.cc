@@ -154,6 +154,22 @@ TEST_F(BudgetCommand, TooSmallABudgetNamesTheSmallestAndTheWayOut) {
   ExpectError(Plan({"--budget", "64KiB"}), 3, {"less than the parameters alone"});
 }
 
+// The gradient of a scaled loss begins with carried state; it is a gradient nonetheless.
+TEST_F(BudgetCommand, ScaledLossBesideFrozenParameters) {
+  for (const char* accumulate : {"1", "2"}) {
+    const std::vector<std::string> run = {
+        "--set", "train.freeze=embed*", "--set", "checkpointing.policy=auto",
+        "--set", "amp.dtype=fp16",      "--set", std::string("train.accumulate=") + accumulate};
+    const auto with = [&](const std::string& budget) {
+      std::vector<std::string> arguments = run;
+      arguments.insert(arguments.end(), {"--budget", budget});
+      return Plan(arguments);
+    };
+    EXPECT_EQ(with("20MiB").exit_code, 0) << with("20MiB").err;
+    ExpectError(with("100KiB"), 3, {"the smallest plan needs "});  // looks for advice
+  }
+}
+
 TEST_F(BudgetCommand, AFixedPolicyIsChecked) {
   const json none = PlanJson({"--set", "checkpointing.policy=none"});
   const int64_t arena = none["arena_bytes"];

@@ -59,7 +59,7 @@ class Law : public testing::TestWithParam<int> {};
 TEST_P(Law, UsedWithinBudgetPredictedIsUsedAndMoreIsNeverSlower) {
   const config::RunConfig config = RunOf(Runs()[GetParam()]);
   StepSolver solver(config);
-  const int64_t least = solver.solver().Smallest().exact->arena_bytes;
+  const int64_t least = solver.solver().Smallest().exact->needed_bytes;
   const int64_t most = solver.solver().Fastest({})->exact->arena_bytes;
   ASSERT_LT(least, most);
   EXPECT_EQ(solver.solver().Fastest({.device = least - 1}), nullptr);
