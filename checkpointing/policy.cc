@@ -59,6 +59,7 @@ class Tagger {
     if (options_.policy != Options::Policy::kExplicit) {
       FollowFirstResults();
       Offload();
+      if (options_.reshard) Reshard();
     }
     return Apply();
   }
@@ -85,15 +86,8 @@ class Tagger {
   }
   static bool MayGo(const SavedTensor& saved) { return saved.recomputable && !saved.read_at_once; }
 
-  bool IsGatheredParameter(const SavedTensor& saved) const {
-    const graph::Node& producer = program_.nodes()[saved.producer];
-    return producer.op->name == "all_gather_start" &&
-           program_.tensor(producer.inputs[0]).role == graph::Role::kParameter;
-  }
-
   bool Matches(const std::string& pattern, const SavedTensor& saved) const {
-    if (saved.output > 0) return false;
-    if (pattern == "parameters") return IsGatheredParameter(saved);
+    if (saved.output > 0 || saved.parameter) return false;
     for (const Preset& preset : Presets()) {
       if (preset.name != pattern) continue;
       return std::find(preset.ops.begin(), preset.ops.end(), MakerOf(saved)) != preset.ops.end();
@@ -110,21 +104,23 @@ class Tagger {
     }
     if (!matches.empty()) return matches;
     std::set<std::string> ops;
+    std::string example = "nothing";
     for (const SavedTensor& saved : saved_) {
-      if (saved.output == 0) ops.insert(OpOf(saved));
+      if (saved.output > 0 || saved.parameter) continue;
+      if (ops.empty()) example = fmt::format(", such as '{}'", NameOf(saved));
+      ops.insert(OpOf(saved));
     }
     throw UserError(fmt::format(
         "{}: '{}' matches no activation that waits for the backward pass; there are results of "
         "{}{}",
-        patterns.key, pattern, fmt::join(ops, ", "),
-        saved_.empty() ? "nothing" : fmt::format(", such as '{}'", NameOf(saved_.front()))));
+        patterns.key, pattern, fmt::join(ops, ", "), example));
   }
 
   // Keeps what crosses the border of `blocks` consecutive blocks.
   void RecomputeWithin(int blocks) {
     for (size_t i = 0; i < saved_.size(); ++i) {
       const SavedTensor& saved = saved_[i];
-      if (saved.block == graph::kNoBlock || !MayGo(saved)) continue;
+      if (saved.block == graph::kNoBlock || saved.parameter || !MayGo(saved)) continue;
       const bool leaves =
           std::any_of(saved.forward_uses.begin(), saved.forward_uses.end(), [&](int n) {
             const int block = graph::BlockOf(program_.nodes()[n].scope);
@@ -142,6 +138,12 @@ class Tagger {
     }
     for (const std::string& pattern : options_.save.patterns) {
       for (size_t i : AllMatches(options_.save, pattern)) tags_[i] = Retention::kSave;
+    }
+  }
+
+  void Reshard() {
+    for (size_t i = 0; i < saved_.size(); ++i) {
+      if (saved_[i].parameter && MayGo(saved_[i])) tags_[i] = Retention::kRecompute;
     }
   }
 
@@ -191,16 +193,26 @@ class Tagger {
 
   graph::PassResult Apply() {
     graph::PassResult result;
-    int recomputed = 0, offloaded = 0;
+    int recomputed = 0, offloaded = 0, parameters = 0, gathered = 0;
     for (size_t i = 0; i < saved_.size(); ++i) {
       graph::Tensor& tensor = program_.mutable_tensor(saved_[i].tensor);
       result.changed = result.changed || tensor.retention != tags_[i];
       tensor.retention = tags_[i];
+      if (saved_[i].parameter) {
+        ++parameters;
+        gathered += tags_[i] == Retention::kRecompute;
+        continue;
+      }
       recomputed += tags_[i] == Retention::kRecompute;
       offloaded += tags_[i] == Retention::kOffload;
     }
-    result.summary = fmt::format("of {} saved activations {} to recompute, {} to offload",
-                                 saved_.size(), recomputed, offloaded);
+    result.summary =
+        fmt::format("of {} saved activations {} to recompute, {} to offload",
+                    static_cast<int>(saved_.size()) - parameters, recomputed, offloaded);
+    if (parameters > 0) {
+      result.summary +=
+          fmt::format("; of {} gathered parameters {} to gather again", parameters, gathered);
+    }
     return result;
   }
 

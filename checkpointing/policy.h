@@ -9,10 +9,12 @@
 //   selective  what the patterns of `recompute` name, without what those of `save` name
 //   explicit   by name of tensor, as a solver chose
 //
-// A pattern is a preset (`norms`, `activations`, `attention`, or `parameters`: whole ones that are
-// gathered from the parts of data ranks, as ZeRO's third stage does), an op kind (`gelu`) or a glob over
+// A pattern is a preset (`norms`, `activations`, `attention`), an op kind (`gelu`) or a glob over
 // names of tensors (`block.*.mlp.fc`). An op's further results, such as a norm's statistics, are
 // retained as its first one: they are small, and running the op again gives them for nothing.
+//
+// Parameters that data ranks have in parts (ZeRO's third stage) wait in whole for the backward pass
+// like activations, but no policy and no pattern is about them: `reshard` alone is.
 #pragma once
 
 #include <map>
@@ -38,6 +40,9 @@ struct Options {
   Patterns save{{}, "checkpointing.save"};            // kSelective: exceptions
   // Of what is kept, these wait on the host; all policies but kExplicit.
   Patterns offload{{}, "checkpointing.offload"};
+  // Whole parameters go after the forward pass and are gathered again in the backward pass; else
+  // they are kept. All policies but kExplicit.
+  bool reshard = true;
   // kExplicit; what is not named is kept.
   std::map<std::string, graph::Retention> retention = {};
 };

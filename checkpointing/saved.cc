@@ -52,6 +52,11 @@ bool WritesPersistent(const Program& program, const Node& node) {
   });
 }
 
+bool GathersParameter(const Program& program, const Node& node) {
+  return node.op->name == "all_gather_start" &&
+         program.tensor(node.inputs[0]).role == Role::kParameter;
+}
+
 bool ReadAtOnce(const Program& program, const SavedTensor& saved) {
   const int last = saved.forward_uses.empty() ? saved.producer : saved.forward_uses.back();
   const std::vector<Node>& nodes = program.nodes();
@@ -101,6 +106,7 @@ std::vector<SavedTensor> FindSaved(const Program& program) {
                          {},
                          {},
                          !WritesPersistent(program, node),
+                         GathersParameter(program, node),
                          false});
     }
   }

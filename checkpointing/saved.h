@@ -25,6 +25,8 @@ struct SavedTensor {
   // May its producer run again? Not when it also writes something persistent,
   // or when an update reads the tensor.
   bool recomputable;
+  // Is it a whole parameter, gathered from the parts that data ranks have of it?
+  bool parameter;
   // Trivial nodes apart, the first node after the forward pass that reads it directly follows the
   // last one of the forward pass that touches it: it needn't wait, so there is nothing to gain.
   bool read_at_once;

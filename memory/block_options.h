@@ -25,6 +25,7 @@ struct Decision {
   bool recompute = true;    // may be dropped and computed again
   bool offload = false;     // may wait in host memory
   double copy_seconds = 0;  // to the host; as long again back
+  bool parameter = false;   // gathered from data ranks' parts (ZeRO 3), not an activation
 };
 
 // One retention for each decision.

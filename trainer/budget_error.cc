@@ -72,6 +72,11 @@ std::vector<Change> Changes(const RunConfig& config) {
                          [stage](RunConfig& run) { run.parallel.zero = stage; }});
     }
   }
+  if (config.parallel.data.value_or(1) > 1 && config.parallel.zero == 3 &&
+      !config.parallel.reshard_after_forward) {
+    changes.push_back({"parallel.reshard_after_forward", "true",
+                       [](RunConfig& run) { run.parallel.reshard_after_forward = true; }});
+  }
   if (config.parallel.tensor > 1 && !config.parallel.sequence) {
     changes.push_back(
         {"parallel.sequence", "true", [](RunConfig& run) { run.parallel.sequence = true; }});

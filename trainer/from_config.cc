@@ -225,6 +225,7 @@ checkpointing::Options CheckpointingFrom(const config::RunConfig& config) {
       break;
   }
   options.every = c.every;
+  options.reshard = config.parallel.reshard_after_forward;
   auto patterns = [&](const std::string& key, const std::vector<std::string>& list) {
     return checkpointing::Patterns{list, config.Origin(key) + ": " + key};
   };

@@ -83,7 +83,7 @@ std::map<std::string, Retention> StepDraft::Tagged(const checkpointing::Options&
 std::vector<memory::Decision> StepDraft::Decisions() const {
   std::vector<memory::Decision> decisions;
   if (!open()) return decisions;
-  checkpointing::Options offload;
+  checkpointing::Options offload{.reshard = false};
   offload.offload.patterns = config_.checkpointing.offload;
   std::map<std::string, Retention> may_offload;
   if (!config_.checkpointing.offload.empty()) {
@@ -95,11 +95,13 @@ std::vector<memory::Decision> StepDraft::Decisions() const {
   const int64_t alignment = runtime::TensorAlignment(options_.device);
   for (const checkpointing::SavedTensor& saved : checkpointing::FindSaved(*base_)) {
     if (saved.read_at_once || !saved.recomputable) continue;
+    if (saved.parameter && !options_.checkpointing.reshard) continue;
     const auto [found, fresh] = by_node.try_emplace(saved.producer, decisions.size());
     if (fresh) {
       memory::Decision& decision = decisions.emplace_back();
       decision.node = saved.producer;
       decision.block = saved.block;
+      decision.parameter = saved.parameter;
     }
     memory::Decision& decision = decisions[found->second];
     const std::string& name = base_->tensor(saved.tensor).name;
@@ -115,7 +117,8 @@ std::vector<std::pair<std::string, Assignment>> StepDraft::Policies(
   std::vector<std::pair<std::string, Assignment>> policies;
   if (!open()) return policies;
   using Policy = checkpointing::Options::Policy;
-  const auto add = [&](const std::string& name, const checkpointing::Options& policy) {
+  const auto add = [&](const std::string& name, checkpointing::Options policy) {
+    policy.reshard = options_.checkpointing.reshard;
     const std::map<std::string, Retention> tagged = Tagged(policy);
     Assignment assignment(decisions.size(), Retention::kSave);
     for (size_t d = 0; d < decisions.size(); ++d) {

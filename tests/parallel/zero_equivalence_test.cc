@@ -146,6 +146,26 @@ TEST_F(ZeroEquivalence, ChangesNoBit) {
   }
 }
 
+// Weights that are gathered again are those that were kept, whatever else is computed again.
+TEST_F(ZeroEquivalence, GathersTheSameWeightsAgain) {
+  for (const int64_t accumulate : {1, 2}) {
+    TinyRun run = Shared(RunOf(true, accumulate), 3);
+    run.checkpointing.reshard = false;
+    const TinyResult want = Train(run);
+    for (const Policy policy :
+         {Policy::kNone, Policy::kSelective, Policy::kBlock, Policy::kEvery}) {
+      for (const bool reshard : {true, false}) {
+        SCOPED_TRACE(fmt::format("policy {}, reshard {}", static_cast<int>(policy), reshard));
+        run.checkpointing.policy = policy;
+        run.checkpointing.every = 2;
+        run.checkpointing.recompute.patterns = {"norms", "activations"};
+        run.checkpointing.reshard = reshard;
+        EXPECT_EQ(BitsOf(Train(run)) == BitsOf(want), true);
+      }
+    }
+  }
+}
+
 // Each rank rounds its own parts, with numbers of its own; what it has whole, as the others do.
 TEST_F(ZeroEquivalence, RoundsStochastically) {
   for (const int64_t zero : {1, 2, 3}) {

@@ -343,10 +343,7 @@ TEST(Zero, WeightsStartABlockAhead) {
   }
   Program program = Parse(text);
   ZeroParameters(2).Run(program);
-  checkpointing::Options options;
-  options.policy = checkpointing::Options::Policy::kSelective;
-  options.recompute.patterns = {"parameters"};
-  checkpointing::TagActivations(options).Run(program);
+  checkpointing::TagActivations({}).Run(program);
   checkpointing::Recompute().Run(program);
   EXPECT_EQ(Steps(program),
             "gather 0, wait 0, linear 0, gather 1, wait 1, linear 1, gather 2, wait 2, linear 2, "

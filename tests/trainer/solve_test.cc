@@ -100,6 +100,32 @@ TEST_P(Law, UsedWithinBudgetPredictedIsUsedAndMoreIsNeverSlower) {
 INSTANTIATE_TEST_SUITE_P(Runs, Law, testing::Range(0, 5),
                          [](const auto& info) { return Runs()[info.param].name; });
 
+// What ranks divide doesn't matter to the law; weights that may be kept are one more choice.
+TEST(Law, HoldsAmongRanks) {
+  for (const char* reshard : {"true", "false"}) {
+    const NamedRun run = {
+        "",
+        "model: {family: llama, layers: 4, width: 64, heads: 4, vocab: 128, sequence: 32}\n"
+        "train: {steps: 2, micro_batch: 2, accumulate: 2, eval_every: 0}\n"
+        "parallel: {data: 4, tensor: 2, sequence: true, zero: 3, reshard_after_forward: " +
+            std::string(reshard) + "}\n"};
+    StepSolver solver(RunOf(run));
+    const int64_t least = solver.solver().Smallest().exact->needed_bytes;
+    const int64_t most = solver.solver().Fastest({})->exact->needed_bytes;
+    ASSERT_LT(least, most);
+    double slower = 1e9;
+    constexpr int kBudgets = 12;
+    for (int i = 0; i <= kBudgets; ++i) {
+      const int64_t budget = least + (most - least) * i / kBudgets;
+      const memory::Candidate* plan = solver.solver().Fastest({.device = budget});
+      ASSERT_NE(plan, nullptr);
+      EXPECT_LE(plan->exact->arena_bytes, budget);
+      EXPECT_LE(plan->exact->seconds, slower);
+      slower = plan->exact->seconds;
+    }
+  }
+}
+
 TEST(Decide, KeepsTheGlobalBatch) {
   config::RunConfig config = RunOf(Runs()[3]);
   const auto model = ModelFrom(config);

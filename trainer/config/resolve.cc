@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <type_traits>
+#include <utility>
 
 #include "base/error.h"
 #include "trainer/config/schema.h"
@@ -207,6 +208,14 @@ void CheckCheckpointing(const RunConfig& config, std::vector<std::string>& warni
         "checkpointing.recompute",
         "is empty, which leaves policy `selective` nothing to do; name what to "
         "recompute, such as [norms, activations], or set checkpointing.policy: none");
+  }
+  for (const auto& [key, patterns] :
+       {std::pair("checkpointing.recompute", &c.recompute),
+        std::pair("checkpointing.save", &c.save), std::pair("checkpointing.offload", &c.offload)}) {
+    if (std::ranges::find(*patterns, "parameters") == patterns->end()) continue;
+    throw config.Error(key,
+                       "parameters are no activations: parallel.reshard_after_forward says whether "
+                       "ZeRO 3 gathers them again; remove it");
   }
   const int64_t layers = config.model.layers;
   if (c.policy == CheckpointPolicy::kEvery && layers > 0 && c.every >= layers) {

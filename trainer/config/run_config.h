@@ -246,6 +246,7 @@ struct ParallelConfig {
   int64_t tensor = 1;
   int64_t pipeline = 1;
   int64_t zero = 0;
+  bool reshard_after_forward = true;
   bool sequence = false;
   std::optional<int64_t> bucket_cap_mb;  // nullopt: auto
   std::optional<int64_t> nccl_max_ctas;  // nullopt: auto; 0: NCCL's own choice

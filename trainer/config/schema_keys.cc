@@ -299,7 +299,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
   checkpointing
       .Add("recompute", &C::recompute,
            "What is computed again: names of tensors (`*.mlp.fc`), op kinds (`gelu`), or the "
-           "presets `norms`, `activations`, `attention` and `parameters` (gathered by ZeRO 3).")
+           "presets `norms`, `activations` and `attention`.")
       .When("checkpointing.policy", {"selective"});
   checkpointing.Add("save", &C::save, "Exceptions from `recompute`, written alike.")
       .When("checkpointing.policy", {"selective"});
@@ -347,6 +347,10 @@ void TechniqueKeys(std::vector<Key>& keys) {
            "ZeRO stage: data ranks divide optimizer state (1), carried gradients (2) and "
            "weights (3) among themselves. Without effect on one data rank.")
       .Between(0, 3);
+  parallel.Add("reshard_after_forward", &ParallelConfig::reshard_after_forward,
+               "With `zero: 3`: the whole weights of a layer go after its forward pass and are "
+               "gathered again for its backward pass; with `checkpointing.policy: auto`, where the "
+               "budget asks for it. `false`: they are kept. Without effect in other stages.");
   parallel.Add("sequence", &ParallelConfig::sequence,
                "Sequence parallelism: tensor-parallel ranks also share the tokens of what lies "
                "between split layers. Without effect on one of them.");
