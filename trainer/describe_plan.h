@@ -8,8 +8,9 @@
 
 namespace plimsoll::trainer {
 
-// "blocks 0-7 recompute norm_1, norm_2, mlp.gelu; blocks 8-11 keep all". A block's tensors are
-// named without the block.
+// "blocks 0-7: recompute norm_1, norm_2, mlp.gelu; blocks 8-11: keep all". A block's tensors are
+// named without the block. At most some 900 characters, whatever the model: long lists end in
+// "and 9 more", and where blocks are treated in many ways the most frequent ones are told.
 std::string DescribeAssignment(std::span<const memory::Decision> decisions,
                                const memory::Assignment& assignment);
 

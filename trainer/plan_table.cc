@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
+#include "base/columns.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -14,6 +15,7 @@ using memory::Candidate;
 using nlohmann::ordered_json;
 
 constexpr int kFrontRows = 9;
+constexpr size_t kColumns = 100;
 
 double RecomputeShare(const Candidate& candidate) {
   return candidate.exact->recompute_seconds / candidate.exact->seconds;
@@ -34,7 +36,7 @@ std::string RowText(const StepSolver& solver, const Candidate& candidate, bool h
                     const char* mark) {
   const memory::ExactPlan& exact = *candidate.exact;
   return fmt::format(
-      "{} {:>10}  {}{:>9.1f} ms  {:>7.1f} %  {}\n", mark, FormatBytes(exact.arena_bytes),
+      "{} {:>10}  {}{:>9.1f} ms  {:>7.1f} %  {}", mark, FormatBytes(exact.arena_bytes),
       host ? fmt::format("{:>10}  ", FormatBytes(exact.host_arena_bytes)) : "", exact.seconds * 1e3,
       100 * RecomputeShare(candidate), Label(solver, candidate));
 }
@@ -86,28 +88,34 @@ std::string CandidateTable::Text() const {
       fmt::format("Plans ({} candidates; * chosen, - beyond the budget of {})\n",
                   solver_.solver().candidates().size(), FormatBytes(budget_.process())) +
       HeaderText(host);
+  std::string whole;                // the chosen plan, where its row doesn't hold it
   const Candidate* next = nullptr;  // the slowest of those that don't fit and would be faster
   for (const Candidate* row : rows_) {
     const bool fits =
         row->exact->arena_bytes <= budget_.device && row->exact->host_arena_bytes <= budget_.host;
     const char* mark = row == chosen_ ? "*" : fits ? " " : "-";
-    text += RowText(solver_, *row, host, mark);
+    const std::string line = RowText(solver_, *row, host, mark);
+    text += Shortened(line, kColumns) + "\n";
+    if (row == chosen_ && Columns(line) > kColumns) whole = Label(solver_, *row);
     if (!fits && row->exact->seconds < chosen_->exact->seconds &&
         (next == nullptr || row->exact->arena_bytes < next->exact->arena_bytes)) {
       next = row;
     }
   }
-  text += fmt::format("chosen: the fastest of the plans that fit; {} of {} used",
-                      FormatBytes(budget_.profile.ProcessBytes(chosen_->exact->arena_bytes)),
-                      FormatBytes(budget_.process()));
+  std::string end =
+      fmt::format("chosen: the fastest of the plans that fit; {} of {} used",
+                  FormatBytes(budget_.profile.ProcessBytes(chosen_->exact->arena_bytes)),
+                  FormatBytes(budget_.process()));
   if (next == nullptr) {
-    text += ", no plan is faster";
+    end += ", no plan is faster";
   } else {
-    text += fmt::format("; {} more would allow {:.1f} ms",
-                        FormatBytes(next->exact->arena_bytes - budget_.device),
-                        next->exact->seconds * 1e3);
+    end += fmt::format("; {} more would allow {:.1f} ms",
+                       FormatBytes(next->exact->needed_bytes - budget_.device),
+                       next->exact->seconds * 1e3);
   }
-  return text + "\n";
+  text += Wrapped(end, kColumns, "  ") + "\n";
+  if (!whole.empty()) text += Wrapped("  " + whole, kColumns, "  ") + "\n";
+  return text;
 }
 
 ordered_json CandidateTable::Json() const {
@@ -124,9 +132,9 @@ ordered_json CandidateTable::Json() const {
 SweepTable::SweepTable(StepSolver& solver, int count, const memory::Budget& lines)
     : solver_(solver) {
   const int64_t host_budget = lines.host;
-  const int64_t least = solver.solver().Smallest(host_budget).exact->arena_bytes;
+  const int64_t least = solver.solver().Smallest({.host = host_budget}).exact->needed_bytes;
   const Candidate* fastest = solver.solver().Fastest({.host = host_budget});
-  const int64_t most = std::max(least, fastest->exact->arena_bytes);
+  const int64_t most = std::max(least, fastest->exact->needed_bytes);
   for (int i = 0; i < count; ++i) {
     const int64_t budget =
         count == 1
@@ -145,8 +153,9 @@ std::string SweepTable::Text() const {
   const bool host = AnyHost(plans);
   std::string text = fmt::format("  {:>10}", "budget") + HeaderText(host);
   for (const Row& row : rows_) {
-    text +=
+    const std::string line =
         fmt::format("  {:>10}", FormatBytes(row.budget)) + RowText(solver_, *row.plan, host, " ");
+    text += Shortened(line, kColumns) + "\n";
   }
   return text;
 }

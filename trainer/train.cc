@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/columns.h"
 #include "base/version.h"
 #include "memory/report.h"
 #include "runtime/watchdog.h"
@@ -213,7 +214,9 @@ class Run {
           RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks.size(), step, timeline),
           first_step_, metrics);
     }
-    if (!chosen_.empty()) fmt::print("chosen within memory.budget: {}\n", chosen_);
+    if (!chosen_.empty()) {
+      fmt::print("{}\n", Wrapped("chosen within memory.budget: " + chosen_, 100, "  "));
+    }
     Announce(step);
   }
 

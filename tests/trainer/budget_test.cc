@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/columns.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -168,6 +170,60 @@ TEST_F(BudgetCommand, ScaledLossBesideFrozenParameters) {
     EXPECT_EQ(with("20MiB").exit_code, 0) << with("20MiB").err;
     ExpectError(with("100KiB"), 3, {"the smallest plan needs "});  // looks for advice
   }
+}
+
+// However the model is split, the plans and the chosen one in full fit a screen.
+TEST_F(BudgetCommand, PlansFitAScreen) {
+  const std::string split =
+      "model: {family: llama, layers: 12, width: 64, heads: 4, vocab: 128, sequence: 32}\n"
+      "data: {synthetic: true}\n"
+      "train: {steps: 2, micro_batch: 2, accumulate: 2, eval_every: 0}\n"
+      "parallel: {data: 4, tensor: 2, sequence: true, zero: 3}\n"
+      "memory: {calibrate: false}\n";
+  const json front = PlanJson({"--sweep", "9"}, split)["front"];
+  for (const json& row : front) {
+    const std::string budget = std::to_string(row["budget_bytes"].get<int64_t>());
+    const Outcome outcome = Plan({"--budget", budget}, split);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::istringstream plans(outcome.out.substr(outcome.out.find("\nPlans (") + 1));
+    int lines = 0;
+    for (std::string line; std::getline(plans, line); ++lines) {
+      EXPECT_LE(Columns(line), 100u) << line;
+    }
+    EXPECT_LE(lines, 24) << outcome.out;
+  }
+}
+
+// ZeRO 3 gathers weights again whatever the policy, unless they are to be kept.
+TEST_F(BudgetCommand, WholeWeightsAreKeptOnlyWhenAskedFor) {
+  for (const char* policy : {"none", "selective", "block", "every"}) {
+    SCOPED_TRACE(policy);
+    const std::vector<std::string> run = {"--set", std::string("checkpointing.policy=") + policy,
+                                          "--set", "checkpointing.every=2"};
+    const auto arena = [&](const std::string& reshard) {
+      std::vector<std::string> arguments = run;
+      for (const std::string set : {"parallel.data=4", "parallel.zero=3", "train.accumulate=2"}) {
+        arguments.insert(arguments.end(), {"--set", set});
+      }
+      arguments.insert(arguments.end(), {"--set", "parallel.reshard_after_forward=" + reshard});
+      return PlanJson(arguments)["arena_bytes"].get<int64_t>();
+    };
+    EXPECT_LT(arena("true"), arena("false"));
+    // It is no matter of meshes without such weights.
+    for (const char* reshard : {"true", "false"}) {
+      std::vector<std::string> arguments = run;
+      arguments.insert(
+          arguments.end(),
+          {"--set", std::string("parallel.reshard_after_forward=") + reshard, "--ranks", "4"});
+      const json meshes = PlanJson(arguments)["meshes"];
+      for (size_t i = 0; i + 1 < meshes.size(); ++i) {
+        EXPECT_FALSE(meshes[i].contains("problem")) << meshes[i];
+      }
+    }
+  }
+  ExpectError(Plan({"--set", "checkpointing.policy=selective", "--set",
+                    "checkpointing.recompute=[norms, parameters]"}),
+              2, {"--set: checkpointing.recompute: ", "parallel.reshard_after_forward"});
 }
 
 TEST_F(BudgetCommand, AFixedPolicyIsChecked) {
