@@ -53,7 +53,7 @@ adapters::Lora LoraFrom(const config::RunConfig& config, const models::Model& mo
 
 void StartAdapter(Session& session, const config::RunConfig& config) {
   if (config.lora.init_from.empty()) {
-    InitializeAdapter(session, static_cast<uint64_t>(config.train.seed));
+    InitializeAdapter(session, static_cast<uint64_t>(config.model.seed));
     return;
   }
   try {

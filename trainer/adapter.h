@@ -17,7 +17,7 @@ void ResolveAdapter(config::RunConfig& config);
 // Not enabled unless the run has adapters. UserError (lora.targets) where they match nothing.
 adapters::Lora LoraFrom(const config::RunConfig& config, const models::Model& model);
 
-// How training begins: as lora.init_from says, or as InitializeAdapter does with train.seed.
+// How training begins: as lora.init_from says, or as InitializeAdapter does with model.seed.
 void StartAdapter(Session& session, const config::RunConfig& config);
 
 // Numbers that depend on seed and name alone, with which the model is what it is without adapters.

@@ -218,6 +218,7 @@ CostModel Calibrate(std::span<const Program* const> programs, ThreadPool& pool,
   std::vector<TimedCall> points = file.Read();
   CostModel model(pool.size());
   for (const TimedCall& point : points) model.Add(point);
+  if (options.fixed) return model;
   const std::vector<Wanted> wanted = FindWanted(programs, model);
   if (wanted.empty()) return model;
   CallTimer timer(pool);
@@ -235,7 +236,7 @@ CostModel CalibrateGpu(std::span<const Program* const> programs, const std::stri
   std::vector<TimedCall> points = file.Read();
   CostModel model(memory::DeviceRates::Gpu());
   for (const TimedCall& point : points) model.Add(point);
-  if (!runtime::CudaVisible()) return model;
+  if (options.fixed || !runtime::CudaVisible()) return model;
   const std::vector<Wanted> wanted = LargestOfGroups(FindWanted(programs, model), points);
   if (wanted.empty()) return model;
   runtime::CudaCallTimer timer;

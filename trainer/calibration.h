@@ -20,6 +20,7 @@ namespace plimsoll::trainer {
 
 struct CalibrationOptions {
   std::string folder;         // of the file; empty: nothing is read or kept
+  bool fixed = false;         // the file is used as it is: nothing is timed
   int64_t scratch_bytes = 0;  // on a GPU, of one call; 0: a half of what is free
   double call_seconds = 1.0;  // calls that surely take longer are not timed
   double total_seconds = 30;  // ends the timing; what is left is scaled from what was timed

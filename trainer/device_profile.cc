@@ -66,7 +66,8 @@ std::string ProcessText(const DeviceProfile& profile, int64_t arena_bytes) {
 }
 
 std::string ProfileFolder(const config::RunConfig& config) {
-  const std::string folder = CalibrationFolder();
+  const std::string folder =
+      config.memory.calibration.empty() ? CalibrationFolder() : config.memory.calibration;
   const int64_t ranks = config.parallel.data.value_or(1) * config.parallel.tensor;
   if (folder.empty() || ranks == 1) return folder;
   return fmt::format("{}/{}-ranks-{}-channels", folder, ranks,

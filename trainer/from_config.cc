@@ -17,7 +17,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Which documents of text files are held out does not depend on train.seed, so that runs with
+// Which documents of text files are held out does not depend on data.seed, so that runs with
 // different seeds are evaluated on the same text.
 constexpr uint64_t kSplitSeed = 1;
 
@@ -247,7 +247,7 @@ data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab
   if (d.format == config::DataFormat::kUint16) options.format = data::TokenFormat::kUint16;
   if (d.format == config::DataFormat::kUint32) options.format = data::TokenFormat::kUint32;
   options.vocab = vocab;
-  options.seed = static_cast<uint64_t>(config.train.seed);
+  options.seed = static_cast<uint64_t>(config.data.seed);
   return options;
 }
 

@@ -76,7 +76,8 @@ std::string GpuAccount::StartUp(const memory::MemoryPlan& plan,
   highest_ = std::max(highest_, process.bytes);
   const int64_t planned = profile_.ProcessBytes(plan.arena_bytes);
   const memory::DeviceProfile measured = Measured(profile_, parts);
-  if (process.by_driver) KeepProfile(ProfileFolder(config_), measured);
+  if (process.by_driver && config_.memory.calibration.empty())
+    KeepProfile(ProfileFolder(config_), measured);
   if (config_.memory.budget) {
     const int64_t line = BytesOf(*config_.memory.budget, config_, "memory.budget");
     if (process.bytes > line) {

@@ -20,7 +20,7 @@ double NumberOf(const json& value) {
 
 void Add(const json& row, RunMetrics& metrics) {
   if (row.contains("eval_loss")) {
-    metrics.eval_loss = NumberOf(row.at("eval_loss"));
+    metrics.evaluations.push_back({row.at("step").get<int64_t>(), NumberOf(row.at("eval_loss"))});
     return;
   }
   if (!row.contains("loss")) return;  // a rollback
@@ -31,6 +31,10 @@ void Add(const json& row, RunMetrics& metrics) {
     metrics.energy.push_back({.joules_per_step = NumberOf(row.at("joules_per_step")),
                               .joules_per_token = NumberOf(row.at("joules_per_token")),
                               .watts = NumberOf(row.at("watts"))});
+  }
+  if (row.contains("gpu_bytes") && row.at("gpu_bytes").is_number()) {
+    metrics.most_gpu_bytes =
+        std::max(metrics.most_gpu_bytes.value_or(0), row.at("gpu_bytes").get<int64_t>());
   }
   if (row.contains("rank_bytes")) {
     const auto most = row.at("rank_bytes").at(1).get<int64_t>();

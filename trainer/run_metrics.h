@@ -10,13 +10,22 @@
 
 namespace plimsoll::trainer {
 
+// The held-out loss after so many steps.
+struct Evaluation {
+  int64_t step = 0;
+  double loss = 0;
+  bool operator==(const Evaluation&) const = default;
+};
+
 struct RunMetrics {
   // By step, from the first one on.
   std::vector<double> loss;
   std::vector<double> step_ms;
-  std::optional<double> eval_loss;  // the last
+  std::vector<Evaluation> evaluations;
   // The most that any rank's process held on its device, in the steps that were logged.
   std::optional<int64_t> most_rank_bytes;
+  // The most that the driver counted for the first rank's process on its GPU.
+  std::optional<int64_t> most_gpu_bytes;
   int64_t skipped = 0;
   std::vector<Energy> energy;  // of the windows, in their order
 };

@@ -36,6 +36,7 @@ bool SetsCourse(const std::string& key) {
                                         "data.exclude",
                                         "data.synthetic",
                                         "data.order",
+                                        "data.seed",
                                         "data.format",
                                         "data.eval_fraction",
                                         "data.document_separator",
@@ -54,6 +55,13 @@ bool SetsCourse(const std::string& key) {
 
 bool IsOverridden(const config::RunConfig& config, const std::string& key) {
   return config.IsSet(key) && config.Origin(key) == "--set";
+}
+
+// data.seed says nothing beside train.seed, then and now.
+bool FollowsSeed(const RunRecord& saved, const config::RunConfig& config) {
+  const auto data = saved.config.find("data.seed"), train = saved.config.find("train.seed");
+  return !config.IsSet("data.seed") && data != saved.config.end() && train != saved.config.end() &&
+         data->second == train->second;
 }
 
 bool OverridesBatch(const config::RunConfig& config) {
@@ -162,6 +170,10 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
                    .train_tokens = object.RequireInt("train_tokens", 0),
                    .sequences_per_step = object.RequireInt("sequences_per_step", 1),
                    .sequences = object.RequireInt("sequences", 0)};
+  // Earlier versions had one seed for both.
+  if (const auto seed = record.config.find("train.seed"); seed != record.config.end()) {
+    record.config.try_emplace("data.seed", seed->second);
+  }
   if (object.Has("divergence"))
     record.divergence = ParseDivergence(object.RequireObject("divergence"));
   if (!object.Has("evaluation")) return record;
@@ -189,6 +201,7 @@ void RequireContinues(const RunRecord& saved, const RunRecord& now, const config
   Compare(
       saved.config, now.config,
       [&](const std::string& key) {
+        if (key == "data.seed" && FollowsSeed(saved, config)) return false;
         return SetsCourse(key) && !IsFixed(key) && !IsOverridden(config, key);
       },
       course);

@@ -132,10 +132,13 @@ ordered_json RunSummary(const RunResult& result) {
       {"trained_parameters", counts.trained},
       {"steps", result.metrics.loss.size()},
       {"loss", nullptr},
-      {"eval_loss", OrNull(result.metrics.eval_loss)},
+      {"eval_loss", nullptr},
       {"skipped", result.metrics.skipped},
       {"chosen", result.chosen.empty() ? ordered_json(nullptr) : ordered_json(result.chosen)}};
   if (!result.metrics.loss.empty()) json["loss"] = result.metrics.loss.back();
+  if (!result.metrics.evaluations.empty()) {
+    json["eval_loss"] = result.metrics.evaluations.back().loss;
+  }
   AddMachine(result.session, json);
   AddSpeed(result, json);
   AddEnergy(result, json);

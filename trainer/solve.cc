@@ -111,7 +111,8 @@ memory::CostModel BuiltInCost(const RunConfig& config) {
 memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program* const> programs) {
   if (!config.memory.calibrate) return BuiltInCost(config);
   CalibrationOptions options;
-  options.folder = CalibrationFolder();
+  options.fixed = !config.memory.calibration.empty();
+  options.folder = options.fixed ? config.memory.calibration : CalibrationFolder();
   options.say = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
   if (DeviceFrom(config) == runtime::DeviceKind::kCuda) {
     const memory::Budget budget = BudgetOf(config);

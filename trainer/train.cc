@@ -81,7 +81,7 @@ data::LoaderOptions LoaderFrom(const config::RunConfig& config, int64_t sequence
                                const Ranks& ranks) {
   data::LoaderOptions options;
   options.order = static_cast<data::DataOrder>(config.data.order);
-  options.seed = static_cast<uint64_t>(config.train.seed);
+  options.seed = static_cast<uint64_t>(config.data.seed);
   options.batch = config.train.micro_batch;
   options.sequence = sequence;
   options.accumulate = config.train.accumulate;
@@ -173,7 +173,7 @@ class Run {
     if (session_->memory() != nullptr) StartUp();
     // A snapshot of adapters leaves their model out.
     if (resumed == nullptr && config_.model.init_from.empty()) {
-      session_->Initialize(*model_, static_cast<uint64_t>(config_.train.seed));
+      session_->Initialize(*model_, static_cast<uint64_t>(config_.model.seed));
     } else if (resumed == nullptr || config_.lora.asked()) {
       session_->LoadWeights(*model_, config_.model.init_from);
     }

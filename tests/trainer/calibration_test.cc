@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,18 @@ TEST_F(Calibration, OfAnotherVersionIsMadeAnewInSilence) {
   EXPECT_TRUE(Run().measured());
   EXPECT_TRUE(messages_.empty());
   EXPECT_NE(ReadFile(File()), other);
+}
+
+TEST_F(Calibration, AFixedOneIsTakenAsItIs) {
+  const Program* programs[] = {&program_};
+  CalibrationOptions options = Options();
+  options.fixed = true;
+  EXPECT_FALSE(Calibrate(programs, pool_, options).measured());
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache"));
+  EXPECT_TRUE(Run().measured());
+  const std::string written = ReadFile(File());
+  EXPECT_TRUE(Calibrate(programs, pool_, options).measured());
+  EXPECT_EQ(ReadFile(File()), written);
 }
 
 TEST_F(Calibration, AFolderThatCannotBeMadeIsAWarning) {

@@ -108,7 +108,17 @@ TEST(RunRecord, WhatSetsTheCourseMustBeAskedFor) {
         "train.seed: 1, in the snapshot 1337", "4 sequences a step, in the snapshot 8"}) {
     EXPECT_NE(message.find(part), message.npos) << message;
   }
+  EXPECT_EQ(message.find("data.seed"), message.npos) << message;  // it only follows
   EXPECT_EQ(ProblemOf("", {"schedule.warmup=3", "train.micro_batch=4", "train.seed=1"}), "none");
+  EXPECT_EQ(ProblemOf("", {"data.seed=1"}), "none");
+  EXPECT_EQ(ProblemOf("", {"model.seed=1"}), "none");  // the weights are in the snapshot
+  // A seed of the data's own must stay.
+  ExpectUserError(
+      [] {
+        RequireContinues(Record(Config("", {"data.seed=7"})), Record(Config("")), Config(""),
+                         "step-5");
+      },
+      {"data.seed: 1337, in the snapshot 7"});
 }
 
 }  // namespace

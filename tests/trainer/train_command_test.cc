@@ -89,6 +89,30 @@ TEST_F(TrainCommand, LeavesACompleteRunDirectory) {
   EXPECT_TRUE(std::filesystem::exists(run_ + "/model/model.safetensors"));
 }
 
+// model.seed draws the weights, data.seed the order; train.seed stands for both where they are not
+// given, and alone for dropout.
+TEST_F(TrainCommand, WeightsAndDataHaveSeedsOfTheirOwn) {
+  const auto losses = [&](std::vector<std::string> sets) {
+    sets.insert(sets.end(), {"train.steps=3", "train.eval_every=0", "save.model=false",
+                             "memory.summary=false"});
+    EXPECT_EQ(Train(sets).exit_code, 0);
+    std::vector<double> found;
+    for (const json& row : Metrics()) found.push_back(row.at("loss"));
+    return found;
+  };
+  const std::vector<double> plain = losses({});
+  EXPECT_EQ(losses({"train.seed=2", "model.seed=1337", "data.seed=1337"}), plain);
+  EXPECT_EQ(losses({"model.seed=2", "data.seed=2"}), losses({"train.seed=2"}));
+  const std::vector<double> model = losses({"model.seed=2"}), data = losses({"data.seed=2"});
+  EXPECT_NE(model, plain);
+  EXPECT_NE(data, plain);
+  EXPECT_NE(model, data);
+  const std::vector<std::string> fixed = {"model.dropout=0.5", "model.seed=1", "data.seed=1"};
+  std::vector<std::string> other = fixed;
+  other.push_back("train.seed=2");
+  EXPECT_NE(losses(fixed), losses(other));
+}
+
 TEST_F(TrainCommand, StopsInTheMiddleOfItsScheduleAndSumsUp) {
   ASSERT_EQ(Train({"checkpointing.policy=block"}).exit_code, 0);
   const std::vector<json> whole = Metrics();

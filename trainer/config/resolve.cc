@@ -150,6 +150,18 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
   }
 }
 
+void ResolveSeeds(RunConfig& config, std::vector<std::string>& warnings) {
+  if (!config.IsSet("model.seed")) {
+    config.model.seed = config.train.seed;
+  } else if (!config.model.init_from.empty() &&
+             (config.lora.rank == 0 || !config.lora.init_from.empty())) {
+    warnings.push_back(
+        fmt::format("{}: model.seed: has no effect: all weights come from model.init_from{}",
+                    config.Origin("model.seed"), At(config, "model.init_from")));
+  }
+  if (!config.IsSet("data.seed")) config.data.seed = config.train.seed;
+}
+
 void ResolveTraining(RunConfig& config, std::vector<std::string>& warnings) {
   TrainConfig& train = config.train;
   const DataConfig& data = config.data;
@@ -442,6 +454,7 @@ void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warni
   if (config.model.init_from.empty()) CheckModel(config);
   ResolveData(config, warnings);
   ResolveTraining(config, warnings);
+  ResolveSeeds(config, warnings);
   ResolveBatch(config, started);
   ResolveSchedule(config);
   CheckLora(config, warnings);
@@ -455,7 +468,7 @@ bool Follows(const RunConfig& config, const std::string& key) {
   if (config.IsSet(key)) return false;
   if (key == "train.accumulate")
     return config.train.global_batch || config.train.global_batch_tokens;
-  if (key == "schedule.decay_steps") return true;
+  if (key == "model.seed" || key == "data.seed" || key == "schedule.decay_steps") return true;
   return key == "schedule.decay_fraction" && config.IsSet("schedule.decay_steps");
 }
 

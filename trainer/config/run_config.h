@@ -119,6 +119,7 @@ struct ModelConfig {
   double norm_eps = 1e-5;       // derived: qwen2 1e-6, else 1e-5
   double rope_theta = 10000.0;  // derived: qwen2 1e6, else 1e4
   double init_std = 0.02;
+  int64_t seed = 1337;  // of initial weights; derived: train.seed
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -129,6 +130,7 @@ struct DataConfig {
   std::vector<std::string> exclude;  // globs on file names taken out of train and eval
   bool synthetic = false;            // seeded random tokens in place of files
   Order order = Order::kShuffled;
+  int64_t seed = 1337;  // of the order and of synthetic tokens; derived: train.seed
   DataFormat format = DataFormat::kAuto;
   std::string tokenizer;           // "byte", or a path; empty: the files already hold tokens
   double eval_fraction = 0.0;      // of text sources, held out for evaluation
@@ -144,7 +146,7 @@ struct TrainConfig {
   int64_t accumulate = 1;   // micro-steps per update; derived when a global batch is given
   std::optional<int64_t> global_batch;         // sequences per update, all ranks
   std::optional<int64_t> global_batch_tokens;  // the same in tokens
-  int64_t seed = 1337;
+  int64_t seed = 1337;        // of dropout, and what model.seed and data.seed follow
   int64_t eval_every = 250;   // steps; 0: off; derived: 0 without held-out data
   int64_t eval_batches = 20;  // micro-batches per evaluation; 0: the whole held-out set
   int64_t log_every = 10;
@@ -235,6 +237,7 @@ struct MemoryConfig {
   int64_t empty_cache_every = 0;  // steps; 0: never; caching
   bool preallocate = false;       // take the budget at once instead of growing; caching
   bool calibrate = true;          // time the ops on this device; false: built-in rates
+  std::string calibration;        // folder of one to use as it is; empty: the cache, which grows
   bool summary = true;            // print what memory was used for at the end
   SummaryOrder summary_order = SummaryOrder::kBytes;
 

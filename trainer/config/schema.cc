@@ -79,7 +79,8 @@ std::string Key::Name() const {
 
 bool Key::Applies(const RunConfig& config) const {
   if (!config.model.init_from.empty() && Section() == "model") {
-    return path == "model.init_from" || path == "model.dropout" || path == "model.sequence";
+    return path == "model.init_from" || path == "model.dropout" || path == "model.sequence" ||
+           path == "model.seed";
   }
   if (when_key.empty()) return true;
   const std::string value = std::get<std::string>(FindKey(when_key)->get(config));

@@ -73,6 +73,9 @@ void ModelKeys(std::vector<Key>& keys) {
       .Derived("qwen2: 1000000; llama: 10000")
       .When("model.family", rotary);
   model.Add("init_std", &M::init_std, "Standard deviation of initial weights.").Between(0, 10);
+  model.Add("seed", &M::seed, "Seed of initial weights, those of adapters included.")
+      .Between(0, kSeeds)
+      .Derived("`train.seed`");
 }
 
 void DataKeys(std::vector<Key>& keys) {
@@ -90,6 +93,9 @@ void DataKeys(std::vector<Key>& keys) {
            "place of an earlier `train`, and the other way round.");
   data.Add("order", &D::order,
            "Order of windows: shuffled by seed and step, or one after the other.");
+  data.Add("seed", &D::seed, "Seed of that order, and of synthetic tokens.")
+      .Between(0, kSeeds)
+      .Derived("`train.seed`");
   data.Add(
       "format", &D::format,
       "What the files hold: raw or llm.c's tokens of 16 or 32 bits, or text to tokenise (files "
@@ -142,7 +148,7 @@ void TrainKeys(std::vector<Key>& keys) {
            "Sequences per update over all data ranks; `accumulate` follows.")
       .Between(1, kSteps);
   train.Add("global_batch_tokens", &T::global_batch_tokens, "The same in tokens.").Between(1, 1e15);
-  train.Add("seed", &T::seed, "Seed of initial weights, data order and dropout.")
+  train.Add("seed", &T::seed, "Seed of dropout, and what `model.seed` and `data.seed` follow.")
       .Between(0, kSeeds);
   train.Add("eval_every", &T::eval_every, "Steps between evaluations; 0: none.")
       .Between(0, kSteps)
@@ -327,6 +333,11 @@ void TechniqueKeys(std::vector<Key>& keys) {
       .When("memory.allocator", caching);
   memory.Add("calibrate", &Memory::calibrate,
              "Time the ops on this device, once, for predictions; otherwise built-in rates.");
+  memory
+      .Add("calibration", &Memory::calibration,
+           "Folder with a calibration and the profiles of GPUs, such as a copy of "
+           "`~/.cache/plimsoll`: taken as they are, nothing is timed or kept.")
+      .Derived("that cache, which learns");
   memory.Add("summary", &Memory::summary, "Print at the end what memory was used for.");
   memory.Add("summary_order", &Memory::summary_order, "Its tables by bytes or by time.");
 

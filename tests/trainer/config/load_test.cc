@@ -93,6 +93,21 @@ run: {dir: 2024}
   EXPECT_EQ(config.run.dir, "2024");
 }
 
+TEST(Load, SeedsOfWeightsAndDataFollowThatOfTraining) {
+  const Loaded loaded = LoadText(kBase + "train: {seed: 5}\n", "run.yaml");
+  EXPECT_EQ(loaded.config.model.seed, 5);
+  EXPECT_EQ(loaded.config.data.seed, 5);
+  ExpectRoundTrip(loaded);
+  const RunConfig other = LoadText(loaded.resolved_yaml, "run.yaml", {"train.seed=6"}).config;
+  EXPECT_EQ(other.model.seed, 6);
+  EXPECT_EQ(other.data.seed, 6);
+  const RunConfig apart =
+      LoadText(kBase, "run.yaml", {"train.seed=6", "model.seed=7", "data.seed=8"}).config;
+  EXPECT_EQ(apart.model.seed, 7);
+  EXPECT_EQ(apart.data.seed, 8);
+  EXPECT_EQ(apart.train.seed, 6);
+}
+
 TEST(Load, DefaultsOfTheFamilies) {
   const ModelConfig gpt2 = Parse(kBase).model;
   EXPECT_EQ(gpt2.kv_heads, 4);
