@@ -23,4 +23,18 @@ Quartiles QuartilesOf(std::vector<double> sample) {
   return {Quantile(sample, 0.25), Quantile(sample, 0.5), Quantile(sample, 0.75)};
 }
 
+Mean MeanOf(const std::vector<double>& sample) {
+  if (sample.empty()) throw InternalError("the mean of nothing");
+  const auto count = static_cast<double>(sample.size());
+  Mean mean{.mean = 0, .deviation = {}, .count = static_cast<int64_t>(sample.size())};
+  // Equal values have exactly their own mean.
+  for (const double value : sample) mean.mean += (value - sample[0]) / count;
+  mean.mean += sample[0];
+  if (sample.size() == 1) return mean;
+  double squares = 0;
+  for (const double value : sample) squares += (value - mean.mean) * (value - mean.mean);
+  mean.deviation = std::sqrt(squares / (count - 1));
+  return mean;
+}
+
 }  // namespace plimsoll

@@ -1,6 +1,8 @@
 // Order statistics of a few measurements.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace plimsoll {
@@ -13,5 +15,15 @@ struct Quartiles {
 
 // `sample` is not empty.
 Quartiles QuartilesOf(std::vector<double> sample);
+
+// The mean, and the sample standard deviation (by n − 1), which one value has none of.
+struct Mean {
+  double mean = 0;
+  std::optional<double> deviation;
+  int64_t count = 0;
+};
+
+// `sample` is not empty.
+Mean MeanOf(const std::vector<double>& sample);
 
 }  // namespace plimsoll

@@ -33,6 +33,7 @@ void AddFront(const ordered_json& study, ordered_json& views) {
   ordered_json points = ordered_json::array();
   for (const ordered_json& row : study.at("rows")) {
     if (!Has(row, "peak_bytes") || !Has(row, "step_ms")) continue;
+    if (row.value("status", "done") != "done") continue;
     ordered_json point = {
         {"name", row.at("name")}, {"x", row.at("peak_bytes")}, {"y", row.at("step_ms")}};
     if (Has(row, "step_ms_low") && Has(row, "step_ms_high")) {
@@ -84,19 +85,22 @@ void AddTimelines(const ordered_json& study, ordered_json& views) {
       {{"type", "timeline"}, {"title", "Memory over a step"}, {"variants", std::move(variants)}});
 }
 
-void AddCurves(const ordered_json& study, ordered_json& views) {
+// `member` is the rows' curve.
+void AddCurves(const ordered_json& study, const char* member, const char* title, bool few,
+               ordered_json& views) {
   ordered_json series = ordered_json::array();
   for (const ordered_json& row : study.at("rows")) {
-    if (!Has(row, "curve")) continue;
+    if (!Has(row, member)) continue;
     series.push_back({{"name", row.at("name")},
-                      {"x", row.at("curve").at("step")},
-                      {"y", row.at("curve").at("loss")}});
+                      {"x", row.at(member).at("step")},
+                      {"y", row.at(member).at("loss")},
+                      {"points", few}});
   }
   if (series.empty()) return;
   views.push_back({{"type", "lines"},
-                   {"title", "Loss"},
+                   {"title", title},
                    {"wide", true},
-                   {"smoothing", true},
+                   {"smoothing", !few},
                    {"x", {{"label", "step"}, {"unit", "count"}}},
                    {"y", {{"label", "loss"}, {"unit", "number"}}},
                    {"series", std::move(series)}});
@@ -106,6 +110,9 @@ void AddCurves(const ordered_json& study, ordered_json& views) {
 
 std::string StudyPage(const ordered_json& study) {
   Page page{study.at("title"), study.value("subtitle", "")};
+  if (Has(study, "warning")) {
+    page.views.push_back({{"type", "notice"}, {"text", study.at("warning")}});
+  }
   AddFront(study, page.views);
   page.views.push_back({{"type", "table"},
                         {"title", "Variants"},
@@ -113,11 +120,12 @@ std::string StudyPage(const ordered_json& study) {
                         {"rows", study.at("rows")}});
   // The table needs only what is shown in it.
   for (ordered_json& row : page.views.back()["rows"]) {
-    for (const char* key : {"bytes_by_role", "timeline", "curve"}) row.erase(key);
+    for (const char* key : {"bytes_by_role", "timeline", "curve", "eval_curve"}) row.erase(key);
   }
   AddBars(study, page.views);
   AddTimelines(study, page.views);
-  AddCurves(study, page.views);
+  AddCurves(study, "curve", "Loss", false, page.views);
+  AddCurves(study, "eval_curve", "Held-out loss", true, page.views);
   if (study.contains("facts")) {
     page.views.push_back({{"type", "facts"}, {"title", "Facts"}, {"rows", study.at("facts")}});
   }

@@ -10,6 +10,7 @@ namespace plimsoll::reports {
 //
 //   {"title": "GPT-2 124M: one technique at a time",
 //    "subtitle": "20 steps each, NVIDIA H200, plimsoll 0.1.0",           may be absent
+//    "warning": "Times are not to be trusted: …",       above all else; may be absent
 //    "facts": [["program", "plimsoll 0.1.0 (87d1620)"], ["driver", "580.159"]],   may be absent
 //    "columns": [{"key": "name", "label": "variant"},
 //                {"key": "step_ms", "label": "step", "unit": "ms"},
@@ -18,8 +19,9 @@ namespace plimsoll::reports {
 //
 // `columns` are those of the table, in order: `key` is a member of the rows, `unit` one of
 // "bytes", "ms", "count" (12.3k), "integer", "percent" (a share: 0.5 is shown as 50 %), "number"
-// (as losses are) and "text" (the default). Rows may lack a column, or have null there. Rows hold
-// besides, and all of it may be absent:
+// (as losses are) and "text" (the default). `deviation` and `runs` name members that stand beside
+// the value: 2.81 ± 0.02 (5), the mean of 5 runs and their standard deviation. Rows may lack a
+// column, or have null there. Rows hold besides, and all of it may be absent:
 //
 //   "name": unique among the rows           labels the row in all pictures; required
 //   "peak_bytes", "step_ms"                 a point of the memory–speed front
@@ -32,7 +34,9 @@ namespace plimsoll::reports {
 //   "arena_budget_bytes": 24662507520       what that leaves to the arena: to bar and timeline
 //   "bytes_by_role": {"parameter": …, …}    its bar of memory by role
 //   "timeline": {…}                         MemoryStack() of its memory_timeline.json
+//   "status": "unfinished"                  other than "done": no point of the front
 //   "curve": {"step": [0, 1, …], "loss": [10.9, …]}
+//   "eval_curve": …                         the same of the held-out loss
 //
 // The page shows the front, the table, the bars, the timelines and the curves, each where there is
 // data for it.

@@ -1,5 +1,5 @@
-// Views of words: "facts" {rows: [[name, value], …]}, "text" {summary, text}, and "tiles"
-// {tiles: [{label, value, unit}]}.
+// Views of words: "facts" {rows: [[name, value], …]}, "text" {summary, text}, "notice" {text}, and
+// "tiles" {tiles: [{label, value, unit}]}.
 "use strict";
 
 views.facts = (body, view) => {
@@ -8,6 +8,10 @@ views.facts = (body, view) => {
     table.append(element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, String(value))));
   }
   body.append(element("div", { class: "scroll" }, table));
+};
+
+views.notice = (body, view) => {
+  body.append(element("p", { class: "notice", role: "note" }, view.text));
 };
 
 views.text = (body, view) => {

@@ -1,4 +1,5 @@
-// View "table": {columns: [{key, label, unit}], rows: [{key: value, note, base, marks: {key: text}}]}.
+// View "table": {columns: [{key, label, unit, deviation, runs}], rows: [{key: value, note, base,
+// marks: {key: text}}]}. `deviation` and `runs` are members that stand beside a mean: 2.81 ± 0.02 (5).
 // A click on a column's name sorts by it, a second one the other way round; rows without a value
 // come last either way.
 "use strict";
@@ -17,6 +18,15 @@ views.table = (body, view) => {
     return sorted.descending ? -order : order;
   }
 
+  function text(row, column) {
+    const value = units.format(row[column.key], column.unit);
+    const runs = row[column.runs] ?? null;
+    if (runs === null) return value;
+    const deviation = row[column.deviation] ?? null;
+    const spread = deviation === null ? "" : ` ± ${units.format(Number(deviation.toPrecision(2)), column.unit)}`;
+    return `${value}${spread} (${runs})`;
+  }
+
   // A note stands in place of the values that are missing at the row's end, or under its name.
   function cells(row) {
     const last = view.columns.findLastIndex((column) => (row[column.key] ?? null) !== null);
@@ -27,7 +37,7 @@ views.table = (body, view) => {
   }
 
   function cell(row, column, first) {
-    const made = element("td", { class: numeric(column) ? "number" : undefined }, units.format(row[column.key], column.unit));
+    const made = element("td", { class: numeric(column) ? "number" : undefined }, text(row, column));
     const mark = row.marks?.[column.key];
     if (mark) made.append(" ", element("span", { class: "mark" }, mark));
     if (first && row.note) made.append(element("div", { class: "row-note" }, row.note));
@@ -46,7 +56,7 @@ views.table = (body, view) => {
 
   function fill() {
     const shown = view.rows.filter((row) =>
-      view.columns.some((column) => units.format(row[column.key], column.unit).toLowerCase().includes(wanted)),
+      view.columns.some((column) => text(row, column).toLowerCase().includes(wanted)),
     );
     if (sorted) shown.sort(compare);
     rows.replaceChildren(

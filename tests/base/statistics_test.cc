@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.h"
 
 namespace plimsoll {
@@ -27,6 +29,16 @@ TEST(Quartiles, OfOneValueAreThatValue) {
   EXPECT_EQ(q.median, 7);
   EXPECT_EQ(q.high, 7);
   EXPECT_THROW(QuartilesOf({}), InternalError);
+}
+
+TEST(Mean, DeviatesByTheSample) {
+  const Mean mean = MeanOf({2, 4, 4, 4, 5, 5, 7, 9});
+  EXPECT_DOUBLE_EQ(mean.mean, 5);
+  EXPECT_DOUBLE_EQ(*mean.deviation, std::sqrt(32.0 / 7));
+  EXPECT_EQ(mean.count, 8);
+  EXPECT_FALSE(MeanOf({3}).deviation);
+  EXPECT_EQ(MeanOf({0.1, 0.1, 0.1}).mean, 0.1);
+  EXPECT_EQ(*MeanOf({0.1, 0.1, 0.1}).deviation, 0);
 }
 
 }  // namespace

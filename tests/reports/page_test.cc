@@ -60,6 +60,19 @@ TEST(StudyPage, ShowsWhatTheRowsHave) {
   }
   study.erase("facts");
   EXPECT_EQ(types(), (std::vector<std::string>{"table"}));
+  study["warning"] = "Times are not to be trusted";
+  study["rows"][0]["eval_curve"] = {{"step", {0, 9}}, {"loss", {5, 4}}};
+  EXPECT_EQ(types(), (std::vector<std::string>{"notice", "table", "lines"}));
+}
+
+TEST(StudyPage, RowsWithoutAResultAreNoPointsOfTheFront) {
+  ordered_json study = SampleStudy();
+  const auto points = [&] {
+    return ordered_json::parse(DataText(StudyPage(study)))["views"][0]["points"].size();
+  };
+  const size_t all = points();
+  study["rows"][2]["status"] = "unfinished";
+  EXPECT_EQ(points(), all - 1);
 }
 
 // A timeline of two buffers in the arena and one on the host; the first becomes a gradient at
