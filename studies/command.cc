@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/output_file.h"
 #include "runtime/gpu_report.h"
+#include "studies/fixed_calibration.h"
 #include "studies/rows.h"
 #include "studies/runner.h"
 #include "studies/study_json.h"
@@ -92,12 +93,32 @@ void RequireAnyRow(const std::vector<StudyRow>& rows) {
   throw UserError(rows.front().refused);
 }
 
+size_t CountRuns(const Study& study, const std::vector<StudyRow>& rows) {
+  size_t runs = 0;
+  for (const StudyRow& row : rows) runs += PlannedRuns(study, row);
+  return runs;
+}
+
+// A study without a result has failed, whatever its rows say.
+void RequireAnyResult(const Study& study, const ordered_json& json) {
+  const ordered_json& rows = json.at("rows");
+  const bool any = std::ranges::any_of(
+      rows, [](const ordered_json& row) { return row.at("status") == Name(Status::kDone); });
+  if (any) return;
+  const ordered_json& first = rows.at(0);
+  throw UserError(fmt::format("{}: no row has a result; the first, {}, {}: {}", study.file,
+                              first.at("name").get<std::string>(),
+                              first.at("status").get<std::string>(), first.value("note", "")),
+                  ExitCode::kInternal);
+}
+
 void PrintRows(const std::vector<StudyRow>& rows) {
   for (const StudyRow& row : rows) {
     std::string what =
         row.command.empty() ? fmt::format("{}", fmt::join(row.Sets(), " ")) : row.command;
+    if (row.seeds.size() > 1) what += fmt::format("  ({} seeds)", row.seeds.size());
     if (row.ranks > 1) what += fmt::format("  ({} ranks)", row.ranks);
-    if (!row.refused.empty()) what += "  infeasible: " + row.refused;
+    if (!row.refused.empty()) what += fmt::format("  {}: {}", Name(row.refused_as), row.refused);
     fmt::print("{}: {}\n", row.name, what);
   }
 }
@@ -132,12 +153,13 @@ class AblationRun {
              double seconds_left) {
     const ordered_json study = Write();
     const ordered_json& row = study.at("rows").at(run.row);
-    std::string found = outcome.status == Status::kDone
+    std::string found = outcome.status == Status::kDone && row.contains("step_ms")
                             ? Figures(row)
                             : std::string(Name(outcome.status)) + ": " + outcome.reason;
+    const bool one = run.index == 0 && PlannedRuns(study_, rows_[run.row]) == 1;
     Say(fmt::format("[{}/{}] {}{}: {}; {:.1f} s, {} left", ended, all, rows_[run.row].name,
-                    study_.repeats > 1 ? fmt::format(" ({})", run.repeat + 1) : "", found,
-                    outcome.seconds, trainer::FormatDuration(seconds_left)));
+                    one ? "" : fmt::format(" ({})", run.index + 1), found, outcome.seconds,
+                    trainer::FormatDuration(seconds_left)));
     PrintFront(study);
   }
 
@@ -210,10 +232,11 @@ void RunAblate(const AblateCommand& command) {
   const std::vector<StudyRow> rows = ConfigureRows(study, ExpandGrid(study, base));
   if (command.list) return PrintRows(rows);
   RequireAnyRow(rows);
-  const size_t runs = rows.size() * static_cast<size_t>(study.repeats);
+  const size_t runs = CountRuns(study, rows);
   if (runs > kManyRuns && !command.yes) RefuseMany(study, base, runs, command.jobs);
 
-  RunnerOptions options{.jobs = command.jobs, .gpus = {}, .retry_failed = command.retry_failed};
+  RunnerOptions options{
+      .jobs = command.jobs, .gpus = {}, .retry_failed = command.retry_failed, .calibration = ""};
   if (command.jobs > 1) {
     options.gpus = VisibleGpus();
     if (options.gpus.empty()) {
@@ -227,17 +250,29 @@ void RunAblate(const AblateCommand& command) {
     }
   }
   const StudyDirectory directory(study.dir, FingerprintOf(study, rows), text);
-  Runner runner(study, rows, directory, options);
   AblationRun ablation(command, study, rows, directory);
   std::FILE* const to = command.json ? stderr : stdout;
-  fmt::print(to, "{}: {} rows, {} runs of {} steps left to make, in {}\n", study.file, rows.size(),
-             runner.left(), study.measure.all_steps(), directory.path());
-  std::fflush(to);
+  const auto say = [to](const std::string& text) {
+    fmt::print(to, "{}\n", text);
+    std::fflush(to);
+  };
+  const auto stopped = [] { return g_stopped != 0; };
   CatchSignals();
-  const bool finished = runner.Run(
-      [] { return g_stopped != 0; },
-      [&](const StudyRun& run, const Outcome& outcome, size_t ended, size_t all,
-          double seconds_left) { ablation.OnEnd(run, outcome, ended, all, seconds_left); });
+  options.calibration = FixCalibration(study, rows, directory, stopped, say);
+  Runner runner(study, rows, directory, options);
+  const size_t sharing = runner.left_sharing();
+  say(fmt::format("{}: {} rows, {} runs of {} steps left to make{}, in {}", study.file, rows.size(),
+                  runner.left(), study.measure.all_steps(),
+                  sharing == 0 ? ""
+                               : fmt::format(" ({} of them of fewer, which share the losses of "
+                                             "another row or run)",
+                                             sharing),
+                  directory.path()));
+  const bool finished =
+      !stopped() && runner.Run(stopped, [&](const StudyRun& run, const Outcome& outcome,
+                                            size_t ended, size_t all, double seconds_left) {
+        ablation.OnEnd(run, outcome, ended, all, seconds_left);
+      });
   const ordered_json json = ablation.Write();
   if (!finished) {
     throw UserError(fmt::format("{}: stopped; start it again to continue", study.file),
@@ -249,6 +284,7 @@ void RunAblate(const AblateCommand& command) {
     fmt::print("\n{}\n{}results in {}: report.html, study.csv, study.json\n", study.title,
                StudyText(json), directory.path());
   }
+  RequireAnyResult(study, json);
   if (!LawsHold(json)) {
     throw UserError(fmt::format("{}: a law is broken: see `laws` in {}", study.file,
                                 directory.File("study.json")),
@@ -267,11 +303,22 @@ void RunReport(const ReportCommand& command) {
     for (size_t i = 0; i + 1 < study.rows.size(); ++i) {
       if (study.rows[i].name == row.name) throw UserError(row.name + ": is named twice");
     }
-    AddRun(run, command.warmup, row);
+    if (!std::filesystem::exists(run + "/config.yaml")) {
+      throw UserError(run + ": holds no run (config.yaml is missing)");
+    }
     row.status = Status::kDone;
+    AddRun(run, command.warmup, row);
     const auto ranks = static_cast<int64_t>(row.Figure("ranks").value_or(1));
-    study.facts.push_back(FactsOf(trainer::LoadRun(run + "/config.yaml", {}, ranks).config, ranks));
+    const config::RunConfig config = trainer::LoadRun(run + "/config.yaml", {}, ranks).config;
+    if (row.has_results()) row.runs[0].seed = SeedsOf(config).Text();
+    study.facts.push_back(FactsOf(config, ranks));
   }
+  // What others are compared with has come to its end.
+  while (study.baseline + 1 < study.rows.size() &&
+         study.rows[study.baseline].status != Status::kDone) {
+    ++study.baseline;
+  }
+  if (study.rows[study.baseline].status != Status::kDone) study.baseline = 0;
   const ordered_json json = StudyJson(study);
   const auto write = [](const std::string& path, const std::string& text) {
     OutputFile file(path);

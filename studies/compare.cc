@@ -5,39 +5,68 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/statistics.h"
+#include "studies/shared_curves.h"
 
 namespace plimsoll::studies {
 namespace {
 
-bool Done(const Row& row) { return row.status == Status::kDone && !row.step_ms.empty(); }
+bool Done(const Row& row) { return row.status == Status::kDone && row.has_results(); }
 
-// The baseline's twin of the row's seed, or the baseline.
-size_t BaselineOf(size_t row, const std::vector<RowFacts>& facts, size_t baseline) {
-  if (facts.empty() || facts[row].seed.empty()) return baseline;
-  for (size_t i = 0; i < facts.size(); ++i) {
-    if (facts[i].but_for_seed == facts[baseline].but_for_seed && facts[i].seed == facts[row].seed) {
-      return i;
-    }
+const Run* RunOfSeed(const Row& row, const std::string& seed) {
+  for (const Run& run : row.runs) {
+    if (run.seed == seed) return &run;
   }
-  return baseline;
+  return nullptr;
 }
 
-// By how much the losses of rows that differ in nothing but the seed do; 0 where there is one.
-double SeedSpread(size_t row, const std::vector<Row>& rows, const std::vector<RowFacts>& facts) {
-  if (facts.empty() || facts[row].but_for_seed.empty()) return 0;
-  double low = INFINITY, high = -INFINITY;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (facts[i].but_for_seed != facts[row].but_for_seed || !Done(rows[i]) || !rows[i].loss()) {
-      continue;
-    }
-    low = std::min(low, *rows[i].loss());
-    high = std::max(high, *rows[i].loss());
+// The first run of each seed.
+std::vector<const Run*> FirstRuns(const Row& row) {
+  std::vector<const Run*> runs;
+  for (const Run& run : row.runs) {
+    if (RunOfSeed(row, run.seed) == &run) runs.push_back(&run);
   }
-  return high >= low ? high - low : 0;
+  return runs;
 }
+
+// Compares rows[baseline] with others, seed by seed.
+class SeedPairs {
+ public:
+  SeedPairs(const std::vector<Row>& rows, const std::vector<RowFacts>& facts, size_t baseline)
+      : rows_(rows), facts_(facts), baseline_(baseline) {}
+
+  std::optional<Mean> Difference(const Row& row, SeedFigure figure) const {
+    std::vector<double> differences;
+    for (const Run* run : FirstRuns(row)) {
+      const Run* const base = OfSeed(run->seed);
+      if (base == nullptr || !(run->*figure)() || !(base->*figure)()) continue;
+      differences.push_back(*(run->*figure)() - *(base->*figure)());
+    }
+    if (!differences.empty()) return MeanOf(differences);
+    const std::optional<Mean> mine = OverSeeds(row, figure),
+                              base = OverSeeds(rows_[baseline_], figure);
+    if (!mine || !base) return std::nullopt;
+    return Mean{.mean = mine->mean - base->mean, .deviation = {}, .count = 1};
+  }
+
+ private:
+  // The baseline's run of that seed, or that of a row that differs from it in nothing but seeds.
+  const Run* OfSeed(const std::string& seed) const {
+    if (const Run* const run = RunOfSeed(rows_[baseline_], seed)) return run;
+    for (size_t i = 0; i < facts_.size(); ++i) {
+      if (!Done(rows_[i]) || facts_[i].but_for_seed != facts_[baseline_].but_for_seed) continue;
+      if (const Run* const run = RunOfSeed(rows_[i], seed)) return run;
+    }
+    return nullptr;
+  }
+
+  const std::vector<Row>& rows_;
+  const std::vector<RowFacts>& facts_;
+  const size_t baseline_;
+};
 
 Difference DifferenceOf(const Spread& row, const Spread& baseline) {
   if (row.high < baseline.low) return Difference::kFaster;
@@ -87,9 +116,11 @@ Law BitsLaw(const std::vector<Row>& rows, const std::vector<Comparison>& compari
   Law law{.name = "losses that claim to be equal to the bit are", .checked = 0, .broken = {}};
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
-    for (size_t run = 1; run < row.losses.size(); ++run) {
+    for (size_t run = 0; run < row.runs.size(); ++run) {
+      const Run& first = *RunOfSeed(row, row.runs[run].seed);
+      if (&first == &row.runs[run] || first.losses.empty()) continue;
       ++law.checked;
-      if (row.losses[run] != row.losses[0]) {
+      if (!SameLosses(row.runs[run], first)) {
         law.broken.push_back(fmt::format("{}: run {} of it has other losses", row.name, run + 1));
       }
     }
@@ -113,69 +144,103 @@ Law AutoLaw(const std::vector<Row>& rows, const std::vector<RowFacts>& facts) {
         !rows[i].peak_bytes()) {
       continue;
     }
-    ++law.checked;
+    const Spread mine = SpreadOf(rows[i]);
+    bool untold = false;
     for (size_t j = 0; j < facts.size(); ++j) {
       const bool comparable = !facts[j].automatic && facts[j].numbers == facts[i].numbers &&
                               Done(rows[j]) && rows[j].peak_bytes() &&
                               *rows[j].peak_bytes() <= *rows[i].peak_bytes();
-      if (!comparable ||
-          DifferenceOf(SpreadOf(rows[j]), SpreadOf(rows[i])) != Difference::kFaster) {
+      if (!comparable) continue;
+      const Spread other = SpreadOf(rows[j]);
+      if (mine.variation >= kSteady || other.variation >= kSteady) {
+        untold = true;
         continue;
       }
+      if (DifferenceOf(other, mine) != Difference::kFaster) continue;
       law.broken.push_back(fmt::format(
           "{}: {} takes {} and {:.4g} ms, it {} and {:.4g} ms", rows[i].name, rows[j].name,
-          FormatBytes(static_cast<int64_t>(*rows[j].peak_bytes())), SpreadOf(rows[j]).median,
-          FormatBytes(static_cast<int64_t>(*rows[i].peak_bytes())), SpreadOf(rows[i]).median));
+          FormatBytes(static_cast<int64_t>(*rows[j].peak_bytes())), other.median,
+          FormatBytes(static_cast<int64_t>(*rows[i].peak_bytes())), mine.median));
+    }
+    if (untold) {
+      law.untold.push_back(rows[i].name + ": times vary too much to tell");
+    } else {
+      ++law.checked;
     }
   }
   return law;
 }
 
+// `other`, rows[index], stands for what the row claims.
+void CompareLosses(const Row& row, const Row& other, int index, Comparison& comparison) {
+  bool same = true;
+  for (const Run* run : FirstRuns(row)) {
+    const Run* const twin = RunOfSeed(other, run->seed);
+    if (twin == nullptr || run->losses.empty() || twin->losses.empty()) continue;
+    const auto all = static_cast<int64_t>(std::max(run->losses.size(), twin->losses.size()));
+    const int64_t both = std::min({all, run->own_steps.value_or(all), twin->own_steps.value_or(all),
+                                   static_cast<int64_t>(run->losses.size()),
+                                   static_cast<int64_t>(twin->losses.size())});
+    const bool first = comparison.same_as < 0;
+    comparison.same_as = index;
+    comparison.same_bits = same = same && SameLosses(*run, *twin);
+    comparison.same_steps = first ? both : std::min(comparison.same_steps, both);
+    comparison.steps = std::max(comparison.steps, all);
+  }
+}
+
 }  // namespace
 
 Spread SpreadOf(const Row& row) {
-  const Quartiles steps = QuartilesOf(row.step_ms);
-  Spread spread{steps.low, steps.median, steps.high};
-  for (const double median : row.medians) {
-    spread.low = std::min(spread.low, median);
-    spread.high = std::max(spread.high, median);
+  std::vector<double> all, medians;
+  for (const Run& run : row.runs) {
+    all.insert(all.end(), run.step_ms.begin(), run.step_ms.end());
+    medians.push_back(run.median_ms());
   }
-  return spread;
+  const Quartiles steps = QuartilesOf(std::move(all)), of_runs = QuartilesOf(std::move(medians));
+  return {.low = std::min(steps.low, of_runs.low),
+          .median = steps.median,
+          .high = std::max(steps.high, of_runs.high),
+          .variation = (steps.high - steps.low) / steps.median};
+}
+
+std::optional<Mean> OverSeeds(const Row& row, SeedFigure figure) {
+  std::vector<double> values;
+  for (const Run* run : FirstRuns(row)) {
+    if (const std::optional<double> value = (run->*figure)()) values.push_back(*value);
+  }
+  if (values.empty()) return std::nullopt;
+  return MeanOf(values);
 }
 
 std::vector<Comparison> Compare(const std::vector<Row>& rows, const std::vector<RowFacts>& facts,
                                 size_t baseline) {
   std::vector<Comparison> comparisons(rows.size());
-  // The row that stands for each claim: the baseline for its own, else the first.
-  std::map<std::string, int> first;
-  if (!facts.empty() && Done(rows[baseline]) && !rows[baseline].losses.empty()) {
-    first[facts[baseline].numbers] = static_cast<int>(baseline);
-  }
+  const SeedPairs pairs(rows, facts, baseline);
+  // The rows that stand for what those with the same numbers claim: the baseline where it has a run
+  // of the same seed, else the first that has.
+  std::map<std::string, std::vector<size_t>> standing;
+  if (!facts.empty() && Done(rows[baseline])) standing[facts[baseline].numbers] = {baseline};
   for (size_t i = 0; i < rows.size(); ++i) {
     Comparison& comparison = comparisons[i];
+    comparison.is_baseline = i == baseline;
     if (!Done(rows[i])) continue;
     comparison.on_front = OnFront(i, rows);
-    if (!facts.empty() && !facts[i].numbers.empty() && !rows[i].losses.empty()) {
-      const auto [found, is_first] = first.emplace(facts[i].numbers, static_cast<int>(i));
-      if (!is_first && found->second != static_cast<int>(i)) {
-        comparison.same_as = found->second;
-        comparison.same_bits =
-            rows[i].losses[0] == rows[static_cast<size_t>(found->second)].losses[0];
+    if (!facts.empty() && !facts[i].numbers.empty()) {
+      std::vector<size_t>& candidates = standing[facts[i].numbers];
+      for (const size_t other : candidates) {
+        if (other == i || comparison.same_as >= 0) continue;
+        CompareLosses(rows[i], rows[other], static_cast<int>(other), comparison);
       }
+      if (comparison.same_as < 0 && i != baseline) candidates.push_back(i);
     }
-    const size_t mine = BaselineOf(i, facts, baseline);
-    const Row& base = rows[mine];
-    if (!Done(base)) continue;
-    comparison.baseline = static_cast<int>(mine);
-    if (mine == i) continue;
+    const Row& base = rows[baseline];
+    if (i == baseline || !Done(base)) continue;
     const Spread spread = SpreadOf(rows[i]), of_base = SpreadOf(base);
     comparison.speedup = of_base.median / spread.median;
     comparison.time = DifferenceOf(spread, of_base);
-    if (rows[i].loss() && base.loss()) {
-      comparison.loss_difference = *rows[i].loss() - *base.loss();
-      const double seeds = std::max(SeedSpread(i, rows, facts), SeedSpread(mine, rows, facts));
-      comparison.loss_within_seeds = std::abs(*comparison.loss_difference) <= seeds;
-    }
+    comparison.loss_difference = pairs.Difference(rows[i], &Run::loss);
+    comparison.eval_loss_difference = pairs.Difference(rows[i], &Run::eval_loss);
   }
   return comparisons;
 }

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
+#include "base/own_program.h"
 #include "trainer/config/schema.h"
 #include "trainer/config/value.h"
 #include "trainer/from_config.h"
@@ -53,18 +57,64 @@ int64_t RanksOf(const Study& study, const config::RunConfig& config) {
   return study.launch.ranks.value_or(mesh.tensor * mesh.pipeline);
 }
 
-void Configure(const Study& study, StudyRow& row) {
-  std::vector<std::string> sets = row.Sets();
+std::vector<std::string> WordsOf(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+std::string Replace(std::string text, const std::string& what, const std::string& by) {
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size())) {
+    text.replace(at, what.size(), by);
+  }
+  return text;
+}
+
+std::vector<std::string> AllSets(const Study& study, const StudyRow& row, size_t seed) {
+  std::vector<std::string> sets = row.Sets(seed);
   const std::vector<std::string> own = MeasuringSets(study);
   sets.insert(sets.end(), own.begin(), own.end());
+  sets.push_back(StepsSet(study.measure.all_steps()));
+  return sets;
+}
+
+class MissingFile : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+// MissingFile unless what a run starts from is there.
+void RequireFiles(const config::RunConfig& config) {
+  const auto require = [&](const char* key, const std::string& folder, const char* file) {
+    std::error_code error;
+    const std::string path = folder + "/" + file;
+    if (folder.empty() || std::filesystem::exists(path, error)) return;
+    throw MissingFile(
+        fmt::format("{}: {}: {}: there is no such file", config.Origin(key), key, path));
+  };
+  require("model.init_from", config.model.init_from, "config.json");
+  require("lora.init_from", config.lora.init_from, "adapter_config.json");
+}
+
+// UserError about a configuration that cannot run, whatever files and budget there are.
+void CheckPossible(config::RunConfig& config, int64_t ranks) {
+  trainer::CheckMesh(config, ranks);
+  const std::unique_ptr<models::Model> model = trainer::ModelFrom(config);
+  (void)trainer::CompileFrom(config, *model);
+}
+
+void Configure(const Study& study, StudyRow& row) {
+  const std::vector<std::string> sets = AllSets(study, row, 0);
   // Once to learn the mesh, and once on as many ranks.
   const int64_t guess = study.launch.ranks.value_or(1);
+  RequireFiles(config::Load(study.base, sets, guess).config);
   const config::Loaded first = trainer::LoadRun(study.base, sets, guess);
   row.ranks = RanksOf(study, first.config);
   const config::Loaded loaded =
       row.ranks == guess ? first : trainer::LoadRun(study.base, sets, row.ranks);
   config::RunConfig config = loaded.config;
-  trainer::CheckMesh(config, row.ranks);
+  CheckPossible(config, row.ranks);
   if (config.train.steps < study.measure.all_steps()) {
     throw config.Error(
         "train.steps",
@@ -74,6 +124,12 @@ void Configure(const Study& study, StudyRow& row) {
   }
   row.resolved = Resolved(config);
   row.has_arena = config.memory.allocator == config::Allocator::kPlanned;
+  row.on_gpu = trainer::DeviceFrom(config) == runtime::DeviceKind::kCuda;
+  row.calibrates = config.memory.calibrate && trainer::LeavesChoice(config);
+  for (size_t seed = 0; seed < row.seeds.size(); ++seed) {
+    row.run_seeds.push_back(
+        SeedsOf(trainer::LoadRun(study.base, AllSets(study, row, seed), row.ranks).config));
+  }
   row.facts = FactsOf(config, row.ranks);
 }
 
@@ -96,22 +152,31 @@ RowFacts FactsOf(const config::RunConfig& config, int64_t ranks) {
   const std::string resolved = Resolved(config);
   RowFacts facts;
   facts.automatic = config.checkpointing.policy == config::CheckpointPolicy::kAuto;
+  facts.but_for_seed = Lines(resolved, [](const std::string& key) { return !IsSeed(key); });
   if (config.train.micro_batch > 0) {  // else the solver's choice changes sums
-    facts.numbers = fmt::format("ranks: {}\n", ranks) +
-                    Lines(resolved, [](const std::string& key) { return !KeepsNumbers(key); });
+    facts.numbers =
+        fmt::format("ranks: {}\n", ranks) +
+        Lines(facts.but_for_seed, [](const std::string& key) { return !KeepsNumbers(key); });
   }
-  facts.but_for_seed = Lines(resolved, [](const std::string& key) { return key != "train.seed"; });
-  facts.seed = std::to_string(config.train.seed);
   return facts;
 }
 
+RunSeeds SeedsOf(const config::RunConfig& config) {
+  return {config.train.seed, config.model.seed, config.data.seed};
+}
+
+std::string RunSeeds::Text() const {
+  if (train == model && train == data) return std::to_string(train);
+  return fmt::format("train {}, model {}, data {}", train, model, data);
+}
+
 std::vector<std::string> MeasuringSets(const Study& study) {
-  return {fmt::format("train.stop_after={}", study.measure.all_steps()),
-          "train.eval_every=0",
+  return {fmt::format("train.eval_every={}", study.measure.EvalEvery()),
           "train.early_stop=0",
           "train.sample_every=0",
           "save.model=false",
           "save.every=0",
+          "save.best=false",
           "save.on_exit=false",
           "log.csv=false",
           "log.tensorboard=false",
@@ -119,15 +184,40 @@ std::vector<std::string> MeasuringSets(const Study& study) {
           "memory.summary=false"};
 }
 
+std::string StepsSet(int64_t steps) { return fmt::format("train.stop_after={}", steps); }
+
+std::vector<std::string> TrainArguments(const Study& study, const StudyRow& row, size_t seed,
+                                        const std::vector<std::string>& further) {
+  std::vector<std::string> arguments;
+  if (row.ranks > 1) {
+    arguments = WordsOf(Replace(study.launch.mpirun, "{ranks}", std::to_string(row.ranks)));
+  }
+  arguments.insert(arguments.end(), {OwnProgram(), "train", study.base});
+  for (const std::vector<std::string>& sets : {row.Sets(seed), MeasuringSets(study), further}) {
+    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+  }
+  return arguments;
+}
+
 std::vector<StudyRow> ConfigureRows(const Study& study, const std::vector<GridRow>& grid) {
   std::vector<StudyRow> rows;
   for (const GridRow& of_grid : grid) {
     StudyRow& row = rows.emplace_back(of_grid);
-    if (!row.command.empty()) continue;
+    if (!row.command.empty()) {
+      // Its seed is that of the other rows' runs.
+      for (const Settings& seed : row.seeds) {
+        Settings settings = study.settings;
+        for (const auto& [key, value] : seed) settings[key] = value;
+        row.run_seeds.push_back(SeedsOf(
+            config::Load(study.base, SetsOf(settings), study.launch.ranks.value_or(1)).config));
+      }
+      continue;
+    }
     try {
       Configure(study, row);
     } catch (const UserError& error) {
       row.refused = error.what();
+      if (dynamic_cast<const MissingFile*>(&error) != nullptr) row.refused_as = Status::kFailed;
       // Where it stands is the study file.
       if (row.refused.starts_with("--set: ")) row.refused.erase(0, 7);
     }
@@ -137,11 +227,12 @@ std::vector<StudyRow> ConfigureRows(const Study& study, const std::vector<GridRo
 
 std::string FingerprintOf(const Study& study, const std::vector<StudyRow>& rows) {
   const Measure& measure = study.measure;
-  std::string text = fmt::format("{} {} {} {}\n", measure.warmup, measure.steps,
-                                 measure.check_arena, measure.profile);
+  std::string text = fmt::format("{} {} {} {} {}\n", measure.warmup, measure.steps,
+                                 measure.check_arena, measure.profile, measure.EvalEvery());
   for (const StudyRow& row : rows) {
     text += fmt::format("{}\n{}\n{}\n{}\n{}\n", row.name, row.command, row.ranks, row.refused,
                         row.resolved);
+    for (const RunSeeds& seeds : row.run_seeds) text += seeds.Text() + "\n";
   }
   return fmt::format("{:016x}", HashOf(text));
 }

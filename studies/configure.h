@@ -11,14 +11,28 @@
 
 namespace plimsoll::studies {
 
+// What a run draws its random numbers from.
+struct RunSeeds {
+  int64_t train = 0, model = 0, data = 0;
+
+  std::string Text() const;  // "1337", or "train 1, model 2, data 1"
+};
+RunSeeds SeedsOf(const config::RunConfig& config);
+
 struct StudyRow : GridRow {
   explicit StudyRow(const GridRow& row) : GridRow(row) {}
 
   int64_t ranks = 1;
-  std::string refused;    // why the configuration is impossible; empty: it isn't
-  std::string resolved;   // its whole configuration, but for what a study sets itself
-  bool has_arena = true;  // it is on the planned arena, whose use can be checked
+  // Why it cannot run: the configuration is impossible (Status::kInfeasible), or names a file that
+  // is not there (kFailed). Empty: it can.
+  std::string refused;
+  Status refused_as = Status::kInfeasible;
+  std::string resolved;     // its whole configuration, but for what a study sets itself
+  bool has_arena = true;    // it is on the planned arena, whose use can be checked
+  bool calibrates = false;  // what it does depends on what has been measured on this machine
+  bool on_gpu = false;
   RowFacts facts;
+  std::vector<RunSeeds> run_seeds;  // what each of `seeds` comes to
 };
 
 // Is that key without influence on any number that training computes (docs/ablations.md)?
@@ -30,8 +44,15 @@ RowFacts FactsOf(const config::RunConfig& config, int64_t ranks);
 
 // The study's own settings of every run, over the row's.
 std::vector<std::string> MeasuringSets(const Study& study);
+// How far a run trains: to the end, or as far as one whose curve another has (shared_curves.h).
+std::string StepsSet(int64_t steps);
 
-// Configures each row; a row that can't be is marked and stays.
+// The program and its arguments for a run of the row with one of its seeds: `further` are
+// arguments of --set over those above.
+std::vector<std::string> TrainArguments(const Study& study, const StudyRow& row, size_t seed,
+                                        const std::vector<std::string>& further);
+
+// Configures each row; one that can't be is marked and stays.
 std::vector<StudyRow> ConfigureRows(const Study& study, const std::vector<GridRow>& grid);
 
 // What all rows and their measuring come to, as a short text: two studies with the same one have

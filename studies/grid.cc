@@ -44,25 +44,51 @@ std::string FolderName(size_t index, const std::string& name) {
   return folder;
 }
 
-bool Has(const GridRow& row, const config::RunConfig& base, const std::string& key,
+bool Has(const Settings& settings, const config::RunConfig& base, const std::string& key,
          const config::Tree& value) {
-  const auto found = row.settings.find(key);
-  if (found != row.settings.end())
-    return SetArgument(key, found->second) == SetArgument(key, value);
+  const auto found = settings.find(key);
+  if (found != settings.end()) return SetArgument(key, found->second) == SetArgument(key, value);
   if (value.kind == config::Tree::Kind::kNull) return !base.IsSet(key);
   const config::Key& row_of_schema = *config::FindKey(key);
   return row_of_schema.get(base) == config::ParseKey(row_of_schema, value);
 }
 
-bool Matches(const GridRow& row, const config::RunConfig& base, const Combination& pattern) {
+bool Matches(const Settings& settings, const config::RunConfig& base, const Combination& pattern) {
   return std::all_of(pattern.settings.begin(), pattern.settings.end(), [&](const auto& setting) {
-    return Has(row, base, setting.first, setting.second);
+    return Has(settings, base, setting.first, setting.second);
   });
+}
+
+// The combinations of the axes' values, which run like the digits of a number; one without axes.
+std::vector<Settings> Combinations(const std::vector<const Axis*>& axes) {
+  std::vector<Settings> combinations = {{}};
+  for (const Axis* axis : axes) {
+    std::vector<Settings> longer;
+    for (const Settings& settings : combinations) {
+      for (const config::Tree& value : axis->values) {
+        longer.push_back(settings);
+        longer.back()[axis->key] = value;
+      }
+    }
+    combinations = std::move(longer);
+  }
+  return combinations;
+}
+
+bool HasRun(const GridRow& row, const std::vector<std::string>& sets) {
+  for (size_t seed = 0; seed < row.seeds.size(); ++seed) {
+    if (row.Sets(seed) == sets) return true;
+  }
+  return false;
 }
 
 class Expander {
  public:
-  Expander(const Study& study, const config::RunConfig& base) : study_(study), base_(base) {}
+  Expander(const Study& study, const config::RunConfig& base) : study_(study), base_(base) {
+    std::vector<const Axis*> seeds;
+    for (const Axis& axis : study.axes) (IsSeed(axis.key) ? seeds : axes_).push_back(&axis);
+    seeds_ = Combinations(seeds);
+  }
 
   std::vector<GridRow> Rows() {
     if (study_.variants.empty()) {
@@ -91,43 +117,45 @@ class Expander {
                        .folder = "",
                        .settings = {},
                        .command = variant.command,
-                       .axes = {}});
+                       .axes = {},
+                       .seeds = seeds_});
       return;
     }
-    std::vector<size_t> digits(study_.axes.size());
-    while (true) {
-      rows_.push_back(RowAt(variant, digits));
-      size_t axis = digits.size();
-      while (axis > 0 && ++digits[axis - 1] == study_.axes[axis - 1].values.size()) {
-        digits[--axis] = 0;
-      }
-      if (axis == 0) return;
+    for (const Settings& combination : Combinations(axes_)) {
+      rows_.push_back(RowAt(variant, combination));
     }
   }
 
-  GridRow RowAt(const Variant& variant, const std::vector<size_t>& digits) const {
+  GridRow RowAt(const Variant& variant, const Settings& combination) const {
     GridRow row;
     row.name = variant.name;
     row.settings = study_.settings;
+    row.seeds = seeds_;
     Overlay(variant.settings, row.settings);
-    for (size_t i = 0; i < digits.size(); ++i) {
-      const Axis& axis = study_.axes[i];
-      const config::Tree& value = axis.values[digits[i]];
-      row.settings[axis.key] = value;
-      row.axes.emplace_back(axis.key, ShortText(axis.key, value));
+    Overlay(combination, row.settings);
+    for (const Axis* axis : axes_) {
+      row.axes.emplace_back(axis->key, ShortText(axis->key, combination.at(axis->key)));
       row.name += fmt::format("{}{}={}", row.name.empty() ? "" : ", ",
-                              LabelOf(axis.key, study_.axes), row.axes.back().second);
+                              LabelOf(axis->key, study_.axes), row.axes.back().second);
     }
+    if (row.name.empty()) row.name = "base";  // all axes are of seeds
     return row;
   }
 
   void Exclude() {
     for (size_t i = 0; i < study_.exclude.size(); ++i) {
       const Combination& pattern = study_.exclude[i];
-      const auto left = std::erase_if(rows_, [&](const GridRow& row) {
-        return row.command.empty() && Matches(row, base_, pattern);
-      });
-      if (left == 0) {
+      size_t left_out = 0;
+      for (GridRow& row : rows_) {
+        if (!row.command.empty()) continue;
+        left_out += std::erase_if(row.seeds, [&](const Settings& seed) {
+          Settings settings = row.settings;
+          Overlay(seed, settings);
+          return Matches(settings, base_, pattern);
+        });
+      }
+      std::erase_if(rows_, [](const GridRow& row) { return row.seeds.empty(); });
+      if (left_out == 0) {
         throw UserError(fmt::format("{}: exclude[{}]: no row is like that", pattern.origin, i));
       }
     }
@@ -137,6 +165,9 @@ class Expander {
     GridRow row;
     row.settings = study_.settings;
     Overlay(combination.settings, row.settings);
+    const bool names_seed = std::ranges::any_of(
+        combination.settings, [](const auto& setting) { return IsSeed(setting.first); });
+    if (!names_seed) row.seeds = seeds_;
     for (const auto& [key, value] : combination.settings) {
       const std::string text = ShortText(key, value);
       row.name +=
@@ -144,7 +175,7 @@ class Expander {
       row.axes.emplace_back(key, text);
     }
     for (const GridRow& other : rows_) {
-      if (other.command.empty() && other.Sets() == row.Sets()) {
+      if (other.command.empty() && HasRun(other, row.Sets())) {
         throw UserError(fmt::format("{}: include: the row \"{}\" is there already",
                                     combination.origin, other.name));
       }
@@ -179,15 +210,27 @@ class Expander {
 
   const Study& study_;
   const config::RunConfig& base_;
+  std::vector<const Axis*> axes_;  // but for those of seeds
+  std::vector<Settings> seeds_;
   std::vector<GridRow> rows_;
 };
 
 }  // namespace
 
-std::vector<std::string> GridRow::Sets() const {
+std::vector<std::string> GridRow::Sets(size_t seed) const {
+  Settings all = settings;
+  Overlay(seeds[seed], all);
+  return SetsOf(all);
+}
+
+std::vector<std::string> SetsOf(const Settings& settings) {
   std::vector<std::string> sets;
   for (const auto& [key, value] : settings) sets.push_back(SetArgument(key, value));
   return sets;
+}
+
+bool IsSeed(const std::string& key) {
+  return key == "train.seed" || key == "model.seed" || key == "data.seed";
 }
 
 int64_t GridSize(const Study& study) {

@@ -19,17 +19,28 @@ struct GridRow {
   std::string command;
   // The value that each axis has, as shown: {"checkpointing.policy", "block"}.
   std::vector<std::pair<std::string, std::string>> axes;
+  // What the axes of seeds make of it: keys over `settings`. One empty member: there are none.
+  std::vector<Settings> seeds = {{}};
 
-  // The arguments of --set.
-  std::vector<std::string> Sets() const;
+  // The arguments of --set, for one of the seeds.
+  std::vector<std::string> Sets(size_t seed = 0) const;
 };
 
-// How many rows the grid would have before `exclude` and `include`; capped at 10⁹.
+// The arguments of --set that give these keys their values.
+std::vector<std::string> SetsOf(const Settings& settings);
+
+// An axis over such a key makes runs of one row rather than rows: train.seed, model.seed,
+// data.seed.
+bool IsSeed(const std::string& key);
+
+// How many rows, times their seeds, the grid would have before `exclude` and `include`; capped at
+// 10⁹.
 int64_t GridSize(const Study& study);
 
-// In the order as written, axes running like the digits of a number. `base` says what a row has for
-// keys that it doesn't set. UserErrors: nothing is left, an exclusion that matches nothing, rows
-// that are given twice, a baseline that is none of them, more than 100,000 rows.
+// In the order as written, axes running like the digits of a number, those of seeds apart. `base`
+// says what a row has for keys that it doesn't set. UserErrors: nothing is left, an exclusion that
+// matches nothing, rows that are given twice, a baseline that is none of them, more than 100,000
+// rows.
 std::vector<GridRow> ExpandGrid(const Study& study, const config::RunConfig& base);
 
 }  // namespace plimsoll::studies

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -14,7 +15,9 @@
 
 #include "base/error.h"
 #include "base/output_file.h"
-#include "base/own_program.h"
+#include "studies/command_output.h"
+#include "studies/rows.h"
+#include "studies/shared_curves.h"
 #include "trainer/data/random.h"
 
 namespace plimsoll::studies {
@@ -22,6 +25,12 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
+
+void WriteFile(const std::string& path, const std::string& text) {
+  OutputFile file(path);
+  file.Write(text);
+  file.Commit();
+}
 
 // What a child gets to end in: mpirun has ranks to end.
 constexpr double kPatienceSeconds = 10;
@@ -35,20 +44,6 @@ enum class Pass { kMeasure, kCheck, kProfile, kEnd };
 std::string SignalText(int signal) {
   return fmt::format("ended by signal {} ({}){}", signal, strsignal(signal),
                      signal == SIGKILL ? ", as the system does when memory runs out" : "");
-}
-
-std::vector<std::string> WordsOf(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
-}
-
-std::string Replace(std::string text, const std::string& what, const std::string& by) {
-  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size())) {
-    text.replace(at, what.size(), by);
-  }
-  return text;
 }
 
 // Of what a run said on its way out: the last message, or the first under mpirun, which says more
@@ -72,14 +67,16 @@ std::string LastWords(const std::string& errors, bool mpirun) {
 
 }  // namespace
 
-std::vector<StudyRun> OrderedRuns(const Study& study, size_t rows) {
+std::vector<StudyRun> OrderedRuns(const Study& study, const std::vector<StudyRow>& rows) {
+  size_t most = 0;
+  for (const StudyRow& row : rows) most = std::max(most, PlannedRuns(study, row));
   std::vector<StudyRun> runs;
-  for (int64_t repeat = 0; repeat < study.repeats; ++repeat) {
-    const uint64_t key =
-        data::Hash(static_cast<uint64_t>(study.order_seed), static_cast<uint64_t>(repeat));
-    const data::Permutation shuffled(rows, key);
-    for (size_t i = 0; i < rows; ++i) {
-      runs.push_back({study.order == RunOrder::kShuffled ? shuffled(i) : i, repeat});
+  for (size_t index = 0; index < most; ++index) {
+    const uint64_t key = data::Hash(static_cast<uint64_t>(study.order_seed), index);
+    const data::Permutation shuffled(rows.size(), key);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const size_t row = study.order == RunOrder::kShuffled ? shuffled(i) : i;
+      if (index < PlannedRuns(study, rows[row])) runs.push_back({row, index});
     }
   }
   return runs;
@@ -87,6 +84,7 @@ std::vector<StudyRun> OrderedRuns(const Study& study, size_t rows) {
 
 struct Runner::Active {
   StudyRun run;
+  int64_t steps = 0;  // to make
   Pass pass = Pass::kMeasure;
   std::string directory;
   std::vector<std::string> gpus;
@@ -101,35 +99,101 @@ Runner::Runner(const Study& study, const std::vector<StudyRow>& rows,
     : study_(study),
       rows_(rows),
       directory_(directory),
+      shared_steps_(SharedSteps(study.measure.warmup, study.measure.all_steps())),
       options_(options),
       failed_(rows.size()),
+      made_(rows.size()),
       free_gpus_(options.gpus) {
-  std::vector<StudyRun> runs = OrderedRuns(study, rows.size());
-  for (const StudyRun& run : runs) {
-    const StudyRow& row = rows[run.row];
-    if (!row.refused.empty()) {
-      failed_[run.row] = true;
-      continue;
+  std::map<std::string, int> known;
+  for (const StudyRow& row : rows) {
+    std::vector<int>& claims = claims_.emplace_back(row.seeds.size(), -1);
+    if (row.facts.numbers.empty()) continue;
+    for (size_t i = 0; i < claims.size(); ++i) {
+      const std::string claim = row.run_seeds[i].Text() + "\n" + row.facts.numbers;
+      claims[i] = known.emplace(claim, static_cast<int>(known.size())).first->second;
     }
-    const auto outcome = ReadOutcome(directory.Run(row.folder, run.repeat) + "/outcome.json");
-    if (outcome && outcome->status == Status::kDone) {
-      ++ended_;
-    } else if (outcome && !options.retry_failed) {
-      ++ended_;
-      failed_[run.row] = true;
+  }
+  const auto look = [&](const StudyRun& run) {
+    const auto outcome =
+        ReadOutcome(directory.Run(rows[run.row].folder, run.index) + "/outcome.json");
+    if (!outcome) return false;
+    if (outcome->status == Status::kDone) {
+      ++made_[run.row];
+      if (outcome->steps >= study.measure.all_steps()) whole_.insert(ClaimOf(run));
+    } else if (options.retry_failed) {
+      return false;
     } else {
+      failed_[run.row] = true;
+    }
+    ++ended_;
+    seconds_.push_back(outcome->seconds);
+    return true;
+  };
+  for (const StudyRun& run : OrderedRuns(study, rows)) {
+    if (!rows[run.row].refused.empty()) {
+      failed_[run.row] = true;
+    } else if (!look(run)) {
       runs_.push_back(run);
     }
-    if (outcome) seconds_.push_back(outcome->seconds);
+  }
+  for (size_t row = 0; row < rows.size(); ++row) {
+    for (size_t index = PlannedRuns(study, rows[row]); look({row, index});) ++index;
   }
   std::erase_if(runs_, [&](const StudyRun& run) { return SkipsRow(run.row); });
+  for (size_t row = 0; row < rows.size(); ++row) Repeat(row);
   all_ = ended_ + runs_.size();
-  std::reverse(runs_.begin(), runs_.end());
 }
 
 Runner::~Runner() = default;
 
-size_t Runner::left() const { return runs_.size(); }
+int Runner::ClaimOf(const StudyRun& run) const {
+  return claims_[run.row][run.index % rows_[run.row].seeds.size()];
+}
+
+size_t Runner::left_sharing() const {
+  if (shared_steps_ == study_.measure.all_steps()) return 0;
+  std::set<int> whole = whole_;
+  return static_cast<size_t>(std::ranges::count_if(runs_, [&](const StudyRun& run) {
+    return ClaimOf(run) >= 0 && !whole.insert(ClaimOf(run)).second;
+  }));
+}
+
+bool Runner::Waits(const StudyRun& run) const {
+  const int claim = ClaimOf(run);
+  const int64_t all_steps = study_.measure.all_steps();
+  if (claim < 0 || whole_.contains(claim) || shared_steps_ == all_steps) return false;
+  if (std::ranges::any_of(active_, [&](const auto& active) {
+        return ClaimOf(active->run) == claim && active->steps == all_steps;
+      })) {
+    return true;
+  }
+  // The baseline trains to the end where it can, otherwise the first row.
+  const size_t baseline = BaselineIndex(study_, rows_);
+  if (run.row == baseline) return false;
+  return std::ranges::any_of(runs_, [&](const StudyRun& other) {
+    return ClaimOf(other) == claim && (other.row == baseline || other.row < run.row);
+  });
+}
+
+int64_t Runner::StepsOf(const StudyRun& run) const {
+  const bool shares = ClaimOf(run) >= 0 && whole_.contains(ClaimOf(run));
+  return shares ? shared_steps_ : study_.measure.all_steps();
+}
+
+bool Runner::IsUnsteady(size_t row) const {
+  const Row result = ReadRow(study_, rows_[row], directory_);
+  return result.status == Status::kDone && SpreadOf(result).variation >= kSteady;
+}
+
+void Runner::Repeat(size_t row) {
+  const size_t planned = PlannedRuns(study_, rows_[row]);
+  if (!study_.measure.repeat_unsteady || SkipsRow(row) || made_[row] < planned ||
+      made_[row] >= planned + kMostRepeats || !IsUnsteady(row)) {
+    return;
+  }
+  runs_.push_back({row, made_[row]});
+  all_ = std::max(all_, ended_ + active_.size() + runs_.size());
+}
 
 std::string Runner::PassDirectory(const Active& active) const {
   switch (active.pass) {
@@ -145,20 +209,12 @@ std::string Runner::PassDirectory(const Active& active) const {
 std::vector<std::string> Runner::Arguments(const Active& active) const {
   const StudyRow& row = rows_[active.run.row];
   if (!row.command.empty()) return {"/bin/sh", "-c", row.command};
-  std::vector<std::string> arguments;
-  if (row.ranks > 1) {
-    arguments = WordsOf(Replace(study_.launch.mpirun, "{ranks}", std::to_string(row.ranks)));
-  }
-  arguments.insert(arguments.end(), {OwnProgram(), "train", study_.base});
-  std::vector<std::string> sets = row.Sets();
-  const std::vector<std::string> own = MeasuringSets(study_);
-  sets.insert(sets.end(), own.begin(), own.end());
-  sets.push_back("run.dir=" + PassDirectory(active));
-  sets.push_back("run.overwrite=true");
-  if (active.pass == Pass::kCheck) {
-    sets.insert(sets.end(), {"debug.check_arena=true", "train.stop_after=1"});
-  }
-  for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+  std::vector<std::string> sets = {"run.dir=" + PassDirectory(active), "run.overwrite=true",
+                                   "memory.calibration=" + options_.calibration,
+                                   StepsSet(active.pass == Pass::kCheck ? 1 : active.steps)};
+  if (active.pass == Pass::kCheck) sets.push_back("debug.check_arena=true");
+  std::vector<std::string> arguments =
+      TrainArguments(study_, row, active.run.index % row.seeds.size(), sets);
   if (active.pass == Pass::kProfile) {
     const int64_t count = std::min(kProfiledSteps, study_.measure.steps);
     arguments.push_back(fmt::format("--profile={}:{}", study_.measure.warmup, count));
@@ -177,37 +233,43 @@ void Runner::StartPass(Active& active) {
                                      fmt::format("{}", fmt::join(active.gpus, ",")));
   }
   if (!row.command.empty()) {
+    const size_t seed = active.run.index % row.seeds.size();
     options.environment.emplace_back("PLIMSOLL_WARMUP", std::to_string(study_.measure.warmup));
     options.environment.emplace_back("PLIMSOLL_STEPS", std::to_string(study_.measure.steps));
+    options.environment.emplace_back("PLIMSOLL_SEED", std::to_string(row.run_seeds[seed].train));
   }
   active.process = std::make_unique<Process>(options);
 }
 
 void Runner::StartNext() {
-  while (!runs_.empty() && static_cast<int>(active_.size()) < options_.jobs) {
-    const StudyRun run = runs_.back();
-    if (SkipsRow(run.row)) {
-      runs_.pop_back();
-      --all_;
-      continue;
-    }
-    const size_t gpus = std::min(options_.gpus.size(), static_cast<size_t>(rows_[run.row].ranks));
-    if (free_gpus_.size() < gpus) return;  // until others end
-    runs_.pop_back();
-    auto active = std::make_unique<Active>();
-    active->run = run;
-    active->directory = directory_.Run(rows_[run.row].folder, run.repeat);
-    active->gpus.assign(free_gpus_.end() - static_cast<std::ptrdiff_t>(gpus), free_gpus_.end());
-    free_gpus_.resize(free_gpus_.size() - gpus);
-    fs::remove_all(active->directory);  // what a run left that was stopped
-    StartPass(*active);
-    active_.push_back(std::move(active));
-  }
+  const size_t before = runs_.size();
+  std::erase_if(runs_, [&](const StudyRun& run) { return SkipsRow(run.row); });
+  all_ -= before - runs_.size();
+  while (static_cast<int>(active_.size()) < options_.jobs && StartOne()) continue;
+}
+
+bool Runner::StartOne() {
+  const auto next = std::ranges::find_if(runs_, [&](const StudyRun& run) { return !Waits(run); });
+  if (next == runs_.end()) return false;
+  const StudyRun run = *next;
+  const size_t gpus = std::min(options_.gpus.size(), static_cast<size_t>(rows_[run.row].ranks));
+  if (free_gpus_.size() < gpus) return false;  // until others end
+  runs_.erase(next);
+  auto active = std::make_unique<Active>();
+  active->run = run;
+  active->steps = StepsOf(run);
+  active->directory = directory_.Run(rows_[run.row].folder, run.index);
+  active->gpus.assign(free_gpus_.end() - static_cast<std::ptrdiff_t>(gpus), free_gpus_.end());
+  free_gpus_.resize(free_gpus_.size() - gpus);
+  fs::remove_all(active->directory);  // what a run left that was stopped
+  StartPass(*active);
+  active_.push_back(std::move(active));
+  return true;
 }
 
 bool Runner::Advance(Active& active) {
   const StudyRow& row = rows_[active.run.row];
-  const bool more = row.command.empty() && active.run.repeat == 0;
+  const bool more = row.command.empty() && active.run.index == 0;
   const bool check = more && study_.measure.check_arena && row.has_arena;
   const bool profile = more && study_.measure.profile;
   do {
@@ -220,12 +282,16 @@ bool Runner::Advance(Active& active) {
 
 Outcome Runner::Failure(const Active& active, const ProcessEnd& end) const {
   const StudyRow& row = rows_[active.run.row];
+  const std::string errors = PassDirectory(active) + "/errors.txt";
   const std::string said =
-      LastWords(ReadText(PassDirectory(active) + "/errors.txt"), row.ranks > 1);
-  Outcome outcome{.status = Status::kFailed, .reason = said, .seconds = active.seconds()};
+      row.ranks > 1 ? LastWords(ReadHead(errors), true) : LastWords(ReadTail(errors), false);
+  Outcome outcome{.status = Status::kFailed,
+                  .reason = said,
+                  .seconds = active.seconds(),
+                  .steps = active.steps};
   const bool ours = row.command.empty();
-  if (ours && (end.exit_code == static_cast<int>(ExitCode::kBudgetNotMet) ||
-               end.exit_code == static_cast<int>(ExitCode::kUserMistake))) {
+  // A configuration that is impossible has been refused before (configure.h).
+  if (ours && end.exit_code == static_cast<int>(ExitCode::kBudgetNotMet)) {
     outcome.status = Status::kInfeasible;
   }
   if (end.signal != 0) {
@@ -247,33 +313,41 @@ std::optional<Outcome> Runner::Look(Active& active) {
     return Outcome{
         .status = Status::kTimedOut,
         .reason = fmt::format("took longer than {:g} s (broken.seconds)", *study_.broken.seconds),
-        .seconds = active.seconds()};
+        .seconds = active.seconds(),
+        .steps = active.steps};
   }
   const std::optional<ProcessEnd> end = active.process->Poll();
   if (!end) return std::nullopt;
   if (end->exit_code != 0) return Failure(active, *end);
   if (Advance(active)) return std::nullopt;
-  Outcome outcome{.status = Status::kDone, .reason = "", .seconds = active.seconds()};
-  if (!rows_[active.run.row].command.empty()) {
-    try {
-      Row row;
-      AddOutput(ReadText(active.directory + "/log.txt"), row);
-    } catch (const UserError& error) {
-      outcome.status = Status::kFailed;
-      outcome.reason = error.what();
-    }
+  Outcome outcome{
+      .status = Status::kDone, .reason = "", .seconds = active.seconds(), .steps = active.steps};
+  if (rows_[active.run.row].command.empty()) return outcome;
+  try {
+    const nlohmann::ordered_json printed = LastObject(active.directory + "/log.txt");
+    CheckOutput(printed);
+    WriteFile(active.directory + "/summary.json", printed.dump(1) + "\n");
+  } catch (const UserError& error) {
+    outcome.status = Status::kFailed;
+    outcome.reason = error.what();
   }
   return outcome;
 }
 
 void Runner::End(Active& active, const Outcome& outcome, const OnEnd& on_end) {
-  OutputFile file(active.directory + "/outcome.json");
-  file.Write(ToJson(outcome).dump(1) + "\n");
-  file.Commit();
-  if (outcome.status != Status::kDone) failed_[active.run.row] = true;
+  for (const char* file : {"/log.txt", "/errors.txt"}) KeepTail(active.directory + file);
+  WriteFile(active.directory + "/outcome.json", ToJson(outcome).dump(1) + "\n");
+  const size_t row = active.run.row;
+  if (outcome.status == Status::kDone) {
+    ++made_[row];
+    if (outcome.steps >= study_.measure.all_steps()) whole_.insert(ClaimOf(active.run));
+  } else {
+    failed_[row] = true;
+  }
   free_gpus_.insert(free_gpus_.end(), active.gpus.begin(), active.gpus.end());
   seconds_.push_back(outcome.seconds);
   ++ended_;
+  Repeat(row);
   double sum = 0;
   for (const double seconds : seconds_) sum += seconds;
   const double mean = sum / static_cast<double>(seconds_.size());
@@ -289,8 +363,9 @@ bool Runner::Run(const std::function<bool()>& stopped, const OnEnd& on_end) {
       Active& active = *active_[i];
       const std::optional<Outcome> outcome = Look(active);
       if (!outcome) continue;
-      End(active, *outcome, on_end);
+      const std::unique_ptr<Active> ended = std::move(active_[i]);
       active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i--));
+      End(*ended, *outcome, on_end);
     }
     if (stopped()) {
       for (const auto& active : active_) active->process->End(kPatienceSeconds);

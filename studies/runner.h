@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,20 +16,26 @@
 
 namespace plimsoll::studies {
 
+// The index-th run of a row: it has the (index mod number of seeds)-th of its seeds.
 struct StudyRun {
   size_t row = 0;
-  int64_t repeat = 0;
+  size_t index = 0;
   bool operator==(const StudyRun&) const = default;
 };
 
-// All runs of the study: repeat by repeat, so that what drifts falls on all rows alike, and within
-// each the rows as written or in an order that follows from order_seed.
-std::vector<StudyRun> OrderedRuns(const Study& study, size_t rows);
+// All runs that the study asks for: the first of all rows, then the second, so that what drifts
+// falls on all rows alike, and among these the rows as written or in an order that follows from
+// order_seed.
+std::vector<StudyRun> OrderedRuns(const Study& study, const std::vector<StudyRow>& rows);
+
+// A row whose times vary by more than kSteady is run again, at most so often.
+constexpr int kMostRepeats = 5;
 
 struct RunnerOptions {
   int jobs = 1;                   // runs side by side
   std::vector<std::string> gpus;  // what CUDA_VISIBLE_DEVICES may name; empty: no GPUs
   bool retry_failed = false;      // also run what failed before
+  std::string calibration;        // folder of what is known of this machine
 };
 
 class Runner {
@@ -42,8 +49,9 @@ class Runner {
          const RunnerOptions& options);
   ~Runner();
 
-  // How many runs are still to be made.
-  size_t left() const;
+  // How many runs are still to be made, and how many of them share another's losses.
+  size_t left() const { return runs_.size(); }
+  size_t left_sharing() const;
 
   // False when `stopped` said so: then no child is left, and what they had begun is done again the
   // next time.
@@ -52,6 +60,16 @@ class Runner {
  private:
   struct Active;
   void StartNext();
+  bool StartOne();  // false: nothing can be started now
+  // A number for all runs that claim the same losses (RowFacts::numbers and the seed); -1: it
+  // claims none.
+  int ClaimOf(const StudyRun& run) const;
+  // Has another run to be done first, whose losses this one may share?
+  bool Waits(const StudyRun& run) const;
+  int64_t StepsOf(const StudyRun& run) const;
+  bool IsUnsteady(size_t row) const;
+  // Queues a further run of the row where its times vary.
+  void Repeat(size_t row);
   void StartPass(Active& active);
   // How the run ended, once it has; starts its next pass where there is one.
   std::optional<Outcome> Look(Active& active);
@@ -65,9 +83,13 @@ class Runner {
   const Study& study_;
   const std::vector<StudyRow>& rows_;
   const StudyDirectory& directory_;
+  const int64_t shared_steps_;  // of a run whose curve another one has
   RunnerOptions options_;
-  std::vector<StudyRun> runs_;  // still to be started, the next one last
-  std::vector<bool> failed_;    // rows of which no further run is made
+  std::vector<StudyRun> runs_;            // still to be started, the next one first
+  std::vector<bool> failed_;              // rows of which no further run is made
+  std::vector<size_t> made_;              // runs of each row that are done
+  std::vector<std::vector<int>> claims_;  // by row and seed
+  std::set<int> whole_;                   // claims of which a run came to the end
   std::vector<std::unique_ptr<Active>> active_;
   std::vector<std::string> free_gpus_;
   size_t all_ = 0, ended_ = 0;

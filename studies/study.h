@@ -36,12 +36,15 @@ struct Combination {
 };
 
 struct Measure {
-  int64_t warmup = 3;  // steps whose times don't count
-  int64_t steps = 20;  // that are timed, after those
+  int64_t warmup = 3;                 // steps whose times don't count
+  int64_t steps = 20;                 // that are timed, after those
+  std::optional<int64_t> eval_every;  // steps between evaluations; nothing: after the last; 0: none
   bool check_arena = true;
   bool profile = false;
+  bool repeat_unsteady = true;  // run again what varies by more than kSteady (compare.h)
 
   int64_t all_steps() const { return warmup + steps; }
+  int64_t EvalEvery() const { return eval_every.value_or(all_steps()); }
 };
 
 // When a run that came to its end is no result. Nothing: no limit.

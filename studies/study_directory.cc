@@ -76,8 +76,8 @@ StudyDirectory::~StudyDirectory() {
   if (lock_ >= 0) close(lock_);
 }
 
-std::string StudyDirectory::Run(const std::string& row_folder, int64_t repeat) const {
-  return fmt::format("{}/runs/{}.{}", path_, row_folder, repeat + 1);
+std::string StudyDirectory::Run(const std::string& row_folder, size_t run) const {
+  return fmt::format("{}/runs/{}.{}", path_, row_folder, run + 1);
 }
 
 void StudyDirectory::Write(const std::string& name, const std::string& text) const {

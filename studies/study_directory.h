@@ -21,7 +21,7 @@ class StudyDirectory {
   const std::string& path() const { return path_; }
   std::string File(const std::string& name) const { return path_ + "/" + name; }
   // Of a run: "runs/003-bf16.2", the second of that row.
-  std::string Run(const std::string& row_folder, int64_t repeat) const;
+  std::string Run(const std::string& row_folder, size_t run) const;
   void Write(const std::string& name, const std::string& text) const;
 
  private:

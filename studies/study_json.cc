@@ -7,6 +7,7 @@
 
 #include "reports/memory_stack.h"
 #include "reports/study_page.h"
+#include "studies/figures.h"
 #include "studies/table.h"
 
 namespace plimsoll::studies {
@@ -41,6 +42,65 @@ std::string ClocksOf(const ordered_json& rows) {
                      : fmt::format("{:.0f} to {:.0f} MHz", low, high);
 }
 
+// "a, b and 7 more".
+std::string ListOf(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 4;
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(names.size(), kShown));
+  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
+  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
+  return text;
+}
+
+// Which times are not to be trusted; empty: all may be.
+std::string UnsteadyText(const std::vector<Row>& rows) {
+  std::vector<std::string> names;
+  for (const Row& row : rows) {
+    if (row.status == Status::kDone && SpreadOf(row).variation >= kSteady) {
+      names.push_back(row.name);
+    }
+  }
+  if (names.empty()) return "";
+  return fmt::format(
+      "Times are not to be trusted: steps of one and the same program vary by more than {:.0f} % "
+      "(the range between their quartiles over the median) in {} of {} rows ({}). The machine was "
+      "busy, or its clock changed.",
+      kSteady * 100, names.size(), rows.size(), ListOf(names));
+}
+
+// How many runs have their losses from others, and over how many steps that was checked.
+std::string SharedText(const std::vector<Row>& rows) {
+  int runs = 0;
+  int64_t least = 0, all = 0;
+  for (const Row& row : rows) {
+    for (const Run& run : row.runs) {
+      if (!run.own_steps) continue;
+      least = runs++ == 0 ? *run.own_steps : std::min(least, *run.own_steps);
+      all = std::max(all, static_cast<int64_t>(run.losses.size()));
+    }
+  }
+  if (runs == 0) return "";
+  return fmt::format(
+      "{} runs that must have the losses of another to the bit were trained for {} of {} steps, in "
+      "which they had them; the rest of their curves and their held-out losses are the other's",
+      runs, least, all);
+}
+
+std::string LawText(const ordered_json& law) {
+  const auto broken = law.at("broken").get<std::vector<std::string>>(),
+             untold = law.at("untold").get<std::vector<std::string>>();
+  std::string text = broken.empty()
+                         ? fmt::format("checked {} times, holds", law.at("checked").get<int>())
+                         : fmt::format("BROKEN {} times", broken.size());
+  if (!untold.empty()) text += fmt::format("; {} times not told, since times vary", untold.size());
+  for (const std::string& sentence : broken) text += "\n  " + sentence;
+  return text;
+}
+
+// Was there anything to look for?
+bool Applies(const ordered_json& law) {
+  return law.at("checked").get<int>() > 0 || !law.at("untold").empty();
+}
+
 ordered_json FactsOf(const ordered_json& rows) {
   std::set<std::string> programs;
   for (const ordered_json& row : rows) {
@@ -70,12 +130,18 @@ ordered_json StudyJson(const StudyFacts& study) {
   for (size_t i = 0; i < study.rows.size(); ++i) {
     rows.push_back(RowJson(i, study.rows, comparisons,
                            study.groups.empty() ? std::string() : study.groups[i]));
-    most_steps = std::max(most_steps, study.rows[i].step_ms.size());
+    size_t steps = 0;
+    for (const Run& run : study.rows[i].runs) steps += run.step_ms.size();
+    most_steps = std::max(most_steps, steps);
   }
-  const ordered_json facts = FactsOf(rows);
+  ordered_json facts = FactsOf(rows);
+  if (const std::string text = SharedText(study.rows); !text.empty()) {
+    facts.push_back({"shared losses", text});
+  }
   ordered_json json = {{"title", study.title}};
   json["subtitle"] =
       fmt::format("up to {} timed steps a row, after {} of warm-up", most_steps, study.warmup);
+  if (const std::string text = UnsteadyText(study.rows); !text.empty()) json["warning"] = text;
   json["facts"] = facts;
   json["columns"] = ColumnsOf(rows);
   json["rows"] = rows;
@@ -86,11 +152,7 @@ ordered_json StudyJson(const StudyFacts& study) {
 std::string StudyHtml(const ordered_json& json, const StudyFacts& study) {
   ordered_json page = json;
   for (const ordered_json& law : json.at("laws")) {
-    const int checked = law.at("checked").get<int>();
-    if (checked == 0) continue;
-    page["facts"].push_back({law.at("law"), law.at("holds") == true
-                                                ? fmt::format("checked {} times, holds", checked)
-                                                : "BROKEN: " + law.at("broken").dump()});
+    if (Applies(law)) page["facts"].push_back({law.at("law"), LawText(law)});
   }
   for (size_t i = 0; i < study.rows.size(); ++i) {
     if (!study.rows[i].timeline.is_object()) continue;
@@ -108,14 +170,10 @@ bool LawsHold(const ordered_json& study) {
 std::string StudyText(const ordered_json& study) {
   std::string text = TextTable(study.at("rows"), study.at("columns"));
   for (const ordered_json& law : study.at("laws")) {
-    const int checked = law.at("checked").get<int>();
-    if (checked == 0) continue;
-    const auto broken = law.at("broken").get<std::vector<std::string>>();
-    text += fmt::format("{}: {}\n", law.at("law").get<std::string>(),
-                        broken.empty() ? fmt::format("checked {} times, holds", checked)
-                                       : fmt::format("BROKEN {} times", broken.size()));
-    for (const std::string& sentence : broken) text += "  " + sentence + "\n";
+    if (!Applies(law)) continue;
+    text += fmt::format("{}: {}\n", law.at("law").get<std::string>(), LawText(law));
   }
+  if (study.contains("warning")) text += study.at("warning").get<std::string>() + "\n";
   for (const ordered_json& fact : study.at("facts")) {
     text += fmt::format("{}: {}\n", fact.at(0).get<std::string>(), fact.at(1).get<std::string>());
   }

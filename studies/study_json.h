@@ -19,7 +19,7 @@ struct StudyFacts {
   size_t baseline = 0;
 };
 
-// {"title", "subtitle", "facts", "columns", "rows", "laws"}: the members of
+// {"title", "subtitle", "warning", "facts", "columns", "rows", "laws"}: the members of
 // reports/study_page.h and, beside them, CheckLaws().
 nlohmann::ordered_json StudyJson(const StudyFacts& study);
 

@@ -146,7 +146,8 @@ std::vector<StudyKey> MakeKeys() {
       ReadVariants);
   add("axes", "map of keys", "none",
       "Keys of a run file, each with a list of values or a range: `{from, to, step}`, `{from, to, "
-      "count}` or `{from, to, times}`. Every combination is a row, of every variant.",
+      "count}` or `{from, to, times}`. Every combination is a row, of every variant; seeds "
+      "(`train.seed`, `model.seed`, `data.seed`) are runs of each row.",
       ReadAxes);
   add("exclude", "list of combinations", "none",
       "Rows in which all these keys have these values are left out.",
@@ -158,7 +159,7 @@ std::vector<StudyKey> MakeKeys() {
         study.baseline = Text("baseline", value);
         study.baseline_origin = origin;
       });
-  add("repeats", "integer", "1", "Runs of every row.",
+  add("repeats", "integer", "1", "Runs of every row, with each seed.",
       [](S study, T value, O) { study.repeats = Integer("repeats", value, 1, 1000); });
   add("order", "`shuffled`, `written`", "`shuffled`",
       "Of the runs; shuffled, what drifts over time falls on all rows alike.",
@@ -170,11 +171,24 @@ std::vector<StudyKey> MakeKeys() {
       [](S study, T value, O) { study.measure.warmup = Integer("measure.warmup", value, 0); });
   add("measure.steps", "integer", "20", "Steps after those, whose times count.",
       [](S study, T value, O) { study.measure.steps = Integer("measure.steps", value, 1); });
+  add("measure.eval_every", "integer", "after the last step",
+      "Steps between evaluations on held-out data, which are not timed; 0: none.",
+      [](S study, T value, O) {
+        study.measure.eval_every = Integer("measure.eval_every", value, 0);
+      });
   add("measure.check_arena", "bool", "`true`",
       "Run one step of every row apart, with canaries: the arena bytes that are really used.",
       [](S study, T value, O) {
         study.measure.check_arena =
             std::get<bool>(ParseValue(Type::kBool, "measure.check_arena", value));
+      });
+  add("measure.repeat_unsteady", "bool", "`true`",
+      "Run rows again, at most five times, whose times vary by more than 3 % (the range between "
+      "the "
+      "quartiles of their steps over the median), as they do where the machine is busy.",
+      [](S study, T value, O) {
+        study.measure.repeat_unsteady =
+            std::get<bool>(ParseValue(Type::kBool, "measure.repeat_unsteady", value));
       });
   add("measure.profile", "bool", "`false`",
       "Run a few steps of every row apart, node by node: the time of collectives and copies, and "

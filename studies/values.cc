@@ -25,10 +25,10 @@ constexpr int64_t kMostValues = 10'000;
 
 // What a study says for all its runs, or runs differently from training.
 constexpr const char* kOfTheStudy[] = {
-    "run.dir",           "run.overwrite",    "train.stop_after",
-    "train.eval_every",  "train.early_stop", "train.sample_every",
-    "debug.check_arena", "save.model",       "memory.summary",
-    "log.csv",           "log.tensorboard",  "log.report"};
+    "run.dir",          "run.overwrite",      "train.stop_after",  "train.eval_every",
+    "train.early_stop", "train.sample_every", "debug.check_arena", "save.model",
+    "memory.summary",   "memory.calibration", "log.csv",           "log.tensorboard",
+    "log.report"};
 
 void RefuseKeysOfTheStudy(const std::string& path, const std::string& where,
                           const std::string& origin) {

@@ -33,10 +33,12 @@ class AblateCommand : public testing::Test {
   }
 
   std::string Study(const std::string& text) {
-    return folder_.Write(
-        "study.yaml",
-        "base: run.yaml\ndir: " + dir_ + "\n" +
-            (text.find("measure:") == text.npos ? "measure: {warmup: 1, steps: 4}\n" : "") + text);
+    return folder_.Write("study.yaml",
+                         "base: run.yaml\ndir: " + dir_ + "\n" +
+                             (text.find("measure:") == text.npos
+                                  ? "measure: {warmup: 1, steps: 4, repeat_unsteady: false}\n"
+                                  : "") +
+                             text);
   }
 
   Outcome Ablate(const std::string& text, std::vector<std::string> flags = {}) {
@@ -48,7 +50,7 @@ class AblateCommand : public testing::Test {
   // The rows of study.json by name.
   std::map<std::string, json> Rows() {
     std::map<std::string, json> rows;
-    const json study = json::parse(ReadFile(dir_ + "/study.json"));
+    const json study = StudyJson();
     for (const json& row : study.at("rows")) {
       rows[row.at("name")] = row;
     }
@@ -56,6 +58,8 @@ class AblateCommand : public testing::Test {
   }
 
   const TempFolder folder_;
+  json StudyJson() { return json::parse(ReadFile(dir_ + "/study.json")); }
+
   const std::string dir_ = folder_ / "study";
 };
 
@@ -83,9 +87,9 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   EXPECT_EQ(base.at("status"), "done");
   EXPECT_EQ(base.at("base"), true);
   EXPECT_EQ(base.at("runs"), 2);
-  for (const char* key :
-       {"arena_bytes", "used_bytes", "activation_bytes", "parameter_bytes", "optimizer_bytes",
-        "step_ms", "step_ms_low", "step_ms_high", "tokens_per_s", "loss", "predicted_step_ms"}) {
+  for (const char* key : {"arena_bytes", "used_bytes", "activation_bytes", "parameter_bytes",
+                          "optimizer_bytes", "step_ms", "step_ms_low", "step_ms_high",
+                          "tokens_per_s", "loss", "eval_loss", "predicted_step_ms"}) {
     ASSERT_TRUE(base.at(key).is_number()) << key;
     EXPECT_GT(base.at(key).get<double>(), 0) << key;
   }
@@ -134,8 +138,142 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   ASSERT_EQ(report.exit_code, 0) << report.err;
   const json compared = json::parse(report.out);
   EXPECT_EQ(compared.at("rows").at(1).at("bits"), "= " + first);
+  EXPECT_EQ(compared.at("rows").at(1).at("eval_loss"), rows.at("block").at("eval_loss"));
   EXPECT_THAT(folder_.Read("page.html"), HasSubstr("<html"));
   EXPECT_EQ(RunPlimsoll({"report", folder_.path()}).exit_code, 2);
+
+  // One that was killed after three steps, and one before its first, beside them.
+  const std::string killed = folder_ / "killed", begun = folder_ / "begun";
+  std::filesystem::copy(second, killed);
+  std::filesystem::remove(killed + "/summary.json");
+  std::string lines = ReadFile(killed + "/metrics.jsonl");
+  size_t end = 0;
+  for (int i = 0; i < 4; ++i) end = lines.find('\n', end) + 1;  // an evaluation, and three steps
+  WriteFile(killed + "/metrics.jsonl", lines.substr(0, end) + "{\"step\": 3, \"lo");
+  std::filesystem::create_directory(begun);
+  std::filesystem::copy(second + "/config.yaml", begun + "/config.yaml");
+  const Outcome some = RunPlimsoll({"report", killed, first, second, begun, "--json"});
+  ASSERT_EQ(some.exit_code, 0) << some.err;
+  const json unfinished = json::parse(some.out).at("rows");
+  EXPECT_EQ(unfinished.at(0).at("status"), "unfinished");
+  EXPECT_EQ(unfinished.at(0).at("note"), "3 of 5 steps so far");
+  EXPECT_EQ(unfinished.at(0).at("curve").at("loss").size(), 3u);
+  EXPECT_EQ(unfinished.at(0).at("arena_bytes"), rows.at("block").at("arena_bytes"));
+  EXPECT_EQ(unfinished.at(1).at("base"), true);
+  EXPECT_EQ(unfinished.at(2).at("bits"), "= " + first);
+  EXPECT_EQ(unfinished.at(3).at("note"), "0 of 5 steps so far");
+}
+
+TEST_F(AblateCommand, AStudyWithoutAResultHasFailed) {
+  const Outcome outcome = Ablate(
+      "variants: {missing: {data: {synthetic: false, train: no/such.bin}},\n"
+      "           negative: {command: 'echo \"{\\\"step_ms\\\": -1}\"'}}\n");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("no row has a result; the first, missing, failed: "));
+  EXPECT_EQ(Rows().at("missing").at("status"), "failed");
+  EXPECT_THAT(Rows().at("missing").at("note").get<std::string>(), HasSubstr("no/such.bin"));
+  EXPECT_EQ(Rows().at("negative").at("status"), "failed");
+  EXPECT_THAT(outcome.out, HasSubstr("negative: failed: the command printed step_ms: -1; it must "
+                                     "be a finite number above 0"));
+}
+
+TEST_F(AblateCommand, SeedsAreRunsOfARow) {
+  const Outcome outcome = Ablate(
+      "variants: {base: {}, block: {checkpointing.policy: block}, bf16: {amp.dtype: bf16},\n"
+      "           other: {command: 'echo \"{\\\"step_ms\\\": 1, \\\"loss\\\": "
+      "$PLIMSOLL_SEED}\"'}}\n"
+      "axes: {train.seed: [1, 2, 3]}\n");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto rows = Rows();
+  ASSERT_EQ(rows.size(), 4u);
+  for (const char* name : {"base", "block", "bf16", "other"}) {
+    EXPECT_EQ(rows.at(name).at("runs"), 3) << name;
+    EXPECT_EQ(rows.at(name).at("loss_runs"), 3) << name;
+  }
+  EXPECT_GT(rows.at("base").at("loss_deviation"), 0);
+  EXPECT_EQ(rows.at("block").at("loss"), rows.at("base").at("loss"));
+  EXPECT_EQ(rows.at("block").at("loss_difference"), 0);
+  EXPECT_EQ(rows.at("block").at("loss_difference_deviation"), 0);
+  EXPECT_EQ(rows.at("block").at("bits"), "= base");
+  EXPECT_EQ(rows.at("bf16").at("loss_difference_runs"), 3);
+  // Of pairs: much less than what seeds differ by.
+  EXPECT_LT(rows.at("bf16").at("loss_difference_deviation"),
+            0.2 * rows.at("base").at("loss_deviation").get<double>());
+  EXPECT_EQ(rows.at("other").at("loss"), 2);
+  EXPECT_EQ(rows.at("other").at("loss_deviation"), 1);
+  EXPECT_THAT(outcome.out, HasSubstr("(3)"));
+}
+
+TEST_F(AblateCommand, EqualLossesAreTrainedToTheEndOnce) {
+  const std::string text =
+      "variants: {block: {checkpointing.policy: block}, base: {}, bf16: {amp.dtype: bf16}}\n"
+      "baseline: base\n"
+      "measure: {warmup: 1, steps: 59, eval_every: 20, check_arena: false, repeat_unsteady: "
+      "false}\n";
+  const Outcome outcome = Ablate(text);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const auto rows = Rows();
+  EXPECT_THAT(outcome.out, HasSubstr("3 runs of 60 steps left to make (1 of them of fewer"));
+  const auto steps = [&](const std::string& run) {
+    return json::parse(ReadFile(dir_ + "/runs/" + run + "/summary.json")).at("steps");
+  };
+  EXPECT_EQ(steps("001-block.1"), 21);
+  EXPECT_EQ(steps("002-base.1"), 60);
+  EXPECT_EQ(steps("003-bf16.1"), 60);
+  EXPECT_EQ(rows.at("block").at("bits"), "= base in 21 of 60 steps");
+  for (const char* key : {"loss", "eval_loss", "best_eval_loss", "curve", "eval_curve"}) {
+    EXPECT_EQ(rows.at("block").at(key), rows.at("base").at(key)) << key;
+  }
+  EXPECT_EQ(rows.at("base").at("eval_curve").at("step"), (std::vector<int>{0, 20, 40, 60}));
+  EXPECT_THAT(StudyJson().at("facts").dump(), HasSubstr("21 of 60 steps"));
+
+  // Losses that are others are found all the same.
+  const std::string path = dir_ + "/runs/001-block.1/metrics.jsonl";
+  std::string metrics = ReadFile(path);
+  const size_t at = metrics.rfind("\"loss\":") + 7;
+  metrics.replace(at, metrics.find(',', at) - at, "9");
+  WriteFile(path, metrics);
+  const Outcome broken = Ablate(text);
+  EXPECT_EQ(broken.exit_code, 1);
+  EXPECT_EQ(Rows().at("block").at("bits"), "DIFFER from base");
+}
+
+TEST_F(AblateCommand, RunsAgainWhatVaries) {
+  const std::string calls = folder_ / "calls";
+  const Outcome outcome = Ablate(
+      "measure: {warmup: 1, steps: 4}\n"
+      "variants:\n"
+      "  busy: {command: 'echo \"{\\\"step_ms\\\": [1, 2, 3]}\"'}\n"
+      "  calm: {command: 'echo \"{\\\"step_ms\\\": [2, 2, 2.01]}\"'}\n"
+      "  settles: {command: 'echo x >> " +
+      calls + "; if test $(wc -l < " + calls +
+      ") = 1; then echo \"{\\\"step_ms\\\": [1, 2, 3]}\"; else echo \"{\\\"step_ms\\\": [2, 2, "
+      "2]}\"; fi'}\n");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Rows().at("busy").at("runs"), 6);
+  EXPECT_EQ(Rows().at("calm").at("runs"), 1);
+  EXPECT_EQ(Rows().at("settles").at("runs"), 2);
+  EXPECT_THAT(StudyJson().at("warning").get<std::string>(),
+              HasSubstr("Times are not to be trusted: steps of one and the same program vary by "
+                        "more than 3 % (the range between their quartiles over the median) in 1 of "
+                        "3 rows (busy)"));
+  EXPECT_THAT(ReadFile(dir_ + "/report.html"), HasSubstr("not to be trusted"));
+  EXPECT_THAT(outcome.out, HasSubstr("not to be trusted"));
+}
+
+// The budget solver times ops; what it learns must not change what is predicted of other rows.
+TEST_F(AblateCommand, PredictionsOfOneProgramAreTheSameInAllRows) {
+  setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);
+  const Outcome outcome = Ablate(
+      "order: written\n"
+      "set: {memory.calibrate: true}\n"
+      "variants: {none: {checkpointing.policy: none},\n"
+      "           auto: {checkpointing.policy: auto, memory.budget: 1GiB},\n"
+      "           again: {checkpointing.policy: none, memory.budget: 2GiB}}\n");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("measuring this machine for auto"));
+  EXPECT_GT(Rows().at("none").at("predicted_step_ms"), 0);
+  EXPECT_EQ(Rows().at("none").at("predicted_step_ms"), Rows().at("again").at("predicted_step_ms"));
 }
 
 TEST_F(AblateCommand, GoesOnWhereItWasStopped) {
@@ -278,7 +416,7 @@ TEST_F(AblateCommand, StartsRanks) {
     setenv(name.c_str(), value.c_str(), 1);
   }
   const Outcome outcome = Ablate(
-      "measure: {warmup: 1, steps: 4, profile: true}\n"
+      "measure: {warmup: 1, steps: 4, profile: true, repeat_unsteady: false}\n"
       "variants: {one: {}, two: {parallel.data: 2, train.micro_batch: 1},\n"
       "           block: {parallel.data: 2, train.micro_batch: 1, checkpointing.policy: block},\n"
       "           odd: {parallel.tensor: 2, parallel.data: 1, model.heads: 1}}\n");

@@ -3,22 +3,35 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
+
+#include "studies/command_output.h"
+#include "studies/figures.h"
+#include "studies/shared_curves.h"
 #include "studies/table.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll::studies {
 namespace {
 
+Run Measured(std::vector<double> step_ms, std::vector<double> losses = {3, 2, 1},
+             const std::string& seed = "1") {
+  Run run;
+  run.seed = seed;
+  run.step_ms = std::move(step_ms);
+  run.losses = std::move(losses);
+  return run;
+}
+
 Row Measured(const std::string& name, std::vector<double> step_ms, double bytes,
-             std::vector<double> losses = {3, 2, 1}) {
+             std::vector<double> losses = {3, 2, 1}, const std::string& seed = "1") {
   Row row;
   row.name = name;
   row.status = Status::kDone;
-  row.runs = 1;
-  row.medians = {step_ms[step_ms.size() / 2]};
-  row.step_ms = std::move(step_ms);
-  row.losses = {std::move(losses)};
-  row.summary = {{"arena_bytes", bytes}, {"tokens_per_step", 1000}};
+  row.runs = {Measured(std::move(step_ms), std::move(losses), seed)};
+  row.runs[0].summary = {{"arena_bytes", bytes}, {"tokens_per_step", 1000}};
   return row;
 }
 
@@ -36,13 +49,19 @@ TEST(Compare, DifferencesWithinTheSpreadAreNone) {
 }
 
 TEST(Compare, TheMediansOfRunsWidenTheSpread) {
-  Row base = Measured("base", {100, 100, 100, 110, 110, 110}, 10);
-  base.medians = {100, 110};
-  Row row = Measured("row", {109, 109, 109, 109, 109, 109}, 10);
-  row.medians = {109, 109};
+  Row base = Measured("base", {100, 100, 100, 100, 100, 100, 100, 100, 100}, 10);
+  base.runs.push_back(Measured({110}));
+  base.runs.push_back(Measured({110}));
+  Row row = Measured("row", {109, 109, 109}, 10);
+  row.runs.push_back(Measured({109, 109, 109}));
   EXPECT_EQ(SpreadOf(base).low, 100);
   EXPECT_EQ(SpreadOf(base).high, 110);
   EXPECT_EQ(Compare({base, row}, {}, 0)[1].time, Difference::kNone);
+  // One run among many that was disturbed does not.
+  for (int i = 0; i < 6; ++i) row.runs.push_back(Measured({109, 109, 109}));
+  row.runs.push_back(Measured({200, 200, 200}));
+  EXPECT_EQ(SpreadOf(row).high, 109);
+  EXPECT_EQ(SpreadOf(row).variation, 0);
 }
 
 TEST(Compare, TheFrontIsWhatNoOtherBeats) {
@@ -55,16 +74,59 @@ TEST(Compare, TheFrontIsWhatNoOtherBeats) {
   EXPECT_FALSE(comparisons[3].on_front);
 }
 
-TEST(Compare, RowsAreComparedWithTheBaselineOfTheirSeed) {
-  const std::vector<Row> rows = {Measured("a1", {10}, 1, {2.0}), Measured("a2", {10}, 1, {2.3}),
-                                 Measured("b1", {10}, 1, {2.1}), Measured("b2", {10}, 1, {2.9})};
-  const std::vector<RowFacts> facts = {
-      {"a1", "a", "1"}, {"a2", "a", "2"}, {"b1", "b", "1"}, {"b2", "b", "2"}};
+TEST(Compare, DifferencesAreOfPairsWithTheSameSeed) {
+  Row a = Measured("a", {10}, 1, {2.0}, "1"), b = Measured("b", {10}, 1, {2.2}, "1");
+  a.runs.push_back(Measured({10}, {4.0}, "2"));
+  b.runs.push_back(Measured({10}, {4.1}, "2"));
+  b.runs.push_back(Measured({10}, {9.0}, "3"));  // which the baseline has not
+  b.runs.push_back(Measured({10}, {2.2}, "1"));  // the same again: no further seed
+  const auto comparisons = Compare({a, b}, {}, 0);
+  ASSERT_TRUE(comparisons[1].loss_difference);
+  EXPECT_NEAR(comparisons[1].loss_difference->mean, 0.15, 1e-12);
+  EXPECT_NEAR(*comparisons[1].loss_difference->deviation, 0.05 * std::sqrt(2), 1e-12);
+  EXPECT_EQ(comparisons[1].loss_difference->count, 2);
+  EXPECT_FALSE(comparisons[1].eval_loss_difference);
+  EXPECT_EQ(OverSeeds(b, &Run::loss)->count, 3);
+  EXPECT_FALSE(OverSeeds(Measured("one", {10}, 1), &Run::loss)->deviation);
+}
+
+TEST(Compare, TheBaselinesSeedsMayBeRowsOfTheirOwn) {
+  const std::vector<Row> rows = {
+      Measured("a1", {10}, 1, {2.0}, "1"), Measured("a2", {10}, 1, {2.3}, "2"),
+      Measured("b1", {10}, 1, {2.1}, "1"), Measured("b2", {10}, 1, {2.9}, "2")};
+  const std::vector<RowFacts> facts = {{"x", "a"}, {"x", "a"}, {"x", "b"}, {"x", "b"}};
   const auto comparisons = Compare(rows, facts, 0);
-  EXPECT_EQ(comparisons[3].baseline, 1);
-  EXPECT_NEAR(*comparisons[3].loss_difference, 0.6, 1e-12);
-  EXPECT_TRUE(comparisons[2].loss_within_seeds);  // 0.1, where seeds of `a` differ by 0.3
-  EXPECT_TRUE(comparisons[3].loss_within_seeds);  // seeds of `b` differ by 0.8
+  EXPECT_NEAR(comparisons[3].loss_difference->mean, 0.6, 1e-12);
+  EXPECT_EQ(comparisons[1].same_as, -1);  // of another seed
+  EXPECT_EQ(comparisons[2].same_as, 0);
+  EXPECT_EQ(comparisons[3].same_as, 1);
+  EXPECT_FALSE(comparisons[3].same_bits);
+}
+
+TEST(SharedCurves, AreThoseOfTheLongestRunThatHasTheSameLosses) {
+  const std::vector<double> whole = {5, 4, 3, 2};
+  std::vector<Row> rows = {Measured("short", {10}, 1, {5, 4}), Measured("whole", {10}, 1, whole),
+                           Measured("other", {10}, 1, {5, 4.1}),
+                           Measured("seed", {10}, 1, {5, 4}, "2")};
+  rows[1].runs[0].evaluations = {{4, 2.5}};
+  const std::vector<RowFacts> facts(4, {"x", "x"});
+  ShareCurves(facts, 0, rows);
+  EXPECT_EQ(rows[0].runs[0].losses, whole);
+  EXPECT_EQ(rows[0].runs[0].own_steps, 2);
+  EXPECT_EQ(rows[0].runs[0].eval_loss(), 2.5);
+  EXPECT_FALSE(rows[1].runs[0].own_steps);
+  EXPECT_EQ(rows[2].runs[0].losses.size(), 2u);
+  EXPECT_EQ(rows[3].runs[0].losses.size(), 2u);
+  const auto comparisons = Compare(rows, facts, 0);
+  EXPECT_EQ(comparisons[1].same_steps, 2);
+  EXPECT_EQ(comparisons[1].steps, 4);
+  EXPECT_TRUE(comparisons[1].same_bits);
+  EXPECT_FALSE(comparisons[2].same_bits);
+  EXPECT_EQ(CheckLaws(rows, facts, comparisons)[1].broken,
+            (std::vector<std::string>{"other: other losses than short"}));
+  EXPECT_EQ(SharedSteps(3, 23), 23);
+  EXPECT_EQ(SharedSteps(3, 203), 23);
+  EXPECT_EQ(SharedSteps(3, 2000), 103);
 }
 
 TEST(Laws, FindRowsThatBreakThem) {
@@ -74,8 +136,8 @@ TEST(Laws, FindRowsThatBreakThem) {
   const std::vector<RowFacts> facts = {{"x"}, {"x"}, {"x"}, {"y"}};
   rows[0].used_bytes = 100;
   rows[1].used_bytes = 81;
-  rows[0].losses.push_back({3, 2, 1});
-  rows[1].losses.push_back({3, 2, 0.5});
+  rows[0].runs.push_back(Measured({10}, {3, 2, 1}));
+  rows[1].runs.push_back(Measured({12}, {3, 2, 0.5}));
   const auto comparisons = Compare(rows, facts, 0);
   EXPECT_EQ(comparisons[1].same_as, 0);
   EXPECT_TRUE(comparisons[1].same_bits);
@@ -93,7 +155,7 @@ TEST(Laws, FindRowsThatBreakThem) {
 TEST(Laws, AutoIsNoSlowerThanWhatFitsBesideIt) {
   const std::vector<Row> rows = {Measured("auto", {20}, 100), Measured("block", {15}, 90),
                                  Measured("none", {10}, 200)};
-  const std::vector<RowFacts> facts = {{"x", "", "", true}, {"x"}, {"x"}};
+  const std::vector<RowFacts> facts = {{"x", "", true}, {"x"}, {"x"}};
   const Law law = CheckLaws(rows, facts, Compare(rows, facts, 1))[2];
   EXPECT_EQ(law.checked, 1);
   ASSERT_EQ(law.broken.size(), 1u);
@@ -101,23 +163,67 @@ TEST(Laws, AutoIsNoSlowerThanWhatFitsBesideIt) {
   EXPECT_FALSE(law.must_hold);
 }
 
-TEST(Rows, CommandsPrintTheLastLineOfJsonThatCounts) {
-  Row row;
-  AddOutput("hello\n{\"step_ms\": 1}\n{\"step_ms\": [4, 6, 5], \"loss\": 2.5}\nbye\n", row);
-  EXPECT_EQ(row.medians, (std::vector<double>{5}));
-  EXPECT_EQ(row.loss(), 2.5);
+TEST(Laws, TimesThatVaryTellNothing) {
+  const std::vector<Row> rows = {Measured("auto", {19, 20, 21}, 100),
+                                 Measured("block", {15, 15, 15}, 90)};
+  const std::vector<RowFacts> facts = {{"x", "", true}, {"x"}};
+  const Law law = CheckLaws(rows, facts, Compare(rows, facts, 1))[2];
+  EXPECT_EQ(law.checked, 0);
+  EXPECT_TRUE(law.broken.empty());
+  EXPECT_EQ(law.untold, (std::vector<std::string>{"auto: times vary too much to tell"}));
+}
+
+nlohmann::ordered_json Printed(const std::string& output) {
+  const TempFolder folder;
+  return LastObject(folder.Write("log.txt", output));
+}
+
+TEST(CommandOutput, TheLastLineOfJsonCounts) {
+  const studies::Run run = RunOf(
+      Printed("hello\n{\"step_ms\": 1}\n{\"step_ms\": [4, 6, 5], \"loss\": 2.5}\n{\"a\": 1}\nbye"),
+      "1");
+  EXPECT_EQ(run.median_ms(), 5);
+  EXPECT_EQ(run.loss(), 2.5);
   Row spread;
-  AddOutput("{\"step_ms\": 5, \"step_ms_low\": 4, \"step_ms_high\": 7, \"process_bytes\": 9}\n",
-            spread);
+  spread.runs = {RunOf(Printed("{\"step_ms\": 5, \"step_ms_low\": 4, \"step_ms_high\": 7, "
+                               "\"process_bytes\": 9}\n"),
+                       "1")};
   EXPECT_EQ(SpreadOf(spread).low, 4);
   EXPECT_EQ(SpreadOf(spread).median, 5);
   EXPECT_EQ(SpreadOf(spread).high, 7);
   EXPECT_EQ(spread.peak_bytes(), 9);
-  for (const char* output :
-       {"", "nothing", "{\"loss\": 1}\n", "{\"step_ms\": []}\n", "{\"step_ms\": \"x\"}\n"}) {
-    Row none;
-    ExpectUserError([&] { AddOutput(output, none); }, {"no line of JSON with step_ms"});
+  for (const char* output : {"", "nothing", "{\"loss\": 1}\n", "{\"step_ms\": 1\n"}) {
+    ExpectUserError([&] { CheckOutput(Printed(output)); }, {"no line of JSON with step_ms"});
   }
+}
+
+TEST(CommandOutput, FiguresThatCannotBeAreRefused) {
+  for (const auto& [output, message] : std::map<std::string, std::string>{
+           {"{\"step_ms\": -1}", "printed step_ms: -1; it must be a finite number above 0"},
+           {"{\"step_ms\": 0}", "step_ms: 0"},
+           {"{\"step_ms\": []}", "step_ms: []"},
+           {"{\"step_ms\": \"x\"}", "step_ms: \"x\""},
+           {"{\"step_ms\": [1, null]}", "step_ms[1]: null"},
+           {"{\"step_ms\": [1, -2]}", "step_ms[1]: -2"},
+           {"{\"step_ms\": 1, \"process_bytes\": -5}", "process_bytes: -5"},
+           {"{\"step_ms\": 1, \"loss\": \"low\"}", "loss: \"low\"; it must be a finite number"}}) {
+    ExpectUserError([&] { CheckOutput(Printed(output)); }, {message});
+  }
+  CheckOutput(Printed("{\"step_ms\": 1, \"loss\": -0.5, \"process_bytes\": null}"));
+}
+
+TEST(CommandOutput, OnlyTheTailOfMuchIsKept) {
+  const TempFolder folder;
+  const std::string line(100, 'x');
+  std::string output = "{\"step_ms\": 3}\n" + std::string(2 * kKeptOutput, '{') + "\n";
+  while (output.size() < 3 * kKeptOutput) output += line + "\n";
+  const std::string path = folder.Write("log.txt", output);
+  EXPECT_EQ(LastObject(path).at("step_ms"), 3);
+  KeepTail(path);
+  const std::string kept = folder.Read("log.txt");
+  EXPECT_LE(kept.size(), kKeptOutput + 100);
+  EXPECT_TRUE(kept.ends_with(line + "\n"));
+  EXPECT_EQ(kept.find("bytes left out\nxxx"), kept.find("bytes"));
 }
 
 TEST(Table, MarksWhatIsNoDifference) {
@@ -133,6 +239,31 @@ TEST(Table, MarksWhatIsNoDifference) {
   const std::string csv = Csv(json);
   EXPECT_EQ(csv.substr(0, 11), "name,status");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
+}
+
+TEST(Figures, SeedsBecomeAMeanAndItsDeviation) {
+  std::vector<Row> rows = {Measured("base", {10}, 1, {2.0}, "1"),
+                           Measured("other", {10}, 1, {2.5}, "1")};
+  rows[0].runs.push_back(Measured({10}, {3.0}, "2"));
+  rows[0].runs[0].evaluations = {{0, 5}, {9, 2.25}};
+  rows[0].runs[1].evaluations = {{0, 5}, {9, 2.75}};
+  const auto comparisons = Compare(rows, {}, 0);
+  auto json = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < rows.size(); ++i) json.push_back(RowJson(i, rows, comparisons, ""));
+  EXPECT_EQ(json[0].at("loss"), 2.5);
+  EXPECT_DOUBLE_EQ(json[0].at("loss_deviation"), std::sqrt(0.5));
+  EXPECT_EQ(json[0].at("loss_runs"), 2);
+  EXPECT_EQ(json[0].at("eval_loss"), 2.5);
+  EXPECT_EQ(json[0].at("curve").at("loss"), (std::vector<double>{2.5}));
+  EXPECT_EQ(json[0].at("eval_curve").at("step"), (std::vector<int>{0, 9}));
+  EXPECT_EQ(json[1].at("loss"), 2.5);
+  EXPECT_TRUE(json[1].at("loss_deviation").is_null());
+  EXPECT_EQ(json[1].at("loss_runs"), 1);
+  EXPECT_EQ(json[1].at("loss_difference"), 0.5);
+  const std::string text = TextTable(json, ColumnsOf(json));
+  EXPECT_NE(text.find("2.5 ± 0.71 (2)"), std::string::npos) << text;
+  EXPECT_NE(text.find("2.5 (1)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("best held-out"), std::string::npos) << text;  // the last is the best
 }
 
 }  // namespace

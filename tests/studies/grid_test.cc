@@ -47,11 +47,26 @@ TEST(Grid, VariantsTakeEveryCombinationAndCommandsOne) {
   const auto rows = Grid(
       "set: {train.micro_batch: 4}\n"
       "variants: {a: {}, b: {train.micro_batch: 8}, c: {command: x}}\n"
-      "axes: {train.seed: [1, 2]}\n");
-  EXPECT_EQ(Names(rows), (Strings{"a, seed=1", "a, seed=2", "b, seed=1", "b, seed=2", "c"}));
-  EXPECT_EQ(rows[0].Sets(), (Strings{"train.micro_batch=4", "train.seed=1"}));
-  EXPECT_EQ(rows[2].Sets(), (Strings{"train.micro_batch=8", "train.seed=1"}));
+      "axes: {train.accumulate: [1, 2]}\n");
+  EXPECT_EQ(Names(rows), (Strings{"a, accumulate=1", "a, accumulate=2", "b, accumulate=1",
+                                  "b, accumulate=2", "c"}));
+  EXPECT_EQ(rows[0].Sets(), (Strings{"train.accumulate=1", "train.micro_batch=4"}));
+  EXPECT_EQ(rows[2].Sets(), (Strings{"train.accumulate=1", "train.micro_batch=8"}));
   EXPECT_EQ(rows[4].command, "x");
+}
+
+TEST(Grid, SeedsAreRunsOfARow) {
+  const auto rows = Grid(
+      "variants: {a: {}, b: {amp.dtype: bf16}, c: {command: x}}\n"
+      "axes: {train.seed: [1, 2], train.micro_batch: [2, 4], data.seed: [7, 8]}\n"
+      "exclude: [{amp.dtype: bf16, train.seed: 2}]\n");
+  EXPECT_EQ(Names(rows), (Strings{"a, micro_batch=2", "a, micro_batch=4", "b, micro_batch=2",
+                                  "b, micro_batch=4", "c"}));
+  EXPECT_EQ(rows[0].seeds.size(), 4u);
+  EXPECT_EQ(rows[0].Sets(3), (Strings{"data.seed=8", "train.micro_batch=2", "train.seed=2"}));
+  EXPECT_EQ(rows[2].seeds.size(), 2u);
+  EXPECT_EQ(rows[4].seeds.size(), 4u);
+  EXPECT_EQ(Names(Grid("axes: {train.seed: [1, 2]}\n")), (Strings{"base"}));
 }
 
 TEST(Grid, ExcludesAndIncludes) {
@@ -91,15 +106,16 @@ TEST(Grid, RefusesWhatSaysNothing) {
 
 TEST(Runs, AreShuffledAlikeEveryTimeAndCompleteInEveryRepeat) {
   Study study = Parse("variants: {a: {}}\nrepeats: 3\n");
-  const std::vector<StudyRun> runs = OrderedRuns(study, 20);
-  EXPECT_EQ(runs, OrderedRuns(study, 20));
+  const std::vector<StudyRow> twenty(20, StudyRow(GridRow{}));
+  const std::vector<StudyRun> runs = OrderedRuns(study, twenty);
+  EXPECT_EQ(runs, OrderedRuns(study, twenty));
   ASSERT_EQ(runs.size(), 60u);
   bool shuffled = false;
-  for (int64_t repeat = 0; repeat < 3; ++repeat) {
+  for (size_t repeat = 0; repeat < 3; ++repeat) {
     std::set<size_t> rows;
     for (size_t i = 0; i < 20; ++i) {
-      const StudyRun& run = runs[static_cast<size_t>(repeat) * 20 + i];
-      EXPECT_EQ(run.repeat, repeat);
+      const StudyRun& run = runs[repeat * 20 + i];
+      EXPECT_EQ(run.index, repeat);
       rows.insert(run.row);
       shuffled = shuffled || run.row != i;
     }
@@ -107,9 +123,9 @@ TEST(Runs, AreShuffledAlikeEveryTimeAndCompleteInEveryRepeat) {
   }
   EXPECT_TRUE(shuffled);
   study.order_seed = 2;
-  EXPECT_NE(runs, OrderedRuns(study, 20));
+  EXPECT_NE(runs, OrderedRuns(study, twenty));
   study.order = RunOrder::kWritten;
-  EXPECT_EQ(OrderedRuns(study, 20)[7], (StudyRun{7, 0}));
+  EXPECT_EQ(OrderedRuns(study, twenty)[7], (StudyRun{7, 0}));
 }
 
 class Configured : public testing::Test {
@@ -138,9 +154,12 @@ TEST_F(Configured, RowsClaimEqualBitsWhereNoNumberDiffers) {
       "  ranks: {parallel.data: 2}\n");
   const auto numbers = [&](size_t i) { return rows[i].facts.numbers; };
   for (size_t i = 1; i <= 4; ++i) EXPECT_EQ(numbers(i), numbers(0)) << rows[i].name;
-  for (size_t i = 5; i < rows.size(); ++i) EXPECT_NE(numbers(i), numbers(0)) << rows[i].name;
+  for (const size_t i : {5, 6, 7, 9}) EXPECT_NE(numbers(i), numbers(0)) << rows[i].name;
   EXPECT_EQ(numbers(6), numbers(5));
+  // Seeds are told apart by runs.
   EXPECT_EQ(rows[8].facts.but_for_seed, rows[0].facts.but_for_seed);
+  EXPECT_EQ(rows[0].run_seeds[0].Text(), "1337");
+  EXPECT_EQ(rows[8].run_seeds[0].Text(), "2");
   EXPECT_TRUE(rows[4].facts.automatic);
   EXPECT_FALSE(rows[2].has_arena);
 }
@@ -158,9 +177,26 @@ TEST_F(Configured, RanksFollowFromTheMesh) {
   EXPECT_EQ(all[1].ranks, 4);
 }
 
+TEST_F(Configured, EverySeedHasItsName) {
+  const auto rows = Rows("axes: {train.seed: [1, 2], model.seed: [2]}\n");
+  ASSERT_EQ(rows[0].run_seeds.size(), 2u);
+  EXPECT_EQ(rows[0].run_seeds[0].Text(), "train 1, model 2, data 1");
+  EXPECT_EQ(rows[0].run_seeds[1].Text(), "2");
+}
+
+TEST_F(Configured, AMissingFileIsNotInfeasible) {
+  const auto rows = Rows(
+      "variants: {missing: {model: {init_from: no/such, family: null, layers: "
+      "null, width: null, heads: null, vocab: null, sequence: null}}}\n");
+  EXPECT_NE(rows[0].refused.find("no/such/config.json: there is no such file"), std::string::npos)
+      << rows[0].refused;
+  EXPECT_EQ(rows[0].refused_as, Status::kFailed);
+}
+
 TEST_F(Configured, ImpossibleRowsSayWhy) {
   const auto rows = Rows("variants: {fits: {}, heads: {model.heads: 5}, long: {train.steps: 7}}\n");
   EXPECT_EQ(rows[0].refused, "");
+  EXPECT_EQ(rows[1].refused_as, Status::kInfeasible);
   EXPECT_NE(rows[1].refused.find("do not divide model.width"), std::string::npos);
   EXPECT_NE(rows[2].refused.find("the study measures 20 after 3"), std::string::npos);
 }

@@ -1,0 +1,298 @@
+#include "studies/figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+namespace plimsoll::studies {
+namespace {
+
+using nlohmann::ordered_json;
+
+// A row beside what its figures are made of.
+struct View {
+  const Row& row;
+  const Comparison& comparison;
+  const std::vector<Row>& rows;
+  Spread spread;
+};
+
+template <typename T>
+ordered_json OrNull(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+// Bytes at the peak of these roles.
+ordered_json OfRoles(const Row& row, const std::vector<const char*>& roles) {
+  const ordered_json bytes = row.Member("bytes_by_role");
+  if (!bytes.is_object()) return nullptr;
+  int64_t sum = 0;
+  for (const char* role : roles) {
+    if (bytes.contains(role) && bytes.at(role).is_number_integer()) {
+      sum += bytes.at(role).get<int64_t>();
+    }
+  }
+  return sum;
+}
+
+// A share of the device's peak; null where that is not known.
+ordered_json Utilisation(const View& view, double flops) {
+  const std::optional<double> peak = view.row.Figure("peak_flops");
+  if (!peak || *peak <= 0) return nullptr;
+  return flops / (*peak * view.spread.median * 1e-3);
+}
+
+ordered_json ModelUtilisation(const View& view) {
+  const std::optional<double> flops = view.row.Figure("model_flops_per_step");
+  return flops ? Utilisation(view, *flops) : OrNull(view.row.Figure("mfu"));
+}
+
+ordered_json HardwareUtilisation(const View& view) {
+  const std::optional<double> flops = view.row.Figure("model_flops_per_step");
+  if (!flops) return OrNull(view.row.Figure("hfu"));
+  return Utilisation(view, *flops + view.row.Figure("recompute_flops_per_step").value_or(0));
+}
+
+ordered_json TokensPerSecond(const View& view) {
+  const std::optional<double> tokens = view.row.Figure("tokens_per_step");
+  if (!tokens) return OrNull(view.row.Figure("tokens_per_s"));
+  return *tokens / view.spread.median * 1e3;
+}
+
+ordered_json PredictedPeak(const View& view) {
+  for (const char* key : {"predicted_process_bytes", "predicted_reserved_bytes", "arena_bytes"}) {
+    if (const std::optional<double> bytes = view.row.Figure(key)) return *bytes;
+  }
+  return nullptr;
+}
+
+ordered_json BitsText(const View& view) {
+  const Comparison& comparison = view.comparison;
+  if (comparison.same_as < 0) return "";
+  const std::string& other = view.rows[static_cast<size_t>(comparison.same_as)].name;
+  if (!comparison.same_bits) return "DIFFER from " + other;
+  if (comparison.same_steps == comparison.steps) return "= " + other;
+  return fmt::format("= {} in {} of {} steps", other, comparison.same_steps, comparison.steps);
+}
+
+struct Figure {
+  const char* key;
+  const char* label;  // of its column; nullptr: it has none
+  const char* unit;   // reports/study_page.h
+  // What it is in a row; nullptr: the member `key` of the summary. Or, of those that depend on the
+  // seed: a run's value, or what the comparison found.
+  ordered_json (*of)(const View&) = nullptr;
+  SeedFigure of_run = nullptr;
+  std::optional<Mean> Comparison::*compared = nullptr;
+
+  bool by_seed() const { return of_run != nullptr || compared != nullptr; }
+};
+
+// In the order of the table.
+const Figure kFigures[] = {
+    {"ranks", "ranks", "integer"},
+    {"predicted_peak_bytes", "predicted", "bytes", PredictedPeak},
+    {"peak_bytes", "peak", "bytes", [](const View& v) { return OrNull(v.row.peak_bytes()); }},
+    {"step_ms", "step", "ms", [](const View& v) { return ordered_json(v.spread.median); }},
+    {"step_ms_low", "from", "ms", [](const View& v) { return ordered_json(v.spread.low); }},
+    {"step_ms_high", "to", "ms", [](const View& v) { return ordered_json(v.spread.high); }},
+    {"step_ms_variation", "varies", "percent",
+     [](const View& v) { return ordered_json(v.spread.variation); }},
+    {"predicted_step_ms", nullptr, "ms"},
+    {"speedup", "speed", "number", [](const View& v) { return OrNull(v.comparison.speedup); }},
+    {"tokens_per_s", "tokens/s", "count", TokensPerSecond},
+    {"mfu", "MFU", "percent", ModelUtilisation},
+    {"hfu", "HFU", "percent", HardwareUtilisation},
+    {"recompute_share", "recomputed", "percent"},
+    {"collective_ms", "collectives", "ms",
+     [](const View& v) { return OrNull(v.row.collective_ms); }},
+    {"exposed_ms", "exposed", "ms", [](const View& v) { return OrNull(v.row.exposed_ms); }},
+    {.key = "loss", .label = "loss", .unit = "number", .of_run = &Run::loss},
+    {.key = "loss_difference",
+     .label = "difference",
+     .unit = "number",
+     .compared = &Comparison::loss_difference},
+    {.key = "eval_loss", .label = "held-out", .unit = "number", .of_run = &Run::eval_loss},
+    {.key = "eval_loss_difference",
+     .label = "held-out difference",
+     .unit = "number",
+     .compared = &Comparison::eval_loss_difference},
+    {.key = "best_eval_loss",
+     .label = "best held-out",
+     .unit = "number",
+     .of_run = &Run::best_eval_loss},
+    {"arena_bytes", "arena", "bytes"},
+    {"used_bytes", "used", "bytes", [](const View& v) { return OrNull(v.row.used_bytes); }},
+    {"caching_replay_bytes", "if cached", "bytes"},
+    {"activation_bytes", "activations", "bytes",
+     [](const View& v) { return OfRoles(v.row, {"activation"}); }},
+    {"parameter_bytes", "parameters", "bytes",
+     [](const View& v) {
+       return OfRoles(v.row, {"parameter", "master"});
+     }},
+    {"gradient_bytes", "gradients", "bytes",
+     [](const View& v) { return OfRoles(v.row, {"gradient"}); }},
+    {"optimizer_bytes", "optimizer", "bytes",
+     [](const View& v) { return OfRoles(v.row, {"optimizer_state"}); }},
+    {"workspace_bytes", "workspace", "bytes",
+     [](const View& v) { return OfRoles(v.row, {"workspace"}); }},
+    {"offloaded_bytes", "offloaded", "bytes",
+     [](const View& v) { return OrNull(v.row.Figure("offloaded_bytes_per_step")); }},
+    {"bits", "bits", "text", BitsText},
+    {"max_live_bytes", nullptr, "bytes"},
+    {"host_arena_bytes", nullptr, "bytes"},
+    {"process_bytes", nullptr, "bytes"},
+    {"predicted_process_bytes", nullptr, "bytes"},
+    {"reserved_bytes", nullptr, "bytes"},
+    {"resident_bytes", nullptr, "bytes"},
+    {"budget_bytes", nullptr, "bytes"},
+    {"arena_budget_bytes", nullptr, "bytes"},
+};
+
+const std::string kDeviation = "_deviation", kRuns = "_runs";
+
+bool HasSeeds(const Row& row) {
+  return std::ranges::any_of(row.runs,
+                             [&](const Run& run) { return run.seed != row.runs[0].seed; });
+}
+
+void AddBySeed(const Figure& figure, const View& view, bool seeds, ordered_json& json) {
+  const std::string key = figure.key;
+  const std::optional<Mean> mean = figure.of_run != nullptr ? OverSeeds(view.row, figure.of_run)
+                                                            : view.comparison.*figure.compared;
+  json[key] = mean ? ordered_json(mean->mean) : ordered_json(nullptr);
+  if (!seeds || !mean) return;
+  json[key + kDeviation] = OrNull(mean->deviation);
+  json[key + kRuns] = mean->count;
+}
+
+// No more than seeds differ: the deviation of the pairs' differences is no less than their mean.
+bool WithinSeeds(const std::optional<Mean>& difference) {
+  return difference && difference->deviation &&
+         std::abs(difference->mean) <= *difference->deviation;
+}
+
+ordered_json MarksOf(const View& view) {
+  ordered_json marks = ordered_json::object();
+  const Comparison& comparison = view.comparison;
+  if (comparison.speedup && comparison.time == Difference::kNone) {
+    marks["speedup"] = "no difference";
+  }
+  if (view.spread.variation >= kSteady) marks["step_ms_variation"] = "not steady";
+  if (WithinSeeds(comparison.loss_difference)) marks["loss_difference"] = "within seeds";
+  if (WithinSeeds(comparison.eval_loss_difference)) marks["eval_loss_difference"] = "within seeds";
+  return marks;
+}
+
+// By step, the means over the runs of all seeds as far as all of them came.
+ordered_json LossCurve(const Row& row) {
+  std::set<std::string> seeds;
+  std::vector<const Run*> runs;
+  for (const Run& run : row.runs) {
+    if (!run.losses.empty() && seeds.insert(run.seed).second) runs.push_back(&run);
+  }
+  if (runs.empty()) return nullptr;
+  const size_t steps = (*std::ranges::min_element(runs, {}, [](const Run* run) {
+                         return run->losses.size();
+                       }))->losses.size();
+  ordered_json curve = {{"step", ordered_json::array()}, {"loss", ordered_json::array()}};
+  for (size_t step = 0; step < steps; ++step) {
+    std::vector<double> losses;
+    for (const Run* run : runs) losses.push_back(run->losses[step]);
+    curve["step"].push_back(step);
+    curve["loss"].push_back(MeanOf(losses).mean);
+  }
+  return curve;
+}
+
+ordered_json EvaluationCurve(const Row& row) {
+  std::map<int64_t, std::vector<double>> losses;  // by step
+  std::set<std::string> seeds;
+  for (const Run& run : row.runs) {
+    if (run.evaluations.empty() || !seeds.insert(run.seed).second) continue;
+    for (const trainer::Evaluation& evaluation : run.evaluations) {
+      losses[evaluation.step].push_back(evaluation.loss);
+    }
+  }
+  if (losses.size() < 2) return nullptr;
+  ordered_json curve = {{"step", ordered_json::array()}, {"loss", ordered_json::array()}};
+  for (const auto& [step, of_step] : losses) {
+    curve["step"].push_back(step);
+    curve["loss"].push_back(MeanOf(of_step).mean);
+  }
+  return curve;
+}
+
+}  // namespace
+
+ordered_json RowJson(size_t index, const std::vector<Row>& rows,
+                     const std::vector<Comparison>& comparisons, const std::string& group) {
+  const Row& row = rows[index];
+  ordered_json json = {{"name", row.name}, {"status", Name(row.status)}};
+  if (!group.empty()) json["group"] = group;
+  if (!row.note.empty()) json["note"] = row.note;
+  if (comparisons[index].is_baseline) json["base"] = true;
+  if (!row.has_results()) return json;
+  const View view{row, comparisons[index], rows, SpreadOf(row)};
+  const bool seeds = std::ranges::any_of(rows, HasSeeds);
+  json["runs"] = row.runs.size();
+  json["on_front"] = view.comparison.on_front;
+  for (const Figure& figure : kFigures) {
+    if (figure.by_seed()) {
+      AddBySeed(figure, view, seeds, json);
+    } else {
+      json[figure.key] = figure.of != nullptr ? figure.of(view) : OrNull(row.Figure(figure.key));
+    }
+  }
+  json["speedup_measured"] = !view.comparison.speedup
+                                 ? ordered_json(nullptr)
+                                 : ordered_json(view.comparison.time != Difference::kNone);
+  if (const ordered_json marks = MarksOf(view); !marks.empty()) json["marks"] = marks;
+  for (const char* key :
+       {"version", "commit", "device", "driver", "clock_mhz", "chosen", "bytes_by_role"}) {
+    if (const ordered_json member = row.Member(key); !member.is_null()) json[key] = member;
+  }
+  if (const ordered_json curve = LossCurve(row); !curve.is_null()) json["curve"] = curve;
+  if (const ordered_json curve = EvaluationCurve(row); !curve.is_null()) json["eval_curve"] = curve;
+  return json;
+}
+
+ordered_json ColumnsOf(const ordered_json& rows) {
+  const auto any = [&](const std::string& key, const auto& says) {
+    return std::ranges::any_of(rows, [&](const ordered_json& row) {
+      return row.contains(key) && !row.at(key).is_null() && says(row, row.at(key));
+    });
+  };
+  const auto filled = [](const ordered_json& /*row*/, const ordered_json& value) {
+    return value != "" && !(value.is_number() && value == 0);
+  };
+  ordered_json columns = {{{"key", "name"}, {"label", "row"}, {"unit", "text"}},
+                          {{"key", "status"}, {"label", "status"}, {"unit", "text"}}};
+  for (const Figure& figure : kFigures) {
+    const std::string key = figure.key;
+    if (figure.label == nullptr || !any(key, filled)) continue;
+    // Columns that would only repeat what stands there already.
+    const auto other = [&](const char* than) {
+      return any(key, [&](const ordered_json& row, const ordered_json& value) {
+        return value != row.value(than, ordered_json(nullptr));
+      });
+    };
+    if (key == "arena_bytes" && !other("peak_bytes")) continue;
+    if (key == "best_eval_loss" && !other("eval_loss")) continue;
+    if (key == "ranks" && !any(key, [](const auto&, const auto& ranks) { return ranks != 1; })) {
+      continue;
+    }
+    ordered_json column = {{"key", key}, {"label", figure.label}, {"unit", figure.unit}};
+    if (any(key + kRuns, filled)) {
+      column["deviation"] = key + kDeviation;
+      column["runs"] = key + kRuns;
+    }
+    columns.push_back(column);
+  }
+  return columns;
+}
+
+}  // namespace plimsoll::studies

@@ -1,0 +1,48 @@
+#include "studies/unfinished_run.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "studies/results.h"
+#include "trainer/config/load.h"
+
+namespace plimsoll::studies {
+namespace {
+
+using nlohmann::ordered_json;
+
+}  // namespace
+
+std::string DescribeUnfinished(const std::string& directory, const trainer::RunMetrics& metrics) {
+  const config::RunConfig config = config::Load(directory + "/config.yaml").config;
+  std::string text =
+      fmt::format("{} of {} steps so far", metrics.loss.size(), config.train.StepsToMake());
+  std::error_code error;
+  if (std::filesystem::exists(directory + "/snapshots", error)) text += ", with snapshots";
+  return text;
+}
+
+ordered_json SummaryOfUnfinished(const std::string& directory, const trainer::RunMetrics& metrics) {
+  ordered_json summary = ordered_json::object();
+  const ordered_json plan = ReadJson(directory + "/plan.json");
+  if (!plan.is_object()) return summary;
+  for (const char* key : {"arena_bytes", "max_live_bytes", "host_arena_bytes", "bytes_by_role",
+                          "predicted_step_ms", "threads", "parameters", "trained_parameters"}) {
+    if (plan.contains(key)) summary[key] = plan.at(key);
+  }
+  summary["predicted_process_bytes"] = plan.value("process_bytes", ordered_json(nullptr));
+  if (metrics.most_gpu_bytes) summary["process_bytes"] = *metrics.most_gpu_bytes;
+  // Of several ranks it is not known how many they are.
+  if (!metrics.most_rank_bytes) {
+    summary["tokens_per_step"] = plan.value("micro_batch", 0.0) * plan.value("sequence", 0.0) *
+                                 plan.value("accumulate", 0.0);
+  }
+  if (plan.contains("caching")) {
+    summary["caching_replay_bytes"] =
+        plan.at("caching").value("reserved_bytes", ordered_json(nullptr));
+  }
+  return summary;
+}
+
+}  // namespace plimsoll::studies

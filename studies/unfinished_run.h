@@ -1,0 +1,19 @@
+// What can be told of a run that has not come to its end, from what it has written so far.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "trainer/run_metrics.h"
+
+namespace plimsoll::studies {
+
+// How far it came: "37 of 100 steps so far, with snapshots".
+std::string DescribeUnfinished(const std::string& directory, const trainer::RunMetrics& metrics);
+
+// The members of summary.json that plan.json and config.yaml know as well. Empty where there is no
+// plan.
+nlohmann::ordered_json SummaryOfUnfinished(const std::string& directory,
+                                           const trainer::RunMetrics& metrics);
+
+}  // namespace plimsoll::studies
