@@ -16,9 +16,10 @@ namespace {
 using nlohmann::ordered_json;
 
 // Figures that are above 0 where they are there at all; of others it is enough to be finite.
-constexpr std::array kPositive = {"step_ms_low",     "step_ms_high",   "tokens_per_s",
-                                  "tokens_per_step", "process_bytes",  "peak_bytes",
-                                  "arena_bytes",     "reserved_bytes", "ranks"};
+constexpr std::array kPositive = {"step_ms_low",     "step_ms_high",    "tokens_per_s",
+                                  "tokens_per_step", "process_bytes",   "peak_bytes",
+                                  "arena_bytes",     "reserved_bytes",  "ranks",
+                                  "joules_per_step", "joules_per_token"};
 constexpr std::array kFinite = {"loss", "eval_loss", "best_eval_loss", "mfu", "hfu"};
 
 [[noreturn]] void Refuse(const std::string& member, const ordered_json& value, const char* want) {

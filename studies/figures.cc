@@ -69,6 +69,15 @@ ordered_json PredictedPeak(const View& view) {
   return nullptr;
 }
 
+// The mean over all runs of what each measures by itself.
+ordered_json OverRuns(const View& view, const char* key) {
+  std::vector<double> values;
+  for (const Run& run : view.row.runs) {
+    if (const std::optional<double> value = run.Figure(key)) values.push_back(*value);
+  }
+  return values.empty() ? ordered_json(nullptr) : ordered_json(MeanOf(values).mean);
+}
+
 ordered_json BitsText(const View& view) {
   const Comparison& comparison = view.comparison;
   if (comparison.same_as < 0) return "";
@@ -110,6 +119,10 @@ const Figure kFigures[] = {
     {"collective_ms", "collectives", "ms",
      [](const View& v) { return OrNull(v.row.collective_ms); }},
     {"exposed_ms", "exposed", "ms", [](const View& v) { return OrNull(v.row.exposed_ms); }},
+    {"joules_per_step", "energy of a step", "joules",
+     [](const View& v) { return OverRuns(v, "joules_per_step"); }},
+    {"joules_per_token", "energy of a token", "joules",
+     [](const View& v) { return OverRuns(v, "joules_per_token"); }},
     {.key = "loss", .label = "loss", .unit = "number", .of_run = &Run::loss},
     {.key = "loss_difference",
      .label = "difference",

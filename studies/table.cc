@@ -31,6 +31,7 @@ std::string Number(const ordered_json& row, const std::string& key, const std::s
                    double number) {
   if (unit == "bytes") return FormatBytes(std::llround(number));
   if (unit == "ms") return fmt::format("{:.4g}", number);
+  if (unit == "joules") return fmt::format("{:.4g} J", number);
   if (unit == "percent") return fmt::format("{:.1f} %", number * 100);
   if (unit == "integer") return fmt::format("{:.0f}", number);
   if (unit == "count") return trainer::FormatCount(number);
