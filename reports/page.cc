@@ -50,8 +50,9 @@ void AppendElement(std::string& html, std::string_view begin, std::string_view c
 }  // namespace
 
 std::string Render(const Page& page) {
-  const nlohmann::ordered_json data = {
+  nlohmann::ordered_json data = {
       {"title", page.title}, {"subtitle", page.subtitle}, {"views", page.views}};
+  if (page.reload_seconds) data["reload_s"] = *page.reload_seconds;
   std::string html =
       "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"

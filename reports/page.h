@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 namespace plimsoll::reports {
@@ -12,6 +13,8 @@ struct Page {
   std::string subtitle;
   // In the order in which they stand on the page: {"type": "lines", "title": …, …}.
   nlohmann::ordered_json views = nlohmann::ordered_json::array();
+  // The file is about to change: a browser loads it again every so many seconds.
+  std::optional<int> reload_seconds = {};
 };
 
 // The HTML document. Nothing of the data can end the element that holds it.

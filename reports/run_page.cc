@@ -14,6 +14,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr int kRefreshSeconds = 10;
+
 // A chart over the steps.
 struct Curve {
   const char* key;  // of the rows
@@ -110,7 +112,7 @@ std::optional<std::string> RunPage::Add(const ordered_json& row) {
   } else if (row.contains("loss")) {
     steps_.Add(row);
   }
-  return Clock::now() < due_ ? std::nullopt : Write("running");
+  return Clock::now() < due_ ? std::nullopt : Write(kRunning);
 }
 
 std::optional<std::string> RunPage::Write(const std::string& state) {
@@ -118,13 +120,16 @@ std::optional<std::string> RunPage::Write(const std::string& state) {
   std::optional<std::string> problem;
   try {
     OutputFile file(path_);
-    file.Write(Render({facts_.title, facts_.subtitle, Views(state)}));
+    Page page{facts_.title, facts_.subtitle, Views(state)};
+    if (state == kRunning) page.reload_seconds = kRefreshSeconds;
+    file.Write(Render(page));
     file.Commit(OutputFile::Sync::kNo);
   } catch (const UserError& error) {
     problem = error.what();
   }
   const auto now = Clock::now();
-  due_ = now + std::max<Clock::duration>(std::chrono::seconds(10), 100 * (now - start));
+  due_ =
+      now + std::max<Clock::duration>(std::chrono::seconds(kRefreshSeconds), 100 * (now - start));
   return problem;
 }
 

@@ -34,7 +34,9 @@ class RunPage {
   // what went wrong with that, or nothing.
   std::optional<std::string> Add(const nlohmann::ordered_json& row);
 
-  // Writes the file now. `state`: "running", "done", …
+  // Writes the file now. `state`: kRunning, while which it reloads itself in browsers, or how it
+  // ended.
+  static constexpr char kRunning[] = "running";
   std::optional<std::string> Write(const std::string& state);
 
  private:

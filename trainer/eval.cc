@@ -141,7 +141,7 @@ double HeldOutLoss(Session& session, const data::EvalBatches& batches,
 }
 
 void RunEval(const EvalCommand& command) {
-  const TrainedModel trained = OpenTrainedModel(command.folder, command.sets);
+  const TrainedModel trained = OpenTrainedModel(command.folder, command.sets, command.choice);
   const EvalData data = OpenEvalData(command, trained);
   CompileOptions options = InferenceOptions(trained, command.dtype);
   options.evaluate = true;

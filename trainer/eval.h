@@ -9,6 +9,7 @@
 
 #include "trainer/data/loader.h"
 #include "trainer/session.h"
+#include "trainer/weight_source.h"
 
 namespace plimsoll::trainer {
 
@@ -17,9 +18,11 @@ namespace plimsoll::trainer {
 double HeldOutLoss(Session& session, const data::EvalBatches& batches,
                    const std::function<void(int64_t done)>& progress = nullptr);
 
-// `plimsoll eval`. The folder is a run's (config.yaml, model/) or a Hugging Face checkpoint's.
+// `plimsoll eval`. The folder is a run's (config.yaml), a snapshot's or a Hugging Face
+// checkpoint's.
 struct EvalCommand {
   std::string folder;
+  WeightChoice choice;            // of what a run has left
   std::vector<std::string> sets;  // overrides of the run's configuration
   // Files to evaluate on, whole: token files (*.bin), else text. Empty: what the run held out, as
   // much of it as the run's own evaluations took.

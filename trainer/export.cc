@@ -15,16 +15,15 @@
 #include "base/mapped_file.h"
 #include "base/output_file.h"
 #include "models/huggingface.h"
-#include "snapshots/folder.h"
 #include "snapshots/snapshot.h"
 #include "trainer/adapter.h"
 #include "trainer/config/load.h"
 #include "trainer/data/tokenizer.h"
 #include "trainer/from_config.h"
-#include "trainer/resume.h"
+#include "trainer/progress.h"
 #include "trainer/run_record.h"
 #include "trainer/saved_tensors.h"
-#include "trainer/stored_parameter.h"
+#include "trainer/weight_source.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -49,114 +48,6 @@ TensorType TypeOf(const std::string& dtype) {
   throw UserError("--dtype: '" + dtype + "' is no type for weights; use fp32, bf16 or fp16");
 }
 
-bool IsNewer(const std::string& file, const std::string& than) {
-  std::error_code error;
-  return fs::last_write_time(file, error) > fs::last_write_time(than, error);
-}
-
-// The folder of a snapshot, or of a trained model.
-std::string FindSource(const ExportCommand& command) {
-  std::string run = command.run;
-  while (run.size() > 1 && run.ends_with('/')) run.pop_back();
-  if (Exists(run + "/" + snapshots::kManifestFile)) {
-    if (!command.step) return run;
-    throw UserError("--step: " + run + " is one snapshot; name the run's directory to choose");
-  }
-  if (!Exists(run + "/config.yaml")) {
-    throw UserError(fmt::format("{}: neither a run directory (config.yaml) nor a snapshot ({})",
-                                run, snapshots::kManifestFile));
-  }
-  const snapshots::Folder folder(SnapshotsOf(run));
-  const std::vector<int64_t> steps = folder.Steps();
-  if (command.step) {
-    if (std::ranges::find(steps, *command.step) != steps.end()) return folder.PathOf(*command.step);
-    throw UserError(fmt::format(
-        "--step: {} has no snapshot of step {}; {}", run, *command.step,
-        steps.empty() ? "it has none" : fmt::format("there are {}", fmt::join(steps, ", "))));
-  }
-  const std::string adapter = run + "/adapter";
-  const bool adapts = Exists(adapter + "/" + adapters::kConfigFile);
-  const std::string trained = adapts ? adapter : run + "/model";
-  const std::string config = trained + "/" + (adapts ? adapters::kConfigFile : "config.json");
-  if (!steps.empty()) {
-    const std::string newest = folder.PathOf(steps.back());
-    if (!Exists(config) || IsNewer(newest + "/" + snapshots::kManifestFile, config)) return newest;
-  }
-  if (Exists(config)) return trained;
-  throw UserError(run +
-                  ": the run has neither snapshots nor a model/ or adapter/ yet; it writes them as "
-                  "save.every says, and when training ends");
-}
-
-// What a snapshot says of its run's model, adapters and tokenizer. Its data and ranks need not be
-// here, nor what the adapters began with.
-config::RunConfig ConfigOf(const RunRecord& record, const std::string& snapshot) {
-  std::vector<std::string> sets = {"data.synthetic=true"};
-  for (const auto& [key, value] : record.config) {
-    const bool says = key.starts_with("model.") ||
-                      (key.starts_with("lora.") && key != "lora.init_from") ||
-                      key == "data.tokenizer";
-    if (!says) continue;
-    sets.push_back(fmt::format("{}={}", key, value));
-  }
-  return LoadRunText("", snapshot, sets).config;
-}
-
-// That its weights are of.
-std::unique_ptr<models::Model> ModelOf(const RunRecord& record, const config::RunConfig& config,
-                                       const std::string& snapshot) {
-  std::unique_ptr<models::Model> model = ModelFrom(config);
-  if (RecordOf(config, model->spec()).model != record.model) {
-    throw UserError(
-        fmt::format("{}: was written by a run of another model than the one that "
-                    "model.init_from, {}, holds now; put back that one's config.json",
-                    snapshot, config.model.init_from));
-  }
-  return model;
-}
-
-graph::DType WeightType(const snapshots::Snapshot& snapshot,
-                        const snapshots::TensorRecord& record) {
-  switch (record.type) {
-    case TensorType::kF32:
-      return graph::DType::kFloat32;
-    case TensorType::kBf16:
-      return graph::DType::kBFloat16;
-    case TensorType::kF16:
-      return graph::DType::kFloat16;
-    default:
-      FailTensor(snapshot, record.name, "is of no type that weights have");
-  }
-}
-
-// As float32, put together from what is stored of it.
-std::vector<float> ReadWeight(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
-                              const models::ParameterInfo& parameter) {
-  const int64_t elements = parameter.shape.elements();
-  const auto read = [&](const std::string& name, int64_t element_bytes) {
-    std::vector<std::byte> bytes = saved.Read(name, parameter.name);
-    if (static_cast<int64_t>(bytes.size()) != elements * element_bytes) {
-      FailTensor(snapshot, name, "is of another size");
-    }
-    return bytes;
-  };
-  const auto read_if_any = [&](const std::string& name, int64_t element_bytes) {
-    return saved.Find(name) == nullptr ? std::vector<std::byte>() : read(name, element_bytes);
-  };
-  const snapshots::TensorRecord* const record = saved.Find(parameter.name);
-  if (record == nullptr) FailTensor(snapshot, parameter.name, "is missing");
-  const graph::DType type = WeightType(snapshot, *record);
-  std::vector<std::byte> weight = read(parameter.name, graph::ByteSize(type));
-  std::vector<std::byte> remainder = read_if_any(parameter.name + ".remainder", sizeof(int16_t));
-  std::vector<std::byte> master = read_if_any(parameter.name + ".master", sizeof(float));
-  std::vector<float> values(static_cast<size_t>(elements));
-  StoredParameter(type, elements, weight.data(),
-                  remainder.empty() ? nullptr : reinterpret_cast<int16_t*>(remainder.data()),
-                  master.empty() ? nullptr : reinterpret_cast<float*>(master.data()))
-      .Get(values);
-  return values;
-}
-
 // What is exported.
 struct Source {
   std::string folder;  // that is read
@@ -171,18 +62,20 @@ struct Source {
 };
 
 Source Open(const ExportCommand& command) {
-  Source source{.folder = FindSource(command),
+  Source source{.folder = FindWeights(command.run, command.choice),
                 .in_words = "",
                 .config = {},
                 .model = nullptr,
                 .lora = {},
                 .snapshot = std::nullopt};
   source.in_words = source.folder;
-  if (Exists(source.folder + "/" + snapshots::kManifestFile)) {
+  if (IsSnapshot(source.folder)) {
     source.snapshot.emplace(source.folder);
     const RunRecord record = ParseRunRecord(source.snapshot->manifest().run, source.folder);
-    source.config = ConfigOf(record, source.folder);
-    source.model = ModelOf(record, source.config, source.folder);
+    std::vector<std::string> sets = ModelSets(record);
+    sets.push_back("data.synthetic=true");
+    source.config = LoadRunText("", source.folder, sets).config;
+    source.model = SavedModel(record, source.config, source.folder);
     source.in_words += fmt::format(", after {} steps", source.snapshot->manifest().step);
   } else if (Exists(source.folder + "/" + adapters::kConfigFile)) {
     source.config =
@@ -217,7 +110,7 @@ class Weights {
 
   // That was trained.
   std::vector<float> ReadTrained(const models::ParameterInfo& parameter) const {
-    if (saved_) return ReadWeight(*source_.snapshot, *saved_, parameter);
+    if (saved_) return saved_->ReadParameter(parameter);
     return adapter_.at(parameter.name);
   }
 

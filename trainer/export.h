@@ -2,20 +2,20 @@
 // adapter as one that PEFT loads.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
+
+#include "trainer/weight_source.h"
 
 namespace plimsoll::trainer {
 
 struct ExportCommand {
-  std::string run;              // a run directory, or one snapshot
-  std::string to;               // a folder that is not there or empty
-  std::optional<int64_t> step;  // of the run's snapshots; default: what was written last
-  std::string dtype = "fp32";   // of the weights in the folder: fp32, bf16, fp16
-  std::string tokenizer;        // that goes with them; empty: the run's
-  bool overwrite = false;       // what an export has left in the folder
-  bool merge = false;           // an adapter into the model's weights
+  std::string run;             // a run directory, or one snapshot
+  std::string to;              // a folder that is not there or empty
+  WeightChoice choice;         // of what the run has left
+  std::string dtype = "fp32";  // of the weights in the folder: fp32, bf16, fp16
+  std::string tokenizer;       // that goes with them; empty: the run's
+  bool overwrite = false;      // what an export has left in the folder
+  bool merge = false;          // an adapter into the model's weights
 };
 
 // Writes model.safetensors, config.json and the tokenizer's files, or adapter_model.safetensors and

@@ -120,7 +120,7 @@ Generated Generate(Session& session, const data::Tokenizer& tokenizer,
 }
 
 void RunGenerate(const GenerateCommand& command) {
-  const TrainedModel trained = OpenTrainedModel(command.folder, command.sets);
+  const TrainedModel trained = OpenTrainedModel(command.folder, command.sets, command.choice);
   const config::RunConfig& config = trained.config();
   const std::string name = trained.Tokenizer(command.tokenizer);
   if (name.empty()) {

@@ -10,6 +10,7 @@
 #include "trainer/config/run_config.h"
 #include "trainer/data/tokenizer.h"
 #include "trainer/session.h"
+#include "trainer/weight_source.h"
 
 namespace plimsoll::trainer {
 
@@ -38,9 +39,11 @@ Generated Generate(Session& session, const data::Tokenizer& tokenizer,
                    const GenerateOptions& options,
                    const std::function<void(const std::string&)>& stream = nullptr);
 
-// `plimsoll generate`. The folder is a run's (config.yaml, model/) or a Hugging Face checkpoint's.
+// `plimsoll generate`. The folder is a run's (config.yaml), a snapshot's or a Hugging Face
+// checkpoint's.
 struct GenerateCommand {
   std::string folder;
+  WeightChoice choice;                // of what a run has left
   std::vector<std::string> sets;      // overrides of the run's configuration
   std::optional<std::string> prompt;  // instead of the configuration's
   std::string dtype = "fp32";         // of weights, activations and cache: fp32, bf16, fp16

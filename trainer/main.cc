@@ -191,10 +191,22 @@ class CommandLine {
     command->callback([this] { studies::RunReport(report_); });
   }
 
+  // Which weights of a run.
+  static void AddChoice(CLI::App& command, WeightChoice& choice) {
+    CLI::Option* step = command.add_option(
+        "--step", choice.step,
+        "the run's snapshot after so many steps; default: what it wrote last, model/, adapter/ or "
+        "a snapshot");
+    command.add_flag("--best", choice.best, "the run's snapshot of its best evaluation")
+        ->excludes(step);
+  }
+
   void AddEval() {
     CLI::App* command = app_.add_subcommand("eval", "the loss of a trained model on held-out data");
-    command->add_option("model", eval_.folder, "a run directory or a Hugging Face folder")
+    command
+        ->add_option("model", eval_.folder, "a run directory, a snapshot or a Hugging Face folder")
         ->required();
+    AddChoice(*command, eval_.choice);
     command->add_option("--data", eval_.data,
                         "token files (*.bin) or text, or shell patterns of them; default: what "
                         "the run held out");
@@ -216,8 +228,11 @@ class CommandLine {
 
   void AddGenerate() {
     CLI::App* command = app_.add_subcommand("generate", "continue a text with a trained model");
-    command->add_option("model", generate_.folder, "a run directory or a Hugging Face folder")
+    command
+        ->add_option("model", generate_.folder,
+                     "a run directory, a snapshot or a Hugging Face folder")
         ->required();
+    AddChoice(*command, generate_.choice);
     auto sample = [&](const char* flag, const char* key, const char* help) {
       command->add_option_function<std::string>(
           flag,
@@ -263,9 +278,7 @@ class CommandLine {
                             "adapter for PEFT");
     command->add_option("run", export_.run, "a run directory, or one of its snapshots")->required();
     command->add_option("--to", export_.to, "the folder to write")->required();
-    command->add_option(
-        "--step", export_.step,
-        "of which snapshot; default: what the run wrote last, model/, adapter/ or a snapshot");
+    AddChoice(*command, export_.choice);
     command->add_flag("--merge", export_.merge,
                       "write whole weights, with the run's adapter merged into them");
     command->add_option("--dtype", export_.dtype, "of the weights: fp32, bf16 or fp16");

@@ -19,12 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The newest one up to that step whose every byte is as it was written. Damaged ones are named and
+// The newest one of these steps whose every byte is as it was written. Damaged ones are named and
 // passed over.
-std::optional<std::string> NewestWholeUntil(int64_t last, const snapshots::Folder& folder) {
+std::optional<std::string> NewestWhole(int64_t first, int64_t last,
+                                       const snapshots::Folder& folder) {
   const std::vector<int64_t> steps = folder.Steps();
   for (const int64_t step : steps | std::views::reverse) {
-    if (step > last) continue;
+    if (step < first || step > last) continue;
     const std::string path = folder.PathOf(step);
     try {
       snapshots::Snapshot(path).Verify();
@@ -37,7 +38,7 @@ std::optional<std::string> NewestWholeUntil(int64_t last, const snapshots::Folde
 }
 
 std::optional<std::string> NewestWhole(const snapshots::Folder& folder) {
-  const auto found = NewestWholeUntil(std::numeric_limits<int64_t>::max(), folder);
+  const auto found = NewestWhole(0, std::numeric_limits<int64_t>::max(), folder);
   if (found || folder.Steps().empty()) return found;
   throw UserError(folder.path() +
                   ": none of the snapshots is whole; move them away to start from the beginning");
@@ -86,8 +87,15 @@ std::optional<std::string> FindGoodSnapshot(const config::RunConfig& config, int
                                             int64_t failed, Ranks& ranks) {
   return OnFirst(ranks, [&] {
     const snapshots::Folder folder(SnapshotsOf(config.run.dir));
-    const auto found = NewestWholeUntil(good, folder);
-    return found ? found : NewestWholeUntil(failed, folder);
+    const auto found = NewestWhole(0, good, folder);
+    return found ? found : NewestWhole(0, failed, folder);
+  });
+}
+
+std::optional<std::string> FindSnapshotAfter(const config::RunConfig& config, int64_t steps,
+                                             Ranks& ranks) {
+  return OnFirst(ranks, [&] {
+    return NewestWhole(steps, steps, snapshots::Folder(SnapshotsOf(config.run.dir)));
   });
 }
 

@@ -26,4 +26,9 @@ std::optional<std::string> FindSnapshot(const std::string& resume, const config:
 std::optional<std::string> FindGoodSnapshot(const config::RunConfig& config, int64_t good,
                                             int64_t failed, Ranks& ranks);
 
+// The snapshot in the run's own directory of the state after so many steps, if it is there and
+// whole; a damaged one is named. The first rank looks; all call.
+std::optional<std::string> FindSnapshotAfter(const config::RunConfig& config, int64_t steps,
+                                             Ranks& ranks);
+
 }  // namespace plimsoll::trainer

@@ -1,12 +1,16 @@
 #include "trainer/run_metrics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
+#include "base/function_ref.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -18,6 +22,47 @@ double NumberOf(const json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
 
+bool IsNumberOrNull(const json& value) { return value.is_number() || value.is_null(); }
+
+bool IsPair(const json& value) {
+  return value.is_array() && value.size() == 2 && std::ranges::all_of(value, IsNumberOrNull);
+}
+
+// What keeps it from being a row; empty: nothing.
+std::string ProblemWith(const json& row) {
+  if (row.is_discarded()) return "it is not JSON";
+  if (!row.is_object()) return "it is not an object";
+  if (!row.contains("step") || !row.at("step").is_number_integer()) return "it has no step";
+  static const std::set<std::string> kIntegers = {"skipped", "rollback"}, kTexts = {"diverged"},
+                                     kPairs = {"rank_step_ms", "rank_bytes"},
+                                     kNumbers = {
+                                         "loss",  "eval_loss",       "grad_norm",       "step_ms",
+                                         "watts", "joules_per_step", "joules_per_token"};
+  for (const auto& [name, value] : row.items()) {
+    if (kIntegers.contains(name) && !value.is_number_integer()) return name + " is no integer";
+    if (kTexts.contains(name) && !value.is_string()) return name + " is no text";
+    if (kPairs.contains(name) && !IsPair(value)) return name + " is no pair of numbers";
+    if (kNumbers.contains(name) && !IsNumberOrNull(value)) return name + " is no number";
+  }
+  return "";
+}
+
+void ForEachRow(std::istream& file, const std::string& path,
+                FunctionRef<void(const std::string& line, const json& row)> take) {
+  int64_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (file.eof()) break;  // no newline: cut off
+    const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    ++number;
+    const std::string problem = ProblemWith(row);
+    if (!problem.empty()) {
+      throw UserError(fmt::format("{}:{}: is no row of metrics: {}; mend or remove that line", path,
+                                  number, problem));
+    }
+    take(line, row);
+  }
+}
+
 void Add(const json& row, RunMetrics& metrics) {
   if (row.contains("eval_loss")) {
     metrics.evaluations.push_back({row.at("step").get<int64_t>(), NumberOf(row.at("eval_loss"))});
@@ -25,9 +70,10 @@ void Add(const json& row, RunMetrics& metrics) {
   }
   if (!row.contains("loss")) return;  // a rollback
   metrics.loss.push_back(NumberOf(row.at("loss")));
-  metrics.step_ms.push_back(NumberOf(row.at("step_ms")));
-  metrics.skipped = row.at("skipped").get<int64_t>();
-  if (row.contains("joules_per_step")) {
+  if (row.contains("step_ms")) metrics.step_ms.push_back(NumberOf(row.at("step_ms")));
+  metrics.skipped = row.value("skipped", metrics.skipped);
+  if (row.contains("joules_per_step") && row.contains("joules_per_token") &&
+      row.contains("watts")) {
     metrics.energy.push_back({.joules_per_step = NumberOf(row.at("joules_per_step")),
                               .joules_per_token = NumberOf(row.at("joules_per_token")),
                               .watts = NumberOf(row.at("watts"))});
@@ -37,7 +83,7 @@ void Add(const json& row, RunMetrics& metrics) {
         std::max(metrics.most_gpu_bytes.value_or(0), row.at("gpu_bytes").get<int64_t>());
   }
   if (row.contains("rank_bytes")) {
-    const auto most = row.at("rank_bytes").at(1).get<int64_t>();
+    const auto most = static_cast<int64_t>(NumberOf(row.at("rank_bytes").at(1)));
     metrics.most_rank_bytes = std::max(metrics.most_rank_bytes.value_or(0), most);
   }
 }
@@ -48,14 +94,7 @@ RunMetrics ReadMetrics(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw UserError(path + ": cannot be read");
   RunMetrics metrics;
-  try {
-    for (std::string line; std::getline(file, line);) {
-      if (file.eof()) break;  // no newline: cut off
-      Add(json::parse(line), metrics);
-    }
-  } catch (const json::exception&) {
-    throw UserError(path + ": is not the metrics.jsonl of a run");
-  }
+  ForEachRow(file, path, [&](const std::string&, const json& row) { Add(row, metrics); });
   return metrics;
 }
 
@@ -63,19 +102,14 @@ std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int6
                                     int64_t rollbacks) {
   std::vector<std::string> lines;
   std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    if (file.eof()) break;  // no newline: cut off
-    const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const auto step = row.is_object() ? row.find("step") : row.end();
-    if (step == row.end() || !step->is_number_integer()) {
-      throw UserError(path + ": is not the metrics.jsonl of a run");
-    }
+  ForEachRow(file, path, [&](const std::string& line, const json& row) {
+    const int64_t step = row.at("step");
     const auto rollback = row.find("rollback");
     const bool before = rollback != row.end()       ? *rollback <= rollbacks
-                        : row.contains("eval_loss") ? *step <= evaluated
-                                                    : *step < steps;
+                        : row.contains("eval_loss") ? step <= evaluated
+                                                    : step < steps;
     if (before) lines.push_back(line);
-  }
+  });
   return lines;
 }
 

@@ -30,13 +30,16 @@ struct RunMetrics {
   std::vector<Energy> energy;  // of the windows, in their order
 };
 
-// A line that was not written to its end, as a killed run leaves one, is left out. UserError when
-// there is no such file, or it holds something else.
+// Both leave out a line that was not written to its end, as a killed run leaves one. Members that
+// this program does not know mean nothing to it. UserError, naming file and line, at one that is no
+// row of metrics.
+//
+// UserError also when there is no such file.
 RunMetrics ReadMetrics(const std::string& path);
 
-// The lines that a run which goes on after `steps` steps has behind it, of which the last
-// evaluation came after `evaluated`, and with the first so many rollbacks. None when there is no
-// such file.
+// The lines, as they are, that a run which goes on after `steps` steps has behind it, of which the
+// last evaluation came after `evaluated`, and with the first so many rollbacks. None when there is
+// no such file.
 std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int64_t evaluated,
                                     int64_t rollbacks);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -51,7 +52,8 @@ void TakeProblem(std::unique_ptr<reports::RunPage>& page,
 RunReports::RunReports(const config::LogConfig& config, const RunDirectory& directory,
                        const reports::RunFacts& facts, int64_t first,
                        const std::vector<std::string>& lines)
-    : directory_(directory), facts_(facts), first_(first) {
+    : directory_(directory), facts_(facts), first_(first), columns_(MetricsColumns()) {
+  FindColumns(lines);
   if (config.csv) OpenCsv();
   if (config.tensorboard) {
     Open(events_, [&] { return std::make_unique<reports::EventFile>(directory.path()); });
@@ -64,15 +66,25 @@ RunReports::RunReports(const config::LogConfig& config, const RunDirectory& dire
   for (const std::string& line : lines) Repeat(line);
 }
 
+// Rows that another version of this program wrote may have members that this one does not.
+void RunReports::FindColumns(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) {
+    const ordered_json row = FlatRow(ordered_json::parse(line));
+    for (const auto& [name, value] : row.items()) {
+      if (std::ranges::find(columns_, name) == columns_.end()) columns_.push_back(name);
+    }
+  }
+}
+
 void RunReports::OpenCsv() {
   Open(csv_, [&] {
-    return std::make_unique<reports::CsvFile>(directory_.File("metrics.csv"), MetricsColumns());
+    return std::make_unique<reports::CsvFile>(directory_.File("metrics.csv"), columns_);
   });
 }
 
 void RunReports::OpenPage() {
   page_ = std::make_unique<reports::RunPage>(directory_.File("report.html"), facts_);
-  TakeProblem(page_, page_->Write("running"));
+  TakeProblem(page_, page_->Write(reports::RunPage::kRunning));
 }
 
 void RunReports::GoBack(int64_t step, const std::vector<std::string>& lines) {

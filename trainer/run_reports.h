@@ -34,12 +34,14 @@ class RunReports {
  private:
   void Repeat(const std::string& line);
 
+  void FindColumns(const std::vector<std::string>& lines);
   void OpenCsv();
   void OpenPage();
 
   const RunDirectory& directory_;  // outlives this
   const reports::RunFacts facts_;
   int64_t first_;
+  std::vector<std::string> columns_;  // of metrics.csv
   std::unique_ptr<reports::CsvFile> csv_;
   std::unique_ptr<reports::EventFile> events_;
   std::unique_ptr<reports::RunPage> page_;

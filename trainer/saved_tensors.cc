@@ -8,11 +8,25 @@
 
 #include "base/error.h"
 #include "ops/optimizer.h"
+#include "trainer/stored_parameter.h"
 
 namespace plimsoll::trainer {
 namespace {
 
 using snapshots::TensorRecord;
+
+graph::DType WeightType(const snapshots::Snapshot& snapshot, const TensorRecord& record) {
+  switch (record.type) {
+    case formats::TensorType::kF32:
+      return graph::DType::kFloat32;
+    case formats::TensorType::kBf16:
+      return graph::DType::kBFloat16;
+    case formats::TensorType::kF16:
+      return graph::DType::kFloat16;
+    default:
+      FailTensor(snapshot, record.name, "is of no type that weights have");
+  }
+}
 
 int64_t TensorRanksOf(const snapshots::Manifest& manifest) {
   int64_t parts = 1;
@@ -57,6 +71,32 @@ std::vector<std::byte> SavedTensors::Read(const std::string& name,
     });
   }
   return whole;
+}
+
+std::vector<float> SavedTensors::ReadParameter(const models::ParameterInfo& parameter) const {
+  const int64_t elements = parameter.shape.elements();
+  const auto read = [&](const std::string& name, int64_t element_bytes) {
+    std::vector<std::byte> bytes = Read(name, parameter.name);
+    if (static_cast<int64_t>(bytes.size()) != elements * element_bytes) {
+      FailTensor(snapshot_, name, "is of another size");
+    }
+    return bytes;
+  };
+  const auto read_if_any = [&](const std::string& name, int64_t element_bytes) {
+    return Find(name) == nullptr ? std::vector<std::byte>() : read(name, element_bytes);
+  };
+  const TensorRecord* const record = Find(parameter.name);
+  if (record == nullptr) FailTensor(snapshot_, parameter.name, "is missing");
+  const graph::DType type = WeightType(snapshot_, *record);
+  std::vector<std::byte> weight = read(parameter.name, graph::ByteSize(type));
+  std::vector<std::byte> remainder = read_if_any(parameter.name + ".remainder", sizeof(int16_t));
+  std::vector<std::byte> master = read_if_any(parameter.name + ".master", sizeof(float));
+  std::vector<float> values(static_cast<size_t>(elements));
+  StoredParameter(type, elements, weight.data(),
+                  remainder.empty() ? nullptr : reinterpret_cast<int16_t*>(remainder.data()),
+                  master.empty() ? nullptr : reinterpret_cast<float*>(master.data()))
+      .Get(values);
+  return values;
 }
 
 std::vector<std::byte> SavedTensors::ReadNumbers(const TensorRecord& record) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "adapters/lora.h"
+#include "models/model.h"
 #include "models/sharding.h"
 #include "ops/block_quantization.h"
 #include "snapshots/snapshot.h"
@@ -29,6 +30,9 @@ class SavedTensors {
   // comes as the float32 numbers that it stands for: the ranks had blocks of their own. UserError
   // when it is damaged, missing or no such tensor.
   std::vector<std::byte> Read(const std::string& name, const std::string& parameter) const;
+
+  // A parameter as float32, put together from what is stored of it. The same errors.
+  std::vector<float> ReadParameter(const models::ParameterInfo& parameter) const;
 
  private:
   std::vector<std::byte> ReadPart(const snapshots::TensorRecord& record) const;

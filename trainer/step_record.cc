@@ -53,7 +53,8 @@ ordered_json RollbackRow(int64_t step, int64_t number, const std::string& text) 
 ordered_json FlatRow(const ordered_json& row) {
   ordered_json flat = ordered_json::object();
   for (const auto& [key, value] : row.items()) {
-    if (value.is_array()) {
+    const bool pair = value.is_array() && value.size() == 2;
+    if (pair) {
       flat[key + "_min"] = value.at(0);
       flat[key + "_max"] = value.at(1);
     } else {

@@ -248,7 +248,10 @@ class Run {
     watchdog_.reset();  // the others wait for as long as writing the model takes
     if (stopped_by_signal_) return ExitCode::kStoppedBySignal;
     WriteSummary();
-    if (config_.save.model) SaveModel();
+    if (config_.save.model) {
+      if (config_.save.best) TakeBestWeights();
+      SaveModel();
+    }
     if (config_.debug.check_arena) CheckArena();
     if (config_.memory.summary) {
       progress.Line(MemorySummary(*session_, steps_run_,
@@ -346,7 +349,7 @@ class Run {
     // A signal may have come between a step and its evaluation.
     const bool evaluated = record_.evaluation.last >= steps_done_;
     if (!evaluated && Due(config_.train.eval_every, steps_done_, steps_done_ >= steps)) {
-      Evaluate(steps_done_);
+      if (Evaluate(steps_done_) && config_.save.best) Save(steps_done_);
     }
     if (GainsNoMore()) stopped_ = true;
     while (steps_done_ < steps && !stopped_) {
@@ -566,6 +569,24 @@ class Run {
     if (energy.counter) result.energy_counts = energy.counter->Counts();
     result.energy_problem = energy.problem;
     directory_->Write("summary.json", RunSummary(result).dump(1) + "\n");
+  }
+
+  // The model that the run leaves is that of its best evaluation.
+  void TakeBestWeights() {
+    const EvaluationState& evaluation = record_.evaluation;
+    if (evaluation.best_step < 0 || evaluation.best_step == steps_done_) return;
+    const auto path = FindSnapshotAfter(config_, evaluation.best_step, ranks_);
+    if (path) ReadSnapshot(snapshots::Snapshot(*path), *model_, ranks_, *session_);
+    if (!ranks_.first()) return;
+    if (path) {
+      progress_->Line(fmt::format("weights after {} steps taken, of the best held-out loss {:.4f}",
+                                  evaluation.best_step, evaluation.best));
+    } else {
+      fmt::print(stderr,
+                 "warning: there is no snapshot of the best evaluation, after {} steps: the "
+                 "weights are the last ones\n",
+                 evaluation.best_step);
+    }
   }
 
   void SaveModel() {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 
@@ -11,6 +12,8 @@
 #include "models/huggingface.h"
 #include "trainer/adapter.h"
 #include "trainer/from_config.h"
+#include "trainer/run_record.h"
+#include "trainer/saved_tensors.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -25,6 +28,59 @@ bool Exists(const std::string& path) {
   return fs::exists(path, error);
 }
 
+// `source`: its model/ or adapter/.
+void OpenEndedRun(const std::string& source, const std::vector<std::string>& sets,
+                  TrainedModel& trained) {
+  std::vector<std::string> all;
+  const bool adapts = Exists(source + "/" + adapters::kConfigFile);
+  if (adapts) all.push_back("lora.init_from=" + source);
+  all.insert(all.end(), sets.begin(), sets.end());
+  trained.loaded = LoadRun(trained.folder + "/config.yaml", all);
+  trained.weights = adapts ? trained.config().model.init_from : source;
+  trained.adapter = trained.config().lora.init_from;
+  trained.model = models::MakeModel(models::SpecFromHuggingFace(trained.weights));
+}
+
+void OpenSnapshot(const std::string& source, const std::vector<std::string>& sets,
+                  TrainedModel& trained) {
+  trained.snapshot.emplace(source);
+  const RunRecord record = ParseRunRecord(trained.snapshot->manifest().run, source);
+  std::vector<std::string> all = ModelSets(record);
+  if (!trained.is_run) all.push_back("data.synthetic=true");
+  all.insert(all.end(), sets.begin(), sets.end());
+  trained.loaded =
+      trained.is_run ? LoadRun(trained.folder + "/config.yaml", all) : LoadRunText("", source, all);
+  const config::RunConfig& config = trained.config();
+  if (std::ranges::any_of(sets, [](const auto& s) { return s.starts_with("lora.init_from="); })) {
+    throw UserError(fmt::format(
+        "--adapter: goes beside a Hugging Face folder; {} has weights of its own", source));
+  }
+  trained.model = SavedModel(record, config, source);
+  trained.weights = config.lora.asked() ? config.model.init_from : source;
+}
+
+void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& sets,
+                    TrainedModel& trained) {
+  const std::string& folder = trained.folder;
+  if (!Exists(folder + "/config.json")) {
+    throw UserError(folder +
+                    ": neither a run directory (config.yaml), a snapshot (manifest.json) nor a "
+                    "Hugging Face folder (config.json)");
+  }
+  if (choice.step || choice.best) {
+    throw UserError(fmt::format("{}: {} has no snapshots; name a run directory",
+                                choice.best ? "--best" : "--step", folder));
+  }
+  const int64_t context = std::min(kContext, models::SpecFromHuggingFace(folder).max_sequence);
+  std::vector<std::string> all = {"model.init_from=" + folder, "data.synthetic=true",
+                                  "model.sequence=" + std::to_string(context)};
+  all.insert(all.end(), sets.begin(), sets.end());
+  trained.loaded = LoadRunText("", folder, all);
+  trained.weights = folder;
+  trained.adapter = trained.config().lora.init_from;
+  trained.model = models::MakeModel(models::SpecFromHuggingFace(folder));
+}
+
 }  // namespace
 
 std::string TrainedModel::Tokenizer(const std::string& chosen) const {
@@ -34,39 +90,21 @@ std::string TrainedModel::Tokenizer(const std::string& chosen) const {
   return Exists(own) ? own : "";
 }
 
-TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets) {
+TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets,
+                              const WeightChoice& choice) {
   TrainedModel trained;
   trained.folder = folder;
-  trained.is_run = Exists(folder + "/config.yaml");
-  if (trained.is_run) {
-    const std::string adapter = folder + "/adapter";
-    std::vector<std::string> all;
-    if (Exists(adapter + "/" + adapters::kConfigFile)) all = {"lora.init_from=" + adapter};
-    all.insert(all.end(), sets.begin(), sets.end());
-    trained.loaded = LoadRun(folder + "/config.yaml", all);
-    const config::RunConfig& config = trained.config();
-    const bool adapts = config.lora.asked();
-    trained.weights = adapts ? config.model.init_from : folder + "/model";
-    if (!Exists(adapts ? adapter + "/" + adapters::kConfigFile
-                       : trained.weights + "/config.json")) {
-      throw UserError(fmt::format("{}: the run has no {}/ yet; it is written when training ends",
-                                  folder, adapts ? "adapter" : "model"));
+  trained.is_run = IsRunDirectory(folder);
+  if (trained.is_run || IsSnapshot(folder)) {
+    const std::string source = FindWeights(folder, choice);
+    if (IsSnapshot(source)) {
+      OpenSnapshot(source, sets, trained);
+    } else {
+      OpenEndedRun(source, sets, trained);
     }
   } else {
-    if (!Exists(folder + "/config.json")) {
-      throw UserError(folder +
-                      ": neither a run directory (config.yaml) nor a Hugging Face folder "
-                      "(config.json)");
-    }
-    const int64_t context = std::min(kContext, models::SpecFromHuggingFace(folder).max_sequence);
-    std::vector<std::string> all = {"model.init_from=" + folder, "data.synthetic=true",
-                                    "model.sequence=" + std::to_string(context)};
-    all.insert(all.end(), sets.begin(), sets.end());
-    trained.loaded = LoadRunText("", folder, all);
-    trained.weights = folder;
+    OpenCheckpoint(choice, sets, trained);
   }
-  trained.adapter = trained.config().lora.init_from;
-  trained.model = models::MakeModel(models::SpecFromHuggingFace(trained.weights));
   const int64_t longest = trained.model->spec().max_sequence;
   if (trained.config().model.sequence > longest) {
     throw trained.config().Error("model.sequence",
@@ -77,8 +115,23 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
 }
 
 void LoadTrained(const TrainedModel& trained, Session& session) {
-  session.LoadWeights(*trained.model, trained.weights);
-  if (!trained.adapter.empty()) LoadAdapter(session, trained.adapter);
+  const adapters::Lora& lora = session.compiled().options.lora;
+  if (!trained.snapshot || lora.enabled()) session.LoadWeights(*trained.model, trained.weights);
+  if (trained.snapshot) {
+    fmt::print(stderr, "weights after {} steps, of the snapshot {}\n",
+               trained.snapshot->manifest().step, trained.snapshot->path());
+    const SavedTensors saved(*trained.snapshot, *trained.model, lora);
+    const auto load = [&](const models::ParameterInfo& parameter) {
+      session.WriteParameter(parameter.name, saved.ReadParameter(parameter));
+    };
+    if (lora.enabled()) {
+      std::ranges::for_each(adapters::Parameters(lora), load);
+    } else {
+      std::ranges::for_each(trained.model->parameters(), load);
+    }
+  } else if (!trained.adapter.empty()) {
+    LoadAdapter(session, trained.adapter);
+  }
 }
 
 CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& dtype) {

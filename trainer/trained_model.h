@@ -1,6 +1,6 @@
 // A trained model on disk and what is known of how it was made: the folder of a run, with its
-// weights in model/, or an adapter in adapter/, and its config.yaml, or a Hugging Face checkpoint
-// alone.
+// weights in model/, an adapter in adapter/ or either in a snapshot, and its config.yaml; a
+// snapshot alone; or a Hugging Face checkpoint alone.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +10,36 @@
 #include <vector>
 
 #include "models/model.h"
+#include "snapshots/snapshot.h"
 #include "trainer/compile.h"
 #include "trainer/config/load.h"
 #include "trainer/data/tokenizer.h"
 #include "trainer/session.h"
+#include "trainer/weight_source.h"
 
 namespace plimsoll::trainer {
 
 struct TrainedModel {
   std::string folder;     // as the user named it
   config::Loaded loaded;  // of a checkpoint alone: defaults, and a context of at most 1024 tokens
-  std::string weights;    // the folder that holds them
+  std::string weights;    // the folder that holds them, or those beside an adapter
   std::unique_ptr<models::Model> model;
   bool is_run = false;  // there is a config.yaml
   std::string adapter;  // the folder of the adapter beside the weights; empty: there is none
+  std::optional<snapshots::Snapshot> snapshot;  // that has the weights, or the adapter
 
   const config::RunConfig& config() const { return loaded.config; }
   // "byte" or a path: `chosen`, or the run's, or the checkpoint's own. Empty: none is known.
   std::string Tokenizer(const std::string& chosen) const;
 };
 
-// `sets` override the run's configuration. UserError when the folder is neither, or the run has not
-// ended yet.
-TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets);
+// `sets` override the run's configuration. UserError when the folder is none of these, or has no
+// such weights.
+TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets,
+                              const WeightChoice& choice);
 
-// Fills the session with the weights, and the adapter's.
+// Fills the session with the weights, and the adapter's. Says on stderr which snapshot they are of,
+// if they are of one.
 void LoadTrained(const TrainedModel& trained, Session& session);
 
 // For programs that only run forward; the caller says which. Weights, activations and cache are

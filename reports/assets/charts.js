@@ -112,6 +112,7 @@ const charts = (() => {
       if (from && Math.abs(event.clientX - from.pixel) > 8) {
         const ends = [from.value, value(event)].sort((a, b) => a - b);
         Object.assign(chart.options.scales.x, { min: ends[0], max: ends[1] });
+        canvas.dataset.zoomed = "";
         chart.update();
       }
       from = null;
@@ -119,6 +120,7 @@ const charts = (() => {
     canvas.addEventListener("dblclick", () => {
       delete chart.options.scales.x.min;
       delete chart.options.scales.x.max;
+      delete canvas.dataset.zoomed;
       chart.update();
     });
     canvas.title = "drag to zoom, double click to see all";

@@ -1,5 +1,6 @@
 // Builds the page from its data: {"title", "subtitle", "views": [{"type", "title", …}, …]}. Each
-// type has a function views.TYPE(body, view), which fills the element `body`.
+// type has a function views.TYPE(body, view), which fills the element `body`. With "reload_s" the
+// file is about to change, and is loaded again after so many seconds.
 "use strict";
 
 const views = {};
@@ -37,10 +38,13 @@ const page = (() => {
       views[view.type](body, view);
     }
     document.documentElement.dataset.drawn = "yes";
+    return data;
   }
 
   document.addEventListener("DOMContentLoaded", () => {
-    draw();
+    const data = draw();
+    reload.resume();
+    if (data.reload_s) reload.every(data.reload_s);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
     // Paper is white.
     addEventListener("beforeprint", () => {

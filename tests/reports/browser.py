@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import shutil
+import time
 
 MISSING = (
     "Chromium and Selenium are not installed: ./setup.sh --reports"
@@ -59,6 +60,16 @@ class Browser:
         self.driver.get_log("performance")
         self.driver.get(pathlib.Path(path).resolve().as_uri())
         assert self.run("return document.documentElement.dataset.drawn") == "yes"
+
+    def sleep(self, seconds):
+        time.sleep(seconds)
+
+    def wait(self, condition):
+        """Until it holds; between two pages nothing may be found."""
+        from selenium.webdriver.support.ui import WebDriverWait
+        from selenium.common.exceptions import WebDriverException
+
+        WebDriverWait(self.driver, 60, 0.1, [WebDriverException]).until(lambda _: condition())
 
     def run(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)

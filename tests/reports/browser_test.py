@@ -263,6 +263,47 @@ class RunPage(PageTest):
         self.assertIn("micro_batch: 2", self.browser.find("pre").text)
 
 
+class RunningPage(PageTest):
+    """The page of a run that goes on."""
+
+    def write(self, title, more):
+        page = (PAGES / "run/report.html").read_text()
+        begin = page.index('id="data">') + len('id="data">')
+        end = page.index("</script>", begin)
+        data = json.loads(page[begin:end]) | {"title": title} | more
+        text = json.dumps(data).replace("<", "\\u003c")
+        (PAGES / "running.html").write_text(page[:begin] + text + page[end:])
+
+    def title(self):
+        return self.browser.find("h1").text
+
+    def test_reloads_as_its_reader_left_it_until_the_run_ends(self):
+        self.write("one", {"reload_s": 1})
+        self.browser.open(PAGES / "running.html")
+        self.browser.find("input[type=checkbox]", self.browser.section("Loss")).click()
+        self.browser.find("summary").click()
+        self.browser.run("scrollTo(0, 700)")
+        self.write("two", {"reload_s": 1})
+        self.browser.wait(lambda: self.title() == "two")
+        box = self.browser.find("input[type=checkbox]", self.browser.section("Loss"))
+        self.assertTrue(box.is_selected())
+        self.assertTrue(self.chart("Loss", "chart.data.datasets.some((d) => /smoothed/.test(d.label) && !d.off)"))
+        self.assertIsNotNone(self.browser.find("details").get_attribute("open"))
+        self.assertEqual(self.browser.run("return scrollY"), 700)
+
+        # Not while a part of a chart is looked at.
+        self.browser.run("arguments[0].dataset.zoomed = ''", self.canvas("Loss"))
+        self.write("three", {})
+        self.browser.sleep(2.5)
+        self.assertEqual(self.title(), "two")
+        self.browser.run("delete arguments[0].dataset.zoomed", self.canvas("Loss"))
+        self.browser.wait(lambda: self.title() == "three")
+        self.assertEqual(self.browser.run("return scrollY"), 700)
+        self.write("four", {})
+        self.browser.sleep(2.5)
+        self.assertEqual(self.title(), "three")
+
+
 class PlanPage(PageTest):
     page = "plan.html"
 

@@ -168,6 +168,19 @@ TEST_F(LoraCommand, ExportsSnapshotsAsTheRunAtThatStep) {
                 {"--merge", "no adapter"});
 }
 
+TEST_F(LoraCommand, AStoppedRunGeneratesAndIsEvaluated) {
+  Train("run", {"save.keep=0"});
+  const Arguments eval = {"eval", folder_ / "run", "--json"};
+  const double ended = json::parse(Run(eval)).at("loss");
+  std::filesystem::remove_all(folder_ / "run/adapter");
+  EXPECT_EQ(json::parse(Run(eval)).at("loss"), ended);
+  Arguments at_4 = eval;
+  at_4.insert(at_4.end(), {"--step", "4"});
+  EXPECT_NEAR(json::parse(Run(at_4)).at("loss"), HeldOut("run").at(1), 1e-6);
+  EXPECT_FALSE(Run({"generate", folder_ / "run", "--tokens", "5", "--prompt", "Six"}).empty());
+  ExpectRefused({"eval", folder_ / "run", "--adapter", folder_ / "run/adapter"}, {"--adapter"});
+}
+
 TEST_F(LoraCommand, GoesOnFromAnAdapter) {
   Train("first");
   std::filesystem::rename(folder_ / "first/adapter", folder_ / "adapter");

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -63,8 +64,32 @@ TEST_F(RunDirectoryTest, GoesOnBehindTheLinesThatStay) {
   directory.Continue(lines);
   directory.AppendMetrics("{\"step\":2,\"loss\":0}");
   EXPECT_EQ(LinesUntil(metrics, 9, 9, 0).size(), 5u);
-  folder_.Write("other", "[1]\n");
-  ExpectUserError([&] { LinesUntil(folder_ / "other", 1, 1, 0); }, {"other", "is not the metrics"});
+}
+
+TEST_F(RunDirectoryTest, ALineThatIsNoRowIsNamed) {
+  const std::string metrics = folder_ / "metrics.jsonl", good = "{\"step\":0,\"loss\":3}\n";
+  struct Case {
+    const char* line;
+    const char* problem;
+  };
+  for (const Case& c :
+       {Case{"[1]", "not an object"}, Case{"garbage \x01", "not JSON"}, Case{"", "not JSON"},
+        Case{"{\"loss\":3}", "no step"}, Case{"{\"step\":\"1\"}", "no step"},
+        Case{"{\"step\":1,\"loss\":\"3\"}", "loss is no number"},
+        Case{"{\"step\":1,\"rank_bytes\":[1]}", "rank_bytes is no pair"},
+        Case{"{\"step\":1,\"diverged\":[]}", "diverged is no text"}}) {
+    folder_.Write("metrics.jsonl", good + c.line + "\n" + good);
+    for (const std::function<void()>& read :
+         {std::function<void()>([&] { LinesUntil(metrics, 1, 1, 0); }),
+          std::function<void()>([&] { ReadMetrics(metrics); })}) {
+      ExpectUserError(read, {metrics + ":2: ", c.problem, "remove that line"});
+    }
+  }
+  // What another version of the program adds means nothing.
+  const std::string more = "{\"step\":1,\"loss\":2,\"more\":{\"a\":[]},\"three\":[1,2,3]}";
+  folder_.Write("metrics.jsonl", good + more + "\n");
+  EXPECT_EQ(LinesUntil(metrics, 2, 0, 0).back(), more);
+  EXPECT_EQ(ReadMetrics(metrics).loss, (std::vector<double>{3, 2}));
 }
 
 TEST_F(RunDirectoryTest, ARunIsNeitherReplacedNorContinuedUnasked) {

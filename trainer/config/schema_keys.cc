@@ -414,7 +414,8 @@ void RunKeys(std::vector<Key>& keys) {
            "Snapshots of steps divisible by this stay as well; 0: no more.")
       .Between(0, kSteps);
   save.Add("best", &SaveConfig::best,
-           "Also save after an evaluation that is the best so far; its snapshot stays.");
+           "Also save after an evaluation that is the best so far; its snapshot stays, and the model at "
+           "the end has its weights.");
   save.Add("on_exit", &SaveConfig::on_exit,
            "When SIGTERM or SIGINT comes: finish the step, save, and end with exit code 4. With "
            "`save.every`, also save behind the last step.");
