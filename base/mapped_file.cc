@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/input_file.h"
 
 namespace plimsoll {
 namespace {
@@ -24,7 +25,7 @@ namespace {
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) Fail(path, "cannot be opened", errno);
   struct stat info = {};
   if (fstat(fd, &info) != 0) {
@@ -36,6 +37,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
     close(fd);
     throw UserError(path + ": is not a regular file; name a file, or a pattern that matches files");
   }
+  NoteInput(path);
   size_ = static_cast<size_t>(info.st_size);
   if (size_ > 0) {
     void* data = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);

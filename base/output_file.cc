@@ -1,50 +1,118 @@
 #include "base/output_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>  // rename
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <thread>
+#include <utility>
 
 #include "base/error.h"
+#include "base/input_file.h"
+#include "base/write_all.h"
 
 namespace plimsoll {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{1} << 20;
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
 
-// False on failure, with the reason in errno.
-bool WriteAll(int file, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(file, bytes.data(), bytes.size());
-    if (written < 0 && errno != EINTR) return false;
-    if (written > 0) bytes = bytes.subspan(static_cast<size_t>(written));
+constexpr size_t kBufferBytes = size_t{1} << 20;
+constexpr std::chrono::seconds kPatience{10};  // with a pipe that nothing reads
+
+// The folder of this process's descriptors, which /dev/stdout and /dev/fd/1 lead to.
+std::string DescriptorFolder() { return "/proc/" + std::to_string(getpid()) + "/fd"; }
+
+// -1: names none of this process's descriptors.
+int DescriptorOf(const std::string& target) {
+  const fs::path path(target);
+  const std::string name = path.filename();
+  const bool number = !name.empty() && name.size() < 10 && std::ranges::all_of(name, [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) != 0;
+  });
+  return number && path.parent_path() == DescriptorFolder() ? std::atoi(name.c_str()) : -1;
+}
+
+// A device, or a pipe, whose reader is given some time to come. -1: with the reason in errno.
+int OpenInPlace(const std::string& path) {
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  while (true) {
+    // To wait for the reader of a pipe could be for ever.
+    const int file = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file >= 0 || errno != ENXIO || Clock::now() >= deadline) return file;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  return true;
 }
 
 }  // namespace
 
-OutputFile::OutputFile(const std::string& path)
-    : path_(path), temporary_(path + ".tmp." + std::to_string(getpid())) {
-  file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file_ < 0) Fail("cannot be created");
+std::string FollowLinks(const std::string& path) {
+  constexpr int kMostLinks = 40;
+  fs::path target(path);
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::error_code error;
+    const fs::path folder =
+        fs::canonical(target.has_parent_path() ? target.parent_path() : ".", error);
+    if (error) break;
+    const fs::path full = folder / target.filename();
+    if (DescriptorOf(full) >= 0) return full;  // what this link says is no path
+    const fs::path next = fs::read_symlink(full, error);
+    if (error) break;
+    target = next.is_absolute() ? next : folder / next;
+  }
+  return target;
+}
+
+void RefuseInput(const std::string& path, const std::string& option) {
+  if (!IsInput(path)) return;
+  throw UserError(option + ": " + path + " is one of the files that are read; name another one");
+}
+
+void WriteOutput(const std::string& path, const std::string& option, std::string_view text) {
+  RefuseInput(path, option);
+  OutputFile file(path);
+  file.Write(text);
+  file.Commit();
+}
+
+OutputFile::OutputFile(const std::string& path) : path_(path), target_(FollowLinks(path)) {
   buffer_.reserve(kBufferBytes);
+  struct stat there = {};
+  const bool exists = stat(target_.c_str(), &there) == 0;
+  if (const int descriptor = DescriptorOf(target_); descriptor >= 0) {
+    file_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  } else if (exists && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)) {
+    file_ = OpenInPlace(target_);
+  } else {
+    temporary_ = target_ + ".tmp." + std::to_string(getpid());
+    file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file_ >= 0 && exists) fchmod(file_, there.st_mode & 0777);  // who may read it stays
+  }
+  if (file_ < 0) Fail(temporary_.empty() ? "cannot be written" : "cannot be created");
 }
 
 OutputFile::~OutputFile() {
   if (file_ < 0) return;
   close(file_);
-  unlink(temporary_.c_str());
+  if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
 void OutputFile::Fail(const char* what) const {
   const int error = errno;
-  const char* way_out = error == ENOSPC || error == EDQUOT
-                            ? "; free some space or choose another folder"
-                            : "; choose a folder that exists and can be written to";
+  const char* way_out = "; choose a folder that exists and can be written to";
+  if (error == ENOSPC || error == EDQUOT) {
+    way_out = "; free some space or choose another folder";
+  } else if (temporary_.empty()) {
+    way_out = error == ENXIO ? " (a pipe that nothing reads); start its reader first" : "";
+  }
   throw UserError(path_ + ": " + what + ": " + std::strerror(error) + way_out);
 }
 
@@ -68,14 +136,18 @@ void OutputFile::Flush() {
 void OutputFile::Commit(Sync sync) {
   if (file_ < 0) throw InternalError("OutputFile: " + path_ + " was committed twice");
   Flush();
+  if (temporary_.empty()) {
+    if (close(std::exchange(file_, -1)) != 0) Fail("cannot be written");
+    return;
+  }
   if (sync == Sync::kYes && fsync(file_) != 0) Fail("cannot be written");
-  if (rename(temporary_.c_str(), path_.c_str()) != 0) Fail("cannot be replaced");
+  if (rename(temporary_.c_str(), target_.c_str()) != 0) Fail("cannot be replaced");
   close(file_);
   file_ = -1;
   if (sync == Sync::kNo) return;
   // The rename itself must survive a power cut as well; a file system that cannot sync folders is
   // no reason to fail.
-  const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+  const fs::path folder = fs::path(target_).parent_path();
   const int handle =
       open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (handle >= 0) {

@@ -6,11 +6,11 @@
 // Bytes: forward qkv and out once, 4 for each query of a head; backward qkv, out, dout and dqkv
 // once and cuDNN's workspace several times.
 #include <cmath>
-#include <cstdio>
 #include <mutex>
 #include <set>
 #include <string>
 
+#include "base/message.h"
 #include "base/philox.h"
 #include "gpu/check.h"
 #include "ops/attention.h"
@@ -59,7 +59,7 @@ void SayOnce(const std::string& line) {
   static std::mutex mutex;
   static std::set<std::string> said;
   const std::lock_guard lock(mutex);
-  if (said.insert(line).second) std::fprintf(stderr, "%s\n", line.c_str());
+  if (said.insert(line).second) PrintNote(line + "\n");
 }
 
 int64_t LseBytes(const CudaContext& ctx) {

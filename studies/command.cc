@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "base/output_file.h"
 #include "runtime/gpu_report.h"
 #include "studies/fixed_calibration.h"
@@ -119,8 +119,13 @@ void PrintRows(const std::vector<StudyRow>& rows) {
     if (row.seeds.size() > 1) what += fmt::format("  ({} seeds)", row.seeds.size());
     if (row.ranks > 1) what += fmt::format("  ({} ranks)", row.ranks);
     if (!row.refused.empty()) what += fmt::format("  {}: {}", Name(row.refused_as), row.refused);
-    fmt::print("{}: {}\n", row.name, what);
+    PrintAnswer(fmt::format("{}: {}\n", row.name, what));
   }
+}
+
+// How a study goes on: beside the answer, where standard output is for programs.
+void PrintStudy(const AblateCommand& command, const std::string& text) {
+  command.json ? PrintNote(text) : PrintProgress(text);
 }
 
 class AblationRun {
@@ -196,11 +201,7 @@ class AblationRun {
     Say("  best so far, smallest first:\n" + text.substr(0, text.size() - 1));
   }
 
-  void Say(const std::string& text) const {
-    std::FILE* const to = command_.json ? stderr : stdout;
-    fmt::print(to, "{}\n", text);
-    std::fflush(to);
-  }
+  void Say(const std::string& text) const { PrintStudy(command_, text + "\n"); }
 
   const AblateCommand& command_;
   const Study& study_;
@@ -213,7 +214,7 @@ class AblationRun {
 
 void RunAblate(const AblateCommand& command) {
   if (command.reference) {
-    fmt::print("{}", StudyReference());
+    PrintAnswer(StudyReference());
     return;
   }
   if (command.file.empty())
@@ -240,10 +241,10 @@ void RunAblate(const AblateCommand& command) {
   if (command.jobs > 1) {
     options.gpus = VisibleGpus();
     if (options.gpus.empty()) {
-      fmt::print(stderr,
-                 "warning: --jobs {}: there are no GPUs to give to each: runs side by side on "
-                 "one processor slow each other down\n",
-                 command.jobs);
+      PrintWarning(
+          fmt::format("--jobs {}: there are no GPUs to give to each: runs side by side on "
+                      "one processor slow each other down",
+                      command.jobs));
     } else if (command.jobs > static_cast<int>(options.gpus.size())) {
       throw UserError(fmt::format("--jobs {}: there are {} GPUs; give at most that many",
                                   command.jobs, options.gpus.size()));
@@ -251,11 +252,7 @@ void RunAblate(const AblateCommand& command) {
   }
   const StudyDirectory directory(study.dir, FingerprintOf(study, rows), text);
   AblationRun ablation(command, study, rows, directory);
-  std::FILE* const to = command.json ? stderr : stdout;
-  const auto say = [to](const std::string& text) {
-    fmt::print(to, "{}\n", text);
-    std::fflush(to);
-  };
+  const auto say = [&command](const std::string& text) { PrintStudy(command, text + "\n"); };
   const auto stopped = [] { return g_stopped != 0; };
   CatchSignals();
   options.calibration = FixCalibration(study, rows, directory, stopped, say);
@@ -279,10 +276,10 @@ void RunAblate(const AblateCommand& command) {
                     ExitCode::kStoppedBySignal);
   }
   if (command.json) {
-    fmt::print("{}\n", json.dump(1));
+    PrintAnswer(fmt::format("{}\n", json.dump(1)));
   } else {
-    fmt::print("\n{}\n{}results in {}: report.html, study.csv, study.json\n", study.title,
-               StudyText(json), directory.path());
+    PrintProgress(fmt::format("\n{}\n{}results in {}: report.html, study.csv, study.json\n",
+                              study.title, StudyText(json), directory.path()));
   }
   RequireAnyResult(study, json);
   if (!LawsHold(json)) {
@@ -320,17 +317,12 @@ void RunReport(const ReportCommand& command) {
   }
   if (study.rows[study.baseline].status != Status::kDone) study.baseline = 0;
   const ordered_json json = StudyJson(study);
-  const auto write = [](const std::string& path, const std::string& text) {
-    OutputFile file(path);
-    file.Write(text);
-    file.Commit();
-  };
-  if (!command.html.empty()) write(command.html, StudyHtml(json, study));
-  if (!command.csv.empty()) write(command.csv, Csv(json.at("rows")));
+  if (!command.html.empty()) WriteOutput(command.html, "--html", StudyHtml(json, study));
+  if (!command.csv.empty()) WriteOutput(command.csv, "--csv", Csv(json.at("rows")));
   if (command.json) {
-    fmt::print("{}\n", json.dump(1));
+    PrintAnswer(fmt::format("{}\n", json.dump(1)));
   } else {
-    fmt::print("{}", StudyText(json));
+    PrintAnswer(StudyText(json));
   }
 }
 

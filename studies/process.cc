@@ -30,6 +30,8 @@ constexpr int kNoProgram = 127;  // as shells say it
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   signal(SIGHUP, SIG_DFL);
+  signal(SIGPIPE, SIG_DFL);
+  signal(SIGXFSZ, SIG_DFL);
   const int none = open("/dev/null", O_RDONLY);
   const int to_out = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0666);
   const int to_error = open(error, O_WRONLY | O_CREAT | O_TRUNC, 0666);

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/statistics.h"
 #include "studies/unfinished_run.h"
 
@@ -44,6 +45,7 @@ void AddChecks(const std::string& directory, Row& row) {
 std::string ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return "";
+  NoteInput(path);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();

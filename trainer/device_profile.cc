@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "base/output_file.h"
 #include "base/version.h"
 #include "formats/json.h"
@@ -51,7 +52,7 @@ std::optional<DeviceProfile> Read(const std::string& folder, const std::string& 
     profile.measured = true;
     return profile;
   } catch (const UserError& problem) {
-    fmt::print(stderr, "warning: {}; the built-in profile is used\n", problem.what());
+    PrintWarning(fmt::format("{}; the built-in profile is used", problem.what()));
     return std::nullopt;
   }
 }
@@ -122,7 +123,7 @@ void KeepProfile(const std::string& folder, const DeviceProfile& measured) {
     file.Write(json.dump(1) + "\n");
     file.Commit();
   } catch (const UserError& problem) {
-    fmt::print(stderr, "warning: {}; the GPU's profile is not kept\n", problem.what());
+    PrintWarning(fmt::format("{}; the GPU's profile is not kept", problem.what()));
   }
 }
 

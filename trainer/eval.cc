@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "trainer/from_config.h"
 #include "trainer/progress.h"
 #include "trainer/trained_model.h"
@@ -75,8 +75,7 @@ class LiveLine {
  public:
   void Show(const std::string& text) {
     if (!terminal_) return;
-    fmt::print(stderr, "\r\033[K{}", text);
-    std::fflush(stderr);
+    PrintNote("\r\033[K" + text);
   }
   ~LiveLine() { Show(""); }
 
@@ -110,19 +109,20 @@ void PrintJson(const EvalResult& result, const std::string& dtype, const Compile
                                  {"arena_bytes", memory.arena},
                                  {"weight_bytes", memory.weights}};
   if (result.bits_per_byte) json["bits_per_byte"] = *result.bits_per_byte;
-  fmt::print("{}\n", json.dump());
+  PrintAnswer(fmt::format("{}\n", json.dump()));
 }
 
 void PrintText(const EvalResult& result, const CompiledStep& compiled) {
   const InferenceMemory memory = MemoryOf(compiled);
-  fmt::print(
+  PrintAnswer(fmt::format(
       "loss {:.6f} nats per token, perplexity {:.4f}{}\n", result.loss, result.perplexity(),
-      result.bits_per_byte ? fmt::format(", {:.4f} bits per byte", *result.bits_per_byte) : "");
-  fmt::print("{} tokens in {} batches of {} × {}, {:.2f} s, {} tokens/s\n", result.tokens,
-             result.batches, compiled.options.micro_batch, compiled.options.sequence,
-             result.seconds, FormatCount(result.tokens_per_second()));
-  fmt::print("arena {}: weights {}, rest {}\n", FormatBytes(memory.arena),
-             FormatBytes(memory.weights), FormatBytes(memory.rest));
+      result.bits_per_byte ? fmt::format(", {:.4f} bits per byte", *result.bits_per_byte) : ""));
+  PrintAnswer(fmt::format("{} tokens in {} batches of {} × {}, {:.2f} s, {} tokens/s\n",
+                          result.tokens, result.batches, compiled.options.micro_batch,
+                          compiled.options.sequence, result.seconds,
+                          FormatCount(result.tokens_per_second())));
+  PrintAnswer(fmt::format("arena {}: weights {}, rest {}\n", FormatBytes(memory.arena),
+                          FormatBytes(memory.weights), FormatBytes(memory.rest)));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/message.h"
 #include "base/output_file.h"
 #include "models/huggingface.h"
 #include "snapshots/snapshot.h"
@@ -225,11 +226,11 @@ void SayTokenizer(const std::string& tokenizer, const std::map<std::string, std:
   std::vector<std::string> names;
   for (const auto& [name, from] : copies) names.push_back(name);
   if (!names.empty()) {
-    fmt::print("tokenizer: {}, from {}\n", fmt::join(names, ", "), tokenizer);
+    PrintProgress(fmt::format("tokenizer: {}, from {}\n", fmt::join(names, ", "), tokenizer));
   } else if (tokenizer.empty()) {
-    fmt::print("no tokenizer: the run names none (data.tokenizer); --tokenizer PATH adds one\n");
+    PrintProgress("no tokenizer: the run names none (data.tokenizer); --tokenizer PATH adds one\n");
   } else {
-    fmt::print("no tokenizer: ids are bytes, for which transformers has no files\n");
+    PrintProgress("no tokenizer: ids are bytes, for which transformers has no files\n");
   }
 }
 
@@ -256,9 +257,9 @@ void RunExport(const ExportCommand& command) {
     for (const auto& parameter : adapters::Parameters(source.lora)) {
       count += parameter.shape.elements();
     }
-    fmt::print("{}: adapter of rank {} with {} parameters in {}, from {}\n", command.to,
-               source.lora.rank, FormatCount(static_cast<double>(count)), command.dtype,
-               source.in_words);
+    PrintProgress(fmt::format("{}: adapter of rank {} with {} parameters in {}, from {}\n",
+                              command.to, source.lora.rank, FormatCount(static_cast<double>(count)),
+                              command.dtype, source.in_words));
     return;
   }
   WriteModel(source, command.to, type);
@@ -267,10 +268,11 @@ void RunExport(const ExportCommand& command) {
     file.Write(MappedFile(from).text());
     file.Commit();
   }
-  fmt::print("{}: {} with {} parameters in {}, from {}{}\n", command.to,
-             models::Name(source.model->spec().family),
-             FormatCount(static_cast<double>(source.model->parameter_count())), command.dtype,
-             source.in_words, adapts ? ", merged with its adapter" : "");
+  PrintProgress(fmt::format("{}: {} with {} parameters in {}, from {}{}\n", command.to,
+                            models::Name(source.model->spec().family),
+                            FormatCount(static_cast<double>(source.model->parameter_count())),
+                            command.dtype, source.in_words,
+                            adapts ? ", merged with its adapter" : ""));
   SayTokenizer(tokenizer, copies);
 }
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "trainer/from_config.h"
 #include "trainer/next_token.h"
 #include "trainer/sampler.h"
@@ -49,13 +49,12 @@ std::vector<int32_t> EncodePrompt(const data::Tokenizer& tokenizer, const std::s
 void PrintStatistics(const Generated& generated, const CompiledStep& compiled) {
   const InferenceMemory memory = MemoryOf(compiled);
   const int64_t others = std::max<int64_t>(0, generated.tokens - compiled.options.generate_rows);
-  fmt::print(stderr,
-             "prompt of {} tokens and first token {:.3f} s, then {} tokens in {:.3f} s, {:.1f} "
-             "tokens/s\narena {}: weights {}, cache {}, rest {}\n",
-             generated.prompt_tokens, generated.prompt_seconds, others, generated.seconds,
-             others == 0 ? 0 : static_cast<double>(others) / generated.seconds,
-             FormatBytes(memory.arena), FormatBytes(memory.weights), FormatBytes(memory.cache),
-             FormatBytes(memory.rest));
+  PrintNote(fmt::format(
+      "prompt of {} tokens and first token {:.3f} s, then {} tokens in {:.3f} s, {:.1f} "
+      "tokens/s\narena {}: weights {}, cache {}, rest {}\n",
+      generated.prompt_tokens, generated.prompt_seconds, others, generated.seconds,
+      others == 0 ? 0 : static_cast<double>(others) / generated.seconds, FormatBytes(memory.arena),
+      FormatBytes(memory.weights), FormatBytes(memory.cache), FormatBytes(memory.rest)));
 }
 
 }  // namespace
@@ -142,21 +141,17 @@ void RunGenerate(const GenerateCommand& command) {
   LoadTrained(trained, session);
 
   const bool one = config.sample.count == 1;
-  const Generated generated =
-      Generate(session, *tokenizer, sampling,
-               one ? [](const std::string& text) {
-                 std::fputs(text.c_str(), stdout);
-                 std::fflush(stdout);
-               } : std::function<void(const std::string&)>());
+  const Generated generated = Generate(session, *tokenizer, sampling,
+                                       one ? [](const std::string& text) { PrintAnswer(text); }
+                                           : std::function<void(const std::string&)>());
   if (one) {
-    std::puts("");
+    PrintAnswer("\n");
   } else {
     for (size_t i = 0; i < generated.texts.size(); ++i) {
-      std::printf("--- %zu of %zu\n%s\n", i + 1, generated.texts.size(),
-                  generated.texts[i].c_str());
+      PrintAnswer(
+          fmt::format("--- {} of {}\n{}\n", i + 1, generated.texts.size(), generated.texts[i]));
     }
   }
-  std::fflush(stdout);
   PrintStatistics(generated, session.compiled());
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "runtime/process_memory.h"
 #include "trainer/device_profile.h"
 #include "trainer/from_config.h"
@@ -89,11 +90,11 @@ std::string GpuAccount::StartUp(const memory::MemoryPlan& plan,
     }
   }
   if (FarFromPlan(process.bytes, planned)) {
-    fmt::print(stderr,
-               "warning: the process takes {} of the GPU, planned were {} (measured: {}; planned: "
-               "{})\n",
-               FormatBytes(process.bytes), FormatBytes(planned), memory::PartsText(measured),
-               memory::PartsText(profile_));
+    PrintWarning(
+        fmt::format("the process takes {} of the GPU, planned were {} (measured: {}; planned: "
+                    "{})",
+                    FormatBytes(process.bytes), FormatBytes(planned), memory::PartsText(measured),
+                    memory::PartsText(profile_)));
   }
   return fmt::format("process {} of the {}'s {}: arena {}, {}; planned {}{}",
                      FormatBytes(process.bytes), profile_.device,

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
+#include "base/message.h"
 #include "base/version.h"
 #include "runtime/process_memory.h"
 #include "runtime/processor.h"
@@ -158,7 +159,7 @@ std::string InfoJson(const HostFacts& host, const GpuReport& gpus) {
 void RunInfo(bool json) {
   const HostFacts host = LookAtHost();
   const GpuReport gpus = runtime::InspectGpus();
-  fmt::print("{}", json ? InfoJson(host, gpus) : InfoText(host, gpus));
+  PrintAnswer(json ? InfoJson(host, gpus) : InfoText(host, gpus));
 }
 
 }  // namespace plimsoll::trainer

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "formats/json.h"
 #include "snapshots/folder.h"
 #include "snapshots/snapshot.h"
@@ -32,33 +33,34 @@ int64_t BytesOf(const snapshots::Manifest& manifest) {
 void PrintTensors(const std::vector<TensorRecord>& tensors) {
   size_t width = 6;
   for (const TensorRecord& tensor : tensors) width = std::max(width, tensor.name.size());
-  fmt::print("  {:<{}}  {:<5}  {:<5}  {:>10}  {:<16}  shards\n", "tensor", width, "part", "type",
-             "bytes", "shape");
+  PrintAnswer(fmt::format("  {:<{}}  {:<5}  {:<5}  {:>10}  {:<16}  shards\n", "tensor", width,
+                          "part", "type", "bytes", "shape"));
   for (const TensorRecord& tensor : tensors) {
     std::vector<int64_t> shards;
     for (const snapshots::Slice& slice : tensor.slices) shards.push_back(slice.shard);
-    fmt::print("  {:<{}}  {:<5}  {:<5}  {:>10}  {:<16}  {}\n", formats::Printable(tensor.name),
-               width, fmt::format("{}/{}", tensor.part + 1, tensor.parts),
-               formats::TypeName(tensor.type), FormatBytes(BytesOf(tensor)),
-               formats::ShapeText(tensor.shape), fmt::join(shards, ", "));
+    PrintAnswer(fmt::format(
+        "  {:<{}}  {:<5}  {:<5}  {:>10}  {:<16}  {}\n", formats::Printable(tensor.name), width,
+        fmt::format("{}/{}", tensor.part + 1, tensor.parts), formats::TypeName(tensor.type),
+        FormatBytes(BytesOf(tensor)), formats::ShapeText(tensor.shape), fmt::join(shards, ", ")));
   }
 }
 
 void PrintSnapshot(const snapshots::Snapshot& snapshot) {
   const snapshots::Manifest& manifest = snapshot.manifest();
   const RunRecord run = ParseRunRecord(manifest.run, snapshot.path());
-  fmt::print("{}: after {} steps and {} sequences, written by plimsoll {}\n", snapshot.path(),
-             manifest.step, run.sequences, manifest.program);
-  fmt::print("ranks: {} data × {} tensor, ZeRO {}\n", run.data_ranks, run.tensor_ranks, run.zero);
+  PrintAnswer(fmt::format("{}: after {} steps and {} sequences, written by plimsoll {}\n",
+                          snapshot.path(), manifest.step, run.sequences, manifest.program));
+  PrintAnswer(fmt::format("ranks: {} data × {} tensor, ZeRO {}\n", run.data_ranks, run.tensor_ranks,
+                          run.zero));
   if (run.evaluation.last >= 0) {
-    fmt::print("evaluated after {} steps; the best loss, {:.4f}, after {}\n", run.evaluation.last,
-               run.evaluation.best, run.evaluation.best_step);
+    PrintAnswer(fmt::format("evaluated after {} steps; the best loss, {:.4f}, after {}\n",
+                            run.evaluation.last, run.evaluation.best, run.evaluation.best_step));
   }
-  fmt::print("{} tensors, {}, in {} shards\n", manifest.tensors.size(),
-             FormatBytes(BytesOf(manifest)), manifest.shards.size());
+  PrintAnswer(fmt::format("{} tensors, {}, in {} shards\n", manifest.tensors.size(),
+                          FormatBytes(BytesOf(manifest)), manifest.shards.size()));
   PrintTensors(manifest.tensors);
   snapshot.Verify();
-  fmt::print("whole: every checksum matches\n");
+  PrintAnswer("whole: every checksum matches\n");
 }
 
 // A line for each; all are looked at before the first that is damaged is told.
@@ -69,9 +71,9 @@ void PrintAll(const snapshots::Folder& folder, const std::vector<int64_t>& steps
     try {
       const snapshots::Snapshot snapshot(path);
       snapshot.Verify();
-      fmt::print("{}: {}, whole\n", path, FormatBytes(BytesOf(snapshot.manifest())));
+      PrintAnswer(fmt::format("{}: {}, whole\n", path, FormatBytes(BytesOf(snapshot.manifest()))));
     } catch (const UserError& error) {
-      fmt::print("{}: damaged\n", path);
+      PrintAnswer(fmt::format("{}: damaged\n", path));
       if (problem.empty()) problem = error.what();
     }
   }

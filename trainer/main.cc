@@ -5,13 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
+#include <sstream>
 #include <thread>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "base/version.h"
 #include "runtime/gpu_report.h"
 #include "runtime/own_gpu.h"
@@ -47,7 +47,7 @@ struct RunArguments {
     config::Loaded loaded = LoadRun(file, sets, world.size());
     if (world.rank() > 0) return loaded;
     for (const std::string& warning : loaded.warnings) {
-      fmt::print(stderr, "warning: {}\n", warning);
+      PrintWarning(warning);
     }
     return loaded;
   }
@@ -76,15 +76,9 @@ class CommandLine {
     try {
       RefuseUnknownCommand(argc, argv);
       app_.parse(argc, argv);
-      // What was printed must have arrived: the disk behind a redirection may be full.
-      if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-        throw UserError("standard output: cannot write", ExitCode::kInternal);
-      }
       return static_cast<int>(end_);
     } catch (const CLI::ParseError& error) {
-      // Help and version end here too, with code 0.
-      return app_.exit(error) == 0 ? static_cast<int>(ExitCode::kDone)
-                                   : static_cast<int>(ExitCode::kUserMistake);
+      return End(error);
     } catch (const UserError& error) {
       return Fail(error.what(), error.code());
     } catch (const std::exception& error) {
@@ -93,12 +87,28 @@ class CommandLine {
   }
 
  private:
+  // Help and version end here too, with code 0.
+  int End(const CLI::ParseError& error) const {
+    std::ostringstream answer, message;
+    if (app_.exit(error, answer, message) != 0) {
+      std::string text = message.str();
+      while (text.ends_with('\n')) text.pop_back();
+      return Fail(text, ExitCode::kUserMistake);
+    }
+    try {
+      PrintAnswer(answer.str());
+    } catch (const UserError& problem) {
+      return Fail(problem.what(), problem.code());
+    }
+    return static_cast<int>(ExitCode::kDone);
+  }
+
   // Of several ranks the first one's end is the end of all. What goes wrong on all alike is told
   // once: the others give rank 0 the time to tell it.
   int Fail(const std::string& message, ExitCode code) const {
     const int rank = world_.rank();
     if (rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    fmt::print(stderr, "{}{}\n", rank > 0 ? fmt::format("rank {}: ", rank) : "", message);
+    PrintError(fmt::format("{}{}", rank > 0 ? fmt::format("rank {}: ", rank) : "", message));
     if (world_.size() > 1) world_.Abort(static_cast<int>(code));
     return static_cast<int>(code);
   }
@@ -309,9 +319,10 @@ class CommandLine {
     command.add_flag("--overwrite", o.overwrite, "replace what is there");
     command.add_flag("!--no-end-of-text", o.end_of_text, "put nothing between documents");
     command.callback([this] {
-      const data::TokenizeResult result = data::Tokenize(tokenize_, &std::cerr);
-      fmt::print("{} training and {} held-out tokens of {} bytes each in {}\n", result.train_tokens,
-                 result.eval_tokens, result.width, tokenize_.out);
+      const data::TokenizeResult result = data::Tokenize(tokenize_, &PrintNote);
+      PrintProgress(fmt::format("{} training and {} held-out tokens of {} bytes each in {}\n",
+                                result.train_tokens, result.eval_tokens, result.width,
+                                tokenize_.out));
     });
   }
 
@@ -325,10 +336,11 @@ class CommandLine {
     command.callback([this] {
       std::unique_ptr<data::Tokenizer> tokenizer;
       if (!inspect_tokenizer_.empty()) tokenizer = data::LoadTokenizer(inspect_tokenizer_);
-      fmt::print("{}\n", data::InspectTokenFile(inspect_file_,
-                                                {.format = data::ParseTokenFormat(inspect_format_)},
-                                                tokenizer.get())
-                             .ToString());
+      PrintAnswer(fmt::format(
+          "{}\n",
+          data::InspectTokenFile(inspect_file_, {.format = data::ParseTokenFormat(inspect_format_)},
+                                 tokenizer.get())
+              .ToString()));
     });
   }
 
@@ -353,18 +365,18 @@ class CommandLine {
     command->add_option("--budget", starting_.budget, "its memory.budget")->needs(model);
     command->callback([this] {
       if (reference_) {
-        fmt::print("{}", config::ReferenceMarkdown());
+        PrintAnswer(config::ReferenceMarkdown());
       } else if (json_schema_) {
-        fmt::print("{}", config::JsonSchema());
+        PrintAnswer(config::JsonSchema());
       } else if (!starting_.model.empty()) {
-        fmt::print(stderr, "looking for the fastest plan; a minute or two for large models\n");
-        fmt::print("{}", StartingConfig(starting_, runtime::InspectGpus()));
+        PrintNote("looking for the fastest plan; a minute or two for large models\n");
+        PrintAnswer(StartingConfig(starting_, runtime::InspectGpus()));
       } else if (config_.file.empty()) {
         throw UserError(
             "plimsoll config: name a run file, or ask for --for MODEL, --reference or "
             "--json-schema");
       } else {
-        fmt::print("{}", config_.Load(world_).resolved_yaml);
+        PrintAnswer(config_.Load(world_).resolved_yaml);
       }
     });
   }
@@ -397,6 +409,7 @@ class CommandLine {
 }  // namespace plimsoll::trainer
 
 int main(int argc, char** argv) {
+  plimsoll::ReserveStandardStreams();
   // `bazel run` starts programs in a folder of its own; paths mean the caller's.
   if (const char* directory = std::getenv("BUILD_WORKING_DIRECTORY")) {
     std::error_code error;
@@ -404,14 +417,16 @@ int main(int argc, char** argv) {
   }
   // A limit on the size of files is then an error like a full disk, which names the file.
   std::signal(SIGXFSZ, SIG_IGN);
+  // A training goes on when nobody reads what it prints any more.
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     plimsoll::runtime::World world;
     plimsoll::runtime::ChooseOwnGpu(world.local_rank(), world.local_size());
     // Rank 0 alone speaks; the others have log files once there is a folder for them.
-    if (world.rank() > 0 && std::freopen("/dev/null", "w", stdout) == nullptr) return 1;
+    if (world.rank() > 0) plimsoll::SendOutputTo("/dev/null", /*append=*/true);
     return plimsoll::trainer::CommandLine(world).Run(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    plimsoll::PrintError(error.what());
     return static_cast<int>(plimsoll::ExitCode::kInternal);
   }
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "base/output_file.h"
 #include "memory/report.h"
 #include "trainer/channels.h"
@@ -27,7 +28,7 @@ RunConfig Load(const PlanCommand& command) {
   std::vector<std::string> sets = command.sets;
   if (!command.budget.empty()) sets.push_back("memory.budget=" + command.budget);
   const config::Loaded loaded = LoadRun(command.file, sets);
-  for (const std::string& warning : loaded.warnings) fmt::print(stderr, "warning: {}\n", warning);
+  for (const std::string& warning : loaded.warnings) PrintWarning(warning);
   RunConfig config = loaded.config;
   if (!command.budget.empty()) config.origins["memory.budget"] = "--budget";
   const bool asks = !command.budget.empty() || command.sweep > 0 || !command.largest.empty();
@@ -41,26 +42,30 @@ RunConfig Load(const PlanCommand& command) {
 void PrintCompiled(const RunConfig& config, const models::Model& model,
                    const CompiledStep& compiled, double predicted) {
   const CompileOptions& options = compiled.options;
-  fmt::print("{}: {}; {} sequences of {} tokens per micro-step, {} micro-steps a step\n",
-             config.file, ParametersText(model, options), options.micro_batch, options.sequence,
-             options.accumulate);
+  PrintAnswer(fmt::format(
+      "{}: {}; {} sequences of {} tokens per micro-step, {} micro-steps a step\n", config.file,
+      ParametersText(model, options), options.micro_batch, options.sequence, options.accumulate));
   for (const graph::PassReport& report : compiled.passes) {
     if (!report.result.changed) continue;
-    fmt::print("  {:<14} {:<12} {}\n", report.program, report.pass, report.result.summary);
+    PrintAnswer(
+        fmt::format("  {:<14} {:<12} {}\n", report.program, report.pass, report.result.summary));
   }
   if (options.data_ranks > 1) {
-    fmt::print("  the plan of each of {} data ranks: all are alike\n", options.data_ranks);
+    PrintAnswer(
+        fmt::format("  the plan of each of {} data ranks: all are alike\n", options.data_ranks));
   }
-  fmt::print("{}", memory::Report(compiled.plan));
+  PrintAnswer(memory::Report(compiled.plan));
   if (compiled.options.device == runtime::DeviceKind::kCuda) {
-    fmt::print("{}\n", ProcessText(ProfileFrom(config), compiled.plan.arena_bytes));
+    PrintAnswer(fmt::format("{}\n", ProcessText(ProfileFrom(config), compiled.plan.arena_bytes)));
   }
   const double tokens =
       static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
-  fmt::print("FLOPs a step: {}  (of the model alone: {})\n", FormatCount(compiled.flops_per_step),
-             FormatCount(ModelFlopsPerToken(model, compiled) * tokens));
-  fmt::print("predicted step: {:.1f} ms{}\n", predicted * 1e3,
-             config.memory.calibrate ? "" : " (built-in rates: memory.calibrate is false)");
+  PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n",
+                          FormatCount(compiled.flops_per_step),
+                          FormatCount(ModelFlopsPerToken(model, compiled) * tokens)));
+  PrintAnswer(
+      fmt::format("predicted step: {:.1f} ms{}\n", predicted * 1e3,
+                  config.memory.calibrate ? "" : " (built-in rates: memory.calibrate is false)"));
 }
 
 // Draws the plan, where the command asks for it.
@@ -69,10 +74,8 @@ void WritePage(const PlanCommand& command, const memory::Budget& budget, const m
   if (command.html.empty()) return;
   std::optional<int64_t> line;
   if (budget.device != memory::Budget::kNone) line = budget.device;
-  OutputFile file(command.html);
-  file.Write(PlanPage(model, compiled, command.file, line));
-  file.Commit();
-  if (!command.json) fmt::print("drawn in {}\n", command.html);
+  WriteOutput(command.html, "--html", PlanPage(model, compiled, command.file, line));
+  if (!command.json) PrintAnswer(fmt::format("drawn in {}\n", command.html));
 }
 
 // A run that leaves nothing open.
@@ -84,9 +87,9 @@ void PlanFixed(const RunConfig& config, const PlanCommand& command) {
   for (const auto& program : compiled.programs) programs.push_back(program.get());
   const double predicted = PredictSeconds(compiled, CostModelFor(config, programs));
   if (command.json) {
-    fmt::print("{}", PlanJson(*model, compiled,
-                              {config::ToString(config.memory.allocator), predicted,
-                               ProfileFrom(config)}));
+    PrintAnswer(
+        PlanJson(*model, compiled,
+                 {config::ToString(config.memory.allocator), predicted, ProfileFrom(config)}));
   } else {
     PrintCompiled(config, *model, compiled, predicted);
   }
@@ -109,10 +112,10 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
         {config::ToString(config.memory.allocator), chosen->exact->seconds, budget.profile});
     object["budget_bytes"] = budget.process();
     object["candidates"] = table.Json();
-    fmt::print("{}\n", object.dump(1));
+    PrintAnswer(fmt::format("{}\n", object.dump(1)));
   } else {
     PrintCompiled(solver.ConfigOf(*chosen), model, compiled, chosen->exact->seconds);
-    fmt::print("\n{}", table.Text());
+    PrintAnswer(fmt::format("\n{}", table.Text()));
   }
   WritePage(command, budget, model, compiled);
 }
@@ -124,9 +127,9 @@ void PlanSweep(const RunConfig& config, int count, bool json) {
   if (solver.solver().Fastest(budget) == nullptr) RefuseBudget(config, budget, solver);
   const SweepTable table(solver, count, budget);
   if (json) {
-    fmt::print("{}\n", ordered_json{{"front", table.Json()}}.dump(1));
+    PrintAnswer(fmt::format("{}\n", ordered_json{{"front", table.Json()}}.dump(1)));
   } else {
-    fmt::print("{}", table.Text());
+    PrintAnswer(table.Text());
   }
 }
 
@@ -150,6 +153,7 @@ void RunPlan(const PlanCommand& command) {
     return PrintMeshes(command.file, command.sets, command.ranks, command.json);
   }
   const RunConfig config = Load(command);
+  RefuseInput(command.html, "--html");  // before anything takes time
   if (command.sweep > 0) {
     PlanSweep(config, command.sweep, command.json);
   } else if (!command.largest.empty()) {

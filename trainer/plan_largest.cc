@@ -1,12 +1,12 @@
 // `plimsoll plan --max KEY`.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "trainer/from_config.h"
 #include "trainer/plan_table.h"
 
@@ -96,20 +96,21 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
   }
   const bool limited = good == growing.limit;
   if (json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"key", key},
-                                              {"largest", good},
-                                              {"arena_bytes", best.arena_bytes},
-                                              {"host_arena_bytes", best.host_arena_bytes},
-                                              {"process_bytes",
-                                               budget.profile.ProcessBytes(best.arena_bytes)},
-                                              {"budget_bytes", budget.process()},
-                                              {"limited_by_budget", !limited}}
-                           .dump(1));
+    PrintAnswer(fmt::format(
+        "{}\n",
+        nlohmann::ordered_json{{"key", key},
+                               {"largest", good},
+                               {"arena_bytes", best.arena_bytes},
+                               {"host_arena_bytes", best.host_arena_bytes},
+                               {"process_bytes", budget.profile.ProcessBytes(best.arena_bytes)},
+                               {"budget_bytes", budget.process()},
+                               {"limited_by_budget", !limited}}
+            .dump(1)));
     return;
   }
-  fmt::print("{}: {} is the largest that fits in {} (arena {}){}\n", key, good,
-             FormatBytes(budget.process()), FormatBytes(best.arena_bytes),
-             limited ? "; " + growing.limit_reason : "");
+  PrintAnswer(fmt::format("{}: {} is the largest that fits in {} (arena {}){}\n", key, good,
+                          FormatBytes(budget.process()), FormatBytes(best.arena_bytes),
+                          limited ? "; " + growing.limit_reason : ""));
 }
 
 }  // namespace plimsoll::trainer

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "trainer/channels.h"
 #include "trainer/device_profile.h"
 #include "trainer/from_config.h"
@@ -93,13 +94,14 @@ void PrintMeshes(const std::string& file, const std::vector<std::string>& sets, 
   if (json) {
     ordered_json list = ordered_json::array();
     for (const Mesh& mesh : meshes) list.push_back(Json(mesh));
-    fmt::print("{}\n", ordered_json{{"ranks", ranks}, {"meshes", list}}.dump(1));
+    PrintAnswer(fmt::format("{}\n", ordered_json{{"ranks", ranks}, {"meshes", list}}.dump(1)));
     return;
   }
-  fmt::print("What each of {} ranks takes, at the peak\n", ranks);
-  fmt::print("{:>6} {:>7} {:>5} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "data", "tensor",
-             "zero", "parameters", "gradients", "state", "activations", "arena", "process");
-  for (const Mesh& mesh : meshes) fmt::print("{}", Line(mesh));
+  PrintAnswer(fmt::format("What each of {} ranks takes, at the peak\n", ranks));
+  PrintAnswer(fmt::format("{:>6} {:>7} {:>5} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "data",
+                          "tensor", "zero", "parameters", "gradients", "state", "activations",
+                          "arena", "process"));
+  for (const Mesh& mesh : meshes) PrintAnswer(Line(mesh));
 }
 
 }  // namespace plimsoll::trainer

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdio>
 
 #include "base/bytes.h"
+#include "base/message.h"
 
 namespace plimsoll::trainer {
 
@@ -47,8 +47,7 @@ void Progress::Step(const StepReport& report) {
   } else if (terminal_ && Clock::now() - last_live_ > std::chrono::milliseconds(200)) {
     ClearLive();
     // A line that wraps could not be taken back.
-    std::fputs(Format(report).substr(0, TerminalColumns() - 1).c_str(), stdout);
-    std::fflush(stdout);
+    PrintProgress(Format(report).substr(0, TerminalColumns() - 1));
     live_ = true;
     last_live_ = Clock::now();
   }
@@ -56,12 +55,11 @@ void Progress::Step(const StepReport& report) {
 
 void Progress::Line(const std::string& text) {
   ClearLive();
-  std::fputs((text + "\n").c_str(), stdout);
-  std::fflush(stdout);
+  PrintProgress(text + "\n");
 }
 
 void Progress::ClearLive() {
-  if (live_) std::fputs("\r\033[K", stdout);
+  if (live_) PrintProgress("\r\033[K");
   live_ = false;
 }
 

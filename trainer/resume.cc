@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <ranges>
@@ -11,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/function_ref.h"
+#include "base/message.h"
 #include "snapshots/folder.h"
 #include "snapshots/snapshot.h"
 
@@ -31,7 +31,7 @@ std::optional<std::string> NewestWhole(int64_t first, int64_t last,
       snapshots::Snapshot(path).Verify();
       return path;
     } catch (const UserError& error) {
-      fmt::print(stderr, "warning: {}; looking for an older one\n", error.what());
+      PrintWarning(fmt::format("{}; looking for an older one", error.what()));
     }
   }
   return std::nullopt;

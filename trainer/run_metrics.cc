@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/function_ref.h"
+#include "base/input_file.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -93,6 +94,7 @@ void Add(const json& row, RunMetrics& metrics) {
 RunMetrics ReadMetrics(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw UserError(path + ": cannot be read");
+  NoteInput(path);
   RunMetrics metrics;
   ForEachRow(file, path, [&](const std::string&, const json& row) { Add(row, metrics); });
   return metrics;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/message.h"
 #include "trainer/step_record.h"
 
 namespace plimsoll::trainer {
@@ -16,7 +17,7 @@ namespace {
 using nlohmann::ordered_json;
 
 void Warn(const std::string& problem) {
-  fmt::print(stderr, "warning: {}; the run goes on without it\n", problem);
+  PrintWarning(fmt::format("{}; the run goes on without it", problem));
 }
 
 template <typename File, typename Make>

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "trainer/resume.h"
 #include "trainer/snapshot.h"
 
@@ -69,7 +69,7 @@ void Saver::GoBackTo(int64_t step) {
   const std::string problem = ranks_.FirstProblem([&] {
     if (ranks_.first()) folder_.Prune(step, {});
   });
-  if (!problem.empty() && ranks_.first()) fmt::print(stderr, "warning: {}\n", problem);
+  if (!problem.empty() && ranks_.first()) PrintWarning(problem);
 }
 
 void Saver::Do(std::function<void()> work) {
@@ -114,7 +114,7 @@ void Saver::Failed(const std::string& reason) {
   if (config_.save.on_error == config::OnSaveError::kStop && !given_up_) {
     throw UserError(problem + " (save.on_error: stop)", ExitCode::kInternal);
   }
-  if (ranks_.first()) fmt::print(stderr, "warning: {}\n", problem);
+  if (ranks_.first()) PrintWarning(problem);
 }
 
 void Saver::StepTook(int64_t done, double seconds) {
@@ -149,7 +149,7 @@ void Saver::Prune() const {
   try {
     folder_.Prune(snapshot.step, retention);
   } catch (const UserError& problem) {
-    fmt::print(stderr, "warning: {}\n", problem.what());
+    PrintWarning(problem.what());
   }
 }
 

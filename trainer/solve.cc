@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "runtime/gpu_memory.h"
 #include "runtime/process_memory.h"
 #include "trainer/budget_error.h"
@@ -113,7 +114,7 @@ memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program*
   CalibrationOptions options;
   options.fixed = !config.memory.calibration.empty();
   options.folder = options.fixed ? config.memory.calibration : CalibrationFolder();
-  options.say = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
+  options.say = [](const std::string& text) { PrintNote(text + "\n"); };
   if (DeviceFrom(config) == runtime::DeviceKind::kCuda) {
     const memory::Budget budget = BudgetOf(config);
     if (budget.device != memory::Budget::kNone) options.scratch_bytes = budget.device;

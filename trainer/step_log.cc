@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/message.h"
 #include "runtime/process_memory.h"
 #include "trainer/run_metrics.h"
 #include "trainer/run_summary.h"
@@ -111,7 +111,7 @@ void StepLog::Record(const nlohmann::ordered_json& row) {
     parts_.directory.AppendMetrics(row.dump());
   } catch (const UserError& problem) {
     if (parts_.config.save.on_error == config::OnSaveError::kStop) throw;
-    fmt::print(stderr, "warning: {}; this row is lost\n", problem.what());
+    PrintWarning(fmt::format("{}; this row is lost", problem.what()));
   }
   if (parts_.reports != nullptr) parts_.reports->Add(row);
 }

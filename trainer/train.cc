@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/columns.h"
+#include "base/message.h"
 #include "base/version.h"
 #include "memory/report.h"
 #include "runtime/watchdog.h"
@@ -196,7 +195,7 @@ class Run {
     if (ranks.size() > 1) {
       RequireSharedFolder(directory_->path(), ranks);
       if (!ranks.first()) {
-        LogTo(directory_->File(fmt::format("rank.{}.log", ranks.rank())), continues);
+        SendOutputTo(directory_->File(fmt::format("rank.{}.log", ranks.rank())), continues);
       }
     }
     directory_->Write("config.yaml", resolved_yaml);
@@ -215,7 +214,7 @@ class Run {
           first_step_, metrics);
     }
     if (!chosen_.empty()) {
-      fmt::print("{}\n", Wrapped("chosen within memory.budget: " + chosen_, 100, "  "));
+      PrintProgress(Wrapped("chosen within memory.budget: " + chosen_, 100, "  ") + "\n");
     }
     Announce(step);
   }
@@ -264,11 +263,10 @@ class Run {
  private:
   // Called by the watchdog. Nothing can be cleaned up: this rank waits for another.
   [[noreturn]] void EndWithoutProgress() {
-    fmt::print(stderr,
-               "plimsoll: rank {}: parallel.timeout: no progress for {:g} seconds, in step {}: a "
-               "rank or its GPU hangs, or steps take longer than that; ending all ranks\n",
-               ranks_.rank(), config_.parallel.timeout, step_under_way_.load());
-    std::fflush(nullptr);
+    PrintError(fmt::format(
+        "plimsoll: rank {}: parallel.timeout: no progress for {:g} seconds, in step {}: a "
+        "rank or its GPU hangs, or steps take longer than that; ending all ranks",
+        ranks_.rank(), config_.parallel.timeout, step_under_way_.load()));
     ranks_.Abort(1);
   }
 
@@ -293,13 +291,6 @@ class Run {
     throw problem ? *problem : ProcessBeyondBudget("another rank's process is beyond the budget");
   }
 
-  // What other ranks than the first print.
-  static void LogTo(const std::string& path, bool append) {
-    if (std::freopen(path.c_str(), append ? "a" : "w", stdout) == nullptr) {
-      throw UserError(path + ": cannot write (" + std::strerror(errno) + ")");
-    }
-  }
-
   static bool Due(int64_t every, int64_t done, bool last) {
     return every > 0 && (last || done % every == 0);
   }
@@ -307,30 +298,33 @@ class Run {
   void Announce(const CompiledStep& compiled) const {
     const models::ModelSpec& spec = model_->spec();
     const bool on_cpu = device_->kind() == runtime::DeviceKind::kCpu;
-    fmt::print("plimsoll {} ({}): {} with {}, {}, run in {}\n", Version(), Commit(),
-               models::Name(spec.family), ParametersText(*model_, compiled.options),
-               on_cpu ? fmt::format("{} threads", pool_->size()) : "on " + device_->name(),
-               directory_->path());
-    fmt::print("data: {} tokens to train on, {} per step{}\n",
-               FormatCount(static_cast<double>(loader_.tokens())),
-               FormatCount(static_cast<double>(loader_.sequences_per_step() * sequence_)),
-               eval_ ? fmt::format(", {} held out tokens evaluated every {} steps",
-                                   FormatCount(static_cast<double>(eval_->CountTargets())),
-                                   config_.train.eval_every)
-                     : "");
-    fmt::print("built, differentiated and planned in {:.0f} ms\n", compile_seconds_ * 1e3);
-    fmt::print("{}\n", memory::Summary(compiled.plan));
-    if (!gpu_line_.empty()) fmt::print("{}\n", gpu_line_);
+    PrintProgress(
+        fmt::format("plimsoll {} ({}): {} with {}, {}, run in {}\n", Version(), Commit(),
+                    models::Name(spec.family), ParametersText(*model_, compiled.options),
+                    on_cpu ? fmt::format("{} threads", pool_->size()) : "on " + device_->name(),
+                    directory_->path()));
+    PrintProgress(
+        fmt::format("data: {} tokens to train on, {} per step{}\n",
+                    FormatCount(static_cast<double>(loader_.tokens())),
+                    FormatCount(static_cast<double>(loader_.sequences_per_step() * sequence_)),
+                    eval_ ? fmt::format(", {} held out tokens evaluated every {} steps",
+                                        FormatCount(static_cast<double>(eval_->CountTargets())),
+                                        config_.train.eval_every)
+                          : ""));
+    PrintProgress(
+        fmt::format("built, differentiated and planned in {:.0f} ms\n", compile_seconds_ * 1e3));
+    PrintProgress(fmt::format("{}\n", memory::Summary(compiled.plan)));
+    if (!gpu_line_.empty()) PrintProgress(fmt::format("{}\n", gpu_line_));
     if (resumed_ != nullptr) {
-      fmt::print("goes on after {} steps, from {}\n", resumed_->step, resumed_->snapshot.path());
+      PrintProgress(fmt::format("goes on after {} steps, from {}\n", resumed_->step,
+                                resumed_->snapshot.path()));
     }
     if (caching_) {
-      fmt::print(
+      PrintProgress(fmt::format(
           "memory.allocator: caching, {} reserved so far; the arena is planned to compare with, "
           "and not allocated\n",
-          FormatBytes(session_->caching()->stats().reserved));
+          FormatBytes(session_->caching()->stats().reserved)));
     }
-    std::fflush(stdout);
   }
 
   // False: the run went back to an earlier step.
@@ -666,7 +660,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   } catch (const ProcessBeyondBudget& problem) {
     // The solver can make room for what is known now.
     if (!LeavesChoice(config)) throw;
-    fmt::print(stderr, "warning: {}; planning again\n", problem.what());
+    PrintWarning(fmt::format("{}; planning again", problem.what()));
     decision = ranks.DecideOnFirst(config, *model);
     run = std::make_unique<Run>(loaded.resolved_yaml, decision, ranks, options.profile, from);
   }

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "gpu/check.h"
 #include "ops/cuda/gemm_cache.h"
 
@@ -314,7 +314,7 @@ class Choices {
     try {
       device.measured = ReadGemmMeasurements(device.path, device.name);
     } catch (const UserError& problem) {
-      Warn(fmt::format("warning: {}; algorithms are chosen anew", problem.what()));
+      Warn(fmt::format("{}; algorithms are chosen anew", problem.what()));
     }
     return device;
   }
@@ -342,7 +342,7 @@ class Choices {
       WriteGemmMeasurements(device.path, device.name, all);
     } catch (const UserError& problem) {
       if (!warned_) {
-        Warn(fmt::format("warning: {}; the next run chooses algorithms anew", problem.what()));
+        Warn(fmt::format("{}; the next run chooses algorithms anew", problem.what()));
       }
       warned_ = true;
     }
@@ -353,7 +353,7 @@ class Choices {
     if (options_.warn) {
       options_.warn(message);
     } else {
-      fmt::print(stderr, "{}\n", message);
+      PrintWarning(message);
     }
   }
 

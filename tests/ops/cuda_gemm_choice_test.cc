@@ -147,8 +147,8 @@ TEST(GemmChoice, IsTakenFromTheFile) {
   folder.Write(names[0], "nonsense\n");
   product.Choose(options);
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_EQ(warnings[0], "warning: " + path +
-                             ":1: damaged: its checksum does not fit; algorithms are chosen anew");
+  EXPECT_EQ(warnings[0],
+            path + ":1: damaged: its checksum does not fit; algorithms are chosen anew");
   EXPECT_EQ(ReadGemmMeasurements(path, name).size(), 1u);
   SetGemmChoice({});
 }

@@ -33,6 +33,8 @@ planted trainer/b.cc '#include <yaml-cpp/yaml.h>\n' 'trainer/b.cc:1: <yaml-cpp/y
 planted graph/b.cc '#include <Eigen/Core>\n' 'graph/b.cc:1: <Eigen/Core> belongs in'
 planted attic/b.cc '#include <vector>\n' 'attic/b.cc:1: folder attic has no line'
 planted base/b.h '#include <vector>\n' 'base/b.h:1: no #pragma once'
+planted trainer/b.cc 'fmt::print(stderr, "a");\n' 'trainer/b.cc:1:fmt::print'
+planted trainer/b.cc '\nstd::fputs("a", stdout);\n' 'trainer/b.cc:2:std::fputs'
 planted docs/b.md "one\ntwo TO""DO three\n" 'docs/b.md:2:two'
 planted base/b.cc "// not imple""mented\n" 'base/b.cc:1:// not'
 planted bench/__pycache__/b.cpython-311.pyc 'x' 'bench/__pycache__/b.cpython-311.pyc: is compiled'

@@ -9,12 +9,16 @@
 
 namespace plimsoll {
 
-pid_t StartPlimsoll(const std::vector<std::string>& arguments, const std::string& folder) {
+namespace {
+
+constexpr char kProgram[] = "trainer/plimsoll";
+
+pid_t Start(const std::string& program, const std::vector<std::string>& arguments,
+            const std::string& folder) {
   const std::string out = folder + "/out", err = folder + "/err";
   std::vector<char*> argv;
-  std::string program = "trainer/plimsoll";
-  argv.push_back(program.data());
   std::vector<std::string> copies = arguments;
+  copies.insert(copies.begin(), program);
   for (std::string& argument : copies) argv.push_back(argument.data());
   argv.push_back(nullptr);
 
@@ -24,20 +28,31 @@ pid_t StartPlimsoll(const std::vector<std::string>& arguments, const std::string
     const int to_err = open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     dup2(to_out, STDOUT_FILENO);
     dup2(to_err, STDERR_FILENO);
-    execv(argv[0], argv.data());
+    setenv("PLIMSOLL", kProgram, 1);
+    execvp(argv[0], argv.data());
     _exit(127);
   }
   return child;
 }
 
-Outcome RunPlimsoll(const std::vector<std::string>& arguments) {
+Outcome Run(const std::string& program, const std::vector<std::string>& arguments) {
   const TempFolder folder;
-  const pid_t child = StartPlimsoll(arguments, folder.path());
+  const pid_t child = Start(program, arguments, folder.path());
   int status = 0;
   rusage usage = {};
   wait4(child, &status, 0, &usage);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(folder / "out"),
           ReadFile(folder / "err"), static_cast<int64_t>(usage.ru_maxrss) * 1024};
 }
+
+}  // namespace
+
+pid_t StartPlimsoll(const std::vector<std::string>& arguments, const std::string& folder) {
+  return Start(kProgram, arguments, folder);
+}
+
+Outcome RunPlimsoll(const std::vector<std::string>& arguments) { return Run(kProgram, arguments); }
+
+Outcome RunShell(const std::string& script) { return Run("bash", {"-c", script}); }
 
 }  // namespace plimsoll

@@ -19,7 +19,12 @@ struct Outcome {
 // `arguments` after the program's name. The binary comes from the test's data.
 Outcome RunPlimsoll(const std::vector<std::string>& arguments);
 
-// The same without waiting: returns the process, whose output goes to `folder`'s files out and err.
+// A bash script, in which $PLIMSOLL is the binary: for redirections, limits and pipes. Its end is
+// the script's.
+Outcome RunShell(const std::string& script);
+
+// The same as the first without waiting: returns the process, whose output goes to `folder`'s files
+// out and err.
 pid_t StartPlimsoll(const std::vector<std::string>& arguments, const std::string& folder);
 
 }  // namespace plimsoll

@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <system_error>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/spelling.h"
 #include "trainer/config/schema.h"
 #include "trainer/config/suggest.h"
@@ -208,19 +205,7 @@ Settings ReadLayers(const std::string& text, const std::string& name, const File
 
 std::string ReadFile(const std::string& path) {
   constexpr size_t kMaxBytes = 1 << 20;
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (status.type() == std::filesystem::file_type::not_found)
-    throw UserError(path + ": no such file");
-  if (error) throw UserError(fmt::format("{}: cannot be read: {}", path, error.message()));
-  if (std::filesystem::is_directory(status))
-    throw UserError(path + ": is a folder; name a YAML file");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UserError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
-  std::string text(kMaxBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) throw UserError(path + ": cannot be read");
-  text.resize(static_cast<size_t>(file.gcount()));
+  std::string text = ReadInput(path, kMaxBytes + 1);
   if (text.size() > kMaxBytes)
     throw UserError(path + ": more than 1 MiB; a configuration is a page of text");
   return text;

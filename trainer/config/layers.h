@@ -23,7 +23,7 @@ using FileReader = std::function<std::string(const std::string& path)>;
 Settings ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
                     const std::vector<std::string>& sets);
 
-// Reads at most 1 MiB of a regular file.
+// The text of a configuration, at most 1 MiB, of a file or a pipe.
 std::string ReadFile(const std::string& path);
 
 }  // namespace plimsoll::config

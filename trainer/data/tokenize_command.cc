@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <ostream>
 #include <utility>
 
 #include "base/error.h"
@@ -80,26 +79,24 @@ class ShardWriter {
 
 class Progress {
  public:
-  Progress(std::ostream* out, int64_t total) : out_(out), total_(total), next_(kReportEvery) {}
+  Progress(const Say& say, int64_t total) : say_(say), total_(total), next_(kReportEvery) {}
 
   void Add(int64_t bytes, int64_t tokens) {
     done_ += bytes;
-    if (out_ == nullptr || done_ < next_) return;
+    if (!say_ || done_ < next_) return;
     next_ = done_ + kReportEvery;
-    *out_ << fmt::format("tokenize: {:.1f} of {:.1f} MB, {} tokens\n",
-                         static_cast<double>(done_) / 1e6, static_cast<double>(total_) / 1e6,
-                         tokens)
-          << std::flush;
+    say_(fmt::format("tokenize: {:.1f} of {:.1f} MB, {} tokens\n", static_cast<double>(done_) / 1e6,
+                     static_cast<double>(total_) / 1e6, tokens));
   }
 
  private:
-  std::ostream* out_;
+  const Say& say_;
   int64_t total_, done_ = 0, next_;
 };
 
 }  // namespace
 
-TokenizeResult Tokenize(const TokenizeOptions& options, std::ostream* progress) {
+TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
   if (options.shard_tokens < 2) {
     throw UserError(
         fmt::format("--shard-tokens {}: a shard needs at least 2 tokens", options.shard_tokens));
@@ -142,7 +139,7 @@ TokenizeResult Tokenize(const TokenizeOptions& options, std::ostream* progress) 
       result.bytes += static_cast<int64_t>(document.size());
     }
   }
-  Progress report(progress, result.bytes);
+  Progress report(say, result.bytes);
   std::vector<int32_t> ids;
   std::string text;
   const auto write = [&](const std::vector<std::string_view>& documents, ShardWriter* writer) {
@@ -175,13 +172,13 @@ TokenizeResult Tokenize(const TokenizeOptions& options, std::ostream* progress) 
         std::any_of(result.eval_files.begin(), result.eval_files.end(), is_old);
     if (!replaced) fs::remove(old, error);
   }
-  if (progress != nullptr) {
-    *progress << fmt::format(
+  if (say) {
+    say(fmt::format(
         "tokenize: {} bytes, {} + {} held-out tokens of {} bytes, {:.2f} bytes a token, in {}\n",
         result.bytes, result.train_tokens, result.eval_tokens, result.width,
         static_cast<double>(result.bytes) /
             static_cast<double>(std::max<int64_t>(1, result.train_tokens + result.eval_tokens)),
-        folder.string());
+        folder.string()));
   }
   return result;
 }

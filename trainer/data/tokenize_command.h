@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <iosfwd>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trainer/data/documents.h"
@@ -30,12 +31,14 @@ struct TokenizeResult {
   int width = 2;  // bytes a token
 };
 
+using Say = std::function<void(std::string_view text)>;
+
 // Writes OUT/train_000000.bin, … and OUT/val_000000.bin, …; all appear together at the end, none
 // if anything fails. Where text was cut into documents and the tokenizer has no end-of-text token
-// (bytes), the delimiter line stays in the text. Reports progress on `progress`, which may be null.
+// (bytes), the delimiter line stays in the text. Lines of progress go to `say`, which may be empty.
 // UserErrors: nothing to read, a tokenizer that cannot be loaded, an OUT that cannot be written or
 // holds such files already.
-TokenizeResult Tokenize(const TokenizeOptions& options, std::ostream* progress);
+TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say);
 
 struct TokenFileSummary {
   std::string path;

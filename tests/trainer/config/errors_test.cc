@@ -400,7 +400,7 @@ TEST(ConfigErrors, ExtendsIsBounded) {
 
 TEST(ConfigErrors, Files) {
   EXPECT_EQ(UserErrorOf([] { Load("no/such.yaml"); }), "no/such.yaml: no such file");
-  EXPECT_EQ(UserErrorOf([] { Load("configs"); }), "configs: is a folder; name a YAML file");
+  EXPECT_EQ(UserErrorOf([] { Load("configs"); }), "configs: is a folder; name a file");
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/support/expect_error.h"
@@ -37,8 +37,9 @@ std::string Decoded(const std::vector<std::string>& paths, const Tokenizer& toke
 
 TEST(Tokenize, BytesKeepTheirDelimiters) {
   const TempFolder files;
-  std::ostringstream progress;
-  const TokenizeResult result = Tokenize(Options(files, "byte"), &progress);
+  std::string progress;
+  const TokenizeResult result =
+      Tokenize(Options(files, "byte"), [&](std::string_view text) { progress += text; });
   const auto tokenizer = LoadTokenizer("byte");
   const std::string train = Decoded(result.train_files, *tokenizer);
   const std::string eval = Decoded(result.eval_files, *tokenizer);
@@ -47,7 +48,7 @@ TEST(Tokenize, BytesKeepTheirDelimiters) {
   EXPECT_EQ(std::count(eval.begin(), eval.end(), '%'), 10);
   EXPECT_EQ(result.train_tokens, static_cast<int64_t>(train.size()));
   EXPECT_EQ(files.Names("out"), (std::vector<std::string>{"train_000000.bin", "val_000000.bin"}));
-  EXPECT_NE(progress.str().find("held-out"), std::string::npos);
+  EXPECT_NE(progress.find("held-out"), std::string::npos);
 }
 
 TEST(Tokenize, EndOfTextFollowsEveryDocument) {

@@ -1,0 +1,67 @@
+#include "base/folder_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <span>
+
+#include "base/error.h"
+#include "base/message.h"
+#include "base/write_all.h"
+
+namespace plimsoll {
+namespace {
+
+std::string OwnName() {
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
+  return "process " + std::to_string(getpid()) + " on host " + host;
+}
+
+// What the holder wrote.
+std::string HolderIn(int file) {
+  char text[512];
+  const ssize_t length = pread(file, text, sizeof(text), 0);
+  return length > 0 ? std::string(text, static_cast<size_t>(length)) : "another process";
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const std::string& folder, const std::string& works)
+    : path_(folder + "/.lock") {
+  while (!Take(folder, works)) close(file_);
+}
+
+bool FolderLock::Take(const std::string& folder, const std::string& works) {
+  file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (file_ < 0) throw UserError(path_ + ": cannot be made: " + std::strerror(errno));
+  if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    const std::string holder = HolderIn(file_);
+    if (error == EWOULDBLOCK) {
+      close(file_);
+      throw UserError(folder + ": " + holder + " " + works);
+    }
+    PrintWarning(path_ + ": cannot be locked: " + std::strerror(error) +
+                 "; take care that no other process works there");
+    return true;
+  }
+  struct stat own = {}, there = {};
+  fstat(file_, &own);
+  if (stat(path_.c_str(), &there) != 0 || there.st_ino != own.st_ino) return false;
+  // The lock is what counts: on a full disk it has no name.
+  const std::string name = OwnName();
+  if (ftruncate(file_, 0) == 0) WriteAll(file_, std::as_bytes(std::span(name)));
+  return true;
+}
+
+FolderLock::~FolderLock() {
+  unlink(path_.c_str());
+  close(file_);
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,120 @@
+#include "base/input_file.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+
+namespace plimsoll {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kPatience{10};  // with a pipe that nothing has opened for writing
+
+struct Inputs {
+  std::mutex mutex;
+  std::set<std::pair<dev_t, ino_t>> files;
+};
+
+Inputs& AllInputs() {
+  static Inputs inputs;
+  return inputs;
+}
+
+[[noreturn]] void Fail(const std::string& path, const std::string& what) {
+  throw UserError(path + ": " + what);
+}
+
+class Descriptor {
+ public:
+  // Opening waits for nothing: neither does a pipe without a writer hold it up.
+  explicit Descriptor(const std::string& path)
+      : number_(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+// Until there is something to read, or everything has been. False: no writer has come in time.
+bool AwaitWriter(int descriptor, Clock::time_point deadline) {
+  pollfd waited = {.fd = descriptor, .events = POLLIN, .revents = 0};
+  while (true) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    const int ready = poll(&waited, 1, static_cast<int>(std::max<int64_t>(0, left)));
+    if (ready > 0) return true;
+    if (ready == 0) return false;
+  }
+}
+
+}  // namespace
+
+std::string ReadInput(const std::string& path, size_t most) {
+  const Descriptor file(path);
+  if (file.number() < 0) {
+    if (errno == ENOENT) Fail(path, "no such file");
+    Fail(path, std::string("cannot be read: ") + std::strerror(errno));
+  }
+  struct stat info = {};
+  if (fstat(file.number(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    Fail(path, "is a folder; name a file");
+  }
+  NoteInput(path);
+  const bool pipe = S_ISFIFO(info.st_mode);
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  std::string text(most, '\0');
+  size_t done = 0;
+  while (done < most) {
+    const ssize_t count = read(file.number(), text.data() + done, most - done);
+    const int error = errno;
+    pollfd waited = {.fd = file.number(), .events = POLLIN, .revents = 0};
+    if (count > 0) {
+      done += static_cast<size_t>(count);
+    } else if (count < 0 && error == EAGAIN) {  // a writer that takes its time
+      poll(&waited, 1, -1);
+    } else if (count < 0 && error != EINTR) {
+      Fail(path, std::string("cannot be read: ") + std::strerror(error));
+    } else if (count == 0) {
+      // A pipe without a writer is empty, whether there has been one or not: POLLHUP tells.
+      if (!pipe || done > 0 || poll(&waited, 1, 0) > 0) break;
+      if (!AwaitWriter(file.number(), deadline)) {
+        Fail(path, "is a pipe that nothing writes to; start its writer first, or name a file");
+      }
+    }
+  }
+  text.resize(done);
+  return text;
+}
+
+void NoteInput(const std::string& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  const std::lock_guard lock(AllInputs().mutex);
+  AllInputs().files.emplace(info.st_dev, info.st_ino);
+}
+
+bool IsInput(const std::string& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return false;
+  const std::lock_guard lock(AllInputs().mutex);
+  return AllInputs().files.contains({info.st_dev, info.st_ino});
+}
+
+}  // namespace plimsoll
