@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <span>
 
+#include "base/errno_text.h"
 #include "base/error.h"
 #include "base/message.h"
 #include "base/write_all.h"
@@ -38,7 +38,7 @@ FolderLock::FolderLock(const std::string& folder, const std::string& works)
 
 bool FolderLock::Take(const std::string& folder, const std::string& works) {
   file_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (file_ < 0) throw UserError(path_ + ": cannot be made: " + std::strerror(errno));
+  if (file_ < 0) throw UserError(path_ + ": cannot be made: " + ErrnoText(errno));
   if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     const std::string holder = HolderIn(file_);
@@ -46,7 +46,7 @@ bool FolderLock::Take(const std::string& folder, const std::string& works) {
       close(file_);
       throw UserError(folder + ": " + holder + " " + works);
     }
-    PrintWarning(path_ + ": cannot be locked: " + std::strerror(error) +
+    PrintWarning(path_ + ": cannot be locked: " + ErrnoText(error) +
                  "; take care that no other process works there");
     return true;
   }

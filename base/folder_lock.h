@@ -8,8 +8,8 @@ namespace plimsoll {
 
 class FolderLock {
  public:
-  // Takes the lock of a folder that is there. UserError: "FOLDER: process 12 on host a WORKS", or the
-  // file cannot be made. A file system without locks is warned of, and gives none.
+  // Takes the lock of a folder that is there. UserError: "FOLDER: process 12 on host a WORKS", or
+  // the file cannot be made. A file system without locks is warned of, and gives none.
   FolderLock(const std::string& folder, const std::string& works);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <mutex>
 #include <set>
 #include <utility>
 
+#include "base/errno_text.h"
 #include "base/error.h"
 
 namespace plimsoll {
@@ -70,7 +70,7 @@ std::string ReadInput(const std::string& path, size_t most) {
   const Descriptor file(path);
   if (file.number() < 0) {
     if (errno == ENOENT) Fail(path, "no such file");
-    Fail(path, std::string("cannot be read: ") + std::strerror(errno));
+    Fail(path, "cannot be read: " + ErrnoText(errno));
   }
   struct stat info = {};
   if (fstat(file.number(), &info) == 0 && S_ISDIR(info.st_mode)) {
@@ -90,7 +90,7 @@ std::string ReadInput(const std::string& path, size_t most) {
     } else if (count < 0 && error == EAGAIN) {  // a writer that takes its time
       poll(&waited, 1, -1);
     } else if (count < 0 && error != EINTR) {
-      Fail(path, std::string("cannot be read: ") + std::strerror(error));
+      Fail(path, "cannot be read: " + ErrnoText(error));
     } else if (count == 0) {
       // A pipe without a writer is empty, whether there has been one or not: POLLHUP tells.
       if (!pipe || done > 0 || poll(&waited, 1, 0) > 0) break;

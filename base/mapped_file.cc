@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
+#include "base/errno_text.h"
 #include "base/error.h"
 #include "base/input_file.h"
 
@@ -16,7 +16,7 @@ namespace plimsoll {
 namespace {
 
 [[noreturn]] void Fail(const std::string& path, const char* what, int error) {
-  throw UserError(path + ": " + what + ": " + std::strerror(error) +
+  throw UserError(path + ": " + what + ": " + ErrnoText(error) +
                   (error == ENOENT ? " (check the path; it is relative to the folder Plimsoll was "
                                      "started in)"
                                    : ""));

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <span>
 
+#include "base/errno_text.h"
 #include "base/error.h"
 #include "base/write_all.h"
 
@@ -43,8 +43,7 @@ void PrintAnswer(std::string_view text) {
     signal(SIGPIPE, SIG_DFL);
     raise(SIGPIPE);
   }
-  throw UserError(std::string("standard output: cannot be written: ") + std::strerror(error),
-                  ExitCode::kInternal);
+  throw UserError("standard output: cannot be written: " + ErrnoText(error), ExitCode::kInternal);
 }
 
 void ReserveStandardStreams() {
@@ -62,7 +61,7 @@ void SendOutputTo(const std::string& path, bool append) {
   if (file < 0 || dup2(file, STDOUT_FILENO) < 0) {
     const int error = errno;
     if (file >= 0) close(file);
-    throw UserError(path + ": cannot write (" + std::strerror(error) + ")");
+    throw UserError(path + ": cannot write (" + ErrnoText(error) + ")");
   }
   close(file);
 }

@@ -10,11 +10,11 @@
 #include <chrono>
 #include <cstdio>  // rename
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 #include <utility>
 
+#include "base/errno_text.h"
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/write_all.h"
@@ -110,10 +110,12 @@ void OutputFile::Fail(const char* what) const {
   const char* way_out = "; choose a folder that exists and can be written to";
   if (error == ENOSPC || error == EDQUOT) {
     way_out = "; free some space or choose another folder";
+  } else if (error == EMFILE || error == ENFILE) {
+    way_out = "";
   } else if (temporary_.empty()) {
     way_out = error == ENXIO ? " (a pipe that nothing reads); start its reader first" : "";
   }
-  throw UserError(path_ + ": " + what + ": " + std::strerror(error) + way_out);
+  throw UserError(path_ + ": " + what + ": " + ErrnoText(error) + way_out);
 }
 
 void OutputFile::Write(std::span<const std::byte> bytes) {

@@ -1,5 +1,7 @@
 #include "runtime/mpi_world.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <mpi.h>
 
 #include "base/error.h"
@@ -52,6 +54,27 @@ class MpiGroup : public RankGroup {
   int size_;
 };
 
+using ShowHelp = int (*)(const char* file, const char* topic, int error_header, ...);
+
+int ShowNothing(const char* /*file*/, const char* /*topic*/, int /*error_header*/, ...) {
+  return MPI_SUCCESS;
+}
+
+// MPI_Abort tells in eight lines that it was called, below the one that says why we call it. Open
+// MPI tells it through a pointer to a function; another MPI has none of this name.
+void SilenceAbort() {
+  void* const show = dlsym(RTLD_DEFAULT, "opal_show_help");
+  Dl_info info;
+  ElfW(Sym)* symbol = nullptr;
+  if (show == nullptr ||
+      dladdr1(show, &info, reinterpret_cast<void**>(&symbol), RTLD_DL_SYMENT) == 0 ||
+      symbol == nullptr || ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT ||
+      symbol->st_size != sizeof(ShowHelp)) {
+    return;
+  }
+  *static_cast<ShowHelp*>(show) = &ShowNothing;
+}
+
 }  // namespace
 
 MpiRanks StartMpi() {
@@ -76,6 +99,9 @@ MpiRanks StartMpi() {
 
 void FinishMpi() { CheckMpi(MPI_Finalize(), "MPI_Finalize"); }
 
-void AbortMpi(int code) { MPI_Abort(MPI_COMM_WORLD, code); }
+void AbortMpi(int code) {
+  SilenceAbort();
+  MPI_Abort(MPI_COMM_WORLD, code);
+}
 
 }  // namespace plimsoll::runtime

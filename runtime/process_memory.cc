@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <string>
 
+#include "base/errno_text.h"
 #include "base/error.h"
 
 namespace plimsoll::runtime {
@@ -52,7 +54,9 @@ int64_t Field(const Text& text, const char* key) {
 
 ProcessMemory MeasureProcessMemory() {
   Text text;
-  if (!ReadText("/proc/self/status", text)) throw InternalError("can't read /proc/self/status");
+  if (!ReadText("/proc/self/status", text)) {
+    throw UserError("/proc/self/status: cannot be read: " + ErrnoText(errno), ExitCode::kInternal);
+  }
   const bool told = std::strstr(text.data(), "\nRssAnon:") != nullptr;
   return {Field(text, "\nVmRSS:"), Field(text, "\nVmHWM:"), told ? Field(text, "\nRssAnon:") : 0};
 }

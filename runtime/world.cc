@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <utility>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "runtime/communicator_of_one.h"
 #include "runtime/mpi_world.h"
 
@@ -64,12 +66,13 @@ int LaunchedRanks(const std::function<const char*(const char*)>& environment) {
 
 std::unique_ptr<RankGroup> MakeGroupOfOne() { return std::make_unique<GroupOfOne>(); }
 
-World::World() : host_(HostName()), exceptions_(std::uncaught_exceptions()) {
+World::World(double patience) : host_(HostName()), exceptions_(std::uncaught_exceptions()) {
   const int launched = LaunchedRanks([](const char* name) { return std::getenv(name); });
   if (launched == 1) {
     all_ = MakeGroupOfOne();
     return;
   }
+  if (patience > 0) Watch(patience, [] { return "while the ranks look for each other"; });
   MpiRanks ranks = StartMpi();
   mpi_ = true;
   all_ = std::move(ranks.all);
@@ -90,6 +93,45 @@ World::~World() {
   if (!mpi_ || std::uncaught_exceptions() > exceptions_) return;
   all_.reset();
   FinishMpi();
+}
+
+std::string World::Broadcast(std::string_view text, int root) {
+  std::string result = all_->Broadcast(text, root);
+  Progress();
+  return result;
+}
+
+std::vector<std::string> World::Gather(std::string_view text) {
+  std::vector<std::string> result = all_->Gather(text);
+  Progress();
+  return result;
+}
+
+void World::Barrier() {
+  all_->Barrier();
+  Progress();
+}
+
+void World::Watch(double patience, std::function<std::string()> doing) {
+  if (all_ != nullptr && size() == 1) return;
+  const std::lock_guard lock(watched_);
+  watchdog_.emplace(patience, [this, patience, doing = std::move(doing)] {
+    PrintError(fmt::format(
+        "{}: parallel.timeout: no progress for {:g} seconds, {}: a rank or its GPU hangs, or what "
+        "it does takes longer than that; ending all ranks",
+        all_ != nullptr ? fmt::format("rank {}", rank()) : host_, patience, doing()));
+    Abort(1);
+  });
+}
+
+void World::Progress() {
+  const std::lock_guard lock(watched_);
+  if (watchdog_) watchdog_->Progress();
+}
+
+void World::StopWatching() {
+  const std::lock_guard lock(watched_);
+  watchdog_.reset();
 }
 
 void World::Abort(int code) {

@@ -6,13 +6,17 @@
 // is done. Calls may come from any thread, one at a time. A failure of MPI is an InternalError.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ops/communicator.h"
+#include "runtime/watchdog.h"
 
 namespace plimsoll::runtime {
 
@@ -48,8 +52,9 @@ struct AxisGroups {
 class World : public RankGroup {
  public:
   // With more than one rank, by the launcher's word in the environment, starts MPI; alone, it never
-  // touches it. UserError when the launcher and this build have different kinds of MPI.
-  World();
+  // touches it. UserError when the launcher and this build have different kinds of MPI. Watches
+  // over the start (Watch()) with this patience in seconds; 0: it doesn't.
+  explicit World(double patience = 0);
   // Ends MPI, for which it waits for the other ranks. While an exception passes through, it
   // doesn't: the launcher then sees a rank leave too early, and ends the others.
   ~World() override;
@@ -58,11 +63,9 @@ class World : public RankGroup {
 
   int rank() const override { return all_->rank(); }
   int size() const override { return all_->size(); }
-  std::string Broadcast(std::string_view text, int root = 0) override {
-    return all_->Broadcast(text, root);
-  }
-  std::vector<std::string> Gather(std::string_view text) override { return all_->Gather(text); }
-  void Barrier() override { all_->Barrier(); }
+  std::string Broadcast(std::string_view text, int root = 0) override;
+  std::vector<std::string> Gather(std::string_view text) override;
+  void Barrier() override;
   std::unique_ptr<RankGroup> Split(int color, int key) override { return all_->Split(color, key); }
   std::unique_ptr<ops::Communicator> MakeCpuCommunicator() override {
     return all_->MakeCpuCommunicator();
@@ -72,6 +75,13 @@ class World : public RankGroup {
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
   const std::string& host() const { return host_; }  // its name
+
+  // From now on, and instead of a watch before: when neither Progress() is called nor a call above
+  // comes back for `patience` seconds, all ranks are ended, with a line that says so and what
+  // `doing` gives ("in step 3"). Alone there is nobody to wait for, and no watch.
+  void Watch(double patience, std::function<std::string()> doing);
+  void Progress();
+  void StopWatching();
 
   // Ends this process and, through the launcher, all others, within seconds. From any thread, even
   // while another waits for a rank that is gone. Nothing is cleaned up: what the user is to read
@@ -83,7 +93,9 @@ class World : public RankGroup {
   int local_rank_ = 0;
   int local_size_ = 1;
   std::string host_;
-  bool mpi_ = false;
+  std::atomic<bool> mpi_ = false;
+  std::mutex watched_;  // steps and savers report on threads of their own
+  std::optional<Watchdog> watchdog_;
   int exceptions_ = 0;  // passing through when this was made
 };
 

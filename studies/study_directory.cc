@@ -1,12 +1,7 @@
 #include "studies/study_directory.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -54,26 +49,9 @@ StudyDirectory::StudyDirectory(const std::string& path, const std::string& finge
   if (error) {
     throw UserError(fmt::format("{}: cannot be made: {}; {}", path_, error.message(), kWayOut));
   }
-  lock_ = open(File(kFingerprint).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (lock_ < 0) {
-    throw UserError(
-        fmt::format("{}: cannot be written: {}; {}", path_, std::strerror(errno), kWayOut));
-  }
-  if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    close(lock_);
-    throw UserError(fmt::format("{}: another plimsoll ablate is at work there", path_));
-  }
-  if (there.empty()) {
-    const std::string line = fingerprint + "\n";
-    if (write(lock_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-      throw UserError(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno)));
-    }
-  }
+  lock_.emplace(path_, "runs this study");
+  if (there.empty()) Write(kFingerprint, fingerprint + "\n");
   Write("study.yaml", text);
-}
-
-StudyDirectory::~StudyDirectory() {
-  if (lock_ >= 0) close(lock_);
 }
 
 std::string StudyDirectory::Run(const std::string& row_folder, size_t run) const {

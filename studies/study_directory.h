@@ -2,8 +2,10 @@
 // results. A study that was stopped finds there what it has done.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "base/folder_lock.h"
 #include "studies/results.h"
 
 namespace plimsoll::studies {
@@ -14,9 +16,6 @@ class StudyDirectory {
   // or continues in it. UserError, with nothing changed, when it holds another study or anything
   // else, when it cannot be written, or when another process is at work in it.
   StudyDirectory(const std::string& path, const std::string& fingerprint, const std::string& text);
-  ~StudyDirectory();
-  StudyDirectory(const StudyDirectory&) = delete;
-  StudyDirectory& operator=(const StudyDirectory&) = delete;
 
   const std::string& path() const { return path_; }
   std::string File(const std::string& name) const { return path_ + "/" + name; }
@@ -26,7 +25,7 @@ class StudyDirectory {
 
  private:
   std::string path_;
-  int lock_ = -1;
+  std::optional<FolderLock> lock_;
 };
 
 }  // namespace plimsoll::studies

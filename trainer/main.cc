@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <string>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/message.h"
@@ -69,18 +73,30 @@ class CommandLine {
     AddData();
     AddConfig();
     AddInfo();
+    AddWords();
   }
 
   // Returns the exit code.
   int Run(int argc, char** argv) {
     try {
-      RefuseUnknownCommand(argc, argv);
-      app_.parse(argc, argv);
+      std::vector<std::string> arguments = Arguments(argc, argv);
+      const std::string command = arguments.empty() ? "" : arguments.front();
+      RefuseUnknownCommand(command);
+      RequireSameCommand(command);
+      std::ranges::reverse(arguments);  // as CLI11 wants them
+      app_.parse(arguments);
+      if (end_ != ExitCode::kDone && world_.size() > 1) {
+        world_.Barrier();  // all have said what they have to say
+        world_.Abort(static_cast<int>(end_));
+      }
       return static_cast<int>(end_);
     } catch (const CLI::ParseError& error) {
       return End(error);
     } catch (const UserError& error) {
       return Fail(error.what(), error.code());
+    } catch (const std::system_error& error) {
+      // The system said no: too many open files, no more threads.
+      return Fail(error.what(), ExitCode::kInternal);
     } catch (const std::exception& error) {
       return Fail(fmt::format("internal error: {}", error.what()), ExitCode::kInternal);
     }
@@ -109,18 +125,47 @@ class CommandLine {
     const int rank = world_.rank();
     if (rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     PrintError(fmt::format("{}{}", rank > 0 ? fmt::format("rank {}: ", rank) : "", message));
-    if (world_.size() > 1) world_.Abort(static_cast<int>(code));
+    if (world_.size() > 1) {
+      // What is still in a pipe when its rank ends is lost.
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      world_.Abort(static_cast<int>(code));
+    }
     return static_cast<int>(code);
   }
 
-  void RefuseUnknownCommand(int argc, char** argv) const {
-    if (argc < 2 || argv[1][0] == '-') return;
+  void RefuseUnknownCommand(const std::string& name) const {
+    if (name.empty() || name.starts_with('-')) return;
     std::string known;
     for (const CLI::App* command : app_.get_subcommands([](const CLI::App*) { return true; })) {
-      if (command->get_name() == argv[1]) return;
+      if (command->get_name() == name) return;
       known += (known.empty() ? "" : ", ") + command->get_name();
     }
-    throw UserError(fmt::format("plimsoll {}: unknown command; there are {}", argv[1], known));
+    throw UserError(fmt::format("plimsoll {}: unknown command; there are {}", name, known));
+  }
+
+  // The words `help` and `version`, in front of a command or alone, stand for its flags.
+  static std::vector<std::string> Arguments(int argc, char** argv) {
+    std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+    const std::string word = arguments.empty() ? "" : arguments.front();
+    if (word == "help" || word == "version") {
+      arguments.erase(arguments.begin());
+      arguments.push_back("--" + word);
+    }
+    return arguments;
+  }
+
+  // Ranks with different commands would wait for each other for ever. Only `train` goes on to need
+  // the others.
+  void RequireSameCommand(const std::string& command) const {
+    const std::vector<std::string> all = world_.Gather(command);
+    for (size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank] == all[0]) continue;
+      throw UserError(fmt::format(
+          "mpirun: rank 0 was started as `plimsoll {}` and rank {} as `plimsoll {}`; start every "
+          "rank with the same command",
+          all[0], rank, all[rank]));
+    }
+    if (command != "train") world_.StopWatching();
   }
 
   void AddTrain() {
@@ -388,6 +433,12 @@ class CommandLine {
     command->callback([this] { RunInfo(info_json_); });
   }
 
+  // For the list of commands; see Arguments().
+  void AddWords() {
+    app_.add_subcommand("help", "what plimsoll, or one of its commands, can do: help train");
+    app_.add_subcommand("version", "this version and its commit");
+  }
+
   runtime::World& world_;
   CLI::App app_{"Plimsoll trains deep networks inside a stated memory budget.", "plimsoll"};
   RunArguments train_, config_;
@@ -420,7 +471,8 @@ int main(int argc, char** argv) {
   // A training goes on when nobody reads what it prints any more.
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    plimsoll::runtime::World world;
+    // Before a run file says otherwise.
+    plimsoll::runtime::World world(plimsoll::config::ParallelConfig{}.timeout);
     plimsoll::runtime::ChooseOwnGpu(world.local_rank(), world.local_size());
     // Rank 0 alone speaks; the others have log files once there is a folder for them.
     if (world.rank() > 0) plimsoll::SendOutputTo("/dev/null", /*append=*/true);

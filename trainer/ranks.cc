@@ -63,6 +63,17 @@ Decision Decode(const std::string& text, const config::RunConfig& config,
 
 }  // namespace
 
+void RequireSame(runtime::World& world, const std::string& text, const std::string& what) {
+  const std::vector<std::string> all = world.Gather(fmt::format("{:016x}", HashOf(text)));
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw UserError(
+        fmt::format("rank {}: its {} differ from rank 0's; start every rank with the same program, "
+                    "run file and environment",
+                    rank, what));
+  }
+}
+
 Ranks::Ranks(runtime::World& world, int64_t tensor_ranks)
     : world_(world), tensor_ranks_(tensor_ranks) {
   const auto data_rank = static_cast<int>(this->data_rank());
@@ -125,17 +136,6 @@ RankSpread Ranks::Spread(double step_seconds, int64_t bytes, const std::optional
     for (const Own& rank : all) *spread.energy += rank.energy;
   }
   return spread;
-}
-
-void Ranks::RequireSame(const std::string& text, const std::string& what) {
-  const std::vector<std::string> all = world_.Gather(fmt::format("{:016x}", HashOf(text)));
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    throw UserError(
-        fmt::format("rank {}: its {} differ from rank 0's; start every rank with the same program, "
-                    "run file and environment",
-                    rank, what));
-  }
 }
 
 Decision Ranks::DecideOnFirst(const config::RunConfig& config, const models::Model& model) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/function_ref.h"
@@ -18,6 +19,10 @@
 #include "trainer/solve.h"
 
 namespace plimsoll::trainer {
+
+// UserError on every rank, naming the first that differs, unless all give the same text. All call.
+// `what`: "configurations".
+void RequireSame(runtime::World& world, const std::string& text, const std::string& what);
 
 // The mesh is data × tensor. Ranks of one tensor group, which share every layer's work, are
 // neighbours: rank = data_rank · tensor_ranks + tensor_rank.
@@ -44,9 +49,6 @@ class Ranks {
 
   void Barrier() { world_.Barrier(); }
 
-  // Ends all ranks; see runtime::World.
-  [[noreturn]] void Abort(int code) { world_.Abort(code); }
-
   // As of runtime::RankGroup.
   std::string Broadcast(std::string_view text) { return world_.Broadcast(text); }
   std::vector<std::string> Gather(std::string_view text) { return world_.Gather(text); }
@@ -61,9 +63,16 @@ class Ranks {
   // Of what each rank gives for itself.
   RankSpread Spread(double step_seconds, int64_t bytes, const std::optional<Energy>& energy);
 
-  // UserError on every rank, naming the first that differs, unless all give the same text.
-  // `what`: "configurations".
-  void RequireSame(const std::string& text, const std::string& what);
+  void RequireSame(const std::string& text, const std::string& what) {
+    trainer::RequireSame(world_, text, what);
+  }
+
+  // See runtime::World.
+  void Watch(double patience, std::function<std::string()> doing) {
+    world_.Watch(patience, std::move(doing));
+  }
+  void Progress() { world_.Progress(); }
+  void StopWatching() { world_.StopWatching(); }
 
   // What rank 0 decides; other ranks' timings and free memory may differ and are not asked.
   Decision DecideOnFirst(const config::RunConfig& config, const models::Model& model);

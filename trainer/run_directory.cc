@@ -4,25 +4,21 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
+#include <span>
 
+#include "base/errno_text.h"
 #include "base/output_file.h"
+#include "base/write_all.h"
 
 namespace plimsoll::trainer {
 
 namespace fs = std::filesystem;
 
-RunDirectory::RunDirectory(const config::RunConfig& config, bool writes, bool continues)
+RunDirectory::RunDirectory(const config::RunConfig& config, bool writes)
     : path_(config.run.dir), adapts_(config.lora.asked()), writes_(writes) {
   if (!writes_) return;
   std::error_code error;
-  if (fs::exists(File("metrics.jsonl"), error) && !config.run.overwrite && !continues) {
-    throw config.Error("run.dir", "'" + path_ +
-                                      "' holds a run already; name another folder, or set "
-                                      "run.overwrite: true to replace it, or go on with it by "
-                                      "--resume auto if it has snapshots");
-  }
   created_ = !fs::exists(path_, error);
   fs::create_directories(model(), error);
   for (const std::string& folder : {path_, model()}) {
@@ -34,6 +30,20 @@ RunDirectory::RunDirectory(const config::RunConfig& config, bool writes, bool co
     throw config.Error("run.dir", "cannot write to '" + path_ + "' (" + error.message() +
                                       "); name a folder that can be written, or change its rights");
   }
+  try {
+    lock_.emplace(path_, "trains there");
+  } catch (const UserError& problem) {
+    throw config.Error("run.dir", std::string(problem.what()) + "; name another folder, or wait");
+  }
+}
+
+void RunDirectory::RequireReplaceable(const config::RunConfig& config) const {
+  std::error_code error;
+  if (!writes_ || config.run.overwrite || !fs::exists(File("metrics.jsonl"), error)) return;
+  throw config.Error("run.dir", "'" + path_ +
+                                    "' holds a run already; name another folder, or set "
+                                    "run.overwrite: true to replace it, or go on with it by "
+                                    "--resume auto if it has snapshots");
 }
 
 RunDirectory::~RunDirectory() {
@@ -43,6 +53,7 @@ RunDirectory::~RunDirectory() {
   }
   if (!writes_) return;
   // Never begun. Folders that hold anything stay.
+  lock_.reset();
   std::error_code ignored;
   fs::remove(model(), ignored);
   if (created_) fs::remove(path_, ignored);
@@ -83,7 +94,7 @@ void RunDirectory::Open(int how) {
   if (metrics_ >= 0) close(metrics_);
   metrics_ = open(metrics.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
   if (metrics_ < 0) {
-    throw UserError(metrics + ": cannot write (" + std::strerror(errno) + ")");
+    throw UserError(metrics + ": cannot write (" + ErrnoText(errno) + ")");
   }
   metrics_bytes_ = lseek(metrics_, 0, SEEK_END);
 }
@@ -98,20 +109,14 @@ void RunDirectory::Write(const std::string& name, const std::string& content) co
 void RunDirectory::AppendMetrics(const std::string& json) {
   if (!writes_) return;
   const std::string line = json + "\n";
-  size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t written = write(metrics_, line.data() + done, line.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const int error = errno;
-      // Half a line would spoil those behind it.
-      if (ftruncate(metrics_, metrics_bytes_) == 0) lseek(metrics_, metrics_bytes_, SEEK_SET);
-      throw UserError(File("metrics.jsonl") + ": cannot write (" + std::strerror(error) + ")",
-                      ExitCode::kInternal);
-    }
-    done += static_cast<size_t>(written);
+  if (!WriteAll(metrics_, std::as_bytes(std::span(line)))) {
+    const int error = errno;
+    // Half a line would spoil those behind it.
+    if (ftruncate(metrics_, metrics_bytes_) == 0) lseek(metrics_, metrics_bytes_, SEEK_SET);
+    throw UserError(File("metrics.jsonl") + ": cannot write (" + ErrnoText(error) + ")",
+                    ExitCode::kInternal);
   }
-  metrics_bytes_ += static_cast<int64_t>(done);
+  metrics_bytes_ += static_cast<int64_t>(line.size());
 }
 
 void RunDirectory::SyncMetrics() const {

@@ -3,29 +3,34 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/folder_lock.h"
 #include "trainer/config/run_config.h"
 
 namespace plimsoll::trainer {
 
 class RunDirectory {
  public:
-  // Makes sure that the run can be written: creates config.run.dir and the folder for its model.
-  // UserError (run.dir) when that fails, or when it holds a run already that is neither to be
-  // replaced (run.overwrite) nor continued (`continues`).
-  // Unless Begin() or Continue() follows, nothing stays behind but what was there.
-  // Other ranks than the first write nothing: `writes` false.
-  RunDirectory(const config::RunConfig& config, bool writes, bool continues);
+  // Makes sure that the run can be written: creates config.run.dir and the folder for its model,
+  // and locks it until the end of this object or process. UserError (run.dir) when that fails, or
+  // while another process trains there. Unless Begin() or Continue() follows, nothing stays behind
+  // but what was there. Other ranks than the first write nothing: `writes` false.
+  RunDirectory(const config::RunConfig& config, bool writes);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
+  // UserError (run.dir) when it holds a run already that is not to be replaced (run.overwrite).
+  void RequireReplaceable(const config::RunConfig& config) const;
+
   const std::string& path() const { return path_; }
   std::string File(const std::string& name) const { return path_ + "/" + name; }
 
-  // The run starts: takes away what a former run left and opens metrics.jsonl.
+  // The run starts, all checks behind it: takes away what a former run left and opens
+  // metrics.jsonl.
   void Begin();
   // The run goes on, maybe from an earlier step: metrics.jsonl keeps these lines.
   void Continue(const std::vector<std::string>& metrics);
@@ -47,6 +52,7 @@ class RunDirectory {
   bool adapts_;
   bool writes_;
   bool created_ = false;
+  std::optional<FolderLock> lock_;
   int metrics_ = -1;
   int64_t metrics_bytes_ = 0;
 };

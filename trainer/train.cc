@@ -14,7 +14,6 @@
 #include "base/message.h"
 #include "base/version.h"
 #include "memory/report.h"
-#include "runtime/watchdog.h"
 #include "snapshots/snapshot.h"
 #include "trainer/adapter.h"
 #include "trainer/caching.h"
@@ -91,11 +90,12 @@ data::LoaderOptions LoaderFrom(const config::RunConfig& config, int64_t sequence
 
 class Run {
  public:
-  // `decision`, `ranks` and `resumed`, nullptr for a run from the beginning, outlive the run.
-  Run(const std::string& resolved_yaml, const Decision& decision, Ranks& ranks,
+  // The arguments outlive the run; `resumed` is nullptr for one from the beginning.
+  Run(const Decision& decision, Ranks& ranks, RunDirectory& directory,
       const std::optional<ProfiledSteps>& profile, const Resumed* resumed)
       : config_(decision.config),
         ranks_(ranks),
+        directory_(directory),
         chosen_(decision.chosen),
         model_(ModelFrom(config_)),
         sequence_(config_.model.sequence),
@@ -143,8 +143,6 @@ class Run {
     pool_ = std::make_unique<ThreadPool>(decision.options.threads);
     device_ = MakeDevice(config_, *pool_);
     ranks.Connect(*device_, config_.parallel.nccl_max_ctas.value_or(0));
-    const bool continues = resumed != nullptr && resumed->continues;
-    directory_ = std::make_unique<RunDirectory>(config_, ranks.first(), continues);
     const auto start = Clock::now();
     CompileOptions options = decision.options;
     options.data_rank = ranks.data_rank();
@@ -183,35 +181,40 @@ class Run {
     }
 
     if (profiler_) profiler_->Watch(*session_);
+    if (Continues()) {
+      metrics_ = LinesUntil(directory_.File("metrics.jsonl"), resumed->step,
+                            resumed->record.evaluation.last, resumed->record.divergence.rollbacks);
+    }
+  }
 
-    std::vector<std::string> metrics;  // that stay
-    if (continues) {
-      metrics = LinesUntil(directory_->File("metrics.jsonl"), resumed->step,
-                           resumed->record.evaluation.last, resumed->record.divergence.rollbacks);
-      directory_->Continue(metrics);
+  ~Run() { ranks_.StopWatching(); }
+
+  // Makes the run directory its own, once all checks are behind all ranks, and tells what it will
+  // do.
+  void Begin(const std::string& resolved_yaml) {
+    ranks_.Barrier();
+    if (Continues()) {
+      directory_.Continue(metrics_);
     } else {
-      directory_->Begin();
+      directory_.Begin();
     }
-    if (ranks.size() > 1) {
-      RequireSharedFolder(directory_->path(), ranks);
-      if (!ranks.first()) {
-        SendOutputTo(directory_->File(fmt::format("rank.{}.log", ranks.rank())), continues);
-      }
+    if (!ranks_.first()) {
+      SendOutputTo(directory_.File(fmt::format("rank.{}.log", ranks_.rank())), Continues());
     }
-    directory_->Write("config.yaml", resolved_yaml);
+    directory_.Write("config.yaml", resolved_yaml);
     const CompiledStep& step = session_->compiled();
     const memory::CostModel known = CostModelFor(config_, {});  // nothing is timed now
     predicted_seconds_ = PredictSeconds(step, known);
-    directory_->Write("plan.json", PlanJson(*model_, step,
-                                            {config::ToString(config_.memory.allocator),
-                                             predicted_seconds_, ProfileFrom(config_)}));
+    directory_.Write("plan.json", PlanJson(*model_, step,
+                                           {config::ToString(config_.memory.allocator),
+                                            predicted_seconds_, ProfileFrom(config_)}));
     const ordered_json timeline = MemoryTimelineJson(step);
-    directory_->Write("memory_timeline.json", timeline.dump() + "\n");
-    if (ranks.first()) {
+    directory_.Write("memory_timeline.json", timeline.dump() + "\n");
+    if (ranks_.first()) {
       reports_.emplace(
-          config_.log, *directory_,
-          RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks.size(), step, timeline),
-          first_step_, metrics);
+          config_.log, directory_,
+          RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks_.size(), step, timeline),
+          first_step_, metrics_);
     }
     if (!chosen_.empty()) {
       PrintProgress(Wrapped("chosen within memory.budget: " + chosen_, 100, "  ") + "\n");
@@ -225,14 +228,14 @@ class Run {
     progress_ = &progress;
     divergence_.emplace(config_, session_->compiled().options.update.loss_scale.has_value(),
                         first_step_, record_.divergence);
-    log_.emplace(StepLog::Parts{config_, *model_, *session_, ranks_, *directory_,
+    log_.emplace(StepLog::Parts{config_, *model_, *session_, ranks_, directory_,
                                 reports_ ? &*reports_ : nullptr, *gpu_, progress, *divergence_});
     if (config_.save.on_exit) signals_.emplace(config_.save.signal);
-    saver_.emplace(config_, *session_, ranks_, *directory_,
-                   Saver::Says{.progressed = [this] { Progressed(); },
+    saver_.emplace(config_, *session_, ranks_, directory_,
+                   Saver::Says{.progressed = [this] { ranks_.Progress(); },
                                .line = [this](const std::string& text) { progress_->Line(text); }});
     if (resumed_ != nullptr) saver_->GoesOnFrom(resumed_->step);
-    StartWatchdog();
+    StartWatch();
     try {
       while (!RanToItsEnd()) continue;
     } catch (...) {
@@ -244,7 +247,7 @@ class Run {
                     : stopped_         ? "stopped early"
                                        : "done");
     }
-    watchdog_.reset();  // the others wait for as long as writing the model takes
+    ranks_.StopWatching();  // the others wait for as long as writing the model takes
     if (stopped_by_signal_) return ExitCode::kStoppedBySignal;
     WriteSummary();
     if (config_.save.model) {
@@ -261,22 +264,11 @@ class Run {
   }
 
  private:
-  // Called by the watchdog. Nothing can be cleaned up: this rank waits for another.
-  [[noreturn]] void EndWithoutProgress() {
-    PrintError(fmt::format(
-        "plimsoll: rank {}: parallel.timeout: no progress for {:g} seconds, in step {}: a "
-        "rank or its GPU hangs, or steps take longer than that; ending all ranks",
-        ranks_.rank(), config_.parallel.timeout, step_under_way_.load()));
-    ranks_.Abort(1);
-  }
+  bool Continues() const { return resumed_ != nullptr && resumed_->continues; }
 
-  void StartWatchdog() {
-    if (ranks_.size() == 1) return;
-    watchdog_.emplace(config_.parallel.timeout, [this] { EndWithoutProgress(); });
-  }
-
-  void Progressed() {
-    if (watchdog_) watchdog_->Progress();
+  void StartWatch() {
+    ranks_.Watch(config_.parallel.timeout,
+                 [this] { return fmt::format("in step {}", step_under_way_.load()); });
   }
 
   // All ranks plan again when one of them must.
@@ -302,7 +294,7 @@ class Run {
         fmt::format("plimsoll {} ({}): {} with {}, {}, run in {}\n", Version(), Commit(),
                     models::Name(spec.family), ParametersText(*model_, compiled.options),
                     on_cpu ? fmt::format("{} threads", pool_->size()) : "on " + device_->name(),
-                    directory_->path()));
+                    directory_.path()));
     PrintProgress(
         fmt::format("data: {} tokens to train on, {} per step{}\n",
                     FormatCount(static_cast<double>(loader_.tokens())),
@@ -421,7 +413,7 @@ class Run {
       const bool profiled = profiler_ && profiler_->Covers(step);
       if (profiled) profiler_->Before(micro);
       session_->RunMicroStep(step, micro);
-      Progressed();
+      ranks_.Progress();
       if (profiled) profiler_->After(step, micro);
     }
     session_->EndStep();
@@ -429,14 +421,14 @@ class Run {
     log_->Handed(step, tokens, lr);
     while (log_->under_way() > device_->steps_ahead()) Report();
     if (profiler_ && profiler_->LastIs(step)) {
-      progress_->Line(profiler_->Finish(session_->compiled(), *directory_));
+      progress_->Line(profiler_->Finish(session_->compiled(), directory_));
     }
   }
 
   // Waits for the step that has been under way for longest.
   void Report() {
     const auto [step, seconds, verdict] = log_->Take();
-    Progressed();
+    ranks_.Progress();
     saver_->StepTook(step, seconds);
     if (verdict.kind == Verdict::kGood || verdict.kind == Verdict::kSkipped) {
       saver_->Learn(step + 1, divergence_->state());
@@ -460,7 +452,7 @@ class Run {
   // The newest good snapshot comes back, and the data goes on behind the step that diverged: what
   // it has read is not read again.
   void RollBack(const Diverged& diverged) {
-    watchdog_.reset();  // reading takes as long as it takes
+    ranks_.StopWatching();  // reading takes as long as it takes
     auto path = FindGoodSnapshot(config_, divergence_->good(), diverged.step, ranks_);
     if (!path && resumed_ != nullptr && !resumed_->continues) path = resumed_->snapshot.path();
     if (!path) {
@@ -483,7 +475,7 @@ class Run {
                              "learning rate now times {:g} (rollback {} of {})",
                              diverged.text, back.step, divergence_->lr_factor(),
                              divergence_->state().rollbacks, config_.divergence.max_rollbacks));
-    StartWatchdog();
+    StartWatch();
   }
 
   // Waits for all steps under way.
@@ -505,7 +497,8 @@ class Run {
   bool Evaluate(int64_t done) {
     if (!eval_) return false;
     Drain();
-    const double loss = HeldOutLoss(*session_, *eval_, [this](int64_t /*done*/) { Progressed(); });
+    const double loss =
+        HeldOutLoss(*session_, *eval_, [this](int64_t /*done*/) { ranks_.Progress(); });
     EvaluationState& state = record_.evaluation;
     state.last = done;
     const bool better = loss < state.best;
@@ -538,12 +531,12 @@ class Run {
       progress_->Line(fmt::format("--- sample {} of {}\n{}", i + 1, texts.size(), texts[i]));
     }
     progress_->Line("---");
-    Progressed();
+    ranks_.Progress();
   }
 
   void WriteSummary() const {
     if (!ranks_.first()) return;
-    const RunMetrics metrics = ReadMetrics(directory_->File("metrics.jsonl"));
+    const RunMetrics metrics = ReadMetrics(directory_.File("metrics.jsonl"));
     RunResult result{.session = *session_, .model = *model_, .metrics = metrics};
     result.ranks = ranks_.size();
     result.chosen = chosen_;
@@ -562,7 +555,7 @@ class Run {
     const runtime::FoundEnergyCounter& energy = log_->energy();
     if (energy.counter) result.energy_counts = energy.counter->Counts();
     result.energy_problem = energy.problem;
-    directory_->Write("summary.json", RunSummary(result).dump(1) + "\n");
+    directory_.Write("summary.json", RunSummary(result).dump(1) + "\n");
   }
 
   // The model that the run leaves is that of its best evaluation.
@@ -576,16 +569,16 @@ class Run {
       progress_->Line(fmt::format("weights after {} steps taken, of the best held-out loss {:.4f}",
                                   evaluation.best_step, evaluation.best));
     } else {
-      fmt::print(stderr,
-                 "warning: there is no snapshot of the best evaluation, after {} steps: the "
-                 "weights are the last ones\n",
-                 evaluation.best_step);
+      PrintWarning(
+          fmt::format("there is no snapshot of the best evaluation, after {} steps: the weights "
+                      "are the last ones",
+                      evaluation.best_step));
     }
   }
 
   void SaveModel() {
     const bool adapts = config_.lora.asked();
-    const std::string folder = directory_->model();
+    const std::string folder = directory_.model();
     if (adapts) {
       SaveAdapter(*session_, *model_, config_.model.init_from, folder, ranks_.first());
     } else {
@@ -603,6 +596,7 @@ class Run {
 
   const config::RunConfig& config_;
   Ranks& ranks_;
+  RunDirectory& directory_;
   std::string chosen_;            // by the budget solver
   double predicted_seconds_ = 0;  // of a step
   std::unique_ptr<models::Model> model_;
@@ -613,7 +607,6 @@ class Run {
   std::unique_ptr<data::Tokenizer> tokenizer_;
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<runtime::Device> device_;
-  std::unique_ptr<RunDirectory> directory_;
   std::optional<RunReports> reports_;  // on the first rank
   std::optional<CachingOptions> caching_;
   std::unique_ptr<Session> session_;
@@ -626,8 +619,8 @@ class Run {
   int64_t steps_done_ = 0;
   int64_t steps_run_ = 0;  // by this process
   std::atomic<int64_t> step_under_way_ = 0;
-  std::optional<runtime::Watchdog> watchdog_;
   const Resumed* resumed_;
+  std::vector<std::string> metrics_;  // rows of an earlier part that stay
   RunRecord record_;
   std::optional<Divergence> divergence_;
   std::optional<StepLog> log_;
@@ -641,30 +634,43 @@ class Run {
 
 ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainOptions& options) {
   config::RunConfig config = loaded.config;
+  world.Watch(config.parallel.timeout, [] { return "before the first step"; });
+  RequireSame(
+      world,
+      fmt::format("{} {}\n{}\n{}", Version(), Commit(), options.resume, loaded.resolved_yaml),
+      "program and configuration");
   CheckMesh(config, world.size());
   ChooseChannels(config);
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   Ranks ranks(world, config.parallel.tensor);
-  ranks.RequireSame(fmt::format("{} {}\n{}", Version(), Commit(), loaded.resolved_yaml),
-                    "program and configuration");
+  RunDirectory directory(config, ranks.first());
+  if (ranks.size() > 1) RequireSharedFolder(directory.path(), ranks);
   std::optional<Resumed> resumed;
   if (!options.resume.empty()) {
     const auto path = FindSnapshot(options.resume, config, ranks);
     if (path) resumed.emplace(*path, config.run.dir);
   }
+  if (!resumed || !resumed->continues) directory.RequireReplaceable(config);
   const Resumed* from = resumed ? &*resumed : nullptr;
   Decision decision = ranks.DecideOnFirst(config, *model);
   std::unique_ptr<Run> run;
   try {
-    run = std::make_unique<Run>(loaded.resolved_yaml, decision, ranks, options.profile, from);
+    run = std::make_unique<Run>(decision, ranks, directory, options.profile, from);
   } catch (const ProcessBeyondBudget& problem) {
     // The solver can make room for what is known now.
     if (!LeavesChoice(config)) throw;
     PrintWarning(fmt::format("{}; planning again", problem.what()));
     decision = ranks.DecideOnFirst(config, *model);
-    run = std::make_unique<Run>(loaded.resolved_yaml, decision, ranks, options.profile, from);
+    run = std::make_unique<Run>(decision, ranks, directory, options.profile, from);
   }
-  return run->Loop();
+  try {
+    run->Begin(loaded.resolved_yaml);
+    return run->Loop();
+  } catch (const UserError& error) {
+    // Code 2 says that nothing was started.
+    if (error.code() != ExitCode::kUserMistake) throw;
+    throw UserError(error.what(), ExitCode::kInternal);
+  }
 }
 
 }  // namespace plimsoll::trainer

@@ -9,6 +9,7 @@
 
 #include "adapters/peft.h"
 #include "base/error.h"
+#include "base/message.h"
 #include "models/huggingface.h"
 #include "trainer/adapter.h"
 #include "trainer/from_config.h"
@@ -118,8 +119,8 @@ void LoadTrained(const TrainedModel& trained, Session& session) {
   const adapters::Lora& lora = session.compiled().options.lora;
   if (!trained.snapshot || lora.enabled()) session.LoadWeights(*trained.model, trained.weights);
   if (trained.snapshot) {
-    fmt::print(stderr, "weights after {} steps, of the snapshot {}\n",
-               trained.snapshot->manifest().step, trained.snapshot->path());
+    PrintNote(fmt::format("weights after {} steps, of the snapshot {}\n",
+                          trained.snapshot->manifest().step, trained.snapshot->path()));
     const SavedTensors saved(*trained.snapshot, *trained.model, lora);
     const auto load = [&](const models::ParameterInfo& parameter) {
       session.WriteParameter(parameter.name, saved.ReadParameter(parameter));

@@ -19,9 +19,9 @@ TEST(FolderLock, IsHeldByOneAndLeavesNothing) {
   const TempFolder folder;
   auto lock = std::make_unique<FolderLock>(folder.path(), "writes there");
   // Another descriptor is another holder, even of one process.
-  ExpectUserError([&] { FolderLock(folder.path(), "writes there"); },
-                  {folder.path() + ": process " + std::to_string(getpid()) + " on host ",
-                   " writes there"});
+  ExpectUserError(
+      [&] { FolderLock(folder.path(), "writes there"); },
+      {folder.path() + ": process " + std::to_string(getpid()) + " on host ", " writes there"});
   lock.reset();
   EXPECT_TRUE(folder.Names().empty());
   FolderLock(folder.path(), "writes there");

@@ -26,7 +26,7 @@ class RunDirectoryTest : public testing::Test {
 // A limit on the size of files is what a full disk looks like to a write.
 TEST_F(RunDirectoryTest, ALineThatDoesNotFitLeavesNothingBehind) {
   signal(SIGXFSZ, SIG_IGN);
-  RunDirectory directory(config_, true, false);
+  RunDirectory directory(config_, true);
   directory.Begin();
   directory.AppendMetrics("{\"step\":0}");
   rlimit old = {};
@@ -60,7 +60,7 @@ TEST_F(RunDirectoryTest, GoesOnBehindTheLinesThatStay) {
   EXPECT_EQ(LinesUntil(folder_ / "rollbacks", 1, 0, 1).size(), 2u);
   EXPECT_EQ(LinesUntil(folder_ / "rollbacks", 2, 0, 2).size(), 4u);
 
-  RunDirectory directory(config_, true, true);
+  RunDirectory directory(config_, true);
   directory.Continue(lines);
   directory.AppendMetrics("{\"step\":2,\"loss\":0}");
   EXPECT_EQ(LinesUntil(metrics, 9, 9, 0).size(), 5u);
@@ -94,10 +94,10 @@ TEST_F(RunDirectoryTest, ALineThatIsNoRowIsNamed) {
 
 TEST_F(RunDirectoryTest, ARunIsNeitherReplacedNorContinuedUnasked) {
   folder_.Write("metrics.jsonl", "");
-  ExpectUserError([&] { RunDirectory(config_, true, false); }, {"run.dir", "--resume auto"});
-  RunDirectory(config_, true, true);
+  const RunDirectory directory(config_, true);
+  ExpectUserError([&] { directory.RequireReplaceable(config_); }, {"run.dir", "--resume auto"});
   config_.run.overwrite = true;
-  RunDirectory(config_, true, false);
+  directory.RequireReplaceable(config_);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 class Streams : public testing::Test {
  protected:
@@ -87,6 +88,22 @@ TEST_F(Streams, AnswersThatCannotBeWrittenFail) {
   }
 }
 
+TEST_F(Streams, HelpAndVersionAreWordsToo) {
+  const auto out = [&](const char* arguments) {
+    const Outcome outcome = Shell(std::string("$PLIMSOLL ") + arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << arguments << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_EQ(out("help"), out("--help"));
+  EXPECT_EQ(out("help plan"), out("plan --help"));
+  EXPECT_EQ(out("help data tokenize"), out("data tokenize --help"));
+  EXPECT_EQ(out("version"), out("--version"));
+  EXPECT_THAT(out("help"), HasSubstr("  version "));
+  const Outcome unknown = Shell("$PLIMSOLL help plam");
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("plam: unknown command"));
+}
+
 TEST_F(Streams, AnswersEndQuietlyWhenTheirReaderLeaves) {
   const Outcome outcome =
       Shell("(sleep 0.2; exec $PLIMSOLL config --reference) | true; exit ${PIPESTATUS[0]}");
@@ -127,6 +144,26 @@ TEST_F(Streams, InputsAreNotWrittenOver) {
   EXPECT_EQ(ReadFile(yaml_), before);
   EXPECT_EQ(folder_.Read("on.yaml"), "extends: m.yaml\n");
   ExpectWholeRun();
+}
+
+TEST_F(Streams, TooFewDescriptorsAreSaid) {
+  // All reports at once: each keeps a file open.
+  for (int limit = 4; limit < 14; ++limit) {
+    const Outcome outcome = Shell("ulimit -n " + std::to_string(limit) +
+                                  "; $PLIMSOLL train m.yaml --set log.csv=true --set "
+                                  "log.tensorboard=true --set run.dir=few");
+    if (outcome.exit_code == 0) continue;
+    EXPECT_GT(outcome.exit_code, 0);
+    EXPECT_THAT(outcome.err, HasSubstr("Too many open files")) << limit;
+    EXPECT_THAT(outcome.err, Not(HasSubstr("internal error"))) << limit;
+  }
+}
+
+TEST_F(Streams, AModelThatDoesNotFitIsNoMistakeOfTheUser) {
+  // What a full disk looks like to a write: metrics fit, the model doesn't.
+  const Outcome outcome = Shell("ulimit -f 40; $PLIMSOLL train m.yaml --set model.vocab=4096");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("r/model/"));
 }
 
 TEST_F(Streams, RunFilesMayBePipes) {

@@ -379,8 +379,8 @@ void TechniqueKeys(std::vector<Key>& keys) {
       .Between(0, 64);
   parallel
       .Add("timeout", &ParallelConfig::timeout,
-           "Seconds without progress after which a rank ends all: a collective whose partner hangs "
-           "waits for ever.")
+           "Seconds without progress, before the first step too, after which a rank ends all: a "
+           "collective whose partner hangs waits for ever.")
       .Above(0);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,12 +14,20 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/output_file.h"
 #include "trainer/data/token_file.h"
 
 namespace plimsoll::data {
 
 TokenFileWriter::TokenFileWriter(std::string path, const TokenFileForm& form)
-    : path_(std::move(path)), temporary_(fmt::format("{}.{}.part", path_, getpid())), form_(form) {
+    : path_(std::move(path)),
+      target_(FollowLinks(path_)),
+      temporary_(fmt::format("{}.{}.part", target_, getpid())),
+      form_(form) {
+  struct stat there = {};
+  if (stat(target_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    throw UserError(path_ + ": is not a regular file; name another folder");
+  }
   file_ = std::fopen(temporary_.c_str(), "wbxe");
   if (file_ == nullptr) Fail("cannot be created");
   if (form_.header) {
@@ -29,6 +38,7 @@ TokenFileWriter::TokenFileWriter(std::string path, const TokenFileForm& form)
 
 TokenFileWriter::TokenFileWriter(TokenFileWriter&& other) noexcept
     : path_(std::move(other.path_)),
+      target_(std::move(other.target_)),
       temporary_(std::exchange(other.temporary_, std::string())),
       form_(other.form_),
       file_(std::exchange(other.file_, nullptr)),
@@ -90,10 +100,10 @@ void TokenFileWriter::Finish() {
 }
 
 void TokenFileWriter::Commit() {
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) Fail("cannot be renamed into place");
+  if (std::rename(temporary_.c_str(), target_.c_str()) != 0) Fail("cannot be renamed into place");
   temporary_.clear();
   // The rename itself must survive a power cut: bring the folder's entry to the disk as well.
-  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  const std::string folder = std::filesystem::path(target_).parent_path().string();
   const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) {
     fsync(fd);

@@ -37,7 +37,7 @@ class TokenFileWriter {
   void Write(const void* data, size_t bytes);
   [[noreturn]] void Fail(const char* what) const;
 
-  std::string path_, temporary_;
+  std::string path_, target_, temporary_;  // as given, behind links, until the end
   TokenFileForm form_;
   std::FILE* file_ = nullptr;
   int64_t tokens_ = 0;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/output_file.h"
 #include "trainer/data/token_file_writer.h"
 
 namespace plimsoll::data {
@@ -123,6 +124,8 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
                     "and val_*.bin in it",
                     existing.front().string()));
   }
+
+  for (const fs::path& shard : existing) RefuseInput(shard.string(), "--out");
 
   TokenizeResult result;
   result.width = tokenizer->vocab_size() > int64_t{1} << 16 ? 4 : 2;
