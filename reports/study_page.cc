@@ -31,6 +31,7 @@ ordered_json Budgets(const ordered_json& study) {
 
 void AddFront(const ordered_json& study, ordered_json& views) {
   ordered_json points = ordered_json::array();
+  bool has_energy = false;
   for (const ordered_json& row : study.at("rows")) {
     if (!Has(row, "peak_bytes") || !Has(row, "step_ms")) continue;
     if (row.value("status", "done") != "done") continue;
@@ -39,6 +40,10 @@ void AddFront(const ordered_json& study, ordered_json& views) {
     if (Has(row, "step_ms_low") && Has(row, "step_ms_high")) {
       point["y_low"] = row.at("step_ms_low");
       point["y_high"] = row.at("step_ms_high");
+    }
+    if (Has(row, "joules_per_token")) {
+      point["z"] = row.at("joules_per_token");
+      has_energy = true;
     }
     for (const char* key : {"group", "base", "note"}) {
       if (Has(row, key)) point[key] = row.at(key);
@@ -49,12 +54,13 @@ void AddFront(const ordered_json& study, ordered_json& views) {
   views.push_back({{"type", "front"},
                    {"title", "Memory and speed"},
                    {"note",
-                    "Smaller is better on both axes. The line joins the variants that no "
-                    "other beats on both."},
+                    "Smaller is better on every axis. The line joins the variants that no "
+                    "other beats on both axes shown."},
                    {"x", {{"label", "peak memory"}, {"unit", "bytes"}}},
                    {"y", {{"label", "time of a step"}, {"unit", "ms"}}},
                    {"lines", Budgets(study)},
                    {"points", std::move(points)}});
+  if (has_energy) views.back()["z"] = {{"label", "energy of a token"}, {"unit", "joules"}};
 }
 
 void AddBars(const ordered_json& study, ordered_json& views) {

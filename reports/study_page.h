@@ -18,14 +18,17 @@ namespace plimsoll::reports {
 //    "rows": [{"name": "block", "step_ms": 120.5, "peak_bytes": …, …}, …]}
 //
 // `columns` are those of the table, in order: `key` is a member of the rows, `unit` one of
-// "bytes", "ms", "count" (12.3k), "integer", "percent" (a share: 0.5 is shown as 50 %), "number"
-// (as losses are) and "text" (the default). `deviation` and `runs` name members that stand beside
-// the value: 2.81 ± 0.02 (5), the mean of 5 runs and their standard deviation. Rows may lack a
-// column, or have null there. Rows hold besides, and all of it may be absent:
+// "bytes", "ms", "joules", "count" (12.3k), "integer", "percent" (a share: 0.5 is shown as 50 %),
+// "number" (as losses are) and "text" (the default). `deviation` and `runs` name members that stand
+// beside the value: 2.81 ± 0.02 (5), the mean of 5 runs and their standard deviation. Rows may lack
+// a column, or have null there. Rows hold besides, and all of it may be absent:
 //
 //   "name": unique among the rows           labels the row in all pictures; required
 //   "peak_bytes", "step_ms"                 a point of the memory–speed front
 //   "step_ms_low", "step_ms_high"           its spread, drawn as a bar through the point
+//   "joules_per_token"                      a third axis of the front, which then has a choice of
+//   how
+//                                           it is shown
 //   "group": "bf16"                         points of a group have one colour
 //   "base": true                            the row that others are compared with
 //   "marks": {"step_ms": "no difference"}   small words beside the values of columns

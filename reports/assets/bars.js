@@ -33,7 +33,13 @@ views.bars = (body, view) => {
         y: {
           stacked: true,
           grid: { display: false },
-          ticks: { color: theme.color("text"), autoSkip: false, callback: (_, i) => shorten(theme.label(view.bars[i].name)) },
+          ticks: {
+            color: () => theme.color("text"),
+            autoSkip: false,
+            callback(_, i) {
+              return shorten(theme.label(view.bars[i].name), this.chart.width < 560 ? 16 : 32);
+            },
+          },
         },
       },
       plugins: {
@@ -54,8 +60,7 @@ views.bars = (body, view) => {
       },
     },
     plugins: [{ id: "marks", afterDatasetsDraw: drawMarks }],
-  });
-  chart.canvas.parentElement.style.height = `${view.bars.length * 26 + 60}px`;
+  }, () => view.bars.length * 26 + 60);
 
   charts.legend(body, parts.map((part, i) => ({ name: part, color: theme.part(part, i) })), [chart]);
 
@@ -75,8 +80,7 @@ views.bars = (body, view) => {
     ctx.restore();
   }
 
-  function shorten(name) {
-    const most = innerWidth < 600 ? 16 : 32;
+  function shorten(name, most) {
     return name.length > most ? `${name.slice(0, most - 1)}…` : name;
   }
 };

@@ -2,9 +2,12 @@
 "use strict";
 
 const charts = (() => {
+  Chart.defaults.font.family = theme.font;
   const drawn = [];
+  const legends = []; // {entries, of}: as given to legend()
 
   function clear() {
+    legends.length = 0;
     for (const chart of drawn.splice(0)) chart.destroy();
     tooltip.hide();
   }
@@ -13,33 +16,82 @@ const charts = (() => {
   function scale(axis, extra = {}) {
     const made = {
       type: axis.log ? "logarithmic" : "linear",
-      title: { display: Boolean(axis.label), text: axis.label, color: theme.color("quiet") },
-      grid: { color: theme.color("grid"), drawBorder: false, tickLength: 4 },
+      title: { display: Boolean(axis.label), text: axis.label, color: () => theme.color("quiet") },
+      grid: { color: () => theme.color("grid"), drawBorder: false, tickLength: 4 },
       ticks: {
-        color: theme.color("quiet"),
+        color: () => theme.color("quiet"),
         maxRotation: 0,
         autoSkipPadding: 12,
-        maxTicksLimit: 8,
+        includeBounds: false, // the ends of an axis may lie close to a round number
+        maxTicksLimit: ({ scale }) => mostTicks(scale, axis.unit),
         precision: axis.unit === "integer" ? 0 : undefined,
-        callback: (value) => units.tick(value, axis.unit),
+        callback: (value, i, ticks) => units.tick(value, axis.unit, ticks.length > 1 ? ticks[1].value - ticks[0].value : value),
       },
       ...extra,
     };
     if (axis.unit === "bytes" && !axis.log) {
+      made.bounds = "data"; // round numbers of bytes are none that Chart.js would end at
       made.afterBuildTicks = (built) => {
-        built.ticks = units.byteTicks(built.min, built.max).map((value) => ({ value }));
+        built.ticks = units.byteTicks(built.min, built.max, mostTicks(built, axis.unit)).map((value) => ({ value }));
       };
     }
     return made;
   }
 
-  // Draws `config` in a new canvas within `body`; `name` is what screen readers say.
-  function draw(body, name, config) {
+  // So that their numbers stand apart.
+  function mostTicks(scale, unit) {
+    const each = unit === "integer" || unit === "count" ? 42 : 62; // pixels
+    return scale.isHorizontal() ? Math.min(8, Math.max(3, Math.floor((scale.chart.width - 80) / each))) : 8;
+  }
+
+  // A scale of amounts that are compared by eye: it starts at zero, unless the values would then fill less than half of
+  // it. Where it starts is then said beside its name, and the axis is marked as cut. `tight`: it ends little above the
+  // highest value, rather than at a round number.
+  function amounts(axis, values, tight = false) {
+    const known = values.filter(Number.isFinite);
+    const [low, high] = [Math.min(...known), Math.max(...known)];
+    const upTo = (min) => (tight ? { max: high + 0.06 * (high - min) } : {});
+    if (axis.log) return scale({ ...axis, label: [axis.label, "logarithmic"].filter(Boolean).join(", ") });
+    if (known.length === 0 || low < 0) return scale(axis, { beginAtZero: true });
+    if (low <= high / 2 || high - low <= 1e-9 * high) return scale(axis, { min: 0, ...upTo(0) });
+    const apart = units.step((high - low) / 5, high, axis.unit);
+    const min = Math.floor((low - 0.04 * (high - low)) / apart) * apart;
+    const cut = `axis from ${units.tick(min, axis.unit, apart)}, not 0`;
+    return scale({ ...axis, label: axis.label ? `${axis.label} (${cut})` : cut }, { min, cut: true, ...upTo(min) });
+  }
+
+  // Two strokes across the lower end of an axis that does not start at zero.
+  const cuts = {
+    id: "cuts",
+    afterDraw({ ctx, chartArea: area, scales }) {
+      ctx.save();
+      ctx.strokeStyle = theme.color("quiet");
+      ctx.lineWidth = 1.25;
+      for (const axis of Object.values(scales).filter(({ options }) => options.cut)) {
+        for (const along of [6, 10]) {
+          const [x, y] = axis.isHorizontal() ? [area.left + along, area.bottom] : [area.left, area.bottom - along];
+          const [dx, dy] = axis.isHorizontal() ? [2, 5] : [5, 2];
+          ctx.beginPath();
+          ctx.moveTo(x - dx, y + dy);
+          ctx.lineTo(x + dx, y - dy);
+          ctx.stroke();
+        }
+      }
+      ctx.restore();
+    },
+  };
+
+  // Draws `config` in a new canvas within `body`; `name` is what screen readers and saved charts say. `height(width)`, in
+  // pixels, where the chart itself decides.
+  function draw(body, name, config, height) {
     const canvas = element("canvas", { role: "img", "aria-label": name });
-    body.append(element("div", { class: "chart" }, canvas));
+    const frame = element("div", { class: "chart" }, canvas);
+    body.append(frame);
+    if (height) frame.style.height = `${height(frame.clientWidth)}px`;
     canvas.addEventListener("pointerleave", tooltip.hide);
     const chart = new Chart(canvas, {
       ...config,
+      plugins: [...(config.plugins ?? []), cuts],
       options: {
         animation: false,
         responsive: true,
@@ -54,7 +106,24 @@ const charts = (() => {
       },
     });
     drawn.push(chart);
+    save.chart(body, { title: name, height: height ?? (() => 400), legend: () => legendOf(chart), paint: (paper) => repaint(chart, paper) });
     return chart;
+  }
+
+  // Draws once more what a chart shows now, on another canvas.
+  function repaint(chart, canvas) {
+    const { type, data, options, plugins } = chart.config;
+    // With `segment` lines are drawn by the context, not by a Path2D, which only a real canvas understands.
+    const datasets = data.datasets.map((set, i) => ({ ...set, hidden: !chart.isDatasetVisible(i), segment: {} }));
+    const still = { ...options, responsive: false, animation: false, events: [], devicePixelRatio: 1 };
+    new Chart(canvas, { type, plugins, platform: Chart.BasicPlatform, data: { ...data, datasets }, options: still }).destroy();
+  }
+
+  // The entries that the chart has something of.
+  function legendOf(chart) {
+    const { entries = [] } = legends.find(({ of }) => of.includes(chart)) ?? {};
+    const shows = (name) => chart.data.datasets.some((set, i) => set.of === name && chart.isDatasetVisible(i));
+    return entries.filter(({ name }) => shows(name)).map(({ name, color }) => ({ name: theme.label(name), color }));
   }
 
   // Names with their colours; a click on one calls changed(name, whether it is on now).
@@ -75,6 +144,7 @@ const charts = (() => {
 
   // The same for the datasets of `of` that belong to the name (`of` of a dataset).
   function legend(body, entries, of) {
+    legends.push({ entries, of });
     toggles(body, entries, (name, on) => {
       for (const chart of of) {
         chart.data.datasets.forEach((dataset, i) => {
@@ -126,38 +196,55 @@ const charts = (() => {
     canvas.title = "drag to zoom, double click to see all";
   }
 
-  // A plugin that draws a dashed line at {label, value} across the axis "x" or "y"; its words stand
-  // above the chart, or at the `place` ("left", "right") of a line across y.
-  function ruler(id, axis, line, color = "warning", place = "left") {
+  // A plugin that draws a dashed line at {label, value} bytes across the chart; its words stand above it at the `place`
+  // ("left", "right").
+  function ruler(id, line, color = "warning", place = "left") {
     return {
       id,
-      afterDatasetsDraw(chart) {
-        const { ctx, chartArea: area } = chart;
-        const at = chart.scales[axis].getPixelForValue(line.value);
-        const [low, high] = axis === "x" ? [area.left, area.right] : [area.top, area.bottom];
-        if (at < low - 1 || at > high + 1) return;
+      afterDatasetsDraw({ ctx, chartArea: area, scales }) {
+        const at = scales.y.getPixelForValue(line.value);
+        if (at < area.top - 1 || at > area.bottom + 1) return;
         ctx.save();
         ctx.strokeStyle = ctx.fillStyle = theme.color(color);
-        ctx.setLineDash([6, 4]);
-        ctx.lineWidth = 1.5;
-        ctx.beginPath();
-        if (axis === "x") ctx.moveTo(at, area.top), ctx.lineTo(at, area.bottom);
-        else ctx.moveTo(area.left, at), ctx.lineTo(area.right, at);
-        ctx.stroke();
-        ctx.font = "12px system-ui, sans-serif";
-        const text = `${line.label} ${units.format(line.value, line.unit ?? "bytes")}`;
-        if (axis === "x") {
-          const half = ctx.measureText(text).width / 2;
-          ctx.textAlign = "center";
-          ctx.fillText(text, Math.min(Math.max(at, area.left + half), chart.width - half), area.top - 4 - (line.lift ?? 0));
-        } else {
-          ctx.textAlign = place;
-          ctx.fillText(text, place === "right" ? area.right - 4 : area.left + 4, at - 5);
-        }
+        dashed(ctx, area.left, at, area.right, at);
+        ctx.font = `12px ${theme.font}`;
+        ctx.textAlign = place;
+        ctx.fillText(`${line.label} ${units.format(line.value, "bytes")}`, place === "right" ? area.right - 4 : area.left + 4, at - 5);
         ctx.restore();
       },
     };
   }
 
-  return { clear, scale, draw, toggles, legend, checkbox, select, zoomable, ruler };
+  function dashed(ctx, fromX, fromY, toX, toY) {
+    ctx.save();
+    ctx.setLineDash([6, 4]);
+    ctx.lineWidth = 1.5;
+    ctx.beginPath();
+    ctx.moveTo(fromX, fromY);
+    ctx.lineTo(toX, toY);
+    ctx.stroke();
+    ctx.restore();
+  }
+
+  // The text, or as much of it as fits.
+  function fit(ctx, text, width) {
+    if (ctx.measureText(text).width <= width) return text;
+    let kept = text.length - 1;
+    while (kept > 0 && ctx.measureText(`${text.slice(0, kept)}…`).width > width) --kept;
+    return `${text.slice(0, kept)}…`;
+  }
+
+  // Words that can be read on anything.
+  function halo(ctx, text, x, y) {
+    ctx.save();
+    ctx.setLineDash([]);
+    ctx.strokeStyle = theme.color("panel");
+    ctx.lineWidth = 4;
+    ctx.lineJoin = "round";
+    ctx.strokeText(text, x, y);
+    ctx.restore();
+    ctx.fillText(text, x, y);
+  }
+
+  return { clear, scale, amounts, draw, toggles, legend, checkbox, select, zoomable, ruler, dashed, fit, halo };
 })();

@@ -8,6 +8,8 @@ views.facts = (body, view) => {
     table.append(element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, String(value))));
   }
   body.append(element("div", { class: "scroll" }, table));
+  const heads = ["", ""].map((text) => ({ text }));
+  save.table(body, () => ({ heads, rows: view.rows.map((row) => ({ cells: row.map((text) => ({ text: String(text) })) })) }));
 };
 
 views.notice = (body, view) => {

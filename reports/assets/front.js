@@ -1,72 +1,263 @@
-// View "front": {x: {label, unit}, y: {label, unit}, lines: [{label, value}], points: [{name, x, y,
-// y_low, y_high, group, base, note}]}. Smaller is better on both axes; a line joins the points that
-// no other beats on both. `lines` stand upright at values of x.
+// View "front": {x: {label, unit}, y: {label, unit}, z: {label, unit}, lines: [{label, value}], points: [{name, x, y, z,
+// y_low, y_high, group, base, note}]}. Smaller is better on all axes; a line joins the points that no other beats on
+// both axes that are shown. `lines` stand upright at values of x. Where there is `z`, a box chooses how it is shown: as the
+// size of the points, or in place of x or y.
 "use strict";
 
 views.front = (body, view) => {
   const groups = [...new Set(view.points.map((point) => point.group ?? ""))];
-  const best = [...view.points]
-    .sort((a, b) => a.x - b.x || a.y - b.y)
-    .filter((point, i, sorted) => sorted.slice(0, i).every((other) => other.y > point.y));
-  // Lines and spreads that lie far outside stay there.
-  const most = Math.max(...view.points.map((point) => point.x));
-  const near = (view.lines ?? []).map((line) => line.value).filter((value) => value < 1.5 * most);
-  const highest = (key) => Math.max(...view.points.map((point) => point[key] ?? point.y));
+  const kText = 12; // pixels
+  const kLine = 14;
+  const place = element("div");
+  const drawn = []; // the chart that is shown
 
-  const chart = charts.draw(body, view.title, {
-    type: "scatter",
-    data: {
-      datasets: [
-        ...groups.map((group, i) => ({
-          of: group,
-          label: group,
-          data: view.points.filter((point) => (point.group ?? "") === group),
-          backgroundColor: theme.series(i),
-          borderColor: theme.series(i),
-          pointStyle: (context) => (context.raw?.base ? "rectRot" : "circle"),
-          radius: (context) => (context.raw?.base ? 7 : 5),
-          hoverRadius: 8,
-        })),
-        {
-          type: "line",
-          data: best,
-          borderColor: theme.color("quiet"),
-          borderWidth: 1.25,
-          borderDash: [3, 3],
-          pointRadius: 0,
-          pointHitRadius: 0,
-          order: 1,
+  if (view.z) {
+    const controls = element("div", { class: "controls" });
+    body.append(controls);
+    const ways = {
+      size: { x: "x", y: "y", z: "z" },
+      [`up, in place of ${view.y.label}`]: { x: "x", y: "z" },
+      [`across, in place of ${view.x.label}`]: { x: "z", y: "y" },
+      "not shown": { x: "x", y: "y" },
+    };
+    const options = Object.keys(ways).map((name) => ({ name: name === "size" ? "size of the points" : name, value: name }));
+    charts.select(controls, view.z.label, options, (name) => show(ways[name]));
+    body.append(place);
+    show(ways.size);
+  } else {
+    body.append(place);
+    show({ x: "x", y: "y" });
+  }
+  if (groups.length > 1) {
+    charts.legend(body, groups.map((group, i) => ({ name: group, color: theme.series(i) })), drawn);
+  }
+
+  // `of`: which of "x", "y" and "z" stand across, up, and in the size of the points.
+  function show(of) {
+    drawn.splice(0).forEach((chart) => chart.destroy());
+    place.replaceChildren();
+    drawn.push(draw(of));
+  }
+
+  function draw(of) {
+    const known = (point, key) => Number.isFinite(point[key]);
+    const points = view.points
+      .filter((point) => known(point, of.x) && known(point, of.y))
+      .map((point) => ({ ...point, x: point[of.x], y: point[of.y], ...(of.y === "y" ? {} : { y_low: undefined, y_high: undefined }), of: point }));
+    const best = [...points]
+      .sort((a, b) => a.x - b.x || a.y - b.y)
+      .filter((point, i, sorted) => sorted.slice(0, i).every((other) => other.y > point.y));
+    // Lines and spreads that lie far outside stay there.
+    const most = Math.max(...points.map((point) => point.x));
+    const rulers = of.x === "x" ? (view.lines ?? []) : [];
+    const near = rulers.map((line) => line.value).filter((value) => value < 1.5 * most);
+    const highest = Math.min(
+      Math.max(...points.map((point) => point.y_high ?? point.y)),
+      1.25 * Math.max(...points.map((point) => point.y)),
+    );
+    const largest = Math.max(...view.points.map((point) => point.z ?? 0));
+    // The area is the value's share of the largest.
+    const radius = (point) => (of.z && known(point, "z") ? Math.max(3, 13 * Math.sqrt(point.z / largest)) : point.base ? 7 : 5);
+    const across = [...points.map((point) => point.x), ...near];
+    const up = points.flatMap((point) => [point.y, point.y_low ?? point.y, Math.min(point.y_high ?? point.y, highest)]);
+
+    const x = charts.amounts(view[of.x], across, true);
+    if (of.z) x.title.text = [x.title.text, `area: ${view.z.label}, up to ${units.format(largest, view.z.unit)}`];
+
+    return charts.draw(
+      place,
+      view.title,
+      {
+        type: "scatter",
+        data: {
+          datasets: [
+            ...groups.map((group, i) => ({
+              of: group,
+              label: group,
+              data: points.filter((point) => (point.group ?? "") === group),
+              // A point without that value is hollow.
+              backgroundColor: (context) => theme.faint(theme.series(i), !of.z ? 1 : known(context.raw ?? {}, "z") ? 0.6 : 0),
+              borderColor: theme.series(i),
+              pointStyle: (context) => (context.raw?.base ? "rectRot" : "circle"),
+              radius: (context) => (context.raw ? radius(context.raw) : 5),
+              hoverRadius: (context) => (context.raw ? radius(context.raw) + 2 : 7),
+            })),
+            {
+              type: "line",
+              data: best,
+              borderColor: () => theme.color("quiet"),
+              borderWidth: 1.25,
+              borderDash: [3, 3],
+              pointRadius: 0,
+              pointHitRadius: 0,
+              order: 1,
+            },
+          ],
         },
-      ],
-    },
-    options: {
-      layout: { padding: { right: 24, top: 31 } },
-      interaction: { mode: "nearest", axis: "xy", intersect: true },
-      scales: {
-        x: charts.scale(view.x, { grace: "8%", suggestedMax: Math.max(0, ...near) }),
-        y: charts.scale(view.y, { grace: "8%", suggestedMax: Math.min(highest("y_high"), 1.25 * highest("y")) }),
-      },
-      plugins: {
-        tooltip: {
-          filter: (item) => item.datasetIndex < groups.length,
-          callbacks: {
-            title: (items) => (items.length ? items[0].raw.name : ""),
-            label: (item) => lines(item.raw),
+        options: {
+          layout: { padding: ({ chart }) => ({ right: 16, top: 5 + kLine * rowsOf(chart.ctx, chart.width).length }) },
+          interaction: { mode: "nearest", axis: "xy", intersect: true },
+          scales: {
+            x,
+            y: charts.amounts(view[of.y], up, true),
+          },
+          plugins: {
+            tooltip: {
+              filter: (item) => item.datasetIndex < groups.length,
+              callbacks: {
+                title: (items) => (items.length ? items[0].raw.name : ""),
+                label: (item) => lines(item.raw.of),
+              },
+            },
           },
         },
+        plugins: [
+          { id: "rulers", afterDatasetsDraw: drawRulers },
+          { id: "spread", beforeDatasetsDraw: drawSpread },
+          { id: "names", afterDatasetsDraw: drawNames },
+        ],
       },
-    },
-    plugins: [
-      { id: "spread", beforeDatasetsDraw: drawSpread },
-      { id: "names", afterDatasetsDraw: drawNames },
-      // In two rows: neighbours may stand close.
-      ...(view.lines ?? []).map((line, i) =>
-        charts.ruler(`line${i}`, "x", { unit: view.x.unit, lift: 13 * (i % 2), ...line }),
-      ),
-    ],
-  });
-  if (groups.length > 1) {
-    charts.legend(body, groups.map((group, i) => ({ name: group, color: theme.series(i) })), [chart]);
+      heightFor,
+    );
+
+    // What they are is said once.
+    function words(line, first) {
+      const value = units.format(line.value, view.x.unit);
+      return first || line.label !== rulers[0].label ? `${line.label} ${value}` : value;
+    }
+
+    // The rulers in rows within which their words stand apart: [{text, at, from, to}] in pixels. Before there are scales,
+    // for the room above the chart, about where they will be.
+    function rowsOf(ctx, width, scales) {
+      const rows = [];
+      ctx.save();
+      ctx.font = `${kText}px ${theme.font}`;
+      for (const [i, line] of [...rulers].sort((a, b) => a.value - b.value).entries()) {
+        const text = words(line, i === 0);
+        const wide = ctx.measureText(text).width;
+        const at = scales ? scales.x.getPixelForValue(line.value) : 70 + (line.value / (1.06 * Math.max(...across))) * (width - 90);
+        if (scales && (at < scales.x.left - 1 || at > scales.x.right + 1)) continue;
+        const from = Math.max(0, Math.min(at - wide / 2, width - wide));
+        const row = rows.find((each) => each.at(-1).to + 6 < from);
+        if (row) row.push({ text, at, from, to: from + wide });
+        else rows.push([{ text, at, from, to: from + wide }]);
+      }
+      ctx.restore();
+      return rows;
+    }
+
+    function drawRulers({ ctx, chartArea: area, scales, width }) {
+      ctx.save();
+      ctx.font = `${kText}px ${theme.font}`;
+      ctx.strokeStyle = ctx.fillStyle = theme.color("warning");
+      rowsOf(ctx, width, scales).forEach((row, i) => {
+        for (const { text, at, from } of row) {
+          charts.dashed(ctx, at, area.top, at, area.bottom);
+          ctx.fillText(text, from, area.top - 4 - kLine * i);
+        }
+      });
+      ctx.restore();
+    }
+
+    // Every point that is shown, with its place.
+    function shown(chart) {
+      const { scales } = chart;
+      return groups.flatMap((_, i) =>
+        !chart.isDatasetVisible(i)
+          ? []
+          : chart.data.datasets[i].data.map((point) => ({
+              point,
+              group: i,
+              x: scales.x.getPixelForValue(point.x),
+              y: scales.y.getPixelForValue(point.y),
+              radius: radius(point),
+              bar: known(point, "y_low") ? [scales.y.getPixelForValue(point.y_high), scales.y.getPixelForValue(point.y_low)] : null,
+            })),
+      );
+    }
+
+    function drawSpread(chart) {
+      const { ctx, chartArea: area } = chart;
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(area.left, area.top, area.width, area.height);
+      ctx.clip();
+      ctx.lineWidth = 1.5;
+      for (const { x, bar, group } of shown(chart)) {
+        if (!bar) continue;
+        ctx.strokeStyle = theme.series(group);
+        ctx.beginPath();
+        ctx.moveTo(x, bar[0]);
+        ctx.lineTo(x, bar[1]);
+        ctx.stroke();
+      }
+      ctx.restore();
+    }
+
+    function drawNames(chart) {
+      const { ctx, chartArea: area, scales } = chart;
+      ctx.save();
+      ctx.font = `${kText}px ${theme.font}`;
+      ctx.fillStyle = theme.color("text");
+      ctx.strokeStyle = theme.color("quiet");
+      ctx.lineWidth = 0.75;
+      ctx.textBaseline = "middle";
+      const all = shown(chart);
+      const names = all.map(({ point }) => wrap(ctx, point.name, Math.max(90, area.width / 4)));
+      const sized = all.map(({ x, y, radius }, i) => ({ x, y, radius, ...sizeOf(ctx, names[i]) }));
+      const bars = all.flatMap(({ x, bar }) => (bar ? [[x - 2, Math.max(area.top, bar[0]), x + 2, Math.min(area.bottom, bar[1])]] : []));
+      const joined = best.map((point) => [scales.x.getPixelForValue(point.x), scales.y.getPixelForValue(point.y)]);
+      const crossed = [
+        ...joined.slice(1).map((to, i) => [...joined[i], ...to]),
+        ...rulers.map((line) => scales.x.getPixelForValue(line.value)).map((x) => [x, area.top, x, area.bottom]),
+      ];
+      const room = [area.left + 1, area.top, chart.width, area.bottom - 1];
+      const key = JSON.stringify([sized, bars, crossed, room]);
+      if (chart.placed?.key !== key) chart.placed = { key, places: labels.place(sized, bars, crossed, room) };
+      const { places } = chart.placed;
+      places.forEach((label, i) => {
+        if (!label) return;
+        const [left, top] = label.box;
+        if (label.line) {
+          ctx.beginPath();
+          ctx.moveTo(label.line[0], label.line[1]);
+          ctx.lineTo(label.line[2], label.line[3]);
+          ctx.stroke();
+        }
+        names[i].forEach((text, row) => charts.halo(ctx, text, left + 2, top + 2 + kLine * (row + 0.5)));
+      });
+      // For those who want to know where they are.
+      chart.names = places.map((label, i) => ({ name: all[i].point.name, text: names[i].join(" "), box: label?.box ?? null }));
+      chart.bars = bars;
+      ctx.restore();
+    }
+  }
+
+  // A name in lines that are not wider, as far as its words allow.
+  function wrap(ctx, name, width) {
+    const made = [];
+    for (const word of name.split(" ")) {
+      const longer = made.length > 0 ? `${made.at(-1)} ${word}` : word;
+      if (made.length > 0 && ctx.measureText(longer).width <= width) made[made.length - 1] = longer;
+      else made.push(charts.fit(ctx, word, 2 * width));
+    }
+    return made;
+  }
+
+  function sizeOf(ctx, wrapped) {
+    return { width: 4 + Math.max(...wrapped.map((text) => ctx.measureText(text).width)), height: 2 + kLine * wrapped.length };
+  }
+
+  // So high that names take no more than a quarter of the chart.
+  function heightFor(width) {
+    const ctx = document.createElement("canvas").getContext("2d");
+    ctx.font = `${kText}px ${theme.font}`;
+    const inner = Math.max(160, width - 90);
+    const area = view.points.reduce((sum, { name }) => {
+      const { width: wide, height } = sizeOf(ctx, wrap(ctx, name, Math.max(90, inner / 4)));
+      return sum + (wide + 4) * (height + 4);
+    }, 0);
+    return Math.round(Math.min(1400, Math.max(width < 600 ? 340 : 400, 120 + (4 * area) / inner)));
   }
 
   function lines(point) {
@@ -75,86 +266,8 @@ views.front = (body, view) => {
     return [
       `${view.x.label}: ${units.format(point.x, view.x.unit)}`,
       `${view.y.label}: ${units.format(point.y, view.y.unit)}${spread}`,
+      ...(view.z ? [`${view.z.label}: ${units.format(point.z, view.z.unit)}`] : []),
       ...(point.note ? [point.note] : []),
     ];
-  }
-
-  // Calls `each` with every point that is shown and its place.
-  function shownPoints({ chartArea: area, scales, ...chart }, each) {
-    groups.forEach((group, i) => {
-      if (!chart.isDatasetVisible(i)) return;
-      for (const point of chart.data.datasets[i].data) {
-        const [x, y] = [scales.x.getPixelForValue(point.x), scales.y.getPixelForValue(point.y)];
-        if (x >= area.left - 1 && x <= area.right + 1) each(point, x, y, i);
-      }
-    });
-  }
-
-  function drawSpread(chart) {
-    const { ctx, scales, chartArea: area } = chart;
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(area.left, area.top, area.width, area.height);
-    ctx.clip();
-    ctx.lineWidth = 1.5;
-    shownPoints(viewOf(chart), (point, x, y, group) => {
-      if (point.y_low === undefined) return;
-      ctx.strokeStyle = theme.series(group);
-      ctx.beginPath();
-      ctx.moveTo(x, scales.y.getPixelForValue(point.y_low));
-      ctx.lineTo(x, scales.y.getPixelForValue(point.y_high));
-      ctx.stroke();
-    });
-    ctx.restore();
-  }
-
-  // Each name beside its point, where it covers no point and no other name; one that has no such
-  // place is left to the tooltip.
-  function drawNames(chart) {
-    const { ctx, chartArea: area } = chart;
-    ctx.save();
-    ctx.font = "12px system-ui, sans-serif";
-    ctx.fillStyle = theme.color("text");
-    ctx.textBaseline = "middle";
-    const taken = [];
-    const points = [];
-    shownPoints(viewOf(chart), (point, x, y) => {
-      taken.push([x - 6, y - 6, x + 6, y + 6]);
-      points.push([point, x, y]);
-    });
-    // The front's names first: they matter most.
-    points.sort(([a], [b]) => best.includes(b) - best.includes(a));
-    for (const [point, x, y] of points) {
-      const width = ctx.measureText(point.name).width;
-      const places = [
-        [x + 10, y],
-        [x - 10 - width, y],
-        [x - width / 2, y - 15],
-        [x - width / 2, y + 15],
-        [x + 8, y - 13],
-        [x + 8, y + 13],
-        [x - 8 - width, y - 13],
-        [x - 8 - width, y + 13],
-      ];
-      for (const [left, middle] of places) {
-        const box = [left - 2, middle - 7, left + width + 2, middle + 7];
-        const inside = box[0] >= area.left && box[2] <= chart.width && box[1] >= 0 && box[3] <= area.bottom;
-        const free = taken.every(([l, t, r, b]) => box[2] < l || box[0] > r || box[3] < t || box[1] > b);
-        if (!inside || !free) continue;
-        ctx.fillText(point.name, left, middle);
-        taken.push(box);
-        break;
-      }
-    }
-    ctx.restore();
-  }
-
-  function viewOf(chart) {
-    return {
-      chartArea: chart.chartArea,
-      scales: chart.scales,
-      data: chart.data,
-      isDatasetVisible: (i) => chart.isDatasetVisible(i),
-    };
   }
 };

@@ -17,6 +17,7 @@ views.lines = (body, view) => {
     });
   }
 
+  const amounts = (axis) => charts.amounts(axis, view.series.flatMap(({ y }) => y));
   const pairs = (x, y) => x.map((at, i) => ({ x: at, y: y[i] }));
 
   function dataset(series, i, more) {
@@ -49,7 +50,7 @@ views.lines = (body, view) => {
     options: {
       parsing: false,
       normalized: true,
-      scales: { x: charts.scale(view.x), y: charts.scale(view.y) },
+      scales: { x: charts.scale(view.x), y: amounts(view.y) },
       plugins: {
         tooltip: {
           callbacks: {
@@ -80,7 +81,7 @@ views.lines = (body, view) => {
   }
   if (view.log_choice) {
     charts.checkbox(controls, "logarithmic", false, (on) => {
-      chart.options.scales.y = charts.scale({ ...view.y, log: on });
+      chart.options.scales.y = amounts({ ...view.y, log: on });
       chart.update();
     });
   }

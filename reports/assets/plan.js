@@ -5,11 +5,12 @@
 "use strict";
 
 views.plan = (body, view) => {
-  const kLeft = 62; // of the drawing, in CSS pixels: room for the axes' numbers
+  const kLeft = 62; // of the drawing, in pixels: room for the axes' numbers
   const kBottom = 34;
   const kTop = 20;
   const kRight = 10;
-  const top = 1.02 * Math.max(view.arena_bytes, view.line && view.line.value < 1.5 * view.arena_bytes ? view.line.value : 0);
+  // Room for the words above the arena's and the budget's line.
+  const top = 1.07 * Math.max(view.arena_bytes, view.line && view.line.value < 1.5 * view.arena_bytes ? view.line.value : 0);
 
   let program; // what is shown of the view
   let tensors; // its own and the persistent ones
@@ -22,10 +23,12 @@ views.plan = (body, view) => {
   const canvas = element("canvas", { role: "img", "aria-label": view.title, tabindex: 0 });
   const found = element("span", { class: "note", role: "status" });
   body.append(controls, element("div", { class: "plan" }, canvas));
-  const context = canvas.getContext("2d");
+  const screen = canvas.getContext("2d");
+  let context = screen; // what is drawn on, and its pixels
+  let size = [0, 0];
 
-  const width = () => canvas.clientWidth - kLeft - kRight;
-  const height = () => canvas.clientHeight - kTop - kBottom;
+  const width = () => size[0] - kLeft - kRight;
+  const height = () => size[1] - kTop - kBottom;
   const x = (node) => kLeft + ((node - shown.x0) / (shown.x1 - shown.x0)) * width();
   const y = (bytes) => kTop + (1 - (bytes - shown.y0) / (shown.y1 - shown.y0)) * height();
   const nodeAt = (pixel) => shown.x0 + ((pixel - kLeft) / width()) * (shown.x1 - shown.x0);
@@ -77,17 +80,31 @@ views.plan = (body, view) => {
     due = true;
     requestAnimationFrame(() => {
       due = false;
+      measure();
+      const scale = devicePixelRatio || 1;
+      const [pixelsX, pixelsY] = size.map((pixels) => Math.round(pixels * scale));
+      if (canvas.width !== pixelsX || canvas.height !== pixelsY) Object.assign(canvas, { width: pixelsX, height: pixelsY });
+      screen.setTransform(scale, 0, 0, scale, 0, 0);
+      screen.clearRect(0, 0, ...size);
       draw();
     });
   }
 
+  function measure() {
+    size = [canvas.clientWidth, canvas.clientHeight];
+  }
+
+  // Draws what is shown once more, elsewhere.
+  function repaint(paper) {
+    context = paper.getContext("2d");
+    size = [paper.width, paper.height];
+    draw();
+    context = screen;
+    measure();
+  }
+
   function draw() {
-    const scale = devicePixelRatio || 1;
-    const [pixelsX, pixelsY] = [canvas.clientWidth * scale, canvas.clientHeight * scale].map(Math.round);
-    if (canvas.width !== pixelsX || canvas.height !== pixelsY) Object.assign(canvas, { width: pixelsX, height: pixelsY });
-    context.setTransform(scale, 0, 0, scale, 0, 0);
-    context.clearRect(0, 0, canvas.clientWidth, canvas.clientHeight);
-    context.font = "12px system-ui, sans-serif";
+    context.font = `12px ${theme.font}`;
     drawAxes();
     context.save();
     context.beginPath();
@@ -185,32 +202,24 @@ views.plan = (body, view) => {
     context.setLineDash([6, 4]);
     context.lineWidth = 1.5;
     rule(view.arena_bytes, `arena ${units.format(view.arena_bytes, "bytes")}`, "quiet", kLeft + width() - 6, "right");
-    if (view.line) rule(view.line.value, `${view.line.label} ${units.format(view.line.value, "bytes")}`, "warning", kLeft + width() / 2, "center");
+    if (view.line) rule(view.line.value, `${view.line.label} ${units.format(view.line.value, "bytes")}`, "warning", kLeft + 6, "left");
     context.strokeStyle = context.fillStyle = theme.color("warning");
     const at = x(program.peak.node + 0.5);
     line(at, kTop, at, kTop + height());
-    context.textAlign = at > kLeft + width() / 2 ? "right" : "left";
-    halo(`peak ${units.format(program.peak.bytes, "bytes")}: ${program.peak.op}`, at + (context.textAlign === "right" ? -5 : 5), y(view.arena_bytes) + 15);
+    const right = at > kLeft + width() / 2; // where there is less room
+    context.textAlign = right ? "right" : "left";
+    const text = `peak ${units.format(program.peak.bytes, "bytes")}: ${program.peak.op}`;
+    const room = right ? at - kLeft - 10 : kLeft + width() - at - 10;
+    charts.halo(context, charts.fit(context, text, room), at + (right ? -5 : 5), y(view.arena_bytes) + 15);
     context.restore();
   }
 
   function rule(bytes, text, color, textX, align) {
+    if (bytes < shown.y0 || bytes > shown.y1) return;
     context.strokeStyle = context.fillStyle = theme.color(color);
     line(kLeft, y(bytes), kLeft + width(), y(bytes));
     context.textAlign = align;
-    halo(text, textX, y(bytes) - 4);
-  }
-
-  // Text that can be read on any colour.
-  function halo(text, textX, textY) {
-    context.save();
-    context.setLineDash([]);
-    context.strokeStyle = theme.color("panel");
-    context.lineWidth = 4;
-    context.lineJoin = "round";
-    context.strokeText(text, textX, textY);
-    context.restore();
-    context.fillText(text, textX, textY);
+    charts.halo(context, text, textX, y(bytes) - 4);
   }
 
   function drawPhases() {
@@ -334,6 +343,7 @@ views.plan = (body, view) => {
   const highest = view.programs.reduce((best, { peak }, i) => (peak.bytes > view.programs[best].peak.bytes ? i : best), 0);
   const select = controls.querySelector("select");
   if (select) select.value = highest;
+  measure();
   choose(highest);
 
   const roles = theme.order(new Set([...view.persistent, ...view.programs.flatMap((each) => each.tensors)].map((tensor) => tensor.role)));
@@ -341,6 +351,12 @@ views.plan = (body, view) => {
     if (on) hidden.delete(role);
     else hidden.add(role);
     redraw();
+  });
+  save.chart(body, {
+    title: view.title,
+    height: () => 620,
+    legend: () => roles.filter((role) => !hidden.has(role)).map((role) => ({ name: theme.label(role), color: theme.part(role, 0) })),
+    paint: repaint,
   });
   new ResizeObserver(redraw).observe(canvas);
 };

@@ -54,13 +54,16 @@ views.table = (body, view) => {
   });
   const rows = element("tbody");
 
-  function fill() {
-    const shown = view.rows.filter((row) =>
+  function shown() {
+    const found = view.rows.filter((row) =>
       view.columns.some((column) => text(row, column).toLowerCase().includes(wanted)),
     );
-    if (sorted) shown.sort(compare);
+    return sorted ? found.sort(compare) : found;
+  }
+
+  function fill() {
     rows.replaceChildren(
-      ...shown.map((row) =>
+      ...shown().map((row) =>
         element("tr", { class: row.base ? "base" : undefined }, ...cells(row)),
       ),
     );
@@ -80,4 +83,20 @@ views.table = (body, view) => {
   }
   body.append(element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...heads)), rows)));
   fill();
+
+  const beside = (column) => ["deviation", "runs"].filter((member) => column[member]);
+
+  // As it is sorted and filtered now.
+  save.table(body, () => ({
+    heads: view.columns.map((column) => ({ text: column.label ?? column.key, unit: column.unit, number: numeric(column), beside: beside(column) })),
+    rows: shown().map((row) => ({
+      cells: view.columns.map((column) => ({
+        text: text(row, column),
+        value: row[column.key] ?? null,
+        beside: beside(column).map((member) => row[column[member]] ?? null),
+        mark: row.marks?.[column.key],
+      })),
+      note: row.note,
+    })),
+  }));
 };

@@ -20,6 +20,19 @@ const theme = (() => {
   const roles = Object.keys(kRoles);
 
   return {
+    // Of words in charts: what programs that open saved ones have too.
+    font: "'Helvetica Neue', Helvetica, Arial, sans-serif",
+    // What act() returns with the colours of paper, which is white.
+    onPaper: (act) => {
+      const { dataset } = document.documentElement;
+      const before = dataset.print;
+      dataset.print = "";
+      try {
+        return act();
+      } finally {
+        if (before === undefined) delete dataset.print;
+      }
+    },
     series: (index) => kSeries[index % kSeries.length],
     // Of a part of a whole: a role's colour, or that of its place among the others.
     part: (name, index) => kRoles[name] || kSeries[index % kSeries.length],

@@ -16,7 +16,8 @@ views.timeline = (body, view) => {
 
   // A budget that lies far above would make everything else flat.
   const fits = (line) => line && line.value < 2 * most;
-  const top = 1.06 * Math.max(most, ...view.variants.map(({ line }) => (fits(line) ? line.value : 0)));
+  // Room for the words above the arena's and the budget's line.
+  const top = 1.13 * Math.max(most, ...view.variants.map(({ line }) => (fits(line) ? line.value : 0)));
   if (alone) {
     const { timeline, line } = view.variants[0];
     if (line && !fits(line)) {
@@ -71,7 +72,7 @@ views.timeline = (body, view) => {
         of: "host",
         label: "host memory",
         data: pairs(program.host),
-        borderColor: theme.color("text"),
+        borderColor: () => theme.color("text"),
         borderDash: [2, 3],
         borderWidth: 1.5,
         pointRadius: 0,
@@ -80,9 +81,9 @@ views.timeline = (body, view) => {
     }
     const plugins = [{ id: "phases", beforeDatasetsDraw: (chart) => phases(chart, program) }];
     plugins.push({ id: "peak", afterDatasetsDraw: (chart) => peak(chart, program) });
-    if (alone) plugins.push(charts.ruler("arena", "y", { label: "arena", value: timeline.arena_bytes }, "quiet", "right"));
-    if (fits(line)) plugins.push(charts.ruler("budget", "y", line));
-    const chart = charts.draw(place, `memory over the nodes of ${title}`, {
+    if (alone) plugins.push(charts.ruler("arena", { label: "arena", value: timeline.arena_bytes }, "quiet", "right"));
+    if (fits(line)) plugins.push(charts.ruler("budget", line));
+    const chart = charts.draw(place, alone ? `${title} (${program.name})` : title, {
       type: "line",
       data: { datasets },
       options: {
@@ -119,7 +120,7 @@ views.timeline = (body, view) => {
   // Names above the chart, a line where one phase ends and the next begins.
   function phases({ ctx, chartArea: area, scales }, program) {
     ctx.save();
-    ctx.font = "12px system-ui, sans-serif";
+    ctx.font = `12px ${theme.font}`;
     ctx.fillStyle = theme.color("quiet");
     ctx.strokeStyle = theme.color("quiet");
     for (const { name, from, to } of program.phases) {
@@ -146,8 +147,9 @@ views.timeline = (body, view) => {
     ctx.beginPath();
     ctx.arc(x, y, 4, 0, 2 * Math.PI);
     ctx.fill();
-    ctx.font = "12px system-ui, sans-serif";
-    const text = alone ? `peak ${units.format(bytes, "bytes")}, ${op}${scope ? ` in ${scope}` : ""}` : units.format(bytes, "bytes");
+    ctx.font = `12px ${theme.font}`;
+    const what = alone ? `peak ${units.format(bytes, "bytes")}, ${op}${scope ? ` in ${scope}` : ""}` : units.format(bytes, "bytes");
+    const text = charts.fit(ctx, what, area.width - 10);
     const width = ctx.measureText(text).width;
     const left = x + 8 + width < area.right ? x + 8 : Math.max(area.left + 2, x - 8 - width);
     ctx.fillStyle = theme.faint(theme.color("background"), 0.8);

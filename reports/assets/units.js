@@ -1,4 +1,4 @@
-// Numbers as people read them. A unit is "bytes", "ms", "count" (12.3k), "integer" (12345),
+// Numbers as people read them. A unit is "bytes", "ms", "joules", "count" (12.3k), "integer" (12345),
 // "percent" (of a share), "number" or "text".
 "use strict";
 
@@ -18,61 +18,76 @@ const units = (() => {
     return value.toFixed(Math.max(0, significant - magnitude));
   }
 
-  function bytes(value) {
+  function bytes(value, significant) {
     const index = power(value, 1024, kBinary.length - 1);
-    return `${digits(value / 1024 ** index, index === 0 ? 1 : 3)} ${kBinary[index]}`;
+    return `${digits(value / 1024 ** index, index === 0 ? 1 : significant)} ${kBinary[index]}`;
   }
 
-  function count(value) {
+  function count(value, significant) {
     if (Number.isInteger(value) && Math.abs(value) < 1e4) return String(value);
     const index = power(value, 1000, kDecimal.length - 1);
-    return `${digits(value / 1000 ** index, 3)}${kDecimal[index]}`;
+    return `${digits(value / 1000 ** index, significant)}${kDecimal[index]}`;
   }
 
-  function milliseconds(value) {
-    return Math.abs(value) >= 1e4 ? `${digits(value / 1000, 4)} s` : `${digits(value, 3)} ms`;
+  function milliseconds(value, significant) {
+    return Math.abs(value) >= 1e4 ? `${digits(value / 1000, Math.max(4, significant))} s` : `${digits(value, significant)} ms`;
   }
 
-  function number(value) {
+  function joules(value, significant) {
+    const size = Math.abs(value);
+    if (value !== 0 && size < 1) return size < 1e-3 ? `${digits(1e6 * value, significant)} µJ` : `${digits(1e3 * value, significant)} mJ`;
+    const index = power(value, 1000, kDecimal.length - 1);
+    return `${digits(value / 1000 ** index, significant)} ${kDecimal[index]}J`;
+  }
+
+  function number(value, significant) {
     if (value === 0) return "0";
     const size = Math.abs(value);
-    return size >= 1e6 || size < 1e-4 ? value.toExponential(2) : String(Number(value.toPrecision(5)));
+    return size >= 1e6 || size < 1e-4
+      ? value.toExponential(Math.max(2, significant - 1))
+      : String(Number(value.toPrecision(Math.max(5, significant))));
   }
 
   const formats = {
     bytes,
     count,
-    integer: String,
+    integer: (value) => String(value),
     number,
     ms: milliseconds,
-    percent: (value) => `${digits(100 * value, 3)} %`,
-    text: String,
+    joules,
+    percent: (value, significant) => `${digits(100 * value, significant)} %`,
+    text: (value) => String(value),
   };
 
-  function format(value, unit = "text") {
+  function format(value, unit = "text", significant = 3) {
     if (value === null || value === undefined) return "–";
     if (typeof value !== "number") return String(value);
-    return (formats[unit] || number)(value);
+    return (formats[unit] || number)(value, significant);
+  }
+
+  // The least round number of the unit (1, 2, 2.5 or 5 times a power of ten) from `least` on, for values up to `high`.
+  function step(least, high, unit) {
+    const scale = unit === "bytes" ? 1024 ** power(high, 1024, kBinary.length - 1) : 1;
+    const magnitude = 10 ** Math.floor(Math.log10(least / scale));
+    return scale * magnitude * [1, 2, 2.5, 5, 10].find((nice) => scale * nice * magnitude >= least * (1 - 1e-9));
   }
 
   // Round numbers of the unit between two values: 0, 512 MiB, 1 GiB, … where 0, 500,000,000, …
   // would be shown as 477 MiB and so on.
   function byteTicks(low, high, most = 7) {
-    const scale = 1024 ** power(high, 1024, kBinary.length - 1);
-    const span = (high - low) / scale / most;
-    const magnitude = 10 ** Math.floor(Math.log10(span));
-    const step = scale * magnitude * [1, 2, 2.5, 5, 10].find((nice) => nice * magnitude >= span);
+    const apart = step((high - low) / most, high, "bytes");
     const ticks = [];
-    for (let i = Math.ceil(low / step); i * step <= high; ++i) ticks.push(i * step);
+    for (let i = Math.ceil(low / apart); i * apart <= high; ++i) ticks.push(i * apart);
     return ticks;
   }
 
-  // For the ends of axes: without zeros that say nothing.
-  function tick(value, unit) {
+  // For axes whose ticks are `apart`: with the digits that tell them apart, without zeros that say nothing.
+  function tick(value, unit, apart = value) {
     if (value === 0) return "0";
-    if (unit === "percent") return `${number(100 * value)} %`;
-    return format(value, unit).replace(/(\.\d*?)0+(?=\D|$)/, (_, kept) => (kept === "." ? "" : kept));
+    const significant = Math.max(3, Math.ceil(Math.log10(Math.abs(value / apart))) + 1);
+    if (unit === "percent") return `${number(100 * value, significant)} %`;
+    return format(value, unit, significant).replace(/(\.\d*?)0+(?=\D|$)/, (_, kept) => (kept === "." ? "" : kept));
   }
 
-  return { format, tick, byteTicks };
+  return { format, tick, step, byteTicks };
 })();

@@ -43,15 +43,24 @@ class Browser:
             service=Service(shutil.which("chromedriver")), options=options
         )
         # The window's size includes its frame; this is the page's.
+        self.resize(width, height)
+        self.downloads = pathlib.Path(profile, "downloads")
         self.driver.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+            "Browser.setDownloadBehavior",
+            {"behavior": "allow", "downloadPath": str(self.downloads)},
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
 
     def close(self):
         self.driver.quit()
+
+    def resize(self, width, height=900):
+        """Of the page; for what is opened from now on."""
+        self.driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+        )
 
     def open(self, path):
         """Opens a page afresh; what was asked for and complained of before is forgotten."""
@@ -98,6 +107,19 @@ class Browser:
                 return button
         raise AssertionError(f"no button {text!r}")
 
+    def saved(self, button):
+        """The one file that the page saves at a click on the button: (name, bytes)."""
+        shutil.rmtree(self.downloads, ignore_errors=True)
+        self.run("arguments[0].click()", button)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            files = list(self.downloads.glob("*"))  # unfinished ones have another name
+            if files and not any(file.suffix == ".crdownload" for file in files):
+                (file,) = files
+                return file.name, file.read_bytes()
+            time.sleep(0.05)
+        raise AssertionError("nothing was saved")
+
     def _mouse(self, kind, canvas, x, y, **more):
         """An event of the mouse at a place of the canvas, as the system would send it."""
         self.run("arguments[0].scrollIntoView({block: 'center'})", canvas)
@@ -107,7 +129,10 @@ class Browser:
         self.driver.execute_cdp_cmd(
             "Input.dispatchMouseEvent", {"type": kind, "x": left + x, "y": top + y, **more}
         )
-        # Once more than a frame has been drawn.
+        self.frame()
+
+    def frame(self):
+        """Waits until more than a frame has been drawn."""
         self.driver.execute_async_script(
             "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done))"
         )
@@ -154,10 +179,8 @@ class Browser:
 
     def screenshot(self, path, height=None):
         """Of the whole page."""
-        width = self.run("return innerWidth")
-        tall = height or self.run("return document.documentElement.scrollHeight")
-        self.driver.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": tall, "deviceScaleFactor": 1, "mobile": False},
+        self.resize(
+            self.run("return innerWidth"),
+            height or self.run("return document.documentElement.scrollHeight"),
         )
         self.driver.save_screenshot(str(path))

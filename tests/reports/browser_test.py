@@ -4,14 +4,18 @@
 usage: browser_test.py WRITE_PAGES PLIMSOLL   the programs that make the pages
 """
 
+import csv
+import io
 import json
 import os
 import pathlib
 import re
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+from xml.etree import ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent  # of the source: runfiles are links to it
 sys.path[:0] = [str(ROOT), str(ROOT.parent / "support")]
@@ -69,7 +73,7 @@ class PageTest(unittest.TestCase):
         urls = self.browser.requests()
         self.assertGreater(len(urls), 0)  # the page itself is one
         for url in urls:
-            self.assertRegex(url, r"^(file|data):")
+            self.assertRegex(url, r"^(file|data|blob):")
 
     def canvas(self, title):
         return self.browser.find("canvas", self.browser.section(title))
@@ -154,13 +158,10 @@ class StudyPage(PageTest):
         self.assertIn("activation: 1.50 GiB", lines)
 
     def test_budgets_stand_where_they_bind(self):
-        front = self.chart(
-            "Memory and speed",
-            "[chart.scales.x.max, chart.config.plugins.map((p) => p.id)]",
-        )
-        self.assertGreaterEqual(front[0], 2048 * 2**20)
-        self.assertIn("line0", front[1])
-        self.assertNotIn("line1", front[1])
+        section = self.browser.section("Memory and speed")
+        drawing = Drawing(self.browser.saved(self.browser.button("SVG", section))[1])
+        self.assertEqual([text for text in drawing.texts if "budget" in text], ["budget 2.00 GiB"])
+        self.assertGreaterEqual(self.chart("Memory and speed", "chart.scales.x.max"), 2048 * 2**20)
         title = "Memory at the peak, by role"
         place = self.chart(title, "(({x, y}) => [x - 5, y])(chart.getDatasetMeta(0).data[1])")
         self.assertIn("budget: 1.86 GiB", self.browser.point(self.canvas(title), *place))
@@ -373,6 +374,393 @@ class PlanPage(PageTest):
         tensor = next(tensor for tensor in self.large() if tensor["role"] == "activation")
         self.browser.button("activation", self.browser.section("The arena")).click()
         self.assertEqual(self.browser.point(self.canvas("The arena"), *self.place(tensor)), [])
+
+
+# Keeps in `canvas.words` the boxes of what is written since the canvas was last cleared: [text, left, top, right, bottom].
+RECORD_WORDS = """
+const prototype = CanvasRenderingContext2D.prototype;
+const { fillText, clearRect } = prototype;
+prototype.clearRect = function (...box) {
+  this.canvas.words = [];
+  return clearRect.apply(this, box);
+};
+prototype.fillText = function (text, x, y) {
+  const size = this.measureText(text);
+  const [left, right] = [x - size.actualBoundingBoxLeft, x + size.actualBoundingBoxRight];
+  const [top, bottom] = [y - size.actualBoundingBoxAscent, y + size.actualBoundingBoxDescent];
+  const corners = [[left, top], [right, top], [left, bottom], [right, bottom]].map(([x, y]) =>
+    this.getTransform().transformPoint(new DOMPoint(x, y)));
+  const [xs, ys] = [corners.map(({ x }) => x), corners.map(({ y }) => y)];
+  (this.canvas.words ??= []).push([text, Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)]);
+  return fillText.call(this, text, x, y);
+};
+"""
+WIDTHS = (360, 768, 1280)
+
+
+def overlap(a, b):
+    """Whether two boxes (left, top, right, bottom) share any area."""
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+class Words(PageTest):
+    """Nothing that is written covers anything else that is, on phones, tablets and screens."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if not browser.MISSING:
+            cls.browser.driver.execute_cdp_cmd(
+                "Page.addScriptToEvaluateOnNewDocument", {"source": RECORD_WORDS}
+            )
+
+    def on_every_page(self, check):
+        for page in (*EveryPage.pages, "crowded.html"):
+            for width in WIDTHS:
+                with self.subTest(page=page, width=width):
+                    self.browser.resize(width)
+                    self.browser.open(PAGES / page)
+                    self.browser.frame()
+                    check(width)
+
+    def test_words_of_charts_stand_apart(self):
+        def check(_):
+            canvases = self.browser.run(
+                "return [...document.querySelectorAll('canvas')].map((c) => [c.ariaLabel, c.width, c.height, c.words])"
+            )
+            self.assertGreater(len(canvases), 0)
+            for title, wide, high, words in canvases:
+                for i, (text, *box) in enumerate(words):
+                    inside = box[0] >= -1 and box[1] >= -1 and box[2] <= wide + 1 and box[3] <= high + 1
+                    self.assertTrue(inside, f"{title}: {text!r} is cut off: {box} of {wide} x {high}")
+                    for other, *other_box in words[:i]:
+                        self.assertFalse(overlap(box, other_box), f"{title}: {text!r} on {other!r}")
+
+        self.on_every_page(check)
+
+    def test_words_of_the_page_stand_apart(self):
+        """Titles and the buttons in their corners, and cells of tables."""
+
+        def check(width):
+            self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), width)
+            boxes = self.browser.run(
+                """
+                const kinds = "h2, figcaption, .save, .controls > *, .legend button, .tile .label, .tile .value, .view-facts th, .view-facts td";
+                return [...document.querySelectorAll("section")].map((section) =>
+                  [...section.querySelectorAll(kinds)].map((each) => {
+                    const range = document.createRange();
+                    range.selectNodeContents(each);
+                    const { left, top, right, bottom } = range.getBoundingClientRect();
+                    return [each.textContent, left, top, right, bottom];
+                  }));
+                """
+            )
+            for section in boxes:
+                for i, (text, *box) in enumerate(section):
+                    for other, *other_box in section[:i]:
+                        self.assertFalse(overlap(box, other_box), f"{text!r} on {other!r}")
+
+        self.on_every_page(check)
+
+
+class Front(PageTest):
+    """A front of thirteen points with long error bars."""
+
+    page = "crowded.html"
+    title = "Memory and speed"
+
+    def test_names_all_points_beside_bars_and_one_another(self):
+        for width in WIDTHS:
+            with self.subTest(width):
+                self.browser.resize(width)
+                self.browser.open(PAGES / self.page)
+                names, bars, size = self.chart(self.title, "[chart.names, chart.bars, [chart.width, chart.height]]")
+                self.assertEqual(len(names), 13)
+                self.assertGreater(len(bars), 12)
+                for i, name in enumerate(names):
+                    self.assertIsNotNone(name["box"], name["name"])
+                    self.assertEqual(name["text"], name["name"])
+                    left, top, right, bottom = name["box"]
+                    self.assertTrue(0 <= left and 0 <= top and right <= size[0] and bottom <= size[1])
+                    for other in names[:i]:
+                        self.assertFalse(overlap(name["box"], other["box"]), (name, other))
+                    for bar in bars:
+                        self.assertFalse(overlap(name["box"], bar), (name, bar))
+                self.browser.open(PAGES / self.page)  # once more, they are where they were
+                self.assertEqual(self.chart(self.title, "chart.names"), names)
+
+    def axis(self, which):
+        low, text = self.chart(self.title, f"[chart.scales.{which}.min, chart.scales.{which}.options.title.text]")
+        return low, text if isinstance(text, str) else text[0]
+
+    def test_an_axis_that_does_not_start_at_zero_says_so(self):
+        self.assertEqual(self.axis("x"), (0, "peak memory"))
+        self.assertEqual(self.axis("y"), (160, "time of a step (axis from 160 ms, not 0)"))
+        for page in EveryPage.pages:
+            self.browser.open(PAGES / page)
+            for low, text, cut in self.browser.run(
+                "return Object.values(Chart.instances).flatMap((chart) => Object.values(chart.scales)"
+                ".filter((s) => s.type === 'linear' && s.axis === 'y').map((s) => [s.min, s.options.title.text, s.options.cut]))"
+            ):
+                self.assertEqual(bool(cut), low > 0)
+                self.assertEqual("not 0" in (text or ""), low > 0)
+
+    def test_energy_is_a_third_axis_where_there_is_some(self):
+        from selenium.webdriver.support.select import Select
+
+        select = Select(self.browser.find("select", self.browser.section(self.title)))
+        points = "chart.data.datasets[0].data.map((p) => p.name)"
+        radii = "chart.getDatasetMeta(0).data.map((p) => p.options.radius)"
+        self.assertEqual(len(self.chart(self.title, points)), 13)
+        sizes = self.chart(self.title, radii)
+        self.assertEqual(max(sizes[1:]), 13)
+        # Areas are as the values: those of "all together" and "selective".
+        self.assertAlmostEqual((sizes[12] / sizes[1]) ** 2, 233.7 / 167.3, places=3)
+        select.select_by_value("up, in place of time of a step")
+        self.assertNotIn("base", self.chart(self.title, points))  # which was not measured
+        self.assertEqual(self.axis("y"), (0.003, "energy of a token (axis from 3 mJ, not 0)"))
+        select.select_by_value("not shown")
+        self.assertEqual(set(self.chart(self.title, radii)), {5, 7})
+        self.browser.open(PAGES / "study.html")
+        self.assertEqual(self.browser.find_all("select", self.browser.section(self.title)), [])
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+class Drawing:
+    """A saved chart: its words with their places, its discs, and what its axes say of places."""
+
+    def __init__(self, data):
+        self.root = ElementTree.fromstring(data)
+        self.size = [float(value) for value in self.root.get("viewBox").split()[2:]]
+        self.words = [
+            (each.text, float(each.get("x")), float(each.get("y")), each.get("text-anchor"))
+            for each in self.root.iter(f"{SVG}text")
+        ]
+        self.texts = [word[0] for word in self.words]
+        self.paths = list(self.root.iter(f"{SVG}path"))
+
+    def discs(self):
+        """Middles of full circles."""
+        found = []
+        for path in self.paths:
+            if path.get("fill") == "none":
+                continue  # its edge
+            circle = re.fullmatch(r"M(\S+) (\S+)A(\S+) \3 0 . 1 \S+ \S+A\S+ \S+ 0 . 1 \S+ \S+Z", path.get("d"))
+            if circle:
+                x, y, radius = map(float, circle.groups())
+                found.append((x - radius, y))
+        return found
+
+    def axis(self, unit, up):
+        """place -> value, by the axis's numbers with that unit."""
+        ticks = []
+        for text, x, y, anchor in self.words:
+            number = re.fullmatch(rf"([\d.]+){unit}", text or "")
+            if number and (anchor == "end") == up:
+                ticks.append((y - 0.35 * 12 if up else x, float(number.group(1))))
+        (p0, v0), (p1, v1) = min(ticks, key=lambda t: t[1]), max(ticks, key=lambda t: t[1])
+        return lambda place: v0 + (place - p0) * (v1 - v0) / (p1 - p0)
+
+
+class SavedCharts(PageTest):
+    window = {"dark": True}
+
+    def save(self, title, kind):
+        section = self.browser.section(title)
+        return self.browser.saved(self.browser.button(kind, section))
+
+    def test_svg_has_title_axes_legend_and_values(self):
+        self.browser.open(PAGES / "study.html")
+        name, data = self.save("Memory and speed", "SVG")
+        self.assertEqual(name, "techniques-one-at-a-time-gpt-2-memory-and-speed.svg")
+        drawing = Drawing(data)
+        for text in ("Memory and speed", "peak memory", "time of a step", "fp32", "bf16", "other"):
+            self.assertIn(text, drawing.texts)
+        self.assertEqual(drawing.paths[0].get("fill"), "#ffffff")  # whatever the page's colours are
+        self.assertEqual(list(drawing.root.iter(f"{SVG}image")), [])
+        rows = self.browser.run("return JSON.parse(document.getElementById('data').textContent).views[0].points")
+        for row in rows:
+            self.assertIn(row["name"].split(" ")[0], " ".join(drawing.texts))
+        across, up = drawing.axis(" GiB", False), drawing.axis(" ms", True)
+        found = [(across(x), up(y)) for x, y in drawing.discs()]
+        expected = [(row["x"] / 2**30, row["y"]) for row in rows if not row.get("base")]
+        self.assertEqual(len(found), len(expected))
+        for point, (x, y) in zip(sorted(found), sorted(expected)):
+            self.assertAlmostEqual(point[0], x, delta=0.01)
+            self.assertAlmostEqual(point[1], y, delta=0.5)
+
+    def test_svg_shows_what_the_chart_shows(self):
+        self.browser.open(PAGES / "study.html")
+        self.browser.button("bf16", self.browser.section("Memory and speed")).click()
+        drawing = Drawing(self.save("Memory and speed", "SVG")[1])
+        self.assertIn("fp32", drawing.texts)
+        self.assertNotIn("bf16", drawing.texts)
+        self.assertEqual(len(drawing.discs()), 3)
+
+    def test_svg_of_curves(self):
+        self.browser.open(PAGES / "run/report.html")
+        drawing = Drawing(self.save("Loss", "SVG")[1])
+        losses = [json.loads(line) for line in (PAGES / "run/metrics.jsonl").read_text().splitlines()]
+        held_out = [(row["step"], row["eval_loss"]) for row in losses if "eval_loss" in row]
+        across, up = drawing.axis("", False), drawing.axis("", True)
+        found = [(across(x), up(y)) for x, y in drawing.discs()]
+        self.assertEqual(len(found), len(held_out))
+        for point, (step, loss) in zip(found, held_out):
+            self.assertAlmostEqual(point[0], step, delta=0.3)
+            self.assertAlmostEqual(point[1], loss, delta=0.02)
+        color = self.chart("Loss", "chart.data.datasets[0].borderColor")
+        (curve,) = [path for path in drawing.paths if path.get("stroke") == color]
+        self.assertEqual(len(set(re.findall(r"[ML]([^ML]+)", curve.get("d")))), 40)
+
+    def test_every_chart_can_be_saved(self):
+        for page in EveryPage.pages:
+            self.browser.open(PAGES / page)
+            canvases = self.browser.find_all("canvas")
+            buttons = [each for each in self.browser.find_all(".save button") if each.text == "SVG"]
+            self.assertEqual(len(buttons), len(canvases))
+            names = set()
+            for button in buttons:
+                with self.subTest(page=page, title=button.find_element("xpath", "../..").text[:40]):
+                    name, data = self.browser.saved(button)
+                    names.add(name)
+                    drawing = Drawing(data)
+                    self.assertGreater(len(drawing.paths), 5)
+                    for text, x, y, _ in drawing.words:
+                        inside = 0 <= x <= drawing.size[0] and 0 <= y <= drawing.size[1]
+                        self.assertTrue(inside, f"{text!r} at {x}, {y} of {drawing.size}")
+            self.assertEqual(len(names), len(buttons))
+
+    def test_png_has_thrice_the_pixels(self):
+        for page, title in (("study.html", "Memory and speed"), ("plan.html", "The arena")):
+            self.browser.open(PAGES / page)
+            width, height = Drawing(self.save(title, "SVG")[1]).size
+            name, data = self.save(title, "PNG")
+            self.assertTrue(name.endswith(".png"))
+            self.assertEqual(data[:8], b"\x89PNG\r\n\x1a\n")
+            self.assertEqual(struct.unpack(">II", data[16:24]), (3 * width, 3 * height))
+            self.assertGreater(len(data), 50_000)  # more than white
+
+
+class CopiedTables(PageTest):
+    page = "study.html"
+
+    def copied(self, title, kind):
+        self.browser.run(
+            "navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); }"
+        )
+        self.browser.button(kind, self.browser.section(title)).click()
+        return self.browser.run("return window.copied")
+
+    def data(self):
+        views = self.browser.run("return JSON.parse(document.getElementById('data').textContent).views")
+        return views[1]["rows"]
+
+    def test_copies_to_the_clipboard(self):
+        from selenium.webdriver.common.keys import Keys
+
+        self.browser.run("document.body.prepend(document.createElement('textarea'))")
+        box = self.browser.find("textarea")
+        expected = "program,plimsoll\nhardware,none\n"
+        # Browsers that do not let pages from disk use it have an older way.
+        for before in ("", "Object.defineProperty(navigator, 'clipboard', {value: undefined})"):
+            self.browser.run(before)
+            self.browser.button("CSV", self.browser.section("Facts")).click()
+            self.browser.frame()
+            box.send_keys(Keys.CONTROL, "a")
+            box.send_keys(Keys.CONTROL, "v")
+            self.browser.frame()
+            self.assertTrue(box.get_property("value").startswith(expected))
+            self.browser.run("arguments[0].value = ''", box)
+            self.browser.button("Markdown", self.browser.section("Facts")).click()
+
+    def test_csv_has_every_digit(self):
+        heads, *rows = csv.reader(io.StringIO(self.copied("Variants", "CSV"), newline=""))
+        self.assertEqual(
+            heads, ["variant", "step (ms)", "peak (bytes)", "tokens/s", "MFU (share)", "loss", "note"]
+        )
+        self.assertEqual(len(rows), len(self.data()))
+        for row, expected in zip(rows, self.data()):
+            self.assertEqual(row[0], expected["name"])
+            for value, key in zip(row[1:], ("step_ms", "peak_bytes", "tokens_per_s", "mfu", "loss")):
+                self.assertEqual(float(value) if value else None, expected.get(key))
+        self.assertEqual(rows[1][6], "step: no difference")
+        self.assertEqual(rows[7][6], "memory.budget 1.0 GiB: the smallest plan needs 1.2 GiB")
+
+    def test_csv_has_what_stands_beside_a_mean(self):
+        self.browser.open(PAGES / "crowded.html")
+        rows = list(csv.reader(io.StringIO(self.copied("Variants", "CSV"))))
+        self.assertEqual(rows[0][2:], ["a token (J)", "loss", "loss deviation", "loss runs"])
+        self.assertEqual(rows[1][2:], ["", "2.8125", "0.015625", "5"])
+        self.assertIn("2.8125 $\\pm$ 0.016 (5)", self.copied("Variants", "LaTeX"))
+
+    def test_csv_is_sorted_and_filtered_as_the_table_is(self):
+        section = self.browser.section("Variants")
+        self.browser.find("input[type=search]", section).send_keys("block")
+        self.browser.button("step", section).click()
+        rows = list(csv.reader(io.StringIO(self.copied("Variants", "CSV"))))
+        self.assertEqual([row[0] for row in rows[1:]], ["bf16, block", "block"])
+
+    def test_markdown_keeps_its_columns(self):
+        lines = self.copied("Variants", "Markdown").splitlines()
+        self.assertEqual(len(lines), 2 + len(self.data()))
+        cells = [re.split(r" ?(?<!\\)\| ?", line)[1:-1] for line in lines]
+        self.assertEqual({len(row) for row in cells}, {6})
+        self.assertEqual(cells[0], ["variant", "step", "peak", "tokens/s", "MFU", "loss"])
+        self.assertEqual(cells[1], ["---"] + 5 * ["---:"])
+        unescaped = [re.sub(r"\\(.)", r"\1", row[0]) for row in cells[2:]]
+        self.assertEqual(unescaped, [row["name"] for row in self.data()])
+        self.assertEqual(cells[3][1], "122 ms (no difference)")
+        self.assertEqual(cells[9][1], "memory.budget 1.0 GiB: the smallest plan needs 1.2 GiB")
+        facts = self.copied("Facts", "Markdown").splitlines()
+        self.assertEqual(len(facts), 5)
+        self.assertEqual(re.sub(r"\\(.)", r"\1", facts[4]), '| [odd] $5 & 50 % of #1_{x}^2 ~\\|<> | *a, "b" c |')
+
+    def latex_rows(self, text):
+        """The cells of a tabular, as LaTeX would set them."""
+        kept = [line for line in text.splitlines() if line.endswith(r" \\")]
+        return [
+            [self.set_latex(cell) for cell in re.split(r"(?<!\\) & ", line[: -len(r" \\")])] for line in kept
+        ]
+
+    def set_latex(self, text):
+        names = {"textbackslash": "\\", "textasciitilde": "~", "textasciicircum": "^", "textless": "<"}
+        names |= {"textgreater": ">", "textbar": "|", "char34": '"'}
+        made, i = "", 0
+        while i < len(text):
+            if command := re.compile(r"\\([a-z]+[0-9]*)\{\}").match(text, i):
+                made += names[command.group(1)]
+                i = command.end()
+            elif escaped := re.compile(r"\\([{}$&#%_])").match(text, i):
+                made += escaped.group(1)
+                i = escaped.end()
+            elif group := re.compile(r"\{([\[*])\}").match(text, i):
+                made += group.group(1)
+                i = group.end()
+            elif multi := re.compile(r"\\multicolumn\{\d\}\{l\}\{(.*)\}").match(text, i):
+                return made + self.set_latex(multi.group(1))
+            else:
+                self.assertNotIn(text[i], "\\{}$&#%_~^<>|\"", f"unescaped in {text}")
+                made += text[i]
+                i += 1
+        return made.replace("--", "–")
+
+    def test_latex_has_rules_and_escapes(self):
+        text = self.copied("Variants", "LaTeX")
+        lines = text.splitlines()
+        self.assertEqual(lines[0], r"% \usepackage{booktabs}")
+        self.assertEqual(lines[1], r"\begin{tabular}{lrrrrr}")
+        self.assertEqual([line for line in lines if line.endswith("rule")], [r"\toprule", r"\midrule", r"\bottomrule"])
+        self.assertEqual(lines[-1], r"\end{tabular}")
+        heads, *rows = self.latex_rows(text)
+        self.assertEqual(heads, ["variant", "step", "peak", "tokens/s", "MFU", "loss"])
+        self.assertEqual([row[0] for row in rows], [row["name"] for row in self.data()])
+        self.assertEqual({len(row) for row in rows}, {6, 2})
+        self.assertIn(r"\multicolumn{5}{l}{memory.budget 1.0 GiB", text)
+        self.assertEqual(rows[8][1:], ["131 ms", "2.54 GiB", "62.5k", "–", "–"])
+        facts = self.latex_rows(self.copied("Facts", "LaTeX"))
+        self.assertEqual(facts[2], [r"[odd] $5 & 50 % of #1_{x}^2 ~\|<>", '*a, "b" c'])
 
 
 class EveryPage(PageTest):

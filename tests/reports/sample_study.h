@@ -8,4 +8,7 @@ namespace plimsoll::reports {
 
 nlohmann::ordered_json SampleStudy();
 
+// A front of thirteen points, and their energy.
+nlohmann::ordered_json CrowdedStudy();
+
 }  // namespace plimsoll::reports

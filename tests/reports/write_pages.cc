@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "reports/study_page.h"
@@ -12,9 +13,14 @@ int main(int argc, char** argv) {
     std::cerr << "usage: write_pages FOLDER\n";
     return 2;
   }
-  const std::string folder = argv[1];
-  std::ofstream study(folder + "/study.html");
-  study << plimsoll::reports::StudyPage(plimsoll::reports::SampleStudy());
-  study.close();
-  return study.good() ? 0 : 1;
+  const auto write = [&](const std::string& name, const nlohmann::ordered_json& study) {
+    std::ofstream file(std::string(argv[1]) + "/" + name);
+    file << plimsoll::reports::StudyPage(study);
+    file.close();
+    return file.good();
+  };
+  return write("study.html", plimsoll::reports::SampleStudy()) &&
+                 write("crowded.html", plimsoll::reports::CrowdedStudy())
+             ? 0
+             : 1;
 }
