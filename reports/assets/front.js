@@ -34,9 +34,13 @@ views.front = (body, view) => {
 
   // `of`: which of "x", "y" and "z" stand across, up, and in the size of the points.
   function show(of) {
+    const off = drawn.flatMap((chart) => groups.filter((_, i) => !chart.isDatasetVisible(i)));
     drawn.splice(0).forEach((chart) => chart.destroy());
     place.replaceChildren();
-    drawn.push(draw(of));
+    const chart = draw(of);
+    for (const group of off) chart.setDatasetVisibility(groups.indexOf(group), false);
+    if (off.length > 0) chart.update();
+    drawn.push(chart);
   }
 
   function draw(of) {
