@@ -47,6 +47,14 @@ std::vector<int> Regions(const Program& program, int blocks) {
   return regions;
 }
 
+// Where a node's seconds count. What is computed or gathered again may start early, beside an
+// earlier block's backward pass, but it is its own block's treatment that asks for it.
+int RegionOfSeconds(const Node& node, int region, int blocks) {
+  const int block = graph::BlockOf(node.scope);
+  const bool again = node.phase == Phase::kRecompute && block >= 0 && block < blocks;
+  return again ? BackwardRegion(blocks, block) : region;
+}
+
 }  // namespace
 
 RegionUse MeasureRegions(const Program& program, int blocks, int64_t alignment,
@@ -66,7 +74,7 @@ RegionUse MeasureRegions(const Program& program, int blocks, int64_t alignment,
   const std::vector<int> regions = Regions(program, blocks);
   for (size_t n = 0; n < regions.size(); ++n) {
     use.peaks[regions[n]] = std::max(use.peaks[regions[n]], live[n]);
-    use.seconds[regions[n]] += node_seconds[n];
+    use.seconds[RegionOfSeconds(program.nodes()[n], regions[n], blocks)] += node_seconds[n];
   }
   return use;
 }

@@ -20,7 +20,7 @@ TEST(Columns, WrappedTextBreaksAtSpaces) {
   EXPECT_EQ(Wrapped("keep all", 8, "  "), "keep all");
   EXPECT_EQ(Wrapped("blocks 0-3: keep all", 12, "  "), "blocks 0-3:\n  keep all");
   EXPECT_EQ(Wrapped("  a × b c", 7, "  "), "  a × b\n  c");
-  EXPECT_EQ(Wrapped("a_word_too_long for it", 6, " "), "a_word_too_long\n for it");
+  EXPECT_EQ(Wrapped("a_word_too_long for it", 7, " "), "a_word_too_long\n for it");
 }
 
 }  // namespace

@@ -175,12 +175,12 @@ TEST_F(BudgetCommand, ScaledLossBesideFrozenParameters) {
 // However the model is split, the plans and the chosen one in full fit a screen.
 TEST_F(BudgetCommand, PlansFitAScreen) {
   const std::string split =
-      "model: {family: llama, layers: 12, width: 64, heads: 4, vocab: 128, sequence: 32}\n"
+      "model: {family: llama, layers: 8, width: 64, heads: 4, vocab: 128, sequence: 32}\n"
       "data: {synthetic: true}\n"
       "train: {steps: 2, micro_batch: 2, accumulate: 2, eval_every: 0}\n"
       "parallel: {data: 4, tensor: 2, sequence: true, zero: 3}\n"
       "memory: {calibrate: false}\n";
-  const json front = PlanJson({"--sweep", "9"}, split)["front"];
+  const json front = PlanJson({"--sweep", "4"}, split)["front"];
   for (const json& row : front) {
     const std::string budget = std::to_string(row["budget_bytes"].get<int64_t>());
     const Outcome outcome = Plan({"--budget", budget}, split);
