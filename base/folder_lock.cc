@@ -29,10 +29,12 @@ std::string HolderIn(int file) {
   return length > 0 ? std::string(text, static_cast<size_t>(length)) : "another process";
 }
 
+std::string LockFile(const std::string& folder) { return folder + "/.lock"; }
+
 }  // namespace
 
 FolderLock::FolderLock(const std::string& folder, const std::string& works)
-    : path_(folder + "/.lock") {
+    : path_(LockFile(folder)) {
   while (!Take(folder, works)) close(file_);
 }
 
@@ -62,6 +64,15 @@ bool FolderLock::Take(const std::string& folder, const std::string& works) {
 FolderLock::~FolderLock() {
   unlink(path_.c_str());
   close(file_);
+}
+
+std::optional<std::string> LockHolder(const std::string& folder) {
+  const int file = open(LockFile(folder).c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return std::nullopt;
+  std::optional<std::string> holder;
+  if (flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) holder = HolderIn(file);
+  close(file);
+  return holder;
 }
 
 }  // namespace plimsoll

@@ -2,6 +2,7 @@
 // flock(2) of a file in it, which names the holder.
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace plimsoll {
@@ -22,5 +23,8 @@ class FolderLock {
   std::string path_;
   int file_ = -1;
 };
+
+// Who holds the folder's lock: "process 12 on host a". Nothing where nobody does.
+std::optional<std::string> LockHolder(const std::string& folder);
 
 }  // namespace plimsoll

@@ -3,24 +3,26 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
+#include "base/folder_lock.h"
 #include "studies/results.h"
 #include "trainer/config/load.h"
 
 namespace plimsoll::studies {
-namespace {
 
 using nlohmann::ordered_json;
 
-}  // namespace
-
 std::string DescribeUnfinished(const std::string& directory, const trainer::RunMetrics& metrics) {
   const config::RunConfig config = config::Load(directory + "/config.yaml").config;
-  std::string text =
-      fmt::format("{} of {} steps so far", metrics.loss.size(), config.train.StepsToMake());
+  const std::string steps =
+      fmt::format("{} of {} steps", metrics.loss.size(), config.train.StepsToMake());
+  if (const std::optional<std::string> holder = LockHolder(directory)) {
+    return fmt::format("{} so far; {} trains there", steps, *holder);
+  }
   std::error_code error;
-  if (std::filesystem::exists(directory + "/snapshots", error)) text += ", with snapshots";
-  return text;
+  const bool snapshots = std::filesystem::exists(directory + "/snapshots", error);
+  return "stopped after " + steps + (snapshots ? "; it left snapshots" : "");
 }
 
 ordered_json SummaryOfUnfinished(const std::string& directory, const trainer::RunMetrics& metrics) {

@@ -8,7 +8,8 @@
 
 namespace plimsoll::studies {
 
-// How far it came: "37 of 100 steps so far, with snapshots".
+// How far it came, and whether it goes on: "37 of 100 steps so far; process 12 on host a trains
+// there", "stopped after 37 of 100 steps; it left snapshots".
 std::string DescribeUnfinished(const std::string& directory, const trainer::RunMetrics& metrics);
 
 // The members of summary.json that plan.json and config.yaml know as well. Empty where there is no

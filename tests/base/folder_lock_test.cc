@@ -49,5 +49,17 @@ TEST(FolderLock, EndsWithAProcessThatIsKilled) {
   EXPECT_TRUE(folder.Names().empty());
 }
 
+TEST(LockHolder, NamesWhoHoldsIt) {
+  const TempFolder folder;
+  EXPECT_FALSE(LockHolder(folder.path()));
+  {
+    const FolderLock lock(folder.path(), "writes there");
+    EXPECT_TRUE(LockHolder(folder.path())->starts_with("process " + std::to_string(getpid())));
+  }
+  EXPECT_FALSE(LockHolder(folder.path()));
+  folder.Write(".lock", "process 1 on host gone");  // as one that was killed leaves it
+  EXPECT_FALSE(LockHolder(folder.path()));
+}
+
 }  // namespace
 }  // namespace plimsoll

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/folder_lock.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -152,16 +153,18 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   WriteFile(killed + "/metrics.jsonl", lines.substr(0, end) + "{\"step\": 3, \"lo");
   std::filesystem::create_directory(begun);
   std::filesystem::copy(second + "/config.yaml", begun + "/config.yaml");
+  const FolderLock lock(begun, "trains there");
   const Outcome some = RunPlimsoll({"report", killed, first, second, begun, "--json"});
   ASSERT_EQ(some.exit_code, 0) << some.err;
   const json unfinished = json::parse(some.out).at("rows");
   EXPECT_EQ(unfinished.at(0).at("status"), "unfinished");
-  EXPECT_EQ(unfinished.at(0).at("note"), "3 of 5 steps so far");
+  EXPECT_EQ(unfinished.at(0).at("note"), "stopped after 3 of 5 steps");
   EXPECT_EQ(unfinished.at(0).at("curve").at("loss").size(), 3u);
   EXPECT_EQ(unfinished.at(0).at("arena_bytes"), rows.at("block").at("arena_bytes"));
   EXPECT_EQ(unfinished.at(1).at("base"), true);
   EXPECT_EQ(unfinished.at(2).at("bits"), "= " + first);
-  EXPECT_EQ(unfinished.at(3).at("note"), "0 of 5 steps so far");
+  EXPECT_EQ(unfinished.at(3).at("note"),
+            "0 of 5 steps so far; " + *LockHolder(begun) + " trains there");
 }
 
 TEST_F(AblateCommand, AStudyWithoutAResultHasFailed) {
