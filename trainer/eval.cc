@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "trainer/from_config.h"
+#include "trainer/not_finite.h"
 #include "trainer/progress.h"
 #include "trainer/trained_model.h"
 
@@ -173,6 +174,10 @@ void RunEval(const EvalCommand& command) {
     });
   }
   result.seconds = SecondsSince(start);
+  if (!std::isfinite(result.loss)) {
+    throw ExplainNotFinite(trained, session, command.dtype,
+                           fmt::format("the loss is {}", result.loss));
+  }
   if (data.tokenizer == "byte") result.bits_per_byte = result.loss / std::log(2.0);
   if (command.json) {
     PrintJson(result, command.dtype, session.compiled());

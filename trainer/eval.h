@@ -33,7 +33,7 @@ struct EvalCommand {
   bool json = false;             // one JSON object instead of sentences
 };
 // Prints to stdout; progress goes to stderr, on a terminal. UserError when model or data cannot be
-// read, or there is nothing to evaluate on.
+// read, there is nothing to evaluate on, or the loss is no number (NotFinite).
 void RunEval(const EvalCommand& command);
 
 }  // namespace plimsoll::trainer

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
 #include "trainer/from_config.h"
 #include "trainer/next_token.h"
+#include "trainer/not_finite.h"
 #include "trainer/sampler.h"
 #include "trainer/trained_model.h"
 
@@ -85,6 +87,9 @@ Generated Generate(Session& session, const data::Tokenizer& tokenizer,
   for (int64_t t = 0; t < options.tokens; ++t) {
     if (std::ranges::all_of(rows, [](const Row& row) { return row.ended; })) break;
     const std::span<const float> logits = next.Logits(ids);
+    if (!std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); })) {
+      throw NotFinite("the next token's logits hold NaN or infinity");
+    }
     const size_t vocab = logits.size() / rows.size();
     for (size_t r = 0; r < rows.size(); ++r) {
       Row& row = rows[r];
@@ -141,9 +146,15 @@ void RunGenerate(const GenerateCommand& command) {
   LoadTrained(trained, session);
 
   const bool one = config.sample.count == 1;
-  const Generated generated = Generate(session, *tokenizer, sampling,
-                                       one ? [](const std::string& text) { PrintAnswer(text); }
-                                           : std::function<void(const std::string&)>());
+  Generated generated;
+  try {
+    generated = Generate(session, *tokenizer, sampling,
+                         one ? [](const std::string& text) { PrintAnswer(text); }
+                             : std::function<void(const std::string&)>());
+  } catch (const NotFinite& error) {
+    if (one) PrintAnswer("\n");
+    throw ExplainNotFinite(trained, session, command.dtype, error.what());
+  }
   if (one) {
     PrintAnswer("\n");
   } else {

@@ -34,7 +34,7 @@ struct Generated {
 // One continuation per row of a session that is compiled for generating, in parallel. Each is seen
 // through its last tokens, as many as the session has context. `stream`, when given, receives row
 // 0's text as it appears, whole UTF-8 sequences only. A row ends early at the tokenizer's
-// end-of-text token.
+// end-of-text token. NotFinite when the logits hold NaN or infinity.
 Generated Generate(Session& session, const data::Tokenizer& tokenizer,
                    const GenerateOptions& options,
                    const std::function<void(const std::string&)>& stream = nullptr);
@@ -50,7 +50,7 @@ struct GenerateCommand {
   std::string tokenizer;              // empty: the run's, or the folder's tokenizer.json
 };
 // Writes the text to stdout as it appears, and to stderr what it took. UserError when the model or
-// its tokenizer cannot be read.
+// its tokenizer cannot be read, or its logits are no numbers (NotFinite).
 void RunGenerate(const GenerateCommand& command);
 
 }  // namespace plimsoll::trainer

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -108,6 +110,24 @@ TEST_F(EvalCommand, TakesHalfTheMemoryForWeightsInSixteenBits) {
     EXPECT_EQ(low.at("weight_bytes").get<int64_t>() * 2, full.at("weight_bytes")) << dtype;
     EXPECT_EQ(low.at("dtype"), dtype);
   }
+}
+
+// Nothing can be told or drawn from numbers that are none; the work had begun, so it isn't code 2.
+TEST_F(EvalCommand, WeightsThatAreNoNumbersAreAnError) {
+  const std::string path = run_ + "/model/model.safetensors";
+  std::string bytes = ReadFile(path);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(bytes.data() + bytes.size() - sizeof(nan), &nan, sizeof(nan));
+  WriteFile(path, bytes);
+  const Outcome eval = RunPlimsoll({"eval", run_, "--json"});
+  EXPECT_EQ(eval.exit_code, 1) << eval.err;
+  EXPECT_EQ(eval.out, "");
+  EXPECT_THAT(eval.err, HasSubstr(run_ + ": the loss is nan: "));
+  EXPECT_THAT(eval.err, HasSubstr(" holds NaN or infinity"));
+  const Outcome generate = RunPlimsoll({"generate", run_, "--tokens", "5"});
+  EXPECT_EQ(generate.exit_code, 1) << generate.err;
+  EXPECT_THAT(generate.err, HasSubstr(run_ + ": the next token's logits"));
+  EXPECT_THAT(generate.err, HasSubstr(" holds NaN or infinity"));
 }
 
 TEST_F(EvalCommand, SaysWhatIsWrong) {
