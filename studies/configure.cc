@@ -23,9 +23,9 @@ namespace {
 // docs/mixed_precision.md (optimizer.place), docs/architecture.md (train.threads).
 constexpr const char* kSections[] = {"checkpointing", "memory", "run",  "log",
                                      "save",          "sample", "debug"};
-constexpr const char* kKeys[] = {"optimizer.place",  "train.threads",      "train.log_every",
-                                 "train.eval_every", "train.eval_batches", "train.sample_every",
-                                 "train.early_stop", "train.stop_after",   "parallel.timeout"};
+constexpr const char* kKeys[] = {"optimizer.place",  "train.threads",        "train.log_every",
+                                 "train.eval_every", "train.eval_sequences", "train.sample_every",
+                                 "train.early_stop", "train.stop_after",     "parallel.timeout"};
 
 // Without what only says where a run's files are.
 std::string Resolved(const config::RunConfig& config) {

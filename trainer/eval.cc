@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -27,11 +28,15 @@ double SecondsSince(Clock::time_point start) {
 
 // What is evaluated on.
 struct EvalData {
-  data::SourceList sources;
+  std::vector<data::MixturePart> parts;
   std::string key;        // names the data in messages
   std::string tokenizer;  // that made its tokens; empty: not known
   int64_t sequences = 0;  // at most so many are taken; 0: all
 };
+
+std::vector<data::MixturePart> Whole(data::SourceList sources) {
+  return {data::MixturePart{.name = "", .sources = std::move(sources)}};
+}
 
 bool IsTokenFile(const std::string& name) { return name.ends_with(".bin"); }
 
@@ -47,7 +52,7 @@ EvalData OpenNamedFiles(const EvalCommand& command, const TrainedModel& trained)
               "token files (*.bin)"
             : "--data: names text as well as token files (*.bin); evaluate on one kind at a time");
   }
-  return {data::OpenFiles(options, command.data, "--data"), "--data", tokenizer, 0};
+  return {Whole(data::OpenFiles(options, command.data, "--data")), "--data", tokenizer, 0};
 }
 
 EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
@@ -58,9 +63,9 @@ EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
                     ": nothing to evaluate on; name text or token files with --data");
   }
   const int64_t vocab = trained.model->spec().vocab;
-  const int64_t sequences = config.train.eval_batches * config.train.micro_batch;
+  const int64_t sequences = config.train.eval_sequences;
   if (!config.data.eval.empty()) {
-    return {data::OpenFiles(DataOptionsFrom(config, vocab), config.data.eval, "data.eval"),
+    return {Whole(data::OpenFiles(DataOptionsFrom(config, vocab), config.data.eval, "data.eval")),
             "data.eval", config.data.tokenizer, sequences};
   }
   if (config.data.eval_fraction > 0 || config.data.synthetic) {
@@ -149,10 +154,8 @@ void RunEval(const EvalCommand& command) {
   options.micro_batch =
       command.batch.value_or(std::max<int64_t>(1, trained.config().train.micro_batch));
   const data::EvalBatches batches(
-      data.sources,
-      {.batch = options.micro_batch,
-       .sequence = options.sequence,
-       .batches = (data.sequences + options.micro_batch - 1) / options.micro_batch},
+      data.parts,
+      {.batch = options.micro_batch, .sequence = options.sequence, .sequences = data.sequences},
       data.key);
   EvalResult result;
   result.tokens = batches.CountTargets();

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/glob.h"
@@ -27,14 +28,6 @@ static_assert(static_cast<int>(config::Activation::kGeluErf) ==
               static_cast<int>(models::Activation::kGeluErf));
 static_assert(static_cast<int>(config::Order::kConsecutive) ==
               static_cast<int>(data::DataOrder::kConsecutive));
-
-// A message that begins with a key gets the place where the key was given: "run.yaml:4: ".
-UserError WithPlace(const config::RunConfig& config, const UserError& error) {
-  const std::string message = error.what();
-  const std::string key = message.substr(0, message.find(':'));
-  if (config::FindKey(key) == nullptr) return error;
-  return UserError(config.Origin(key) + ": " + message, error.code());
-}
 
 // Of model.init_from.
 models::ModelSpec SpecOfFolder(const config::RunConfig& config) {
@@ -72,6 +65,15 @@ models::ModelSpec SpecFrom(const config::RunConfig& config) {
   return spec;
 }
 
+// model.vocab, where the file names a tokenizer and no number.
+void FollowTokenizer(config::RunConfig& config) {
+  try {
+    config.model.vocab = data::LoadTokenizer(config.data.tokenizer)->vocab_size();
+  } catch (const UserError& error) {
+    throw config.Error("data.tokenizer", error.what());
+  }
+}
+
 // UserError unless the tensor-parallel ranks can share the model equally.
 void CheckTensorRanks(const config::RunConfig& config, const models::ModelSpec& spec) {
   const int64_t ranks = config.parallel.tensor;
@@ -81,9 +83,17 @@ void CheckTensorRanks(const config::RunConfig& config, const models::ModelSpec& 
                                                     {"model.vocab", spec.vocab}};
   for (const auto& [key, size] : shared) {
     if (size % ranks == 0) continue;
+    const bool follows = key == std::string_view("model.vocab") && config.model.init_from.empty() &&
+                         !config.IsSet("model.vocab");
     throw config.Error(
         "parallel.tensor",
-        fmt::format("{} ranks cannot share {} {} equally; choose a divisor", ranks, key, size));
+        fmt::format("{} ranks cannot share {} {} equally{}; choose a divisor{}", ranks, key, size,
+                    follows ? fmt::format(", which is that of data.tokenizer ({})",
+                                          config.Origin("data.tokenizer"))
+                            : "",
+                    follows ? fmt::format(", or pad the vocabulary: model.vocab: {}",
+                                          (size / ranks + 1) * ranks)
+                            : ""));
   }
 }
 
@@ -130,6 +140,13 @@ std::vector<std::string> FrozenFrom(const config::RunConfig& config, const model
 
 }  // namespace
 
+UserError WithPlace(const config::RunConfig& config, const UserError& error) {
+  const std::string message = error.what();
+  const std::string key = message.substr(0, message.find_first_of(":[ "));
+  if (config::FindKey(key) == nullptr) return error;
+  return UserError(config.Origin(key) + ": " + message, error.code());
+}
+
 config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
                        int64_t ranks) {
   return LoadRunText(config::ReadFile(path), path, sets, ranks);
@@ -139,7 +156,12 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
                            const std::vector<std::string>& sets, int64_t ranks) {
   config::Loaded loaded = config::LoadText(text, name, sets, ranks, config::ReadFile);
   config::RunConfig& config = loaded.config;
-  if (config.model.init_from.empty()) return loaded;
+  if (config.model.init_from.empty()) {
+    if (config.model.vocab > 0) return loaded;
+    FollowTokenizer(config);
+    loaded.resolved_yaml = config::ToYaml(config);
+    return loaded;
+  }
   ResolveAdapter(config);
   const models::ModelSpec spec = SpecFrom(config);
   config.model.dropout = spec.dropout;
@@ -239,7 +261,9 @@ data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab
   const config::DataConfig& d = config.data;
   data::DataOptions options;
   options.synthetic = d.synthetic;
-  options.train = d.train;
+  for (const config::TrainSource& source : d.train) {
+    options.train.push_back({source.files, source.weight});
+  }
   options.eval = d.eval;
   if (d.format == config::DataFormat::kText) options.tokenizer = d.tokenizer;
   options.exclude = d.exclude;

@@ -22,6 +22,10 @@ config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& 
 config::Loaded LoadRunText(const std::string& text, const std::string& name,
                            const std::vector<std::string>& sets = {}, int64_t ranks = 1);
 
+// A message that begins with a key ("data.train: …", "data.train[1]: …") gets the place where the
+// key was given: "run.yaml:4: ".
+UserError WithPlace(const config::RunConfig& config, const UserError& error);
+
 // UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
 // Can the tensor-parallel ranks share the tokens of a micro-step, or need not (parallel.sequence)?

@@ -88,6 +88,20 @@ void Compare(const std::map<std::string, std::string>& saved,
   }
 }
 
+// Files that have become longer or shorter, whose windows are others.
+void CompareSources(const RunRecord& saved, const RunRecord& now,
+                    std::vector<std::string>& differences) {
+  if (saved.train_tokens != now.train_tokens) {
+    differences.push_back(fmt::format("data.train: {} tokens, in the snapshot {}", now.train_tokens,
+                                      saved.train_tokens));
+  } else if (saved.source_tokens.size() == now.source_tokens.size() &&
+             saved.source_tokens != now.source_tokens) {
+    differences.push_back(fmt::format("data.train: sources of {} tokens, in the snapshot {}",
+                                      fmt::join(now.source_tokens, ", "),
+                                      fmt::join(saved.source_tokens, ", ")));
+  }
+}
+
 DivergenceState ParseDivergence(const JsonObject& object) {
   DivergenceState state;
   for (const double loss : object.RequireFloats("losses")) {
@@ -147,6 +161,7 @@ std::string ToJson(const RunRecord& record) {
       {"mesh",
        {{"data", record.data_ranks}, {"tensor", record.tensor_ranks}, {"zero", record.zero}}},
       {"train_tokens", record.train_tokens},
+      {"source_tokens", record.source_tokens},
       {"sequences_per_step", record.sequences_per_step},
       {"sequences", record.sequences},
       {"evaluation", evaluation},
@@ -170,6 +185,7 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
                    .train_tokens = object.RequireInt("train_tokens", 0),
                    .sequences_per_step = object.RequireInt("sequences_per_step", 1),
                    .sequences = object.RequireInt("sequences", 0)};
+  if (object.Has("source_tokens")) record.source_tokens = object.RequireInts("source_tokens");
   // Earlier versions had one seed for both.
   if (const auto seed = record.config.find("train.seed"); seed != record.config.end()) {
     record.config.try_emplace("data.seed", seed->second);
@@ -212,10 +228,7 @@ void RequireContinues(const RunRecord& saved, const RunRecord& now, const config
   const bool other_data = IsOverridden(config, "data.train") ||
                           IsOverridden(config, "data.exclude") ||
                           IsOverridden(config, "data.eval_fraction");
-  if (saved.train_tokens != now.train_tokens && !other_data) {
-    course.push_back(fmt::format("data.train: {} tokens, in the snapshot {}", now.train_tokens,
-                                 saved.train_tokens));
-  }
+  if (!other_data) CompareSources(saved, now, course);
   if (course.empty()) return;
   throw UserError(
       fmt::format("{}: would not continue {} as it began: {}; repeat such a key with --set if its "

@@ -38,9 +38,10 @@ struct RunRecord {
   std::map<std::string, std::string> model;   // its shape: "model.layers", …
   std::string plan;                           // fingerprint of programs and arenas
   int64_t data_ranks = 1, tensor_ranks = 1, zero = 0;
-  int64_t train_tokens = 0;        // of the data
-  int64_t sequences_per_step = 0;  // on all ranks
-  int64_t sequences = 0;           // read so far: where in the data the next step begins
+  int64_t train_tokens = 0;                 // of the data
+  std::vector<int64_t> source_tokens = {};  // of each source of data.train
+  int64_t sequences_per_step = 0;           // on all ranks
+  int64_t sequences = 0;                    // read so far: where in the data the next step begins
   EvaluationState evaluation = {};
   DivergenceState divergence = {};
 };

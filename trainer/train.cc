@@ -75,8 +75,9 @@ struct Resumed {
   bool continues;  // in the same directory; otherwise it makes a branch
 };
 
-data::LoaderOptions LoaderFrom(const config::RunConfig& config, int64_t sequence,
-                               const Ranks& ranks) {
+data::BatchLoader LoaderFrom(const config::RunConfig& config,
+                             const std::vector<data::MixturePart>& parts, int64_t sequence,
+                             const Ranks& ranks) {
   data::LoaderOptions options;
   options.order = static_cast<data::DataOrder>(config.data.order);
   options.seed = static_cast<uint64_t>(config.data.seed);
@@ -85,7 +86,11 @@ data::LoaderOptions LoaderFrom(const config::RunConfig& config, int64_t sequence
   options.accumulate = config.train.accumulate;
   options.data_rank = ranks.data_rank();
   options.data_ranks = ranks.data_ranks();
-  return options;
+  try {
+    return data::BatchLoader(parts, options);
+  } catch (const UserError& error) {
+    throw WithPlace(config, error);
+  }
 }
 
 class Run {
@@ -100,11 +105,14 @@ class Run {
         model_(ModelFrom(config_)),
         sequence_(config_.model.sequence),
         data_(DataFrom(config_, model_->spec().vocab)),
-        loader_(data_.train, LoaderFrom(config_, sequence_, ranks)),
+        loader_(LoaderFrom(config_, data_.train, sequence_, ranks)),
         resumed_(resumed) {
     record_ = RecordOf(config_, model_->spec());
     record_.sequences_per_step = loader_.sequences_per_step();
     record_.train_tokens = loader_.tokens();
+    for (const data::WindowOrder& part : loader_.parts()) {
+      record_.source_tokens.push_back(part.stream().size());
+    }
     if (resumed != nullptr) {
       RequireContinues(resumed->record, record_, config_, resumed->snapshot.path());
       record_.evaluation = resumed->record.evaluation;
@@ -113,14 +121,11 @@ class Run {
       first_step_ = steps_done_ = resumed->step;
     }
     if (config_.train.eval_every > 0) {
-      eval_.emplace(
-          data_.eval,
-          data::EvalOptions{
-              .batch = config_.train.micro_batch,
-              .sequence = sequence_,
-              .batches = config_.train.eval_batches,  // the same sequences on any number of ranks
-              .data_rank = ranks.data_rank(),
-              .data_ranks = ranks.data_ranks()});
+      eval_.emplace(data_.eval, data::EvalOptions{.batch = config_.train.micro_batch,
+                                                  .sequence = sequence_,
+                                                  .sequences = config_.train.eval_sequences,
+                                                  .data_rank = ranks.data_rank(),
+                                                  .data_ranks = ranks.data_ranks()});
       if (eval_->CountTargets() == 0) {
         throw config_.Error("data.eval",
                             "every held-out target is marked ignored; there is nothing "
@@ -287,6 +292,33 @@ class Run {
     return every > 0 && (last || done % every == 0);
   }
 
+  // "3.2 epochs", of all steps of the run together.
+  std::string EpochsText(size_t part) const {
+    const int64_t sequences = loader_.FirstSequence(config_.train.steps);
+    const auto read = static_cast<double>(loader_.mixture().Count(part, sequences));
+    return fmt::format("{:.3g} epochs",
+                       read / static_cast<double>(loader_.parts()[part].windows()));
+  }
+
+  void AnnounceData() const {
+    PrintProgress(
+        fmt::format("data: {} tokens to train on, of a vocabulary of {}, {} per step{}{}\n",
+                    FormatCount(static_cast<double>(loader_.tokens())), model_->spec().vocab,
+                    FormatCount(static_cast<double>(loader_.sequences_per_step() * sequence_)),
+                    config_.data.train.size() == 1 ? ", " + EpochsText(0) : "",
+                    eval_ ? fmt::format(", {} held out tokens evaluated every {} steps",
+                                        FormatCount(static_cast<double>(eval_->CountTargets())),
+                                        config_.train.eval_every)
+                          : ""));
+    if (data_.train.size() == 1) return;
+    for (size_t part = 0; part < data_.train.size(); ++part) {
+      const int64_t tokens = loader_.parts()[part].stream().size();
+      PrintProgress(fmt::format("  {}: {} tokens, {:.3g} % of the sequences, {}\n",
+                                data_.train[part].name, FormatCount(static_cast<double>(tokens)),
+                                100 * loader_.mixture().share(part), EpochsText(part)));
+    }
+  }
+
   void Announce(const CompiledStep& compiled) const {
     const models::ModelSpec& spec = model_->spec();
     const bool on_cpu = device_->kind() == runtime::DeviceKind::kCpu;
@@ -295,14 +327,7 @@ class Run {
                     models::Name(spec.family), ParametersText(*model_, compiled.options),
                     on_cpu ? fmt::format("{} threads", pool_->size()) : "on " + device_->name(),
                     directory_.path()));
-    PrintProgress(
-        fmt::format("data: {} tokens to train on, {} per step{}\n",
-                    FormatCount(static_cast<double>(loader_.tokens())),
-                    FormatCount(static_cast<double>(loader_.sequences_per_step() * sequence_)),
-                    eval_ ? fmt::format(", {} held out tokens evaluated every {} steps",
-                                        FormatCount(static_cast<double>(eval_->CountTargets())),
-                                        config_.train.eval_every)
-                          : ""));
+    AnnounceData();
     PrintProgress(
         fmt::format("built, differentiated and planned in {:.0f} ms\n", compile_seconds_ * 1e3));
     PrintProgress(fmt::format("{}\n", memory::Summary(compiled.plan)));

@@ -135,7 +135,7 @@ Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) 
   if (adapts) trainer::LoadAdapter(session, folder + "/adapter");
 
   data::DataOptions files;
-  files.train = {base + "/tokens.bin"};
+  files.train = {{.files = {base + "/tokens.bin"}}};
   files.vocab = model->spec().vocab;
   const data::DataSet data = data::OpenData(files);
   const data::BatchLoader loader(data.train, {.order = data::DataOrder::kConsecutive,

@@ -14,7 +14,7 @@ fail() {
 cat >run.yaml <<'END'
 model: {family: gpt2, layers: 2, width: 32, heads: 2, vocab: 96, sequence: 16}
 data: {synthetic: true}
-train: {steps: 6, micro_batch: 16, global_batch: 16, eval_every: 3, eval_batches: 2, log_every: 1, threads: 1}
+train: {steps: 6, micro_batch: 16, global_batch: 16, eval_every: 3, eval_sequences: 32, log_every: 1, threads: 1}
 schedule: {warmup: 1}
 optimizer: {eps: 1e-5}
 device: cpu

@@ -82,7 +82,7 @@ class Check:
         config.write_text(f"""
 model: {{{model}, sequence: {SEQUENCE}}}
 data: {{train: {self.text}, eval: {self.text}, format: text, tokenizer: byte}}
-train: {{steps: {steps}, micro_batch: 4, eval_every: {steps}, eval_batches: 0, threads: 1}}
+train: {{steps: {steps}, micro_batch: 4, eval_every: {steps}, eval_sequences: 0, threads: 1}}
 optimizer: {{lr: 1e-2}}
 memory: {{summary: false, calibrate: false}}
 device: cpu

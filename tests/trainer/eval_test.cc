@@ -28,16 +28,17 @@ class EvalCommand : public testing::Test {
     }
     folder_.Write("text", words);
     folder_.Write("other", other);
-    WriteFile(yaml_,
-              "model: {family: gpt2, layers: 2, width: 32, heads: 2, sequence: 32}\n"
-              "data: {train: " +
-                  folder_.path() +
-                  "/text, format: text, tokenizer: byte,\n"
-                  "       eval_fraction: 0.2, document_separator: \"%\"}\n"
-                  "train: {steps: 8, micro_batch: 4, eval_every: 4, eval_batches: 3, threads: 2}\n"
-                  "optimizer: {lr: 1e-2}\n"
-                  "run: {dir: " +
-                  run_ + "}\n");
+    WriteFile(
+        yaml_,
+        "model: {family: gpt2, layers: 2, width: 32, heads: 2, sequence: 32}\n"
+        "data: {train: " +
+            folder_.path() +
+            "/text, format: text, tokenizer: byte,\n"
+            "       eval_fraction: 0.2, document_separator: \"%\"}\n"
+            "train: {steps: 8, micro_batch: 4, eval_every: 4, eval_sequences: 12, threads: 2}\n"
+            "optimizer: {lr: 1e-2}\n"
+            "run: {dir: " +
+            run_ + "}\n");
     ASSERT_EQ(RunPlimsoll({"train", yaml_}).exit_code, 0);
   }
 
@@ -49,15 +50,16 @@ class EvalCommand : public testing::Test {
     return json::parse(outcome.out);
   }
 
-  double LastEvalLoss() {
-    double loss = 0;
+  std::vector<double> EvalLosses() {
+    std::vector<double> losses;
     std::istringstream lines(ReadFile(run_ + "/metrics.jsonl"));
     for (std::string line; std::getline(lines, line);) {
       const json row = json::parse(line);
-      if (row.contains("eval_loss")) loss = row.at("eval_loss");
+      if (row.contains("eval_loss")) losses.push_back(row.at("eval_loss"));
     }
-    return loss;
+    return losses;
   }
+  double LastEvalLoss() { return EvalLosses().back(); }
 
   const TempFolder folder_;
   const std::string yaml_ = folder_ / "run.yaml";
@@ -76,10 +78,41 @@ TEST_F(EvalCommand, GivesTheLossThatTrainingEndedWith) {
   EXPECT_EQ(result.at("weight_bytes"), plan.at("bytes_by_role").at("parameter"));
   EXPECT_LT(result.at("arena_bytes"), plan.at("arena_bytes"));
 
-  // The same windows in other batches.
-  const json smaller = Eval({run_, "--batch", "2"});
-  EXPECT_EQ(smaller.at("tokens"), 3 * 4 * 32);
-  EXPECT_NEAR(smaller.at("loss"), LastEvalLoss(), 1e-6);
+  // The same windows in other batches, of which the last is not full.
+  for (const char* batch : {"1", "2", "5", "16"}) {
+    const json other = Eval({run_, "--batch", batch});
+    EXPECT_EQ(other.at("tokens"), 3 * 4 * 32) << batch;
+    EXPECT_NEAR(other.at("loss"), LastEvalLoss(), 1e-6) << batch;
+  }
+  EXPECT_EQ(Eval({run_, "--set", "train.eval_sequences=7"}).at("tokens"), 7 * 32);
+}
+
+// A plan chooses the micro-batch: neither early stopping nor the best snapshot may hang on it.
+TEST_F(EvalCommand, HeldOutLossesDoNotDependOnTheMicroBatch) {
+  std::string examples;  // a third of whose targets carry no loss
+  for (int i = 0; i < 40; ++i) {
+    const std::string number = std::to_string(i);
+    examples += R"({"prompt": "after )" + number + R"( comes", "completion": " )" +
+                std::to_string(i + 1) + R"(, and so on from there"})" + "\n";
+  }
+  folder_.Write("examples.jsonl", examples);
+  for (const char* file : {"text", "examples.jsonl"}) {
+    std::vector<double> first;
+    for (const char* micro_batch : {"1", "2", "3", "8", "16"}) {
+      const Outcome outcome = RunPlimsoll(
+          {"train", yaml_, "--set", "data.train=" + folder_ / file, "--set",
+           "train.global_batch=48", "--set", std::string("train.micro_batch=") + micro_batch,
+           "--set", "train.steps=2", "--set", "train.eval_every=1", "--set",
+           "train.eval_sequences=7", "--set", "optimizer.eps=1e-5", "--set", "run.overwrite=true"});
+      ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+      const std::vector<double> losses = EvalLosses();
+      if (first.empty()) first = losses;
+      ASSERT_EQ(losses.size(), 3u);
+      for (size_t i = 0; i < 3; ++i) {
+        EXPECT_NEAR(losses[i], first[i], 1e-5) << file << ", micro-batch " << micro_batch;
+      }
+    }
+  }
 }
 
 TEST_F(EvalCommand, EvaluatesOtherFilesWhole) {

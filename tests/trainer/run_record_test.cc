@@ -69,6 +69,19 @@ TEST(RunRecord, KeepsLossesToTheBit) {
   EXPECT_EQ(read.rollbacks, 2);
 }
 
+// The sum of tokens may be what it was.
+TEST(RunRecord, NoticesSourcesThatHaveChanged) {
+  const config::RunConfig config = Config("");
+  RunRecord saved = Record(config), now = saved;
+  saved.source_tokens = {600, 400};
+  now.source_tokens = {500, 500};
+  saved = ParseRunRecord(ToJson(saved), "m.json");
+  ExpectUserError([&] { RequireContinues(saved, now, config, "step-5"); },
+                  {"would not continue", "data.train: sources of 500, 500 tokens", "600, 400"});
+  saved.source_tokens = {};  // of an earlier version
+  RequireContinues(saved, now, config, "step-5");
+}
+
 TEST(RunRecord, SomethingElseIsRefused) {
   for (const char* text : {"{}", "[]", R"({"mesh":{"data":0,"tensor":1,"zero":0}})"}) {
     ExpectUserError([&] { ParseRunRecord(text, "m.json"); }, {"m.json: "});

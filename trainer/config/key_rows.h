@@ -25,6 +25,7 @@ constexpr Type TypeOf() {
   if constexpr (std::is_same_v<T, std::array<double, 2>>) return Type::kPair;
   if constexpr (std::is_same_v<T, std::optional<MemorySize>>) return Type::kMemorySize;
   if constexpr (std::is_same_v<T, std::vector<WeightDecayGroup>>) return Type::kWeightDecayGroups;
+  if constexpr (std::is_same_v<T, std::vector<TrainSource>>) return Type::kTrainSources;
 }
 
 template <typename T>

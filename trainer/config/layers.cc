@@ -27,9 +27,19 @@ constexpr const char* kAlternatives[][2] = {
     {"schedule.decay_fraction", "schedule.decay_steps"},
 };
 
+// Keys that are no more, and what a file says instead.
+constexpr const char* kRetired[][2] = {
+    {"train.eval_batches",
+     "is train.eval_sequences now, which counts sequences and not micro-batches; write "
+     "eval_batches times micro_batch there (0 is still all held-out data)"},
+};
+
 bool IsFalse(const Tree& tree) { return tree.kind == Tree::Kind::kScalar && tree.text == "false"; }
 
 [[noreturn]] void Unknown(const std::string& path, const std::string& origin) {
+  for (const auto& [retired, instead] : kRetired) {
+    if (path == retired) throw UserError(fmt::format("{}: {}: {}", origin, path, instead));
+  }
   const std::string shown = ShowKey(path);
   const std::string nearest = NearestKey(path);
   throw UserError(fmt::format("{}: {}: unknown key{}", origin, shown,
@@ -151,11 +161,10 @@ class Reader {
 // Text of --set for this type of key: strings are taken as they are, so that a prompt needs no
 // second pair of quotes; everything else is YAML.
 Tree ParseSetting(const Key& key, const std::string& text) {
-  const bool stringlike =
-      key.type == Type::kString || key.type == Type::kFolderOrBool || key.type == Type::kStringList;
+  const bool list = key.type == Type::kStringList || key.type == Type::kTrainSources;
+  const bool stringlike = list || key.type == Type::kString || key.type == Type::kFolderOrBool;
   const char first = text.empty() ? ' ' : text[0];
-  const bool yaml = first == '"' || first == '\'' ||
-                    (key.type == Type::kStringList && first == '[') || text == "null";
+  const bool yaml = first == '"' || first == '\'' || (list && first == '[') || text == "null";
   if (!stringlike || yaml) {
     try {
       return ParseYaml(text, "--set", /*numbered=*/false);

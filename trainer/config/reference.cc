@@ -52,6 +52,8 @@ std::string TypeCell(const Key& key) {
       return "folder or bool";
     case Type::kWeightDecayGroups:
       return "list of {pattern, weight_decay}";
+    case Type::kTrainSources:
+      return "string, list, or list of {files, weight}";
   }
   return "";
 }
@@ -137,6 +139,18 @@ Json TypeSchema(const Key& key) {
                           {"required", {"pattern", "weight_decay"}},
                           {"additionalProperties", false}};
       return {{"type", "array"}, {"items", group}};
+    }
+    case Type::kTrainSources: {
+      const Json files = {{"anyOf", {string, {{"type", "array"}, {"items", string}}}}};
+      const Json weight = {{"type", "number"}, {"minimum", 1e-6}, {"maximum", 1e6}};
+      const Json source = {{"type", "object"},
+                           {"properties", {{"files", files}, {"weight", weight}}},
+                           {"required", {"files"}},
+                           {"additionalProperties", false}};
+      return {{"anyOf",
+               {string,
+                {{"type", "array"}, {"items", string}},
+                {{"type", "array"}, {"items", source}}}}};
     }
   }
   return {};

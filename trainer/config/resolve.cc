@@ -73,8 +73,10 @@ void ResolveModel(RunConfig& config) {
     Require(config, key, "give it, or extend a file of configs/models");
   }
   if (!config.IsSet("model.vocab") && config.data.tokenizer == "byte") model.vocab = 256;
-  if (model.vocab == 0)
-    Require(config, "model.vocab", "give the number of token ids, or data.tokenizer: byte");
+  // Of another tokenizer it is known once its files are read.
+  if (config.data.tokenizer.empty()) {
+    Require(config, "model.vocab", "give the number of token ids, or data.tokenizer, which has it");
+  }
   Require(config, "model.sequence", "give the tokens per training sequence");
 
   const bool gpt2 = model.family == Family::kGpt2, qwen2 = model.family == Family::kQwen2;
@@ -119,10 +121,10 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
   if (data.format == DataFormat::kText && data.tokenizer.empty() && !data.synthetic) {
     throw Missing(config, "data.tokenizer", "text needs one: byte, or a tokenizer.json");
   }
-  const bool tokens =
-      std::any_of(data.train.begin(), data.train.end(), [](const std::string& name) {
-        return name.size() > 4 && name.compare(name.size() - 4, 4, ".bin") == 0;
-      });
+  const bool tokens = std::ranges::any_of(data.train, [](const TrainSource& source) {
+    return std::ranges::any_of(source.files,
+                               [](const std::string& name) { return name.ends_with(".bin"); });
+  });
   if (data.format == DataFormat::kAuto && !data.tokenizer.empty() && !data.synthetic && !tokens) {
     data.format = DataFormat::kText;
   }
@@ -416,14 +418,12 @@ void ResolveBatch(RunConfig& config, int64_t started) {
   if (!sequences) return;
 
   // The same file on any number of ranks: a micro-step is no larger than a rank's part of the
-  // batch, and evaluation takes as many sequences as it would.
+  // batch.
   if (!config.parallel.data && ranks > 1 && !config.IsSet("train.accumulate")) {
     CheckSpread(config, key, *sequences, ranks);
     const int64_t mine = *sequences / ranks;
-    const int64_t evaluated = train.eval_batches * train.micro_batch;
     train.micro_batch = std::min(train.micro_batch, mine);
     while (mine % train.micro_batch != 0) --train.micro_batch;
-    train.eval_batches = (evaluated + train.micro_batch - 1) / train.micro_batch;
   }
   const int64_t per_micro_step = train.micro_batch * ranks;
   if (*sequences % per_micro_step != 0) {

@@ -108,7 +108,7 @@ struct ModelConfig {
   int64_t kv_heads = 0;    // derived: heads
   int64_t head_width = 0;  // derived: width / heads
   int64_t ffn_width = 0;   // derived: gpt2 4·width; llama, qwen2 8/3·width rounded up to 256
-  int64_t vocab = 0;       // derived with data.tokenizer: byte (256)
+  int64_t vocab = 0;       // derived: that of data.tokenizer
   int64_t sequence = 0;    // tokens per training sequence
   int64_t max_sequence =
       0;  // derived: sequence. Rows of gpt2's position table, else the rotary limit
@@ -124,8 +124,16 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
+// Files to train on, and how much is drawn of them beside other sources.
+struct TrainSource {
+  std::vector<std::string> files;  // paths or globs, relative to the working directory
+  double weight = 1.0;
+
+  bool operator==(const TrainSource&) const = default;
+};
+
 struct DataConfig {
-  std::vector<std::string> train;  // paths or globs, relative to the working directory
+  std::vector<TrainSource> train;  // a plain list of files: one source of weight 1
   std::vector<std::string> eval;
   std::vector<std::string> exclude;  // globs on file names taken out of train and eval
   bool synthetic = false;            // seeded random tokens in place of files
@@ -146,9 +154,9 @@ struct TrainConfig {
   int64_t accumulate = 1;   // micro-steps per update; derived when a global batch is given
   std::optional<int64_t> global_batch;         // sequences per update, all ranks
   std::optional<int64_t> global_batch_tokens;  // the same in tokens
-  int64_t seed = 1337;        // of dropout, and what model.seed and data.seed follow
-  int64_t eval_every = 250;   // steps; 0: off; derived: 0 without held-out data
-  int64_t eval_batches = 20;  // micro-batches per evaluation; 0: the whole held-out set
+  int64_t seed = 1337;           // of dropout, and what model.seed and data.seed follow
+  int64_t eval_every = 250;      // steps; 0: off; derived: 0 without held-out data
+  int64_t eval_sequences = 160;  // per evaluation, on all ranks together; 0: all that is held out
   int64_t log_every = 10;
   int64_t sample_every = 0;         // 0: off
   int64_t early_stop = 0;           // evaluations without improvement; 0: off

@@ -43,7 +43,7 @@ void ModelKeys(std::vector<Key>& keys) {
       .Derived("gpt2: 4 `width`; llama, qwen2: 8/3 `width`, rounded up to a multiple of 256");
   model.Add("vocab", &M::vocab, "Vocabulary: rows of the token embedding.")
       .Between(1, kMillions)
-      .Derived("required; 256 with `data.tokenizer: byte`");
+      .Derived("required; with `data.tokenizer` its number of token ids");
   model.Add("sequence", &M::sequence, "Tokens per training sequence.")
       .Between(1, kMillions)
       .Derived("required");
@@ -82,7 +82,10 @@ void DataKeys(std::vector<Key>& keys) {
   using D = DataConfig;
   SectionKeys<D> data(keys, "data", &RunConfig::data);
   data.Add("train", &D::train,
-           "Files to train on: path, glob or a list of them, relative to the working directory.")
+           "Files to train on: path, glob or a list of them, relative to the working directory; or "
+           "several sources, `[{files: …, weight: 2}, …]`, which the sequences come from in the "
+           "ratio "
+           "of their weights (1 unless given), however large they are (docs/data.md).")
       .Derived("required without `synthetic`");
   data.Add("eval", &D::eval, "Files to evaluate on.");
   data.Add("exclude", &D::exclude,
@@ -153,7 +156,11 @@ void TrainKeys(std::vector<Key>& keys) {
   train.Add("eval_every", &T::eval_every, "Steps between evaluations; 0: none.")
       .Between(0, kSteps)
       .Derived("250; 0 without held-out data");
-  train.Add("eval_batches", &T::eval_batches, "Micro-batches per evaluation; 0: all held-out data.")
+  train
+      .Add("eval_sequences", &T::eval_sequences,
+           "Held-out sequences per evaluation, the same ones whatever the micro-batch and the "
+           "number "
+           "of ranks; 0: all held-out data.")
       .Between(0, kSteps);
   train.Add("log_every", &T::log_every, "Steps between progress lines; 0: none.")
       .Between(0, kSteps);

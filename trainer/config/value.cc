@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 
@@ -124,6 +126,53 @@ Value ParseGroups(const std::string& path, const Tree& tree) {
   return groups;
 }
 
+constexpr double kLeastWeight = 1e-6, kMostWeight = 1e6;
+
+TrainSource ParseSource(const std::string& path, const Tree& tree) {
+  if (tree.kind != Tree::Kind::kMap) {
+    Expected("{files: …, weight: …}", path, tree, "; give every source a weight, or none");
+  }
+  TrainSource source;
+  for (const TreeEntry& entry : tree.entries) {
+    const std::string entry_path = path + "." + entry.key;
+    if (entry.key == "files") {
+      source.files = std::get<std::vector<std::string>>(ParseStringList(entry_path, entry.value));
+    } else if (entry.key == "weight") {
+      source.weight = FloatOf(Type::kFloat, entry_path, entry.value);
+      if (source.weight < kLeastWeight || source.weight > kMostWeight) {
+        throw UserError(fmt::format("{}: {}: {} is out of range; it must be between {} and {}",
+                                    entry.value.origin, entry_path, source.weight, kLeastWeight,
+                                    kMostWeight));
+      }
+    } else {
+      throw UserError(fmt::format("{}: {}: {}: unknown key; a source has files and weight",
+                                  entry.origin, path, Quote(entry.key)));
+    }
+  }
+  if (source.files.empty()) {
+    throw UserError(fmt::format("{}: {}: files is missing", tree.origin, path));
+  }
+  return source;
+}
+
+Value ParseSources(const std::string& path, const Tree& tree) {
+  std::vector<TrainSource> sources;
+  const bool plain =
+      tree.kind != Tree::Kind::kList || std::ranges::none_of(tree.items, [](const Tree& item) {
+        return item.kind == Tree::Kind::kMap;
+      });
+  if (!plain) {
+    for (const Tree& item : tree.items) {
+      sources.push_back(ParseSource(fmt::format("{}[{}]", path, sources.size()), item));
+    }
+    return sources;
+  }
+  if (tree.kind == Tree::Kind::kMap) Expected(TypeText(Type::kTrainSources), path, tree);
+  auto files = std::get<std::vector<std::string>>(ParseStringList(path, tree));
+  if (!files.empty()) sources.push_back({std::move(files)});
+  return sources;
+}
+
 struct Unit {
   const char* name;
   double bytes;
@@ -226,6 +275,8 @@ std::string TypeText(Type type) {
       return "a folder, true or false";
     case Type::kWeightDecayGroups:
       return "a list of {pattern: …, weight_decay: …}";
+    case Type::kTrainSources:
+      return "a string, a list of strings or a list of {files: …, weight: …}";
   }
   return "";
 }
@@ -263,6 +314,8 @@ Value ParseValue(Type type, const std::string& path, const Tree& tree) {
     }
     case Type::kWeightDecayGroups:
       return ParseGroups(path, tree);
+    case Type::kTrainSources:
+      return ParseSources(path, tree);
   }
   return std::monostate();
 }
@@ -320,6 +373,15 @@ struct Printer {
     for (const WeightDecayGroup& group : groups) {
       items.push_back(fmt::format("{{pattern: {}, weight_decay: {}}}", ScalarText(group.pattern),
                                   group.weight_decay));
+    }
+    return fmt::format("[{}]", fmt::join(items, ", "));
+  }
+  std::string operator()(const std::vector<TrainSource>& sources) const {
+    if (sources.size() == 1 && sources[0].weight == 1) return (*this)(sources[0].files);
+    std::vector<std::string> items;
+    for (const TrainSource& source : sources) {
+      items.push_back(
+          fmt::format("{{files: {}, weight: {}}}", (*this)(source.files), source.weight));
     }
     return fmt::format("[{}]", fmt::join(items, ", "));
   }

@@ -24,12 +24,13 @@ enum class Type {
   kAutoOrInt,          // auto (monostate) or an integer
   kFolderOrBool,       // a path, true (the string "true") or false (the empty string)
   kWeightDecayGroups,  // list of {pattern, weight_decay}
+  kTrainSources,       // one string, a list of strings, or a list of {files, weight}
 };
 
 // std::monostate: not set (or auto, off).
-using Value =
-    std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>,
-                 std::array<double, 2>, MemorySize, std::vector<WeightDecayGroup>>;
+using Value = std::variant<std::monostate, bool, int64_t, double, std::string,
+                           std::vector<std::string>, std::array<double, 2>, MemorySize,
+                           std::vector<WeightDecayGroup>, std::vector<TrainSource>>;
 
 // What a value of this type looks like: "an integer", "two numbers, [a, b]".
 std::string TypeText(Type type);

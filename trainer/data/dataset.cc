@@ -116,28 +116,26 @@ SourceList OpenWholeText(const DataOptions& options, const std::vector<std::stri
   return EncodeText(documents.train, documents.delimited, tokenizer, options, key);
 }
 
-DataSet OpenText(const DataOptions& options) {
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerFor(options);
-  const Texts train = OpenTexts(options.train, options, "data.train");
+// A list of text files: what is trained on and what is held out of it.
+struct TextSplit {
+  SourceList train, eval;
+};
+TextSplit OpenSplitText(const DataOptions& options, const std::vector<std::string>& files,
+                        const Tokenizer& tokenizer, const std::string& key) {
+  const Texts texts = OpenTexts(files, options, key);
   SplitOptions split_options = options.split;
   if (!options.eval.empty()) split_options.eval_fraction = 0;
-  const std::string held_out = "data.train (held-out part)";
-  DataSet set;
-  if (train.examples) {
+  const std::string held_out = key + " (held-out part)";
+  if (texts.examples) {
     const ExampleSplit split =
-        SplitExamples(ReadExamples(train.files), split_options.eval_fraction, split_options.seed);
+        SplitExamples(ReadExamples(texts.files), split_options.eval_fraction, split_options.seed);
     const std::string& delimiter = options.split.delimiter;
-    set.train = EncodeExamples(split.train, *tokenizer, delimiter, "data.train");
-    set.eval = EncodeExamples(split.eval, *tokenizer, delimiter, held_out);
-  } else {
-    const DocumentSplit split = SplitDocuments(Views(train.files), split_options);
-    set.train = EncodeText(split.train, split.delimited, *tokenizer, options, "data.train");
-    set.eval = EncodeText(split.eval, split.delimited, *tokenizer, options, held_out);
+    return {EncodeExamples(split.train, tokenizer, delimiter, key),
+            EncodeExamples(split.eval, tokenizer, delimiter, held_out)};
   }
-  if (!options.eval.empty()) {
-    set.eval = OpenWholeText(options, options.eval, *tokenizer, "data.eval");
-  }
-  return set;
+  const DocumentSplit split = SplitDocuments(Views(texts.files), split_options);
+  return {EncodeText(split.train, split.delimited, tokenizer, options, key),
+          EncodeText(split.eval, split.delimited, tokenizer, options, held_out)};
 }
 
 }  // namespace
@@ -150,8 +148,11 @@ DataSet OpenData(const DataOptions& options) {
           "data.synthetic: true takes the place of files; remove data.train and "
           "data.eval, or data.synthetic");
     }
-    set.train.push_back(MakeSyntheticSource(options.seed, options.vocab, kSyntheticTokens));
-    set.eval.push_back(MakeSyntheticSource(~options.seed, options.vocab, kSyntheticEvalTokens));
+    const auto random = [&](uint64_t seed, int64_t tokens) {
+      return MixturePart{"random tokens", {MakeSyntheticSource(seed, options.vocab, tokens)}};
+    };
+    set.train.push_back(random(options.seed, kSyntheticTokens));
+    set.eval.push_back(random(~options.seed, kSyntheticEvalTokens));
     return set;
   }
   if (options.train.empty()) {
@@ -159,14 +160,35 @@ DataSet OpenData(const DataOptions& options) {
         "data.train: nothing to train on; name token files, or text files with "
         "data.tokenizer, or set data.synthetic: true");
   }
-  if (!options.tokenizer.empty()) return OpenText(options);
-  if (options.split.eval_fraction != 0) {
+  const bool text = !options.tokenizer.empty();
+  if (!text && options.split.eval_fraction != 0) {
     throw UserError(
         "data.eval_fraction: token files are not split; name held-out files in "
         "data.eval, or set data.tokenizer if data.train names text");
   }
-  set.train = OpenShards(options.train, options, "data.train");
-  if (!options.eval.empty()) set.eval = OpenShards(options.eval, options, "data.eval");
+  const std::unique_ptr<Tokenizer> tokenizer = text ? LoadTokenizerFor(options) : nullptr;
+  for (size_t i = 0; i < options.train.size(); ++i) {
+    const WeightedFiles& part = options.train[i];
+    const std::string key =
+        options.train.size() == 1 ? "data.train" : fmt::format("data.train[{}]", i);
+    TextSplit split;
+    if (text) {
+      split = OpenSplitText(options, part.files, *tokenizer, key);
+    } else {
+      split.train = OpenShards(part.files, options, key);
+    }
+    const std::string name = fmt::format("{}", fmt::join(part.files, ", "));
+    set.train.push_back({name, std::move(split.train), part.weight});
+    if (options.split.eval_fraction > 0) {
+      set.eval.push_back({name, std::move(split.eval), part.weight});
+    }
+  }
+  if (!options.eval.empty()) {
+    SourceList eval = text ? OpenWholeText(options, options.eval, *tokenizer, "data.eval")
+                           : OpenShards(options.eval, options, "data.eval");
+    set.eval.clear();
+    set.eval.push_back({"data.eval", std::move(eval)});
+  }
   return set;
 }
 

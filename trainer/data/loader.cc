@@ -11,27 +11,18 @@
 namespace plimsoll::data {
 namespace {
 
-// Streams of random numbers drawn from one seed.
-constexpr uint64_t kOrderStream = 1, kOffsetStream = 2;
+// Of random numbers drawn from one seed, beside those of window_order.cc.
+constexpr uint64_t kPartStream = 3;
 
-// A source with fewer windows than this keeps them all (see the header).
-constexpr int64_t kWindowsToSpareOne = 16;
+// The first part has the seed itself, and so, alone, the order of a plain list.
+uint64_t SeedOf(uint64_t seed, size_t part) {
+  return part == 0 ? seed : Hash(seed, kPartStream, part);
+}
 
-struct Cut {
-  int64_t windows = 0;
-  int64_t max_offset = 0;  // tokens
-};
-
-Cut CutSource(int64_t tokens, int64_t sequence) {
-  // The last token can only be a target.
-  const int64_t whole = std::max<int64_t>(tokens - 1, 0) / sequence;
-  if (whole == 0) return {};
-  Cut cut;
-  cut.windows = whole < kWindowsToSpareOne ? whole : whole - 1;
-  cut.max_offset = tokens - 1 - cut.windows * sequence;
-  // Offsets of a whole window and more would only repeat the cut without its first window.
-  cut.max_offset = std::min(cut.max_offset, sequence - 1);
-  return cut;
+std::vector<MixturePart> Alone(SourceList sources) {
+  std::vector<MixturePart> parts(1);
+  parts[0].sources = std::move(sources);
+  return parts;
 }
 
 void CheckOptions(int64_t batch, int64_t sequence, int64_t accumulate, int64_t rank,
@@ -45,54 +36,39 @@ void CheckOptions(int64_t batch, int64_t sequence, int64_t accumulate, int64_t r
 
 }  // namespace
 
-DataOrder ParseDataOrder(std::string_view text) {
-  if (text == "shuffled") return DataOrder::kShuffled;
-  if (text == "consecutive") return DataOrder::kConsecutive;
-  throw UserError(fmt::format("data.order: '{}' is neither shuffled nor consecutive", text));
-}
-
 BatchLoader::BatchLoader(SourceList sources, const LoaderOptions& options, const std::string& key)
-    : options_(options), stream_(std::move(sources)) {
+    : BatchLoader(Alone(std::move(sources)), options, key) {}
+
+BatchLoader::BatchLoader(std::vector<MixturePart> parts, const LoaderOptions& options,
+                         const std::string& key)
+    : options_(options), mixture_(parts) {
   const LoaderOptions& o = options_;
   CheckOptions(o.batch, o.sequence, o.accumulate, o.data_rank, o.data_ranks);
-  if (o.order == DataOrder::kConsecutive) {
-    windows_ = std::max<int64_t>(stream_.size() - 1, 0) / o.sequence;
-  } else {
-    window_starts_.push_back(0);
-    for (const auto& source : stream_.sources()) {
-      windows_ += CutSource(source->size(), o.sequence).windows;
-      window_starts_.push_back(windows_);
-    }
+  for (size_t part = 0; part < parts.size(); ++part) {
+    parts_.emplace_back(std::move(parts[part].sources), o.order, SeedOf(o.seed, part), o.sequence);
+    const TokenStream& stream = parts_.back().stream();
+    tokens_ += stream.size();
+    has_mask_ = has_mask_ || stream.has_mask();
+    if (parts_.back().windows() > 0 || parts.size() == 1) continue;
+    throw UserError(fmt::format(
+        "{}[{}] ({}): {} tokens are less than one window of {} + 1; give more data or lower "
+        "model.sequence",
+        key, part, parts[part].name, stream.size(), o.sequence));
   }
-  if (windows_ < sequences_per_step()) {
+  const int64_t windows = parts_[0].windows();
+  if (parts_.size() == 1 && windows < sequences_per_step()) {
+    const size_t files = parts_[0].stream().sources().size();
     throw UserError(fmt::format(
         "{}: {} tokens in {} part{} give {} windows of {} + 1 tokens, but a step reads {} "
         "(micro_batch {} x accumulate {} x data ranks {}); give more data or lower "
         "train.micro_batch or model.sequence",
-        key, stream_.size(), stream_.sources().size(), stream_.sources().size() == 1 ? "" : "s",
-        windows_, o.sequence, sequences_per_step(), o.batch, o.accumulate, o.data_ranks));
+        key, tokens_, files, files == 1 ? "" : "s", windows, o.sequence, sequences_per_step(),
+        o.batch, o.accumulate, o.data_ranks));
   }
 }
 
 int64_t BatchLoader::sequences_per_step() const {
   return options_.batch * options_.accumulate * options_.data_ranks;
-}
-
-int64_t BatchLoader::WindowStart(int64_t sequence_number) const {
-  const int64_t epoch = sequence_number / windows_, index = sequence_number % windows_;
-  if (options_.order == DataOrder::kConsecutive) return index * options_.sequence;
-
-  const auto epoch_key = static_cast<uint64_t>(epoch);
-  const Permutation order(static_cast<uint64_t>(windows_),
-                          Hash(options_.seed, kOrderStream, epoch_key));
-  const auto window = static_cast<int64_t>(order(static_cast<uint64_t>(index)));
-  const auto after = std::upper_bound(window_starts_.begin(), window_starts_.end(), window);
-  const auto source = static_cast<size_t>(after - window_starts_.begin()) - 1;
-  const Cut cut = CutSource(stream_.sources()[source]->size(), options_.sequence);
-  const uint64_t random = Hash(Hash(options_.seed, kOffsetStream, epoch_key), source);
-  const auto offset =
-      static_cast<int64_t>(Below(random, static_cast<uint64_t>(cut.max_offset) + 1));
-  return stream_.start(source) + offset + (window - window_starts_[source]) * options_.sequence;
 }
 
 void BatchLoader::Fill(int64_t step, int64_t micro_step, int32_t* tokens, int32_t* targets) const {
@@ -103,35 +79,70 @@ void BatchLoader::Fill(int64_t step, int64_t micro_step, int32_t* tokens, int32_
   }
   const int64_t first = FirstSequence(step) + (micro_step * o.data_ranks + o.data_rank) * o.batch;
   for (int64_t row = 0; row < o.batch; ++row) {
-    stream_.ReadWindow(WindowStart(first + row), o.sequence, tokens + row * o.sequence,
-                       targets + row * o.sequence);
+    const auto [part, number] = mixture_.Of(first + row);
+    const WindowOrder& windows = parts_[part];
+    windows.stream().ReadWindow(windows.Start(number), o.sequence, tokens + row * o.sequence,
+                                targets + row * o.sequence);
   }
 }
 
 int64_t BatchLoader::CountTargets(int64_t step) const {
   const int64_t sequences = sequences_per_step();
-  if (!stream_.has_mask()) return sequences * options_.sequence;
+  if (!has_mask_) return sequences * options_.sequence;
   int64_t total = 0;
   for (int64_t i = 0; i < sequences; ++i) {
-    total += stream_.CountWindow(WindowStart(FirstSequence(step) + i), options_.sequence);
+    const auto [part, number] = mixture_.Of(FirstSequence(step) + i);
+    const WindowOrder& windows = parts_[part];
+    total += windows.stream().CountWindow(windows.Start(number), options_.sequence);
   }
   return total;
 }
 
 EvalBatches::EvalBatches(SourceList sources, const EvalOptions& options, const std::string& key)
-    : options_(options), stream_(std::move(sources)) {
+    : EvalBatches(Alone(std::move(sources)), options, key) {}
+
+EvalBatches::EvalBatches(std::vector<MixturePart> parts, const EvalOptions& options,
+                         const std::string& key)
+    : options_(options) {
   const EvalOptions& o = options_;
   CheckOptions(o.batch, o.sequence, 1, o.data_rank, o.data_ranks);
-  windows_ = std::max<int64_t>(stream_.size() - 1, 0) / o.sequence;
-  if (windows_ == 0) {
+  std::vector<int64_t> held_out;  // windows of each part
+  int64_t all = 0, tokens = 0;
+  for (MixturePart& part : parts) {
+    const TokenStream& stream = streams_.emplace_back(std::move(part.sources));
+    held_out.push_back(std::max<int64_t>(stream.size() - 1, 0) / o.sequence);
+    all += held_out.back();
+    tokens = std::max(tokens, stream.size());
+  }
+  if (all == 0) {
     throw UserError(fmt::format(
         "{}: {} tokens are less than one window of {} + 1; give more held-out data or lower "
         "model.sequence",
-        key, stream_.size(), o.sequence));
+        key, tokens, o.sequence));
+  }
+  // By weight as far as a part reaches; what is missing comes from those that have more.
+  const Mixture mixture(parts);
+  const int64_t wanted = o.sequences > 0 ? std::min(o.sequences, all) : all;
+  int64_t missing = wanted;
+  std::vector<int64_t> taken;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    taken.push_back(std::min(mixture.Count(part, wanted), held_out[part]));
+    missing -= taken.back();
+  }
+  first_.push_back(0);
+  for (size_t part = 0; part < parts.size(); ++part) {
+    const int64_t more = std::min(missing, held_out[part] - taken[part]);
+    missing -= more;
+    first_.push_back(first_.back() + taken[part] + more);
   }
   const int64_t rows = o.batch * o.data_ranks;
-  if (o.batches > 0) windows_ = std::min(windows_, o.batches * o.batch);
-  count_ = (windows_ + rows - 1) / rows;
+  count_ = (windows() + rows - 1) / rows;
+}
+
+EvalBatches::Window EvalBatches::At(int64_t index) const {
+  const auto after = std::upper_bound(first_.begin(), first_.end(), index);
+  const auto part = static_cast<size_t>(after - first_.begin()) - 1;
+  return {streams_[part], (index - first_[part]) * options_.sequence};
 }
 
 void EvalBatches::Fill(int64_t index, int32_t* tokens, int32_t* targets) const {
@@ -143,8 +154,9 @@ void EvalBatches::Fill(int64_t index, int32_t* tokens, int32_t* targets) const {
   for (int64_t row = 0; row < o.batch; ++row) {
     int32_t* row_tokens = tokens + row * o.sequence;
     int32_t* row_targets = targets + row * o.sequence;
-    if (first + row < windows_) {
-      stream_.ReadWindow((first + row) * o.sequence, o.sequence, row_tokens, row_targets);
+    if (first + row < windows()) {
+      const auto [stream, start] = At(first + row);
+      stream.ReadWindow(start, o.sequence, row_tokens, row_targets);
     } else {
       std::fill(row_tokens, row_tokens + o.sequence, 0);
       std::fill(row_targets, row_targets + o.sequence, kIgnoredTarget);
@@ -153,10 +165,10 @@ void EvalBatches::Fill(int64_t index, int32_t* tokens, int32_t* targets) const {
 }
 
 int64_t EvalBatches::CountTargets() const {
-  if (!stream_.has_mask()) return windows_ * options_.sequence;
   int64_t total = 0;
-  for (int64_t w = 0; w < windows_; ++w) {
-    total += stream_.CountWindow(w * options_.sequence, options_.sequence);
+  for (int64_t w = 0; w < windows(); ++w) {
+    const auto [stream, start] = At(w);
+    total += stream.CountWindow(start, options_.sequence);
   }
   return total;
 }

@@ -7,13 +7,9 @@
 // same sequences make up a step whatever its split over ranks and micro-steps, and any step can be
 // read at any time, so a resumed run continues exactly.
 //
-//   consecutive   sequence g is tokens [w·T, w·T + T] of the sources laid end to end, w = g mod N,
-//                 N = ⌊(tokens − 1)/T⌋. A micro-step of one rank is one window of B·T + 1 tokens.
-//   shuffled      every source is cut into windows from an offset drawn anew for each epoch; a
-//                 permutation of all windows, drawn anew too, orders the epoch. Each window comes
-//                 once an epoch and none crosses from one source into the next. A source gives up
-//                 one window per epoch so that its offset can move by a whole window; one with
-//                 fewer than 16 windows keeps them all and moves within its remainder.
+// Of several parts mixture.h says which one gives sequence g, and how many it gave before. Each
+// part's windows follow one another epoch after epoch in an order of their own (window_order.h), so
+// that a small part begins again while a large one is still in its first epoch.
 //
 // tokens and targets are int32 [B,T], row-major. Ignored targets are kIgnoredTarget. Fill() neither
 // allocates nor changes anything. UserError when the data cannot fill a step, and from the sources.
@@ -21,16 +17,14 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "trainer/data/mixture.h"
 #include "trainer/data/token_source.h"
 #include "trainer/data/token_stream.h"
+#include "trainer/data/window_order.h"
 
 namespace plimsoll::data {
-
-enum class DataOrder { kShuffled, kConsecutive };
-DataOrder ParseDataOrder(std::string_view text);  // "shuffled", "consecutive"; else UserError
 
 struct LoaderOptions {
   DataOrder order = DataOrder::kShuffled;
@@ -48,6 +42,9 @@ struct LoaderOptions {
 class BatchLoader {
  public:
   // `key` names the data in messages.
+  BatchLoader(std::vector<MixturePart> parts, const LoaderOptions& options,
+              const std::string& key = "data.train");
+  // Of one part.
   BatchLoader(SourceList sources, const LoaderOptions& options,
               const std::string& key = "data.train");
 
@@ -56,8 +53,9 @@ class BatchLoader {
   // Targets of `step` that carry loss, over all micro-steps and ranks. Cheap without masks.
   int64_t CountTargets(int64_t step) const;
 
-  int64_t tokens() const { return stream_.size(); }
-  int64_t windows_per_epoch() const { return windows_; }
+  int64_t tokens() const { return tokens_; }
+  const std::vector<WindowOrder>& parts() const { return parts_; }
+  const Mixture& mixture() const { return mixture_; }
   int64_t sequences_per_step() const;
   // Lets `step` begin with that sequence, and the steps behind it follow on.
   void ContinueAt(int64_t step, int64_t sequence) {
@@ -67,26 +65,29 @@ class BatchLoader {
   int64_t FirstSequence(int64_t step) const { return options_.skip + step * sequences_per_step(); }
 
  private:
-  int64_t WindowStart(int64_t sequence_number) const;  // position in the stream
-
   LoaderOptions options_;
-  TokenStream stream_;
-  int64_t windows_ = 0;
-  std::vector<int64_t> window_starts_;  // shuffled: [sources + 1], prefix sums of windows
+  Mixture mixture_;
+  std::vector<WindowOrder> parts_;
+  int64_t tokens_ = 0;
+  bool has_mask_ = false;
 };
 
 struct EvalOptions {
   int64_t batch = 1;
   int64_t sequence = 1;
-  int64_t batches = 0;  // at most this many, of all ranks together; 0: as many as there are
+  int64_t sequences = 0;  // at most this many, of all ranks together; 0: as many as there are
   int64_t data_rank = 0;
   int64_t data_ranks = 1;
 };
 
-// Held-out windows, in order and without overlap, each once. Rows after the last window hold token
-// 0 and ignored targets, so that a small held-out part is still evaluated whole.
+// Held-out windows, in order and without overlap, each once: which ones does not depend on how they
+// are cut into batches and dealt to ranks. Rows after the last window hold token 0 and ignored
+// targets. Of several parts each gives its share by weight, as far as it reaches.
 class EvalBatches {
  public:
+  EvalBatches(std::vector<MixturePart> parts, const EvalOptions& options,
+              const std::string& key = "data.eval");
+  // Of one part.
   EvalBatches(SourceList sources, const EvalOptions& options, const std::string& key = "data.eval");
 
   int64_t count() const { return count_; }  // batches, the same on every rank
@@ -94,9 +95,16 @@ class EvalBatches {
   int64_t CountTargets() const;  // over all batches and ranks
 
  private:
+  struct Window {
+    const TokenStream& stream;
+    int64_t start;  // position in it
+  };
+  int64_t windows() const { return first_.back(); }
+  Window At(int64_t index) const;
+
   EvalOptions options_;
-  TokenStream stream_;
-  int64_t windows_ = 0;
+  std::vector<TokenStream> streams_;  // by part
+  std::vector<int64_t> first_;        // [parts + 1], prefix sums of windows
   int64_t count_ = 0;
 };
 

@@ -56,6 +56,10 @@ TEST(ConfigErrors, UnknownKeys) {
        "run.yaml:3: train.learning_rate: unknown key, did you mean optimizer.lr?"},
       {kBase + "train: {step: 3}\n",
        "run.yaml:3: train.step: unknown key, did you mean train.steps?"},
+      {kBase + "train: {eval_batches: 3}\n",
+       "run.yaml:3: train.eval_batches: is train.eval_sequences now, which counts sequences and "
+       "not micro-batches; write eval_batches times micro_batch there (0 is still all held-out "
+       "data)"},
       {kBase + "extend: x\n", "run.yaml:3: extend: unknown key, did you mean extends?"},
       {kBase + "train: {xyzzy: 3}\n",
        "run.yaml:3: train.xyzzy: unknown key; plimsoll config --reference lists all keys"},
@@ -134,7 +138,21 @@ TEST(ConfigErrors, WrongTypes) {
       {kBase + "parallel: {data: all}\n",
        "run.yaml:3: parallel.data: expected auto or an integer, got \"all\""},
       {kModel + "data: {train: {a: b}}\n",
-       "run.yaml:2: data.train: expected a string or a list of strings, got a map"},
+       "run.yaml:2: data.train: expected a string, a list of strings or a list of {files: …, "
+       "weight: …}, got a map"},
+      {kModel + "data:\n  train:\n    - {files: a, weight: 2}\n    - b\n",
+       "run.yaml:5: data.train[1]: expected {files: …, weight: …}, got \"b\"; give every source a "
+       "weight, or none"},
+      {kModel + "data:\n  train:\n    - files: a\n      weight: 0\n",
+       "run.yaml:5: data.train[0].weight: 0 is out of range; it must be between 1e-06 and 1000000"},
+      {kModel + "data:\n  train:\n    - files: a\n      weight: two\n",
+       "run.yaml:5: data.train[0].weight: expected a number, got \"two\""},
+      {kModel + "data:\n  train:\n    - files: a\n      weight: .nan\n",
+       "run.yaml:5: data.train[0].weight: expected a number, got \".nan\""},
+      {kModel + "data:\n  train:\n    - {file: a}\n",
+       "run.yaml:4: data.train[0]: \"file\": unknown key; a source has files and weight"},
+      {kModel + "data:\n  train:\n    - {weight: 2}\n",
+       "run.yaml:4: data.train[0]: files is missing"},
       {kModel + "data: {train: [a, [b]]}\n",
        "run.yaml:2: data.train[1]: expected a string, got a list"},
       {kBase + "optimizer: {weight_decay_groups: [{pattern: x}]}\n",
@@ -197,7 +215,8 @@ TEST(ConfigErrors, Shapes) {
       {kData + "model: {family: gpt2}\n",
        "run.yaml:2: model.layers: missing; give it, or extend a file of configs/models"},
       {kData + "model: {family: gpt2, layers: 1, width: 8, heads: 1, sequence: 4}\n",
-       "run.yaml:2: model.vocab: missing; give the number of token ids, or data.tokenizer: byte"},
+       "run.yaml:2: model.vocab: missing; give the number of token ids, or data.tokenizer, "
+       "which has it"},
       {kData + "model: {family: gpt2, layers: 1, width: 8, heads: 1, vocab: 4}\n",
        "run.yaml:2: model.sequence: missing; give the tokens per training sequence"},
       {kData + "model:\n  family: gpt2\n  layers: 1\n  width: 768\n  heads: 7\n  vocab: 9\n  "

@@ -79,7 +79,7 @@ memory: {summary: false}
 device: cpu
 run: {dir: 2024}
 )");
-  EXPECT_THAT(config.data.train, ElementsAre("a.bin", "b*.bin"));
+  EXPECT_THAT(config.data.train, ElementsAre(TrainSource{{"a.bin", "b*.bin"}}));
   EXPECT_THAT(config.data.eval, ElementsAre("c.bin"));
   EXPECT_EQ(config.data.order, Order::kConsecutive);
   EXPECT_EQ(config.train.steps, 7);
@@ -245,12 +245,12 @@ TEST(Load, NullTakesBack) {
 }
 
 TEST(Load, AlternativesOfALaterLayerReplaceEarlierOnes) {
-  EXPECT_THAT(Parse(kBase, {"data.train=x.bin"}).data.train, ElementsAre("x.bin"));
+  EXPECT_THAT(Parse(kBase, {"data.train=x.bin"}).data.train, ElementsAre(TrainSource{{"x.bin"}}));
   EXPECT_FALSE(Parse(kBase, {"data.train=x.bin"}).data.synthetic);
   EXPECT_TRUE(Parse(kModel + "data: {train: x.bin}", {"data.synthetic=true"}).data.train.empty());
   // synthetic: false says nothing about the files.
   EXPECT_THAT(Parse(kModel + "data: {train: x.bin}", {"data.synthetic=false"}).data.train,
-              ElementsAre("x.bin"));
+              ElementsAre(TrainSource{{"x.bin"}}));
   EXPECT_EQ(Parse(kBase + "train: {accumulate: 4}", {"train.global_batch=16"}).train.accumulate, 2);
   EXPECT_EQ(Parse(kBase + "train: {global_batch: 16}", {"train.accumulate=4"}).train.accumulate, 4);
   EXPECT_EQ(Parse(kBase + "train: {global_batch: 16}", {"train.global_batch_tokens=1024"})
@@ -258,6 +258,29 @@ TEST(Load, AlternativesOfALaterLayerReplaceEarlierOnes) {
             4);
   // In one layer a contradiction stays one.
   EXPECT_THROW(Parse(kBase, {"train.accumulate=4", "train.global_batch=16"}), UserError);
+}
+
+TEST(Load, SourcesHaveWeights) {
+  const auto sources = [](const std::string& train, const std::vector<std::string>& sets = {}) {
+    const Loaded loaded = LoadText(kModel + "data: {train: " + train + "}\n", "run.yaml", sets);
+    EXPECT_EQ(Parse(loaded.resolved_yaml).data.train, loaded.config.data.train);
+    return loaded.config.data.train;
+  };
+  const TrainSource a = {{"a"}, 2}, b = {{"b", "c*"}, 0.5}, plain = {{"d"}, 1};
+  EXPECT_THAT(sources("[{files: a, weight: 2}, {files: [b, \"c*\"], weight: .5}, {files: d}]"),
+              ElementsAre(a, b, plain));
+  EXPECT_THAT(sources("x", {"data.train=[{files: a, weight: 2}, {files: d}]"}),
+              ElementsAre(a, plain));
+  // One source that all comes from is a plain list.
+  EXPECT_THAT(sources("[{files: d}]"), ElementsAre(plain));
+  EXPECT_THAT(sources("d"), ElementsAre(plain));
+  EXPECT_EQ(LoadText(kModel + "data: {train: [a, b]}\n", "run.yaml").resolved_yaml.find("{files"),
+            std::string::npos);
+  // Text, unless one of them holds tokens.
+  const std::string text = "data: {train: [{files: a}, {files: b}], tokenizer: byte}\n";
+  EXPECT_EQ(Parse(kModel + text).data.format, DataFormat::kText);
+  EXPECT_EQ(Parse(kModel + text, {"data.train=[{files: a}, {files: b.bin}]"}).data.format,
+            DataFormat::kAuto);
 }
 
 TEST(Load, DataKeysWithoutEffectAreReported) {

@@ -39,6 +39,8 @@ Value Another(const Key& key) {
       return int64_t{12345};
     case Type::kWeightDecayGroups:
       return std::vector<WeightDecayGroup>{{"x", 0.1}};
+    case Type::kTrainSources:
+      return std::vector<TrainSource>{{{"x", "y*"}, 2.5}, {{"z"}}};
   }
   return {};
 }

@@ -22,9 +22,15 @@ std::string Text(const SourceList& sources) {
   return text;
 }
 
+std::string Text(const std::vector<MixturePart>& parts) {
+  std::string text;
+  for (const MixturePart& part : parts) text += Text(part.sources);
+  return text;
+}
+
 DataOptions TextOptions(std::vector<std::string> train) {
   DataOptions options;
-  options.train = std::move(train);
+  options.train = {{.files = std::move(train)}};
   options.tokenizer = "byte";
   options.split.delimiter = "%";
   options.split.eval_fraction = 0.1;
@@ -149,15 +155,18 @@ TEST(OpenData, ShardsAreSourcesOfTheirOwn) {
   files.WriteAs<uint8_t>("train_0.bin.mask", {1, 1, 0});
   files.WriteAs<uint16_t>("val_0.bin", {6});
   DataOptions options;
-  options.train = {files / "train_*"};
+  options.train = {{.files = {files / "train_*"}}};
   options.eval = {files / "val_*.bin"};
   options.vocab = 10;
   const DataSet set = OpenData(options);
-  ASSERT_EQ(set.train.size(), 2u);
-  EXPECT_EQ(set.train[0]->size(), 3);
-  EXPECT_TRUE(set.train[0]->has_mask());
-  EXPECT_EQ(set.train[1]->size(), 2);
+  ASSERT_EQ(set.train.size(), 1u);
+  const SourceList& train = set.train[0].sources;
+  ASSERT_EQ(train.size(), 2u);
+  EXPECT_EQ(train[0]->size(), 3);
+  EXPECT_TRUE(train[0]->has_mask());
+  EXPECT_EQ(train[1]->size(), 2);
   ASSERT_EQ(set.eval.size(), 1u);
+  EXPECT_EQ(set.eval[0].sources.size(), 1u);
 }
 
 TEST(OpenData, SyntheticNeedsNoFiles) {
@@ -168,16 +177,43 @@ TEST(OpenData, SyntheticNeedsNoFiles) {
   ASSERT_EQ(set.train.size(), 1u);
   ASSERT_EQ(set.eval.size(), 1u);
   std::vector<int32_t> train(100), eval(100);
-  set.train[0]->Read(0, 100, train.data());
-  set.eval[0]->Read(0, 100, eval.data());
+  set.train[0].sources[0]->Read(0, 100, train.data());
+  set.eval[0].sources[0]->Read(0, 100, eval.data());
   EXPECT_NE(train, eval);
+}
+
+// Each holds out its own part; text and examples go together as sources of their own.
+TEST(OpenData, WeightedSourcesAreParts) {
+  const TempFolder files;
+  const std::string text = files.Write("a.txt", Sayings(40));
+  const std::string examples =
+      files.Write("b.jsonl", "{\"prompt\": \"a\", \"answer\": \"b\"}\n{\"text\": \"more\"}\n");
+  DataOptions options = TextOptions({});
+  options.train = {{{text, text}, 2}, {{examples}, 0.5}};
+  const DataSet set = OpenData(options);
+  ASSERT_EQ(set.train.size(), 2u);
+  ASSERT_EQ(set.eval.size(), 2u);
+  EXPECT_EQ(set.train[0].name, text + ", " + text);
+  EXPECT_EQ(set.train[0].weight, 2);
+  EXPECT_EQ(set.eval[1].weight, 0.5);
+  EXPECT_FALSE(set.train[0].sources[0]->has_mask());
+  EXPECT_TRUE(set.train[1].sources[0]->has_mask());
+  EXPECT_EQ(Text(set.train).size() + Text(set.eval).size(),
+            Sayings(40).size() + 2 + std::string("ab\n%\nmore\n%\n").size());
+  // Alone a part is what it is as a plain list.
+  EXPECT_EQ(Text(set.train[0].sources), Text(OpenData(TextOptions({text})).train));
+
+  options.eval = {examples};
+  EXPECT_EQ(OpenData(options).eval.size(), 1u);
+  options.train[1].files = {files / "missing"};
+  ExpectUserError([&] { OpenData(options); }, {"data.train[1]", "no file matches", "missing"});
 }
 
 TEST(OpenData, MistakesAreNamed) {
   const TempFolder files;
   DataOptions options;
   ExpectUserError([&] { OpenData(options); }, {"data.train", "nothing to train on"});
-  options.train = {files.WriteAs<uint16_t>("a.bin", {1, 2, 3})};
+  options.train = {{.files = {files.WriteAs<uint16_t>("a.bin", {1, 2, 3})}}};
   options.vocab = 3;
   ExpectUserError([&] { OpenData(options); }, {"a.bin", "token 2", "id 3"});
   options.split.eval_fraction = 0.1;
@@ -189,7 +225,7 @@ TEST(OpenData, MistakesAreNamed) {
   text.vocab = 128;
   ExpectUserError([&] { OpenData(text); }, {"data.tokenizer", "255", "model.vocab 128"});
   text.vocab = 256;
-  text.train = {files.Write("empty", "")};
+  text.train = {{.files = {files.Write("empty", "")}}};
   ExpectUserError([&] { OpenData(text); }, {"data.train", "empty"});
   text.tokenizer = "bytes";
   ExpectUserError([&] { OpenData(text); }, {"bytes", "no such tokenizer"});

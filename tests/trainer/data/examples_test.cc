@@ -18,7 +18,7 @@ namespace {
 
 DataOptions Options(const std::string& train) {
   DataOptions options;
-  options.train = {train};
+  options.train = {{.files = {train}}};
   options.tokenizer = "byte";
   options.vocab = 256;
   return options;
@@ -49,7 +49,7 @@ constexpr const char* kLines =
 TEST(Examples, CarryLossInTheirCompletions) {
   const TempFolder folder;
   const std::string path = folder.Write("qa.jsonl", kLines);
-  const SourceList sources = OpenData(Options(path)).train;
+  const SourceList sources = OpenData(Options(path)).train[0].sources;
   ASSERT_EQ(sources.size(), 1u);
   const std::string marked = Marked(*sources[0]), text = Text(*sources[0]);
   ASSERT_EQ(marked.size(), text.size());
@@ -72,7 +72,7 @@ TEST(Examples, EndWithTheDelimiterWhereTheTokenizerHasNoEnd) {
   const TempFolder folder;
   DataOptions options = Options(folder.Write("qa.jsonl", "{\"prompt\": \"a\", \"answer\": \"b\"}"));
   options.split.delimiter = "%";
-  EXPECT_EQ(Marked(*OpenData(options).train[0]), ".b\n%\n");
+  EXPECT_EQ(Marked(*OpenData(options).train[0].sources[0]), ".b\n%\n");
 }
 
 TEST(Examples, OneInTenIsHeldOut) {
@@ -84,7 +84,7 @@ TEST(Examples, OneInTenIsHeldOut) {
   DataOptions options = Options(folder.Write("qa.jsonl", lines));
   options.split.eval_fraction = 0.1;
   const DataSet set = OpenData(options);
-  const std::string train = Text(*set.train[0]), eval = Text(*set.eval[0]);
+  const std::string train = Text(*set.train[0].sources[0]), eval = Text(*set.eval[0].sources[0]);
   std::set<std::string> seen;
   int held_out = 0;
   for (int i = 0; i < 50; ++i) {
@@ -93,7 +93,7 @@ TEST(Examples, OneInTenIsHeldOut) {
     held_out += eval.find(prompt) != eval.npos;
   }
   EXPECT_EQ(held_out, 5);
-  EXPECT_EQ(Text(*OpenData(options).eval[0]), eval);
+  EXPECT_EQ(Text(*OpenData(options).eval[0].sources[0]), eval);
 }
 
 TEST(Examples, TargetsOfABatchAreThoseOfTheAnswers) {
@@ -139,11 +139,11 @@ TEST(Examples, StandAlone) {
   const std::string examples = folder.Write("a.jsonl", kLines);
   const std::string text = folder.Write("b.txt", "plain text");
   DataOptions options = Options(examples);
-  options.train.push_back(text);
+  options.train[0].files.push_back(text);
   ExpectUserError([&] { OpenData(options); }, {"data.train", "do not go together"});
-  options.train = {examples};
+  options.train[0].files = {examples};
   options.eval = {text};  // another kind is fine there
-  EXPECT_EQ(Text(*OpenData(options).eval[0]), "plain text");
+  EXPECT_EQ(Text(*OpenData(options).eval[0].sources[0]), "plain text");
   options.tokenizer = "";
   options.eval = {};
   ExpectUserError([&] { OpenData(options); }, {"data.train", "set data.tokenizer"});

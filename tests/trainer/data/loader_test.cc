@@ -98,7 +98,7 @@ TEST(BatchLoader, ConsecutiveCrossesShardsAndWrapsByWholeWindows) {
   // 23 tokens give 5 windows of 4 + 1, over sources that end within windows.
   const BatchLoader loader({Counting(0, 7), Counting(7, 1), Counting(8, 15)},
                            Options(DataOrder::kConsecutive, 1, 4));
-  EXPECT_EQ(loader.windows_per_epoch(), 5);
+  EXPECT_EQ(loader.parts()[0].windows(), 5);
   for (int64_t step = 0; step < 13; ++step) {
     const Batch got = Get(loader, 1, 4, step, 0);
     EXPECT_EQ(got.tokens, Range(static_cast<int32_t>(step % 5) * 4, 4));
@@ -133,12 +133,12 @@ TEST(BatchLoader, AnEpochHasEveryWindowOnceAndNoneCrossesShards) {
                               Counting(30000, 8)};
   const BatchLoader loader(sources, Options(DataOrder::kShuffled, 1, sequence));
   // 500 tokens: 62 windows, one given up; 77: 9 windows, all kept; 9: one.
-  ASSERT_EQ(loader.windows_per_epoch(), 61 + 9 + 1);
+  ASSERT_EQ(loader.parts()[0].windows(), 61 + 9 + 1);
   std::set<std::vector<int32_t>> cuts;
   for (int64_t epoch = 0; epoch < 4; ++epoch) {
     std::map<int32_t, std::vector<int32_t>> starts;  // by source
-    for (int64_t i = 0; i < loader.windows_per_epoch(); ++i) {
-      const Batch got = Get(loader, 1, sequence, epoch * loader.windows_per_epoch() + i, 0);
+    for (int64_t i = 0; i < loader.parts()[0].windows(); ++i) {
+      const Batch got = Get(loader, 1, sequence, epoch * loader.parts()[0].windows() + i, 0);
       const int32_t start = got.tokens[0];
       EXPECT_EQ(got.tokens, Range(start, sequence));
       EXPECT_EQ(got.targets, Range(start + 1, sequence));
@@ -181,6 +181,116 @@ TEST(BatchLoader, AStepIsTheSameHoweverItIsSplit) {
       EXPECT_EQ(seen.back(), seen.front());
     }
   }
+}
+
+// Of any number of sequences each part has its share, and what it gave before is counted.
+TEST(Mixture, DealsOutByWeight) {
+  for (const std::vector<double>& weights :
+       std::vector<std::vector<double>>{{1},
+                                        {1, 1},
+                                        {2, 1},
+                                        {1, 3},
+                                        {0.1, 0.7, 0.2},
+                                        {5, 1, 1, 1, 3},
+                                        {1e-3, 1},
+                                        {1, 1e-3},
+                                        {1, 1, 1, 1, 1, 1, 1}}) {
+    const Mixture mixture(weights);
+    const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+    std::vector<int64_t> counts(weights.size());
+    for (int64_t g = 0; g < 3000; ++g) {
+      const auto [part, number] = mixture.Of(g);
+      ASSERT_EQ(number, counts[part]++) << g;
+      for (size_t p = 0; p < weights.size(); ++p) {
+        ASSERT_EQ(mixture.Count(p, g + 1), counts[p]) << g;
+        const double share = weights[p] / total;
+        EXPECT_NEAR(mixture.share(p), share, 1e-12);
+        ASSERT_NEAR(static_cast<double>(counts[p]), share * static_cast<double>(g + 1), 1.5)
+            << "part " << p << " of sequence " << g;
+      }
+    }
+  }
+  // Far into a run as at its start.
+  const Mixture mixture({2, 1});
+  const int64_t far = int64_t{3} << 50;
+  EXPECT_NEAR(static_cast<double>(mixture.Count(0, far) - (int64_t{1} << 51)), 0, 1);
+  const auto [part, number] = mixture.Of(far);
+  EXPECT_EQ(number, mixture.Count(part, far));
+}
+
+std::vector<MixturePart> TwoParts() {
+  return {{"large", {Counting(0, 4001)}, 3},
+          {"small", {Counting(10000, 90), Counting(20000, 31)}, 1}};
+}
+
+// The large part is read for the first time while the small one is in its sixth epoch.
+TEST(BatchLoader, PartsOfAMixtureHaveEpochsOfTheirOwn) {
+  for (const DataOrder order : {DataOrder::kShuffled, DataOrder::kConsecutive}) {
+    const BatchLoader loader(TwoParts(), Options(order, 4, 10));
+    EXPECT_EQ(loader.tokens(), 4001 + 90 + 31);
+    const int64_t small = loader.parts()[1].windows();
+    ASSERT_EQ(small, order == DataOrder::kShuffled ? 8 + 3 : 12);
+    std::map<int32_t, int> large_starts;
+    std::vector<std::vector<int32_t>> epochs;  // of the small part: what its windows begin with
+    for (int64_t step = 0; step < 60; ++step) {
+      const Batch got = Get(loader, 4, 10, step, 0);
+      for (int row = 0; row < 4; ++row) {
+        const int32_t first = got.tokens[static_cast<size_t>(row * 10)];
+        if (first < 10000) {
+          ++large_starts[first];
+        } else {
+          if (epochs.empty() || std::ssize(epochs.back()) == small) epochs.emplace_back();
+          epochs.back().push_back(first);
+        }
+      }
+    }
+    EXPECT_EQ(large_starts.size(), 180u) << "every window of the large part is new";
+    ASSERT_EQ(epochs.size(), static_cast<size_t>((60 + small - 1) / small));
+    for (std::vector<int32_t>& epoch : epochs) {
+      const std::set<int32_t> different(epoch.begin(), epoch.end());
+      EXPECT_EQ(different.size(), epoch.size());
+    }
+    EXPECT_EQ(epochs[0] != epochs[1], order == DataOrder::kShuffled);
+  }
+}
+
+TEST(BatchLoader, APartAloneIsAPlainList) {
+  for (const DataOrder order : {DataOrder::kShuffled, DataOrder::kConsecutive}) {
+    const LoaderOptions options = Options(order, 4, 8);
+    const BatchLoader plain({Counting(0, 500), Counting(1000, 300)}, options);
+    const BatchLoader part({MixturePart{"", {Counting(0, 500), Counting(1000, 300)}, 7}}, options);
+    for (int64_t step = 0; step < 60; ++step) {
+      EXPECT_EQ(Get(part, 4, 8, step, 0).tokens, Get(plain, 4, 8, step, 0).tokens);
+    }
+  }
+}
+
+TEST(BatchLoader, AStepOfAMixtureIsTheSameHoweverItIsSplit) {
+  std::vector<int32_t> first;
+  for (const auto& [batch, accumulate, ranks] :
+       std::vector<std::array<int64_t, 3>>{{12, 1, 1}, {2, 6, 1}, {1, 3, 4}, {3, 2, 2}}) {
+    std::vector<int32_t> tokens;
+    for (int64_t micro = 0; micro < accumulate; ++micro) {
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        LoaderOptions options = Options(DataOrder::kShuffled, batch, 10, accumulate);
+        options.data_rank = rank;
+        options.data_ranks = ranks;
+        const Batch got = Get(BatchLoader(TwoParts(), options), batch, 10, int64_t{9}, micro);
+        tokens.insert(tokens.end(), got.tokens.begin(), got.tokens.end());
+      }
+    }
+    if (first.empty()) first = tokens;
+    EXPECT_EQ(tokens, first);
+  }
+}
+
+TEST(BatchLoader, APartWithoutAWindowIsAnError) {
+  ExpectUserError(
+      [] {
+        BatchLoader({MixturePart{"a", {Counting(0, 100)}}, MixturePart{"b/*", {Counting(0, 8)}}},
+                    Options(DataOrder::kShuffled, 1, 8));
+      },
+      {"data.train[1] (b/*)", "8 tokens", "8 + 1", "model.sequence"});
 }
 
 // Five steps of 6 sequences, then steps of 4: none is read twice or left out.
@@ -285,29 +395,67 @@ TEST(EvalBatches, CoverEveryWindowOnceAndPadTheLast) {
   EXPECT_EQ(targets, expected);
 }
 
-TEST(EvalBatches, AreAsManyAsAskedForAtMost) {
+// 13 sequences, whatever the batch and however many share them: what is left over is padded.
+TEST(EvalBatches, AreTheSameSequencesHoweverTheyAreCut) {
+  const int64_t sequence = 4;
+  for (const int64_t batch : {1, 2, 3, 8, 16}) {
+    for (const int64_t ranks : {1, 2, 4}) {
+      std::vector<int32_t> targets;
+      const int64_t count = (13 + batch * ranks - 1) / (batch * ranks);
+      for (int64_t index = 0; index < count; ++index) {
+        for (int64_t rank = 0; rank < ranks; ++rank) {
+          const EvalBatches eval({Counting(0, 1000)}, {.batch = batch,
+                                                       .sequence = sequence,
+                                                       .sequences = 13,
+                                                       .data_rank = rank,
+                                                       .data_ranks = ranks});
+          EXPECT_EQ(eval.count(), count);
+          EXPECT_EQ(eval.CountTargets(), 13 * sequence);
+          const Batch got = Get(eval, batch, sequence, index);
+          targets.insert(targets.end(), got.targets.begin(), got.targets.end());
+        }
+      }
+      std::vector<int32_t> expected = Range(1, 13 * sequence);
+      expected.resize(static_cast<size_t>(count * batch * ranks * sequence), kIgnoredTarget);
+      EXPECT_EQ(targets, expected) << batch << " × " << ranks;
+    }
+  }
+}
+
+TEST(EvalBatches, AreAllThatIsHeldOutWhereThatIsLess) {
   EvalOptions options;
   options.batch = 2;
   options.sequence = 4;
-  options.batches = 3;
-  const EvalBatches some({Counting(0, 1000)}, options);
-  EXPECT_EQ(some.count(), 3);
-  EXPECT_EQ(some.CountTargets(), 24);
-  // No more on several ranks: the last one has nothing to do in the end.
-  options.data_ranks = 2;
-  options.data_rank = 1;
-  const EvalBatches shared({Counting(0, 1000)}, options);
-  EXPECT_EQ(shared.count(), 2);
-  EXPECT_EQ(shared.CountTargets(), 24);
-  EXPECT_EQ(Get(shared, 2, 4, 0).targets, Range(9, 8));
-  EXPECT_EQ(Get(shared, 2, 4, 1).targets, std::vector<int32_t>(8, kIgnoredTarget));
-  options.data_ranks = 1;
-  options.data_rank = 0;
+  options.sequences = 6;
   const EvalBatches few({Counting(0, 10)}, options);
   EXPECT_EQ(few.count(), 1);
   EXPECT_EQ(few.CountTargets(), 8);
   ExpectUserError([&] { EvalBatches({Counting(0, 4)}, options); },
                   {"data.eval", "4 tokens", "4 + 1"});
+}
+
+// Each part by its weight; where one has no more, the others fill up; 0 is all of both.
+TEST(EvalBatches, OfAMixtureAreSharedByWeight) {
+  const auto counts = [](int64_t sequences) {
+    const EvalBatches eval(
+        {MixturePart{"a", {Counting(0, 401)}, 3}, MixturePart{"b", {Counting(10000, 21)}, 1}},
+        {.batch = 3, .sequence = 4, .sequences = sequences});
+    std::pair<int64_t, int64_t> counts;
+    std::set<int32_t> seen;
+    for (int64_t i = 0; i < eval.count(); ++i) {
+      for (const int32_t target : Get(eval, 3, 4, i).targets) {
+        if (target == kIgnoredTarget) continue;
+        EXPECT_TRUE(seen.insert(target).second) << target;
+        ++(target < 10000 ? counts.first : counts.second);
+      }
+    }
+    EXPECT_EQ(eval.CountTargets(), std::ssize(seen));
+    return counts;
+  };
+  EXPECT_EQ(counts(8), std::pair(int64_t{24}, int64_t{8}));
+  EXPECT_EQ(counts(40), std::pair(int64_t{140}, int64_t{20}));
+  EXPECT_EQ(counts(0), std::pair(int64_t{400}, int64_t{20}));
+  EXPECT_EQ(counts(1000), std::pair(int64_t{400}, int64_t{20}));
 }
 
 TEST(SyntheticSource, GivesTheSameTokensBelowTheVocabulary) {

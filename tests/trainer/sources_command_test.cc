@@ -1,0 +1,142 @@
+// What a run is trained on, as a user says it: sources with weights, and the tokenizer that gives
+// the vocabulary.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kTokenizer = "tests/data/tokenizers/gpt2_style.json";
+
+class Sources : public testing::Test {
+ protected:
+  Sources() {
+    std::string large, small, examples;
+    for (int i = 0; i < 400; ++i) large += "Number " + std::to_string(i) + " is alive and well.\n";
+    for (int i = 0; i < 20; ++i) small += "Small talk " + std::to_string(i) + ".\n";
+    for (int i = 0; i < 40; ++i) {
+      const std::string number = std::to_string(i);
+      examples += "{\"prompt\": \"after " + number + "?\", \"answer\": \" more\"}\n";
+    }
+    folder_.Write("large.txt", large);
+    folder_.Write("small.txt", small);
+    folder_.Write("examples.jsonl", examples);
+    Write("[{files: " + folder_ / "large.txt" + ", weight: 2}, {files: " + folder_ / "small.txt" +
+          "}, {files: " + folder_ / "examples.jsonl" + "}]");
+  }
+
+  void Write(const std::string& train) const {
+    WriteFile(yaml_,
+              "model: {family: gpt2, layers: 1, width: 32, heads: 2, sequence: 16}\n"
+              "data: {train: " +
+                  train +
+                  ", tokenizer: byte,\n"
+                  "       eval_fraction: 0.2}\n"
+                  "train: {steps: 20, micro_batch: 4, eval_every: 10, log_every: 0, threads: 1}\n"
+                  "optimizer: {lr: 1e-2}\n"
+                  "memory: {summary: false, calibrate: false}\n"
+                  "save: {every: 8, model: false}\n");
+  }
+
+  Outcome Train(const std::string& run, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {"train", yaml_, "--set", "run.dir=" + folder_ / run};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunPlimsoll(arguments);
+  }
+
+  std::vector<std::string> Losses(const std::string& run) const {
+    std::vector<std::string> losses;
+    std::istringstream lines(ReadFile(folder_ / run + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const json row = json::parse(line);
+      for (const char* key : {"loss", "eval_loss"}) {
+        if (row.contains(key)) losses.push_back(row.at(key).dump());
+      }
+    }
+    return losses;
+  }
+
+  const TempFolder folder_;
+  const std::string yaml_ = folder_ / "run.yaml";
+};
+
+TEST_F(Sources, AreToldWithTheirSharesAndEpochs) {
+  const Outcome outcome = Train("run");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  // 80 sequences of 16 tokens. The text holds out its last fifth, from a line's start.
+  EXPECT_THAT(outcome.out, HasSubstr(folder_ / "large.txt" + ": "));
+  EXPECT_THAT(outcome.out, HasSubstr(" tokens, 50 % of the sequences, "));
+  EXPECT_THAT(outcome.out, HasSubstr(folder_ / "small.txt" + ": "));
+  EXPECT_THAT(outcome.out, HasSubstr(folder_ / "examples.jsonl" + ": "));
+  EXPECT_THAT(outcome.out, HasSubstr(" tokens, 25 % of the sequences, "));
+  // 20 sequences of 15 windows.
+  EXPECT_THAT(outcome.out, HasSubstr(", 25 % of the sequences, 1.33 epochs\n")) << outcome.out;
+}
+
+TEST_F(Sources, GoOnToTheBit) {
+  ASSERT_EQ(Train("whole").exit_code, 0);
+  ASSERT_EQ(Train("stopped", {"--set", "train.stop_after=10"}).exit_code, 0);
+  const Outcome resumed = Train("stopped", {"--resume", "auto"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(Losses("stopped"), Losses("whole"));
+
+  // Other weights are another course; by name they are what was asked for.
+  ASSERT_EQ(Train("other", {"--set", "train.stop_after=10"}).exit_code, 0);
+  const std::string before = ReadFile(yaml_);
+  WriteFile(yaml_, std::string(before).replace(before.find("weight: 2"), 9, "weight: 3"));
+  const Outcome refused = Train("other", {"--resume", "auto"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("data.train: [{files: ["));
+  EXPECT_THAT(refused.err, HasSubstr("weight: 3}"));
+}
+
+TEST_F(Sources, MistakesAreNamed) {
+  Write("[{files: " + folder_ / "large.txt" + ", weight: -1}]");
+  const Outcome weight = Train("run");
+  EXPECT_EQ(weight.exit_code, 2);
+  EXPECT_THAT(weight.err, HasSubstr("run.yaml:2: data.train[0].weight: -1 is out of range"));
+  folder_.Write("tiny.txt", "too short");
+  Write("[{files: " + folder_ / "large.txt" + "}, {files: " + folder_ / "tiny.txt" + "}]");
+  const Outcome tiny = Train("run");
+  EXPECT_EQ(tiny.exit_code, 2);
+  EXPECT_THAT(tiny.err, HasSubstr("run.yaml:2: data.train[1] (" + folder_ / "tiny.txt" + "): "));
+}
+
+// Neither plan nor config reads data for it.
+TEST_F(Sources, TheTokenizerGivesTheVocabulary) {
+  Write(folder_ / "nowhere.txt");
+  const std::string set = "data.tokenizer=" + kTokenizer;
+  const Outcome config = RunPlimsoll({"config", yaml_, "--set", set});
+  ASSERT_EQ(config.exit_code, 0) << config.err;
+  EXPECT_THAT(config.out, HasSubstr("\n  vocab: 601\n"));
+  const Outcome plan = RunPlimsoll({"plan", yaml_, "--json", "--set", set});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  const Outcome said =
+      RunPlimsoll({"plan", yaml_, "--json", "--set", set, "--set", "model.vocab=601"});
+  EXPECT_EQ(json::parse(plan.out).at("parameters"), json::parse(said.out).at("parameters"));
+
+  const Outcome ranks = RunPlimsoll({"plan", yaml_, "--set", set, "--set", "parallel.tensor=2"});
+  EXPECT_EQ(ranks.exit_code, 2);
+  EXPECT_THAT(ranks.err, HasSubstr("2 ranks cannot share model.vocab 601 equally, which is that "
+                                   "of data.tokenizer (--set)"));
+  EXPECT_THAT(ranks.err, HasSubstr("model.vocab: 602"));
+  const Outcome missing = RunPlimsoll({"plan", yaml_, "--set", "data.tokenizer=nowhere.json"});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_THAT(missing.err, HasSubstr("--set: data.tokenizer: "));
+  EXPECT_THAT(missing.err, HasSubstr("nowhere.json"));
+}
+
+}  // namespace
+}  // namespace plimsoll
