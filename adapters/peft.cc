@@ -170,10 +170,15 @@ Settings ReadSettings(const std::string& folder) {
   const JsonObject config = JsonObject::FromFile(folder + "/" + kConfigFile);
   RefuseUnsupported(config);
   constexpr int64_t kMaxRank = 1 << 20;
+  constexpr double kMaxAlpha = 1e6;
   Settings settings{.rank = config.RequireInt("r", 1, kMaxRank),
                     .alpha = config.RequireFloat("lora_alpha"),
                     .rslora = config.GetBool("use_rslora", false),
                     .targets = {}};
+  if (!(settings.alpha > 0 && settings.alpha <= kMaxAlpha)) {
+    config.Fail("lora_alpha", fmt::format("is {:g}; it must be above 0 and at most {:g}",
+                                          settings.alpha, kMaxAlpha));
+  }
   const json& targets = config.json().value("target_modules", json());
   if (targets == "all-linear") {
     settings.targets = {"all-linear"};

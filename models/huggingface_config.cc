@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -84,15 +85,38 @@ ModelSpec ReadGpt2(const JsonObject& config) {
   return spec;
 }
 
-// The rope_scaling of older versions, the rope_parameters of newer ones.
+// What a config.json says of the rotary embedding; empty: nothing.
+struct Rope {
+  std::optional<double> theta;
+  std::optional<RopeScaling> scaling;
+
+  std::string ScalingText() const {
+    if (!scaling) return "none";
+    const std::string factor = fmt::format("factor {}", scaling->factor);
+    if (scaling->type == RopeScaling::Type::kLinear) return "linear, " + factor;
+    return fmt::format("llama3, {}, low {}, high {}, original {}", factor, scaling->low_freq_factor,
+                       scaling->high_freq_factor, scaling->original_sequence);
+  }
+};
+
+void RequireWholeHeads(const JsonObject& object) {
+  if (object.GetFloat("partial_rotary_factor", 1.0) != 1.0) {
+    object.Fail("partial_rotary_factor", "only 1 is supported");
+  }
+}
+
 std::optional<RopeScaling> ReadScaling(const JsonObject& rope) {
-  const bool has_new_key = rope.Has("rope_type");
-  const std::string type = rope.GetString("rope_type", rope.GetString("type", "default"));
+  const std::string key = rope.Has("rope_type") ? "rope_type" : "type";
+  const std::string type = rope.GetString(key, "default");
+  if (const std::string old = rope.GetString("type", type); old != type) {
+    rope.Fail("rope_type", fmt::format("is \"{}\", but type is \"{}\"; keep one",
+                                       formats::Printable(type), formats::Printable(old)));
+  }
   if (type == "default") return std::nullopt;
+  if (type == "linear") return RopeScaling::Linear(rope.RequireFloat("factor"));
   if (type != "llama3") {
-    rope.Fail(
-        has_new_key ? "rope_type" : "type",
-        fmt::format("\"{}\" is not supported, only default and llama3", formats::Printable(type)));
+    rope.Fail(key, fmt::format("\"{}\" is not supported, only default, linear and llama3",
+                               formats::Printable(type)));
   }
   RopeScaling scaling;
   scaling.factor = rope.RequireFloat("factor");
@@ -102,20 +126,47 @@ std::optional<RopeScaling> ReadScaling(const JsonObject& rope) {
   return scaling;
 }
 
+// `key` is rope_scaling, as versions of transformers before 5 write it, or rope_parameters.
+Rope ReadRopeObject(const JsonObject& config, const char* key) {
+  const JsonObject object = config.RequireObject(key);
+  for (const std::string& member : object.Keys()) {
+    if (object.json().at(member).is_object()) {
+      object.Fail(member, "parameters that differ by layer are not supported");
+    }
+  }
+  RequireWholeHeads(object);
+  Rope rope;
+  if (object.Has("rope_theta")) rope.theta = object.RequireFloat("rope_theta");
+  rope.scaling = ReadScaling(object);
+  return rope;
+}
+
+// All places that say something must say the same.
 void ReadRope(const JsonObject& config, ModelSpec& spec) {
   constexpr double kDefaultTheta = 10000.0;
-  spec.rope_theta = config.GetFloat("rope_theta", kDefaultTheta);
-  const char* key = config.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
-  if (config.GetFloat("partial_rotary_factor", 1.0) != 1.0) {
-    config.Fail("partial_rotary_factor", "only 1 is supported");
+  RequireWholeHeads(config);
+  Rope rope;
+  if (config.Has("rope_theta")) rope.theta = config.RequireFloat("rope_theta");
+  const char* scaling_key = nullptr;
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!config.Has(key)) continue;
+    const Rope other = ReadRopeObject(config, key);
+    if (rope.theta && other.theta && *rope.theta != *other.theta) {
+      config.RequireObject(key).Fail("rope_theta",
+                                     fmt::format("is {}, but rope_theta is {}; keep one of the two",
+                                                 *other.theta, *rope.theta));
+    }
+    if (other.theta) rope.theta = other.theta;
+    if (scaling_key != nullptr && other.scaling != rope.scaling) {
+      config.Fail(key,
+                  fmt::format("asks for another scaling ({}) than {} ({}); keep one of the two",
+                              other.ScalingText(), scaling_key, rope.ScalingText()));
+    }
+    rope.scaling = other.scaling;
+    scaling_key = key;
   }
-  if (!config.Has(key)) return;
-  const JsonObject rope = config.RequireObject(key);
-  if (rope.GetFloat("partial_rotary_factor", 1.0) != 1.0) {
-    rope.Fail("partial_rotary_factor", "only 1 is supported");
-  }
-  spec.rope_theta = rope.GetFloat("rope_theta", spec.rope_theta);
-  spec.rope_scaling = ReadScaling(rope);
+  spec.rope_theta = rope.theta.value_or(kDefaultTheta);
+  spec.rope_scaling = rope.scaling;
 }
 
 ModelSpec ReadLlama(const JsonObject& config, Family family) {
@@ -209,13 +260,17 @@ Json LlamaConfig(const ModelSpec& spec) {
   }
   config["rope_theta"] = spec.rope_theta;
   Json& scaling = config["rope_scaling"];
-  if (spec.rope_scaling) {
-    scaling["rope_type"] = "llama3";
+  if (!spec.rope_scaling) return config;
+  if (spec.rope_scaling->type == RopeScaling::Type::kLinear) {
+    scaling["type"] = "linear";  // versions before 4.43 know no rope_type
     scaling["factor"] = spec.rope_scaling->factor;
-    scaling["low_freq_factor"] = spec.rope_scaling->low_freq_factor;
-    scaling["high_freq_factor"] = spec.rope_scaling->high_freq_factor;
-    scaling["original_max_position_embeddings"] = spec.rope_scaling->original_sequence;
+    return config;
   }
+  scaling["rope_type"] = "llama3";
+  scaling["factor"] = spec.rope_scaling->factor;
+  scaling["low_freq_factor"] = spec.rope_scaling->low_freq_factor;
+  scaling["high_freq_factor"] = spec.rope_scaling->high_freq_factor;
+  scaling["original_max_position_embeddings"] = spec.rope_scaling->original_sequence;
   return config;
 }
 

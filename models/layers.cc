@@ -91,8 +91,11 @@ Value Rotary(Layers& g, Value qkv, HeadCounts counts, double theta,
   options.kv_heads = counts.kv_heads;
   options.theta = theta;
   if (scaling) {
-    options.scaling = ops::RotaryScaling{scaling->factor, scaling->low_freq_factor,
-                                         scaling->high_freq_factor, scaling->original_sequence};
+    using Kind = ops::RotaryScaling::Kind;
+    options.scaling = ops::RotaryScaling{
+        scaling->type == RopeScaling::Type::kLinear ? Kind::kLinear : Kind::kLlama3,
+        scaling->factor, scaling->low_freq_factor, scaling->high_freq_factor,
+        scaling->original_sequence};
   }
   return ops::Rotary(g.builder(), qkv, options);
 }

@@ -51,12 +51,15 @@ std::optional<SpecProblem> FindFamilyProblem(const ModelSpec& spec) {
                                                  spec.head_width)};
   }
   if (!(spec.rope_theta > 1)) return SpecProblem{"rope_theta", "must be above 1"};
+  constexpr double kMaxRopeFactor = 1e6;
   if (const auto& scaling = spec.rope_scaling) {
-    if (!(scaling->factor >= 1 && scaling->low_freq_factor > 0 &&
-          scaling->high_freq_factor > scaling->low_freq_factor && scaling->original_sequence > 0)) {
-      return SpecProblem{"rope_scaling",
-                         "needs factor >= 1, 0 < low_freq_factor < high_freq_factor and an "
-                         "original sequence above 0"};
+    if (!(scaling->factor >= 1 && scaling->factor <= kMaxRopeFactor &&
+          scaling->low_freq_factor > 0 && scaling->high_freq_factor > scaling->low_freq_factor &&
+          scaling->original_sequence > 0)) {
+      return SpecProblem{
+          "rope_scaling",
+          "needs a factor from 1 to 1e6, 0 < low_freq_factor < high_freq_factor and an "
+          "original sequence above 0"};
     }
   }
   return std::nullopt;

@@ -16,14 +16,19 @@ enum class Activation { kGeluTanh, kGeluErf };
 
 std::string_view Name(Family family);  // "gpt2", "llama", "qwen2"
 
-// Llama 3.1's stretching of the rotary frequencies: wavelengths longer than original_sequence /
-// low_freq_factor grow by `factor`, those shorter than original_sequence / high_freq_factor stay,
-// those between are interpolated.
+// Stretching of the rotary embedding's wavelengths, so that a model reads longer texts than it was
+// trained on. kLinear: all grow by `factor`, as if positions were divided by it. kLlama3: those
+// longer than original_sequence / low_freq_factor grow by `factor`, those shorter than
+// original_sequence / high_freq_factor stay, those between are interpolated.
 struct RopeScaling {
+  enum class Type { kLinear, kLlama3 };  // Hugging Face's rope_type
+  Type type = Type::kLlama3;
   double factor = 8.0;
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   int64_t original_sequence = 8192;
+
+  static RopeScaling Linear(double factor) { return {.type = Type::kLinear, .factor = factor}; }
 
   bool operator==(const RopeScaling&) const = default;
 };

@@ -20,6 +20,8 @@ Value Rotary(graph::Builder& g, Value qkv, const RotaryOptions& options, std::st
                         {"inverse", false}};
   if (options.scaling) {
     attributes.Set("factor", options.scaling->factor);
+  }
+  if (options.scaling && options.scaling->kind == RotaryScaling::Kind::kLlama3) {
     attributes.Set("low_freq_factor", options.scaling->low_freq_factor);
     attributes.Set("high_freq_factor", options.scaling->high_freq_factor);
     attributes.Set("original_sequence", options.scaling->original_sequence);

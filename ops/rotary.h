@@ -4,7 +4,7 @@
 //   rotary: in each query and key head, for i < hd/2 and the position t (from `first` on, an
 //   optional input i32[1]; absent: 0):
 //     (x[i], x[i+hd/2])  →  (x[i]·cos θ − x[i+hd/2]·sin θ,  x[i+hd/2]·cos θ + x[i]·sin θ)
-//     θ = t · theta^(−2i/hd)
+//     θ = t · theta^(−2i/hd), with scaling slower
 //   The halves are paired as Hugging Face's Llama pairs them; values pass unchanged.
 //
 // The angles are float32 in either dtype, as there: trained weights expect their rounding. The
@@ -19,12 +19,15 @@
 
 namespace plimsoll::ops {
 
-// Llama 3's stretching of the slow rotations (Hugging Face: rope_type "llama3").
+// Slows rotations down, so that a model reads longer texts: all of them alike (Chen et al. 2023; in
+// Hugging Face rope_type "linear"), or the slow ones (Llama 3, "llama3").
 struct RotaryScaling {
+  enum class Kind { kLinear, kLlama3 };
+  Kind kind = Kind::kLlama3;
   double factor = 8;
-  double low_freq_factor = 1;
-  double high_freq_factor = 4;
-  int64_t original_sequence = 8192;
+  double low_freq_factor = 1;        // llama3
+  double high_freq_factor = 4;       // llama3
+  int64_t original_sequence = 8192;  // llama3
 };
 
 struct RotaryOptions {

@@ -16,6 +16,7 @@ inline float RotaryFrequency(const graph::Attributes& attributes, int64_t i, int
   const float frequency = 1.0f / static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
   if (!attributes.Has("factor")) return frequency;
   const double factor = attributes.GetReal("factor");
+  if (!attributes.Has("low_freq_factor")) return frequency / static_cast<float>(factor);
   const double low = attributes.GetReal("low_freq_factor");
   const double high = attributes.GetReal("high_freq_factor");
   const double original = static_cast<double>(attributes.GetInt("original_sequence"));

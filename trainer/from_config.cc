@@ -60,6 +60,9 @@ models::ModelSpec SpecFrom(const config::RunConfig& config) {
   spec.attention_bias = m.attention_bias;
   spec.norm_eps = m.norm_eps;
   spec.rope_theta = m.rope_theta;
+  if (m.rope_type == config::RopeType::kLinear) {
+    spec.rope_scaling = models::RopeScaling::Linear(m.rope_factor);
+  }
   spec.activation = static_cast<models::Activation>(m.activation);
   spec.init_std = m.init_std;
   return spec;

@@ -116,6 +116,17 @@ DivergenceState ParseDivergence(const JsonObject& object) {
   return state;
 }
 
+// "linear 4", "llama3 8 1 4 8192".
+std::string RopeText(const models::ModelSpec& spec) {
+  if (!spec.rope_scaling) return "default";
+  const models::RopeScaling& scaling = *spec.rope_scaling;
+  if (scaling.type == models::RopeScaling::Type::kLinear) {
+    return fmt::format("linear {}", scaling.factor);
+  }
+  return fmt::format("llama3 {} {} {} {}", scaling.factor, scaling.low_freq_factor,
+                     scaling.high_freq_factor, scaling.original_sequence);
+}
+
 }  // namespace
 
 RunRecord RecordOf(const config::RunConfig& config, const models::ModelSpec& spec) {
@@ -139,6 +150,7 @@ RunRecord RecordOf(const config::RunConfig& config, const models::ModelSpec& spe
       {"model.attention_bias", fmt::to_string(spec.attention_bias)},
       {"model.norm_eps", fmt::to_string(spec.norm_eps)},
       {"model.rope_theta", fmt::to_string(spec.rope_theta)},
+      {"model.rope_type", RopeText(spec)},
       {"model.activation", config::ToString(static_cast<config::Activation>(spec.activation))}};
   record.data_ranks = config.parallel.data.value_or(1);
   record.tensor_ranks = config.parallel.tensor;

@@ -83,6 +83,14 @@ TEST_F(Peft, ReadsWhatItWrote) {
   EXPECT_EQ(Read(), values_);  // small integers
 }
 
+TEST_F(Peft, RefusesScalesThatAreNone) {
+  for (const char* alpha : {"0", "-6", "1e308", "1000001"}) {
+    Write(TensorType::kF32);
+    Edit("\"lora_alpha\": 6", std::string("\"lora_alpha\": ") + alpha);
+    ExpectRefused({"adapter_config.json", "lora_alpha", "above 0 and at most 1e+06"});
+  }
+}
+
 // Each module's rows, under PEFT's names.
 TEST_F(Peft, CutsStackedParametersIntoModules) {
   const formats::SafetensorsReader file(folder_ / "adapter_model.safetensors");

@@ -47,6 +47,8 @@ def small_models():
         "llama-scaled-biased-tied": transformers.LlamaConfig(
             **llama, rope_parameters=scaling | dict(rope_theta=500.0), attention_bias=True,
             tie_word_embeddings=True),
+        "llama-linear": transformers.LlamaConfig(
+            **llama, rope_parameters=dict(rope_type="linear", factor=2.5, rope_theta=500.0)),
         "qwen2": transformers.Qwen2Config(
             **qwen2, rope_parameters=dict(rope_type="default", rope_theta=1e6),
             tie_word_embeddings=True),

@@ -75,7 +75,10 @@ TEST(HuggingFaceConfig, ReadsBothFormsOfRotaryScaling) {
       Read(With(kLlama, R"("rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", )" +
                             factors + "}"));
   EXPECT_EQ(old_form.rope_theta, 500000.0);
-  EXPECT_EQ(old_form.rope_scaling, (RopeScaling{32.0, 1.0, 4.0, 8192}));
+  EXPECT_EQ(old_form.rope_scaling, (RopeScaling{.factor = 32.0,
+                                                .low_freq_factor = 1.0,
+                                                .high_freq_factor = 4.0,
+                                                .original_sequence = 8192}));
   EXPECT_EQ(
       Read(With(kLlama, R"("rope_parameters": {"rope_theta": 500000.0, "rope_type": "llama3", )" +
                             factors + "}")),
@@ -87,6 +90,42 @@ TEST(HuggingFaceConfig, ReadsBothFormsOfRotaryScaling) {
   EXPECT_EQ(
       Read(With(kLlama, R"("rope_parameters": {"rope_theta": 500000, "rope_type": "default"})")),
       plain);
+}
+
+TEST(HuggingFaceConfig, ReadsLinearScalingInAllForms) {
+  for (
+      const char* members :
+      {R"("rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4})",
+       R"("rope_theta": 5e5, "rope_scaling": {"rope_type": "linear", "factor": 4.0})",
+       R"("rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 5e5})",
+       R"("rope_theta": 5e5, "rope_parameters": {"rope_type": "linear", "factor": 4.0})",
+       R"("rope_theta": 5e5, "rope_scaling": {"type": "linear", "rope_type": "linear", "factor": 4},
+           "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500000})",
+       R"("rope_scaling": null, "rope_parameters": {"type": "linear", "factor": 4.0,
+           "rope_theta": 500000})"}) {
+    SCOPED_TRACE(members);
+    const ModelSpec spec = Read(With(kLlama, members));
+    EXPECT_EQ(spec.rope_theta, 5e5);
+    EXPECT_EQ(spec.rope_scaling, RopeScaling::Linear(4));
+  }
+}
+
+TEST(HuggingFaceConfig, RefusesRotaryParametersThatContradictEachOther) {
+  const auto llama = [](const std::string& members) { return Refusal(With(kLlama, members)); };
+  EXPECT_EQ(llama(R"("rope_theta": 5e5, "rope_parameters": {"rope_type": "default",
+                     "rope_theta": 10000.0})"),
+            "config.json: rope_parameters.rope_theta: is 10000, but rope_theta is 500000; keep one "
+            "of the two");
+  EXPECT_EQ(llama(R"("rope_scaling": {"type": "linear", "factor": 2},
+                     "rope_parameters": {"rope_type": "linear", "factor": 4})"),
+            "config.json: rope_parameters: asks for another scaling (linear, factor 4) than "
+            "rope_scaling (linear, factor 2); keep one of the two");
+  EXPECT_EQ(llama(R"("rope_scaling": {"type": "linear", "factor": 2},
+                     "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0})"),
+            "config.json: rope_parameters: asks for another scaling (none) than rope_scaling "
+            "(linear, factor 2); keep one of the two");
+  EXPECT_EQ(llama(R"("rope_scaling": {"type": "linear", "rope_type": "llama3", "factor": 2})"),
+            "config.json: rope_scaling.rope_type: is \"llama3\", but type is \"linear\"; keep one");
 }
 
 TEST(HuggingFaceConfig, ReadsAllOfLlama) {
@@ -133,11 +172,22 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
   EXPECT_EQ(llama(R"("hidden_act": "gelu")"),
             "config.json: hidden_act: \"gelu\" is not supported, only silu");
   EXPECT_EQ(llama(R"("mlp_bias": true)"), "config.json: mlp_bias: only false is supported");
-  EXPECT_EQ(llama(R"("rope_scaling": {"type": "linear", "factor": 2.0})"),
-            "config.json: rope_scaling.type: \"linear\" is not supported, only default and llama3");
-  EXPECT_EQ(llama(R"("rope_parameters": {"rope_type": "yarn"})"),
-            "config.json: rope_parameters.rope_type: \"yarn\" is not supported, only default and "
-            "llama3");
+  EXPECT_EQ(
+      llama(R"("rope_scaling": {"type": "dynamic", "factor": 2.0})"),
+      "config.json: rope_scaling.type: \"dynamic\" is not supported, only default, linear and "
+      "llama3");
+  EXPECT_EQ(
+      llama(R"("rope_parameters": {"rope_type": "yarn"})"),
+      "config.json: rope_parameters.rope_type: \"yarn\" is not supported, only default, linear "
+      "and llama3");
+  EXPECT_EQ(llama(R"("rope_scaling": {"type": "linear"})"),
+            "config.json: rope_scaling.factor: missing");
+  EXPECT_EQ(llama(R"("rope_parameters": {"full_attention": {"rope_theta": 1e4}})"),
+            "config.json: rope_parameters.full_attention: parameters that differ by layer are not "
+            "supported");
+  EXPECT_NE(llama(R"("rope_scaling": {"type": "linear", "factor": 1e308})")
+                .find("rope_scaling: needs a factor from 1 to 1e6"),
+            std::string::npos);
   EXPECT_EQ(llama(R"("partial_rotary_factor": 0.5)"),
             "config.json: partial_rotary_factor: only 1 is supported");
   EXPECT_EQ(qwen2(R"("use_sliding_window": true)"),
@@ -176,7 +226,10 @@ TEST(HuggingFaceConfig, WritesWhatItReads) {
       spec.activation = Activation::kGeluErf;
     } else {
       spec.rope_theta = 123456.5;
-      spec.rope_scaling = RopeScaling{2.5, 1.5, 3.5, 77};
+      spec.rope_scaling = RopeScaling::Linear(2.5);
+      EXPECT_EQ(Read(ConfigJson(spec)), spec);
+      spec.rope_scaling = RopeScaling{
+          .factor = 2.5, .low_freq_factor = 1.5, .high_freq_factor = 3.5, .original_sequence = 77};
     }
     EXPECT_EQ(Read(ConfigJson(spec)), spec);
     spec.end_tokens = {7, 8};

@@ -259,7 +259,8 @@ TEST(Model, RefusesImpossibleSpecs) {
             "model.attention_bias: qwen2 always has it: leave it out, say true, or use family: "
             "llama");
   EXPECT_EQ(with(llama, [](S& s) { s.rope_scaling = RopeScaling{.factor = 0.5}; }),
-            "model.rope_scaling: needs factor >= 1, 0 < low_freq_factor < high_freq_factor and an "
+            "model.rope_scaling: needs a factor from 1 to 1e6, 0 < low_freq_factor < "
+            "high_freq_factor and an "
             "original sequence above 0");
 }
 

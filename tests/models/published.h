@@ -87,11 +87,14 @@ inline std::vector<ModelSpec> TinyModels() {
   ModelSpec biased = LlamaSpec({2, 12, 4, 2, 6, 10, 17, 9, false});
   biased.attention_bias = true;
   biased.rope_scaling = RopeScaling{};
+  ModelSpec stretched = LlamaSpec({2, 12, 3, 1, 4, 10, 17, 9, false});
+  stretched.rope_scaling = RopeScaling::Linear(2.5);
   return {
       Gpt2Spec(3, 12, 3, 17, 9),
       untied,
       LlamaSpec({2, 12, 4, 2, 6, 10, 17, 9, true}),
       biased,
+      stretched,
       Qwen2Spec({3, 12, 6, 2, 4, 10, 17, 9, true}),
   };
 }

@@ -115,6 +115,15 @@ const ExampleRegistration kRotaryScaled({.op = "rotary",
                                                         {"high_freq_factor", 4.0},
                                                         {"original_sequence", int64_t{64}}}});
 
+const ExampleRegistration kRotaryLinear({.op = "rotary",
+                                         .label = "linear scaling",
+                                         .inputs = {{{2, 7, 24}}},
+                                         .attributes = {{"heads", int64_t{2}},
+                                                        {"kv_heads", int64_t{1}},
+                                                        {"theta", 100.0},
+                                                        {"inverse", false},
+                                                        {"factor", 3.0}}});
+
 const ExampleRegistration kRotaryFrom(
     {.op = "rotary",
      .label = "positions from 3",

@@ -261,6 +261,27 @@ TEST(Rotary, InverseUndoesIt) {
   for (int64_t i = 0; i < qkv.size(); ++i) ASSERT_NEAR(back.at(i), qkv.at(i), 1e-6);
 }
 
+// Hugging Face's rope_type "linear": the angles of positions divided by the factor.
+TEST(Rotary, LinearScalingDividesPositions) {
+  const int64_t hd = 64, length = 40, width = 3 * hd;
+  const double theta = 10000, factor = 2.5;
+  const TestTensor qkv = Normal(DType::kFloat64, {1, length, width}, 1);
+  const TestTensor got = RunOp("rotary", {&qkv},
+                               {{"heads", int64_t{1}},
+                                {"kv_heads", int64_t{1}},
+                                {"theta", theta},
+                                {"inverse", false},
+                                {"factor", factor}})[0];
+  for (int64_t t = 0; t < length; ++t) {
+    for (int64_t i = 0; i < hd / 2; ++i) {
+      const double angle = static_cast<double>(t) / factor * std::pow(theta, -2.0 * i / hd);
+      const int64_t at = t * width + i;
+      ASSERT_NEAR(got.at(at), qkv.at(at) * std::cos(angle) - qkv.at(at + hd / 2) * std::sin(angle),
+                  1e-5);
+    }
+  }
+}
+
 // Against the piecewise formula of Hugging Face's rope_type "llama3": a pair of each kind.
 TEST(Rotary, Llama3ScalingSlowsLongWaves) {
   const int64_t hd = 64;

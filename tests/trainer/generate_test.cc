@@ -118,6 +118,11 @@ models::ModelSpec Longer(models::ModelSpec spec) {
   return spec;
 }
 
+models::ModelSpec WithLinearScaling(models::ModelSpec spec) {
+  spec.rope_scaling = models::RopeScaling::Linear(4);
+  return spec;
+}
+
 class CacheTest : public testing::TestWithParam<CacheCase> {};
 
 TEST_P(CacheTest, LogitsAreThoseOfTheWholeText) {
@@ -172,6 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
         CacheCase{"gpt2", Longer(TinyGpt2()), 150},
         CacheCase{"llama", Longer(models::LlamaSpec({2, 32, 2, 2, 16, 80, 96, 16, false})), 20},
         CacheCase{"grouped", Longer(models::LlamaSpec({2, 32, 4, 2, 8, 80, 96, 16, false})), 150},
+        CacheCase{"linear_scaling", Longer(WithLinearScaling(TinyLlama())), 128},
         CacheCase{"one_kv_head", Longer(TinyLlama()), 128}),
     [](const auto& info) { return std::string(info.param.name); });
 

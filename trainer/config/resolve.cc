@@ -53,12 +53,14 @@ void DropKeysWithoutEffect(RunConfig& config, std::vector<std::string>& warnings
             fmt::format("comes from the checkpoint of model.init_from{}; remove one of the two",
                         At(config, "model.init_from")));
       }
-      throw config.Error(key.path, fmt::format("has no meaning for model.family: {}; remove it",
-                                               ToString(config.model.family)));
     }
-    const Value by = FindKey(key.when_key)->get(config);
+    const auto by = std::get<std::string>(FindKey(key.when_key)->get(config));
+    if (key.Section() == "model") {
+      throw config.Error(key.path,
+                         fmt::format("has no meaning for {}: {}; remove it", key.when_key, by));
+    }
     warnings.push_back(fmt::format("{}: {}: has no effect with {}: {}", config.Origin(key.path),
-                                   key.path, key.when_key, std::get<std::string>(by)));
+                                   key.path, key.when_key, by));
     key.set(config, key.default_value);
     config.origins.erase(key.path);
   }
@@ -89,6 +91,10 @@ void ResolveModel(RunConfig& config) {
   derive("model.attention_bias", model.attention_bias, gpt2 || qwen2);
   derive("model.norm_eps", model.norm_eps, qwen2 ? 1e-6 : 1e-5);
   derive("model.rope_theta", model.rope_theta, qwen2 ? 1e6 : 1e4);
+  if (model.rope_type == RopeType::kLinear) {
+    Require(config, "model.rope_factor",
+            "say by how much longer texts than before are read, as in 4");
+  }
   // Llama's rule: two thirds of 4·width, so that three matrices cost what two did, in multiples of
   // 256.
   const int64_t gated = (8 * model.width / 3 + 255) / 256 * 256;

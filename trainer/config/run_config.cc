@@ -32,6 +32,11 @@ const Names& EnumNames<Activation>() {
   return names;
 }
 template <>
+const Names& EnumNames<RopeType>() {
+  static const Names names = {"default", "linear"};
+  return names;
+}
+template <>
 const Names& EnumNames<Order>() {
   static const Names names = {"shuffled", "consecutive"};
   return names;

@@ -19,6 +19,7 @@ namespace plimsoll::config {
 
 enum class Family { kGpt2, kLlama, kQwen2 };
 enum class Activation { kGeluTanh, kGeluErf };
+enum class RopeType { kDefault, kLinear };
 enum class Order { kShuffled, kConsecutive };
 enum class DataFormat { kAuto, kUint16, kUint32, kText };
 enum class OptimizerName { kAdamW, kSgd };
@@ -42,6 +43,8 @@ template <>
 const std::vector<std::string>& EnumNames<Family>();
 template <>
 const std::vector<std::string>& EnumNames<Activation>();
+template <>
+const std::vector<std::string>& EnumNames<RopeType>();
 template <>
 const std::vector<std::string>& EnumNames<Order>();
 template <>
@@ -118,6 +121,8 @@ struct ModelConfig {
   Activation activation = Activation::kGeluTanh;
   double norm_eps = 1e-5;       // derived: qwen2 1e-6, else 1e-5
   double rope_theta = 10000.0;  // derived: qwen2 1e6, else 1e4
+  RopeType rope_type = RopeType::kDefault;
+  double rope_factor = 1.0;  // with RopeType::kLinear
   double init_std = 0.02;
   int64_t seed = 1337;  // of initial weights; derived: train.seed
 

@@ -72,6 +72,15 @@ void ModelKeys(std::vector<Key>& keys) {
       .Above(0)
       .Derived("qwen2: 1000000; llama: 10000")
       .When("model.family", rotary);
+  model
+      .Add("rope_type", &M::rope_type,
+           "`linear`: wavelengths of the rotary embedding are `rope_factor` times as long, as if "
+           "positions were divided by it (in `config.json` `rope_scaling`).")
+      .When("model.family", rotary);
+  model.Add("rope_factor", &M::rope_factor, "By how much wavelengths are stretched.")
+      .Between(1, 1e6)
+      .Derived("required with `rope_type: linear`")
+      .When("model.rope_type", {"linear"});
   model.Add("init_std", &M::init_std, "Standard deviation of initial weights.").Between(0, 10);
   model.Add("seed", &M::seed, "Seed of initial weights, those of adapters included.")
       .Between(0, kSeeds)
@@ -101,7 +110,8 @@ void DataKeys(std::vector<Key>& keys) {
       .Derived("`train.seed`");
   data.Add(
       "format", &D::format,
-      "What the files hold: raw or llm.c's tokens of 16 or 32 bits, or text to tokenise (files "
+      "What the files hold: raw or llm.c's tokens of 16 or 32 bits, or text to tokenise, also "
+      "compressed (gzip, xz, Zstandard; files "
       "named `*.jsonl`: examples, `{\"prompt\": …, \"completion\": …}` a line, whose loss is that "
       "of "
       "the completions). "
@@ -110,7 +120,7 @@ void DataKeys(std::vector<Key>& keys) {
   data.Add("tokenizer", &D::tokenizer,
            "For text and for generating: `byte`, a Hugging Face `tokenizer.json`, or a folder that "
            "holds one or "
-           "GPT-2's `encoder.json` and `vocab.bpe`.");
+           "GPT-2's `encoder.json` and `vocab.bpe` (docs/text.md).");
   data.Add("eval_fraction", &D::eval_fraction,
            "Part of the training text that is held out for evaluation.")
       .AtLeast(0)
@@ -184,6 +194,7 @@ void LoraKeys(std::vector<Key>& keys) {
       .Between(0, kThousands)
       .Derived("0; with `init_from` the adapter's");
   lora.Add("alpha", &L::alpha, "Adapters count `alpha` / `rank`.")
+      .Between(0, 1e6)
       .Above(0)
       .Derived("16; with `init_from` the adapter's");
   lora.Add("targets", &L::targets,

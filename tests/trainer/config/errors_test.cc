@@ -234,6 +234,13 @@ TEST(ConfigErrors, Shapes) {
       {kData + "model: {family: gpt2, layers: 1, width: 8, heads: 1, vocab: 4, sequence: 4, "
                "rope_theta: 3}\n",
        "run.yaml:2: model.rope_theta: has no meaning for model.family: gpt2; remove it"},
+      {kData + "model: " + kLlama + "rope_type: linear}\n",
+       "run.yaml:2: model.rope_factor: missing; say by how much longer texts than before are read, "
+       "as in 4"},
+      {kData + "model: " + kLlama + "rope_factor: 2}\n",
+       "run.yaml:2: model.rope_factor: has no meaning for model.rope_type: default; remove it"},
+      {kData + "model: " + kLlama + "rope_type: linear, rope_factor: 0.5}\n",
+       "run.yaml:2: model.rope_factor: 0.5 is out of range; it must be between 1 and 1000000"},
       {kData + "model: {init_from: gpt2, layers: 3}\n",
        "run.yaml:2: model.layers: comes from the checkpoint of model.init_from (run.yaml:2); "
        "remove one of the two"},

@@ -131,11 +131,21 @@ TEST(Load, DefaultsOfTheFamilies) {
   EXPECT_FALSE(llama.attention_bias);
   EXPECT_EQ(llama.norm_eps, 1e-5);
   EXPECT_EQ(llama.rope_theta, 1e4);
+  EXPECT_EQ(llama.rope_type, RopeType::kDefault);
   const ModelConfig qwen2 = family("qwen2");
   EXPECT_FALSE(qwen2.tied);
   EXPECT_TRUE(qwen2.attention_bias);
   EXPECT_EQ(qwen2.norm_eps, 1e-6);
   EXPECT_EQ(qwen2.rope_theta, 1e6);
+}
+
+TEST(Load, RotaryEmbeddingsAreStretched) {
+  const RunConfig config = Parse(
+      "data: {synthetic: true}\n"
+      "model: {family: llama, layers: 1, width: 8, heads: 1, vocab: 9, sequence: 4, rope_type: "
+      "linear, rope_factor: 4}");
+  EXPECT_EQ(config.model.rope_type, RopeType::kLinear);
+  EXPECT_EQ(config.model.rope_factor, 4);
 }
 
 TEST(Load, HeadWidthNeedNotDivideTheWidth) {
