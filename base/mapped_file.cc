@@ -27,28 +27,32 @@ namespace {
 MappedFile::MappedFile(const std::string& path) : path_(path) {
   const int fd = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) Fail(path, "cannot be opened", errno);
-  struct stat info = {};
-  if (fstat(fd, &info) != 0) {
-    const int error = errno;
+  try {
+    Map(fd);
+  } catch (...) {
     close(fd);
-    Fail(path, "cannot be examined", error);
-  }
-  if (!S_ISREG(info.st_mode)) {
-    close(fd);
-    throw UserError(path + ": is not a regular file; name a file, or a pattern that matches files");
-  }
-  NoteInput(path);
-  size_ = static_cast<size_t>(info.st_size);
-  if (size_ > 0) {
-    void* data = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED) {
-      const int error = errno;
-      close(fd);
-      Fail(path, "cannot be mapped", error);
-    }
-    data_ = data;
+    throw;
   }
   close(fd);
+  NoteInput(path);
+}
+
+MappedFile::MappedFile(int descriptor, std::string path) : path_(std::move(path)) {
+  Map(descriptor);
+}
+
+void MappedFile::Map(int descriptor) {
+  struct stat info = {};
+  if (fstat(descriptor, &info) != 0) Fail(path_, "cannot be examined", errno);
+  if (!S_ISREG(info.st_mode)) {
+    throw UserError(path_ +
+                    ": is not a regular file; name a file, or a pattern that matches files");
+  }
+  size_ = static_cast<size_t>(info.st_size);
+  if (size_ == 0) return;
+  void* data = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (data == MAP_FAILED) Fail(path_, "cannot be mapped", errno);
+  data_ = data;
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept

@@ -15,6 +15,9 @@ class MappedFile {
  public:
   // Maps the whole of the regular file `path`. An empty file gives an empty span.
   explicit MappedFile(const std::string& path);
+  // The whole of the regular file that is open as `descriptor`, which stays the caller's; `path` is
+  // its name in messages.
+  MappedFile(int descriptor, std::string path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   MappedFile(const MappedFile&) = delete;
@@ -28,6 +31,8 @@ class MappedFile {
   std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
 
  private:
+  void Map(int descriptor);
+
   std::string path_;
   void* data_ = nullptr;
   size_t size_ = 0;

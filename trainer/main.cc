@@ -352,7 +352,9 @@ class CommandLine {
 
   void AddTokenize(CLI::App& command) {
     data::TokenizeOptions& o = tokenize_;
-    command.add_option("text", o.inputs, "text files, or shell patterns of them")->required();
+    command
+        .add_option("text", o.inputs, "text files, also compressed (gzip, xz, zstd), or patterns")
+        ->required();
     command.add_option("--out", o.out, "folder for the token files")->required();
     command.add_option("--tokenizer", o.tokenizer,
                        "byte, a tokenizer.json, an encoder.json with vocab.bpe, or their folder");

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "trainer/data/random.h"
+#include "trainer/data/tokenizer.h"
 
 namespace plimsoll::data {
 namespace {
@@ -17,7 +18,19 @@ constexpr size_t kSeenBytes = 48, kSeenPieces = size_t{1} << 19;
 constexpr size_t kLongestPiece = size_t{1} << 30;
 
 uint64_t Pair(int32_t left, int32_t right) {
-  return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
+  return PairOf(static_cast<uint32_t>(left), static_cast<uint32_t>(right));
+}
+
+// Calls visit(character, code point) for each; a byte that is no UTF-8 has the code point kNone.
+constexpr char32_t kNone = 0xffffffff;
+template <typename Visit>
+void ForEachCharacter(std::string_view text, Visit visit) {
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    const std::string_view character = text.substr(0, std::max<size_t>(length, 1));
+    visit(character, length == 0 ? kNone : CodePoint(character));
+    text.remove_prefix(character.size());
+  }
 }
 
 }  // namespace
@@ -46,20 +59,37 @@ const Bpe::Slot* Bpe::Find(int32_t left, int32_t right) const {
 }
 
 void Bpe::Encode(std::string_view piece, std::vector<int32_t>* out) {
-  if (piece.empty()) return;
-  if (piece.size() > kSeenBytes) {
-    Merge(piece, out);
+  if (model_.character_ids.empty()) {
+    EncodeWord(piece, out);
     return;
   }
-  const auto seen = seen_.find(piece);
+  const char* begin = piece.data();
+  char32_t previous = kNone;
+  ForEachCharacter(piece, [&](std::string_view character, char32_t code) {
+    if (!model_.joints.contains(PairOf(previous, code))) {
+      EncodeWord({begin, character.data()}, out);
+      begin = character.data();
+    }
+    previous = code;
+  });
+  EncodeWord({begin, piece.data() + piece.size()}, out);
+}
+
+void Bpe::EncodeWord(std::string_view word, std::vector<int32_t>* out) {
+  if (word.empty()) return;
+  if (word.size() > kSeenBytes) {
+    Merge(word, out);
+    return;
+  }
+  const auto seen = seen_.find(word);
   if (seen != seen_.end()) {
     out->insert(out->end(), seen->second.begin(), seen->second.end());
     return;
   }
   const size_t before = out->size();
-  Merge(piece, out);
+  Merge(word, out);
   if (seen_.size() >= kSeenPieces) seen_.clear();
-  seen_.emplace(piece, std::vector<int32_t>(out->begin() + before, out->end()));
+  seen_.emplace(word, std::vector<int32_t>(out->begin() + before, out->end()));
 }
 
 void Bpe::PushCandidate(int32_t position) {
@@ -75,22 +105,40 @@ void Bpe::PushCandidate(int32_t position) {
   std::push_heap(candidates_.begin(), candidates_.end(), Later());
 }
 
-void Bpe::Merge(std::string_view piece, std::vector<int32_t>* out) {
+void Bpe::AppendSymbols(std::string_view word) {
+  const auto append_byte = [&](char byte) {
+    symbols_.push_back({.id = model_.byte_ids[static_cast<uint8_t>(byte)]});
+  };
+  if (model_.character_ids.empty()) {
+    for (const char byte : word) append_byte(byte);
+    return;
+  }
+  ForEachCharacter(word, [&](std::string_view character, char32_t code) {
+    const auto found = model_.character_ids.find(code);
+    if (found != model_.character_ids.end()) {
+      symbols_.push_back({.id = found->second});
+    } else {
+      for (const char byte : character) append_byte(byte);
+    }
+  });
+}
+
+void Bpe::Merge(std::string_view word, std::vector<int32_t>* out) {
   if (!model_.whole_pieces.empty()) {
-    const auto whole = model_.whole_pieces.find(std::string(piece));
+    const auto whole = model_.whole_pieces.find(std::string(word));
     if (whole != model_.whole_pieces.end()) {
       out->push_back(whole->second);
       return;
     }
   }
-  if (piece.size() > kLongestPiece) {
+  if (word.size() > kLongestPiece) {
     throw UserError(fmt::format(
-        "tokenize: {} bytes without a place to split; break the text into lines", piece.size()));
+        "tokenize: {} bytes without a place to split; break the text into lines", word.size()));
   }
-  const auto size = static_cast<int32_t>(piece.size());
-  symbols_.resize(piece.size());
+  symbols_.clear();
+  AppendSymbols(word);
+  const auto size = static_cast<int32_t>(symbols_.size());
   for (int32_t i = 0; i < size; ++i) {
-    symbols_[i].id = model_.byte_ids[static_cast<uint8_t>(piece[i])];
     symbols_[i].previous = i - 1;
     symbols_[i].next = i + 1 < size ? i + 1 : -1;
   }

@@ -1,6 +1,9 @@
-// Byte-pair encoding of one piece of text (Sennrich, Haddow, Birch 2016): starting from its bytes,
-// the adjacent pair with the lowest rank is merged, leftmost first, until no pair has a rank.
-// O(n log n) in the length of the piece.
+// Byte-pair encoding of one piece of text (Sennrich, Haddow, Birch 2016): starting from its bytes
+// or its characters, the adjacent pair with the lowest rank is merged, leftmost first, until no
+// pair has a rank. O(n log n) in the length of the piece.
+//
+// Tokenizers of SentencePiece make a whole text one piece. It is cut where no merge can join the
+// two characters, which changes nothing: what is left are words, most of them seen before.
 #pragma once
 
 #include <array>
@@ -8,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace plimsoll::data {
@@ -18,10 +22,16 @@ struct BpeMerge {
 
 struct BpeModel {
   std::array<int32_t, 256> byte_ids = {};  // the token of each byte
-  std::vector<BpeMerge> merges;            // by rank; of equal pairs the last counts
+  // The tokens of characters; one that has none becomes its bytes' tokens, which no merge joins.
+  // Empty: all text is bytes.
+  std::unordered_map<char32_t, int32_t> character_ids;
+  std::unordered_set<uint64_t> joints;  // PairOf the two characters between the parts of each merge
+  std::vector<BpeMerge> merges;         // by rank; of equal pairs the last counts
   // Pieces that are tokens as they stand and skip the merges (`ignore_merges`); empty if unused.
   std::unordered_map<std::string, int32_t> whole_pieces;
 };
+
+inline uint64_t PairOf(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
 class Bpe {
  public:
@@ -55,7 +65,9 @@ class Bpe {
 
   const Slot* Find(int32_t left, int32_t right) const;
   void PushCandidate(int32_t position);
-  void Merge(std::string_view piece, std::vector<int32_t>* out);
+  void EncodeWord(std::string_view word, std::vector<int32_t>* out);
+  void AppendSymbols(std::string_view word);
+  void Merge(std::string_view word, std::vector<int32_t>* out);
 
   BpeModel model_;
   std::vector<Slot> table_;  // open addressing, a power of two, at most half full

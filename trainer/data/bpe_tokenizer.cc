@@ -1,18 +1,15 @@
 #include "trainer/data/bpe_tokenizer.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
-#include "base/error.h"
-
 namespace plimsoll::data {
 namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
 // Finds the leftmost, then longest, of a set of strings.
 class AddedTokenFinder {
@@ -60,59 +57,25 @@ class AddedTokenFinder {
   std::array<std::vector<Entry>, 256> by_first_;
 };
 
-// Calls visit(run, valid) for maximal runs of well-formed UTF-8 and of other bytes.
-template <typename Visit>
-void ForEachUtf8Run(std::string_view text, Visit visit) {
-  size_t begin = 0;
-  bool run_valid = true;
-  for (size_t i = 0; i < text.size();) {
-    const size_t length = Utf8Length(text.substr(i));
-    const bool valid = length > 0;
-    if (valid != run_valid) {
-      if (i > begin) visit(text.substr(begin, i - begin), run_valid);
-      begin = i;
-      run_valid = valid;
-    }
-    i += valid ? length : 1;
-  }
-  if (begin < text.size()) visit(text.substr(begin), run_valid);
-}
-
-std::string Nfc(std::string_view text) {
-  std::string out;
-  ForEachUtf8Run(text, [&](std::string_view run, bool valid) {
-    const bool ascii =
-        std::all_of(run.begin(), run.end(), [](char c) { return static_cast<uint8_t>(c) < 0x80; });
-    if (!valid || ascii) {
-      out += run;
-      return;
-    }
-    utf8proc_uint8_t* mapped = nullptr;
-    const utf8proc_ssize_t size =
-        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(run.data()),
-                     static_cast<utf8proc_ssize_t>(run.size()), &mapped,
-                     static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-    if (size < 0) throw InternalError(std::string("NFC: ") + utf8proc_errmsg(size));
-    out.append(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
-    std::free(mapped);
-  });
-  return out;
-}
-
 class BpeTokenizer : public Tokenizer {
  public:
   explicit BpeTokenizer(BpeDescription description)
       : tokens_(std::move(description.tokens)),
+        is_byte_(std::move(description.is_byte)),
+        normalizer_(std::move(description.normalizer)),
+        metaspace_(std::move(description.metaspace)),
         patterns_(std::move(description.patterns)),
-        nfc_(description.nfc),
+        strips_space_(description.strips_space),
         bpe_(std::move(description.model)) {
+    is_byte_.resize(tokens_.size());
     for (size_t id = 0; id < tokens_.size(); ++id) {
-      if (!tokens_[id].empty()) ids_.emplace(tokens_[id], static_cast<int32_t>(id));
+      if (!tokens_[id].empty() && !is_byte_[id])
+        ids_.emplace(tokens_[id], static_cast<int32_t>(id));
     }
     for (AddedToken& token : description.added) {
       ids_[token.content] = token.id;
       if (token.normalized) {
-        normalized_added_.Add(nfc_ ? Nfc(token.content) : token.content, token.id);
+        normalized_added_.Add(normalizer_.Apply(token.content), token.id);
       } else {
         raw_added_.Add(token.content, token.id);
       }
@@ -121,19 +84,21 @@ class BpeTokenizer : public Tokenizer {
     normalized_added_.Sort();
   }
 
-  void Encode(std::string_view text, std::vector<int32_t>* out) const override {
+  void Encode(std::string_view text, std::vector<int32_t>* out, Place place) const override {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto push = [&](int32_t id) { out->push_back(id); };
     raw_added_.ForEach(
         text,
         [&](std::string_view part) {
-          const std::string normalized = nfc_ ? Nfc(part) : std::string();
+          const bool first = part.data() == text.data();
+          const bool within = first && place == Place::kWithin;
+          std::string storage;
+          if (!normalizer_.empty()) part = storage = normalizer_.Apply(part, within);
           normalized_added_.ForEach(
-              nfc_ ? std::string_view(normalized) : part,
+              part,
               [&](std::string_view plain) {
-                ForEachUtf8Run(plain, [&](std::string_view run, bool valid) {
-                  EncodePiece(run, valid ? 0 : patterns_.size(), out);
-                });
+                const bool begins = plain.data() == part.data();
+                EncodePlain(plain, first && begins, within && begins, out);
               },
               push);
         },
@@ -142,10 +107,30 @@ class BpeTokenizer : public Tokenizer {
 
   void Decode(int32_t id, std::string* out) const override {
     if (id < 0 || id >= static_cast<int64_t>(tokens_.size()) || tokens_[id].empty()) {
-      out->append("\xEF\xBF\xBD");
+      out->append(kReplacement);
     } else {
       out->append(tokens_[id]);
     }
+  }
+
+  std::string Decode(const std::vector<int32_t>& ids) const override {
+    std::string text, bytes;
+    // Bytes make characters together or not at all.
+    const auto end_bytes = [&] {
+      bool valid = true;
+      ForEachUtf8Run(bytes, [&](std::string_view, bool run_valid) { valid &= run_valid; });
+      if (valid) text += bytes;
+      for (size_t i = 0; !valid && i < bytes.size(); ++i) text += kReplacement;
+      bytes.clear();
+    };
+    for (const int32_t id : ids) {
+      const bool is_byte = id >= 0 && id < vocab_size() && is_byte_[static_cast<size_t>(id)];
+      if (!is_byte) end_bytes();
+      Decode(id, is_byte ? &bytes : &text);
+    }
+    end_bytes();
+    if (strips_space_ && text.starts_with(' ')) text.erase(0, 1);
+    return text;
   }
 
   int64_t vocab_size() const override { return static_cast<int64_t>(tokens_.size()); }
@@ -157,6 +142,35 @@ class BpeTokenizer : public Tokenizer {
   }
 
  private:
+  // What lies between added tokens. `first`: it begins the text; `within`: or rather goes on one.
+  void EncodePlain(std::string_view text, bool first, bool within,
+                   std::vector<int32_t>* out) const {
+    if (metaspace_) {
+      EncodeMetaspace(text, first, within, out);
+      return;
+    }
+    ForEachUtf8Run(text, [&](std::string_view run, bool valid) {
+      EncodePiece(run, valid ? 0 : patterns_.size(), out);
+    });
+  }
+
+  void EncodeMetaspace(std::string_view text, bool first, bool within,
+                       std::vector<int32_t>* out) const {
+    const std::string& mark = metaspace_->replacement;
+    std::string marked = ReplaceAll(text, " ", mark);
+    const bool wanted = metaspace_->prepend == Metaspace::Prepend::kAlways ||
+                        (metaspace_->prepend == Metaspace::Prepend::kFirst && first);
+    if (wanted && !within && !marked.starts_with(mark)) marked.insert(0, mark);
+    std::string_view rest = marked;
+    while (metaspace_->split) {
+      const size_t next = rest.find(mark, 1);
+      if (next == std::string_view::npos) break;
+      bpe_.Encode(rest.substr(0, next), out);
+      rest.remove_prefix(next);
+    }
+    bpe_.Encode(rest, out);
+  }
+
   // Splits `piece` by patterns_[pattern] and those after it.
   void EncodePiece(std::string_view piece, size_t pattern, std::vector<int32_t>* out) const {
     if (pattern == patterns_.size()) {
@@ -173,10 +187,13 @@ class BpeTokenizer : public Tokenizer {
   }
 
   std::vector<std::string> tokens_;
+  std::vector<bool> is_byte_;
   std::unordered_map<std::string, int32_t> ids_;
-  std::vector<SplitPattern> patterns_;
   AddedTokenFinder raw_added_, normalized_added_;
-  bool nfc_;
+  Normalizer normalizer_;
+  std::optional<Metaspace> metaspace_;
+  std::vector<SplitPattern> patterns_;
+  bool strips_space_;
   mutable std::mutex mutex_;  // guards the scratch memory of patterns_ and bpe_
   mutable Bpe bpe_;
 };

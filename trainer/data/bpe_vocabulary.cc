@@ -6,12 +6,14 @@
 #include "formats/json.h"
 #include "trainer/data/bpe_tokenizer.h"
 #include "trainer/data/byte_level.h"
+#include "trainer/data/tokenizer.h"
 
 namespace plimsoll::data {
 
 BpeVocabulary::BpeVocabulary(std::string where,
-                             const std::vector<std::pair<std::string, int64_t>>& vocab)
-    : where_(std::move(where)) {
+                             const std::vector<std::pair<std::string, int64_t>>& vocab,
+                             Spelling spelling)
+    : where_(std::move(where)), spelling_(spelling) {
   // Ids index tables: a stray huge one must not become a huge table.
   const auto limit = static_cast<int64_t>(2 * vocab.size() + 1024);
   BpeDescription& d = description_;
@@ -25,8 +27,15 @@ BpeVocabulary::BpeVocabulary(std::string where,
     ids_[token] = static_cast<int32_t>(id);
     if (static_cast<size_t>(id) >= d.tokens.size()) d.tokens.resize(static_cast<size_t>(id) + 1);
     // Tokens written outside the alphabet are added tokens, kept as they are.
-    d.tokens[static_cast<size_t>(id)] = FromByteLevel(token).value_or(token);
+    d.tokens[static_cast<size_t>(id)] =
+        spelling == Spelling::kByteLevel ? FromByteLevel(token).value_or(token) : token;
   }
+  d.is_byte.resize(d.tokens.size());
+  spelling == Spelling::kByteLevel ? FindBytes() : FindCharacters();
+}
+
+void BpeVocabulary::FindBytes() {
+  BpeDescription& d = description_;
   std::array<bool, 256> known = {};
   for (const auto& [token, id] : ids_) {
     const auto bytes = FromByteLevel(token);
@@ -41,6 +50,24 @@ BpeVocabulary::BpeVocabulary(std::string where,
           "{}: no token for byte 0x{:02x}: not a byte-level BPE vocabulary (GPT-2, Llama 3, Qwen2)",
           where_, byte));
     }
+  }
+}
+
+void BpeVocabulary::FindCharacters() {
+  BpeDescription& d = description_;
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string name = fmt::format("<0x{:02X}>", byte);
+    const auto found = ids_.find(name);
+    if (found == ids_.end()) {
+      throw UserError(
+          fmt::format("{}: has byte_fallback, but no token {}; get the file again", where_, name));
+    }
+    d.model.byte_ids[static_cast<size_t>(byte)] = found->second;
+    d.is_byte[static_cast<size_t>(found->second)] = true;
+  }
+  for (const auto& [token, id] : ids_) {
+    if (token.empty()) throw UserError(where_ + ": has an empty token; get the file again");
+    if (Utf8Length(token) == token.size()) d.model.character_ids.emplace(CodePoint(token), id);
   }
 }
 
@@ -62,6 +89,17 @@ void BpeVocabulary::AddMerge(const std::string& left, const std::string& right,
   merge.right = Id(right, field);
   merge.merged = Id(left + right, field);
   description_.model.merges.push_back(merge);
+  if (spelling_ == Spelling::kByteLevel) return;
+  if (description_.is_byte[static_cast<size_t>(merge.left)] ||
+      description_.is_byte[static_cast<size_t>(merge.right)]) {
+    throw UserError(
+        fmt::format("{}: {}: joins the token of a byte, which is not supported", where_, field));
+  }
+  size_t last = left.size() - 1;
+  while (last > 0 && (static_cast<uint8_t>(left[last]) & 0xc0) == 0x80) --last;
+  description_.model.joints.insert(
+      PairOf(CodePoint(std::string_view(left).substr(last)),
+             CodePoint(std::string_view(right).substr(0, Utf8Length(right)))));
 }
 
 void BpeVocabulary::IgnoreMerges() {

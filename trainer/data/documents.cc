@@ -150,11 +150,12 @@ std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns,
   return files;
 }
 
-std::vector<MappedFile> MapTexts(const std::vector<std::string>& paths, const std::string& key) {
+std::vector<MappedFile> MapTexts(const std::vector<std::string>& paths, const std::string& key,
+                                 const Say& say) {
   std::vector<MappedFile> files;
   size_t bytes = 0;
   for (const std::string& path : paths) {
-    files.emplace_back(path);
+    files.push_back(OpenText(path, say));
     bytes += files.back().bytes().size();
   }
   if (bytes == 0) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
+#include "trainer/data/text_file.h"
 
 namespace plimsoll::data {
 
@@ -41,7 +42,8 @@ std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns,
                                      const std::vector<std::string>& exclude,
                                      const std::string& key);
 
-// Maps the files; UserError if all are empty.
-std::vector<MappedFile> MapTexts(const std::vector<std::string>& paths, const std::string& key);
+// The texts of the files (text_file.h); UserError if all are empty.
+std::vector<MappedFile> MapTexts(const std::vector<std::string>& paths, const std::string& key,
+                                 const Say& say = {});
 
 }  // namespace plimsoll::data

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "formats/compression.h"
 #include "formats/json.h"
 #include "trainer/data/documents.h"
 #include "trainer/data/random.h"
@@ -43,7 +44,9 @@ Example ParseExample(std::string_view line, const std::string& where) {
 
 }  // namespace
 
-bool HoldsExamples(std::string_view path) { return path.ends_with(".jsonl"); }
+bool HoldsExamples(std::string_view path) {
+  return formats::WithoutCompression(path).ends_with(".jsonl");
+}
 
 std::vector<Example> ReadExamples(const std::vector<MappedFile>& files) {
   std::vector<Example> examples;
@@ -89,7 +92,8 @@ SourceList EncodeExamples(const std::vector<Example>& examples, const Tokenizer&
     std::string completion = example.completion;
     if (!end && delimiter.empty()) completion += '\n';
     if (!end && !delimiter.empty()) AppendDelimiter(delimiter, &completion);
-    tokenizer.Encode(completion, &ids);
+    tokenizer.Encode(completion, &ids,
+                     example.prompt.empty() ? Tokenizer::Place::kStart : Tokenizer::Place::kWithin);
     if (end) ids.push_back(*end);
     carries_loss.resize(ids.size(), true);
   }

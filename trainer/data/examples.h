@@ -21,7 +21,7 @@ struct Example {
   std::string completion;  // with loss
 };
 
-bool HoldsExamples(std::string_view path);  // by its name
+bool HoldsExamples(std::string_view path);  // by its name: *.jsonl, also compressed
 
 // In the order of the lines; empty lines are passed over. UserErrors name the file and the line.
 std::vector<Example> ReadExamples(const std::vector<MappedFile>& files);

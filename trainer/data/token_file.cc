@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "formats/compression.h"
 
 static_assert(std::endian::native == std::endian::little, "token files are read in place");
 
@@ -204,6 +205,14 @@ TokenFormat ParseTokenFormat(std::string_view text) {
 std::shared_ptr<const TokenFile> OpenTokenFile(const std::string& path,
                                                const TokenFileOptions& options) {
   MappedFile file(path);
+  // Tokens can begin with the same bytes: the name must say so, too.
+  if (const auto compression = formats::CompressionByName(path);
+      compression != formats::Compression::kNone &&
+      compression == formats::CompressionOf(file.bytes())) {
+    throw UserError(path +
+                    ": is compressed, but token files are mapped as they are; unpack it, or set "
+                    "data.tokenizer if it holds text");
+  }
   const Layout layout = DetectLayout(file, options);
   if (layout.width == 2) {
     return std::make_shared<MappedTokens<uint16_t>>(std::move(file), layout, options);

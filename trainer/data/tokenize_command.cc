@@ -104,7 +104,7 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
   }
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(options.tokenizer);
   const std::vector<MappedFile> files =
-      MapTexts(ExpandFiles(options.inputs, options.exclude, "data tokenize"), "data tokenize");
+      MapTexts(ExpandFiles(options.inputs, options.exclude, "data tokenize"), "data tokenize", say);
   std::vector<std::string_view> texts;
   for (const MappedFile& file : files) texts.push_back(file.text());
   const DocumentSplit split = SplitDocuments(texts, options.split);

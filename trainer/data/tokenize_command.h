@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,8 +29,6 @@ struct TokenizeResult {
   int64_t train_tokens = 0, eval_tokens = 0, bytes = 0;
   int width = 2;  // bytes a token
 };
-
-using Say = std::function<void(std::string_view text)>;
 
 // Writes OUT/train_000000.bin, … and OUT/val_000000.bin, …; all appear together at the end, none
 // if anything fails. Where text was cut into documents and the tokenizer has no end-of-text token

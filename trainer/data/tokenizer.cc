@@ -12,7 +12,7 @@ constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
 class ByteTokenizer : public Tokenizer {
  public:
-  void Encode(std::string_view text, std::vector<int32_t>* out) const override {
+  void Encode(std::string_view text, std::vector<int32_t>* out, Place) const override {
     out->reserve(out->size() + text.size());
     for (const char c : text) out->push_back(static_cast<uint8_t>(c));
   }
@@ -49,7 +49,7 @@ std::string Tokenizer::Decode(const std::vector<int32_t>& ids) const {
 }
 
 std::optional<int32_t> Tokenizer::EndOfText() const {
-  for (const std::string_view name : {"<|endoftext|>", "<|end_of_text|>"}) {
+  for (const std::string_view name : {"<|endoftext|>", "<|end_of_text|>", "</s>"}) {
     if (const auto id = TokenId(name)) return id;
   }
   return std::nullopt;
@@ -76,6 +76,11 @@ TokenizerFiles FindTokenizer(const std::string& spec) {
     for (const char* name : {"tokenizer.json", "encoder.json", "vocab.json"}) {
       if (exists(fs::path(spec) / name)) return FindTokenizer((fs::path(spec) / name).string());
     }
+    if (exists(fs::path(spec) / "tokenizer.model")) {
+      throw UserError(spec +
+                      ": holds a tokenizer.model but no tokenizer.json; transformers makes one: "
+                      "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)");
+    }
     throw UserError(spec + ": holds no tokenizer.json, encoder.json or vocab.json; name the file");
   }
   for (const std::string_view vocab : {"encoder.json", "vocab.json"}) {
@@ -94,6 +99,14 @@ TokenizerFiles FindTokenizer(const std::string& spec) {
                     "folder that holds one");
   }
   return {.vocabulary = spec, .merges = ""};
+}
+
+char32_t CodePoint(std::string_view sequence) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(sequence[i]); };
+  if (sequence.size() == 1) return byte(0);
+  char32_t code = byte(0) & (0x7f >> sequence.size());
+  for (size_t i = 1; i < sequence.size(); ++i) code = code << 6 | (byte(i) & 0x3f);
+  return code;
 }
 
 size_t Utf8Length(std::string_view text, bool* incomplete) {

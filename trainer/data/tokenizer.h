@@ -1,10 +1,12 @@
-// Text to token ids and back.   Byte-level tokenizers: any bytes can be encoded, and
-// Decode(Encode(x))
-// == x for any x (after NFC, where the tokenizer asks for it).
+// Text to token ids and back. Any bytes can be encoded.
 //
 //   byte           one token a byte, vocabulary 256
 //   GPT-2          encoder.json and vocab.bpe (or vocab.json and merges.txt)
-//   Hugging Face   tokenizer.json of byte-level BPE: GPT-2, Llama 3, Qwen2 and their like
+//   Hugging Face   tokenizer.json of byte-level BPE (GPT-2, Llama 3, Qwen2 and their like), and of
+//                  BPE of characters with byte fallback, as made from SentencePiece (Llama 2)
+//
+// Decode(Encode(x)) == x for any x (after NFC, where the tokenizer asks for it), but with byte
+// fallback for UTF-8 alone.
 //
 // Special and added tokens written out in the text become their ids; no beginning-of-text token is
 // added. UserErrors name the file and the field that is wrong or not supported.
@@ -23,19 +25,25 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
+  // Where a text stands: tokenizers of SentencePiece put a space before one that begins.
+  enum class Place { kStart, kWithin };
+
   // Appends the ids of `text` to `out`. Safe to call from several threads, one at a time runs.
-  virtual void Encode(std::string_view text, std::vector<int32_t>* out) const = 0;
+  virtual void Encode(std::string_view text, std::vector<int32_t>* out,
+                      Place place = Place::kStart) const = 0;
   std::vector<int32_t> Encode(std::string_view text) const;
 
   // Appends the bytes of one id to `out`: U+FFFD for an id that has none, which models with a
   // padded vocabulary can draw.
   virtual void Decode(int32_t id, std::string* out) const = 0;
-  std::string Decode(const std::vector<int32_t>& ids) const;
+  // The text of all of them, from its start: without the space that Encode put there.
+  virtual std::string Decode(const std::vector<int32_t>& ids) const;
 
   virtual int64_t vocab_size() const = 0;                                    // largest id + 1
   virtual std::optional<int32_t> TokenId(std::string_view token) const = 0;  // by its exact bytes
 
-  // The token that ends a document: <|endoftext|> (GPT-2, Qwen2) or <|end_of_text|> (Llama 3).
+  // The token that ends a document: <|endoftext|> (GPT-2, Qwen2), <|end_of_text|> (Llama 3) or </s>
+  // (Llama 2).
   std::optional<int32_t> EndOfText() const;
 };
 
@@ -66,8 +74,29 @@ class Utf8Stream {
   std::string pending_;
 };
 
+// The code point of a well-formed UTF-8 sequence.
+char32_t CodePoint(std::string_view sequence);
+
 // Length of the well-formed UTF-8 sequence that `text` starts with; 0 if it starts with none, or
 // with one that is cut off, in which case `*incomplete` says so.
 size_t Utf8Length(std::string_view text, bool* incomplete = nullptr);
+
+// Calls visit(run, valid) for maximal runs of well-formed UTF-8 and of other bytes.
+template <typename Visit>
+void ForEachUtf8Run(std::string_view text, Visit visit) {
+  size_t begin = 0;
+  bool run_valid = true;
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = Utf8Length(text.substr(i));
+    const bool valid = length > 0;
+    if (valid != run_valid) {
+      if (i > begin) visit(text.substr(begin, i - begin), run_valid);
+      begin = i;
+      run_valid = valid;
+    }
+    i += valid ? length : 1;
+  }
+  if (begin < text.size()) visit(text.substr(begin), run_valid);
+}
 
 }  // namespace plimsoll::data

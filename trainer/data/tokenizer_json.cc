@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -62,9 +64,11 @@ class Field {
     if (!off) Fail(fmt::format("{} is not supported", Brief()));
   }
   [[noreturn]] void Fail(const std::string& reason) const {
-    throw UserError(fmt::format(
-        "{}: {}; supported are byte-level BPE files such as GPT-2's, Llama 3's and Qwen2's", path_,
-        reason));
+    throw UserError(
+        fmt::format("{}: {}; supported are files of byte-level BPE (such as GPT-2's, Llama 3's, "
+                    "Qwen2's) and of "
+                    "BPE with byte fallback (Llama 2's)",
+                    path_, reason));
   }
   std::string Brief() const {
     if (!json_->is_primitive()) return json_->type_name();
@@ -107,22 +111,36 @@ BpeDescription ReadModel(const Field& model, const std::string& name) {
   const Field type = model["type"];
   if (!type.missing() && type.Text() != "BPE")
     type.Fail(fmt::format("'{}' is not supported", formats::Printable(type.Text())));
-  for (const char* key :
-       {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback"}) {
+  for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
     model[key].MustBeOff();
   }
-  BpeVocabulary vocabulary(name, ReadVocab(model["vocab"]));
+  using Spelling = BpeVocabulary::Spelling;
+  const bool byte_fallback = model["byte_fallback"].Flag(false);
+  if (byte_fallback) model["ignore_merges"].MustBeOff();
+  // With byte fallback no text is unknown: unk_token and fuse_unk have no say.
+  BpeVocabulary vocabulary(name, ReadVocab(model["vocab"]),
+                           byte_fallback ? Spelling::kCharacters : Spelling::kByteLevel);
   const Field merges = model["merges"];
   for (size_t i = 0; i < merges.size(); ++i) AddMerge(merges[i], &vocabulary);
   if (model["ignore_merges"].Flag(false)) vocabulary.IgnoreMerges();
   return vocabulary.Take();
 }
 
+const std::string& NotEmpty(const Field& field) {
+  if (field.Text().empty()) field.Fail("is empty");
+  return field.Text();
+}
+
 void ReadNormalizer(const Field& field, BpeDescription* description) {
   if (field.missing()) return;
   const std::string& type = field["type"].Text();
   if (type == "NFC") {
-    description->nfc = true;
+    description->normalizer.AddNfc();
+  } else if (type == "Prepend") {
+    description->normalizer.AddPrepend(field["prepend"].Text());
+  } else if (type == "Replace") {
+    description->normalizer.AddReplace(NotEmpty(field["pattern"]["String"]),
+                                       field["content"].Text());
   } else if (type == "Sequence") {
     const Field parts = field["normalizers"];
     for (size_t i = 0; i < parts.size(); ++i) ReadNormalizer(parts[i], description);
@@ -164,6 +182,77 @@ bool ReadPreTokenizer(const Field& field, BpeDescription* description) {
   return false;
 }
 
+// What comes before BPE of characters: nothing, or Metaspace.
+void ReadMetaspace(const Field& field, BpeDescription* description) {
+  if (field.missing()) return;
+  const std::string& type = field["type"].Text();
+  if (type == "Sequence" && field["pretokenizers"].size() == 1) {
+    ReadMetaspace(field["pretokenizers"][size_t{0}], description);
+    return;
+  }
+  if (type != "Metaspace") {
+    field["type"].Fail(
+        fmt::format("'{}' is not supported with byte_fallback", formats::Printable(type)));
+  }
+  Metaspace metaspace;
+  metaspace.replacement = NotEmpty(field["replacement"]);
+  metaspace.split = field["split"].Flag(true);
+  using Prepend = Metaspace::Prepend;
+  // Older files say add_prefix_space.
+  const Field scheme = field["prepend_scheme"];
+  if (scheme.missing()) {
+    metaspace.prepend = field["add_prefix_space"].Flag(true) ? Prepend::kAlways : Prepend::kNever;
+  } else if (scheme.Text() == "never") {
+    metaspace.prepend = Prepend::kNever;
+  } else if (scheme.Text() == "first") {
+    metaspace.prepend = Prepend::kFirst;
+  } else if (scheme.Text() != "always") {
+    scheme.Fail(fmt::format("'{}' is not supported", formats::Printable(scheme.Text())));
+  }
+  description->metaspace = std::move(metaspace);
+}
+
+// What a token writes, of BPE of characters: any number of Replace, then ByteFallback, Fuse and
+// Strip of one space, if at all. ReadAddedTokens comes before.
+void ReadDecoder(const Field& field, BpeDescription* description) {
+  const auto refuse = [](const Field& part, const std::string& type) {
+    part.Fail(
+        fmt::format("'{}' is not supported there, with byte_fallback only Replace, "
+                    "ByteFallback, Fuse and Strip, in this order",
+                    formats::Printable(type)));
+  };
+  if (field.missing() || field["type"].Text() != "Sequence") {
+    field.Fail("is no Sequence of Replace, ByteFallback, Fuse and Strip");
+  }
+  const Field parts = field["decoders"];
+  constexpr std::string_view kOrder[] = {"Replace", "ByteFallback", "Fuse", "Strip"};
+  size_t stage = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const std::string& type = parts[i]["type"].Text();
+    const size_t at = std::ranges::find(kOrder, type) - std::begin(kOrder);
+    const bool next = at == 0 ? stage == 0 : at == stage + 1;
+    if (at == std::size(kOrder) || !next) refuse(parts[i]["type"], type);
+    stage = at;
+    if (type == "Replace") {
+      const std::string& pattern = NotEmpty(parts[i]["pattern"]["String"]);
+      for (std::string& token : description->tokens) {
+        token = ReplaceAll(token, pattern, parts[i]["content"].Text());
+      }
+    } else if (type == "Strip") {
+      const int64_t start = parts[i]["start"].Integer();
+      if (parts[i]["content"].Text() != " " || start > 1 || parts[i]["stop"].Integer() != 0) {
+        parts[i].Fail("strips something else than one space before the text");
+      }
+      description->strips_space = start == 1;
+    }
+  }
+  if (stage < 2) field["decoders"].Fail("has no ByteFallback and Fuse");
+  for (size_t byte = 0; byte < 256; ++byte) {
+    const auto id = static_cast<size_t>(description->model.byte_ids[byte]);
+    description->tokens[id] = static_cast<char>(byte);
+  }
+}
+
 void ReadAddedTokens(const Field& field, BpeDescription* description) {
   if (field.missing()) return;
   const auto limit = static_cast<int64_t>(description->tokens.size() + 2 * field.size() + 1024);
@@ -180,7 +269,9 @@ void ReadAddedTokens(const Field& field, BpeDescription* description) {
     if (static_cast<size_t>(id) >= description->tokens.size()) {
       description->tokens.resize(static_cast<size_t>(id) + 1);
     }
-    description->tokens[static_cast<size_t>(id)] = added.content;
+    // As it is matched: what the normaliser puts before it is a part of it.
+    description->tokens[static_cast<size_t>(id)] =
+        added.normalized ? description->normalizer.Apply(added.content) : added.content;
     description->added.push_back(std::move(added));
   }
 }
@@ -196,10 +287,14 @@ std::unique_ptr<Tokenizer> ParseTokenizerJson(std::string_view json, const std::
   BpeDescription description = ReadModel(file["model"], name);
   ReadNormalizer(file["normalizer"], &description);
   const Field pre_tokenizer = file["pre_tokenizer"];
-  if (pre_tokenizer.missing() || !ReadPreTokenizer(pre_tokenizer, &description)) {
+  const bool characters = !description.model.character_ids.empty();
+  if (characters) {
+    ReadMetaspace(pre_tokenizer, &description);
+  } else if (pre_tokenizer.missing() || !ReadPreTokenizer(pre_tokenizer, &description)) {
     pre_tokenizer.Fail("has no ByteLevel stage");
   }
   ReadAddedTokens(file["added_tokens"], &description);
+  if (characters) ReadDecoder(file["decoder"], &description);
   return MakeBpeTokenizer(std::move(description));
 }
 

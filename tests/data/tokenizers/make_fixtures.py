@@ -2,8 +2,8 @@
 
 usage: python3 make_fixtures.py [GPT2_ENCODER GPT2_MERGES]       (needs `pip install tokenizers`)
 
-The tokenizers are trained on a few lines written here; their structure is that of GPT-2's, Llama 3's and
-Qwen2's files. With GPT-2's own files, their encodings of the same strings are written as well.
+The tokenizers are trained on a few lines written here; their structure is that of GPT-2's, Llama 3's, Qwen2's
+and Llama 2's files (from before transformers 5, and as 5 writes them). With GPT-2's own files, their encodings of the same strings are written as well.
 """
 
 import json
@@ -56,7 +56,14 @@ TEXTS = [
     "\u0000\u0001\u007f control \u0000",
     "https://example.org/a?b=c&d=%20#frag ___ --- ... \u2026 \u201cquoted\u201d \u2018s",
     "I\u0130\u0131 \u1e9e \u00df STRASSE '\u212a 'S 'LL \u2019s",
+    " one space before", "one space after ", "\u2581written \u2581out\u2581", " ", "  ", "\u2581",
+    "<s>begins</s> and ends<s> <unk></s>", "</s>", "<s> <s>  x", "<0x41><0x0A> written out", "\n", "\r\n\t",
+    "<s", "a<s>\u2581b </s>\u2581\u2581 c", "\u00e9\u00e9\n\n  \n", "\ud7ff\ue000\uffff\U00010000\U0010ffff",
 ]
+
+# Ids that decode to bytes: valid, cut off, in the wrong order; and spaces where a text begins.
+SEQUENCES = ["<0xE2><0x82><0xAC>", "<0xE2><0x82>", "\u2581the<0xE2><0x82><0x41>\u2581a", "<0x41><0x42>", "<0xFF>",
+             "<0x20>a", "\u2581\u2581", "\u2581\u2581\u2581the", "<s>\u2581the</s>", "<0xC3><s><0xA9>", "<0xC3><0xA9><0xC3>"]
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
@@ -84,6 +91,48 @@ def split(pattern):
 
 def special(*names):
     return [AddedToken(name, special=True, normalized=False) for name in names]
+
+
+def llama2():
+    """BPE of characters: words begin with \u2581, and what is rare is written in bytes."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    tokenizer.train_from_iterator(
+        [line for line in CORPUS.splitlines() if line],
+        trainers.BpeTrainer(vocab_size=700, show_progress=False, limit_alphabet=90,
+                            special_tokens=["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]))
+    file = json.loads(tokenizer.to_str())
+    model = file["model"]
+    # Words do not show what Llama 2 has, runs of spaces.
+    for left, right in [("\u2581", "\u2581"), ("\u2581" * 2, "\u2581" * 2), ("\u2581" * 2, "\u2581")]:
+        model["vocab"][left + right] = len(model["vocab"])
+        model["merges"].append([left, right])
+    model |= {"byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>"}
+    file["added_tokens"] = [token for token in file["added_tokens"] if not token["content"].startswith("<0x")]
+    file["decoder"] = {"type": "Sequence", "decoders": [
+        {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"},
+        {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    return file
+
+
+def save_llama2(name, file, pre_tokenizer, normalizer, normalized=False):
+    file = file | {"pre_tokenizer": pre_tokenizer, "normalizer": normalizer}
+    for token in file["added_tokens"]:
+        token["normalized"] = normalized
+    tokenizer = Tokenizer.from_str(json.dumps(file))
+    write(name + ".json", file)
+    decoded = [tokenizer.encode(text, add_special_tokens=False).ids for text in TEXTS]
+    vocab = sorted(tokenizer.get_vocab(), key=len, reverse=True)
+    for text in SEQUENCES:
+        ids = []
+        while text:
+            token = next((token for token in vocab if text.startswith(token)), None) or sys.exit(f"no token for {text!r}")
+            ids.append(tokenizer.token_to_id(token))
+            text = text[len(token):]
+        decoded.append(ids)
+    write(name + ".expected.json", expect(tokenizer))
+    write(name + ".decoded.json", [{"ids": ids, "text": tokenizer.decode(ids, skip_special_tokens=False)}
+                                   for ids in decoded])
 
 
 def expect(tokenizer):
@@ -124,6 +173,15 @@ qwen2 = train(split(QWEN2), 700, normalizer=normalizers.NFC())
 qwen2.add_special_tokens(special("<|endoftext|>", "<|im_start|>", "<|im_end|>"))
 qwen2.add_tokens([AddedToken("<word>", normalized=True), AddedToken("<words>", normalized=True)])
 save("qwen2_style", qwen2)
+
+replace = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+prepend = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}, replace]}
+characters = llama2()
+save_llama2("llama2_style", characters, None, prepend)
+save_llama2("llama2_normalized_style", characters, None, prepend, normalized=True)
+for scheme, words in [("first", False), ("always", True)]:
+    save_llama2(f"metaspace_{scheme}_style", characters,
+                {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": scheme, "split": words}, None)
 
 if len(sys.argv) == 3:
     tokenizer = Tokenizer(models.BPE.from_file(sys.argv[1], sys.argv[2]))

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/compress.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/data/sources.h"
@@ -148,6 +149,17 @@ TEST(OpenData, HeldOutFilesTakeThePlaceOfAFraction) {
   EXPECT_EQ(Text(set.eval), "held out\n");
 }
 
+TEST(OpenData, ReadsCompressedText) {
+  const TempFolder files;
+  DataOptions plain = TextOptions({files.Write("train", Sayings(40))});
+  DataOptions packed = TextOptions({files.Write("train.xz", Xz(Sayings(40)))});
+  EXPECT_EQ(Text(OpenData(packed).train), Text(OpenData(plain).train));
+  EXPECT_EQ(Text(OpenData(packed).eval), Text(OpenData(plain).eval));
+  packed.eval = {files.Write("eval.gz", Gzip("held out\n"))};
+  EXPECT_EQ(Text(OpenData(packed).eval), "held out\n");
+  EXPECT_EQ(Text(OpenFiles(packed, {files.Write("more.zst", Zstd("more\n"))}, "--data")), "more\n");
+}
+
 TEST(OpenData, ShardsAreSourcesOfTheirOwn) {
   const TempFolder files;
   files.WriteAs<uint16_t>("train_1.bin", {4, 5});
@@ -227,6 +239,8 @@ TEST(OpenData, MistakesAreNamed) {
   text.vocab = 256;
   text.train = {{.files = {files.Write("empty", "")}}};
   ExpectUserError([&] { OpenData(text); }, {"data.train", "empty"});
+  text.train = {files.WriteAs<uint16_t>("tokens", {1, 2, 3})};
+  ExpectUserError([&] { OpenData(text); }, {"tokens", "holds no text"});
   text.tokenizer = "bytes";
   ExpectUserError([&] { OpenData(text); }, {"bytes", "no such tokenizer"});
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/compress.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/data/sources.h"
@@ -66,6 +67,24 @@ TEST(Examples, CarryLossInTheirCompletions) {
   EXPECT_EQ(text.size(), 6u + 9 + 3 + 10);
   EXPECT_TRUE(sources[0]->has_mask());
   EXPECT_EQ(sources[0]->CountTargets(0, sources[0]->size()), 20);
+}
+
+TEST(Examples, MayBeCompressed) {
+  const TempFolder folder;
+  const SourceList plain = OpenData(Options(folder.Write("qa.jsonl", kLines))).train;
+  const SourceList packed = OpenData(Options(folder.Write("qa.jsonl.zst", Zstd(kLines)))).train;
+  EXPECT_EQ(Marked(*packed[0]), Marked(*plain[0]));
+}
+
+// SentencePiece puts a space before a text, but not before an answer.
+TEST(Examples, AnswersGoOnTheirPrompts) {
+  const TempFolder folder;
+  DataOptions options =
+      Options(folder.Write("qa.jsonl", R"({"prompt": "the load", "completion": " line"})"));
+  options.tokenizer = "tests/data/tokenizers/llama2_style.json";
+  options.vocab = 1000;
+  const std::vector<int32_t> ids = ReadAll(*OpenData(options).train[0]);
+  EXPECT_EQ(LoadTokenizer(options.tokenizer)->Decode(ids), "the load line</s>");
 }
 
 TEST(Examples, EndWithTheDelimiterWhereTheTokenizerHasNoEnd) {

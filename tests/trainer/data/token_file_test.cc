@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/compress.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/data/sources.h"
@@ -99,6 +100,18 @@ TEST(TokenFile, MissingEmptyAndTruncatedFilesAreErrors) {
                   {"odd.bin", "3 bytes", "uint16", "data.format"});
   ExpectUserError([&] { OpenTokenFile(files.Write("odd4.bin", "abcdef"), Vocab(100000)); },
                   {"odd4.bin", "6 bytes", "uint32"});
+}
+
+TEST(TokenFile, CompressedFilesAreRefused) {
+  const TempFolder files;
+  const std::string packed = Gzip(std::string(1000, 'a') + "b");
+  ExpectUserError([&] { OpenTokenFile(files.Write("a.bin.gz", packed), TokenFileOptions()); },
+                  {"a.bin.gz", "is compressed", "data.tokenizer"});
+  // Tokens may begin with the same bytes, or bear such a name.
+  files.WriteAs<uint16_t>("b.bin", {0x8b1f, 2});
+  EXPECT_EQ(OpenTokenFile(files / "b.bin", TokenFileOptions())->size(), 2);
+  files.WriteAs<uint16_t>("c.gz", {1, 2});
+  EXPECT_EQ(OpenTokenFile(files / "c.gz", TokenFileOptions())->size(), 2);
 }
 
 TEST(TokenFile, IdsBeyondTheVocabularyAreFoundWhenOpened) {

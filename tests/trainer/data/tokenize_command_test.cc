@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/compress.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/data/sources.h"
@@ -85,6 +86,25 @@ TEST(Tokenize, ShardsAreFilledInOrder) {
   options.shard_tokens = 1000;
   const TokenizeResult again = Tokenize(options, nullptr);
   EXPECT_EQ(files.Names("out").size(), again.train_files.size() + again.eval_files.size());
+}
+
+TEST(Tokenize, CompressedTextGivesTheSameTokens) {
+  const TempFolder files;
+  TokenizeOptions options = Options(files, kLlama3);
+  options.overwrite = true;
+  const auto tokens = [&] {
+    Tokenize(options, nullptr);
+    return files.Read("out/train_000000.bin") + "|" + files.Read("out/val_000000.bin");
+  };
+  const std::string plain = tokens();
+  for (const std::string& packed : {Gzip(Sayings(50)), Xz(Sayings(50)), Zstd(Sayings(50))}) {
+    options.inputs = {files.Write("packed", packed)};
+    EXPECT_EQ(tokens(), plain);
+  }
+  options.inputs = {files.Write("packed", Gzip(Sayings(50)).substr(0, 50))};
+  options.out = files / "new";
+  ExpectUserError([&] { Tokenize(options, nullptr); }, {"packed: truncated"});
+  EXPECT_FALSE(std::filesystem::exists(files / "new"));
 }
 
 TEST(Tokenize, RefusesWhatIsThereAndLeavesNothingHalfWritten) {

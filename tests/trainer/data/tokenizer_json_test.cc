@@ -48,14 +48,31 @@ Json Added(const std::string& content, int64_t id) {
   return {{"content", content}, {"id", id}, {"special", true}};
 }
 
+// The same of characters, with byte fallback.
+Json GoodCharacters() {
+  Json file;
+  file["model"] = {{"type", "BPE"}, {"byte_fallback", true}, {"unk_token", "<unk>"}};
+  Json& vocab = file["model"]["vocab"];
+  constexpr char kHex[] = "0123456789ABCDEF";
+  for (int byte = 0; byte < 256; ++byte) {
+    vocab[std::string("<0x") + kHex[byte / 16] + kHex[byte % 16] + ">"] = byte;
+  }
+  for (const char* token : {"_", "a", "b", "ab", "_ab"}) vocab[token] = vocab.size();
+  file["model"]["merges"] = {"a b", "_ ab"};
+  file["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "_"}, {"split", false}};
+  const Json replace = {{"type", "Replace"}, {"pattern", {{"String", "_"}}}, {"content", " "}};
+  file["decoder"] = {{"type", "Sequence"},
+                     {"decoders", {replace, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}}}};
+  return file;
+}
+
 std::vector<int32_t> Encode(const Json& file, const std::string& text) {
   return ParseTokenizerJson(file.dump(), "t.json")->Encode(text);
 }
 
 // Expects that `edit` makes the good file an error with `parts`.
 template <typename Edit>
-void ExpectBad(Edit edit, std::initializer_list<std::string_view> parts) {
-  Json file = Good();
+void ExpectBad(Edit edit, std::initializer_list<std::string_view> parts, Json file = Good()) {
   edit(file);
   ExpectUserError([&] { ParseTokenizerJson(file.dump(), "t.json"); }, parts);
 }
@@ -84,7 +101,8 @@ TEST(TokenizerJson, EmptyAndAbsentFeaturesAreOff) {
 TEST(TokenizerJson, UnsupportedFeaturesAreNamed) {
   ExpectBad([](Json& f) { f["model"]["type"] = "Unigram"; }, {"t.json: model.type", "Unigram"});
   ExpectBad([](Json& f) { f["model"]["dropout"] = 0.1; }, {"model.dropout", "0.1"});
-  ExpectBad([](Json& f) { f["model"]["byte_fallback"] = true; }, {"model.byte_fallback"});
+  ExpectBad([](Json& f) { f["model"]["byte_fallback"] = true; },
+            {"t.json", "byte_fallback", "no token <0x00>"});
   ExpectBad([](Json& f) { f["model"]["end_of_word_suffix"] = "</w>"; }, {"</w>"});
   ExpectBad(
       [](Json& f) {
@@ -111,6 +129,53 @@ TEST(TokenizerJson, UnsupportedFeaturesAreNamed) {
   ExpectBad(split("a", "Removed"), {"pre_tokenizer.pretokenizers[0].behavior", "Removed"});
   ExpectBad(split("(", "Isolated"), {"pretokenizers[0].pattern.Regex", "not understood"});
   ExpectBad(split("[\\S]", "Isolated"), {"\\S inside []"});
+}
+
+TEST(TokenizerJson, SmallestFileOfCharacters) {
+  Json file = GoodCharacters();
+  EXPECT_EQ(Encode(file, "ab abc"), (std::vector<int32_t>{260, 260, 'c'}));
+  // Older files say nothing of the scheme.
+  file["pre_tokenizer"]["add_prefix_space"] = false;
+  EXPECT_EQ(Encode(file, "ab abc"), (std::vector<int32_t>{259, 260, 'c'}));
+  file["pre_tokenizer"] = nullptr;
+  EXPECT_EQ(Encode(file, "ab ab"), (std::vector<int32_t>{259, ' ', 259}));
+  const auto tokenizer = ParseTokenizerJson(file.dump(), "t.json");
+  EXPECT_EQ(tokenizer->Decode({260, 'c', 999}), " abc\xEF\xBF\xBD");
+}
+
+TEST(TokenizerJson, UnsupportedFeaturesOfCharactersAreNamed) {
+  const auto expect = [](auto edit, std::initializer_list<std::string_view> parts) {
+    ExpectBad(edit, parts, GoodCharacters());
+  };
+  expect([](Json& f) { f["model"]["ignore_merges"] = true; }, {"model.ignore_merges"});
+  expect([](Json& f) { f["model"]["vocab"].erase("<0xE2>"); }, {"no token <0xE2>"});
+  expect([](Json& f) { f["model"]["vocab"][""] = 300; }, {"empty token"});
+  expect(
+      [](Json& f) {
+        f["model"]["vocab"]["a<0x0A>"] = 300;
+        f["model"]["merges"] = {"a <0x0A>"};
+      },
+      {"model.merges[0]", "token of a byte"});
+  expect([](Json& f) { f["pre_tokenizer"]["type"] = "ByteLevel"; },
+         {"pre_tokenizer.type", "ByteLevel", "byte_fallback"});
+  expect([](Json& f) { f["pre_tokenizer"]["prepend_scheme"] = "last"; },
+         {"pre_tokenizer.prepend_scheme", "last"});
+  expect([](Json& f) { f["pre_tokenizer"]["replacement"] = ""; },
+         {"pre_tokenizer.replacement", "empty"});
+  expect(
+      [](Json& f) {
+        f["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", "a"}}}, {"content", ""}};
+      },
+      {"normalizer.pattern.String"});
+  expect([](Json& f) { f["decoder"] = nullptr; }, {"decoder", "ByteFallback"});
+  expect([](Json& f) { f["decoder"]["decoders"].erase(1); }, {"decoder.decoders[1].type", "Fuse"});
+  expect([](Json& f) { f["decoder"]["decoders"].erase(2); }, {"decoder.decoders", "Fuse"});
+  expect(
+      [](Json& f) {
+        f["decoder"]["decoders"].push_back(
+            {{"type", "Strip"}, {"content", " "}, {"start", 0}, {"stop", 1}});
+      },
+      {"decoder.decoders[3]", "strips"});
 }
 
 TEST(TokenizerJson, DamagedFilesAreErrors) {

@@ -82,6 +82,46 @@ TEST(Tokenizer, Qwen2StyleFileEncodesAsTheReference) {
   EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("cafe\xCC\x81")), "caf\xC3\xA9");
 }
 
+// BPE of characters with byte fallback, as made from SentencePiece: Llama 2's file, the same with
+// added tokens that are matched in normalised text, as transformers 5 writes it, and with pieces of
+// one word.
+TEST(Tokenizer, Llama2StyleFilesEncodeAndDecodeAsTheReference) {
+  for (const std::string name : {"llama2_style", "llama2_normalized_style", "metaspace_first_style",
+                                 "metaspace_always_style"}) {
+    SCOPED_TRACE(name);
+    const auto tokenizer = LoadTokenizer(kFixtures + name + ".json");
+    EXPECT_EQ(tokenizer->vocab_size(), 703);
+    EXPECT_EQ(tokenizer->EndOfText(), 2);
+    EXPECT_EQ(tokenizer->TokenId("<s>"), 1);
+    ExpectSameAsReference(*tokenizer, name, false);
+    const MappedFile decoded(kFixtures + name + ".decoded.json");
+    for (const auto& item : nlohmann::json::parse(decoded.text())) {
+      EXPECT_EQ(tokenizer->Decode(item.at("ids").get<std::vector<int32_t>>()), item.at("text"))
+          << item;
+    }
+  }
+}
+
+TEST(Tokenizer, Llama2StyleTextComesBack) {
+  const auto tokenizer = LoadTokenizer(kFixtures + "llama2_style.json");
+  for (const std::string text : {"the load line", " a", "  two  spaces ", "\n\n",
+                                 "\xe8\xb2\xa8 \xf0\x9f\x9a\xa2\xc3\xa9 x", ""}) {
+    const std::vector<int32_t> ids = tokenizer->Encode(text);
+    EXPECT_EQ(tokenizer->Decode(ids), text);
+    // One by one, as while generating, it has the space before it.
+    std::string bytes;
+    for (const int32_t id : ids) tokenizer->Decode(id, &bytes);
+    EXPECT_EQ(bytes, text.empty() ? "" : " " + text);
+  }
+  // What goes on a text has no space put before it.
+  std::vector<int32_t> ids = tokenizer->Encode("the load");
+  tokenizer->Encode(" line", &ids, Tokenizer::Place::kWithin);
+  EXPECT_EQ(ids, tokenizer->Encode("the load line"));
+  // Bytes that are no UTF-8 are encoded one by one.
+  EXPECT_EQ(tokenizer->Encode("a\xff").size(), tokenizer->Encode("a").size() + 1);
+  EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("a\xff")), "a\xEF\xBF\xBD");
+}
+
 TEST(Tokenizer, Gpt2sOwnFilesEncodeAsTheReference) {
   const auto shared = SharedFolder();
   if (!shared) GTEST_SKIP() << kNoSharedFolder;
@@ -124,12 +164,14 @@ TEST(Tokenizer, AnyBytesComeBack) {
 }
 
 TEST(Tokenizer, LongPiecesTakeNoQuadraticTime) {
-  const auto tokenizer = LoadTokenizer(kFixtures + "llama3_style.json");
   std::string letters;
   for (int i = 0; i < 200'000; ++i) letters.push_back(static_cast<char>('a' + i * 7 % 26));
   const std::string spaces(200'000, ' ');
-  for (const std::string& text : {letters, spaces, letters + spaces + letters}) {
-    EXPECT_EQ(tokenizer->Decode(tokenizer->Encode(text)), text);
+  for (const char* name : {"llama3_style.json", "llama2_style.json"}) {
+    const auto tokenizer = LoadTokenizer(kFixtures + name);
+    for (const std::string& text : {letters, spaces, letters + spaces + letters}) {
+      EXPECT_EQ(tokenizer->Decode(tokenizer->Encode(text)), text);
+    }
   }
 }
 
@@ -156,6 +198,8 @@ TEST(Tokenizer, IsFoundByFileOrFolder) {
   files.Write("small_encoder.json", "{}");
   ExpectUserError([&] { LoadTokenizer(files / "small_encoder.json"); },
                   {"small_encoder.json", "small_vocab.bpe"});
+  files.Write("tokenizer.model", "");
+  ExpectUserError([&] { LoadTokenizer(files.path()); }, {"tokenizer.model", "save_pretrained"});
   files.Write("tokenizer.json", MappedFile(kFixtures + "gpt2_style.json").text());
   EXPECT_EQ(LoadTokenizer(files.path())->vocab_size(), 601);
 }

@@ -1,0 +1,33 @@
+// What a tokenizer does to text before it looks for words: canonical composition, replacements.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::data {
+
+// Steps, applied in the order in which they were added. Bytes that are no UTF-8 are kept.
+class Normalizer {
+ public:
+  void AddNfc();                                              // Unicode's normal form C
+  void AddPrepend(std::string prefix);                        // before a text that is not empty
+  void AddReplace(std::string pattern, std::string content);  // every `pattern`, which is not empty
+
+  bool empty() const { return steps_.empty(); }
+  // `within`: the text goes on another one, so that nothing is put before it.
+  std::string Apply(std::string_view text, bool within = false) const;
+
+ private:
+  enum class Kind { kNfc, kPrepend, kReplace };
+  struct Step {
+    Kind kind;
+    std::string pattern, content;
+  };
+  std::vector<Step> steps_;
+};
+
+// `text` with every `pattern`, leftmost first, replaced.
+std::string ReplaceAll(std::string_view text, std::string_view pattern, std::string_view content);
+
+}  // namespace plimsoll::data
