@@ -181,7 +181,7 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
       "config.json: rope_parameters.rope_type: \"yarn\" is not supported, only default, linear "
       "and llama3");
   EXPECT_EQ(llama(R"("rope_scaling": {"type": "linear"})"),
-            "config.json: rope_scaling.factor: missing");
+            "config.json: rope_scaling.factor: this key is required");
   EXPECT_EQ(llama(R"("rope_parameters": {"full_attention": {"rope_theta": 1e4}})"),
             "config.json: rope_parameters.full_attention: parameters that differ by layer are not "
             "supported");
