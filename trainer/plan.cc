@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/columns.h"
 #include "base/error.h"
 #include "base/message.h"
 #include "base/output_file.h"
@@ -22,6 +23,8 @@ namespace {
 
 using config::RunConfig;
 using nlohmann::ordered_json;
+
+constexpr size_t kColumns = 100;
 
 // The run file, with what the command's own options say.
 RunConfig Load(const PlanCommand& command) {
@@ -47,8 +50,9 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
       ParametersText(model, options), options.micro_batch, options.sequence, options.accumulate));
   for (const graph::PassReport& report : compiled.passes) {
     if (!report.result.changed) continue;
-    PrintAnswer(
-        fmt::format("  {:<14} {:<12} {}\n", report.program, report.pass, report.result.summary));
+    const std::string line =
+        fmt::format("  {:<14} {:<12} {}", report.program, report.pass, report.result.summary);
+    PrintAnswer(Wrapped(line, kColumns, std::string(30, ' ')) + "\n");
   }
   if (options.data_ranks > 1) {
     PrintAnswer(
@@ -56,7 +60,8 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
   }
   PrintAnswer(memory::Report(compiled.plan));
   if (compiled.options.device == runtime::DeviceKind::kCuda) {
-    PrintAnswer(fmt::format("{}\n", ProcessText(ProfileFrom(config), compiled.plan.arena_bytes)));
+    const std::string line = ProcessText(ProfileFrom(config), compiled.plan.arena_bytes);
+    PrintAnswer(Wrapped(line, kColumns, "  ") + "\n");
   }
   const double tokens =
       static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
