@@ -90,7 +90,7 @@ TEST_F(EvalCommand, GivesTheLossThatTrainingEndedWith) {
 // A plan chooses the micro-batch: neither early stopping nor the best snapshot may hang on it.
 TEST_F(EvalCommand, HeldOutLossesDoNotDependOnTheMicroBatch) {
   std::string examples;  // a third of whose targets carry no loss
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 80; ++i) {
     const std::string number = std::to_string(i);
     examples += R"({"prompt": "after )" + number + R"( comes", "completion": " )" +
                 std::to_string(i + 1) + R"(, and so on from there"})" + "\n";
