@@ -37,7 +37,7 @@ refused 'rank 1: its program and configuration differ' \
 refused 'rank 1: its program and configuration differ' \
   'exec $PLIMSOLL train run.yaml --set parallel.tensor=$((1 + OMPI_COMM_WORLD_RANK))'
 refused 'rank 0: parallel.timeout: no progress for 2 seconds, before the first step' \
-  '[ $OMPI_COMM_WORLD_RANK = 0 ] || exec $PLIMSOLL train <(sleep 60); exec $PLIMSOLL train run.yaml --set parallel.timeout=2'
+  '[ $OMPI_COMM_WORLD_RANK = 0 ] || exec $PLIMSOLL train <(sleep 15); exec $PLIMSOLL train run.yaml --set parallel.timeout=2'
 refused 'model.heads' 'exec $PLIMSOLL train run.yaml --set model.heads=3'
 
 # An earlier run stays when ranks don't share the folder.
