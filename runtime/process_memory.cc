@@ -34,6 +34,12 @@ bool ReadText(const char* path, Text& text) {
   return true;
 }
 
+// The same of a file that every system has.
+void RequireText(const char* path, Text& text) {
+  if (ReadText(path, text)) return;
+  throw UserError(std::string(path) + ": cannot be read: " + ErrnoText(errno), ExitCode::kInternal);
+}
+
 // The number that such a file consists of; `fallback` without file or number ("max").
 int64_t Number(const char* path, int64_t fallback) {
   Text text;
@@ -54,16 +60,14 @@ int64_t Field(const Text& text, const char* key) {
 
 ProcessMemory MeasureProcessMemory() {
   Text text;
-  if (!ReadText("/proc/self/status", text)) {
-    throw UserError("/proc/self/status: cannot be read: " + ErrnoText(errno), ExitCode::kInternal);
-  }
+  RequireText("/proc/self/status", text);
   const bool told = std::strstr(text.data(), "\nRssAnon:") != nullptr;
   return {Field(text, "\nVmRSS:"), Field(text, "\nVmHWM:"), told ? Field(text, "\nRssAnon:") : 0};
 }
 
 int64_t AvailableMemory() {
   Text text;
-  if (!ReadText("/proc/meminfo", text)) throw InternalError("can't read /proc/meminfo");
+  RequireText("/proc/meminfo", text);
   const int64_t machine = Field(text, "\nMemAvailable:");
   // What a container is limited to; page cache that it holds counts as used, but can go.
   constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
