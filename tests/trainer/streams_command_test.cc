@@ -12,6 +12,7 @@
 namespace plimsoll {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -149,12 +150,13 @@ TEST_F(Streams, InputsAreNotWrittenOver) {
 
 TEST_F(Streams, TooFewDescriptorsAreSaid) {
   // All reports at once: each keeps a file open.
-  for (int limit = 4; limit < 14; ++limit) {
+  for (int limit = 4; limit < 16; ++limit) {
     const Outcome outcome = Shell("ulimit -n " + std::to_string(limit) +
                                   "; $PLIMSOLL train m.yaml --set log.csv=true --set "
                                   "log.tensorboard=true --set run.dir=few");
-    if (outcome.exit_code == 0) continue;
-    EXPECT_GT(outcome.exit_code, 0);
+    constexpr int kNotLoaded = 127;  // not even its libraries
+    if (outcome.exit_code == 0 || outcome.exit_code == kNotLoaded) continue;
+    EXPECT_THAT(outcome.exit_code, AnyOf(1, 2)) << limit;  // before the first step, or in it
     EXPECT_THAT(outcome.err, HasSubstr("Too many open files")) << limit;
     EXPECT_THAT(outcome.err, Not(HasSubstr("internal error"))) << limit;
   }

@@ -107,6 +107,16 @@ TEST(Tokenize, CompressedTextGivesTheSameTokens) {
   EXPECT_FALSE(std::filesystem::exists(files / "new"));
 }
 
+TEST(Tokenize, DoesNotWriteOverItsInputs) {
+  const TempFolder files;
+  TokenizeOptions options = Options(files, "byte");
+  std::filesystem::create_directory(options.out);
+  options.inputs = {files.Write("out/train_000000.bin", Sayings(50))};
+  options.overwrite = true;
+  ExpectUserError([&] { Tokenize(options, nullptr); }, {"--out", "train_000000.bin", "are read"});
+  EXPECT_EQ(files.Read("out/train_000000.bin"), Sayings(50));
+}
+
 TEST(Tokenize, RefusesWhatIsThereAndLeavesNothingHalfWritten) {
   const TempFolder files;
   TokenizeOptions options = Options(files, "byte");
