@@ -239,7 +239,7 @@ TEST(OpenData, MistakesAreNamed) {
   text.vocab = 256;
   text.train = {{.files = {files.Write("empty", "")}}};
   ExpectUserError([&] { OpenData(text); }, {"data.train", "empty"});
-  text.train = {files.WriteAs<uint16_t>("tokens", {1, 2, 3})};
+  text.train = {{.files = {files.WriteAs<uint16_t>("tokens", {1, 2, 3})}}};
   ExpectUserError([&] { OpenData(text); }, {"tokens", "holds no text"});
   text.tokenizer = "bytes";
   ExpectUserError([&] { OpenData(text); }, {"bytes", "no such tokenizer"});

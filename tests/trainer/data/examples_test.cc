@@ -71,8 +71,9 @@ TEST(Examples, CarryLossInTheirCompletions) {
 
 TEST(Examples, MayBeCompressed) {
   const TempFolder folder;
-  const SourceList plain = OpenData(Options(folder.Write("qa.jsonl", kLines))).train;
-  const SourceList packed = OpenData(Options(folder.Write("qa.jsonl.zst", Zstd(kLines)))).train;
+  const SourceList plain = OpenData(Options(folder.Write("qa.jsonl", kLines))).train[0].sources;
+  const SourceList packed =
+      OpenData(Options(folder.Write("qa.jsonl.zst", Zstd(kLines)))).train[0].sources;
   EXPECT_EQ(Marked(*packed[0]), Marked(*plain[0]));
 }
 
@@ -83,7 +84,7 @@ TEST(Examples, AnswersGoOnTheirPrompts) {
       Options(folder.Write("qa.jsonl", R"({"prompt": "the load", "completion": " line"})"));
   options.tokenizer = "tests/data/tokenizers/llama2_style.json";
   options.vocab = 1000;
-  const std::vector<int32_t> ids = ReadAll(*OpenData(options).train[0]);
+  const std::vector<int32_t> ids = ReadAll(*OpenData(options).train[0].sources[0]);
   EXPECT_EQ(LoadTokenizer(options.tokenizer)->Decode(ids), "the load line</s>");
 }
 
