@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/output_file.h"
 #include "trainer/data/token_file_writer.h"
 
 namespace plimsoll::data {
@@ -125,7 +124,13 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
                     existing.front().string()));
   }
 
-  for (const fs::path& shard : existing) RefuseInput(shard.string(), "--out");
+  for (const fs::path& shard : existing) {
+    for (const MappedFile& file : files) {
+      if (!fs::equivalent(shard, file.path(), error)) continue;
+      throw UserError(fmt::format("--out: {} is one of the files that are read; name another one",
+                                  shard.string()));
+    }
+  }
 
   TokenizeResult result;
   result.width = tokenizer->vocab_size() > int64_t{1} << 16 ? 4 : 2;
