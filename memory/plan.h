@@ -24,6 +24,12 @@ inline constexpr size_t kRoles = 10;  // values of graph::Role
 // Bytes by role, indexed by static_cast<size_t>(role).
 using BytesByRole = std::array<int64_t, kRoles>;
 
+// A program, as an index, run so many times in a row.
+struct ProgramRuns {
+  int program = 0;
+  int64_t times = 1;
+};
+
 struct PlanOptions {
   int64_t alignment = 64;
   bool in_place = true;

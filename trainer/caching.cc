@@ -34,15 +34,12 @@ std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
   return options;
 }
 
-std::vector<int> Round(const CompiledStep& compiled) {
-  std::vector<int> round;
-  const int64_t accumulate = compiled.options.accumulate;
-  for (int64_t micro = 0; compiled.options.train && micro < accumulate; ++micro) {
-    round.push_back(compiled.step.MicroStep(micro, accumulate));
-  }
+std::vector<memory::ProgramRuns> Round(const CompiledStep& compiled) {
   const StepPrograms& step = compiled.step;
+  std::vector<memory::ProgramRuns> round;
+  if (compiled.options.train) round = step.MicroSteps(compiled.options.accumulate);
   for (int program : {step.evaluation, step.prefill, step.decode, step.logits}) {
-    if (program >= 0) round.push_back(program);
+    if (program >= 0) round.push_back({program});
   }
   return round;
 }

@@ -22,9 +22,8 @@ struct CachingOptions {
 // Nothing with `memory.allocator: planned`. UserError on settings that don't go with caching.
 std::optional<CachingOptions> CachingFrom(const config::RunConfig& config);
 
-// The programs of one step in the order in which they run, then evaluation and generation where
-// they were compiled.
-std::vector<int> Round(const CompiledStep& compiled);
+// The micro-steps of one step, then evaluation and generation where they were compiled.
+std::vector<memory::ProgramRuns> Round(const CompiledStep& compiled);
 
 // What the caching allocator takes for these programs, without running them.
 memory::ReplayResult Replay(const CompiledStep& compiled, const CachingOptions& options = {});

@@ -278,6 +278,12 @@ int StepPrograms::MicroStep(int64_t index, int64_t accumulate) const {
   return index + 1 == accumulate ? last : middle;
 }
 
+std::vector<memory::ProgramRuns> StepPrograms::MicroSteps(int64_t accumulate) const {
+  if (accumulate == 1) return {{only, 1}};
+  if (accumulate == 2) return {{first, 1}, {last, 1}};
+  return {{first, 1}, {middle, accumulate - 2}, {last, 1}};
+}
+
 std::vector<const Program*> StepProgramsOf(const CompiledStep& compiled) {
   std::vector<const Program*> programs;
   const StepPrograms& step = compiled.step;
@@ -297,10 +303,11 @@ std::vector<graph::Fusion> FusionsAfterRecompute() {
 double OverStep(const CompiledStep& compiled,
                 const std::function<double(const Program&, const graph::Node&)>& of) {
   double sum = 0;
-  for (int64_t micro = 0; micro < compiled.options.accumulate; ++micro) {
-    const Program& program =
-        *compiled.programs[compiled.step.MicroStep(micro, compiled.options.accumulate)];
-    for (const graph::Node& node : program.nodes()) sum += of(program, node);
+  for (const auto& [index, times] : compiled.step.MicroSteps(compiled.options.accumulate)) {
+    const Program& program = *compiled.programs[index];
+    double once = 0;
+    for (const graph::Node& node : program.nodes()) once += of(program, node);
+    sum += static_cast<double>(times) * once;
   }
   return sum;
 }

@@ -77,6 +77,8 @@ struct StepPrograms {
 
   // The program of a micro-step.
   int MicroStep(int64_t index, int64_t accumulate) const;
+  // All micro-steps of a step in their order.
+  std::vector<memory::ProgramRuns> MicroSteps(int64_t accumulate) const;
 };
 
 struct CompiledStep {

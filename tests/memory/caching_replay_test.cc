@@ -47,7 +47,7 @@ TEST(CachingReplay, WorkedByHand) {
   const Program p = Steps();
   const Program* programs[] = {&p};
   const MemoryPlan plan = MakePlan(programs);
-  const int round[] = {0};
+  const ProgramRuns round[] = {{0}};
   const ReplayResult result = ReplayCaching(programs, plan, round);
   // w, a and b get segments of their own. c fits in none: a's, free by now, is too small. d is cut
   // from b's, the smaller of the two that are free. The second round asks for nothing more.
@@ -73,6 +73,26 @@ TEST(CachingReplay, WorkedByHand) {
   EXPECT_EQ(at_once.device.segments_reserved, 1);
 }
 
+// Repetitions that change nothing are counted, whatever their number.
+TEST(CachingReplay, LongAccumulationsAndRareClearingsAreNotPlayedToTheEnd) {
+  const Program p = Steps();
+  const Program* programs[] = {&p};
+  const MemoryPlan plan = MakePlan(programs);
+  constexpr int64_t kMicroSteps = 1'000'000'000, kPeriod = 1'000'000'000'000;
+  const ProgramRuns round[] = {{0}, {0, kMicroSteps}, {0}}, few[] = {{0}, {0, 3}, {0}};
+  ReplayResult long_run = ReplayCaching(programs, plan, round, {.empty_cache_every = 1 << 20});
+  ReplayResult short_run = ReplayCaching(programs, plan, few, {.empty_cache_every = 4});
+  EXPECT_TRUE(long_run.steady && short_run.steady);
+  EXPECT_EQ(long_run.rounds / (1 << 20), short_run.rounds / 4);
+  // A run makes four allocations; the weights' came before.
+  EXPECT_EQ(long_run.device.allocations, 1 + 4 * (kMicroSteps + 2) * long_run.rounds);
+  EXPECT_EQ(short_run.device.allocations, 1 + 4 * 5 * short_run.rounds);
+  long_run.device.allocations = short_run.device.allocations = 0;
+  EXPECT_EQ(long_run.device, short_run.device);
+  const ReplayResult rarely = ReplayCaching(programs, plan, few, {.empty_cache_every = kPeriod});
+  EXPECT_EQ(rarely.rounds % kPeriod, 0);
+}
+
 TEST(CachingReplay, InPlaceSharingSavesMemory) {
   Program p("train");
   Builder g(p);
@@ -81,7 +101,7 @@ TEST(CachingReplay, InPlaceSharingSavesMemory) {
   g.Emit1("test_unary", {b});
   const Program* programs[] = {&p};
   const MemoryPlan plan = MakePlan(programs);
-  const int round[] = {0};
+  const ProgramRuns round[] = {{0}};
   EXPECT_EQ(ReplayCaching(programs, plan, round).device.peak_allocated, 20 * kMiB);
   const ReplayResult apart = ReplayCaching(programs, plan, round, {.in_place = false});
   EXPECT_EQ(apart.device.peak_allocated, 40 * kMiB);
@@ -178,7 +198,7 @@ TEST(CachingMemory, ARunTakesWhatItsReplaySays) {
     runtime::AddWorkspaces(p, pool.size());
     const Program* programs[] = {&p};
     const MemoryPlan plan = MakePlan(programs);
-    const int round[] = {0};
+    const ProgramRuns round[] = {{0}};
     const ReplayResult replay = ReplayCaching(programs, plan, round);
 
     CachingMemory memory;
