@@ -46,7 +46,6 @@ class Offloader {
   explicit Offloader(Program& program)
       : program_(program),
         forward_(ForwardNodes(program)),
-        nodes_(program.nodes()),
         view_nodes_(FindViewNodes(program)),
         trip_of_(program.tensors().size(), -1) {}
 
@@ -61,6 +60,7 @@ class Offloader {
       Plan(tensor);
     }
     if (trips_.empty()) return {false, "nothing to offload"};
+    nodes_ = std::move(program_.mutable_nodes());
     for (int n = 0; n < forward_; ++n) {
       Move(n);
       const auto departure = departures_.find(n);
@@ -99,7 +99,7 @@ class Offloader {
     trip_of_[saved.tensor] = trip;
     Trip planned;
     planned.original = saved.tensor;
-    planned.scope = nodes_[saved.producer].scope;
+    planned.scope = program_.nodes()[saved.producer].scope;
     trips_.push_back(std::move(planned));
   }
 
@@ -191,7 +191,7 @@ class Offloader {
 
   Program& program_;
   const int forward_;
-  const std::vector<Node> nodes_;      // as they were
+  std::vector<Node> nodes_;            // as they were
   const std::vector<int> view_nodes_;  // by original tensor
   std::vector<int> trip_of_;           // by original tensor; -1: stays
   std::vector<Trip> trips_;

@@ -41,7 +41,6 @@ class Recomputer {
   explicit Recomputer(Program& program)
       : program_(program),
         forward_(ForwardNodes(program)),
-        nodes_(program.nodes()),
         view_nodes_(FindViewNodes(program)),
         tensors_(program.tensors().size()) {
     for (const SavedTensor& saved : FindSaved(program)) {
@@ -52,6 +51,8 @@ class Recomputer {
                   !saved.recomputable || saved.read_at_once;
       any_ = any_ || !info.kept;
     }
+    if (!any_) return;
+    nodes_ = program.nodes();
     for (int n = 0; n < static_cast<int>(nodes_.size()); ++n) {
       for (TensorId id : nodes_[n].inputs) {
         if (id == kNoTensor || n < forward_) continue;
@@ -68,11 +69,12 @@ class Recomputer {
 
   graph::PassResult Run() {
     if (!any_) return {false, "nothing to recompute"};
-    result_.assign(nodes_.begin(), nodes_.begin() + forward_);
+    result_ = std::move(program_.mutable_nodes());
+    result_.resize(static_cast<size_t>(forward_));
     for (at_ = forward_; at_ < static_cast<int>(nodes_.size()); ++at_) {
-      Node node = nodes_[at_];
       // A view of what is recomputed is made anew where it is read.
-      if (node.op->view && Recomputed(program_.Root(node.outputs[0]))) continue;
+      if (nodes_[at_].op->view && Recomputed(program_.Root(nodes_[at_].outputs[0]))) continue;
+      Node node = std::move(nodes_[at_]);
       for (TensorId& id : node.inputs) id = Again(id);
       result_.push_back(std::move(node));
       DropCheapClones();
@@ -248,7 +250,7 @@ class Recomputer {
 
   Program& program_;
   const int forward_;
-  const std::vector<Node> nodes_;      // as they were
+  std::vector<Node> nodes_;            // as they were
   const std::vector<int> view_nodes_;  // by original tensor
   std::vector<Info> tensors_;          // by original tensor, meaningful for owners of memory
   std::vector<Node> result_;

@@ -1,5 +1,6 @@
 #include "graph/program.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"
@@ -85,18 +86,22 @@ void Program::DropUnusedTensors() {
     if (tensors_[id].persistent) use(static_cast<TensorId>(id));
   }
 
+  if (std::find(used.begin(), used.end(), false) == used.end()) return;
   std::vector<TensorId> renumbered(tensors_.size(), kNoTensor);
-  std::vector<Tensor> kept;
-  by_name_.clear();
+  size_t kept = 0;
   for (size_t id = 0; id < tensors_.size(); ++id) {
-    if (!used[id]) continue;
-    renumbered[id] = static_cast<TensorId>(kept.size());
+    if (!used[id]) {
+      by_name_.erase(tensors_[id].name);
+      continue;
+    }
     Tensor& tensor = tensors_[id];
     if (tensor.alias) tensor.alias->base = renumbered[tensor.alias->base];
-    by_name_.emplace(tensor.name, renumbered[id]);
-    kept.push_back(std::move(tensor));
+    renumbered[id] = static_cast<TensorId>(kept);
+    if (kept != id) tensors_[kept] = std::move(tensor);
+    ++kept;
   }
-  tensors_ = std::move(kept);
+  tensors_.resize(kept);
+  for (auto& [name, id] : by_name_) id = renumbered[id];
   auto renumber = [&](TensorId& id) {
     if (id != kNoTensor) id = renumbered[id];
   };

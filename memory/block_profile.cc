@@ -79,31 +79,65 @@ RegionUse MeasureRegions(const Program& program, int blocks, int64_t alignment,
   return use;
 }
 
-int64_t MixedPeak(std::span<const UniformProfile> profiles, std::span<const int> choice,
-                  const std::vector<std::vector<int64_t>>& extra) {
-  const int blocks = static_cast<int>(choice.size());
-  const size_t programs = profiles.front().peaks.size();
-  const UniformProfile& first = profiles[blocks > 0 ? choice.front() : 0];
-  const UniformProfile& last = profiles[blocks > 0 ? choice.back() : 0];
-  int64_t peak = 0;
-  const auto look = [&](const UniformProfile& profile, int region, int64_t shift) {
-    for (size_t p = 0; p < programs; ++p) {
-      const int64_t more = extra.empty() ? 0 : extra[p][region];
-      peak = std::max(peak, profile.peaks[p][region] + shift + more);
+MixtureSums::MixtureSums(std::span<const UniformProfile> profiles,
+                         const std::vector<std::vector<int64_t>>& extra)
+    : profiles_(profiles), blocks_(static_cast<int>(profiles.front().seconds.size())) {
+  for (const UniformProfile& profile : profiles) {
+    Sums& sums = sums_.emplace_back();
+    sums.peak.assign(profile.peaks.front().size(), 0);
+    for (size_t p = 0; p < profile.peaks.size(); ++p) {
+      for (size_t region = 0; region < sums.peak.size(); ++region) {
+        const int64_t more = extra.empty() ? 0 : extra[p][region];
+        sums.peak[region] = std::max(sums.peak[region], profile.peaks[p][region] + more);
+      }
     }
-  };
-  look(first, 0, 0);
-  int64_t before = 0;  // really kept by the blocks so far
-  for (int i = 0; i < blocks; ++i) {
-    const UniformProfile& own = profiles[choice[i]];
-    const int64_t shift = before - own.kept_before[i];
-    look(own, ForwardRegion(i), shift);
-    look(own, BackwardRegion(blocks, i), shift);
-    before += own.kept_before[i + 1] - own.kept_before[i];
+    sums.up_to = {0};
+    sums.seconds = {0};
+    for (int block = 0; block < blocks_; ++block) {
+      sums.block.push_back(
+          std::max(sums.peak[ForwardRegion(block)], sums.peak[BackwardRegion(blocks_, block)]));
+      sums.up_to.push_back(std::max(sums.up_to.back(), sums.block.back()));
+      sums.seconds.push_back(sums.seconds.back() + profile.seconds[block]);
+    }
+    sums.from.assign(static_cast<size_t>(blocks_), 0);
+    for (int block = blocks_ - 2; block >= 0; --block) {
+      sums.from[block] = std::max(sums.from[block + 1], sums.block[block]);
+    }
   }
-  if (blocks > 0) look(last, HeadRegion(blocks), before - last.kept_before[blocks]);
-  look(first, UpdateRegion(blocks), 0);
-  return peak;
+}
+
+int64_t MixtureSums::Peak(const Mix& mix) const {
+  const int end = blocks_ - 1;  // the last block
+  const int first = mix.split > 0 || blocks_ == 0 ? mix.low : mix.split == end ? mix.last : mix.odd;
+  int64_t peak = std::max(sums_[first].peak[0], sums_[first].peak[UpdateRegion(blocks_)]);
+  if (blocks_ == 0) return peak;
+  peak = std::max(peak, sums_[mix.low].up_to[mix.split]);
+  int64_t before = Kept(mix.low, mix.split);  // really kept by the blocks so far
+  const auto look = [&](int profile, int block) {
+    peak = std::max(peak, sums_[profile].block[block] + before - Kept(profile, block));
+    before += Kept(profile, block + 1) - Kept(profile, block);
+  };
+  if (mix.split < end) look(mix.odd, mix.split);
+  if (const int next = mix.split + 1; next < end) {
+    peak = std::max(peak, sums_[mix.high].from[next] + before - Kept(mix.high, next));
+    before += Kept(mix.high, end) - Kept(mix.high, next);
+  }
+  if (mix.split <= end) look(mix.last, end);
+  const int head = mix.split <= end ? mix.last : mix.low;
+  return std::max(peak, sums_[head].peak[HeadRegion(blocks_)] + before - Kept(head, blocks_));
+}
+
+double MixtureSums::Seconds(const Mix& mix) const {
+  if (blocks_ == 0) return 0;
+  const int end = blocks_ - 1;
+  const auto between = [&](int profile, int from, int to) {
+    return sums_[profile].seconds[to] - sums_[profile].seconds[from];
+  };
+  double seconds = between(mix.low, 0, mix.split);
+  if (mix.split < end) seconds += between(mix.odd, mix.split, mix.split + 1);
+  if (mix.split + 1 < end) seconds += between(mix.high, mix.split + 1, end);
+  if (mix.split <= end) seconds += between(mix.last, end, blocks_);
+  return seconds;
 }
 
 }  // namespace plimsoll::memory

@@ -42,9 +42,41 @@ struct UniformProfile {
   std::vector<double> seconds;              // by block, in a whole step
 };
 
-// The peak when block i is treated as in profiles[choice[i]], and all else is as in the profiles.
-// `extra` (empty: none): bytes to add by program and region, as for tensors outside the blocks.
-int64_t MixedPeak(std::span<const UniformProfile> profiles, std::span<const int> choice,
-                  const std::vector<std::vector<int64_t>>& extra);
+// Blocks [0, split) are treated as in the profile `low`, block `split` as in `odd`, the rest as in
+// `high` and the last one as in `last`: `split` the number of blocks treats all as in `low`, and
+// the last block is `last` wherever `split` is.
+struct Mix {
+  int low = 0, odd = 0, high = 0, last = 0;
+  int split = 0;
+};
+
+// Peaks and seconds of mixtures, each by a few additions whatever the number of blocks.
+class MixtureSums {
+ public:
+  // `extra` (empty: none): bytes to add by program and region, as for tensors outside the blocks.
+  // `profiles` must outlive this object.
+  MixtureSums(std::span<const UniformProfile> profiles,
+              const std::vector<std::vector<int64_t>>& extra);
+
+  int64_t Peak(const Mix& mix) const;
+  double Seconds(const Mix& mix) const;  // of the blocks
+
+ private:
+  // Of one profile, over all programs.
+  struct Sums {
+    std::vector<int64_t> peak;    // by region
+    std::vector<int64_t> block;   // by block: forward and backward
+    std::vector<int64_t> up_to;   // by block, and in all: the most of the blocks before it
+    std::vector<int64_t> from;    // by block: the most from it on, the last block left out
+    std::vector<double> seconds;  // by block, and in all: of the blocks before it
+  };
+  int64_t Kept(int profile, int block) const {
+    return profiles_[static_cast<size_t>(profile)].kept_before[static_cast<size_t>(block)];
+  }
+
+  std::span<const UniformProfile> profiles_;
+  int blocks_;
+  std::vector<Sums> sums_;  // by profile
+};
 
 }  // namespace plimsoll::memory

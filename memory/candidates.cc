@@ -1,9 +1,12 @@
 #include "memory/candidates.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
+#include "base/function_ref.h"
+#include "base/parallel_each.h"
 #include "memory/block_profile.h"
 
 namespace plimsoll::memory {
@@ -41,19 +44,29 @@ struct Measured {
 // How the blocks of one kind and those of the others are treated: an option for each kind.
 using Level = std::vector<const BlockOption*>;
 
-// A mixture: blocks [0, split) at level `low`, block `split` at `odd`, the rest at `high`, the last
-// one at `last`.
+// A mixture of levels, with what is done outside the blocks.
 struct Mixture {
-  double seconds = 0;
+  Mix mix;
+  int side = 0;
   int64_t peak = 0;
-  int side = 0, low = 0, odd = 0, high = 0, split = 0, last = 0;
 
   int LevelOf(int block, int blocks) const {
-    if (block < split) return low;
-    if (block == blocks - 1) return last;
-    return block == split ? odd : high;
+    if (block < mix.split) return mix.low;
+    if (block == blocks - 1) return mix.last;
+    return block == mix.split ? mix.odd : mix.high;
   }
 };
+
+// By seconds, each smaller than all faster ones.
+using MixtureFront = std::map<double, Mixture>;
+
+void AddToFront(MixtureFront& front, double seconds, const Mixture& mixture) {
+  auto next = front.upper_bound(seconds);
+  if (next != front.begin() && std::prev(next)->second.peak <= mixture.peak) return;
+  if (next != front.begin() && std::prev(next)->first == seconds) --next;
+  while (next != front.end() && next->second.peak >= mixture.peak) next = front.erase(next);
+  front.emplace_hint(next, seconds, mixture);
+}
 
 class VariantSearch {
  public:
@@ -73,10 +86,14 @@ class VariantSearch {
   }
 
   std::vector<Candidate> Run() {
-    for (const auto& [name, assignment] : variant_.policies) {
-      AddMeasured(assignment, Measure(assignment), name);
+    std::vector<Measured> policies(variant_.policies.size());
+    ParallelEach(policies.size(),
+                 [&](size_t i) { policies[i] = Measure(variant_.policies[i].second); });
+    for (size_t i = 0; i < policies.size(); ++i) {
+      AddMeasured(variant_.policies[i].second, policies[i], variant_.policies[i].first);
     }
     AddMeasured(Assignment(variant_.decisions.size(), Retention::kSave), keep_, "");
+    if (options_.options == 0) return std::move(candidates_);
     const bool offload = std::any_of(variant_.decisions.begin(), variant_.decisions.end(),
                                      [](const Decision& decision) { return decision.offload; });
     AddMixtures(Copies::kNone);
@@ -88,7 +105,11 @@ class VariantSearch {
   }
 
  private:
-  Measured Measure(const Assignment& assignment) {
+  void ParallelEach(size_t n, FunctionRef<void(size_t)> body) const {
+    plimsoll::ParallelEach(*options_.pool, n, body);
+  }
+
+  Measured Measure(const Assignment& assignment) const {
     Measured measured;
     for (const StepProgram& part : variant_.realize(assignment)) {
       const graph::Program& program = *part.program;
@@ -208,37 +229,37 @@ class VariantSearch {
     }
     const std::vector<Level> levels = blocks_ > 0 ? Levels(by_kind) : std::vector<Level>{{}};
 
-    std::vector<UniformProfile> profiles;
-    for (const Level& level : levels) {
+    std::vector<UniformProfile> profiles(levels.size());
+    ParallelEach(levels.size(), [&](size_t i) {
       Assignment assignment(variant_.decisions.size(), Retention::kSave);
       for (int block = 0; block < blocks_; ++block) {
-        Apply(segments[block], *level[kinds[block]], assignment);
+        Apply(segments[block], *levels[i][kinds[block]], assignment);
       }
-      profiles.push_back(Profile(Measure(assignment), level, kinds));
-    }
+      profiles[i] = Profile(Measure(assignment), levels[i], kinds);
+    });
 
     // What is done outside the blocks. Without blocks, that is everything.
     constexpr int kSides = 4;
     const std::vector<BlockOption> sides =
         Options(segments[blocks_], copies, blocks_ > 0 ? kSides : 4 * options_.options);
-    std::vector<std::vector<std::vector<int64_t>>> extra;
-    std::vector<double> side_seconds;
-    for (const BlockOption& side : sides) {
+    std::vector<std::vector<std::vector<int64_t>>> extra(sides.size());
+    std::vector<double> side_seconds(sides.size());
+    ParallelEach(sides.size(), [&](size_t i) {
       Assignment assignment(variant_.decisions.size(), Retention::kSave);
-      Apply(segments[blocks_], side, assignment);
+      Apply(segments[blocks_], sides[i], assignment);
       const Measured measured = Measure(assignment);
-      extra.push_back(Difference(measured));
-      side_seconds.push_back(measured.seconds() - keep_.seconds());
-    }
+      extra[i] = Difference(measured);
+      side_seconds[i] = measured.seconds() - keep_.seconds();
+    });
 
-    for (const Mixture& mixture : Mixtures(profiles, extra, side_seconds)) {
+    for (const auto& [seconds, mixture] : Mixtures(profiles, extra, side_seconds)) {
       Assignment assignment(variant_.decisions.size(), Retention::kSave);
       Apply(segments[blocks_], sides[mixture.side], assignment);
       for (int block = 0; block < blocks_; ++block) {
         const Level& level = levels[mixture.LevelOf(block, blocks_)];
         Apply(segments[block], *level[kinds[block]], assignment);
       }
-      Add(std::move(assignment), mixture.seconds, mixture.peak, "");
+      Add(std::move(assignment), seconds, mixture.peak, "");
     }
   }
 
@@ -270,46 +291,34 @@ class VariantSearch {
     return difference;
   }
 
-  std::vector<Mixture> Mixtures(const std::vector<UniformProfile>& profiles,
-                                const std::vector<std::vector<std::vector<int64_t>>>& extra,
-                                const std::vector<double>& side_seconds) const {
-    std::vector<Mixture> all;
-    std::vector<int> choice(blocks_);
+  MixtureFront Mixtures(const std::vector<UniformProfile>& profiles,
+                        const std::vector<std::vector<std::vector<int64_t>>>& extra,
+                        const std::vector<double>& side_seconds) const {
+    MixtureFront front;
     const double base = keep_.seconds();
-    auto consider = [&](Mixture mixture) {
-      mixture.seconds = base + side_seconds[mixture.side];
-      for (int block = 0; block < blocks_; ++block) {
-        choice[block] = mixture.LevelOf(block, blocks_);
-        mixture.seconds += profiles[choice[block]].seconds[block];
-      }
-      mixture.peak = MixedPeak(profiles, choice, extra[mixture.side]);
-      all.push_back(mixture);
-    };
     // Levels are in the order of what they keep: the last keeps most.
     const int top = static_cast<int>(profiles.size()) - 1;
     constexpr int kBlocksForOdd = 64;  // beyond, one block is a small part of the step
     for (int side = 0; side < static_cast<int>(extra.size()); ++side) {
-      if (blocks_ == 0) consider({.side = side});
+      const MixtureSums sums(profiles, extra[side]);
+      const auto consider = [&](const Mix& mix) {
+        AddToFront(front, base + side_seconds[side] + sums.Seconds(mix),
+                   {mix, side, sums.Peak(mix)});
+      };
+      if (blocks_ == 0) consider({});
       for (int low = 0; blocks_ > 0 && low <= top; ++low) {
-        consider({.side = side, .low = low, .split = blocks_});
+        consider({.low = low, .split = blocks_});
         for (int high = low; high <= top; ++high) {
           const int odd_to = blocks_ <= kBlocksForOdd ? high : low;
           for (int odd = low; odd <= odd_to; ++odd) {
             for (int split = 0; split < blocks_; ++split) {
               const int last = split == blocks_ - 1 ? odd : high;
-              consider({0, 0, side, low, odd, high, split, last});
-              if (last != top) consider({0, 0, side, low, odd, high, split, top});
+              consider({low, odd, high, last, split});
+              if (last != top) consider({low, odd, high, top, split});
             }
           }
         }
       }
-    }
-    std::sort(all.begin(), all.end(), [](const Mixture& a, const Mixture& b) {
-      return a.seconds != b.seconds ? a.seconds < b.seconds : a.peak < b.peak;
-    });
-    std::vector<Mixture> front;
-    for (const Mixture& mixture : all) {
-      if (front.empty() || mixture.peak < front.back().peak) front.push_back(mixture);
     }
     return front;
   }

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -54,6 +55,8 @@ class CostModel {
   bool Knows(const graph::OpCall& call) const { return exact_.count(SignatureOf(call)) > 0; }
   bool measured() const { return !exact_.empty(); }
 
+  // Remembers calls it was asked about: the solver asks about the same ones in thousands of
+  // programs, on several threads.
   double Seconds(const graph::OpCall& call) const;
   // Each node, views taking no time, unless they wait for a copy.
   std::vector<double> NodeSeconds(const graph::Program& program) const;
@@ -61,11 +64,15 @@ class CostModel {
   double ProgramSeconds(const graph::Program& program) const;
 
  private:
+  class Asked;
+
   std::vector<double> SecondsBesideCopies(const graph::Program& program) const;
+  double Measured(const graph::OpCall& call) const;
 
   DeviceRates rates_;
   std::unordered_map<std::string, double> exact_;                   // by signature
   std::map<std::string, std::map<double, double>> points_by_kind_;  // ideal → seconds
+  std::shared_ptr<Asked> asked_;  // answers of these measurements; nullptr: none yet
 };
 
 }  // namespace plimsoll::memory

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
+#include "base/parallel_each.h"
 #include "memory/candidates.h"
 
 namespace plimsoll::memory {
@@ -38,10 +40,14 @@ struct Solver::Impl {
   Impl(std::vector<Variant> given, const CostModel& model, const SolverOptions& solver_options)
       : variants(std::move(given)), cost(model), options(solver_options) {
     if (variants.empty()) throw InternalError("solver: no variant to choose from");
-    for (size_t i = 0; i < variants.size(); ++i) {
-      for (Candidate& candidate : FindCandidates(variants[i], i, cost, options)) {
-        candidates.push_back(std::move(candidate));
-      }
+    ThreadPool caller(1);
+    if (options.pool == nullptr) options.pool = &caller;
+    std::vector<std::vector<Candidate>> found(variants.size());
+    ParallelEach(*options.pool, variants.size(),
+                 [&](size_t i) { found[i] = FindCandidates(variants[i], i, cost, options); });
+    options.pool = nullptr;  // the search is over
+    for (std::vector<Candidate>& of_variant : found) {
+      std::ranges::move(of_variant, std::back_inserter(candidates));
     }
     std::stable_sort(
         candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {

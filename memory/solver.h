@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "graph/program.h"
 #include "memory/block_options.h"
 #include "memory/cost_model.h"
@@ -55,9 +56,11 @@ struct Variant {
 
 struct SolverOptions {
   PlanOptions plan = {};
-  int options = 20;  // of a block
+  int options = 20;  // of a block; 0: the named policies alone
   // Bound of the improvement by single changes: nodes of programs made and looked at.
   int64_t work = 30'000;
+  // That the search runs on; nullptr: the caller's thread alone. It finds the same on any.
+  ThreadPool* pool = nullptr;
 };
 
 // Lines for the two arenas.

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/rewrite_nodes.h"
+
 namespace plimsoll::ops {
 namespace {
 
@@ -54,7 +56,7 @@ bool MayPass(const Program& program, const Node& node, const Node& later) {
 
 // Places in the schedule of an activation and its gradient, and of the readers between them.
 struct Match {
-  size_t forward, backward;
+  size_t forward, backward;  // the latter is the last node so far
   std::vector<size_t> readers;
 };
 
@@ -63,7 +65,7 @@ std::optional<Match> MatchAt(const Program& program, size_t backward, const Acti
   const Node& gradient = nodes[backward];
   size_t forward = backward;
   do {
-    if (forward-- == 0) return std::nullopt;
+    if (forward-- == 0 || nodes[forward].phase == graph::Phase::kForward) return std::nullopt;
   } while (nodes[forward].phase != graph::Phase::kRecompute ||
            nodes[forward].op->name != kind.forward ||
            nodes[forward].attributes != gradient.attributes ||
@@ -91,23 +93,13 @@ std::optional<Match> MatchAt(const Program& program, size_t backward, const Acti
 
 void Apply(Program& program, const Match& match, const Activation& kind) {
   std::vector<Node>& nodes = program.mutable_nodes();
-  Node both = nodes[match.backward];
+  Node both = std::move(nodes[match.backward]);
   both.op = &OpRegistry::Get().Require(kind.both);
   both.made_by = "fuse";
   both.outputs.insert(both.outputs.begin(), nodes[match.forward].outputs[0]);
   both.outputs.resize(both.op->outputs.size(), kNoTensor);
 
-  const auto waits = [&](size_t i) {
-    return std::find(match.readers.begin(), match.readers.end(), i) != match.readers.end();
-  };
-  std::vector<Node> result(nodes.begin(), nodes.begin() + match.forward);
-  for (size_t i = match.forward + 1; i < match.backward; ++i) {
-    if (!waits(i)) result.push_back(nodes[i]);
-  }
-  result.push_back(std::move(both));
-  for (size_t i : match.readers) result.push_back(nodes[i]);
-  result.insert(result.end(), nodes.begin() + match.backward + 1, nodes.end());
-  nodes = std::move(result);
+  MoveBehind(nodes, match.forward, match.readers, std::move(both));
 }
 
 // The node that writes `dy` of the linear_dw at place `linear`, if it can sum the columns too.
@@ -140,18 +132,16 @@ std::optional<size_t> MakerOfBias(const Program& program, size_t linear) {
 }  // namespace
 
 int FuseRecomputedActivations(Program& program) {
-  int replaced = 0;
-  for (size_t i = 0; i < program.nodes().size(); ++i) {
+  return RewriteNodes(program, [&] {
+    const size_t last = program.nodes().size() - 1;
     for (const Activation& kind : kActivations) {
-      if (program.nodes()[i].op->name != kind.backward) continue;
-      if (const std::optional<Match> match = MatchAt(program, i, kind)) {
-        Apply(program, *match, kind);
-        ++replaced;
-      }
-      break;
+      if (program.nodes()[last].op->name != kind.backward) continue;
+      const std::optional<Match> match = MatchAt(program, last, kind);
+      if (match) Apply(program, *match, kind);
+      return match.has_value();
     }
-  }
-  return replaced;
+    return false;
+  });
 }
 
 int FuseBiasGradients(Program& program) {

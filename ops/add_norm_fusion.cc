@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "ops/rewrite_nodes.h"
+
 namespace plimsoll::ops {
 namespace {
 
@@ -38,20 +40,13 @@ Node Fused(const Node& add, const Node& norm) {
 }  // namespace
 
 int FuseAddNorm(Program& program) {
-  const std::vector<Node> nodes = std::move(program.mutable_nodes());
-  std::vector<Node> result;
-  int replaced = 0;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (i + 1 < nodes.size() && Match(program, nodes[i], nodes[i + 1])) {
-      result.push_back(Fused(nodes[i], nodes[i + 1]));
-      ++i;
-      ++replaced;
-    } else {
-      result.push_back(nodes[i]);
-    }
-  }
-  program.mutable_nodes() = std::move(result);
-  return replaced;
+  return RewriteNodes(program, [&] {
+    std::vector<Node>& nodes = program.mutable_nodes();
+    const size_t last = nodes.size() - 1;
+    if (last == 0 || !Match(program, nodes[last - 1], nodes[last])) return false;
+    MoveBehind(nodes, last - 1, {}, Fused(nodes[last - 1], nodes[last]));
+    return true;
+  });
 }
 
 }  // namespace plimsoll::ops

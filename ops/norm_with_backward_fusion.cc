@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/axis.h"
+#include "ops/rewrite_nodes.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -59,7 +60,7 @@ void WaitWithNeighbours(const std::vector<Node>& nodes, size_t i, std::vector<si
 // Places in the schedule of the norm that is made again, of its backward op, and of what depends
 // on the norm between them.
 struct Match {
-  size_t norm, backward;
+  size_t norm, backward;  // the latter is the last node so far
   std::vector<size_t> waiting;
   std::optional<size_t> first;  // the norm of the forward pass, when it must keep its statistics
 };
@@ -157,38 +158,25 @@ void Apply(Program& program, const Match& match) {
       first.outputs[Statistics(first) + i - 1] = norm.outputs[i];
     }
   }
-  Node both = nodes[match.backward];
+  Node both = std::move(nodes[match.backward]);
   const bool layer_norm = norm.op->name == "layer_norm";
   both.op = &graph::OpRegistry::Get().Require(norm.op->name + "_with_backward");
   both.made_by = "fuse";
   if (layer_norm) both.inputs.insert(both.inputs.begin() + 2, At(norm.inputs, 2));
   both.outputs.insert(both.outputs.begin(), norm.outputs[0]);
 
-  const auto waits = [&](size_t i) {
-    return std::find(match.waiting.begin(), match.waiting.end(), i) != match.waiting.end();
-  };
-  std::vector<Node> result(nodes.begin(), nodes.begin() + match.norm);
-  for (size_t i = match.norm + 1; i < match.backward; ++i) {
-    if (!waits(i)) result.push_back(nodes[i]);
-  }
-  result.push_back(std::move(both));
-  for (size_t i : match.waiting) result.push_back(nodes[i]);
-  result.insert(result.end(), nodes.begin() + match.backward + 1, nodes.end());
-  nodes = std::move(result);
+  MoveBehind(nodes, match.norm, match.waiting, std::move(both));
 }
 
 }  // namespace
 
 int FuseRecomputedNorms(Program& program) {
   const std::vector<double> eps = EpsOfStatistics(program);
-  int replaced = 0;
-  for (size_t i = 0; i < program.nodes().size(); ++i) {
-    if (const std::optional<Match> match = MatchAt(program, eps, i)) {
-      Apply(program, *match);
-      ++replaced;
-    }
-  }
-  return replaced;
+  return RewriteNodes(program, [&] {
+    const std::optional<Match> match = MatchAt(program, eps, program.nodes().size() - 1);
+    if (match) Apply(program, *match);
+    return match.has_value();
+  });
 }
 
 }  // namespace plimsoll::ops

@@ -29,15 +29,17 @@ StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
   CompiledStep drafted = Compile(model, options_);
   options_.draft = false;
   times_.assign(drafted.programs.size(), 0);
-  for (int64_t micro = 0; micro < options_.accumulate; ++micro) {
-    ++times_[drafted.step.MicroStep(micro, options_.accumulate)];
-    // Long accumulations repeat one program.
-    if (drafted.step.middle >= 0 && micro == 1) {
-      times_[drafted.step.middle] = options_.accumulate - 2;
-      micro = options_.accumulate - 2;
-    }
+  for (const auto& [program, times] : drafted.step.MicroSteps(options_.accumulate)) {
+    times_[program] = times;
   }
-  for (auto& program : drafted.programs) programs_.push_back(std::move(program));
+  for (size_t p = 0; p < drafted.programs.size(); ++p) {
+    programs_.push_back(std::move(drafted.programs[p]));
+    finished_.push_back(nullptr);
+    if (times_[p] > 0) continue;
+    auto program = std::make_shared<Program>(*programs_[p]);
+    Finish(*program, false);
+    finished_.back() = std::move(program);
+  }
   base_ = programs_[drafted.step.MicroStep(options_.accumulate - 1, options_.accumulate)];
 }
 
@@ -47,23 +49,29 @@ std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::De
                                                     const Assignment& assignment) const {
   std::vector<memory::StepProgram> step;
   for (size_t p = 0; p < programs_.size(); ++p) {
-    auto program = std::make_shared<Program>(*programs_[p]);
-    if (times_[p] > 0) {
-      if (!open()) checkpointing::TagActivations(options_.checkpointing).Run(*program);
-      for (size_t d = 0; d < decisions.size(); ++d) {
-        for (const std::string& name : decisions[d].tensors) {
-          program->mutable_tensor(program->Require(name)).retention = assignment[d];
-        }
-      }
-      checkpointing::Recompute().Run(*program);
+    if (finished_[p]) {
+      step.push_back({finished_[p], 0});
+      continue;
     }
-    graph::Fuse(FusionsAfterRecompute()).Run(*program);
-    if (options_.zero == 3) parallel::PrefetchParameters().Run(*program);
-    if (times_[p] > 0) checkpointing::Offload().Run(*program);
-    runtime::AddWorkspaces(*program, options_.threads, options_.device);
+    auto program = std::make_shared<Program>(*programs_[p]);
+    if (!open()) checkpointing::TagActivations(options_.checkpointing).Run(*program);
+    for (size_t d = 0; d < decisions.size(); ++d) {
+      for (const std::string& name : decisions[d].tensors) {
+        program->mutable_tensor(program->Require(name)).retention = assignment[d];
+      }
+    }
+    Finish(*program, true);
     step.push_back({std::move(program), times_[p]});
   }
   return step;
+}
+
+void StepDraft::Finish(Program& program, bool trains) const {
+  if (trains) checkpointing::Recompute().Run(program);
+  graph::Fuse(FusionsAfterRecompute()).Run(program);
+  if (options_.zero == 3) parallel::PrefetchParameters().Run(program);
+  if (trains) checkpointing::Offload().Run(program);
+  runtime::AddWorkspaces(program, options_.threads, options_.device);
 }
 
 std::map<std::string, Retention> StepDraft::Tagged(const checkpointing::Options& policy) const {

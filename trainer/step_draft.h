@@ -42,6 +42,8 @@ class StepDraft {
                                            const memory::Assignment& assignment) const;
 
  private:
+  // What follows once it is decided what is kept.
+  void Finish(graph::Program& program, bool trains) const;
   // The tensors that a policy would treat otherwise than keep; none when it doesn't apply here.
   std::map<std::string, graph::Retention> Tagged(const checkpointing::Options& policy) const;
 
@@ -49,6 +51,9 @@ class StepDraft {
   CompileOptions options_;
   std::vector<std::shared_ptr<const graph::Program>> programs_;
   std::vector<int64_t> times_;
+  // Of programs that keep nothing for a backward pass, which are the same whatever is decided;
+  // nullptr for the others.
+  std::vector<std::shared_ptr<const graph::Program>> finished_;
   std::shared_ptr<const graph::Program> base_;
 };
 

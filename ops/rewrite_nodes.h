@@ -1,0 +1,47 @@
+// How fusions rewrite a program in one walk over its nodes, whatever its length.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace plimsoll::ops {
+
+// Takes the program's nodes one by one and calls `rewrite` after each, when that is the last of the
+// program, so that a rewrite touches what lies between a match and its end and nothing else.
+// Returns how often `rewrite` was true.
+template <typename Rewrite>
+int RewriteNodes(graph::Program& program, Rewrite rewrite) {
+  std::vector<graph::Node> nodes = std::move(program.mutable_nodes());
+  program.mutable_nodes().clear();
+  program.mutable_nodes().reserve(nodes.size());
+  int rewritten = 0;
+  for (graph::Node& node : nodes) {
+    program.mutable_nodes().push_back(std::move(node));
+    if (rewrite()) ++rewritten;
+  }
+  return rewritten;
+}
+
+// Removes nodes[first] and puts `last` in the place of the last node; those at `behind`, which lie
+// between the two and are in order, come after it.
+inline void MoveBehind(std::vector<graph::Node>& nodes, size_t first,
+                       const std::vector<size_t>& behind, graph::Node last) {
+  std::vector<graph::Node> moved;
+  size_t to = first;
+  for (size_t i = first + 1; i + 1 < nodes.size(); ++i) {
+    if (std::binary_search(behind.begin(), behind.end(), i)) {
+      moved.push_back(std::move(nodes[i]));
+    } else {
+      nodes[to++] = std::move(nodes[i]);
+    }
+  }
+  nodes.resize(to);
+  nodes.push_back(std::move(last));
+  for (graph::Node& node : moved) nodes.push_back(std::move(node));
+}
+
+}  // namespace plimsoll::ops
