@@ -16,6 +16,7 @@
 #include "runtime/gpu_memory.h"
 #include "trainer/calibration.h"
 #include "trainer/from_config.h"
+#include "trainer/known_gpus.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -77,10 +78,14 @@ std::string ProfileFolder(const config::RunConfig& config) {
 
 DeviceProfile ProfileFrom(const config::RunConfig& config) {
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return {};
-  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
   const memory::MeshAxes axes = {.data = config.parallel.data.value_or(1) > 1,
                                  .tensor = config.parallel.tensor > 1,
                                  .channels = config.parallel.nccl_max_ctas.value_or(0)};
+  if (!config.planned_gpu.empty()) {
+    const KnownGpu& gpu = RequireGpu(config.planned_gpu);
+    return LoadProfile(ProfileFolder(config), gpu.name, gpu.memory_bytes(), axes);
+  }
+  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
   if (!meter) {
     const DeviceProfile alone = memory::BuiltInGpuProfile();
     return memory::BuiltInGpuProfile(alone.device, alone.memory_bytes, axes);

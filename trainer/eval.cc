@@ -151,8 +151,13 @@ void RunEval(const EvalCommand& command) {
   const EvalData data = OpenEvalData(command, trained);
   CompileOptions options = InferenceOptions(trained, command.dtype);
   options.evaluate = true;
+  const data::EvalBatches sequences(
+      data.sources, {.batch = 1, .sequence = options.sequence, .batches = data.sequences},
+      data.key);
+  // Rows without a sequence would only take memory.
   options.micro_batch =
-      command.batch.value_or(std::max<int64_t>(1, trained.config().train.micro_batch));
+      std::min(command.batch.value_or(std::max<int64_t>(1, trained.config().train.micro_batch)),
+               sequences.count());
   const data::EvalBatches batches(
       data.parts,
       {.batch = options.micro_batch, .sequence = options.sequence, .sequences = data.sequences},

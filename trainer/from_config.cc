@@ -297,10 +297,13 @@ std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const 
   return tokenizer;
 }
 
-int ThreadsFrom(const config::RunConfig& config) {
-  if (config.train.threads > 0) return static_cast<int>(config.train.threads);
+int OwnCores() {
   cpu_set_t cores;
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+int ThreadsFrom(const config::RunConfig& config) {
+  return config.train.threads > 0 ? static_cast<int>(config.train.threads) : OwnCores();
 }
 
 runtime::DeviceKind DeviceFrom(const config::RunConfig& config) {

@@ -41,7 +41,9 @@ data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab);
 // data::LoadTokenizer, refused when its ids go beyond the model's vocabulary.
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name);
 
-// Threads to compute with: train.threads, or the cores that this process may use.
+// The cores that this process may use.
+int OwnCores();
+// Threads to compute with: train.threads, or all of these cores.
 int ThreadsFrom(const config::RunConfig& config);
 
 // Where a run happens: `device:`, of which auto means a GPU where this build can use one.

@@ -26,6 +26,12 @@ constexpr KnownGpu kGpus[] = {
 
 std::span<const KnownGpu> KnownGpus() { return kGpus; }
 
+std::string DeviceNames() {
+  std::string names = "cpu";
+  for (const KnownGpu& gpu : kGpus) names += fmt::format(", {}", gpu.key);
+  return names;
+}
+
 const KnownGpu& RequireGpu(const std::string& key) {
   std::vector<std::string> keys;
   for (const KnownGpu& gpu : kGpus) {
@@ -33,10 +39,9 @@ const KnownGpu& RequireGpu(const std::string& key) {
     keys.push_back(gpu.key);
   }
   const std::string nearest = NearestName(key, keys);
-  throw UserError(fmt::format("--device {}: unknown; {}", key,
-                              nearest.empty()
-                                  ? fmt::format("name cpu or one of {}", fmt::join(keys, ", "))
-                                  : fmt::format("did you mean {}?", nearest)));
+  throw UserError(fmt::format("--device {}: unknown{}; there are {}", key,
+                              nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest),
+                              DeviceNames()));
 }
 
 }  // namespace plimsoll::trainer

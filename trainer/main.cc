@@ -30,6 +30,7 @@
 #include "trainer/generate.h"
 #include "trainer/info.h"
 #include "trainer/inspect.h"
+#include "trainer/known_gpus.h"
 #include "trainer/plan.h"
 #include "trainer/starting_config.h"
 #include "trainer/train.h"
@@ -196,6 +197,8 @@ class CommandLine {
     command->add_option("run.yaml", plan_.file, "the run file")->required();
     command->add_option("--set", plan_.sets, "override a key: --set train.steps=100")
         ->allow_extra_args(false);
+    command->add_option("--device", plan_.device,
+                        "for what to plan: " + DeviceNames() + "; default: what the file says");
     command->add_option("--budget", plan_.budget,
                         "what would be chosen within: 24GiB, 90%, or free - 1GiB");
     command->add_option("--sweep", plan_.sweep, "the fastest plan for each of so many budgets")
@@ -208,7 +211,10 @@ class CommandLine {
         ->check(CLI::Range(1, 100000));
     command->add_flag("--json", plan_.json, "for programs");
     command->add_option("--html", plan_.html, "also draw the plan, into this file");
-    command->callback([this] { RunPlan(plan_); });
+    command->callback([this] {
+      plan_.started = world_.size();
+      if (world_.rank() == 0) RunPlan(plan_);
+    });
   }
 
   void AddAblate() {
@@ -271,7 +277,7 @@ class CommandLine {
         "an adapter in PEFT's form, beside a Hugging Face folder");
     command->add_option("--dtype", eval_.dtype, "of weights and activations: fp32, bf16 or fp16");
     command->add_option("--tokenizer", eval_.tokenizer, "of text: byte, or a tokenizer's path");
-    command->add_option("--batch", eval_.batch, "sequences at a time")
+    command->add_option("--batch", eval_.batch, "sequences at a time, at most as many as there are")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
     command->add_option_function<std::string>(
         "--sequence",
@@ -406,8 +412,7 @@ class CommandLine {
             ->excludes(file);
     command
         ->add_option("--device", starting_.device,
-                     "for what to write it: h200, h100, a100, 4090, t4, v100 or cpu; default: what "
-                     "is here")
+                     "for what to write it: " + DeviceNames() + "; default: what is here")
         ->needs(model);
     command->add_option("--budget", starting_.budget, "its memory.budget")->needs(model);
     command->callback([this] {
@@ -416,7 +421,6 @@ class CommandLine {
       } else if (json_schema_) {
         PrintAnswer(config::JsonSchema());
       } else if (!starting_.model.empty()) {
-        PrintNote("looking for the fastest plan; a minute or two for large models\n");
         PrintAnswer(StartingConfig(starting_, runtime::InspectGpus()));
       } else if (config_.file.empty()) {
         throw UserError(

@@ -9,13 +9,16 @@
 #include "base/message.h"
 #include "base/output_file.h"
 #include "memory/report.h"
+#include "trainer/activity.h"
 #include "trainer/channels.h"
 #include "trainer/device_profile.h"
 #include "trainer/from_config.h"
+#include "trainer/known_gpus.h"
 #include "trainer/plan_json.h"
 #include "trainer/plan_page.h"
 #include "trainer/plan_table.h"
 #include "trainer/progress.h"
+#include "trainer/ranks.h"
 #include "trainer/solve.h"
 
 namespace plimsoll::trainer {
@@ -28,9 +31,9 @@ constexpr size_t kColumns = 100;
 
 // The run file, with what the command's own options say.
 RunConfig Load(const PlanCommand& command) {
-  std::vector<std::string> sets = command.sets;
+  std::vector<std::string> sets;
   if (!command.budget.empty()) sets.push_back("memory.budget=" + command.budget);
-  const config::Loaded loaded = LoadRun(command.file, sets);
+  const config::Loaded loaded = LoadPlanned(command, sets, command.started);
   for (const std::string& warning : loaded.warnings) PrintWarning(warning);
   RunConfig config = loaded.config;
   if (!command.budget.empty()) config.origins["memory.budget"] = "--budget";
@@ -38,6 +41,7 @@ RunConfig Load(const PlanCommand& command) {
   if (asks && !config.IsSet("checkpointing.policy")) {
     config.checkpointing.policy = config::CheckpointPolicy::kAuto;
   }
+  if (command.started > 1) CheckMesh(config, command.started);
   ChooseChannels(config);
   return config;
 }
@@ -68,9 +72,11 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
   PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n",
                           FormatCount(compiled.flops_per_step),
                           FormatCount(ModelFlopsPerToken(model, compiled) * tokens)));
-  PrintAnswer(
-      fmt::format("predicted step: {:.1f} ms{}\n", predicted * 1e3,
-                  config.memory.calibrate ? "" : " (built-in rates: memory.calibrate is false)"));
+  const std::string rates =
+      !config.planned_gpu.empty() ? " (built-in rates, which are an NVIDIA H200's)"
+      : !config.memory.calibrate  ? " (built-in rates: memory.calibrate is false)"
+                                  : "";
+  PrintAnswer(fmt::format("predicted step: {:.1f} ms{}\n", predicted * 1e3, rates));
 }
 
 // Draws the plan, where the command asks for it.
@@ -85,6 +91,7 @@ void WritePage(const PlanCommand& command, const memory::Budget& budget, const m
 
 // A run that leaves nothing open.
 void PlanFixed(const RunConfig& config, const PlanCommand& command) {
+  const Activity activity("planning");
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   const CompiledStep compiled = Compile(*model, CompileFrom(config, *model));
   CheckBudget(config, compiled.plan);
@@ -103,8 +110,10 @@ void PlanFixed(const RunConfig& config, const PlanCommand& command) {
 
 // What the solver chooses, and what else there was.
 void PlanChosen(const RunConfig& config, const PlanCommand& command) {
+  const Activity activity("looking for the fastest plan within memory.budget");
   if (!config.memory.budget) (void)Decide(config, *ModelFrom(config));  // says what is missing
   const memory::Budget budget = BudgetOf(config);
+  RequireRoomForParameters(config, budget);
   StepSolver solver(config);
   const memory::Candidate* chosen = solver.solver().Fastest(budget);
   const models::Model& model = solver.model();
@@ -126,6 +135,7 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
 }
 
 void PlanSweep(const RunConfig& config, int count, bool json) {
+  const Activity activity("looking for the fastest plan of each budget");
   StepSolver solver(config);
   memory::Budget budget = BudgetOf(config);
   budget.device = memory::Budget::kNone;
@@ -139,6 +149,18 @@ void PlanSweep(const RunConfig& config, int count, bool json) {
 }
 
 }  // namespace
+
+config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::string>& sets,
+                           int64_t ranks) {
+  std::vector<std::string> all = command.sets;
+  all.insert(all.end(), sets.begin(), sets.end());
+  const bool gpu = !command.device.empty() && command.device != "cpu";
+  if (gpu) RequireGpu(command.device);
+  if (!command.device.empty()) all.push_back(gpu ? "device=cuda" : "device=cpu");
+  config::Loaded loaded = LoadRun(command.file, all, ranks);
+  if (gpu) loaded.config.planned_gpu = command.device;
+  return loaded;
+}
 
 void RunPlan(const PlanCommand& command) {
   if (command.sweep > 0 && !command.largest.empty()) {
@@ -155,7 +177,7 @@ void RunPlan(const PlanCommand& command) {
     if (command.sweep > 0 || !command.largest.empty() || !command.budget.empty()) {
       throw UserError("plimsoll plan: --ranks goes through meshes alone; give no other question");
     }
-    return PrintMeshes(command.file, command.sets, command.ranks, command.json);
+    return PrintMeshes(command);
   }
   const RunConfig config = Load(command);
   RefuseInput(command.html, "--html");  // before anything takes time

@@ -1,12 +1,15 @@
 // `plimsoll plan --max KEY`.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "trainer/activity.h"
 #include "trainer/from_config.h"
 #include "trainer/plan_table.h"
 
@@ -26,7 +29,8 @@ struct Growing {
 Growing GrowingKey(const RunConfig& config, const std::string& key) {
   constexpr int64_t kMost = 1 << 20;
   if (key == "train.micro_batch") {
-    return {[](RunConfig& run, int64_t value) { run.train.micro_batch = value; }, kMost, ""};
+    return {[](RunConfig& run, int64_t value) { run.train.micro_batch = value; }, kMost,
+            "more are not tried"};
   }
   const bool loaded = !config.model.init_from.empty();
   if (key == "model.sequence") {
@@ -37,10 +41,11 @@ Growing GrowingKey(const RunConfig& config, const std::string& key) {
               run.model.sequence = value;
               if (!limited) run.model.max_sequence = value;
             },
-            limit, limited ? "model.max_sequence allows no more" : ""};
+            limit, limited ? "model.max_sequence allows no more" : "more are not tried"};
   }
   if (key == "model.layers" && !loaded) {
-    return {[](RunConfig& run, int64_t value) { run.model.layers = value; }, 1 << 14, ""};
+    return {[](RunConfig& run, int64_t value) { run.model.layers = value; }, 1 << 10,
+            "more are not tried"};
   }
   if (key == "model.layers") {
     throw UserError(
@@ -52,6 +57,34 @@ Growing GrowingKey(const RunConfig& config, const std::string& key) {
                   "train.micro_batch, model.sequence or model.layers",
                   key));
 }
+
+// Through the last two points.
+class Line {
+ public:
+  void Add(int64_t value, int64_t bytes) {
+    before_ = last_;
+    last_ = {static_cast<double>(value), static_cast<double>(bytes)};
+    ++points_;
+  }
+  // The last value with at most so many bytes; nothing where there are no two points.
+  std::optional<int64_t> Reaches(int64_t bytes) const {
+    if (points_ < 2) return std::nullopt;
+    const double slope = (last_.bytes - before_.bytes) / (last_.value - before_.value);
+    if (slope <= 0) return std::nullopt;
+    constexpr double kFar = 1e15;
+    const double value = last_.value + (static_cast<double>(bytes) - last_.bytes) / slope;
+    return static_cast<int64_t>(std::clamp(value, 0.0, kFar));
+  }
+
+ private:
+  struct Point {
+    double value = 0, bytes = 0;
+  } before_, last_;
+  int points_ = 0;
+};
+
+// No value is tried that is so many times the largest known to fit.
+constexpr int64_t kStride = 64;
 
 }  // namespace
 
@@ -69,31 +102,44 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
   config.train.global_batch.reset();
   config.train.global_batch_tokens.reset();
   const memory::Budget budget = BudgetOf(config);
+  const Activity activity(fmt::format("looking for the largest {} that fits", key));
+  RunConfig one = config;
+  growing.set(one, 1);
+  RequireRoomForParameters(one, budget);
   memory::ExactPlan best;
-  const auto fits = [&](int64_t value) {
+  // The smallest arena with that value: of the named policies alone, or of all plans.
+  const auto smallest = [&](int64_t value, bool policies) {
     RunConfig run = config;
     growing.set(run, value);
-    const memory::ExactPlan plan = SmallestPlan(run, budget);
-    const bool fit = plan.needed_bytes <= budget.device && plan.host_arena_bytes <= budget.host;
-    if (fit) best = plan;
-    return fit;
+    StepSolver solver(run, {.built_in_rates = true, .policies = policies});
+    return *solver.solver().Smallest(budget).exact;
   };
-  // Memory grows with each of these keys: doubling finds an interval, halving the largest value.
-  int64_t good = 0, bad = 1;
-  while (bad <= growing.limit && fits(bad)) {
-    good = bad;
-    bad *= 2;
-  }
-  bad = std::min(bad, growing.limit + 1);
-  if (good == 0) {
-    RunConfig one = config;
-    growing.set(one, 1);
-    RefuseBudget(one, budget);
-  }
-  while (bad - good > 1) {
-    const int64_t middle = good + (bad - good) / 2;
-    (fits(middle) ? good : bad) = middle;
-  }
+  const auto fits = [&](const memory::ExactPlan& plan) {
+    return plan.needed_bytes <= budget.device && plan.host_arena_bytes <= budget.host;
+  };
+  // Memory grows with each of these keys, often in a straight line.
+  const auto search = [&](int64_t good, bool policies) {
+    Line line;
+    int64_t bad = growing.limit + 1;
+    for (int tries = 0; bad - good > 1; ++tries) {
+      const int64_t middle = bad > growing.limit ? 2 * good : good + (bad - good) / 2;
+      const int64_t next = tries % 4 == 3 ? middle : line.Reaches(budget.device).value_or(good + 1);
+      const int64_t value = std::clamp(next, good + 1, std::min(bad - 1, kStride * (good + 1)));
+      const memory::ExactPlan plan = smallest(value, policies);
+      line.Add(value, plan.needed_bytes);
+      if (!fits(plan)) {
+        bad = value;
+        continue;
+      }
+      good = value;
+      best = plan;
+    }
+    return good;
+  };
+  // The named policies come near, and all plans are at least as small.
+  const int64_t near = search(0, true);
+  const int64_t good = search(std::max<int64_t>(near - 1, 0), false);
+  if (good == 0) RefuseBudget(one, budget);
   const bool limited = good == growing.limit;
   if (json) {
     PrintAnswer(fmt::format(

@@ -1,6 +1,8 @@
 // `plimsoll plan --ranks N`.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
@@ -8,6 +10,8 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "base/parallel_each.h"
+#include "trainer/activity.h"
 #include "trainer/channels.h"
 #include "trainer/device_profile.h"
 #include "trainer/from_config.h"
@@ -22,17 +26,21 @@ using nlohmann::ordered_json;
 // One way to lay out the ranks, and what each of them takes then.
 struct Mesh {
   int64_t data, tensor, zero;
-  std::string problem = {};  // why it cannot be
+  std::string problem = {};                // why it cannot be
+  std::vector<std::string> warnings = {};  // about the file
   memory::MemoryPlan plan = {};
   int64_t process_bytes = 0;
 };
 
-Mesh PlanMesh(const std::string& file, std::vector<std::string> sets, Mesh mesh) {
-  sets.push_back(fmt::format("parallel.data={}", mesh.data));
-  sets.push_back(fmt::format("parallel.tensor={}", mesh.tensor));
-  sets.push_back(fmt::format("parallel.zero={}", mesh.zero));
+Mesh PlanMesh(const PlanCommand& command, Mesh mesh) {
   try {
-    config::RunConfig config = LoadRun(file, sets, mesh.data * mesh.tensor).config;
+    config::Loaded loaded = LoadPlanned(
+        command,
+        {fmt::format("parallel.data={}", mesh.data), fmt::format("parallel.tensor={}", mesh.tensor),
+         fmt::format("parallel.zero={}", mesh.zero)},
+        mesh.data * mesh.tensor);
+    mesh.warnings = std::move(loaded.warnings);
+    config::RunConfig& config = loaded.config;
     if (LeavesChoice(config)) {
       throw UserError(
           "plimsoll plan: --ranks compares plans that leave nothing open; set "
@@ -43,7 +51,6 @@ Mesh PlanMesh(const std::string& file, std::vector<std::string> sets, Mesh mesh)
     mesh.plan = Compile(*model, CompileFrom(config, *model)).plan;
     mesh.process_bytes = ProfileFrom(config).ProcessBytes(mesh.plan.arena_bytes);
   } catch (const UserError& error) {
-    if (mesh.tensor == 1 && mesh.zero == 0) throw;  // nothing to do with the mesh
     mesh.problem = error.what();
   }
   return mesh;
@@ -80,18 +87,31 @@ ordered_json Json(const Mesh& mesh) {
 
 }  // namespace
 
-void PrintMeshes(const std::string& file, const std::vector<std::string>& sets, int64_t ranks,
-                 bool json) {
-  std::vector<Mesh> meshes;
+void PrintMeshes(const PlanCommand& command) {
+  const int64_t ranks = command.ranks;
+  const Activity activity(fmt::format("planning every way to lay out {} ranks", ranks));
+  std::vector<std::vector<Mesh>> by_tensor;
   for (int64_t tensor = 1; tensor <= ranks; ++tensor) {
-    if (ranks % tensor != 0) continue;
-    const int64_t data = ranks / tensor;
-    for (int64_t zero = 0; zero <= (data > 1 ? 3 : 0); ++zero) {
-      meshes.push_back(PlanMesh(file, sets, {data, tensor, zero}));
-      if (!meshes.back().problem.empty()) break;  // of every stage
-    }
+    if (ranks % tensor == 0) by_tensor.push_back({{ranks / tensor, tensor, 0}});
   }
-  if (json) {
+  ThreadPool pool(OwnCores());
+  ParallelEach(pool, by_tensor.size(), [&](size_t i) {
+    std::vector<Mesh>& stages = by_tensor[i];
+    const Mesh mesh = stages.front();
+    stages.clear();
+    for (int64_t zero = 0; zero <= (mesh.data > 1 ? 3 : 0); ++zero) {
+      stages.push_back(PlanMesh(command, {mesh.data, mesh.tensor, zero}));
+      if (!stages.back().problem.empty()) break;  // of every stage
+    }
+  });
+  std::vector<Mesh> meshes;
+  for (std::vector<Mesh>& stages : by_tensor) std::ranges::move(stages, std::back_inserter(meshes));
+  const auto impossible = [](const Mesh& mesh) { return !mesh.problem.empty(); };
+  if (std::ranges::all_of(meshes, impossible)) throw UserError(meshes.front().problem);
+  for (const std::string& warning : std::ranges::find_if_not(meshes, impossible)->warnings) {
+    PrintWarning(warning);
+  }
+  if (command.json) {
     ordered_json list = ordered_json::array();
     for (const Mesh& mesh : meshes) list.push_back(Json(mesh));
     PrintAnswer(fmt::format("{}\n", ordered_json{{"ranks", ranks}, {"meshes", list}}.dump(1)));

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/config/load.h"
+#include "trainer/plan.h"
 #include "trainer/solve.h"
 
 namespace plimsoll::trainer {
@@ -45,9 +47,14 @@ class SweepTable {
 // when the key isn't one that can grow, when there is no budget, or when not even 1 fits.
 void PrintLargest(const config::RunConfig& config, const std::string& key, bool json);
 
-// What each of `ranks` ranks takes for every way to lay them out as data × tensor ranks and every
-// ZeRO stage. UserError when the file leaves something open to the solver.
-void PrintMeshes(const std::string& file, const std::vector<std::string>& sets, int64_t ranks,
-                 bool json);
+// The run file of a command on that many ranks, with its own overrides, then `sets`, and for the
+// device that it names.
+config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::string>& sets,
+                           int64_t ranks);
+
+// What each of the command's ranks takes for every way to lay them out as data × tensor ranks and
+// every ZeRO stage. UserError when the file leaves something open to the solver, and when no way to
+// lay them out is possible.
+void PrintMeshes(const PlanCommand& command);
 
 }  // namespace plimsoll::trainer

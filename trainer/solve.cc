@@ -8,13 +8,17 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "base/parallel_each.h"
 #include "runtime/gpu_memory.h"
 #include "runtime/process_memory.h"
+#include "trainer/activity.h"
 #include "trainer/budget_error.h"
 #include "trainer/calibration.h"
+#include "trainer/config/resolve.h"
 #include "trainer/describe_plan.h"
 #include "trainer/device_profile.h"
 #include "trainer/from_config.h"
+#include "trainer/known_gpus.h"
 #include "trainer/step_draft.h"
 
 namespace plimsoll::trainer {
@@ -40,6 +44,10 @@ MemoryHere MemoryOf(const RunConfig& config, const std::string& key) {
   if (key != "memory.budget" || DeviceFrom(config) == runtime::DeviceKind::kCpu) {
     const int64_t total = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
     return {total, runtime::AvailableMemory(), ""};
+  }
+  if (!config.planned_gpu.empty()) {
+    const KnownGpu& gpu = RequireGpu(config.planned_gpu);
+    return {gpu.memory_bytes(), gpu.memory_bytes(), " on the GPU"};
   }
   const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
   if (!meter) {
@@ -67,15 +75,15 @@ std::vector<RunConfig> Alternatives(const RunConfig& config) {
   if (config.train.micro_batch > 0) {
     splits.push_back(config);
   } else {
-    const int64_t whole = GlobalBatch(config);
-    for (int64_t accumulate = 1; accumulate <= whole; ++accumulate) {
-      if (whole % accumulate != 0) continue;
+    for (const auto& [micro_batch, accumulate] : config::CutsOf(GlobalBatch(config))) {
       RunConfig split = config;
-      split.train.micro_batch = whole / accumulate;
+      split.train.micro_batch = micro_batch;
       split.train.accumulate = accumulate;
-      // When no way to cut the batch does, the first one says so.
-      if (SharesTokens(split) || accumulate == 1) splits.push_back(std::move(split));
+      splits.push_back(std::move(split));
     }
+    // When no way to cut the batch does, the first one says so.
+    const auto unshared = std::stable_partition(splits.begin(), splits.end(), SharesTokens);
+    splits.erase(std::max(unshared, splits.begin() + 1), splits.end());
   }
   if (config.optimizer.place != OptimizerPlace::kAuto) return splits;
   std::vector<RunConfig> all;
@@ -110,7 +118,7 @@ memory::CostModel BuiltInCost(const RunConfig& config) {
 }
 
 memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program* const> programs) {
-  if (!config.memory.calibrate) return BuiltInCost(config);
+  if (!config.memory.calibrate || !config.planned_gpu.empty()) return BuiltInCost(config);
   CalibrationOptions options;
   options.fixed = !config.memory.calibration.empty();
   options.folder = options.fixed ? config.memory.calibration : CalibrationFolder();
@@ -125,12 +133,9 @@ memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program*
 }
 
 double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost) {
-  std::vector<double> seconds(compiled.programs.size(), 0);
   double total = 0;
-  for (int64_t micro = 0; micro < compiled.options.accumulate; ++micro) {
-    const int index = compiled.step.MicroStep(micro, compiled.options.accumulate);
-    if (seconds[index] == 0) seconds[index] = cost.ProgramSeconds(*compiled.programs[index]);
-    total += seconds[index];
+  for (const auto& [index, times] : compiled.step.MicroSteps(compiled.options.accumulate)) {
+    total += static_cast<double>(times) * cost.ProgramSeconds(*compiled.programs[index]);
   }
   return total;
 }
@@ -144,18 +149,23 @@ struct StepSolver::Impl {
 
   Impl(const RunConfig& run, const StepSolverOptions& options)
       : config(run), model(ModelFrom(run)) {
-    for (const RunConfig& made : Alternatives(config)) {
-      drafts.push_back(std::make_shared<StepDraft>(made, *model));
-    }
+    ThreadPool pool(OwnCores());
+    const std::vector<RunConfig> alternatives = Alternatives(config);
+    drafts.resize(alternatives.size());
+    ParallelEach(pool, drafts.size(), [&](size_t i) {
+      drafts[i] = std::make_shared<StepDraft>(alternatives[i], *model);
+    });
     cost = options.built_in_rates ? BuiltInCost(config) : Calibrated();
     std::vector<memory::Variant> variants;
     for (const auto& draft : drafts) variants.push_back(VariantOf(draft));
     memory::SolverOptions solver_options;
+    solver_options.pool = &pool;
     solver_options.plan.alignment = runtime::TensorAlignment(drafts.front()->options().device);
     if (options.coarse) {
       solver_options.options = 6;
       solver_options.work = 0;
     }
+    if (options.policies) solver_options.options = 0;
     solver = std::make_unique<memory::Solver>(std::move(variants), cost, solver_options);
   }
 
@@ -321,7 +331,9 @@ Decision Decide(const RunConfig& config, const models::Model& model) {
                        "auto chooses what is fastest within memory.budget, which is not set; set "
                        "it, for example to 90%");
   }
+  const Activity activity("looking for the fastest plan within memory.budget");
   const memory::Budget budget = BudgetOf(config);
+  RequireRoomForParameters(config, budget);
   StepSolver solver(config);
   const memory::Candidate* chosen = solver.solver().Fastest(budget);
   if (chosen == nullptr) RefuseBudget(config, budget, solver);
@@ -334,6 +346,37 @@ Decision Decide(const RunConfig& config, const models::Model& model) {
 memory::ExactPlan SmallestPlan(const RunConfig& config, const memory::Budget& budget, bool coarse) {
   StepSolver solver(config, {.built_in_rates = true, .coarse = coarse});
   return *solver.solver().Smallest(budget).exact;
+}
+
+void RequireRoomForParameters(const RunConfig& config, const memory::Budget& budget) {
+  const auto bytes_of = [](const RunConfig& given) {
+    RunConfig run = Alternatives(given).front();
+    run.train.eval_every = run.train.sample_every = 0;
+    const StepDraft draft(run, *ModelFrom(run));
+    int64_t bytes = 0;
+    for (const graph::Tensor& tensor : draft.base()->tensors()) {
+      const bool own = !tensor.alias && tensor.place == graph::Place::kDevice;
+      if (own && tensor.role == graph::Role::kParameter) bytes += tensor.bytes();
+    }
+    return bytes;
+  };
+  if (budget.device == memory::Budget::kNone) return;
+  const int64_t parameters = bytes_of(config);
+  if (parameters <= budget.process()) return;
+  std::string halves;
+  if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
+    RunConfig low = config;
+    low.amp.dtype = config::Dtype::kBf16;
+    halves = fmt::format("; with amp.dtype: bf16 they take {}", FormatBytes(bytes_of(low)));
+  }
+  throw UserError(
+      fmt::format(
+          "{}: memory.budget: {} ({} bytes) is less than the parameters alone ({}){}; raise "
+          "the budget, make the model smaller, or have ranks share it (parallel.tensor, "
+          "parallel.zero: 3)",
+          config.Origin("memory.budget"), FormatBytes(budget.process()), budget.process(),
+          FormatBytes(parameters), halves),
+      ExitCode::kBudgetNotMet);
 }
 
 void RefuseBudget(const RunConfig& config, const memory::Budget& budget, StepSolver& solver) {

@@ -43,6 +43,7 @@ double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cos
 struct StepSolverOptions {
   bool built_in_rates = false;  // enough to find out how small a plan can be
   bool coarse = false;          // few options, for a quick look
+  bool policies = false;        // the named policies alone
 };
 
 // The candidate plans of a run.
@@ -83,6 +84,9 @@ Decision Decide(const config::RunConfig& config, const models::Model& model);
 // leaves nothing open.
 memory::ExactPlan SmallestPlan(const config::RunConfig& config, const memory::Budget& budget,
                                bool coarse = false);
+
+// Refuses at once, without a search, a memory.budget below the parameters alone.
+void RequireRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
 
 // Throws the UserError with ExitCode::kBudgetNotMet about a run of which no plan fits.
 [[noreturn]] void RefuseBudget(const config::RunConfig& config, const memory::Budget& budget);

@@ -11,9 +11,10 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/own_program.h"
 #include "base/spelling.h"
+#include "trainer/activity.h"
 #include "trainer/config/schema.h"
+#include "trainer/config/shipped.h"
 #include "trainer/from_config.h"
 #include "trainer/known_gpus.h"
 #include "trainer/solve.h"
@@ -30,6 +31,7 @@ constexpr size_t kWidth = 98;      // of comments
 // What the file is for.
 struct Target {
   std::string name;  // "NVIDIA H200", "CPU"
+  std::string key;   // of trainer/known_gpus.h; empty: what is here
   bool gpu = false;
   int major = 0, minor = 0;  // compute capability
   std::string budget;        // where none was named
@@ -72,7 +74,9 @@ Target TargetOf(const std::string& device, const runtime::GpuReport& gpus) {
   }
   if (!device.empty() && device != "cpu") {
     const KnownGpu& gpu = RequireGpu(device);
-    return GpuTarget(gpu.name, gpu.major, gpu.minor, gpu.memory_gib << 30, gpus);
+    Target target = GpuTarget(gpu.name, gpu.major, gpu.minor, gpu.memory_bytes(), gpus);
+    target.key = gpu.key;
+    return target;
   }
   Target cpu;
   cpu.name = "CPU";
@@ -132,14 +136,14 @@ std::string Write(const RunConfig& base, const Choices& choices) {
   return yaml;
 }
 
-RunConfig LoadModel(const StartingConfigCommand& command, const std::vector<std::string>& folders) {
+RunConfig LoadModel(const StartingConfigCommand& command) {
   std::error_code error;
   if (fs::is_directory(command.model, error)) {
     const std::string text = fmt::format("model: {{init_from: {}}}\ndata: {{synthetic: true}}\n",
                                          config::ScalarText(command.model));
     return LoadRunText(text, command.model).config;
   }
-  return LoadRun(FindModelFile(command.model, folders), {}).config;
+  return LoadRun(FindModelFile(command.model), {}).config;
 }
 
 Choice PrecisionFor(const Target& target) {
@@ -187,19 +191,22 @@ bool KeepsAll(const memory::Candidate& candidate) {
 }
 
 // What is chosen so far, the rest being left to the solver.
-RunConfig OpenConfig(const RunConfig& base, Choices choices) {
+RunConfig OpenConfig(const RunConfig& base, const Target& target, Choices choices) {
   choices["train.micro_batch"] = {"auto", ""};
   choices["checkpointing.policy"] = {"auto", ""};
   choices["memory.calibrate"] = {"false", ""};
   RunConfig config = LoadRunText(Write(base, choices), "--for").config;
+  config.planned_gpu = target.key;
   config.origins["memory.budget"] = "config --for";  // for messages
   return config;
 }
 
 // What the solver does within the budget, the rest being chosen.
 void ChooseByBudget(const RunConfig& base, const Target& target, Choices& choices) {
-  RunConfig config = OpenConfig(base, choices);
+  const Activity activity("looking for the fastest plan within the budget");
+  RunConfig config = OpenConfig(base, target, choices);
   const memory::Budget budget = BudgetOf(config);
+  RequireRoomForParameters(config, budget);
   auto solver = std::make_unique<StepSolver>(config, StepSolverOptions{.built_in_rates = true});
   const memory::Candidate* chosen = solver->solver().Fastest(budget);
   if (chosen == nullptr && target.gpu &&
@@ -208,7 +215,7 @@ void ChooseByBudget(const RunConfig& base, const Target& target, Choices& choice
         "host",
         "Nothing fits otherwise: moments and master weights stay in host memory, and come to "
         "the GPU for each update. No number changes."};
-    config = OpenConfig(base, choices);
+    config = OpenConfig(base, target, choices);
     solver = std::make_unique<StepSolver>(config, StepSolverOptions{.built_in_rates = true});
     chosen = solver->solver().Fastest(budget);
   }
@@ -241,37 +248,26 @@ std::string Sentence(std::string text) {
   return text + ".";
 }
 
-// configs/models in the working directory, and beside the program where an archive has it.
-std::vector<std::string> ModelFolders() {
-  const fs::path program = OwnProgram();
-  return {"configs/models", program.parent_path().parent_path() / "configs/models"};
-}
-
 }  // namespace
 
-std::string FindModelFile(const std::string& name, const std::vector<std::string>& folders) {
+std::string FindModelFile(const std::string& name) {
   std::error_code error;
   if (fs::is_regular_file(name, error)) return name;
-  std::vector<std::string> names;
-  for (const std::string& folder : folders) {
-    const fs::path file = fs::path(folder) / (name + ".yaml");
-    if (fs::is_regular_file(file, error)) return file.string();
-    for (const auto& entry : fs::directory_iterator(folder, error)) {
-      if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
-    }
-  }
-  std::ranges::sort(names);
-  names.erase(std::unique(names.begin(), names.end()), names.end());
+  constexpr const char* kFolder = "configs/models";
+  const std::string path = fmt::format("{}/{}.yaml", kFolder, name);
+  if (fs::is_regular_file(path, error) || config::FindShipped(path) != nullptr) return path;
+  const std::vector<std::string> names = config::ShippedNames(kFolder);
   const std::string nearest = NearestName(name, names);
-  std::string way_out = "name a run file or a Hugging Face folder";
-  if (!names.empty()) way_out += fmt::format(", or one of {}", fmt::join(names, ", "));
-  if (!nearest.empty()) way_out = fmt::format("did you mean {}?", nearest);
-  throw UserError(fmt::format("--for {}: no such model; {}", name, way_out));
+  throw UserError(fmt::format(
+      "--for {}: no such model; {}", name,
+      nearest.empty() ? fmt::format("name a run file or a Hugging Face folder, or one of {}",
+                                    fmt::join(names, ", "))
+                      : fmt::format("did you mean {}?", nearest)));
 }
 
 std::string StartingConfig(const StartingConfigCommand& command, const runtime::GpuReport& gpus) {
   const Target target = TargetOf(command.device, gpus);
-  const RunConfig base = LoadModel(command, ModelFolders());
+  const RunConfig base = LoadModel(command);
   Choices choices;
   choices["device"] = {
       target.gpu ? "cuda" : "cpu",

@@ -22,7 +22,8 @@ struct StartingConfigCommand {
 std::string StartingConfig(const StartingConfigCommand& command, const runtime::GpuReport& gpus);
 
 // The run file that a name stands for: itself where there is such a file, else
-// configs/models/NAME.yaml in one of these folders. UserError that lists what there is.
-std::string FindModelFile(const std::string& name, const std::vector<std::string>& folders);
+// configs/models/NAME.yaml, on disk or as it comes with the program. UserError that lists what
+// there is.
+std::string FindModelFile(const std::string& name);
 
 }  // namespace plimsoll::trainer

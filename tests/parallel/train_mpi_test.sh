@@ -43,6 +43,18 @@ for ranks in 2 4; do
   [ -s on$ranks/model/model.safetensors ] || fail "no model"
 done
 
+# What ranks take is what is planned for them, asked for in three ways.
+arena() { grep -o '"arena_bytes": *[0-9]*' "$1" | head -n 1 | grep -o '[0-9]*$'; }
+for ranks in 2 4; do
+  "$plimsoll" plan run.yaml --json --ranks $ranks >meshes$ranks.json
+  "$plimsoll" plan run.yaml --json --set parallel.data=$ranks >named$ranks.json
+  "$mpirun_sh" $ranks "$plimsoll" plan run.yaml --json >started$ranks.json
+  ! grep '^\[1\]' started$ranks.json || fail "rank 1 plans"
+  for plan in meshes$ranks.json named$ranks.json started$ranks.json; do
+    [ "$(arena $plan)" = "$(arena on$ranks/plan.json)" ] || fail "$plan: $(arena $plan), not $(arena on$ranks/plan.json)"
+  done
+done
+
 # The largest difference of two models' weights, the files' payload after the header.
 difference() {
   paste <(payload "$1") <(payload "$2") | awk '
@@ -84,7 +96,15 @@ for zero in 0 1 2 3; do
   [ -n "$(text $mesh.txt)" ] && [ "$(text $mesh.txt)" = "$(text whole.txt)" ] || fail "another sample: $(cat $mesh.txt)"
 done
 
-# Mistakes.
+# Mistakes, told alike whether ranks are started or planned for.
+for command in train plan; do
+  if "$mpirun_sh" 3 "$plimsoll" $command run.yaml --set run.dir=wrong >spread.txt 2>&1; then fail "16 sequences on 3 ranks"; fi
+  grep -q 'run.yaml:3: train.global_batch: 16 sequences do not spread over 3 data ranks; use 15 or 18' spread.txt ||
+    fail "$(cat spread.txt)"
+done
+if "$plimsoll" plan run.yaml --ranks 3 >spread.txt 2>&1; then fail "16 sequences on 3 ranks"; fi
+grep -q 'run.yaml:3: train.global_batch: 16 sequences do not spread over 3 data ranks; use 15 or 18' spread.txt ||
+  fail "$(cat spread.txt)"
 if "$mpirun_sh" 2 "$plimsoll" train run.yaml --set parallel.data=3 --set train.micro_batch=1 --set train.global_batch=6 \
   --set run.dir=wrong >wrong.txt; then fail "a wrong mesh runs"; fi
 grep -q 'need mpirun -np 3, but 2 ranks were started' wrong.txt || fail "$(cat wrong.txt)"

@@ -77,6 +77,55 @@ TEST_F(BudgetCommand, PlanLaysRanksOutInEveryWay) {
   EXPECT_THAT(Plan({"--ranks", "2"}).out, HasSubstr("What each of 2 ranks takes"));
 }
 
+// A batch that one way to lay ranks out cannot share leaves the others.
+TEST_F(BudgetCommand, PlanCutsTheBatchForEveryMesh) {
+  const std::vector<std::string> batch = {"--set", "train.micro_batch=4", "--set",
+                                          "train.global_batch=4"};
+  const auto with = [&](const std::string& ranks) {
+    std::vector<std::string> arguments = {"--ranks", ranks};
+    arguments.insert(arguments.end(), batch.begin(), batch.end());
+    return arguments;
+  };
+  for (const json& mesh : PlanJson(with("4"))["meshes"]) {
+    EXPECT_EQ(mesh.contains("problem"), mesh["tensor"] == 4) << mesh;  // heads
+  }
+  const json meshes = PlanJson(with("8"))["meshes"];
+  EXPECT_THAT(meshes[0]["problem"].get<std::string>(),
+              HasSubstr("4 sequences do not spread over 8"));
+  EXPECT_FALSE(meshes[1].contains("problem"));  // 4 × 2
+  ExpectError(Plan(with("5")), 2, {"4 sequences do not spread over 5 data ranks; use 5"});
+}
+
+// Named without the repository at hand; a file of that name on disk comes first.
+TEST_F(BudgetCommand, ConfigurationsComeWithTheProgram) {
+  const std::string extends =
+      "extends: configs/models/gpt2-124m.yaml\nmemory: {calibrate: false}\n";
+  const json shipped = PlanJson({"--set", "train.micro_batch=1"}, extends);
+  EXPECT_EQ(shipped["parameters"], 124'475'904);
+  const Outcome written =
+      RunPlimsoll({"config", "--for", "gpt2-124m", "--device", "h200", "--budget", "24GiB"});
+  EXPECT_EQ(written.exit_code, 0) << written.err;
+  EXPECT_THAT(written.out, HasSubstr("layers: 12"));
+  EXPECT_EQ(RunPlimsoll({"plan", "configs/techniques/nothing.yaml"}).exit_code, 2);
+
+  std::filesystem::create_directories(folder_ / "configs/models");
+  WriteFile(folder_ / "configs/models/gpt2-124m.yaml", kRun);
+  EXPECT_LT(PlanJson({}, extends)["parameters"], 1'000'000);
+}
+
+// For a GPU that isn't here: its memory, what a process takes of it, and its alignment.
+TEST_F(BudgetCommand, PlanIsMadeForAnyDevice) {
+  const json here = PlanJson({}), gpu = PlanJson({"--device", "a100-40gb"});
+  EXPECT_EQ(PlanJson({"--device", "cpu"}), here);
+  EXPECT_GT(gpu["arena_bytes"], here["arena_bytes"]);  // tensors lie at multiples of 256 bytes
+  EXPECT_THAT(Plan({"--device", "a100-40gb"}).out, HasSubstr("process on NVIDIA A100 40 GB: "));
+  EXPECT_EQ(PlanJson({"--device", "a100-40gb", "--budget", "50%"})["budget_bytes"],
+            int64_t{20} << 30);
+  for (const json& mesh : PlanJson({"--device", "h200", "--ranks", "2"})["meshes"]) {
+    EXPECT_GT(mesh["process_bytes"], mesh["arena_bytes"]);
+  }
+}
+
 TEST_F(BudgetCommand, PlanShowsTheCandidatesAndTheChosenOne) {
   const auto [least, most] = Range();
   const int64_t budget = (least + most) / 2;
@@ -285,6 +334,7 @@ TEST_F(BudgetCommand, Mistakes) {
   ExpectError(Plan({"--sweep", "3", "--budget", "1GiB"}), 2, {"leave out --budget"});
   ExpectError(Plan({"--ranks", "4", "--sweep", "3"}), 2, {"give no other question"});
   ExpectError(Plan({"--budget", "lots"}), 2, {"memory.budget"});
+  ExpectError(Plan({"--device", "h2000"}), 2, {"did you mean h200?", "there are cpu, v100"});
   ExpectError(Plan({"--budget", "1GiB", "--set", "train.micro_batch=auto"}), 2,
               {"train.micro_batch", "train.global_batch"});
   ExpectError(Plan({"--budget", "1GiB", "--set", "train.micro_batch=auto", "--set",

@@ -115,6 +115,15 @@ TEST_F(EvalCommand, HeldOutLossesDoNotDependOnTheMicroBatch) {
   }
 }
 
+// More rows than there are sequences would only take memory.
+TEST_F(EvalCommand, TakesNoMoreRowsThanThereAreSequences) {
+  const json all = Eval({run_, "--batch", "12"}), more = Eval({run_, "--batch", "1048576"});
+  for (const char* key : {"loss", "tokens", "batches", "batch", "arena_bytes"}) {
+    EXPECT_EQ(more.at(key), all.at(key)) << key;
+  }
+  EXPECT_EQ(more.at("batch"), 12);
+}
+
 TEST_F(EvalCommand, EvaluatesOtherFilesWhole) {
   const json text = Eval({run_, "--data", folder_ / "other"});
   EXPECT_GT(text.at("loss"), LastEvalLoss());

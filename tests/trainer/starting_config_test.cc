@@ -136,11 +136,9 @@ TEST(StartingConfig, WithoutADeviceIsForWhatIsHere) {
 TEST(StartingConfig, RefusesWhatItDoesNotKnow) {
   EXPECT_THROW(Written("h2000", ""), UserError);
   EXPECT_THROW(Written("h200", "much"), UserError);
-  const TempFolder folder;
-  folder.Write("gpt2-124m.yaml", kModel);
-  EXPECT_EQ(FindModelFile("gpt2-124m", {folder.path()}), folder.path() + "/gpt2-124m.yaml");
+  EXPECT_EQ(FindModelFile("gpt2-124m"), "configs/models/gpt2-124m.yaml");
   try {
-    FindModelFile("gpt2-125m", {folder.path()});
+    FindModelFile("gpt2-125m");
     FAIL();
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(), "--for gpt2-125m: no such model; did you mean gpt2-124m?");

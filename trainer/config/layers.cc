@@ -9,6 +9,7 @@
 #include "base/input_file.h"
 #include "base/spelling.h"
 #include "trainer/config/schema.h"
+#include "trainer/config/shipped.h"
 #include "trainer/config/suggest.h"
 
 namespace plimsoll::config {
@@ -133,7 +134,7 @@ class Reader {
     if (base.find_first_of("\n\r\t") != std::string::npos) {
       throw UserError(fmt::format("{}: extends: expected a path, got {}", origin, Quote(base)));
     }
-    const std::string path =
+    std::string path =
         (std::filesystem::path(name).parent_path() / base).lexically_normal().string();
     if (std::find(chain_.begin(), chain_.end(), path) != chain_.end()) {
       const std::string chain = fmt::format("{} → {}", fmt::join(chain_, " → "), path);
@@ -147,6 +148,12 @@ class Reader {
     std::string text;
     try {
       text = read_(path);
+    } catch (const NoSuchFile& e) {
+      // configs/… means a file beside this one, or what comes with the program.
+      const ShippedFile* const shipped = FindShipped(base);
+      if (shipped == nullptr) throw UserError(fmt::format("{}: extends: {}", origin, e.what()));
+      path = shipped->path;
+      text = shipped->text;
     } catch (const UserError& e) {
       throw UserError(fmt::format("{}: extends: {}", origin, Shortened(e.what())));
     }
@@ -214,6 +221,12 @@ Settings ReadLayers(const std::string& text, const std::string& name, const File
 
 std::string ReadFile(const std::string& path) {
   constexpr size_t kMaxBytes = 1 << 20;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) {
+    const ShippedFile* const shipped = FindShipped(path);
+    if (shipped == nullptr) throw NoSuchFile(path + ": no such file");
+    return std::string(shipped->text);
+  }
   std::string text = ReadInput(path, kMaxBytes + 1);
   if (text.size() > kMaxBytes)
     throw UserError(path + ": more than 1 MiB; a configuration is a page of text");

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "trainer/config/yaml_tree.h"
 
 namespace plimsoll::config {
@@ -23,7 +24,14 @@ using FileReader = std::function<std::string(const std::string& path)>;
 Settings ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
                     const std::vector<std::string>& sets);
 
-// The text of a configuration, at most 1 MiB, of a file or a pipe.
+// There is none of that name, neither on disk nor among the configurations that come with the
+// program.
+struct NoSuchFile : UserError {
+  using UserError::UserError;
+};
+
+// The text of a configuration, at most 1 MiB, of a file or a pipe. One that comes with the program
+// (trainer/config/shipped.h) need not be on disk; a file of its name there comes first.
 std::string ReadFile(const std::string& path);
 
 }  // namespace plimsoll::config

@@ -21,6 +21,8 @@ A run is described by one YAML file of sections and keys.
 - Keys are strict: an unknown key, a wrong type or an impossible value stops with file, line and a way out.
 - `extends: base.yaml` (or a list; relative to the file that says it) puts the file on top of others. Later layers
   win key by key; lists are replaced whole; `null` takes back what an earlier layer set.
+- The files of `configs/` come with the program: `configs/models/gpt2-124m.yaml` and its like can be named wherever a
+  run file can, also in `extends`. A file of that name on disk comes first.
 - `--set optimizer.lr=1e-3` on the command line is the last layer.
 - `${NAME}` and `${NAME:-default}` in values are environment variables; `$${` is a plain `${`.
 - Anchors, aliases and merge keys (`<<`) work as in YAML.

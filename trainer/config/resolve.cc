@@ -27,6 +27,8 @@ void Require(const RunConfig& config, const std::string& key, const std::string&
   if (!config.IsSet(key)) throw Missing(config, key, way_out);
 }
 
+int64_t MostOf(const char* key) { return static_cast<int64_t>(FindKey(key)->max); }
+
 // "6 or 8" around a value: the multiples of `step` below and above it.
 std::string NearestMultiples(int64_t value, int64_t step) {
   const int64_t below = value / step * step;
@@ -378,6 +380,17 @@ void CheckSpread(const RunConfig& config, const char* key, int64_t sequences, in
                                       sequences, ranks, NearestMultiples(sequences, ranks)));
 }
 
+std::vector<BatchCut> CutsOf(int64_t sequences) {
+  std::vector<BatchCut> cuts;
+  const int64_t most = std::min(sequences, MostOf("train.accumulate"));
+  for (int64_t accumulate = 1; accumulate <= most; ++accumulate) {
+    if (sequences % accumulate != 0) continue;
+    const int64_t micro_batch = sequences / accumulate;
+    if (micro_batch <= MostOf("train.micro_batch")) cuts.push_back({micro_batch, accumulate});
+  }
+  return cuts;
+}
+
 int64_t DataRanks(const RunConfig& config, int64_t started) {
   const int64_t others = config.parallel.tensor * config.parallel.pipeline;
   return config.parallel.data.value_or(std::max<int64_t>(1, started / others));
@@ -418,14 +431,21 @@ void ResolveBatch(RunConfig& config, int64_t started) {
                          "auto cuts a batch whose size must be known; set train.global_batch, or "
                          "give a number of sequences");
     }
-    if (sequences) CheckSpread(config, key, *sequences, ranks);
+    if (!sequences) return;
+    CheckSpread(config, key, *sequences, ranks);
+    if (CutsOf(*sequences / ranks).empty()) {
+      throw config.Error(
+          key, fmt::format("{} sequences cannot be cut: neither train.micro_batch nor the "
+                           "micro-steps may be more than {}; use another number",
+                           *sequences, MostOf("train.accumulate")));
+    }
     return;
   }
   if (!sequences) return;
 
-  // The same file on any number of ranks: a micro-step is no larger than a rank's part of the
-  // batch.
-  if (!config.parallel.data && ranks > 1 && !config.IsSet("train.accumulate")) {
+  // The same file on any number of ranks, whether they are started or planned for: a micro-step is
+  // no larger than a rank's part of the batch.
+  if (ranks > 1 && !config.IsSet("train.accumulate")) {
     CheckSpread(config, key, *sequences, ranks);
     const int64_t mine = *sequences / ranks;
     train.micro_batch = std::min(train.micro_batch, mine);
@@ -448,6 +468,15 @@ void ResolveBatch(RunConfig& config, int64_t started) {
                  "{}; remove train.accumulate{} or set it to {}",
                  *sequences, train.micro_batch, train.accumulate, ranks, ranks == 1 ? "" : "s",
                  per_micro_step * train.accumulate, At(config, "train.accumulate"), accumulate));
+  }
+  if (accumulate > MostOf("train.accumulate")) {
+    throw config.Error(
+        key,
+        fmt::format("{} sequences in micro-steps of train.micro_batch {} × {} data rank{} make "
+                    "{} micro-steps an update, more than {}; raise train.micro_batch, or lower "
+                    "this",
+                    *sequences, train.micro_batch, ranks, ranks == 1 ? "" : "s", accumulate,
+                    MostOf("train.accumulate")));
   }
   train.accumulate = accumulate;
 }

@@ -22,6 +22,16 @@ void CheckModel(const RunConfig& config);
 // model.sequence becomes known only from a checkpoint.
 void ResolveBatch(RunConfig& config, int64_t started);
 
+// A rank's sequences of an update, cut into micro-steps of one size.
+struct BatchCut {
+  int64_t micro_batch = 1;
+  int64_t accumulate = 1;
+};
+
+// All ways to cut them that train.micro_batch and train.accumulate allow, the fewest micro-steps
+// first.
+std::vector<BatchCut> CutsOf(int64_t sequences);
+
 // parallel.data; auto takes what the other axes leave of the ranks that were started.
 int64_t DataRanks(const RunConfig& config, int64_t started);
 

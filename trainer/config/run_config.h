@@ -352,6 +352,8 @@ struct RunConfig {
   SampleConfig sample;
   DebugConfig debug;
 
+  // A GPU to plan for in place of what is here: its key in trainer/known_gpus.h; empty: none.
+  std::string planned_gpu;
   std::string file;  // as the user named it; starts every message
   std::map<std::string, std::string>
       origins;  // dotted key → "run.yaml:12" or "--set"; set keys only

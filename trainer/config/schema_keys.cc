@@ -158,7 +158,7 @@ void TrainKeys(std::vector<Key>& keys) {
       .Derived("1; with a global batch, what makes it up");
   train
       .Add("global_batch", &T::global_batch,
-           "Sequences per update over all data ranks; `accumulate` follows.")
+           "Sequences per update over all data ranks; `accumulate` follows, within its own limits.")
       .Between(1, kSteps);
   train.Add("global_batch_tokens", &T::global_batch_tokens, "The same in tokens.").Between(1, 1e15);
   train.Add("seed", &T::seed, "Seed of dropout, and what `model.seed` and `data.seed` follow.")
@@ -431,9 +431,10 @@ void RunKeys(std::vector<Key>& keys) {
   save.Add("keep_every", &SaveConfig::keep_every,
            "Snapshots of steps divisible by this stay as well; 0: no more.")
       .Between(0, kSteps);
-  save.Add("best", &SaveConfig::best,
-           "Also save after an evaluation that is the best so far; its snapshot stays, and the model at "
-           "the end has its weights.");
+  save.Add(
+      "best", &SaveConfig::best,
+      "Also save after an evaluation that is the best so far; its snapshot stays, and the model at "
+      "the end has its weights.");
   save.Add("on_exit", &SaveConfig::on_exit,
            "When SIGTERM or SIGINT comes: finish the step, save, and end with exit code 4. With "
            "`save.every`, also save behind the last step.");

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
 #include "tests/trainer/config/config_files.h"
+#include "trainer/config/layers.h"
 #include "trainer/config/load.h"
+#include "trainer/config/shipped.h"
 
 namespace plimsoll::config {
 namespace {
@@ -36,6 +39,20 @@ TEST(Configs, EveryFileLoadsToItself) {
     EXPECT_EQ(LoadText(loaded.resolved_yaml, "resolved.yaml").resolved_yaml, loaded.resolved_yaml)
         << file;
   }
+}
+
+TEST(Configs, TheProgramHoldsEveryFile) {
+  const std::vector<std::string> files = ConfigFiles();
+  EXPECT_EQ(ShippedFiles().size(), files.size());
+  for (const std::string& file : files) {
+    const ShippedFile* const shipped = FindShipped("./" + file);
+    ASSERT_NE(shipped, nullptr) << file;
+    EXPECT_EQ(shipped->text, ReadFile(file)) << file;
+  }
+  EXPECT_EQ(FindShipped("models/gpt2-124m.yaml"), nullptr);
+  const std::vector<std::string> names = ShippedNames("configs/models");
+  EXPECT_TRUE(std::ranges::is_sorted(names));
+  EXPECT_EQ(std::ranges::count(names, "gpt2-124m"), 1);
 }
 
 TEST(Configs, ModelsHaveThePublishedNumberOfParameters) {

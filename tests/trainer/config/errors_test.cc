@@ -298,11 +298,30 @@ TEST(ConfigErrors, BatchArithmeticIsShown) {
   EXPECT_EQ(
       ErrorOf(kBase + "train: {micro_batch: 8, global_batch: 50}\n", {}, 4),
       "run.yaml:3: train.global_batch: 50 sequences do not spread over 4 data ranks; use 48 or 52");
-  // With the ranks in the file, all of the arithmetic is the file's.
   EXPECT_EQ(
-      ErrorOf(kBase + "train: {micro_batch: 8, global_batch: 48}\nparallel: {data: 4}\n", {}, 4),
+      ErrorOf(kBase + "train: {micro_batch: 8, accumulate: 2, global_batch: 48}\n", {}, 4),
       "run.yaml:3: train.global_batch: 48 sequences are not a multiple of train.micro_batch 8 × 4 "
       "data ranks = 32; use 32 or 64, or another train.micro_batch");
+}
+
+// Micro-steps that follow from the batch are no more than train.accumulate could ask for.
+TEST(ConfigErrors, BatchesOfTooManyMicroSteps) {
+  Check({
+      {kBase + "train: {micro_batch: 2, global_batch: 1000000000}\n",
+       "run.yaml:3: train.global_batch: 1000000000 sequences in micro-steps of train.micro_batch 2 "
+       "× "
+       "1 data rank make 500000000 micro-steps an update, more than 10000000; raise "
+       "train.micro_batch, or lower this"},
+      {kBase + "train: {micro_batch: 1, global_batch_tokens: 1000000000000000}\n",
+       "run.yaml:3: train.global_batch_tokens: 31250000000000 sequences in micro-steps of "
+       "train.micro_batch 1 × 1 data rank make 31250000000000 micro-steps an update, more than "
+       "10000000; raise train.micro_batch, or lower this"},
+      // Prime: one micro-step, or as many as sequences.
+      {kBase + "train: {micro_batch: auto, global_batch: 1000000007}\n",
+       "run.yaml:3: train.global_batch: 1000000007 sequences cannot be cut: neither "
+       "train.micro_batch "
+       "nor the micro-steps may be more than 10000000; use another number"},
+  });
 }
 
 TEST(ConfigErrors, Schedules) {

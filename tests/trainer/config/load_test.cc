@@ -2,6 +2,7 @@
 
 #include "trainer/config/load.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -206,6 +207,42 @@ TEST(Load, AccumulateFollowsTheGlobalBatch) {
   const std::string resolved = LoadText(text, "run.yaml").resolved_yaml;
   EXPECT_NE(resolved.find("  # accumulate: 8  (follows)\n"), std::string::npos);
   EXPECT_EQ(Parse(resolved, {}, 4).train.accumulate, 2);
+}
+
+// What starts on so many ranks can be planned for them, and the other way round, with the same
+// words.
+TEST(Load, RanksThatAreStartedAndRanksThatAreNamedCutTheBatchAlike) {
+  const auto cut = [](const std::string& text, const std::vector<std::string>& sets,
+                      int64_t started) {
+    try {
+      const RunConfig config = Parse(text, sets, started);
+      return fmt::format("{} × {}, {} evaluated", config.train.accumulate, config.train.micro_batch,
+                         config.train.eval_batches);
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+  };
+  int accepted = 0, refused = 0;
+  for (const char* micro_batch : {"1", "4", "6", "16", "auto"}) {
+    for (const char* batch : {"global_batch: 16", "global_batch: 12", "global_batch_tokens: 768",
+                              "accumulate: 2", "accumulate: 2, global_batch: 16"}) {
+      const std::string text =
+          kBase + fmt::format("train: {{micro_batch: {}, {}}}\n", micro_batch, batch);
+      for (const int64_t ranks : {2, 3, 4, 8}) {
+        SCOPED_TRACE(fmt::format("{}{} ranks", text, ranks));
+        const std::string named = fmt::format("parallel.data={}", ranks);
+        const std::string started = cut(text, {}, ranks);
+        EXPECT_EQ(cut(text, {named}, 1), started);
+        EXPECT_EQ(cut(text, {named}, ranks), started);
+        (started.starts_with("run.yaml") ? refused : accepted) += 1;
+      }
+    }
+  }
+  EXPECT_GT(accepted, 20);
+  EXPECT_GT(refused, 20);
+  EXPECT_EQ(cut(kBase + "train: {micro_batch: 16, global_batch: 16, eval_batches: 3}\n",
+                {"parallel.data=4"}, 1),
+            "1 × 4, 12 evaluated");
 }
 
 TEST(Load, WsdDecay) {

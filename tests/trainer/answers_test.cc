@@ -1,0 +1,116 @@
+// Answers come soon, whatever is asked: by processor time, since a machine may be busy.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/run_plimsoll.h"
+#include "trainer/activity.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+// Ten seconds on two cores.
+constexpr double kMostSeconds = 20;
+
+double ChildSeconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+constexpr const char* kTiny =
+    "model: {family: gpt2, layers: 1, width: 16, heads: 2, sequence: 8, vocab: 256}\n"
+    "data: {synthetic: true}\n"
+    "train: {steps: 3, micro_batch: 2, accumulate: 2}\n"
+    "memory: {calibrate: false}\n";
+
+class Answers : public testing::Test {
+ protected:
+  Outcome Ask(std::vector<std::string> arguments) {
+    const double before = ChildSeconds();
+    Outcome outcome = RunPlimsoll(arguments);
+    EXPECT_LT(ChildSeconds() - before, kMostSeconds);
+    return outcome;
+  }
+
+  const TempFolder folder_;
+  const std::string tiny_ = folder_.Write("tiny.yaml", kTiny);
+};
+
+TEST_F(Answers, CachesThatAreRarelyCleared) {
+  const Outcome outcome =
+      Ask({"train", tiny_, "--set", "memory.allocator=caching", "--set",
+           "memory.empty_cache_every=1048576", "--set", "run.dir=" + (folder_ / "run")});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
+// Nothing grows with the number of micro-steps.
+TEST_F(Answers, LongAccumulations) {
+  const Outcome outcome = Ask({"plan", tiny_, "--json", "--set", "train.accumulate=10000000"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_LT(outcome.peak_resident_bytes, int64_t{200} << 20);
+  const Outcome refused = Ask({"plan", tiny_, "--set", "train.global_batch=1000000000000"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("500000000000 micro-steps an update, more than 10000000"));
+}
+
+TEST_F(Answers, TheLargestModel) {
+  for (const char* budget : {"1MiB", "8MiB", "24GiB"}) {
+    const Outcome outcome =
+        Ask({"plan", tiny_, "--budget", budget, "--max", "model.layers", "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const json answer = json::parse(outcome.out);
+    EXPECT_EQ(answer["limited_by_budget"], budget != std::string("24GiB"));
+  }
+}
+
+TEST_F(Answers, AModelThatFitsNowhere) {
+  const std::string large = folder_.Write(
+      "70b.yaml",
+      "model: {family: llama, layers: 80, width: 8192, heads: 64, kv_heads: 8, ffn_width: 28672,\n"
+      "        vocab: 128256, sequence: 4096}\n"
+      "data: {synthetic: true}\n"
+      "train: {steps: 10, micro_batch: 1}\n");
+  const double before = ChildSeconds();
+  const Outcome outcome = Ask({"config", "--for", large, "--device", "h100"});
+  EXPECT_LT(ChildSeconds() - before, 5);
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("memory.budget: 72.0 GiB (77309411328 bytes) is less than "
+                                     "the parameters alone"));
+}
+
+TEST_F(Answers, EveryChoiceLeftOpen) {
+  const Outcome outcome =
+      Ask({"plan", "configs/models/gpt2-124m.yaml", "--device", "h200", "--set", "amp.dtype=bf16",
+           "--set", "train.micro_batch=auto", "--set", "train.global_batch=512", "--set",
+           "optimizer.place=auto", "--budget", "24GiB"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
+TEST(Activity, SaysOnceWhatTakesLong) {
+  constexpr std::chrono::milliseconds kLong(2500);
+  testing::internal::CaptureStderr();
+  { const trainer::Activity quick("adding"); }
+  {
+    const trainer::Activity slow("looking for something");
+    const trainer::Activity within("turning a stone");
+    std::this_thread::sleep_for(kLong);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "looking for something …\n");
+}
+
+}  // namespace
+}  // namespace plimsoll
