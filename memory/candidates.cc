@@ -221,10 +221,14 @@ class VariantSearch {
   void AddMixtures(Copies copies) {
     const std::vector<std::vector<int>> segments = Segments();
     const std::vector<int> kinds = Kinds(segments);
+    // In a deep model a block is a small part of the step, and every option a long program.
+    constexpr int kBlocks = 128, kLeast = 4;
+    const int options = std::min(
+        options_.options, std::max(kLeast, options_.options * kBlocks / std::max(blocks_, 1)));
     std::vector<std::vector<BlockOption>> by_kind;
     for (int block = 0; block < blocks_; ++block) {
       if (kinds[block] == static_cast<int>(by_kind.size())) {
-        by_kind.push_back(Options(segments[block], copies, options_.options));
+        by_kind.push_back(Options(segments[block], copies, options));
       }
     }
     const std::vector<Level> levels = blocks_ > 0 ? Levels(by_kind) : std::vector<Level>{{}};

@@ -152,7 +152,7 @@ void RunEval(const EvalCommand& command) {
   CompileOptions options = InferenceOptions(trained, command.dtype);
   options.evaluate = true;
   const data::EvalBatches sequences(
-      data.sources, {.batch = 1, .sequence = options.sequence, .batches = data.sequences},
+      data.parts, {.batch = 1, .sequence = options.sequence, .sequences = data.sequences},
       data.key);
   // Rows without a sequence would only take memory.
   options.micro_batch =

@@ -44,7 +44,7 @@ Growing GrowingKey(const RunConfig& config, const std::string& key) {
             limit, limited ? "model.max_sequence allows no more" : "more are not tried"};
   }
   if (key == "model.layers" && !loaded) {
-    return {[](RunConfig& run, int64_t value) { run.model.layers = value; }, 1 << 10,
+    return {[](RunConfig& run, int64_t value) { run.model.layers = value; }, 1 << 9,
             "more are not tried"};
   }
   if (key == "model.layers") {
@@ -138,7 +138,7 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
   };
   // The named policies come near, and all plans are at least as small.
   const int64_t near = search(0, true);
-  const int64_t good = search(std::max<int64_t>(near - 1, 0), false);
+  const int64_t good = near == growing.limit ? near : search(std::max<int64_t>(near - 1, 0), false);
   if (good == 0) RefuseBudget(one, budget);
   const bool limited = good == growing.limit;
   if (json) {
