@@ -4,15 +4,19 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <span>
 
 #include "base/errno_text.h"
 #include "base/error.h"
+#include "base/terminal.h"
 #include "base/write_all.h"
 
 namespace plimsoll {
 namespace {
+
+std::atomic<bool> silent = false;
 
 bool Write(int descriptor, std::string_view text) {
   return WriteAll(descriptor, std::as_bytes(std::span(text)));
@@ -26,15 +30,25 @@ void WriteLine(std::string_view start, std::string_view rest) {
   Write(STDERR_FILENO, line);
 }
 
+std::string Colored(std::string_view text, Terminal::Style style) {
+  return Terminal::Of(STDERR_FILENO).Styled(text, style);
+}
+
 }  // namespace
 
-void PrintError(std::string_view line) { WriteLine("", line); }
+void PrintError(std::string_view line) { WriteLine(Colored(line, Terminal::Style::kRed), ""); }
 
-void PrintWarning(std::string_view line) { WriteLine("warning: ", line); }
+void PrintWarning(std::string_view line) {
+  WriteLine(Colored("warning:", Terminal::Style::kYellow) + " ", line);
+}
 
 void PrintNote(std::string_view text) { Write(STDERR_FILENO, text); }
 
-void PrintProgress(std::string_view text) { Write(STDOUT_FILENO, text); }
+void PrintProgress(std::string_view text) {
+  if (!silent) Write(STDOUT_FILENO, text);
+}
+
+void SilenceProgress() { silent = true; }
 
 void PrintAnswer(std::string_view text) {
   if (Write(STDOUT_FILENO, text)) return;

@@ -7,7 +7,8 @@
 
 namespace plimsoll {
 
-// Lines on standard error: why the program ends, and "warning: …" of what it goes on with.
+// Lines on standard error: why the program ends, and "warning: …" of what it goes on with; on a
+// terminal in red and yellow.
 void PrintError(std::string_view line);
 void PrintWarning(std::string_view line);
 
@@ -20,6 +21,9 @@ void PrintProgress(std::string_view text);
 // On standard output: what the command was asked for, as it is. UserError (kInternal) when it
 // cannot be written; when its reader has gone, the process ends as others do, quietly by SIGPIPE.
 void PrintAnswer(std::string_view text);
+
+// From here on PrintProgress prints nothing.
+void SilenceProgress();
 
 // For the start of main(), before any file is opened: a file must not become standard output or
 // error because its number was free. Writing to one that was closed still fails.

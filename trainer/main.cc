@@ -1,6 +1,7 @@
 // The command line: one class, in which each command has a function that says its options.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -16,11 +17,13 @@
 
 #include "base/error.h"
 #include "base/message.h"
+#include "base/terminal.h"
 #include "base/version.h"
 #include "runtime/gpu_report.h"
 #include "runtime/own_gpu.h"
 #include "runtime/world.h"
 #include "studies/command.h"
+#include "trainer/compare_configs.h"
 #include "trainer/config/load.h"
 #include "trainer/config/reference.h"
 #include "trainer/data/tokenize_command.h"
@@ -31,6 +34,7 @@
 #include "trainer/info.h"
 #include "trainer/inspect.h"
 #include "trainer/known_gpus.h"
+#include "trainer/list_runs.h"
 #include "trainer/plan.h"
 #include "trainer/starting_config.h"
 #include "trainer/train.h"
@@ -73,6 +77,7 @@ class CommandLine {
     AddExport();
     AddData();
     AddConfig();
+    AddRuns();
     AddInfo();
     AddWords();
   }
@@ -182,7 +187,9 @@ class CommandLine {
     command->add_option("--resume", resume_,
                         "go on from a snapshot: auto (the run's newest, if there is one), or the "
                         "path of a snapshot or run directory");
+    command->add_flag("-q,--quiet", quiet_, "print warnings and errors only");
     command->callback([this, profile] {
+      if (quiet_) SilenceProgress();
       const config::Loaded loaded = train_.Load(world_);
       TrainOptions options{.profile = {}, .resume = resume_};
       if (profile->count() > 0)
@@ -404,6 +411,12 @@ class CommandLine {
     command->add_flag("--reference", reference_, "all keys, as docs/configuration.md")
         ->excludes(file);
     command->add_flag("--json-schema", json_schema_, "for editors")->excludes(file);
+    CLI::Option* diff =
+        command
+            ->add_option("--diff", diff_,
+                         "the keys in which another run file or run directory differs")
+            ->needs(file);
+    command->add_flag("--json", diff_json_, "the differences, for programs")->needs(diff);
     CLI::Option* model =
         command
             ->add_option("--for", starting_.model,
@@ -422,6 +435,8 @@ class CommandLine {
         PrintAnswer(config::JsonSchema());
       } else if (!starting_.model.empty()) {
         PrintAnswer(StartingConfig(starting_, runtime::InspectGpus()));
+      } else if (!diff_.empty()) {
+        PrintAnswer(ConfigComparison(config_.file, diff_, config_.sets, diff_json_));
       } else if (config_.file.empty()) {
         throw UserError(
             "plimsoll config: name a run file, or ask for --for MODEL, --reference or "
@@ -429,6 +444,18 @@ class CommandLine {
       } else {
         PrintAnswer(config_.Load(world_).resolved_yaml);
       }
+    });
+  }
+
+  void AddRuns() {
+    CLI::App* command = app_.add_subcommand("runs", "list runs, the newest first");
+    command->add_option("folder", runs_folder_, "where they lie")->capture_default_str();
+    command->add_flag("--json", runs_json_, "for programs");
+    command->callback([this] {
+      const std::vector<ListedRun> runs = ListRuns(runs_folder_);
+      const Terminal terminal = Terminal::Of(STDOUT_FILENO);
+      PrintAnswer(runs_json_ ? RunsJson(runs)
+                             : RunsTable(runs, terminal.exists ? terminal.columns : 0));
     });
   }
 
@@ -458,6 +485,8 @@ class CommandLine {
   StartingConfigCommand starting_;
   GenerateCommand generate_;
   data::TokenizeOptions tokenize_;
+  std::string diff_, runs_folder_ = "runs";
+  bool diff_json_ = false, runs_json_ = false, quiet_ = false;
   std::string inspected_, inspect_file_, inspect_tokenizer_, inspect_format_ = "auto";
   bool reference_ = false, json_schema_ = false, info_json_ = false;
 };

@@ -1,10 +1,11 @@
 #include "trainer/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/message.h"
@@ -13,20 +14,11 @@ namespace plimsoll::trainer {
 
 using Clock = std::chrono::steady_clock;
 
-namespace {
-
-size_t TerminalColumns() {
-  winsize size = {};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
-}
-
-}  // namespace
-
 Progress::Progress(int64_t steps, int64_t first, int64_t log_every, bool live)
     : steps_(steps),
       first_(first),
       log_every_(log_every),
-      terminal_(live && isatty(STDOUT_FILENO) == 1),
+      terminal_(live ? Terminal::Of(STDOUT_FILENO) : Terminal()),
       start_(Clock::now()),
       last_live_(start_) {}
 
@@ -44,10 +36,9 @@ bool Progress::Logs(int64_t step) const {
 void Progress::Step(const StepReport& report) {
   if (Logs(report.step)) {
     Line(Format(report));
-  } else if (terminal_ && Clock::now() - last_live_ > std::chrono::milliseconds(200)) {
+  } else if (terminal_.erases && Clock::now() - last_live_ > std::chrono::milliseconds(200)) {
     ClearLive();
-    // A line that wraps could not be taken back.
-    PrintProgress(Format(report).substr(0, TerminalColumns() - 1));
+    PrintProgress(Format(report));
     live_ = true;
     last_live_ = Clock::now();
   }
@@ -58,34 +49,64 @@ void Progress::Line(const std::string& text) {
   PrintProgress(text + "\n");
 }
 
+void Progress::Warn(const std::string& text) {
+  ClearLive();
+  PrintWarning(text);
+}
+
 void Progress::ClearLive() {
   if (live_) PrintProgress("\r\033[K");
   live_ = false;
 }
 
-std::string Progress::Format(const StepReport& r) const {
+std::vector<Progress::Part> Progress::PartsOf(const StepReport& r) const {
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
   const double left =
       elapsed / static_cast<double>(r.step - first_ + 1) * static_cast<double>(steps_ - r.step - 1);
-  const std::string skipped = r.skipped > 0 ? fmt::format("  {} skipped", r.skipped) : "";
-  const std::string scale =
-      r.loss_scale == 1 ? skipped
-                        : fmt::format("  loss scale {:g}, {} skipped", r.loss_scale, r.skipped);
+  std::vector<Part> parts;
+  const auto add = [&](int rank, std::string text) { parts.push_back({std::move(text), rank}); };
+  add(0, fmt::format("step {:>{}}/{}", r.step, std::to_string(steps_).size(), steps_));
+  add(0, fmt::format("  loss {:.4f}", r.loss));
+  add(5, fmt::format("  lr {:.2e}", r.lr));
+  // An overflow can make it a negative NaN.
+  add(4, fmt::format("  grad norm {:.3f}", std::fabs(r.grad_norm)));
+  if (r.loss_scale != 1) {
+    add(3, fmt::format("  loss scale {:g}, {} skipped", r.loss_scale, r.skipped));
+  } else if (r.skipped > 0) {
+    add(3, fmt::format("  {} skipped", r.skipped));
+  }
+  add(1, fmt::format("  {} tokens/s", FormatCount(r.tokens_per_second)));
+  if (r.mfu) add(6, fmt::format("  MFU {:.1f} %", 100 * *r.mfu));
   const bool caching = r.reserved_bytes > 0;
-  const std::string ranks =
-      r.ranks ? fmt::format("  ranks {:.4g} to {:.4g} ms a step (slowest: {}), {} to {}",
-                            r.ranks->fastest_seconds * 1e3, r.ranks->slowest_seconds * 1e3,
-                            r.ranks->slowest, FormatBytes(r.ranks->least_bytes),
-                            FormatBytes(r.ranks->most_bytes))
-              : "";
-  return fmt::format(
-      "step {:>{}}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3f}{}  {} tokens/s{}  memory {} {}, "
-      "{} resident{}  {} left",
-      // An overflow can make it a negative NaN.
-      r.step, std::to_string(steps_).size(), steps_, r.loss, r.lr, std::fabs(r.grad_norm), scale,
-      FormatCount(r.tokens_per_second), r.mfu ? fmt::format("  MFU {:.1f} %", 100 * *r.mfu) : "",
-      FormatBytes(caching ? r.reserved_bytes : r.arena_bytes), caching ? "reserved" : "planned",
-      FormatBytes(r.resident_bytes), ranks, FormatDuration(left));
+  add(7, fmt::format("  memory {} {}", FormatBytes(caching ? r.reserved_bytes : r.arena_bytes),
+                     caching ? "reserved" : "planned"));
+  add(9, fmt::format(", {} resident", FormatBytes(r.resident_bytes)));
+  if (r.ranks) {
+    add(8, fmt::format("  ranks {:.4g} to {:.4g} ms a step (slowest: {}), {} to {}",
+                       r.ranks->fastest_seconds * 1e3, r.ranks->slowest_seconds * 1e3,
+                       r.ranks->slowest, FormatBytes(r.ranks->least_bytes),
+                       FormatBytes(r.ranks->most_bytes)));
+  }
+  add(2, fmt::format("  {} left", FormatDuration(left)));
+  return parts;
+}
+
+std::string Progress::Format(const StepReport& report) const {
+  std::vector<Part> parts = PartsOf(report);
+  const auto columns = [&] {
+    size_t sum = 0;
+    for (const Part& part : parts) sum += part.text.size();
+    return sum;
+  };
+  // A line that wraps could not be taken back; the last column stays free for the cursor.
+  while (terminal_.exists && columns() >= terminal_.columns) {
+    const auto least = std::ranges::max_element(parts, {}, &Part::rank);
+    if (least->rank == 0) break;
+    parts.erase(least);
+  }
+  std::string head, rest;
+  for (const Part& part : parts) (part.rank == 0 ? head : rest) += part.text;
+  return terminal_.Styled(head, Terminal::Style::kBold) + rest;
 }
 
 std::string FormatDuration(double seconds) {

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "base/terminal.h"
 #include "trainer/energy_windows.h"
 
 namespace plimsoll::trainer {
@@ -39,8 +41,10 @@ struct StepReport {
 
 class Progress {
  public:
-  // Lines go to stdout. On a terminal every step refreshes a live line, unless `live` is false:
-  // mpirun makes terminals of its own. `first`: the step that a run which goes on begins with.
+  // Lines go to stdout, whole where that is a file or a pipe. On a terminal those of steps lose
+  // what matters least until they fit, and every step refreshes a live line, unless `live` is
+  // false: mpirun makes terminals of its own. `first`: the step that a run which goes on begins
+  // with.
   Progress(int64_t steps, int64_t first, int64_t log_every, bool live = true);
   ~Progress();
 
@@ -52,15 +56,22 @@ class Progress {
   bool Logs(int64_t step) const;
   // A line of its own, between the steps' lines.
   void Line(const std::string& text);
+  void Warn(const std::string& text);
 
  private:
+  // A part of a step's line; the higher its rank, the sooner it is left out.
+  struct Part {
+    std::string text;
+    int rank = 0;
+  };
+  std::vector<Part> PartsOf(const StepReport& report) const;
   std::string Format(const StepReport& report) const;
   void ClearLive();
 
   int64_t steps_;
   int64_t first_;
   int64_t log_every_;
-  bool terminal_;
+  Terminal terminal_;
   bool live_ = false;
   std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point last_live_;

@@ -1,15 +1,11 @@
 #include "trainer/run_directory.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
-#include <span>
 
-#include "base/errno_text.h"
 #include "base/output_file.h"
-#include "base/write_all.h"
 
 namespace plimsoll::trainer {
 
@@ -47,11 +43,7 @@ void RunDirectory::RequireReplaceable(const config::RunConfig& config) const {
 }
 
 RunDirectory::~RunDirectory() {
-  if (metrics_ >= 0) {
-    close(metrics_);
-    return;
-  }
-  if (!writes_) return;
+  if (!writes_ || metrics_) return;
   // Never begun. Folders that hold anything stay.
   lock_.reset();
   std::error_code ignored;
@@ -78,25 +70,28 @@ void RunDirectory::Begin() {
     }
   }
   fs::remove_all(File("snapshots"), error);
-  Open(O_TRUNC);
+  for (const char* file : {"summary.json", "samples.jsonl"}) fs::remove(File(file), error);
+  metrics_.emplace(File("metrics.jsonl"), /*append=*/false);
 }
 
-void RunDirectory::Continue(const std::vector<std::string>& metrics) {
+void RunDirectory::Continue(const std::vector<std::string>& metrics,
+                            const std::vector<std::string>& samples) {
   if (!writes_) return;
-  std::string text;
-  for (const std::string& row : metrics) text += row + "\n";
-  Write("metrics.jsonl", text);
-  Open(O_APPEND);
-}
-
-void RunDirectory::Open(int how) {
-  const std::string metrics = File("metrics.jsonl");
-  if (metrics_ >= 0) close(metrics_);
-  metrics_ = open(metrics.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
-  if (metrics_ < 0) {
-    throw UserError(metrics + ": cannot write (" + ErrnoText(errno) + ")");
+  const auto write = [&](const char* name, const std::vector<std::string>& lines) {
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    Write(name, text);
+  };
+  write("metrics.jsonl", metrics);
+  std::error_code error;
+  if (!samples.empty()) {
+    write("samples.jsonl", samples);
+  } else {
+    fs::remove(File("samples.jsonl"), error);
   }
-  metrics_bytes_ = lseek(metrics_, 0, SEEK_END);
+  fs::remove(File("summary.json"), error);  // of an end that is none any more
+  samples_.reset();
+  metrics_.emplace(File("metrics.jsonl"), /*append=*/true);
 }
 
 void RunDirectory::Write(const std::string& name, const std::string& content) const {
@@ -107,20 +102,19 @@ void RunDirectory::Write(const std::string& name, const std::string& content) co
 }
 
 void RunDirectory::AppendMetrics(const std::string& json) {
-  if (!writes_) return;
-  const std::string line = json + "\n";
-  if (!WriteAll(metrics_, std::as_bytes(std::span(line)))) {
-    const int error = errno;
-    // Half a line would spoil those behind it.
-    if (ftruncate(metrics_, metrics_bytes_) == 0) lseek(metrics_, metrics_bytes_, SEEK_SET);
-    throw UserError(File("metrics.jsonl") + ": cannot write (" + ErrnoText(error) + ")",
-                    ExitCode::kInternal);
-  }
-  metrics_bytes_ += static_cast<int64_t>(line.size());
+  if (writes_) metrics_->Append(json);
 }
 
-void RunDirectory::SyncMetrics() const {
-  if (writes_) fdatasync(metrics_);
+void RunDirectory::AppendSample(const std::string& json) {
+  if (!writes_) return;
+  if (!samples_) samples_.emplace(File("samples.jsonl"), /*append=*/true);
+  samples_->Append(json);
+}
+
+void RunDirectory::SyncLines() const {
+  if (!writes_) return;
+  metrics_->Sync();
+  if (samples_) samples_->Sync();
 }
 
 }  // namespace plimsoll::trainer

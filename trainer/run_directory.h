@@ -1,14 +1,14 @@
-// The folder that a run leaves behind: config.yaml (resolved), plan.json, metrics.jsonl, model/,
-// snapshots/, and what run_reports.h adds.
+// The folder that a run leaves behind: config.yaml (resolved), run.json (run_status.h), plan.json,
+// metrics.jsonl, samples.jsonl, model/, snapshots/, and what run_reports.h adds.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/folder_lock.h"
 #include "trainer/config/run_config.h"
+#include "trainer/line_file.h"
 
 namespace plimsoll::trainer {
 
@@ -32,29 +32,27 @@ class RunDirectory {
   // The run starts, all checks behind it: takes away what a former run left and opens
   // metrics.jsonl.
   void Begin();
-  // The run goes on, maybe from an earlier step: metrics.jsonl keeps these lines.
-  void Continue(const std::vector<std::string>& metrics);
+  // The run goes on, maybe from an earlier step: metrics.jsonl and samples.jsonl keep these lines.
+  void Continue(const std::vector<std::string>& metrics, const std::vector<std::string>& samples);
 
   // Where what was trained goes: the model, or its adapter.
   std::string model() const { return File(adapts_ ? "adapter" : "model"); }
 
   // Writes a whole file, which appears complete or not at all.
   void Write(const std::string& name, const std::string& content) const;
-  // Appends a line to metrics.jsonl, or, when that fails, nothing: UserError.
+  // Appends a line to metrics.jsonl or samples.jsonl, or, when that fails, nothing: UserError.
   void AppendMetrics(const std::string& json);
+  void AppendSample(const std::string& json);
   // Waits until all lines are on disk.
-  void SyncMetrics() const;
+  void SyncLines() const;
 
  private:
-  void Open(int how);
-
   std::string path_;
   bool adapts_;
   bool writes_;
   bool created_ = false;
   std::optional<FolderLock> lock_;
-  int metrics_ = -1;
-  int64_t metrics_bytes_ = 0;
+  std::optional<LineFile> metrics_, samples_;
 };
 
 }  // namespace plimsoll::trainer

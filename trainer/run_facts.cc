@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -23,6 +24,8 @@ ordered_json Facts(const config::RunConfig& config, const models::Model& model,
   auto add = [&](const char* name, const std::string& value) {
     facts.push_back(ordered_json::array({name, value}));
   };
+  if (!config.run.notes.empty()) add("notes", config.run.notes);
+  if (!config.run.tags.empty()) add("tags", fmt::format("{}", fmt::join(config.run.tags, ", ")));
   add("started", fmt::format("{:%Y-%m-%d %H:%M:%S %z}", fmt::localtime(std::time(nullptr))));
   if (device.kind() == runtime::DeviceKind::kCpu) {
     add("device", fmt::format("{}, {} threads", device.name(), compiled.options.threads));
@@ -42,9 +45,10 @@ reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string&
                              const models::Model& model, const runtime::Device& device, int ranks,
                              const CompiledStep& compiled, const ordered_json& timeline) {
   reports::RunFacts facts;
-  facts.title = config.run.dir;
-  facts.subtitle = fmt::format("{} with {} on {}", models::Name(model.spec().family),
-                               ParametersText(model, compiled.options), device.name());
+  facts.title = config.run.name.empty() ? config.run.dir : config.run.name;
+  if (!config.run.name.empty()) facts.subtitle = config.run.dir + ": ";
+  facts.subtitle += fmt::format("{} with {} on {}", models::Name(model.spec().family),
+                                ParametersText(model, compiled.options), device.name());
   facts.steps = config.train.steps;
   facts.facts = Facts(config, model, device, ranks, compiled);
   facts.config = resolved_yaml;

@@ -57,7 +57,7 @@ void ForEachRow(std::istream& file, const std::string& path,
     ++number;
     const std::string problem = ProblemWith(row);
     if (!problem.empty()) {
-      throw UserError(fmt::format("{}:{}: is no row of metrics: {}; mend or remove that line", path,
+      throw UserError(fmt::format("{}:{}: is no row of a run: {}; mend or remove that line", path,
                                   number, problem));
     }
     take(line, row);
@@ -113,6 +113,25 @@ std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int6
     if (before) lines.push_back(line);
   });
   return lines;
+}
+
+std::vector<std::string> SamplesUntil(const std::string& path, int64_t steps) {
+  std::vector<std::string> lines;
+  std::ifstream file(path);
+  ForEachRow(file, path, [&](const std::string& line, const json& row) {
+    if (row.at("step").get<int64_t>() <= steps) lines.push_back(line);
+  });
+  return lines;
+}
+
+std::optional<Evaluation> BestEvaluation(const RunMetrics& metrics) {
+  std::optional<Evaluation> best;
+  for (const Evaluation& evaluation : metrics.evaluations) {
+    if (std::isfinite(evaluation.loss) && (!best || evaluation.loss < best->loss)) {
+      best = evaluation;
+    }
+  }
+  return best;
 }
 
 std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup) {

@@ -1,4 +1,4 @@
-// metrics.jsonl of a run directory, read back.
+// metrics.jsonl and samples.jsonl of a run directory, read back.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,12 @@ RunMetrics ReadMetrics(const std::string& path);
 // no such file.
 std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int64_t evaluated,
                                     int64_t rollbacks);
+
+// The same of samples.jsonl: those of samples after at most `steps` steps.
+std::vector<std::string> SamplesUntil(const std::string& path, int64_t steps);
+
+// The first with the lowest loss that is a number; nothing where there is none.
+std::optional<Evaluation> BestEvaluation(const RunMetrics& metrics);
 
 // The steps whose times count: without the first `warmup`, if there are more.
 std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup);

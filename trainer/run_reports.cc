@@ -107,6 +107,13 @@ void RunReports::Add(const ordered_json& row) {
   if (page_) TakeProblem(page_, page_->Add(row));
 }
 
+void RunReports::AddSample(const ordered_json& row) {
+  Try(events_, [&](reports::EventFile& events) {
+    events.AddText(fmt::format("sample {}", row.at("sample").get<int64_t>()), row.at("text"),
+                   row.at("step"));
+  });
+}
+
 // What is written anew gets the lines of an earlier part of the run; TensorBoard has them.
 void RunReports::Repeat(const std::string& line) {
   ordered_json row = ordered_json::parse(line);

@@ -26,6 +26,8 @@ class RunReports {
 
   // A row of metrics.jsonl.
   void Add(const nlohmann::ordered_json& row);
+  // A row of samples.jsonl.
+  void AddSample(const nlohmann::ordered_json& row);
   // The run goes back to that step; these lines stay.
   void GoBack(int64_t step, const std::vector<std::string>& lines);
   // The last word: "done", or why there is no more to come.

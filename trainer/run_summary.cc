@@ -38,8 +38,7 @@ void AddMachine(const Session& session, ordered_json& json) {
 void AddSpeed(const RunResult& result, ordered_json& json) {
   const CompiledStep& compiled = result.session.compiled();
   const CompileOptions& options = compiled.options;
-  const double tokens = static_cast<double>(options.micro_batch * options.sequence *
-                                            options.accumulate * options.data_ranks);
+  const double tokens = TokensPerStep(compiled);
   // Of all ranks.
   const double model_flops = ModelFlopsPerToken(result.model, compiled) * tokens;
   const double recomputed = RecomputeFlops(compiled);
@@ -112,6 +111,12 @@ void AddMemory(const RunResult& result, ordered_json& json) {
 
 }  // namespace
 
+double TokensPerStep(const CompiledStep& compiled) {
+  const CompileOptions& options = compiled.options;
+  return static_cast<double>(options.micro_batch * options.sequence * options.accumulate *
+                             options.data_ranks);
+}
+
 int64_t OffloadedBytes(const CompiledStep& compiled) {
   return static_cast<int64_t>(
       OverStep(compiled, [](const graph::Program& program, const graph::Node& node) {
@@ -124,6 +129,9 @@ int64_t OffloadedBytes(const CompiledStep& compiled) {
 ordered_json RunSummary(const RunResult& result) {
   const ParameterCounts counts = CountParameters(result.model, result.session.compiled().options);
   ordered_json json = {
+      {"name", result.config.run.name},
+      {"tags", result.config.run.tags},
+      {"notes", result.config.run.notes},
       {"version", Version()},
       {"commit", Commit()},
       {"ranks", result.ranks},
@@ -133,8 +141,14 @@ ordered_json RunSummary(const RunResult& result) {
       {"steps", result.metrics.loss.size()},
       {"loss", nullptr},
       {"eval_loss", nullptr},
+      {"best_eval_loss", nullptr},
+      {"best_eval_step", nullptr},
       {"skipped", result.metrics.skipped},
       {"chosen", result.chosen.empty() ? ordered_json(nullptr) : ordered_json(result.chosen)}};
+  if (const auto best = BestEvaluation(result.metrics)) {
+    json["best_eval_loss"] = best->loss;
+    json["best_eval_step"] = best->step;
+  }
   if (!result.metrics.loss.empty()) json["loss"] = result.metrics.loss.back();
   if (!result.metrics.evaluations.empty()) {
     json["eval_loss"] = result.metrics.evaluations.back().loss;

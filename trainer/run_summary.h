@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "trainer/config/run_config.h"
 #include "trainer/run_metrics.h"
 #include "trainer/session.h"
 
@@ -16,6 +17,7 @@ namespace plimsoll::trainer {
 struct RunResult {
   Session& session;
   const models::Model& model;
+  const config::RunConfig& config;
   const RunMetrics& metrics;
   int ranks = 1;
   std::optional<int64_t> budget_bytes = {}, arena_budget_bytes = {};  // what memory.budget came to
@@ -32,6 +34,9 @@ struct RunResult {
 inline constexpr int64_t kWarmupSteps = 3;
 
 nlohmann::ordered_json RunSummary(const RunResult& result);
+
+// On all ranks.
+double TokensPerStep(const CompiledStep& compiled);
 
 // Bytes that a step copies from the device to the host: activations, and the optimizer's state.
 int64_t OffloadedBytes(const CompiledStep& compiled);

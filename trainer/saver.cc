@@ -83,7 +83,7 @@ void Saver::EndWork() {
   const std::string problem = ranks_.FirstProblem([&] {
     work_.get();
     if (given_up_) throw UserError(kGivenUp);
-    if (!snapshot.shards_written) directory_.SyncMetrics();
+    if (!snapshot.shards_written) directory_.SyncLines();
   });
   if (!problem.empty()) return Failed(problem);
   if (!std::exchange(snapshot.shards_written, true)) {

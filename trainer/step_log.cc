@@ -61,7 +61,7 @@ StepLog::Done StepLog::Take(bool alone) {
   const int64_t every = config.train.log_every;
   if ((every > 0 && (step.number + 1) % every == 0) || step.number < 4) {
     gpu_bytes_ = gpu.bytes();
-    for (const std::string& growth : gpu.Watch(step.number)) progress.Line("warning: " + growth);
+    for (const std::string& growth : gpu.Watch(step.number)) progress.Warn(growth);
   }
   report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
   ++steps_;
@@ -107,13 +107,25 @@ std::optional<double> StepLog::Mfu(double tokens_per_second) const {
 }
 
 void StepLog::Record(const nlohmann::ordered_json& row) {
+  Keep([&] { parts_.directory.AppendMetrics(row.dump()); });
+  if (parts_.reports != nullptr) parts_.reports->Add(row);
+}
+
+void StepLog::RecordSample(const nlohmann::ordered_json& row) {
+  Keep([&] {
+    parts_.directory.AppendSample(row.dump(-1, ' ', /*ensure_ascii=*/false,
+                                           nlohmann::ordered_json::error_handler_t::replace));
+  });
+  if (parts_.reports != nullptr) parts_.reports->AddSample(row);
+}
+
+void StepLog::Keep(const std::function<void()>& append) const {
   try {
-    parts_.directory.AppendMetrics(row.dump());
+    append();
   } catch (const UserError& problem) {
     if (parts_.config.save.on_error == config::OnSaveError::kStop) throw;
-    PrintWarning(fmt::format("{}; this row is lost", problem.what()));
+    parts_.progress.Warn(fmt::format("{}; this row is lost", problem.what()));
   }
-  if (parts_.reports != nullptr) parts_.reports->Add(row);
 }
 
 void StepLog::GoBack(int64_t step, const EvaluationState& evaluation, const std::string& text) {
@@ -121,7 +133,7 @@ void StepLog::GoBack(int64_t step, const EvaluationState& evaluation, const std:
   if (parts_.ranks.first()) {
     const std::vector<std::string> lines =
         LinesUntil(parts_.directory.File("metrics.jsonl"), step, evaluation.last, number - 1);
-    parts_.directory.Continue(lines);
+    parts_.directory.Continue(lines, SamplesUntil(parts_.directory.File("samples.jsonl"), step));
     if (parts_.reports != nullptr) parts_.reports->GoBack(step, lines);
   }
   Record(RollbackRow(step, number, text));

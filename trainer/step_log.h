@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -61,6 +62,8 @@ class StepLog {
 
   // A row of metrics.jsonl and of the reports.
   void Record(const nlohmann::ordered_json& row);
+  // A row of samples.jsonl, and a text for TensorBoard.
+  void RecordSample(const nlohmann::ordered_json& row);
   // The run goes back to that step, behind these evaluations: the rows behind go.
   void GoBack(int64_t step, const EvaluationState& evaluation, const std::string& text);
 
@@ -78,6 +81,7 @@ class StepLog {
   };
 
   Done Take(bool alone);
+  void Keep(const std::function<void()>& append) const;
   std::optional<double> Mfu(double tokens_per_second) const;
 
   Parts parts_;

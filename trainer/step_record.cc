@@ -50,6 +50,11 @@ ordered_json RollbackRow(int64_t step, int64_t number, const std::string& text) 
   return {{"step", step}, {"rollback", number}, {"diverged", text}};
 }
 
+ordered_json SampleRow(int64_t steps_done, int64_t number, const std::string& prompt,
+                       const std::string& text) {
+  return {{"step", steps_done}, {"sample", number}, {"prompt", prompt}, {"text", text}};
+}
+
 ordered_json FlatRow(const ordered_json& row) {
   ordered_json flat = ordered_json::object();
   for (const auto& [key, value] : row.items()) {

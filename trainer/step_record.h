@@ -20,6 +20,10 @@ nlohmann::ordered_json EvaluationRow(int64_t steps_done, double loss);
 // The run goes back to `step` for the `number`-th time, from 1 on.
 nlohmann::ordered_json RollbackRow(int64_t step, int64_t number, const std::string& text);
 
+// A line of samples.jsonl: the `number`-th text after so many steps, from 1 on.
+nlohmann::ordered_json SampleRow(int64_t steps_done, int64_t number, const std::string& prompt,
+                                 const std::string& text);
+
 // A row with the pairs among its values, least and most of all ranks, as two values each:
 // rank_bytes_min, rank_bytes_max.
 nlohmann::ordered_json FlatRow(const nlohmann::ordered_json& row);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "trainer/adapter.h"
 #include "trainer/caching.h"
 #include "trainer/channels.h"
+#include "trainer/closing_summary.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/tokenizer.h"
 #include "trainer/device_profile.h"
@@ -39,6 +41,7 @@
 #include "trainer/run_metrics.h"
 #include "trainer/run_record.h"
 #include "trainer/run_reports.h"
+#include "trainer/run_status.h"
 #include "trainer/run_summary.h"
 #include "trainer/saver.h"
 #include "trainer/session.h"
@@ -166,8 +169,8 @@ class Run {
             .poison = config_.debug.poison,
             .check_arena = config_.debug.check_arena,
             // On a GPU times are to be had only from programs that run node by node.
-            .profile = profiler_.has_value() ||
-                       (config_.memory.summary && device_->kind() == runtime::DeviceKind::kCpu),
+            .profile = profiler_.has_value() || (config_.memory.summary == config::Summary::kFull &&
+                                                 device_->kind() == runtime::DeviceKind::kCpu),
             .check_finite = config_.debug.find_nan,
             .graphs = !config_.debug.node_by_node,
             .communicators = ranks.communicators()},
@@ -189,6 +192,7 @@ class Run {
     if (Continues()) {
       metrics_ = LinesUntil(directory_.File("metrics.jsonl"), resumed->step,
                             resumed->record.evaluation.last, resumed->record.divergence.rollbacks);
+      samples_ = SamplesUntil(directory_.File("samples.jsonl"), resumed->step);
     }
   }
 
@@ -199,7 +203,7 @@ class Run {
   void Begin(const std::string& resolved_yaml) {
     ranks_.Barrier();
     if (Continues()) {
-      directory_.Continue(metrics_);
+      directory_.Continue(metrics_, samples_);
     } else {
       directory_.Begin();
     }
@@ -207,6 +211,8 @@ class Run {
       SendOutputTo(directory_.File(fmt::format("rank.{}.log", ranks_.rank())), Continues());
     }
     directory_.Write("config.yaml", resolved_yaml);
+    status_ = StartedNow(config_);
+    directory_.Write("run.json", ToJson(status_));
     const CompiledStep& step = session_->compiled();
     const memory::CostModel known = CostModelFor(config_, {});  // nothing is timed now
     predicted_seconds_ = PredictSeconds(step, known);
@@ -228,6 +234,7 @@ class Run {
   }
 
   ExitCode Loop() {
+    const Clock::time_point start = Clock::now();
     Progress progress(config_.train.StepsToMake(), first_step_, config_.train.log_every,
                       ranks_.size() == 1);
     progress_ = &progress;
@@ -253,19 +260,45 @@ class Run {
                                        : "done");
     }
     ranks_.StopWatching();  // the others wait for as long as writing the model takes
-    if (stopped_by_signal_) return ExitCode::kStoppedBySignal;
-    WriteSummary();
+    if (stopped_by_signal_) {
+      EndStatus(RunStatus::State::kStopped, signals_->Name());
+      return ExitCode::kStoppedBySignal;
+    }
+    RunMetrics metrics;
+    if (ranks_.first()) metrics = ReadMetrics(directory_.File("metrics.jsonl"));
+    const RunResult result = ResultOf(metrics);
+    if (ranks_.first()) directory_.Write("summary.json", RunSummary(result).dump(1) + "\n");
+    Closing closing;
     if (config_.save.model) {
-      if (config_.save.best) TakeBestWeights();
+      if (config_.save.best) closing.weights_after = TakeBestWeights();
       SaveModel();
+      closing.model = directory_.model();
     }
     if (config_.debug.check_arena) CheckArena();
-    if (config_.memory.summary) {
+    closing.seconds = SecondsSince(start);
+    if (config_.log.report) closing.report = directory_.File("report.html");
+    if (ranks_.first() && config_.memory.summary != config::Summary::kNone) {
+      progress.Line(ClosingSummary(result, closing));
+    }
+    if (config_.memory.summary == config::Summary::kFull) {
       progress.Line(MemorySummary(*session_, steps_run_,
                                   config_.memory.summary_order == config::SummaryOrder::kTime));
     }
     progress_ = nullptr;
+    EndStatus(RunStatus::State::kDone, stopped_ ? "stopped early" : "");
     return ExitCode::kDone;
+  }
+
+  // The last word on the run, where it can be written.
+  void EndStatus(RunStatus::State state, const std::string& reason) {
+    if (status_.started == 0) return;
+    status_.state = state;
+    status_.reason = reason;
+    status_.ended = std::time(nullptr);
+    try {
+      directory_.Write("run.json", ToJson(status_));
+    } catch (const UserError&) {
+    }
   }
 
  private:
@@ -554,15 +587,16 @@ class Run {
         Generate(*session_, *tokenizer_, GenerateFrom(config_.sample)).texts;
     for (size_t i = 0; i < texts.size(); ++i) {
       progress_->Line(fmt::format("--- sample {} of {}\n{}", i + 1, texts.size(), texts[i]));
+      log_->RecordSample(
+          SampleRow(steps_done_, static_cast<int64_t>(i) + 1, config_.sample.prompt, texts[i]));
     }
     progress_->Line("---");
     ranks_.Progress();
   }
 
-  void WriteSummary() const {
-    if (!ranks_.first()) return;
-    const RunMetrics metrics = ReadMetrics(directory_.File("metrics.jsonl"));
-    RunResult result{.session = *session_, .model = *model_, .metrics = metrics};
+  // `metrics` outlives it.
+  RunResult ResultOf(const RunMetrics& metrics) const {
+    RunResult result{.session = *session_, .model = *model_, .config = config_, .metrics = metrics};
     result.ranks = ranks_.size();
     result.chosen = chosen_;
     if (const auto& budget = config_.memory.budget;
@@ -580,25 +614,28 @@ class Run {
     const runtime::FoundEnergyCounter& energy = log_->energy();
     if (energy.counter) result.energy_counts = energy.counter->Counts();
     result.energy_problem = energy.problem;
-    directory_.Write("summary.json", RunSummary(result).dump(1) + "\n");
+    return result;
   }
 
-  // The model that the run leaves is that of its best evaluation.
-  void TakeBestWeights() {
+  // The model that the run leaves is that of its best evaluation. Returns after how many steps that
+  // was, where it wasn't the last.
+  std::optional<int64_t> TakeBestWeights() {
     const EvaluationState& evaluation = record_.evaluation;
-    if (evaluation.best_step < 0 || evaluation.best_step == steps_done_) return;
+    if (evaluation.best_step < 0 || evaluation.best_step == steps_done_) return std::nullopt;
     const auto path = FindSnapshotAfter(config_, evaluation.best_step, ranks_);
-    if (path) ReadSnapshot(snapshots::Snapshot(*path), *model_, ranks_, *session_);
-    if (!ranks_.first()) return;
     if (path) {
+      ReadSnapshot(snapshots::Snapshot(*path), *model_, ranks_, *session_);
       progress_->Line(fmt::format("weights after {} steps taken, of the best held-out loss {:.4f}",
                                   evaluation.best_step, evaluation.best));
-    } else {
-      PrintWarning(
-          fmt::format("there is no snapshot of the best evaluation, after {} steps: the weights "
-                      "are the last ones",
-                      evaluation.best_step));
+      return evaluation.best_step;
     }
+    if (ranks_.first()) {
+      PrintWarning(fmt::format(
+          "there is no snapshot of the best evaluation, after {} steps: the weights are the last "
+          "ones",
+          evaluation.best_step));
+    }
+    return std::nullopt;
   }
 
   void SaveModel() {
@@ -645,8 +682,9 @@ class Run {
   int64_t steps_run_ = 0;  // by this process
   std::atomic<int64_t> step_under_way_ = 0;
   const Resumed* resumed_;
-  std::vector<std::string> metrics_;  // rows of an earlier part that stay
+  std::vector<std::string> metrics_, samples_;  // rows of an earlier part that stay
   RunRecord record_;
+  RunStatus status_;
   std::optional<Divergence> divergence_;
   std::optional<StepLog> log_;
   std::optional<StopSignals> signals_;
@@ -691,9 +729,11 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   try {
     run->Begin(loaded.resolved_yaml);
     return run->Loop();
-  } catch (const UserError& error) {
+  } catch (const std::exception& error) {
+    run->EndStatus(RunStatus::State::kFailed, error.what());
     // Code 2 says that nothing was started.
-    if (error.code() != ExitCode::kUserMistake) throw;
+    const auto* const mistake = dynamic_cast<const UserError*>(&error);
+    if (mistake == nullptr || mistake->code() != ExitCode::kUserMistake) throw;
     throw UserError(error.what(), ExitCode::kInternal);
   }
 }

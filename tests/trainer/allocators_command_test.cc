@@ -69,7 +69,7 @@ TEST_F(AllocatorsCommand, CachingTrainsToTheSameBits) {
                                              {"memory.empty_cache_every=1"},
                                              {"debug.poison=true"},
                                              {"memory.preallocate=true", "memory.budget=32MiB"}}) {
-    std::vector<std::string> sets = {"memory.allocator=caching"};
+    std::vector<std::string> sets = {"memory.allocator=caching", "memory.summary=full"};
     sets.insert(sets.end(), more.begin(), more.end());
     const Outcome outcome = Train(sets);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -95,7 +95,7 @@ TEST_F(AllocatorsCommand, CachingTrainsToTheSameBits) {
 }
 
 TEST_F(AllocatorsCommand, TheSummaryComesAtTheEnd) {
-  const Outcome outcome = Train({});
+  const Outcome outcome = Train({"memory.summary=full"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const size_t summary = outcome.out.find("Memory summary, allocator planned");
   ASSERT_NE(summary, std::string::npos) << outcome.out;
@@ -106,8 +106,11 @@ TEST_F(AllocatorsCommand, TheSummaryComesAtTheEnd) {
                            "ms a step", "block.*.", "caching, replayed"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
-  EXPECT_THAT(Train({"memory.summary_order=time"}).out, HasSubstr("op kinds by time"));
-  EXPECT_THAT(Train({"memory.summary=false"}).out, Not(HasSubstr("Memory summary")));
+  EXPECT_THAT(Train({"memory.summary=true", "memory.summary_order=time"}).out,
+              HasSubstr("op kinds by time"));
+  for (const char* less : {"memory.summary=short", "memory.summary=false"}) {
+    EXPECT_THAT(Train({less}).out, Not(HasSubstr("Memory summary")));
+  }
 }
 
 // Of every two temporaries with common bytes one dies before the other is born, and at each node

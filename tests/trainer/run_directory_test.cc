@@ -61,7 +61,7 @@ TEST_F(RunDirectoryTest, GoesOnBehindTheLinesThatStay) {
   EXPECT_EQ(LinesUntil(folder_ / "rollbacks", 2, 0, 2).size(), 4u);
 
   RunDirectory directory(config_, true);
-  directory.Continue(lines);
+  directory.Continue(lines, {});
   directory.AppendMetrics("{\"step\":2,\"loss\":0}");
   EXPECT_EQ(LinesUntil(metrics, 9, 9, 0).size(), 5u);
 }

@@ -156,9 +156,9 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(SnapshotCommand, AnotherWayOfDoingTheWorkGoesOn) {
   const std::vector<std::string> whole = NumbersOfWhole({"model.dropout=0"});
   ASSERT_EQ(Train({"model.dropout=0", "train.stop_after=6"}).exit_code, 0);
-  const Outcome outcome =
-      Resume({"model.dropout=0", "train.micro_batch=2", "train.accumulate=2",
-              "checkpointing.policy=block", "optimizer.place=host", "train.threads=1"});
+  const Outcome outcome = Resume({"model.dropout=0", "train.micro_batch=2", "train.accumulate=2",
+                                  "checkpointing.policy=block", "optimizer.place=host",
+                                  "train.threads=1", "run.name=a", "run.tags=[b]", "run.notes=c"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const std::vector<std::string> numbers = Numbers();
   int compared = 0;
@@ -281,6 +281,22 @@ TEST_F(SnapshotCommand, ADamagedSnapshotIsNamedAndAnOlderOneTaken) {
   EXPECT_THAT(none.err, HasSubstr("none of the snapshots is whole"));
 }
 
+TEST_F(SnapshotCommand, SamplesBehindTheSnapshotGo) {
+  const Sets sets = {"train.sample_every=2", "sample.tokens=5", "save.keep=0", "train.steps=10"};
+  const auto samples = [&] { return ReadFile(run_ + "/samples.jsonl"); };
+  ASSERT_EQ(Train(sets).exit_code, 0);
+  const std::string whole = samples();
+  EXPECT_EQ(std::ranges::count(whole, '\n'), 5);
+  ASSERT_EQ(RunPlimsoll(Arguments(sets, {"--resume", Snapshot(5)})).exit_code, 0);
+  EXPECT_EQ(samples(), whole);
+  // Those of two and four steps were there; none is left where none is asked for.
+  ASSERT_EQ(RunPlimsoll(Arguments({"save.keep=0", "train.steps=10"}, {"--resume", Snapshot(5)}))
+                .exit_code,
+            0);
+  EXPECT_EQ(samples(), whole.substr(0, samples().size()));
+  EXPECT_EQ(std::ranges::count(samples(), '\n'), 2);
+}
+
 TEST_F(SnapshotCommand, MembersOfMetricsThatItDoesNotKnowStay) {
   ASSERT_EQ(Train({"train.stop_after=5"}).exit_code, 0);
   const std::string metrics = run_ + "/metrics.jsonl", rows = ReadFile(metrics);
@@ -290,7 +306,7 @@ TEST_F(SnapshotCommand, MembersOfMetricsThatItDoesNotKnowStay) {
   WriteFile(metrics, "no row\n" + first + rest);
   const Outcome refused = Resume();
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr(metrics + ":1: is no row of metrics"));
+  EXPECT_THAT(refused.err, HasSubstr(metrics + ":1: is no row of a run"));
   EXPECT_EQ(std::ranges::count(refused.err, '\n'), 1) << refused.err;
 
   WriteFile(metrics, first + rest);

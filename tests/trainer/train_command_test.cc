@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
@@ -65,6 +67,22 @@ TEST_F(TrainCommand, LeavesACompleteRunDirectory) {
   EXPECT_THAT(outcome.out, HasSubstr("step 11/12"));
   EXPECT_THAT(outcome.out, HasSubstr("arena"));
   EXPECT_EQ(outcome.out.find('\r'), std::string::npos);  // a plain log off a terminal
+
+  // What matters, in five lines.
+  const json summary = json::parse(ReadFile(run_ + "/summary.json"));
+  const std::string closing = outcome.out.substr(outcome.out.find("\nloss    ") + 1);
+  EXPECT_EQ(std::ranges::count(closing, '\n'), 5) << outcome.out;
+  std::ostringstream losses;
+  losses.precision(4);
+  losses << std::fixed << " → " << summary.at("loss").get<double>() << " in 12 steps, held out "
+         << summary.at("best_eval_loss").get<double>() << " at best, after 12\ntime    ";
+  EXPECT_THAT(closing, HasSubstr(losses.str()));
+  EXPECT_THAT(closing, HasSubstr(" tokens/s\nmemory  arena "));
+  EXPECT_THAT(closing, testing::EndsWith("\nmodel   " + run_ + "/model\nreport  " + run_ +
+                                         "/report.html\n"));
+  for (const char* none : {"memory.summary=none", "memory.summary=false"}) {
+    EXPECT_THAT(Train({none}).out, testing::Not(HasSubstr("\nmemory  ")));
+  }
 
   const std::vector<json> rows = Metrics();
   int steps = 0, evaluations = 0;
@@ -222,6 +240,30 @@ TEST_F(TrainCommand, SamplesWhileTraining) {
   const Outcome outcome = Train({"train.sample_every=6", "sample.count=2"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("--- sample 2 of 2\nOne"));
+  std::istringstream lines(ReadFile(run_ + "/samples.jsonl"));
+  std::vector<std::pair<int, int>> samples;
+  for (std::string line; std::getline(lines, line);) {
+    const json sample = json::parse(line);
+    samples.emplace_back(sample.at("step"), sample.at("sample"));
+    const std::string text = sample.at("text");
+    EXPECT_THAT(text, testing::StartsWith("One"));
+    EXPECT_THAT(outcome.out, HasSubstr(text));
+  }
+  EXPECT_EQ(samples, (std::vector<std::pair<int, int>>{{6, 1}, {6, 2}, {12, 1}, {12, 2}}));
+  ASSERT_EQ(Train().exit_code, 0);
+  EXPECT_FALSE(std::filesystem::exists(run_ + "/samples.jsonl"));  // of the run that was replaced
+}
+
+TEST_F(TrainCommand, SaysNothingWhenItIsToBeQuiet) {
+  for (const char* quiet : {"--quiet", "-q"}) {
+    const Outcome outcome =
+        RunPlimsoll({"train", yaml_, quiet, "--set", "run.overwrite=true", "--set",
+                     "checkpointing.every=2", "--set", "train.sample_every=6"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, testing::StartsWith("warning: "));
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  }
 }
 
 TEST_F(TrainCommand, GeneratesFromARunAndStartsFromItsModel) {
@@ -274,6 +316,32 @@ TEST_F(TrainCommand, ConfigPrintsWhatWouldRun) {
   const Outcome outcome = RunPlimsoll({"config", yaml_, "--set", "train.steps=77"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("steps: 77"));
+}
+
+TEST_F(TrainCommand, ConfigComparesTwo) {
+  ASSERT_EQ(Train({"train.steps=2", "schedule.name=constant", "run.name=other"}).exit_code, 0);
+  const auto diff = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"config", yaml_, "--diff", run_});
+    const Outcome outcome = RunPlimsoll(more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  };
+  json expected = json::array();
+  const auto differs = [&](const char* key, const json& left, const json& right) {
+    expected.push_back({{"key", key}, {"left", left}, {"right", right}});
+  };
+  differs("train.steps", "12", "2");
+  differs("schedule.name", "cosine", "constant");
+  differs("schedule.min_lr", "0", nullptr);
+  differs("run.overwrite", "false", "true");
+  differs("run.name", "\"\"", "other");
+  EXPECT_EQ(json::parse(diff({"--json"})), expected);
+  const std::string table = diff({});
+  EXPECT_EQ(std::ranges::count(table, '\n'), 6) << table;
+  EXPECT_THAT(table,
+              testing::MatchesRegex("key +[^ ]+/run.yaml +[^ ]+/run\ntrain.steps +12 +2\n(.|\n)*"));
+  EXPECT_THAT(RunPlimsoll({"config", yaml_, "--diff", yaml_}).out, HasSubstr("the same"));
+  EXPECT_EQ(RunPlimsoll({"config", yaml_, "--diff", folder_ / "nowhere"}).exit_code, 2);
 }
 
 TEST_F(TrainCommand, DumpsPrograms) {

@@ -86,6 +86,11 @@ class Row {
     key_.type = type;
     return *this;
   }
+  // A choice may be written so as well.
+  Row& Also(std::string word, std::string choice) {
+    key_.also[std::move(word)] = std::move(choice);
+    return *this;
+  }
   Row& Derived(std::string how) {
     key_.derived = std::move(how);
     return *this;

@@ -71,6 +71,9 @@ std::string MeaningCell(const Key& key) {
   if (!key.when_key.empty()) {
     text += fmt::format(" Only with `{}`: `{}`.", key.when_key, fmt::join(key.when_values, "`, `"));
   }
+  for (const auto& [word, choice] : key.also) {
+    text += fmt::format(" `{}` means `{}`.", word, choice);
+  }
   const std::string range = RangeText(key);
   if (!range.empty()) text += fmt::format(" Range: {}.", range);
   if (key.limited) {
@@ -107,6 +110,14 @@ Json NumberSchema(const Key& key, const char* type) {
   return schema;
 }
 
+Json EnumSchema(const Key& key) {
+  Json words = key.choices;
+  for (const auto& [word, choice] : key.also) {
+    words.push_back(word == "true" || word == "false" ? Json(word == "true") : Json(word));
+  }
+  return {{"enum", words}};
+}
+
 Json TypeSchema(const Key& key) {
   const Json string = {{"type", "string"}};
   switch (key.type) {
@@ -119,7 +130,7 @@ Json TypeSchema(const Key& key) {
     case Type::kString:
       return {{"type", {"string", "number", "boolean"}}};
     case Type::kEnum:
-      return {{"enum", key.choices}};
+      return EnumSchema(key);
     case Type::kPair:
       return {{"type", "array"},
               {"items", NumberSchema(key, "number")},

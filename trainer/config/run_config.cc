@@ -77,6 +77,11 @@ const Names& EnumNames<OptimizerPlace>() {
   return names;
 }
 template <>
+const Names& EnumNames<Summary>() {
+  static const Names names = {"none", "short", "full"};
+  return names;
+}
+template <>
 const Names& EnumNames<SummaryOrder>() {
   static const Names names = {"bytes", "time"};
   return names;

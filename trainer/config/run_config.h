@@ -30,6 +30,7 @@ enum class StateDtype { kFp32, kBf16, kInt8 };
 enum class OptimizerPlace { kDevice, kHost, kAuto };
 enum class CheckpointPolicy { kNone, kBlock, kEvery, kSelective, kAuto };
 enum class Allocator { kPlanned, kCaching };
+enum class Summary { kNone, kShort, kFull };
 enum class SummaryOrder { kBytes, kTime };
 enum class Device { kAuto, kCpu, kCuda };
 enum class DivergenceAction { kStop, kSkip, kRollback };
@@ -61,6 +62,8 @@ template <>
 const std::vector<std::string>& EnumNames<StateDtype>();
 template <>
 const std::vector<std::string>& EnumNames<OptimizerPlace>();
+template <>
+const std::vector<std::string>& EnumNames<Summary>();
 template <>
 const std::vector<std::string>& EnumNames<SummaryOrder>();
 template <>
@@ -251,7 +254,7 @@ struct MemoryConfig {
   bool preallocate = false;       // take the budget at once instead of growing; caching
   bool calibrate = true;          // time the ops on this device; false: built-in rates
   std::string calibration;        // folder of one to use as it is; empty: the cache, which grows
-  bool summary = true;            // print what memory was used for at the end
+  Summary summary = Summary::kShort;  // at the end
   SummaryOrder summary_order = SummaryOrder::kBytes;
 
   bool operator==(const MemoryConfig&) const = default;
@@ -274,6 +277,9 @@ struct ParallelConfig {
 struct RunDirConfig {
   std::string dir;  // derived: runs/ and the name of the file
   bool overwrite = false;
+  // For those who look at many runs; nothing depends on them.
+  std::string name, notes;
+  std::vector<std::string> tags;
 
   bool operator==(const RunDirConfig&) const = default;
 };

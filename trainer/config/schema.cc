@@ -106,6 +106,9 @@ bool IsSection(const std::string& name) {
 
 Value ParseKey(const Key& key, const Tree& tree) {
   Value value = ParseValue(key.type, key.path, tree);
+  if (auto* const word = std::get_if<std::string>(&value)) {
+    if (const auto found = key.also.find(*word); found != key.also.end()) *word = found->second;
+  }
   if (key.type == Type::kEnum) CheckChoice(key, std::get<std::string>(value), tree.origin);
   CheckRange(key, value, tree.origin);
   CheckSupported(key, ToText(key.type, value), tree.origin);

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct Key {
   Value default_value;               // of RunConfig{}
   std::string derived;               // how the default is found when it is no constant, in words
   std::vector<std::string> choices;  // kEnum
+  std::map<std::string, std::string> also;  // other words for some of them: "true", "false"
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false;  // min itself is out of range

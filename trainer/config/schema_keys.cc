@@ -356,8 +356,14 @@ void TechniqueKeys(std::vector<Key>& keys) {
            "Folder with a calibration and the profiles of GPUs, such as a copy of "
            "`~/.cache/plimsoll`: taken as they are, nothing is timed or kept.")
       .Derived("that cache, which learns");
-  memory.Add("summary", &Memory::summary, "Print at the end what memory was used for.");
-  memory.Add("summary_order", &Memory::summary_order, "Its tables by bytes or by time.");
+  memory
+      .Add("summary", &Memory::summary,
+           "What is printed at the end: five lines, or also what memory was used for.")
+      .Also("false", "none")
+      .Also("true", "full");
+  memory
+      .Add("summary_order", &Memory::summary_order, "The tables of a full one by bytes or by time.")
+      .When("memory.summary", {"full"});
 
   SectionKeys<ParallelConfig> parallel(keys, "parallel", &RunConfig::parallel);
   parallel.Add("data", &ParallelConfig::data, "Data-parallel ranks.")
@@ -418,6 +424,11 @@ void RunKeys(std::vector<Key>& keys) {
       .Derived("`runs/` and the name of the file");
   run.Add("overwrite", &RunDirConfig::overwrite,
           "Replace what an earlier run left in the directory.");
+  run.Add("name", &RunDirConfig::name,
+          "What the run is called in lists and on its page; like `tags` and `notes` it changes "
+          "nothing else.");
+  run.Add("tags", &RunDirConfig::tags, "Words to find it by.");
+  run.Add("notes", &RunDirConfig::notes, "What it is for.");
 
   SectionKeys<LogConfig> log(keys, "log", &RunConfig::log);
   log.Add("csv", &LogConfig::csv, "Write `metrics.csv`, the rows of `metrics.jsonl` as a table.");
@@ -542,7 +553,7 @@ const std::vector<SectionInfo>& Sections() {
       {"checkpointing", "Which activations are saved, recomputed or offloaded."},
       {"memory", "The memory line."},
       {"parallel", "How the work is divided among ranks."},
-      {"run", "Where the run's files go."},
+      {"run", "Where the run's files go, and what it is called."},
       {"log", "Metrics for people and other programs, in the run directory (docs/reports.md)."},
       {"save", "Snapshots of the training state."},
       {"divergence", "What happens when training diverges (docs/divergence.md)."},

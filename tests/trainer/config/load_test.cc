@@ -89,7 +89,7 @@ run: {dir: 2024}
   EXPECT_THAT(config.optimizer.betas, ElementsAre(0.8, 0.9));
   EXPECT_THAT(config.optimizer.weight_decay_groups,
               ElementsAre(WeightDecayGroup{"*.norm*", 0.0}, WeightDecayGroup{"wte", 0.5}));
-  EXPECT_FALSE(config.memory.summary);
+  EXPECT_EQ(config.memory.summary, Summary::kNone);
   EXPECT_EQ(config.device, Device::kCpu);
   EXPECT_EQ(config.run.dir, "2024");
 }

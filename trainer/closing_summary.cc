@@ -1,0 +1,68 @@
+#include "trainer/closing_summary.h"
+
+#include <fmt/format.h>
+
+#include "base/bytes.h"
+#include "base/statistics.h"
+#include "runtime/process_memory.h"
+#include "trainer/progress.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+std::string LossText(const RunMetrics& metrics) {
+  if (metrics.loss.empty()) return "no step was made";
+  std::string text = fmt::format("{:.4f} → {:.4f} in {} steps", metrics.loss.front(),
+                                 metrics.loss.back(), metrics.loss.size());
+  if (const auto best = BestEvaluation(metrics)) {
+    text += fmt::format(", held out {:.4f} at best, after {}", best->loss, best->step);
+  }
+  return text;
+}
+
+std::string TimeText(const RunResult& result, double seconds) {
+  std::string text = FormatDuration(seconds);
+  const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps);
+  if (steps.empty()) return text;
+  const double ms = QuartilesOf(steps).median;
+  return text + fmt::format(", {:.4g} ms a step, {} tokens/s", ms,
+                            FormatCount(TokensPerStep(result.session.compiled()) / ms * 1e3));
+}
+
+std::string Of(const std::optional<int64_t>& budget) {
+  return budget ? fmt::format(" of {}", FormatBytes(*budget)) : "";
+}
+
+std::string MemoryText(const RunResult& result) {
+  const memory::MemoryPlan& plan = result.session.compiled().plan;
+  const std::string host = plan.host_arena_bytes > 0
+                               ? fmt::format(", {} on the host", FormatBytes(plan.host_arena_bytes))
+                               : "";
+  if (runtime::CachingMemory* const caching = result.session.caching()) {
+    return fmt::format("{} reserved{}; a plan would take {}{}",
+                       FormatBytes(caching->stats().peak_reserved), Of(result.budget_bytes),
+                       FormatBytes(plan.arena_bytes), host);
+  }
+  if (result.process_bytes) {
+    return fmt::format("process {}{}, arena {} as planned{}", FormatBytes(*result.process_bytes),
+                       Of(result.budget_bytes), FormatBytes(plan.arena_bytes), host);
+  }
+  return fmt::format("arena {} as planned{}{}; process {}", FormatBytes(plan.arena_bytes),
+                     Of(result.arena_budget_bytes), host,
+                     FormatBytes(runtime::MeasureProcessMemory().peak_resident_bytes));
+}
+
+}  // namespace
+
+std::string ClosingSummary(const RunResult& result, const Closing& closing) {
+  std::string text = fmt::format("loss    {}\ntime    {}\nmemory  {}", LossText(result.metrics),
+                                 TimeText(result, closing.seconds), MemoryText(result));
+  if (!closing.model.empty()) {
+    text += fmt::format("\nmodel   {}", closing.model);
+    if (closing.weights_after) text += fmt::format(", as after {} steps", *closing.weights_after);
+  }
+  if (!closing.report.empty()) text += fmt::format("\nreport  {}", closing.report);
+  return text;
+}
+
+}  // namespace plimsoll::trainer

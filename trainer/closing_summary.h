@@ -1,0 +1,22 @@
+// What matters of a run that has ended, in five lines (`memory.summary`).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "trainer/run_summary.h"
+
+namespace plimsoll::trainer {
+
+struct Closing {
+  double seconds = 0;                         // that this process took
+  std::string model;                          // the folder that was written; empty: none was
+  std::optional<int64_t> weights_after = {};  // steps, where these are not the last weights
+  std::string report;                         // the page; empty: there is none
+};
+
+// Lines without a newline at the end.
+std::string ClosingSummary(const RunResult& result, const Closing& closing);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,33 @@
+// `plimsoll runs`: the runs that a folder holds, and how they stand.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plimsoll::trainer {
+
+struct ListedRun {
+  std::string path;  // as other commands take it
+  std::string name, notes;
+  std::vector<std::string> tags;
+  std::string state;                // "running", "done", "stopped", "failed"
+  std::string reason;               // for its end, in words; while it runs, the process
+  int64_t steps = 0;                // made
+  std::optional<int64_t> of_steps;  // that it is to make
+  std::optional<double> loss, best_eval_loss;
+  std::optional<double> tokens_per_s;   // median of the newest steps
+  std::optional<int64_t> memory_bytes;  // of the process on a GPU, or the arena
+  double changed = 0;                   // seconds since 1970: when its metrics last grew
+};
+
+// The runs in a folder and in folders within it, the newest first; a run directory itself is one.
+// What is no run, or cannot be read, is passed over. UserError when there is no such folder.
+std::vector<ListedRun> ListRuns(const std::string& folder);
+
+// A table, each line cut to `columns` (0: whole), or a list of objects. Ends with a newline.
+std::string RunsTable(const std::vector<ListedRun>& runs, size_t columns);
+std::string RunsJson(const std::vector<ListedRun>& runs);
+
+}  // namespace plimsoll::trainer
