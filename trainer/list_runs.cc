@@ -140,6 +140,16 @@ std::string Cut(const std::string& text, size_t columns) {
   return cut;
 }
 
+// A path says most at its end.
+std::string CutFront(const std::string& text, size_t columns) {
+  size_t width = Width(text), begin = 0;
+  if (width <= columns) return text;
+  for (; begin < text.size() && (width >= columns || (text[begin] & 0xC0) == 0x80); ++begin) {
+    width -= (text[begin] & 0xC0) != 0x80;
+  }
+  return "…" + text.substr(begin);
+}
+
 // A name is one line, whatever it holds.
 std::string OneLine(std::string text) {
   std::ranges::replace_if(
@@ -174,7 +184,7 @@ std::string RunsTable(const std::vector<ListedRun>& runs, size_t columns) {
   for (const ListedRun& run : runs) {
     const auto loss = [](double value) { return fmt::format("{:.4f}", value); };
     rows.push_back(
-        {Cut(OneLine(run.path), kMostText), run.state,
+        {CutFront(OneLine(run.path), kMostText), run.state,
          run.of_steps ? fmt::format("{}/{}", run.steps, *run.of_steps) : fmt::to_string(run.steps),
          OrDash(run.loss, loss), OrDash(run.best_eval_loss, loss),
          OrDash(run.tokens_per_s, FormatCount), OrDash(run.memory_bytes, FormatBytes),

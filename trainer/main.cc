@@ -290,6 +290,10 @@ class CommandLine {
         "--sequence",
         [this](const std::string& value) { eval_.sets.push_back("model.sequence=" + value); },
         "tokens per sequence");
+    command->add_option_function<std::string>(
+        "--limit",
+        [this](const std::string& value) { eval_.sets.push_back("train.eval_sequences=" + value); },
+        "held-out sequences to evaluate; 0: all; default: those that the run evaluates");
     command->add_flag("--json", eval_.json, "for programs");
     command->callback([this] { RunEval(eval_); });
   }

@@ -34,7 +34,7 @@ double ChildSeconds() {
 constexpr const char* kTiny =
     "model: {family: gpt2, layers: 1, width: 16, heads: 2, sequence: 8, vocab: 256}\n"
     "data: {synthetic: true}\n"
-    "train: {steps: 3, micro_batch: 2, accumulate: 2}\n"
+    "train: {steps: 3, micro_batch: 2, accumulate: 2, threads: 2}\n"
     "memory: {calibrate: false}\n";
 
 class Answers : public testing::Test {

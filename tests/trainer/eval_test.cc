@@ -84,7 +84,7 @@ TEST_F(EvalCommand, GivesTheLossThatTrainingEndedWith) {
     EXPECT_EQ(other.at("tokens"), 3 * 4 * 32) << batch;
     EXPECT_NEAR(other.at("loss"), LastEvalLoss(), 1e-6) << batch;
   }
-  EXPECT_EQ(Eval({run_, "--set", "train.eval_sequences=7"}).at("tokens"), 7 * 32);
+  EXPECT_EQ(Eval({run_, "--limit", "7"}).at("tokens"), 7 * 32);
 }
 
 // A plan chooses the micro-batch: neither early stopping nor the best snapshot may hang on it.
