@@ -98,6 +98,7 @@ RunPage::RunPage(std::string path, RunFacts facts)
       facts_(std::move(facts)),
       steps_(StepColumns()),
       evaluations_({{"eval_loss"}}),
+      energy_({{"joules_per_token"}}),
       best_eval_(std::numeric_limits<double>::quiet_NaN()),
       due_(Clock::now()) {}
 
@@ -111,6 +112,7 @@ std::optional<std::string> RunPage::Add(const ordered_json& row) {
     best_eval_ = std::fmin(best_eval_, loss->get<double>());
   } else if (row.contains("loss")) {
     steps_.Add(row);
+    if (row.contains("joules_per_token")) energy_.Add(row);
   }
   return Clock::now() < due_ ? std::nullopt : Write(kRunning);
 }
@@ -158,6 +160,11 @@ ordered_json RunPage::Views(const std::string& state) const {
   const bool scaled = steps_.Last("loss_scale") != 1 || steps_.Last("skipped") > 0;
   if (scaled && !steps_.empty()) {
     for (const Curve& curve : kScalingCurves) add(curve);
+  }
+  if (!energy_.empty()) {
+    small.push_back(LinesView("Energy of a token", "joules"));
+    small.back()["series"].push_back(Series(energy_, "joules_per_token", "over some seconds"));
+    small.back()["series"].back()["points"] = true;
   }
   for (size_t i = 0; i < small.size(); ++i) {
     const bool alone = small.size() % 2 == 1 && i + 1 == small.size();

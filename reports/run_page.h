@@ -46,7 +46,7 @@ class RunPage {
 
   std::string path_;
   RunFacts facts_;
-  History steps_, evaluations_;
+  History steps_, evaluations_, energy_;
   nlohmann::ordered_json divergences_ = nlohmann::ordered_json::array();  // [[step, text], …]
   double best_eval_;
   Clock::time_point due_;

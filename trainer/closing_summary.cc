@@ -25,8 +25,12 @@ std::string TimeText(const RunResult& result, double seconds) {
   const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps);
   if (steps.empty()) return text;
   const double ms = QuartilesOf(steps).median;
-  return text + fmt::format(", {:.4g} ms a step, {} tokens/s", ms,
-                            FormatCount(TokensPerStep(result.session.compiled()) / ms * 1e3));
+  text += fmt::format(", {:.4g} ms a step, {} tokens/s", ms,
+                      FormatCount(TokensPerStep(result.session.compiled()) / ms * 1e3));
+  if (const auto energy = MeanEnergy(result.metrics)) {
+    text += fmt::format(", {:.4g} J a step", energy->joules_per_step);
+  }
+  return text;
 }
 
 std::string Of(const std::optional<int64_t>& budget) {

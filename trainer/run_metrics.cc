@@ -134,6 +134,17 @@ std::optional<Evaluation> BestEvaluation(const RunMetrics& metrics) {
   return best;
 }
 
+std::optional<Energy> MeanEnergy(const RunMetrics& metrics) {
+  if (metrics.energy.empty()) return std::nullopt;
+  Energy mean;
+  for (const Energy& window : metrics.energy) mean += window;
+  const auto count = static_cast<double>(metrics.energy.size());
+  mean.joules_per_step /= count;
+  mean.joules_per_token /= count;
+  mean.watts /= count;
+  return mean;
+}
+
 std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup) {
   const auto steps = static_cast<int64_t>(metrics.step_ms.size());
   const int64_t first = warmup < steps ? warmup : 0;

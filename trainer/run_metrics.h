@@ -49,6 +49,9 @@ std::vector<std::string> SamplesUntil(const std::string& path, int64_t steps);
 // The first with the lowest loss that is a number; nothing where there is none.
 std::optional<Evaluation> BestEvaluation(const RunMetrics& metrics);
 
+// The mean of the windows; nothing where energy was not measured.
+std::optional<Energy> MeanEnergy(const RunMetrics& metrics);
+
 // The steps whose times count: without the first `warmup`, if there are more.
 std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "base/statistics.h"
 #include "base/version.h"
@@ -63,19 +62,14 @@ void AddSpeed(const RunResult& result, ordered_json& json) {
 
 // Of all ranks. What was not measured is null, and why is said.
 void AddEnergy(const RunResult& result, ordered_json& json) {
-  const std::vector<Energy>& windows = result.metrics.energy;
   json["joules_per_step"] = json["joules_per_token"] = json["watts"] = nullptr;
   json["energy_counts"] =
       result.energy_counts.empty() ? ordered_json(nullptr) : ordered_json(result.energy_counts);
   json["energy_problem"] = nullptr;
-  if (!windows.empty()) {
-    const Energy sum =
-        std::accumulate(windows.begin() + 1, windows.end(), windows.front(),
-                        [](Energy total, const Energy& window) { return total += window; });
-    const auto count = static_cast<double>(windows.size());
-    json["joules_per_step"] = sum.joules_per_step / count;
-    json["joules_per_token"] = sum.joules_per_token / count;
-    json["watts"] = sum.watts / count;
+  if (const std::optional<Energy> mean = MeanEnergy(result.metrics)) {
+    json["joules_per_step"] = mean->joules_per_step;
+    json["joules_per_token"] = mean->joules_per_token;
+    json["watts"] = mean->watts;
   } else if (!result.energy_problem.empty()) {
     json["energy_problem"] = result.energy_problem;
   } else {

@@ -135,6 +135,38 @@ TEST_F(RunReports, ShowTheLossScaleWhereThereIsOne) {
   EXPECT_EQ(EventFiles(), 0);
 }
 
+// A run that goes on has the energy of what came before, which this machine may be unable to tell.
+TEST_F(RunReports, ShowEnergyWhereItWasMeasured) {
+  ASSERT_EQ(Train({"save.every=3", "train.stop_after=3"}).exit_code, 0);
+  const json without = json::parse(ReadFile(run_ + "/summary.json"));
+  EXPECT_TRUE(without.at("joules_per_step").is_null());
+  EXPECT_FALSE(without.at("energy_problem").get<std::string>().empty()) << "less than two seconds";
+  EXPECT_FALSE(Views().contains("Energy of a token"));
+
+  std::string lines;
+  for (const std::string& line : LinesOf(run_ + "/metrics.jsonl")) {
+    json row = json::parse(line);
+    if (row.contains("loss")) {
+      const double step = row.at("step");
+      row.update({{"joules_per_step", 3 + step}, {"joules_per_token", 0.5}, {"watts", 9}});
+    }
+    lines += row.dump() + "\n";
+  }
+  WriteFile(run_ + "/metrics.jsonl", lines);
+  const Outcome outcome =
+      RunPlimsoll({"train", yaml_, "--resume", "auto", "--set", "save.every=3"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr(", 4 J a step"));
+  const json summary = json::parse(ReadFile(run_ + "/summary.json"));
+  EXPECT_EQ(summary.at("joules_per_step"), 4);
+  EXPECT_EQ(summary.at("joules_per_token"), 0.5);
+  EXPECT_EQ(summary.at("watts"), 9);
+  EXPECT_TRUE(summary.at("energy_problem").is_null());
+  const json series = Views().at("Energy of a token").at("series").at(0);
+  EXPECT_EQ(series.at("x"), json({0, 1, 2}));
+  EXPECT_EQ(series.at("y"), json({0.5, 0.5, 0.5}));
+}
+
 TEST_F(RunReports, TheTableHasTheRowsOfMetrics) {
   ASSERT_EQ(Train({"memory.allocator=caching"}).exit_code, 0);
   const std::vector<std::string> rows = LinesOf(run_ + "/metrics.jsonl"),
