@@ -1,0 +1,208 @@
+// `plimsoll train` stopped by signals, killed at any time, or without room for its files: no
+// snapshot is lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "tests/trainer/snapshot_run.h"
+
+namespace plimsoll {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A run that takes its time, to be stopped in the middle.
+class Stopped : public SnapshotCommand {
+ protected:
+  static constexpr const char* kLong = "train.steps=100000";
+
+  pid_t Start(const Sets& sets, const Sets& more = {}) const {
+    Sets all = {kLong, "train.eval_every=0"};
+    all.insert(all.end(), sets.begin(), sets.end());
+    return StartPlimsoll(Arguments(all, more), folder_.path());
+  }
+  int Rows() const {
+    std::error_code error;
+    if (!fs::exists(run_ + "/metrics.jsonl", error)) return 0;
+    const std::string text = ReadFile(run_ + "/metrics.jsonl");
+    return static_cast<int>(std::ranges::count(text, '\n'));
+  }
+  void AwaitRows(int rows) const {
+    for (int i = 0; i < 3000 && Rows() < rows; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ASSERT_GE(Rows(), rows) << folder_.Read("err");
+  }
+  static int Wait(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    return status;
+  }
+};
+
+TEST_F(Stopped, ASignalSavesAndEndsWithItsCode) {
+  const std::vector<std::string> whole =
+      NumbersOfWhole({kLong, "train.eval_every=0", "train.stop_after=400", "save.on_exit=false"});
+  struct Case {
+    int signal;
+    const char* set;
+  };
+  int rows = 0;
+  for (const Case& c : {Case{SIGTERM, "save.signal=none"}, Case{SIGINT, "save.signal=HUP"},
+                        Case{SIGUSR1, "save.signal=USR1"}}) {
+    const pid_t child = Start({"save.every=0", c.set}, {"--resume", "auto"});
+    AwaitRows(rows + 20);
+    kill(child, c.signal);
+    const int status = Wait(child);
+    ASSERT_TRUE(WIFEXITED(status)) << c.set;
+    EXPECT_EQ(WEXITSTATUS(status), 4) << folder_.Read("err");
+    EXPECT_THAT(folder_.Read("out"), HasSubstr("--resume auto goes on from here"));
+    rows = Rows();
+  }
+  ASSERT_LT(rows, 400) << "the machine is faster than this test";
+  ASSERT_EQ(
+      Resume({kLong, "train.eval_every=0", "train.stop_after=400", "save.on_exit=false"}).exit_code,
+      0);
+  EXPECT_EQ(Numbers(), whole);
+}
+
+TEST_F(Stopped, ASecondSignalEndsTheRunAtOnce) {
+  // A step that takes long enough for both to come within it.
+  const pid_t child = Start({"model.width=256", "train.micro_batch=1", "train.accumulate=500"});
+  for (int i = 0; i < 3000 && !fs::exists(run_ + "/metrics.jsonl"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  kill(child, SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  ASSERT_EQ(waitpid(child, nullptr, WNOHANG), 0) << "the first signal ended it";
+  kill(child, SIGINT);
+  const int status = Wait(child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGINT);
+}
+
+TEST_F(Stopped, WithoutSaveOnExitASignalEndsTheRun) {
+  const pid_t child = Start({"save.on_exit=false"});
+  AwaitRows(5);
+  kill(child, SIGTERM);
+  const int status = Wait(child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
+// Killed again and again at any time: each time it goes on, and in the end the numbers are those of
+// a run that nobody killed. A .partial folder of a newer step than the newest complete one proves a
+// kill between a save's first write and its rename.
+class Killed : public Stopped, public testing::WithParamInterface<const char*> {};
+
+TEST_P(Killed, AtAnyTimeItGoesOn) {
+  const Sets sets = {"save.every=1", "save.keep=3", "model.width=128", "save.on_exit=false",
+                     GetParam()};
+  int inside = 0, newest = 0;
+  constexpr int kKills = 30;
+  const auto newest_of = [&](const std::string& suffix) {
+    int found = 0;
+    for (const std::string& name : Snapshots()) {
+      if (name.size() == 14 + suffix.size() && name.ends_with(suffix)) {
+        found = std::max(found, std::stoi(name.substr(5)));
+      }
+    }
+    return found;
+  };
+  for (int number = 0; number < kKills; ++number) {
+    const pid_t child = Start(sets, {"--resume", "auto", "--set", "run.overwrite=true"});
+    for (int i = 0; i < 30'000 && newest_of("") <= newest; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(random_() % 100'000));
+    // Two of three are aimed at a save that has begun.
+    if (number % 3 != 0) {
+      while (newest_of(".partial") <= newest_of("")) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::microseconds(random_() % 3'000));
+    }
+    kill(child, SIGKILL);
+    const int status = Wait(child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "it came to its end before: " << folder_.Read("err");
+    inside += newest_of(".partial") > newest_of("");
+    ASSERT_GT(newest_of(""), newest) << folder_.Read("err");
+    newest = newest_of("");
+  }
+  std::printf("%s: %d kills, %d of them within a save; %d steps saved\n", GetParam(), kKills,
+              inside, newest);
+  EXPECT_GE(inside, kKills / 2);
+  const std::string stop = "train.stop_after=" + std::to_string(newest + 3);
+  const Sets to_the_end = {kLong, "train.eval_every=0", "model.width=128", stop};
+  ASSERT_EQ(Resume(to_the_end).exit_code, 0);
+  EXPECT_EQ(Numbers(), NumbersOfWhole(to_the_end));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Killed, testing::Values("save.async=false", "save.async=true"),
+                         [](const auto& info) { return info.index == 0 ? "Waiting" : "Async"; });
+
+// No file may grow beyond this: a full disk, as a write sees it.
+class NoRoom : public SnapshotCommand, public testing::WithParamInterface<const char*> {
+ protected:
+  Outcome TrainWithin(rlim_t bytes, const Sets& sets) const {
+    rlimit old = {};
+    getrlimit(RLIMIT_FSIZE, &old);
+    const rlimit limit = {bytes, old.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const Outcome outcome = Resume(sets);
+    setrlimit(RLIMIT_FSIZE, &old);
+    return outcome;
+  }
+};
+
+TEST_P(NoRoom, TrainingGoesOnOrStopsAndKeepsWhatWasThere) {
+  const Sets quiet = {"log.report=false", "save.keep=1", GetParam()};
+  const auto with = [&](Sets sets) {
+    sets.insert(sets.end(), quiet.begin(), quiet.end());
+    return sets;
+  };
+  ASSERT_EQ(Train(with({"train.stop_after=5"})).exit_code, 0);
+  EXPECT_THAT(Snapshots(), ElementsAre("step-000000005"));
+
+  const Outcome stops = TrainWithin(200'000, with({"save.on_error=stop"}));
+  EXPECT_EQ(stops.exit_code, 1);
+  EXPECT_THAT(stops.err, HasSubstr("no snapshot of step 10: "));
+  EXPECT_THAT(stops.err, HasSubstr("rank-00000.safetensors: cannot be written: File too large"));
+  EXPECT_THAT(Snapshots(), ElementsAre("step-000000005"));
+
+  const Outcome goes_on = TrainWithin(200'000, with({}));
+  EXPECT_EQ(goes_on.exit_code, 0) << goes_on.err;
+  EXPECT_THAT(goes_on.err, HasSubstr("warning: no snapshot of step 10: "));
+  EXPECT_THAT(goes_on.err, HasSubstr("warning: no snapshot of step 12: "));
+  EXPECT_THAT(Snapshots(), ElementsAre("step-000000005"));
+  EXPECT_EQ(Numbers().size(), 12u + 5);  // evaluations after 0, 4, 5, 8 and 12 steps
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, NoRoom, testing::Values("save.async=false", "save.async=true"),
+                         [](const auto& info) { return info.index == 0 ? "Waiting" : "Async"; });
+
+TEST_F(Stopped, AFolderThatVanishesIsSaidSo) {
+  const pid_t child = Start({"save.every=20", "save.on_exit=false", "log.report=false"});
+  for (int i = 0; i < 3000 && Snapshots().empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  std::error_code error;
+  for (int i = 0; i < 100 && fs::exists(run_ + "/snapshots"); ++i) {
+    fs::remove_all(run_ + "/snapshots", error);  // while it may be written to
+  }
+  const int rows = Rows();
+  AwaitRows(rows + 60);
+  kill(child, SIGKILL);
+  Wait(child);
+  EXPECT_THAT(folder_.Read("err"), HasSubstr("warning: no snapshot of step "));
+}
+
+}  // namespace
+}  // namespace plimsoll
