@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <compare>
+#include <cstdint>
 #include <mutex>
+#include <optional>
 #include <set>
-#include <utility>
 
 #include "base/errno_text.h"
 #include "base/error.h"
@@ -22,9 +24,29 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPatience{10};  // with a pipe that nothing has opened for writing
 
+// Which file a path leads to. A file system gives the inode of a file that was removed to the next
+// one: the time of birth, where it is known, tells them apart.
+struct Identity {
+  uint32_t device_major, device_minor;
+  uint64_t inode;
+  int64_t born_seconds;
+  uint32_t born_nanoseconds;
+  friend auto operator<=>(const Identity&, const Identity&) = default;
+};
+
+// Nothing: there is no regular file.
+std::optional<Identity> IdentityOf(const std::string& path) {
+  struct statx info = {};
+  constexpr unsigned kWanted = STATX_TYPE | STATX_INO | STATX_BTIME;
+  if (statx(AT_FDCWD, path.c_str(), 0, kWanted, &info) != 0) return std::nullopt;
+  if (!S_ISREG(info.stx_mode)) return std::nullopt;
+  return Identity{info.stx_dev_major, info.stx_dev_minor, info.stx_ino, info.stx_btime.tv_sec,
+                  info.stx_btime.tv_nsec};
+}
+
 struct Inputs {
   std::mutex mutex;
-  std::set<std::pair<dev_t, ino_t>> files;
+  std::set<Identity> files;
 };
 
 Inputs& AllInputs() {
@@ -104,17 +126,17 @@ std::string ReadInput(const std::string& path, size_t most) {
 }
 
 void NoteInput(const std::string& path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  const std::optional<Identity> file = IdentityOf(path);
+  if (!file) return;
   const std::lock_guard lock(AllInputs().mutex);
-  AllInputs().files.emplace(info.st_dev, info.st_ino);
+  AllInputs().files.insert(*file);
 }
 
 bool IsInput(const std::string& path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) != 0) return false;
+  const std::optional<Identity> file = IdentityOf(path);
+  if (!file) return false;
   const std::lock_guard lock(AllInputs().mutex);
-  return AllInputs().files.contains({info.st_dev, info.st_ino});
+  return AllInputs().files.contains(*file);
 }
 
 }  // namespace plimsoll

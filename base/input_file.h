@@ -13,7 +13,8 @@ std::string ReadInput(const std::string& path, size_t most);
 // This process reads this file: noted for IsInput().
 void NoteInput(const std::string& path);
 
-// Has this process read this file? By whatever name it did: device and inode are compared.
+// Has this process read this file? By whatever name it did: device, inode and time of birth are
+// compared.
 bool IsInput(const std::string& path);
 
 }  // namespace plimsoll

@@ -69,5 +69,17 @@ TEST(IsInput, KnowsAFileByAnyName) {
   EXPECT_FALSE(IsInput("/dev/null"));
 }
 
+TEST(IsInput, AFileInThePlaceOfARemovedOneIsAnother) {
+  const TempFolder folder;
+  for (int i = 0; i < 10; ++i) {  // many file systems give the same inode again
+    const std::string path = folder.Write("a", "1");
+    EXPECT_FALSE(IsInput(path));
+    ReadInput(path, 10);
+    EXPECT_TRUE(IsInput(path));
+    std::filesystem::remove(path);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // their clock may tick that slowly
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll
