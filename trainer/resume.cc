@@ -99,4 +99,13 @@ std::optional<std::string> FindSnapshotAfter(const config::RunConfig& config, in
   });
 }
 
+Resumed::Resumed(const std::string& path, const std::string& run_directory)
+    : snapshot(path),
+      record(ParseRunRecord(snapshot.manifest().run, path)),
+      step(snapshot.manifest().step) {
+  std::error_code error;
+  continues = std::filesystem::equivalent(std::filesystem::path(path).parent_path(),
+                                          SnapshotsOf(run_directory), error);
+}
+
 }  // namespace plimsoll::trainer

@@ -5,8 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "snapshots/snapshot.h"
 #include "trainer/config/run_config.h"
 #include "trainer/ranks.h"
+#include "trainer/run_record.h"
 
 namespace plimsoll::trainer {
 
@@ -30,5 +32,16 @@ std::optional<std::string> FindGoodSnapshot(const config::RunConfig& config, int
 // whole; a damaged one is named. The first rank looks; all call.
 std::optional<std::string> FindSnapshotAfter(const config::RunConfig& config, int64_t steps,
                                              Ranks& ranks);
+
+// The snapshot that a run goes on from.
+struct Resumed {
+  // UserError when the folder `path` holds no snapshot of a run.
+  Resumed(const std::string& path, const std::string& run_directory);
+
+  snapshots::Snapshot snapshot;
+  RunRecord record;
+  int64_t step;    // that is made next
+  bool continues;  // in the same directory; otherwise it makes a branch
+};
 
 }  // namespace plimsoll::trainer

@@ -10,13 +10,12 @@
 #include <optional>
 #include <utility>
 
-#include "base/bytes.h"
 #include "base/columns.h"
 #include "base/message.h"
 #include "base/version.h"
-#include "memory/report.h"
 #include "snapshots/snapshot.h"
 #include "trainer/adapter.h"
+#include "trainer/announcement.h"
 #include "trainer/caching.h"
 #include "trainer/channels.h"
 #include "trainer/closing_summary.h"
@@ -24,10 +23,10 @@
 #include "trainer/data/tokenizer.h"
 #include "trainer/device_profile.h"
 #include "trainer/divergence.h"
-#include "trainer/eval.h"
 #include "trainer/from_config.h"
 #include "trainer/generate.h"
 #include "trainer/gpu_account.h"
+#include "trainer/held_out.h"
 #include "trainer/learning_rate.h"
 #include "trainer/memory_summary.h"
 #include "trainer/memory_timeline.h"
@@ -60,23 +59,6 @@ using nlohmann::ordered_json;
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// The snapshot that a run goes on from.
-struct Resumed {
-  Resumed(const std::string& path, const std::string& run_directory)
-      : snapshot(path),
-        record(ParseRunRecord(snapshot.manifest().run, path)),
-        step(snapshot.manifest().step) {
-    std::error_code error;
-    continues = std::filesystem::equivalent(std::filesystem::path(path).parent_path(),
-                                            SnapshotsOf(run_directory), error);
-  }
-
-  snapshots::Snapshot snapshot;
-  RunRecord record;
-  int64_t step;    // that is made next
-  bool continues;  // in the same directory; otherwise it makes a branch
-};
 
 data::BatchLoader LoaderFrom(const config::RunConfig& config,
                              const std::vector<data::MixturePart>& parts, int64_t sequence,
@@ -123,18 +105,7 @@ class Run {
       loader_.ContinueAt(resumed->step, resumed->record.sequences);
       first_step_ = steps_done_ = resumed->step;
     }
-    if (config_.train.eval_every > 0) {
-      eval_.emplace(data_.eval, data::EvalOptions{.batch = config_.train.micro_batch,
-                                                  .sequence = sequence_,
-                                                  .sequences = config_.train.eval_sequences,
-                                                  .data_rank = ranks.data_rank(),
-                                                  .data_ranks = ranks.data_ranks()});
-      if (eval_->CountTargets() == 0) {
-        throw config_.Error("data.eval",
-                            "every held-out target is marked ignored; there is nothing "
-                            "to evaluate");
-      }
-    }
+    if (config_.train.eval_every > 0) held_out_.emplace(config_, data_, ranks);
     if (config_.train.sample_every > 0) {
       if (config_.data.tokenizer.empty()) {
         throw config_.Error("train.sample_every",
@@ -325,56 +296,16 @@ class Run {
     return every > 0 && (last || done % every == 0);
   }
 
-  // "3.2 epochs", of all steps of the run together.
-  std::string EpochsText(size_t part) const {
-    const int64_t sequences = loader_.FirstSequence(config_.train.steps);
-    const auto read = static_cast<double>(loader_.mixture().Count(part, sequences));
-    return fmt::format("{:.3g} epochs",
-                       read / static_cast<double>(loader_.parts()[part].windows()));
-  }
-
-  void AnnounceData() const {
-    PrintProgress(
-        fmt::format("data: {} tokens to train on, of a vocabulary of {}, {} per step{}{}\n",
-                    FormatCount(static_cast<double>(loader_.tokens())), model_->spec().vocab,
-                    FormatCount(static_cast<double>(loader_.sequences_per_step() * sequence_)),
-                    config_.data.train.size() == 1 ? ", " + EpochsText(0) : "",
-                    eval_ ? fmt::format(", {} held out tokens evaluated every {} steps",
-                                        FormatCount(static_cast<double>(eval_->CountTargets())),
-                                        config_.train.eval_every)
-                          : ""));
-    if (data_.train.size() == 1) return;
-    for (size_t part = 0; part < data_.train.size(); ++part) {
-      const int64_t tokens = loader_.parts()[part].stream().size();
-      PrintProgress(fmt::format("  {}: {} tokens, {:.3g} % of the sequences, {}\n",
-                                data_.train[part].name, FormatCount(static_cast<double>(tokens)),
-                                100 * loader_.mixture().share(part), EpochsText(part)));
-    }
-  }
-
   void Announce(const CompiledStep& compiled) const {
-    const models::ModelSpec& spec = model_->spec();
-    const bool on_cpu = device_->kind() == runtime::DeviceKind::kCpu;
-    PrintProgress(
-        fmt::format("plimsoll {} ({}): {} with {}, {}, run in {}\n", Version(), Commit(),
-                    models::Name(spec.family), ParametersText(*model_, compiled.options),
-                    on_cpu ? fmt::format("{} threads", pool_->size()) : "on " + device_->name(),
-                    directory_.path()));
-    AnnounceData();
-    PrintProgress(
-        fmt::format("built, differentiated and planned in {:.0f} ms\n", compile_seconds_ * 1e3));
-    PrintProgress(fmt::format("{}\n", memory::Summary(compiled.plan)));
-    if (!gpu_line_.empty()) PrintProgress(fmt::format("{}\n", gpu_line_));
+    Announced run{config_, *model_, *device_, compiled, data_, loader_, compile_seconds_};
+    if (held_out_) run.held_out_targets = held_out_->targets();
+    run.gpu = gpu_line_;
     if (resumed_ != nullptr) {
-      PrintProgress(fmt::format("goes on after {} steps, from {}\n", resumed_->step,
-                                resumed_->snapshot.path()));
+      run.resumed =
+          fmt::format("goes on after {} steps, from {}", resumed_->step, resumed_->snapshot.path());
     }
-    if (caching_) {
-      PrintProgress(fmt::format(
-          "memory.allocator: caching, {} reserved so far; the arena is planned to compare with, "
-          "and not allocated\n",
-          FormatBytes(session_->caching()->stats().reserved)));
-    }
+    if (caching_) run.reserved_bytes = session_->caching()->stats().reserved;
+    PrintProgress(Announcement(run));
   }
 
   // False: the run went back to an earlier step.
@@ -395,7 +326,7 @@ class Run {
     if (!evaluated && Due(config_.train.eval_every, steps_done_, steps_done_ >= steps)) {
       if (Evaluate(steps_done_) && config_.save.best) Save(steps_done_);
     }
-    if (GainsNoMore()) stopped_ = true;
+    if (GainsNoMore(config_, record_.evaluation)) stopped_ = true;
     while (steps_done_ < steps && !stopped_) {
       Step(steps_done_);
       const int64_t done = ++steps_done_;
@@ -553,32 +484,19 @@ class Run {
 
   // Is it the best so far?
   bool Evaluate(int64_t done) {
-    if (!eval_) return false;
+    if (!held_out_) return false;
     Drain();
-    const double loss =
-        HeldOutLoss(*session_, *eval_, [this](int64_t /*done*/) { ranks_.Progress(); });
     EvaluationState& state = record_.evaluation;
-    state.last = done;
-    const bool better = loss < state.best;
-    if (better) {
-      state.best = loss;
-      state.best_step = done;
-    }
-    state.without_gain = better ? 0 : state.without_gain + 1;
-    log_->Record(EvaluationRow(done, loss));
-    progress_->Line(fmt::format("evaluation after {} steps: held-out loss {:.4f}{}", done, loss,
-                                better ? "" : fmt::format(" (best {:.4f})", state.best)));
-    if (GainsNoMore()) {
+    const HeldOut::Evaluation evaluation =
+        held_out_->Evaluate(*session_, done, state, [this] { ranks_.Progress(); });
+    log_->Record(EvaluationRow(done, evaluation.loss));
+    progress_->Line(evaluation.text);
+    if (GainsNoMore(config_, state)) {
       progress_->Line(
           fmt::format("stopped early: {} evaluations without improvement", state.without_gain));
       stopped_ = true;
     }
-    return better;
-  }
-
-  bool GainsNoMore() const {
-    return config_.train.early_stop > 0 &&
-           record_.evaluation.without_gain >= config_.train.early_stop;
+    return evaluation.best;
   }
 
   void Sample() {
@@ -665,7 +583,7 @@ class Run {
   int64_t sequence_;
   data::DataSet data_;
   data::BatchLoader loader_;
-  std::optional<data::EvalBatches> eval_;
+  std::optional<HeldOut> held_out_;
   std::unique_ptr<data::Tokenizer> tokenizer_;
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<runtime::Device> device_;
