@@ -134,6 +134,7 @@ class VariantSearch {
   }
   void AddMeasured(const Assignment& assignment, const Measured& measured,
                    const std::string& policy) {
+    measured_.insert(assignment);
     Add(assignment, measured.seconds(), measured.peak(), policy);
   }
 
@@ -346,7 +347,7 @@ class VariantSearch {
             if (!Allowed(variant_.decisions[d], retention)) continue;
             Assignment assignment = front[at].assignment;
             assignment[d] = retention;
-            if (known_.count(assignment) > 0) continue;
+            if (measured_.contains(assignment)) continue;
             AddMeasured(assignment, Measure(assignment), "");
             --trials;
           }
@@ -394,7 +395,7 @@ class VariantSearch {
   int64_t persistent_bytes_ = 0;
   Measured keep_;  // with everything kept
   std::vector<Candidate> candidates_;
-  std::set<Assignment> known_;  // all that were ever candidates
+  std::set<Assignment> measured_;  // whether they are still candidates or not
 };
 
 }  // namespace

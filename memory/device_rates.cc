@@ -138,17 +138,26 @@ bool Grouped(std::string_view op) { return op == "adamw" || op == "sgd"; }
 double DeviceRates::Seconds(const graph::OpCall& call) const {
   const graph::Cost cost = graph::CostOf(call);
   const std::string& op = call.op.name;
-  if (!gpu_) {
+  if (gpu_ == nullptr) {
     return std::max(cost.flops / CpuFlops(op), cost.bytes / CpuBytes(op)) / threads_ +
            kCpuSecondsPerNode;
   }
-  const double flops = Is16Bit(call)                 ? GpuFlops16(op) * HeadFactor(call)
-                       : call.attributes.Has("tf32") ? GpuFlopsTf32(op)
-                                                     : GpuFlops32(op);
-  return std::max(cost.flops / flops, cost.bytes / GpuBytes(op)) +
+  const auto scale = [this](double GpuFigures::*peak) { return gpu_->*peak / MeasuredGpu().*peak; };
+  const double vector = scale(&GpuFigures::vector32), memory = scale(&GpuFigures::memory_bytes);
+  double flops = GpuFlops32(op) * vector;
+  if (Is16Bit(call) && GpuFlops16(op) != kGpuVector) {
+    flops = GpuFlops16(op) * HeadFactor(call) * scale(&GpuFigures::matrix16);
+  } else if (call.attributes.Has("tf32") && GpuFlopsTf32(op) != GpuFlops32(op)) {
+    // A GPU without TF32 computes such products as others of float32.
+    flops = std::max(flops, GpuFlopsTf32(op) * scale(&GpuFigures::matrix_tf32));
+  }
+  return std::max(cost.flops / flops, cost.bytes / (GpuBytes(op) * memory)) +
          (Grouped(op) ? 0 : kGpuSecondsPerNode);
 }
 
-double DeviceRates::CopySeconds(double bytes) const { return bytes / kLinkBytes + kSecondsPerCopy; }
+double DeviceRates::CopySeconds(double bytes) const {
+  const double scale = gpu_ == nullptr ? 1 : gpu_->link_bytes / MeasuredGpu().link_bytes;
+  return bytes / (kLinkBytes * scale) + kSecondsPerCopy;
+}
 
 }  // namespace plimsoll::memory

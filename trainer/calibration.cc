@@ -30,7 +30,7 @@ using memory::TimedCall;
 using nlohmann::ordered_json;
 
 // To be raised when what is timed, or the cost model's built-in rates, change.
-constexpr int64_t kVersion = 2;
+constexpr int64_t kVersion = 3;
 constexpr size_t kMostPoints = 20000;
 
 // The file of one device: a processor with so many threads, or a GPU, with none.
@@ -205,6 +205,11 @@ std::string CalibrationFolder() {
   return "";
 }
 
+memory::DeviceRates RatesOfGpu(const std::string& gpu) {
+  const memory::GpuFigures* const known = memory::FindGpuFigures(gpu);
+  return memory::DeviceRates::Gpu(known != nullptr ? *known : memory::MeasuredGpu());
+}
+
 CostModel LoadCalibration(int threads, const CalibrationOptions& options) {
   CostModel model(threads);
   const CalibrationFile file(runtime::ProcessorName(), threads, options);
@@ -234,7 +239,7 @@ CostModel CalibrateGpu(std::span<const Program* const> programs, const std::stri
                        const CalibrationOptions& options) {
   const CalibrationFile file(gpu, 0, options);
   std::vector<TimedCall> points = file.Read();
-  CostModel model(memory::DeviceRates::Gpu());
+  CostModel model(RatesOfGpu(gpu));
   for (const TimedCall& point : points) model.Add(point);
   if (options.fixed || !runtime::CudaVisible()) return model;
   const std::vector<Wanted> wanted = LargestOfGroups(FindWanted(programs, model), points);

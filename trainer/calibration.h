@@ -30,6 +30,9 @@ struct CalibrationOptions {
 // $XDG_CACHE_HOME/plimsoll or $HOME/.cache/plimsoll; empty when neither is set.
 std::string CalibrationFolder();
 
+// The built-in rates of a GPU of that name; of one that isn't known an NVIDIA H200's.
+memory::DeviceRates RatesOfGpu(const std::string& gpu);
+
 // A model that knows the calls of `programs`, as far as they could be timed: what the file lacks is
 // timed now.
 memory::CostModel Calibrate(std::span<const graph::Program* const> programs, ThreadPool& pool,

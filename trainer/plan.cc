@@ -47,7 +47,7 @@ RunConfig Load(const PlanCommand& command) {
 }
 
 void PrintCompiled(const RunConfig& config, const models::Model& model,
-                   const CompiledStep& compiled, double predicted) {
+                   const CompiledStep& compiled, const memory::CostModel& cost, double predicted) {
   const CompileOptions& options = compiled.options;
   PrintAnswer(fmt::format(
       "{}: {}; {} sequences of {} tokens per micro-step, {} micro-steps a step\n", config.file,
@@ -72,11 +72,10 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
   PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n",
                           FormatCount(compiled.flops_per_step),
                           FormatCount(ModelFlopsPerToken(model, compiled) * tokens)));
-  const std::string rates =
-      !config.planned_gpu.empty() ? " (built-in rates, which are an NVIDIA H200's)"
-      : !config.memory.calibrate  ? " (built-in rates: memory.calibrate is false)"
-                                  : "";
-  PrintAnswer(fmt::format("predicted step: {:.1f} ms{}\n", predicted * 1e3, rates));
+  const std::string rates = RatesText(config, cost);
+  const std::string line = fmt::format("predicted step: {:.1f} ms{}", predicted * 1e3,
+                                       rates.empty() ? "" : fmt::format(" ({})", rates));
+  PrintAnswer(Wrapped(line, kColumns, "  ") + "\n");
 }
 
 // Draws the plan, where the command asks for it.
@@ -97,13 +96,14 @@ void PlanFixed(const RunConfig& config, const PlanCommand& command) {
   CheckBudget(config, compiled.plan);
   std::vector<const graph::Program*> programs;
   for (const auto& program : compiled.programs) programs.push_back(program.get());
-  const double predicted = PredictSeconds(compiled, CostModelFor(config, programs));
+  const memory::CostModel cost = CostModelFor(config, programs);
+  const double predicted = PredictSeconds(compiled, cost);
   if (command.json) {
     PrintAnswer(
         PlanJson(*model, compiled,
                  {config::ToString(config.memory.allocator), predicted, ProfileFrom(config)}));
   } else {
-    PrintCompiled(config, *model, compiled, predicted);
+    PrintCompiled(config, *model, compiled, cost, predicted);
   }
   WritePage(command, BudgetOf(config), *model, compiled);
 }
@@ -128,7 +128,7 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
     object["candidates"] = table.Json();
     PrintAnswer(fmt::format("{}\n", object.dump(1)));
   } else {
-    PrintCompiled(solver.ConfigOf(*chosen), model, compiled, chosen->exact->seconds);
+    PrintCompiled(solver.ConfigOf(*chosen), model, compiled, solver.cost(), chosen->exact->seconds);
     PrintAnswer(fmt::format("\n{}", table.Text()));
   }
   WritePage(command, budget, model, compiled);

@@ -113,8 +113,25 @@ std::string NameOf(const RunConfig& open, const RunConfig& made) {
 
 memory::CostModel BuiltInCost(const RunConfig& config) {
   return memory::CostModel(DeviceFrom(config) == runtime::DeviceKind::kCuda
-                               ? memory::DeviceRates::Gpu()
+                               ? RatesOfGpu(ProfileFrom(config).device)
                                : memory::DeviceRates::Cpu(ThreadsFrom(config)));
+}
+
+std::string RatesText(const RunConfig& config, const memory::CostModel& cost) {
+  if (cost.measured()) return "";
+  const bool refused = !config.memory.calibrate && config.planned_gpu.empty();
+  const std::string why = refused ? ", memory.calibrate being false" : "";
+  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return "by built-in rates" + why;
+  const std::string gpu = ProfileFrom(config).device, measured = memory::MeasuredGpu().name;
+  const memory::GpuFigures* const known = memory::FindGpuFigures(gpu);
+  if (known == &memory::MeasuredGpu()) {
+    return fmt::format("by built-in rates of an {}{}", measured, why);
+  }
+  if (known != nullptr) {
+    return fmt::format("by built-in rates of an {}, scaled to the data sheet of an {}{}", measured,
+                       known->name, why);
+  }
+  return fmt::format("by built-in rates of an {}; none of the {} are known{}", measured, gpu, why);
 }
 
 memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program* const> programs) {
@@ -337,9 +354,11 @@ Decision Decide(const RunConfig& config, const models::Model& model) {
   StepSolver solver(config);
   const memory::Candidate* chosen = solver.solver().Fastest(budget);
   if (chosen == nullptr) RefuseBudget(config, budget, solver);
+  const std::string rates = RatesText(config, solver.cost());
   return {solver.ConfigOf(*chosen), solver.OptionsOf(*chosen),
-          fmt::format("{}; predicted {:.1f} ms a step, {:.1f} % of it recomputing",
-                      solver.Describe(*chosen), chosen->exact->seconds * 1e3,
+          fmt::format("{}; predicted{} {:.1f} ms a step, {:.1f} % of it recomputing",
+                      solver.Describe(*chosen), rates.empty() ? "" : fmt::format(" ({})", rates),
+                      chosen->exact->seconds * 1e3,
                       100 * chosen->exact->recompute_seconds / chosen->exact->seconds)};
 }
 

@@ -37,6 +37,9 @@ memory::CostModel BuiltInCost(const config::RunConfig& config);
 // What the nodes of these programs take: timed on this device, unless memory.calibrate is false.
 memory::CostModel CostModelFor(const config::RunConfig& config,
                                std::span<const graph::Program* const> programs);
+// Where its times are from, when not from this device: "by built-in rates of an NVIDIA H200, scaled
+// to the data sheet of an NVIDIA T4". Empty when it measured some here.
+std::string RatesText(const config::RunConfig& config, const memory::CostModel& cost);
 // Of a whole step, all micro-steps and the update.
 double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost);
 

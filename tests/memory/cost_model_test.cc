@@ -96,6 +96,49 @@ TEST(CostModel, TheGpuIsFasterInSixteenBits) {
   EXPECT_GT(low, 1e-6);  // a launch
 }
 
+// The rates of another GPU are in proportion to the peaks of both, each time by what binds.
+TEST(CostModel, RatesOfOtherGpusAreScaled) {
+  const CostModel h200(DeviceRates::Gpu()), t4(DeviceRates::Gpu(*FindGpuFigures("NVIDIA T4"))),
+      a100(DeviceRates::Gpu(*FindGpuFigures("NVIDIA A100 80 GB")));
+  const double launch = 1.5e-6;
+  const auto ratio = [&](const CostModel& gpu, const Program& program) {
+    return (Seconds(gpu, program) - launch) / (Seconds(h200, program) - launch);
+  };
+  const auto product = [](const std::string& type) {
+    const std::string matrix = type + "[8192,8192] input persistent\n";
+    return graph::ParseProgram("program p\n  tensor %x: " + matrix + "  tensor %w: " + matrix +
+                               "forward\n  %y: " + type + "[8192,8192] = linear(%x, %w, _)\n");
+  };
+  EXPECT_NEAR(ratio(t4, product("bf16")), 989.0 / 65, 1e-6);
+  EXPECT_NEAR(ratio(a100, product("bf16")), 989.0 / 312, 1e-6);
+  EXPECT_NEAR(ratio(t4, product("f32")), 67 / 8.1, 1e-6);
+  const Program sum = graph::ParseProgram(R"(
+    program p
+      tensor %x: f32[16777216] input persistent
+    forward
+      %y: f32[16777216] = add(%x, %x)
+    )");
+  EXPECT_NEAR(ratio(t4, sum), 4.8 / 0.32, 1e-6);
+  EXPECT_GT(t4.rates().CopySeconds(1e9), 3.9 * h200.rates().CopySeconds(1e9));
+}
+
+TEST(CostModel, GpusAreKnownByTheWordsOfTheirNames) {
+  const auto known = [](const char* name) {
+    const GpuFigures* const figures = FindGpuFigures(name);
+    return std::string(figures == nullptr ? "" : figures->name);
+  };
+  EXPECT_EQ(FindGpuFigures("NVIDIA H200"), &MeasuredGpu());
+  EXPECT_EQ(known("NVIDIA H100 80GB HBM3"), "NVIDIA H100");
+  EXPECT_EQ(known("NVIDIA A100-SXM4-40GB"), "NVIDIA A100 40 GB");
+  EXPECT_EQ(known("NVIDIA A100-SXM4-80GB"), "NVIDIA A100 80 GB");
+  EXPECT_EQ(known("NVIDIA A100 40 GB"), "NVIDIA A100 40 GB");
+  EXPECT_EQ(known("Tesla V100-SXM2-16GB"), "NVIDIA V100");
+  EXPECT_EQ(known("Tesla T4"), "NVIDIA T4");
+  EXPECT_EQ(known("NVIDIA GeForce RTX 4090"), "NVIDIA GeForce RTX 4090");
+  EXPECT_EQ(known("NVIDIA T400 4GB"), "");
+  EXPECT_EQ(known(""), "");
+}
+
 // x goes to the host and comes back while products run.
 Program RoundTrip(int rows) {
   const std::string r = std::to_string(rows);

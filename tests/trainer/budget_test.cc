@@ -129,6 +129,19 @@ TEST_F(BudgetCommand, PlanIsMadeForAnyDevice) {
   }
 }
 
+// Times that were not measured say whose rates they are by.
+TEST_F(BudgetCommand, PlanSaysWhoseRatesItsTimesAreBy) {
+  EXPECT_THAT(Plan({"--device", "h200"}).out,
+              HasSubstr(" ms (by built-in rates of an NVIDIA H200)"));
+  const Outcome t4 = Plan({"--device", "t4"});
+  EXPECT_THAT(t4.out,
+              HasSubstr("(by built-in rates of an NVIDIA H200, scaled to the data sheet of"));
+  EXPECT_GT(PlanJson({"--device", "t4"})["predicted_step_ms"].get<double>(),
+            PlanJson({"--device", "h200"})["predicted_step_ms"].get<double>());
+  EXPECT_THAT(Plan({"--set", "memory.calibrate=false"}).out,
+              HasSubstr("(by built-in rates, memory.calibrate being false)"));
+}
+
 TEST_F(BudgetCommand, PlanShowsTheCandidatesAndTheChosenOne) {
   const auto [least, most] = Range();
   const int64_t budget = (least + most) / 2;

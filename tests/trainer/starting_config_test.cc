@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "memory/gpu_figures.h"
 #include "tests/support/temp_folder.h"
 #include "trainer/from_config.h"
 #include "trainer/known_gpus.h"
@@ -47,6 +48,7 @@ int64_t TakenBy(RunConfig config) {
 TEST(StartingConfig, OfEveryGpuTakesThePrecisionItHasAndFitsItsMemory) {
   for (const KnownGpu& gpu : KnownGpus()) {
     SCOPED_TRACE(gpu.key);
+    EXPECT_NE(memory::FindGpuFigures(gpu.name), nullptr);  // for its rates
     const RunConfig config = Loaded(Written(gpu.key, ""));
     EXPECT_EQ(config.device, config::Device::kCuda);
     EXPECT_EQ(config.amp.dtype, gpu.major >= 8 ? Dtype::kBf16 : Dtype::kFp16);

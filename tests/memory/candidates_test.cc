@@ -1,0 +1,118 @@
+// The candidates of one variant, before any budget is asked for.
+#include "memory/candidates.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "tests/memory/solver_programs.h"
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::Retention;
+
+// How often each assignment was made into programs.
+class Realized {
+ public:
+  Variant Watch(Variant variant) {
+    variant.realize = [this, inner = variant.realize](const Assignment& assignment) {
+      const std::lock_guard lock(mutex_);
+      ++times_[assignment];
+      return inner(assignment);
+    };
+    return variant;
+  }
+  const std::map<Assignment, int>& times() const { return times_; }
+
+ private:
+  std::mutex mutex_;
+  std::map<Assignment, int> times_;
+};
+
+std::map<Assignment, int> RealizedBySearch(const Variant& variant, int64_t work) {
+  Realized realized;
+  ThreadPool pool(1);
+  FindCandidates(realized.Watch(variant), 0, CostModel(), {.work = work, .pool = &pool});
+  return realized.times();
+}
+
+std::vector<Candidate> Find(const Variant& variant, const SolverOptions& options = {}) {
+  ThreadPool pool(2);
+  SolverOptions given = options;
+  given.pool = &pool;
+  return FindCandidates(variant, 0, CostModel(), given);
+}
+
+// Single changes are tried on top of what the mixtures needed.
+TEST(Candidates, ASingleChangeIsMeasuredOnce) {
+  const Variant variant = VariantOf(Train(Kind::kMixed, 2));
+  const std::map<Assignment, int> mixtures = RealizedBySearch(variant, 0);
+  const std::map<Assignment, int> all = RealizedBySearch(variant, 100'000);
+  ASSERT_GT(all.size(), mixtures.size());
+  for (const auto& [assignment, times] : all) {
+    const auto before = mixtures.find(assignment);
+    EXPECT_LE(times - (before == mixtures.end() ? 0 : before->second), 1);
+  }
+}
+
+// However much work is allowed, it ends where no single change gives anything new.
+TEST(Candidates, TheSearchEndsByItself) {
+  const Variant variant = VariantOf(Train(Kind::kFeedForward, 2));
+  EXPECT_EQ(RealizedBySearch(variant, 1'000'000), RealizedBySearch(variant, 100'000'000));
+}
+
+TEST(Candidates, NoneIsBeatenButNamedPolicies) {
+  for (const int64_t work : {0, 30'000}) {
+    const std::vector<Candidate> found =
+        Find(VariantOf(Train(Kind::kAttention, 4)), {.work = work});
+    ASSERT_GE(found.size(), 5u);
+    for (const Candidate& candidate : found) {
+      if (!candidate.policy.empty()) continue;
+      EXPECT_TRUE(std::none_of(found.begin(), found.end(),
+                               [&](const Candidate& other) {
+                                 return &other != &candidate && other.policy.empty() &&
+                                        other.seconds <= candidate.seconds &&
+                                        other.peak_bytes <= candidate.peak_bytes;
+                               }))
+          << candidate.seconds << " s, " << candidate.peak_bytes;
+    }
+  }
+}
+
+TEST(Candidates, NamedPoliciesStayAndMayBeAll) {
+  Variant variant = VariantOf(Train(Kind::kFeedForward, 3));
+  // Slower than keeping all, and by nothing smaller.
+  Assignment drop_last(variant.decisions.size(), Retention::kSave);
+  drop_last.back() = Retention::kRecompute;
+  variant.policies.emplace_back("drop", drop_last);
+  const auto named = [](const std::vector<Candidate>& found) {
+    std::vector<std::string> names;
+    for (const Candidate& candidate : found) {
+      if (!candidate.policy.empty()) names.push_back(candidate.policy);
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  };
+  EXPECT_EQ(named(Find(variant)), (std::vector<std::string>{"drop", "none"}));
+  EXPECT_LE(Find(variant, {.options = 0}).size(), 3u);  // and what keeps everything
+}
+
+TEST(Candidates, MoreWorkNeverLosesAPlan) {
+  const Variant variant = VariantOf(Train(Kind::kMixed, 3));
+  const std::vector<Candidate> few = Find(variant, {.work = 0}), more = Find(variant);
+  for (const Candidate& candidate : few) {
+    EXPECT_TRUE(std::any_of(more.begin(), more.end(), [&](const Candidate& other) {
+      return other.seconds <= candidate.seconds * (1 + 1e-9) &&
+             other.peak_bytes <= candidate.peak_bytes;
+    }));
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::memory

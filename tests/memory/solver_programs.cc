@@ -1,0 +1,131 @@
+#include "tests/memory/solver_programs.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpointing/recompute.h"
+#include "checkpointing/saved.h"
+#include "graph/autodiff.h"
+#include "graph/builder.h"
+#include "graph/simplify.h"
+#include "ops/arithmetic.h"
+#include "ops/attention.h"
+#include "ops/gelu.h"
+#include "ops/layer_norm.h"
+#include "ops/linear.h"
+#include "ops/reduce.h"
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::Builder;
+using graph::DType;
+using graph::Program;
+using graph::Scope;
+using graph::Shape;
+using graph::Value;
+
+constexpr int64_t kBatch = 16, kTokens = 64, kWidth = 32;
+
+class Network {
+ public:
+  explicit Network(Program& program) : g_(program) {}
+
+  Value Parameter(const std::string& name, Shape shape) {
+    return g_.Persistent(name, graph::Role::kParameter, {DType::kFloat32, shape});
+  }
+  Value Input() {
+    return g_.Persistent("x", graph::Role::kInput, {DType::kFloat32, {kBatch, kTokens, kWidth}});
+  }
+  Value Norm(const std::string& name, Value x) {
+    return ops::LayerNorm(g_, x, Parameter(name + ".weight", {kWidth}), graph::kNoTensor, 1e-5,
+                          "norm");
+  }
+  Value Linear(const std::string& scope, const std::string& name, Value x, int64_t from,
+               int64_t to) {
+    const Value weight = Parameter(scope + "." + name + ".weight", {to, from});
+    return ops::Linear(g_, x, weight, graph::kNoTensor, name);
+  }
+
+  // norm, up, gelu, down, residual: four results wait for the backward pass.
+  Value FeedForward(int block, Value x) {
+    const std::string scope = "block." + std::to_string(block);
+    const Scope in(g_, scope);
+    Value h = Norm(scope + ".norm", x);
+    h = Linear(scope, "up", h, kWidth, 4 * kWidth);
+    h = ops::Gelu(g_, h, "tanh", "gelu");
+    return ops::Add(g_, x, Linear(scope, "down", h, 4 * kWidth, kWidth), "out");
+  }
+  // norm, qkv, attention, proj, residual.
+  Value SelfAttention(int block, Value x) {
+    const std::string scope = "block." + std::to_string(block);
+    const Scope in(g_, scope);
+    Value h = Norm(scope + ".norm", x);
+    h = Linear(scope, "qkv", h, kWidth, 3 * kWidth);
+    h = ops::Attention(g_, h, {.heads = 2, .kv_heads = 2}, graph::kNoTensor, "attention");
+    return ops::Add(g_, x, Linear(scope, "proj", h, kWidth, kWidth), "out");
+  }
+  void Loss(Value x) { ops::SquaredNorm(g_, x, "loss"); }
+
+ private:
+  Builder g_;
+};
+
+}  // namespace
+
+std::shared_ptr<Program> Train(Kind kind, int blocks) {
+  auto program = std::make_shared<Program>("train");
+  Network net(*program);
+  Value x = net.Input();
+  for (int block = 0; block < blocks; ++block) {
+    const bool attention = kind == Kind::kAttention || (kind == Kind::kMixed && block % 2 == 0);
+    x = attention ? net.SelfAttention(block, x) : net.FeedForward(block, x);
+  }
+  net.Loss(x);
+  graph::Autodiff({.loss = "loss", .carry = graph::Carry::kNone}).Run(*program);
+  // Reads all gradients at the end, as an update would.
+  Builder g(*program);
+  g.set_phase(graph::Phase::kUpdate);
+  std::vector<Value> gradients;
+  for (size_t id = 0; id < program->tensors().size(); ++id) {
+    if (program->tensors()[id].role == graph::Role::kGradient) {
+      gradients.push_back(static_cast<Value>(id));
+    }
+  }
+  const Value norm = ops::GlobalNorm(g, gradients, "grad_norm");
+  program->mutable_tensor(norm).role = graph::Role::kMetric;
+  program->mutable_tensor(norm).persistent = true;
+  graph::Simplify().Run(*program);
+  return program;
+}
+
+Variant VariantOf(std::shared_ptr<const Program> base) {
+  Variant variant;
+  variant.base = base;
+  for (const checkpointing::SavedTensor& saved : checkpointing::FindSaved(*base)) {
+    if (!saved.recomputable || saved.read_at_once) continue;
+    if (variant.decisions.empty() || variant.decisions.back().node != saved.producer) {
+      Decision& decision = variant.decisions.emplace_back();
+      decision.node = saved.producer;
+      decision.block = saved.block;
+    }
+    Decision& decision = variant.decisions.back();
+    decision.tensors.push_back(base->tensor(saved.tensor).name);
+    decision.bytes += (saved.bytes + 63) / 64 * 64;
+  }
+  variant.policies = {{"none", Assignment(variant.decisions.size(), graph::Retention::kSave)}};
+  variant.realize = [base, decisions = variant.decisions](const Assignment& assignment) {
+    auto program = std::make_shared<Program>(*base);
+    for (size_t d = 0; d < decisions.size(); ++d) {
+      for (const std::string& name : decisions[d].tensors) {
+        program->mutable_tensor(program->Require(name)).retention = assignment[d];
+      }
+    }
+    checkpointing::Recompute().Run(*program);
+    return std::vector<StepProgram>{{std::move(program), 1}};
+  };
+  return variant;
+}
+
+}  // namespace plimsoll::memory

@@ -1,0 +1,20 @@
+// Small training programs whose blocks have a handful of activations each, as the budget solver
+// gets them.
+#pragma once
+
+#include <memory>
+
+#include "graph/program.h"
+#include "memory/solver.h"
+
+namespace plimsoll::memory {
+
+enum class Kind { kFeedForward, kAttention, kMixed };
+
+// So many blocks of a kind; kMixed: attention and feed-forward in turn.
+std::shared_ptr<graph::Program> Train(Kind kind, int blocks);
+
+// Every saved activation is a decision; the policy is "none".
+Variant VariantOf(std::shared_ptr<const graph::Program> base);
+
+}  // namespace plimsoll::memory
