@@ -22,12 +22,12 @@ void Run(const CudaContext& ctx) {
 }
 
 // Neighbours of different axes are different groups.
-template <Call* call>
+template <Call* call, Calls kind>
 void RunGroup(std::span<const CudaContext> nodes) {
   for (size_t first = 0; first < nodes.size();) {
     const Axis axis = AxisOf(nodes[first].attributes);
     Communicator* const ranks = nodes[first].communicators.Of(axis);
-    if (ranks != nullptr) ranks->BeginGroup();
+    if (ranks != nullptr) ranks->BeginGroup(kind);
     size_t n = first;
     for (; n < nodes.size() && AxisOf(nodes[n].attributes) == axis; ++n) Run<call>(nodes[n]);
     if (ranks != nullptr) ranks->EndGroup();
@@ -35,14 +35,17 @@ void RunGroup(std::span<const CudaContext> nodes) {
   }
 }
 
-template <Call* call>
+template <Call* call, Calls kind>
 CudaKernel KernelOf(const char* op) {
-  return {.op = op, .run = &Run<call>, .run_group = &RunGroup<call>};
+  return {.op = op, .run = &Run<call>, .run_group = &RunGroup<call, kind>};
 }
 
-const CudaKernelRegistration kAllReduce(KernelOf<&CallAllReduce>("all_reduce_start"));
-const CudaKernelRegistration kReduceScatter(KernelOf<&CallReduceScatter>("reduce_scatter_start"));
-const CudaKernelRegistration kAllGather(KernelOf<&CallAllGather>("all_gather_start"));
+const CudaKernelRegistration kAllReduce(
+    KernelOf<&CallAllReduce, Calls::kReduce>("all_reduce_start"));
+const CudaKernelRegistration kReduceScatter(
+    KernelOf<&CallReduceScatter, Calls::kReduce>("reduce_scatter_start"));
+const CudaKernelRegistration kAllGather(
+    KernelOf<&CallAllGather, Calls::kGather>("all_gather_start"));
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -31,6 +31,9 @@ enum class Reduction : uint8_t {
   kMax,
 };
 
+// AllReduce and ReduceScatter, or AllGather.
+enum class Calls : uint8_t { kReduce, kGather };
+
 class Communicator {
  public:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
@@ -63,9 +66,9 @@ class Communicator {
   void Send(const void* data, int64_t count, graph::DType dtype, int peer, void* stream);
   void Receive(void* data, int64_t count, graph::DType dtype, int peer, void* stream);
 
-  // Calls in between may be enqueued as one, at EndGroup(); they do not depend on each other. Not
-  // with Send and Receive.
-  virtual void BeginGroup() {}
+  // Calls of that kind in between may be enqueued as one, at EndGroup(); they do not depend on each
+  // other.
+  virtual void BeginGroup(Calls /*kind*/) {}
   virtual void EndGroup() {}
 
   // All ranks make memory of their devices known to each other, as many bytes each, before work on

@@ -15,6 +15,7 @@
 #include "gpu/check.h"
 #include "runtime/communicator_of_one.h"
 #include "runtime/cuda_communicator.h"
+#include "runtime/cuda_fence.h"
 #include "runtime/nccl_check.h"
 
 namespace plimsoll::runtime {
@@ -53,14 +54,29 @@ ncclRedOp_t OperationOf(ops::Reduction reduction) {
 
 cudaStream_t Stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 
+// From Hopper on NCCL launches its kernels for registered memory so that they may begin before the
+// kernel ahead has written its results. Those of these versions don't wait for that, and would sum
+// what was there before (mended in NCCL 2.30.7: "Reintroduce cudaGridDependencySynchronize").
+bool KernelsBeginEarly() {
+  constexpr int kFrom = 22800, kMended = 23007, kHopper = 9;
+  int version = 0, device = 0, major = 0;
+  CheckNccl(ncclGetVersion(&version), "ncclGetVersion");
+  gpu::Check(cudaGetDevice(&device), "cudaGetDevice");
+  gpu::Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+             "cudaDeviceGetAttribute");
+  return version >= kFrom && version < kMended && major >= kHopper;
+}
+
 class NcclCommunicator : public ops::Communicator {
  public:
   // Takes `comm`, whose name this is. `hosts` are the same ranks, for what is no work of a GPU.
-  NcclCommunicator(ncclComm_t comm, std::unique_ptr<std::string> name,
+  // `copies`: copy engines gather what is registered, not kernels.
+  NcclCommunicator(ncclComm_t comm, bool copies, std::unique_ptr<std::string> name,
                    std::unique_ptr<RankGroup> hosts)
       : Communicator(hosts->rank(), hosts->size()),
         name_(std::move(name)),
         comm_(comm),
+        copies_(copies),
         hosts_(std::move(hosts)) {}
 
   // Waits for the other ranks, and for this one's work; but not while an exception passes through,
@@ -92,8 +108,14 @@ class NcclCommunicator : public ops::Communicator {
 
   ncclComm_t get() const { return comm_; }
 
-  void BeginGroup() override { CheckNccl(ncclGroupStart(), "ncclGroupStart", comm_); }
-  void EndGroup() override { CheckNccl(ncclGroupEnd(), "ncclGroupEnd", comm_); }
+  // A group may become several kernels, with no room for fences in between.
+  void BeginGroup(ops::Calls kind) override {
+    in_group_ = !NeedsFence(kind);
+    if (in_group_) CheckNccl(ncclGroupStart(), "ncclGroupStart", comm_);
+  }
+  void EndGroup() override {
+    if (std::exchange(in_group_, false)) CheckNccl(ncclGroupEnd(), "ncclGroupEnd", comm_);
+  }
 
   void Barrier() override { hosts_->Barrier(); }
 
@@ -106,16 +128,19 @@ class NcclCommunicator : public ops::Communicator {
  private:
   void DoAllReduce(const void* from, void* to, int64_t count, graph::DType dtype,
                    ops::Reduction reduction, void* stream) override {
+    FenceBefore(ops::Calls::kReduce, stream);
     CheckNccl(ncclAllReduce(from, to, static_cast<size_t>(count), TypeOf(dtype),
                             OperationOf(reduction), comm_, Stream(stream)),
               "ncclAllReduce", comm_);
   }
   void DoAllGather(const void* from, void* to, int64_t bytes, void* stream) override {
+    FenceBefore(ops::Calls::kGather, stream);
     CheckNccl(ncclAllGather(from, to, static_cast<size_t>(bytes), ncclUint8, comm_, Stream(stream)),
               "ncclAllGather", comm_);
   }
   void DoReduceScatter(const void* from, void* to, int64_t count, graph::DType dtype,
                        ops::Reduction reduction, void* stream) override {
+    FenceBefore(ops::Calls::kReduce, stream);
     CheckNccl(ncclReduceScatter(from, to, static_cast<size_t>(count), TypeOf(dtype),
                                 OperationOf(reduction), comm_, Stream(stream)),
               "ncclReduceScatter", comm_);
@@ -134,10 +159,20 @@ class NcclCommunicator : public ops::Communicator {
               "ncclRecv", comm_);
   }
 
+  bool NeedsFence(ops::Calls kind) const {
+    return kernels_begin_early_ && !windows_.empty() && !(kind == ops::Calls::kGather && copies_);
+  }
+  void FenceBefore(ops::Calls kind, void* stream) {
+    if (NeedsFence(kind)) EnqueueFence(Stream(stream));
+  }
+
   std::unique_ptr<std::string> name_;  // NCCL may keep a pointer to its characters
   ncclComm_t comm_;
+  bool copies_;
   std::unique_ptr<RankGroup> hosts_;
-  std::map<void*, ncclWindow_t> windows_;  // none where NCCL can't
+  std::map<void*, ncclWindow_t> windows_;           // none where NCCL can't
+  bool kernels_begin_early_ = KernelsBeginEarly();  // those that work on windows
+  bool in_group_ = false;
 };
 
 // NCCL would hang or report "invalid usage".
@@ -212,7 +247,8 @@ std::unique_ptr<ops::Communicator> MakeCudaCommunicator(RankGroup& group,
     CheckGpusDiffer(group);
     comm = Initialize(group, config);
   }
-  return std::make_unique<NcclCommunicator>(comm, std::move(name), group.Split(0, group.rank()));
+  return std::make_unique<NcclCommunicator>(comm, options.copy_engines, std::move(name),
+                                            group.Split(0, group.rank()));
 }
 
 std::string NcclVersion() {

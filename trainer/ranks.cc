@@ -161,7 +161,17 @@ void CheckMesh(config::RunConfig& config, int64_t started) {
 
 std::string FingerprintOf(const CompiledStep& compiled) {
   uint64_t hash = HashOf("");
-  for (const auto& program : compiled.programs) hash = HashOf(graph::ToText(*program), hash);
+  for (size_t p = 0; p < compiled.programs.size(); ++p) {
+    const graph::Program& program = *compiled.programs[p];
+    hash = HashOf(graph::ToText(program), hash);
+    // Memory that GPUs share lies at the same places on all ranks; views of a rank's own parts
+    // don't.
+    for (size_t id = 0; id < program.tensors().size(); ++id) {
+      if (program.tensors()[id].alias) continue;
+      const int64_t offset = compiled.plan.programs[p].layout.offset(static_cast<int>(id));
+      hash = HashOf({reinterpret_cast<const char*>(&offset), sizeof(offset)}, hash);
+    }
+  }
   return fmt::format("{:016x} {} {}", hash, compiled.plan.arena_bytes,
                      compiled.plan.host_arena_bytes);
 }

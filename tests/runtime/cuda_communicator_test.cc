@@ -12,6 +12,7 @@
 #include "gpu/check.h"
 #include "runtime/cuda_handles.h"
 #include "tests/runtime/communicator_suite.h"
+#include "tests/runtime/late_writer.h"
 #include "tests/support/cuda_ranks.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mpi_test_main.h"
@@ -184,14 +185,14 @@ TEST_F(CudaCommunicators, MoveRegisteredMemoryThemselves) {
       SCOPED_TRACE(part);
       const int64_t whole = part * world.size(), from = part * world.rank();
       const auto enqueue = [&] {
-        communicator->BeginGroup();
+        communicator->BeginGroup(ops::Calls::kReduce);
         communicator->ReduceScatter(scattered, own, part, DType::kFloat32, Reduction::kSum,
                                     stream());
         communicator->ReduceScatter(scattered + part, own + part, part / 4, DType::kFloat32,
                                     Reduction::kSum, stream());
         communicator->EndGroup();
         communicator->AllReduce(sum, sum, whole, DType::kFloat32, Reduction::kSum, stream());
-        communicator->BeginGroup();
+        communicator->BeginGroup(ops::Calls::kGather);
         communicator->AllGather(gathered + from, gathered, part, DType::kFloat32, stream());
         communicator->AllGather(own + part + from / 4, own + part, part / 4, DType::kFloat32,
                                 stream());
@@ -229,6 +230,76 @@ TEST_F(CudaCommunicators, MoveRegisteredMemoryThemselves) {
         fill(value);
         gpu::Check(cudaGraphLaunch(executable, stream()), "cudaGraphLaunch");
         check(value);
+      }
+      cudaGraphExecDestroy(executable);
+      cudaGraphDestroy(graph);
+    }
+    communicator->Deregister(memory.data());
+  }
+}
+
+// A kernel that lets the next one begin before it has written anything: whatever is enqueued behind
+// it still reads what it wrote, on its own stream and, in a graph, on another.
+TEST_F(CudaCommunicators, WaitForKernelsThatLetOthersBegin) {
+  runtime::World& world = TestWorld();
+  constexpr int64_t kPart = 1'000'000;
+  const int64_t whole = kPart * world.size();
+  for (const bool copy_engines : {false, true}) {
+    SCOPED_TRACE(copy_engines);
+    const auto communicator =
+        runtime::MakeCudaCommunicator(world, {.copy_engines = copy_engines, .name = "late"});
+    const runtime::CudaBuffer memory(runtime::CudaBuffer::Kind::kShared, 4 * 4 * whole, "memory");
+    communicator->Register(memory.data(), memory.bytes());
+    float* const summed = reinterpret_cast<float*>(memory.data());
+    float *const scattered = summed + whole, *const gathered = scattered + whole,
+                 *const own = gathered + whole;
+    const runtime::CudaStream side;
+    const runtime::CudaEvent fork, join;
+    const auto enqueue = [&](float value, cudaStream_t other) {
+      const auto beside = [&](float* data, int64_t count, const auto& call) {
+        WriteLate(data, count, value, stream());
+        if (other != stream()) {
+          fork.Record(stream());
+          fork.MakeWait(other);
+        }
+        call(other);
+        if (other != stream()) {
+          join.Record(other);
+          join.MakeWait(stream());
+        }
+      };
+      beside(scattered, whole, [&](cudaStream_t at) {
+        communicator->ReduceScatter(scattered, own, kPart, DType::kFloat32, Reduction::kSum, at);
+      });
+      beside(summed, whole, [&](cudaStream_t at) {
+        communicator->AllReduce(summed, summed, whole, DType::kFloat32, Reduction::kSum, at);
+      });
+      float* const mine = gathered + kPart * world.rank();
+      beside(mine, kPart, [&](cudaStream_t at) {
+        communicator->AllGather(mine, gathered, kPart, DType::kFloat32, at);
+      });
+    };
+    const auto check = [&](float value) {
+      const float sum = value * static_cast<float>(world.size());
+      EXPECT_EQ(Get(own, kPart), std::vector<float>(kPart, sum));
+      EXPECT_EQ(Get(summed, whole), std::vector<float>(whole, sum));
+      EXPECT_EQ(Get(gathered, whole), std::vector<float>(whole, value));
+      world.Barrier();
+    };
+    for (const cudaStream_t other : {stream(), side.get()}) {
+      enqueue(1, other);
+      check(1);
+      cudaGraph_t graph;
+      cudaGraphExec_t executable;
+      gpu::Check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "capture");
+      enqueue(2, other);
+      gpu::Check(cudaStreamEndCapture(stream(), &graph), "cudaStreamEndCapture");
+      gpu::Check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+      for (int replay = 0; replay < 3; ++replay) {
+        Set(scattered, std::vector<float>(whole, -7));  // what would be summed too early
+        world.Barrier();
+        gpu::Check(cudaGraphLaunch(executable, stream()), "cudaGraphLaunch");
+        check(2);
       }
       cudaGraphExecDestroy(executable);
       cudaGraphDestroy(graph);
