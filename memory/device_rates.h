@@ -11,7 +11,7 @@ namespace plimsoll::memory {
 
 class DeviceRates {
  public:
-  // So many threads of an AMD EPYC with AVX-512 (docs/architecture.md).
+  // So many threads of an AMD EPYC with AVX-512 (docs/kernels.md).
   static DeviceRates Cpu(int threads) { return DeviceRates(threads); }
   // One NVIDIA H200, programs recorded as graphs (docs/gpu_memory.md); those of another GPU are in
   // proportion to the peaks of both.

@@ -20,7 +20,7 @@ namespace {
 
 // Where bytes are, what is computed twice, what is watched and told. Each is documented, and
 // tested, to leave every bit as it was: docs/checkpointing.md, docs/budget.md, docs/allocators.md,
-// docs/mixed_precision.md (optimizer.place), docs/architecture.md (train.threads).
+// docs/mixed_precision.md (optimizer.place), docs/kernels.md (train.threads).
 constexpr const char* kSections[] = {"checkpointing", "memory", "run",  "log",
                                      "save",          "sample", "debug"};
 constexpr const char* kKeys[] = {"optimizer.place",  "train.threads",        "train.log_every",
