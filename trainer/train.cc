@@ -92,73 +92,12 @@ class Run {
         data_(DataFrom(config_, model_->spec().vocab)),
         loader_(LoaderFrom(config_, data_.train, sequence_, ranks)),
         resumed_(resumed) {
-    record_ = RecordOf(config_, model_->spec());
-    record_.sequences_per_step = loader_.sequences_per_step();
-    record_.train_tokens = loader_.tokens();
-    for (const data::WindowOrder& part : loader_.parts()) {
-      record_.source_tokens.push_back(part.stream().size());
-    }
-    if (resumed != nullptr) {
-      RequireContinues(resumed->record, record_, config_, resumed->snapshot.path());
-      record_.evaluation = resumed->record.evaluation;
-      record_.divergence = resumed->record.divergence;
-      loader_.ContinueAt(resumed->step, resumed->record.sequences);
-      first_step_ = steps_done_ = resumed->step;
-    }
-    if (config_.train.eval_every > 0) held_out_.emplace(config_, data_, ranks);
-    if (config_.train.sample_every > 0) {
-      if (config_.data.tokenizer.empty()) {
-        throw config_.Error("train.sample_every",
-                            "samples need data.tokenizer: byte, or a tokenizer's path");
-      }
-      try {
-        tokenizer_ = TokenizerFor(*model_, config_.data.tokenizer);
-      } catch (const UserError& error) {
-        throw config_.Error("data.tokenizer", error.what());
-      }
-    }
-
-    caching_ = CachingFrom(config_);
-    pool_ = std::make_unique<ThreadPool>(decision.options.threads);
-    device_ = MakeDevice(config_, *pool_);
-    ranks.Connect(*device_, config_.parallel.nccl_max_ctas.value_or(0));
-    const auto start = Clock::now();
-    CompileOptions options = decision.options;
-    options.data_rank = ranks.data_rank();
-    CompiledStep compiled = Compile(*model_, options);
-    record_.plan = FingerprintOf(compiled);
-    ranks.RequireSame(record_.plan, "programs");
-    CheckBudget(config_, compiled.plan);
-    gpu_.emplace(config_);
-    gpu_->CheckFree(compiled.plan);
-    compile_seconds_ = SecondsSince(start);
+    DescribeItself();
+    PrepareEvaluation();
+    CompiledStep compiled = CompileStep(decision.options);
     if (profile) profiler_.emplace(*device_, *profile);
-
-    session_ = std::make_unique<Session>(
-        std::move(compiled), *device_,
-        runtime::ExecutorOptions{
-            .poison = config_.debug.poison,
-            .check_arena = config_.debug.check_arena,
-            // On a GPU times are to be had only from programs that run node by node.
-            .profile = profiler_.has_value() || (config_.memory.summary == config::Summary::kFull &&
-                                                 device_->kind() == runtime::DeviceKind::kCpu),
-            .check_finite = config_.debug.find_nan,
-            .graphs = !config_.debug.node_by_node,
-            .communicators = ranks.communicators()},
-        caching_, ranks.groups());
-    if (session_->memory() != nullptr) StartUp();
-    // A snapshot of adapters leaves their model out.
-    if (resumed == nullptr && config_.model.init_from.empty()) {
-      session_->Initialize(*model_, static_cast<uint64_t>(config_.model.seed));
-    } else if (resumed == nullptr || config_.lora.asked()) {
-      session_->LoadWeights(*model_, config_.model.init_from);
-    }
-    if (resumed == nullptr) {
-      StartAdapter(*session_, config_);
-    } else {
-      ReadSnapshot(resumed->snapshot, *model_, ranks, *session_);
-    }
-
+    MakeSession(std::move(compiled));
+    FillWeights();
     if (profiler_) profiler_->Watch(*session_);
     if (Continues()) {
       metrics_ = LinesUntil(directory_.File("metrics.jsonl"), resumed->step,
@@ -274,6 +213,86 @@ class Run {
 
  private:
   bool Continues() const { return resumed_ != nullptr && resumed_->continues; }
+
+  // What the run is, for its snapshots, and where it begins.
+  void DescribeItself() {
+    record_ = RecordOf(config_, model_->spec());
+    record_.sequences_per_step = loader_.sequences_per_step();
+    record_.train_tokens = loader_.tokens();
+    for (const data::WindowOrder& part : loader_.parts()) {
+      record_.source_tokens.push_back(part.stream().size());
+    }
+    if (resumed_ == nullptr) return;
+    RequireContinues(resumed_->record, record_, config_, resumed_->snapshot.path());
+    record_.evaluation = resumed_->record.evaluation;
+    record_.divergence = resumed_->record.divergence;
+    loader_.ContinueAt(resumed_->step, resumed_->record.sequences);
+    first_step_ = steps_done_ = resumed_->step;
+  }
+
+  // Of held-out sequences and by samples, where the file asks for them.
+  void PrepareEvaluation() {
+    if (config_.train.eval_every > 0) held_out_.emplace(config_, data_, ranks_);
+    if (config_.train.sample_every == 0) return;
+    if (config_.data.tokenizer.empty()) {
+      throw config_.Error("train.sample_every",
+                          "samples need data.tokenizer: byte, or a tokenizer's path");
+    }
+    try {
+      tokenizer_ = TokenizerFor(*model_, config_.data.tokenizer);
+    } catch (const UserError& error) {
+      throw config_.Error("data.tokenizer", error.what());
+    }
+  }
+
+  // For this rank's device, which is there from then on. The ranks have equal programs, within the
+  // budget.
+  CompiledStep CompileStep(CompileOptions options) {
+    caching_ = CachingFrom(config_);
+    pool_ = std::make_unique<ThreadPool>(options.threads);
+    device_ = MakeDevice(config_, *pool_);
+    ranks_.Connect(*device_, config_.parallel.nccl_max_ctas.value_or(0));
+    const auto start = Clock::now();
+    options.data_rank = ranks_.data_rank();
+    CompiledStep compiled = Compile(*model_, options);
+    record_.plan = FingerprintOf(compiled);
+    ranks_.RequireSame(record_.plan, "programs");
+    CheckBudget(config_, compiled.plan);
+    gpu_.emplace(config_);
+    gpu_->CheckFree(compiled.plan);
+    compile_seconds_ = SecondsSince(start);
+    return compiled;
+  }
+
+  void MakeSession(CompiledStep compiled) {
+    session_ = std::make_unique<Session>(
+        std::move(compiled), *device_,
+        runtime::ExecutorOptions{
+            .poison = config_.debug.poison,
+            .check_arena = config_.debug.check_arena,
+            // On a GPU times are to be had only from programs that run node by node.
+            .profile = profiler_.has_value() || (config_.memory.summary == config::Summary::kFull &&
+                                                 device_->kind() == runtime::DeviceKind::kCpu),
+            .check_finite = config_.debug.find_nan,
+            .graphs = !config_.debug.node_by_node,
+            .communicators = ranks_.communicators()},
+        caching_, ranks_.groups());
+    if (session_->memory() != nullptr) StartUp();
+  }
+
+  // A snapshot of adapters leaves their model out.
+  void FillWeights() {
+    if (resumed_ == nullptr && config_.model.init_from.empty()) {
+      session_->Initialize(*model_, static_cast<uint64_t>(config_.model.seed));
+    } else if (resumed_ == nullptr || config_.lora.asked()) {
+      session_->LoadWeights(*model_, config_.model.init_from);
+    }
+    if (resumed_ == nullptr) {
+      StartAdapter(*session_, config_);
+    } else {
+      ReadSnapshot(resumed_->snapshot, *model_, ranks_, *session_);
+    }
+  }
 
   void StartWatch() {
     ranks_.Watch(config_.parallel.timeout,
