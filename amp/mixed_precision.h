@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "amp/policy.h"
+#include "amp/precision_policy.h"
 #include "graph/pass.h"
 
 namespace plimsoll::amp {

@@ -13,10 +13,10 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "bench/training.h"
-#include "trainer/caching.h"
 #include "trainer/config/load.h"
-#include "trainer/from_config.h"
-#include "trainer/session.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/step/caching.h"
+#include "trainer/step/session.h"
 
 namespace plimsoll::bench {
 namespace {

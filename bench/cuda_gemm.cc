@@ -24,10 +24,10 @@
 #include "gpu/check.h"
 #include "gpu/libraries.h"
 #include "ops/cuda/column_sums.h"
-#include "ops/cuda/gemm.h"
-#include "ops/cuda/gemm_call.h"
-#include "ops/cuda/gemm_choice.h"
-#include "ops/cuda/gemm_forms.h"
+#include "ops/cuda/products/gemm.h"
+#include "ops/cuda/products/gemm_call.h"
+#include "ops/cuda/products/gemm_choice.h"
+#include "ops/cuda/products/gemm_forms.h"
 
 namespace plimsoll::bench {
 namespace {

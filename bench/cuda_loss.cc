@@ -18,7 +18,7 @@
 #include "bench/cuda_timing.h"
 #include "gpu/check.h"
 #include "gpu/libraries.h"
-#include "ops/cuda/gemm.h"
+#include "ops/cuda/products/gemm.h"
 #include "ops/linear_cross_entropy.h"
 #include "tests/ops/cuda_op_runner.h"
 

@@ -19,10 +19,10 @@
 #include "gpu/installation.h"
 #include "gpu/nvml.h"
 #include "memory/report.h"
-#include "trainer/from_config.h"
-#include "trainer/profile.h"
-#include "trainer/session.h"
-#include "trainer/solve.h"
+#include "trainer/record/profile.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/solve.h"
+#include "trainer/step/session.h"
 
 namespace plimsoll::bench {
 namespace {

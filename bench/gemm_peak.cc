@@ -10,7 +10,7 @@
 #include <random>
 
 #include "base/low_precision.h"
-#include "ops/cpu/gemm.h"
+#include "ops/cpu/packed_gemm.h"
 
 namespace plimsoll::bench {
 namespace {

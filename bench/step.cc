@@ -23,9 +23,9 @@
 #include "memory/report.h"
 #include "runtime/process_memory.h"
 #include "trainer/config/load.h"
-#include "trainer/from_config.h"
-#include "trainer/session.h"
-#include "trainer/solve.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/solve.h"
+#include "trainer/step/session.h"
 
 namespace plimsoll::bench {
 namespace {

@@ -16,9 +16,9 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "bench/training.h"
-#include "trainer/from_config.h"
-#include "trainer/session.h"
-#include "trainer/solve.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/solve.h"
+#include "trainer/step/session.h"
 
 namespace plimsoll::bench {
 namespace {

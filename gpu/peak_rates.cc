@@ -1,24 +1,57 @@
 #include "gpu/peak_rates.h"
 
-namespace plimsoll::gpu {
+#include <algorithm>
+#include <cctype>
+#include <iterator>
+#include <string>
+#include <vector>
 
-PeakRates PeakRatesOf(std::string_view name) {
-  struct Known {
-    std::string_view part;  // of the name; the first that fits counts
-    PeakRates rates;
-  };
-  static constexpr Known kKnown[] = {
-      {"H200 NVL", {835e12, 418e12, 60e12}},
-      {"H200", {989e12, 494e12, 67e12}},
-      {"H100 PCIe", {756e12, 378e12, 51e12}},
-      {"H100 NVL", {835e12, 418e12, 60e12}},
-      {"H100", {989e12, 494e12, 67e12}},
-      {"A100", {312e12, 156e12, 19.5e12}},
-  };
-  for (const Known& known : kKnown) {
-    if (name.find(known.part) != std::string_view::npos) return known.rates;
+namespace plimsoll::gpu {
+namespace {
+
+struct Known {
+  std::string_view model, variant;  // words of the name; the first entry that fits counts
+  PeakRates rates;
+};
+constexpr Known kKnown[] = {
+    {"V100", "", {"NVIDIA V100", 125e12, 15.7e12, 15.7e12, 0.9e12, 16e9}},
+    {"T4", "", {"NVIDIA T4", 65e12, 8.1e12, 8.1e12, 0.32e12, 16e9}},
+    {"A100", "40GB", {"NVIDIA A100 40 GB", 312e12, 156e12, 19.5e12, 1.555e12, 32e9}},
+    {"A100", "", {"NVIDIA A100 80 GB", 312e12, 156e12, 19.5e12, 2.039e12, 32e9}},
+    {"H100", "PCIe", {"NVIDIA H100 PCIe", 756e12, 378e12, 51e12, 2.0e12, 64e9}},
+    {"H100", "NVL", {"NVIDIA H100 NVL", 835e12, 418e12, 60e12, 3.9e12, 64e9}},
+    {"H100", "", {"NVIDIA H100", 989e12, 494e12, 67e12, 3.35e12, 64e9}},
+    {"H200", "NVL", {"NVIDIA H200 NVL", 835e12, 418e12, 60e12, 4.8e12, 64e9}},
+    {"H200", "", {"NVIDIA H200", 989e12, 494e12, 67e12, 4.8e12, 64e9}},
+    {"4090", "", {"NVIDIA GeForce RTX 4090", 165e12, 82.6e12, 82.6e12, 1.008e12, 32e9}},
+};
+
+// Split where neither letters nor digits are; "40 GB" is one word.
+std::vector<std::string> Words(std::string_view name) {
+  std::vector<std::string> words = {""};
+  for (char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c))) {
+      words.back() += c;
+    } else if (!words.back().empty()) {
+      words.emplace_back();
+    }
   }
-  return {};
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "GB") words[i - 1] += "GB";
+  }
+  return words;
+}
+
+}  // namespace
+
+const PeakRates* FindPeakRates(std::string_view name) {
+  const std::vector<std::string> words = Words(name);
+  const auto has = [&](std::string_view word) {
+    return word.empty() || std::find(words.begin(), words.end(), word) != words.end();
+  };
+  const auto found = std::ranges::find_if(
+      kKnown, [&](const Known& known) { return has(known.model) && has(known.variant); });
+  return found == std::end(kKnown) ? nullptr : &found->rates;
 }
 
 }  // namespace plimsoll::gpu

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/function_ref.h"
-#include "memory/allocation_schedule.h"
+#include "memory/allocation_events.h"
 
 namespace plimsoll::memory {
 

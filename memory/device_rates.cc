@@ -1,5 +1,7 @@
 #include "memory/device_rates.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -135,6 +137,22 @@ bool Grouped(std::string_view op) { return op == "adamw" || op == "sgd"; }
 
 }  // namespace
 
+DeviceRates::DeviceRates(std::string_view name)
+    : gpu_(gpu::FindPeakRates(name)), measured_(gpu::FindPeakRates(kMeasuredGpu)) {
+  if (gpu_ != nullptr) return;
+  unknown_gpu_ = name;
+  gpu_ = measured_;
+}
+
+std::string DeviceRates::Origin() const {
+  if (gpu_ == nullptr) return "";
+  const std::string measured = fmt::format("of an {}", measured_->name);
+  if (!unknown_gpu_.empty())
+    return fmt::format("{}; none of the {} are known", measured, unknown_gpu_);
+  if (gpu_ == measured_) return measured;
+  return fmt::format("{}, scaled to the data sheet of an {}", measured, gpu_->name);
+}
+
 double DeviceRates::Seconds(const graph::OpCall& call) const {
   const graph::Cost cost = graph::CostOf(call);
   const std::string& op = call.op.name;
@@ -142,21 +160,23 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
     return std::max(cost.flops / CpuFlops(op), cost.bytes / CpuBytes(op)) / threads_ +
            kCpuSecondsPerNode;
   }
-  const auto scale = [this](double GpuFigures::*peak) { return gpu_->*peak / MeasuredGpu().*peak; };
-  const double vector = scale(&GpuFigures::vector32), memory = scale(&GpuFigures::memory_bytes);
+  const auto scale = [this](double gpu::PeakRates::*peak) {
+    return gpu_->*peak / measured_->*peak;
+  };
+  const double vector = scale(&gpu::PeakRates::fp32), memory = scale(&gpu::PeakRates::memory);
   double flops = GpuFlops32(op) * vector;
   if (Is16Bit(call) && GpuFlops16(op) != kGpuVector) {
-    flops = GpuFlops16(op) * HeadFactor(call) * scale(&GpuFigures::matrix16);
+    flops = GpuFlops16(op) * HeadFactor(call) * scale(&gpu::PeakRates::half);
   } else if (call.attributes.Has("tf32") && GpuFlopsTf32(op) != GpuFlops32(op)) {
     // A GPU without TF32 computes such products as others of float32.
-    flops = std::max(flops, GpuFlopsTf32(op) * scale(&GpuFigures::matrix_tf32));
+    flops = std::max(flops, GpuFlopsTf32(op) * scale(&gpu::PeakRates::tf32));
   }
   return std::max(cost.flops / flops, cost.bytes / (GpuBytes(op) * memory)) +
          (Grouped(op) ? 0 : kGpuSecondsPerNode);
 }
 
 double DeviceRates::CopySeconds(double bytes) const {
-  const double scale = gpu_ == nullptr ? 1 : gpu_->link_bytes / MeasuredGpu().link_bytes;
+  const double scale = gpu_ == nullptr ? 1 : gpu_->link / measured_->link;
   return bytes / (kLinkBytes * scale) + kSecondsPerCopy;
 }
 

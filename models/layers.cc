@@ -13,8 +13,8 @@
 #include "ops/linear_cross_entropy.h"
 #include "ops/rms_norm.h"
 #include "ops/rotary.h"
-#include "ops/shape.h"
 #include "ops/silu.h"
+#include "ops/views.h"
 
 namespace plimsoll::models {
 

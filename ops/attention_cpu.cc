@@ -8,7 +8,7 @@
 // when the operands are 16-bit.
 #include <algorithm>
 
-#include "ops/cpu/attention.h"
+#include "ops/cpu/attention_loops.h"
 #include "ops/kernel.h"
 
 namespace plimsoll::ops {

@@ -6,8 +6,8 @@
 
 namespace plimsoll::ops {
 
-// Of one product (ops/cuda/gemm.h). Sums over a long inner dimension are split into parts that lie
-// here until they are added; cuBLASLt on Hopper wants no more.
+// Of one product (ops/cuda/products/gemm.h). Sums over a long inner dimension are split into parts
+// that lie here until they are added; cuBLASLt on Hopper wants no more.
 inline constexpr int64_t kGemmWorkspaceBytes = int64_t{32} << 20;
 
 }  // namespace plimsoll::ops

@@ -3,7 +3,7 @@
 // "none": y = x · Φ(x),   dx = dy · (Φ + x · φ).
 // Threads share chunks of elements. Bytes: forward 2·n·s, backward 3·n·s, both at once 4·n·s; the
 // gradient of the bias reads dx once more.
-#include "ops/column_sums.h"
+#include "ops/cpu_column_sums.h"
 #include "ops/kernel.h"
 #include "ops/simd.h"
 

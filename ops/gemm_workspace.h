@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ops/cpu/gemm.h"
+#include "ops/cpu/packed_gemm.h"
 #include "ops/kernel.h"
 
 namespace plimsoll::ops {

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/column_sums.h"
-#include "ops/cpu/gemm.h"
+#include "ops/cpu/packed_gemm.h"
+#include "ops/cpu_column_sums.h"
 #include "ops/few_rows.h"
 #include "ops/gemm_workspace.h"
 #include "ops/kernel.h"

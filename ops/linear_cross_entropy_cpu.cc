@@ -19,7 +19,7 @@
 #include <limits>
 #include <string>
 
-#include "ops/cpu/gemm.h"
+#include "ops/cpu/packed_gemm.h"
 #include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
 #include "ops/linear_cross_entropy.h"

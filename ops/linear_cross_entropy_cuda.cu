@@ -16,10 +16,10 @@
 #include <algorithm>
 
 #include "gpu/check.h"
-#include "ops/cuda/gemm.h"
 #include "ops/cuda/loss_exponentials.h"
 #include "ops/cuda/loss_parts.cuh"
 #include "ops/cuda/loss_rows.cuh"
+#include "ops/cuda/products/gemm.h"
 #include "ops/cuda_kernel.h"
 #include "ops/linear_cross_entropy.h"
 #include "ops/vocabulary_shard.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "ops/cuda/column_sums.h"
-#include "ops/cuda/gemm.h"
+#include "ops/cuda/products/gemm.h"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {

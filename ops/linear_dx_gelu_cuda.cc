@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "ops/cuda/gemm.h"
+#include "ops/cuda/products/gemm.h"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {

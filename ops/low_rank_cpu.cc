@@ -6,7 +6,7 @@
 // argument once beside GEMM's packing; out in place only the ranges, read and written.
 #include <algorithm>
 
-#include "ops/cpu/gemm.h"
+#include "ops/cpu/packed_gemm.h"
 #include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
 #include "ops/low_rank.h"

@@ -5,7 +5,7 @@
 // One product a range (cuda/gemm.h), which steps over the columns of the others. Bytes: every
 // argument once; out in place only the ranges, read and written.
 #include "gpu/check.h"
-#include "ops/cuda/gemm.h"
+#include "ops/cuda/products/gemm.h"
 #include "ops/cuda_kernel.h"
 #include "ops/low_rank.h"
 

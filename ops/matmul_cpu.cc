@@ -3,7 +3,7 @@
 // workspace. GEMM gives the same bits either way. Bytes: every argument once.
 #include <algorithm>
 
-#include "ops/cpu/gemm.h"
+#include "ops/cpu/packed_gemm.h"
 #include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
 

@@ -1,6 +1,6 @@
 // c = op(a) · op(b) for each index of the leading dimensions: one batched cuBLASLt product
 // (cuda/gemm.h). Bytes: every argument once.
-#include "ops/cuda/gemm.h"
+#include "ops/cuda/products/gemm.h"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {

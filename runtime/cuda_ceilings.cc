@@ -1,4 +1,4 @@
-#include "gpu/ceilings.h"
+#include "gpu/measure_ceilings.h"
 #include "runtime/ceilings.h"
 
 namespace plimsoll::runtime {

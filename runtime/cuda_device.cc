@@ -40,8 +40,7 @@ void Connect(ops::Communicator& ranks, ops::Axis axis, cudaStream_t stream) {
 
 class CudaDevice : public Device {
  public:
-  explicit CudaDevice(ThreadPool& pool)
-      : Device(pool), rates_(gpu::PeakRatesOf(libraries_.properties().name)) {}
+  explicit CudaDevice(ThreadPool& pool) : Device(pool), rates_(RatesOf(libraries_.properties())) {}
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string name() const override { return libraries_.properties().name; }
@@ -78,6 +77,11 @@ class CudaDevice : public Device {
   }
 
  private:
+  // Zeros where they are not known.
+  static gpu::PeakRates RatesOf(const cudaDeviceProp& gpu) {
+    const gpu::PeakRates* const known = gpu::FindPeakRates(gpu.name);
+    return known != nullptr ? *known : gpu::PeakRates{};
+  }
   int64_t ProcessBytes() const { return meter_ ? meter_->MeasureProcess().bytes : 0; }
 
   std::optional<GpuMeter> meter_ = GpuMeter::Find();  // before the context

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
@@ -21,9 +22,8 @@
 #include "studies/study_json.h"
 #include "studies/table.h"
 #include "studies/values.h"
-#include "trainer/from_config.h"
-#include "trainer/progress.h"
-#include "trainer/solve.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/solve.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -80,7 +80,7 @@ void RefuseMany(const Study& study, const config::RunConfig& base, size_t runs, 
   const std::optional<double> seconds = EstimateRun(study, base);
   const std::string time =
       seconds ? fmt::format(", about {} in all",
-                            trainer::FormatDuration(*seconds * static_cast<double>(runs) / jobs))
+                            FormatDuration(*seconds * static_cast<double>(runs) / jobs))
               : "";
   throw UserError(fmt::format("{}: {} runs{}; give --yes to start them, or shorten the axes",
                               study.file, runs, time));
@@ -164,7 +164,7 @@ class AblationRun {
     const bool one = run.index == 0 && PlannedRuns(study_, rows_[run.row]) == 1;
     Say(fmt::format("[{}/{}] {}{}: {}; {:.1f} s, {} left", ended, all, rows_[run.row].name,
                     one ? "" : fmt::format(" ({})", run.index + 1), found, outcome.seconds,
-                    trainer::FormatDuration(seconds_left)));
+                    FormatDuration(seconds_left)));
     PrintFront(study);
   }
 

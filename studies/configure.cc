@@ -12,8 +12,8 @@
 #include "base/own_program.h"
 #include "trainer/config/schema.h"
 #include "trainer/config/value.h"
-#include "trainer/from_config.h"
-#include "trainer/ranks.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/ranks.h"
 
 namespace plimsoll::studies {
 namespace {

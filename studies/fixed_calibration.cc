@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "studies/process.h"
-#include "trainer/calibration.h"
+#include "trainer/settle/calibration.h"
 
 namespace plimsoll::studies {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/run_metrics.h"
+#include "trainer/record/run_metrics.h"
 
 namespace plimsoll::studies {
 

@@ -15,10 +15,10 @@
 
 #include "base/error.h"
 #include "base/output_file.h"
+#include "base/random.h"
 #include "studies/command_output.h"
 #include "studies/rows.h"
 #include "studies/shared_curves.h"
-#include "trainer/data/random.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -72,8 +72,8 @@ std::vector<StudyRun> OrderedRuns(const Study& study, const std::vector<StudyRow
   for (const StudyRow& row : rows) most = std::max(most, PlannedRuns(study, row));
   std::vector<StudyRun> runs;
   for (size_t index = 0; index < most; ++index) {
-    const uint64_t key = data::Hash(static_cast<uint64_t>(study.order_seed), index);
-    const data::Permutation shuffled(rows.size(), key);
+    const uint64_t key = Hash(static_cast<uint64_t>(study.order_seed), index);
+    const Permutation shuffled(rows.size(), key);
     for (size_t i = 0; i < rows.size(); ++i) {
       const size_t row = study.order == RunOrder::kShuffled ? shuffled(i) : i;
       if (index < PlannedRuns(study, rows[row])) runs.push_back({row, index});

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/layers.h"
+#include "trainer/config/file_layers.h"
 
 namespace plimsoll::studies {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
-#include "trainer/progress.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -34,7 +34,7 @@ std::string Number(const ordered_json& row, const std::string& key, const std::s
   if (unit == "joules") return fmt::format("{:.4g} J", number);
   if (unit == "percent") return fmt::format("{:.1f} %", number * 100);
   if (unit == "integer") return fmt::format("{:.0f}", number);
-  if (unit == "count") return trainer::FormatCount(number);
+  if (unit == "count") return FormatCount(number);
   const bool none = row.contains("marks") && row.at("marks").contains(key);
   if (key == "speedup") return fmt::format("{}{:.3f}", none ? "~" : "", number);
   if (key.ends_with("_difference")) {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "trainer/run_metrics.h"
+#include "trainer/record/run_metrics.h"
 
 namespace plimsoll::studies {
 

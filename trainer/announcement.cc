@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/version.h"
 #include "memory/report.h"
-#include "trainer/plan_json.h"
-#include "trainer/progress.h"
+#include "trainer/plan/plan_json.h"
 
 namespace plimsoll::trainer {
 namespace {

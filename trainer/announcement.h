@@ -7,10 +7,10 @@
 
 #include "models/model.h"
 #include "runtime/device.h"
-#include "trainer/compile.h"
 #include "trainer/config/run_config.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/loader.h"
+#include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {
 

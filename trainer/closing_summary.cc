@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/statistics.h"
 #include "runtime/process_memory.h"
-#include "trainer/progress.h"
 
 namespace plimsoll::trainer {
 namespace {

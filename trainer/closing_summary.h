@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "trainer/run_summary.h"
+#include "trainer/record/run_summary.h"
 
 namespace plimsoll::trainer {
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/config/schema.h"
-#include "trainer/from_config.h"
+#include "trainer/settle/from_config.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "trainer/config/run_config.h"
-#include "trainer/run_record.h"
-#include "trainer/session.h"
+#include "trainer/snapshot/run_record.h"
+#include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
 

@@ -9,9 +9,9 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "runtime/process_memory.h"
-#include "trainer/device_profile.h"
-#include "trainer/from_config.h"
-#include "trainer/solve.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/solve.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -10,12 +10,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/folder_lock.h"
 #include "base/statistics.h"
-#include "trainer/progress.h"
-#include "trainer/run_status.h"
+#include "trainer/record/run_status.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -6,9 +6,10 @@
 
 #include "base/message.h"
 #include "runtime/process_memory.h"
-#include "trainer/run_metrics.h"
-#include "trainer/run_summary.h"
-#include "trainer/step_record.h"
+#include "trainer/record/rank_spread.h"
+#include "trainer/record/run_metrics.h"
+#include "trainer/record/run_summary.h"
+#include "trainer/record/step_record.h"
 
 namespace plimsoll::trainer {
 
@@ -73,7 +74,7 @@ StepLog::Done StepLog::Take(bool alone) {
     const bool counted = session.device().kind() != runtime::DeviceKind::kCpu;
     if (!counted && !ranks.first_on_host()) energy = Energy{};
     if (progress.Logs(step.number) && !alone) {
-      report.ranks = ranks.Spread(seconds, gpu_bytes_.value_or(report.resident_bytes), energy);
+      report.ranks = SpreadOver(ranks, seconds, gpu_bytes_.value_or(report.resident_bytes), energy);
       report.energy = report.ranks->energy;
     }
   } else {

@@ -14,13 +14,13 @@
 #include "runtime/energy.h"
 #include "trainer/config/run_config.h"
 #include "trainer/divergence.h"
-#include "trainer/energy_windows.h"
 #include "trainer/gpu_account.h"
-#include "trainer/progress.h"
-#include "trainer/ranks.h"
-#include "trainer/run_directory.h"
-#include "trainer/run_reports.h"
-#include "trainer/session.h"
+#include "trainer/record/energy_windows.h"
+#include "trainer/record/progress.h"
+#include "trainer/record/run_directory.h"
+#include "trainer/record/run_reports.h"
+#include "trainer/settle/ranks.h"
+#include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
 

@@ -7,14 +7,15 @@
 #include "base/error.h"
 #include "runtime/world.h"
 #include "trainer/config/load.h"
-#include "trainer/run_profiler.h"
+#include "trainer/record/run_profiler.h"
 
 namespace plimsoll::trainer {
 
 struct TrainOptions {
-  // These steps are timed node by node (trainer/run_profiler.h).
+  // These steps are timed node by node (trainer/record/run_profiler.h).
   std::optional<ProfiledSteps> profile;
-  // The snapshot to go on from: "auto", or a path (trainer/resume.h). Empty: from the beginning.
+  // The snapshot to go on from: "auto", or a path (trainer/snapshot/resume.h). Empty: from the
+  // beginning.
   std::string resume;
 };
 

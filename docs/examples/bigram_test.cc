@@ -8,7 +8,7 @@
 
 #include "base/thread_pool.h"
 #include "tests/support/temp_folder.h"
-#include "trainer/session.h"
+#include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
 namespace {

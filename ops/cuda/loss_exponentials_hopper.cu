@@ -9,8 +9,8 @@
 // Bytes beside the product's operands: exponentials are written once, where logits would be.
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
-#include "ops/cuda/hopper_gemm.cuh"
 #include "ops/cuda/loss_exponentials.h"
+#include "ops/cuda/products/hopper_gemm.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/linear_cross_entropy.h"
 

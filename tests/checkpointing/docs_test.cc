@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "checkpointing/offload.h"
-#include "checkpointing/policy.h"
 #include "checkpointing/recompute.h"
+#include "checkpointing/retention_policy.h"
 #include "tests/graph/expect_program.h"
 
 namespace plimsoll::checkpointing {

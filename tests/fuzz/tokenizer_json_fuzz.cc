@@ -1,5 +1,6 @@
 // Any bytes as tokenizer.json: a tokenizer or a UserError, nothing else. What it then encodes must
-// stay within its vocabulary, and decode to the same bytes unless it normalises or maps added tokens.
+// stay within its vocabulary, and decode to the same bytes unless it normalises or maps added
+// tokens.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "trainer/data/tokenizer_json.h"
+#include "trainer/text/tokenizer_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

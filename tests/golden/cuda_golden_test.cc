@@ -3,7 +3,7 @@
 
 #include "runtime/cuda_device.h"
 #include "tests/golden/trajectory.h"
-#include "tests/support/cuda_device.h"
+#include "tests/support/needs_cuda.h"
 
 namespace plimsoll::golden {
 namespace {

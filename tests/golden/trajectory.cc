@@ -10,11 +10,11 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "models/huggingface.h"
-#include "trainer/adapter.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/loader.h"
-#include "trainer/next_token.h"
-#include "trainer/session.h"
+#include "trainer/language/next_token.h"
+#include "trainer/step/adapter.h"
+#include "trainer/step/session.h"
 
 namespace plimsoll::golden {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "graph/builder.h"
-#include "memory/allocation_schedule.h"
+#include "memory/allocation_events.h"
 #include "memory/lifetimes.h"
 #include "runtime/cpu_executor.h"
 #include "runtime/workspaces.h"

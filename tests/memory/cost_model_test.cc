@@ -98,8 +98,8 @@ TEST(CostModel, TheGpuIsFasterInSixteenBits) {
 
 // The rates of another GPU are in proportion to the peaks of both, each time by what binds.
 TEST(CostModel, RatesOfOtherGpusAreScaled) {
-  const CostModel h200(DeviceRates::Gpu()), t4(DeviceRates::Gpu(*FindGpuFigures("NVIDIA T4"))),
-      a100(DeviceRates::Gpu(*FindGpuFigures("NVIDIA A100 80 GB")));
+  const CostModel h200(DeviceRates::Gpu()), t4(DeviceRates::Gpu("NVIDIA T4")),
+      a100(DeviceRates::Gpu("NVIDIA A100 80 GB"));
   const double launch = 1.5e-6;
   const auto ratio = [&](const CostModel& gpu, const Program& program) {
     return (Seconds(gpu, program) - launch) / (Seconds(h200, program) - launch);
@@ -122,21 +122,13 @@ TEST(CostModel, RatesOfOtherGpusAreScaled) {
   EXPECT_GT(t4.rates().CopySeconds(1e9), 3.9 * h200.rates().CopySeconds(1e9));
 }
 
-TEST(CostModel, GpusAreKnownByTheWordsOfTheirNames) {
-  const auto known = [](const char* name) {
-    const GpuFigures* const figures = FindGpuFigures(name);
-    return std::string(figures == nullptr ? "" : figures->name);
-  };
-  EXPECT_EQ(FindGpuFigures("NVIDIA H200"), &MeasuredGpu());
-  EXPECT_EQ(known("NVIDIA H100 80GB HBM3"), "NVIDIA H100");
-  EXPECT_EQ(known("NVIDIA A100-SXM4-40GB"), "NVIDIA A100 40 GB");
-  EXPECT_EQ(known("NVIDIA A100-SXM4-80GB"), "NVIDIA A100 80 GB");
-  EXPECT_EQ(known("NVIDIA A100 40 GB"), "NVIDIA A100 40 GB");
-  EXPECT_EQ(known("Tesla V100-SXM2-16GB"), "NVIDIA V100");
-  EXPECT_EQ(known("Tesla T4"), "NVIDIA T4");
-  EXPECT_EQ(known("NVIDIA GeForce RTX 4090"), "NVIDIA GeForce RTX 4090");
-  EXPECT_EQ(known("NVIDIA T400 4GB"), "");
-  EXPECT_EQ(known(""), "");
+TEST(CostModel, RatesSayWhoseTheyAre) {
+  EXPECT_EQ(DeviceRates::Gpu().Origin(), "of an NVIDIA H200");
+  EXPECT_EQ(DeviceRates::Gpu("Tesla T4").Origin(),
+            "of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4");
+  EXPECT_EQ(DeviceRates::Gpu("NVIDIA GB10").Origin(),
+            "of an NVIDIA H200; none of the NVIDIA GB10 are known");
+  EXPECT_EQ(DeviceRates::Cpu(2).Origin(), "");
 }
 
 // x goes to the host and comes back while products run.

@@ -1,8 +1,7 @@
-#include "memory/run_summary.h"
-
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
+#include "memory/memory_use.h"
 #include "tests/runtime/test_ops.h"
 
 namespace plimsoll::memory {

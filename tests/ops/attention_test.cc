@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "ops/cpu/gemm.h"
+#include "ops/cpu/packed_gemm.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"
 

@@ -9,7 +9,7 @@
 
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/ops/expect_tensor.h"
-#include "tests/support/cuda_device.h"
+#include "tests/support/needs_cuda.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ops/cuda/gemm_cache.h"
-#include "ops/cuda/gemm_choice.h"
+#include "ops/cuda/products/gemm_cache.h"
+#include "ops/cuda/products/gemm_choice.h"
 #include "tests/ops/cuda_op_runner.h"
-#include "tests/support/cuda_device.h"
+#include "tests/support/needs_cuda.h"
 #include "tests/support/temp_folder.h"
 
 namespace plimsoll::ops {

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "ops/cuda/gemm.h"
-#include "ops/cuda/gemm_forms.h"
-#include "ops/cuda/gemm_plain.h"
-#include "ops/cuda/hopper_shares.h"
+#include "ops/cuda/products/gemm.h"
+#include "ops/cuda/products/gemm_forms.h"
+#include "ops/cuda/products/gemm_plain.h"
+#include "ops/cuda/products/hopper_shares.h"
 #include "tests/ops/cuda_op_runner.h"
-#include "tests/support/cuda_device.h"
+#include "tests/support/needs_cuda.h"
 
 namespace plimsoll::ops {
 namespace {

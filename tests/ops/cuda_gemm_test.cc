@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "ops/cuda/column_sums.h"
-#include "ops/cuda/gemm.h"
-#include "ops/cuda/gemm_choice.h"
-#include "ops/cuda/gemm_plain.h"
+#include "ops/cuda/products/gemm.h"
+#include "ops/cuda/products/gemm_choice.h"
+#include "ops/cuda/products/gemm_plain.h"
 #include "tests/ops/cuda_op_runner.h"
-#include "tests/support/cuda_device.h"
+#include "tests/support/needs_cuda.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -8,12 +8,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/cuda/gemm_choice.h"
+#include "ops/cuda/products/gemm_choice.h"
 #include "ops/cuda_kernel.h"
 #include "ops/kernel.h"
 #include "tests/ops/cuda_call.h"
 #include "tests/ops/example_test.h"
-#include "tests/support/cuda_device.h"
+#include "tests/support/needs_cuda.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -7,7 +7,7 @@
 #include "models/model.h"
 #include "parallel/parts.h"
 #include "tests/models/published.h"
-#include "trainer/compile.h"
+#include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "checkpointing/policy.h"
 #include "checkpointing/recompute.h"
+#include "checkpointing/retention_policy.h"
 #include "graph/block.h"
 #include "memory/checker.h"
 #include "memory/plan.h"

@@ -14,8 +14,8 @@
 #include "runtime/cuda_device.h"
 #include "runtime/workspaces.h"
 #include "tests/runtime/test_ops.h"
-#include "tests/support/cuda_device.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/needs_cuda.h"
 
 namespace plimsoll::runtime {
 namespace {

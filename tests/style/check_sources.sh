@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # usage: check_sources.sh ROOT LAYERS LIST      prints "file:line: what is wrong"; exit code 1 if anything is.
 # Writes the names of the files it looked at to LIST.
-# Checks the layers of layers.txt, that each header says `#pragma once`, that all is printed through
-# base/message.h, that nothing announces unfinished work, and that the repository keeps no compiled
-# files, none of more than 1 MiB, and no paths that only one machine has.
+# Checks the layers of layers.txt, that each header says `#pragma once`, that no two sources have one
+# name, that all is printed through base/message.h, that nothing announces unfinished work, and that
+# the repository keeps no compiled files, none of more than 1 MiB, and no paths that only one machine
+# has.
 set -euo pipefail
 cd "$1"
 layers=$2
@@ -36,6 +37,11 @@ problems=$(
   xargs -d '\n' grep -HnIE "$places" <"$kept" | cut -c1-200 | sed 's/$/   <- a path of one machine/' || true
   # shellcheck disable=SC2086
   awk '
+    # The room of a file or header, where it has one of its own, or its folder.
+    function room(path,   parts) {
+      split(path, parts, "/")
+      return ((parts[1] "/" parts[2]) in layered) ? parts[1] "/" parts[2] : parts[1]
+    }
     FNR == NR {
       if ($1 == "layer") { layered[$2] = 1; for (i = 3; i <= NF; ++i) below[$2, $i] = 1 }
       if ($1 == "free") for (i = 2; i <= NF; ++i) free[$i] = 1
@@ -43,11 +49,11 @@ problems=$(
       next
     }
     FNR == 1 {
-      folder = FILENAME; sub(/\/.*/, "", folder)
+      folder = room(FILENAME)
       if (!(folder in layered) && !(folder in free)) print FILENAME ":1: folder " folder " has no line in tests/style/layers.txt"
     }
     /^[ \t]*#[ \t]*include[ \t]*"/ {
-      split($0, parts, "\""); header = parts[2]; top = header; sub(/\/.*/, "", top)
+      split($0, parts, "\""); header = parts[2]; top = room(header)
       if (header !~ /\//) print FILENAME ":" FNR ": \"" header "\" is not written from the repository root"
       else if (!(top in layered) && !(top in free)) print FILENAME ":" FNR ": \"" header "\" is no folder of ours; use <> for libraries"
       else if ((folder in layered) && !(FILENAME in free) && top != folder && !((folder, top) in below)) print FILENAME ":" FNR ": " folder "/ may not include \"" header "\""
@@ -66,6 +72,8 @@ problems=$(
       *.h | *.cuh) grep -q '^#pragma once$' "$file" || echo "$file:1: no #pragma once" ;;
     esac
   done
+  # Who looks for a file by its name finds one.
+  awk -F/ '($NF in seen) { print $0 ": has the name of " seen[$NF] } { seen[$NF] = $0 }' <<<"$code"
   # Only base/message.cc knows what to do when they cannot be written. Programs beside ours may.
   # shellcheck disable=SC2086
   grep -nHE "\\b(fmt::print|f?printf|puts)\\(|\\bstd::(cout|cerr)\\b|\\bf(puts|write)\\(.*\\bstd(out|err)\\b" $code |

@@ -26,6 +26,9 @@ planted() {
 
 planted graph/b.cc '#include "ops/a.h"\n' 'graph/b.cc:1: graph/ may not include "ops/a.h"'
 planted models/b.cc '\n#include "memory/a.h"\n' 'models/b.cc:2: models/ may not include "memory/a.h"'
+planted trainer/step/b.cc '#include "trainer/plan/a.h"\n' 'trainer/step/b.cc:1: trainer/step/ may not include "trainer/plan/a.h"'
+planted trainer/plan/b.cc '#include "trainer/a.h"\n' 'trainer/plan/b.cc:1: trainer/plan/ may not include "trainer/a.h"'
+planted graph/a.h '#pragma once\n' 'graph/a.h: has the name of base/a.h'
 planted base/b.cc '#include "a.h"\n' 'base/b.cc:1: "a.h" is not written from the repository root'
 planted base/b.cc '#include "fmt/format.h"\n' 'base/b.cc:1: "fmt/format.h" is no folder of ours'
 planted memory/b.cc '#  include <nlohmann/json.hpp>\n' 'memory/b.cc:1: <nlohmann/json.hpp> belongs in formats models adapters reports snapshots trainer studies tests bench only'

@@ -3,7 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/check.h"
-#include "tests/support/cuda_device.h"
+#include "tests/support/needs_cuda.h"
 
 namespace plimsoll {
 

@@ -5,7 +5,7 @@ def cuda_test(name, srcs, deps = [], **kwargs):
 
     Args:
       name: its name.
-      srcs: sources; each case starts with PLIMSOLL_NEEDS_CUDA (tests/support/cuda_device.h).
+      srcs: sources; each case starts with PLIMSOLL_NEEDS_CUDA (tests/support/needs_cuda.h).
       deps: libraries, gtest_main among them.
       **kwargs: of cc_test.
     """

@@ -11,7 +11,7 @@
 
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
-#include "trainer/activity.h"
+#include "trainer/settle/activity.h"
 
 namespace plimsoll {
 namespace {

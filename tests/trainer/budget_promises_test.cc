@@ -12,9 +12,9 @@
 
 #include "base/error.h"
 #include "tests/support/temp_folder.h"
-#include "trainer/channels.h"
-#include "trainer/from_config.h"
-#include "trainer/solve.h"
+#include "trainer/settle/channels.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/solve.h"
 
 namespace plimsoll::trainer {
 namespace {

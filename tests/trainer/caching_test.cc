@@ -1,5 +1,5 @@
 // `memory.allocator: caching`: whole steps on the caching allocator, beside the planned arena.
-#include "trainer/caching.h"
+#include "trainer/step/caching.h"
 
 #include <gtest/gtest.h>
 

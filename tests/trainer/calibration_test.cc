@@ -1,5 +1,5 @@
 // The file in which timed calls are kept. No test looks at how long anything took.
-#include "trainer/calibration.h"
+#include "trainer/settle/calibration.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "graph/text.h"
 #include "tests/support/temp_folder.h"
-#include "trainer/time_call.h"
+#include "trainer/settle/time_call.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/carried_state.h"
+#include "trainer/step/carried_state.h"
 
 #include <gtest/gtest.h>
 

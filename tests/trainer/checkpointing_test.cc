@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "checkpointing/policy.h"
+#include "checkpointing/retention_policy.h"
 #include "tests/trainer/tiny_session.h"
 
 namespace plimsoll::trainer {

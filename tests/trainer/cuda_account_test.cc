@@ -7,11 +7,11 @@
 #include <sstream>
 
 #include "runtime/gpu_memory.h"
-#include "tests/support/cuda_device.h"
+#include "tests/support/needs_cuda.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"
-#include "trainer/from_config.h"
 #include "trainer/gpu_account.h"
+#include "trainer/settle/from_config.h"
 #include "trainer/train.h"
 
 namespace plimsoll::trainer {

@@ -9,10 +9,10 @@
 
 #include "base/error.h"
 #include "runtime/gpu_memory.h"
-#include "tests/support/cuda_device.h"
+#include "tests/support/needs_cuda.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/config/config_files.h"
-#include "trainer/from_config.h"
+#include "trainer/settle/from_config.h"
 #include "trainer/train.h"
 
 namespace plimsoll::trainer {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "runtime/gpu_memory.h"
-#include "tests/support/cuda_device.h"
+#include "tests/support/needs_cuda.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 

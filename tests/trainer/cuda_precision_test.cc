@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "tests/support/cuda_device.h"
+#include "tests/support/needs_cuda.h"
 #include "tests/support/temp_folder.h"
-#include "trainer/from_config.h"
-#include "trainer/session.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -7,8 +7,8 @@
 #include <tuple>
 #include <vector>
 
-#include "checkpointing/policy.h"
-#include "tests/support/cuda_device.h"
+#include "checkpointing/retention_policy.h"
+#include "tests/support/needs_cuda.h"
 #include "tests/trainer/tiny_session.h"
 
 namespace plimsoll::trainer {

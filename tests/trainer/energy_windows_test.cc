@@ -1,4 +1,4 @@
-#include "trainer/energy_windows.h"
+#include "trainer/record/energy_windows.h"
 
 #include <gtest/gtest.h>
 

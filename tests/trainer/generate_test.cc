@@ -1,4 +1,4 @@
-#include "trainer/generate.h"
+#include "trainer/language/generate.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <random>
 
 #include "tests/trainer/tiny_session.h"
-#include "trainer/next_token.h"
-#include "trainer/sampler.h"
+#include "trainer/language/next_token.h"
+#include "trainer/language/sampler.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -9,8 +9,8 @@
 #include "runtime/gpu_memory.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
-#include "trainer/device_profile.h"
 #include "trainer/gpu_account.h"
+#include "trainer/settle/gpu_profile.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -1,6 +1,6 @@
 // Tables and traces of profiled steps: on made-up times, whose sums are known, and of a real
 // session on the CPU.
-#include "trainer/profile.h"
+#include "trainer/record/profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What a person sees while training, on a terminal and off it.
-#include "trainer/progress.h"
+#include "trainer/record/progress.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

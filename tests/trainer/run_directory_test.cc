@@ -1,4 +1,4 @@
-#include "trainer/run_directory.h"
+#include "trainer/record/run_directory.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
-#include "trainer/run_metrics.h"
+#include "trainer/record/run_metrics.h"
 
 namespace plimsoll::trainer {
 namespace {

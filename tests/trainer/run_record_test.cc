@@ -1,4 +1,4 @@
-#include "trainer/run_record.h"
+#include "trainer/snapshot/run_record.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The budget of whole runs: its laws over many budgets and models, and its choices.
-#include "trainer/solve.h"
+#include "trainer/settle/solve.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"
-#include "trainer/from_config.h"
-#include "trainer/session.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
 namespace {

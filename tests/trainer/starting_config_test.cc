@@ -1,5 +1,5 @@
 // plimsoll config --for: files that load as they are, with plans within their budgets.
-#include "trainer/starting_config.h"
+#include "trainer/settle/starting_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,11 +7,11 @@
 #include <string>
 
 #include "base/error.h"
-#include "memory/gpu_figures.h"
+#include "gpu/peak_rates.h"
 #include "tests/support/temp_folder.h"
-#include "trainer/from_config.h"
-#include "trainer/known_gpus.h"
-#include "trainer/solve.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/known_gpus.h"
+#include "trainer/settle/solve.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -48,7 +48,7 @@ int64_t TakenBy(RunConfig config) {
 TEST(StartingConfig, OfEveryGpuTakesThePrecisionItHasAndFitsItsMemory) {
   for (const KnownGpu& gpu : KnownGpus()) {
     SCOPED_TRACE(gpu.key);
-    EXPECT_NE(memory::FindGpuFigures(gpu.name), nullptr);  // for its rates
+    EXPECT_NE(gpu::FindPeakRates(gpu.name), nullptr);
     const RunConfig config = Loaded(Written(gpu.key, ""));
     EXPECT_EQ(config.device, config::Device::kCuda);
     EXPECT_EQ(config.amp.dtype, gpu.major >= 8 ? Dtype::kBf16 : Dtype::kFp16);

@@ -1,4 +1,4 @@
-#include "trainer/stored_parameter.h"
+#include "trainer/step/stored_parameter.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 #include "models/model.h"
 #include "runtime/cuda_device.h"
 #include "tests/models/published.h"
-#include "trainer/initialize.h"
-#include "trainer/session.h"
+#include "trainer/step/initialize.h"
+#include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/layers.h"
+#include "trainer/config/file_layers.h"
 #include "trainer/config/run_config.h"
 
 namespace plimsoll::config {

@@ -358,7 +358,8 @@ struct RunConfig {
   SampleConfig sample;
   DebugConfig debug;
 
-  // A GPU to plan for in place of what is here: its key in trainer/known_gpus.h; empty: none.
+  // A GPU to plan for in place of what is here: its key in trainer/settle/known_gpus.h; empty:
+  // none.
   std::string planned_gpu;
   std::string file;  // as the user named it; starts every message
   std::map<std::string, std::string>

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "trainer/data/examples.h"
-#include "trainer/data/tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 namespace plimsoll::data {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/mapped_file.h"
-#include "trainer/data/text_file.h"
+#include "trainer/text/text_file.h"
 
 namespace plimsoll::data {
 

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "formats/compression.h"
 #include "formats/json.h"
 #include "trainer/data/documents.h"
-#include "trainer/data/random.h"
 
 namespace plimsoll::data {
 namespace {

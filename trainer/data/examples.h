@@ -12,7 +12,7 @@
 
 #include "base/mapped_file.h"
 #include "trainer/data/token_source.h"
-#include "trainer/data/tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 namespace plimsoll::data {
 

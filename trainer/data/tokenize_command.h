@@ -8,7 +8,7 @@
 
 #include "trainer/data/documents.h"
 #include "trainer/data/token_file.h"
-#include "trainer/data/tokenizer.h"
+#include "trainer/text/tokenizer.h"
 
 namespace plimsoll::data {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "trainer/data/random.h"
+#include "base/random.h"
 
 namespace plimsoll::data {
 namespace {

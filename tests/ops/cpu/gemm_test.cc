@@ -1,7 +1,5 @@
 // GEMM against a plain product in double, and bit for bit against itself: any number of threads,
 // serial, either instruction set, any place in memory. 16-bit matrices bit for bit against float.
-#include "ops/cpu/gemm.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/low_precision.h"
+#include "ops/cpu/packed_gemm.h"
 
 namespace plimsoll::cpu {
 namespace {

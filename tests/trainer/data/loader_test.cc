@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/shared_folder.h"
 #include "tests/support/temp_folder.h"
-#include "trainer/data/random.h"
 #include "trainer/data/token_file.h"
 
 namespace plimsoll::data {

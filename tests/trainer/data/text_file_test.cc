@@ -1,4 +1,4 @@
-#include "trainer/data/text_file.h"
+#include "trainer/text/text_file.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // Tokenizer files that are damaged, hostile or ask for what is not supported.
-#include "trainer/data/tokenizer_json.h"
+#include "trainer/text/tokenizer_json.h"
 
 #include <gtest/gtest.h>
 

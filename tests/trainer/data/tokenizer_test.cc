@@ -1,5 +1,6 @@
-// Encodings against those of Hugging Face's `tokenizers` (tests/data/tokenizers/make_fixtures.py).
-#include "trainer/data/tokenizer.h"
+// Encodings against those of Hugging Face's `tokenizers`
+// (tests/data/tokenizers/make_tokenizers.py).
+#include "trainer/text/tokenizer.h"
 
 #include <gtest/gtest.h>
 

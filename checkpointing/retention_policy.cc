@@ -1,0 +1,229 @@
+#include "checkpointing/retention_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/glob.h"
+#include "checkpointing/saved.h"
+#include "graph/block.h"
+
+namespace plimsoll::checkpointing {
+namespace {
+
+using graph::Program;
+using graph::Retention;
+
+struct Preset {
+  std::string_view name;
+  std::vector<std::string_view> ops;
+};
+
+const std::vector<Preset>& Presets() {
+  static const std::vector<Preset> presets = {
+      {"norms", {"layer_norm", "rms_norm"}},
+      {"activations", {"gelu", "silu", "swiglu"}},
+      {"attention", {"attention"}},
+  };
+  return presets;
+}
+
+class Tagger {
+ public:
+  Tagger(Program& program, const Options& options)
+      : program_(program),
+        options_(options),
+        saved_(FindSaved(program)),
+        tags_(saved_.size(), Retention::kSave) {}
+
+  graph::PassResult Run() {
+    switch (options_.policy) {
+      case Options::Policy::kNone:
+        break;
+      case Options::Policy::kBlock:
+        RecomputeWithin(1);
+        break;
+      case Options::Policy::kEvery:
+        RecomputeWithin(static_cast<int>(std::min<int64_t>(options_.every, 1 << 20)));
+        break;
+      case Options::Policy::kSelective:
+        RecomputeSelected();
+        break;
+      case Options::Policy::kExplicit:
+        TakeGiven();
+        break;
+    }
+    if (options_.policy != Options::Policy::kExplicit) {
+      FollowFirstResults();
+      Offload();
+      if (options_.reshard) Reshard();
+    }
+    return Apply();
+  }
+
+ private:
+  const std::string& NameOf(const SavedTensor& saved) const {
+    return program_.tensor(saved.tensor).name;
+  }
+  const std::string& OpOf(const SavedTensor& saved) const {
+    return program_.nodes()[saved.producer].op->name;
+  }
+  // The op whose results they are: ranks that share the rows of a norm gather them to read them.
+  const std::string& MakerOf(const SavedTensor& saved) const {
+    const std::vector<graph::Node>& nodes = program_.nodes();
+    if (OpOf(saved) != "all_gather_start") return OpOf(saved);
+    const graph::TensorId part = program_.Root(nodes[saved.producer].inputs[0]);
+    for (int n = saved.producer; n-- > 0;) {
+      const std::vector<graph::TensorId>& outputs = nodes[n].outputs;
+      if (std::find(outputs.begin(), outputs.end(), part) != outputs.end()) {
+        return nodes[n].op->name;
+      }
+    }
+    return OpOf(saved);
+  }
+  static bool MayGo(const SavedTensor& saved) { return saved.recomputable && !saved.read_at_once; }
+
+  bool Matches(const std::string& pattern, const SavedTensor& saved) const {
+    if (saved.output > 0 || saved.parameter) return false;
+    for (const Preset& preset : Presets()) {
+      if (preset.name != pattern) continue;
+      return std::find(preset.ops.begin(), preset.ops.end(), MakerOf(saved)) != preset.ops.end();
+    }
+    if (graph::OpRegistry::Get().Find(pattern) != nullptr) return OpOf(saved) == pattern;
+    return MatchesGlob(pattern, NameOf(saved));
+  }
+
+  // By position in saved_. UserError when there is none.
+  std::vector<size_t> AllMatches(const Patterns& patterns, const std::string& pattern) const {
+    std::vector<size_t> matches;
+    for (size_t i = 0; i < saved_.size(); ++i) {
+      if (Matches(pattern, saved_[i])) matches.push_back(i);
+    }
+    if (!matches.empty()) return matches;
+    std::set<std::string> ops;
+    std::string example = "nothing";
+    for (const SavedTensor& saved : saved_) {
+      if (saved.output > 0 || saved.parameter) continue;
+      if (ops.empty()) example = fmt::format(", such as '{}'", NameOf(saved));
+      ops.insert(OpOf(saved));
+    }
+    throw UserError(fmt::format(
+        "{}: '{}' matches no activation that waits for the backward pass; there are results of "
+        "{}{}",
+        patterns.key, pattern, fmt::join(ops, ", "), example));
+  }
+
+  // Keeps what crosses the border of `blocks` consecutive blocks.
+  void RecomputeWithin(int blocks) {
+    for (size_t i = 0; i < saved_.size(); ++i) {
+      const SavedTensor& saved = saved_[i];
+      if (saved.block == graph::kNoBlock || saved.parameter || !MayGo(saved)) continue;
+      const bool leaves =
+          std::any_of(saved.forward_uses.begin(), saved.forward_uses.end(), [&](int n) {
+            const int block = graph::BlockOf(program_.nodes()[n].scope);
+            return block == graph::kNoBlock || block / blocks != saved.block / blocks;
+          });
+      if (!leaves) tags_[i] = Retention::kRecompute;
+    }
+  }
+
+  void RecomputeSelected() {
+    for (const std::string& pattern : options_.recompute.patterns) {
+      for (size_t i : AllMatches(options_.recompute, pattern)) {
+        if (MayGo(saved_[i])) tags_[i] = Retention::kRecompute;
+      }
+    }
+    for (const std::string& pattern : options_.save.patterns) {
+      for (size_t i : AllMatches(options_.save, pattern)) tags_[i] = Retention::kSave;
+    }
+  }
+
+  void Reshard() {
+    for (size_t i = 0; i < saved_.size(); ++i) {
+      if (saved_[i].parameter && MayGo(saved_[i])) tags_[i] = Retention::kRecompute;
+    }
+  }
+
+  void FollowFirstResults() {
+    for (size_t i = 0; i < saved_.size(); ++i) {
+      if (saved_[i].output == 0) continue;
+      for (size_t first = 0; first < saved_.size(); ++first) {
+        const bool same_node = saved_[first].producer == saved_[i].producer;
+        if (same_node && saved_[first].output == 0) tags_[i] = tags_[first];
+      }
+    }
+  }
+
+  void Offload() {
+    for (const std::string& pattern : options_.offload.patterns) {
+      const std::vector<size_t> matches = AllMatches(options_.offload, pattern);
+      bool any = false;
+      for (size_t i : matches) {
+        if (tags_[i] == Retention::kRecompute || saved_[i].read_at_once) continue;
+        tags_[i] = Retention::kOffload;
+        any = true;
+      }
+      if (any) continue;
+      throw UserError(
+          fmt::format("{}: '{}' matches only what is not kept, such as '{}'; name activations that "
+                      "checkpointing.policy keeps, or remove it",
+                      options_.offload.key, pattern, NameOf(saved_[matches.front()])));
+    }
+  }
+
+  void TakeGiven() {
+    size_t found = 0;
+    for (size_t i = 0; i < saved_.size(); ++i) {
+      const auto given = options_.retention.find(NameOf(saved_[i]));
+      if (given == options_.retention.end()) continue;
+      tags_[i] = given->second;
+      ++found;
+    }
+    if (found == options_.retention.size()) return;
+    for (const auto& [name, retention] : options_.retention) {
+      const bool known =
+          std::any_of(saved_.begin(), saved_.end(),
+                      [&, &name = name](const auto& s) { return NameOf(s) == name; });
+      if (!known) throw InternalError("tags: '" + name + "' is no activation to be retained");
+    }
+  }
+
+  graph::PassResult Apply() {
+    graph::PassResult result;
+    int recomputed = 0, offloaded = 0, parameters = 0, gathered = 0;
+    for (size_t i = 0; i < saved_.size(); ++i) {
+      graph::Tensor& tensor = program_.mutable_tensor(saved_[i].tensor);
+      result.changed = result.changed || tensor.retention != tags_[i];
+      tensor.retention = tags_[i];
+      if (saved_[i].parameter) {
+        ++parameters;
+        gathered += tags_[i] == Retention::kRecompute;
+        continue;
+      }
+      recomputed += tags_[i] == Retention::kRecompute;
+      offloaded += tags_[i] == Retention::kOffload;
+    }
+    result.summary =
+        fmt::format("of {} saved activations {} to recompute, {} to offload",
+                    static_cast<int>(saved_.size()) - parameters, recomputed, offloaded);
+    if (parameters > 0) {
+      result.summary +=
+          fmt::format("; of {} gathered parameters {} to gather again", parameters, gathered);
+    }
+    return result;
+  }
+
+  Program& program_;
+  const Options& options_;
+  const std::vector<SavedTensor> saved_;
+  std::vector<Retention> tags_;  // as saved_
+};
+
+}  // namespace
+
+graph::PassResult TagActivations::Run(Program& program) { return Tagger(program, options_).Run(); }
+
+}  // namespace plimsoll::checkpointing

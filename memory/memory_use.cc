@@ -1,0 +1,256 @@
+#include "memory/memory_use.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "base/bytes.h"
+#include "memory/timeline.h"
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::Place;
+using graph::Program;
+using graph::Role;
+
+constexpr size_t kTop = 10;
+constexpr char kPersistent[] = "(persistent tensors)";
+constexpr char kNoScope[] = "(no scope)";
+
+std::string_view Title(Role role) {
+  switch (role) {
+    case Role::kInput:
+      return "inputs";
+    case Role::kParameter:
+      return "parameters";
+    case Role::kGradient:
+      return "gradients";
+    case Role::kMaster:
+      return "master weights";
+    case Role::kOptimizerState:
+      return "optimizer state";
+    case Role::kState:
+      return "other state";
+    case Role::kActivation:
+      return "activations";
+    case Role::kWorkspace:
+      return "workspace";
+    case Role::kMetric:
+      return "metrics";
+    case Role::kSnapshot:
+      return "snapshot copy";
+  }
+  return "";
+}
+
+std::string Percent(double part, double whole) {
+  return whole <= 0 ? "" : fmt::format("{:.1f} %", 100 * part / whole);
+}
+
+// The bytes of one role, or of all, in one place.
+struct Use {
+  int64_t now = 0;  // after the run: what persists
+  int64_t peak = 0;
+  int program = -1, node = -1;  // where the peak first is; -1: throughout
+};
+
+// `role` nullopt: all of them.
+Use UseOf(const RunFacts& facts, const std::vector<ProgramTimeline>& timelines,
+          std::optional<Role> role, Place place) {
+  Use use;
+  for (const PersistentTensor& tensor : facts.plan.persistent) {
+    if (tensor.place == place && (!role || tensor.role == *role)) use.now += tensor.bytes;
+  }
+  use.peak = use.now;
+  for (size_t p = 0; p < timelines.size(); ++p) {
+    std::vector<int64_t> change(facts.programs[p]->nodes().size() + 1, 0);
+    for (const TimelineBuffer& buffer : timelines[p].buffers) {
+      if (buffer.place != place) continue;
+      for (const TimelineTensor& tensor : buffer.tensors) {
+        if (role && tensor.role != *role) continue;
+        change[tensor.birth] += buffer.bytes;
+        change[tensor.death + 1] -= buffer.bytes;
+      }
+    }
+    int64_t live = use.now;
+    for (size_t n = 0; n + 1 < change.size(); ++n) {
+      live += change[n];
+      if (live <= use.peak) continue;
+      use.peak = live;
+      use.program = static_cast<int>(p);
+      use.node = static_cast<int>(n);
+    }
+  }
+  return use;
+}
+
+std::string Where(const RunFacts& facts, const Use& use) {
+  if (use.node < 0) return "throughout";
+  const Program& program = *facts.programs[use.program];
+  const graph::Node& node = program.nodes()[use.node];
+  return fmt::format("{}, node {} of {}: {}{}{}, {}", program.name(), use.node,
+                     program.nodes().size(), node.op->name, node.scope.empty() ? "" : " in ",
+                     node.scope, graph::Name(node.phase));
+}
+
+void AppendRoles(const RunFacts& facts, const std::vector<ProgramTimeline>& timelines,
+                 std::string& text) {
+  text += fmt::format("  {:<28} {:>10} {:>10}  {}\n", "role", "now", "peak", "peak at");
+  auto line = [&](std::string_view title, Place place, const Use& use) {
+    if (use.peak == 0) return;
+    const std::string name = fmt::format("{}{}", title, place == Place::kHost ? ", host" : "");
+    text += fmt::format("  {:<28} {:>10} {:>10}  {}\n", name, FormatBytes(use.now),
+                        FormatBytes(use.peak), Where(facts, use));
+  };
+  for (Place place : {Place::kDevice, Place::kHost}) {
+    for (size_t role = 0; role < kRoles; ++role) {
+      const Role r = static_cast<Role>(role);
+      line(Title(r), place, UseOf(facts, timelines, r, place));
+    }
+    line("in all", place, UseOf(facts, timelines, std::nullopt, place));
+  }
+}
+
+// What an op kind or a scope holds at the peak, and how long a step works on it.
+struct Share {
+  int64_t bytes = 0;
+  double seconds = 0;
+};
+using Shares = std::map<std::string, Share>;
+
+// The part of the model that a persistent tensor, or the node that updates it, belongs to: the
+// longest start of its name that is a scope of the model, or else the first word ("embed").
+std::string ScopeOf(const std::string& name, const std::set<std::string>& scopes) {
+  for (size_t end = name.size(); end != std::string::npos && end > 0;
+       end = name.rfind('.', end - 1)) {
+    if (scopes.count(name.substr(0, end)) > 0) return name.substr(0, end);
+  }
+  const size_t dot = name.find('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
+void Collect(const RunFacts& facts, const std::vector<ProgramTimeline>& timelines, Shares& ops,
+             Shares& scopes) {
+  auto starred = [](const std::string& scope) {
+    return scope.empty() ? std::string(kNoScope) : StarNumbers(scope);
+  };
+  std::set<std::string> node_scopes;
+  for (const Program* program : facts.programs) {
+    for (const graph::Node& node : program->nodes()) {
+      if (node.phase != graph::Phase::kUpdate) node_scopes.insert(node.scope);
+    }
+  }
+  for (const PersistentTensor& tensor : facts.plan.persistent) {
+    if (tensor.place != Place::kDevice) continue;
+    ops[kPersistent].bytes += tensor.bytes;
+    scopes[starred(ScopeOf(tensor.name, node_scopes))].bytes += tensor.bytes;
+  }
+  if (facts.plan.peak_program >= 0) {
+    const int32_t peak = facts.plan.programs[facts.plan.peak_program].peak_node;
+    for (const TimelineBuffer& buffer : timelines[facts.plan.peak_program].buffers) {
+      if (buffer.place != Place::kDevice) continue;
+      for (const TimelineTensor& tensor : buffer.tensors) {
+        if (tensor.birth > peak || tensor.death < peak) continue;
+        ops[tensor.op.empty() ? "(inputs)" : tensor.op].bytes += buffer.bytes;
+        scopes[starred(ScopeOf(tensor.scope, node_scopes))].bytes += buffer.bytes;
+      }
+    }
+  }
+  for (size_t p = 0; p < facts.node_seconds.size(); ++p) {
+    for (size_t n = 0; n < facts.node_seconds[p].size(); ++n) {
+      const graph::Node& node = facts.programs[p]->nodes()[n];
+      if (node.op->view) continue;
+      ops[node.op->name].seconds += facts.node_seconds[p][n];
+      scopes[starred(ScopeOf(node.scope, node_scopes))].seconds += facts.node_seconds[p][n];
+    }
+  }
+}
+
+void AppendShares(const RunFacts& facts, std::string_view title, const Shares& shares,
+                  std::string& text) {
+  const bool timed = !facts.node_seconds.empty();
+  const bool by_time = facts.by_time && timed;
+  std::vector<std::pair<std::string, Share>> rows(shares.begin(), shares.end());
+  std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) {
+    if (by_time) return a.second.seconds > b.second.seconds;
+    return a.second.bytes > b.second.bytes;
+  });
+  Share all;
+  for (const auto& [name, share] : rows) {
+    all.bytes += share.bytes;
+    all.seconds += share.seconds;
+  }
+  text += fmt::format("\n  {:<40} {:>10} {:>8}{}\n",
+                      fmt::format("{} by {}", title, by_time ? "time" : "bytes at the peak"),
+                      "bytes", "share", timed ? "   ms a step    share" : "");
+  auto line = [&](std::string_view name, const Share& share) {
+    text += fmt::format("  {:<40} {:>10} {:>8}", name, FormatBytes(share.bytes),
+                        Percent(static_cast<double>(share.bytes), static_cast<double>(all.bytes)));
+    if (timed) {
+      text +=
+          fmt::format(" {:>11.2f} {:>8}", share.seconds * 1e3, Percent(share.seconds, all.seconds));
+    }
+    text += "\n";
+  };
+  Share rest;
+  size_t shown = 0, left = 0;
+  for (const auto& [name, share] : rows) {
+    // What persists is no op's: its row counts beside the ten.
+    if (name == kPersistent || shown < kTop) {
+      line(name, share);
+      shown += name != kPersistent;
+    } else {
+      rest.bytes += share.bytes;
+      rest.seconds += share.seconds;
+      ++left;
+    }
+  }
+  if (left > 0) line(fmt::format("{} others", left), rest);
+}
+
+void AppendAllocators(const RunFacts& facts, std::string& text) {
+  text += fmt::format("\n  {:<28} {:>10} {:>10} {:>14} {:>9}\n", "allocator", "in use", "reserved",
+                      "fragmentation", "segments");
+  auto line = [&](std::string_view name, int64_t in_use, int64_t reserved, double fragmentation,
+                  int64_t segments) {
+    text += fmt::format("  {:<28} {:>10} {:>10} {:>12.2f} % {:>9}\n", name, FormatBytes(in_use),
+                        FormatBytes(reserved), 100 * std::max(0.0, fragmentation), segments);
+  };
+  const MemoryPlan& plan = facts.plan;
+  const std::string planned = facts.used ? "planned, not used" : "planned";
+  const std::string caching = facts.used ? "caching" : "caching, replayed";
+  const auto& use = facts.used ? facts.used : facts.replayed;
+  auto caching_line = [&](const std::string& name, const runtime::CachingStats& stats) {
+    line(name, stats.peak_allocated, stats.peak_reserved, stats.fragmentation(), stats.segments);
+  };
+  line(planned, plan.max_live_bytes, plan.arena_bytes, plan.fragmentation, 1);
+  if (use) caching_line(caching, use->device);
+  if (plan.host_arena_bytes == 0) return;
+  const double fragmentation =
+      static_cast<double>(plan.host_arena_bytes) / static_cast<double>(plan.host_max_live_bytes) -
+      1;
+  line(planned + ", host", plan.host_max_live_bytes, plan.host_arena_bytes, fragmentation, 1);
+  if (use) caching_line(caching + ", host", use->host);
+}
+
+}  // namespace
+
+std::string RunSummary(const RunFacts& facts) {
+  const std::vector<ProgramTimeline> timelines = MakeTimelines(facts.programs, facts.plan);
+  std::string text =
+      fmt::format("Memory summary, allocator {}\n", facts.used ? "caching" : "planned");
+  AppendRoles(facts, timelines, text);
+  Shares ops, scopes;
+  Collect(facts, timelines, ops, scopes);
+  AppendShares(facts, "op kinds", ops, text);
+  AppendShares(facts, "scopes", scopes, text);
+  AppendAllocators(facts, text);
+  text.pop_back();
+  return text;
+}
+
+}  // namespace plimsoll::memory

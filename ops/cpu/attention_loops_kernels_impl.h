@@ -1,0 +1,395 @@
+// Attention written once over a vector type. Included by exactly one file per instruction set,
+// which compiles it with that set's flags: everything here has internal linkage, so that the
+// linker cannot mix the versions.
+//
+// Queries lie in the lanes of registers. A panel is as many queries as two registers hold, L; its
+// scores are kept transposed, Sᵀ[key][L], and so is its output, Oᵀ[hd][L]. Every product then has
+// the form
+//   C[i][lane] = Σ_k A(i,k) · B[k][lane]
+// where A's values are broadcast from k, v, P or dS as they lie in memory, and only q (and dout, in
+// the backward pass) is transposed, once. Maximum and sum of a query's scores go down a lane: no
+// register is ever reduced. Scores are in units of log 2, so that exp is exp2.
+//
+// What a vector type V gives: attention_tiles_impl.h.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "ops/cpu/attention_loops_kernels.h"
+#include "ops/cpu/attention_loops_tiles_impl.h"
+
+namespace plimsoll::cpu::internal {
+namespace {
+
+constexpr double kLog2E = 1.4426950408889634074;
+constexpr double kLn2 = 0.69314718055994530942;
+
+constexpr int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+template <typename V>
+struct Attention : AttentionTiles<V> {
+  using Tiles = AttentionTiles<V>;
+  using Tiles::CopyTile;
+  using Tiles::Dot;
+  using Tiles::Fill;
+  using Tiles::kLanes;
+  using Tiles::kWidth;
+  using Tiles::Transpose;
+  using typename Tiles::FactorPerColumn;
+  using typename Tiles::OneFactor;
+  using typename Tiles::Reg;
+  using typename Tiles::T;
+
+  // Multiplies probabilities (and, when given, their gradients) of queries [query, query+count) and
+  // keys [key, key+keys), transposed with row length ld, by their draws.
+  static void Drop(const AttentionDropout<T>& dropout, uint64_t first, int64_t sequence,
+                   int64_t query, int64_t count, int64_t key, int64_t keys, T* p, T* dp,
+                   int64_t ld) {
+    uint32_t words[kTile];
+    for (int64_t i = 0; i < count; ++i) {
+      const uint64_t index = first + static_cast<uint64_t>((query + i) * sequence + key);
+      dropout.stream->Words(index, keys, words);
+      for (int64_t j = 0; j < keys; ++j) {
+        const T keep = words[j] < dropout.threshold ? T(0) : dropout.keep_scale;
+        p[j * ld + i] *= keep;
+        if (dp != nullptr) dp[j * ld + i] *= keep;
+      }
+    }
+  }
+
+  // How many keys of the tile [key, key+keys) the last of the queries sees.
+  static int64_t Visible(bool causal, int64_t last_query, int64_t key, int64_t keys) {
+    if (!causal) return keys;
+    const int64_t seen = last_query - key + 1;
+    return seen < 0 ? 0 : Least(seen, keys);
+  }
+
+  // The online softmax of a panel over `keys` more scores, s[keys][kLanes] → probabilities relative
+  // to the new maximum; `shrink` is what older ones are to be multiplied by. Key j is masked in
+  // lanes below first + j.
+  static void Softmax(int64_t keys, int64_t first, T* s, T* maximum, T* sum, T* shrink) {
+    const Reg never = V::Set(-std::numeric_limits<T>::infinity());
+    const Reg old0 = V::Load(maximum);
+    const Reg old1 = V::Load(maximum + kWidth);
+    Reg max0 = old0;
+    Reg max1 = old1;
+    const int64_t unmasked = first > 0 ? 0 : Least(keys, 1 - first);
+    for (int64_t j = 0; j < unmasked; ++j) {
+      max0 = V::Max(max0, V::Load(s + j * kLanes));
+      max1 = V::Max(max1, V::Load(s + j * kLanes + kWidth));
+    }
+    for (int64_t j = unmasked; j < keys; ++j) {
+      max0 = V::Max(max0, V::From(V::Load(s + j * kLanes), first + j, never));
+      max1 = V::Max(max1, V::From(V::Load(s + j * kLanes + kWidth), first + j - kWidth, never));
+    }
+    const Reg shrink0 = V::Exp2(V::Sub(old0, max0));
+    const Reg shrink1 = V::Exp2(V::Sub(old1, max1));
+    Reg sum0 = V::Set(0);
+    Reg sum1 = V::Set(0);
+    for (int64_t j = 0; j < unmasked; ++j) {
+      T* const row = s + j * kLanes;
+      const Reg p0 = V::Exp2(V::Sub(V::Load(row), max0));
+      const Reg p1 = V::Exp2(V::Sub(V::Load(row + kWidth), max1));
+      sum0 = V::Add(sum0, p0);
+      sum1 = V::Add(sum1, p1);
+      V::Store(row, p0);
+      V::Store(row + kWidth, p1);
+    }
+    const Reg zero = V::Set(0);
+    for (int64_t j = unmasked; j < keys; ++j) {
+      T* const row = s + j * kLanes;
+      const Reg p0 = V::From(V::Exp2(V::Sub(V::Load(row), max0)), first + j, zero);
+      const Reg p1 =
+          V::From(V::Exp2(V::Sub(V::Load(row + kWidth), max1)), first + j - kWidth, zero);
+      sum0 = V::Add(sum0, p0);
+      sum1 = V::Add(sum1, p1);
+      V::Store(row, p0);
+      V::Store(row + kWidth, p1);
+    }
+    V::Store(maximum, max0);
+    V::Store(maximum + kWidth, max1);
+    V::Store(sum, V::Fma(V::Load(sum), shrink0, sum0));
+    V::Store(sum + kWidth, V::Fma(V::Load(sum + kWidth), shrink1, sum1));
+    V::Store(shrink, shrink0);
+    V::Store(shrink + kWidth, shrink1);
+  }
+
+  template <typename S>
+  static void Forward(const AttentionForward<S>& task, T* scratch) {
+    constexpr bool kNarrow = !std::is_same_v<S, T>;
+    const int64_t hd = task.head;
+    const int64_t panel = hd * kLanes;
+    T* const k = scratch;                        // [kTile][hd]
+    T* const v = k + kTile * hd;                 // [kTile][hd]
+    T* const q = v + kTile * hd;                 // panels of [hd][kLanes]
+    T* const out = q + kAttentionQueries * hd;   // panels of [hd][kLanes]
+    T* const s = out + kAttentionQueries * hd;   // [kTile][kLanes]
+    T* const maximum = s + kTile * kLanes;       // [kAttentionQueries]
+    T* const sum = maximum + kAttentionQueries;  // [kAttentionQueries]
+    T* const shrink = sum + kAttentionQueries;   // [kLanes]
+    const int64_t queries = task.query_end - task.query_begin;
+    const int64_t panels = (queries + kLanes - 1) / kLanes;
+
+    const T scale = static_cast<T>(kLog2E / std::sqrt(static_cast<double>(hd)));
+    for (int64_t i = 0; i < panels; ++i) {
+      const int64_t count = Least(kLanes, queries - i * kLanes);
+      if (count < kLanes) Fill(q + i * panel, panel, 0);
+      const S* const rows = task.q + (task.query_begin + i * kLanes) * task.stride;
+      if constexpr (kNarrow) {
+        // By way of the panel's output, which is empty yet.
+        CopyTile(count, hd, rows, task.stride, out + i * panel, hd, hd, 1);
+        Transpose(count, hd, out + i * panel, hd, q + i * panel, kLanes, OneFactor{scale});
+      } else {
+        Transpose(count, hd, rows, task.stride, q + i * panel, kLanes, OneFactor{scale});
+      }
+    }
+    Fill(out, panels * panel, 0);
+    Fill(maximum, panels * kLanes, -std::numeric_limits<T>::infinity());
+    Fill(sum, panels * kLanes, 0);
+
+    const int64_t key_end = task.causal ? task.query_end : task.sequence;
+    for (int64_t key = 0; key < key_end; key += kTile) {
+      const int64_t tile = Least(kTile, key_end - key);
+      CopyTile(tile, hd, task.k + key * task.stride, task.stride, k, hd, hd, 1);
+      CopyTile(tile, hd, task.v + key * task.stride, task.stride, v, hd, hd, 1);
+      for (int64_t i = 0; i < panels; ++i) {
+        const int64_t first_query = task.query_begin + i * kLanes;
+        const int64_t count = Least(kLanes, task.query_end - first_query);
+        const int64_t keys = Visible(task.causal, first_query + count - 1, key, tile);
+        if (keys == 0) continue;
+        Tiles::template Product<Order::kRows, Into::kStore>(keys, hd, k, hd, q + i * panel, kLanes,
+                                                            s, kLanes);
+        // A lane for a query beyond the end sees what the last query sees, or more: its scores
+        // are zero, and it is not written.
+        const int64_t first_masked = task.causal ? key - first_query : -kTile;
+        Softmax(keys, first_masked, s, maximum + i * kLanes, sum + i * kLanes, shrink);
+        if (task.dropout.stream != nullptr) {
+          Drop(task.dropout, task.dropout.first, task.sequence, first_query, count, key, keys, s,
+               nullptr, kLanes);
+        }
+        Tiles::template Product<Order::kColumns, Into::kScale>(hd, keys, v, hd, s, kLanes,
+                                                               out + i * panel, kLanes, shrink);
+      }
+    }
+
+    for (int64_t i = 0; i < panels; ++i) {
+      const int64_t first_query = task.query_begin + i * kLanes;
+      const int64_t count = Least(kLanes, task.query_end - first_query);
+      for (int64_t lane = 0; lane < count; ++lane) {
+        const T total = sum[i * kLanes + lane];
+        if (task.lse != nullptr) {
+          task.lse[first_query + lane] =
+              maximum[i * kLanes + lane] * static_cast<T>(kLn2) + std::log(total);
+        }
+        shrink[lane] = 1 / total;
+      }
+      S* const rows = task.out + first_query * task.out_stride;
+      if constexpr (kNarrow) {
+        // By way of the panel's queries, which are not needed any more.
+        Transpose(hd, count, out + i * panel, kLanes, q + i * panel, hd, FactorPerColumn{shrink});
+        CopyTile(count, hd, q + i * panel, hd, rows, task.out_stride, hd, 1);
+      } else {
+        Transpose(hd, count, out + i * panel, kLanes, rows, task.out_stride,
+                  FactorPerColumn{shrink});
+      }
+    }
+  }
+
+  // Probabilities and gradients of scores of a panel from s = Sᵀ and dp = dPᵀ, `keys` rows of
+  // kTile: s ← exp2(s − lse), dp ← p · (dp − delta). With dropout, s ← the dropped probabilities.
+  template <typename S>
+  static void ScoreGradients(const AttentionBackward<S>& task, uint64_t draws, int64_t query,
+                             int64_t count, int64_t key, int64_t keys, const T* lse, const T* delta,
+                             T* s, T* dp) {
+    const Reg zero = V::Set(0);
+    const Reg lse0 = V::Load(lse);
+    const Reg lse1 = V::Load(lse + kWidth);
+    const Reg delta0 = V::Load(delta);
+    const Reg delta1 = V::Load(delta + kWidth);
+    const int64_t first = task.causal ? key - query : -kTile;
+    const bool drop = task.dropout.stream != nullptr;
+    for (int64_t j = 0; j < keys; ++j) {
+      T* const row = s + j * kTile;
+      Reg p0 = V::Exp2(V::Sub(V::Load(row), lse0));
+      Reg p1 = V::Exp2(V::Sub(V::Load(row + kWidth), lse1));
+      if (first + j > 0) {
+        p0 = V::From(p0, first + j, zero);
+        p1 = V::From(p1, first + j - kWidth, zero);
+      }
+      V::Store(row, p0);
+      V::Store(row + kWidth, p1);
+      if (drop) continue;
+      T* const gradient = dp + j * kTile;
+      V::Store(gradient, V::Mul(p0, V::Sub(V::Load(gradient), delta0)));
+      V::Store(gradient + kWidth, V::Mul(p1, V::Sub(V::Load(gradient + kWidth), delta1)));
+    }
+    if (!drop) return;
+    // dS = P · (mask · dPᵈ − delta), where dPᵈ is the gradient of the dropped probabilities.
+    uint32_t words[kTile];
+    for (int64_t i = 0; i < count; ++i) {
+      const uint64_t index = draws + static_cast<uint64_t>((query + i) * task.sequence + key);
+      task.dropout.stream->Words(index, keys, words);
+      for (int64_t j = 0; j < keys; ++j) {
+        const T keep = words[j] < task.dropout.threshold ? T(0) : task.dropout.keep_scale;
+        T& p = s[j * kTile + i];
+        T& gradient = dp[j * kTile + i];
+        gradient = p * (keep * gradient - delta[i]);
+        p *= keep;
+      }
+    }
+    for (int64_t i = count; i < kLanes; ++i) {
+      for (int64_t j = 0; j < keys; ++j) dp[j * kTile + i] = 0;
+    }
+  }
+
+  struct Rows {
+    const T* data;
+    int64_t stride;
+  };
+  // The rows themselves, or a copy of 16-bit ones in `tile`.
+  template <typename S>
+  static Rows InCompute(const S* rows, int64_t stride, int64_t count, int64_t hd, T* tile,
+                        int64_t padded) {
+    if constexpr (std::is_same_v<S, T>) {
+      return {rows, stride};
+    } else {
+      CopyTile(count, hd, rows, stride, tile, padded, hd, 1);
+      return {tile, padded};
+    }
+  }
+
+  // The lanes of a row of hd values, whole panels.
+  static int64_t Padded(int64_t hd) { return (hd + kLanes - 1) / kLanes * kLanes; }
+
+  template <typename S>
+  static void Backward(const AttentionBackward<S>& task, T* scratch) {
+    const int64_t hd = task.head;
+    const int64_t padded = Padded(hd);
+    const int64_t keys_all = (task.sequence + kTile - 1) / kTile * kTile;
+    T* const dk = scratch;                 // [T][padded], of all heads together
+    T* const dv = dk + keys_all * padded;  // [T][padded]
+    T* at = dv + keys_all * padded;
+    const auto take = [&at](int64_t n) {
+      T* const taken = at;
+      at += n;
+      return taken;
+    };
+    T* const q = take(kTile * padded);         // [query][padded]
+    T* const dout = take(kTile * padded);      // [query][padded]
+    T* const k = take(kTile * padded);         // [key][padded]
+    T* const v = take(kTile * padded);         // [key][padded]
+    T* const dq = take(kTile * padded);        // [query][padded]
+    T* const q_lanes = take(kTile * padded);   // [hd][query], times the scale of the scores
+    T* const do_lanes = take(kTile * padded);  // [hd][query]
+    T* const p = take(kTile * kTile);          // [key][query]
+    T* const ds = take(kTile * kTile);         // [key][query]
+    T* const lse = take(kTile);                // [query], in units of log 2
+    T* const delta = take(kTile);              // [query]
+    const double root = std::sqrt(static_cast<double>(hd));
+
+    Fill(dk, 2 * keys_all * padded, 0);
+    for (int64_t h = 0; h < task.heads; ++h) {
+      const uint64_t draws =
+          task.dropout.first + static_cast<uint64_t>(h * task.sequence * task.sequence);
+      for (int64_t query = 0; query < task.sequence; query += kTile) {
+        const int64_t queries = Least(kTile, task.sequence - query);
+        const int64_t panels = (queries + kLanes - 1) / kLanes;
+        const S* const dout_rows = task.dout + query * task.out_stride + h * hd;
+        if (queries < kTile) {
+          Fill(q, kTile * padded, 0);
+          Fill(dout, kTile * padded, 0);
+        }
+        CopyTile(queries, hd, task.q + query * task.stride + h * hd, task.stride, q, padded, padded,
+                 1);
+        CopyTile(queries, hd, dout_rows, task.out_stride, dout, padded, padded, 1);
+        Transpose(kTile, hd, q, padded, q_lanes, kTile, OneFactor{static_cast<T>(kLog2E / root)});
+        Transpose(kTile, hd, dout, padded, do_lanes, kTile, OneFactor{1});
+        // dq's tile is empty yet.
+        const Rows out = InCompute(task.out + query * task.out_stride + h * hd, task.out_stride,
+                                   queries, hd, dq, padded);
+        for (int64_t i = 0; i < kTile; ++i) {
+          lse[i] = 0;
+          delta[i] = 0;
+          if (i >= queries) continue;
+          lse[i] = task.lse[h * task.sequence + query + i] * static_cast<T>(kLog2E);
+          delta[i] = Dot(hd, out.data + i * out.stride, dout + i * padded);
+        }
+        Fill(dq, kTile * padded, 0);
+
+        const int64_t key_end = task.causal ? query + queries : task.sequence;
+        for (int64_t key = 0; key < key_end; key += kTile) {
+          const int64_t tile = Least(kTile, key_end - key);
+          CopyTile(tile, hd, task.k + key * task.stride, task.stride, k, padded, padded, 1);
+          CopyTile(tile, hd, task.v + key * task.stride, task.stride, v, padded, padded, 1);
+          for (int64_t i = 0; i < panels; ++i) {
+            const int64_t first_query = query + i * kLanes;
+            const int64_t count = Least(kLanes, query + queries - first_query);
+            const int64_t keys = Visible(task.causal, first_query + count - 1, key, tile);
+            T* const s = p + i * kLanes;
+            T* const dp = ds + i * kLanes;
+            Tiles::template Product<Order::kRows, Into::kStore>(
+                keys, hd, k, padded, q_lanes + i * kLanes, kTile, s, kTile);
+            Tiles::template Product<Order::kRows, Into::kStore>(
+                keys, hd, v, padded, do_lanes + i * kLanes, kTile, dp, kTile);
+            ScoreGradients(task, draws, first_query, count, key, keys, lse + i * kLanes,
+                           delta + i * kLanes, s, dp);
+            for (int64_t j = keys; j < tile; ++j) {
+              Fill(s + j * kTile, kLanes, 0);
+              Fill(dp + j * kTile, kLanes, 0);
+            }
+          }
+          TileGradients(task.causal && key == query, tile, queries, padded, p, ds, q, k, dout, dq,
+                        dk + key * padded, dv + key * padded);
+        }
+        CopyTile(queries, hd, dq, padded, task.dq + query * task.stride + h * hd, task.stride, hd,
+                 static_cast<T>(1 / root));
+      }
+    }
+    CopyTile(task.sequence, hd, dk, padded, task.dk, task.stride, hd, static_cast<T>(1 / root));
+    CopyTile(task.sequence, hd, dv, padded, task.dv, task.stride, hd, 1);
+  }
+
+  // dv += P·dout, dk += dS·q and dq += dSᵀ·k for a tile of keys and one of queries. On the diagonal
+  // the zero triangle is left out as far as whole panels go.
+  static void TileGradients(bool diagonal, int64_t keys, int64_t queries, int64_t padded,
+                            const T* p, const T* ds, const T* q, const T* k, const T* dout, T* dq,
+                            T* dk, T* dv) {
+    for (int64_t lanes = 0; lanes < padded; lanes += kLanes) {
+      if (!diagonal) {
+        Tiles::template Product<Order::kRows, Into::kAdd>(keys, queries, p, kTile, dout + lanes,
+                                                          padded, dv + lanes, padded);
+        Tiles::template Product<Order::kRows, Into::kAdd>(keys, queries, ds, kTile, q + lanes,
+                                                          padded, dk + lanes, padded);
+        Tiles::template Product<Order::kColumns, Into::kAdd>(queries, keys, ds, kTile, k + lanes,
+                                                             padded, dq + lanes, padded);
+        continue;
+      }
+      for (int64_t i = 0; i < keys; i += kLanes) {
+        // Keys from i on are seen by the queries from i on.
+        const int64_t rows = Least(kLanes, keys - i);
+        const int64_t at = i * kTile + i;
+        Tiles::template Product<Order::kRows, Into::kAdd>(rows, queries - i, p + at, kTile,
+                                                          dout + i * padded + lanes, padded,
+                                                          dv + i * padded + lanes, padded);
+        Tiles::template Product<Order::kRows, Into::kAdd>(rows, queries - i, ds + at, kTile,
+                                                          q + i * padded + lanes, padded,
+                                                          dk + i * padded + lanes, padded);
+      }
+      for (int64_t i = 0; i < queries; i += kLanes) {
+        const int64_t rows = Least(kLanes, queries - i);
+        Tiles::template Product<Order::kColumns, Into::kAdd>(rows, Least(keys, i + rows), ds + i,
+                                                             kTile, k + lanes, padded,
+                                                             dq + i * padded + lanes, padded);
+      }
+    }
+  }
+
+  template <typename S>
+  static constexpr AttentionKernels<S> kKernels = {Forward<S>, Backward<S>};
+};
+
+}  // namespace
+}  // namespace plimsoll::cpu::internal

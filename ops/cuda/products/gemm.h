@@ -1,0 +1,87 @@
+// Matrix product on the GPU: the one GEMM under every linear layer, by cuBLASLt or, on Hopper, by
+// kernels of our own (gemm_forms.h), whichever is faster.
+//
+//   D[m,n] = epilogue(alpha · op(A)[m,k] · op(B)[k,n] + beta · C[m,n])
+//
+// Row-major with explicit row strides, like ops/cpu/packed_gemm.h. op(A) is A[m,k] with row stride
+// lda, or, with trans_a, the transpose of A[k,m]; B alike. Operands are float32, bf16 or fp16; the
+// result is of their type or float32. Products are summed in float32 and rounded once, at the end.
+//
+// Two runs give the same bits: algorithms with atomic additions are never taken, and which
+// algorithm computes a product depends on the problem, the GPU's model and cuBLAS's version alone
+// (ops/cuda/products/gemm_choice.h).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "gpu/libraries.h"
+#include "graph/attributes.h"
+#include "graph/dtype.h"
+#include "ops/cuda_gemm_workspace.h"
+
+namespace plimsoll::ops {
+
+// What happens to the float32 sums before they are rounded and written. gelu is the tanh form.
+enum class GemmEpilogue : uint8_t {
+  kNone,
+  kBias,          // + bias[n]
+  kGeluBias,      // gelu(· + bias[n])
+  kGeluAuxBias,   // the same; aux = · + bias[n] is written beside it
+  kGeluGradient,  // · ⊙ gelu'(aux)
+  kSums,          // none; sums[m] = Σ over k of op(A) + old_sums[m], float32 as D must be; A is
+                  // transposed and has no gaps between its rows
+};
+
+struct GemmProblem {
+  bool trans_a = false;
+  bool trans_b = false;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;  // 0: D = epilogue(beta · C)
+  int64_t lda = 0;
+  int64_t ldb = 0;
+  int64_t ldc = 0;    // of C, D and aux
+  int64_t batch = 1;  // products at these distances, in elements; not with an epilogue
+  int64_t stride_a = 0;
+  int64_t stride_b = 0;
+  int64_t stride_c = 0;
+  graph::DType operands = graph::DType::kFloat32;
+  graph::DType result = graph::DType::kFloat32;  // of C, D, bias and aux
+  bool tf32 = false;  // float32 operands are rounded to TF32, for the tensor cores
+  GemmEpilogue epilogue = GemmEpilogue::kNone;
+  float alpha = 1;
+  float beta = 0;
+};
+
+// Of an op's attribute tf32 (ops/linear.h).
+bool UsesTf32(const graph::Attributes& attributes, graph::DType operands);
+
+// On the device. C may be D's memory; otherwise nothing may overlap D.
+struct GemmBuffers {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  const void* c = nullptr;  // read unless beta is 0
+  void* d = nullptr;
+  const void* bias = nullptr;
+  void* aux = nullptr;  // kGeluGradient reads it
+  float* sums = nullptr;
+  const float* old_sums = nullptr;  // may be `sums`, or nullptr: nothing is added
+  void* workspace = nullptr;        // 256-byte aligned; its content is arbitrary before and after
+  int64_t workspace_bytes = 0;
+};
+
+// Enqueues the product. The algorithm is the one that PrepareGemm found, or cuBLAS's own first
+// choice where it was never asked. Products that cuBLASLt does not take (k = 0, rows at odd
+// addresses under an epilogue) run on a plain kernel of our own, which is slow.
+void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
+          const GemmBuffers& buffers);
+
+// Chooses the algorithm for this problem, once per process: from the file of earlier choices, or by
+// timing candidates on the buffers given. Overwrites D, aux, sums and the workspace. Not while
+// capturing.
+void PrepareGemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
+                 const GemmBuffers& buffers);
+
+}  // namespace plimsoll::ops

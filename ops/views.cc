@@ -1,0 +1,90 @@
+#include "ops/views.h"
+
+#include "graph/gradient.h"
+#include "ops/definition.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Check;
+using graph::DType;
+using graph::GradientContext;
+using graph::OpCall;
+using graph::OpRegistration;
+using graph::Shape;
+using graph::TensorType;
+using graph::Value;
+
+std::vector<TensorType> InferView(const OpCall& call) {
+  const Shape shape = GetShape(call.attributes);
+  Check(shape.elements() == call.input(0).shape.elements(), call,
+        "a view has as many elements, not those of " + shape.ToString());
+  return {{call.input(0).dtype, shape}};
+}
+
+void ViewGradient(GradientContext& ctx) {
+  if (!ctx.wants(0)) return;
+  graph::Builder& g = ctx.builder();
+  ctx.SetGradient(0, View(g, ctx.output_gradient(0), g.shape(ctx.input(0))));
+}
+
+std::vector<TensorType> InferStopGradient(const OpCall& call) { return {call.input(0)}; }
+
+std::vector<TensorType> InferSelectRows(const OpCall& call) {
+  const TensorType& x = call.input(0);
+  Check(graph::IsFloat(x.dtype) && x.shape.rank() == 3, call, "x must be floating, [B,T,D]");
+  Check(call.input(1) == TensorType{DType::kInt32, {x.shape.dim(0)}}, call, "index must be i32[B]");
+  return {{x.dtype, {x.shape.dim(0), x.shape.dim(2)}}};
+}
+
+graph::Cost SelectRowsCost(const OpCall& call) {
+  return {0, 2.0 * static_cast<double>(call.output(0).bytes()) +
+                 static_cast<double>(call.input(1).bytes())};
+}
+
+const OpRegistration kView({
+    .name = "view",
+    .inputs = {{"x"}},
+    .outputs = {{"y"}},
+    .infer = &InferView,
+    .gradient = &ViewGradient,
+    .cost = {},
+    .view = true,
+});
+
+const OpRegistration kStopGradient({
+    .name = "stop_gradient",
+    .inputs = {{"x"}},
+    .outputs = {{"y"}},
+    .infer = &InferStopGradient,
+    .gradient = {},
+    .cost = {},
+    .view = true,
+});
+
+const OpRegistration kSelectRows({
+    .name = "select_rows",
+    .inputs = {{"x"}, {"index"}},
+    .outputs = {{"y"}},
+    .infer = &InferSelectRows,
+    .gradient = {},
+    .cost = &SelectRowsCost,
+});
+
+}  // namespace
+
+Value View(graph::Builder& g, Value x, const Shape& shape, std::string_view name) {
+  graph::Attributes attributes;
+  SetShape(attributes, shape);
+  return g.Emit1("view", {x}, attributes, name);
+}
+
+Value StopGradient(graph::Builder& g, Value x, std::string_view name) {
+  return g.Emit1("stop_gradient", {x}, {}, name);
+}
+
+Value SelectRows(graph::Builder& g, Value x, Value index, std::string_view name) {
+  return g.Emit1("select_rows", {x, index}, {}, name);
+}
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,45 @@
+#include "gpu/peak_rates.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace plimsoll::gpu {
+namespace {
+
+TEST(PeakRates, AreFoundByTheWordsOfAName) {
+  const auto known = [](const char* name) {
+    const PeakRates* const rates = FindPeakRates(name);
+    return std::string(rates == nullptr ? "" : rates->name);
+  };
+  EXPECT_EQ(known("NVIDIA H200"), "NVIDIA H200");
+  EXPECT_EQ(known("NVIDIA H200 NVL"), "NVIDIA H200 NVL");
+  EXPECT_EQ(known("NVIDIA H100 80GB HBM3"), "NVIDIA H100");
+  EXPECT_EQ(known("NVIDIA H100 PCIe"), "NVIDIA H100 PCIe");
+  EXPECT_EQ(known("NVIDIA A100-SXM4-40GB"), "NVIDIA A100 40 GB");
+  EXPECT_EQ(known("NVIDIA A100-SXM4-80GB"), "NVIDIA A100 80 GB");
+  EXPECT_EQ(known("NVIDIA A100 40 GB"), "NVIDIA A100 40 GB");
+  EXPECT_EQ(known("Tesla V100-SXM2-16GB"), "NVIDIA V100");
+  EXPECT_EQ(known("Tesla T4"), "NVIDIA T4");
+  EXPECT_EQ(known("NVIDIA GeForce RTX 4090"), "NVIDIA GeForce RTX 4090");
+  EXPECT_EQ(known("NVIDIA T400 4GB"), "");
+  EXPECT_EQ(known(""), "");
+}
+
+// Its own name in the table finds the same entry, and none lacks a rate.
+TEST(PeakRates, AreWhole) {
+  for (const char* name : {"NVIDIA V100", "NVIDIA T4", "NVIDIA A100 40 GB", "NVIDIA A100 80 GB",
+                           "NVIDIA H100", "NVIDIA H100 NVL", "NVIDIA H200"}) {
+    const PeakRates* const rates = FindPeakRates(name);
+    ASSERT_NE(rates, nullptr) << name;
+    EXPECT_STREQ(rates->name, name);
+    for (double rate : {rates->half, rates->tf32, rates->fp32, rates->memory, rates->link}) {
+      EXPECT_GT(rate, 1e9) << name;
+    }
+    EXPECT_GE(rates->half, rates->tf32);
+    EXPECT_GE(rates->tf32, rates->fp32);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::gpu

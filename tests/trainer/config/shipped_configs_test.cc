@@ -1,0 +1,100 @@
+// Every file of configs/ loads, and the models have exactly the published number of parameters.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "tests/trainer/config/config_files.h"
+#include "trainer/config/file_layers.h"
+#include "trainer/config/load.h"
+#include "trainer/config/shipped.h"
+
+namespace plimsoll::config {
+namespace {
+
+// Counted from the shape alone: embeddings, blocks, last norm, head.
+int64_t Parameters(const ModelConfig& m) {
+  const int64_t heads = m.heads * m.head_width, kv = m.kv_heads * m.head_width,
+                head = m.tied ? 0 : m.vocab * m.width;
+  if (m.family == Family::kGpt2) {
+    const int64_t attention = 4 * m.width * m.width + 4 * m.width;
+    const int64_t ffn = 2 * m.width * m.ffn_width + m.ffn_width + m.width;
+    return (m.vocab + m.max_sequence) * m.width + m.layers * (attention + ffn + 4 * m.width) +
+           2 * m.width + head;
+  }
+  const int64_t bias = m.attention_bias ? heads + 2 * kv : 0;
+  const int64_t block =
+      2 * m.width * heads + 2 * m.width * kv + bias + 3 * m.width * m.ffn_width + 2 * m.width;
+  return m.vocab * m.width + m.layers * block + m.width + head;
+}
+
+TEST(Configs, EveryFileLoadsToItself) {
+  const std::vector<std::string> files = ConfigFiles();
+  EXPECT_GE(files.size(), 12u);
+  for (const std::string& file : files) {
+    const Loaded loaded = Load(file);
+    EXPECT_TRUE(loaded.warnings.empty()) << file << ": " << loaded.warnings.front();
+    EXPECT_EQ(LoadText(loaded.resolved_yaml, "resolved.yaml").resolved_yaml, loaded.resolved_yaml)
+        << file;
+  }
+}
+
+TEST(Configs, TheProgramHoldsEveryFile) {
+  const std::vector<std::string> files = ConfigFiles();
+  EXPECT_EQ(ShippedFiles().size(), files.size() + ShippedNames("configs/studies").size());
+  for (const std::string& file : files) {
+    const ShippedFile* const shipped = FindShipped("./" + file);
+    ASSERT_NE(shipped, nullptr) << file;
+    EXPECT_EQ(shipped->text, ReadFile(file)) << file;
+  }
+  EXPECT_EQ(FindShipped("models/gpt2-124m.yaml"), nullptr);
+  const std::vector<std::string> names = ShippedNames("configs/models");
+  EXPECT_TRUE(std::ranges::is_sorted(names));
+  EXPECT_EQ(std::ranges::count(names, "gpt2-124m"), 1);
+}
+
+TEST(Configs, ModelsHaveThePublishedNumberOfParameters) {
+  // GPT-2's counts are for 50257 tokens; the files pad the vocabulary to 50304 (47 rows more).
+  const std::map<std::string, int64_t> published = {
+      {"gpt2-124m", 124'439'808 + 47 * 768},
+      {"gpt2-355m", 354'823'168 + 47 * 1024},
+      {"gpt2-774m", 774'030'080 + 47 * 1280},
+      {"gpt2-1558m", 1'557'611'200 + 47 * 1600},
+      {"llama-1b", 1'235'814'400},
+      {"llama-3b", 3'212'749'824},
+      {"llama-8b", 8'030'261'248},
+      {"llama-13b", 13'015'864'320},
+      {"qwen2-0.5b", 494'032'768},
+      {"qwen2-1.5b", 1'543'714'304},
+  };
+  for (const auto& [name, parameters] : published) {
+    EXPECT_EQ(Parameters(Load("configs/models/" + name + ".yaml").config.model), parameters)
+        << name;
+  }
+  // GPT-3's is published in millions (Brown et al. 2020, table D.1): 174,600, vocabulary not
+  // padded.
+  const ModelConfig gpt3 = Load("configs/models/gpt3-175b.yaml").config.model;
+  EXPECT_NEAR(static_cast<double>(Parameters(gpt3) - 47 * gpt3.width) / 1e6, 174'600, 5);
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("configs/models")) {
+    files += entry.path().extension() == ".yaml";
+  }
+  EXPECT_EQ(files, published.size() + 1);
+}
+
+TEST(Configs, ModelsCanBeExtended) {
+  const FileReader read = ReadFile;
+  const RunConfig config =
+      LoadText("extends: models/gpt2-124m.yaml\nmodel: {sequence: 256}\ndata: {train: x.bin}\n",
+               "configs/run.yaml", {}, 1, read)
+          .config;
+  EXPECT_EQ(config.model.width, 768);
+  EXPECT_EQ(config.model.sequence, 256);
+  EXPECT_EQ(config.model.max_sequence, 1024);
+  EXPECT_FALSE(config.data.synthetic);
+}
+
+}  // namespace
+}  // namespace plimsoll::config

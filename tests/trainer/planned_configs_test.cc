@@ -1,0 +1,82 @@
+// Every file in configs/ plans, without waste.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/glob.h"
+#include "tests/trainer/config/config_files.h"
+#include "trainer/config/load.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/step/compile.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+class ShippedConfig : public testing::TestWithParam<std::string> {};
+
+TEST_P(ShippedConfig, PlansWithoutWaste) {
+  for (int64_t accumulate : {1, 3}) {
+    const config::Loaded loaded =
+        config::Load(GetParam(), {fmt::format("train.accumulate={}", accumulate)});
+    EXPECT_TRUE(loaded.warnings.empty());
+    const auto model = ModelFrom(loaded.config);
+    CompileOptions options = CompileFrom(loaded.config, *model);
+    options.threads = 2;
+    // Compile() runs the independent checker on the plan.
+    const CompiledStep compiled = Compile(*model, options);
+    const memory::MemoryPlan& plan = compiled.plan;
+    EXPECT_LE(plan.fragmentation, 0.01);
+    EXPECT_GE(plan.arena_bytes, plan.max_live_bytes);
+    const int64_t count = model->parameter_count();
+    const bool low = options.amp.enabled();
+    EXPECT_GE(plan.bytes_of(graph::Role::kParameter), (low ? 2 : 4) * count);
+    int64_t trained = 0;
+    for (const models::ParameterInfo& parameter : model->parameters()) {
+      if (!MatchesAnyGlob(options.frozen, parameter.name)) trained += parameter.shape.elements();
+    }
+    EXPECT_EQ(trained < count, !options.frozen.empty());
+    // Moments are twice what is trained, and all gradients persist only with accumulation.
+    if (options.update.state_dtype == optim::StateDType::kFloat32 && !options.state_on_host) {
+      EXPECT_GE(plan.bytes_of(graph::Role::kOptimizerState), 8 * trained);
+    }
+    if (accumulate > 1) {
+      EXPECT_GE(plan.bytes_of(graph::Role::kGradient), 4 * trained);
+    }
+    EXPECT_GT(compiled.flops_per_step, 0);
+  }
+}
+
+TEST_P(ShippedConfig, PlanIsDeterministic) {
+  const config::Loaded loaded = config::Load(GetParam());
+  const auto model = ModelFrom(loaded.config);
+  CompileOptions options = CompileFrom(loaded.config, *model);
+  options.threads = 2;
+  const CompiledStep a = Compile(*model, options), b = Compile(*model, options);
+  ASSERT_EQ(a.plan.programs.size(), b.plan.programs.size());
+  for (size_t i = 0; i < a.plan.programs.size(); ++i) {
+    EXPECT_EQ(a.plan.programs[i].layout.offsets, b.plan.programs[i].layout.offsets);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Configs, ShippedConfig, testing::ValuesIn(config::PlannableConfigFiles()),
+                         [](const auto& info) { return config::TestName(info.param); });
+
+// The update is planned with the backward pass: without accumulation no gradient persists.
+TEST(ShippedConfigs, MixedPrecisionKeepsTwelveBytesAParameter) {
+  const config::Loaded loaded =
+      config::Load("configs/models/gpt2-1558m.yaml", {"amp.dtype=bf16", "train.micro_batch=1"});
+  const auto model = ModelFrom(loaded.config);
+  const double parameters = static_cast<double>(model->parameter_count());
+  CompileOptions options = CompileFrom(loaded.config, *model);
+  const double once = static_cast<double>(Compile(*model, options).plan.persistent_bytes);
+  EXPECT_NEAR(once / parameters, 12.0, 0.001);
+  options.accumulate = 2;
+  const double twice = static_cast<double>(Compile(*model, options).plan.persistent_bytes);
+  EXPECT_NEAR(twice / parameters, 16.0, 0.001);
+}
+
+TEST(ShippedConfigs, AreThere) { EXPECT_GE(config::PlannableConfigFiles().size(), 12u); }
+
+}  // namespace
+}  // namespace plimsoll::trainer

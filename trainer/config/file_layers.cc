@@ -1,0 +1,236 @@
+#include "trainer/config/file_layers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/input_file.h"
+#include "base/spelling.h"
+#include "trainer/config/schema.h"
+#include "trainer/config/shipped.h"
+#include "trainer/config/suggest.h"
+
+namespace plimsoll::config {
+namespace {
+
+constexpr size_t kMaxChain = 16;  // files that extend one another in a row
+constexpr int kMaxFiles = 64;     // in all; lists of files could multiply otherwise
+
+// Pairs of keys that say the same thing in two ways: one set in a later layer takes the place of
+// the other from earlier layers. Within one layer both may stand if they agree (resolve.cc checks).
+constexpr const char* kAlternatives[][2] = {
+    {"data.train", "data.synthetic"},
+    {"train.global_batch", "train.global_batch_tokens"},
+    {"train.global_batch", "train.accumulate"},
+    {"train.global_batch_tokens", "train.accumulate"},
+    {"schedule.decay_fraction", "schedule.decay_steps"},
+};
+
+// Keys that are no more, and what a file says instead.
+constexpr const char* kRetired[][2] = {
+    {"train.eval_batches",
+     "is train.eval_sequences now, which counts sequences and not micro-batches; write "
+     "eval_batches times micro_batch there (0 is still all held-out data)"},
+};
+
+bool IsFalse(const Tree& tree) { return tree.kind == Tree::Kind::kScalar && tree.text == "false"; }
+
+[[noreturn]] void Unknown(const std::string& path, const std::string& origin) {
+  for (const auto& [retired, instead] : kRetired) {
+    if (path == retired) throw UserError(fmt::format("{}: {}: {}", origin, path, instead));
+  }
+  const std::string shown = ShowKey(path);
+  const std::string nearest = NearestKey(path);
+  throw UserError(fmt::format("{}: {}: unknown key{}", origin, shown,
+                              nearest.empty() ? "; plimsoll config --reference lists all keys"
+                                              : fmt::format(", did you mean {}?", nearest)));
+}
+
+void CollectSection(const TreeEntry& section, Settings& layer) {
+  if (section.value.kind == Tree::Kind::kNull) return;  // all its lines are commented out
+  if (section.value.kind != Tree::Kind::kMap) {
+    throw UserError(fmt::format("{}: {}: expected keys of this section, got {}", section.origin,
+                                section.key, Describe(section.value)));
+  }
+  for (const TreeEntry& entry : section.value.entries) {
+    const std::string path = section.key + "." + entry.key;
+    if (FindKey(path) == nullptr) Unknown(path, entry.origin);
+    Tree& setting = layer[path] = entry.value;
+    setting.origin = entry.origin;
+  }
+}
+
+// One document's keys, without `extends`.
+void Collect(const Tree& document, Settings& layer) {
+  for (const TreeEntry& entry : document.entries) {
+    if (entry.key == "extends") continue;
+    if (IsSection(entry.key)) {
+      CollectSection(entry, layer);
+    } else if (const Key* key = FindKey(entry.key); key != nullptr && key->Section().empty()) {
+      Tree& setting = layer[entry.key] = entry.value;
+      setting.origin = entry.origin;
+    } else if (key != nullptr) {
+      throw UserError(fmt::format("{}: {}: dotted keys are for --set; write {}: {{{}: …}}",
+                                  entry.origin, entry.key, key->Section(), key->Name()));
+    } else {
+      Unknown(entry.key, entry.origin);
+    }
+  }
+}
+
+void Apply(const Settings& layer, Settings& settings) {
+  for (const auto& [first, second] : kAlternatives) {
+    const auto replaces = [&](const char* key, const char* other) {
+      const auto found = layer.find(key);
+      return found != layer.end() && layer.count(other) == 0 &&
+             found->second.kind != Tree::Kind::kNull && !IsFalse(found->second);
+    };
+    if (replaces(first, second)) settings.erase(second);
+    if (replaces(second, first)) settings.erase(first);
+  }
+  for (const auto& [path, value] : layer) {
+    if (value.kind != Tree::Kind::kNull) {
+      settings[path] = value;
+    } else if (settings.erase(path) == 0) {
+      // null takes back what an earlier layer set; here there is nothing to take back.
+      throw UserError(
+          fmt::format("{}: {}: has no value; give one or remove it", value.origin, path));
+    }
+  }
+}
+
+class Reader {
+ public:
+  explicit Reader(const FileReader& read) : read_(read) {}
+
+  void Add(const std::string& text, const std::string& name, Settings& settings) {
+    Tree document = ParseYaml(text, name);
+    ExpandEnvironment(document);
+    if (document.kind != Tree::Kind::kMap && document.kind != Tree::Kind::kNull) {
+      throw UserError(fmt::format("{}: expected a map of sections (model: …), got {}",
+                                  document.origin.empty() ? name : document.origin,
+                                  Describe(document)));
+    }
+    chain_.push_back(std::filesystem::path(name).lexically_normal().string());
+    for (const TreeEntry& entry : document.entries) {
+      if (entry.key != "extends") continue;
+      const auto bases = ParseValue(Type::kStringList, "extends", entry.value);
+      for (const std::string& base : std::get<std::vector<std::string>>(bases)) {
+        Extend(base, name, entry.origin, settings);
+      }
+    }
+    Settings layer;
+    Collect(document, layer);
+    Apply(layer, settings);
+    chain_.pop_back();
+  }
+
+ private:
+  void Extend(const std::string& base, const std::string& name, const std::string& origin,
+              Settings& settings) {
+    if (!read_) throw UserError(origin + ": extends: only a file can extend another");
+    if (base.find_first_of("\n\r\t") != std::string::npos) {
+      throw UserError(fmt::format("{}: extends: expected a path, got {}", origin, Quote(base)));
+    }
+    std::string path =
+        (std::filesystem::path(name).parent_path() / base).lexically_normal().string();
+    if (std::find(chain_.begin(), chain_.end(), path) != chain_.end()) {
+      const std::string chain = fmt::format("{} → {}", fmt::join(chain_, " → "), path);
+      throw UserError(fmt::format("{}: extends: {} extends itself ({})", origin, Shortened(path),
+                                  Shortened(chain)));
+    }
+    if (chain_.size() >= kMaxChain || ++files_ > kMaxFiles) {
+      throw UserError(fmt::format("{}: extends: more than {} files in a row or {} in all", origin,
+                                  kMaxChain, kMaxFiles));
+    }
+    std::string text;
+    try {
+      text = read_(path);
+    } catch (const NoSuchFile& e) {
+      // configs/… means a file beside this one, or what comes with the program.
+      const ShippedFile* const shipped = FindShipped(base);
+      if (shipped == nullptr) throw UserError(fmt::format("{}: extends: {}", origin, e.what()));
+      path = shipped->path;
+      text = shipped->text;
+    } catch (const UserError& e) {
+      throw UserError(fmt::format("{}: extends: {}", origin, Shortened(e.what())));
+    }
+    Add(text, path, settings);
+  }
+
+  const FileReader& read_;
+  std::vector<std::string> chain_;
+  int files_ = 0;
+};
+
+// Text of --set for this type of key: strings are taken as they are, so that a prompt needs no
+// second pair of quotes; everything else is YAML.
+Tree ParseSetting(const Key& key, const std::string& text) {
+  const bool list = key.type == Type::kStringList || key.type == Type::kTrainSources;
+  const bool stringlike = list || key.type == Type::kString || key.type == Type::kFolderOrBool;
+  const char first = text.empty() ? ' ' : text[0];
+  const bool yaml = first == '"' || first == '\'' || (list && first == '[') || text == "null";
+  if (!stringlike || yaml) {
+    try {
+      return ParseYaml(text, "--set", /*numbered=*/false);
+    } catch (const UserError& e) {
+      throw UserError("--set: " + key.path + std::string(e.what()).substr(5));  // after "--set"
+    }
+  }
+  CheckText(text, "--set: " + key.path);
+  Tree tree;
+  tree.kind = Tree::Kind::kScalar;
+  tree.text = text;
+  return tree;
+}
+
+void AddSets(const std::vector<std::string>& sets, Settings& settings) {
+  Settings layer;
+  for (const std::string& set : sets) {
+    const size_t equals = set.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw UserError(
+          fmt::format("--set: {}: write key=value, as in --set train.steps=100", Quote(set)));
+    }
+    const std::string path = set.substr(0, equals);
+    const Key* key = FindKey(path);
+    if (key == nullptr && IsSection(path)) {
+      throw UserError(fmt::format(
+          "--set: {}: is a section; name one of its keys, as in --set train.steps=100", path));
+    }
+    if (path == "extends") throw UserError("--set: extends: belongs in the file");
+    if (key == nullptr) Unknown(path, "--set");
+    Tree& setting = layer[path] = ParseSetting(*key, set.substr(equals + 1));
+    setting.origin = "--set";
+    ExpandEnvironment(setting);
+  }
+  Apply(layer, settings);
+}
+
+}  // namespace
+
+Settings ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
+                    const std::vector<std::string>& sets) {
+  Settings settings;
+  Reader(read).Add(text, name, settings);
+  AddSets(sets, settings);
+  return settings;
+}
+
+std::string ReadFile(const std::string& path) {
+  constexpr size_t kMaxBytes = 1 << 20;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) {
+    const ShippedFile* const shipped = FindShipped(path);
+    if (shipped == nullptr) throw NoSuchFile(path + ": no such file");
+    return std::string(shipped->text);
+  }
+  std::string text = ReadInput(path, kMaxBytes + 1);
+  if (text.size() > kMaxBytes)
+    throw UserError(path + ": more than 1 MiB; a configuration is a page of text");
+  return text;
+}
+
+}  // namespace plimsoll::config

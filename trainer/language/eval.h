@@ -1,0 +1,39 @@
+// The loss of a trained model on data that it was not trained on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/data/loader.h"
+#include "trainer/snapshot/weight_source.h"
+#include "trainer/step/session.h"
+
+namespace plimsoll::trainer {
+
+// Mean over all targets of the batches, nats per token. The session must be compiled for evaluating
+// batches of that shape. `progress` hears of every batch done.
+double HeldOutLoss(Session& session, const data::EvalBatches& batches,
+                   const std::function<void(int64_t done)>& progress = nullptr);
+
+// `plimsoll eval`. The folder is a run's (config.yaml), a snapshot's or a Hugging Face
+// checkpoint's.
+struct EvalCommand {
+  std::string folder;
+  WeightChoice choice;            // of what a run has left
+  std::vector<std::string> sets;  // overrides of the run's configuration
+  // Files to evaluate on, whole: token files (*.bin), else text. Empty: what the run held out, as
+  // much of it as the run's own evaluations took.
+  std::vector<std::string> data;
+  std::string tokenizer;         // of text; empty: the run's, or the folder's tokenizer.json
+  std::string dtype = "fp32";    // of weights and activations: fp32, bf16, fp16
+  std::optional<int64_t> batch;  // sequences at a time; default: the run's micro-batch
+  bool json = false;             // one JSON object instead of sentences
+};
+// Prints to stdout; progress goes to stderr, on a terminal. UserError when model or data cannot be
+// read, there is nothing to evaluate on, or the loss is no number (NotFinite).
+void RunEval(const EvalCommand& command);
+
+}  // namespace plimsoll::trainer

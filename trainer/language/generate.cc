@@ -1,0 +1,169 @@
+#include "trainer/language/generate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/message.h"
+#include "trainer/language/next_token.h"
+#include "trainer/language/not_finite.h"
+#include "trainer/language/sampler.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/snapshot/trained_model.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A text being continued. The rows of a program go on in step, so one that has ended is filled up
+// until the others have.
+struct Row {
+  Sampler sampler;
+  bool ended = false;
+  size_t length = 0;  // tokens that belong to the text
+};
+
+std::string Text(const data::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  data::Utf8Stream whole;
+  std::string text = whole.Push(tokenizer.Decode(ids));
+  return text + whole.Finish();
+}
+
+std::vector<int32_t> EncodePrompt(const data::Tokenizer& tokenizer, const std::string& prompt) {
+  std::vector<int32_t> ids = tokenizer.Encode(prompt);
+  // Something must come first: an empty prompt starts where a document does.
+  if (ids.empty()) {
+    const std::optional<int32_t> end = tokenizer.EndOfText();
+    ids = end ? std::vector<int32_t>{*end} : tokenizer.Encode("\n");
+  }
+  return ids;
+}
+
+void PrintStatistics(const Generated& generated, const CompiledStep& compiled) {
+  const InferenceMemory memory = MemoryOf(compiled);
+  const int64_t others = std::max<int64_t>(0, generated.tokens - compiled.options.generate_rows);
+  PrintNote(fmt::format(
+      "prompt of {} tokens and first token {:.3f} s, then {} tokens in {:.3f} s, {:.1f} "
+      "tokens/s\narena {}: weights {}, cache {}, rest {}\n",
+      generated.prompt_tokens, generated.prompt_seconds, others, generated.seconds,
+      others == 0 ? 0 : static_cast<double>(others) / generated.seconds, FormatBytes(memory.arena),
+      FormatBytes(memory.weights), FormatBytes(memory.cache), FormatBytes(memory.rest)));
+}
+
+}  // namespace
+
+GenerateOptions GenerateFrom(const config::SampleConfig& sample) {
+  return {sample.prompt, sample.tokens, sample.temperature, sample.top_k,
+          static_cast<uint64_t>(sample.seed)};
+}
+
+Generated Generate(Session& session, const data::Tokenizer& tokenizer,
+                   const GenerateOptions& options,
+                   const std::function<void(const std::string&)>& stream) {
+  NextToken next(session);
+  const std::optional<int32_t> end = tokenizer.EndOfText();
+  const std::vector<int32_t> prompt = EncodePrompt(tokenizer, options.prompt);
+  std::vector<std::vector<int32_t>> ids(next.rows(), prompt);
+  std::vector<Row> rows;
+  for (size_t r = 0; r < ids.size(); ++r) {
+    rows.push_back(
+        {Sampler(options.temperature, options.top_k, options.seed + r), false, prompt.size()});
+  }
+  Generated generated;
+  generated.prompt_tokens = static_cast<int64_t>(prompt.size());
+  data::Utf8Stream utf8;
+  if (stream) stream(options.prompt);
+
+  Clock::time_point start = Clock::now();
+  for (int64_t t = 0; t < options.tokens; ++t) {
+    if (std::ranges::all_of(rows, [](const Row& row) { return row.ended; })) break;
+    const std::span<const float> logits = next.Logits(ids);
+    if (!std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); })) {
+      throw NotFinite("the next token's logits hold NaN or infinity");
+    }
+    const size_t vocab = logits.size() / rows.size();
+    for (size_t r = 0; r < rows.size(); ++r) {
+      Row& row = rows[r];
+      int32_t id = ids[r].back();
+      if (!row.ended) {
+        id = row.sampler.Draw(logits.subspan(r * vocab, vocab), tokenizer.vocab_size());
+        row.ended = end && id == *end;
+        ++generated.tokens;
+      }
+      ids[r].push_back(id);
+      if (row.ended) continue;
+      row.length = ids[r].size();
+      if (stream && r == 0) {
+        std::string bytes;
+        tokenizer.Decode(id, &bytes);
+        stream(utf8.Push(bytes));
+      }
+    }
+    if (t == 0) {
+      generated.prompt_seconds = SecondsSince(start);
+      start = Clock::now();
+    }
+  }
+  generated.seconds = SecondsSince(start);
+  if (stream) stream(utf8.Finish());
+
+  for (size_t r = 0; r < rows.size(); ++r) {
+    ids[r].resize(rows[r].length);
+    generated.texts.push_back(Text(tokenizer, ids[r]));
+  }
+  return generated;
+}
+
+void RunGenerate(const GenerateCommand& command) {
+  const TrainedModel trained = OpenTrainedModel(command.folder, command.sets, command.choice);
+  const config::RunConfig& config = trained.config();
+  const std::string name = trained.Tokenizer(command.tokenizer);
+  if (name.empty()) {
+    throw UserError(command.folder + ": no tokenizer; name one with --tokenizer (byte, or a path)");
+  }
+  const std::unique_ptr<data::Tokenizer> tokenizer = TokenizerFor(*trained.model, name);
+  GenerateOptions sampling = GenerateFrom(config.sample);
+  if (command.prompt) sampling.prompt = *command.prompt;
+
+  CompileOptions options = InferenceOptions(trained, command.dtype);
+  options.generate_rows = config.sample.count;
+  // No longer than what will be written: the last token drawn needs no place.
+  const int64_t length =
+      static_cast<int64_t>(EncodePrompt(*tokenizer, sampling.prompt).size()) + sampling.tokens - 1;
+  options.generate_context = std::min(config.model.sequence, length);
+  ThreadPool pool(options.threads);
+  const std::unique_ptr<runtime::Device> device = MakeDevice(trained.config(), pool);
+  Session session(Compile(*trained.model, options), *device);
+  LoadTrained(trained, session);
+
+  const bool one = config.sample.count == 1;
+  Generated generated;
+  try {
+    generated = Generate(session, *tokenizer, sampling,
+                         one ? [](const std::string& text) { PrintAnswer(text); }
+                             : std::function<void(const std::string&)>());
+  } catch (const NotFinite& error) {
+    if (one) PrintAnswer("\n");
+    throw ExplainNotFinite(trained, session, command.dtype, error.what());
+  }
+  if (one) {
+    PrintAnswer("\n");
+  } else {
+    for (size_t i = 0; i < generated.texts.size(); ++i) {
+      PrintAnswer(
+          fmt::format("--- {} of {}\n{}\n", i + 1, generated.texts.size(), generated.texts[i]));
+    }
+  }
+  PrintStatistics(generated, session.compiled());
+}
+
+}  // namespace plimsoll::trainer

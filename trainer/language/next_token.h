@@ -1,0 +1,47 @@
+// Logits for the token that continues each of R texts, which grow token by token.
+//
+// A text is seen through its last C tokens (CompileOptions::generate_context). While it is no
+// longer than that, the keys and values of its tokens stay in the cache: a new token is one run of
+// the program `decode`, a prompt one run of `prefill` for every 128 tokens. Once it is longer,
+// every position moves on with each token, so that nothing in the cache holds any more: the last C
+// tokens are then prefilled again each time. The logits are those of a program that sees the last C
+// tokens as a whole, but for rounding.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "trainer/step/session.h"
+
+namespace plimsoll::trainer {
+
+class NextToken {
+ public:
+  // For texts that have nothing to do with those of earlier objects on the session. The session
+  // must be compiled for generating, and outlive this.
+  explicit NextToken(Session& session);
+
+  int64_t rows() const { return rows_; }
+
+  // [R,V], valid until the session runs again. The R texts are of one length, at least 1, and start
+  // with the texts of the last call.
+  std::span<const float> Logits(std::span<const std::vector<int32_t>> texts);
+
+ private:
+  void SetLast(int64_t position);  // the logits are those of this token
+  void RunWhole(std::span<const std::vector<int32_t>> texts, int64_t first, int64_t count);
+  // Appends tokens [first + cached_, first + count) of the texts to the cache.
+  void Extend(std::span<const std::vector<int32_t>> texts, int64_t first, int64_t count);
+
+  Session& session_;
+  int64_t rows_;
+  int64_t context_;                                // C
+  int64_t first_ = 0;                              // the text's token that is the cache's first
+  int64_t cached_ = 0;                             // tokens in the cache
+  std::vector<int32_t> prefill_, decode_, whole_;  // tokens of the programs, as last handed in
+  std::vector<int32_t> last_;
+  std::vector<float> logits_;
+};
+
+}  // namespace plimsoll::trainer

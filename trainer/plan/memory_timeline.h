@@ -1,0 +1,12 @@
+// memory_timeline.json of a run directory (docs/allocators.md describes it).
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "trainer/step/compile.h"
+
+namespace plimsoll::trainer {
+
+nlohmann::ordered_json MemoryTimelineJson(const CompiledStep& compiled);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,195 @@
+#include "trainer/plan/plan_command.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/amounts.h"
+#include "base/columns.h"
+#include "base/error.h"
+#include "base/message.h"
+#include "base/output_file.h"
+#include "memory/report.h"
+#include "trainer/plan/plan_json.h"
+#include "trainer/plan/plan_page.h"
+#include "trainer/plan/plan_table.h"
+#include "trainer/settle/activity.h"
+#include "trainer/settle/channels.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/known_gpus.h"
+#include "trainer/settle/ranks.h"
+#include "trainer/settle/solve.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using config::RunConfig;
+using nlohmann::ordered_json;
+
+constexpr size_t kColumns = 100;
+
+// The run file, with what the command's own options say.
+RunConfig Load(const PlanCommand& command) {
+  std::vector<std::string> sets;
+  if (!command.budget.empty()) sets.push_back("memory.budget=" + command.budget);
+  const config::Loaded loaded = LoadPlanned(command, sets, command.started);
+  for (const std::string& warning : loaded.warnings) PrintWarning(warning);
+  RunConfig config = loaded.config;
+  if (!command.budget.empty()) config.origins["memory.budget"] = "--budget";
+  const bool asks = !command.budget.empty() || command.sweep > 0 || !command.largest.empty();
+  if (asks && !config.IsSet("checkpointing.policy")) {
+    config.checkpointing.policy = config::CheckpointPolicy::kAuto;
+  }
+  if (command.started > 1) CheckMesh(config, command.started);
+  ChooseChannels(config);
+  return config;
+}
+
+void PrintCompiled(const RunConfig& config, const models::Model& model,
+                   const CompiledStep& compiled, const memory::CostModel& cost, double predicted) {
+  const CompileOptions& options = compiled.options;
+  PrintAnswer(fmt::format(
+      "{}: {}; {} sequences of {} tokens per micro-step, {} micro-steps a step\n", config.file,
+      ParametersText(model, options), options.micro_batch, options.sequence, options.accumulate));
+  for (const graph::PassReport& report : compiled.passes) {
+    if (!report.result.changed) continue;
+    const std::string line =
+        fmt::format("  {:<14} {:<12} {}", report.program, report.pass, report.result.summary);
+    PrintAnswer(Wrapped(line, kColumns, std::string(30, ' ')) + "\n");
+  }
+  if (options.data_ranks > 1) {
+    PrintAnswer(
+        fmt::format("  the plan of each of {} data ranks: all are alike\n", options.data_ranks));
+  }
+  PrintAnswer(memory::Report(compiled.plan));
+  if (compiled.options.device == runtime::DeviceKind::kCuda) {
+    const std::string line = ProcessText(ProfileFrom(config), compiled.plan.arena_bytes);
+    PrintAnswer(Wrapped(line, kColumns, "  ") + "\n");
+  }
+  const double tokens =
+      static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
+  PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n",
+                          FormatCount(compiled.flops_per_step),
+                          FormatCount(ModelFlopsPerToken(model, compiled) * tokens)));
+  const std::string rates = RatesText(config, cost);
+  const std::string line = fmt::format("predicted step: {:.1f} ms{}", predicted * 1e3,
+                                       rates.empty() ? "" : fmt::format(" ({})", rates));
+  PrintAnswer(Wrapped(line, kColumns, "  ") + "\n");
+}
+
+// Draws the plan, where the command asks for it.
+void WritePage(const PlanCommand& command, const memory::Budget& budget, const models::Model& model,
+               const CompiledStep& compiled) {
+  if (command.html.empty()) return;
+  std::optional<int64_t> line;
+  if (budget.device != memory::Budget::kNone) line = budget.device;
+  WriteOutput(command.html, "--html", PlanPage(model, compiled, command.file, line));
+  if (!command.json) PrintAnswer(fmt::format("drawn in {}\n", command.html));
+}
+
+// A run that leaves nothing open.
+void PlanFixed(const RunConfig& config, const PlanCommand& command) {
+  const Activity activity("planning");
+  const std::unique_ptr<models::Model> model = ModelFrom(config);
+  const CompiledStep compiled = Compile(*model, CompileFrom(config, *model));
+  CheckBudget(config, compiled.plan);
+  std::vector<const graph::Program*> programs;
+  for (const auto& program : compiled.programs) programs.push_back(program.get());
+  const memory::CostModel cost = CostModelFor(config, programs);
+  const double predicted = PredictSeconds(compiled, cost);
+  if (command.json) {
+    PrintAnswer(
+        PlanJson(*model, compiled,
+                 {config::ToString(config.memory.allocator), predicted, ProfileFrom(config)}));
+  } else {
+    PrintCompiled(config, *model, compiled, cost, predicted);
+  }
+  WritePage(command, BudgetOf(config), *model, compiled);
+}
+
+// What the solver chooses, and what else there was.
+void PlanChosen(const RunConfig& config, const PlanCommand& command) {
+  const Activity activity("looking for the fastest plan within memory.budget");
+  if (!config.memory.budget) (void)Decide(config, *ModelFrom(config));  // says what is missing
+  const memory::Budget budget = BudgetOf(config);
+  RequireRoomForParameters(config, budget);
+  StepSolver solver(config);
+  const memory::Candidate* chosen = solver.solver().Fastest(budget);
+  const models::Model& model = solver.model();
+  if (chosen == nullptr) RefuseBudget(config, budget, solver);
+  const CompiledStep compiled = Compile(model, solver.OptionsOf(*chosen));
+  const CandidateTable table(solver, budget, chosen);
+  if (command.json) {
+    ordered_json object = PlanObject(
+        model, compiled,
+        {config::ToString(config.memory.allocator), chosen->exact->seconds, budget.profile});
+    object["budget_bytes"] = budget.process();
+    object["candidates"] = table.Json();
+    PrintAnswer(fmt::format("{}\n", object.dump(1)));
+  } else {
+    PrintCompiled(solver.ConfigOf(*chosen), model, compiled, solver.cost(), chosen->exact->seconds);
+    PrintAnswer(fmt::format("\n{}", table.Text()));
+  }
+  WritePage(command, budget, model, compiled);
+}
+
+void PlanSweep(const RunConfig& config, int count, bool json) {
+  const Activity activity("looking for the fastest plan of each budget");
+  StepSolver solver(config);
+  memory::Budget budget = BudgetOf(config);
+  budget.device = memory::Budget::kNone;
+  if (solver.solver().Fastest(budget) == nullptr) RefuseBudget(config, budget, solver);
+  const SweepTable table(solver, count, budget);
+  if (json) {
+    PrintAnswer(fmt::format("{}\n", ordered_json{{"front", table.Json()}}.dump(1)));
+  } else {
+    PrintAnswer(table.Text());
+  }
+}
+
+}  // namespace
+
+config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::string>& sets,
+                           int64_t ranks) {
+  std::vector<std::string> all = command.sets;
+  all.insert(all.end(), sets.begin(), sets.end());
+  const bool gpu = !command.device.empty() && command.device != "cpu";
+  if (gpu) RequireGpu(command.device);
+  if (!command.device.empty()) all.push_back(gpu ? "device=cuda" : "device=cpu");
+  config::Loaded loaded = LoadRun(command.file, all, ranks);
+  if (gpu) loaded.config.planned_gpu = command.device;
+  return loaded;
+}
+
+void RunPlan(const PlanCommand& command) {
+  if (command.sweep > 0 && !command.largest.empty()) {
+    throw UserError("plimsoll plan: --sweep and --max ask different questions; give one of them");
+  }
+  if (command.sweep > 0 && !command.budget.empty()) {
+    throw UserError("plimsoll plan: --sweep goes through all budgets; leave out --budget");
+  }
+  if (!command.html.empty() &&
+      (command.sweep > 0 || !command.largest.empty() || command.ranks > 0)) {
+    throw UserError("plimsoll plan: --html draws one plan; leave out --sweep, --max and --ranks");
+  }
+  if (command.ranks > 0) {
+    if (command.sweep > 0 || !command.largest.empty() || !command.budget.empty()) {
+      throw UserError("plimsoll plan: --ranks goes through meshes alone; give no other question");
+    }
+    return PrintMeshes(command);
+  }
+  const RunConfig config = Load(command);
+  RefuseInput(command.html, "--html");  // before anything takes time
+  if (command.sweep > 0) {
+    PlanSweep(config, command.sweep, command.json);
+  } else if (!command.largest.empty()) {
+    PrintLargest(config, command.largest, command.json);
+  } else if (LeavesChoice(config)) {
+    PlanChosen(config, command);
+  } else {
+    PlanFixed(config, command);
+  }
+}
+
+}  // namespace plimsoll::trainer

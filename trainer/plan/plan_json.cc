@@ -1,0 +1,112 @@
+#include "trainer/plan/plan_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "trainer/step/caching.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json ProgramJson(const graph::Program& program, const memory::ProgramPlan& plan) {
+  double flops = 0, bytes = 0;
+  for (const graph::Node& node : program.nodes()) {
+    const graph::Cost cost = graph::CostOf(program.CallOf(node).get());
+    flops += cost.flops;
+    bytes += cost.bytes;
+  }
+  ordered_json json = {{"name", plan.name},
+                       {"nodes", program.nodes().size()},
+                       {"flops", flops},
+                       {"bytes_moved", bytes},
+                       {"max_live_bytes", plan.max_live_bytes},
+                       {"temporary_bytes", plan.temporary_bytes}};
+  if (plan.peak_node >= 0) {
+    json["peak"] = {{"node", plan.peak_node},
+                    {"op", plan.peak_op},
+                    {"scope", plan.peak_scope},
+                    {"phase", graph::Name(plan.peak_phase)}};
+  }
+  return json;
+}
+
+ordered_json CachingJson(const CompiledStep& compiled) {
+  const memory::ReplayResult replay = Replay(compiled);
+  return {{"allocated_bytes", replay.device.peak_allocated},
+          {"reserved_bytes", replay.device.peak_reserved},
+          {"fragmentation", replay.device.fragmentation()},
+          {"segments", replay.device.segments},
+          {"host_reserved_bytes", replay.host.peak_reserved}};
+}
+
+}  // namespace
+
+ordered_json ByRoleJson(const memory::BytesByRole& bytes) {
+  ordered_json json;
+  for (size_t role = 0; role < bytes.size(); ++role) {
+    json[std::string(graph::Name(static_cast<graph::Role>(role)))] = bytes[role];
+  }
+  return json;
+}
+
+ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled,
+                        const PlanContext& context) {
+  const memory::MemoryPlan& plan = compiled.plan;
+  const CompileOptions& options = compiled.options;
+  ordered_json json = {
+      {"arena_bytes", plan.arena_bytes},
+      {"max_live_bytes", plan.max_live_bytes},
+      {"persistent_bytes", plan.persistent_bytes},
+      {"fragmentation", plan.fragmentation},
+      {"host_arena_bytes", plan.host_arena_bytes},
+      {"device", runtime::Name(options.device)},
+      {"process_bytes", nullptr},
+      {"process_parts", nullptr},
+      {"allocator", context.allocator},
+      {"caching", CachingJson(compiled)},
+      {"bytes_by_role", ByRoleJson(plan.bytes_by_role)},
+      {"bytes_by_scope", plan.bytes_by_scope},
+      {"parameters", CountParameters(model, options).all},
+      {"trained_parameters", CountParameters(model, options).trained},
+      {"micro_batch", options.micro_batch},
+      {"sequence", options.sequence},
+      {"accumulate", options.accumulate},
+      {"device", Name(options.device)},
+      {"threads", options.threads},
+      {"flops_per_step", compiled.flops_per_step},
+      {"predicted_step_ms", context.predicted_step_seconds
+                                ? ordered_json(*context.predicted_step_seconds * 1e3)
+                                : ordered_json(nullptr)},
+  };
+  if (options.device == runtime::DeviceKind::kCuda) {
+    json["process_bytes"] = context.profile.ProcessBytes(plan.arena_bytes);
+    json["process_parts"] = {{"arena", plan.arena_bytes},
+                             {"context", context.profile.context_bytes},
+                             {"code", context.profile.code_bytes},
+                             {"libraries", context.profile.libraries_bytes},
+                             {"communicators", context.profile.communicators_bytes},
+                             {"channels", context.profile.channels},
+                             {"graphs", context.profile.graphs_bytes},
+                             {"reserve", context.profile.reserve_bytes},
+                             {"gpu", context.profile.device},
+                             {"measured", context.profile.measured}};
+  }
+  for (size_t i = 0; i < plan.programs.size(); ++i) {
+    json["programs"].push_back(ProgramJson(*compiled.programs[i], plan.programs[i]));
+  }
+  for (const graph::PassReport& report : compiled.passes) {
+    json["passes"].push_back({{"program", report.program},
+                              {"pass", report.pass},
+                              {"changed", report.result.changed},
+                              {"summary", report.result.summary}});
+  }
+  return json;
+}
+
+std::string PlanJson(const models::Model& model, const CompiledStep& compiled,
+                     const PlanContext& context) {
+  return PlanObject(model, compiled, context).dump(1) + "\n";
+}
+
+}  // namespace plimsoll::trainer

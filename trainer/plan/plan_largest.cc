@@ -1,0 +1,162 @@
+// `plimsoll plan --max KEY`.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/message.h"
+#include "trainer/plan/plan_table.h"
+#include "trainer/settle/activity.h"
+#include "trainer/settle/from_config.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using config::RunConfig;
+
+// A key that can grow: how to set it, and up to what.
+struct Growing {
+  std::function<void(RunConfig&, int64_t)> set;
+  int64_t limit;
+  std::string limit_reason;
+  int64_t step = 1;
+};
+
+Growing GrowingKey(const RunConfig& config, const std::string& key) {
+  constexpr int64_t kMost = 1 << 20;
+  if (key == "train.micro_batch") {
+    return {[](RunConfig& run, int64_t value) { run.train.micro_batch = value; }, kMost,
+            "more are not tried"};
+  }
+  const bool loaded = !config.model.init_from.empty();
+  if (key == "model.sequence") {
+    const bool limited = loaded || config.IsSet("model.max_sequence");
+    const int64_t limit =
+        limited && config.model.max_sequence > 0 ? config.model.max_sequence : kMost;
+    return {[limited](RunConfig& run, int64_t value) {
+              run.model.sequence = value;
+              if (!limited) run.model.max_sequence = value;
+            },
+            limit, limited ? "model.max_sequence allows no more" : "more are not tried"};
+  }
+  if (key == "model.layers" && !loaded) {
+    return {[](RunConfig& run, int64_t value) { run.model.layers = value; }, 1 << 9,
+            "more are not tried"};
+  }
+  if (key == "model.layers") {
+    throw UserError(
+        "plimsoll plan: --max model.layers: the layers come from the checkpoint of "
+        "model.init_from; ask for train.micro_batch or model.sequence");
+  }
+  throw UserError(
+      fmt::format("plimsoll plan: --max {}: no key that can grow; ask for "
+                  "train.micro_batch, model.sequence or model.layers",
+                  key));
+}
+
+// Through the last two points.
+class Line {
+ public:
+  void Add(int64_t value, int64_t bytes) {
+    before_ = last_;
+    last_ = {static_cast<double>(value), static_cast<double>(bytes)};
+    ++points_;
+  }
+  // The last value with at most so many bytes; nothing where there are no two points.
+  std::optional<int64_t> Reaches(int64_t bytes) const {
+    if (points_ < 2) return std::nullopt;
+    const double slope = (last_.bytes - before_.bytes) / (last_.value - before_.value);
+    if (slope <= 0) return std::nullopt;
+    constexpr double kFar = 1e15;
+    const double value = last_.value + (static_cast<double>(bytes) - last_.bytes) / slope;
+    return static_cast<int64_t>(std::clamp(value, 0.0, kFar));
+  }
+
+ private:
+  struct Point {
+    double value = 0, bytes = 0;
+  } before_, last_;
+  int points_ = 0;
+};
+
+// No value is tried that is so many times the largest known to fit.
+constexpr int64_t kStride = 64;
+
+}  // namespace
+
+void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
+  if (!given.memory.budget) {
+    throw UserError("plimsoll plan: --max needs a line to stay under; give --budget");
+  }
+  RunConfig config = given;
+  const Growing growing = GrowingKey(config, key);
+  if (config.train.micro_batch == 0 && key != "train.micro_batch") {
+    throw config.Error("train.micro_batch",
+                       "auto and --max together leave too much open; give a number");
+  }
+  // A micro-batch that grows leaves the number of micro-steps as it is.
+  config.train.global_batch.reset();
+  config.train.global_batch_tokens.reset();
+  const memory::Budget budget = BudgetOf(config);
+  const Activity activity(fmt::format("looking for the largest {} that fits", key));
+  RunConfig one = config;
+  growing.set(one, 1);
+  RequireRoomForParameters(one, budget);
+  memory::ExactPlan best;
+  // The smallest arena with that value: of the named policies alone, or of all plans.
+  const auto smallest = [&](int64_t value, bool policies) {
+    RunConfig run = config;
+    growing.set(run, value);
+    StepSolver solver(run, {.built_in_rates = true, .policies = policies});
+    return *solver.solver().Smallest(budget).exact;
+  };
+  const auto fits = [&](const memory::ExactPlan& plan) {
+    return plan.needed_bytes <= budget.device && plan.host_arena_bytes <= budget.host;
+  };
+  // Memory grows with each of these keys, often in a straight line.
+  const auto search = [&](int64_t good, bool policies) {
+    Line line;
+    int64_t bad = growing.limit + 1;
+    for (int tries = 0; bad - good > 1; ++tries) {
+      const int64_t middle = bad > growing.limit ? 2 * good : good + (bad - good) / 2;
+      const int64_t next = tries % 4 == 3 ? middle : line.Reaches(budget.device).value_or(good + 1);
+      const int64_t value = std::clamp(next, good + 1, std::min(bad - 1, kStride * (good + 1)));
+      const memory::ExactPlan plan = smallest(value, policies);
+      line.Add(value, plan.needed_bytes);
+      if (!fits(plan)) {
+        bad = value;
+        continue;
+      }
+      good = value;
+      best = plan;
+    }
+    return good;
+  };
+  // The named policies come near, and all plans are at least as small.
+  const int64_t near = search(0, true);
+  const int64_t good = near == growing.limit ? near : search(std::max<int64_t>(near - 1, 0), false);
+  if (good == 0) RefuseBudget(one, budget);
+  const bool limited = good == growing.limit;
+  if (json) {
+    PrintAnswer(fmt::format(
+        "{}\n",
+        nlohmann::ordered_json{{"key", key},
+                               {"largest", good},
+                               {"arena_bytes", best.arena_bytes},
+                               {"host_arena_bytes", best.host_arena_bytes},
+                               {"process_bytes", budget.profile.ProcessBytes(best.arena_bytes)},
+                               {"budget_bytes", budget.process()},
+                               {"limited_by_budget", !limited}}
+            .dump(1)));
+    return;
+  }
+  PrintAnswer(fmt::format("{}: {} is the largest that fits in {} (arena {}){}\n", key, good,
+                          FormatBytes(budget.process()), FormatBytes(best.arena_bytes),
+                          limited ? "; " + growing.limit_reason : ""));
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,26 @@
+// Pictures of a memory plan.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "memory/plan.h"
+#include "models/model.h"
+#include "trainer/step/compile.h"
+
+namespace plimsoll::trainer {
+
+// What is alive at the peak, as bars of reports/README.md: one for each role, or one for each block
+// of the model, with its roles as parts.
+nlohmann::ordered_json PeakByRole(const memory::MemoryPlan& plan);
+nlohmann::ordered_json PeakByBlock(const memory::MemoryPlan& plan);
+
+// What is to say of a plan in words: [[name, value], …].
+nlohmann::ordered_json PlanFacts(const models::Model& model, const CompiledStep& compiled);
+
+// The HTML page of `plimsoll plan --html`. `arena_budget`: a line to draw.
+std::string PlanPage(const models::Model& model, const CompiledStep& compiled,
+                     const std::string& title, const std::optional<int64_t>& arena_budget);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,60 @@
+// What `plimsoll plan` prints about plans beside the one that is chosen.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "trainer/config/load.h"
+#include "trainer/plan/plan_command.h"
+#include "trainer/settle/solve.h"
+
+namespace plimsoll::trainer {
+
+// The candidates on the time–memory front around a budget, the named policies, and the one chosen.
+class CandidateTable {
+ public:
+  CandidateTable(StepSolver& solver, const memory::Budget& budget, const memory::Candidate* chosen);
+  std::string Text() const;
+  nlohmann::ordered_json Json() const;
+
+ private:
+  StepSolver& solver_;
+  memory::Budget budget_;
+  const memory::Candidate* chosen_;
+  std::vector<const memory::Candidate*> rows_;  // largest arena first
+};
+
+// The fastest plan under each of `count` budgets, evenly spread from what the fastest plan of all
+// needs to what the smallest does. Of `lines`, memory.host_budget and the device's profile count.
+class SweepTable {
+ public:
+  SweepTable(StepSolver& solver, int count, const memory::Budget& lines);
+  std::string Text() const;
+  nlohmann::ordered_json Json() const;
+
+ private:
+  struct Row {
+    int64_t budget;  // of the process
+    const memory::Candidate* plan;
+  };
+  StepSolver& solver_;
+  std::vector<Row> rows_;
+};
+
+// The largest value of `key` whose smallest plan, or fixed plan, fits memory.budget. UserError
+// when the key isn't one that can grow, when there is no budget, or when not even 1 fits.
+void PrintLargest(const config::RunConfig& config, const std::string& key, bool json);
+
+// The run file of a command on that many ranks, with its own overrides, then `sets`, and for the
+// device that it names.
+config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::string>& sets,
+                           int64_t ranks);
+
+// What each of the command's ranks takes for every way to lay them out as data × tensor ranks and
+// every ZeRO stage. UserError when the file leaves something open to the solver, and when no way to
+// lay them out is possible.
+void PrintMeshes(const PlanCommand& command);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,46 @@
+#include "trainer/record/memory_summary.h"
+
+#include <set>
+
+#include "memory/memory_use.h"
+#include "trainer/step/caching.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+std::vector<std::vector<double>> NodeSeconds(Session& session, int64_t steps) {
+  const StepPrograms& step = session.compiled().step;
+  const std::set<int> of_a_step = {step.only, step.first, step.middle, step.last};
+  std::vector<std::vector<double>> seconds;
+  bool measured = false;
+  for (int p = 0; p < static_cast<int>(session.compiled().programs.size()); ++p) {
+    std::vector<double>& of_program = seconds.emplace_back();
+    for (int64_t nanoseconds : session.executor(p).node_nanoseconds()) {
+      const bool counts = of_a_step.count(p) > 0 && steps > 0;
+      of_program.push_back(
+          counts ? 1e-9 * static_cast<double>(nanoseconds) / static_cast<double>(steps) : 0);
+      measured = measured || of_program.back() > 0;
+    }
+  }
+  if (!measured) seconds.clear();
+  return seconds;
+}
+
+}  // namespace
+
+std::string MemorySummary(Session& session, int64_t steps, bool by_time) {
+  const CompiledStep& compiled = session.compiled();
+  const std::vector<const graph::Program*> programs = Programs(compiled);
+  memory::RunFacts facts{.programs = programs, .plan = compiled.plan};
+  facts.node_seconds = NodeSeconds(session, steps);
+  facts.by_time = by_time;
+  if (session.caching() != nullptr) {
+    facts.used = {session.caching()->stats(), session.caching()->host_stats()};
+  } else {
+    const memory::ReplayResult replay = Replay(compiled);
+    facts.replayed = {replay.device, replay.host};
+  }
+  return memory::RunSummary(facts);
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,259 @@
+#include "trainer/record/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "ops/collective.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using graph::DType;
+using graph::OpCall;
+using runtime::NodeTime;
+
+// FLOPs a second that the matrix units give to this call; 0: it does not run there.
+double MatrixRate(const OpCall& call, const runtime::Ceilings& ceilings) {
+  const std::string& op = call.op.name;
+  if (!op.starts_with("linear") && !op.starts_with("matmul") && !op.starts_with("attention")) {
+    return 0;
+  }
+  if (call.input(0).dtype != DType::kFloat32) return ceilings.bf16_flops;
+  const bool tf32 = call.attributes.Has("tf32") && call.attributes.GetBool("tf32");
+  return tf32 ? ceilings.tf32_flops : ceilings.fp32_flops;
+}
+
+std::string ShapesOf(const OpCall& call) {
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(2, call.inputs.size()); ++i) {
+    if (!call.has_input(i)) continue;
+    text += (text.empty() ? "" : " ") + call.input(i).ToString();
+  }
+  return text;
+}
+
+// What a launch of nodes has to do.
+struct Work {
+  double flops = 0, bytes = 0, seconds_for_flops = 0;
+};
+
+Work WorkOf(const graph::Program& program, const NodeTime& time,
+            const runtime::Ceilings& ceilings) {
+  Work work;
+  for (int n = time.node; n < time.node + time.nodes; ++n) {
+    const graph::Program::Call call = program.CallOf(program.nodes()[n]);
+    if (call.get().op.view) continue;
+    const graph::Cost cost = graph::CostOf(call.get());
+    work.flops += cost.flops;
+    work.bytes += cost.bytes;
+    const double rate = MatrixRate(call.get(), ceilings);
+    if (rate > 0) work.seconds_for_flops += cost.flops / rate;
+  }
+  return work;
+}
+
+void AddTo(OpGroup& sum, const OpGroup& group) {
+  sum.nodes += group.nodes;
+  sum.seconds += group.seconds;
+  sum.flops += group.flops;
+  sum.bytes += group.bytes;
+  sum.floor_seconds += group.floor_seconds;
+  sum.bound_by_flops = sum.bound_by_flops || group.bound_by_flops;
+}
+
+// The compute stream's time at …_done is what it waits for, and all that it does itself, as on the
+// CPU.
+void AddSide(Profile& profile, const std::string& op, const NodeTime& time, double seconds) {
+  SideSeconds* const side = op.starts_with("copy_") ? &profile.copies
+                            : ops::IsCollective(op) || ops::IsCollectiveDone(op)
+                                ? &profile.collectives
+                                : nullptr;
+  if (side == nullptr) return;
+  const bool done = op.ends_with("_done");
+  if (!done) side->busy += seconds;
+  if (done || time.stream == 0) side->waited += seconds;
+}
+
+template <typename Map>
+std::vector<OpGroup> LongestFirst(const Map& groups) {
+  std::vector<OpGroup> sorted;
+  for (const auto& [key, group] : groups) sorted.push_back(group);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const OpGroup& a, const OpGroup& b) { return a.seconds > b.seconds; });
+  return sorted;
+}
+
+// "712 TFLOP/s" or "3640 GB/s".
+std::string RateOf(const OpGroup& group) {
+  if (group.seconds == 0) return "";
+  if (group.bound_by_flops)
+    return fmt::format("{:.0f} TFLOP/s", group.flops / group.seconds * 1e-12);
+  return fmt::format("{:.0f} GB/s", group.bytes / group.seconds * 1e-9);
+}
+
+std::string Line(const OpGroup& group, double step_seconds) {
+  std::string line = fmt::format("{:<30} {:<9} {:>5.0f} {:>9.3f} {:>6.1f}% {:>13}", group.op,
+                                 graph::Name(group.phase), group.nodes, group.seconds * 1e3,
+                                 100 * group.seconds / step_seconds, RateOf(group));
+  if (group.floor_seconds > 0) {
+    line += fmt::format(" {:>9.3f} {:>7.0f}% {:>8.3f}", group.floor_seconds * 1e3,
+                        100 * group.floor_seconds / group.seconds,
+                        (group.seconds - group.floor_seconds) * 1e3);
+  } else {
+    line += fmt::format(" {:>9} {:>8} {:>8}", "", "", "");
+  }
+  return line + "  " + group.shapes;
+}
+
+}  // namespace
+
+runtime::Executor& ProfileCollector::ExecutorOf(int64_t micro_step) {
+  return session_.executor(session_.compiled().step.MicroStep(micro_step, session_.accumulate()));
+}
+
+void ProfileCollector::Before(int64_t micro_step) {
+  session_.device().Synchronize();
+  nanoseconds_before_ = ExecutorOf(micro_step).node_nanoseconds();
+  now_ = Clock::now();
+  if (runs_.empty()) first_ = now_;
+}
+
+void ProfileCollector::After(int64_t step, int64_t micro_step) {
+  ProgramRun run;
+  run.step = step;
+  run.program = session_.compiled().step.MicroStep(micro_step, session_.accumulate());
+  run.start_us = std::chrono::duration<double, std::micro>(now_ - first_).count();
+  const runtime::Executor& executor = ExecutorOf(micro_step);
+  run.nodes = executor.node_times();
+  if (run.nodes.empty()) {  // the device tells only how long nodes took
+    std::vector<int64_t> nanoseconds = executor.node_nanoseconds();
+    for (size_t n = 0; n < nanoseconds.size(); ++n) nanoseconds[n] -= nanoseconds_before_[n];
+    run.nodes = InSequence(nanoseconds);
+  }
+  runs_.push_back(std::move(run));
+}
+
+std::vector<NodeTime> InSequence(const std::vector<int64_t>& node_nanoseconds) {
+  std::vector<NodeTime> times;
+  double at = 0;
+  for (size_t n = 0; n < node_nanoseconds.size(); ++n) {
+    if (node_nanoseconds[n] == 0) continue;
+    NodeTime time;
+    time.node = static_cast<int>(n);
+    time.start_us = at;
+    at += static_cast<double>(node_nanoseconds[n]) * 1e-3;
+    time.end_us = at;
+    times.push_back(time);
+  }
+  return times;
+}
+
+double Profile::node_seconds() const {
+  double sum = 0;
+  for (const OpGroup& group : groups) sum += group.seconds;
+  return sum;
+}
+
+double Profile::floor_seconds() const {
+  double sum = 0;
+  for (const OpGroup& group : groups) sum += group.floor_seconds;
+  return sum;
+}
+
+std::vector<OpGroup> Profile::ByOp() const {
+  std::map<std::pair<std::string, graph::Phase>, OpGroup> by_op;
+  for (const OpGroup& group : groups) {
+    OpGroup& sum = by_op[{group.op, group.phase}];
+    sum.op = group.op;
+    sum.phase = group.phase;
+    AddTo(sum, group);
+  }
+  return LongestFirst(by_op);
+}
+
+Profile MakeProfile(const CompiledStep& compiled, const std::vector<ProgramRun>& runs,
+                    const runtime::Ceilings& ceilings) {
+  Profile profile;
+  std::map<std::tuple<std::string, graph::Phase, std::string>, OpGroup> groups;
+  int64_t last_step = -1;
+  for (const ProgramRun& run : runs) {
+    if (run.step != last_step) ++profile.steps;
+    last_step = run.step;
+    const graph::Program& program = *compiled.programs[run.program];
+    double end_us = 0;
+    for (const NodeTime& time : run.nodes) {
+      end_us = std::max(end_us, time.end_us);
+      const graph::Node& node = program.nodes()[time.node];
+      const graph::Program::Call call = program.CallOf(node);
+      const std::string shapes =
+          time.nodes > 1 ? fmt::format("{} at once", time.nodes) : ShapesOf(call.get());
+      OpGroup& group = groups[{node.op->name, node.phase, shapes}];
+      group.op = node.op->name;
+      group.phase = node.phase;
+      group.shapes = shapes;
+      const Work work = WorkOf(program, time, ceilings);
+      const double for_bytes = ceilings.copy_bytes > 0 ? work.bytes / ceilings.copy_bytes : 0;
+      OpGroup launch;
+      launch.nodes = time.nodes;
+      launch.seconds = (time.end_us - time.start_us) * 1e-6;
+      launch.flops = work.flops;
+      launch.bytes = work.bytes;
+      launch.floor_seconds = std::max(work.seconds_for_flops, for_bytes);
+      launch.bound_by_flops = work.seconds_for_flops > for_bytes;
+      AddTo(group, launch);
+      AddSide(profile, node.op->name, time, launch.seconds);
+    }
+    profile.step_seconds += end_us * 1e-6;
+  }
+  if (profile.steps == 0) return profile;
+  const double steps = static_cast<double>(profile.steps);
+  profile.step_seconds /= steps;
+  for (SideSeconds* side : {&profile.copies, &profile.collectives}) {
+    side->busy /= steps;
+    side->waited /= steps;
+  }
+  for (auto& [key, group] : groups) {
+    group.nodes /= steps;
+    group.seconds /= steps;
+    group.flops /= steps;
+    group.bytes /= steps;
+    group.floor_seconds /= steps;
+  }
+  profile.groups = LongestFirst(groups);
+  return profile;
+}
+
+std::string ProfileTable(const Profile& profile, const std::vector<OpGroup>& groups, size_t rows) {
+  std::string text =
+      fmt::format("{:<30} {:<9} {:>5} {:>9} {:>7} {:>13} {:>9} {:>8} {:>8}\n", "op", "phase",
+                  "nodes", "ms a step", "share", "rate", "floor ms", "of floor", "gap ms");
+  OpGroup rest, total;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (i < rows) {
+      text += Line(groups[i], profile.step_seconds) + "\n";
+    } else {
+      AddTo(rest, groups[i]);
+    }
+    AddTo(total, groups[i]);
+  }
+  auto summary = [&](const char* name, const OpGroup& sum) {
+    text += fmt::format("{:<40} {:>5.0f} {:>9.3f} {:>6.1f}%", name, sum.nodes, sum.seconds * 1e3,
+                        100 * sum.seconds / profile.step_seconds);
+    if (sum.floor_seconds > 0) {
+      text += fmt::format(" {:>13} {:>9.3f} {:>7.0f}% {:>8.3f}", "", sum.floor_seconds * 1e3,
+                          100 * sum.floor_seconds / sum.seconds,
+                          (sum.seconds - sum.floor_seconds) * 1e3);
+    }
+    text += "\n";
+  };
+  if (groups.size() > rows) {
+    summary(fmt::format("{} more", groups.size() - rows).c_str(), rest);
+  }
+  summary("all", total);
+  return text;
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,92 @@
+// Which node of a step ran when, and what that says: a table of op kinds and shapes beside the
+// time that the device would need at its ceilings, and a trace for a viewer.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/ceilings.h"
+#include "runtime/executor.h"
+#include "trainer/step/session.h"
+
+namespace plimsoll::trainer {
+
+// One run of a program.
+struct ProgramRun {
+  int64_t step = 0;
+  int program = 0;                       // index in CompiledStep::programs
+  double start_us = 0;                   // since the first of the runs that were collected
+  std::vector<runtime::NodeTime> nodes;  // in the order in which they started; views are absent
+};
+
+// Collects runs. The session must have been made with ExecutorOptions::profile.
+class ProfileCollector {
+ public:
+  explicit ProfileCollector(Session& session) : session_(session) {}
+
+  // Around Session::RunMicroStep. Both wait for the device.
+  void Before(int64_t micro_step);
+  void After(int64_t step, int64_t micro_step);
+
+  const std::vector<ProgramRun>& runs() const { return runs_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  runtime::Executor& ExecutorOf(int64_t micro_step);
+
+  Session& session_;
+  std::vector<ProgramRun> runs_;
+  std::vector<int64_t> nanoseconds_before_;  // of the program's nodes, in all runs so far
+  Clock::time_point first_, now_;
+};
+
+// The times of a program's nodes one after the other, as a device without streams runs them.
+// Nodes that took no time, views, are left out.
+std::vector<runtime::NodeTime> InSequence(const std::vector<int64_t>& node_nanoseconds);
+
+// Nodes of one op, phase and shapes, in an average step.
+struct OpGroup {
+  std::string op;
+  graph::Phase phase = graph::Phase::kForward;
+  std::string shapes;  // of the first two inputs: "bf16[8,64] bf16[64,256]"
+  double nodes = 0;
+  double seconds = 0;
+  double flops = 0;
+  double bytes = 0;          // that must move: each argument once
+  double floor_seconds = 0;  // at the ceilings; 0 where these are not known
+  bool bound_by_flops = false;
+};
+
+// Work beside the compute stream, in an average step.
+struct SideSeconds {
+  double busy = 0;    // on its own streams
+  double waited = 0;  // of that, what the compute stream stood still for
+};
+
+struct Profile {
+  int64_t steps = 0;
+  double step_seconds = 0;      // from a program's start to its last node's end, summed up
+  std::vector<OpGroup> groups;  // longest first
+  SideSeconds copies, collectives;
+  double node_seconds() const;  // of all groups; copies under computations count twice
+  double floor_seconds() const;
+  // The same with groups of one op made one.
+  std::vector<OpGroup> ByOp() const;
+};
+
+// Ops that the matrix units do (products, attention) need their FLOPs at the rate of a large
+// product, or their bytes at the rate of a copy, whichever takes longer; all others their bytes.
+Profile MakeProfile(const CompiledStep& compiled, const std::vector<ProgramRun>& runs,
+                    const runtime::Ceilings& ceilings);
+
+// The `rows` longest groups; what is left is summed up in a line.
+std::string ProfileTable(const Profile& profile, const std::vector<OpGroup>& groups, size_t rows);
+
+// Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing show: a track per
+// stream, nodes with their scope, phase and arguments, and the bytes alive as a counter.
+std::string TraceJson(const CompiledStep& compiled, const std::vector<ProgramRun>& runs,
+                      const std::string& device);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,136 @@
+// The trace of `plimsoll train --profile`, in the format that Chrome's tracing defined: "Trace
+// Event Format", complete events ("X") and counters ("C"); times in microseconds.
+#include <nlohmann/json.hpp>
+
+#include "memory/timeline.h"
+#include "trainer/record/profile.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using graph::TensorId;
+using nlohmann::ordered_json;
+using runtime::NodeTime;
+
+constexpr int kProcess = 1;
+// Tracks. Streams follow the phases.
+constexpr int kPhases = 0, kFirstStream = 1;
+constexpr const char* kStreams[] = {"compute", "copies to the host", "copies to the device",
+                                    "collectives"};
+
+ordered_json Named(const char* what, int track, const std::string& name) {
+  return {
+      {"name", what}, {"ph", "M"}, {"pid", kProcess}, {"tid", track}, {"args", {{"name", name}}}};
+}
+
+std::string NameOf(const graph::Node& node) {
+  return node.scope.empty() ? node.op->name : node.scope + " " + node.op->name;
+}
+
+ordered_json Tensors(const graph::Program& program, const std::vector<TensorId>& ids) {
+  ordered_json list = ordered_json::array();
+  for (TensorId id : ids) {
+    if (id == graph::kNoTensor) continue;
+    const graph::Tensor& tensor = program.tensor(id);
+    list.push_back(tensor.name + ": " + tensor.type.ToString());
+  }
+  return list;
+}
+
+class Trace {
+ public:
+  Trace(const CompiledStep& compiled, const std::string& device)
+      : compiled_(compiled), timelines_(memory::MakeTimelines(Programs(compiled), compiled.plan)) {
+    events_.push_back(Named("process_name", 0, device));
+    events_.push_back(Named("thread_name", kPhases, "phases"));
+    for (int i = 0; i < static_cast<int>(std::size(kStreams)); ++i) {
+      events_.push_back(Named("thread_name", kFirstStream + i, kStreams[i]));
+    }
+  }
+
+  void Add(const ProgramRun& run) {
+    const graph::Program& program = *compiled_.programs[run.program];
+    for (const NodeTime& time : run.nodes) {
+      const graph::Node& node = program.nodes()[time.node];
+      AddPhase(run, program, time);
+      AddNode(run, program, node, time);
+      AddCounters(run, time);
+    }
+    EndPhase();
+  }
+
+  std::string Json() {
+    return ordered_json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events_)}}.dump() +
+           "\n";
+  }
+
+ private:
+  void AddNode(const ProgramRun& run, const graph::Program& program, const graph::Node& node,
+               const NodeTime& time) {
+    ordered_json arguments = {{"node", time.node},
+                              {"op", node.op->name},
+                              {"phase", graph::Name(node.phase)},
+                              {"reads", Tensors(program, node.inputs)},
+                              {"writes", Tensors(program, node.outputs)}};
+    if (time.nodes > 1) arguments["nodes"] = time.nodes;
+    events_.push_back({{"name", NameOf(node)},
+                       {"cat", graph::Name(node.phase)},
+                       {"ph", "X"},
+                       {"ts", run.start_us + time.start_us},
+                       {"dur", time.end_us - time.start_us},
+                       {"pid", kProcess},
+                       {"tid", kFirstStream + time.stream},
+                       {"args", std::move(arguments)}});
+  }
+
+  void AddCounters(const ProgramRun& run, const NodeTime& time) {
+    const memory::ProgramTimeline& timeline = timelines_[run.program];
+    ordered_json bytes = {{"device", timeline.live_bytes[time.node]}};
+    if (compiled_.plan.host_arena_bytes > 0) bytes["host"] = timeline.host_live_bytes[time.node];
+    events_.push_back({{"name", "bytes alive"},
+                       {"ph", "C"},
+                       {"ts", run.start_us + time.start_us},
+                       {"pid", kProcess},
+                       {"args", std::move(bytes)}});
+  }
+
+  // Nodes of one phase that follow one another on the compute stream make a span.
+  void AddPhase(const ProgramRun& run, const graph::Program& program, const NodeTime& time) {
+    if (time.stream != 0) return;
+    const std::string name =
+        program.name() + ": " + std::string(graph::Name(program.nodes()[time.node].phase));
+    if (name != phase_) EndPhase();
+    if (phase_.empty()) phase_start_ = run.start_us + time.start_us;
+    phase_ = name;
+    phase_end_ = run.start_us + time.end_us;
+  }
+
+  void EndPhase() {
+    if (!phase_.empty()) {
+      events_.push_back({{"name", phase_},
+                         {"ph", "X"},
+                         {"ts", phase_start_},
+                         {"dur", phase_end_ - phase_start_},
+                         {"pid", kProcess},
+                         {"tid", kPhases}});
+    }
+    phase_.clear();
+  }
+
+  const CompiledStep& compiled_;
+  std::vector<memory::ProgramTimeline> timelines_;
+  ordered_json events_ = ordered_json::array();
+  std::string phase_;
+  double phase_start_ = 0, phase_end_ = 0;
+};
+
+}  // namespace
+
+std::string TraceJson(const CompiledStep& compiled, const std::vector<ProgramRun>& runs,
+                      const std::string& device) {
+  Trace trace(compiled, device);
+  for (const ProgramRun& run : runs) trace.Add(run);
+  return trace.Json();
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,113 @@
+#include "trainer/record/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/amounts.h"
+#include "base/bytes.h"
+#include "base/message.h"
+
+namespace plimsoll::trainer {
+
+using Clock = std::chrono::steady_clock;
+
+Progress::Progress(int64_t steps, int64_t first, int64_t log_every, bool live)
+    : steps_(steps),
+      first_(first),
+      log_every_(log_every),
+      terminal_(live ? Terminal::Of(STDOUT_FILENO) : Terminal()),
+      start_(Clock::now()),
+      last_live_(start_) {}
+
+Progress::~Progress() { ClearLive(); }
+
+void Progress::Restart(int64_t first) {
+  first_ = first;
+  start_ = Clock::now();
+}
+
+bool Progress::Logs(int64_t step) const {
+  return log_every_ > 0 && (step % log_every_ == 0 || step + 1 == steps_);
+}
+
+void Progress::Step(const StepReport& report) {
+  if (Logs(report.step)) {
+    Line(Format(report));
+  } else if (terminal_.erases && Clock::now() - last_live_ > std::chrono::milliseconds(200)) {
+    ClearLive();
+    PrintProgress(Format(report));
+    live_ = true;
+    last_live_ = Clock::now();
+  }
+}
+
+void Progress::Line(const std::string& text) {
+  ClearLive();
+  PrintProgress(text + "\n");
+}
+
+void Progress::Warn(const std::string& text) {
+  ClearLive();
+  PrintWarning(text);
+}
+
+void Progress::ClearLive() {
+  if (live_) PrintProgress("\r\033[K");
+  live_ = false;
+}
+
+std::vector<Progress::Part> Progress::PartsOf(const StepReport& r) const {
+  const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+  const double left =
+      elapsed / static_cast<double>(r.step - first_ + 1) * static_cast<double>(steps_ - r.step - 1);
+  std::vector<Part> parts;
+  const auto add = [&](int rank, std::string text) { parts.push_back({std::move(text), rank}); };
+  add(0, fmt::format("step {:>{}}/{}", r.step, std::to_string(steps_).size(), steps_));
+  add(0, fmt::format("  loss {:.4f}", r.loss));
+  add(5, fmt::format("  lr {:.2e}", r.lr));
+  // An overflow can make it a negative NaN.
+  add(4, fmt::format("  grad norm {:.3f}", std::fabs(r.grad_norm)));
+  if (r.loss_scale != 1) {
+    add(3, fmt::format("  loss scale {:g}, {} skipped", r.loss_scale, r.skipped));
+  } else if (r.skipped > 0) {
+    add(3, fmt::format("  {} skipped", r.skipped));
+  }
+  add(1, fmt::format("  {} tokens/s", FormatCount(r.tokens_per_second)));
+  if (r.mfu) add(6, fmt::format("  MFU {:.1f} %", 100 * *r.mfu));
+  const bool caching = r.reserved_bytes > 0;
+  add(7, fmt::format("  memory {} {}", FormatBytes(caching ? r.reserved_bytes : r.arena_bytes),
+                     caching ? "reserved" : "planned"));
+  add(9, fmt::format(", {} resident", FormatBytes(r.resident_bytes)));
+  if (r.ranks) {
+    add(8, fmt::format("  ranks {:.4g} to {:.4g} ms a step (slowest: {}), {} to {}",
+                       r.ranks->fastest_seconds * 1e3, r.ranks->slowest_seconds * 1e3,
+                       r.ranks->slowest, FormatBytes(r.ranks->least_bytes),
+                       FormatBytes(r.ranks->most_bytes)));
+  }
+  add(2, fmt::format("  {} left", FormatDuration(left)));
+  return parts;
+}
+
+std::string Progress::Format(const StepReport& report) const {
+  std::vector<Part> parts = PartsOf(report);
+  const auto columns = [&] {
+    size_t sum = 0;
+    for (const Part& part : parts) sum += part.text.size();
+    return sum;
+  };
+  // A line that wraps could not be taken back; the last column stays free for the cursor.
+  while (terminal_.exists && columns() >= terminal_.columns) {
+    const auto least = std::ranges::max_element(parts, {}, &Part::rank);
+    if (least->rank == 0) break;
+    parts.erase(least);
+  }
+  std::string head, rest;
+  for (const Part& part : parts) (part.rank == 0 ? head : rest) += part.text;
+  return terminal_.Styled(head, Terminal::Style::kBold) + rest;
+}
+
+}  // namespace plimsoll::trainer

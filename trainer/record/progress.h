@@ -1,0 +1,73 @@
+// What a person sees while training: one line per logged step; on a terminal a live line below it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/terminal.h"
+#include "trainer/record/energy_windows.h"
+#include "trainer/record/rank_spread.h"
+
+namespace plimsoll::trainer {
+
+struct StepReport {
+  int64_t step = 0;
+  double loss = 0;
+  double lr = 0;
+  double grad_norm = 0;
+  double step_seconds = 0;
+  double tokens_per_second = 0;
+  std::optional<double> mfu;  // share of the device's peak, where that is known
+  int64_t arena_bytes = 0;
+  int64_t reserved_bytes = 0;  // by the caching allocator; 0: the planned arena is in use
+  int64_t resident_bytes = 0;
+  double loss_scale = 1;
+  int64_t skipped = 0;               // steps so far
+  std::optional<double> loss_limit;  // what is beyond it is a spike
+  std::string diverged;              // what was wrong with the step, and what came of it
+  std::optional<RankSpread> ranks;
+  std::optional<Energy> energy;  // of all ranks, where some seconds of steps have been measured
+};
+
+class Progress {
+ public:
+  // Lines go to stdout, whole where that is a file or a pipe. On a terminal those of steps lose
+  // what matters least until they fit, and every step refreshes a live line, unless `live` is
+  // false: mpirun makes terminals of its own. `first`: the step that a run which goes on begins
+  // with.
+  Progress(int64_t steps, int64_t first, int64_t log_every, bool live = true);
+  ~Progress();
+
+  // The time that is left is reckoned from now on, from that step.
+  void Restart(int64_t first);
+
+  void Step(const StepReport& report);
+  // Does that step have a line that stays?
+  bool Logs(int64_t step) const;
+  // A line of its own, between the steps' lines.
+  void Line(const std::string& text);
+  void Warn(const std::string& text);
+
+ private:
+  // A part of a step's line; the higher its rank, the sooner it is left out.
+  struct Part {
+    std::string text;
+    int rank = 0;
+  };
+  std::vector<Part> PartsOf(const StepReport& report) const;
+  std::string Format(const StepReport& report) const;
+  void ClearLive();
+
+  int64_t steps_;
+  int64_t first_;
+  int64_t log_every_;
+  Terminal terminal_;
+  bool live_ = false;
+  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point last_live_;
+};
+
+}  // namespace plimsoll::trainer

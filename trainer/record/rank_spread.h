@@ -1,0 +1,23 @@
+// What differs among the ranks of a run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "trainer/record/energy_windows.h"
+#include "trainer/settle/ranks.h"
+
+namespace plimsoll::trainer {
+
+struct RankSpread {
+  double fastest_seconds = 0, slowest_seconds = 0;  // a step
+  int slowest = 0;                                  // that rank
+  int64_t least_bytes = 0, most_bytes = 0;          // of a rank's process, on its device
+  std::optional<Energy> energy = {};                // the sum of all, where all have one
+};
+
+// Of what each rank gives for itself; all call.
+RankSpread SpreadOver(Ranks& ranks, double step_seconds, int64_t bytes,
+                      const std::optional<Energy>& energy);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,120 @@
+#include "trainer/record/run_directory.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "base/output_file.h"
+
+namespace plimsoll::trainer {
+
+namespace fs = std::filesystem;
+
+RunDirectory::RunDirectory(const config::RunConfig& config, bool writes)
+    : path_(config.run.dir), adapts_(config.lora.asked()), writes_(writes) {
+  if (!writes_) return;
+  std::error_code error;
+  created_ = !fs::exists(path_, error);
+  fs::create_directories(model(), error);
+  for (const std::string& folder : {path_, model()}) {
+    if (!error && access(folder.c_str(), W_OK | X_OK) != 0) {
+      error = std::error_code(errno, std::generic_category());
+    }
+  }
+  if (error) {
+    throw config.Error("run.dir", "cannot write to '" + path_ + "' (" + error.message() +
+                                      "); name a folder that can be written, or change its rights");
+  }
+  try {
+    lock_.emplace(path_, "trains there");
+  } catch (const UserError& problem) {
+    throw config.Error("run.dir", std::string(problem.what()) + "; name another folder, or wait");
+  }
+}
+
+void RunDirectory::RequireReplaceable(const config::RunConfig& config) const {
+  std::error_code error;
+  if (!writes_ || config.run.overwrite || !fs::exists(File("metrics.jsonl"), error)) return;
+  throw config.Error("run.dir", "'" + path_ +
+                                    "' holds a run already; name another folder, or set "
+                                    "run.overwrite: true to replace it, or go on with it by "
+                                    "--resume auto if it has snapshots");
+}
+
+RunDirectory::~RunDirectory() {
+  if (!writes_ || metrics_) return;
+  // Never begun. Folders that hold anything stay.
+  lock_.reset();
+  std::error_code ignored;
+  fs::remove(model(), ignored);
+  if (created_) fs::remove(path_, ignored);
+}
+
+void RunDirectory::Begin() {
+  if (!writes_) return;
+  // A model of other sizes beside the new configuration would be taken for this run's.
+  std::error_code error;
+  for (const std::string& folder : {File("model"), File("adapter")}) {
+    for (const auto& file : fs::directory_iterator(folder, error)) {
+      const std::string name = file.path().filename();
+      if (name == "config.json" || name == "adapter_config.json" ||
+          name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json")) {
+        fs::remove(file.path(), error);
+      }
+    }
+  }
+  for (const auto& file : fs::directory_iterator(path_, error)) {
+    if (file.path().filename().string().starts_with("events.out.tfevents.")) {
+      fs::remove(file.path(), error);
+    }
+  }
+  fs::remove_all(File("snapshots"), error);
+  for (const char* file : {"summary.json", "samples.jsonl"}) fs::remove(File(file), error);
+  metrics_.emplace(File("metrics.jsonl"), /*append=*/false);
+}
+
+void RunDirectory::Continue(const std::vector<std::string>& metrics,
+                            const std::vector<std::string>& samples) {
+  if (!writes_) return;
+  const auto write = [&](const char* name, const std::vector<std::string>& lines) {
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    Write(name, text);
+  };
+  write("metrics.jsonl", metrics);
+  std::error_code error;
+  if (!samples.empty()) {
+    write("samples.jsonl", samples);
+  } else {
+    fs::remove(File("samples.jsonl"), error);
+  }
+  fs::remove(File("summary.json"), error);  // of an end that is none any more
+  samples_.reset();
+  metrics_.emplace(File("metrics.jsonl"), /*append=*/true);
+}
+
+void RunDirectory::Write(const std::string& name, const std::string& content) const {
+  if (!writes_) return;
+  OutputFile file(File(name));
+  file.Write(content);
+  file.Commit();
+}
+
+void RunDirectory::AppendMetrics(const std::string& json) {
+  if (writes_) metrics_->Append(json);
+}
+
+void RunDirectory::AppendSample(const std::string& json) {
+  if (!writes_) return;
+  if (!samples_) samples_.emplace(File("samples.jsonl"), /*append=*/true);
+  samples_->Append(json);
+}
+
+void RunDirectory::SyncLines() const {
+  if (!writes_) return;
+  metrics_->Sync();
+  if (samples_) samples_->Sync();
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,65 @@
+#include "trainer/record/run_facts.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "reports/memory_stack.h"
+#include "runtime/gpu_report.h"
+#include "trainer/plan/plan_page.h"
+#include "trainer/settle/solve.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json Facts(const config::RunConfig& config, const models::Model& model,
+                   const runtime::Device& device, int ranks, const CompiledStep& compiled) {
+  ordered_json facts = ordered_json::array();
+  auto add = [&](const char* name, const std::string& value) {
+    facts.push_back(ordered_json::array({name, value}));
+  };
+  if (!config.run.notes.empty()) add("notes", config.run.notes);
+  if (!config.run.tags.empty()) add("tags", fmt::format("{}", fmt::join(config.run.tags, ", ")));
+  add("started", fmt::format("{:%Y-%m-%d %H:%M:%S %z}", fmt::localtime(std::time(nullptr))));
+  if (device.kind() == runtime::DeviceKind::kCpu) {
+    add("device", fmt::format("{}, {} threads", device.name(), compiled.options.threads));
+  } else {
+    add("device", device.name());
+    add("driver", runtime::InspectGpus().driver_version);
+  }
+  add("ranks", fmt::format("{} (data {} × tensor {})", ranks, ranks / config.parallel.tensor,
+                           config.parallel.tensor));
+  for (const ordered_json& fact : PlanFacts(model, compiled)) facts.push_back(fact);
+  return facts;
+}
+
+}  // namespace
+
+reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string& resolved_yaml,
+                             const models::Model& model, const runtime::Device& device, int ranks,
+                             const CompiledStep& compiled, const ordered_json& timeline) {
+  reports::RunFacts facts;
+  facts.title = config.run.name.empty() ? config.run.dir : config.run.name;
+  if (!config.run.name.empty()) facts.subtitle = config.run.dir + ": ";
+  facts.subtitle += fmt::format("{} with {} on {}", models::Name(model.spec().family),
+                                ParametersText(model, compiled.options), device.name());
+  facts.steps = config.train.steps;
+  facts.facts = Facts(config, model, device, ranks, compiled);
+  facts.config = resolved_yaml;
+  facts.stack = reports::MemoryStack(timeline);
+  facts.by_block = PeakByBlock(compiled.plan);
+  facts.by_role = PeakByRole(compiled.plan);
+  // What was free when the run began is not known any more.
+  using Base = config::MemorySize::Base;
+  if (config.memory.budget && config.memory.budget->base != Base::kFree) {
+    facts.arena_budget = BudgetOf(config).device;
+  }
+  return facts;
+}
+
+}  // namespace plimsoll::trainer

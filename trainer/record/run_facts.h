@@ -1,0 +1,20 @@
+// What a run's report.html says beside its metrics.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "models/model.h"
+#include "reports/run_page.h"
+#include "runtime/device.h"
+#include "trainer/config/run_config.h"
+#include "trainer/step/compile.h"
+
+namespace plimsoll::trainer {
+
+// `timeline`: MemoryTimelineJson(compiled); `ranks`: that train together.
+reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string& resolved_yaml,
+                             const models::Model& model, const runtime::Device& device, int ranks,
+                             const CompiledStep& compiled, const nlohmann::ordered_json& timeline);
+
+}  // namespace plimsoll::trainer

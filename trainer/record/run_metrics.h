@@ -1,0 +1,58 @@
+// metrics.jsonl and samples.jsonl of a run directory, read back.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/record/energy_windows.h"
+
+namespace plimsoll::trainer {
+
+// The held-out loss after so many steps.
+struct Evaluation {
+  int64_t step = 0;
+  double loss = 0;
+  bool operator==(const Evaluation&) const = default;
+};
+
+struct RunMetrics {
+  // By step, from the first one on.
+  std::vector<double> loss;
+  std::vector<double> step_ms;
+  std::vector<Evaluation> evaluations;
+  // The most that any rank's process held on its device, in the steps that were logged.
+  std::optional<int64_t> most_rank_bytes;
+  // The most that the driver counted for the first rank's process on its GPU.
+  std::optional<int64_t> most_gpu_bytes;
+  int64_t skipped = 0;
+  std::vector<Energy> energy;  // of the windows, in their order
+};
+
+// Both leave out a line that was not written to its end, as a killed run leaves one. Members that
+// this program does not know mean nothing to it. UserError, naming file and line, at one that is no
+// row of metrics.
+//
+// UserError also when there is no such file.
+RunMetrics ReadMetrics(const std::string& path);
+
+// The lines, as they are, that a run which goes on after `steps` steps has behind it, of which the
+// last evaluation came after `evaluated`, and with the first so many rollbacks. None when there is
+// no such file.
+std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int64_t evaluated,
+                                    int64_t rollbacks);
+
+// The same of samples.jsonl: those of samples after at most `steps` steps.
+std::vector<std::string> SamplesUntil(const std::string& path, int64_t steps);
+
+// The first with the lowest loss that is a number; nothing where there is none.
+std::optional<Evaluation> BestEvaluation(const RunMetrics& metrics);
+
+// The mean of the windows; nothing where energy was not measured.
+std::optional<Energy> MeanEnergy(const RunMetrics& metrics);
+
+// The steps whose times count: without the first `warmup`, if there are more.
+std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup);
+
+}  // namespace plimsoll::trainer

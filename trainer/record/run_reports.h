@@ -1,0 +1,52 @@
+// What a run leaves for people and their tools beside metrics.jsonl, as `log` says: metrics.csv,
+// TensorBoard's events, report.html. A file that cannot be written is no reason to end a run: there
+// is a warning, and the run goes on without it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "reports/csv_file.h"
+#include "reports/event_file.h"
+#include "reports/run_page.h"
+#include "trainer/config/run_config.h"
+#include "trainer/record/run_directory.h"
+
+namespace plimsoll::trainer {
+
+class RunReports {
+ public:
+  // In `directory`, which has begun, or goes on: `first` is the first step of this process, and
+  // `lines` are those that metrics.jsonl has already.
+  RunReports(const config::LogConfig& config, const RunDirectory& directory,
+             const reports::RunFacts& facts, int64_t first, const std::vector<std::string>& lines);
+
+  // A row of metrics.jsonl.
+  void Add(const nlohmann::ordered_json& row);
+  // A row of samples.jsonl.
+  void AddSample(const nlohmann::ordered_json& row);
+  // The run goes back to that step; these lines stay.
+  void GoBack(int64_t step, const std::vector<std::string>& lines);
+  // The last word: "done", or why there is no more to come.
+  void End(const std::string& state);
+
+ private:
+  void Repeat(const std::string& line);
+
+  void FindColumns(const std::vector<std::string>& lines);
+  void OpenCsv();
+  void OpenPage();
+
+  const RunDirectory& directory_;  // outlives this
+  const reports::RunFacts facts_;
+  int64_t first_;
+  std::vector<std::string> columns_;  // of metrics.csv
+  std::unique_ptr<reports::CsvFile> csv_;
+  std::unique_ptr<reports::EventFile> events_;
+  std::unique_ptr<reports::RunPage> page_;
+};
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,193 @@
+#include "trainer/settle/budget_error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "trainer/settle/channels.h"
+#include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/solve.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using config::CheckpointPolicy;
+using config::OptimizerPlace;
+using config::RunConfig;
+
+// One change to the run, as the user would write it.
+struct Change {
+  std::string key;  // "optimizer.state_dtype"; of several with one key the first that fits is told
+  std::string value;  // "int8"
+  std::function<void(RunConfig&)> make;
+
+  std::string text() const { return key + ": " + value; }
+};
+
+std::vector<Change> Changes(const RunConfig& config) {
+  std::vector<Change> changes;
+  if (config.checkpointing.policy != CheckpointPolicy::kAuto) {
+    changes.push_back({"checkpointing.policy", "auto",
+                       [](RunConfig& run) { run.checkpointing.policy = CheckpointPolicy::kAuto; }});
+  }
+  // The sizes between the user's and the smallest, largest first.
+  if (config.train.micro_batch > 1) {
+    const int64_t whole = config.train.micro_batch * config.train.accumulate;
+    for (int64_t size = config.train.micro_batch / 2; size >= 1; size /= 2) {
+      if (whole % size != 0) continue;
+      const int64_t accumulate = whole / size;
+      changes.push_back({"train.micro_batch",
+                         fmt::format("{} with train.accumulate: {}", size, accumulate),
+                         [size, accumulate](RunConfig& run) {
+                           run.train.micro_batch = size;
+                           run.train.accumulate = accumulate;
+                         }});
+    }
+  }
+  if (config.optimizer.place == OptimizerPlace::kDevice) {
+    changes.push_back({"optimizer.place", "host",
+                       [](RunConfig& run) { run.optimizer.place = OptimizerPlace::kHost; }});
+  } else if (config.optimizer.place == OptimizerPlace::kHost && config.memory.host_budget) {
+    changes.push_back({"optimizer.place", "device",
+                       [](RunConfig& run) { run.optimizer.place = OptimizerPlace::kDevice; }});
+  }
+  for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
+    if (config.optimizer.state_dtype >= dtype) continue;
+    changes.push_back({"optimizer.state_dtype", ToString(dtype),
+                       [dtype](RunConfig& run) { run.optimizer.state_dtype = dtype; }});
+  }
+  if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
+    changes.push_back(
+        {"amp.dtype", "bf16", [](RunConfig& run) { run.amp.dtype = config::Dtype::kBf16; }});
+  }
+  if (config.parallel.data.value_or(1) > 1) {
+    for (int64_t stage = config.parallel.zero + 1; stage <= 3; ++stage) {
+      changes.push_back({"parallel.zero", std::to_string(stage),
+                         [stage](RunConfig& run) { run.parallel.zero = stage; }});
+    }
+  }
+  if (config.parallel.data.value_or(1) > 1 && config.parallel.zero == 3 &&
+      !config.parallel.reshard_after_forward) {
+    changes.push_back({"parallel.reshard_after_forward", "true",
+                       [](RunConfig& run) { run.parallel.reshard_after_forward = true; }});
+  }
+  if (config.parallel.tensor > 1 && !config.parallel.sequence) {
+    changes.push_back(
+        {"parallel.sequence", "true", [](RunConfig& run) { run.parallel.sequence = true; }});
+  }
+  return changes;
+}
+
+// What a plan asks of the lines that memory.budget and memory.host_budget draw.
+struct Needs {
+  int64_t process = 0, host = 0;
+
+  bool Within(const Needs& lines) const { return process <= lines.process && host <= lines.host; }
+};
+
+// Of the smallest plan of a changed run; nothing where the change is impossible.
+std::optional<Needs> NeedsOf(RunConfig config, const Needs& lines) {
+  try {
+    if (!config.IsSet("parallel.nccl_max_ctas")) config.parallel.nccl_max_ctas.reset();
+    ChooseChannels(config);
+    const memory::DeviceProfile profile = ProfileFrom(config);
+    const memory::ExactPlan plan =
+        SmallestPlan(config, {profile.ArenaWithin(lines.process), lines.host, profile}, true);
+    // The full search may pass by a plan that a quick look finds, for one that is predicted to be
+    // smaller but loses more between tensors.
+    const bool searched = config.checkpointing.policy == CheckpointPolicy::kAuto;
+    const int64_t margin = searched ? plan.needed_bytes / 100 : 0;
+    return Needs{profile.ProcessBytes(plan.needed_bytes + margin), plan.host_arena_bytes};
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+std::string LargestConsumer(const memory::MemoryPlan& plan) {
+  size_t largest = 0;
+  for (size_t role = 1; role < memory::kRoles; ++role) {
+    if (plan.bytes_by_role[role] > plan.bytes_by_role[largest]) largest = role;
+  }
+  std::string name(graph::Name(static_cast<graph::Role>(largest)));
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return fmt::format("{}, {}", name, FormatBytes(plan.bytes_by_role[largest]));
+}
+
+std::string List(const std::vector<std::string>& ways) {
+  std::string list;
+  for (size_t i = 0; i < ways.size(); ++i) {
+    if (i > 0) list += i + 1 == ways.size() ? " or " : ", ";
+    list += ways[i];
+  }
+  return list;
+}
+
+}  // namespace
+
+void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
+                       const memory::MemoryPlan& smallest, int64_t needed) {
+  const Needs lines = {budget.process(), budget.host};
+  const Needs needs = {budget.profile.ProcessBytes(needed), smallest.host_arena_bytes};
+  // The line that the message is about.
+  const bool device = needs.process > lines.process;
+  const std::string key = device ? "memory.budget" : "memory.host_budget";
+  const auto of = [&](const Needs& both) { return device ? both.process : both.host; };
+  const auto other_of = [&](const Needs& both) { return device ? both.host : both.process; };
+
+  std::vector<std::string> ways;
+  std::string closest;  // of the changes that don't suffice
+  int64_t closest_bytes = of(needs);
+  std::string fits;  // the key of the last change that does
+  for (const Change& change : Changes(config)) {
+    if (change.key == fits) continue;
+    RunConfig changed = config;
+    change.make(changed);
+    const std::optional<Needs> then = NeedsOf(changed, lines);
+    if (!then || other_of(*then) > other_of(lines)) continue;
+    const std::string size = FormatBytes(of(*then));
+    if (then->Within(lines)) {
+      fits = change.key;
+      ways.push_back(fmt::format("{} ({})", change.text(), size));
+    } else if (of(*then) < closest_bytes) {
+      closest = fmt::format("{}, {}", change.text(), size);
+      closest_bytes = of(*then);
+    }
+  }
+  std::string way_out = "it would fit with " + List(ways);
+  if (ways.empty()) {
+    way_out = "no single change makes it fit; raise the budget or make the model smaller";
+    if (!closest.empty()) way_out += fmt::format(" (the closest: {})", closest);
+  }
+
+  int64_t parameters = 0;
+  for (const memory::PersistentTensor& tensor : smallest.persistent) {
+    if (tensor.role == graph::Role::kParameter) parameters += tensor.bytes;
+  }
+  std::string line = fmt::format("{} ({} bytes)", FormatBytes(of(lines)), of(lines));
+  if (device && lines.process < parameters) {
+    line += fmt::format(" is less than the parameters alone ({})", FormatBytes(parameters));
+  }
+  std::string parts;
+  if (device) parts = "; the largest part: " + LargestConsumer(smallest);
+  if (device && budget.profile.overhead_bytes() > 0) {
+    parts +=
+        fmt::format("; {} of it beside the arena", FormatBytes(budget.profile.overhead_bytes()));
+  }
+  std::string also;
+  if (other_of(needs) > other_of(lines)) {
+    also = fmt::format(", and memory.host_budget: {} ({} bytes)", FormatBytes(other_of(needs)),
+                       other_of(needs));
+  }
+  throw UserError(fmt::format("{}: {}: {}; {} needs {} ({} bytes{}){}; {}", config.Origin(key), key,
+                              line, LeavesChoice(config) ? "the smallest plan" : "the plan",
+                              FormatBytes(of(needs)), of(needs), parts, also, way_out),
+                  ExitCode::kBudgetNotMet);
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,252 @@
+#include "trainer/settle/calibration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/output_file.h"
+#include "base/version.h"
+#include "formats/json.h"
+#include "runtime/cuda_call_timer.h"
+#include "runtime/cuda_device.h"
+#include "runtime/gpu_memory.h"
+#include "runtime/process_memory.h"
+#include "runtime/processor.h"
+#include "trainer/settle/time_call.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using graph::Node;
+using graph::Program;
+using memory::CostModel;
+using memory::TimedCall;
+using nlohmann::ordered_json;
+
+// To be raised when what is timed, or the cost model's built-in rates, change.
+constexpr int64_t kVersion = 3;
+constexpr size_t kMostPoints = 20000;
+
+// The file of one device: a processor with so many threads, or a GPU, with none.
+class CalibrationFile {
+ public:
+  CalibrationFile(const std::string& device, int threads, const CalibrationOptions& options)
+      : threads_(threads), options_(options), device_(device) {
+    if (options.folder.empty()) return;
+    std::string name;
+    for (char c : device_) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
+    path_ = fmt::format("{}/calibration-{}{}.json", options.folder, name,
+                        threads > 0 ? fmt::format("-{}-threads", threads) : "");
+  }
+
+  const std::string& device() const { return device_; }
+
+  // Nothing when there is no file, or none for this version.
+  std::vector<TimedCall> Read() const {
+    std::vector<TimedCall> points;
+    std::error_code error;
+    if (path_.empty() || !std::filesystem::exists(path_, error)) return points;
+    try {
+      const formats::JsonObject file = formats::JsonObject::FromFile(path_);
+      if (file.RequireInt("version") != kVersion || file.RequireString("program") != Version() ||
+          file.RequireString("device") != device_ || file.RequireInt("threads") != threads_) {
+        return points;
+      }
+      for (const formats::JsonObject& object : file.RequireObjects("points")) {
+        TimedCall point{object.RequireString("signature"), object.RequireString("kind"),
+                        object.RequireFloat("ideal"), object.RequireFloat("seconds")};
+        constexpr double kDay = 86400;
+        if (!(point.ideal > 0 && point.ideal < kDay)) object.Fail("ideal", "no plausible time");
+        if (!(point.seconds > 0 && point.seconds < kDay)) {
+          object.Fail("seconds", "no plausible time");
+        }
+        points.push_back(std::move(point));
+      }
+    } catch (const UserError& problem) {
+      Say(fmt::format("warning: {}; the calibration is made anew", problem.what()));
+      points.clear();
+    }
+    return points;
+  }
+
+  void Write(std::vector<TimedCall> points) const {
+    if (path_.empty()) return;
+    if (points.size() > kMostPoints) {  // the oldest come first
+      points.erase(points.begin(), points.end() - kMostPoints);
+    }
+    ordered_json json = {{"version", kVersion},
+                         {"program", Version()},
+                         {"device", device_},
+                         {"threads", threads_},
+                         {"points", ordered_json::array()}};
+    for (const TimedCall& point : points) {
+      json["points"].push_back({{"signature", point.signature},
+                                {"kind", point.kind},
+                                {"ideal", point.ideal},
+                                {"seconds", point.seconds}});
+    }
+    try {
+      std::error_code error;
+      std::filesystem::create_directories(options_.folder, error);
+      OutputFile file(path_);
+      file.Write(json.dump(1) + "\n");
+      file.Commit();
+    } catch (const UserError& problem) {
+      Say(fmt::format("warning: {}; the calibration is not kept", problem.what()));
+    }
+  }
+
+ private:
+  void Say(const std::string& text) const {
+    if (options_.say) options_.say(text);
+  }
+
+  int threads_;
+  const CalibrationOptions& options_;
+  std::string device_;
+  std::string path_;  // empty: no file
+};
+
+// A call that is to be timed, by one of the nodes that make it.
+struct Wanted {
+  const Program* program;
+  const Node* node;
+  double ideal;       // of one call
+  double importance;  // of all calls together
+};
+
+std::vector<Wanted> FindWanted(std::span<const Program* const> programs, const CostModel& model) {
+  std::map<std::string, Wanted> by_signature;
+  for (const Program* program : programs) {
+    for (const Node& node : program->nodes()) {
+      if (node.op->view) continue;
+      const Program::Call call = program->CallOf(node);
+      if (model.Knows(call.get())) continue;
+      const double ideal = model.Ideal(call.get());
+      const auto [found, fresh] = by_signature.try_emplace(memory::SignatureOf(call.get()),
+                                                           Wanted{program, &node, ideal, 0.0});
+      found->second.importance += ideal;
+    }
+  }
+  std::vector<Wanted> wanted;
+  for (const auto& [signature, want] : by_signature) wanted.push_back(want);
+  std::stable_sort(wanted.begin(), wanted.end(),
+                   [](const Wanted& a, const Wanted& b) { return a.importance > b.importance; });
+  return wanted;
+}
+
+// Calls that go together in one launch cost by the byte, which a small one alone does not show:
+// of each kind the largest is timed, unless a larger one was, and the rest is scaled from it.
+std::vector<Wanted> LargestOfGroups(const std::vector<Wanted>& wanted,
+                                    const std::vector<TimedCall>& points) {
+  std::map<std::string, double> largest;
+  for (const TimedCall& point : points) {
+    double& most = largest[point.kind];
+    most = std::max(most, point.ideal);
+  }
+  const auto kind = [](const Wanted& want) {
+    return memory::KindOf(want.program->CallOf(*want.node).get());
+  };
+  for (const Wanted& want : wanted) {
+    double& most = largest[kind(want)];
+    most = std::max(most, want.ideal);
+  }
+  std::vector<Wanted> result;
+  for (const Wanted& want : wanted) {
+    if (!runtime::CudaCallTimer::Grouped(*want.node) || want.ideal >= largest[kind(want)]) {
+      result.push_back(want);
+    }
+  }
+  return result;
+}
+
+// Times what is wanted, adds it to the model and keeps it.
+void TimeAll(const std::vector<Wanted>& wanted, const CalibrationOptions& options,
+             const CalibrationFile& file, std::vector<TimedCall> points, CostModel& model,
+             const std::function<double(const Wanted&)>& time) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  int timed = 0;
+  for (const Wanted& want : wanted) {
+    if (want.ideal > options.call_seconds) continue;
+    if (elapsed() > options.total_seconds) break;
+    const double seconds = time(want);
+    if (seconds <= 0) continue;
+    const Program::Call call = want.program->CallOf(*want.node);
+    points.push_back(
+        {memory::SignatureOf(call.get()), memory::KindOf(call.get()), want.ideal, seconds});
+    model.Add(points.back());
+    ++timed;
+  }
+  if (timed == 0) return;
+  if (options.say && elapsed() > 1) {
+    options.say(fmt::format("timed {} ops on this device in {:.1f} s ({})", timed, elapsed(),
+                            file.device()));
+  }
+  file.Write(std::move(points));
+}
+
+}  // namespace
+
+std::string CalibrationFolder() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
+    return std::string(cache) + "/plimsoll";
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
+    return std::string(home) + "/.cache/plimsoll";
+  }
+  return "";
+}
+
+CostModel LoadCalibration(int threads, const CalibrationOptions& options) {
+  CostModel model(threads);
+  const CalibrationFile file(runtime::ProcessorName(), threads, options);
+  for (const TimedCall& point : file.Read()) model.Add(point);
+  return model;
+}
+
+CostModel Calibrate(std::span<const Program* const> programs, ThreadPool& pool,
+                    const CalibrationOptions& options) {
+  const CalibrationFile file(runtime::ProcessorName(), pool.size(), options);
+  std::vector<TimedCall> points = file.Read();
+  CostModel model(pool.size());
+  for (const TimedCall& point : points) model.Add(point);
+  if (options.fixed) return model;
+  const std::vector<Wanted> wanted = FindWanted(programs, model);
+  if (wanted.empty()) return model;
+  CallTimer timer(pool);
+  TimeAll(wanted, options, file, std::move(points), model, [&](const Wanted& want) {
+    const int64_t scratch = ScratchBytes(*want.program, *want.node, pool.size());
+    if (scratch > runtime::AvailableMemory() / 4) return -1.0;
+    return timer.Time(*want.program, *want.node);
+  });
+  return model;
+}
+
+CostModel CalibrateGpu(std::span<const Program* const> programs, const std::string& gpu,
+                       const CalibrationOptions& options) {
+  const CalibrationFile file(gpu, 0, options);
+  std::vector<TimedCall> points = file.Read();
+  CostModel model(memory::DeviceRates::Gpu(gpu));
+  for (const TimedCall& point : points) model.Add(point);
+  if (options.fixed || !runtime::CudaVisible()) return model;
+  const std::vector<Wanted> wanted = LargestOfGroups(FindWanted(programs, model), points);
+  if (wanted.empty()) return model;
+  runtime::CudaCallTimer timer;
+  int64_t scratch = options.scratch_bytes;
+  if (const auto meter = runtime::GpuMeter::Find(); meter && scratch == 0) {
+    scratch = meter->Measure().free / 2;
+  }
+  TimeAll(wanted, options, file, std::move(points), model,
+          [&](const Wanted& want) { return timer.Time(*want.program, *want.node, scratch); });
+  return model;
+}
+
+}  // namespace plimsoll::trainer

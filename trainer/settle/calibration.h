@@ -1,0 +1,46 @@
+// Times the ops of programs on this device, so that the cost model predicts what this machine
+// does. Each distinct call (memory/cost_model.h: its signature) is timed once by its kernel on
+// scratch memory with plausible numbers, and kept in a file for this device: the processor's name
+// and the number of threads, or the GPU's name; the version of the calibration and of the program.
+//
+//   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/calibration-….json
+//
+// The file is checked before it is believed; a bad one is ignored with a warning and replaced.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "base/thread_pool.h"
+#include "graph/program.h"
+#include "memory/cost_model.h"
+
+namespace plimsoll::trainer {
+
+struct CalibrationOptions {
+  std::string folder;         // of the file; empty: nothing is read or kept
+  bool fixed = false;         // the file is used as it is: nothing is timed
+  int64_t scratch_bytes = 0;  // on a GPU, of one call; 0: a half of what is free
+  double call_seconds = 1.0;  // calls that surely take longer are not timed
+  double total_seconds = 30;  // ends the timing; what is left is scaled from what was timed
+  std::function<void(const std::string&)> say;  // warnings, and what is being done; may be empty
+};
+
+// $XDG_CACHE_HOME/plimsoll or $HOME/.cache/plimsoll; empty when neither is set.
+std::string CalibrationFolder();
+
+// A model that knows the calls of `programs`, as far as they could be timed: what the file lacks is
+// timed now.
+memory::CostModel Calibrate(std::span<const graph::Program* const> programs, ThreadPool& pool,
+                            const CalibrationOptions& options);
+
+// The same on the GPU, where this build can use one; elsewhere what the file of a GPU of that name
+// holds, and at least the built-in rates.
+memory::CostModel CalibrateGpu(std::span<const graph::Program* const> programs,
+                               const std::string& gpu, const CalibrationOptions& options);
+
+// What the file holds, without timing anything.
+memory::CostModel LoadCalibration(int threads, const CalibrationOptions& options);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,72 @@
+#include "trainer/settle/channels.h"
+
+#include <cstddef>
+
+#include "ops/axis.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/solve.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+constexpr int64_t kGpusOfHost = 8;
+
+void Count(const graph::Program& program, const graph::Node& node, double times,
+           memory::MeshTraffic& traffic) {
+  if (!ops::IsCollective(node.op->name)) return;
+  const bool data = ops::AxisOf(node.attributes) == ops::Axis::kData;
+  memory::AxisTraffic& axis = data ? traffic.data : traffic.tensor;
+  const bool gathers = node.op->name == "all_gather_start";
+  const graph::TensorId whole = gathers ? node.outputs[0] : node.inputs[0];
+  double& sum = gathers                               ? axis.all_gather
+                : node.op->name == "all_reduce_start" ? axis.all_reduce
+                                                      : axis.reduce_scatter;
+  sum += times * static_cast<double>(program.tensor(whole).bytes());
+}
+
+// The run with choices made that have nothing to do with what is sent.
+config::RunConfig Closed(const config::RunConfig& config) {
+  config::RunConfig run = config;
+  if (run.train.micro_batch == 0) {
+    run.train.micro_batch = 1;
+    run.train.global_batch.reset();
+    run.train.global_batch_tokens.reset();
+  }
+  if (run.optimizer.place == config::OptimizerPlace::kAuto) {
+    run.optimizer.place = config::OptimizerPlace::kDevice;
+  }
+  return run;
+}
+
+}  // namespace
+
+memory::MeshTraffic TrafficOf(const StepDraft& step) {
+  memory::MeshTraffic traffic;
+  traffic.data.ranks = step.options().data_ranks;
+  traffic.tensor.ranks = step.options().tensor_ranks;
+  for (size_t p = 0; p < step.programs().size(); ++p) {
+    const graph::Program& program = *step.programs()[p];
+    for (const graph::Node& node : program.nodes()) {
+      Count(program, node, static_cast<double>(step.times()[p]), traffic);
+    }
+  }
+  return traffic;
+}
+
+void ChooseChannels(config::RunConfig& config) {
+  if (config.parallel.nccl_max_ctas) return;
+  config.parallel.nccl_max_ctas = 0;
+  const int64_t ranks = config.parallel.data.value_or(1) * config.parallel.tensor;
+  if (ranks == 1 || ranks > kGpusOfHost || DeviceFrom(config) == runtime::DeviceKind::kCpu) return;
+  const config::RunConfig run = Closed(config);
+  const StepDraft step(run, *ModelFrom(run));
+  const memory::CostModel rates = BuiltInCost(run);
+  double seconds = 0;
+  for (size_t p = 0; p < step.programs().size(); ++p) {
+    if (step.times()[p] == 0) continue;
+    seconds += static_cast<double>(step.times()[p]) * rates.ProgramSeconds(*step.programs()[p]);
+  }
+  config.parallel.nccl_max_ctas = memory::FewestChannels(TrafficOf(step), seconds);
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,408 @@
+#include "trainer/settle/from_config.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/glob.h"
+#include "models/huggingface.h"
+#include "runtime/cuda_device.h"
+#include "trainer/config/resolve.h"
+#include "trainer/config/schema.h"
+#include "trainer/data/loader.h"
+#include "trainer/step/adapter.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+// Which documents of text files are held out does not depend on data.seed, so that runs with
+// different seeds are evaluated on the same text.
+constexpr uint64_t kSplitSeed = 1;
+
+// config/ repeats these enumerations, so as not to depend on their owners.
+static_assert(static_cast<int>(config::Family::kQwen2) == static_cast<int>(models::Family::kQwen2));
+static_assert(static_cast<int>(config::Activation::kGeluErf) ==
+              static_cast<int>(models::Activation::kGeluErf));
+static_assert(static_cast<int>(config::Order::kConsecutive) ==
+              static_cast<int>(data::DataOrder::kConsecutive));
+
+// Of model.init_from.
+models::ModelSpec SpecOfFolder(const config::RunConfig& config) {
+  try {
+    return models::SpecFromHuggingFace(config.model.init_from);
+  } catch (const UserError& error) {
+    throw config.Error("model.init_from", error.what());
+  }
+}
+
+models::ModelSpec SpecFrom(const config::RunConfig& config) {
+  const config::ModelConfig& m = config.model;
+  if (!m.init_from.empty()) {
+    models::ModelSpec spec = SpecOfFolder(config);
+    if (config.IsSet("model.dropout")) spec.dropout = m.dropout;
+    return spec;
+  }
+  models::ModelSpec spec;
+  spec.family = static_cast<models::Family>(m.family);
+  spec.layers = m.layers;
+  spec.width = m.width;
+  spec.heads = m.heads;
+  spec.kv_heads = m.kv_heads;
+  spec.head_width = m.head_width;
+  spec.ffn_width = m.ffn_width;
+  spec.vocab = m.vocab;
+  spec.max_sequence = m.max_sequence;
+  spec.dropout = m.dropout;
+  spec.tied = m.tied;
+  spec.attention_bias = m.attention_bias;
+  spec.norm_eps = m.norm_eps;
+  spec.rope_theta = m.rope_theta;
+  if (m.rope_type == config::RopeType::kLinear) {
+    spec.rope_scaling = models::RopeScaling::Linear(m.rope_factor);
+  }
+  spec.activation = static_cast<models::Activation>(m.activation);
+  spec.init_std = m.init_std;
+  return spec;
+}
+
+// model.vocab, where the file names a tokenizer and no number.
+void FollowTokenizer(config::RunConfig& config) {
+  try {
+    config.model.vocab = data::LoadTokenizer(config.data.tokenizer)->vocab_size();
+  } catch (const UserError& error) {
+    throw config.Error("data.tokenizer", error.what());
+  }
+}
+
+// UserError unless the tensor-parallel ranks can share the model equally.
+void CheckTensorRanks(const config::RunConfig& config, const models::ModelSpec& spec) {
+  const int64_t ranks = config.parallel.tensor;
+  const std::pair<const char*, int64_t> shared[] = {{"model.heads", spec.heads},
+                                                    {"model.kv_heads", spec.kv_heads},
+                                                    {"model.ffn_width", spec.ffn_width},
+                                                    {"model.vocab", spec.vocab}};
+  for (const auto& [key, size] : shared) {
+    if (size % ranks == 0) continue;
+    const bool follows = key == std::string_view("model.vocab") && config.model.init_from.empty() &&
+                         !config.IsSet("model.vocab");
+    throw config.Error(
+        "parallel.tensor",
+        fmt::format("{} ranks cannot share {} {} equally{}; choose a divisor{}", ranks, key, size,
+                    follows ? fmt::format(", which is that of data.tokenizer ({})",
+                                          config.Origin("data.tokenizer"))
+                            : "",
+                    follows ? fmt::format(", or pad the vocabulary: model.vocab: {}",
+                                          (size / ranks + 1) * ranks)
+                            : ""));
+  }
+}
+
+// Plans add up bytes in 64 bits: refuses, in rounder numbers, what would not fit there.
+void CheckSize(const config::RunConfig& config, const models::Model& model) {
+  const models::ModelSpec& spec = model.spec();
+  const double rows = static_cast<double>(config.train.micro_batch) * config.model.sequence;
+  const double widest = std::max(
+      {spec.width, 2 * spec.ffn_width, (spec.heads + 2 * spec.kv_heads) * spec.head_width});
+  constexpr double kTensorsPerLayer = 40, kBytesPerParameter = 32;
+  const double bytes = 4 * kTensorsPerLayer * rows * widest * static_cast<double>(spec.layers + 1) +
+                       kBytesPerParameter * static_cast<double>(model.parameter_count());
+  if (bytes < 0x1p60) return;
+  throw config.Error("train.micro_batch",
+                     "a step of this model and batch would need over 1 EiB; "
+                     "make the batch, model.sequence or the model smaller");
+}
+
+// A pattern that fits nothing is a mistake.
+void RequireMatch(const config::RunConfig& config, const char* key, const std::string& pattern,
+                  const std::vector<models::ParameterInfo>& parameters) {
+  if (std::ranges::any_of(parameters, [&](const auto& parameter) {
+        return MatchesGlob(pattern, parameter.name);
+      })) {
+    return;
+  }
+  throw config.Error(key, "no parameter matches '" + pattern + "'; the first one is called '" +
+                              parameters.front().name + "'");
+}
+
+// Of train.freeze.
+std::vector<std::string> FrozenFrom(const config::RunConfig& config, const models::Model& model) {
+  const std::vector<std::string>& patterns = config.train.freeze;
+  for (const std::string& pattern : patterns) {
+    RequireMatch(config, "train.freeze", pattern, model.parameters());
+  }
+  if (std::ranges::all_of(model.parameters(), [&](const auto& parameter) {
+        return MatchesAnyGlob(patterns, parameter.name);
+      })) {
+    throw config.Error("train.freeze", "leaves nothing to train; name fewer parameters");
+  }
+  return patterns;
+}
+
+}  // namespace
+
+UserError WithPlace(const config::RunConfig& config, const UserError& error) {
+  const std::string message = error.what();
+  const std::string key = message.substr(0, message.find_first_of(":[ "));
+  if (config::FindKey(key) == nullptr) return error;
+  return UserError(config.Origin(key) + ": " + message, error.code());
+}
+
+config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
+                       int64_t ranks) {
+  return LoadRunText(config::ReadFile(path), path, sets, ranks);
+}
+
+config::Loaded LoadRunText(const std::string& text, const std::string& name,
+                           const std::vector<std::string>& sets, int64_t ranks) {
+  config::Loaded loaded = config::LoadText(text, name, sets, ranks, config::ReadFile);
+  config::RunConfig& config = loaded.config;
+  if (config.model.init_from.empty()) {
+    if (config.model.vocab > 0) return loaded;
+    FollowTokenizer(config);
+    loaded.resolved_yaml = config::ToYaml(config);
+    return loaded;
+  }
+  ResolveAdapter(config);
+  const models::ModelSpec spec = SpecFrom(config);
+  config.model.dropout = spec.dropout;
+  if (config.model.sequence == 0) config.model.sequence = spec.max_sequence;
+  config::ResolveBatch(config, ranks);
+  loaded.resolved_yaml = config::ToYaml(config);
+  return loaded;
+}
+
+std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config) {
+  const models::ModelSpec spec = SpecFrom(config);
+  if (const auto problem = models::FindProblem(spec)) {
+    throw config.Error("model." + problem->field, problem->reason);
+  }
+  CheckTensorRanks(config, spec);
+  if (config.model.sequence > spec.max_sequence) {
+    throw config.Error("model.sequence", std::to_string(config.model.sequence) +
+                                             " tokens are more than the model's " +
+                                             std::to_string(spec.max_sequence) +
+                                             "; shorten it or choose another model");
+  }
+  return models::MakeModel(spec);
+}
+
+bool SharesTokens(const config::RunConfig& config) {
+  return !config.parallel.sequence ||
+         config.train.micro_batch * config.model.sequence % config.parallel.tensor == 0;
+}
+
+optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model) {
+  const config::OptimizerConfig& o = config.optimizer;
+  optim::UpdateOptions update;
+  update.algorithm = o.name == config::OptimizerName::kAdamW
+                         ? optim::UpdateOptions::Algorithm::kAdamW
+                         : optim::UpdateOptions::Algorithm::kSgd;
+  update.beta1 = o.betas[0];
+  update.beta2 = o.betas[1];
+  update.eps = o.eps;
+  update.momentum = o.momentum;
+  update.nesterov = o.nesterov;
+  update.weight_decay = o.weight_decay;
+  const adapters::Lora lora = LoraFrom(config, model);
+  for (const config::WeightDecayGroup& group : o.weight_decay_groups) {
+    RequireMatch(config, "optimizer.weight_decay_groups", group.pattern,
+                 lora.enabled() ? adapters::Parameters(lora) : model.parameters());
+    update.groups.push_back({group.pattern, group.weight_decay});
+  }
+  update.clip_grad_norm = o.clip_grad_norm;
+  if (o.state_dtype == config::StateDtype::kBf16) update.state_dtype = optim::StateDType::kBFloat16;
+  if (o.state_dtype == config::StateDtype::kInt8) update.state_dtype = optim::StateDType::kInt8;
+  const config::AmpConfig& a = config.amp;
+  update.master_weights = a.master_weights;
+  const bool dynamic =
+      a.loss_scale == config::LossScale::kDynamic ||
+      (a.loss_scale == config::LossScale::kAuto && a.dtype == config::Dtype::kFp16);
+  if (dynamic || a.loss_scale == config::LossScale::kStatic) {
+    update.loss_scale = ops::LossScaleOptions{.dynamic = dynamic,
+                                              .growth_factor = a.growth_factor,
+                                              .backoff_factor = a.backoff_factor,
+                                              .growth_interval = a.growth_interval,
+                                              .min_scale = a.min_scale};
+  }
+  update.skips = config.divergence.action == config::DivergenceAction::kSkip;
+  return update;
+}
+
+checkpointing::Options CheckpointingFrom(const config::RunConfig& config) {
+  using Policy = checkpointing::Options::Policy;
+  const config::CheckpointingConfig& c = config.checkpointing;
+  checkpointing::Options options;
+  switch (c.policy) {
+    case config::CheckpointPolicy::kNone:
+    case config::CheckpointPolicy::kAuto:  // the solver's part
+      break;
+    case config::CheckpointPolicy::kBlock:
+      options.policy = Policy::kBlock;
+      break;
+    case config::CheckpointPolicy::kEvery:
+      options.policy = Policy::kEvery;
+      break;
+    case config::CheckpointPolicy::kSelective:
+      options.policy = Policy::kSelective;
+      break;
+  }
+  options.every = c.every;
+  options.reshard = config.parallel.reshard_after_forward;
+  auto patterns = [&](const std::string& key, const std::vector<std::string>& list) {
+    return checkpointing::Patterns{list, config.Origin(key) + ": " + key};
+  };
+  options.recompute = patterns("checkpointing.recompute", c.recompute);
+  options.save = patterns("checkpointing.save", c.save);
+  options.offload = patterns("checkpointing.offload", c.offload);
+  return options;
+}
+
+data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab) {
+  const config::DataConfig& d = config.data;
+  data::DataOptions options;
+  options.synthetic = d.synthetic;
+  for (const config::TrainSource& source : d.train) {
+    options.train.push_back({source.files, source.weight});
+  }
+  options.eval = d.eval;
+  if (d.format == config::DataFormat::kText) options.tokenizer = d.tokenizer;
+  options.exclude = d.exclude;
+  options.split = {d.document_separator, d.eval_fraction, kSplitSeed};
+  if (d.format == config::DataFormat::kUint16) options.format = data::TokenFormat::kUint16;
+  if (d.format == config::DataFormat::kUint32) options.format = data::TokenFormat::kUint32;
+  options.vocab = vocab;
+  options.seed = static_cast<uint64_t>(config.data.seed);
+  return options;
+}
+
+data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab) {
+  try {
+    return data::OpenData(DataOptionsFrom(config, vocab));
+  } catch (const UserError& error) {
+    throw WithPlace(config, error);
+  }
+}
+
+std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name) {
+  std::unique_ptr<data::Tokenizer> tokenizer = data::LoadTokenizer(name);
+  if (tokenizer->vocab_size() > model.spec().vocab) {
+    throw UserError("tokenizer '" + name + "' has ids up to " +
+                    std::to_string(tokenizer->vocab_size() - 1) +
+                    ", beyond the model's vocabulary of " + std::to_string(model.spec().vocab) +
+                    "; name the tokenizer that the model was made for");
+  }
+  return tokenizer;
+}
+
+int OwnCores() {
+  cpu_set_t cores;
+  return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+int ThreadsFrom(const config::RunConfig& config) {
+  return config.train.threads > 0 ? static_cast<int>(config.train.threads) : OwnCores();
+}
+
+runtime::DeviceKind DeviceFrom(const config::RunConfig& config) {
+  switch (config.device) {
+    case config::Device::kCpu:
+      return runtime::DeviceKind::kCpu;
+    case config::Device::kCuda:
+      return runtime::DeviceKind::kCuda;
+    case config::Device::kAuto:
+      break;
+  }
+  return runtime::CudaVisible() ? runtime::DeviceKind::kCuda : runtime::DeviceKind::kCpu;
+}
+
+std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool) {
+  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return runtime::MakeCpuDevice(pool);
+  try {
+    return runtime::MakeCudaDevice(pool);
+  } catch (const UserError& error) {
+    throw UserError(config.Origin("device") + ": " + error.what(), error.code());
+  }
+}
+
+amp::AmpOptions AmpFrom(const config::RunConfig& config) {
+  amp::AmpOptions amp;
+  if (config.amp.dtype == config::Dtype::kBf16) amp.dtype = graph::DType::kBFloat16;
+  if (config.amp.dtype == config::Dtype::kFp16) amp.dtype = graph::DType::kFloat16;
+  amp.tf32 = config.amp.dtype == config::Dtype::kTf32;
+  if (amp.tf32 && DeviceFrom(config) == runtime::DeviceKind::kCpu) {
+    throw config.Error("amp.dtype",
+                       "tf32 needs a GPU, whose matrix units it is a format of; use fp32 or bf16, "
+                       "or device: cuda");
+  }
+  amp.low_ops = config.amp.low_ops;
+  amp.fp32_ops = config.amp.fp32_ops;
+  if (const auto problem = amp::FindProblem(amp)) {
+    throw config.Error("amp." + problem->field, problem->reason);
+  }
+  return amp;
+}
+
+// A collective beside computing takes multiprocessors from it, all of which it has only once the
+// kernel that was under way has ended: few long collectives cost less than many short ones. But
+// the last bucket, which nothing hides, must be a small part of all, and the whole gradients of
+// some buckets are alive at once.
+int64_t BucketBytes(const config::RunConfig& config, int64_t trained) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  if (config.parallel.bucket_cap_mb) return *config.parallel.bucket_cap_mb * kMiB;
+  const int64_t gradients = 4 * trained / config.parallel.tensor;
+  return std::clamp(gradients / 32, parallel::DataParallelOptions().bucket_bytes, 200 * kMiB);
+}
+
+CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model) {
+  CheckSize(config, model);
+  if (!SharesTokens(config)) {
+    throw config.Error(
+        "parallel.sequence",
+        fmt::format("{} tensor ranks cannot share the tokens of a micro-step equally: "
+                    "train.micro_batch {} × model.sequence {} = {}",
+                    config.parallel.tensor, config.train.micro_batch, config.model.sequence,
+                    config.train.micro_batch * config.model.sequence));
+  }
+  const bool in_parts = config.parallel.data.value_or(1) > 1 && config.parallel.zero >= 2;
+  if (config.lora.asked() && config.parallel.sequence && config.parallel.tensor > 1 && in_parts &&
+      config.train.accumulate > 1) {
+    throw config.Error("parallel.sequence",
+                       "tensor ranks have partial gradients of adapters then, which data ranks "
+                       "cannot carry in parts from micro-step to micro-step; use parallel.zero: 1, "
+                       "or parallel.sequence: false");
+  }
+  CompileOptions options;
+  options.micro_batch = config.train.micro_batch;
+  options.sequence = config.model.sequence;
+  options.accumulate = config.train.accumulate;
+  options.data_ranks = config.parallel.data.value_or(1);
+  options.zero = config.parallel.zero;
+  options.tensor_ranks = config.parallel.tensor;
+  options.sequence_parallel = config.parallel.sequence;
+  options.evaluate = config.train.eval_every > 0;
+  options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;
+  // No token is shorter than a byte, and an empty prompt is one token.
+  options.generate_context =
+      std::min(config.model.sequence,
+               static_cast<int64_t>(config.sample.prompt.size()) + 1 + config.sample.tokens);
+  options.amp = AmpFrom(config);
+  options.fuse_gelu_gradient = config.amp.fuse_gelu;
+  options.update = UpdateFrom(config, model);
+  options.lora = LoraFrom(config, model);
+  options.frozen =
+      options.lora.enabled() ? adapters::FrozenParameters(model) : FrozenFrom(config, model);
+  options.snapshot_copy = config.save.async;
+  options.data_parallel.bucket_bytes = BucketBytes(config, CountParameters(model, options).trained);
+  options.state_on_host = config.optimizer.place == config::OptimizerPlace::kHost;
+  options.init_loss_scale = config.amp.init_scale;
+  options.checkpointing = CheckpointingFrom(config);
+  options.device = DeviceFrom(config);
+  options.threads = ThreadsFrom(config);
+  options.dump_directory = config.debug.dump_programs;
+  return options;
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,135 @@
+#include "trainer/settle/gpu_profile.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/message.h"
+#include "base/output_file.h"
+#include "base/version.h"
+#include "formats/json.h"
+#include "runtime/gpu_memory.h"
+#include "trainer/settle/calibration.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/known_gpus.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using memory::DeviceProfile;
+
+std::string PathOf(const std::string& folder, const std::string& gpu) {
+  std::string name;
+  for (char c : gpu) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
+  return fmt::format("{}/gpu-{}.json", folder, name);
+}
+
+// Nothing when there is no file, or none of this version.
+std::optional<DeviceProfile> Read(const std::string& folder, const std::string& gpu,
+                                  int64_t memory_bytes) {
+  const std::string path = PathOf(folder, gpu);
+  std::error_code error;
+  if (folder.empty() || !std::filesystem::exists(path, error)) return std::nullopt;
+  try {
+    const formats::JsonObject file = formats::JsonObject::FromFile(path);
+    if (file.RequireString("program") != Version() || file.RequireString("gpu") != gpu) {
+      return std::nullopt;
+    }
+    DeviceProfile profile = memory::BuiltInGpuProfile(gpu, memory_bytes);
+    const auto bytes = [&](const char* key) {
+      constexpr int64_t kMost = int64_t{1} << 35;
+      return file.RequireInt(key, 0, kMost);
+    };
+    profile.context_bytes = bytes("context_bytes");
+    profile.code_bytes = bytes("code_bytes");
+    profile.libraries_bytes = bytes("libraries_bytes");
+    profile.communicators_bytes = bytes("communicators_bytes");
+    profile.graphs_bytes = bytes("graphs_bytes");
+    profile.measured = true;
+    return profile;
+  } catch (const UserError& problem) {
+    PrintWarning(fmt::format("{}; the built-in profile is used", problem.what()));
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string ProcessText(const DeviceProfile& profile, int64_t arena_bytes) {
+  return fmt::format("process on {}: {} = arena {}, {} ({})", profile.device,
+                     FormatBytes(profile.ProcessBytes(arena_bytes)), FormatBytes(arena_bytes),
+                     memory::PartsText(profile),
+                     profile.measured ? "as measured in earlier runs" : "as built in");
+}
+
+std::string ProfileFolder(const config::RunConfig& config) {
+  const std::string folder =
+      config.memory.calibration.empty() ? CalibrationFolder() : config.memory.calibration;
+  const int64_t ranks = config.parallel.data.value_or(1) * config.parallel.tensor;
+  if (folder.empty() || ranks == 1) return folder;
+  return fmt::format("{}/{}-ranks-{}-channels", folder, ranks,
+                     config.parallel.nccl_max_ctas.value_or(0));
+}
+
+DeviceProfile ProfileFrom(const config::RunConfig& config) {
+  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return {};
+  const memory::MeshAxes axes = {.data = config.parallel.data.value_or(1) > 1,
+                                 .tensor = config.parallel.tensor > 1,
+                                 .channels = config.parallel.nccl_max_ctas.value_or(0)};
+  if (!config.planned_gpu.empty()) {
+    const KnownGpu& gpu = RequireGpu(config.planned_gpu);
+    return LoadProfile(ProfileFolder(config), gpu.name, gpu.memory_bytes(), axes);
+  }
+  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
+  if (!meter) {
+    const DeviceProfile alone = memory::BuiltInGpuProfile();
+    return memory::BuiltInGpuProfile(alone.device, alone.memory_bytes, axes);
+  }
+  const runtime::GpuMemory memory = meter->Measure();
+  return LoadProfile(ProfileFolder(config), memory.gpu, memory.total, axes);
+}
+
+DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu, int64_t memory_bytes,
+                          const memory::MeshAxes& axes) {
+  const DeviceProfile built_in = memory::BuiltInGpuProfile(gpu, memory_bytes, axes);
+  const std::optional<DeviceProfile> kept = Read(folder, gpu, memory_bytes);
+  if (!kept) return built_in;
+  // What is built in was measured on large models: a small one takes less there.
+  const bool known = gpu == memory::BuiltInGpuProfile().device;
+  DeviceProfile profile =
+      known && kept->overhead_bytes() < built_in.overhead_bytes() ? built_in : *kept;
+  profile.channels = axes.channels;
+  return profile;
+}
+
+void KeepProfile(const std::string& folder, const DeviceProfile& measured) {
+  if (folder.empty()) return;
+  const std::optional<DeviceProfile> known = Read(folder, measured.device, measured.memory_bytes);
+  const auto held = [](const DeviceProfile& profile) {
+    return profile.overhead_bytes() - profile.reserve_bytes;
+  };
+  if (known && held(*known) >= held(measured)) return;
+  const nlohmann::ordered_json json = {{"program", Version()},
+                                       {"gpu", measured.device},
+                                       {"context_bytes", measured.context_bytes},
+                                       {"code_bytes", measured.code_bytes},
+                                       {"libraries_bytes", measured.libraries_bytes},
+                                       {"communicators_bytes", measured.communicators_bytes},
+                                       {"graphs_bytes", measured.graphs_bytes}};
+  try {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    OutputFile file(PathOf(folder, measured.device));
+    file.Write(json.dump(1) + "\n");
+    file.Commit();
+  } catch (const UserError& problem) {
+    PrintWarning(fmt::format("{}; the GPU's profile is not kept", problem.what()));
+  }
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,155 @@
+#include "trainer/settle/ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "formats/json.h"
+#include "graph/text.h"
+#include "trainer/config/resolve.h"
+#include "trainer/settle/from_config.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using nlohmann::json;
+
+// FNV-1a.
+uint64_t HashOf(std::string_view text, uint64_t hash = 0xcbf29ce484222325u) {
+  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+// What Decide() chose, for a rank that knows the configuration.
+std::string Encode(const Decision& decision) {
+  json retention = json::object();
+  for (const auto& [tensor, kind] : decision.options.checkpointing.retention) {
+    retention[tensor] = std::string(graph::Name(kind));
+  }
+  return json{{"micro_batch", decision.config.train.micro_batch},
+              {"accumulate", decision.config.train.accumulate},
+              {"on_host", decision.config.optimizer.place == config::OptimizerPlace::kHost},
+              {"explicit",
+               decision.options.checkpointing.policy == checkpointing::Options::Policy::kExplicit},
+              {"retention", retention},
+              {"chosen", decision.chosen}}
+      .dump();
+}
+
+Decision Decode(const std::string& text, const config::RunConfig& config,
+                const models::Model& model) {
+  const formats::JsonObject made = formats::JsonObject::FromText(text, "rank 0's plan");
+  Decision decision{config, {}, made.RequireString("chosen")};
+  decision.config.train.micro_batch = made.RequireInt("micro_batch");
+  decision.config.train.accumulate = made.RequireInt("accumulate");
+  decision.config.optimizer.place =
+      made.RequireBool("on_host") ? config::OptimizerPlace::kHost : config::OptimizerPlace::kDevice;
+  decision.options = CompileFrom(decision.config, model);
+  if (!made.RequireBool("explicit")) return decision;
+  decision.options.checkpointing = {};
+  decision.options.checkpointing.policy = checkpointing::Options::Policy::kExplicit;
+  const formats::JsonObject retention = made.RequireObject("retention");
+  for (const std::string& tensor : retention.Keys()) {
+    const auto kind = graph::ParseRetention(retention.RequireString(tensor));
+    if (!kind) retention.Fail(tensor, "is no way to keep an activation");
+    decision.options.checkpointing.retention[tensor] = *kind;
+  }
+  return decision;
+}
+
+}  // namespace
+
+void RequireSame(runtime::World& world, const std::string& text, const std::string& what) {
+  const std::vector<std::string> all = world.Gather(fmt::format("{:016x}", HashOf(text)));
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw UserError(
+        fmt::format("rank {}: its {} differ from rank 0's; start every rank with the same program, "
+                    "run file and environment",
+                    rank, what));
+  }
+}
+
+Ranks::Ranks(runtime::World& world, int64_t tensor_ranks)
+    : world_(world), tensor_ranks_(tensor_ranks) {
+  const auto data_rank = static_cast<int>(this->data_rank());
+  const auto tensor_rank = static_cast<int>(this->tensor_rank());
+  if (data_ranks() > 1) data_group_ = world.Split(tensor_rank, data_rank);
+  if (tensor_ranks > 1) tensor_group_ = world.Split(data_rank, tensor_rank);
+  groups_ = {data_group_.get(), tensor_group_.get()};
+}
+
+void Ranks::Connect(runtime::Device& device, int64_t channels) {
+  const auto make = [&](runtime::RankGroup* group, ops::Axis axis) {
+    return group == nullptr ? nullptr
+                            : device.MakeCommunicator(*group, axis, static_cast<int>(channels));
+  };
+  data_ = make(groups_.data, ops::Axis::kData);
+  tensor_ = make(groups_.tensor, ops::Axis::kTensor);
+  communicators_ = {data_.get(), tensor_.get()};
+}
+
+std::string Ranks::FirstProblem(FunctionRef<void()> action) {
+  std::string here;
+  try {
+    action();
+  } catch (const UserError& error) {
+    here = error.what();
+  }
+  const std::vector<std::string> all = world_.Gather(here);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank].empty()) {
+      return size() == 1 ? all[rank] : fmt::format("rank {}: {}", rank, all[rank]);
+    }
+  }
+  return "";
+}
+
+bool Ranks::Any(bool here) {
+  const std::vector<std::string> all = world_.Gather(here ? "1" : "0");
+  return std::ranges::find(all, "1") != all.end();
+}
+
+Decision Ranks::DecideOnFirst(const config::RunConfig& config, const models::Model& model) {
+  if (size() == 1) return Decide(config, model);
+  std::string text;
+  if (first()) text = Encode(Decide(config, model));
+  return Decode(world_.Broadcast(text), config, model);
+}
+
+void CheckMesh(config::RunConfig& config, int64_t started) {
+  const int64_t others = config.parallel.tensor * config.parallel.pipeline;
+  const int64_t asked = config::DataRanks(config, started);
+  if (asked * others != started) {
+    const bool tensor = config.parallel.tensor > 1 && !config.IsSet("parallel.data");
+    throw config.Error(
+        tensor ? "parallel.tensor" : "parallel.data",
+        fmt::format("{} data × {} tensor × {} pipeline ranks need mpirun -np {}, but {} {} started",
+                    asked, config.parallel.tensor, config.parallel.pipeline, asked * others,
+                    started, started == 1 ? "rank was" : "ranks were"));
+  }
+  config.parallel.data = asked;
+}
+
+std::string FingerprintOf(const CompiledStep& compiled) {
+  uint64_t hash = HashOf("");
+  for (size_t p = 0; p < compiled.programs.size(); ++p) {
+    const graph::Program& program = *compiled.programs[p];
+    hash = HashOf(graph::ToText(program), hash);
+    // Memory that GPUs share lies at the same places on all ranks; views of a rank's own parts
+    // don't.
+    for (size_t id = 0; id < program.tensors().size(); ++id) {
+      if (program.tensors()[id].alias) continue;
+      const int64_t offset = compiled.plan.programs[p].layout.offset(static_cast<int>(id));
+      hash = HashOf({reinterpret_cast<const char*>(&offset), sizeof(offset)}, hash);
+    }
+  }
+  return fmt::format("{:016x} {} {}", hash, compiled.plan.arena_bytes,
+                     compiled.plan.host_arena_bytes);
+}
+
+}  // namespace plimsoll::trainer

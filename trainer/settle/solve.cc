@@ -1,0 +1,438 @@
+#include "trainer/settle/solve.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/message.h"
+#include "base/parallel_each.h"
+#include "runtime/gpu_memory.h"
+#include "runtime/process_memory.h"
+#include "trainer/config/resolve.h"
+#include "trainer/settle/activity.h"
+#include "trainer/settle/budget_error.h"
+#include "trainer/settle/calibration.h"
+#include "trainer/settle/describe_plan.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/known_gpus.h"
+#include "trainer/settle/step_draft.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using config::CheckpointPolicy;
+using config::MemorySize;
+using config::OptimizerPlace;
+using config::RunConfig;
+using graph::Program;
+using graph::Retention;
+using graph::TensorId;
+using memory::Assignment;
+
+struct MemoryHere {
+  int64_t total = 0;
+  int64_t free = 0;
+  const char* whose = "";
+};
+
+// The memory that a key speaks of: the GPU's or the machine's.
+MemoryHere MemoryOf(const RunConfig& config, const std::string& key) {
+  if (key != "memory.budget" || DeviceFrom(config) == runtime::DeviceKind::kCpu) {
+    const int64_t total = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+    return {total, runtime::AvailableMemory(), ""};
+  }
+  if (!config.planned_gpu.empty()) {
+    const KnownGpu& gpu = RequireGpu(config.planned_gpu);
+    return {gpu.memory_bytes(), gpu.memory_bytes(), " on the GPU"};
+  }
+  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
+  if (!meter) {
+    throw config.Error(key,
+                       "is relative to a GPU's memory, and there is no GPU here; give it in "
+                       "bytes, as in 24GiB");
+  }
+  // What this process holds already is its own to use.
+  const runtime::GpuMemory memory = meter->Measure();
+  return {memory.total, memory.free + meter->MeasureProcess().bytes, " on the GPU"};
+}
+
+// Sequences of an update on this rank, for train.micro_batch: auto.
+int64_t GlobalBatch(const RunConfig& config) {
+  const int64_t sequences = config.train.global_batch
+                                ? *config.train.global_batch
+                                : *config.train.global_batch_tokens / config.model.sequence;
+  return sequences / config.parallel.data.value_or(1);
+}
+
+// The run with nothing left open but checkpointing.policy: one for each way to make the other
+// choices.
+std::vector<RunConfig> Alternatives(const RunConfig& config) {
+  std::vector<RunConfig> splits;
+  if (config.train.micro_batch > 0) {
+    splits.push_back(config);
+  } else {
+    for (const auto& [micro_batch, accumulate] : config::CutsOf(GlobalBatch(config))) {
+      RunConfig split = config;
+      split.train.micro_batch = micro_batch;
+      split.train.accumulate = accumulate;
+      splits.push_back(std::move(split));
+    }
+    // When no way to cut the batch does, the first one says so.
+    const auto unshared = std::stable_partition(splits.begin(), splits.end(), SharesTokens);
+    splits.erase(std::max(unshared, splits.begin() + 1), splits.end());
+  }
+  if (config.optimizer.place != OptimizerPlace::kAuto) return splits;
+  std::vector<RunConfig> all;
+  for (const RunConfig& split : splits) {
+    for (OptimizerPlace place : {OptimizerPlace::kDevice, OptimizerPlace::kHost}) {
+      all.push_back(split);
+      all.back().optimizer.place = place;
+    }
+  }
+  return all;
+}
+
+std::string NameOf(const RunConfig& open, const RunConfig& made) {
+  std::vector<std::string> parts;
+  if (open.train.micro_batch == 0) {
+    parts.push_back(
+        fmt::format("{} × {} sequences", made.train.accumulate, made.train.micro_batch));
+  }
+  if (open.optimizer.place == OptimizerPlace::kAuto) {
+    parts.push_back(made.optimizer.place == OptimizerPlace::kHost ? "state on host"
+                                                                  : "state on device");
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace
+
+std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
+  if (config.memory.allocator != config::Allocator::kCaching) return std::nullopt;
+  if (DeviceFrom(config) != runtime::DeviceKind::kCpu) {
+    throw config.Error("memory.allocator",
+                       "caching is there to compare with on the CPU; set device: cpu, or "
+                       "memory.allocator: planned");
+  }
+  if (config.debug.check_arena) {
+    throw config.Error("debug.check_arena",
+                       "measures the planned arena, which memory.allocator: caching has not; "
+                       "leave one of them out");
+  }
+  if (config.debug.find_nan) {
+    throw config.Error("debug.find_nan",
+                       "looks at the planned arena, which memory.allocator: caching has not; leave "
+                       "one of them out");
+  }
+  CachingOptions options;
+  options.empty_cache_every = config.memory.empty_cache_every;
+  if (config.memory.preallocate) {
+    if (!config.memory.budget) {
+      throw config.Error("memory.preallocate",
+                         "takes memory.budget at once; give a budget, or let the cache grow");
+    }
+    options.preallocate_bytes = BytesOf(*config.memory.budget, config, "memory.budget");
+  }
+  return options;
+}
+
+memory::CostModel BuiltInCost(const RunConfig& config) {
+  return memory::CostModel(DeviceFrom(config) == runtime::DeviceKind::kCuda
+                               ? memory::DeviceRates::Gpu(ProfileFrom(config).device)
+                               : memory::DeviceRates::Cpu(ThreadsFrom(config)));
+}
+
+std::string RatesText(const RunConfig& config, const memory::CostModel& cost) {
+  if (cost.measured()) return "";
+  const std::string origin = cost.rates().Origin();
+  const bool refused = !config.memory.calibrate && config.planned_gpu.empty();
+  return fmt::format("by built-in rates{}{}{}", origin.empty() ? "" : " ", origin,
+                     refused ? ", memory.calibrate being false" : "");
+}
+
+memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program* const> programs) {
+  if (!config.memory.calibrate || !config.planned_gpu.empty()) return BuiltInCost(config);
+  CalibrationOptions options;
+  options.fixed = !config.memory.calibration.empty();
+  options.folder = options.fixed ? config.memory.calibration : CalibrationFolder();
+  options.say = [](const std::string& text) { PrintNote(text + "\n"); };
+  if (DeviceFrom(config) == runtime::DeviceKind::kCuda) {
+    const memory::Budget budget = BudgetOf(config);
+    if (budget.device != memory::Budget::kNone) options.scratch_bytes = budget.device;
+    return CalibrateGpu(programs, budget.profile.device, options);
+  }
+  ThreadPool pool(ThreadsFrom(config));
+  return Calibrate(programs, pool, options);
+}
+
+double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost) {
+  double total = 0;
+  for (const auto& [index, times] : compiled.step.MicroSteps(compiled.options.accumulate)) {
+    total += static_cast<double>(times) * cost.ProgramSeconds(*compiled.programs[index]);
+  }
+  return total;
+}
+
+struct StepSolver::Impl {
+  RunConfig config;
+  std::unique_ptr<models::Model> model;
+  std::vector<std::shared_ptr<const StepDraft>> drafts;  // by variant
+  memory::CostModel cost;
+  std::unique_ptr<memory::Solver> solver;
+
+  Impl(const RunConfig& run, const StepSolverOptions& options)
+      : config(run), model(ModelFrom(run)) {
+    ThreadPool pool(OwnCores());
+    const std::vector<RunConfig> alternatives = Alternatives(config);
+    drafts.resize(alternatives.size());
+    ParallelEach(pool, drafts.size(), [&](size_t i) {
+      drafts[i] = std::make_shared<StepDraft>(alternatives[i], *model);
+    });
+    cost = options.built_in_rates ? BuiltInCost(config) : Calibrated();
+    std::vector<memory::Variant> variants;
+    for (const auto& draft : drafts) variants.push_back(VariantOf(draft));
+    memory::SolverOptions solver_options;
+    solver_options.pool = &pool;
+    solver_options.plan.alignment = runtime::TensorAlignment(drafts.front()->options().device);
+    if (options.coarse) {
+      solver_options.options = 6;
+      solver_options.work = 0;
+    }
+    if (options.policies) solver_options.options = 0;
+    solver = std::make_unique<memory::Solver>(std::move(variants), cost, solver_options);
+  }
+
+  memory::CostModel Calibrated() const {
+    std::vector<const Program*> programs;
+    std::vector<memory::StepProgram> copies;  // programs with copies to the host, where allowed
+    // The smallest micro-batch stands for calls that would take too long in a larger one.
+    for (auto draft = drafts.rbegin(); draft != drafts.rend(); ++draft) {
+      for (size_t p = 0; p < (*draft)->programs().size(); ++p) {
+        if ((*draft)->times()[p] > 0) programs.push_back((*draft)->programs()[p].get());
+      }
+    }
+    std::unique_ptr<StepDraft> smallest;
+    if (drafts.front()->config().train.micro_batch > 1) {
+      RunConfig one = drafts.front()->config();
+      one.train.micro_batch = 1;
+      one.train.global_batch.reset();
+      one.train.global_batch_tokens.reset();
+      if (TakesLong(*drafts.front()->base())) {
+        smallest = std::make_unique<StepDraft>(one, *model);
+        programs.push_back(smallest->base().get());
+      }
+    }
+    const std::vector<memory::Decision> decisions = drafts.front()->Decisions();
+    Assignment away(decisions.size(), Retention::kSave);
+    for (size_t d = 0; d < decisions.size(); ++d) {
+      if (decisions[d].offload) away[d] = Retention::kOffload;
+    }
+    if (std::find(away.begin(), away.end(), Retention::kOffload) != away.end()) {
+      copies = drafts.front()->Realize(decisions, away);
+      for (const memory::StepProgram& part : copies) programs.push_back(part.program.get());
+    }
+    return CostModelFor(config, programs);
+  }
+
+  bool TakesLong(const Program& program) const {
+    const memory::CostModel rates = BuiltInCost(config);
+    const double seconds = CalibrationOptions().call_seconds;
+    return std::any_of(program.nodes().begin(), program.nodes().end(),
+                       [&](const graph::Node& node) {
+                         return !node.op->view && rates.Ideal(program.CallOf(node).get()) > seconds;
+                       });
+  }
+
+  memory::Variant VariantOf(const std::shared_ptr<const StepDraft>& draft) const {
+    memory::Variant variant;
+    variant.name = NameOf(config, draft->config());
+    variant.base = draft->base();
+    variant.decisions = draft->Decisions();
+    for (memory::Decision& decision : variant.decisions) {
+      if (decision.offload) decision.copy_seconds = CopySeconds(*draft->base(), decision);
+    }
+    variant.policies = draft->Policies(variant.decisions);
+    variant.realize = [draft, decisions = variant.decisions](const Assignment& assignment) {
+      return draft->Realize(decisions, assignment);
+    };
+    return variant;
+  }
+
+  // To the host.
+  double CopySeconds(const Program& base, const memory::Decision& decision) const {
+    double seconds = 0;
+    const graph::Attributes none;
+    for (const std::string& name : decision.tensors) {
+      const graph::TensorType* type = &base.tensor(base.Require(name)).type;
+      const graph::TensorType* arguments[] = {type};
+      seconds += cost.Seconds(
+          {graph::OpRegistry::Get().Require("copy_start"), arguments, arguments, none});
+    }
+    return seconds;
+  }
+};
+
+int64_t BytesOf(const MemorySize& size, const RunConfig& config, const std::string& key) {
+  if (size.base == MemorySize::Base::kAbsolute) return size.bytes;
+  const MemoryHere here = MemoryOf(config, key);
+  if (size.base == MemorySize::Base::kTotal) {
+    return static_cast<int64_t>(size.fraction * static_cast<double>(here.total));
+  }
+  if (here.free > size.bytes) return here.free - size.bytes;
+  throw UserError(
+      config.Origin(key) + ": " + key +
+          fmt::format(": only {} are free{}, which leaves nothing after {}; subtract less",
+                      FormatBytes(here.free), here.whose, FormatBytes(size.bytes)),
+      ExitCode::kBudgetNotMet);
+}
+
+memory::Budget BudgetOf(const RunConfig& config) {
+  memory::Budget budget;
+  budget.profile = ProfileFrom(config);
+  if (config.memory.budget) {
+    const int64_t line = BytesOf(*config.memory.budget, config, "memory.budget");
+    budget.device = budget.profile.ArenaWithin(line);
+    if (budget.device < 0) {
+      throw UserError(
+          fmt::format("{}: memory.budget: {} is less than the {} that the process takes of the GPU "
+                      "beside the arena ({}); raise it",
+                      config.Origin("memory.budget"), FormatBytes(line),
+                      FormatBytes(budget.profile.overhead_bytes()),
+                      memory::PartsText(budget.profile)),
+          ExitCode::kBudgetNotMet);
+    }
+  }
+  if (config.memory.host_budget) {
+    budget.host = BytesOf(*config.memory.host_budget, config, "memory.host_budget");
+  }
+  return budget;
+}
+
+bool LeavesChoice(const RunConfig& config) {
+  return config.checkpointing.policy == CheckpointPolicy::kAuto || config.train.micro_batch == 0 ||
+         config.optimizer.place == OptimizerPlace::kAuto;
+}
+
+StepSolver::StepSolver(const RunConfig& config, const StepSolverOptions& options)
+    : impl_(std::make_unique<Impl>(config, options)) {}
+StepSolver::~StepSolver() = default;
+
+memory::Solver& StepSolver::solver() { return *impl_->solver; }
+const models::Model& StepSolver::model() const { return *impl_->model; }
+const memory::CostModel& StepSolver::cost() const { return impl_->cost; }
+
+RunConfig StepSolver::ConfigOf(const memory::Candidate& candidate) const {
+  return impl_->drafts[candidate.variant]->config();
+}
+
+CompileOptions StepSolver::OptionsOf(const memory::Candidate& candidate) const {
+  const StepDraft& draft = *impl_->drafts[candidate.variant];
+  CompileOptions options = draft.options();
+  options.dump_directory = impl_->config.debug.dump_programs;
+  if (!draft.open()) return options;
+  options.checkpointing = {};
+  options.checkpointing.policy = checkpointing::Options::Policy::kExplicit;
+  const std::vector<memory::Decision>& decisions =
+      impl_->solver->variants()[candidate.variant].decisions;
+  for (size_t d = 0; d < decisions.size(); ++d) {
+    if (candidate.assignment[d] == Retention::kSave) continue;
+    for (const std::string& name : decisions[d].tensors) {
+      options.checkpointing.retention[name] = candidate.assignment[d];
+    }
+  }
+  return options;
+}
+
+std::string StepSolver::Describe(const memory::Candidate& candidate) const {
+  const memory::Variant& variant = impl_->solver->variants()[candidate.variant];
+  std::string text = variant.name;
+  if (!variant.decisions.empty()) {
+    text +=
+        (text.empty() ? "" : "; ") + DescribeAssignment(variant.decisions, candidate.assignment);
+  }
+  return text;
+}
+
+Decision Decide(const RunConfig& config, const models::Model& model) {
+  if (!LeavesChoice(config)) return {config, CompileFrom(config, model), ""};
+  if (!config.memory.budget) {
+    const char* key = config.checkpointing.policy == CheckpointPolicy::kAuto
+                          ? "checkpointing.policy"
+                      : config.train.micro_batch == 0 ? "train.micro_batch"
+                                                      : "optimizer.place";
+    throw config.Error(key,
+                       "auto chooses what is fastest within memory.budget, which is not set; set "
+                       "it, for example to 90%");
+  }
+  const Activity activity("looking for the fastest plan within memory.budget");
+  const memory::Budget budget = BudgetOf(config);
+  RequireRoomForParameters(config, budget);
+  StepSolver solver(config);
+  const memory::Candidate* chosen = solver.solver().Fastest(budget);
+  if (chosen == nullptr) RefuseBudget(config, budget, solver);
+  const std::string rates = RatesText(config, solver.cost());
+  return {solver.ConfigOf(*chosen), solver.OptionsOf(*chosen),
+          fmt::format("{}; predicted{} {:.1f} ms a step, {:.1f} % of it recomputing",
+                      solver.Describe(*chosen), rates.empty() ? "" : fmt::format(" ({})", rates),
+                      chosen->exact->seconds * 1e3,
+                      100 * chosen->exact->recompute_seconds / chosen->exact->seconds)};
+}
+
+memory::ExactPlan SmallestPlan(const RunConfig& config, const memory::Budget& budget, bool coarse) {
+  StepSolver solver(config, {.built_in_rates = true, .coarse = coarse});
+  return *solver.solver().Smallest(budget).exact;
+}
+
+void RequireRoomForParameters(const RunConfig& config, const memory::Budget& budget) {
+  const auto bytes_of = [](const RunConfig& given) {
+    RunConfig run = Alternatives(given).front();
+    run.train.eval_every = run.train.sample_every = 0;
+    const StepDraft draft(run, *ModelFrom(run));
+    int64_t bytes = 0;
+    for (const graph::Tensor& tensor : draft.base()->tensors()) {
+      const bool own = !tensor.alias && tensor.place == graph::Place::kDevice;
+      if (own && tensor.role == graph::Role::kParameter) bytes += tensor.bytes();
+    }
+    return bytes;
+  };
+  if (budget.device == memory::Budget::kNone) return;
+  const int64_t parameters = bytes_of(config);
+  if (parameters <= budget.process()) return;
+  std::string halves;
+  if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
+    RunConfig low = config;
+    low.amp.dtype = config::Dtype::kBf16;
+    halves = fmt::format("; with amp.dtype: bf16 they take {}", FormatBytes(bytes_of(low)));
+  }
+  throw UserError(
+      fmt::format(
+          "{}: memory.budget: {} ({} bytes) is less than the parameters alone ({}){}; raise "
+          "the budget, make the model smaller, or have ranks share it (parallel.tensor, "
+          "parallel.zero: 3)",
+          config.Origin("memory.budget"), FormatBytes(budget.process()), budget.process(),
+          FormatBytes(parameters), halves),
+      ExitCode::kBudgetNotMet);
+}
+
+void RefuseBudget(const RunConfig& config, const memory::Budget& budget, StepSolver& solver) {
+  const memory::Candidate& smallest = solver.solver().Smallest(budget);
+  ThrowBudgetNotMet(config, budget, Compile(solver.model(), solver.OptionsOf(smallest)).plan,
+                    smallest.exact->needed_bytes);
+}
+
+void RefuseBudget(const RunConfig& config, const memory::Budget& budget) {
+  StepSolver solver(config, {.built_in_rates = true});
+  RefuseBudget(config, budget, solver);
+}
+
+void CheckBudget(const RunConfig& config, const memory::MemoryPlan& plan) {
+  const memory::Budget budget = BudgetOf(config);
+  if (plan.arena_bytes <= budget.device && plan.host_arena_bytes <= budget.host) return;
+  ThrowBudgetNotMet(config, budget, plan, plan.arena_bytes);
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,106 @@
+// The budget of a run: what memory.budget means on this machine, and the plan that it chooses.
+//
+// On the CPU the budget is the device arena: what a plan needs to the byte. On a GPU it bounds all
+// that the process takes there: the arena and what memory/device_profile.h counts besides.
+// memory.host_budget bounds the second arena, of what is offloaded or placed on the host.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "memory/solver.h"
+#include "models/model.h"
+#include "trainer/config/run_config.h"
+#include "trainer/step/caching.h"
+#include "trainer/step/compile.h"
+
+namespace plimsoll::trainer {
+
+// "24GiB", "90%" of the memory of the machine or, for memory.budget on a GPU, of the GPU, "free -
+// 1GiB" of what is free there now. UserError, naming `key`, when that leaves nothing, or when there
+// is no GPU to ask.
+int64_t BytesOf(const config::MemorySize& size, const config::RunConfig& config,
+                const std::string& key);
+// What memory.budget and memory.host_budget leave to the arenas. UserError with
+// ExitCode::kBudgetNotMet when the process takes more than that of the GPU before it has an arena.
+memory::Budget BudgetOf(const config::RunConfig& config);
+
+// Nothing with `memory.allocator: planned`. UserError on settings that don't go with caching.
+std::optional<CachingOptions> CachingFrom(const config::RunConfig& config);
+
+// Does the file leave something to the solver: checkpointing.policy, train.micro_batch or
+// optimizer.place: auto?
+bool LeavesChoice(const config::RunConfig& config);
+
+// By the built-in rates of the run's device.
+memory::CostModel BuiltInCost(const config::RunConfig& config);
+// What the nodes of these programs take: timed on this device, unless memory.calibrate is false.
+memory::CostModel CostModelFor(const config::RunConfig& config,
+                               std::span<const graph::Program* const> programs);
+// Where its times are from, when not from this device: "by built-in rates of an NVIDIA H200, scaled
+// to the data sheet of an NVIDIA T4". Empty when it measured some here.
+std::string RatesText(const config::RunConfig& config, const memory::CostModel& cost);
+// Of a whole step, all micro-steps and the update.
+double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost);
+
+struct StepSolverOptions {
+  bool built_in_rates = false;  // enough to find out how small a plan can be
+  bool coarse = false;          // few options, for a quick look
+  bool policies = false;        // the named policies alone
+};
+
+// The candidate plans of a run.
+class StepSolver {
+ public:
+  // Times the ops on this device first, unless memory.calibrate is false.
+  explicit StepSolver(const config::RunConfig& config, const StepSolverOptions& options = {});
+  ~StepSolver();
+
+  memory::Solver& solver();
+  const models::Model& model() const;
+  const memory::CostModel& cost() const;
+
+  // The run with the candidate's choices made.
+  config::RunConfig ConfigOf(const memory::Candidate& candidate) const;
+  CompileOptions OptionsOf(const memory::Candidate& candidate) const;
+
+  // What is recomputed or offloaded, in a few words: "blocks 0-7: recompute norm_1, norm_2, gelu".
+  std::string Describe(const memory::Candidate& candidate) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// A run as it will be compiled.
+struct Decision {
+  config::RunConfig config;  // no key is auto any more
+  CompileOptions options;
+  std::string chosen;  // what the solver chose, for the log; empty when nothing was left to it
+};
+
+// Makes the choices that the file leaves open, within memory.budget. UserError when it leaves one
+// and gives no budget; with ExitCode::kBudgetNotMet when no allowed plan fits.
+Decision Decide(const config::RunConfig& config, const models::Model& model);
+
+// The smallest plan of a run (memory::Solver::Smallest): of its candidates, or the only one when it
+// leaves nothing open.
+memory::ExactPlan SmallestPlan(const config::RunConfig& config, const memory::Budget& budget,
+                               bool coarse = false);
+
+// Refuses at once, without a search, a memory.budget below the parameters alone.
+void RequireRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
+
+// Throws the UserError with ExitCode::kBudgetNotMet about a run of which no plan fits.
+[[noreturn]] void RefuseBudget(const config::RunConfig& config, const memory::Budget& budget);
+[[noreturn]] void RefuseBudget(const config::RunConfig& config, const memory::Budget& budget,
+                               StepSolver& solver);
+
+// Refuses a compiled plan beyond memory.budget or memory.host_budget, with the ways out.
+void CheckBudget(const config::RunConfig& config, const memory::MemoryPlan& plan);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,298 @@
+#include "trainer/settle/starting_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/spelling.h"
+#include "trainer/config/schema.h"
+#include "trainer/config/shipped.h"
+#include "trainer/settle/activity.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/known_gpus.h"
+#include "trainer/settle/solve.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using config::RunConfig;
+
+constexpr double kGpuShare = 0.9;  // of its memory: the driver keeps some
+constexpr size_t kWidth = 98;      // of comments
+
+// What the file is for.
+struct Target {
+  std::string name;  // "NVIDIA H200", "CPU"
+  std::string key;   // of trainer/settle/known_gpus.h; empty: what is here
+  bool gpu = false;
+  int major = 0, minor = 0;  // compute capability
+  std::string budget;        // where none was named
+  std::string budget_why;
+  std::string code;  // what this build can do with it
+
+  std::string capability() const { return fmt::format("compute capability {}.{}", major, minor); }
+};
+
+std::string CodeText(const Target& target, const runtime::GpuReport& gpus) {
+  const int number = 10 * target.major + target.minor;
+  if (runtime::HasCodeFor(gpus, target.major, target.minor)) {
+    return "this build has code for it";
+  }
+  if (number < 75) return "no build has code for it: CUDA 13 begins at compute capability 7.5";
+  return fmt::format("{}: build with --config=cuda --repo_env=CUDA_ARCHITECTURES={}",
+                     gpus.cuda_build ? "this build has no code for it" : "this build has no CUDA",
+                     number);
+}
+
+Target GpuTarget(const std::string& name, int major, int minor, int64_t bytes,
+                 const runtime::GpuReport& gpus) {
+  Target target;
+  target.name = name;
+  target.gpu = true;
+  target.major = major;
+  target.minor = minor;
+  const int64_t gib = static_cast<int64_t>(kGpuShare * static_cast<double>(bytes)) >> 30;
+  target.budget = fmt::format("{}GiB", gib);
+  target.budget_why = fmt::format("90 % of the GPU's {}", FormatBytes(bytes));
+  target.code = CodeText(target, gpus);
+  return target;
+}
+
+Target TargetOf(const std::string& device, const runtime::GpuReport& gpus) {
+  if (device.empty()) {
+    for (const runtime::GpuFacts& gpu : gpus.gpus) {
+      if (gpu.visible) return GpuTarget(gpu.name, gpu.major, gpu.minor, gpu.total_bytes, gpus);
+    }
+  }
+  if (!device.empty() && device != "cpu") {
+    const KnownGpu& gpu = RequireGpu(device);
+    Target target = GpuTarget(gpu.name, gpu.major, gpu.minor, gpu.memory_bytes(), gpus);
+    target.key = gpu.key;
+    return target;
+  }
+  Target cpu;
+  cpu.name = "CPU";
+  cpu.budget = "80%";
+  cpu.budget_why = "80 % of the machine's memory";
+  return cpu;
+}
+
+// A key's value, and why it has that.
+struct Choice {
+  std::string value;
+  std::string why;
+};
+using Choices = std::map<std::string, Choice>;
+
+std::string Comment(const std::string& text, const std::string& indent) {
+  std::string lines, line;
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find(' ', start), text.size());
+    const std::string word = text.substr(start, end - start);
+    if (!line.empty() && indent.size() + line.size() + word.size() > kWidth) {
+      lines += fmt::format("{}# {}\n", indent, line);
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    start = end + 1;
+  }
+  return lines + fmt::format("{}# {}\n", indent, line);
+}
+
+// Of what the model's file says, these follow from what is chosen here.
+bool IsReplaced(const std::string& key) {
+  return key == "train.accumulate" || key == "train.threads" || key == "run.dir" ||
+         key.starts_with("amp.") || key.starts_with("checkpointing.") ||
+         key.starts_with("memory.") || key.starts_with("parallel.");
+}
+
+// What `base` sets, and the choices, in the order of the schema.
+std::string Write(const RunConfig& base, const Choices& choices) {
+  std::string yaml, section;
+  for (const config::Key& key : config::Schema()) {
+    const auto choice = choices.find(key.path);
+    const bool keep = base.IsSet(key.path) && !IsReplaced(key.path);
+    if (choice == choices.end() && !keep) continue;
+    if (key.Section() != section) {
+      section = key.Section();
+      if (!section.empty()) yaml += section + ":\n";
+    }
+    const std::string indent = section.empty() ? "" : "  ";
+    if (choice != choices.end() && !choice->second.why.empty()) {
+      yaml += Comment(choice->second.why, indent);
+    }
+    const std::string value =
+        choice != choices.end() ? choice->second.value : ToText(key.type, key.get(base));
+    yaml += fmt::format("{}{}: {}\n", indent, key.Name(), value);
+  }
+  return yaml;
+}
+
+RunConfig LoadModel(const StartingConfigCommand& command) {
+  std::error_code error;
+  if (fs::is_directory(command.model, error)) {
+    const std::string text = fmt::format("model: {{init_from: {}}}\ndata: {{synthetic: true}}\n",
+                                         config::ScalarText(command.model));
+    return LoadRunText(text, command.model).config;
+  }
+  return LoadRun(FindModelFile(command.model), {}).config;
+}
+
+Choice PrecisionFor(const Target& target) {
+  if (!target.gpu)
+    return {"fp32", "A CPU computes in float32: bf16 would save memory, and no time."};
+  if (target.major >= 8) {
+    return {"bf16",
+            "16-bit products at the tensor cores' full rate and with float32's range, so that no "
+            "loss scaling is needed; float32 weights stand behind."};
+  }
+  return {"fp16", fmt::format("The tensor cores of {} know fp16 and no bf16. Its range is small: "
+                              "the loss is scaled (amp.loss_scale: dynamic).",
+                              target.capability())};
+}
+
+// Tokens of an update by the model's size: GPT-3's (Brown et al. 2020, table 2.1), as powers of 2.
+int64_t BatchTokens(int64_t parameters) {
+  if (parameters < 1'000'000'000) return int64_t{1} << 19;
+  if (parameters < 5'000'000'000) return int64_t{1} << 20;
+  return int64_t{1} << 21;
+}
+
+// Below this GPT-3's table says nothing.
+constexpr int64_t kSmallModel = 100'000'000;
+
+void ChooseBatch(const RunConfig& base, const Target& target, Choices& choices) {
+  if (base.train.global_batch || base.train.global_batch_tokens) return;
+  const int64_t parameters = ModelFrom(base)->parameter_count();
+  if (!target.gpu || parameters < kSmallModel) {
+    choices["train.global_batch"] = {std::to_string(base.train.micro_batch * base.train.accumulate),
+                                     "As in the model's file."};
+    return;
+  }
+  const int64_t tokens = BatchTokens(parameters);
+  choices["train.global_batch"] = {
+      std::to_string(std::max<int64_t>(1, tokens / base.model.sequence)),
+      fmt::format("{} tokens an update, as GPT-3 takes for models of this size (Brown et al. 2020, "
+                  "table 2.1), on any number of GPUs.",
+                  tokens)};
+}
+
+bool KeepsAll(const memory::Candidate& candidate) {
+  return std::all_of(candidate.assignment.begin(), candidate.assignment.end(),
+                     [](graph::Retention kept) { return kept == graph::Retention::kSave; });
+}
+
+// What is chosen so far, the rest being left to the solver.
+RunConfig OpenConfig(const RunConfig& base, const Target& target, Choices choices) {
+  choices["train.micro_batch"] = {"auto", ""};
+  choices["checkpointing.policy"] = {"auto", ""};
+  choices["memory.calibrate"] = {"false", ""};
+  RunConfig config = LoadRunText(Write(base, choices), "--for").config;
+  config.planned_gpu = target.key;
+  config.origins["memory.budget"] = "config --for";  // for messages
+  return config;
+}
+
+// What the solver does within the budget, the rest being chosen.
+void ChooseByBudget(const RunConfig& base, const Target& target, Choices& choices) {
+  const Activity activity("looking for the fastest plan within the budget");
+  RunConfig config = OpenConfig(base, target, choices);
+  const memory::Budget budget = BudgetOf(config);
+  RequireRoomForParameters(config, budget);
+  auto solver = std::make_unique<StepSolver>(config, StepSolverOptions{.built_in_rates = true});
+  const memory::Candidate* chosen = solver->solver().Fastest(budget);
+  if (chosen == nullptr && target.gpu &&
+      config.optimizer.place == config::OptimizerPlace::kDevice) {
+    choices["optimizer.place"] = {
+        "host",
+        "Nothing fits otherwise: moments and master weights stay in host memory, and come to "
+        "the GPU for each update. No number changes."};
+    config = OpenConfig(base, target, choices);
+    solver = std::make_unique<StepSolver>(config, StepSolverOptions{.built_in_rates = true});
+    chosen = solver->solver().Fastest(budget);
+  }
+  if (chosen == nullptr) RefuseBudget(config, budget, *solver);
+
+  const RunConfig made = solver->ConfigOf(*chosen);
+  choices["train.micro_batch"] = {
+      std::to_string(made.train.micro_batch),
+      fmt::format(
+          "{} sequences at a time, {} micro-step{}: by built-in rates the fastest way to cut "
+          "that batch within the budget.",
+          made.train.micro_batch, made.train.accumulate, made.train.accumulate == 1 ? "" : "s")};
+  const std::string takes = fmt::format(
+      "{} {}", budget.profile.device.empty() ? "the arena takes" : "the process takes about",
+      FormatBytes(budget.profile.ProcessBytes(chosen->exact->arena_bytes)));
+  if (KeepsAll(*chosen)) {
+    choices["checkpointing.policy"] = {
+        "none", fmt::format("All activations fit: nothing is recomputed; {}.", takes)};
+    return;
+  }
+  choices["checkpointing.policy"] = {
+      "auto",
+      fmt::format("Not all activations fit. The solver recomputes what costs least time, once "
+                  "it has timed the device; by built-in rates {:.1f} % of a step; {}.",
+                  100 * chosen->exact->recompute_seconds / chosen->exact->seconds, takes)};
+}
+
+std::string Sentence(std::string text) {
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text + ".";
+}
+
+}  // namespace
+
+std::string FindModelFile(const std::string& name) {
+  std::error_code error;
+  if (fs::is_regular_file(name, error)) return name;
+  constexpr const char* kFolder = "configs/models";
+  const std::string path = fmt::format("{}/{}.yaml", kFolder, name);
+  if (fs::is_regular_file(path, error) || config::FindShipped(path) != nullptr) return path;
+  const std::vector<std::string> names = config::ShippedNames(kFolder);
+  const std::string nearest = NearestName(name, names);
+  throw UserError(fmt::format(
+      "--for {}: no such model; {}", name,
+      nearest.empty() ? fmt::format("name a run file or a Hugging Face folder, or one of {}",
+                                    fmt::join(names, ", "))
+                      : fmt::format("did you mean {}?", nearest)));
+}
+
+std::string StartingConfig(const StartingConfigCommand& command, const runtime::GpuReport& gpus) {
+  const Target target = TargetOf(command.device, gpus);
+  const RunConfig base = LoadModel(command);
+  Choices choices;
+  choices["device"] = {
+      target.gpu ? "cuda" : "cpu",
+      target.gpu ? fmt::format("{}, {}; {}.", target.name, target.capability(), target.code) : ""};
+  choices["amp.dtype"] = PrecisionFor(target);
+  config::MemorySize size;
+  if (!command.budget.empty() && !config::ParseMemorySize(command.budget, &size)) {
+    throw UserError(fmt::format("--budget {}: no size; write 24GiB", command.budget));
+  }
+  const std::string beside =
+      target.gpu ? " All that the process takes of the GPU stays within." : "";
+  choices["memory.budget"] = command.budget.empty()
+                                 ? Choice{target.budget, Sentence(target.budget_why) + beside}
+                                 : Choice{command.budget, "As asked for." + beside};
+  ChooseBatch(base, target, choices);
+  ChooseByBudget(base, target, choices);
+  if (base.data.synthetic) {
+    choices["data.synthetic"] = {
+        "true", "Random tokens: remove this, and name token files with data.train."};
+  }
+  std::string header = fmt::format("# {} on {}.\n#   plimsoll config --for {}", command.model,
+                                   target.name, command.model);
+  if (!command.device.empty()) header += " --device " + command.device;
+  if (!command.budget.empty()) header += " --budget " + command.budget;
+  return header + "\n" + Write(base, choices);
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,156 @@
+#include "trainer/settle/step_draft.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "checkpointing/offload.h"
+#include "checkpointing/recompute.h"
+#include "checkpointing/retention_policy.h"
+#include "checkpointing/saved.h"
+#include "graph/fuse.h"
+#include "parallel/zero_parameters.h"
+#include "runtime/workspaces.h"
+#include "trainer/settle/from_config.h"
+
+namespace plimsoll::trainer {
+
+using config::CheckpointPolicy;
+using config::RunConfig;
+using graph::Program;
+using graph::Retention;
+using memory::Assignment;
+
+StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
+    : config_(made), options_(CompileFrom(made, model)) {
+  options_.dump_directory.clear();
+  options_.draft = true;
+  CompiledStep drafted = Compile(model, options_);
+  options_.draft = false;
+  times_.assign(drafted.programs.size(), 0);
+  for (const auto& [program, times] : drafted.step.MicroSteps(options_.accumulate)) {
+    times_[program] = times;
+  }
+  for (size_t p = 0; p < drafted.programs.size(); ++p) {
+    programs_.push_back(std::move(drafted.programs[p]));
+    finished_.push_back(nullptr);
+    if (times_[p] > 0) continue;
+    auto program = std::make_shared<Program>(*programs_[p]);
+    Finish(*program, false);
+    finished_.back() = std::move(program);
+  }
+  base_ = programs_[drafted.step.MicroStep(options_.accumulate - 1, options_.accumulate)];
+}
+
+bool StepDraft::open() const { return config_.checkpointing.policy == CheckpointPolicy::kAuto; }
+
+std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::Decision>& decisions,
+                                                    const Assignment& assignment) const {
+  std::vector<memory::StepProgram> step;
+  for (size_t p = 0; p < programs_.size(); ++p) {
+    if (finished_[p]) {
+      step.push_back({finished_[p], 0});
+      continue;
+    }
+    auto program = std::make_shared<Program>(*programs_[p]);
+    if (!open()) checkpointing::TagActivations(options_.checkpointing).Run(*program);
+    for (size_t d = 0; d < decisions.size(); ++d) {
+      for (const std::string& name : decisions[d].tensors) {
+        program->mutable_tensor(program->Require(name)).retention = assignment[d];
+      }
+    }
+    Finish(*program, true);
+    step.push_back({std::move(program), times_[p]});
+  }
+  return step;
+}
+
+void StepDraft::Finish(Program& program, bool trains) const {
+  if (trains) checkpointing::Recompute().Run(program);
+  graph::Fuse(FusionsAfterRecompute()).Run(program);
+  if (options_.zero == 3) parallel::PrefetchParameters().Run(program);
+  if (trains) checkpointing::Offload().Run(program);
+  runtime::AddWorkspaces(program, options_.threads, options_.device);
+}
+
+std::map<std::string, Retention> StepDraft::Tagged(const checkpointing::Options& policy) const {
+  std::map<std::string, Retention> tagged;
+  Program program = *base_;
+  try {
+    checkpointing::TagActivations(policy).Run(program);
+  } catch (const UserError&) {
+    return tagged;
+  }
+  for (const graph::Tensor& tensor : program.tensors()) {
+    if (tensor.retention != Retention::kSave) tagged[tensor.name] = tensor.retention;
+  }
+  return tagged;
+}
+
+std::vector<memory::Decision> StepDraft::Decisions() const {
+  std::vector<memory::Decision> decisions;
+  if (!open()) return decisions;
+  checkpointing::Options offload{.reshard = false};
+  offload.offload.patterns = config_.checkpointing.offload;
+  std::map<std::string, Retention> may_offload;
+  if (!config_.checkpointing.offload.empty()) {
+    Program program = *base_;
+    checkpointing::TagActivations(options_.checkpointing).Run(program);  // checks the patterns
+    may_offload = Tagged(offload);
+  }
+  std::map<int, size_t> by_node;
+  const int64_t alignment = runtime::TensorAlignment(options_.device);
+  for (const checkpointing::SavedTensor& saved : checkpointing::FindSaved(*base_)) {
+    if (saved.read_at_once || !saved.recomputable) continue;
+    if (saved.parameter && !options_.checkpointing.reshard) continue;
+    const auto [found, fresh] = by_node.try_emplace(saved.producer, decisions.size());
+    if (fresh) {
+      memory::Decision& decision = decisions.emplace_back();
+      decision.node = saved.producer;
+      decision.block = saved.block;
+      decision.parameter = saved.parameter;
+    }
+    memory::Decision& decision = decisions[found->second];
+    const std::string& name = base_->tensor(saved.tensor).name;
+    decision.tensors.push_back(name);
+    decision.bytes += (saved.bytes + alignment - 1) / alignment * alignment;
+    if (may_offload.count(name) > 0) decision.offload = true;
+  }
+  return decisions;
+}
+
+std::vector<std::pair<std::string, Assignment>> StepDraft::Policies(
+    const std::vector<memory::Decision>& decisions) const {
+  std::vector<std::pair<std::string, Assignment>> policies;
+  if (!open()) return policies;
+  using Policy = checkpointing::Options::Policy;
+  const auto add = [&](const std::string& name, checkpointing::Options policy) {
+    policy.reshard = options_.checkpointing.reshard;
+    const std::map<std::string, Retention> tagged = Tagged(policy);
+    Assignment assignment(decisions.size(), Retention::kSave);
+    for (size_t d = 0; d < decisions.size(); ++d) {
+      const auto found = tagged.find(decisions[d].tensors.front());
+      if (found != tagged.end()) assignment[d] = found->second;
+    }
+    const bool fresh = std::none_of(policies.begin(), policies.end(),
+                                    [&](const auto& known) { return known.second == assignment; });
+    if (fresh) policies.emplace_back(name, std::move(assignment));
+  };
+  add("none", {});
+  checkpointing::Options named;
+  named.policy = Policy::kSelective;
+  named.recompute.patterns = {"norms", "activations"};
+  add("selective", named);
+  named = {};
+  named.policy = Policy::kBlock;
+  add("block", named);
+  named.policy = Policy::kEvery;
+  for (int64_t every : {2, 3, 4, 6, 8}) {
+    named.every = every;
+    add(fmt::format("every {}", every), named);
+  }
+  return policies;
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,143 @@
+#include "trainer/settle/time_call.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "base/error.h"
+#include "base/low_precision.h"
+#include "ops/kernel.h"
+#include "runtime/arena.h"
+#include "runtime/call_arguments.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using graph::DType;
+using graph::kNoTensor;
+using graph::Node;
+using graph::Program;
+using graph::TensorId;
+using graph::TensorType;
+
+constexpr int64_t kAlignment = 64;
+// More than the last-level cache that a process can hope for.
+constexpr int64_t kSweepBytes = 64 << 20;
+
+int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+int64_t WorkspaceBytes(const Program& program, const Node& node, int threads) {
+  const ops::CpuKernel* kernel = ops::FindCpuKernel(node.op->name);
+  if (kernel == nullptr || kernel->workspace == nullptr) return 0;
+  return kernel->workspace(program.CallOf(node).get(), threads);
+}
+
+// Numbers in [0.01, 0.11), which no kernel finds hard: all positive, as second moments must be.
+float Plausible(uint32_t i) {
+  return 0.01f + 0.1f * static_cast<float>(i * 2654435761u >> 8) * 0x1p-24f;
+}
+
+void Fill(std::byte* data, const TensorType& type, int32_t id_bound) {
+  const int64_t count = type.shape.elements();
+  const auto fill = [&](auto* elements, auto value) {
+    for (int64_t i = 0; i < count; ++i) elements[i] = value(static_cast<uint32_t>(i));
+  };
+  switch (type.dtype) {
+    case DType::kFloat32:
+      return fill(reinterpret_cast<float*>(data), Plausible);
+    case DType::kFloat64:
+      return fill(reinterpret_cast<double*>(data), Plausible);
+    case DType::kBFloat16:
+      return fill(reinterpret_cast<uint16_t*>(data),
+                  [](uint32_t i) { return ToBf16(Plausible(i)); });
+    case DType::kFloat16:
+      return fill(reinterpret_cast<uint16_t*>(data),
+                  [](uint32_t i) { return ToF16(Plausible(i)); });
+    case DType::kInt32:
+      // Scalars and pairs are counters and seeds.
+      return fill(reinterpret_cast<int32_t*>(data), [&](uint32_t i) {
+        const uint32_t bound = count <= 2 ? 2 : static_cast<uint32_t>(id_bound);
+        return static_cast<int32_t>((i * 2654435761u >> 4) % bound);
+      });
+    default:
+      return fill(reinterpret_cast<uint8_t*>(data), [](uint32_t i) { return uint8_t(i % 64); });
+  }
+}
+
+}  // namespace
+
+int64_t ScratchBytes(const Program& program, const Node& node, int threads) {
+  int64_t bytes = Aligned(WorkspaceBytes(program, node, threads));
+  for (const auto* ids : {&node.inputs, &node.outputs}) {
+    for (TensorId id : *ids) {
+      if (id != kNoTensor) bytes += Aligned(program.tensor(id).bytes());
+    }
+  }
+  return bytes;
+}
+
+CallTimer::CallTimer(ThreadPool& pool) : pool_(pool), sweep_(kSweepBytes) {}
+
+void CallTimer::SweepCaches() {
+  constexpr int64_t kGrain = 1 << 20;
+  pool_.ParallelFor(sweep_.bytes(), kGrain, [&](int64_t begin, int64_t end) {
+    volatile unsigned char* bytes = reinterpret_cast<unsigned char*>(sweep_.data());
+    for (int64_t i = begin; i < end; i += kAlignment) bytes[i] = bytes[i] + 1;
+  });
+}
+
+double CallTimer::Time(const Program& program, const Node& node) {
+  const ops::CpuKernel* kernel = ops::FindCpuKernel(node.op->name);
+  if (kernel == nullptr) return -1;
+  const runtime::Arena scratch(ScratchBytes(program, node, pool_.size()));
+  std::byte* next = scratch.data();
+  const auto take = [&](int64_t bytes) {
+    std::byte* data = next;
+    next += Aligned(bytes);
+    return data;
+  };
+  const int32_t id_bound = runtime::IdBound(program, node);
+  std::vector<ops::TensorRef> inputs, outputs;
+  for (TensorId id : node.inputs) {
+    ops::TensorRef& ref = inputs.emplace_back();
+    if (id == kNoTensor) continue;
+    ref = {take(program.tensor(id).bytes()), program.tensor(id).type};
+    Fill(static_cast<std::byte*>(ref.data), ref.type, id_bound);
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const TensorId id = node.outputs[i];
+    ops::TensorRef& ref = outputs.emplace_back();
+    if (id == kNoTensor) continue;
+    const int input = runtime::InPlaceInput(program, node, static_cast<int>(i));
+    ref = {input >= 0 ? inputs[input].data : take(program.tensor(id).bytes()),
+           program.tensor(id).type};
+    if (input < 0) Fill(static_cast<std::byte*>(ref.data), ref.type, id_bound);
+  }
+  const int64_t workspace_bytes = WorkspaceBytes(program, node, pool_.size());
+  const ops::CpuContext context{
+      {*node.op, inputs, outputs, node.attributes, take(workspace_bytes), workspace_bytes}, pool_};
+
+  using Clock = std::chrono::steady_clock;
+  const auto run = [&] {
+    SweepCaches();
+    const auto start = Clock::now();
+    kernel->run(context);
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  // The first run wakes threads and touches memory, which doesn't matter in a long one.
+  constexpr double kLong = 0.2;
+  constexpr size_t kRuns = 3, kLongRuns = 2;
+  std::vector<double> seconds;
+  try {
+    const double first = run();
+    const size_t runs = first >= kLong ? kLongRuns : kRuns;
+    if (first >= kLong) seconds.push_back(first);
+    while (seconds.size() < runs) seconds.push_back(run());
+  } catch (const std::exception&) {
+    return -1;
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[(seconds.size() - 1) / 2];
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,279 @@
+#include "trainer/snapshot/export.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "adapters/peft.h"
+#include "base/amounts.h"
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/message.h"
+#include "base/output_file.h"
+#include "models/huggingface.h"
+#include "snapshots/snapshot.h"
+#include "trainer/config/load.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/snapshot/run_record.h"
+#include "trainer/snapshot/weight_source.h"
+#include "trainer/step/adapter.h"
+#include "trainer/step/saved_tensors.h"
+#include "trainer/text/tokenizer.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using formats::TensorType;
+
+// What lies beside the tokenizer.json of a checkpoint and belongs to it.
+constexpr const char* kBesideTokenizer[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                            "vocab.json", "merges.txt"};
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+TensorType TypeOf(const std::string& dtype) {
+  static const std::map<std::string, TensorType> kTypes = {
+      {"fp32", TensorType::kF32}, {"bf16", TensorType::kBf16}, {"fp16", TensorType::kF16}};
+  const auto found = kTypes.find(dtype);
+  if (found != kTypes.end()) return found->second;
+  throw UserError("--dtype: '" + dtype + "' is no type for weights; use fp32, bf16 or fp16");
+}
+
+// What is exported.
+struct Source {
+  std::string folder;  // that is read
+  std::string in_words;
+  config::RunConfig config;
+  std::unique_ptr<models::Model> model;
+  adapters::Lora lora;
+  std::optional<snapshots::Snapshot> snapshot;
+
+  // Without a snapshot, a model's weights are copied as they are.
+  bool is_copied() const { return !snapshot && !lora.enabled(); }
+};
+
+Source Open(const ExportCommand& command) {
+  Source source{.folder = FindWeights(command.run, command.choice),
+                .in_words = "",
+                .config = {},
+                .model = nullptr,
+                .lora = {},
+                .snapshot = std::nullopt};
+  source.in_words = source.folder;
+  if (IsSnapshot(source.folder)) {
+    source.snapshot.emplace(source.folder);
+    const RunRecord record = ParseRunRecord(source.snapshot->manifest().run, source.folder);
+    std::vector<std::string> sets = ModelSets(record);
+    sets.push_back("data.synthetic=true");
+    source.config = LoadRunText("", source.folder, sets).config;
+    source.model = SavedModel(record, source.config, source.folder);
+    source.in_words += fmt::format(", after {} steps", source.snapshot->manifest().step);
+  } else if (Exists(source.folder + "/" + adapters::kConfigFile)) {
+    source.config =
+        LoadRun(command.run + "/config.yaml", {"lora.init_from=" + source.folder}).config;
+    source.model = ModelFrom(source.config);
+  } else {
+    source.config = config::Load(command.run + "/config.yaml").config;
+    source.model = models::MakeModel(models::SpecFromHuggingFace(source.folder));
+    return source;
+  }
+  source.lora = LoraFrom(source.config, *source.model);
+  return source;
+}
+
+// Gives parameters of what is exported, as float32.
+class Weights {
+ public:
+  explicit Weights(const Source& source) : source_(source) {
+    if (source.snapshot) {
+      saved_.emplace(*source.snapshot, *source.model, source.lora);
+      return;
+    }
+    adapters::ReadAdapter(
+        source.folder, source.lora,
+        [&](const models::ParameterInfo& parameter) {
+          std::vector<float>& values = adapter_[parameter.name];
+          values.resize(static_cast<size_t>(parameter.shape.elements()));
+          return values.data();
+        },
+        [](const models::ParameterInfo&) {});
+  }
+
+  // That was trained.
+  std::vector<float> ReadTrained(const models::ParameterInfo& parameter) const {
+    if (saved_) return saved_->ReadParameter(parameter);
+    return adapter_.at(parameter.name);
+  }
+
+  // The model's own, with what its adapter adds, if it has one.
+  std::vector<float> ReadMerged(const models::ParameterInfo& parameter) {
+    if (!source_.lora.enabled()) return ReadTrained(parameter);
+    if (!base_) base_.emplace(source_.config.model.init_from, *source_.model);
+    std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));
+    base_->Read(parameter, values.data());
+    const std::vector<models::ParameterInfo> adapters = adapters::Parameters(source_.lora);
+    for (size_t i = 0; i < source_.lora.layers.size(); ++i) {
+      const adapters::Layer& layer = source_.lora.layers[i];
+      if (layer.WeightName() != parameter.name) continue;
+      adapters::Merge(source_.lora, layer, ReadTrained(adapters[2 * i]),
+                      ReadTrained(adapters[2 * i + 1]), values);
+    }
+    return values;
+  }
+
+ private:
+  const Source& source_;
+  std::optional<SavedTensors> saved_;
+  std::map<std::string, std::vector<float>> adapter_;  // without a snapshot
+  std::optional<models::WeightReader> base_;           // of an adapter
+};
+
+void WriteModel(const Source& source, const std::string& to, TensorType type) {
+  if (source.is_copied()) return models::CopyWeights(source.folder, to, type);
+  Weights weights(source);
+  std::vector<float> values;
+  const models::ParameterInfo* current = nullptr;  // whose values they are
+  models::SaveWeights(
+      to, *source.model,
+      [&](const models::ParameterInfo& parameter) {
+        if (current != &parameter) values = weights.ReadMerged(parameter);
+        current = &parameter;
+        return values.data();
+      },
+      models::kMaxCheckpointFileBytes, type);
+}
+
+void WriteAdapter(const Source& source, const std::string& to, TensorType type) {
+  const Weights weights(source);
+  std::vector<float> values;
+  adapters::WriteAdapter(to, *source.model, source.lora, source.config.model.init_from, type,
+                         [&](const models::ParameterInfo& parameter) {
+                           values = weights.ReadTrained(parameter);
+                           return values.data();
+                         });
+}
+
+// Files to copy, by the names that transformers expects.
+std::map<std::string, std::string> TokenizerCopies(const std::string& tokenizer) {
+  if (tokenizer.empty()) return {};
+  const data::TokenizerFiles files = data::FindTokenizer(tokenizer);
+  if (files.vocabulary.empty()) return {};
+  if (!files.merges.empty()) {
+    return {{"vocab.json", files.vocabulary}, {"merges.txt", files.merges}};
+  }
+  std::map<std::string, std::string> copies = {{"tokenizer.json", files.vocabulary}};
+  const fs::path path = files.vocabulary;
+  if (path.filename() != "tokenizer.json") return copies;
+  for (const char* name : kBesideTokenizer) {
+    const std::string beside = (path.parent_path() / name).string();
+    if (Exists(beside)) copies[name] = beside;
+  }
+  return copies;
+}
+
+// Also what one that was killed has left (base/output_file.h).
+bool IsFromExport(const std::string& file) {
+  const std::string name = file.substr(0, file.find(".tmp."));
+  return name == "config.json" || name == "tokenizer.json" || name == adapters::kConfigFile ||
+         name == "adapter_model.safetensors" ||
+         (name.starts_with("model") &&
+          (name.ends_with(".safetensors") || name == "model.safetensors.index.json")) ||
+         std::ranges::find(kBesideTokenizer, name) != std::end(kBesideTokenizer);
+}
+
+void ClearFolder(const ExportCommand& command, const Source& source,
+                 const std::map<std::string, std::string>& copies) {
+  std::error_code error;
+  if (!fs::exists(command.to, error)) return;
+  if (!fs::is_directory(command.to, error)) {
+    throw UserError("--to: " + command.to + " is a file; name a folder");
+  }
+  if (fs::is_empty(command.to, error)) return;
+  if (!command.overwrite) {
+    throw UserError("--to: " + command.to +
+                    " is not empty; name another folder, or add --overwrite to replace the model "
+                    "that it holds");
+  }
+  bool is_source = fs::equivalent(command.to, source.folder, error);
+  if (source.lora.enabled()) {
+    is_source |= fs::equivalent(command.to, source.config.model.init_from, error);
+  }
+  for (const auto& [name, from] : copies) {
+    is_source |= fs::equivalent(command.to + "/" + name, from, error);
+  }
+  if (is_source) {
+    throw UserError("--to: " + command.to + " is read from; name another folder");
+  }
+  // The first to go, and the last to be written, is what makes the rest a model.
+  fs::remove(command.to + "/config.json", error);
+  fs::remove(command.to + "/" + adapters::kConfigFile, error);
+  for (const auto& file : fs::directory_iterator(command.to, error)) {
+    if (IsFromExport(file.path().filename())) fs::remove(file.path(), error);
+  }
+}
+
+void SayTokenizer(const std::string& tokenizer, const std::map<std::string, std::string>& copies) {
+  std::vector<std::string> names;
+  for (const auto& [name, from] : copies) names.push_back(name);
+  if (!names.empty()) {
+    PrintProgress(fmt::format("tokenizer: {}, from {}\n", fmt::join(names, ", "), tokenizer));
+  } else if (tokenizer.empty()) {
+    PrintProgress("no tokenizer: the run names none (data.tokenizer); --tokenizer PATH adds one\n");
+  } else {
+    PrintProgress("no tokenizer: ids are bytes, for which transformers has no files\n");
+  }
+}
+
+}  // namespace
+
+void RunExport(const ExportCommand& command) {
+  const TensorType type = TypeOf(command.dtype);
+  const Source source = Open(command);
+  const bool adapts = source.lora.enabled();
+  if (command.merge && !adapts) {
+    throw UserError("--merge: " + command.run + " has no adapter to merge; leave it out");
+  }
+  const bool adapter_alone = adapts && !command.merge;
+  const std::string tokenizer =
+      command.tokenizer.empty() ? source.config.data.tokenizer : command.tokenizer;
+  std::map<std::string, std::string> copies;
+  if (!adapter_alone) copies = TokenizerCopies(tokenizer);
+  if (!copies.empty()) TokenizerFor(*source.model, tokenizer);  // refuses one of another model
+  ClearFolder(command, source, copies);
+
+  if (adapter_alone) {
+    WriteAdapter(source, command.to, type);
+    int64_t count = 0;
+    for (const auto& parameter : adapters::Parameters(source.lora)) {
+      count += parameter.shape.elements();
+    }
+    PrintProgress(fmt::format("{}: adapter of rank {} with {} parameters in {}, from {}\n",
+                              command.to, source.lora.rank, FormatCount(static_cast<double>(count)),
+                              command.dtype, source.in_words));
+    return;
+  }
+  WriteModel(source, command.to, type);
+  for (const auto& [name, from] : copies) {
+    OutputFile file(command.to + "/" + name);
+    file.Write(MappedFile(from).text());
+    file.Commit();
+  }
+  PrintProgress(fmt::format("{}: {} with {} parameters in {}, from {}{}\n", command.to,
+                            models::Name(source.model->spec().family),
+                            FormatCount(static_cast<double>(source.model->parameter_count())),
+                            command.dtype, source.in_words,
+                            adapts ? ", merged with its adapter" : ""));
+  SayTokenizer(tokenizer, copies);
+}
+
+}  // namespace plimsoll::trainer

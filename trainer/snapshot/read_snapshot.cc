@@ -1,0 +1,169 @@
+#include "trainer/snapshot/read_snapshot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "models/sharding.h"
+#include "ops/block_quantization.h"
+#include "ops/optimizer.h"
+#include "trainer/snapshot/save_snapshot.h"
+#include "trainer/step/saved_tensors.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using formats::TensorType;
+using snapshots::Slice;
+using snapshots::TensorRecord;
+
+// Writes what this rank has of a tensor, of whose elements `take` is given some, from `begin` on.
+void WriteOverlap(const StateTensor& tensor, int64_t begin, std::span<const std::byte> bytes,
+                  Session& session) {
+  const int64_t size = graph::ByteSize(tensor.dtype);
+  const int64_t own_begin = tensor.begin * size, own_end = own_begin + tensor.elements * size;
+  const int64_t from = std::max(begin, own_begin);
+  const int64_t to = std::min(begin + static_cast<int64_t>(bytes.size()), own_end);
+  if (from >= to) return;
+  session.WriteState(
+      tensor, from - own_begin,
+      bytes.subspan(static_cast<size_t>(from - begin), static_cast<size_t>(to - from)));
+}
+
+// The same ranks share it in the same way: slice by slice, whoever has them now.
+void ReadPart(const snapshots::Snapshot& snapshot, const TensorRecord& record,
+              const StateTensor& tensor, Session& session) {
+  if (record.elements() != tensor.shape.elements()) {
+    FailTensor(snapshot, tensor.name,
+               fmt::format("has {} elements, not {}", record.elements(), tensor.shape.elements()));
+  }
+  const int64_t size = graph::ByteSize(tensor.dtype);
+  for (const Slice& slice : record.slices) {
+    const bool others = slice.begin >= tensor.begin + tensor.elements ||
+                        slice.begin + slice.elements <= tensor.begin;
+    if (others) continue;
+    int64_t at = slice.begin * size;
+    snapshot.Read(record, slice, [&](std::span<const std::byte> bytes) {
+      WriteOverlap(tensor, at, bytes, session);
+      at += static_cast<int64_t>(bytes.size());
+    });
+  }
+}
+
+// 8-bit state of blocks that are this rank's own: each gets a scale, and its numbers the nearest
+// codes.
+void Encode(const StateTensor& tensor, const StateTensor& scales, std::span<const float> numbers,
+            Session& session) {
+  std::vector<uint8_t> codes(numbers.size());
+  std::vector<float> block_scales;
+  for (size_t at = 0; at < numbers.size(); at += ops::kStateBlock) {
+    const int64_t count = std::min(ops::kStateBlock, static_cast<int64_t>(numbers.size() - at));
+    block_scales.push_back(QuantizerOf(tensor.name).Quantize(&numbers[at], count, &codes[at]));
+  }
+  WriteOverlap(tensor, 0, std::as_bytes(std::span(codes)), session);
+  WriteOverlap(scales, 0, std::as_bytes(std::span(block_scales)), session);
+}
+
+// Another number of tensor ranks shares it: through the whole tensor, in host memory.
+void ReadFromWhole(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
+                   const StateTensor& tensor, const StateTensor* scales,
+                   const models::SplitParameter* split, int64_t tensor_rank, Session& session) {
+  const size_t size =
+      scales != nullptr ? sizeof(float) : static_cast<size_t>(graph::ByteSize(tensor.dtype));
+  const auto elements = static_cast<size_t>(tensor.shape.elements());
+  std::vector<std::byte> values = saved.Read(tensor.name, tensor.parameter);
+  if (split != nullptr) {
+    const std::vector<std::byte> whole =
+        std::exchange(values, std::vector<std::byte>(elements * size));
+    split->ForPieces(tensor_rank, [&](int64_t in_whole, int64_t in_part, int64_t count) {
+      std::copy_n(whole.data() + static_cast<size_t>(in_whole) * size,
+                  static_cast<size_t>(count) * size,
+                  values.data() + static_cast<size_t>(in_part) * size);
+    });
+  }
+  if (values.size() != elements * size) FailTensor(snapshot, tensor.name, "is of another size");
+  if (scales == nullptr) return WriteOverlap(tensor, 0, values, session);
+  Encode(tensor, *scales, {reinterpret_cast<const float*>(values.data()), elements}, session);
+}
+
+// By name, without scales of 8-bit state, which belong to their codes.
+template <typename Tensors>
+auto ByName(const Tensors& tensors) {
+  std::map<std::string, const typename Tensors::value_type*> named;
+  for (const auto& tensor : tensors) named[tensor.name] = &tensor;
+  std::erase_if(named, [&, all = named](const auto& entry) {
+    const size_t dot = entry.first.rfind('.');
+    if (dot == entry.first.npos) return false;
+    const std::string codes = entry.first.substr(0, dot);
+    return ScalesOf(codes) == entry.first && all.contains(codes);
+  });
+  return named;
+}
+
+// Moments of a small tensor stay float32 beside 8-bit ones, and with fewer tensor ranks a part may
+// be small no longer.
+bool CanBecome(TensorType saved, TensorType wanted, bool same_ranks) {
+  const auto number = [](TensorType type) {
+    return type == TensorType::kF32 || type == TensorType::kU8;
+  };
+  return saved == wanted || (!same_ranks && number(saved) && number(wanted));
+}
+
+// A run that begins to skip steps, or no longer does, has counters of them or none.
+constexpr char kSkipped[] = "skipped";
+
+void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<StateTensor>& state,
+                        bool same_ranks) {
+  auto there = ByName(snapshot.manifest().tensors);
+  for (const auto& [name, wanted] : ByName(state)) {
+    const StateTensor& tensor = *wanted;
+    const auto found = there.find(name);
+    if (found == there.end()) FailTensor(snapshot, name, "is missing, but this run needs it");
+    if (!CanBecome(found->second->type, TensorTypeOf(tensor.dtype), same_ranks)) {
+      FailTensor(snapshot, tensor.name,
+                 fmt::format("is {}, but this run has {}", formats::TypeName(found->second->type),
+                             formats::TypeName(TensorTypeOf(tensor.dtype))));
+    }
+    there.erase(found);
+  }
+  there.erase(kSkipped);
+  if (!there.empty()) {
+    FailTensor(snapshot, there.begin()->first, "has no place in this run");
+  }
+}
+
+}  // namespace
+
+void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
+                  const Ranks& ranks, Session& session) {
+  std::vector<StateTensor> state = session.State();
+  if (snapshot.manifest().Find(kSkipped, 0) == nullptr) {  // they begin at zero
+    std::erase_if(state, [](const StateTensor& tensor) { return tensor.name == kSkipped; });
+  }
+  const adapters::Lora& lora = session.compiled().options.lora;
+  const SavedTensors saved(snapshot, model, lora);
+  const bool same_ranks = saved.tensor_ranks() == ranks.tensor_ranks();
+  RequireSameTensors(snapshot, state, same_ranks);
+  if (same_ranks) {
+    for (const StateTensor& tensor : state) {
+      const int64_t part = tensor.split ? ranks.tensor_rank() : 0;
+      const TensorRecord* record = snapshot.manifest().Find(tensor.name, part);
+      if (record == nullptr) FailTensor(snapshot, tensor.name, "is missing a part");
+      ReadPart(snapshot, *record, tensor, session);
+    }
+    return;
+  }
+  const auto split = adapters::SplitParameters(model, lora, ranks.tensor_ranks());
+  for (const auto& [name, tensor] : ByName(state)) {
+    const auto scales = std::ranges::find(state, ScalesOf(name), &StateTensor::name);
+    const auto found = split.find(tensor->parameter);
+    ReadFromWhole(snapshot, saved, *tensor, scales == state.end() ? nullptr : &*scales,
+                  found == split.end() ? nullptr : &found->second, ranks.tensor_rank(), session);
+  }
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,251 @@
+#include "trainer/snapshot/run_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "formats/json.h"
+#include "trainer/config/schema.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using formats::JsonObject;
+using nlohmann::json;
+
+// Decides which tensors there are and what their bytes mean.
+bool IsFixed(const std::string& key) {
+  static const char* const kFixed[] = {
+      "data.tokenizer", "optimizer.name",     "amp.dtype",   "optimizer.state_dtype",
+      "amp.loss_scale", "amp.master_weights", "amp.low_ops", "amp.fp32_ops",
+      "train.freeze",   "lora.rank",          "lora.alpha",  "lora.targets",
+      "lora.rslora"};
+  return std::ranges::find(kFixed, key) != std::end(kFixed);
+}
+
+// Decides which numbers come out, but not what they are numbers of.
+bool SetsCourse(const std::string& key) {
+  static const char* const kCourse[] = {"model.dropout",
+                                        "model.sequence",
+                                        "train.steps",
+                                        "train.seed",
+                                        "data.train",
+                                        "data.exclude",
+                                        "data.synthetic",
+                                        "data.order",
+                                        "data.seed",
+                                        "data.format",
+                                        "data.eval_fraction",
+                                        "data.document_separator",
+                                        "lora.dropout",
+                                        "optimizer.lr",
+                                        "optimizer.betas",
+                                        "optimizer.eps",
+                                        "optimizer.momentum",
+                                        "optimizer.nesterov",
+                                        "optimizer.clip_grad_norm",
+                                        "optimizer.weight_decay",
+                                        "optimizer.weight_decay_groups"};
+  return key.starts_with("schedule.") || (key.starts_with("amp.") && key != "amp.max_skips") ||
+         std::ranges::find(kCourse, key) != std::end(kCourse);
+}
+
+bool IsOverridden(const config::RunConfig& config, const std::string& key) {
+  return config.IsSet(key) && config.Origin(key) == "--set";
+}
+
+// data.seed says nothing beside train.seed, then and now.
+bool FollowsSeed(const RunRecord& saved, const config::RunConfig& config) {
+  const auto data = saved.config.find("data.seed"), train = saved.config.find("train.seed");
+  return !config.IsSet("data.seed") && data != saved.config.end() && train != saved.config.end() &&
+         data->second == train->second;
+}
+
+bool OverridesBatch(const config::RunConfig& config) {
+  return IsOverridden(config, "train.global_batch") ||
+         IsOverridden(config, "train.global_batch_tokens") ||
+         IsOverridden(config, "train.micro_batch") || IsOverridden(config, "train.accumulate");
+}
+
+std::map<std::string, std::string> Strings(const JsonObject& object) {
+  std::map<std::string, std::string> strings;
+  for (const std::string& key : object.Keys()) strings[key] = object.RequireString(key);
+  return strings;
+}
+
+// "model.layers: 3, in the snapshot 2", of the keys that both have and `matters` accepts.
+template <typename Matters>
+void Compare(const std::map<std::string, std::string>& saved,
+             const std::map<std::string, std::string>& now, const Matters& matters,
+             std::vector<std::string>& differences) {
+  for (const auto& [key, value] : now) {
+    const auto found = saved.find(key);
+    if (found == saved.end() || found->second == value || !matters(key)) continue;
+    differences.push_back(fmt::format("{}: {}, in the snapshot {}", key, value, found->second));
+  }
+}
+
+// Files that have become longer or shorter, whose windows are others.
+void CompareSources(const RunRecord& saved, const RunRecord& now,
+                    std::vector<std::string>& differences) {
+  if (saved.train_tokens != now.train_tokens) {
+    differences.push_back(fmt::format("data.train: {} tokens, in the snapshot {}", now.train_tokens,
+                                      saved.train_tokens));
+  } else if (saved.source_tokens.size() == now.source_tokens.size() &&
+             saved.source_tokens != now.source_tokens) {
+    differences.push_back(fmt::format("data.train: sources of {} tokens, in the snapshot {}",
+                                      fmt::join(now.source_tokens, ", "),
+                                      fmt::join(saved.source_tokens, ", ")));
+  }
+}
+
+DivergenceState ParseDivergence(const JsonObject& object) {
+  DivergenceState state;
+  for (const double loss : object.RequireFloats("losses")) {
+    state.losses.push_back(static_cast<float>(loss));
+  }
+  const std::vector<double> limits = object.RequireFloats("limits");
+  if (limits.size() != state.limits.size()) object.Fail("limits", "are not two");
+  std::ranges::transform(limits, state.limits.begin(),
+                         [](double limit) { return static_cast<float>(limit); });
+  state.lr_factor = object.RequireFloat("lr_factor");
+  state.rollbacks = object.RequireInt("rollbacks", 0);
+  return state;
+}
+
+// "linear 4", "llama3 8 1 4 8192".
+std::string RopeText(const models::ModelSpec& spec) {
+  if (!spec.rope_scaling) return "default";
+  const models::RopeScaling& scaling = *spec.rope_scaling;
+  if (scaling.type == models::RopeScaling::Type::kLinear) {
+    return fmt::format("linear {}", scaling.factor);
+  }
+  return fmt::format("llama3 {} {} {} {}", scaling.factor, scaling.low_freq_factor,
+                     scaling.high_freq_factor, scaling.original_sequence);
+}
+
+}  // namespace
+
+RunRecord RecordOf(const config::RunConfig& config, const models::ModelSpec& spec) {
+  RunRecord record;
+  for (const config::Key& key : config::Schema()) {
+    if (!key.Applies(config)) continue;
+    const std::string text = ToText(key.type, key.get(config));
+    if (!text.empty()) record.config[key.path] = text;
+  }
+  record.model = {
+      {"model.family", std::string(models::Name(spec.family))},
+      {"model.layers", fmt::to_string(spec.layers)},
+      {"model.width", fmt::to_string(spec.width)},
+      {"model.heads", fmt::to_string(spec.heads)},
+      {"model.kv_heads", fmt::to_string(spec.kv_heads)},
+      {"model.head_width", fmt::to_string(spec.head_width)},
+      {"model.ffn_width", fmt::to_string(spec.ffn_width)},
+      {"model.vocab", fmt::to_string(spec.vocab)},
+      {"model.max_sequence", fmt::to_string(spec.max_sequence)},
+      {"model.tied", fmt::to_string(spec.tied)},
+      {"model.attention_bias", fmt::to_string(spec.attention_bias)},
+      {"model.norm_eps", fmt::to_string(spec.norm_eps)},
+      {"model.rope_theta", fmt::to_string(spec.rope_theta)},
+      {"model.rope_type", RopeText(spec)},
+      {"model.activation", config::ToString(static_cast<config::Activation>(spec.activation))}};
+  record.data_ranks = config.parallel.data.value_or(1);
+  record.tensor_ranks = config.parallel.tensor;
+  record.zero = config.parallel.zero;
+  return record;
+}
+
+std::string ToJson(const RunRecord& record) {
+  json evaluation = nullptr;
+  if (record.evaluation.last >= 0) {
+    evaluation = {{"last", record.evaluation.last},
+                  {"best", record.evaluation.best},
+                  {"best_step", record.evaluation.best_step},
+                  {"without_gain", record.evaluation.without_gain}};
+  }
+  return json{
+      {"config", record.config},
+      {"model", record.model},
+      {"plan", record.plan},
+      {"mesh",
+       {{"data", record.data_ranks}, {"tensor", record.tensor_ranks}, {"zero", record.zero}}},
+      {"train_tokens", record.train_tokens},
+      {"source_tokens", record.source_tokens},
+      {"sequences_per_step", record.sequences_per_step},
+      {"sequences", record.sequences},
+      {"evaluation", evaluation},
+      {"divergence",
+       {{"losses", record.divergence.losses},
+        {"limits", record.divergence.limits},
+        {"lr_factor", record.divergence.lr_factor},
+        {"rollbacks", record.divergence.rollbacks}}}}
+      .dump();
+}
+
+RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
+  const JsonObject object = JsonObject::FromText(text, where);
+  const JsonObject mesh = object.RequireObject("mesh");
+  RunRecord record{.config = Strings(object.RequireObject("config")),
+                   .model = Strings(object.RequireObject("model")),
+                   .plan = object.RequireString("plan"),
+                   .data_ranks = mesh.RequireInt("data", 1),
+                   .tensor_ranks = mesh.RequireInt("tensor", 1),
+                   .zero = mesh.RequireInt("zero", 0, 3),
+                   .train_tokens = object.RequireInt("train_tokens", 0),
+                   .sequences_per_step = object.RequireInt("sequences_per_step", 1),
+                   .sequences = object.RequireInt("sequences", 0)};
+  if (object.Has("source_tokens")) record.source_tokens = object.RequireInts("source_tokens");
+  // Earlier versions had one seed for both.
+  if (const auto seed = record.config.find("train.seed"); seed != record.config.end()) {
+    record.config.try_emplace("data.seed", seed->second);
+  }
+  if (object.Has("divergence"))
+    record.divergence = ParseDivergence(object.RequireObject("divergence"));
+  if (!object.Has("evaluation")) return record;
+  const JsonObject evaluation = object.RequireObject("evaluation");
+  record.evaluation.last = evaluation.RequireInt("last", 0);
+  // JSON has no word for infinity: no evaluation was finite.
+  record.evaluation.best = evaluation.GetFloat("best", record.evaluation.best);
+  record.evaluation.best_step = evaluation.RequireInt("best_step", -1);
+  record.evaluation.without_gain = evaluation.RequireInt("without_gain", 0);
+  return record;
+}
+
+void RequireContinues(const RunRecord& saved, const RunRecord& now, const config::RunConfig& config,
+                      const std::string& path) {
+  std::vector<std::string> fixed, course;
+  Compare(
+      saved.model, now.model, [](const std::string&) { return true; }, fixed);
+  Compare(saved.config, now.config, IsFixed, fixed);
+  if (!fixed.empty()) {
+    throw UserError(
+        fmt::format("{}: cannot continue {}: {}; start a run of its own, or name the "
+                    "snapshot of such a run",
+                    config.file, path, fmt::join(fixed, "; ")));
+  }
+  Compare(
+      saved.config, now.config,
+      [&](const std::string& key) {
+        if (key == "data.seed" && FollowsSeed(saved, config)) return false;
+        return SetsCourse(key) && !IsFixed(key) && !IsOverridden(config, key);
+      },
+      course);
+  if (saved.sequences_per_step != now.sequences_per_step && !OverridesBatch(config)) {
+    course.push_back(fmt::format("train.global_batch: {} sequences a step, in the snapshot {}",
+                                 now.sequences_per_step, saved.sequences_per_step));
+  }
+  const bool other_data = IsOverridden(config, "data.train") ||
+                          IsOverridden(config, "data.exclude") ||
+                          IsOverridden(config, "data.eval_fraction");
+  if (!other_data) CompareSources(saved, now, course);
+  if (course.empty()) return;
+  throw UserError(
+      fmt::format("{}: would not continue {} as it began: {}; repeat such a key with --set if its "
+                  "value is meant to change, or restore it",
+                  config.file, path, fmt::join(course, "; ")));
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,169 @@
+#include "trainer/snapshot/trained_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "adapters/peft.h"
+#include "base/error.h"
+#include "base/message.h"
+#include "models/huggingface.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/snapshot/run_record.h"
+#include "trainer/step/adapter.h"
+#include "trainer/step/saved_tensors.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Tokens that a checkpoint without a run's config looks back on, if its model allows as many.
+constexpr int64_t kContext = 1024;
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+// `source`: its model/ or adapter/.
+void OpenEndedRun(const std::string& source, const std::vector<std::string>& sets,
+                  TrainedModel& trained) {
+  std::vector<std::string> all;
+  const bool adapts = Exists(source + "/" + adapters::kConfigFile);
+  if (adapts) all.push_back("lora.init_from=" + source);
+  all.insert(all.end(), sets.begin(), sets.end());
+  trained.loaded = LoadRun(trained.folder + "/config.yaml", all);
+  trained.weights = adapts ? trained.config().model.init_from : source;
+  trained.adapter = trained.config().lora.init_from;
+  trained.model = models::MakeModel(models::SpecFromHuggingFace(trained.weights));
+}
+
+void OpenSnapshot(const std::string& source, const std::vector<std::string>& sets,
+                  TrainedModel& trained) {
+  trained.snapshot.emplace(source);
+  const RunRecord record = ParseRunRecord(trained.snapshot->manifest().run, source);
+  std::vector<std::string> all = ModelSets(record);
+  if (!trained.is_run) all.push_back("data.synthetic=true");
+  all.insert(all.end(), sets.begin(), sets.end());
+  trained.loaded =
+      trained.is_run ? LoadRun(trained.folder + "/config.yaml", all) : LoadRunText("", source, all);
+  const config::RunConfig& config = trained.config();
+  if (std::ranges::any_of(sets, [](const auto& s) { return s.starts_with("lora.init_from="); })) {
+    throw UserError(fmt::format(
+        "--adapter: goes beside a Hugging Face folder; {} has weights of its own", source));
+  }
+  trained.model = SavedModel(record, config, source);
+  trained.weights = config.lora.asked() ? config.model.init_from : source;
+}
+
+void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& sets,
+                    TrainedModel& trained) {
+  const std::string& folder = trained.folder;
+  if (!Exists(folder + "/config.json")) {
+    throw UserError(folder +
+                    ": neither a run directory (config.yaml), a snapshot (manifest.json) nor a "
+                    "Hugging Face folder (config.json)");
+  }
+  if (choice.step || choice.best) {
+    throw UserError(fmt::format("{}: {} has no snapshots; name a run directory",
+                                choice.best ? "--best" : "--step", folder));
+  }
+  const int64_t context = std::min(kContext, models::SpecFromHuggingFace(folder).max_sequence);
+  std::vector<std::string> all = {"model.init_from=" + folder, "data.synthetic=true",
+                                  "model.sequence=" + std::to_string(context)};
+  all.insert(all.end(), sets.begin(), sets.end());
+  trained.loaded = LoadRunText("", folder, all);
+  trained.weights = folder;
+  trained.adapter = trained.config().lora.init_from;
+  trained.model = models::MakeModel(models::SpecFromHuggingFace(folder));
+}
+
+}  // namespace
+
+std::string TrainedModel::Tokenizer(const std::string& chosen) const {
+  if (!chosen.empty()) return chosen;
+  if (!config().data.tokenizer.empty()) return config().data.tokenizer;
+  const std::string own = weights + "/tokenizer.json";
+  return Exists(own) ? own : "";
+}
+
+TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets,
+                              const WeightChoice& choice) {
+  TrainedModel trained;
+  trained.folder = folder;
+  trained.is_run = IsRunDirectory(folder);
+  if (trained.is_run || IsSnapshot(folder)) {
+    const std::string source = FindWeights(folder, choice);
+    if (IsSnapshot(source)) {
+      OpenSnapshot(source, sets, trained);
+    } else {
+      OpenEndedRun(source, sets, trained);
+    }
+  } else {
+    OpenCheckpoint(choice, sets, trained);
+  }
+  const int64_t longest = trained.model->spec().max_sequence;
+  if (trained.config().model.sequence > longest) {
+    throw trained.config().Error("model.sequence",
+                                 fmt::format("{} tokens are more than the model's {}; choose fewer",
+                                             trained.config().model.sequence, longest));
+  }
+  return trained;
+}
+
+void LoadTrained(const TrainedModel& trained, Session& session) {
+  const adapters::Lora& lora = session.compiled().options.lora;
+  if (!trained.snapshot || lora.enabled()) session.LoadWeights(*trained.model, trained.weights);
+  if (trained.snapshot) {
+    PrintNote(fmt::format("weights after {} steps, of the snapshot {}\n",
+                          trained.snapshot->manifest().step, trained.snapshot->path()));
+    const SavedTensors saved(*trained.snapshot, *trained.model, lora);
+    const auto load = [&](const models::ParameterInfo& parameter) {
+      session.WriteParameter(parameter.name, saved.ReadParameter(parameter));
+    };
+    if (lora.enabled()) {
+      std::ranges::for_each(adapters::Parameters(lora), load);
+    } else {
+      std::ranges::for_each(trained.model->parameters(), load);
+    }
+  } else if (!trained.adapter.empty()) {
+    LoadAdapter(session, trained.adapter);
+  }
+}
+
+CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& dtype) {
+  static const std::map<std::string, config::Dtype> kDtypes = {{"fp32", config::Dtype::kFp32},
+                                                               {"bf16", config::Dtype::kBf16},
+                                                               {"fp16", config::Dtype::kFp16}};
+  const auto found = kDtypes.find(dtype);
+  if (found == kDtypes.end()) {
+    throw UserError("--dtype: '" + dtype + "' is no type for inference; use fp32, bf16 or fp16");
+  }
+  config::RunConfig config = trained.config();
+  config.amp.dtype = found->second;
+  CompileOptions options;
+  options.lora = LoraFrom(config, *trained.model);
+  options.amp = AmpFrom(config);
+  options.train = false;
+  options.sequence = trained.config().model.sequence;
+  options.device = DeviceFrom(trained.config());
+  options.threads = ThreadsFrom(trained.config());
+  options.dump_directory = trained.config().debug.dump_programs;
+  return options;
+}
+
+InferenceMemory MemoryOf(const CompiledStep& compiled) {
+  InferenceMemory memory;
+  memory.arena = compiled.plan.arena_bytes;
+  for (const memory::PersistentTensor& tensor : compiled.plan.persistent) {
+    if (tensor.role == graph::Role::kParameter) memory.weights += tensor.bytes;
+    if (tensor.role == graph::Role::kState) memory.cache += tensor.bytes;
+  }
+  memory.rest = memory.arena - memory.weights - memory.cache;
+  return memory;
+}
+
+}  // namespace plimsoll::trainer

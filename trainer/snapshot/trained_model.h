@@ -1,0 +1,59 @@
+// A trained model on disk and what is known of how it was made: the folder of a run, with its
+// weights in model/, an adapter in adapter/ or either in a snapshot, and its config.yaml; a
+// snapshot alone; or a Hugging Face checkpoint alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/model.h"
+#include "snapshots/snapshot.h"
+#include "trainer/config/load.h"
+#include "trainer/snapshot/weight_source.h"
+#include "trainer/step/compile.h"
+#include "trainer/step/session.h"
+#include "trainer/text/tokenizer.h"
+
+namespace plimsoll::trainer {
+
+struct TrainedModel {
+  std::string folder;     // as the user named it
+  config::Loaded loaded;  // of a checkpoint alone: defaults, and a context of at most 1024 tokens
+  std::string weights;    // the folder that holds them, or those beside an adapter
+  std::unique_ptr<models::Model> model;
+  bool is_run = false;  // there is a config.yaml
+  std::string adapter;  // the folder of the adapter beside the weights; empty: there is none
+  std::optional<snapshots::Snapshot> snapshot;  // that has the weights, or the adapter
+
+  const config::RunConfig& config() const { return loaded.config; }
+  // "byte" or a path: `chosen`, or the run's, or the checkpoint's own. Empty: none is known.
+  std::string Tokenizer(const std::string& chosen) const;
+};
+
+// `sets` override the run's configuration. UserError when the folder is none of these, or has no
+// such weights.
+TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets,
+                              const WeightChoice& choice);
+
+// Fills the session with the weights, and the adapter's. Says on stderr which snapshot they are of,
+// if they are of one.
+void LoadTrained(const TrainedModel& trained, Session& session);
+
+// For programs that only run forward; the caller says which. Weights, activations and cache are
+// stored as `dtype`: "fp32", "bf16" or "fp16", with the run's exceptions by op kind (amp.low_ops,
+// amp.fp32_ops). UserError when there is no such type.
+CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& dtype);
+
+// What the arena of a session for inference is made of, in bytes.
+struct InferenceMemory {
+  int64_t arena = 0;
+  int64_t weights = 0;
+  int64_t cache = 0;
+  int64_t rest = 0;  // activations, scratch, slots
+};
+InferenceMemory MemoryOf(const CompiledStep& compiled);
+
+}  // namespace plimsoll::trainer

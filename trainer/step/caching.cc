@@ -1,0 +1,28 @@
+#include "trainer/step/caching.h"
+
+namespace plimsoll::trainer {
+
+std::vector<memory::ProgramRuns> Round(const CompiledStep& compiled) {
+  const StepPrograms& step = compiled.step;
+  std::vector<memory::ProgramRuns> round;
+  if (compiled.options.train) round = step.MicroSteps(compiled.options.accumulate);
+  for (int program : {step.evaluation, step.prefill, step.decode, step.logits}) {
+    if (program >= 0) round.push_back({program});
+  }
+  return round;
+}
+
+std::vector<const graph::Program*> Programs(const CompiledStep& compiled) {
+  std::vector<const graph::Program*> programs;
+  for (const auto& program : compiled.programs) programs.push_back(program.get());
+  return programs;
+}
+
+memory::ReplayResult Replay(const CompiledStep& compiled, const CachingOptions& options) {
+  return memory::ReplayCaching(Programs(compiled), compiled.plan, Round(compiled),
+                               {.in_place = options.in_place,
+                                .preallocate_bytes = options.preallocate_bytes,
+                                .empty_cache_every = options.empty_cache_every});
+}
+
+}  // namespace plimsoll::trainer

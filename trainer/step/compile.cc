@@ -1,0 +1,356 @@
+#include "trainer/step/compile.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "adapters/lora_pass.h"
+#include "amp/mixed_precision.h"
+#include "base/amounts.h"
+#include "base/glob.h"
+#include "checkpointing/offload.h"
+#include "checkpointing/retention_policy.h"
+#include "checkpointing/recompute.h"
+#include "graph/autodiff.h"
+#include "graph/fuse.h"
+#include "graph/simplify.h"
+#include "inference/kv_cache.h"
+#include "memory/checker.h"
+#include "ops/activation_fusion.h"
+#include "ops/add_norm_fusion.h"
+#include "ops/linear_cross_entropy_fusion.h"
+#include "ops/linear_dx_gelu_fusion.h"
+#include "ops/norm_with_backward_fusion.h"
+#include "optim/host_state.h"
+#include "parallel/parts.h"
+#include "parallel/tensor_gradients.h"
+#include "parallel/tensor_parallel.h"
+#include "parallel/zero_parameters.h"
+#include "parallel/zero_state.h"
+#include "parallel/zero_weights.h"
+#include "runtime/workspaces.h"
+#include "trainer/step/carried_state.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using graph::Carry;
+using graph::PassPipeline;
+using graph::Program;
+
+// Kernels' scratch memory becomes tensors of the program.
+class Workspaces : public graph::Pass {
+ public:
+  Workspaces(runtime::DeviceKind device, int threads) : device_(device), threads_(threads) {}
+  std::string_view name() const override { return "workspaces"; }
+  bool preserves_numerics() const override { return true; }
+  graph::PassResult Run(Program& program) override {
+    return {runtime::AddWorkspaces(program, threads_, device_), "scratch of kernels added"};
+  }
+
+ private:
+  runtime::DeviceKind device_;
+  int threads_;
+};
+
+enum class Kind { kTrain, kEvaluate, kLogits };
+
+// New tokens of a text that one run of the program `prefill` takes: enough for full matrix
+// products, few against the context, so that their activations take little room.
+constexpr int64_t kPrefillTokens = 128;
+
+// What a program is made for.
+struct Purpose {
+  Kind kind;
+  Carry carry = Carry::kNone;  // of training
+  bool update = false;
+  int64_t tokens = 0;   // of logits: of each text
+  bool cached = false;  // of logits: earlier tokens of the texts are in the cache
+};
+
+std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
+  std::vector<graph::Fusion> fusions = {{"loss with its backward", &ops::FuseLossBackward}};
+  if (options.device == runtime::DeviceKind::kCuda && options.fuse_gelu_gradient) {
+    fusions.push_back({"GELU's gradient with its product", &ops::FuseGeluGradient, false});
+  }
+  return fusions;
+}
+
+parallel::ParameterPart::Split SplitOf(models::Sharding::Split split) {
+  switch (split) {
+    case models::Sharding::kRows:
+      return parallel::ParameterPart::kRows;
+    case models::Sharding::kColumns:
+      return parallel::ParameterPart::kColumns;
+    case models::Sharding::kVocabulary:
+      break;
+  }
+  return parallel::ParameterPart::kVocabulary;
+}
+
+// What each rank has of the parameters that tensor parallelism splits.
+parallel::TensorParallelOptions TensorParallelFrom(
+    const CompileOptions& options, const std::map<std::string, models::SplitParameter>& split) {
+  parallel::TensorParallelOptions tensor{options.tensor_ranks, options.sequence_parallel, {}};
+  for (const auto& [name, parameter] : split) {
+    tensor.parts[name] = {SplitOf(parameter.split()), parameter.LocalShape()};
+  }
+  return tensor;
+}
+
+// Every technique of Plimsoll is a line here; deleting one is deleting its line and its folder.
+PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
+                    const parallel::TensorParallelOptions& tensor) {
+  const int64_t ranks = options.data_ranks, zero = ranks > 1 ? options.zero : 0;
+  PassPipeline passes(options.dump_directory);
+  if (options.lora.enabled()) {
+    passes.Add<adapters::LoraPass>(options.lora, purpose.kind == Kind::kTrain);
+  }
+  passes.Add<amp::MixedPrecision>(options.amp);
+  if (tensor.ranks > 1) passes.Add<parallel::TensorParallel>(tensor);
+  if (purpose.cached) passes.Add<inference::KvCache>(options.generate_context);
+  if (purpose.kind == Kind::kTrain) {
+    passes.Add<graph::Autodiff>(graph::AutodiffOptions{
+        .loss = "loss",
+        .carry = purpose.carry,
+        .carries =
+            [=](const graph::Tensor& parameter) {
+              return zero < 2 || !parallel::IsDivided(parameter.type.shape, ranks);
+            },
+        .frozen =
+            [frozen = options.frozen](const graph::Tensor& parameter) {
+              return MatchesAnyGlob(frozen, parameter.name);
+            },
+        .loss_scale = options.update.loss_scale ? "loss_scale" : ""});
+    if (purpose.update) passes.Add<optim::Update>(options.update);
+    if (purpose.update && tensor.ranks > 1) passes.Add<parallel::TensorGradients>(tensor);
+    if (zero > 0) {
+      passes.Add<parallel::ZeroState>(parallel::ZeroStateOptions{
+          .ranks = ranks, .carry = zero >= 2 ? purpose.carry : Carry::kNone});
+    }
+    if ((zero == 1 || zero == 2) && purpose.carry != Carry::kAccumulate) {
+      passes.Add<parallel::ZeroWeights>(
+          parallel::ZeroWeightsOptions{.ranks = ranks,
+                                       .bucket_bytes = options.data_parallel.bucket_bytes,
+                                       .constant = options.frozen});
+    }
+  }
+  if (zero == 3) passes.Add<parallel::ZeroParameters>(ranks);
+  if (ranks > 1 && purpose.kind != Kind::kLogits) {
+    passes.Add<parallel::DataParallel>(options.data_parallel);
+  }
+  if (purpose.update && options.state_on_host) passes.Add<optim::HostState>();
+  passes.Add<graph::Simplify>();
+  passes.Add<graph::Fuse>(Fusions(options));
+  if (options.draft) return passes;
+  if (purpose.kind == Kind::kTrain) {
+    passes.Add<checkpointing::TagActivations>(options.checkpointing);
+    passes.Add<checkpointing::Recompute>();
+  }
+  passes.Add<graph::Fuse>(FusionsAfterRecompute());
+  if (zero == 3) passes.Add<parallel::PrefetchParameters>();
+  if (purpose.kind == Kind::kTrain) passes.Add<checkpointing::Offload>();
+  passes.Add<Workspaces>(options.device, options.threads);
+  return passes;
+}
+
+class Compiler {
+ public:
+  Compiler(const models::Model& model, const CompileOptions& options)
+      : model_(model), options_(options) {
+    if (options_.amp.enabled()) {
+      // One type in all programs, decided by the one that has the loss.
+      Program program;
+      graph::Builder builder(program);
+      model.Build(builder, {.batch = 1, .sequence = 1}, models::Head::kLoss, false);
+      adapters::LoraPass(options.lora, false).Run(program);
+      options_.amp.fp32_parameters = amp::Float32Parameters(program, options_.amp);
+    }
+    // Ranks draw their own dropout, but round equal sums of gradients alike.
+    if (options_.data_ranks > 1) options_.update.rng = "update_rng";
+    result_.options = options_;
+    result_.split = adapters::SplitParameters(model, options_.lora, options_.tensor_ranks);
+  }
+
+  CompiledStep Run() {
+    StepPrograms& step = result_.step;
+    if (options_.train && options_.accumulate == 1) {
+      step.only = Train("train", Carry::kNone, true, 1);
+    } else if (options_.train) {
+      step.first = Train("train_first", Carry::kWrite, false, 1);
+      if (options_.accumulate > 2) {
+        step.middle = Train("train_middle", Carry::kAccumulate, false, options_.accumulate - 2);
+      }
+      step.last = Train("train_last", Carry::kAccumulate, true, 1);
+    }
+    const bool reads = options_.evaluate || options_.generate_rows > 0;
+    const bool stale = options_.data_ranks > 1 && (options_.zero == 1 || options_.zero == 2);
+    if (options_.train && reads && stale) {
+      step.gather = Gather(*result_.programs.back());
+    }
+    if (options_.evaluate) step.evaluation = Build("evaluate", {.kind = Kind::kEvaluate});
+    if (options_.generate_rows > 0 && options_.cache) {
+      const int64_t window = std::min(kPrefillTokens, options_.generate_context);
+      step.prefill = Build("prefill", {.kind = Kind::kLogits, .tokens = window, .cached = true});
+      step.decode = Build("decode", {.kind = Kind::kLogits, .tokens = 1, .cached = true});
+    } else if (options_.generate_rows > 0) {
+      step.logits = Build("logits", {.kind = Kind::kLogits, .tokens = options_.generate_context});
+    }
+    if (options_.snapshot_copy) step.snapshot = SnapshotCopy();
+    if (options_.draft) return std::move(result_);
+
+    std::vector<const Program*> programs;
+    for (const auto& program : result_.programs) {
+      programs.push_back(program.get());
+      result_.divided.merge(parallel::GatheredParameters(*program));
+    }
+    const int64_t alignment = runtime::TensorAlignment(options_.device);
+    result_.plan =
+        memory::MakePlan(programs, {.alignment = alignment, .data_rank = options_.data_rank});
+    memory::CheckPlan(programs, result_.plan, {.alignment = alignment, .ordered = {}});
+    return std::move(result_);
+  }
+
+ private:
+  int Train(const std::string& name, Carry carry, bool update, int64_t times) {
+    const int index = Build(name, {.kind = Kind::kTrain, .carry = carry, .update = update});
+    const Program& program = *result_.programs[index];
+    for (const graph::Node& node : program.nodes()) {
+      result_.flops_per_step +=
+          static_cast<double>(times) * graph::CostOf(program.CallOf(node).get()).flops;
+    }
+    return index;
+  }
+
+  int Gather(const Program& step) {
+    auto program = std::make_unique<Program>("gather");
+    parallel::EmitGathers(step, options_.data_ranks, *program);
+    result_.programs.push_back(std::move(program));
+    return static_cast<int>(result_.programs.size()) - 1;
+  }
+
+  // Beside the arena where that is a GPU's, and part of it where both are the same memory.
+  int SnapshotCopy() {
+    const graph::Place place =
+        options_.device == runtime::DeviceKind::kCpu ? graph::Place::kDevice : graph::Place::kHost;
+    result_.programs.push_back(CopyCarriedState(StepProgramsOf(result_), options_.data_ranks, place,
+                                                options_.KeptElsewhere()));
+    return static_cast<int>(result_.programs.size()) - 1;
+  }
+
+  int Build(const std::string& name, const Purpose& purpose) {
+    auto program = std::make_unique<Program>(name);
+    graph::Builder builder(*program);
+    const bool training = purpose.kind == Kind::kTrain;
+    const bool logits = purpose.kind == Kind::kLogits;
+    const models::Batch batch = {.batch = logits ? options_.generate_rows : options_.micro_batch,
+                                 .sequence = logits ? purpose.tokens : options_.sequence};
+    const models::Model::Outputs outputs = model_.Build(
+        builder, batch, logits ? models::Head::kLogits : models::Head::kLoss, training);
+    const graph::Value result = logits ? outputs.logits : outputs.loss;
+    program->Rename(result, logits ? "logits" : "loss");
+    // Carried tensors are shared by name, and this slot has a shape of its own.
+    if (logits) program->Rename(program->Require("tokens"), name + ".tokens");
+    if (!training) {  // in training, autodiff decides how the loss is carried
+      program->mutable_tensor(result).role = graph::Role::kMetric;
+      program->mutable_tensor(result).persistent = true;
+    }
+
+    parallel::TensorParallelOptions tensor = TensorParallelFrom(options_, result_.split);
+    if (logits) tensor.sequence = false;  // of a few tokens only one is wanted
+    const PassPipeline passes = Passes(options_, purpose, tensor);
+    for (graph::PassReport& report : passes.Run(*program)) {
+      result_.passes.push_back(std::move(report));
+    }
+    result_.programs.push_back(std::move(program));
+    return static_cast<int>(result_.programs.size()) - 1;
+  }
+
+  const models::Model& model_;
+  CompileOptions options_;
+  CompiledStep result_;
+};
+
+}  // namespace
+
+int StepPrograms::MicroStep(int64_t index, int64_t accumulate) const {
+  if (accumulate == 1) return only;
+  if (index == 0) return first;
+  return index + 1 == accumulate ? last : middle;
+}
+
+std::vector<memory::ProgramRuns> StepPrograms::MicroSteps(int64_t accumulate) const {
+  if (accumulate == 1) return {{only, 1}};
+  if (accumulate == 2) return {{first, 1}, {last, 1}};
+  return {{first, 1}, {middle, accumulate - 2}, {last, 1}};
+}
+
+std::vector<const Program*> StepProgramsOf(const CompiledStep& compiled) {
+  std::vector<const Program*> programs;
+  const StepPrograms& step = compiled.step;
+  for (const int index : {step.only, step.first, step.middle, step.last}) {
+    if (index >= 0) programs.push_back(compiled.programs[static_cast<size_t>(index)].get());
+  }
+  return programs;
+}
+
+std::vector<graph::Fusion> FusionsAfterRecompute() {
+  return {{"activations with their gradients", &ops::FuseRecomputedActivations},
+          {"bias gradients", &ops::FuseBiasGradients},
+          {"sum with its norm", &ops::FuseAddNorm},
+          {"norms with their backward ops", &ops::FuseRecomputedNorms}};
+}
+
+double OverStep(const CompiledStep& compiled,
+                const std::function<double(const Program&, const graph::Node&)>& of) {
+  double sum = 0;
+  for (const auto& [index, times] : compiled.step.MicroSteps(compiled.options.accumulate)) {
+    const Program& program = *compiled.programs[index];
+    double once = 0;
+    for (const graph::Node& node : program.nodes()) once += of(program, node);
+    sum += static_cast<double>(times) * once;
+  }
+  return sum;
+}
+
+double RecomputeFlops(const CompiledStep& compiled) {
+  return OverStep(compiled, [](const Program& program, const graph::Node& node) {
+    return node.phase == graph::Phase::kRecompute ? graph::CostOf(program.CallOf(node).get()).flops
+                                                  : 0.0;
+  });
+}
+
+ParameterCounts CountParameters(const models::Model& model, const CompileOptions& options) {
+  std::vector<models::ParameterInfo> parameters = model.parameters();
+  std::ranges::copy(adapters::Parameters(options.lora), std::back_inserter(parameters));
+  ParameterCounts counts;
+  for (const models::ParameterInfo& parameter : parameters) {
+    const int64_t elements = parameter.shape.elements();
+    counts.all += elements;
+    if (!MatchesAnyGlob(options.frozen, parameter.name)) counts.trained += elements;
+  }
+  return counts;
+}
+
+std::string ParametersText(const models::Model& model, const CompileOptions& options) {
+  const ParameterCounts counts = CountParameters(model, options);
+  std::string text = FormatCount(static_cast<double>(counts.all)) + " parameters";
+  if (counts.trained < counts.all) {
+    text += ", " + FormatCount(static_cast<double>(counts.trained)) + " of them trained";
+  }
+  return text;
+}
+
+double ModelFlopsPerToken(const models::Model& model, const CompiledStep& compiled) {
+  const CompileOptions& options = compiled.options;
+  if (options.frozen.empty()) return model.TrainFlopsPerToken(options.sequence);
+  const double tokens =
+      static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
+  return (compiled.flops_per_step - RecomputeFlops(compiled)) *
+         static_cast<double>(options.tensor_ranks) / tokens;
+}
+
+CompiledStep Compile(const models::Model& model, const CompileOptions& options) {
+  return Compiler(model, options).Run();
+}
+
+}  // namespace plimsoll::trainer

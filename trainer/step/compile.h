@@ -1,0 +1,123 @@
+// From a model to the programs of a training step and their memory plan. The list of passes in
+// compile.cc, top to bottom, is what Plimsoll does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "adapters/lora.h"
+#include "amp/precision_policy.h"
+#include "checkpointing/retention_policy.h"
+#include "graph/fuse.h"
+#include "graph/pass.h"
+#include "memory/plan.h"
+#include "models/model.h"
+#include "models/sharding.h"
+#include "optim/update.h"
+#include "parallel/data_parallel.h"
+#include "runtime/device_kind.h"
+
+namespace plimsoll::trainer {
+
+struct CompileOptions {
+  int64_t micro_batch = 1;  // sequences per micro-step
+  int64_t sequence = 1;     // tokens per sequence
+  int64_t accumulate = 1;   // micro-steps per update
+  int64_t data_ranks = 1;   // that share a step's sequences
+  int64_t data_rank = 0;    // this one; it changes nothing but where its own parts of tensors lie
+  int64_t zero = 0;         // ZeRO's stage: what they divide among themselves (docs/parallelism.md)
+  parallel::DataParallelOptions data_parallel;
+  int64_t tensor_ranks = 1;        // that share every layer
+  bool sequence_parallel = false;  // and the rows between layers
+  bool train = true;
+  bool evaluate = false;  // also a forward-only program over [micro_batch, sequence]
+  // Also programs for the next-token logits of that many texts at once, each seen through its last
+  // generate_context tokens. Keys and values of these are carried in a cache, or, without it, made
+  // again for every token.
+  int64_t generate_rows = 0;
+  int64_t generate_context = 0;
+  bool cache = true;
+  adapters::Lora lora;
+  amp::AmpOptions amp;
+  optim::UpdateOptions update;  // of training
+  // Parameters that keep their values, as patterns of names: no gradients, no optimizer state.
+  std::vector<std::string> frozen = {};
+  bool snapshot_copy = false;  // also a program that copies what a snapshot holds
+  bool state_on_host = false;  // moments and master weights, fetched for each update
+  checkpointing::Options checkpointing;
+  bool draft = false;  // stop before the tags: what the budget solver starts from; no plan is made
+  double init_loss_scale = 65536;  // where update scales the loss
+  runtime::DeviceKind device = runtime::DeviceKind::kCpu;
+  bool fuse_gelu_gradient = false;  // on a GPU, in 16 bits: into the product that it follows
+  int threads = 1;                  // on the CPU, kernels' workspaces depend on it
+  std::string dump_directory;       // numbered program dumps; empty: none
+
+  // Names of parameters that snapshots leave out: a model whose adapters are trained, which is
+  // where it was loaded from.
+  std::vector<std::string> KeptElsewhere() const {
+    return lora.enabled() ? frozen : std::vector<std::string>();
+  }
+};
+
+// Which programs a step runs, as indices into CompiledStep::programs; -1: not compiled.
+struct StepPrograms {
+  int only = -1;                           // accumulate = 1
+  int first = -1, middle = -1, last = -1;  // else; middle only from 3 micro-steps on
+  // Makes weights whole again that an update has left in parts (ZeRO): before any program below
+  // reads them. The next step's first program does that itself.
+  int gather = -1;
+  int evaluation = -1;
+  int prefill = -1, decode = -1;  // of several new tokens, of one; with a cache
+  int logits = -1;                // of whole texts; without
+  int snapshot = -1;              // copies what training goes on from (carried_state.h)
+
+  // The program of a micro-step.
+  int MicroStep(int64_t index, int64_t accumulate) const;
+  // All micro-steps of a step in their order.
+  std::vector<memory::ProgramRuns> MicroSteps(int64_t accumulate) const;
+};
+
+struct CompiledStep {
+  CompileOptions options;
+  std::vector<std::unique_ptr<graph::Program>> programs;
+  StepPrograms step;
+  memory::MemoryPlan plan;
+  // Of each parameter that data ranks divide among themselves, the shape that a rank works with.
+  std::map<std::string, graph::Shape> divided;
+  std::map<std::string, models::SplitParameter> split;  // what tensor-parallel ranks share, by name
+  std::vector<graph::PassReport> passes;
+  double flops_per_step = 0;  // of all micro-steps and the update, as the ops count them
+};
+
+// The programs of a step's micro-steps.
+std::vector<const graph::Program*> StepProgramsOf(const CompiledStep& compiled);
+
+// Of a model with its adapters.
+struct ParameterCounts {
+  int64_t all = 0;
+  int64_t trained = 0;
+};
+ParameterCounts CountParameters(const models::Model& model, const CompileOptions& options);
+// "124M parameters", with how many are trained where that is not all.
+std::string ParametersText(const models::Model& model, const CompileOptions& options);
+
+// FLOPs that the model's mathematics need for a token in training, without what is recomputed: by
+// the model's sizes, or, where some of it is frozen, as the programs' ops count them.
+double ModelFlopsPerToken(const models::Model& model, const CompiledStep& compiled);
+// FLOPs of this rank in a step that are done a second time because activations were not kept.
+double RecomputeFlops(const CompiledStep& compiled);
+// Sums `of(program, node)` over the nodes that a step runs.
+double OverStep(const CompiledStep& compiled,
+                const std::function<double(const graph::Program&, const graph::Node&)>& of);
+
+// What is fused once it is known what is computed again, before activations are offloaded.
+std::vector<graph::Fusion> FusionsAfterRecompute();
+
+// The plan has passed the independent checker. InternalError when a pass or the plan is wrong.
+CompiledStep Compile(const models::Model& model, const CompileOptions& options);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,146 @@
+#include "trainer/step/saved_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "base/error.h"
+#include "ops/optimizer.h"
+#include "trainer/step/stored_parameter.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using snapshots::TensorRecord;
+
+graph::DType WeightType(const snapshots::Snapshot& snapshot, const TensorRecord& record) {
+  switch (record.type) {
+    case formats::TensorType::kF32:
+      return graph::DType::kFloat32;
+    case formats::TensorType::kBf16:
+      return graph::DType::kBFloat16;
+    case formats::TensorType::kF16:
+      return graph::DType::kFloat16;
+    default:
+      FailTensor(snapshot, record.name, "is of no type that weights have");
+  }
+}
+
+int64_t TensorRanksOf(const snapshots::Manifest& manifest) {
+  int64_t parts = 1;
+  for (const TensorRecord& record : manifest.tensors) parts = std::max(parts, record.parts);
+  return parts;
+}
+
+}  // namespace
+
+SavedTensors::SavedTensors(const snapshots::Snapshot& snapshot, const models::Model& model,
+                           const adapters::Lora& lora)
+    : snapshot_(snapshot),
+      tensor_ranks_(TensorRanksOf(snapshot.manifest())),
+      split_(adapters::SplitParameters(model, lora, tensor_ranks_)) {}
+
+const TensorRecord* SavedTensors::Find(const std::string& name) const {
+  return snapshot_.manifest().Find(name, 0);
+}
+
+std::vector<std::byte> SavedTensors::Read(const std::string& name,
+                                          const std::string& parameter) const {
+  const TensorRecord* const first = Find(name);
+  if (first == nullptr) FailTensor(snapshot_, name, "is missing");
+  const auto found = split_.find(parameter);
+  if (found == split_.end()) return ReadNumbers(*first);
+
+  const models::SplitParameter& split = found->second;
+  const bool coded = first->type == formats::TensorType::kU8;
+  const size_t size = coded ? sizeof(float) : static_cast<size_t>(formats::TypeBytes(first->type));
+  std::vector<std::byte> whole(static_cast<size_t>(split.shape().elements()) * size);
+  for (int64_t rank = 0; rank < tensor_ranks_; ++rank) {
+    const TensorRecord* const record = snapshot_.manifest().Find(name, rank);
+    if (record == nullptr) FailTensor(snapshot_, name, "is missing a part");
+    if (record->type != first->type || record->elements() != split.LocalShape().elements()) {
+      FailTensor(snapshot_, name, "has a part of another size");
+    }
+    const std::vector<std::byte> part = ReadNumbers(*record);
+    split.ForPieces(rank, [&](int64_t in_whole, int64_t in_part, int64_t elements) {
+      std::copy_n(part.data() + static_cast<size_t>(in_part) * size,
+                  static_cast<size_t>(elements) * size,
+                  whole.data() + static_cast<size_t>(in_whole) * size);
+    });
+  }
+  return whole;
+}
+
+std::vector<float> SavedTensors::ReadParameter(const models::ParameterInfo& parameter) const {
+  const int64_t elements = parameter.shape.elements();
+  const auto read = [&](const std::string& name, int64_t element_bytes) {
+    std::vector<std::byte> bytes = Read(name, parameter.name);
+    if (static_cast<int64_t>(bytes.size()) != elements * element_bytes) {
+      FailTensor(snapshot_, name, "is of another size");
+    }
+    return bytes;
+  };
+  const auto read_if_any = [&](const std::string& name, int64_t element_bytes) {
+    return Find(name) == nullptr ? std::vector<std::byte>() : read(name, element_bytes);
+  };
+  const TensorRecord* const record = Find(parameter.name);
+  if (record == nullptr) FailTensor(snapshot_, parameter.name, "is missing");
+  const graph::DType type = WeightType(snapshot_, *record);
+  std::vector<std::byte> weight = read(parameter.name, graph::ByteSize(type));
+  std::vector<std::byte> remainder = read_if_any(parameter.name + ".remainder", sizeof(int16_t));
+  std::vector<std::byte> master = read_if_any(parameter.name + ".master", sizeof(float));
+  std::vector<float> values(static_cast<size_t>(elements));
+  StoredParameter(type, elements, weight.data(),
+                  remainder.empty() ? nullptr : reinterpret_cast<int16_t*>(remainder.data()),
+                  master.empty() ? nullptr : reinterpret_cast<float*>(master.data()))
+      .Get(values);
+  return values;
+}
+
+std::vector<std::byte> SavedTensors::ReadNumbers(const TensorRecord& record) const {
+  if (record.type != formats::TensorType::kU8) return ReadPart(record);
+  const TensorRecord* const scales = snapshot_.manifest().Find(ScalesOf(record.name), record.part);
+  const int64_t elements = record.elements();
+  if (scales == nullptr || scales->type != formats::TensorType::kF32 ||
+      scales->elements() != (elements + ops::kStateBlock - 1) / ops::kStateBlock) {
+    FailTensor(snapshot_, record.name, "has not one scale for each block");
+  }
+  const std::vector<std::byte> codes = ReadPart(record), scale_bytes = ReadPart(*scales);
+  std::vector<std::byte> numbers(static_cast<size_t>(elements) * sizeof(float));
+  for (int64_t at = 0; at < elements; at += ops::kStateBlock) {
+    float scale = 0;
+    std::memcpy(&scale, &scale_bytes[at / ops::kStateBlock * sizeof(float)], sizeof(scale));
+    QuantizerOf(record.name)
+        .Dequantize(reinterpret_cast<const uint8_t*>(&codes[at]), scale,
+                    std::min(ops::kStateBlock, elements - at),
+                    reinterpret_cast<float*>(&numbers[at * sizeof(float)]));
+  }
+  return numbers;
+}
+
+std::vector<std::byte> SavedTensors::ReadPart(const TensorRecord& record) const {
+  const int64_t size = formats::TypeBytes(record.type);
+  std::vector<std::byte> part(static_cast<size_t>(record.elements() * size));
+  for (const snapshots::Slice& slice : record.slices) {
+    auto to = part.begin() + slice.begin * size;
+    snapshot_.Read(record, slice, [&](std::span<const std::byte> bytes) {
+      to = std::ranges::copy(bytes, to).out;
+    });
+  }
+  return part;
+}
+
+void FailTensor(const snapshots::Snapshot& snapshot, const std::string& name,
+                const std::string& reason) {
+  throw UserError(fmt::format("{}: tensor \"{}\": {}", snapshot.path(), name, reason));
+}
+
+std::string ScalesOf(const std::string& name) { return name + ".scale"; }
+
+const ops::BlockQuantizer& QuantizerOf(const std::string& name) {
+  return name.ends_with(".v") ? ops::BlockQuantizer::Unsigned() : ops::BlockQuantizer::Signed();
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,517 @@
+#include "trainer/step/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "models/huggingface.h"
+#include "parallel/parts.h"
+#include "runtime/cpu_executor.h"
+#include "runtime/process_memory.h"
+#include "trainer/step/initialize.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+// The system hands out more than it has and takes it back by killing: refused here instead.
+void CheckAvailable(int64_t needed, std::string_view what) {
+  const int64_t available = runtime::AvailableMemory();
+  if (needed <= available) return;
+  throw UserError(fmt::format("{} needs {}, but this machine has {} of memory left; a smaller "
+                              "train.micro_batch, model.sequence or model needs less (see plimsoll "
+                              "plan)",
+                              what, FormatBytes(needed), FormatBytes(available)),
+                  ExitCode::kBudgetNotMet);
+}
+
+}  // namespace
+
+Session::Session(CompiledStep compiled, runtime::Device& device, runtime::ExecutorOptions options,
+                 const std::optional<CachingOptions>& caching, const runtime::AxisGroups& groups)
+    : Session(std::move(compiled), nullptr, &device, options, caching, groups) {}
+
+Session::Session(CompiledStep compiled, ThreadPool& pool, runtime::ExecutorOptions options,
+                 const std::optional<CachingOptions>& caching)
+    : Session(std::move(compiled), runtime::MakeCpuDevice(pool), nullptr, options, caching, {}) {}
+
+Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
+                 runtime::Device* device, runtime::ExecutorOptions options,
+                 const std::optional<CachingOptions>& caching, const runtime::AxisGroups& groups)
+    : compiled_(std::move(compiled)),
+      owned_device_(std::move(owned)),
+      device_(owned_device_ ? *owned_device_ : *device),
+      groups_(groups) {
+  if (device_.kind() != compiled_.options.device) {
+    throw InternalError(fmt::format("a step compiled for {} cannot run on {}",
+                                    Name(compiled_.options.device), Name(device_.kind())));
+  }
+  if (options.communicators.data != nullptr) data_rank_ = options.communicators.data->rank();
+  if (options.communicators.tensor != nullptr) tensor_rank_ = options.communicators.tensor->rank();
+  MakeExecutors(options, caching);
+  MakeSlots();
+}
+
+void Session::MakeExecutors(runtime::ExecutorOptions options,
+                            const std::optional<CachingOptions>& caching) {
+  const memory::MemoryPlan& plan = compiled_.plan;
+  if (!caching) {
+    CheckAvailable((direct() ? plan.arena_bytes : 0) + plan.host_arena_bytes, "the plan");
+    memory_ = device_.Allocate(plan.arena_bytes, plan.host_arena_bytes);
+    std::vector<runtime::DeviceMemory::BoundProgram> bound;
+    for (size_t i = 0; i < compiled_.programs.size(); ++i) {
+      bound.push_back({.program = compiled_.programs[i].get(),
+                       .layout = &plan.programs[i].layout,
+                       .beside = static_cast<int>(i) == compiled_.step.snapshot});
+    }
+    executors_ = memory_->MakeExecutors(bound, options);
+    return;
+  }
+  if (!direct()) throw InternalError("memory.allocator: caching is for the CPU");
+  const memory::ReplayResult replay = Replay(compiled_, *caching);
+  CheckAvailable(replay.device.peak_reserved + replay.host.peak_reserved,
+                 "memory.allocator: caching");
+  caching_ = std::make_unique<runtime::CachingMemory>(runtime::CachingMemoryOptions{
+      .preallocate_bytes = caching->preallocate_bytes, .poison = options.poison});
+  memory::FillCachingMemory(Programs(compiled_), plan, caching->in_place, *caching_,
+                            caching_programs_);
+  options.poison = false;  // the memory's own task
+  for (size_t i = 0; i < compiled_.programs.size(); ++i) {
+    executors_.push_back(std::make_unique<runtime::CpuExecutor>(
+        *compiled_.programs[i], *caching_programs_[i], device_.pool(), options));
+  }
+}
+
+void Session::MakeSlots() {
+  tokens_ = Find("tokens");
+  targets_ = Find("targets");
+  token_weight_ = Find("token_weight");
+  lr_ = Find("lr");
+  loss_limit_ = Find("loss_limit");
+  rng_ = Find("rng");
+  update_rng_ = Find("update_rng");
+  tensor_rng_ = Find("tensor_rng");
+  loss_ = Find("loss");
+  grad_norm_ = Find("grad_norm");
+  loss_scale_ = Find("loss_scale");
+  skipped_ = Find("skipped");
+  if (direct()) {
+    batch_ = {Carried<int32_t>("tokens"), Carried<int32_t>("targets")};
+  } else {
+    staged_tokens_.resize(static_cast<size_t>(Elements("tokens")));
+    staged_targets_.resize(static_cast<size_t>(Elements("targets")));
+    batch_ = {staged_tokens_, staged_targets_};
+  }
+  const auto scale = static_cast<float>(compiled_.options.init_loss_scale);
+  Put(loss_scale_, &scale);
+  pending_.resize(static_cast<size_t>(device_.steps_ahead()) + 2);
+  for (Pending& pending : pending_) {
+    if (!direct() && loss_.exists()) pending.readback = memory_->MakeReadback(MetricRanges());
+  }
+}
+
+Session::Where Session::Find(std::string_view name) const {
+  for (size_t i = 0; i < compiled_.programs.size(); ++i) {
+    const graph::Program& program = *compiled_.programs[i];
+    const runtime::Layout& layout = compiled_.plan.programs[i].layout;
+    const graph::TensorId id = program.Find(name);
+    // A tensor that its program declares but does not use has no memory there.
+    if (id == graph::kNoTensor || layout.offset(id) == runtime::kUnplaced) continue;
+    const graph::Tensor& tensor = program.tensor(id);
+    const bool visible = program.tensor(program.Root(id)).persistent ||
+                         tensor.role == graph::Role::kInput || tensor.role == graph::Role::kMetric;
+    if (!visible) {
+      throw InternalError(fmt::format(
+          "program '{}': '{}' is a temporary, which only nodes may touch", program.name(), name));
+    }
+    Where where{
+        static_cast<int>(i), id, tensor.type, {tensor.place, layout.offset(id), tensor.bytes()}};
+    if (caching_) {
+      where.direct = caching_programs_[i]->address(id);
+    } else if (direct()) {
+      where.direct = memory_->HostAddress(tensor.place) + where.range.offset;
+    }
+    return where;
+  }
+  return {};
+}
+
+int64_t Session::Elements(std::string_view name) const {
+  const Where where = Find(name);
+  return where.exists() ? where.type.shape.elements() : 0;
+}
+
+void* Session::HostAddress(std::string_view name) const {
+  const Where where = Find(name);
+  if (where.exists() && where.direct == nullptr) {
+    throw InternalError(fmt::format("the host cannot touch '{}' where it lies", name));
+  }
+  return where.direct;
+}
+
+void Session::Put(const Where& slot, const void* from) {
+  if (!slot.exists()) return;
+  if (slot.direct == nullptr) {
+    memory_->Write(slot.range, from);
+  } else {
+    std::memcpy(slot.direct, from, static_cast<size_t>(slot.range.bytes));
+  }
+}
+
+void Session::Get(const Where& slot, void* to) const {
+  if (!slot.exists()) return;
+  if (slot.direct == nullptr) {
+    memory_->Read(slot.range, to);
+  } else {
+    std::memcpy(to, slot.direct, static_cast<size_t>(slot.range.bytes));
+  }
+}
+
+void Session::PutBatch() {
+  if (direct()) return;  // filled where it lies
+  Put(tokens_, staged_tokens_.data());
+  Put(targets_, staged_targets_.data());
+}
+
+void Session::ReadBytes(std::string_view name, void* to, size_t bytes) {
+  const Where where = Find(name);
+  if (!where.exists() || static_cast<int64_t>(bytes) != where.range.bytes) {
+    if (bytes == 0) return;
+    throw InternalError(fmt::format("'{}' has {} bytes, not {}", name, where.range.bytes, bytes));
+  }
+  Get(where, to);
+}
+
+void Session::WriteBytes(std::string_view name, const void* from, size_t bytes) {
+  const Where where = Find(name);
+  if (!where.exists() || static_cast<int64_t>(bytes) != where.range.bytes) {
+    throw InternalError(fmt::format("'{}' has {} bytes, not {}", name, where.range.bytes, bytes));
+  }
+  Put(where, from);
+}
+
+// With one place in host memory for each of its tensors, as StoredParameter takes them.
+struct Session::StagedParameter {
+  Where whole, remainder, master;
+  std::vector<std::byte> whole_bytes, remainder_bytes, master_bytes;
+
+  StoredParameter stored() {
+    return {whole.type.dtype, whole.type.shape.elements(), whole_bytes.data(),
+            remainder.exists() ? reinterpret_cast<int16_t*>(remainder_bytes.data()) : nullptr,
+            master.exists() ? reinterpret_cast<float*>(master_bytes.data()) : nullptr};
+  }
+};
+
+Session::StagedParameter Session::Stage(std::string_view name) const {
+  const std::string stem(name);
+  StagedParameter staged{Find(name), Find(stem + ".remainder"), Find(stem + ".master"), {}, {}, {}};
+  if (!staged.whole.exists()) throw InternalError("no program carries '" + stem + "'");
+  staged.whole_bytes.resize(static_cast<size_t>(staged.whole.range.bytes));
+  staged.remainder_bytes.resize(static_cast<size_t>(staged.remainder.range.bytes));
+  staged.master_bytes.resize(static_cast<size_t>(staged.master.range.bytes));
+  return staged;
+}
+
+StoredParameter Session::Direct(std::string_view name) const {
+  const std::string stem(name);
+  const Where whole = Find(name);
+  if (!whole.exists()) throw InternalError("no program carries '" + stem + "'");
+  return {whole.type.dtype, whole.type.shape.elements(), whole.direct,
+          reinterpret_cast<int16_t*>(Find(stem + ".remainder").direct),
+          reinterpret_cast<float*>(Find(stem + ".master").direct)};
+}
+
+bool Session::IsDivided(std::string_view name) const {
+  return compiled_.divided.contains(std::string(name));
+}
+
+// A rank's part of a tensor that is whole here.
+Session::Where Session::PartOf(Where whole, int64_t rank) const {
+  const graph::Shape part = parallel::PartOf(whole.type.shape, compiled_.options.data_ranks);
+  whole.type.shape = part;
+  whole.range.bytes = whole.type.bytes();
+  whole.range.offset += rank * whole.range.bytes;
+  if (whole.direct != nullptr) whole.direct += rank * whole.range.bytes;
+  return whole;
+}
+
+std::vector<float> Session::ReadDivided(std::string_view name) {
+  const graph::Shape& shape = compiled_.divided.at(std::string(name));
+  StagedParameter staged = Stage(name);
+  if (staged.whole.type.shape == shape) staged.whole = PartOf(staged.whole, data_rank_);
+  Get(staged.whole, staged.whole_bytes.data());
+  Get(staged.remainder, staged.remainder_bytes.data());
+  Get(staged.master, staged.master_bytes.data());
+  std::string part(static_cast<size_t>(staged.whole.type.shape.elements()) * sizeof(float), 0);
+  std::vector<float> values(part.size() / sizeof(float));
+  staged.stored().Get(values);
+  if (groups_.data == nullptr) {
+    throw InternalError("a parameter that ranks divide is read without them");
+  }
+  std::memcpy(part.data(), values.data(), part.size());
+  values.resize(static_cast<size_t>(shape.elements()));
+  std::byte* to = reinterpret_cast<std::byte*>(values.data());
+  for (const std::string& other : groups_.data->Gather(part)) {
+    std::memcpy(to, other.data(), other.size());
+    to += other.size();
+  }
+  return values;
+}
+
+void Session::WriteDivided(std::string_view name, std::span<const float> values) {
+  const size_t part = values.size() / static_cast<size_t>(compiled_.options.data_ranks);
+  StagedParameter staged = Stage(name);
+  const Where weight = staged.whole;
+  const bool whole = weight.type.shape == compiled_.divided.at(std::string(name));
+  for (int64_t rank = 0; rank < compiled_.options.data_ranks; ++rank) {
+    const bool own = rank == data_rank_;
+    if (!own && !whole) continue;  // of the others' parts this rank has nothing
+    if (whole) staged.whole = PartOf(weight, rank);
+    staged.stored().Set(values.subspan(static_cast<size_t>(rank) * part, part));
+    Put(staged.whole, staged.whole_bytes.data());
+    if (!own) continue;
+    Put(staged.remainder, staged.remainder_bytes.data());
+    Put(staged.master, staged.master_bytes.data());
+  }
+}
+
+const models::SplitParameter* Session::FindSplit(std::string_view name) const {
+  const auto found = compiled_.split.find(std::string(name));
+  return found == compiled_.split.end() ? nullptr : &found->second;
+}
+
+std::vector<float> Session::ReadParameter(std::string_view name) {
+  std::vector<float> part = ReadPart(name);
+  const models::SplitParameter* const split = FindSplit(name);
+  return split == nullptr ? part : Assemble(*split, part);
+}
+
+void Session::WriteParameter(std::string_view name, std::span<const float> values) {
+  const models::SplitParameter* const split = FindSplit(name);
+  if (split == nullptr) {
+    WritePart(name, values);
+    return;
+  }
+  std::vector<float> part(static_cast<size_t>(split->LocalShape().elements()));
+  split->TakePart(values, tensor_rank_, part);
+  WritePart(name, part);
+}
+
+std::vector<float> Session::Assemble(const models::SplitParameter& split,
+                                     std::span<const float> part) {
+  if (groups_.tensor == nullptr) {
+    throw InternalError("a parameter that ranks share is read without them");
+  }
+  const std::vector<std::string> parts =
+      groups_.tensor->Gather({reinterpret_cast<const char*>(part.data()), part.size_bytes()});
+  std::vector<float> whole(static_cast<size_t>(split.shape().elements()));
+  std::vector<float> other(part.size());
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    std::memcpy(other.data(), parts[rank].data(), parts[rank].size());
+    split.PutPart(other, static_cast<int64_t>(rank), whole);
+  }
+  return whole;
+}
+
+std::vector<float> Session::ReadPart(std::string_view name) {
+  if (IsDivided(name)) return ReadDivided(name);
+  std::vector<float> values(static_cast<size_t>(Elements(name)));
+  if (direct()) {
+    Direct(name).Get(values);
+    return values;
+  }
+  StagedParameter staged = Stage(name);
+  Get(staged.whole, staged.whole_bytes.data());
+  Get(staged.remainder, staged.remainder_bytes.data());
+  Get(staged.master, staged.master_bytes.data());
+  staged.stored().Get(values);
+  return values;
+}
+
+void Session::WritePart(std::string_view name, std::span<const float> part) {
+  if (IsDivided(name)) return WriteDivided(name, part);
+  if (direct()) {
+    Direct(name).Set(part);
+    return;
+  }
+  StagedParameter staged = Stage(name);
+  staged.stored().Set(part);
+  Put(staged.whole, staged.whole_bytes.data());
+  Put(staged.remainder, staged.remainder_bytes.data());
+  Put(staged.master, staged.master_bytes.data());
+}
+
+std::span<float> Session::InPlace(std::string_view name) const {
+  if (!direct() || IsShared(name)) return {};
+  return Direct(name).InPlace();
+}
+
+void Session::Initialize(const models::Model& model, uint64_t seed) {
+  std::vector<float> values;
+  for (const models::ParameterInfo& parameter : model.parameters()) {
+    if (const std::span<float> place = InPlace(parameter.name); !place.empty()) {
+      InitializeParameter(parameter, seed, place, device_.pool());
+      continue;
+    }
+    values.resize(static_cast<size_t>(parameter.shape.elements()));
+    InitializeParameter(parameter, seed, values, device_.pool());
+    WriteParameter(parameter.name, values);
+  }
+}
+
+void Session::LoadWeights(const models::Model& model, const std::string& folder) {
+  std::vector<float> values;  // of a parameter that does not lie in the arena as float32
+  models::LoadWeights(
+      folder, model,
+      [&](const models::ParameterInfo& parameter) {
+        const std::span<float> place = InPlace(parameter.name);
+        if (!place.empty()) return place.data();
+        values.resize(static_cast<size_t>(parameter.shape.elements()));
+        return values.data();
+      },
+      [&](const models::ParameterInfo& parameter) {
+        if (InPlace(parameter.name).empty()) WriteParameter(parameter.name, values);
+      });
+}
+
+// The writer says which parameter it is at, and with no name that there are no more.
+void Session::SaveWeights(const models::Model& model, const std::string& folder) {
+  if (data_rank_ > 0 || tensor_rank_ > 0) {
+    ServeWeights();
+    return;
+  }
+  std::vector<float> values;
+  std::string current;  // the name of `values`
+  models::SaveWeights(folder, model, [&](const models::ParameterInfo& parameter) -> const float* {
+    const std::span<const float> place = InPlace(parameter.name);
+    if (!place.empty()) return place.data();
+    if (parameter.name == current) return values.data();
+    current = parameter.name;
+    if (IsShared(current)) Announce(current);
+    values = ReadParameter(current);
+    return values.data();
+  });
+  Announce("");
+}
+
+std::string Session::Announce(std::string name) {
+  if (groups_.tensor != nullptr && data_rank_ == 0) name = groups_.tensor->Broadcast(name);
+  if (groups_.data != nullptr) name = groups_.data->Broadcast(name);
+  return name;
+}
+
+void Session::ServeWeights() {
+  for (;;) {
+    const std::string name = Announce("");
+    if (name.empty()) return;
+    ReadParameter(name);
+  }
+}
+
+void Session::BeginStep(int64_t tokens, double lr, uint64_t seed, float loss_limit) {
+  const auto token_weight = static_cast<float>(1.0 / static_cast<double>(tokens));
+  const auto rate = static_cast<float>(lr);
+  Put(token_weight_, &token_weight);
+  Put(lr_, &rate);
+  Put(loss_limit_, &loss_limit);
+  rng_values_[0] = static_cast<int32_t>(seed ^ (seed >> 32));
+}
+
+void Session::RunMicroStep(int64_t step, int64_t micro_step) {
+  const int32_t number = static_cast<int32_t>(step * accumulate() + micro_step);
+  rng_values_[1] = number;
+  Put(update_rng_, rng_values_);
+  rng_values_[1] = static_cast<int32_t>(number * compiled_.options.data_ranks + data_rank_);
+  Put(rng_, rng_values_);
+  rng_values_[1] =
+      static_cast<int32_t>(rng_values_[1] * compiled_.options.tensor_ranks + tensor_rank_);
+  Put(tensor_rng_, rng_values_);
+  PutBatch();
+  executors_[compiled_.step.MicroStep(micro_step, accumulate())]->Run();
+  in_parts_ = compiled_.step.gather >= 0 && micro_step + 1 == accumulate();
+}
+
+void Session::GatherWeights() {
+  if (std::exchange(in_parts_, false)) executors_[compiled_.step.gather]->Run();
+}
+
+// Where there is none of a metric, its range has no bytes.
+std::vector<runtime::MemoryRange> Session::MetricRanges() const {
+  return {loss_.range, grad_norm_.range, loss_scale_.range, skipped_.range};
+}
+
+StepMetrics Session::ParseMetrics(const std::byte* bytes) const {
+  StepMetrics metrics;
+  const auto take = [&](const Where& slot, auto* values) {
+    if (slot.exists()) std::memcpy(values, bytes, static_cast<size_t>(slot.range.bytes));
+    bytes += runtime::Readback::Rounded(slot.range.bytes);
+  };
+  float loss = 0, grad_norm = 0, loss_scale = 1;
+  int32_t skipped[2] = {0, 0};
+  take(loss_, &loss);
+  take(grad_norm_, &grad_norm);
+  take(loss_scale_, &loss_scale);
+  take(skipped_, skipped);
+  return {loss, grad_norm, loss_scale, skipped[0], skipped[1]};
+}
+
+StepMetrics Session::Metrics() {
+  if (!direct()) {
+    pending_.back().readback->Start();
+    return ParseMetrics(pending_.back().readback->Wait());
+  }
+  // As a readback would give them.
+  alignas(16) std::byte bytes[64];
+  std::byte* to = bytes;
+  for (const Where* slot : {&loss_, &grad_norm_, &loss_scale_, &skipped_}) {
+    if (slot->exists()) std::memcpy(to, slot->direct, static_cast<size_t>(slot->range.bytes));
+    to += runtime::Readback::Rounded(slot->range.bytes);
+  }
+  return ParseMetrics(bytes);
+}
+
+void Session::EndStep() {
+  if (ended_ - taken_ + 1 == pending_.size()) {
+    throw InternalError("more steps ahead than the device allows");
+  }
+  Pending& pending = pending_[ended_++ % (pending_.size() - 1)];
+  if (pending.readback) {
+    pending.readback->Start();
+  } else {
+    pending.metrics = Metrics();
+  }
+}
+
+StepMetrics Session::TakeMetrics() {
+  if (taken_ == ended_) throw InternalError("no step has ended");
+  Pending& pending = pending_[taken_++ % (pending_.size() - 1)];
+  return pending.readback ? ParseMetrics(pending.readback->Wait()) : pending.metrics;
+}
+
+double Session::Evaluate(int64_t tokens) {
+  const auto token_weight = static_cast<float>(1.0 / static_cast<double>(tokens));
+  Put(token_weight_, &token_weight);
+  PutBatch();
+  GatherWeights();
+  executors_[compiled_.step.evaluation]->Run();
+  float loss = 0;
+  if (loss_.direct != nullptr) {
+    std::memcpy(&loss, loss_.direct, sizeof(loss));
+  } else {
+    memory_->Read(loss_.range, &loss);
+  }
+  return loss;
+}
+
+int64_t Session::used_bytes() const {
+  int64_t used = 0;
+  for (const auto& executor : executors_) {
+    if (executor->runs() > 0) used = std::max(used, executor->used_bytes());
+  }
+  return used;
+}
+
+}  // namespace plimsoll::trainer

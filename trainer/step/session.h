@@ -1,0 +1,237 @@
+// A compiled step in a device's memory: the arenas (or the caching allocator), the executors bound
+// to them, and the slots through which the host hands in batches and takes out metrics.
+//
+// On a GPU a step is enqueued: RunMicroStep returns at once, and the host may go on with the next
+// step while the device works on this one (EndStep, TakeMetrics). What is handed in is copied
+// first, so nothing that is in use is ever overwritten.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "runtime/caching_memory.h"
+#include "runtime/device.h"
+#include "runtime/world.h"
+#include "trainer/step/caching.h"
+#include "trainer/step/compile.h"
+#include "trainer/step/stored_parameter.h"
+
+namespace plimsoll::trainer {
+
+// One micro-batch: ids and targets are int32 [B,T], row-major; negative targets carry no loss.
+struct BatchSlots {
+  std::span<int32_t> tokens;
+  std::span<int32_t> targets;
+};
+
+struct StepMetrics {
+  double loss = 0;        // nats per token, mean over the step's tokens
+  double grad_norm = 0;   // infinite or NaN when a gradient is
+  double loss_scale = 1;  // of the next step
+  int64_t skipped = 0;    // updates skipped so far, by loss scaling or for a divergence
+  int64_t skipped_in_a_row = 0;
+};
+
+// A carried tensor that training goes on from: a weight, what makes it a float32 one, a moment, a
+// counter. Between two steps a session holds nothing else that matters.
+struct StateTensor {
+  std::string name;
+  std::string parameter;  // that it is, or belongs to; its own name when it belongs to none
+  graph::DType dtype = graph::DType::kFloat32;
+  graph::Shape shape;    // of the whole, or of the part that the ranks of this tensor group have
+  int64_t begin = 0;     // this rank's elements of that
+  int64_t elements = 0;  // as many
+  bool divided = false;  // are the others on other data ranks?
+  bool split = false;    // is it a part that tensor ranks share?
+
+  // What this rank writes into a snapshot: what several have alike, each of them does a part of,
+  // or, of small tensors, the first does all.
+  struct Saved {
+    int64_t begin = 0;  // of the elements of `shape`
+    int64_t elements = 0;
+    int64_t parts = 1;  // equal ones, one for each data rank
+  };
+  Saved saved = {};
+};
+
+class Session {
+ public:
+  // Allocates the arenas; their bytes are zero. UserError when the machine lacks the memory.
+  // `compiled` was compiled for this kind of device, which must outlive the session. With
+  // `caching`, on the CPU alone, tensors get memory as a framework would give it to them, and there
+  // is no arena. `groups` are the ranks of options.communicators, for talk between their hosts.
+  Session(CompiledStep compiled, runtime::Device& device, runtime::ExecutorOptions options = {},
+          const std::optional<CachingOptions>& caching = std::nullopt,
+          const runtime::AxisGroups& groups = {});
+  // On the CPU.
+  Session(CompiledStep compiled, ThreadPool& pool, runtime::ExecutorOptions options = {},
+          const std::optional<CachingOptions>& caching = std::nullopt);
+
+  const CompiledStep& compiled() const { return compiled_; }
+  int64_t accumulate() const { return compiled_.options.accumulate; }
+  runtime::Device& device() const { return device_; }
+
+  // The slots that the next micro-step or evaluation reads: free to be filled at any time.
+  BatchSlots batch() { return batch_; }
+
+  // Fills every parameter from its initializer. The numbers depend on seed and parameter name
+  // alone; moments and counters are zero as they are.
+  void Initialize(const models::Model& model, uint64_t seed);
+  void LoadWeights(const models::Model& model, const std::string& folder);
+  // All ranks call; the first of them writes.
+  void SaveWeights(const models::Model& model, const std::string& folder);
+  // A whole parameter as a run directory or a checkpoint holds it: float32, whatever the arena
+  // holds. All ranks read the same parameters in the same order.
+  std::vector<float> ReadParameter(std::string_view name);
+  void WriteParameter(std::string_view name, std::span<const float> values);
+
+  // A carried tensor: "block.0.attn.qkv.weight", "update_count". No elements when no program uses
+  // such a tensor. Between micro-steps; reading waits for those that were run.
+  int64_t Elements(std::string_view name) const;
+  template <typename T>
+  std::vector<T> Read(std::string_view name) {
+    std::vector<T> values(static_cast<size_t>(Elements(name)));
+    ReadBytes(name, values.data(), values.size() * sizeof(T));
+    return values;
+  }
+  template <typename T>
+  void Write(std::string_view name, std::span<const T> values) {
+    WriteBytes(name, values.data(), values.size_bytes());
+  }
+  // The elements where they lie, on the CPU only (InternalError elsewhere).
+  template <typename T>
+  std::span<T> Carried(std::string_view name) {
+    return {static_cast<T*>(HostAddress(name)), static_cast<size_t>(Elements(name))};
+  }
+
+  // What training goes on from, in an order that follows from the model and the optimizer. Of each
+  // tensor the bytes as they lie in the arena: `at` and the size are multiples of the element's.
+  std::vector<StateTensor> State() const;
+  void ReadState(const StateTensor& tensor, int64_t at, std::span<std::byte> bytes) const;
+  void WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes);
+
+  // With CompileOptions::snapshot_copy. CopyState(), between two steps, copies what this rank saves
+  // of the state, while the steps that follow go on; AwaitCopy() returns when it is done, and
+  // Copied() is the copy of StateTensor::saved, until the next call of CopyState(). The last two
+  // may be called on another thread.
+  bool copies_state() const { return compiled_.step.snapshot >= 0; }
+  void CopyState();
+  void AwaitCopy() const;
+  std::span<const std::byte> Copied(const StateTensor& tensor) const;
+
+  // One step is a call of BeginStep and `accumulate` calls of RunMicroStep, each after filling
+  // batch(). `tokens` counts the targets that carry loss in all of them; the loss is their mean.
+  // With UpdateOptions::skips a step with a loss beyond the limit is skipped.
+  void BeginStep(int64_t tokens, double lr, uint64_t seed,
+                 float loss_limit = std::numeric_limits<float>::infinity());
+  void RunMicroStep(int64_t step, int64_t micro_step);
+  // Of the step that ran last, once it has ended.
+  StepMetrics Metrics();
+
+  // The same for a host that runs ahead: EndStep() after each step, and TakeMetrics() once for
+  // each, in their order, at most device().steps_ahead() steps later.
+  void EndStep();
+  StepMetrics TakeMetrics();
+
+  // The mean loss over batch(), times the batch's share in `tokens`: adding up over all batches
+  // gives the mean over `tokens`.
+  double Evaluate(int64_t tokens);
+
+  // With `caching`; nullptr on a planned arena. Its cache may be emptied between runs.
+  runtime::CachingMemory* caching() { return caching_.get(); }
+  // nullptr with `caching`.
+  runtime::DeviceMemory* memory() { return memory_.get(); }
+
+  // Makes the weights whole that an update has left in parts; before a program other than a
+  // micro-step reads them. On all ranks.
+  void GatherWeights();
+
+  // Bytes of the arena that the programs run so far have used; with check_arena only.
+  int64_t used_bytes() const;
+  runtime::Executor& executor(int program) { return *executors_[program]; }
+
+ private:
+  // Where a tensor that the host may touch lies. Without a program: none uses it.
+  struct Where {
+    int program = -1;
+    graph::TensorId id = graph::kNoTensor;
+    graph::TensorType type;
+    runtime::MemoryRange range;
+    std::byte* direct = nullptr;  // on the CPU
+    bool exists() const { return program >= 0; }
+  };
+  // The tensors of a parameter, staged where the host cannot touch them.
+  struct StagedParameter;
+
+  Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned, runtime::Device* device,
+          runtime::ExecutorOptions options, const std::optional<CachingOptions>& caching,
+          const runtime::AxisGroups& groups);
+  void MakeExecutors(runtime::ExecutorOptions options,
+                     const std::optional<CachingOptions>& caching);
+  void MakeSlots();
+  Where Find(std::string_view name) const;
+  void* HostAddress(std::string_view name) const;  // nullptr: no program uses it
+  void ReadBytes(std::string_view name, void* to, size_t bytes);
+  void WriteBytes(std::string_view name, const void* from, size_t bytes);
+  void Put(const Where& slot, const void* from);
+  void Get(const Where& slot, void* to) const;
+  void PutBatch();
+  // Between a whole parameter and what this rank works with, where tensor-parallel ranks share it.
+  const models::SplitParameter* FindSplit(std::string_view name) const;  // nullptr: it is whole
+  std::vector<float> Assemble(const models::SplitParameter& split, std::span<const float> part);
+  // Between that and what the device holds.
+  std::vector<float> ReadPart(std::string_view name);
+  void WritePart(std::string_view name, std::span<const float> part);
+  // The same where data ranks divide it once more.
+  bool IsDivided(std::string_view name) const;
+  std::vector<float> ReadDivided(std::string_view name);
+  void WriteDivided(std::string_view name, std::span<const float> values);
+  Where PartOf(Where whole, int64_t rank) const;
+  StateTensor::Saved SavedOf(const StateTensor& tensor) const;
+  Where FindState(const StateTensor& tensor, int64_t at, size_t bytes) const;
+  bool IsShared(std::string_view name) const { return FindSplit(name) || IsDivided(name); }
+  std::string Announce(std::string name);  // what the first rank of all says, on every rank
+  void ServeWeights();                     // to the rank that writes them
+  // Where a whole parameter lies as float32; empty when it lies nowhere as such.
+  std::span<float> InPlace(std::string_view name) const;
+  StoredParameter Direct(std::string_view name) const;  // of a parameter on the CPU
+  bool direct() const { return device_.kind() == runtime::DeviceKind::kCpu; }
+  StagedParameter Stage(std::string_view name) const;
+  std::vector<runtime::MemoryRange> MetricRanges() const;
+  StepMetrics ParseMetrics(const std::byte* bytes) const;
+
+  CompiledStep compiled_;
+  std::unique_ptr<runtime::Device> owned_device_;
+  runtime::Device& device_;
+  std::unique_ptr<runtime::DeviceMemory> memory_;
+  std::unique_ptr<runtime::CachingMemory> caching_;
+  std::vector<runtime::TensorMemory*> caching_programs_;  // by program
+  std::vector<std::unique_ptr<runtime::Executor>> executors_;
+
+  // Slots. Looked up once: a step looks nothing up.
+  Where tokens_, targets_, token_weight_, lr_, loss_limit_, rng_, update_rng_, tensor_rng_;
+  Where loss_, grad_norm_, loss_scale_, skipped_;
+  std::vector<int32_t> staged_tokens_, staged_targets_;  // where the host cannot touch the slots
+  BatchSlots batch_;
+  int32_t rng_values_[2] = {0, 0};  // seed, micro-step over all data ranks
+  int data_rank_ = 0, tensor_rank_ = 0;
+  runtime::AxisGroups groups_;
+  bool in_parts_ = false;  // weights, since the last update
+
+  // Metrics on their way: one place for each step that the host may be ahead, one for Metrics().
+  struct Pending {
+    std::unique_ptr<runtime::Readback> readback;  // nullptr on the CPU
+    StepMetrics metrics;                          // there
+  };
+  std::vector<Pending> pending_;
+  size_t ended_ = 0, taken_ = 0;
+};
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,114 @@
+// Of trainer/step/session.h: what a snapshot holds of a session, as it lies in the arena.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <set>
+
+#include "base/error.h"
+#include "trainer/step/carried_state.h"
+#include "trainer/step/session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+// The parameter that a moment, its scale or a remainder belongs to: "a.weight.m.scale" to
+// "a.weight". The name itself where it belongs to none.
+std::string ParameterOf(std::string name, const std::set<std::string>& parameters) {
+  const std::string all = name;
+  while (!parameters.contains(name)) {
+    const size_t dot = name.rfind('.');
+    if (dot == name.npos) return all;
+    name.resize(dot);
+  }
+  return name;
+}
+
+}  // namespace
+
+std::vector<StateTensor> Session::State() const {
+  const std::vector<const graph::Tensor*> found =
+      CarriedState(StepProgramsOf(compiled_), compiled_.options.KeptElsewhere());
+  std::set<std::string> parameters;
+  for (const graph::Tensor* tensor : found) {
+    if (tensor->role == graph::Role::kParameter) parameters.insert(tensor->name);
+  }
+  std::vector<StateTensor> state;
+  for (const graph::Tensor* tensor : found) {
+    const std::string parameter = ParameterOf(tensor->name, parameters);
+    StateTensor entry{
+        .name = tensor->name, .parameter = parameter, .dtype = tensor->type.dtype, .shape = {}};
+    entry.split = FindSplit(parameter) != nullptr;
+    const graph::Shape& shape = tensor->type.shape;
+    if (!IsDivided(parameter)) {
+      entry.shape = shape;
+      entry.elements = shape.elements();
+    } else {
+      // A weight may be whole here: then the others' parts of it are theirs to know.
+      const graph::Shape& whole = compiled_.divided.at(parameter);
+      const int64_t ranks = compiled_.options.data_ranks;
+      const bool is_whole = tensor->name == parameter && shape == whole;
+      entry.elements = is_whole ? shape.elements() / ranks : shape.elements();
+      const int64_t all = entry.elements * ranks;
+      entry.shape = all == whole.elements() ? whole : graph::Shape{all};
+      entry.begin = data_rank_ * entry.elements;
+      entry.divided = true;
+    }
+    entry.saved = SavedOf(entry);
+    state.push_back(std::move(entry));
+  }
+  return state;
+}
+
+StateTensor::Saved Session::SavedOf(const StateTensor& tensor) const {
+  const int64_t ranks = compiled_.options.data_ranks;
+  StateTensor::Saved saved{tensor.begin, tensor.elements, 1};
+  if (tensor.divided) {
+    saved.parts = ranks;
+  } else if (SavedInParts(tensor.shape, ranks)) {
+    const int64_t part = tensor.elements / ranks;
+    saved = {data_rank_ * part, part, ranks};
+  } else if (data_rank_ > 0) {
+    saved.elements = 0;
+  }
+  if (!tensor.split && tensor_rank_ > 0) saved.elements = 0;
+  return saved;
+}
+
+Session::Where Session::FindState(const StateTensor& tensor, int64_t at, size_t bytes) const {
+  Where where = Find(tensor.name);
+  if (where.exists() && tensor.divided && where.type.shape == tensor.shape) {
+    where = PartOf(where, data_rank_);
+  }
+  const auto size = static_cast<int64_t>(bytes);
+  if (!where.exists() || at < 0 || size > where.range.bytes - at) {
+    throw InternalError(fmt::format("'{}' has no {} bytes from {} on", tensor.name, bytes, at));
+  }
+  where.range.offset += at;
+  where.range.bytes = size;
+  if (where.direct != nullptr) where.direct += at;
+  return where;
+}
+
+void Session::ReadState(const StateTensor& tensor, int64_t at, std::span<std::byte> bytes) const {
+  Get(FindState(tensor, at, bytes.size()), bytes.data());
+}
+
+void Session::CopyState() { executors_[compiled_.step.snapshot]->Run(); }
+
+void Session::AwaitCopy() const { executors_[compiled_.step.snapshot]->Await(); }
+
+std::span<const std::byte> Session::Copied(const StateTensor& tensor) const {
+  const Where where = Find(CopyName(tensor.name));
+  if (!where.exists()) throw InternalError("'" + tensor.name + "' is not copied");
+  const std::byte* const from = where.direct != nullptr
+                                    ? where.direct
+                                    : memory_->HostAddress(where.range.place) + where.range.offset;
+  return {from, static_cast<size_t>(where.range.bytes)};
+}
+
+void Session::WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes) {
+  Put(FindState(tensor, at, bytes.size()), bytes.data());
+  in_parts_ = compiled_.step.gather >= 0;  // of a divided weight the other parts are old now
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,20 @@
+// Readers of tokenizer files from text already in memory (see tokenizer.h for the files). `name`
+// stands for the file in messages.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "trainer/text/tokenizer.h"
+
+namespace plimsoll::data {
+
+// Hugging Face's tokenizer.json.
+std::unique_ptr<Tokenizer> ParseTokenizerJson(std::string_view json, const std::string& name);
+
+// GPT-2's encoder.json and vocab.bpe.
+std::unique_ptr<Tokenizer> ParseGpt2Files(std::string_view encoder, const std::string& encoder_name,
+                                          std::string_view merges, const std::string& merges_name);
+
+}  // namespace plimsoll::data
