@@ -42,9 +42,8 @@ struct Arguments {
 // FLOPs of one step by op.
 std::map<std::string, double> FlopsByOp(const trainer::CompiledStep& compiled) {
   std::map<std::string, double> flops;
-  for (int64_t micro = 0; micro < compiled.options.accumulate; ++micro) {
-    const int index = compiled.step.MicroStep(micro, compiled.options.accumulate);
-    const graph::Program& program = *compiled.programs[index];
+  for (int64_t run = 0; run < compiled.step.runs(); ++run) {
+    const graph::Program& program = *compiled.programs[compiled.step.At(run).program];
     for (const graph::Node& node : program.nodes()) {
       flops[node.op->name] += graph::CostOf(program.CallOf(node).get()).flops;
     }
@@ -56,9 +55,8 @@ std::map<std::string, double> FlopsByOp(const trainer::CompiledStep& compiled) {
 std::map<std::string, double> PredictedByOp(const trainer::CompiledStep& compiled,
                                             const memory::CostModel& cost) {
   std::map<std::string, double> seconds;
-  for (int64_t micro = 0; micro < compiled.options.accumulate; ++micro) {
-    const int index = compiled.step.MicroStep(micro, compiled.options.accumulate);
-    const graph::Program& program = *compiled.programs[index];
+  for (int64_t run = 0; run < compiled.step.runs(); ++run) {
+    const graph::Program& program = *compiled.programs[compiled.step.At(run).program];
     const std::vector<double> of_node = cost.NodeSeconds(program);
     for (size_t n = 0; n < of_node.size(); ++n) {
       seconds[program.nodes()[n].op->name] += of_node[n];

@@ -70,12 +70,11 @@ TEST(Profile, GroupsAddUpToAnAverageStep) {
 
 TEST(Profile, MicroStepsOfOneStepAreOneStep) {
   const CompiledStep compiled = TinyStep(3);
-  const StepPrograms& step = compiled.step;
-  const Profile profile = MakeProfile(
-      compiled,
-      {EachAMicrosecond(compiled, step.first, 0), EachAMicrosecond(compiled, step.middle, 0),
-       EachAMicrosecond(compiled, step.last, 0)},
-      {});
+  std::vector<ProgramRun> runs;
+  for (int64_t run = 0; run < 3; ++run) {
+    runs.push_back(EachAMicrosecond(compiled, compiled.step.At(run).program, 0));
+  }
+  const Profile profile = MakeProfile(compiled, runs, {});
   EXPECT_EQ(profile.steps, 1);
   double flops = 0;
   for (const OpGroup& group : profile.groups) flops += group.flops;
@@ -165,7 +164,7 @@ TEST(Profile, CollectorSeesEachMicroStepByItself) {
   const StepPrograms& programs = session.compiled().step;
   for (size_t i = 0; i < runs.size(); ++i) {
     EXPECT_EQ(runs[i].step, static_cast<int64_t>(i / 2));
-    EXPECT_EQ(runs[i].program, i % 2 == 0 ? programs.first : programs.last);
+    EXPECT_EQ(runs[i].program, programs.At(static_cast<int64_t>(i % 2)).program);
     ASSERT_FALSE(runs[i].nodes.empty());
     if (i == 0) continue;
     // The runs before are not counted again, so nothing overlaps.

@@ -1,7 +1,5 @@
 #include "trainer/record/memory_summary.h"
 
-#include <set>
-
 #include "memory/memory_use.h"
 #include "trainer/step/caching.h"
 
@@ -10,13 +8,12 @@ namespace {
 
 std::vector<std::vector<double>> NodeSeconds(Session& session, int64_t steps) {
   const StepPrograms& step = session.compiled().step;
-  const std::set<int> of_a_step = {step.only, step.first, step.middle, step.last};
   std::vector<std::vector<double>> seconds;
   bool measured = false;
   for (int p = 0; p < static_cast<int>(session.compiled().programs.size()); ++p) {
     std::vector<double>& of_program = seconds.emplace_back();
     for (int64_t nanoseconds : session.executor(p).node_nanoseconds()) {
-      const bool counts = of_a_step.count(p) > 0 && steps > 0;
+      const bool counts = step.Runs(p) && steps > 0;
       of_program.push_back(
           counts ? 1e-9 * static_cast<double>(nanoseconds) / static_cast<double>(steps) : 0);
       measured = measured || of_program.back() > 0;

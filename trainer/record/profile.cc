@@ -111,7 +111,7 @@ std::string Line(const OpGroup& group, double step_seconds) {
 }  // namespace
 
 runtime::Executor& ProfileCollector::ExecutorOf(int64_t micro_step) {
-  return session_.executor(session_.compiled().step.MicroStep(micro_step, session_.accumulate()));
+  return session_.executor(session_.compiled().step.At(micro_step).program);
 }
 
 void ProfileCollector::Before(int64_t micro_step) {
@@ -124,7 +124,7 @@ void ProfileCollector::Before(int64_t micro_step) {
 void ProfileCollector::After(int64_t step, int64_t micro_step) {
   ProgramRun run;
   run.step = step;
-  run.program = session_.compiled().step.MicroStep(micro_step, session_.accumulate());
+  run.program = session_.compiled().step.At(micro_step).program;
   run.start_us = std::chrono::duration<double, std::micro>(now_ - first_).count();
   const runtime::Executor& executor = ExecutorOf(micro_step);
   run.nodes = executor.node_times();

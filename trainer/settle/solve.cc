@@ -171,8 +171,9 @@ memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program*
 
 double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost) {
   double total = 0;
-  for (const auto& [index, times] : compiled.step.MicroSteps(compiled.options.accumulate)) {
-    total += static_cast<double>(times) * cost.ProgramSeconds(*compiled.programs[index]);
+  for (const StepEntry& entry : compiled.step.entries) {
+    total +=
+        static_cast<double>(entry.times) * cost.ProgramSeconds(*compiled.programs[entry.program]);
   }
   return total;
 }

@@ -29,9 +29,7 @@ StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
   CompiledStep drafted = Compile(model, options_);
   options_.draft = false;
   times_.assign(drafted.programs.size(), 0);
-  for (const auto& [program, times] : drafted.step.MicroSteps(options_.accumulate)) {
-    times_[program] = times;
-  }
+  for (const StepEntry& entry : drafted.step.entries) times_[entry.program] += entry.times;
   for (size_t p = 0; p < drafted.programs.size(); ++p) {
     programs_.push_back(std::move(drafted.programs[p]));
     finished_.push_back(nullptr);
@@ -40,7 +38,7 @@ StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
     Finish(*program, false);
     finished_.back() = std::move(program);
   }
-  base_ = programs_[drafted.step.MicroStep(options_.accumulate - 1, options_.accumulate)];
+  base_ = programs_[drafted.step.At(drafted.step.runs() - 1).program];
 }
 
 bool StepDraft::open() const { return config_.checkpointing.policy == CheckpointPolicy::kAuto; }

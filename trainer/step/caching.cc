@@ -5,7 +5,7 @@ namespace plimsoll::trainer {
 std::vector<memory::ProgramRuns> Round(const CompiledStep& compiled) {
   const StepPrograms& step = compiled.step;
   std::vector<memory::ProgramRuns> round;
-  if (compiled.options.train) round = step.MicroSteps(compiled.options.accumulate);
+  for (const StepEntry& entry : step.entries) round.push_back({entry.program, entry.times});
   for (int program : {step.evaluation, step.prefill, step.decode, step.logits}) {
     if (program >= 0) round.push_back({program});
   }

@@ -8,8 +8,8 @@
 #include "base/amounts.h"
 #include "base/glob.h"
 #include "checkpointing/offload.h"
-#include "checkpointing/retention_policy.h"
 #include "checkpointing/recompute.h"
+#include "checkpointing/retention_policy.h"
 #include "graph/autodiff.h"
 #include "graph/fuse.h"
 #include "graph/simplify.h"
@@ -174,13 +174,12 @@ class Compiler {
   CompiledStep Run() {
     StepPrograms& step = result_.step;
     if (options_.train && options_.accumulate == 1) {
-      step.only = Train("train", Carry::kNone, true, 1);
+      Train("train", Carry::kNone, {.updates = true});
     } else if (options_.train) {
-      step.first = Train("train_first", Carry::kWrite, false, 1);
-      if (options_.accumulate > 2) {
-        step.middle = Train("train_middle", Carry::kAccumulate, false, options_.accumulate - 2);
-      }
-      step.last = Train("train_last", Carry::kAccumulate, true, 1);
+      const int64_t last = options_.accumulate - 1;
+      Train("train_first", Carry::kWrite, {});
+      if (last > 1) Train("train_middle", Carry::kAccumulate, {.times = last - 1, .micro_step = 1});
+      Train("train_last", Carry::kAccumulate, {.micro_step = last, .updates = true});
     }
     const bool reads = options_.evaluate || options_.generate_rows > 0;
     const bool stale = options_.data_ranks > 1 && (options_.zero == 1 || options_.zero == 2);
@@ -211,14 +210,15 @@ class Compiler {
   }
 
  private:
-  int Train(const std::string& name, Carry carry, bool update, int64_t times) {
-    const int index = Build(name, {.kind = Kind::kTrain, .carry = carry, .update = update});
-    const Program& program = *result_.programs[index];
+  // The program of the step's next entry.
+  void Train(const std::string& name, Carry carry, StepEntry entry) {
+    entry.program = Build(name, {.kind = Kind::kTrain, .carry = carry, .update = entry.updates});
+    result_.step.entries.push_back(entry);
+    const Program& program = *result_.programs[entry.program];
     for (const graph::Node& node : program.nodes()) {
       result_.flops_per_step +=
-          static_cast<double>(times) * graph::CostOf(program.CallOf(node).get()).flops;
+          static_cast<double>(entry.times) * graph::CostOf(program.CallOf(node).get()).flops;
     }
-    return index;
   }
 
   int Gather(const Program& step) {
@@ -272,23 +272,10 @@ class Compiler {
 
 }  // namespace
 
-int StepPrograms::MicroStep(int64_t index, int64_t accumulate) const {
-  if (accumulate == 1) return only;
-  if (index == 0) return first;
-  return index + 1 == accumulate ? last : middle;
-}
-
-std::vector<memory::ProgramRuns> StepPrograms::MicroSteps(int64_t accumulate) const {
-  if (accumulate == 1) return {{only, 1}};
-  if (accumulate == 2) return {{first, 1}, {last, 1}};
-  return {{first, 1}, {middle, accumulate - 2}, {last, 1}};
-}
-
 std::vector<const Program*> StepProgramsOf(const CompiledStep& compiled) {
   std::vector<const Program*> programs;
-  const StepPrograms& step = compiled.step;
-  for (const int index : {step.only, step.first, step.middle, step.last}) {
-    if (index >= 0) programs.push_back(compiled.programs[static_cast<size_t>(index)].get());
+  for (const StepEntry& entry : compiled.step.entries) {
+    programs.push_back(compiled.programs[entry.program].get());
   }
   return programs;
 }
@@ -303,11 +290,11 @@ std::vector<graph::Fusion> FusionsAfterRecompute() {
 double OverStep(const CompiledStep& compiled,
                 const std::function<double(const Program&, const graph::Node&)>& of) {
   double sum = 0;
-  for (const auto& [index, times] : compiled.step.MicroSteps(compiled.options.accumulate)) {
-    const Program& program = *compiled.programs[index];
+  for (const StepEntry& entry : compiled.step.entries) {
+    const Program& program = *compiled.programs[entry.program];
     double once = 0;
     for (const graph::Node& node : program.nodes()) once += of(program, node);
-    sum += static_cast<double>(times) * once;
+    sum += static_cast<double>(entry.times) * once;
   }
   return sum;
 }

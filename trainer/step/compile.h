@@ -20,6 +20,7 @@
 #include "optim/update.h"
 #include "parallel/data_parallel.h"
 #include "runtime/device_kind.h"
+#include "trainer/step/step_programs.h"
 
 namespace plimsoll::trainer {
 
@@ -61,24 +62,6 @@ struct CompileOptions {
   std::vector<std::string> KeptElsewhere() const {
     return lora.enabled() ? frozen : std::vector<std::string>();
   }
-};
-
-// Which programs a step runs, as indices into CompiledStep::programs; -1: not compiled.
-struct StepPrograms {
-  int only = -1;                           // accumulate = 1
-  int first = -1, middle = -1, last = -1;  // else; middle only from 3 micro-steps on
-  // Makes weights whole again that an update has left in parts (ZeRO): before any program below
-  // reads them. The next step's first program does that itself.
-  int gather = -1;
-  int evaluation = -1;
-  int prefill = -1, decode = -1;  // of several new tokens, of one; with a cache
-  int logits = -1;                // of whole texts; without
-  int snapshot = -1;              // copies what training goes on from (carried_state.h)
-
-  // The program of a micro-step.
-  int MicroStep(int64_t index, int64_t accumulate) const;
-  // All micro-steps of a step in their order.
-  std::vector<memory::ProgramRuns> MicroSteps(int64_t accumulate) const;
 };
 
 struct CompiledStep {

@@ -430,8 +430,9 @@ void Session::RunMicroStep(int64_t step, int64_t micro_step) {
       static_cast<int32_t>(rng_values_[1] * compiled_.options.tensor_ranks + tensor_rank_);
   Put(tensor_rng_, rng_values_);
   PutBatch();
-  executors_[compiled_.step.MicroStep(micro_step, accumulate())]->Run();
-  in_parts_ = compiled_.step.gather >= 0 && micro_step + 1 == accumulate();
+  const StepEntry& entry = compiled_.step.At(micro_step);
+  executors_[entry.program]->Run();
+  in_parts_ = compiled_.step.gather >= 0 && entry.updates;
 }
 
 void Session::GatherWeights() {

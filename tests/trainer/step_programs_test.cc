@@ -1,0 +1,56 @@
+// A step as data: the programs that micro-steps run.
+#include "trainer/step/step_programs.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/trainer/tiny_session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+// The program of each run, and a star behind one that updates.
+std::vector<std::string> RunsOf(int64_t accumulate) {
+  CompileOptions options;
+  options.sequence = 8;
+  options.accumulate = accumulate;
+  options.evaluate = true;
+  const CompiledStep compiled = Compile(*models::MakeModel(TinyGpt2()), options);
+  std::vector<std::string> runs;
+  for (int64_t run = 0; run < compiled.step.runs(); ++run) {
+    const StepEntry& entry = compiled.step.At(run);
+    EXPECT_GE(run, entry.micro_step);
+    EXPECT_LT(run, entry.micro_step + entry.times);
+    EXPECT_TRUE(compiled.step.Runs(entry.program));
+    runs.push_back(compiled.programs[entry.program]->name() + (entry.updates ? "*" : ""));
+  }
+  EXPECT_FALSE(compiled.step.Runs(compiled.step.evaluation));
+  EXPECT_THROW(compiled.step.At(compiled.step.runs()), InternalError);
+  EXPECT_THROW(compiled.step.At(-1), InternalError);
+  return runs;
+}
+
+TEST(StepPrograms, HaveOneProgramForEachMicroStep) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(RunsOf(1), (Names{"train*"}));
+  EXPECT_EQ(RunsOf(2), (Names{"train_first", "train_last*"}));
+  EXPECT_EQ(RunsOf(3), (Names{"train_first", "train_middle", "train_last*"}));
+  EXPECT_EQ(RunsOf(5),
+            (Names{"train_first", "train_middle", "train_middle", "train_middle", "train_last*"}));
+}
+
+TEST(StepPrograms, AreNoneWithoutTraining) {
+  CompileOptions options;
+  options.sequence = 8;
+  options.train = false;
+  options.evaluate = true;
+  const CompiledStep compiled = Compile(*models::MakeModel(TinyGpt2()), options);
+  EXPECT_EQ(compiled.step.runs(), 0);
+  EXPECT_TRUE(StepProgramsOf(compiled).empty());
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer
