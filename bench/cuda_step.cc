@@ -114,9 +114,9 @@ void Run(const Arguments& arguments) {
   const int64_t held_before = BytesHeld().all;
   const config::Loaded loaded = trainer::LoadRun(arguments.file, arguments.sets);
   const auto model = trainer::ModelFrom(loaded.config);
-  const trainer::Decision decision = trainer::Decide(loaded.config, *model);
-  if (!decision.chosen.empty()) fmt::print("chosen: {}\n", decision.chosen);
-  trainer::CompileOptions options = decision.options;
+  const trainer::SettledRun settled = trainer::Settle(loaded.config, *model);
+  if (!settled.chosen.empty()) fmt::print("chosen: {}\n", settled.chosen);
+  trainer::CompileOptions options = settled.options;
   options.evaluate = false;
   options.generate_rows = 0;
   ThreadPool pool(options.threads);

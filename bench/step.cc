@@ -142,7 +142,7 @@ class PeakMeter {
 void Run(const Arguments& arguments) {
   const config::Loaded loaded = config::Load(arguments.file, arguments.sets);
   const auto model = trainer::ModelFrom(loaded.config);
-  trainer::CompileOptions options = trainer::Decide(loaded.config, *model).options;
+  trainer::CompileOptions options = trainer::Settle(loaded.config, *model).options;
   options.evaluate = false;
   PeakMeter meter(options.threads);
   ThreadPool pool(options.threads);

@@ -103,8 +103,8 @@ void Run(const Arguments& arguments) {
     sets.insert(sets.end(), {"train.eval_every=0", "train.sample_every=0"});
     const config::Loaded loaded = trainer::LoadRun(arguments.file, sets);
     variant.model = trainer::ModelFrom(loaded.config);
-    const trainer::Decision decision = trainer::Decide(loaded.config, *variant.model);
-    const trainer::CompileOptions& options = decision.options;
+    const trainer::SettledRun settled = trainer::Settle(loaded.config, *variant.model);
+    const trainer::CompileOptions& options = settled.options;
     if (!pool) pool = std::make_unique<ThreadPool>(options.threads);
     {
       // One whole step with canaries, before the one that is timed takes its place.
@@ -113,10 +113,10 @@ void Run(const Arguments& arguments) {
       variant.used_bytes = checked->used_bytes();
     }
     variant.session = Start(variant, options, *pool, {});
-    variant.config = decision.config;
+    variant.config = settled.config;
     RunStep(*variant.session, 0);  // touches every page once
-    fmt::print(stderr, "{}: ready{}{}\n", variant.name, decision.chosen.empty() ? "" : ": ",
-               decision.chosen);
+    fmt::print(stderr, "{}: ready{}{}\n", variant.name, settled.chosen.empty() ? "" : ": ",
+               settled.chosen);
   }
   // Once all ops of all variants have been timed, so that all predictions stand on the same times.
   for (const Variant& variant : variants) Predict(variant);

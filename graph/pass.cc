@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "graph/fingerprint.h"
 #include "graph/text.h"
 #include "graph/verifier.h"
 
@@ -24,14 +25,18 @@ void VerifyAfter(const Program& program, std::string_view culprit) {
 
 std::vector<PassReport> PassPipeline::Run(Program& program) const {
   std::vector<PassReport> reports;
-  VerifyAfter(program, "build");
+  if (verify_) VerifyAfter(program, "build");
   Dump(program, 0, "build");
   for (size_t i = 0; i < passes_.size(); ++i) {
     Pass& pass = *passes_[i];
+    const size_t before = verify_ ? Fingerprint(program) : 0;
     PassResult result = pass.Run(program);
     if (result.changed) {
       Dump(program, i + 1, pass.name());  // before verifying: a broken program is worth seeing
-      VerifyAfter(program, pass.name());
+      if (verify_) VerifyAfter(program, pass.name());
+    } else if (verify_ && Fingerprint(program) != before) {
+      throw InternalError("program '" + program.name() + "' changed by pass '" +
+                          std::string(pass.name()) + "', which says that it did nothing");
     }
     reports.push_back({program.name(), std::string(pass.name()), std::move(result)});
   }

@@ -33,17 +33,21 @@ struct PassReport {
 
 class PassPipeline {
  public:
-  // Where to write the program before the first pass and after each: DIR/PROGRAM.NN.PASS.txt.
-  // Empty: nowhere.
+  // `dump_directory`: where to write the program before the first pass and after each:
+  // DIR/PROGRAM.NN.PASS.txt. Empty: nowhere.
   explicit PassPipeline(std::string dump_directory = "")
       : dump_directory_(std::move(dump_directory)) {}
+
+  // Whether to verify (the default). For programs that are tried by the thousand.
+  void set_verify(bool verify) { verify_ = verify; }
 
   template <typename P, typename... Args>
   void Add(Args&&... args) {
     passes_.push_back(std::make_unique<P>(std::forward<Args>(args)...));
   }
 
-  // Runs all passes in order. The verifier checks the program after every pass that changed it; an
+  // Runs all passes in order. The verifier checks the program after every pass that changed it, and
+  // one that says that it changed nothing must have left every tensor and node as it was; an
   // InternalError names the pass that broke it.
   std::vector<PassReport> Run(Program& program) const;
 
@@ -51,6 +55,7 @@ class PassPipeline {
   void Dump(const Program& program, size_t number, std::string_view pass) const;
 
   std::string dump_directory_;
+  bool verify_ = true;
   std::vector<std::unique_ptr<Pass>> passes_;
 };
 

@@ -80,12 +80,12 @@ data::BatchLoader LoaderFrom(const config::RunConfig& config,
 class Run {
  public:
   // The arguments outlive the run; `resumed` is nullptr for one from the beginning.
-  Run(const Decision& decision, Ranks& ranks, RunDirectory& directory,
+  Run(const SettledRun& settled, Ranks& ranks, RunDirectory& directory,
       const std::optional<ProfiledSteps>& profile, const Resumed* resumed)
-      : config_(decision.config),
+      : config_(settled.config),
         ranks_(ranks),
         directory_(directory),
-        chosen_(decision.chosen),
+        chosen_(settled.chosen),
         model_(ModelFrom(config_)),
         sequence_(config_.model.sequence),
         data_(DataFrom(config_, model_->spec().vocab)),
@@ -93,7 +93,7 @@ class Run {
         resumed_(resumed) {
     DescribeItself();
     PrepareEvaluation();
-    CompiledStep compiled = CompileStep(decision.options);
+    CompiledStep compiled = CompileStep(settled.options);
     if (profile) profiler_.emplace(*device_, *profile);
     MakeSession(std::move(compiled));
     FillWeights();
@@ -651,16 +651,16 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   }
   if (!resumed || !resumed->continues) directory.RequireReplaceable(config);
   const Resumed* from = resumed ? &*resumed : nullptr;
-  Decision decision = ranks.DecideOnFirst(config, *model);
+  SettledRun settled = ranks.SettleOnFirst(config, *model);
   std::unique_ptr<Run> run;
   try {
-    run = std::make_unique<Run>(decision, ranks, directory, options.profile, from);
+    run = std::make_unique<Run>(settled, ranks, directory, options.profile, from);
   } catch (const ProcessBeyondBudget& problem) {
     // The solver can make room for what is known now.
     if (!LeavesChoice(config)) throw;
     PrintWarning(fmt::format("{}; planning again", problem.what()));
-    decision = ranks.DecideOnFirst(config, *model);
-    run = std::make_unique<Run>(decision, ranks, directory, options.profile, from);
+    settled = ranks.SettleOnFirst(config, *model);
+    run = std::make_unique<Run>(settled, ranks, directory, options.profile, from);
   }
   try {
     run->Begin(loaded.resolved_yaml);

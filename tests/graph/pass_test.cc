@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "graph/builder.h"
 #include "tests/graph/expect_program.h"
@@ -45,6 +46,20 @@ class Breaks : public Pass {
   }
 };
 
+class Hides : public Pass {
+ public:
+  explicit Hides(std::function<void(Program&)> change) : change_(std::move(change)) {}
+  std::string_view name() const override { return "hides"; }
+  bool preserves_numerics() const override { return true; }
+  PassResult Run(Program& program) override {
+    change_(program);
+    return {false, "nothing to do"};
+  }
+
+ private:
+  std::function<void(Program&)> change_;
+};
+
 TEST(PassPipeline, ReportsWhatEachPassDid) {
   Program program = Parse(kProgram);
   PassPipeline passes;
@@ -65,6 +80,31 @@ TEST(PassPipeline, NamesTheGuiltyPass) {
   passes.Add<Breaks>();
   passes.Add<DoesNothing>();
   ExpectInternalError([&] { passes.Run(program); }, {"program 'p' broken by pass 'breaks'", "'y'"});
+}
+
+// Whatever it is that changes: a tensor's tag, a node's attribute, the order.
+TEST(PassPipeline, FindsAPassThatHidesWhatItDid) {
+  const std::function<void(Program&)> changes[] = {
+      [](Program& p) { p.mutable_tensor(p.Require("y")).retention = Retention::kRecompute; },
+      [](Program& p) { p.mutable_nodes()[0].attributes.Set("factor", 2.5); },
+      [](Program& p) { p.mutable_nodes()[0].scope = "elsewhere"; },
+      [](Program& p) { p.Rename(p.Require("y"), "z"); },
+      [](Program& p) { p.mutable_tensor(p.Require("x")).place = Place::kHost; },
+  };
+  for (const auto& change : changes) {
+    Program program = Parse(kProgram);
+    PassPipeline passes;
+    passes.Add<Hides>(change);
+    ExpectInternalError([&] { passes.Run(program); }, {"changed by pass 'hides'", "did nothing"});
+  }
+}
+
+TEST(PassPipeline, MayBeToldToTrust) {
+  Program program = Parse(kProgram);
+  PassPipeline passes;
+  passes.set_verify(false);
+  passes.Add<Breaks>();
+  EXPECT_EQ(passes.Run(program).size(), 1u);
 }
 
 TEST(PassPipeline, DumpsAreNumberedAndParse) {

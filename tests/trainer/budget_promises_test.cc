@@ -35,9 +35,9 @@ Answer Ask(const std::string& yaml, const Sets& sets) {
     config::RunConfig config = LoadRunText(yaml, "run.yaml", sets).config;
     ChooseChannels(config);
     const std::unique_ptr<models::Model> model = ModelFrom(config);
-    const Decision decision = Decide(config, *model);
-    const memory::MemoryPlan plan = Compile(*model, decision.options).plan;
-    CheckBudget(decision.config, plan);
+    const SettledRun settled = Settle(config, *model);
+    const memory::MemoryPlan plan = Compile(*model, settled.options).plan;
+    CheckBudget(settled.config, plan);
     answer.fits = true;
     answer.process_bytes = BudgetOf(config).profile.ProcessBytes(plan.arena_bytes);
     answer.host_bytes = plan.host_arena_bytes;

@@ -50,7 +50,9 @@ config::RunConfig RunOf(const NamedRun& run) {
   const TempFolder folder;
   std::string yaml = run.yaml;
   if (yaml.find("checkpointing") == std::string::npos) yaml += "checkpointing: {policy: auto}\n";
-  yaml += "data: {synthetic: true}\nmemory: {calibrate: false, budget: 1GiB}\n";
+  yaml +=
+      "data: {synthetic: true}\nmemory: {calibrate: false, budget: 1GiB}\n"
+      "debug: {verify_drafts: true}\n";
   return LoadRun(folder.Write("run.yaml", yaml), {}).config;
 }
 
@@ -129,10 +131,10 @@ TEST(Law, HoldsAmongRanks) {
 TEST(Decide, KeepsTheGlobalBatch) {
   config::RunConfig config = RunOf(Runs()[3]);
   const auto model = ModelFrom(config);
-  const Decision decision = Decide(config, *model);
-  EXPECT_EQ(decision.config.train.micro_batch * decision.config.train.accumulate, 12);
-  EXPECT_EQ(decision.options.micro_batch, decision.config.train.micro_batch);
-  EXPECT_EQ(decision.options.accumulate, decision.config.train.accumulate);
+  const SettledRun settled = Settle(config, *model);
+  EXPECT_EQ(settled.config.train.micro_batch * settled.config.train.accumulate, 12);
+  EXPECT_EQ(settled.options.micro_batch, settled.config.train.micro_batch);
+  EXPECT_EQ(settled.options.accumulate, settled.config.train.accumulate);
 }
 
 TEST(Decide, AutoNeedsABudget) {
@@ -140,7 +142,7 @@ TEST(Decide, AutoNeedsABudget) {
   config.memory.budget.reset();
   const auto model = ModelFrom(config);
   try {
-    Decide(config, *model);
+    Settle(config, *model);
     FAIL();
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(), HasSubstr("checkpointing.policy"));

@@ -41,8 +41,8 @@ RunConfig Loaded(const std::string& text) { return LoadRunText(text, "written").
 int64_t TakenBy(RunConfig config) {
   config.memory.calibrate = false;
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  const Decision decision = Decide(config, *model);
-  return BudgetOf(config).profile.ProcessBytes(Compile(*model, decision.options).plan.arena_bytes);
+  const SettledRun settled = Settle(config, *model);
+  return BudgetOf(config).profile.ProcessBytes(Compile(*model, settled.options).plan.arena_bytes);
 }
 
 TEST(StartingConfig, OfEveryGpuTakesThePrecisionItHasAndFitsItsMemory) {

@@ -330,11 +330,12 @@ struct SampleConfig {
 
 struct DebugConfig {
   std::string
-      dump_programs;      // folder; empty: off. `true` in the file stands for <run.dir>/programs
-  bool poison = false;    // fill every tensor with NaN when it dies
-  bool find_nan = false;  // end at the first op that writes a NaN or an infinity
-  bool node_by_node = false;  // GPU: await each op; no recorded graphs
-  bool check_arena = false;   // canaries: report the arena bytes really used
+      dump_programs;  // folder; empty: off. `true` in the file stands for <run.dir>/programs
+  bool verify_drafts = false;  // the programs that the budget solver tries, too
+  bool poison = false;         // fill every tensor with NaN when it dies
+  bool find_nan = false;       // end at the first op that writes a NaN or an infinity
+  bool node_by_node = false;   // GPU: await each op; no recorded graphs
+  bool check_arena = false;    // canaries: report the arena bytes really used
 
   bool operator==(const DebugConfig&) const = default;
 };

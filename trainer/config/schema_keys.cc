@@ -510,6 +510,9 @@ void RunKeys(std::vector<Key>& keys) {
       .Add("dump_programs", &D::dump_programs,
            "Folder for the program after each pass; `true`: `programs/` in the run directory.")
       .As(Type::kFolderOrBool);
+  debug.Add("verify_drafts", &D::verify_drafts,
+            "Verify every program that the search for a plan tries, after every pass, as those "
+            "that run always are. Slow.");
   debug.Add("poison", &D::poison, "Fill every tensor with NaN when it dies.");
   debug.Add("find_nan", &D::find_nan,
             "Look for NaN and infinity after every op: the run ends with the name of the first "

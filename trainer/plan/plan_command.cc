@@ -111,7 +111,7 @@ void PlanFixed(const RunConfig& config, const PlanCommand& command) {
 // What the solver chooses, and what else there was.
 void PlanChosen(const RunConfig& config, const PlanCommand& command) {
   const Activity activity("looking for the fastest plan within memory.budget");
-  if (!config.memory.budget) (void)Decide(config, *ModelFrom(config));  // says what is missing
+  if (!config.memory.budget) (void)Settle(config, *ModelFrom(config));  // says what is missing
   const memory::Budget budget = BudgetOf(config);
   RequireRoomForParameters(config, budget);
   StepSolver solver(config);

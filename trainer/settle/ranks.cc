@@ -24,41 +24,41 @@ uint64_t HashOf(std::string_view text, uint64_t hash = 0xcbf29ce484222325u) {
   return hash;
 }
 
-// What Decide() chose, for a rank that knows the configuration.
-std::string Encode(const Decision& decision) {
+// What Settle() chose, for a rank that knows the configuration.
+std::string Encode(const SettledRun& settled) {
   json retention = json::object();
-  for (const auto& [tensor, kind] : decision.options.checkpointing.retention) {
+  for (const auto& [tensor, kind] : settled.options.checkpointing.retention) {
     retention[tensor] = std::string(graph::Name(kind));
   }
-  return json{{"micro_batch", decision.config.train.micro_batch},
-              {"accumulate", decision.config.train.accumulate},
-              {"on_host", decision.config.optimizer.place == config::OptimizerPlace::kHost},
+  return json{{"micro_batch", settled.config.train.micro_batch},
+              {"accumulate", settled.config.train.accumulate},
+              {"on_host", settled.config.optimizer.place == config::OptimizerPlace::kHost},
               {"explicit",
-               decision.options.checkpointing.policy == checkpointing::Options::Policy::kExplicit},
+               settled.options.checkpointing.policy == checkpointing::Options::Policy::kExplicit},
               {"retention", retention},
-              {"chosen", decision.chosen}}
+              {"chosen", settled.chosen}}
       .dump();
 }
 
-Decision Decode(const std::string& text, const config::RunConfig& config,
-                const models::Model& model) {
+SettledRun Decode(const std::string& text, const config::RunConfig& config,
+                  const models::Model& model) {
   const formats::JsonObject made = formats::JsonObject::FromText(text, "rank 0's plan");
-  Decision decision{config, {}, made.RequireString("chosen")};
-  decision.config.train.micro_batch = made.RequireInt("micro_batch");
-  decision.config.train.accumulate = made.RequireInt("accumulate");
-  decision.config.optimizer.place =
+  SettledRun settled{config, {}, made.RequireString("chosen")};
+  settled.config.train.micro_batch = made.RequireInt("micro_batch");
+  settled.config.train.accumulate = made.RequireInt("accumulate");
+  settled.config.optimizer.place =
       made.RequireBool("on_host") ? config::OptimizerPlace::kHost : config::OptimizerPlace::kDevice;
-  decision.options = CompileFrom(decision.config, model);
-  if (!made.RequireBool("explicit")) return decision;
-  decision.options.checkpointing = {};
-  decision.options.checkpointing.policy = checkpointing::Options::Policy::kExplicit;
+  settled.options = CompileFrom(settled.config, model);
+  if (!made.RequireBool("explicit")) return settled;
+  settled.options.checkpointing = {};
+  settled.options.checkpointing.policy = checkpointing::Options::Policy::kExplicit;
   const formats::JsonObject retention = made.RequireObject("retention");
   for (const std::string& tensor : retention.Keys()) {
     const auto kind = graph::ParseRetention(retention.RequireString(tensor));
     if (!kind) retention.Fail(tensor, "is no way to keep an activation");
-    decision.options.checkpointing.retention[tensor] = *kind;
+    settled.options.checkpointing.retention[tensor] = *kind;
   }
-  return decision;
+  return settled;
 }
 
 }  // namespace
@@ -114,10 +114,10 @@ bool Ranks::Any(bool here) {
   return std::ranges::find(all, "1") != all.end();
 }
 
-Decision Ranks::DecideOnFirst(const config::RunConfig& config, const models::Model& model) {
-  if (size() == 1) return Decide(config, model);
+SettledRun Ranks::SettleOnFirst(const config::RunConfig& config, const models::Model& model) {
+  if (size() == 1) return Settle(config, model);
   std::string text;
-  if (first()) text = Encode(Decide(config, model));
+  if (first()) text = Encode(Settle(config, model));
   return Decode(world_.Broadcast(text), config, model);
 }
 

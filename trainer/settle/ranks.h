@@ -71,7 +71,7 @@ class Ranks {
   void StopWatching() { world_.StopWatching(); }
 
   // What rank 0 decides; other ranks' timings and free memory may differ and are not asked.
-  Decision DecideOnFirst(const config::RunConfig& config, const models::Model& model);
+  SettledRun SettleOnFirst(const config::RunConfig& config, const models::Model& model);
 
  private:
   runtime::World& world_;

@@ -358,7 +358,7 @@ std::string StepSolver::Describe(const memory::Candidate& candidate) const {
   return text;
 }
 
-Decision Decide(const RunConfig& config, const models::Model& model) {
+SettledRun Settle(const RunConfig& config, const models::Model& model) {
   if (!LeavesChoice(config)) return {config, CompileFrom(config, model), ""};
   if (!config.memory.budget) {
     const char* key = config.checkpointing.policy == CheckpointPolicy::kAuto

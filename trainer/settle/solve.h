@@ -77,7 +77,7 @@ class StepSolver {
 };
 
 // A run as it will be compiled.
-struct Decision {
+struct SettledRun {
   config::RunConfig config;  // no key is auto any more
   CompileOptions options;
   std::string chosen;  // what the solver chose, for the log; empty when nothing was left to it
@@ -85,7 +85,7 @@ struct Decision {
 
 // Makes the choices that the file leaves open, within memory.budget. UserError when it leaves one
 // and gives no budget; with ExitCode::kBudgetNotMet when no allowed plan fits.
-Decision Decide(const config::RunConfig& config, const models::Model& model);
+SettledRun Settle(const config::RunConfig& config, const models::Model& model);
 
 // The smallest plan of a run (memory::Solver::Smallest): of its candidates, or the only one when it
 // leaves nothing open.

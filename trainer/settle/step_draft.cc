@@ -5,13 +5,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "checkpointing/offload.h"
-#include "checkpointing/recompute.h"
 #include "checkpointing/retention_policy.h"
 #include "checkpointing/saved.h"
-#include "graph/fuse.h"
-#include "parallel/zero_parameters.h"
-#include "runtime/workspaces.h"
+#include "graph/pass.h"
 #include "trainer/settle/from_config.h"
 
 namespace plimsoll::trainer {
@@ -65,11 +61,10 @@ std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::De
 }
 
 void StepDraft::Finish(Program& program, bool trains) const {
-  if (trains) checkpointing::Recompute().Run(program);
-  graph::Fuse(FusionsAfterRecompute()).Run(program);
-  if (options_.zero == 3) parallel::PrefetchParameters().Run(program);
-  if (trains) checkpointing::Offload().Run(program);
-  runtime::AddWorkspaces(program, options_.threads, options_.device);
+  graph::PassPipeline passes;
+  passes.set_verify(config_.debug.verify_drafts);
+  AddPassesAfterTags(options_, trains, passes);
+  passes.Run(program);
 }
 
 std::map<std::string, Retention> StepDraft::Tagged(const checkpointing::Options& policy) const {

@@ -144,14 +144,26 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   if (options.draft) return passes;
   if (purpose.kind == Kind::kTrain) {
     passes.Add<checkpointing::TagActivations>(options.checkpointing);
-    passes.Add<checkpointing::Recompute>();
   }
-  passes.Add<graph::Fuse>(FusionsAfterRecompute());
-  if (zero == 3) passes.Add<parallel::PrefetchParameters>();
-  if (purpose.kind == Kind::kTrain) passes.Add<checkpointing::Offload>();
-  passes.Add<Workspaces>(options.device, options.threads);
+  AddPassesAfterTags(options, purpose.kind == Kind::kTrain, passes);
   return passes;
 }
+
+}  // namespace
+
+void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline& passes) {
+  if (trains) passes.Add<checkpointing::Recompute>();
+  passes.Add<graph::Fuse>(std::vector<graph::Fusion>{
+      {"activations with their gradients", &ops::FuseRecomputedActivations},
+      {"bias gradients", &ops::FuseBiasGradients},
+      {"sum with its norm", &ops::FuseAddNorm},
+      {"norms with their backward ops", &ops::FuseRecomputedNorms}});
+  if (options.data_ranks > 1 && options.zero == 3) passes.Add<parallel::PrefetchParameters>();
+  if (trains) passes.Add<checkpointing::Offload>();
+  passes.Add<Workspaces>(options.device, options.threads);
+}
+
+namespace {
 
 class Compiler {
  public:
@@ -278,13 +290,6 @@ std::vector<const Program*> StepProgramsOf(const CompiledStep& compiled) {
     programs.push_back(compiled.programs[entry.program].get());
   }
   return programs;
-}
-
-std::vector<graph::Fusion> FusionsAfterRecompute() {
-  return {{"activations with their gradients", &ops::FuseRecomputedActivations},
-          {"bias gradients", &ops::FuseBiasGradients},
-          {"sum with its norm", &ops::FuseAddNorm},
-          {"norms with their backward ops", &ops::FuseRecomputedNorms}};
 }
 
 double OverStep(const CompiledStep& compiled,

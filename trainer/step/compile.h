@@ -12,7 +12,6 @@
 #include "adapters/lora.h"
 #include "amp/precision_policy.h"
 #include "checkpointing/retention_policy.h"
-#include "graph/fuse.h"
 #include "graph/pass.h"
 #include "memory/plan.h"
 #include "models/model.h"
@@ -97,8 +96,9 @@ double RecomputeFlops(const CompiledStep& compiled);
 double OverStep(const CompiledStep& compiled,
                 const std::function<double(const graph::Program&, const graph::Node&)>& of);
 
-// What is fused once it is known what is computed again, before activations are offloaded.
-std::vector<graph::Fusion> FusionsAfterRecompute();
+// The last passes of the list: what follows once it is decided which activations are kept.
+// `trains`: is it a training program?
+void AddPassesAfterTags(const CompileOptions& options, bool trains, graph::PassPipeline& passes);
 
 // The plan has passed the independent checker. InternalError when a pass or the plan is wrong.
 CompiledStep Compile(const models::Model& model, const CompileOptions& options);
