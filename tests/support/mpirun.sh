@@ -23,12 +23,26 @@ unset XML_OUTPUT_FILE TEST_PREMATURE_EXIT_FILE
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 export TSAN_OPTIONS=${TSAN_OPTIONS:+$TSAN_OPTIONS:}ignore_noninstrumented_modules=1
 
+# Open MPI 4.1's mpirun may wait for itself for ever once its ranks have ended with an error.
+end_without_ranks() {  # JOB
+  local seconds=0
+  while [ $seconds -lt 10 ] && sleep 1; do
+    if pgrep -P "$1"; then seconds=0; else seconds=$((seconds + 1)); fi
+  done
+  kill -9 "$1"
+}
+
 for count in ${ranks//,/ }; do
   logs=$(mktemp -d "$TMPDIR/logs.XXXXXX") code=0
   # To files, since mpirun loses what a rank writes shortly before its end.
   # shellcheck disable=SC2016
   mpirun --timeout "${PLIMSOLL_MPI_SECONDS:-50}" -np "$count" bash -c \
-    'exec "$@" >"$0/$OMPI_COMM_WORLD_RANK" 2>&1' "$logs" "$program" "$@" || code=$?
+    'exec "$@" >"$0/$OMPI_COMM_WORLD_RANK" 2>&1' "$logs" "$program" "$@" &
+  job=$!
+  end_without_ranks $job >/dev/null 2>&1 &
+  watch=$!
+  wait $job || code=$?
+  kill $watch 2>/dev/null || true
   for ((rank = 0; rank < count; ++rank)); do
     [ ! -s "$logs/$rank" ] || sed "s/^/[$rank] /" "$logs/$rank"
   done
