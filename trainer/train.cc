@@ -15,7 +15,6 @@
 #include "base/version.h"
 #include "snapshots/snapshot.h"
 #include "trainer/announcement.h"
-#include "trainer/closing_summary.h"
 #include "trainer/data/loader.h"
 #include "trainer/divergence.h"
 #include "trainer/gpu_account.h"
@@ -24,15 +23,14 @@
 #include "trainer/learning_rate.h"
 #include "trainer/plan/memory_timeline.h"
 #include "trainer/plan/plan_json.h"
-#include "trainer/record/memory_summary.h"
 #include "trainer/record/progress.h"
 #include "trainer/record/run_directory.h"
 #include "trainer/record/run_facts.h"
 #include "trainer/record/run_metrics.h"
 #include "trainer/record/run_reports.h"
 #include "trainer/record/run_status.h"
-#include "trainer/record/run_summary.h"
 #include "trainer/record/step_record.h"
+#include "trainer/run_results.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
@@ -173,26 +171,20 @@ class Run {
       EndStatus(RunStatus::State::kStopped, signals_->Name());
       return ExitCode::kStoppedBySignal;
     }
-    RunMetrics metrics;
-    if (ranks_.first()) metrics = ReadMetrics(directory_.File("metrics.jsonl"));
-    const RunResult result = ResultOf(metrics);
-    if (ranks_.first()) directory_.Write("summary.json", RunSummary(result).dump(1) + "\n");
-    Closing closing;
-    if (config_.save.model) {
-      if (config_.save.best) closing.weights_after = TakeBestWeights();
-      SaveModel();
-      closing.model = directory_.model();
-    }
-    if (config_.debug.check_arena) CheckArena();
-    closing.seconds = SecondsSince(start);
-    if (config_.log.report) closing.report = directory_.File("report.html");
-    if (ranks_.first() && config_.memory.summary != config::Summary::kNone) {
-      progress.Line(ClosingSummary(result, closing));
-    }
-    if (config_.memory.summary == config::Summary::kFull) {
-      progress.Line(MemorySummary(*session_, steps_run_,
-                                  config_.memory.summary_order == config::SummaryOrder::kTime));
-    }
+    LeaveResults({.config = config_,
+                  .model = *model_,
+                  .session = *session_,
+                  .ranks = ranks_,
+                  .directory = directory_,
+                  .log = *log_,
+                  .gpu = *gpu_,
+                  .progress = progress,
+                  .evaluation = record_.evaluation,
+                  .chosen = chosen_,
+                  .predicted_seconds = predicted_seconds_,
+                  .steps_done = steps_done_,
+                  .steps_run = steps_run_,
+                  .start = start});
     progress_ = nullptr;
     EndStatus(RunStatus::State::kDone, stopped_ ? "stopped early" : "");
     return ExitCode::kDone;
@@ -528,68 +520,6 @@ class Run {
     }
     progress_->Line("---");
     ranks_.Progress();
-  }
-
-  // `metrics` outlives it.
-  RunResult ResultOf(const RunMetrics& metrics) const {
-    RunResult result{.session = *session_, .model = *model_, .config = config_, .metrics = metrics};
-    result.ranks = ranks_.size();
-    result.chosen = chosen_;
-    if (const auto& budget = config_.memory.budget;
-        budget && budget->base != config::MemorySize::Base::kFree) {  // that is another one now
-      result.budget_bytes = BytesOf(*budget, config_, "memory.budget");
-      result.arena_budget_bytes = BudgetOf(config_).device;
-    }
-    result.predicted_step_seconds = predicted_seconds_;
-    if (log_->gpu_bytes()) {
-      result.predicted_process_bytes =
-          ProfileFrom(config_).ProcessBytes(session_->compiled().plan.arena_bytes);
-      result.process_bytes = std::max(gpu_->highest_bytes(), metrics.most_rank_bytes.value_or(0));
-    }
-    if (config_.debug.check_arena) result.used_bytes = session_->used_bytes();
-    const runtime::FoundEnergyCounter& energy = log_->energy();
-    if (energy.counter) result.energy_counts = energy.counter->Counts();
-    result.energy_problem = energy.problem;
-    return result;
-  }
-
-  // The model that the run leaves is that of its best evaluation. Returns after how many steps that
-  // was, where it wasn't the last.
-  std::optional<int64_t> TakeBestWeights() {
-    const EvaluationState& evaluation = record_.evaluation;
-    if (evaluation.best_step < 0 || evaluation.best_step == steps_done_) return std::nullopt;
-    const auto path = FindSnapshotAfter(config_, evaluation.best_step, ranks_);
-    if (path) {
-      ReadSnapshot(snapshots::Snapshot(*path), *model_, ranks_, *session_);
-      progress_->Line(fmt::format("weights after {} steps taken, of the best held-out loss {:.4f}",
-                                  evaluation.best_step, evaluation.best));
-      return evaluation.best_step;
-    }
-    if (ranks_.first()) {
-      PrintWarning(fmt::format(
-          "there is no snapshot of the best evaluation, after {} steps: the weights are the last "
-          "ones",
-          evaluation.best_step));
-    }
-    return std::nullopt;
-  }
-
-  void SaveModel() {
-    const bool adapts = config_.lora.asked();
-    const std::string folder = directory_.model();
-    if (adapts) {
-      SaveAdapter(*session_, *model_, config_.model.init_from, folder, ranks_.first());
-    } else {
-      session_->SaveWeights(*model_, folder);
-    }
-    if (ranks_.first()) {
-      progress_->Line(fmt::format("{} written to {}", adapts ? "adapter" : "model", folder));
-    }
-  }
-
-  void CheckArena() {
-    progress_->Line(fmt::format("arena: {} bytes planned, {} bytes used",
-                                session_->compiled().plan.arena_bytes, session_->used_bytes()));
   }
 
   const config::RunConfig& config_;

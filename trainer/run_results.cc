@@ -1,0 +1,117 @@
+#include "trainer/run_results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/message.h"
+#include "snapshots/snapshot.h"
+#include "trainer/closing_summary.h"
+#include "trainer/record/memory_summary.h"
+#include "trainer/record/run_metrics.h"
+#include "trainer/record/run_summary.h"
+#include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/solve.h"
+#include "trainer/snapshot/read_snapshot.h"
+#include "trainer/snapshot/resume.h"
+#include "trainer/step/adapter.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// `metrics` outlives it.
+RunResult ResultOf(const EndedRun& run, const RunMetrics& metrics) {
+  RunResult result{
+      .session = run.session, .model = run.model, .config = run.config, .metrics = metrics};
+  result.ranks = run.ranks.size();
+  result.chosen = run.chosen;
+  if (const auto& budget = run.config.memory.budget;
+      budget && budget->base != config::MemorySize::Base::kFree) {  // that is another one now
+    result.budget_bytes = BytesOf(*budget, run.config, "memory.budget");
+    result.arena_budget_bytes = BudgetOf(run.config).device;
+  }
+  result.predicted_step_seconds = run.predicted_seconds;
+  if (run.log.gpu_bytes()) {
+    result.predicted_process_bytes =
+        ProfileFrom(run.config).ProcessBytes(run.session.compiled().plan.arena_bytes);
+    result.process_bytes = std::max(run.gpu.highest_bytes(), metrics.most_rank_bytes.value_or(0));
+  }
+  if (run.config.debug.check_arena) result.used_bytes = run.session.used_bytes();
+  const runtime::FoundEnergyCounter& energy = run.log.energy();
+  if (energy.counter) result.energy_counts = energy.counter->Counts();
+  result.energy_problem = energy.problem;
+  return result;
+}
+
+// The model that the run leaves is that of its best evaluation. Returns after how many steps that
+// was, where it wasn't the last.
+std::optional<int64_t> TakeBestWeights(const EndedRun& run) {
+  const EvaluationState& evaluation = run.evaluation;
+  if (evaluation.best_step < 0 || evaluation.best_step == run.steps_done) return std::nullopt;
+  const auto path = FindSnapshotAfter(run.config, evaluation.best_step, run.ranks);
+  if (path) {
+    ReadSnapshot(snapshots::Snapshot(*path), run.model, run.ranks, run.session);
+    run.progress.Line(fmt::format("weights after {} steps taken, of the best held-out loss {:.4f}",
+                                  evaluation.best_step, evaluation.best));
+    return evaluation.best_step;
+  }
+  if (run.ranks.first()) {
+    PrintWarning(fmt::format(
+        "there is no snapshot of the best evaluation, after {} steps: the weights are the last "
+        "ones",
+        evaluation.best_step));
+  }
+  return std::nullopt;
+}
+
+void SaveModel(const EndedRun& run) {
+  const bool adapts = run.config.lora.asked();
+  const std::string folder = run.directory.model();
+  if (adapts) {
+    SaveAdapter(run.session, run.model, run.config.model.init_from, folder, run.ranks.first());
+  } else {
+    run.session.SaveWeights(run.model, folder);
+  }
+  if (run.ranks.first()) {
+    run.progress.Line(fmt::format("{} written to {}", adapts ? "adapter" : "model", folder));
+  }
+}
+
+void CheckArena(const EndedRun& run) {
+  run.progress.Line(fmt::format("arena: {} bytes planned, {} bytes used",
+                                run.session.compiled().plan.arena_bytes, run.session.used_bytes()));
+}
+
+}  // namespace
+
+void LeaveResults(const EndedRun& run) {
+  RunMetrics metrics;
+  if (run.ranks.first()) metrics = ReadMetrics(run.directory.File("metrics.jsonl"));
+  const RunResult result = ResultOf(run, metrics);
+  if (run.ranks.first()) run.directory.Write("summary.json", RunSummary(result).dump(1) + "\n");
+  Closing closing;
+  if (run.config.save.model) {
+    if (run.config.save.best) closing.weights_after = TakeBestWeights(run);
+    SaveModel(run);
+    closing.model = run.directory.model();
+  }
+  if (run.config.debug.check_arena) CheckArena(run);
+  closing.seconds = SecondsSince(run.start);
+  if (run.config.log.report) closing.report = run.directory.File("report.html");
+  if (run.ranks.first() && run.config.memory.summary != config::Summary::kNone) {
+    run.progress.Line(ClosingSummary(result, closing));
+  }
+  if (run.config.memory.summary == config::Summary::kFull) {
+    run.progress.Line(
+        MemorySummary(run.session, run.steps_run,
+                      run.config.memory.summary_order == config::SummaryOrder::kTime));
+  }
+}
+
+}  // namespace plimsoll::trainer

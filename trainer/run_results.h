@@ -1,0 +1,40 @@
+// What a run leaves that came to its end: the model, summary.json, the lines that close it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "models/model.h"
+#include "trainer/config/run_config.h"
+#include "trainer/gpu_account.h"
+#include "trainer/record/progress.h"
+#include "trainer/record/run_directory.h"
+#include "trainer/settle/ranks.h"
+#include "trainer/snapshot/run_record.h"
+#include "trainer/step/session.h"
+#include "trainer/step_log.h"
+
+namespace plimsoll::trainer {
+
+struct EndedRun {
+  const config::RunConfig& config;
+  const models::Model& model;
+  Session& session;
+  Ranks& ranks;
+  RunDirectory& directory;
+  const StepLog& log;
+  const GpuAccount& gpu;
+  Progress& progress;
+  const EvaluationState& evaluation;
+  const std::string& chosen;     // by the budget solver
+  double predicted_seconds = 0;  // of a step
+  int64_t steps_done = 0;
+  int64_t steps_run = 0;  // by this process
+  std::chrono::steady_clock::time_point start = {};
+};
+
+// All ranks call. With save.best the session then has the weights of the best evaluation.
+void LeaveResults(const EndedRun& run);
+
+}  // namespace plimsoll::trainer
