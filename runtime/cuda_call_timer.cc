@@ -13,6 +13,7 @@
 #include "runtime/call_arguments.h"
 #include "runtime/cuda_fill.h"
 #include "runtime/cuda_handles.h"
+#include "runtime/cuda_recording.h"
 
 namespace plimsoll::runtime {
 namespace {
@@ -30,25 +31,6 @@ constexpr int64_t kBetweenUses = int64_t{160} << 20;
 constexpr int64_t kMostSets = 8;
 
 int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-// A graph that ends with its owner.
-class Recorded {
- public:
-  explicit Recorded(cudaGraph_t graph) {
-    const cudaError_t status = cudaGraphInstantiate(&exec_, graph, 0);
-    cudaGraphDestroy(graph);
-    gpu::Check(status, "cudaGraphInstantiate");
-  }
-  ~Recorded() { cudaGraphExecDestroy(exec_); }
-  Recorded(const Recorded&) = delete;
-  Recorded& operator=(const Recorded&) = delete;
-  void Launch(cudaStream_t stream) const {
-    gpu::Check(cudaGraphLaunch(exec_, stream), "cudaGraphLaunch");
-  }
-
- private:
-  cudaGraphExec_t exec_ = nullptr;
-};
 
 // One set of arguments in scratch memory.
 struct Arguments {
@@ -156,27 +138,20 @@ struct CudaCallTimer::Impl {
     constexpr int kMost = 64;
     const int runs =
         std::clamp(static_cast<int>(std::lround(kSeconds / std::max(once, 1e-6))), 3, kMost);
-    gpu::Check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal),
-               "cudaStreamBeginCapture");
-    cudaGraph_t graph = nullptr;
-    try {
+    const auto enqueue = [&] {
       for (int i = 0; i < runs; ++i) kernel->run(contexts[i % contexts.size()]);
-    } catch (...) {
-      cudaStreamEndCapture(stream.get(), &graph);
-      if (graph != nullptr) cudaGraphDestroy(graph);
-      throw;
-    }
-    gpu::Check(cudaStreamEndCapture(stream.get(), &graph), "cudaStreamEndCapture");
-    const Recorded recorded(graph);
+    };
+    const auto recording = CudaRecording::Make(stream.get(), enqueue);
+    const auto launch = [&] { recording ? recording->Launch(stream.get()) : enqueue(); };
     // A GPU at its power limit runs slower than one that has rested, and in a step it is there.
     constexpr double kSustained = 40e-3;
     constexpr int kReplays = 3;
-    const double replay = Elapsed([&] { recorded.Launch(stream.get()); });
+    const double replay = Elapsed(launch);
     const int warm = static_cast<int>(std::min(kSustained / std::max(replay, 1e-4), 200.0));
-    for (int i = 0; i < warm; ++i) recorded.Launch(stream.get());
+    for (int i = 0; i < warm; ++i) launch();
     std::vector<double> seconds;
     for (int i = 0; i < kReplays; ++i) {
-      seconds.push_back(Elapsed([&] { recorded.Launch(stream.get()); }) / runs);
+      seconds.push_back(Elapsed(launch) / runs);
     }
     std::sort(seconds.begin(), seconds.end());
     return seconds[kReplays / 2];

@@ -6,8 +6,10 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "runtime/cuda_instruments.h"
 #include "runtime/cuda_ranges.h"
+#include "runtime/cuda_recording.h"
 #include "runtime/cuda_schedule.h"
 
 namespace plimsoll::runtime {
@@ -33,7 +35,6 @@ struct CudaExecutor::Impl {
        ExecutorOptions o, const CudaEvent* event);
   ~Impl() {
     cudaStreamSynchronize(streams.compute.get());  // nothing that runs may lose what it runs on
-    if (graph != nullptr) cudaGraphExecDestroy(graph);
   }
 
   cudaStream_t stream(CudaStreamIndex which) const;
@@ -58,7 +59,7 @@ struct CudaExecutor::Impl {
   const CudaRanges ranges;
   const CudaEvent* const before_changes;
   const Item* first_change = nullptr;
-  cudaGraphExec_t graph = nullptr;
+  std::unique_ptr<CudaRecording> recording;
 
   std::optional<CudaPoison> poison;
   std::optional<CudaArenaMeter> meter;
@@ -282,30 +283,23 @@ void CudaExecutor::Record() {
   const cudaStream_t compute = self.streams.compute.get();
   const ExecutorOptions& o = self.options;
   if (!o.graphs || o.check_arena || o.check_finite || o.profile) return;
-  gpu::Check(cudaStreamBeginCapture(compute, cudaStreamCaptureModeThreadLocal),
-             "cudaStreamBeginCapture");
-  cudaGraph_t recorded = nullptr;
-  try {
-    self.EnqueueAll();
-  } catch (...) {
-    cudaStreamEndCapture(compute, &recorded);
-    if (recorded != nullptr) cudaGraphDestroy(recorded);
-    cudaGetLastError();
-    throw;
+  self.recording = CudaRecording::Make(compute, [&] { self.EnqueueAll(); });
+  if (self.recording != nullptr) {
+    self.recording->Upload(compute);
+  } else {
+    PrintWarning(fmt::format(
+        "program '{}' is not recorded, and its kernels are launched one by one: a library copies "
+        "from the host's pageable memory in it, which a recording cannot repeat",
+        program().name()));
   }
-  gpu::Check(cudaStreamEndCapture(compute, &recorded), "cudaStreamEndCapture");
-  const cudaError_t status = cudaGraphInstantiate(&self.graph, recorded, 0);
-  cudaGraphDestroy(recorded);
-  gpu::Check(status, "cudaGraphInstantiate");
-  gpu::Check(cudaGraphUpload(self.graph, compute), "cudaGraphUpload");
 }
 
 void CudaExecutor::Run() {
   Impl& self = *impl_;
   const ExecutorOptions& o = self.options;
-  if (self.graph != nullptr) {
+  if (self.recording != nullptr) {
     const gpu::Range range(program().name().c_str());
-    gpu::Check(cudaGraphLaunch(self.graph, self.streams.compute.get()), "cudaGraphLaunch");
+    self.recording->Launch(self.streams.compute.get());
   } else if (o.check_arena || o.check_finite || o.profile) {
     self.RunInstrumented();
   } else {

@@ -118,8 +118,7 @@ Runner::Runner(const Study& study, const std::vector<StudyRow>& rows,
         ReadOutcome(directory.Run(rows[run.row].folder, run.index) + "/outcome.json");
     if (!outcome) return false;
     if (outcome->status == Status::kDone) {
-      ++made_[run.row];
-      if (outcome->steps >= study.measure.all_steps()) whole_.insert(ClaimOf(run));
+      CountDone(run, outcome->steps);
     } else if (options.retry_failed) {
       return false;
     } else {
@@ -152,9 +151,9 @@ int Runner::ClaimOf(const StudyRun& run) const {
 
 size_t Runner::left_sharing() const {
   if (shared_steps_ == study_.measure.all_steps()) return 0;
-  std::set<int> whole = whole_;
+  std::map<int, int64_t> whole = whole_;
   return static_cast<size_t>(std::ranges::count_if(runs_, [&](const StudyRun& run) {
-    return ClaimOf(run) >= 0 && !whole.insert(ClaimOf(run)).second;
+    return ClaimOf(run) >= 0 && !whole.emplace(ClaimOf(run), 0).second;
   }));
 }
 
@@ -176,8 +175,17 @@ bool Runner::Waits(const StudyRun& run) const {
 }
 
 int64_t Runner::StepsOf(const StudyRun& run) const {
-  const bool shares = ClaimOf(run) >= 0 && whole_.contains(ClaimOf(run));
-  return shares ? shared_steps_ : study_.measure.all_steps();
+  const auto whole = whole_.find(ClaimOf(run));
+  return ClaimOf(run) >= 0 && whole != whole_.end() ? whole->second : study_.measure.all_steps();
+}
+
+void Runner::CountDone(const StudyRun& run, int64_t steps) {
+  ++made_[run.row];
+  const int64_t all_steps = study_.measure.all_steps();
+  if (steps < all_steps) return;
+  const nlohmann::ordered_json summary =
+      ReadJson(directory_.Run(rows_[run.row].folder, run.index) + "/summary.json");
+  whole_.emplace(ClaimOf(run), SharedSteps(study_.measure.warmup, all_steps, summary));
 }
 
 bool Runner::IsUnsteady(size_t row) const {
@@ -339,8 +347,7 @@ void Runner::End(Active& active, const Outcome& outcome, const OnEnd& on_end) {
   WriteFile(active.directory + "/outcome.json", ToJson(outcome).dump(1) + "\n");
   const size_t row = active.run.row;
   if (outcome.status == Status::kDone) {
-    ++made_[row];
-    if (outcome.steps >= study_.measure.all_steps()) whole_.insert(ClaimOf(active.run));
+    CountDone(active.run, outcome.steps);
   } else {
     failed_[row] = true;
   }

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -67,6 +67,8 @@ class Runner {
   // Has another run to be done first, whose losses this one may share?
   bool Waits(const StudyRun& run) const;
   int64_t StepsOf(const StudyRun& run) const;
+  // Notes a run that is done.
+  void CountDone(const StudyRun& run, int64_t steps);
   bool IsUnsteady(size_t row) const;
   // Queues a further run of the row where its times vary.
   void Repeat(size_t row);
@@ -89,7 +91,8 @@ class Runner {
   std::vector<bool> failed_;              // rows of which no further run is made
   std::vector<size_t> made_;              // runs of each row that are done
   std::vector<std::vector<int>> claims_;  // by row and seed
-  std::set<int> whole_;                   // claims of which a run came to the end
+  // Claims of which a run came to the end, and the steps of one that shares its curve.
+  std::map<int, int64_t> whole_;
   std::vector<std::unique_ptr<Active>> active_;
   std::vector<std::string> free_gpus_;
   size_t all_ = 0, ended_ = 0;

@@ -1,21 +1,40 @@
 #include "studies/shared_curves.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
+
+#include "trainer/record/energy_windows.h"
 
 namespace plimsoll::studies {
 namespace {
 
 constexpr int64_t kLeastSteps = 20;
 constexpr int64_t kOneIn = 20;
+constexpr int kWindows = 2;  // of energy: this run may be faster than the other
 
 }  // namespace
 
 int64_t SharedSteps(int64_t warmup, int64_t all_steps) {
   const int64_t share = (all_steps + kOneIn - 1) / kOneIn;
   return std::min(all_steps, warmup + std::max(kLeastSteps, share));
+}
+
+int64_t SharedSteps(int64_t warmup, int64_t all_steps, const nlohmann::ordered_json& whole) {
+  const int64_t steps = SharedSteps(warmup, all_steps);
+  const auto number = [&](const char* key) {
+    const auto found = whole.find(key);
+    return found != whole.end() && found->is_number() ? found->get<double>() : 0;
+  };
+  if (number("joules_per_step") <= 0 || number("step_ms") <= 0) return steps;
+  constexpr std::chrono::duration<double> kSeconds = kWindows * trainer::EnergyWindows::kShortest;
+  const double needed = std::ceil(1e3 * kSeconds.count() / number("step_ms"));
+  // Compared as they are: a double may be no int64_t.
+  if (needed >= static_cast<double>(all_steps)) return all_steps;
+  return std::min(all_steps, std::max(steps, warmup + static_cast<int64_t>(needed)));
 }
 
 bool SameLosses(const Run& a, const Run& b) {

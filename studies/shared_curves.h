@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "studies/compare.h"
@@ -14,6 +15,9 @@ namespace plimsoll::studies {
 // How many steps a run makes whose curve another one has: a twentieth of all, and at least 20,
 // after those of the warm-up.
 int64_t SharedSteps(int64_t warmup, int64_t all_steps);
+// The same, where `whole`, the summary of the run that has the curve, says what a step's energy is:
+// then long enough for this one's energy to be measured too.
+int64_t SharedSteps(int64_t warmup, int64_t all_steps, const nlohmann::ordered_json& whole);
 
 // The first steps of both, as many as both made, have the same losses.
 bool SameLosses(const Run& a, const Run& b);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cuda_handles.h"
+#include "runtime/cuda_recording.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/support/needs_cuda.h"
@@ -113,29 +115,24 @@ TEST_P(CudaAttentionTest, AGraphGivesTheSameBitsEachTime) {
     for (const CudaTensor& output : {forward.output(0), forward.output(1), backward.output(0)}) {
       first.push_back(output.Download());
     }
-    cudaStream_t stream;
-    cudaGraph_t graph;
-    cudaGraphExec_t executable;
-    gpu::Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-    gpu::Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-    forward.Enqueue(Libraries(), stream);
-    backward.Enqueue(Libraries(), stream);
-    gpu::Check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
-    gpu::Check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+    const runtime::CudaStream stream;
+    const auto enqueue = [&] {
+      forward.Enqueue(Libraries(), stream.get());
+      backward.Enqueue(Libraries(), stream.get());
+    };
+    // What cannot be recorded is enqueued each time, as the executor does it.
+    const auto recording = runtime::CudaRecording::Make(stream.get(), enqueue);
     for (int replay = 0; replay < 3; ++replay) {
       for (const CudaTensor& output : {forward.output(0), forward.output(1), backward.output(0)}) {
         gpu::Check(cudaMemset(output.data(), 0xFF, output.type().bytes()), "cudaMemset");
       }
       gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-      gpu::Check(cudaGraphLaunch(executable, stream), "cudaGraphLaunch");
-      gpu::Check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+      recording ? recording->Launch(stream.get()) : enqueue();
+      gpu::Check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
       EXPECT_TRUE(SameBits(forward.output(0).Download(), first[0]));
       EXPECT_TRUE(SameBits(forward.output(1).Download(), first[1]));
       EXPECT_TRUE(SameBits(backward.output(0).Download(), first[2]));
     }
-    cudaGraphExecDestroy(executable);
-    cudaGraphDestroy(graph);
-    cudaStreamDestroy(stream);
   }
 }
 

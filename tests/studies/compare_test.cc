@@ -129,6 +129,19 @@ TEST(SharedCurves, AreThoseOfTheLongestRunThatHasTheSameLosses) {
   EXPECT_EQ(SharedSteps(3, 2000), 103);
 }
 
+TEST(SharedCurves, AreLongEnoughForAnEnergyThatTheOtherHas) {
+  const auto steps = [](double step_ms, nlohmann::ordered_json joules) {
+    return SharedSteps(5, 1000, {{"step_ms", step_ms}, {"joules_per_step", std::move(joules)}});
+  };
+  EXPECT_EQ(steps(50, nullptr), 55);
+  EXPECT_EQ(steps(50, 36.0), 85);  // four seconds
+  EXPECT_EQ(steps(200, 36.0), 55);
+  EXPECT_EQ(steps(1e-3, 36.0), 1000);
+  EXPECT_EQ(steps(1e-300, 36.0), 1000);
+  EXPECT_EQ(SharedSteps(5, 1000, nullptr), 55);
+  EXPECT_EQ(SharedSteps(5, 1000, {{"joules_per_step", 36.0}}), 55);
+}
+
 TEST(Laws, FindRowsThatBreakThem) {
   std::vector<Row> rows = {Measured("base", {10}, 100), Measured("block", {12}, 80),
                            Measured("other", {12}, 80, {3, 2, 1.0000001}),
