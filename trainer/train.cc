@@ -31,6 +31,7 @@
 #include "trainer/record/run_status.h"
 #include "trainer/record/step_record.h"
 #include "trainer/run_results.h"
+#include "trainer/settle/activity.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
@@ -91,6 +92,8 @@ class Run {
         resumed_(resumed) {
     DescribeItself();
     PrepareEvaluation();
+    std::optional<Activity> activity;
+    if (ranks_.first()) activity.emplace("preparing the first step" + BoundCoresNote());
     CompiledStep compiled = CompileStep(settled.options);
     if (profile) profiler_.emplace(*device_, *profile);
     MakeSession(std::move(compiled));

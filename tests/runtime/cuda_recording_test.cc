@@ -21,9 +21,9 @@ class CudaRecordingTest : public testing::Test {
   }
 
   void EnqueueCopy(const int* from) {
-    gpu::Check(cudaMemcpyAsync(device_->data(), from, sizeof(int), cudaMemcpyHostToDevice,
-                               stream_->get()),
-               "cudaMemcpyAsync");
+    gpu::Check(
+        cudaMemcpyAsync(device_->data(), from, sizeof(int), cudaMemcpyHostToDevice, stream_->get()),
+        "cudaMemcpyAsync");
   }
   int Read() {
     int value = 0;

@@ -1,9 +1,11 @@
 // Answers come soon, whatever is asked: by processor time, since a machine may be busy.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -12,6 +14,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 #include "trainer/settle/activity.h"
+#include "trainer/settle/from_config.h"
 
 namespace plimsoll {
 namespace {
@@ -110,6 +113,23 @@ TEST(Activity, SaysOnceWhatTakesLong) {
     std::this_thread::sleep_for(kLong);
   }
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "looking for something …\n");
+}
+
+TEST(BoundCores, AreNotedWhenMpirunHasBoundThem) {
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  if (CPU_COUNT(&all) == 1) GTEST_SKIP() << "there is one core";
+  int core = 0;
+  while (!CPU_ISSET(core, &all)) ++core;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  unsetenv("OMPI_MCA_orte_bound_at_launch");
+  EXPECT_EQ(trainer::BoundCoresNote(), "");  // by whoever has the right to
+  setenv("OMPI_MCA_orte_bound_at_launch", "1", 1);
+  EXPECT_THAT(trainer::BoundCoresNote(), HasSubstr(", on 1 of the host's "));
+  unsetenv("OMPI_MCA_orte_bound_at_launch");
+  ASSERT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
 }
 
 }  // namespace

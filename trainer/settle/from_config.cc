@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -300,6 +302,13 @@ std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const 
 int OwnCores() {
   cpu_set_t cores;
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+std::string BoundCoresNote() {
+  const int64_t all = sysconf(_SC_NPROCESSORS_ONLN);
+  if (std::getenv("OMPI_MCA_orte_bound_at_launch") == nullptr || OwnCores() >= all) return "";
+  return fmt::format(", on {} of the host's {} cores: mpirun --bind-to none lets a rank use all",
+                     OwnCores(), all);
 }
 
 int ThreadsFrom(const config::RunConfig& config) {

@@ -43,6 +43,9 @@ std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const 
 
 // The cores that this process may use.
 int OwnCores();
+// ", on 1 of the host's 32 cores: mpirun --bind-to none lets a rank use all" where mpirun, and
+// nobody else, has bound this process to some of them; otherwise empty.
+std::string BoundCoresNote();
 // Threads to compute with: train.threads, or all of these cores.
 int ThreadsFrom(const config::RunConfig& config);
 
