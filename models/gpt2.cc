@@ -42,7 +42,8 @@ Value Block(Layers& g, const ModelSpec& spec, Value x) {
 
 }  // namespace
 
-Model::Outputs Gpt2::Forward(Layers& g, Value tokens, Head head) const {
+Model::Outputs Gpt2::Forward(Layers& g, Head head) const {
+  const Value tokens = g.Tokens("tokens");
   const ModelSpec& s = spec();
   const Value table = EmbeddingTable(g, "embed.token", s.vocab, s.width, s.init_std);
   const Value position = EmbeddingTable(g, "embed.position", s.max_sequence, s.width, s.init_std);

@@ -18,7 +18,7 @@ class Gpt2 final : public Model {
   CheckpointTable checkpoint_table() const override;
 
  protected:
-  Outputs Forward(Layers& g, graph::Value tokens, Head head) const override;
+  Outputs Forward(Layers& g, Head head) const override;
 };
 
 }  // namespace plimsoll::models

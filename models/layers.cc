@@ -1,8 +1,12 @@
 #include "models/layers.h"
 
+#include <fmt/format.h>
+
 #include <string>
 #include <utility>
 
+#include "base/error.h"
+#include "graph/objective.h"
 #include "ops/arithmetic.h"
 #include "ops/attention.h"
 #include "ops/dropout.h"
@@ -27,22 +31,31 @@ using graph::Value;
 
 Value Layers::Parameter(std::string_view name, Shape shape, Initializer init) {
   std::string full = builder_.Qualified(name);
-  parameters_.push_back({full, shape, init});
-  return builder_.Persistent(std::move(full), Role::kParameter, {DType::kFloat32, shape});
+  const bool first = builder_.program().Find(full) == kNoTensor;
+  if (first) parameters_.push_back({full, shape, init});
+  return Declared(std::move(full), Role::kParameter, {DType::kFloat32, shape});
+}
+
+Value Layers::Declared(std::string name, Role role, const graph::TensorType& type) {
+  const Value found = builder_.program().Find(name);
+  if (found == kNoTensor) return builder_.Persistent(std::move(name), role, type);
+  const graph::Tensor& tensor = builder_.program().tensor(found);
+  if (tensor.role != role || tensor.type != type) {
+    throw InternalError(fmt::format("'{}' is {} at one use and {} at another", name,
+                                    tensor.type.ToString(), type.ToString()));
+  }
+  return found;
 }
 
 Value Layers::Input(std::string_view name, DType dtype, Shape shape) {
-  return builder_.Persistent(std::string(name), Role::kInput, {dtype, shape});
+  return Declared(std::string(name), Role::kInput, {dtype, shape});
 }
 
 Value Layers::Tokens(std::string_view name) {
   return Input(name, DType::kInt32, {batch_.batch, batch_.sequence});
 }
 
-Value Layers::Rng() {
-  if (rng_ == kNoTensor) rng_ = Input("rng", DType::kInt32, {2});
-  return rng_;
-}
+Value Layers::Rng() { return Input("rng", DType::kInt32, {2}); }
 
 Value Linear(Layers& g, std::string_view name, Value x, int64_t outputs, LinearOptions options) {
   Value weight, bias = kNoTensor;
@@ -136,7 +149,8 @@ Model::Outputs LanguageModelHead(Layers& g, Value x, Value table, Head head) {
     return outputs;
   }
   const Value targets = g.Tokens("targets");
-  const Value weight = g.Input("token_weight", DType::kFloat32, {});
+  const Value weight =
+      g.Input(graph::OfObjective(g.objective(), "token_weight"), DType::kFloat32, {});
   outputs.loss = ops::LinearCrossEntropy(g.builder(), x, table, targets, weight, "loss");
   return outputs;
 }

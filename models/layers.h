@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,29 +19,34 @@ namespace plimsoll::models {
 // The forward pass under construction: a builder, the batch, and the parameters made so far.
 class Layers {
  public:
-  // dropout 0: none, and no "rng" input.
-  Layers(graph::Builder& builder, Batch batch, double dropout)
-      : builder_(builder), batch_(batch), dropout_(dropout) {}
+  // dropout 0: none, and no "rng" input. `objective`: whose loss is wanted.
+  Layers(graph::Builder& builder, Batch batch, double dropout, std::string_view objective = "")
+      : builder_(builder), batch_(batch), dropout_(dropout), objective_(objective) {}
   Layers(const Layers&) = delete;
   Layers& operator=(const Layers&) = delete;
 
   graph::Builder& builder() { return builder_; }
   const Batch& batch() const { return batch_; }
   double dropout() const { return dropout_; }
+  const std::string& objective() const { return objective_; }
   const graph::Shape& shape(graph::Value value) const { return builder_.shape(value); }
 
+  // Declared at their first use: a layer that is applied twice has one set of parameters.
+  // InternalError when the shape is another then.
   graph::Value Parameter(std::string_view name, graph::Shape shape, Initializer init);
   graph::Value Input(std::string_view name, graph::DType dtype, graph::Shape shape);
   graph::Value Tokens(std::string_view name);  // an input i32[B,T]
-  graph::Value Rng();                          // the input i32[2], declared at its first use
+  graph::Value Rng();                          // the input i32[2]
 
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
 
  private:
+  graph::Value Declared(std::string name, graph::Role role, const graph::TensorType& type);
+
   graph::Builder& builder_;
   Batch batch_;
   double dropout_;
-  graph::Value rng_ = graph::kNoTensor;
+  std::string objective_;
   std::vector<ParameterInfo> parameters_;
 };
 

@@ -43,7 +43,8 @@ Value Block(Layers& g, const ModelSpec& spec, Value x) {
 
 }  // namespace
 
-Model::Outputs Llama::Forward(Layers& g, Value tokens, Head head) const {
+Model::Outputs Llama::Forward(Layers& g, Head head) const {
+  const Value tokens = g.Tokens("tokens");
   const ModelSpec& s = spec();
   const Value table = EmbeddingTable(g, "embed.token", s.vocab, s.width, s.init_std);
   Value x = Embedding(g, "embed", tokens, table);

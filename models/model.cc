@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "models/gpt2.h"
 #include "models/layers.h"
@@ -17,16 +19,16 @@ int64_t Model::parameter_count() const {
   return count;
 }
 
-Model::Outputs Model::Build(graph::Builder& builder, Batch batch, Head head, bool training) const {
+Model::Outputs Model::Build(graph::Builder& builder, Batch batch, Head head, bool training,
+                            std::string_view objective) const {
   if (batch.sequence > spec_.max_sequence) {
     throw UserError(
         fmt::format("model.sequence: {} tokens, but the model has {} positions: "
                     "shorten it or raise model.max_sequence",
                     batch.sequence, spec_.max_sequence));
   }
-  Layers layers(builder, batch, training ? spec_.dropout : 0.0);
-  const Value tokens = layers.Tokens("tokens");
-  return Forward(layers, tokens, head);
+  Layers layers(builder, batch, training ? spec_.dropout : 0.0, objective);
+  return Forward(layers, head);
 }
 
 double Model::ForwardFlopsPerToken(int64_t sequence) const {
@@ -52,11 +54,17 @@ std::unique_ptr<Model> MakeModel(const ModelSpec& spec) {
 
 // The forward pass is the one place that names parameters.
 std::unique_ptr<Model> WithParameters(std::unique_ptr<Model> model) {
-  graph::Program program("parameters");
-  graph::Builder builder(program);
-  Layers layers(builder, {.batch = 1, .sequence = 1}, 0.0);
-  model->Forward(layers, layers.Tokens("tokens"), Head::kLoss);
-  model->parameters_ = layers.parameters();
+  for (const Objective& objective : model->objectives()) {
+    graph::Program program("parameters");
+    graph::Builder builder(program);
+    Layers layers(builder, {.batch = 1, .sequence = 1}, 0.0, objective.name);
+    model->Forward(layers, Head::kLoss);
+    for (const ParameterInfo& parameter : layers.parameters()) {
+      const bool known = std::ranges::find(model->parameters_, parameter.name,
+                                           &ParameterInfo::name) != model->parameters_.end();
+      if (!known) model->parameters_.push_back(parameter);
+    }
+  }
   return model;
 }
 

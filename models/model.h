@@ -43,8 +43,16 @@ struct Batch {
 };
 
 enum class Head {
-  kLoss,    // the loss summed over all targets, times "token_weight"
+  kLoss,    // the loss of an objective, summed over all targets, times its "token_weight"
   kLogits,  // [B,V], of one position per row
+};
+
+// A loss of a model, and the parameters that it trains.
+struct Objective {
+  std::string name = "";  // before the names of its tensors ("critic.loss"); empty: the only one
+  std::vector<std::string> parameters = {"*"};  // patterns of names; no two objectives share one
+  int64_t updates = 1;                          // in a step, one after the other
+  std::string data = "";  // the earlier objective whose data it reads again; empty: data of its own
 };
 
 // One row of a sharding table: the parameters that match `pattern` (* stands for a layer's number)
@@ -96,14 +104,21 @@ class Model {
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
   int64_t parameter_count() const;
 
-  // Appends the forward graph. It declares the parameters (Role::kParameter) and, as Role::kInput:
+  // What a step trains, in the order of the updates.
+  virtual std::vector<Objective> objectives() const { return {{}}; }
+
+  // Appends the forward graph, of kLoss up to the loss of that objective. It declares the
+  // parameters that it reads (Role::kParameter) and its inputs (Role::kInput), of which these have
+  // a meaning for others:
   //   tokens        i32[B,T]
   //   targets       i32[B,T]  (kLoss) negative: ignored
-  //   token_weight  f32[]     (kLoss) 1 / targets that count in the whole batch
+  //   token_weight  f32[]     (kLoss) 1 / targets that count in the whole batch; of an objective
+  //                           that has a name, NAME.token_weight
   //   last          i32[B]    (kLogits) the position whose logits are wanted
   //   rng           i32[2]    (training with dropout) seed, micro-step
   // UserError when the batch's sequence is longer than the spec's.
-  Outputs Build(graph::Builder& builder, Batch batch, Head head, bool training) const;
+  Outputs Build(graph::Builder& builder, Batch batch, Head head, bool training,
+                std::string_view objective = "") const;
 
   // FLOPs that the model's mathematics need for one token within a sequence of T: two per weight
   // of each matrix product, and causal attention over (T + 1) / 2 positions on average. Recomputed
@@ -118,8 +133,8 @@ class Model {
  protected:
   explicit Model(ModelSpec spec) : spec_(std::move(spec)) {}
 
-  // From tokens i32[B,T] to the loss or the logits.
-  virtual Outputs Forward(Layers& g, graph::Value tokens, Head head) const = 0;
+  // From the inputs to the logits, or to the loss of Layers::objective().
+  virtual Outputs Forward(Layers& g, Head head) const = 0;
 
  private:
   friend std::unique_ptr<Model> WithParameters(std::unique_ptr<Model> model);

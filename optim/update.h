@@ -46,6 +46,9 @@ struct UpdateOptions {
   // rounded stochastically; an f16 one needs it.
   bool master_weights = true;
   StateDType state_dtype = StateDType::kFloat32;
+  // Whose update it is: all tensors below that belong to no parameter have its name
+  // (graph/objective.h).
+  std::string objective = "";
   // The input slot i32[2] that stochastic rounding draws from.
   std::string rng = "rng";
   // The gradients are those of the loss times the carried "loss_scale".

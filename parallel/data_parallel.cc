@@ -50,7 +50,7 @@ class Reducer {
         nodes_.begin());
     trains_ = update_ < static_cast<int>(nodes_.size());
     FillBuckets(options.bucket_bytes);
-    loss_ = program_.Find("loss");
+    loss_ = program_.Find(options.loss);
     if (!trains_ && HasGradients()) loss_ = kNoTensor;  // not complete
   }
 

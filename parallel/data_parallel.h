@@ -17,6 +17,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "graph/pass.h"
 
@@ -27,6 +29,7 @@ struct DataParallelOptions {
   // ready: large enough for the links' full rate, small enough that the first leave early. A
   // function of model and mesh, so that it never changes numbers (PyTorch's bucket_cap_mb is 25).
   int64_t bucket_bytes = int64_t{25} << 20;
+  std::string loss = "loss";
 };
 
 // Gradients carried from micro-step to micro-step are summed once, in the last, and so is the loss
@@ -34,7 +37,7 @@ struct DataParallelOptions {
 // micro-step. Without a gradient or a loss of its own, a program stays as it is.
 class DataParallel : public graph::Pass {
  public:
-  explicit DataParallel(DataParallelOptions options = {}) : options_(options) {}
+  explicit DataParallel(DataParallelOptions options = {}) : options_(std::move(options)) {}
   std::string_view name() const override { return "data_parallel"; }
   bool preserves_numerics() const override { return true; }
   graph::PassResult Run(graph::Program& program) override;

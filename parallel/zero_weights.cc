@@ -146,14 +146,17 @@ class Gatherer {
 
 graph::PassResult ZeroWeights::Run(Program& program) { return Gatherer(program, options_).Run(); }
 
-void EmitGathers(const Program& step, int64_t ranks, Program& program) {
+void EmitGathers(std::span<const Program* const> step, int64_t ranks, Program& program) {
   Builder g(program);
   std::vector<Weight> weights;
-  for (const Tensor& tensor : step.tensors()) {
-    if (!IsDividedWeight(tensor, ranks)) continue;
-    g.set_scope(tensor.name);
-    const TensorId weight = g.Persistent(tensor.name, tensor.role, tensor.type);
-    weights.push_back({weight, 0, TakeOwn(g, weight, ranks)});
+  for (const Program* of_step : step) {
+    for (const Tensor& tensor : of_step->tensors()) {
+      if (!IsDividedWeight(tensor, ranks)) continue;
+      if (program.Find(tensor.name) != graph::kNoTensor) continue;
+      g.set_scope(tensor.name);
+      const TensorId weight = g.Persistent(tensor.name, tensor.role, tensor.type);
+      weights.push_back({weight, 0, TakeOwn(g, weight, ranks)});
+    }
   }
   for (const bool starts : {true, false}) {
     for (const Weight& weight : weights) {

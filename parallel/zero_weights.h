@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,8 +39,9 @@ class ZeroWeights : public graph::Pass {
   ZeroWeightsOptions options_;
 };
 
-// Adds nodes that gather what `step`, a program of training, has of divided parameters: for reading
+// Adds nodes that gather what `step`, programs of training, have of divided parameters: for reading
 // weights between two steps.
-void EmitGathers(const graph::Program& step, int64_t ranks, graph::Program& program);
+void EmitGathers(std::span<const graph::Program* const> step, int64_t ranks,
+                 graph::Program& program);
 
 }  // namespace plimsoll::parallel

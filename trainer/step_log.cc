@@ -43,7 +43,7 @@ StepLog::Done StepLog::Take(bool alone) {
       parts_;
   const UnderWay step = under_way_.front();
   under_way_.pop_front();
-  const StepMetrics metrics = session.TakeMetrics();
+  const StepMetrics metrics = session.TakeMetrics().front();
   const auto now = Clock::now();
   const double seconds = std::chrono::duration<double>(now - start_).count();
   start_ = now;

@@ -10,8 +10,9 @@ using graph::Value;
 
 // Float32, one device, no word about memory: passes see to the rest. Scopes give the names:
 // block.0.mlp.fc.weight.
-Model::Outputs Bigram::Forward(Layers& g, Value tokens, Head head) const {
+Model::Outputs Bigram::Forward(Layers& g, Head head) const {
   const ModelSpec& s = spec();
+  const Value tokens = g.Tokens("tokens");
   const Value table = EmbeddingTable(g, "embed.token", s.vocab, s.width, s.init_std);
   Value x = Embedding(g, "embed", tokens, table);
   for (int64_t layer = 0; layer < s.layers; ++layer) {

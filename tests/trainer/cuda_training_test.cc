@@ -222,9 +222,9 @@ TEST(CudaSession, MetricsArriveInOrderWhileTheHostIsAhead) {
     session.BeginStep(run.micro_batch * run.sequence, run.lr, 7);
     session.RunMicroStep(step, 0);
     session.EndStep();
-    if (step >= device->steps_ahead()) losses.push_back(session.TakeMetrics().loss);
+    if (step >= device->steps_ahead()) losses.push_back(session.TakeMetrics()[0].loss);
   }
-  while (losses.size() < expected.losses.size()) losses.push_back(session.TakeMetrics().loss);
+  while (losses.size() < expected.losses.size()) losses.push_back(session.TakeMetrics()[0].loss);
   EXPECT_EQ(losses, expected.losses);
 }
 

@@ -21,12 +21,13 @@ std::vector<std::string> RunsOf(int64_t accumulate) {
   const CompiledStep compiled = Compile(*models::MakeModel(TinyGpt2()), options);
   std::vector<std::string> runs;
   for (int64_t run = 0; run < compiled.step.runs(); ++run) {
-    const StepEntry& entry = compiled.step.At(run);
-    EXPECT_GE(run, entry.micro_step);
-    EXPECT_LT(run, entry.micro_step + entry.times);
-    EXPECT_TRUE(compiled.step.Runs(entry.program));
-    runs.push_back(compiled.programs[entry.program]->name() + (entry.updates ? "*" : ""));
+    const StepRun what = compiled.step.At(run);
+    EXPECT_EQ(what.micro_step, run);
+    EXPECT_EQ(what.draw, run);
+    EXPECT_TRUE(compiled.step.Runs(what.program));
+    runs.push_back(compiled.programs[what.program]->name() + (what.updates ? "*" : ""));
   }
+  EXPECT_EQ(compiled.step.draws, accumulate);
   EXPECT_FALSE(compiled.step.Runs(compiled.step.evaluation));
   EXPECT_THROW(compiled.step.At(compiled.step.runs()), InternalError);
   EXPECT_THROW(compiled.step.At(-1), InternalError);

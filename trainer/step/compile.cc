@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <utility>
 
 #include "adapters/lora_pass.h"
 #include "amp/mixed_precision.h"
 #include "base/amounts.h"
+#include "base/error.h"
 #include "base/glob.h"
 #include "checkpointing/offload.h"
 #include "checkpointing/recompute.h"
 #include "checkpointing/retention_policy.h"
 #include "graph/autodiff.h"
 #include "graph/fuse.h"
+#include "graph/objective.h"
 #include "graph/simplify.h"
 #include "inference/kv_cache.h"
 #include "memory/checker.h"
@@ -34,6 +38,7 @@ namespace plimsoll::trainer {
 namespace {
 
 using graph::Carry;
+using graph::OfObjective;
 using graph::PassPipeline;
 using graph::Program;
 
@@ -61,7 +66,8 @@ constexpr int64_t kPrefillTokens = 128;
 // What a program is made for.
 struct Purpose {
   Kind kind;
-  Carry carry = Carry::kNone;  // of training
+  models::Objective objective = {};  // of training and evaluation
+  Carry carry = Carry::kNone;        // of training
   bool update = false;
   int64_t tokens = 0;   // of logits: of each text
   bool cached = false;  // of logits: earlier tokens of the texts are in the cache
@@ -108,20 +114,24 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   passes.Add<amp::MixedPrecision>(options.amp);
   if (tensor.ranks > 1) passes.Add<parallel::TensorParallel>(tensor);
   if (purpose.cached) passes.Add<inference::KvCache>(options.generate_context);
+  const optim::UpdateOptions update = options.UpdateOf(purpose.objective.name);
+  const std::string loss = OfObjective(purpose.objective.name, "loss");
   if (purpose.kind == Kind::kTrain) {
     passes.Add<graph::Autodiff>(graph::AutodiffOptions{
-        .loss = "loss",
+        .loss = loss,
         .carry = purpose.carry,
         .carries =
             [=](const graph::Tensor& parameter) {
               return zero < 2 || !parallel::IsDivided(parameter.type.shape, ranks);
             },
         .frozen =
-            [frozen = options.frozen](const graph::Tensor& parameter) {
-              return MatchesAnyGlob(frozen, parameter.name);
+            [frozen = options.frozen,
+             trained = purpose.objective.parameters](const graph::Tensor& parameter) {
+              return MatchesAnyGlob(frozen, parameter.name) ||
+                     !MatchesAnyGlob(trained, parameter.name);
             },
-        .loss_scale = options.update.loss_scale ? "loss_scale" : ""});
-    if (purpose.update) passes.Add<optim::Update>(options.update);
+        .loss_scale = update.loss_scale ? OfObjective(purpose.objective.name, "loss_scale") : ""});
+    if (purpose.update) passes.Add<optim::Update>(update);
     if (purpose.update && tensor.ranks > 1) passes.Add<parallel::TensorGradients>(tensor);
     if (zero > 0) {
       passes.Add<parallel::ZeroState>(parallel::ZeroStateOptions{
@@ -136,7 +146,9 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   }
   if (zero == 3) passes.Add<parallel::ZeroParameters>(ranks);
   if (ranks > 1 && purpose.kind != Kind::kLogits) {
-    passes.Add<parallel::DataParallel>(options.data_parallel);
+    parallel::DataParallelOptions data_parallel = options.data_parallel;
+    data_parallel.loss = loss;
+    passes.Add<parallel::DataParallel>(data_parallel);
   }
   if (purpose.update && options.state_on_host) passes.Add<optim::HostState>();
   passes.Add<graph::Simplify>();
@@ -168,37 +180,32 @@ namespace {
 class Compiler {
  public:
   Compiler(const models::Model& model, const CompileOptions& options)
-      : model_(model), options_(options) {
-    if (options_.amp.enabled()) {
-      // One type in all programs, decided by the one that has the loss.
-      Program program;
-      graph::Builder builder(program);
-      model.Build(builder, {.batch = 1, .sequence = 1}, models::Head::kLoss, false);
-      adapters::LoraPass(options.lora, false).Run(program);
-      options_.amp.fp32_parameters = amp::Float32Parameters(program, options_.amp);
+      : model_(model), options_(options), objectives_(model.objectives()) {
+    options_.amp.results = {"logits"};
+    for (const models::Objective& objective : objectives_) {
+      options_.amp.results.push_back(OfObjective(objective.name, "loss"));
     }
-    // Ranks draw their own dropout, but round equal sums of gradients alike.
-    if (options_.data_ranks > 1) options_.update.rng = "update_rng";
+    if (options_.amp.enabled()) ChooseTypes();
     result_.options = options_;
+    result_.objectives = objectives_;
     result_.split = adapters::SplitParameters(model, options_.lora, options_.tensor_ranks);
   }
 
   CompiledStep Run() {
     StepPrograms& step = result_.step;
-    if (options_.train && options_.accumulate == 1) {
-      Train("train", Carry::kNone, {.updates = true});
-    } else if (options_.train) {
-      const int64_t last = options_.accumulate - 1;
-      Train("train_first", Carry::kWrite, {});
-      if (last > 1) Train("train_middle", Carry::kAccumulate, {.times = last - 1, .micro_step = 1});
-      Train("train_last", Carry::kAccumulate, {.micro_step = last, .updates = true});
+    if (options_.train) {
+      CheckObjectives();
+      for (size_t i = 0; i < objectives_.size(); ++i) Train(static_cast<int>(i));
     }
     const bool reads = options_.evaluate || options_.generate_rows > 0;
     const bool stale = options_.data_ranks > 1 && (options_.zero == 1 || options_.zero == 2);
     if (options_.train && reads && stale) {
-      step.gather = Gather(*result_.programs.back());
+      step.gather = Gather();
     }
-    if (options_.evaluate) step.evaluation = Build("evaluate", {.kind = Kind::kEvaluate});
+    if (options_.evaluate) {
+      step.evaluation =
+          Build("evaluate", {.kind = Kind::kEvaluate, .objective = objectives_.front()});
+    }
     if (options_.generate_rows > 0 && options_.cache) {
       const int64_t window = std::min(kPrefillTokens, options_.generate_context);
       step.prefill = Build("prefill", {.kind = Kind::kLogits, .tokens = window, .cached = true});
@@ -222,10 +229,75 @@ class Compiler {
   }
 
  private:
-  // The program of the step's next entry.
-  void Train(const std::string& name, Carry carry, StepEntry entry) {
-    entry.program = Build(name, {.kind = Kind::kTrain, .carry = carry, .update = entry.updates});
-    result_.step.entries.push_back(entry);
+  // One type in all programs, decided by those that have a loss.
+  void ChooseTypes() {
+    std::set<std::string> wide;
+    for (const models::Objective& objective : objectives_) {
+      Program program;
+      graph::Builder builder(program);
+      model_.Build(builder, {.batch = 1, .sequence = 1}, models::Head::kLoss, false,
+                   objective.name);
+      adapters::LoraPass(options_.lora, false).Run(program);
+      wide.merge(amp::Float32Parameters(program, options_.amp));
+    }
+    options_.amp.fp32_parameters = std::move(wide);
+  }
+
+  // A parameter has one gradient and one optimizer's state; data comes from somewhere.
+  void CheckObjectives() const {
+    for (const models::ParameterInfo& parameter : model_.parameters()) {
+      const auto trains = [&](const models::Objective& objective) {
+        return MatchesAnyGlob(objective.parameters, parameter.name);
+      };
+      if (std::ranges::count_if(objectives_, trains) > 1) {
+        throw InternalError("'" + parameter.name + "' is trained by more than one objective");
+      }
+    }
+    for (auto objective = objectives_.begin(); objective != objectives_.end(); ++objective) {
+      const auto source = std::find_if(objectives_.begin(), objective, [&](const auto& earlier) {
+        return earlier.name == objective->data && earlier.data.empty();
+      });
+      if (objective->data.empty() || source != objective) continue;
+      throw InternalError("objective '" + objective->name + "' reads the data of '" +
+                          objective->data + "', which is none before it that has data of its own");
+    }
+  }
+
+  // The programs of an objective and the entries of all its updates.
+  void Train(int index) {
+    const models::Objective& objective = objectives_[static_cast<size_t>(index)];
+    std::vector<StepEntry> update;
+    const auto add = [&](const char* name, Carry carry, StepEntry entry) {
+      entry.program = Build(
+          OfObjective(objective.name, name),
+          {.kind = Kind::kTrain, .objective = objective, .carry = carry, .update = entry.updates});
+      entry.objective = index;
+      update.push_back(entry);
+    };
+    const int64_t last = options_.accumulate - 1;
+    if (last == 0) {
+      add("train", Carry::kNone, {.updates = true});
+    } else {
+      add("train_first", Carry::kWrite, {});
+      if (last > 1) add("train_middle", Carry::kAccumulate, {.times = last - 1, .micro_step = 1});
+      add("train_last", Carry::kAccumulate, {.micro_step = last, .updates = true});
+    }
+    StepPrograms& step = result_.step;
+    for (int64_t i = 0; i < objective.updates; ++i) {
+      if (objective.data.empty()) {
+        draw_of_[objective.name] = step.draws;
+        step.draws += options_.accumulate;
+      }
+      const int64_t draw = draw_of_.at(objective.data.empty() ? objective.name : objective.data);
+      for (StepEntry entry : update) {
+        entry.draw = draw + entry.micro_step;
+        step.entries.push_back(entry);
+        CountFlops(entry);
+      }
+    }
+  }
+
+  void CountFlops(const StepEntry& entry) {
     const Program& program = *result_.programs[entry.program];
     for (const graph::Node& node : program.nodes()) {
       result_.flops_per_step +=
@@ -233,9 +305,9 @@ class Compiler {
     }
   }
 
-  int Gather(const Program& step) {
+  int Gather() {
     auto program = std::make_unique<Program>("gather");
-    parallel::EmitGathers(step, options_.data_ranks, *program);
+    parallel::EmitGathers(StepProgramsOf(result_), options_.data_ranks, *program);
     result_.programs.push_back(std::move(program));
     return static_cast<int>(result_.programs.size()) - 1;
   }
@@ -256,10 +328,11 @@ class Compiler {
     const bool logits = purpose.kind == Kind::kLogits;
     const models::Batch batch = {.batch = logits ? options_.generate_rows : options_.micro_batch,
                                  .sequence = logits ? purpose.tokens : options_.sequence};
-    const models::Model::Outputs outputs = model_.Build(
-        builder, batch, logits ? models::Head::kLogits : models::Head::kLoss, training);
+    const models::Model::Outputs outputs =
+        model_.Build(builder, batch, logits ? models::Head::kLogits : models::Head::kLoss, training,
+                     purpose.objective.name);
     const graph::Value result = logits ? outputs.logits : outputs.loss;
-    program->Rename(result, logits ? "logits" : "loss");
+    program->Rename(result, logits ? "logits" : OfObjective(purpose.objective.name, "loss"));
     // Carried tensors are shared by name, and this slot has a shape of its own.
     if (logits) program->Rename(program->Require("tokens"), name + ".tokens");
     if (!training) {  // in training, autodiff decides how the loss is carried
@@ -279,6 +352,8 @@ class Compiler {
 
   const models::Model& model_;
   CompileOptions options_;
+  const std::vector<models::Objective> objectives_;
+  std::map<std::string, int64_t> draw_of_;  // the first of an objective's last update
   CompiledStep result_;
 };
 

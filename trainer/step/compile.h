@@ -43,7 +43,8 @@ struct CompileOptions {
   bool cache = true;
   adapters::Lora lora;
   amp::AmpOptions amp;
-  optim::UpdateOptions update;  // of training
+  optim::UpdateOptions update;  // of training; of objectives that have none of their own
+  std::map<std::string, optim::UpdateOptions> updates = {};  // of objectives, by name
   // Parameters that keep their values, as patterns of names: no gradients, no optimizer state.
   std::vector<std::string> frozen = {};
   bool snapshot_copy = false;  // also a program that copies what a snapshot holds
@@ -56,6 +57,16 @@ struct CompileOptions {
   int threads = 1;                  // on the CPU, kernels' workspaces depend on it
   std::string dump_directory;       // numbered program dumps; empty: none
 
+  // Of the objective of that name.
+  optim::UpdateOptions UpdateOf(const std::string& objective) const {
+    const auto found = updates.find(objective);
+    optim::UpdateOptions options = found == updates.end() ? update : found->second;
+    options.objective = objective;
+    // Ranks draw their own dropout, but round equal sums of gradients alike.
+    if (data_ranks > 1) options.rng = "update_rng";
+    return options;
+  }
+
   // Names of parameters that snapshots leave out: a model whose adapters are trained, which is
   // where it was loaded from.
   std::vector<std::string> KeptElsewhere() const {
@@ -67,6 +78,7 @@ struct CompiledStep {
   CompileOptions options;
   std::vector<std::unique_ptr<graph::Program>> programs;
   StepPrograms step;
+  std::vector<models::Objective> objectives;  // that the step trains
   memory::MemoryPlan plan;
   // Of each parameter that data ranks divide among themselves, the shape that a rank works with.
   std::map<std::string, graph::Shape> divided;

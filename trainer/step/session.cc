@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "graph/objective.h"
 #include "models/huggingface.h"
 #include "parallel/parts.h"
 #include "runtime/cpu_executor.h"
@@ -86,31 +88,84 @@ void Session::MakeExecutors(runtime::ExecutorOptions options,
 }
 
 void Session::MakeSlots() {
-  tokens_ = Find("tokens");
-  targets_ = Find("targets");
-  token_weight_ = Find("token_weight");
-  lr_ = Find("lr");
-  loss_limit_ = Find("loss_limit");
   rng_ = Find("rng");
   update_rng_ = Find("update_rng");
   tensor_rng_ = Find("tensor_rng");
-  loss_ = Find("loss");
-  grad_norm_ = Find("grad_norm");
-  loss_scale_ = Find("loss_scale");
-  skipped_ = Find("skipped");
-  if (direct()) {
-    batch_ = {Carried<int32_t>("tokens"), Carried<int32_t>("targets")};
-  } else {
-    staged_tokens_.resize(static_cast<size_t>(Elements("tokens")));
-    staged_targets_.resize(static_cast<size_t>(Elements("targets")));
-    batch_ = {staged_tokens_, staged_targets_};
-  }
+  runs_ = compiled_.step.runs();
+  std::set<std::string> own = {"rng", "update_rng", "tensor_rng"};  // what is no data
   const auto scale = static_cast<float>(compiled_.options.init_loss_scale);
-  Put(loss_scale_, &scale);
-  pending_.resize(static_cast<size_t>(device_.steps_ahead()) + 2);
-  for (Pending& pending : pending_) {
-    if (!direct() && loss_.exists()) pending.readback = memory_->MakeReadback(MetricRanges());
+  bool any_loss = false;
+  for (const models::Objective& objective : compiled_.objectives) {
+    const auto named = [&](std::string_view name) {
+      return graph::OfObjective(objective.name, name);
+    };
+    ObjectiveTensors& tensors = objectives_.emplace_back();
+    tensors.token_weight = Find(named("token_weight"));
+    tensors.lr = Find(named("lr"));
+    tensors.loss_limit = Find(named("loss_limit"));
+    tensors.loss = Find(named("loss"));
+    tensors.grad_norm = Find(named("grad_norm"));
+    tensors.loss_scale = Find(named("loss_scale"));
+    tensors.skipped = Find(named("skipped"));
+    own.insert({named("token_weight"), named("lr"), named("loss_limit")});
+    Put(tensors.loss_scale, &scale);
+    any_loss = any_loss || tensors.loss.exists();
   }
+  MakeDataSlots(own);
+  pending_.resize(static_cast<size_t>(device_.steps_ahead()) + 2);
+  std::vector<runtime::MemoryRange> ranges;
+  for (const ObjectiveTensors& tensors : objectives_) {
+    for (const Where* metric :
+         {&tensors.loss, &tensors.grad_norm, &tensors.loss_scale, &tensors.skipped}) {
+      metrics_.push_back(metric);
+      ranges.push_back(metric->range);  // of no bytes where there is none
+      metric_bytes_.resize(metric_bytes_.size() +
+                           static_cast<size_t>(runtime::Readback::Rounded(metric->range.bytes)));
+    }
+  }
+  for (Pending& pending : pending_) {
+    pending.metrics.resize(objectives_.size());
+    if (!direct() && any_loss) pending.readback = memory_->MakeReadback(ranges);
+  }
+}
+
+void Session::MakeDataSlots(const std::set<std::string>& no_data) {
+  read_by_.resize(compiled_.programs.size());
+  for (size_t p = 0; p < compiled_.programs.size(); ++p) {
+    const bool reads = compiled_.step.Runs(static_cast<int>(p)) ||
+                       compiled_.step.evaluation == static_cast<int>(p);
+    if (!reads) continue;
+    for (const graph::Tensor& tensor : compiled_.programs[p]->tensors()) {
+      if (tensor.role != graph::Role::kInput || tensor.alias || no_data.contains(tensor.name)) {
+        continue;
+      }
+      const Where place = Find(tensor.name);
+      if (!place.exists()) continue;  // declared, and read by nothing
+      const auto known = std::ranges::find(slots_, tensor.name, &Slot::name);
+      read_by_[p].push_back(static_cast<size_t>(known - slots_.begin()));
+      if (known != slots_.end()) continue;
+      slots_.push_back({.name = tensor.name, .type = tensor.type, .bytes = {}});
+      slot_places_.push_back(place);
+      staged_.emplace_back();
+    }
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Where& place = slot_places_[i];
+    if (place.direct == nullptr) staged_[i].resize(static_cast<size_t>(place.range.bytes));
+    slots_[i].bytes = place.direct != nullptr
+                          ? std::span(place.direct, static_cast<size_t>(place.range.bytes))
+                          : std::span(staged_[i]);
+  }
+}
+
+const Slot& Session::slot(std::string_view name) const {
+  const auto found = std::ranges::find(slots_, name, &Slot::name);
+  if (found == slots_.end()) throw InternalError(fmt::format("no program reads '{}'", name));
+  return *found;
+}
+
+BatchSlots Session::batch() const {
+  return {slot("tokens").values<int32_t>(), slot("targets").values<int32_t>()};
 }
 
 Session::Where Session::Find(std::string_view name) const {
@@ -170,10 +225,11 @@ void Session::Get(const Where& slot, void* to) const {
   }
 }
 
-void Session::PutBatch() {
-  if (direct()) return;  // filled where it lies
-  Put(tokens_, staged_tokens_.data());
-  Put(targets_, staged_targets_.data());
+void Session::PutSlots(int program) {
+  if (direct()) return;  // filled where they lie
+  for (const size_t i : read_by_[static_cast<size_t>(program)]) {
+    Put(slot_places_[i], staged_[i].data());
+  }
 }
 
 void Session::ReadBytes(std::string_view name, void* to, size_t bytes) {
@@ -411,17 +467,23 @@ void Session::ServeWeights() {
   }
 }
 
-void Session::BeginStep(int64_t tokens, double lr, uint64_t seed, float loss_limit) {
-  const auto token_weight = static_cast<float>(1.0 / static_cast<double>(tokens));
-  const auto rate = static_cast<float>(lr);
-  Put(token_weight_, &token_weight);
-  Put(lr_, &rate);
-  Put(loss_limit_, &loss_limit);
+void Session::BeginStep(std::span<const ObjectiveStep> objectives, uint64_t seed) {
+  if (objectives.size() != objectives_.size()) {
+    throw InternalError(fmt::format("a step of {} objectives is told about {}", objectives_.size(),
+                                    objectives.size()));
+  }
+  for (size_t i = 0; i < objectives.size(); ++i) {
+    const auto token_weight = static_cast<float>(1.0 / static_cast<double>(objectives[i].tokens));
+    const auto rate = static_cast<float>(objectives[i].lr);
+    Put(objectives_[i].token_weight, &token_weight);
+    Put(objectives_[i].lr, &rate);
+    Put(objectives_[i].loss_limit, &objectives[i].loss_limit);
+  }
   rng_values_[0] = static_cast<int32_t>(seed ^ (seed >> 32));
 }
 
-void Session::RunMicroStep(int64_t step, int64_t micro_step) {
-  const int32_t number = static_cast<int32_t>(step * accumulate() + micro_step);
+void Session::RunMicroStep(int64_t step, int64_t run) {
+  const int32_t number = static_cast<int32_t>(step * runs_ + run);
   rng_values_[1] = number;
   Put(update_rng_, rng_values_);
   rng_values_[1] = static_cast<int32_t>(number * compiled_.options.data_ranks + data_rank_);
@@ -429,49 +491,49 @@ void Session::RunMicroStep(int64_t step, int64_t micro_step) {
   rng_values_[1] =
       static_cast<int32_t>(rng_values_[1] * compiled_.options.tensor_ranks + tensor_rank_);
   Put(tensor_rng_, rng_values_);
-  PutBatch();
-  const StepEntry& entry = compiled_.step.At(micro_step);
-  executors_[entry.program]->Run();
-  in_parts_ = compiled_.step.gather >= 0 && entry.updates;
+  const StepRun what = compiled_.step.At(run);
+  PutSlots(what.program);
+  executors_[what.program]->Run();
+  in_parts_ = compiled_.step.gather >= 0 && what.updates;
 }
 
 void Session::GatherWeights() {
   if (std::exchange(in_parts_, false)) executors_[compiled_.step.gather]->Run();
 }
 
-// Where there is none of a metric, its range has no bytes.
-std::vector<runtime::MemoryRange> Session::MetricRanges() const {
-  return {loss_.range, grad_norm_.range, loss_scale_.range, skipped_.range};
-}
-
-StepMetrics Session::ParseMetrics(const std::byte* bytes) const {
-  StepMetrics metrics;
+void Session::ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metrics) const {
   const auto take = [&](const Where& slot, auto* values) {
     if (slot.exists()) std::memcpy(values, bytes, static_cast<size_t>(slot.range.bytes));
     bytes += runtime::Readback::Rounded(slot.range.bytes);
   };
-  float loss = 0, grad_norm = 0, loss_scale = 1;
-  int32_t skipped[2] = {0, 0};
-  take(loss_, &loss);
-  take(grad_norm_, &grad_norm);
-  take(loss_scale_, &loss_scale);
-  take(skipped_, skipped);
-  return {loss, grad_norm, loss_scale, skipped[0], skipped[1]};
+  for (size_t i = 0; i < objectives_.size(); ++i) {
+    float loss = 0, grad_norm = 0, loss_scale = 1;
+    int32_t skipped[2] = {0, 0};
+    take(objectives_[i].loss, &loss);
+    take(objectives_[i].grad_norm, &grad_norm);
+    take(objectives_[i].loss_scale, &loss_scale);
+    take(objectives_[i].skipped, skipped);
+    metrics[i] = {loss, grad_norm, loss_scale, skipped[0], skipped[1]};
+  }
 }
 
-StepMetrics Session::Metrics() {
+// On the CPU as a readback would give them.
+void Session::ReadMetrics(std::span<StepMetrics> metrics) {
   if (!direct()) {
     pending_.back().readback->Start();
-    return ParseMetrics(pending_.back().readback->Wait());
+    return ParseMetrics(pending_.back().readback->Wait(), metrics);
   }
-  // As a readback would give them.
-  alignas(16) std::byte bytes[64];
-  std::byte* to = bytes;
-  for (const Where* slot : {&loss_, &grad_norm_, &loss_scale_, &skipped_}) {
+  std::byte* to = metric_bytes_.data();
+  for (const Where* slot : metrics_) {
     if (slot->exists()) std::memcpy(to, slot->direct, static_cast<size_t>(slot->range.bytes));
     to += runtime::Readback::Rounded(slot->range.bytes);
   }
-  return ParseMetrics(bytes);
+  ParseMetrics(metric_bytes_.data(), metrics);
+}
+
+StepMetrics Session::Metrics(size_t objective) {
+  ReadMetrics(pending_.back().metrics);
+  return pending_.back().metrics.at(objective);
 }
 
 void Session::EndStep() {
@@ -482,28 +544,25 @@ void Session::EndStep() {
   if (pending.readback) {
     pending.readback->Start();
   } else {
-    pending.metrics = Metrics();
+    ReadMetrics(pending.metrics);
   }
 }
 
-StepMetrics Session::TakeMetrics() {
+std::span<const StepMetrics> Session::TakeMetrics() {
   if (taken_ == ended_) throw InternalError("no step has ended");
   Pending& pending = pending_[taken_++ % (pending_.size() - 1)];
-  return pending.readback ? ParseMetrics(pending.readback->Wait()) : pending.metrics;
+  if (pending.readback) ParseMetrics(pending.readback->Wait(), pending.metrics);
+  return pending.metrics;
 }
 
 double Session::Evaluate(int64_t tokens) {
   const auto token_weight = static_cast<float>(1.0 / static_cast<double>(tokens));
-  Put(token_weight_, &token_weight);
-  PutBatch();
+  Put(objectives_.front().token_weight, &token_weight);
+  PutSlots(compiled_.step.evaluation);
   GatherWeights();
   executors_[compiled_.step.evaluation]->Run();
   float loss = 0;
-  if (loss_.direct != nullptr) {
-    std::memcpy(&loss, loss_.direct, sizeof(loss));
-  } else {
-    memory_->Read(loss_.range, &loss);
-  }
+  Get(objectives_.front().loss, &loss);
   return loss;
 }
 

@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,12 +26,33 @@
 
 namespace plimsoll::trainer {
 
-// One micro-batch: ids and targets are int32 [B,T], row-major; negative targets carry no loss.
+// An input of the programs of a step or of evaluation that the host fills with data, row-major.
+struct Slot {
+  std::string name;  // "tokens"
+  graph::TensorType type;
+  std::span<std::byte> bytes;
+
+  template <typename T>
+  std::span<T> values() const {
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+};
+
+// Those of a language model: ids and targets are int32 [B,T]; negative targets carry no loss.
 struct BatchSlots {
   std::span<int32_t> tokens;
   std::span<int32_t> targets;
 };
 
+// What a step is told about one of its objectives.
+struct ObjectiveStep {
+  int64_t tokens = 1;  // targets that carry loss, in all micro-steps of an update
+  double lr = 0;
+  // With UpdateOptions::skips a step with a loss beyond it is skipped.
+  float loss_limit = std::numeric_limits<float>::infinity();
+};
+
+// Of one objective. Where it updates several times a step, of its last update.
 struct StepMetrics {
   double loss = 0;        // nats per token, mean over the step's tokens
   double grad_norm = 0;   // infinite or NaN when a gradient is
@@ -76,10 +98,16 @@ class Session {
 
   const CompiledStep& compiled() const { return compiled_; }
   int64_t accumulate() const { return compiled_.options.accumulate; }
+  size_t objectives() const { return objectives_.size(); }
   runtime::Device& device() const { return device_; }
 
-  // The slots that the next micro-step or evaluation reads: free to be filled at any time.
-  BatchSlots batch() { return batch_; }
+  // The slots that the next micro-step or evaluation reads, in the order of the programs: free to
+  // be filled at any time, and left as they are. Which draw of data a run reads, its program's
+  // slots hold (StepRun::draw).
+  std::span<const Slot> slots() const { return slots_; }
+  const Slot& slot(std::string_view name) const;  // InternalError when no program reads it
+  // Of a language model.
+  BatchSlots batch() const;
 
   // Fills every parameter from its initializer. The numbers depend on seed and parameter name
   // alone; moments and counters are zero as they are.
@@ -126,22 +154,27 @@ class Session {
   void AwaitCopy() const;
   std::span<const std::byte> Copied(const StateTensor& tensor) const;
 
-  // One step is a call of BeginStep and `accumulate` calls of RunMicroStep, each after filling
-  // batch(). `tokens` counts the targets that carry loss in all of them; the loss is their mean.
-  // With UpdateOptions::skips a step with a loss beyond the limit is skipped.
+  // One step is a call of BeginStep, with what concerns each objective, and a call of RunMicroStep
+  // for each of compiled().step.runs(), after filling its slots. A loss is the mean over `tokens`.
+  void BeginStep(std::span<const ObjectiveStep> objectives, uint64_t seed);
+  void RunMicroStep(int64_t step, int64_t run);
+  // With one objective.
   void BeginStep(int64_t tokens, double lr, uint64_t seed,
-                 float loss_limit = std::numeric_limits<float>::infinity());
-  void RunMicroStep(int64_t step, int64_t micro_step);
+                 float loss_limit = std::numeric_limits<float>::infinity()) {
+    const ObjectiveStep only = {tokens, lr, loss_limit};
+    BeginStep({&only, 1}, seed);
+  }
   // Of the step that ran last, once it has ended.
-  StepMetrics Metrics();
+  StepMetrics Metrics(size_t objective = 0);
 
   // The same for a host that runs ahead: EndStep() after each step, and TakeMetrics() once for
-  // each, in their order, at most device().steps_ahead() steps later.
+  // each, in their order, at most device().steps_ahead() steps later. They are those of the
+  // objectives, and stay until the next call.
   void EndStep();
-  StepMetrics TakeMetrics();
+  std::span<const StepMetrics> TakeMetrics();
 
-  // The mean loss over batch(), times the batch's share in `tokens`: adding up over all batches
-  // gives the mean over `tokens`.
+  // The mean loss of the first objective over what the slots hold, times its share in `tokens`:
+  // adding up over all batches gives the mean over `tokens`.
   double Evaluate(int64_t tokens);
 
   // With `caching`; nullptr on a planned arena. Its cache may be emptied between runs.
@@ -176,13 +209,14 @@ class Session {
   void MakeExecutors(runtime::ExecutorOptions options,
                      const std::optional<CachingOptions>& caching);
   void MakeSlots();
+  void MakeDataSlots(const std::set<std::string>& no_data);
   Where Find(std::string_view name) const;
   void* HostAddress(std::string_view name) const;  // nullptr: no program uses it
   void ReadBytes(std::string_view name, void* to, size_t bytes);
   void WriteBytes(std::string_view name, const void* from, size_t bytes);
   void Put(const Where& slot, const void* from);
   void Get(const Where& slot, void* to) const;
-  void PutBatch();
+  void PutSlots(int program);
   // Between a whole parameter and what this rank works with, where tensor-parallel ranks share it.
   const models::SplitParameter* FindSplit(std::string_view name) const;  // nullptr: it is whole
   std::vector<float> Assemble(const models::SplitParameter& split, std::span<const float> part);
@@ -204,8 +238,8 @@ class Session {
   StoredParameter Direct(std::string_view name) const;  // of a parameter on the CPU
   bool direct() const { return device_.kind() == runtime::DeviceKind::kCpu; }
   StagedParameter Stage(std::string_view name) const;
-  std::vector<runtime::MemoryRange> MetricRanges() const;
-  StepMetrics ParseMetrics(const std::byte* bytes) const;
+  void ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metrics) const;
+  void ReadMetrics(std::span<StepMetrics> metrics);
 
   CompiledStep compiled_;
   std::unique_ptr<runtime::Device> owned_device_;
@@ -215,12 +249,21 @@ class Session {
   std::vector<runtime::TensorMemory*> caching_programs_;  // by program
   std::vector<std::unique_ptr<runtime::Executor>> executors_;
 
-  // Slots. Looked up once: a step looks nothing up.
-  Where tokens_, targets_, token_weight_, lr_, loss_limit_, rng_, update_rng_, tensor_rng_;
-  Where loss_, grad_norm_, loss_scale_, skipped_;
-  std::vector<int32_t> staged_tokens_, staged_targets_;  // where the host cannot touch the slots
-  BatchSlots batch_;
-  int32_t rng_values_[2] = {0, 0};  // seed, micro-step over all data ranks
+  // Looked up once: a step looks nothing up.
+  Where rng_, update_rng_, tensor_rng_;
+  struct ObjectiveTensors {
+    Where token_weight, lr, loss_limit;
+    Where loss, grad_norm, loss_scale, skipped;
+  };
+  std::vector<ObjectiveTensors> objectives_;
+  std::vector<const Where*> metrics_;  // of all of them
+  std::vector<std::byte> metric_bytes_;
+  int64_t runs_ = 0;  // of programs in a step
+  std::vector<Slot> slots_;
+  std::vector<Where> slot_places_;
+  std::vector<std::vector<std::byte>> staged_;  // where the host cannot touch the slots
+  std::vector<std::vector<size_t>> read_by_;    // by program: the slots that it reads
+  int32_t rng_values_[2] = {0, 0};              // seed, micro-step over all data ranks
   int data_rank_ = 0, tensor_rank_ = 0;
   runtime::AxisGroups groups_;
   bool in_parts_ = false;  // weights, since the last update
@@ -228,7 +271,7 @@ class Session {
   // Metrics on their way: one place for each step that the host may be ahead, one for Metrics().
   struct Pending {
     std::unique_ptr<runtime::Readback> readback;  // nullptr on the CPU
-    StepMetrics metrics;                          // there
+    std::vector<StepMetrics> metrics;
   };
   std::vector<Pending> pending_;
   size_t ended_ = 0, taken_ = 0;

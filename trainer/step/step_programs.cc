@@ -12,11 +12,15 @@ int64_t StepPrograms::runs() const {
   return runs;
 }
 
-const StepEntry& StepPrograms::At(int64_t run) const {
-  int64_t end = 0;
+StepRun StepPrograms::At(int64_t run) const {
+  int64_t begin = 0;
   for (const StepEntry& entry : entries) {
-    end += entry.times;
-    if (run >= 0 && run < end) return entry;
+    if (run >= begin && run < begin + entry.times) {
+      const int64_t at = run - begin;
+      return {entry.program, entry.micro_step + at, entry.updates, entry.objective,
+              entry.draw + at};
+    }
+    begin += entry.times;
   }
   throw InternalError("a step has no such run");
 }

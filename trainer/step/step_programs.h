@@ -10,12 +10,28 @@ namespace plimsoll::trainer {
 struct StepEntry {
   int program = 0;         // index into CompiledStep::programs
   int64_t times = 1;       // one run for each of so many micro-steps
-  int64_t micro_step = 0;  // the first of these
+  int64_t micro_step = 0;  // the first of these, of the update that they belong to
   bool updates = false;    // the program ends with the update of the weights
+  int objective = 0;       // index into CompiledStep::objectives
+  int64_t draw = 0;        // of the step's data, that the first run reads; the next reads the next
+};
+
+// One of these runs.
+struct StepRun {
+  int program = 0;
+  int64_t micro_step = 0;
+  bool updates = false;
+  int objective = 0;
+  int64_t draw = 0;
 };
 
 struct StepPrograms {
-  std::vector<StepEntry> entries;  // in their order; empty where nothing is trained
+  // In their order; empty where nothing is trained. All micro-steps and the update of an objective
+  // precede the next one's.
+  std::vector<StepEntry> entries;
+  // How many micro-batches of data a step takes. An objective that reads what an earlier one has
+  // read takes none.
+  int64_t draws = 0;
 
   // Beside the step, as indices into CompiledStep::programs; -1: not compiled.
   //
@@ -29,8 +45,8 @@ struct StepPrograms {
 
   // Runs of programs in a step.
   int64_t runs() const;
-  // The entry of a step's run, 0 ≤ run < runs().
-  const StepEntry& At(int64_t run) const;
+  // A step's run, 0 ≤ run < runs().
+  StepRun At(int64_t run) const;
   bool Runs(int program) const;
 };
 

@@ -1,0 +1,42 @@
+// Two networks that train each other (Goodfellow et al. 2014): a generator turns noise into points
+// of the plane, and a critic tells them from real ones. No tokens, two losses, two optimizers.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/model.h"
+
+namespace plimsoll::models {
+
+// Of ModelSpec only `width`, of the layers between, has a meaning. Inputs of a batch of B:
+//
+//   real        f32[B,2]   critic: real points
+//   noise       f32[B,8]   what fake points are made of
+//   real_label  i32[B]     all 1
+//   fake_label  i32[B]     critic: all 0
+class Adversarial final : public Model {
+ public:
+  static constexpr int64_t kNoise = 8;
+
+  // `only`, "critic" or "generator", makes a model of that objective alone, which has no name.
+  Adversarial(ModelSpec spec, int64_t critic_updates, std::string only = "")
+      : Model(std::move(spec)), critic_updates_(critic_updates), only_(std::move(only)) {}
+
+  std::vector<Objective> objectives() const override;
+  std::vector<Sharding> sharding() const override { return {}; }
+  CheckpointTable checkpoint_table() const override;
+
+ protected:
+  Outputs Forward(Layers& g, Head head) const override;
+
+ private:
+  graph::Value Fake(Layers& g) const;
+  graph::Value Judge(Layers& g, graph::Value points, const char* label, const char* name) const;
+
+  int64_t critic_updates_;
+  std::string only_;
+};
+
+}  // namespace plimsoll::models

@@ -1,0 +1,355 @@
+#include "docs/examples/adversarial.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "models/layers.h"
+#include "tests/support/expect_error.h"
+#include "trainer/step/session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using models::Adversarial;
+using models::WithParameters;
+
+constexpr int64_t kBatch = 16;
+
+models::ModelSpec Spec() {
+  models::ModelSpec spec;
+  spec.width = 32;
+  spec.max_sequence = 1;
+  return spec;
+}
+
+std::unique_ptr<models::Model> Both(int64_t critic_updates) {
+  return WithParameters(std::make_unique<Adversarial>(Spec(), critic_updates));
+}
+
+// One draw of data: a function of its number over the whole run. Real points lie around (2, -1).
+void Fill(const Session& session, int64_t draw) {
+  std::mt19937 random(static_cast<uint32_t>(draw));
+  std::normal_distribution<float> normal;
+  for (const Slot& slot : session.slots()) {
+    if (slot.name == "real_label" || slot.name == "fake_label") {
+      std::ranges::fill(slot.values<int32_t>(), slot.name == "real_label" ? 1 : 0);
+      continue;
+    }
+    const std::span<float> values = slot.values<float>();
+    const bool real = slot.name == "real";
+    std::mt19937 own(static_cast<uint32_t>(2 * draw + real));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float center = !real ? 0.0f : i % 2 == 0 ? 2.0f : -1.0f;
+      values[i] = center + (real ? 0.3f : 1.0f) * normal(own);
+    }
+    normal.reset();
+  }
+}
+
+struct Setting {
+  int64_t accumulate = 1;
+  int64_t critic_updates = 1;
+  graph::DType dtype = graph::DType::kFloat32;
+  checkpointing::Options checkpointing = {};
+  bool check_arena = false;
+};
+
+optim::UpdateOptions Critic(const Setting& setting) {
+  optim::UpdateOptions update;
+  update.clip_grad_norm = 0;
+  if (setting.dtype == graph::DType::kFloat16) update.loss_scale = ops::LossScaleOptions{};
+  return update;
+}
+
+optim::UpdateOptions Generator(const Setting& setting) {
+  optim::UpdateOptions update = Critic(setting);
+  update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
+  update.clip_grad_norm = 1;
+  return update;
+}
+
+constexpr double kCriticRate = 1e-3, kGeneratorRate = 1e-2;
+
+CompileOptions OptionsOf(const Setting& setting) {
+  CompileOptions options;
+  options.micro_batch = kBatch;
+  options.accumulate = setting.accumulate;
+  options.amp.dtype = setting.dtype;
+  options.checkpointing = setting.checkpointing;
+  options.threads = 2;
+  return options;
+}
+
+CompileOptions BothOptions(const Setting& setting) {
+  CompileOptions options = OptionsOf(setting);
+  options.updates = {{"critic", Critic(setting)}, {"generator", Generator(setting)}};
+  return options;
+}
+
+// What is left of steps: metrics of every step, critic's and generator's, and the weights.
+struct Left {
+  std::vector<double> losses, norms;
+  std::vector<std::vector<float>> weights;
+  bool operator==(const Left&) const = default;
+};
+
+void TakeWeights(Session& session, const models::Model& model, Left& left) {
+  for (const models::ParameterInfo& parameter : model.parameters()) {
+    left.weights.push_back(session.ReadParameter(parameter.name));
+  }
+}
+
+void RunSteps(Session& session, const Setting& setting, int64_t from, int64_t to, Left& left) {
+  // The critic judges real and fake points.
+  const ObjectiveStep critic = {2 * kBatch * setting.accumulate, kCriticRate};
+  const ObjectiveStep generator = {kBatch * setting.accumulate, kGeneratorRate};
+  const StepPrograms& programs = session.compiled().step;
+  for (int64_t step = from; step < to; ++step) {
+    session.BeginStep(std::vector{critic, generator}, 1);
+    for (int64_t run = 0; run < programs.runs(); ++run) {
+      Fill(session, step * programs.draws + programs.At(run).draw);
+      session.RunMicroStep(step, run);
+    }
+    session.EndStep();
+    for (const StepMetrics& metrics : session.TakeMetrics()) {
+      left.losses.push_back(metrics.loss);
+      left.norms.push_back(metrics.grad_norm);
+    }
+  }
+}
+
+Left Train(const Setting& setting, int64_t steps) {
+  const auto model = Both(setting.critic_updates);
+  ThreadPool pool(2);
+  Session session(Compile(*model, BothOptions(setting)), pool,
+                  {.check_arena = setting.check_arena});
+  session.Initialize(*model, 1);
+  Left left;
+  RunSteps(session, setting, 0, steps, left);
+  TakeWeights(session, *model, left);
+  if (setting.check_arena) {
+    EXPECT_EQ(session.used_bytes(), session.compiled().plan.arena_bytes);
+  }
+  return left;
+}
+
+// The same by two sessions of one objective each, which hand each other what they have learned.
+Left TrainApart(const Setting& setting, int64_t steps) {
+  const auto model = Both(setting.critic_updates);
+  ThreadPool pool(2);
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (const char* only : {"critic", "generator"}) {
+    const auto alone = WithParameters(std::make_unique<Adversarial>(Spec(), 1, only));
+    CompileOptions options = OptionsOf(setting);
+    options.update = std::string(only) == "critic" ? Critic(setting) : Generator(setting);
+    sessions.push_back(std::make_unique<Session>(Compile(*alone, options), pool));
+    sessions.back()->Initialize(*model, 1);
+  }
+  Session &critic = *sessions[0], &generator = *sessions[1];
+  const auto hand_over = [&](Session& from, Session& to, const std::string& prefix) {
+    for (const models::ParameterInfo& parameter : model->parameters()) {
+      if (!parameter.name.starts_with(prefix)) continue;
+      to.WriteParameter(parameter.name, from.ReadParameter(parameter.name));
+    }
+  };
+  Left left;
+  int64_t draw = 0;
+  const auto update = [&](Session& session, int64_t step, int64_t tokens, double lr) {
+    session.BeginStep(tokens * setting.accumulate, lr, 1);
+    for (int64_t micro = 0; micro < setting.accumulate; ++micro) {
+      Fill(session, draw++);
+      session.RunMicroStep(step, micro);
+    }
+  };
+  for (int64_t step = 0; step < steps; ++step) {
+    for (int64_t i = 0; i < setting.critic_updates; ++i) {
+      update(critic, step, 2 * kBatch, kCriticRate);
+    }
+    hand_over(critic, generator, "critic.");
+    update(generator, step, kBatch, kGeneratorRate);
+    hand_over(generator, critic, "generator.");
+    for (Session* session : {&critic, &generator}) {
+      left.losses.push_back(session->Metrics().loss);
+      left.norms.push_back(session->Metrics().grad_norm);
+    }
+  }
+  TakeWeights(critic, *model, left);
+  return left;
+}
+
+TEST(Adversarial, HasAStepOfTwoObjectives) {
+  const auto model = Both(2);
+  const CompiledStep compiled = Compile(*model, BothOptions({.accumulate = 3}));
+  std::vector<std::string> runs;
+  for (int64_t run = 0; run < compiled.step.runs(); ++run) {
+    const StepRun what = compiled.step.At(run);
+    runs.push_back(compiled.programs[what.program]->name() + (what.updates ? "*" : "") + " " +
+                   std::to_string(what.draw));
+  }
+  EXPECT_EQ(runs,
+            (std::vector<std::string>{
+                "critic.train_first 0", "critic.train_middle 1", "critic.train_last* 2",
+                "critic.train_first 3", "critic.train_middle 4", "critic.train_last* 5",
+                "generator.train_first 6", "generator.train_middle 7", "generator.train_last* 8"}));
+  EXPECT_EQ(compiled.step.draws, 9);
+}
+
+TEST(Adversarial, TrainsAsTwoSessionsDoThatTakeTurns) {
+  for (const Setting& setting :
+       {Setting{}, Setting{.accumulate = 2}, Setting{.accumulate = 3, .critic_updates = 2},
+        Setting{.critic_updates = 3}}) {
+    SCOPED_TRACE(testing::Message() << setting.accumulate << " " << setting.critic_updates);
+    EXPECT_EQ(Train(setting, 6), TrainApart(setting, 6));
+  }
+}
+
+TEST(Adversarial, ScalesEachLossByItself) {
+  for (const graph::DType dtype : {graph::DType::kBFloat16, graph::DType::kFloat16}) {
+    const Setting setting{.accumulate = 2, .dtype = dtype};
+    const Left apart = TrainApart(setting, 4), both = Train(setting, 4);
+    EXPECT_EQ(both.losses, apart.losses);
+    EXPECT_EQ(both.norms, apart.norms);
+  }
+  const auto model = Both(1);
+  const CompiledStep compiled = Compile(*model, BothOptions({.dtype = graph::DType::kFloat16}));
+  EXPECT_NE(compiled.programs[0]->Find("critic.loss_scale"), graph::kNoTensor);
+  EXPECT_EQ(compiled.programs[0]->Find("generator.loss_scale"), graph::kNoTensor);
+  EXPECT_NE(compiled.programs[1]->Find("generator.loss_scale"), graph::kNoTensor);
+}
+
+TEST(Adversarial, HasTheSameBitsUnderAllPolicies) {
+  const Left kept = Train({.accumulate = 2, .check_arena = true}, 3);
+  using checkpointing::Options;
+  for (const Options& options : {Options{.policy = Options::Policy::kBlock},
+                                 Options{.policy = Options::Policy::kSelective,
+                                 .recompute = {{"activations"}, "checkpointing.recompute"}}}) {
+    EXPECT_EQ(Train({.accumulate = 2, .checkpointing = options, .check_arena = true}, 3), kept);
+  }
+}
+
+TEST(Adversarial, GoesOnFromItsState) {
+  const Setting setting{.critic_updates = 2};
+  const auto model = Both(2);
+  ThreadPool pool(2);
+  Left whole, resumed;
+  Session session(Compile(*model, BothOptions(setting)), pool);
+  session.Initialize(*model, 1);
+  RunSteps(session, setting, 0, 3, whole);
+  Session other(Compile(*model, BothOptions(setting)), pool);
+  for (const StateTensor& tensor : session.State()) {
+    std::vector<std::byte> bytes(
+        static_cast<size_t>(tensor.elements * graph::ByteSize(tensor.dtype)));
+    session.ReadState(tensor, 0, bytes);
+    other.WriteState(tensor, 0, bytes);
+  }
+  whole = {};
+  RunSteps(session, setting, 3, 5, whole);
+  RunSteps(other, setting, 3, 5, resumed);
+  TakeWeights(session, *model, whole);
+  TakeWeights(other, *model, resumed);
+  EXPECT_EQ(whole, resumed);
+}
+
+// x · weightᵀ + bias of the layer `name`, from the session's weights.
+std::vector<double> Layer(Session& session, const std::string& name, const std::vector<double>& x) {
+  const std::vector<float> weight = session.ReadParameter(name + ".weight");
+  const std::vector<float> bias = session.ReadParameter(name + ".bias");
+  std::vector<double> y(bias.begin(), bias.end());
+  for (size_t i = 0; i < y.size(); ++i) {
+    for (size_t k = 0; k < x.size(); ++k) y[i] += x[k] * weight[i * x.size() + k];
+  }
+  return y;
+}
+
+// The mean of generated points.
+std::vector<double> Center(Session& session) {
+  constexpr int kPoints = 200;
+  std::mt19937 random(99);
+  std::normal_distribution<double> normal;
+  std::vector<double> mean = {0, 0};
+  for (int point = 0; point < kPoints; ++point) {
+    std::vector<double> x(Adversarial::kNoise);
+    for (double& value : x) value = normal(random);
+    for (const char* layer : {"generator.block.0.fc", "generator.block.1.fc"}) {
+      x = Layer(session, layer, x);
+      for (double& v : x) v *= 0.5 * (1 + std::tanh(0.7978845608 * (v + 0.044715 * v * v * v)));
+    }
+    x = Layer(session, "generator.out", x);
+    for (size_t i = 0; i < 2; ++i) mean[i] += x[i] / kPoints;
+  }
+  return mean;
+}
+
+TEST(Adversarial, Learns) {
+  const auto model = Both(1);
+  ThreadPool pool(2);
+  Session session(Compile(*model, BothOptions({})), pool);
+  session.Initialize(*model, 1);
+  const auto distance = [](const std::vector<double>& center) {
+    return std::hypot(center[0] - 2, center[1] + 1);
+  };
+  EXPECT_GT(distance(Center(session)), 1.5);
+  Left left;
+  RunSteps(session, {}, 0, 1000, left);
+  // It circles around what it is to find.
+  std::vector<double> mean = {0, 0};
+  for (int64_t step = 1000; step < 1500; step += 50) {
+    RunSteps(session, {}, step, step + 50, left);
+    const std::vector<double> center = Center(session);
+    for (size_t i = 0; i < 2; ++i) mean[i] += center[i] / 10;
+  }
+  EXPECT_LT(distance(mean), 0.4);
+  // A critic that can't tell says nothing better than half.
+  double critic = 0;
+  for (size_t step = 1000; step < 1500; ++step) critic += left.losses[2 * step] / 500;
+  EXPECT_NEAR(critic, std::log(2), 0.05);
+}
+
+// Of one parameter.
+class Small final : public models::Model {
+ public:
+  explicit Small(std::vector<models::Objective> objectives)
+      : Model(Spec()), objectives_(std::move(objectives)) {}
+  std::vector<models::Objective> objectives() const override { return objectives_; }
+  std::vector<models::Sharding> sharding() const override { return {}; }
+  models::CheckpointTable checkpoint_table() const override { return {}; }
+
+ protected:
+  Outputs Forward(models::Layers& g, models::Head) const override {
+    g.Parameter("w", {2}, {});
+    return {};
+  }
+
+ private:
+  std::vector<models::Objective> objectives_;
+};
+
+TEST(Objectives, AreRefusedWhereTheyMakeNoSense) {
+  const auto compile = [](std::vector<models::Objective> objectives) {
+    Compile(*WithParameters(std::make_unique<Small>(std::move(objectives))), {});
+  };
+  ExpectInternalError(
+      [&] {
+        compile({{.name = "a"}, {.name = "b"}});
+      },
+      {"'w' is trained by more than one objective"});
+  ExpectInternalError([&] { compile({{.name = "a", .data = "b"}}); }, {"objective 'a'", "'b'"});
+}
+
+TEST(Session, WantsToBeToldAboutAllObjectives) {
+  ThreadPool pool(2);
+  Session session(Compile(*Both(1), BothOptions({})), pool);
+  ExpectInternalError([&] { session.BeginStep(1, 1e-3, 1); }, {"2 objectives"});
+  ExpectInternalError([&] { session.slot("tokens"); }, {"'tokens'"});
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer
