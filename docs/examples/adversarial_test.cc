@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "docs/examples/adversarial_training.h"
 #include "models/layers.h"
 #include "tests/support/expect_error.h"
 #include "trainer/step/session.h"
@@ -18,130 +19,8 @@
 namespace plimsoll::trainer {
 namespace {
 
-using models::Adversarial;
-using models::WithParameters;
-
-constexpr int64_t kBatch = 16;
-
-models::ModelSpec Spec() {
-  models::ModelSpec spec;
-  spec.width = 32;
-  spec.max_sequence = 1;
-  return spec;
-}
-
-std::unique_ptr<models::Model> Both(int64_t critic_updates) {
-  return WithParameters(std::make_unique<Adversarial>(Spec(), critic_updates));
-}
-
-// One draw of data: a function of its number over the whole run. Real points lie around (2, -1).
-void Fill(const Session& session, int64_t draw) {
-  std::mt19937 random(static_cast<uint32_t>(draw));
-  std::normal_distribution<float> normal;
-  for (const Slot& slot : session.slots()) {
-    if (slot.name == "real_label" || slot.name == "fake_label") {
-      std::ranges::fill(slot.values<int32_t>(), slot.name == "real_label" ? 1 : 0);
-      continue;
-    }
-    const std::span<float> values = slot.values<float>();
-    const bool real = slot.name == "real";
-    std::mt19937 own(static_cast<uint32_t>(2 * draw + real));
-    for (size_t i = 0; i < values.size(); ++i) {
-      const float center = !real ? 0.0f : i % 2 == 0 ? 2.0f : -1.0f;
-      values[i] = center + (real ? 0.3f : 1.0f) * normal(own);
-    }
-    normal.reset();
-  }
-}
-
-struct Setting {
-  int64_t accumulate = 1;
-  int64_t critic_updates = 1;
-  graph::DType dtype = graph::DType::kFloat32;
-  checkpointing::Options checkpointing = {};
-  bool check_arena = false;
-};
-
-optim::UpdateOptions Critic(const Setting& setting) {
-  optim::UpdateOptions update;
-  update.clip_grad_norm = 0;
-  if (setting.dtype == graph::DType::kFloat16) update.loss_scale = ops::LossScaleOptions{};
-  return update;
-}
-
-optim::UpdateOptions Generator(const Setting& setting) {
-  optim::UpdateOptions update = Critic(setting);
-  update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
-  update.clip_grad_norm = 1;
-  return update;
-}
-
-constexpr double kCriticRate = 1e-3, kGeneratorRate = 1e-2;
-
-CompileOptions OptionsOf(const Setting& setting) {
-  CompileOptions options;
-  options.micro_batch = kBatch;
-  options.accumulate = setting.accumulate;
-  options.amp.dtype = setting.dtype;
-  options.checkpointing = setting.checkpointing;
-  options.threads = 2;
-  return options;
-}
-
-CompileOptions BothOptions(const Setting& setting) {
-  CompileOptions options = OptionsOf(setting);
-  options.updates = {{"critic", Critic(setting)}, {"generator", Generator(setting)}};
-  return options;
-}
-
-// What is left of steps: metrics of every step, critic's and generator's, and the weights.
-struct Left {
-  std::vector<double> losses, norms;
-  std::vector<std::vector<float>> weights;
-  bool operator==(const Left&) const = default;
-};
-
-void TakeWeights(Session& session, const models::Model& model, Left& left) {
-  for (const models::ParameterInfo& parameter : model.parameters()) {
-    left.weights.push_back(session.ReadParameter(parameter.name));
-  }
-}
-
-void RunSteps(Session& session, const Setting& setting, int64_t from, int64_t to, Left& left) {
-  // The critic judges real and fake points.
-  const ObjectiveStep critic = {2 * kBatch * setting.accumulate, kCriticRate};
-  const ObjectiveStep generator = {kBatch * setting.accumulate, kGeneratorRate};
-  const StepPrograms& programs = session.compiled().step;
-  for (int64_t step = from; step < to; ++step) {
-    session.BeginStep(std::vector{critic, generator}, 1);
-    for (int64_t run = 0; run < programs.runs(); ++run) {
-      Fill(session, step * programs.draws + programs.At(run).draw);
-      session.RunMicroStep(step, run);
-    }
-    session.EndStep();
-    for (const StepMetrics& metrics : session.TakeMetrics()) {
-      left.losses.push_back(metrics.loss);
-      left.norms.push_back(metrics.grad_norm);
-    }
-  }
-}
-
-Left Train(const Setting& setting, int64_t steps) {
-  const auto model = Both(setting.critic_updates);
-  ThreadPool pool(2);
-  Session session(Compile(*model, BothOptions(setting)), pool,
-                  {.check_arena = setting.check_arena});
-  session.Initialize(*model, 1);
-  Left left;
-  RunSteps(session, setting, 0, steps, left);
-  TakeWeights(session, *model, left);
-  if (setting.check_arena) {
-    EXPECT_EQ(session.used_bytes(), session.compiled().plan.arena_bytes);
-  }
-  return left;
-}
-
-// The same by two sessions of one objective each, which hand each other what they have learned.
+// What Train() does, by two sessions of one objective each, which hand each other what they have
+// learned.
 Left TrainApart(const Setting& setting, int64_t steps) {
   const auto model = Both(setting.critic_updates);
   ThreadPool pool(2);

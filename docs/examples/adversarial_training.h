@@ -1,0 +1,158 @@
+// Training of the example of two objectives, for its tests: made-up data, a critic with AdamW, a
+// generator with SGD.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "docs/examples/adversarial.h"
+#include "trainer/step/session.h"
+
+namespace plimsoll::trainer {
+
+using models::Adversarial;
+using models::WithParameters;
+
+inline constexpr int64_t kBatch = 16;  // of all ranks
+
+inline models::ModelSpec Spec() {
+  models::ModelSpec spec;
+  spec.width = 32;
+  spec.max_sequence = 1;
+  return spec;
+}
+
+inline std::unique_ptr<models::Model> Both(int64_t critic_updates) {
+  return WithParameters(std::make_unique<Adversarial>(Spec(), critic_updates));
+}
+
+// This rank's rows of a draw of data, which is a function of its number over the whole run. Real
+// points lie around (2, -1).
+inline void Fill(const Session& session, int64_t draw, int64_t rank = 0) {
+  for (const Slot& slot : session.slots()) {
+    if (slot.type.dtype == graph::DType::kInt32) {
+      std::ranges::fill(slot.values<int32_t>(), slot.name == "real_label" ? 1 : 0);
+      continue;
+    }
+    const bool real = slot.name == "real";
+    std::mt19937 random(static_cast<uint32_t>(2 * draw + real));
+    std::normal_distribution<float> normal(0, real ? 0.3f : 1.0f);
+    const std::span<float> values = slot.values<float>();
+    for (size_t i = 0; i < values.size() * rank; ++i) normal(random);  // other ranks'
+    for (size_t i = 0; i < values.size(); ++i) {
+      const float center = !real ? 0.0f : i % 2 == 0 ? 2.0f : -1.0f;
+      values[i] = center + normal(random);
+    }
+  }
+}
+
+struct Setting {
+  int64_t accumulate = 1;
+  int64_t critic_updates = 1;
+  graph::DType dtype = graph::DType::kFloat32;
+  checkpointing::Options checkpointing = {};
+  bool check_arena = false;
+  // Among the ranks of these the rows of a draw are dealt.
+  runtime::AxisGroups groups = {};
+  ops::Communicator* data = nullptr;
+  int64_t zero = 0;
+
+  int64_t ranks() const { return data == nullptr ? 1 : data->size(); }
+  int64_t rank() const { return data == nullptr ? 0 : data->rank(); }
+};
+
+inline optim::UpdateOptions Critic(const Setting& setting) {
+  optim::UpdateOptions update;
+  update.clip_grad_norm = 0;
+  if (setting.dtype == graph::DType::kFloat16) update.loss_scale = ops::LossScaleOptions{};
+  return update;
+}
+
+inline optim::UpdateOptions Generator(const Setting& setting) {
+  optim::UpdateOptions update = Critic(setting);
+  update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
+  update.clip_grad_norm = 1;
+  return update;
+}
+
+inline constexpr double kCriticRate = 1e-3, kGeneratorRate = 1e-2;
+
+inline CompileOptions OptionsOf(const Setting& setting) {
+  CompileOptions options;
+  options.micro_batch = kBatch / setting.ranks();
+  options.data_ranks = setting.ranks();
+  options.data_rank = setting.rank();
+  options.zero = setting.zero;
+  options.accumulate = setting.accumulate;
+  options.amp.dtype = setting.dtype;
+  options.checkpointing = setting.checkpointing;
+  options.threads = 2;
+  return options;
+}
+
+inline CompileOptions BothOptions(const Setting& setting) {
+  CompileOptions options = OptionsOf(setting);
+  options.updates = {{"critic", Critic(setting)}, {"generator", Generator(setting)}};
+  return options;
+}
+
+// What is left of steps: metrics of every step, critic's and generator's, and the weights.
+struct Left {
+  std::vector<double> losses, norms;
+  std::vector<std::vector<float>> weights;
+  bool operator==(const Left&) const = default;
+};
+
+inline void TakeWeights(Session& session, const models::Model& model, Left& left) {
+  for (const models::ParameterInfo& parameter : model.parameters()) {
+    left.weights.push_back(session.ReadParameter(parameter.name));
+  }
+}
+
+inline void RunSteps(Session& session, const Setting& setting, int64_t from, int64_t to,
+                     Left& left) {
+  // The critic judges real and fake points.
+  const ObjectiveStep critic = {2 * kBatch * setting.accumulate, kCriticRate};
+  const ObjectiveStep generator = {kBatch * setting.accumulate, kGeneratorRate};
+  const StepPrograms& programs = session.compiled().step;
+  for (int64_t step = from; step < to; ++step) {
+    session.BeginStep(std::vector{critic, generator}, 1);
+    for (int64_t run = 0; run < programs.runs(); ++run) {
+      Fill(session, step * programs.draws + programs.At(run).draw, setting.rank());
+      session.RunMicroStep(step, run);
+    }
+    session.EndStep();
+    for (const StepMetrics& metrics : session.TakeMetrics()) {
+      left.losses.push_back(metrics.loss);
+      left.norms.push_back(metrics.grad_norm);
+    }
+  }
+}
+
+inline Left Train(const Setting& setting, int64_t steps) {
+  const auto model = Both(setting.critic_updates);
+  ThreadPool pool(2);
+  const auto device = runtime::MakeCpuDevice(pool);
+  runtime::ExecutorOptions executor{.check_arena = setting.check_arena};
+  executor.communicators.data = setting.data;
+  Session session(Compile(*model, BothOptions(setting)), *device, executor, std::nullopt,
+                  setting.groups);
+  session.Initialize(*model, 1);
+  Left left;
+  RunSteps(session, setting, 0, steps, left);
+  TakeWeights(session, *model, left);
+  if (setting.check_arena) {
+    EXPECT_EQ(session.used_bytes(), session.compiled().plan.arena_bytes);
+  }
+  return left;
+}
+
+}  // namespace plimsoll::trainer
