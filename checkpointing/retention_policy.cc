@@ -118,12 +118,13 @@ class Tagger {
 
   // Keeps what crosses the border of `blocks` consecutive blocks.
   void RecomputeWithin(int blocks) {
+    const graph::Blocks all(program_);
     for (size_t i = 0; i < saved_.size(); ++i) {
       const SavedTensor& saved = saved_[i];
       if (saved.block == graph::kNoBlock || saved.parameter || !MayGo(saved)) continue;
       const bool leaves =
           std::any_of(saved.forward_uses.begin(), saved.forward_uses.end(), [&](int n) {
-            const int block = graph::BlockOf(program_.nodes()[n].scope);
+            const int block = all.Of(program_.nodes()[n].scope);
             return block == graph::kNoBlock || block / blocks != saved.block / blocks;
           });
       if (!leaves) tags_[i] = Retention::kRecompute;

@@ -79,6 +79,7 @@ std::vector<SavedTensor> FindSaved(const Program& program) {
   const int count = static_cast<int>(program.nodes().size());
   const std::vector<bool> makes_gradients = FindGradientNodes(program, forward);
 
+  const graph::Blocks blocks(program);
   std::vector<SavedTensor> written;
   std::vector<int> index(program.tensors().size(), -1);
   for (int n = 0; n < forward; ++n) {
@@ -102,7 +103,7 @@ std::vector<SavedTensor> FindSaved(const Program& program) {
                          tensor.bytes(),
                          n,
                          static_cast<int>(i),
-                         graph::BlockOf(node.scope),
+                         blocks.Of(node.scope),
                          {},
                          {},
                          !WritesPersistent(program, node),

@@ -19,7 +19,7 @@ struct SavedTensor {
   int64_t bytes;
   int producer;                   // node that writes it; its scope says where in the model
   int output;                     // which of that node's outputs it is
-  int block;                      // graph::BlockOf the producer's scope
+  int block;                      // of the producer, as graph::Blocks numbers them
   std::vector<int> forward_uses;  // nodes of the forward pass that read it, ascending
   std::vector<int> uses;          // nodes after the forward pass that read it, ascending, not empty
   // May its producer run again? Not when it also writes something persistent,

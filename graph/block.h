@@ -1,13 +1,34 @@
-// Blocks of a model: the scopes "block.N", by which passes tell where in the model a node is.
+// Blocks of a model: its scopes "block.N", wherever they stand ("block.3", "critic.block.0",
+// "stage.2.block.5"). By these, passes tell where in the model a node is. They may be of different
+// shapes.
 #pragma once
 
+#include <map>
+#include <string>
 #include <string_view>
+#include <vector>
+
+#include "graph/program.h"
 
 namespace plimsoll::graph {
 
 inline constexpr int kNoBlock = -1;
 
-// 3 for "block.3" and "block.3.attn"; kNoBlock outside any block.
-int BlockOf(std::string_view scope);
+// The outermost block that a scope lies in: "block.3" for "block.3.attn"; empty outside any block.
+std::string_view BlockIn(std::string_view scope);
+
+// Those of a program, numbered from 0 in the order in which its nodes come to them.
+class Blocks {
+ public:
+  explicit Blocks(const Program& program);
+
+  // kNoBlock outside any block of the program.
+  int Of(std::string_view scope) const;
+  const std::string& name(int block) const { return names_.at(static_cast<size_t>(block)); }
+
+ private:
+  std::map<std::string, int, std::less<>> numbers_;
+  std::vector<std::string> names_;
+};
 
 }  // namespace plimsoll::graph

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
+
+#include "graph/block.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -70,13 +73,13 @@ class Chains {
 
 // Is a result of the decision's node read in the forward pass by a node of another block?
 bool LeavesBlock(const Program& program, const Decision& decision) {
-  if (decision.block < 0) return false;
-  const std::string own = "block." + std::to_string(decision.block);
   const Node& producer = program.nodes()[decision.node];
+  const std::string_view own = graph::BlockIn(producer.scope);
+  if (own.empty()) return false;
   for (size_t n = decision.node + 1; n < program.nodes().size(); ++n) {
     const Node& node = program.nodes()[n];
     if (node.phase != graph::Phase::kForward) break;
-    if (node.scope == own || node.scope.compare(0, own.size() + 1, own + ".") == 0) continue;
+    if (graph::BlockIn(node.scope) == own) continue;
     for (TensorId id : node.inputs) {
       if (id == kNoTensor) continue;
       for (TensorId output : producer.outputs) {

@@ -14,13 +14,13 @@ using graph::Phase;
 using graph::Program;
 
 // The region of each node. A recomputed node belongs to the backward node that it is made for.
-std::vector<int> Regions(const Program& program, int blocks) {
+std::vector<int> Regions(const Program& program, const graph::Blocks& known, int blocks) {
   const std::vector<Node>& nodes = program.nodes();
   std::vector<int> regions(nodes.size(), 0);
   int region = 0;
   for (size_t n = 0; n < nodes.size(); ++n) {
     if (nodes[n].phase != Phase::kForward) continue;
-    const int block = graph::BlockOf(nodes[n].scope);
+    const int block = known.Of(nodes[n].scope);
     if (block >= 0 && block < blocks) {
       region = ForwardRegion(block);
     } else if (region > 0) {
@@ -33,7 +33,7 @@ std::vector<int> Regions(const Program& program, int blocks) {
   int last_block = -1;
   for (size_t n = nodes.size(); n-- > 0;) {
     if (nodes[n].phase == Phase::kForward) break;
-    const int block = graph::BlockOf(nodes[n].scope);
+    const int block = known.Of(nodes[n].scope);
     if (nodes[n].phase == Phase::kBackward) {
       if (block >= 0 && block < blocks) {
         region = BackwardRegion(blocks, block);
@@ -49,8 +49,8 @@ std::vector<int> Regions(const Program& program, int blocks) {
 
 // Where a node's seconds count. What is computed or gathered again may start early, beside an
 // earlier block's backward pass, but it is its own block's treatment that asks for it.
-int RegionOfSeconds(const Node& node, int region, int blocks) {
-  const int block = graph::BlockOf(node.scope);
+int RegionOfSeconds(const Node& node, const graph::Blocks& known, int region, int blocks) {
+  const int block = known.Of(node.scope);
   const bool again = node.phase == Phase::kRecompute && block >= 0 && block < blocks;
   return again ? BackwardRegion(blocks, block) : region;
 }
@@ -71,10 +71,11 @@ RegionUse MeasureRegions(const Program& program, int blocks, int64_t alignment,
   RegionUse use;
   use.peaks.resize(RegionCount(blocks), 0);
   use.seconds.resize(RegionCount(blocks), 0);
-  const std::vector<int> regions = Regions(program, blocks);
+  const graph::Blocks known(program);
+  const std::vector<int> regions = Regions(program, known, blocks);
   for (size_t n = 0; n < regions.size(); ++n) {
     use.peaks[regions[n]] = std::max(use.peaks[regions[n]], live[n]);
-    use.seconds[RegionOfSeconds(program.nodes()[n], regions[n], blocks)] += node_seconds[n];
+    use.seconds[RegionOfSeconds(program.nodes()[n], known, regions[n], blocks)] += node_seconds[n];
   }
   return use;
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -95,21 +97,22 @@ graph::PassResult ZeroParameters::Run(Program& program) { return Divider(program
 graph::PassResult PrefetchParameters::Run(Program& program) {
   std::vector<Node> result;
   size_t group = 0, previous = 0;  // where the first start of the group, and of the one before, is
-  int block = graph::kNoBlock - 1, starts = 0;
+  std::optional<std::string> block;  // of the group
+  int starts = 0;
   bool forward = true;
   for (Node& node : std::exchange(program.mutable_nodes(), {})) {
     if (forward && node.phase != Phase::kForward) {
       forward = false;
       group = previous = result.size();  // no earlier than here
-      block = graph::kNoBlock - 1;
+      block.reset();
     }
     if (!GathersParameter(program, node)) {
       result.push_back(std::move(node));
       continue;
     }
     ++starts;
-    if (graph::BlockOf(node.scope) != block) {
-      block = graph::BlockOf(node.scope);
+    if (graph::BlockIn(node.scope) != block) {
+      block = graph::BlockIn(node.scope);
       previous = std::exchange(group, result.size());
     }
     result.insert(result.begin() + static_cast<std::ptrdiff_t>(previous), std::move(node));

@@ -109,12 +109,30 @@ TEST(Builder, RefusesShapesThatDontFit) {
 }
 
 TEST(Block, IsToldByScope) {
-  EXPECT_EQ(BlockOf("block.0"), 0);
-  EXPECT_EQ(BlockOf("block.12.attn"), 12);
-  EXPECT_EQ(BlockOf("encoder.block.3.mlp"), 3);
+  EXPECT_EQ(BlockIn("block.0"), "block.0");
+  EXPECT_EQ(BlockIn("block.12.attn"), "block.12");
+  EXPECT_EQ(BlockIn("encoder.block.3.mlp.block.1"), "encoder.block.3");
   for (const char* outside : {"", "block", "block.", "block.x", "block.3x", "myblock.3", "norm"}) {
-    EXPECT_EQ(BlockOf(outside), kNoBlock) << outside;
+    EXPECT_EQ(BlockIn(outside), "") << outside;
   }
+}
+
+TEST(Blocks, AreNumberedAsTheProgramComesToThem) {
+  Program program("p");
+  Builder g(program);
+  const Value x = g.Persistent("x", Role::kInput, {DType::kFloat32, {4}});
+  for (const char* scope : {"embed", "stage.1.block.0", "stage.1.block.1.attn", "stage.2.block.0",
+                            "stage.1.block.1", "head"}) {
+    g.set_scope(scope);
+    g.Emit1("scale", {x}, {{"factor", 2.0}});
+  }
+  const Blocks blocks(program);
+  EXPECT_EQ(blocks.Of("stage.1.block.0"), 0);
+  EXPECT_EQ(blocks.Of("stage.1.block.1.mlp"), 1);
+  EXPECT_EQ(blocks.Of("stage.2.block.0.norm"), 2);
+  EXPECT_EQ(blocks.name(2), "stage.2.block.0");
+  EXPECT_EQ(blocks.Of("head"), kNoBlock);
+  EXPECT_EQ(blocks.Of("block.0"), kNoBlock);  // of another program
 }
 
 }  // namespace

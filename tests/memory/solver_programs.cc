@@ -7,6 +7,7 @@
 #include "checkpointing/recompute.h"
 #include "checkpointing/saved.h"
 #include "graph/autodiff.h"
+#include "graph/block.h"
 #include "graph/builder.h"
 #include "graph/simplify.h"
 #include "ops/arithmetic.h"
@@ -109,6 +110,7 @@ Variant VariantOf(std::shared_ptr<const Program> base) {
       Decision& decision = variant.decisions.emplace_back();
       decision.node = saved.producer;
       decision.block = saved.block;
+      decision.block_name = graph::BlockIn(base->nodes()[saved.producer].scope);
     }
     Decision& decision = variant.decisions.back();
     decision.tensors.push_back(base->tensor(saved.tensor).name);

@@ -317,7 +317,8 @@ std::string Steps(const Program& program) {
     const std::string what = op == "all_gather_start"  ? "gather"
                              : op == "all_gather_done" ? "wait"
                                                        : op;
-    steps += what + " " + std::to_string(graph::BlockOf(node.scope)) + ", ";
+    const std::string_view block = graph::BlockIn(node.scope);
+    steps += what + " " + (block.empty() ? "-1" : std::string(block.substr(6))) + ", ";
   }
   return steps;
 }

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/version.h"
+#include "graph/block.h"
 #include "memory/report.h"
 #include "reports/memory_stack.h"
 #include "reports/page.h"
@@ -22,10 +22,10 @@ using nlohmann::ordered_json;
 
 // "block.3.attn" → {"block", 3}; "norm_f" → {"norm_f", -1}.
 std::pair<std::string, int> BlockOf(const std::string& scope) {
-  const size_t dot = scope.find('.');
-  const std::string first = scope.substr(0, dot);
-  const bool numbered = dot != std::string::npos && std::isdigit(scope[dot + 1]) != 0;
-  return {first.empty() ? "step" : first, numbered ? std::atoi(scope.c_str() + dot + 1) : -1};
+  const std::string block(graph::BlockIn(scope));
+  if (block.empty()) return {scope.empty() ? "step" : scope.substr(0, scope.find('.')), -1};
+  const size_t dot = block.rfind('.');
+  return {block.substr(0, dot), std::atoi(block.c_str() + dot + 1)};
 }
 
 ordered_json Bar(const std::string& name, const memory::BytesByRole& bytes) {

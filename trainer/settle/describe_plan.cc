@@ -20,7 +20,7 @@ constexpr size_t kNames = 8, kWays = 4;
 // "mlp.up.weight" for a gathered parameter.
 std::string NameInBlock(const memory::Decision& decision) {
   std::string name = decision.tensors.front();
-  const std::string block = fmt::format("block.{}.", decision.block);
+  const std::string block = decision.block_name + ".";
   for (size_t at = name.find(block); at != std::string::npos; at = name.find(block, at)) {
     name.erase(at, block.size());
   }
@@ -36,7 +36,11 @@ std::string List(const std::vector<std::string>& names) {
 // Of one block: "recompute norm_1, norm_2 and offload attn.qkv", or "keep all".
 class Treatment {
  public:
+  // All decisions are of this block; empty: of none.
+  const std::string& block() const { return block_; }
+
   void Add(const memory::Decision& decision, Retention retention) {
+    block_ = decision.block_name;
     Fates& fates = decision.parameter ? parameters_ : activations_;
     fates[static_cast<size_t>(retention)].push_back(NameInBlock(decision));
   }
@@ -69,21 +73,30 @@ class Treatment {
     parts.push_back(fmt::format(fmt::runtime(form), what));
   }
 
+  std::string block_;
   Fates activations_, parameters_;
 };
+
+// "block" and "3" of "block.3".
+std::pair<std::string, std::string> KindAndNumber(const std::string& block) {
+  const size_t dot = block.rfind('.');
+  return {block.substr(0, dot), block.substr(dot + 1)};
+}
 
 // "blocks 0-3: keep all", for each run of blocks that are treated alike.
 std::vector<std::string> Runs(const std::map<int, Treatment>& blocks) {
   std::vector<std::string> runs;
   for (auto block = blocks.begin(); block != blocks.end();) {
     const std::string text = block->second.Text();
-    const int first = block->first;
-    int last = first;
+    const auto [kind, first] = KindAndNumber(block->second.block());
+    std::string last = first;
     for (++block; block != blocks.end() && block->second.Text() == text; ++block) {
-      last = block->first;
+      const auto [its_kind, number] = KindAndNumber(block->second.block());
+      if (its_kind != kind) break;
+      last = number;
     }
-    runs.push_back(first == last ? fmt::format("block {}: {}", first, text)
-                                 : fmt::format("blocks {}-{}: {}", first, last, text));
+    runs.push_back(first == last ? fmt::format("{} {}: {}", kind, first, text)
+                                 : fmt::format("{}s {}-{}: {}", kind, first, last, text));
   }
   return runs;
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "checkpointing/retention_policy.h"
 #include "checkpointing/saved.h"
+#include "graph/block.h"
 #include "graph/pass.h"
 #include "trainer/settle/from_config.h"
 
@@ -102,6 +103,7 @@ std::vector<memory::Decision> StepDraft::Decisions() const {
       memory::Decision& decision = decisions.emplace_back();
       decision.node = saved.producer;
       decision.block = saved.block;
+      decision.block_name = graph::BlockIn(base_->nodes()[saved.producer].scope);
       decision.parameter = saved.parameter;
     }
     memory::Decision& decision = decisions[found->second];
