@@ -111,12 +111,15 @@ TEST(Adversarial, HasTheSameBitsUnderAllPolicies) {
                                  Options{.policy = Options::Policy::kSelective,
                                  .recompute = {{"activations"}, "checkpointing.recompute"}}}) {
     const Setting setting{.accumulate = 2, .checkpointing = options, .check_arena = true};
+    // What is dropped is made again by its own op, or by a fused one that also reads it.
+    int64_t dropped = 0;
     const CompiledStep compiled = Compile(*Both(1), BothOptions(setting));
-    EXPECT_GT(OverStep(compiled,
-                       [](const graph::Program&, const graph::Node& node) {
-                         return node.phase == graph::Phase::kRecompute ? 1.0 : 0.0;
-                       }),
-              4);
+    for (const auto& program : compiled.programs) {
+      for (const graph::Tensor& tensor : program->tensors()) {
+        dropped += tensor.retention == graph::Retention::kRecompute;
+      }
+    }
+    EXPECT_GE(dropped, 8);
     EXPECT_EQ(Train(setting, 3), kept);
   }
 }
