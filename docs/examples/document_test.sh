@@ -16,5 +16,5 @@ while IFS= read -r file; do
     failed=1
   fi
 done < <(sed -n 's/^`\(docs\/examples\/[^`]*\)`:$/\1/p' "$document")
-((shown >= 7)) || { echo "$document shows only $shown files"; failed=1; }
+((shown >= 9)) || { echo "$document shows only $shown files"; failed=1; }
 exit $failed
