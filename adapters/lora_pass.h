@@ -22,7 +22,6 @@ class LoraPass : public graph::Pass {
  public:
   LoraPass(Lora lora, bool training) : lora_(std::move(lora)), training_(training) {}
   std::string_view name() const override { return "lora"; }
-  bool preserves_numerics() const override { return false; }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

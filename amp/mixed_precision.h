@@ -27,7 +27,6 @@ class MixedPrecision : public graph::Pass {
  public:
   explicit MixedPrecision(AmpOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "amp"; }
-  bool preserves_numerics() const override { return false; }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -22,7 +22,6 @@ namespace plimsoll::checkpointing {
 class Offload : public graph::Pass {
  public:
   std::string_view name() const override { return "offload"; }
-  bool preserves_numerics() const override { return true; }
   // After Recompute, whose clones may read what comes back; before workspaces are added.
   graph::PassResult Run(graph::Program& program) override;
 };

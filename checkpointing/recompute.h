@@ -21,7 +21,6 @@ namespace plimsoll::checkpointing {
 class Recompute : public graph::Pass {
  public:
   std::string_view name() const override { return "recompute"; }
-  bool preserves_numerics() const override { return true; }
   // After fusing, before workspaces are added. InternalError when a clone would read a persistent
   // tensor that has changed since, or write one.
   graph::PassResult Run(graph::Program& program) override;

@@ -51,7 +51,6 @@ class TagActivations : public graph::Pass {
  public:
   explicit TagActivations(Options options) : options_(std::move(options)) {}
   std::string_view name() const override { return "tags"; }
-  bool preserves_numerics() const override { return true; }
   // UserError, beginning with its key, on a pattern that matches no activation of the saved set,
   // or one of `offload` that matches only what is recomputed. InternalError on an explicit tag for
   // something else than an activation of the saved set.

@@ -39,7 +39,6 @@ class Autodiff : public Pass {
  public:
   explicit Autodiff(AutodiffOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "autodiff"; }
-  bool preserves_numerics() const override { return true; }
   PassResult Run(Program& program) override;
 
  private:

@@ -1,13 +1,6 @@
 #include "graph/fuse.h"
 
-#include <algorithm>
-
 namespace plimsoll::graph {
-
-bool Fuse::preserves_numerics() const {
-  return std::all_of(fusions_.begin(), fusions_.end(),
-                     [](const Fusion& fusion) { return fusion.keeps_bits; });
-}
 
 PassResult Fuse::Run(Program& program) {
   PassResult result;

@@ -13,15 +13,12 @@ struct Fusion {
   std::string name;
   // Rewrites every match; returns how many.
   int (*apply)(Program&);
-  // All results stay equal to the bit. False: a rounding may be left out.
-  bool keeps_bits = true;
 };
 
 class Fuse : public Pass {
  public:
   explicit Fuse(std::vector<Fusion> fusions) : fusions_(std::move(fusions)) {}
   std::string_view name() const override { return "fuse"; }
-  bool preserves_numerics() const override;
   PassResult Run(Program& program) override;
 
  private:

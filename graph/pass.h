@@ -20,8 +20,6 @@ class Pass {
  public:
   virtual ~Pass() = default;
   virtual std::string_view name() const = 0;
-  // Claims that losses and gradients stay equal to the bit; tested with the pass on and off.
-  virtual bool preserves_numerics() const = 0;
   virtual PassResult Run(Program& program) = 0;
 };
 

@@ -15,7 +15,6 @@ class Simplify : public Pass {
   // as read anyhow.
   explicit Simplify(std::vector<std::string> results = {}) : results_(std::move(results)) {}
   std::string_view name() const override { return "simplify"; }
-  bool preserves_numerics() const override { return true; }
   PassResult Run(Program& program) override;
 
  private:

@@ -21,7 +21,6 @@ class KvCache : public graph::Pass {
   // Tokens of a text that the cache has room for; at least as many as the program handles at once.
   explicit KvCache(int64_t capacity) : capacity_(capacity) {}
   std::string_view name() const override { return "kv_cache"; }
-  bool preserves_numerics() const override { return false; }  // sums in another order
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -29,7 +29,6 @@ namespace plimsoll::optim {
 class HostState : public graph::Pass {
  public:
   std::string_view name() const override { return "host_state"; }
-  bool preserves_numerics() const override { return true; }
   graph::PassResult Run(graph::Program& program) override;
 };
 

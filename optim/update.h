@@ -71,7 +71,6 @@ class Update : public graph::Pass {
  public:
   explicit Update(UpdateOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "update"; }
-  bool preserves_numerics() const override { return true; }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -39,7 +39,6 @@ class DataParallel : public graph::Pass {
  public:
   explicit DataParallel(DataParallelOptions options = {}) : options_(std::move(options)) {}
   std::string_view name() const override { return "data_parallel"; }
-  bool preserves_numerics() const override { return true; }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

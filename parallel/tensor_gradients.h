@@ -23,7 +23,6 @@ class TensorGradients : public graph::Pass {
  public:
   explicit TensorGradients(TensorParallelOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "tensor_gradients"; }
-  bool preserves_numerics() const override { return false; }  // sums are cut into partial ones
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -49,7 +49,6 @@ class TensorParallel : public graph::Pass {
  public:
   explicit TensorParallel(TensorParallelOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "tensor_parallel"; }
-  bool preserves_numerics() const override { return false; }  // sums are cut into partial ones
   graph::PassResult Run(graph::Program& program) override;
 
  private:

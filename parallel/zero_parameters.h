@@ -20,7 +20,6 @@ class ZeroParameters : public graph::Pass {
  public:
   explicit ZeroParameters(int64_t ranks) : ranks_(ranks) {}
   std::string_view name() const override { return "zero_parameters"; }
-  bool preserves_numerics() const override { return true; }
   graph::PassResult Run(graph::Program& program) override;
 
  private:
@@ -34,7 +33,6 @@ class ZeroParameters : public graph::Pass {
 class PrefetchParameters : public graph::Pass {
  public:
   std::string_view name() const override { return "prefetch_parameters"; }
-  bool preserves_numerics() const override { return true; }
   graph::PassResult Run(graph::Program& program) override;
 };
 

@@ -37,7 +37,6 @@ class ZeroState : public graph::Pass {
  public:
   explicit ZeroState(ZeroStateOptions options) : options_(options) {}
   std::string_view name() const override { return "zero_state"; }
-  bool preserves_numerics() const override { return false; }  // the norm is cut into partial ones
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -32,7 +32,6 @@ class ZeroWeights : public graph::Pass {
  public:
   explicit ZeroWeights(ZeroWeightsOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "zero_weights"; }
-  bool preserves_numerics() const override { return true; }
   graph::PassResult Run(graph::Program& program) override;
 
  private:

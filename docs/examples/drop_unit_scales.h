@@ -8,7 +8,6 @@ namespace plimsoll::graph {
 class DropUnitScales : public Pass {
  public:
   std::string_view name() const override { return "drop_unit_scales"; }
-  bool preserves_numerics() const override { return true; }
   PassResult Run(Program& program) override;
 };
 

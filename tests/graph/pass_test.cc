@@ -22,7 +22,6 @@ forward
 class AddsANode : public Pass {
  public:
   std::string_view name() const override { return "adds-a-node"; }
-  bool preserves_numerics() const override { return true; }
   PassResult Run(Program& program) override {
     Builder(program).Emit1("scale", {program.Require("x")}, {{"factor", 3.0}}, "z");
     return {true, "1 node added"};
@@ -32,14 +31,12 @@ class AddsANode : public Pass {
 class DoesNothing : public Pass {
  public:
   std::string_view name() const override { return "does-nothing"; }
-  bool preserves_numerics() const override { return true; }
   PassResult Run(Program&) override { return {false, "nothing to do"}; }
 };
 
 class Breaks : public Pass {
  public:
   std::string_view name() const override { return "breaks"; }
-  bool preserves_numerics() const override { return true; }
   PassResult Run(Program& program) override {
     program.mutable_tensor(program.Require("y")).type.shape = Shape{7};
     return {true, "broke it"};
@@ -50,7 +47,6 @@ class Hides : public Pass {
  public:
   explicit Hides(std::function<void(Program&)> change) : change_(std::move(change)) {}
   std::string_view name() const override { return "hides"; }
-  bool preserves_numerics() const override { return true; }
   PassResult Run(Program& program) override {
     change_(program);
     return {false, "nothing to do"};

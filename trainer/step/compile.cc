@@ -47,7 +47,6 @@ class Workspaces : public graph::Pass {
  public:
   Workspaces(runtime::DeviceKind device, int threads) : device_(device), threads_(threads) {}
   std::string_view name() const override { return "workspaces"; }
-  bool preserves_numerics() const override { return true; }
   graph::PassResult Run(Program& program) override {
     return {runtime::AddWorkspaces(program, threads_, device_), "scratch of kernels added"};
   }
@@ -76,7 +75,7 @@ struct Purpose {
 std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
   std::vector<graph::Fusion> fusions = {{"loss with its backward", &ops::FuseLossBackward}};
   if (options.device == runtime::DeviceKind::kCuda && options.fuse_gelu_gradient) {
-    fusions.push_back({"GELU's gradient with its product", &ops::FuseGeluGradient, false});
+    fusions.push_back({"GELU's gradient with its product", &ops::FuseGeluGradient});
   }
   return fusions;
 }
