@@ -59,7 +59,7 @@ class Adapter {
 
  private:
   const Layer* LayerOf(const Node& node) const {
-    if (node.op->name != "linear") return nullptr;
+    if (!node.op->takes_adapters) return nullptr;
     const auto found = layers_.find(program_.tensor(node.inputs[1]).name);
     return found == layers_.end() ? nullptr : found->second;
   }

@@ -1,7 +1,6 @@
 #include "amp/mixed_precision.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -122,7 +121,7 @@ class Converter {
       EmitCast(computed, id, node);
       RememberWidening(computed, id);
     }
-    if (node.op->name == "cast") RememberWidening(node.inputs[0], node.outputs[0]);
+    if (node.op->converts) RememberWidening(node.inputs[0], node.outputs[0]);
   }
 
   bool MustStay(TensorId id) const {
@@ -185,17 +184,10 @@ class Converter {
   bool changed_ = false;
 };
 
-// Attention is low by the table, too, but its float32 kernels have no TF32.
 graph::PassResult MarkTf32(Program& program, const AmpOptions& options) {
-  constexpr std::string_view kProducts[] = {"linear", "matmul", "add_low_rank",
-                                            "linear_cross_entropy"};
   int marked = 0;
   for (Node& node : program.mutable_nodes()) {
-    if (std::find(std::begin(kProducts), std::end(kProducts), node.op->name) ==
-            std::end(kProducts) ||
-        PrecisionOf(*node.op, options) != Precision::kLow) {
-      continue;
-    }
+    if (!node.op->precision.tf32 || PrecisionOf(*node.op, options) != Precision::kLow) continue;
     node.attributes.Set("tf32", true);
     ++marked;
   }

@@ -20,9 +20,9 @@ namespace plimsoll::amp {
 // A parameter has one type in all programs of a step: float32 when options.fp32_parameters names
 // it, else the low type. Ops that want the other type read it through a cast.
 //
-// Without a low type (options.enabled()) no type changes. With options.tf32, linear, matmul and
-// linear_cross_entropy get the attribute tf32, unless options.fp32_ops names them; their backward
-// ops take it over.
+// Without a low type (options.enabled()) no type changes. With options.tf32, low ops that declare a
+// kernel for it (graph::PrecisionRule) get the attribute tf32, unless options.fp32_ops names them;
+// their backward ops take it over.
 class MixedPrecision : public graph::Pass {
  public:
   explicit MixedPrecision(AmpOptions options) : options_(std::move(options)) {}

@@ -7,12 +7,8 @@
 namespace plimsoll::amp {
 namespace {
 
-const PolicyRow* FindRow(std::string_view op) {
-  for (const PolicyRow& row : PolicyTable()) {
-    if (row.op == op) return &row;
-  }
-  return nullptr;
-}
+// Models may use it: it says in which type it works, or can be trained through.
+bool IsOfModels(const graph::OpDef& op) { return !op.precision.reason.empty() || op.gradient; }
 
 bool Contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -22,9 +18,7 @@ bool Contains(const std::vector<std::string>& names, std::string_view name) {
 std::vector<std::string> Choices() {
   std::vector<std::string> names;
   for (const graph::OpDef* op : graph::OpRegistry::Get().All()) {
-    const PolicyRow* row = FindRow(op->name);
-    const bool in_models = row != nullptr || op->gradient;
-    if (in_models && (row == nullptr || row->precision != Precision::kAsInput)) {
+    if (IsOfModels(*op) && op->precision.precision != Precision::kAsInput) {
       names.push_back(op->name);
     }
   }
@@ -34,10 +28,10 @@ std::vector<std::string> Choices() {
 std::optional<std::string> ProblemOf(const std::string& name) {
   const std::vector<std::string> choices = Choices();
   if (Contains(choices, name)) return std::nullopt;
-  if (const PolicyRow* row = FindRow(name); row != nullptr) {
-    return name + " computes nothing and has the type of its input; remove it";
-  }
-  if (graph::OpRegistry::Get().Find(name) != nullptr) {
+  if (const graph::OpDef* op = graph::OpRegistry::Get().Find(name); op != nullptr) {
+    if (op->precision.precision == Precision::kAsInput) {
+      return name + " computes nothing and has the type of its input; remove it";
+    }
     return name + " is no op of a model; backward ops follow the op that they belong to, and " +
            "updates always work in float32";
   }
@@ -65,46 +59,15 @@ std::string_view Name(Precision precision) {
 }
 
 const std::vector<PolicyRow>& PolicyTable() {
-  using enum Precision;
-  static const std::vector<PolicyRow> table = {
-      {"add_low_rank", kLow, "low operands, products summed in float32; the sum is rounded once"},
-      {"attention", kLow, "low operands; scores, softmax and its sums stay in float32"},
-      {"embedding", kLow, "a lookup; token and position rows are added in float32"},
-      {"linear", kLow, "low operands, products summed in float32"},
-      {"linear_cross_entropy", kLow,
-       "low operands; softmax and the loss itself, on a CPU also the logits, stay in float32"},
-      {"matmul", kLow, "low operands, products summed in float32"},
-      {"add", kLowStorage, "one rounding per element"},
-      {"add_layer_norm", kLowStorage, "the sum is rounded once; as layer_norm from there"},
-      {"add_rms_norm", kLowStorage, "the sum is rounded once; as rms_norm from there"},
-      {"dropout", kLowStorage, "one rounding per element"},
-      {"gelu", kLowStorage, "computed in float32, rounded once"},
-      {"layer_norm", kLowStorage, "mean, variance and their sums stay in float32"},
-      {"mul", kLowStorage, "one rounding per element"},
-      {"rms_norm", kLowStorage, "the mean square and its sum stay in float32"},
-      {"rotary", kLowStorage, "angles and rotation in float32, rounded once"},
-      {"scale", kLowStorage, "one rounding per element"},
-      {"scale_by", kLowStorage, "one rounding per element"},
-      {"select_rows", kLowStorage, "moves rows, rounds nothing"},
-      {"silu", kLowStorage, "computed in float32, rounded once"},
-      {"swiglu", kLowStorage, "computed in float32, rounded once"},
-      {"squared_norm", kFloat32, "a sum over many elements, and a result that is read as it is"},
-      {"sum", kFloat32, "a sum over many elements, and a result that is read as it is"},
-      {"all_gather_done", kAsInput, "another name for the same bytes"},
-      {"all_gather_start", kAsInput, "moves bytes"},
-      {"all_reduce_done", kAsInput, "another name for the same bytes"},
-      {"all_reduce_start", kAsInput, "gradients are summed in the type they have"},
-      {"cast", kAsInput, "converts on the model's own account"},
-      {"copy_done", kAsInput, "moves bytes"},
-      {"copy_start", kAsInput, "moves bytes"},
-      {"own_part", kAsInput, "another name for the same bytes"},
-      {"reduce_scatter_done", kAsInput, "another name for the same bytes"},
-      {"reduce_scatter_start", kAsInput, "gradients are summed in the type they have"},
-      {"place_columns", kAsInput, "moves bytes"},
-      {"stop_gradient", kAsInput, "another name for the same bytes"},
-      {"sum_gradient", kAsInput, "another name for the same bytes"},
-      {"view", kAsInput, "another shape for the same bytes"},
-  };
+  static const std::vector<PolicyRow> table = [] {
+    std::vector<PolicyRow> rows;
+    for (const graph::OpDef* op : graph::OpRegistry::Get().All()) {
+      const graph::PrecisionRule& rule = op->precision;
+      if (!rule.reason.empty()) rows.push_back({op->name, rule.precision, rule.reason});
+    }
+    std::ranges::stable_sort(rows, {}, &PolicyRow::precision);
+    return rows;
+  }();
   return table;
 }
 
@@ -133,8 +96,7 @@ std::optional<OptionsProblem> FindProblem(const AmpOptions& options) {
 Precision PrecisionOf(const graph::OpDef& op, const AmpOptions& options) {
   if (Contains(options.fp32_ops, op.name)) return Precision::kFloat32;
   if (Contains(options.low_ops, op.name)) return Precision::kLow;
-  const PolicyRow* row = FindRow(op.name);
-  return row == nullptr ? Precision::kFloat32 : row->precision;
+  return op.precision.precision;
 }
 
 }  // namespace plimsoll::amp

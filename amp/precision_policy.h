@@ -1,4 +1,5 @@
-// Mixed precision's policy: in which type each op kind works. A table, which a run may override.
+// Mixed precision's policy: in which type each op kind works. Ops declare it
+// (graph::PrecisionRule), and a run may override it.
 #pragma once
 
 #include <optional>
@@ -16,8 +17,8 @@ struct AmpOptions {
   // Matrix products of float32 tensors on a GPU's matrix units, operands rounded to TF32; with
   // dtype float32.
   bool tf32 = false;
-  std::vector<std::string> low_ops;   // op kinds that work in `dtype`, whatever the table says
-  std::vector<std::string> fp32_ops;  // op kinds that work in float32, whatever the table says
+  std::vector<std::string> low_ops;   // op kinds that work in `dtype`, whatever they declare
+  std::vector<std::string> fp32_ops;  // op kinds that work in float32, whatever they declare
 
   // Parameters that stay float32 in every program, as Float32Parameters (amp/mixed_precision.h)
   // finds them. Not given: those that it finds in the program at hand.
@@ -28,12 +29,7 @@ struct AmpOptions {
   bool enabled() const { return graph::IsLowPrecision(dtype); }
 };
 
-enum class Precision {
-  kLow,         // operands and results in the low type, products summed in float32
-  kLowStorage,  // operands and results in the low type, the arithmetic between them in float32
-  kFloat32,     // operands and results in float32
-  kAsInput,     // whatever type the input has: nothing is computed
-};
+using graph::Precision;
 
 // "low", "low storage", "fp32", "as its input".
 std::string_view Name(Precision precision);
@@ -44,7 +40,7 @@ struct PolicyRow {
   std::string_view reason;
 };
 
-// Sorted by precision, then by op. Op kinds that are not in it work in float32.
+// The ops that give a reason, sorted by precision, then by op. Others work in float32.
 const std::vector<PolicyRow>& PolicyTable();
 
 // The table for docs/mixed_precision.md.

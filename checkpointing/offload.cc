@@ -178,7 +178,7 @@ class Offloader {
     const TensorId view = AddViewLike(program_, id, base, kHereSuffix);
     const int n = view_nodes_[id];
     // Whatever made it was done before it left.
-    if (n >= 0 && !ops::IsCollectiveDone(nodes_[n].op->name)) {
+    if (n >= 0 && !ops::IsCollectiveDone(*nodes_[n].op)) {
       Node node = nodes_[n];
       node.inputs[0] = base;
       node.outputs = {view};

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -26,15 +25,6 @@ using graph::Tensor;
 using graph::TensorId;
 
 constexpr std::string_view kSuffix = ".again";
-
-// Ops that do little more than read and write each element once.
-constexpr std::array<std::string_view, 11> kCheapOps = {"add",        "cast", "dropout",  "gelu",
-                                                        "layer_norm", "mul",  "rms_norm", "rotary",
-                                                        "scale",      "silu", "swiglu"};
-
-bool IsCheap(const Node& node) {
-  return std::find(kCheapOps.begin(), kCheapOps.end(), node.op->name) != kCheapOps.end();
-}
 
 class Recomputer {
  public:
@@ -121,7 +111,7 @@ class Recomputer {
     const TensorId base = Again(program_.tensor(view).alias->base);
     const int n = view_nodes_[view];
     // A collective is done once: what it reads need not be there for longer.
-    const bool done = n >= 0 && ops::IsCollectiveDone(nodes_[n].op->name);
+    const bool done = n >= 0 && ops::IsCollectiveDone(*nodes_[n].op);
     if (done && done_.contains(base)) return done_.at(base);
     const TensorId again = AddViewLike(program_, view, base, std::string(kSuffix));
     if (done) done_[base] = again;
@@ -166,7 +156,7 @@ class Recomputer {
     }
     result_.push_back(std::move(node));
     ++added_;
-    if (IsCheap(nodes_[n])) cheap_clones_.push_back(n);
+    if (nodes_[n].op->cheap_to_recompute) cheap_clones_.push_back(n);
   }
 
   void CheckRepeatable(int n) const {
@@ -199,7 +189,7 @@ class Recomputer {
 
   // Could node n run again at node `when` on what is alive there in any case?
   bool IsFree(int n, int when) const {
-    if (!IsCheap(nodes_[n])) return false;
+    if (!nodes_[n].op->cheap_to_recompute) return false;
     return std::all_of(nodes_[n].inputs.begin(), nodes_[n].inputs.end(), [&](TensorId id) {
       if (id == kNoTensor) return true;
       const TensorId root = program_.Root(id);

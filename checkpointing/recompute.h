@@ -5,9 +5,10 @@
 // further clones, back to the nearest tensors that are there.
 //
 // - A forward result that nothing later reads is not kept for a clone's sake: a clone makes it.
-// - Nodes that cost (matrix products, attention) are cloned once. A clone of a cheap one (norms,
-//   activations, casts, …) is dropped between two uses and made again, when all that it reads is
-//   there at the second use anyhow: so no cheap intermediate of a chain waits for its own use.
+// - Nodes that cost (matrix products, attention) are cloned once. A clone of a cheap one
+//   (OpDef::cheap_to_recompute: norms, activations, casts, …) is dropped between two uses and made
+//   again, when all that it reads is there at the second use anyhow: so no cheap intermediate of a
+//   chain waits for its own use.
 // - Random ops keep their key, so a clone draws the same numbers.
 // - Results that nobody reads any more are left out, of clones and of the forward pass alike.
 //

@@ -17,18 +17,11 @@ namespace {
 using graph::Program;
 using graph::Retention;
 
-struct Preset {
-  std::string_view name;
-  std::vector<std::string_view> ops;
-};
-
-const std::vector<Preset>& Presets() {
-  static const std::vector<Preset> presets = {
-      {"norms", {"layer_norm", "rms_norm"}},
-      {"activations", {"gelu", "silu", "swiglu"}},
-      {"attention", {"attention"}},
-  };
-  return presets;
+// Is it a word that ops declare as theirs (OpDef::recompute_preset)?
+bool IsPreset(std::string_view word) {
+  return std::ranges::any_of(graph::OpRegistry::Get().All(), [&](const graph::OpDef* op) {
+    return !word.empty() && op->recompute_preset == word;
+  });
 }
 
 class Tagger {
@@ -68,39 +61,37 @@ class Tagger {
   const std::string& NameOf(const SavedTensor& saved) const {
     return program_.tensor(saved.tensor).name;
   }
-  const std::string& OpOf(const SavedTensor& saved) const {
-    return program_.nodes()[saved.producer].op->name;
+  const graph::OpDef& OpOf(const SavedTensor& saved) const {
+    return *program_.nodes()[saved.producer].op;
   }
   // The op whose results they are: ranks that share the rows of a norm gather them to read them.
-  const std::string& MakerOf(const SavedTensor& saved) const {
+  const graph::OpDef& MakerOf(const SavedTensor& saved) const {
     const std::vector<graph::Node>& nodes = program_.nodes();
-    if (OpOf(saved) != "all_gather_start") return OpOf(saved);
+    if (OpOf(saved).name != "all_gather_start") return OpOf(saved);
     const graph::TensorId part = program_.Root(nodes[saved.producer].inputs[0]);
     for (int n = saved.producer; n-- > 0;) {
       const std::vector<graph::TensorId>& outputs = nodes[n].outputs;
       if (std::find(outputs.begin(), outputs.end(), part) != outputs.end()) {
-        return nodes[n].op->name;
+        return *nodes[n].op;
       }
     }
     return OpOf(saved);
   }
   static bool MayGo(const SavedTensor& saved) { return saved.recomputable && !saved.read_at_once; }
 
-  bool Matches(const std::string& pattern, const SavedTensor& saved) const {
+  bool Matches(const std::string& pattern, bool preset, const SavedTensor& saved) const {
     if (saved.output > 0 || saved.parameter) return false;
-    for (const Preset& preset : Presets()) {
-      if (preset.name != pattern) continue;
-      return std::find(preset.ops.begin(), preset.ops.end(), MakerOf(saved)) != preset.ops.end();
-    }
-    if (graph::OpRegistry::Get().Find(pattern) != nullptr) return OpOf(saved) == pattern;
+    if (preset) return MakerOf(saved).recompute_preset == pattern;
+    if (graph::OpRegistry::Get().Find(pattern) != nullptr) return OpOf(saved).name == pattern;
     return MatchesGlob(pattern, NameOf(saved));
   }
 
   // By position in saved_. UserError when there is none.
   std::vector<size_t> AllMatches(const Patterns& patterns, const std::string& pattern) const {
     std::vector<size_t> matches;
+    const bool preset = IsPreset(pattern);
     for (size_t i = 0; i < saved_.size(); ++i) {
-      if (Matches(pattern, saved_[i])) matches.push_back(i);
+      if (Matches(pattern, preset, saved_[i])) matches.push_back(i);
     }
     if (!matches.empty()) return matches;
     std::set<std::string> ops;
@@ -108,7 +99,7 @@ class Tagger {
     for (const SavedTensor& saved : saved_) {
       if (saved.output > 0 || saved.parameter) continue;
       if (ops.empty()) example = fmt::format(", such as '{}'", NameOf(saved));
-      ops.insert(OpOf(saved));
+      ops.insert(OpOf(saved).name);
     }
     throw UserError(fmt::format(
         "{}: '{}' matches no activation that waits for the backward pass; there are results of "

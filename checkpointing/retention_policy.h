@@ -9,9 +9,10 @@
 //   selective  what the patterns of `recompute` name, without what those of `save` name
 //   explicit   by name of tensor, as a solver chose
 //
-// A pattern is a preset (`norms`, `activations`, `attention`), an op kind (`gelu`) or a glob over
-// names of tensors (`block.*.mlp.fc`). An op's further results, such as a norm's statistics, are
-// retained as its first one: they are small, and running the op again gives them for nothing.
+// A pattern is a preset, which ops declare (OpDef::recompute_preset: `norms`, `activations`,
+// `attention`), an op kind (`gelu`) or a glob over names of tensors (`block.*.mlp.fc`). An op's
+// further results, such as a norm's statistics, are retained as its first one: they are small, and
+// running the op again gives them for nothing.
 //
 // Parameters that data ranks have in parts (ZeRO's third stage) wait in whole for the backward pass
 // like activations, but no policy and no pattern is about them: `reshard` alone is.

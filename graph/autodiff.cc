@@ -24,6 +24,7 @@ class Reverse {
       throw InternalError("autodiff: '" + options_.loss + "' is no float scalar");
     }
     FindDependents();
+    RefuseWithoutGradient(loss);
     if (!depends_[loss]) {
       throw InternalError("autodiff: '" + options_.loss +
                           "' depends on no parameter that is trained");
@@ -39,22 +40,64 @@ class Reverse {
   }
 
  private:
+  std::vector<bool> TrainedParameters() const {
+    std::vector<bool> trained;
+    for (const Tensor& tensor : program_.tensors()) {
+      trained.push_back(tensor.role == Role::kParameter &&
+                        !(options_.frozen && options_.frozen(tensor)));
+    }
+    return trained;
+  }
+
+  static bool AnyOf(const std::vector<TensorId>& ids, const std::vector<bool>& marked) {
+    return std::ranges::any_of(ids, [&](TensorId id) { return id != kNoTensor && marked[id]; });
+  }
+
   // depends_[t]: a parameter reaches t through differentiable ops, so that t's gradient is needed.
   void FindDependents() {
-    depends_.assign(program_.tensors().size(), false);
-    for (size_t id = 0; id < depends_.size(); ++id) {
-      const Tensor& tensor = program_.tensor(static_cast<TensorId>(id));
-      depends_[id] =
-          tensor.role == Role::kParameter && !(options_.frozen && options_.frozen(tensor));
-    }
+    depends_ = TrainedParameters();
     for (const Node& node : program_.nodes()) {
-      if (!node.op->gradient) continue;
-      const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
-                                   [&](TensorId id) { return id != kNoTensor && depends_[id]; });
+      if (!node.op->gradient || !AnyOf(node.inputs, depends_)) continue;
       for (TensorId id : node.outputs) {
-        if (any && id != kNoTensor && IsFloat(builder_.dtype(id))) depends_[id] = true;
+        if (id != kNoTensor && IsFloat(builder_.dtype(id))) depends_[id] = true;
       }
     }
+  }
+
+  // A parameter that reaches the loss through an op which neither has a gradient nor says that it
+  // stops gradients would be trained by a part of its gradient, or not at all. Integers that a
+  // differentiable op makes are constants (which elements were largest); those of an op without a
+  // gradient may stand for floats, so it has to say that they don't.
+  void RefuseWithoutGradient(Value loss) const {
+    const std::vector<Node>& nodes = program_.nodes();
+    std::vector<bool> reached = TrainedParameters();
+    for (const Node& node : nodes) {
+      if (node.op->stops_gradient || !AnyOf(node.inputs, reached)) continue;
+      for (TensorId id : node.outputs) {
+        if (id == kNoTensor) continue;
+        if (!node.op->gradient || IsFloat(builder_.dtype(id))) reached[id] = true;
+      }
+    }
+    std::vector<bool> needed(reached.size(), false);
+    needed[loss] = reached[loss];
+    for (size_t i = nodes.size(); i-- > 0;) {
+      const Node& node = nodes[i];
+      if (node.op->stops_gradient || !AnyOf(node.outputs, needed)) continue;
+      for (TensorId id : node.inputs) {
+        if (id == kNoTensor || !reached[id]) continue;
+        if (!node.op->gradient) throw InternalError(WithoutGradient(i, id));
+        needed[id] = true;
+      }
+    }
+  }
+
+  std::string WithoutGradient(size_t node, TensorId input) const {
+    const std::string& op = program_.nodes()[node].op->name;
+    return "autodiff: '" + options_.loss + "' of program '" + program_.name() +
+           "' depends on a trained parameter through " + Describe(program_, node) +
+           ", which reads '" + program_.tensor(input).name + "', and " + op +
+           " has no gradient; give it a rule, let it say that it stops gradients, or let it read a "
+           "stop_gradient";
   }
 
   // The gradient of the loss with respect to itself.
@@ -141,6 +184,8 @@ class Reverse {
         if (context.taken(i) && partials[i] != kNoTensor) {
           throw InternalError(node.op->name + ": its gradient rule lost a partial gradient");
         }
+        // A view is its first input; others are only kept alive by it.
+        if (wanted[i] && !(node.op->view && i > 0)) throw InternalError(WithoutRule(index, id));
         continue;
       }
       if (!wanted[i]) throw InternalError(node.op->name + ": gradient for an input not wanted");
@@ -159,10 +204,16 @@ class Reverse {
     }
   }
 
+  std::string WithoutRule(size_t node, TensorId input) const {
+    return "autodiff: '" + options_.loss + "' of program '" + program_.name() + "' depends on '" +
+           program_.tensor(input).name + "', and with it on a trained parameter, but the rule of " +
+           Describe(program_, node) + " gives it no gradient";
+  }
+
   // Rules get the gradient of an output in the output's type. Only those that hand it on as it is
   // get a sum that is float32 already, and so keep it: no sum for a weight rounds to 16 bits.
   Value AsExpected(const Node& node, size_t output, Value gradient) {
-    const bool hands_on = node.op->view || node.op->name == "cast";
+    const bool hands_on = node.op->view || node.op->converts;
     if (gradient == kNoTensor || hands_on) return gradient;
     return InType(gradient, builder_.dtype(node.outputs[output]));
   }

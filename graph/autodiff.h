@@ -35,6 +35,10 @@ struct AutodiffOptions {
 // has none. Gradients of bf16 and f16 parameters are float32. The loss becomes a metric that the
 // host reads, without its scale. Sums keep a fixed operand order: later uses first; where one part
 // is float32 and another has 16 bits, the sum is float32.
+//
+// An op with neither a gradient nor OpDef::stops_gradient through which the loss depends on a
+// trained parameter is an InternalError that names it, and so is a rule that gives no gradient of
+// an input on which the loss depends so.
 class Autodiff : public Pass {
  public:
   explicit Autodiff(AutodiffOptions options) : options_(std::move(options)) {}

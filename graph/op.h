@@ -12,6 +12,7 @@
 
 #include "graph/attributes.h"
 #include "graph/tensor.h"
+#include "graph/traits.h"
 
 namespace plimsoll::graph {
 
@@ -59,8 +60,8 @@ struct OpDef {
   // (use Check() below). Must be set.
   std::function<std::vector<TensorType>(const OpCall&)> infer;
 
-  // Emits the nodes that compute the gradients of the inputs. Empty: the op is not differentiable
-  // and stops the backward pass.
+  // Emits the nodes that compute the gradients of the inputs. Empty: the op has none, and a loss
+  // that depends on a trained parameter through it is refused, unless `stops_gradient`.
   std::function<void(GradientContext&)> gradient;
 
   // Empty: no FLOPs, every argument read or written once.
@@ -74,6 +75,34 @@ struct OpDef {
   // Draws random numbers: has an attribute "key" (the original node's id) and an input "rng"
   // (i32[2]: seed, micro-step). Equal key and rng give equal draws.
   bool random = false;
+
+  // Results count as constants where a loss is differentiated; instead of a gradient.
+  bool stops_gradient = false;
+
+  // Output 0 is input 0 in another type. Passes look through it at what was converted.
+  bool converts = false;
+
+  // Traits (graph/traits.h).
+  PrecisionRule precision = {};
+  CostClass cost_class = CostClass::kBandwidth;
+  Transfer transfer = Transfer::kNone;
+  ShardingRule sharding = {};
+  Continuation continuation = {};
+
+  // Little more than reading and writing each element once: worth running several times rather
+  // than keeping what it makes between two uses (checkpointing/recompute.h).
+  bool cheap_to_recompute = false;
+
+  // The word of `checkpointing.recompute` that means this op and others of its kind, "norms".
+  // Empty: only the op's own name does (checkpointing/retention_policy.h).
+  std::string_view recompute_preset = "";
+
+  // y = x·Wᵀ with x at input 0 and W at input 1: a low-rank adapter can stand beside W
+  // (adapters/lora_pass.h).
+  bool takes_adapters = false;
+
+  // A GPU's kernel takes the calls of many tensors in one launch (memory/device_rates.h).
+  bool shares_launches = false;
 };
 
 Cost CostOf(const OpCall& call);

@@ -18,6 +18,12 @@ using graph::Role;
 using graph::TensorId;
 using graph::TensorType;
 
+// -1: no input is asked for.
+bool HasInput(const Node& node, int index) {
+  const auto i = static_cast<size_t>(index);
+  return index < 0 || (i < node.inputs.size() && node.inputs[i] != kNoTensor);
+}
+
 void SetInput(Node& node, size_t index, TensorId value) {
   node.inputs.resize(std::max(node.inputs.size(), index + 1), kNoTensor);
   node.inputs[index] = value;
@@ -31,9 +37,9 @@ TensorId Carried(Builder& builder, const std::string& scope, const char* name,
 }
 
 // Returns the bytes of the node's caches.
-int64_t CacheAttention(Builder& builder, Node& node, TensorId position, int64_t capacity) {
+int64_t ReadFromCaches(Builder& builder, Node& node, TensorId position, int64_t capacity) {
   if (!node.attributes.GetBool("causal") || node.attributes.GetReal("dropout") > 0) {
-    throw InternalError("kv_cache: attention in '" + node.scope +
+    throw InternalError("kv_cache: " + node.op->name + " in '" + node.scope +
                         "' is not causal or drops; only causal attention without dropout can be "
                         "cached");
   }
@@ -42,7 +48,7 @@ int64_t CacheAttention(Builder& builder, Node& node, TensorId position, int64_t 
   const TensorType type = ops::CacheType(builder.type(node.inputs[0]), heads, kv_heads, capacity);
   const TensorId keys = Carried(builder, node.scope, "keys", type);
   const TensorId values = Carried(builder, node.scope, "values", type);
-  node.op = &graph::OpRegistry::Get().Require("attention_cached");
+  node.op = &graph::OpRegistry::Get().Require(node.op->continuation.cached_op);
   node.attributes = {{"heads", heads}, {"kv_heads", kv_heads}};
   node.inputs = {node.inputs[0], keys, values, position};
   node.outputs = {node.outputs[0], keys, values};
@@ -59,14 +65,12 @@ graph::PassResult KvCache::Run(Program& program) {
   int caches = 0;
   int64_t bytes = 0;
   for (Node& node : program.mutable_nodes()) {
-    if (node.op->name == "attention") {
-      bytes += CacheAttention(builder, node, position, capacity_);
+    const graph::Continuation& continuation = node.op->continuation;
+    if (!continuation.cached_op.empty()) {
+      bytes += ReadFromCaches(builder, node, position, capacity_);
       ++caches;
-    } else if (node.op->name == "embedding" && node.inputs.size() > 2 &&
-               node.inputs[2] != kNoTensor) {
-      SetInput(node, 3, position);
-    } else if (node.op->name == "rotary") {
-      SetInput(node, 1, position);
+    } else if (continuation.position >= 0 && HasInput(node, continuation.position_table)) {
+      SetInput(node, static_cast<size_t>(continuation.position), position);
     }
   }
   program.DropUnusedTensors();

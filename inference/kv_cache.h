@@ -5,9 +5,11 @@
 //   embedding(tokens, table, wpe)   →  embedding(tokens, table, wpe, position)
 //   rotary(qkv)                     →  rotary(qkv, position)
 //
-// `position`, i32[1], is an input slot: the position of the first of the W tokens. SCOPE.keys and
-// SCOPE.values [R,G,capacity,hd] are carried (Role::kState): programs with other W that run on the
-// same texts share them by name. Attention must be causal and without dropout, as inference is.
+// Which op becomes what, and which of its inputs takes the position, ops declare
+// (graph::Continuation). `position`, i32[1], is an input slot: the position of the first of the W
+// tokens. SCOPE.keys and SCOPE.values [R,G,capacity,hd] are carried (Role::kState): programs with
+// other W that run on the same texts share them by name. Attention must be causal and without
+// dropout, as inference is.
 #pragma once
 
 #include <cstdint>

@@ -164,12 +164,12 @@ std::vector<double> CostModel::SecondsBesideCopies(const graph::Program& program
   std::unordered_map<graph::TensorId, double> arrives;
   for (size_t n = 0; n < seconds.size(); ++n) {
     const graph::Node& node = program.nodes()[n];
-    if (node.op->name == "copy_start") {
+    if (node.op->transfer == graph::Transfer::kCopyStart) {
       const graph::Tensor& copy = program.tensor(node.outputs[0]);
       double& way = free_from[copy.place == graph::Place::kHost];
       way = std::max(way, now) + rates_.CopySeconds(static_cast<double>(copy.bytes()));
       arrives[program.Root(node.outputs[0])] = way;
-    } else if (node.op->name == "copy_done") {
+    } else if (node.op->transfer == graph::Transfer::kCopyDone) {
       const auto copy = arrives.find(program.Root(node.inputs[0]));
       if (copy != arrives.end()) seconds[n] = std::max(0.0, copy->second - now);
     } else if (!node.op->view) {

@@ -10,18 +10,32 @@
 namespace plimsoll::memory {
 namespace {
 
+using graph::CostClass;
+using graph::OpDef;
+
+// What was measured, by op.
 using Table = std::map<std::string, double, std::less<>>;
 
-double Find(const Table& table, std::string_view op, double otherwise) {
-  const auto found = table.find(op);
-  return found == table.end() ? otherwise : found->second;
+// What an op has that nobody measured: as the slowest of its class.
+struct Unmeasured {
+  double bandwidth, products, attention;
+
+  double Of(CostClass cost_class) const {
+    if (cost_class == CostClass::kBandwidth) return bandwidth;
+    return cost_class == CostClass::kProducts ? products : attention;
+  }
+};
+
+double Find(const Table& table, const OpDef& op, const Unmeasured& unmeasured) {
+  const auto found = table.find(op.name);
+  return found == table.end() ? unmeasured.Of(op.cost_class) : found->second;
 }
 
-constexpr double kCpuFlops = 30e9;  // of ops that are not in the table
+constexpr double kCpuFlops = 30e9;  // of ops that bandwidth binds
 
 // What one thread reaches, and the bandwidth that it has. Products and attention are bound by
 // FLOPs, all else by bytes.
-double CpuFlops(std::string_view op) {
+double CpuFlops(const OpDef& op) {
   static const Table table = {
       {"linear", 220e9},
       {"linear_dx", 215e9},
@@ -37,10 +51,10 @@ double CpuFlops(std::string_view op) {
       {"gelu_backward", 26e9},
       {"gelu_with_backward", 26e9},
   };
-  return Find(table, op, kCpuFlops);
+  return Find(table, op, {kCpuFlops, 200e9, 130e9});
 }
 
-double CpuBytes(std::string_view op) {
+double CpuBytes(const OpDef& op) {
   return CpuFlops(op) == kCpuFlops ? 12e9 : 20e9;  // the others have their data in caches
 }
 
@@ -54,7 +68,7 @@ constexpr double kLinkBytes = 48e9;
 constexpr double kSecondsPerCopy = 2e-6;
 
 // Products of 16-bit numbers, on the matrix units.
-double GpuFlops16(std::string_view op) {
+double GpuFlops16(const OpDef& op) {
   static const Table table = {
       {"linear", 690e12},
       {"linear_dx", 690e12},
@@ -67,10 +81,10 @@ double GpuFlops16(std::string_view op) {
       {"attention", 340e12},
       {"attention_backward", 270e12},
   };
-  return Find(table, op, kGpuVector);
+  return Find(table, op, {kGpuVector, 500e12, 270e12});
 }
 
-double GpuFlops32(std::string_view op) {
+double GpuFlops32(const OpDef& op) {
   static const Table table = {
       {"linear", 45e12},
       {"linear_dx", 45e12},
@@ -83,11 +97,11 @@ double GpuFlops32(std::string_view op) {
       {"attention", 23e12},
       {"attention_backward", 14e12},
   };
-  return Find(table, op, kGpuVector);
+  return Find(table, op, {kGpuVector, 40e12, 14e12});
 }
 
 // A copy reads and writes 4.26e12 bytes a second.
-double GpuBytes(std::string_view op) {
+double GpuBytes(const OpDef& op) {
   static const Table table = {
       {"adamw", 4.05e12},
       {"global_norm", 4.05e12},
@@ -100,11 +114,11 @@ double GpuBytes(std::string_view op) {
       {"swiglu_with_backward", 4.2e12},
       {"gelu_with_backward", 3.8e12},
   };
-  return Find(table, op, 3.6e12);
+  return Find(table, op, {3.6e12, 3.6e12, 3.6e12});
 }
 
 // Products of float32 numbers, rounded to TF32, on the matrix units.
-double GpuFlopsTf32(std::string_view op) {
+double GpuFlopsTf32(const OpDef& op) {
   static const Table table = {
       {"linear", 330e12},
       {"linear_dx", 310e12},
@@ -114,7 +128,8 @@ double GpuFlopsTf32(std::string_view op) {
       {"linear_cross_entropy_backward", 250e12},
       {"linear_cross_entropy_train", 250e12},
   };
-  return Find(table, op, GpuFlops32(op));
+  const double float32 = GpuFlops32(op);
+  return Find(table, op, {float32, float32, float32});
 }
 
 bool Is16Bit(const graph::OpCall& call) {
@@ -124,16 +139,13 @@ bool Is16Bit(const graph::OpCall& call) {
 
 // Wider heads give the matrix units of attention more to do for each exponential.
 double HeadFactor(const graph::OpCall& call) {
-  if (call.op.name != "attention" && call.op.name != "attention_backward") return 1;
+  if (call.op.cost_class != CostClass::kAttention) return 1;
   const int64_t heads = call.attributes.GetInt("heads");
   const int64_t head =
       call.input(0).shape.dim(-1) / (heads + 2 * call.attributes.GetInt("kv_heads"));
   constexpr int64_t kWide = 96;
   return head > kWide ? 1.42 : 1;
 }
-
-// Kernels that take the calls of many tensors in one launch.
-bool Grouped(std::string_view op) { return op == "adamw" || op == "sgd"; }
 
 }  // namespace
 
@@ -155,7 +167,7 @@ std::string DeviceRates::Origin() const {
 
 double DeviceRates::Seconds(const graph::OpCall& call) const {
   const graph::Cost cost = graph::CostOf(call);
-  const std::string& op = call.op.name;
+  const OpDef& op = call.op;
   if (gpu_ == nullptr) {
     return std::max(cost.flops / CpuFlops(op), cost.bytes / CpuBytes(op)) / threads_ +
            kCpuSecondsPerNode;
@@ -165,14 +177,14 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
   };
   const double vector = scale(&gpu::PeakRates::fp32), memory = scale(&gpu::PeakRates::memory);
   double flops = GpuFlops32(op) * vector;
-  if (Is16Bit(call) && GpuFlops16(op) != kGpuVector) {
+  if (Is16Bit(call) && op.cost_class != CostClass::kBandwidth) {
     flops = GpuFlops16(op) * HeadFactor(call) * scale(&gpu::PeakRates::half);
   } else if (call.attributes.Has("tf32") && GpuFlopsTf32(op) != GpuFlops32(op)) {
     // A GPU without TF32 computes such products as others of float32.
     flops = std::max(flops, GpuFlopsTf32(op) * scale(&gpu::PeakRates::tf32));
   }
   return std::max(cost.flops / flops, cost.bytes / (GpuBytes(op) * memory)) +
-         (Grouped(op) ? 0 : kGpuSecondsPerNode);
+         (op.shares_launches ? 0 : kGpuSecondsPerNode);
 }
 
 double DeviceRates::CopySeconds(double bytes) const {

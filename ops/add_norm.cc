@@ -14,6 +14,7 @@ using graph::GradientContext;
 using graph::kNoTensor;
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Precision;
 using graph::TensorType;
 using graph::Value;
 
@@ -68,6 +69,7 @@ const OpRegistration kAddLayerNorm({
         [](GradientContext& ctx) { SumAndNormGradient(ctx, "layer_norm_backward", /*mean=*/true); },
     .cost = FlopsPerElement(9),
     .in_place = {{0, 0}, {1, 0}, {0, 1}, {1, 1}},
+    .precision = {Precision::kLowStorage, "the sum is rounded once; as layer_norm from there"},
 });
 
 const OpRegistration kAddRmsNorm({
@@ -79,6 +81,7 @@ const OpRegistration kAddRmsNorm({
         [](GradientContext& ctx) { SumAndNormGradient(ctx, "rms_norm_backward", /*mean=*/false); },
     .cost = FlopsPerElement(5),
     .in_place = {{0, 0}, {1, 0}, {0, 1}, {1, 1}},
+    .precision = {Precision::kLowStorage, "the sum is rounded once; as rms_norm from there"},
 });
 
 }  // namespace

@@ -12,6 +12,8 @@ using graph::DType;
 using graph::GradientContext;
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Precision;
+using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
@@ -89,6 +91,9 @@ const OpRegistration kAdd({
     .gradient = &AddGradient,
     .cost = FlopsPerElement(1),
     .in_place = {{0, 0}, {1, 0}},
+    .precision = {Precision::kLowStorage, "one rounding per element"},
+    .sharding = {.follows = ShardingRule::kElements, .inputs = 2},
+    .cheap_to_recompute = true,
 });
 
 const OpRegistration kMul({
@@ -99,6 +104,9 @@ const OpRegistration kMul({
     .gradient = &MulGradient,
     .cost = FlopsPerElement(1),
     .in_place = {{0, 0}, {1, 0}},
+    .precision = {Precision::kLowStorage, "one rounding per element"},
+    .sharding = {.follows = ShardingRule::kElements, .inputs = 2},
+    .cheap_to_recompute = true,
 });
 
 const OpRegistration kScale({
@@ -109,6 +117,9 @@ const OpRegistration kScale({
     .gradient = &ScaleGradient,
     .cost = FlopsPerElement(1),
     .in_place = {{0, 0}},
+    .precision = {Precision::kLowStorage, "one rounding per element"},
+    .sharding = {.follows = ShardingRule::kElements},
+    .cheap_to_recompute = true,
 });
 
 const OpRegistration kScaleBy({
@@ -119,6 +130,8 @@ const OpRegistration kScaleBy({
     .gradient = &ScaleByGradient,
     .cost = FlopsPerElement(1),
     .in_place = {{0, 0}},
+    .precision = {Precision::kLowStorage, "one rounding per element"},
+    .sharding = {.follows = ShardingRule::kElements},
 });
 
 const OpRegistration kCast({
@@ -128,6 +141,10 @@ const OpRegistration kCast({
     .infer = &InferCast,
     .gradient = &CastGradient,
     .cost = {},
+    .converts = true,
+    .precision = {Precision::kAsInput, "converts on the model's own account"},
+    .sharding = {.follows = ShardingRule::kElements},
+    .cheap_to_recompute = true,
 });
 
 const OpRegistration kFill({

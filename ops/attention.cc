@@ -15,10 +15,13 @@ namespace plimsoll::ops {
 using graph::Attributes;
 using graph::Check;
 using graph::Cost;
+using graph::CostClass;
 using graph::DType;
 using graph::kNoTensor;
 using graph::OpCall;
+using graph::Precision;
 using graph::Shape;
+using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
@@ -104,6 +107,12 @@ const graph::OpRegistration kAttention({
     .gradient = Gradient,
     .cost = [](const OpCall& call) { return AttentionCost(call, 2); },
     .random = true,
+    // Its float32 kernels have no TF32.
+    .precision = {Precision::kLow, "low operands; scores, softmax and its sums stay in float32"},
+    .cost_class = CostClass::kAttention,
+    .sharding = {.follows = ShardingRule::kHeads},
+    .continuation = {.cached_op = "attention_cached"},
+    .recompute_preset = "attention",
 });
 
 const graph::OpRegistration kAttentionBackward({
@@ -114,6 +123,7 @@ const graph::OpRegistration kAttentionBackward({
     .gradient = {},
     .cost = [](const OpCall& call) { return AttentionCost(call, 5); },
     .random = true,
+    .cost_class = CostClass::kAttention,
 });
 
 bool IsHalf(const OpCall& call) {

@@ -20,8 +20,4 @@ bool AddsOnce(const graph::Attributes& attributes, const AxisCommunicators& comm
   return ranks == nullptr || ranks->rank() == 0;
 }
 
-bool IsCollective(std::string_view op) {
-  return op == "all_reduce_start" || op == "reduce_scatter_start" || op == "all_gather_start";
-}
-
 }  // namespace plimsoll::ops

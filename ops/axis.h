@@ -14,9 +14,6 @@ enum class Axis : uint8_t { kData, kTensor };
 std::string_view Name(Axis axis);  // "data", "tensor": the attribute "axis"
 Axis AxisOf(const graph::Attributes& attributes);
 
-// Does a node of that op begin a collective (ops/collective.h)?
-bool IsCollective(std::string_view op);
-
 // This rank's communicators, one for each axis; nullptr: the rank is alone there.
 struct AxisCommunicators {
   Communicator* data = nullptr;

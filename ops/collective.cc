@@ -13,8 +13,10 @@ using graph::Check;
 using graph::GradientContext;
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Precision;
 using graph::Shape;
 using graph::TensorType;
+using graph::Transfer;
 using graph::Value;
 
 std::vector<TensorType> InferAllReduce(const OpCall& call) {
@@ -80,6 +82,8 @@ const OpRegistration kAllReduceStart({
     .gradient = &HandOn,
     .cost = {},
     .in_place = {{0, 0}},
+    .precision = {Precision::kAsInput, "gradients are summed in the type they have"},
+    .transfer = Transfer::kCollectiveStart,
 });
 
 const OpRegistration kAllReduceDone({
@@ -90,6 +94,8 @@ const OpRegistration kAllReduceDone({
     .gradient = &HandOn,
     .cost = {},
     .view = true,
+    .precision = {Precision::kAsInput, "another name for the same bytes"},
+    .transfer = Transfer::kCollectiveDone,
 });
 
 const OpRegistration kReduceScatterStart({
@@ -99,6 +105,8 @@ const OpRegistration kReduceScatterStart({
     .infer = &InferReduceScatter,
     .gradient = &ReduceScatterGradient,
     .cost = {},
+    .precision = {Precision::kAsInput, "gradients are summed in the type they have"},
+    .transfer = Transfer::kCollectiveStart,
 });
 
 const OpRegistration kReduceScatterDone({
@@ -109,6 +117,8 @@ const OpRegistration kReduceScatterDone({
     .gradient = &HandOn,
     .cost = {},
     .view = true,
+    .precision = {Precision::kAsInput, "another name for the same bytes"},
+    .transfer = Transfer::kCollectiveDone,
 });
 
 const OpRegistration kAllGatherStart({
@@ -119,6 +129,8 @@ const OpRegistration kAllGatherStart({
     .gradient = &AllGatherGradient,
     .cost = {},
     .in_place = {{0, 0}},  // around its own part
+    .precision = {Precision::kAsInput, "moves bytes"},
+    .transfer = Transfer::kCollectiveStart,
 });
 
 const OpRegistration kAllGatherDone({
@@ -129,6 +141,8 @@ const OpRegistration kAllGatherDone({
     .gradient = &HandOn,
     .cost = {},
     .view = true,
+    .precision = {Precision::kAsInput, "another name for the same bytes"},
+    .transfer = Transfer::kCollectiveDone,
 });
 
 const OpRegistration kSumGradient({
@@ -139,6 +153,7 @@ const OpRegistration kSumGradient({
     .gradient = &SumGradientGradient,
     .cost = {},
     .view = true,
+    .precision = {Precision::kAsInput, "another name for the same bytes"},
 });
 
 const OpRegistration kOwnPart({
@@ -149,6 +164,7 @@ const OpRegistration kOwnPart({
     .gradient = {},
     .cost = {},
     .view = true,
+    .precision = {Precision::kAsInput, "another name for the same bytes"},
 });
 
 graph::Attributes AttributesFor(Axis axis, const Shape& shape) {
@@ -173,10 +189,6 @@ Value ReduceScatter(graph::Builder& g, Value x, Axis axis, const Shape& shape,
 Value AllGather(graph::Builder& g, Value x, Axis axis, const Shape& shape, std::string_view name) {
   const Value y = g.Emit1("all_gather_start", {x}, AttributesFor(axis, shape), name);
   return g.Emit1("all_gather_done", {y, x}, {}, name);
-}
-
-bool IsCollectiveDone(std::string_view op) {
-  return op == "all_reduce_done" || op == "reduce_scatter_done" || op == "all_gather_done";
 }
 
 Value SumGradient(graph::Builder& g, Value x, Axis axis, std::string_view name) {

@@ -25,6 +25,7 @@
 #include <string_view>
 
 #include "graph/builder.h"
+#include "graph/op.h"
 #include "ops/axis.h"
 
 namespace plimsoll::ops {
@@ -37,8 +38,13 @@ graph::Value ReduceScatter(graph::Builder& g, graph::Value x, Axis axis, const g
 graph::Value AllGather(graph::Builder& g, graph::Value x, Axis axis, const graph::Shape& shape,
                        std::string_view name);
 
-// Does a node of that op end a collective?
-bool IsCollectiveDone(std::string_view op);
+// Does a node of that op begin a collective? End one?
+inline bool IsCollective(const graph::OpDef& op) {
+  return op.transfer == graph::Transfer::kCollectiveStart;
+}
+inline bool IsCollectiveDone(const graph::OpDef& op) {
+  return op.transfer == graph::Transfer::kCollectiveDone;
+}
 
 // x itself, whose gradient is summed over ranks.
 graph::Value SumGradient(graph::Builder& g, graph::Value x, Axis axis, std::string_view name);

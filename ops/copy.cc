@@ -7,7 +7,9 @@ namespace {
 
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Precision;
 using graph::TensorType;
+using graph::Transfer;
 using graph::Value;
 
 std::vector<TensorType> InferStart(const OpCall& call) { return {call.input(0)}; }
@@ -24,6 +26,8 @@ const OpRegistration kStart({
     .infer = &InferStart,
     .gradient = {},
     .cost = {},
+    .precision = {Precision::kAsInput, "moves bytes"},
+    .transfer = Transfer::kCopyStart,
 });
 
 const OpRegistration kDone({
@@ -34,6 +38,8 @@ const OpRegistration kDone({
     .gradient = {},
     .cost = {},
     .view = true,
+    .precision = {Precision::kAsInput, "moves bytes"},
+    .transfer = Transfer::kCopyDone,
 });
 
 }  // namespace

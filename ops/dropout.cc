@@ -10,6 +10,8 @@ using graph::Check;
 using graph::GradientContext;
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Precision;
+using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
@@ -36,6 +38,9 @@ const OpRegistration kDropout({
     .cost = FlopsPerElement(1),
     .in_place = {{0, 0}},
     .random = true,
+    .precision = {Precision::kLowStorage, "one rounding per element"},
+    .sharding = {.follows = ShardingRule::kElements},
+    .cheap_to_recompute = true,
 });
 
 }  // namespace

@@ -14,7 +14,9 @@ using graph::DType;
 using graph::GradientContext;
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Precision;
 using graph::Shape;
+using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
@@ -97,6 +99,9 @@ const OpRegistration kEmbedding({
     .infer = &InferEmbedding,
     .gradient = &EmbeddingGradient,
     .cost = &EmbeddingCost,
+    .precision = {Precision::kLow, "a lookup; token and position rows are added in float32"},
+    .sharding = {.split_weight = ShardingRule::kLookup, .weight = 1},
+    .continuation = {.position = 3, .position_table = 2},
 });
 
 const OpRegistration kEmbeddingDw({

@@ -12,7 +12,9 @@ using graph::Check;
 using graph::GradientContext;
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Precision;
 using graph::Shape;
+using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
@@ -65,6 +67,10 @@ const OpRegistration kGelu({
     .gradient = &GeluGradient,
     .cost = FlopsPerElement(10),
     .in_place = {{0, 0}},
+    .precision = {Precision::kLowStorage, "computed in float32, rounded once"},
+    .sharding = {.follows = ShardingRule::kElements},
+    .cheap_to_recompute = true,
+    .recompute_preset = "activations",
 });
 
 const OpRegistration kGeluBackward({

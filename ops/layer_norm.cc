@@ -12,6 +12,8 @@ using graph::Check;
 using graph::GradientContext;
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Precision;
+using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
@@ -62,6 +64,10 @@ const OpRegistration kLayerNorm({
     .gradient = &LayerNormGradient,
     .cost = FlopsPerElement(8),
     .in_place = {{0, 0}},
+    .precision = {Precision::kLowStorage, "mean, variance and their sums stay in float32"},
+    .sharding = {.follows = ShardingRule::kRows},
+    .cheap_to_recompute = true,
+    .recompute_preset = "norms",
 });
 
 const OpRegistration kLayerNormBackward({

@@ -14,10 +14,13 @@ namespace plimsoll::ops {
 using graph::Attributes;
 using graph::Check;
 using graph::Cost;
+using graph::CostClass;
 using graph::GradientContext;
 using graph::kNoTensor;
 using graph::OpCall;
+using graph::Precision;
 using graph::Shape;
+using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
@@ -119,6 +122,12 @@ const graph::OpRegistration kLinear({
           const Shape& weight = call.input(1).shape;
           return ProductCost(call, call.input(0).shape.rows(), weight.dim(0), weight.dim(1));
         },
+    .precision = {Precision::kLow, "low operands, products summed in float32", /*tf32=*/true},
+    .cost_class = CostClass::kProducts,
+    .sharding = {.follows = ShardingRule::kRows,
+                 .split_weight = ShardingRule::kProduct,
+                 .weight = 1},
+    .takes_adapters = true,
 });
 
 const graph::OpRegistration kLinearDx({
@@ -133,6 +142,7 @@ const graph::OpRegistration kLinearDx({
           return ProductCost(call, call.input(0).shape.rows(), weight.dim(0), weight.dim(1));
         },
     .in_place = {{2, 0}},
+    .cost_class = CostClass::kProducts,
 });
 
 const graph::OpRegistration kLinearDw({
@@ -150,6 +160,7 @@ const graph::OpRegistration kLinearDw({
           return cost;
         },
     .in_place = {{2, 0}, {3, 1}},
+    .cost_class = CostClass::kProducts,
 });
 
 int64_t ProductWorkspace(const OpCall& /*call*/) { return kGemmWorkspaceBytes; }

@@ -14,9 +14,12 @@ namespace plimsoll::ops {
 
 using graph::Check;
 using graph::Cost;
+using graph::CostClass;
 using graph::kNoTensor;
 using graph::OpCall;
+using graph::Precision;
 using graph::Shape;
+using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
@@ -142,6 +145,12 @@ const graph::OpRegistration kForward({
         },
     .gradient = Gradient,
     .cost = [](const OpCall& call) { return LossCost(call, 1, 1); },
+    .precision =
+        {Precision::kLow,
+         "low operands; softmax and the loss itself, on a CPU also the logits, stay in float32",
+         /*tf32=*/true},
+    .cost_class = CostClass::kProducts,
+    .sharding = {.split_weight = ShardingRule::kReduction, .weight = 1},
 });
 
 const graph::OpRegistration kBackward({
@@ -162,6 +171,7 @@ const graph::OpRegistration kBackward({
           return LossCost(call, 1 + call.has_output(0) + call.has_output(1), 1);
         },
     .in_place = {{6, 1}},
+    .cost_class = CostClass::kProducts,
 });
 
 const graph::OpRegistration kTrain({
@@ -181,6 +191,7 @@ const graph::OpRegistration kTrain({
           return LossCost(call, 1 + call.has_output(1) + call.has_output(2), 2);
         },
     .in_place = {{5, 2}},
+    .cost_class = CostClass::kProducts,
 });
 
 int64_t CudaWorkspace(const OpCall& call) {

@@ -15,6 +15,7 @@ namespace {
 
 using graph::Check;
 using graph::Cost;
+using graph::CostClass;
 using graph::OpCall;
 using graph::Shape;
 using graph::TensorType;
@@ -47,6 +48,7 @@ const graph::OpRegistration kLinearDxGelu({
           return Cost{rows * k * (2.0 * static_cast<double>(weight.dim(0)) + kGeluFlops),
                       ArgumentBytes(call)};
         },
+    .cost_class = CostClass::kProducts,
 });
 
 const CudaWorkspaceRegistration kWorkspace("linear_dx_gelu", [](const OpCall& /*call*/) {

@@ -15,7 +15,9 @@ using graph::Attributes;
 using graph::Check;
 using graph::Cost;
 using graph::OpCall;
+using graph::Precision;
 using graph::Shape;
+using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
@@ -151,6 +153,14 @@ const graph::OpRegistration kAddLowRank({
           return ProductCost(call, call.input(0).shape.rows(), call.input(2).shape);
         },
     .in_place = {{0, 0}},
+    .precision = {Precision::kLow,
+                  "low operands, products summed in float32; the sum is rounded once",
+                  /*tf32=*/true},
+    // Bound by bandwidth: the rank, the products' inner dimension, is small.
+    .sharding = {.follows = ShardingRule::kRows,
+                 .inputs = 2,
+                 .split_weight = ShardingRule::kLowRank,
+                 .weight = 2},
 });
 
 const graph::OpRegistration kAddLowRankDu({

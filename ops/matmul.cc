@@ -14,7 +14,9 @@ namespace plimsoll::ops {
 using graph::Attributes;
 using graph::Check;
 using graph::Cost;
+using graph::CostClass;
 using graph::OpCall;
+using graph::Precision;
 using graph::Shape;
 using graph::TensorType;
 using graph::Value;
@@ -84,6 +86,8 @@ const graph::OpRegistration kMatmul({
           return Cost{2.0 * c.shape.elements() * k,
                       static_cast<double>(a.bytes() + b.bytes() + c.bytes())};
         },
+    .precision = {Precision::kLow, "low operands, products summed in float32", /*tf32=*/true},
+    .cost_class = CostClass::kProducts,
 });
 
 const CudaWorkspaceRegistration kWorkspace("matmul", [](const OpCall& /*call*/) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/axis.h"
+#include "ops/collective.h"
 #include "ops/rewrite_nodes.h"
 
 namespace plimsoll::ops {
@@ -48,7 +48,7 @@ TensorId RstdOf(const Node& backward) {
 }
 
 // Are these collectives that leave as one?
-bool Together(const Node& a, const Node& b) { return a.op == b.op && IsCollective(a.op->name); }
+bool Together(const Node& a, const Node& b) { return a.op == b.op && IsCollective(*a.op); }
 
 // Node `i` waits, and those that leave with it.
 void WaitWithNeighbours(const std::vector<Node>& nodes, size_t i, std::vector<size_t>& waiting) {

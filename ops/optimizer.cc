@@ -151,6 +151,7 @@ const OpRegistration kAdamW({
     .cost = &AdamWCost,
     .in_place = {{0, 0}, {2, 1}, {3, 2}, {8, 3}, {9, 4}, {10, 5}},
     .random = true,
+    .shares_launches = true,
 });
 
 const OpRegistration kSgd({
@@ -170,6 +171,7 @@ const OpRegistration kSgd({
     .cost = &SgdCost,
     .in_place = {{0, 0}, {2, 1}, {6, 2}, {7, 3}},
     .random = true,
+    .shares_launches = true,
 });
 
 // Emits a node that writes `updated`, all of them persistent, in place. The node draws random

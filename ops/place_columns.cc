@@ -22,6 +22,7 @@ const graph::OpRegistration kPlaceColumns({
     .infer = &Infer,
     .gradient = {},
     .cost = {},
+    .precision = {graph::Precision::kAsInput, "moves bytes"},
 });
 
 }  // namespace

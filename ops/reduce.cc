@@ -14,6 +14,7 @@ using graph::DType;
 using graph::GradientContext;
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Precision;
 using graph::TensorType;
 using graph::Value;
 
@@ -64,6 +65,8 @@ const OpRegistration kSum({
     .infer = &InferSum,
     .gradient = &SumGradient,
     .cost = FlopsPerElement(1),
+    .precision = {Precision::kFloat32,
+                  "a sum over many elements, and a result that is read as it is"},
 });
 
 const OpRegistration kSquaredNorm({
@@ -73,6 +76,8 @@ const OpRegistration kSquaredNorm({
     .infer = &InferSum,
     .gradient = &SquaredNormGradient,
     .cost = FlopsPerElement(2),
+    .precision = {Precision::kFloat32,
+                  "a sum over many elements, and a result that is read as it is"},
 });
 
 const OpRegistration kGlobalNorm({

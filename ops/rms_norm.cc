@@ -12,6 +12,8 @@ using graph::Check;
 using graph::GradientContext;
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Precision;
+using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
@@ -56,6 +58,10 @@ const OpRegistration kRmsNorm({
     .gradient = &RmsNormGradient,
     .cost = FlopsPerElement(4),
     .in_place = {{0, 0}},
+    .precision = {Precision::kLowStorage, "the mean square and its sum stay in float32"},
+    .sharding = {.follows = ShardingRule::kRows},
+    .cheap_to_recompute = true,
+    .recompute_preset = "norms",
 });
 
 const OpRegistration kRmsNormBackward({

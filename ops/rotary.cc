@@ -9,7 +9,9 @@ namespace plimsoll::ops {
 using graph::Attributes;
 using graph::Check;
 using graph::OpCall;
+using graph::Precision;
 using graph::Shape;
+using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
@@ -67,6 +69,10 @@ const graph::OpRegistration kRotary({
           return graph::Cost{3.0 * qkv.shape.elements(), 2.0 * qkv.bytes()};
         },
     .in_place = {{0, 0}},
+    .precision = {Precision::kLowStorage, "angles and rotation in float32, rounded once"},
+    .sharding = {.follows = ShardingRule::kHeads},
+    .continuation = {.position = 1},
+    .cheap_to_recompute = true,
 });
 
 }  // namespace

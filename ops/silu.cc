@@ -10,6 +10,8 @@ using graph::Check;
 using graph::GradientContext;
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Precision;
+using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
@@ -52,6 +54,10 @@ const OpRegistration kSilu({
     .gradient = &SiluGradient,
     .cost = FlopsPerElement(5),
     .in_place = {{0, 0}},
+    .precision = {Precision::kLowStorage, "computed in float32, rounded once"},
+    .sharding = {.follows = ShardingRule::kElements},
+    .cheap_to_recompute = true,
+    .recompute_preset = "activations",
 });
 
 const OpRegistration kSiluBackward({
@@ -71,6 +77,10 @@ const OpRegistration kSwiglu({
     .infer = &InferSwiglu,
     .gradient = &SwigluGradient,
     .cost = FlopsPerElement(3),
+    .precision = {Precision::kLowStorage, "computed in float32, rounded once"},
+    .sharding = {.follows = ShardingRule::kElements},
+    .cheap_to_recompute = true,
+    .recompute_preset = "activations",
 });
 
 const OpRegistration kSwigluBackward({

@@ -11,7 +11,9 @@ using graph::DType;
 using graph::GradientContext;
 using graph::OpCall;
 using graph::OpRegistration;
+using graph::Precision;
 using graph::Shape;
+using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
@@ -50,6 +52,7 @@ const OpRegistration kView({
     .gradient = &ViewGradient,
     .cost = {},
     .view = true,
+    .precision = {Precision::kAsInput, "another shape for the same bytes"},
 });
 
 const OpRegistration kStopGradient({
@@ -60,6 +63,9 @@ const OpRegistration kStopGradient({
     .gradient = {},
     .cost = {},
     .view = true,
+    .stops_gradient = true,
+    .precision = {Precision::kAsInput, "another name for the same bytes"},
+    .sharding = {.follows = ShardingRule::kElements},
 });
 
 const OpRegistration kSelectRows({
@@ -69,6 +75,7 @@ const OpRegistration kSelectRows({
     .infer = &InferSelectRows,
     .gradient = {},
     .cost = &SelectRowsCost,
+    .precision = {Precision::kLowStorage, "moves rows, rounds nothing"},
 });
 
 }  // namespace

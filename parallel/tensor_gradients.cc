@@ -43,7 +43,7 @@ std::set<TensorId> ParametersOnRows(const Program& program) {
   }
   for (const Node& node : program.nodes()) {
     if (node.phase != Phase::kForward) break;
-    if (node.op->name == "cast" && parameters.contains(node.inputs[0])) {
+    if (node.op->converts && parameters.contains(node.inputs[0])) {
       parameters[node.outputs[0]] = parameters.at(node.inputs[0]);
     }
     bool on_rows = StartsOnTensorAxis(node, "reduce_scatter_start");

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -22,6 +21,7 @@ using graph::Node;
 using graph::Program;
 using graph::Role;
 using graph::Shape;
+using graph::ShardingRule;
 using graph::Tensor;
 using graph::TensorId;
 using graph::TensorType;
@@ -32,22 +32,6 @@ enum class Layout {
   kWhole,    // the same on all of them
   kColumns,  // each has some of the last dimension: heads, feed-forward columns, tokens
   kRows,     // each has B·T/R rows of [B·T,D], in their order
-};
-
-// Ops that work on elements or rows, each by itself, so that results lie as inputs do.
-struct Follower {
-  std::string_view op;
-  size_t inputs;  // so many lie alike; others are parameters and numbers
-  bool columns;   // also some columns of a row
-};
-constexpr std::array kFollowers = {
-    Follower{"add", 2, true},           Follower{"add_low_rank", 2, false},
-    Follower{"cast", 1, true},          Follower{"dropout", 1, true},
-    Follower{"gelu", 1, true},          Follower{"layer_norm", 1, false},
-    Follower{"linear", 1, false},       Follower{"mul", 2, true},
-    Follower{"rms_norm", 1, false},     Follower{"scale", 1, true},
-    Follower{"scale_by", 1, true},      Follower{"silu", 1, true},
-    Follower{"stop_gradient", 1, true}, Follower{"swiglu", 1, true},
 };
 
 class Splitter {
@@ -80,30 +64,51 @@ class Splitter {
     for (TensorId& id : node.inputs) {
       if (const auto sum = sums_of_.find(id); sum != sums_of_.end()) id = sum->second;
     }
-    const std::string& op = node.op->name;
-    if (op == "cast" && splits_.contains(node.inputs[0])) {
+    if (node.op->converts && splits_.contains(node.inputs[0])) {
       splits_[node.outputs[0]] = splits_.at(node.inputs[0]);
       return Emit(node, Layout::kWhole);
     }
-    if (op == "linear" && SplitOf(node, 1)) return Linear(std::move(node));
-    if (op == "add_low_rank" && SplitOf(node, 2)) return LowRank(std::move(node));
-    if (op == "embedding" && SplitOf(node, 1)) return Embedding(std::move(node));
-    if (op == "linear_cross_entropy" && SplitOf(node, 1)) return Loss(std::move(node));
-    if (op == "attention" || op == "rotary") return Heads(std::move(node));
-    const auto follower = std::ranges::find(kFollowers, op, &Follower::op);
-    if (follower != kFollowers.end()) return Follow(std::move(node), *follower);
+    const ShardingRule& rule = node.op->sharding;
+    if (rule.split_weight != ShardingRule::kRefused && SplitOf(node, Weight(node))) {
+      return UseSplitWeight(std::move(node));
+    }
+    switch (rule.follows) {
+      case ShardingRule::kNothing:
+        break;
+      case ShardingRule::kRows:
+      case ShardingRule::kElements:
+        return Follow(std::move(node));
+      case ShardingRule::kHeads:
+        return Heads(std::move(node));
+    }
     for (size_t i = 0; i < node.inputs.size(); ++i) Require(node, i, Layout::kWhole);
     Emit(std::move(node), Layout::kWhole);
   }
 
-  void Linear(Node node) {
-    if (*SplitOf(node, 1) != ParameterPart::kColumns) {
-      if (HasInput(node, 2) && !SplitOf(node, 2)) Fail(node, "has a bias that is not split");
+  void UseSplitWeight(Node node) {
+    switch (node.op->sharding.split_weight) {
+      case ShardingRule::kRefused:
+        break;
+      case ShardingRule::kProduct:
+        return Product(std::move(node));
+      case ShardingRule::kLowRank:
+        return LowRank(std::move(node));
+      case ShardingRule::kLookup:
+        return Lookup(std::move(node));
+      case ShardingRule::kReduction:
+        return Reduction(std::move(node));
+    }
+  }
+
+  void Product(Node node) {
+    const size_t weight = Weight(node), bias = weight + 1;
+    if (*SplitOf(node, weight) != ParameterPart::kColumns) {
+      if (HasInput(node, bias) && !SplitOf(node, bias)) Fail(node, "has a bias that is not split");
       node.inputs[0] = Whole(node.inputs[0]);
       return Emit(std::move(node), Layout::kColumns);
     }
     Require(node, 0, Layout::kColumns);
-    if (HasInput(node, 2)) SetAxis(node);  // the bias is added once
+    if (HasInput(node, bias)) SetAxis(node);  // the bias is added once
     EmitPart(std::move(node));
   }
 
@@ -121,12 +126,13 @@ class Splitter {
   }
 
   // Tokens of other ranks are zeros.
-  void Embedding(Node node) {
+  void Lookup(Node node) {
     SetAxis(node);
     EmitPart(std::move(node));
   }
 
-  void Loss(Node node) {
+  // The op sums among the ranks what it makes of each one's part.
+  void Reduction(Node node) {
     node.inputs[0] = Whole(node.inputs[0]);
     SetAxis(node);
     Emit(std::move(node), Layout::kWhole);
@@ -139,16 +145,19 @@ class Splitter {
       for (const char* heads : {"heads", "kv_heads"}) {
         node.attributes.Set(heads, node.attributes.GetInt(heads) / options_.ranks);
       }
-      if (node.op->random && HasInput(node, 1)) node.inputs[1] = OwnRng();
+      DrawAlone(node);
     }
     Emit(std::move(node), layout);
   }
 
-  void Follow(Node node, const Follower& follower) {
+  void Follow(Node node) {
     const Layout layout = LayoutOf(node.inputs[0]);
-    for (size_t i = 0; i < follower.inputs; ++i) Require(node, i, layout);
-    if (layout == Layout::kColumns && !follower.columns) Fail(node, "needs whole rows");
-    if (layout != Layout::kWhole && node.op->random) node.inputs[1] = OwnRng();
+    const ShardingRule& rule = node.op->sharding;
+    for (int i = 0; i < rule.inputs; ++i) Require(node, static_cast<size_t>(i), layout);
+    if (layout == Layout::kColumns && rule.follows == ShardingRule::kRows) {
+      Fail(node, "needs whole rows");
+    }
+    if (layout != Layout::kWhole) DrawAlone(node);
     Emit(std::move(node), layout);
   }
 
@@ -260,7 +269,16 @@ class Splitter {
     node.attributes.Set("axis", std::string(ops::Name(Axis::kTensor)));
   }
 
-  // Draws that differ from rank to rank.
+  static size_t Weight(const Node& node) { return static_cast<size_t>(node.op->sharding.weight); }
+
+  // A random op's draws differ from rank to rank.
+  void DrawAlone(Node& node) {
+    if (!node.op->random) return;
+    const auto rng = std::ranges::find(node.op->inputs, "rng", &graph::Argument::name);
+    const auto i = static_cast<size_t>(rng - node.op->inputs.begin());
+    if (HasInput(node, i)) node.inputs[i] = OwnRng();
+  }
+
   TensorId OwnRng() {
     const TensorId found = program_.Find("tensor_rng");
     if (found != kNoTensor) return found;

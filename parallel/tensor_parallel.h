@@ -13,6 +13,9 @@
 // With `sequence`, what lies between g and f is shared too: each rank has B·T/R rows of [B·T,D].
 // Then g is a reduce_scatter and f an all_gather, and each is the gradient of the other.
 //
+// How an op takes part, it declares (graph::ShardingRule): one that says nothing needs all of its
+// inputs.
+//
 // Two passes: one for the forward pass, before autodiff, and one for what is particular about the
 // update (parallel/tensor_gradients.h).
 #pragma once

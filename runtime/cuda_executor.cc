@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/message.h"
+#include "ops/collective.h"
 #include "runtime/cuda_instruments.h"
 #include "runtime/cuda_ranges.h"
 #include "runtime/cuda_recording.h"
@@ -22,7 +23,7 @@ using Item = CudaItem;
 
 // What gathers parameters from other ranks leaves this one's own part as it is.
 bool ChangesState(const Program& program, const Node& node) {
-  return !ops::IsCollective(node.op->name) && !node.op->view &&
+  return !ops::IsCollective(*node.op) && !node.op->view &&
          std::ranges::any_of(node.outputs, [&](graph::TensorId id) {
            return id != graph::kNoTensor && graph::OutlivesSteps(program.tensor(program.Root(id)));
          });

@@ -18,6 +18,7 @@ using graph::Node;
 using graph::Place;
 using graph::Program;
 using graph::TensorId;
+using graph::Transfer;
 
 bool Meet(const std::vector<RangesByNode::Range>& a, const std::vector<RangesByNode::Range>& b) {
   for (const auto& x : a) {
@@ -66,10 +67,10 @@ ops::TensorRef CudaSchedule::Ref(const Node& node, TensorId id) const {
 
 void CudaSchedule::Bind(int index) {
   const Node& node = program_.nodes()[index];
-  if (node.op->name == "copy_start") return BindCopy(index);
+  if (node.op->transfer == Transfer::kCopyStart) return BindCopy(index);
   if (!node.op->view) return BindKernel(index);
   CheckView(program_, layout_, bases_, index);
-  if (node.op->name == "copy_done" || ops::IsCollectiveDone(node.op->name)) BindDone(index);
+  if (node.op->transfer != Transfer::kNone) BindDone(index);
 }
 
 // Work on the compute stream ends where it is enqueued: nobody waits for it.
@@ -143,7 +144,7 @@ void CudaSchedule::BindDone(int index) {
 }
 
 CudaStreamIndex CudaSchedule::StreamOfKernel(const Node& node) const {
-  if (in_order_ || !ops::IsCollective(node.op->name)) return kCompute;
+  if (in_order_ || !ops::IsCollective(*node.op)) return kCompute;
   // A sum that does not lie where its input was: its input's memory may be given to others before
   // the sum is done.
   const bool elsewhere = node.op->name == "all_reduce_start" &&
@@ -170,7 +171,7 @@ void CudaSchedule::BindKernel(int index) {
     throw InternalError(fmt::format("{}: workspace of {} bytes, but the CUDA kernel wants {}",
                                     DescribeNode(program_, index), workspace_bytes, wanted));
   }
-  const bool collective = ops::IsCollective(node.op->name);
+  const bool collective = ops::IsCollective(*node.op);
   const CudaStreamIndex stream = StreamOfKernel(node);
   contexts_.push_back(ops::CudaContext{
       {*node.op, inputs, outputs, node.attributes, workspace.data, workspace_bytes},

@@ -21,6 +21,10 @@ const graph::OpRegistration kForward({
     .gradient = &Gradient,
     .cost = FlopsPerElement(2),
     .in_place = {{0, 0}},  // y may take x's memory when x dies here
+    .precision = {graph::Precision::kLowStorage, "computed in float32, rounded once"},
+    .sharding = {.follows = graph::ShardingRule::kElements},
+    .cheap_to_recompute = true,
+    .recompute_preset = "activations",
 });
 
 const graph::OpRegistration kBackward({

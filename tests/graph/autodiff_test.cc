@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "graph/gradient.h"
 #include "tests/graph/expect_program.h"
 #include "tests/support/expect_error.h"
 
@@ -211,6 +212,129 @@ forward
   EXPECT_EQ(program.Find("v.grad"), kNoTensor);
   EXPECT_NE(program.Find("w.grad"), kNoTensor);
   for (const Node& node : program.nodes()) EXPECT_NE(node.op->name, "gelu_backward");
+}
+
+// Integers that stand for floats, made and read without a gradient; and integers that are meant to
+// be constants.
+std::vector<TensorType> InferCodes(const OpCall& call) {
+  return {{DType::kInt32, call.input(0).shape}};
+}
+std::vector<TensorType> InferFromCodes(const OpCall& call) {
+  return {{DType::kFloat32, call.input(0).shape}};
+}
+const OpRegistration kToCodes({
+    .name = "test_to_codes",
+    .inputs = {{"x"}},
+    .outputs = {{"codes"}},
+    .infer = &InferCodes,
+    .gradient = {},
+    .cost = {},
+});
+const OpRegistration kPick({
+    .name = "test_pick",
+    .inputs = {{"x"}},
+    .outputs = {{"codes"}},
+    .infer = &InferCodes,
+    .gradient = {},
+    .cost = {},
+    .stops_gradient = true,
+});
+const OpRegistration kFromCodes({
+    .name = "test_from_codes",
+    .inputs = {{"codes"}},
+    .outputs = {{"y"}},
+    .infer = &InferFromCodes,
+    .gradient = [](GradientContext&) {},
+    .cost = {},
+});
+
+// An op without a gradient doesn't stop it in silence: that part of v's would be missing.
+TEST(Autodiff, NamesAnOpWithoutGradientThatTheLossDependsOn) {
+  const auto depends_on = [](std::string_view middle) {
+    return R"(program step
+  tensor %v: f32[2,3,4] parameter persistent
+  tensor %w: f32[2,4] parameter persistent
+  tensor %index: i32[2] input persistent
+forward
+  %a: f32[2,3,4] = gelu(%v) {approximate="tanh"}
+)" + std::string(middle) +
+           R"(
+  %y: f32[2,4] = mul(%rows, %w)
+  %loss: f32[] = sum(%y)
+)";
+  };
+  const std::string text = depends_on("  %rows: f32[2,4] = select_rows(%a, %index) @head");
+  ExpectInternalError([&] { Differentiated(text); },
+                      {"'loss' of program 'step'", "node 1 (select_rows @head)", "reads 'a'",
+                       "select_rows has no gradient"});
+
+  // It may be read as a constant, or where no parameter is trained before it.
+  EXPECT_NO_THROW(Differentiated(depends_on(R"(
+  %s: f32[2,3,4] view %a+0 = stop_gradient(%a)
+  %rows: f32[2,4] = select_rows(%s, %index) @head)")));
+  Program program = Parse(text);
+  Autodiff({.frozen = [](const Tensor& parameter) { return parameter.name == "v"; }}).Run(program);
+  EXPECT_NE(program.Find("w.grad"), kNoTensor);
+}
+
+TEST(Autodiff, IsNotConcernedWithWhatTheLossDoesNotRead) {
+  const Program program = Differentiated(R"(program p
+  tensor %v: f32[2,3,4] parameter persistent
+  tensor %index: i32[2] input persistent
+forward
+  %rows: f32[2,4] = select_rows(%v, %index)
+  %loss: f32[] = sum(%v)
+)");
+  EXPECT_NE(program.Find("v.grad"), kNoTensor);
+}
+
+TEST(Autodiff, IntegersCarryNoGradientUnnoticed) {
+  const auto through = [](const std::string& op) {
+    return R"(program p
+  tensor %v: f32[4] parameter persistent
+  tensor %w: f32[4] parameter persistent
+forward
+  %codes: i32[4] = )" +
+           op + R"((%v)
+  %x: f32[4] = test_from_codes(%codes)
+  %y: f32[4] = mul(%x, %w)
+  %loss: f32[] = sum(%y)
+)";
+  };
+  ExpectInternalError([&] { Differentiated(through("test_to_codes")); },
+                      {"node 0 (test_to_codes)", "reads 'v'"});
+  const Program program = Differentiated(through("test_pick"));
+  EXPECT_EQ(program.Find("v.grad"), kNoTensor);
+  EXPECT_NE(program.Find("w.grad"), kNoTensor);
+}
+
+// What a view reads besides its first input is only kept alive: nothing is missing there.
+TEST(Autodiff, AGatherHasAGradientThroughItsStart) {
+  const Program program = Differentiated(R"(program p
+  tensor %v: f32[4] parameter persistent
+forward
+  %x: f32[4] = gelu(%v) {approximate="tanh"}
+  %all: f32[8] = all_gather_start(%x) {axis="tensor", d0=8, rank=1}
+  %whole: f32[8] view %all+0 = all_gather_done(%all, %x)
+  %loss: f32[] = sum(%whole)
+)");
+  EXPECT_NE(program.Find("v.grad"), kNoTensor);
+}
+
+// The weight of the targets is no number that can be trained.
+TEST(Autodiff, NamesARuleThatLeavesOutAnInput) {
+  ExpectInternalError(
+      [] {
+        Differentiated(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %targets: i32[8] input persistent
+  tensor %weight: f32[] parameter persistent
+  tensor %w: f32[6,4] parameter persistent
+forward
+  %loss: f32[], %lse: f32[8] = linear_cross_entropy(%x, %w, %targets, %weight) @head
+)");
+      },
+      {"'loss' of program 'p' depends on 'weight'", "node 0 (linear_cross_entropy @head)"});
 }
 
 // With a loss scale the backward pass starts from carried state, which an update may change,

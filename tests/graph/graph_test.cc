@@ -51,6 +51,26 @@ TEST(OpRegistry, KnowsNamesOnce) {
   EXPECT_THROW(OpRegistry::Get().Add(twice), InternalError);
 }
 
+// An op that says nothing about itself is treated with care by every pass.
+TEST(OpDef, TraitsHaveSafeDefaults) {
+  const OpDef op;
+  EXPECT_FALSE(op.stops_gradient);
+  EXPECT_FALSE(op.converts);
+  EXPECT_EQ(op.precision.precision, Precision::kFloat32);
+  EXPECT_TRUE(op.precision.reason.empty());
+  EXPECT_FALSE(op.precision.tf32);
+  EXPECT_EQ(op.cost_class, CostClass::kBandwidth);
+  EXPECT_EQ(op.transfer, Transfer::kNone);
+  EXPECT_EQ(op.sharding.follows, ShardingRule::kNothing);
+  EXPECT_EQ(op.sharding.split_weight, ShardingRule::kRefused);
+  EXPECT_TRUE(op.continuation.cached_op.empty());
+  EXPECT_EQ(op.continuation.position, -1);
+  EXPECT_FALSE(op.cheap_to_recompute);
+  EXPECT_TRUE(op.recompute_preset.empty());
+  EXPECT_FALSE(op.takes_adapters);
+  EXPECT_FALSE(op.shares_launches);
+}
+
 TEST(Program, NamesAreUnique) {
   Program program("p");
   Builder g(program);

@@ -6,21 +6,17 @@
 #include <map>
 #include <tuple>
 
-#include "ops/collective.h"
-
 namespace plimsoll::trainer {
 namespace {
 
 using graph::DType;
 using graph::OpCall;
+using graph::Transfer;
 using runtime::NodeTime;
 
 // FLOPs a second that the matrix units give to this call; 0: it does not run there.
 double MatrixRate(const OpCall& call, const runtime::Ceilings& ceilings) {
-  const std::string& op = call.op.name;
-  if (!op.starts_with("linear") && !op.starts_with("matmul") && !op.starts_with("attention")) {
-    return 0;
-  }
+  if (call.op.cost_class == graph::CostClass::kBandwidth) return 0;
   if (call.input(0).dtype != DType::kFloat32) return ceilings.bf16_flops;
   const bool tf32 = call.attributes.Has("tf32") && call.attributes.GetBool("tf32");
   return tf32 ? ceilings.tf32_flops : ceilings.fp32_flops;
@@ -66,13 +62,11 @@ void AddTo(OpGroup& sum, const OpGroup& group) {
 
 // The compute stream's time at …_done is what it waits for, and all that it does itself, as on the
 // CPU.
-void AddSide(Profile& profile, const std::string& op, const NodeTime& time, double seconds) {
-  SideSeconds* const side = op.starts_with("copy_") ? &profile.copies
-                            : ops::IsCollective(op) || ops::IsCollectiveDone(op)
-                                ? &profile.collectives
-                                : nullptr;
-  if (side == nullptr) return;
-  const bool done = op.ends_with("_done");
+void AddSide(Profile& profile, const graph::OpDef& op, const NodeTime& time, double seconds) {
+  if (op.transfer == Transfer::kNone) return;
+  const bool copies = op.transfer == Transfer::kCopyStart || op.transfer == Transfer::kCopyDone;
+  const bool done = op.transfer == Transfer::kCopyDone || op.transfer == Transfer::kCollectiveDone;
+  SideSeconds* const side = copies ? &profile.copies : &profile.collectives;
   if (!done) side->busy += seconds;
   if (done || time.stream == 0) side->waited += seconds;
 }
@@ -204,7 +198,7 @@ Profile MakeProfile(const CompiledStep& compiled, const std::vector<ProgramRun>&
       launch.floor_seconds = std::max(work.seconds_for_flops, for_bytes);
       launch.bound_by_flops = work.seconds_for_flops > for_bytes;
       AddTo(group, launch);
-      AddSide(profile, node.op->name, time, launch.seconds);
+      AddSide(profile, *node.op, time, launch.seconds);
     }
     profile.step_seconds += end_us * 1e-6;
   }

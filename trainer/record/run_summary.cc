@@ -114,7 +114,7 @@ double TokensPerStep(const CompiledStep& compiled) {
 int64_t OffloadedBytes(const CompiledStep& compiled) {
   return static_cast<int64_t>(
       OverStep(compiled, [](const graph::Program& program, const graph::Node& node) {
-        if (node.op->name != "copy_start") return 0.0;
+        if (node.op->transfer != graph::Transfer::kCopyStart) return 0.0;
         const graph::Tensor& copy = program.tensor(node.outputs[0]);
         return copy.place == graph::Place::kHost ? static_cast<double>(copy.type.bytes()) : 0.0;
       }));

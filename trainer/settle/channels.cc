@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "ops/axis.h"
+#include "ops/collective.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/solve.h"
 
@@ -13,7 +14,7 @@ constexpr int64_t kGpusOfHost = 8;
 
 void Count(const graph::Program& program, const graph::Node& node, double times,
            memory::MeshTraffic& traffic) {
-  if (!ops::IsCollective(node.op->name)) return;
+  if (!ops::IsCollective(*node.op)) return;
   const bool data = ops::AxisOf(node.attributes) == ops::Axis::kData;
   memory::AxisTraffic& axis = data ? traffic.data : traffic.tensor;
   const bool gathers = node.op->name == "all_gather_start";
