@@ -36,6 +36,9 @@ struct OpCall {
 struct Cost {
   double flops = 0;  // multiply and add count as two
   double bytes = 0;  // read and written, each tensor once
+  // FLOPs of the matrix products that the model's mathematics ask for: those of `flops` without
+  // what goes on element by element, and without what a kernel makes a second time.
+  double products = 0;
 };
 
 struct Argument {

@@ -31,19 +31,6 @@ Model::Outputs Model::Build(graph::Builder& builder, Batch batch, Head head, boo
   return Forward(layers, head);
 }
 
-double Model::ForwardFlopsPerToken(int64_t sequence) const {
-  double weights = static_cast<double>(spec_.vocab) * spec_.width;  // the head
-  for (const ParameterInfo& parameter : parameters_) {
-    if (parameter.shape.rank() == 2 && parameter.name.starts_with("block.")) {
-      weights += parameter.shape.elements();
-    }
-  }
-  // q·k and p·v: 2·hd each, per head and visible position.
-  const double attention =
-      4.0 * spec_.heads * spec_.head_width * (sequence + 1) / 2.0 * spec_.layers;
-  return 2 * weights + attention;
-}
-
 std::unique_ptr<Model> MakeModel(const ModelSpec& spec) {
   if (const auto problem = FindProblem(spec)) {
     throw UserError("model." + problem->field + ": " + problem->reason);

@@ -120,13 +120,6 @@ class Model {
   Outputs Build(graph::Builder& builder, Batch batch, Head head, bool training,
                 std::string_view objective = "") const;
 
-  // FLOPs that the model's mathematics need for one token within a sequence of T: two per weight
-  // of each matrix product, and causal attention over (T + 1) / 2 positions on average. Recomputed
-  // or masked-out work doesn't count, nor does what is linear in D (norms, activations).
-  double ForwardFlopsPerToken(int64_t sequence) const;
-  // Forward and backward (twice the forward): the numerator of model FLOPs utilisation.
-  double TrainFlopsPerToken(int64_t sequence) const { return 3 * ForwardFlopsPerToken(sequence); }
-
   virtual std::vector<Sharding> sharding() const = 0;
   virtual CheckpointTable checkpoint_table() const = 0;
 

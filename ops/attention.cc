@@ -76,8 +76,9 @@ std::vector<TensorType> InferBackward(const OpCall& call) {
   return {qkv};
 }
 
-// `products` of hd multiply-adds, and an exponential of 10 FLOPs, for each score.
-Cost AttentionCost(const OpCall& call, int products) {
+// `products` of hd multiply-adds, and an exponential of 10 FLOPs, for each score; `again` of these
+// were made before.
+Cost AttentionCost(const OpCall& call, int products, int again) {
   const Shape& qkv = call.input(0).shape;
   const int64_t heads = call.attributes.GetInt("heads");
   const int64_t head = qkv.dim(2) / (heads + 2 * call.attributes.GetInt("kv_heads"));
@@ -85,7 +86,8 @@ Cost AttentionCost(const OpCall& call, int products) {
   const double pairs =
       call.attributes.GetBool("causal") ? length * (length + 1) / 2 : length * length;
   const double scores = static_cast<double>(qkv.dim(0) * heads) * pairs;
-  return {scores * (2.0 * products * static_cast<double>(head) + 10), ArgumentBytes(call)};
+  const double product = scores * 2.0 * static_cast<double>(head);
+  return {products * product + 10 * scores, ArgumentBytes(call), (products - again) * product};
 }
 
 void Gradient(graph::GradientContext& context) {
@@ -105,7 +107,7 @@ const graph::OpRegistration kAttention({
     .outputs = {{"out"}, {"lse", true}},
     .infer = Infer,
     .gradient = Gradient,
-    .cost = [](const OpCall& call) { return AttentionCost(call, 2); },
+    .cost = [](const OpCall& call) { return AttentionCost(call, 2, 0); },
     .random = true,
     // Its float32 kernels have no TF32.
     .precision = {Precision::kLow, "low operands; scores, softmax and its sums stay in float32"},
@@ -121,7 +123,7 @@ const graph::OpRegistration kAttentionBackward({
     .outputs = {{"dqkv"}},
     .infer = InferBackward,
     .gradient = {},
-    .cost = [](const OpCall& call) { return AttentionCost(call, 5); },
+    .cost = [](const OpCall& call) { return AttentionCost(call, 5, 1); },
     .random = true,
     .cost_class = CostClass::kAttention,
 });

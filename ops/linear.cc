@@ -42,7 +42,7 @@ void CheckOneFloat(const OpCall& call) {
 // rows · N · K multiply-adds, and every argument read or written once.
 Cost ProductCost(const OpCall& call, double rows, double n, double k) {
   Cost cost;
-  cost.flops = 2 * rows * n * k;
+  cost.flops = cost.products = 2 * rows * n * k;
   cost.bytes = ArgumentBytes(call);
   return cost;
 }

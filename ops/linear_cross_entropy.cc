@@ -108,12 +108,14 @@ TensorType WeightGradient(const OpCall& call) {
   return {graph::ComputeType(call.input(1).dtype), call.input(1).shape};
 }
 
-// `products` matrix products and `exponentials` passes over the logits, at 10 FLOPs each.
-Cost LossCost(const OpCall& call, int products, int exponentials) {
+// `products` matrix products, of which `again` were made before, and `exponentials` passes over the
+// logits, at 10 FLOPs each.
+Cost LossCost(const OpCall& call, int products, int again, int exponentials) {
   const double logits = static_cast<double>(call.input(0).shape.rows()) *
                         static_cast<double>(call.input(1).shape.dim(0));
   const double width = static_cast<double>(call.input(0).shape.dim(-1));
-  return {logits * (2 * products * width + 10 * exponentials), ArgumentBytes(call)};
+  return {logits * (2 * products * width + 10 * exponentials), ArgumentBytes(call),
+          logits * 2 * (products - again) * width};
 }
 
 void Gradient(graph::GradientContext& context) {
@@ -144,7 +146,7 @@ const graph::OpRegistration kForward({
           return std::vector<TensorType>{Scalar(call), Rows(call)};
         },
     .gradient = Gradient,
-    .cost = [](const OpCall& call) { return LossCost(call, 1, 1); },
+    .cost = [](const OpCall& call) { return LossCost(call, 1, 0, 1); },
     .precision =
         {Precision::kLow,
          "low operands; softmax and the loss itself, on a CPU also the logits, stay in float32",
@@ -168,7 +170,7 @@ const graph::OpRegistration kBackward({
     .gradient = {},
     .cost =
         [](const OpCall& call) {
-          return LossCost(call, 1 + call.has_output(0) + call.has_output(1), 1);
+          return LossCost(call, 1 + call.has_output(0) + call.has_output(1), 1, 1);
         },
     .in_place = {{6, 1}},
     .cost_class = CostClass::kProducts,
@@ -188,7 +190,7 @@ const graph::OpRegistration kTrain({
     .gradient = {},
     .cost =
         [](const OpCall& call) {
-          return LossCost(call, 1 + call.has_output(1) + call.has_output(2), 2);
+          return LossCost(call, 1 + call.has_output(1) + call.has_output(2), 0, 2);
         },
     .in_place = {{5, 2}},
     .cost_class = CostClass::kProducts,

@@ -45,8 +45,8 @@ const graph::OpRegistration kLinearDxGelu({
           const Shape& weight = call.input(1).shape;
           const double rows = static_cast<double>(call.input(0).shape.rows());
           const double k = static_cast<double>(weight.dim(1));
-          return Cost{rows * k * (2.0 * static_cast<double>(weight.dim(0)) + kGeluFlops),
-                      ArgumentBytes(call)};
+          const double products = rows * k * 2.0 * static_cast<double>(weight.dim(0));
+          return Cost{products + rows * k * kGeluFlops, ArgumentBytes(call), products};
         },
     .cost_class = CostClass::kProducts,
 });

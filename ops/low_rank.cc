@@ -139,7 +139,8 @@ void Gradient(graph::GradientContext& context) {
 
 // Two FLOPs for each row, row of b and its width.
 Cost ProductCost(const OpCall& call, double rows, const Shape& b) {
-  return {2 * rows * static_cast<double>(b.elements()), ArgumentBytes(call)};
+  const double flops = 2 * rows * static_cast<double>(b.elements());
+  return {flops, ArgumentBytes(call), flops};
 }
 
 const graph::OpRegistration kAddLowRank({

@@ -83,8 +83,8 @@ const graph::OpRegistration kMatmul({
           const TensorType& b = call.input(1);
           const TensorType c = Infer(call)[0];
           const int64_t k = a.shape.dim(call.attributes.GetBool("trans_a") ? -2 : -1);
-          return Cost{2.0 * c.shape.elements() * k,
-                      static_cast<double>(a.bytes() + b.bytes() + c.bytes())};
+          const double flops = 2.0 * c.shape.elements() * k;
+          return Cost{flops, static_cast<double>(a.bytes() + b.bytes() + c.bytes()), flops};
         },
     .precision = {Precision::kLow, "low operands, products summed in float32", /*tf32=*/true},
     .cost_class = CostClass::kProducts,

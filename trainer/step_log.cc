@@ -103,7 +103,7 @@ std::optional<double> StepLog::Mfu(double tokens_per_second) const {
   const amp::AmpOptions& amp = compiled.options.amp;
   const double peak = parts_.session.device().peak_flops(amp.dtype, amp.tf32);
   if (peak == 0) return std::nullopt;
-  return ModelFlopsPerToken(parts_.model, compiled) * tokens_per_second /
+  return ModelFlopsPerToken(compiled) * tokens_per_second /
          (peak * static_cast<double>(parts_.ranks.size()));
 }
 

@@ -390,6 +390,14 @@ class Run {
     saver_->Finish();
   }
 
+  // Instruments await every op, so that the time of a step is its own only where the host waits for
+  // its end, too.
+  int64_t StepsAhead() const {
+    const config::DebugConfig& debug = config_.debug;
+    const bool awaited = debug.node_by_node || debug.check_arena || debug.find_nan;
+    return awaited ? 0 : device_->steps_ahead();
+  }
+
   // Hands the step to the device. Its row is written once the device is done with it, which on a
   // GPU is while the next step runs.
   void Step(int64_t step) {
@@ -421,7 +429,7 @@ class Run {
     session_->EndStep();
     ++steps_run_;
     log_->Handed(step, tokens, lr);
-    while (log_->under_way() > device_->steps_ahead()) Report();
+    while (log_->under_way() > StepsAhead()) Report();
     if (profiler_ && profiler_->LastIs(step)) {
       progress_->Line(profiler_->Finish(session_->compiled(), directory_));
     }

@@ -43,6 +43,33 @@ TEST(StepPrograms, HaveOneProgramForEachMicroStep) {
             (Names{"train_first", "train_middle", "train_middle", "train_middle", "train_last*"}));
 }
 
+// Three times those of a forward pass, whatever is computed again.
+TEST(ModelFlops, AreThoseOfTheMathematics) {
+  using Policy = checkpointing::Options::Policy;
+  for (const models::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {
+    for (const Policy policy : {Policy::kNone, Policy::kBlock}) {
+      for (const graph::DType dtype : {graph::DType::kFloat32, graph::DType::kBFloat16}) {
+        CompileOptions options;
+        options.micro_batch = 2;
+        options.sequence = 16;
+        options.accumulate = 3;
+        options.evaluate = true;
+        options.checkpointing.policy = policy;
+        options.amp.dtype = dtype;
+        const CompiledStep compiled = Compile(*models::MakeModel(spec), options);
+        const graph::Program& forward = *compiled.programs[compiled.step.evaluation];
+        double products = 0;
+        for (const graph::Node& node : forward.nodes()) {
+          products += graph::CostOf(forward.CallOf(node).get()).products;
+        }
+        EXPECT_DOUBLE_EQ(compiled.model_flops, 3 * 3 * products);
+        EXPECT_DOUBLE_EQ(ModelFlopsPerToken(compiled), 3 * products / (2 * 16));
+        EXPECT_EQ(RecomputeFlops(compiled) > 0, policy == Policy::kBlock);
+      }
+    }
+  }
+}
+
 TEST(StepPrograms, AreNoneWithoutTraining) {
   CompileOptions options;
   options.sequence = 8;

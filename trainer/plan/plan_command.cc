@@ -67,11 +67,8 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
     const std::string line = ProcessText(ProfileFrom(config), compiled.plan.arena_bytes);
     PrintAnswer(Wrapped(line, kColumns, "  ") + "\n");
   }
-  const double tokens =
-      static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
   PrintAnswer(fmt::format("FLOPs a step: {}  (of the model alone: {})\n",
-                          FormatCount(compiled.flops_per_step),
-                          FormatCount(ModelFlopsPerToken(model, compiled) * tokens)));
+                          FormatCount(compiled.flops_per_step), FormatCount(compiled.model_flops)));
   const std::string rates = RatesText(config, cost);
   const std::string line = fmt::format("predicted step: {:.1f} ms{}", predicted * 1e3,
                                        rates.empty() ? "" : fmt::format(" ({})", rates));

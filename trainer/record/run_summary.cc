@@ -39,7 +39,7 @@ void AddSpeed(const RunResult& result, ordered_json& json) {
   const CompileOptions& options = compiled.options;
   const double tokens = TokensPerStep(compiled);
   // Of all ranks.
-  const double model_flops = ModelFlopsPerToken(result.model, compiled) * tokens;
+  const double model_flops = ModelFlopsPerToken(compiled) * tokens;
   const double recomputed = RecomputeFlops(compiled);
   const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps);
   if (!steps.empty()) {

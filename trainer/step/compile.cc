@@ -299,8 +299,11 @@ class Compiler {
   void CountFlops(const StepEntry& entry) {
     const Program& program = *result_.programs[entry.program];
     for (const graph::Node& node : program.nodes()) {
-      result_.flops_per_step +=
-          static_cast<double>(entry.times) * graph::CostOf(program.CallOf(node).get()).flops;
+      const graph::Cost cost = graph::CostOf(program.CallOf(node).get());
+      result_.flops_per_step += static_cast<double>(entry.times) * cost.flops;
+      if (node.phase == graph::Phase::kRecompute) continue;
+      result_.model_flops +=
+          static_cast<double>(entry.times * options_.tensor_ranks) * cost.products;
     }
   }
 
@@ -406,13 +409,10 @@ std::string ParametersText(const models::Model& model, const CompileOptions& opt
   return text;
 }
 
-double ModelFlopsPerToken(const models::Model& model, const CompiledStep& compiled) {
+double ModelFlopsPerToken(const CompiledStep& compiled) {
   const CompileOptions& options = compiled.options;
-  if (options.frozen.empty()) return model.TrainFlopsPerToken(options.sequence);
-  const double tokens =
-      static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
-  return (compiled.flops_per_step - RecomputeFlops(compiled)) *
-         static_cast<double>(options.tensor_ranks) / tokens;
+  return compiled.model_flops /
+         static_cast<double>(options.micro_batch * options.sequence * options.accumulate);
 }
 
 CompiledStep Compile(const models::Model& model, const CompileOptions& options) {

@@ -84,7 +84,11 @@ struct CompiledStep {
   std::map<std::string, graph::Shape> divided;
   std::map<std::string, models::SplitParameter> split;  // what tensor-parallel ranks share, by name
   std::vector<graph::PassReport> passes;
-  double flops_per_step = 0;  // of all micro-steps and the update, as the ops count them
+  double flops_per_step = 0;  // of all micro-steps and updates, as the ops count them
+  // FLOPs that the model's mathematics need in a step, on all tensor ranks together: those of
+  // matrix products (graph::Cost::products) without recomputed ones. The numerator of model FLOPs
+  // utilisation.
+  double model_flops = 0;
 };
 
 // The programs of a step's micro-steps.
@@ -99,9 +103,8 @@ ParameterCounts CountParameters(const models::Model& model, const CompileOptions
 // "124M parameters", with how many are trained where that is not all.
 std::string ParametersText(const models::Model& model, const CompileOptions& options);
 
-// FLOPs that the model's mathematics need for a token in training, without what is recomputed: by
-// the model's sizes, or, where some of it is frozen, as the programs' ops count them.
-double ModelFlopsPerToken(const models::Model& model, const CompiledStep& compiled);
+// CompiledStep::model_flops for each token of the data.
+double ModelFlopsPerToken(const CompiledStep& compiled);
 // FLOPs of this rank in a step that are done a second time because activations were not kept.
 double RecomputeFlops(const CompiledStep& compiled);
 // Sums `of(program, node)` over the nodes that a step runs.
