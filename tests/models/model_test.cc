@@ -155,7 +155,8 @@ TEST(Model, StartsResidualBranchesSmallerInGpt2) {
 // attention over (T + 1) / 2 positions on average.
 double FlopsPerToken(const ModelSpec& spec, int64_t sequence) {
   double weights = static_cast<double>(spec.vocab) * spec.width;  // the head
-  for (const ParameterInfo& parameter : MakeModel(spec)->parameters()) {
+  const auto model = MakeModel(spec);
+  for (const ParameterInfo& parameter : model->parameters()) {
     if (parameter.shape.rank() == 2 && parameter.name.starts_with("block.")) {
       weights += static_cast<double>(parameter.shape.elements());
     }
