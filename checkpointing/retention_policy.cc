@@ -115,7 +115,7 @@ class Tagger {
       if (saved.block == graph::kNoBlock || saved.parameter || !MayGo(saved)) continue;
       const bool leaves =
           std::any_of(saved.forward_uses.begin(), saved.forward_uses.end(), [&](int n) {
-            const int block = all.Of(program_.nodes()[n].scope);
+            const int block = all.Of(static_cast<size_t>(n));
             return block == graph::kNoBlock || block / blocks != saved.block / blocks;
           });
       if (!leaves) tags_[i] = Retention::kRecompute;

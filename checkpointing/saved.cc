@@ -103,7 +103,7 @@ std::vector<SavedTensor> FindSaved(const Program& program) {
                          tensor.bytes(),
                          n,
                          static_cast<int>(i),
-                         blocks.Of(node.scope),
+                         blocks.Of(static_cast<size_t>(n)),
                          {},
                          {},
                          !WritesPersistent(program, node),

@@ -1,6 +1,7 @@
 #include "graph/block.h"
 
 #include <charconv>
+#include <unordered_map>
 
 namespace plimsoll::graph {
 
@@ -21,17 +22,23 @@ std::string_view BlockIn(std::string_view scope) {
 }
 
 Blocks::Blocks(const Program& program) {
+  std::unordered_map<std::string_view, int> numbers;
+  std::string_view last;
+  int number = kNoBlock;
+  of_nodes_.reserve(program.nodes().size());
   for (const Node& node : program.nodes()) {
-    const std::string_view block = BlockIn(node.scope);
-    if (block.empty() || numbers_.find(block) != numbers_.end()) continue;
-    numbers_.emplace(block, static_cast<int>(names_.size()));
-    names_.emplace_back(block);
+    // Most nodes are where the one before is.
+    if (const std::string_view block = BlockIn(node.scope); block != last) {
+      last = block;
+      number = kNoBlock;
+      if (!block.empty()) {
+        const auto [found, fresh] = numbers.emplace(block, static_cast<int>(names_.size()));
+        if (fresh) names_.emplace_back(block);
+        number = found->second;
+      }
+    }
+    of_nodes_.push_back(number);
   }
-}
-
-int Blocks::Of(std::string_view scope) const {
-  const auto found = numbers_.find(BlockIn(scope));
-  return found == numbers_.end() ? kNoBlock : found->second;
 }
 
 }  // namespace plimsoll::graph

@@ -3,7 +3,7 @@
 // shapes.
 #pragma once
 
-#include <map>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,12 +22,12 @@ class Blocks {
  public:
   explicit Blocks(const Program& program);
 
-  // kNoBlock outside any block of the program.
-  int Of(std::string_view scope) const;
+  // Of a node, by its place in the program; kNoBlock outside any block.
+  int Of(size_t node) const { return of_nodes_[node]; }
   const std::string& name(int block) const { return names_.at(static_cast<size_t>(block)); }
 
  private:
-  std::map<std::string, int, std::less<>> numbers_;
+  std::vector<int> of_nodes_;
   std::vector<std::string> names_;
 };
 

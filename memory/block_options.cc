@@ -79,7 +79,10 @@ bool LeavesBlock(const Program& program, const Decision& decision) {
   for (size_t n = decision.node + 1; n < program.nodes().size(); ++n) {
     const Node& node = program.nodes()[n];
     if (node.phase != graph::Phase::kForward) break;
-    if (graph::BlockIn(node.scope) == own) continue;
+    const std::string_view scope = node.scope;
+    const bool within =
+        scope.starts_with(own) && (scope.size() == own.size() || scope[own.size()] == '.');
+    if (within) continue;
     for (TensorId id : node.inputs) {
       if (id == kNoTensor) continue;
       for (TensorId output : producer.outputs) {

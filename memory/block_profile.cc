@@ -20,7 +20,7 @@ std::vector<int> Regions(const Program& program, const graph::Blocks& known, int
   int region = 0;
   for (size_t n = 0; n < nodes.size(); ++n) {
     if (nodes[n].phase != Phase::kForward) continue;
-    const int block = known.Of(nodes[n].scope);
+    const int block = known.Of(n);
     if (block >= 0 && block < blocks) {
       region = ForwardRegion(block);
     } else if (region > 0) {
@@ -33,7 +33,7 @@ std::vector<int> Regions(const Program& program, const graph::Blocks& known, int
   int last_block = -1;
   for (size_t n = nodes.size(); n-- > 0;) {
     if (nodes[n].phase == Phase::kForward) break;
-    const int block = known.Of(nodes[n].scope);
+    const int block = known.Of(n);
     if (nodes[n].phase == Phase::kBackward) {
       if (block >= 0 && block < blocks) {
         region = BackwardRegion(blocks, block);
@@ -49,8 +49,7 @@ std::vector<int> Regions(const Program& program, const graph::Blocks& known, int
 
 // Where a node's seconds count. What is computed or gathered again may start early, beside an
 // earlier block's backward pass, but it is its own block's treatment that asks for it.
-int RegionOfSeconds(const Node& node, const graph::Blocks& known, int region, int blocks) {
-  const int block = known.Of(node.scope);
+int RegionOfSeconds(const Node& node, int block, int region, int blocks) {
   const bool again = node.phase == Phase::kRecompute && block >= 0 && block < blocks;
   return again ? BackwardRegion(blocks, block) : region;
 }
@@ -75,7 +74,8 @@ RegionUse MeasureRegions(const Program& program, int blocks, int64_t alignment,
   const std::vector<int> regions = Regions(program, known, blocks);
   for (size_t n = 0; n < regions.size(); ++n) {
     use.peaks[regions[n]] = std::max(use.peaks[regions[n]], live[n]);
-    use.seconds[RegionOfSeconds(program.nodes()[n], known, regions[n], blocks)] += node_seconds[n];
+    use.seconds[RegionOfSeconds(program.nodes()[n], known.Of(n), regions[n], blocks)] +=
+        node_seconds[n];
   }
   return use;
 }

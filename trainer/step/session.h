@@ -102,8 +102,8 @@ class Session {
   runtime::Device& device() const { return device_; }
 
   // The slots that the next micro-step or evaluation reads, in the order of the programs: free to
-  // be filled at any time, and left as they are. Which draw of data a run reads, its program's
-  // slots hold (StepRun::draw).
+  // be filled at any time, and left as they are. Before a run they have to hold the draw of data
+  // that it reads (StepRun::draw).
   std::span<const Slot> slots() const { return slots_; }
   const Slot& slot(std::string_view name) const;  // InternalError when no program reads it
   // Of a language model.
