@@ -21,6 +21,13 @@ std::string_view BlockIn(std::string_view scope) {
   return {};
 }
 
+BlockName ParseBlock(std::string_view block) {
+  const size_t dot = block.rfind('.');
+  BlockName name{.kind = std::string(block.substr(0, dot))};
+  std::from_chars(block.data() + dot + 1, block.data() + block.size(), name.number);
+  return name;
+}
+
 Blocks::Blocks(const Program& program) {
   std::unordered_map<std::string_view, int> numbers;
   std::string_view last;

@@ -17,6 +17,13 @@ inline constexpr int kNoBlock = -1;
 // The outermost block that a scope lies in: "block.3" for "block.3.attn"; empty outside any block.
 std::string_view BlockIn(std::string_view scope);
 
+// "critic.block" and 3 of the block "critic.block.3".
+struct BlockName {
+  std::string kind;
+  int number = 0;
+};
+BlockName ParseBlock(std::string_view block);
+
 // Those of a program, numbered from 0 in the order in which its nodes come to them.
 class Blocks {
  public:

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "models/gpt2.h"
@@ -41,15 +41,14 @@ std::unique_ptr<Model> MakeModel(const ModelSpec& spec) {
 
 // The forward pass is the one place that names parameters.
 std::unique_ptr<Model> WithParameters(std::unique_ptr<Model> model) {
+  std::set<std::string> known;
   for (const Objective& objective : model->objectives()) {
     graph::Program program("parameters");
     graph::Builder builder(program);
     Layers layers(builder, {.batch = 1, .sequence = 1}, 0.0, objective.name);
     model->Forward(layers, Head::kLoss);
     for (const ParameterInfo& parameter : layers.parameters()) {
-      const bool known = std::ranges::find(model->parameters_, parameter.name,
-                                           &ParameterInfo::name) != model->parameters_.end();
-      if (!known) model->parameters_.push_back(parameter);
+      if (known.insert(parameter.name).second) model->parameters_.push_back(parameter);
     }
   }
   return model;

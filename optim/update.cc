@@ -10,7 +10,6 @@ namespace plimsoll::optim {
 using graph::Builder;
 using graph::DType;
 using graph::kNoTensor;
-using graph::OfObjective;
 using graph::Role;
 using graph::TensorId;
 using graph::TensorType;
@@ -32,20 +31,20 @@ struct Gate {
 Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
                          const UpdateOptions& options) {
   const TensorType scalar{DType::kFloat32, {}};
-  const auto named = [&](std::string_view name) { return OfObjective(options.objective, name); };
-  const Value metric = g.Persistent(named("grad_norm"), Role::kMetric, scalar);
+  const Value metric = g.Persistent(options.Named("grad_norm"), Role::kMetric, scalar);
   const TensorType counters{DType::kInt32, {2}};
   Gate gate;
   Value norm = metric, unscale = kNoTensor;
   ops::LossLimit loss;
   if (options.skips) {
-    loss = {g.program().Require(named("loss")),
-            g.Persistent(named("loss_limit"), Role::kInput, scalar)};
+    loss = {g.program().Require(options.Named("loss")),
+            g.Persistent(options.Named("loss_limit"), Role::kInput, scalar)};
   }
   if (options.loss_scale) {
-    const Value scale = Carried(g, named("loss_scale"), Role::kState, scalar);
-    const Value tracker = Carried(g, named("growth_tracker"), Role::kState, {DType::kInt32, {}});
-    const Value skipped = Carried(g, named("skipped"), Role::kState, counters);
+    const Value scale = Carried(g, options.Named("loss_scale"), Role::kState, scalar);
+    const Value tracker =
+        Carried(g, options.Named("growth_tracker"), Role::kState, {DType::kInt32, {}});
+    const Value skipped = Carried(g, options.Named("skipped"), Role::kState, counters);
     const ops::LossScaleStep step =
         ops::EmitLossScaleStep(g, g.Emit1("global_norm", gradients, {}, "scaled_norm"), scale,
                                tracker, skipped, metric, *options.loss_scale, loss);
@@ -55,8 +54,8 @@ Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
   } else {
     g.EmitInto({norm}, "global_norm", gradients);
     if (options.skips) {
-      gate.apply =
-          ops::EmitUpdateGate(g, norm, loss, Carried(g, named("skipped"), Role::kState, counters));
+      gate.apply = ops::EmitUpdateGate(
+          g, norm, loss, Carried(g, options.Named("skipped"), Role::kState, counters));
     }
   }
   if (options.clip_grad_norm <= 0) {
@@ -147,13 +146,12 @@ graph::PassResult Update::Run(graph::Program& program) {
   g.set_phase(graph::Phase::kUpdate);
   g.set_made_by("update");
   ops::UpdateInputs common;
-  const auto named = [&](std::string_view name) { return OfObjective(options_.objective, name); };
-  common.lr = g.Persistent(named("lr"), Role::kInput, {DType::kFloat32, {}});
+  common.lr = g.Persistent(options_.Named("lr"), Role::kInput, {DType::kFloat32, {}});
   const Gate gate = EmitNormAndClipping(g, gradients, options_);
   common.clip = gate.factor;
   common.apply = gate.apply;
   const Value count =
-      g.Persistent(named("update_count"), Role::kOptimizerState, {DType::kInt32, {}});
+      g.Persistent(options_.Named("update_count"), Role::kOptimizerState, {DType::kInt32, {}});
   ops::Increment(g, count, common.apply);
 
   for (size_t i = 0; i < parameters.size(); ++i) {

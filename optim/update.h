@@ -4,9 +4,11 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/builder.h"
+#include "graph/objective.h"
 #include "graph/pass.h"
 #include "ops/loss_scale.h"
 #include "ops/optimizer.h"
@@ -55,6 +57,9 @@ struct UpdateOptions {
   std::optional<ops::LossScaleOptions> loss_scale = std::nullopt;
   // Steps whose loss or gradients are not finite, or whose loss is beyond a limit, are skipped.
   bool skips = false;
+
+  // "lr" of the objective.
+  std::string Named(std::string_view tensor) const { return graph::OfObjective(objective, tensor); }
 };
 
 // How a parameter is stored is read off its type in the program. Adds

@@ -135,6 +135,8 @@ TEST(Block, IsToldByScope) {
   for (const char* outside : {"", "block", "block.", "block.x", "block.3x", "myblock.3", "norm"}) {
     EXPECT_EQ(BlockIn(outside), "") << outside;
   }
+  EXPECT_EQ(ParseBlock("encoder.block.12").kind, "encoder.block");
+  EXPECT_EQ(ParseBlock("encoder.block.12").number, 12);
 }
 
 TEST(Blocks, AreNumberedAsTheProgramComesToThem) {

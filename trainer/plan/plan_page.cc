@@ -22,10 +22,10 @@ using nlohmann::ordered_json;
 
 // "block.3.attn" → {"block", 3}; "norm_f" → {"norm_f", -1}.
 std::pair<std::string, int> BlockOf(const std::string& scope) {
-  const std::string block(graph::BlockIn(scope));
+  const std::string_view block = graph::BlockIn(scope);
   if (block.empty()) return {scope.empty() ? "step" : scope.substr(0, scope.find('.')), -1};
-  const size_t dot = block.rfind('.');
-  return {block.substr(0, dot), std::atoi(block.c_str() + dot + 1)};
+  const graph::BlockName name = graph::ParseBlock(block);
+  return {name.kind, name.number};
 }
 
 ordered_json Bar(const std::string& name, const memory::BytesByRole& bytes) {

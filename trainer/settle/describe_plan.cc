@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "graph/block.h"
+
 namespace plimsoll::trainer {
 namespace {
 
@@ -77,21 +79,15 @@ class Treatment {
   Fates activations_, parameters_;
 };
 
-// "block" and "3" of "block.3".
-std::pair<std::string, std::string> KindAndNumber(const std::string& block) {
-  const size_t dot = block.rfind('.');
-  return {block.substr(0, dot), block.substr(dot + 1)};
-}
-
 // "blocks 0-3: keep all", for each run of blocks that are treated alike.
 std::vector<std::string> Runs(const std::map<int, Treatment>& blocks) {
   std::vector<std::string> runs;
   for (auto block = blocks.begin(); block != blocks.end();) {
     const std::string text = block->second.Text();
-    const auto [kind, first] = KindAndNumber(block->second.block());
-    std::string last = first;
+    const auto [kind, first] = graph::ParseBlock(block->second.block());
+    int last = first;
     for (++block; block != blocks.end() && block->second.Text() == text; ++block) {
-      const auto [its_kind, number] = KindAndNumber(block->second.block());
+      const auto [its_kind, number] = graph::ParseBlock(block->second.block());
       if (its_kind != kind) break;
       last = number;
     }

@@ -155,6 +155,8 @@ void Session::MakeDataSlots(const std::set<std::string>& no_data) {
     slots_[i].bytes = place.direct != nullptr
                           ? std::span(place.direct, static_cast<size_t>(place.range.bytes))
                           : std::span(staged_[i]);
+    if (slots_[i].name == "tokens") batch_.tokens = slots_[i].values<int32_t>();
+    if (slots_[i].name == "targets") batch_.targets = slots_[i].values<int32_t>();
   }
 }
 
@@ -162,10 +164,6 @@ const Slot& Session::slot(std::string_view name) const {
   const auto found = std::ranges::find(slots_, name, &Slot::name);
   if (found == slots_.end()) throw InternalError(fmt::format("no program reads '{}'", name));
   return *found;
-}
-
-BatchSlots Session::batch() const {
-  return {slot("tokens").values<int32_t>(), slot("targets").values<int32_t>()};
 }
 
 Session::Where Session::Find(std::string_view name) const {

@@ -106,8 +106,8 @@ class Session {
   // that it reads (StepRun::draw).
   std::span<const Slot> slots() const { return slots_; }
   const Slot& slot(std::string_view name) const;  // InternalError when no program reads it
-  // Of a language model.
-  BatchSlots batch() const;
+  // Of a language model; of others these are empty.
+  const BatchSlots& batch() const { return batch_; }
 
   // Fills every parameter from its initializer. The numbers depend on seed and parameter name
   // alone; moments and counters are zero as they are.
@@ -261,6 +261,7 @@ class Session {
   int64_t runs_ = 0;  // of programs in a step
   std::vector<Slot> slots_;
   std::vector<Where> slot_places_;
+  BatchSlots batch_;
   std::vector<std::vector<std::byte>> staged_;  // where the host cannot touch the slots
   std::vector<std::vector<size_t>> read_by_;    // by program: the slots that it reads
   int32_t rng_values_[2] = {0, 0};              // seed, micro-step over all data ranks
