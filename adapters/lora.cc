@@ -88,7 +88,7 @@ std::vector<Layer> LinearLayers(const models::Model& model) {
   const std::vector<models::Sharding> shardings = model.sharding();
   std::map<std::string, std::pair<const CheckpointEntry*, int64_t>> entries;
   for (const CheckpointEntry& entry : table.entries) {
-    for (int64_t layer = 0; layer < model.spec().layers; ++layer) {
+    for (int64_t layer = 0; layer < model.block_count(); ++layer) {
       entries[models::ForLayer(entry.parameter, layer)] = {&entry, layer};
     }
   }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/glob.h"
 #include "base/output_file.h"
 #include "formats/json.h"
 #include "formats/safetensors_writer.h"
@@ -144,23 +145,32 @@ void CheckTensors(const formats::SafetensorsReader& file, const std::vector<Part
   }
 }
 
+// As transformers' Conv1D, which PEFT has to be told of.
+bool IsStoredTransposed(const models::Model& model, const Lora& lora) {
+  const models::CheckpointTable table = model.checkpoint_table();
+  return std::ranges::any_of(table.entries, [&](const models::CheckpointEntry& entry) {
+    return entry.transposed && std::ranges::any_of(lora.layers, [&](const Layer& layer) {
+             return MatchesGlob(entry.parameter, layer.WeightName());
+           });
+  });
+}
+
 std::string ConfigText(const models::Model& model, const Lora& lora, const std::string& base) {
   json alpha = lora.alpha;
   if (lora.alpha == std::floor(lora.alpha)) alpha = static_cast<int64_t>(lora.alpha);
-  const nlohmann::ordered_json config = {
-      {"peft_type", "LORA"},
-      {"task_type", "CAUSAL_LM"},
-      {"base_model_name_or_path", base},
-      {"r", lora.rank},
-      {"lora_alpha", alpha},
-      {"use_rslora", lora.rslora},
-      {"lora_dropout", lora.dropout},
-      {"target_modules", TargetsOf(model, lora.layers)},
-      {"fan_in_fan_out", model.spec().family == models::Family::kGpt2},
-      {"bias", "none"},
-      {"init_lora_weights", true},
-      {"modules_to_save", nullptr},
-      {"inference_mode", true}};
+  const nlohmann::ordered_json config = {{"peft_type", "LORA"},
+                                         {"task_type", "CAUSAL_LM"},
+                                         {"base_model_name_or_path", base},
+                                         {"r", lora.rank},
+                                         {"lora_alpha", alpha},
+                                         {"use_rslora", lora.rslora},
+                                         {"lora_dropout", lora.dropout},
+                                         {"target_modules", TargetsOf(model, lora.layers)},
+                                         {"fan_in_fan_out", IsStoredTransposed(model, lora)},
+                                         {"bias", "none"},
+                                         {"init_lora_weights", true},
+                                         {"modules_to_save", nullptr},
+                                         {"inference_mode", true}};
   return config.dump(2) + "\n";
 }
 

@@ -141,7 +141,7 @@ void Run(const Arguments& arguments) {
                memory::Summary(compiled.plan));
     Session session(std::move(compiled), *device);
     session.Initialize(*model, 1);
-    timing = TimeSteps(session, model->spec().vocab, arguments);
+    timing = TimeSteps(session, models::TextSizesOf(*model).vocab, arguments);
     held = BytesHeld();
   }
   const auto [fastest, slowest] = std::minmax_element(timing.seconds.begin(), timing.seconds.end());
@@ -173,7 +173,7 @@ void Run(const Arguments& arguments) {
   if (arguments.profiled > 0) {
     Session session(trainer::Compile(*model, options), *device, {.profile = true});
     session.Initialize(*model, 1);
-    const auto runs = ProfileSteps(session, model->spec().vocab, arguments.profiled);
+    const auto runs = ProfileSteps(session, models::TextSizesOf(*model).vocab, arguments.profiled);
     const trainer::Profile profile = MakeProfile(session.compiled(), runs, ceilings);
     PrintProfile(profile, arguments.rows);
     result["floor_ms"] = profile.floor_seconds() * 1e3;

@@ -163,7 +163,7 @@ void Run(const Arguments& arguments) {
 
   Session session(std::move(compiled), pool, {.profile = true});
   session.Initialize(*model, 1);
-  FillRandom(session, model->spec().vocab);
+  FillRandom(session, models::TextSizesOf(*model).vocab);
   RunStep(session, 0);  // touches every page once
   for (size_t i = 0; i < session.compiled().programs.size(); ++i) {
     session.executor(static_cast<int>(i)).ResetProfile();

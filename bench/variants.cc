@@ -81,7 +81,7 @@ std::unique_ptr<Session> Start(const Variant& variant, const trainer::CompileOpt
   auto session =
       std::make_unique<Session>(trainer::Compile(*variant.model, options), pool, executor);
   session->Initialize(*variant.model, 1);
-  FillRandom(*session, variant.model->spec().vocab);
+  FillRandom(*session, models::TextSizesOf(*variant.model).vocab);
   return session;
 }
 

@@ -1,7 +1,10 @@
 // B batch, T sequence, D width, H heads, F feed-forward width, V vocabulary, P positions.
 #include "models/gpt2.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "models/layers.h"
@@ -9,8 +12,12 @@
 namespace plimsoll::models {
 namespace {
 
+using formats::JsonObject;
 using graph::Scope;
 using graph::Value;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kName = "gpt2";
 
 // The branches that write to the residual stream start smaller, so that its variance does not
 // grow with depth (Radford et al. 2019, section 2.3).
@@ -100,4 +107,118 @@ CheckpointTable Gpt2::checkpoint_table() const {
   };
 }
 
+namespace {
+
+std::vector<Setting> OwnSettings() {
+  return {LanguageSetting("layers"),
+          LanguageSetting("width"),
+          LanguageSetting("heads"),
+          LanguageSetting("ffn_width", "4 `width`"),
+          LanguageSetting("vocab"),
+          LanguageSetting("sequence"),
+          LanguageSetting("max_sequence"),
+          LanguageSetting("dropout"),
+          WithDefault(LanguageSetting("tied"), true),
+          LanguageSetting("activation"),
+          WithDefault(LanguageSetting("norm_eps"), 1e-5),
+          LanguageSetting("init_std")};
+}
+
+void Derive(Settings& settings) {
+  settings.Derive("ffn_width", 4 * settings.Int("width"));
+  settings.Derive("attention_bias", true);
+}
+
+std::optional<SpecProblem> FindGpt2Problem(const ModelSpec& spec) {
+  if (spec.kv_heads != spec.heads) {
+    return SpecProblem{
+        "kv_heads", fmt::format("gpt2 has one per head ({}), not {}", spec.heads, spec.kv_heads)};
+  }
+  if (spec.width % spec.heads != 0) {
+    return SpecProblem{"heads",
+                       fmt::format("{} heads do not divide the width {}", spec.heads, spec.width)};
+  }
+  if (spec.head_width != spec.width / spec.heads) {
+    return SpecProblem{"head_width", fmt::format("gpt2's is width / heads = {}, not {}",
+                                                 spec.width / spec.heads, spec.head_width)};
+  }
+  if (!spec.attention_bias) {
+    return SpecProblem{"attention_bias", "gpt2 always has it: leave it out or say true"};
+  }
+  if (spec.rope_scaling) {
+    return SpecProblem{"rope_scaling", "gpt2 has no rotary embedding: leave it out"};
+  }
+  return std::nullopt;
+}
+
+Activation ReadActivation(const JsonObject& config) {
+  const std::string name = config.GetString("activation_function", "gelu_new");
+  if (name == "gelu") return Activation::kGeluErf;
+  if (name == "gelu_new" || name == "gelu_fast" || name == "gelu_pytorch_tanh") {
+    return Activation::kGeluTanh;
+  }
+  config.Fail("activation_function", fmt::format("\"{}\" is not supported, only gelu and gelu_new",
+                                                 formats::Printable(name)));
+}
+
+ModelSpec ReadGpt2(const JsonObject& config) {
+  RequireSwitch(config, "scale_attn_weights", true);
+  RequireSwitch(config, "scale_attn_by_inverse_layer_idx", false);
+  RequireSwitch(config, "add_cross_attention", false);
+  ModelSpec spec;
+  spec.family = kName;
+  spec.layers = SizeIn(config, "n_layer");
+  spec.width = SizeIn(config, "n_embd");
+  spec.heads = SizeIn(config, "n_head");
+  spec.kv_heads = spec.heads;
+  if (spec.width % spec.heads != 0) {
+    config.Fail("n_head", fmt::format("{} heads do not divide n_embd {}", spec.heads, spec.width));
+  }
+  spec.head_width = spec.width / spec.heads;
+  spec.ffn_width = SizeIn(config, "n_inner", 4 * spec.width);
+  spec.vocab = SizeIn(config, "vocab_size");
+  spec.max_sequence = SizeIn(config, "n_positions");
+  spec.tied = config.GetBool("tie_word_embeddings", true);
+  spec.attention_bias = true;
+  spec.norm_eps = config.GetFloat("layer_norm_epsilon", 1e-5);
+  spec.activation = ReadActivation(config);
+  spec.init_std = config.GetFloat("initializer_range", 0.02);
+  spec.dropout = config.GetFloat("resid_pdrop", 0.1);
+  for (const char* key : {"embd_pdrop", "attn_pdrop"}) {
+    if (const double dropout = config.GetFloat(key, 0.1); dropout != spec.dropout) {
+      config.Fail(key, fmt::format("{} differs from resid_pdrop {}: only one value for all three "
+                                   "dropouts is supported, set them equal",
+                                   dropout, spec.dropout));
+    }
+  }
+  return spec;
+}
+
+void WriteGpt2(const ModelSpec& spec, Json& config) {
+  config["architectures"] = {"GPT2LMHeadModel"};
+  config["model_type"] = "gpt2";
+  config["n_layer"] = spec.layers;
+  config["n_embd"] = spec.width;
+  config["n_head"] = spec.heads;
+  config["n_inner"] = spec.ffn_width == 4 * spec.width ? Json() : Json(spec.ffn_width);
+  config["n_positions"] = spec.max_sequence;
+  config["vocab_size"] = spec.vocab;
+  config["activation_function"] = spec.activation == Activation::kGeluTanh ? "gelu_new" : "gelu";
+  config["layer_norm_epsilon"] = spec.norm_eps;
+  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) config[key] = spec.dropout;
+}
+
+std::unique_ptr<LanguageModel> Make(ModelSpec spec) {
+  return WithParameters(std::make_unique<Gpt2>(std::move(spec)));
+}
+
+const LanguageFamilyRegistration kFamily({.name = kName,
+                                          .settings = OwnSettings(),
+                                          .derive = &Derive,
+                                          .find_problem = &FindGpt2Problem,
+                                          .make = &Make,
+                                          .read_config = &ReadGpt2,
+                                          .write_config = &WriteGpt2});
+
+}  // namespace
 }  // namespace plimsoll::models

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "models/model.h"
+#include "models/language_model.h"
 
 namespace plimsoll::models {
 
-class Gpt2 final : public Model {
+class Gpt2 final : public LanguageModel {
  public:
-  explicit Gpt2(ModelSpec spec) : Model(std::move(spec)) {}
+  explicit Gpt2(ModelSpec spec) : LanguageModel(std::move(spec)) {}
 
   std::vector<Sharding> sharding() const override;
   CheckpointTable checkpoint_table() const override;

@@ -1,8 +1,8 @@
-// Checkpoint folders as Hugging Face's transformers reads and writes them (config.json and
-// model.safetensors, or shards with an index), for GPT-2, Llama and Qwen2.
+// Checkpoint folders as Hugging Face's transformers reads and writes them: config.json and
+// model.safetensors, or shards with an index.
 //
-// Whatever such a folder asks for that a ModelSpec cannot say is refused, never ignored. Errors are
-// UserErrors naming the file and the key or tensor.
+// Whatever such a folder asks for that a family's models cannot do is refused, never ignored.
+// Errors are UserErrors naming the file and the key or tensor.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,15 @@
 
 namespace plimsoll::models {
 
-// From FOLDER/config.json, in the form of any version of transformers. The folder's weights are not
-// looked at.
-ModelSpec SpecFromHuggingFace(const std::string& folder);
-ModelSpec SpecFromConfig(const formats::JsonObject& config);
+// Of FOLDER/config.json, in the form of any version of transformers, or as Model::WriteConfig
+// writes it. The folder's weights are not looked at. `settings`: see Family::read_config.
+std::unique_ptr<Model> ModelFromHuggingFace(const std::string& folder, Settings& settings);
+std::unique_ptr<Model> ModelFromHuggingFace(const std::string& folder);
+std::unique_ptr<Model> ModelFromConfig(const formats::JsonObject& config, Settings& settings);
 
 // The config.json of such a model with weights of that type (F32, BF16 or F16), in the form that
 // all versions of transformers load.
-std::string ConfigJson(const ModelSpec& spec, formats::TensorType type = formats::TensorType::kF32);
+std::string ConfigJson(const Model& model, formats::TensorType type = formats::TensorType::kF32);
 
 // Reads parameters one by one, in any order, as float32. All names and shapes are checked when it
 // is made. The model must outlive it.

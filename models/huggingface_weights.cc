@@ -68,7 +68,7 @@ std::vector<Part> PartsOf(const Model& model) {
   const CheckpointTable table = model.checkpoint_table();
   std::map<std::string, std::pair<const CheckpointEntry*, int64_t>, std::less<>> entries;
   for (const CheckpointEntry& entry : table.entries) {
-    ForEachLayer(entry.parameter, model.spec().layers, [&](int64_t layer) {
+    ForEachLayer(entry.parameter, model.block_count(), [&](int64_t layer) {
       entries[ForLayer(entry.parameter, layer)] = {&entry, layer};
     });
   }
@@ -120,20 +120,25 @@ void RefuseUnknown(const ModelSafetensors& file, const Model& model,
                    const std::vector<Part>& parts) {
   std::set<std::string> known;
   for (const Part& part : parts) known.insert(part.name);
-  if (model.spec().tied) known.insert(std::string(kHeadName));  // the token embedding once more
   const CheckpointTable table = model.checkpoint_table();
+  // A tied head is the token embedding once more.
+  for (const CheckpointEntry& entry : table.entries) {
+    const bool head = std::ranges::any_of(
+        entry.tensors, [](const CheckpointTensor& tensor) { return tensor.name == kHeadName; });
+    if (head) known.insert(std::string(kHeadName));
+  }
   for (const std::string& pattern : table.ignored) {
-    ForEachLayer(pattern, model.spec().layers, [&](int64_t layer) {
+    ForEachLayer(pattern, model.block_count(), [&](int64_t layer) {
       known.insert(ForLayer(pattern, layer));
       known.insert(table.prefix + ForLayer(pattern, layer));
     });
   }
   for (const std::string& name : file.Names()) {
     if (known.contains(name)) continue;
-    throw UserError(fmt::format(
-        "{}: tensor \"{}\" has no place in the {} model with {} layers that "
-        "config.json describes: are the two of the same model?",
-        file.path(), formats::Printable(name), Name(model.spec().family), model.spec().layers));
+    throw UserError(
+        fmt::format("{}: tensor \"{}\" has no place in the {} model with {} layers that "
+                    "config.json describes: are the two of the same model?",
+                    file.path(), formats::Printable(name), model.family(), model.block_count()));
   }
 }
 
@@ -186,7 +191,7 @@ void RequireWithinF16(const std::string& folder, const std::string& tensor,
 }
 
 // `give` calls its last argument once.
-void Write(const std::string& folder, const ModelSpec& spec, const std::vector<Part>& parts,
+void Write(const std::string& folder, const Model& model, const std::vector<Part>& parts,
            int64_t max_file_bytes, TensorType type, FunctionRef<void(const Part&, Take)> give) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -210,7 +215,7 @@ void Write(const std::string& folder, const ModelSpec& spec, const std::vector<P
                                  },
                                  {{"format", "pt"}});
   OutputFile config((fs::path(folder) / "config.json").string());
-  config.Write(ConfigJson(spec, type));
+  config.Write(ConfigJson(model, type));
   config.Commit();
 }
 
@@ -256,15 +261,15 @@ void LoadWeights(const std::string& folder, const Model& model,
 void SaveWeights(const std::string& folder, const Model& model,
                  FunctionRef<const float*(const ParameterInfo&)> source, int64_t max_file_bytes,
                  TensorType type) {
-  Write(folder, model.spec(), PartsOf(model), max_file_bytes, type,
+  Write(folder, model, PartsOf(model), max_file_bytes, type,
         [&](const Part& part, Take take) { GiveStored(part, source(*part.parameter), take); });
 }
 
 void CopyWeights(const std::string& from, const std::string& to, TensorType type) {
-  const std::unique_ptr<Model> model = MakeModel(SpecFromHuggingFace(from));
+  const std::unique_ptr<Model> model = ModelFromHuggingFace(from);
   const ModelSafetensors file(from);
   std::vector<float> values;
-  Write(to, model->spec(), PartsIn(file, *model), kMaxCheckpointFileBytes, type,
+  Write(to, *model, PartsIn(file, *model), kMaxCheckpointFileBytes, type,
         [&](const Part& part, Take take) {
           values.resize(static_cast<size_t>(part.rows * part.columns));
           file.ReadFloat32(part.name, values.data(), part.rows * part.columns);

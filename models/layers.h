@@ -13,6 +13,7 @@
 
 #include "graph/builder.h"
 #include "models/model.h"
+#include "models/model_spec.h"
 
 namespace plimsoll::models {
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "models/layers.h"
+#include "models/llama_config.h"
 
 namespace plimsoll::models {
 namespace {
@@ -13,9 +14,7 @@ using graph::Scope;
 using graph::Value;
 
 // Llama's own bias covers the projection too, Qwen2's does not.
-bool ProjectionBias(const ModelSpec& spec) {
-  return spec.attention_bias && spec.family == Family::kLlama;
-}
+bool ProjectionBias(const ModelSpec& spec) { return spec.attention_bias && spec.family == kLlama; }
 
 Value AttentionBranch(Layers& g, const ModelSpec& spec, Value x) {  // [B,T,D] → [B,T,D]
   const Scope scope(g.builder(), "attn");

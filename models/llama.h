@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "models/model.h"
+#include "models/language_model.h"
 
 namespace plimsoll::models {
 
-class Llama final : public Model {
+class Llama final : public LanguageModel {
  public:
-  explicit Llama(ModelSpec spec) : Model(std::move(spec)) {}
+  explicit Llama(ModelSpec spec) : LanguageModel(std::move(spec)) {}
 
   std::vector<Sharding> sharding() const override;
   CheckpointTable checkpoint_table() const override;

@@ -1,17 +1,46 @@
 #include "models/model.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
-#include "models/gpt2.h"
+#include "graph/block.h"
 #include "models/layers.h"
-#include "models/llama.h"
 
 namespace plimsoll::models {
+namespace {
 
-using graph::Value;
+std::string TextOf(const SettingValue& value) {
+  return std::visit(
+      [](const auto& held) -> std::string {
+        using T = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<T, std::monostate>)
+          return "";
+        else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+          return fmt::format("{}", fmt::join(held, " "));
+        else
+          return fmt::format("{}", held);
+      },
+      value);
+}
+
+nlohmann::ordered_json JsonOf(const SettingValue& value) {
+  return std::visit(
+      [](const auto& held) -> nlohmann::ordered_json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(held)>, std::monostate>)
+          return nullptr;
+        else
+          return held;
+      },
+      value);
+}
+
+}  // namespace
 
 int64_t Model::parameter_count() const {
   int64_t count = 0;
@@ -19,39 +48,64 @@ int64_t Model::parameter_count() const {
   return count;
 }
 
+int64_t Model::block_count() const {
+  int64_t count = 0;
+  for (const ParameterInfo& parameter : parameters_) {
+    const std::string_view block = graph::BlockIn(parameter.name);
+    if (!block.empty()) count = std::max<int64_t>(count, graph::ParseBlock(block).number + 1);
+  }
+  return count;
+}
+
 Model::Outputs Model::Build(graph::Builder& builder, Batch batch, Head head, bool training,
                             std::string_view objective) const {
-  if (batch.sequence > spec_.max_sequence) {
-    throw UserError(
-        fmt::format("model.sequence: {} tokens, but the model has {} positions: "
-                    "shorten it or raise model.max_sequence",
-                    batch.sequence, spec_.max_sequence));
-  }
-  Layers layers(builder, batch, training ? spec_.dropout : 0.0, objective);
+  CheckBatch(batch);
+  Layers layers(builder, batch, training ? dropout() : 0.0, objective);
   return Forward(layers, head);
 }
 
-std::unique_ptr<Model> MakeModel(const ModelSpec& spec) {
-  if (const auto problem = FindProblem(spec)) {
-    throw UserError("model." + problem->field + ": " + problem->reason);
+CheckpointTable Model::checkpoint_table() const {
+  CheckpointTable table;
+  for (const ParameterInfo& parameter : parameters_) {
+    table.entries.push_back({parameter.name, {{parameter.name}}});
   }
-  if (spec.family == Family::kGpt2) return WithParameters(std::make_unique<Gpt2>(spec));
-  return WithParameters(std::make_unique<Llama>(spec));
+  return table;
+}
+
+std::map<std::string, std::string> Model::description() const {
+  std::map<std::string, std::string> described = {{"model.family", family_}};
+  for (const std::string& name : settings_.Names()) {
+    described["model." + name] = TextOf(settings_.Get(name));
+  }
+  return described;
+}
+
+void Model::WriteConfig(nlohmann::ordered_json& config) const {
+  config["model_type"] = family_;
+  for (const std::string& name : settings_.Names()) config[name] = JsonOf(settings_.Get(name));
 }
 
 // The forward pass is the one place that names parameters.
-std::unique_ptr<Model> WithParameters(std::unique_ptr<Model> model) {
+void Model::ListParameters() {
   std::set<std::string> known;
-  for (const Objective& objective : model->objectives()) {
+  for (const Objective& objective : objectives()) {
     graph::Program program("parameters");
     graph::Builder builder(program);
     Layers layers(builder, {.batch = 1, .sequence = 1}, 0.0, objective.name);
-    model->Forward(layers, Head::kLoss);
+    Forward(layers, Head::kLoss);
     for (const ParameterInfo& parameter : layers.parameters()) {
-      if (known.insert(parameter.name).second) model->parameters_.push_back(parameter);
+      if (known.insert(parameter.name).second) parameters_.push_back(parameter);
     }
   }
-  return model;
+}
+
+TextSizes TextSizesOf(const Model& model) {
+  const std::optional<TextSizes> sizes = model.text_sizes();
+  if (!sizes) {
+    throw UserError(
+        fmt::format("model.family: {}: these models continue no texts", model.family()));
+  }
+  return *sizes;
 }
 
 std::string ForLayer(std::string_view pattern, int64_t layer) {

@@ -7,13 +7,17 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/settings.h"
 #include "graph/builder.h"
-#include "models/model_spec.h"
 
 namespace plimsoll::models {
 
@@ -90,6 +94,12 @@ struct CheckpointTable {
   std::vector<std::string> ignored;  // constants that some versions store
 };
 
+// Of a model that continues texts.
+struct TextSizes {
+  int64_t vocab = 0;
+  int64_t max_sequence = 0;  // the longest text that it reads, in tokens
+};
+
 class Model {
  public:
   struct Outputs {
@@ -98,11 +108,16 @@ class Model {
   };
 
   virtual ~Model() = default;
-  const ModelSpec& spec() const { return spec_; }
+  // That it was made by (models/family.h).
+  const std::string& family() const { return family_; }
 
   // In the order of the forward pass; names are unique.
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
   int64_t parameter_count() const;
+  // Fills parameters(), by building the forward pass once. See WithParameters.
+  void ListParameters();
+  // Blocks that are numbered, "block.0", "block.1", …: one more than the highest number.
+  int64_t block_count() const;
 
   // What a step trains, in the order of the updates.
   virtual std::vector<Objective> objectives() const { return {{}}; }
@@ -116,31 +131,53 @@ class Model {
   //                           that has a name, NAME.token_weight
   //   last          i32[B]    (kLogits) the position whose logits are wanted
   //   rng           i32[2]    (training with dropout) seed, micro-step
-  // UserError when the batch's sequence is longer than the spec's.
   Outputs Build(graph::Builder& builder, Batch batch, Head head, bool training,
                 std::string_view objective = "") const;
 
-  virtual std::vector<Sharding> sharding() const = 0;
-  virtual CheckpointTable checkpoint_table() const = 0;
+  // Empty: every rank holds all parameters.
+  virtual std::vector<Sharding> sharding() const { return {}; }
+  // Without a table of its own, parameters are stored under their own names.
+  virtual CheckpointTable checkpoint_table() const;
+
+  // Probability of dropout, where the forward pass has any.
+  virtual double dropout() const { return 0; }
+  // Nothing: it continues no texts.
+  virtual std::optional<TextSizes> text_sizes() const { return std::nullopt; }
+  // UserError when there are no such batches.
+  virtual void CheckBatch(const Batch& /*batch*/) const {}
+  // What makes it the model it is, by key ("model.layers"): nothing else can go on from its
+  // snapshots.
+  virtual std::map<std::string, std::string> description() const;
+  // Sizes that tensor-parallel ranks share equally, by setting.
+  virtual std::vector<std::pair<std::string, int64_t>> shared_sizes() const { return {}; }
+  // Its members of config.json, from model_type on.
+  virtual void WriteConfig(nlohmann::ordered_json& config) const;
 
  protected:
-  explicit Model(ModelSpec spec) : spec_(std::move(spec)) {}
+  // `settings` describe it, unless it overrides description() and WriteConfig().
+  explicit Model(std::string family, Settings settings = {})
+      : family_(std::move(family)), settings_(std::move(settings)) {}
+
+  const Settings& settings() const { return settings_; }
 
   // From the inputs to the logits, or to the loss of Layers::objective().
   virtual Outputs Forward(Layers& g, Head head) const = 0;
 
  private:
-  friend std::unique_ptr<Model> WithParameters(std::unique_ptr<Model> model);
-
-  ModelSpec spec_;
+  std::string family_;
+  Settings settings_;
   std::vector<ParameterInfo> parameters_;
 };
 
-// UserError "model.FIELD: REASON" when the spec describes no model.
-std::unique_ptr<Model> MakeModel(const ModelSpec& spec);
+// A model that is about to be used: with its parameters listed.
+template <typename M>
+std::unique_ptr<M> WithParameters(std::unique_ptr<M> model) {
+  model->ListParameters();
+  return model;
+}
 
-// For a model that MakeModel doesn't know: lists its parameters, by building its forward pass once.
-std::unique_ptr<Model> WithParameters(std::unique_ptr<Model> model);
+// UserError where it continues no texts.
+TextSizes TextSizesOf(const Model& model);
 
 // `pattern` with its * (if any) replaced by a layer's number.
 std::string ForLayer(std::string_view pattern, int64_t layer);

@@ -1,5 +1,5 @@
-// What a decoder-only language model is: its family and sizes. Field names are the keys of a run
-// file's `model:` section, so that an error can name them. Widths are in elements, sequences in
+// What a decoder-only language model is: its family and sizes. Field names are those of its
+// settings, so that an error can name them. Widths are in elements, sequences in
 // tokens.
 #pragma once
 
@@ -11,10 +11,7 @@
 
 namespace plimsoll::models {
 
-enum class Family { kGpt2, kLlama, kQwen2 };
-enum class Activation { kGeluTanh, kGeluErf };
-
-std::string_view Name(Family family);  // "gpt2", "llama", "qwen2"
+enum class Activation { kGeluTanh, kGeluErf };  // "gelu_tanh", "gelu_erf"
 
 // Stretching of the rotary embedding's wavelengths, so that a model reads longer texts than it was
 // trained on. kLinear: all grow by `factor`, as if positions were divided by it. kLlama3: those
@@ -34,7 +31,7 @@ struct RopeScaling {
 };
 
 struct ModelSpec {
-  Family family = Family::kGpt2;
+  std::string family = "gpt2";
   int64_t layers = 0;
   int64_t width = 0;         // D
   int64_t heads = 0;         // H, of the queries

@@ -205,8 +205,8 @@ std::vector<StudyRow> ConfigureRows(const Study& study, const std::vector<GridRo
     StudyRow& row = rows.emplace_back(of_grid);
     if (!row.command.empty()) {
       // Its seed is that of the other rows' runs.
-      for (const Settings& seed : row.seeds) {
-        Settings settings = study.settings;
+      for (const KeyTrees& seed : row.seeds) {
+        KeyTrees settings = study.settings;
         for (const auto& [key, value] : seed) settings[key] = value;
         row.run_seeds.push_back(SeedsOf(
             config::Load(study.base, SetsOf(settings), study.launch.ranks.value_or(1)).config));

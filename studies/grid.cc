@@ -25,7 +25,7 @@ std::string LabelOf(const std::string& key, const std::vector<Axis>& axes) {
   return same > 1 ? key : leaf(key);
 }
 
-void Overlay(const Settings& layer, Settings& settings) {
+void Overlay(const KeyTrees& layer, KeyTrees& settings) {
   for (const auto& [key, value] : layer) settings[key] = value;
 }
 
@@ -44,7 +44,7 @@ std::string FolderName(size_t index, const std::string& name) {
   return folder;
 }
 
-bool Has(const Settings& settings, const config::RunConfig& base, const std::string& key,
+bool Has(const KeyTrees& settings, const config::RunConfig& base, const std::string& key,
          const config::Tree& value) {
   const auto found = settings.find(key);
   if (found != settings.end()) return SetArgument(key, found->second) == SetArgument(key, value);
@@ -53,18 +53,18 @@ bool Has(const Settings& settings, const config::RunConfig& base, const std::str
   return row_of_schema.get(base) == config::ParseKey(row_of_schema, value);
 }
 
-bool Matches(const Settings& settings, const config::RunConfig& base, const Combination& pattern) {
+bool Matches(const KeyTrees& settings, const config::RunConfig& base, const Combination& pattern) {
   return std::all_of(pattern.settings.begin(), pattern.settings.end(), [&](const auto& setting) {
     return Has(settings, base, setting.first, setting.second);
   });
 }
 
 // The combinations of the axes' values, which run like the digits of a number; one without axes.
-std::vector<Settings> Combinations(const std::vector<const Axis*>& axes) {
-  std::vector<Settings> combinations = {{}};
+std::vector<KeyTrees> Combinations(const std::vector<const Axis*>& axes) {
+  std::vector<KeyTrees> combinations = {{}};
   for (const Axis* axis : axes) {
-    std::vector<Settings> longer;
-    for (const Settings& settings : combinations) {
+    std::vector<KeyTrees> longer;
+    for (const KeyTrees& settings : combinations) {
       for (const config::Tree& value : axis->values) {
         longer.push_back(settings);
         longer.back()[axis->key] = value;
@@ -121,12 +121,12 @@ class Expander {
                        .seeds = seeds_});
       return;
     }
-    for (const Settings& combination : Combinations(axes_)) {
+    for (const KeyTrees& combination : Combinations(axes_)) {
       rows_.push_back(RowAt(variant, combination));
     }
   }
 
-  GridRow RowAt(const Variant& variant, const Settings& combination) const {
+  GridRow RowAt(const Variant& variant, const KeyTrees& combination) const {
     GridRow row;
     row.name = variant.name;
     row.settings = study_.settings;
@@ -148,8 +148,8 @@ class Expander {
       size_t left_out = 0;
       for (GridRow& row : rows_) {
         if (!row.command.empty()) continue;
-        left_out += std::erase_if(row.seeds, [&](const Settings& seed) {
-          Settings settings = row.settings;
+        left_out += std::erase_if(row.seeds, [&](const KeyTrees& seed) {
+          KeyTrees settings = row.settings;
           Overlay(seed, settings);
           return Matches(settings, base_, pattern);
         });
@@ -211,19 +211,19 @@ class Expander {
   const Study& study_;
   const config::RunConfig& base_;
   std::vector<const Axis*> axes_;  // but for those of seeds
-  std::vector<Settings> seeds_;
+  std::vector<KeyTrees> seeds_;
   std::vector<GridRow> rows_;
 };
 
 }  // namespace
 
 std::vector<std::string> GridRow::Sets(size_t seed) const {
-  Settings all = settings;
+  KeyTrees all = settings;
   Overlay(seeds[seed], all);
   return SetsOf(all);
 }
 
-std::vector<std::string> SetsOf(const Settings& settings) {
+std::vector<std::string> SetsOf(const KeyTrees& settings) {
   std::vector<std::string> sets;
   for (const auto& [key, value] : settings) sets.push_back(SetArgument(key, value));
   return sets;

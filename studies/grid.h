@@ -15,19 +15,19 @@ namespace plimsoll::studies {
 struct GridRow {
   std::string name;    // "bf16, policy=block"; unique
   std::string folder;  // "003-bf16-policy-block"
-  Settings settings;   // over the base: the study's, the variant's, the axes'
+  KeyTrees settings;   // over the base: the study's, the variant's, the axes'
   std::string command;
   // The value that each axis has, as shown: {"checkpointing.policy", "block"}.
   std::vector<std::pair<std::string, std::string>> axes;
   // What the axes of seeds make of it: keys over `settings`. One empty member: there are none.
-  std::vector<Settings> seeds = {{}};
+  std::vector<KeyTrees> seeds = {{}};
 
   // The arguments of --set, for one of the seeds.
   std::vector<std::string> Sets(size_t seed = 0) const;
 };
 
 // The arguments of --set that give these keys their values.
-std::vector<std::string> SetsOf(const Settings& settings);
+std::vector<std::string> SetsOf(const KeyTrees& settings);
 
 // An axis over such a key makes runs of one row rather than rows: train.seed, model.seed,
 // data.seed.

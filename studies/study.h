@@ -12,13 +12,13 @@
 namespace plimsoll::studies {
 
 // What a variation changes: dotted key → value as written; kNull takes back what the base set.
-using config::Settings;
+using config::KeyTrees;
 
 // A named variation.
 struct Variant {
   std::string name;
   std::string origin;  // "study.yaml:12"
-  Settings settings;
+  KeyTrees settings;
   std::string command;  // in place of a run of ours; prints a summary as JSON. Empty: a run
 };
 
@@ -32,7 +32,7 @@ struct Axis {
 // Some keys and their values: a combination to add, or what those to leave out have in common.
 struct Combination {
   std::string origin;
-  Settings settings;
+  KeyTrees settings;
 };
 
 struct Measure {
@@ -66,7 +66,7 @@ struct Study {
   std::string title;
   std::string base;  // path
   std::string dir;
-  Settings settings;  // over the base, in all variations
+  KeyTrees settings;  // over the base, in all variations
   std::vector<Variant> variants;
   std::vector<Axis> axes;
   std::vector<Combination> include, exclude;

@@ -15,7 +15,7 @@ namespace plimsoll::studies {
 namespace {
 
 using config::Key;
-using config::Settings;
+using config::KeyTrees;
 using config::Tree;
 using config::TreeEntry;
 using config::Type;
@@ -196,8 +196,8 @@ void ForEachKey(const Tree& map, const std::string& where, const Leaf& leaf) {
   }
 }
 
-Settings ReadSettings(const Tree& map, const std::string& where) {
-  Settings settings;
+KeyTrees ReadSettings(const Tree& map, const std::string& where) {
+  KeyTrees settings;
   ForEachKey(map, where, [&](const Key& key, const TreeEntry& entry) {
     Tree value = entry.value;
     value.origin = entry.origin;

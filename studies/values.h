@@ -13,7 +13,7 @@ namespace plimsoll::studies {
 // The settings in a map of sections or dotted keys (`amp: {dtype: bf16}` or `amp.dtype: bf16`),
 // each checked against the run file's schema. `where` names the map in messages: "variants.all".
 // Keys that a study decides itself (run.dir, …) are refused.
-config::Settings ReadSettings(const config::Tree& map, const std::string& where);
+config::KeyTrees ReadSettings(const config::Tree& map, const std::string& where);
 
 // What ReadSettings walks through: calls `leaf` for each key of the run file's schema in such a
 // map.

@@ -22,10 +22,10 @@ std::string EpochsText(const Announced& run, size_t part) {
 std::string DataText(const Announced& run) {
   const std::vector<data::MixturePart>& parts = run.data.train;
   const auto step =
-      static_cast<double>(run.loader.sequences_per_step() * run.config.model.sequence);
+      static_cast<double>(run.loader.sequences_per_step() * run.config.model.sequence());
   std::string text = fmt::format(
       "data: {} tokens to train on, of a vocabulary of {}, {} per step{}{}\n",
-      FormatCount(static_cast<double>(run.loader.tokens())), run.model.spec().vocab,
+      FormatCount(static_cast<double>(run.loader.tokens())), models::TextSizesOf(run.model).vocab,
       FormatCount(step), run.config.data.train.size() == 1 ? ", " + EpochsText(run, 0) : "",
       run.held_out_targets ? fmt::format(", {} held out tokens evaluated every {} steps",
                                          FormatCount(static_cast<double>(*run.held_out_targets)),
@@ -46,8 +46,8 @@ std::string DataText(const Announced& run) {
 std::string Announcement(const Announced& run) {
   const bool on_cpu = run.device.kind() == runtime::DeviceKind::kCpu;
   std::string text = fmt::format(
-      "plimsoll {} ({}): {} with {}, {}, run in {}\n", Version(), Commit(),
-      models::Name(run.model.spec().family), ParametersText(run.model, run.compiled.options),
+      "plimsoll {} ({}): {} with {}, {}, run in {}\n", Version(), Commit(), run.model.family(),
+      ParametersText(run.model, run.compiled.options),
       on_cpu ? fmt::format("{} threads", run.compiled.options.threads) : "on " + run.device.name(),
       run.config.run.dir);
   text += DataText(run);

@@ -86,8 +86,8 @@ class Run {
         directory_(directory),
         chosen_(settled.chosen),
         model_(ModelFrom(config_)),
-        sequence_(config_.model.sequence),
-        data_(DataFrom(config_, model_->spec().vocab)),
+        sequence_(config_.model.sequence()),
+        data_(DataFrom(config_, models::TextSizesOf(*model_).vocab)),
         loader_(LoaderFrom(config_, data_.train, sequence_, ranks)),
         resumed_(resumed) {
     DescribeItself();
@@ -210,7 +210,7 @@ class Run {
 
   // What the run is, for its snapshots, and where it begins.
   void DescribeItself() {
-    record_ = RecordOf(config_, model_->spec());
+    record_ = RecordOf(config_, *model_);
     record_.sequences_per_step = loader_.sequences_per_step();
     record_.train_tokens = loader_.tokens();
     for (const data::WindowOrder& part : loader_.parts()) {

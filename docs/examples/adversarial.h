@@ -10,7 +10,7 @@
 
 namespace plimsoll::models {
 
-// Of ModelSpec only `width`, of the layers between, has a meaning. Inputs of a batch of B:
+// `width` is that of the layers between. Inputs of a batch of B:
 //
 //   real        f32[B,2]   critic: real points
 //   noise       f32[B,8]   what fake points are made of
@@ -21,12 +21,10 @@ class Adversarial final : public Model {
   static constexpr int64_t kNoise = 8;
 
   // `only`, "critic" or "generator", makes a model of that objective alone, which has no name.
-  Adversarial(ModelSpec spec, int64_t critic_updates, std::string only = "")
-      : Model(std::move(spec)), critic_updates_(critic_updates), only_(std::move(only)) {}
+  explicit Adversarial(Settings settings, std::string only = "")
+      : Model("adversarial", std::move(settings)), only_(std::move(only)) {}
 
   std::vector<Objective> objectives() const override;
-  std::vector<Sharding> sharding() const override { return {}; }
-  CheckpointTable checkpoint_table() const override;
 
  protected:
   Outputs Forward(Layers& g, Head head) const override;
@@ -35,7 +33,6 @@ class Adversarial final : public Model {
   graph::Value Fake(Layers& g) const;
   graph::Value Judge(Layers& g, graph::Value points, const char* label, const char* name) const;
 
-  int64_t critic_updates_;
   std::string only_;
 };
 

@@ -26,7 +26,7 @@ Left TrainApart(const Setting& setting, int64_t steps) {
   ThreadPool pool(2);
   std::vector<std::unique_ptr<Session>> sessions;
   for (const char* only : {"critic", "generator"}) {
-    const auto alone = WithParameters(std::make_unique<Adversarial>(Spec(), 1, only));
+    const auto alone = WithParameters(std::make_unique<Adversarial>(Shape(), only));
     CompileOptions options = OptionsOf(setting);
     options.update = std::string(only) == "critic" ? Critic(setting) : Generator(setting);
     sessions.push_back(std::make_unique<Session>(Compile(*alone, options), pool));
@@ -206,7 +206,7 @@ TEST(Adversarial, Learns) {
 class Small final : public models::Model {
  public:
   explicit Small(std::vector<models::Objective> objectives)
-      : Model(Spec()), objectives_(std::move(objectives)) {}
+      : Model("small"), objectives_(std::move(objectives)) {}
   std::vector<models::Objective> objectives() const override { return objectives_; }
   std::vector<models::Sharding> sharding() const override { return {}; }
   models::CheckpointTable checkpoint_table() const override { return {}; }

@@ -23,15 +23,15 @@ using models::WithParameters;
 
 inline constexpr int64_t kBatch = 16;  // of all ranks
 
-inline models::ModelSpec Spec() {
-  models::ModelSpec spec;
-  spec.width = 32;
-  spec.max_sequence = 1;
-  return spec;
+inline Settings Shape(int64_t critic_updates = 1) {
+  Settings settings;
+  settings.Set("width", int64_t{32});
+  settings.Set("critic_updates", critic_updates);
+  return settings;
 }
 
 inline std::unique_ptr<models::Model> Both(int64_t critic_updates) {
-  return WithParameters(std::make_unique<Adversarial>(Spec(), critic_updates));
+  return WithParameters<models::Model>(std::make_unique<Adversarial>(Shape(critic_updates)));
 }
 
 // This rank's rows of a draw of data, which is a function of its number over the whole run. Real

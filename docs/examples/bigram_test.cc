@@ -1,5 +1,3 @@
-#include "docs/examples/bigram.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,21 +6,11 @@
 
 #include "base/thread_pool.h"
 #include "tests/support/temp_folder.h"
+#include "trainer/settle/from_config.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
 namespace {
-
-models::ModelSpec Spec() {
-  models::ModelSpec spec;
-  spec.layers = 2;
-  spec.width = 32;
-  spec.ffn_width = 64;
-  spec.vocab = 50;
-  spec.max_sequence = 16;
-  spec.tied = true;
-  return spec;
-}
 
 // Each token is followed by the next number, which one token is enough to know.
 void Fill(const BatchSlots& batch, int32_t vocab) {
@@ -33,7 +21,14 @@ void Fill(const BatchSlots& batch, int32_t vocab) {
 }
 
 TEST(Bigram, LearnsWhatFollowsWhat) {
-  const auto model = models::WithParameters(std::make_unique<models::Bigram>(Spec()));
+  const config::RunConfig config =
+      LoadRunText(
+          "model: {family: bigram, layers: 2, width: 32, ffn_width: 64, vocab: 50, "
+          "sequence: 16}\n"
+          "data: {synthetic: true}\n",
+          "run.yaml")
+          .config;
+  const auto model = ModelFrom(config);
   ThreadPool pool(2);
   CompileOptions options;
   options.micro_batch = 4;

@@ -114,7 +114,7 @@ Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) 
   const auto expected = formats::JsonObject::FromFile(folder + "/expected.json");
   const bool adapts = expected.Has("base");
   const std::string base = adapts ? folder + "/../" + expected.RequireString("base") : folder;
-  const auto model = models::MakeModel(models::SpecFromHuggingFace(base));
+  const auto model = models::ModelFromHuggingFace(base);
   const formats::JsonObject optimizer = expected.RequireObject("optimizer");
 
   trainer::CompileOptions options;

@@ -10,7 +10,7 @@
 namespace plimsoll::models {
 
 Forward::Forward(const std::string& folder, Batch batch, Head head)
-    : model_(MakeModel(SpecFromHuggingFace(folder))), batch_(batch), program_("forward") {
+    : model_(ModelFromHuggingFace(folder)), batch_(batch), program_("forward") {
   graph::Builder builder(program_);
   const Model::Outputs outputs = model_->Build(builder, batch, head, false);
   graph::Tensor& result =

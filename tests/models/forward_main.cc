@@ -18,7 +18,7 @@ namespace plimsoll::models {
 namespace {
 
 void Copy(const std::string& from, const std::string& to) {
-  const auto model = MakeModel(SpecFromHuggingFace(from));
+  const auto model = ModelFromHuggingFace(from);
   std::map<std::string, std::vector<float>> weights;
   LoadWeights(from, *model, [&](const ParameterInfo& parameter) {
     weights[parameter.name].resize(parameter.shape.elements());

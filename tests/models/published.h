@@ -5,9 +5,19 @@
 #include <string>
 #include <vector>
 
-#include "models/model_spec.h"
+#include "models/huggingface.h"
+#include "models/language_model.h"
 
 namespace plimsoll::models {
+
+// Of the language model that a config.json describes.
+inline ModelSpec SpecFromConfig(const formats::JsonObject& config) {
+  Settings settings;
+  return LanguageSpec(*ModelFromConfig(config, settings));
+}
+inline ModelSpec SpecFromHuggingFace(const std::string& folder) {
+  return LanguageSpec(*ModelFromHuggingFace(folder));
+}
 
 struct Published {
   std::string name;
@@ -18,7 +28,7 @@ struct Published {
 inline ModelSpec Gpt2Spec(int64_t layers, int64_t width, int64_t heads, int64_t vocab,
                           int64_t max_sequence) {
   ModelSpec spec;
-  spec.family = Family::kGpt2;
+  spec.family = "gpt2";
   spec.layers = layers;
   spec.width = width;
   spec.heads = spec.kv_heads = heads;
@@ -38,7 +48,7 @@ struct LlamaSizes {
 
 inline ModelSpec LlamaSpec(const LlamaSizes& sizes) {
   ModelSpec spec;
-  spec.family = Family::kLlama;
+  spec.family = "llama";
   spec.layers = sizes.layers;
   spec.width = sizes.width;
   spec.heads = sizes.heads;
@@ -53,7 +63,7 @@ inline ModelSpec LlamaSpec(const LlamaSizes& sizes) {
 
 inline ModelSpec Qwen2Spec(const LlamaSizes& sizes) {
   ModelSpec spec = LlamaSpec(sizes);
-  spec.family = Family::kQwen2;
+  spec.family = "qwen2";
   spec.attention_bias = true;
   spec.norm_eps = 1e-6;
   spec.rope_theta = 1e6;

@@ -119,7 +119,7 @@ class Mesh {
 // What one rank makes of the same step, with nothing saved, recomputed or moved; trained once for
 // each model and number of micro-steps.
 const TinyResult& Alone(const TinyRun& run) {
-  static std::map<std::pair<models::Family, int64_t>, TinyResult> results;
+  static std::map<std::pair<std::string, int64_t>, TinyResult> results;
   const auto [found, fresh] = results.try_emplace({run.spec.family, run.accumulate});
   if (fresh) {
     TinyRun alone = run;

@@ -147,7 +147,7 @@ variants:
   std::vector<std::string> sets;
   for (const auto& [key, value] : study.variants[0].settings)
     sets.push_back(SetArgument(key, value));
-  const config::Settings again =
+  const config::KeyTrees again =
       config::ReadLayers("memory: {budget: 1GiB}", "run.yaml", nullptr, sets);
   EXPECT_EQ(again.count("memory.budget"), 0u);
   for (const auto& [key, value] : study.variants[0].settings) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "models/family.h"
 #include "tests/support/expect_error.h"
 #include "trainer/config/load.h"
 
@@ -21,10 +22,9 @@ config::RunConfig Config(const std::string& more, const std::vector<std::string>
 }
 
 RunRecord Record(const config::RunConfig& config) {
-  models::ModelSpec spec;
-  spec.layers = config.model.layers;
-  spec.vocab = config.model.vocab;
-  RunRecord record = RecordOf(config, spec);
+  const auto model =
+      models::MakeModel(*models::FindFamily(config.model.family), config.model.settings);
+  RunRecord record = RecordOf(config, *model);
   record.plan = "0123 4 5";
   record.train_tokens = 1000;
   record.sequences_per_step = config.train.micro_batch;

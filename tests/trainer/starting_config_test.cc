@@ -59,7 +59,7 @@ TEST(StartingConfig, OfEveryGpuTakesThePrecisionItHasAndFitsItsMemory) {
 
 TEST(StartingConfig, KeepsTheModelAndItsBatchAndReplacesTheRest) {
   const RunConfig config = Loaded(Written("h200", "24GiB"));
-  EXPECT_EQ(config.model.layers, 4);
+  EXPECT_EQ(config.model.settings.Int("layers"), 4);
   EXPECT_EQ(config.train.steps, 2);
   EXPECT_EQ(config.train.micro_batch * config.train.accumulate, 16);
   EXPECT_EQ(config.checkpointing.policy, CheckpointPolicy::kNone);
@@ -102,7 +102,7 @@ TEST(StartingConfig, SaysWhatWouldFitWhereNothingDoes) {
 TEST(StartingConfig, LargeModelsOnGpusTakeTheBatchOfTheirSize) {
   const RunConfig config =
       Loaded(StartingConfig({"configs/models/gpt2-124m.yaml", "a100", "30GiB"}, {}));
-  EXPECT_EQ(*config.train.global_batch * config.model.sequence, 1 << 19);
+  EXPECT_EQ(*config.train.global_batch * config.model.sequence(), 1 << 19);
 }
 
 TEST(StartingConfig, SaysWhetherThisBuildHasCodeForTheGpu) {

@@ -25,7 +25,7 @@ std::vector<TinyRun> Variants() {
       run.accumulate = accumulate;
       runs.push_back(run);
       run.spec.dropout = 0.2;
-      if (spec.family == models::Family::kGpt2) runs.push_back(run);
+      if (spec.family == "gpt2") runs.push_back(run);
     }
   }
   return runs;

@@ -48,7 +48,7 @@ bool IsFalse(const Tree& tree) { return tree.kind == Tree::Kind::kScalar && tree
                                               : fmt::format(", did you mean {}?", nearest)));
 }
 
-void CollectSection(const TreeEntry& section, Settings& layer) {
+void CollectSection(const TreeEntry& section, KeyTrees& layer) {
   if (section.value.kind == Tree::Kind::kNull) return;  // all its lines are commented out
   if (section.value.kind != Tree::Kind::kMap) {
     throw UserError(fmt::format("{}: {}: expected keys of this section, got {}", section.origin,
@@ -63,7 +63,7 @@ void CollectSection(const TreeEntry& section, Settings& layer) {
 }
 
 // One document's keys, without `extends`.
-void Collect(const Tree& document, Settings& layer) {
+void Collect(const Tree& document, KeyTrees& layer) {
   for (const TreeEntry& entry : document.entries) {
     if (entry.key == "extends") continue;
     if (IsSection(entry.key)) {
@@ -80,7 +80,7 @@ void Collect(const Tree& document, Settings& layer) {
   }
 }
 
-void Apply(const Settings& layer, Settings& settings) {
+void Apply(const KeyTrees& layer, KeyTrees& settings) {
   for (const auto& [first, second] : kAlternatives) {
     const auto replaces = [&](const char* key, const char* other) {
       const auto found = layer.find(key);
@@ -105,7 +105,7 @@ class Reader {
  public:
   explicit Reader(const FileReader& read) : read_(read) {}
 
-  void Add(const std::string& text, const std::string& name, Settings& settings) {
+  void Add(const std::string& text, const std::string& name, KeyTrees& settings) {
     Tree document = ParseYaml(text, name);
     ExpandEnvironment(document);
     if (document.kind != Tree::Kind::kMap && document.kind != Tree::Kind::kNull) {
@@ -121,7 +121,7 @@ class Reader {
         Extend(base, name, entry.origin, settings);
       }
     }
-    Settings layer;
+    KeyTrees layer;
     Collect(document, layer);
     Apply(layer, settings);
     chain_.pop_back();
@@ -129,7 +129,7 @@ class Reader {
 
  private:
   void Extend(const std::string& base, const std::string& name, const std::string& origin,
-              Settings& settings) {
+              KeyTrees& settings) {
     if (!read_) throw UserError(origin + ": extends: only a file can extend another");
     if (base.find_first_of("\n\r\t") != std::string::npos) {
       throw UserError(fmt::format("{}: extends: expected a path, got {}", origin, Quote(base)));
@@ -186,8 +186,8 @@ Tree ParseSetting(const Key& key, const std::string& text) {
   return tree;
 }
 
-void AddSets(const std::vector<std::string>& sets, Settings& settings) {
-  Settings layer;
+void AddSets(const std::vector<std::string>& sets, KeyTrees& settings) {
+  KeyTrees layer;
   for (const std::string& set : sets) {
     const size_t equals = set.find('=');
     if (equals == std::string::npos || equals == 0) {
@@ -211,9 +211,9 @@ void AddSets(const std::vector<std::string>& sets, Settings& settings) {
 
 }  // namespace
 
-Settings ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
+KeyTrees ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
                     const std::vector<std::string>& sets) {
-  Settings settings;
+  KeyTrees settings;
   Reader(read).Add(text, name, settings);
   AddSets(sets, settings);
   return settings;

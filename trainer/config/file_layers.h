@@ -13,7 +13,7 @@
 namespace plimsoll::config {
 
 // Dotted path → value as written; its origin is the place of its key. Every path is in the schema.
-using Settings = std::map<std::string, Tree>;
+using KeyTrees = std::map<std::string, Tree>;
 
 // The text of a file; throws UserError "<path>: reason".
 using FileReader = std::function<std::string(const std::string& path)>;
@@ -21,7 +21,7 @@ using FileReader = std::function<std::string(const std::string& path)>;
 // `text` is the file named `name`; `read` serves `extends` (empty: extends is refused). `sets` are
 // "key=value" of the command line. Throws UserError: unknown keys, values where sections belong,
 // extends that cannot be read or come back to themselves.
-Settings ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
+KeyTrees ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
                     const std::vector<std::string>& sets);
 
 // There is none of that name, neither on disk nor among the configurations that come with the

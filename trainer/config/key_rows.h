@@ -86,6 +86,10 @@ class Row {
     key_.type = type;
     return *this;
   }
+  Row& Choices(std::vector<std::string> choices) {
+    key_.choices = std::move(choices);
+    return *this;
+  }
   // A choice may be written so as well.
   Row& Also(std::string word, std::string choice) {
     key_.also[std::move(word)] = std::move(choice);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "models/family.h"
 #include "trainer/config/schema.h"
 
 namespace plimsoll::config {
@@ -68,6 +69,10 @@ std::string DefaultCell(const Key& key) {
 
 std::string MeaningCell(const Key& key) {
   std::string text = key.doc;
+  if (key.when_key.empty() && key.families.size() < models::Families().size() &&
+      !key.families.empty()) {
+    text += fmt::format(" Only with `model.family`: `{}`.", fmt::join(key.families, "`, `"));
+  }
   if (!key.when_key.empty()) {
     text += fmt::format(" Only with `{}`: `{}`.", key.when_key, fmt::join(key.when_values, "`, `"));
   }

@@ -9,10 +9,15 @@
 #include <utility>
 
 #include "base/error.h"
+#include "models/family.h"
+#include "trainer/config/model_keys.h"
 #include "trainer/config/schema.h"
 
 namespace plimsoll::config {
 namespace {
+
+const std::string kFamily = "model.family";
+constexpr int64_t kBytes = 256;  // token ids of data.tokenizer: byte
 
 // " (run.yaml:4)" after the second key of a message, nothing for a default.
 std::string At(const RunConfig& config, const std::string& key) {
@@ -35,14 +40,8 @@ std::string NearestMultiples(int64_t value, int64_t step) {
   return below == 0 ? fmt::format("{}", step) : fmt::format("{} or {}", below, below + step);
 }
 
-// "6 or 8" around a value: the divisors of `whole` below and above it.
-std::string NearestDivisors(int64_t whole, int64_t value) {
-  int64_t below = std::min(value, whole);
-  while (whole % below != 0) --below;
-  int64_t above = value;
-  while (above < whole && whole % above != 0) ++above;
-  return above >= whole || above == below ? fmt::format("{}", below)
-                                          : fmt::format("{} or {}", below, above);
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
 }
 
 void DropKeysWithoutEffect(RunConfig& config, std::vector<std::string>& warnings) {
@@ -56,10 +55,11 @@ void DropKeysWithoutEffect(RunConfig& config, std::vector<std::string>& warnings
                         At(config, "model.init_from")));
       }
     }
-    const auto by = std::get<std::string>(FindKey(key.when_key)->get(config));
+    const bool of_others = !key.families.empty() && !Contains(key.families, config.model.family);
+    const std::string& when = of_others ? kFamily : key.when_key;
+    const std::string by = ToText(Type::kEnum, FindKey(when)->get(config));
     if (key.Section() == "model") {
-      throw config.Error(key.path,
-                         fmt::format("has no meaning for {}: {}; remove it", key.when_key, by));
+      throw config.Error(key.path, fmt::format("has no meaning for {}: {}; remove it", when, by));
     }
     warnings.push_back(fmt::format("{}: {}: has no effect with {}: {}", config.Origin(key.path),
                                    key.path, key.when_key, by));
@@ -68,48 +68,19 @@ void DropKeysWithoutEffect(RunConfig& config, std::vector<std::string>& warnings
   }
 }
 
-void ResolveModel(RunConfig& config) {
-  ModelConfig& model = config.model;
-  if (!model.init_from.empty()) return;
-  Require(config, "model.family",
-          fmt::format("give {}, or model.init_from", fmt::join(EnumNames<Family>(), ", ")));
-  for (const char* key : {"model.layers", "model.width", "model.heads"}) {
-    Require(config, key, "give it, or extend a file of configs/models");
-  }
-  if (!config.IsSet("model.vocab") && config.data.tokenizer == "byte") model.vocab = 256;
-  // Of another tokenizer it is known once its files are read.
-  if (config.data.tokenizer.empty()) {
-    Require(config, "model.vocab", "give the number of token ids, or data.tokenizer, which has it");
-  }
-  Require(config, "model.sequence", "give the tokens per training sequence");
+void RequireFamily(const RunConfig& config) {
+  if (!config.model.init_from.empty()) return;
+  Require(config, kFamily,
+          fmt::format("give {}, or model.init_from", fmt::join(models::FamilyNames(), ", ")));
+}
 
-  const bool gpt2 = model.family == Family::kGpt2, qwen2 = model.family == Family::kQwen2;
-  const auto derive = [&](const char* key, auto& field, auto value) {
-    if (!config.IsSet(key)) field = value;
-  };
-  derive("model.kv_heads", model.kv_heads, model.heads);
-  derive("model.max_sequence", model.max_sequence, model.sequence);
-  derive("model.tied", model.tied, gpt2);
-  derive("model.attention_bias", model.attention_bias, gpt2 || qwen2);
-  derive("model.norm_eps", model.norm_eps, qwen2 ? 1e-6 : 1e-5);
-  derive("model.rope_theta", model.rope_theta, qwen2 ? 1e6 : 1e4);
-  if (model.rope_type == RopeType::kLinear) {
-    Require(config, "model.rope_factor",
-            "say by how much longer texts than before are read, as in 4");
+void ResolveModel(RunConfig& config) {
+  const std::string& tokenizer = config.data.tokenizer;
+  // Of another tokenizer than bytes it is known once its files are read.
+  if (config.model.init_from.empty() && !config.IsSet("model.vocab") && !tokenizer.empty()) {
+    config.model.settings.Set("vocab", int64_t{tokenizer == "byte" ? kBytes : 0});
   }
-  // Llama's rule: two thirds of 4·width, so that three matrices cost what two did, in multiples of
-  // 256.
-  const int64_t gated = (8 * model.width / 3 + 255) / 256 * 256;
-  derive("model.ffn_width", model.ffn_width, gpt2 ? 4 * model.width : gated);
-  if (!config.IsSet("model.head_width")) {
-    if (model.width % model.heads != 0) {
-      throw config.Error(
-          "model.heads",
-          fmt::format("{} heads do not divide model.width {}{}; use {}", model.heads, model.width,
-                      At(config, "model.width"), NearestDivisors(model.width, model.heads)));
-    }
-    model.head_width = model.width / model.heads;
-  }
+  CompleteModel(config);
 }
 
 void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
@@ -152,8 +123,8 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
   } else if (data.format != DataFormat::kText) {
     reset("data.document_separator", data.document_separator, "on token files");
   }
-  const int64_t vocab = config.model.vocab;
-  if (data.tokenizer == "byte" && vocab > 0 && vocab < 256) {
+  const int64_t vocab = config.model.settings.IntOr("vocab", 0);
+  if (data.tokenizer == "byte" && vocab > 0 && vocab < kBytes) {
     throw config.Error("model.vocab",
                        fmt::format("{}, but data.tokenizer: byte gives 256 token ids{}", vocab,
                                    At(config, "data.tokenizer")));
@@ -239,7 +210,7 @@ void CheckCheckpointing(const RunConfig& config, std::vector<std::string>& warni
                        "parameters are no activations: parallel.reshard_after_forward says whether "
                        "ZeRO 3 gathers them again; remove it");
   }
-  const int64_t layers = config.model.layers;
+  const int64_t layers = config.model.settings.IntOr("layers", 0);
   if (c.policy == CheckpointPolicy::kEvery && layers > 0 && c.every >= layers) {
     warnings.push_back(
         fmt::format("{}: checkpointing.every: {} of {} blocks: the whole model is recomputed at "
@@ -351,28 +322,6 @@ void ResolvePaths(RunConfig& config) {
 
 }  // namespace
 
-void CheckModel(const RunConfig& config) {
-  const ModelConfig& model = config.model;
-  if (model.kv_heads < 1 || model.heads % model.kv_heads != 0) {
-    throw config.Error(
-        "model.kv_heads",
-        fmt::format("{} do not divide model.heads {}{}; use {}", model.kv_heads, model.heads,
-                    At(config, "model.heads"),
-                    NearestDivisors(model.heads, std::max<int64_t>(model.kv_heads, 1))));
-  }
-  if (model.family != Family::kGpt2 && model.head_width % 2 != 0) {
-    throw config.Error(
-        config.IsSet("model.head_width") ? "model.head_width" : "model.heads",
-        fmt::format("heads are {} wide; a rotary embedding needs an even width", model.head_width));
-  }
-  if (model.sequence > model.max_sequence) {
-    throw config.Error(
-        "model.sequence",
-        fmt::format("{} tokens, but the model allows {} (model.max_sequence{}); shorten it",
-                    model.sequence, model.max_sequence, At(config, "model.max_sequence")));
-  }
-}
-
 // UserError (`key`) unless a step's sequences can be dealt to the ranks.
 void CheckSpread(const RunConfig& config, const char* key, int64_t sequences, int64_t ranks) {
   if (sequences % ranks == 0) return;
@@ -399,7 +348,7 @@ int64_t DataRanks(const RunConfig& config, int64_t started) {
 void ResolveBatch(RunConfig& config, int64_t started) {
   TrainConfig& train = config.train;
   const int64_t ranks = DataRanks(config, started);
-  const int64_t sequence = config.model.sequence;
+  const int64_t sequence = config.model.sequence();
   const char* key = train.global_batch ? "train.global_batch" : "train.global_batch_tokens";
   std::optional<int64_t> sequences = train.global_batch;
   if (train.global_batch_tokens && sequence > 0) {
@@ -482,11 +431,9 @@ void ResolveBatch(RunConfig& config, int64_t started) {
 }
 
 void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warnings) {
-  if (config.model.init_from.empty() && !config.IsSet("model.family"))
-    ResolveModel(config);  // says what is missing
+  RequireFamily(config);
   DropKeysWithoutEffect(config, warnings);
   ResolveModel(config);
-  if (config.model.init_from.empty()) CheckModel(config);
   ResolveData(config, warnings);
   ResolveTraining(config, warnings);
   ResolveSeeds(config, warnings);

@@ -15,9 +15,6 @@ namespace plimsoll::config {
 // effect that do no harm are reset to their defaults and reported in `warnings`.
 void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warnings);
 
-// The checks of model.* alone: again useful after init_from's config.json has filled config.model.
-void CheckModel(const RunConfig& config);
-
 // train.accumulate from a global batch, or a check of the arithmetic. Again useful when
 // model.sequence becomes known only from a checkpoint.
 void ResolveBatch(RunConfig& config, int64_t started);

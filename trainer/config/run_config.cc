@@ -22,21 +22,6 @@ std::string RunConfig::PlaceFor(const std::string& key) const {
 using Names = std::vector<std::string>;
 
 template <>
-const Names& EnumNames<Family>() {
-  static const Names names = {"gpt2", "llama", "qwen2"};
-  return names;
-}
-template <>
-const Names& EnumNames<Activation>() {
-  static const Names names = {"gelu_tanh", "gelu_erf"};
-  return names;
-}
-template <>
-const Names& EnumNames<RopeType>() {
-  static const Names names = {"default", "linear"};
-  return names;
-}
-template <>
 const Names& EnumNames<Order>() {
   static const Names names = {"shuffled", "consecutive"};
   return names;

@@ -14,12 +14,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/settings.h"
 
 namespace plimsoll::config {
 
-enum class Family { kGpt2, kLlama, kQwen2 };
-enum class Activation { kGeluTanh, kGeluErf };
-enum class RopeType { kDefault, kLinear };
 enum class Order { kShuffled, kConsecutive };
 enum class DataFormat { kAuto, kUint16, kUint32, kText };
 enum class OptimizerName { kAdamW, kSgd };
@@ -37,15 +35,9 @@ enum class DivergenceAction { kStop, kSkip, kRollback };
 enum class OnSaveError { kContinue, kStop };
 enum class StopSignal { kNone, kHup, kUsr1, kUsr2 };
 
-// The spelling in the file, in the order of the enumerators ("gpt2", "llama", …).
+// The spelling in the file, in the order of the enumerators ("adamw", "sgd").
 template <typename E>
 const std::vector<std::string>& EnumNames();
-template <>
-const std::vector<std::string>& EnumNames<Family>();
-template <>
-const std::vector<std::string>& EnumNames<Activation>();
-template <>
-const std::vector<std::string>& EnumNames<RopeType>();
 template <>
 const std::vector<std::string>& EnumNames<Order>();
 template <>
@@ -103,31 +95,16 @@ struct WeightDecayGroup {
   bool operator==(const WeightDecayGroup&) const = default;
 };
 
-// With init_from, only init_from, dropout and sequence (0: the checkpoint's) say anything: the rest
-// comes from the folder's config.json.
+// With init_from, only what Setting::beside_weights allows stands beside it: the rest comes from
+// the folder's config.json.
 struct ModelConfig {
   std::string init_from;  // Hugging Face folder; empty: initialise at random
-  Family family = Family::kGpt2;
-  int64_t layers = 0;
-  int64_t width = 0;
-  int64_t heads = 0;
-  int64_t kv_heads = 0;    // derived: heads
-  int64_t head_width = 0;  // derived: width / heads
-  int64_t ffn_width = 0;   // derived: gpt2 4·width; llama, qwen2 8/3·width rounded up to 256
-  int64_t vocab = 0;       // derived: that of data.tokenizer
-  int64_t sequence = 0;    // tokens per training sequence
-  int64_t max_sequence =
-      0;  // derived: sequence. Rows of gpt2's position table, else the rotary limit
-  double dropout = 0.0;
-  bool tied = false;            // derived: gpt2 true, llama, qwen2 false
-  bool attention_bias = false;  // derived: gpt2, qwen2 true, llama false
-  Activation activation = Activation::kGeluTanh;
-  double norm_eps = 1e-5;       // derived: qwen2 1e-6, else 1e-5
-  double rope_theta = 10000.0;  // derived: qwen2 1e6, else 1e4
-  RopeType rope_type = RopeType::kDefault;
-  double rope_factor = 1.0;  // with RopeType::kLinear
-  double init_std = 0.02;
-  int64_t seed = 1337;  // of initial weights; derived: train.seed
+  std::string family;     // of models/family.h
+  int64_t seed = 1337;    // of initial weights; derived: train.seed
+  Settings settings;      // the family's own keys, by name; complete once loaded
+
+  // Tokens per training sequence; 1 for models that read none, 0 while init_from is to say it.
+  int64_t sequence() const { return settings.IntOr("sequence", init_from.empty() ? 1 : 0); }
 
   bool operator==(const ModelConfig&) const = default;
 };

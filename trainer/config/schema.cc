@@ -78,12 +78,18 @@ std::string Key::Name() const {
 }
 
 bool Key::Applies(const RunConfig& config) const {
-  if (!config.model.init_from.empty() && Section() == "model") {
-    return path == "model.init_from" || path == "model.dropout" || path == "model.sequence" ||
-           path == "model.seed";
+  if (!config.model.init_from.empty()) {
+    if (path == "model.family") return false;
+    if (!families.empty()) return beside_weights == Setting::BesideWeights::kYes;
+  } else if (!families.empty() &&
+             std::find(families.begin(), families.end(), config.model.family) == families.end()) {
+    return false;
   }
   if (when_key.empty()) return true;
-  const std::string value = std::get<std::string>(FindKey(when_key)->get(config));
+  const Key& other = *FindKey(when_key);
+  Value chosen = other.get(config);
+  if (std::holds_alternative<std::monostate>(chosen)) chosen = other.default_value;
+  const std::string value = std::get<std::string>(chosen);
   return std::find(when_values.begin(), when_values.end(), value) != when_values.end();
 }
 

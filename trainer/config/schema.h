@@ -2,7 +2,8 @@
 // resolved configuration, the reference (docs/configuration.md) and the JSON schema for editors.
 //
 // A row ties a dotted path to a field of RunConfig; the field's initialiser is the key's default.
-// To add a key: add a field to run_config.h and a row to schema_keys.cc.
+// To add a key: add a field to run_config.h and a row to schema_keys.cc. Families of models bring
+// their own (models/family.h, model_keys.h).
 #pragma once
 
 #include <functional>
@@ -31,6 +32,9 @@ struct Key {
   bool limited =
       false;  // only values in `supported` exist so far; others are refused, never ignored
   std::vector<std::string> supported;  // as written in a file; empty: leave the key out
+  // Families of models whose key it is; empty: not of one.
+  std::vector<std::string> families;
+  Setting::BesideWeights beside_weights = Setting::BesideWeights::kNo;
   // The key means something only where another key has one of these values.
   std::string when_key;
   std::vector<std::string> when_values;

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "models/family.h"
 #include "trainer/config/key_rows.h"
+#include "trainer/config/model_keys.h"
 #include "trainer/config/schema.h"
 
 namespace plimsoll::config {
@@ -17,71 +19,15 @@ constexpr double kSeeds = 9007199254740992.0;  // 2^53: exact in JSON and YAML r
 void ModelKeys(std::vector<Key>& keys) {
   using M = ModelConfig;
   SectionKeys<M> model(keys, "model", &RunConfig::model);
-  const std::vector<std::string> rotary = {"llama", "qwen2"};
   model.Add("init_from", &M::init_from,
             "Hugging Face folder (`config.json`, `model.safetensors`) to start from; it says "
             "everything about the "
             "model but `dropout` and `sequence`.");
-  model.Add("family", &M::family, "Architecture.").Derived("required without `init_from`");
-  model.Add("layers", &M::layers, "Transformer blocks.").Between(1, kThousands).Derived("required");
-  model.Add("width", &M::width, "Width of the residual stream.")
-      .Between(1, kMillions)
-      .Derived("required");
-  model.Add("heads", &M::heads, "Attention heads.").Between(1, kThousands).Derived("required");
-  model
-      .Add("kv_heads", &M::kv_heads,
-           "Key and value heads (grouped-query attention); divides `heads`.")
-      .Between(1, kThousands)
-      .Derived("`heads`")
-      .When("model.family", rotary);
-  model.Add("head_width", &M::head_width, "Width of one attention head.")
-      .Between(1, kThousands)
-      .Derived("`width` / `heads`")
-      .When("model.family", rotary);
-  model.Add("ffn_width", &M::ffn_width, "Hidden width of the feed-forward network.")
-      .Between(1, kMillions)
-      .Derived("gpt2: 4 `width`; llama, qwen2: 8/3 `width`, rounded up to a multiple of 256");
-  model.Add("vocab", &M::vocab, "Vocabulary: rows of the token embedding.")
-      .Between(1, kMillions)
-      .Derived("required; with `data.tokenizer` its number of token ids");
-  model.Add("sequence", &M::sequence, "Tokens per training sequence.")
-      .Between(1, kMillions)
-      .Derived("required");
-  model
-      .Add("max_sequence", &M::max_sequence,
-           "Longest sequence the model allows: rows of gpt2's position table, positions of a "
-           "rotary embedding.")
-      .Between(1, kMillions)
-      .Derived("`sequence`");
-  model.Add("dropout", &M::dropout, "Dropout on embeddings, attention and residual branches.")
-      .AtLeast(0)
-      .Below(1)
-      .When("model.family", {"gpt2"});
-  model.Add("tied", &M::tied, "Output head shares the token embedding.")
-      .Derived("gpt2: true; llama, qwen2: false");
-  model.Add("attention_bias", &M::attention_bias, "Bias on the query, key and value projections.")
-      .Derived("qwen2: true; llama: false")
-      .When("model.family", rotary);
-  model.Add("activation", &M::activation, "GELU by its tanh approximation or exact.")
-      .When("model.family", {"gpt2"});
-  model.Add("norm_eps", &M::norm_eps, "Epsilon of layer and RMS norms.")
-      .Above(0)
-      .Below(1)
-      .Derived("qwen2: 1e-6; gpt2, llama: 1e-5");
-  model.Add("rope_theta", &M::rope_theta, "Base of the rotary embedding's wavelengths.")
-      .Above(0)
-      .Derived("qwen2: 1000000; llama: 10000")
-      .When("model.family", rotary);
-  model
-      .Add("rope_type", &M::rope_type,
-           "`linear`: wavelengths of the rotary embedding are `rope_factor` times as long, as if "
-           "positions were divided by it (in `config.json` `rope_scaling`).")
-      .When("model.family", rotary);
-  model.Add("rope_factor", &M::rope_factor, "By how much wavelengths are stretched.")
-      .Between(1, 1e6)
-      .Derived("required with `rope_type: linear`")
-      .When("model.rope_type", {"linear"});
-  model.Add("init_std", &M::init_std, "Standard deviation of initial weights.").Between(0, 10);
+  model.Add("family", &M::family, "Architecture.")
+      .As(Type::kEnum)
+      .Choices(models::FamilyNames())
+      .Derived("required without `init_from`");
+  for (Key& key : KeysOfFamilies()) keys.push_back(std::move(key));
   model.Add("seed", &M::seed, "Seed of initial weights, those of adapters included.")
       .Between(0, kSeeds)
       .Derived("`train.seed`");
@@ -538,7 +484,9 @@ const std::vector<Key>& Schema() {
     TechniqueKeys(keys);
     RunKeys(keys);
     const RunConfig defaults;
-    for (Key& key : keys) key.default_value = key.get(defaults);
+    for (Key& key : keys) {
+      if (key.families.empty()) key.default_value = key.get(defaults);
+    }
     return keys;
   }();
   return schema;

@@ -41,7 +41,8 @@ std::vector<data::MixturePart> Whole(data::SourceList sources) {
 bool IsTokenFile(const std::string& name) { return name.ends_with(".bin"); }
 
 EvalData OpenNamedFiles(const EvalCommand& command, const TrainedModel& trained) {
-  data::DataOptions options = DataOptionsFrom(trained.config(), trained.model->spec().vocab);
+  data::DataOptions options =
+      DataOptionsFrom(trained.config(), models::TextSizesOf(*trained.model).vocab);
   const std::string tokenizer = trained.Tokenizer(command.tokenizer);
   options.tokenizer = std::ranges::any_of(command.data, IsTokenFile) ? "" : tokenizer;
   if (options.tokenizer.empty() && !std::ranges::all_of(command.data, IsTokenFile)) {
@@ -62,7 +63,7 @@ EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
     throw UserError(command.folder +
                     ": nothing to evaluate on; name text or token files with --data");
   }
-  const int64_t vocab = trained.model->spec().vocab;
+  const int64_t vocab = models::TextSizesOf(*trained.model).vocab;
   const int64_t sequences = config.train.eval_sequences;
   if (!config.data.eval.empty()) {
     return {Whole(data::OpenFiles(DataOptionsFrom(config, vocab), config.data.eval, "data.eval")),

@@ -139,7 +139,7 @@ void RunGenerate(const GenerateCommand& command) {
   // No longer than what will be written: the last token drawn needs no place.
   const int64_t length =
       static_cast<int64_t>(EncodePrompt(*tokenizer, sampling.prompt).size()) + sampling.tokens - 1;
-  options.generate_context = std::min(config.model.sequence, length);
+  options.generate_context = std::min(config.model.sequence(), length);
   ThreadPool pool(options.threads);
   const std::unique_ptr<runtime::Device> device = MakeDevice(trained.config(), pool);
   Session session(Compile(*trained.model, options), *device);

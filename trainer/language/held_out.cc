@@ -8,7 +8,7 @@ namespace plimsoll::trainer {
 
 HeldOut::HeldOut(const config::RunConfig& config, const data::DataSet& data, const Ranks& ranks)
     : batches_(data.eval, data::EvalOptions{.batch = config.train.micro_batch,
-                                            .sequence = config.model.sequence,
+                                            .sequence = config.model.sequence(),
                                             .sequences = config.train.eval_sequences,
                                             .data_rank = ranks.data_rank(),
                                             .data_ranks = ranks.data_ranks()}) {

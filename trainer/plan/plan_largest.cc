@@ -35,16 +35,15 @@ Growing GrowingKey(const RunConfig& config, const std::string& key) {
   const bool loaded = !config.model.init_from.empty();
   if (key == "model.sequence") {
     const bool limited = loaded || config.IsSet("model.max_sequence");
-    const int64_t limit =
-        limited && config.model.max_sequence > 0 ? config.model.max_sequence : kMost;
+    const int64_t limit = limited ? config.model.settings.IntOr("max_sequence", kMost) : kMost;
     return {[limited](RunConfig& run, int64_t value) {
-              run.model.sequence = value;
-              if (!limited) run.model.max_sequence = value;
+              run.model.settings.Set("sequence", value);
+              if (!limited) run.model.settings.Set("max_sequence", value);
             },
             limit, limited ? "model.max_sequence allows no more" : "more are not tried"};
   }
   if (key == "model.layers" && !loaded) {
-    return {[](RunConfig& run, int64_t value) { run.model.layers = value; }, 1 << 9,
+    return {[](RunConfig& run, int64_t value) { run.model.settings.Set("layers", value); }, 1 << 9,
             "more are not tried"};
   }
   if (key == "model.layers") {

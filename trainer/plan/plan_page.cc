@@ -70,8 +70,7 @@ ordered_json PlanFacts(const models::Model& model, const CompiledStep& compiled)
     facts.push_back(ordered_json::array({name, value}));
   };
   add("program", fmt::format("plimsoll {} ({})", Version(), Commit()));
-  add("model",
-      fmt::format("{}, {}", models::Name(model.spec().family), ParametersText(model, options)));
+  add("model", fmt::format("{}, {}", model.family(), ParametersText(model, options)));
   add("batch", fmt::format("{} sequences of {} tokens on a rank, {} micro-steps a step",
                            options.micro_batch, options.sequence, options.accumulate));
   add("plan", memory::Summary(compiled.plan));

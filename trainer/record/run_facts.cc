@@ -46,7 +46,7 @@ reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string&
   reports::RunFacts facts;
   facts.title = config.run.name.empty() ? config.run.dir : config.run.name;
   if (!config.run.name.empty()) facts.subtitle = config.run.dir + ": ";
-  facts.subtitle += fmt::format("{} with {} on {}", models::Name(model.spec().family),
+  facts.subtitle += fmt::format("{} with {} on {}", model.family(),
                                 ParametersText(model, compiled.options), device.name());
   facts.steps = config.train.steps;
   facts.facts = Facts(config, model, device, ranks, compiled);

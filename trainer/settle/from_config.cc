@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "base/glob.h"
+#include "models/family.h"
 #include "models/huggingface.h"
 #include "runtime/cuda_device.h"
+#include "trainer/config/model_keys.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 #include "trainer/data/loader.h"
@@ -24,72 +26,38 @@ namespace {
 // different seeds are evaluated on the same text.
 constexpr uint64_t kSplitSeed = 1;
 
-// config/ repeats these enumerations, so as not to depend on their owners.
-static_assert(static_cast<int>(config::Family::kQwen2) == static_cast<int>(models::Family::kQwen2));
-static_assert(static_cast<int>(config::Activation::kGeluErf) ==
-              static_cast<int>(models::Activation::kGeluErf));
+// config/ repeats this enumeration, so as not to depend on its owner.
 static_assert(static_cast<int>(config::Order::kConsecutive) ==
               static_cast<int>(data::DataOrder::kConsecutive));
 
-// Of model.init_from.
-models::ModelSpec SpecOfFolder(const config::RunConfig& config) {
+// Of a configuration whose model.init_from isn't empty; what its settings leave open is filled in.
+std::unique_ptr<models::Model> ModelOfFolder(const config::RunConfig& config, Settings& settings) {
   try {
-    return models::SpecFromHuggingFace(config.model.init_from);
+    return models::ModelFromHuggingFace(config.model.init_from, settings);
+  } catch (const SettingError& error) {
+    throw config::ErrorOf(config, error);
   } catch (const UserError& error) {
     throw config.Error("model.init_from", error.what());
   }
 }
 
-models::ModelSpec SpecFrom(const config::RunConfig& config) {
-  const config::ModelConfig& m = config.model;
-  if (!m.init_from.empty()) {
-    models::ModelSpec spec = SpecOfFolder(config);
-    if (config.IsSet("model.dropout")) spec.dropout = m.dropout;
-    return spec;
-  }
-  models::ModelSpec spec;
-  spec.family = static_cast<models::Family>(m.family);
-  spec.layers = m.layers;
-  spec.width = m.width;
-  spec.heads = m.heads;
-  spec.kv_heads = m.kv_heads;
-  spec.head_width = m.head_width;
-  spec.ffn_width = m.ffn_width;
-  spec.vocab = m.vocab;
-  spec.max_sequence = m.max_sequence;
-  spec.dropout = m.dropout;
-  spec.tied = m.tied;
-  spec.attention_bias = m.attention_bias;
-  spec.norm_eps = m.norm_eps;
-  spec.rope_theta = m.rope_theta;
-  if (m.rope_type == config::RopeType::kLinear) {
-    spec.rope_scaling = models::RopeScaling::Linear(m.rope_factor);
-  }
-  spec.activation = static_cast<models::Activation>(m.activation);
-  spec.init_std = m.init_std;
-  return spec;
-}
-
 // model.vocab, where the file names a tokenizer and no number.
 void FollowTokenizer(config::RunConfig& config) {
   try {
-    config.model.vocab = data::LoadTokenizer(config.data.tokenizer)->vocab_size();
+    config.model.settings.Set("vocab", data::LoadTokenizer(config.data.tokenizer)->vocab_size());
   } catch (const UserError& error) {
     throw config.Error("data.tokenizer", error.what());
   }
 }
 
 // UserError unless the tensor-parallel ranks can share the model equally.
-void CheckTensorRanks(const config::RunConfig& config, const models::ModelSpec& spec) {
+void CheckTensorRanks(const config::RunConfig& config, const models::Model& model) {
   const int64_t ranks = config.parallel.tensor;
-  const std::pair<const char*, int64_t> shared[] = {{"model.heads", spec.heads},
-                                                    {"model.kv_heads", spec.kv_heads},
-                                                    {"model.ffn_width", spec.ffn_width},
-                                                    {"model.vocab", spec.vocab}};
-  for (const auto& [key, size] : shared) {
+  for (const auto& [name, size] : model.shared_sizes()) {
+    const std::string key = "model." + name;
     if (size % ranks == 0) continue;
-    const bool follows = key == std::string_view("model.vocab") && config.model.init_from.empty() &&
-                         !config.IsSet("model.vocab");
+    const bool follows =
+        key == "model.vocab" && config.model.init_from.empty() && !config.IsSet("model.vocab");
     throw config.Error(
         "parallel.tensor",
         fmt::format("{} ranks cannot share {} {} equally{}; choose a divisor{}", ranks, key, size,
@@ -104,12 +72,19 @@ void CheckTensorRanks(const config::RunConfig& config, const models::ModelSpec& 
 
 // Plans add up bytes in 64 bits: refuses, in rounder numbers, what would not fit there.
 void CheckSize(const config::RunConfig& config, const models::Model& model) {
-  const models::ModelSpec& spec = model.spec();
-  const double rows = static_cast<double>(config.train.micro_batch) * config.model.sequence;
-  const double widest = std::max(
-      {spec.width, 2 * spec.ffn_width, (spec.heads + 2 * spec.kv_heads) * spec.head_width});
-  constexpr double kTensorsPerLayer = 40, kBytesPerParameter = 32;
-  const double bytes = 4 * kTensorsPerLayer * rows * widest * static_cast<double>(spec.layers + 1) +
+  constexpr double kBytesPerParameter = 32, kBytesPerElement = 16;  // with gradients and workspaces
+  double elements = 0;                                              // of one sequence's activations
+  for (const models::Objective& objective : model.objectives()) {
+    graph::Program program("size");
+    graph::Builder builder(program);
+    const models::Batch one = {.batch = 1, .sequence = config.model.sequence()};
+    model.Build(builder, one, models::Head::kLoss, true, objective.name);
+    for (const graph::Tensor& tensor : program.tensors()) {
+      if (tensor.persistent) continue;
+      elements += static_cast<double>(tensor.type.shape.elements());
+    }
+  }
+  const double bytes = kBytesPerElement * static_cast<double>(config.train.micro_batch) * elements +
                        kBytesPerParameter * static_cast<double>(model.parameter_count());
   if (bytes < 0x1p60) return;
   throw config.Error("train.micro_batch",
@@ -162,38 +137,37 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
   config::Loaded loaded = config::LoadText(text, name, sets, ranks, config::ReadFile);
   config::RunConfig& config = loaded.config;
   if (config.model.init_from.empty()) {
-    if (config.model.vocab > 0) return loaded;
+    if (config.model.settings.Get("vocab") != SettingValue(int64_t{0})) return loaded;
     FollowTokenizer(config);
     loaded.resolved_yaml = config::ToYaml(config);
     return loaded;
   }
   ResolveAdapter(config);
-  const models::ModelSpec spec = SpecFrom(config);
-  config.model.dropout = spec.dropout;
-  if (config.model.sequence == 0) config.model.sequence = spec.max_sequence;
+  ModelOfFolder(config, config.model.settings);
   config::ResolveBatch(config, ranks);
   loaded.resolved_yaml = config::ToYaml(config);
   return loaded;
 }
 
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config) {
-  const models::ModelSpec spec = SpecFrom(config);
-  if (const auto problem = models::FindProblem(spec)) {
-    throw config.Error("model." + problem->field, problem->reason);
+  std::unique_ptr<models::Model> model;
+  if (!config.model.init_from.empty()) {
+    Settings settings = config.model.settings;
+    model = ModelOfFolder(config, settings);
+  } else {
+    try {
+      model = models::MakeModel(*models::FindFamily(config.model.family), config.model.settings);
+    } catch (const SettingError& error) {
+      throw config::ErrorOf(config, error);
+    }
   }
-  CheckTensorRanks(config, spec);
-  if (config.model.sequence > spec.max_sequence) {
-    throw config.Error("model.sequence", std::to_string(config.model.sequence) +
-                                             " tokens are more than the model's " +
-                                             std::to_string(spec.max_sequence) +
-                                             "; shorten it or choose another model");
-  }
-  return models::MakeModel(spec);
+  CheckTensorRanks(config, *model);
+  return model;
 }
 
 bool SharesTokens(const config::RunConfig& config) {
   return !config.parallel.sequence ||
-         config.train.micro_batch * config.model.sequence % config.parallel.tensor == 0;
+         config.train.micro_batch * config.model.sequence() % config.parallel.tensor == 0;
 }
 
 optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model) {
@@ -290,10 +264,11 @@ data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab) {
 
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name) {
   std::unique_ptr<data::Tokenizer> tokenizer = data::LoadTokenizer(name);
-  if (tokenizer->vocab_size() > model.spec().vocab) {
+  const int64_t vocab = models::TextSizesOf(model).vocab;
+  if (tokenizer->vocab_size() > vocab) {
     throw UserError("tokenizer '" + name + "' has ids up to " +
                     std::to_string(tokenizer->vocab_size() - 1) +
-                    ", beyond the model's vocabulary of " + std::to_string(model.spec().vocab) +
+                    ", beyond the model's vocabulary of " + std::to_string(vocab) +
                     "; name the tokenizer that the model was made for");
   }
   return tokenizer;
@@ -372,8 +347,8 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
         "parallel.sequence",
         fmt::format("{} tensor ranks cannot share the tokens of a micro-step equally: "
                     "train.micro_batch {} × model.sequence {} = {}",
-                    config.parallel.tensor, config.train.micro_batch, config.model.sequence,
-                    config.train.micro_batch * config.model.sequence));
+                    config.parallel.tensor, config.train.micro_batch, config.model.sequence(),
+                    config.train.micro_batch * config.model.sequence()));
   }
   const bool in_parts = config.parallel.data.value_or(1) > 1 && config.parallel.zero >= 2;
   if (config.lora.asked() && config.parallel.sequence && config.parallel.tensor > 1 && in_parts &&
@@ -385,7 +360,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   }
   CompileOptions options;
   options.micro_batch = config.train.micro_batch;
-  options.sequence = config.model.sequence;
+  options.sequence = config.model.sequence();
   options.accumulate = config.train.accumulate;
   options.data_ranks = config.parallel.data.value_or(1);
   options.zero = config.parallel.zero;
@@ -395,7 +370,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;
   // No token is shorter than a byte, and an empty prompt is one token.
   options.generate_context =
-      std::min(config.model.sequence,
+      std::min(config.model.sequence(),
                static_cast<int64_t>(config.sample.prompt.size()) + 1 + config.sample.tokens);
   options.amp = AmpFrom(config);
   options.fuse_gelu_gradient = config.amp.fuse_gelu;

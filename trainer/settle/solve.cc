@@ -64,7 +64,7 @@ MemoryHere MemoryOf(const RunConfig& config, const std::string& key) {
 int64_t GlobalBatch(const RunConfig& config) {
   const int64_t sequences = config.train.global_batch
                                 ? *config.train.global_batch
-                                : *config.train.global_batch_tokens / config.model.sequence;
+                                : *config.train.global_batch_tokens / config.model.sequence();
   return sequences / config.parallel.data.value_or(1);
 }
 

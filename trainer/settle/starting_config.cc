@@ -179,7 +179,7 @@ void ChooseBatch(const RunConfig& base, const Target& target, Choices& choices) 
   }
   const int64_t tokens = BatchTokens(parameters);
   choices["train.global_batch"] = {
-      std::to_string(std::max<int64_t>(1, tokens / base.model.sequence)),
+      std::to_string(std::max<int64_t>(1, tokens / base.model.sequence())),
       fmt::format("{} tokens an update, as GPT-3 takes for models of this size (Brown et al. 2020, "
                   "table 2.1), on any number of GPUs.",
                   tokens)};

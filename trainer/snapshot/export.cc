@@ -84,7 +84,7 @@ Source Open(const ExportCommand& command) {
     source.model = ModelFrom(source.config);
   } else {
     source.config = config::Load(command.run + "/config.yaml").config;
-    source.model = models::MakeModel(models::SpecFromHuggingFace(source.folder));
+    source.model = models::ModelFromHuggingFace(source.folder);
     return source;
   }
   source.lora = LoraFrom(source.config, *source.model);
@@ -268,11 +268,10 @@ void RunExport(const ExportCommand& command) {
     file.Write(MappedFile(from).text());
     file.Commit();
   }
-  PrintProgress(fmt::format("{}: {} with {} parameters in {}, from {}{}\n", command.to,
-                            models::Name(source.model->spec().family),
-                            FormatCount(static_cast<double>(source.model->parameter_count())),
-                            command.dtype, source.in_words,
-                            adapts ? ", merged with its adapter" : ""));
+  PrintProgress(fmt::format(
+      "{}: {} with {} parameters in {}, from {}{}\n", command.to, source.model->family(),
+      FormatCount(static_cast<double>(source.model->parameter_count())), command.dtype,
+      source.in_words, adapts ? ", merged with its adapter" : ""));
   SayTokenizer(tokenizer, copies);
 }
 

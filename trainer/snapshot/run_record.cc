@@ -116,42 +116,16 @@ DivergenceState ParseDivergence(const JsonObject& object) {
   return state;
 }
 
-// "linear 4", "llama3 8 1 4 8192".
-std::string RopeText(const models::ModelSpec& spec) {
-  if (!spec.rope_scaling) return "default";
-  const models::RopeScaling& scaling = *spec.rope_scaling;
-  if (scaling.type == models::RopeScaling::Type::kLinear) {
-    return fmt::format("linear {}", scaling.factor);
-  }
-  return fmt::format("llama3 {} {} {} {}", scaling.factor, scaling.low_freq_factor,
-                     scaling.high_freq_factor, scaling.original_sequence);
-}
-
 }  // namespace
 
-RunRecord RecordOf(const config::RunConfig& config, const models::ModelSpec& spec) {
+RunRecord RecordOf(const config::RunConfig& config, const models::Model& model) {
   RunRecord record;
   for (const config::Key& key : config::Schema()) {
     if (!key.Applies(config)) continue;
     const std::string text = ToText(key.type, key.get(config));
     if (!text.empty()) record.config[key.path] = text;
   }
-  record.model = {
-      {"model.family", std::string(models::Name(spec.family))},
-      {"model.layers", fmt::to_string(spec.layers)},
-      {"model.width", fmt::to_string(spec.width)},
-      {"model.heads", fmt::to_string(spec.heads)},
-      {"model.kv_heads", fmt::to_string(spec.kv_heads)},
-      {"model.head_width", fmt::to_string(spec.head_width)},
-      {"model.ffn_width", fmt::to_string(spec.ffn_width)},
-      {"model.vocab", fmt::to_string(spec.vocab)},
-      {"model.max_sequence", fmt::to_string(spec.max_sequence)},
-      {"model.tied", fmt::to_string(spec.tied)},
-      {"model.attention_bias", fmt::to_string(spec.attention_bias)},
-      {"model.norm_eps", fmt::to_string(spec.norm_eps)},
-      {"model.rope_theta", fmt::to_string(spec.rope_theta)},
-      {"model.rope_type", RopeText(spec)},
-      {"model.activation", config::ToString(static_cast<config::Activation>(spec.activation))}};
+  record.model = model.description();
   record.data_ranks = config.parallel.data.value_or(1);
   record.tensor_ranks = config.parallel.tensor;
   record.zero = config.parallel.zero;

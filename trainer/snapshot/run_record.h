@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "models/model_spec.h"
+#include "models/model.h"
 #include "trainer/config/run_config.h"
 
 namespace plimsoll::trainer {
@@ -47,7 +47,7 @@ struct RunRecord {
 };
 
 // What follows from the configuration alone: config, model, and the mesh. parallel.data is known.
-RunRecord RecordOf(const config::RunConfig& config, const models::ModelSpec& spec);
+RunRecord RecordOf(const config::RunConfig& config, const models::Model& model);
 
 // JSON, and back. UserError naming `where` when it is none of these.
 std::string ToJson(const RunRecord& record);

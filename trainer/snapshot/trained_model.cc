@@ -38,7 +38,7 @@ void OpenEndedRun(const std::string& source, const std::vector<std::string>& set
   trained.loaded = LoadRun(trained.folder + "/config.yaml", all);
   trained.weights = adapts ? trained.config().model.init_from : source;
   trained.adapter = trained.config().lora.init_from;
-  trained.model = models::MakeModel(models::SpecFromHuggingFace(trained.weights));
+  trained.model = models::ModelFromHuggingFace(trained.weights);
 }
 
 void OpenSnapshot(const std::string& source, const std::vector<std::string>& sets,
@@ -71,14 +71,14 @@ void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& 
     throw UserError(fmt::format("{}: {} has no snapshots; name a run directory",
                                 choice.best ? "--best" : "--step", folder));
   }
-  const int64_t context = std::min(kContext, models::SpecFromHuggingFace(folder).max_sequence);
+  trained.model = models::ModelFromHuggingFace(folder);
+  const int64_t context = std::min(kContext, models::TextSizesOf(*trained.model).max_sequence);
   std::vector<std::string> all = {"model.init_from=" + folder, "data.synthetic=true",
                                   "model.sequence=" + std::to_string(context)};
   all.insert(all.end(), sets.begin(), sets.end());
   trained.loaded = LoadRunText("", folder, all);
   trained.weights = folder;
   trained.adapter = trained.config().lora.init_from;
-  trained.model = models::MakeModel(models::SpecFromHuggingFace(folder));
 }
 
 }  // namespace
@@ -105,11 +105,11 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
   } else {
     OpenCheckpoint(choice, sets, trained);
   }
-  const int64_t longest = trained.model->spec().max_sequence;
-  if (trained.config().model.sequence > longest) {
+  const int64_t longest = models::TextSizesOf(*trained.model).max_sequence;
+  if (trained.config().model.sequence() > longest) {
     throw trained.config().Error("model.sequence",
                                  fmt::format("{} tokens are more than the model's {}; choose fewer",
-                                             trained.config().model.sequence, longest));
+                                             trained.config().model.sequence(), longest));
   }
   return trained;
 }
@@ -148,7 +148,7 @@ CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& 
   options.lora = LoraFrom(config, *trained.model);
   options.amp = AmpFrom(config);
   options.train = false;
-  options.sequence = trained.config().model.sequence;
+  options.sequence = trained.config().model.sequence();
   options.device = DeviceFrom(trained.config());
   options.threads = ThreadsFrom(trained.config());
   options.dump_directory = trained.config().debug.dump_programs;

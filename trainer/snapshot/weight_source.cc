@@ -101,7 +101,7 @@ std::vector<std::string> ModelSets(const RunRecord& record) {
 std::unique_ptr<models::Model> SavedModel(const RunRecord& record, const config::RunConfig& config,
                                           const std::string& snapshot) {
   std::unique_ptr<models::Model> model = ModelFrom(config);
-  if (RecordOf(config, model->spec()).model != record.model) {
+  if (RecordOf(config, *model).model != record.model) {
     throw UserError(
         fmt::format("{}: was written by a run of another model than the one that "
                     "model.init_from, {}, holds now; put back that one's config.json",

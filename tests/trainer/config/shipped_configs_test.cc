@@ -7,6 +7,8 @@
 #include <map>
 
 #include "tests/trainer/config/config_files.h"
+#include "models/family.h"
+#include "models/language_model.h"
 #include "trainer/config/file_layers.h"
 #include "trainer/config/load.h"
 #include "trainer/config/shipped.h"
@@ -15,10 +17,12 @@ namespace plimsoll::config {
 namespace {
 
 // Counted from the shape alone: embeddings, blocks, last norm, head.
-int64_t Parameters(const ModelConfig& m) {
+int64_t Parameters(const ModelConfig& model) {
+  const models::ModelSpec m = models::LanguageSpec(
+      *models::MakeModel(*models::FindFamily(model.family), model.settings));
   const int64_t heads = m.heads * m.head_width, kv = m.kv_heads * m.head_width,
                 head = m.tied ? 0 : m.vocab * m.width;
-  if (m.family == Family::kGpt2) {
+  if (m.family == "gpt2") {
     const int64_t attention = 4 * m.width * m.width + 4 * m.width;
     const int64_t ffn = 2 * m.width * m.ffn_width + m.ffn_width + m.width;
     return (m.vocab + m.max_sequence) * m.width + m.layers * (attention + ffn + 4 * m.width) +
@@ -76,7 +80,7 @@ TEST(Configs, ModelsHaveThePublishedNumberOfParameters) {
   // GPT-3's is published in millions (Brown et al. 2020, table D.1): 174,600, vocabulary not
   // padded.
   const ModelConfig gpt3 = Load("configs/models/gpt3-175b.yaml").config.model;
-  EXPECT_NEAR(static_cast<double>(Parameters(gpt3) - 47 * gpt3.width) / 1e6, 174'600, 5);
+  EXPECT_NEAR(static_cast<double>(Parameters(gpt3) - 47 * gpt3.settings.Int("width")) / 1e6, 174'600, 5);
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator("configs/models")) {
     files += entry.path().extension() == ".yaml";
@@ -90,9 +94,9 @@ TEST(Configs, ModelsCanBeExtended) {
       LoadText("extends: models/gpt2-124m.yaml\nmodel: {sequence: 256}\ndata: {train: x.bin}\n",
                "configs/run.yaml", {}, 1, read)
           .config;
-  EXPECT_EQ(config.model.width, 768);
-  EXPECT_EQ(config.model.sequence, 256);
-  EXPECT_EQ(config.model.max_sequence, 1024);
+  EXPECT_EQ(config.model.settings.Int("width"), 768);
+  EXPECT_EQ(config.model.sequence(), 256);
+  EXPECT_EQ(config.model.settings.Int("max_sequence"), 1024);
   EXPECT_FALSE(config.data.synthetic);
 }
 

@@ -1,0 +1,420 @@
+#include "models/language_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "models/family.h"
+
+namespace plimsoll::models {
+namespace {
+
+using formats::JsonObject;
+using Json = nlohmann::ordered_json;
+
+// Beyond any model, yet small enough that no product of sizes overflows 63 bits.
+constexpr int64_t kMaxLayers = int64_t{1} << 13;
+constexpr int64_t kMaxWidth = int64_t{1} << 20;
+constexpr int64_t kMaxFfnWidth = int64_t{1} << 22;
+constexpr int64_t kMaxVocab = int64_t{1} << 30;
+constexpr int64_t kMaxSequence = int64_t{1} << 30;
+
+// Upper bounds of keys in a file.
+constexpr double kThousands = 1e5;
+constexpr double kMillions = 1e7;
+
+constexpr std::array<const char*, 2> kActivations = {"gelu_tanh", "gelu_erf"};
+
+std::map<std::string, LanguageFamily, std::less<>>& Registry() {
+  static std::map<std::string, LanguageFamily, std::less<>> families;
+  return families;
+}
+
+struct Range {
+  const char* field;
+  int64_t value;
+  int64_t max;
+};
+
+ModelSpec SpecOf(const std::string& family, const Settings& s) {
+  ModelSpec spec;
+  spec.family = family;
+  spec.layers = s.Int("layers");
+  spec.width = s.Int("width");
+  spec.heads = s.Int("heads");
+  spec.kv_heads = s.Int("kv_heads");
+  spec.head_width = s.Int("head_width");
+  spec.ffn_width = s.Int("ffn_width");
+  spec.vocab = s.Int("vocab");
+  spec.max_sequence = s.Int("max_sequence");
+  spec.tied = s.Bool("tied");
+  spec.attention_bias = s.Bool("attention_bias");
+  spec.norm_eps = s.Float("norm_eps");
+  spec.init_std = s.Float("init_std");
+  if (s.Has("dropout")) spec.dropout = s.Float("dropout");
+  if (s.Has("rope_theta")) spec.rope_theta = s.Float("rope_theta");
+  if (s.Has("rope_type") && s.Text("rope_type") == "linear") {
+    spec.rope_scaling = RopeScaling::Linear(s.Float("rope_factor"));
+  }
+  if (s.Has("activation") && s.Text("activation") == kActivations[1]) {
+    spec.activation = Activation::kGeluErf;
+  }
+  return spec;
+}
+
+// "6 or 8" around a value: the divisors of `whole` below and above it.
+std::string NearestDivisors(int64_t whole, int64_t value) {
+  int64_t below = std::min(value, whole);
+  while (whole % below != 0) --below;
+  int64_t above = value;
+  while (above < whole && whole % above != 0) ++above;
+  return above >= whole || above == below ? fmt::format("{}", below)
+                                          : fmt::format("{} or {}", below, above);
+}
+
+void DeriveSizes(const LanguageFamily& family, Settings& s) {
+  const int64_t width = s.Int("width"), heads = s.Int("heads");
+  s.Derive("kv_heads", heads);
+  s.Derive("max_sequence", s.Int("sequence"));
+  if (s.Has("rope_type") && s.Text("rope_type") == "linear" && !s.Has("rope_factor")) {
+    throw SettingError("rope_factor",
+                       "missing; say by how much longer texts than before are read, as in 4");
+  }
+  if (!s.IsGiven("head_width")) {
+    if (width % heads != 0) {
+      throw SettingError(
+          "heads", fmt::format("{} heads do not divide model.width {}{}; use {}", heads, width,
+                               s.At("width"), NearestDivisors(width, heads)));
+    }
+    s.Set("head_width", width / heads);
+  }
+  family.derive(s);
+}
+
+void CheckSizes(const Settings& s) {
+  const int64_t heads = s.Int("heads"), kv_heads = s.Int("kv_heads");
+  if (kv_heads < 1 || heads % kv_heads != 0) {
+    throw SettingError(
+        "kv_heads",
+        fmt::format("{} do not divide model.heads {}{}; use {}", kv_heads, heads, s.At("heads"),
+                    NearestDivisors(heads, std::max<int64_t>(kv_heads, 1))));
+  }
+  if (s.Has("rope_theta") && s.Int("head_width") % 2 != 0) {
+    throw SettingError(s.IsGiven("head_width") ? "head_width" : "heads",
+                       fmt::format("heads are {} wide; a rotary embedding needs an even width",
+                                   s.Int("head_width")));
+  }
+  if (s.Int("sequence") > s.Int("max_sequence")) {
+    throw SettingError("sequence",
+                       fmt::format("{} tokens, but the model allows {} (model.max_sequence{}); "
+                                   "shorten it",
+                                   s.Int("sequence"), s.Int("max_sequence"), s.At("max_sequence")));
+  }
+}
+
+void RequireSound(const ModelSpec& spec) {
+  if (const auto problem = FindProblem(spec)) throw SettingError(problem->field, problem->reason);
+}
+
+std::unique_ptr<Model> FromSettings(const LanguageFamily& family, const Settings& settings) {
+  const ModelSpec spec = SpecOf(family.name, settings);
+  RequireSound(spec);
+  return family.make(spec);
+}
+
+void ReadTokens(const JsonObject& config, ModelSpec& spec) {
+  if (config.Has("bos_token_id")) spec.begin_token = config.RequireInt("bos_token_id");
+  if (!config.Has("eos_token_id")) return;
+  if (config.json().at("eos_token_id").is_array()) {
+    spec.end_tokens = config.RequireInts("eos_token_id");
+  } else {
+    spec.end_tokens = {config.RequireInt("eos_token_id")};
+  }
+}
+
+void WriteTokens(const ModelSpec& spec, Json& config) {
+  config["bos_token_id"] = spec.begin_token ? Json(*spec.begin_token) : Json();
+  if (spec.end_tokens.size() == 1) {
+    config["eos_token_id"] = spec.end_tokens[0];
+  } else {
+    config["eos_token_id"] = spec.end_tokens.empty() ? Json() : Json(spec.end_tokens);
+  }
+}
+
+// The dropout of the checkpoint, unless the run says otherwise; and its longest sequence.
+std::unique_ptr<Model> FromConfig(const LanguageFamily& family, const JsonObject& config,
+                                  Settings& settings) {
+  ModelSpec spec = family.read_config(config);
+  ReadTokens(config, spec);
+  if (const auto problem = FindProblem(spec)) {
+    config.Fail("model_type", fmt::format("these sizes make no {} model: {}: {}", family.name,
+                                          problem->field, problem->reason));
+  }
+  settings.Derive("dropout", spec.dropout);
+  spec.dropout = settings.Float("dropout");
+  if (!settings.Has("sequence")) settings.Set("sequence", spec.max_sequence);
+  settings.Derive("max_sequence", spec.max_sequence);
+  settings.Derive("vocab", spec.vocab);
+  if (settings.Int("sequence") > spec.max_sequence) {
+    throw SettingError("sequence", fmt::format("{} tokens are more than the model's {}; shorten it "
+                                               "or choose another model",
+                                               settings.Int("sequence"), spec.max_sequence));
+  }
+  return family.make(spec);
+}
+
+// "linear 4", "llama3 8 1 4 8192".
+std::string RopeText(const ModelSpec& spec) {
+  if (!spec.rope_scaling) return "default";
+  const RopeScaling& scaling = *spec.rope_scaling;
+  if (scaling.type == RopeScaling::Type::kLinear) return fmt::format("linear {}", scaling.factor);
+  return fmt::format("llama3 {} {} {} {}", scaling.factor, scaling.low_freq_factor,
+                     scaling.high_freq_factor, scaling.original_sequence);
+}
+
+}  // namespace
+
+std::map<std::string, std::string> LanguageModel::description() const {
+  return {{"model.family", spec_.family},
+          {"model.layers", fmt::to_string(spec_.layers)},
+          {"model.width", fmt::to_string(spec_.width)},
+          {"model.heads", fmt::to_string(spec_.heads)},
+          {"model.kv_heads", fmt::to_string(spec_.kv_heads)},
+          {"model.head_width", fmt::to_string(spec_.head_width)},
+          {"model.ffn_width", fmt::to_string(spec_.ffn_width)},
+          {"model.vocab", fmt::to_string(spec_.vocab)},
+          {"model.max_sequence", fmt::to_string(spec_.max_sequence)},
+          {"model.tied", fmt::to_string(spec_.tied)},
+          {"model.attention_bias", fmt::to_string(spec_.attention_bias)},
+          {"model.norm_eps", fmt::to_string(spec_.norm_eps)},
+          {"model.rope_theta", fmt::to_string(spec_.rope_theta)},
+          {"model.rope_type", RopeText(spec_)},
+          {"model.activation", kActivations[static_cast<size_t>(spec_.activation)]}};
+}
+
+std::vector<std::pair<std::string, int64_t>> LanguageModel::shared_sizes() const {
+  return {{"heads", spec_.heads},
+          {"kv_heads", spec_.kv_heads},
+          {"ffn_width", spec_.ffn_width},
+          {"vocab", spec_.vocab}};
+}
+
+void LanguageModel::WriteConfig(Json& config) const {
+  const auto family = Registry().find(spec_.family);
+  if (family == Registry().end()) return Model::WriteConfig(config);
+  family->second.write_config(spec_, config);
+  config["tie_word_embeddings"] = spec_.tied;
+  config["initializer_range"] = spec_.init_std;
+  WriteTokens(spec_, config);
+}
+
+void LanguageModel::CheckBatch(const Batch& batch) const {
+  if (batch.sequence <= spec_.max_sequence) return;
+  throw UserError(
+      fmt::format("model.sequence: {} tokens, but the model has {} positions: "
+                  "shorten it or raise model.max_sequence",
+                  batch.sequence, spec_.max_sequence));
+}
+
+const ModelSpec& LanguageSpec(const Model& model) {
+  const auto* const language = dynamic_cast<const LanguageModel*>(&model);
+  if (language == nullptr) {
+    throw InternalError(fmt::format("a model of family '{}' has no ModelSpec", model.family()));
+  }
+  return language->spec();
+}
+
+LanguageFamilyRegistration::LanguageFamilyRegistration(const LanguageFamily& family) {
+  Registry()[family.name] = family;
+  FamilyRegistration({
+      .name = family.name,
+      .settings = family.settings,
+      .complete =
+          [family](Settings& settings) {
+            DeriveSizes(family, settings);
+            CheckSizes(settings);
+          },
+      .make = [family](const Settings& settings) { return FromSettings(family, settings); },
+      .read_config = [family](const JsonObject& config,
+                              Settings& settings) { return FromConfig(family, config, settings); },
+  });
+}
+
+std::vector<Setting> LanguageSettings() {
+  using Type = Setting::Type;
+  using Beside = Setting::BesideWeights;
+  const std::string extend = "give it, or extend a file of configs/models";
+  return {
+      {.name = "layers",
+       .doc = "Transformer blocks.",
+       .required = extend,
+       .min = 1,
+       .max = kThousands},
+      {.name = "width",
+       .doc = "Width of the residual stream.",
+       .required = extend,
+       .min = 1,
+       .max = kMillions},
+      {.name = "heads", .doc = "Attention heads.", .required = extend, .min = 1, .max = kThousands},
+      {.name = "kv_heads",
+       .doc = "Key and value heads (grouped-query attention); divides `heads`.",
+       .derived = "`heads`",
+       .min = 1,
+       .max = kThousands},
+      {.name = "head_width",
+       .doc = "Width of one attention head.",
+       .derived = "`width` / `heads`",
+       .min = 1,
+       .max = kThousands},
+      {.name = "ffn_width",
+       .doc = "Hidden width of the feed-forward network.",
+       .min = 1,
+       .max = kMillions},
+      {.name = "vocab",
+       .doc = "Vocabulary: rows of the token embedding.",
+       .derived = "required; with `data.tokenizer` its number of token ids",
+       .required = "give the number of token ids, or data.tokenizer, which has it",
+       .min = 1,
+       .max = kMillions},
+      {.name = "sequence",
+       .doc = "Tokens per training sequence.",
+       .required = "give the tokens per training sequence",
+       .min = 1,
+       .max = kMillions,
+       .beside_weights = Beside::kYes},
+      {.name = "max_sequence",
+       .doc = "Longest sequence the model allows: rows of gpt2's position table, positions of a "
+              "rotary embedding.",
+       .derived = "`sequence`",
+       .min = 1,
+       .max = kMillions},
+      {.name = "dropout",
+       .type = Type::kFloat,
+       .doc = "Dropout on embeddings, attention and residual branches.",
+       .default_value = 0.0,
+       .min = 0,
+       .max = 1,
+       .below_max = true,
+       .beside_weights = Beside::kYes},
+      {.name = "tied", .type = Type::kBool, .doc = "Output head shares the token embedding."},
+      {.name = "attention_bias",
+       .type = Type::kBool,
+       .doc = "Bias on the query, key and value projections."},
+      {.name = "activation",
+       .type = Type::kChoice,
+       .doc = "GELU by its tanh approximation or exact.",
+       .default_value = std::string(kActivations[0]),
+       .choices = {kActivations.begin(), kActivations.end()}},
+      {.name = "norm_eps",
+       .type = Type::kFloat,
+       .doc = "Epsilon of layer and RMS norms.",
+       .min = 0,
+       .max = 1,
+       .above_min = true,
+       .below_max = true},
+      {.name = "rope_theta",
+       .type = Type::kFloat,
+       .doc = "Base of the rotary embedding's wavelengths.",
+       .min = 0,
+       .above_min = true},
+      {.name = "rope_type",
+       .type = Type::kChoice,
+       .doc =
+           "`linear`: wavelengths of the rotary embedding are `rope_factor` times as long, as if "
+           "positions were divided by it (in `config.json` `rope_scaling`).",
+       .default_value = std::string("default"),
+       .choices = {"default", "linear"}},
+      {.name = "rope_factor",
+       .type = Type::kFloat,
+       .doc = "By how much wavelengths are stretched.",
+       .derived = "required with `rope_type: linear`",
+       .min = 1,
+       .max = 1e6,
+       .when = "rope_type",
+       .when_values = {"linear"}},
+      {.name = "init_std",
+       .type = Type::kFloat,
+       .doc = "Standard deviation of initial weights.",
+       .default_value = 0.02,
+       .min = 0,
+       .max = 10},
+  };
+}
+
+Setting LanguageSetting(const std::string& name, const std::string& derived) {
+  for (Setting& setting : LanguageSettings()) {
+    if (setting.name != name) continue;
+    if (!derived.empty()) setting.derived = derived;
+    return setting;
+  }
+  throw InternalError(fmt::format("no family of language models has '{}'", name));
+}
+
+Setting WithDefault(Setting setting, SettingValue value) {
+  setting.default_value = std::move(value);
+  return setting;
+}
+
+std::optional<SpecProblem> FindProblem(const ModelSpec& spec) {
+  const std::array<Range, 8> ranges = {{
+      {"layers", spec.layers, kMaxLayers},
+      {"width", spec.width, kMaxWidth},
+      {"heads", spec.heads, kMaxWidth},
+      {"kv_heads", spec.kv_heads, kMaxWidth},
+      {"head_width", spec.head_width, kMaxWidth},
+      {"ffn_width", spec.ffn_width, kMaxFfnWidth},
+      {"vocab", spec.vocab, kMaxVocab},
+      {"max_sequence", spec.max_sequence, kMaxSequence},
+  }};
+  for (const Range& range : ranges) {
+    if (range.value < 1 || range.value > range.max) {
+      return SpecProblem{range.field,
+                         fmt::format("must be from 1 to {}, not {}", range.max, range.value)};
+    }
+  }
+  if (spec.heads % spec.kv_heads != 0) {
+    return SpecProblem{"kv_heads",
+                       fmt::format("{} do not divide the {} heads", spec.kv_heads, spec.heads)};
+  }
+  if (spec.heads * spec.head_width > kMaxWidth) {
+    return SpecProblem{"head_width", fmt::format("{} heads of {} are wider than {}", spec.heads,
+                                                 spec.head_width, kMaxWidth)};
+  }
+  if (!(spec.dropout >= 0 && spec.dropout < 1)) {
+    return SpecProblem{"dropout", fmt::format("must be from 0 to below 1, not {}", spec.dropout)};
+  }
+  if (!(spec.norm_eps > 0)) return SpecProblem{"norm_eps", "must be above 0"};
+  if (!(spec.init_std > 0)) return SpecProblem{"init_std", "must be above 0"};
+  const auto family = Registry().find(spec.family);
+  if (family == Registry().end()) {
+    return SpecProblem{"family", fmt::format("'{}' is no family of language models", spec.family)};
+  }
+  return family->second.find_problem(spec);
+}
+
+std::unique_ptr<LanguageModel> MakeModel(const ModelSpec& spec) {
+  if (const auto problem = FindProblem(spec)) {
+    throw UserError("model." + problem->field + ": " + problem->reason);
+  }
+  std::unique_ptr<LanguageModel> model = Registry().at(spec.family).make(spec);
+  return model;
+}
+
+int64_t SizeIn(const JsonObject& config, const std::string& key) {
+  return config.RequireInt(key, 1, int64_t{1} << 31);
+}
+
+int64_t SizeIn(const JsonObject& config, const std::string& key, int64_t fallback) {
+  return config.GetInt(key, fallback, 1, int64_t{1} << 31);
+}
+
+void RequireSwitch(const JsonObject& config, const std::string& key, bool needed) {
+  if (config.GetBool(key, needed) != needed) {
+    config.Fail(key, fmt::format("only {} is supported", needed));
+  }
+}
+
+}  // namespace plimsoll::models

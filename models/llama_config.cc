@@ -1,0 +1,265 @@
+#include "models/llama_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "models/llama.h"
+
+namespace plimsoll::models {
+namespace {
+
+using formats::JsonObject;
+using Json = nlohmann::ordered_json;
+
+// Attention probabilities alone are dropped, as checkpoints say.
+Setting DropoutOfCheckpoints() {
+  Setting dropout = LanguageSetting("dropout");
+  dropout.beside_weights = Setting::BesideWeights::kOnlyThere;
+  return dropout;
+}
+
+std::vector<Setting> OwnSettings(bool bias, double eps, const char* theta) {
+  return {LanguageSetting("layers"),
+          LanguageSetting("width"),
+          LanguageSetting("heads"),
+          LanguageSetting("kv_heads"),
+          LanguageSetting("head_width"),
+          LanguageSetting("ffn_width", "8/3 `width`, rounded up to a multiple of 256"),
+          LanguageSetting("vocab"),
+          LanguageSetting("sequence"),
+          LanguageSetting("max_sequence"),
+          DropoutOfCheckpoints(),
+          WithDefault(LanguageSetting("tied"), false),
+          WithDefault(LanguageSetting("attention_bias"), bias),
+          WithDefault(LanguageSetting("norm_eps"), eps),
+          WithDefault(LanguageSetting("rope_theta", theta), std::stod(theta)),
+          LanguageSetting("rope_type"),
+          LanguageSetting("rope_factor"),
+          LanguageSetting("init_std")};
+}
+
+// Two thirds of 4·width, so that three matrices cost what two did, in multiples of 256.
+void Derive(Settings& settings) {
+  settings.Derive("ffn_width", (8 * settings.Int("width") / 3 + 255) / 256 * 256);
+}
+
+std::optional<SpecProblem> FindLlamaProblem(const ModelSpec& spec) {
+  if (spec.head_width % 2 != 0) {
+    return SpecProblem{"head_width", fmt::format("{} is odd, and the rotary embedding turns pairs",
+                                                 spec.head_width)};
+  }
+  if (!(spec.rope_theta > 1)) return SpecProblem{"rope_theta", "must be above 1"};
+  constexpr double kMaxRopeFactor = 1e6;
+  if (const auto& scaling = spec.rope_scaling) {
+    if (!(scaling->factor >= 1 && scaling->factor <= kMaxRopeFactor &&
+          scaling->low_freq_factor > 0 && scaling->high_freq_factor > scaling->low_freq_factor &&
+          scaling->original_sequence > 0)) {
+      return SpecProblem{
+          "rope_scaling",
+          "needs a factor from 1 to 1e6, 0 < low_freq_factor < high_freq_factor and an "
+          "original sequence above 0"};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<SpecProblem> FindQwen2Problem(const ModelSpec& spec) {
+  if (!spec.attention_bias) {
+    return SpecProblem{"attention_bias",
+                       "qwen2 always has it: leave it out, say true, or use family: llama"};
+  }
+  return FindLlamaProblem(spec);
+}
+
+// What a config.json says of the rotary embedding; empty: nothing.
+struct Rope {
+  std::optional<double> theta;
+  std::optional<RopeScaling> scaling;
+
+  std::string ScalingText() const {
+    if (!scaling) return "none";
+    const std::string factor = fmt::format("factor {}", scaling->factor);
+    if (scaling->type == RopeScaling::Type::kLinear) return "linear, " + factor;
+    return fmt::format("llama3, {}, low {}, high {}, original {}", factor, scaling->low_freq_factor,
+                       scaling->high_freq_factor, scaling->original_sequence);
+  }
+};
+
+void RequireWholeHeads(const JsonObject& object) {
+  if (object.GetFloat("partial_rotary_factor", 1.0) != 1.0) {
+    object.Fail("partial_rotary_factor", "only 1 is supported");
+  }
+}
+
+std::optional<RopeScaling> ReadScaling(const JsonObject& rope) {
+  const std::string key = rope.Has("rope_type") ? "rope_type" : "type";
+  const std::string type = rope.GetString(key, "default");
+  if (const std::string old = rope.GetString("type", type); old != type) {
+    rope.Fail("rope_type", fmt::format("is \"{}\", but type is \"{}\"; keep one",
+                                       formats::Printable(type), formats::Printable(old)));
+  }
+  if (type == "default") return std::nullopt;
+  if (type == "linear") return RopeScaling::Linear(rope.RequireFloat("factor"));
+  if (type != "llama3") {
+    rope.Fail(key, fmt::format("\"{}\" is not supported, only default, linear and llama3",
+                               formats::Printable(type)));
+  }
+  RopeScaling scaling;
+  scaling.factor = rope.RequireFloat("factor");
+  scaling.low_freq_factor = rope.RequireFloat("low_freq_factor");
+  scaling.high_freq_factor = rope.RequireFloat("high_freq_factor");
+  scaling.original_sequence = SizeIn(rope, "original_max_position_embeddings");
+  return scaling;
+}
+
+// `key` is rope_scaling, as versions of transformers before 5 write it, or rope_parameters.
+Rope ReadRopeObject(const JsonObject& config, const char* key) {
+  const JsonObject object = config.RequireObject(key);
+  for (const std::string& member : object.Keys()) {
+    if (object.json().at(member).is_object()) {
+      object.Fail(member, "parameters that differ by layer are not supported");
+    }
+  }
+  RequireWholeHeads(object);
+  Rope rope;
+  if (object.Has("rope_theta")) rope.theta = object.RequireFloat("rope_theta");
+  rope.scaling = ReadScaling(object);
+  return rope;
+}
+
+// All places that say something must say the same.
+void ReadRope(const JsonObject& config, ModelSpec& spec) {
+  constexpr double kDefaultTheta = 10000.0;
+  RequireWholeHeads(config);
+  Rope rope;
+  if (config.Has("rope_theta")) rope.theta = config.RequireFloat("rope_theta");
+  const char* scaling_key = nullptr;
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!config.Has(key)) continue;
+    const Rope other = ReadRopeObject(config, key);
+    if (rope.theta && other.theta && *rope.theta != *other.theta) {
+      config.RequireObject(key).Fail("rope_theta",
+                                     fmt::format("is {}, but rope_theta is {}; keep one of the two",
+                                                 *other.theta, *rope.theta));
+    }
+    if (other.theta) rope.theta = other.theta;
+    if (scaling_key != nullptr && other.scaling != rope.scaling) {
+      config.Fail(key,
+                  fmt::format("asks for another scaling ({}) than {} ({}); keep one of the two",
+                              other.ScalingText(), scaling_key, rope.ScalingText()));
+    }
+    rope.scaling = other.scaling;
+    scaling_key = key;
+  }
+  spec.rope_theta = rope.theta.value_or(kDefaultTheta);
+  spec.rope_scaling = rope.scaling;
+}
+
+ModelSpec ReadConfig(const JsonObject& config, const char* family) {
+  if (const std::string act = config.GetString("hidden_act", "silu"); act != "silu") {
+    config.Fail("hidden_act",
+                fmt::format("\"{}\" is not supported, only silu", formats::Printable(act)));
+  }
+  ModelSpec spec;
+  spec.family = family;
+  spec.layers = SizeIn(config, "num_hidden_layers");
+  spec.width = SizeIn(config, "hidden_size");
+  spec.heads = SizeIn(config, "num_attention_heads");
+  spec.kv_heads = SizeIn(config, "num_key_value_heads", spec.heads);
+  if (!config.Has("head_dim") && spec.width % spec.heads != 0) {
+    config.Fail("num_attention_heads",
+                fmt::format("{} heads do not divide hidden_size {}", spec.heads, spec.width));
+  }
+  spec.head_width = SizeIn(config, "head_dim", std::max<int64_t>(1, spec.width / spec.heads));
+  spec.ffn_width = SizeIn(config, "intermediate_size");
+  spec.vocab = SizeIn(config, "vocab_size");
+  spec.max_sequence = SizeIn(config, "max_position_embeddings");
+  spec.tied = config.GetBool("tie_word_embeddings", false);
+  spec.norm_eps = config.GetFloat("rms_norm_eps", 1e-6);
+  spec.init_std = config.GetFloat("initializer_range", 0.02);
+  spec.dropout = config.GetFloat("attention_dropout", 0.0);
+  ReadRope(config, spec);
+  if (family == kLlama) {
+    spec.attention_bias = config.GetBool("attention_bias", false);
+    RequireSwitch(config, "mlp_bias", false);
+    return spec;
+  }
+  spec.attention_bias = true;
+  RequireSwitch(config, "use_sliding_window", false);
+  if (config.Has("layer_types")) {
+    for (const std::string& type : config.RequireStrings("layer_types")) {
+      if (type != "full_attention") {
+        config.Fail("layer_types", fmt::format("\"{}\" is not supported, only full_attention",
+                                               formats::Printable(type)));
+      }
+    }
+  }
+  return spec;
+}
+
+ModelSpec ReadLlama(const JsonObject& config) { return ReadConfig(config, kLlama); }
+ModelSpec ReadQwen2(const JsonObject& config) { return ReadConfig(config, kQwen2); }
+
+void WriteLlama(const ModelSpec& spec, Json& config) {
+  const bool qwen2 = spec.family == kQwen2;
+  config["architectures"] = {qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM"};
+  config["model_type"] = spec.family;
+  config["num_hidden_layers"] = spec.layers;
+  config["hidden_size"] = spec.width;
+  config["num_attention_heads"] = spec.heads;
+  config["num_key_value_heads"] = spec.kv_heads;
+  config["head_dim"] = spec.head_width;
+  config["intermediate_size"] = spec.ffn_width;
+  config["max_position_embeddings"] = spec.max_sequence;
+  config["vocab_size"] = spec.vocab;
+  config["hidden_act"] = "silu";
+  config["rms_norm_eps"] = spec.norm_eps;
+  config["attention_dropout"] = spec.dropout;
+  if (qwen2) {
+    config["use_sliding_window"] = false;
+  } else {
+    config["attention_bias"] = spec.attention_bias;
+    config["mlp_bias"] = false;
+  }
+  config["rope_theta"] = spec.rope_theta;
+  Json& scaling = config["rope_scaling"];
+  if (!spec.rope_scaling) return;
+  if (spec.rope_scaling->type == RopeScaling::Type::kLinear) {
+    scaling["type"] = "linear";  // versions before 4.43 know no rope_type
+    scaling["factor"] = spec.rope_scaling->factor;
+    return;
+  }
+  scaling["rope_type"] = "llama3";
+  scaling["factor"] = spec.rope_scaling->factor;
+  scaling["low_freq_factor"] = spec.rope_scaling->low_freq_factor;
+  scaling["high_freq_factor"] = spec.rope_scaling->high_freq_factor;
+  scaling["original_max_position_embeddings"] = spec.rope_scaling->original_sequence;
+}
+
+std::unique_ptr<LanguageModel> Make(ModelSpec spec) {
+  return WithParameters(std::make_unique<Llama>(std::move(spec)));
+}
+
+const LanguageFamilyRegistration kLlamaFamily({.name = kLlama,
+                                               .settings = OwnSettings(false, 1e-5, "10000"),
+                                               .derive = &Derive,
+                                               .find_problem = &FindLlamaProblem,
+                                               .make = &Make,
+                                               .read_config = &ReadLlama,
+                                               .write_config = &WriteLlama});
+
+const LanguageFamilyRegistration kQwen2Family({.name = kQwen2,
+                                               .settings = OwnSettings(true, 1e-6, "1000000"),
+                                               .derive = &Derive,
+                                               .find_problem = &FindQwen2Problem,
+                                               .make = &Make,
+                                               .read_config = &ReadQwen2,
+                                               .write_config = &WriteLlama});
+
+}  // namespace
+}  // namespace plimsoll::models
