@@ -21,11 +21,13 @@ struct Family {
   // Fills in what follows from other settings, and throws SettingError where they contradict one
   // another. Rows' default values are there already. Empty: nothing follows.
   std::function<void(Settings&)> complete = {};
-  // Of complete settings. SettingError when they describe no model.
+  // Of complete settings; its parameters aren't listed yet. SettingError when they describe no
+  // model.
   std::function<std::unique_ptr<Model>(const Settings&)> make;
   // Of a folder's config.json. `settings` holds what is said beside the weights, which comes first;
-  // what of that isn't said is filled in. Empty: config.json has a member for each setting, as
-  // Model::WriteConfig writes them unless the model writes another form.
+  // what of that isn't said is filled in. Its parameters aren't listed yet. Empty: config.json has
+  // a member for each setting, as Model::WriteConfig writes them unless the model writes another
+  // form.
   std::function<std::unique_ptr<Model>(const formats::JsonObject&, Settings&)> read_config = {};
 };
 

@@ -209,7 +209,7 @@ void WriteGpt2(const ModelSpec& spec, Json& config) {
 }
 
 std::unique_ptr<LanguageModel> Make(ModelSpec spec) {
-  return WithParameters(std::make_unique<Gpt2>(std::move(spec)));
+  return std::make_unique<Gpt2>(std::move(spec));
 }
 
 const LanguageFamilyRegistration kFamily({.name = kName,

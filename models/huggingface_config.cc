@@ -71,8 +71,8 @@ std::unique_ptr<Model> ModelFromConfig(const JsonObject& config, Settings& setti
                 fmt::format("\"{}\" is not supported, only {}", formats::Printable(type),
                             fmt::join(FamilyNames(), ", ")));
   }
-  return family->read_config ? family->read_config(config, settings)
-                             : WithParameters(ReadSettings(*family, config, settings));
+  return WithParameters(family->read_config ? family->read_config(config, settings)
+                                            : ReadSettings(*family, config, settings));
 }
 
 std::unique_ptr<Model> ModelFromHuggingFace(const std::string& folder, Settings& settings) {

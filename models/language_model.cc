@@ -399,8 +399,7 @@ std::unique_ptr<LanguageModel> MakeModel(const ModelSpec& spec) {
   if (const auto problem = FindProblem(spec)) {
     throw UserError("model." + problem->field + ": " + problem->reason);
   }
-  std::unique_ptr<LanguageModel> model = Registry().at(spec.family).make(spec);
-  return model;
+  return WithParameters(Registry().at(spec.family).make(spec));
 }
 
 int64_t SizeIn(const JsonObject& config, const std::string& key) {

@@ -242,7 +242,7 @@ void WriteLlama(const ModelSpec& spec, Json& config) {
 }
 
 std::unique_ptr<LanguageModel> Make(ModelSpec spec) {
-  return WithParameters(std::make_unique<Llama>(std::move(spec)));
+  return std::make_unique<Llama>(std::move(spec));
 }
 
 const LanguageFamilyRegistration kLlamaFamily({.name = kLlama,

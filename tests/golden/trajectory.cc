@@ -136,7 +136,7 @@ Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) 
 
   data::DataOptions files;
   files.train = {{.files = {base + "/tokens.bin"}}};
-  files.vocab = model->spec().vocab;
+  files.vocab = models::TextSizesOf(*model).vocab;
   const data::DataSet data = data::OpenData(files);
   const data::BatchLoader loader(data.train, {.order = data::DataOrder::kConsecutive,
                                               .batch = options.micro_batch,

@@ -52,7 +52,7 @@ std::vector<float> Forward::Logits(const std::vector<int32_t>& tokens) {
     Write("last", {static_cast<int32_t>(position)});
     executor_->Run();
     const auto* logits = static_cast<const float*>(executor_->address("logits"));
-    all.insert(all.end(), logits, logits + model_->spec().vocab);
+    all.insert(all.end(), logits, logits + TextSizesOf(*model_).vocab);
   }
   return all;
 }

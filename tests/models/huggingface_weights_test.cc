@@ -208,10 +208,10 @@ TEST(HuggingFaceWeights, ReadsWhatItWrites) {
     TempFolder folder;
     Save(folder / "new/deep", *model, weights);
     EXPECT_EQ(SpecFromHuggingFace(folder / "new/deep"), spec);
-    EXPECT_EQ(Load(folder / "new/deep", *model), weights) << Name(spec.family);
+    EXPECT_EQ(Load(folder / "new/deep", *model), weights) << spec.family;
     Save(folder / "shards", *model, weights, 1000);
     EXPECT_TRUE(std::filesystem::exists(folder / "shards/model.safetensors.index.json"));
-    EXPECT_EQ(Load(folder / "shards", *model), weights) << Name(spec.family);
+    EXPECT_EQ(Load(folder / "shards", *model), weights) << spec.family;
   }
 }
 
@@ -246,7 +246,7 @@ TEST(HuggingFaceWeights, ReadsBaseModelsAndTheirConstants) {
         bare[spec.family == "gpt2" ? "wte.weight" : "embed_tokens.weight"];
     TempFolder folder;
     WriteTensors(folder.path(), bare);
-    EXPECT_EQ(Load(folder.path(), *model), weights) << Name(spec.family);
+    EXPECT_EQ(Load(folder.path(), *model), weights) << spec.family;
   }
 }
 

@@ -14,6 +14,7 @@
 #include "formats/json.h"
 #include "formats/model_safetensors.h"
 #include "models/huggingface.h"
+#include "models/language_model.h"
 #include "tests/models/forward.h"
 #include "tests/support/shared_folder.h"
 #include "tests/support/temp_folder.h"
@@ -62,7 +63,7 @@ TEST(Transformers, LogitsAndLossAgree) {
 
 // Reads and writes a checkpoint; names, shapes and bytes must be the original's.
 void ExpectCopyEqual(const std::string& folder) {
-  const auto model = MakeModel(SpecFromHuggingFace(folder));
+  const auto model = ModelFromHuggingFace(folder);
   std::map<std::string, std::vector<float>> weights;
   LoadWeights(folder, *model, [&](const ParameterInfo& parameter) {
     weights[parameter.name].resize(parameter.shape.elements());
@@ -72,7 +73,7 @@ void ExpectCopyEqual(const std::string& folder) {
   SaveWeights(copy.path(), *model, [&](const ParameterInfo& parameter) -> const float* {
     return weights.at(parameter.name).data();
   });
-  EXPECT_EQ(SpecFromHuggingFace(copy.path()), model->spec()) << folder;
+  EXPECT_EQ(LanguageSpec(*ModelFromHuggingFace(copy.path())), LanguageSpec(*model)) << folder;
   const formats::ModelSafetensors original(folder), written(copy.path());
   EXPECT_EQ(written.Names(), original.Names()) << folder;
   for (const std::string& name : original.Names()) {
