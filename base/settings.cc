@@ -67,4 +67,16 @@ bool Settings::operator==(const Settings& other) const {
   return true;
 }
 
+void CompleteSettings(const std::vector<Setting>& rows,
+                      const std::function<void(Settings&)>& complete, Settings& settings) {
+  for (const Setting& setting : rows) {
+    if (settings.Has(setting.name)) continue;
+    if (!setting.required.empty()) throw SettingError(setting.name, "missing; " + setting.required);
+    if (!std::holds_alternative<std::monostate>(setting.default_value)) {
+      settings.Set(setting.name, setting.default_value);
+    }
+  }
+  if (complete) complete(settings);
+}
+
 }  // namespace plimsoll

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -88,5 +89,10 @@ class Settings {
 
   std::map<std::string, Entry, std::less<>> entries_;
 };
+
+// Puts default values where nothing is set, and lets the owner (if it has a say) fill in the rest.
+// SettingError, also where a required one is missing.
+void CompleteSettings(const std::vector<Setting>& rows,
+                      const std::function<void(Settings&)>& complete, Settings& settings);
 
 }  // namespace plimsoll

@@ -19,6 +19,7 @@ namespace plimsoll::memory {
 // retention, since whoever computes one of them again has the others for nothing.
 struct Decision {
   std::vector<std::string> tensors;
+  int base = 0;                 // of Variant::bases, the program that it is of
   int node = -1;                // the producer, in the program before recomputation
   int block = -1;               // of the producer, as graph::Blocks numbers them; -1: outside any
   int64_t bytes = 0;            // together, each rounded up to the alignment

@@ -41,6 +41,10 @@ struct Measured {
   }
 };
 
+bool Offloads(const Candidate& candidate) {
+  return std::ranges::find(candidate.assignment, Retention::kOffload) != candidate.assignment.end();
+}
+
 // How the blocks of one kind and those of the others are treated: an option for each kind.
 using Level = std::vector<const BlockOption*>;
 
@@ -68,6 +72,15 @@ void AddToFront(MixtureFront& front, double seconds, const Mixture& mixture) {
   front.emplace_hint(next, seconds, mixture);
 }
 
+int64_t PersistentBytes(const Variant& variant, const SolverOptions& options) {
+  const std::vector<StepProgram> step =
+      variant.realize(Assignment(variant.decisions.size(), Retention::kSave));
+  std::vector<const graph::Program*> programs;
+  for (const StepProgram& part : step) programs.push_back(part.program.get());
+  return MakePlan(programs, options.plan).persistent_bytes;
+}
+
+// Of a variant with one base.
 class VariantSearch {
  public:
   VariantSearch(const Variant& variant, size_t index, const CostModel& cost,
@@ -76,13 +89,9 @@ class VariantSearch {
     for (const Decision& decision : variant.decisions) {
       blocks_ = std::max(blocks_, decision.block + 1);
     }
-    node_seconds_ = cost.NodeSeconds(*variant.base);
-    const Assignment keep(variant.decisions.size(), Retention::kSave);
-    std::vector<const graph::Program*> programs;
-    const std::vector<StepProgram> step = variant.realize(keep);
-    for (const StepProgram& part : step) programs.push_back(part.program.get());
-    persistent_bytes_ = MakePlan(programs, options.plan).persistent_bytes;
-    keep_ = Measure(keep);
+    node_seconds_ = cost.NodeSeconds(base());
+    persistent_bytes_ = PersistentBytes(variant, options);
+    keep_ = Measure(Assignment(variant.decisions.size(), Retention::kSave));
   }
 
   std::vector<Candidate> Run() {
@@ -105,6 +114,8 @@ class VariantSearch {
   }
 
  private:
+  const graph::Program& base() const { return *variant_.bases.front(); }
+
   void ParallelEach(size_t n, FunctionRef<void(size_t)> body) const {
     plimsoll::ParallelEach(*options_.pool, n, body);
   }
@@ -156,7 +167,7 @@ class VariantSearch {
       std::string text;
       for (int d : segments[block]) {
         const Decision& decision = variant_.decisions[d];
-        text += SignatureOf(variant_.base->CallOf(variant_.base->nodes()[decision.node]).get()) +
+        text += SignatureOf(base().CallOf(base().nodes()[decision.node]).get()) +
                 (decision.recompute ? "r" : "") + (decision.offload ? "o" : "") + ";";
       }
       kinds.push_back(known.emplace(text, static_cast<int>(known.size())).first->second);
@@ -216,7 +227,7 @@ class VariantSearch {
         block >= 0 && copies == Copies::kHidden) {
       limits.hidden_seconds = keep_.uses[0].seconds[ForwardRegion(block)];
     }
-    return FindBlockOptions(*variant_.base, decisions, segment, node_seconds_, limits);
+    return FindBlockOptions(base(), decisions, segment, node_seconds_, limits);
   }
 
   void AddMixtures(Copies copies) {
@@ -362,11 +373,6 @@ class VariantSearch {
     return retention == Retention::kSave || decision.offload;
   }
 
-  bool Offloads(const Candidate& candidate) const {
-    return std::find(candidate.assignment.begin(), candidate.assignment.end(),
-                     Retention::kOffload) != candidate.assignment.end();
-  }
-
   // Drops what another candidate beats in seconds and peak without using the host more.
   void KeepFront() {
     std::stable_sort(
@@ -398,10 +404,118 @@ class VariantSearch {
   std::set<Assignment> measured_;  // whether they are still candidates or not
 };
 
+// A variant with several bases: each by itself, then together.
+class ObjectivesSearch {
+ public:
+  ObjectivesSearch(const Variant& variant, size_t index, const CostModel& cost,
+                   const SolverOptions& options)
+      : variant_(variant), index_(index), persistent_bytes_(PersistentBytes(variant, options)) {
+    for (size_t base = 0; base < variant.bases.size(); ++base) {
+      const Variant alone = Alone(static_cast<int>(base));
+      Front& front = fronts_.emplace_back(VariantSearch(alone, index, cost, options).Run());
+      const int64_t persistent = PersistentBytes(alone, options);
+      for (Candidate& candidate : front) candidate.peak_bytes -= persistent;
+    }
+  }
+
+  std::vector<Candidate> Run() {
+    for (const auto& [name, assignment] : variant_.policies) AddPolicy(name);
+    std::set<int64_t> peaks;
+    for (const Front& front : fronts_) {
+      for (const Candidate& candidate : front) peaks.insert(candidate.peak_bytes);
+    }
+    for (const bool offload : {false, true}) {
+      for (const int64_t peak : peaks) AddWithin(peak, offload);
+    }
+    return std::move(candidates_);
+  }
+
+ private:
+  // The candidates of one base; their peaks are of temporaries alone.
+  using Front = std::vector<Candidate>;
+
+  // The variant of one base, with everything kept in the others' programs, which are left out.
+  Variant Alone(int base) {
+    Variant alone;
+    alone.bases = {variant_.bases[base]};
+    std::vector<int> own;
+    for (size_t d = 0; d < variant_.decisions.size(); ++d) {
+      if (variant_.decisions[d].base != base) continue;
+      own.push_back(static_cast<int>(d));
+      alone.decisions.push_back(variant_.decisions[d]);
+    }
+    for (const auto& [name, assignment] : variant_.policies) {
+      Assignment part;
+      for (const int d : own) part.push_back(assignment[d]);
+      alone.policies.emplace_back(name, std::move(part));
+    }
+    alone.realize = [this, own, base](const Assignment& assignment) {
+      Assignment whole(variant_.decisions.size(), Retention::kSave);
+      for (size_t i = 0; i < own.size(); ++i) whole[own[i]] = assignment[i];
+      std::vector<StepProgram> step = variant_.realize(whole);
+      std::erase_if(step,
+                    [&](const StepProgram& part) { return part.times > 0 && part.base != base; });
+      return step;
+    };
+    own_.push_back(std::move(own));
+    return alone;
+  }
+
+  // The fastest of each base that takes no more; nothing when one takes more in any case.
+  void AddWithin(int64_t peak, bool offload) {
+    std::vector<const Candidate*> chosen;
+    for (const Front& front : fronts_) {
+      const Candidate* fastest = nullptr;
+      for (const Candidate& candidate : front) {
+        if (candidate.peak_bytes > peak || (!offload && Offloads(candidate))) continue;
+        if (fastest == nullptr || candidate.seconds < fastest->seconds) fastest = &candidate;
+      }
+      if (fastest == nullptr) return;
+      chosen.push_back(fastest);
+    }
+    Add(chosen, "");
+  }
+
+  void AddPolicy(const std::string& name) {
+    std::vector<const Candidate*> chosen;
+    for (const Front& front : fronts_) {
+      const auto named = std::ranges::find(front, name, &Candidate::policy);
+      if (named == front.end()) return;
+      chosen.push_back(&*named);
+    }
+    Add(chosen, name);
+  }
+
+  void Add(const std::vector<const Candidate*>& chosen, const std::string& policy) {
+    Candidate together;
+    together.variant = index_;
+    together.policy = policy;
+    together.assignment.assign(variant_.decisions.size(), Retention::kSave);
+    for (size_t base = 0; base < chosen.size(); ++base) {
+      for (size_t i = 0; i < own_[base].size(); ++i) {
+        together.assignment[own_[base][i]] = chosen[base]->assignment[i];
+      }
+      together.seconds += chosen[base]->seconds;
+      together.peak_bytes = std::max(together.peak_bytes, chosen[base]->peak_bytes);
+    }
+    together.peak_bytes += persistent_bytes_;
+    if (known_.insert(together.assignment).second) candidates_.push_back(std::move(together));
+  }
+
+  const Variant& variant_;
+  size_t index_;
+  int64_t persistent_bytes_;
+  std::vector<std::vector<int>> own_;  // by base: its decisions, of the variant's
+  std::vector<Front> fronts_;
+  std::vector<Candidate> candidates_;
+  std::set<Assignment> known_;
+};
+
 }  // namespace
 
 std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const CostModel& cost,
                                       const SolverOptions& options) {
+  if (variant.bases.size() > 1) return ObjectivesSearch(variant, index, cost, options).Run();
   return VariantSearch(variant, index, cost, options).Run();
 }
 

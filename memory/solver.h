@@ -14,6 +14,10 @@
 // 3. The named policies, and, as far as a bound of work goes, every candidate on the front with one
 //    decision changed.
 //
+// Objectives of one step (an adversarial pair) are decided apart: a step takes as long as all their
+// programs together, and of memory as much as the hungriest. So for every peak that one of them may
+// have, each takes its fastest candidate within it.
+//
 // A budget then filters the list. Candidates are planned exactly in the order of their predicted
 // time, and the first that fits is the answer: right for the arena, not for an estimate. As the
 // list doesn't depend on the budget, a greater budget never gives a slower step.
@@ -42,13 +46,15 @@ namespace plimsoll::memory {
 struct StepProgram {
   std::shared_ptr<const graph::Program> program;
   int64_t times = 1;  // it runs in a step; 0: it only has to fit (evaluation)
+  int base = 0;       // of Variant::bases, whose decisions shape it; with times 0 none do
 };
 
 // One way to cut a step into programs, before it is decided what is kept.
 struct Variant {
-  std::string name;                            // "4 × 8 sequences"; empty: the only one
-  std::shared_ptr<const graph::Program> base;  // a training program, before recomputation
-  std::vector<Decision> decisions;             // nodes are of `base`
+  std::string name;  // "4 × 8 sequences"; empty: the only one
+  // Training programs before recomputation, one of each objective that the step trains.
+  std::vector<std::shared_ptr<const graph::Program>> bases;
+  std::vector<Decision> decisions;
   std::vector<std::pair<std::string, Assignment>> policies;  // by name: "none", "block"
   // The programs that the step consists of when the decisions are these.
   std::function<std::vector<StepProgram>(const Assignment&)> realize;

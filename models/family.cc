@@ -59,16 +59,7 @@ const Family* FindFamily(std::string_view name) {
 }
 
 void Complete(const Family& family, Settings& settings) {
-  for (const Setting& setting : family.settings) {
-    if (settings.Has(setting.name)) continue;
-    if (!setting.required.empty()) {
-      throw SettingError(setting.name, "missing; " + setting.required);
-    }
-    if (!std::holds_alternative<std::monostate>(setting.default_value)) {
-      settings.Set(setting.name, setting.default_value);
-    }
-  }
-  if (family.complete) family.complete(settings);
+  CompleteSettings(family.settings, family.complete, settings);
 }
 
 std::unique_ptr<Model> MakeModel(const Family& family, const Settings& settings) {

@@ -8,8 +8,6 @@
 #include "models/model.h"
 #include "runtime/device.h"
 #include "trainer/config/run_config.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/loader.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {
@@ -19,10 +17,8 @@ struct Announced {
   const models::Model& model;
   const runtime::Device& device;
   const CompiledStep& compiled;
-  const data::DataSet& data;
-  const data::BatchLoader& loader;
+  std::string data;  // lines on what it reads
   double compile_seconds = 0;
-  std::optional<int64_t> held_out_targets = {};  // of an evaluation; nothing: there are none
   std::string gpu = {};                          // a line on what the process holds of it
   std::string resumed = {};                      // a line on the snapshot it goes on from
   std::optional<int64_t> reserved_bytes = {};    // by the caching allocator

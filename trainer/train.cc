@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <ctime>
@@ -15,7 +16,7 @@
 #include "base/version.h"
 #include "snapshots/snapshot.h"
 #include "trainer/announcement.h"
-#include "trainer/data/loader.h"
+#include "trainer/data/token_data.h"
 #include "trainer/divergence.h"
 #include "trainer/gpu_account.h"
 #include "trainer/language/generate.h"
@@ -37,6 +38,7 @@
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/ranks.h"
 #include "trainer/settle/solve.h"
+#include "trainer/settle/source_from.h"
 #include "trainer/snapshot/read_snapshot.h"
 #include "trainer/snapshot/resume.h"
 #include "trainer/snapshot/run_record.h"
@@ -58,24 +60,6 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-data::BatchLoader LoaderFrom(const config::RunConfig& config,
-                             const std::vector<data::MixturePart>& parts, int64_t sequence,
-                             const Ranks& ranks) {
-  data::LoaderOptions options;
-  options.order = static_cast<data::DataOrder>(config.data.order);
-  options.seed = static_cast<uint64_t>(config.data.seed);
-  options.batch = config.train.micro_batch;
-  options.sequence = sequence;
-  options.accumulate = config.train.accumulate;
-  options.data_rank = ranks.data_rank();
-  options.data_ranks = ranks.data_ranks();
-  try {
-    return data::BatchLoader(parts, options);
-  } catch (const UserError& error) {
-    throw WithPlace(config, error);
-  }
-}
-
 class Run {
  public:
   // The arguments outlive the run; `resumed` is nullptr for one from the beginning.
@@ -86,10 +70,13 @@ class Run {
         directory_(directory),
         chosen_(settled.chosen),
         model_(ModelFrom(config_)),
-        sequence_(config_.model.sequence()),
-        data_(DataFrom(config_, models::TextSizesOf(*model_).vocab)),
-        loader_(LoaderFrom(config_, data_.train, sequence_, ranks)),
+        draws_(DrawsFrom(config_, DrawsOf(model_->objectives(), config_.train.accumulate),
+                         ranks.data_rank())),
+        source_(SourceFrom(config_, *model_, draws_)),
         resumed_(resumed) {
+    for (const models::Objective& objective : model_->objectives()) {
+      objective_configs_.push_back(config_.ForObjective(objective.name));
+    }
     DescribeItself();
     PrepareEvaluation();
     std::optional<Activity> activity;
@@ -211,22 +198,25 @@ class Run {
   // What the run is, for its snapshots, and where it begins.
   void DescribeItself() {
     record_ = RecordOf(config_, *model_);
-    record_.sequences_per_step = loader_.sequences_per_step();
-    record_.train_tokens = loader_.tokens();
-    for (const data::WindowOrder& part : loader_.parts()) {
-      record_.source_tokens.push_back(part.stream().size());
+    record_.sequences_per_step = draws_.samples_per_step();
+    if (const std::vector<int64_t> sizes = source_->sizes(); !sizes.empty()) {
+      record_.train_tokens = sizes.front();
+      record_.source_tokens.assign(sizes.begin() + 1, sizes.end());
     }
     if (resumed_ == nullptr) return;
     RequireContinues(resumed_->record, record_, config_, resumed_->snapshot.path());
     record_.evaluation = resumed_->record.evaluation;
     record_.divergence = resumed_->record.divergence;
-    loader_.ContinueAt(resumed_->step, resumed_->record.sequences);
+    draws_.ContinueAt(resumed_->step, resumed_->record.sequences);
     first_step_ = steps_done_ = resumed_->step;
   }
 
   // Of held-out sequences and by samples, where the file asks for them.
   void PrepareEvaluation() {
-    if (config_.train.eval_every > 0) held_out_.emplace(config_, data_, ranks_);
+    if (config_.train.eval_every > 0) {
+      const auto& tokens = dynamic_cast<const data::TokenData&>(*source_);
+      held_out_.emplace(config_, tokens.data(), ranks_);
+    }
     if (config_.train.sample_every == 0) return;
     if (config_.data.tokenizer.empty()) {
       throw config_.Error("train.sample_every",
@@ -310,8 +300,12 @@ class Run {
   }
 
   void Announce(const CompiledStep& compiled) const {
-    Announced run{config_, *model_, *device_, compiled, data_, loader_, compile_seconds_};
-    if (held_out_) run.held_out_targets = held_out_->targets();
+    data::Reading reading{.samples_per_step = draws_.samples_per_step(),
+                          .samples = draws_.FirstOfStep(config_.train.steps),
+                          .eval_every = config_.train.eval_every};
+    if (held_out_) reading.held_out_targets = held_out_->targets();
+    Announced run{config_,         *model_, *device_, compiled, source_->Describe(reading),
+                  compile_seconds_};
     run.gpu = gpu_line_;
     if (resumed_ != nullptr) {
       run.resumed =
@@ -381,7 +375,7 @@ class Run {
     if (!config_.save.async) Drain();
     RunRecord record = record_;
     record.divergence = divergence_->state();
-    record.sequences = loader_.FirstSequence(done);
+    record.sequences = draws_.FirstOfStep(done);
     saver_->Begin(done, record);
   }
 
@@ -398,37 +392,56 @@ class Run {
     return awaited ? 0 : device_->steps_ahead();
   }
 
+  // What each objective is told of the step.
+  void Prepare(int64_t step) {
+    const CompiledStep& compiled = session_->compiled();
+    told_.resize(compiled.objectives.size());
+    for (size_t o = 0; o < told_.size(); ++o) {
+      const models::Objective& objective = compiled.objectives[o];
+      const auto& entries = compiled.step.entries;
+      const auto first = std::ranges::find(entries, static_cast<int>(o), &StepEntry::objective);
+      const int64_t samples = config_.train.accumulate * draws_.data_ranks * draws_.batch;
+      told_[o].tokens =
+          source_->CountTargets(objective.name, draws_.FirstOfDraw(step, first->draw), samples);
+      if (told_[o].tokens == 0) {
+        throw config_.Error("data.train", "every target of step " + std::to_string(step) +
+                                              " is marked ignored; there is nothing to learn from");
+      }
+      const config::RunConfig& own = objective_configs_.at(o);
+      told_[o].lr = divergence_->lr_factor() *
+                    LearningRate(own.schedule, own.optimizer.lr, config_.train.steps, step);
+      told_[o].loss_limit = divergence_->LimitOf(step);
+    }
+  }
+
   // Hands the step to the device. Its row is written once the device is done with it, which on a
   // GPU is while the next step runs.
   void Step(int64_t step) {
     log_->Begin();
     step_under_way_ = step;
-    const int64_t tokens = loader_.CountTargets(step);
-    if (tokens == 0) {
-      throw config_.Error("data.train", "every target of step " + std::to_string(step) +
-                                            " is marked ignored; there is nothing to learn from");
-    }
+    Prepare(step);
     // What clearing costs is part of the step's time.
     if (caching_ && step > 0 && Due(caching_->empty_cache_every, step, false)) {
       session_->caching()->EmptyCache();
     }
-    const double lr =
-        divergence_->lr_factor() *
-        LearningRate(config_.schedule, config_.optimizer.lr, config_.train.steps, step);
-    session_->BeginStep(tokens, lr, static_cast<uint64_t>(config_.train.seed),
-                        divergence_->LimitOf(step));
-    for (int64_t micro = 0; micro < session_->accumulate(); ++micro) {
-      const BatchSlots batch = session_->batch();
-      loader_.Fill(step, micro, batch.tokens.data(), batch.targets.data());
+    session_->BeginStep(told_, static_cast<uint64_t>(config_.train.seed));
+    const StepPrograms& programs = session_->compiled().step;
+    int64_t drawn = -1;
+    for (int64_t run = 0; run < programs.runs(); ++run) {
+      // Runs of one draw follow one another, or an objective reads again what another has read.
+      if (const int64_t draw = programs.At(run).draw; draw != drawn) {
+        source_->Fill(draws_.First(step, draw), session_->slots());
+        drawn = draw;
+      }
       const bool profiled = profiler_ && profiler_->Covers(step);
-      if (profiled) profiler_->Before(micro);
-      session_->RunMicroStep(step, micro);
+      if (profiled) profiler_->Before(run);
+      session_->RunMicroStep(step, run);
       ranks_.Progress();
-      if (profiled) profiler_->After(step, micro);
+      if (profiled) profiler_->After(step, run);
     }
     session_->EndStep();
     ++steps_run_;
-    log_->Handed(step, tokens, lr);
+    log_->Handed(step, told_.front().tokens, told_.front().lr);
     while (log_->under_way() > StepsAhead()) Report();
     if (profiler_ && profiler_->LastIs(step)) {
       progress_->Line(profiler_->Finish(session_->compiled(), directory_));
@@ -474,7 +487,7 @@ class Run {
     }
     const Resumed back(*path, config_.run.dir);
     ReadSnapshot(back.snapshot, *model_, ranks_, *session_);
-    loader_.ContinueAt(back.step, loader_.FirstSequence(diverged.step + 1));
+    draws_.ContinueAt(back.step, draws_.FirstOfStep(diverged.step + 1));
     record_.evaluation = back.record.evaluation;
     divergence_->GoBack(back.step, back.record.divergence);
     saver_->GoBackTo(back.step);
@@ -539,9 +552,10 @@ class Run {
   std::string chosen_;            // by the budget solver
   double predicted_seconds_ = 0;  // of a step
   std::unique_ptr<models::Model> model_;
-  int64_t sequence_;
-  data::DataSet data_;
-  data::BatchLoader loader_;
+  data::Draws draws_;
+  std::unique_ptr<data::Source> source_;
+  std::vector<config::RunConfig> objective_configs_;  // what each objective's keys say
+  std::vector<ObjectiveStep> told_;                   // of each objective, for the next step
   std::optional<HeldOut> held_out_;
   std::unique_ptr<data::Tokenizer> tokenizer_;
   std::unique_ptr<ThreadPool> pool_;

@@ -103,7 +103,7 @@ std::shared_ptr<Program> Train(Kind kind, int blocks) {
 
 Variant VariantOf(std::shared_ptr<const Program> base) {
   Variant variant;
-  variant.base = base;
+  variant.bases = {base};
   for (const checkpointing::SavedTensor& saved : checkpointing::FindSaved(*base)) {
     if (!saved.recomputable || saved.read_at_once) continue;
     if (variant.decisions.empty() || variant.decisions.back().node != saved.producer) {

@@ -48,12 +48,43 @@ bool IsFalse(const Tree& tree) { return tree.kind == Tree::Kind::kScalar && tree
                                               : fmt::format(", did you mean {}?", nearest)));
 }
 
+void RequireMap(const TreeEntry& entry, const std::string& path, const char* of) {
+  if (entry.value.kind == Tree::Kind::kMap) return;
+  throw UserError(
+      fmt::format("{}: {}: expected {}, got {}", entry.origin, path, of, Describe(entry.value)));
+}
+
+// objectives: {critic: {optimizer: {lr: 1e-3}}}
+void CollectObjectives(const TreeEntry& section, KeyTrees& layer) {
+  for (const TreeEntry& objective : section.value.entries) {
+    const std::string path = section.key + "." + objective.key;
+    RequireMap(objective, path, "the sections optimizer and schedule");
+    for (const TreeEntry& part : objective.value.entries) {
+      const std::string part_path = path + "." + part.key;
+      if (part.key != "optimizer" && part.key != "schedule") {
+        throw UserError(
+            fmt::format("{}: {}: unknown section; an objective has optimizer and "
+                        "schedule",
+                        part.origin, part_path));
+      }
+      RequireMap(part, part_path, "keys of this section");
+      for (const TreeEntry& entry : part.value.entries) {
+        const std::string key = part_path + "." + entry.key;
+        if (!FindObjectiveKey(key)) Unknown(part.key + "." + entry.key, entry.origin);
+        Tree& setting = layer[key] = entry.value;
+        setting.origin = entry.origin;
+      }
+    }
+  }
+}
+
 void CollectSection(const TreeEntry& section, KeyTrees& layer) {
   if (section.value.kind == Tree::Kind::kNull) return;  // all its lines are commented out
   if (section.value.kind != Tree::Kind::kMap) {
     throw UserError(fmt::format("{}: {}: expected keys of this section, got {}", section.origin,
                                 section.key, Describe(section.value)));
   }
+  if (section.key == kObjectives) return CollectObjectives(section, layer);
   for (const TreeEntry& entry : section.value.entries) {
     const std::string path = section.key + "." + entry.key;
     if (FindKey(path) == nullptr) Unknown(path, entry.origin);
@@ -195,7 +226,7 @@ void AddSets(const std::vector<std::string>& sets, KeyTrees& settings) {
           fmt::format("--set: {}: write key=value, as in --set train.steps=100", Quote(set)));
     }
     const std::string path = set.substr(0, equals);
-    const Key* key = FindKey(path);
+    const Key* key = FindMeantKey(path);
     if (key == nullptr && IsSection(path)) {
       throw UserError(fmt::format(
           "--set: {}: is a section; name one of its keys, as in --set train.steps=100", path));

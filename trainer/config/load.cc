@@ -2,19 +2,68 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <optional>
+
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 
 namespace plimsoll::config {
+namespace {
+
+using OwnValues = std::map<const Key*, Value>;
+
+// As if the run had this objective alone. `config` isn't resolved yet.
+ObjectiveConfig ResolveObjective(const RunConfig& config, const std::string& objective,
+                                 const OwnValues& values, int64_t ranks) {
+  RunConfig alone = config;
+  ObjectiveConfig own;
+  for (const auto& [key, value] : values) {
+    key->set(alone, value);
+    alone.origins[key->path] =
+        config.Origin(std::string(kObjectives) + "." + objective + "." + key->path);
+    own.own[key->path] = ToText(key->type, value);
+  }
+  std::vector<std::string> said_elsewhere;
+  Resolve(alone, ranks, said_elsewhere);
+  own.optimizer = alone.optimizer;
+  own.schedule = alone.schedule;
+  return own;
+}
+
+// Lines of section `objectives`.
+std::string ObjectivesYaml(const RunConfig& config) {
+  std::string yaml;
+  for (const auto& [name, objective] : config.objectives) {
+    yaml += fmt::format("  {}:\n", ScalarText(name));
+    std::string section;
+    for (const auto& [path, text] : objective.own) {
+      const Key& key = *FindKey(path);
+      if (key.Section() != section) yaml += fmt::format("    {}:\n", section = key.Section());
+      yaml += fmt::format("      {}: {}\n", key.Name(), text);
+    }
+  }
+  return yaml.empty() ? "" : fmt::format("{}:\n{}", kObjectives, yaml);
+}
+
+}  // namespace
 
 Loaded LoadText(const std::string& text, const std::string& name,
                 const std::vector<std::string>& sets, int64_t ranks, const FileReader& read) {
   Loaded loaded;
   loaded.config.file = name;
+  std::map<std::string, OwnValues> objectives;
   for (const auto& [path, tree] : ReadLayers(text, name, read, sets)) {
-    const Key& key = *FindKey(path);
-    key.set(loaded.config, ParseKey(key, tree));
     loaded.config.origins[path] = tree.origin;
+    if (const std::optional<ObjectiveKey> own = FindObjectiveKey(path)) {
+      objectives[own->objective][own->key] = ParseKey(*own->key, tree);
+    } else {
+      const Key& key = *FindKey(path);
+      key.set(loaded.config, ParseKey(key, tree));
+    }
+  }
+  for (const auto& [objective, values] : objectives) {
+    loaded.config.objectives[objective] = ResolveObjective(loaded.config, objective, values, ranks);
   }
   Resolve(loaded.config, ranks, loaded.warnings);
   loaded.resolved_yaml = ToYaml(loaded.config);
@@ -43,7 +92,7 @@ std::string ToYaml(const RunConfig& config) {
       yaml += fmt::format("{}{}: {}\n", indent, key.Name(), text);
     }
   }
-  return yaml;
+  return yaml + ObjectivesYaml(config);
 }
 
 }  // namespace plimsoll::config

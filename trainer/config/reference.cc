@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "models/family.h"
+#include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
 
 namespace plimsoll::config {
@@ -69,9 +69,9 @@ std::string DefaultCell(const Key& key) {
 
 std::string MeaningCell(const Key& key) {
   std::string text = key.doc;
-  if (key.when_key.empty() && key.families.size() < models::Families().size() &&
-      !key.families.empty()) {
-    text += fmt::format(" Only with `model.family`: `{}`.", fmt::join(key.families, "`, `"));
+  if (key.when_key.empty() && !key.owners.empty() &&
+      key.owners.size() < OwnersOf(key.Section()).size()) {
+    text += fmt::format(" Only with `{}`: `{}`.", key.Chooser(), fmt::join(key.owners, "`, `"));
   }
   if (!key.when_key.empty()) {
     text += fmt::format(" Only with `{}`: `{}`.", key.when_key, fmt::join(key.when_values, "`, `"));
@@ -90,6 +90,7 @@ std::string MeaningCell(const Key& key) {
 }
 
 std::string Rows(const std::string& section) {
+  if (section == kObjectives) return "";
   std::string text = "\n| key | type | default | meaning |\n|---|---|---|---|\n";
   for (const Key& key : Schema()) {
     if (key.Section() != section) continue;
@@ -189,6 +190,31 @@ Json KeySchema(const Key& key) {
   return schema;
 }
 
+Json SectionSchema(const SectionInfo& section) {
+  Json keys = Json::object();
+  for (const Key& key : Schema()) {
+    if (key.Section() == section.name) keys[key.Name()] = KeySchema(key);
+  }
+  return {{"description", section.doc},
+          {"type", {"object", "null"}},
+          {"properties", keys},
+          {"additionalProperties", false}};
+}
+
+Json ObjectivesSchema() {
+  Json parts = Json::object();
+  std::string doc;
+  for (const SectionInfo& section : Sections()) {
+    if (section.name == "optimizer" || section.name == "schedule") {
+      parts[section.name] = SectionSchema(section);
+    }
+    if (section.name == kObjectives) doc = section.doc;
+  }
+  const Json objective = {
+      {"type", "object"}, {"properties", parts}, {"additionalProperties", false}};
+  return {{"description", doc}, {"type", {"object", "null"}}, {"additionalProperties", objective}};
+}
+
 }  // namespace
 
 std::string ReferenceMarkdown() {
@@ -207,15 +233,10 @@ std::string JsonSchema() {
   properties["extends"] = {{"description", "Files this one is put on top of."},
                            {"anyOf", {string, {{"type", "array"}, {"items", string}}}}};
   for (const SectionInfo& section : Sections()) {
-    Json keys = Json::object();
-    for (const Key& key : Schema()) {
-      if (key.Section() == section.name) keys[key.Name()] = KeySchema(key);
-    }
-    properties[section.name] = {{"description", section.doc},
-                                {"type", {"object", "null"}},
-                                {"properties", keys},
-                                {"additionalProperties", false}};
+    if (section.name == kObjectives) continue;
+    properties[section.name] = SectionSchema(section);
   }
+  properties[kObjectives] = ObjectivesSchema();
   for (const Key& key : Schema()) {
     if (key.Section().empty()) properties[key.path] = KeySchema(key);
   }

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "models/family.h"
-#include "trainer/config/model_keys.h"
+#include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
+#include "trainer/data/source.h"
 
 namespace plimsoll::config {
 namespace {
@@ -55,14 +55,15 @@ void DropKeysWithoutEffect(RunConfig& config, std::vector<std::string>& warnings
                         At(config, "model.init_from")));
       }
     }
-    const bool of_others = !key.families.empty() && !Contains(key.families, config.model.family);
-    const std::string& when = of_others ? kFamily : key.when_key;
+    const std::string chosen = ToText(Type::kEnum, FindKey(key.Chooser())->get(config));
+    const bool of_others = !key.owners.empty() && !Contains(key.owners, chosen);
+    const std::string when = of_others ? key.Chooser() : key.when_key;
     const std::string by = ToText(Type::kEnum, FindKey(when)->get(config));
     if (key.Section() == "model") {
       throw config.Error(key.path, fmt::format("has no meaning for {}: {}; remove it", when, by));
     }
     warnings.push_back(fmt::format("{}: {}: has no effect with {}: {}", config.Origin(key.path),
-                                   key.path, key.when_key, by));
+                                   key.path, when, by));
     key.set(config, key.default_value);
     config.origins.erase(key.path);
   }
@@ -71,7 +72,7 @@ void DropKeysWithoutEffect(RunConfig& config, std::vector<std::string>& warnings
 void RequireFamily(const RunConfig& config) {
   if (!config.model.init_from.empty()) return;
   Require(config, kFamily,
-          fmt::format("give {}, or model.init_from", fmt::join(models::FamilyNames(), ", ")));
+          fmt::format("give {}, or model.init_from", fmt::join(OwnersOf("model"), ", ")));
 }
 
 void ResolveModel(RunConfig& config) {
@@ -84,6 +85,7 @@ void ResolveModel(RunConfig& config) {
 }
 
 void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
+  if (config.data.source != data::kTokens) return CompleteSource(config);
   DataConfig& data = config.data;
   if (data.synthetic && !data.train.empty()) {
     throw config.Error("data.synthetic", fmt::format("true, but data.train names files{}; keep one",

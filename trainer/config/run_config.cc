@@ -19,6 +19,18 @@ std::string RunConfig::PlaceFor(const std::string& key) const {
   return start + std::to_string(first == std::numeric_limits<int>::max() ? 1 : first);
 }
 
+RunConfig RunConfig::ForObjective(const std::string& name) const {
+  RunConfig config = *this;
+  const auto found = objectives.find(name);
+  if (found == objectives.end()) return config;
+  config.optimizer = found->second.optimizer;
+  config.schedule = found->second.schedule;
+  for (const auto& [key, text] : found->second.own) {
+    config.origins[key] = Origin("objectives." + name + "." + key);
+  }
+  return config;
+}
+
 using Names = std::vector<std::string>;
 
 template <>

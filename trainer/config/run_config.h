@@ -117,7 +117,10 @@ struct TrainSource {
   bool operator==(const TrainSource&) const = default;
 };
 
+// All but source, seed and settings are those of token data.
 struct DataConfig {
+  std::string source = "tokens";   // of trainer/data/source.h, or token data
+  Settings settings;               // the source's own keys, by name; complete once loaded
   std::vector<TrainSource> train;  // a plain list of files: one source of weight 1
   std::vector<std::string> eval;
   std::vector<std::string> exclude;  // globs on file names taken out of train and eval
@@ -317,6 +320,16 @@ struct DebugConfig {
   bool operator==(const DebugConfig&) const = default;
 };
 
+// Of one of a model's several objectives: the run's, but for what the file says of this one.
+struct ObjectiveConfig {
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  // What it says: dotted key → value, as written on one line.
+  std::map<std::string, std::string> own;
+
+  bool operator==(const ObjectiveConfig&) const = default;
+};
+
 struct RunConfig {
   ModelConfig model;
   DataConfig data;
@@ -324,6 +337,7 @@ struct RunConfig {
   LoraConfig lora;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
+  std::map<std::string, ObjectiveConfig> objectives;  // by name; those the file names
   AmpConfig amp;
   CheckpointingConfig checkpointing;
   MemoryConfig memory;
@@ -342,6 +356,9 @@ struct RunConfig {
   std::string file;  // as the user named it; starts every message
   std::map<std::string, std::string>
       origins;  // dotted key → "run.yaml:12" or "--set"; set keys only
+
+  // With the optimizer and schedule of that objective.
+  RunConfig ForObjective(const std::string& name) const;
 
   bool IsSet(const std::string& key) const { return origins.count(key) > 0; }
 

@@ -78,12 +78,12 @@ std::string Key::Name() const {
 }
 
 bool Key::Applies(const RunConfig& config) const {
-  if (!config.model.init_from.empty()) {
+  if (!config.model.init_from.empty() && Section() == "model") {
     if (path == "model.family") return false;
-    if (!families.empty()) return beside_weights == Setting::BesideWeights::kYes;
-  } else if (!families.empty() &&
-             std::find(families.begin(), families.end(), config.model.family) == families.end()) {
-    return false;
+    if (!owners.empty()) return beside_weights == Setting::BesideWeights::kYes;
+  } else if (!owners.empty()) {
+    const std::string& owner = Section() == "model" ? config.model.family : config.data.source;
+    if (std::find(owners.begin(), owners.end(), owner) == owners.end()) return false;
   }
   if (when_key.empty()) return true;
   const Key& other = *FindKey(when_key);
@@ -101,6 +101,23 @@ const Key* FindKey(const std::string& path) {
   }();
   const auto found = index.find(path);
   return found == index.end() ? nullptr : found->second;
+}
+
+std::optional<ObjectiveKey> FindObjectiveKey(const std::string& path) {
+  const std::string start = std::string(kObjectives) + ".";
+  if (!path.starts_with(start)) return std::nullopt;
+  const size_t dot = path.find('.', start.size());
+  if (dot == std::string::npos || dot == start.size()) return std::nullopt;
+  const Key* const key = FindKey(path.substr(dot + 1));
+  if (key == nullptr || (key->Section() != "optimizer" && key->Section() != "schedule")) {
+    return std::nullopt;
+  }
+  return ObjectiveKey{path.substr(start.size(), dot - start.size()), key};
+}
+
+const Key* FindMeantKey(const std::string& path) {
+  const std::optional<ObjectiveKey> own = FindObjectiveKey(path);
+  return own ? own->key : FindKey(path);
 }
 
 bool IsSection(const std::string& name) {

@@ -2,13 +2,14 @@
 // resolved configuration, the reference (docs/configuration.md) and the JSON schema for editors.
 //
 // A row ties a dotted path to a field of RunConfig; the field's initialiser is the key's default.
-// To add a key: add a field to run_config.h and a row to schema_keys.cc. Families of models bring
-// their own (models/family.h, model_keys.h).
+// To add a key: add a field to run_config.h and a row to schema_keys.cc. Families of models and
+// sources of data bring their own (owner_keys.h).
 #pragma once
 
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,8 @@ struct Key {
   bool limited =
       false;  // only values in `supported` exist so far; others are refused, never ignored
   std::vector<std::string> supported;  // as written in a file; empty: leave the key out
-  // Families of models whose key it is; empty: not of one.
-  std::vector<std::string> families;
+  // Families of models or sources of data whose key it is; empty: not of one.
+  std::vector<std::string> owners;
   Setting::BesideWeights beside_weights = Setting::BesideWeights::kNo;
   // The key means something only where another key has one of these values.
   std::string when_key;
@@ -44,9 +45,14 @@ struct Key {
 
   std::string Section() const;  // "optimizer"; empty for keys of the top level
   std::string Name() const;     // "lr"
+  // The key that chooses among owners: "model.family" or "data.source".
+  std::string Chooser() const { return Section() == "model" ? "model.family" : "data.source"; }
   // Whether the key means anything in this configuration (see when_key).
   bool Applies(const RunConfig& config) const;
 };
+
+// The section whose keys are objectives' names.
+inline constexpr const char* kObjectives = "objectives";
 
 struct SectionInfo {
   std::string name;
@@ -59,6 +65,16 @@ const std::vector<SectionInfo>& Sections();
 
 const Key* FindKey(const std::string& path);  // nullptr: no such key
 bool IsSection(const std::string& name);
+
+// Keys of one objective, "objectives.critic.optimizer.lr": its name, and the key that is meant.
+struct ObjectiveKey {
+  std::string objective;
+  const Key* key = nullptr;
+};
+// Nothing: it is none. Only `optimizer` and `schedule` can be an objective's own.
+std::optional<ObjectiveKey> FindObjectiveKey(const std::string& path);
+// The key that a path means, of an objective or not; nullptr: none.
+const Key* FindMeantKey(const std::string& path);
 
 // "between 1 and 8", "above 0 and below 1"; empty: any.
 std::string RangeText(const Key& key);

@@ -2,9 +2,8 @@
 
 #include <utility>
 
-#include "models/family.h"
 #include "trainer/config/key_rows.h"
-#include "trainer/config/model_keys.h"
+#include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
 
 namespace plimsoll::config {
@@ -25,9 +24,9 @@ void ModelKeys(std::vector<Key>& keys) {
             "model but `dropout` and `sequence`.");
   model.Add("family", &M::family, "Architecture.")
       .As(Type::kEnum)
-      .Choices(models::FamilyNames())
+      .Choices(OwnersOf("model"))
       .Derived("required without `init_from`");
-  for (Key& key : KeysOfFamilies()) keys.push_back(std::move(key));
+  for (Key& key : OwnersKeys("model")) keys.push_back(std::move(key));
   model.Add("seed", &M::seed, "Seed of initial weights, those of adapters included.")
       .Between(0, kSeeds)
       .Derived("`train.seed`");
@@ -36,6 +35,13 @@ void ModelKeys(std::vector<Key>& keys) {
 void DataKeys(std::vector<Key>& keys) {
   using D = DataConfig;
   SectionKeys<D> data(keys, "data", &RunConfig::data);
+  data.Add("source", &D::source,
+           "Where samples come from: `tokens`, files of tokens or text, or a source that the "
+           "program "
+           "was built with (docs/extending.md).")
+      .As(Type::kEnum)
+      .Choices(OwnersOf("data"));
+  const size_t first = keys.size();
   data.Add("train", &D::train,
            "Files to train on: path, glob or a list of them, relative to the working directory; or "
            "several sources, `[{files: …, weight: 2}, …]`, which the sequences come from in the "
@@ -51,7 +57,7 @@ void DataKeys(std::vector<Key>& keys) {
            "place of an earlier `train`, and the other way round.");
   data.Add("order", &D::order,
            "Order of windows: shuffled by seed and step, or one after the other.");
-  data.Add("seed", &D::seed, "Seed of that order, and of synthetic tokens.")
+  data.Add("seed", &D::seed, "Seed of that order, and of what is made up.")
       .Between(0, kSeeds)
       .Derived("`train.seed`");
   data.Add(
@@ -74,6 +80,10 @@ void DataKeys(std::vector<Key>& keys) {
   data.Add("document_separator", &D::document_separator,
            "A line that parts documents in text files (`%` in fortunes); empty: a file is one "
            "document.");
+  for (size_t i = first; i < keys.size(); ++i) {
+    if (keys[i].path != "data.seed") keys[i].owners = {"tokens"};
+  }
+  for (Key& key : OwnersKeys("data")) keys.push_back(std::move(key));
 }
 
 void TrainKeys(std::vector<Key>& keys) {
@@ -485,7 +495,8 @@ const std::vector<Key>& Schema() {
     RunKeys(keys);
     const RunConfig defaults;
     for (Key& key : keys) {
-      if (key.families.empty()) key.default_value = key.get(defaults);
+      const Value value = key.get(defaults);  // of owners' keys none
+      if (!std::holds_alternative<std::monostate>(value)) key.default_value = value;
     }
     return keys;
   }();
@@ -500,6 +511,10 @@ const std::vector<SectionInfo>& Sections() {
       {"lora", "Low-rank adapters that are trained in place of the model (docs/fine_tuning.md)."},
       {"optimizer", "How gradients become updates."},
       {"schedule", "The learning rate over the steps."},
+      {"objectives",
+       "Of a model with several losses: what of `optimizer` and `schedule` is one objective's own, "
+       "as in `objectives: {critic: {optimizer: {lr: 4e-4}}}`. The rest is the run's "
+       "(docs/extending.md)."},
       {"amp", "Mixed precision."},
       {"checkpointing", "Which activations are saved, recomputed or offloaded."},
       {"memory", "The memory line."},

@@ -77,21 +77,29 @@ void BatchLoader::Fill(int64_t step, int64_t micro_step, int32_t* tokens, int32_
     throw InternalError(
         fmt::format("data: step {}, micro-step {} of {}", step, micro_step, o.accumulate));
   }
-  const int64_t first = FirstSequence(step) + (micro_step * o.data_ranks + o.data_rank) * o.batch;
-  for (int64_t row = 0; row < o.batch; ++row) {
+  FillFrom(FirstSequence(step) + (micro_step * o.data_ranks + o.data_rank) * o.batch, o.batch,
+           tokens, targets);
+}
+
+void BatchLoader::FillFrom(int64_t first, int64_t rows, int32_t* tokens, int32_t* targets) const {
+  const int64_t sequence = options_.sequence;
+  for (int64_t row = 0; row < rows; ++row) {
     const auto [part, number] = mixture_.Of(first + row);
     const WindowOrder& windows = parts_[part];
-    windows.stream().ReadWindow(windows.Start(number), o.sequence, tokens + row * o.sequence,
-                                targets + row * o.sequence);
+    windows.stream().ReadWindow(windows.Start(number), sequence, tokens + row * sequence,
+                                targets + row * sequence);
   }
 }
 
 int64_t BatchLoader::CountTargets(int64_t step) const {
-  const int64_t sequences = sequences_per_step();
+  return CountTargets(FirstSequence(step), sequences_per_step());
+}
+
+int64_t BatchLoader::CountTargets(int64_t first, int64_t sequences) const {
   if (!has_mask_) return sequences * options_.sequence;
   int64_t total = 0;
   for (int64_t i = 0; i < sequences; ++i) {
-    const auto [part, number] = mixture_.Of(FirstSequence(step) + i);
+    const auto [part, number] = mixture_.Of(first + i);
     const WindowOrder& windows = parts_[part];
     total += windows.stream().CountWindow(windows.Start(number), options_.sequence);
   }

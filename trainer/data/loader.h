@@ -49,9 +49,13 @@ class BatchLoader {
               const std::string& key = "data.train");
 
   void Fill(int64_t step, int64_t micro_step, int32_t* tokens, int32_t* targets) const;
+  // `rows` sequences from number `first` on.
+  void FillFrom(int64_t first, int64_t rows, int32_t* tokens, int32_t* targets) const;
 
-  // Targets of `step` that carry loss, over all micro-steps and ranks. Cheap without masks.
+  // Targets of `step` that carry loss, over all micro-steps and ranks; of any sequences. Cheap
+  // without masks.
   int64_t CountTargets(int64_t step) const;
+  int64_t CountTargets(int64_t first, int64_t sequences) const;
 
   int64_t tokens() const { return tokens_; }
   const std::vector<WindowOrder>& parts() const { return parts_; }

@@ -15,6 +15,7 @@
 #include "base/message.h"
 #include "trainer/language/not_finite.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/source_from.h"
 #include "trainer/snapshot/trained_model.h"
 
 namespace plimsoll::trainer {

@@ -1,6 +1,7 @@
 #include "trainer/settle/from_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -13,29 +14,20 @@
 #include "models/family.h"
 #include "models/huggingface.h"
 #include "runtime/cuda_device.h"
-#include "trainer/config/model_keys.h"
+#include "trainer/config/owner_keys.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
-#include "trainer/data/loader.h"
 #include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {
 namespace {
-
-// Which documents of text files are held out does not depend on data.seed, so that runs with
-// different seeds are evaluated on the same text.
-constexpr uint64_t kSplitSeed = 1;
-
-// config/ repeats this enumeration, so as not to depend on its owner.
-static_assert(static_cast<int>(config::Order::kConsecutive) ==
-              static_cast<int>(data::DataOrder::kConsecutive));
 
 // Of a configuration whose model.init_from isn't empty; what its settings leave open is filled in.
 std::unique_ptr<models::Model> ModelOfFolder(const config::RunConfig& config, Settings& settings) {
   try {
     return models::ModelFromHuggingFace(config.model.init_from, settings);
   } catch (const SettingError& error) {
-    throw config::ErrorOf(config, error);
+    throw config::ErrorOf(config, "model", error);
   } catch (const UserError& error) {
     throw config.Error("model.init_from", error.what());
   }
@@ -104,6 +96,23 @@ void RequireMatch(const config::RunConfig& config, const char* key, const std::s
                               parameters.front().name + "'");
 }
 
+// UserError on a name that is no objective's.
+void CheckObjectives(const config::RunConfig& config, const models::Model& model) {
+  std::vector<std::string> names;
+  for (const models::Objective& objective : model.objectives()) names.push_back(objective.name);
+  for (const auto& [name, objective] : config.objectives) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    const std::string key = fmt::format("{}.{}", config::kObjectives, name);
+    throw UserError(fmt::format(
+        "{}: {}: {}", config.Origin(key + "." + objective.own.begin()->first), key,
+        names.size() == 1
+            ? fmt::format("models of family {} have one loss; say it in optimizer and "
+                          "schedule",
+                          model.family())
+            : fmt::format("the model has no such objective, only {}", fmt::join(names, ", "))));
+  }
+}
+
 // Of train.freeze.
 std::vector<std::string> FrozenFrom(const config::RunConfig& config, const models::Model& model) {
   const std::vector<std::string>& patterns = config.train.freeze;
@@ -158,7 +167,7 @@ std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config) {
     try {
       model = models::MakeModel(*models::FindFamily(config.model.family), config.model.settings);
     } catch (const SettingError& error) {
-      throw config::ErrorOf(config, error);
+      throw config::ErrorOf(config, "model", error);
     }
   }
   CheckTensorRanks(config, *model);
@@ -234,32 +243,6 @@ checkpointing::Options CheckpointingFrom(const config::RunConfig& config) {
   options.save = patterns("checkpointing.save", c.save);
   options.offload = patterns("checkpointing.offload", c.offload);
   return options;
-}
-
-data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab) {
-  const config::DataConfig& d = config.data;
-  data::DataOptions options;
-  options.synthetic = d.synthetic;
-  for (const config::TrainSource& source : d.train) {
-    options.train.push_back({source.files, source.weight});
-  }
-  options.eval = d.eval;
-  if (d.format == config::DataFormat::kText) options.tokenizer = d.tokenizer;
-  options.exclude = d.exclude;
-  options.split = {d.document_separator, d.eval_fraction, kSplitSeed};
-  if (d.format == config::DataFormat::kUint16) options.format = data::TokenFormat::kUint16;
-  if (d.format == config::DataFormat::kUint32) options.format = data::TokenFormat::kUint32;
-  options.vocab = vocab;
-  options.seed = static_cast<uint64_t>(config.data.seed);
-  return options;
-}
-
-data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab) {
-  try {
-    return data::OpenData(DataOptionsFrom(config, vocab));
-  } catch (const UserError& error) {
-    throw WithPlace(config, error);
-  }
 }
 
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name) {
@@ -375,6 +358,10 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.amp = AmpFrom(config);
   options.fuse_gelu_gradient = config.amp.fuse_gelu;
   options.update = UpdateFrom(config, model);
+  CheckObjectives(config, model);
+  for (const auto& [name, objective] : config.objectives) {
+    options.updates[name] = UpdateFrom(config.ForObjective(name), model);
+  }
   options.lora = LoraFrom(config, model);
   options.frozen =
       options.lora.enabled() ? adapters::FrozenParameters(model) : FrozenFrom(config, model);

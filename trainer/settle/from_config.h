@@ -34,10 +34,6 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config);
 optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model);
 // With the keys' places, for patterns that turn out to match nothing.
 checkpointing::Options CheckpointingFrom(const config::RunConfig& config);
-// As the `data:` section says, for a model with that vocabulary.
-data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab);
-data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab);
-
 // data::LoadTokenizer, refused when its ids go beyond the model's vocabulary.
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name);
 

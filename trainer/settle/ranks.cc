@@ -27,8 +27,10 @@ uint64_t HashOf(std::string_view text, uint64_t hash = 0xcbf29ce484222325u) {
 // What Settle() chose, for a rank that knows the configuration.
 std::string Encode(const SettledRun& settled) {
   json retention = json::object();
-  for (const auto& [tensor, kind] : settled.options.checkpointing.retention) {
-    retention[tensor] = std::string(graph::Name(kind));
+  for (const auto& [objective, tensors] : settled.options.retention) {
+    for (const auto& [tensor, kind] : tensors) {
+      retention[objective][tensor] = std::string(graph::Name(kind));
+    }
   }
   return json{{"micro_batch", settled.config.train.micro_batch},
               {"accumulate", settled.config.train.accumulate},
@@ -52,11 +54,14 @@ SettledRun Decode(const std::string& text, const config::RunConfig& config,
   if (!made.RequireBool("explicit")) return settled;
   settled.options.checkpointing = {};
   settled.options.checkpointing.policy = checkpointing::Options::Policy::kExplicit;
-  const formats::JsonObject retention = made.RequireObject("retention");
-  for (const std::string& tensor : retention.Keys()) {
-    const auto kind = graph::ParseRetention(retention.RequireString(tensor));
-    if (!kind) retention.Fail(tensor, "is no way to keep an activation");
-    settled.options.checkpointing.retention[tensor] = *kind;
+  const formats::JsonObject objectives = made.RequireObject("retention");
+  for (const std::string& objective : objectives.Keys()) {
+    const formats::JsonObject retention = objectives.RequireObject(objective);
+    for (const std::string& tensor : retention.Keys()) {
+      const auto kind = graph::ParseRetention(retention.RequireString(tensor));
+      if (!kind) retention.Fail(tensor, "is no way to keep an activation");
+      settled.options.retention[objective][tensor] = *kind;
+    }
   }
   return settled;
 }

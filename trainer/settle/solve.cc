@@ -1,9 +1,11 @@
 #include "trainer/settle/solve.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -222,9 +224,10 @@ struct StepSolver::Impl {
       one.train.micro_batch = 1;
       one.train.global_batch.reset();
       one.train.global_batch_tokens.reset();
-      if (TakesLong(*drafts.front()->base())) {
+      if (std::ranges::any_of(drafts.front()->bases(),
+                              [&](const auto& base) { return TakesLong(*base); })) {
         smallest = std::make_unique<StepDraft>(one, *model);
-        programs.push_back(smallest->base().get());
+        for (const auto& base : smallest->bases()) programs.push_back(base.get());
       }
     }
     const std::vector<memory::Decision> decisions = drafts.front()->Decisions();
@@ -251,10 +254,11 @@ struct StepSolver::Impl {
   memory::Variant VariantOf(const std::shared_ptr<const StepDraft>& draft) const {
     memory::Variant variant;
     variant.name = NameOf(config, draft->config());
-    variant.base = draft->base();
+    variant.bases = draft->bases();
     variant.decisions = draft->Decisions();
     for (memory::Decision& decision : variant.decisions) {
-      if (decision.offload) decision.copy_seconds = CopySeconds(*draft->base(), decision);
+      if (decision.offload)
+        decision.copy_seconds = CopySeconds(*draft->bases()[decision.base], decision);
     }
     variant.policies = draft->Policies(variant.decisions);
     variant.realize = [draft, decisions = variant.decisions](const Assignment& assignment) {
@@ -342,7 +346,7 @@ CompileOptions StepSolver::OptionsOf(const memory::Candidate& candidate) const {
   for (size_t d = 0; d < decisions.size(); ++d) {
     if (candidate.assignment[d] == Retention::kSave) continue;
     for (const std::string& name : decisions[d].tensors) {
-      options.checkpointing.retention[name] = candidate.assignment[d];
+      options.retention[draft.objectives()[decisions[d].base].name][name] = candidate.assignment[d];
     }
   }
   return options;
@@ -350,12 +354,22 @@ CompileOptions StepSolver::OptionsOf(const memory::Candidate& candidate) const {
 
 std::string StepSolver::Describe(const memory::Candidate& candidate) const {
   const memory::Variant& variant = impl_->solver->variants()[candidate.variant];
-  std::string text = variant.name;
-  if (!variant.decisions.empty()) {
-    text +=
-        (text.empty() ? "" : "; ") + DescribeAssignment(variant.decisions, candidate.assignment);
+  const std::vector<models::Objective>& objectives = impl_->drafts[candidate.variant]->objectives();
+  std::vector<std::string> parts;
+  if (!variant.name.empty()) parts.push_back(variant.name);
+  for (size_t base = 0; base < objectives.size(); ++base) {
+    std::vector<memory::Decision> decisions;
+    Assignment assignment;
+    for (size_t d = 0; d < variant.decisions.size(); ++d) {
+      if (variant.decisions[d].base != static_cast<int>(base)) continue;
+      decisions.push_back(variant.decisions[d]);
+      assignment.push_back(candidate.assignment[d]);
+    }
+    if (decisions.empty()) continue;
+    const std::string& name = objectives[base].name;
+    parts.push_back((name.empty() ? "" : name + ": ") + DescribeAssignment(decisions, assignment));
   }
-  return text;
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 SettledRun Settle(const RunConfig& config, const models::Model& model) {
@@ -394,9 +408,13 @@ void RequireRoomForParameters(const RunConfig& config, const memory::Budget& bud
     run.train.eval_every = run.train.sample_every = 0;
     const StepDraft draft(run, *ModelFrom(run));
     int64_t bytes = 0;
-    for (const graph::Tensor& tensor : draft.base()->tensors()) {
-      const bool own = !tensor.alias && tensor.place == graph::Place::kDevice;
-      if (own && tensor.role == graph::Role::kParameter) bytes += tensor.bytes();
+    std::set<std::string> counted;  // objectives may read the same ones
+    for (const auto& base : draft.bases()) {
+      for (const graph::Tensor& tensor : base->tensors()) {
+        const bool own = !tensor.alias && tensor.place == graph::Place::kDevice &&
+                         tensor.role == graph::Role::kParameter;
+        if (own && counted.insert(tensor.name).second) bytes += tensor.bytes();
+      }
     }
     return bytes;
   };

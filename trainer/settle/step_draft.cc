@@ -26,7 +26,14 @@ StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
   CompiledStep drafted = Compile(model, options_);
   options_.draft = false;
   times_.assign(drafted.programs.size(), 0);
-  for (const StepEntry& entry : drafted.step.entries) times_[entry.program] += entry.times;
+  base_of_.assign(drafted.programs.size(), 0);
+  objectives_ = drafted.objectives;
+  std::vector<int> last(objectives_.size());
+  for (const StepEntry& entry : drafted.step.entries) {
+    times_[entry.program] += entry.times;
+    base_of_[entry.program] = entry.objective;
+    last[entry.objective] = entry.program;
+  }
   for (size_t p = 0; p < drafted.programs.size(); ++p) {
     programs_.push_back(std::move(drafted.programs[p]));
     finished_.push_back(nullptr);
@@ -35,7 +42,7 @@ StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
     Finish(*program, false);
     finished_.back() = std::move(program);
   }
-  base_ = programs_[drafted.step.At(drafted.step.runs() - 1).program];
+  for (const int program : last) bases_.push_back(programs_[program]);
 }
 
 bool StepDraft::open() const { return config_.checkpointing.policy == CheckpointPolicy::kAuto; }
@@ -51,12 +58,13 @@ std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::De
     auto program = std::make_shared<Program>(*programs_[p]);
     if (!open()) checkpointing::TagActivations(options_.checkpointing).Run(*program);
     for (size_t d = 0; d < decisions.size(); ++d) {
+      if (decisions[d].base != base_of_[p]) continue;
       for (const std::string& name : decisions[d].tensors) {
         program->mutable_tensor(program->Require(name)).retention = assignment[d];
       }
     }
     Finish(*program, true);
-    step.push_back({std::move(program), times_[p]});
+    step.push_back({std::move(program), times_[p], base_of_[p]});
   }
   return step;
 }
@@ -68,9 +76,10 @@ void StepDraft::Finish(Program& program, bool trains) const {
   passes.Run(program);
 }
 
-std::map<std::string, Retention> StepDraft::Tagged(const checkpointing::Options& policy) const {
+std::map<std::string, Retention> StepDraft::Tagged(const checkpointing::Options& policy,
+                                                   int base) const {
   std::map<std::string, Retention> tagged;
-  Program program = *base_;
+  Program program = *bases_[base];
   try {
     checkpointing::TagActivations(policy).Run(program);
   } catch (const UserError&) {
@@ -85,34 +94,42 @@ std::map<std::string, Retention> StepDraft::Tagged(const checkpointing::Options&
 std::vector<memory::Decision> StepDraft::Decisions() const {
   std::vector<memory::Decision> decisions;
   if (!open()) return decisions;
+  for (size_t base = 0; base < bases_.size(); ++base) {
+    AddDecisions(static_cast<int>(base), decisions);
+  }
+  return decisions;
+}
+
+void StepDraft::AddDecisions(int base, std::vector<memory::Decision>& decisions) const {
+  const Program& program = *bases_[base];
   checkpointing::Options offload{.reshard = false};
   offload.offload.patterns = config_.checkpointing.offload;
   std::map<std::string, Retention> may_offload;
   if (!config_.checkpointing.offload.empty()) {
-    Program program = *base_;
-    checkpointing::TagActivations(options_.checkpointing).Run(program);  // checks the patterns
-    may_offload = Tagged(offload);
+    Program tagged = program;
+    checkpointing::TagActivations(options_.checkpointing).Run(tagged);  // checks the patterns
+    may_offload = Tagged(offload, base);
   }
   std::map<int, size_t> by_node;
   const int64_t alignment = runtime::TensorAlignment(options_.device);
-  for (const checkpointing::SavedTensor& saved : checkpointing::FindSaved(*base_)) {
+  for (const checkpointing::SavedTensor& saved : checkpointing::FindSaved(program)) {
     if (saved.read_at_once || !saved.recomputable) continue;
     if (saved.parameter && !options_.checkpointing.reshard) continue;
     const auto [found, fresh] = by_node.try_emplace(saved.producer, decisions.size());
     if (fresh) {
       memory::Decision& decision = decisions.emplace_back();
+      decision.base = base;
       decision.node = saved.producer;
       decision.block = saved.block;
-      decision.block_name = graph::BlockIn(base_->nodes()[saved.producer].scope);
+      decision.block_name = graph::BlockIn(program.nodes()[saved.producer].scope);
       decision.parameter = saved.parameter;
     }
     memory::Decision& decision = decisions[found->second];
-    const std::string& name = base_->tensor(saved.tensor).name;
+    const std::string& name = program.tensor(saved.tensor).name;
     decision.tensors.push_back(name);
     decision.bytes += (saved.bytes + alignment - 1) / alignment * alignment;
     if (may_offload.count(name) > 0) decision.offload = true;
   }
-  return decisions;
 }
 
 std::vector<std::pair<std::string, Assignment>> StepDraft::Policies(
@@ -122,11 +139,15 @@ std::vector<std::pair<std::string, Assignment>> StepDraft::Policies(
   using Policy = checkpointing::Options::Policy;
   const auto add = [&](const std::string& name, checkpointing::Options policy) {
     policy.reshard = options_.checkpointing.reshard;
-    const std::map<std::string, Retention> tagged = Tagged(policy);
+    std::vector<std::map<std::string, Retention>> tagged;
+    for (size_t base = 0; base < bases_.size(); ++base) {
+      tagged.push_back(Tagged(policy, static_cast<int>(base)));
+    }
     Assignment assignment(decisions.size(), Retention::kSave);
     for (size_t d = 0; d < decisions.size(); ++d) {
-      const auto found = tagged.find(decisions[d].tensors.front());
-      if (found != tagged.end()) assignment[d] = found->second;
+      const auto& of_base = tagged[decisions[d].base];
+      const auto found = of_base.find(decisions[d].tensors.front());
+      if (found != of_base.end()) assignment[d] = found->second;
     }
     const bool fresh = std::none_of(policies.begin(), policies.end(),
                                     [&](const auto& known) { return known.second == assignment; });

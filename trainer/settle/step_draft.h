@@ -26,12 +26,13 @@ class StepDraft {
   const std::vector<std::shared_ptr<const graph::Program>>& programs() const { return programs_; }
   // How often each program runs in a step; 0: it is no training program.
   const std::vector<int64_t>& times() const { return times_; }
-  // The last micro-step's, which has the update too.
-  const std::shared_ptr<const graph::Program>& base() const { return base_; }
+  // Of each objective the last micro-step's program, which has the update too.
+  const std::vector<std::shared_ptr<const graph::Program>>& bases() const { return bases_; }
+  const std::vector<models::Objective>& objectives() const { return objectives_; }
   // Is checkpointing.policy auto?
   bool open() const;
 
-  // What there is to decide, in base(); nothing when the file gives a policy. UserError on a
+  // What there is to decide, in bases(); nothing when the file gives a policy. UserError on a
   // pattern of checkpointing.offload that matches nothing.
   std::vector<memory::Decision> Decisions() const;
   // The named policies as assignments, each different one once.
@@ -45,7 +46,9 @@ class StepDraft {
   // What follows once it is decided what is kept.
   void Finish(graph::Program& program, bool trains) const;
   // The tensors that a policy would treat otherwise than keep; none when it doesn't apply here.
-  std::map<std::string, graph::Retention> Tagged(const checkpointing::Options& policy) const;
+  std::map<std::string, graph::Retention> Tagged(const checkpointing::Options& policy,
+                                                 int base) const;
+  void AddDecisions(int base, std::vector<memory::Decision>& decisions) const;
 
   config::RunConfig config_;
   CompileOptions options_;
@@ -54,7 +57,9 @@ class StepDraft {
   // Of programs that keep nothing for a backward pass, which are the same whatever is decided;
   // nullptr for the others.
   std::vector<std::shared_ptr<const graph::Program>> finished_;
-  std::shared_ptr<const graph::Program> base_;
+  std::vector<models::Objective> objectives_;
+  std::vector<std::shared_ptr<const graph::Program>> bases_;
+  std::vector<int> base_of_;  // by program
 };
 
 }  // namespace plimsoll::trainer

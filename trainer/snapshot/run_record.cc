@@ -16,8 +16,15 @@ namespace {
 using formats::JsonObject;
 using nlohmann::json;
 
+// That a path means, of an objective or not.
+std::string MeantKey(const std::string& path) {
+  const config::Key* const key = config::FindMeantKey(path);
+  return key == nullptr ? path : key->path;
+}
+
 // Decides which tensors there are and what their bytes mean.
-bool IsFixed(const std::string& key) {
+bool IsFixed(const std::string& path) {
+  const std::string key = MeantKey(path);
   static const char* const kFixed[] = {
       "data.tokenizer", "optimizer.name",     "amp.dtype",   "optimizer.state_dtype",
       "amp.loss_scale", "amp.master_weights", "amp.low_ops", "amp.fp32_ops",
@@ -27,7 +34,8 @@ bool IsFixed(const std::string& key) {
 }
 
 // Decides which numbers come out, but not what they are numbers of.
-bool SetsCourse(const std::string& key) {
+bool SetsCourse(const std::string& path) {
+  const std::string key = MeantKey(path);
   static const char* const kCourse[] = {"model.dropout",
                                         "model.sequence",
                                         "train.steps",
@@ -124,6 +132,11 @@ RunRecord RecordOf(const config::RunConfig& config, const models::Model& model) 
     if (!key.Applies(config)) continue;
     const std::string text = ToText(key.type, key.get(config));
     if (!text.empty()) record.config[key.path] = text;
+  }
+  for (const auto& [name, objective] : config.objectives) {
+    for (const auto& [key, text] : objective.own) {
+      record.config[fmt::format("{}.{}.{}", config::kObjectives, name, key)] = text;
+    }
   }
   record.model = model.description();
   record.data_ranks = config.parallel.data.value_or(1);

@@ -154,7 +154,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   passes.Add<graph::Fuse>(Fusions(options));
   if (options.draft) return passes;
   if (purpose.kind == Kind::kTrain) {
-    passes.Add<checkpointing::TagActivations>(options.checkpointing);
+    passes.Add<checkpointing::TagActivations>(options.CheckpointingOf(purpose.objective.name));
   }
   AddPassesAfterTags(options, purpose.kind == Kind::kTrain, passes);
   return passes;

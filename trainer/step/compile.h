@@ -50,6 +50,9 @@ struct CompileOptions {
   bool snapshot_copy = false;  // also a program that copies what a snapshot holds
   bool state_on_host = false;  // moments and master weights, fetched for each update
   checkpointing::Options checkpointing;
+  // With Policy::kExplicit: what isn't kept in the programs of an objective, by its name and the
+  // tensor's.
+  std::map<std::string, std::map<std::string, graph::Retention>> retention = {};
   bool draft = false;  // stop before the tags: what the budget solver starts from; no plan is made
   double init_loss_scale = 65536;  // where update scales the loss
   runtime::DeviceKind device = runtime::DeviceKind::kCpu;
@@ -65,6 +68,16 @@ struct CompileOptions {
     // Ranks draw their own dropout, but round equal sums of gradients alike.
     if (data_ranks > 1) options.rng = "update_rng";
     return options;
+  }
+
+  // In the programs of that objective.
+  checkpointing::Options CheckpointingOf(const std::string& objective) const {
+    checkpointing::Options own = checkpointing;
+    const auto found = retention.find(objective);
+    if (found != retention.end()) {
+      own.retention.insert(found->second.begin(), found->second.end());
+    }
+    return own;
   }
 
   // Names of parameters that snapshots leave out: a model whose adapters are trained, which is

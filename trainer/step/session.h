@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "graph/slot.h"
 #include "runtime/caching_memory.h"
 #include "runtime/device.h"
 #include "runtime/world.h"
@@ -26,17 +27,8 @@
 
 namespace plimsoll::trainer {
 
-// An input of the programs of a step or of evaluation that the host fills with data, row-major.
-struct Slot {
-  std::string name;  // "tokens"
-  graph::TensorType type;
-  std::span<std::byte> bytes;
-
-  template <typename T>
-  std::span<T> values() const {
-    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
-  }
-};
+// Inputs of the programs of a step or of evaluation that the host fills with data.
+using graph::Slot;
 
 // Those of a language model: ids and targets are int32 [B,T]; negative targets carry no loss.
 struct BatchSlots {

@@ -29,4 +29,12 @@ bool StepPrograms::Runs(int program) const {
   return std::ranges::find(entries, program, &StepEntry::program) != entries.end();
 }
 
+int64_t DrawsOf(std::span<const models::Objective> objectives, int64_t accumulate) {
+  int64_t draws = 0;
+  for (const models::Objective& objective : objectives) {
+    if (objective.data.empty()) draws += objective.updates * accumulate;
+  }
+  return draws;
+}
+
 }  // namespace plimsoll::trainer

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "models/model.h"
 
 namespace plimsoll::trainer {
 
@@ -49,5 +52,8 @@ struct StepPrograms {
   StepRun At(int64_t run) const;
   bool Runs(int program) const;
 };
+
+// StepPrograms::draws of a step that trains these.
+int64_t DrawsOf(std::span<const models::Objective> objectives, int64_t accumulate);
 
 }  // namespace plimsoll::trainer

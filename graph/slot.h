@@ -1,0 +1,23 @@
+// An input of programs that the host fills with data, row-major.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "graph/tensor.h"
+
+namespace plimsoll::graph {
+
+struct Slot {
+  std::string name;  // "tokens"
+  TensorType type;
+  std::span<std::byte> bytes;
+
+  template <typename T>
+  std::span<T> values() const {
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+};
+
+}  // namespace plimsoll::graph

@@ -1,0 +1,201 @@
+#include "trainer/config/owner_keys.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/function_ref.h"
+#include "models/family.h"
+#include "trainer/data/source.h"
+
+namespace plimsoll::config {
+namespace {
+
+struct Owner {
+  std::string name;
+  const std::vector<Setting>& settings;
+};
+
+std::vector<Owner> Owners(const std::string& section) {
+  std::vector<Owner> owners;
+  if (section == "model") {
+    for (const models::Family& family : models::Families()) {
+      owners.push_back({family.name, family.settings});
+    }
+  } else {
+    static const std::vector<Setting> none;
+    owners.push_back({data::kTokens, none});  // the keys of config::DataConfig
+    for (const data::SourceKind& kind : data::Sources()) {
+      owners.push_back({kind.name, kind.settings});
+    }
+  }
+  return owners;
+}
+
+Type TypeOf(const Setting& setting) {
+  switch (setting.type) {
+    case Setting::Type::kBool:
+      return Type::kBool;
+    case Setting::Type::kInt:
+      return Type::kInt;
+    case Setting::Type::kFloat:
+      return Type::kFloat;
+    case Setting::Type::kString:
+      return Type::kString;
+    case Setting::Type::kChoice:
+      return Type::kEnum;
+    case Setting::Type::kStringList:
+      return Type::kStringList;
+  }
+  throw InternalError("a setting of no type");
+}
+
+Value ValueOf(const SettingValue& value) {
+  return std::visit([](const auto& held) { return Value(held); }, value);
+}
+
+SettingValue SettingOf(const Value& value) {
+  return std::visit(
+      [](const auto& held) -> SettingValue {
+        using T = std::decay_t<decltype(held)>;
+        if constexpr (std::is_constructible_v<SettingValue, T>) return held;
+        throw InternalError("a value that no setting has");
+      },
+      value);
+}
+
+// What an owner says of a default: in words, or the value.
+std::string DefaultOf(const Setting& setting) {
+  if (!setting.derived.empty()) return setting.derived;
+  if (!setting.required.empty()) return "required";
+  return ToText(TypeOf(setting), ValueOf(setting.default_value));
+}
+
+// "gpt2: true; llama, qwen2: false"; of one mind, that alone.
+std::string Joined(const std::vector<std::pair<std::string, std::string>>& by_owner) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> texts;
+  for (const auto& [owner, text] : by_owner) {
+    const auto known = std::ranges::find(texts, text, [](const auto& one) { return one.first; });
+    if (known == texts.end()) {
+      texts.push_back({text, {owner}});
+    } else {
+      known->second.push_back(owner);
+    }
+  }
+  if (texts.size() == 1) return texts.front().first;
+  std::vector<std::string> parts;
+  for (const auto& [text, owners] : texts) {
+    parts.push_back(fmt::format("{}: {}", fmt::join(owners, ", "), text));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+Key KeyOf(const std::string& section, const std::string& name) {
+  Key key;
+  key.path = section + "." + name;
+  std::vector<std::pair<std::string, std::string>> docs, defaults;
+  bool derived = false;
+  for (const Owner& owner : Owners(section)) {
+    const auto setting = std::ranges::find(owner.settings, name, &Setting::name);
+    if (setting == owner.settings.end()) continue;
+    const bool only_beside = setting->beside_weights == Setting::BesideWeights::kOnlyThere;
+    if (setting->beside_weights != Setting::BesideWeights::kNo) {
+      key.beside_weights = Setting::BesideWeights::kYes;
+    }
+    if (only_beside) continue;
+    key.owners.push_back(owner.name);
+    key.type = TypeOf(*setting);
+    key.choices = setting->choices;
+    key.min = setting->min;
+    key.max = setting->max;
+    key.above_min = setting->above_min;
+    key.below_max = setting->below_max;
+    if (!setting->when.empty()) {
+      key.when_key = section + "." + setting->when;
+      key.when_values = setting->when_values;
+    }
+    docs.emplace_back(owner.name, setting->doc);
+    defaults.emplace_back(owner.name, DefaultOf(*setting));
+    derived |= !setting->derived.empty() || !setting->required.empty();
+    key.default_value = ValueOf(setting->default_value);
+  }
+  key.doc = Joined(docs);
+  const std::string told = Joined(defaults);
+  if (derived || told != defaults.front().second) key.derived = told;
+  const bool model = section == "model";
+  key.get = [name, model](const RunConfig& config) {
+    return ValueOf((model ? config.model.settings : config.data.settings).Get(name));
+  };
+  key.set = [name, model](RunConfig& config, const Value& value) {
+    (model ? config.model.settings : config.data.settings).Set(name, SettingOf(value));
+  };
+  return key;
+}
+
+// Every owner's names, each behind the one it follows in the owner that brings it.
+std::vector<std::string> NamesInOrder(const std::string& section) {
+  std::vector<std::string> names;
+  for (const Owner& owner : Owners(section)) {
+    auto behind = names.begin();
+    for (const Setting& setting : owner.settings) {
+      const auto known = std::ranges::find(names, setting.name);
+      behind = known != names.end() ? known + 1 : names.insert(behind, setting.name) + 1;
+    }
+  }
+  return names;
+}
+
+void CompleteSection(const RunConfig& config, const std::string& section, Settings& settings,
+                     FunctionRef<void()> complete) {
+  for (const std::string& name : settings.Names()) {
+    const std::string key = section + "." + name;
+    if (config.IsSet(key)) settings.Set(name, settings.Get(name), config.Origin(key));
+  }
+  try {
+    complete();
+  } catch (const SettingError& error) {
+    throw ErrorOf(config, section, error);
+  }
+}
+
+}  // namespace
+
+std::vector<Key> OwnersKeys(const std::string& section) {
+  std::vector<Key> keys;
+  for (const std::string& name : NamesInOrder(section)) keys.push_back(KeyOf(section, name));
+  return keys;
+}
+
+std::vector<std::string> OwnersOf(const std::string& section) {
+  std::vector<std::string> names;
+  for (const Owner& owner : Owners(section)) names.push_back(owner.name);
+  return names;
+}
+
+UserError ErrorOf(const RunConfig& config, const std::string& section, const SettingError& error) {
+  const std::string key = section + "." + error.name(), reason = error.what();
+  if (!reason.starts_with("missing; ")) return config.Error(key, reason);
+  return UserError(fmt::format("{}: {}: {}", config.PlaceFor(key), key, reason));
+}
+
+void CompleteModel(RunConfig& config) {
+  CompleteSection(config, "model", config.model.settings, [&] {
+    // Without one, init_from says everything.
+    const models::Family* const family = models::FindFamily(config.model.family);
+    if (family != nullptr) models::Complete(*family, config.model.settings);
+  });
+}
+
+void CompleteSource(RunConfig& config) {
+  CompleteSection(config, "data", config.data.settings, [&] {
+    const data::SourceKind* const kind = data::FindSource(config.data.source);
+    if (kind != nullptr) {
+      CompleteSettings(kind->settings, kind->complete, config.data.settings);
+    }
+  });
+}
+
+}  // namespace plimsoll::config

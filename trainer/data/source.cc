@@ -1,0 +1,40 @@
+#include "trainer/data/source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace plimsoll::data {
+namespace {
+
+std::vector<SourceKind>& Registry() {
+  static std::vector<SourceKind> kinds;
+  return kinds;
+}
+
+}  // namespace
+
+std::string Source::Describe(const Reading& reading) const {
+  return fmt::format("data: {} samples a step\n", reading.samples_per_step);
+}
+
+SourceRegistration::SourceRegistration(SourceKind kind) {
+  std::vector<SourceKind>& kinds = Registry();
+  if (FindSource(kind.name) != nullptr) {
+    throw InternalError(fmt::format("two sources of data are called '{}'", kind.name));
+  }
+  const auto behind = std::ranges::upper_bound(kinds, kind.name, {}, &SourceKind::name);
+  kinds.insert(behind, std::move(kind));
+}
+
+const std::vector<SourceKind>& Sources() { return Registry(); }
+
+const SourceKind* FindSource(std::string_view name) {
+  const auto found = std::ranges::find(Sources(), name, &SourceKind::name);
+  return found == Sources().end() ? nullptr : &*found;
+}
+
+}  // namespace plimsoll::data

@@ -1,0 +1,73 @@
+#include "trainer/data/token_data.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/amounts.h"
+#include "base/error.h"
+
+namespace plimsoll::data {
+
+TokenData::TokenData(DataSet data, const LoaderOptions& options, int64_t vocab, bool synthetic)
+    : data_(std::move(data)),
+      loader_(data_.train, options),
+      sequence_(options.sequence),
+      vocab_(vocab),
+      synthetic_(synthetic) {}
+
+void TokenData::Fill(int64_t first, std::span<const graph::Slot> slots) const {
+  std::span<int32_t> tokens, targets;
+  for (const graph::Slot& slot : slots) {
+    if (slot.name == "tokens") {
+      tokens = slot.values<int32_t>();
+    } else if (slot.name == "targets") {
+      targets = slot.values<int32_t>();
+    } else {
+      throw InternalError(fmt::format("token data have nothing for the input '{}'", slot.name));
+    }
+  }
+  loader_.FillFrom(first, static_cast<int64_t>(tokens.size()) / sequence_, tokens.data(),
+                   targets.data());
+}
+
+int64_t TokenData::CountTargets(std::string_view /*objective*/, int64_t first,
+                                int64_t count) const {
+  return loader_.CountTargets(first, count);
+}
+
+std::vector<int64_t> TokenData::sizes() const {
+  std::vector<int64_t> sizes = {loader_.tokens()};
+  for (const WindowOrder& part : loader_.parts()) sizes.push_back(part.stream().size());
+  return sizes;
+}
+
+// "3.2 epochs", of all steps of the run together.
+std::string TokenData::EpochsText(size_t part, const Reading& reading) const {
+  const auto read = static_cast<double>(loader_.mixture().Count(part, reading.samples));
+  return fmt::format("{:.3g} epochs", read / static_cast<double>(loader_.parts()[part].windows()));
+}
+
+std::string TokenData::Describe(const Reading& reading) const {
+  const std::vector<MixturePart>& parts = data_.train;
+  std::string text =
+      fmt::format("data: {} tokens to train on, of a vocabulary of {}, {} per step{}{}\n",
+                  FormatCount(static_cast<double>(loader_.tokens())), vocab_,
+                  FormatCount(static_cast<double>(reading.samples_per_step * sequence_)),
+                  parts.size() == 1 && !synthetic_ ? ", " + EpochsText(0, reading) : "",
+                  reading.held_out_targets
+                      ? fmt::format(", {} held out tokens evaluated every {} steps",
+                                    FormatCount(static_cast<double>(*reading.held_out_targets)),
+                                    reading.eval_every)
+                      : "");
+  if (parts.size() == 1) return text;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    const int64_t tokens = loader_.parts()[part].stream().size();
+    text += fmt::format("  {}: {} tokens, {:.3g} % of the sequences, {}\n", parts[part].name,
+                        FormatCount(static_cast<double>(tokens)),
+                        100 * loader_.mixture().share(part), EpochsText(part, reading));
+  }
+  return text;
+}
+
+}  // namespace plimsoll::data

@@ -1,0 +1,40 @@
+// Token sequences as a source of data: fills the inputs "tokens" and "targets", i32[B,T], of
+// language models.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trainer/data/dataset.h"
+#include "trainer/data/loader.h"
+#include "trainer/data/source.h"
+
+namespace plimsoll::data {
+
+class TokenData final : public Source {
+ public:
+  // `synthetic`: are these random tokens, which have no end? UserError when the data cannot fill a
+  // step.
+  TokenData(DataSet data, const LoaderOptions& options, int64_t vocab, bool synthetic);
+
+  void Fill(int64_t first, std::span<const graph::Slot> slots) const override;
+  int64_t CountTargets(std::string_view objective, int64_t first, int64_t count) const override;
+  // In tokens: of all parts together, then of each.
+  std::vector<int64_t> sizes() const override;
+  std::string Describe(const Reading& reading) const override;
+
+  const DataSet& data() const { return data_; }
+
+ private:
+  std::string EpochsText(size_t part, const Reading& reading) const;
+
+  DataSet data_;
+  BatchLoader loader_;
+  int64_t sequence_, vocab_;
+  bool synthetic_;
+};
+
+}  // namespace plimsoll::data

@@ -1,0 +1,86 @@
+#include "trainer/settle/source_from.h"
+
+#include <utility>
+
+#include "trainer/config/owner_keys.h"
+#include "trainer/data/loader.h"
+#include "trainer/data/token_data.h"
+#include "trainer/settle/from_config.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+// Which documents of text files are held out does not depend on data.seed, so that runs with
+// different seeds are evaluated on the same text.
+constexpr uint64_t kSplitSeed = 1;
+
+// config/ repeats this enumeration, so as not to depend on its owner.
+static_assert(static_cast<int>(config::Order::kConsecutive) ==
+              static_cast<int>(data::DataOrder::kConsecutive));
+
+std::unique_ptr<data::Source> TokensFrom(const config::RunConfig& config,
+                                         const models::Model& model, const data::Draws& draws) {
+  data::LoaderOptions options;
+  options.order = static_cast<data::DataOrder>(config.data.order);
+  options.seed = static_cast<uint64_t>(config.data.seed);
+  options.batch = draws.batch;
+  options.sequence = config.model.sequence();
+  options.accumulate = draws.per_step;
+  options.data_rank = draws.data_rank;
+  options.data_ranks = draws.data_ranks;
+  const int64_t vocab = models::TextSizesOf(model).vocab;
+  try {
+    return std::make_unique<data::TokenData>(DataFrom(config, vocab), options, vocab,
+                                             config.data.synthetic);
+  } catch (const UserError& error) {
+    throw WithPlace(config, error);
+  }
+}
+
+}  // namespace
+
+data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab) {
+  const config::DataConfig& d = config.data;
+  data::DataOptions options;
+  options.synthetic = d.synthetic;
+  for (const config::TrainSource& source : d.train) {
+    options.train.push_back({source.files, source.weight});
+  }
+  options.eval = d.eval;
+  if (d.format == config::DataFormat::kText) options.tokenizer = d.tokenizer;
+  options.exclude = d.exclude;
+  options.split = {d.document_separator, d.eval_fraction, kSplitSeed};
+  if (d.format == config::DataFormat::kUint16) options.format = data::TokenFormat::kUint16;
+  if (d.format == config::DataFormat::kUint32) options.format = data::TokenFormat::kUint32;
+  options.vocab = vocab;
+  options.seed = static_cast<uint64_t>(config.data.seed);
+  return options;
+}
+
+data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab) {
+  try {
+    return data::OpenData(DataOptionsFrom(config, vocab));
+  } catch (const UserError& error) {
+    throw WithPlace(config, error);
+  }
+}
+
+data::Draws DrawsFrom(const config::RunConfig& config, int64_t per_step, int64_t data_rank) {
+  return {.batch = config.train.micro_batch,
+          .per_step = per_step,
+          .data_rank = data_rank,
+          .data_ranks = config.parallel.data.value_or(1)};
+}
+
+std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
+                                         const models::Model& model, const data::Draws& draws) {
+  const data::SourceKind* const kind = data::FindSource(config.data.source);
+  if (kind == nullptr) return TokensFrom(config, model, draws);
+  try {
+    return kind->make(config.data.settings, static_cast<uint64_t>(config.data.seed));
+  } catch (const SettingError& error) {
+    throw config::ErrorOf(config, "data", error);
+  }
+}
+
+}  // namespace plimsoll::trainer
