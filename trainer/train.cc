@@ -23,6 +23,7 @@
 #include "trainer/learning_rate.h"
 #include "trainer/plan/memory_timeline.h"
 #include "trainer/plan/plan_json.h"
+#include "trainer/record/monitor.h"
 #include "trainer/record/progress.h"
 #include "trainer/record/run_directory.h"
 #include "trainer/record/run_facts.h"
@@ -97,6 +98,8 @@ class Run {
     CompiledStep compiled = CompileStep(settled.options);
     if (profile) profiler_.emplace(*device_, *profile);
     MakeSession(std::move(compiled));
+    monitor_ = MonitorFrom(config_, session_->metrics());
+    Follow(monitor_, record_.evaluation);
     FillWeights();
     if (profiler_) profiler_->Watch(*session_);
     if (Continues()) {
@@ -135,7 +138,7 @@ class Run {
       reports_.emplace(
           config_.log, directory_,
           RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks_.size(), step, timeline),
-          first_step_, metrics_);
+          first_step_, metrics_, ModelColumns(step));
     }
     if (!chosen_.empty()) {
       PrintProgress(Wrapped("chosen within memory.budget: " + chosen_, 100, "  ") + "\n");
@@ -148,8 +151,8 @@ class Run {
     Progress progress(config_.train.StepsToMake(), first_step_, config_.train.log_every,
                       ranks_.size() == 1);
     progress_ = &progress;
-    divergence_.emplace(config_, session_->compiled().options.update.loss_scale.has_value(),
-                        first_step_, record_.divergence);
+    divergence_.emplace(config_, JudgedObjectives(session_->compiled()), first_step_,
+                        record_.divergence);
     log_.emplace(StepLog::Parts{config_, *model_, *session_, ranks_, directory_,
                                 reports_ ? &*reports_ : nullptr, *gpu_, progress, *divergence_});
     if (config_.save.on_exit) signals_.emplace(config_.save.signal);
@@ -415,8 +418,11 @@ class Run {
     const double lr =
         divergence_->lr_factor() *
         LearningRate(config_.schedule, config_.optimizer.lr, config_.train.steps, step);
-    session_->BeginStep(tokens, lr, static_cast<uint64_t>(config_.train.seed),
-                        divergence_->LimitOf(step));
+    std::vector<ObjectiveStep> objectives(session_->objectives(), {tokens, lr});
+    for (size_t i = 0; i < objectives.size(); ++i) {
+      objectives[i].loss_limit = divergence_->LimitOf(step, i);
+    }
+    session_->BeginStep(objectives, static_cast<uint64_t>(config_.train.seed));
     for (int64_t micro = 0; micro < session_->accumulate(); ++micro) {
       const BatchSlots batch = session_->batch();
       loader_.Fill(step, micro, batch.tokens.data(), batch.targets.data());
@@ -428,7 +434,7 @@ class Run {
     }
     session_->EndStep();
     ++steps_run_;
-    log_->Handed(step, tokens, lr);
+    log_->Handed(step, objectives);
     while (log_->under_way() > StepsAhead()) Report();
     if (profiler_ && profiler_->LastIs(step)) {
       progress_->Line(profiler_->Finish(session_->compiled(), directory_));
@@ -509,8 +515,8 @@ class Run {
     Drain();
     EvaluationState& state = record_.evaluation;
     const HeldOut::Evaluation evaluation =
-        held_out_->Evaluate(*session_, done, state, [this] { ranks_.Progress(); });
-    log_->Record(EvaluationRow(done, evaluation.loss));
+        held_out_->Evaluate(*session_, monitor_, done, state, [this] { ranks_.Progress(); });
+    log_->Record(EvaluationRow(done, session_->metrics(), evaluation.metrics));
     progress_->Line(evaluation.text);
     if (GainsNoMore(config_, state)) {
       progress_->Line(
@@ -549,6 +555,7 @@ class Run {
   std::optional<RunReports> reports_;  // on the first rank
   std::optional<CachingOptions> caching_;
   std::unique_ptr<Session> session_;
+  Monitor monitor_;
   std::optional<GpuAccount> gpu_;
   std::string gpu_line_;  // what its start-up said
   std::optional<RunProfiler> profiler_;
