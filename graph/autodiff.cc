@@ -34,7 +34,8 @@ class Reverse {
     SetPartial(loss, Seed(loss));
     for (size_t i = forward_nodes; i-- > 0;) Differentiate(i);
     const int count = NameGradients();
-    CarryLoss(loss);
+    CarryMetric(options_.loss);
+    for (const std::string& metric : options_.metrics) CarryMetric(metric);
     program_.DropUnusedTensors();
     return count;
   }
@@ -279,16 +280,18 @@ class Reverse {
     return count;
   }
 
-  void CarryLoss(Value loss) {
-    auto as_metric = [&](Value v) {
-      program_.mutable_tensor(v).role = Role::kMetric;
-      program_.mutable_tensor(v).persistent = true;
-    };
-    if (options_.carry != Carry::kAccumulate) return as_metric(loss);
-    program_.Rename(loss, options_.loss + ".micro");
-    const Value total = builder_.Persistent(options_.loss, Role::kMetric, builder_.type(loss));
+  // The tensor of that name is the sum over the micro-steps so far. What it was, of this one alone,
+  // is then NAME.micro.
+  void CarryMetric(const std::string& name) {
+    const Value here = program_.Require(name);
+    const bool adds = options_.carry == Carry::kAccumulate;
+    program_.mutable_tensor(here).role = adds ? Role::kActivation : Role::kMetric;
+    program_.mutable_tensor(here).persistent = !adds;
+    if (!adds) return;
+    program_.Rename(here, name + ".micro");
+    const Value total = builder_.Persistent(name, Role::kMetric, builder_.type(here));
     builder_.set_scope("");
-    builder_.EmitInto({total}, "add", {total, loss});
+    builder_.EmitInto({total}, "add", {total, here});
   }
 
   // Of the same shape and type; gradients of low-precision weights are sums, kept in float32.

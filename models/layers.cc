@@ -57,6 +57,10 @@ Value Layers::Tokens(std::string_view name) {
 
 Value Layers::Rng() { return Input("rng", DType::kInt32, {2}); }
 
+Value Layers::TokenWeight() {
+  return Input(graph::OfObjective(objective_, "token_weight"), DType::kFloat32, {});
+}
+
 Value Linear(Layers& g, std::string_view name, Value x, int64_t outputs, LinearOptions options) {
   Value weight, bias = kNoTensor;
   {
@@ -149,9 +153,7 @@ Model::Outputs LanguageModelHead(Layers& g, Value x, Value table, Head head) {
     return outputs;
   }
   const Value targets = g.Tokens("targets");
-  const Value weight =
-      g.Input(graph::OfObjective(g.objective(), "token_weight"), DType::kFloat32, {});
-  outputs.loss = ops::LinearCrossEntropy(g.builder(), x, table, targets, weight, "loss");
+  outputs.loss = ops::LinearCrossEntropy(g.builder(), x, table, targets, g.TokenWeight(), "loss");
   return outputs;
 }
 

@@ -38,6 +38,7 @@ class Layers {
   graph::Value Input(std::string_view name, graph::DType dtype, graph::Shape shape);
   graph::Value Tokens(std::string_view name);  // an input i32[B,T]
   graph::Value Rng();                          // the input i32[2]
+  graph::Value TokenWeight();                  // the objective's input "token_weight"
 
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
 

@@ -100,11 +100,23 @@ struct TextSizes {
   int64_t max_sequence = 0;  // the longest text that it reads, in tokens
 };
 
+// What a model tells of a batch beside its loss. A step and an evaluation add it up, over their
+// micro-batches and the ranks that share them, and divide what is scalar in the end. It has no
+// gradient.
+struct Metric {
+  std::string name;                       // "accuracy"
+  graph::Value sum;                       // over the batch: f32 or i32, of any shape
+  graph::Value count = graph::kNoTensor;  // f32[] or i32[]: of what it is the sum. kNoTensor: not
+                                          // divided, as the loss, which has its weight already
+  bool larger_is_better = false;  // of a scalar
+};
+
 class Model {
  public:
   struct Outputs {
     graph::Value loss = graph::kNoTensor;    // f32[], Head::kLoss
     graph::Value logits = graph::kNoTensor;  // f32[B,V], Head::kLogits
+    std::vector<Metric> metrics = {};        // Head::kLoss
   };
 
   virtual ~Model() = default;

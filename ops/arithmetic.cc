@@ -17,6 +17,14 @@ using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
+// Counts are sums, too.
+std::vector<TensorType> InferAdd(const OpCall& call) {
+  const TensorType& a = call.input(0);
+  if (a.dtype != DType::kInt32) return LikeEqualFloatInputs(call);
+  Check(call.input(1) == a, call, "inputs must agree in type");
+  return {a};
+}
+
 void AddGradient(GradientContext& ctx) {
   for (size_t i : {0, 1}) {
     if (ctx.wants(i)) ctx.SetGradient(i, ctx.output_gradient(0));
@@ -87,7 +95,7 @@ const OpRegistration kAdd({
     .name = "add",
     .inputs = {{"a"}, {"b"}},
     .outputs = {{"y"}},
-    .infer = &LikeEqualFloatInputs,
+    .infer = &InferAdd,
     .gradient = &AddGradient,
     .cost = FlopsPerElement(1),
     .in_place = {{0, 0}, {1, 0}},

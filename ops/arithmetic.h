@@ -7,7 +7,7 @@
 
 namespace plimsoll::ops {
 
-// a + b and a · b, elementwise, of equal floating types.
+// a + b and a · b, elementwise, of equal floating types; sums also of i32, which wrap around.
 graph::Value Add(graph::Builder& g, graph::Value a, graph::Value b, std::string_view name = "");
 graph::Value Mul(graph::Builder& g, graph::Value a, graph::Value b, std::string_view name = "");
 

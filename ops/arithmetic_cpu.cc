@@ -9,7 +9,17 @@
 namespace plimsoll::ops {
 namespace {
 
+void AddIntegers(const CpuContext& ctx) {
+  const auto *a = ctx.in<uint32_t>(0), *b = ctx.in<uint32_t>(1);  // which wrap around
+  auto* y = ctx.out<uint32_t>(0);
+  ctx.pool.ParallelFor(ctx.in_shape(0).elements(), kElementwiseGrain,
+                       [=](int64_t begin, int64_t end) {
+                         for (int64_t i = begin; i < end; ++i) y[i] = a[i] + b[i];
+                       });
+}
+
 void Add(const CpuContext& ctx) {
+  if (ctx.inputs[0].type.dtype == graph::DType::kInt32) return AddIntegers(ctx);
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
     const S *a = ctx.in<S>(0), *b = ctx.in<S>(1);

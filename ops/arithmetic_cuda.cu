@@ -44,6 +44,23 @@ void Binary(const CudaContext& ctx) {
   });
 }
 
+// Map computes in float, which has too few bits for them.
+__global__ void AddIntegersKernel(int64_t n, const uint32_t* a, const uint32_t* b, uint32_t* y) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = a[i] + b[i];
+}
+
+void Add(const CudaContext& ctx) {
+  if (ctx.dtype() != graph::DType::kInt32) return Binary<Sum>(ctx);
+  const int64_t n = ctx.in_shape(0).elements();
+  if (n == 0) return;
+  constexpr int kThreads = 256;
+  AddIntegersKernel<<<static_cast<unsigned>((n + kThreads - 1) / kThreads), kThreads, 0,
+                      ctx.stream>>>(n, ctx.in<uint32_t>(0), ctx.in<uint32_t>(1),
+                                    ctx.out<uint32_t>(0));
+  gpu::CheckLaunch("add");
+}
+
 void Scale(const CudaContext& ctx) {
   const float factor = static_cast<float>(ctx.attributes.GetReal("factor"));
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
@@ -91,7 +108,7 @@ void Fill(const CudaContext& ctx) {
   });
 }
 
-const CudaKernelRegistration kAdd({"add", &Binary<Sum>});
+const CudaKernelRegistration kAdd({"add", &Add});
 const CudaKernelRegistration kMul({"mul", &Binary<Product>});
 const CudaKernelRegistration kScale({"scale", &Scale});
 const CudaKernelRegistration kScaleBy({"scale_by", &ScaleBy});

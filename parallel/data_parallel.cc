@@ -50,21 +50,25 @@ class Reducer {
         nodes_.begin());
     trains_ = update_ < static_cast<int>(nodes_.size());
     FillBuckets(options.bucket_bytes);
-    loss_ = program_.Find(options.loss);
-    if (!trains_ && HasGradients()) loss_ = kNoTensor;  // not complete
+    if (!trains_ && HasGradients()) return;  // metrics are not complete
+    for (const std::string& name : options.metrics) {
+      if (const TensorId metric = program_.Find(name); metric != kNoTensor) {
+        metrics_.push_back(metric);
+      }
+    }
   }
 
   graph::PassResult Run() {
-    if (buckets_.empty() && loss_ == kNoTensor) return {false, "nothing to sum among ranks"};
+    if (buckets_.empty() && metrics_.empty()) return {false, "nothing to sum among ranks"};
     size_t started = 0, finished = 0;  // buckets
     for (int n = 0; n <= static_cast<int>(nodes_.size()); ++n) {
       if (n == update_) {
         phase_ = n > 0 ? nodes_[static_cast<size_t>(n) - 1].phase : Phase::kForward;
-        StartLoss();
+        for (TensorId metric : metrics_) StartMetric(metric);
         while (finished < buckets_.size()) FinishScattered(buckets_[finished++]);
         if (trains_) phase_ = Phase::kUpdate;
         for (const Bucket& bucket : buckets_) FinishReduced(bucket);
-        FinishLoss();
+        for (TensorId metric : metrics_) FinishMetric(metric);
       }
       if (n == static_cast<int>(nodes_.size())) break;
       Keep(nodes_[static_cast<size_t>(n)]);
@@ -243,26 +247,23 @@ class Reducer {
     }
   }
 
-  void StartLoss() {
-    if (loss_ == kNoTensor) return;
-    LastWriter(loss_);
-    StartSum({.tensor = loss_});
+  void StartMetric(TensorId metric) {
+    LastWriter(metric);
+    StartSum({.tensor = metric});
   }
 
-  // Nothing here reads the loss, but the program must not end before it is there.
-  void FinishLoss() {
-    if (loss_ == kNoTensor) return;
-    const Summand loss = {.tensor = loss_};
-    const TensorId reduced = AddReduced(loss);
+  // Nothing here reads a metric, but the program must not end before it is there.
+  void FinishMetric(TensorId metric) {
+    const TensorId reduced = AddReduced({.tensor = metric});
     program_.mutable_tensor(reduced).persistent = true;
-    Emit("all_reduce_done", "", {loss_}, reduced);
+    Emit("all_reduce_done", "", {metric}, reduced);
   }
 
   Program& program_;
   const std::vector<Node> nodes_;  // as they were
   int update_ = 0;                 // its first node, or the number of nodes
   bool trains_ = false;
-  TensorId loss_ = kNoTensor;  // when it is complete
+  std::vector<TensorId> metrics_;  // when they are complete
   std::vector<Bucket> buckets_;
   int64_t bytes_ = 0;
   std::set<TensorId> parts_;  // own parts of gradients

@@ -13,12 +13,13 @@
 //                                                                            but one starts
 //
 // The loss carries 1 / (targets of the whole step) on every rank, so that sums over ranks are those
-// of one rank with the whole batch; the loss itself is summed too.
+// of one rank with the whole batch; the loss itself and other metrics are summed too.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "graph/pass.h"
 
@@ -29,12 +30,13 @@ struct DataParallelOptions {
   // ready: large enough for the links' full rate, small enough that the first leave early. A
   // function of model and mesh, so that it never changes numbers (PyTorch's bucket_cap_mb is 25).
   int64_t bucket_bytes = int64_t{25} << 20;
-  std::string loss = "loss";
+  // What the host reads of the data: the loss, other sums and counts.
+  std::vector<std::string> metrics = {"loss"};
 };
 
-// Gradients carried from micro-step to micro-step are summed once, in the last, and so is the loss
-// of programs with an update, and of evaluation. What is read in parts is summed in every
-// micro-step. Without a gradient or a loss of its own, a program stays as it is.
+// Gradients carried from micro-step to micro-step are summed once, in the last, and so are the
+// metrics of programs with an update, and of evaluation. What is read in parts is summed in every
+// micro-step. Without a gradient or a metric of its own, a program stays as it is.
 class DataParallel : public graph::Pass {
  public:
   explicit DataParallel(DataParallelOptions options = {}) : options_(std::move(options)) {}

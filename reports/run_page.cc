@@ -21,21 +21,20 @@ struct Curve {
   const char* key;  // of the rows
   const char* title;
   const char* unit;
+  bool by_objective = false;  // each that has a name has a curve of its own
 };
 
 constexpr Curve kCurves[] = {
-    {"lr", "Learning rate", "number"},
-    {"grad_norm", "Gradient norm", "number"},
-    {"tokens_per_s", "Tokens per second", "count"},
-    {"step_ms", "Time of a step", "ms"},
+    {"lr", "Learning rate", "number", true},        {"grad_norm", "Gradient norm", "number", true},
+    {"tokens_per_s", "Tokens per second", "count"}, {"step_ms", "Time of a step", "ms"},
     {"mfu", "Model FLOPs utilisation", "percent"},
 };
 // The newest of them; a page is no place for thousands.
 constexpr size_t kMostDivergences = 100;
 
 constexpr Curve kScalingCurves[] = {
-    {"loss_scale", "Loss scale", "integer"},
-    {"skipped", "Skipped steps so far", "integer"},
+    {"loss_scale", "Loss scale", "integer", true},
+    {"skipped", "Skipped steps so far", "integer", true},
 };
 
 ordered_json Series(const History& history, const std::string& key, const std::string& name) {
@@ -58,15 +57,32 @@ ordered_json LinesView(const std::string& title, const std::string& unit) {
           {"series", ordered_json::array()}};
 }
 
-ordered_json LossView(const History& steps, const History& evaluations) {
+// "loss"; of objectives that have names, "critic.loss" and so on.
+std::vector<std::string> KeysOf(const RunFacts& facts, const std::string& key) {
+  if (facts.objectives.empty()) return {key};
+  std::vector<std::string> keys;
+  for (const std::string& objective : facts.objectives) keys.push_back(objective + "." + key);
+  return keys;
+}
+
+std::string HeldOut(const std::string& key) { return "eval_" + key; }
+
+void AddHeldOut(ordered_json& view, const History& evaluations, const std::string& key,
+                const std::string& name) {
+  if (evaluations.empty()) return;
+  view["series"].push_back(Series(evaluations, HeldOut(key), name));
+  view["series"].back()["points"] = true;
+}
+
+ordered_json LossView(const RunFacts& facts, const History& steps, const History& evaluations) {
   ordered_json view = LinesView("Loss", "number");
   view["wide"] = true;
   view["smoothing"] = true;
   view["log_choice"] = true;
-  view["series"].push_back(Series(steps, "loss", "training"));
-  if (!evaluations.empty()) {
-    view["series"].push_back(Series(evaluations, "eval_loss", "held out"));
-    view["series"].back()["points"] = true;
+  for (const std::string& key : KeysOf(facts, "loss")) {
+    const std::string of = facts.objectives.empty() ? "" : key + ", ";
+    view["series"].push_back(Series(steps, key, of + "training"));
+    AddHeldOut(view, evaluations, key, of + "held out");
   }
   if (steps.rows_per_point() > 1) {
     view["note"] =
@@ -84,10 +100,24 @@ ordered_json BarsView(const char* title, const ordered_json& bars) {
   return {{"type", "bars"}, {"title", title}, {"unit", "bytes"}, {"width", "half"}, {"bars", bars}};
 }
 
-std::vector<History::Column> StepColumns() {
-  std::vector<History::Column> columns = {{"loss"}};
-  for (const Curve& curve : kCurves) columns.push_back({curve.key});
-  for (const Curve& curve : kScalingCurves) columns.push_back({curve.key, History::Of::kLast});
+std::vector<History::Column> StepColumns(const RunFacts& facts) {
+  std::vector<History::Column> columns;
+  const auto add = [&](const char* key, bool by_objective, History::Of of) {
+    columns.push_back({key, of});
+    if (facts.objectives.empty() || !by_objective) return;
+    for (const std::string& own : KeysOf(facts, key)) columns.push_back({own, of});
+  };
+  add("loss", true, History::Of::kMean);
+  for (const Curve& curve : kCurves) add(curve.key, curve.by_objective, History::Of::kMean);
+  for (const Curve& curve : kScalingCurves) add(curve.key, curve.by_objective, History::Of::kLast);
+  for (const std::string& metric : facts.metrics) columns.push_back({metric});
+  return columns;
+}
+
+std::vector<History::Column> EvaluationColumns(const RunFacts& facts) {
+  std::vector<History::Column> columns;
+  for (const std::string& key : KeysOf(facts, "loss")) columns.push_back({HeldOut(key)});
+  for (const std::string& metric : facts.metrics) columns.push_back({HeldOut(metric)});
   return columns;
 }
 
@@ -96,8 +126,8 @@ std::vector<History::Column> StepColumns() {
 RunPage::RunPage(std::string path, RunFacts facts)
     : path_(std::move(path)),
       facts_(std::move(facts)),
-      steps_(StepColumns()),
-      evaluations_({{"eval_loss"}}),
+      steps_(StepColumns(facts_)),
+      evaluations_(EvaluationColumns(facts_)),
       energy_({{"joules_per_token"}}),
       best_eval_(std::numeric_limits<double>::quiet_NaN()),
       due_(Clock::now()) {}
@@ -107,9 +137,13 @@ std::optional<std::string> RunPage::Add(const ordered_json& row) {
     divergences_.push_back({"step " + row.at("step").dump(), *text});
     if (divergences_.size() > kMostDivergences) divergences_.erase(0);
   }
-  if (const auto loss = row.find("eval_loss"); loss != row.end()) {
+  if (row.contains("eval_loss")) {
     evaluations_.Add(row);
-    best_eval_ = std::fmin(best_eval_, loss->get<double>());
+    const auto value = row.find(HeldOut(facts_.monitor));
+    if (value != row.end() && value->is_number()) {
+      best_eval_ = facts_.larger_is_better ? std::fmax(best_eval_, value->get<double>())
+                                           : std::fmin(best_eval_, value->get<double>());
+    }
   } else if (row.contains("loss")) {
     steps_.Add(row);
     if (row.contains("joules_per_token")) energy_.Add(row);
@@ -142,22 +176,40 @@ ordered_json RunPage::Views(const std::string& state) const {
   ordered_json tiles = {
       Tile(state.c_str(), std::to_string(done) + " of " + std::to_string(facts_.steps), "text"),
       Tile("loss", OrNull(steps_.Last("loss")), "number"),
-      Tile("best held-out loss", OrNull(best_eval_), "number"),
+      Tile(("best held-out " + facts_.monitor).c_str(), OrNull(best_eval_), "number"),
       Tile("tokens per second", OrNull(steps_.Last("tokens_per_s")), "count"),
       Tile("arena", facts_.stack.at("arena_bytes"), "bytes")};
   if (steps_.Has("mfu")) tiles.push_back(Tile("MFU", OrNull(steps_.Last("mfu")), "percent"));
   views.push_back({{"type", "tiles"}, {"tiles", std::move(tiles)}});
 
-  if (!steps_.empty() || !evaluations_.empty()) views.push_back(LossView(steps_, evaluations_));
+  if (!steps_.empty() || !evaluations_.empty())
+    views.push_back(LossView(facts_, steps_, evaluations_));
   ordered_json small = ordered_json::array();
   auto add = [&](const Curve& curve) {
     small.push_back(LinesView(curve.title, curve.unit));
-    small.back()["series"].push_back(Series(steps_, curve.key, curve.title));
+    if (facts_.objectives.empty() || !curve.by_objective) {
+      small.back()["series"].push_back(Series(steps_, curve.key, curve.title));
+      return;
+    }
+    for (const std::string& key : KeysOf(facts_, curve.key)) {
+      small.back()["series"].push_back(Series(steps_, key, key));
+    }
   };
   for (const Curve& curve : kCurves) {
     if (steps_.Has(curve.key)) add(curve);
   }
-  const bool scaled = steps_.Last("loss_scale") != 1 || steps_.Last("skipped") > 0;
+  for (const std::string& metric : facts_.metrics) {
+    if (!steps_.Has(metric) && !evaluations_.Has(HeldOut(metric))) continue;
+    small.push_back(LinesView(metric, "number"));
+    small.back()["series"].push_back(Series(steps_, metric, "training"));
+    AddHeldOut(small.back(), evaluations_, metric, "held out");
+  }
+  const auto any = [&](const char* key, const auto& test) {
+    return std::ranges::any_of(KeysOf(facts_, key),
+                               [&](const std::string& own) { return test(steps_.Last(own)); });
+  };
+  const bool scaled = any("loss_scale", [](double scale) { return scale != 1; }) ||
+                      any("skipped", [](double skipped) { return skipped > 0; });
   if (scaled && !steps_.empty()) {
     for (const Curve& curve : kScalingCurves) add(curve);
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "reports/history.h"
 
@@ -18,7 +19,12 @@ struct RunFacts {
   int64_t steps = 0;                                               // that it will make
   nlohmann::ordered_json facts = nlohmann::ordered_json::array();  // [[name, value], …]
   std::string config;                                              // resolved YAML
-  nlohmann::ordered_json stack;                                    // MemoryStack()
+  std::vector<std::string> objectives = {};  // that have names: their members are NAME.loss, …
+  std::vector<std::string> metrics = {};     // members of rows beside those of every model
+  // The held-out metric by which an evaluation is the best.
+  std::string monitor = "loss";
+  bool larger_is_better = false;
+  nlohmann::ordered_json stack;  // MemoryStack()
   // At the peak, as bars: [{"name": …, "parts": {role: bytes}}, …].
   nlohmann::ordered_json by_block = nlohmann::ordered_json::array();
   nlohmann::ordered_json by_role = nlohmann::ordered_json::array();

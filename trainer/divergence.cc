@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace plimsoll::trainer {
 
@@ -15,48 +16,76 @@ constexpr char kAdvice[] = "A smaller optimizer.lr or a longer schedule.warmup m
 
 }  // namespace
 
-Divergence::Divergence(const config::RunConfig& config, bool loss_is_scaled, int64_t next,
-                       const DivergenceState& state)
+std::vector<JudgedObjective> JudgedObjectives(const CompiledStep& compiled) {
+  std::vector<JudgedObjective> judged;
+  for (const models::Objective& objective : compiled.objectives) {
+    judged.push_back(
+        {objective.name, compiled.options.UpdateOf(objective.name).loss_scale.has_value()});
+  }
+  return judged;
+}
+
+Divergence::Divergence(const config::RunConfig& config, std::vector<JudgedObjective> objectives,
+                       int64_t next, const DivergenceState& state)
     : config_(config.divergence),
       amp_(config.amp),
-      loss_is_scaled_(loss_is_scaled),
+      objectives_(std::move(objectives)),
       good_(next - 1),
       state_(state) {
+  state_.objectives.resize(objectives_.size());
   // The run that saved may have looked at more losses, or at none.
   const auto window = config_.spike > 0 ? static_cast<size_t>(config_.window) : 0;
-  if (state_.losses.size() > window) {
-    state_.losses.erase(state_.losses.begin(), state_.losses.end() - static_cast<int64_t>(window));
+  for (auto& [losses, limits] : state_.objectives) {
+    if (losses.size() > window) {
+      losses.erase(losses.begin(), losses.end() - static_cast<int64_t>(window));
+    }
+    if (window == 0) limits.fill(kNoLossLimit);
   }
-  if (window == 0) state_.limits.fill(kNoLossLimit);
 }
 
-Verdict Divergence::Judge(int64_t step, const StepMetrics& metrics) {
-  const bool overflow = loss_is_scaled_ && !std::isfinite(metrics.grad_norm);
-  const std::string problem = overflow ? "" : Problem(step, metrics);
-  if (std::isfinite(metrics.loss) && metrics.loss <= LimitOf(step)) good_ = step;
-  if (problem.empty() && !overflow && config_.spike > 0) {
-    state_.losses.push_back(static_cast<float>(metrics.loss));
-    if (std::ssize(state_.losses) > config_.window) state_.losses.erase(state_.losses.begin());
+Verdict Divergence::Judge(int64_t step, std::span<const StepMetrics> metrics) {
+  Verdict worst;
+  bool good = true;
+  for (size_t i = 0; i < objectives_.size(); ++i) {
+    const double loss = metrics[i].loss;
+    good = good && std::isfinite(loss) && loss <= LimitOf(step, i);
+    Verdict verdict = Judge(step, i, metrics[i]);
+    if (verdict.kind > worst.kind) worst = std::move(verdict);
   }
-  state_.limits[static_cast<size_t>(step % 2)] = Limit();  // of the step after the next
+  if (good) good_ = step;
+  return worst;
+}
 
+Verdict Divergence::Judge(int64_t step, size_t objective, const StepMetrics& metrics) {
+  const auto& [name, loss_is_scaled] = objectives_[objective];
+  const bool overflow = loss_is_scaled && !std::isfinite(metrics.grad_norm);
+  const std::string problem = overflow ? "" : Problem(step, objective, metrics);
+  auto& [losses, limits] = state_.objectives[objective];
+  if (problem.empty() && !overflow && config_.spike > 0) {
+    losses.push_back(static_cast<float>(metrics.loss));
+    if (std::ssize(losses) > config_.window) losses.erase(losses.begin());
+  }
+  limits[static_cast<size_t>(step % 2)] = Limit(losses);  // of the step after the next
+
+  const std::string where =
+      name.empty() ? fmt::format("step {}", step) : fmt::format("step {}, {}", step, name);
   if (overflow && metrics.skipped_in_a_row >= amp_.max_skips) {
     return {Verdict::kStop,
-            fmt::format("step {}: gradients overflowed in {} steps in a row (amp.max_skips), the "
+            fmt::format("{}: gradients overflowed in {} steps in a row (amp.max_skips), the "
                         "loss scale being down to {:g} (amp.min_scale {:g}); stopped. A smaller "
                         "optimizer.lr, a longer schedule.warmup or amp.dtype: bf16 may help",
-                        step, metrics.skipped_in_a_row, metrics.loss_scale, amp_.min_scale)};
+                        where, metrics.skipped_in_a_row, metrics.loss_scale, amp_.min_scale)};
   }
   if (problem.empty()) return {};
-  return Answer(fmt::format("step {}: {}", step, problem), metrics);
+  return Answer(fmt::format("{}: {}", where, problem), metrics);
 }
 
-std::string Divergence::Problem(int64_t step, const StepMetrics& metrics) const {
+std::string Divergence::Problem(int64_t step, size_t objective, const StepMetrics& metrics) const {
   if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm)) {
     return fmt::format("loss {} and gradient norm {} are not finite", metrics.loss,
                        metrics.grad_norm);
   }
-  const float limit = LimitOf(step);
+  const float limit = LimitOf(step, objective);
   if (metrics.loss <= limit) return "";
   return fmt::format(
       "loss {:.4f} is a spike, beyond {:.4f}: {:g} standard deviations (divergence.spike) above "
@@ -87,21 +116,19 @@ Verdict Divergence::Answer(const std::string& problem, const StepMetrics& metric
 
 void Divergence::GoBack(int64_t step, const DivergenceState& then) {
   good_ = std::min(good_, step);
-  state_.losses = then.losses;
-  state_.limits = then.limits;
+  state_.objectives = then.objectives;
+  state_.objectives.resize(objectives_.size());
   state_.lr_factor *= config_.lr_factor;
   ++state_.rollbacks;
 }
 
 // Of good losses alone: a spike must not make room for the next one.
-float Divergence::Limit() const {
-  const size_t count = state_.losses.size();
-  if (config_.spike == 0 || std::ssize(state_.losses) < config_.window) return kNoLossLimit;
+float Divergence::Limit(const std::vector<float>& losses) const {
+  if (config_.spike == 0 || std::ssize(losses) < config_.window) return kNoLossLimit;
+  const auto count = static_cast<double>(losses.size());
   double mean = 0, variance = 0;
-  for (const float loss : state_.losses) mean += loss / static_cast<double>(count);
-  for (const float loss : state_.losses) {
-    variance += (loss - mean) * (loss - mean) / static_cast<double>(count);
-  }
+  for (const float loss : losses) mean += loss / count;
+  for (const float loss : losses) variance += (loss - mean) * (loss - mean) / count;
   return std::min(kNoLossLimit, static_cast<float>(mean + config_.spike * std::sqrt(variance)));
 }
 

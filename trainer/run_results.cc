@@ -57,8 +57,8 @@ std::optional<int64_t> TakeBestWeights(const EndedRun& run) {
   const auto path = FindSnapshotAfter(run.config, evaluation.best_step, run.ranks);
   if (path) {
     ReadSnapshot(snapshots::Snapshot(*path), run.model, run.ranks, run.session);
-    run.progress.Line(fmt::format("weights after {} steps taken, of the best held-out loss {:.4f}",
-                                  evaluation.best_step, evaluation.best));
+    run.progress.Line(fmt::format("weights after {} steps taken, of the best held-out {} {:.4f}",
+                                  evaluation.best_step, evaluation.monitor, evaluation.best));
     return evaluation.best_step;
   }
   if (run.ranks.first()) {

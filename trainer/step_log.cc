@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/message.h"
 #include "runtime/process_memory.h"
@@ -15,6 +16,7 @@ namespace plimsoll::trainer {
 
 StepLog::StepLog(const Parts& parts)
     : parts_(parts),
+      metrics_(EvaluatedMetrics(parts.session.metrics())),
       energy_(runtime::FindEnergyCounter(parts.session.device().kind())),
       windows_(energy_.counter.get()) {}
 
@@ -24,8 +26,8 @@ void StepLog::Begin() {
   if (steps_ >= kWarmupSteps) windows_.Begin(start_);
 }
 
-void StepLog::Handed(int64_t step, int64_t tokens, double lr) {
-  under_way_.push_back({step, tokens, lr});
+void StepLog::Handed(int64_t step, std::span<const ObjectiveStep> objectives) {
+  under_way_.push_back({step, {objectives.begin(), objectives.end()}});
 }
 
 StepLog::Done StepLog::Take() { return Take(/*alone=*/false); }
@@ -41,20 +43,16 @@ void StepLog::Drop() {
 StepLog::Done StepLog::Take(bool alone) {
   const auto& [config, model, session, ranks, directory, reports, gpu, progress, divergence] =
       parts_;
-  const UnderWay step = under_way_.front();
+  const UnderWay step = std::move(under_way_.front());
   under_way_.pop_front();
-  const StepMetrics metrics = session.TakeMetrics().front();
+  const std::span<const StepMetrics> metrics = session.TakeMetrics();
   const auto now = Clock::now();
   const double seconds = std::chrono::duration<double>(now - start_).count();
   start_ = now;
 
-  StepReport report;
-  report.step = step.number;
-  report.loss = metrics.loss;
-  report.lr = step.lr;
-  report.grad_norm = metrics.grad_norm;
+  StepReport report = ReportOf(step, metrics);
   report.step_seconds = seconds;
-  report.tokens_per_second = static_cast<double>(step.tokens) / seconds;
+  report.tokens_per_second = static_cast<double>(step.tokens()) / seconds;
   report.mfu = Mfu(report.tokens_per_second);
   report.arena_bytes = session.compiled().plan.arena_bytes;
   const runtime::CachingMemory* const caching = session.caching();
@@ -66,7 +64,7 @@ StepLog::Done StepLog::Take(bool alone) {
   }
   report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
   ++steps_;
-  windows_.StepDone(now, step.tokens);
+  windows_.StepDone(now, step.tokens());
   if (steps_ >= kWarmupSteps && !under_way_.empty()) windows_.Begin(now);  // the next has begun
   std::optional<Energy> energy = windows_.ended();
   if (ranks.size() > 1) {
@@ -81,12 +79,12 @@ StepLog::Done StepLog::Take(bool alone) {
     report.energy = energy;
   }
   if (report.energy) windows_.Forget();
-  report.loss_scale = metrics.loss_scale;
-  report.skipped = metrics.skipped;
   Done done{.step = step.number, .seconds = seconds};
   if (!alone) {
-    const float limit = divergence.LimitOf(step.number);
-    if (limit < kNoLossLimit) report.loss_limit = limit;
+    for (size_t i = 0; i < report.objectives.size(); ++i) {
+      const float limit = divergence.LimitOf(step.number, i);
+      if (limit < kNoLossLimit) report.objectives[i].loss_limit = limit;
+    }
     done.verdict = divergence.Judge(step.number, metrics);
     report.diverged = done.verdict.text;
   }
@@ -94,6 +92,26 @@ StepLog::Done StepLog::Take(bool alone) {
   progress.Step(report);
   if (done.verdict.kind == Verdict::kSkipped) progress.Line(done.verdict.text);
   return done;
+}
+
+// What the device says of the step.
+StepReport StepLog::ReportOf(const UnderWay& step, std::span<const StepMetrics> metrics) const {
+  StepReport report;
+  report.step = step.number;
+  report.objectives.clear();
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    report.objectives.push_back({.name = parts_.session.compiled().objectives[i].name,
+                                 .loss = metrics[i].loss,
+                                 .lr = step.objectives[i].lr,
+                                 .grad_norm = metrics[i].grad_norm,
+                                 .loss_scale = metrics[i].loss_scale,
+                                 .skipped = metrics[i].skipped});
+  }
+  for (const EvaluatedMetric& metric : metrics_) {
+    if (!metric.info.declared || !metric.info.scalar()) continue;
+    report.metrics.emplace_back(metric.name, metric.Value(metrics));
+  }
+  return report;
 }
 
 // The share of all ranks' peak that the model's own operations make up, without what is

@@ -8,7 +8,9 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "models/model.h"
 #include "runtime/energy.h"
@@ -42,7 +44,7 @@ class StepLog {
 
   // A step begins, for the host; and it is the device's.
   void Begin();
-  void Handed(int64_t step, int64_t tokens, double lr);
+  void Handed(int64_t step, std::span<const ObjectiveStep> objectives);
   int64_t under_way() const { return std::ssize(under_way_); }  // handed, and without a row
   // Something else than a step comes between: an evaluation, a snapshot that is waited for.
   void Interrupt() { windows_.Interrupt(); }
@@ -76,15 +78,18 @@ class StepLog {
  private:
   using Clock = std::chrono::steady_clock;
   struct UnderWay {
-    int64_t number = 0, tokens = 0;
-    double lr = 0;
+    int64_t number = 0;
+    std::vector<ObjectiveStep> objectives;
+    int64_t tokens() const { return objectives.front().tokens; }
   };
 
   Done Take(bool alone);
+  StepReport ReportOf(const UnderWay& step, std::span<const StepMetrics> metrics) const;
   void Keep(const std::function<void()>& append) const;
   std::optional<double> Mfu(double tokens_per_second) const;
 
   Parts parts_;
+  const std::vector<EvaluatedMetric> metrics_;
   std::deque<UnderWay> under_way_;
   Clock::time_point start_;  // of the first of them, or when the step before it ended
   std::optional<int64_t> gpu_bytes_;

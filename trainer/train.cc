@@ -24,6 +24,7 @@
 #include "trainer/learning_rate.h"
 #include "trainer/plan/memory_timeline.h"
 #include "trainer/plan/plan_json.h"
+#include "trainer/record/monitor.h"
 #include "trainer/record/progress.h"
 #include "trainer/record/run_directory.h"
 #include "trainer/record/run_facts.h"
@@ -84,6 +85,8 @@ class Run {
     CompiledStep compiled = CompileStep(settled.options);
     if (profile) profiler_.emplace(*device_, *profile);
     MakeSession(std::move(compiled));
+    monitor_ = MonitorFrom(config_, session_->metrics());
+    Follow(monitor_, record_.evaluation);
     FillWeights();
     if (profiler_) profiler_->Watch(*session_);
     if (Continues()) {
@@ -122,7 +125,7 @@ class Run {
       reports_.emplace(
           config_.log, directory_,
           RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks_.size(), step, timeline),
-          first_step_, metrics_);
+          first_step_, metrics_, ModelColumns(step));
     }
     if (!chosen_.empty()) {
       PrintProgress(Wrapped("chosen within memory.budget: " + chosen_, 100, "  ") + "\n");
@@ -135,8 +138,8 @@ class Run {
     Progress progress(config_.train.StepsToMake(), first_step_, config_.train.log_every,
                       ranks_.size() == 1);
     progress_ = &progress;
-    divergence_.emplace(config_, session_->compiled().options.update.loss_scale.has_value(),
-                        first_step_, record_.divergence);
+    divergence_.emplace(config_, JudgedObjectives(session_->compiled()), first_step_,
+                        record_.divergence);
     log_.emplace(StepLog::Parts{config_, *model_, *session_, ranks_, directory_,
                                 reports_ ? &*reports_ : nullptr, *gpu_, progress, *divergence_});
     if (config_.save.on_exit) signals_.emplace(config_.save.signal);
@@ -410,7 +413,7 @@ class Run {
       const config::RunConfig& own = objective_configs_.at(o);
       told_[o].lr = divergence_->lr_factor() *
                     LearningRate(own.schedule, own.optimizer.lr, config_.train.steps, step);
-      told_[o].loss_limit = divergence_->LimitOf(step);
+      told_[o].loss_limit = divergence_->LimitOf(step, o);
     }
   }
 
@@ -441,7 +444,7 @@ class Run {
     }
     session_->EndStep();
     ++steps_run_;
-    log_->Handed(step, told_.front().tokens, told_.front().lr);
+    log_->Handed(step, told_);
     while (log_->under_way() > StepsAhead()) Report();
     if (profiler_ && profiler_->LastIs(step)) {
       progress_->Line(profiler_->Finish(session_->compiled(), directory_));
@@ -522,8 +525,8 @@ class Run {
     Drain();
     EvaluationState& state = record_.evaluation;
     const HeldOut::Evaluation evaluation =
-        held_out_->Evaluate(*session_, done, state, [this] { ranks_.Progress(); });
-    log_->Record(EvaluationRow(done, evaluation.loss));
+        held_out_->Evaluate(*session_, monitor_, done, state, [this] { ranks_.Progress(); });
+    log_->Record(EvaluationRow(done, session_->metrics(), evaluation.metrics));
     progress_->Line(evaluation.text);
     if (GainsNoMore(config_, state)) {
       progress_->Line(
@@ -563,6 +566,7 @@ class Run {
   std::optional<RunReports> reports_;  // on the first rank
   std::optional<CachingOptions> caching_;
   std::unique_ptr<Session> session_;
+  Monitor monitor_;
   std::optional<GpuAccount> gpu_;
   std::string gpu_line_;  // what its start-up said
   std::optional<RunProfiler> profiler_;

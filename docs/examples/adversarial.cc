@@ -1,8 +1,9 @@
 #include "docs/examples/adversarial.h"
 
-#include "graph/objective.h"
 #include "models/family.h"
 #include "models/layers.h"
+#include "ops/arithmetic.h"
+#include "ops/linear.h"
 #include "ops/linear_cross_entropy.h"
 
 namespace plimsoll::models {
@@ -39,27 +40,39 @@ Value Adversarial::Fake(Layers& g) const {
   return Linear(g, "out", Hidden(g, noise, settings().Int("width")), 2, {.init_std = 0.3});
 }
 
-// The loss of points that are taken for what `label` says.
-Value Adversarial::Judge(Layers& g, Value points, const char* label, const char* name) const {
+// What the critic says of points, which are what `label` says.
+Adversarial::Verdict Adversarial::Judge(Layers& g, Value points, const char* label,
+                                        const char* name) const {
   const Value labels = g.Input(label, DType::kInt32, {g.batch().batch});
-  const std::string weight = graph::OfObjective(g.objective(), "token_weight");
   const Scope scope(g.builder(), "critic");
   const Value x = Hidden(g, points, settings().Int("width"));
   const Value table = EmbeddingTable(g, "head", 2, settings().Int("width"), 0.3);
-  return ops::LinearCrossEntropy(g.builder(), x, table, labels,
-                                 g.Input(weight, DType::kFloat32, {}), name);
+  const Value logits = ops::Linear(g.builder(), x, table, graph::kNoTensor, "logits");
+  return {ops::LinearCrossEntropy(g.builder(), x, table, labels, g.TokenWeight(), name),
+          ops::Confuse(g.builder(), logits, labels)};
 }
 
 Model::Outputs Adversarial::Forward(Layers& g, Head) const {
   const std::string& objective = only_.empty() ? g.objective() : only_;
   Outputs outputs;
   if (objective == "generator") {
-    outputs.loss = Judge(g, Fake(g), "real_label", "fooled");
+    const Verdict fake = Judge(g, Fake(g), "real_label", "fooled");
+    outputs.loss = fake.loss;
+    outputs.metrics = {{"fooled", fake.said.right, fake.said.rows, /*larger_is_better=*/true}};
     return outputs;
   }
-  const Value real = g.Input("real", DType::kFloat32, {g.batch().batch, 2});
-  const Value of_real = Judge(g, real, "real_label", "of_real");
-  outputs.loss = Add(g, "loss", of_real, Judge(g, Fake(g), "fake_label", "of_fake"));
+  const Value points = g.Input("real", DType::kFloat32, {g.batch().batch, 2});
+  const Verdict real = Judge(g, points, "real_label", "of_real");
+  const Verdict fake = Judge(g, Fake(g), "fake_label", "of_fake");
+  outputs.loss = Add(g, "loss", real.loss, fake.loss);
+  outputs.metrics = {
+      {"of_real", real.loss},
+      {"of_fake", fake.loss},
+      {.name = "accuracy",
+       .sum = Add(g, "right", real.said.right, fake.said.right),
+       .count = Add(g, "rows", real.said.rows, fake.said.rows),
+       .larger_is_better = true},
+      {.name = "confusion", .sum = Add(g, "said", real.said.counts, fake.said.counts)}};
   return outputs;
 }
 

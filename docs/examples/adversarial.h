@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "docs/examples/confusion.h"
 #include "models/model.h"
 
 namespace plimsoll::models {
@@ -16,6 +17,10 @@ namespace plimsoll::models {
 //   noise       f32[B,8]   what fake points are made of
 //   real_label  i32[B]     all 1
 //   fake_label  i32[B]     critic: all 0
+//
+// Metrics: of the critic its losses `of_real` and `of_fake`, which are parts of a sum, its
+// `accuracy`, and what it took for what, `confusion`; of the generator how many of its points were
+// taken for real, `fooled`.
 class Adversarial final : public Model {
  public:
   static constexpr int64_t kNoise = 8;
@@ -30,8 +35,12 @@ class Adversarial final : public Model {
   Outputs Forward(Layers& g, Head head) const override;
 
  private:
+  struct Verdict {
+    graph::Value loss;
+    ops::Confusion said;
+  };
   graph::Value Fake(Layers& g) const;
-  graph::Value Judge(Layers& g, graph::Value points, const char* label, const char* name) const;
+  Verdict Judge(Layers& g, graph::Value points, const char* label, const char* name) const;
 
   std::string only_;
 };

@@ -9,7 +9,8 @@
 namespace plimsoll::trainer {
 namespace {
 
-void ExpectNear(const std::vector<float>& got, const std::vector<float>& want) {
+template <typename T>
+void ExpectNear(const std::vector<T>& got, const std::vector<T>& want) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_NEAR(got[i], want[i], 2e-5 + 1e-4 * std::abs(want[i])) << i;
@@ -30,6 +31,8 @@ TEST(AdversarialRanks, TrainAsOne) {
       EXPECT_NEAR(plain.losses[i], alone.losses[i], 1e-5);
       EXPECT_NEAR(plain.norms[i], alone.norms[i], 1e-5 * alone.norms[i] + 1e-6);
     }
+    // Counts are what they are.
+    ExpectNear(plain.declared, alone.declared);
     for (size_t i = 0; i < alone.weights.size(); ++i)
       ExpectNear(plain.weights[i], alone.weights[i]);
     for (const int64_t zero : {1, 2, 3}) {
@@ -39,6 +42,7 @@ TEST(AdversarialRanks, TrainAsOne) {
       for (size_t i = 0; i < alone.losses.size(); ++i) {
         EXPECT_NEAR(divided.losses[i], alone.losses[i], 1e-5);
       }
+      ExpectNear(divided.declared, alone.declared);
       for (size_t i = 0; i < alone.weights.size(); ++i) {
         ExpectNear(divided.weights[i], alone.weights[i]);
       }

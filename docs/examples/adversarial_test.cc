@@ -55,10 +55,7 @@ Left TrainApart(const Setting& setting, int64_t steps) {
     hand_over(critic, generator, "critic.");
     update(generator, step, kBatch, kGeneratorRate);
     hand_over(generator, critic, "generator.");
-    for (Session* session : {&critic, &generator}) {
-      left.losses.push_back(session->Metrics().loss);
-      left.norms.push_back(session->Metrics().grad_norm);
-    }
+    for (Session* session : {&critic, &generator}) TakeMetrics(session->Metrics(), left);
   }
   TakeWeights(critic, *model, left);
   return left;
@@ -96,6 +93,7 @@ TEST(Adversarial, ScalesEachLossByItself) {
     const Left apart = TrainApart(setting, 4), both = Train(setting, 4);
     EXPECT_EQ(both.losses, apart.losses);
     EXPECT_EQ(both.norms, apart.norms);
+    EXPECT_EQ(both.declared, apart.declared);
   }
   const auto model = Both(1);
   const CompiledStep compiled = Compile(*model, BothOptions({.dtype = graph::DType::kFloat16}));
@@ -122,6 +120,52 @@ TEST(Adversarial, HasTheSameBitsUnderAllPolicies) {
     EXPECT_GE(dropped, 8);
     EXPECT_EQ(Train(setting, 3), kept);
   }
+}
+
+TEST(Adversarial, TellsOfEachObjectiveWhatTheModelDeclares) {
+  const Setting setting{.accumulate = 3, .critic_updates = 2};
+  const auto model = Both(2);
+  CompileOptions options = BothOptions(setting);
+  options.evaluate = true;
+  ThreadPool pool(2);
+  Session session(Compile(*model, options), pool);
+  session.Initialize(*model, 1);
+  std::vector<std::string> names;
+  for (const MetricInfo& metric : session.metrics()) {
+    names.push_back(metric.name + " " + metric.type.ToString());
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string>{
+                "critic.loss f32[]", "critic.grad_norm f32[]", "critic.of_real f32[]",
+                "critic.of_fake f32[]", "critic.accuracy i32[]", "critic.confusion i32[2,2]",
+                "generator.loss f32[]", "generator.grad_norm f32[]", "generator.fooled i32[]"}));
+  Left left;
+  RunSteps(session, setting, 0, 30, left);
+  const auto check = [&](const StepMetrics& critic, const StepMetrics& generator, double rows) {
+    ASSERT_EQ(critic.declared.size(), 4u);
+    const auto &of_real = critic.declared[0], &of_fake = critic.declared[1],
+               &accuracy = critic.declared[2], &confusion = critic.declared[3];
+    EXPECT_NEAR(of_real.value() + of_fake.value(), critic.loss, 1e-6);
+    EXPECT_EQ(accuracy.count, 2 * rows);
+    const std::vector<double>& said = confusion.sum;  // of fake points, of real ones
+    EXPECT_EQ(said[0] + said[1], rows);
+    EXPECT_EQ(said[2] + said[3], rows);
+    EXPECT_EQ(accuracy.sum[0], said[0] + said[3]);
+    EXPECT_EQ(accuracy.value(), accuracy.sum[0] / (2 * rows));
+    ASSERT_EQ(generator.declared.size(), 1u);
+    EXPECT_EQ(generator.declared[0].count, rows);
+  };
+  check(session.Metrics(0), session.Metrics(1), 3 * kBatch);
+
+  // An evaluation sees the generator's points with one critic: what this took for real has fooled
+  // it.
+  Fill(session, 1000);
+  std::ranges::fill(session.slot("real_label").values<int32_t>(), 1);
+  const std::vector<int64_t> rows = {2 * kBatch, kBatch};
+  const std::span<const StepMetrics> metrics = session.Evaluate(rows);
+  check(metrics[0], metrics[1], kBatch);
+  EXPECT_EQ(metrics[1].declared[0].sum[0], metrics[0].declared[3].sum[1]);
+  ExpectInternalError([&] { session.Evaluate(1); }, {"2 objectives"});
 }
 
 TEST(Adversarial, GoesOnFromItsState) {

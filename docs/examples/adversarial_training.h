@@ -107,9 +107,19 @@ inline CompileOptions BothOptions(const Setting& setting) {
 // What is left of steps: metrics of every step, critic's and generator's, and the weights.
 struct Left {
   std::vector<double> losses, norms;
+  std::vector<double> declared;  // sums, each with its count where it has one
   std::vector<std::vector<float>> weights;
   bool operator==(const Left&) const = default;
 };
+
+inline void TakeMetrics(const StepMetrics& metrics, Left& left) {
+  left.losses.push_back(metrics.loss);
+  left.norms.push_back(metrics.grad_norm);
+  for (const MetricSum& metric : metrics.declared) {
+    left.declared.insert(left.declared.end(), metric.sum.begin(), metric.sum.end());
+    if (metric.count) left.declared.push_back(*metric.count);
+  }
+}
 
 inline void TakeWeights(Session& session, const models::Model& model, Left& left) {
   for (const models::ParameterInfo& parameter : model.parameters()) {
@@ -130,10 +140,7 @@ inline void RunSteps(Session& session, const Setting& setting, int64_t from, int
       session.RunMicroStep(step, run);
     }
     session.EndStep();
-    for (const StepMetrics& metrics : session.TakeMetrics()) {
-      left.losses.push_back(metrics.loss);
-      left.norms.push_back(metrics.grad_norm);
-    }
+    for (const StepMetrics& metrics : session.TakeMetrics()) TakeMetrics(metrics, left);
   }
 }
 

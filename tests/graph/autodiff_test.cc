@@ -122,6 +122,42 @@ backward
 )");
 }
 
+// What else is summed has no gradient, and lies behind the loss.
+TEST(Autodiff, SumsMetricsOverMicroStepsAsTheLoss) {
+  const auto differentiated = [](Carry carry) {
+    Program program = Parse(R"(program p
+  tensor %k: i32[3] input persistent
+  tensor %x: f32[4] input persistent
+  tensor %w: f32[4] parameter persistent
+forward
+  %a: f32[4] = mul(%x, %w)
+  %loss: f32[] = sum(%a)
+  %hits: i32[3] = cast(%k) {dtype="i32"}
+  %norm: f32[] = sum(%w)
+)");
+    Autodiff({.loss = "loss", .metrics = {"hits", "norm"}, .carry = carry}).Run(program);
+    EXPECT_NO_THROW(Verify(program));
+    return program;
+  };
+  for (const Carry carry : {Carry::kNone, Carry::kWrite}) {
+    const Program program = differentiated(carry);
+    for (const char* name : {"loss", "hits", "norm"}) {
+      EXPECT_EQ(program.tensor(program.Require(name)).role, Role::kMetric);
+      EXPECT_TRUE(program.tensor(program.Require(name)).persistent);
+    }
+  }
+  const Program program = differentiated(Carry::kAccumulate);
+  const std::string text = ToText(program);
+  const std::string sums = text.substr(text.find("  %loss = add("));
+  EXPECT_EQ(sums,
+            "  %loss = add(%loss, %loss.micro) !autodiff\n"
+            "  %hits = add(%hits, %hits.micro) !autodiff\n"
+            "  %norm = add(%norm, %norm.micro) !autodiff\n");
+  EXPECT_EQ(program.tensor(program.Require("hits")).role, Role::kMetric);
+  EXPECT_EQ(program.tensor(program.Require("hits.micro")).role, Role::kActivation);
+  EXPECT_FALSE(program.tensor(program.Require("hits.micro")).persistent);
+}
+
 // First micro-step: gradients are written to tensors that outlive the program.
 TEST(Autodiff, CarriesGradients) {
   const Program program = Differentiated(kTwoUses, Carry::kWrite);

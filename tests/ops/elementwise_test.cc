@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "base/error.h"
@@ -75,6 +76,23 @@ TEST(Dropout, DrawsTheWordsOfTheStream) {
   for (int64_t i = 0; i < kElements; ++i) {
     ASSERT_EQ(y.value(i) == 0, words[i] < 0x80000000u) << "element " << i;
   }
+}
+
+// In floats, 2^24 and 1 are 2^24.
+TEST(Add, CountsAsIntegersDo) {
+  ThreadPool pool(2);
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+  const std::vector<int32_t> a = {1 << 24, kMost - 1, kMost, -1}, b = {1, 1, 1, -1},
+                             sums = {(1 << 24) + 1, kMost, -kMost - 1, -2};
+  HostTensor x = PoisonedTensor({DType::kInt32, {4}}), y = x;
+  std::memcpy(x.bytes.data(), a.data(), x.bytes.size());
+  std::memcpy(y.bytes.data(), b.data(), y.bytes.size());
+  const std::vector<std::optional<HostTensor>> inputs = {x, y};
+  const graph::Attributes none;
+  const auto sum = *RunKernel(
+      {.op = graph::OpRegistry::Get().Require("add"), .attributes = none, .inputs = inputs},
+      pool)[0];
+  EXPECT_EQ(std::memcmp(sum.bytes.data(), sums.data(), sum.bytes.size()), 0);
 }
 
 TEST(Dropout, OfNothingIsNoNode) {

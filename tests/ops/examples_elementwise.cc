@@ -12,6 +12,11 @@ const graph::Shape kLarge = {33, 1001};
 const ExampleRegistration kAdd({.op = "add",
                                 .label = "",
                                 .inputs = {{kSmallShape}, {kSmallShape}}});
+const ExampleRegistration kAddIntegers({.op = "add",
+                                        .label = "integers",
+                                        .inputs = {{kLarge, Fill::kTokens, 1 << 20},
+                                                   {kLarge, Fill::kTokens, 1 << 20}},
+                                        .dtypes = {graph::DType::kFloat32}});
 const ExampleRegistration kMul({.op = "mul",
                                 .label = "",
                                 .inputs = {{kSmallShape}, {kSmallShape}}});

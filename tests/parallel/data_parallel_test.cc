@@ -136,6 +136,32 @@ forward
 )");
 }
 
+TEST(DataParallel, SumsEveryMetricThatThereIs) {
+  Program program = Parse(R"(program evaluate
+  tensor %k: i32[3] input persistent
+  tensor %x: f32[4,8] input persistent
+  tensor %hits: i32[3] metric persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %loss = sum(%x)
+  %hits = cast(%k) {dtype="i32"}
+)");
+  EXPECT_TRUE(DataParallel({.metrics = {"loss", "hits", "absent"}}).Run(program).changed);
+  graph::ExpectProgram(program, R"(program evaluate
+  tensor %k: i32[3] input persistent
+  tensor %x: f32[4,8] input persistent
+  tensor %hits: i32[3] metric persistent
+  tensor %loss: f32[] metric persistent
+forward
+  %loss = sum(%x)
+  %hits = cast(%k) {dtype="i32"}
+  %loss = all_reduce_start(%loss) {axis="data"} !data_parallel
+  %hits = all_reduce_start(%hits) {axis="data"} !data_parallel
+  %loss.reduced: f32[] metric persistent view %loss+0 = all_reduce_done(%loss) !data_parallel
+  %hits.reduced: i32[3] metric persistent view %hits+0 = all_reduce_done(%hits) !data_parallel
+)");
+}
+
 TEST(DataParallel, FirstMicroStepsAndOtherProgramsStayAsTheyAre) {
   Program first = Parse(R"(program train_first
   tensor %x: f32[4,8] input persistent

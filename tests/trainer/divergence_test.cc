@@ -30,13 +30,16 @@ config::RunConfig Config(const std::string& divergence) {
       .config;
 }
 
-StepMetrics Metrics(double loss, double norm = 1, int64_t in_a_row = 0) {
-  return {.loss = loss, .grad_norm = norm, .skipped_in_a_row = in_a_row};
+// Of a step of one objective.
+std::vector<StepMetrics> Metrics(double loss, double norm = 1, int64_t in_a_row = 0) {
+  return {{.loss = loss, .grad_norm = norm, .skipped_in_a_row = in_a_row}};
 }
+
+const std::vector<JudgedObjective> kPlain = {{}}, kScaled = {{.loss_is_scaled = true}};
 
 TEST(Divergence, ALimitIsOfGoodLossesUntilTwoStepsBefore) {
   const config::RunConfig config = Config("{action: skip, spike: 3, window: 4}");
-  Divergence divergence(config, false, 0, {});
+  Divergence divergence(config, kPlain, 0, {});
   const std::vector<double> losses = {1, 2, 1, 2};  // mean 1.5, deviation 0.5
   for (int step = 0; step < 4; ++step) {
     EXPECT_EQ(divergence.LimitOf(step), kNoLossLimit);
@@ -54,7 +57,7 @@ TEST(Divergence, ALimitIsOfGoodLossesUntilTwoStepsBefore) {
   EXPECT_EQ(divergence.Judge(7, Metrics(1, kNan)).kind, Verdict::kSkipped);
   EXPECT_EQ(divergence.LimitOf(8), seventh);
   EXPECT_EQ(divergence.LimitOf(9), seventh);
-  EXPECT_THAT(divergence.state().losses, ElementsAre(1, 2, 2, 3));
+  EXPECT_THAT(divergence.state().objectives.at(0).losses, ElementsAre(1, 2, 2, 3));
   EXPECT_EQ(divergence.good(), 7);  // its loss, and so the weights it was made with
 }
 
@@ -63,10 +66,10 @@ TEST(Divergence, GoesOnFromItsState) {
   const config::RunConfig config = Config("{action: skip, spike: 2, window: 3}");
   const std::vector<double> losses = {1, 2, 1, 9, 2, 1, 5, 2, 2, 3, 9, 1, 1};
   for (int stop = 1; stop < std::ssize(losses); ++stop) {
-    Divergence whole(config, false, 0, {});
-    std::optional<Divergence> first(std::in_place, config, false, 0, DivergenceState());
+    Divergence whole(config, kPlain, 0, {});
+    std::optional<Divergence> first(std::in_place, config, kPlain, 0, DivergenceState());
     for (int step = 0; step < std::ssize(losses); ++step) {
-      if (step == stop) first.emplace(config, false, step, DivergenceState(first->state()));
+      if (step == stop) first.emplace(config, kPlain, step, DivergenceState(first->state()));
       EXPECT_EQ(first->LimitOf(step), whole.LimitOf(step)) << stop << " " << step;
       EXPECT_EQ(first->Judge(step, Metrics(losses[step])).kind,
                 whole.Judge(step, Metrics(losses[step])).kind);
@@ -76,7 +79,7 @@ TEST(Divergence, GoesOnFromItsState) {
 
 TEST(Divergence, EqualLossesAreNoSpikes) {
   const config::RunConfig config = Config("{spike: 1, window: 7}");
-  Divergence divergence(config, false, 0, {});
+  Divergence divergence(config, kPlain, 0, {});
   for (int step = 0; step < 40; ++step) {
     EXPECT_EQ(divergence.Judge(step, Metrics(0.1f)).kind, Verdict::kGood) << step;
   }
@@ -84,10 +87,10 @@ TEST(Divergence, EqualLossesAreNoSpikes) {
 
 TEST(Divergence, WhatIsNoNumberEndsARunThatSaysNothingElse) {
   const config::RunConfig config = Config("{}");
-  Divergence divergence(config, false, 0, {});
+  Divergence divergence(config, kPlain, 0, {});
   EXPECT_EQ(divergence.Judge(0, Metrics(1e30)).kind, Verdict::kGood);
-  for (const StepMetrics& bad : {Metrics(kNan), Metrics(kInfinity), Metrics(1, kNan),
-                                 Metrics(1, kInfinity), Metrics(-kInfinity)}) {
+  for (const std::vector<StepMetrics>& bad : {Metrics(kNan), Metrics(kInfinity), Metrics(1, kNan),
+                                              Metrics(1, kInfinity), Metrics(-kInfinity)}) {
     const Verdict verdict = divergence.Judge(1, bad);
     EXPECT_EQ(verdict.kind, Verdict::kStop);
     EXPECT_THAT(verdict.text, HasSubstr("step 1: loss "));
@@ -99,7 +102,7 @@ TEST(Divergence, WhatIsNoNumberEndsARunThatSaysNothingElse) {
 TEST(Divergence, OverflowsOfScaledGradientsAreNone) {
   for (const char* action : {"{action: stop}", "{action: skip}", "{action: rollback}"}) {
     const config::RunConfig config = Config(action);
-    Divergence divergence(config, true, 0, {});
+    Divergence divergence(config, kScaled, 0, {});
     EXPECT_EQ(divergence.Judge(0, Metrics(kNan, kNan, 1)).kind, Verdict::kGood);
     EXPECT_EQ(divergence.good(), -1);
     EXPECT_EQ(divergence.Judge(1, Metrics(1, kInfinity, 2)).kind, Verdict::kGood);
@@ -112,7 +115,7 @@ TEST(Divergence, OverflowsOfScaledGradientsAreNone) {
 
 TEST(Divergence, SkipsSoManyInARow) {
   const config::RunConfig config = Config("{action: skip, max_skips: 2}");
-  Divergence divergence(config, false, 0, {});
+  Divergence divergence(config, kPlain, 0, {});
   EXPECT_EQ(divergence.Judge(0, Metrics(kNan, 1, 1)).kind, Verdict::kSkipped);
   EXPECT_EQ(divergence.Judge(1, Metrics(1, 1, 0)).kind, Verdict::kGood);
   EXPECT_EQ(divergence.Judge(2, Metrics(kNan, 1, 1)).kind, Verdict::kSkipped);
@@ -122,7 +125,7 @@ TEST(Divergence, SkipsSoManyInARow) {
 TEST(Divergence, GoesBackSoOften) {
   const config::RunConfig config =
       Config("{action: rollback, spike: 3, window: 2, lr_factor: 0.5, max_rollbacks: 2}");
-  Divergence divergence(config, false, 0, {});
+  Divergence divergence(config, kPlain, 0, {});
   for (int step = 0; step < 5; ++step) divergence.Judge(step, Metrics(1));
   const DivergenceState then = divergence.state();
   divergence.Judge(5, Metrics(1));
@@ -140,6 +143,58 @@ TEST(Divergence, GoesBackSoOften) {
   const Verdict last = divergence.Judge(3, Metrics(kNan));
   EXPECT_EQ(last.kind, Verdict::kStop);
   EXPECT_THAT(last.text, HasSubstr("stopped after 2 rollbacks (divergence.max_rollbacks)"));
+}
+
+// Of two objectives: the losses of a critic and a generator.
+std::vector<StepMetrics> Both(double critic, double generator, int64_t critic_in_a_row = 0) {
+  return {{.loss = critic, .grad_norm = 1, .skipped_in_a_row = critic_in_a_row},
+          {.loss = generator, .grad_norm = 1}};
+}
+
+TEST(Divergence, JudgesEachObjectiveByItsOwnLosses) {
+  const config::RunConfig config = Config("{action: skip, spike: 3, window: 2}");
+  Divergence divergence(config, {{.name = "critic"}, {.name = "generator"}}, 0, {});
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_EQ(divergence.Judge(step, Both(1, 10)).kind, Verdict::kGood);
+  }
+  EXPECT_EQ(divergence.LimitOf(4, 0), 1);
+  EXPECT_EQ(divergence.LimitOf(4, 1), 10);
+  const Verdict critic = divergence.Judge(4, Both(5, 10));
+  EXPECT_EQ(critic.kind, Verdict::kSkipped);
+  EXPECT_THAT(critic.text, HasSubstr("step 4, critic: loss 5.0000 is a spike, beyond 1.0000"));
+  EXPECT_EQ(divergence.good(), 3);
+  EXPECT_THAT(divergence.Judge(5, Both(1, 11)).text, HasSubstr("step 5, generator: loss 11.0000"));
+  EXPECT_EQ(divergence.good(), 3);
+  EXPECT_EQ(divergence.Judge(6, Both(1, 10)).kind, Verdict::kGood);
+  EXPECT_EQ(divergence.good(), 6);
+  // The worst verdict is the step's, whichever objective's it is.
+  const Verdict both = divergence.Judge(7, Both(5, kNan));
+  EXPECT_EQ(both.kind, Verdict::kSkipped);
+  EXPECT_EQ(divergence.Judge(8, Both(5, kNan, 10)).kind, Verdict::kStop);
+}
+
+TEST(Divergence, OverflowsOfOneObjectiveExcuseNoOther) {
+  const config::RunConfig config = Config("{action: stop}");
+  Divergence divergence(config, {{.name = "a", .loss_is_scaled = true}, {.name = "b"}}, 0, {});
+  const StepMetrics good{.loss = 1, .grad_norm = 1}, overflow{.loss = 1, .grad_norm = kNan};
+  EXPECT_EQ(divergence.Judge(0, std::vector{overflow, good}).kind, Verdict::kGood);
+  EXPECT_THAT(divergence.Judge(1, std::vector{good, overflow}).text, HasSubstr("step 1, b: loss"));
+}
+
+TEST(Divergence, GoesBackWithAllObjectives) {
+  const config::RunConfig config = Config("{action: rollback, spike: 3, window: 2}");
+  const std::vector<JudgedObjective> objectives = {{.name = "a"}, {.name = "b"}};
+  Divergence divergence(config, objectives, 0, {});
+  for (int step = 0; step < 3; ++step) divergence.Judge(step, Both(1, 10));
+  const DivergenceState then = divergence.state();
+  for (int step = 3; step < 6; ++step) divergence.Judge(step, Both(0.5, 5));
+  EXPECT_EQ(divergence.LimitOf(6, 1), 5);
+  divergence.GoBack(3, then);
+  EXPECT_EQ(divergence.LimitOf(3, 0), 1);
+  EXPECT_EQ(divergence.LimitOf(3, 1), 10);
+  // A state of fewer objectives is one in which the others have not begun.
+  Divergence other(config, objectives, 3, DivergenceState());
+  EXPECT_EQ(other.LimitOf(3, 1), kNoLossLimit);
 }
 
 }  // namespace

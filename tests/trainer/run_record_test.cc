@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "models/family.h"
@@ -11,6 +12,8 @@
 
 namespace plimsoll::trainer {
 namespace {
+
+using nlohmann::json;
 
 config::RunConfig Config(const std::string& more, const std::vector<std::string>& sets = {}) {
   return config::LoadText(
@@ -43,7 +46,7 @@ TEST(RunRecord, SaysAgainWhatItWasTold) {
   EXPECT_EQ(read.evaluation.best, 2.0 / 3);
   EXPECT_EQ(read.data_ranks, 4);
   EXPECT_EQ(read.sequences, 80);
-  EXPECT_EQ(read.divergence.limits[0], kNoLossLimit);
+  EXPECT_EQ(read.divergence.objectives.at(0).limits[0], kNoLossLimit);
 }
 
 TEST(RunRecord, KnowsEvaluationsThatNeverWereOrNeverWereFinite) {
@@ -58,15 +61,41 @@ TEST(RunRecord, KnowsEvaluationsThatNeverWereOrNeverWereFinite) {
 
 TEST(RunRecord, KeepsLossesToTheBit) {
   RunRecord record = Record(Config(""));
-  record.divergence = {.losses = {0.1f, 1 / 3.0f, 7},
-                       .limits = {kNoLossLimit, 0.7f},
-                       .lr_factor = 0.1 * 0.1,
-                       .rollbacks = 2};
-  const DivergenceState read = ParseRunRecord(ToJson(record), "m.json").divergence;
-  EXPECT_EQ(read.losses, record.divergence.losses);
-  EXPECT_EQ(read.limits, record.divergence.limits);
+  const LossHistory history{.losses = {0.1f, 1 / 3.0f, 7}, .limits = {kNoLossLimit, 0.7f}};
+  record.divergence = {.objectives = {history}, .lr_factor = 0.1 * 0.1, .rollbacks = 2};
+  DivergenceState read = ParseRunRecord(ToJson(record), "m.json").divergence;
+  ASSERT_EQ(read.objectives.size(), 1u);
+  EXPECT_EQ(read.objectives[0].losses, history.losses);
+  EXPECT_EQ(read.objectives[0].limits, history.limits);
   EXPECT_EQ(read.lr_factor, 0.1 * 0.1);
   EXPECT_EQ(read.rollbacks, 2);
+  // One objective stands where it stood before there could be several.
+  const json divergence = json::parse(ToJson(record)).at("divergence");
+  EXPECT_EQ(divergence.size(), 4u);
+  EXPECT_EQ(divergence.at("losses").size(), 3u);
+
+  const LossHistory other{.losses = {2.5f}, .limits = {0.2f, kNoLossLimit}};
+  record.divergence.objectives = {history, other};
+  read = ParseRunRecord(ToJson(record), "m.json").divergence;
+  ASSERT_EQ(read.objectives.size(), 2u);
+  EXPECT_EQ(read.objectives[0].losses, history.losses);
+  EXPECT_EQ(read.objectives[1].losses, other.losses);
+  EXPECT_EQ(read.objectives[1].limits, other.limits);
+}
+
+// Evaluations by the loss are written as they were before there were other metrics.
+TEST(RunRecord, KnowsByWhichMetricAnEvaluationWasTheBest) {
+  RunRecord record = Record(Config(""));
+  record.evaluation = {.last = 4, .best = 2, .best_step = 4};
+  EXPECT_EQ(json::parse(ToJson(record)).at("evaluation").size(), 4u);
+  EvaluationState read = ParseRunRecord(ToJson(record), "m.json").evaluation;
+  EXPECT_EQ(read.monitor, "loss");
+  EXPECT_FALSE(read.larger_is_better);
+  record.evaluation.monitor = "accuracy";
+  record.evaluation.larger_is_better = true;
+  read = ParseRunRecord(ToJson(record), "m.json").evaluation;
+  EXPECT_EQ(read.monitor, "accuracy");
+  EXPECT_TRUE(read.larger_is_better);
 }
 
 // The sum of tokens may be what it was.

@@ -28,7 +28,7 @@ std::vector<std::string> RunsOf(int64_t accumulate) {
     runs.push_back(compiled.programs[what.program]->name() + (what.updates ? "*" : ""));
   }
   EXPECT_EQ(compiled.step.draws, accumulate);
-  EXPECT_FALSE(compiled.step.Runs(compiled.step.evaluation));
+  EXPECT_FALSE(compiled.step.Runs(compiled.step.evaluations.at(0)));
   EXPECT_THROW(compiled.step.At(compiled.step.runs()), InternalError);
   EXPECT_THROW(compiled.step.At(-1), InternalError);
   return runs;
@@ -57,7 +57,7 @@ TEST(ModelFlops, AreThoseOfTheMathematics) {
         options.checkpointing.policy = policy;
         options.amp.dtype = dtype;
         const CompiledStep compiled = Compile(*models::MakeModel(spec), options);
-        const graph::Program& forward = *compiled.programs[compiled.step.evaluation];
+        const graph::Program& forward = *compiled.programs[compiled.step.evaluations.at(0)];
         double products = 0;
         for (const graph::Node& node : forward.nodes()) {
           products += graph::CostOf(forward.CallOf(node).get()).products;

@@ -229,6 +229,26 @@ TEST_F(TrainCommand, StopsEarly) {
   EXPECT_LT(Metrics().size(), 12u);
 }
 
+TEST_F(TrainCommand, LooksAtTheMetricThatItIsTold) {
+  // The loss falls: the first evaluation is the best of those that are to be large.
+  const Outcome outcome = Train({"train.monitor_mode=max", "train.early_stop=2", "save.best=true"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("stopped early: 2 evaluations without improvement"));
+  EXPECT_THAT(outcome.out, HasSubstr("weights after 4 steps taken, of the best held-out loss"));
+  // Of a model that is not there, before anything is replaced.
+  const std::string metrics = ReadFile(run_ + "/metrics.jsonl");
+  const Outcome refused = Train({"train.monitor=accuracy"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--set: train.monitor: 'accuracy' is no metric of this "
+                                     "model; it may be loss\n"));
+  EXPECT_EQ(ReadFile(run_ + "/metrics.jsonl"), metrics);
+  // A run that goes on by another direction begins to compare anew.
+  const Outcome resumed = RunPlimsoll({"train", yaml_, "--resume", "auto", "--set",
+                                       "train.early_stop=2", "--set", "save.best=true"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, testing::Not(HasSubstr("stopped early")));
+}
+
 TEST_F(TrainCommand, StopsAtALossThatIsNotFinite) {
   const Outcome outcome = Train({"optimizer.name=sgd", "optimizer.lr=1000",
                                  "optimizer.clip_grad_norm=0", "schedule.name=constant"});

@@ -109,6 +109,11 @@ const Names& EnumNames<OnSaveError>() {
   return names;
 }
 template <>
+const Names& EnumNames<MonitorMode>() {
+  static const Names names = {"auto", "min", "max"};
+  return names;
+}
+template <>
 const Names& EnumNames<StopSignal>() {
   static const Names names = {"none", "HUP", "USR1", "USR2"};
   return names;

@@ -33,6 +33,7 @@ enum class SummaryOrder { kBytes, kTime };
 enum class Device { kAuto, kCpu, kCuda };
 enum class DivergenceAction { kStop, kSkip, kRollback };
 enum class OnSaveError { kContinue, kStop };
+enum class MonitorMode { kAuto, kMin, kMax };
 enum class StopSignal { kNone, kHup, kUsr1, kUsr2 };
 
 // The spelling in the file, in the order of the enumerators ("adamw", "sgd").
@@ -68,6 +69,8 @@ template <>
 const std::vector<std::string>& EnumNames<DivergenceAction>();
 template <>
 const std::vector<std::string>& EnumNames<OnSaveError>();
+template <>
+const std::vector<std::string>& EnumNames<MonitorMode>();
 template <>
 const std::vector<std::string>& EnumNames<StopSignal>();
 
@@ -146,8 +149,10 @@ struct TrainConfig {
   int64_t eval_every = 250;      // steps; 0: off; derived: 0 without held-out data
   int64_t eval_sequences = 160;  // per evaluation, on all ranks together; 0: all that is held out
   int64_t log_every = 10;
-  int64_t sample_every = 0;         // 0: off
-  int64_t early_stop = 0;           // evaluations without improvement; 0: off
+  int64_t sample_every = 0;      // 0: off
+  int64_t early_stop = 0;        // evaluations without improvement; 0: off
+  std::string monitor = "loss";  // the metric of evaluations by which one is the best
+  MonitorMode monitor_mode = MonitorMode::kAuto;
   int64_t threads = 0;              // 0: all cores
   std::vector<std::string> freeze;  // patterns of parameters that are not trained
 

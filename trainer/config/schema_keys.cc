@@ -136,6 +136,11 @@ void TrainKeys(std::vector<Key>& keys) {
       .Add("early_stop", &T::early_stop,
            "Stop after so many evaluations without improvement; 0: never.")
       .Between(0, kSteps);
+  train.Add("monitor", &T::monitor,
+            "The metric of evaluations that `save.best` and `early_stop` look at: `loss`, or one "
+            "that the model declares.");
+  train.Add("monitor_mode", &T::monitor_mode,
+            "Which way it improves; `auto`: as the model declares, of a loss `min`.");
   train.Add(
       "freeze", &T::freeze,
       "Parameters that are not trained, as patterns of their names (`embed.*`, `block.?.*`): they "

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "trainer/language/not_finite.h"
+#include "trainer/record/step_record.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/source_from.h"
 #include "trainer/snapshot/trained_model.h"
@@ -93,6 +94,7 @@ class LiveLine {
 
 struct EvalResult {
   double loss = 0;
+  nlohmann::ordered_json metrics = nlohmann::ordered_json::object();  // beside the loss
   std::optional<double> bits_per_byte;  // known where every token is a byte
   int64_t tokens = 0;
   int64_t batches = 0;
@@ -117,6 +119,7 @@ void PrintJson(const EvalResult& result, const std::string& dtype, const Compile
                                  {"arena_bytes", memory.arena},
                                  {"weight_bytes", memory.weights}};
   if (result.bits_per_byte) json["bits_per_byte"] = *result.bits_per_byte;
+  for (const auto& [name, value] : result.metrics.items()) json[name] = value;
   PrintAnswer(fmt::format("{}\n", json.dump()));
 }
 
@@ -125,6 +128,9 @@ void PrintText(const EvalResult& result, const CompiledStep& compiled) {
   PrintAnswer(fmt::format(
       "loss {:.6f} nats per token, perplexity {:.4f}{}\n", result.loss, result.perplexity(),
       result.bits_per_byte ? fmt::format(", {:.4f} bits per byte", *result.bits_per_byte) : ""));
+  for (const auto& [name, value] : result.metrics.items()) {
+    PrintAnswer(fmt::format("{} {}\n", name, value.dump()));
+  }
   PrintAnswer(fmt::format("{} tokens in {} batches of {} × {}, {:.2f} s, {} tokens/s\n",
                           result.tokens, result.batches, compiled.options.micro_batch,
                           compiled.options.sequence, result.seconds,
@@ -135,17 +141,20 @@ void PrintText(const EvalResult& result, const CompiledStep& compiled) {
 
 }  // namespace
 
-double HeldOutLoss(Session& session, const data::EvalBatches& batches,
-                   const std::function<void(int64_t done)>& progress) {
-  const int64_t tokens = batches.CountTargets();
-  double loss = 0;
+std::vector<StepMetrics> EvaluateBatches(Session& session, const data::EvalBatches& batches,
+                                         const std::function<void(int64_t done)>& progress) {
+  const std::vector<int64_t> tokens(session.objectives(), batches.CountTargets());
+  std::vector<StepMetrics> all(session.objectives());
   for (int64_t i = 0; i < batches.count(); ++i) {
     const BatchSlots batch = session.batch();
     batches.Fill(i, batch.tokens.data(), batch.targets.data());
-    loss += session.Evaluate(tokens);
+    const std::span<const StepMetrics> metrics = session.Evaluate(tokens);
+    for (size_t objective = 0; objective < all.size(); ++objective) {
+      all[objective].AddBatch(metrics[objective]);
+    }
     if (progress) progress(i + 1);
   }
-  return loss;
+  return all;
 }
 
 void RunEval(const EvalCommand& command) {
@@ -178,10 +187,15 @@ void RunEval(const EvalCommand& command) {
   const Clock::time_point start = Clock::now();
   {
     LiveLine line;
-    result.loss = HeldOutLoss(session, batches, [&](int64_t done) {
+    const std::vector<StepMetrics> metrics = EvaluateBatches(session, batches, [&](int64_t done) {
       line.Show(fmt::format("evaluating: batch {} of {}, {}", done, batches.count(),
                             FormatDuration(SecondsSince(start))));
     });
+    result.loss = metrics.front().loss;
+    const std::vector<EvaluatedMetric> evaluated = EvaluatedMetrics(session.metrics());
+    for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {
+      result.metrics[metric.name] = MetricJson(metric, metrics);
+    }
   }
   result.seconds = SecondsSince(start);
   if (!std::isfinite(result.loss)) {

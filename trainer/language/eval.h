@@ -1,4 +1,4 @@
-// The loss of a trained model on data that it was not trained on.
+// The loss and other metrics of a trained model on data that it was not trained on.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,12 @@
 
 namespace plimsoll::trainer {
 
-// Mean over all targets of the batches, nats per token. The session must be compiled for evaluating
-// batches of that shape. `progress` hears of every batch done.
-double HeldOutLoss(Session& session, const data::EvalBatches& batches,
-                   const std::function<void(int64_t done)>& progress = nullptr);
+// The metrics of each objective over all batches; a loss is the mean over all of their targets,
+// nats per token. The session must be compiled for evaluating batches of that shape. `progress`
+// hears of every batch done.
+std::vector<StepMetrics> EvaluateBatches(
+    Session& session, const data::EvalBatches& batches,
+    const std::function<void(int64_t done)>& progress = nullptr);
 
 // `plimsoll eval`. The folder is a run's (config.yaml), a snapshot's or a Hugging Face
 // checkpoint's.

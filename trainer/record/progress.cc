@@ -10,6 +10,7 @@
 #include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/message.h"
+#include "graph/objective.h"
 
 namespace plimsoll::trainer {
 
@@ -67,15 +68,19 @@ std::vector<Progress::Part> Progress::PartsOf(const StepReport& r) const {
   std::vector<Part> parts;
   const auto add = [&](int rank, std::string text) { parts.push_back({std::move(text), rank}); };
   add(0, fmt::format("step {:>{}}/{}", r.step, std::to_string(steps_).size(), steps_));
-  add(0, fmt::format("  loss {:.4f}", r.loss));
-  add(5, fmt::format("  lr {:.2e}", r.lr));
-  // An overflow can make it a negative NaN.
-  add(4, fmt::format("  grad norm {:.3f}", std::fabs(r.grad_norm)));
-  if (r.loss_scale != 1) {
-    add(3, fmt::format("  loss scale {:g}, {} skipped", r.loss_scale, r.skipped));
-  } else if (r.skipped > 0) {
-    add(3, fmt::format("  {} skipped", r.skipped));
+  for (const ObjectiveReport& o : r.objectives) {
+    const std::string of = graph::OfObjective(o.name, "");  // "critic."
+    add(0, fmt::format("  {}loss {:.4f}", of, o.loss));
+    add(5, fmt::format("  {}lr {:.2e}", of, o.lr));
+    // An overflow can make it a negative NaN.
+    add(4, fmt::format("  {}grad norm {:.3f}", of, std::fabs(o.grad_norm)));
+    if (o.loss_scale != 1) {
+      add(3, fmt::format("  {}loss scale {:g}, {} skipped", of, o.loss_scale, o.skipped));
+    } else if (o.skipped > 0) {
+      add(3, fmt::format("  {} {}skipped", o.skipped, of));
+    }
   }
+  for (const auto& [name, value] : r.metrics) add(3, fmt::format("  {} {:.4g}", name, value));
   add(1, fmt::format("  {} tokens/s", FormatCount(r.tokens_per_second)));
   if (r.mfu) add(6, fmt::format("  MFU {:.1f} %", 100 * *r.mfu));
   const bool caching = r.reserved_bytes > 0;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/terminal.h"
@@ -13,21 +14,28 @@
 
 namespace plimsoll::trainer {
 
-struct StepReport {
-  int64_t step = 0;
+// Of one objective.
+struct ObjectiveReport {
+  std::string name = "";  // empty: the only one
   double loss = 0;
   double lr = 0;
   double grad_norm = 0;
+  double loss_scale = 1;
+  int64_t skipped = 0;                    // updates so far
+  std::optional<double> loss_limit = {};  // what is beyond it is a spike
+};
+
+struct StepReport {
+  int64_t step = 0;
+  std::vector<ObjectiveReport> objectives = {{}};
+  std::vector<std::pair<std::string, double>> metrics;  // those numbers that the model declares
   double step_seconds = 0;
   double tokens_per_second = 0;
   std::optional<double> mfu;  // share of the device's peak, where that is known
   int64_t arena_bytes = 0;
   int64_t reserved_bytes = 0;  // by the caching allocator; 0: the planned arena is in use
   int64_t resident_bytes = 0;
-  double loss_scale = 1;
-  int64_t skipped = 0;               // steps so far
-  std::optional<double> loss_limit;  // what is beyond it is a spike
-  std::string diverged;              // what was wrong with the step, and what came of it
+  std::string diverged;  // what was wrong with the step, and what came of it
   std::optional<RankSpread> ranks;
   std::optional<Energy> energy;  // of all ranks, where some seconds of steps have been measured
 };

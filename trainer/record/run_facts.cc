@@ -10,6 +10,7 @@
 #include "reports/memory_stack.h"
 #include "runtime/gpu_report.h"
 #include "trainer/plan/plan_page.h"
+#include "trainer/record/monitor.h"
 #include "trainer/settle/solve.h"
 
 namespace plimsoll::trainer {
@@ -49,6 +50,15 @@ reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string&
   facts.subtitle += fmt::format("{} with {} on {}", model.family(),
                                 ParametersText(model, compiled.options), device.name());
   facts.steps = config.train.steps;
+  for (const models::Objective& objective : compiled.objectives) {
+    if (!objective.name.empty()) facts.objectives.push_back(objective.name);
+  }
+  for (const EvaluatedMetric& metric : EvaluatedMetrics(compiled.metrics)) {
+    if (metric.info.declared && metric.info.scalar()) facts.metrics.push_back(metric.name);
+  }
+  const Monitor monitor = MonitorFrom(config, compiled.metrics);
+  facts.monitor = monitor.metric.name;
+  facts.larger_is_better = monitor.larger_is_better;
   facts.facts = Facts(config, model, device, ranks, compiled);
   facts.config = resolved_yaml;
   facts.stack = reports::MemoryStack(timeline);

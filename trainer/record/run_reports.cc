@@ -52,8 +52,15 @@ void TakeProblem(std::unique_ptr<reports::RunPage>& page,
 
 RunReports::RunReports(const config::LogConfig& config, const RunDirectory& directory,
                        const reports::RunFacts& facts, int64_t first,
-                       const std::vector<std::string>& lines)
-    : directory_(directory), facts_(facts), first_(first), columns_(MetricsColumns()) {
+                       const std::vector<std::string>& lines,
+                       const std::vector<std::string>& columns)
+    : directory_(directory),
+      facts_(facts),
+      first_(first),
+      columns_(MetricsColumns()),
+      numbers_({"loss", "eval_loss", "grad_norm"}) {
+  columns_.insert(columns_.end(), columns.begin(), columns.end());
+  numbers_.insert(numbers_.end(), columns.begin(), columns.end());
   FindColumns(lines);
   if (config.csv) OpenCsv();
   if (config.tensorboard) {
@@ -118,7 +125,7 @@ void RunReports::AddSample(const ordered_json& row) {
 void RunReports::Repeat(const std::string& line) {
   ordered_json row = ordered_json::parse(line);
   // JSON has no word for a number that isn't one.
-  for (const char* key : {"loss", "eval_loss", "grad_norm"}) {
+  for (const std::string& key : numbers_) {
     const auto value = row.find(key);
     if (value != row.end() && value->is_null()) *value = std::numeric_limits<double>::quiet_NaN();
   }

@@ -20,9 +20,10 @@ namespace plimsoll::trainer {
 class RunReports {
  public:
   // In `directory`, which has begun, or goes on: `first` is the first step of this process, and
-  // `lines` are those that metrics.jsonl has already.
+  // `lines` are those that metrics.jsonl has already. `columns`: ModelColumns().
   RunReports(const config::LogConfig& config, const RunDirectory& directory,
-             const reports::RunFacts& facts, int64_t first, const std::vector<std::string>& lines);
+             const reports::RunFacts& facts, int64_t first, const std::vector<std::string>& lines,
+             const std::vector<std::string>& columns = {});
 
   // A row of metrics.jsonl.
   void Add(const nlohmann::ordered_json& row);
@@ -44,6 +45,7 @@ class RunReports {
   const reports::RunFacts facts_;
   int64_t first_;
   std::vector<std::string> columns_;  // of metrics.csv
+  std::vector<std::string> numbers_;  // columns that may have what is no number
   std::unique_ptr<reports::CsvFile> csv_;
   std::unique_ptr<reports::EventFile> events_;
   std::unique_ptr<reports::RunPage> page_;

@@ -1,31 +1,68 @@
 #include "trainer/record/step_record.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "graph/objective.h"
 
 namespace plimsoll::trainer {
 
 using nlohmann::ordered_json;
 
+namespace {
+
+// Members of a row for each objective.
+ordered_json ObjectiveMembers(const ObjectiveReport& objective) {
+  ordered_json members = {{"loss", objective.loss},
+                          {"lr", objective.lr},
+                          {"grad_norm", objective.grad_norm},
+                          {"loss_scale", objective.loss_scale},
+                          {"skipped", objective.skipped}};
+  if (objective.loss_limit) members["loss_limit"] = *objective.loss_limit;
+  return members;
+}
+
+// Elements from `at` on, as lists in lists.
+ordered_json Lists(const MetricInfo& metric, const std::vector<double>& values, size_t dim,
+                   size_t& at) {
+  if (dim == static_cast<size_t>(metric.type.shape.rank())) {
+    const double value = values[at++];
+    const bool integer = metric.type.dtype == graph::DType::kInt32;
+    return integer ? ordered_json(static_cast<int64_t>(value)) : ordered_json(value);
+  }
+  ordered_json list = ordered_json::array();
+  for (int64_t i = 0; i < metric.type.shape.dim(static_cast<int>(dim)); ++i) {
+    list.push_back(Lists(metric, values, dim + 1, at));
+  }
+  return list;
+}
+
+std::string EvaluationMember(const EvaluatedMetric& metric) { return "eval_" + metric.name; }
+
+}  // namespace
+
 ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& gpu_bytes,
                         const runtime::CachingStats* caching) {
+  const ObjectiveReport& first = report.objectives.front();
   ordered_json row = {{"step", report.step},
-                      {"loss", report.loss},
-                      {"lr", report.lr},
-                      {"grad_norm", report.grad_norm},
+                      {"loss", first.loss},
+                      {"lr", first.lr},
+                      {"grad_norm", first.grad_norm},
                       {"step_ms", report.step_seconds * 1e3},
                       {"tokens_per_s", report.tokens_per_second},
                       {"mfu", report.mfu ? ordered_json(*report.mfu) : ordered_json(nullptr)},
                       {"arena_bytes", report.arena_bytes},
                       {"resident_bytes", report.resident_bytes},
                       {"gpu_bytes", gpu_bytes ? ordered_json(*gpu_bytes) : ordered_json(nullptr)},
-                      {"loss_scale", report.loss_scale},
-                      {"skipped", report.skipped}};
+                      {"loss_scale", first.loss_scale},
+                      {"skipped", first.skipped}};
   if (report.energy) {
     row["joules_per_step"] = report.energy->joules_per_step;
     row["joules_per_token"] = report.energy->joules_per_token;
     row["watts"] = report.energy->watts;
   }
-  if (report.loss_limit) row["loss_limit"] = *report.loss_limit;
+  if (first.loss_limit) row["loss_limit"] = *first.loss_limit;
   if (!report.diverged.empty()) row["diverged"] = report.diverged;
   if (report.ranks) {
     row["rank_step_ms"] = {report.ranks->fastest_seconds * 1e3,
@@ -39,11 +76,33 @@ ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& 
     row["peak_allocated_bytes"] = caching->peak_allocated;
     row["allocator_fragmentation"] = caching->fragmentation();
   }
+  for (const ObjectiveReport& objective : report.objectives) {
+    if (objective.name.empty()) continue;  // what stands above is its own
+    const ordered_json members = ObjectiveMembers(objective);
+    for (const auto& [name, value] : members.items()) {
+      row[graph::OfObjective(objective.name, name)] = value;
+    }
+  }
+  for (const auto& [name, value] : report.metrics) row[name] = value;
   return row;
 }
 
-ordered_json EvaluationRow(int64_t steps_done, double loss) {
-  return {{"step", steps_done}, {"eval_loss", loss}};
+ordered_json EvaluationRow(int64_t steps_done, std::span<const MetricInfo> metrics,
+                           std::span<const StepMetrics> values) {
+  ordered_json row = {{"step", steps_done}};
+  for (const EvaluatedMetric& metric : EvaluatedMetrics(metrics)) {
+    row[EvaluationMember(metric)] = MetricJson(metric, values);
+  }
+  return row;
+}
+
+ordered_json MetricJson(const EvaluatedMetric& metric, std::span<const StepMetrics> values) {
+  if (metric.info.scalar()) return metric.Value(values);
+  const MetricSum& sum = metric.Sum(values);
+  size_t at = 0;
+  ordered_json json = {{"sum", Lists(metric.info, sum.sum, 0, at)}};
+  if (sum.count) json["count"] = *sum.count;
+  return json;
 }
 
 ordered_json RollbackRow(int64_t step, int64_t number, const std::string& text) {
@@ -58,6 +117,7 @@ ordered_json SampleRow(int64_t steps_done, int64_t number, const std::string& pr
 ordered_json FlatRow(const ordered_json& row) {
   ordered_json flat = ordered_json::object();
   for (const auto& [key, value] : row.items()) {
+    if (value.is_object()) continue;
     const bool pair = value.is_array() && value.size() == 2;
     if (pair) {
       flat[key + "_min"] = value.at(0);
@@ -98,6 +158,33 @@ const std::vector<std::string>& MetricsColumns() {
                                                    "reserved_bytes",
                                                    "peak_allocated_bytes",
                                                    "allocator_fragmentation"};
+  return columns;
+}
+
+std::vector<std::string> ModelColumns(const CompiledStep& compiled) {
+  std::vector<std::string> columns;
+  const auto add = [&](const std::string& name) {
+    if (std::ranges::find(MetricsColumns(), name) != MetricsColumns().end() ||
+        std::ranges::find(columns, name) != columns.end()) {
+      throw InternalError("metric '" + name + "' has the name of another column of metrics.csv");
+    }
+    columns.push_back(name);
+  };
+  ObjectiveReport any;
+  any.loss_limit = 0;
+  const ordered_json members = ObjectiveMembers(any);
+  for (const models::Objective& objective : compiled.objectives) {
+    if (objective.name.empty()) continue;
+    for (const auto& [name, value] : members.items()) {
+      add(graph::OfObjective(objective.name, name));
+    }
+  }
+  const std::vector<EvaluatedMetric> evaluated = EvaluatedMetrics(compiled.metrics);
+  for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {  // behind "loss"
+    if (!metric.info.scalar()) continue;
+    if (metric.info.declared) add(metric.name);
+    add(EvaluationMember(metric));
+  }
   return columns;
 }
 

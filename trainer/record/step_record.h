@@ -4,11 +4,14 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/caching_allocator.h"
 #include "trainer/record/progress.h"
+#include "trainer/step/compile.h"
+#include "trainer/step/metrics.h"
 
 namespace plimsoll::trainer {
 
@@ -16,7 +19,13 @@ namespace plimsoll::trainer {
 // nullptr where the planned arena is in use.
 nlohmann::ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& gpu_bytes,
                                   const runtime::CachingStats* caching);
-nlohmann::ordered_json EvaluationRow(int64_t steps_done, double loss);
+// `metrics`: those of the model; `values`: of the held-out data, by objective.
+nlohmann::ordered_json EvaluationRow(int64_t steps_done, std::span<const MetricInfo> metrics,
+                                     std::span<const StepMetrics> values);
+// A metric as a member of a row: a number, or of a tensor {"sum": [[…], …]}, with its "count" where
+// it has one.
+nlohmann::ordered_json MetricJson(const EvaluatedMetric& metric,
+                                  std::span<const StepMetrics> values);
 // The run goes back to `step` for the `number`-th time, from 1 on.
 nlohmann::ordered_json RollbackRow(int64_t step, int64_t number, const std::string& text);
 
@@ -24,9 +33,13 @@ nlohmann::ordered_json RollbackRow(int64_t step, int64_t number, const std::stri
 nlohmann::ordered_json SampleRow(int64_t steps_done, int64_t number, const std::string& prompt,
                                  const std::string& text);
 
-// A row with the pairs among its values, least and most of all ranks, as two values each:
-// rank_bytes_min, rank_bytes_max.
+// A row without tensors, and with the pairs among its values, least and most of all ranks, as two
+// values each: rank_bytes_min, rank_bytes_max.
 nlohmann::ordered_json FlatRow(const nlohmann::ordered_json& row);
-// Every member that flat rows can have, in order.
+// Every member that flat rows can have whatever the model, in order.
 const std::vector<std::string>& MetricsColumns();
+// The others: those of each objective, where there are several, and what the model declares.
+// InternalError where one of them has the name of another column.
+std::vector<std::string> ModelColumns(const CompiledStep& compiled);
+
 }  // namespace plimsoll::trainer

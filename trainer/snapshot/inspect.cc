@@ -53,8 +53,9 @@ void PrintSnapshot(const snapshots::Snapshot& snapshot) {
   PrintAnswer(fmt::format("ranks: {} data × {} tensor, ZeRO {}\n", run.data_ranks, run.tensor_ranks,
                           run.zero));
   if (run.evaluation.last >= 0) {
-    PrintAnswer(fmt::format("evaluated after {} steps; the best loss, {:.4f}, after {}\n",
-                            run.evaluation.last, run.evaluation.best, run.evaluation.best_step));
+    PrintAnswer(fmt::format("evaluated after {} steps; the best {}, {:.4f}, after {}\n",
+                            run.evaluation.last, run.evaluation.monitor, run.evaluation.best,
+                            run.evaluation.best_step));
   }
   PrintAnswer(fmt::format("{} tensors, {}, in {} shards\n", manifest.tensors.size(),
                           FormatBytes(BytesOf(manifest)), manifest.shards.size()));

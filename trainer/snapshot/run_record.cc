@@ -110,17 +110,72 @@ void CompareSources(const RunRecord& saved, const RunRecord& now,
   }
 }
 
-DivergenceState ParseDivergence(const JsonObject& object) {
-  DivergenceState state;
+LossHistory ParseLosses(const JsonObject& object) {
+  LossHistory history;
   for (const double loss : object.RequireFloats("losses")) {
-    state.losses.push_back(static_cast<float>(loss));
+    history.losses.push_back(static_cast<float>(loss));
   }
   const std::vector<double> limits = object.RequireFloats("limits");
-  if (limits.size() != state.limits.size()) object.Fail("limits", "are not two");
-  std::ranges::transform(limits, state.limits.begin(),
+  if (limits.size() != history.limits.size()) object.Fail("limits", "are not two");
+  std::ranges::transform(limits, history.limits.begin(),
                          [](double limit) { return static_cast<float>(limit); });
+  return history;
+}
+
+// A single objective's losses stand among the rest.
+DivergenceState ParseDivergence(const JsonObject& object) {
+  DivergenceState state;
+  if (object.Has("objectives")) {
+    state.objectives.clear();
+    for (const JsonObject& objective : object.RequireObjects("objectives")) {
+      state.objectives.push_back(ParseLosses(objective));
+    }
+  } else {
+    state.objectives = {ParseLosses(object)};
+  }
   state.lr_factor = object.RequireFloat("lr_factor");
   state.rollbacks = object.RequireInt("rollbacks", 0);
+  return state;
+}
+
+json ToJson(const LossHistory& history) {
+  return {{"losses", history.losses}, {"limits", history.limits}};
+}
+
+json ToJson(const DivergenceState& state) {
+  json object = {{"lr_factor", state.lr_factor}, {"rollbacks", state.rollbacks}};
+  if (state.objectives.size() == 1) {
+    object.update(ToJson(state.objectives.front()));
+    return object;
+  }
+  object["objectives"] = json::array();
+  for (const LossHistory& history : state.objectives) {
+    object["objectives"].push_back(ToJson(history));
+  }
+  return object;
+}
+
+json ToJson(const EvaluationState& state) {
+  if (state.last < 0) return nullptr;
+  json object = {{"last", state.last},
+                 {"best", state.best},
+                 {"best_step", state.best_step},
+                 {"without_gain", state.without_gain}};
+  // As earlier versions have it where it is as they have it.
+  if (state.monitor != EvaluationState().monitor) object["monitor"] = state.monitor;
+  if (state.larger_is_better) object["larger_is_better"] = true;
+  return object;
+}
+
+EvaluationState ParseEvaluation(const JsonObject& object) {
+  EvaluationState state;
+  state.last = object.RequireInt("last", 0);
+  // JSON has no word for infinity: no evaluation was finite.
+  state.best = object.GetFloat("best", state.best);
+  state.best_step = object.RequireInt("best_step", -1);
+  state.without_gain = object.RequireInt("without_gain", 0);
+  state.monitor = object.GetString("monitor", state.monitor);
+  state.larger_is_better = object.GetBool("larger_is_better", false);
   return state;
 }
 
@@ -146,13 +201,6 @@ RunRecord RecordOf(const config::RunConfig& config, const models::Model& model) 
 }
 
 std::string ToJson(const RunRecord& record) {
-  json evaluation = nullptr;
-  if (record.evaluation.last >= 0) {
-    evaluation = {{"last", record.evaluation.last},
-                  {"best", record.evaluation.best},
-                  {"best_step", record.evaluation.best_step},
-                  {"without_gain", record.evaluation.without_gain}};
-  }
   return json{
       {"config", record.config},
       {"model", record.model},
@@ -163,12 +211,8 @@ std::string ToJson(const RunRecord& record) {
       {"source_tokens", record.source_tokens},
       {"sequences_per_step", record.sequences_per_step},
       {"sequences", record.sequences},
-      {"evaluation", evaluation},
-      {"divergence",
-       {{"losses", record.divergence.losses},
-        {"limits", record.divergence.limits},
-        {"lr_factor", record.divergence.lr_factor},
-        {"rollbacks", record.divergence.rollbacks}}}}
+      {"evaluation", ToJson(record.evaluation)},
+      {"divergence", ToJson(record.divergence)}}
       .dump();
 }
 
@@ -191,13 +235,9 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
   }
   if (object.Has("divergence"))
     record.divergence = ParseDivergence(object.RequireObject("divergence"));
-  if (!object.Has("evaluation")) return record;
-  const JsonObject evaluation = object.RequireObject("evaluation");
-  record.evaluation.last = evaluation.RequireInt("last", 0);
-  // JSON has no word for infinity: no evaluation was finite.
-  record.evaluation.best = evaluation.GetFloat("best", record.evaluation.best);
-  record.evaluation.best_step = evaluation.RequireInt("best_step", -1);
-  record.evaluation.without_gain = evaluation.RequireInt("without_gain", 0);
+  if (object.Has("evaluation")) {
+    record.evaluation = ParseEvaluation(object.RequireObject("evaluation"));
+  }
   return record;
 }
 

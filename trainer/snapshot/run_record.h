@@ -16,19 +16,27 @@ namespace plimsoll::trainer {
 
 // The evaluations so far.
 struct EvaluationState {
-  int64_t last = -1;  // after so many steps; -1: none
+  int64_t last = -1;              // after so many steps; -1: none
+  std::string monitor = "loss";   // the metric by which one is the best
+  bool larger_is_better = false;  // of it
   double best = std::numeric_limits<double>::infinity();
-  int64_t best_step = -1;
+  int64_t best_step = -1;    // -1: none was a number
   int64_t without_gain = 0;  // since the best one
 };
 
 inline constexpr float kNoLossLimit = std::numeric_limits<float>::max();
 
-// What the rows so far have to say on those to come (trainer/divergence.h).
-struct DivergenceState {
-  std::vector<float> losses;  // of good steps, the newest last; none unless spikes are looked for
+// What the losses of an objective so far have to say on those to come.
+struct LossHistory {
+  // Of good steps, the newest last; none unless spikes are looked for.
+  std::vector<float> losses = {};
   // Of the losses of the next two steps, by step % 2.
   std::array<float, 2> limits = {kNoLossLimit, kNoLossLimit};
+};
+
+// What the rows so far have to say on those to come (trainer/divergence.h).
+struct DivergenceState {
+  std::vector<LossHistory> objectives = {{}};
   double lr_factor = 1;   // of the learning rate
   int64_t rollbacks = 0;  // so far
 };

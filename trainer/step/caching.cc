@@ -6,7 +6,8 @@ std::vector<memory::ProgramRuns> Round(const CompiledStep& compiled) {
   const StepPrograms& step = compiled.step;
   std::vector<memory::ProgramRuns> round;
   for (const StepEntry& entry : step.entries) round.push_back({entry.program, entry.times});
-  for (int program : {step.evaluation, step.prefill, step.decode, step.logits}) {
+  for (int program : step.evaluations) round.push_back({program});
+  for (int program : {step.prefill, step.decode, step.logits}) {
     if (program >= 0) round.push_back({program});
   }
   return round;

@@ -70,6 +70,8 @@ struct Purpose {
   bool update = false;
   int64_t tokens = 0;   // of logits: of each text
   bool cached = false;  // of logits: earlier tokens of the texts are in the cache
+  // Of training and evaluation: tensors that are summed over micro-steps and ranks, the loss first.
+  std::vector<std::string> metrics = {};
 };
 
 std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
@@ -114,10 +116,10 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   if (tensor.ranks > 1) passes.Add<parallel::TensorParallel>(tensor);
   if (purpose.cached) passes.Add<inference::KvCache>(options.generate_context);
   const optim::UpdateOptions update = options.UpdateOf(purpose.objective.name);
-  const std::string loss = OfObjective(purpose.objective.name, "loss");
   if (purpose.kind == Kind::kTrain) {
     passes.Add<graph::Autodiff>(graph::AutodiffOptions{
-        .loss = loss,
+        .loss = purpose.metrics.front(),
+        .metrics = {purpose.metrics.begin() + 1, purpose.metrics.end()},
         .carry = purpose.carry,
         .carries =
             [=](const graph::Tensor& parameter) {
@@ -146,7 +148,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   if (zero == 3) passes.Add<parallel::ZeroParameters>(ranks);
   if (ranks > 1 && purpose.kind != Kind::kLogits) {
     parallel::DataParallelOptions data_parallel = options.data_parallel;
-    data_parallel.loss = loss;
+    data_parallel.metrics = purpose.metrics;
     passes.Add<parallel::DataParallel>(data_parallel);
   }
   if (purpose.update && options.state_on_host) passes.Add<optim::HostState>();
@@ -180,10 +182,6 @@ class Compiler {
  public:
   Compiler(const models::Model& model, const CompileOptions& options)
       : model_(model), options_(options), objectives_(model.objectives()) {
-    options_.amp.results = {"logits"};
-    for (const models::Objective& objective : objectives_) {
-      options_.amp.results.push_back(OfObjective(objective.name, "loss"));
-    }
     if (options_.amp.enabled()) ChooseTypes();
     result_.options = options_;
     result_.objectives = objectives_;
@@ -202,8 +200,10 @@ class Compiler {
       step.gather = Gather();
     }
     if (options_.evaluate) {
-      step.evaluation =
-          Build("evaluate", {.kind = Kind::kEvaluate, .objective = objectives_.front()});
+      for (const models::Objective& objective : objectives_) {
+        step.evaluations.push_back(Build(OfObjective(objective.name, "evaluate"),
+                                         {.kind = Kind::kEvaluate, .objective = objective}));
+      }
     }
     if (options_.generate_rows > 0 && options_.cache) {
       const int64_t window = std::min(kPrefillTokens, options_.generate_context);
@@ -213,6 +213,7 @@ class Compiler {
       step.logits = Build("logits", {.kind = Kind::kLogits, .tokens = options_.generate_context});
     }
     if (options_.snapshot_copy) step.snapshot = SnapshotCopy();
+    ListMetrics();
     if (options_.draft) return std::move(result_);
 
     std::vector<const Program*> programs;
@@ -228,14 +229,18 @@ class Compiler {
   }
 
  private:
-  // One type in all programs, decided by those that have a loss.
+  // One type in all programs, decided by what the losses depend on: what metrics read besides
+  // changes no numbers.
   void ChooseTypes() {
     std::set<std::string> wide;
     for (const models::Objective& objective : objectives_) {
       Program program;
       graph::Builder builder(program);
-      model_.Build(builder, {.batch = 1, .sequence = 1}, models::Head::kLoss, false,
-                   objective.name);
+      const graph::Value loss = model_
+                                    .Build(builder, {.batch = 1, .sequence = 1},
+                                           models::Head::kLoss, false, objective.name)
+                                    .loss;
+      graph::Simplify({program.tensor(loss).name}).Run(program);
       adapters::LoraPass(options_.lora, false).Run(program);
       wide.merge(amp::Float32Parameters(program, options_.amp));
     }
@@ -307,6 +312,25 @@ class Compiler {
     }
   }
 
+  // Those that the programs have.
+  void ListMetrics() {
+    for (size_t i = 0; i < objectives_.size(); ++i) {
+      const auto add = [&](MetricInfo metric) {
+        metric.objective = static_cast<int>(i);
+        result_.metrics.push_back(std::move(metric));
+      };
+      for (MetricInfo metric : BuiltInMetrics()) {
+        metric.name = OfObjective(objectives_[i].name, metric.name);
+        if (std::ranges::any_of(result_.programs, [&](const auto& program) {
+              return program->Find(metric.name) != graph::kNoTensor;
+            })) {
+          add(std::move(metric));
+        }
+      }
+      for (const MetricInfo& metric : declared_[objectives_[i].name]) add(metric);
+    }
+  }
+
   int Gather() {
     auto program = std::make_unique<Program>("gather");
     parallel::EmitGathers(StepProgramsOf(result_), options_.data_ranks, *program);
@@ -323,7 +347,7 @@ class Compiler {
     return static_cast<int>(result_.programs.size()) - 1;
   }
 
-  int Build(const std::string& name, const Purpose& purpose) {
+  int Build(const std::string& name, Purpose purpose) {
     auto program = std::make_unique<Program>(name);
     graph::Builder builder(*program);
     const bool training = purpose.kind == Kind::kTrain;
@@ -334,12 +358,21 @@ class Compiler {
         model_.Build(builder, batch, logits ? models::Head::kLogits : models::Head::kLoss, training,
                      purpose.objective.name);
     const graph::Value result = logits ? outputs.logits : outputs.loss;
-    program->Rename(result, logits ? "logits" : OfObjective(purpose.objective.name, "loss"));
+    const std::string result_name = logits ? "logits" : OfObjective(purpose.objective.name, "loss");
+    program->Rename(result, result_name);
     // Carried tensors are shared by name, and this slot has a shape of its own.
     if (logits) program->Rename(program->Require("tokens"), name + ".tokens");
-    if (!training) {  // in training, autodiff decides how the loss is carried
-      program->mutable_tensor(result).role = graph::Role::kMetric;
-      program->mutable_tensor(result).persistent = true;
+    // In training, autodiff decides how metrics are carried.
+    program->mutable_tensor(result).role = graph::Role::kMetric;
+    program->mutable_tensor(result).persistent = true;
+    if (!logits) {
+      purpose.metrics = {result_name};
+      std::vector<MetricInfo>& declared = declared_[purpose.objective.name];
+      declared = DeclareMetrics(builder, outputs.metrics, purpose.objective.name);
+      for (const MetricInfo& metric : declared) {
+        purpose.metrics.push_back(metric.name);
+        if (metric.counted) purpose.metrics.push_back(CountName(metric.name));
+      }
     }
 
     parallel::TensorParallelOptions tensor = TensorParallelFrom(options_, result_.split);
@@ -356,6 +389,7 @@ class Compiler {
   CompileOptions options_;
   const std::vector<models::Objective> objectives_;
   std::map<std::string, int64_t> draw_of_;  // the first of an objective's last update
+  std::map<std::string, std::vector<MetricInfo>> declared_;  // by objective
   CompiledStep result_;
 };
 

@@ -19,6 +19,7 @@
 #include "optim/update.h"
 #include "parallel/data_parallel.h"
 #include "runtime/device_kind.h"
+#include "trainer/step/metrics.h"
 #include "trainer/step/step_programs.h"
 
 namespace plimsoll::trainer {
@@ -92,6 +93,7 @@ struct CompiledStep {
   std::vector<std::unique_ptr<graph::Program>> programs;
   StepPrograms step;
   std::vector<models::Objective> objectives;  // that the step trains
+  std::vector<MetricInfo> metrics;            // of the step and of evaluation, by objective
   memory::MemoryPlan plan;
   // Of each parameter that data ranks divide among themselves, the shape that a rank works with.
   std::map<std::string, graph::Shape> divided;

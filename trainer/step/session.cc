@@ -113,19 +113,43 @@ void Session::MakeSlots() {
   }
   MakeDataSlots(own);
   pending_.resize(static_cast<size_t>(device_.steps_ahead()) + 2);
+  for (const MetricInfo& metric : compiled_.metrics) {
+    if (!metric.declared) continue;
+    objectives_[static_cast<size_t>(metric.objective)].declared.push_back(
+        {Find(metric.name), Find(CountName(metric.name))});
+  }
   std::vector<runtime::MemoryRange> ranges;
+  const auto read = [&](const Where& metric) {
+    metrics_.push_back(&metric);
+    ranges.push_back(metric.range);  // of no bytes where there is none
+    metric_bytes_.resize(metric_bytes_.size() +
+                         static_cast<size_t>(runtime::Readback::Rounded(metric.range.bytes)));
+  };
   for (const ObjectiveTensors& tensors : objectives_) {
     for (const Where* metric :
          {&tensors.loss, &tensors.grad_norm, &tensors.loss_scale, &tensors.skipped}) {
-      metrics_.push_back(metric);
-      ranges.push_back(metric->range);  // of no bytes where there is none
-      metric_bytes_.resize(metric_bytes_.size() +
-                           static_cast<size_t>(runtime::Readback::Rounded(metric->range.bytes)));
+      read(*metric);
+    }
+    for (const DeclaredMetric& metric : tensors.declared) {
+      read(metric.sum);
+      read(metric.count);
     }
   }
   for (Pending& pending : pending_) {
     pending.metrics.resize(objectives_.size());
+    MakeRoom(pending.metrics);
     if (!direct() && any_loss) pending.readback = memory_->MakeReadback(ranges);
+  }
+}
+
+// Where a step puts what it reads, so that none asks for memory.
+void Session::MakeRoom(std::span<StepMetrics> metrics) const {
+  for (size_t i = 0; i < objectives_.size(); ++i) {
+    for (const DeclaredMetric& tensors : objectives_[i].declared) {
+      MetricSum& sum = metrics[i].declared.emplace_back();
+      sum.sum.resize(static_cast<size_t>(tensors.sum.type.shape.elements()));
+      if (tensors.count.exists()) sum.count = 0;
+    }
   }
 }
 
@@ -133,7 +157,8 @@ void Session::MakeDataSlots(const std::set<std::string>& no_data) {
   read_by_.resize(compiled_.programs.size());
   for (size_t p = 0; p < compiled_.programs.size(); ++p) {
     const bool reads = compiled_.step.Runs(static_cast<int>(p)) ||
-                       compiled_.step.evaluation == static_cast<int>(p);
+                       std::ranges::find(compiled_.step.evaluations, static_cast<int>(p)) !=
+                           compiled_.step.evaluations.end();
     if (!reads) continue;
     for (const graph::Tensor& tensor : compiled_.programs[p]->tensors()) {
       if (tensor.role != graph::Role::kInput || tensor.alias || no_data.contains(tensor.name)) {
@@ -499,6 +524,26 @@ void Session::GatherWeights() {
   if (std::exchange(in_parts_, false)) executors_[compiled_.step.gather]->Run();
 }
 
+namespace {
+
+// Elements of a metric, as they lie in memory.
+void TakeElements(const std::byte* from, graph::DType dtype, std::span<double> to) {
+  for (double& value : to) {
+    if (dtype == graph::DType::kInt32) {
+      int32_t element;
+      std::memcpy(&element, from, sizeof(element));
+      value = element;
+    } else {
+      float element;
+      std::memcpy(&element, from, sizeof(element));
+      value = element;
+    }
+    from += graph::ByteSize(dtype);
+  }
+}
+
+}  // namespace
+
 void Session::ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metrics) const {
   const auto take = [&](const Where& slot, auto* values) {
     if (slot.exists()) std::memcpy(values, bytes, static_cast<size_t>(slot.range.bytes));
@@ -511,7 +556,19 @@ void Session::ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metric
     take(objectives_[i].grad_norm, &grad_norm);
     take(objectives_[i].loss_scale, &loss_scale);
     take(objectives_[i].skipped, skipped);
-    metrics[i] = {loss, grad_norm, loss_scale, skipped[0], skipped[1]};
+    metrics[i].loss = loss;
+    metrics[i].grad_norm = grad_norm;
+    metrics[i].loss_scale = loss_scale;
+    metrics[i].skipped = skipped[0];
+    metrics[i].skipped_in_a_row = skipped[1];
+    for (size_t k = 0; k < objectives_[i].declared.size(); ++k) {
+      const auto& [sum, count] = objectives_[i].declared[k];
+      MetricSum& metric = metrics[i].declared[k];
+      TakeElements(bytes, sum.type.dtype, metric.sum);
+      bytes += runtime::Readback::Rounded(sum.range.bytes);
+      if (metric.count) TakeElements(bytes, count.type.dtype, {&*metric.count, 1});
+      bytes += runtime::Readback::Rounded(count.range.bytes);
+    }
   }
 }
 
@@ -553,15 +610,20 @@ std::span<const StepMetrics> Session::TakeMetrics() {
   return pending.metrics;
 }
 
-double Session::Evaluate(int64_t tokens) {
-  const auto token_weight = static_cast<float>(1.0 / static_cast<double>(tokens));
-  Put(objectives_.front().token_weight, &token_weight);
-  PutSlots(compiled_.step.evaluation);
+std::span<const StepMetrics> Session::Evaluate(std::span<const int64_t> tokens) {
+  if (tokens.size() != objectives_.size()) {
+    throw InternalError(fmt::format("an evaluation of {} objectives is told about {}",
+                                    objectives_.size(), tokens.size()));
+  }
   GatherWeights();
-  executors_[compiled_.step.evaluation]->Run();
-  float loss = 0;
-  Get(objectives_.front().loss, &loss);
-  return loss;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto token_weight = static_cast<float>(1.0 / static_cast<double>(tokens[i]));
+    Put(objectives_[i].token_weight, &token_weight);
+    PutSlots(compiled_.step.evaluations.at(i));
+    executors_[compiled_.step.evaluations[i]]->Run();
+  }
+  ReadMetrics(pending_.back().metrics);
+  return pending_.back().metrics;
 }
 
 int64_t Session::used_bytes() const {

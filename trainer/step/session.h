@@ -23,6 +23,7 @@
 #include "runtime/world.h"
 #include "trainer/step/caching.h"
 #include "trainer/step/compile.h"
+#include "trainer/step/metrics.h"
 #include "trainer/step/stored_parameter.h"
 
 namespace plimsoll::trainer {
@@ -42,15 +43,6 @@ struct ObjectiveStep {
   double lr = 0;
   // With UpdateOptions::skips a step with a loss beyond it is skipped.
   float loss_limit = std::numeric_limits<float>::infinity();
-};
-
-// Of one objective. Where it updates several times a step, of its last update.
-struct StepMetrics {
-  double loss = 0;        // nats per token, mean over the step's tokens
-  double grad_norm = 0;   // infinite or NaN when a gradient is
-  double loss_scale = 1;  // of the next step
-  int64_t skipped = 0;    // updates skipped so far, by loss scaling or for a divergence
-  int64_t skipped_in_a_row = 0;
 };
 
 // A carried tensor that training goes on from: a weight, what makes it a float32 one, a moment, a
@@ -156,6 +148,8 @@ class Session {
     const ObjectiveStep only = {tokens, lr, loss_limit};
     BeginStep({&only, 1}, seed);
   }
+  // What a step and an evaluation tell, by objective.
+  std::span<const MetricInfo> metrics() const { return compiled_.metrics; }
   // Of the step that ran last, once it has ended.
   StepMetrics Metrics(size_t objective = 0);
 
@@ -165,9 +159,12 @@ class Session {
   void EndStep();
   std::span<const StepMetrics> TakeMetrics();
 
-  // The mean loss of the first objective over what the slots hold, times its share in `tokens`:
-  // adding up over all batches gives the mean over `tokens`.
-  double Evaluate(int64_t tokens);
+  // Of what the slots hold, the metrics of each objective that are evaluated (MetricInfo). A loss
+  // is the mean times its share in the objective's `tokens`, so that adding up over all batches
+  // gives the mean over them (StepMetrics::AddBatch). They stay until the next call.
+  std::span<const StepMetrics> Evaluate(std::span<const int64_t> tokens);
+  // The loss, with one objective.
+  double Evaluate(int64_t tokens) { return Evaluate({&tokens, 1}).front().loss; }
 
   // With `caching`; nullptr on a planned arena. Its cache may be emptied between runs.
   runtime::CachingMemory* caching() { return caching_.get(); }
@@ -201,6 +198,7 @@ class Session {
   void MakeExecutors(runtime::ExecutorOptions options,
                      const std::optional<CachingOptions>& caching);
   void MakeSlots();
+  void MakeRoom(std::span<StepMetrics> metrics) const;
   void MakeDataSlots(const std::set<std::string>& no_data);
   Where Find(std::string_view name) const;
   void* HostAddress(std::string_view name) const;  // nullptr: no program uses it
@@ -241,11 +239,16 @@ class Session {
   std::vector<runtime::TensorMemory*> caching_programs_;  // by program
   std::vector<std::unique_ptr<runtime::Executor>> executors_;
 
+  struct DeclaredMetric {
+    Where sum, count;
+  };
+
   // Looked up once: a step looks nothing up.
   Where rng_, update_rng_, tensor_rng_;
   struct ObjectiveTensors {
     Where token_weight, lr, loss_limit;
     Where loss, grad_norm, loss_scale, skipped;
+    std::vector<DeclaredMetric> declared;
   };
   std::vector<ObjectiveTensors> objectives_;
   std::vector<const Where*> metrics_;  // of all of them

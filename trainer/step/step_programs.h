@@ -41,10 +41,10 @@ struct StepPrograms {
   // Makes weights whole again that an update has left in parts (ZeRO): before any program below
   // reads them. The next step's first program does that itself.
   int gather = -1;
-  int evaluation = -1;
-  int prefill = -1, decode = -1;  // of several new tokens, of one; with a cache
-  int logits = -1;                // of whole texts; without
-  int snapshot = -1;              // copies what training goes on from (carried_state.h)
+  std::vector<int> evaluations = {};  // by objective; empty: not compiled
+  int prefill = -1, decode = -1;      // of several new tokens, of one; with a cache
+  int logits = -1;                    // of whole texts; without
+  int snapshot = -1;                  // copies what training goes on from (carried_state.h)
 
   // Runs of programs in a step.
   int64_t runs() const;
