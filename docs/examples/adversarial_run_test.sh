@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# usage: adversarial_run_test.sh MPIRUN.SH PLIMSOLL_WITH_EXAMPLES ADVERSARIAL.YAML
+# Two networks, two losses and two optimizers, trained from a run file with every technique: what keeps numerics keeps
+# every bit of losses and weights, the rest comes near.
+set -euo pipefail
+mpirun_sh=$PWD/$1 plimsoll=$PWD/$2 example=$PWD/$3
+cd "${TEST_TMPDIR:?}"
+cp "$example" run.yaml
+common=(--set train.steps=40 --set log.tensorboard=false --set log.report=false --set train.threads=1 --set device=cpu)
+
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+train() {  # DIRECTORY ARGUMENT…
+  local dir=$1
+  shift
+  "$plimsoll" train run.yaml "${common[@]}" --set run.dir="$dir" "$@" >"$dir.txt" 2>&1 || fail "$dir: $(cat "$dir.txt")"
+}
+losses() { grep -o '"[a-z]*\.loss": *[0-9.e+-]*' "$1/metrics.jsonl" | sed 's/.*: *//'; }
+same_bits() {
+  [ "$(losses "$1" | wc -l)" = 80 ] || fail "$1 has $(losses "$1" | wc -l) losses, not 2 in each of 40 steps"
+  cmp <(losses "$1") <(losses "$2") || fail "losses of $1 and $2"
+  cmp "$1/model/model.safetensors" "$2/model/model.safetensors" || fail "weights of $1 and $2"
+}
+near() {  # RUN RUN TOLERANCE
+  [ "$(losses "$2" | wc -l)" = 80 ] || fail "$2 has $(losses "$2" | wc -l) losses"
+  paste <(losses "$1") <(losses "$2") | awk -v most="$3" '
+    { d = $1 - $2; if (d < 0) d = -d; if (d > most) { print "loss", NR, $1, $2; bad = 1 } }
+    END { exit bad }' || fail "losses of $1 and $2"
+}
+arena() { grep -o '"arena_bytes": *[0-9]*' "$1/plan.json" | head -n 1 | grep -o '[0-9]*$'; }
+
+train plain --set save.every=20 --set save.keep=0
+grep -q 'critic' plain.txt && grep -q 'generator' plain.txt || fail "progress names no objective: $(cat plain.txt)"
+
+# Snapshots go on to the bit.
+train resumed --set save.every=20 --set save.keep=0 --set train.stop_after=20
+"$plimsoll" train run.yaml "${common[@]}" --set run.dir=resumed --set save.every=20 --set save.keep=0 --resume auto \
+  >resumed2.txt 2>&1 || fail "$(cat resumed2.txt)"
+same_bits plain resumed
+
+# What is kept of activations changes no bit.
+for policy in block every selective; do
+  train $policy --set checkpointing.policy=$policy
+  same_bits plain $policy
+done
+
+# Within a budget: what the smallest policy leaves, and a little more.
+smallest=$(arena block)
+for policy in every selective; do
+  [ "$(arena $policy)" -ge "$smallest" ] || smallest=$(arena $policy)
+done
+train budget --set checkpointing.policy=auto --set memory.budget="$smallest" --set debug.check_arena=true
+same_bits plain budget
+[ "$(arena budget)" -le "$smallest" ] || fail "arena $(arena budget) of $smallest bytes"
+grep -q 'within memory.budget' budget.txt || fail "nothing was chosen: $(cat budget.txt)"
+
+# Precision, accumulation, ranks.
+train bf16 --set amp.dtype=bf16
+near plain bf16 0.2
+train fp16 --set amp.dtype=fp16
+near plain fp16 0.2
+train accumulated --set train.micro_batch=8 --set train.accumulate=2
+near plain accumulated 1e-3
+"$mpirun_sh" 2 "$plimsoll" train run.yaml "${common[@]}" --set run.dir=ranks --set train.global_batch=16 >ranks.txt ||
+  fail "$(cat ranks.txt)"
+near plain ranks 1e-3
+
+# Mistakes are told with their place.
+told() { "$plimsoll" train run.yaml "${common[@]}" --set run.dir=none "$@" 2>&1 && fail "$* trains" || true; }
+told --set objectives.critc.optimizer.lr=1 | grep -q 'objectives.critc: the model has no such objective, only critic, generator' ||
+  fail "$(told --set objectives.critc.optimizer.lr=1)"
+sed 's/lr: 2e-2/lrr: 2e-2/' run.yaml >typo.yaml
+"$plimsoll" train typo.yaml 2>&1 | grep -q 'typo.yaml:9: .*lrr.*did you mean.*lr' || fail "$("$plimsoll" train typo.yaml 2>&1)"
