@@ -117,7 +117,6 @@ ordered_json SampleRow(int64_t steps_done, int64_t number, const std::string& pr
 ordered_json FlatRow(const ordered_json& row) {
   ordered_json flat = ordered_json::object();
   for (const auto& [key, value] : row.items()) {
-    if (value.is_object()) continue;
     const bool pair = value.is_array() && value.size() == 2;
     if (pair) {
       flat[key + "_min"] = value.at(0);
@@ -181,8 +180,7 @@ std::vector<std::string> ModelColumns(const CompiledStep& compiled) {
   }
   const std::vector<EvaluatedMetric> evaluated = EvaluatedMetrics(compiled.metrics);
   for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {  // behind "loss"
-    if (!metric.info.scalar()) continue;
-    if (metric.info.declared) add(metric.name);
+    if (metric.info.declared && metric.info.scalar()) add(metric.name);
     add(EvaluationMember(metric));
   }
   return columns;

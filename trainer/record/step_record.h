@@ -33,7 +33,7 @@ nlohmann::ordered_json RollbackRow(int64_t step, int64_t number, const std::stri
 nlohmann::ordered_json SampleRow(int64_t steps_done, int64_t number, const std::string& prompt,
                                  const std::string& text);
 
-// A row without tensors, and with the pairs among its values, least and most of all ranks, as two
+// A row with the pairs among its values, least and most of all ranks, as two
 // values each: rank_bytes_min, rank_bytes_max.
 nlohmann::ordered_json FlatRow(const nlohmann::ordered_json& row);
 // Every member that flat rows can have whatever the model, in order.
