@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/axes.h"
 #include "base/columns.h"
 #include "base/message.h"
 #include "base/version.h"
@@ -33,6 +34,7 @@
 #include "trainer/run_results.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/channels.h"
+#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/ranks.h"
@@ -67,8 +69,8 @@ data::BatchLoader LoaderFrom(const config::RunConfig& config,
   options.batch = config.train.micro_batch;
   options.sequence = sequence;
   options.accumulate = config.train.accumulate;
-  options.data_rank = ranks.data_rank();
-  options.data_ranks = ranks.data_ranks();
+  options.data_rank = ranks.position().at(kDataAxis);
+  options.data_ranks = ranks.mesh().ranks(kDataAxis);
   try {
     return data::BatchLoader(parts, options);
   } catch (const UserError& error) {
@@ -247,7 +249,7 @@ class Run {
     device_ = MakeDevice(config_, *pool_);
     ranks_.Connect(*device_, config_.parallel.nccl_max_ctas.value_or(0));
     const auto start = Clock::now();
-    options.data_rank = ranks_.data_rank();
+    options.rank = ranks_.rank();
     CompiledStep compiled = Compile(*model_, options);
     record_.plan = FingerprintOf(compiled);
     ranks_.RequireSame(record_.plan, "programs");
@@ -582,7 +584,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   CheckMesh(config, world.size());
   ChooseChannels(config);
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  Ranks ranks(world, config.parallel.tensor);
+  Ranks ranks(world, MeshFrom(config));
   RunDirectory directory(config, ranks.first());
   if (ranks.size() > 1) RequireSharedFolder(directory.path(), ranks);
   std::optional<Resumed> resumed;
