@@ -40,7 +40,7 @@ class Hasher {
     if (!tensor.alias) return;
     Add(tensor.alias->base);
     Add(tensor.alias->byte_offset);
-    Add(tensor.alias->own_part);
+    Add(tensor.alias->part_along);
   }
   void Add(const Node& node) {
     Add(node.op);

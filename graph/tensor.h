@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/mesh.h"
 #include "graph/dtype.h"
 #include "graph/shape.h"
 
@@ -59,14 +60,16 @@ std::optional<Retention> ParseRetention(std::string_view name);
 struct Alias {
   TensorId base = kNoTensor;
   int64_t byte_offset = 0;
-  // The base is one such tensor after another, one for each data rank, and this is the rank's own.
-  // The program is the same on all ranks; `byte_offset` is 0.
-  bool own_part = false;
+  // An axis of the mesh, or empty. The base is one such tensor after another, one for each rank
+  // along that axis, and this is the rank's own part. The program is the same on all ranks;
+  // `byte_offset` is 0.
+  std::string part_along = {};
   bool operator==(const Alias&) const = default;
 
-  // Where the view begins within its base, on the data rank `rank`.
-  int64_t OffsetOn(int64_t rank, int64_t view_bytes) const {
-    return own_part ? rank * view_bytes : byte_offset;
+  bool own_part() const { return !part_along.empty(); }
+  // Where the view begins within its base, on that rank.
+  int64_t OffsetOn(const MeshPosition& rank, int64_t view_bytes) const {
+    return own_part() ? rank.at(part_along) * view_bytes : byte_offset;
   }
 };
 

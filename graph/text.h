@@ -11,7 +11,8 @@
 //     workspace
 //
 // A tensor's type, role (activation unless said), "persistent", "host" and "view %base+BYTES" stand
-// where it first appears. "_" is an absent argument, @ the scope, ! the pass that made the node.
+// where it first appears. A rank's own part of the base is "view %base+own", or "+own(AXIS)" where
+// the axis is not data. "_" is an absent argument, @ the scope, ! the pass that made the node.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "base/axes.h"
 #include "base/error.h"
 #include "graph/text.h"
 
@@ -201,13 +202,20 @@ class Parser {
     return {*dtype, Shape(std::span<const int64_t>(dims))};
   }
 
+  static std::string AxisOfPart(Line& line) {
+    if (!line.Accept('(')) return std::string(kDataAxis);
+    std::string axis(line.Word());
+    line.Expect(')');
+    return axis;
+  }
+
   Alias ViewOf(Line& line, const Tensor& tensor) {
     line.Expect('%');
     const std::string base(line.Word());
     const TensorId id = program_.Find(base);
     if (id == kNoTensor) line.Fail("view of %" + base + ", which is not declared before");
     line.Expect('+');
-    if (line.AcceptWord("own")) return {id, 0, true};
+    if (line.AcceptWord("own")) return {id, 0, AxisOfPart(line)};
     const int64_t offset = line.Integer();
     int64_t end = 0;
     if (offset < 0 || __builtin_add_overflow(offset, tensor.bytes(), &end) ||

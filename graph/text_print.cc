@@ -1,5 +1,6 @@
 #include <charconv>
 
+#include "base/axes.h"
 #include "graph/text.h"
 
 namespace plimsoll::graph {
@@ -19,6 +20,12 @@ std::string ValueText(const AttributeValue& value) {
   if (const int64_t* i = std::get_if<int64_t>(&value)) return std::to_string(*i);
   if (const double* d = std::get_if<double>(&value)) return RealText(*d);
   return "\"" + std::get<std::string>(value) + "\"";
+}
+
+// Where a view begins in its base.
+std::string Begin(const Alias& alias) {
+  if (!alias.own_part()) return std::to_string(alias.byte_offset);
+  return alias.part_along == kDataAxis ? "own" : "own(" + alias.part_along + ")";
 }
 
 class Printer {
@@ -71,7 +78,7 @@ class Printer {
     if (tensor.retention != Retention::kSave) text_ += " " + std::string(Name(tensor.retention));
     if (tensor.alias) {
       text_ += " view %" + program_.tensor(tensor.alias->base).name + "+";
-      text_ += tensor.alias->own_part ? "own" : std::to_string(tensor.alias->byte_offset);
+      text_ += Begin(*tensor.alias);
     }
   }
 

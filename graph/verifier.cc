@@ -39,7 +39,7 @@ class Verifier {
       throw InternalError("tensor " + Quoted(id) + " reaches beyond " + Quoted(alias.base));
     }
     const int64_t whole = program_.tensor(alias.base).bytes();
-    if (alias.own_part &&
+    if (alias.own_part() &&
         (alias.byte_offset != 0 || whole % std::max<int64_t>(1, tensor.bytes()) != 0)) {
       throw InternalError("tensor " + Quoted(id) + " is no equal part of " + Quoted(alias.base));
     }

@@ -15,7 +15,7 @@ void FillCachingMemory(std::span<const graph::Program* const> programs, const Me
   }
   for (size_t p = 0; p < programs.size(); ++p) {
     runtime::AllocationSchedule schedule = MakeAllocationSchedule(*programs[p], in_place);
-    schedule.data_rank = plan.programs[p].layout.data_rank;
+    schedule.position = plan.programs[p].layout.position;
     memories.push_back(&memory.AddProgram(*programs[p], std::move(schedule)));
   }
 }

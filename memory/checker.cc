@@ -177,7 +177,7 @@ class Replay {
     if (tensor.alias) {
       const Tensor& base = program_.tensor(tensor.alias->base);
       const int64_t base_begin = layout_.offset(tensor.alias->base);
-      const int64_t offset = tensor.alias->OffsetOn(layout_.data_rank, tensor.bytes());
+      const int64_t offset = tensor.alias->OffsetOn(layout_.position, tensor.bytes());
       if (bytes.begin != base_begin + offset || bytes.begin < base_begin ||
           bytes.end > base_begin + base.bytes() || tensor.place != base.place) {
         Fail(fmt::format("{} touches '{}' at bytes {}..{}, which is not where its base '{}' has it",
@@ -254,7 +254,7 @@ class Replay {
   // Is `part` this rank's part of `whole`? A collective completes the whole around it.
   bool IsOwnPart(TensorId part, TensorId whole) const {
     const std::optional<graph::Alias>& alias = program_.tensor(part).alias;
-    return alias && alias->own_part && alias->base == whole;
+    return alias && alias->own_part() && alias->base == whole;
   }
 
   // What one node touches at the same time must not overlap where it writes.

@@ -7,8 +7,8 @@
 
 namespace plimsoll::memory {
 
-DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes,
-                                const MeshAxes& axes) {
+DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes, const Mesh& mesh,
+                                int64_t channels) {
   constexpr int64_t kMiB = 1 << 20;
   DeviceProfile profile;
   profile.device = name;
@@ -17,11 +17,10 @@ DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes,
   profile.context_bytes = 526 * kMiB;
   profile.code_bytes = 4 * kMiB;
   profile.libraries_bytes = 12 * kMiB;
-  const bool alone = !axes.data && !axes.tensor;
   profile.communicators_bytes =
-      CommunicatorBytes(axes.data, axes.tensor, axes.channels > 0 ? axes.channels : kMostChannels);
-  profile.channels = axes.channels;
-  profile.graphs_bytes = (alone ? 8 : 24) * kMiB;
+      CommunicatorBytes(mesh, channels > 0 ? static_cast<int>(channels) : kMostChannels);
+  profile.channels = channels;
+  profile.graphs_bytes = (mesh.size() == 1 ? 8 : 24) * kMiB;
   profile.reserve_bytes = 52 * kMiB;
   return profile;
 }

@@ -9,13 +9,9 @@
 #include <cstdint>
 #include <string>
 
-namespace plimsoll::memory {
+#include "base/mesh.h"
 
-// Which axes of the mesh have several ranks, and so a communicator.
-struct MeshAxes {
-  bool data = false, tensor = false;
-  int64_t channels = 0;  // of each; 0: NCCL's choice
-};
+namespace plimsoll::memory {
 
 struct DeviceProfile {
   std::string device;        // "NVIDIA H200"; empty: the CPU
@@ -50,10 +46,11 @@ struct DeviceProfile {
 };
 
 // As measured on an NVIDIA H200 with driver 580.159 (docs/gpu_memory.md, docs/parallelism.md); the
-// same for any other GPU until it is measured there. `name` and `memory_bytes` are the GPU's own.
+// same for any other GPU until it is measured there. `name` and `memory_bytes` are the GPU's own;
+// `channels` those of each axis's communicator, 0: NCCL's choice.
 DeviceProfile BuiltInGpuProfile(const std::string& name = "NVIDIA H200",
-                                int64_t memory_bytes = int64_t{143155} << 20,
-                                const MeshAxes& axes = {});
+                                int64_t memory_bytes = int64_t{143155} << 20, const Mesh& mesh = {},
+                                int64_t channels = 0);
 
 // "context 526 MiB, code 4.00 MiB, libraries 12.0 MiB, graphs 8.00 MiB, reserve 52.0 MiB"; with
 // communicators where there are several ranks.

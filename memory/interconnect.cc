@@ -10,8 +10,8 @@ namespace {
 struct Rates {
   int channels;
   double all_reduce, reduce_scatter;
-  double gather_data;    // by copy engines
-  double gather_tensor;  // by multiprocessors
+  double gather_beside_work;  // by copy engines
+  double gather;              // by multiprocessors
 };
 constexpr Rates kRates[] = {
     {4, 166e9, 100e9, 371e9, 192e9},
@@ -27,18 +27,21 @@ const Rates& RatesOf(int channels) {
 }
 
 // Of each byte of a tensor, (R − 1)/R enters and leaves each GPU; in an all-reduce twice.
-double Seconds(const AxisTraffic& axis, const Rates& rates, double gather) {
-  const double one_way = static_cast<double>(axis.ranks - 1) / static_cast<double>(axis.ranks);
-  return one_way * (2 * axis.all_reduce / rates.all_reduce +
-                    axis.reduce_scatter / rates.reduce_scatter + axis.all_gather / gather);
+double Seconds(const AxisTraffic& traffic, const Rates& rates) {
+  const auto ranks = static_cast<double>(traffic.axis.ranks);
+  const double gather = traffic.axis.gathers_beside_work ? rates.gather_beside_work : rates.gather;
+  return (ranks - 1) / ranks *
+         (2 * traffic.all_reduce / rates.all_reduce +
+          traffic.reduce_scatter / rates.reduce_scatter + traffic.all_gather / gather);
 }
 
 }  // namespace
 
 double CollectiveSeconds(const MeshTraffic& traffic, int channels) {
   const Rates& rates = RatesOf(channels);
-  return Seconds(traffic.data, rates, rates.gather_data) +
-         Seconds(traffic.tensor, rates, rates.gather_tensor);
+  double seconds = 0;
+  for (const AxisTraffic& axis : traffic) seconds += Seconds(axis, rates);
+  return seconds;
 }
 
 int FewestChannels(const MeshTraffic& traffic, double step_seconds) {
@@ -49,15 +52,17 @@ int FewestChannels(const MeshTraffic& traffic, double step_seconds) {
   return kMostChannels;
 }
 
-int64_t CommunicatorBytes(bool data, bool tensor, int channels) {
+int64_t CommunicatorBytes(const Mesh& mesh, int channels) {
   constexpr int64_t kMiB = 1 << 20;
-  if (!data && !tensor) return 0;
-  // The first loads NCCL's kernels. Registered memory takes a table; copy engines, flags.
-  const int64_t first = 196 + 6 * channels + 40;
-  const int64_t second = 44 + 6 * channels;
-  // The maxima of a split vocabulary, which are reduced through buffers, of 24 channels at most.
-  const int64_t maxima = tensor ? 186 + 4 * std::min(channels, 24) : 0;
-  return (first + (data && tensor ? second : 0) + maxima) * kMiB;
+  int64_t bytes = 0;
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.ranks == 1) continue;
+    // The first loads NCCL's kernels. Registered memory takes a table; copy engines, flags.
+    bytes += ((bytes == 0 ? 196 + 40 : 44) + 6 * channels) * kMiB;
+    // Maxima are reduced through buffers, of 24 channels at most.
+    if (axis.reduces_maxima) bytes += (186 + 4 * std::min(channels, 24)) * kMiB;
+  }
+  return bytes;
 }
 
 }  // namespace plimsoll::memory

@@ -4,17 +4,18 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
+
+#include "base/mesh.h"
 
 namespace plimsoll::memory {
 
 // What the ranks of an axis send in a step: bytes of whole tensors, by the kind of call.
 struct AxisTraffic {
-  int64_t ranks = 1;
+  MeshAxis axis;
   double all_reduce = 0, reduce_scatter = 0, all_gather = 0;
 };
-struct MeshTraffic {
-  AxisTraffic data = {}, tensor = {};
-};
+using MeshTraffic = std::vector<AxisTraffic>;  // of each axis
 
 // NCCL's own choice, and the most.
 inline constexpr int kMostChannels = 32;
@@ -27,6 +28,6 @@ double CollectiveSeconds(const MeshTraffic& traffic, int channels);
 int FewestChannels(const MeshTraffic& traffic, double step_seconds);
 
 // Of each GPU, for communicators of the axes that have several ranks.
-int64_t CommunicatorBytes(bool data, bool tensor, int channels);
+int64_t CommunicatorBytes(const Mesh& mesh, int channels);
 
 }  // namespace plimsoll::memory

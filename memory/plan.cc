@@ -150,7 +150,7 @@ void FillOffsets(const Program& program, const Lifetimes& lifetimes, const Tempo
     if (tensor.alias) {
       const int64_t base = layout.offsets[tensor.alias->base];
       if (base != runtime::kUnplaced) {
-        layout.offsets[id] = base + tensor.alias->OffsetOn(layout.data_rank, tensor.bytes());
+        layout.offsets[id] = base + tensor.alias->OffsetOn(layout.position, tensor.bytes());
       }
     } else if (tensor.persistent) {
       layout.offsets[id] = persistent.find(tensor.name)->second;
@@ -280,7 +280,7 @@ MemoryPlan MakePlan(std::span<const Program* const> programs, const PlanOptions&
     ProgramPlan& part = plan.programs.emplace_back();
     part.name = programs[p]->name();
     part.layout.alignment = alignment;
-    part.layout.data_rank = options.data_rank;
+    part.layout.position = options.position;
     part.layout.arena_bytes = plan.arena_bytes;
     part.layout.persistent_bytes = plan.persistent_bytes;
     part.layout.host_arena_bytes = plan.host_arena_bytes;

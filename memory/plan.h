@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/mesh.h"
 #include "graph/program.h"
 #include "runtime/layout.h"
 
@@ -34,8 +35,8 @@ struct PlanOptions {
   int64_t alignment = 64;
   bool in_place = true;
   int64_t search_work = 20'000'000;  // bound of the search for each program, as in PlacementOptions
-  int64_t data_rank =
-      0;  // whose own parts (graph::Alias) aliases are; all else is alike on all ranks
+  // The rank whose own parts (graph::Alias) aliases are; all else is alike on all ranks.
+  MeshPosition position = {};
 };
 
 // A persistent tensor of the step.

@@ -9,8 +9,8 @@ namespace {
 
 CpuContext Part(const CpuContext& ctx, const char* op, std::span<const TensorRef> inputs,
                 std::span<const TensorRef> outputs) {
-  return {
-      graph::OpRegistry::Get().Require(op), inputs, outputs, ctx.attributes, nullptr, 0, ctx.pool};
+  return {{graph::OpRegistry::Get().Require(op), inputs, outputs, ctx.attributes, nullptr, 0},
+          ctx.pool};
 }
 
 void Run(const char* op, const CpuContext& ctx) { FindCpuKernel(op)->run(ctx); }

@@ -4,20 +4,29 @@
 
 namespace plimsoll::ops {
 
-std::string_view Name(Axis axis) { return axis == Axis::kData ? "data" : "tensor"; }
-
-Axis AxisOf(const graph::Attributes& attributes) {
-  const std::string& name = attributes.GetWord("axis");
-  for (const Axis axis : {Axis::kData, Axis::kTensor}) {
-    if (Name(axis) == name) return axis;
-  }
-  throw InternalError("no axis '" + name + "' of ranks");
+const std::string& AxisOf(const graph::Attributes& attributes) {
+  return attributes.GetWord("axis");
 }
 
-bool AddsOnce(const graph::Attributes& attributes, const AxisCommunicators& communicators) {
-  if (!attributes.Has("axis")) return true;
-  const Communicator* const ranks = communicators.Of(AxisOf(attributes));
-  return ranks == nullptr || ranks->rank() == 0;
+Communicator* CommunicatorFor(const graph::Attributes& attributes,
+                              const AxisCommunicators& communicators) {
+  if (communicators.empty() || !attributes.Has("axis")) return nullptr;
+  const std::string& axis = AxisOf(attributes);
+  if (!communicators.Has(axis)) throw InternalError("no axis '" + axis + "' of ranks");
+  return communicators.Of(axis);
+}
+
+void CheckAxes(const graph::Program& program, const Mesh& mesh) {
+  for (const graph::Tensor& tensor : program.tensors()) {
+    if (!tensor.alias || !tensor.alias->own_part() || mesh.Has(tensor.alias->part_along)) continue;
+    throw InternalError("program '" + program.name() + "', '" + tensor.name + "': no axis '" +
+                        tensor.alias->part_along + "' of ranks");
+  }
+  for (const graph::Node& node : program.nodes()) {
+    if (!node.attributes.Has("axis") || mesh.Has(AxisOf(node.attributes))) continue;
+    throw InternalError("program '" + program.name() + "', " + node.op->name + " in " + node.scope +
+                        ": no axis '" + AxisOf(node.attributes) + "' of ranks");
+  }
 }
 
 }  // namespace plimsoll::ops

@@ -1,29 +1,29 @@
-// The dimensions of the mesh of ranks, as collectives and kernels name them.
+// The axis of the mesh (base/mesh.h) along which a node works with other ranks: its attribute
+// "axis".
 #pragma once
 
-#include <cstdint>
-#include <string_view>
+#include <string>
 
+#include "base/mesh.h"
 #include "graph/attributes.h"
+#include "graph/program.h"
 #include "ops/communicator.h"
 
 namespace plimsoll::ops {
 
-enum class Axis : uint8_t { kData, kTensor };
+// InternalError when the node has none.
+const std::string& AxisOf(const graph::Attributes& attributes);
 
-std::string_view Name(Axis axis);  // "data", "tensor": the attribute "axis"
-Axis AxisOf(const graph::Attributes& attributes);
+// This rank's communicators, one for each axis of the mesh; nullptr: the rank is alone there. None
+// at all: it is alone along every axis.
+using AxisCommunicators = ByAxis<Communicator*>;
 
-// This rank's communicators, one for each axis; nullptr: the rank is alone there.
-struct AxisCommunicators {
-  Communicator* data = nullptr;
-  Communicator* tensor = nullptr;
+// The communicator of the node's axis; nullptr: it has no axis, or the rank is alone there.
+// InternalError when there are communicators of axes, and its own is none of them.
+Communicator* CommunicatorFor(const graph::Attributes& attributes,
+                              const AxisCommunicators& communicators);
 
-  Communicator* Of(Axis axis) const { return axis == Axis::kData ? data : tensor; }
-};
-
-// Does this rank add what is added once among the ranks of the node's axis, its first one's? Every
-// rank does where the node has no axis.
-bool AddsOnce(const graph::Attributes& attributes, const AxisCommunicators& communicators);
+// InternalError, naming it, when a node or a rank's own part is along an axis that the mesh lacks.
+void CheckAxes(const graph::Program& program, const Mesh& mesh);
 
 }  // namespace plimsoll::ops

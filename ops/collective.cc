@@ -4,6 +4,7 @@
 
 #include "graph/gradient.h"
 #include "graph/op.h"
+#include "ops/axis.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
@@ -167,39 +168,41 @@ const OpRegistration kOwnPart({
     .precision = {Precision::kAsInput, "another name for the same bytes"},
 });
 
-graph::Attributes AttributesFor(Axis axis, const Shape& shape) {
-  graph::Attributes attributes{{"axis", std::string(Name(axis))}};
+graph::Attributes AttributesFor(std::string_view axis, const Shape& shape) {
+  graph::Attributes attributes{{"axis", std::string(axis)}};
   SetShape(attributes, shape);
   return attributes;
 }
 
 }  // namespace
 
-Value AllReduce(graph::Builder& g, Value x, Axis axis, std::string_view name) {
-  const Value y = g.Emit1("all_reduce_start", {x}, {{"axis", std::string(Name(axis))}}, name);
+Value AllReduce(graph::Builder& g, Value x, std::string_view axis, std::string_view name) {
+  const Value y = g.Emit1("all_reduce_start", {x}, {{"axis", std::string(axis)}}, name);
   return g.Emit1("all_reduce_done", {y}, {}, name);
 }
 
-Value ReduceScatter(graph::Builder& g, Value x, Axis axis, const Shape& shape,
+Value ReduceScatter(graph::Builder& g, Value x, std::string_view axis, const Shape& shape,
                     std::string_view name) {
   const Value y = g.Emit1("reduce_scatter_start", {x}, AttributesFor(axis, shape), name);
   return g.Emit1("reduce_scatter_done", {y, x}, {}, name);
 }
 
-Value AllGather(graph::Builder& g, Value x, Axis axis, const Shape& shape, std::string_view name) {
+Value AllGather(graph::Builder& g, Value x, std::string_view axis, const Shape& shape,
+                std::string_view name) {
   const Value y = g.Emit1("all_gather_start", {x}, AttributesFor(axis, shape), name);
   return g.Emit1("all_gather_done", {y, x}, {}, name);
 }
 
-Value SumGradient(graph::Builder& g, Value x, Axis axis, std::string_view name) {
-  return g.Emit1("sum_gradient", {x}, {{"axis", std::string(Name(axis))}}, name);
+Value SumGradient(graph::Builder& g, Value x, std::string_view axis, std::string_view name) {
+  return g.Emit1("sum_gradient", {x}, {{"axis", std::string(axis)}}, name);
 }
 
-Value OwnPart(graph::Builder& g, Value x, const Shape& shape, std::string_view name) {
+Value OwnPart(graph::Builder& g, Value x, std::string_view axis, const Shape& shape,
+              std::string_view name) {
   graph::Attributes attributes;
   SetShape(attributes, shape);
   const Value part = g.Emit1("own_part", {x}, attributes, name);
-  g.program().mutable_tensor(part).alias->own_part = true;
+  g.program().mutable_tensor(part).alias->part_along = axis;
   return part;
 }
 

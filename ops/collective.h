@@ -26,17 +26,17 @@
 
 #include "graph/builder.h"
 #include "graph/op.h"
-#include "ops/axis.h"
 
 namespace plimsoll::ops {
 
-// Nodes of a whole collective: start, and at once done. `shape` is that of y: it has n/R elements
-// (reduce_scatter) or n·R.
-graph::Value AllReduce(graph::Builder& g, graph::Value x, Axis axis, std::string_view name);
-graph::Value ReduceScatter(graph::Builder& g, graph::Value x, Axis axis, const graph::Shape& shape,
-                           std::string_view name);
-graph::Value AllGather(graph::Builder& g, graph::Value x, Axis axis, const graph::Shape& shape,
+// Nodes of a whole collective: start, and at once done. `axis` is the name of one of the mesh's
+// (base/mesh.h). `shape` is that of y: it has n/R elements (reduce_scatter) or n·R.
+graph::Value AllReduce(graph::Builder& g, graph::Value x, std::string_view axis,
                        std::string_view name);
+graph::Value ReduceScatter(graph::Builder& g, graph::Value x, std::string_view axis,
+                           const graph::Shape& shape, std::string_view name);
+graph::Value AllGather(graph::Builder& g, graph::Value x, std::string_view axis,
+                       const graph::Shape& shape, std::string_view name);
 
 // Does a node of that op begin a collective? End one?
 inline bool IsCollective(const graph::OpDef& op) {
@@ -47,10 +47,11 @@ inline bool IsCollectiveDone(const graph::OpDef& op) {
 }
 
 // x itself, whose gradient is summed over ranks.
-graph::Value SumGradient(graph::Builder& g, graph::Value x, Axis axis, std::string_view name);
+graph::Value SumGradient(graph::Builder& g, graph::Value x, std::string_view axis,
+                         std::string_view name);
 
-// A view of the part of x that is the data rank's; `shape` has n/R elements.
-graph::Value OwnPart(graph::Builder& g, graph::Value x, const graph::Shape& shape,
-                     std::string_view name);
+// A view of the part of x that is this rank's along the axis; `shape` has n/R elements.
+graph::Value OwnPart(graph::Builder& g, graph::Value x, std::string_view axis,
+                     const graph::Shape& shape, std::string_view name);
 
 }  // namespace plimsoll::ops

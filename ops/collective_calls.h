@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "ops/axis.h"
 #include "ops/kernel.h"
 
 namespace plimsoll::ops {
@@ -14,38 +13,34 @@ namespace plimsoll::ops {
 using CopyTensor = void(const TensorRef& from, const TensorRef& to, void* stream);
 
 // The ranks of the call's axis, of whose tensors `whole` holds one `part` of each. nullptr: alone.
-inline Communicator* RanksOf(const KernelCall& call, const AxisCommunicators& communicators,
-                             const TensorRef& whole, const TensorRef& part) {
-  Communicator* const ranks = communicators.Of(AxisOf(call.attributes));
-  const int64_t size = ranks == nullptr ? 1 : ranks->size();
+inline Communicator* RanksOf(const KernelCall& call, const TensorRef& whole,
+                             const TensorRef& part) {
+  const int64_t size = call.ranks == nullptr ? 1 : call.ranks->size();
   if (whole.type.shape.elements() != size * part.type.shape.elements()) {
     throw InternalError(call.op.name + ": " + whole.type.ToString() + " is not " +
                         std::to_string(size) + " times " + part.type.ToString());
   }
-  return ranks;
+  return call.ranks;
 }
 
-inline void CallAllReduce(const KernelCall& call, const AxisCommunicators& communicators,
-                          void* stream, CopyTensor* copy) {
+inline void CallAllReduce(const KernelCall& call, void* stream, CopyTensor* copy) {
   const TensorRef &x = call.inputs[0], &y = call.outputs[0];
-  Communicator* const ranks = communicators.Of(AxisOf(call.attributes));
-  if (ranks == nullptr) return copy(x, y, stream);
-  ranks->AllReduce(x.data, y.data, x.type.shape.elements(), x.type.dtype, Reduction::kSum, stream);
+  if (call.ranks == nullptr) return copy(x, y, stream);
+  call.ranks->AllReduce(x.data, y.data, x.type.shape.elements(), x.type.dtype, Reduction::kSum,
+                        stream);
 }
 
-inline void CallReduceScatter(const KernelCall& call, const AxisCommunicators& communicators,
-                              void* stream, CopyTensor* copy) {
+inline void CallReduceScatter(const KernelCall& call, void* stream, CopyTensor* copy) {
   const TensorRef &x = call.inputs[0], &y = call.outputs[0];
-  Communicator* const ranks = RanksOf(call, communicators, x, y);
+  Communicator* const ranks = RanksOf(call, x, y);
   if (ranks == nullptr) return copy(x, y, stream);
   ranks->ReduceScatter(x.data, y.data, y.type.shape.elements(), x.type.dtype, Reduction::kSum,
                        stream);
 }
 
-inline void CallAllGather(const KernelCall& call, const AxisCommunicators& communicators,
-                          void* stream, CopyTensor* copy) {
+inline void CallAllGather(const KernelCall& call, void* stream, CopyTensor* copy) {
   const TensorRef &x = call.inputs[0], &y = call.outputs[0];
-  Communicator* const ranks = RanksOf(call, communicators, y, x);
+  Communicator* const ranks = RanksOf(call, y, x);
   if (ranks == nullptr) return copy(x, y, stream);
   ranks->AllGather(x.data, y.data, x.type.shape.elements(), x.type.dtype, stream);
 }

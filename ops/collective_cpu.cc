@@ -12,11 +12,9 @@ void Copy(const TensorRef& from, const TensorRef& to, void* /*stream*/) {
   std::memcpy(to.data, from.data, static_cast<size_t>(from.type.bytes()));
 }
 
-void AllReduce(const CpuContext& ctx) { CallAllReduce(ctx, ctx.communicators, nullptr, &Copy); }
-void ReduceScatter(const CpuContext& ctx) {
-  CallReduceScatter(ctx, ctx.communicators, nullptr, &Copy);
-}
-void AllGather(const CpuContext& ctx) { CallAllGather(ctx, ctx.communicators, nullptr, &Copy); }
+void AllReduce(const CpuContext& ctx) { CallAllReduce(ctx, nullptr, &Copy); }
+void ReduceScatter(const CpuContext& ctx) { CallReduceScatter(ctx, nullptr, &Copy); }
+void AllGather(const CpuContext& ctx) { CallAllGather(ctx, nullptr, &Copy); }
 
 const CpuKernelRegistration kAllReduce({"all_reduce_start", &AllReduce});
 const CpuKernelRegistration kReduceScatter({"reduce_scatter_start", &ReduceScatter});

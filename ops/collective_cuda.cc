@@ -14,22 +14,21 @@ void Copy(const TensorRef& from, const TensorRef& to, void* stream) {
              "cudaMemcpyAsync");
 }
 
-using Call = void(const KernelCall&, const AxisCommunicators&, void*, CopyTensor*);
+using Call = void(const KernelCall&, void*, CopyTensor*);
 
 template <Call* call>
 void Run(const CudaContext& ctx) {
-  call(ctx, ctx.communicators, ctx.stream, &Copy);
+  call(ctx, ctx.stream, &Copy);
 }
 
 // Neighbours of different axes are different groups.
 template <Call* call, Calls kind>
 void RunGroup(std::span<const CudaContext> nodes) {
   for (size_t first = 0; first < nodes.size();) {
-    const Axis axis = AxisOf(nodes[first].attributes);
-    Communicator* const ranks = nodes[first].communicators.Of(axis);
+    Communicator* const ranks = nodes[first].ranks;
     if (ranks != nullptr) ranks->BeginGroup(kind);
     size_t n = first;
-    for (; n < nodes.size() && AxisOf(nodes[n].attributes) == axis; ++n) Run<call>(nodes[n]);
+    for (; n < nodes.size() && nodes[n].ranks == ranks; ++n) Run<call>(nodes[n]);
     if (ranks != nullptr) ranks->EndGroup();
     first = n;
   }

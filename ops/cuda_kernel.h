@@ -23,7 +23,6 @@ namespace plimsoll::ops {
 struct CudaContext : KernelCall {
   cudaStream_t stream;
   gpu::Libraries& libraries;
-  AxisCommunicators communicators = {};  // for collectives
 
   graph::DType dtype() const { return inputs[0].type.dtype; }
 };

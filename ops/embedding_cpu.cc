@@ -73,7 +73,7 @@ void Embedding(const CpuContext& ctx) {
     const int64_t rows = ctx.in_shape(0).elements();
     const int64_t sequence = ctx.in_shape(0).dim(1);
     const int64_t width = ctx.in_shape(1).dim(1);
-    const VocabularyShard shard(ctx.attributes, ctx.communicators, ctx.in_shape(1).dim(0));
+    const VocabularyShard shard(ctx.attributes, ctx.ranks, ctx.in_shape(1).dim(0));
     CheckTokens(tokens, rows, shard.whole, "embedding");
     const int64_t first =
         position == nullptr ? 0 : FirstPosition(ctx, 3, sequence, ctx.in_shape(2).dim(0));
@@ -100,7 +100,7 @@ void EmbeddingDw(const CpuContext& ctx) {
     T* dweight = ctx.out<T>(0);
     const int64_t rows = ctx.in_shape(0).elements();
     const int64_t width = ctx.out_shape(0).dim(1);
-    const VocabularyShard shard(ctx.attributes, ctx.communicators, ctx.out_shape(0).dim(0));
+    const VocabularyShard shard(ctx.attributes, ctx.ranks, ctx.out_shape(0).dim(0));
     CheckTokens(tokens, rows, shard.whole, "embedding_dw");
     StartFrom(ctx.pool, ctx.in<T>(2), dweight, ctx.out_shape(0).elements());
     ctx.pool.ParallelFor(width, kSlab, [&](int64_t begin, int64_t end) {

@@ -80,7 +80,7 @@ void Embedding(const CudaContext& ctx) {
   const int64_t rows = ctx.in_shape(0).elements();
   if (rows == 0 || width == 0) return;
   DispatchCuda(ctx.inputs[1].type.dtype, [&]<typename S>() {
-    const VocabularyShard shard(ctx.attributes, ctx.communicators, ctx.in_shape(1).dim(0));
+    const VocabularyShard shard(ctx.attributes, ctx.ranks, ctx.in_shape(1).dim(0));
     Arguments<S> args{.tokens = ctx.in<int32_t>(0),
                       .weight = ctx.in<S>(1),
                       .position = shard.first() ? ctx.in<S>(2) : nullptr,

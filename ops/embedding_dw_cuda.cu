@@ -200,7 +200,7 @@ void SumRuns(EmbeddingSum<T> p, cudaStream_t stream) {
 
 // Sorts the positions by token; returns which of the two buffers holds the result.
 int SortTokens(const CudaContext& ctx, const EmbeddingDwScratch& scratch, int n, int vocabulary) {
-  const VocabularyShard shard(ctx.attributes, ctx.communicators, vocabulary);
+  const VocabularyShard shard(ctx.attributes, ctx.ranks, vocabulary);
   char* base = static_cast<char*>(ctx.workspace);
   const auto part = [&](int64_t offset) { return reinterpret_cast<int32_t*>(base + offset); };
   ListTokensKernel<<<Blocks(n), kThreads, 0, ctx.stream>>>(

@@ -12,7 +12,7 @@
 #include "base/low_precision.h"
 #include "base/thread_pool.h"
 #include "graph/op.h"
-#include "ops/axis.h"
+#include "ops/communicator.h"
 
 namespace plimsoll::ops {
 
@@ -30,7 +30,12 @@ struct KernelCall {
   const graph::Attributes& attributes;
   void* workspace;  // aligned as all tensors are
   int64_t workspace_bytes;
+  // Those of the axis of the mesh that the attribute "axis" names; nullptr: it names none, or this
+  // rank is alone there.
+  Communicator* ranks = nullptr;
 
+  // Does this rank add what is added once among them, the first one's?
+  bool adds_once() const { return ranks == nullptr || ranks->rank() == 0; }
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i].data != nullptr; }
   bool has_output(size_t i) const { return i < outputs.size() && outputs[i].data != nullptr; }
 
@@ -50,7 +55,6 @@ struct KernelCall {
 // Tensors are 64-byte aligned.
 struct CpuContext : KernelCall {
   ThreadPool& pool;
-  AxisCommunicators communicators = {};  // for collectives
 };
 
 struct CpuKernel {

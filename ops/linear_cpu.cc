@@ -36,7 +36,7 @@ Compute<T> StartFrom(const T* acc, T* out, int64_t elements, ThreadPool& pool) {
 void Linear(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     const Shape& weight = ctx.in_shape(1);
-    const S* const bias = AddsOnce(ctx.attributes, ctx.communicators) ? ctx.in<S>(2) : nullptr;
+    const S* const bias = ctx.adds_once() ? ctx.in<S>(2) : nullptr;
     const int64_t m = ctx.in_shape(0).rows();
     const int64_t n = weight.dim(0);
     const int64_t k = weight.dim(1);

@@ -76,7 +76,7 @@ struct Loss {
       : rows(ctx.in_shape(0).rows()),
         width(ctx.in_shape(0).dim(-1)),
         vocabulary(ctx.in_shape(1).dim(0)),
-        shard(ctx.attributes, ctx.communicators, vocabulary),
+        shard(ctx.attributes, ctx.ranks, vocabulary),
         x(ctx.in<S>(0)),
         weight(ctx.in<S>(1)),
         targets(ctx.in<int32_t>(2)),

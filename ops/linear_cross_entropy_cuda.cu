@@ -126,7 +126,7 @@ struct Loss {
   int64_t rows = ctx.in_shape(0).rows();
   int64_t width = ctx.in_shape(0).dim(-1);
   int64_t vocabulary = ctx.in_shape(1).dim(0);  // of the table
-  VocabularyShard shard{ctx.attributes, ctx.communicators, vocabulary};
+  VocabularyShard shard{ctx.attributes, ctx.ranks, vocabulary};
   CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored, shard.split);
   char* scratch = static_cast<char*>(ctx.workspace);
   float* losses = reinterpret_cast<float*>(scratch + layout.losses_at);

@@ -54,7 +54,7 @@ Product LinearProduct(const CudaContext& ctx) {
   p.operands = p.result = ctx.dtype();
   p.tf32 = UsesTf32(ctx.attributes, ctx.dtype());
   product.buffers = BuffersOf(ctx, ctx.in<void>(0), ctx.in<void>(1), nullptr, ctx.out<void>(0));
-  if (ctx.has_input(2) && AddsOnce(ctx.attributes, ctx.communicators)) {
+  if (ctx.has_input(2) && ctx.adds_once()) {
     p.epilogue = GemmEpilogue::kBias;
     product.buffers.bias = ctx.in<void>(2);
   }

@@ -16,11 +16,12 @@ const CpuKernel& Kernel(std::string_view op) {
 
 void LinearDxGelu(const CpuContext& ctx) {
   Kernel("linear_dx")
-      .run({ctx.op, ctx.inputs.first(2), ctx.outputs, ctx.attributes, ctx.workspace,
-            ctx.workspace_bytes, ctx.pool});
+      .run({{ctx.op, ctx.inputs.first(2), ctx.outputs, ctx.attributes, ctx.workspace,
+             ctx.workspace_bytes},
+            ctx.pool});
   const std::array<TensorRef, 2> x_and_gradient = {ctx.inputs[2], ctx.outputs[0]};
   Kernel("gelu_backward")
-      .run({ctx.op, x_and_gradient, ctx.outputs, kTanh, ctx.workspace, ctx.workspace_bytes,
+      .run({{ctx.op, x_and_gradient, ctx.outputs, kTanh, ctx.workspace, ctx.workspace_bytes},
             ctx.pool});
 }
 

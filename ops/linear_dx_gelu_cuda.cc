@@ -21,8 +21,10 @@ const CudaKernel& Kernel(std::string_view op) {
 bool IsFused(const CudaContext& ctx) { return graph::IsLowPrecision(ctx.dtype()); }
 
 CudaContext ProductAlone(const CudaContext& ctx) {
-  return {ctx.op,        ctx.inputs.first(2), ctx.outputs, ctx.attributes,
-          ctx.workspace, ctx.workspace_bytes, ctx.stream,  ctx.libraries};
+  return {{ctx.op, ctx.inputs.first(2), ctx.outputs, ctx.attributes, ctx.workspace,
+           ctx.workspace_bytes},
+          ctx.stream,
+          ctx.libraries};
 }
 
 GemmProblem ProblemOf(const CudaContext& ctx) {
@@ -55,8 +57,9 @@ void LinearDxGelu(const CudaContext& ctx) {
   Kernel("linear_dx").run(ProductAlone(ctx));
   const std::array<TensorRef, 2> x_and_gradient = {ctx.inputs[2], ctx.outputs[0]};
   Kernel("gelu_backward")
-      .run({ctx.op, x_and_gradient, ctx.outputs, kTanh, ctx.workspace, ctx.workspace_bytes,
-            ctx.stream, ctx.libraries});
+      .run({{ctx.op, x_and_gradient, ctx.outputs, kTanh, ctx.workspace, ctx.workspace_bytes},
+            ctx.stream,
+            ctx.libraries});
 }
 
 void PrepareLinearDxGelu(const CudaContext& ctx) {

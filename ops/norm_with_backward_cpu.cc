@@ -30,9 +30,10 @@ void LayerNormWithBackward(const CpuContext& ctx) {
   const size_t count = ctx.inputs.size() - 1;
   for (size_t i = 0; i < count; ++i) inputs.at(i) = ctx.inputs[FromLayerNormBackward(i)];
   FindCpuKernel("layer_norm_backward")
-      ->run({graph::OpRegistry::Get().Require("layer_norm_backward"),
-             std::span(inputs).first(count), ctx.outputs.subspan(1), ctx.attributes, ctx.workspace,
-             ctx.workspace_bytes, ctx.pool});
+      ->run(
+          {{graph::OpRegistry::Get().Require("layer_norm_backward"), std::span(inputs).first(count),
+            ctx.outputs.subspan(1), ctx.attributes, ctx.workspace, ctx.workspace_bytes},
+           ctx.pool});
 }
 
 void RmsNormWithBackward(const CpuContext& ctx) {
@@ -49,8 +50,9 @@ void RmsNormWithBackward(const CpuContext& ctx) {
     });
   });
   FindCpuKernel("rms_norm_backward")
-      ->run({graph::OpRegistry::Get().Require("rms_norm_backward"), ctx.inputs,
-             ctx.outputs.subspan(1), ctx.attributes, ctx.workspace, ctx.workspace_bytes, ctx.pool});
+      ->run({{graph::OpRegistry::Get().Require("rms_norm_backward"), ctx.inputs,
+              ctx.outputs.subspan(1), ctx.attributes, ctx.workspace, ctx.workspace_bytes},
+             ctx.pool});
 }
 
 // What the backward op needs.

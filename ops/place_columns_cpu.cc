@@ -8,8 +8,7 @@ namespace {
 
 void Run(const CpuContext& ctx) {
   const TensorRef &x = ctx.inputs[0], &y = ctx.outputs[0];
-  const Communicator* const ranks = ctx.communicators.Of(AxisOf(ctx.attributes));
-  const int64_t rank = ranks == nullptr ? 0 : ranks->rank();
+  const int64_t rank = ctx.ranks == nullptr ? 0 : ctx.ranks->rank();
   const int64_t rows = x.type.shape.rows();
   if (rows == 0) return;
   const int64_t from = x.type.bytes() / rows, to = y.type.bytes() / rows;  // bytes of a row

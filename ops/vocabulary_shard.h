@@ -6,17 +6,11 @@
 #include <cstdint>
 
 #include "graph/attributes.h"
-#include "ops/axis.h"
 #include "ops/communicator.h"
 
 namespace plimsoll::ops {
 
-// InternalError when the axis is none of the mesh's.
-inline bool SplitsVocabulary(const graph::Attributes& attributes) {
-  if (!attributes.Has("axis")) return false;
-  AxisOf(attributes);
-  return true;
-}
+inline bool SplitsVocabulary(const graph::Attributes& attributes) { return attributes.Has("axis"); }
 
 struct VocabularyShard {
   bool split;           // by the attribute, be it on a rank that is alone
@@ -25,10 +19,10 @@ struct VocabularyShard {
   int64_t rows;         // so many are
   int64_t whole;        // those of all ranks
 
-  VocabularyShard(const graph::Attributes& attributes, const AxisCommunicators& communicators,
-                  int64_t table_rows)
+  // `others`: the ranks of the axis (KernelCall::ranks).
+  VocabularyShard(const graph::Attributes& attributes, Communicator* others, int64_t table_rows)
       : split(SplitsVocabulary(attributes)),
-        ranks(split ? communicators.Of(AxisOf(attributes)) : nullptr),
+        ranks(others),
         begin(ranks != nullptr ? ranks->rank() * table_rows : 0),
         rows(table_rows),
         whole(ranks != nullptr ? ranks->size() * table_rows : table_rows) {}

@@ -1,5 +1,6 @@
 #include "parallel/parts.h"
 
+#include "base/axes.h"
 #include "ops/axis.h"
 #include "ops/definition.h"
 #include "ops/optimizer.h"
@@ -13,7 +14,7 @@ bool IsDivided(const graph::Shape& parameter, int64_t ranks) {
 
 graph::Shape PartOf(const graph::Shape& whole, int64_t ranks) { return {whole.elements() / ranks}; }
 
-graph::Attributes OverDataRanks() { return {{"axis", std::string(ops::Name(ops::Axis::kData))}}; }
+graph::Attributes OverDataRanks() { return {{"axis", std::string(kDataAxis)}}; }
 
 graph::Attributes OverDataRanks(const graph::Shape& result) {
   graph::Attributes attributes = OverDataRanks();
@@ -24,7 +25,7 @@ graph::Attributes OverDataRanks(const graph::Shape& result) {
 std::map<std::string, graph::Shape> GatheredParameters(const graph::Program& program) {
   std::map<std::string, graph::Shape> found;
   for (const graph::Node& node : program.nodes()) {
-    if (node.op->name != "all_gather_start") continue;
+    if (node.op->name != "all_gather_start" || ops::AxisOf(node.attributes) != kDataAxis) continue;
     const graph::Tensor& part = program.tensor(program.Root(node.inputs[0]));
     if (part.role != graph::Role::kParameter) continue;
     found[part.name] = program.tensor(node.outputs[0]).type.shape;

@@ -8,7 +8,7 @@
 namespace plimsoll::parallel {
 
 void GatherSplitNorm(graph::Builder& g, graph::Node& norm, const std::set<graph::TensorId>& split,
-                     ops::Axis axis, int64_t ranks) {
+                     std::string_view axis, int64_t ranks) {
   std::vector<graph::Value> parts, rest;
   for (graph::Value id : norm.inputs) (split.contains(id) ? parts : rest).push_back(id);
   if (parts.empty()) return;

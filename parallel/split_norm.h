@@ -9,15 +9,15 @@
 
 #include <cstdint>
 #include <set>
+#include <string_view>
 
 #include "graph/builder.h"
-#include "ops/axis.h"
 
 namespace plimsoll::parallel {
 
 // Lets `norm`, a global_norm that is not in the program yet, read the gathered norm of those of its
 // inputs that are in `split`; what makes that is emitted.
 void GatherSplitNorm(graph::Builder& g, graph::Node& norm, const std::set<graph::TensorId>& split,
-                     ops::Axis axis, int64_t ranks);
+                     std::string_view axis, int64_t ranks);
 
 }  // namespace plimsoll::parallel

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/axes.h"
 #include "graph/autodiff.h"
 #include "graph/builder.h"
 #include "ops/axis.h"
@@ -22,14 +23,13 @@ using graph::Phase;
 using graph::Program;
 using graph::Role;
 using graph::TensorId;
-using ops::Axis;
 
 std::string SummedName(std::string_view parameter) {
   return graph::GradientName(parameter) + ".summed";
 }
 
 bool StartsOnTensorAxis(const Node& node, std::string_view op) {
-  return node.op->name == op && ops::AxisOf(node.attributes) == Axis::kTensor;
+  return node.op->name == op && ops::AxisOf(node.attributes) == kTensorAxis;
 }
 
 // Parameters that worked on some of the rows: what lies between a reduce_scatter and an all_gather.
@@ -84,7 +84,7 @@ class Completer {
           if (const auto sum = sums_.find(id); sum != sums_.end()) id = sum->second;
         }
         if (node.op->name == "global_norm") {
-          GatherSplitNorm(builder_, node, split_, Axis::kTensor, options_.ranks);
+          GatherSplitNorm(builder_, node, split_, kTensorAxis, options_.ranks);
         }
       }
       program_.mutable_nodes().push_back(std::move(node));
@@ -99,7 +99,7 @@ class Completer {
   // All start together, so that they may go as one message.
   void SumPartial() {
     builder_.set_phase(Phase::kBackward);
-    const std::string axis(ops::Name(Axis::kTensor));
+    const std::string axis(kTensorAxis);
     std::vector<TensorId> sums;
     for (const std::string& parameter : partial_) {
       const TensorId gradient = program_.Find(graph::GradientName(parameter));

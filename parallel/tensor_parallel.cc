@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/axes.h"
 #include "base/error.h"
 #include "graph/builder.h"
 #include "ops/collective.h"
@@ -25,7 +26,6 @@ using graph::ShardingRule;
 using graph::Tensor;
 using graph::TensorId;
 using graph::TensorType;
-using ops::Axis;
 
 // How a result lies on the ranks.
 enum class Layout {
@@ -183,7 +183,7 @@ class Splitter {
       throw InternalError("tensor_parallel: '" + program_.tensor(whole).name +
                           "' outlives the program, but each rank has some rows of it");
     }
-    const std::string axis(ops::Name(Axis::kTensor));
+    const std::string axis(kTensorAxis);
     builder_.EmitInto({whole}, "place_columns", {part},
                       {{"axis", axis}, {"ranks", options_.ranks}});
     builder_.EmitInto({whole}, "all_reduce_start", {whole}, {{"axis", axis}});
@@ -204,11 +204,11 @@ class Splitter {
         throw InternalError(fmt::format("tensor_parallel: {} rows of '{}' among {} ranks",
                                         shape.rows(), program_.tensor(part).name, options_.ranks));
       }
-      sum = ops::ReduceScatter(builder_, part, Axis::kTensor,
+      sum = ops::ReduceScatter(builder_, part, kTensorAxis,
                                {shape.rows() / options_.ranks, shape.dim(-1)}, name);
       layouts_[sum] = Layout::kRows;
     } else {
-      sum = ops::AllReduce(builder_, part, Axis::kTensor, name);
+      sum = ops::AllReduce(builder_, part, kTensorAxis, name);
     }
     sums_of_[part] = sum;
     ++sums_;
@@ -222,12 +222,12 @@ class Splitter {
     TensorId whole = kNoTensor;
     switch (LayoutOf(x)) {
       case Layout::kWhole:
-        whole = ops::SumGradient(builder_, x, Axis::kTensor, name);
+        whole = ops::SumGradient(builder_, x, kTensorAxis, name);
         break;
       case Layout::kRows: {
         std::vector<int64_t> dims(batch_.dims().begin(), batch_.dims().end());
         dims.push_back(builder_.shape(x).dim(-1));
-        whole = ops::AllGather(builder_, x, Axis::kTensor, Shape(dims), name);
+        whole = ops::AllGather(builder_, x, kTensorAxis, Shape(dims), name);
         break;
       }
       case Layout::kColumns:
@@ -265,9 +265,7 @@ class Splitter {
     throw InternalError("tensor_parallel: " + node.op->name + " @" + node.scope + " " + reason);
   }
 
-  static void SetAxis(Node& node) {
-    node.attributes.Set("axis", std::string(ops::Name(Axis::kTensor)));
-  }
+  static void SetAxis(Node& node) { node.attributes.Set("axis", std::string(kTensorAxis)); }
 
   static size_t Weight(const Node& node) { return static_cast<size_t>(node.op->sharding.weight); }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/axes.h"
 #include "base/bytes.h"
 #include "graph/builder.h"
 #include "ops/collective.h"
@@ -100,7 +101,7 @@ class Divider {
   void TakeOwnWeights() {
     for (const Divided& divided : divided_) {
       builder_.set_scope(divided.name);
-      const TensorId own = ops::OwnPart(builder_, divided.weight, divided.part, "own");
+      const TensorId own = ops::OwnPart(builder_, divided.weight, kDataAxis, divided.part, "own");
       program_.mutable_tensor(own).role = Role::kParameter;
       program_.mutable_tensor(own).persistent = true;
       instead_[divided.weight] = own;
@@ -109,7 +110,8 @@ class Divider {
 
   TensorId OwnGradient(const Divided& divided) {
     builder_.set_scope(divided.name);
-    const TensorId own = ops::OwnPart(builder_, divided.gradient, divided.part, "grad.own");
+    const TensorId own =
+        ops::OwnPart(builder_, divided.gradient, kDataAxis, divided.part, "grad.own");
     program_.mutable_tensor(own).role = Role::kGradient;
     return own;
   }
@@ -153,7 +155,7 @@ class Divider {
     }
     builder_.set_scope("");
     if (node.op->name == "global_norm") {
-      GatherSplitNorm(builder_, node, parts_, ops::Axis::kData, options_.ranks);
+      GatherSplitNorm(builder_, node, parts_, kDataAxis, options_.ranks);
     }
   }
 

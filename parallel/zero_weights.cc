@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/axes.h"
 #include "base/bytes.h"
 #include "base/glob.h"
 #include "graph/builder.h"
@@ -37,7 +38,7 @@ struct Weight {
 };
 
 TensorId TakeOwn(Builder& g, TensorId weight, int64_t ranks) {
-  const TensorId own = ops::OwnPart(g, weight, PartOf(g.shape(weight), ranks), "own");
+  const TensorId own = ops::OwnPart(g, weight, kDataAxis, PartOf(g.shape(weight), ranks), "own");
   g.program().mutable_tensor(own).role = Role::kParameter;
   return own;
 }

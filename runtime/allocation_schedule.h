@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/mesh.h"
 #include "graph/tensor.h"
 
 namespace plimsoll::runtime {
@@ -21,7 +22,7 @@ struct AllocationSchedule {
   std::vector<int32_t> held;
   // By node: buffers that get memory before it runs, and that give it back afterwards.
   std::vector<std::vector<int32_t>> born, dying;
-  int64_t data_rank = 0;  // whose own parts (graph::Alias) aliases are
+  MeshPosition position;  // of the rank whose own parts (graph::Alias) aliases are
 };
 
 }  // namespace plimsoll::runtime

@@ -69,7 +69,7 @@ class CachingMemory::ProgramMemory : public TensorMemory {
     while (program.tensor(root).alias) {
       const graph::Tensor& view = program.tensor(root);
       where.offset +=
-          static_cast<uintptr_t>(view.alias->OffsetOn(schedule_.data_rank, view.bytes()));
+          static_cast<uintptr_t>(view.alias->OffsetOn(schedule_.position, view.bytes()));
       root = view.alias->base;
     }
     const graph::Tensor& owner = program.tensor(root);

@@ -93,7 +93,7 @@ class CpuDevice : public Device {
   std::unique_ptr<DeviceMemory> Allocate(int64_t arena_bytes, int64_t host_arena_bytes) override {
     return std::make_unique<CpuMemory>(arena_bytes, host_arena_bytes, pool());
   }
-  std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks, ops::Axis /*axis*/,
+  std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks, const MeshAxis& /*axis*/,
                                                       int /*channels*/) override {
     return ranks.MakeCpuCommunicator();
   }

@@ -126,11 +126,11 @@ void CpuExecutor::Impl::Bind(int index, ThreadPool& pool) {
                                       wanted));
     }
   }
-  nodes.push_back({index, first, kernel->run,
-                   ops::CpuContext{{*node.op, inputs, outputs, node.attributes, workspace.data,
-                                    workspace_bytes},
-                                   pool,
-                                   options.communicators}});
+  nodes.push_back(
+      {index, first, kernel->run,
+       ops::CpuContext{{*node.op, inputs, outputs, node.attributes, workspace.data, workspace_bytes,
+                        ops::CommunicatorFor(node.attributes, options.communicators)},
+                       pool}});
 }
 
 void CpuExecutor::Impl::RunNode(const BoundNode& node) {

@@ -127,8 +127,10 @@ struct CudaCallTimer::Impl {
     for (int64_t i = 0; i < sets; ++i) {
       const Arguments& a = arguments.emplace_back(
           Lay(program, node, workspace_bytes, scratch.data() + i * set_bytes));
-      contexts.push_back({*node.op, a.inputs, a.outputs, node.attributes, a.workspace,
-                          workspace_bytes, stream.get(), libraries});
+      contexts.push_back(
+          {{*node.op, a.inputs, a.outputs, node.attributes, a.workspace, workspace_bytes},
+           stream.get(),
+           libraries});
     }
     // In this order everything is loaded and chosen before it counts.
     if (kernel->prepare != nullptr) kernel->prepare(contexts.front());

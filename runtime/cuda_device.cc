@@ -16,7 +16,7 @@ struct CurrentDevice {
 
 // NCCL connects ranks, and takes buffers, at the first call of a length for which it chooses an
 // algorithm: after these, no call of a program takes any more.
-void Connect(ops::Communicator& ranks, ops::Axis axis, cudaStream_t stream) {
+void Connect(ops::Communicator& ranks, const MeshAxis& axis, cudaStream_t stream) {
   constexpr int64_t kShortest = 4096, kLongest = int64_t{64} << 20, kLongestMaxima = 256 << 10;
   const CudaBuffer buffer(CudaBuffer::Kind::kShared, kLongest, "memory to connect ranks");
   ranks.Register(buffer.data(), buffer.bytes());
@@ -29,7 +29,7 @@ void Connect(ops::Communicator& ranks, ops::Axis axis, cudaStream_t stream) {
     ranks.ReduceScatter(buffer.data(), buffer.data() + ranks.rank() * part, part / 4,
                         graph::DType::kFloat32, ops::Reduction::kSum, stream);
     // Of a loss whose vocabulary is split.
-    if (axis == ops::Axis::kTensor && bytes <= kLongestMaxima) {
+    if (axis.reduces_maxima && bytes <= kLongestMaxima) {
       ranks.AllReduce(buffer.data(), buffer.data(), bytes / 4, graph::DType::kFloat32,
                       ops::Reduction::kMax, stream);
     }
@@ -48,13 +48,13 @@ class CudaDevice : public Device {
     return std::make_unique<CudaMemory>(arena_bytes, host_arena_bytes, streams_, libraries_, meter_,
                                         communicators_, communicator_bytes_);
   }
-  std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks, ops::Axis axis,
+  std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks, const MeshAxis& axis,
                                                       int channels) override {
     const int64_t before = ProcessBytes();
-    // Tensor-parallel layers wait for what they gather.
-    auto made = MakeCudaCommunicator(ranks, {.max_channels = channels,
-                                             .copy_engines = axis == ops::Axis::kData,
-                                             .name = std::string(ops::Name(axis))});
+    // Layers that wait for what they gather want it soon.
+    auto made = MakeCudaCommunicator(
+        ranks,
+        {.max_channels = channels, .copy_engines = axis.gathers_beside_work, .name = axis.name});
     Connect(*made, axis, streams_.compute.get());
     communicator_bytes_ += ProcessBytes() - before;
     communicators_.push_back(made.get());

@@ -173,11 +173,11 @@ void CudaSchedule::BindKernel(int index) {
   }
   const bool collective = ops::IsCollective(*node.op);
   const CudaStreamIndex stream = StreamOfKernel(node);
-  contexts_.push_back(ops::CudaContext{
-      {*node.op, inputs, outputs, node.attributes, workspace.data, workspace_bytes},
-      stream == kCompute ? streams_.compute.get() : streams_.collectives.get(),
-      libraries_,
-      communicators_});
+  contexts_.push_back(
+      ops::CudaContext{{*node.op, inputs, outputs, node.attributes, workspace.data, workspace_bytes,
+                        ops::CommunicatorFor(node.attributes, communicators_)},
+                       stream == kCompute ? streams_.compute.get() : streams_.collectives.get(),
+                       libraries_});
 
   Touched touched = TouchedBy(node);
   const bool joins = kernel->run_group != nullptr && !items_.empty() &&

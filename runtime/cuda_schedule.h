@@ -9,6 +9,7 @@
 
 #include "gpu/libraries.h"
 #include "graph/program.h"
+#include "ops/axis.h"
 #include "ops/cuda_kernel.h"
 #include "runtime/cuda_handles.h"
 #include "runtime/cuda_streams.h"

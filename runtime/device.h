@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "base/mesh.h"
 #include "base/thread_pool.h"
 #include "graph/dtype.h"
 #include "graph/program.h"
-#include "ops/axis.h"
 #include "runtime/device_kind.h"
 #include "runtime/executor.h"
 #include "runtime/layout.h"
@@ -112,7 +112,8 @@ class Device {
 
   // Between the devices of the ranks of an axis, all of which call, before memory is allocated. It
   // must outlive that memory. `channels`: of NCCL, at most; 0: as many as it likes.
-  virtual std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks, ops::Axis axis,
+  virtual std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks,
+                                                              const MeshAxis& axis,
                                                               int channels) = 0;
 
   // Waits for all that was enqueued.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/mesh.h"
 #include "graph/tensor.h"
 
 namespace plimsoll::runtime {
@@ -21,7 +22,7 @@ struct Layout {
   int64_t host_arena_bytes = 0;
   int64_t host_persistent_bytes = 0;
   int64_t alignment = 64;  // of all offsets but those of aliases
-  int64_t data_rank = 0;   // the rank whose own parts (graph::Alias) the offsets are
+  MeshPosition position;   // of the rank whose own parts (graph::Alias) the offsets are
 
   int64_t offset(graph::TensorId id) const { return offsets[static_cast<size_t>(id)]; }
 };

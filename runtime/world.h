@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/mesh.h"
 #include "ops/communicator.h"
 #include "runtime/watchdog.h"
 
@@ -42,11 +43,8 @@ class RankGroup {
   virtual std::unique_ptr<ops::Communicator> MakeCpuCommunicator() = 0;
 };
 
-// The groups that one rank belongs to, one for each axis of a mesh; nullptr: it is alone there.
-struct AxisGroups {
-  RankGroup* data = nullptr;
-  RankGroup* tensor = nullptr;
-};
+// The groups that one rank belongs to, one for each axis of the mesh; nullptr: it is alone there.
+using AxisGroups = ByAxis<RankGroup*>;
 
 // All ranks. One object, made early in main().
 class World : public RankGroup {

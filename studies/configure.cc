@@ -10,10 +10,12 @@
 
 #include "base/error.h"
 #include "base/own_program.h"
+#include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 #include "trainer/config/value.h"
+#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
-#include "trainer/settle/ranks.h"
+#include "trainer/settle/solve.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -52,9 +54,9 @@ std::string Lines(const std::string& resolved, const Keep& keep) {
 
 // How many ranks a configuration is for.
 int64_t RanksOf(const Study& study, const config::RunConfig& config) {
-  const config::ParallelConfig& mesh = config.parallel;
-  if (mesh.data) return *mesh.data * mesh.tensor * mesh.pipeline;
-  return study.launch.ranks.value_or(mesh.tensor * mesh.pipeline);
+  const int64_t others = config::RanksBesideData(config);
+  if (config.parallel.data) return *config.parallel.data * others;
+  return study.launch.ranks.value_or(others);
 }
 
 std::vector<std::string> WordsOf(const std::string& text) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/axes.h"
 #include "base/columns.h"
 #include "base/message.h"
 #include "base/version.h"
@@ -35,6 +36,7 @@
 #include "trainer/run_results.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/channels.h"
+#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/ranks.h"
@@ -72,7 +74,7 @@ class Run {
         chosen_(settled.chosen),
         model_(ModelFrom(config_)),
         draws_(DrawsFrom(config_, DrawsOf(model_->objectives(), config_.train.accumulate),
-                         ranks.data_rank())),
+                         ranks.position())),
         source_(SourceFrom(config_, *model_, draws_)),
         resumed_(resumed) {
     for (const models::Objective& objective : model_->objectives()) {
@@ -240,7 +242,7 @@ class Run {
     device_ = MakeDevice(config_, *pool_);
     ranks_.Connect(*device_, config_.parallel.nccl_max_ctas.value_or(0));
     const auto start = Clock::now();
-    options.data_rank = ranks_.data_rank();
+    options.rank = ranks_.rank();
     CompiledStep compiled = Compile(*model_, options);
     record_.plan = FingerprintOf(compiled);
     ranks_.RequireSame(record_.plan, "programs");
@@ -600,7 +602,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   CheckMesh(config, world.size());
   ChooseChannels(config);
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  Ranks ranks(world, config.parallel.tensor);
+  Ranks ranks(world, MeshFrom(config));
   RunDirectory directory(config, ranks.first());
   if (ranks.size() > 1) RequireSharedFolder(directory.path(), ranks);
   std::optional<Resumed> resumed;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/axes.h"
 #include "docs/examples/adversarial_training.h"
 #include "tests/support/mpi_test_main.h"
 
@@ -19,13 +20,14 @@ void ExpectNear(const std::vector<T>& got, const std::vector<T>& want) {
 
 TEST(AdversarialRanks, TrainAsOne) {
   if (TestWorld().size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
-  const auto data = TestWorld().MakeCpuCommunicator();
+  runtime::MeshRanks mesh(TestWorld(), Mesh({DataAxis(TestWorld().size())}));
+  ThreadPool pool(1);
+  mesh.Connect(*runtime::MakeCpuDevice(pool), 0);
   for (const int64_t accumulate : {1, 3}) {
     Setting setting{.accumulate = accumulate, .critic_updates = 2};
     const Left alone = Train(setting, 5);
     setting.check_arena = true;
-    setting.data = data.get();
-    setting.groups.data = &TestWorld();
+    setting.mesh = &mesh;
     const Left plain = Train(setting, 5);
     for (size_t i = 0; i < alone.losses.size(); ++i) {
       EXPECT_NEAR(plain.losses[i], alone.losses[i], 1e-5);

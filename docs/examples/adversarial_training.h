@@ -14,6 +14,7 @@
 
 #include "base/thread_pool.h"
 #include "docs/examples/adversarial.h"
+#include "runtime/mesh_ranks.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
@@ -60,13 +61,12 @@ struct Setting {
   graph::DType dtype = graph::DType::kFloat32;
   checkpointing::Options checkpointing = {};
   bool check_arena = false;
-  // Among the ranks of these the rows of a draw are dealt.
-  runtime::AxisGroups groups = {};
-  ops::Communicator* data = nullptr;
+  // Among these data ranks the rows of a draw are dealt; nullptr: alone.
+  const runtime::MeshRanks* mesh = nullptr;
   int64_t zero = 0;
 
-  int64_t ranks() const { return data == nullptr ? 1 : data->size(); }
-  int64_t rank() const { return data == nullptr ? 0 : data->rank(); }
+  int64_t ranks() const { return mesh == nullptr ? 1 : mesh->mesh().size(); }
+  int64_t rank() const { return mesh == nullptr ? 0 : mesh->position().rank; }
 };
 
 inline optim::UpdateOptions Critic(const Setting& setting) {
@@ -88,8 +88,8 @@ inline constexpr double kCriticRate = 1e-3, kGeneratorRate = 1e-2;
 inline CompileOptions OptionsOf(const Setting& setting) {
   CompileOptions options;
   options.micro_batch = kBatch / setting.ranks();
-  options.data_ranks = setting.ranks();
-  options.data_rank = setting.rank();
+  if (setting.mesh != nullptr) options.mesh = setting.mesh->mesh();
+  options.rank = setting.rank();
   options.zero = setting.zero;
   options.accumulate = setting.accumulate;
   options.amp.dtype = setting.dtype;
@@ -149,9 +149,12 @@ inline Left Train(const Setting& setting, int64_t steps) {
   ThreadPool pool(2);
   const auto device = runtime::MakeCpuDevice(pool);
   runtime::ExecutorOptions executor{.check_arena = setting.check_arena};
-  executor.communicators.data = setting.data;
-  Session session(Compile(*model, BothOptions(setting)), *device, executor, std::nullopt,
-                  setting.groups);
+  runtime::AxisGroups groups;
+  if (setting.mesh != nullptr) {
+    executor.communicators = setting.mesh->communicators();
+    groups = setting.mesh->groups();
+  }
+  Session session(Compile(*model, BothOptions(setting)), *device, executor, std::nullopt, groups);
   session.Initialize(*model, 1);
   Left left;
   RunSteps(session, setting, 0, steps, left);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <random>
 
+#include "base/axes.h"
 #include "base/error.h"
 #include "graph/builder.h"
 
@@ -53,12 +54,18 @@ TEST(ProgramText, KeepsOwnParts) {
   constexpr std::string_view kText = R"(program p
   tensor %w: f32[8,8] parameter persistent
   tensor %w.own: f32[16] parameter persistent view %w+own
+  tensor %w.row: f32[8] parameter persistent view %w+own(context)
 )";
   const Program program = ParseProgram(kText);
   EXPECT_EQ(ToText(program), kText);
+  const Mesh mesh({DataAxis(4), {.name = "context", .ranks = 8}});
+  const MeshPosition rank = {mesh, mesh.RankAt({{"data", 3}, {"context", 5}})};
   const Tensor& own = program.tensor(program.Require("w.own"));
-  EXPECT_EQ(own.alias, (Alias{program.Require("w"), 0, true}));
-  EXPECT_EQ(own.alias->OffsetOn(3, own.bytes()), 192);
+  EXPECT_EQ(own.alias, (Alias{program.Require("w"), 0, "data"}));
+  EXPECT_EQ(own.alias->OffsetOn(rank, own.bytes()), 3 * 64);
+  const Tensor& row = program.tensor(program.Require("w.row"));
+  EXPECT_EQ(row.alias, (Alias{program.Require("w"), 0, "context"}));
+  EXPECT_EQ(row.alias->OffsetOn(rank, row.bytes()), 5 * 32);
 }
 
 TEST(ProgramText, RealsComeBackToTheBit) {

@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "base/axes.h"
 #include "base/error.h"
 #include "graph/builder.h"
 #include "ops/collective.h"
@@ -166,11 +167,11 @@ TEST(Checker, OwnPartsLieWhereTheRankHasThem) {
   Program p("p");
   Builder g(p);
   const Value w = g.Persistent("w", Role::kParameter, Float32(32));
-  const Value own = ops::OwnPart(g, w, {16}, "own");
+  const Value own = ops::OwnPart(g, w, kDataAxis, {16}, "own");
   g.EmitInto({w}, "all_gather_start", {own},
              {{"axis", std::string("data")}, {"rank", int64_t{1}}, {"d0", int64_t{32}}});
   Layout second = Offsets({0, 64});
-  second.data_rank = 1;
+  second.position = {Mesh({DataAxis(2)}), 1};
   EXPECT_EQ(Check(p, second), std::nullopt);
   EXPECT_EQ(Check(p, Offsets({0, 0})), std::nullopt);
   ExpectMessage(Check(p, Offsets({0, 64})), {"'own'", "'w'"});

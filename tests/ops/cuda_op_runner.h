@@ -63,10 +63,10 @@ class CudaOpRunner {
   CudaOpRunner(const std::string& op, const std::vector<const CudaTensor*>& inputs,
                graph::Attributes attributes, const std::vector<bool>& want = {},
                const AxisCommunicators& communicators = {})
-      : communicators_(communicators),
-        def_(graph::OpRegistry::Get().Require(op)),
+      : def_(graph::OpRegistry::Get().Require(op)),
         kernel_(FindCudaKernel(op)),
-        attributes_(std::move(attributes)) {
+        attributes_(std::move(attributes)),
+        ranks_(CommunicatorFor(attributes_, communicators)) {
     if (kernel_ == nullptr) throw InternalError("no CUDA kernel for " + op);
     std::vector<const graph::TensorType*> types;
     for (const CudaTensor* input : inputs) {
@@ -97,10 +97,10 @@ class CudaOpRunner {
 
   // For kernels that run in groups.
   CudaContext Context(gpu::Libraries& libraries, cudaStream_t stream = nullptr) const {
-    return {{def_, input_refs_, output_refs_, attributes_, workspace_.get(), workspace_bytes_},
-            stream,
-            libraries,
-            communicators_};
+    return {
+        {def_, input_refs_, output_refs_, attributes_, workspace_.get(), workspace_bytes_, ranks_},
+        stream,
+        libraries};
   }
 
   // Once, before the first Enqueue().
@@ -123,10 +123,10 @@ class CudaOpRunner {
   int64_t workspace_bytes() const { return workspace_bytes_; }
 
  private:
-  AxisCommunicators communicators_;
   const graph::OpDef& def_;
   const CudaKernel* kernel_;
   graph::Attributes attributes_;
+  Communicator* ranks_;
   std::vector<CudaTensor> inputs_;  // keeps their memory
   std::vector<CudaTensor> outputs_;
   std::vector<TensorRef> input_refs_;

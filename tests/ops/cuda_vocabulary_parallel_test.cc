@@ -38,7 +38,7 @@ class CudaBed : public OpBed {
   }
 
   gpu::Libraries& libraries() { return *libraries_; }
-  AxisCommunicators communicators() const { return {.tensor = communicator_.get()}; }
+  AxisCommunicators communicators() const { return {{"tensor", communicator_.get()}}; }
 
  private:
   std::string why_not_;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "graph/op.h"
+#include "ops/axis.h"
 #include "ops/kernel.h"
 #include "tests/ops/elements.h"
 
@@ -62,10 +63,10 @@ class OpRunner {
   OpRunner(const std::string& op, std::vector<const TestTensor*> inputs,
            graph::Attributes attributes, int threads, std::vector<bool> want = {},
            const AxisCommunicators& communicators = {})
-      : communicators_(communicators),
-        def_(graph::OpRegistry::Get().Require(op)),
+      : def_(graph::OpRegistry::Get().Require(op)),
         kernel_(FindCpuKernel(op)),
         attributes_(std::move(attributes)),
+        ranks_(CommunicatorFor(attributes_, communicators)),
         pool_(threads) {
     if (kernel_ == nullptr) throw InternalError("no CPU kernel for " + op);
     std::vector<const graph::TensorType*> types;
@@ -98,9 +99,8 @@ class OpRunner {
 
   void Run() {
     kernel_->run(
-        {{def_, input_refs_, output_refs_, attributes_, workspace_.get(), workspace_bytes_},
-         pool_,
-         communicators_});
+        {{def_, input_refs_, output_refs_, attributes_, workspace_.get(), workspace_bytes_, ranks_},
+         pool_});
   }
   const TestTensor& output(size_t i) const { return outputs_.at(i); }
 
@@ -108,10 +108,10 @@ class OpRunner {
   struct Free {
     void operator()(void* p) const { std::free(p); }
   };
-  AxisCommunicators communicators_;
   const graph::OpDef& def_;
   const CpuKernel* kernel_;
   graph::Attributes attributes_;
+  Communicator* ranks_;
   ThreadPool pool_;
   std::vector<TestTensor> inputs_;  // keeps their memory
   std::vector<TestTensor> outputs_;

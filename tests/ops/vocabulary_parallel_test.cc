@@ -16,7 +16,7 @@ class CpuBed : public OpBed {
 
   std::vector<TestTensor> Run(const std::string& op, const std::vector<const TestTensor*>& inputs,
                               const graph::Attributes& attributes) override {
-    return RunOp(op, inputs, attributes, 2, {}, {.tensor = communicator_.get()});
+    return RunOp(op, inputs, attributes, 2, {}, {{"tensor", communicator_.get()}});
   }
 
  private:

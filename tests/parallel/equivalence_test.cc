@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/axes.h"
 #include "tests/parallel/compare_training.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/tiny_session.h"
@@ -95,25 +96,19 @@ std::vector<Combination> Combinations(int64_t ranks) {
   return all;
 }
 
-// The ranks of a mesh data × tensor, tensor ranks side by side, and their communicators.
-class Mesh {
+// A mesh data × tensor of all ranks.
+class TestMesh {
  public:
-  explicit Mesh(int tensor_ranks) {
-    runtime::World& world = TestWorld();
-    const int data_rank = world.rank() / tensor_ranks, tensor_rank = world.rank() % tensor_ranks;
-    data_group_ = world.Split(tensor_rank, data_rank);
-    tensor_group_ = world.Split(data_rank, tensor_rank);
-    if (data_group_->size() > 1) data_ = data_group_->MakeCpuCommunicator();
-    if (tensor_ranks > 1) tensor_ = tensor_group_->MakeCpuCommunicator();
+  explicit TestMesh(int64_t tensor_ranks)
+      : ranks_(TestWorld(),
+               Mesh({DataAxis(TestWorld().size() / tensor_ranks), TensorAxis(tensor_ranks)})) {
+    ThreadPool pool(1);
+    ranks_.Connect(*runtime::MakeCpuDevice(pool), 0);
   }
-  void Use(TinyRun& run) const {
-    run.executor.communicators = {data_.get(), tensor_.get()};
-    run.groups = {data_group_.get(), tensor_group_.get()};
-  }
+  void Use(TinyRun& run) const { run.ranks = &ranks_; }
 
  private:
-  std::unique_ptr<runtime::RankGroup> data_group_, tensor_group_;
-  std::unique_ptr<ops::Communicator> data_, tensor_;
+  runtime::MeshRanks ranks_;
 };
 
 // What one rank makes of the same step, with nothing saved, recomputed or moved; trained once for
@@ -135,7 +130,7 @@ const TinyResult& Alone(const TinyRun& run) {
 TEST(Equivalence, RanksTrainAsOne) {
   runtime::World& world = TestWorld();
   if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
-  std::map<int64_t, Mesh> meshes;
+  std::map<int64_t, TestMesh> meshes;
   int ran = 0, invalid = 0;
   for (const Combination& c : Combinations(world.size())) {
     if (!c.invalid.empty()) {
@@ -144,7 +139,7 @@ TEST(Equivalence, RanksTrainAsOne) {
       continue;
     }
     SCOPED_TRACE(c.name);
-    const Mesh& mesh = meshes.try_emplace(c.tensor_ranks, c.tensor_ranks).first->second;
+    const TestMesh& mesh = meshes.try_emplace(c.tensor_ranks, c.tensor_ranks).first->second;
     const TinyResult& want = Alone(c.run);
     TinyRun shared = c.run;
     mesh.Use(shared);
@@ -163,7 +158,7 @@ TEST(Equivalence, PartsAreDividedOnceMore) {
   runtime::World& world = TestWorld();
   if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
   if (world.size() < 4) return;  // a mesh of two by two
-  const Mesh mesh(2);
+  const TestMesh mesh(2);
   for (const bool llama : {false, true}) {
     for (const int64_t zero : {1, 2, 3}) {
       for (const int64_t accumulate : {1, 2}) {
@@ -197,7 +192,7 @@ TEST(Equivalence, RanksRoundAndDropAlike) {
     for (const bool sequence : {false, true}) {
       if (sequence && tensor == 1) continue;
       SCOPED_TRACE(fmt::format("{} tensor ranks{}", tensor, sequence ? ", sequence" : ""));
-      const Mesh mesh(tensor);
+      const TestMesh mesh(tensor);
       TinyRun run;
       run.spec = SharedGpt2();
       run.spec.dropout = 0.2;
@@ -226,7 +221,7 @@ TEST(Equivalence, RanksTrainBesideFrozenParameters) {
   for (const bool sequence : {false, true}) {
     for (const int64_t zero : {0, 1, 3}) {
       SCOPED_TRACE(fmt::format("{}ZeRO {}", sequence ? "sequence, " : "", zero));
-      const Mesh mesh(2);
+      const TestMesh mesh(2);
       TinyRun run;
       run.spec = SharedGpt2();
       run.micro_batch = 4;
@@ -252,7 +247,7 @@ TEST(Equivalence, RanksTrainAdapters) {
   for (const bool llama : {false, true}) {
     for (const bool sequence : {false, true}) {
       SCOPED_TRACE(fmt::format("{}{}", llama ? "llama" : "gpt2", sequence ? ", sequence" : ""));
-      const Mesh mesh(2);
+      const TestMesh mesh(2);
       TinyRun run;
       run.spec = llama ? SharedLlama() : SharedGpt2();
       run.micro_batch = 4;
@@ -280,7 +275,7 @@ TEST(Equivalence, RanksSkipTheSameSteps) {
   if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
   for (const bool sequence : {false, true}) {
     SCOPED_TRACE(sequence ? "sequence" : "");
-    const Mesh mesh(2);
+    const TestMesh mesh(2);
     TinyRun run;
     run.spec = SharedGpt2();
     run.micro_batch = kSequences / (world.size() / 2);

@@ -1,7 +1,5 @@
 // Metrics that a model declares are those of all data ranks together, and the same on all ranks of
 // a tensor group. Started under mpirun; every rank also trains alone, which is the measure.
-#include "trainer/step/metrics.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,10 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "base/axes.h"
 #include "base/thread_pool.h"
 #include "runtime/device.h"
+#include "runtime/mesh_ranks.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/telling_model.h"
+#include "trainer/step/metrics.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
@@ -22,19 +23,6 @@ namespace {
 
 constexpr int64_t kRows = 2, kSequence = 5, kTargets = 8;  // of a micro-batch
 constexpr int64_t kMicroSteps = 8;                         // of a step, on all ranks together
-
-struct Mesh {
-  explicit Mesh(int tensor_ranks) : tensor_ranks(tensor_ranks) {
-    runtime::World& world = TestWorld();
-    data_group = world.Split(world.rank() % tensor_ranks, world.rank() / tensor_ranks);
-    tensor_group = world.Split(world.rank() / tensor_ranks, world.rank() % tensor_ranks);
-    data = data_group->MakeCpuCommunicator();
-    tensor = tensor_group->MakeCpuCommunicator();
-  }
-  int64_t tensor_ranks;
-  std::unique_ptr<runtime::RankGroup> data_group, tensor_group;
-  std::unique_ptr<ops::Communicator> data, tensor;
-};
 
 std::vector<double> Numbers(const StepMetrics& metrics) {
   std::vector<double> all;
@@ -46,30 +34,25 @@ std::vector<double> Numbers(const StepMetrics& metrics) {
 }
 
 // Of steps, and of an evaluation behind each, whose last batch has the targets of one rank alone.
-std::vector<std::vector<double>> Told(const Mesh* mesh, int64_t zero, graph::DType dtype) {
+std::vector<std::vector<double>> Told(const runtime::MeshRanks* mesh, int64_t zero,
+                                      graph::DType dtype) {
   const auto model = models::WithParameters(std::make_unique<Telling>());
-  const int64_t ranks = mesh == nullptr ? 1 : mesh->data->size();
-  const int64_t rank = mesh == nullptr ? 0 : mesh->data->rank();
+  const MeshPosition position = mesh == nullptr ? MeshPosition() : mesh->position();
+  const int64_t ranks = position.ranks(kDataAxis), rank = position.at(kDataAxis);
   CompileOptions options;
   options.micro_batch = kRows;
   options.sequence = kSequence;
   options.accumulate = kMicroSteps / ranks;
-  options.data_ranks = ranks;
-  options.data_rank = rank;
-  options.tensor_ranks = mesh == nullptr ? 1 : mesh->tensor_ranks;
+  options.mesh = position.mesh;
   options.zero = zero;
   options.amp.dtype = dtype;
   options.evaluate = true;
   options.threads = 1;
   runtime::ExecutorOptions executor{.check_arena = true};
   runtime::AxisGroups groups;
-  if (mesh != nullptr && ranks > 1) {
-    executor.communicators.data = mesh->data.get();
-    groups.data = mesh->data_group.get();
-  }
-  if (mesh != nullptr && mesh->tensor_ranks > 1) {
-    executor.communicators.tensor = mesh->tensor.get();
-    groups.tensor = mesh->tensor_group.get();
+  if (mesh != nullptr) {
+    executor.communicators = mesh->communicators();
+    groups = mesh->groups();
   }
   ThreadPool pool(1);
   const auto device = runtime::MakeCpuDevice(pool);
@@ -107,7 +90,9 @@ TEST(MetricsOfRanks, AreThoseOfOne) {
   for (const graph::DType dtype : {graph::DType::kFloat32, graph::DType::kBFloat16}) {
     const auto alone = Told(nullptr, 0, dtype);
     for (int tensor = 1; tensor <= size; tensor *= 2) {
-      const Mesh mesh(tensor);
+      runtime::MeshRanks mesh(TestWorld(), Mesh({DataAxis(size / tensor), TensorAxis(tensor)}));
+      ThreadPool pool(1);
+      mesh.Connect(*runtime::MakeCpuDevice(pool), 0);
       for (const int64_t zero : {0, 1, 2, 3}) {
         if (zero > 0 && tensor == size) continue;
         SCOPED_TRACE(testing::Message()

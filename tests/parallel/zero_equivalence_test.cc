@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/axes.h"
 #include "tests/parallel/compare_training.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/tiny_session.h"
@@ -37,20 +38,21 @@ class ZeroEquivalence : public testing::Test {
  protected:
   void SetUp() override {
     if (TestWorld().size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
-    data_ = TestWorld().MakeCpuCommunicator();
+    ranks_.emplace(TestWorld(), Mesh({DataAxis(TestWorld().size())}));
+    ThreadPool pool(1);
+    ranks_->Connect(*runtime::MakeCpuDevice(pool), 0);
   }
 
   // The same step on all ranks.
   TinyRun Shared(TinyRun run, int64_t zero) const {
     run.micro_batch /= TestWorld().size();
     run.zero = zero;
-    run.executor.communicators.data = data_.get();
+    run.ranks = &*ranks_;
     run.executor.check_arena = true;
-    run.groups.data = &TestWorld();
     return run;
   }
 
-  std::unique_ptr<ops::Communicator> data_;
+  std::optional<runtime::MeshRanks> ranks_;
 };
 
 TEST_F(ZeroEquivalence, TrainsAsOneRank) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "base/axes.h"
 #include "models/model.h"
 #include "parallel/parts.h"
 #include "tests/models/published.h"
@@ -21,7 +22,7 @@ std::map<Role, int64_t> PersistentBytes(const models::Model& model, int64_t zero
   options.micro_batch = 2;
   options.sequence = 16;
   options.accumulate = 3;
-  options.data_ranks = kRanks;
+  options.mesh = Mesh({DataAxis(kRanks)});
   options.zero = zero;
   options.evaluate = true;
   options.amp.dtype = graph::DType::kBFloat16;

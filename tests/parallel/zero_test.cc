@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/axes.h"
 #include "checkpointing/recompute.h"
 #include "checkpointing/retention_policy.h"
 #include "graph/block.h"
@@ -126,8 +127,9 @@ TEST(Zero, PlansOfAllRanksAreAlike) {
   ZeroWeights({.ranks = 2}).Run(program);
   DataParallel().Run(program);
   const Program* const programs[] = {&program};
-  const memory::MemoryPlan first = memory::MakePlan(programs, {.data_rank = 0});
-  const memory::MemoryPlan second = memory::MakePlan(programs, {.data_rank = 1});
+  const Mesh mesh({DataAxis(2)});
+  const memory::MemoryPlan first = memory::MakePlan(programs, {.position = {mesh, 0}});
+  const memory::MemoryPlan second = memory::MakePlan(programs, {.position = {mesh, 1}});
   memory::CheckPlan(programs, first, {.alignment = 64, .ordered = {}});
   memory::CheckPlan(programs, second, {.alignment = 64, .ordered = {}});
   EXPECT_EQ(first.arena_bytes, second.arena_bytes);

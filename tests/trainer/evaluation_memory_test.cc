@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/axes.h"
 #include "tests/trainer/tiny_session.h"
 
 namespace plimsoll::trainer {
@@ -30,9 +31,9 @@ CompileOptions RandomOptions(Draws& draws, const models::Model& model) {
   options.micro_batch = draws.Of<int64_t>({1, 2, 4, 8});
   options.sequence = draws.Of<int64_t>({8, 16, 64});
   options.accumulate = draws.Of<int64_t>({1, 2, 3});
-  options.tensor_ranks = draws.Of<int64_t>({1, 1, 2});
-  options.sequence_parallel = options.tensor_ranks > 1 && draws.Of<bool>({false, true});
-  options.data_ranks = draws.Of<int64_t>({1, 2, 4});
+  const auto tensor_ranks = draws.Of<int64_t>({1, 1, 2});
+  options.sequence_parallel = tensor_ranks > 1 && draws.Of<bool>({false, true});
+  options.mesh = Mesh({DataAxis(draws.Of<int64_t>({1, 2, 4})), TensorAxis(tensor_ranks)});
   options.zero = draws.Of<int64_t>({0, 1, 2, 3});
   options.device = draws.Of<runtime::DeviceKind>(
       {runtime::DeviceKind::kCpu, runtime::DeviceKind::kCpu, runtime::DeviceKind::kCuda});
@@ -69,10 +70,10 @@ TEST(EvaluationMemory, NeverRaisesThePeak) {
     const memory::MemoryPlan alone = Compile(*model, options).plan;
     options.evaluate = true;
     const memory::MemoryPlan with = Compile(*model, options).plan;
-    EXPECT_EQ(with.arena_bytes, alone.arena_bytes)
-        << fmt::format("draw {}: {} × {} tokens, {} micro-steps, ranks {} × {}, ZeRO {}, {} layers",
-                       i, options.micro_batch, options.sequence, options.accumulate,
-                       options.data_ranks, options.tensor_ranks, options.zero, layers);
+    EXPECT_EQ(with.arena_bytes, alone.arena_bytes) << fmt::format(
+        "draw {}: {} × {} tokens, {} micro-steps, ranks {} × {}, ZeRO {}, {} layers", i,
+        options.micro_batch, options.sequence, options.accumulate, options.mesh.ranks(kDataAxis),
+        options.mesh.ranks(kTensorAxis), options.zero, layers);
     EXPECT_EQ(with.host_arena_bytes, alone.host_arena_bytes) << "draw " << i;
   }
 }

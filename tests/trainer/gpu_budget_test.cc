@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/axes.h"
 #include "memory/interconnect.h"
 #include "runtime/gpu_memory.h"
 #include "tests/support/temp_folder.h"
@@ -105,14 +106,16 @@ TEST_F(GpuBudget, ChannelsAreChosenForTheMesh) {
   EXPECT_EQ(parts({})["communicators"], 0);
   const json four = parts({"data=4"});
   EXPECT_EQ(four["channels"], 4);
-  EXPECT_EQ(four["communicators"], memory::CommunicatorBytes(true, false, 4));
+  EXPECT_EQ(four["communicators"], memory::CommunicatorBytes(Mesh({DataAxis(4)}), 4));
   const json set = parts({"data=2", "tensor=2", "nccl_max_ctas=16"});
   EXPECT_EQ(set["channels"], 16);
-  EXPECT_EQ(set["communicators"], memory::CommunicatorBytes(true, true, 16));
+  EXPECT_EQ(set["communicators"],
+            memory::CommunicatorBytes(Mesh({DataAxis(2), TensorAxis(2)}), 16));
   // Several hosts.
   const json many = parts({"data=64"});
   EXPECT_EQ(many["channels"], 0);
-  EXPECT_EQ(many["communicators"], memory::CommunicatorBytes(true, false, memory::kMostChannels));
+  EXPECT_EQ(many["communicators"],
+            memory::CommunicatorBytes(Mesh({DataAxis(64)}), memory::kMostChannels));
   EXPECT_THAT(Plan({"--set", "parallel.data=4"}).out, HasSubstr("(4 channels)"));
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/axes.h"
 #include "models/family.h"
 #include "tests/support/expect_error.h"
 #include "trainer/config/load.h"
@@ -37,14 +38,14 @@ RunRecord Record(const config::RunConfig& config) {
 
 TEST(RunRecord, SaysAgainWhatItWasTold) {
   RunRecord record = Record(Config("optimizer: {lr: 1e-3}\n"));
-  record.data_ranks = 4;
+  record.mesh = Mesh({DataAxis(4), TensorAxis(1)});
   record.evaluation = {.last = 40, .best = 2.0 / 3, .best_step = 30, .without_gain = 1};
   const RunRecord read = ParseRunRecord(ToJson(record), "m.json");
   EXPECT_EQ(ToJson(read), ToJson(record));
   EXPECT_EQ(read.config.at("optimizer.lr"), "0.001");
   EXPECT_EQ(read.model.at("model.layers"), "2");
   EXPECT_EQ(read.evaluation.best, 2.0 / 3);
-  EXPECT_EQ(read.data_ranks, 4);
+  EXPECT_EQ(read.mesh, record.mesh);
   EXPECT_EQ(read.sequences, 80);
   EXPECT_EQ(read.divergence.objectives.at(0).limits[0], kNoLossLimit);
 }

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "adapters/lora.h"
+#include "base/axes.h"
 #include "models/model.h"
 #include "runtime/cuda_device.h"
+#include "runtime/mesh_ranks.h"
 #include "tests/models/published.h"
 #include "trainer/step/initialize.h"
 #include "trainer/step/session.h"
@@ -47,9 +49,8 @@ struct TinyRun {
   bool cuda = false;  // on a GPU
   bool evaluate = false;
   std::optional<CachingOptions> caching = std::nullopt;
-  // With executor.communicators.data, the ranks among which the sequences of a step are dealt; with
-  // .tensor, those that share the model; `groups` are for the talk between them.
-  runtime::AxisGroups groups = {};
+  // Data ranks deal the sequences of a step among themselves, tensor ranks share the model.
+  const runtime::MeshRanks* ranks = nullptr;  // nullptr: alone
   int64_t zero = 0;
   bool sequence_parallel = false;
   int64_t bucket_bytes = parallel::DataParallelOptions().bucket_bytes;
@@ -79,13 +80,11 @@ inline TinyResult Train(const TinyRun& run) {
   options.micro_batch = run.micro_batch;
   options.sequence = run.sequence;
   options.accumulate = run.accumulate;
-  const ops::Communicator* const ranks = run.executor.communicators.data;
-  options.data_ranks = ranks == nullptr ? 1 : ranks->size();
-  options.data_rank = ranks == nullptr ? 0 : ranks->rank();
+  const MeshPosition position = run.ranks == nullptr ? MeshPosition() : run.ranks->position();
+  options.mesh = position.mesh;
+  options.rank = position.rank;
   options.zero = run.zero;
   options.data_parallel.bucket_bytes = run.bucket_bytes;
-  const ops::Communicator* const tensor = run.executor.communicators.tensor;
-  options.tensor_ranks = tensor == nullptr ? 1 : tensor->size();
   options.sequence_parallel = run.sequence_parallel;
   options.evaluate = run.evaluate;
   options.update = run.update;
@@ -104,7 +103,10 @@ inline TinyResult Train(const TinyRun& run) {
   options.checkpointing = run.checkpointing;
   options.device = device->kind();
   options.threads = run.threads;
-  Session session(Compile(*model, options), *device, run.executor, run.caching, run.groups);
+  runtime::ExecutorOptions executor = run.executor;
+  if (run.ranks != nullptr) executor.communicators = run.ranks->communicators();
+  Session session(Compile(*model, options), *device, executor, run.caching,
+                  run.ranks == nullptr ? runtime::AxisGroups() : run.ranks->groups());
   session.Initialize(*model, 1);
   // B is not zero, so that A has a gradient in the first step already.
   const std::vector<models::ParameterInfo> adapters = adapters::Parameters(options.lora);
@@ -117,11 +119,12 @@ inline TinyResult Train(const TinyRun& run) {
 
   TinyResult result;
   const size_t size = run.micro_batch * run.sequence;
+  const int64_t data_ranks = position.ranks(kDataAxis);
   for (int step = 0; step < run.steps; ++step) {
     std::mt19937 random(run.repeat ? 0 : step);
     std::vector<int32_t> tokens, targets;
     int64_t counted = 0;
-    for (size_t i = 0; i < size * run.accumulate * options.data_ranks; ++i) {
+    for (size_t i = 0; i < size * run.accumulate * data_ranks; ++i) {
       tokens.push_back(static_cast<int32_t>(random() % run.spec.vocab));
       const bool ignored = random() % 1000 < run.ignored * 1000;
       targets.push_back(ignored ? -100 : static_cast<int32_t>(random() % run.spec.vocab));
@@ -132,8 +135,7 @@ inline TinyResult Train(const TinyRun& run) {
         counted, run.lr, 7,
         limit == run.loss_limits.end() ? std::numeric_limits<float>::infinity() : limit->second);
     for (int64_t micro = 0; micro < run.accumulate; ++micro) {
-      const size_t at =
-          size * (micro * options.data_ranks + (ranks == nullptr ? 0 : ranks->rank()));
+      const size_t at = size * (micro * data_ranks + position.at(kDataAxis));
       std::copy_n(tokens.begin() + at, size, session.batch().tokens.begin());
       std::copy_n(targets.begin() + at, size, session.batch().targets.begin());
       session.RunMicroStep(step, micro);

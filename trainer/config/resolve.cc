@@ -342,9 +342,12 @@ std::vector<BatchCut> CutsOf(int64_t sequences) {
   return cuts;
 }
 
+int64_t RanksBesideData(const RunConfig& config) {
+  return config.parallel.tensor * config.parallel.pipeline;
+}
+
 int64_t DataRanks(const RunConfig& config, int64_t started) {
-  const int64_t others = config.parallel.tensor * config.parallel.pipeline;
-  return config.parallel.data.value_or(std::max<int64_t>(1, started / others));
+  return config.parallel.data.value_or(std::max<int64_t>(1, started / RanksBesideData(config)));
 }
 
 void ResolveBatch(RunConfig& config, int64_t started) {

@@ -29,6 +29,9 @@ struct BatchCut {
 // first.
 std::vector<BatchCut> CutsOf(int64_t sequences);
 
+// Ranks along all axes but data, for each data rank.
+int64_t RanksBesideData(const RunConfig& config);
+
 // parallel.data; auto takes what the other axes leave of the ranks that were started.
 int64_t DataRanks(const RunConfig& config, int64_t started);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/axes.h"
 #include "trainer/language/eval.h"
 
 namespace plimsoll::trainer {
@@ -10,8 +11,8 @@ HeldOut::HeldOut(const config::RunConfig& config, const data::DataSet& data, con
     : batches_(data.eval, data::EvalOptions{.batch = config.train.micro_batch,
                                             .sequence = config.model.sequence(),
                                             .sequences = config.train.eval_sequences,
-                                            .data_rank = ranks.data_rank(),
-                                            .data_ranks = ranks.data_ranks()}) {
+                                            .data_rank = ranks.position().at(kDataAxis),
+                                            .data_ranks = ranks.mesh().ranks(kDataAxis)}) {
   if (targets() == 0) {
     throw config.Error("data.eval",
                        "every held-out target is marked ignored; there is nothing to evaluate");

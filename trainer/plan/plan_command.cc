@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/amounts.h"
+#include "base/axes.h"
 #include "base/columns.h"
 #include "base/error.h"
 #include "base/message.h"
@@ -15,10 +16,10 @@
 #include "trainer/plan/plan_table.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/channels.h"
+#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/known_gpus.h"
-#include "trainer/settle/ranks.h"
 #include "trainer/settle/solve.h"
 
 namespace plimsoll::trainer {
@@ -58,9 +59,8 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
         fmt::format("  {:<14} {:<12} {}", report.program, report.pass, report.result.summary);
     PrintAnswer(Wrapped(line, kColumns, std::string(30, ' ')) + "\n");
   }
-  if (options.data_ranks > 1) {
-    PrintAnswer(
-        fmt::format("  the plan of each of {} data ranks: all are alike\n", options.data_ranks));
+  if (const int64_t ranks = options.mesh.ranks(kDataAxis); ranks > 1) {
+    PrintAnswer(fmt::format("  the plan of each of {} data ranks: all are alike\n", ranks));
   }
   PrintAnswer(memory::Report(compiled.plan));
   if (compiled.options.device == runtime::DeviceKind::kCuda) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/axes.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
@@ -14,6 +15,7 @@
 #include "trainer/plan/plan_table.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/channels.h"
+#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 
@@ -24,22 +26,44 @@ using graph::Role;
 using nlohmann::ordered_json;
 
 // One way to lay out the ranks, and what each of them takes then.
-struct Mesh {
-  int64_t data, tensor, zero;
+struct RankLayout {
+  Mesh mesh;
+  int64_t zero;
   std::string problem = {};                // why it cannot be
   std::vector<std::string> warnings = {};  // about the file
   memory::MemoryPlan plan = {};
   int64_t process_bytes = 0;
 };
 
-Mesh PlanMesh(const PlanCommand& command, Mesh mesh) {
+// Every mesh of so many ranks, by the ranks of its last axis; the first axis has what others leave.
+std::vector<Mesh> MeshesOf(int64_t ranks) {
+  std::vector<std::vector<MeshAxis>> meshes = {MeshOfOne().axes()};
+  for (size_t i = meshes.front().size(); i-- > 0;) {
+    std::vector<std::vector<MeshAxis>> longer;
+    for (std::vector<MeshAxis>& axes : meshes) {
+      const int64_t left = ranks / Mesh(axes).size();
+      for (int64_t along = i > 0 ? 1 : left; along <= left; ++along) {
+        if (left % along != 0) continue;
+        axes[i].ranks = along;
+        longer.push_back(axes);
+      }
+    }
+    meshes = std::move(longer);
+  }
+  std::vector<Mesh> result;
+  for (std::vector<MeshAxis>& axes : meshes) result.emplace_back(std::move(axes));
+  return result;
+}
+
+RankLayout PlanLayout(const PlanCommand& command, RankLayout layout) {
   try {
-    config::Loaded loaded = LoadPlanned(
-        command,
-        {fmt::format("parallel.data={}", mesh.data), fmt::format("parallel.tensor={}", mesh.tensor),
-         fmt::format("parallel.zero={}", mesh.zero)},
-        mesh.data * mesh.tensor);
-    mesh.warnings = std::move(loaded.warnings);
+    std::vector<std::string> sets;
+    for (const MeshAxis& axis : layout.mesh.axes()) {
+      sets.push_back(fmt::format("parallel.{}={}", axis.name, axis.ranks));
+    }
+    sets.push_back(fmt::format("parallel.zero={}", layout.zero));
+    config::Loaded loaded = LoadPlanned(command, sets, layout.mesh.size());
+    layout.warnings = std::move(loaded.warnings);
     config::RunConfig& config = loaded.config;
     if (LeavesChoice(config)) {
       throw UserError(
@@ -48,40 +72,54 @@ Mesh PlanMesh(const PlanCommand& command, Mesh mesh) {
     }
     ChooseChannels(config);
     const std::unique_ptr<models::Model> model = ModelFrom(config);
-    mesh.plan = Compile(*model, CompileFrom(config, *model)).plan;
-    mesh.process_bytes = ProfileFrom(config).ProcessBytes(mesh.plan.arena_bytes);
+    layout.plan = Compile(*model, CompileFrom(config, *model)).plan;
+    layout.process_bytes = ProfileFrom(config).ProcessBytes(layout.plan.arena_bytes);
   } catch (const UserError& error) {
-    mesh.problem = error.what();
+    layout.problem = error.what();
   }
-  return mesh;
+  return layout;
 }
 
 int64_t StateBytes(const memory::MemoryPlan& plan) {
   return plan.bytes_of(Role::kMaster) + plan.bytes_of(Role::kOptimizerState);
 }
 
-std::string Line(const Mesh& mesh) {
-  const std::string head = fmt::format("{:>6} {:>7} {:>5}", mesh.data, mesh.tensor, mesh.zero);
-  if (!mesh.problem.empty()) return fmt::format("{}  {}\n", head, mesh.problem);
-  const auto bytes = [&](Role role) { return FormatBytes(mesh.plan.bytes_of(role)); };
-  return fmt::format("{} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", head,
-                     bytes(Role::kParameter), bytes(Role::kGradient),
-                     FormatBytes(StateBytes(mesh.plan)), bytes(Role::kActivation),
-                     FormatBytes(mesh.plan.arena_bytes), FormatBytes(mesh.process_bytes));
+// A cell for each axis, under or with its name.
+template <typename CellOf>
+std::string AxisCells(const Mesh& mesh, const CellOf& cell_of) {
+  std::string cells;
+  for (const MeshAxis& axis : mesh.axes()) {
+    const size_t width = std::max<size_t>(6, axis.name.size() + 1);
+    cells += fmt::format("{:>{}} ", cell_of(axis), width);
+  }
+  return cells;
 }
 
-ordered_json Json(const Mesh& mesh) {
-  ordered_json json = {{"data", mesh.data}, {"tensor", mesh.tensor}, {"zero", mesh.zero}};
-  if (!mesh.problem.empty()) {
-    json["problem"] = mesh.problem;
+std::string Line(const RankLayout& layout) {
+  const std::string head = AxisCells(layout.mesh, [](const MeshAxis& axis) { return axis.ranks; }) +
+                           fmt::format("{:>5}", layout.zero);
+  if (!layout.problem.empty()) return fmt::format("{}  {}\n", head, layout.problem);
+  const auto bytes = [&](Role role) { return FormatBytes(layout.plan.bytes_of(role)); };
+  return fmt::format("{} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", head,
+                     bytes(Role::kParameter), bytes(Role::kGradient),
+                     FormatBytes(StateBytes(layout.plan)), bytes(Role::kActivation),
+                     FormatBytes(layout.plan.arena_bytes), FormatBytes(layout.process_bytes));
+}
+
+ordered_json Json(const RankLayout& layout) {
+  ordered_json json;
+  for (const MeshAxis& axis : layout.mesh.axes()) json[axis.name] = axis.ranks;
+  json["zero"] = layout.zero;
+  if (!layout.problem.empty()) {
+    json["problem"] = layout.problem;
     return json;
   }
-  json["parameter_bytes"] = mesh.plan.bytes_of(Role::kParameter);
-  json["gradient_bytes"] = mesh.plan.bytes_of(Role::kGradient);
-  json["state_bytes"] = StateBytes(mesh.plan);
-  json["activation_bytes"] = mesh.plan.bytes_of(Role::kActivation);
-  json["arena_bytes"] = mesh.plan.arena_bytes;
-  json["process_bytes"] = mesh.process_bytes;
+  json["parameter_bytes"] = layout.plan.bytes_of(Role::kParameter);
+  json["gradient_bytes"] = layout.plan.bytes_of(Role::kGradient);
+  json["state_bytes"] = StateBytes(layout.plan);
+  json["activation_bytes"] = layout.plan.bytes_of(Role::kActivation);
+  json["arena_bytes"] = layout.plan.arena_bytes;
+  json["process_bytes"] = layout.process_bytes;
   return json;
 }
 
@@ -90,38 +128,36 @@ ordered_json Json(const Mesh& mesh) {
 void PrintMeshes(const PlanCommand& command) {
   const int64_t ranks = command.ranks;
   const Activity activity(fmt::format("planning every way to lay out {} ranks", ranks));
-  std::vector<std::vector<Mesh>> by_tensor;
-  for (int64_t tensor = 1; tensor <= ranks; ++tensor) {
-    if (ranks % tensor == 0) by_tensor.push_back({{ranks / tensor, tensor, 0}});
-  }
+  const std::vector<Mesh> meshes = MeshesOf(ranks);
+  std::vector<std::vector<RankLayout>> by_mesh(meshes.size());
   ThreadPool pool(OwnCores());
-  ParallelEach(pool, by_tensor.size(), [&](size_t i) {
-    std::vector<Mesh>& stages = by_tensor[i];
-    const Mesh mesh = stages.front();
-    stages.clear();
-    for (int64_t zero = 0; zero <= (mesh.data > 1 ? 3 : 0); ++zero) {
-      stages.push_back(PlanMesh(command, {mesh.data, mesh.tensor, zero}));
-      if (!stages.back().problem.empty()) break;  // of every stage
+  ParallelEach(pool, meshes.size(), [&](size_t i) {
+    for (int64_t zero = 0; zero <= (meshes[i].ranks(kDataAxis) > 1 ? 3 : 0); ++zero) {
+      by_mesh[i].push_back(PlanLayout(command, {meshes[i], zero}));
+      if (!by_mesh[i].back().problem.empty()) break;  // of every stage
     }
   });
-  std::vector<Mesh> meshes;
-  for (std::vector<Mesh>& stages : by_tensor) std::ranges::move(stages, std::back_inserter(meshes));
-  const auto impossible = [](const Mesh& mesh) { return !mesh.problem.empty(); };
-  if (std::ranges::all_of(meshes, impossible)) throw UserError(meshes.front().problem);
-  for (const std::string& warning : std::ranges::find_if_not(meshes, impossible)->warnings) {
+  std::vector<RankLayout> layouts;
+  for (std::vector<RankLayout>& stages : by_mesh) {
+    std::ranges::move(stages, std::back_inserter(layouts));
+  }
+  const auto impossible = [](const RankLayout& layout) { return !layout.problem.empty(); };
+  if (std::ranges::all_of(layouts, impossible)) throw UserError(layouts.front().problem);
+  for (const std::string& warning : std::ranges::find_if_not(layouts, impossible)->warnings) {
     PrintWarning(warning);
   }
   if (command.json) {
     ordered_json list = ordered_json::array();
-    for (const Mesh& mesh : meshes) list.push_back(Json(mesh));
+    for (const RankLayout& layout : layouts) list.push_back(Json(layout));
     PrintAnswer(fmt::format("{}\n", ordered_json{{"ranks", ranks}, {"meshes", list}}.dump(1)));
     return;
   }
   PrintAnswer(fmt::format("What each of {} ranks takes, at the peak\n", ranks));
-  PrintAnswer(fmt::format("{:>6} {:>7} {:>5} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", "data",
-                          "tensor", "zero", "parameters", "gradients", "state", "activations",
-                          "arena", "process"));
-  for (const Mesh& mesh : meshes) PrintAnswer(Line(mesh));
+  const std::string axes =
+      AxisCells(meshes.front(), [](const MeshAxis& axis) { return axis.name; });
+  PrintAnswer(fmt::format("{}{:>5} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}\n", axes, "zero",
+                          "parameters", "gradients", "state", "activations", "arena", "process"));
+  for (const RankLayout& layout : layouts) PrintAnswer(Line(layout));
 }
 
 }  // namespace plimsoll::trainer

@@ -33,8 +33,11 @@ ordered_json Facts(const config::RunConfig& config, const models::Model& model,
     add("device", device.name());
     add("driver", runtime::InspectGpus().driver_version);
   }
-  add("ranks", fmt::format("{} (data {} × tensor {})", ranks, ranks / config.parallel.tensor,
-                           config.parallel.tensor));
+  std::vector<std::string> axes;
+  for (const MeshAxis& axis : compiled.options.mesh.axes()) {
+    axes.push_back(fmt::format("{} {}", axis.name, axis.ranks));
+  }
+  add("ranks", fmt::format("{} ({})", ranks, fmt::join(axes, " × ")));
   for (const ordered_json& fact : PlanFacts(model, compiled)) facts.push_back(fact);
   return facts;
 }

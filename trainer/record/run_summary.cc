@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/axes.h"
 #include "base/statistics.h"
 #include "base/version.h"
 #include "runtime/gpu_memory.h"
@@ -108,7 +109,7 @@ void AddMemory(const RunResult& result, ordered_json& json) {
 double TokensPerStep(const CompiledStep& compiled) {
   const CompileOptions& options = compiled.options;
   return static_cast<double>(options.micro_batch * options.sequence * options.accumulate *
-                             options.data_ranks);
+                             options.mesh.ranks(kDataAxis));
 }
 
 int64_t OffloadedBytes(const CompiledStep& compiled) {

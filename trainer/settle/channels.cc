@@ -1,9 +1,11 @@
 #include "trainer/settle/channels.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "ops/axis.h"
 #include "ops/collective.h"
+#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/solve.h"
 
@@ -15,13 +17,14 @@ constexpr int64_t kGpusOfHost = 8;
 void Count(const graph::Program& program, const graph::Node& node, double times,
            memory::MeshTraffic& traffic) {
   if (!ops::IsCollective(*node.op)) return;
-  const bool data = ops::AxisOf(node.attributes) == ops::Axis::kData;
-  memory::AxisTraffic& axis = data ? traffic.data : traffic.tensor;
+  const auto axis = std::ranges::find(traffic, ops::AxisOf(node.attributes),
+                                      [](const auto& of) { return of.axis.name; });
+  if (axis == traffic.end()) return;
   const bool gathers = node.op->name == "all_gather_start";
   const graph::TensorId whole = gathers ? node.outputs[0] : node.inputs[0];
-  double& sum = gathers                               ? axis.all_gather
-                : node.op->name == "all_reduce_start" ? axis.all_reduce
-                                                      : axis.reduce_scatter;
+  double& sum = gathers                               ? axis->all_gather
+                : node.op->name == "all_reduce_start" ? axis->all_reduce
+                                                      : axis->reduce_scatter;
   sum += times * static_cast<double>(program.tensor(whole).bytes());
 }
 
@@ -43,8 +46,7 @@ config::RunConfig Closed(const config::RunConfig& config) {
 
 memory::MeshTraffic TrafficOf(const StepDraft& step) {
   memory::MeshTraffic traffic;
-  traffic.data.ranks = step.options().data_ranks;
-  traffic.tensor.ranks = step.options().tensor_ranks;
+  for (const MeshAxis& axis : step.options().mesh.axes()) traffic.push_back({.axis = axis});
   for (size_t p = 0; p < step.programs().size(); ++p) {
     const graph::Program& program = *step.programs()[p];
     for (const graph::Node& node : program.nodes()) {
@@ -57,7 +59,7 @@ memory::MeshTraffic TrafficOf(const StepDraft& step) {
 void ChooseChannels(config::RunConfig& config) {
   if (config.parallel.nccl_max_ctas) return;
   config.parallel.nccl_max_ctas = 0;
-  const int64_t ranks = config.parallel.data.value_or(1) * config.parallel.tensor;
+  const int64_t ranks = MeshFrom(config).size();
   if (ranks == 1 || ranks > kGpusOfHost || DeviceFrom(config) == runtime::DeviceKind::kCpu) return;
   const config::RunConfig run = Closed(config);
   const StepDraft step(run, *ModelFrom(run));

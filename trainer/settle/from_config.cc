@@ -17,6 +17,7 @@
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
+#include "trainer/settle/configured_mesh.h"
 #include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {
@@ -345,9 +346,8 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.micro_batch = config.train.micro_batch;
   options.sequence = config.model.sequence();
   options.accumulate = config.train.accumulate;
-  options.data_ranks = config.parallel.data.value_or(1);
+  options.mesh = MeshFrom(config);
   options.zero = config.parallel.zero;
-  options.tensor_ranks = config.parallel.tensor;
   options.sequence_parallel = config.parallel.sequence;
   options.evaluate = config.train.eval_every > 0;
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;

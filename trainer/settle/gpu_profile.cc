@@ -15,6 +15,7 @@
 #include "formats/json.h"
 #include "runtime/gpu_memory.h"
 #include "trainer/settle/calibration.h"
+#include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/known_gpus.h"
 
@@ -70,7 +71,7 @@ std::string ProcessText(const DeviceProfile& profile, int64_t arena_bytes) {
 std::string ProfileFolder(const config::RunConfig& config) {
   const std::string folder =
       config.memory.calibration.empty() ? CalibrationFolder() : config.memory.calibration;
-  const int64_t ranks = config.parallel.data.value_or(1) * config.parallel.tensor;
+  const int64_t ranks = MeshFrom(config).size();
   if (folder.empty() || ranks == 1) return folder;
   return fmt::format("{}/{}-ranks-{}-channels", folder, ranks,
                      config.parallel.nccl_max_ctas.value_or(0));
@@ -78,32 +79,31 @@ std::string ProfileFolder(const config::RunConfig& config) {
 
 DeviceProfile ProfileFrom(const config::RunConfig& config) {
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return {};
-  const memory::MeshAxes axes = {.data = config.parallel.data.value_or(1) > 1,
-                                 .tensor = config.parallel.tensor > 1,
-                                 .channels = config.parallel.nccl_max_ctas.value_or(0)};
+  const Mesh mesh = MeshFrom(config);
+  const int64_t channels = config.parallel.nccl_max_ctas.value_or(0);
   if (!config.planned_gpu.empty()) {
     const KnownGpu& gpu = RequireGpu(config.planned_gpu);
-    return LoadProfile(ProfileFolder(config), gpu.name, gpu.memory_bytes(), axes);
+    return LoadProfile(ProfileFolder(config), gpu.name, gpu.memory_bytes(), mesh, channels);
   }
   const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
   if (!meter) {
     const DeviceProfile alone = memory::BuiltInGpuProfile();
-    return memory::BuiltInGpuProfile(alone.device, alone.memory_bytes, axes);
+    return memory::BuiltInGpuProfile(alone.device, alone.memory_bytes, mesh, channels);
   }
   const runtime::GpuMemory memory = meter->Measure();
-  return LoadProfile(ProfileFolder(config), memory.gpu, memory.total, axes);
+  return LoadProfile(ProfileFolder(config), memory.gpu, memory.total, mesh, channels);
 }
 
 DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu, int64_t memory_bytes,
-                          const memory::MeshAxes& axes) {
-  const DeviceProfile built_in = memory::BuiltInGpuProfile(gpu, memory_bytes, axes);
+                          const Mesh& mesh, int64_t channels) {
+  const DeviceProfile built_in = memory::BuiltInGpuProfile(gpu, memory_bytes, mesh, channels);
   const std::optional<DeviceProfile> kept = Read(folder, gpu, memory_bytes);
   if (!kept) return built_in;
   // What is built in was measured on large models: a small one takes less there.
   const bool known = gpu == memory::BuiltInGpuProfile().device;
   DeviceProfile profile =
       known && kept->overhead_bytes() < built_in.overhead_bytes() ? built_in : *kept;
-  profile.channels = axes.channels;
+  profile.channels = channels;
   return profile;
 }
 

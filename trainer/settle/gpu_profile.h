@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "base/mesh.h"
 #include "memory/device_profile.h"
 #include "trainer/config/run_config.h"
 
@@ -25,9 +26,11 @@ memory::DeviceProfile ProfileFrom(const config::RunConfig& config);
 std::string ProfileFolder(const config::RunConfig& config);
 
 // The file's profile of that GPU, or the built-in one; on an NVIDIA H200 whichever takes more.
+// `channels`: of each communicator; 0: NCCL's choice.
 // `folder` empty: nothing is kept.
 memory::DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu,
-                                  int64_t memory_bytes, const memory::MeshAxes& axes = {});
+                                  int64_t memory_bytes, const Mesh& mesh = {},
+                                  int64_t channels = 0);
 
 // Keeps what was measured unless the file holds a profile that takes more: other runs load fewer
 // kernels, and a budget must hold for each.

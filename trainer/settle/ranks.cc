@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "formats/json.h"
 #include "graph/text.h"
-#include "trainer/config/resolve.h"
 #include "trainer/settle/from_config.h"
 
 namespace plimsoll::trainer {
@@ -79,25 +78,6 @@ void RequireSame(runtime::World& world, const std::string& text, const std::stri
   }
 }
 
-Ranks::Ranks(runtime::World& world, int64_t tensor_ranks)
-    : world_(world), tensor_ranks_(tensor_ranks) {
-  const auto data_rank = static_cast<int>(this->data_rank());
-  const auto tensor_rank = static_cast<int>(this->tensor_rank());
-  if (data_ranks() > 1) data_group_ = world.Split(tensor_rank, data_rank);
-  if (tensor_ranks > 1) tensor_group_ = world.Split(data_rank, tensor_rank);
-  groups_ = {data_group_.get(), tensor_group_.get()};
-}
-
-void Ranks::Connect(runtime::Device& device, int64_t channels) {
-  const auto make = [&](runtime::RankGroup* group, ops::Axis axis) {
-    return group == nullptr ? nullptr
-                            : device.MakeCommunicator(*group, axis, static_cast<int>(channels));
-  };
-  data_ = make(groups_.data, ops::Axis::kData);
-  tensor_ = make(groups_.tensor, ops::Axis::kTensor);
-  communicators_ = {data_.get(), tensor_.get()};
-}
-
 std::string Ranks::FirstProblem(FunctionRef<void()> action) {
   std::string here;
   try {
@@ -124,20 +104,6 @@ SettledRun Ranks::SettleOnFirst(const config::RunConfig& config, const models::M
   std::string text;
   if (first()) text = Encode(Settle(config, model));
   return Decode(world_.Broadcast(text), config, model);
-}
-
-void CheckMesh(config::RunConfig& config, int64_t started) {
-  const int64_t others = config.parallel.tensor * config.parallel.pipeline;
-  const int64_t asked = config::DataRanks(config, started);
-  if (asked * others != started) {
-    const bool tensor = config.parallel.tensor > 1 && !config.IsSet("parallel.data");
-    throw config.Error(
-        tensor ? "parallel.tensor" : "parallel.data",
-        fmt::format("{} data × {} tensor × {} pipeline ranks need mpirun -np {}, but {} {} started",
-                    asked, config.parallel.tensor, config.parallel.pipeline, asked * others,
-                    started, started == 1 ? "rank was" : "ranks were"));
-  }
-  config.parallel.data = asked;
 }
 
 std::string FingerprintOf(const CompiledStep& compiled) {

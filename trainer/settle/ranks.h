@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "base/function_ref.h"
-#include "ops/axis.h"
+#include "base/mesh.h"
 #include "runtime/device.h"
+#include "runtime/mesh_ranks.h"
 #include "runtime/world.h"
 #include "trainer/settle/solve.h"
 #include "trainer/step/compile.h"
@@ -23,28 +24,26 @@ namespace plimsoll::trainer {
 // `what`: "configurations".
 void RequireSame(runtime::World& world, const std::string& text, const std::string& what);
 
-// The mesh is data × tensor. Ranks of one tensor group, which share every layer's work, are
-// neighbours: rank = data_rank · tensor_ranks + tensor_rank.
 class Ranks {
  public:
-  // tensor_ranks divides the world's size. All ranks call.
-  Ranks(runtime::World& world, int64_t tensor_ranks);
+  // All ranks call. InternalError unless the mesh has as many ranks as the world.
+  Ranks(runtime::World& world, Mesh mesh) : world_(world), mesh_(world, std::move(mesh)) {}
 
   // Makes the communicators between the ranks' devices, which outlive them. `channels`: of each, at
   // most; 0: as many as NCCL likes.
-  void Connect(runtime::Device& device, int64_t channels);
+  void Connect(runtime::Device& device, int64_t channels) {
+    mesh_.Connect(device, static_cast<int>(channels));
+  }
 
   int rank() const { return world_.rank(); }
   int size() const { return world_.size(); }
   bool first() const { return rank() == 0; }  // the one that prints and writes
   bool first_on_host() const { return world_.local_rank() == 0; }
-  int64_t data_rank() const { return rank() / tensor_ranks_; }
-  int64_t data_ranks() const { return size() / tensor_ranks_; }
-  int64_t tensor_rank() const { return rank() % tensor_ranks_; }
-  int64_t tensor_ranks() const { return tensor_ranks_; }
+  const Mesh& mesh() const { return mesh_.mesh(); }
+  const MeshPosition& position() const { return mesh_.position(); }
   // The ranks that this one shares an axis with; nullptr where it is alone.
-  const runtime::AxisGroups& groups() const { return groups_; }
-  const ops::AxisCommunicators& communicators() const { return communicators_; }
+  const runtime::AxisGroups& groups() const { return mesh_.groups(); }
+  const ops::AxisCommunicators& communicators() const { return mesh_.communicators(); }
 
   void Barrier() { world_.Barrier(); }
 
@@ -75,17 +74,8 @@ class Ranks {
 
  private:
   runtime::World& world_;
-  int64_t tensor_ranks_;
-  std::unique_ptr<runtime::RankGroup> data_group_, tensor_group_;
-  runtime::AxisGroups groups_;
-  std::unique_ptr<ops::Communicator> data_, tensor_;
-  ops::AxisCommunicators communicators_;
+  runtime::MeshRanks mesh_;
 };
-
-// UserError (parallel.data or parallel.tensor) unless the mesh that the file asks for has as many
-// ranks as were started; the message has the mpirun that would do. Otherwise parallel.data is what
-// it comes to.
-void CheckMesh(config::RunConfig& config, int64_t started);
 
 // All that must be equal for collectives to match: the programs' text and their arenas.
 std::string FingerprintOf(const CompiledStep& compiled);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/axes.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/token_data.h"
@@ -65,11 +66,12 @@ data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab) {
   }
 }
 
-data::Draws DrawsFrom(const config::RunConfig& config, int64_t per_step, int64_t data_rank) {
+data::Draws DrawsFrom(const config::RunConfig& config, int64_t per_step,
+                      const MeshPosition& position) {
   return {.batch = config.train.micro_batch,
           .per_step = per_step,
-          .data_rank = data_rank,
-          .data_ranks = config.parallel.data.value_or(1)};
+          .data_rank = position.at(kDataAxis),
+          .data_ranks = position.ranks(kDataAxis)};
 }
 
 std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,

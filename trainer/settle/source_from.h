@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/mesh.h"
 #include "models/model.h"
 #include "trainer/config/run_config.h"
 #include "trainer/data/dataset.h"
@@ -15,8 +16,9 @@ namespace plimsoll::trainer {
 data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab);
 data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab);
 
-// Which samples this rank reads, in a step of so many draws of data.
-data::Draws DrawsFrom(const config::RunConfig& config, int64_t per_step, int64_t data_rank);
+// Which samples a rank reads, in a step of so many draws of data.
+data::Draws DrawsFrom(const config::RunConfig& config, int64_t per_step,
+                      const MeshPosition& position);
 // UserError when it cannot fill a step.
 std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
                                          const models::Model& model, const data::Draws& draws);

@@ -50,8 +50,11 @@ void PrintSnapshot(const snapshots::Snapshot& snapshot) {
   const RunRecord run = ParseRunRecord(manifest.run, snapshot.path());
   PrintAnswer(fmt::format("{}: after {} steps and {} sequences, written by plimsoll {}\n",
                           snapshot.path(), manifest.step, run.sequences, manifest.program));
-  PrintAnswer(fmt::format("ranks: {} data × {} tensor, ZeRO {}\n", run.data_ranks, run.tensor_ranks,
-                          run.zero));
+  std::vector<std::string> axes;
+  for (const MeshAxis& axis : run.mesh.axes()) {
+    axes.push_back(fmt::format("{} {}", axis.ranks, axis.name));
+  }
+  PrintAnswer(fmt::format("ranks: {}, ZeRO {}\n", fmt::join(axes, " × "), run.zero));
   if (run.evaluation.last >= 0) {
     PrintAnswer(fmt::format("evaluated after {} steps; the best {}, {:.4f}, after {}\n",
                             run.evaluation.last, run.evaluation.monitor, run.evaluation.best,

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/axes.h"
 #include "models/sharding.h"
 #include "ops/block_quantization.h"
 #include "ops/optimizer.h"
@@ -146,23 +147,25 @@ void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& mode
   }
   const adapters::Lora& lora = session.compiled().options.lora;
   const SavedTensors saved(snapshot, model, lora);
-  const bool same_ranks = saved.tensor_ranks() == ranks.tensor_ranks();
+  const int64_t tensor_ranks = ranks.mesh().ranks(kTensorAxis);
+  const int64_t tensor_rank = ranks.position().at(kTensorAxis);
+  const bool same_ranks = saved.tensor_ranks() == tensor_ranks;
   RequireSameTensors(snapshot, state, same_ranks);
   if (same_ranks) {
     for (const StateTensor& tensor : state) {
-      const int64_t part = tensor.split ? ranks.tensor_rank() : 0;
+      const int64_t part = tensor.split ? tensor_rank : 0;
       const TensorRecord* record = snapshot.manifest().Find(tensor.name, part);
       if (record == nullptr) FailTensor(snapshot, tensor.name, "is missing a part");
       ReadPart(snapshot, *record, tensor, session);
     }
     return;
   }
-  const auto split = adapters::SplitParameters(model, lora, ranks.tensor_ranks());
+  const auto split = adapters::SplitParameters(model, lora, tensor_ranks);
   for (const auto& [name, tensor] : ByName(state)) {
     const auto scales = std::ranges::find(state, ScalesOf(name), &StateTensor::name);
     const auto found = split.find(tensor->parameter);
     ReadFromWhole(snapshot, saved, *tensor, scales == state.end() ? nullptr : &*scales,
-                  found == split.end() ? nullptr : &found->second, ranks.tensor_rank(), session);
+                  found == split.end() ? nullptr : &found->second, tensor_rank, session);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "formats/json.h"
 #include "trainer/config/schema.h"
+#include "trainer/settle/configured_mesh.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -138,6 +139,13 @@ DivergenceState ParseDivergence(const JsonObject& object) {
   return state;
 }
 
+// An earlier version may have had fewer axes, with one rank along what there was not.
+Mesh ParseMesh(const JsonObject& object) {
+  std::vector<MeshAxis> axes = MeshOfOne().axes();
+  for (MeshAxis& axis : axes) axis.ranks = object.GetInt(axis.name, 1, 1);
+  return Mesh(std::move(axes));
+}
+
 json ToJson(const LossHistory& history) {
   return {{"losses", history.losses}, {"limits", history.limits}};
 }
@@ -194,25 +202,24 @@ RunRecord RecordOf(const config::RunConfig& config, const models::Model& model) 
     }
   }
   record.model = model.description();
-  record.data_ranks = config.parallel.data.value_or(1);
-  record.tensor_ranks = config.parallel.tensor;
+  record.mesh = MeshFrom(config);
   record.zero = config.parallel.zero;
   return record;
 }
 
 std::string ToJson(const RunRecord& record) {
-  return json{
-      {"config", record.config},
-      {"model", record.model},
-      {"plan", record.plan},
-      {"mesh",
-       {{"data", record.data_ranks}, {"tensor", record.tensor_ranks}, {"zero", record.zero}}},
-      {"train_tokens", record.train_tokens},
-      {"source_tokens", record.source_tokens},
-      {"sequences_per_step", record.sequences_per_step},
-      {"sequences", record.sequences},
-      {"evaluation", ToJson(record.evaluation)},
-      {"divergence", ToJson(record.divergence)}}
+  json mesh = {{"zero", record.zero}};
+  for (const MeshAxis& axis : record.mesh.axes()) mesh[axis.name] = axis.ranks;
+  return json{{"config", record.config},
+              {"model", record.model},
+              {"plan", record.plan},
+              {"mesh", mesh},
+              {"train_tokens", record.train_tokens},
+              {"source_tokens", record.source_tokens},
+              {"sequences_per_step", record.sequences_per_step},
+              {"sequences", record.sequences},
+              {"evaluation", ToJson(record.evaluation)},
+              {"divergence", ToJson(record.divergence)}}
       .dump();
 }
 
@@ -222,8 +229,7 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
   RunRecord record{.config = Strings(object.RequireObject("config")),
                    .model = Strings(object.RequireObject("model")),
                    .plan = object.RequireString("plan"),
-                   .data_ranks = mesh.RequireInt("data", 1),
-                   .tensor_ranks = mesh.RequireInt("tensor", 1),
+                   .mesh = ParseMesh(mesh),
                    .zero = mesh.RequireInt("zero", 0, 3),
                    .train_tokens = object.RequireInt("train_tokens", 0),
                    .sequences_per_step = object.RequireInt("sequences_per_step", 1),

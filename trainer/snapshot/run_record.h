@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/mesh.h"
 #include "models/model.h"
 #include "trainer/config/run_config.h"
 
@@ -45,7 +46,8 @@ struct RunRecord {
   std::map<std::string, std::string> config;  // resolved: keys that mean something, as in a file
   std::map<std::string, std::string> model;   // its shape: "model.layers", …
   std::string plan;                           // fingerprint of programs and arenas
-  int64_t data_ranks = 1, tensor_ranks = 1, zero = 0;
+  Mesh mesh = {};
+  int64_t zero = 0;
   int64_t train_tokens = 0;                 // of the data
   std::vector<int64_t> source_tokens = {};  // of each source of data.train
   int64_t sequences_per_step = 0;           // on all ranks

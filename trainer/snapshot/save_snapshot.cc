@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/axes.h"
 #include "base/error.h"
 #include "base/output_file.h"
 #include "base/version.h"
@@ -86,14 +87,14 @@ Manifest Assemble(const std::vector<std::string>& told, const Session& session,
     crcs.push_back(shard.at("crcs"));
   }
   for (const StateTensor& tensor : session.State()) {
-    const int64_t parts = tensor.split ? ranks.tensor_ranks() : 1;
+    const int64_t parts = tensor.split ? ranks.mesh().ranks(kTensorAxis) : 1;
     const std::span<const int64_t> dims = tensor.shape.dims();
     for (int64_t part = 0; part < parts; ++part) {
       TensorRecord record{tensor.name, part, parts, TensorTypeOf(tensor.dtype),
                           std::vector<int64_t>(dims.begin(), dims.end())};
       const int64_t elements = record.elements() / tensor.saved.parts;
       for (int64_t slice = 0; slice < tensor.saved.parts; ++slice) {
-        const int64_t rank = slice * ranks.tensor_ranks() + part;
+        const int64_t rank = ranks.mesh().RankAt({{kDataAxis, slice}, {kTensorAxis, part}});
         record.slices.push_back(
             {rank, slice * elements, elements, crcs[static_cast<size_t>(rank)].at(tensor.name)});
       }

@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "base/axes.h"
 #include "graph/builder.h"
 #include "ops/collective.h"
 #include "ops/copy.h"
@@ -44,7 +45,7 @@ std::unique_ptr<Program> CopyCarriedState(std::span<const Program* const> step, 
     Value from = g.Persistent(tensor->name, tensor->role, tensor->type);
     program->mutable_tensor(from).place = tensor->place;
     if (SavedInParts(tensor->type.shape, ranks)) {
-      from = ops::OwnPart(g, from, parallel::PartOf(tensor->type.shape, ranks), "own");
+      from = ops::OwnPart(g, from, kDataAxis, parallel::PartOf(tensor->type.shape, ranks), "own");
     }
     const graph::TensorType type = program->tensor(from).type;
     const Value to = g.Persistent(CopyName(tensor->name), graph::Role::kSnapshot, type);

@@ -8,6 +8,7 @@
 #include "adapters/lora_pass.h"
 #include "amp/mixed_precision.h"
 #include "base/amounts.h"
+#include "base/axes.h"
 #include "base/error.h"
 #include "base/glob.h"
 #include "checkpointing/offload.h"
@@ -21,6 +22,7 @@
 #include "memory/checker.h"
 #include "ops/activation_fusion.h"
 #include "ops/add_norm_fusion.h"
+#include "ops/axis.h"
 #include "ops/linear_cross_entropy_fusion.h"
 #include "ops/linear_dx_gelu_fusion.h"
 #include "ops/norm_with_backward_fusion.h"
@@ -97,7 +99,8 @@ parallel::ParameterPart::Split SplitOf(models::Sharding::Split split) {
 // What each rank has of the parameters that tensor parallelism splits.
 parallel::TensorParallelOptions TensorParallelFrom(
     const CompileOptions& options, const std::map<std::string, models::SplitParameter>& split) {
-  parallel::TensorParallelOptions tensor{options.tensor_ranks, options.sequence_parallel, {}};
+  parallel::TensorParallelOptions tensor{
+      options.mesh.ranks(kTensorAxis), options.sequence_parallel, {}};
   for (const auto& [name, parameter] : split) {
     tensor.parts[name] = {SplitOf(parameter.split()), parameter.LocalShape()};
   }
@@ -107,7 +110,7 @@ parallel::TensorParallelOptions TensorParallelFrom(
 // Every technique of Plimsoll is a line here; deleting one is deleting its line and its folder.
 PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
                     const parallel::TensorParallelOptions& tensor) {
-  const int64_t ranks = options.data_ranks, zero = ranks > 1 ? options.zero : 0;
+  const int64_t ranks = options.mesh.ranks(kDataAxis), zero = ranks > 1 ? options.zero : 0;
   PassPipeline passes(options.dump_directory);
   if (options.lora.enabled()) {
     passes.Add<adapters::LoraPass>(options.lora, purpose.kind == Kind::kTrain);
@@ -171,7 +174,9 @@ void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline
       {"bias gradients", &ops::FuseBiasGradients},
       {"sum with its norm", &ops::FuseAddNorm},
       {"norms with their backward ops", &ops::FuseRecomputedNorms}});
-  if (options.data_ranks > 1 && options.zero == 3) passes.Add<parallel::PrefetchParameters>();
+  if (options.mesh.ranks(kDataAxis) > 1 && options.zero == 3) {
+    passes.Add<parallel::PrefetchParameters>();
+  }
   if (trains) passes.Add<checkpointing::Offload>();
   passes.Add<Workspaces>(options.device, options.threads);
 }
@@ -185,7 +190,8 @@ class Compiler {
     if (options_.amp.enabled()) ChooseTypes();
     result_.options = options_;
     result_.objectives = objectives_;
-    result_.split = adapters::SplitParameters(model, options_.lora, options_.tensor_ranks);
+    result_.split =
+        adapters::SplitParameters(model, options_.lora, options_.mesh.ranks(kTensorAxis));
   }
 
   CompiledStep Run() {
@@ -195,7 +201,8 @@ class Compiler {
       for (size_t i = 0; i < objectives_.size(); ++i) Train(static_cast<int>(i));
     }
     const bool reads = options_.evaluate || options_.generate_rows > 0;
-    const bool stale = options_.data_ranks > 1 && (options_.zero == 1 || options_.zero == 2);
+    const bool stale =
+        options_.mesh.ranks(kDataAxis) > 1 && (options_.zero == 1 || options_.zero == 2);
     if (options_.train && reads && stale) {
       step.gather = Gather();
     }
@@ -218,12 +225,13 @@ class Compiler {
 
     std::vector<const Program*> programs;
     for (const auto& program : result_.programs) {
+      ops::CheckAxes(*program, options_.mesh);
       programs.push_back(program.get());
       result_.divided.merge(parallel::GatheredParameters(*program));
     }
     const int64_t alignment = runtime::TensorAlignment(options_.device);
-    result_.plan =
-        memory::MakePlan(programs, {.alignment = alignment, .data_rank = options_.data_rank});
+    result_.plan = memory::MakePlan(
+        programs, {.alignment = alignment, .position = {options_.mesh, options_.rank}});
     memory::CheckPlan(programs, result_.plan, {.alignment = alignment, .ordered = {}});
     return std::move(result_);
   }
@@ -303,12 +311,13 @@ class Compiler {
 
   void CountFlops(const StepEntry& entry) {
     const Program& program = *result_.programs[entry.program];
+    // All but data ranks share the work on the same sequences.
+    const int64_t sharing = options_.mesh.size() / options_.mesh.ranks(kDataAxis);
     for (const graph::Node& node : program.nodes()) {
       const graph::Cost cost = graph::CostOf(program.CallOf(node).get());
       result_.flops_per_step += static_cast<double>(entry.times) * cost.flops;
       if (node.phase == graph::Phase::kRecompute) continue;
-      result_.model_flops +=
-          static_cast<double>(entry.times * options_.tensor_ranks) * cost.products;
+      result_.model_flops += static_cast<double>(entry.times * sharing) * cost.products;
     }
   }
 
@@ -333,7 +342,7 @@ class Compiler {
 
   int Gather() {
     auto program = std::make_unique<Program>("gather");
-    parallel::EmitGathers(StepProgramsOf(result_), options_.data_ranks, *program);
+    parallel::EmitGathers(StepProgramsOf(result_), options_.mesh.ranks(kDataAxis), *program);
     result_.programs.push_back(std::move(program));
     return static_cast<int>(result_.programs.size()) - 1;
   }
@@ -342,8 +351,8 @@ class Compiler {
   int SnapshotCopy() {
     const graph::Place place =
         options_.device == runtime::DeviceKind::kCpu ? graph::Place::kDevice : graph::Place::kHost;
-    result_.programs.push_back(CopyCarriedState(StepProgramsOf(result_), options_.data_ranks, place,
-                                                options_.KeptElsewhere()));
+    result_.programs.push_back(CopyCarriedState(
+        StepProgramsOf(result_), options_.mesh.ranks(kDataAxis), place, options_.KeptElsewhere()));
     return static_cast<int>(result_.programs.size()) - 1;
   }
 

@@ -11,6 +11,7 @@
 
 #include "adapters/lora.h"
 #include "amp/precision_policy.h"
+#include "base/mesh.h"
 #include "checkpointing/retention_policy.h"
 #include "graph/pass.h"
 #include "memory/plan.h"
@@ -18,6 +19,7 @@
 #include "models/sharding.h"
 #include "optim/update.h"
 #include "parallel/data_parallel.h"
+#include "parallel/rng_slots.h"
 #include "runtime/device_kind.h"
 #include "trainer/step/metrics.h"
 #include "trainer/step/step_programs.h"
@@ -28,12 +30,12 @@ struct CompileOptions {
   int64_t micro_batch = 1;  // sequences per micro-step
   int64_t sequence = 1;     // tokens per sequence
   int64_t accumulate = 1;   // micro-steps per update
-  int64_t data_ranks = 1;   // that share a step's sequences
-  int64_t data_rank = 0;    // this one; it changes nothing but where its own parts of tensors lie
-  int64_t zero = 0;         // ZeRO's stage: what they divide among themselves (docs/parallelism.md)
+  Mesh mesh = {};           // of the ranks that make the step together
+  int64_t rank = 0;         // this one; it changes nothing but where its own parts of tensors lie
+  // ZeRO's stage: what the ranks of the data axis divide among themselves (docs/parallelism.md).
+  int64_t zero = 0;
   parallel::DataParallelOptions data_parallel;
-  int64_t tensor_ranks = 1;        // that share every layer
-  bool sequence_parallel = false;  // and the rows between layers
+  bool sequence_parallel = false;  // ranks of the tensor axis share the rows between layers, too
   bool train = true;
   bool evaluate = false;  // also a forward-only program over [micro_batch, sequence]
   // Also programs for the next-token logits of that many texts at once, each seen through its last
@@ -67,7 +69,7 @@ struct CompileOptions {
     optim::UpdateOptions options = found == updates.end() ? update : found->second;
     options.objective = objective;
     // Ranks draw their own dropout, but round equal sums of gradients alike.
-    if (data_ranks > 1) options.rng = "update_rng";
+    if (parallel::DrawDifferently("rng", mesh)) options.rng = "update_rng";
     return options;
   }
 
@@ -100,9 +102,9 @@ struct CompiledStep {
   std::map<std::string, models::SplitParameter> split;  // what tensor-parallel ranks share, by name
   std::vector<graph::PassReport> passes;
   double flops_per_step = 0;  // of all micro-steps and updates, as the ops count them
-  // FLOPs that the model's mathematics need in a step, on all tensor ranks together: those of
-  // matrix products (graph::Cost::products) without recomputed ones. The numerator of model FLOPs
-  // utilisation.
+  // FLOPs that the model's mathematics need in a step, on all ranks together that have the same
+  // sequences: those of matrix products (graph::Cost::products) without recomputed ones. The
+  // numerator of model FLOPs utilisation.
   double model_flops = 0;
 };
 

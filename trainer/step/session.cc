@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/axes.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "graph/objective.h"
@@ -46,13 +47,12 @@ Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
     : compiled_(std::move(compiled)),
       owned_device_(std::move(owned)),
       device_(owned_device_ ? *owned_device_ : *device),
+      position_{compiled_.options.mesh, compiled_.options.rank},
       groups_(groups) {
   if (device_.kind() != compiled_.options.device) {
     throw InternalError(fmt::format("a step compiled for {} cannot run on {}",
                                     Name(compiled_.options.device), Name(device_.kind())));
   }
-  if (options.communicators.data != nullptr) data_rank_ = options.communicators.data->rank();
-  if (options.communicators.tensor != nullptr) tensor_rank_ = options.communicators.tensor->rank();
   MakeExecutors(options, caching);
   MakeSlots();
 }
@@ -88,11 +88,12 @@ void Session::MakeExecutors(runtime::ExecutorOptions options,
 }
 
 void Session::MakeSlots() {
-  rng_ = Find("rng");
-  update_rng_ = Find("update_rng");
-  tensor_rng_ = Find("tensor_rng");
   runs_ = compiled_.step.runs();
-  std::set<std::string> own = {"rng", "update_rng", "tensor_rng"};  // what is no data
+  std::set<std::string> own;  // what is no data
+  for (const parallel::RngSlot& slot : parallel::RngSlots()) {
+    own.emplace(slot.name);
+    draws_.push_back({Find(slot.name), parallel::DrawNumbersOf(slot, position_)});
+  }
   const auto scale = static_cast<float>(compiled_.options.init_loss_scale);
   bool any_loss = false;
   for (const models::Objective& objective : compiled_.objectives) {
@@ -309,7 +310,7 @@ bool Session::IsDivided(std::string_view name) const {
 
 // A rank's part of a tensor that is whole here.
 Session::Where Session::PartOf(Where whole, int64_t rank) const {
-  const graph::Shape part = parallel::PartOf(whole.type.shape, compiled_.options.data_ranks);
+  const graph::Shape part = parallel::PartOf(whole.type.shape, position_.ranks(kDataAxis));
   whole.type.shape = part;
   whole.range.bytes = whole.type.bytes();
   whole.range.offset += rank * whole.range.bytes;
@@ -320,20 +321,23 @@ Session::Where Session::PartOf(Where whole, int64_t rank) const {
 std::vector<float> Session::ReadDivided(std::string_view name) {
   const graph::Shape& shape = compiled_.divided.at(std::string(name));
   StagedParameter staged = Stage(name);
-  if (staged.whole.type.shape == shape) staged.whole = PartOf(staged.whole, data_rank_);
+  if (staged.whole.type.shape == shape) {
+    staged.whole = PartOf(staged.whole, position_.at(kDataAxis));
+  }
   Get(staged.whole, staged.whole_bytes.data());
   Get(staged.remainder, staged.remainder_bytes.data());
   Get(staged.master, staged.master_bytes.data());
   std::string part(static_cast<size_t>(staged.whole.type.shape.elements()) * sizeof(float), 0);
   std::vector<float> values(part.size() / sizeof(float));
   staged.stored().Get(values);
-  if (groups_.data == nullptr) {
+  runtime::RankGroup* const others = groups_.Of(kDataAxis);
+  if (others == nullptr) {
     throw InternalError("a parameter that ranks divide is read without them");
   }
   std::memcpy(part.data(), values.data(), part.size());
   values.resize(static_cast<size_t>(shape.elements()));
   std::byte* to = reinterpret_cast<std::byte*>(values.data());
-  for (const std::string& other : groups_.data->Gather(part)) {
+  for (const std::string& other : others->Gather(part)) {
     std::memcpy(to, other.data(), other.size());
     to += other.size();
   }
@@ -341,12 +345,13 @@ std::vector<float> Session::ReadDivided(std::string_view name) {
 }
 
 void Session::WriteDivided(std::string_view name, std::span<const float> values) {
-  const size_t part = values.size() / static_cast<size_t>(compiled_.options.data_ranks);
+  const int64_t ranks = position_.ranks(kDataAxis);
+  const size_t part = values.size() / static_cast<size_t>(ranks);
   StagedParameter staged = Stage(name);
   const Where weight = staged.whole;
   const bool whole = weight.type.shape == compiled_.divided.at(std::string(name));
-  for (int64_t rank = 0; rank < compiled_.options.data_ranks; ++rank) {
-    const bool own = rank == data_rank_;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const bool own = rank == position_.at(kDataAxis);
     if (!own && !whole) continue;  // of the others' parts this rank has nothing
     if (whole) staged.whole = PartOf(weight, rank);
     staged.stored().Set(values.subspan(static_cast<size_t>(rank) * part, part));
@@ -375,17 +380,18 @@ void Session::WriteParameter(std::string_view name, std::span<const float> value
     return;
   }
   std::vector<float> part(static_cast<size_t>(split->LocalShape().elements()));
-  split->TakePart(values, tensor_rank_, part);
+  split->TakePart(values, position_.at(kTensorAxis), part);
   WritePart(name, part);
 }
 
 std::vector<float> Session::Assemble(const models::SplitParameter& split,
                                      std::span<const float> part) {
-  if (groups_.tensor == nullptr) {
+  runtime::RankGroup* const others = groups_.Of(kTensorAxis);
+  if (others == nullptr) {
     throw InternalError("a parameter that ranks share is read without them");
   }
   const std::vector<std::string> parts =
-      groups_.tensor->Gather({reinterpret_cast<const char*>(part.data()), part.size_bytes()});
+      others->Gather({reinterpret_cast<const char*>(part.data()), part.size_bytes()});
   std::vector<float> whole(static_cast<size_t>(split.shape().elements()));
   std::vector<float> other(part.size());
   for (size_t rank = 0; rank < parts.size(); ++rank) {
@@ -458,7 +464,7 @@ void Session::LoadWeights(const models::Model& model, const std::string& folder)
 
 // The writer says which parameter it is at, and with no name that there are no more.
 void Session::SaveWeights(const models::Model& model, const std::string& folder) {
-  if (data_rank_ > 0 || tensor_rank_ > 0) {
+  if (position_.rank > 0) {
     ServeWeights();
     return;
   }
@@ -477,8 +483,16 @@ void Session::SaveWeights(const models::Model& model, const std::string& folder)
 }
 
 std::string Session::Announce(std::string name) {
-  if (groups_.tensor != nullptr && data_rank_ == 0) name = groups_.tensor->Broadcast(name);
-  if (groups_.data != nullptr) name = groups_.data->Broadcast(name);
+  // Along the last axis, among ranks that are the first along all others; then along the one before
+  // it, whose groups' first ranks know it now; and so on.
+  const std::vector<MeshAxis>& axes = position_.mesh.axes();
+  for (size_t i = axes.size(); i-- > 0;) {
+    runtime::RankGroup* const others = groups_.Of(axes[i].name);
+    const bool first =
+        std::all_of(axes.begin(), axes.begin() + static_cast<ptrdiff_t>(i),
+                    [&](const MeshAxis& axis) { return position_.at(axis.name) == 0; });
+    if (others != nullptr && first) name = others->Broadcast(name);
+  }
   return name;
 }
 
@@ -502,18 +516,16 @@ void Session::BeginStep(std::span<const ObjectiveStep> objectives, uint64_t seed
     Put(objectives_[i].lr, &rate);
     Put(objectives_[i].loss_limit, &objectives[i].loss_limit);
   }
-  rng_values_[0] = static_cast<int32_t>(seed ^ (seed >> 32));
+  seed_ = static_cast<int32_t>(seed ^ (seed >> 32));
 }
 
 void Session::RunMicroStep(int64_t step, int64_t run) {
-  const int32_t number = static_cast<int32_t>(step * runs_ + run);
-  rng_values_[1] = number;
-  Put(update_rng_, rng_values_);
-  rng_values_[1] = static_cast<int32_t>(number * compiled_.options.data_ranks + data_rank_);
-  Put(rng_, rng_values_);
-  rng_values_[1] =
-      static_cast<int32_t>(rng_values_[1] * compiled_.options.tensor_ranks + tensor_rank_);
-  Put(tensor_rng_, rng_values_);
+  const int64_t number = step * runs_ + run;
+  for (const Draw& draw : draws_) {
+    const int32_t values[2] = {
+        seed_, static_cast<int32_t>(number * draw.numbers.scale + draw.numbers.offset)};
+    Put(draw.slot, values);
+  }
   const StepRun what = compiled_.step.At(run);
   PutSlots(what.program);
   executors_[what.program]->Run();

@@ -72,7 +72,8 @@ class Session {
   // Allocates the arenas; their bytes are zero. UserError when the machine lacks the memory.
   // `compiled` was compiled for this kind of device, which must outlive the session. With
   // `caching`, on the CPU alone, tensors get memory as a framework would give it to them, and there
-  // is no arena. `groups` are the ranks of options.communicators, for talk between their hosts.
+  // is no arena. `groups` are the ranks of options.communicators, for talk between their hosts;
+  // both are of compiled.options.mesh.
   Session(CompiledStep compiled, runtime::Device& device, runtime::ExecutorOptions options = {},
           const std::optional<CachingOptions>& caching = std::nullopt,
           const runtime::AxisGroups& groups = {});
@@ -244,7 +245,11 @@ class Session {
   };
 
   // Looked up once: a step looks nothing up.
-  Where rng_, update_rng_, tensor_rng_;
+  struct Draw {  // of parallel::RngSlots()
+    Where slot;
+    parallel::DrawNumbers numbers;
+  };
+  std::vector<Draw> draws_;
   struct ObjectiveTensors {
     Where token_weight, lr, loss_limit;
     Where loss, grad_norm, loss_scale, skipped;
@@ -259,8 +264,8 @@ class Session {
   BatchSlots batch_;
   std::vector<std::vector<std::byte>> staged_;  // where the host cannot touch the slots
   std::vector<std::vector<size_t>> read_by_;    // by program: the slots that it reads
-  int32_t rng_values_[2] = {0, 0};              // seed, micro-step over all data ranks
-  int data_rank_ = 0, tensor_rank_ = 0;
+  int32_t seed_ = 0;                            // of the step
+  MeshPosition position_;
   runtime::AxisGroups groups_;
   bool in_parts_ = false;  // weights, since the last update
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/axes.h"
 #include "base/error.h"
 #include "trainer/step/carried_state.h"
 #include "trainer/step/session.h"
@@ -45,12 +46,12 @@ std::vector<StateTensor> Session::State() const {
     } else {
       // A weight may be whole here: then the others' parts of it are theirs to know.
       const graph::Shape& whole = compiled_.divided.at(parameter);
-      const int64_t ranks = compiled_.options.data_ranks;
+      const int64_t ranks = position_.ranks(kDataAxis);
       const bool is_whole = tensor->name == parameter && shape == whole;
       entry.elements = is_whole ? shape.elements() / ranks : shape.elements();
       const int64_t all = entry.elements * ranks;
       entry.shape = all == whole.elements() ? whole : graph::Shape{all};
-      entry.begin = data_rank_ * entry.elements;
+      entry.begin = position_.at(kDataAxis) * entry.elements;
       entry.divided = true;
     }
     entry.saved = SavedOf(entry);
@@ -60,24 +61,27 @@ std::vector<StateTensor> Session::State() const {
 }
 
 StateTensor::Saved Session::SavedOf(const StateTensor& tensor) const {
-  const int64_t ranks = compiled_.options.data_ranks;
+  const int64_t ranks = position_.ranks(kDataAxis);
   StateTensor::Saved saved{tensor.begin, tensor.elements, 1};
   if (tensor.divided) {
     saved.parts = ranks;
   } else if (SavedInParts(tensor.shape, ranks)) {
     const int64_t part = tensor.elements / ranks;
-    saved = {data_rank_ * part, part, ranks};
-  } else if (data_rank_ > 0) {
-    saved.elements = 0;
+    saved = {position_.at(kDataAxis) * part, part, ranks};
   }
-  if (!tensor.split && tensor_rank_ > 0) saved.elements = 0;
+  // What the ranks of an axis have alike, their first one saves.
+  for (const MeshAxis& axis : position_.mesh.axes()) {
+    const bool in_parts =
+        (axis.name == kDataAxis && saved.parts > 1) || (axis.name == kTensorAxis && tensor.split);
+    if (!in_parts && position_.at(axis.name) > 0) saved.elements = 0;
+  }
   return saved;
 }
 
 Session::Where Session::FindState(const StateTensor& tensor, int64_t at, size_t bytes) const {
   Where where = Find(tensor.name);
   if (where.exists() && tensor.divided && where.type.shape == tensor.shape) {
-    where = PartOf(where, data_rank_);
+    where = PartOf(where, position_.at(kDataAxis));
   }
   const auto size = static_cast<int64_t>(bytes);
   if (!where.exists() || at < 0 || size > where.range.bytes - at) {

@@ -1,0 +1,25 @@
+// The axes that the passes of parallel/ work along, as entries of a mesh.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/mesh.h"
+
+namespace plimsoll {
+
+inline constexpr std::string_view kDataAxis = "data";      // ranks share a step's sequences
+inline constexpr std::string_view kTensorAxis = "tensor";  // ranks share every layer
+
+// Weights are gathered while layers before them work (parallel/zero_weights.h).
+inline MeshAxis DataAxis(int64_t ranks) {
+  return {.name = std::string(kDataAxis), .ranks = ranks, .gathers_beside_work = true};
+}
+
+// A loss over a vocabulary that ranks share reduces maxima (ops/vocabulary_shard.h).
+inline MeshAxis TensorAxis(int64_t ranks) {
+  return {.name = std::string(kTensorAxis), .ranks = ranks, .reduces_maxima = true};
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,95 @@
+// The mesh of a job's ranks: a list of axes, along each of which ranks share work in one way. An
+// axis is an entry of that list and nothing else knows how many there are: who works along one asks
+// for it by its name, and has a mesh of one rank along it where the list lacks it.
+//
+// Ranks are numbered with the last axis varying fastest. Of data × tensor, rank = data coordinate ·
+// tensor ranks + tensor coordinate: ranks of one tensor group are neighbours.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace plimsoll {
+
+struct MeshAxis {
+  std::string name;   // as the attribute "axis" of collectives says it: "data"
+  int64_t ranks = 1;  // along it
+  // What its collectives are like, by which devices make themselves ready for them, and plans know
+  // what they take:
+  bool gathers_beside_work = false;  // other work hides its all-gathers
+  bool reduces_maxima = false;       // not only sums
+
+  bool operator==(const MeshAxis&) const = default;
+};
+
+class Mesh {
+ public:
+  Mesh() = default;  // one rank, and no axis
+  // The last one varies fastest. InternalError when two have one name, or one has no ranks.
+  explicit Mesh(std::vector<MeshAxis> axes);
+
+  const std::vector<MeshAxis>& axes() const { return axes_; }
+  int64_t size() const;  // ranks in all
+  bool Has(std::string_view axis) const { return Find(axis) < axes_.size(); }
+  // 1 where there is no such axis.
+  int64_t ranks(std::string_view axis) const;
+
+  // Where a rank, 0 ≤ rank < size(), stands along an axis; 0 where there is no such axis.
+  int64_t Coordinate(int64_t rank, std::string_view axis) const;
+  // The rank with these coordinates, and 0 along all other axes.
+  int64_t RankAt(std::initializer_list<std::pair<std::string_view, int64_t>> coordinates) const;
+  // The ranks that differ from this one along the axis alone, itself among them, in the order of
+  // their coordinates.
+  std::vector<int64_t> GroupOf(int64_t rank, std::string_view axis) const;
+
+  bool operator==(const Mesh&) const = default;
+
+ private:
+  size_t Find(std::string_view axis) const;  // axes_.size(): there is none
+  int64_t RanksBehind(size_t axis) const;    // between neighbours along the axis
+
+  std::vector<MeshAxis> axes_;
+};
+
+// One rank of a mesh.
+struct MeshPosition {
+  Mesh mesh = {};
+  int64_t rank = 0;
+
+  int64_t ranks(std::string_view axis) const { return mesh.ranks(axis); }
+  int64_t at(std::string_view axis) const { return mesh.Coordinate(rank, axis); }
+};
+
+// What a rank has for each axis of its mesh: a group of ranks, a communicator. T is a pointer.
+template <typename T>
+class ByAxis {
+ public:
+  ByAxis() = default;
+  ByAxis(std::initializer_list<std::pair<std::string, T>> entries) : entries_(entries) {}
+
+  void Add(std::string axis, T what) { entries_.emplace_back(std::move(axis), what); }
+  bool empty() const { return entries_.empty(); }
+  bool Has(std::string_view axis) const { return Find(axis) != nullptr; }
+  // nullptr where there is none: the rank is alone along that axis.
+  T Of(std::string_view axis) const {
+    const T* const found = Find(axis);
+    return found == nullptr ? nullptr : *found;
+  }
+
+ private:
+  const T* Find(std::string_view axis) const {
+    for (const auto& [name, what] : entries_) {
+      if (name == axis) return &what;
+    }
+    return nullptr;
+  }
+
+  std::vector<std::pair<std::string, T>> entries_;
+};
+
+}  // namespace plimsoll

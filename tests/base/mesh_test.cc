@@ -1,0 +1,95 @@
+#include "base/mesh.h"
+
+#include <gtest/gtest.h>
+
+#include "base/axes.h"
+#include "tests/support/expect_error.h"
+
+namespace plimsoll {
+namespace {
+
+using Ranks = std::vector<int64_t>;
+
+MeshAxis ContextAxis(int64_t ranks) { return {.name = "context", .ranks = ranks}; }
+
+// rank = data coordinate · tensor ranks + tensor coordinate: snapshots and logs number ranks so.
+TEST(Mesh, RanksOfATensorGroupAreNeighbours) {
+  const Mesh mesh({DataAxis(3), TensorAxis(2)});
+  EXPECT_EQ(mesh.size(), 6);
+  for (int64_t rank = 0; rank < 6; ++rank) {
+    EXPECT_EQ(mesh.Coordinate(rank, "data"), rank / 2);
+    EXPECT_EQ(mesh.Coordinate(rank, "tensor"), rank % 2);
+    EXPECT_EQ(mesh.RankAt({{"data", rank / 2}, {"tensor", rank % 2}}), rank);
+  }
+  EXPECT_EQ(mesh.GroupOf(3, "tensor"), (Ranks{2, 3}));
+  EXPECT_EQ(mesh.GroupOf(3, "data"), (Ranks{1, 3, 5}));
+}
+
+TEST(Mesh, AnAxisIsAnEntry) {
+  const Mesh mesh({DataAxis(2), ContextAxis(3), TensorAxis(2)});
+  EXPECT_EQ(mesh.size(), 12);
+  int64_t rank = 0;
+  for (int64_t data = 0; data < 2; ++data) {
+    for (int64_t context = 0; context < 3; ++context) {
+      for (int64_t tensor = 0; tensor < 2; ++tensor, ++rank) {
+        EXPECT_EQ(mesh.Coordinate(rank, "data"), data);
+        EXPECT_EQ(mesh.Coordinate(rank, "context"), context);
+        EXPECT_EQ(mesh.Coordinate(rank, "tensor"), tensor);
+        EXPECT_EQ(mesh.RankAt({{"tensor", tensor}, {"data", data}, {"context", context}}), rank);
+      }
+    }
+  }
+  EXPECT_EQ(mesh.GroupOf(7, "context"), (Ranks{7, 9, 11}));
+  EXPECT_EQ(mesh.GroupOf(7, "data"), (Ranks{1, 7}));
+  EXPECT_EQ(mesh.GroupOf(7, "tensor"), (Ranks{6, 7}));
+}
+
+// Each rank is in one group of each axis, which all of its ranks describe alike.
+TEST(Mesh, GroupsOfAnAxisShareOutAllRanks) {
+  const Mesh mesh({DataAxis(2), ContextAxis(2), TensorAxis(3)});
+  for (const MeshAxis& axis : mesh.axes()) {
+    for (int64_t rank = 0; rank < mesh.size(); ++rank) {
+      const Ranks group = mesh.GroupOf(rank, axis.name);
+      ASSERT_EQ(group.size(), static_cast<size_t>(axis.ranks));
+      EXPECT_EQ(group[static_cast<size_t>(mesh.Coordinate(rank, axis.name))], rank);
+      for (const int64_t other : group) EXPECT_EQ(mesh.GroupOf(other, axis.name), group);
+    }
+  }
+}
+
+TEST(Mesh, RanksAreAloneAlongAnAxisThatIsNotThere) {
+  for (const Mesh& mesh : {Mesh(), Mesh({DataAxis(4)}), Mesh({DataAxis(4), TensorAxis(1)})}) {
+    const int64_t last = mesh.size() - 1;
+    EXPECT_EQ(mesh.ranks("tensor"), 1);
+    EXPECT_EQ(mesh.Coordinate(last, "tensor"), 0);
+    EXPECT_EQ(mesh.GroupOf(last, "tensor"), Ranks{last});
+    EXPECT_EQ(mesh.RankAt({{"data", last}, {"tensor", 0}}), last);
+  }
+  EXPECT_FALSE(Mesh({DataAxis(4)}).Has("tensor"));
+  EXPECT_TRUE(Mesh({TensorAxis(1)}).Has("tensor"));
+}
+
+TEST(Mesh, RefusesWhatIsNoMesh) {
+  ExpectInternalError([] { Mesh({DataAxis(2), DataAxis(2)}); }, {"two axes 'data'"});
+  ExpectInternalError([] { Mesh({TensorAxis(0)}); }, {"0 ranks along 'tensor'"});
+  ExpectInternalError(
+      [] {
+        Mesh({DataAxis(2)}).RankAt({{"data", 2}});
+      },
+      {"no coordinate 2 along 'data'"});
+  ExpectInternalError([] { Mesh({DataAxis(2)}).RankAt({{"tensor", 1}}); }, {"'tensor'"});
+}
+
+TEST(ByAxis, KnowsWhatItWasGiven) {
+  int a = 0;
+  ByAxis<int*> list = {{"data", &a}};
+  list.Add("tensor", nullptr);
+  EXPECT_EQ(list.Of("data"), &a);
+  EXPECT_EQ(list.Of("tensor"), nullptr);
+  EXPECT_EQ(list.Of("context"), nullptr);
+  EXPECT_TRUE(list.Has("tensor"));
+  EXPECT_FALSE(list.Has("context"));
+}
+
+}  // namespace
+}  // namespace plimsoll
