@@ -210,7 +210,8 @@ TEST(BlockOptions, OffloadWhereAllowed) {
     backward
       %read: f32[64,16] = add(%a, %x)
     )");
-  const std::vector<Decision> decisions = {{{"a"}, 0, -1, 4096, true, true, 0.25}};
+  const std::vector<Decision> decisions = {
+      {.tensors = {"a"}, .node = 0, .bytes = 4096, .offload = true, .copy_seconds = 0.25}};
   const std::vector<int> all = {0};
   const std::vector<BlockOption> options =
       FindBlockOptions(program, decisions, all, std::vector<double>{2, 1});

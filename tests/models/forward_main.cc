@@ -36,7 +36,7 @@ void Print(const std::string& folder, const std::vector<int32_t>& tokens) {
   const double loss = Forward(folder, batch, Head::kLoss).Loss(tokens, targets);
   Forward forward(folder, batch, Head::kLogits);
   const std::vector<float> logits = forward.Logits(tokens);
-  const size_t vocab = static_cast<size_t>(forward.model().spec().vocab);
+  const size_t vocab = static_cast<size_t>(TextSizesOf(forward.model()).vocab);
   fmt::print("{{\"loss\": {}, \"logits\": [", loss);
   for (size_t row = 0; row < tokens.size(); ++row) {
     fmt::print("{}[{}]", row == 0 ? "" : ", ",

@@ -44,6 +44,7 @@ std::vector<std::vector<double>> Told(const runtime::MeshRanks* mesh, int64_t ze
   options.sequence = kSequence;
   options.accumulate = kMicroSteps / ranks;
   options.mesh = position.mesh;
+  options.rank = position.rank;
   options.zero = zero;
   options.amp.dtype = dtype;
   options.evaluate = true;

@@ -165,7 +165,11 @@ TEST(MeshRanks, AnAxisThatIsNotTheMeshsIsRefused) {
   MeshRanks ranks(TestWorld(), mesh);
   ThreadPool pool(1);
   ranks.Connect(*MakeCpuDevice(pool), 0);
-  const Program program = Collectives(Mesh({ContextAxis(1)}));
+  const Program program = graph::ParseProgram(R"(program p
+  tensor %x: f32[8] input persistent
+forward
+  %sum: f32[8] = all_reduce_start(%x) {axis="context"}
+)");
   ExpectInternalError([&] { ops::CheckAxes(program, mesh); },
                       {"'p'", "all_reduce_start", "no axis 'context' of ranks"});
   const Program part = graph::ParseProgram(R"(program q

@@ -60,7 +60,7 @@ class AutoBits : public testing::TestWithParam<Case> {
     run.amp = options.amp;
     run.update = options.update;
     run.init_loss_scale = options.init_loss_scale;
-    run.checkpointing = options.checkpointing;
+    run.checkpointing = options.CheckpointingOf("");
     return run;
   }
 };

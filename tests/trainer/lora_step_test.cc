@@ -43,7 +43,7 @@ void ExpectSameBits(const TinyResult& a, const TinyResult& b) {
 
 TEST(LoraSteps, TrainAdaptersAndLeaveTheModelAsItWas) {
   for (TinyRun run : Variants()) {
-    SCOPED_TRACE(testing::Message() << Name(run.spec.family) << " " << Name(run.amp.dtype));
+    SCOPED_TRACE(testing::Message() << run.spec.family << " " << Name(run.amp.dtype));
     const TinyResult trained = Train(run);
     run.lr = 0;
     const TinyResult none = Train(run);

@@ -275,7 +275,7 @@ TEST(Metrics, AreMembersOfRows) {
 class Declares final : public models::Model {
  public:
   using Declare = std::vector<models::Metric> (*)(models::Layers& g, graph::Value loss);
-  explicit Declares(Declare declare) : Model(Spec()), declare_(declare) {}
+  explicit Declares(Declare declare) : Model("declares"), declare_(declare) {}
   std::vector<models::Sharding> sharding() const override { return {}; }
   models::CheckpointTable checkpoint_table() const override { return {}; }
 
@@ -289,12 +289,6 @@ class Declares final : public models::Model {
   }
 
  private:
-  static models::ModelSpec Spec() {
-    models::ModelSpec spec;
-    spec.vocab = 4;
-    spec.max_sequence = 8;
-    return spec;
-  }
   Declare declare_;
 };
 

@@ -22,6 +22,7 @@
 #include "trainer/record/run_reports.h"
 #include "trainer/record/step_record.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/source_from.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -91,7 +92,7 @@ struct Evaluations {
 Evaluations Evaluate(const std::string& train, int64_t count, EvaluationState state = {}) {
   const config::RunConfig config = Config(train);
   runtime::World world;
-  const Ranks ranks(world, 1);
+  const Ranks ranks(world, Mesh());
   const data::DataSet data = DataFrom(config, Telling::kVocab);
   HeldOut held_out(config, data, ranks);
   const data::EvalBatches batches(data.eval, {.batch = 3, .sequence = kSequence, .sequences = 7});

@@ -126,8 +126,9 @@ Key KeyOf(const std::string& section, const std::string& name) {
   const std::string told = Joined(defaults);
   if (derived || told != defaults.front().second) key.derived = told;
   const bool model = section == "model";
-  key.get = [name, model](const RunConfig& config) {
-    return ValueOf((model ? config.model.settings : config.data.settings).Get(name));
+  key.get = [name, model, unset = key.default_value](const RunConfig& config) {
+    const Settings& settings = model ? config.model.settings : config.data.settings;
+    return settings.Has(name) ? ValueOf(settings.Get(name)) : unset;
   };
   key.set = [name, model](RunConfig& config, const Value& value) {
     (model ? config.model.settings : config.data.settings).Set(name, SettingOf(value));

@@ -55,10 +55,10 @@ void DropKeysWithoutEffect(RunConfig& config, std::vector<std::string>& warnings
                         At(config, "model.init_from")));
       }
     }
-    const std::string chosen = ToText(Type::kEnum, FindKey(key.Chooser())->get(config));
+    const std::string chosen = std::get<std::string>(FindKey(key.Chooser())->get(config));
     const bool of_others = !key.owners.empty() && !Contains(key.owners, chosen);
     const std::string when = of_others ? key.Chooser() : key.when_key;
-    const std::string by = ToText(Type::kEnum, FindKey(when)->get(config));
+    const std::string by = std::get<std::string>(FindKey(when)->get(config));
     if (key.Section() == "model") {
       throw config.Error(key.path, fmt::format("has no meaning for {}: {}; remove it", when, by));
     }

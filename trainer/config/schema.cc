@@ -86,10 +86,7 @@ bool Key::Applies(const RunConfig& config) const {
     if (std::find(owners.begin(), owners.end(), owner) == owners.end()) return false;
   }
   if (when_key.empty()) return true;
-  const Key& other = *FindKey(when_key);
-  Value chosen = other.get(config);
-  if (std::holds_alternative<std::monostate>(chosen)) chosen = other.default_value;
-  const std::string value = std::get<std::string>(chosen);
+  const std::string value = std::get<std::string>(FindKey(when_key)->get(config));
   return std::find(when_values.begin(), when_values.end(), value) != when_values.end();
 }
 

@@ -499,10 +499,7 @@ const std::vector<Key>& Schema() {
     TechniqueKeys(keys);
     RunKeys(keys);
     const RunConfig defaults;
-    for (Key& key : keys) {
-      const Value value = key.get(defaults);  // of owners' keys none
-      if (!std::holds_alternative<std::monostate>(value)) key.default_value = value;
-    }
+    for (Key& key : keys) key.default_value = key.get(defaults);
     return keys;
   }();
   return schema;
