@@ -19,7 +19,6 @@ namespace plimsoll::memory {
 // retention, since whoever computes one of them again has the others for nothing.
 struct Decision {
   std::vector<std::string> tensors;
-  int base = 0;                 // of Variant::bases, the program that it is of
   int node = -1;                // the producer, in the program before recomputation
   int block = -1;               // of the producer, as graph::Blocks numbers them; -1: outside any
   int64_t bytes = 0;            // together, each rounded up to the alignment
@@ -28,6 +27,7 @@ struct Decision {
   double copy_seconds = 0;      // to the host; as long again back
   bool parameter = false;       // gathered from data ranks' parts (ZeRO 3), not an activation
   std::string block_name = {};  // "block.3"; empty: outside any
+  int base = 0;                 // of Variant::bases, the program that it is of
 };
 
 // One retention for each decision.

@@ -81,6 +81,9 @@ std::string ToYaml(const RunConfig& config) {
     const std::string text = ToText(key.type, key.get(config));
     if (text.empty()) continue;  // optional and not set
     if (key.path == "model.init_from" && config.model.init_from.empty()) continue;
+    // What is said beside weights, before they are looked at.
+    const bool of_family = key.Section() == "model" && !key.owners.empty();
+    if (of_family && !config.model.settings.Has(key.Name())) continue;
     if (key.Section() != section) {
       section = key.Section();
       if (!section.empty()) yaml += section + ":\n";
