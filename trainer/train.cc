@@ -267,6 +267,11 @@ class Run {
             .communicators = ranks_.communicators()},
         caching_, ranks_.groups());
     if (session_->memory() != nullptr) StartUp();
+    try {
+      source_->Fill(0, session_->slots());  // does it know them all?
+    } catch (const UserError& error) {
+      throw config_.Error("data.source", error.what());
+    }
   }
 
   // A snapshot of adapters leaves their model out.

@@ -78,5 +78,8 @@ sed 's/lr: 2e-2/lrr: 2e-2/' run.yaml >typo.yaml
 refused typo.yaml 'typo.yaml:9: optimizer.lrr: unknown key, did you mean optimizer.lr?'
 sed 's/x: 2,/z: 2,/' run.yaml >unknown.yaml
 refused unknown.yaml 'unknown.yaml:3: data.z: unknown key'
+sed 's/family: adversarial, width: 32, critic_updates: 2/family: bigram, layers: 1, width: 8, vocab: 9, sequence: 4/' run.yaml |
+  sed '/^objectives/,/optimizer: {name: sgd/d' >tokens.yaml
+refused tokens.yaml "tokens.yaml:3: data.source: plane_points has nothing for the model's input 'tokens'"
 sed 's/width: 32, //' run.yaml >missing.yaml
 refused missing.yaml 'missing.yaml:2: model.width: missing; give the width of the layers'

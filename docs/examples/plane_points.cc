@@ -35,7 +35,7 @@ class PlanePoints final : public Source {
         } else if (slot.name == "real_label" || slot.name == "fake_label") {
           slot.values<int32_t>()[i] = slot.name == "real_label" ? 1 : 0;
         } else {
-          throw InternalError("plane_points has nothing for the input '" + slot.name + "'");
+          throw UserError("plane_points has nothing for the model's input '" + slot.name + "'");
         }
       }
     }

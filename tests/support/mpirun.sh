@@ -27,7 +27,8 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:+$TSAN_OPTIONS:}ignore_noninstrumented_module
 end_without_ranks() {  # JOB
   local seconds=0
   while [ $seconds -lt 10 ] && sleep 1; do
-    if pgrep -P "$1"; then seconds=0; else seconds=$((seconds + 1)); fi
+    # Ranks that it never waits for stay as zombies.
+    if ps -o stat= --ppid "$1" | grep -qv '^Z'; then seconds=0; else seconds=$((seconds + 1)); fi
   done
   kill -9 "$1"
 }

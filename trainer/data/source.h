@@ -36,7 +36,7 @@ class Source {
   virtual ~Source() = default;
 
   // Fills every slot with its rows of samples first, first + 1, … It neither allocates nor changes
-  // anything. InternalError when it has nothing for a slot of that name and type.
+  // anything. UserError when it has nothing for a slot of that name.
   virtual void Fill(int64_t first, std::span<const graph::Slot> slots) const = 0;
   // What the loss of that objective is divided by, of `count` samples from `first` on: those of
   // their targets that carry loss. Without masks, one a sample.

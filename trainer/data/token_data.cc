@@ -24,7 +24,7 @@ void TokenData::Fill(int64_t first, std::span<const graph::Slot> slots) const {
     } else if (slot.name == "targets") {
       targets = slot.values<int32_t>();
     } else {
-      throw InternalError(fmt::format("token data have nothing for the input '{}'", slot.name));
+      throw UserError(fmt::format("tokens have nothing for the model's input '{}'", slot.name));
     }
   }
   loader_.FillFrom(first, static_cast<int64_t>(tokens.size()) / sequence_, tokens.data(),
