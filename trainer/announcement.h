@@ -19,9 +19,9 @@ struct Announced {
   const CompiledStep& compiled;
   std::string data;  // lines on what it reads
   double compile_seconds = 0;
-  std::string gpu = {};                          // a line on what the process holds of it
-  std::string resumed = {};                      // a line on the snapshot it goes on from
-  std::optional<int64_t> reserved_bytes = {};    // by the caching allocator
+  std::string gpu = {};                        // a line on what the process holds of it
+  std::string resumed = {};                    // a line on the snapshot it goes on from
+  std::optional<int64_t> reserved_bytes = {};  // by the caching allocator
 };
 
 // Lines.

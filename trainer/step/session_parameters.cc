@@ -1,0 +1,249 @@
+// Whole parameters in float32, out of and into what this rank's arena holds of them: in 16 bits
+// with a remainder or master weights, in the part of a tensor rank, in the part of a data rank.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/axes.h"
+#include "base/error.h"
+#include "models/huggingface.h"
+#include "parallel/parts.h"
+#include "trainer/step/initialize.h"
+#include "trainer/step/session.h"
+
+namespace plimsoll::trainer {
+
+// With one place in host memory for each of its tensors, as StoredParameter takes them.
+struct Session::StagedParameter {
+  Where whole, remainder, master;
+  std::vector<std::byte> whole_bytes, remainder_bytes, master_bytes;
+
+  StoredParameter stored() {
+    return {whole.type.dtype, whole.type.shape.elements(), whole_bytes.data(),
+            remainder.exists() ? reinterpret_cast<int16_t*>(remainder_bytes.data()) : nullptr,
+            master.exists() ? reinterpret_cast<float*>(master_bytes.data()) : nullptr};
+  }
+};
+
+Session::StagedParameter Session::Stage(std::string_view name) const {
+  const std::string stem(name);
+  StagedParameter staged{Find(name), Find(stem + ".remainder"), Find(stem + ".master"), {}, {}, {}};
+  if (!staged.whole.exists()) throw InternalError("no program carries '" + stem + "'");
+  staged.whole_bytes.resize(static_cast<size_t>(staged.whole.range.bytes));
+  staged.remainder_bytes.resize(static_cast<size_t>(staged.remainder.range.bytes));
+  staged.master_bytes.resize(static_cast<size_t>(staged.master.range.bytes));
+  return staged;
+}
+
+StoredParameter Session::Direct(std::string_view name) const {
+  const std::string stem(name);
+  const Where whole = Find(name);
+  if (!whole.exists()) throw InternalError("no program carries '" + stem + "'");
+  return {whole.type.dtype, whole.type.shape.elements(), whole.direct,
+          reinterpret_cast<int16_t*>(Find(stem + ".remainder").direct),
+          reinterpret_cast<float*>(Find(stem + ".master").direct)};
+}
+
+bool Session::IsDivided(std::string_view name) const {
+  return compiled_.divided.contains(std::string(name));
+}
+
+// A rank's part of a tensor that is whole here.
+Session::Where Session::PartOf(Where whole, int64_t rank) const {
+  const graph::Shape part = parallel::PartOf(whole.type.shape, position_.ranks(kDataAxis));
+  whole.type.shape = part;
+  whole.range.bytes = whole.type.bytes();
+  whole.range.offset += rank * whole.range.bytes;
+  if (whole.direct != nullptr) whole.direct += rank * whole.range.bytes;
+  return whole;
+}
+
+std::vector<float> Session::ReadDivided(std::string_view name) {
+  const graph::Shape& shape = compiled_.divided.at(std::string(name));
+  StagedParameter staged = Stage(name);
+  if (staged.whole.type.shape == shape) {
+    staged.whole = PartOf(staged.whole, position_.at(kDataAxis));
+  }
+  Get(staged.whole, staged.whole_bytes.data());
+  Get(staged.remainder, staged.remainder_bytes.data());
+  Get(staged.master, staged.master_bytes.data());
+  std::string part(static_cast<size_t>(staged.whole.type.shape.elements()) * sizeof(float), 0);
+  std::vector<float> values(part.size() / sizeof(float));
+  staged.stored().Get(values);
+  runtime::RankGroup* const others = groups_.Of(kDataAxis);
+  if (others == nullptr) {
+    throw InternalError("a parameter that ranks divide is read without them");
+  }
+  std::memcpy(part.data(), values.data(), part.size());
+  values.resize(static_cast<size_t>(shape.elements()));
+  std::byte* to = reinterpret_cast<std::byte*>(values.data());
+  for (const std::string& other : others->Gather(part)) {
+    std::memcpy(to, other.data(), other.size());
+    to += other.size();
+  }
+  return values;
+}
+
+void Session::WriteDivided(std::string_view name, std::span<const float> values) {
+  const int64_t ranks = position_.ranks(kDataAxis);
+  const size_t part = values.size() / static_cast<size_t>(ranks);
+  StagedParameter staged = Stage(name);
+  const Where weight = staged.whole;
+  const bool whole = weight.type.shape == compiled_.divided.at(std::string(name));
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const bool own = rank == position_.at(kDataAxis);
+    if (!own && !whole) continue;  // of the others' parts this rank has nothing
+    if (whole) staged.whole = PartOf(weight, rank);
+    staged.stored().Set(values.subspan(static_cast<size_t>(rank) * part, part));
+    Put(staged.whole, staged.whole_bytes.data());
+    if (!own) continue;
+    Put(staged.remainder, staged.remainder_bytes.data());
+    Put(staged.master, staged.master_bytes.data());
+  }
+}
+
+const models::SplitParameter* Session::FindSplit(std::string_view name) const {
+  const auto found = compiled_.split.find(std::string(name));
+  return found == compiled_.split.end() ? nullptr : &found->second;
+}
+
+std::vector<float> Session::ReadParameter(std::string_view name) {
+  std::vector<float> part = ReadPart(name);
+  const models::SplitParameter* const split = FindSplit(name);
+  return split == nullptr ? part : Assemble(*split, part);
+}
+
+void Session::WriteParameter(std::string_view name, std::span<const float> values) {
+  const models::SplitParameter* const split = FindSplit(name);
+  if (split == nullptr) {
+    WritePart(name, values);
+    return;
+  }
+  std::vector<float> part(static_cast<size_t>(split->LocalShape().elements()));
+  split->TakePart(values, position_.at(kTensorAxis), part);
+  WritePart(name, part);
+}
+
+std::vector<float> Session::Assemble(const models::SplitParameter& split,
+                                     std::span<const float> part) {
+  runtime::RankGroup* const others = groups_.Of(kTensorAxis);
+  if (others == nullptr) {
+    throw InternalError("a parameter that ranks share is read without them");
+  }
+  const std::vector<std::string> parts =
+      others->Gather({reinterpret_cast<const char*>(part.data()), part.size_bytes()});
+  std::vector<float> whole(static_cast<size_t>(split.shape().elements()));
+  std::vector<float> other(part.size());
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    std::memcpy(other.data(), parts[rank].data(), parts[rank].size());
+    split.PutPart(other, static_cast<int64_t>(rank), whole);
+  }
+  return whole;
+}
+
+std::vector<float> Session::ReadPart(std::string_view name) {
+  if (IsDivided(name)) return ReadDivided(name);
+  std::vector<float> values(static_cast<size_t>(Elements(name)));
+  if (direct()) {
+    Direct(name).Get(values);
+    return values;
+  }
+  StagedParameter staged = Stage(name);
+  Get(staged.whole, staged.whole_bytes.data());
+  Get(staged.remainder, staged.remainder_bytes.data());
+  Get(staged.master, staged.master_bytes.data());
+  staged.stored().Get(values);
+  return values;
+}
+
+void Session::WritePart(std::string_view name, std::span<const float> part) {
+  if (IsDivided(name)) return WriteDivided(name, part);
+  if (direct()) {
+    Direct(name).Set(part);
+    return;
+  }
+  StagedParameter staged = Stage(name);
+  staged.stored().Set(part);
+  Put(staged.whole, staged.whole_bytes.data());
+  Put(staged.remainder, staged.remainder_bytes.data());
+  Put(staged.master, staged.master_bytes.data());
+}
+
+std::span<float> Session::InPlace(std::string_view name) const {
+  if (!direct() || IsShared(name)) return {};
+  return Direct(name).InPlace();
+}
+
+void Session::Initialize(const models::Model& model, uint64_t seed) {
+  std::vector<float> values;
+  for (const models::ParameterInfo& parameter : model.parameters()) {
+    if (const std::span<float> place = InPlace(parameter.name); !place.empty()) {
+      InitializeParameter(parameter, seed, place, device_.pool());
+      continue;
+    }
+    values.resize(static_cast<size_t>(parameter.shape.elements()));
+    InitializeParameter(parameter, seed, values, device_.pool());
+    WriteParameter(parameter.name, values);
+  }
+}
+
+void Session::LoadWeights(const models::Model& model, const std::string& folder) {
+  std::vector<float> values;  // of a parameter that does not lie in the arena as float32
+  models::LoadWeights(
+      folder, model,
+      [&](const models::ParameterInfo& parameter) {
+        const std::span<float> place = InPlace(parameter.name);
+        if (!place.empty()) return place.data();
+        values.resize(static_cast<size_t>(parameter.shape.elements()));
+        return values.data();
+      },
+      [&](const models::ParameterInfo& parameter) {
+        if (InPlace(parameter.name).empty()) WriteParameter(parameter.name, values);
+      });
+}
+
+// The writer says which parameter it is at, and with no name that there are no more.
+void Session::SaveWeights(const models::Model& model, const std::string& folder) {
+  if (position_.rank > 0) {
+    ServeWeights();
+    return;
+  }
+  std::vector<float> values;
+  std::string current;  // the name of `values`
+  models::SaveWeights(folder, model, [&](const models::ParameterInfo& parameter) -> const float* {
+    const std::span<const float> place = InPlace(parameter.name);
+    if (!place.empty()) return place.data();
+    if (parameter.name == current) return values.data();
+    current = parameter.name;
+    if (IsShared(current)) Announce(current);
+    values = ReadParameter(current);
+    return values.data();
+  });
+  Announce("");
+}
+
+std::string Session::Announce(std::string name) {
+  // Along the last axis, among ranks that are the first along all others; then along the one before
+  // it, whose groups' first ranks know it now; and so on.
+  const std::vector<MeshAxis>& axes = position_.mesh.axes();
+  for (size_t i = axes.size(); i-- > 0;) {
+    runtime::RankGroup* const others = groups_.Of(axes[i].name);
+    const bool first =
+        std::all_of(axes.begin(), axes.begin() + static_cast<ptrdiff_t>(i),
+                    [&](const MeshAxis& axis) { return position_.at(axis.name) == 0; });
+    if (others != nullptr && first) name = others->Broadcast(name);
+  }
+  return name;
+}
+
+void Session::ServeWeights() {
+  for (;;) {
+    const std::string name = Announce("");
+    if (name.empty()) return;
+    ReadParameter(name);
+  }
+}
+
+}  // namespace plimsoll::trainer
