@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <ctime>
@@ -22,7 +21,6 @@
 #include "trainer/gpu_account.h"
 #include "trainer/language/generate.h"
 #include "trainer/language/held_out.h"
-#include "trainer/learning_rate.h"
 #include "trainer/plan/memory_timeline.h"
 #include "trainer/plan/plan_json.h"
 #include "trainer/record/monitor.h"
@@ -41,7 +39,6 @@
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/ranks.h"
 #include "trainer/settle/solve.h"
-#include "trainer/settle/source_from.h"
 #include "trainer/snapshot/read_snapshot.h"
 #include "trainer/snapshot/resume.h"
 #include "trainer/snapshot/run_record.h"
@@ -49,6 +46,7 @@
 #include "trainer/snapshot/saver.h"
 #include "trainer/step/adapter.h"
 #include "trainer/step/session.h"
+#include "trainer/step_feed.h"
 #include "trainer/step_log.h"
 #include "trainer/stop_signal.h"
 #include "trainer/text/tokenizer.h"
@@ -73,13 +71,8 @@ class Run {
         directory_(directory),
         chosen_(settled.chosen),
         model_(ModelFrom(config_)),
-        draws_(DrawsFrom(config_, DrawsOf(model_->objectives(), config_.train.accumulate),
-                         ranks.position())),
-        source_(SourceFrom(config_, *model_, draws_)),
+        feed_(config_, *model_, ranks.position()),
         resumed_(resumed) {
-    for (const models::Objective& objective : model_->objectives()) {
-      objective_configs_.push_back(config_.ForObjective(objective.name));
-    }
     DescribeItself();
     PrepareEvaluation();
     std::optional<Activity> activity;
@@ -203,8 +196,8 @@ class Run {
   // What the run is, for its snapshots, and where it begins.
   void DescribeItself() {
     record_ = RecordOf(config_, *model_);
-    record_.sequences_per_step = draws_.samples_per_step();
-    if (const std::vector<int64_t> sizes = source_->sizes(); !sizes.empty()) {
+    record_.sequences_per_step = feed_.draws().samples_per_step();
+    if (const std::vector<int64_t> sizes = feed_.source().sizes(); !sizes.empty()) {
       record_.train_tokens = sizes.front();
       record_.source_tokens.assign(sizes.begin() + 1, sizes.end());
     }
@@ -212,14 +205,14 @@ class Run {
     RequireContinues(resumed_->record, record_, config_, resumed_->snapshot.path());
     record_.evaluation = resumed_->record.evaluation;
     record_.divergence = resumed_->record.divergence;
-    draws_.ContinueAt(resumed_->step, resumed_->record.sequences);
+    feed_.ContinueAt(resumed_->step, resumed_->record.sequences);
     first_step_ = steps_done_ = resumed_->step;
   }
 
   // Of held-out sequences and by samples, where the file asks for them.
   void PrepareEvaluation() {
     if (config_.train.eval_every > 0) {
-      const auto& tokens = dynamic_cast<const data::TokenData&>(*source_);
+      const auto& tokens = dynamic_cast<const data::TokenData&>(feed_.source());
       held_out_.emplace(config_, tokens.data(), ranks_);
     }
     if (config_.train.sample_every == 0) return;
@@ -267,11 +260,7 @@ class Run {
             .communicators = ranks_.communicators()},
         caching_, ranks_.groups());
     if (session_->memory() != nullptr) StartUp();
-    try {
-      source_->Fill(0, session_->slots());  // does it know them all?
-    } catch (const UserError& error) {
-      throw config_.Error("data.source", error.what());
-    }
+    feed_.RequireAll(session_->slots());
   }
 
   // A snapshot of adapters leaves their model out.
@@ -310,11 +299,11 @@ class Run {
   }
 
   void Announce(const CompiledStep& compiled) const {
-    data::Reading reading{.samples_per_step = draws_.samples_per_step(),
-                          .samples = draws_.FirstOfStep(config_.train.steps),
+    data::Reading reading{.samples_per_step = feed_.draws().samples_per_step(),
+                          .samples = feed_.draws().FirstOfStep(config_.train.steps),
                           .eval_every = config_.train.eval_every};
     if (held_out_) reading.held_out_targets = held_out_->targets();
-    Announced run{config_,         *model_, *device_, compiled, source_->Describe(reading),
+    Announced run{config_,         *model_, *device_, compiled, feed_.source().Describe(reading),
                   compile_seconds_};
     run.gpu = gpu_line_;
     if (resumed_ != nullptr) {
@@ -385,7 +374,7 @@ class Run {
     if (!config_.save.async) Drain();
     RunRecord record = record_;
     record.divergence = divergence_->state();
-    record.sequences = draws_.FirstOfStep(done);
+    record.sequences = feed_.draws().FirstOfStep(done);
     saver_->Begin(done, record);
   }
 
@@ -402,45 +391,23 @@ class Run {
     return awaited ? 0 : device_->steps_ahead();
   }
 
-  // What each objective is told of the step.
-  void Prepare(int64_t step) {
-    const CompiledStep& compiled = session_->compiled();
-    told_.resize(compiled.objectives.size());
-    for (size_t o = 0; o < told_.size(); ++o) {
-      const models::Objective& objective = compiled.objectives[o];
-      const auto& entries = compiled.step.entries;
-      const auto first = std::ranges::find(entries, static_cast<int>(o), &StepEntry::objective);
-      const int64_t samples = config_.train.accumulate * draws_.data_ranks * draws_.batch;
-      told_[o].tokens =
-          source_->CountTargets(objective.name, draws_.FirstOfDraw(step, first->draw), samples);
-      if (told_[o].tokens == 0) {
-        throw config_.Error("data.train", "every target of step " + std::to_string(step) +
-                                              " is marked ignored; there is nothing to learn from");
-      }
-      const config::RunConfig& own = objective_configs_.at(o);
-      told_[o].lr = divergence_->lr_factor() *
-                    LearningRate(own.schedule, own.optimizer.lr, config_.train.steps, step);
-      told_[o].loss_limit = divergence_->LimitOf(step, o);
-    }
-  }
-
   // Hands the step to the device. Its row is written once the device is done with it, which on a
   // GPU is while the next step runs.
   void Step(int64_t step) {
     log_->Begin();
     step_under_way_ = step;
-    Prepare(step);
+    const CompiledStep& compiled = session_->compiled();
+    const std::span<const ObjectiveStep> told = feed_.Objectives(step, compiled, *divergence_);
     // What clearing costs is part of the step's time.
     if (caching_ && step > 0 && Due(caching_->empty_cache_every, step, false)) {
       session_->caching()->EmptyCache();
     }
-    session_->BeginStep(told_, static_cast<uint64_t>(config_.train.seed));
-    const StepPrograms& programs = session_->compiled().step;
+    session_->BeginStep(told, static_cast<uint64_t>(config_.train.seed));
     int64_t drawn = -1;
-    for (int64_t run = 0; run < programs.runs(); ++run) {
-      // Runs of one draw follow one another, or an objective reads again what another has read.
-      if (const int64_t draw = programs.At(run).draw; draw != drawn) {
-        source_->Fill(draws_.First(step, draw), session_->slots());
+    for (int64_t run = 0; run < compiled.step.runs(); ++run) {
+      // What the run before has read need not be filled in again.
+      if (const int64_t draw = compiled.step.At(run).draw; draw != drawn) {
+        feed_.Fill(step, draw, session_->slots());
         drawn = draw;
       }
       const bool profiled = profiler_ && profiler_->Covers(step);
@@ -451,7 +418,7 @@ class Run {
     }
     session_->EndStep();
     ++steps_run_;
-    log_->Handed(step, told_);
+    log_->Handed(step, told);
     while (log_->under_way() > StepsAhead()) Report();
     if (profiler_ && profiler_->LastIs(step)) {
       progress_->Line(profiler_->Finish(session_->compiled(), directory_));
@@ -497,7 +464,7 @@ class Run {
     }
     const Resumed back(*path, config_.run.dir);
     ReadSnapshot(back.snapshot, *model_, ranks_, *session_);
-    draws_.ContinueAt(back.step, draws_.FirstOfStep(diverged.step + 1));
+    feed_.ContinueAt(back.step, feed_.draws().FirstOfStep(diverged.step + 1));
     record_.evaluation = back.record.evaluation;
     divergence_->GoBack(back.step, back.record.divergence);
     saver_->GoBackTo(back.step);
@@ -562,10 +529,7 @@ class Run {
   std::string chosen_;            // by the budget solver
   double predicted_seconds_ = 0;  // of a step
   std::unique_ptr<models::Model> model_;
-  data::Draws draws_;
-  std::unique_ptr<data::Source> source_;
-  std::vector<config::RunConfig> objective_configs_;  // what each objective's keys say
-  std::vector<ObjectiveStep> told_;                   // of each objective, for the next step
+  StepFeed feed_;
   std::optional<HeldOut> held_out_;
   std::unique_ptr<data::Tokenizer> tokenizer_;
   std::unique_ptr<ThreadPool> pool_;

@@ -1,0 +1,55 @@
+#include "trainer/step_feed.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "trainer/learning_rate.h"
+#include "trainer/settle/source_from.h"
+
+namespace plimsoll::trainer {
+
+StepFeed::StepFeed(const config::RunConfig& config, const models::Model& model,
+                   const MeshPosition& position)
+    : config_(config) {
+  const std::vector<models::Objective> objectives = model.objectives();
+  for (const models::Objective& objective : objectives) {
+    own_.push_back(config.ForObjective(objective.name));
+  }
+  told_.resize(objectives.size());
+  draws_ = DrawsFrom(config, DrawsOf(objectives, config.train.accumulate), position);
+  source_ = SourceFrom(config, model, draws_);
+}
+
+void StepFeed::RequireAll(std::span<const Slot> slots) const {
+  try {
+    source_->Fill(0, slots);
+  } catch (const UserError& error) {
+    throw config_.Error("data.source", error.what());
+  }
+}
+
+std::span<const ObjectiveStep> StepFeed::Objectives(int64_t step, const CompiledStep& compiled,
+                                                    const Divergence& divergence) {
+  const int64_t samples = config_.train.accumulate * draws_.data_ranks * draws_.batch;
+  for (size_t o = 0; o < told_.size(); ++o) {
+    const auto first =
+        std::ranges::find(compiled.step.entries, static_cast<int>(o), &StepEntry::objective);
+    told_[o].tokens = source_->CountTargets(compiled.objectives[o].name,
+                                            draws_.FirstOfDraw(step, first->draw), samples);
+    if (told_[o].tokens == 0) {
+      throw config_.Error(
+          "data.train",
+          fmt::format("every target of step {} is marked ignored; there is nothing to learn from",
+                      step));
+    }
+    const config::RunConfig& own = own_[o];
+    told_[o].lr = divergence.lr_factor() *
+                  LearningRate(own.schedule, own.optimizer.lr, config_.train.steps, step);
+    told_[o].loss_limit = divergence.LimitOf(step, o);
+  }
+  return told_;
+}
+
+}  // namespace plimsoll::trainer
