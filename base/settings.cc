@@ -71,7 +71,7 @@ void CompleteSettings(const std::vector<Setting>& rows,
                       const std::function<void(Settings&)>& complete, Settings& settings) {
   for (const Setting& setting : rows) {
     if (settings.Has(setting.name)) continue;
-    if (!setting.required.empty()) throw SettingError(setting.name, "missing; " + setting.required);
+    if (!setting.required.empty()) throw MissingSetting(setting.name, setting.required);
     if (!std::holds_alternative<std::monostate>(setting.default_value)) {
       settings.Set(setting.name, setting.default_value);
     }

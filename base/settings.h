@@ -54,6 +54,11 @@ class SettingError : public std::runtime_error {
   std::string name_;
 };
 
+// One that has to be there. what() is the way out.
+class MissingSetting : public SettingError {
+  using SettingError::SettingError;
+};
+
 // Values by name. Getters throw InternalError when the value isn't set or of another type.
 class Settings {
  public:
@@ -91,7 +96,7 @@ class Settings {
 };
 
 // Puts default values where nothing is set, and lets the owner (if it has a say) fill in the rest.
-// SettingError, also where a required one is missing.
+// MissingSetting, and SettingErrors of the owner.
 void CompleteSettings(const std::vector<Setting>& rows,
                       const std::function<void(Settings&)>& complete, Settings& settings);
 

@@ -43,8 +43,7 @@ const std::vector<Family>& Families();
 std::vector<std::string> FamilyNames();
 const Family* FindFamily(std::string_view name);  // nullptr: there is none
 
-// Puts default values where nothing is set, and lets the family fill in the rest. SettingError,
-// also where a required one is missing.
+// CompleteSettings by the family's rows.
 void Complete(const Family& family, Settings& settings);
 
 // Of complete settings, with its parameters listed.

@@ -80,8 +80,8 @@ void DeriveSizes(const LanguageFamily& family, Settings& s) {
   s.Derive("kv_heads", heads);
   s.Derive("max_sequence", s.Int("sequence"));
   if (s.Has("rope_type") && s.Text("rope_type") == "linear" && !s.Has("rope_factor")) {
-    throw SettingError("rope_factor",
-                       "missing; say by how much longer texts than before are read, as in 4");
+    throw MissingSetting("rope_factor",
+                         "say by how much longer texts than before are read, as in 4");
   }
   if (!s.IsGiven("head_width")) {
     if (width % heads != 0) {

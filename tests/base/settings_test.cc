@@ -12,8 +12,8 @@ namespace {
 std::string ReasonOf(const std::vector<Setting>& rows, Settings settings) {
   try {
     CompleteSettings(rows, {}, settings);
-  } catch (const SettingError& error) {
-    return error.name() + ": " + error.what();
+  } catch (const MissingSetting& missing) {
+    return missing.name() + ": missing; " + missing.what();
   }
   return "none";
 }

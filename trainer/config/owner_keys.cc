@@ -178,8 +178,8 @@ std::vector<std::string> OwnersOf(const std::string& section) {
 
 UserError ErrorOf(const RunConfig& config, const std::string& section, const SettingError& error) {
   const std::string key = section + "." + error.name(), reason = error.what();
-  if (!reason.starts_with("missing; ")) return config.Error(key, reason);
-  return UserError(fmt::format("{}: {}: {}", config.PlaceFor(key), key, reason));
+  if (dynamic_cast<const MissingSetting*>(&error) != nullptr) return Missing(config, key, reason);
+  return config.Error(key, reason);
 }
 
 void CompleteModel(RunConfig& config) {

@@ -24,10 +24,6 @@ std::string At(const RunConfig& config, const std::string& key) {
   return config.IsSet(key) ? fmt::format(" ({})", config.Origin(key)) : "";
 }
 
-UserError Missing(const RunConfig& config, const std::string& key, const std::string& way_out) {
-  return UserError(fmt::format("{}: {}: missing; {}", config.PlaceFor(key), key, way_out));
-}
-
 void Require(const RunConfig& config, const std::string& key, const std::string& way_out) {
   if (!config.IsSet(key)) throw Missing(config, key, way_out);
 }
@@ -78,7 +74,8 @@ void RequireFamily(const RunConfig& config) {
 void ResolveModel(RunConfig& config) {
   const std::string& tokenizer = config.data.tokenizer;
   // Of another tokenizer than bytes it is known once its files are read.
-  if (config.model.init_from.empty() && !config.IsSet("model.vocab") && !tokenizer.empty()) {
+  const bool has_vocab = FindKey("model.vocab")->Applies(config);
+  if (has_vocab && !config.IsSet("model.vocab") && !tokenizer.empty()) {
     config.model.settings.Set("vocab", int64_t{tokenizer == "byte" ? kBytes : 0});
   }
   CompleteModel(config);

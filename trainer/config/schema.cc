@@ -124,6 +124,10 @@ bool IsSection(const std::string& name) {
   return false;
 }
 
+UserError Missing(const RunConfig& config, const std::string& key, const std::string& way_out) {
+  return UserError(fmt::format("{}: {}: missing; {}", config.PlaceFor(key), key, way_out));
+}
+
 Value ParseKey(const Key& key, const Tree& tree) {
   Value value = ParseValue(key.type, key.path, tree);
   if (auto* const word = std::get_if<std::string>(&value)) {

@@ -79,6 +79,9 @@ const Key* FindMeantKey(const std::string& path);
 // "between 1 and 8", "above 0 and below 1"; empty: any.
 std::string RangeText(const Key& key);
 
+// "run.yaml:4: model.width: missing; WAY OUT", at the section's place.
+UserError Missing(const RunConfig& config, const std::string& key, const std::string& way_out);
+
 // The value for this key, checked for type, range and support; origin: key: reason otherwise.
 Value ParseKey(const Key& key, const Tree& tree);
 
