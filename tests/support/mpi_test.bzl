@@ -1,4 +1,4 @@
-"""mpi_test: runs a program under mpirun, with several numbers of ranks in turn."""
+"""Programs under mpirun, with several numbers of ranks in turn."""
 
 def mpi_test(name, program, ranks = [2, 3, 4], arguments = [], size = "small", **kwargs):
     """A test that passes when every rank of every run exits with 0.
@@ -18,4 +18,31 @@ def mpi_test(name, program, ranks = [2, 3, 4], arguments = [], size = "small", *
         args = [",".join([str(count) for count in ranks]), "$(location %s)" % program] + arguments,
         data = [program],
         **kwargs
+    )
+
+def ranks_test(name, deps, ranks = [2, 4], size = "small"):
+    """A GoogleTest whose ranks compute together: NAME_test, of NAME_test.cc, which NAME_mpi_test starts.
+
+    Args:
+      name: the stem of both.
+      deps: of the test, beside GoogleTest with mpi_test_main.
+      ranks: the numbers of ranks.
+      size: of NAME_mpi_test.
+    """
+    native.cc_test(
+        name = name + "_test",
+        size = "small",
+        srcs = [name + "_test.cc"],
+        tags = ["manual"],  # alone it has nothing to test
+        deps = deps + [
+            "//tests/support:mpi_test_main",
+            "//third_party:gtest",
+        ],
+    )
+    mpi_test(
+        name = name + "_mpi_test",
+        program = ":%s_test" % name,
+        ranks = ranks,
+        size = size,
+        tags = ["exclusive"],  # ranks that wait for a processor wait for one another
     )
