@@ -25,7 +25,7 @@ std::string WithoutWeight(std::string_view name) {
   return std::string(name.substr(0, name.size() - kWeight.size()));
 }
 
-// A model's linear weights are the matrices of its blocks.
+// A model's linear weights are the matrices in its blocks.
 bool IsLinear(const ParameterInfo& parameter) {
   return parameter.name.starts_with("block.") && parameter.name.ends_with(kWeight) &&
          parameter.shape.rank() == 2;
@@ -42,7 +42,7 @@ std::string End(const std::string& name, int count) {
   return dot == name.npos || count == 0 ? name : name.substr(dot + 1);
 }
 
-// Last parts of the names, those of the first layer.
+// The last parts of the modules' names in the first layer.
 std::set<std::string> ShortNames(const std::vector<Layer>& layers) {
   std::set<std::string> names;
   for (const Layer& layer : layers) {
@@ -65,7 +65,7 @@ int64_t RowsOf(const Layer& layer) {
   return rows;
 }
 
-// B's row of a sharding table: the blocks of the weight's rows that its modules are.
+// B's row of a sharding table: those blocks of the weight's rows that belong to its modules.
 models::Sharding ShardingOfB(const Layer& layer, const models::Sharding& weight) {
   models::Sharding sharding{layer.BName(), models::Sharding::kRows};
   std::vector<int64_t> blocks = weight.blocks;
@@ -82,7 +82,7 @@ models::Sharding ShardingOfB(const Layer& layer, const models::Sharding& weight)
   return sharding;
 }
 
-// All modules that could be targeted.
+// All linear layers, with every module that could be targeted.
 std::vector<Layer> LinearLayers(const models::Model& model) {
   const models::CheckpointTable table = model.checkpoint_table();
   const std::vector<models::Sharding> shardings = model.sharding();

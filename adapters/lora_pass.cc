@@ -34,7 +34,7 @@ class Adapter {
     for (const models::ParameterInfo& parameter : parameters)
       shapes_[parameter.name] = parameter.shape;
 
-    // New nodes go behind all others, where their keys are new, and then to their places.
+    // New nodes are appended at the end, which gives them new keys, and then moved to their places.
     const size_t count = program_.nodes().size();
     std::vector<size_t> ends(count, count);  // of the new nodes that follow node i
     int64_t elements = 0, adapted = 0;
@@ -102,7 +102,7 @@ class Adapter {
   graph::Builder builder_;
   std::map<std::string, const Layer*> layers_;  // by weight
   std::map<std::string, graph::Shape> shapes_;  // of A and B
-  std::map<Value, Value> adapted_;              // by what the frozen layer makes
+  std::map<Value, Value> adapted_;              // by result of the frozen layer
 };
 
 }  // namespace

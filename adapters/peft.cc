@@ -27,7 +27,7 @@ using nlohmann::json;
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr std::string_view kPrefix = "base_model.model.";
 
-// Keys that say nothing about what is computed once the weights are known.
+// Keys that don't affect the computation once the weights are known.
 constexpr std::string_view kOtherKeys[] = {"auto_mapping",   "base_model_name_or_path",
                                            "fan_in_fan_out", "inference_mode",
                                            "lora_dropout",   "megatron_core",
@@ -56,7 +56,7 @@ void RefuseUnsupported(const JsonObject& config) {
                             "(none) are read");
   }
   const json& all = config.json();
-  // Those that change the base's weights.
+  // Refuses initialisations that change the base's weights.
   if (const auto init = all.find("init_lora_weights"); init != all.end()) {
     const bool plain = init->is_null() || init->is_boolean() || *init == "gaussian" ||
                        *init == "orthogonal" || *init == "eva";
@@ -82,7 +82,7 @@ struct Part {
   int64_t elements() const { return shape[0] * shape[1]; }
 };
 
-// A parameter's own together.
+// All tensors of the file, those of one parameter together.
 std::vector<Part> PartsOf(const Lora& lora) {
   const std::vector<ParameterInfo> parameters = Parameters(lora);
   std::vector<Part> parts;
@@ -145,7 +145,7 @@ void CheckTensors(const formats::SafetensorsReader& file, const std::vector<Part
   }
 }
 
-// As transformers' Conv1D, which PEFT has to be told of.
+// Whether weights are stored transposed, as in transformers' Conv1D; PEFT's config must say so.
 bool IsStoredTransposed(const models::Model& model, const Lora& lora) {
   const models::CheckpointTable table = model.checkpoint_table();
   return std::ranges::any_of(table.entries, [&](const models::CheckpointEntry& entry) {
@@ -227,7 +227,7 @@ void WriteAdapter(const std::string& folder, const models::Model& model, const L
   const std::vector<Part> parts = PartsOf(lora);
   std::vector<formats::TensorSpec> specs;
   for (const Part& part : parts) specs.push_back({part.name, type, part.shape});
-  size_t next = 0;  // all tensors have one type, so that they come in order
+  size_t next = 0;  // all tensors have one type, so they come in order
   formats::WriteSafetensors(folder + "/" + kWeightsFile, specs,
                             [&](const formats::TensorSpec&, formats::TensorSink& sink) {
                               const Part& part = parts[next++];

@@ -1,9 +1,9 @@
-// Adapters as PEFT (github.com/huggingface/peft) reads and writes them: a folder with
+// Reads and writes adapters in the format of PEFT (github.com/huggingface/peft): a folder with
 // adapter_config.json and adapter_model.safetensors, in which each module has
 // base_model.model.MODULE.lora_A.weight [r,in] and .lora_B.weight [out,r].
 //
-// Whatever such a folder asks for that a Lora cannot say is refused, never ignored. Errors are
-// UserErrors naming the file and the key or tensor.
+// A folder that asks for something a Lora cannot express is refused; nothing is ignored. Errors
+// are UserErrors naming the file and the key or tensor.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ namespace plimsoll::adapters {
 
 inline constexpr const char* kConfigFile = "adapter_config.json";
 
-// What FOLDER/adapter_config.json says. The weights are not looked at.
+// The content of FOLDER/adapter_config.json. The weights are not read.
 struct Settings {
   int64_t rank = 0;
   double alpha = 0;
@@ -26,16 +26,17 @@ struct Settings {
 };
 Settings ReadSettings(const std::string& folder);
 
-// Reads A and B of every layer as float32 to where `destination` wants them; `finished` is called
-// when all of a parameter's elements are there. The settings, and all names and shapes, are checked
-// first: the folder must hold an adapter of these modules, rank and scale.
+// Reads A and B of every layer as float32 into the memory that `destination` gives; calls
+// `finished` when all of a parameter's elements are there. First checks the settings, and all names
+// and shapes: the folder must hold an adapter with these modules, rank and scale.
 void ReadAdapter(const std::string& folder, const Lora& lora,
                  FunctionRef<float*(const models::ParameterInfo&)> destination,
                  FunctionRef<void(const models::ParameterInfo&)> finished);
 
 // Writes adapter_model.safetensors and, last, adapter_config.json into `folder`, which is created
-// if need be; each file appears whole or not at all. `base` is the model's folder or name; `source`
-// gives a parameter's elements, rounded to `type`, which must stay until it is asked for the next.
+// if need be; each file appears whole or not at all. `base` is the model's folder or name. `source`
+// returns a parameter's elements, which are rounded to `type` and must stay valid until it is asked
+// for the next parameter.
 void WriteAdapter(const std::string& folder, const models::Model& model, const Lora& lora,
                   const std::string& base, formats::TensorType type,
                   FunctionRef<const float*(const models::ParameterInfo&)> source);

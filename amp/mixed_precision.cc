@@ -19,13 +19,13 @@ using graph::Tensor;
 using graph::TensorId;
 using graph::TensorType;
 
-// Has a type that the pass decides about.
+// Whether the pass decides about this type.
 bool IsConvertible(const TensorType& type) {
   return type.shape.rank() > 0 &&
          (type.dtype == DType::kFloat32 || graph::IsLowPrecision(type.dtype));
 }
 
-// Offsets count bytes.
+// Scales the offset of an alias, which counts bytes, to another type.
 graph::Alias Rescaled(graph::Alias alias, DType from, DType to) {
   alias.byte_offset = alias.byte_offset / ByteSize(from) * ByteSize(to);
   return alias;
@@ -82,7 +82,7 @@ class Converter {
     SetOutputTypes(std::move(node));
   }
 
-  // The tensor itself, or its cast, which is made before the first node that reads it.
+  // The tensor itself, or its cast to dtype, which is made before the first node that reads it.
   TensorId InType(TensorId id, DType dtype, const Node& reader) {
     const TensorType& type = program_.tensor(id).type;
     if (!IsConvertible(type) || type.dtype == dtype) return id;
@@ -94,8 +94,8 @@ class Converter {
     return cast;
   }
 
-  // Gives outputs the types that follow from the inputs. A tensor that must stay what it is gets a
-  // cast of the output.
+  // Gives outputs the types that follow from the inputs. If a tensor must keep its type, it becomes
+  // a cast of the output.
   void SetOutputTypes(Node node) {
     const std::vector<TensorType> types = node.op->infer(program_.CallOf(node).get());
     std::vector<std::pair<TensorId, TensorId>> stay;  // the output as computed, the tensor
@@ -130,20 +130,20 @@ class Converter {
                                           tensor.name) != options_.results.end();
   }
 
-  // `wide` = cast(`low`): reading it in the low type again is reading `low`. Not the other way
-  // round: a model's own narrowing is meant to round.
+  // `wide` = cast(`low`): reading `wide` in the low type again means reading `low`. The reverse
+  // doesn't hold: a model's own narrowing is meant to round.
   void RememberWidening(TensorId low, TensorId wide) {
     if (program_.tensor(wide).type.dtype == DType::kFloat32) {
       casts_[{wide, program_.tensor(low).type.dtype}] = low;
     }
   }
 
-  // A tensor written anew has no casts yet (carried state).
+  // Drops the casts of a tensor that is written again (carried state).
   void Forget(TensorId id) {
     for (DType dtype : {DType::kFloat32, options_.dtype}) casts_.erase({id, dtype});
   }
 
-  // An activation of that shape, named after the tensor and the type.
+  // A new activation of the tensor's shape, named after the tensor and the type.
   TensorId AddLike(TensorId id, DType dtype) {
     Tensor tensor;
     tensor.name =
@@ -152,7 +152,7 @@ class Converter {
     return program_.AddTensor(std::move(tensor));
   }
 
-  // In the scope of the node that it serves.
+  // Emits a cast in the scope of the node that needs it.
   void EmitCast(TensorId from, TensorId to, const Node& served) {
     Node cast;
     cast.op = &graph::OpRegistry::Get().Require("cast");
@@ -177,7 +177,7 @@ class Converter {
 
   Program& program_;
   const AmpOptions& options_;
-  std::vector<Node> nodes_;                               // the program's new ones
+  std::vector<Node> nodes_;                               // the program's new nodes
   std::map<std::pair<TensorId, DType>, TensorId> casts_;  // of a tensor to a type
   int low_nodes_ = 0, float32_nodes_ = 0, added_casts_ = 0;
   int low_parameters_ = 0, float32_parameters_ = 0;
@@ -206,7 +206,7 @@ std::set<std::string> Float32Parameters(const Program& program, const AmpOptions
   std::set<std::string> names;
   for (const Node& node : program.nodes()) {
     const Precision precision = PrecisionOf(*node.op, options);
-    // Behind a view its readers decide. The model's own casts start from float32.
+    // For a view, its readers decide. The model's own casts start from float32.
     if (node.op->view || precision == Precision::kLow || precision == Precision::kLowStorage) {
       continue;
     }

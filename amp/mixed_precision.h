@@ -1,5 +1,5 @@
 // Mixed precision as a pass over a model's forward program, before autodiff: Micikevicius et al.
-// 2018, "Mixed Precision Training". Gradients follow by themselves, as every op's gradient has the
+// 2018, "Mixed Precision Training". The types of gradients follow, as every op's gradient has the
 // types of the op.
 #pragma once
 
@@ -13,16 +13,16 @@
 namespace plimsoll::amp {
 
 // Every node gets its floating inputs in the type that the policy gives its op, through `cast`
-// nodes where needed, and its outputs get the types that follow. A tensor is cast to a type once;
-// widening and narrowing again is left out. Scalars (rank 0: scales, weights of tokens, losses) and
-// integers stay what they are, and so do results that the host reads and carried state.
+// nodes where needed, and its outputs get the types that follow. A tensor is cast to a type only
+// once; widening followed by narrowing is left out. Scalars (rank 0: scales, weights of tokens,
+// losses), integers, results that the host reads, and carried state keep their types.
 //
 // A parameter has one type in all programs of a step: float32 when options.fp32_parameters names
-// it, else the low type. Ops that want the other type read it through a cast.
+// it, else the low type. Ops that need the other type read it through a cast.
 //
 // Without a low type (options.enabled()) no type changes. With options.tf32, low ops that declare a
 // kernel for it (graph::PrecisionRule) get the attribute tf32, unless options.fp32_ops names them;
-// their backward ops take it over.
+// their backward ops inherit it.
 class MixedPrecision : public graph::Pass {
  public:
   explicit MixedPrecision(AmpOptions options) : options_(std::move(options)) {}
@@ -34,8 +34,8 @@ class MixedPrecision : public graph::Pass {
 };
 
 // The parameters that an op in float32 reads, in a program as the model built it. Parameters that
-// are read in both types are among them: an op that asked for float32 never reads a rounded weight.
-// The model's loss program decides for all its programs (training, evaluation, logits).
+// are read in both types are included: an op that needs float32 never reads a rounded weight. The
+// model's loss program decides for all its programs (training, evaluation, logits).
 std::set<std::string> Float32Parameters(const graph::Program& program, const AmpOptions& options);
 
 }  // namespace plimsoll::amp

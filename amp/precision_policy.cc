@@ -7,14 +7,14 @@
 namespace plimsoll::amp {
 namespace {
 
-// Models may use it: it says in which type it works, or can be trained through.
+// Whether models may use the op: it declares a precision, or has a gradient.
 bool IsOfModels(const graph::OpDef& op) { return !op.precision.reason.empty() || op.gradient; }
 
 bool Contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Op kinds of models whose precision is a choice.
+// Op kinds of models whose precision can be chosen.
 std::vector<std::string> Choices() {
   std::vector<std::string> names;
   for (const graph::OpDef* op : graph::OpRegistry::Get().All()) {

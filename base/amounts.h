@@ -1,4 +1,4 @@
-// How amounts are written for people. Bytes are in base/bytes.h.
+// Formats amounts for messages. For bytes see base/bytes.h.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The axes that the passes of parallel/ work along, as entries of a mesh.
+// The mesh axes along which the passes of parallel/ work.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace plimsoll {
 inline constexpr std::string_view kDataAxis = "data";      // ranks share a step's sequences
 inline constexpr std::string_view kTensorAxis = "tensor";  // ranks share every layer
 
-// Weights are gathered while layers before them work (parallel/zero_weights.h).
+// Weights are gathered while earlier layers work (parallel/zero_weights.h).
 inline MeshAxis DataAxis(int64_t ranks) {
   return {.name = std::string(kDataAxis), .ranks = ranks, .gathers_beside_work = true};
 }
 
-// A loss over a vocabulary that ranks share reduces maxima (ops/vocabulary_shard.h).
+// A loss over a vocabulary that is split among ranks reduces maxima (ops/vocabulary_shard.h).
 inline MeshAxis TensorAxis(int64_t ranks) {
   return {.name = std::string(kTensorAxis), .ranks = ranks, .reduces_maxima = true};
 }

@@ -1,4 +1,4 @@
-// Byte counts for people.
+// Formats byte counts for messages.
 #pragma once
 
 #include <cstdint>

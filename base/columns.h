@@ -1,4 +1,4 @@
-// Text in the columns of a terminal: one for each character of UTF-8.
+// Text in the columns of a terminal: one column for each UTF-8 character.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,11 @@ namespace plimsoll {
 
 size_t Columns(std::string_view text);
 
-// The text, or, where it has more columns, its beginning and "…".
+// The text, or, if it has more columns, its beginning and "…".
 std::string Shortened(std::string_view text, size_t columns);
 
-// The text with spaces turned into ends of lines so that no line has more columns, but for words
-// that are longer. Lines from the second on begin with `indent`.
+// The text with spaces replaced by line ends so that no line has more columns, except for single
+// longer words. Lines after the first begin with `indent`.
 std::string Wrapped(std::string_view text, size_t columns, std::string_view indent);
 
 }  // namespace plimsoll

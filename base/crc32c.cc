@@ -6,8 +6,8 @@
 
 namespace plimsoll {
 
-// The processor's instruction, 8 bytes every 3 cycles: faster than any disk, so that there is no
-// need to interleave several.
+// Uses the processor's instruction, 8 bytes every 3 cycles: faster than any disk, so interleaving
+// several streams isn't needed.
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t before) {
   uint64_t crc = ~before;
   const std::byte* at = bytes.data();

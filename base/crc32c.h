@@ -8,7 +8,7 @@
 
 namespace plimsoll {
 
-// The checksum of `bytes`; or, with the checksum `before` of what precedes them, of both together.
+// The checksum of `bytes`; with the checksum `before` of preceding bytes, that of both together.
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
 uint32_t Crc32c(std::string_view text, uint32_t before = 0);
 

@@ -1,4 +1,4 @@
-// What errno says.
+// Text for values of errno.
 #pragma once
 
 #include <cerrno>
@@ -7,7 +7,7 @@
 
 namespace plimsoll {
 
-// "No space left on device"; with the way out where each place has the same.
+// "No space left on device"; with advice for errors where the advice is always the same.
 inline std::string ErrnoText(int error) {
   const bool limit = error == EMFILE;
   return std::string(std::strerror(error)) + (limit ? " (ulimit -n 1024 allows more)" : "");

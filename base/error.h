@@ -8,14 +8,14 @@ namespace plimsoll {
 
 enum class ExitCode : int {
   kDone = 0,
-  kInternal = 1,        // anything not listed here
-  kUserMistake = 2,     // nothing was started
-  kBudgetNotMet = 3,    // memory.budget is too small for every allowed plan
+  kInternal = 1,      // anything not listed here
+  kUserMistake = 2,   // nothing was started
+  kBudgetNotMet = 3,  // memory.budget is too small for every allowed plan
   kStoppedBySignal = 4,
 };
 
-// A mistake in a file, key or argument. The message is one line that names the key or file (with
-// its line where there is one), the reason and the way out; main() prints it and exits with `code`.
+// A mistake in a file, key or argument. The message is one line with the key or file (and its line,
+// if any), the reason and what to do about it; main() prints it and exits with `code`.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message, ExitCode code = ExitCode::kUserMistake)

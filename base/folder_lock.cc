@@ -22,7 +22,7 @@ std::string OwnName() {
   return "process " + std::to_string(getpid()) + " on host " + host;
 }
 
-// What the holder wrote.
+// The text that the holder wrote.
 std::string HolderIn(int file) {
   char text[512];
   const ssize_t length = pread(file, text, sizeof(text), 0);
@@ -55,7 +55,7 @@ bool FolderLock::Take(const std::string& folder, const std::string& works) {
   struct stat own = {}, there = {};
   fstat(file_, &own);
   if (stat(path_.c_str(), &there) != 0 || there.st_ino != own.st_ino) return false;
-  // The lock is what counts: on a full disk it has no name.
+  // Only the lock matters: on a full disk the file has no name in it.
   const std::string name = OwnName();
   if (ftruncate(file_, 0) == 0) WriteAll(file_, std::as_bytes(std::span(name)));
   return true;

@@ -1,5 +1,5 @@
 // A reference to a callable: two words, no allocation, valid only while the callable lives. For
-// parameters that are called before the function returns.
+// parameters that are only called before the function returns.
 #pragma once
 
 #include <memory>

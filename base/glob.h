@@ -7,7 +7,7 @@
 
 namespace plimsoll {
 
-// Does the whole name match? '*' stands for any run of characters, '?' for one.
+// Whether the whole name matches. '*' stands for any run of characters, '?' for one.
 bool MatchesGlob(std::string_view pattern, std::string_view name);
 bool MatchesAnyGlob(std::span<const std::string> patterns, std::string_view name);
 

@@ -22,10 +22,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{10};  // with a pipe that nothing has opened for writing
+constexpr std::chrono::seconds kPatience{10};  // for a pipe that nothing has opened for writing
 
-// Which file a path leads to. A file system gives the inode of a file that was removed to the next
-// one: the time of birth, where it is known, tells them apart.
+// Identifies the file to which a path leads. A file system may reuse the inode of a removed file;
+// the time of birth, if known, tells the two apart.
 struct Identity {
   uint32_t device_major, device_minor;
   uint64_t inode;
@@ -34,7 +34,7 @@ struct Identity {
   friend auto operator<=>(const Identity&, const Identity&) = default;
 };
 
-// Nothing: there is no regular file.
+// nullopt: there is no regular file.
 std::optional<Identity> IdentityOf(const std::string& path) {
   struct statx info = {};
   constexpr unsigned kWanted = STATX_TYPE | STATX_INO | STATX_BTIME;
@@ -60,7 +60,7 @@ Inputs& AllInputs() {
 
 class Descriptor {
  public:
-  // Opening waits for nothing: neither does a pipe without a writer hold it up.
+  // Opening never blocks, not even for a pipe without a writer.
   explicit Descriptor(const std::string& path)
       : number_(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
   ~Descriptor() {
@@ -74,7 +74,8 @@ class Descriptor {
   int number_;
 };
 
-// Until there is something to read, or everything has been. False: no writer has come in time.
+// Waits until there is something to read, or everything has been read. False: no writer came in
+// time.
 bool AwaitWriter(int descriptor, Clock::time_point deadline) {
   pollfd waited = {.fd = descriptor, .events = POLLIN, .revents = 0};
   while (true) {
@@ -109,12 +110,12 @@ std::string ReadInput(const std::string& path, size_t most) {
     pollfd waited = {.fd = file.number(), .events = POLLIN, .revents = 0};
     if (count > 0) {
       done += static_cast<size_t>(count);
-    } else if (count < 0 && error == EAGAIN) {  // a writer that takes its time
+    } else if (count < 0 && error == EAGAIN) {  // the writer is slow
       poll(&waited, 1, -1);
     } else if (count < 0 && error != EINTR) {
       Fail(path, "cannot be read: " + ErrnoText(error));
     } else if (count == 0) {
-      // A pipe without a writer is empty, whether there has been one or not: POLLHUP tells.
+      // A pipe without a writer is empty, whether or not there has been one: POLLHUP tells which.
       if (!pipe || done > 0 || poll(&waited, 1, 0) > 0) break;
       if (!AwaitWriter(file.number(), deadline)) {
         Fail(path, "is a pipe that nothing writes to; start its writer first, or name a file");

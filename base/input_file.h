@@ -1,4 +1,4 @@
-// Files that are read, and that they are not written over.
+// Reading files, and protecting them from being overwritten by this process.
 #pragma once
 
 #include <cstddef>
@@ -6,15 +6,15 @@
 
 namespace plimsoll {
 
-// The first bytes, so many at most, of a file, a device or a pipe. UserErrors naming the path: no
+// Up to `most` first bytes of a file, a device or a pipe. Throws UserErrors naming the path: no
 // such file, a folder, or a pipe that nothing opens for writing within seconds.
 std::string ReadInput(const std::string& path, size_t most);
 
-// This process reads this file: noted for IsInput().
+// Notes for IsInput() that this process reads this file.
 void NoteInput(const std::string& path);
 
-// Has this process read this file? By whatever name it did: device, inode and time of birth are
-// compared.
+// Whether this process has read this file, by whatever name: compares device, inode and time of
+// birth.
 bool IsInput(const std::string& path);
 
 }  // namespace plimsoll

@@ -1,5 +1,5 @@
-// Conversions between float32 and the bits of the 16-bit floating-point types, to nearest, ties to
-// even; not-a-number stays not-a-number, overflow goes to infinity, subnormals are kept.
+// Conversions between float32 and the bits of the 16-bit floating-point types, rounding to nearest,
+// ties to even; NaN stays NaN, overflow goes to infinity, subnormals are kept.
 #pragma once
 
 #include <bit>
@@ -7,7 +7,7 @@
 
 namespace plimsoll {
 
-// Elements of tensors of the types bf16 and f16.
+// Elements of bf16 and f16 tensors.
 struct BFloat16 {
   uint16_t bits;
 };
@@ -19,7 +19,7 @@ inline float FromBf16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits
 
 inline uint16_t ToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
-  // Rounding could carry a NaN's payload away; a quiet bit keeps it a NaN.
+  // Rounding could clear a NaN's payload; setting the quiet bit keeps it a NaN.
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
@@ -42,7 +42,7 @@ inline uint16_t ToF16(float value) {
   if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);   // NaN
   if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // 65520 and above
   if (magnitude < 0x38800000) {
-    // Below 2^-14. The unit of 0.5f's last place is 2^-24, that of the subnormals: the addition
+    // Below 2^-14. The last place of 0.5f has the unit 2^-24, as the subnormals have: the addition
     // rounds for us.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
@@ -51,17 +51,17 @@ inline uint16_t ToF16(float value) {
   return static_cast<uint16_t>(sign | ((rounded - (112u << 23)) >> 13));
 }
 
-// To one of the two neighbours, the nearer one more often, so that the mean over `random` (16 bits,
-// uniform) is the value itself: an update smaller than the spacing of the type is not lost but
-// made rarely. What the type holds exactly stays as it is.
+// Rounds to one of the two neighbours, to the nearer one more often, so that the mean over `random`
+// (16 bits, uniform) is the value itself: an update smaller than the type's spacing is not lost but
+// happens rarely. Values that the type holds exactly don't change.
 inline uint16_t ToBf16Stochastic(float value, uint32_t random) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + (random & 0xffff)) >> 16);
 }
 
-// A float32 as the bf16 nearest to it, ties away from zero, and what is missing: together the
-// value itself, to the bit. Only a NaN's payload is not kept.
+// A float32 as its nearest bf16, ties away from zero, and the remainder: together they give the
+// value, to the bit. Only a NaN's payload is lost.
 struct SplitFloat {
   BFloat16 high;
   int16_t low;
@@ -69,7 +69,7 @@ struct SplitFloat {
 
 inline SplitFloat Split(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
-  // Rounding could make another number of a NaN with a large payload.
+  // Rounding could turn a NaN with a large payload into another number.
   if ((bits & 0x7fffffff) > 0x7f800000) bits = (bits & 0x80000000) | 0x7fc00000;
   const uint32_t high = (bits + 0x8000) >> 16;
   return {{static_cast<uint16_t>(high)}, static_cast<int16_t>(bits - (high << 16))};

@@ -68,7 +68,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 void MappedFile::Release() const {
-  // Of a read-only mapping this loses nothing.
+  // For a read-only mapping this loses nothing.
   if (data_ != nullptr) madvise(data_, size_, MADV_DONTNEED);
 }
 

@@ -15,8 +15,8 @@ class MappedFile {
  public:
   // Maps the whole of the regular file `path`. An empty file gives an empty span.
   explicit MappedFile(const std::string& path);
-  // The whole of the regular file that is open as `descriptor`, which stays the caller's; `path` is
-  // its name in messages.
+  // Maps the whole regular file that is open as `descriptor`, which the caller keeps; `path` is its
+  // name in messages.
   MappedFile(int descriptor, std::string path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -26,7 +26,7 @@ class MappedFile {
 
   const std::string& path() const { return path_; }
   std::span<const uint8_t> bytes() const { return {static_cast<const uint8_t*>(data_), size_}; }
-  // Gives the memory of all pages read so far back to the page cache; they are read again on use.
+  // Releases the memory of all pages read so far to the page cache; they are read again on use.
   void Release() const;
   std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
 

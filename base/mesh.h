@@ -1,9 +1,9 @@
-// The mesh of a job's ranks: a list of axes, along each of which ranks share work in one way. An
-// axis is an entry of that list and nothing else knows how many there are: who works along one asks
-// for it by its name, and has a mesh of one rank along it where the list lacks it.
+// The mesh of a job's ranks: a list of axes, along each of which ranks share work in one way. Only
+// that list says which axes there are: code that works along an axis asks for it by name, and sees
+// a mesh of one rank along an axis that the list lacks.
 //
-// Ranks are numbered with the last axis varying fastest. Of data × tensor, rank = data coordinate ·
-// tensor ranks + tensor coordinate: ranks of one tensor group are neighbours.
+// Ranks are numbered with the last axis varying fastest. For data × tensor, rank = data coordinate
+// · tensor ranks + tensor coordinate: ranks of one tensor group are neighbours.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,11 @@
 namespace plimsoll {
 
 struct MeshAxis {
-  std::string name;   // as the attribute "axis" of collectives says it: "data"
+  std::string name;   // as in the attribute "axis" of collectives: "data"
   int64_t ranks = 1;  // along it
-  // What its collectives are like, by which devices make themselves ready for them, and plans know
-  // what they take:
+  // Properties of its collectives, from which devices prepare for them, and plans know their cost:
   bool gathers_beside_work = false;  // other work hides its all-gathers
-  bool reduces_maxima = false;       // not only sums
+  bool reduces_maxima = false;       // reduces maxima, not only sums
 
   bool operator==(const MeshAxis&) const = default;
 };
@@ -30,28 +29,28 @@ struct MeshAxis {
 class Mesh {
  public:
   Mesh() = default;  // one rank, and no axis
-  // The last one varies fastest. InternalError when two have one name, or one has no ranks.
+  // The last axis varies fastest. InternalError when two axes have one name, or one has no ranks.
   explicit Mesh(std::vector<MeshAxis> axes);
 
   const std::vector<MeshAxis>& axes() const { return axes_; }
   int64_t size() const;  // ranks in all
   bool Has(std::string_view axis) const { return Find(axis) < axes_.size(); }
-  // 1 where there is no such axis.
+  // 1 if there is no such axis.
   int64_t ranks(std::string_view axis) const;
 
-  // Where a rank, 0 ≤ rank < size(), stands along an axis; 0 where there is no such axis.
+  // The coordinate of a rank, 0 ≤ rank < size(), along an axis; 0 if there is no such axis.
   int64_t Coordinate(int64_t rank, std::string_view axis) const;
   // The rank with these coordinates, and 0 along all other axes.
   int64_t RankAt(std::initializer_list<std::pair<std::string_view, int64_t>> coordinates) const;
-  // The ranks that differ from this one along the axis alone, itself among them, in the order of
+  // The ranks that differ from this one only along the axis, including itself, in the order of
   // their coordinates.
   std::vector<int64_t> GroupOf(int64_t rank, std::string_view axis) const;
 
   bool operator==(const Mesh&) const = default;
 
  private:
-  size_t Find(std::string_view axis) const;  // axes_.size(): there is none
-  int64_t RanksBehind(size_t axis) const;    // between neighbours along the axis
+  size_t Find(std::string_view axis) const;  // axes_.size() if there is none
+  int64_t RanksBehind(size_t axis) const;    // distance of neighbours along the axis
 
   std::vector<MeshAxis> axes_;
 };
@@ -65,7 +64,7 @@ struct MeshPosition {
   int64_t at(std::string_view axis) const { return mesh.Coordinate(rank, axis); }
 };
 
-// What a rank has for each axis of its mesh: a group of ranks, a communicator. T is a pointer.
+// A rank's object for each axis of its mesh: a group of ranks, a communicator. T is a pointer.
 template <typename T>
 class ByAxis {
  public:
@@ -75,7 +74,7 @@ class ByAxis {
   void Add(std::string axis, T what) { entries_.emplace_back(std::move(axis), what); }
   bool empty() const { return entries_.empty(); }
   bool Has(std::string_view axis) const { return Find(axis) != nullptr; }
-  // nullptr where there is none: the rank is alone along that axis.
+  // nullptr if there is none: the rank is alone along that axis.
   T Of(std::string_view axis) const {
     const T* const found = Find(axis);
     return found == nullptr ? nullptr : *found;

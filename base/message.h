@@ -1,5 +1,5 @@
-// The only place that writes to standard output and standard error. What is said by the way is lost
-// where it cannot be written, and changes nothing; an answer has to arrive.
+// The only code that writes to standard output and standard error. Messages that cannot be written
+// are lost without further effect, but an answer has to arrive.
 #pragma once
 
 #include <string>
@@ -7,29 +7,29 @@
 
 namespace plimsoll {
 
-// Lines on standard error: why the program ends, and "warning: …" of what it goes on with; on a
-// terminal in red and yellow.
+// Print a line to standard error: why the program ends, or "warning: …" about something despite
+// which it goes on; on a terminal in red and yellow.
 void PrintError(std::string_view line);
 void PrintWarning(std::string_view line);
 
-// On standard error, beside an answer: what a command is doing. The text as it is.
+// Prints to standard error, besides an answer: what a command is doing. The text is unchanged.
 void PrintNote(std::string_view text);
 
-// On standard output: how work goes on whose result are files. The text as it is.
+// Prints to standard output the progress of work whose results are files. The text is unchanged.
 void PrintProgress(std::string_view text);
 
-// On standard output: what the command was asked for, as it is. UserError (kInternal) when it
-// cannot be written; when its reader has gone, the process ends as others do, quietly by SIGPIPE.
+// Prints to standard output what the command was asked for, unchanged. Throws UserError (kInternal)
+// when it cannot be written; when its reader has gone, SIGPIPE ends the process quietly, as usual.
 void PrintAnswer(std::string_view text);
 
-// From here on PrintProgress prints nothing.
+// After this call PrintProgress prints nothing.
 void SilenceProgress();
 
-// For the start of main(), before any file is opened: a file must not become standard output or
-// error because its number was free. Writing to one that was closed still fails.
+// Call it at the start of main(), before any file is opened: otherwise a file could get the number
+// of a closed standard stream. Writing to a closed one still fails.
 void ReserveStandardStreams();
 
-// From here on standard output goes to this file, which is made anew unless `append`. UserError
+// Redirects standard output to this file, which is created anew unless `append`. Throws UserError
 // when it cannot be opened.
 void SendOutputTo(const std::string& path, bool append);
 

@@ -26,12 +26,12 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
-constexpr std::chrono::seconds kPatience{10};  // with a pipe that nothing reads
+constexpr std::chrono::seconds kPatience{10};  // for a pipe that nothing reads
 
-// The folder of this process's descriptors, which /dev/stdout and /dev/fd/1 lead to.
+// The folder of this process's descriptors, to which /dev/stdout and /dev/fd/1 lead.
 std::string DescriptorFolder() { return "/proc/" + std::to_string(getpid()) + "/fd"; }
 
-// -1: names none of this process's descriptors.
+// -1: `target` names none of this process's descriptors.
 int DescriptorOf(const std::string& target) {
   const fs::path path(target);
   const std::string name = path.filename();
@@ -41,11 +41,11 @@ int DescriptorOf(const std::string& target) {
   return number && path.parent_path() == DescriptorFolder() ? std::atoi(name.c_str()) : -1;
 }
 
-// A device, or a pipe, whose reader is given some time to come. -1: with the reason in errno.
+// Opens a device, or a pipe, whose reader is given some time to come. -1: errno has the reason.
 int OpenInPlace(const std::string& path) {
   const Clock::time_point deadline = Clock::now() + kPatience;
   while (true) {
-    // To wait for the reader of a pipe could be for ever.
+    // Waiting for the reader of a pipe could take for ever.
     const int file = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (file >= 0 || errno != ENXIO || Clock::now() >= deadline) return file;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -63,7 +63,7 @@ std::string FollowLinks(const std::string& path) {
         fs::canonical(target.has_parent_path() ? target.parent_path() : ".", error);
     if (error) break;
     const fs::path full = folder / target.filename();
-    if (DescriptorOf(full) >= 0) return full;  // what this link says is no path
+    if (DescriptorOf(full) >= 0) return full;  // this link's text is no path
     const fs::path next = fs::read_symlink(full, error);
     if (error) break;
     target = next.is_absolute() ? next : folder / next;
@@ -94,7 +94,7 @@ OutputFile::OutputFile(const std::string& path) : path_(path), target_(FollowLin
   } else {
     temporary_ = target_ + ".tmp." + std::to_string(getpid());
     file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file_ >= 0 && exists) fchmod(file_, there.st_mode & 0777);  // who may read it stays
+    if (file_ >= 0 && exists) fchmod(file_, there.st_mode & 0777);  // keeps the permissions
   }
   if (file_ < 0) Fail(temporary_.empty() ? "cannot be written" : "cannot be created");
 }
@@ -147,8 +147,8 @@ void OutputFile::Commit(Sync sync) {
   close(file_);
   file_ = -1;
   if (sync == Sync::kNo) return;
-  // The rename itself must survive a power cut as well; a file system that cannot sync folders is
-  // no reason to fail.
+  // The rename itself must survive a power cut as well; if a file system cannot sync folders, that
+  // is no failure.
   const fs::path folder = fs::path(target_).parent_path();
   const int handle =
       open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

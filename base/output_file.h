@@ -1,8 +1,8 @@
-// A file that appears whole or not at all: bytes go to a temporary name in the same folder, and
-// Commit() makes them durable, unless told not to wait for that, and renames. Without Commit()
-// nothing is left behind. Symbolic links stay: what they lead to is replaced. What is no regular
-// file (a device, a pipe, /dev/stdout) is written to as it is. Errors are UserErrors naming the
-// file.
+// A file that appears whole or not at all: bytes are written to a temporary name in the same
+// folder; Commit() makes them durable, unless told not to, and renames the file. Without Commit()
+// nothing is left behind. Symbolic links stay: the file to which they lead is replaced. Anything
+// but a regular file (a device, a pipe, /dev/stdout) is written to directly. Errors are UserErrors
+// naming the file.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ class OutputFile {
   void Write(std::span<const std::byte> bytes);
   void Write(std::string_view text);
 
-  // Replaces what was at `path`. Nothing may be written afterwards. kNo: a power cut may leave the
-  // new file without its bytes; for what is written again and again.
+  // Replaces the file at `path`. Nothing may be written afterwards. kNo: after a power cut the new
+  // file may lack its bytes; for files that are written again and again.
   enum class Sync { kYes, kNo };
   void Commit(Sync sync = Sync::kYes);
 
@@ -33,17 +33,17 @@ class OutputFile {
   [[noreturn]] void Fail(const char* what) const;  // with errno's reason
 
   std::string path_;       // as it was given
-  std::string target_;     // what it leads to
-  std::string temporary_;  // empty: written to in place
+  std::string target_;     // the file to which it leads
+  std::string temporary_;  // empty: writes in place
   int file_ = -1;
   std::vector<std::byte> buffer_;
 };
 
-// Where symbolic links lead, also to what isn't there yet.
+// Where symbolic links lead, even if the target doesn't exist yet.
 std::string FollowLinks(const std::string& path);
 
-// A whole file that the user has named. UserError (`option`: "--html") when it is one that this
-// process has read.
+// Checks a file to write that the user has named. Throws a UserError (`option`: "--html") when this
+// process has read that file.
 void RefuseInput(const std::string& path, const std::string& option);
 void WriteOutput(const std::string& path, const std::string& option, std::string_view text);
 

@@ -1,11 +1,11 @@
-// The program that runs.
+// The running program.
 #pragma once
 
 #include <string>
 
 namespace plimsoll {
 
-// Its path, links followed.
+// Its path, with symbolic links resolved.
 std::string OwnProgram();
 
 }  // namespace plimsoll

@@ -10,8 +10,8 @@
 
 namespace plimsoll {
 
-// Calls body(i) for i < n on the pool's threads, as ParallelFor does, and throws the error of the
-// smallest i that has one.
+// Calls body(i) for i < n on the pool's threads, like ParallelFor, and throws the error of the
+// smallest i that fails.
 inline void ParallelEach(ThreadPool& pool, size_t n, FunctionRef<void(size_t)> body) {
   std::vector<std::exception_ptr> errors(n);
   pool.ParallelFor(static_cast<int64_t>(n), 1, [&](int64_t begin, int64_t end) {

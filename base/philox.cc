@@ -16,15 +16,15 @@ constexpr uint32_t kKeyStep0 = 0x9E3779B9;
 constexpr uint32_t kKeyStep1 = 0xBB67AE85;
 constexpr int kRounds = 10;
 
-// Blocks computed side by side, one a vector lane.
+// Blocks computed at once, one per vector lane.
 constexpr int kLanes = 8;
 
 struct Product {
   __m256i high, low;
 };
 
-// Eight 32 × 32 → 64 bit products. Even and odd lanes go apart, as the processor's widening
-// multiplication takes the lower half of each 64-bit lane.
+// Eight 32 × 32 → 64 bit products. Even and odd lanes are multiplied separately, as the processor's
+// widening multiplication takes the lower half of each 64-bit lane.
 inline Product Multiply(__m256i a, uint32_t multiplier) {
   const __m256i factor = _mm256_set1_epi64x(multiplier);
   const __m256i even = _mm256_mul_epu32(a, factor);
@@ -43,7 +43,7 @@ inline void Store(uint32_t* words, __m256i lower, __m256i upper, int half) {
                                 : _mm256_permute2x128_si256(lower, upper, 0x31));
 }
 
-// Blocks index … index + 7; the low half of the counter must not wrap among them.
+// Blocks index … index + 7; the low half of the counter must not wrap within them.
 void EightBlocks(uint64_t index, uint64_t stream, std::array<uint32_t, 2> key, uint32_t* words) {
   __m256i c0 = _mm256_add_epi32(Broadcast(index), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   __m256i c1 = Broadcast(index >> 32);
@@ -59,7 +59,7 @@ void EightBlocks(uint64_t index, uint64_t stream, std::array<uint32_t, 2> key, u
     key[0] += kKeyStep0;
     key[1] += kKeyStep1;
   }
-  // From one vector a word to one 128-bit half a block.
+  // Transposes from one vector per word to one 128-bit half per block.
   const __m256i a = _mm256_unpacklo_epi32(c0, c1);  // words 0, 1 of blocks 0, 1 and 4, 5
   const __m256i b = _mm256_unpackhi_epi32(c0, c1);  // … of blocks 2, 3 and 6, 7
   const __m256i c = _mm256_unpacklo_epi32(c2, c3);

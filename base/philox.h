@@ -1,6 +1,6 @@
 // Philox4x32-10, a counter-based random generator: a block of four 32-bit words is a pure function
-// of counter and key, so any element's draw can be computed by any thread, in any order, again.
-// Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section 3.3.
+// of counter and key, so any thread can compute any element's draw, in any order, again. Salmon,
+// Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011, section 3.3.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace plimsoll {
 
-// One block; the known answers of the paper's library (Random123) are those of this function.
+// One block; it reproduces the known answers of the paper's library (Random123).
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 // A stream of words, one for each 64-bit index: word i is word i % 4 of the block with counter
@@ -31,8 +31,8 @@ class PhiloxStream {
   uint64_t stream_;
 };
 
-// Words below this are the share p of all words: an element is dropped when its word is below
-// DropThreshold(p). 0 ≤ p < 1, resolved to 2⁻³².
+// The share p of all words is below this: an element is dropped when its word is below
+// DropThreshold(p). 0 ≤ p < 1, with a resolution of 2⁻³².
 uint32_t DropThreshold(double p);
 
 }  // namespace plimsoll

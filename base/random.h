@@ -1,5 +1,5 @@
 // Counter-based random numbers and a permutation that needs no memory: pure functions of their
-// arguments, so that any step of a run can be asked for at any time, on any rank.
+// arguments, so that the values of any step of a run can be computed at any time, on any rank.
 #pragma once
 
 #include <bit>

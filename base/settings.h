@@ -1,6 +1,7 @@
-// Settings: the values that a section of a run file gives to whoever it is about (a family of
-// models, a source of data), by a table of what may be set. The owner of such a section lists its
-// rows; the configuration reads files by them, checks types and ranges, and documents them.
+// Settings: the values that a section of a run file gives to its owner (a family of models, a
+// source of data), according to a table of the allowed settings. The owner of such a section lists
+// its rows; the configuration uses them to read files, check types and ranges, and write
+// documentation.
 #pragma once
 
 #include <cstdint>
@@ -23,27 +24,27 @@ using SettingValue =
 // One row of a table.
 struct Setting {
   enum class Type { kBool, kInt, kFloat, kString, kChoice, kStringList };
-  // Does it say anything beside weights that are loaded, which bring their model's shape?
+  // Whether it has a meaning beside loaded weights, which come with their model's shape.
   enum class BesideWeights { kNo, kYes, kOnlyThere };
 
   std::string name;  // "width"
   Type type = Type::kInt;
-  std::string doc;                  // one sentence, Markdown
-  SettingValue default_value = {};  // monostate: found by the owner (`derived`), or required
-  std::string derived = {};         // how that is found, in words
-  std::string required = {};        // the way out where it is missing: "give the number of …"
+  std::string doc;                        // one sentence, Markdown
+  SettingValue default_value = {};        // monostate: `derived` by the owner, or required
+  std::string derived = {};               // how the owner derives it, in words
+  std::string required = {};              // advice if it is missing: "give the number of …"
   std::vector<std::string> choices = {};  // kChoice
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false;  // min itself is out of range
   bool below_max = false;  // max itself is out of range
-  // It means something only where another setting, a choice, has one of these values.
+  // The setting has a meaning only if another setting, a choice, has one of these values.
   std::string when = {};
   std::vector<std::string> when_values = {};
   BesideWeights beside_weights = BesideWeights::kNo;
 };
 
-// A value that cannot be. what() is the reason alone: the configuration knows key, file and line.
+// An impossible value. what() is the reason alone: the configuration adds key, file and line.
 class SettingError : public std::runtime_error {
  public:
   SettingError(std::string name, const std::string& reason)
@@ -54,7 +55,7 @@ class SettingError : public std::runtime_error {
   std::string name_;
 };
 
-// One that has to be there. what() is the way out.
+// A required setting that is missing. what() says what to do.
 class MissingSetting : public SettingError {
   using SettingError::SettingError;
 };
@@ -72,16 +73,16 @@ class Settings {
   // monostate: not set.
   const SettingValue& Get(std::string_view name) const;
 
-  // `place`: where the file says so ("run.yaml:4"); empty: it doesn't.
+  // `place`: where the file sets it ("run.yaml:4"); empty: the file doesn't.
   void Set(const std::string& name, SettingValue value, std::string place = "");
-  // Unless the file has said something.
+  // Sets the value unless the file has set one.
   void Derive(const std::string& name, SettingValue value);
   bool IsGiven(std::string_view name) const;
-  // " (run.yaml:4)", for messages that name a second setting; empty where the file says nothing.
+  // " (run.yaml:4)", for messages that name a second setting; empty if the file doesn't set it.
   std::string At(std::string_view name) const;
 
   std::vector<std::string> Names() const;
-  // By values: places don't count.
+  // Compares values; places don't count.
   bool operator==(const Settings& other) const;
 
  private:
@@ -95,8 +96,8 @@ class Settings {
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
-// Puts default values where nothing is set, and lets the owner (if it has a say) fill in the rest.
-// MissingSetting, and SettingErrors of the owner.
+// Sets default values where nothing is set, and lets the owner, if it has a function for that, fill
+// in the rest. Throws MissingSetting, and the owner's SettingErrors.
 void CompleteSettings(const std::vector<Setting>& rows,
                       const std::function<void(Settings&)>& complete, Settings& settings);
 

@@ -1,4 +1,4 @@
-// Names in messages: suggestions for those that were mistyped, and long ones.
+// Names in messages: suggestions for mistyped ones, and shortening of long ones.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace plimsoll {
 // Insertions, deletions, substitutions and swaps of neighbours between two words.
 int EditDistance(std::string_view a, std::string_view b);
 
-// The candidate that is nearest to `word`, where at most a third of the word is wrong; the first of
-// several. Empty: none is near.
+// The candidate nearest to `word`, if at most a third of the word is wrong; the first of several.
+// Empty: none is near.
 std::string NearestName(std::string_view word, const std::vector<std::string>& candidates);
 
-// The text, or, where it has more than some 120 bytes, its begin and end around "…".
+// The text, or, if it has more than some 120 bytes, its beginning and end around "…".
 std::string Shortened(const std::string& text);
 
 }  // namespace plimsoll

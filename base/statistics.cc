@@ -27,7 +27,7 @@ Mean MeanOf(const std::vector<double>& sample) {
   if (sample.empty()) throw InternalError("the mean of nothing");
   const auto count = static_cast<double>(sample.size());
   Mean mean{.mean = 0, .deviation = {}, .count = static_cast<int64_t>(sample.size())};
-  // Equal values have exactly their own mean.
+  // This way, equal values have exactly their own mean.
   for (const double value : sample) mean.mean += (value - sample[0]) / count;
   mean.mean += sample[0];
   if (sample.size() == 1) return mean;

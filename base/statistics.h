@@ -16,7 +16,7 @@ struct Quartiles {
 // `sample` is not empty.
 Quartiles QuartilesOf(std::vector<double> sample);
 
-// The mean, and the sample standard deviation (by n − 1), which one value has none of.
+// The mean, and the sample standard deviation (by n − 1), which needs two values.
 struct Mean {
   double mean = 0;
   std::optional<double> deviation;

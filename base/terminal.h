@@ -1,4 +1,4 @@
-// What a terminal that reads a stream can show.
+// The capabilities of the terminal that shows a stream.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,16 @@
 namespace plimsoll {
 
 struct Terminal {
-  // Of a file descriptor.
+  // The terminal of a file descriptor.
   static Terminal Of(int descriptor);
 
   bool exists = false;   // otherwise the stream goes to a file or a pipe
-  size_t columns = 80;   // as many where a terminal doesn't tell
-  bool erases = false;   // a line can be taken back (not with TERM=dumb)
+  size_t columns = 80;   // this many if a terminal doesn't tell
+  bool erases = false;   // lines can be erased (not with TERM=dumb)
   bool colored = false;  // the same, and NO_COLOR is not set
 
   enum class Style { kBold, kRed, kYellow };
-  // The text as it is where there are no colours.
+  // The text in a style; unchanged without colours.
   std::string Styled(std::string_view text, Style style) const;
 };
 

@@ -11,8 +11,8 @@ namespace {
 
 constexpr uint32_t kOpen = 1u << 31;
 
-// How long a thread spins before it sleeps. Longer than the serial gaps within a step, shorter
-// than what another process on the same core would notice.
+// How long a thread spins before it sleeps: longer than the serial gaps within a step, shorter than
+// what another process on the same core would notice.
 constexpr std::chrono::microseconds kSpin{30};
 
 // The pool whose body the current thread is running, and its index there.
@@ -97,7 +97,8 @@ void ThreadPool::ParallelForWorker(int64_t n, int64_t grain, Body body) {
     return;
   }
 
-  // The gate is closed and empty here, so loop_ is this thread's to write; opening it publishes.
+  // The gate is closed and nobody is inside, so only this thread writes loop_; opening the gate
+  // publishes it.
   loop_ = Loop{&body, n, grain, chunks};
   next_chunk_.store(0, std::memory_order_relaxed);
   gate_.store(kOpen, std::memory_order_release);
@@ -106,7 +107,8 @@ void ThreadPool::ParallelForWorker(int64_t n, int64_t grain, Body body) {
 
   RunChunks(0);
 
-  // Every chunk is taken. Workers that have not come yet stay out; those inside finish theirs.
+  // Every chunk is taken. Workers that have not come yet stay out; those inside finish their
+  // chunks.
   gate_.fetch_and(~kOpen, std::memory_order_acq_rel);
   WaitUntilLeft();
 }

@@ -1,8 +1,8 @@
 // A fixed set of threads for data-parallel loops.
 //
-// The index range of a loop is cut into chunks of `grain` whatever the number of threads, and the
-// body is called once per chunk. A body that reduces per chunk, with the chunks combined in their
-// order afterwards, therefore gives the same bits on any number of threads.
+// The index range of a loop is divided into chunks of `grain` regardless of the number of threads,
+// and the body is called once per chunk. So a body that reduces per chunk, with the chunks combined
+// in order afterwards, gives the same bits on any number of threads.
 //
 // A loop allocates nothing. Threads without work spin for some microseconds, so that the loops of
 // a training step follow each other quickly, and then sleep.
@@ -20,7 +20,7 @@ namespace plimsoll {
 
 class ThreadPool {
  public:
-  // `threads` counts the calling thread: ThreadPool(1) starts none. InternalError below 1;
+  // `threads` counts the calling thread: ThreadPool(1) starts none. Throws InternalError below 1,
   // UserError when the system refuses to start that many.
   explicit ThreadPool(int threads);
   ~ThreadPool();
@@ -31,14 +31,14 @@ class ThreadPool {
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls body(begin, end) for [0, grain), [grain, 2·grain), … [.., n), in any order and on any
-  // thread, and returns when all are done; what the bodies wrote is then visible to the caller.
-  // n ≤ 0 does nothing; grain ≥ 1. A loop started within a body runs on that thread alone. Loops
-  // from several outside threads take turns. A body must not throw: that ends the program.
+  // thread, and returns when all are done; the bodies' writes are then visible to the caller. n ≤ 0
+  // does nothing; grain ≥ 1. A loop started within a body runs on that thread alone. Loops from
+  // several outside threads take turns. A body must not throw: that ends the program.
   void ParallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> body);
 
   // The same with the index of the running thread, 0 ≤ worker < size(). No two bodies of the pool
-  // run with the same index at the same time, so it may choose scratch memory; in a nested loop
-  // it is the index of the enclosing body. It must not influence results.
+  // run with the same index at the same time, so the index may select scratch memory; in a nested
+  // loop it is the index of the enclosing body. It must not influence results.
   void ParallelForWorker(int64_t n, int64_t grain,
                          FunctionRef<void(int64_t begin, int64_t end, int worker)> body);
 
@@ -62,13 +62,13 @@ class ThreadPool {
   std::vector<std::thread> workers_;
   std::mutex caller_mutex_;  // held by the outside thread whose loop is running
 
-  // loop_ is written only while `gate_` is closed and nobody is inside.
+  // loop_ is only written while `gate_` is closed and nobody is inside.
   Loop loop_;
   // Each on its own cache line: the counters are written by all threads.
   alignas(64) std::atomic<int64_t> next_chunk_{0};
   // Top bit: a loop is open to workers. Other bits: how many workers are inside it.
   alignas(64) std::atomic<uint32_t> gate_{0};
-  // Changes with every new loop and at the end: what sleeping workers wait on.
+  // Changes with every new loop and at the end; sleeping workers wait on it.
   alignas(64) std::atomic<uint32_t> news_{0};
   std::atomic<bool> stop_{false};
   bool oversubscribed_ = false;

@@ -1,4 +1,4 @@
-// What this build is: the release and the commit it was made from.
+// The identity of this build: its release, and the commit from which it was made.
 #pragma once
 
 #include <string_view>

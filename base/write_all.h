@@ -1,4 +1,4 @@
-// write(2) until all is written.
+// Calls write(2) until everything is written.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace plimsoll {
 
-// False when it cannot be, with the reason in errno; some of it may have been written then. Waits
-// where the reader is slow, also of a pipe that would rather not wait.
+// False when that fails, with the reason in errno; some bytes may have been written then. Waits for
+// a slow reader, even on a non-blocking pipe.
 bool WriteAll(int descriptor, std::span<const std::byte> bytes);
 
 }  // namespace plimsoll

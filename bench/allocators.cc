@@ -1,10 +1,10 @@
 // bazel run //bench:allocators -- [RUN.yaml] [--steps N] [--set key=value …]
 //
-// The planned arena beside the caching allocator, on the same model in the same process: bytes
-// (allocated, reserved, fragmentation) and step time with the cache emptied never, every 10 steps
-// and every step. Each round runs one step of every variant, so that a slow phase of the machine
-// meets them all; times are compared within rounds. Default: configs/models/gpt2-124m.yaml with 2
-// sequences of 128 tokens.
+// Compares the planned arena with the caching allocator, on the same model in the same process:
+// bytes (allocated, reserved, fragmentation) and step time with the cache emptied never, every 10
+// steps and every step. Each round runs one step of every variant, so that a slow phase of the
+// machine affects all of them; times are compared within rounds. Default:
+// configs/models/gpt2-124m.yaml with 2 sequences of 128 tokens.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -38,7 +38,7 @@ struct Variant {
   std::vector<double> seconds = {};
 };
 
-// Seconds of a step, and of emptying the cache before it where that is due.
+// Seconds of a step, and of emptying the cache before it if that is due.
 double TimeStep(Variant& variant, int64_t step) {
   const auto start = std::chrono::steady_clock::now();
   const int64_t every = variant.caching ? variant.caching->empty_cache_every : 0;

@@ -26,8 +26,8 @@ BUFFERS = {
     "defaults": {},
     "1M": {"NCCL_BUFFSIZE": 1 << 20},
     "512K": {"NCCL_BUFFSIZE": 512 << 10},
-    # The buffers of all three protocols, so that their sum stays below the 2 MiB in which GPU memory
-    # is given out.
+    # The buffers of all three protocols together stay below 2 MiB, the unit in which GPU memory is
+    # allocated.
     "1M all": {"NCCL_BUFFSIZE": 1 << 20, "NCCL_LL128_BUFFSIZE": 614400, "NCCL_LL_BUFFSIZE": 256 << 10},
 }
 SIZES = [("1M", MIB), ("8M", 8 * MIB), ("64M", 64 * MIB), ("256M", 256 * MIB), ("1G", 1024 * MIB)]

@@ -24,7 +24,7 @@ import time
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 
-# Each a name and keys. In values, {arena} is the arena in bytes of the file as it is, on the CPU.
+# A name and keys for each case. In values, {arena} is the file's own arena in bytes, on the CPU.
 CASES = {
     "as it is": {},
     "cpu": {"device": "cpu"},
@@ -72,7 +72,7 @@ def plan(binary, file, keys, folder):
     start = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, env=environment, check=False)
     seconds = time.monotonic() - start
-    # Before the last line there may be progress, which depends on how fast the machine is.
+    # Progress may precede the last line, and depends on the speed of the machine.
     last_line = (done.stderr.strip().splitlines() or [""])[-1]
     made = {"messages": without_names(last_line) if done.returncode != 0 else "", "exit": str(done.returncode)}
     if done.returncode == 0:

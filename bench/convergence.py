@@ -26,7 +26,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VOCAB = 50304
 LR, MIN_LR, WARMUP = 6e-4, 6e-5, 100
-SMOOTH = 20  # steps that a plotted and compared point is the mean of
+SMOOTH = 20  # number of steps that each plotted and compared point averages
 
 
 def learning_rate(step, steps):

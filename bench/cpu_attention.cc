@@ -1,5 +1,5 @@
 // Attention's rate on this machine, as a share of GEMM's: forward and backward pass of GPT-2 124M's
-// heads at several sequence lengths. FLOPs are those of the scores that a causal mask leaves.
+// heads at several sequence lengths. Counts the FLOPs of the scores that a causal mask leaves.
 //
 //   attention [THREADS]
 #include <algorithm>

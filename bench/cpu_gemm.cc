@@ -1,10 +1,10 @@
-// GFLOP/s of our GEMM and of the libraries that this machine has, at GPT-2 124M's products for 1024
+// GFLOP/s of our GEMM and of the libraries on this machine, at GPT-2 124M's products for 1024
 // tokens: forward, input gradient (dX) and weight gradient (dW) of its layers, and the vocabulary.
 //
-//   bazel run //bench:gemm -- [threads] [seconds per measurement] [float32 | bf16 | fp16]
+// bazel run //bench:gemm -- [threads] [seconds per measurement] [float32 | bf16 | fp16]
 //
-// The last column is ours as a share of the best other library's rate; in bf16 and fp16, with which
-// the libraries are not measured, as a share of our own rate in float32.
+// The last column is our rate as a share of the best other library's rate; in bf16 and fp16, in
+// which the libraries are not measured, as a share of our own rate in float32.
 #include <fmt/format.h>
 
 #include <algorithm>

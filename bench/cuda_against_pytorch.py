@@ -33,7 +33,7 @@ class Case:
                      *(part for setting in ours for part in ("--set", setting))]
 
 
-SELECTIVE = ["checkpointing.policy=selective"]  # norms and activations are made again
+SELECTIVE = ["checkpointing.policy=selective"]  # norms and activations are recomputed
 BLOCK = ["checkpointing.policy=block"]
 QWEN = {"vocab": 151936}
 BF16 = ["--weights", "bf16"]

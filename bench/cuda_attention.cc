@@ -1,7 +1,7 @@
 // Attention's rate on a GPU, forward and backward, at the shapes of real models: through cuDNN
-// (bf16), our own kernels in bf16 (reached by a dropout that drops next to nothing) and in float32;
-// and generation's attention over a long cache. FLOPs are those of the scores that a causal mask
-// leaves: 4 for each and each element of a head forward, 10 backward.
+// (bf16), our own kernels in bf16 (selected by a dropout of nearly zero) and in float32; and
+// generation's attention over a long cache. Counts the FLOPs of the scores that a causal mask
+// leaves: 4 for each score and each element of a head forward, 10 backward.
 //
 //   cuda_attention [WORD…]     only lines that contain one of the words
 #include <cuda_runtime_api.h>

@@ -1,9 +1,9 @@
-// How near memory-bound CUDA kernels come to the bandwidth of a plain copy, which is measured in
-// the same run: milliseconds, the bytes that must move (each argument once), and the share.
+// The share of a plain copy's bandwidth, measured in the same run, that memory-bound CUDA kernels
+// reach: milliseconds, the bytes that must move (each argument once), and the share.
 //
 //   cuda_bandwidth [OP…]
 //
-// Kernels run through the registry, captured into CUDA graphs, on enough sets of operands that the
+// Kernels run through the registry, captured into CUDA graphs, on so many sets of operands that the
 // caches hold none of them.
 #include <cuda_runtime_api.h>
 
@@ -102,7 +102,7 @@ void Measure(const Case& c, double copy, gpu::Libraries& libraries, cudaStream_t
   const double bytes = c.bytes > 0 ? c.bytes : sets[0]->bytes();
   const int wanted = std::clamp(static_cast<int>(std::ceil(kUncached / bytes)), 2, 16);
   while (static_cast<int>(sets.size()) < wanted) sets.push_back(Runner(c));
-  gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the operands are there
+  gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the operands are ready
   for (const auto& set : sets) set->Prepare(libraries, stream);
   const double seconds = MedianSeconds(stream,
                                        [&] {

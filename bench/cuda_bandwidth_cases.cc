@@ -24,7 +24,7 @@ std::string Label(int64_t rows, int64_t width, const std::string& more = "") {
          (more.empty() ? "" : " " + more);
 }
 
-// layer_norm, rms_norm and what goes with them. GPT-2 124M and 1558M, Qwen2.5 0.5B and 1.5B.
+// layer_norm, rms_norm and related ops. GPT-2 124M and 1558M, Qwen2.5 0.5B and 1.5B.
 void AddNorms(std::vector<Case>& cases) {
   struct Size {
     int64_t rows, width;
@@ -87,7 +87,7 @@ void AddReductions(std::vector<Case>& cases) {
   cases.push_back({"squared_norm", Label(32768, 768), {Low({32768, 768})}});
 }
 
-// How many different tokens n draws of Fill::kTokens have on average.
+// The average number of distinct tokens in n draws of Fill::kTokens.
 double DistinctTokens(int64_t n, int64_t vocabulary) {
   double distinct = 0;
   for (int64_t token = 0; token < vocabulary; ++token) {
@@ -140,7 +140,7 @@ void AddElementwise(std::vector<Case>& cases) {
        {{"heads", int64_t{14}}, {"kv_heads", int64_t{2}}, {"theta", 10000.0}, {"inverse", false}}});
 }
 
-// The middle of GPT-2's blocks (124M and 1558M) and of Qwen2.5's (0.5B).
+// The inner activations of GPT-2's blocks (124M and 1558M) and of Qwen2.5's (0.5B).
 void AddActivations(std::vector<Case>& cases) {
   for (const Shape& shape : {Shape{32768, 3072}, Shape{16384, 6400}}) {
     const std::string label = Label(shape.dim(0), shape.dim(1));

@@ -1,4 +1,4 @@
-// What bench/cuda_bandwidth measures: calls of memory-bound ops at the shapes of real models.
+// The cases of bench/cuda_bandwidth: calls of memory-bound ops at the shapes of real models.
 #pragma once
 
 #include <string>
@@ -28,9 +28,9 @@ struct Case {
   std::string label;
   std::vector<Input> inputs;
   graph::Attributes attributes = {};
-  std::vector<int> left_out = {};                 // optional outputs that nobody reads
-  std::vector<graph::InPlacePair> in_place = {};  // an input's memory taken by an output
-  double bytes = 0;                               // moved at least; 0: what the op's cost rule says
+  std::vector<int> left_out = {};                 // unused optional outputs
+  std::vector<graph::InPlacePair> in_place = {};  // an output reuses an input's memory
+  double bytes = 0;                               // moved at least; 0: by the op's cost rule
 };
 
 std::vector<Case> Cases();

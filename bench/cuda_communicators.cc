@@ -1,11 +1,12 @@
 // mpirun -np 4 bazel-bin/bench/cuda_communicators [--channels N] [--registered [--copy-engines]]
 //                                                 [--gather-first] [--json FILE]
 //
-// What a communicator of NCCL takes of each GPU's memory, step by step: made, after the first of
-// each kind of call, and another one for parts of the ranks, with buffers shared or its own. Then
-// the bus bandwidth of its calls (bytes that each GPU must move over its links, per second: what
-// links of that rate would need at best), for several sizes. NCCL reads its settings from the
-// environment once (NCCL_BUFFSIZE, …): bench/communicator_memory.py runs this for each of them.
+// Measures the memory that an NCCL communicator takes on each GPU, step by step: when it is made,
+// after the first call of each kind, and for another communicator of some of the ranks, with shared
+// buffers or its own. Then measures the bus bandwidth of its calls (bytes that each GPU must move
+// over its links, per second: the link rate that would be needed at best), for several sizes. NCCL
+// reads its settings from the environment once (NCCL_BUFFSIZE, …): bench/communicator_memory.py
+// runs this program for each of them.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -48,7 +49,7 @@ struct Arguments {
   std::string json;
 };
 
-// All that a measurement needs on this rank.
+// The resources of a measurement on this rank.
 struct Bench {
   World& world;
   const runtime::CudaStream& stream;
@@ -63,7 +64,7 @@ struct Bench {
     }
     return value;
   }
-  // What `action` takes of the GPU's memory, on the rank where it takes most.
+  // The GPU memory that `action` takes, on the rank where it takes most.
   int64_t BytesOf(const std::function<void()>& action) const {
     const int64_t before = Free();
     action();
@@ -80,7 +81,7 @@ struct Bench {
   }
 };
 
-// A kind of call on `bytes`, in place: of the whole tensor, of which each rank has a part.
+// A kind of call, in place, on a whole tensor of `bytes`, of which each rank has a part.
 struct Call {
   const char* name;
   void (*run)(const Bench& bench, Communicator& communicator, int64_t bytes);
@@ -109,7 +110,7 @@ void ReduceScatter(const Bench& bench, Communicator& communicator, int64_t bytes
                              kType, Reduction::kSum, bench.stream.get());
 }
 
-// Neighbours, first one way, then the other.
+// Between neighbours, first one way, then the other.
 void SendAndReceive(const Bench& bench, Communicator& communicator, int64_t bytes) {
   const int peer = communicator.rank() ^ 1;
   if (peer >= communicator.size()) return;
@@ -128,12 +129,13 @@ constexpr Call kAllGather = {"all_gather", &AllGather, &OneWay};
 constexpr Call kReduceScatter = {"reduce_scatter", &ReduceScatter, &OneWay};
 constexpr Call kSendReceive = {"send_receive", &SendAndReceive, nullptr};
 
-// For sizes for which NCCL has algorithms and protocols of their own, each with its buffers.
+// Runs the call at sizes for which NCCL uses different algorithms and protocols, each with its
+// buffers.
 void RunAllSizes(const Bench& bench, Communicator& communicator, const Call& call) {
   for (const int64_t bytes : kWarmUp) call.run(bench, communicator, bytes);
 }
 
-// What was measured is worth nothing where a setting breaks the sums.
+// The measurements are worthless if a setting breaks the sums.
 void CheckSums(const Bench& bench, Communicator& communicator) {
   std::vector<uint16_t> values(1 << 20, ToBf16(static_cast<float>(communicator.rank() + 1)));
   const auto bytes = static_cast<int64_t>(values.size() * sizeof(values[0]));
@@ -182,7 +184,7 @@ json MeasureMemory(const Bench& bench, std::unique_ptr<Communicator>& whole,
   for (const Call& call : calls) {
     memory[call.name] = bench.BytesOf([&] { RunAllSizes(bench, *whole, call); });
   }
-  // Parts of two ranks, as the tensor axis of a mesh has.
+  // Groups of two ranks, like the tensor axis of a mesh.
   const auto pair = bench.world.Split(bench.world.rank() / 2, bench.world.rank());
   for (const bool shared : {true, false}) {
     std::unique_ptr<Communicator> part;

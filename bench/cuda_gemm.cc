@@ -1,10 +1,10 @@
 // Matrix products on the GPU at the shapes of real models: TFLOP/s of cuBLAS's own first choice, of
-// the algorithm of cuBLASLt's that we measure and keep, of the best of many, and of the best form
-// of our own; what epilogues cost; the column sums of a bias's gradient against the bandwidth of a
-// copy.
+// the cuBLASLt algorithm that we measure and keep, of the best of many, and of the best of our own
+// kernels; the cost of epilogues; the column sums of a bias's gradient compared with the bandwidth
+// of a copy.
 //
-//   cuda_gemm [--candidates] [WORD…]     only what has one of the words in its name: 124M, logits,
-//                                        epilogues, sums, f32; --candidates: lists all of them
+//   cuda_gemm [--candidates] [WORD…]     only cases with one of the words in their names: 124M,
+//                                        logits, epilogues, sums, f32; --candidates: lists all
 //
 // Operands are normally distributed: on zeros a GPU runs faster. All are larger than the caches, or
 // take turns.
@@ -42,7 +42,8 @@ constexpr int64_t kRegion = int64_t{3} << 30;  // bytes of each operand's memory
 constexpr int kMostCandidates = 32;
 constexpr double kTiming = 5e-3;  // seconds
 constexpr int kRounds = 3;
-// Candidates take turns this short, so that all meet the clock that the GPU keeps under load.
+// Candidates take turns as short as this, so that all run at the clock that the GPU keeps under
+// load.
 constexpr double kTurn = 6e-4;  // seconds
 constexpr int kTurns = 21;
 
@@ -61,7 +62,7 @@ class Device {
     Fill(DType::kBFloat16);
   }
 
-  // Makes all operands normal numbers of this type.
+  // Fills all operands with normally distributed numbers of this type.
   void Fill(DType dtype) {
     std::mt19937 generator(7);
     std::normal_distribution<float> normal;
@@ -86,7 +87,7 @@ class Device {
     gpu::Check(cudaMemcpy(vector, a, 1 << 24, cudaMemcpyDeviceToDevice), "cudaMemcpy");
   }
 
-  // Seconds of one call of several.
+  // Seconds of one of several calls.
   double Time(const std::function<void()>& call, int calls) {
     gpu::Check(cudaEventRecord(begin_, stream), "cudaEventRecord");
     for (int i = 0; i < calls; ++i) call();
@@ -121,7 +122,7 @@ struct Shape {
   std::string label;
   enum Kind { kForward, kDx, kDw } kind;
   int64_t rows, in, out;
-  bool add = false;  // into what is there already
+  bool add = false;  // adds to the existing result
   GemmEpilogue epilogue = GemmEpilogue::kNone;
   DType operands = DType::kBFloat16;
   bool tf32 = false;
@@ -199,7 +200,7 @@ std::string Describe(const cublasLtMatmulAlgo_t& algorithm) {
   return text;
 }
 
-// Do two runs give the same bits? (Of the first 8 MiB.)
+// True if two runs give the same bits (in the first 8 MiB).
 bool Repeats(Device& device, const GemmCall& call, const cublasLtMatmulAlgo_t& algorithm) {
   constexpr size_t kBytes = 8 << 20;
   std::vector<char> results[2];
@@ -334,7 +335,7 @@ void MeasureEpilogues(Device& device, const std::string& model, int64_t rows, in
   }
 }
 
-// Seconds of a replay of what `enqueue` puts on the stream.
+// Seconds of replaying the work that `enqueue` puts on the stream.
 double TimeGraph(Device& device, const std::function<void()>& enqueue) {
   gpu::Check(cudaStreamBeginCapture(device.stream, cudaStreamCaptureModeThreadLocal),
              "cudaStreamBeginCapture");

@@ -1,11 +1,11 @@
-// What the fused loss costs on a GPU: the op forward and in training, its matrix products by
-// themselves, and what is left for the softmax between them, at the shapes of real models.
+// The cost of the fused loss on a GPU: the op forward and in training, its matrix products alone,
+// and the rest, which is the softmax between them, at the shapes of real models.
 //
 //   cuda_loss [LABEL…]
 //
-// The floor of the softmax is one pass over the logits, read and written, at the bandwidth of a
-// copy; where a product makes it (ops/cuda/loss_exponentials.h), there is none. That of the
-// products is their FLOPs at the rate of a product of 8192³.
+// The lower bound for the softmax is one pass over the logits, read and written, at the bandwidth
+// of a copy; where a product computes it (ops/cuda/loss_exponentials.h), the bound is 0. The bound
+// for the products is their FLOPs at the rate of a product of 8192³.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -123,7 +123,7 @@ class Bench {
                 100 * floor / seconds);
   }
 
-  // Under steady load: a GPU computes faster for a moment after a rest.
+  // Measures under steady load: a GPU computes faster for a moment after a rest.
   template <typename Enqueue>
   double Steady(const Enqueue& enqueue) {
     constexpr double kSeconds = 0.15;

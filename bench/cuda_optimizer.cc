@@ -1,6 +1,6 @@
-// What an update of all of a model's parameters costs on a GPU, in each way that weights and
-// moments are stored: milliseconds, the bytes that must move, and their share of the bandwidth of a
-// copy measured in the same run.
+// The cost of updating all of a model's parameters on a GPU, for each way to store weights and
+// moments: milliseconds, the bytes that must move, and their share of the bandwidth of a copy
+// measured in the same run.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ constexpr Form kForms[] = {
     {"bf16 rounded, bf16 moments", DType::kBFloat16, 0, DType::kBFloat16},
 };
 
-// Half ones: plausible numbers in every type.
+// All bytes are 0x3c: plausible numbers in every type.
 CudaTensor Tensor(DType dtype, const Shape& shape) {
   const CudaTensor tensor({dtype, shape});
   gpu::Check(cudaMemset(tensor.data(), 0x3c, static_cast<size_t>(tensor.type().bytes())),

@@ -1,9 +1,9 @@
 // bazel run --config=cuda //bench:cuda_step -- RUN.yaml [--set key=value …] [--steps N] [--ops N]
 //                                              [--json FILE]
 //
-// Times whole training steps of a run file on a GPU, on random tokens. First as a run has them,
-// recorded into CUDA graphs: ms a step, tokens/s, MFU, memory. Then node by node with events around
-// each: where the time goes, by op and by op and shapes, beside what this GPU needs at best (FLOPs
+// Times whole training steps of a run file on a GPU, on random tokens. First as in a run, recorded
+// into CUDA graphs: ms a step, tokens/s, MFU, memory. Then node by node with events around each
+// node: the time by op, and by op and shapes, next to the time that this GPU needs at best (FLOPs
 // at the rate of a large product, bytes at the rate of a copy, both measured first in the same
 // run).
 #include <fmt/format.h>
@@ -39,7 +39,7 @@ struct Arguments {
   std::string json;
 };
 
-// Bytes that this process, or where the driver doesn't tell, all processes hold on the GPU.
+// Bytes on the GPU of this process, or, if the driver doesn't tell, of all processes.
 struct GpuBytes {
   int64_t process = 0, all = 0;
 };
@@ -56,10 +56,10 @@ GpuBytes BytesHeld() {
 
 struct Timing {
   std::vector<double> seconds;  // of each step
-  double throughout = 0;        // seconds a step over all of them, the host running ahead
+  double throughout = 0;        // seconds a step over all steps, with the host running ahead
 };
 
-// Steps as a run makes them: the host hands in the next while the device works.
+// Runs the steps as in a run: the host hands in the next step while the device works.
 Timing TimeSteps(Session& session, int64_t vocab, const Arguments& arguments) {
   FillRandom(session, vocab);
   int64_t step = 0;
@@ -131,7 +131,7 @@ void Run(const Arguments& arguments) {
   Timing timing;
   GpuBytes held;
   int64_t arena = 0;
-  double flops = 0;  // of the model, for a token
+  double flops = 0;  // of the model, per token
   {
     trainer::CompiledStep compiled = trainer::Compile(*model, options);
     arena = compiled.plan.arena_bytes;

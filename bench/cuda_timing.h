@@ -1,4 +1,4 @@
-// Times of work on the GPU, and what the main functions of this folder's programs share.
+// Timing of work on the GPU, and the common parts of this folder's main functions.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@
 
 namespace plimsoll::bench {
 
-// Seconds of the median replay, as a CUDA graph, of what `enqueue` puts on the stream.
+// Seconds of the median replay, as a CUDA graph, of the work that `enqueue` puts on the stream.
 template <typename Enqueue>
 double MedianSeconds(cudaStream_t stream, const Enqueue& enqueue, int replays = 7) {
   enqueue();
@@ -46,8 +46,8 @@ double MedianSeconds(cudaStream_t stream, const Enqueue& enqueue, int replays = 
   return times[times.size() / 2] * 1e-3;
 }
 
-// Bytes per second, read and written, of a copy of 1 GiB. Not from a graph, where the copy engine
-// does it, slower than the kernel that copies otherwise.
+// Bytes per second, read and written, of a copy of 1 GiB. Not captured into a graph: there the copy
+// engine would do it, which is slower than the kernel that copies otherwise.
 inline double CopyBandwidth(cudaStream_t stream) {
   constexpr size_t kBytes = size_t{1} << 30;
   void *from = nullptr, *to = nullptr;
@@ -81,14 +81,14 @@ inline cudaStream_t NewStream() {
   return stream;
 }
 
-// What the program prints first: the copy's bandwidth, which it returns.
+// Prints the first line of the program, the copy's bandwidth, and returns it.
 inline double PrintCopyBandwidth(const char* device, cudaStream_t stream) {
   const double copy = CopyBandwidth(stream);
   std::printf("%s: copies %.0f GB/s (read and written)\n", device, copy * 1e-9);
   return copy;
 }
 
-// Runs the program with its words and returns its exit code.
+// Runs the program with its arguments and returns its exit code.
 template <typename Run>
 int Main(int argc, char** argv, const Run& run) {
   try {

@@ -19,7 +19,7 @@ using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMa
 using ConstMap = Eigen::Map<const Matrix>;
 using Map = Eigen::Map<Matrix>;
 
-// The two libraries' C interfaces, as far as used.
+// The parts of the two libraries' C interfaces that are used here.
 using CblasSgemm = void (*)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
                             const float* a, int lda, const float* b, int ldb, float beta, float* c,
                             int ldc);
@@ -39,8 +39,8 @@ Function Find(void* library, const char* name) {
 
 struct OptionalLibraries {
   explicit OptionalLibraries(int threads) {
-    // OpenBLAS takes processors younger than itself for ones without AVX-512; told before it
-    // loads, it uses what the processor has. A choice already made stands.
+    // OpenBLAS takes processors that are newer than itself for ones without AVX-512. If this
+    // variable is set before it loads, it uses AVX-512. A choice already made stays.
     if (cpu::GemmKernelSupported(cpu::GemmKernel::kAvx512)) {
       setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
     }
@@ -49,7 +49,7 @@ struct OptionalLibraries {
     if (auto set = Find<SetThreads>(blas, "openblas_set_num_threads")) set(threads);
     void* const dnnl = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
     dnnl_sgemm = Find<DnnlSgemm>(dnnl, "dnnl_sgemm");
-    // oneDNN runs on OpenMP, whose symbols it brought along.
+    // oneDNN runs on OpenMP, whose symbols it has loaded.
     if (auto set = Find<SetThreads>(dnnl, "omp_set_num_threads")) set(threads);
   }
   CblasSgemm cblas_sgemm = nullptr;
@@ -86,7 +86,7 @@ double RateOnce(const GemmShape& shape, const Run& run) {
 
 template <typename Run>
 double Rate(const GemmShape& shape, double seconds, const Run& run) {
-  run();  // first touches, and the libraries' own start-up
+  run();  // touches the memory and starts the libraries up
   double best = 0;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
@@ -99,7 +99,7 @@ float Stored(float value, float) { return value; }
 BFloat16 Stored(float value, BFloat16) { return {ToBf16(value)}; }
 Float16 Stored(float value, Float16) { return {ToF16(value)}; }
 
-// Our GEMM with operands of its own: A and B stored as S, the result as C.
+// Our GEMM with its own operands: A and B stored as S, the result as C.
 template <typename S, typename C = S>
 class OurProduct {
  public:
@@ -146,7 +146,7 @@ template <typename S, typename C>
 LowPrecisionRates MeasureInTurns(ThreadPool& pool, const GemmShape& shape, double seconds) {
   const OurProduct<S, C> low(shape);
   const OurProduct<float> wide(shape);
-  low.Run(pool);  // first touches
+  low.Run(pool);  // touches the memory
   wide.Run(pool);
   LowPrecisionRates rates;
   const auto end = Clock::now() + std::chrono::duration<double>(2 * seconds);
@@ -163,7 +163,7 @@ LowPrecisionRates MeasureStored(ThreadPool& pool, const GemmShape& shape, double
                             : MeasureInTurns<S, S>(pool, shape, seconds);
 }
 
-// Eigen has no threads of its own here: rows are split over the pool, a stripe for each thread.
+// Eigen has no threads of its own here: the rows are split over the pool, one stripe per thread.
 void EigenProduct(ThreadPool& pool, const GemmShape& s, const float* a, const float* b, float* c) {
   const int64_t rows = ((s.m + pool.size() - 1) / pool.size() + 3) / 4 * 4;
   pool.ParallelFor(s.m, rows, [&](int64_t begin, int64_t end) {

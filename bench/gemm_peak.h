@@ -1,8 +1,8 @@
-// The machine's GEMM rate: what other benchmarks report their own rate as a share of.
+// The machine's GEMM rate, of which other benchmarks report their rates as a share.
 //
-// Candidates are our GEMM, Eigen, and, where the machine has them, OpenBLAS and oneDNN. The last
-// two are opened at run time (libopenblas.so.0, libdnnl.so.2), so nothing depends on them. Every
-// candidate runs on the same number of threads. Rates are GFLOP/s, 2·m·n·k operations a product,
+// Candidates are our GEMM, Eigen, and, if the machine has them, OpenBLAS and oneDNN. The last two
+// are opened at run time (libopenblas.so.0, libdnnl.so.2), so nothing depends on them. All
+// candidates run on the same number of threads. Rates are GFLOP/s, 2·m·n·k operations a product,
 // the best of several runs.
 #pragma once
 
@@ -23,7 +23,7 @@ struct GemmShape {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
-  // C is float32 whatever A and B are, as logits and gradients of weights.
+  // C is float32 for any type of A and B, as for logits and gradients of weights.
   bool float_result = false;
 };
 
@@ -32,11 +32,12 @@ struct GemmRate {
   double gflops = 0;
 };
 
-// In float32, one rate for every library present, ours first. Each is run for about `seconds`.
+// Rates in float32, one for every library present, ours first. Each is run for about `seconds`.
 std::vector<GemmRate> MeasureGemm(ThreadPool& pool, const GemmShape& shape, double seconds);
 
-// Our rates with A, B and C in `dtype`, bf16 or f16 (but for float_result), and with all in
-// float32, the runs taking turns for about 2 · `seconds`: what else the machine does hits both.
+// Our rates with A, B and C in `dtype`, bf16 or f16 (except with float_result), and with all in
+// float32. The runs take turns for about 2 · `seconds`, so that other load on the machine affects
+// both.
 struct LowPrecisionRates {
   double low = 0;
   double float32 = 0;

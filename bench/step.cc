@@ -1,9 +1,8 @@
 // bazel run //bench:step -- RUN.yaml [--steps N] [--set key=value …] [--json FILE]
 //
 // Times whole training steps of a run file on random tokens: tokens/s, the share of this machine's
-// float32 GEMM rate (measured in the same run), time per op beside what was predicted, and the
-// memory that it took. Default:
-// configs/models/gpt2-124m.yaml with 4 sequences of 256 tokens.
+// float32 GEMM rate (measured in the same run), the time of each op next to its prediction, and the
+// memory used. Default: configs/models/gpt2-124m.yaml with 4 sequences of 256 tokens.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -87,8 +86,8 @@ void PrintOps(Session& session, int steps, double step_seconds, double peak,
   }
 }
 
-// Measures the machine's GEMM rate in a process of its own, so that the libraries' memory is not
-// counted as ours. Must be made before this process has threads.
+// Measures the machine's GEMM rate in a process of its own, so that the libraries' memory does not
+// count as ours. Must be made before this process has threads.
 class PeakMeter {
  public:
   explicit PeakMeter(int threads) {
@@ -124,7 +123,7 @@ class PeakMeter {
 
  private:
   [[noreturn]] static void Serve(int threads, int ask, int answer) {
-    // Threads of libraries must not stay awake while a step is timed.
+    // The libraries' threads must not stay awake while a step is timed.
     setenv("OMP_WAIT_POLICY", "passive", 1);
     ThreadPool pool(threads);
     char request;
@@ -168,7 +167,7 @@ void Run(const Arguments& arguments) {
   for (size_t i = 0; i < session.compiled().programs.size(); ++i) {
     session.executor(static_cast<int>(i)).ResetProfile();
   }
-  // Clocks drift, by a tenth and more on shared machines: each step is compared with GEMM rates
+  // Clocks drift by a tenth, and by more on shared machines: each step is compared with GEMM rates
   // measured directly before and after it.
   std::vector<double> seconds, shares, peaks;
   GemmPeak peak = meter.Measure();

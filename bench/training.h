@@ -1,4 +1,4 @@
-// What the benchmarks of whole training steps share.
+// Common parts of the benchmarks of whole training steps.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,19 @@ namespace plimsoll::bench {
 // Random tokens and targets, the same in every call.
 void FillRandom(trainer::Session& session, int64_t vocab);
 
-// One step on what the batch slots hold, until the device is done with it; returns seconds.
+// Runs one step on the contents of the batch slots, and waits for the device; returns seconds.
 double RunStep(trainer::Session& session, int64_t step);
 
-// So many steps from `first` on, the host as far ahead of the device as a run is; returns seconds.
+// Runs `steps` steps from `first` on, with the host as far ahead of the device as in a run; returns
+// seconds.
 double RunSteps(trainer::Session& session, int64_t first, int64_t steps);
 
 double Median(std::vector<double> values);
 
-// Writes the text and a line's end. UserError when the file can't be written.
+// Writes the text and a newline. UserError when the file can't be written.
 void WriteText(const std::string& path, const std::string& text);
 
-// Runs `body` where the user called from (`bazel run` starts programs elsewhere); returns the exit
+// Runs `body` in the caller's folder (`bazel run` starts programs elsewhere); returns the exit
 // code, after printing the message of a UserError.
 int RunBenchmark(const std::function<void()>& body);
 

@@ -1,11 +1,11 @@
 // bazel run //bench:variants -- RUN.yaml --variant "NAME: key=value key=value" … [--rounds N]
 //
-// In a value, @NAME stands for the arena bytes of an earlier variant, and @NAME~OTHER for the
-// middle between two of them: "auto: checkpointing.policy=auto memory.budget=@block".
+// In a value, @NAME stands for the arena bytes of an earlier variant, and @NAME~OTHER for the mean
+// of two of them: "auto: checkpointing.policy=auto memory.budget=@block".
 //
 // Compares variants of one run file, on random tokens: planned and used arena bytes, predicted and
-// measured step time. Clocks drift, by a tenth and more on shared machines, so all variants stay in
-// memory and take turns: a round is one step of each, and the ratio to the first variant is the
+// measured step time. Clocks drift by a tenth, and by more on shared machines, so all variants stay
+// in memory and take turns: a round is one step of each, and the ratio to the first variant is the
 // median over rounds. Prints a Markdown table.
 #include <fmt/format.h>
 
@@ -63,7 +63,7 @@ int64_t ArenaOf(const std::vector<Variant>& variants, const std::string& name) {
   throw UserError("@" + name + ": no earlier variant has this name");
 }
 
-// "key=@NAME" with the bytes that it stands for.
+// "key=@NAME" with @NAME replaced by its bytes.
 std::string Resolve(const std::vector<Variant>& variants, const std::string& set) {
   const size_t at = set.find("=@");
   if (at == std::string::npos) return set;
@@ -107,7 +107,7 @@ void Run(const Arguments& arguments) {
     const trainer::CompileOptions& options = settled.options;
     if (!pool) pool = std::make_unique<ThreadPool>(options.threads);
     {
-      // One whole step with canaries, before the one that is timed takes its place.
+      // Runs one whole step with canaries, before the timed session takes this one's place.
       const auto checked = Start(variant, options, *pool, {.check_arena = true});
       RunStep(*checked, 0);
       variant.used_bytes = checked->used_bytes();
@@ -118,7 +118,7 @@ void Run(const Arguments& arguments) {
     fmt::print(stderr, "{}: ready{}{}\n", variant.name, settled.chosen.empty() ? "" : ": ",
                settled.chosen);
   }
-  // Once all ops of all variants have been timed, so that all predictions stand on the same times.
+  // Only after all ops of all variants have been timed, so that all predictions use the same times.
   for (const Variant& variant : variants) Predict(variant);
   for (int round = 1; round <= arguments.rounds; ++round) {
     for (Variant& variant : variants) {

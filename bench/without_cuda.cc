@@ -1,4 +1,4 @@
-// Stands in for the programs that measure CUDA kernels in builds that have none.
+// Replaces the programs that measure CUDA kernels, in builds without CUDA.
 #include <cstdio>
 
 int main() {

@@ -27,16 +27,16 @@ using graph::Tensor;
 using graph::TensorId;
 
 constexpr char kHereSuffix[] = ".here";
-// Groups that are on their way at once, each way: a copy may take longer than what runs until the
-// next one starts, as long as they keep pace on the whole.
+// Groups in flight at once, each way: a single copy may take longer than the nodes until the next
+// one starts, as long as copies keep pace on the whole.
 constexpr size_t kUnderWay = 2;
 
-// One tensor's way to the host and back.
+// The transfer of one tensor to the host and back.
 struct Trip {
   TensorId original = kNoTensor;  // on the device, until it has left
-  TensorId host = kNoTensor;      // what arrives there
+  TensorId host = kNoTensor;      // its copy on the host, while it arrives
   TensorId away = kNoTensor;      // the same, once it has arrived
-  TensorId back = kNoTensor;      // what arrives on the device again
+  TensorId back = kNoTensor;      // its new copy on the device, while it arrives
   TensorId here = kNoTensor;      // the same, once it has arrived
   std::string scope;
 };
@@ -71,7 +71,7 @@ class Offloader {
     }
     FinishDepartures(0);
     phase_ = nodes_[forward_].phase;
-    auto next = arrivals_.cbegin();  // to start
+    auto next = arrivals_.cbegin();  // the next group to start
     for (size_t i = 0; i < kUnderWay; ++i) StartArrivals(next);
     for (int n = forward_; n < static_cast<int>(nodes_.size()); ++n) {
       phase_ = nodes_[n].phase;
@@ -89,7 +89,7 @@ class Offloader {
   }
 
  private:
-  using Groups = std::map<int, std::vector<int>>;  // by node: positions in trips_
+  using Groups = std::map<int, std::vector<int>>;  // by node: indices into trips_
 
   void Plan(const SavedTensor& saved) {
     const int trip = static_cast<int>(trips_.size());
@@ -130,7 +130,7 @@ class Offloader {
     Emit(trip, "copy_start", {trip.original}, trip.host);
   }
 
-  // All but the last so many groups.
+  // Finishes all departing groups but the last `left`.
   void FinishDepartures(size_t left) {
     for (; departing_.size() > left; departing_.pop_front()) {
       for (int index : *departing_.front()) {
@@ -141,7 +141,7 @@ class Offloader {
     }
   }
 
-  // The next group, if there is one.
+  // Starts the next group, if there is one.
   void StartArrivals(Groups::const_iterator& group) {
     if (group == arrivals_.end()) return;
     for (int index : (group++)->second) {
@@ -160,12 +160,13 @@ class Offloader {
     return static_cast<size_t>(root) < trip_of_.size() && trip_of_[root] >= 0;
   }
 
-  // Moves a node of the original program over; after the forward pass it reads what came back.
+  // Moves a node of the original program to the result; after the forward pass it reads the tensors
+  // that came back.
   void Move(int n) {
     Node node = nodes_[n];
     if (n >= forward_) {
       if (node.op->view && Travels(program_.Root(node.outputs[0])))
-        return;  // made where it is read
+        return;  // made again where it is read
       for (TensorId& id : node.inputs) id = Here(id);
     }
     result_.push_back(std::move(node));
@@ -177,7 +178,7 @@ class Offloader {
     const TensorId base = Here(program_.tensor(id).alias->base);
     const TensorId view = AddViewLike(program_, id, base, kHereSuffix);
     const int n = view_nodes_[id];
-    // Whatever made it was done before it left.
+    // A collective was done before its result left.
     if (n >= 0 && !ops::IsCollectiveDone(*nodes_[n].op)) {
       Node node = nodes_[n];
       node.inputs[0] = base;
@@ -191,11 +192,11 @@ class Offloader {
 
   Program& program_;
   const int forward_;
-  std::vector<Node> nodes_;            // as they were
+  std::vector<Node> nodes_;            // the original nodes
   const std::vector<int> view_nodes_;  // by original tensor
   std::vector<int> trip_of_;           // by original tensor; -1: stays
   std::vector<Trip> trips_;
-  Groups departures_;                              // by the node behind which they start
+  Groups departures_;                              // by the node after which they start
   Groups arrivals_;                                // by the node before which they are done
   std::deque<const std::vector<int>*> departing_;  // groups, the oldest first
   std::vector<Node> result_;

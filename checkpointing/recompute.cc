@@ -46,7 +46,7 @@ class Recomputer {
     for (int n = 0; n < static_cast<int>(nodes_.size()); ++n) {
       for (TensorId id : nodes_[n].inputs) {
         if (id == kNoTensor || n < forward_) continue;
-        // Not in the saved set: a gradient.
+        // A tensor outside the saved set is a gradient.
         Info& info = tensors_[program.Root(id)];
         if (info.uses.empty()) info.kept = true;
       }
@@ -62,7 +62,7 @@ class Recomputer {
     result_ = std::move(program_.mutable_nodes());
     result_.resize(static_cast<size_t>(forward_));
     for (at_ = forward_; at_ < static_cast<int>(nodes_.size()); ++at_) {
-      // A view of what is recomputed is made anew where it is read.
+      // A view of a recomputed tensor is made again where it is read.
       if (nodes_[at_].op->view && Recomputed(program_.Root(nodes_[at_].outputs[0]))) continue;
       Node node = std::move(nodes_[at_]);
       for (TensorId& id : node.inputs) id = Again(id);
@@ -80,8 +80,8 @@ class Recomputer {
  private:
   struct Info {
     bool kept = false;
-    std::vector<int> uses;     // by later nodes, when in the saved set
-    std::vector<int> writers;  // nodes; views apart
+    std::vector<int> uses;     // by later nodes, if it is in the saved set
+    std::vector<int> writers;  // nodes, without views
     TensorId clone = kNoTensor;
   };
 
@@ -89,7 +89,7 @@ class Recomputer {
     return tensors_[root].uses.empty() ? -1 : tensors_[root].uses.back();
   }
 
-  // Written by the forward pass, and not there later.
+  // Whether the forward pass writes the tensor and it is not kept.
   bool Recomputed(TensorId root) const {
     if (static_cast<size_t>(root) >= tensors_.size()) return false;
     const Info& info = tensors_[root];
@@ -97,7 +97,7 @@ class Recomputer {
            info.writers.front() < forward_;
   }
 
-  // What to read at node at_ instead of `id`.
+  // The tensor that node at_ must read instead of `id`.
   TensorId Again(TensorId id) {
     if (id == kNoTensor) return id;
     const TensorId root = program_.Root(id);
@@ -110,7 +110,7 @@ class Recomputer {
   TensorId ViewAgain(TensorId view) {
     const TensorId base = Again(program_.tensor(view).alias->base);
     const int n = view_nodes_[view];
-    // A collective is done once: what it reads need not be there for longer.
+    // A cloned collective is done only once, so that its inputs need not live longer.
     const bool done = n >= 0 && ops::IsCollectiveDone(*nodes_[n].op);
     if (done && done_.contains(base)) return done_.at(base);
     const TensorId again = AddViewLike(program_, view, base, std::string(kSuffix));
@@ -187,7 +187,7 @@ class Recomputer {
     return use == uses.end() ? -1 : *use;
   }
 
-  // Could node n run again at node `when` on what is alive there in any case?
+  // Whether node n could run again at node `when` from tensors that are alive there in any case.
   bool IsFree(int n, int when) const {
     if (!nodes_[n].op->cheap_to_recompute) return false;
     return std::all_of(nodes_[n].inputs.begin(), nodes_[n].inputs.end(), [&](TensorId id) {
@@ -203,8 +203,9 @@ class Recomputer {
     });
   }
 
-  // Forgets clones that are better made again than kept until their next use. Only first results:
-  // statistics beside them are small, and not worth running their node again.
+  // Forgets clones that are cheaper to make again than to keep until their next use. Looks only at
+  // first results: further ones, such as statistics, are small, and not worth running their node
+  // again.
   void DropCheapClones() {
     std::erase_if(cheap_clones_, [&](int n) {
       const TensorId root = program_.Root(nodes_[n].outputs[0]);
@@ -217,7 +218,7 @@ class Recomputer {
     });
   }
 
-  // Optional results of clones and of the forward pass that nobody reads now.
+  // Leaves out optional results of clones and of the forward pass that nobody reads any more.
   void LeaveOutUnread() {
     std::vector<bool> read(program_.tensors().size(), false);
     for (const Node& node : program_.nodes()) {
@@ -240,13 +241,13 @@ class Recomputer {
 
   Program& program_;
   const int forward_;
-  std::vector<Node> nodes_;            // as they were
+  std::vector<Node> nodes_;            // the original nodes
   const std::vector<int> view_nodes_;  // by original tensor
   std::vector<Info> tensors_;          // by original tensor, meaningful for owners of memory
   std::vector<Node> result_;
-  std::map<TensorId, TensorId> done_;  // of clones of collectives: what may be read
+  std::map<TensorId, TensorId> done_;  // by clone of a collective's result: the tensor to read
   std::vector<int> cheap_clones_;      // nodes with a cheap clone whose results may be read again
-  int at_ = 0;                         // the original node that clones are made for
+  int at_ = 0;                         // the original node for which clones are made
   bool any_ = false;
   int added_ = 0;
   int64_t bytes_before_ = 0;

@@ -17,7 +17,7 @@ namespace {
 using graph::Program;
 using graph::Retention;
 
-// Is it a word that ops declare as theirs (OpDef::recompute_preset)?
+// Whether any op declares this word as its preset (OpDef::recompute_preset).
 bool IsPreset(std::string_view word) {
   return std::ranges::any_of(graph::OpRegistry::Get().All(), [&](const graph::OpDef* op) {
     return !word.empty() && op->recompute_preset == word;
@@ -64,7 +64,8 @@ class Tagger {
   const graph::OpDef& OpOf(const SavedTensor& saved) const {
     return *program_.nodes()[saved.producer].op;
   }
-  // The op whose results they are: ranks that share the rows of a norm gather them to read them.
+  // The op that made the saved results: for a norm whose rows ranks share, that is not the
+  // all-gather in between.
   const graph::OpDef& MakerOf(const SavedTensor& saved) const {
     const std::vector<graph::Node>& nodes = program_.nodes();
     if (OpOf(saved).name != "all_gather_start") return OpOf(saved);
@@ -86,7 +87,7 @@ class Tagger {
     return MatchesGlob(pattern, NameOf(saved));
   }
 
-  // By position in saved_. UserError when there is none.
+  // Indices into saved_ of the matches. Throws UserError when there is none.
   std::vector<size_t> AllMatches(const Patterns& patterns, const std::string& pattern) const {
     std::vector<size_t> matches;
     const bool preset = IsPreset(pattern);
@@ -107,7 +108,7 @@ class Tagger {
         patterns.key, pattern, fmt::join(ops, ", "), example));
   }
 
-  // Keeps what crosses the border of `blocks` consecutive blocks.
+  // Recomputes what stays within `blocks` consecutive blocks, and keeps what another block reads.
   void RecomputeWithin(int blocks) {
     const graph::Blocks all(program_);
     for (size_t i = 0; i < saved_.size(); ++i) {
@@ -211,7 +212,7 @@ class Tagger {
   Program& program_;
   const Options& options_;
   const std::vector<SavedTensor> saved_;
-  std::vector<Retention> tags_;  // as saved_
+  std::vector<Retention> tags_;  // parallel to saved_
 };
 
 }  // namespace

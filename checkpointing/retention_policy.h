@@ -1,21 +1,21 @@
-// Which activations are kept, computed again or sent to the host: a policy sets Tensor::retention
+// Which activations are kept, recomputed or offloaded to the host: a policy sets Tensor::retention
 // on the saved set (saved.h); the passes Recompute and Offload act on it.
 //
 //   none       everything is kept
-//   block      of each block only its input is kept (Chen et al. 2016, "Training Deep Nets with
-//              Sublinear Memory Cost"): whatever a block makes that no other block reads is
-//              recomputed. Blocks are the scopes "block.N"; what lies outside any is kept.
+//   block      only the input of each block is kept (Chen et al. 2016, "Training Deep Nets with
+//              Sublinear Memory Cost"): activations that no other block reads are recomputed.
+//              Blocks are the scopes "block.N"; activations outside any block are kept.
 //   every k    the same, with k consecutive blocks as one
-//   selective  what the patterns of `recompute` name, without what those of `save` name
+//   selective  recomputes what the patterns of `recompute` match, except matches of `save`
 //   explicit   by name of tensor, as a solver chose
 //
 // A pattern is a preset, which ops declare (OpDef::recompute_preset: `norms`, `activations`,
 // `attention`), an op kind (`gelu`) or a glob over names of tensors (`block.*.mlp.fc`). An op's
-// further results, such as a norm's statistics, are retained as its first one: they are small, and
-// running the op again gives them for nothing.
+// further results, such as a norm's statistics, have the retention of its first one: they are
+// small, and running the op again gives them for nothing.
 //
-// Parameters that data ranks have in parts (ZeRO's third stage) wait in whole for the backward pass
-// like activations, but no policy and no pattern is about them: `reshard` alone is.
+// Whole parameters, gathered from data ranks' parts (ZeRO's third stage), wait for the backward
+// pass like activations, but policies and patterns don't apply to them: only `reshard` does.
 #pragma once
 
 #include <map>
@@ -26,8 +26,8 @@
 
 namespace plimsoll::checkpointing {
 
-// Patterns and the key that they were given by, which starts messages about them:
-// "run.yaml:12: checkpointing.recompute".
+// Patterns, and the key that gives them, with which messages about them begin: "run.yaml:12:
+// checkpointing.recompute".
 struct Patterns {
   std::vector<std::string> patterns;
   std::string key;
@@ -39,12 +39,12 @@ struct Options {
   int64_t every = 1;                                  // blocks between kept inputs; kEvery
   Patterns recompute{{}, "checkpointing.recompute"};  // kSelective
   Patterns save{{}, "checkpointing.save"};            // kSelective: exceptions
-  // Of what is kept, these wait on the host; all policies but kExplicit.
+  // Kept activations that wait on the host; for all policies but kExplicit.
   Patterns offload{{}, "checkpointing.offload"};
-  // Whole parameters go after the forward pass and are gathered again in the backward pass; else
-  // they are kept. All policies but kExplicit.
+  // Whether whole parameters are freed after the forward pass and gathered again in the backward
+  // pass, instead of being kept. For all policies but kExplicit.
   bool reshard = true;
-  // kExplicit; what is not named is kept.
+  // For kExplicit; activations that are not named are kept.
   std::map<std::string, graph::Retention> retention = {};
 };
 
@@ -52,9 +52,9 @@ class TagActivations : public graph::Pass {
  public:
   explicit TagActivations(Options options) : options_(std::move(options)) {}
   std::string_view name() const override { return "tags"; }
-  // UserError, beginning with its key, on a pattern that matches no activation of the saved set,
-  // or one of `offload` that matches only what is recomputed. InternalError on an explicit tag for
-  // something else than an activation of the saved set.
+  // Throws a UserError beginning with the key on a pattern that matches no activation of the saved
+  // set, or a pattern of `offload` that matches only recomputed ones. Throws InternalError on an
+  // explicit tag for a tensor that is no activation of the saved set.
   graph::PassResult Run(graph::Program& program) override;
 
  private:

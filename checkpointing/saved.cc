@@ -15,7 +15,7 @@ using graph::Role;
 using graph::Tensor;
 using graph::TensorId;
 
-// Does the node only name bytes anew, or compute single numbers?
+// Whether the node only makes a view, or computes scalars.
 bool IsTrivial(const Program& program, const Node& node) {
   if (node.op->view) return true;
   auto is_number = [&](TensorId id) {
@@ -25,8 +25,8 @@ bool IsTrivial(const Program& program, const Node& node) {
          std::all_of(node.outputs.begin(), node.outputs.end(), is_number);
 }
 
-// Which forward nodes belong to the backward pass by what they make: a fused loss, which also
-// writes gradients, and whatever depends on the gradient that autodiff starts from.
+// Finds forward nodes that belong to the backward pass by their results: a fused loss, which also
+// writes gradients, and all nodes that depend on the gradient from which autodiff starts.
 std::vector<bool> FindGradientNodes(const Program& program, int forward) {
   std::vector<bool> makes_gradients(forward, false);
   std::vector<bool> is_gradient(program.tensors().size(), false);
@@ -123,7 +123,7 @@ std::vector<SavedTensor> FindSaved(const Program& program) {
   for (SavedTensor& tensor : written) {
     if (tensor.uses.empty()) continue;
     tensor.read_at_once = ReadAtOnce(program, tensor);
-    // Clones stand in the backward pass.
+    // Clones run in the backward pass, so a tensor that an update reads can't be recomputed.
     if (program.nodes()[tensor.uses.back()].phase == graph::Phase::kUpdate) {
       tensor.recomputable = false;
     }

@@ -1,9 +1,9 @@
-// The saved set of a training program: activations that the forward pass writes and something
-// after it reads. They wait through the rest of the forward pass and most of the backward pass, so
-// they are what checkpointing is about.
+// The saved set of a training program: activations that the forward pass writes and a later node
+// reads. They live through the rest of the forward pass and most of the backward pass, so
+// checkpointing is about them.
 //
-// Not in it: persistent tensors (always there), gradients (a fused loss makes some in the forward
-// phase), and temporaries that only the forward pass reads.
+// It doesn't contain persistent tensors (always alive), gradients (a fused loss makes some in the
+// forward phase), and temporaries that only the forward pass reads.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,24 @@
 namespace plimsoll::checkpointing {
 
 struct SavedTensor {
-  graph::TensorId tensor;  // owns its memory; reading a view of it counts as reading it
+  graph::TensorId tensor;  // owns its memory; reading its views counts as reading it
   int64_t bytes;
   int producer;                   // node that writes it; its scope says where in the model
   int output;                     // which of that node's outputs it is
   int block;                      // of the producer, as graph::Blocks numbers them
   std::vector<int> forward_uses;  // nodes of the forward pass that read it, ascending
   std::vector<int> uses;          // nodes after the forward pass that read it, ascending, not empty
-  // May its producer run again? Not when it also writes something persistent,
-  // or when an update reads the tensor.
+  // Whether its producer may run again. Not if the producer also writes something persistent, or an
+  // update reads the tensor.
   bool recomputable;
-  // Is it a whole parameter, gathered from the parts that data ranks have of it?
+  // Whether it is a whole parameter, gathered from the parts of data ranks.
   bool parameter;
-  // Trivial nodes apart, the first node after the forward pass that reads it directly follows the
-  // last one of the forward pass that touches it: it needn't wait, so there is nothing to gain.
+  // Whether, apart from trivial nodes, its first reader after the forward pass directly follows its
+  // last use in the forward pass: then it needn't wait, and there is nothing to gain.
   bool read_at_once;
 };
 
-// In order of their producers. InternalError on a temporary that two nodes write.
+// Sorted by producer. Throws InternalError on a temporary that two nodes write.
 std::vector<SavedTensor> FindSaved(const graph::Program& program);
 
 int64_t TotalBytes(const std::vector<SavedTensor>& saved);

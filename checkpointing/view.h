@@ -11,7 +11,8 @@ namespace plimsoll::checkpointing {
 // By TensorId: the node whose op makes this view, or -1 (no view, or made without a node).
 std::vector<int> FindViewNodes(const graph::Program& program);
 
-// A view of `base` such as `view` is of its own base, called NAME and `suffix`.
+// Adds a view of `base` that corresponds to `view` of its own base; its name is that of `view` and
+// `suffix`.
 graph::TensorId AddViewLike(graph::Program& program, graph::TensorId view, graph::TensorId base,
                             const std::string& suffix);
 

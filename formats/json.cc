@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 constexpr size_t kMaxPrintable = 160;
 constexpr size_t kMaxDepth = 64;
 
-// "an object", "12.5", …: what was found where something else was expected.
+// Describes the value found in place of the expected one: "an object", "12.5", ….
 std::string Describe(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "an array";
@@ -65,7 +65,7 @@ std::string Printable(std::string_view text) {
 }
 
 Json ParseJson(std::string_view text, const std::string& where) {
-  // One set of keys per open object, an empty one per open array.
+  // A set of keys for each open object, and an empty one for each open array.
   std::vector<std::unordered_set<std::string>> open;
   const auto check = [&](int, Json::parse_event_t event, Json& parsed) {
     switch (event) {

@@ -1,6 +1,6 @@
-// Strict JSON for files that others wrote: config.json, expected.json, index files, headers.
-// Syntax errors, duplicate keys, missing keys, wrong types and values out of range are one-line
-// UserErrors that name the file and the key.
+// Strict JSON for files written by other programs: config.json, expected.json, index files,
+// headers. Syntax errors, duplicate keys, missing keys, wrong types and values out of range are
+// one-line UserErrors that name the file and the key.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace plimsoll::formats {
 
-// Text as it may stand in a one-line message: control characters escaped, long text cut.
+// Text in a form fit for a one-line message: control characters escaped, long text cut.
 std::string Printable(std::string_view text);
 
-// The value of a JSON document. `where` opens every message. Refused besides syntax errors:
-// duplicate keys, nesting deeper than 64 levels, numbers beyond a double.
+// The value of a JSON document. Every message begins with `where`. Besides syntax errors, refuses
+// duplicate keys, nesting deeper than 64 levels, and numbers beyond a double.
 nlohmann::json ParseJson(std::string_view text, const std::string& where);
 
 // The value of a JSON file.
 nlohmann::json ReadJson(const std::string& path);
 
-// A JSON object whose members are asked for by key. Nested objects know their path, so messages
-// name "rope_scaling.factor". A member whose value is null counts as absent, as Hugging Face
-// writes it. Cheap to copy.
+// A JSON object whose members are read by key. Nested objects know their path, so messages name
+// "rope_scaling.factor". A member whose value is null counts as absent, as in Hugging Face's files.
+// Cheap to copy.
 class JsonObject {
  public:
   static constexpr int64_t kMinInt = std::numeric_limits<int64_t>::min();

@@ -1,5 +1,5 @@
-// The weights of a Hugging Face checkpoint, whether they lie in one safetensors file or in several
-// that model.safetensors.index.json lists. Checked and reported like a single file.
+// The weights of a Hugging Face checkpoint, in one safetensors file or in several that
+// model.safetensors.index.json lists. Checked and reported like a single file.
 #pragma once
 
 #include <cstddef>

@@ -58,7 +58,7 @@ const TypeRow& Row(TensorType type) { return kTypes[static_cast<size_t>(type)]; 
   FailFile(file, fmt::format("tensor \"{}\": {}", Printable(tensor), reason));
 }
 
-// An integer of a shape or an offset pair; nothing for anything else.
+// An integer of a shape or an offset pair; nullopt for anything else.
 std::optional<int64_t> AsSize(const Json& value) {
   if (!value.is_number_unsigned()) return std::nullopt;
   const uint64_t number = value.get<uint64_t>();
@@ -66,7 +66,8 @@ std::optional<int64_t> AsSize(const Json& value) {
   return static_cast<int64_t>(number);
 }
 
-// One header entry, checked on its own: types, sizes, and that its range lies within the data.
+// Parses one header entry and checks it alone: types, sizes, and that its range lies within the
+// data.
 TensorEntry ParseEntry(const std::string& file, const std::string& name, const Json& entry,
                        int64_t data_bytes) {
   const auto fail = [&](const std::string& reason) { FailTensor(file, name, reason); };
@@ -119,7 +120,7 @@ TensorEntry ParseEntry(const std::string& file, const std::string& name, const J
   return tensor;
 }
 
-// The ranges must cover the data exactly: no byte twice, none left out.
+// Checks that the ranges cover the data exactly: no byte twice, none left out.
 void CheckCoverage(const std::string& file, const std::vector<TensorEntry>& tensors,
                    int64_t data_bytes) {
   std::vector<const TensorEntry*> by_offset;
@@ -176,7 +177,7 @@ std::string ShapeText(std::span<const int64_t> shape) {
 
 std::optional<int64_t> CountElements(std::span<const int64_t> shape) {
   int64_t elements = 1;
-  bool empty = false;  // a zero anywhere: no elements, however large the other sizes are
+  bool empty = false;  // some size is 0, so there are no elements
   for (const int64_t size : shape) {
     if (size < 0) return std::nullopt;
     empty = empty || size == 0;
@@ -220,7 +221,7 @@ void SafetensorsReader::Parse(std::span<const std::byte> bytes) {
   data_ = bytes.subspan(kLengthBytes + header_bytes);
   const auto data_bytes = static_cast<int64_t>(data_.size());
 
-  for (const auto& item : header.items()) {  // in the order of names
+  for (const auto& item : header.items()) {  // sorted by name
     if (item.key() != "__metadata__") {
       tensors_.push_back(ParseEntry(file_, item.key(), item.value(), data_bytes));
       continue;
@@ -286,7 +287,7 @@ void SafetensorsReader::ReadFloat32(std::string_view name, float* out, int64_t c
                       "to F32 or BF16",
                       file_, Printable(name), TypeName(tensor.type)));
   }
-  // Whoever reads a whole checkpoint holds a copy already.
+  // The caller has a copy now, so the pages needn't stay in memory.
   if (mapped_) mapped_->Release();
 }
 

@@ -1,8 +1,8 @@
 // Safetensors files: eight bytes with the header's length (little-endian), a JSON header that gives
 // each tensor's dtype, shape and byte range, then the data, little-endian and row-major.
 //
-// Nothing in a file is believed before it is checked. Every mistake is a one-line UserError that
-// names the file and, where there is one, the tensor.
+// Nothing in a file is trusted before it is checked. Every mistake is a one-line UserError that
+// names the file and, if there is one, the tensor.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace plimsoll::formats {
 
-// The element types that are read and written. Names in files: "BOOL", "U8", "F32", …
+// The supported element types. Names in files: "BOOL", "U8", "F32", …
 enum class TensorType {
   kBool,
   kU8,
@@ -41,7 +41,7 @@ int64_t TypeBytes(TensorType type);  // of one element
 std::string_view TypeName(TensorType type);
 std::optional<TensorType> ParseTypeName(std::string_view name);
 
-// What a header says of one tensor. `elements` and `bytes` follow from type and shape; a scalar has
+// A header's entry for one tensor. `elements` and `bytes` follow from type and shape; a scalar has
 // an empty shape.
 struct TensorEntry {
   std::string name;
@@ -55,7 +55,7 @@ struct TensorEntry {
 // "[2, 3]"
 std::string ShapeText(std::span<const int64_t> shape);
 
-// Number of elements; nothing if a dimension is negative or the product passes 2^63 - 1.
+// Number of elements; nullopt if a dimension is negative or the product exceeds 2^63 - 1.
 std::optional<int64_t> CountElements(std::span<const int64_t> shape);
 
 // One file. Pages are read from disk when they are touched.
@@ -63,7 +63,7 @@ class SafetensorsReader {
  public:
   // Maps the file and checks its whole header.
   explicit SafetensorsReader(const std::string& path);
-  // The same over bytes in memory, which must outlive the reader; `name` stands for the file.
+  // The same for bytes in memory, which must outlive the reader; `name` replaces the file's name.
   SafetensorsReader(std::span<const std::byte> bytes, std::string name);
 
   const std::string& file() const { return file_; }
@@ -77,7 +77,7 @@ class SafetensorsReader {
   std::span<const std::byte> Raw(std::string_view name) const;
 
   // Writes the tensor's elements, converted from F64, F16 or BF16 where needed, to out[0, count).
-  // UserError when the type is another or the tensor does not have `count` elements.
+  // Throws UserError when the tensor has another type or does not have `count` elements.
   void ReadFloat32(std::string_view name, float* out, int64_t count) const;
 
  private:
@@ -85,7 +85,7 @@ class SafetensorsReader {
 
   std::string file_;
   std::optional<MappedFile> mapped_;  // empty when reading from memory
-  std::span<const std::byte> data_;   // what follows the header
+  std::span<const std::byte> data_;   // the bytes after the header
   std::vector<TensorEntry> tensors_;
   std::map<std::string, std::string> metadata_;
 };

@@ -1,5 +1,5 @@
-// Writes safetensors files: all tensors are declared first, then their data is asked for one tensor
-// after the other, so that a checkpoint is never in memory twice. Files appear whole or not at all.
+// Writes safetensors files: all tensors are declared first, then their data is requested tensor by
+// tensor, so that a checkpoint is never in memory twice. Files appear whole or not at all.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,13 @@ struct TensorSpec {
   std::vector<int64_t> shape;
 };
 
-// Takes the data of one tensor, in as many pieces as is convenient.
+// Takes the data of one tensor, in pieces of any size.
 class TensorSink {
  public:
   TensorSink(OutputFile& file, TensorType type, int64_t bytes)
       : file_(file), type_(type), missing_(bytes) {}
 
-  // Bytes as they are to stand in the file.
+  // Writes bytes as they are.
   void Write(std::span<const std::byte> bytes);
   // Elements, converted to the tensor's type: F32, F64, or F16 and BF16 to nearest even.
   void WriteFloat32(std::span<const float> values);
@@ -52,15 +52,17 @@ using Metadata = std::map<std::string, std::string>;  // the header's "__metadat
 std::string SafetensorsHeader(const std::vector<TensorSpec>& tensors,
                               const Metadata& metadata = {});
 
-// Tensors lie in the file, and `write` is called, by element size from large to small and otherwise
-// in the order given, which aligns each to its element size. Hugging Face wants {"format": "pt"}.
+// Tensors are stored, and `write` is called, by element size from large to small and otherwise in
+// the order given, which aligns each tensor to its element size. Hugging Face needs the metadata
+// {"format": "pt"}.
 void WriteSafetensors(const std::string& path, const std::vector<TensorSpec>& tensors,
                       const TensorWriter& write, const Metadata& metadata = {});
 
-// Writes model.safetensors into `folder`, or, when the data passes `max_file_bytes`, the shards
+// Writes model.safetensors into `folder`, or, when the data exceeds `max_file_bytes`, the shards
 // model-00001-of-0000N.safetensors and, last, model.safetensors.index.json. A shard holds tensors
 // in the order given, and more than `max_file_bytes` of data only if a single tensor has more.
-// UserError if `folder` holds a model.safetensors that would hide the shards from readers.
+// Throws UserError if `folder` contains a model.safetensors that would hide the shards from
+// readers.
 void WriteModelSafetensors(const std::string& folder, const std::vector<TensorSpec>& tensors,
                            int64_t max_file_bytes, const TensorWriter& write,
                            const Metadata& metadata = {});

@@ -1,4 +1,4 @@
-// Which GPUs a build has code for. A build names its architectures as nvcc does: "75,80,90a".
+// The GPUs for which a build has code. A build names its architectures like nvcc: "75,80,90a".
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace plimsoll::gpu {
 
-// Machine code for X.Y runs on X.Z with Z ≥ Y; with a letter ("90a") on X.Y alone.
+// Machine code for X.Y runs on X.Z with Z ≥ Y; with a letter ("90a") only on X.Y.
 bool HasCodeFor(std::string_view architectures, int major, int minor);
 
-// What such a GPU is called in that list: "90".
+// The name of such a GPU in that list: "90".
 std::string ArchitectureOf(int major, int minor);
 
 }  // namespace plimsoll::gpu

@@ -7,7 +7,7 @@
 namespace plimsoll::gpu {
 namespace {
 
-// What the user can do about it; nullptr when it is no matter of the machine.
+// What the user can do about it; nullptr when the machine isn't at fault.
 const char* WayOut(cudaError_t status) {
   switch (status) {
     case cudaErrorNoDevice:

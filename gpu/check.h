@@ -1,5 +1,5 @@
-// Every call of CUDA, cuBLAS and cuDNN is checked by one of these. The executor adds the op, its
-// tensors and their shapes.
+// Functions that check every call of CUDA, cuBLAS and cuDNN. The executor adds the op, its tensors
+// and their shapes.
 #pragma once
 
 #include <cublasLt.h>
@@ -8,14 +8,14 @@
 
 namespace plimsoll::gpu {
 
-// Nothing on success. `call` names what was called: "cudaMalloc". UserError where the machine is at
-// fault, with the way out: no device, a driver too old, a GPU that this build has no code for, too
-// little memory. Otherwise InternalError.
+// Does nothing on success. `call` is the name of the called function: "cudaMalloc". Throws a
+// UserError that says what to do when the machine is at fault: no device, a driver too old, a GPU
+// for which this build has no code, too little memory. Otherwise throws InternalError.
 void Check(cudaError_t status, const char* call);
 void Check(cublasStatus_t status, const char* call);
 void Check(cudnnStatus_t status, const char* call);
 
-// Of the launch that came before.
+// Checks the preceding launch.
 void CheckLaunch(const char* kernel);
 
 }  // namespace plimsoll::gpu

@@ -11,7 +11,7 @@
 namespace plimsoll::gpu {
 namespace {
 
-// CUDA says the same of a driver that is too old and of none.
+// CUDA returns the same error for a driver that is too old and for none.
 [[noreturn]] void ThrowAboutDriver() {
   const Nvml* nvml = Nvml::Get();
   if (nvml == nullptr) {

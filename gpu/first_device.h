@@ -3,9 +3,9 @@
 
 namespace plimsoll::gpu {
 
-// Makes the first GPU that CUDA shows current for this thread, and with it a context. UserError,
-// with the way out, when there is no driver, no GPU, a driver too old, or no code in this build for
-// that GPU.
+// Makes the first GPU that CUDA shows current for this thread, which also makes a context. Throws a
+// UserError that says what to do when there is no driver, no GPU, a driver too old, or no code in
+// this build for that GPU.
 void UseFirstDevice();
 
 }  // namespace plimsoll::gpu

@@ -9,12 +9,12 @@
 namespace plimsoll::gpu {
 namespace {
 
-// cuBLAS, cuDNN and NCCL number their versions alike: 91900 is 9.19.0.
+// cuBLAS, cuDNN and NCCL encode their versions alike: 91900 is 9.19.0.
 std::string VersionText(size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-// Nothing is linked with it: it is looked for as a program with several GPUs would.
+// Looks for NCCL at run time, as a program with several GPUs would; nothing is linked with it.
 std::string FindNccl() {
   void* library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return "";
@@ -41,7 +41,7 @@ Installation FindInstallation() {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess) {
     result.problem = cudaGetErrorString(status);
-    (void)cudaGetLastError();  // later calls must not find it
+    (void)cudaGetLastError();  // clears the error for later calls
     return result;
   }
   for (int i = 0; i < count; ++i) {

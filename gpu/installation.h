@@ -1,5 +1,5 @@
-// What CUDA says of this machine and this build: versions, and the GPUs that this process may use.
-// Makes no context on any GPU. In builds without CUDA there is nothing to say.
+// What CUDA reports about this machine and this build: versions, and the GPUs that this process may
+// use. Makes no context on any GPU. In builds without CUDA there is nothing to report.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace plimsoll::gpu {
 
-// A library's versions: the one found at run time, empty where there is none, and the one of the
-// headers, empty where the build doesn't use it.
+// A library's versions: the one found at run time, empty if there is none, and the one of the
+// headers, empty if the build doesn't use it.
 struct LibraryVersion {
   std::string name;
   std::string found;
@@ -25,8 +25,8 @@ struct VisibleGpu {
 };
 
 struct Installation {
-  bool cuda = false;             // was this built with --config=cuda?
-  std::string architectures;     // that this build has code for: "80,90"
+  bool cuda = false;             // whether built with --config=cuda
+  std::string architectures;     // for which this build has code: "80,90"
   int runtime_version = 0;       // of CUDA, which is linked in: 13000 is 13.0
   int driver_version = 0;        // the newest CUDA that the driver runs; 0: no driver
   std::string problem;           // why CUDA sees no GPU; empty when it does

@@ -1,4 +1,4 @@
-// The handles of NVIDIA's libraries that kernels call, and what they need to know of the GPU.
+// The handles of NVIDIA's libraries that kernels call, and what kernels need to know about the GPU.
 #pragma once
 
 #include <cublasLt.h>
@@ -9,8 +9,8 @@
 
 namespace plimsoll::gpu {
 
-// Of the current device. Handles are made at their first use: what each takes of the GPU's memory
-// can be measured by itself.
+// For the current device. Handles are made at their first use, so that the GPU memory of each can
+// be measured separately.
 class Libraries {
  public:
   Libraries();
@@ -21,7 +21,7 @@ class Libraries {
   cublasLtHandle_t cublas_lt();
   cudnnHandle_t cudnn(cudaStream_t stream);  // set to that stream
 
-  // What the handles made so far took of the GPU's memory.
+  // GPU memory that the handles made so far took.
   int64_t handle_bytes() const { return handle_bytes_; }
 
   const cudaDeviceProp& properties() const { return properties_; }

@@ -27,7 +27,7 @@ class Memory {
   void* data_ = nullptr;
 };
 
-// A stream, and the time of what is enqueued on it.
+// A stream, and a timer for work enqueued on it.
 class Timer {
  public:
   Timer() {
@@ -43,7 +43,7 @@ class Timer {
 
   cudaStream_t stream() const { return stream_; }
 
-  // The median, after two runs that don't count.
+  // The median time, after two runs that don't count.
   template <typename Enqueue>
   double Seconds(const Enqueue& enqueue) {
     std::array<float, kRuns> milliseconds;
@@ -65,7 +65,7 @@ class Timer {
   std::array<cudaEvent_t, 2> events_{};
 };
 
-// Fills the memory with `values` again and again.
+// Fills the memory with repetitions of `values`.
 template <typename T>
 void Fill(const Memory& memory, int64_t bytes, const std::vector<T>& values) {
   int64_t filled = std::min<int64_t>(bytes, static_cast<int64_t>(values.size() * sizeof(T)));
@@ -87,7 +87,7 @@ std::vector<float> RandomFloats() {
   return values;
 }
 
-// The same as bf16, cut off: two bytes of the four.
+// The same as bf16, truncated: two bytes of the four.
 std::vector<uint16_t> HighHalves(const std::vector<float>& values) {
   std::vector<uint16_t> halves(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
@@ -99,7 +99,7 @@ std::vector<uint16_t> HighHalves(const std::vector<float>& values) {
   return halves;
 }
 
-// FLOPs a second of C = Aᵀ·B, all n × n, three of which fit into the scratch memory.
+// FLOP/s of C = Aᵀ·B, all n × n; the three matrices fit in the scratch memory.
 double ProductRate(Libraries& libraries, Timer& timer, const Memory& scratch,
                    const Memory& workspace, int64_t n, cudaDataType_t type,
                    cublasComputeType_t compute) {
@@ -121,7 +121,7 @@ double ProductRate(Libraries& libraries, Timer& timer, const Memory& scratch,
   Check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                              &limit, sizeof(limit)),
         "cublasLtMatmulPreferenceSetAttribute");
-  // Of what the library suggests, the fastest.
+  // Takes the fastest of the library's suggestions.
   std::array<cublasLtMatmulHeuristicResult_t, 4> suggestions;
   int count = 0;
   Check(cublasLtMatmulAlgoGetHeuristic(libraries.cublas_lt(), product, matrix, matrix, matrix,

@@ -1,4 +1,4 @@
-// What the current GPU does at best, measured on it: the yardstick for the times of kernels.
+// The best rates of the current GPU, measured on it: the yardstick for the times of kernels.
 #pragma once
 
 #include "gpu/libraries.h"
@@ -13,8 +13,8 @@ struct Ceilings {
   double fp32_flops = 0;
 };
 
-// Takes about a second, and 1 GiB while it lasts: to be called before the arena is there.
-// Operands are random, since products of zeros run faster than any real ones.
+// Takes about a second, and 1 GiB meanwhile: call it before the arena is allocated. Operands are
+// random, since products of zeros run faster than any real ones.
 Ceilings MeasureCeilings(Libraries& libraries);
 
 }  // namespace plimsoll::gpu

@@ -83,7 +83,7 @@ std::string& Problem() {
 
 }  // namespace
 
-// Opens the library once. It stays open: other threads may be inside it when the process ends.
+// Opens the library once. It is never closed: other threads may be inside it when the process ends.
 struct NvmlLoader {
   static const Nvml* Load() {
     void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -106,7 +106,7 @@ struct NvmlLoader {
       Problem() = "the NVIDIA driver is too old to be asked (libnvidia-ml.so.1 lacks functions)";
       return nullptr;
     }
-    // The rest is asked only where it is there.
+    // The other functions are used only if the library has them.
     Find(library, "nvmlDeviceGetMemoryInfo_v2", f.memory_v2);
     Find(library, "nvmlDeviceGetComputeRunningProcesses_v3", f.processes);
     Find(library, "nvmlSystemGetProcessName", f.process_name);
@@ -197,7 +197,7 @@ std::vector<NvmlProcess> NvmlDevice::processes() const {
   std::vector<ProcessInfo> infos(16);
   unsigned count = static_cast<unsigned>(infos.size());
   int status = F().processes(handle_, &count, infos.data());
-  while (status == kInsufficientSize) {  // others may start meanwhile
+  while (status == kInsufficientSize) {  // other processes may start meanwhile
     infos.resize(count + 16);
     count = static_cast<unsigned>(infos.size());
     status = F().processes(handle_, &count, infos.data());

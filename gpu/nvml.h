@@ -1,6 +1,7 @@
-// What the driver tells of the machine's GPUs: NVML, NVIDIA's management library, which nvidia-smi
-// asks too. It comes with the driver, so it is looked up at run time and every build can ask, with
-// or without CUDA. Nothing here makes a CUDA context or takes memory of a GPU. Sizes in bytes.
+// Information of the driver about the machine's GPUs: NVML, NVIDIA's management library, which
+// nvidia-smi uses too. It comes with the driver, so it is looked up at run time and works in every
+// build, with or without CUDA. Nothing here makes a CUDA context or takes GPU memory. Sizes are in
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,11 @@ struct NvmlMemory {
 
 struct NvmlProcess {
   int64_t pid = 0;
-  std::optional<int64_t> bytes;  // nothing where the driver doesn't tell, as in some containers
+  std::optional<int64_t> bytes;  // nullopt if the driver doesn't tell, as in some containers
   std::string name;              // empty when unknown
 };
 
-// The way from one GPU to another, the shortest first.
+// The kinds of links between two GPUs, the shortest first.
 enum class NvmlLink {
   kNvLink,
   kSameBoard,
@@ -48,14 +49,14 @@ class NvmlDevice {
   std::pair<int, int> compute_capability() const;      // {9, 0}; {0, 0} when unknown
   NvmlMemory memory() const;                           // a call takes some ten microseconds
   std::vector<NvmlProcess> processes() const;          // with a CUDA context here
-  std::optional<int64_t> bytes_of(int64_t pid) const;  // nothing when it isn't listed, or not told
+  std::optional<int64_t> bytes_of(int64_t pid) const;  // nullopt if it isn't listed or not told
   NvmlLink LinkTo(const NvmlDevice& other) const;
   std::optional<int> clock_mhz() const;  // of its multiprocessors, now
-  // Used by the whole board since the driver was loaded, in joules; nothing where it isn't counted
-  // (before Volta).
+  // Energy used by the whole board since the driver was loaded, in joules; nullopt where it isn't
+  // counted (before Volta).
   std::optional<double> joules() const;
   bool mig() const;         // cut into instances
-  bool prohibited() const;  // compute mode that lets no CUDA program in
+  bool prohibited() const;  // compute mode that admits no CUDA program
   void* handle() const { return handle_; }
 
  private:
@@ -71,7 +72,7 @@ class Nvml {
   const std::string& driver_version() const { return driver_version_; }  // "580.95.05"
   int cuda_version() const { return cuda_version_; }  // the newest that the driver runs: 13000
   const std::vector<NvmlDevice>& devices() const { return devices_; }
-  // By CUDA's spelling of the bus id, or NVML's. Nothing when it isn't there.
+  // Finds a GPU by the bus id in CUDA's spelling or NVML's; nullopt if it isn't there.
   std::optional<NvmlDevice> Find(const std::string& pci_bus_id) const;
 
  private:

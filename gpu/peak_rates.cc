@@ -26,7 +26,7 @@ constexpr Known kKnown[] = {
     {"4090", "", {"NVIDIA GeForce RTX 4090", 165e12, 82.6e12, 82.6e12, 1.008e12, 32e9}},
 };
 
-// Split where neither letters nor digits are; "40 GB" is one word.
+// Splits where there are neither letters nor digits; "40 GB" is one word.
 std::vector<std::string> Words(std::string_view name) {
   std::vector<std::string> words = {""};
   for (char c : name) {

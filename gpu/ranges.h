@@ -6,7 +6,7 @@
 
 namespace plimsoll::gpu {
 
-// From its construction to its destruction, on the calling thread. Ranges nest.
+// A range from construction to destruction, on the calling thread. Ranges nest.
 class Range {
  public:
   explicit Range(const char* name) { nvtxRangePushA(name); }

@@ -65,10 +65,10 @@ class Reverse {
     }
   }
 
-  // A parameter that reaches the loss through an op which neither has a gradient nor says that it
-  // stops gradients would be trained by a part of its gradient, or not at all. Integers that a
-  // differentiable op makes are constants (which elements were largest); those of an op without a
-  // gradient may stand for floats, so it has to say that they don't.
+  // Refuses a parameter that reaches the loss through an op which neither has a gradient nor says
+  // that it stops gradients: it would be trained by a part of its gradient, or not at all. Integers
+  // from a differentiable op are constants (such as which elements were largest); integers from an
+  // op without a gradient may stand for floats, so the op has to say that they don't.
   void RefuseWithoutGradient(Value loss) const {
     const std::vector<Node>& nodes = program_.nodes();
     std::vector<bool> reached = TrainedParameters();
@@ -185,7 +185,7 @@ class Reverse {
         if (context.taken(i) && partials[i] != kNoTensor) {
           throw InternalError(node.op->name + ": its gradient rule lost a partial gradient");
         }
-        // A view is its first input; others are only kept alive by it.
+        // A view takes the bytes of its first input; it only keeps its other inputs alive.
         if (wanted[i] && !(node.op->view && i > 0)) throw InternalError(WithoutRule(index, id));
         continue;
       }
@@ -211,8 +211,9 @@ class Reverse {
            Describe(program_, node) + " gives it no gradient";
   }
 
-  // Rules get the gradient of an output in the output's type. Only those that hand it on as it is
-  // get a sum that is float32 already, and so keep it: no sum for a weight rounds to 16 bits.
+  // Rules get the gradient of an output in the output's type. Only rules that pass the gradient on
+  // unchanged get a sum that is already float32, and keep it so: no sum for a weight is rounded to
+  // 16 bits.
   Value AsExpected(const Node& node, size_t output, Value gradient) {
     const bool hands_on = node.op->view || node.op->converts;
     if (gradient == kNoTensor || hands_on) return gradient;
@@ -234,7 +235,7 @@ class Reverse {
   }
   Value Widened(Value value) { return InType(value, ComputeType(builder_.dtype(value))); }
 
-  // Two parts of one gradient, in float32 when either is.
+  // Adds two parts of one gradient, in float32 when either is float32.
   Value Add(Value a, Value b) {
     if (builder_.dtype(a) != builder_.dtype(b)) {
       a = Widened(a);
@@ -243,8 +244,8 @@ class Reverse {
     return builder_.Emit1("add", {a, b});
   }
 
-  // A parameter's gradient has a tensor of its own: the carried one, or a temporary that no other
-  // gradient shares. It takes the place of the output just emitted.
+  // Gives a parameter's gradient its own tensor: the carried one, or a temporary that no other
+  // gradient shares. That tensor replaces the output just emitted.
   Value OwnGradient(TensorId parameter, Value gradient, size_t first_emitted) {
     auto written_here = [&] {
       for (size_t n = first_emitted; n < program_.nodes().size(); ++n) {
@@ -280,8 +281,8 @@ class Reverse {
     return count;
   }
 
-  // The tensor of that name is the sum over the micro-steps so far. What it was, of this one alone,
-  // is then NAME.micro.
+  // Makes the tensor `name` the sum over the micro-steps so far. The value of this micro-step alone
+  // then gets the name NAME.micro.
   void CarryMetric(const std::string& name) {
     const Value here = program_.Require(name);
     const bool adds = options_.carry == Carry::kAccumulate;
@@ -294,7 +295,8 @@ class Reverse {
     builder_.EmitInto({total}, "add", {total, here});
   }
 
-  // Of the same shape and type; gradients of low-precision weights are sums, kept in float32.
+  // The same shape, and the same type or, for low-precision weights, float32: their gradients are
+  // sums, kept in float32.
   static bool MayBeGradientOf(const TensorType& gradient, const TensorType& value) {
     return gradient.shape == value.shape &&
            (gradient.dtype == value.dtype || gradient.dtype == ComputeType(value.dtype));

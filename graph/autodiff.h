@@ -10,8 +10,8 @@
 
 namespace plimsoll::graph {
 
-// What happens to the gradients (and the metrics, of which the loss is one) at the end of a
-// program. A step of several micro-steps sums both over its programs.
+// What happens to the gradients and the metrics (the loss is one of them) at the end of a program.
+// A step of several micro-steps sums both over its programs.
 enum class Carry : uint8_t {
   kNone,        // one micro-step a step: gradients are temporaries, consumed by the update
   kWrite,       // first of several: written to carried tensors
@@ -20,29 +20,29 @@ enum class Carry : uint8_t {
 
 struct AutodiffOptions {
   std::string loss = "loss";  // the float scalar to differentiate
-  // What else is summed over the micro-steps as the loss is. These have no gradient of their own.
+  // Metrics that are summed over the micro-steps like the loss. They have no gradient.
   std::vector<std::string> metrics = {};
   Carry carry = Carry::kNone;
-  // Whose gradients are carried; empty: all. Others are temporaries in any case, and it is left to
-  // a later pass what is carried of them.
+  // Selects the parameters whose gradients are carried; empty: all. The other gradients are
+  // temporaries in any case; a later pass decides what of them is carried.
   std::function<bool(const Tensor& parameter)> carries = {};
-  // Parameters that are constants here: they get no gradient, and what leads only to them is not
-  // differentiated. Empty: none.
+  // Selects parameters that are constants here: they get no gradient, and nodes that depend
+  // on no other parameter are not differentiated. Empty: none.
   std::function<bool(const Tensor& parameter)> frozen = {};
-  // The carried f32[] state by which the loss is multiplied before it is differentiated, so that
-  // all gradients are multiples of it ("loss_scale"). Empty: 1.
+  // The carried f32[] state ("loss_scale") that multiplies the loss before it is differentiated, so
+  // that it multiplies all gradients. Empty: 1.
   std::string loss_scale = "";
 };
 
 // The gradient of parameter "w" is the tensor "w.grad"; a parameter that the loss doesn't depend on
-// has none. Gradients of bf16 and f16 parameters are float32. The loss and the other metrics
-// become tensors that the host reads (Role::kMetric), the loss without its scale. Sums keep a fixed
-// operand order: later uses first; where one part is float32 and another has 16 bits, the sum is
-// float32.
+// has none. Gradients of bf16 and f16 parameters are float32. The loss and the other metrics become
+// tensors that the host reads (Role::kMetric), the loss without its scale. Sums have a fixed
+// operand order: later uses first. A sum is float32 when one part is float32 and another has 16
+// bits.
 //
-// An op with neither a gradient nor OpDef::stops_gradient through which the loss depends on a
-// trained parameter is an InternalError that names it, and so is a rule that gives no gradient of
-// an input on which the loss depends so.
+// Throws an InternalError that names the op when the loss depends on a trained parameter through an
+// op that has neither a gradient nor OpDef::stops_gradient, or when an op's rule gives no gradient
+// of an input through which the loss depends on a trained parameter.
 class Autodiff : public Pass {
  public:
   explicit Autodiff(AutodiffOptions options) : options_(std::move(options)) {}

@@ -34,7 +34,7 @@ Blocks::Blocks(const Program& program) {
   int number = kNoBlock;
   of_nodes_.reserve(program.nodes().size());
   for (const Node& node : program.nodes()) {
-    // Most nodes are where the one before is.
+    // Most nodes are in the same block as the node before.
     if (const std::string_view block = BlockIn(node.scope); block != last) {
       last = block;
       number = kNoBlock;

@@ -1,6 +1,6 @@
-// Blocks of a model: its scopes "block.N", wherever they stand ("block.3", "critic.block.0",
-// "stage.2.block.5"). By these, passes tell where in the model a node is. They may be of different
-// shapes.
+// Blocks of a model: its scopes "block.N", at any depth ("block.3", "critic.block.0",
+// "stage.2.block.5"). Passes use them to tell where in the model a node is. Blocks may differ in
+// shape.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,19 @@ inline constexpr int kNoBlock = -1;
 // The outermost block that a scope lies in: "block.3" for "block.3.attn"; empty outside any block.
 std::string_view BlockIn(std::string_view scope);
 
-// "critic.block" and 3 of the block "critic.block.3".
+// The parts of a block's name: "critic.block" and 3 for "critic.block.3".
 struct BlockName {
   std::string kind;
   int number = 0;
 };
 BlockName ParseBlock(std::string_view block);
 
-// Those of a program, numbered from 0 in the order in which its nodes come to them.
+// The blocks of a program, numbered in the order in which its nodes first enter them, from 0.
 class Blocks {
  public:
   explicit Blocks(const Program& program);
 
-  // Of a node, by its place in the program; kNoBlock outside any block.
+  // The block of a node, given the node's index in the program; kNoBlock outside any block.
   int Of(size_t node) const { return of_nodes_[node]; }
   const std::string& name(int block) const { return names_.at(static_cast<size_t>(block)); }
 

@@ -21,23 +21,23 @@ class Builder {
   const Shape& shape(Value v) const { return type(v).shape; }
   DType dtype(Value v) const { return type(v).dtype; }
 
-  // A carried tensor, named within no scope: "lr", "block.0.fc.weight".
+  // Declares a carried tensor, whose name has no scope: "lr", "block.0.fc.weight".
   Value Persistent(std::string name, Role role, TensorType type);
 
-  // Appends a node and returns its outputs, freshly named "SCOPE.NAME" (or "SCOPE.OP" when name is
-  // empty; outputs after the first add ".ARGUMENT"). `want` false leaves an optional output out
-  // (kNoTensor); empty means all.
+  // Appends a node and returns its outputs, newly named "SCOPE.NAME" (or "SCOPE.OP" when name is
+  // empty; outputs after the first append ".ARGUMENT"). A false element of `want` leaves an
+  // optional output out (kNoTensor); an empty `want` means all outputs.
   std::vector<Value> Emit(std::string_view op, std::vector<Value> inputs,
                           Attributes attributes = {}, std::string_view name = "",
                           std::vector<bool> want = {});
-  // As Emit, but writes tensors that exist: carried ones, updated in place.
+  // As Emit, but writes existing tensors: carried ones, updated in place.
   void EmitInto(std::vector<Value> outputs, std::string_view op, std::vector<Value> inputs,
                 Attributes attributes = {});
-  // Output 0 of Emit.
+  // As Emit, and returns output 0.
   Value Emit1(std::string_view op, std::vector<Value> inputs, Attributes attributes = {},
               std::string_view name = "");
 
-  // A key for a random op: unique among the nodes of this program, stable under later passes.
+  // A new key for a random op: unique among the nodes of this program, unchanged by later passes.
   int64_t NextKey();
 
   void set_phase(Phase phase) { phase_ = phase; }

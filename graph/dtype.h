@@ -13,7 +13,7 @@ enum class DType : uint8_t {
   kInt32,
   kBFloat16,  // float32's range, 8 bits of precision
   kFloat16,   // IEEE half: up to 65504, 11 bits of precision
-  kInt16,     // the remainder that makes a bf16 weight a float32 one
+  kInt16,     // the remainder that extends a bf16 weight to float32
   kUInt8,     // codes of 8-bit optimizer state
 };
 
@@ -26,8 +26,8 @@ int64_t ByteSize(DType dtype);
 bool IsFloat(DType dtype);
 bool IsLowPrecision(DType dtype);  // bf16 or f16
 
-// The type in which kernels compute on elements of a floating type, keep sums and statistics over
-// them, and hand out gradients of weights: float32 for the 16-bit types, else the type itself.
+// The type in which kernels compute on elements of a floating type, accumulate sums and statistics,
+// and return gradients of weights: float32 for the 16-bit types, else the type itself.
 DType ComputeType(DType dtype);
 
 }  // namespace plimsoll::graph

@@ -1,4 +1,4 @@
-// A number that differs between programs that differ, but for accidents of hashing.
+// A hash that differs between different programs, except for collisions.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,8 @@
 
 namespace plimsoll::graph {
 
-// Of tensors and nodes with all that they say; not of the program's name. Only within one process.
+// Hashes the tensors and nodes with all their members, but not the program's name. Values are
+// comparable only within one process.
 size_t Fingerprint(const Program& program);
 
 }  // namespace plimsoll::graph

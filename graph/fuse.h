@@ -1,5 +1,5 @@
-// Replaces groups of nodes by one that does the same work with less traffic. Which groups is the
-// device's business: a fusion is a rule handed to the pass.
+// Replaces groups of nodes by one node that does the same work with less memory traffic. The device
+// decides which groups: a fusion is a rule that is handed to the pass.
 #pragma once
 
 #include <string>

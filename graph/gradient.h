@@ -1,5 +1,5 @@
-// What an op's gradient rule works with. Reverse mode: given the gradients of a node's outputs,
-// the rule emits nodes for the gradients of its inputs.
+// The interface of an op's gradient rule. Reverse mode: given the gradients of a node's outputs,
+// the rule emits nodes that compute the gradients of its inputs.
 #pragma once
 
 #include <vector>
@@ -29,13 +29,13 @@ class GradientContext {
   // kNoTensor: nothing depends on that output.
   Value output_gradient(size_t i) const { return output_gradients_[i]; }
 
-  // Does anybody need the gradient of input i? When not, emit nothing for it.
+  // Whether the gradient of input i is needed. If not, emit nothing for it.
   bool wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
 
   // Takes over the sum of the gradients that input i has received from later uses (or from earlier
-  // micro-steps): the gradient then given to SetGradient must include it, which ops with an
-  // accumulating input ("acc") do in the same kernel. kNoTensor when there is none. A rule that
-  // doesn't call it gets an add emitted after it.
+  // micro-steps), or kNoTensor when there is none. The gradient then given to SetGradient must
+  // include that sum; ops with an accumulating input ("acc") add it in the same kernel. For a rule
+  // that doesn't call this, an add is emitted after it.
   Value TakePartial(size_t i) {
     taken_[i] = true;
     return partials_[i];
@@ -49,7 +49,7 @@ class GradientContext {
 
  private:
   Builder& builder_;
-  const Node node_;  // a copy: emitting nodes moves the program's own
+  const Node node_;  // a copy: emitting nodes reallocates the program's vector
   std::vector<Value> output_gradients_;
   std::vector<bool> wanted_;
   std::vector<Value> partials_;

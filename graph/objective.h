@@ -1,5 +1,5 @@
-// What a step trains is one or several objectives: a loss each, with parameters and an optimizer of
-// its own. Their tensors have their name.
+// A step trains one or several objectives: each is a loss with its own parameters and optimizer.
+// Their tensors' names begin with the objective's name.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace plimsoll::graph {
 
-// The tensor `name` of an objective: "lr" of the only one, which has no name; "critic.lr" of the
-// objective "critic".
+// The name of an objective's tensor `name`: "lr" for the only objective, which has no name;
+// "critic.lr" for the objective "critic".
 inline std::string OfObjective(std::string_view objective, std::string_view name) {
   return objective.empty() ? std::string(name) : std::string(objective) + "." + std::string(name);
 }

@@ -1,5 +1,6 @@
-// What an op is: its meaning, announced once, in one place (ops/NAME.cc). Kernels are separate
-// (ops/kernel.h), so that a program can be built, differentiated and planned without any device.
+// The definition of an op: its meaning, declared once, in one place (ops/NAME.cc). Kernels are
+// separate (ops/kernel.h), so that a program can be built, differentiated and planned without a
+// device.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct OpCall {
 
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
   bool has_output(size_t i) const { return i < outputs.size() && outputs[i] != nullptr; }
-  // InternalError, naming op and argument, when absent.
+  // Throws InternalError, naming op and argument, when the input is absent.
   const TensorType& input(size_t i) const;
   const TensorType& output(size_t i) const;
 };
@@ -36,8 +37,8 @@ struct OpCall {
 struct Cost {
   double flops = 0;  // multiply and add count as two
   double bytes = 0;  // read and written, each tensor once
-  // FLOPs of the matrix products that the model's mathematics ask for: those of `flops` without
-  // what goes on element by element, and without what a kernel makes a second time.
+  // FLOPs of the matrix products that the model's mathematics ask for: `flops` without elementwise
+  // work, and without products that a kernel computes a second time.
   double products = 0;
 };
 
@@ -59,12 +60,12 @@ struct OpDef {
   std::vector<Argument> outputs;
   bool variadic = false;  // the last input may be repeated any number of times
 
-  // Types of all outputs from the inputs. Throws InternalError on shapes or dtypes that don't fit
-  // (use Check() below). Must be set.
+  // Infers the types of all outputs from the inputs. Throws InternalError on shapes or dtypes that
+  // don't fit (use Check() below). Must be set.
   std::function<std::vector<TensorType>(const OpCall&)> infer;
 
-  // Emits the nodes that compute the gradients of the inputs. Empty: the op has none, and a loss
-  // that depends on a trained parameter through it is refused, unless `stops_gradient`.
+  // Emits the nodes that compute the gradients of the inputs. Empty: the op has no gradient, and a
+  // loss that depends on a trained parameter through it is refused, unless `stops_gradient`.
   std::function<void(GradientContext&)> gradient;
 
   // Empty: no FLOPs, every argument read or written once.
@@ -79,10 +80,11 @@ struct OpDef {
   // (i32[2]: seed, micro-step). Equal key and rng give equal draws.
   bool random = false;
 
-  // Results count as constants where a loss is differentiated; instead of a gradient.
+  // The results count as constants when a loss is differentiated. An op has either this or a
+  // gradient.
   bool stops_gradient = false;
 
-  // Output 0 is input 0 in another type. Passes look through it at what was converted.
+  // Output 0 is input 0 converted to another type. Passes look through the op at its input.
   bool converts = false;
 
   // Traits (graph/traits.h).
@@ -92,19 +94,19 @@ struct OpDef {
   ShardingRule sharding = {};
   Continuation continuation = {};
 
-  // Little more than reading and writing each element once: worth running several times rather
-  // than keeping what it makes between two uses (checkpointing/recompute.h).
+  // The op does little more than reading and writing each element once: computing it several times
+  // is better than keeping its results between two uses (checkpointing/recompute.h).
   bool cheap_to_recompute = false;
 
-  // The word of `checkpointing.recompute` that means this op and others of its kind, "norms".
-  // Empty: only the op's own name does (checkpointing/retention_policy.h).
+  // The word in `checkpointing.recompute` that selects this op and others of its kind, such as
+  // "norms". Empty: only the op's own name selects it (checkpointing/retention_policy.h).
   std::string_view recompute_preset = "";
 
-  // y = x·Wᵀ with x at input 0 and W at input 1: a low-rank adapter can stand beside W
+  // y = x·Wᵀ with x at input 0 and W at input 1: a low-rank adapter can be added to W
   // (adapters/lora_pass.h).
   bool takes_adapters = false;
 
-  // A GPU's kernel takes the calls of many tensors in one launch (memory/device_rates.h).
+  // On a GPU, one kernel launch handles the calls for many tensors (memory/device_rates.h).
   bool shares_launches = false;
 };
 
@@ -113,8 +115,8 @@ Cost CostOf(const OpCall& call);
 // Throws InternalError("NAME: MESSAGE") unless `condition`.
 void Check(bool condition, const OpCall& call, std::string_view message);
 
-// All ops of the program text, by name. Filled before main() by OpRegistration objects, read-only
-// afterwards.
+// All ops that a program may use, by name. OpRegistration objects fill it before main(); it is
+// read-only afterwards.
 class OpRegistry {
  public:
   static OpRegistry& Get();

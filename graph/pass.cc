@@ -45,7 +45,7 @@ std::vector<PassReport> PassPipeline::Run(Program& program) const {
 
 void PassPipeline::Dump(const Program& program, size_t number, std::string_view pass) const {
   if (dump_directory_.empty()) return;
-  std::error_code ignored;  // writing fails then, and says so
+  std::error_code ignored;  // if this fails, so does the writing, which reports it
   std::filesystem::create_directories(dump_directory_, ignored);
   char numbered[8];
   std::snprintf(numbered, sizeof(numbered), ".%02zu.", number % 100);

@@ -31,12 +31,12 @@ struct PassReport {
 
 class PassPipeline {
  public:
-  // `dump_directory`: where to write the program before the first pass and after each:
-  // DIR/PROGRAM.NN.PASS.txt. Empty: nowhere.
+  // `dump_directory`: the folder for dumps of the program before the first pass and after each
+  // pass, DIR/PROGRAM.NN.PASS.txt. Empty: no dumps.
   explicit PassPipeline(std::string dump_directory = "")
       : dump_directory_(std::move(dump_directory)) {}
 
-  // Whether to verify (the default). For programs that are tried by the thousand.
+  // Whether to verify (the default). Switched off for programs that are tried by the thousand.
   void set_verify(bool verify) { verify_ = verify; }
 
   template <typename P, typename... Args>
@@ -44,9 +44,9 @@ class PassPipeline {
     passes_.push_back(std::make_unique<P>(std::forward<Args>(args)...));
   }
 
-  // Runs all passes in order. The verifier checks the program after every pass that changed it, and
-  // one that says that it changed nothing must have left every tensor and node as it was; an
-  // InternalError names the pass that broke it.
+  // Runs all passes in order. The verifier checks the program after every pass that changed it. A
+  // pass that reports no change must have left every tensor and node as it was. An InternalError
+  // names the pass that broke the program.
   std::vector<PassReport> Run(Program& program) const;
 
  private:

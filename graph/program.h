@@ -35,16 +35,16 @@ class Program {
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
 
-  // InternalError on a name taken or an alias of something absent.
+  // Throws InternalError when the name is taken or the alias refers to an absent tensor.
   TensorId AddTensor(Tensor tensor);
   const Tensor& tensor(TensorId id) const { return tensors_[id]; }
   Tensor& mutable_tensor(TensorId id) { return tensors_[id]; }  // not for renaming: see Rename
   void Rename(TensorId id, std::string name);
   const std::vector<Tensor>& tensors() const { return tensors_; }
-  // kNoTensor when there is none of that name.
+  // Returns kNoTensor when no tensor has that name.
   TensorId Find(std::string_view name) const;
   TensorId Require(std::string_view name) const;  // InternalError when there is none
-  // `stem` itself or stem.2, stem.3, … whichever is free first.
+  // Returns the first free name among `stem`, stem.2, stem.3, ….
   std::string FreshName(std::string_view stem) const;
   // Follows aliases to the tensor that owns the memory.
   TensorId Root(TensorId id) const;

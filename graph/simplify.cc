@@ -7,7 +7,7 @@ namespace plimsoll::graph {
 PassResult Simplify::Run(Program& program) {
   std::vector<bool> read(program.tensors().size(), false);
   auto mark = [&](TensorId id) {
-    // A read view reads its base.
+    // Reading a view also reads its base.
     for (; id != kNoTensor && !read[id];
          id = program.tensor(id).alias ? program.tensor(id).alias->base : kNoTensor) {
       read[id] = true;
@@ -18,7 +18,7 @@ PassResult Simplify::Run(Program& program) {
     if (program.tensors()[id].persistent) mark(static_cast<TensorId>(id));
   }
 
-  // Backwards: a node's inputs are read only if the node stays.
+  // Goes backwards: a node's inputs count as read only if the node stays.
   std::vector<Node>& nodes = program.mutable_nodes();
   std::vector<bool> stays(nodes.size(), false);
   int outputs_removed = 0;

@@ -1,5 +1,5 @@
-// Removes what nobody needs: nodes none of whose results are read, and optional outputs that are
-// not read (a norm's statistics in a forward-only program).
+// Removes nodes none of whose results are read, and optional outputs that are not read (such as a
+// norm's statistics in a forward-only program).
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace plimsoll::graph {
 
 class Simplify : public Pass {
  public:
-  // `results`: names of tensors that the host reads though no node does. Persistent tensors count
-  // as read anyhow.
+  // `results`: names of tensors that the host reads though no node does. Persistent tensors always
+  // count as read.
   explicit Simplify(std::vector<std::string> results = {}) : results_(std::move(results)) {}
   std::string_view name() const override { return "simplify"; }
   PassResult Run(Program& program) override;

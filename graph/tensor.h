@@ -1,4 +1,5 @@
-// A tensor of a program: a name, a type, and what the planner must know to place it. No data.
+// A tensor of a program: a name, a type, and what the memory planner needs to know. It holds no
+// data.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ enum class Role : uint8_t {
   kInput,           // slot that the host fills before a program runs
   kParameter,       // trained weight
   kGradient,        // of a parameter
-  kMaster,          // what a low-precision parameter needs beside it to be a float32 one
+  kMaster,          // the rest of a low-precision parameter's float32 value
   kOptimizerState,  // moments, counters
   kState,           // other carried state (batch-norm statistics, loss scale)
   kActivation,      // any other result of a node
@@ -42,7 +43,7 @@ enum class Role : uint8_t {
 enum class Place : uint8_t { kDevice, kHost };
 
 // How a result of the forward pass reaches the backward pass. A policy sets it (checkpointing/);
-// the passes recompute and offload act on it. It means nothing elsewhere.
+// the passes `recompute` and `offload` act on it. On other tensors it has no meaning.
 enum class Retention : uint8_t {
   kSave,       // stays in memory
   kRecompute,  // dies after the forward pass and is computed again where it is needed
@@ -60,9 +61,9 @@ std::optional<Retention> ParseRetention(std::string_view name);
 struct Alias {
   TensorId base = kNoTensor;
   int64_t byte_offset = 0;
-  // An axis of the mesh, or empty. The base is one such tensor after another, one for each rank
-  // along that axis, and this is the rank's own part. The program is the same on all ranks;
-  // `byte_offset` is 0.
+  // An axis of the mesh, or empty. With an axis, the base consists of one tensor of this type per
+  // rank along that axis, one after another, and the view is the rank's own part. The program is
+  // the same on all ranks; `byte_offset` is 0.
   std::string part_along = {};
   bool operator==(const Alias&) const = default;
 
@@ -87,7 +88,7 @@ struct Tensor {
   int64_t bytes() const { return type.bytes(); }
 };
 
-// Is it what training goes on from? Parameters, and what belongs to their updates.
+// Whether training goes on from this tensor: parameters, and the state that updates them.
 bool OutlivesSteps(const Tensor& tensor);
 
 }  // namespace plimsoll::graph

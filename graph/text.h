@@ -10,9 +10,10 @@
 //     %dx: f32[4,8] = linear_dx(%dy, %w) {factor=0.5} @fc !autodiff using %scratch: i32[64]
 //     workspace
 //
-// A tensor's type, role (activation unless said), "persistent", "host" and "view %base+BYTES" stand
-// where it first appears. A rank's own part of the base is "view %base+own", or "+own(AXIS)" where
-// the axis is not data. "_" is an absent argument, @ the scope, ! the pass that made the node.
+// A tensor's type, its role (kActivation by default), "persistent", "host" and "view %base+BYTES"
+// are written where the tensor first appears. A view of a rank's own part is "view %base+own", or
+// "+own(AXIS)" where the axis is not data. "_" is an absent argument, @ precedes the scope, ! the
+// pass that made the node.
 #pragma once
 
 #include <string>

@@ -139,7 +139,7 @@ class Parser {
   }
 
  private:
-  // "%name", declaring it when a type follows; "_" is absent.
+  // Reads "%name", and declares the tensor when a type follows; "_" means absent.
   TensorId Reference(Line& line) {
     if (line.PeekWord() == "_") {
       line.Word();
@@ -194,7 +194,7 @@ class Parser {
       }
       dims.push_back(d);
     }
-    // A zero dimension hides an overflow of the others.
+    // A dimension of zero would hide an overflow of the others.
     int64_t nonzero = ByteSize(*dtype);
     for (int64_t d : dims) {
       if (d != 0 && __builtin_mul_overflow(nonzero, d, &nonzero)) line.Fail("impossible shape");

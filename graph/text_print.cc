@@ -10,7 +10,7 @@ std::string RealText(double value) {
   char buffer[40];
   const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value).ptr;
   std::string text(buffer, end);
-  // A real always looks like one: "1" would parse as an integer.
+  // A real must not look like an integer: "1" would parse as one.
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }
@@ -22,7 +22,7 @@ std::string ValueText(const AttributeValue& value) {
   return "\"" + std::get<std::string>(value) + "\"";
 }
 
-// Where a view begins in its base.
+// The offset of a view within its base, as text.
 std::string Begin(const Alias& alias) {
   if (!alias.own_part()) return std::to_string(alias.byte_offset);
   return alias.part_along == kDataAxis ? "own" : "own(" + alias.part_along + ")";
@@ -35,7 +35,7 @@ class Printer {
 
   std::string Run() {
     text_ = "program " + program_.name() + "\n";
-    // Everything that no node declares by writing it first.
+    // Declares every tensor that no node declares by writing it first.
     std::vector<bool> produced(program_.tensors().size(), false);
     for (const Node& node : program_.nodes()) {
       for (TensorId id : node.outputs) Mark(produced, id);

@@ -1,4 +1,4 @@
-// What must be true of every program, whatever made it.
+// Checks the conditions that every program must meet, whatever made it.
 #pragma once
 
 #include "graph/program.h"

@@ -18,7 +18,7 @@ using graph::Role;
 using graph::TensorId;
 using graph::TensorType;
 
-// -1: no input is asked for.
+// -1 means that no input is required.
 bool HasInput(const Node& node, int index) {
   const auto i = static_cast<size_t>(index);
   return index < 0 || (i < node.inputs.size() && node.inputs[i] != kNoTensor);
@@ -29,14 +29,14 @@ void SetInput(Node& node, size_t index, TensorId value) {
   node.inputs[index] = value;
 }
 
-// Two attentions of one scope have caches of their own.
+// Two attentions of one scope get separate caches.
 TensorId Carried(Builder& builder, const std::string& scope, const char* name,
                  const TensorType& type) {
   const std::string stem = scope.empty() ? name : scope + "." + name;
   return builder.Persistent(builder.program().FreshName(stem), Role::kState, type);
 }
 
-// Returns the bytes of the node's caches.
+// Makes the node read keys and values from caches; returns the bytes of its caches.
 int64_t ReadFromCaches(Builder& builder, Node& node, TensorId position, int64_t capacity) {
   if (!node.attributes.GetBool("causal") || node.attributes.GetReal("dropout") > 0) {
     throw InternalError("kv_cache: " + node.op->name + " in '" + node.scope +

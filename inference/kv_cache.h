@@ -5,11 +5,11 @@
 //   embedding(tokens, table, wpe)   →  embedding(tokens, table, wpe, position)
 //   rotary(qkv)                     →  rotary(qkv, position)
 //
-// Which op becomes what, and which of its inputs takes the position, ops declare
+// Ops declare by which op they are replaced, and which of their inputs takes the position
 // (graph::Continuation). `position`, i32[1], is an input slot: the position of the first of the W
 // tokens. SCOPE.keys and SCOPE.values [R,G,capacity,hd] are carried (Role::kState): programs with
 // other W that run on the same texts share them by name. Attention must be causal and without
-// dropout, as inference is.
+// dropout, as in inference.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ namespace plimsoll::inference {
 
 class KvCache : public graph::Pass {
  public:
-  // Tokens of a text that the cache has room for; at least as many as the program handles at once.
+  // `capacity`: tokens of a text for which the cache has room; at least as many as the program
+  // processes at once.
   explicit KvCache(int64_t capacity) : capacity_(capacity) {}
   std::string_view name() const override { return "kv_cache"; }
   graph::PassResult Run(graph::Program& program) override;

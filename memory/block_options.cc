@@ -15,7 +15,7 @@ using graph::Program;
 using graph::Retention;
 using graph::TensorId;
 
-// The seconds of computing again what an assignment drops.
+// Computes how many seconds it takes to recompute the results that an assignment drops.
 class Chains {
  public:
   Chains(const Program& program, std::span<const Decision> decisions,
@@ -44,7 +44,7 @@ class Chains {
 
   void SetAvailable(int node, bool available) { available_[node] = available; }
 
-  // Of having the results of `dropped` nodes back.
+  // The seconds that it takes to recompute the results of the nodes `dropped`.
   double Seconds(std::span<const int> dropped) {
     ++round_;
     double total = 0;
@@ -71,7 +71,7 @@ class Chains {
   int round_ = 0;
 };
 
-// Is a result of the decision's node read in the forward pass by a node of another block?
+// Whether a node of another block reads a result of the decision's node in the forward pass.
 bool LeavesBlock(const Program& program, const Decision& decision) {
   const Node& producer = program.nodes()[decision.node];
   const std::string_view own = graph::BlockIn(producer.scope);
@@ -93,7 +93,7 @@ bool LeavesBlock(const Program& program, const Decision& decision) {
   return false;
 }
 
-// By decision: what may be done with it. Keeping is always possible, and first.
+// By decision: its allowed retentions. kSave is always allowed, and first.
 std::vector<std::vector<Retention>> Choices(const Program& program,
                                             std::span<const Decision> decisions,
                                             std::span<const int> block, int64_t enumerate) {
@@ -119,7 +119,8 @@ std::vector<std::vector<Retention>> Choices(const Program& program,
   return choices;
 }
 
-// Those that nothing beats, then, while there is room, those that come closest to them.
+// Keeps the options that no other beats (the front), then, while there is room, the nearest to
+// them.
 std::vector<BlockOption> Best(std::vector<BlockOption> all, size_t limit) {
   std::stable_sort(all.begin(), all.end(), [](const BlockOption& a, const BlockOption& b) {
     if (a.kept_bytes != b.kept_bytes) return a.kept_bytes < b.kept_bytes;
@@ -127,7 +128,7 @@ std::vector<BlockOption> Best(std::vector<BlockOption> all, size_t limit) {
   });
   double slowest = 0;
   for (const BlockOption& option : all) slowest = std::max(slowest, option.seconds);
-  // By how much each is slower than the fastest that keeps no more bytes; 0 for the front.
+  // By how much each option is slower than the fastest that keeps no more bytes; 0 on the front.
   std::vector<std::pair<double, size_t>> excess;
   double fastest = slowest + 1;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -139,7 +140,7 @@ std::vector<BlockOption> Best(std::vector<BlockOption> all, size_t limit) {
     }
   }
   std::stable_sort(excess.begin(), excess.end());
-  // A front too long is thinned evenly.
+  // If the front is too long, takes evenly spaced options of it.
   const size_t front = std::count_if(excess.begin(), excess.end(),
                                      [](const auto& entry) { return entry.first == 0; });
   std::vector<size_t> chosen;

@@ -13,7 +13,7 @@ using graph::Node;
 using graph::Phase;
 using graph::Program;
 
-// The region of each node. A recomputed node belongs to the backward node that it is made for.
+// The region of each node. A recomputed node belongs to the backward node that needs it.
 std::vector<int> Regions(const Program& program, const graph::Blocks& known, int blocks) {
   const std::vector<Node>& nodes = program.nodes();
   std::vector<int> regions(nodes.size(), 0);
@@ -28,7 +28,7 @@ std::vector<int> Regions(const Program& program, const graph::Blocks& known, int
     }
     regions[n] = region;
   }
-  // Backwards, so that what has no block itself joins what follows it.
+  // Goes backwards, so that a node outside any block joins the region of the nodes after it.
   region = UpdateRegion(blocks);
   int last_block = -1;
   for (size_t n = nodes.size(); n-- > 0;) {
@@ -47,8 +47,9 @@ std::vector<int> Regions(const Program& program, const graph::Blocks& known, int
   return regions;
 }
 
-// Where a node's seconds count. What is computed or gathered again may start early, beside an
-// earlier block's backward pass, but it is its own block's treatment that asks for it.
+// The region to which a node's seconds count. A node that is recomputed or gathered again may start
+// early, beside an earlier block's backward pass, but its seconds are due to its own block's
+// option.
 int RegionOfSeconds(const Node& node, int block, int region, int blocks) {
   const bool again = node.phase == Phase::kRecompute && block >= 0 && block < blocks;
   return again ? BackwardRegion(blocks, block) : region;
@@ -113,7 +114,7 @@ int64_t MixtureSums::Peak(const Mix& mix) const {
   int64_t peak = std::max(sums_[first].peak[0], sums_[first].peak[UpdateRegion(blocks_)]);
   if (blocks_ == 0) return peak;
   peak = std::max(peak, sums_[mix.low].up_to[mix.split]);
-  int64_t before = Kept(mix.low, mix.split);  // really kept by the blocks so far
+  int64_t before = Kept(mix.low, mix.split);  // bytes that the blocks so far actually keep
   const auto look = [&](int profile, int block) {
     peak = std::max(peak, sums_[profile].block[block] + before - Kept(profile, block));
     before += Kept(profile, block + 1) - Kept(profile, block);

@@ -22,7 +22,7 @@ void FillCachingMemory(std::span<const graph::Program* const> programs, const Me
 
 namespace {
 
-// Runs on both allocators, with repetitions that change nothing counted only.
+// Plays events on both allocators; repetitions that would change nothing are only counted.
 class Player {
  public:
   Player(std::span<const graph::Program* const> programs, runtime::CachingMemory& memory,
@@ -49,7 +49,7 @@ class Player {
     }
   }
 
-  // Until a repetition has reserved no segment.
+  // Plays until a repetition reserves no segment, and counts the rest.
   void Repeat(int64_t times, FunctionRef<void()> play) {
     for (int64_t i = 0; i < times; ++i) {
       const runtime::CachingStats device_before = device(), host_before = host();
@@ -88,8 +88,8 @@ ReplayResult ReplayCaching(std::span<const graph::Program* const> programs, cons
 
   Player player(programs, memory, memories);
   ReplayResult result;
-  // A period is as many rounds as lie between two clearings of the cache. It is steady when it
-  // reserved as many segments as the one before, and no peak rose.
+  // A period is the rounds between two clearings of the cache. It is steady when it reserved as
+  // many segments as the one before and the peak is the same.
   const int64_t period = std::max<int64_t>(1, options.empty_cache_every);
   int64_t last_peak = -1, last_segments = -1;
   for (int p = 0; p < options.max_periods && !result.steady; ++p) {

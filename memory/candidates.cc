@@ -14,7 +14,7 @@ namespace {
 
 using graph::Retention;
 
-// A step as decided: what it takes, by region of its programs.
+// What a step with given decisions takes, by region of its programs.
 struct Measured {
   std::vector<RegionUse> uses;  // by program
   std::vector<int64_t> times;
@@ -45,10 +45,10 @@ bool Offloads(const Candidate& candidate) {
   return std::ranges::find(candidate.assignment, Retention::kOffload) != candidate.assignment.end();
 }
 
-// How the blocks of one kind and those of the others are treated: an option for each kind.
+// One option for each kind of block.
 using Level = std::vector<const BlockOption*>;
 
-// A mixture of levels, with what is done outside the blocks.
+// A mixture of levels, and the option `side` outside the blocks.
 struct Mixture {
   Mix mix;
   int side = 0;
@@ -61,7 +61,7 @@ struct Mixture {
   }
 };
 
-// By seconds, each smaller than all faster ones.
+// By seconds; each has a lower peak than all faster ones.
 using MixtureFront = std::map<double, Mixture>;
 
 void AddToFront(MixtureFront& front, double seconds, const Mixture& mixture) {
@@ -80,7 +80,7 @@ int64_t PersistentBytes(const Variant& variant, const SolverOptions& options) {
   return MakePlan(programs, options.plan).persistent_bytes;
 }
 
-// Of a variant with one base.
+// Searches a variant with one base.
 class VariantSearch {
  public:
   VariantSearch(const Variant& variant, size_t index, const CostModel& cost,
@@ -149,7 +149,7 @@ class VariantSearch {
     Add(assignment, measured.seconds(), measured.peak(), policy);
   }
 
-  // Decisions by block; [blocks_] those outside.
+  // The decisions of each block; entry [blocks_]: those outside any block.
   std::vector<std::vector<int>> Segments() const {
     std::vector<std::vector<int>> segments(blocks_ + 1);
     for (size_t i = 0; i < variant_.decisions.size(); ++i) {
@@ -159,7 +159,7 @@ class VariantSearch {
     return segments;
   }
 
-  // The kind of each block: equal where the blocks have like decisions.
+  // The kind of each block: blocks with the same decisions have the same kind.
   std::vector<int> Kinds(const std::vector<std::vector<int>>& segments) const {
     std::map<std::string, int> known;
     std::vector<int> kinds;
@@ -175,8 +175,8 @@ class VariantSearch {
     return kinds;
   }
 
-  // With blocks of one kind a level is an option. With several, at each price of a byte every kind
-  // takes the option that is cheapest then.
+  // With blocks of one kind, each option is a level. With several kinds, a level belongs to a price
+  // per byte: every kind takes the option that is cheapest at that price.
   static std::vector<Level> Levels(const std::vector<std::vector<BlockOption>>& by_kind) {
     std::vector<Level> levels;
     if (by_kind.size() == 1) {
@@ -211,8 +211,8 @@ class VariantSearch {
     }
   }
 
-  // What is looked for among the options of a block: none that offload, few copies, or as many as
-  // its forward pass can hide. What each then takes is measured on whole programs.
+  // Which options of a block are searched: without offloading, with few copies, or with as many as
+  // its forward pass can hide. Their actual cost is then measured on whole programs.
   enum class Copies { kNone, kInLine, kHidden };
 
   std::vector<BlockOption> Options(const std::vector<int>& segment, Copies copies,
@@ -254,7 +254,7 @@ class VariantSearch {
       profiles[i] = Profile(Measure(assignment), levels[i], kinds);
     });
 
-    // What is done outside the blocks. Without blocks, that is everything.
+    // The options outside the blocks. Without blocks, that is everything.
     constexpr int kSides = 4;
     const std::vector<BlockOption> sides =
         Options(segments[blocks_], copies, blocks_ > 0 ? kSides : 4 * options_.options);
@@ -295,7 +295,7 @@ class VariantSearch {
     return profile;
   }
 
-  // Bytes by program and region, against keeping all.
+  // The bytes by program and region, minus those when everything is kept.
   std::vector<std::vector<int64_t>> Difference(const Measured& measured) const {
     std::vector<std::vector<int64_t>> difference;
     for (size_t p = 0; p < measured.uses.size(); ++p) {
@@ -312,7 +312,7 @@ class VariantSearch {
                         const std::vector<double>& side_seconds) const {
     MixtureFront front;
     const double base = keep_.seconds();
-    // Levels are in the order of what they keep: the last keeps most.
+    // Levels are sorted by kept bytes: the last keeps most.
     const int top = static_cast<int>(profiles.size()) - 1;
     constexpr int kBlocksForOdd = 64;  // beyond, one block is a small part of the step
     for (int side = 0; side < static_cast<int>(extra.size()); ++side) {
@@ -339,8 +339,8 @@ class VariantSearch {
     return front;
   }
 
-  // As far as the work goes: takes candidates evenly spread over the front and tries each decision
-  // otherwise. Pays for small programs, in which one tensor is much of the whole.
+  // While `work` allows: takes candidates evenly spaced on the front and changes each of their
+  // decisions. This pays for small programs, in which one tensor is a large part of the whole.
   void ChangeSingleDecisions() {
     const int64_t decisions = static_cast<int64_t>(variant_.decisions.size());
     int64_t trials = options_.work / std::max<int64_t>(1, keep_.nodes);
@@ -373,7 +373,7 @@ class VariantSearch {
     return retention == Retention::kSave || decision.offload;
   }
 
-  // Drops what another candidate beats in seconds and peak without using the host more.
+  // Drops candidates that another beats in seconds and peak without using the host more.
   void KeepFront() {
     std::stable_sort(
         candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
@@ -401,10 +401,10 @@ class VariantSearch {
   int64_t persistent_bytes_ = 0;
   Measured keep_;  // with everything kept
   std::vector<Candidate> candidates_;
-  std::set<Assignment> measured_;  // whether they are still candidates or not
+  std::set<Assignment> measured_;  // assignments, whether still candidates or not
 };
 
-// A variant with several bases: each by itself, then together.
+// Searches a variant with several bases: each base by itself, then all together.
 class ObjectivesSearch {
  public:
   ObjectivesSearch(const Variant& variant, size_t index, const CostModel& cost,
@@ -434,7 +434,7 @@ class ObjectivesSearch {
   // The candidates of one base; their peaks are of temporaries alone.
   using Front = std::vector<Candidate>;
 
-  // The variant of one base, with everything kept in the others' programs, which are left out.
+  // The variant with only this base: the others' programs are left out, their decisions are kSave.
   Variant Alone(int base) {
     Variant alone;
     alone.bases = {variant_.bases[base]};
@@ -461,7 +461,7 @@ class ObjectivesSearch {
     return alone;
   }
 
-  // The fastest of each base that takes no more; nothing when one takes more in any case.
+  // Adds the combination of each base's fastest candidate within `peak`, if all bases have one.
   void AddWithin(int64_t peak, bool offload) {
     std::vector<const Candidate*> chosen;
     for (const Front& front : fronts_) {
@@ -505,7 +505,7 @@ class ObjectivesSearch {
   const Variant& variant_;
   size_t index_;
   int64_t persistent_bytes_;
-  std::vector<std::vector<int>> own_;  // by base: its decisions, of the variant's
+  std::vector<std::vector<int>> own_;  // by base: its decisions, as indices into the variant's
   std::vector<Front> fronts_;
   std::vector<Candidate> candidates_;
   std::set<Assignment> known_;

@@ -9,8 +9,8 @@
 
 namespace plimsoll::memory {
 
-// `index` names the variant in the candidates. Those that another beats in predicted seconds and
-// peak are left out, named policies apart.
+// `index` is stored in the candidates as their variant. Candidates that another beats in predicted
+// seconds and peak are left out, except named policies.
 std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const CostModel& cost,
                                       const SolverOptions& options);
 

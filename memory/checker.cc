@@ -23,10 +23,10 @@ using graph::Tensor;
 using graph::TensorId;
 using runtime::Layout;
 
-constexpr int kBeforeStart = -1;  // "node" that wrote what is there when a program starts
+constexpr int kBeforeStart = -1;  // the "node" that wrote bytes present when a program starts
 
-// Who owns a run of bytes. A name instead of an id: persistent tensors of other programs own bytes
-// too.
+// The owner of a run of bytes. It has a name, not an id, because persistent tensors of other
+// programs own bytes too.
 struct Owner {
   const std::string* tensor = nullptr;  // the root; nullptr: nobody has written here yet
   int writer = kBeforeStart;
@@ -41,7 +41,7 @@ class ByteMap {
 
   int64_t size() const { return size_; }
 
-  // Calls visit(begin, end, owner) for all pieces of [begin, end), cut to it.
+  // Calls visit(begin, end, owner) for all pieces that overlap [begin, end), cut to it.
   template <typename Visit>
   void ForEach(int64_t begin, int64_t end, Visit visit) {
     if (begin >= end) return;
@@ -82,11 +82,11 @@ struct Bytes {
   bool operator==(const Bytes&) const = default;
 };
 
-// What is known of the persistent tensors of all programs.
+// A persistent tensor of any program.
 struct PersistentTensor {
   Bytes bytes;
   Place place;
-  const Program* program;  // that named it first
+  const Program* program;  // the first that names it
 };
 using PersistentTensors = std::map<std::string, PersistentTensor>;
 
@@ -105,7 +105,7 @@ class Replay {
       owner.persistent = true;
       Arena(tensor.place).Assign(tensor.bytes.begin, tensor.bytes.end, owner);
     }
-    // Inputs are filled by the host before the first node.
+    // The host fills inputs before the first node.
     for (size_t i = 0; i < program.tensors().size(); ++i) {
       const Tensor& tensor = program.tensors()[i];
       const TensorId id = static_cast<TensorId>(i);
@@ -121,7 +121,7 @@ class Replay {
       for (TensorId id : node.inputs) {
         if (id != kNoTensor) Read(n, id);
       }
-      // A view touches no bytes; its output is an alias of its input, checked as such.
+      // A view touches no bytes; its output is an alias of its input, and is checked as such.
       if (node.op->view) continue;
       CheckWithinNode(n);
       for (TensorId id : node.outputs) {
@@ -129,7 +129,7 @@ class Replay {
       }
       if (node.workspace != kNoTensor) Write(n, node.workspace);
     }
-    // What the host reads after the last node.
+    // The host reads these tensors after the last node.
     for (size_t i = 0; i < program_.tensors().size(); ++i) {
       const Tensor& tensor = program_.tensors()[i];
       const TensorId id = static_cast<TensorId>(i);
@@ -166,7 +166,8 @@ class Replay {
     throw InternalError(fmt::format("memory check, program '{}': {}", program_.name(), message));
   }
 
-  // InternalError unless the tensor has memory within its arena and, if an alias, within its base.
+  // Throws InternalError unless the tensor has memory within its arena and, if an alias, within its
+  // base.
   void CheckPlace(int n, TensorId id) {
     const Tensor& tensor = program_.tensor(id);
     const Bytes bytes = BytesOf(id);
@@ -251,13 +252,13 @@ class Replay {
     arena.Assign(bytes.begin, bytes.end, owner);
   }
 
-  // Is `part` this rank's part of `whole`? A collective completes the whole around it.
+  // Whether `part` is this rank's part of `whole`. A collective completes the whole around it.
   bool IsOwnPart(TensorId part, TensorId whole) const {
     const std::optional<graph::Alias>& alias = program_.tensor(part).alias;
     return alias && alias->own_part() && alias->base == whole;
   }
 
-  // What one node touches at the same time must not overlap where it writes.
+  // Whatever a node writes must not overlap anything else that it reads or writes.
   void CheckWithinNode(int n) {
     const Node& node = program_.nodes()[n];
     for (TensorId id : node.outputs) {
@@ -302,8 +303,8 @@ class Replay {
   ByteMap host_;
 };
 
-// All persistent tensors, checked to lie at the same place in every program and apart from each
-// other.
+// Collects all persistent tensors, and checks that they lie at the same place in every program and
+// don't overlap.
 PersistentTensors CollectPersistent(std::span<const Program* const> programs,
                                     std::span<const Layout* const> layouts) {
   PersistentTensors all;

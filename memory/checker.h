@@ -1,5 +1,5 @@
-// Proves a layout right, independently of how it was made: replays the programs on the bytes of
-// the arenas, keeping for each byte which tensor wrote it last and which node.
+// Checks a layout independently of how it was made: replays the programs on the bytes of the
+// arenas, and tracks for each byte which tensor and which node wrote it last.
 //
 // - Every read finds all its bytes last written by that tensor (through any of its aliases).
 // - Any two nodes that touch common bytes, one of them writing, are ordered.
@@ -22,13 +22,13 @@ namespace plimsoll::memory {
 
 struct CheckOptions {
   int64_t alignment = 64;
-  // Does node `earlier` of that program (an index smaller than `later`) surely end before node
-  // `later` starts? Empty: yes, there is one stream, which runs the nodes in their order.
+  // Whether node `earlier` of that program (an index smaller than `later`) surely ends before node
+  // `later` starts. Empty: yes, there is one stream, which runs the nodes in order.
   std::function<bool(const graph::Program&, int earlier, int later)> ordered;
 };
 
-// `layouts` has one entry per program. InternalError naming the nodes and tensors at the first
-// violation.
+// `layouts` has one entry per program. Throws InternalError at the first violation, naming the
+// nodes and tensors.
 void CheckLayouts(std::span<const graph::Program* const> programs,
                   std::span<const runtime::Layout* const> layouts,
                   const CheckOptions& options = {});

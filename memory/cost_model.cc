@@ -50,7 +50,7 @@ std::string KindOf(const OpCall& call) {
   return result;
 }
 
-// Answers by call. A signature says the same in words, and takes long to write.
+// Remembered answers by call. A key by signature would be equivalent, but slow to format.
 class CostModel::Asked {
  public:
   template <typename Compute>
@@ -73,7 +73,7 @@ class CostModel::Asked {
     std::vector<int64_t> types;  // dtype and dimensions of each argument
     graph::Attributes attributes;
   };
-  // The same without copies.
+  // The same as Key, without copies.
   struct Asking {
     const graph::OpDef* op;
     const std::vector<int64_t>& types;
@@ -134,7 +134,7 @@ double CostModel::Measured(const OpCall& call) const {
   if (exact != exact_.end()) return exact->second;
   const auto kind = points_by_kind_.find(KindOf(call));
   if (kind == points_by_kind_.end()) return ideal;
-  // The nearest by the factor between the two.
+  // The nearest point by ratio of ideal times.
   const std::map<double, double>& points = kind->second;
   auto near = points.lower_bound(ideal);
   if (near == points.end()) --near;
@@ -160,7 +160,7 @@ std::vector<double> CostModel::NodeSeconds(const graph::Program& program) const 
 std::vector<double> CostModel::SecondsBesideCopies(const graph::Program& program) const {
   std::vector<double> seconds(program.nodes().size(), 0.0);
   double now = 0;
-  double free_from[2] = {0, 0};  // the ways to the device and to the host
+  double free_from[2] = {0, 0};  // when the link to the device, and to the host, is free
   std::unordered_map<graph::TensorId, double> arrives;
   for (size_t n = 0; n < seconds.size(); ++n) {
     const graph::Node& node = program.nodes()[n];
@@ -177,7 +177,7 @@ std::vector<double> CostModel::SecondsBesideCopies(const graph::Program& program
     }
     now += seconds[n];
   }
-  // A program ends with its copies.
+  // A program ends when its copies have ended.
   if (!seconds.empty()) {
     seconds.back() += std::max(0.0, std::max(free_from[0], free_from[1]) - now);
   }

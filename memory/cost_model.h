@@ -1,14 +1,14 @@
-// How long a node takes, from times measured on the device where there are any.
+// How long a node takes, from times measured on the device if there are any.
 //
 // A kernel's time depends on its op, the attributes that change its work and the types of its
-// arguments: its signature. A node whose signature was measured takes what was measured. Any other
-// is scaled from the nearest measured point of the same kind (op and dtypes) by what the built-in
-// rates say of both (memory/device_rates.h). With no point of its kind, and with no measurement at
-// all, the built-in rates are the prediction: deterministic, on any machine.
+// arguments: its signature. A node whose signature was measured takes the measured time. The time
+// of any other node is scaled from the nearest measured point of the same kind (op and dtypes), in
+// proportion to the times by the built-in rates (memory/device_rates.h). With no point of its kind,
+// the built-in rates are the prediction: deterministic, on any machine.
 //
-// A program takes the sum of its nodes. Where copies to the host and back run beside the ops, a
-// copy_start takes nothing, each way carries one copy at a time in the order of their starts, and a
-// copy_done takes as long as the ops must wait for it.
+// A program takes the sum of its nodes. If copies to the host and back run beside the ops, a
+// copy_start takes no time, each direction carries one copy at a time in the order of their starts,
+// and a copy_done takes as long as the ops must wait for it.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@
 
 namespace plimsoll::memory {
 
-// "linear f32[2,8,64] f32[64,64] _ -> f32[2,8,64]". Attributes count as far as they change the
-// work: words, booleans and integers but the random key, reals by whether they are zero.
+// "linear f32[2,8,64] f32[64,64] _ -> f32[2,8,64]". Includes the attributes that change the work:
+// words, booleans, integers except the random key, and whether reals are zero.
 std::string SignatureOf(const graph::OpCall& call);
 // The op and the dtypes among its arguments: "linear f32".
 std::string KindOf(const graph::OpCall& call);
@@ -43,22 +43,22 @@ struct TimedCall {
 class CostModel {
  public:
   explicit CostModel(const DeviceRates& rates) : rates_(rates) {}
-  // Of a CPU with that many threads.
+  // The cost model of a CPU with that many threads.
   explicit CostModel(int threads = 1) : rates_(DeviceRates::Cpu(threads)) {}
 
   const DeviceRates& rates() const { return rates_; }
   // Seconds by the built-in rates alone.
   double Ideal(const graph::OpCall& call) const { return rates_.Seconds(call); }
 
-  // What the call took: a later measurement of a signature replaces an earlier one.
+  // Adds a measured call; a later measurement of a signature replaces an earlier one.
   void Add(const TimedCall& timed);
   bool Knows(const graph::OpCall& call) const { return exact_.count(SignatureOf(call)) > 0; }
   bool measured() const { return !exact_.empty(); }
 
-  // Remembers calls it was asked about: the solver asks about the same ones in thousands of
-  // programs, on several threads.
+  // Remembers the calls that it was asked about: the solver asks about the same ones in thousands
+  // of programs, on several threads.
   double Seconds(const graph::OpCall& call) const;
-  // Each node, views taking no time, unless they wait for a copy.
+  // The seconds of each node; views take no time unless they wait for a copy.
   std::vector<double> NodeSeconds(const graph::Program& program) const;
   // All nodes together.
   double ProgramSeconds(const graph::Program& program) const;

@@ -1,9 +1,9 @@
-// What a process takes of a device's memory beside the arena, in parts: known beforehand, so that a
-// budget can bound the whole process and a plan for a GPU can be made without one.
+// What a process takes of a device's memory besides the arena, in parts. They are known beforehand,
+// so that a budget can bound the whole process and a plan for a GPU can be made without one.
 //
 //   process = arena, in whole pages + context + code + libraries + communicators + graphs + reserve
 //
-// On the CPU there is nothing of the kind: a budget there is the arena's. Sizes in bytes.
+// On the CPU there is no such overhead: a budget bounds the arena. Sizes are in bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace plimsoll::memory {
 
 struct DeviceProfile {
   std::string device;        // "NVIDIA H200"; empty: the CPU
-  int64_t memory_bytes = 0;  // that programs can share
+  int64_t memory_bytes = 0;  // available to programs
   int64_t page_bytes = 1;    // the driver hands out whole pages
 
-  int64_t context_bytes = 0;        // the driver's own: context, streams, room for kernels' stacks
+  int64_t context_bytes = 0;        // of the driver: context, streams, room for kernels' stacks
   int64_t code_bytes = 0;           // our kernels, loaded
   int64_t libraries_bytes = 0;      // handles and kernels of cuBLASLt and cuDNN
   int64_t communicators_bytes = 0;  // between ranks: NCCL's buffers and kernels
   int64_t channels = 0;             // of each communicator; 0: NCCL's choice, or there is none
   int64_t graphs_bytes = 0;         // recorded programs
-  int64_t reserve_bytes = 0;        // for a moment, while algorithms are chosen for the first time
-  bool measured = false;            // on that device by this program; otherwise built in
+  int64_t reserve_bytes = 0;        // temporary, while algorithms are chosen for the first time
+  bool measured = false;            // on that device by this program; otherwise a built-in value
 
   bool operator==(const DeviceProfile&) const = default;
 
@@ -33,27 +33,27 @@ struct DeviceProfile {
     return context_bytes + code_bytes + libraries_bytes + communicators_bytes + graphs_bytes +
            reserve_bytes;
   }
-  // Of a process with an arena of that size.
+  // The memory of a process with an arena of that size.
   int64_t ProcessBytes(int64_t arena_bytes) const {
     return (arena_bytes + page_bytes - 1) / page_bytes * page_bytes + overhead_bytes();
   }
-  // The largest arena with which the process stays within so many bytes; negative when the overhead
-  // alone is more.
+  // The largest arena with which the process takes at most that many bytes; negative when the
+  // overhead alone takes more.
   int64_t ArenaWithin(int64_t process_bytes) const {
     const int64_t left = process_bytes - overhead_bytes();
     return left < 0 ? left : left / page_bytes * page_bytes;
   }
 };
 
-// As measured on an NVIDIA H200 with driver 580.159 (docs/gpu_memory.md, docs/parallelism.md); the
-// same for any other GPU until it is measured there. `name` and `memory_bytes` are the GPU's own;
-// `channels` those of each axis's communicator, 0: NCCL's choice.
+// As measured on an NVIDIA H200 with driver 580.159 (docs/gpu_memory.md, docs/parallelism.md); used
+// for any other GPU until it is measured there. `name` and `memory_bytes` describe the GPU itself;
+// `channels` is the number of each axis's communicator, 0: NCCL's choice.
 DeviceProfile BuiltInGpuProfile(const std::string& name = "NVIDIA H200",
                                 int64_t memory_bytes = int64_t{143155} << 20, const Mesh& mesh = {},
                                 int64_t channels = 0);
 
-// "context 526 MiB, code 4.00 MiB, libraries 12.0 MiB, graphs 8.00 MiB, reserve 52.0 MiB"; with
-// communicators where there are several ranks.
+// "context 526 MiB, code 4.00 MiB, libraries 12.0 MiB, graphs 8.00 MiB, reserve 52.0 MiB"; includes
+// communicators if there are several ranks.
 std::string PartsText(const DeviceProfile& profile);
 
 }  // namespace plimsoll::memory

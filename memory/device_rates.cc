@@ -13,10 +13,10 @@ namespace {
 using graph::CostClass;
 using graph::OpDef;
 
-// What was measured, by op.
+// Measured rates, by op.
 using Table = std::map<std::string, double, std::less<>>;
 
-// What an op has that nobody measured: as the slowest of its class.
+// The rate of an op that was not measured: that of the slowest op of its class.
 struct Unmeasured {
   double bandwidth, products, attention;
 
@@ -31,10 +31,9 @@ double Find(const Table& table, const OpDef& op, const Unmeasured& unmeasured) {
   return found == table.end() ? unmeasured.Of(op.cost_class) : found->second;
 }
 
-constexpr double kCpuFlops = 30e9;  // of ops that bandwidth binds
+constexpr double kCpuFlops = 30e9;  // of bandwidth-bound ops
 
-// What one thread reaches, and the bandwidth that it has. Products and attention are bound by
-// FLOPs, all else by bytes.
+// The FLOP/s that one thread reaches. FLOPs bound products and attention, bytes bound all else.
 double CpuFlops(const OpDef& op) {
   static const Table table = {
       {"linear", 220e9},
@@ -60,10 +59,10 @@ double CpuBytes(const OpDef& op) {
 
 constexpr double kCpuSecondsPerNode = 2e-6;  // waking the threads
 
-constexpr double kGpuVector = 45e12;           // FLOPs beside the matrix units
+constexpr double kGpuVector = 45e12;           // FLOP/s outside the matrix units
 constexpr double kGpuSecondsPerNode = 1.5e-6;  // between one kernel of a graph and the next
-// To pinned host memory or back: 55.4e9 alone, but a step of GPT-2 1558M that copied 5 GB each way
-// beside its kernels was as slow as this makes it.
+// To pinned host memory or back: a copy alone reaches 55.4e9, but a step of GPT-2 1558M that copied
+// 5 GB each way beside its kernels was as slow as with this rate.
 constexpr double kLinkBytes = 48e9;
 constexpr double kSecondsPerCopy = 2e-6;
 
@@ -137,7 +136,7 @@ bool Is16Bit(const graph::OpCall& call) {
                                call.input(0).dtype == graph::DType::kFloat16);
 }
 
-// Wider heads give the matrix units of attention more to do for each exponential.
+// Wider heads give the matrix units of attention more work per exponential.
 double HeadFactor(const graph::OpCall& call) {
   if (call.op.cost_class != CostClass::kAttention) return 1;
   const int64_t heads = call.attributes.GetInt("heads");
@@ -180,7 +179,7 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
   if (Is16Bit(call) && op.cost_class != CostClass::kBandwidth) {
     flops = GpuFlops16(op) * HeadFactor(call) * scale(&gpu::PeakRates::half);
   } else if (call.attributes.Has("tf32") && GpuFlopsTf32(op) != GpuFlops32(op)) {
-    // A GPU without TF32 computes such products as others of float32.
+    // A GPU without TF32 computes such products like other float32 products.
     flops = std::max(flops, GpuFlopsTf32(op) * scale(&gpu::PeakRates::tf32));
   }
   return std::max(cost.flops / flops, cost.bytes / (GpuBytes(op) * memory)) +

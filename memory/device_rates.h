@@ -14,23 +14,23 @@ namespace plimsoll::memory {
 
 class DeviceRates {
  public:
-  // So many threads of an AMD EPYC with AVX-512 (docs/kernels.md).
+  // The rates of that many threads of an AMD EPYC with AVX-512 (docs/kernels.md).
   static DeviceRates Cpu(int threads) { return DeviceRates(threads); }
-  // One NVIDIA H200, programs recorded as graphs (docs/gpu_memory.md). Those of another GPU are in
-  // proportion to the peaks of both (gpu/peak_rates.h); of one that isn't known they are the
-  // H200's.
+  // The rates of one NVIDIA H200, programs recorded as graphs (docs/gpu_memory.md). Rates of
+  // another GPU are scaled by the ratio of both GPUs' peaks (gpu/peak_rates.h); an unknown GPU gets
+  // the H200's rates.
   static DeviceRates Gpu(std::string_view name = kMeasuredGpu) { return DeviceRates(name); }
 
-  // Whose rates they are: "of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4". Empty for
-  // a CPU.
+  // The origin of the rates: "of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4". Empty
+  // for a CPU.
   std::string Origin() const;
 
-  // Of a call that is no copy between places.
+  // The seconds of a call other than a copy between places.
   double Seconds(const graph::OpCall& call) const;
 
-  // Do copies to the host and back run beside the ops? On the CPU they are ops like others.
+  // Whether copies to the host and back run beside the ops. On the CPU they are ordinary ops.
   bool copies_overlap() const { return gpu_ != nullptr; }
-  // Such a copy's own time, one way.
+  // The time of such a copy itself, one way.
   double CopySeconds(double bytes) const;
 
  private:
@@ -39,9 +39,9 @@ class DeviceRates {
   explicit DeviceRates(int threads) : threads_(threads) {}
   explicit DeviceRates(std::string_view name);
 
-  std::string unknown_gpu_;                   // whose rates are not known
+  std::string unknown_gpu_;                   // name of a GPU without known rates
   const gpu::PeakRates* gpu_ = nullptr;       // nullptr: the CPU
-  const gpu::PeakRates* measured_ = nullptr;  // of the GPU that the rates were measured on
+  const gpu::PeakRates* measured_ = nullptr;  // the GPU that the rates were measured on
   int threads_ = 1;
 };
 

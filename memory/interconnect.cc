@@ -6,7 +6,7 @@
 namespace plimsoll::memory {
 namespace {
 
-// Bytes a second over the links of a GPU, in calls of 256 MiB.
+// Bandwidths over a GPU's links, in bytes per second, for calls of 256 MiB.
 struct Rates {
   int channels;
   double all_reduce, reduce_scatter;
@@ -26,7 +26,7 @@ const Rates& RatesOf(int channels) {
   return *rates;
 }
 
-// Of each byte of a tensor, (R − 1)/R enters and leaves each GPU; in an all-reduce twice.
+// (R − 1)/R of a tensor's bytes enter and leave each GPU; in an all-reduce, twice that.
 double Seconds(const AxisTraffic& traffic, const Rates& rates) {
   const auto ranks = static_cast<double>(traffic.axis.ranks);
   const double gather = traffic.axis.gathers_beside_work ? rates.gather_beside_work : rates.gather;
@@ -57,9 +57,10 @@ int64_t CommunicatorBytes(const Mesh& mesh, int channels) {
   int64_t bytes = 0;
   for (const MeshAxis& axis : mesh.axes()) {
     if (axis.ranks == 1) continue;
-    // The first loads NCCL's kernels. Registered memory takes a table; copy engines, flags.
+    // The first communicator loads NCCL's kernels. Registered memory needs a table, copy engines
+    // flags.
     bytes += ((bytes == 0 ? 196 + 40 : 44) + 6 * channels) * kMiB;
-    // Maxima are reduced through buffers, of 24 channels at most.
+    // Maxima are reduced through buffers, for at most 24 channels.
     if (axis.reduces_maxima) bytes += (186 + 4 * std::min(channels, 24)) * kMiB;
   }
   return bytes;

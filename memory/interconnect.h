@@ -1,6 +1,6 @@
-// What collectives between the GPUs of one host cost, by the number of channels (blocks that a call
-// runs on, each with its own buffers): of each GPU's memory, and time. As measured with NCCL on 4
-// NVIDIA H200s, NVLink, of memory that is registered (docs/parallelism.md); not of several hosts.
+// What collectives between the GPUs of one host cost, in time and in memory of each GPU, by the
+// number of channels (the blocks that run a call, each with its own buffers). Measured with NCCL on
+// 4 NVIDIA H200s with NVLink, on registered memory (docs/parallelism.md); not for several hosts.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ struct AxisTraffic {
 };
 using MeshTraffic = std::vector<AxisTraffic>;  // of each axis
 
-// NCCL's own choice, and the most.
+// The most channels, and NCCL's own choice.
 inline constexpr int kMostChannels = 32;
 
-// All calls one after the other. `channels`: 1 to kMostChannels.
+// The seconds of all calls, one after the other. `channels`: 1 to kMostChannels.
 double CollectiveSeconds(const MeshTraffic& traffic, int channels);
 
-// The fewest of 4, 8, 16 and 32 with which collectives take no more than a hundredth of the step
-// longer than with 32, were nothing hidden.
+// The fewest of 4, 8, 16 and 32 channels with which collectives, if nothing hid them, would take at
+// most a hundredth of the step longer than with 32.
 int FewestChannels(const MeshTraffic& traffic, double step_seconds);
 
-// Of each GPU, for communicators of the axes that have several ranks.
+// The bytes on each GPU for communicators of the axes that have several ranks.
 int64_t CommunicatorBytes(const Mesh& mesh, int channels);
 
 }  // namespace plimsoll::memory

@@ -34,7 +34,7 @@ void CheckAliases(const Program& program) {
   }
 }
 
-// First and last use of every root that lives in the program.
+// Finds the first and last use of every root that lives in the program.
 void FindUses(const Program& program, Lifetimes& result) {
   const size_t count = program.tensors().size();
   const int32_t last_node = static_cast<int32_t>(program.nodes().size()) - 1;
@@ -63,8 +63,8 @@ void FindUses(const Program& program, Lifetimes& result) {
   }
 }
 
-// The temporary whose whole memory argument `input` of the node is, when the node may overwrite
-// it: nothing else of the node and no later node touches it.
+// The temporary that the node may overwrite through argument `input`, which must be all of the
+// temporary's memory: neither another argument of the node nor a later node uses it.
 TensorId Replaceable(const Program& program, const Lifetimes& lifetimes, int32_t n, int input) {
   const Node& node = program.nodes()[n];
   const TensorId id = node.inputs[input];
@@ -81,7 +81,7 @@ TensorId Replaceable(const Program& program, const Lifetimes& lifetimes, int32_t
   return root;
 }
 
-// May `output`, fresh at node n, take the memory of `root`?
+// Whether `output`, first written by node n, may take the memory of `root`.
 bool Fits(const Program& program, const Lifetimes& lifetimes, int32_t n, TensorId root,
           TensorId output) {
   const Tensor& from = program.tensor(root);
@@ -115,7 +115,7 @@ Lifetimes ComputeLifetimes(const Program& program, bool in_place) {
     if (buffer_of_root[root] < 0 && result.first_use[root] >= 0) add_buffer(root);
   };
 
-  // In the order of the nodes, so that a chain of in-place ops grows one buffer.
+  // Goes in the order of the nodes, so that a chain of in-place ops shares one buffer.
   for (int32_t n = 0; n < static_cast<int32_t>(program.nodes().size()); ++n) {
     const Node& node = program.nodes()[n];
     for (TensorId id : node.inputs) add_if_new(id);

@@ -1,8 +1,8 @@
 // When each temporary of a program is alive, and which temporaries share one buffer in place.
 //
-// Times are node indices, both ends included: a buffer is alive while node `birth` writes it and
-// still while node `death` reads it. Views and other aliases extend the tensor they alias.
-// Persistent tensors are always alive and appear here not at all.
+// Times are node indices, both ends included: a buffer is alive from node `birth`, which writes it,
+// to node `death`, which reads it last. Views and other aliases extend the lifetime of the tensor
+// they alias. Persistent tensors are always alive and don't appear here.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 namespace plimsoll::memory {
 
 struct Buffer {
-  // The tensors that own these bytes, one after the other (no aliases). More than one when an op
-  // overwrites its dying input.
+  // The tensors that own these bytes, one after the other (no aliases). There are several when an
+  // op overwrites its dying input.
   std::vector<graph::TensorId> tensors;
   int64_t bytes = 0;  // not aligned
   // Inputs that the host fills are born at 0; metrics die at the last node.
@@ -25,14 +25,15 @@ struct Buffer {
 
 struct Lifetimes {
   std::vector<Buffer> buffers;
-  // By TensorId, aliases resolved: index into buffers, or -1 (persistent, or touched by no node).
+  // By TensorId, aliases resolved: index into buffers, or -1 (persistent, or not used by any node).
   std::vector<int32_t> buffer_of;
-  // By TensorId, non-aliases only: own first and last node, in-place partners left out. -1: none.
+  // By TensorId, only for non-aliases: the tensor's own first and last node, without its in-place
+  // partners. -1: none.
   std::vector<int32_t> first_use, last_use;
 };
 
-// InternalError on a temporary that is read before it is written, or an alias that reaches beyond
-// its base. `in_place` false: every tensor gets a buffer of its own.
+// Throws InternalError when a temporary is read before it is written, or an alias reaches beyond
+// its base. `in_place` false: every tensor gets its own buffer.
 Lifetimes ComputeLifetimes(const graph::Program& program, bool in_place = true);
 
 }  // namespace plimsoll::memory

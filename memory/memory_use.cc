@@ -51,11 +51,11 @@ std::string Percent(double part, double whole) {
   return whole <= 0 ? "" : fmt::format("{:.1f} %", 100 * part / whole);
 }
 
-// The bytes of one role, or of all, in one place.
+// The bytes of one role, or of all roles, in one place.
 struct Use {
-  int64_t now = 0;  // after the run: what persists
+  int64_t now = 0;  // after the run: persistent tensors
   int64_t peak = 0;
-  int program = -1, node = -1;  // where the peak first is; -1: throughout
+  int program = -1, node = -1;  // the first place of the peak; -1: throughout
 };
 
 // `role` nullopt: all of them.
@@ -115,7 +115,7 @@ void AppendRoles(const RunFacts& facts, const std::vector<ProgramTimeline>& time
   }
 }
 
-// What an op kind or a scope holds at the peak, and how long a step works on it.
+// The bytes that an op kind or a scope holds at the peak, and the time that a step spends on it.
 struct Share {
   int64_t bytes = 0;
   double seconds = 0;
@@ -123,7 +123,7 @@ struct Share {
 using Shares = std::map<std::string, Share>;
 
 // The part of the model that a persistent tensor, or the node that updates it, belongs to: the
-// longest start of its name that is a scope of the model, or else the first word ("embed").
+// longest prefix of its name that is a scope of the model, or else the first word ("embed").
 std::string ScopeOf(const std::string& name, const std::set<std::string>& scopes) {
   for (size_t end = name.size(); end != std::string::npos && end > 0;
        end = name.rfind('.', end - 1)) {
@@ -199,7 +199,7 @@ void AppendShares(const RunFacts& facts, std::string_view title, const Shares& s
   Share rest;
   size_t shown = 0, left = 0;
   for (const auto& [name, share] : rows) {
-    // What persists is no op's: its row counts beside the ten.
+    // Persistent tensors belong to no op: their row doesn't count among the ten.
     if (name == kPersistent || shown < kTop) {
       line(name, share);
       shown += name != kPersistent;

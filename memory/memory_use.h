@@ -1,6 +1,6 @@
-// What a run used its memory for, told at its end: bytes by role and where each peaked, which op
-// kinds and scopes hold the most at the peak and what time they take, and what a caching allocator
-// would have reserved beside the arena.
+// Reports at the end of a run what it used its memory for: bytes by role and where each peaked,
+// which op kinds and scopes hold the most at the peak and how much time they take, and what a
+// caching allocator would have reserved compared with the arena.
 #pragma once
 
 #include <optional>
@@ -21,13 +21,13 @@ struct CachingUse {
 struct RunFacts {
   std::span<const graph::Program* const> programs;  // as given to MakePlan
   const MemoryPlan& plan;
-  // Seconds that a step spends in each node, by program and node: 0 where a step doesn't run it.
-  // Empty: not measured.
+  // Seconds that a step spends in each node, by program and node; 0 for programs that a step
+  // doesn't run. Empty: not measured.
   std::vector<std::vector<double>> node_seconds = {};
   bool by_time = false;  // order op kinds and scopes by time instead of by bytes
-  // What a caching allocator takes for the same programs.
+  // What a caching allocator would take for the same programs.
   std::optional<CachingUse> replayed = std::nullopt;
-  // What it took: the run used it in place of the arena.
+  // What a caching allocator took, if the run used one instead of the arena.
   std::optional<CachingUse> used = std::nullopt;
 };
 

@@ -33,7 +33,7 @@ std::vector<int64_t> LiveBytes(std::span<const Interval> intervals, int64_t alig
   return live;
 }
 
-// A placed buffer, as the search for gaps needs it.
+// A placed buffer, in the form that the search for gaps needs.
 struct Placed {
   int64_t begin, end;
   int32_t birth, death;
@@ -46,7 +46,8 @@ class Greedy {
  public:
   explicit Greedy(std::span<const Interval> sized) : sized_(sized) {}
 
-  // Fills offsets and returns the extent. Adds the pairs of buffers looked at to `work`.
+  // Fills `offsets` and returns the extent. Adds the number of pairs of buffers looked at to
+  // `work`.
   int64_t Run(std::span<const int32_t> order, Fit fit, std::vector<int64_t>& offsets,
               int64_t& work) {
     placed_.clear();
@@ -69,7 +70,7 @@ class Greedy {
     int64_t gap_begin = 0;
     int64_t best = -1;
     int64_t best_gap = kInfinity;
-    int64_t looked_at = 16;  // what a buffer costs apart from its neighbours
+    int64_t looked_at = 16;  // the cost of a buffer apart from its neighbours
     for (const Placed& p : placed_) {
       ++looked_at;
       if (p.death < buffer.birth || p.birth > buffer.death) continue;
@@ -94,7 +95,7 @@ struct Order {
   std::vector<int32_t> indices;
 };
 
-// Indices sorted by falling key, then in the order of birth, longest first.
+// Indices sorted by descending key, then by birth, longest-lived first.
 template <typename Key>
 std::vector<int32_t> SortedBy(std::span<const Interval> sized, Key key) {
   std::vector<int32_t> order(sized.size());
@@ -120,7 +121,7 @@ std::vector<Order> Orders(std::span<const Interval> sized, int32_t peak) {
                         [&](const Interval& i) {
                           return static_cast<double>(i.size) * static_cast<double>(duration(i));
                         })},
-      // Those alive at the peak lie side by side without gaps, the longest-lived lowest.
+      // Buffers alive at the peak are placed side by side without gaps, the longest-lived lowest.
       {"peak, duration",
        SortedBy(sized, [&](const Interval& i) { return Pair(at_peak(i), duration(i)); })},
       {"peak, size", SortedBy(sized, [&](const Interval& i) { return Pair(at_peak(i), i.size); })},
@@ -144,8 +145,8 @@ class Search {
   }
 
   bool done() const { return best_.extent <= target_ || work_left_ <= 0; }
-  // Not worth improving step by step: within 0.2 % of the target or, when that turns out to be
-  // hard, 0.5 %.
+  // Whether improving step by step isn't worthwhile: the extent is within 0.2 % of the target, or
+  // within 0.5 % once half of the work is spent.
   bool good_enough() const {
     const int64_t excess = best_.extent - target_;
     return excess <= target_ / 500 || (work_left_ < work_ / 2 && excess <= target_ / 200);
@@ -153,7 +154,7 @@ class Search {
   Placement& best() { return best_; }
   int64_t work_left() const { return work_left_; }
 
-  // The extent, however bad; improves best().
+  // Returns the extent, however large; improves best().
   int64_t Try(std::span<const int32_t> order, Fit fit, std::string_view name) {
     int64_t work = 0;
     const int64_t extent = greedy_.Run(order, fit, trial_, work);
@@ -166,17 +167,17 @@ class Search {
     return extent;
   }
 
-  // Hill climbing on the order, with at most `work` pairs looked at: moves one or two buffers
-  // towards the front, mostly such as end above the target, and keeps the order when it is not
-  // worse.
+  // Hill climbing on the order, looking at no more than `work` pairs: moves one or two buffers
+  // towards the front, mostly buffers that end above the target, and keeps the new order unless it
+  // is worse.
   void Improve(std::vector<int32_t> order, Fit fit, std::string_view name, int64_t work) {
-    std::mt19937 random(12345);  // the standard fixes its sequence
+    std::mt19937 random(12345);  // the C++ standard fixes its sequence
     const std::string label = fmt::format("{}, improved", name);
     const int64_t work_at_end = work_left_ - work;
     int64_t extent = Try(order, fit, label);
     std::vector<int64_t> offsets = trial_;
     std::vector<int32_t> next;
-    std::vector<size_t> too_high;  // places in the order
+    std::vector<size_t> too_high;  // positions in the order
     while (!done() && !good_enough() && work_left_ > work_at_end) {
       too_high.clear();
       for (size_t at = 0; at < order.size(); ++at) {

@@ -1,10 +1,10 @@
-// Offsets for buffers with known sizes and lifetimes (offline dynamic storage allocation), such
-// that buffers alive at the same time don't overlap and the highest end is low.
+// Finds offsets for buffers with known sizes and lifetimes (offline dynamic storage allocation),
+// such that buffers alive at the same time don't overlap and the highest end is low.
 //
 // The problem is NP-hard; greedy placement in a good order is near-optimal on training steps. So
-// several orders are tried with two rules of choosing a gap, the best is kept, and when it is not
-// good enough the order is improved step by step: buffers that end too high go earlier. All is
-// deterministic, on any machine.
+// several orders are tried with two rules for choosing a gap, and the best is kept. If that is not
+// good enough, the order is improved step by step: buffers that end too high move to the front. The
+// result is deterministic, on any machine.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct Interval {
 
 struct PlacementOptions {
   int64_t alignment = 64;  // of offsets, in bytes; sizes are rounded up to it
-  // An extent that is small enough: the search stops there. It always stops at the max live bytes.
+  // An extent that is small enough to stop the search. It always stops at the max live bytes.
   int64_t target = 0;
-  // Bound of the search in pairs of buffers looked at, beyond the first placement.
+  // Bound of the search after the first placement, in pairs of buffers looked at.
   int64_t work = 20'000'000;
 };
 
@@ -32,13 +32,14 @@ struct Placement {
   std::vector<int64_t> offsets;
   int64_t extent = 0;     // highest end of a buffer, size rounded up
   int64_t max_live = 0;   // lower bound of any extent
-  std::string heuristic;  // which one won: "size, lowest"
+  std::string heuristic;  // the winning order and rule: "size, lowest"
 };
 
 // The most bytes alive at one time, sizes rounded up.
 int64_t MaxLive(std::span<const Interval> intervals, int64_t alignment);
 
-// InternalError on a negative size, a death before birth, or an alignment that isn't positive.
+// Throws InternalError on a negative size, a death before birth, or an alignment that isn't
+// positive.
 Placement Place(std::span<const Interval> intervals, const PlacementOptions& options = {});
 
 }  // namespace plimsoll::memory

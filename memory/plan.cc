@@ -24,7 +24,7 @@ int64_t RoundUp(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-// Lays out persistent tensors one behind the other as the programs name them.
+// Lays out persistent tensors one after another, in the order in which the programs name them.
 class PersistentPrefix {
  public:
   explicit PersistentPrefix(int64_t alignment) : alignment_(alignment) {}
@@ -47,7 +47,7 @@ class PersistentPrefix {
     }
   }
 
-  // Device first; in the order of their first mention.
+  // Places tensors on the device first; in the order of their first mention.
   std::vector<PersistentTensor> Place(int64_t& device_bytes, int64_t& host_bytes) {
     std::stable_partition(tensors_.begin(), tensors_.end(),
                           [](const auto& t) { return t.place == graph::Place::kDevice; });
@@ -112,8 +112,8 @@ Temporaries Collect(const Lifetimes& lifetimes, Place place, int64_t alignment) 
   return result;
 }
 
-// Places the temporaries of all programs in one place; returns the largest extent. No program is
-// packed tighter than the neediest one makes useful.
+// Places the temporaries of all programs in one place and returns the largest extent. A program is
+// not packed tighter than the extent of the programs before it, as that would save nothing.
 int64_t PlaceAll(std::vector<Temporaries>& all, const PlanOptions& plan_options) {
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -144,7 +144,7 @@ void FillOffsets(const Program& program, const Lifetimes& lifetimes, const Tempo
   }
   const size_t count = program.tensors().size();
   layout.offsets.assign(count, runtime::kUnplaced);
-  // A base has a smaller id than its aliases.
+  // A base comes before its aliases, as its id is smaller.
   for (size_t id = 0; id < count; ++id) {
     const Tensor& tensor = program.tensor(static_cast<TensorId>(id));
     if (tensor.alias) {
@@ -190,7 +190,7 @@ std::vector<LiveTensor> LiveAtPeak(const Program& program, const Lifetimes& life
     live.push_back({tensor.name, tensor.type, tensor.role, Stem(tensor.name), true, tensor.bytes});
   }
   if (peak >= 0) {
-    // The scope of a temporary is its writer's; an input of the program has none.
+    // A temporary has the scope of its writer; an input of the program has none.
     std::vector<const std::string*> scope(program.tensors().size(), nullptr);
     for (const Node& node : program.nodes()) {
       auto written = [&](TensorId id) {
@@ -203,7 +203,7 @@ std::vector<LiveTensor> LiveAtPeak(const Program& program, const Lifetimes& life
     }
     for (const Buffer& buffer : lifetimes.buffers) {
       if (buffer.place != Place::kDevice || buffer.birth > peak || buffer.death < peak) continue;
-      // Of tensors that share the buffer, the last one written so far.
+      // The owner is the tensor of this buffer that was written last so far.
       TensorId owner = buffer.tensors.front();
       for (TensorId id : buffer.tensors) {
         if (lifetimes.first_use[id] <= peak) owner = id;

@@ -2,9 +2,9 @@
 // used for.
 //
 // A step is a list of programs that run one at a time (micro-steps, evaluation, generation) and
-// share persistent tensors by name. One arena serves all: persistent tensors as a prefix, above it
-// the temporaries of whichever program runs. Tensors placed on the host have a second arena of the
-// same form. Sizes count rounded up to the alignment, unless stated otherwise.
+// share persistent tensors by name. One arena serves all: it begins with the persistent tensors;
+// the temporaries of the running program follow. Tensors placed on the host have a second arena of
+// the same form. Sizes are rounded up to the alignment, unless stated otherwise.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ inline constexpr size_t kRoles = 10;  // values of graph::Role
 // Bytes by role, indexed by static_cast<size_t>(role).
 using BytesByRole = std::array<int64_t, kRoles>;
 
-// A program, as an index, run so many times in a row.
+// How many times in a row a program runs; the program is an index.
 struct ProgramRuns {
   int program = 0;
   int64_t times = 1;
@@ -34,8 +34,8 @@ struct ProgramRuns {
 struct PlanOptions {
   int64_t alignment = 64;
   bool in_place = true;
-  int64_t search_work = 20'000'000;  // bound of the search for each program, as in PlacementOptions
-  // The rank whose own parts (graph::Alias) aliases are; all else is alike on all ranks.
+  int64_t search_work = 20'000'000;  // bound for each program, as in PlacementOptions
+  // The rank whose own parts (graph::Alias) the aliases are; all else is the same on all ranks.
   MeshPosition position = {};
 };
 
@@ -54,8 +54,7 @@ struct LiveTensor {
   std::string name;
   graph::TensorType type;
   graph::Role role = graph::Role::kActivation;
-  std::string
-      scope;  // of the node that wrote it; of a persistent tensor its name up to the last dot
+  std::string scope;  // of its writer; of a persistent tensor, its name up to the last dot
   bool persistent = false;
   int64_t bytes = 0;
 };
@@ -67,7 +66,7 @@ struct ProgramPlan {
   // Device arena.
   int64_t temporary_bytes = 0;  // extent of the temporaries above the persistent prefix
   int64_t max_live_bytes = 0;   // at the peak, persistent tensors included
-  std::string heuristic;        // which placement won
+  std::string heuristic;        // of the chosen placement
 
   // The peak: the first node at which max_live_bytes are alive. -1 in a program without nodes.
   int peak_node = -1;
@@ -85,7 +84,7 @@ struct MemoryPlan {
   // The device arena; on the CPU the only one unless tensors are placed on the host.
   int64_t arena_bytes = 0;  // persistent_bytes + the largest temporary_bytes
   int64_t persistent_bytes = 0;
-  int64_t max_live_bytes = 0;  // the largest of any program
+  int64_t max_live_bytes = 0;  // the largest of all programs
   double fragmentation = 0;    // arena_bytes / max_live_bytes − 1
   int peak_program = -1;       // index into programs, -1 when there are none
 
@@ -95,18 +94,18 @@ struct MemoryPlan {
   int64_t host_max_live_bytes = 0;
 
   // What max_live_bytes consists of: all persistent tensors and the temporaries alive at the peak.
-  // Each sums to max_live_bytes.
+  // Each map sums to max_live_bytes.
   BytesByRole bytes_by_role = {};
   std::map<std::string, int64_t> bytes_by_scope;  // scopes with numbers starred: "block.*.attn"
 
   std::vector<PersistentTensor> persistent;  // in order of offset, device first
-  std::vector<ProgramPlan> programs;         // as given
+  std::vector<ProgramPlan> programs;         // in the order given
 
   int64_t bytes_of(graph::Role role) const { return bytes_by_role[static_cast<size_t>(role)]; }
 };
 
-// Deterministic. InternalError, naming the tensor, when two programs disagree about a persistent
-// tensor's type, role or place.
+// Deterministic. Throws an InternalError that names the tensor when two programs disagree about a
+// persistent tensor's type, role or place.
 MemoryPlan MakePlan(std::span<const graph::Program* const> programs,
                     const PlanOptions& options = {});
 

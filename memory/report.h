@@ -1,4 +1,4 @@
-// A memory plan for people.
+// A readable report of a memory plan.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace plimsoll::memory {
 
-// Several lines: bytes by role, max live, arena and fragmentation, the peak and what is alive there
-// by role, by scope and by size.
+// Several lines: bytes by role, max live, arena and fragmentation, the peak and the tensors alive
+// there by role, by scope and by size.
 std::string Report(const MemoryPlan& plan);
 
 // One line: "arena 1.20 GiB (max live 1.19 GiB, fragmentation 0.10 %), peak in program …".

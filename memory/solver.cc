@@ -12,11 +12,11 @@
 namespace plimsoll::memory {
 namespace {
 
-// The predicted peak of tensors that travel to the host and back may be a little too high.
+// The predicted peak may be a little too high for tensors that travel to the host and back.
 constexpr double kOffloadSlack = 1.005;
-// Predictions by addition and the sum over a plan's nodes differ by rounding, and by more where
-// copies of one block run beside another: candidates this close to the first that fits are compared
-// by their plans.
+// Predicted seconds (by addition) and a plan's seconds (the sum over its nodes) differ by rounding,
+// and by more where copies of one block run beside another. So candidates this close to the first
+// that fits are compared by their plans.
 constexpr double kTie = 1 + 1e-6, kOffloadTie = 1.005;
 
 bool Offloads(const Candidate& candidate) {
@@ -24,7 +24,7 @@ bool Offloads(const Candidate& candidate) {
                    graph::Retention::kOffload) != candidate.assignment.end();
 }
 
-// What the peak surely reaches.
+// A lower bound of the peak.
 double LeastPeak(const Candidate& candidate) {
   return static_cast<double>(candidate.peak_bytes) / (Offloads(candidate) ? kOffloadSlack : 1.0);
 }
@@ -88,7 +88,7 @@ struct Solver::Impl {
     return exact.needed_bytes <= budget.device && exact.host_arena_bytes <= budget.host;
   }
 
-  // Of those within the host's line; nullptr when there are none.
+  // The candidate within the host's line that needs least on the device; nullptr if there is none.
   const Candidate* LeastOnDevice(int64_t host) {
     std::vector<Candidate*> order;
     for (Candidate& candidate : candidates) order.push_back(&candidate);
@@ -118,8 +118,8 @@ struct Solver::Impl {
     return bytes;
   }
 
-  // Of those within the device's line, of each variant the one that offloads least; nullptr when
-  // there are none.
+  // Compares, for each variant, the candidate within the device's line that offloads least, and
+  // returns the one with the smallest host arena; nullptr if there is none.
   const Candidate* LeastOnHost(int64_t device) {
     std::vector<std::pair<int64_t, Candidate*>> order;
     for (Candidate& candidate : candidates) {

@@ -1,5 +1,5 @@
 // The memory plan of each program over its nodes: which tensor holds which bytes from when to when.
-// What the run directory's memory_timeline.json and the summary at the end of a run are made from.
+// Source of the run directory's memory_timeline.json and of the summary at the end of a run.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace plimsoll::memory {
 
-// Tensors in the same buffer follow one another: each was written in place of the one before.
+// A tensor of a buffer. The buffer's tensors follow one another: each overwrites the one before.
 struct TimelineTensor {
   std::string name;
   graph::TensorType type;
   graph::Role role = graph::Role::kActivation;
-  std::string op, scope;  // of the node that wrote it; empty for what the host fills
+  std::string op, scope;  // of its writer; empty for what the host fills
   // Nodes at which the bytes are this tensor's, both included.
   int32_t birth = 0, death = 0;
 };
@@ -38,8 +38,8 @@ struct ProgramTimeline {
   std::vector<int64_t> live_bytes, host_live_bytes;
 };
 
-// One per program, as given to MakePlan with the same `in_place`. Persistent tensors are in
-// plan.persistent: they are alive throughout.
+// One timeline per program, as given to MakePlan with the same `in_place`. Persistent tensors are
+// listed in plan.persistent: they are alive throughout.
 std::vector<ProgramTimeline> MakeTimelines(std::span<const graph::Program* const> programs,
                                            const MemoryPlan& plan, bool in_place = true);
 

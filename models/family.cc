@@ -16,7 +16,7 @@ std::vector<Family>& Registry() {
   return families;
 }
 
-// A file is read before its family is known to fit.
+// A configuration file is read before anyone knows whether its family fits.
 bool MeanTheSame(const Setting& a, const Setting& b) {
   return a.type == b.type && a.choices == b.choices && a.min == b.min && a.max == b.max &&
          a.above_min == b.above_min && a.below_max == b.below_max;

@@ -1,5 +1,6 @@
-// Families of models: what `model.family` may name. A family registers itself, in its own file,
-// with its settings and how a model follows from them; nothing else knows its name.
+// Families of models: the values that `model.family` may have. A family registers itself, in its
+// own file, with its settings and the functions that make a model from them; no other code knows
+// its name.
 //
 //   const FamilyRegistration kFamily({.name = "bigram", .settings = {…}, .make = …});
 #pragma once
@@ -18,35 +19,36 @@ namespace plimsoll::models {
 struct Family {
   std::string name;               // model.family, and config.json's model_type
   std::vector<Setting> settings;  // its keys of the section `model`
-  // Fills in what follows from other settings, and throws SettingError where they contradict one
-  // another. Rows' default values are there already. Empty: nothing follows.
+  // Fills in settings that follow from other settings, and throws SettingError where settings
+  // contradict one another. The default values of `settings` are already filled in. Empty: nothing
+  // follows.
   std::function<void(Settings&)> complete = {};
-  // Of complete settings; its parameters aren't listed yet. SettingError when they describe no
-  // model.
+  // Makes a model from complete settings; its parameters aren't listed yet. Throws SettingError
+  // when the settings describe no model.
   std::function<std::unique_ptr<Model>(const Settings&)> make;
-  // Of a folder's config.json. `settings` holds what is said beside the weights, which comes first;
-  // what of that isn't said is filled in. Its parameters aren't listed yet. Empty: config.json has
-  // a member for each setting, as Model::WriteConfig writes them unless the model writes another
-  // form.
+  // Makes a model from a folder's config.json. `settings` holds the settings that are given beside
+  // the weights, which take precedence; the function fills in those that aren't given. The model's
+  // parameters aren't listed yet. Empty: config.json has a member for each setting, as
+  // Model::WriteConfig writes them unless the model writes another form.
   std::function<std::unique_ptr<Model>(const formats::JsonObject&, Settings&)> read_config = {};
 };
 
 class FamilyRegistration {
  public:
-  // InternalError at start-up when a name is taken, or when two families mean different values by
-  // settings of one name.
+  // Throws InternalError at start-up when the name is taken, or when two families give a setting of
+  // the same name different types or ranges.
   explicit FamilyRegistration(Family family);
 };
 
-// By name, in alphabetical order.
+// All registered families, sorted by name.
 const std::vector<Family>& Families();
 std::vector<std::string> FamilyNames();
 const Family* FindFamily(std::string_view name);  // nullptr: there is none
 
-// CompleteSettings by the family's rows.
+// Calls CompleteSettings with the settings that the family declares.
 void Complete(const Family& family, Settings& settings);
 
-// Of complete settings, with its parameters listed.
+// Makes a model from complete settings and lists its parameters.
 std::unique_ptr<Model> MakeModel(const Family& family, const Settings& settings);
 
 }  // namespace plimsoll::models

@@ -19,8 +19,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kName = "gpt2";
 
-// The branches that write to the residual stream start smaller, so that its variance does not
-// grow with depth (Radford et al. 2019, section 2.3).
+// The layers that write to the residual stream get a smaller initialisation, so that the stream's
+// variance does not grow with depth (Radford et al. 2019, section 2.3).
 double ResidualStd(const ModelSpec& spec) {
   return spec.init_std / std::sqrt(2.0 * static_cast<double>(spec.layers));
 }

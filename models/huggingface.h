@@ -1,7 +1,7 @@
 // Checkpoint folders as Hugging Face's transformers reads and writes them: config.json and
 // model.safetensors, or shards with an index.
 //
-// Whatever such a folder asks for that a family's models cannot do is refused, never ignored.
+// A folder that asks for something a family's models cannot do is refused; nothing is ignored.
 // Errors are UserErrors naming the file and the key or tensor.
 #pragma once
 
@@ -16,23 +16,24 @@
 
 namespace plimsoll::models {
 
-// Of FOLDER/config.json, in the form of any version of transformers, or as Model::WriteConfig
-// writes it. The folder's weights are not looked at. `settings`: see Family::read_config.
+// Makes the model that FOLDER/config.json describes, in the form of any version of transformers or
+// as Model::WriteConfig writes it. Doesn't look at the folder's weights. `settings`: see
+// Family::read_config.
 std::unique_ptr<Model> ModelFromHuggingFace(const std::string& folder, Settings& settings);
 std::unique_ptr<Model> ModelFromHuggingFace(const std::string& folder);
 std::unique_ptr<Model> ModelFromConfig(const formats::JsonObject& config, Settings& settings);
 
-// The config.json of such a model with weights of that type (F32, BF16 or F16), in the form that
-// all versions of transformers load.
+// The config.json of this model with weights of `type` (F32, BF16 or F16), in the form that all
+// versions of transformers load.
 std::string ConfigJson(const Model& model, formats::TensorType type = formats::TensorType::kF32);
 
-// Reads parameters one by one, in any order, as float32. All names and shapes are checked when it
-// is made. The model must outlive it.
+// Reads parameters one by one, in any order, as float32. The constructor checks all names and
+// shapes. The model must outlive the reader.
 class WeightReader {
  public:
   WeightReader(const std::string& folder, const Model& model);
   ~WeightReader();
-  // To parameter.shape.elements() floats.
+  // Writes parameter.shape.elements() floats to `to`.
   void Read(const ParameterInfo& parameter, float* to) const;
 
  private:
@@ -49,10 +50,11 @@ void LoadWeights(
     FunctionRef<float*(const ParameterInfo&)> destination,
     FunctionRef<void(const ParameterInfo&)> finished = [](const ParameterInfo&) {});
 
-// Writes model.safetensors (shards of `max_file_bytes`, should it be larger) and, last, config.json
-// into `folder`, which is created if need be; each file appears whole or not at all.
-// `source` gives a parameter's elements, which must stay until it is asked for the next. They are
-// rounded to `type`: F32, BF16 or F16, and UserError names a tensor that goes beyond F16.
+// Writes model.safetensors (as shards, if it would be larger than `max_file_bytes`) and, last,
+// config.json into `folder`, which is created if need be; each file appears whole or not at all.
+// `source` returns a parameter's elements, which must stay valid until it is asked for the next
+// parameter. They are rounded to `type`: F32, BF16 or F16; a UserError names a tensor with a value
+// beyond F16's range.
 inline constexpr int64_t kMaxCheckpointFileBytes = int64_t{50} * 1000 * 1000 * 1000;
 void SaveWeights(const std::string& folder, const Model& model,
                  FunctionRef<const float*(const ParameterInfo&)> source,

@@ -30,7 +30,7 @@ const char* TorchName(formats::TensorType type) {
   }
 }
 
-// As Model::WriteConfig writes them.
+// Reads a setting as Model::WriteConfig writes it.
 SettingValue ReadSetting(const JsonObject& config, const Setting& setting) {
   switch (setting.type) {
     case Setting::Type::kBool:

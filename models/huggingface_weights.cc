@@ -27,8 +27,8 @@ using formats::TensorType;
 
 constexpr std::string_view kHeadName = "lm_head.weight";  // never has the prefix
 
-// One tensor of a checkpoint: rows [first_row, first_row + rows) of a parameter. Vectors are
-// matrices with one column here.
+// One tensor of a checkpoint: rows [first_row, first_row + rows) of a parameter. A vector counts as
+// a matrix with one column here.
 struct Part {
   const ParameterInfo* parameter;
   std::string name;  // with its prefix
@@ -63,7 +63,8 @@ Part MakePart(const ParameterInfo& parameter, std::string name, int64_t first_ro
   return part;
 }
 
-// All tensors of a checkpoint of this model, a parameter's own together and in the model's order.
+// All tensors of a checkpoint of this model, in the order of the model's parameters; the tensors of
+// one parameter are adjacent.
 std::vector<Part> PartsOf(const Model& model) {
   const CheckpointTable table = model.checkpoint_table();
   std::map<std::string, std::pair<const CheckpointEntry*, int64_t>, std::less<>> entries;
@@ -93,7 +94,7 @@ std::vector<Part> PartsOf(const Model& model) {
   return parts;
 }
 
-// Base models are stored without their prefix.
+// Checkpoints of base models store the names without the prefix.
 void DropMissingPrefix(const ModelSafetensors& file, const std::string& prefix,
                        std::vector<Part>& parts) {
   for (Part& part : parts) {
@@ -121,7 +122,7 @@ void RefuseUnknown(const ModelSafetensors& file, const Model& model,
   std::set<std::string> known;
   for (const Part& part : parts) known.insert(part.name);
   const CheckpointTable table = model.checkpoint_table();
-  // A tied head is the token embedding once more.
+  // A checkpoint may store a tied head, which repeats the token embedding.
   for (const CheckpointEntry& entry : table.entries) {
     const bool head = std::ranges::any_of(
         entry.tensors, [](const CheckpointTensor& tensor) { return tensor.name == kHeadName; });
@@ -156,7 +157,7 @@ void Transpose(const float* from, int64_t rows, int64_t columns, float* to) {
   }
 }
 
-// A checkpoint of the same model, in which every part has its place.
+// The tensors of a checkpoint file, after checking that the file matches the model.
 std::vector<Part> PartsIn(const ModelSafetensors& file, const Model& model) {
   std::vector<Part> parts = PartsOf(model);
   DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
@@ -177,7 +178,7 @@ void GiveStored(const Part& part, const float* elements, Take take) {
   take(stored);
 }
 
-// Infinities in their place would be another model.
+// Infinities in place of such values would make another model.
 void RequireWithinF16(const std::string& folder, const std::string& tensor,
                       std::span<const float> values) {
   constexpr float kFirstBeyond = 65520;  // is rounded to infinity

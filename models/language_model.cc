@@ -15,14 +15,14 @@ namespace {
 using formats::JsonObject;
 using Json = nlohmann::ordered_json;
 
-// Beyond any model, yet small enough that no product of sizes overflows 63 bits.
+// Larger than any model has, yet small enough that no product of sizes overflows 63 bits.
 constexpr int64_t kMaxLayers = int64_t{1} << 13;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxFfnWidth = int64_t{1} << 22;
 constexpr int64_t kMaxVocab = int64_t{1} << 30;
 constexpr int64_t kMaxSequence = int64_t{1} << 30;
 
-// Upper bounds of keys in a file.
+// Upper bounds of values in a configuration file.
 constexpr double kThousands = 1e5;
 constexpr double kMillions = 1e7;
 
@@ -65,7 +65,7 @@ ModelSpec SpecOf(const std::string& family, const Settings& s) {
   return spec;
 }
 
-// "6 or 8" around a value: the divisors of `whole` below and above it.
+// The divisors of `whole` next below and above `value`, as "6 or 8".
 std::string NearestDivisors(int64_t whole, int64_t value) {
   int64_t below = std::min(value, whole);
   while (whole % below != 0) --below;
@@ -144,7 +144,7 @@ void WriteTokens(const ModelSpec& spec, Json& config) {
   }
 }
 
-// The dropout of the checkpoint, unless the run says otherwise; and its longest sequence.
+// The checkpoint's dropout and longest sequence, unless the run says otherwise.
 std::unique_ptr<Model> FromConfig(const LanguageFamily& family, const JsonObject& config,
                                   Settings& settings) {
   ModelSpec spec = family.read_config(config);

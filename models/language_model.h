@@ -1,4 +1,4 @@
-// Language models that predict the next token (decoders): what families of them have in common.
+// Language models that predict the next token (decoders): what all their families have in common.
 #pragma once
 
 #include <cstdint>
@@ -38,21 +38,22 @@ class LanguageModel : public Model {
   ModelSpec spec_;
 };
 
-// InternalError when it is none.
+// Throws InternalError when `model` is no language model.
 const ModelSpec& LanguageSpec(const Model& model);
 
-// A family of them, as its own file registers it. Settings have the names of ModelSpec's fields,
-// and "sequence".
+// A family of language models, as its own file registers it. Its settings have the names of
+// ModelSpec's fields, and "sequence".
 struct LanguageFamily {
   std::string name;
   std::vector<Setting> settings;
-  // What follows from other settings, beyond what does in all families: kv_heads, head_width,
-  // max_sequence.
+  // Fills in settings that follow from other settings, beyond those that follow in all families:
+  // kv_heads, head_width, max_sequence.
   void (*derive)(Settings&);
-  // Beyond what is wrong with any spec; nothing: it describes a model.
+  // Finds problems beyond those that any spec can have; nullopt: the spec describes a model.
   std::optional<SpecProblem> (*find_problem)(const ModelSpec&);
   std::unique_ptr<LanguageModel> (*make)(ModelSpec);
-  // config.json of transformers, but for what all have (tokens' ids, tying, initialisation).
+  // Reads transformers' config.json, without the members that all families have (tokens' ids,
+  // tying, initialisation).
   ModelSpec (*read_config)(const formats::JsonObject&);
   void (*write_config)(const ModelSpec&, nlohmann::ordered_json&);
 };
@@ -62,7 +63,8 @@ class LanguageFamilyRegistration {
   explicit LanguageFamilyRegistration(const LanguageFamily& family);
 };
 
-// Rows that several families have. What differs, such as how a default is found, they change.
+// Settings that several families have. A family changes what differs, such as how a default is
+// found.
 std::vector<Setting> LanguageSettings();
 Setting LanguageSetting(const std::string& name, const std::string& derived = "");
 Setting WithDefault(Setting setting, SettingValue value);
@@ -70,10 +72,10 @@ Setting WithDefault(Setting setting, SettingValue value);
 // UserError "model.FIELD: REASON" when the spec describes no model.
 std::unique_ptr<LanguageModel> MakeModel(const ModelSpec& spec);
 
-// For families' config.json: the size `key`, up to what any spec allows.
+// For families' config.json: the size at `key`, limited to what any spec allows.
 int64_t SizeIn(const formats::JsonObject& config, const std::string& key);
 int64_t SizeIn(const formats::JsonObject& config, const std::string& key, int64_t fallback);
-// A switch of transformers that changes the mathematics in a way no spec can say.
+// Checks a switch of transformers that changes the mathematics in a way that no spec can express.
 void RequireSwitch(const formats::JsonObject& config, const std::string& key, bool needed);
 
 }  // namespace plimsoll::models

@@ -20,7 +20,7 @@ namespace plimsoll::models {
 // The forward pass under construction: a builder, the batch, and the parameters made so far.
 class Layers {
  public:
-  // dropout 0: none, and no "rng" input. `objective`: whose loss is wanted.
+  // dropout 0: no dropout, and no "rng" input. `objective`: the objective whose loss is wanted.
   Layers(graph::Builder& builder, Batch batch, double dropout, std::string_view objective = "")
       : builder_(builder), batch_(batch), dropout_(dropout), objective_(objective) {}
   Layers(const Layers&) = delete;
@@ -32,8 +32,8 @@ class Layers {
   const std::string& objective() const { return objective_; }
   const graph::Shape& shape(graph::Value value) const { return builder_.shape(value); }
 
-  // Declared at their first use: a layer that is applied twice has one set of parameters.
-  // InternalError when the shape is another then.
+  // Declares a parameter at its first use: a layer that is applied twice has one set of parameters.
+  // Throws InternalError when a later use has another shape.
   graph::Value Parameter(std::string_view name, graph::Shape shape, Initializer init);
   graph::Value Input(std::string_view name, graph::DType dtype, graph::Shape shape);
   graph::Value Tokens(std::string_view name);  // an input i32[B,T]
@@ -60,11 +60,11 @@ struct LinearOptions {
 graph::Value Linear(Layers& g, std::string_view name, graph::Value x, int64_t outputs,
                     LinearOptions options);
 
-// Over the last dimension; weight starts at 1, bias at 0.
+// Normalizes over the last dimension; weight starts at 1, bias at 0.
 graph::Value LayerNorm(Layers& g, std::string_view name, graph::Value x, double eps);
 graph::Value RmsNorm(Layers& g, std::string_view name, graph::Value x, double eps);
 
-// NAME.weight, [rows,width]: tokens' or positions' vectors.
+// The table NAME.weight, [rows,width], of token or position embeddings.
 graph::Value EmbeddingTable(Layers& g, std::string_view name, int64_t rows, int64_t width,
                             double init_std);
 // tokens i32[B,T] → [B,T,D]: table[token] (+ position[t]).
@@ -76,10 +76,10 @@ struct HeadCounts {
   int64_t heads;
   int64_t kv_heads;
 };
-// q and k turned by their positions (Su et al. 2021).
+// Turns q and k by their positions (Su et al. 2021).
 graph::Value Rotary(Layers& g, graph::Value qkv, HeadCounts counts, double theta,
                     const std::optional<RopeScaling>& scaling);
-// Causal; → [B,T,H·hd]. Drops attention probabilities when the pass has dropout.
+// Causal attention; → [B,T,H·hd]. Drops attention probabilities when the pass has dropout.
 graph::Value Attention(Layers& g, graph::Value qkv, HeadCounts counts);
 
 graph::Value Gelu(Layers& g, graph::Value x, Activation activation);
@@ -87,9 +87,10 @@ graph::Value SwiGlu(Layers& g, graph::Value gate_up);  // [...,2F] → [...,F]
 graph::Value Add(Layers& g, std::string_view name, graph::Value a, graph::Value b);
 graph::Value Dropout(Layers& g, std::string_view name, graph::Value x);  // x itself without dropout
 
-// Input "last" picks one position per row: x[B,T,D] → [B,D]. With Head::kLoss, x itself.
+// Picks one position per row, given by the input "last": x[B,T,D] → [B,D]. With Head::kLoss, x
+// itself.
 graph::Value HeadRows(Layers& g, graph::Value x, Head head);
-// x · tableᵀ: the loss against input "targets", or the logits.
+// x · tableᵀ: returns the loss against the input "targets", or the logits.
 Model::Outputs LanguageModelHead(Layers& g, graph::Value x, graph::Value table, Head head);
 
 }  // namespace plimsoll::models

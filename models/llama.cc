@@ -13,7 +13,7 @@ namespace {
 using graph::Scope;
 using graph::Value;
 
-// Llama's own bias covers the projection too, Qwen2's does not.
+// Llama's attention_bias adds a bias to the output projection too, Qwen2's does not.
 bool ProjectionBias(const ModelSpec& spec) { return spec.attention_bias && spec.family == kLlama; }
 
 Value AttentionBranch(Layers& g, const ModelSpec& spec, Value x) {  // [B,T,D] → [B,T,D]

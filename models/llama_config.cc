@@ -16,7 +16,8 @@ namespace {
 using formats::JsonObject;
 using Json = nlohmann::ordered_json;
 
-// Attention probabilities alone are dropped, as checkpoints say.
+// Dropout that only attention probabilities have, and that is set only beside a checkpoint's
+// weights.
 Setting DropoutOfCheckpoints() {
   Setting dropout = LanguageSetting("dropout");
   dropout.beside_weights = Setting::BesideWeights::kOnlyThere;
@@ -43,7 +44,8 @@ std::vector<Setting> OwnSettings(bool bias, double eps, const char* theta) {
           LanguageSetting("init_std")};
 }
 
-// Two thirds of 4·width, so that three matrices cost what two did, in multiples of 256.
+// Two thirds of 4·width, so that three matrices cost as much as two of 4·width, rounded up to
+// a multiple of 256.
 void Derive(Settings& settings) {
   settings.Derive("ffn_width", (8 * settings.Int("width") / 3 + 255) / 256 * 256);
 }
@@ -76,7 +78,7 @@ std::optional<SpecProblem> FindQwen2Problem(const ModelSpec& spec) {
   return FindLlamaProblem(spec);
 }
 
-// What a config.json says of the rotary embedding; empty: nothing.
+// What a config.json says about the rotary embedding; an empty member: it says nothing.
 struct Rope {
   std::optional<double> theta;
   std::optional<RopeScaling> scaling;
@@ -132,7 +134,7 @@ Rope ReadRopeObject(const JsonObject& config, const char* key) {
   return rope;
 }
 
-// All places that say something must say the same.
+// All keys that give the same value must agree on it.
 void ReadRope(const JsonObject& config, ModelSpec& spec) {
   constexpr double kDefaultTheta = 10000.0;
   RequireWholeHeads(config);
@@ -230,7 +232,7 @@ void WriteLlama(const ModelSpec& spec, Json& config) {
   Json& scaling = config["rope_scaling"];
   if (!spec.rope_scaling) return;
   if (spec.rope_scaling->type == RopeScaling::Type::kLinear) {
-    scaling["type"] = "linear";  // versions before 4.43 know no rope_type
+    scaling["type"] = "linear";  // versions before 4.43 do not know rope_type
     scaling["factor"] = spec.rope_scaling->factor;
     return;
   }

@@ -1,4 +1,4 @@
-// The families "llama" and "qwen2" in files: their settings, and config.json.
+// The configuration of the families "llama" and "qwen2": their settings, and config.json.
 #pragma once
 
 namespace plimsoll::models {

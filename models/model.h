@@ -1,6 +1,6 @@
-// Models: forward graphs in float32 for one device, with the tables that say how their parameters
-// are sharded and what Hugging Face calls them. A model knows nothing of memory, gradients or
-// ranks: passes see to those.
+// Models: forward graphs in float32 for one device, with tables that say how their parameters are
+// sharded and what Hugging Face calls them. A model knows nothing of memory, gradients or ranks;
+// passes handle those.
 //
 // B batch, T sequence, D width, H heads, G key-value heads, hd head width, F feed-forward width,
 // V vocabulary, P positions.
@@ -53,10 +53,10 @@ enum class Head {
 
 // A loss of a model, and the parameters that it trains.
 struct Objective {
-  std::string name = "";  // before the names of its tensors ("critic.loss"); empty: the only one
+  std::string name = "";  // prefix of its tensors' names ("critic.loss"); empty: the only one
   std::vector<std::string> parameters = {"*"};  // patterns of names; no two objectives share one
-  int64_t updates = 1;                          // in a step, one after the other
-  std::string data = "";  // the earlier objective whose data it reads again; empty: data of its own
+  int64_t updates = 1;                          // per step, one after the other
+  std::string data = "";  // the earlier objective whose data it reuses; empty: its own data
 };
 
 // One row of a sharding table: the parameters that match `pattern` (* stands for a layer's number)
@@ -77,10 +77,10 @@ struct Sharding {
 // Part of a parameter as Hugging Face stores it.
 struct CheckpointTensor {
   std::string name;  // without the prefix
-  int64_t rows = 0;  // of the parameter, held by this tensor; 0: all of them
+  int64_t rows = 0;  // rows of the parameter in this tensor; 0: all of them
 };
 
-// A parameter is its tensors stacked by rows; each may be stored transposed ([in,out]).
+// A parameter consists of its tensors stacked by rows; each may be stored transposed ([in,out]).
 struct CheckpointEntry {
   std::string parameter;
   std::vector<CheckpointTensor> tensors;
@@ -89,26 +89,26 @@ struct CheckpointEntry {
 
 // * stands for a layer's number on both sides.
 struct CheckpointTable {
-  std::string prefix;  // before all names but the head's; may be missing in files that are read
+  std::string prefix;  // of all names but the head's; files that are read may lack it
   std::vector<CheckpointEntry> entries;
   std::vector<std::string> ignored;  // constants that some versions store
 };
 
-// Of a model that continues texts.
+// Sizes of a model that continues texts.
 struct TextSizes {
   int64_t vocab = 0;
   int64_t max_sequence = 0;  // the longest text that it reads, in tokens
 };
 
-// What a model tells of a batch beside its loss. A step and an evaluation add it up, over their
-// micro-batches and the ranks that share them, and divide what is scalar in the end. It has no
+// What a model reports about a batch besides its loss. A step and an evaluation sum it over their
+// micro-batches and the ranks that share them; a scalar is divided by `count` at the end. It has no
 // gradient.
 struct Metric {
   std::string name;                       // "accuracy"
   graph::Value sum;                       // over the batch: f32 or i32, of any shape
-  graph::Value count = graph::kNoTensor;  // f32[] or i32[]: of what it is the sum. kNoTensor: not
-                                          // divided, as the loss, which has its weight already
-  bool larger_is_better = false;  // of a scalar
+  graph::Value count = graph::kNoTensor;  // f32[] or i32[]: number of summands. kNoTensor: not
+                                          // divided, as the loss, already weighted
+  bool larger_is_better = false;          // of a scalar
 };
 
 class Model {
@@ -120,27 +120,27 @@ class Model {
   };
 
   virtual ~Model() = default;
-  // That it was made by (models/family.h).
+  // The name of the family that made it (models/family.h).
   const std::string& family() const { return family_; }
 
-  // In the order of the forward pass; names are unique.
+  // All parameters, in the order of the forward pass; names are unique.
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
   int64_t parameter_count() const;
-  // Fills parameters(), by building the forward pass once. See WithParameters.
+  // Fills parameters() by building the forward pass once. See WithParameters.
   void ListParameters();
-  // Blocks that are numbered, "block.0", "block.1", …: one more than the highest number.
+  // Number of blocks "block.0", "block.1", …: one more than the highest number.
   int64_t block_count() const;
 
-  // What a step trains, in the order of the updates.
+  // What a step trains, in the order in which the objectives are updated.
   virtual std::vector<Objective> objectives() const { return {{}}; }
 
-  // Appends the forward graph, of kLoss up to the loss of that objective. It declares the
-  // parameters that it reads (Role::kParameter) and its inputs (Role::kInput), of which these have
-  // a meaning for others:
+  // Appends the forward graph; with kLoss, up to the loss of that objective. The graph declares the
+  // parameters that it reads (Role::kParameter) and its inputs (Role::kInput). Other code relies on
+  // the meaning of these inputs:
   //   tokens        i32[B,T]
   //   targets       i32[B,T]  (kLoss) negative: ignored
-  //   token_weight  f32[]     (kLoss) 1 / targets that count in the whole batch; of an objective
-  //                           that has a name, NAME.token_weight
+  //   token_weight  f32[]     (kLoss) 1 / number of targets in the whole batch that count; named
+  //                           NAME.token_weight for an objective that has a name
   //   last          i32[B]    (kLogits) the position whose logits are wanted
   //   rng           i32[2]    (training with dropout) seed, micro-step
   Outputs Build(graph::Builder& builder, Batch batch, Head head, bool training,
@@ -148,31 +148,31 @@ class Model {
 
   // Empty: every rank holds all parameters.
   virtual std::vector<Sharding> sharding() const { return {}; }
-  // Without a table of its own, parameters are stored under their own names.
+  // By default, parameters are stored under their own names.
   virtual CheckpointTable checkpoint_table() const;
 
   // Probability of dropout, where the forward pass has any.
   virtual double dropout() const { return 0; }
-  // Nothing: it continues no texts.
+  // nullopt: the model continues no texts.
   virtual std::optional<TextSizes> text_sizes() const { return std::nullopt; }
-  // UserError when there are no such batches.
+  // Throws UserError when the model cannot read such a batch.
   virtual void CheckBatch(const Batch& /*batch*/) const {}
-  // What makes it the model it is, by key ("model.layers"): nothing else can go on from its
-  // snapshots.
+  // What identifies the model, by key ("model.layers"): training goes on from a snapshot only if
+  // the model has the same description.
   virtual std::map<std::string, std::string> description() const;
-  // Sizes that tensor-parallel ranks share equally, by setting.
+  // Sizes that must divide equally among tensor-parallel ranks, by setting.
   virtual std::vector<std::pair<std::string, int64_t>> shared_sizes() const { return {}; }
-  // Its members of config.json, from model_type on.
+  // Writes the model's members of config.json, from model_type on.
   virtual void WriteConfig(nlohmann::ordered_json& config) const;
 
  protected:
-  // `settings` describe it, unless it overrides description() and WriteConfig().
+  // `settings` describe the model, unless it overrides description() and WriteConfig().
   explicit Model(std::string family, Settings settings = {})
       : family_(std::move(family)), settings_(std::move(settings)) {}
 
   const Settings& settings() const { return settings_; }
 
-  // From the inputs to the logits, or to the loss of Layers::objective().
+  // Builds the graph from the inputs to the logits, or to the loss of Layers::objective().
   virtual Outputs Forward(Layers& g, Head head) const = 0;
 
  private:
@@ -181,14 +181,14 @@ class Model {
   std::vector<ParameterInfo> parameters_;
 };
 
-// A model that is about to be used: with its parameters listed.
+// Makes a model ready for use by listing its parameters.
 template <typename M>
 std::unique_ptr<M> WithParameters(std::unique_ptr<M> model) {
   model->ListParameters();
   return model;
 }
 
-// UserError where it continues no texts.
+// Throws UserError when the model continues no texts.
 TextSizes TextSizesOf(const Model& model);
 
 // `pattern` with its * (if any) replaced by a layer's number.

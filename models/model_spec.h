@@ -1,6 +1,5 @@
-// What a decoder-only language model is: its family and sizes. Field names are those of its
-// settings, so that an error can name them. Widths are in elements, sequences in
-// tokens.
+// What defines a decoder-only language model: its family and sizes. Fields have the names of their
+// settings, so that an error can name them. Widths are in elements, sequences in tokens.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +12,10 @@ namespace plimsoll::models {
 
 enum class Activation { kGeluTanh, kGeluErf };  // "gelu_tanh", "gelu_erf"
 
-// Stretching of the rotary embedding's wavelengths, so that a model reads longer texts than it was
-// trained on. kLinear: all grow by `factor`, as if positions were divided by it. kLlama3: those
-// longer than original_sequence / low_freq_factor grow by `factor`, those shorter than
-// original_sequence / high_freq_factor stay, those between are interpolated.
+// Stretches the wavelengths of the rotary embedding, so that a model reads longer texts than it was
+// trained on. kLinear: all wavelengths grow by `factor`, as if positions were divided by it.
+// kLlama3: wavelengths longer than original_sequence / low_freq_factor grow by `factor`, those
+// shorter than original_sequence / high_freq_factor stay, and those between are interpolated.
 struct RopeScaling {
   enum class Type { kLinear, kLlama3 };  // Hugging Face's rope_type
   Type type = Type::kLlama3;
@@ -40,8 +39,8 @@ struct ModelSpec {
   int64_t ffn_width = 0;     // F, between the two halves of the feed-forward network
   int64_t vocab = 0;         // V
   int64_t max_sequence = 0;  // P, rows of gpt2's position table; the others' longest sequence
-  // gpt2: of embeddings, attention probabilities and branches. llama, qwen2: of attention
-  // probabilities only, as their reference implementations have it.
+  // Where dropout applies. gpt2: embeddings, attention probabilities and branches. llama, qwen2:
+  // attention probabilities only, as in their reference implementations.
   double dropout = 0.0;
   bool tied = false;            // the head is the token embedding
   bool attention_bias = false;  // gpt2: always. qwen2: always, on q, k, v. llama: on q, k, v, proj
@@ -51,14 +50,15 @@ struct ModelSpec {
   Activation activation = Activation::kGeluTanh;  // gpt2
   double init_std = 0.02;
 
-  // Tokens with a meaning, carried between checkpoint folders; unknown when absent or empty.
+  // Ids of special tokens, carried between checkpoint folders; unknown when absent or empty.
   std::optional<int64_t> begin_token;
   std::vector<int64_t> end_tokens;
 
   bool operator==(const ModelSpec&) const = default;
 };
 
-// Why a spec describes no model: the field at fault, and a reason that says what would do.
+// Why a spec describes no model: the field at fault, and a reason that says which values are
+// allowed.
 struct SpecProblem {
   std::string field;
   std::string reason;

@@ -1,7 +1,7 @@
-// How tensor-parallel ranks share parameters: which part of a whole one is whose. Pure functions of
-// a model's sharding table; the numbers themselves stay with the caller.
+// How tensor-parallel ranks share parameters: which part of a whole parameter belongs to which
+// rank. Pure functions of a model's sharding table; the caller keeps the numbers themselves.
 //
-// Parameters have one dimension or two. A part is contiguous within each of its blocks:
+// Parameters have one or two dimensions. A part is contiguous within each of its blocks:
 //
 //   kRows, blocks {4, 2, 2}, rank 1 of 2:   rows 2-3 of the first block, then row 5, then row 7
 //   kColumns, rank 1 of 2:                  the right half of every row
@@ -39,7 +39,7 @@ class SplitParameter {
   int64_t ranks_;
 };
 
-// By name, the parameters that `ranks` ranks share; none for one rank.
+// The parameters that `ranks` ranks share, by name; empty for one rank.
 std::map<std::string, SplitParameter> SplitParameters(const Model& model, int64_t ranks);
 
 }  // namespace plimsoll::models

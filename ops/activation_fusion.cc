@@ -16,7 +16,8 @@ using graph::OpRegistry;
 using graph::Program;
 using graph::TensorId;
 
-// An activation, its gradient (whose inputs are those of the activation, then dy) and both in one.
+// The ops of an activation: itself, its gradient (whose inputs are those of the activation, then
+// dy), and both in one.
 struct Activation {
   std::string_view forward, backward, both;
 };
@@ -33,7 +34,7 @@ TensorId At(const std::vector<TensorId>& arguments, size_t i) {
   return i < arguments.size() ? arguments[i] : kNoTensor;
 }
 
-// Does the list name the memory of the tensor?
+// Whether the list contains a tensor in the same memory as this one.
 bool Mentions(const Program& program, const std::vector<TensorId>& arguments, TensorId tensor) {
   return std::any_of(arguments.begin(), arguments.end(), [&](TensorId id) {
     return id != kNoTensor && program.Root(id) == program.Root(tensor);
@@ -47,14 +48,14 @@ bool MentionsAny(const Program& program, const std::vector<TensorId>& arguments,
   });
 }
 
-// May `node` run before `later` instead of after it?
+// Whether `node` may run before `later` instead of after it.
 bool MayPass(const Program& program, const Node& node, const Node& later) {
   return !MentionsAny(program, node.inputs, later.outputs) &&
          !MentionsAny(program, node.outputs, later.outputs) &&
          !MentionsAny(program, node.outputs, later.inputs);
 }
 
-// Places in the schedule of an activation and its gradient, and of the readers between them.
+// Positions in the schedule of an activation, of its gradient, and of the readers between them.
 struct Match {
   size_t forward, backward;  // the latter is the last node so far
   std::vector<size_t> readers;
@@ -72,7 +73,7 @@ std::optional<Match> MatchAt(const Program& program, size_t backward, const Acti
            At(nodes[forward].inputs, kX) != At(gradient.inputs, kX));
   if (program.tensor(program.Root(nodes[forward].outputs[0])).persistent) return std::nullopt;
 
-  // The activation, and with it what reads it, must wait for the gradient's turn.
+  // The activation, and every node that reads it, must move down to the gradient.
   Match match{forward, backward, {}};
   std::vector<size_t> waiting = {forward};
   for (size_t i = forward + 1; i < backward; ++i) {
@@ -102,7 +103,7 @@ void Apply(Program& program, const Match& match, const Activation& kind) {
   MoveBehind(nodes, match.forward, match.readers, std::move(both));
 }
 
-// The node that writes `dy` of the linear_dw at place `linear`, if it can sum the columns too.
+// The node that writes `dy` of the linear_dw at position `linear`, if it can sum the columns too.
 std::optional<size_t> MakerOfBias(const Program& program, size_t linear) {
   const std::vector<Node>& nodes = program.nodes();
   const Node& dw = nodes[linear];

@@ -1,21 +1,21 @@
-// Activations and their gradients in one op: where both are computed from the same input, one pass
-// over memory makes both, and the column sums of the gradient, a bias's gradient, on the way.
+// Combines activations with their gradients: where both are computed from the same input, one op
+// computes both in one pass over memory, and also sums the gradient's columns for a bias.
 #pragma once
 
 #include "graph/program.h"
 
 namespace plimsoll::ops {
 
-// Replaces each gelu (swiglu) that the backward pass computes again, and the gelu_backward
-// (swiglu_backward) of the same input, by gelu_with_backward (swiglu_with_backward) in the place of
-// the latter. What reads the activation between the two, linear_dw, comes right after it; where
-// that is not possible the two stay as they are. For after Recompute. Returns how many were
+// Replaces each gelu (swiglu) that the backward pass recomputes and the gelu_backward
+// (swiglu_backward) of the same input by one gelu_with_backward (swiglu_with_backward) at the
+// latter's position. Nodes between them that read the activation (linear_dw) move right behind it;
+// where that is not possible the two stay unchanged. Runs after Recompute. Returns how many were
 // replaced. Results keep their bits.
 int FuseRecomputedActivations(graph::Program& program);
 
 // Lets the op that makes the gradient of a gelu's input also make the gradient of the bias that was
-// added to it: linear_dw, which did, need not read all its dy once more. Returns how many moved.
-// Results keep their bits: the sums are added up in the order in which linear_dw does.
+// added to it, so that linear_dw, which did so before, need not read all its dy once more. Returns
+// how many moved. Results keep their bits: the sums are added in the same order as in linear_dw.
 int FuseBiasGradients(graph::Program& program);
 
 }  // namespace plimsoll::ops

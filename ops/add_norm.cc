@@ -18,7 +18,7 @@ using graph::Precision;
 using graph::TensorType;
 using graph::Value;
 
-// Of both ops; the operands are those of the norm with a and b in place of x.
+// Types for both ops; the operands are those of the norm with a and b in place of x.
 std::vector<TensorType> InferSumAndNorm(const OpCall& call, bool mean) {
   const TensorType& x = call.input(0);
   Check(graph::IsFloat(x.dtype) && x.shape.rank() >= 1, call, "a must be floating, [...,D]");
@@ -31,7 +31,7 @@ std::vector<TensorType> InferSumAndNorm(const OpCall& call, bool mean) {
   return {x, x, statistic, statistic};
 }
 
-// What the norm's gradient adds to that of the sum is the gradient of a and of b.
+// The gradient of a and of b is the norm's gradient plus that of the sum.
 void SumAndNormGradient(GradientContext& ctx, const char* backward, bool mean) {
   const Value dsum = ctx.output_gradient(0), dy = ctx.output_gradient(1);
   const size_t parameters = mean ? 2 : 1;

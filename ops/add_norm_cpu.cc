@@ -1,5 +1,5 @@
-// The kernels of `add` and of the norm, one after the other: their bits, whatever the compiler
-// makes of each. Bytes: 5·N·D·s.
+// Runs the kernels of `add` and of the norm one after the other, and so gives their bits. Bytes:
+// 5·N·D·s.
 #include <array>
 
 #include "ops/kernel.h"
@@ -15,7 +15,7 @@ CpuContext Part(const CpuContext& ctx, const char* op, std::span<const TensorRef
 
 void Run(const char* op, const CpuContext& ctx) { FindCpuKernel(op)->run(ctx); }
 
-// y may have the memory of a or b: it is written when both have been read for the last time.
+// y may have the memory of a or b: it is written after the last read of both.
 void AddNorm(const CpuContext& ctx, const char* norm) {
   Run("add", Part(ctx, "add", ctx.inputs.first(2), ctx.outputs.first(1)));
   std::array<TensorRef, 3> inputs = {ctx.outputs[0]};

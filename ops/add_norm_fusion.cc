@@ -13,7 +13,7 @@ using graph::Node;
 using graph::Program;
 using graph::TensorId;
 
-// Is `norm` the norm of what `add` makes, and may both be one node?
+// Whether `norm` is the norm of the result of `add`, and both may become one node.
 bool Match(const Program& program, const Node& add, const Node& norm) {
   if (add.op->name != "add") return false;
   if (norm.op->name != "layer_norm" && norm.op->name != "rms_norm") return false;

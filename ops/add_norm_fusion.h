@@ -5,11 +5,10 @@
 
 namespace plimsoll::ops {
 
-// Replaces each `add` that a `layer_norm` or `rms_norm` of its result directly follows (views
-// between them apart) by add_layer_norm or add_rms_norm, in the same phase. A program is fused
-// after its activations have been tagged and recomputed: a norm that is computed again from a sum
-// that was kept stays a plain norm. Returns how many were replaced. Results keep their bits, and
-// tensors their lifetimes.
+// Replaces each `add` that is directly followed by a `layer_norm` or `rms_norm` of its result (with
+// only views between them) by add_layer_norm or add_rms_norm, in the same phase. Runs after
+// activations have been tagged and recomputed: a norm that is recomputed from a kept sum stays a
+// plain norm. Returns how many were replaced. Results keep their bits, and tensors their lifetimes.
 int FuseAddNorm(graph::Program& program);
 
 }  // namespace plimsoll::ops

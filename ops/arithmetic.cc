@@ -17,7 +17,7 @@ using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
-// Counts are sums, too.
+// Integers are allowed because counts are summed too.
 std::vector<TensorType> InferAdd(const OpCall& call) {
   const TensorType& a = call.input(0);
   if (a.dtype != DType::kInt32) return LikeEqualFloatInputs(call);
@@ -78,15 +78,15 @@ void CastGradient(GradientContext& ctx) {
   graph::Builder& g = ctx.builder();
   const Value dy = ctx.output_gradient(0);
   const DType dtype = g.dtype(ctx.input(0));
-  // A parameter's gradient is a float32 sum whatever type the parameter or its copy has: it is
-  // handed on as it is.
+  // A parameter's gradient is a float32 sum whatever type the parameter or its copy has; it is
+  // passed on without conversion.
   const bool parameter = g.program().tensor(ctx.input(0)).role == graph::Role::kParameter;
   const DType expected = parameter ? graph::ComputeType(dtype) : dtype;
   ctx.SetGradient(0, g.dtype(dy) == expected ? dy : Cast(g, dy, expected));
 }
 
 std::vector<TensorType> InferFill(const OpCall& call) {
-  // Without a rank it is a scalar.
+  // Without the attribute "rank" it is a scalar.
   const bool scalar = !call.attributes.Has("rank");
   return {{DTypeAttribute(call), scalar ? graph::Shape() : GetShape(call.attributes)}};
 }

@@ -1,5 +1,5 @@
-// Elementwise, vector by vector. Threads share chunks of elements. 16-bit elements are computed
-// with in float and rounded once. Bytes: every argument once.
+// Elementwise, by vectors. Threads share chunks of elements. 16-bit elements are converted to float
+// for computing and rounded once. Bytes: every argument once.
 #include <algorithm>
 #include <type_traits>
 
@@ -10,7 +10,7 @@ namespace plimsoll::ops {
 namespace {
 
 void AddIntegers(const CpuContext& ctx) {
-  const auto *a = ctx.in<uint32_t>(0), *b = ctx.in<uint32_t>(1);  // which wrap around
+  const auto *a = ctx.in<uint32_t>(0), *b = ctx.in<uint32_t>(1);  // unsigned, which wrap around
   auto* y = ctx.out<uint32_t>(0);
   ctx.pool.ParallelFor(ctx.in_shape(0).elements(), kElementwiseGrain,
                        [=](int64_t begin, int64_t end) {
@@ -68,7 +68,7 @@ void ScaleBy(const CpuContext& ctx) {
 template <typename S>
 constexpr bool kIs16Bit = std::is_same_v<S, BFloat16> || std::is_same_v<S, Float16>;
 
-// What a conversion to or from a 16-bit type goes through; other types pass as they are.
+// The intermediate type of a conversion to or from a 16-bit type; other types convert directly.
 template <typename From>
 auto Widen(From value) {
   if constexpr (kIs16Bit<From>) {
@@ -88,7 +88,7 @@ To Narrow(Wide value) {
   }
 }
 
-// Between float and the 16-bit types, which training does, by vectors.
+// Conversions between float and the 16-bit types, which training uses, by vectors.
 template <typename From, typename To>
 void CastElements(const From* x, To* y, int64_t begin, int64_t end) {
   constexpr bool kFromNarrow = kIs16Bit<From> || std::is_same_v<From, float>;

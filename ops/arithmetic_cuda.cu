@@ -44,7 +44,7 @@ void Binary(const CudaContext& ctx) {
   });
 }
 
-// Map computes in float, which has too few bits for them.
+// Map computes in float, which has too few bits for integers.
 __global__ void AddIntegersKernel(int64_t n, const uint32_t* a, const uint32_t* b, uint32_t* y) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i < n) y[i] = a[i] + b[i];

@@ -39,7 +39,7 @@ Value Attention(graph::Builder& g, Value qkv, const AttentionOptions& options, V
 
 namespace {
 
-// qkv at input 0, rng at input `rng`. Returns hd.
+// Expects qkv at input 0 and rng at input `rng`. Returns hd.
 int64_t CheckOperands(const OpCall& call, size_t rng) {
   const TensorType& qkv = call.input(0);
   Check(graph::IsFloat(qkv.dtype) && qkv.shape.rank() == 3, call,
@@ -76,8 +76,8 @@ std::vector<TensorType> InferBackward(const OpCall& call) {
   return {qkv};
 }
 
-// `products` of hd multiply-adds, and an exponential of 10 FLOPs, for each score; `again` of these
-// were made before.
+// Cost of `products` of hd multiply-adds, and an exponential of 10 FLOPs, for each score; `again`
+// of the products are recomputations.
 Cost AttentionCost(const OpCall& call, int products, int again) {
   const Shape& qkv = call.input(0).shape;
   const int64_t heads = call.attributes.GetInt("heads");
@@ -109,7 +109,7 @@ const graph::OpRegistration kAttention({
     .gradient = Gradient,
     .cost = [](const OpCall& call) { return AttentionCost(call, 2, 0); },
     .random = true,
-    // Its float32 kernels have no TF32.
+    // The float32 kernels don't use TF32.
     .precision = {Precision::kLow, "low operands; scores, softmax and its sums stay in float32"},
     .cost_class = CostClass::kAttention,
     .sharding = {.follows = ShardingRule::kHeads},
@@ -139,14 +139,14 @@ int64_t Rows(const OpCall& call) {
   return qkv.dim(0) * qkv.dim(1) * call.attributes.GetInt("heads");
 }
 
-// What cuDNN asks for, and lse, which it writes wanted or not.
+// Workspace that cuDNN asks for, plus lse, which cuDNN always writes.
 int64_t ForwardWorkspace(const OpCall& call) {
   if (!IsHalf(call) || call.attributes.GetReal("dropout") > 0) return 0;
   return 256 + (call.has_output(1) ? 0 : AttentionLseBytes(Rows(call)));
 }
 
-// Our own kernels have the row sums of dout∘out there, those for Hopper lse as well, and in one
-// pass the sums of dk and dv; cuDNN has more.
+// Our own kernels keep the row sums of dout∘out there, those for Hopper also lse, and the one-pass
+// kernel also the sums of dk and dv; cuDNN needs more.
 int64_t BackwardWorkspace(const OpCall& call) {
   const Shape& qkv = call.input(0).shape;
   const int64_t heads = call.attributes.GetInt("heads");

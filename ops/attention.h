@@ -10,10 +10,10 @@
 //   attention_backward  (qkv, out, lse, dout, rng?)       → dqkv
 //   attributes: heads (H), kv_heads (G), causal, dropout, key
 //
-// qkv holds H query heads, then G key heads, then G value heads. lse = log Σ_j exp of the scores is
-// what the backward op needs. rng (seed, micro-step) is needed when dropout > 0; the draw of (b, h,
-// i, j) is word ((b·H + h)·T + i)·T + j of the stream `key`. One float dtype; lse
-// is f32 beside 16-bit tensors, and so is all that is computed between them.
+// qkv holds H query heads, then G key heads, then G value heads. lse is log Σ_j exp of the scores,
+// which the backward op needs. rng (seed, micro-step) is needed when dropout > 0; the draw of (b,
+// h, i, j) is word ((b·H + h)·T + i)·T + j of the stream `key`. There is one float dtype; lse and
+// all intermediate results are f32 when tensors have 16 bits.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ struct AttentionOptions {
 graph::Value Attention(graph::Builder& g, graph::Value qkv, const AttentionOptions& options,
                        graph::Value rng = graph::kNoTensor, std::string_view name = "");
 
-// Of the CUDA kernels, whose workspaces begin with a float for each query of a head: `rows` of
-// them, padded to the alignment of what follows.
+// For the CUDA kernels, whose workspaces begin with a float for each query of a head: bytes of
+// `rows` floats, padded to the alignment of what follows.
 inline int64_t AttentionLseBytes(int64_t rows) { return (rows * 4 + 255) / 256 * 256; }
 
 }  // namespace plimsoll::ops

@@ -38,8 +38,8 @@ std::vector<TensorType> Infer(const OpCall& call) {
   return {{qkv.dtype, qkv.shape.WithLast(heads * head)}, keys, keys};
 }
 
-// Of the last tokens that the cache has room for: earlier ones see less. Two products of hd
-// multiply-adds, and an exponential of 10 FLOPs, for each score.
+// The cost for the last tokens that fit in the cache; earlier tokens see fewer keys. Two products
+// of hd multiply-adds, and an exponential of 10 FLOPs, for each score.
 Cost CachedCost(const OpCall& call) {
   const Shape& keys = call.input(1).shape;
   const double width = static_cast<double>(call.input(0).shape.dim(1));
@@ -63,7 +63,7 @@ const graph::OpRegistration kAttentionCached({
     .in_place = {{1, 1}, {2, 2}},
 });
 
-// Each chunk's weighted values, maximum and sum, for each head of each token.
+// Room for each chunk's weighted values, maximum and sum, for each head of each token.
 int64_t CachedWorkspace(const OpCall& call) {
   const Shape& keys = call.input(1).shape;
   const int64_t window = call.input(0).shape.dim(1);

@@ -1,7 +1,7 @@
-// Causal attention of new tokens to all tokens so far, whose keys and values wait in a cache: what
-// a program needs that extends texts piece by piece. R texts, W new tokens of each, C tokens that
-// the cache has room for, H query heads, G key-value heads (H a multiple of G), hd values of a
-// head, p the position of the first new token.
+// Causal attention of new tokens to all tokens so far, whose keys and values are in a cache: for
+// programs that extend texts piece by piece. R texts, W new tokens of each, C tokens of room in the
+// cache, H query heads, G key-value heads (H a multiple of G), hd values of a head, p the position
+// of the first new token.
 //
 //   keys[r,g,p+i] = k[r,i,g]    values[r,g,p+i] = v[r,i,g]                     for i < W
 //   out[r,i,h] = Σ_j P[j] · values[r,g,j],  P = softmax_j(q[r,i,h] · keys[r,g,j] / √hd),
@@ -11,9 +11,9 @@
 //                    → out[R,W,H·hd], keys, values
 //   attributes: heads (H), kv_heads (G)
 //
-// qkv is packed as in attention.h. One float dtype. In place the caches' other positions are not
-// touched; what they hold at p + W and beyond is never read. A position outside [0, C − W] is an
-// InternalError when the op runs. Not differentiable.
+// qkv is packed as in attention.h. There is one float dtype. When the op works in place, the
+// caches' other positions stay unchanged; positions from p + W on are never read. A position
+// outside [0, C − W] is an InternalError when the op runs. Not differentiable.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ namespace plimsoll::ops {
 graph::TensorType CacheType(const graph::TensorType& qkv, int64_t heads, int64_t kv_heads,
                             int64_t capacity);
 
-// Of the CUDA kernel: for at most so many new tokens the cache is divided into chunks of so many
-// positions, which are joined through the workspace.
+// For the CUDA kernel: with at most this many new tokens, the cache is divided into chunks of this
+// many positions, whose results are joined through the workspace.
 inline constexpr int64_t kCachedAttentionFewTokens = 16;
 inline constexpr int64_t kCachedAttentionChunk = 256;
 

@@ -1,11 +1,12 @@
-// attention_cached, in two rounds over the threads:
+// attention_cached runs in two rounds over the threads:
 //   append   a task copies the new keys and values of a key-value head of a text to its cache
 //   attend   a task is one new token of such a head: for each of the query heads that share it all
 //            scores, their softmax, and the sum of values, with float32 (or float64) inside
 //
-// A token of a text reads each key and value that it sees once for every query head of the group;
-// those of one head lie together, so that they come from memory once. Bytes: the caches up to the
-// tokens' positions. Scratch: a thread has a row of C scores, and the query and the sum of a head.
+// Each query head of a group reads every key and value that its token sees once; the query heads of
+// a key-value head are computed together, so that keys and values come from memory once. Bytes: the
+// caches up to the tokens' positions. Scratch: a row of C scores, and the query and the sum of a
+// head, for each thread.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -36,7 +37,7 @@ struct Sizes {
 
 int64_t Padded(int64_t elements) { return (elements + 15) / 16 * 16; }
 
-// Elements of a thread's scratch.
+// Number of elements of a thread's scratch.
 int64_t Scratch(const Sizes& at) { return Padded(at.capacity) + 2 * Padded(at.head); }
 
 template <typename S>

@@ -6,9 +6,9 @@
 //   many (a text to start from)  the blockwise kernel of training, with the position as the offset
 //                                of the causal mask
 //
-// Bytes: the caches up to the tokens' positions, for each token and query head (mostly from L2
-// where heads share keys). The position is on the device: blocks beyond it leave at once. A
-// position that doesn't fit stops the kernel, which the next checked call reports.
+// Bytes: the caches up to the tokens' positions, for each token and query head (mostly from L2 when
+// heads share keys). The position is on the device: blocks beyond it return at once. A position
+// that doesn't fit stops the kernel, which the next checked call reports.
 #include <cmath>
 
 #include "gpu/check.h"
@@ -23,7 +23,7 @@ namespace {
 constexpr int kChunk = static_cast<int>(kCachedAttentionChunk);
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kColumns = 128;  // of the weighted sum at a time
+constexpr int kColumns = 128;  // of the weighted sum, at a time
 static_assert(kChunk == kThreads);
 
 template <typename T>
@@ -148,7 +148,7 @@ __global__ __launch_bounds__(kThreads) void AttendKernel(const __grid_constant__
   }
 }
 
-// A block for each head of each token.
+// One block for each head of each token.
 template <typename T>
 __global__ void JoinKernel(const __grid_constant__ Arguments<T> a) {
   const int64_t token_head = blockIdx.x;

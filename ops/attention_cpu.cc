@@ -5,7 +5,7 @@
 //
 // Bytes: forward reads k and v once for every 128 queries (from L2 or L3), backward once for every
 // 64. Scratch: a few tiles per thread, in the backward pass also dk and dv of a head; it is float
-// when the operands are 16-bit.
+// when the operands have 16 bits.
 #include <algorithm>
 
 #include "ops/cpu/attention_loops.h"
@@ -17,7 +17,7 @@ namespace {
 using graph::OpCall;
 using graph::Shape;
 
-// Shapes, and where the heads lie in a row of qkv.
+// Shapes, and the positions of the heads in a row of qkv.
 struct Layout {
   Layout(const Shape& qkv, const graph::Attributes& attributes)
       : batch(qkv.dim(0)),

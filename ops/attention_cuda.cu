@@ -1,7 +1,7 @@
-// attention and attention_backward: cuDNN's flash attention where it has an engine for the problem
-// (ops/cuda/cudnn_attention.h), otherwise our own blockwise kernels: float32, dropout, heads that
-// are no multiple of 8 wide, GPUs that cuDNN doesn't know. Which of them runs depends on the shape,
-// the dtype, the attributes, the GPU's architecture and cuDNN's version alone.
+// attention and attention_backward: cuDNN's flash attention if it has an engine for the problem
+// (ops/cuda/cudnn_attention.h), otherwise our own blockwise kernels: for float32, dropout, head
+// widths that are no multiple of 8, and GPUs that cuDNN doesn't know. The choice depends only on
+// the shape, the dtype, the attributes, the GPU's architecture and cuDNN's version.
 //
 // Bytes: forward qkv and out once, 4 for each query of a head; backward qkv, out, dout and dqkv
 // once and cuDNN's workspace several times.
@@ -47,7 +47,7 @@ bool Packed(const AttentionProblem& p) {
   return p.head % kPackSize<T> == 0;
 }
 
-// `rng`: the index of that input.
+// `rng`: the index of the input rng.
 AttentionDropout Dropout(const CudaContext& ctx, size_t rng) {
   const double p = ctx.attributes.GetReal("dropout");
   if (p == 0) return {};
@@ -67,7 +67,7 @@ int64_t LseBytes(const CudaContext& ctx) {
   return AttentionLseBytes(p.batch * p.heads * p.sequence);
 }
 
-// nullptr: our own kernels.
+// nullptr: use our own kernels.
 const CudnnAttention* Choose(const CudaContext& ctx, CudnnAttentionPass pass) {
   if (ctx.attributes.GetReal("dropout") != 0 || ctx.dtype() == graph::DType::kFloat32) {
     return nullptr;
@@ -89,7 +89,7 @@ const CudnnAttention* Choose(const CudaContext& ctx, CudnnAttentionPass pass) {
 }
 
 bool OnHopper(const CudaContext& ctx, const AttentionProblem& p) {
-  constexpr int64_t kMost = 65535;  // of a grid's second and third dimension
+  constexpr int64_t kMost = 65535;  // the limit of a grid's second and third dimension
   const cudaDeviceProp& gpu = ctx.libraries.properties();
   return gpu.major == 9 && gpu.minor == 0 && p.dtype != graph::DType::kFloat32 &&
          p.head <= kHopperAttentionHead && p.head % 8 == 0 && p.batch <= kMost &&
@@ -127,7 +127,7 @@ void OwnForward(const CudaContext& ctx, const AttentionProblem& p) {
 void Forward(const CudaContext& ctx) {
   const AttentionProblem p = Problem(ctx);
   if (const CudnnAttention* const plan = Choose(ctx, CudnnAttentionPass::kForward)) {
-    // Whether lse is wanted or not, the same engine: the same bits of out.
+    // The same engine runs whether lse is wanted or not, so that `out` has the same bits.
     char* workspace = static_cast<char*>(ctx.workspace);
     float* const lse = ctx.has_output(1) ? ctx.out<float>(1) : reinterpret_cast<float*>(workspace);
     if (!ctx.has_output(1)) workspace += LseBytes(ctx);

@@ -1,9 +1,9 @@
-// attention_backward in one pass (ops/cuda/attention_one_pass_hopper.cu): how its work is cut into
-// units, which problems it is for, and the scratch memory that it needs; functions of the shape.
+// attention_backward in one pass (ops/cuda/attention_one_pass_hopper.cu): how its work is divided
+// into units, for which problems it is used, and its scratch memory, as functions of the shape.
 //
 // A unit is a chunk of the queries of one head, with all keys that they see. The units of a
-// key-value head add to its dk and dv in turn, the last chunk's first: key block by key block, in
-// float32, through scratch memory.
+// key-value head add to its dk and dv in turn, starting with the last chunk: key block by key
+// block, in float32, through scratch memory.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::ops {
 
-inline constexpr int64_t kOnePassHead = 64;      // the widest head
+inline constexpr int64_t kOnePassHead = 64;      // widest supported head
 inline constexpr int64_t kOnePassQueries = 512;  // of a unit
 inline constexpr int64_t kOnePassKeys = 128;     // of a key block
 inline constexpr int64_t kOnePassStep = 64;      // queries at a time
@@ -33,15 +33,15 @@ struct OnePassAttention {
   int64_t Bytes() const { return row_bytes + sum_bytes + (counters * 4 + 255) / 256 * 256; }
 
   int64_t chunks, tiles, blocks;  // of a head
-  int64_t shared_blocks;          // the first ones, which have several units' sums
+  int64_t shared_blocks;          // the first blocks, to which several units add
   int64_t units;
   int64_t row_bytes;  // lse and δ of each query, for each tile of a head
   int64_t sum_bytes;  // dk and dv of the shared blocks
-  int64_t counters;   // the next unit, and for each half of a shared block how many have added
+  int64_t counters;   // next unit, and additions so far to each half of a shared block
 };
 
-// Few units leave most of a GPU without work, or end at very different times: then it is faster to
-// cut the work finer, and compute the scores twice. (On an H200 of 132 multiprocessors: 192 units
+// Few units leave most of a GPU idle, or end at very different times: then it is faster to divide
+// the work more finely and compute the scores twice. (On an H200 of 132 multiprocessors: 192 units
 // of 1,024 tokens 19 % faster in one pass, 192 of 256 tokens 37 % slower, 768 of 512 tokens 38 %
 // faster.)
 inline bool PrefersOnePass(const OnePassAttention& pass, int64_t head) {

@@ -1,12 +1,12 @@
-// How attention_backward is computed from 16-bit tensors: on Hopper by kernels of our own, which
-// need next to no memory beside their tensors, for heads as wide as transformers have them. Others
-// go to cuDNN, if with care:
+// How attention_backward is computed for 16-bit tensors. On Hopper, our own kernels, which need
+// almost no memory besides their tensors, take head widths that are usual in transformers. Other
+// problems go to cuDNN, in parts:
 //
 // cuDNN's deterministic attention_backward keeps the gradients of all scores: 2·T² bytes for each
-// head. So it runs in parts, some sequences at a time, and of long sequences some heads, two parts
-// side by side on two streams; their workspace then grows with the tokens alone. (A single part
-// that fills the GPU is no faster than two at a time: one's memory-bound end runs beside the
-// other's products.)
+// head. So it runs on some sequences at a time, or for long sequences on some heads, with two parts
+// side by side on two streams; the workspace then grows only with the number of tokens. (A single
+// part that fills the GPU is no faster than two at a time: the memory-bound end of one runs beside
+// the products of the other.)
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace plimsoll::ops {
 // Wider heads don't fit the registers of a warpgroup.
 inline constexpr int64_t kHopperAttentionHead = 128;
 
-// What cuDNN 9.19 asks for on a GPU of compute capability 9.0, found at many shapes: the gradients
-// of scores, padded to its tiles, a float for each query of a head, and with grouped queries dk and
-// dv of each query head.
+// The workspace of cuDNN 9.19 on a GPU of compute capability 9.0, determined at many shapes: the
+// gradients of scores, padded to its tiles, a float for each query of a head, and, with grouped
+// queries, dk and dv of each query head.
 inline int64_t CudnnBackwardBytes(int64_t sequences, int64_t length, int64_t heads,
                                   int64_t kv_heads, int64_t head) {
   const int64_t scores = (length + 63) / 64 * 64 * ((length + 127) / 128 * 128);
@@ -30,7 +30,7 @@ inline int64_t CudnnBackwardBytes(int64_t sequences, int64_t length, int64_t hea
 struct AttentionSplit {
   int64_t sequences;   // of a part
   int64_t kv_heads;    // of a part: all of them unless one sequence is too large
-  int64_t lanes;       // parts side by side
+  int64_t lanes;       // number of parts side by side
   int64_t lane_bytes;  // workspace of each
 };
 
@@ -38,13 +38,13 @@ inline AttentionSplit SplitAttentionBackward(int64_t batch, int64_t length, int6
                                              int64_t kv_heads, int64_t head) {
   constexpr int64_t kLanes = 2;
   // Five times the gradient of a layer's output in 16 bits, about as much as a transformer's MLP
-  // needs for itself in its backward pass; there is no point in saving less than a few megabytes.
+  // needs in its backward pass; saving less than a few megabytes isn't worthwhile.
   const int64_t all = std::max<int64_t>(64 << 20, 20 * batch * length * heads * head);
   const int64_t group = heads / kv_heads;
   const auto bytes = [&](int64_t sequences, int64_t some_kv_heads) {
     return CudnnBackwardBytes(sequences, length, some_kv_heads * group, some_kv_heads, head);
   };
-  // Parts of equal size, of at most `most` units, as many for each lane.
+  // Parts of equal size, of at most `most` units, the same number for each lane.
   const auto part = [](int64_t units, int64_t most) {
     const int64_t parts = ((units + most - 1) / most + kLanes - 1) / kLanes * kLanes;
     return (units + parts - 1) / parts;

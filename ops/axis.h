@@ -11,19 +11,20 @@
 
 namespace plimsoll::ops {
 
-// InternalError when the node has none.
+// Throws InternalError when the node has no axis.
 const std::string& AxisOf(const graph::Attributes& attributes);
 
-// This rank's communicators, one for each axis of the mesh; nullptr: the rank is alone there. None
-// at all: it is alone along every axis.
+// This rank's communicators, one for each axis of the mesh; nullptr: the rank is alone along that
+// axis. Empty: it is alone along every axis.
 using AxisCommunicators = ByAxis<Communicator*>;
 
-// The communicator of the node's axis; nullptr: it has no axis, or the rank is alone there.
-// InternalError when there are communicators of axes, and its own is none of them.
+// The communicator of the node's axis; nullptr: it has no axis, or the rank is alone there. Throws
+// InternalError when there are communicators, but none for the node's axis.
 Communicator* CommunicatorFor(const graph::Attributes& attributes,
                               const AxisCommunicators& communicators);
 
-// InternalError, naming it, when a node or a rank's own part is along an axis that the mesh lacks.
+// Throws an InternalError that names the axis when a node or a rank's own part uses one that the
+// mesh lacks.
 void CheckAxes(const graph::Program& program, const Mesh& mesh);
 
 }  // namespace plimsoll::ops

@@ -1,5 +1,5 @@
-// The values of the 8-bit codes of ops/block_quantization.h and the tables by which the nearest one
-// is found, computed at compile time: the CPU and the GPU look up the same ones.
+// The values of the 8-bit codes of ops/block_quantization.h and the tables for finding the nearest
+// one, computed at compile time: CPU and GPU use the same tables.
 #pragma once
 
 #include <array>
@@ -10,8 +10,9 @@
 namespace plimsoll::ops {
 
 struct BlockCodes {
-  // Magnitudes are looked up by their upper 16 bits, that is to 1/128 of themselves, from 2^-24 on:
-  // finer than the values lie, so that at most one border between two values is inside.
+  // Magnitudes are looked up by their upper 16 bits, that is to a relative 1/128, from 2^-24 on:
+  // finer than the values are spaced, so that a bucket contains at most one border between two
+  // values.
   static constexpr int kFirstBucket = (127 - 24) << 7;
   static constexpr int kBuckets = (127 << 7) + 1 - kFirstBucket;
 
@@ -34,7 +35,7 @@ constexpr BlockCodes MakeBlockCodes(bool with_sign) {
   }
   magnitudes[count++] = 1;
 
-  // Below zero all magnitudes but 1, which has no code left.
+  // The negative values have all magnitudes but 1, for which no code is left.
   BlockCodes codes;
   codes.zero = with_sign ? count - 2 : 0;
   for (int i = 0; i < count; ++i) {

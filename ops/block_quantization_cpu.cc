@@ -31,7 +31,7 @@ inline int32_t BlockQuantizer::IndexOf(float magnitude) const {
   return index + (magnitude >= borders_[index] ? 1 : 0);
 }
 
-// Without branches, so that the compiler can search for several at once.
+// Free of branches, so that the compiler can search for several at once.
 inline int32_t BlockQuantizer::FindCode(float x) const {
   const int32_t index = IndexOf(std::fabs(x));
   const int32_t negative = std::bit_cast<int32_t>(x) >> 31;  // 0 or -1
@@ -42,7 +42,7 @@ inline int32_t BlockQuantizer::FindCode(float x) const {
 uint8_t BlockQuantizer::CodeOf(float x) const { return static_cast<uint8_t>(FindCode(x)); }
 
 float BlockQuantizer::Quantize(const float* x, int64_t count, uint8_t* codes) const {
-  // Bits of magnitudes compare as they do, with infinity and the NaNs above all.
+  // The bits of magnitudes compare like the magnitudes, with infinity and NaNs largest.
   int32_t largest_bits = 0;
   for (int64_t i = 0; i < count; ++i) {
     largest_bits = std::max(largest_bits, std::bit_cast<int32_t>(std::fabs(x[i])));

@@ -2,9 +2,9 @@
 //
 //   ParallelBlocks(ctx.pool, n, [=](Block of) { of(y) = of(a) + of(b); });
 //
-// An expression of maps allocates nothing and writes one array. A kernel of several expressions
-// finds what the earlier ones have touched of its block in the L1 cache, and so still passes over
-// memory once. Blocks are cut by n alone: bits don't depend on the number of threads.
+// An expression of maps allocates nothing and writes one array. In a kernel of several expressions,
+// later ones find their block's elements in the L1 cache, so it still passes over memory once.
+// Blocks depend on n alone: bits don't depend on the number of threads.
 #pragma once
 
 #include <Eigen/Core>
@@ -16,8 +16,7 @@
 
 namespace plimsoll::ops {
 
-// Elements of a block: eight arrays of double stay within 16 KiB. A multiple of every vector
-// length.
+// Elements of a block: eight arrays of double fit in 16 KiB. A multiple of every vector length.
 inline constexpr int64_t kBlockElements = 256;
 
 // The elements [begin, begin + count) of any array.

@@ -48,7 +48,7 @@ std::vector<TensorType> InferAllGather(const OpCall& call) {
   return {{call.input(0).dtype, shape}};
 }
 
-// The gradient of y is that of x.
+// The gradient of y becomes that of x.
 void HandOn(GradientContext& ctx) {
   if (ctx.wants(0)) ctx.SetGradient(0, ctx.output_gradient(0));
 }
@@ -129,7 +129,7 @@ const OpRegistration kAllGatherStart({
     .infer = &InferAllGather,
     .gradient = &AllGatherGradient,
     .cost = {},
-    .in_place = {{0, 0}},  // around its own part
+    .in_place = {{0, 0}},  // x may be this rank's own part of y
     .precision = {Precision::kAsInput, "moves bytes"},
     .transfer = Transfer::kCollectiveStart,
 });

@@ -7,17 +7,18 @@
 //   all_gather_start      y = the x of all ranks, one after the other
 //   …_done                y may be read from here on; a view of y
 //
-// They begin at start and have ended at done; what they touch is alive, and untouched by others,
-// in between. all_reduce_start overwrites x: y has its memory when nothing else reads x, as is
-// meant. The other two have memory of their own for y, and their done reads x too; or the x of
-// all_gather_start is the rank's own part (own_part) of a y that is there already.
+// The transfer begins at start and has ended at done; between them its buffers stay alive, and no
+// other node writes them. all_reduce_start overwrites x: y gets its memory when nothing else reads
+// x, which is the intended case. The other two have separate memory for y, and their done reads x
+// too; or the x of all_gather_start is the rank's own part (own_part) of a y that exists already.
 //
-// Gradients: a sum hands on the gradient of y, which all ranks have alike; reduce_scatter and
-// all_gather are each other's. What ranks have alike but use differently passes through
+// Gradients: all_reduce passes on the gradient of y, which all ranks have alike; reduce_scatter and
+// all_gather are each other's gradients. A tensor that ranks have alike but use differently passes
+// through
 //
 //   sum_gradient          y = x, a view; the gradient of x is the sum over ranks of that of y
 //
-//   own_part              y = this rank's part of x, a view: for what is updated in parts
+//   own_part              y = this rank's part of x, a view: for tensors that are updated in parts
 //
 // All ranks run the same collectives in the same order: the program is the same on all of them.
 #pragma once
@@ -29,8 +30,8 @@
 
 namespace plimsoll::ops {
 
-// Nodes of a whole collective: start, and at once done. `axis` is the name of one of the mesh's
-// (base/mesh.h). `shape` is that of y: it has n/R elements (reduce_scatter) or n·R.
+// Emit a whole collective: start, directly followed by done. `axis` is the name of one of the
+// mesh's axes (base/mesh.h). `shape` is that of y: it has n/R elements (reduce_scatter) or n·R.
 graph::Value AllReduce(graph::Builder& g, graph::Value x, std::string_view axis,
                        std::string_view name);
 graph::Value ReduceScatter(graph::Builder& g, graph::Value x, std::string_view axis,
@@ -38,7 +39,7 @@ graph::Value ReduceScatter(graph::Builder& g, graph::Value x, std::string_view a
 graph::Value AllGather(graph::Builder& g, graph::Value x, std::string_view axis,
                        const graph::Shape& shape, std::string_view name);
 
-// Does a node of that op begin a collective? End one?
+// Whether a node of that op begins, or ends, a collective.
 inline bool IsCollective(const graph::OpDef& op) {
   return op.transfer == graph::Transfer::kCollectiveStart;
 }
@@ -46,11 +47,11 @@ inline bool IsCollectiveDone(const graph::OpDef& op) {
   return op.transfer == graph::Transfer::kCollectiveDone;
 }
 
-// x itself, whose gradient is summed over ranks.
+// Returns x itself; its gradient is summed over ranks.
 graph::Value SumGradient(graph::Builder& g, graph::Value x, std::string_view axis,
                          std::string_view name);
 
-// A view of the part of x that is this rank's along the axis; `shape` has n/R elements.
+// A view of this rank's part of x along the axis; `shape` has n/R elements.
 graph::Value OwnPart(graph::Builder& g, graph::Value x, std::string_view axis,
                      const graph::Shape& shape, std::string_view name);
 

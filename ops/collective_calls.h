@@ -1,5 +1,5 @@
-// From a collective's node to the communicator's call, alike on all devices. A rank that is alone
-// on its axis copies.
+// Translates a collective's node to the communicator's call, alike on all devices. A rank that is
+// alone on its axis copies.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace plimsoll::ops {
 
-// Copies a tensor on the stream; does nothing when it is where it should be.
+// Copies a tensor on the stream; does nothing when it is already in place.
 using CopyTensor = void(const TensorRef& from, const TensorRef& to, void* stream);
 
-// The ranks of the call's axis, of whose tensors `whole` holds one `part` of each. nullptr: alone.
+// The ranks of the call's axis; checks that `whole` holds one `part` from each. nullptr: alone.
 inline Communicator* RanksOf(const KernelCall& call, const TensorRef& whole,
                              const TensorRef& part) {
   const int64_t size = call.ranks == nullptr ? 1 : call.ranks->size();

@@ -1,4 +1,4 @@
-// Collectives have ended when their start returns: between processors nothing is hidden.
+// Collectives are complete when their start returns: on CPUs, no transfer is hidden.
 #include <cstring>
 
 #include "ops/collective_calls.h"

@@ -1,8 +1,8 @@
 // Copies between the device's memory and the host's, in two halves so that the work between them
 // can hide the copy:
 //
-//   copy_start  y = x, in the other place; begun here, at the latest done at copy_done
-//   copy_done   y from here on may be read and x may be overwritten; a view of y
+//   copy_start  y = x, in the other place; begins here and has ended at copy_done
+//   copy_done   from here on y may be read and x may be overwritten; a view of y
 //
 // A buffer that a copy reads or writes is alive, and untouched by others, from start to done:
 // copy_done reads both.

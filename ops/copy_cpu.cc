@@ -1,5 +1,4 @@
-// copy_start copies at once, all threads sharing the bytes; both places are the same memory here.
-// Bytes: 2·n·s.
+// copy_start copies at once, with all threads; both places are the same memory here. Bytes: 2·n·s.
 #include <cstring>
 
 #include "ops/kernel.h"

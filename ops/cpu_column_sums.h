@@ -11,7 +11,7 @@
 
 namespace plimsoll::ops {
 
-// 1 KiB of a row of floats: long enough for the prefetcher, sums stay in L1.
+// 1 KiB of a row of floats: long enough for the prefetcher, and the sums stay in L1.
 inline constexpr int64_t kSumColumns = 256;
 inline constexpr int64_t kSumRows = 64;
 

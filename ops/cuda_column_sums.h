@@ -7,8 +7,9 @@
 
 namespace plimsoll::ops {
 
-// Rows of a chunk. A thread block sums 128 columns of one: as many blocks as run at once on a large
-// GPU (two on each of 132 multiprocessors), since a second wave of a few would double the time.
+// Rows of a chunk. A thread block sums 128 columns of one chunk. There are as many blocks as run at
+// once on a large GPU (two on each of 132 multiprocessors), since a few more would need a second
+// wave and double the time.
 inline int64_t ColumnSumsChunk(int64_t rows, int64_t columns) {
   constexpr int64_t kColumnsOfBlock = 128, kBlocks = 264, kStep = 32, kLeast = 256;
   const int64_t across = (columns + kColumnsOfBlock - 1) / kColumnsOfBlock;

@@ -1,4 +1,4 @@
-// Scratch memory that a matrix product on a GPU may use: known without one, so that plans can be
+// Scratch memory that a matrix product on a GPU may use: known without a GPU, so that plans can be
 // made anywhere.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace plimsoll::ops {
 
-// Of one product (ops/cuda/products/gemm.h). Sums over a long inner dimension are split into parts
-// that lie here until they are added; cuBLASLt on Hopper wants no more.
+// Workspace of one product (ops/cuda/products/gemm.h). Sums over a long inner dimension are split
+// into parts that are kept here until they are added; cuBLASLt on Hopper needs no more.
 inline constexpr int64_t kGemmWorkspaceBytes = int64_t{32} << 20;
 
 }  // namespace plimsoll::ops

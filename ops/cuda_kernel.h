@@ -1,8 +1,8 @@
-// How a kernel meets its data on a GPU, and the table of CUDA kernels (ops/NAME_cuda.cu). Compiled
-// with --config=cuda only. A kernel enqueues work on the stream it is given: it never allocates,
-// never waits for the GPU, and never reads a tensor's bytes on the host, so that whole programs can
-// be captured into CUDA graphs. Its scratch memory is a workspace, which the planner places
-// (ops/cuda_workspace.h says how large, without a GPU).
+// The interface of kernels on a GPU, and the table of CUDA kernels (ops/NAME_cuda.cu). Compiled
+// with --config=cuda only. A kernel enqueues work on the given stream: it never allocates, never
+// waits for the GPU, and never reads a tensor's bytes on the host, so that whole programs can be
+// captured into CUDA graphs. Its scratch memory is a workspace, which the planner places
+// (ops/cuda_workspace.h gives the size, without a GPU).
 //
 // Two runs on the same device give the same bits: no atomic additions of floats.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace plimsoll::ops {
 
-// Tensors are 256-byte aligned and on the device; of Place::kHost: in pinned memory.
+// Tensors are 256-byte aligned and on the device; those of Place::kHost are in pinned memory.
 struct CudaContext : KernelCall {
   cudaStream_t stream;
   gpu::Libraries& libraries;
@@ -34,8 +34,8 @@ struct CudaKernel {
   // builds execution plans, loads modules. May run work on the stream and wait for it; may write to
   // outputs and workspace, never to inputs. nullptr: nothing to prepare.
   void (*prepare)(const CudaContext&) = nullptr;
-  // Runs several nodes of this op that follow each other and do not depend on one another, in fewer
-  // launches. The same bits as run() on each. nullptr: none.
+  // Runs several consecutive nodes of this op that do not depend on one another, in fewer launches.
+  // Gives the same bits as run() on each. nullptr: not supported.
   void (*run_group)(std::span<const CudaContext>) = nullptr;
 };
 

@@ -1,5 +1,5 @@
-// Scratch memory of CUDA kernels, as a function of the call alone: a plan for a GPU is made without
-// one, and in builds without CUDA.
+// Scratch memory of CUDA kernels, as a function of the call alone: plans for a GPU are made without
+// one, and also by builds without CUDA.
 #pragma once
 
 #include <cstdint>

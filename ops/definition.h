@@ -10,10 +10,10 @@
 
 namespace plimsoll::ops {
 
-// One output of the type of input 0, which must be floating.
+// One output with the type of input 0, which must be floating.
 std::vector<graph::TensorType> LikeFloatInput0(const graph::OpCall& call);
 
-// The same for two inputs (or more, all required) that must agree in type.
+// The same for two or more inputs, all required, which must agree in type.
 std::vector<graph::TensorType> LikeEqualFloatInputs(const graph::OpCall& call);
 
 // Throws unless input i is absent or of this type.
@@ -25,17 +25,17 @@ void CheckFloat32Scalar(const graph::OpCall& call, size_t input);
 // Throws unless input i is (seed, micro-step), i32[2].
 void CheckRng(const graph::OpCall& call, size_t input);
 
-// Each argument read or written once.
+// The bytes of all arguments, each read or written once.
 double ArgumentBytes(const graph::OpCall& call);
 
-// A cost rule: so many FLOPs for each element of input 0, every argument moved once.
+// A cost rule: `flops` FLOPs for each element of input 0, every argument moved once.
 std::function<graph::Cost(const graph::OpCall&)> FlopsPerElement(double flops);
 
 // Shapes as attributes: "rank", and "d0" … "d5" for the dimensions.
 void SetShape(graph::Attributes& attributes, const graph::Shape& shape);
 graph::Shape GetShape(const graph::Attributes& attributes);
 
-// Those attributes of the list that are named: what a backward op needs of its forward op.
+// The named attributes of the list: those that a backward op needs from its forward op.
 graph::Attributes Select(const graph::Attributes& attributes,
                          std::initializer_list<std::string_view> names);
 

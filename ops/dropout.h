@@ -1,5 +1,5 @@
 // Dropout. Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting",
-// 2014, in the "inverted" form: what is kept is scaled up.
+// 2014, in the "inverted" form: kept elements are scaled up.
 #pragma once
 
 #include <string_view>

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kWordsAtOnce = 512;
 
-// Zero in the lanes whose word is below the threshold. Reads a whole vector of words.
+// Zero in the lanes whose word is below the threshold. Reads a full vector of words.
 template <typename T>
 Vec<T> DropBelow(uint32_t threshold, const uint32_t* words, Vec<T> v) {
   if constexpr (std::is_same_v<T, float>) {

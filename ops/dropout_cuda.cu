@@ -1,5 +1,5 @@
-// y[i] = word[i] < p · 2³² ? 0 : x[i] / (1 − p). A thread takes two packs of 16 bytes: for each two
-// blocks of four Philox words for 16-bit elements, one for float32. Bytes: 2·n·s.
+// y[i] = word[i] < p · 2³² ? 0 : x[i] / (1 − p). A thread takes two packs of 16 bytes; each needs
+// two blocks of four Philox words for 16-bit elements, one for float32. Bytes: 2·n·s.
 #include "base/philox.h"
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"
@@ -21,8 +21,8 @@ __device__ inline void Drop(float* x, uint4 words, uint32_t threshold, float sca
   x[3] = words.w < threshold ? 0.0f : x[3] * scale;
 }
 
-// kUnroll times N elements a thread, N being a multiple of four. Unless kVectors, memory is read
-// and written one by one.
+// A thread takes kUnroll times N elements, N being a multiple of four. Unless kVectors, elements
+// are read and written one by one.
 template <int N, bool kVectors, typename S>
 __global__ void __launch_bounds__(kThreads)
     DropoutKernel(int64_t n, const int32_t* rng, uint64_t stream, uint32_t threshold, float scale,

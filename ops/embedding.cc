@@ -50,7 +50,7 @@ void EmbeddingGradient(GradientContext& ctx) {
   }
 }
 
-// Reads the rows of the tokens, not the whole table.
+// Counts the rows that the tokens select, not the whole table.
 graph::Cost EmbeddingCost(const OpCall& call) {
   const double y = static_cast<double>(call.output(0).bytes());
   const bool position = call.has_input(2);
@@ -71,7 +71,7 @@ std::vector<TensorType> InferEmbeddingDw(const OpCall& call) {
   return {dweight};
 }
 
-// With acc only the rows of the tokens move; without it the whole gradient is cleared as well.
+// With acc only the rows of the tokens are moved; without it the whole gradient is cleared too.
 graph::Cost EmbeddingDwCost(const OpCall& call) {
   const TensorType& dy = call.input(1);
   const double cleared = call.has_input(2) ? 0 : static_cast<double>(call.output(0).bytes());

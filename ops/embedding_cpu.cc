@@ -30,7 +30,7 @@ void CheckTokens(const int32_t* tokens, int64_t n, int64_t vocabulary, const cha
   }
 }
 
-// The position of the first token; `length` more rows from there on are within the table.
+// The position of the first token; checks that `length` rows from there on are within the table.
 int64_t FirstPosition(const CpuContext& ctx, size_t input, int64_t length, int64_t rows) {
   const int32_t* given = ctx.in<int32_t>(input);
   const int64_t first = given == nullptr ? 0 : *given;
@@ -42,7 +42,7 @@ int64_t FirstPosition(const CpuContext& ctx, size_t input, int64_t length, int64
   return first;
 }
 
-// out = acc, or zero; nothing to do in place.
+// out = acc, or zero; does nothing if out is acc.
 template <typename T>
 void StartFrom(ThreadPool& pool, const T* acc, T* out, int64_t n) {
   if (acc == out) return;
@@ -55,7 +55,7 @@ void StartFrom(ThreadPool& pool, const T* acc, T* out, int64_t n) {
   });
 }
 
-// Both may be stored narrow; the sum is then rounded once.
+// Either type may be a 16-bit one; the sum is then rounded once.
 template <typename Sum, typename Term>
 void AddTo(Sum* sum, const Term* term, int64_t n) {
   using T = Compute<Term>;

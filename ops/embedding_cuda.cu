@@ -1,7 +1,7 @@
 // y = weight[token] + position[first + t]: a thread takes two packs of 16 bytes of y. Bytes:
 // 2·N·D·s and, with position, its T rows once (they stay in the cache). A token or a position
-// outside its table gives NaN: a kernel cannot throw, and must not read what is not there. A token
-// of another rank (ops/vocabulary_shard.h) gives zeros.
+// outside its table gives NaN, as a kernel cannot throw and must not read outside the table. A
+// token of another rank (ops/vocabulary_shard.h) gives zeros.
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda_kernel.h"
@@ -25,7 +25,7 @@ struct Arguments {
   int64_t packs_per_row;
 };
 
-// Zeros for the rows that lie in other tables, so many before and after this one.
+// Gives zeros for rows of other tables: `before` rows precede this table's and `after` rows follow.
 template <int N, typename S>
 __device__ Pack<S, N> Row(const S* table, int64_t row, int64_t rows, int64_t packs_per_row,
                           int64_t pack, int64_t before = 0, int64_t after = 0) {

@@ -1,16 +1,16 @@
 // dweight[v] = (acc[v] +) Σ dy[b,t] over tokens[b,t] = v, without atomics and the same in every
 // run.
 //
-// The positions of the batch are sorted by token (a stable radix sort), which makes the rows of a
-// token a run of the list. One warp sums 32 neighbours of the list in one strip of columns: a run
-// that lies within them is written at once; the sums of those that go on in other pieces are left
-// in the workspace, and a second kernel adds them in the order of the list. So a frequent token is
-// the work of many warps, a rare one costs no more than its row. acc in place: only rows of tokens
-// are touched. Bytes: N·D·s + 2·R·D·4, R the distinct tokens; V·D·4 more to clear dweight without
+// The positions of the batch are sorted by token (a stable radix sort), so that the rows of a token
+// form a run of the list. One warp sums 32 neighbours of the list in one strip of columns. A run
+// within these 32 is written at once; the sums of runs that extend into other pieces are left in
+// the workspace, and a second kernel adds them in the order of the list. So many warps work on a
+// frequent token, and a rare one costs no more than its row. With acc in place, only rows of tokens
+// are accessed. Bytes: N·D·s + 2·R·D·4, R the distinct tokens; V·D·4 more to clear dweight without
 // acc.
 //
-// dposition[first + t] = (acc +) Σ_b dy[b,t]: a thread for a pack of columns of a row.
-// Bytes: N·D·s + P·D·4.
+// dposition[first + t] = (acc +) Σ_b dy[b,t]: a thread takes a pack of columns of a row. Bytes:
+// N·D·s + P·D·4.
 #include <cub/device/device_radix_sort.cuh>
 
 #include "gpu/check.h"
@@ -32,7 +32,7 @@ unsigned Blocks(int64_t threads) {
   return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
 }
 
-// N floats from or to an address that is aligned to 16 bytes or, of one, to 4.
+// Copies N floats from or to an address aligned to 16 bytes, or to 4 for a single float.
 template <int N>
 __device__ void LoadFloats(const float* from, float (&to)[N]) {
   constexpr int kStep = N < 4 ? N : 4;
@@ -55,8 +55,8 @@ __device__ void StoreFloats(float* to, const float (&from)[N]) {
   }
 }
 
-// A token that is not among the table's, which begin at `begin`, sorts last and is left out:
-// another rank's, or one outside the vocabulary, which whoever reads tokens prevents.
+// A token outside the table, which begins at `begin`, sorts last and is left out: it belongs to
+// another rank, or is outside the vocabulary, which code that reads tokens prevents.
 __global__ void ListTokensKernel(const int32_t* tokens, int n, int begin, int vocabulary,
                                  int32_t* keys, int32_t* positions) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -73,11 +73,11 @@ struct EmbeddingSum {
   int n;
   int vocabulary;
   int width;
-  int strips;  // of 32 lanes' columns
+  int strips;  // each of the columns of 32 lanes
   const T* dy;
-  bool add;  // to what dweight holds
+  bool add;  // to the values in dweight
   float* dweight;
-  float* partials;  // [pieces][2][width]: 0 of a run from before the piece, 1 of one that goes on
+  float* partials;  // [pieces][2][width]: runs from before the piece, runs that go on
 };
 
 // The piece and the first column of this warp's lane.
@@ -110,7 +110,7 @@ __global__ __launch_bounds__(kThreads) void SumPiecesKernel(EmbeddingSum<T> p) {
   const int key = p.keys[mine], position = p.positions[mine];
   const int count = at.end - at.begin;
   const auto crosses = [&](int token) { return token == at.before || token == at.after; };
-  // Is entry e the first of its run within the piece?
+  // Whether entry e is the first of its run within the piece.
   const auto begins = [&](int e) {
     return e == 0 || __shfl_sync(~0u, key, e) != __shfl_sync(~0u, key, e - 1);
   };
@@ -163,7 +163,7 @@ __global__ __launch_bounds__(kThreads) void JoinPiecesKernel(EmbeddingSum<T> p) 
   if (at.begin >= p.n) return;
   const int token = p.keys[at.end - 1];
   if (token != at.after || token == at.before || token >= p.vocabulary) return;
-  // How many more pieces begin with the token: 32 of them at a time.
+  // Counts how many more pieces begin with the token, 32 of them at a time.
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   int more = 0;
   for (unsigned ours = ~0u; ours == ~0u;) {

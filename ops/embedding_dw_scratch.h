@@ -1,5 +1,5 @@
-// The scratch memory of embedding_dw on a GPU, where the positions of tokens are sorted by token
-// and pieces of that list are summed at once.
+// The scratch memory of embedding_dw on a GPU, which sorts the positions of tokens by token and
+// sums pieces of that list in parallel.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ inline constexpr int kEmbeddingPiece = 32;
 // Byte offsets in the workspace; each part is aligned to 256 bytes.
 struct EmbeddingDwScratch {
   int64_t keys[2];       // i32[N], tokens before and after a pass of the sort
-  int64_t positions[2];  // i32[N], where they stand
-  int64_t sort;          // of the sort itself
+  int64_t positions[2];  // i32[N], positions of these tokens
+  int64_t sort;          // used by the sort itself
   int64_t sort_bytes;
-  int64_t partials;  // f32[pieces,2,D]: sums of runs that began before or go on after their piece
+  int64_t partials;  // f32[pieces,2,D]: sums of runs that extend beyond their piece
   int64_t total;
 
   EmbeddingDwScratch(int64_t tokens, int64_t width) {

@@ -1,9 +1,9 @@
-// y = x · weightᵀ + bias for a handful of rows of x, as when text is generated token by token.
+// y = x · weightᵀ + bias for a few rows of x, as when text is generated token by token.
 //
-// Such a product is bound by reading the weights: each is used once or a few times. So every row of
-// `weight` is read where it lies and multiplied with all rows of x while it is in the first-level
-// cache; nothing is packed. Threads share the rows of `weight`. Sums run in the compute type, over
-// vectors in a fixed order (SumVectors). Bytes: N·K·s.
+// Such a product is bound by reading the weights, each of which is used once or a few times. So
+// every row of `weight` is read in place and multiplied with all rows of x while it is in the
+// first-level cache; nothing is packed. Threads share the rows of `weight`. Sums use the compute
+// type, over vectors in a fixed order (SumVectors). Bytes: N·K·s.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace plimsoll::ops {
 
-// Up to here the products take no longer than reading the weights.
+// Up to this number, the products take no longer than reading the weights.
 inline constexpr int64_t kFewRows = 8;
 
 // x[M,K], weight[N,K], bias[N] or nullptr → y[M,N].
@@ -23,7 +23,7 @@ template <typename S>
 void LinearOfFewRows(ThreadPool& pool, const S* x, int64_t m, const S* weight, int64_t n, int64_t k,
                      const S* bias, S* y) {
   using T = Compute<S>;
-  constexpr int64_t kElements = 1 << 16;  // of weight, for a thread to take at a time
+  constexpr int64_t kElements = 1 << 16;  // of weight that a thread takes at a time
   const int64_t grain = std::max<int64_t>(1, kElements / std::max<int64_t>(1, k));
   pool.ParallelFor(n, grain, [=](int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; ++j) {

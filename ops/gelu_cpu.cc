@@ -69,7 +69,7 @@ void GeluBackward(const CpuContext& ctx) {
   });
 }
 
-// Both results from one read, each by the expression of its own op: the same bits.
+// Computes both results from one read, each by the expression of its own op: the same bits.
 template <typename T>
 struct ValueAndSlope {
   Vec<T> value, slope;

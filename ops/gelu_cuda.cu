@@ -1,7 +1,7 @@
 // Formulas in ops/gelu_cpu.cc; a thread takes a few packs of 16 bytes (ops/cuda/elementwise.cuh).
-// Bytes: gelu 2·n·s, gelu_backward 3·n·s, gelu_with_backward 4·n·s. With the gradient of the bias
-// the threads of the latter go down columns and sum what they store, in the order of ColumnSums: no
-// more bytes but the partial sums.
+// Bytes: gelu 2·n·s, gelu_backward 3·n·s, gelu_with_backward 4·n·s. With the gradient of the bias,
+// the threads of gelu_with_backward go down columns and sum what they store, in the order of
+// ColumnSums, which adds no bytes but the partial sums.
 #include <array>
 
 #include "gpu/check.h"
@@ -67,10 +67,10 @@ struct ColumnArguments {
   S* y;  // nullptr: not wanted
   S* dx;
   int64_t rows, columns;
-  int64_t chunk;  // of rows, for a block
+  int64_t chunk;  // of rows that a block takes
 };
 
-// Which rows and columns are whose: partial_sums.cuh.
+// partial_sums.cuh says which rows and columns a thread takes.
 template <int N, int kLanes, bool kValue, typename Function, typename S>
 __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
     ColumnsKernel(const ColumnArguments<S> args, float* partials) {
@@ -127,7 +127,7 @@ void RunWithBias(const CudaContext& ctx) {
   const bool aligned = columns % N == 0 && IsAligned(args.x, 16) && IsAligned(args.dy, 16) &&
                        IsAligned(args.y, 16) && IsAligned(args.dx, 16);
   if (chunks == 0) {
-    // No rows: the sums below are acc, or zero.
+    // Without rows, the sums below are acc, or zero.
   } else if (aligned && args.y != nullptr) {
     launch(&ColumnsKernel<N, kSumLanes, true, Function, S>, kSumLanes * N);
   } else if (aligned) {

@@ -1,4 +1,4 @@
-// increment: count + 1 unless `apply` says no, by one thread.
+// increment: count + 1 unless `apply` is 0, by one thread.
 #include "gpu/check.h"
 #include "ops/cuda_kernel.h"
 

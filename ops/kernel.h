@@ -1,5 +1,5 @@
-// How a kernel meets its data, and the table of CPU kernels. A kernel never allocates: scratch
-// memory is the workspace it declares, which the planner places.
+// The interface of kernels, and the table of CPU kernels. A kernel never allocates: its scratch
+// memory is the workspace that it declares, which the planner places.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,20 @@ struct TensorRef {
   graph::TensorType type;
 };
 
-// What a kernel is called with, on any device.
+// The arguments of a kernel's call, on any device.
 struct KernelCall {
   const graph::OpDef& op;
   std::span<const TensorRef> inputs;
   std::span<const TensorRef> outputs;
   const graph::Attributes& attributes;
-  void* workspace;  // aligned as all tensors are
+  void* workspace;  // aligned like all tensors
   int64_t workspace_bytes;
-  // Those of the axis of the mesh that the attribute "axis" names; nullptr: it names none, or this
+  // The ranks of the mesh axis that the attribute "axis" names; nullptr: it names none, or this
   // rank is alone there.
   Communicator* ranks = nullptr;
 
-  // Does this rank add what is added once among them, the first one's?
+  // Whether this rank is the one that adds terms which the sum over ranks must contain once: the
+  // first.
   bool adds_once() const { return ranks == nullptr || ranks->rank() == 0; }
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i].data != nullptr; }
   bool has_output(size_t i) const { return i < outputs.size() && outputs[i].data != nullptr; }

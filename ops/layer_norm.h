@@ -8,9 +8,9 @@
 
 namespace plimsoll::ops {
 
-// y = (x − mean) · rstd · weight (+ bias), rstd = 1 / √(variance + eps), the variance being that of
-// the row itself (divided by D). x [...,D], weight [D], bias [D] or kNoTensor → y [...,D].
-// The op also gives mean and rstd, one a row, for its gradient.
+// y = (x − mean) · rstd · weight (+ bias), rstd = 1 / √(variance + eps), with the biased variance
+// of the row (divided by D). x [...,D], weight [D], bias [D] or kNoTensor → y [...,D]. The op also
+// returns mean and rstd of each row, for its gradient.
 graph::Value LayerNorm(graph::Builder& g, graph::Value x, graph::Value weight, graph::Value bias,
                        double eps, std::string_view name = "");
 

@@ -3,9 +3,9 @@
 //
 // Backward, with x̂ = (x − mean) · rstd and ĝ = dy · weight:
 //   dx = rstd · (ĝ − Σĝ / D − x̂ · Σ(ĝ·x̂) / D),   dweight = Σ_rows dy · x̂,   dbias = Σ_rows dy.
-// One pass over chunks of rows, shared by the threads: a row gives its two sums, adds to the
-// chunk's partial dweight and dbias in the workspace, and then its dx is written. The partial sums
-// are added in the order of the chunks, threads sharing the columns. Bytes: 3·N·D·s.
+// One pass over chunks of rows, shared by the threads: computes a row's two sums, adds to the
+// chunk's partial dweight and dbias in the workspace, and then writes the row's dx. The partial
+// sums are added in the order of the chunks, threads sharing the columns. Bytes: 3·N·D·s.
 #include <algorithm>
 #include <cmath>
 
@@ -58,7 +58,7 @@ struct RowSums {
   T g = 0, gx = 0;  // Σĝ and Σ(ĝ·x̂)
 };
 
-// The sums of a row, and its share of dweight and dbias.
+// Computes the sums of a row, and adds its contribution to dweight and dbias.
 template <typename S, typename T>
 RowSums<T> ReduceRow(const S* x, const S* weight, const S* dy, T mean, T rstd, int64_t width,
                      T* dweight, T* dbias) {

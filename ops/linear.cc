@@ -69,7 +69,7 @@ void LinearGradient(GradientContext& context) {
   if (dy == kNoTensor) return;
   const bool weight = context.wants(1);
   const bool bias = context.wants(2);
-  // The weight first: x can then make room for dx.
+  // The weight's gradient comes first, so that dx can then overwrite x.
   if (weight || bias) {
     const Value acc_weight = weight ? context.TakePartial(1) : kNoTensor;
     const Value acc_bias = bias ? context.TakePartial(2) : kNoTensor;
@@ -165,7 +165,7 @@ const graph::OpRegistration kLinearDw({
 
 int64_t ProductWorkspace(const OpCall& /*call*/) { return kGemmWorkspaceBytes; }
 
-// Column sums and product take turns in it.
+// The column sums and the product use it in turn.
 int64_t LinearDwWorkspace(const OpCall& call) {
   const Shape& dy = call.input(1).shape;
   return std::max(call.has_output(0) ? kGemmWorkspaceBytes : 0,

@@ -3,7 +3,7 @@
 // linear_dw  dweight = dyᵀ · x + acc,    dbias = column sums of dy + acc
 //
 // One GEMM each, on all threads; it sums 16-bit types in float32. A `linear` of a few rows is bound
-// by reading the weights and goes without (few_rows.h). Bytes: every argument once beside GEMM's
+// by reading the weights and uses few_rows.h instead. Bytes: every argument once besides GEMM's
 // packing; dy is read once more for dbias (column_sums.h).
 #include <algorithm>
 #include <cstring>
@@ -21,7 +21,7 @@ using graph::OpCall;
 using graph::Shape;
 using graph::TensorType;
 
-// Makes out hold what the product then adds to; returns the product's beta.
+// Initializes `out` for the product to add to; returns the product's beta.
 template <typename T>
 Compute<T> StartFrom(const T* acc, T* out, int64_t elements, ThreadPool& pool) {
   if (acc == nullptr) return 0;

@@ -34,7 +34,7 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
   constexpr int64_t kStep = 16;
   const int64_t fitting = kBytes / std::max<int64_t>(1, vocabulary * element_size) / kStep * kStep;
   const int64_t most = std::max(kLeast, fitting);
-  // Chunks of about equal size: every chunk passes over all of the weight and its gradient.
+  // Chunks have about equal size, as every chunk reads all of the weight and its gradient.
   const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
   const int64_t even = (rows + chunks - 1) / chunks;
   return std::min(rows, (even + kStep - 1) / kStep * kStep);
@@ -42,9 +42,10 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
 
 CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, graph::DType stored,
                               bool split) {
-  // Products of few rows leave a GPU partly idle, and dweight, float32, is read and written once a
-  // chunk. On an H200 the products of GPT-2 124M (32768 rows in bf16) took 12.0, 11.0, 9.7 and 10.8
-  // ms in chunks of 1024, 2048, 4096 and 8192 rows; one of 4096 has 393 MiB of logits.
+  // In chunks of few rows the products leave a GPU partly idle, and dweight, float32, is read and
+  // written once per chunk. On an H200 the products of GPT-2 124M (32768 rows in bf16) took 12.0,
+  // 11.0, 9.7 and 10.8 ms in chunks of 1024, 2048, 4096 and 8192 rows; a chunk of 4096 has 393 MiB
+  // of logits.
   constexpr int64_t kBytes = int64_t{400} << 20;
   constexpr int64_t kLeast = 1024;
   constexpr int64_t kStep = 256;  // rows of the products' largest tiles
@@ -81,7 +82,7 @@ CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, g
 
 namespace {
 
-// Inputs 0 to 3, common to the three ops.
+// Checks inputs 0 to 3, which the three ops have in common.
 void CheckOperands(const OpCall& call) {
   SplitsVocabulary(call.attributes);
   const TensorType& x = call.input(0);
@@ -99,7 +100,7 @@ void CheckOperands(const OpCall& call) {
 // The type of loss and dloss.
 TensorType Scalar(const OpCall& call) { return {graph::ComputeType(call.input(0).dtype), Shape{}}; }
 
-// lse of the rows.
+// The type of the rows' lse.
 TensorType Rows(const OpCall& call) {
   return {graph::ComputeType(call.input(0).dtype), Shape{call.input(0).shape.rows()}};
 }
@@ -108,8 +109,8 @@ TensorType WeightGradient(const OpCall& call) {
   return {graph::ComputeType(call.input(1).dtype), call.input(1).shape};
 }
 
-// `products` matrix products, of which `again` were made before, and `exponentials` passes over the
-// logits, at 10 FLOPs each.
+// Cost of `products` matrix products, of which `again` are recomputations, and of `exponentials`
+// passes over the logits, at 10 FLOPs each.
 Cost LossCost(const OpCall& call, int products, int again, int exponentials) {
   const double logits = static_cast<double>(call.input(0).shape.rows()) *
                         static_cast<double>(call.input(1).shape.dim(0));

@@ -1,18 +1,18 @@
 // For each chunk of rows (formulas in linear_cross_entropy.h), R rows of V logits:
 //   logits = x · weightᵀ                                   GEMM
 //   m = max, lse = m + log Σ exp(logits − m), nll          a row at a time, while it is in cache
-//   dlogits = scale · dloss · (exp(logits − lse) − [v = target]), in the place of the logits;
-//             of 16-bit types rounded, each row at the start of its logits' row
+//   dlogits = scale · dloss · (exp(logits − lse) − [v = target]), in place of the logits; 16-bit
+//             types are rounded, each row at the start of its logits' row
 //   dx = dlogits · weight,  dweight += dlogitsᵀ · x        GEMM
-// The training op does all of it; forward and backward op do their part with the same functions
-// on the same chunks, hence the same bits.
+// The training op does all of it; the forward and backward ops do their parts with the same
+// functions on the same chunks, hence the same bits.
 //
-// Of a split vocabulary all rows of a chunk are read for m and the sums, which the ranks then
+// With a split vocabulary, all rows of a chunk are read for m and the sums, which the ranks then
 // combine, before the first lse is known.
 //
 // Threads: GEMM's, and rows. Sums of exponentials are taken in the compute type over pieces of
-// kPiece and in double over the pieces; the loss in double, row after row. Bytes, beside GEMM's:
-// the chunk of logits is written once and read twice; dweight is read and written once a chunk.
+// kPiece and in double over the pieces; the loss in double, row after row. Bytes, besides GEMM's:
+// the chunk of logits is written once and read twice; dweight is read and written once per chunk.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -33,12 +33,12 @@ using graph::OpCall;
 using graph::Shape;
 
 constexpr int64_t kPiece = 4096;
-// Elements that a task should have at least.
+// The least number of elements for a task.
 constexpr int64_t kTaskElements = 1 << 15;
 
 int64_t Align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Where the ranks' numbers for the rows of a chunk lie, of a split vocabulary.
+// For a split vocabulary: the layout of the ranks' numbers for the rows of a chunk.
 struct SharesLayout {
   int64_t maxima_bytes = 0;  // [2,chunk]: this rank's and all ranks', in the compute type
   int64_t sums_bytes = 0;    // f64[2,chunk]: of exponentials, and logits of targets
@@ -50,7 +50,7 @@ struct SharesLayout {
   }
 };
 
-// What the op was given, x and weight stored as S, and where its scratch lies.
+// The op's arguments, with x and weight stored as S, and its scratch.
 template <typename S>
 struct Loss {
   using T = Compute<S>;
@@ -178,7 +178,7 @@ struct Loss {
     Multiply(args);
   }
 
-  // The largest of n values, by eight vectors side by side.
+  // The largest of n values, by eight vectors in parallel.
   static T Max(const T* row, int64_t n) {
     constexpr int kLane = kLanes<T>;
     constexpr int kSide = 8;
@@ -214,8 +214,8 @@ struct Loss {
     return sum;
   }
 
-  // Maxima, sums and targets' logits of a chunk, over the whole vocabulary. Nothing to do when all
-  // of it is here.
+  // Combines maxima, sums and targets' logits of a chunk over the whole vocabulary. Does nothing
+  // when this rank has all of it.
   void CombineRanks(int64_t first, int64_t count) const {
     if (!shard.split) return;
     T* const own_maxima = maxima;
@@ -235,7 +235,7 @@ struct Loss {
     shard.ranks->AllReduce(sums, sums, 2 * count, graph::DType::kFloat64, Reduction::kSum, nullptr);
   }
 
-  // The lse of row r of a chunk of `count`; notes its loss.
+  // Returns the lse of row r of a chunk of `count`, and stores its loss.
   T FinishRow(int64_t first, int64_t count, int64_t r) const {
     const T* const row = logits + r * vocabulary;
     const int32_t target = targets[first + r];
@@ -263,7 +263,7 @@ struct Loss {
     });
     if (shard.Has(target)) row_logits[shard.Row(target)] -= factor;
     if constexpr (kRounds) {
-      // Half as wide: what is written has been read.
+      // Rows become half as wide: every element has been read before it is overwritten.
       S* const rounded = reinterpret_cast<S*>(row_logits);
       ForVectors<T>(0, vocabulary, [&](int64_t i, auto count) {
         Store<T>(rounded + i, Load<T>(row_logits + i, count), count);
@@ -347,7 +347,7 @@ int64_t Workspace(const OpCall& call, int /*threads*/) {
   const int64_t chunk = LossChunkRows(rows, vocabulary, size);
   const bool forward_only = call.op.name == "linear_cross_entropy";
   int64_t gemm = 0;
-  // The last chunk may have fewer rows, and a smaller shape another blocking.
+  // The last chunk may have fewer rows, and a smaller shape another division into blocks.
   const int64_t last = rows % std::max<int64_t>(1, chunk);
   for (const int64_t count : {chunk, last}) {
     gemm = std::max(gemm, GemmBytes(computed, count, vocabulary, width));

@@ -5,14 +5,14 @@
 //   dx = dlogits · weight,  dweight += dlogitsᵀ · x GEMM, dweight in float32
 // and at the end loss = scale · Σ losses, by one block, in double.
 //
-// In bf16 on Hopper, with rows of whole 16-byte packs, there are exponentials in the place of
-// logits (ops/cuda/loss_exponentials.h): with them the softmax is in the first product, and rows of
-// x and dx are scaled instead of rows of dlogits.
+// In bf16 on Hopper, with rows of whole 16-byte packs, exponentials replace logits
+// (ops/cuda/loss_exponentials.h): the first product then includes the softmax, and rows of x and dx
+// are scaled instead of rows of dlogits.
 //
-// Bytes, beside the products' operands: logits are written by one product, read and written by the
-// softmax (2·R·V·s, its floor; with exponentials: nothing), read by two products; dweight is read
-// and written once a chunk. Forward and backward op do their part of the same chunks with the same
-// kernels: the bits of the training op.
+// Bytes, besides the products' operands: logits are written by one product, read and written by the
+// softmax (2·R·V·s, the minimum; with exponentials: nothing), and read by two products; dweight is
+// read and written once per chunk. The forward and backward ops do their parts of the same chunks
+// with the same kernels: the bits are those of the training op.
 #include <algorithm>
 
 #include "gpu/check.h"
@@ -27,7 +27,7 @@
 namespace plimsoll::ops {
 namespace {
 
-// Shared memory for slices of rows, with what the kernel needs beside them.
+// Shared memory for slices of rows, leaving room for the kernel's other needs.
 constexpr int64_t kSliceBytes = 224 << 10;
 
 template <typename S, int kThreads, int kCluster, int kBuffers>
@@ -65,15 +65,15 @@ void LaunchRows(const CudaContext& ctx, LossRows<S> rows) {
   gpu::Check(cudaLaunchKernelEx(&config, kernel, rows), "loss rows");
 }
 
-// Without a gradient a row is read only once anyway; the same threads in the same order, hence the
-// same bits.
+// Without a gradient a row is read only once anyway; it uses the same threads in the same order,
+// hence the same bits.
 template <typename S, int kThreads, int kCluster, int kBuffers>
 void ComputeRowsBy(const CudaContext& ctx, const LossRows<S>& rows) {
   if (rows.dloss == nullptr) return LaunchRows<S, kThreads, kCluster, 0>(ctx, rows);
   LaunchRows<S, kThreads, kCluster, kBuffers>(ctx, rows);
 }
 
-// By the row's length alone, on one kind of GPU. What was fastest on an H200.
+// The choice depends on the row's length alone, for one kind of GPU: the fastest on an H200.
 template <typename S>
 void ComputeRows(const CudaContext& ctx, const LossRows<S>& rows) {
   if (rows.count == 0) return;
@@ -102,7 +102,7 @@ __global__ __launch_bounds__(kTotalThreads) void TotalLossKernel(const float* lo
   if (thread == 0) *loss = static_cast<float>(partial[0] * static_cast<double>(*scale));
 }
 
-// Where the three ops have what (kAbsent: not at all).
+// The indices of the three ops' arguments (kAbsent: the op doesn't have it).
 struct Arguments {
   size_t lse_in, dloss, acc;      // inputs
   size_t loss, lse, dx, dweight;  // outputs
@@ -117,7 +117,7 @@ struct Product {
   GemmBuffers buffers;
 };
 
-// What the op was given, and where its scratch lies.
+// The op's arguments and its scratch.
 struct Loss {
   const CudaContext& ctx;
   const Arguments& at;
@@ -130,7 +130,7 @@ struct Loss {
   CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored, shard.split);
   char* scratch = static_cast<char*>(ctx.workspace);
   float* losses = reinterpret_cast<float*>(scratch + layout.losses_at);
-  // Are there exponentials in the place of logits?
+  // Whether exponentials replace logits.
   bool exponentials = UsesExponentials();
 
   const char* x(int64_t first) const { return ctx.in<char>(0) + first * width * size; }
@@ -260,9 +260,9 @@ struct Loss {
   }
 
   bool UsesExponentials() const {
-    // What they save does not grow with the width; what they cost does. On an H200 they were faster
-    // at widths of 768 and 896, and not at 1600. Rows that several multiprocessors would have
-    // to share cost most without them.
+    // The time that exponentials save does not grow with the width, but their cost does. On an H200
+    // they were faster at widths of 768 and 896, and not at 1600. Without them, rows that several
+    // multiprocessors would have to share cost the most.
     constexpr int64_t kWidth = 1024, kVocabulary = kSliceBytes / 2 / 2;
     const cudaDeviceProp& gpu = ctx.libraries.properties();
     return stored == graph::DType::kBFloat16 && gpu.major == 9 && gpu.minor == 0 && rows > 0 &&
@@ -272,7 +272,7 @@ struct Loss {
            CanUseLossExponentials(Exponentials(0, std::min(rows, layout.chunk)));
   }
 
-  // From logits to losses and the operands of the gradients' products.
+  // Computes losses and the operands of the gradients' products.
   void ComputeLogits(int64_t first, int64_t count) const {
     if (count == 0) return;
     if (exponentials) {
@@ -296,13 +296,13 @@ struct Loss {
     if (ctx.has_output(at.dweight)) Enqueue(GradientOfWeight(first, count));
   }
 
-  // The products of cuBLASLt.
+  // Prepares the products of cuBLASLt.
   void PrepareProducts(int64_t first, int64_t count) const {
     const auto prepare = [&](const Product& product) {
       PrepareGemm(ctx.libraries, ctx.stream, product.problem, product.buffers);
     };
     if (count > 0 && exponentials) {
-      // The others shall be measured on what they will read.
+      // The other products must be timed on realistic operands.
       ComputeLogits(first, count);
     } else if (count > 0) {
       prepare(Logits(first, count));
@@ -328,11 +328,11 @@ void Run(const CudaContext& ctx, const Arguments& at) {
   gpu::CheckLaunch("total loss");
 }
 
-// The products of the first chunk, which may write dweight instead of adding to it, of one that
-// adds, and of the last, which may have fewer rows.
+// Prepares the products of three chunks: the first, which may write dweight instead of adding to
+// it, one that adds, and the last, which may have fewer rows.
 void Prepare(const CudaContext& ctx, const Arguments& at) {
   Loss loss{ctx, at};
-  loss.shard.ranks = nullptr;  // products alone: ranks need not meet here
+  loss.shard.ranks = nullptr;  // only products are prepared: ranks need not communicate
   loss.ForChunks([&](int64_t first, int64_t count) {
     if (first <= loss.layout.chunk || first + count == loss.rows) {
       loss.PrepareProducts(first, count);

@@ -15,20 +15,20 @@ using graph::TensorId;
 // Arguments of linear_cross_entropy (x, weight, targets, scale are 0 to 3 of all three ops).
 constexpr size_t kOperands = 4;
 constexpr size_t kLoss = 0, kLse = 1;
-// Of linear_cross_entropy_backward.
+// Arguments of linear_cross_entropy_backward.
 constexpr size_t kBackwardLse = 4, kDloss = 5, kAccWeight = 6;
 
 TensorId At(const std::vector<TensorId>& arguments, size_t i) {
   return i < arguments.size() ? arguments[i] : kNoTensor;
 }
 
-// Does the list name the memory of `root`?
+// Whether the list contains a tensor in the memory of `root`.
 bool Mentions(const Program& program, const std::vector<TensorId>& arguments, TensorId root) {
   return std::any_of(arguments.begin(), arguments.end(),
                      [&](TensorId id) { return id != kNoTensor && program.Root(id) == root; });
 }
 
-// The one loss and its backward op, as places in the schedule.
+// A loss and its only backward op, as positions in the schedule.
 struct Match {
   size_t forward;
   size_t backward;
@@ -46,7 +46,7 @@ std::optional<size_t> OnlyReader(const Program& program, TensorId id) {
   return reader;
 }
 
-// May the pair become one node at the place of the forward op?
+// The match at `forward`, if the pair may become one node at the position of the forward op.
 std::optional<Match> MatchAt(const Program& program, size_t forward) {
   const std::vector<Node>& nodes = program.nodes();
   const Node& loss = nodes[forward];
@@ -62,7 +62,7 @@ std::optional<Match> MatchAt(const Program& program, size_t forward) {
     if (At(backward.inputs, i) != At(loss.inputs, i)) return std::nullopt;
   }
 
-  // From the backward op upwards: what its new operands need.
+  // Goes up from the backward op to collect the nodes on which its new operands depend.
   Match match{forward, *reader, {}};
   std::vector<TensorId> needed;
   for (size_t i : {kDloss, kAccWeight}) {
@@ -82,7 +82,7 @@ std::optional<Match> MatchAt(const Program& program, size_t forward) {
     }
   }
 
-  // Nodes that stay behind must not write what moves up reads, nor touch what it writes.
+  // Nodes that stay behind must not write what moved nodes read, nor access what they write.
   const auto moves = [&](size_t i) {
     return i == *reader ||
            std::find(match.moved.begin(), match.moved.end(), i) != match.moved.end();
@@ -112,7 +112,7 @@ void Apply(Program& program, const Match& match) {
   const Node& backward = nodes[match.backward];
   Node train = nodes[match.forward];
   train.op = &graph::OpRegistry::Get().Require("linear_cross_entropy_train");
-  train.made_by = backward.made_by;  // whoever made the gradients that it writes
+  train.made_by = backward.made_by;  // the pass that made the gradients
   train.inputs.resize(kOperands);
   train.inputs.push_back(backward.inputs[kDloss]);
   train.inputs.push_back(At(backward.inputs, kAccWeight));

@@ -1,14 +1,14 @@
-// Turns a loss and its backward op into one op that makes the logits once instead of twice.
+// Turns a loss and its backward op into one op that computes the logits once instead of twice.
 #pragma once
 
 #include "graph/program.h"
 
 namespace plimsoll::ops {
 
-// Replaces each linear_cross_entropy whose lse only its linear_cross_entropy_backward reads by
-// linear_cross_entropy_train, in the place of the forward op. What dloss and the given gradient are
-// computed from moves before it; a loss whose dloss depends on the loss itself stays as it is, and
-// so does one whose operands or results are touched between the two ops. Returns how many were
+// Replaces each linear_cross_entropy whose lse is read only by its linear_cross_entropy_backward by
+// linear_cross_entropy_train, at the position of the forward op. The nodes that compute dloss and
+// the given gradient move before it. A loss stays unchanged if its dloss depends on the loss
+// itself, or if its operands or results are accessed between the two ops. Returns how many were
 // replaced. Results keep their bits.
 int FuseLossBackward(graph::Program& program);
 

@@ -2,7 +2,7 @@
 // linear_dx  dx = dy · weight + acc      acc enters as the product's C
 // linear_dw  dweight = dyᵀ · x + acc,    dbias = column sums of dy + acc
 //
-// One product each (cuda/gemm.h). dbias comes with dweight, or by itself from a kernel that reads
+// One product each (cuda/gemm.h). dbias is computed with dweight, or alone by a kernel that reads
 // dy once (cuda/column_sums.h). Bytes: every argument once, dy perhaps once more for dbias.
 #include <algorithm>
 

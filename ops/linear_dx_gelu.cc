@@ -2,9 +2,9 @@
 //
 //   linear_dx_gelu   dx[...,K] = (dy[...,N] · weight[N,K]) ⊙ gelu'(x[...,K])
 //
-// gelu in its tanh form (ops/gelu.h). One float dtype. It takes the place of a linear_dx and the
-// gelu_backward that reads it (ops/linear_dx_gelu_fusion.h). On the GPU the product is multiplied
-// in float32, before it is rounded; on the CPU it is rounded first, as the two ops round it.
+// gelu is in its tanh form (ops/gelu.h). There is one float dtype. The op replaces a linear_dx and
+// the gelu_backward that reads it (ops/linear_dx_gelu_fusion.h). On the GPU the product is
+// multiplied in float32, before it is rounded; on the CPU it is rounded first, like the two ops.
 #include "graph/op.h"
 #include "ops/cuda_gemm_workspace.h"
 #include "ops/cuda_workspace.h"

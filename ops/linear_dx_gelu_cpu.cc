@@ -1,4 +1,4 @@
-// The kernels of linear_dx and gelu_backward, one after the other, and so their bits.
+// Runs the kernels of linear_dx and gelu_backward one after the other, and so gives their bits.
 #include <array>
 
 #include "ops/kernel.h"

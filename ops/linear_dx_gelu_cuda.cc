@@ -1,6 +1,6 @@
 // One cuBLASLt product whose epilogue reads x and multiplies by gelu' (cuda/gemm.h). That
-// epilogue's tanh is good for 16 bits; in float32 the kernels of linear_dx and gelu_backward run
-// instead, one after the other. Bytes: every argument once.
+// epilogue's tanh is accurate enough for 16 bits; in float32 the kernels of linear_dx and
+// gelu_backward run instead, one after the other. Bytes: every argument once.
 #include <array>
 
 #include "base/error.h"

@@ -28,7 +28,7 @@ std::optional<size_t> OnlyReader(const Program& program, TensorId id) {
   return reader;
 }
 
-// The gelu_backward that the linear_dx at this place can become a part of.
+// The gelu_backward into which the linear_dx at this position can be fused.
 std::optional<size_t> MatchAt(const Program& program, size_t product) {
   const std::vector<Node>& nodes = program.nodes();
   const Node& dx = nodes[product];
@@ -47,7 +47,7 @@ std::optional<size_t> MatchAt(const Program& program, size_t product) {
       gelu.attributes.GetWord("approximate") != "tanh" || gelu.phase != dx.phase) {
     return std::nullopt;
   }
-  // dy and weight are read later than before.
+  // dy and weight will be read later than before.
   for (size_t i = product + 1; i < *reader; ++i) {
     for (TensorId id : dx.inputs) {
       if (id != kNoTensor && Mentions(program, nodes[i].outputs, program.Root(id))) {

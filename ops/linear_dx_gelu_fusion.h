@@ -5,9 +5,9 @@
 
 namespace plimsoll::ops {
 
-// Replaces each linear_dx in 16 bits whose result only a gelu_backward (tanh) reads, as dy, by
-// linear_dx_gelu in the place of the latter. Returns how many were replaced. On a GPU results
-// change by a rounding that is left out; on the CPU they keep their bits.
+// Replaces each 16-bit linear_dx whose result is read only by a gelu_backward (tanh), as dy, by a
+// linear_dx_gelu at the latter's position. Returns how many were replaced. On a GPU results change,
+// as one rounding is left out; on the CPU they keep their bits.
 int FuseGeluGradient(graph::Program& program);
 
 }  // namespace plimsoll::ops

@@ -1,6 +1,6 @@
-// Loss scaling: gradients too small for float16 are kept from vanishing by a loss that is scaled up
-// before the backward pass, and the update divides by the same scale. Micikevicius et al. 2018,
-// "Mixed Precision Training", section 3.2; names and rule of the dynamic scale are those of
+// Loss scaling: keeps gradients that are too small for float16 from vanishing. The loss is scaled
+// up before the backward pass, and the update divides by the same scale. Micikevicius et al. 2018,
+// "Mixed Precision Training", section 3.2; the dynamic scale has the names and the rule of
 // PyTorch's torch.amp.GradScaler.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace plimsoll::ops {
 
 struct LossScaleOptions {
-  bool dynamic = true;  // false: the scale stays what it is, but overflows still skip the step
+  bool dynamic = true;  // false: the scale is constant, but overflows still skip the step
   double growth_factor = 2;
   double backoff_factor = 0.5;
   int64_t growth_interval = 2000;  // good steps in a row before the scale grows
@@ -26,17 +26,19 @@ struct LossScaleStep {
   graph::Value apply;      // i32[], 1: update; 0: skip this step
 };
 
-// One step's decision, from the norm of all scaled gradients: an infinity or a NaN anywhere makes
-// it infinite or NaN, so that overflows are found without another pass over the gradients.
+// Decides about one step, from the norm of all scaled gradients: an infinity or a NaN anywhere
+// makes the norm infinite or NaN, so that overflows are found without another pass over the
+// gradients.
 //   overflow:   apply = 0;  scale ← max(scale · backoff_factor, min_scale);  tracker ← 0
 //   otherwise:  apply = 1;  tracker ← tracker + 1; when it reaches growth_interval:
 //               scale ← scale · growth_factor unless that is infinite;  tracker ← 0
-// grad_norm and inverse use the scale from before. Without `dynamic`, scale and tracker stay.
-// With `loss`, apply is 0 too when that is not finite or beyond the limit; the scale has nothing to
-// do with it. `skipped` counts the steps skipped in all and in a row (0 after a good step).
+// grad_norm and inverse use the scale from before. Without `dynamic`, scale and tracker don't
+// change. With `loss`, apply is also 0 when the loss is not finite or beyond the limit; this
+// doesn't affect the scale. `skipped` counts the steps skipped in all and in a row (0 after a good
+// step).
 //
 // norm f32[]. Persistent and updated in place: scale f32[], tracker i32[], skipped i32[2].
-// `grad_norm_metric` f32[]: the persistent tensor that takes grad_norm; kNoTensor: a fresh one.
+// `grad_norm_metric` f32[]: the persistent tensor for grad_norm; kNoTensor: a new one.
 LossScaleStep EmitLossScaleStep(graph::Builder& g, graph::Value norm, graph::Value scale,
                                 graph::Value tracker, graph::Value skipped,
                                 graph::Value grad_norm_metric, const LossScaleOptions& options,

@@ -1,5 +1,5 @@
-// The rule in ops/loss_scale.h, by one thread, as ops/loss_scale_cpu.cc has it: products are
-// rounded to float32 once, from double.
+// The rule in ops/loss_scale.h, by one thread, as in ops/loss_scale_cpu.cc: products are rounded to
+// float32 once, from double.
 #include "gpu/check.h"
 #include "ops/cuda_kernel.h"
 

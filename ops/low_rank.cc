@@ -157,7 +157,7 @@ const graph::OpRegistration kAddLowRank({
     .precision = {Precision::kLow,
                   "low operands, products summed in float32; the sum is rounded once",
                   /*tf32=*/true},
-    // Bound by bandwidth: the rank, the products' inner dimension, is small.
+    // Bound by bandwidth, as the rank, which is the products' inner dimension, is small.
     .sharding = {.follows = ShardingRule::kRows,
                  .inputs = 2,
                  .split_weight = ShardingRule::kLowRank,

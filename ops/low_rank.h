@@ -1,16 +1,16 @@
-// A product of low rank, added to columns of a matrix: what an adapter adds to a linear layer.
-// Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models", section 4.1.
+// A product of low rank, added to columns of a matrix: the term that an adapter adds to a linear
+// layer. Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models", section 4.1.
 //
 //   add_low_rank      out = y, and in each range i of columns   + scale · u_i · b_iᵀ
 //   add_low_rank_du   du_i = scale · dy[columns of i] · b_i
 //   add_low_rank_db   db_i = scale · dy[columns of i]ᵀ · u_i (+ acc)
 //
-// y[...,N] has ranges of columns, n_1, n_2, … wide, of which each has a factor of its own:
-// u[...,m·r] holds u_1 … u_m side by side, b[n_1+n_2+…,r] holds b_1 … b_m one above the other.
-// Columns in no range are those of y. out may take y's memory; then only the ranges are touched.
-// y, u and b are of one float dtype; db and acc are of its compute type. Products of 16-bit values
-// are summed in float32 and rounded once, after y or acc. tf32 as in ops/linear.h.
-// Errors: InternalError on shapes that do not fit.
+// y[...,N] has ranges of columns, n_1, n_2, … wide, each with its own factor: u[...,m·r] holds u_1
+// … u_m side by side, b[n_1+n_2+…,r] holds b_1 … b_m one above the other. Columns in no range are
+// copied from y. out may have y's memory; then only the ranges are accessed. y, u and b have one
+// float dtype; db and acc have its compute type. Products of 16-bit values are summed in float32
+// and rounded once, after y or acc. tf32 as in ops/linear.h. Errors: InternalError on shapes that
+// do not fit.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
-// out = y, + scale · u_i · b_iᵀ in each range     y is copied unless out lies in its place
+// out = y, + scale · u_i · b_iᵀ in each range     y is copied unless out is in its memory
 // du_i = scale · dy[columns of i] · b_i
 // db_i = scale · dy[columns of i]ᵀ · u_i + acc
 //
-// One GEMM a range, on all threads, that steps over the columns of the others. Bytes: every
-// argument once beside GEMM's packing; out in place only the ranges, read and written.
+// One GEMM per range, on all threads, with a row stride that skips the other ranges' columns.
+// Bytes: every argument once besides GEMM's packing; with out in place, only the ranges, read and
+// written.
 #include <algorithm>
 
 #include "ops/cpu/packed_gemm.h"
@@ -97,7 +98,7 @@ void Db(const CpuContext& ctx) {
   });
 }
 
-// Of the ranges' products, which take turns.
+// The maximum over the ranges' products, which run one after another.
 int64_t Largest(const OpCall& call, FunctionRef<int64_t(int64_t columns)> bytes) {
   int64_t largest = 0;
   ForColumnRanges(call.attributes, [&](int64_t, int64_t, ColumnRange range) {

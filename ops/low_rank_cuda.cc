@@ -1,9 +1,9 @@
-// out = y, + scale · u_i · b_iᵀ in each range     y is copied unless out lies in its place
+// out = y, + scale · u_i · b_iᵀ in each range     y is copied unless out is in its memory
 // du_i = scale · dy[columns of i] · b_i
 // db_i = scale · dy[columns of i]ᵀ · u_i + acc
 //
-// One product a range (cuda/gemm.h), which steps over the columns of the others. Bytes: every
-// argument once; out in place only the ranges, read and written.
+// One product per range (cuda/gemm.h), with a row stride that skips the other ranges' columns.
+// Bytes: every argument once; with out in place, only the ranges, read and written.
 #include "gpu/check.h"
 #include "ops/cuda/products/gemm.h"
 #include "ops/cuda_kernel.h"

@@ -1,6 +1,6 @@
-// c = op(a) · op(b) for each index of the leading dimensions. Few or large matrices: one GEMM after
-// the other, each on all threads. Many small ones: a task each, on one thread with its own
-// workspace. GEMM gives the same bits either way. Bytes: every argument once.
+// c = op(a) · op(b) for each index of the leading dimensions. If the matrices are few or large, one
+// GEMM after another runs, each on all threads. If they are many and small, each is a task for one
+// thread with its own workspace. GEMM gives the same bits either way. Bytes: every argument once.
 #include <algorithm>
 
 #include "ops/cpu/packed_gemm.h"
@@ -13,7 +13,7 @@ namespace {
 using graph::OpCall;
 using graph::Shape;
 
-// A product of fewer multiply-adds keeps a thread busy for less than about 50 µs.
+// A product with fewer multiply-adds keeps a thread busy for less than about 50 µs.
 constexpr int64_t kSmall = int64_t{1} << 22;
 constexpr int64_t kManyProducts = 8;
 

@@ -9,8 +9,9 @@
 
 namespace plimsoll::ops {
 
-// Blocks of threads that share the rows, each with partial sums of its own: enough to fill a large
-// GPU (one on each of 132 multiprocessors), a number that makes the sums the same on all of them.
+// Number of thread blocks that share the rows, each with its own partial sums: enough to fill a
+// large GPU (one on each of 132 multiprocessors), and the same on all GPUs, so that the sums are
+// the same.
 inline int64_t NormPartials(int64_t rows) { return std::clamp<int64_t>((rows + 15) / 16, 1, 132); }
 
 // `sums`: how many of dweight and dbias are wanted.

@@ -1,4 +1,4 @@
-// y of a row from its statistics: the last step of norms, and where they are made again.
+// y of a row from its statistics: the last step of norms, and of recomputing them.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// layer_norm_with_backward and rms_norm_with_backward: a norm that is computed again and its
-// backward op in one, made by FuseRecomputedNorms (ops/norm_with_backward_fusion.h). The operands
-// are those of the backward op, its statistics among them, and the norm's bias; the results are y
-// and what the backward op gives.
+// layer_norm_with_backward and rms_norm_with_backward: a recomputed norm and its backward op in
+// one, made by FuseRecomputedNorms (ops/norm_with_backward_fusion.h). The operands are those of the
+// backward op, including its statistics, and the norm's bias; the results are y and those of the
+// backward op.
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/norm_partials.h"
@@ -14,7 +14,7 @@ using graph::OpCall;
 using graph::OpRegistration;
 using graph::TensorType;
 
-// Types that both ops speak of.
+// Types that both ops use.
 struct Types {
   TensorType x, weight, dweight, statistic;
 

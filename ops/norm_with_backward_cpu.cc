@@ -1,4 +1,5 @@
-// y from the statistics, as the norm makes it, then the backward op's kernel: the bits of both.
+// Computes y from the statistics like the norm, then runs the backward op's kernel: the bits of
+// both.
 #include <array>
 #include <vector>
 
@@ -9,7 +10,7 @@
 namespace plimsoll::ops {
 namespace {
 
-// Input i of layer_norm_backward as an input of the op, whose third is the bias.
+// Maps input i of layer_norm_backward to an input of this op, whose third input is the bias.
 constexpr size_t FromLayerNormBackward(size_t i) { return i < 2 ? i : i + 1; }
 
 void LayerNormWithBackward(const CpuContext& ctx) {
@@ -55,7 +56,7 @@ void RmsNormWithBackward(const CpuContext& ctx) {
              ctx.pool});
 }
 
-// What the backward op needs.
+// The workspace of the backward op.
 int64_t Workspace(const graph::OpCall& call, int threads, const char* backward,
                   std::span<const graph::TensorType* const> inputs) {
   return FindCpuKernel(backward)->workspace({graph::OpRegistry::Get().Require(backward), inputs,

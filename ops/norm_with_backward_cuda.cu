@@ -1,6 +1,6 @@
-// A norm's backward pass that makes y again on its way: the kernels of layer_norm_backward and
+// A norm's backward pass that also recomputes y: the kernels of layer_norm_backward and
 // rms_norm_backward with one more result (ops/cuda/norm_backward.cuh). Bytes: 4·N·D·s, and N·D·s
-// more for acc, where a norm and its backward op move 2·N·D·s more.
+// more for acc; a separate norm and backward op move 2·N·D·s more.
 #include "ops/cuda/norm_backward.cuh"
 
 namespace plimsoll::ops {

@@ -20,7 +20,7 @@ TensorId At(const std::vector<TensorId>& arguments, size_t i) {
   return i < arguments.size() ? arguments[i] : kNoTensor;
 }
 
-// Do both lists name the same memory somewhere?
+// Whether a tensor of one list has the same memory as one of the other.
 bool Meet(const Program& program, const std::vector<TensorId>& a, const std::vector<TensorId>& b) {
   return std::any_of(a.begin(), a.end(), [&](TensorId x) {
     return x != kNoTensor && std::any_of(b.begin(), b.end(), [&](TensorId y) {
@@ -29,7 +29,7 @@ bool Meet(const Program& program, const std::vector<TensorId>& a, const std::vec
   });
 }
 
-// May `later` run before `node`?
+// Whether `later` may run before `node`.
 bool MaySwap(const Program& program, const Node& node, const Node& later) {
   return !Meet(program, node.outputs, later.inputs) &&
          !Meet(program, node.outputs, later.outputs) && !Meet(program, node.inputs, later.outputs);
@@ -47,25 +47,25 @@ TensorId RstdOf(const Node& backward) {
   return backward.inputs[backward.op->name == "layer_norm_backward" ? 3 : 2];
 }
 
-// Are these collectives that leave as one?
+// Whether these are collectives that are enqueued as one.
 bool Together(const Node& a, const Node& b) { return a.op == b.op && IsCollective(*a.op); }
 
-// Node `i` waits, and those that leave with it.
+// Makes node `i` wait, together with those that are enqueued as one with it.
 void WaitWithNeighbours(const std::vector<Node>& nodes, size_t i, std::vector<size_t>& waiting) {
   size_t first = i;
   while (first - 1 > waiting.back() && Together(nodes[first - 1], nodes[i])) --first;
   for (; first <= i; ++first) waiting.push_back(first);
 }
 
-// Places in the schedule of the norm that is made again, of its backward op, and of what depends
-// on the norm between them.
+// Positions in the schedule of the recomputed norm, of its backward op, and of the nodes between
+// them that depend on the norm.
 struct Match {
   size_t norm, backward;  // the latter is the last node so far
   std::vector<size_t> waiting;
   std::optional<size_t> first;  // the norm of the forward pass, when it must keep its statistics
 };
 
-// The statistics stand after y, or after the sum and y.
+// The index of the first statistic: after y, or after the sum and y.
 size_t Statistics(const Node& norm) { return norm.op->name.starts_with("add_") ? 2 : 1; }
 
 bool HasStatistics(const Node& norm) {
@@ -90,7 +90,7 @@ std::optional<size_t> FirstNorm(const Program& program, const Node& again) {
   return std::nullopt;
 }
 
-// With which eps each tensor of statistics was made; -1 for other tensors.
+// The eps with which each tensor of statistics was computed; -1 for other tensors.
 std::vector<double> EpsOfStatistics(const Program& program) {
   std::vector<double> eps(program.tensors().size(), -1);
   for (const Node& node : program.nodes()) {
@@ -127,7 +127,7 @@ std::optional<Match> MatchAt(const Program& program, const std::vector<double>& 
     if (!match.first) return std::nullopt;
   }
 
-  // The norm, and with it what depends on it, waits until the backward op has run.
+  // The norm, and the nodes that depend on it, wait until the backward op has run.
   std::vector<size_t> waiting = {place};
   for (size_t i = place + 1; i < backward; ++i) {
     const bool depends = std::any_of(waiting.begin(), waiting.end(), [&](size_t earlier) {

@@ -15,7 +15,7 @@ using graph::OpRegistration;
 using graph::TensorType;
 using graph::Value;
 
-// The type of an output whose state is absent: nothing to write.
+// The type of an output whose state is absent: nothing is written.
 const TensorType kNothing = {DType::kFloat32, {0}};
 
 std::string Quoted(const OpCall& call, size_t input) {
@@ -26,7 +26,8 @@ void CheckApply(const OpCall& call, size_t input) {
   CheckAbsentOr(call, input, {DType::kInt32, {}});
 }
 
-// p and gradient, and that master is a remainder, a master weight or absent. Returns master's type.
+// Checks p and the gradient, and that master is a remainder, a master weight or absent. Returns
+// master's type.
 TensorType CheckWeight(const OpCall& call, size_t master, size_t rng) {
   const TensorType& p = call.input(0);
   Check(graph::IsFloat(p.dtype), call, "p must be floating");
@@ -47,7 +48,7 @@ TensorType CheckWeight(const OpCall& call, size_t master, size_t rng) {
   return type;
 }
 
-// A moment that is present. Returns the type of its scales.
+// Checks a moment that is present. Returns the type of its scales.
 TensorType CheckMoment(const OpCall& call, size_t moment, size_t scales, size_t rng) {
   const TensorType& p = call.input(0);
   const TensorType& type = call.input(moment);
@@ -104,7 +105,8 @@ std::vector<TensorType> InferSgd(const OpCall& call) {
   return {call.input(0), has_momentum ? call.input(2) : kNothing, master, scales};
 }
 
-// Every argument moves once as it is stored, but a weight with a float32 master is only written.
+// Every argument is moved once in its stored form, but a weight with a float32 master is only
+// written.
 double UpdateBytes(const OpCall& call, size_t master) {
   const bool unread = call.has_input(master) && call.input(master).dtype == DType::kFloat32;
   return ArgumentBytes(call) - (unread ? static_cast<double>(call.input(0).bytes()) : 0);
@@ -175,7 +177,7 @@ const OpRegistration kSgd({
 });
 
 // Emits a node that writes `updated`, all of them persistent, in place. The node draws random
-// numbers only when `random`; trailing inputs that are absent are left out.
+// numbers only if `random`; trailing absent inputs are left out.
 void EmitUpdate(graph::Builder& g, std::string_view op, std::vector<Value> inputs,
                 graph::Attributes attributes, std::vector<Value> updated, Value rng = kNoTensor,
                 bool random = false) {

@@ -1,5 +1,5 @@
 // Optimizer updates of one parameter. They write persistent tensors in place: weight, state and
-// counter are inputs and outputs of their node at once.
+// counter are both inputs and outputs of the node.
 //
 // A weight is stored in one of these ways (T: float32, for f64 tensors float64):
 //   p f32 or f64               itself
@@ -12,10 +12,9 @@
 //   f32 (f64 for p f64)        itself
 //   bf16                       rounded stochastically
 //   u8, scale f32              8-bit codes, a scale for each block of kStateBlock elements in
-//   memory
-//                              order (ops/block_quantization.h)
-// Zeros in memory are the moment zero in each of them. All arithmetic is done in T, and the
-// gradient is T.
+//                              memory order (ops/block_quantization.h)
+// Zeros in memory mean the moment zero in each form. All arithmetic is done in T, and the gradient
+// has type T.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +27,7 @@ namespace plimsoll::ops {
 // Elements that share a scale.
 inline constexpr int64_t kStateBlock = 256;
 
-// [⌈elements / kStateBlock⌉], the shape of the scales of a tensor of that shape.
+// [⌈elements / kStateBlock⌉], the shape of the scales for a tensor of this shape.
 graph::Shape ScalesShape(const graph::Shape& shape);
 
 struct StoredWeight {
@@ -43,16 +42,16 @@ struct StoredMoment {
   bool RoundsStochastically(const graph::Builder& g) const;
 };
 
-// What the updates of a step have in common.
+// Inputs that the updates of a step have in common.
 struct UpdateInputs {
   graph::Value lr = graph::kNoTensor;     // f32[]
   graph::Value clip = graph::kNoTensor;   // f32[]: factor on the gradient; absent: 1
-  graph::Value apply = graph::kNoTensor;  // i32[]: 0 leaves all state as it is, to the bit
-  graph::Value rng = graph::kNoTensor;    // i32[2], needed where something rounds stochastically
+  graph::Value apply = graph::kNoTensor;  // i32[]: 0 leaves all state unchanged, to the bit
+  graph::Value rng = graph::kNoTensor;    // i32[2], needed for stochastic rounding
 };
 
 // count += 1, unless apply (i32[] or kNoTensor) is 0. count is a persistent i32[]: the number of
-// the update that follows, from 1 on.
+// the next update, starting at 1.
 void Increment(graph::Builder& g, graph::Value count, graph::Value apply = graph::kNoTensor);
 
 struct AdamWOptions {

@@ -1,7 +1,7 @@
 // Formulas in ops/optimizer.h, storage in ops/optimizer_state.h; one pass over memory, threads
 // sharing blocks of elements. adamw is three Eigen expressions on a block; sgd, whose terms depend
-// on which arguments there are, builds its step from vectors. Bytes: each argument once as stored;
-// with float32 weights and moments adamw 7·n·s (reads p, g, m, v; writes p, m, v), sgd 3·n·s, with
+// on which arguments are present, uses vectors. Bytes: each argument once in its stored form; with
+// float32 weights and moments adamw 7·n·s (reads p, g, m, v; writes p, m, v), sgd 3·n·s, with
 // momentum 5·n·s.
 #include <cmath>
 #include <cstring>
@@ -14,14 +14,14 @@
 namespace plimsoll::ops {
 namespace {
 
-// A block of everything in the first-level cache, where it can't be computed with in memory.
+// Scratch in the first-level cache for a block of each tensor that can't be computed with in place.
 template <typename T>
 struct Scratch {
   alignas(64) T p[kStateBlock], m[kStateBlock], v[kStateBlock];
   alignas(64) uint32_t moment_words[kStateBlock], weight_words[kStateBlock];
 };
 
-// A step that is not to be applied leaves everything as it was.
+// Whether the step is not applied, and so leaves everything unchanged.
 bool IsSkipped(const CpuContext& ctx, size_t apply) {
   return ctx.has_input(apply) && *ctx.in<int32_t>(apply) == 0;
 }

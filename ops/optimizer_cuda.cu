@@ -1,14 +1,14 @@
 // adamw and sgd for many parameters in one launch. Formulas in ops/optimizer.h, storage in
 // ops/cuda/optimizer_state.cuh.
 //
-// A launch takes up to kMaxUpdates parameters stored alike, in a table that is its argument. A
-// block takes kBlockElements of one of them, a warp 256 at a time, eight to a lane. Bytes: each
-// argument once as stored, as on the CPU; adamw with bf16 + remainder and float32 moments 28 an
-// element (p and remainder 8, gradient 4, moments 16).
+// A launch takes up to kMaxUpdates parameters with the same storage, in a table passed as its
+// argument. A block takes kBlockElements of one parameter, a warp 256 at a time, eight to a lane.
+// Bytes: each argument once in its stored form, as on the CPU; adamw with bf16 + remainder and
+// float32 moments 28 per element (p and remainder 8, gradient 4, moments 16).
 //
-// Sums and products are those of the CPU's vector code, fused where that is: moments are equal to
-// the bit. An adamw step differs in its last bits (3 ulp): root and quotient are the GPU's own
-// approximations, since exact ones would take longer than the bytes.
+// Sums and products are those of the CPU's vector code, fused in the same places: moments are
+// bit-equal. An adamw step differs in its last bits (3 ulp): root and quotient are the GPU's
+// approximations, since exact ones would take longer than the memory traffic.
 #include <cmath>
 #include <type_traits>
 #include <vector>
@@ -40,10 +40,10 @@ struct Update {
   uint64_t key;  // of the node's random stream
   double weight_decay;
   int32_t first_block;
-  bool aligned;  // all addresses to 16 bytes
+  bool aligned;  // all addresses are aligned to 16 bytes
 };
 
-// What the updates of a launch share.
+// Arguments that the updates of a launch share.
 struct Common {
   const float* lr;
   const int32_t* count;
@@ -63,7 +63,7 @@ struct Table {
 };
 static_assert(sizeof(Table) <= 30 << 10, "the argument of a launch is limited");
 
-// To 1 ulp, as Reciprocal.
+// Accurate to 1 ulp, like Reciprocal.
 __device__ inline float SquareRoot(float x) {
   float y;
   asm("sqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -73,7 +73,7 @@ __device__ inline float SquareRoot(float x) {
 struct AdamWRule {
   float clip, decay, share1, keep2, share2, step, root, eps;
 
-  // In double and rounded, as on the CPU.
+  // Computed in double and rounded, as on the CPU.
   __device__ AdamWRule(const Common& c, double weight_decay)
       : clip(c.clip != nullptr ? *c.clip : 1.0f) {
     const double lr = *c.lr, count = *c.count;
@@ -133,10 +133,10 @@ __device__ const Update& FindUpdate(const Table& table, int block) {
   return table.updates[low];
 }
 
-// The kernel of one rule and one way of storing things.
+// The kernel for one rule and one form of storage.
 template <typename Rule, typename Weight, typename First, typename Second>
 struct Updater {
-  // What a lane has read of a tile.
+  // The registers that a lane has read from a tile.
   struct Read {
     typename Weight::Raw weight;
     LaneValues<float> gradient;
@@ -179,8 +179,8 @@ struct Updater {
   }
 };
 
-// Codes take many instructions, and are hidden behind other warps'; the rest waits for memory, and
-// is better served by reading a tile ahead.
+// Codes take many instructions, which other warps hide. Other forms wait for memory, so they read
+// one tile ahead.
 template <typename First, typename Second>
 constexpr bool kReadsAhead = !First::kCoded && !Second::kCoded;
 
@@ -210,7 +210,7 @@ __global__ __launch_bounds__(kThreads, kReadsAhead<First, Second> ? 2 : 4) void 
   }
 
   constexpr bool kAhead = kReadsAhead<First, Second>;
-  typename Kernel::Read read;  // while the rule's scalars are computed
+  typename Kernel::Read read;  // loads while the rule's scalars are computed
   if (kAhead && first < whole_end) read = kernel.Load(Tile<true>{first, u.elements});
   if (threadIdx.x == 0) new (rule_bytes) Rule(common, u.weight_decay);
   if constexpr (kCoded) {
@@ -239,7 +239,7 @@ __global__ __launch_bounds__(kThreads, kReadsAhead<First, Second> ? 2 : 4) void 
   }
 }
 
-// Where the arguments of an op lie.
+// Indices of an op's arguments.
 struct Arguments {
   size_t first, second, lr, count, clip, apply, master, first_scales, second_scales, rng;
   size_t first_out, second_out, master_out, first_scales_out, second_scales_out;
@@ -350,7 +350,7 @@ void LaunchSgd(const Form& form, const Table& table, int32_t blocks, cudaStream_
 
 using Launch = void (*)(const Form&, const Table&, int32_t blocks, cudaStream_t);
 
-// Updates that are stored alike and share their scalars go into one launch, whatever lies between.
+// Updates with the same storage and scalars share one launch, wherever they are in the group.
 void RunGroup(std::span<const CudaContext> group, const Arguments& arguments, Launch launch) {
   std::vector<bool> done(group.size(), false);
   for (size_t i = 0; i < group.size(); ++i) {

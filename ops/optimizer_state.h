@@ -1,12 +1,12 @@
-// How optimizer kernels reach weights and moments, whatever they are stored as: a block of
-// kStateBlock elements is read into the first-level cache as T (float; double only for float64
-// tensors), computed with, and written back.
+// How optimizer kernels access weights and moments in any storage form: a block of kStateBlock
+// elements is read into the first-level cache as T (float; double only for float64 tensors),
+// computed with, and written back.
 //
 //   const T* old = moment.Read(block, scratch);       // the stored elements or, converted, scratch
 //   T* updated = moment.Target(block, scratch);       // where to compute them: same choice
 //   moment.Write(block, updated, random);             // nothing to do when that was their memory
 //
-// What is stored as T is never copied.
+// Tensors stored as T are never copied.
 #pragma once
 
 #include <optional>
@@ -36,7 +36,7 @@ class RoundingBits {
     if (ctx.has_input(rng)) stream_.emplace(ctx.in<int32_t>(rng), ctx.attributes.GetInt("key"));
   }
 
-  // `words` has kStateBlock elements. The two moments share theirs: draw for one, use for both.
+  // `words` has kStateBlock elements. The two moments share words: draw for one, use for both.
   void Draw(For what, Block block, uint32_t* words) const {
     const uint64_t first = static_cast<uint64_t>(block.begin);
     stream_->Words(what == For::kWeight ? (uint64_t{1} << 62) + first : first, block.count, words);
@@ -60,7 +60,7 @@ inline void RoundStochastically(const float* from, int64_t count, RoundingBits::
 template <typename T>
 class Moment {
  public:
-  // `quantizer` serves u8 alone. An absent input: an absent moment.
+  // `quantizer` is used for u8 only. If the input is absent, so is the moment.
   Moment(const CpuContext& ctx, size_t in, size_t scale_in, size_t out, size_t scale_out,
          const BlockQuantizer& quantizer)
       : present_(ctx.has_input(in)),
@@ -122,8 +122,8 @@ class Moment {
   const BlockQuantizer& quantizer_;
 };
 
-// A trained weight: T; bf16 with the i16 remainder that makes it a float32; 16 bits with a float32
-// master, which alone is read; or bf16 alone, rounded stochastically.
+// A trained weight: T; bf16 with the i16 remainder that extends it to float32; 16 bits with a
+// float32 master, and only the master is read; or bf16 alone, rounded stochastically.
 template <typename T>
 class Weight {
  public:

@@ -1,4 +1,4 @@
-// Clears y, then copies row by row. Bytes: x once, y once, its own columns twice.
+// Clears y, then copies row by row. Bytes: x once, y once, this rank's columns of y twice.
 #include <cstring>
 
 #include "ops/kernel.h"

@@ -1,4 +1,4 @@
-// Clears y, then copies a rectangle. Bytes: x once, y once, its own columns twice.
+// Clears y, then copies a rectangle. Bytes: x once, y once, this rank's columns of y twice.
 #include "gpu/check.h"
 #include "ops/cuda_kernel.h"
 

@@ -23,7 +23,7 @@ std::vector<TensorType> InferSum(const OpCall& call) {
   return {{graph::ComputeType(call.input(0).dtype), {}}};
 }
 
-// The gradient of a sum is the same everywhere: ones, scaled by it.
+// The gradient of a sum is the same for every element: ones, scaled by the sum's gradient.
 void SumGradient(GradientContext& ctx) {
   if (!ctx.wants(0)) return;
   graph::Builder& g = ctx.builder();

@@ -9,7 +9,7 @@
 
 namespace plimsoll::ops {
 
-// Σ x and Σ x², scalars of the type in which x is computed with: f32 of 16-bit elements.
+// Σ x and Σ x², scalars of x's compute type: f32 for 16-bit elements.
 graph::Value Sum(graph::Builder& g, graph::Value x, std::string_view name = "");
 graph::Value SquaredNorm(graph::Builder& g, graph::Value x, std::string_view name = "");
 

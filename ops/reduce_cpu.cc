@@ -48,7 +48,7 @@ double ChunkSquares(const S* x, int64_t n) {
   });
 }
 
-// Adds up, over the chunks of all inputs, chunk_sum(input, first element, elements).
+// Adds chunk_sum(input, first element, elements) over the chunks of all inputs.
 template <typename ChunkSumOf>
 double SumInputs(const CpuContext& ctx, const ChunkSumOf& chunk_sum) {
   double* partial = static_cast<double*>(ctx.workspace);
@@ -103,7 +103,7 @@ void GlobalNorm(const CpuContext& ctx) {
 void ClipFactor(const CpuContext& ctx) {
   const float max_norm = static_cast<float>(ctx.attributes.GetReal("max_norm"));
   const float factor = max_norm / (*ctx.in<float>(0) + 1e-6f);
-  // A norm that is NaN makes the factor NaN: the step that follows shows it.
+  // A NaN norm makes the factor NaN, so that the step that follows shows it.
   *ctx.out<float>(0) = factor > 1 ? 1 : factor;
 }
 

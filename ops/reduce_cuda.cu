@@ -1,10 +1,10 @@
 // Sums over whole tensors, in two stages: a block of threads sums a chunk of 32,768 elements of one
 // tensor, and one block adds the chunks in a fixed order. The first stage is one launch for up to
-// 1,000 tensors, whose addresses travel as the kernel's parameter. A thread adds the 4 or 8
-// elements of a 16-byte load in f32, and these sums in f64. Infinities and NaNs come through: the
-// norm of gradients that overflowed is not finite. Bytes: n·s.
+// 1,000 tensors, whose addresses are in the kernel's parameter. A thread adds the 4 or 8 elements
+// of a 16-byte load in f32, and these sums in f64. Infinities and NaNs propagate: the norm of
+// gradients that overflowed is not finite. Bytes: n·s.
 //
-// Squares are f32: that of an element above 1.8e19 is infinite.
+// Squares are f32: the square of an element above 1.8e19 is infinite.
 #include <cstring>
 
 #include "gpu/check.h"
@@ -22,7 +22,7 @@ constexpr int kMaxTensors = 1000;
 struct SumTensor {
   const void* data;
   int64_t elements;
-  int chunk;  // the first, counted over all tensors of the launch
+  int chunk;  // the tensor's first chunk, counted over all tensors of the launch
   graph::DType dtype;
 };
 
@@ -40,7 +40,7 @@ __device__ double WarpSum(double x) {
   return x;
 }
 
-// In the first thread.
+// The result is valid in the first thread.
 __device__ double BlockTotal(double x) {
   __shared__ double shared[kWarp];
   x = WarpSum(x);

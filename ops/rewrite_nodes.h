@@ -1,4 +1,4 @@
-// How fusions rewrite a program in one walk over its nodes, whatever its length.
+// Helpers with which fusions rewrite a program in one walk over its nodes.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 
 namespace plimsoll::ops {
 
-// Takes the program's nodes one by one and calls `rewrite` after each, when that is the last of the
-// program, so that a rewrite touches what lies between a match and its end and nothing else.
-// Returns how often `rewrite` was true.
+// Adds the program's nodes back one by one and calls `rewrite` after each, when it is the program's
+// last node, so that a rewrite only touches nodes between a match and the current end. Returns how
+// often `rewrite` returned true.
 template <typename Rewrite>
 int RewriteNodes(graph::Program& program, Rewrite rewrite) {
   std::vector<graph::Node> nodes = std::move(program.mutable_nodes());
@@ -26,8 +26,8 @@ int RewriteNodes(graph::Program& program, Rewrite rewrite) {
   return rewritten;
 }
 
-// Removes nodes[first] and puts `last` in the place of the last node; those at `behind`, which lie
-// between the two and are in order, come after it.
+// Removes nodes[first] and replaces the last node by `last`; the nodes at `behind`, which are
+// between the two and sorted, move behind it.
 inline void MoveBehind(std::vector<graph::Node>& nodes, size_t first,
                        const std::vector<size_t>& behind, graph::Node last) {
   std::vector<graph::Node> moved;

@@ -8,8 +8,8 @@
 
 namespace plimsoll::ops {
 
-// y = x · rstd · weight, rstd = 1 / √(mean of x² + eps). x [...,D], weight [D] → y [...,D].
-// The op also gives rstd, one a row, for its gradient.
+// y = x · rstd · weight, rstd = 1 / √(mean of x² + eps). x [...,D], weight [D] → y [...,D]. The op
+// also returns rstd of each row, for its gradient.
 graph::Value RmsNorm(graph::Builder& g, graph::Value x, graph::Value weight, double eps,
                      std::string_view name = "");
 

@@ -5,10 +5,10 @@
 //   optional input i32[1]; absent: 0):
 //     (x[i], x[i+hd/2])  →  (x[i]·cos θ − x[i+hd/2]·sin θ,  x[i+hd/2]·cos θ + x[i]·sin θ)
 //     θ = t · theta^(−2i/hd), with scaling slower
-//   The halves are paired as Hugging Face's Llama pairs them; values pass unchanged.
+// The halves are paired as in Hugging Face's Llama; values pass unchanged.
 //
-// The angles are float32 in either dtype, as there: trained weights expect their rounding. The
-// gradient is the inverse rotation. May work in place.
+// The angles are float32 in either dtype, as in Hugging Face's Llama: trained weights expect their
+// rounding. The gradient is the inverse rotation. May work in place.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 
 namespace plimsoll::ops {
 
-// Slows rotations down, so that a model reads longer texts: all of them alike (Chen et al. 2023; in
-// Hugging Face rope_type "linear"), or the slow ones (Llama 3, "llama3").
+// Slows rotations down, so that a model reads longer texts: all rotations alike (Chen et al. 2023;
+// in Hugging Face rope_type "linear"), or only the slow ones (Llama 3, "llama3").
 struct RotaryScaling {
   enum class Kind { kLinear, kLlama3 };
   Kind kind = Kind::kLlama3;

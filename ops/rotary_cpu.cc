@@ -1,6 +1,6 @@
 // Rotation of query and key heads by position (formula in rotary.h). A task takes a few positions:
-// the cosines and sines of a position are computed once and serve all heads of all sequences.
-// Bytes: qkv read and written once; in place the value heads are not touched.
+// the cosines and sines of a position are computed once for all heads of all sequences. Bytes: qkv
+// read and written once; in place, the value heads are not accessed.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,7 @@ using graph::OpCall;
 
 constexpr int64_t kPositions = 4;
 
-// Works in place too: a pair is read before it is written.
+// May work in place: a pair is read before it is written.
 template <typename S, typename T>
 void RotateHead(const S* x, S* y, const T* cosines, const T* sines, int64_t pairs) {
   const S* const x2 = x + pairs;
@@ -30,7 +30,7 @@ void RotateHead(const S* x, S* y, const T* cosines, const T* sines, int64_t pair
   });
 }
 
-// Workspace: frequencies, then a row of cosines and a row of sines per thread.
+// The workspace: frequencies, then a row of cosines and a row of sines per thread.
 template <typename T>
 int64_t RowElements(int64_t pairs) {
   return (pairs * int64_t{sizeof(T)} + 63) / 64 * 64 / int64_t{sizeof(T)};

@@ -1,7 +1,7 @@
 // Rotation of query and key heads by position (formula in rotary.h). A block takes one position of
-// several sequences: it makes the cosines and sines of the position once, in shared memory, and
-// they serve all heads. A thread rotates 16 bytes of a head's first half with those of the second.
-// Bytes: qkv read and written once; in place the value heads are not touched.
+// several sequences: it computes the cosines and sines of the position once, in shared memory, for
+// all heads. A thread rotates 16 bytes of a head's first half with those of the second. Bytes: qkv
+// read and written once; in place, the value heads are not accessed.
 #include <algorithm>
 #include <cmath>
 
@@ -28,11 +28,12 @@ struct Geometry {
   int width;         // of a row of qkv
   int rotated;       // heads
   int pairs;         // of a head
-  int begin, count;  // those that this launch rotates
+  int begin, count;  // the pairs that this launch rotates
   float sign;        // −1: the inverse
 };
 
-// Where pack `item` of the block's first halves begins, as an element of qkv; `pair` is its first.
+// The element of qkv where pack `item` of the block's first halves begins; `pair` is its first
+// pair.
 template <int N>
 __device__ int64_t FirstHalf(const Geometry& g, uint32_t item, int64_t begin, int64_t t,
                              int& pair) {
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   };
 
-  // The first loads are on their way while the table is made.
+  // The first loads are in flight while the table is computed.
   load(threadIdx.x);
   const float position = static_cast<float>((first == nullptr ? 0 : *first) + t);
   for (int i = threadIdx.x; i < g.count; i += kThreads) {

@@ -9,7 +9,7 @@
 
 namespace plimsoll::ops {
 
-// Of pair i of `pairs`, in float32 as Hugging Face computes it.
+// The frequency of pair i of `pairs`, in float32 as Hugging Face computes it.
 inline float RotaryFrequency(const graph::Attributes& attributes, int64_t i, int64_t pairs) {
   const double theta = attributes.GetReal("theta");
   const float exponent = static_cast<float>(i) / static_cast<float>(pairs);
@@ -20,7 +20,8 @@ inline float RotaryFrequency(const graph::Attributes& attributes, int64_t i, int
   const double low = attributes.GetReal("low_freq_factor");
   const double high = attributes.GetReal("high_freq_factor");
   const double original = static_cast<double>(attributes.GetInt("original_sequence"));
-  // Rotations within the original context: many stay, few are slowed down, between them mixed.
+  // Number of rotations within the original context: pairs with many stay, those with few are
+  // slowed down, those between are interpolated.
   const double turns = original * frequency / (2 * M_PI);
   const double keep = std::clamp((turns - low) / (high - low), 0.0, 1.0);
   return static_cast<float>((1 - keep) * frequency / factor + keep * frequency);

@@ -1,7 +1,7 @@
 // Column sums over many rows (the gradients of per-column weights) that are deterministic and
-// parallel: each chunk of rows has partial sums of its own in the workspace, and these are added in
-// the order of the chunks. The chunks depend on the shape alone. The sums are kept and given in the
-// type in which kernels compute: float for 16-bit rows.
+// parallel: each chunk of rows has its own partial sums in the workspace, and these are added in
+// the order of the chunks. The chunks depend on the shape alone. The sums have the type in which
+// kernels compute: float for 16-bit rows.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline int64_t RowGrain(int64_t width) {
 }
 
 // At most 64 chunks, which bounds the workspace, of at least 16 rows, which makes the partial sums
-// cheap beside the rows themselves.
+// cheap compared with the rows.
 inline int64_t RowsPerChunk(int64_t rows) { return std::max<int64_t>(16, (rows + 63) / 64); }
 
 inline int64_t RowPartialsBytes(const graph::TensorType& x, int sums) {
@@ -32,8 +32,8 @@ inline int64_t RowPartialsBytes(const graph::TensorType& x, int sums) {
 template <typename T>
 class RowPartials {
  public:
-  // `sums` arrays of `width` partial sums for each chunk of the rows, in ctx.workspace, which has
-  // RowPartialsBytes.
+  // Keeps `sums` arrays of `width` partial sums for each chunk of the rows in ctx.workspace, which
+  // has RowPartialsBytes.
   RowPartials(const CpuContext& ctx, int64_t rows, int64_t width, int sums)
       : partials_(static_cast<T*>(ctx.workspace)),
         rows_(rows),
@@ -41,7 +41,8 @@ class RowPartials {
         stride_(sums * width),
         chunk_(RowsPerChunk(rows)) {}
 
-  // body(begin, end, partial) for each chunk of rows, partial (sums · width elements) being zero.
+  // Calls body(begin, end, partial) for each chunk of rows; partial (sums · width elements) is
+  // zero.
   template <typename Body>
   void ForChunks(ThreadPool& pool, const Body& body) const {
     pool.ParallelFor(rows_, chunk_, [&](int64_t begin, int64_t end) {

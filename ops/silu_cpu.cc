@@ -80,7 +80,7 @@ void SwigluBackward(const CpuContext& ctx) {
   });
 }
 
-// Both results from one read, each by the expression of its own op: the same bits.
+// Computes both results from one read, each by the expression of its own op: the same bits.
 void SwigluWithBackward(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;

@@ -1,8 +1,7 @@
 // Formulas in ops/silu_cpu.cc. silu: a thread takes a few packs of 16 bytes
-// (ops/cuda/elementwise.cuh). swiglu: a thread takes two packs of results, and with each the pack
-// of the gate and that of `up`, half a row further on. Bytes for N rows of F results: silu 2·n·s,
-// backward 3·n·s, swiglu 3·N·F·s, backward 5·N·F·s, both at
-// once 6·N·F·s.
+// (ops/cuda/elementwise.cuh). swiglu: a thread takes two packs of results, and for each the pack of
+// the gate and that of `up`, half a row further on. Bytes for N rows of F results: silu 2·n·s,
+// backward 3·n·s, swiglu 3·N·F·s, backward 5·N·F·s, both at once 6·N·F·s.
 #include "ops/cuda/activations.cuh"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda_kernel.h"
@@ -33,7 +32,7 @@ void SiluBackward(const CudaContext& ctx) {
   });
 }
 
-// Rows of gate and up are 2·half long, those of dy and y half.
+// Rows of gate and up together have 2·half elements, those of dy and y half.
 template <typename S>
 struct SwigluArguments {
   const S* gate_up;
@@ -90,7 +89,7 @@ __global__ void __launch_bounds__(kThreads)
 template <int N, bool kForward, bool kBackward, typename S>
 void LaunchRows(const CudaContext& ctx, SwigluArguments<S> args, int64_t rows, int64_t half) {
   const auto packs_per_row = static_cast<uint32_t>(half / N);
-  // Packs are counted in 32 bits, whose division is quick.
+  // Packs are counted in 32 bits, as 32-bit division is fast.
   const int64_t rows_at_once = (int64_t{1} << 31) / packs_per_row;
   for (int64_t row = 0; row < rows; row += rows_at_once) {
     const auto packs = static_cast<uint32_t>(std::min(rows_at_once, rows - row) * packs_per_row);

@@ -44,8 +44,8 @@ inline void Store(T* to, Vec<T> v, int count = kLanes<T>) {
   std::memcpy(to, &v, count * sizeof(T));
 }
 
-// 16-bit elements are computed with as float: exact on the way in, rounded to nearest even on the
-// way out, NaN staying NaN and overflow becoming infinity, to the bit as base/low_precision.h.
+// Kernels compute with 16-bit elements as float: exact when loaded, rounded to nearest even when
+// stored; NaN stays NaN and overflow becomes infinity, bit-equal to base/low_precision.h.
 template <typename T>
 inline Vec<float> Load(const BFloat16* from, int count = 8) {
   __m128i bits = _mm_setzero_si128();
@@ -83,8 +83,8 @@ inline Vec<T> Splat(std::type_identity_t<T> value) {
   return value - Vec<T>{};
 }
 
-// Calls body(i, count) for the vectors of [begin, end): count is a compile-time kLanes but for a
-// shorter last one.
+// Calls body(i, count) for the vectors of [begin, end): count is the compile-time constant kLanes,
+// except for a shorter last vector.
 template <typename T, typename Body>
 inline void ForVectors(int64_t begin, int64_t end, Body&& body) {
   int64_t i = begin;
@@ -94,8 +94,8 @@ inline void ForVectors(int64_t begin, int64_t end, Body&& body) {
   if (i < end) body(i, static_cast<int>(end - i));
 }
 
-// Elements of a chunk of an elementwise loop: large against the cost of handing it to a thread,
-// and a multiple of every vector length.
+// Elements of a chunk of an elementwise loop: large compared with the cost of handing it to a
+// thread, and a multiple of every vector length.
 inline constexpr int64_t kElementwiseGrain = 16384;
 
 // ForVectors over [0, n) by all threads.
@@ -116,8 +116,8 @@ inline T SumLanes(Vec<T> v) {
   return lanes[0];
 }
 
-// The sum of term(i, count), vectors of which only the first `count` lanes are taken, over the
-// vectors of [0, n). Four sums run side by side to hide the latency of addition.
+// The sum of term(i, count) over the vectors of [0, n); only the first `count` lanes of each are
+// added. Four sums run in parallel to hide the latency of addition.
 template <typename T, typename Term>
 inline T SumVectors(int64_t n, const Term& term) {
   constexpr int kStep = kLanes<T>;
@@ -141,7 +141,7 @@ inline T SumVectors(int64_t n, const Term& term) {
   return SumLanes<T>((a + b) + (c + d));
 }
 
-// The function of <cmath> lane by lane: for double, which serves tests.
+// Applies the function of <cmath> lane by lane: for double, which only tests use.
 template <typename T, typename Function>
 inline Vec<T> EachLane(Vec<T> v, Function function) {
   T lanes[kLanes<T>];
@@ -197,9 +197,9 @@ struct Normal {
   Vec<T> cdf, density;
 };
 
-// Float: Φ(−z) = φ(z) · √(2π) · R(z) for z ≥ 0, where R, the Mills ratio, is a polynomial in
-// 1 / (1 + 0.4·z) fitted on [0, 14] for the least relative error (3e-7, rounding included). Both
-// tails are so as precise relative to themselves as the exponential is.
+// Float: Φ(−z) = φ(z) · √(2π) · R(z) for z ≥ 0, where R, the Mills ratio, is a polynomial in 1 / (1
+// + 0.4·z) fitted on [0, 14] for the least relative error (3e-7, rounding included). So both tails
+// have the relative precision of the exponential.
 template <typename T>
 inline Normal<T> NormalDistribution(Vec<T> x) {
   constexpr T kInverseSqrt2Pi = static_cast<T>(0.39894228040143267794);

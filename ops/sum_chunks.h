@@ -1,5 +1,5 @@
-// How sums over whole tensors are cut on a GPU, and their scratch memory: one partial sum, in f64,
-// of each chunk of each tensor.
+// How sums over whole tensors are divided on a GPU, and their scratch memory: one partial sum, in
+// f64, of each chunk of each tensor.
 #pragma once
 
 #include <cstdint>

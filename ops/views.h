@@ -1,4 +1,4 @@
-// Ops that look at the same bytes differently, or at a part of them.
+// Ops that reinterpret the same bytes, or select a part of them.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,8 @@ namespace plimsoll::ops {
 graph::Value View(graph::Builder& g, graph::Value x, const graph::Shape& shape,
                   std::string_view name = "");
 
-// x, but no gradient flows back through it: what only serves it is neither computed nor saved.
+// x, but no gradient flows back through it: nodes that only such a gradient needs are neither
+// computed nor saved.
 graph::Value StopGradient(graph::Builder& g, graph::Value x, std::string_view name = "");
 
 // y[b] = x[b, index[b]]: x [B,T,D], index i32[B] in [0, T) → y [B,D]. Not differentiable. An index

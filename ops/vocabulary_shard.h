@@ -1,6 +1,6 @@
-// The part of a vocabulary that is this rank's. An op whose table is split among the ranks of an
-// axis of the mesh says so by the optional attribute "axis": the table has this rank's rows, those
-// of the tokens from rank · rows on. Tokens and targets number the whole vocabulary.
+// This rank's part of a vocabulary. An op whose table is split among the ranks of a mesh axis has
+// the optional attribute "axis": its table has this rank's rows, for the tokens from rank · rows
+// on. Tokens and targets are numbered over the whole vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace plimsoll::ops {
 inline bool SplitsVocabulary(const graph::Attributes& attributes) { return attributes.Has("axis"); }
 
 struct VocabularyShard {
-  bool split;           // by the attribute, be it on a rank that is alone
+  bool split;           // by the attribute, even if the rank is alone
   Communicator* ranks;  // nullptr: no others
-  int64_t begin;        // the first token that is this rank's
-  int64_t rows;         // so many are
-  int64_t whole;        // those of all ranks
+  int64_t begin;        // this rank's first token
+  int64_t rows;         // number of this rank's tokens
+  int64_t whole;        // number of all ranks' tokens
 
   // `others`: the ranks of the axis (KernelCall::ranks).
   VocabularyShard(const graph::Attributes& attributes, Communicator* others, int64_t table_rows)
@@ -27,9 +27,9 @@ struct VocabularyShard {
         rows(table_rows),
         whole(ranks != nullptr ? ranks->size() * table_rows : table_rows) {}
 
-  // Is this the first rank, which adds what shall be in the sum over ranks once?
+  // Whether this is the first rank, which adds terms that the sum over ranks must contain once.
   bool first() const { return ranks == nullptr || ranks->rank() == 0; }
-  // The token's row of the table; when it is another rank's, or none: outside [0, rows).
+  // The token's row of the table; outside [0, rows) for a token of another rank or none.
   int64_t Row(int64_t token) const { return token - begin; }
   bool Has(int64_t token) const { return token >= begin && token < begin + rows; }
 };

@@ -22,12 +22,12 @@ using graph::Tensor;
 using graph::TensorId;
 using graph::Value;
 
-// One tensor of an update's state on its way through the device.
+// One state tensor of an update, which passes through the device.
 struct Staged {
   Value host;               // carried
-  size_t input, output;     // where the update reads and writes it
-  Value copy = kNoTensor;   // what was loaded
-  Value fresh = kNoTensor;  // what is stored
+  size_t input, output;     // of the update: where it reads and writes the tensor
+  Value copy = kNoTensor;   // the loaded copy
+  Value fresh = kNoTensor;  // the result to store
 };
 
 struct HostUpdate {
@@ -35,7 +35,7 @@ struct HostUpdate {
   std::vector<Staged> state;
 };
 
-// Updates whose state travels together.
+// Updates whose state is transferred together.
 using Group = std::span<HostUpdate>;
 
 int64_t StateBytes(const Program& program, const HostUpdate& update) {
@@ -44,7 +44,7 @@ int64_t StateBytes(const Program& program, const HostUpdate& update) {
   return bytes;
 }
 
-// Neighbours, as long as they have at most a quarter of the largest update's bytes together.
+// Groups neighbours as long as they have together at most a quarter of the largest update's bytes.
 std::vector<Group> Groups(const Program& program, std::vector<HostUpdate>& updates) {
   int64_t largest = 0;
   for (const HostUpdate& update : updates) {
@@ -144,15 +144,15 @@ class Stager {
         const Value stored = ops::CopyDone(g_, staged.host, staged.fresh, NameOf(staged, "stored"));
         Tensor& tensor = program_.mutable_tensor(stored);
         tensor.role = program_.tensor(staged.host).role;
-        // A view of what is carried, and as such a result: nothing in this program reads it, yet
-        // the node must stay.
+        // This view of a carried tensor must be persistent, and so a result: no node of this
+        // program reads it, yet the node must stay.
         tensor.persistent = true;
       }
     }
   }
 
  private:
-  // Within the scope of the update.
+  // The name for the tensor within the scope of the update.
   std::string NameOf(const Staged& staged, const std::string& what) const {
     std::string name = program_.tensor(staged.host).name;
     const std::string scope = g_.scope() + ".";

@@ -1,15 +1,15 @@
-// optimizer.place: host. Moments and master weights live in host memory, where there is more of it;
-// each update borrows the device's for as long as it takes. Ren et al. 2021, "ZeRO-Offload", keep
-// this state on the host too, but also compute there.
+// optimizer.place: host. Moments and master weights live in host memory, which is larger; each
+// update copies them to the device for as long as it runs. Ren et al. 2021, "ZeRO-Offload", keep
+// this state on the host too, but also compute the update there.
 #pragma once
 
 #include "graph/pass.h"
 
 namespace plimsoll::optim {
 
-// Runs after Update. The carried tensors that an update writes beside its parameter (moments, their
-// scales, remainders, masters) become Place::kHost; counters and the loss scale, which the device
-// reads at each node, stay. Each update works on copies:
+// Runs after Update. The carried tensors that an update writes besides its parameter (moments,
+// their scales, remainders, masters) become Place::kHost. Counters and the loss scale stay on the
+// device, which reads them at each node. Each update works on copies:
 //
 //   start loading (1)
 //   for each group of updates i:
@@ -20,12 +20,13 @@ namespace plimsoll::optim {
 //     start storing (i)         hidden behind the loading of i + 1
 //   done storing (last)
 //
-// So loads and stores go in both directions at once, and never more than two groups are staged. A
-// third buffer would hide the update's own arithmetic as well, which is short beside the copies of
-// what it touches.
+// So transfers go in both directions at once, and never more than two groups are staged. A third
+// buffer would hide the update's own arithmetic as well, but that is short compared with the
+// copies.
 //
 // A group is one parameter, or several neighbours that together have at most a quarter of the
-// largest one's state: a matrix between two biases would travel with nothing to hide it.
+// largest one's state: otherwise, when a matrix stands between two biases, nothing would hide its
+// transfer.
 class HostState : public graph::Pass {
  public:
   std::string_view name() const override { return "host_state"; }

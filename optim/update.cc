@@ -17,13 +17,13 @@ using graph::Value;
 
 namespace {
 
-// The carried tensor of that name, made unless there is one.
+// The carried tensor of that name; adds it if there is none.
 Value Carried(Builder& g, const std::string& name, Role role, const TensorType& type) {
   const Value found = g.program().Find(name);
   return found != kNoTensor ? found : g.Persistent(name, role, type);
 }
 
-// What the gradients are multiplied by, and whether the step is applied at all.
+// The factor for the gradients, and whether the step is applied at all.
 struct Gate {
   Value factor = kNoTensor, apply = kNoTensor;
 };

@@ -44,16 +44,16 @@ struct UpdateOptions {
   double weight_decay = 0.1;
   std::vector<DecayGroup> groups = {};
   double clip_grad_norm = 1.0;  // global L2 norm; 0 doesn't clip
-  // A parameter of 16 bits has what makes it a float32 beside it. Without, a bf16 parameter is
-  // rounded stochastically; an f16 one needs it.
+  // Every 16-bit parameter has state that extends it to float32. Without, a bf16 parameter is
+  // rounded stochastically; an f16 parameter needs it.
   bool master_weights = true;
   StateDType state_dtype = StateDType::kFloat32;
-  // Whose update it is: all tensors below that belong to no parameter have its name
-  // (graph/objective.h).
+  // The objective that is updated. Its name is in the names of all tensors below that belong to no
+  // parameter (graph/objective.h).
   std::string objective = "";
   // The input slot i32[2] that stochastic rounding draws from.
   std::string rng = "rng";
-  // The gradients are those of the loss times the carried "loss_scale".
+  // The gradients are multiplied by the carried "loss_scale".
   std::optional<ops::LossScaleOptions> loss_scale = std::nullopt;
   // Steps whose loss or gradients are not finite, or whose loss is beyond a limit, are skipped.
   bool skips = false;
@@ -62,16 +62,16 @@ struct UpdateOptions {
   std::string Named(std::string_view tensor) const { return graph::OfObjective(objective, tensor); }
 };
 
-// How a parameter is stored is read off its type in the program. Adds
+// A parameter's type in the program says how it is stored. Adds
 //   "lr" f32[], input;  "grad_norm" f32[], metric: before clipping, unscaled
 //   "update_count" i32[]: applied updates
 //   "P.m", "P.v" (AdamW) or "P.momentum" (SGD): moments, with "….scale" f32 when they are u8
-//   "P.remainder" i16 of a bf16 parameter P, "P.master" f32 of an f16 one: with master weights
-//   "loss_scale" f32[], "growth_tracker" i32[], "skipped" i32[2]: with loss scaling. A step whose
+//   with master weights: "P.remainder" i16 of a bf16 parameter P, "P.master" f32 of an f16 one
+//   with loss scaling: "loss_scale" f32[], "growth_tracker" i32[], "skipped" i32[2]. A step whose
 //   gradients overflowed leaves parameters, moments, masters and the counter untouched.
-//   "skipped" i32[2], and "loss_limit" f32[], input: with `skips`; the program has the "loss" of
-//   the whole step "rng" i32[2], input (or as UpdateOptions::rng says): when something is rounded
-//   stochastically
+//   with `skips`: "skipped" i32[2], and "loss_limit" f32[], input; the program must have the "loss"
+//   of the whole step
+//   when something is rounded stochastically: "rng" i32[2], input (or as UpdateOptions::rng says)
 class Update : public graph::Pass {
  public:
   explicit Update(UpdateOptions options) : options_(std::move(options)) {}

@@ -31,12 +31,12 @@ struct Summand {
   TensorId tensor = kNoTensor;
   int written = 0;  // the last node that writes it
   std::string scope = {};
-  TensorId part = kNoTensor;  // own_part of it, when that alone is read
+  TensorId part = kNoTensor;  // own_part of it, if only that is read
 };
 
-// Gradients that leave together, those of each kind as one transfer.
+// Gradients that are summed together: one transfer for those scattered, one for those reduced.
 struct Bucket {
-  int behind = 0;  // this node
+  int behind = 0;  // started after this node
   std::vector<Summand> scattered, reduced;
 };
 
@@ -111,10 +111,10 @@ class Reducer {
                        [&](TensorId id) { return parts_.contains(id); });
   }
 
-  // All that is complete in this program, in no order.
+  // All gradients that are complete in this program, unordered.
   std::vector<Summand> FindGradients() {
     std::vector<Summand> found;
-    std::set<TensorId> others;  // no sums of their own: what is scattered, or carried in parts
+    std::set<TensorId> others;  // without sums of their own: scattered, or carried in parts
     for (const Node& node : nodes_) {
       if (TakesPart(node)) {
         const TensorId whole = node.inputs[0], part = node.outputs[0];
@@ -153,7 +153,7 @@ class Reducer {
     }
   }
 
-  // A node of the program; what reads a part comes when that has been summed.
+  // Keeps a node of the program. A node that reads a part waits until the part is summed.
   void Keep(Node node) {
     phase_ = node.phase;
     if (TakesPart(node)) return;
@@ -210,7 +210,7 @@ class Reducer {
     return reduced_[read] = AddTensor(sum, name, sum);
   }
 
-  // What is carried is summed where it lies; of a temporary, the sum takes its place.
+  // Sums a carried tensor in place; a temporary gets a new tensor for the sum.
   void StartSum(const Summand& summand) {
     if (program_.tensor(summand.tensor).persistent) {
       sums_[summand.tensor] = summand.tensor;
@@ -252,7 +252,7 @@ class Reducer {
     StartSum({.tensor = metric});
   }
 
-  // Nothing here reads a metric, but the program must not end before it is there.
+  // Nothing here reads a metric, but the program must not end before its sum has arrived.
   void FinishMetric(TensorId metric) {
     const TensorId reduced = AddReduced({.tensor = metric});
     program_.mutable_tensor(reduced).persistent = true;
@@ -260,16 +260,17 @@ class Reducer {
   }
 
   Program& program_;
-  const std::vector<Node> nodes_;  // as they were
+  const std::vector<Node> nodes_;  // the original nodes
   int update_ = 0;                 // its first node, or the number of nodes
   bool trains_ = false;
-  std::vector<TensorId> metrics_;  // when they are complete
+  std::vector<TensorId> metrics_;  // empty when they are not complete
   std::vector<Bucket> buckets_;
   int64_t bytes_ = 0;
   std::set<TensorId> parts_;  // own parts of gradients
-  // By what was summed: the sum. By what was read of it, the whole or a part: what to read instead.
+  // sums_: the sum of each summed tensor. reduced_: for each gradient or part that nodes read, the
+  // tensor to read instead.
   std::map<TensorId, TensorId> sums_, reduced_;
-  std::vector<Node> waiting_;  // for the sums of parts
+  std::vector<Node> waiting_;  // until their parts are summed
   std::vector<Node> result_;
   Phase phase_ = Phase::kForward;
 };

@@ -1,19 +1,20 @@
-// Data parallelism: every rank of the data axis trains on its part of the batch, and the gradients
-// are summed among them before the update.
+// Data parallelism: every rank of the data axis trains on its part of the batch, and the ranks sum
+// their gradients before the update.
 //
 //   backward   %w.grad.sum = all_reduce_start(%w.grad)      behind the bucket's last writer
 //   update     %w.grad.reduced = all_reduce_done(%w.grad.sum)   before the first node that reads
 //              %norm = global_norm(%w.grad.reduced, …)
 //
-// A gradient of which a rank reads its own part alone (zero_state.h) is scattered instead, and soon
-// gives up its memory:
+// If a rank reads only its own part of a gradient (zero_state.h), the gradient is reduce-scattered
+// instead, and its memory is free soon:
 //
 //   backward   %w.grad.sum = reduce_scatter_start(%w.grad)
 //              %w.grad.reduced = reduce_scatter_done(%w.grad.sum, %w.grad)   before the next bucket
 //                                                                            but one starts
 //
-// The loss carries 1 / (targets of the whole step) on every rank, so that sums over ranks are those
-// of one rank with the whole batch; the loss itself and other metrics are summed too.
+// The loss contains the factor 1 / (targets of the whole step) on every rank, so that sums over
+// ranks equal those of one rank with the whole batch. The loss itself and other metrics are summed
+// too.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +27,18 @@
 namespace plimsoll::parallel {
 
 struct DataParallelOptions {
-  // Gradients leave together in buckets of at least so many bytes, in the order in which they are
-  // ready: large enough for the links' full rate, small enough that the first leave early. A
-  // function of model and mesh, so that it never changes numbers (PyTorch's bucket_cap_mb is 25).
+  // Gradients are sent in buckets of at least this size, in the order in which they are ready:
+  // large enough for the links' full rate, small enough that the first bucket leaves early. The
+  // buckets depend only on model and mesh, so that they never change numbers (PyTorch's
+  // bucket_cap_mb is 25).
   int64_t bucket_bytes = int64_t{25} << 20;
-  // What the host reads of the data: the loss, other sums and counts.
+  // What the host reads about the data: the loss, other sums and counts.
   std::vector<std::string> metrics = {"loss"};
 };
 
-// Gradients carried from micro-step to micro-step are summed once, in the last, and so are the
-// metrics of programs with an update, and of evaluation. What is read in parts is summed in every
-// micro-step. Without a gradient or a metric of its own, a program stays as it is.
+// Gradients carried from micro-step to micro-step are summed once, in the last micro-step, and so
+// are the metrics of programs with an update and of evaluation. Gradients that are read in parts
+// are summed in every micro-step. A program without gradients or metrics stays unchanged.
 class DataParallel : public graph::Pass {
  public:
   explicit DataParallel(DataParallelOptions options = {}) : options_(std::move(options)) {}

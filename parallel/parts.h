@@ -1,5 +1,5 @@
-// How data ranks divide a tensor among themselves: its elements, in row-major order, in as many
-// equal parts as there are ranks; a part is flat. ops/collective.h gathers and scatters such parts.
+// How data ranks divide a tensor: its elements, in row-major order, are cut into one equal part per
+// rank; a part is flat. ops/collective.h gathers and scatters such parts.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace plimsoll::parallel {
 
-// Is the state of a parameter of this shape divided? Matrices are whose parts begin at whole blocks
-// of 8-bit state (ops/optimizer.h), and so at 512 bytes in any type. What else there is, biases and
-// norms above all, is small, and stays whole on every rank.
+// Whether the state of a parameter of this shape is divided. Matrices are, if their parts begin at
+// whole blocks of 8-bit state (ops/optimizer.h), and so at multiples of 512 bytes in any type.
+// Other parameters, above all biases and norms, are small and stay whole on every rank.
 bool IsDivided(const graph::Shape& parameter, int64_t ranks);
 
 // [elements / ranks].
 graph::Shape PartOf(const graph::Shape& whole, int64_t ranks);
 
-// The attributes of collectives over the data axis: of all_reduce_start, and of the others, which
-// are given their result's shape.
+// The attributes of collectives over the data axis: without an argument, of all_reduce_start; with
+// the result's shape, of the others.
 graph::Attributes OverDataRanks();
 graph::Attributes OverDataRanks(const graph::Shape& result);
 
-// The parameters that a program gathers, by name, and their whole shapes.
+// The parameters that a program gathers, by name, with their whole shapes.
 std::map<std::string, graph::Shape> GatheredParameters(const graph::Program& program);
 
 }  // namespace plimsoll::parallel

@@ -8,9 +8,9 @@ namespace plimsoll::parallel {
 
 std::span<const RngSlot> RngSlots() {
   static const std::vector<RngSlot> slots = {
-      {"update_rng", {}},                        // all round alike what all have alike
-      {"rng", {kDataAxis}},                      // each data rank has sequences of its own
-      {"tensor_rng", {kDataAxis, kTensorAxis}},  // and each tensor rank columns or rows of them
+      {"update_rng", {}},                        // all ranks round the same tensors alike
+      {"rng", {kDataAxis}},                      // each data rank has its own sequences
+      {"tensor_rng", {kDataAxis, kTensorAxis}},  // and each tensor rank its own part of them
   };
   return slots;
 }

@@ -1,10 +1,10 @@
-// The norm of gradients of which the ranks of an axis have parts:
+// The norm of gradients whose parts lie on the ranks of an axis:
 //
 //   %split_norm = global_norm(%a.part, …)                  of this rank's parts
 //   %split_norms = all_gather(%split_norm)                 of all ranks: [ranks]
 //   %grad_norm = global_norm(%split_norms, %whole, …)      norms add up as elements do
 //
-// Every rank has the same numbers to add in the end, and so the same bits.
+// In the end every rank adds the same numbers, and so gets the same bits.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace plimsoll::parallel {
 
-// Lets `norm`, a global_norm that is not in the program yet, read the gathered norm of those of its
-// inputs that are in `split`; what makes that is emitted.
+// Changes `norm`, a global_norm that is not in the program yet: it reads the gathered norm of its
+// inputs in `split` instead of these inputs. Emits the nodes that compute that norm.
 void GatherSplitNorm(graph::Builder& g, graph::Node& norm, const std::set<graph::TensorId>& split,
                      std::string_view axis, int64_t ranks);
 

@@ -32,9 +32,9 @@ bool StartsOnTensorAxis(const Node& node, std::string_view op) {
   return node.op->name == op && ops::AxisOf(node.attributes) == kTensorAxis;
 }
 
-// Parameters that worked on some of the rows: what lies between a reduce_scatter and an all_gather.
+// The parameters used on some of the rows: between a reduce_scatter and an all_gather.
 std::set<TensorId> ParametersOnRows(const Program& program) {
-  std::set<TensorId> rows;                  // tensors of which a rank has some rows
+  std::set<TensorId> rows;                  // tensors of which each rank has some rows
   std::map<TensorId, TensorId> parameters;  // parameters and their casts
   std::set<TensorId> found;
   for (size_t i = 0; i < program.tensors().size(); ++i) {
@@ -96,7 +96,7 @@ class Completer {
   }
 
  private:
-  // All start together, so that they may go as one message.
+  // Starts all sums together, so that they may be sent as one message.
   void SumPartial() {
     builder_.set_phase(Phase::kBackward);
     const std::string axis(kTensorAxis);

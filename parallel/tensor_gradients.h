@@ -1,12 +1,12 @@
-// What tensor parallelism changes about gradients, between the backward pass and the update.
+// What tensor parallelism changes about gradients between the backward pass and the update.
 //
 //   backward   %g.grad.sum = all_reduce_start(%g.grad)         of a parameter that worked on
 //              %g.grad.summed = all_reduce_done(%g.grad.sum)   some rows (sequence parallelism)
 //   update     %split_norm = …                                 of split parameters (split_norm.h)
 //              %grad_norm = global_norm(%split_norms, %g.grad.summed, …)
 //
-// All ranks have the same gradients of whole parameters, which count once in the norm, and
-// gradients of their own parts, of which all count.
+// All ranks have the same gradients of whole parameters, which count once in the norm. Of split
+// parameters each rank has the gradients of its own part, and all parts count.
 #pragma once
 
 #include <string_view>
@@ -17,8 +17,9 @@
 
 namespace plimsoll::parallel {
 
-// For programs with an update, after it was added and before data parallelism. Other programs stay
-// as they are: gradients carried from micro-step to micro-step are summed once, in the last.
+// For programs with an update; runs after the update was added and before data parallelism. Other
+// programs stay unchanged: gradients carried from micro-step to micro-step are summed once, in the
+// last.
 class TensorGradients : public graph::Pass {
  public:
   explicit TensorGradients(TensorParallelOptions options) : options_(std::move(options)) {}
@@ -29,8 +30,8 @@ class TensorGradients : public graph::Pass {
   TensorParallelOptions options_;
 };
 
-// The gradient of a parameter that the update reads: what this pass has summed, or what autodiff
-// made. kNoTensor when there is none.
+// The gradient of a parameter that the update reads: the sum made by this pass, or else autodiff's
+// gradient. kNoTensor when there is none.
 graph::TensorId FindCompleteGradient(const graph::Program& program, std::string_view parameter);
 
 }  // namespace plimsoll::parallel

@@ -27,11 +27,11 @@ using graph::Tensor;
 using graph::TensorId;
 using graph::TensorType;
 
-// How a result lies on the ranks.
+// How a result is distributed over the ranks.
 enum class Layout {
   kWhole,    // the same on all of them
-  kColumns,  // each has some of the last dimension: heads, feed-forward columns, tokens
-  kRows,     // each has B·T/R rows of [B·T,D], in their order
+  kColumns,  // each has a part of the last dimension: heads, feed-forward columns, tokens
+  kRows,     // each has B·T/R rows of [B·T,D], in rank order
 };
 
 class Splitter {
@@ -108,7 +108,7 @@ class Splitter {
       return Emit(std::move(node), Layout::kColumns);
     }
     Require(node, 0, Layout::kColumns);
-    if (HasInput(node, bias)) SetAxis(node);  // the bias is added once
+    if (HasInput(node, bias)) SetAxis(node);  // so that the bias is added once
     EmitPart(std::move(node));
   }
 
@@ -125,13 +125,13 @@ class Splitter {
     Emit(std::move(node), Layout::kColumns);
   }
 
-  // Tokens of other ranks are zeros.
+  // The lookup gives zeros for tokens of other ranks.
   void Lookup(Node node) {
     SetAxis(node);
     EmitPart(std::move(node));
   }
 
-  // The op sums among the ranks what it makes of each one's part.
+  // The op itself sums over the ranks what it computes from each rank's part.
   void Reduction(Node node) {
     node.inputs[0] = Whole(node.inputs[0]);
     SetAxis(node);
@@ -161,7 +161,7 @@ class Splitter {
     Emit(std::move(node), layout);
   }
 
-  // Appends the node, whose outputs get the types that follow from its inputs.
+  // Appends the node and sets its outputs' types, which follow from its inputs.
   void Emit(Node node, Layout layout) {
     const TensorId out = node.outputs[0];
     const bool keeps = program_.tensor(out).persistent && layout != Layout::kWhole;
@@ -177,7 +177,7 @@ class Splitter {
     if (keeps) Assemble(part, layout, out);
   }
 
-  // What outlives the program is whole.
+  // Makes a tensor that outlives the program whole.
   void Assemble(TensorId part, Layout layout, TensorId whole) {
     if (layout != Layout::kColumns) {
       throw InternalError("tensor_parallel: '" + program_.tensor(whole).name +
@@ -191,7 +191,7 @@ class Splitter {
     ++sums_;
   }
 
-  // Appends a node that makes its result in parts that are to be added: Megatron's g.
+  // Appends a node whose results are parts of a sum over the ranks: Megatron's g.
   void EmitPart(Node node) {
     const TensorId part = node.outputs[0];
     Emit(std::move(node), Layout::kWhole);
@@ -214,7 +214,8 @@ class Splitter {
     ++sums_;
   }
 
-  // What a split layer reads, of which each rank computes a part of the gradient: Megatron's f.
+  // The whole tensor that a split layer reads; each rank computes a part of its gradient:
+  // Megatron's f.
   TensorId Whole(TensorId x) {
     const auto known = wholes_.find(x);
     if (known != wholes_.end()) return known->second;
@@ -269,7 +270,7 @@ class Splitter {
 
   static size_t Weight(const Node& node) { return static_cast<size_t>(node.op->sharding.weight); }
 
-  // A random op's draws differ from rank to rank.
+  // Makes the draws of a random op differ from rank to rank.
   void DrawAlone(Node& node) {
     if (!node.op->random) return;
     const auto rng = std::ranges::find(node.op->inputs, "rng", &graph::Argument::name);
@@ -290,7 +291,7 @@ class Splitter {
     return program_.AddTensor(std::move(part));
   }
 
-  // Without the scope, which the builder puts before it.
+  // The tensor's name without the scope, which the builder adds again.
   std::string NameWithin(TensorId id) const {
     const std::string& name = program_.tensor(id).name;
     const std::string prefix = builder_.scope() + ".";
@@ -300,7 +301,7 @@ class Splitter {
   Program& program_;
   const TensorParallelOptions& options_;
   graph::Builder builder_;
-  std::map<TensorId, ParameterPart::Split> splits_;  // of parameters and their casts
+  std::map<TensorId, ParameterPart::Split> splits_;  // of parameters and of their casts
   std::map<TensorId, Layout> layouts_;               // absent: whole
   std::map<TensorId, TensorId> sums_of_;             // of parts
   std::map<TensorId, TensorId> wholes_;              // as split layers read them

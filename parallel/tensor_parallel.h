@@ -10,14 +10,14 @@
 //     %proj = linear(%act, %proj.weight)     of some of the inputs: a part of the sum
 //     %proj.sum = all_reduce(%proj)          Megatron's g: the gradient passes as it is
 //
-// With `sequence`, what lies between g and f is shared too: each rank has B·T/R rows of [B·T,D].
+// With `sequence`, the tensors between g and f are shared too: each rank has B·T/R rows of [B·T,D].
 // Then g is a reduce_scatter and f an all_gather, and each is the gradient of the other.
 //
-// How an op takes part, it declares (graph::ShardingRule): one that says nothing needs all of its
-// inputs.
+// An op declares how it takes part (graph::ShardingRule); an op that declares nothing needs its
+// inputs whole.
 //
-// Two passes: one for the forward pass, before autodiff, and one for what is particular about the
-// update (parallel/tensor_gradients.h).
+// There are two passes: this one for the forward pass, before autodiff, and one for the update
+// (parallel/tensor_gradients.h).
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ struct TensorParallelOptions {
   std::map<std::string, ParameterPart> parts;  // by name; other parameters are whole on every rank
 };
 
-// InternalError on a program that cannot be shared so: a split tensor that meets an op which needs
-// all of it.
+// Throws InternalError when a program cannot be shared so: an op that needs a whole tensor reads a
+// split one.
 class TensorParallel : public graph::Pass {
  public:
   explicit TensorParallel(TensorParallelOptions options) : options_(std::move(options)) {}

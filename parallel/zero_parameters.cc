@@ -77,9 +77,9 @@ class Divider {
 
   Program& program_;
   graph::Builder builder_;
-  std::map<TensorId, Shape> shapes_;      // of divided parameters, when whole
-  std::map<TensorId, TensorId> wholes_;   // what readers read instead of a part
-  std::map<TensorId, TensorId> instead_;  // parts, by what were views of wholes
+  std::map<TensorId, Shape> shapes_;      // whole shapes of divided parameters
+  std::map<TensorId, TensorId> wholes_;   // by part: the whole that readers read instead
+  std::map<TensorId, TensorId> instead_;  // by view of a whole: the part that replaces it
   int64_t bytes_ = 0, whole_bytes_ = 0;
 };
 
@@ -92,11 +92,11 @@ bool GathersParameter(const Program& program, const Node& node) {
 
 graph::PassResult ZeroParameters::Run(Program& program) { return Divider(program, ranks_).Run(); }
 
-// Starts are taken out and put back in front of the first start of the group before theirs, a group
-// being the starts of one block that follow one another.
+// Moves each start in front of the first start of the group before its own. A group is the starts
+// of one block that follow one another.
 graph::PassResult PrefetchParameters::Run(Program& program) {
   std::vector<Node> result;
-  size_t group = 0, previous = 0;  // where the first start of the group, and of the one before, is
+  size_t group = 0, previous = 0;  // where the first start of this group, and of the one before, is
   std::optional<std::string> block;  // of the group
   int starts = 0;
   bool forward = true;

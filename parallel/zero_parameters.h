@@ -1,12 +1,12 @@
-// ZeRO, stage 3: of a divided parameter each data rank carries its own part alone. The whole is a
+// ZeRO, stage 3: each data rank carries only its own part of a divided parameter. The whole is a
 // temporary, gathered where it is read:
 //
 //   forward    %w.gathered = all_gather_start(%w)
 //              %w.whole = all_gather_done(%w.gathered, %w)     before the first node that reads it
 //   update     %w, %w.m, … = adamw(%w, …)                      the part itself
 //
-// To the passes of checkpointing/ the whole is an activation like any other: kept for the backward
-// pass, or gathered there again.
+// To the passes of checkpointing/ the whole is an activation like any other: it is kept for the
+// backward pass, or gathered there again.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace plimsoll::parallel {
 
-// For all programs that read parameters; after ZeroState.
+// Runs on all programs that read parameters, after ZeroState.
 class ZeroParameters : public graph::Pass {
  public:
   explicit ZeroParameters(int64_t ranks) : ranks_(ranks) {}
@@ -26,10 +26,10 @@ class ZeroParameters : public graph::Pass {
   int64_t ranks_;
 };
 
-// Lets parameters arrive before they are read: those of a block (graph/block.h) start where the
+// Gathers parameters before they are read: the gathers of a block (graph/block.h) start where the
 // program waits for the block before, in the forward pass and again in the backward pass. So the
-// work of a block hides the transfer for the next, and no more than two blocks are whole at a time.
-// After all passes that add, remove or join nodes.
+// work of a block hides the transfer for the next one, and no more than two blocks are whole at a
+// time. Runs after all passes that add, remove or join nodes.
 class PrefetchParameters : public graph::Pass {
  public:
   std::string_view name() const override { return "prefetch_parameters"; }

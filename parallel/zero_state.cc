@@ -37,7 +37,7 @@ struct Divided {
   TensorId weight, gradient;
   std::string name;
   Shape whole, part;
-  int written = -1;  // the gradient, last, by this node
+  int written = -1;  // the last node that writes the gradient
 };
 
 class Divider {
@@ -97,7 +97,8 @@ class Divider {
     }
   }
 
-  // Views of what is carried, and as such results: the update writes through them.
+  // Makes persistent views of the carried weights, which makes them results: the update writes
+  // through them.
   void TakeOwnWeights() {
     for (const Divided& divided : divided_) {
       builder_.set_scope(divided.name);
@@ -139,7 +140,7 @@ class Divider {
     parts_.insert(carried);
   }
 
-  // A node of the update, from now on on parts.
+  // Changes a node of the update to work on parts.
   void Divide(Node& node) {
     const auto found = std::find_if(divided_.begin(), divided_.end(), [&](const Divided& divided) {
       return std::ranges::find(node.outputs, divided.weight) != node.outputs.end();
@@ -159,7 +160,7 @@ class Divider {
     }
   }
 
-  // What is updated in place beside the weight: moments, their scales, remainder or master.
+  // Divides what is updated in place beside the weight: moments, their scales, remainder or master.
   void DivideState(const Node& node, const Divided& divided) {
     for (const graph::InPlacePair& pair : node.op->in_place) {
       const auto input = static_cast<size_t>(pair.input);
@@ -186,7 +187,7 @@ class Divider {
   const ZeroStateOptions& options_;
   Builder builder_;
   std::vector<Divided> divided_;
-  std::map<TensorId, TensorId> instead_;  // what the update touches of weights and gradients
+  std::map<TensorId, TensorId> instead_;  // of weights and gradients: what the update uses instead
   std::set<TensorId> parts_;              // gradients that are parts
   int64_t state_bytes_ = 0, whole_state_bytes_ = 0;
 };

@@ -1,5 +1,5 @@
-// ZeRO, stages 1 and 2: of a divided parameter (parts.h) each data rank updates its own part alone,
-// and has the optimizer's state for no more than that. Rajbhandari et al. 2020, "ZeRO: Memory
+// ZeRO, stages 1 and 2: each data rank updates only its own part of a divided parameter (parts.h),
+// and holds the optimizer's state for that part alone. Rajbhandari et al. 2020, "ZeRO: Memory
 // Optimizations Toward Training Trillion Parameter Models", section 5.
 //
 //   forward    %w.own = own_part(%w)
@@ -7,12 +7,12 @@
 //              %split_norm = …                                 split_norm.h
 //              %w.own, %w.m, … = adamw(%w.own, %w.grad.own, %w.m, …)
 //
-// Of a gradient only this rank's part is read, which is why data_parallel then scatters the sum.
-// The other parts of %w are old until they are gathered (zero_weights.h).
+// Only this rank's part of a gradient is read, which is why data_parallel then reduce-scatters the
+// sum. The other parts of %w stay old until they are gathered (zero_weights.h).
 //
-// With several micro-steps and stage 2, what is carried from one to the next is a part too.
-// Autodiff leaves such gradients as temporaries (AutodiffOptions::carries), and behind the last
-// writer of each
+// With several micro-steps and stage 2, the gradient carried from one to the next is a part too.
+// Autodiff leaves such gradients as temporaries (AutodiffOptions::carries), and this pass adds
+// after each one's last writer
 //
 //   backward   %w.grad.own = own_part(%w.grad.micro)
 //              %w.grad = add(%w.grad, %w.grad.own)             the first micro-step only writes
@@ -27,12 +27,13 @@ namespace plimsoll::parallel {
 
 struct ZeroStateOptions {
   int64_t ranks = 1;  // of the data axis
-  // How this program carries the parts of gradients; kNone: it need not, or carries whole ones.
+  // How this program carries the parts of gradients; kNone: not at all, or it carries whole
+  // gradients.
   graph::Carry carry = graph::Carry::kNone;
 };
 
-// After Update, before DataParallel. Parts draw the numbers for stochastic rounding from the slot
-// "rng", which is each rank's own.
+// Runs after Update and before DataParallel. Parts draw the numbers for stochastic rounding from
+// the slot "rng", which differs from rank to rank.
 class ZeroState : public graph::Pass {
  public:
   explicit ZeroState(ZeroStateOptions options) : options_(options) {}

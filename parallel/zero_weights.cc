@@ -33,7 +33,7 @@ bool IsDividedWeight(const Tensor& tensor, int64_t ranks) {
 
 struct Weight {
   TensorId tensor;
-  size_t read;  // first by this node
+  size_t read;  // the first node that reads it
   TensorId own = kNoTensor;
 };
 
@@ -93,7 +93,7 @@ class Gatherer {
   }
 
  private:
-  // In the order in which they are read.
+  // Finds the weights, in the order in which they are read.
   void FindWeights(const std::vector<Node>& nodes) {
     std::vector<bool> seen(program_.tensors().size(), false);
     for (size_t n = 0; n < nodes.size(); ++n) {
@@ -110,7 +110,8 @@ class Gatherer {
     }
   }
 
-  // What the update writes, where the program has one; else a view of its own.
+  // Finds each weight's own part: the one that the update writes, if the program has one, or else a
+  // new view.
   void TakeOwns(const std::vector<Node>& nodes) {
     for (Weight& weight : weights_) {
       for (const Node& node : nodes) {
@@ -123,7 +124,7 @@ class Gatherer {
     }
   }
 
-  // Returns the weight after the bucket's last.
+  // Starts one bucket and returns the index of the first weight behind it.
   size_t StartBucket(size_t first) {
     int64_t bucket = 0;
     for (; first < weights_.size() && bucket < options_.bucket_bytes; ++first) {
@@ -139,7 +140,7 @@ class Gatherer {
   const ZeroWeightsOptions& options_;
   Builder g_;
   std::vector<Weight> weights_;
-  std::map<TensorId, TensorId> whole_;  // what readers read instead
+  std::map<TensorId, TensorId> whole_;  // by weight: what readers read instead
   int64_t bytes_ = 0;
 };
 

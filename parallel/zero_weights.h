@@ -1,5 +1,5 @@
-// ZeRO, stages 1 and 2: every data rank keeps whole weights, of which it has updated its own part
-// (zero_state.h). The others' parts are fetched when the next step begins and not when the update
+// ZeRO, stages 1 and 2: every data rank keeps whole weights but has updated only its own part of
+// them (zero_state.h). It fetches the others' parts when the next step begins, not when the update
 // ends, so that the forward pass hides the transfer:
 //
 //   forward    %w.own = own_part(%w)
@@ -20,14 +20,14 @@ namespace plimsoll::parallel {
 
 struct ZeroWeightsOptions {
   int64_t ranks = 1;  // of the data axis
-  // Weights are gathered in buckets of at least so many bytes, in the order in which they are read.
-  // A bucket arrives as a whole, and one starts in front of each of the program's first nodes.
+  // Weights are gathered in buckets of at least this size, in the order in which they are read. A
+  // bucket arrives as a whole; one bucket starts in front of each of the program's first nodes.
   int64_t bucket_bytes = int64_t{25} << 20;
-  // Patterns of weights that no update changes: they are whole as they are.
+  // Patterns of weights that no update changes: every rank has them whole already.
   std::vector<std::string> constant = {};
 };
 
-// For the program that begins a step; after ZeroState.
+// Runs on the program that begins a step, after ZeroState.
 class ZeroWeights : public graph::Pass {
  public:
   explicit ZeroWeights(ZeroWeightsOptions options) : options_(std::move(options)) {}
@@ -38,8 +38,8 @@ class ZeroWeights : public graph::Pass {
   ZeroWeightsOptions options_;
 };
 
-// Adds nodes that gather what `step`, programs of training, have of divided parameters: for reading
-// weights between two steps.
+// Adds nodes that gather the divided parameters of `step`, the programs of training, so that
+// weights can be read between two steps.
 void EmitGathers(std::span<const graph::Program* const> step, int64_t ranks,
                  graph::Program& program);
 

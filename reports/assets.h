@@ -1,4 +1,4 @@
-// What every page carries: the charting library, and our own style and scripts (reports/assets/).
+// Parts of every page: the charting library, and our own style and scripts (reports/assets/).
 #pragma once
 
 #include <string_view>
@@ -7,6 +7,6 @@ namespace plimsoll::reports {
 
 extern const std::string_view kChartLibrary;  // Chart.js
 extern const std::string_view kStyle;
-extern const std::string_view kScript;  // of all views, in the order in which they run
+extern const std::string_view kScript;  // of all views, in the order in which the scripts run
 
 }  // namespace plimsoll::reports

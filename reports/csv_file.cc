@@ -25,7 +25,7 @@ std::string Cell(const nlohmann::ordered_json& value) {
   return Quoted(value.is_string() ? value.get<std::string>() : value.dump());
 }
 
-// Empty when there is no such file.
+// Returns an empty line when there is no such file.
 std::string FirstLine(const std::string& path) {
   std::string line;
   std::ifstream file(path);

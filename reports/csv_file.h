@@ -1,4 +1,4 @@
-// Rows of metrics as one table: the same columns from the first line to the last.
+// Writes rows of metrics as one table, with the same columns from the first line to the last.
 #pragma once
 
 #include <cstdio>
@@ -8,18 +8,18 @@
 
 namespace plimsoll::reports {
 
-// As RFC 4180 has it, with "\n" for line ends. Errors are UserErrors that name the file.
+// Format: RFC 4180, with "\n" as line end. Errors are UserErrors that name the file.
 class CsvFile {
  public:
-  // With `append`, goes on with a file that has the same columns; UserError when it has others.
-  // Otherwise, or where there is no file, starts one.
+  // With `append`, continues a file that has the same columns; throws UserError when it has others.
+  // Otherwise, or if there is no file, starts a new one.
   CsvFile(const std::string& path, std::vector<std::string> columns, bool append = false);
   ~CsvFile();
   CsvFile(const CsvFile&) = delete;
   CsvFile& operator=(const CsvFile&) = delete;
 
-  // An object of numbers and texts. Members that are absent or null are empty cells; one that is no
-  // column is an error.
+  // Adds an object of numbers and texts. Members that are absent or null become empty cells; a
+  // member without a column is an error.
   void AddRow(const nlohmann::ordered_json& row);
 
  private:

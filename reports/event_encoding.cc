@@ -10,7 +10,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-// How a field's value is written (the low bits of its key).
+// The encoding of a field's value (the low bits of its key).
 enum WireType { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 std::string Varint(uint64_t value) {

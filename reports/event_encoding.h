@@ -1,5 +1,5 @@
-// The bytes of TensorBoard's event files: records of TensorFlow's TFRecord form, each an Event as
-// Protocol Buffers write it (tensorflow/core/util/event.proto, framework/summary.proto).
+// The bytes of TensorBoard's event files: records in TensorFlow's TFRecord format, each an Event in
+// Protocol Buffers (tensorflow/core/util/event.proto, framework/summary.proto).
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ std::string Record(std::string_view bytes);
 
 // Events. `wall_time` in seconds since 1970.
 std::string VersionEvent(double wall_time);  // the first of a file
-// What earlier files of the folder have of this step and later ones is no longer so.
+// Invalidates the events of this step and later ones in earlier files of the folder.
 std::string RestartEvent(double wall_time, int64_t step);
 std::string ScalarEvent(double wall_time, int64_t step, std::string_view tag, double value);
-// Markdown, for TensorBoard's page of texts.
+// Markdown for TensorBoard's text page.
 std::string TextEvent(double wall_time, int64_t step, std::string_view tag, std::string_view text);
 
 }  // namespace plimsoll::reports

@@ -51,7 +51,7 @@ void EventFile::AddRow(const nlohmann::ordered_json& row) {
 }
 
 void EventFile::AddText(const std::string& tag, const std::string& text, int64_t step) {
-  // Four spaces make a line of Markdown verbatim.
+  // In Markdown, four spaces make a line verbatim.
   std::string indented = "    ";
   for (char c : text) {
     indented += c;

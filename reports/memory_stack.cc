@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 
 using Series = std::map<std::string, std::vector<int64_t>>;  // by role: bytes at each node
 
-// Adds the bytes from node `birth` to node `death`, to be summed up along the nodes.
+// Adds the bytes at `birth` and subtracts them after `death`; a running sum follows later.
 void Add(std::vector<int64_t>& bytes_at, int64_t birth, int64_t death, int64_t bytes) {
   if (birth > death) return;
   bytes_at[birth] += bytes;
@@ -42,7 +42,7 @@ Series RolesOverNodes(const ordered_json& timeline, const ordered_json& program,
   return roles;
 }
 
-// One node of each run of neighbours: that with the most bytes.
+// Takes one node of each run of neighbours: the one with the most bytes.
 std::vector<size_t> Sample(const std::vector<int64_t>& live, size_t samples) {
   std::vector<size_t> at;
   const size_t count = std::min(samples, live.size());

@@ -11,7 +11,7 @@ namespace plimsoll::reports {
 //      "at": [0, 3, …],                                  nodes that are shown, at most `samples`
 //      "roles": {"parameter": [bytes at each], …},
 //      "host": [bytes of pinned memory at each]}, …]}    where the run uses any
-// Of nodes that stand together the one with the most bytes is shown, so the peak is among them.
+// Among neighbouring nodes, the one with the most bytes is shown, so the peak is always shown.
 nlohmann::ordered_json MemoryStack(const nlohmann::ordered_json& timeline, size_t samples = 480);
 
 }  // namespace plimsoll::reports

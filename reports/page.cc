@@ -25,7 +25,7 @@ std::string EscapeHtml(const std::string& text) {
   return escaped;
 }
 
-// JSON that may stand in a script element: without any "<" there is no "</script" or "<!--".
+// JSON that is safe in a script element: without any "<" there is no "</script" or "<!--".
 std::string ScriptJson(const nlohmann::ordered_json& value) {
   using Json = nlohmann::ordered_json;
   std::string escaped;
@@ -57,7 +57,7 @@ std::string Render(const Page& page) {
       "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n"
-      // The page asks the network for nothing, whatever its data says.
+      // The page requests nothing from the network, whatever its data is.
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
       "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n";
   AppendElement(html, "<title>", EscapeHtml(page.title), "</title>");

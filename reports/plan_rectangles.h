@@ -1,4 +1,4 @@
-// A memory plan as rectangles: tensors at their offsets over their lifetimes.
+// A memory plan as rectangles: tensors by offset and lifetime.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@ namespace plimsoll::reports {
 //    "programs": [{"name", "nodes", "phases", "peak",             as DescribeProgram() has them
 //                  "tensors": [{"name", "type", "role", "op", "scope", "offset", "bytes",
 //                               "birth", "death"}, …]}, …]}
-// Of the device's arena only.
+// Shows only the device's arena.
 nlohmann::ordered_json PlanRectangles(const nlohmann::ordered_json& timeline);
 
 }  // namespace plimsoll::reports

@@ -18,10 +18,10 @@ constexpr int kRefreshSeconds = 10;
 
 // A chart over the steps.
 struct Curve {
-  const char* key;  // of the rows
+  const char* key;  // member of the rows
   const char* title;
   const char* unit;
-  bool by_objective = false;  // each that has a name has a curve of its own
+  bool by_objective = false;  // each named objective has its own curve
 };
 
 constexpr Curve kCurves[] = {
@@ -29,7 +29,7 @@ constexpr Curve kCurves[] = {
     {"tokens_per_s", "Tokens per second", "count"}, {"step_ms", "Time of a step", "ms"},
     {"mfu", "Model FLOPs utilisation", "percent"},
 };
-// The newest of them; a page is no place for thousands.
+// Only the newest are shown; a page is no place for thousands.
 constexpr size_t kMostDivergences = 100;
 
 constexpr Curve kScalingCurves[] = {
@@ -57,7 +57,7 @@ ordered_json LinesView(const std::string& title, const std::string& unit) {
           {"series", ordered_json::array()}};
 }
 
-// "loss"; of objectives that have names, "critic.loss" and so on.
+// The key itself, "loss"; with named objectives "critic.loss" and so on.
 std::vector<std::string> KeysOf(const RunFacts& facts, const std::string& key) {
   if (facts.objectives.empty()) return {key};
   std::vector<std::string> keys;

@@ -1,4 +1,4 @@
-// report.html of a training run, refreshed while it goes on.
+// report.html of a training run, refreshed while the run goes on.
 #pragma once
 
 #include <chrono>
@@ -12,16 +12,16 @@
 
 namespace plimsoll::reports {
 
-// What is known of a run before its first step.
+// Facts known before a run's first step.
 struct RunFacts {
   std::string title;
   std::string subtitle;
-  int64_t steps = 0;                                               // that it will make
+  int64_t steps = 0;                                               // planned number
   nlohmann::ordered_json facts = nlohmann::ordered_json::array();  // [[name, value], …]
   std::string config;                                              // resolved YAML
-  std::vector<std::string> objectives = {};  // that have names: their members are NAME.loss, …
-  std::vector<std::string> metrics = {};     // members of rows beside those of every model
-  // The held-out metric by which an evaluation is the best.
+  std::vector<std::string> objectives = {};  // the named ones; their row members are NAME.loss, …
+  std::vector<std::string> metrics = {};     // members of rows besides those of every model
+  // The held-out metric that decides which evaluation is best.
   std::string monitor = "loss";
   bool larger_is_better = false;
   nlohmann::ordered_json stack;  // MemoryStack()
@@ -35,12 +35,12 @@ class RunPage {
  public:
   RunPage(std::string path, RunFacts facts);
 
-  // A row of metrics, of a step, an evaluation or a rollback. Refreshes the file when it is due:
-  // every 10 seconds, less often where writing takes more than a hundredth of the time. Returns
-  // what went wrong with that, or nothing.
+  // Adds a row of metrics, of a step, an evaluation or a rollback. Refreshes the file when due:
+  // every 10 seconds, less often if writing takes more than a hundredth of the time. Returns an
+  // error message if the refresh failed.
   std::optional<std::string> Add(const nlohmann::ordered_json& row);
 
-  // Writes the file now. `state`: kRunning, while which it reloads itself in browsers, or how it
+  // Writes the file now. `state`: kRunning, which makes browsers reload the page, or how the run
   // ended.
   static constexpr char kRunning[] = "running";
   std::optional<std::string> Write(const std::string& state);

@@ -18,7 +18,7 @@ ordered_json Line(const ordered_json& row, const char* key) {
   return {{"label", "budget"}, {"value", row.at(key)}};
 }
 
-// Each once.
+// Each budget once.
 ordered_json Budgets(const ordered_json& study) {
   ordered_json lines = ordered_json::array();
   for (const ordered_json& row : study.at("rows")) {
@@ -91,7 +91,7 @@ void AddTimelines(const ordered_json& study, ordered_json& views) {
       {{"type", "timeline"}, {"title", "Memory over a step"}, {"variants", std::move(variants)}});
 }
 
-// `member` is the rows' curve.
+// `member` is the member of the rows that holds the curve.
 void AddCurves(const ordered_json& study, const char* member, const char* title, bool few,
                ordered_json& views) {
   ordered_json series = ordered_json::array();
@@ -124,7 +124,7 @@ std::string StudyPage(const ordered_json& study) {
                         {"title", "Variants"},
                         {"columns", study.at("columns")},
                         {"rows", study.at("rows")}});
-  // The table needs only what is shown in it.
+  // The table's rows keep only the members that it shows.
   for (ordered_json& row : page.views.back()["rows"]) {
     for (const char* key : {"bytes_by_role", "timeline", "curve", "eval_curve"}) row.erase(key);
   }

@@ -17,31 +17,30 @@ namespace plimsoll::reports {
 //                {"key": "tokens_per_s", "label": "tokens/s", "unit": "count"}, …],
 //    "rows": [{"name": "block", "step_ms": 120.5, "peak_bytes": …, …}, …]}
 //
-// `columns` are those of the table, in order: `key` is a member of the rows, `unit` one of
-// "bytes", "ms", "joules", "count" (12.3k), "integer", "percent" (a share: 0.5 is shown as 50 %),
-// "number" (as losses are) and "text" (the default). `deviation` and `runs` name members that stand
-// beside the value: 2.81 ± 0.02 (5), the mean of 5 runs and their standard deviation. Rows may lack
-// a column, or have null there. Rows hold besides, and all of it may be absent:
+// `columns` are those of the table, in order: `key` is a member of the rows, `unit` one of "bytes",
+// "ms", "joules", "count" (12.3k), "integer", "percent" (a share: 0.5 is shown as 50 %), "number"
+// (formatted like losses) and "text" (the default). `deviation` and `runs` name members that are
+// shown next to the value: 2.81 ± 0.02 (5), the mean of 5 runs and their standard deviation. Rows
+// may lack a column, or have null there. Rows may also have these members:
 //
 //   "name": unique among the rows           labels the row in all pictures; required
 //   "peak_bytes", "step_ms"                 a point of the memory–speed front
 //   "step_ms_low", "step_ms_high"           its spread, drawn as a bar through the point
-//   "joules_per_token"                      a third axis of the front, which then has a choice of
-//   how
-//                                           it is shown
+//   "joules_per_token"                      a third axis of the front, which can then be shown in
+//                                           several ways
 //   "group": "bf16"                         points of a group have one colour
 //   "base": true                            the row that others are compared with
 //   "marks": {"step_ms": "no difference"}   small words beside the values of columns
-//   "note": "not within memory.budget: …"   shown with the row, above all where it has no numbers
-//   "budget_bytes": 25769803776             a line beside "peak_bytes"; rows may share one
-//   "arena_budget_bytes": 24662507520       what that leaves to the arena: to bar and timeline
+//   "note": "not within memory.budget: …"   shown with the row, above all if it has no numbers
+//   "budget_bytes": 25769803776             a line next to "peak_bytes"; rows may share one
+//   "arena_budget_bytes": 24662507520       what that leaves for the arena: for bar and timeline
 //   "bytes_by_role": {"parameter": …, …}    its bar of memory by role
 //   "timeline": {…}                         MemoryStack() of its memory_timeline.json
-//   "status": "unfinished"                  other than "done": no point of the front
+//   "status": "unfinished"                  if not "done", the row is no point of the front
 //   "curve": {"step": [0, 1, …], "loss": [10.9, …]}
-//   "eval_curve": …                         the same of the held-out loss
+//   "eval_curve": …                         the same for the held-out loss
 //
-// The page shows the front, the table, the bars, the timelines and the curves, each where there is
+// The page shows the front, the table, the bars, the timelines and the curves, each if there is
 // data for it.
 std::string StudyPage(const nlohmann::ordered_json& study);
 

@@ -1,18 +1,18 @@
-// What pictures of memory_timeline.json have in common.
+// Functions that the charts of memory_timeline.json share.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
 namespace plimsoll::reports {
 
-// Of a program of memory_timeline.json that has nodes:
+// Describes a program of memory_timeline.json that has nodes:
 //   {"name": "train", "nodes": 1234,
 //    "phases": [{"name": "forward", "from": 0, "to": 99}, …],   nodes, both included
 //    "peak": {"node": 240, "bytes": …, "op": "…", "scope": "block.3.attn"}}
 nlohmann::ordered_json DescribeProgram(const nlohmann::ordered_json& program);
 
-// The tensors of a buffer, one after another in the same bytes: calls
-// visit(tensor, birth, death) with the nodes, both included.
+// Visits the tensors of a buffer, which follow one another in the same bytes: calls visit(tensor,
+// birth, death) with the nodes, both included.
 template <typename Visit>
 void ForEachTensor(const nlohmann::ordered_json& buffer, const Visit& visit) {
   const nlohmann::ordered_json* tensor = &buffer;

@@ -1,5 +1,5 @@
-// When the temporaries of a program get memory and give it back, for allocators that work while it
-// runs. Made by memory/; what Layout is for the arena.
+// When the temporaries of a program get memory and give it back, for allocators that work while the
+// program runs. Made by memory/; it is to these allocators what Layout is to the arena.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,14 @@ struct AllocationSchedule {
     graph::Place place = graph::Place::kDevice;
   };
   std::vector<Buffer> buffers;
-  // By TensorId, aliases resolved: index into buffers, or -1 (persistent, or touched by no node).
+  // By TensorId, aliases resolved: index into buffers, or -1 (persistent, or not used by any node).
   std::vector<int32_t> buffer_of;
-  // Buffers that the host fills before a run or reads after it: these have memory all the time.
+  // Buffers that the host fills before a run or reads after it: they always have memory.
   std::vector<int32_t> held;
-  // By node: buffers that get memory before it runs, and that give it back afterwards.
+  // By node: buffers that get memory before the node runs, and buffers that give it back
+  // afterwards.
   std::vector<std::vector<int32_t>> born, dying;
-  MeshPosition position;  // of the rank whose own parts (graph::Alias) aliases are
+  MeshPosition position;  // of the rank whose own parts (graph::Alias) the aliases are
 };
 
 }  // namespace plimsoll::runtime

@@ -42,7 +42,7 @@ Arena::Arena(int64_t bytes, ArenaOptions options) : bytes_(bytes), canary_(optio
     mprotect(data_ + mapped_bytes_, static_cast<size_t>(guard), PROT_NONE);
     std::memset(data_ + bytes_, kCanary, static_cast<size_t>(mapped_bytes_ - bytes_));
   }
-  // A wish: systems without huge pages refuse it, and nothing is lost.
+  // This is only a hint: systems without huge pages refuse it, and nothing is lost.
   if (options.huge_pages) madvise(data_, static_cast<size_t>(mapped_bytes_), MADV_HUGEPAGE);
 }
 

@@ -146,7 +146,7 @@ CachingAllocator::Block* CachingAllocator::Add(const Block& block) {
 CachingAllocator::Block* CachingAllocator::FindFree(Pool pool, int64_t bytes) {
   Block wanted;
   wanted.bytes = bytes;
-  wanted.segment = -1;  // before all others of this size
+  wanted.segment = -1;  // sorts before all others of this size
   const auto found = free(pool).lower_bound(&wanted);
   return found == free(pool).end() ? nullptr : *found;
 }

@@ -1,21 +1,22 @@
-// An allocator that decides while a program runs, as deep-learning frameworks have one for GPU
-// memory: to compare the planned arena with.
+// An allocator that decides while a program runs, like those of deep-learning frameworks for GPU
+// memory. The planned arena is compared with it.
 //
 // It follows the documented behaviour of PyTorch's CUDA caching allocator:
 // - Sizes are rounded up to 512 bytes.
 // - Requests up to 1 MiB are cut from segments of 2 MiB, larger ones below 10 MiB from segments of
 //   20 MiB, and larger ones still get a segment of their own size, rounded up to 2 MiB. The first
 //   kind shares no segment with the others.
-// - A request takes the smallest free block that holds it (best fit). What is left of the block
+// - A request takes the smallest free block that holds it (best fit). The rest of the block
 //   becomes a free block again if it is at least 512 bytes (small requests) or more than 1 MiB
 //   (others); otherwise it is lost until the block is freed.
 // - A freed block merges with its free neighbours in the segment. Segments are kept.
-// - EmptyCache() returns the segments in which no block is in use. It is called also when the
-//   source refuses a segment, before the request is given up.
+// - EmptyCache() returns the segments in which no block is in use. It is also called when the
+//   source refuses a segment, before the request fails.
 // - Preallocate() takes one large segment first, which serves requests of every size with the least
-//   rounding; what doesn't fit there grows as above. (So TensorFlow's allocator begins.)
+//   rounding; requests that don't fit there go to new segments as above. (TensorFlow's allocator
+//   begins like this.)
 //
-// Ties between equal blocks are decided by the age of the segment and the place in it, never by
+// Ties between equal blocks are decided by the age of the segment and the position in it, never by
 // addresses, so that simulated and real memory behave alike. Not thread-safe.
 #pragma once
 
@@ -31,7 +32,7 @@
 namespace plimsoll::runtime {
 
 struct CachingStats {
-  // Bytes asked for; bytes of the blocks handed out for them; bytes of all segments.
+  // Bytes requested; bytes of the blocks handed out for them; bytes of all segments.
   int64_t requested = 0, allocated = 0, reserved = 0;
   int64_t peak_requested = 0, peak_allocated = 0, peak_reserved = 0;
   int64_t allocations = 0;        // requests so far
@@ -40,7 +41,7 @@ struct CachingStats {
   int64_t segments_returned = 0;  // so far
   int64_t retries = 0;            // requests for which the cache had to be emptied first
 
-  // What is reserved beyond what is in use, each at its peak.
+  // Reserved bytes / bytes in use − 1, each at its peak.
   double fragmentation() const;
   bool operator==(const CachingStats&) const = default;
 };
@@ -54,26 +55,27 @@ class CachingAllocator {
   static constexpr int64_t kLargeRequest = int64_t{10} << 20;
   static constexpr int64_t kSegmentRounding = int64_t{2} << 20;
 
-  // `source` must outlive the allocator, which returns all its segments at its end. `name` stands
-  // in messages: "memory.allocator: caching".
+  // `source` must outlive the allocator, whose destructor returns all segments. `name` is used in
+  // messages: "memory.allocator: caching".
   explicit CachingAllocator(SegmentSource& source, std::string name = "caching allocator");
   ~CachingAllocator();
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
-  // One segment of that many bytes, rounded up to 2 MiB. UserError when the source refuses.
+  // Reserves one segment of that many bytes, rounded up to 2 MiB. UserError when the source
+  // refuses.
   void Preallocate(int64_t bytes);
 
-  // The address of `bytes` ≥ 0 that nobody else has, 512-byte aligned. UserError, with the figures
-  // of the moment, when the source refuses a segment for them.
+  // Returns the 512-byte-aligned address of a new block of `bytes` ≥ 0. Throws a UserError with the
+  // current figures when the source refuses a segment for it.
   uintptr_t Allocate(int64_t bytes);
-  // InternalError when Allocate() did not give that address, or it is free already.
+  // Throws InternalError when Allocate() did not return that address, or it is free already.
   void Free(uintptr_t address);
   void EmptyCache();
 
   const CachingStats& stats() const { return stats_; }
 
-  // A snapshot for tests and reports: all blocks in the order of segments and addresses.
+  // A snapshot of all blocks for tests and reports, in the order of segments and addresses.
   struct BlockInfo {
     int64_t segment = 0;  // number, in the order of reservation
     int64_t offset = 0;   // in the segment

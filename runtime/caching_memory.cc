@@ -32,7 +32,7 @@ class CachingMemory::ProgramMemory : public TensorMemory {
   }
 
   void BeforeRun() override {
-    // What a run that failed has left.
+    // Frees what a failed run has left.
     for (const auto& dying : schedule_.dying) {
       for (int32_t buffer : dying) {
         if (buffers_[buffer] != 0) Free(buffer);

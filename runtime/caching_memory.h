@@ -1,9 +1,9 @@
 // The memory of a step's programs, taken from caching allocators while they run: persistent tensors
-// at the start, every temporary before the node that writes it first, and back after the node that
-// reads it last.
+// get theirs at the start; a temporary gets it before the node that first writes it, and gives it
+// back after the node that last reads it.
 //
-// On real segments this is what `memory.allocator: caching` runs on; on simulated ones the same
-// code tells what a run would take, exactly (memory/caching_replay).
+// With real segments this implements `memory.allocator: caching`; with simulated ones the same code
+// tells exactly what a run would take (memory/caching_replay).
 #pragma once
 
 #include <cstdint>
@@ -33,15 +33,15 @@ class CachingMemory {
   explicit CachingMemory(CachingMemoryOptions options = {});
   ~CachingMemory();
 
-  // Persistent tensors come first, so that they are not in the way of what comes and goes; their
-  // bytes are zero. InternalError on a name given twice.
+  // Add persistent tensors first, so that they don't fragment the memory of temporaries. Their
+  // bytes are zero. Throws InternalError on a name given twice.
   void AddPersistent(const std::string& name, int64_t bytes, graph::Place place);
 
-  // The program must outlive this object. Slots of the program get their memory here. InternalError
-  // when it names a persistent tensor that was not added.
+  // The program must outlive this object. The program's slots get their memory here. Throws
+  // InternalError when the program names a persistent tensor that was not added.
   TensorMemory& AddProgram(const graph::Program& program, AllocationSchedule schedule);
 
-  // Returns every segment without a tensor in it. Between runs only.
+  // Returns every segment that holds no tensor. Call it only between runs.
   void EmptyCache();
 
   CachingAllocator& allocator(graph::Place place) {

@@ -1,4 +1,4 @@
-// What stands for a node's arguments when its kernel is timed by itself.
+// Properties of the stand-ins for a node's arguments when its kernel is timed by itself.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,12 @@
 
 namespace plimsoll::runtime {
 
-// Ids must lie below this: within the rows of every table among the node's arguments.
+// Upper bound (exclusive) for ids: all lie within the rows of every table among the node's
+// arguments.
 int32_t IdBound(const graph::Program& program, const graph::Node& node);
 
-// The input whose memory output `output` takes, or -1. Forward results stay beside their inputs,
-// which wait for the backward pass; everything later overwrites what it may.
+// The input whose memory output `output` takes, or -1. Results of the forward pass don't overwrite
+// their inputs, which the backward pass needs; later nodes overwrite wherever they may.
 int InPlaceInput(const graph::Program& program, const graph::Node& node, int output);
 
 }  // namespace plimsoll::runtime

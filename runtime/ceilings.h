@@ -1,11 +1,11 @@
-// What a device does at best, as measured on it.
+// The best rates of a device, as measured on it.
 #pragma once
 
 #include "runtime/device_kind.h"
 
 namespace plimsoll::runtime {
 
-// Per second. Zeros: not known.
+// Per second; 0: not known.
 struct Ceilings {
   double copy_bytes = 0;  // of a copy within its memory, read and written
   double bf16_flops = 0;  // of a large square matrix product; fp16 runs at the same rate
@@ -13,8 +13,8 @@ struct Ceilings {
   double fp32_flops = 0;
 };
 
-// Of the GPU in use: takes a second and, while it lasts, a GiB of its memory. Of other devices
-// nothing is known.
+// Measures the GPU in use, which takes a second and, meanwhile, a GiB of its memory. For other
+// devices nothing is known.
 Ceilings MeasureCeilings(DeviceKind device);
 
 }  // namespace plimsoll::runtime

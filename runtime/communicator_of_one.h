@@ -1,4 +1,4 @@
-// The communicator of a group of one: copies where input and output differ.
+// The communicator of a group of one rank: copies if input and output differ.
 #pragma once
 
 #include <cstring>
@@ -28,7 +28,7 @@ class CommunicatorOfOne : public ops::Communicator {
     DoAllGather(from, to, count * graph::ByteSize(dtype), stream);
   }
   void DoBroadcast(void* /*data*/, int64_t /*bytes*/, int /*root*/, void* /*stream*/) override {}
-  // There is no peer but oneself, which the arguments' check refuses.
+  // The only peer is the rank itself, which the check of the arguments refuses.
   void DoSend(const void* /*data*/, int64_t /*bytes*/, int /*peer*/, void* /*stream*/) override {
     throw InternalError("send: there is no other rank");
   }

@@ -20,7 +20,7 @@ using graph::Role;
 using graph::Tensor;
 using graph::TensorId;
 
-// A node with all that running it takes.
+// A node with everything needed to run it.
 struct BoundNode {
   int index;
   size_t first_ref;  // of its arguments in Impl::refs
@@ -54,7 +54,7 @@ struct CpuExecutor::Impl {
   void Resolve(BoundNode& node);
 
   const Program& program;
-  const Layout layout;             // a copy; empty with memory that comes and goes
+  const Layout layout;             // a copy; empty with a TensorMemory
   TensorMemory* memory = nullptr;  // nullptr: everything lies in the arenas
   const ExecutorOptions options;
   ArenaBases bases;
@@ -163,7 +163,7 @@ void CpuExecutor::Impl::RunInstrumented() {
   if (meter) meter->AfterRun();
 }
 
-// Enters where the node's arguments are now.
+// Fills in the current addresses of the node's arguments.
 void CpuExecutor::Impl::Resolve(BoundNode& bound) {
   const Node& node = program.nodes()[bound.index];
   auto address = [&](TensorId id) -> std::byte* {
@@ -186,7 +186,7 @@ void CpuExecutor::Impl::RunOnMemory() {
   auto bound = nodes.begin();
   for (int n = 0; n < static_cast<int>(program.nodes().size()); ++n) {
     memory->BeforeNode(n);
-    if (bound != nodes.end() && bound->index == n) {  // else a view, which does no work
+    if (bound != nodes.end() && bound->index == n) {  // otherwise a view, which does no work
       const int64_t start = options.profile ? Now() : 0;
       Resolve(*bound);
       RunNode(*bound);

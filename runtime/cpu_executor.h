@@ -1,6 +1,6 @@
 // Runs a program on the CPU: every node is bound once to its kernel and to addresses in the arena;
-// a run is then a loop over the nodes that allocates nothing and looks nothing up. (With memory
-// that comes and goes, addresses are looked up before each node.)
+// a run is then a loop over the nodes without allocations or look-ups. (With a TensorMemory, whose
+// addresses change, they are looked up before each node.)
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,13 @@ namespace plimsoll::runtime {
 class CpuExecutor : public Executor {
  public:
   // `host_arena` may be nullptr when no tensor is placed on the host. The program, the arenas and
-  // the pool must outlive the executor; the layout is not kept. InternalError when an op has no
-  // CPU kernel, or when a tensor lies outside its arena.
+  // the pool must outlive the executor; the layout is not kept. Throws InternalError when an op has
+  // no CPU kernel, or when a tensor lies outside its arena.
   CpuExecutor(const graph::Program& program, const Layout& layout, Arena& arena, Arena* host_arena,
               ThreadPool& pool, ExecutorOptions options = {});
-  // On memory that comes and goes while the program runs. The memory must outlive the executor. Of
-  // the options only `profile` goes with it: the others look at an arena's bytes (InternalError).
+  // Runs on memory that is allocated and freed while the program runs. The memory must outlive the
+  // executor. Of the options only `profile` is allowed: the others inspect an arena's bytes
+  // (InternalError).
   CpuExecutor(const graph::Program& program, TensorMemory& memory, ThreadPool& pool,
               ExecutorOptions options = {});
   ~CpuExecutor() override;
@@ -38,8 +39,8 @@ class CpuExecutor : public Executor {
   const std::vector<int64_t>& node_nanoseconds() const override;
   void ResetProfile() override;
 
-  // The memory of a tensor that the host may touch between runs: a persistent one, an input or a
-  // metric. InternalError when it is none of these, or unknown.
+  // The memory of a tensor that the host may access between runs: a persistent tensor, an input or
+  // a metric. Throws InternalError for any other or unknown tensor.
   void* address(std::string_view name) const;
   const graph::TensorType& type(std::string_view name) const;
 

@@ -91,7 +91,7 @@ int64_t FirstNotFinite(const std::byte* data, int64_t count) {
   return -1;
 }
 
-// NaN and infinity of the 16-bit types have all bits of the exponent set.
+// In the 16-bit types, NaN and infinity have all bits of the exponent set.
 int64_t FirstWithExponent(const std::byte* data, int64_t count, uint16_t exponent) {
   const auto* values = reinterpret_cast<const uint16_t*>(data);
   for (int64_t i = 0; i < count; ++i) {

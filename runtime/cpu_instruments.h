@@ -1,5 +1,5 @@
-// Instruments of the CPU executor for tests and diagnosis: poison, arena measurement, finite
-// check. All prepare their byte ranges once, so that even an instrumented run allocates nothing.
+// Instruments of the CPU executor for tests and diagnosis: poison, arena measurement, finite check.
+// All prepare their byte ranges once, so that even an instrumented run allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace plimsoll::runtime {
 
-// Fills what must not be read with bytes that are NaN in every floating type.
+// Fills bytes that must not be read with a pattern that is NaN in every floating type.
 class Poison {
  public:
   Poison(const graph::Program& program, const Layout& layout, ArenaBases bases)
@@ -29,16 +29,16 @@ class Poison {
   RangesByNode dying_;
 };
 
-// Measures the device arena: bytes are filled with a pattern that depends on address and run, and
-// a buffer counts as used when any byte of it differs after its node has run.
+// Measures the device arena: fills bytes with a pattern that depends on address and run; a buffer
+// counts as used when any of its bytes differs after its node has run.
 class ArenaMeter {
  public:
   ArenaMeter(const graph::Program& program, const Layout& layout, ArenaBases bases);
 
   void BeforeRun();           // fills all but persistent tensors and inputs
-  void BeforeNode(int node);  // fills what the node writes afresh
+  void BeforeNode(int node);  // fills the node's fresh outputs and workspace
   void AfterNode(int node);
-  // InternalError when a byte changed that belongs to no buffer of the program.
+  // Throws InternalError when a byte changed that belongs to no buffer of the program.
   void AfterRun();
 
   int64_t used_bytes() const { return used_bytes_; }
@@ -56,7 +56,8 @@ class ArenaMeter {
   uint64_t run_ = 0;
 };
 
-// UserError naming node and tensor when a floating output of the node holds a NaN or infinity.
+// Throws a UserError naming node and tensor when a floating output of the node holds a NaN or
+// infinity.
 void CheckFinite(const graph::Program& program, int node, const Layout& layout, ArenaBases bases);
 
 }  // namespace plimsoll::runtime

@@ -26,7 +26,7 @@ using graph::TensorId;
 using graph::TensorType;
 
 constexpr int64_t kAlignment = 256;
-// So many bytes are between two uses of the same ones: more than the second-level cache holds.
+// Bytes accessed between two uses of the same arguments: more than the second-level cache holds.
 constexpr int64_t kBetweenUses = int64_t{160} << 20;
 constexpr int64_t kMostSets = 8;
 
@@ -44,13 +44,13 @@ struct CudaCallTimer::Impl {
   struct Current {
     Current() { gpu::UseFirstDevice(); }
   };
-  Current current;  // before all that needs a context
+  Current current;  // before anything that needs a context
   gpu::Libraries libraries;
   CudaStream stream;
   CudaEvent begin{CudaEvent::Kind::kTime}, end{CudaEvent::Kind::kTime};
 
-  // Ids below `id_bound`, and scalars and pairs, which are counters and seeds, 0 or 1. Floats are
-  // left as they are.
+  // Fills integers with ids below `id_bound`; scalars and pairs, which are counters and seeds, with
+  // 0 or 1. Leaves floats unchanged.
   void FillWhole(const ops::TensorRef& ref, int32_t id_bound) {
     const int64_t bytes = ref.type.bytes();
     if (bytes == 0 || graph::IsFloat(ref.type.dtype)) return;
@@ -119,7 +119,8 @@ struct CudaCallTimer::Impl {
     const int64_t sets = std::clamp<int64_t>((kBetweenUses + set_bytes - 1) / set_bytes, 1,
                                              std::min(kMostSets, most_bytes / set_bytes));
     const CudaBuffer scratch(CudaBuffer::Kind::kDevice, sets * set_bytes, "timing an op");
-    // No two tensors are alike: a row of logits whose weights are its input is far from plausible.
+    // All tensors must differ: a row of logits whose weights equal its input would be far from
+    // plausible.
     FillPlausible(scratch.data(), scratch.bytes(), stream.get());
     std::vector<Arguments> arguments;
     std::vector<ops::CudaContext> contexts;
@@ -132,7 +133,7 @@ struct CudaCallTimer::Impl {
            stream.get(),
            libraries});
     }
-    // In this order everything is loaded and chosen before it counts.
+    // This order loads and chooses everything before the timing.
     if (kernel->prepare != nullptr) kernel->prepare(contexts.front());
     for (const ops::CudaContext& context : contexts) kernel->run(context);
     const double once = Elapsed([&] { kernel->run(contexts.front()); });
@@ -145,7 +146,7 @@ struct CudaCallTimer::Impl {
     };
     const auto recording = CudaRecording::Make(stream.get(), enqueue);
     const auto launch = [&] { recording ? recording->Launch(stream.get()) : enqueue(); };
-    // A GPU at its power limit runs slower than one that has rested, and in a step it is there.
+    // A GPU at its power limit, as in a training step, runs slower than one that has rested.
     constexpr double kSustained = 40e-3;
     constexpr int kReplays = 3;
     const double replay = Elapsed(launch);
@@ -168,7 +169,7 @@ double CudaCallTimer::Time(const Program& program, const Node& node, int64_t mos
     return impl_->Time(program, node, most_bytes);
   } catch (const std::exception&) {
     cudaStreamSynchronize(impl_->stream.get());
-    (void)cudaGetLastError();  // the next call must not find it
+    (void)cudaGetLastError();  // clears the error for the next call
     return -1;
   }
 }

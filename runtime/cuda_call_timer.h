@@ -1,5 +1,5 @@
-// Times single calls of ops' CUDA kernels on scratch memory. In every build; without --config=cuda
-// there is no GPU to time on.
+// Times single calls of ops' CUDA kernels on scratch memory. Part of every build; without
+// --config=cuda there is no GPU to time on.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@ namespace plimsoll::runtime {
 
 class CudaCallTimer {
  public:
-  // On the GPU that MakeCudaDevice would take, with the same errors.
+  // Uses the GPU that MakeCudaDevice would take, and throws the same errors.
   CudaCallTimer();
   ~CudaCallTimer();
 
-  // Seconds of the node's kernel as they are in a recorded program: the call is recorded many times
-  // in a row and replayed, on arguments that are in no cache unless they alone fill it. Algorithms
-  // are chosen first, as before a run. Ids lie within the tables, numbers are random.
+  // Seconds that the node's kernel takes in a recorded program: the call is recorded many times in
+  // a row and replayed, on arguments that are in no cache unless they alone fill it. Algorithms are
+  // chosen first, as before a run. Ids lie within the tables, numbers are random.
   //
   // Negative when it can't be timed: no kernel, more scratch than `most_bytes`, or a kernel that
   // refuses such numbers.
   double Time(const graph::Program& program, const graph::Node& node, int64_t most_bytes);
 
-  // Do calls of this op on many tensors go together in one launch? Then only a large one tells what
-  // a byte costs.
+  // Whether one launch handles calls of this op on many tensors. Then only the time of a large call
+  // shows the cost per byte.
   static bool Grouped(const graph::Node& node);
 
  private:

@@ -14,8 +14,9 @@ struct CurrentDevice {
   CurrentDevice() { gpu::UseFirstDevice(); }
 };
 
-// NCCL connects ranks, and takes buffers, at the first call of a length for which it chooses an
-// algorithm: after these, no call of a program takes any more.
+// Connects the ranks. NCCL connects them and allocates buffers at the first call with each length
+// for which it chooses another algorithm; after these calls, no call of a program allocates any
+// more.
 void Connect(ops::Communicator& ranks, const MeshAxis& axis, cudaStream_t stream) {
   constexpr int64_t kShortest = 4096, kLongest = int64_t{64} << 20, kLongestMaxima = 256 << 10;
   const CudaBuffer buffer(CudaBuffer::Kind::kShared, kLongest, "memory to connect ranks");
@@ -28,7 +29,7 @@ void Connect(ops::Communicator& ranks, const MeshAxis& axis, cudaStream_t stream
                     graph::DType::kFloat32, stream);
     ranks.ReduceScatter(buffer.data(), buffer.data() + ranks.rank() * part, part / 4,
                         graph::DType::kFloat32, ops::Reduction::kSum, stream);
-    // Of a loss whose vocabulary is split.
+    // For a loss whose vocabulary is split.
     if (axis.reduces_maxima && bytes <= kLongestMaxima) {
       ranks.AllReduce(buffer.data(), buffer.data(), bytes / 4, graph::DType::kFloat32,
                       ops::Reduction::kMax, stream);
@@ -51,7 +52,7 @@ class CudaDevice : public Device {
   std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks, const MeshAxis& axis,
                                                       int channels) override {
     const int64_t before = ProcessBytes();
-    // Layers that wait for what they gather want it soon.
+    // With copy engines, as layers that wait for gathered parameters need them soon.
     auto made = MakeCudaCommunicator(
         ranks,
         {.max_channels = channels, .copy_engines = axis.gathers_beside_work, .name = axis.name});
@@ -77,7 +78,7 @@ class CudaDevice : public Device {
   }
 
  private:
-  // Zeros where they are not known.
+  // Zeros if the rates are not known.
   static gpu::PeakRates RatesOf(const cudaDeviceProp& gpu) {
     const gpu::PeakRates* const known = gpu::FindPeakRates(gpu.name);
     return known != nullptr ? *known : gpu::PeakRates{};
@@ -100,7 +101,7 @@ bool BuiltWithCuda() { return true; }
 bool CudaVisible() {
   int devices = 0;
   const bool visible = cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
-  cudaGetLastError();  // none to be found is no error here
+  cudaGetLastError();  // finding no GPU is no error here
   return visible;
 }
 

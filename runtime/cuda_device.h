@@ -1,4 +1,4 @@
-// NVIDIA GPUs. In every build; without --config=cuda there is none to be had.
+// NVIDIA GPUs. Part of every build; without --config=cuda no GPU can be used.
 #pragma once
 
 #include <memory>
@@ -7,14 +7,14 @@
 
 namespace plimsoll::runtime {
 
-// Was this program built with --config=cuda?
+// Whether this program was built with --config=cuda.
 bool BuiltWithCuda();
-// Is there a GPU that it can use? Never throws. False without --config=cuda.
+// Whether there is a GPU that it can use. Never throws. False without --config=cuda.
 bool CudaVisible();
 
-// The first GPU that this process sees. UserError, with the way out, when the build has no CUDA, no
-// GPU is visible, its driver is too old, or this build has no code for it. The pool must outlive
-// the device.
+// The first GPU that this process sees. Throws a UserError that says what to do when the build has
+// no CUDA, no GPU is visible, its driver is too old, or this build has no code for it. The pool
+// must outlive the device.
 std::unique_ptr<Device> MakeCudaDevice(ThreadPool& pool);
 
 }  // namespace plimsoll::runtime

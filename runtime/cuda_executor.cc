@@ -21,7 +21,8 @@ using graph::Program;
 
 using Item = CudaItem;
 
-// What gathers parameters from other ranks leaves this one's own part as it is.
+// Whether the node changes state that steps carry on. Gathering parameters from other ranks leaves
+// this rank's own part as it is.
 bool ChangesState(const Program& program, const Node& node) {
   return !ops::IsCollective(*node.op) && !node.op->view &&
          std::ranges::any_of(node.outputs, [&](graph::TensorId id) {
@@ -35,7 +36,7 @@ struct CudaExecutor::Impl {
   Impl(const Program& p, const Layout& l, ArenaBases b, const CudaStreams& s, gpu::Libraries& libs,
        ExecutorOptions o, const CudaEvent* event);
   ~Impl() {
-    cudaStreamSynchronize(streams.compute.get());  // nothing that runs may lose what it runs on
+    cudaStreamSynchronize(streams.compute.get());  // nothing that runs may lose what it uses
   }
 
   cudaStream_t stream(CudaStreamIndex which) const;
@@ -66,7 +67,7 @@ struct CudaExecutor::Impl {
   std::optional<CudaArenaMeter> meter;
   std::optional<CudaFiniteCheck> finite;
 
-  // Of the profile: the start of the run, then start and end of each item.
+  // Events for the profile: the start of the run, then start and end of each item.
   std::vector<CudaEvent> times;
   mutable bool uncollected = false;
   mutable std::vector<int64_t> nanoseconds;
@@ -80,7 +81,7 @@ CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases bases, co
       layout(l),
       options(o),
       streams(s),
-      // Instruments that look at what a node has written want it to be there.
+      // Instruments that look at a node's results need them to be complete.
       schedule(program, layout, bases, s, libraries, o.check_arena || o.check_finite,
                o.communicators),
       ranges(program),
@@ -104,8 +105,8 @@ void CudaExecutor::Impl::FindFirstChange() {
   if (first != schedule.items().end()) first_change = &*first;
 }
 
-// In a recorded graph the event is one from outside of it, as it was recorded last when the graph
-// is run.
+// In a recorded graph the event is an external one: the graph waits for its last recording at
+// launch.
 void CudaExecutor::Impl::AwaitBeforeChanges() {
   const cudaStream_t compute = streams.compute.get();
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -200,7 +201,7 @@ void CudaExecutor::Impl::EnqueueAll() {
 void CudaExecutor::Impl::RunInstrumented() {
   const cudaStream_t compute = streams.compute.get();
   const std::vector<Item>& items = schedule.items();
-  Collect();  // the run before: its events are recorded anew
+  Collect();  // the previous run: its events are recorded anew
   if (meter) meter->BeforeRun(compute);
   if (finite) finite->BeforeRun(compute);
   if (options.profile) times[0].Record(compute);
@@ -215,7 +216,7 @@ void CudaExecutor::Impl::RunInstrumented() {
     }
     if (options.profile && which == kCompute) times[2 * i + 1].Record(compute);
     if (options.profile && which != kCompute) {
-      Fork(item);  // its time begins when it may: not while its stream waits for nodes before it
+      Fork(item);  // starts its time when it may run, not while its stream waits
       times[2 * i + 1].Record(stream(which));
     }
     Enqueue(item);
@@ -224,7 +225,7 @@ void CudaExecutor::Impl::RunInstrumented() {
       if (finite) finite->AfterNode(node, compute);
       if (meter) meter->AfterNode(node, compute);
     }
-    PoisonAfter(item);  // when all have seen what the node wrote
+    PoisonAfter(item);  // after all instruments have seen the results
   }
   uncollected = options.profile;
   if (finite) finite->AfterRun(compute);
@@ -249,7 +250,7 @@ void CudaExecutor::Impl::Collect() const {
     time.end_us = times[2 * i + 2].MicrosecondsSince(times[0]);
     time.stream = schedule.StreamOf(items[i]);
     last_times.push_back(time);
-    // Of nodes that run together each has the same share.
+    // Nodes that run together get equal shares.
     const double each = 1e3 * (time.end_us - time.start_us) / double(items[i].nodes.size());
     for (int node : items[i].nodes) nanoseconds[node] += static_cast<int64_t>(each);
   }

@@ -3,9 +3,9 @@
 // launched one by one (ExecutorOptions::graphs), with the same bits.
 //
 // Kernels run on one stream in the order of the program. Neighbours that do not depend on one
-// another go into one launch where their op can do so (ops::CudaKernel::run_group). Copies to and
-// from the host and collectives run on streams of their own: …_start lets them begin once the
-// nodes before it are done, …_done makes the nodes behind it wait for them.
+// another share one launch if their op supports it (ops::CudaKernel::run_group). Copies to and from
+// the host and collectives run on their own streams: …_start lets them begin once the nodes before
+// it are done, …_done makes the nodes after it wait for them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,17 +25,18 @@ namespace plimsoll::runtime {
 
 class CudaExecutor : public Executor {
  public:
-  // Binds; runs nothing. Everything but the layout must outlive the executor. InternalError when an
-  // op has no CUDA kernel, a workspace is too small, or a tensor lies outside its arena.
-  // With `before_changes`, a run waits for that event before it changes what steps carry on.
+  // Binds the program and runs nothing. Everything but the layout must outlive the executor. Throws
+  // InternalError when an op has no CUDA kernel, a workspace is too small, or a tensor lies outside
+  // its arena. With `before_changes`, a run waits for that event before it changes state that steps
+  // carry on.
   CudaExecutor(const graph::Program& program, const Layout& layout, ArenaBases bases,
                const CudaStreams& streams, gpu::Libraries& libraries, ExecutorOptions options,
                const CudaEvent* before_changes = nullptr);
   ~CudaExecutor() override;
 
-  // All before the first Run(). Prepare() lets kernels choose their algorithms, on whatever the
-  // arenas hold, and writes to them. Load() runs the program once, so that everything it needs is
-  // loaded. Record() records it.
+  // Call all of these before the first Run(). Prepare() lets kernels choose their algorithms; it
+  // runs on whatever the arenas hold, and writes to them. Load() runs the program once, so that
+  // everything it needs is loaded. Record() records it.
   void Prepare();
   void Load();
   void Record();
@@ -48,7 +49,7 @@ class CudaExecutor : public Executor {
   std::vector<NodeTime> node_times() const override;
   void ResetProfile() override;
 
-  // Launches in a run: kernels' nodes that go together count once.
+  // Launches in a run; kernels of nodes that share a launch count once.
   int64_t launches() const;
 
  private:
@@ -56,7 +57,7 @@ class CudaExecutor : public Executor {
   std::unique_ptr<Impl> impl_;
 };
 
-// A program that runs on streams of its own, beside the runs that are enqueued after it. With
+// A program that runs on its own streams, beside the runs that are enqueued after it. With
 // instruments, which look at all of the arena, it runs alone.
 class CudaBesideExecutor : public CudaExecutor {
  public:

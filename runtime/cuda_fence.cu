@@ -1,5 +1,6 @@
 // An empty kernel of one thread. It is launched in the ordinary way, so it begins when everything
-// ahead is done; what may begin early behind it begins no earlier than it ends. Bytes: none.
+// before it is done; a kernel behind it that may begin early begins no earlier than its end. Bytes:
+// none.
 #include "gpu/check.h"
 #include "runtime/cuda_fence.h"
 

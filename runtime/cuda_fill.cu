@@ -1,4 +1,4 @@
-// One thread for each element, grid-stride.
+// One thread per element, in grid-stride loops.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -50,12 +50,12 @@ __global__ void FindChangedKernel(const unsigned char* arena, int64_t begin, int
   for (int64_t i = begin + int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < end; i += stride) {
     if (arena[i] != Pattern(i, run)) {
       atomicMin(first, static_cast<unsigned long long>(i));
-      return;  // this thread's later bytes are no smaller
+      return;  // later bytes of this thread have larger addresses
     }
   }
 }
 
-// Finite unless all bits of the exponent are set.
+// A number is finite unless all bits of the exponent are set.
 template <typename Bits>
 __global__ void FindNotFiniteKernel(const Bits* data, int64_t count, Bits exponent, uint64_t tag,
                                     unsigned long long* first) {

@@ -14,7 +14,7 @@ cudaError_t Allocate(CudaBuffer::Kind kind, size_t bytes, void** data) {
     case CudaBuffer::Kind::kDevice:
       return cudaMalloc(data, bytes);
     case CudaBuffer::Kind::kShared:
-      // NCCL says no more than that it failed; what it asks of the driver can't fail otherwise.
+      // NCCL only reports that it failed; its calls of the driver can fail for no other reason.
       return ncclMemAlloc(data, bytes) == ncclSuccess ? cudaSuccess : cudaErrorMemoryAllocation;
     case CudaBuffer::Kind::kPinned:
       break;
@@ -31,7 +31,7 @@ CudaBuffer::CudaBuffer(Kind kind, int64_t bytes, const char* what) : kind_(kind)
   const auto size = static_cast<size_t>(bytes);
   const cudaError_t status = Allocate(kind, size, &data);
   if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // it is told here
+    cudaGetLastError();  // it is reported here
     std::string free_text;
     size_t free = 0, total = 0;
     if (kind != Kind::kPinned && cudaMemGetInfo(&free, &total) == cudaSuccess) {

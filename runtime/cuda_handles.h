@@ -1,4 +1,4 @@
-// Streams, events and memory of CUDA that end with their owner. Checked like all calls of CUDA.
+// Streams, events and memory of CUDA that are freed with their owner. All calls are checked.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -49,11 +49,11 @@ class CudaEvent {
   void Record(cudaStream_t stream) const {
     gpu::Check(cudaEventRecord(event_, stream), "cudaEventRecord");
   }
-  // Work enqueued on the stream from now on waits for what was recorded.
+  // Work enqueued on the stream from now on waits for the event's last recording.
   void MakeWait(cudaStream_t stream, unsigned int flags = cudaEventWaitDefault) const {
     gpu::Check(cudaStreamWaitEvent(stream, event_, flags), "cudaStreamWaitEvent");
   }
-  // The host waits. At once when nothing was recorded.
+  // Makes the host wait; returns at once when nothing was recorded.
   void Wait() const { gpu::Check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
   double MicrosecondsSince(const CudaEvent& start) const {
     float milliseconds = 0;
@@ -65,14 +65,14 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-// Memory of the GPU, of the GPU and such that other processes' GPUs may be let into it
-// (ops::Communicator::Register), or of the host and pinned: the GPU copies from and to it at full
-// speed, while it works. Exactly so many bytes are asked for, not one more, but for shared ones,
-// which are whole pages; 0 bytes have no memory.
+// Memory of one of three kinds: of the GPU; of the GPU, shareable with other processes' GPUs
+// (ops::Communicator::Register); or of the host and pinned, which the GPU copies from and to at
+// full speed while it works. It has exactly the bytes asked for, but shared memory is rounded up to
+// whole pages; 0 bytes have no memory.
 class CudaBuffer {
  public:
   enum class Kind { kDevice, kShared, kPinned };
-  // UserError naming `what` and the bytes when the machine lacks them.
+  // Throws a UserError naming `what` and the bytes when the machine lacks memory.
   CudaBuffer(Kind kind, int64_t bytes, const char* what);
   ~CudaBuffer();
   CudaBuffer(const CudaBuffer&) = delete;

@@ -1,5 +1,5 @@
-// Instruments of the CUDA executor, as cpu_instruments.h has them for the CPU's. All work is
-// enqueued on one stream; only what is said to wait does.
+// Instruments of the CUDA executor, corresponding to cpu_instruments.h. All work is enqueued on one
+// stream; only the functions that say so wait.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,7 +15,7 @@
 
 namespace plimsoll::runtime {
 
-// Fills what must not be read with bytes that are NaN in every floating type.
+// Fills bytes that must not be read with a pattern that is NaN in every floating type.
 class CudaPoison {
  public:
   CudaPoison(const graph::Program& program, const Layout& layout, ArenaBases bases)
@@ -29,7 +29,7 @@ class CudaPoison {
   RangesByNode fresh_, dying_;
 };
 
-// Measures how far the device arena is used, by patterns.
+// Measures by patterns how much of the device arena is used.
 class CudaArenaMeter {
  public:
   CudaArenaMeter(const graph::Program& program, const Layout& layout, ArenaBases bases);
@@ -37,7 +37,7 @@ class CudaArenaMeter {
   void BeforeRun(cudaStream_t stream);
   void BeforeNode(int node, cudaStream_t stream);
   void AfterNode(int node, cudaStream_t stream);
-  // Waits. InternalError when a byte changed that belongs to no buffer of the program.
+  // Waits. Throws InternalError when a byte changed that belongs to no buffer of the program.
   void AfterRun(cudaStream_t stream);
 
   int64_t used_bytes() const { return used_bytes_; }
@@ -62,7 +62,7 @@ class CudaFiniteCheck {
 
   void BeforeRun(cudaStream_t stream);
   void AfterNode(int node, cudaStream_t stream);
-  // Waits. UserError naming node, tensor and element.
+  // Waits. Throws a UserError naming node, tensor and element.
   void AfterRun(cudaStream_t stream) const;
 
  private:

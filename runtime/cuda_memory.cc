@@ -76,7 +76,7 @@ CudaMemory::CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const Cuda
 }
 
 CudaMemory::~CudaMemory() {
-  // Nothing may be on its way into what is given back.
+  // No work may still write to memory that is given back.
   cudaStreamSynchronize(streams_.compute.get());
   for (ops::Communicator* ranks : communicators_) ranks->Deregister(arena_.data());
 }
@@ -91,8 +91,8 @@ void CudaMemory::Clear() {
   gpu::Check(cudaStreamSynchronize(stream), "cudaMemsetAsync");
 }
 
-// Products of zeros take less power, and so less time, than those of numbers. What is no number,
-// token ids above all, stays 0: it is within every table.
+// Fills scratch memory with numbers: products of zeros take less power, and so less time. Integers,
+// above all token ids, become 0, which lies within every table.
 void CudaMemory::FillScratch(std::span<const BoundProgram> programs) {
   const cudaStream_t stream = streams_.compute.get();
   FillPlausible(arena_.data(), arena_.bytes(), stream);
@@ -134,7 +134,7 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
     executor->Prepare();
     FillScratch(programs);
     executor->Load();
-    // The handles' figure is of the whole card, on which others may come and go meanwhile.
+    // The figure for the handles is of the whole card, which other processes may use meanwhile.
     const int64_t grown = Grown();
     const int64_t of_handles = std::clamp<int64_t>(
         libraries_.handle_bytes() - handles - parts_.libraries, 0, std::max<int64_t>(grown, 0));
@@ -143,7 +143,7 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
     executor->Record();
     parts_.graphs += Grown();
   }
-  // What the driver has given back since is of what it took at first.
+  // Memory that the driver has given back since counts as taken from what it held at first.
   for (int64_t* part : {&parts_.code, &parts_.graphs}) {
     parts_.context += std::min<int64_t>(*part, 0);
     *part = std::max<int64_t>(*part, 0);

@@ -18,8 +18,8 @@ namespace plimsoll::runtime {
 class CudaMemory : public DeviceMemory {
  public:
   // One allocation of exactly these bytes on the GPU and one on the host. `meter` was made before
-  // the process held anything on the GPU. The communicators, which outlive this, hold so many bytes
-  // already, and move what lies in the arena.
+  // the process held anything on the GPU. The communicators, which outlive this object, hold
+  // `communicator_bytes` already, and transfer data of the arena.
   CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const CudaStreams& streams,
              gpu::Libraries& libraries, const std::optional<GpuMeter>& meter,
              std::vector<ops::Communicator*> communicators, int64_t communicator_bytes);
@@ -44,13 +44,13 @@ class CudaMemory : public DeviceMemory {
 
   std::optional<GpuMeter> meter_;
   ProcessParts parts_;
-  int64_t measured_ = 0;  // ProcessBytes() at the stage before
+  int64_t measured_ = 0;  // ProcessBytes() at the previous stage
   const CudaStreams& streams_;
   gpu::Libraries& libraries_;
   std::vector<ops::Communicator*> communicators_;
   CudaBuffer arena_, host_arena_;
   CudaUpload upload_;
-  std::optional<CudaBeside> beside_;  // when there is a program to run so
+  std::optional<CudaBeside> beside_;  // if there is a program that runs beside others
 };
 
 }  // namespace plimsoll::runtime

@@ -1,5 +1,5 @@
-// What the tools of NVIDIA's Nsight show of a program that is enqueued: a range for the program,
-// in it one for each phase, in that one for each node, "block.3.attn linear".
+// The ranges that NVIDIA's Nsight tools show for an enqueued program: one for the program, in it
+// one for each phase, and in that one for each node, "block.3.attn linear".
 #pragma once
 
 #include <optional>
@@ -13,20 +13,21 @@ namespace plimsoll::runtime {
 
 class CudaRanges {
  public:
-  // The program must outlive this.
+  // The program must outlive this object.
   explicit CudaRanges(const graph::Program& program) : program_(program) {
     for (const graph::Node& node : program.nodes()) {
       names_.push_back(node.scope.empty() ? node.op->name : node.scope + " " + node.op->name);
     }
   }
 
-  // One time through the program.
+  // One pass over the program.
   class Pass {
    public:
     explicit Pass(const CudaRanges& ranges)
         : ranges_(ranges), program_(ranges.program_.name().c_str()) {}
 
-    // Until the result goes away, what is enqueued belongs to this node. Nodes come in order.
+    // Work enqueued until the result is destroyed belongs to this node. Call it in the order of
+    // nodes.
     gpu::Range Node(int node) {
       const graph::Phase phase = ranges_.program_.nodes()[node].phase;
       if (!phase_ || phase != in_) {

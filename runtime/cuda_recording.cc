@@ -43,7 +43,8 @@ bool CopiesFromPageableMemory(cudaGraph_t graph) {
   return std::ranges::any_of(nodes, [](cudaGraphNode_t node) {
     cudaGraphNodeType type{};
     if (cudaGraphNodeGetType(node, &type) != cudaSuccess) {
-      // A kind that only the driver's interface knows, as NCCL's waits for other GPUs: no copy.
+      // This kind of node is known only to the driver's interface (NCCL's waits for other GPUs): no
+      // copy.
       cudaGetLastError();
       return false;
     }

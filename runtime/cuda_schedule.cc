@@ -73,7 +73,7 @@ void CudaSchedule::Bind(int index) {
   if (node.op->transfer != Transfer::kNone) BindDone(index);
 }
 
-// Work on the compute stream ends where it is enqueued: nobody waits for it.
+// Appends the item. On the compute stream its work ends where it is enqueued: nobody waits for it.
 void CudaSchedule::Append(CudaItem item, CudaSideWork work) {
   for (int node : item.nodes) {
     work.gives.push_back(program_.Root(program_.nodes()[node].outputs[0]));
@@ -105,10 +105,10 @@ void CudaSchedule::BindCopy(int index) {
   Append(std::move(item), std::move(copy));
 }
 
-// Does it go on, in both places, where the copy before it ends? Then one will do: a queue of
-// thousands of copies is full, and the host waits at its end. What lies between two tensors, to
-// align the second, goes along. Other copies wait behind one in hand, so it may not become too
-// long.
+// Whether the copy begins, in both places, where the copy before it ends. Then both become one
+// copy: a queue of thousands of copies fills up, and the host waits for room. The padding that
+// aligns the second tensor is copied too. As other copies wait for a copy under way, the joint copy
+// must not be too long.
 bool CudaSchedule::JoinsCopyBefore(const CudaSideWork& copy) const {
   constexpr int64_t kLongest = int64_t{64} << 20;
   if (in_order_ || items_.empty() || items_.back().kind != CudaItem::Kind::kCopy) return false;
@@ -145,8 +145,8 @@ void CudaSchedule::BindDone(int index) {
 
 CudaStreamIndex CudaSchedule::StreamOfKernel(const Node& node) const {
   if (in_order_ || !ops::IsCollective(*node.op)) return kCompute;
-  // A sum that does not lie where its input was: its input's memory may be given to others before
-  // the sum is done.
+  // An all-reduce with separate input and output runs on the compute stream: otherwise its input's
+  // memory could be reused before the sum is done.
   const bool elsewhere = node.op->name == "all_reduce_start" &&
                          Ref(node, node.inputs[0]).data != Ref(node, node.outputs[0]).data;
   return elsewhere ? kCompute : kCollectives;

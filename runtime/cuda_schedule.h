@@ -1,5 +1,6 @@
-// A program as it is enqueued on a GPU: its nodes bound to kernels and addresses, in the order of
-// the program, neighbours joined that can go into one launch, copies and collectives in two halves.
+// A program in the form in which it is enqueued on a GPU: its nodes bound to kernels and addresses,
+// in the order of the program, with neighbours joined that can share one launch, and copies and
+// collectives in two halves.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,7 +19,7 @@
 
 namespace plimsoll::runtime {
 
-// Where something runs; the numbers are those of NodeTime::stream.
+// The stream of an item; the numbers are those of NodeTime::stream.
 enum CudaStreamIndex { kCompute = 0, kToHost = 1, kToDevice = 2, kCollectives = 3 };
 inline constexpr int kCudaStreams = 4;
 
@@ -27,7 +28,7 @@ struct CudaSideWork {
   std::vector<graph::TensorId> gives;  // the tensors that own the memory it writes
   CudaStreamIndex stream = kCompute;
   CudaEvent may_start, has_ended;
-  // Of a copy, or of several whose tensors are neighbours in both places.
+  // Of a copy, or of several copies whose tensors are neighbours in both places.
   void* target = nullptr;
   const void* source = nullptr;
   size_t bytes = 0;
@@ -41,15 +42,15 @@ struct CudaItem {
   Kind kind = Kind::kKernels;
   std::vector<int> nodes;  // in the order of the program
   const ops::CudaKernel* kernel = nullptr;
-  size_t first_context = 0;  // theirs follow one another
-  size_t side = kNoSide;     // what it starts, or has done
+  size_t first_context = 0;  // the nodes' contexts are consecutive
+  size_t side = kNoSide;     // the side work that it starts or waits for
 };
 
 class CudaSchedule {
  public:
   // Program, memory, streams and libraries must outlive the schedule. With `in_order`, side work
-  // is part of the compute stream. InternalError when an op has no CUDA kernel, a workspace is too
-  // small, a tensor lies outside its arena, or what is done was not started.
+  // runs on the compute stream. Throws InternalError when an op has no CUDA kernel, a workspace is
+  // too small, a tensor lies outside its arena, or a …_done node has no matching start.
   CudaSchedule(const graph::Program& program, const Layout& layout, ArenaBases bases,
                const CudaStreams& streams, gpu::Libraries& libraries, bool in_order,
                const ops::AxisCommunicators& communicators);
@@ -59,7 +60,7 @@ class CudaSchedule {
   std::span<const ops::CudaContext> contexts(const CudaItem& item) const {
     return {contexts_.data() + item.first_context, item.nodes.size()};
   }
-  // Does it begin side work that is to run beside the compute stream?
+  // Whether the item begins side work that runs beside the compute stream.
   bool Forks(const CudaItem& item) const {
     return item.side != CudaItem::kNoSide && item.kind != CudaItem::Kind::kDone &&
            side(item).stream != kCompute;
@@ -69,12 +70,12 @@ class CudaSchedule {
   }
 
  private:
-  // Bytes that nodes read and write.
+  // The bytes that nodes read and write.
   struct Touched {
     using Ranges = std::vector<RangesByNode::Range>;
     Ranges reads, writes;
 
-    bool Independent(const Touched& other) const;  // can both run at the same time?
+    bool Independent(const Touched& other) const;  // whether both can run at the same time
     void Add(const Touched& other);
   };
 

@@ -7,11 +7,12 @@ namespace plimsoll::runtime {
 
 struct CudaStreams {
   CudaStream compute, to_host, to_device;
-  // Their few blocks go first, or else each would wait until a kernel beside it leaves them room.
+  // Collectives have few blocks and high priority; otherwise each would wait until a kernel beside
+  // it leaves room.
   CudaStream collectives{CudaStream::Priority::kHighest};
 };
 
-// Of programs that run beside others (DeviceMemory::BoundProgram).
+// The streams for programs that run beside others (DeviceMemory::BoundProgram).
 struct CudaBeside {
   CudaStreams streams;
   CudaEvent may_start, ended;

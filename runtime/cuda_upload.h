@@ -1,5 +1,5 @@
-// Bytes on their way from the host to the device: copied into pinned memory first, so that the
-// caller's may be reused at once and the device fetches them when their turn has come.
+// Uploads bytes from the host to the device through pinned memory: the caller's bytes are copied
+// there first, so that they may be reused at once, and the device fetches them in stream order.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,12 +15,12 @@ class CudaUpload {
  public:
   CudaUpload();
 
-  // Enqueues the copy on the stream. Waits only while all pinned memory is on its way.
+  // Enqueues the copy on the stream. Waits only if all pinned memory is in use.
   void Write(std::byte* to, const void* from, int64_t bytes, cudaStream_t stream);
 
  private:
-  // Large enough for the tokens of most batches, and enough of them that the host can hand in a
-  // step's slots while the device is still at the step before.
+  // A chunk holds the tokens of most batches, and there are enough chunks for the host to hand in a
+  // step's slots while the device still works on the step before.
   static constexpr int64_t kChunkBytes = 512 << 10;
   static constexpr int kChunks = 16;
 

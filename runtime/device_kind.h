@@ -1,5 +1,5 @@
-// What kinds of devices programs run on, and what a plan needs to know of each. Plans for any of
-// them are made on any machine, with or without the device.
+// The kinds of devices that programs run on, and what a plan needs to know about each. Plans for
+// all kinds can be made on any machine, with or without the device.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ constexpr std::string_view Name(DeviceKind kind) {
   return kind == DeviceKind::kCpu ? "cpu" : "cuda";
 }
 
-// Of tensors, in bytes: a cache line; on GPUs what their allocators, and libraries, count on.
+// Alignment of tensors, in bytes: a cache line; on GPUs, what their allocators guarantee and
+// libraries rely on.
 constexpr int64_t TensorAlignment(DeviceKind kind) { return kind == DeviceKind::kCpu ? 64 : 256; }
 
 }  // namespace plimsoll::runtime

@@ -1,5 +1,6 @@
-// Energy that the device uses, as the machine's own counters tell: a GPU's by its driver (NVML),
-// the processors' by RAPL, which Linux shows under /sys/class/powercap. In joules. In every build.
+// Energy that the device uses, in joules, from the machine's own counters: a GPU's from its driver
+// (NVML), the processors' from RAPL, which Linux shows under /sys/class/powercap. Part of every
+// build.
 #pragma once
 
 #include <memory>
@@ -14,25 +15,25 @@ class EnergyCounter {
  public:
   virtual ~EnergyCounter() = default;
 
-  // Used since some moment before: only differences say anything. RAPL's counters wrap around,
-  // under full load after some minutes: between two calls they may do so once. Nothing when the
-  // counter can't be read any more. Takes well under a millisecond.
+  // Joules used since some earlier moment: only differences have a meaning. RAPL's counters wrap
+  // around, after some minutes under full load; a counter may do so once between two calls. nullopt
+  // when the counter can't be read any more. Takes well under a millisecond.
   virtual std::optional<double> Joules() = 0;
 
-  // What is counted, and whose work is in it besides this process's: "the whole GPU, by NVML".
+  // What is counted, including work of other processes: "the whole GPU, by NVML".
   virtual std::string Counts() const = 0;
 };
 
-// A counter, or why there is none.
+// A counter, or the reason why there is none.
 struct FoundEnergyCounter {
   std::unique_ptr<EnergyCounter> counter;
   std::string problem;
 };
 
-// Of the GPU that this process would use, or of all processors.
+// Finds the counter of the GPU that this process would use, or of all processors.
 FoundEnergyCounter FindEnergyCounter(DeviceKind kind);
 
-// Of the processors' packages, whose zones lie in `folder`.
+// Finds the counters of the processors' packages, whose zones lie in `folder`.
 FoundEnergyCounter FindRapl(const std::string& folder);
 
 }  // namespace plimsoll::runtime

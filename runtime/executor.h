@@ -1,5 +1,5 @@
-// Runs one program, bound once to its memory. There is one implementation for each kind of device
-// (runtime/device.h makes them).
+// Runs one program, which is bound to its memory once. There is one implementation for each kind of
+// device (runtime/device.h makes them).
 #pragma once
 
 #include <cstdint>
@@ -15,24 +15,25 @@ struct ExecutorOptions {
   // Fill outputs and workspaces with NaN (all bits set) before they are written, and every
   // temporary when it dies. Results must stay bit-equal.
   bool poison = false;
-  // Measure how much of the arena is really used: see used_bytes().
+  // Measure how much of the arena is actually used: see used_bytes().
   bool check_arena = false;
   // Collect times: see node_nanoseconds().
   bool profile = false;
-  // End at the first node that writes a NaN or an infinity: UserError naming node and tensor.
+  // Stop at the first node that writes a NaN or an infinity, with a UserError naming node and
+  // tensor.
   bool check_finite = false;
-  // On a GPU: record the whole program once and replay it. Otherwise, and with any instrument but
-  // poison, nodes are launched one by one; without graphs each is awaited too, so that what goes
-  // wrong on the device is told of the node that did it. The same bits.
+  // On a GPU: record the whole program once and replay it. Without graphs, or with any instrument
+  // but poison, nodes are launched one by one; without graphs each node is also awaited, so that an
+  // error on the device is reported for the node that caused it. The bits are the same.
   bool graphs = true;
-  // For the program's collectives; they outlive the executor.
+  // Communicators for the program's collectives; they must outlive the executor.
   ops::AxisCommunicators communicators = {};
 };
 
 // When a node ran, on the device's clock.
 struct NodeTime {
   int node = 0;         // index in the program
-  int nodes = 1;        // so many from there on were run as one
+  int nodes = 1;        // number of consecutive nodes run as one
   double start_us = 0;  // since the start of the run
   double end_us = 0;
   int stream = 0;  // 0: compute, 1: copies to the host, 2: copies to the device, 3: collectives
@@ -47,26 +48,26 @@ class Executor {
 
   const graph::Program& program() const { return program_; }
 
-  // Runs all nodes once. On the CPU they are done on return; on a GPU they are enqueued, behind all
-  // that was enqueued before. A kernel's failure is thrown on with the op, the node's scope, its
-  // tensors and their shapes (UserError stays UserError, all else becomes InternalError).
+  // Runs all nodes once. On the CPU they are done on return; on a GPU they are enqueued after all
+  // earlier work. A kernel's failure is rethrown with the op, the node's scope, its tensors and
+  // their shapes (a UserError stays a UserError, any other becomes an InternalError).
   virtual void Run() = 0;
 
-  // Waits until the last run is done. Of a program that runs beside others it may be called on any
-  // thread.
+  // Waits until the last run is done. May be called on any thread if the program runs beside
+  // others.
   virtual void Await() const {}
 
-  // Runs since the start or the last ResetProfile().
+  // Number of runs since the start or the last ResetProfile().
   virtual int64_t runs() const = 0;
 
   // With options.check_arena, after at least one run: bytes from the arena's start to the end of
-  // the highest buffer in which a byte changed, never less than the persistent prefix. Equals the
-  // highest offset the plan gives this program. Persistent tensors are not measured: their prefix
-  // counts as used. InternalError from Run() when bytes changed that belong to no buffer of this
+  // the highest buffer in which a byte changed, at least the persistent prefix. Equals the highest
+  // offset that the plan gives this program. Persistent tensors are not measured: their prefix
+  // counts as used. Run() throws InternalError when bytes changed that belong to no buffer of this
   // program.
   virtual int64_t used_bytes() const = 0;
 
-  // With options.profile, summed over runs() runs. Wait for the device where work is enqueued.
+  // With options.profile, summed over runs() runs. Waits for the device if work is enqueued.
   virtual const std::vector<int64_t>& node_nanoseconds() const = 0;  // by node; views stay 0
   // Of the last run; empty on the CPU.
   virtual std::vector<NodeTime> node_times() const { return {}; }

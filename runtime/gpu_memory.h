@@ -1,5 +1,5 @@
-// Memory of a GPU as its driver counts it: of the whole card, of this process, and of others. In
-// every build, with or without CUDA, and without making a context. All in bytes.
+// Memory of a GPU as its driver counts it: of the whole card, of this process, and of others. Part
+// of every build, with or without CUDA; makes no context. All figures are in bytes.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace plimsoll::runtime {
 // Another process on the GPU.
 struct GpuHolder {
   int64_t pid = 0;
-  std::optional<int64_t> bytes;  // nothing where the driver doesn't tell
+  std::optional<int64_t> bytes;  // nullopt when the driver doesn't tell
   std::string name;              // empty when unknown
 };
 
 struct GpuMemory {
   std::string gpu;    // "NVIDIA H200"
-  int64_t total = 0;  // that programs can share: without what driver and firmware reserve
+  int64_t total = 0;  // available to programs: without the driver's and firmware's reserve
   int64_t free = 0;
   std::vector<GpuHolder> others;
 
@@ -26,11 +26,11 @@ struct GpuMemory {
   std::string DescribeOthers() const;
 };
 
-// Looks at the GPU that this process would use: the first one that CUDA shows, or, in a build
-// without CUDA, the first one of the machine.
+// Reads the counters of the GPU that this process would use: the first one that CUDA shows, or, in
+// a build without CUDA, the first one of the machine.
 class GpuMeter {
  public:
-  // Nothing when there is no driver, or no GPU.
+  // nullopt when there is no driver, or no GPU.
   static std::optional<GpuMeter> Find();
 
   GpuMemory Measure() const;
@@ -39,15 +39,15 @@ class GpuMeter {
   // pages of 2 MiB.
   struct Process {
     int64_t bytes = 0;
-    // Counted by the driver for this process alone. In some containers it can't; the figure is then
-    // what the card's use has grown by since this meter was made, whoever it was.
+    // Whether the driver counts for this process alone. In some containers it can't; the figure is
+    // then the growth of the card's use, by any process, since this meter was made.
     bool by_driver = false;
   };
   Process MeasureProcess() const;
 
   std::optional<int> ClockMhz() const;  // of the multiprocessors, now; nothing where it isn't told
   std::string DriverVersion() const;    // "580.95.05"
-  // Used by the whole board since the driver was loaded; nothing where it isn't counted.
+  // Energy used by the whole board since the driver was loaded; nullopt where it isn't counted.
   std::optional<double> Joules() const;
   bool mig() const;  // cut into instances
 

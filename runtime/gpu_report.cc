@@ -31,7 +31,7 @@ GpuFacts FactsOf(const gpu::NvmlDevice& device) {
   return facts;
 }
 
-// By the part behind the domain, which CUDA and NVML write with four and with eight digits.
+// Compares the part after the domain: CUDA writes the domain with four digits, NVML with eight.
 bool SameBus(const std::string& a, const std::string& b) {
   const auto tail = [](const std::string& id) { return id.substr(id.find(':') + 1); };
   const std::string left = tail(a), right = tail(b);

@@ -1,4 +1,4 @@
-// Where the tensors of one program lie. Made by memory/, followed by executors.
+// Where the tensors of one program lie. Made by memory/, used by executors.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,19 @@
 
 namespace plimsoll::runtime {
 
-// The offset of a tensor that no node touches: it has no memory.
+// The offset of a tensor that no node uses: it has no memory.
 inline constexpr int64_t kUnplaced = -1;
 
 struct Layout {
   // By TensorId: bytes from the start of the arena of the tensor's place, aliases resolved.
   std::vector<int64_t> offsets;
-  // Sizes of the two arenas, and how much of each is the persistent prefix, which all programs of
-  // a step share.
+  // Sizes of the two arenas, and of their persistent prefixes, which all programs of a step share.
   int64_t arena_bytes = 0;
   int64_t persistent_bytes = 0;
   int64_t host_arena_bytes = 0;
   int64_t host_persistent_bytes = 0;
   int64_t alignment = 64;  // of all offsets but those of aliases
-  MeshPosition position;   // of the rank whose own parts (graph::Alias) the offsets are
+  MeshPosition position;   // of the rank whose own parts (graph::Alias) the offsets give
 
   int64_t offset(graph::TensorId id) const { return offsets[static_cast<size_t>(id)]; }
 };

@@ -15,7 +15,7 @@ MeshRanks::MeshRanks(RankGroup& all, Mesh mesh) : position_{std::move(mesh), all
   for (const MeshAxis& axis : position_.mesh.axes()) {
     std::unique_ptr<RankGroup>& group = own_groups_.emplace_back();
     if (axis.ranks > 1) {
-      // A group has the colour of its first rank.
+      // A group's colour is its first rank.
       const int64_t first = position_.mesh.GroupOf(position_.rank, axis.name).front();
       group = all.Split(static_cast<int>(first), static_cast<int>(position_.at(axis.name)));
     }

@@ -1,5 +1,5 @@
-// One rank of a mesh, and those it works with: a group of ranks for each axis, and a communicator
-// between their devices.
+// One rank of a mesh and its groups: for each axis a group of ranks, and a communicator between
+// their devices.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,17 @@ namespace plimsoll::runtime {
 
 class MeshRanks {
  public:
-  // All ranks of `all`, which outlives this, call. InternalError unless the mesh has as many.
+  // All ranks of `all` call; `all` outlives this object. InternalError unless the mesh has as many
+  // ranks.
   MeshRanks(RankGroup& all, Mesh mesh);
 
-  // Makes the communicators between the ranks' devices, which outlive them. All ranks call.
-  // `channels`: of each, at most; 0: as many as NCCL likes.
+  // Makes the communicators between the ranks' devices, which must be destroyed after them. All
+  // ranks call. `channels`: the most for each communicator; 0: NCCL's own choice.
   void Connect(Device& device, int channels);
 
   const Mesh& mesh() const { return position_.mesh; }
   const MeshPosition& position() const { return position_; }
-  // nullptr where this rank is alone along the axis.
+  // nullptr for an axis along which this rank is alone.
   const AxisGroups& groups() const { return groups_; }
   const ops::AxisCommunicators& communicators() const { return communicators_; }
 

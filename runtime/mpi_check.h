@@ -1,10 +1,10 @@
-// Every call of MPI is checked by this.
+// Checks the result of every call of MPI.
 #pragma once
 
 namespace plimsoll::runtime {
 
-// Nothing on success; otherwise an InternalError with the call's name ("MPI_Bcast") and what MPI
-// says of it.
+// Does nothing on success; otherwise throws an InternalError with the call's name ("MPI_Bcast") and
+// MPI's message.
 void CheckMpi(int status, const char* call);
 
 }  // namespace plimsoll::runtime

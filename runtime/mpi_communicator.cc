@@ -10,10 +10,11 @@
 namespace plimsoll::runtime {
 namespace {
 
-// Shared by the parts of all ranks: they come from peers and are read again soon.
+// Divided among the parts of all ranks: parts arrive from peers and are read again soon.
 constexpr int64_t kScratchBytes = int64_t{4} << 20;
 
-// Of all messages: within a pair of ranks they arrive in the order in which they were sent.
+// The tag of all messages: between a pair of ranks they arrive in the order in which they were
+// sent.
 constexpr int kTag = 0;
 
 std::byte* Bytes(void* data) { return static_cast<std::byte*>(data); }
@@ -56,7 +57,7 @@ void MpiCommunicator::Barrier() { CheckMpi(MPI_Barrier(comm_.get()), "MPI_Barrie
 
 void MpiCommunicator::DoAllReduce(const void* from, void* to, int64_t count, graph::DType dtype,
                                   ops::Reduction reduction, void* /*stream*/) {
-  // Each rank reduces its part of a piece and hands the result to all.
+  // Each rank reduces its part of a piece and sends the result to all.
   const int64_t width = graph::ByteSize(dtype);
   const int64_t part = PieceElements(dtype);
   for (int64_t first = 0; first < count; first += part * size()) {

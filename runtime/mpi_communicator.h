@@ -1,5 +1,5 @@
-// Collective calls between CPUs through MPI. Reductions are our own, on pieces that MPI carries, so
-// that elements are added in the order of the ranks whatever MPI would choose.
+// Collective calls between CPUs through MPI. Reductions are our own, on pieces that MPI transfers,
+// so that elements are added in the order of the ranks, whatever order MPI would choose.
 #pragma once
 
 #include <mpi.h>
@@ -13,11 +13,11 @@
 
 namespace plimsoll::runtime {
 
-// A communicator of MPI that ends with its owner.
+// An MPI communicator that is freed with its owner.
 class OwnedMpiComm {
  public:
   explicit OwnedMpiComm(MPI_Comm comm) : comm_(comm) {}
-  // MPI may wait for other ranks here, so while an exception passes through it isn't called.
+  // MPI may wait for other ranks here, so it isn't called while an exception passes through.
   ~OwnedMpiComm();
   OwnedMpiComm(const OwnedMpiComm&) = delete;
   OwnedMpiComm& operator=(const OwnedMpiComm&) = delete;
@@ -31,10 +31,10 @@ class OwnedMpiComm {
 int RankIn(MPI_Comm comm);
 int SizeOf(MPI_Comm comm);
 
-// A copy of it, in which messages of the two are not mixed up. All its ranks call.
+// Duplicates `comm`, so that messages of the two are kept apart. All its ranks call.
 MPI_Comm Duplicate(MPI_Comm comm);
 
-// MPI counts in int: calls piece(first byte, bytes) for consecutive pieces that it can.
+// MPI counts in int: calls piece(first byte, bytes) for consecutive pieces that fit.
 template <typename Piece>
 void ForEachPiece(int64_t bytes, const Piece& piece) {
   constexpr int64_t kPieceBytes = int64_t{1} << 30;
@@ -45,7 +45,7 @@ void ForEachPiece(int64_t bytes, const Piece& piece) {
 
 class MpiCommunicator : public ops::Communicator {
  public:
-  // Takes the ranks of `comm`, which it duplicates, at least two. All of them call.
+  // Uses the ranks of `comm`, at least two, and duplicates it. All of them call.
   explicit MpiCommunicator(MPI_Comm comm);
 
   void Barrier() override;
@@ -64,7 +64,7 @@ class MpiCommunicator : public ops::Communicator {
   void StartSend(const std::byte* data, int64_t bytes, int peer);
   void StartReceive(std::byte* data, int64_t bytes, int peer);
   void WaitForAll();
-  // Elements that fit each rank's part of the scratch memory.
+  // Number of elements that fit in each rank's part of the scratch memory.
   int64_t PieceElements(graph::DType dtype) const;
 
   OwnedMpiComm comm_;

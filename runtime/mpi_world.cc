@@ -60,8 +60,8 @@ int ShowNothing(const char* /*file*/, const char* /*topic*/, int /*error_header*
   return MPI_SUCCESS;
 }
 
-// MPI_Abort tells in eight lines that it was called, below the one that says why we call it. Open
-// MPI tells it through a pointer to a function; another MPI has none of this name.
+// Keeps MPI_Abort from printing eight lines below our own message that says why it is called. Open
+// MPI prints them through a function pointer of this name; other MPIs have no such name.
 void SilenceAbort() {
   void* const show = dlsym(RTLD_DEFAULT, "opal_show_help");
   Dl_info info;
@@ -78,11 +78,11 @@ void SilenceAbort() {
 }  // namespace
 
 MpiRanks StartMpi() {
-  // Programs may run on another thread than the one that is here, but never two calls at once:
+  // Programs may run on another thread than this one, but there are never two calls at once:
   // workers of the thread pool, readers of data and writers of snapshots don't use MPI.
   int provided = MPI_THREAD_SINGLE;
   CheckMpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
-  // Failures come back as codes instead of ending the process without a word of ours.
+  // Failures are returned as codes instead of ending the process without a message of ours.
   CheckMpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   if (provided < MPI_THREAD_SERIALIZED) {
     throw UserError(

@@ -1,4 +1,4 @@
-// What World asks of MPI. For runtime/ alone.
+// The interface between World and MPI. For runtime/ alone.
 #pragma once
 
 #include <memory>

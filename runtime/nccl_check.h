@@ -1,12 +1,12 @@
-// Every call of NCCL is checked by this.
+// Checks the result of every call of NCCL.
 #pragma once
 
 #include <nccl.h>
 
 namespace plimsoll::runtime {
 
-// Nothing on success; otherwise an InternalError with the call's name ("ncclAllReduce") and what
-// NCCL says of it. `comm` is the communicator it was about, where there is one.
+// Does nothing on success; otherwise throws an InternalError with the call's name ("ncclAllReduce")
+// and NCCL's message. `comm` is the communicator of the call, if any.
 void CheckNccl(ncclResult_t status, const char* call, ncclComm_t comm = nullptr);
 
 }  // namespace plimsoll::runtime

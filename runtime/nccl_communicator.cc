@@ -54,9 +54,9 @@ ncclRedOp_t OperationOf(ops::Reduction reduction) {
 
 cudaStream_t Stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 
-// From Hopper on NCCL launches its kernels for registered memory so that they may begin before the
-// kernel ahead has written its results. Those of these versions don't wait for that, and would sum
-// what was there before (mended in NCCL 2.30.7: "Reintroduce cudaGridDependencySynchronize").
+// From Hopper on, NCCL launches its kernels for registered memory so that they may begin before the
+// kernel ahead has written its results. In these versions the kernels don't wait for the results,
+// and would sum old values (fixed in NCCL 2.30.7: "Reintroduce cudaGridDependencySynchronize").
 bool KernelsBeginEarly() {
   constexpr int kFrom = 22800, kMended = 23007, kHopper = 9;
   int version = 0, device = 0, major = 0;
@@ -69,8 +69,8 @@ bool KernelsBeginEarly() {
 
 class NcclCommunicator : public ops::Communicator {
  public:
-  // Takes `comm`, whose name this is. `hosts` are the same ranks, for what is no work of a GPU.
-  // `copies`: copy engines gather what is registered, not kernels.
+  // Takes `comm`, whose name is `name`. `hosts` are the same ranks, for work not done by GPUs.
+  // `copies`: copy engines, not kernels, gather registered memory.
   NcclCommunicator(ncclComm_t comm, bool copies, std::unique_ptr<std::string> name,
                    std::unique_ptr<RankGroup> hosts)
       : Communicator(hosts->rank(), hosts->size()),
@@ -79,8 +79,8 @@ class NcclCommunicator : public ops::Communicator {
         copies_(copies),
         hosts_(std::move(hosts)) {}
 
-  // Waits for the other ranks, and for this one's work; but not while an exception passes through,
-  // since they may never come.
+  // Waits for the other ranks and for this rank's work, but not while an exception passes through,
+  // since the others may never come.
   ~NcclCommunicator() override {
     if (std::uncaught_exceptions() > 0) {
       ncclCommAbort(comm_);
@@ -94,7 +94,7 @@ class NcclCommunicator : public ops::Communicator {
     const ncclResult_t status = ncclCommWindowRegister(comm_, memory, static_cast<size_t>(bytes),
                                                        &window, NCCL_WIN_COLL_SYMMETRIC);
     windows_[memory] = window;
-    // Where one rank can't, none does.
+    // If one rank can't register, none does.
     const std::vector<std::string> all = hosts_->Gather(status == ncclSuccess ? "" : "no");
     if (std::ranges::find(all, "no") != all.end()) Deregister(memory);
   }
@@ -108,7 +108,7 @@ class NcclCommunicator : public ops::Communicator {
 
   ncclComm_t get() const { return comm_; }
 
-  // A group may become several kernels, with no room for fences in between.
+  // A group may become several kernels, with no place for fences in between.
   void BeginGroup(ops::Calls kind) override {
     in_group_ = !NeedsFence(kind);
     if (in_group_) CheckNccl(ncclGroupStart(), "ncclGroupStart", comm_);
@@ -170,16 +170,16 @@ class NcclCommunicator : public ops::Communicator {
   ncclComm_t comm_;
   bool copies_;
   std::unique_ptr<RankGroup> hosts_;
-  std::map<void*, ncclWindow_t> windows_;           // none where NCCL can't
-  bool kernels_begin_early_ = KernelsBeginEarly();  // those that work on windows
+  std::map<void*, ncclWindow_t> windows_;           // nullptr values if NCCL can't
+  bool kernels_begin_early_ = KernelsBeginEarly();  // kernels that work on windows
   bool in_group_ = false;
 };
 
-// NCCL would hang or report "invalid usage".
+// Without this check NCCL would hang or report "invalid usage".
 void CheckGpusDiffer(RankGroup& group) {
   int device = 0;
   gpu::Check(cudaGetDevice(&device), "cudaGetDevice");
-  // Across hosts and containers a GPU's UUID is its own.
+  // A GPU's UUID is unique across hosts and containers.
   cudaDeviceProp properties = {};
   gpu::Check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
   const std::string mine(properties.uuid.bytes, sizeof(properties.uuid.bytes));
@@ -223,8 +223,9 @@ ncclComm_t Initialize(RankGroup& group, ncclConfig_t config) {
 std::unique_ptr<ops::Communicator> MakeCudaCommunicator(RankGroup& group,
                                                         const CudaCommunicatorOptions& options,
                                                         ops::Communicator* parent) {
-  // Before NCCL reads its environment for the first time. Its buffers for each protocol and channel
-  // are smaller than its own choice of 4 MiB and more, at the same rate (docs/parallelism.md).
+  // These must be set before NCCL first reads its environment. The buffers for each protocol and
+  // channel are smaller than NCCL's own choice of 4 MiB and more, at the same rate
+  // (docs/parallelism.md).
   for (const auto& [name, value] : {std::pair{"NCCL_NVLS_ENABLE", "0"},
                                     {"NCCL_BUFFSIZE", "1048576"},
                                     {"NCCL_LL128_BUFFSIZE", "614400"},
@@ -236,7 +237,7 @@ std::unique_ptr<ops::Communicator> MakeCudaCommunicator(RankGroup& group,
   ncclConfig_t config = ConfigOf(options, *name);
   ncclComm_t comm = nullptr;
   if (shared != nullptr) {
-    // The part is named after its first rank in the parent: a colour that no other part has.
+    // The part's colour is its first rank in the parent, a number that no other part has.
     const int first = std::stoi(group.Broadcast(std::to_string(shared->rank())));
     const int color = group.size() > 1 ? first : NCCL_SPLIT_NOCOLOR;
     CheckNccl(ncclCommSplit(shared->get(), color, group.rank(), &comm, &config), "ncclCommSplit",

@@ -103,7 +103,7 @@ RangesByNode DyingRanges(const Program& program, const Layout& layout, ArenaBase
   for (size_t i = 0; i < last_use.size(); ++i) {
     const TensorId id = static_cast<TensorId>(i);
     const Tensor& tensor = program.tensor(id);
-    // Metrics are for the host to read after the run.
+    // The host reads metrics after the run.
     if (last_use[i] < 0 || tensor.persistent || tensor.role == Role::kMetric) continue;
     const Range range = RangeOf(program, layout, bases, id);
     const Node& node = program.nodes()[last_use[i]];

@@ -1,4 +1,4 @@
-// Which bytes of the arenas the nodes of a program touch, for executors and their instruments.
+// Which bytes of the arenas a program's nodes use, for executors and their instruments.
 #pragma once
 
 #include <cstddef>
@@ -43,31 +43,31 @@ class RangesByNode {
   std::vector<size_t> starts_;
 };
 
-// The temporaries that a node writes without having been able to read them: its outputs, except
-// those in place of an input, and its workspace.
+// The temporaries that a node writes from scratch: its outputs, except those in place of an input,
+// and its workspace.
 RangesByNode FreshRanges(const graph::Program& program, const Layout& layout, ArenaBases bases,
                          bool device_only = false);
 
 // The temporaries that no node reads after this one, except those whose place an output took.
 RangesByNode DyingRanges(const graph::Program& program, const Layout& layout, ArenaBases bases);
 
-// Bytes of the device arena above the persistent prefix that no tensor of the program covers:
-// [begin, end) each.
+// A range [begin, end) of the device arena above the persistent prefix that no tensor of the
+// program covers.
 struct Gap {
   int64_t begin, end;
 };
 std::vector<Gap> UncoveredGaps(const graph::Program& program, const Layout& layout);
 
-// A tensor as a kernel gets it. InternalError, naming the node, when it lies outside its arena.
-// kNoTensor gives an empty one.
+// A tensor in the form that kernels get. Throws an InternalError naming the node when it lies
+// outside its arena. kNoTensor gives an empty one.
 ops::TensorRef RefOf(const graph::Program& program, const Layout& layout, ArenaBases bases,
                      const graph::Node& node, graph::TensorId id);
 
-// A view is no work: InternalError unless its bytes really are those of its base.
+// A view does no work: throws InternalError unless its bytes really are those of its base.
 void CheckView(const graph::Program& program, const Layout& layout, ArenaBases bases, int node);
 
-// InternalError when arenas of these sizes cannot hold the layout, or the layout is another
-// program's.
+// Throws InternalError when arenas of these sizes cannot hold the layout, or the layout belongs to
+// another program.
 void CheckLayoutFits(const graph::Program& program, const Layout& layout, int64_t arena_bytes,
                      int64_t host_arena_bytes);
 

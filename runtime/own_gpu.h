@@ -3,10 +3,9 @@
 
 namespace plimsoll::runtime {
 
-// Leaves to CUDA only the GPU that is this rank's, the one of its number among those that are
-// visible, so that no other gets a context of this process. Before anything asks CUDA. Where a
-// launcher has given the rank a single GPU, that is the one; a rank for which there is none left
-// sees none.
+// Makes only this rank's GPU visible to CUDA, so that no other GPU gets a context of this process:
+// of the visible GPUs, the one with this rank's number. Call it before anything uses CUDA. If a
+// launcher has given the rank a single GPU, that is the one; a rank without a GPU left sees none.
 void ChooseOwnGpu(int local_rank, int local_size);
 
 }  // namespace plimsoll::runtime

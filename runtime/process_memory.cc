@@ -19,7 +19,7 @@ namespace {
 
 using Text = std::array<char, 8192>;
 
-// The start of a file of the system's, ended by a zero. False when there is no such file.
+// Reads the start of a system file, terminated by a zero. False when there is no such file.
 bool ReadText(const char* path, Text& text) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
@@ -34,13 +34,13 @@ bool ReadText(const char* path, Text& text) {
   return true;
 }
 
-// The same of a file that every system has.
+// The same for a file that every system has.
 void RequireText(const char* path, Text& text) {
   if (ReadText(path, text)) return;
   throw UserError(std::string(path) + ": cannot be read: " + ErrnoText(errno), ExitCode::kInternal);
 }
 
-// The number that such a file consists of; `fallback` without file or number ("max").
+// The number in a file that holds nothing else; `fallback` without file or number ("max").
 int64_t Number(const char* path, int64_t fallback) {
   Text text;
   if (!ReadText(path, text)) return fallback;
@@ -69,7 +69,7 @@ int64_t AvailableMemory() {
   Text text;
   RequireText("/proc/meminfo", text);
   const int64_t machine = Field(text, "\nMemAvailable:");
-  // What a container is limited to; page cache that it holds counts as used, but can go.
+  // The container's limit; the page cache that it holds counts as used, but can be dropped.
   constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
   const int64_t limit = Number("/sys/fs/cgroup/memory.max", kNone);
   if (limit == kNone) return machine;

@@ -1,4 +1,4 @@
-// What the system calls the processor.
+// What the system reports about the processor.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@ namespace plimsoll::runtime {
 // "AMD EPYC 9354 32-Core Processor".
 std::string ProcessorName();
 
-// What its cores run at now, their mean; nothing where the system doesn't tell.
+// The mean of its cores' current clock rates; nullopt if the system doesn't tell.
 std::optional<double> ProcessorMhz();
 
 }  // namespace plimsoll::runtime

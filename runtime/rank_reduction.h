@@ -1,5 +1,5 @@
-// The sum or maximum, element by element, of what the ranks of a group contribute, in the order of
-// their ranks: the same bits wherever it is computed.
+// The elementwise sum or maximum of the contributions of a group's ranks, in the order of the
+// ranks: the same bits wherever it is computed.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct Contributions {
   const std::byte* of(int r) const { return r == rank ? own : others + r * stride_bytes; }
 };
 
-// to[i] = reduction of all [count]; `to` may be `own`. bf16 and f16 are added in float32 and
-// rounded once. u8 and i32 wrap around. Any type but i16.
+// to[i] = reduction of all contributions' element i, for `count` elements; `to` may be `own`. bf16
+// and f16 are added in float32 and rounded once. u8 and i32 wrap around. Takes any type but i16.
 void ReduceInRankOrder(const Contributions& from, std::byte* to, int64_t count, graph::DType dtype,
                        ops::Reduction reduction);
 

@@ -14,7 +14,7 @@ uintptr_t SimulatedSegments::Reserve(int64_t bytes) {
   if (bytes > limit_bytes_ - reserved_bytes_) return 0;
   reserved_bytes_ += bytes;
   const uintptr_t address = next_;
-  // A gap behind each, so that a write beyond its end could not go unnoticed.
+  // A gap behind each segment, so that a write beyond its end would fault.
   constexpr uintptr_t kPage = 4096;
   next_ += (static_cast<uintptr_t>(bytes) + 2 * kPage - 1) / kPage * kPage;
   return address;
@@ -26,7 +26,7 @@ uintptr_t MappedSegments::Reserve(int64_t bytes) {
   const size_t size = static_cast<size_t>(bytes);
   void* mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) return 0;
-  // As the arena asks for (runtime/arena.cc); a refusal costs nothing but speed.
+  // As for the arena (runtime/arena.cc); a refusal only costs speed.
   madvise(mapping, size, MADV_HUGEPAGE);
   return reinterpret_cast<uintptr_t>(mapping);
 }

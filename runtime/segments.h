@@ -10,13 +10,13 @@ class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
 
-  // The address of `bytes` > 0, at least page-aligned. 0: refused.
+  // Returns the address of `bytes` > 0, at least page-aligned. 0: refused.
   virtual uintptr_t Reserve(int64_t bytes) = 0;
   virtual void Return(uintptr_t address, int64_t bytes) = 0;
 };
 
-// Addresses without memory, for replaying what an allocator would do. With a limit it refuses to
-// have more than that many bytes out at once.
+// Addresses without memory, for replaying what an allocator would do. With a limit, it refuses to
+// have more than that many bytes reserved at once.
 class SimulatedSegments : public SegmentSource {
  public:
   explicit SimulatedSegments(int64_t limit_bytes = INT64_MAX) : limit_bytes_(limit_bytes) {}
@@ -31,8 +31,8 @@ class SimulatedSegments : public SegmentSource {
   uintptr_t next_ = uintptr_t{1} << 40;
 };
 
-// Anonymous memory of the system. Its pages, zeroed, come with their first touch and go when the
-// segment is returned: that is what reserving and returning often costs.
+// Anonymous memory of the system. Its zeroed pages are provided at their first use and dropped when
+// the segment is returned: this is the cost of frequent reserving and returning.
 class MappedSegments : public SegmentSource {
  public:
   uintptr_t Reserve(int64_t bytes) override;

@@ -1,4 +1,5 @@
-// Memory of a program's tensors that comes and goes while the program runs, as seen by an executor.
+// Memory of a program's tensors that is allocated and freed while the program runs, as seen by an
+// executor.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +14,11 @@ class TensorMemory {
 
   virtual void BeforeRun() = 0;
   // Called around every node, views included, in the order of the program. Memory that the node
-  // writes for the first time exists from BeforeNode on; what nothing reads later is gone after
+  // writes first exists from BeforeNode on; memory that no later node reads is gone after
   // AfterNode.
   virtual void BeforeNode(int node) = 0;
   virtual void AfterNode(int node) = 0;
-  // Where the tensor is now; nullptr when it has no memory at this time.
+  // The current address of the tensor; nullptr when it has no memory at this time.
   virtual std::byte* address(graph::TensorId id) const = 0;
 };
 

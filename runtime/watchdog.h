@@ -1,4 +1,4 @@
-// Notices that nothing goes on any more: a collective whose partner never comes waits for ever.
+// Detects that a job no longer progresses: a collective whose partner never comes waits for ever.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,8 @@ namespace plimsoll::runtime {
 
 class Watchdog {
  public:
-  // Calls `expired`, on a thread of its own and once, when Progress() has not been called for so
-  // many seconds. It should end the process: whoever waits cannot be woken.
+  // Calls `expired` once, on its own thread, when Progress() has not been called for that many
+  // seconds. `expired` should end the process: a waiting collective cannot be woken.
   Watchdog(double seconds, std::function<void()> expired);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

@@ -52,7 +52,8 @@ int LaunchedRanks(const std::function<const char*(const char*)>& environment) {
   for (const char* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     if (const int ranks = Number(environment(size)); ranks > 0) return ranks;
   }
-  // A job's own script has SLURM_NTASKS too: only tasks of srun belong to a step with several.
+  // A job's batch script has SLURM_NTASKS too, but only tasks of srun belong to a step with several
+  // tasks.
   const int tasks = Number(environment("SLURM_STEP_NUM_TASKS"));
   if (tasks <= 1 || environment("SLURM_PROCID") == nullptr) return 1;
   for (const char* found : {"PMIX_RANK", "PMI_RANK", "PMI_FD"}) {

@@ -1,9 +1,10 @@
-// The ranks of a job as mpirun or srun started them, and the talk between their hosts: plans,
+// The ranks of a job as mpirun or srun started them, and messages between their hosts: plans,
 // configurations, ids. Tensors go through communicators (ops/communicator.h), which are made here
 // for groups of ranks.
 //
-// Every rank of a group makes the same calls in the same order; each returns when this rank's part
-// is done. Calls may come from any thread, one at a time. A failure of MPI is an InternalError.
+// Every rank of a group makes the same calls in the same order; each call returns when this rank's
+// part is done. Calls may come from any thread, one at a time. A failure of MPI is an
+// InternalError.
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,7 @@
 
 namespace plimsoll::runtime {
 
-// Some of the job's ranks, numbered from 0. Ends before the World it comes from.
+// Some of the job's ranks, numbered from 0. Must be destroyed before the World that it comes from.
 class RankGroup {
  public:
   virtual ~RankGroup() = default;
@@ -29,17 +30,19 @@ class RankGroup {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // The text that rank `root` gives, on every rank. Any bytes; what others give is ignored.
+  // Returns on every rank the text that rank `root` gives. Any bytes; texts of other ranks are
+  // ignored.
   virtual std::string Broadcast(std::string_view text, int root = 0) = 0;
-  // What each rank gives, in the order of the ranks, on every rank. Lengths may differ.
+  // Returns on every rank what each rank gives, in the order of the ranks. Lengths may differ.
   virtual std::vector<std::string> Gather(std::string_view text) = 0;
   virtual void Barrier() = 0;
 
-  // Ranks that give the same colour (≥ 0) make a group, in the order of their keys, and of their
-  // ranks here where keys are equal.
+  // Ranks that give the same colour (≥ 0) form a group, ordered by their keys, and by their ranks
+  // here where keys are equal.
   virtual std::unique_ptr<RankGroup> Split(int color, int key) = 0;
 
-  // Between the CPUs of these ranks. Has memory of its own for reductions: 4 MiB, none alone.
+  // A communicator between the CPUs of these ranks. Allocates 4 MiB for reductions, or nothing for
+  // a single rank.
   virtual std::unique_ptr<ops::Communicator> MakeCpuCommunicator() = 0;
 };
 
@@ -49,12 +52,13 @@ using AxisGroups = ByAxis<RankGroup*>;
 // All ranks. One object, made early in main().
 class World : public RankGroup {
  public:
-  // With more than one rank, by the launcher's word in the environment, starts MPI; alone, it never
-  // touches it. UserError when the launcher and this build have different kinds of MPI. Watches
-  // over the start (Watch()) with this patience in seconds; 0: it doesn't.
+  // If the launcher's variables in the environment say that there are several ranks, starts MPI;
+  // with one rank it never uses MPI. Throws UserError when the launcher and this build have
+  // different kinds of MPI. Watches over the start (Watch()) with `patience` in seconds; 0: doesn't
+  // watch.
   explicit World(double patience = 0);
-  // Ends MPI, for which it waits for the other ranks. While an exception passes through, it
-  // doesn't: the launcher then sees a rank leave too early, and ends the others.
+  // Ends MPI, which waits for the other ranks. While an exception passes through, it doesn't: the
+  // launcher then sees a rank leave too early, and ends the others.
   ~World() override;
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -69,21 +73,21 @@ class World : public RankGroup {
     return all_->MakeCpuCommunicator();
   }
 
-  // Among the ranks on this rank's host, which share memory: what a GPU is chosen by.
+  // This rank's number among the ranks on its host, which share memory; selects its GPU.
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
   const std::string& host() const { return host_; }  // its name
 
-  // From now on, and instead of a watch before: when neither Progress() is called nor a call above
-  // comes back for `patience` seconds, all ranks are ended, with a line that says so and what
-  // `doing` gives ("in step 3"). Alone there is nobody to wait for, and no watch.
+  // Replaces any earlier watch: when neither Progress() is called nor a call above returns for
+  // `patience` seconds, all ranks are ended, with a line that says so and includes the text of
+  // `doing` ("in step 3"). A single rank has nobody to wait for, and no watch.
   void Watch(double patience, std::function<std::string()> doing);
   void Progress();
   void StopWatching();
 
-  // Ends this process and, through the launcher, all others, within seconds. From any thread, even
-  // while another waits for a rank that is gone. Nothing is cleaned up: what the user is to read
-  // has been written before. The launcher's exit code is `code`, which is not 0.
+  // Ends this process and, through the launcher, all others, within seconds. May be called from any
+  // thread, even while another waits for a rank that is gone. Nothing is cleaned up: messages to
+  // the user must have been written before. The launcher's exit code is `code`, which is not 0.
   [[noreturn]] void Abort(int code);
 
  private:
@@ -94,16 +98,16 @@ class World : public RankGroup {
   std::atomic<bool> mpi_ = false;
   std::mutex watched_;  // steps and savers report on threads of their own
   std::optional<Watchdog> watchdog_;
-  int exceptions_ = 0;  // passing through when this was made
+  int exceptions_ = 0;  // exceptions in flight when this was made
 };
 
-// How many ranks the launcher started, by its variables in the environment: Open MPI's mpirun,
-// those with PMI (MPICH, Intel MPI, MVAPICH), and srun with PMIx or PMI. 1 without a launcher, and
-// in a batch script of Slurm. UserError when srun started several tasks that cannot find each
-// other.
+// How many ranks the launcher started, according to its variables in the environment: Open MPI's
+// mpirun, those with PMI (MPICH, Intel MPI, MVAPICH), and srun with PMIx or PMI. 1 without a
+// launcher and in a batch script of Slurm. Throws UserError when srun started several tasks that
+// cannot find each other.
 int LaunchedRanks(const std::function<const char*(const char*)>& environment);
 
-// A group of the one rank that calls.
+// A group that consists of the calling rank alone.
 std::unique_ptr<RankGroup> MakeGroupOfOne();
 
 }  // namespace plimsoll::runtime

@@ -35,8 +35,8 @@ std::string NameOf(int64_t step) { return fmt::format("{}{:09}", kPrefix, step);
   throw UserError(fmt::format("{}: {}: {}", path, what, std::strerror(error)));
 }
 
-// What was done to the names in a folder must survive a power cut. A file system that cannot sync
-// folders is no reason to fail.
+// Makes changes of names in a folder survive a power cut. If a file system cannot sync folders,
+// that is no failure.
 void SyncNames(const std::string& folder) {
   const int handle = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (handle < 0) return;
@@ -59,7 +59,7 @@ bool Exists(const std::string& path) {
   return lstat(path.c_str(), &info) == 0;
 }
 
-// Both names at once; false where the file system cannot.
+// Exchanges both names at once; false if the file system can't.
 bool Exchange(const std::string& a, const std::string& b) {
   if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
   if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) {
@@ -68,7 +68,7 @@ bool Exchange(const std::string& a, const std::string& b) {
   return false;
 }
 
-// All names in the folder that end so, and the steps they are of.
+// The steps of all names in the folder that end with `suffix`.
 std::set<int64_t> StepsWith(const std::string& folder, std::string_view suffix) {
   std::set<int64_t> steps;
   std::error_code error;
@@ -143,7 +143,7 @@ void Folder::Publish(int64_t step) const {
   }
   if (Exchange(partial, path)) {
     SyncNames(path_);
-    RemoveAll(partial);  // the older one has that name now
+    RemoveAll(partial);  // the older snapshot has that name now
     return;
   }
   RemoveAll(replaced);
@@ -158,7 +158,7 @@ void Folder::Abandon(int64_t step) const noexcept {
   fs::remove_all(PartialOf(step), ignored);
 }
 
-// Renamed first: a folder with a complete snapshot's name is never one that lacks files.
+// Renames first, so that a folder with a complete snapshot's name never lacks files.
 void Folder::Remove(int64_t step) const {
   const std::string doomed = PartialOf(step);
   RemoveAll(doomed);

@@ -1,12 +1,12 @@
-// A run's folder of snapshots, one folder for each:
+// A run's folder of snapshots; each snapshot is a subfolder:
 //
 //   step-000001000            complete: it got this name only when all of it was on disk
 //   step-000002000.partial    being written or removed, or left so by a program that was killed
 //   step-000001000.replaced   about to be replaced, where a file system cannot exchange two names
 //
-// So at every instant the newest complete snapshot is there under its name, or under the third,
-// from which Recover() takes it back.
-// One program at a time writes into the folder. Errors are UserErrors that name the file.
+// So at every instant the newest complete snapshot exists under its name, or under the third name,
+// from which Recover() restores it. Only one program at a time writes into the folder. Errors are
+// UserErrors that name the file.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 
 namespace plimsoll::snapshots {
 
-// Which snapshots stay.
+// Which snapshots are kept.
 struct Retention {
-  int64_t newest = 0;                // so many; 0: all
-  int64_t every = 0;                 // and those of steps divisible by this; 0: no more
-  std::optional<int64_t> best = {};  // and the one of this step
+  int64_t newest = 0;                // this many; 0: all
+  int64_t every = 0;                 // also those of steps divisible by this; 0: none
+  std::optional<int64_t> best = {};  // also the one of this step
 };
 
 class Folder {
@@ -34,24 +34,26 @@ class Folder {
   std::string PathOf(int64_t step) const;     // step-…
   std::string PartialOf(int64_t step) const;  // step-….partial
 
-  // Steps that have a complete snapshot, by the names, in order. None when there is no folder.
+  // Steps that have a complete snapshot, by name, in ascending order. Empty when there is no
+  // folder.
   std::vector<int64_t> Steps() const;
 
-  // Makes the folder if there is none, takes back what was to be replaced and is not, and removes
-  // what else interrupted programs left.
+  // Creates the folder if there is none, restores snapshots whose replacement was interrupted, and
+  // removes other leftovers of interrupted programs.
   void Recover() const;
 
-  // Saving, in three calls. Begin: an empty folder PartialOf(step), for shards. Finish: the
-  // manifest, behind which all is on disk. Publish: the name, in place of an older one of that
-  // step, whose removal is the last thing that it does.
+  // Saves in three calls. Begin makes an empty folder PartialOf(step) for shards. Finish writes the
+  // manifest, after which everything is on disk. Publish gives the folder its name, replacing an
+  // older snapshot of that step, which it removes last.
   void Begin(int64_t step) const;
   void Finish(const Manifest& manifest) const;
   void Publish(int64_t step) const;
-  // After a failure in between: removes what there is of it.
+  // After a failure in between: removes the incomplete snapshot.
   void Abandon(int64_t step) const noexcept;
 
-  // After the snapshot of step `current` was published: removes what `retention` doesn't keep, from
-  // the oldest on, and what is newer than it, of a training that went another way from there.
+  // After the snapshot of step `current` was published: removes snapshots that `retention` doesn't
+  // keep, the oldest first, and snapshots newer than `current`, which belong to a training that
+  // took another course from there.
   void Prune(int64_t current, const Retention& retention) const;
 
  private:
@@ -61,7 +63,7 @@ class Folder {
   std::string path_;
 };
 
-// The step in a complete snapshot's name; nothing for other names.
+// The step in a complete snapshot's name; nullopt for other names.
 std::optional<int64_t> StepOf(const std::string& name);
 
 }  // namespace plimsoll::snapshots

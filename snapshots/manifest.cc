@@ -34,11 +34,11 @@ uint32_t RequireCrc(const JsonObject& object, const std::string& key) {
   return crc;
 }
 
-// Before the checksum, and after it.
+// The last line, up to the checksum and after it.
 constexpr std::string_view kLastLine = "\"crc32c\": \"";
 constexpr std::string_view kEnd = "\"\n}\n";
 
-// The name of a file in the snapshot's own folder, and of nothing else.
+// Whether it is the name of a file directly in the snapshot's folder.
 bool IsFileName(const std::string& name) {
   return !name.empty() && name.front() != '.' && name != kManifestFile &&
          name.find('/') == name.npos && name.find('\0') == name.npos;
@@ -77,7 +77,8 @@ TensorRecord ParseTensor(const JsonObject& object, int64_t shards) {
   return tensor;
 }
 
-// Of each tensor all parts, once and alike; in each shard no name twice, and no more than it holds.
+// Checks that all parts of each tensor exist once and agree, and that each shard has no name twice
+// and no more elements than it holds.
 void CheckTogether(const Manifest& manifest, const std::string& where) {
   const auto fail = [&](const std::string& name, const char* reason) {
     throw UserError(fmt::format("{}: tensor \"{}\": {}; the snapshot is damaged", where,

@@ -1,4 +1,4 @@
-// What a snapshot consists of: manifest.json, beside the files that it names.
+// The content of a snapshot: manifest.json, next to the files that it names.
 //
 //   {
 //   "format": 1,
@@ -13,7 +13,7 @@
 //   "crc32c": "89abcdef"
 //   }
 //
-// The last checksum is that of all bytes before its line, and nothing is read before it matches.
+// The last checksum covers all bytes before its line; nothing is read before it matches.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Shard {
   uint32_t header_crc = 0;  // of the safetensors header with its length
 };
 
-// Neighbouring elements of a tensor, row-major. In the shard they have the tensor's name.
+// Consecutive elements of a tensor, row-major. In the shard they have the tensor's name.
 struct Slice {
   int64_t shard = 0;
   int64_t begin = 0;
@@ -41,7 +41,7 @@ struct Slice {
   uint32_t crc = 0;
 };
 
-// A tensor, or one rank's part where ranks share it: what the parts are of is the trainer's affair.
+// A tensor, or one rank's part if ranks share it; the trainer knows what the parts are of.
 struct TensorRecord {
   std::string name;
   int64_t part = 0;
@@ -55,21 +55,22 @@ struct TensorRecord {
 
 struct Manifest {
   std::string program;  // that wrote it
-  int64_t step = 0;     // that were made
-  std::string run;      // JSON, an object
+  int64_t step = 0;     // the number of steps made
+  std::string run;      // a JSON object
   std::vector<Shard> shards = {};
   std::vector<TensorRecord> tensors = {};
 
-  const TensorRecord* Find(std::string_view name, int64_t part) const;  // nullptr: there is none
+  const TensorRecord* Find(std::string_view name, int64_t part) const;  // nullptr if there is none
 };
 
 std::string ToText(const Manifest& manifest);
 
-// UserError, naming `where` and the tensor or shard, unless `text` is a manifest that is whole and
-// right in itself: every tensor with all its parts, every part covered by its slices exactly once.
+// Throws a UserError naming `where` and the tensor or shard, unless `text` is a complete and
+// consistent manifest: every tensor with all its parts, every part covered by its slices exactly
+// once.
 Manifest ParseManifest(std::string_view text, const std::string& where);
 
-// The text with the last line's checksum: of everything before that line.
+// The text followed by the last line, with the checksum of everything before it.
 std::string WithChecksum(std::string text);
 
 }  // namespace plimsoll::snapshots

@@ -16,7 +16,7 @@ namespace {
 using formats::SafetensorsReader;
 using formats::TensorSpec;
 
-constexpr size_t kPieceBytes = size_t{1} << 20;  // of a file, in memory at a time
+constexpr size_t kPieceBytes = size_t{1} << 20;  // of a file, in memory at once
 
 [[noreturn]] void Fail(const std::string& file, const std::string& reason) {
   throw UserError(
@@ -28,7 +28,7 @@ constexpr size_t kPieceBytes = size_t{1} << 20;  // of a file, in memory at a ti
   Fail(file, fmt::format("tensor \"{}\": {}", formats::Printable(tensor), reason));
 }
 
-// The size of the file and its header; nothing in it is looked at before.
+// Checks the size of the file and its header before anything else in it is read.
 SafetensorsReader Open(std::span<const std::byte> bytes, const std::string& name,
                        const Shard& shard) {
   if (static_cast<int64_t>(bytes.size()) != shard.bytes) {
@@ -45,7 +45,7 @@ SafetensorsReader Open(std::span<const std::byte> bytes, const std::string& name
   return SafetensorsReader(bytes, name);
 }
 
-// What the manifest says of the shard, and nothing else, is there.
+// Checks that the shard contains exactly the tensors in the manifest.
 void CheckTensors(const SafetensorsReader& reader, const Manifest& manifest, size_t index) {
   size_t slices = 0;
   for (const TensorRecord& tensor : manifest.tensors) {
@@ -90,7 +90,7 @@ ShardReader::ShardReader(const std::string& folder, const Manifest& manifest, si
 
 ShardReader::ShardReader(MappedFile mapped, const Manifest& manifest, size_t index)
     : ShardReader(std::as_bytes(mapped.bytes()), mapped.path(), manifest, index) {
-  mapped_ = std::move(mapped);  // its bytes stay where they are
+  mapped_ = std::move(mapped);  // moving doesn't change its address
 }
 
 ShardReader::ShardReader(std::span<const std::byte> bytes, std::string name,
@@ -110,7 +110,7 @@ void ShardReader::Read(const TensorRecord& tensor, const Slice& slice, TakeBytes
   InPieces(tensor, take);
 }
 
-// Gives memory back as it goes: pages that were read count as the process's own.
+// Releases memory on the way: pages that were read count as the process's own.
 void ShardReader::InPieces(const TensorRecord& tensor, TakeBytes take) const {
   std::span<const std::byte> bytes = tensors_.Raw(tensor.name);
   while (!bytes.empty()) {

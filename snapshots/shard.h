@@ -1,4 +1,4 @@
-// The files of a snapshot that hold tensors: safetensors, whose checksums the manifest has.
+// The files of a snapshot that hold tensors: safetensors, with checksums in the manifest.
 #pragma once
 
 #include <cstddef>
@@ -18,36 +18,36 @@
 
 namespace plimsoll::snapshots {
 
-// Takes some of a tensor's bytes; called for one after the other.
+// Takes some of a tensor's bytes; called repeatedly, in order.
 using TakeBytes = FunctionRef<void(std::span<const std::byte>)>;
 
-// What the manifest is to say of a shard that was written.
+// What the manifest records about a shard that was written.
 struct WrittenShard {
   Shard shard;
   std::map<std::string, uint32_t> crcs;  // by tensor
 };
 
 // Writes `folder`/`file` and waits until it is on disk. `give` is called once for each tensor and
-// hands on its bytes, as many as it has, in pieces of any size. UserError, naming the file, when it
-// cannot be written; then there is none.
+// passes on all its bytes, in pieces of any size. Throws a UserError naming the file when it cannot
+// be written; no file is left then.
 using GiveBytes = std::function<void(const formats::TensorSpec&, TakeBytes)>;
 WrittenShard WriteShard(const std::string& folder, const std::string& file,
                         const std::vector<formats::TensorSpec>& tensors, const GiveBytes& give);
 
-// A shard that is there, in the manifest's terms.
+// An existing shard, read according to the manifest.
 class ShardReader {
  public:
-  // Of the file of manifest.shards[index] in `folder`. UserError, naming the file and tensor,
-  // unless its size, its header's checksum and its tensors are those of the manifest.
+  // Opens the file of manifest.shards[index] in `folder`. Throws a UserError naming the file and
+  // tensor unless its size, its header's checksum and its tensors agree with the manifest.
   ShardReader(const std::string& folder, const Manifest& manifest, size_t index);
-  // The same over bytes in memory, which must outlive the reader; `name` stands for the file.
+  // The same for bytes in memory, which must outlive the reader; `name` replaces the file's name.
   ShardReader(std::span<const std::byte> bytes, std::string name, const Manifest& manifest,
               size_t index);
 
-  // Hands on the bytes of one of its slices, in pieces. UserError before the first of them when
-  // the checksum is another.
+  // Passes on the bytes of one of its slices, in pieces. If the checksum doesn't match, throws a
+  // UserError before the first piece.
   void Read(const TensorRecord& tensor, const Slice& slice, TakeBytes take) const;
-  // Only compares the checksum.
+  // Compares only the checksum.
   void Verify(const TensorRecord& tensor, const Slice& slice) const;
 
  private:

@@ -12,14 +12,14 @@ namespace plimsoll::snapshots {
 
 class Snapshot {
  public:
-  // UserError, naming the file and tensor, unless the manifest and the headers of all shards are
-  // whole and agree. The tensors' own bytes are looked at when they are read.
+  // Throws a UserError naming the file and tensor unless the manifest and the headers of all shards
+  // are complete and agree. The tensors' bytes are checked when they are read.
   explicit Snapshot(const std::string& path);
 
   const std::string& path() const { return path_; }
   const Manifest& manifest() const { return manifest_; }
 
-  // ShardReader::Read, of the shard that has the slice.
+  // Calls ShardReader::Read of the shard that has the slice.
   void Read(const TensorRecord& tensor, const Slice& slice, TakeBytes take) const;
 
   // Compares the checksums of all tensors, or of those in one shard.

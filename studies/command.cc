@@ -30,9 +30,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A study of more runs wants a second thought.
+// A study of more runs needs a confirmation.
 constexpr size_t kManyRuns = 500;
-// What a process takes beside its steps, for the first estimate.
+// The time of a process besides its steps, for the first estimate.
 constexpr double kStartSeconds = 2;
 
 volatile sig_atomic_t g_stopped = 0;
@@ -45,7 +45,7 @@ void CatchSignals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
 }
 
-// The GPUs that a run may be given, in the words of CUDA_VISIBLE_DEVICES.
+// The GPUs that runs may use, as in CUDA_VISIBLE_DEVICES.
 std::vector<std::string> VisibleGpus() {
   std::vector<std::string> gpus;
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
@@ -60,7 +60,7 @@ std::vector<std::string> VisibleGpus() {
   return gpus;
 }
 
-// Seconds that a run is likely to take, by built-in rates; nothing where that cannot be told.
+// The likely seconds of a run, by built-in rates; nothing where they cannot be estimated.
 std::optional<double> EstimateRun(const Study& study, config::RunConfig config) {
   try {
     config.checkpointing.policy = config::CheckpointPolicy::kNone;
@@ -72,7 +72,7 @@ std::optional<double> EstimateRun(const Study& study, config::RunConfig config) 
     const int64_t steps = study.measure.all_steps() + (study.measure.check_arena ? 1 : 0);
     return kStartSeconds + static_cast<double>(steps) * step;
   } catch (const std::exception&) {
-    return std::nullopt;  // rows say what is wrong
+    return std::nullopt;  // the rows report the error
   }
 }
 
@@ -99,7 +99,7 @@ size_t CountRuns(const Study& study, const std::vector<StudyRow>& rows) {
   return runs;
 }
 
-// A study without a result has failed, whatever its rows say.
+// A study without any result has failed, whatever the status of its rows.
 void RequireAnyResult(const Study& study, const ordered_json& json) {
   const ordered_json& rows = json.at("rows");
   const bool any = std::ranges::any_of(
@@ -123,7 +123,7 @@ void PrintRows(const std::vector<StudyRow>& rows) {
   }
 }
 
-// How a study goes on: beside the answer, where standard output is for programs.
+// Prints the study's progress; to stderr if stdout is for programs (--json).
 void PrintStudy(const AblateCommand& command, const std::string& text) {
   command.json ? PrintNote(text) : PrintProgress(text);
 }
@@ -134,7 +134,7 @@ class AblationRun {
               const StudyDirectory& directory)
       : command_(command), study_(study), rows_(rows), directory_(directory) {}
 
-  // study.json, with all that has been run; also written, with its table.
+  // study.json with all runs so far; also writes it, and the table.
   ordered_json Write() const {
     StudyFacts facts;
     facts.title = study_.title;
@@ -179,7 +179,7 @@ class AblationRun {
     return text;
   }
 
-  // The rows that no other beats on memory and time, when they have changed.
+  // Prints the rows that no other row beats in both memory and time, when they have changed.
   void PrintFront(const ordered_json& study) {
     std::vector<std::pair<double, std::string>> front;
     for (const ordered_json& row : study.at("rows")) {
@@ -310,7 +310,7 @@ void RunReport(const ReportCommand& command) {
     if (row.has_results()) row.runs[0].seed = SeedsOf(config).Text();
     study.facts.push_back(FactsOf(config, ranks));
   }
-  // What others are compared with has come to its end.
+  // The baseline is the first run that is done.
   while (study.baseline + 1 < study.rows.size() &&
          study.rows[study.baseline].status != Status::kDone) {
     ++study.baseline;

@@ -9,29 +9,29 @@ namespace plimsoll::studies {
 
 struct AblateCommand {
   std::string file;
-  std::string base, dir;          // in place of the file's
-  std::vector<std::string> sets;  // over its `set`
+  std::string base, dir;          // override the file's
+  std::vector<std::string> sets;  // override its `set`
   int jobs = 1;                   // runs side by side, each on GPUs of its own
   bool yes = false;               // start even many hundreds of runs
   bool retry_failed = false;
-  bool list = false;       // print the rows and run nothing
+  bool list = false;       // print the rows without running anything
   bool json = false;       // print study.json in place of the table
   bool reference = false;  // print the keys of a study file
 };
 
-// Runs what is left of the study, and prints and writes its results. UserError with
-// ExitCode::kStoppedBySignal when the user stopped it, with ExitCode::kInternal when a law is
+// Makes the remaining runs of the study, and prints and writes its results. UserError with
+// ExitCode::kStoppedBySignal when the user stopped it, and with ExitCode::kInternal when a law is
 // broken.
 void RunAblate(const AblateCommand& command);
 
 struct ReportCommand {
-  std::vector<std::string> runs;  // run directories; the first is what others are compared with
-  int64_t warmup = 3;             // steps of each whose times don't count
+  std::vector<std::string> runs;  // run directories; the first is the baseline
+  int64_t warmup = 3;             // first steps of each run, whose times don't count
   std::string html, csv;          // files to write; empty: none
   bool json = false;
 };
 
-// Compares runs that are there.
+// Compares existing runs.
 void RunReport(const ReportCommand& command);
 
 }  // namespace plimsoll::studies

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Figures that are above 0 where they are there at all; of others it is enough to be finite.
+// Figures that must be above 0 if they are present; all others need only be finite.
 constexpr std::array kPositive = {"step_ms_low",     "step_ms_high",    "tokens_per_s",
                                   "tokens_per_step", "process_bytes",   "peak_bytes",
                                   "arena_bytes",     "reserved_bytes",  "ranks",
@@ -33,7 +33,7 @@ void RequirePositive(const std::string& member, const ordered_json& value) {
   Refuse(member, value, "a finite number above 0");
 }
 
-// Reads lines of at most `limit` bytes; of longer ones nothing.
+// Reads lines of at most `limit` bytes; longer lines are read as empty.
 class Lines {
  public:
   Lines(const std::string& path, size_t limit) : file_(path, std::ios::binary), limit_(limit) {}
@@ -43,7 +43,7 @@ class Lines {
     bool too_long = false;
     std::array<char, 1 << 16> block;
     while (file_) {
-      // A part of a line that fills the block leaves the stream failed, without an end of file.
+      // When a part of a line fills the block, the stream is failed but not at the end of the file.
       file_.getline(block.data(), block.size());
       if (!too_long) line.append(block.data());
       too_long |= line.size() > limit_;
@@ -65,7 +65,7 @@ class Lines {
 ordered_json LastObject(const std::string& path) {
   Lines lines(path, kKeptOutput);
   std::string line, last;
-  // Most lines that begin like an object are one: only the last one is parsed twice.
+  // Most lines that begin like an object are objects: only the last one is parsed twice.
   while (lines.Next(line)) {
     if (!line.starts_with('{') || line.find("\"step_ms\"") == line.npos) continue;
     const ordered_json json = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -110,7 +110,7 @@ Run RunOf(const ordered_json& object, const std::string& seed) {
     return run;
   }
   run.step_ms = {steps.get<double>()};
-  // One figure with its spread stands for five steps: their quartiles are these three.
+  // One figure with its spread stands for five steps, whose quartiles are these three figures.
   const std::optional<double> low = run.Figure("step_ms_low"), high = run.Figure("step_ms_high");
   if (low && high) run.step_ms.insert(run.step_ms.end(), {*low, *low, *high, *high});
   return run;

@@ -1,4 +1,4 @@
-// What another program than ours prints as its row: a line of JSON with the members of
+// The output of other programs that serves as a row: a line of JSON with the members of
 // summary.json.
 #pragma once
 
@@ -10,25 +10,25 @@
 
 namespace plimsoll::studies {
 
-// What is kept of a file of output, and the longest line that can be a row.
+// The part kept of an output file, and the longest line that can be a row.
 constexpr size_t kKeptOutput = size_t{1} << 20;
 
 // The last line of the file that is a JSON object with step_ms, or null; needs no more memory than
-// kKeptOutput, however long the file is.
+// kKeptOutput for a file of any length.
 nlohmann::ordered_json LastObject(const std::string& path);
 
-// UserError, naming the member, where a figure cannot be one: step_ms, the milliseconds of a step,
-// a number or a list, must be there, finite and above 0; so must others of kind, where they are.
+// UserError, naming the member, for an invalid figure: step_ms, the milliseconds of a step, a
+// number or a list, must be present, finite and above 0; so must other such figures, if present.
 void CheckOutput(const nlohmann::ordered_json& object);
 
-// The run that such an object tells of.
+// The run that the object describes.
 Run RunOf(const nlohmann::ordered_json& object, const std::string& seed);
 
-// The last bytes of the file, at most so many, from the start of a line; or the first.
+// The last `bytes` bytes of the file, from the start of a line; ReadHead: the first.
 std::string ReadTail(const std::string& path, size_t bytes = kKeptOutput);
 std::string ReadHead(const std::string& path, size_t bytes = kKeptOutput);
 
-// Leaves only the file's tail in it.
+// Truncates the file to its tail.
 void KeepTail(const std::string& path);
 
 }  // namespace plimsoll::studies

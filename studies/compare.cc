@@ -53,7 +53,7 @@ class SeedPairs {
   }
 
  private:
-  // The baseline's run of that seed, or that of a row that differs from it in nothing but seeds.
+  // The baseline's run of that seed, or that of a row that differs from the baseline only in seeds.
   const Run* OfSeed(const std::string& seed) const {
     if (const Run* const run = RunOfSeed(rows_[baseline_], seed)) return run;
     for (size_t i = 0; i < facts_.size(); ++i) {
@@ -98,7 +98,7 @@ Law ArenaLaw(const std::vector<Row>& rows) {
             fmt::format("{}: {} bytes used, {:.0f} predicted", row.name, *row.used_bytes, *arena));
       }
     }
-    // The caching allocator's replay is as exact.
+    // The replay of the caching allocator is equally exact.
     const std::optional<double> reserved = row.Figure("reserved_bytes"),
                                 predicted = row.Figure("predicted_reserved_bytes");
     if (reserved && predicted) {
@@ -171,7 +171,7 @@ Law AutoLaw(const std::vector<Row>& rows, const std::vector<RowFacts>& facts) {
   return law;
 }
 
-// `other`, rows[index], stands for what the row claims.
+// `other`, rows[index], is the row whose losses the row claims to have.
 void CompareLosses(const Row& row, const Row& other, int index, Comparison& comparison) {
   bool same = true;
   for (const Run* run : FirstRuns(row)) {
@@ -217,8 +217,8 @@ std::vector<Comparison> Compare(const std::vector<Row>& rows, const std::vector<
                                 size_t baseline) {
   std::vector<Comparison> comparisons(rows.size());
   const SeedPairs pairs(rows, facts, baseline);
-  // The rows that stand for what those with the same numbers claim: the baseline where it has a run
-  // of the same seed, else the first that has.
+  // For each claim (RowFacts::numbers), the rows to compare with: the baseline if it has a run of
+  // the same seed, else the first row that has.
   std::map<std::string, std::vector<size_t>> standing;
   if (!facts.empty() && Done(rows[baseline])) standing[facts[baseline].numbers] = {baseline};
   for (size_t i = 0; i < rows.size(); ++i) {

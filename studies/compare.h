@@ -1,5 +1,5 @@
-// What the rows of a study say about each other: differences from the baseline beside the measured
-// spread, and the laws that must hold.
+// Compares the rows of a study: differences from the baseline next to the measured spread, and the
+// laws that must hold.
 #pragma once
 
 #include <optional>
@@ -11,25 +11,25 @@
 
 namespace plimsoll::studies {
 
-// What is known of a row beside its results.
+// Facts about a row besides its results.
 struct RowFacts {
-  // Rows with the same one claim the same losses to the bit, seed by seed; empty: none.
+  // Rows with the same text claim the same losses to the bit, seed by seed; empty: no claim.
   std::string numbers = "";
-  std::string but_for_seed = "";  // rows with the same one differ in nothing but seeds
+  std::string but_for_seed = "";  // rows with the same text differ only in seeds
   bool automatic = false;         // the budget solver chose what is kept
 };
 
-// The interval in which a row's time of a step lies: the quartiles of all its steps and those of
-// the medians of its runs, whichever lie further out.
+// The interval of a row's step time: the quartiles of all its steps or those of the medians of its
+// runs, whichever are farther apart.
 struct Spread {
   double low = 0, median = 0, high = 0;
-  // By how much the steps of this one program vary: the range between their quartiles as a share of
-  // the median.
+  // The variation of this program's steps: the range between their quartiles as a share of the
+  // median.
   double variation = 0;
 };
 Spread SpreadOf(const Row& row);  // of a row with results
 
-// Times that vary by no more can be compared. On a machine that is busy they vary by more.
+// Times with less variation can be compared. On a busy machine they vary more.
 constexpr double kSteady = 0.03;
 
 enum class Difference { kNone, kFaster, kSlower };
@@ -37,17 +37,18 @@ enum class Difference { kNone, kFaster, kSlower };
 // A figure of a run that depends on its seed.
 using SeedFigure = std::optional<double> (Run::*)() const;
 
-// The mean over the row's seeds: runs of one seed have the same value. Nothing where none has one.
+// The mean over the row's seeds: runs of one seed have the same value. Nothing if no run has one.
 std::optional<Mean> OverSeeds(const Row& row, SeedFigure figure);
 
 struct Comparison {
   bool is_baseline = false;
   std::optional<double> speedup;        // time of the baseline / time of the row
   Difference time = Difference::kNone;  // kNone: the two spreads overlap
-  // From the baseline, seed by seed. Of seeds that it has no run of: the difference of the means.
+  // From the baseline, seed by seed. For seeds that the baseline lacks: the difference of the
+  // means.
   std::optional<Mean> loss_difference, eval_loss_difference;
-  // The row whose losses it claims to have, and whether it does in all the steps that both made;
-  // -1: it claims nothing.
+  // The row whose losses this row claims to have, and whether it has them in all steps that both
+  // made; -1: no claim.
   int same_as = -1;
   bool same_bits = false;
   int64_t same_steps = 0;  // of how many of `steps`
@@ -59,17 +60,18 @@ struct Comparison {
 std::vector<Comparison> Compare(const std::vector<Row>& rows, const std::vector<RowFacts>& facts,
                                 size_t baseline);
 
-// A law of the program: how many rows it was looked for in, and where it does not hold.
+// A law of the program: the number of rows in which it was checked, and where it does not hold.
 struct Law {
   std::string name;
   int checked = 0;
   std::vector<std::string> broken;       // sentences
-  bool must_hold = true;                 // else it rests on times, which vary
-  std::vector<std::string> untold = {};  // what times that vary too much leave open; sentences
+  bool must_hold = true;                 // false: it depends on times, which vary
+  std::vector<std::string> untold = {};  // cases that varying times leave undecided; sentences
 };
 
-// The bytes used are those predicted; losses that claim to be equal to the bit are, and those of a
-// row's own runs; no hand-set policy within the memory of `auto` is faster.
+// The used bytes equal the predicted ones; losses that are claimed to be equal to the bit are
+// equal, and so are those of a row's own runs; no hand-set policy within the memory of `auto` is
+// faster.
 std::vector<Law> CheckLaws(const std::vector<Row>& rows, const std::vector<RowFacts>& facts,
                            const std::vector<Comparison>& comparisons);
 

@@ -20,16 +20,16 @@
 namespace plimsoll::studies {
 namespace {
 
-// Where bytes are, what is computed twice, what is watched and told. Each is documented, and
-// tested, to leave every bit as it was: docs/checkpointing.md, docs/budget.md, docs/allocators.md,
-// docs/mixed_precision.md (optimizer.place), docs/kernels.md (train.threads).
+// Keys about where bytes are, what is recomputed, what is monitored and reported. For each it is
+// documented, and tested, that every bit stays the same: docs/checkpointing.md, docs/budget.md,
+// docs/allocators.md, docs/mixed_precision.md (optimizer.place), docs/kernels.md (train.threads).
 constexpr const char* kSections[] = {"checkpointing", "memory", "run",  "log",
                                      "save",          "sample", "debug"};
 constexpr const char* kKeys[] = {"optimizer.place",  "train.threads",        "train.log_every",
                                  "train.eval_every", "train.eval_sequences", "train.sample_every",
                                  "train.early_stop", "train.stop_after",     "parallel.timeout"};
 
-// Without what only says where a run's files are.
+// The configuration without the keys that only place a run's files.
 std::string Resolved(const config::RunConfig& config) {
   std::string text;
   for (const config::Key& key : config::Schema()) {
@@ -52,7 +52,7 @@ std::string Lines(const std::string& resolved, const Keep& keep) {
   return text;
 }
 
-// How many ranks a configuration is for.
+// The number of ranks that a configuration is for.
 int64_t RanksOf(const Study& study, const config::RunConfig& config) {
   const int64_t others = config::RanksBesideData(config);
   if (config.parallel.data) return *config.parallel.data * others;
@@ -86,7 +86,7 @@ class MissingFile : public UserError {
   using UserError::UserError;
 };
 
-// MissingFile unless what a run starts from is there.
+// MissingFile unless the files that a run starts from exist.
 void RequireFiles(const config::RunConfig& config) {
   const auto require = [&](const char* key, const std::string& folder, const char* file) {
     std::error_code error;
@@ -99,7 +99,7 @@ void RequireFiles(const config::RunConfig& config) {
   require("lora.init_from", config.lora.init_from, "adapter_config.json");
 }
 
-// UserError about a configuration that cannot run, whatever files and budget there are.
+// UserError for a configuration that cannot run, with any files and any budget.
 void CheckPossible(config::RunConfig& config, int64_t ranks) {
   trainer::CheckMesh(config, ranks);
   const std::unique_ptr<models::Model> model = trainer::ModelFrom(config);
@@ -108,7 +108,7 @@ void CheckPossible(config::RunConfig& config, int64_t ranks) {
 
 void Configure(const Study& study, StudyRow& row) {
   const std::vector<std::string> sets = AllSets(study, row, 0);
-  // Once to learn the mesh, and once on as many ranks.
+  // Loaded once to learn the mesh, and once for that many ranks.
   const int64_t guess = study.launch.ranks.value_or(1);
   RequireFiles(config::Load(study.base, sets, guess).config);
   const config::Loaded first = trainer::LoadRun(study.base, sets, guess);
@@ -155,7 +155,7 @@ RowFacts FactsOf(const config::RunConfig& config, int64_t ranks) {
   RowFacts facts;
   facts.automatic = config.checkpointing.policy == config::CheckpointPolicy::kAuto;
   facts.but_for_seed = Lines(resolved, [](const std::string& key) { return !IsSeed(key); });
-  if (config.train.micro_batch > 0) {  // else the solver's choice changes sums
+  if (config.train.micro_batch > 0) {  // else the solver's choice changes the sums
     facts.numbers =
         fmt::format("ranks: {}\n", ranks) +
         Lines(facts.but_for_seed, [](const std::string& key) { return !KeepsNumbers(key); });
@@ -206,7 +206,7 @@ std::vector<StudyRow> ConfigureRows(const Study& study, const std::vector<GridRo
   for (const GridRow& of_grid : grid) {
     StudyRow& row = rows.emplace_back(of_grid);
     if (!row.command.empty()) {
-      // Its seed is that of the other rows' runs.
+      // It has the same seeds as the other rows' runs.
       for (const KeyTrees& seed : row.seeds) {
         KeyTrees settings = study.settings;
         for (const auto& [key, value] : seed) settings[key] = value;
@@ -220,7 +220,7 @@ std::vector<StudyRow> ConfigureRows(const Study& study, const std::vector<GridRo
     } catch (const UserError& error) {
       row.refused = error.what();
       if (dynamic_cast<const MissingFile*>(&error) != nullptr) row.refused_as = Status::kFailed;
-      // Where it stands is the study file.
+      // The setting comes from the study file, not from --set.
       if (row.refused.starts_with("--set: ")) row.refused.erase(0, 7);
     }
   }

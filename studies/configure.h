@@ -1,4 +1,4 @@
-// What each row of a grid comes to as a run: its configuration and ranks, or why it cannot be one.
+// The run that each row of a grid stands for: its configuration and ranks, or why it cannot run.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::studies {
 
-// What a run draws its random numbers from.
+// The seeds of a run's random numbers.
 struct RunSeeds {
   int64_t train = 0, model = 0, data = 0;
 
@@ -23,40 +23,40 @@ struct StudyRow : GridRow {
   explicit StudyRow(const GridRow& row) : GridRow(row) {}
 
   int64_t ranks = 1;
-  // Why it cannot run: the configuration is impossible (Status::kInfeasible), or names a file that
-  // is not there (kFailed). Empty: it can.
+  // Why the row cannot run: the configuration is impossible (Status::kInfeasible), or names a file
+  // that does not exist (kFailed). Empty: it can run.
   std::string refused;
   Status refused_as = Status::kInfeasible;
-  std::string resolved;     // its whole configuration, but for what a study sets itself
-  bool has_arena = true;    // it is on the planned arena, whose use can be checked
-  bool calibrates = false;  // what it does depends on what has been measured on this machine
+  std::string resolved;     // its whole configuration, except for the study's own keys
+  bool has_arena = true;    // it uses the planned arena, whose use can be checked
+  bool calibrates = false;  // its choices depend on measurements of this machine
   bool on_gpu = false;
   RowFacts facts;
-  std::vector<RunSeeds> run_seeds;  // what each of `seeds` comes to
+  std::vector<RunSeeds> run_seeds;  // the resulting seeds for each of `seeds`
 };
 
-// Is that key without influence on any number that training computes (docs/ablations.md)?
+// True if the key has no influence on any number that training computes (docs/ablations.md).
 bool KeepsNumbers(const std::string& key);
 
-// What is known of a run with this configuration on so many ranks. What differs between two runs of
-// the same `numbers` changes where bytes are and what is computed twice, and no number.
+// The facts about a run with this configuration on that many ranks. Two runs with the same
+// `numbers` differ only in where bytes are and what is recomputed, and in no number.
 RowFacts FactsOf(const config::RunConfig& config, int64_t ranks);
 
-// The study's own settings of every run, over the row's.
+// The settings that the study adds to every run; they override the row's.
 std::vector<std::string> MeasuringSets(const Study& study);
-// How far a run trains: to the end, or as far as one whose curve another has (shared_curves.h).
+// The length of a run: to the end, or shorter if another run has its curve (shared_curves.h).
 std::string StepsSet(int64_t steps);
 
-// The program and its arguments for a run of the row with one of its seeds: `further` are
-// arguments of --set over those above.
+// The program and its arguments for a run of the row with one of its seeds: `further` are arguments
+// of --set that override the others.
 std::vector<std::string> TrainArguments(const Study& study, const StudyRow& row, size_t seed,
                                         const std::vector<std::string>& further);
 
-// Configures each row; one that can't be is marked and stays.
+// Configures each row; a row that cannot run is marked and kept.
 std::vector<StudyRow> ConfigureRows(const Study& study, const std::vector<GridRow>& grid);
 
-// What all rows and their measuring come to, as a short text: two studies with the same one have
-// the same runs.
+// A short text for all rows and the way of measuring: two studies with the same text have the same
+// runs.
 std::string FingerprintOf(const Study& study, const std::vector<StudyRow>& rows);
 
 }  // namespace plimsoll::studies

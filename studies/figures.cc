@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A row beside what its figures are made of.
+// A row with the inputs of its figures.
 struct View {
   const Row& row;
   const Comparison& comparison;
@@ -38,7 +38,7 @@ ordered_json OfRoles(const Row& row, const std::vector<const char*>& roles) {
   return sum;
 }
 
-// A share of the device's peak; null where that is not known.
+// A share of the device's peak; null if the peak is not known.
 ordered_json Utilisation(const View& view, double flops) {
   const std::optional<double> peak = view.row.Figure("peak_flops");
   if (!peak || *peak <= 0) return nullptr;
@@ -69,7 +69,7 @@ ordered_json PredictedPeak(const View& view) {
   return nullptr;
 }
 
-// The mean over all runs of what each measures by itself.
+// The mean of a figure over all runs, each of which measures it.
 ordered_json OverRuns(const View& view, const char* key) {
   std::vector<double> values;
   for (const Run& run : view.row.runs) {
@@ -91,8 +91,8 @@ struct Figure {
   const char* key;
   const char* label;  // of its column; nullptr: it has none
   const char* unit;   // reports/study_page.h
-  // What it is in a row; nullptr: the member `key` of the summary. Or, of those that depend on the
-  // seed: a run's value, or what the comparison found.
+  // How to get the value from a row; nullptr: it is the member `key` of the summary. Figures that
+  // depend on the seed have a run's value, or a result of the comparison, instead.
   ordered_json (*of)(const View&) = nullptr;
   SeedFigure of_run = nullptr;
   std::optional<Mean> Comparison::*compared = nullptr;
@@ -182,7 +182,8 @@ void AddBySeed(const Figure& figure, const View& view, bool seeds, ordered_json&
   json[key + kRuns] = mean->count;
 }
 
-// No more than seeds differ: the deviation of the pairs' differences is no less than their mean.
+// The difference may be due to seeds: the deviation of the pairs' differences is at least their
+// mean.
 bool WithinSeeds(const std::optional<Mean>& difference) {
   return difference && difference->deviation &&
          std::abs(difference->mean) <= *difference->deviation;
@@ -200,7 +201,7 @@ ordered_json MarksOf(const View& view) {
   return marks;
 }
 
-// By step, the means over the runs of all seeds as far as all of them came.
+// By step, the means over the runs of all seeds, up to the last step that all of them made.
 ordered_json LossCurve(const Row& row) {
   std::set<std::string> seeds;
   std::vector<const Run*> runs;
@@ -287,7 +288,7 @@ ordered_json ColumnsOf(const ordered_json& rows) {
   for (const Figure& figure : kFigures) {
     const std::string key = figure.key;
     if (figure.label == nullptr || !any(key, filled)) continue;
-    // Columns that would only repeat what stands there already.
+    // Leaves out columns that would only repeat another column.
     const auto other = [&](const char* than) {
       return any(key, [&](const ordered_json& row, const ordered_json& value) {
         return value != row.value(than, ordered_json(nullptr));

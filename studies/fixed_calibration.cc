@@ -14,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kPatienceSeconds = 10;  // as of other runs (runner.cc)
+constexpr double kPatienceSeconds = 10;  // as for other runs (runner.cc)
 
-// Those whose choices rest on calibrations, and at least one that starts a process on a GPU, of
-// which its profile is learnt.
+// The rows whose choices depend on calibrations, or else one that starts a process on a GPU, so
+// that the GPU's profile is measured.
 std::vector<const StudyRow*> RowsThatMeasure(const std::vector<StudyRow>& rows) {
   std::vector<const StudyRow*> measure;
   for (const StudyRow& row : rows) {
@@ -30,7 +30,8 @@ std::vector<const StudyRow*> RowsThatMeasure(const std::vector<StudyRow>& rows) 
   return {};
 }
 
-// False: `stopped` said so. How the run itself ends is no matter: the row's own runs will tell.
+// False when `stopped` returned true. The run's own end doesn't matter: the row's real runs will
+// show errors.
 bool RunOneStep(const Study& study, const StudyRow& row, const std::string& folder,
                 const std::function<bool()>& stopped) {
   fs::create_directories(folder);

@@ -1,5 +1,5 @@
-// What a study knows of its machine: the same for all its runs, so that what is predicted of a
-// program does not change from one run to the next.
+// The calibration of the machine that a study uses: the same for all its runs, so that predictions
+// for a program do not change from one run to the next.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@
 
 namespace plimsoll::studies {
 
-// Lets one run of each row that depends on it measure what it needs to know, for a step, and copies
-// all that is known then (trainer/settle/calibration.h) to the study's directory, once. Returns
-// that folder, or "" when `stopped` said so; then nothing is copied.
+// Runs one step of each row that needs calibration, so that it measures the machine, then copies
+// all calibrations (trainer/settle/calibration.h) to the study's directory, once. Returns that
+// folder, or "" when `stopped` returned true; then nothing is copied.
 std::string FixCalibration(const Study& study, const std::vector<StudyRow>& rows,
                            const StudyDirectory& directory, const std::function<bool()>& stopped,
                            const std::function<void(const std::string&)>& say);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMostRows = 100'000;
 
-// A key by its last word, unless two axes share it.
+// The last word of a key, unless two axes share it; then the whole key.
 std::string LabelOf(const std::string& key, const std::vector<Axis>& axes) {
   const auto leaf = [](const std::string& path) { return path.substr(path.rfind('.') + 1); };
   const auto same = std::count_if(axes.begin(), axes.end(),
@@ -59,7 +59,8 @@ bool Matches(const KeyTrees& settings, const config::RunConfig& base, const Comb
   });
 }
 
-// The combinations of the axes' values, which run like the digits of a number; one without axes.
+// All combinations of the axes' values, in the order of counting; one empty combination without
+// axes.
 std::vector<KeyTrees> Combinations(const std::vector<const Axis*>& axes) {
   std::vector<KeyTrees> combinations = {{}};
   for (const Axis* axis : axes) {
@@ -138,7 +139,7 @@ class Expander {
       row.name += fmt::format("{}{}={}", row.name.empty() ? "" : ", ",
                               LabelOf(axis->key, study_.axes), row.axes.back().second);
     }
-    if (row.name.empty()) row.name = "base";  // all axes are of seeds
+    if (row.name.empty()) row.name = "base";  // all axes are seeds
     return row;
   }
 
@@ -210,7 +211,7 @@ class Expander {
 
   const Study& study_;
   const config::RunConfig& base_;
-  std::vector<const Axis*> axes_;  // but for those of seeds
+  std::vector<const Axis*> axes_;  // except for seeds
   std::vector<KeyTrees> seeds_;
   std::vector<GridRow> rows_;
 };

@@ -20,12 +20,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kNoProgram = 127;  // as shells say it
+constexpr int kNoProgram = 127;  // as in shells
 
 // Between fork and exec; nothing here may allocate.
 [[noreturn]] void Become(char* const* arguments, const char* out, const char* error) {
   setpgid(0, 0);
-  // Should this program be killed, the child is not to go on alone.
+  // If this program is killed, the child must not continue alone.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
@@ -55,7 +55,7 @@ Process::Process(const ProcessOptions& options) {
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  // The environment is this process's own while the child copies it.
+  // Changes this process's own environment until the child has copied it.
   std::vector<std::pair<std::string, std::optional<std::string>>> before;
   for (const auto& [name, value] : options.environment) {
     const char* const old = std::getenv(name.c_str());
@@ -76,7 +76,7 @@ Process::Process(const ProcessOptions& options) {
     throw UserError(fmt::format("{}: cannot be started: {}", arguments[0], std::strerror(reason)),
                     ExitCode::kInternal);
   }
-  setpgid(pid_, pid_);  // whichever of the two comes first
+  setpgid(pid_, pid_);  // in both processes: either may be first
 }
 
 Process::~Process() {
@@ -90,7 +90,7 @@ std::optional<ProcessEnd> Process::Poll() {
       info.si_pid == 0) {
     return std::nullopt;
   }
-  // What it started ends with it; until it is waited for, its group is nobody else's.
+  // Also kills what the process started; its group id stays reserved until it is waited for.
   kill(-pid_, SIGKILL);
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

@@ -1,4 +1,4 @@
-// A child process with a process group of its own, so that it ends with all that it started.
+// A child process in a process group of its own, so that everything that it started ends with it.
 #pragma once
 
 #include <sys/types.h>
@@ -12,8 +12,8 @@ namespace plimsoll::studies {
 
 struct ProcessOptions {
   std::vector<std::string> arguments;                                 // the program's path first
-  std::string out, error;                                             // files for what it prints
-  std::vector<std::pair<std::string, std::string>> environment = {};  // beside this process's
+  std::string out, error;                                             // files for its output
+  std::vector<std::pair<std::string, std::string>> environment = {};  // besides this process's
 };
 
 // How a process ended.
@@ -26,15 +26,15 @@ class Process {
  public:
   // UserError when there is no such program.
   explicit Process(const ProcessOptions& options);
-  // Kills what still runs.
+  // Kills the process group if it still runs.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // Nothing while it runs.
+  // Nothing while the process runs.
   std::optional<ProcessEnd> Poll();
 
-  // Asks all of its group to end, and kills those that haven't after so many seconds.
+  // Asks the whole group to end, and kills the processes that remain after `patience_seconds`.
   void End(double patience_seconds);
 
  private:

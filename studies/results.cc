@@ -28,7 +28,7 @@ std::optional<double> NumberIn(const ordered_json& object, const char* key) {
   return object.at(key).get<double>();
 }
 
-// What the runs beside the first one found (runner.cc).
+// Adds the results of the check and profile runs (runner.cc).
 void AddChecks(const std::string& directory, Row& row) {
   std::optional<double> used = NumberIn(ReadJson(directory + "/check/summary.json"), "used_bytes");
   if (!used) used = row.Figure("used_bytes");
@@ -120,7 +120,7 @@ std::optional<double> Row::peak_bytes() const {
 
 void AddRun(const std::string& directory, int64_t warmup, Row& row) {
   const std::string file = directory + "/metrics.jsonl";
-  // A run that is about to begin has none yet.
+  // A run that is about to begin has no metrics yet.
   trainer::RunMetrics metrics =
       std::filesystem::exists(file) ? trainer::ReadMetrics(file) : trainer::RunMetrics();
   Run run;

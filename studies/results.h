@@ -1,4 +1,4 @@
-// What runs left behind, as one row of a table.
+// Reads the results of runs as one row of a table.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace plimsoll::studies {
 
 // The whole file; empty when there is none.
 std::string ReadText(const std::string& path);
-// null where there is no such file, or no JSON in it.
+// null when there is no such file, or it holds no JSON.
 nlohmann::ordered_json ReadJson(const std::string& path);
 
 enum class Status { kDone, kInfeasible, kFailed, kTimedOut, kBroken, kUnfinished, kNotRun };
@@ -21,57 +21,58 @@ const char* Name(Status status);
 // kNotRun for any other word.
 Status ParseStatus(const std::string& name);
 
-// How one run of a row ended: outcome.json in its directory.
+// The end of one run of a row: outcome.json in its directory.
 struct Outcome {
   Status status = Status::kNotRun;
   std::string reason;  // why there is no result
   double seconds = 0;  // that it took, from start to end
-  int64_t steps = 0;   // that it was to make
+  int64_t steps = 0;   // planned steps
 };
 
 nlohmann::ordered_json ToJson(const Outcome& outcome);
-// Nothing when there is no such file, or it is no outcome.
+// Nothing when there is no such file, or it is not valid.
 std::optional<Outcome> ReadOutcome(const std::string& path);
 
-// A run's figures. What is not known is absent.
+// A run's figures. Unknown figures are absent.
 struct Run {
-  std::string seed;             // runs of one row with the same one compute the same numbers
+  std::string seed;             // runs of one row with the same seed compute the same numbers
   std::vector<double> step_ms;  // of the measured steps
   std::vector<double> losses;   // by step
   std::vector<trainer::Evaluation> evaluations;
   nlohmann::ordered_json summary;  // summary.json
-  // Over how many steps its losses are its own; the rest is another run's, which it has to equal
-  // (shared_curves.h). Nothing: all are its own.
+  // The number of steps whose losses are its own; the others are copied from a run that it must
+  // equal (shared_curves.h). Nothing: all are its own.
   std::optional<int64_t> own_steps;
 
   double median_ms() const;  // of a run with steps
-  // A member of the summary, where it is there and a number.
+  // A member of the summary, if it exists and is a number.
   std::optional<double> Figure(const char* key) const;
   std::optional<double> loss() const;            // the last one
   std::optional<double> eval_loss() const;       // held out, the last one
-  std::optional<double> best_eval_loss() const;  // held out, the least
+  std::optional<double> best_eval_loss() const;  // held out, the smallest
 };
 
 struct Row {
   std::string name;
   Status status = Status::kNotRun;
   std::string note;                                 // why there is no result
-  std::vector<Run> runs;                            // those that have results
+  std::vector<Run> runs;                            // only those with results
   std::optional<int64_t> used_bytes;                // of the arena, by canaries
   std::optional<double> collective_ms, exposed_ms;  // a step
   nlohmann::ordered_json timeline;                  // memory_timeline.json; null: none
 
   bool has_results() const { return !runs.empty(); }
-  // Of the first run, which stands for all where they cannot differ.
+  // From the first run, which stands for all runs where they cannot differ.
   std::optional<double> Figure(const char* key) const;
   nlohmann::ordered_json Member(const char* key) const;  // of its summary; null: there is none
-  // What the run is compared by: the process on a GPU, what the allocator reserved, the arena.
+  // The memory by which rows are compared: the GPU process's, the allocator's reservation, or the
+  // arena.
   std::optional<double> peak_bytes() const;
 };
 
-// Adds the run in this directory, whose first `warmup` steps' times don't count. A run that has not
-// come to its end has what it has so far, if that is a step, and makes the row kUnfinished, whose
-// note says how far it came.
+// Adds the run in this directory, without the times of its first `warmup` steps. An unfinished run
+// has the results so far, if that is at least one step, and makes the row kUnfinished, with a note
+// that says how far it came.
 void AddRun(const std::string& directory, int64_t warmup, Row& row);
 
 }  // namespace plimsoll::studies

@@ -37,7 +37,7 @@ bool AddRunOf(const Study& study, const StudyRow& row, size_t index, const std::
   return true;
 }
 
-// Why a row that came to its end is no result; empty: it is one.
+// Why the row of a finished run is no valid result; empty: it is valid.
 std::string WhyBroken(const Broken& broken, const Row& row, const Row& baseline) {
   const std::optional<Mean> of_row = OverSeeds(row, &Run::loss);
   if (!of_row) return "";

@@ -1,4 +1,4 @@
-// The rows of a study from what its runs left behind.
+// Reads the rows of a study from the files that its runs left.
 #pragma once
 
 #include <vector>
@@ -9,18 +9,18 @@
 
 namespace plimsoll::studies {
 
-// What the row's own runs say.
+// The row's results, from its own runs alone.
 Row ReadRow(const Study& study, const StudyRow& row, const StudyDirectory& directory);
 
-// One for each of `rows`, in their order; those that did not run say so. Runs that claim the same
-// losses share one curve, and rows beyond the study's limits (broken) are marked.
+// One result for each of `rows`, in their order; rows that did not run are marked so. Runs that
+// claim the same losses share one curve, and rows beyond the study's limits (broken) are marked.
 std::vector<Row> ReadRows(const Study& study, const std::vector<StudyRow>& rows,
                           const StudyDirectory& directory);
 
-// How many runs of the row the study asks for; further ones follow where times vary.
+// The number of runs of the row that the study asks for; more follow when times vary.
 size_t PlannedRuns(const Study& study, const StudyRow& row);
 
-// The index of the row that others are compared with.
+// The index of the row that the others are compared with.
 size_t BaselineIndex(const Study& study, const std::vector<StudyRow>& rows);
 
 }  // namespace plimsoll::studies

@@ -32,13 +32,13 @@ void WriteFile(const std::string& path, const std::string& text) {
   file.Commit();
 }
 
-// What a child gets to end in: mpirun has ranks to end.
+// Seconds for a child to end: mpirun has to end its ranks.
 constexpr double kPatienceSeconds = 10;
-// Profiled steps are told node by node and take longer; a few are enough.
+// Profiled steps are timed node by node and take longer; a few are enough.
 constexpr int64_t kProfiledSteps = 3;
 
 // A row is run up to three times, each in a process of its own: for its times, for the bytes that
-// it uses, and node by node. The last two are no part of its times.
+// it uses, and node by node. Only the first gives the row's times.
 enum class Pass { kMeasure, kCheck, kProfile, kEnd };
 
 std::string SignalText(int signal) {
@@ -46,14 +46,14 @@ std::string SignalText(int signal) {
                      signal == SIGKILL ? ", as the system does when memory runs out" : "");
 }
 
-// Of what a run said on its way out: the last message, or the first under mpirun, which says more
-// about itself than about the program.
+// From a run's error output: the last message, or under mpirun the first, since mpirun's later
+// messages are more about itself than about the program.
 std::string LastWords(const std::string& errors, bool mpirun) {
   std::vector<std::string> messages;
   std::istringstream lines(errors);
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.starts_with("warning:") || line.starts_with("---")) continue;
-    // Where the study's own settings stand is no help.
+    // The place of the study's own settings does not help.
     if (line.starts_with("--set: ")) line.erase(0, 7);
     if (line.starts_with(' ') && !messages.empty()) {
       messages.back() += " " + line.substr(line.find_first_not_of(' '));
@@ -166,7 +166,7 @@ bool Runner::Waits(const StudyRun& run) const {
       })) {
     return true;
   }
-  // The baseline trains to the end where it can, otherwise the first row.
+  // The baseline trains to the end if it can, otherwise the first row does.
   const size_t baseline = BaselineIndex(study_, rows_);
   if (run.row == baseline) return false;
   return std::ranges::any_of(runs_, [&](const StudyRun& other) {
@@ -269,7 +269,7 @@ bool Runner::StartOne() {
   active->directory = directory_.Run(rows_[run.row].folder, run.index);
   active->gpus.assign(free_gpus_.end() - static_cast<std::ptrdiff_t>(gpus), free_gpus_.end());
   free_gpus_.resize(free_gpus_.size() - gpus);
-  fs::remove_all(active->directory);  // what a run left that was stopped
+  fs::remove_all(active->directory);  // files of a run that was stopped
   StartPass(*active);
   active_.push_back(std::move(active));
   return true;
@@ -298,7 +298,7 @@ Outcome Runner::Failure(const Active& active, const ProcessEnd& end) const {
                   .seconds = active.seconds(),
                   .steps = active.steps};
   const bool ours = row.command.empty();
-  // A configuration that is impossible has been refused before (configure.h).
+  // Impossible configurations have been refused before (configure.h).
   if (ours && end.exit_code == static_cast<int>(ExitCode::kBudgetNotMet)) {
     outcome.status = Status::kInfeasible;
   }

@@ -1,5 +1,5 @@
-// Runs a study: every run a process of its own, in a fixed order, some side by side, until all are
-// done or the user stops it. What was done before is not done again.
+// Runs a study: every run is a process of its own, in a fixed order, some in parallel, until all
+// are done or the user stops it. Finished runs are not repeated.
 #pragma once
 
 #include <cstdint>
@@ -23,37 +23,37 @@ struct StudyRun {
   bool operator==(const StudyRun&) const = default;
 };
 
-// All runs that the study asks for: the first of all rows, then the second, so that what drifts
-// falls on all rows alike, and among these the rows as written or in an order that follows from
-// order_seed.
+// All runs that the study asks for: first one run of each row, then the second ones, so that drift
+// affects all rows alike. Within these, the rows are in the order as written or in an order that
+// follows from order_seed.
 std::vector<StudyRun> OrderedRuns(const Study& study, const std::vector<StudyRow>& rows);
 
-// A row whose times vary by more than kSteady is run again, at most so often.
+// A row whose times vary by more than kSteady is run again, at most this many times.
 constexpr int kMostRepeats = 5;
 
 struct RunnerOptions {
-  int jobs = 1;                   // runs side by side
-  std::vector<std::string> gpus;  // what CUDA_VISIBLE_DEVICES may name; empty: no GPUs
-  bool retry_failed = false;      // also run what failed before
-  std::string calibration;        // folder of what is known of this machine
+  int jobs = 1;                   // runs in parallel
+  std::vector<std::string> gpus;  // names for CUDA_VISIBLE_DEVICES; empty: no GPUs
+  bool retry_failed = false;      // repeat runs that failed before
+  std::string calibration;        // folder with calibrations of this machine
 };
 
 class Runner {
  public:
-  // Called when a run has ended, with how many have of all of them, and the seconds left by what
-  // they took so far.
+  // Called when a run has ended, with the number of ended runs, the number of all runs, and an
+  // estimate of the remaining seconds from the times so far.
   using OnEnd = std::function<void(const StudyRun& run, const Outcome& outcome, size_t ended,
                                    size_t all, double seconds_left)>;
-  // All arguments outlive the runner.
+  // All arguments must outlive the runner.
   Runner(const Study& study, const std::vector<StudyRow>& rows, const StudyDirectory& directory,
          const RunnerOptions& options);
   ~Runner();
 
-  // How many runs are still to be made, and how many of them share another's losses.
+  // The number of remaining runs, and how many of them share another run's losses.
   size_t left() const { return runs_.size(); }
   size_t left_sharing() const;
 
-  // False when `stopped` said so: then no child is left, and what they had begun is done again the
+  // False when `stopped` returned true: then no child is left, and unfinished runs are repeated the
   // next time.
   bool Run(const std::function<bool()>& stopped, const OnEnd& on_end);
 
@@ -61,19 +61,19 @@ class Runner {
   struct Active;
   void StartNext();
   bool StartOne();  // false: nothing can be started now
-  // A number for all runs that claim the same losses (RowFacts::numbers and the seed); -1: it
-  // claims none.
+  // A number shared by all runs that claim the same losses (RowFacts::numbers and the seed); -1: no
+  // claim.
   int ClaimOf(const StudyRun& run) const;
-  // Has another run to be done first, whose losses this one may share?
+  // True if another run must finish first, whose losses this one may share.
   bool Waits(const StudyRun& run) const;
   int64_t StepsOf(const StudyRun& run) const;
-  // Notes a run that is done.
+  // Records that a run is done.
   void CountDone(const StudyRun& run, int64_t steps);
   bool IsUnsteady(size_t row) const;
-  // Queues a further run of the row where its times vary.
+  // Queues another run of the row if its times vary.
   void Repeat(size_t row);
   void StartPass(Active& active);
-  // How the run ended, once it has; starts its next pass where there is one.
+  // The outcome once the run has ended; starts its next pass if there is one.
   std::optional<Outcome> Look(Active& active);
   Outcome Failure(const Active& active, const ProcessEnd& end) const;
   bool Advance(Active& active);  // false: there is no further pass
@@ -85,18 +85,18 @@ class Runner {
   const Study& study_;
   const std::vector<StudyRow>& rows_;
   const StudyDirectory& directory_;
-  const int64_t shared_steps_;  // of a run whose curve another one has
+  const int64_t shared_steps_;  // of a run that shares another's curve
   RunnerOptions options_;
   std::vector<StudyRun> runs_;            // still to be started, the next one first
-  std::vector<bool> failed_;              // rows of which no further run is made
-  std::vector<size_t> made_;              // runs of each row that are done
+  std::vector<bool> failed_;              // rows that get no more runs
+  std::vector<size_t> made_;              // finished runs of each row
   std::vector<std::vector<int>> claims_;  // by row and seed
-  // Claims of which a run came to the end, and the steps of one that shares its curve.
+  // Claims with a complete run, and the number of steps for a run that shares its curve.
   std::map<int, int64_t> whole_;
   std::vector<std::unique_ptr<Active>> active_;
   std::vector<std::string> free_gpus_;
   size_t all_ = 0, ended_ = 0;
-  std::vector<double> seconds_;  // that runs took
+  std::vector<double> seconds_;  // of the finished runs
 };
 
 }  // namespace plimsoll::studies

@@ -32,7 +32,7 @@ int64_t SharedSteps(int64_t warmup, int64_t all_steps, const nlohmann::ordered_j
   if (number("joules_per_step") <= 0 || number("step_ms") <= 0) return steps;
   constexpr std::chrono::duration<double> kSeconds = kWindows * trainer::EnergyWindows::kShortest;
   const double needed = std::ceil(1e3 * kSeconds.count() / number("step_ms"));
-  // Compared as they are: a double may be no int64_t.
+  // Compared before the conversion: the double may not fit an int64_t.
   if (needed >= static_cast<double>(all_steps)) return all_steps;
   return std::min(all_steps, std::max(steps, warmup + static_cast<int64_t>(needed)));
 }

@@ -1,5 +1,5 @@
 // Runs whose losses must be equal to the bit share one curve: only one of them trains to the end,
-// the others far enough to see that their losses are the same.
+// the others only train long enough to check that their losses are the same.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@
 
 namespace plimsoll::studies {
 
-// How many steps a run makes whose curve another one has: a twentieth of all, and at least 20,
-// after those of the warm-up.
+// The number of steps of a run that shares another's curve: after the warm-up, a twentieth of all
+// steps, and at least 20.
 int64_t SharedSteps(int64_t warmup, int64_t all_steps);
-// The same, where `whole`, the summary of the run that has the curve, says what a step's energy is:
-// then long enough for this one's energy to be measured too.
+// The same, but if `whole`, the summary of the run with the whole curve, has the energy of a step:
+// long enough to measure this run's energy too.
 int64_t SharedSteps(int64_t warmup, int64_t all_steps, const nlohmann::ordered_json& whole);
 
-// The first steps of both, as many as both made, have the same losses.
+// True if the steps that both runs made have the same losses.
 bool SameLosses(const Run& a, const Run& b);
 
 // Gives each run that made fewer steps than the longest run of its claim (RowFacts::numbers and
-// seed) that run's losses and evaluations, and notes how many steps were its own. A run whose own
-// losses are others keeps them.
+// seed) that run's losses and evaluations, and records the number of its own steps. A run whose own
+// losses differ keeps them.
 void ShareCurves(const std::vector<RowFacts>& facts, size_t baseline, std::vector<Row>& rows);
 
 }  // namespace plimsoll::studies

@@ -1,4 +1,4 @@
-// A study: one run file, and the variations of it that are to be compared. docs/ablations.md.
+// A study: one run file and the variations of it to be compared. docs/ablations.md.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::studies {
 
-// What a variation changes: dotted key → value as written; kNull takes back what the base set.
+// Changes of a variant: dotted key → value as written; kNull removes the base's value.
 using config::KeyTrees;
 
 // A named variation.
@@ -19,43 +19,43 @@ struct Variant {
   std::string name;
   std::string origin;  // "study.yaml:12"
   KeyTrees settings;
-  std::string command;  // in place of a run of ours; prints a summary as JSON. Empty: a run
+  std::string command;  // replaces a run of ours; prints a summary as JSON. Empty: a run
 };
 
-// A key and the values that it takes in turn.
+// A key and its values, which rows take in turn.
 struct Axis {
   std::string key;
   std::string origin;
   std::vector<config::Tree> values;
 };
 
-// Some keys and their values: a combination to add, or what those to leave out have in common.
+// Some keys and their values: a combination to include, or the common part of those to exclude.
 struct Combination {
   std::string origin;
   KeyTrees settings;
 };
 
 struct Measure {
-  int64_t warmup = 3;                 // steps whose times don't count
-  int64_t steps = 20;                 // that are timed, after those
+  int64_t warmup = 3;                 // first steps, whose times don't count
+  int64_t steps = 20;                 // timed steps, after the warm-up
   std::optional<int64_t> eval_every;  // steps between evaluations; nothing: after the last; 0: none
   bool check_arena = true;
   bool profile = false;
-  bool repeat_unsteady = true;  // run again what varies by more than kSteady (compare.h)
+  bool repeat_unsteady = true;  // repeat runs that vary by more than kSteady (compare.h)
 
   int64_t all_steps() const { return warmup + steps; }
   int64_t EvalEvery() const { return eval_every.value_or(all_steps()); }
 };
 
-// When a run that came to its end is no result. Nothing: no limit.
+// Limits beyond which the result of a finished run is invalid. Nothing: no limit.
 struct Broken {
   std::optional<double> loss_above;
   std::optional<double> loss_difference;  // from the baseline, as a share of its loss
-  std::optional<double> seconds;          // that a run takes; it is ended then
+  std::optional<double> seconds;          // of a run, which is ended then
 };
 
 struct Launch {
-  std::optional<int64_t> ranks;  // nothing: what the mesh of each variation comes to
+  std::optional<int64_t> ranks;  // nothing: the mesh of each variation decides
   std::string mpirun = "mpirun -np {ranks}";
 };
 
@@ -71,7 +71,7 @@ struct Study {
   std::vector<Axis> axes;
   std::vector<Combination> include, exclude;
   std::string baseline;         // a row's name; empty: the first
-  std::string baseline_origin;  // where it stands
+  std::string baseline_origin;  // the place of the key
   int64_t repeats = 1;
   RunOrder order = RunOrder::kShuffled;
   int64_t order_seed = 1;
@@ -80,8 +80,8 @@ struct Study {
   Launch launch;
 };
 
-// Reads a study file's text. UserErrors of one line: "study.yaml:12: axes.amp.dtpye: unknown key,
-// did you mean amp.dtype?". Nothing else is opened.
+// Parses a study file's text. UserErrors have one line: "study.yaml:12: axes.amp.dtpye: unknown
+// key, did you mean amp.dtype?". Opens no other file.
 Study ParseStudy(const std::string& text, const std::string& name);
 
 // The keys of a study file as the table in docs/ablations.md.

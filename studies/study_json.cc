@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Nodes of a timeline that are shown: each is a small picture among many.
+// The number of nodes shown in a timeline, which is a small picture among many.
 constexpr size_t kSamples = 160;
 
 // The different values of a member among the rows.
@@ -51,7 +51,7 @@ std::string ListOf(const std::vector<std::string>& names) {
   return text;
 }
 
-// Which times are not to be trusted; empty: all may be.
+// Names the times that cannot be trusted; empty: all can.
 std::string UnsteadyText(const std::vector<Row>& rows) {
   std::vector<std::string> names;
   for (const Row& row : rows) {
@@ -67,7 +67,7 @@ std::string UnsteadyText(const std::vector<Row>& rows) {
       kSteady * 100, names.size(), rows.size(), ListOf(names));
 }
 
-// How many runs have their losses from others, and over how many steps that was checked.
+// Says how many runs share others' losses, and over how many steps that was checked.
 std::string SharedText(const std::vector<Row>& rows) {
   int runs = 0;
   int64_t least = 0, all = 0;
@@ -96,7 +96,7 @@ std::string LawText(const ordered_json& law) {
   return text;
 }
 
-// Was there anything to look for?
+// True if there was anything to check.
 bool Applies(const ordered_json& law) {
   return law.at("checked").get<int>() > 0 || !law.at("untold").empty();
 }

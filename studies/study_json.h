@@ -1,4 +1,4 @@
-// study.json: the rows of a study with what was found, and what the report page is made of.
+// study.json: the rows of a study with the comparisons, and the contents of the report page.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -20,16 +20,16 @@ struct StudyFacts {
 };
 
 // {"title", "subtitle", "warning", "facts", "columns", "rows", "laws"}: the members of
-// reports/study_page.h and, beside them, CheckLaws().
+// reports/study_page.h and the results of CheckLaws().
 nlohmann::ordered_json StudyJson(const StudyFacts& study);
 
-// report.html: the same as a page, with the rows' memory over a step.
+// report.html: the same as a page, with a picture of each row's memory over a step.
 std::string StudyHtml(const nlohmann::ordered_json& json, const StudyFacts& study);
 
-// Does every law hold that must?
+// True if every law that must hold does hold.
 bool LawsHold(const nlohmann::ordered_json& study);
 
-// The table, and the laws below it.
+// The table, with the laws below it.
 std::string StudyText(const nlohmann::ordered_json& study);
 
 }  // namespace plimsoll::studies

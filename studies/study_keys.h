@@ -15,7 +15,7 @@ struct StudyKey {
   std::string type;  // for the reference
   std::string default_text;
   std::string doc;  // one sentence, Markdown
-  // Stores the value, checked; `origin` is the key's.
+  // Checks and stores the value; `origin` is the place of the key.
   std::function<void(Study&, const config::Tree& value, const std::string& origin)> read;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A figure alone; by how much seeds make it vary, and how many there were.
+// A figure, with the deviation over seeds and their number if it has any.
 std::string WithDeviation(const std::string& text, const ordered_json& row,
                           const ordered_json& column) {
   const auto member = [&](const char* name) {
@@ -51,7 +51,7 @@ std::string Cell(const ordered_json& row, const ordered_json& column) {
   return WithDeviation(Number(row, key, column.at("unit"), value.get<double>()), row, column);
 }
 
-// Characters on a terminal; all of ours are one wide.
+// The number of characters on a terminal, where all of ours have width one.
 size_t Width(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;

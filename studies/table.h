@@ -1,4 +1,4 @@
-// Rows as people and programs read them: the terminal's table and CSV.
+// The rows for people and for programs: the terminal's table and CSV.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,10 +9,10 @@
 
 namespace plimsoll::studies {
 
-// Aligned, with a legend below; of rows and columns of figures.h.
+// An aligned table with a legend below, from the rows and columns of figures.h.
 std::string TextTable(const nlohmann::ordered_json& rows, const nlohmann::ordered_json& columns);
 
-// All scalar members of the rows, with a line of their names (RFC 4180).
+// All scalar members of the rows, with a header line of their names (RFC 4180).
 std::string Csv(const nlohmann::ordered_json& rows);
 
 nlohmann::ordered_json LawsJson(const std::vector<Law>& laws);

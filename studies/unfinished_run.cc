@@ -35,7 +35,7 @@ ordered_json SummaryOfUnfinished(const std::string& directory, const trainer::Ru
   }
   summary["predicted_process_bytes"] = plan.value("process_bytes", ordered_json(nullptr));
   if (metrics.most_gpu_bytes) summary["process_bytes"] = *metrics.most_gpu_bytes;
-  // Of several ranks it is not known how many they are.
+  // With several ranks their number is not known.
   if (!metrics.most_rank_bytes) {
     summary["tokens_per_step"] = plan.value("micro_batch", 0.0) * plan.value("sequence", 0.0) *
                                  plan.value("accumulate", 0.0);

@@ -20,10 +20,10 @@ using config::Tree;
 using config::TreeEntry;
 using config::Type;
 
-// Values of one axis; more is a mistake in a range.
+// The most values of one axis; a range with more is a mistake.
 constexpr int64_t kMostValues = 10'000;
 
-// What a study says for all its runs, or runs differently from training.
+// Keys that a study sets for all its runs, or that work differently in a study.
 constexpr const char* kOfTheStudy[] = {
     "run.dir",          "run.overwrite",      "train.stop_after",  "train.eval_every",
     "train.early_stop", "train.sample_every", "debug.check_arena", "save.model",
@@ -55,7 +55,7 @@ Tree Scalar(const std::string& text, const std::string& origin) {
   return tree;
 }
 
-// A range in the numbers that it runs through: bytes for sizes.
+// A range in plain numbers: bytes for sizes.
 class Range {
  public:
   Range(const Key& key, const Tree& map, const std::string& where)
@@ -161,7 +161,7 @@ class Range {
   std::optional<int64_t> count_;
 };
 
-// Refuses values that the key cannot have; null is for taking back.
+// Refuses values that the key cannot have; null is allowed, since it removes a value.
 void Check(const Key& key, const Tree& value) {
   if (value.kind != Tree::Kind::kNull) (void)config::ParseKey(key, value);
 }

@@ -1,4 +1,4 @@
-// Values of run-file keys as they stand in a study file.
+// Values of run-file keys in a study file.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace plimsoll::studies {
 // Keys that a study decides itself (run.dir, …) are refused.
 config::KeyTrees ReadSettings(const config::Tree& map, const std::string& where);
 
-// What ReadSettings walks through: calls `leaf` for each key of the run file's schema in such a
+// The traversal that ReadSettings uses: calls `leaf` for each key of the run file's schema in the
 // map.
 using Leaf = std::function<void(const config::Key& key, const config::TreeEntry& entry)>;
 void ForEachKey(const config::Tree& map, const std::string& where, const Leaf& leaf);

@@ -25,7 +25,7 @@ def main():
     commands = {}
     for action in read_actions(options, targets, "CppCompile"):
         source = action["arguments"][action["arguments"].index("-c") + 1]
-        # clang has no such option, and an editor shall show warnings as warnings.
+        # clang lacks the first option, and an editor should show warnings as warnings.
         flags = [a for a in action["arguments"][1:] if a not in ("-fno-canonical-system-headers", "-Werror")]
         flags = [f"{base}/{a}" if a.startswith("external/") else a for a in flags]
         commands[source] = {"directory": os.getcwd(), "file": source, "arguments": ["g++", *flags]}

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: dist.sh ARCHIVE PROGRAM FILE…
-# Packs what a node needs that has only a driver and an MPI:
+# Packs everything for a node that has only a driver and an MPI:
 #   plimsoll/bin/plimsoll   the program; it looks for libraries in ../lib first
 #   plimsoll/lib/           NVIDIA's libraries, in builds with CUDA
-#   plimsoll/licences/      of what the program contains
+#   plimsoll/licences/      of everything that the program contains
 #   plimsoll/…              the files, at their places in the repository
 set -euo pipefail
 archive=$1 program=$2
@@ -18,14 +18,15 @@ for file in "$@"; do
   cp -L "$file" "$root/$file"
 done
 
-# Linked into the program, header-only, or in the pages that it writes. Where a system keeps none, there is none to copy.
+# Licences of libraries that are linked into the program, header-only, or part of the pages that it
+# writes. Where a system keeps none, there is none to copy.
 for package in libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libpcre2-dev \
   libutf8proc-dev libeigen3-dev zlib1g-dev liblzma-dev libzstd-dev libjs-chart.js; do
   licence=/usr/share/doc/$package/copyright
   [ ! -e "$licence" ] || cp -L "$licence" "$root/licences/$package"
 done
 
-# Of a toolkit, where each part may keep its own, or of a system's packages.
+# From a toolkit, where each part may have its own licence, or from a system's packages.
 copy_licences() {
   local root_of=$1 found
   [ ! -x "$root_of/bin/nvcc" ] || find -L "$root_of" -maxdepth 5 \( -iname 'EULA*.txt' -o -iname 'LICENSE*' \) -type f 2>/dev/null |
@@ -37,7 +38,7 @@ copy_licences() {
   done
 }
 
-# cuDNN and NVRTC load further libraries of theirs by name, from beside themselves.
+# cuDNN and NVRTC load their further libraries by name, from their own folder.
 ldd "$program" | awk '$1 ~ /^lib(cublas|cudnn|nccl|nvrtc)/ && $3 ~ /^\// { print $1, $3 }' |
   while read -r name path; do
     mkdir -p "$root/lib"
@@ -53,6 +54,6 @@ ldd "$program" | awk '$1 ~ /^lib(cublas|cudnn|nccl|nvrtc)/ && $3 ~ /^\// { print
     done
   done
 
-# The same bytes whenever the contents are the same.
+# The archive has the same bytes whenever the contents are the same.
 chmod -R u+w,a+rX "$root"
 tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - -C "$stage" plimsoll | gzip -n >"$archive"

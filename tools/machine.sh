@@ -1,28 +1,30 @@
 #!/usr/bin/env bash
 # usage: machine.sh [ROOT]
-# Prints what of this machine decides whether tests run or skip, a line "KIND VALUE" each. A value changes
-# when the thing comes, goes or is replaced. tools/workspace_status.sh hands it to Bazel, where it is an
-# input of the tests that need the thing (//tests/support:machine/KIND). Runs before each build, and so has
-# to be quick. ROOT stands for / in tests of this script.
+# Prints the properties of this machine that decide whether tests run or skip, a line "KIND VALUE"
+# each. A value changes when the thing appears, disappears or is replaced. tools/workspace_status.sh
+# passes the lines to Bazel, where they are inputs of the tests that need the thing
+# (//tests/support:machine/KIND). This runs before each build, so it must be quick. Tests of this
+# script pass another root as ROOT.
 #
 # The folder of reference files is $PLIMSOLL_SHARED, or else `shared` beside the repository.
 root=${1:-}
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-shopt -s nullglob # what is absent is not mentioned
+shopt -s nullglob # absent things are left out
 
-# The size and the time of each file, links followed.
+# The size and the time of each file, following links.
 files() {
   [ $# -eq 0 ] || stat -L -c '%n %s %Y' "$@" 2>/dev/null | tr '\n' ';'
 }
 
-# Tests look for programs here, whatever the user's PATH is; a pattern with brackets names only what exists.
+# Tests look for programs here, whatever the user's PATH is; a pattern with brackets yields only
+# existing files.
 echo "browser $(files "$root"/usr/{bin,local/bin}/{chromiu[m],chromedrive[r]} \
   "$root"/usr/{lib,local/lib}/python3*/dist-packages/selenium/__init__.py)"
 echo "mpi $(files "$root"/usr/{bin,local/bin}/mpiru[n])"
 echo "tensorboard $(files \
   "$root"/usr/{lib,local/lib}/python3*/dist-packages/{google/protobuf/__init__,numpy/__init__,absl/__init__,six}.py)"
 
-# /dev/dxg is a GPU in Windows' subsystem for Linux.
+# /dev/dxg is a GPU in the Windows Subsystem for Linux.
 devices=("$root"/dev/{nvidia[0-9]*,dx[g]})
 driver=$(cat "$root"/proc/driver/nvidia/{version,gpus/*/information} /dev/null 2>/dev/null |
   grep -E '^(NVRM|Model)' | tr '\n' ';')

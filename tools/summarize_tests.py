@@ -14,7 +14,7 @@ import sys
 import urllib.parse
 import xml.etree.ElementTree
 
-NO_TESTS_FOUND = 4  # Bazel's exit codes; here the count of zero already says it
+NO_TESTS_FOUND = 4  # Bazel's exit codes; the count of zero already shows it
 TESTS_FAILED = 3
 
 
@@ -51,7 +51,7 @@ def cases(result):
             yield "skipped", name, " ".join(lines[1:] or lines).strip()
         else:
             yield "passed", name, ""
-    if not ok and not seen_failure:  # such as a leak found after the last case, or a time-out
+    if not ok and not seen_failure:  # for example a leak found after the last case, or a time-out
         yield "failed", "", status
 
 
@@ -75,7 +75,7 @@ def main():
             if verdict in notes:
                 text = f"{label} {name}".strip()
                 notes[verdict].append(f"{text}: {detail}" if detail else text)
-    # A test that was not built has no result; one with a result has only a failed companion.
+    # A test that was not built has no result; if it has a result, only its companion target failed.
     tested = {label for label, _, _ in results}
     for label in sorted(set(not_built) - tested):
         count["failed"] += 1

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs tests (default: all of them) and closes with the line "N passed, N failed[, N skipped]".
+# Runs tests (default: all of them) and ends with the line "N passed, N failed[, N skipped]".
 #   tools/test.sh [bazel options] [targets]      e.g. tools/test.sh --config=asan //tests/graph:all
-# Exit code 0 only if something ran and nothing failed. BAZEL names another bazel, options included.
+# Exits with 0 only if something ran and nothing failed. BAZEL names another bazel, options
+# included.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 

@@ -27,7 +27,7 @@ import tempfile
 
 from bazel_actions import bazel, read_actions
 
-# Of setup.sh; MPI's library is linked from here and found over there.
+# From setup.sh; MPI's library is linked here and must exist on the other machine.
 PACKAGES = ("libeigen3-dev", "zlib1g-dev", "liblzma-dev", "libzstd-dev", "libpcre2-dev", "libutf8proc-dev",
             "libyaml-cpp-dev", "nlohmann-json3-dev", "libcli11-dev", "libspdlog-dev", "libfmt-dev", "libgtest-dev",
             "libgmock-dev")
@@ -159,7 +159,7 @@ def main():
             continue
         commands.append(command_of(action, external))
         wanted |= action["inputs"] - made
-    # Of headers Bazel names those that it has seen being read; here are all.
+    # Bazel names only the headers that it has seen being read; here all are listed.
     sources = subprocess.run(["git", "ls-files", "*.h", "*.cuh", "*.cc", "*.cu"], check=True, capture_output=True,
                              text=True).stdout.split()
     wanted |= set(sources)
@@ -172,7 +172,8 @@ def main():
     if generators:
         bazel("build", *options, *sorted(generators))
 
-    # What the toolkit and the compiler have over there stays here, and so do the tools of Bazel itself.
+    # Files of the toolkit and the compiler, which the other machine has, stay here, and so do
+    # Bazel's own tools.
     skipped = re.compile(r"external/(cuda/(include|nvcc)|bazel_tools|local_config_cc)|.*/external/bazel_tools"
                          r"|.*\.(params|cppmap|modulemap)$|bazel-out/[^/]*/internal")
     with tempfile.TemporaryDirectory() as folder, tarfile.open(arguments.output, "w:xz", preset=6) as pack:

@@ -2,11 +2,11 @@
 # Bazel runs this before each build (.bazelrc). Prints
 # - the commit, with "-dirty" when tracked files differ from it, or "unknown" outside a checkout, which
 #   //base:version carries into the program;
-# - what of this machine tests need (tools/machine.sh), for //tests/support:machine.
+# - the properties of this machine that tests need (tools/machine.sh), for //tests/support:machine.
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 commit=unknown
-# Only this checkout counts, not a repository that the folder happens to lie in.
+# Only this checkout counts, not a repository that happens to contain the folder.
 if [ "$(git rev-parse --show-toplevel 2>/dev/null)" = "$(pwd -P)" ] &&
   head=$(git rev-parse --verify --quiet --short=12 HEAD); then
   commit=$head

@@ -1,4 +1,4 @@
-// What a run tells before its first step: what is trained, on which data, in how much memory.
+// The message of a run before its first step: the model, the data, and the memory.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ struct Announced {
   const models::Model& model;
   const runtime::Device& device;
   const CompiledStep& compiled;
-  std::string data;  // lines on what it reads
+  std::string data;  // lines about its data
   double compile_seconds = 0;
-  std::string gpu = {};                        // a line on what the process holds of it
-  std::string resumed = {};                    // a line on the snapshot it goes on from
+  std::string gpu = {};                        // a line about the process's GPU memory
+  std::string resumed = {};                    // a line about the snapshot it continues from
   std::optional<int64_t> reserved_bytes = {};  // by the caching allocator
 };
 
-// Lines.
+// The text, in lines.
 std::string Announcement(const Announced& run);
 
 }  // namespace plimsoll::trainer

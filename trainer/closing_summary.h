@@ -1,4 +1,4 @@
-// What matters of a run that has ended, in five lines (`memory.summary`).
+// The most important results of a run that has ended, in five lines (`memory.summary`).
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace plimsoll::trainer {
 
 struct Closing {
   double seconds = 0;                         // that this process took
-  std::string model;                          // the folder that was written; empty: none was
-  std::optional<int64_t> weights_after = {};  // steps, where these are not the last weights
+  std::string model;                          // the folder that was written; empty: none
+  std::optional<int64_t> weights_after = {};  // steps, if these are not the last weights
   std::string report;                         // the page; empty: there is none
 };
 

@@ -33,7 +33,7 @@ Divergence::Divergence(const config::RunConfig& config, std::vector<JudgedObject
       good_(next - 1),
       state_(state) {
   state_.objectives.resize(objectives_.size());
-  // The run that saved may have looked at more losses, or at none.
+  // The run that wrote the snapshot may have used a larger window, or none.
   const auto window = config_.spike > 0 ? static_cast<size_t>(config_.window) : 0;
   for (auto& [losses, limits] : state_.objectives) {
     if (losses.size() > window) {
@@ -65,7 +65,7 @@ Verdict Divergence::Judge(int64_t step, size_t objective, const StepMetrics& met
     losses.push_back(static_cast<float>(metrics.loss));
     if (std::ssize(losses) > config_.window) losses.erase(losses.begin());
   }
-  limits[static_cast<size_t>(step % 2)] = Limit(losses);  // of the step after the next
+  limits[static_cast<size_t>(step % 2)] = Limit(losses);  // for the step after the next
 
   const std::string where =
       name.empty() ? fmt::format("step {}", step) : fmt::format("step {}, {}", step, name);
@@ -122,7 +122,7 @@ void Divergence::GoBack(int64_t step, const DivergenceState& then) {
   ++state_.rollbacks;
 }
 
-// Of good losses alone: a spike must not make room for the next one.
+// Computed from good losses alone: a spike must not raise the limit for the next one.
 float Divergence::Limit(const std::vector<float>& losses) const {
   if (config_.spike == 0 || std::ssize(losses) < config_.window) return kNoLossLimit;
   const auto count = static_cast<double>(losses.size());

@@ -17,10 +17,10 @@ namespace plimsoll::trainer {
 namespace {
 
 constexpr int64_t kMiB = 1 << 20;
-// Steps after which nothing should be allocated any more.
+// The number of steps after which nothing more should be allocated.
 constexpr int64_t kSettlingSteps = 3;
 
-// The profile that these parts make.
+// The profile with these measured parts.
 memory::DeviceProfile Measured(const memory::DeviceProfile& profile,
                                const runtime::ProcessParts& parts) {
   memory::DeviceProfile measured = profile;

@@ -1,4 +1,4 @@
-// `plimsoll info`: this build, this machine, its GPUs, and what is wrong.
+// `plimsoll info`: this build, this machine, its GPUs, and problems with them.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace plimsoll::trainer {
 
-// The machine beside its GPUs.
+// The machine apart from its GPUs.
 struct HostFacts {
   std::string processor;
   int cores = 0;  // that this process may use
@@ -15,11 +15,11 @@ struct HostFacts {
   int64_t available_bytes = 0;
 };
 
-// For people, several lines; for programs, one JSON object.
+// As several lines for people; as one JSON object for programs.
 std::string InfoText(const HostFacts& host, const runtime::GpuReport& gpus);
 std::string InfoJson(const HostFacts& host, const runtime::GpuReport& gpus);
 
-// Looks and prints. What is wrong is part of the answer and no error.
+// Queries and prints. Problems are part of the answer, not errors.
 void RunInfo(bool json);
 
 }  // namespace plimsoll::trainer

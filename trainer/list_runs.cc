@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr int kDepth = 3;         // of folders that are looked into: a study's rows lie in it
-constexpr size_t kNewest = 100;   // steps whose speed counts
+constexpr int kDepth = 3;         // of folders to search: a study's rows lie in it
+constexpr size_t kNewest = 100;   // steps used for the speed
 constexpr size_t kMostText = 40;  // columns of a name
 
 std::optional<double> NumberIn(const json& row, const char* name) {
@@ -34,7 +34,7 @@ std::optional<double> NumberIn(const json& row, const char* name) {
   return found->get<double>();
 }
 
-// Most lines are only looked at: a long run has hundreds of thousands.
+// Most lines are only scanned: a long run has hundreds of thousands.
 void ReadRows(const std::string& path, ListedRun& run) {
   std::ifstream file(path);
   std::deque<std::string> newest;
@@ -77,7 +77,7 @@ ListedRun ReadRun(const std::string& path) {
   ReadRows(metrics, run);
   using State = RunStatus::State;
   const auto said = ReadRunStatus(path);
-  // Runs of a version that left no word of it.
+  // For runs of a version that wrote no run.json.
   std::error_code error;
   State state = fs::exists(path + "/summary.json", error) ? State::kDone : State::kStopped;
   if (said) {
@@ -123,7 +123,7 @@ std::string OrDash(const std::optional<T>& value, const Format& format) {
   return value ? format(*value) : "-";
 }
 
-size_t Width(const std::string& text) {  // UTF-8's later bytes take no column
+size_t Width(const std::string& text) {  // continuation bytes of UTF-8 take no column
   return static_cast<size_t>(
       std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
 }
@@ -140,7 +140,7 @@ std::string Cut(const std::string& text, size_t columns) {
   return cut;
 }
 
-// A path says most at its end.
+// The end of a path is its most telling part.
 std::string CutFront(const std::string& text, size_t columns) {
   size_t width = Width(text), begin = 0;
   if (width <= columns) return text;
@@ -150,7 +150,7 @@ std::string CutFront(const std::string& text, size_t columns) {
   return "…" + text.substr(begin);
 }
 
-// A name is one line, whatever it holds.
+// A name is printed on one line, whatever it contains.
 std::string OneLine(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < ' ' || c == 0x7F; }, ' ');

@@ -1,4 +1,4 @@
-// `plimsoll runs`: the runs that a folder holds, and how they stand.
+// `plimsoll runs`: the runs in a folder, and their states.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,21 @@
 namespace plimsoll::trainer {
 
 struct ListedRun {
-  std::string path;  // as other commands take it
+  std::string path;  // in the form that other commands take
   std::string name, notes;
   std::vector<std::string> tags;
   std::string state;                // "running", "done", "stopped", "failed"
-  std::string reason;               // for its end, in words; while it runs, the process
+  std::string reason;               // of the end, in words; while it runs, the process
   int64_t steps = 0;                // made
-  std::optional<int64_t> of_steps;  // that it is to make
+  std::optional<int64_t> of_steps;  // steps that the run is to make
   std::optional<double> loss, best_eval_loss;
   std::optional<double> tokens_per_s;   // median of the newest steps
   std::optional<int64_t> memory_bytes;  // of the process on a GPU, or the arena
-  double changed = 0;                   // seconds since 1970: when its metrics last grew
+  double changed = 0;                   // seconds since 1970: the last change of its metrics
 };
 
-// The runs in a folder and in folders within it, the newest first; a run directory itself is one.
-// What is no run, or cannot be read, is passed over. UserError when there is no such folder.
+// The runs in a folder and in its subfolders, the newest first; a run directory itself is one.
+// Skips folders that are no run or cannot be read. UserError when there is no such folder.
 std::vector<ListedRun> ListRuns(const std::string& folder);
 
 // A table, each line cut to `columns` (0: whole), or a list of objects. Ends with a newline.

@@ -1,4 +1,4 @@
-// The command line: one class, in which each command has a function that says its options.
+// The command line: one class, with a function for each command that defines its options.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// A run file and its overrides, as `train`, `plan` and `config` take them.
+// A run file and its overrides, as for `train`, `plan` and `config`.
 struct RunArguments {
   std::string file;
   std::vector<std::string> sets;
@@ -89,10 +89,10 @@ class CommandLine {
       const std::string command = arguments.empty() ? "" : arguments.front();
       RefuseUnknownCommand(command);
       RequireSameCommand(command);
-      std::ranges::reverse(arguments);  // as CLI11 wants them
+      std::ranges::reverse(arguments);  // CLI11 expects them so
       app_.parse(arguments);
       if (end_ != ExitCode::kDone && world_.size() > 1) {
-        world_.Barrier();  // all have said what they have to say
+        world_.Barrier();  // all have printed their output
         world_.Abort(static_cast<int>(end_));
       }
       return static_cast<int>(end_);
@@ -101,7 +101,7 @@ class CommandLine {
     } catch (const UserError& error) {
       return Fail(error.what(), error.code());
     } catch (const std::system_error& error) {
-      // The system said no: too many open files, no more threads.
+      // The system refused: too many open files, no more threads.
       return Fail(error.what(), ExitCode::kInternal);
     } catch (const std::exception& error) {
       return Fail(fmt::format("internal error: {}", error.what()), ExitCode::kInternal);
@@ -109,7 +109,7 @@ class CommandLine {
   }
 
  private:
-  // Help and version end here too, with code 0.
+  // Help and version also end here, with code 0.
   int End(const CLI::ParseError& error) const {
     std::ostringstream answer, message;
     if (app_.exit(error, answer, message) != 0) {
@@ -125,14 +125,14 @@ class CommandLine {
     return static_cast<int>(ExitCode::kDone);
   }
 
-  // Of several ranks the first one's end is the end of all. What goes wrong on all alike is told
-  // once: the others give rank 0 the time to tell it.
+  // With several ranks, the first rank that ends ends all of them. An error that is the same on all
+  // ranks is printed once: the others give rank 0 the time to print it.
   int Fail(const std::string& message, ExitCode code) const {
     const int rank = world_.rank();
     if (rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     PrintError(fmt::format("{}{}", rank > 0 ? fmt::format("rank {}: ", rank) : "", message));
     if (world_.size() > 1) {
-      // What is still in a pipe when its rank ends is lost.
+      // Output that is still in a pipe when its rank ends is lost.
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       world_.Abort(static_cast<int>(code));
     }
@@ -149,7 +149,7 @@ class CommandLine {
     throw UserError(fmt::format("plimsoll {}: unknown command; there are {}", name, known));
   }
 
-  // The words `help` and `version`, in front of a command or alone, stand for its flags.
+  // The words `help` and `version`, before a command or alone, stand for its flags.
   static std::vector<std::string> Arguments(int argc, char** argv) {
     std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
     const std::string word = arguments.empty() ? "" : arguments.front();
@@ -160,8 +160,8 @@ class CommandLine {
     return arguments;
   }
 
-  // Ranks with different commands would wait for each other for ever. Only `train` goes on to need
-  // the others.
+  // Ranks with different commands would wait for each other for ever. Only `train` needs the other
+  // ranks afterwards.
   void RequireSameCommand(const std::string& command) const {
     const std::vector<std::string> all = world_.Gather(command);
     for (size_t rank = 1; rank < all.size(); ++rank) {
@@ -259,7 +259,7 @@ class CommandLine {
     command->callback([this] { studies::RunReport(report_); });
   }
 
-  // Which weights of a run.
+  // Adds the options that choose among a run's weights.
   static void AddChoice(CLI::App& command, WeightChoice& choice) {
     CLI::Option* step = command.add_option(
         "--step", choice.step,
@@ -500,20 +500,20 @@ class CommandLine {
 
 int main(int argc, char** argv) {
   plimsoll::ReserveStandardStreams();
-  // `bazel run` starts programs in a folder of its own; paths mean the caller's.
+  // `bazel run` starts programs in another folder; paths are relative to the caller's.
   if (const char* directory = std::getenv("BUILD_WORKING_DIRECTORY")) {
     std::error_code error;
     std::filesystem::current_path(directory, error);
   }
-  // A limit on the size of files is then an error like a full disk, which names the file.
+  // Exceeding a limit on file sizes is then an error like a full disk, which names the file.
   std::signal(SIGXFSZ, SIG_IGN);
-  // A training goes on when nobody reads what it prints any more.
+  // A training continues when nobody reads its output any more.
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    // Before a run file says otherwise.
+    // The timeout until a run file sets it.
     plimsoll::runtime::World world(plimsoll::config::ParallelConfig{}.timeout);
     plimsoll::runtime::ChooseOwnGpu(world.local_rank(), world.local_size());
-    // Rank 0 alone speaks; the others have log files once there is a folder for them.
+    // Only rank 0 prints; the others have log files once there is a folder for them.
     if (world.rank() > 0) plimsoll::SendOutputTo("/dev/null", /*append=*/true);
     return plimsoll::trainer::CommandLine(world).Run(argc, argv);
   } catch (const std::exception& error) {

@@ -25,14 +25,14 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// `metrics` outlives it.
+// `metrics` must outlive the result.
 RunResult ResultOf(const EndedRun& run, const RunMetrics& metrics) {
   RunResult result{
       .session = run.session, .model = run.model, .config = run.config, .metrics = metrics};
   result.ranks = run.ranks.size();
   result.chosen = run.chosen;
   if (const auto& budget = run.config.memory.budget;
-      budget && budget->base != config::MemorySize::Base::kFree) {  // that is another one now
+      budget && budget->base != config::MemorySize::Base::kFree) {  // it has changed since
     result.budget_bytes = BytesOf(*budget, run.config, "memory.budget");
     result.arena_budget_bytes = BudgetOf(run.config).device;
   }
@@ -49,8 +49,8 @@ RunResult ResultOf(const EndedRun& run, const RunMetrics& metrics) {
   return result;
 }
 
-// The model that the run leaves is that of its best evaluation. Returns after how many steps that
-// was, where it wasn't the last.
+// Makes the weights of the best evaluation those that the run leaves. Returns the number of steps
+// before that evaluation, if it wasn't the last one.
 std::optional<int64_t> TakeBestWeights(const EndedRun& run) {
   const EvaluationState& evaluation = run.evaluation;
   if (evaluation.best_step < 0 || evaluation.best_step == run.steps_done) return std::nullopt;

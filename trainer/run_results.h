@@ -1,4 +1,4 @@
-// What a run leaves that came to its end: the model, summary.json, the lines that close it.
+// The results of a run that ended normally: the model, summary.json, the closing lines.
 #pragma once
 
 #include <chrono>

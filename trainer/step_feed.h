@@ -1,5 +1,5 @@
-// What a run hands its session for each step: samples, by the draws of data that the step's
-// programs read, and what each of its objectives is told.
+// The inputs that a run gives its session for each step: samples, for the draws of data that the
+// step's programs read, and the settings of each objective.
 #pragma once
 
 #include <cstdint>
@@ -18,27 +18,28 @@ namespace plimsoll::trainer {
 
 class StepFeed {
  public:
-  // For a rank of the mesh. `config` outlives it. UserError when the data cannot fill a step.
+  // For one rank of the mesh. `config` must outlive it. UserError when the data cannot fill a step.
   StepFeed(const config::RunConfig& config, const models::Model& model,
            const MeshPosition& position);
 
   const data::Source& source() const { return *source_; }
   const data::Draws& draws() const { return draws_; }
-  // Lets `step` begin with that sample, and the steps behind it follow on.
+  // Makes `step` begin with that sample; the later steps follow on.
   void ContinueAt(int64_t step, int64_t sample) { draws_.ContinueAt(step, sample); }
 
-  // UserError (data.source) when the source has nothing for one of these.
+  // UserError (data.source) when the source cannot fill one of these slots.
   void RequireAll(std::span<const Slot> slots) const;
   void Fill(int64_t step, int64_t draw, std::span<const Slot> slots) const {
     source_->Fill(draws_.First(step, draw), slots);
   }
-  // Valid until the next call. UserError when an objective has nothing to learn from in that step.
+  // Valid until the next call. UserError when an objective has no targets to learn from in that
+  // step.
   std::span<const ObjectiveStep> Objectives(int64_t step, const CompiledStep& compiled,
                                             const Divergence& divergence);
 
  private:
   const config::RunConfig& config_;
-  std::vector<config::RunConfig> own_;  // what each objective's keys say
+  std::vector<config::RunConfig> own_;  // with each objective's own keys
   data::Draws draws_;
   std::unique_ptr<data::Source> source_;
   std::vector<ObjectiveStep> told_;

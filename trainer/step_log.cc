@@ -68,7 +68,7 @@ StepLog::Done StepLog::Take(bool alone) {
   if (steps_ >= kWarmupSteps && !under_way_.empty()) windows_.Begin(now);  // the next has begun
   std::optional<Energy> energy = windows_.ended();
   if (ranks.size() > 1) {
-    // Processors are shared by all ranks of a host, GPUs by none.
+    // All ranks of a host share its processors' counters; no ranks share a GPU.
     const bool counted = session.device().kind() != runtime::DeviceKind::kCpu;
     if (!counted && !ranks.first_on_host()) energy = Energy{};
     if (progress.Logs(step.number) && !alone) {
@@ -94,7 +94,7 @@ StepLog::Done StepLog::Take(bool alone) {
   return done;
 }
 
-// What the device says of the step.
+// The device's results of the step.
 StepReport StepLog::ReportOf(const UnderWay& step, std::span<const StepMetrics> metrics) const {
   StepReport report;
   report.step = step.number;
@@ -114,8 +114,8 @@ StepReport StepLog::ReportOf(const UnderWay& step, std::span<const StepMetrics> 
   return report;
 }
 
-// The share of all ranks' peak that the model's own operations make up, without what is
-// recomputed. Nothing where the peak is not known.
+// The fraction of all ranks' peak FLOPs that the model's own operations use, without recomputation.
+// Nothing where the peak is not known.
 std::optional<double> StepLog::Mfu(double tokens_per_second) const {
   const CompiledStep& compiled = parts_.session.compiled();
   const amp::AmpOptions& amp = compiled.options.amp;
@@ -148,7 +148,7 @@ void StepLog::Keep(const std::function<void()>& append) const {
 }
 
 void StepLog::GoBack(int64_t step, const EvaluationState& evaluation, const std::string& text) {
-  const int64_t number = parts_.divergence.state().rollbacks;  // with this one
+  const int64_t number = parts_.divergence.state().rollbacks;  // including this one
   if (parts_.ranks.first()) {
     const std::vector<std::string> lines =
         LinesUntil(parts_.directory.File("metrics.jsonl"), step, evaluation.last, number - 1);

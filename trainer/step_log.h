@@ -1,5 +1,5 @@
-// The steps that the device was handed, and what is told of those that it is done with: a row of
-// metrics.jsonl and of the reports each, and a line for the user.
+// The steps handed to the device, and the reports of those that it has finished: for each a row of
+// metrics.jsonl and of the reports, and a line for the user.
 #pragma once
 
 #include <chrono>
@@ -42,37 +42,37 @@ class StepLog {
   };
   explicit StepLog(const Parts& parts);
 
-  // A step begins, for the host; and it is the device's.
+  // Begin: the host begins a step. Handed: the step has been handed to the device.
   void Begin();
   void Handed(int64_t step, std::span<const ObjectiveStep> objectives);
   int64_t under_way() const { return std::ssize(under_way_); }  // handed, and without a row
-  // Something else than a step comes between: an evaluation, a snapshot that is waited for.
+  // Something other than a step comes between: an evaluation, or waiting for a snapshot.
   void Interrupt() { windows_.Interrupt(); }
 
-  // Waits for the step under way that was handed first, and tells of it.
+  // Waits for the oldest step under way, and reports it.
   struct Done {
     int64_t step = 0;
     double seconds = 0;
     Verdict verdict = {};
   };
   Done Take();
-  // The same for all of them when the run ends by an error, maybe on this rank alone: nothing is
-  // judged.
+  // The same for all steps under way, when the run ends by an error, maybe on this rank alone:
+  // without judging them.
   void TakeWhatRan();
-  // Forgets those under way: they say nothing.
+  // Drops the steps under way, since their results are meaningless.
   void Drop();
 
-  // A row of metrics.jsonl and of the reports.
+  // Adds a row to metrics.jsonl and to the reports.
   void Record(const nlohmann::ordered_json& row);
-  // A row of samples.jsonl, and a text for TensorBoard.
+  // Adds a row to samples.jsonl, and a text to TensorBoard.
   void RecordSample(const nlohmann::ordered_json& row);
-  // The run goes back to that step, behind these evaluations: the rows behind go.
+  // The run goes back to `step` with the state `evaluation`: removes the rows after it.
   void GoBack(int64_t step, const EvaluationState& evaluation, const std::string& text);
 
-  // Of the process, at the step logged last; nothing on the CPU.
+  // The process's memory at the step logged last; nothing on the CPU.
   std::optional<int64_t> gpu_bytes() const { return gpu_bytes_; }
 
-  // Where the energy comes from; without a counter, why there is none.
+  // The source of the energy; without a counter, the reason.
   const runtime::FoundEnergyCounter& energy() const { return energy_; }
 
  private:
@@ -91,11 +91,11 @@ class StepLog {
   Parts parts_;
   const std::vector<EvaluatedMetric> metrics_;
   std::deque<UnderWay> under_way_;
-  Clock::time_point start_;  // of the first of them, or when the step before it ended
+  Clock::time_point start_;  // of the oldest of them, or the end of the step before it
   std::optional<int64_t> gpu_bytes_;
   runtime::FoundEnergyCounter energy_;
   EnergyWindows windows_;
-  int64_t steps_ = 0;  // done, of this process
+  int64_t steps_ = 0;  // finished by this process
 };
 
 }  // namespace plimsoll::trainer

@@ -8,7 +8,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// A handler has nothing but globals.
+// A signal handler can only use globals.
 std::atomic<int> asked = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 

@@ -1,5 +1,5 @@
-// Signals that ask a training run to stop: the first is remembered until the step is done, a second
-// one ends the process at once, as it would without this.
+// Signals that ask a training run to stop: the first is remembered until the step is done; a second
+// one ends the process at once, as it would without this class.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace plimsoll::trainer {
 
-// From here on SIGTERM, SIGINT and `also` only ask. They end the process again once this is gone.
+// During its lifetime SIGTERM, SIGINT and `also` only set a request; afterwards they end the
+// process again.
 class StopSignals {
  public:
   explicit StopSignals(config::StopSignal also);

@@ -63,7 +63,7 @@ double SecondsSince(Clock::time_point start) {
 
 class Run {
  public:
-  // The arguments outlive the run; `resumed` is nullptr for one from the beginning.
+  // The arguments must outlive the run; `resumed` is nullptr for a run from the beginning.
   Run(const SettledRun& settled, Ranks& ranks, RunDirectory& directory,
       const std::optional<ProfiledSteps>& profile, const Resumed* resumed)
       : config_(settled.config),
@@ -93,8 +93,7 @@ class Run {
 
   ~Run() { ranks_.StopWatching(); }
 
-  // Makes the run directory its own, once all checks are behind all ranks, and tells what it will
-  // do.
+  // Begins writing the run directory, once all ranks have passed all checks, and announces the run.
   void Begin(const std::string& resolved_yaml) {
     ranks_.Barrier();
     if (Continues()) {
@@ -109,7 +108,7 @@ class Run {
     status_ = StartedNow(config_);
     directory_.Write("run.json", ToJson(status_));
     const CompiledStep& step = session_->compiled();
-    const memory::CostModel known = CostModelFor(config_, {});  // nothing is timed now
+    const memory::CostModel known = CostModelFor(config_, {});  // times nothing
     predicted_seconds_ = PredictSeconds(step, known);
     directory_.Write("plan.json", PlanJson(*model_, step,
                                            {config::ToString(config_.memory.allocator),
@@ -154,7 +153,7 @@ class Run {
                     : stopped_         ? "stopped early"
                                        : "done");
     }
-    ranks_.StopWatching();  // the others wait for as long as writing the model takes
+    ranks_.StopWatching();  // the others wait while the model is written
     if (stopped_by_signal_) {
       EndStatus(RunStatus::State::kStopped, signals_->Name());
       return ExitCode::kStoppedBySignal;
@@ -178,7 +177,7 @@ class Run {
     return ExitCode::kDone;
   }
 
-  // The last word on the run, where it can be written.
+  // Writes the run's final state, if it can be written.
   void EndStatus(RunStatus::State state, const std::string& reason) {
     if (status_.started == 0) return;
     status_.state = state;
@@ -193,7 +192,7 @@ class Run {
  private:
   bool Continues() const { return resumed_ != nullptr && resumed_->continues; }
 
-  // What the run is, for its snapshots, and where it begins.
+  // Describes the run for its snapshots, and sets the step where it begins.
   void DescribeItself() {
     record_ = RecordOf(config_, *model_);
     record_.sequences_per_step = feed_.draws().samples_per_step();
@@ -209,7 +208,7 @@ class Run {
     first_step_ = steps_done_ = resumed_->step;
   }
 
-  // Of held-out sequences and by samples, where the file asks for them.
+  // Prepares evaluation on held-out sequences and by samples, if the file asks for them.
   void PrepareEvaluation() {
     if (config_.train.eval_every > 0) {
       const auto& tokens = dynamic_cast<const data::TokenData&>(feed_.source());
@@ -227,8 +226,7 @@ class Run {
     }
   }
 
-  // For this rank's device, which is there from then on. The ranks have equal programs, within the
-  // budget.
+  // Makes this rank's device and compiles for it. All ranks have equal programs, within the budget.
   CompiledStep CompileStep(CompileOptions options) {
     caching_ = CachingFrom(config_);
     pool_ = std::make_unique<ThreadPool>(options.threads);
@@ -252,7 +250,7 @@ class Run {
         runtime::ExecutorOptions{
             .poison = config_.debug.poison,
             .check_arena = config_.debug.check_arena,
-            // On a GPU times are to be had only from programs that run node by node.
+            // On a GPU only programs that run node by node can be timed.
             .profile = profiler_.has_value() || (config_.memory.summary == config::Summary::kFull &&
                                                  device_->kind() == runtime::DeviceKind::kCpu),
             .check_finite = config_.debug.find_nan,
@@ -263,7 +261,7 @@ class Run {
     feed_.RequireAll(session_->slots());
   }
 
-  // A snapshot of adapters leaves their model out.
+  // A snapshot of adapters does not include their model.
   void FillWeights() {
     if (resumed_ == nullptr && config_.model.init_from.empty()) {
       session_->Initialize(*model_, static_cast<uint64_t>(config_.model.seed));
@@ -314,7 +312,7 @@ class Run {
     PrintProgress(Announcement(run));
   }
 
-  // False: the run went back to an earlier step.
+  // Returns false when the run went back to an earlier step.
   bool RanToItsEnd() {
     try {
       Steps();
@@ -327,7 +325,7 @@ class Run {
 
   void Steps() {
     const int64_t steps = config_.train.StepsToMake();
-    // A signal may have come between a step and its evaluation.
+    // A signal may have arrived between a step and its evaluation.
     const bool evaluated = record_.evaluation.last >= steps_done_;
     if (!evaluated && Due(config_.train.eval_every, steps_done_, steps_done_ >= steps)) {
       if (Evaluate(steps_done_) && config_.save.best) Save(steps_done_);
@@ -350,7 +348,7 @@ class Run {
     FinishSaving();
   }
 
-  // On any rank: a signal may reach only some of them, or some of them later.
+  // True if any rank was asked: a signal may reach only some ranks, or some later.
   bool StopAsked() {
     if (!signals_) return false;
     return ranks_.size() == 1 ? signals_->Asked() : ranks_.Any(signals_->Asked());
@@ -383,29 +381,29 @@ class Run {
     saver_->Finish();
   }
 
-  // Instruments await every op, so that the time of a step is its own only where the host waits for
-  // its end, too.
+  // Debugging options await every op, so that a step's time is its own only if the host also waits
+  // for the step's end.
   int64_t StepsAhead() const {
     const config::DebugConfig& debug = config_.debug;
     const bool awaited = debug.node_by_node || debug.check_arena || debug.find_nan;
     return awaited ? 0 : device_->steps_ahead();
   }
 
-  // Hands the step to the device. Its row is written once the device is done with it, which on a
+  // Hands the step to the device. Its row is written once the device has finished it, which on a
   // GPU is while the next step runs.
   void Step(int64_t step) {
     log_->Begin();
     step_under_way_ = step;
     const CompiledStep& compiled = session_->compiled();
     const std::span<const ObjectiveStep> told = feed_.Objectives(step, compiled, *divergence_);
-    // What clearing costs is part of the step's time.
+    // The time for clearing the cache is part of the step's time.
     if (caching_ && step > 0 && Due(caching_->empty_cache_every, step, false)) {
       session_->caching()->EmptyCache();
     }
     session_->BeginStep(told, static_cast<uint64_t>(config_.train.seed));
     int64_t drawn = -1;
     for (int64_t run = 0; run < compiled.step.runs(); ++run) {
-      // What the run before has read need not be filled in again.
+      // The samples that the run before has read need not be filled in again.
       if (const int64_t draw = compiled.step.At(run).draw; draw != drawn) {
         feed_.Fill(step, draw, session_->slots());
         drawn = draw;
@@ -425,7 +423,7 @@ class Run {
     }
   }
 
-  // Waits for the step that has been under way for longest.
+  // Waits for the oldest step under way.
   void Report() {
     const auto [step, seconds, verdict] = log_->Take();
     ranks_.Progress();
@@ -440,7 +438,8 @@ class Run {
     throw UserError(verdict.text, ExitCode::kInternal);
   }
 
-  // On all ranks alike a step has failed. Was the state before it saved?
+  // A step has failed, on all ranks alike. Gives up a snapshot of the state after it; finishes an
+  // earlier one.
   void EndSaving(int64_t failed) {
     if (saver_->begun(failed + 1)) {
       saver_->GiveUp();
@@ -449,10 +448,10 @@ class Run {
     }
   }
 
-  // The newest good snapshot comes back, and the data goes on behind the step that diverged: what
-  // it has read is not read again.
+  // Loads the newest good snapshot, and continues with the data after the step that diverged: the
+  // data read before is not read again.
   void RollBack(const Diverged& diverged) {
-    ranks_.StopWatching();  // reading takes as long as it takes
+    ranks_.StopWatching();  // reading may take long
     auto path = FindGoodSnapshot(config_, divergence_->good(), diverged.step, ranks_);
     if (!path && resumed_ != nullptr && !resumed_->continues) path = resumed_->snapshot.path();
     if (!path) {
@@ -484,7 +483,7 @@ class Run {
     log_->Interrupt();
   }
 
-  // The same when the run ends by an error, which must not be covered up by another.
+  // The same when the run ends by an error, which another error must not hide.
   void ReportWhatRan() {
     try {
       log_->TakeWhatRan();
@@ -493,7 +492,7 @@ class Run {
     }
   }
 
-  // Is it the best so far?
+  // Returns whether this evaluation is the best so far.
   bool Evaluate(int64_t done) {
     if (!held_out_) return false;
     Drain();
@@ -539,7 +538,7 @@ class Run {
   std::unique_ptr<Session> session_;
   Monitor monitor_;
   std::optional<GpuAccount> gpu_;
-  std::string gpu_line_;  // what its start-up said
+  std::string gpu_line_;  // from start-up
   std::optional<RunProfiler> profiler_;
   Progress* progress_ = nullptr;
   double compile_seconds_ = 0;
@@ -556,7 +555,7 @@ class Run {
   std::optional<StopSignals> signals_;
   bool stopped_ = false;
   bool stopped_by_signal_ = false;
-  std::optional<Saver> saver_;  // last: work that it has begun uses the others
+  std::optional<Saver> saver_;  // last: its work uses the other members
 };
 
 }  // namespace
@@ -586,7 +585,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   try {
     run = std::make_unique<Run>(settled, ranks, directory, options.profile, from);
   } catch (const ProcessBeyondBudget& problem) {
-    // The solver can make room for what is known now.
+    // The solver can make room, now that the needed memory is known.
     if (!LeavesChoice(config)) throw;
     PrintWarning(fmt::format("{}; planning again", problem.what()));
     settled = ranks.SettleOnFirst(config, *model);
@@ -597,7 +596,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
     return run->Loop();
   } catch (const std::exception& error) {
     run->EndStatus(RunStatus::State::kFailed, error.what());
-    // Code 2 says that nothing was started.
+    // Exit code 2 means that nothing was started.
     const auto* const mistake = dynamic_cast<const UserError*>(&error);
     if (mistake == nullptr || mistake->code() != ExitCode::kUserMistake) throw;
     throw UserError(error.what(), ExitCode::kInternal);

@@ -1,4 +1,4 @@
-// `plimsoll train`: the loop.
+// `plimsoll train`: the training loop.
 #pragma once
 
 #include <optional>
@@ -14,13 +14,13 @@ namespace plimsoll::trainer {
 struct TrainOptions {
   // These steps are timed node by node (trainer/record/run_profiler.h).
   std::optional<ProfiledSteps> profile;
-  // The snapshot to go on from: "auto", or a path (trainer/snapshot/resume.h). Empty: from the
+  // The snapshot to continue from: "auto", or a path (trainer/snapshot/resume.h). Empty: from the
   // beginning.
   std::string resume;
 };
 
 // Trains as configured and fills the run directory. UserErrors before the first step leave nothing
-// behind. Returns kDone, or kStoppedBySignal when a snapshot was saved for that.
+// behind. Returns kDone, or kStoppedBySignal when a signal ended the run and a snapshot was saved.
 ExitCode Train(const config::Loaded& loaded, runtime::World& world,
                const TrainOptions& options = {});
 

@@ -15,7 +15,7 @@ const AttentionKernels<S>& Active() {
                                                    : internal::Avx2Attention<S>();
 }
 
-// A row of a head's values with room for whole panels.
+// Length of a row of a head's values, padded to whole panels.
 int64_t PaddedHead(int64_t head, int64_t element_size) {
   const int64_t panel = internal::kPanelBytes / element_size;
   return (head + panel - 1) / panel * panel;
@@ -23,8 +23,8 @@ int64_t PaddedHead(int64_t head, int64_t element_size) {
 
 }  // namespace
 
-// Tiles of k and v; panels of q and out; a panel of scores; maximum and sum of each query, and a
-// factor for each lane.
+// Scratch for tiles of k and v; panels of q and out; a panel of scores; maximum and sum of each
+// query, and a factor for each lane.
 int64_t AttentionForwardScratch(int64_t head, int64_t element_size) {
   const int64_t panel = internal::kPanelBytes / element_size;
   const int64_t padded = PaddedHead(head, element_size);
@@ -32,8 +32,8 @@ int64_t AttentionForwardScratch(int64_t head, int64_t element_size) {
                          2 * kAttentionQueries + panel);
 }
 
-// dk and dv of the head; tiles of q, k, v, dout and dq; q and dout transposed; probabilities and
-// gradients of scores; lse and delta of each query.
+// Scratch for dk and dv of the head; tiles of q, k, v, dout and dq; q and dout transposed;
+// probabilities and gradients of scores; lse and delta of each query.
 int64_t AttentionBackwardScratch(int64_t sequence, int64_t head, int64_t element_size) {
   const int64_t padded = PaddedHead(head, element_size);
   const int64_t keys = (sequence + kTile - 1) / kTile * kTile;

@@ -1,12 +1,12 @@
 // The inner loops of attention: softmax(q·kᵀ / √hd)·v blockwise, for one head at a time and without
 // ever holding a T×T matrix. T sequence, hd values of a head.
 //
-// Dao 2023, "FlashAttention-2", algorithms 1 and 2. Nothing is allocated: scratch is the caller's.
-// Results depend on the operands alone; AVX2 and AVX-512 give the same bits.
+// Dao 2023, "FlashAttention-2", algorithms 1 and 2. Nothing is allocated: the caller provides
+// scratch. Results depend on the operands alone; AVX2 and AVX-512 give the same bits.
 //
 // S is the type in which q, k, v and out are stored: float, double, BFloat16 or Float16. 16-bit
-// values become float on their way into the tiles, everything within is float, and results are
-// rounded once when they leave.
+// values become float when they are copied into tiles, everything within is float, and results are
+// rounded once when they are stored.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct AttentionDropout {
 // Queries of a forward task.
 inline constexpr int64_t kAttentionQueries = 128;
 
-// Rows of q, k and v (position by position, hd values each) lie `stride` values apart, those of
-// out `out_stride`. Causal: query i sees the keys j ≤ i.
+// Rows of q, k and v (position by position, hd values each) are `stride` values apart, those of out
+// `out_stride`. Causal: query i sees the keys j ≤ i.
 template <typename S>
 struct AttentionForward {
   using T = AttentionCompute<S>;
@@ -81,7 +81,7 @@ struct AttentionBackward {
 int64_t AttentionForwardScratch(int64_t head, int64_t element_size);
 int64_t AttentionBackwardScratch(int64_t sequence, int64_t head, int64_t element_size);
 
-// On the calling thread, with the instruction set of ActiveGemmKernel().
+// Run on the calling thread, with the instruction set of ActiveGemmKernel().
 template <typename S>
 void RunAttention(const AttentionForward<S>& task, void* scratch);
 template <typename S>

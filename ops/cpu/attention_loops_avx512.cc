@@ -6,8 +6,8 @@
 namespace plimsoll::cpu::internal {
 namespace {
 
-// The masked forms with a full mask are the unmasked instructions; gcc 12 warns of the undefined
-// operand in its own definition of some unmasked intrinsics.
+// With a full mask, the masked forms are the unmasked instructions; gcc 12 warns about the
+// undefined operand in its own definition of some unmasked intrinsics.
 struct Floats16 {
   using T = float;
   using Reg = __m512;
@@ -51,7 +51,7 @@ struct Floats16 {
     return _mm512_mask_mov_ps(x, static_cast<__mmask16>((1u << lanes) - 1), fill);
   }
   static Reg AddToExponent(Reg x, Reg shifted) {
-    // Unsigned: lanes that are masked afterwards may wrap around.
+    // Unsigned, as lanes that are masked afterwards may wrap around.
     typedef uint32_t Bits __attribute__((vector_size(64)));
     return reinterpret_cast<Reg>(reinterpret_cast<Bits>(x) +
                                  (reinterpret_cast<Bits>(shifted) << 23));

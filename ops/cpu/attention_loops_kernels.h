@@ -8,9 +8,9 @@
 namespace plimsoll::cpu::internal {
 
 // Widest panel of queries (two registers) in bytes: sizes of scratch are multiples of it, so that
-// they are the same for every instruction set.
+// they are equal for every instruction set.
 inline constexpr int64_t kPanelBytes = 128;
-// Keys, and queries of the backward pass, in a tile.
+// Keys in a tile, and queries in a tile of the backward pass.
 inline constexpr int64_t kTile = 64;
 
 template <typename S>

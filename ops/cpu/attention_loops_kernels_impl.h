@@ -6,11 +6,11 @@
 // scores are kept transposed, Sᵀ[key][L], and so is its output, Oᵀ[hd][L]. Every product then has
 // the form
 //   C[i][lane] = Σ_k A(i,k) · B[k][lane]
-// where A's values are broadcast from k, v, P or dS as they lie in memory, and only q (and dout, in
-// the backward pass) is transposed, once. Maximum and sum of a query's scores go down a lane: no
-// register is ever reduced. Scores are in units of log 2, so that exp is exp2.
+// where A's values are broadcast from k, v, P or dS in their memory layout, and only q (and dout,
+// in the backward pass) is transposed, once. Maximum and sum of a query's scores are taken along a
+// lane: no register is ever reduced. Scores are in units of log 2, so that exp is exp2.
 //
-// What a vector type V gives: attention_tiles_impl.h.
+// A vector type V must provide what attention_loops_tiles_impl.h lists.
 #pragma once
 
 #include <cmath>
@@ -60,16 +60,16 @@ struct Attention : AttentionTiles<V> {
     }
   }
 
-  // How many keys of the tile [key, key+keys) the last of the queries sees.
+  // Number of keys of the tile [key, key+keys) that the last query sees.
   static int64_t Visible(bool causal, int64_t last_query, int64_t key, int64_t keys) {
     if (!causal) return keys;
     const int64_t seen = last_query - key + 1;
     return seen < 0 ? 0 : Least(seen, keys);
   }
 
-  // The online softmax of a panel over `keys` more scores, s[keys][kLanes] → probabilities relative
-  // to the new maximum; `shrink` is what older ones are to be multiplied by. Key j is masked in
-  // lanes below first + j.
+  // Continues the online softmax of a panel with `keys` more scores: s[keys][kLanes] →
+  // probabilities relative to the new maximum; `shrink` is the factor for older ones. Key j is
+  // masked in lanes below first + j.
   static void Softmax(int64_t keys, int64_t first, T* s, T* maximum, T* sum, T* shrink) {
     const Reg never = V::Set(-std::numeric_limits<T>::infinity());
     const Reg old0 = V::Load(maximum);
@@ -139,7 +139,7 @@ struct Attention : AttentionTiles<V> {
       if (count < kLanes) Fill(q + i * panel, panel, 0);
       const S* const rows = task.q + (task.query_begin + i * kLanes) * task.stride;
       if constexpr (kNarrow) {
-        // By way of the panel's output, which is empty yet.
+        // The rows are converted in the panel's output, which is still empty.
         CopyTile(count, hd, rows, task.stride, out + i * panel, hd, hd, 1);
         Transpose(count, hd, out + i * panel, hd, q + i * panel, kLanes, OneFactor{scale});
       } else {
@@ -162,8 +162,8 @@ struct Attention : AttentionTiles<V> {
         if (keys == 0) continue;
         Tiles::template Product<Order::kRows, Into::kStore>(keys, hd, k, hd, q + i * panel, kLanes,
                                                             s, kLanes);
-        // A lane for a query beyond the end sees what the last query sees, or more: its scores
-        // are zero, and it is not written.
+        // A lane for a query beyond the end sees what the last query sees, or more: its scores are
+        // zero, and it is not written.
         const int64_t first_masked = task.causal ? key - first_query : -kTile;
         Softmax(keys, first_masked, s, maximum + i * kLanes, sum + i * kLanes, shrink);
         if (task.dropout.stream != nullptr) {
@@ -188,7 +188,7 @@ struct Attention : AttentionTiles<V> {
       }
       S* const rows = task.out + first_query * task.out_stride;
       if constexpr (kNarrow) {
-        // By way of the panel's queries, which are not needed any more.
+        // The rows are transposed into the panel's queries, which are no longer needed.
         Transpose(hd, count, out + i * panel, kLanes, q + i * panel, hd, FactorPerColumn{shrink});
         CopyTile(count, hd, q + i * panel, hd, rows, task.out_stride, hd, 1);
       } else {
@@ -249,7 +249,7 @@ struct Attention : AttentionTiles<V> {
     const T* data;
     int64_t stride;
   };
-  // The rows themselves, or a copy of 16-bit ones in `tile`.
+  // The rows themselves, or, for 16-bit rows, a copy in `tile`.
   template <typename S>
   static Rows InCompute(const S* rows, int64_t stride, int64_t count, int64_t hd, T* tile,
                         int64_t padded) {
@@ -307,7 +307,7 @@ struct Attention : AttentionTiles<V> {
         CopyTile(queries, hd, dout_rows, task.out_stride, dout, padded, padded, 1);
         Transpose(kTile, hd, q, padded, q_lanes, kTile, OneFactor{static_cast<T>(kLog2E / root)});
         Transpose(kTile, hd, dout, padded, do_lanes, kTile, OneFactor{1});
-        // dq's tile is empty yet.
+        // Uses dq's tile, which is still empty.
         const Rows out = InCompute(task.out + query * task.out_stride + h * hd, task.out_stride,
                                    queries, hd, dq, padded);
         for (int64_t i = 0; i < kTile; ++i) {
@@ -352,8 +352,8 @@ struct Attention : AttentionTiles<V> {
     CopyTile(task.sequence, hd, dv, padded, task.dv, task.stride, hd, 1);
   }
 
-  // dv += P·dout, dk += dS·q and dq += dSᵀ·k for a tile of keys and one of queries. On the diagonal
-  // the zero triangle is left out as far as whole panels go.
+  // dv += P·dout, dk += dS·q and dq += dSᵀ·k for a tile of keys and one of queries. On the
+  // diagonal, whole panels of the zero triangle are skipped.
   static void TileGradients(bool diagonal, int64_t keys, int64_t queries, int64_t padded,
                             const T* p, const T* ds, const T* q, const T* k, const T* dout, T* dq,
                             T* dk, T* dv) {

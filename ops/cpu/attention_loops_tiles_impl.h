@@ -1,10 +1,11 @@
-// What attention_kernels_impl.h is made of: 2^x, and products, transposes and converting copies of
-// tiles. Included by exactly one file per instruction set, with internal linkage, as it says there.
+// The building blocks of attention_loops_kernels_impl.h: 2^x, and products, transposes and
+// converting copies of tiles. Included by exactly one file per instruction set, with internal
+// linkage, for the reason given there.
 //
-// A vector type V gives: T, Reg, kWidth, kMaxRows (rows of accumulators, two registers each), Load,
-// Store, Set, Add, Sub, Mul, Fma(a, b, c) = a·b + c, Max(a, b) (b when either is NaN), Exp2, and
-// From(x, first, fill): x in the lanes ≥ first, fill in those before. Load and Store of 16-bit
-// types convert; only CopyTile meets them.
+// A vector type V provides: T, Reg, kWidth, kMaxRows (rows of accumulators, two registers each),
+// Load, Store, Set, Add, Sub, Mul, Fma(a, b, c) = a·b + c, Max(a, b) (b when either is NaN), Exp2,
+// and From(x, first, fill): x in the lanes ≥ first, fill in those before. Load and Store of 16-bit
+// types convert; only CopyTile uses them.
 #pragma once
 
 #include <cmath>
@@ -20,11 +21,11 @@ namespace {
 // What a product does with C: C = AB, C = C + AB, C = C · scale[lane] + AB.
 enum class Into { kStore, kAdd, kScale };
 
-// How A lies: (i,k) at a[i·stride + k] or at a[i + k·stride].
+// The layout of A: (i,k) at a[i·stride + k] or at a[i + k·stride].
 enum class Order { kRows, kColumns };
 
-// 2^x for x ≤ 0, eight-digit accuracy: 2^n · 2^f with n = round(x), and a polynomial for 2^f on
-// |f| ≤ 1/2 whose relative error is 2e-9. Below −126 it stays at 2^−126; NaN stays NaN.
+// 2^x for x ≤ 0, with eight-digit accuracy: 2^n · 2^f with n = round(x), and a polynomial for 2^f
+// on |f| ≤ 1/2 with a relative error of 2e-9. Below −126 the result is 2^−126; NaN stays NaN.
 template <typename V>
 inline __attribute__((always_inline)) typename V::Reg Exp2Float(typename V::Reg x) {
   using Reg = typename V::Reg;
@@ -42,7 +43,7 @@ inline __attribute__((always_inline)) typename V::Reg Exp2Float(typename V::Reg 
   return V::AddToExponent(p, shifted);
 }
 
-// For double, which serves tests.
+// For double, which only tests use.
 template <typename V>
 inline typename V::Reg Exp2Lanes(typename V::Reg x) {
   double lanes[V::kWidth];
@@ -63,7 +64,7 @@ struct AttentionTiles {
   template <int kRows, Order kOrder, Into kInto>
   static void Block(int64_t k, const T* a, int64_t stride, const T* b, int64_t ldb, T* c,
                     int64_t ldc, const T* scale) {
-    // Three rows to a pointer: few enough registers to keep them all.
+    // One pointer serves three rows, so that all pointers stay in registers.
     constexpr int kPointers = (kRows + 2) / 3;
     const T* rows[kPointers];
 #pragma GCC unroll 8
@@ -173,7 +174,7 @@ struct AttentionTiles {
     for (; i < n; ++i) to[i] = value;
   }
 
-  // Fewer than kWidth values, the others zero.
+  // Loads fewer than kWidth values; the others are zero.
   template <typename S>
   static Reg LoadFew(const S* from, int64_t count) {
     S values[kWidth] = {};
@@ -187,8 +188,8 @@ struct AttentionTiles {
     std::memcpy(to, values, count * sizeof(S));
   }
 
-  // rows × columns, times factor; in each row zero from `columns` to `padded`. From or To may be
-  // 16-bit.
+  // Copies rows × columns, times factor; in each row, fills zeros from `columns` to `padded`. From
+  // or To may have 16 bits.
   template <typename From, typename To>
   static void CopyTile(int64_t rows, int64_t columns, const From* from, int64_t ldf, To* to,
                        int64_t ldt, int64_t padded, T factor) {
@@ -208,7 +209,7 @@ struct AttentionTiles {
     }
   }
 
-  // Sums of every 16th product, added pairwise: the same for every register width.
+  // Sums every 16th product, then adds these sums pairwise: the same for every register width.
   static T Dot(int64_t n, const T* a, const T* b) {
     constexpr int kSums = 16;
     T sums[kSums] = {};

@@ -7,12 +7,12 @@
 //     multiply (parallel):  tiles of the C block; a tile's B part stays in a thread's L2 cache,
 //                           its current A panel in L1
 //
-// A 16-bit C must not be rounded between blocks of k: the blocks of k then come innermost, and the
-// C block is summed in float32 in the workspace. A tile is rounded by the thread that has just
-// finished it, from its cache. B is packed again for each block of rows, which costs little beside
-// the products of 1512 rows.
+// A 16-bit C must not be rounded between blocks of k. So for 16-bit results the loop over blocks of
+// k is innermost, and the C block is summed in float32 in the workspace. The thread that has just
+// finished a tile rounds it, from its cache. B is packed again for each block of rows, which costs
+// little compared with the products of 1512 rows.
 //
-// Block sizes are constants, and k is cut in the same way for both instruction sets: the bits
+// Block sizes are constants, and k is divided in the same way for both instruction sets: the bits
 // depend on neither.
 #include "ops/cpu/packed_gemm.h"
 
@@ -37,7 +37,7 @@ using internal::PanelSplit;
 constexpr int64_t kMaxK = 384;
 constexpr int64_t kMaxRows = 1512;
 constexpr int64_t kMaxColumns = 3072;
-// The same where the block of C lies in the workspace: 9 MiB.
+// The same when the block of C lies in the workspace: 9 MiB.
 constexpr int64_t kMaxSummedColumns = 1536;
 // A tile is what one thread takes at a time.
 constexpr int64_t kTileRows = 84;
@@ -53,7 +53,7 @@ constexpr int64_t kAlignment = 64;
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t RoundUp(int64_t a, int64_t multiple) { return CeilDiv(a, multiple) * multiple; }
 
-// `total` in as few blocks of at most `most` as possible, all of about the same size.
+// Divides `total` into as few blocks of at most `most` as possible, of nearly equal size.
 int64_t BlockSize(int64_t total, int64_t most, int64_t multiple) {
   if (total <= 0) return 0;
   return std::min(total, RoundUp(CeilDiv(total, CeilDiv(total, most)), multiple));
@@ -62,7 +62,7 @@ int64_t BlockSize(int64_t total, int64_t most, int64_t multiple) {
 template <typename C>
 using ComputeOf = typename GemmArgs<C>::Compute;
 
-// Is the block of C summed in the workspace?
+// Whether the block of C is summed in the workspace.
 template <typename C>
 inline constexpr bool kSummed = !std::is_same_v<C, ComputeOf<C>>;
 
@@ -72,7 +72,7 @@ int64_t MostColumns() {
   return kMaxColumns * int64_t{sizeof(float)} / int64_t{sizeof(C)};
 }
 
-// The cut of k must depend on k alone: it decides about bits.
+// The division of k must depend on k alone, as it determines the bits.
 struct Blocking {
   Blocking(int64_t m, int64_t n, int64_t k, int64_t most_columns)
       : rows(BlockSize(m, kMaxRows, 84)),
@@ -98,8 +98,8 @@ int64_t PackedBBytes(const KernelSet<T>& kernels, const Blocking& block) {
   return RoundUp(block.columns, kernels.nr) * block.k * int64_t{sizeof(T)};
 }
 
-// Row stride of the summed C. The extra line keeps rows of a power of two from falling on the same
-// lines of the cache.
+// Row stride of the summed C. The extra line keeps rows whose length is a power of two from falling
+// on the same lines of the cache.
 int64_t SumStride(const Blocking& block) { return RoundUp(block.columns, 16) + 16; }
 
 template <typename T>
@@ -227,8 +227,8 @@ class Product {
   }
 
  private:
-  // Packs the block of A at (i0, p0), where `new_b` also that of B at (p0, j0), and takes their
-  // product into C at (i0, j0).
+  // Packs the block of A at (i0, p0) and, if `new_b`, that of B at (p0, j0), and adds their product
+  // to C at (i0, j0).
   template <typename ForEach>
   void MultiplyBlock(const ForEach& for_each, int64_t i0, int64_t j0, int64_t p0,
                      bool new_b) const {
@@ -287,7 +287,7 @@ class Product {
     });
   }
 
-  // A tile of the block of C at `c` into the sums, and back.
+  // Copies a tile of the block of C at `c` to the sums, and back.
   void WidenTile(const C* c, const Range& tile) const {
     for (int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
       Widen(c + i * args_.ldc + tile.column, tile.columns,

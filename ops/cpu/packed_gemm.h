@@ -1,10 +1,10 @@
 // Matrix product on the CPU: the one GEMM under every linear layer. Operands are float, double or
 // 16-bit; products of 16-bit operands are accumulated in float32.
 //
-// Row-major with explicit strides. Nothing is allocated: packed panels live in a workspace that the
+// Row-major with explicit strides. Nothing is allocated: packed panels are in a workspace that the
 // caller supplies. The result's bits depend on the shape, the flags and the operands alone, not on
-// the number of threads, not on Gemm against GemmSerial, not on where the buffers lie: every
-// element is one chain of fused multiply-adds over fixed blocks of k, on either instruction set.
+// the number of threads, the choice of Gemm or GemmSerial, or the buffers' addresses: every element
+// is one chain of fused multiply-adds over fixed blocks of k, on either instruction set.
 #pragma once
 
 #include <cstdint>
@@ -45,9 +45,9 @@ struct GemmArgs {
   const C* bias = nullptr;
 };
 
-// Bytes of workspace for one product of this shape whose result is stored as C; grows with the
-// shape up to a fixed bound: about 7.5 MiB for float and, with the sums that are still to be
-// rounded, 13.5 MiB for 16-bit types. The same for every instruction set and number of threads.
+// Bytes of workspace for one product of this shape whose result is stored as C. It grows with the
+// shape up to a fixed bound: about 7.5 MiB for float and 13.5 MiB for 16-bit types, whose sums are
+// kept there until they are rounded. The same for every instruction set and number of threads.
 template <typename C>
 int64_t GemmWorkspaceBytes(int64_t m, int64_t n, int64_t k);
 
@@ -56,17 +56,17 @@ extern template int64_t GemmWorkspaceBytes<double>(int64_t, int64_t, int64_t);
 extern template int64_t GemmWorkspaceBytes<BFloat16>(int64_t, int64_t, int64_t);
 extern template int64_t GemmWorkspaceBytes<Float16>(int64_t, int64_t, int64_t);
 
-// On all threads of the pool. `workspace` is aligned to 64 bytes and at least GemmWorkspaceBytes
-// long (InternalError otherwise); its content is arbitrary before and after.
+// Runs on all threads of the pool. `workspace` is aligned to 64 bytes and at least
+// GemmWorkspaceBytes long (InternalError otherwise); its content is arbitrary before and after.
 template <typename A, typename B, typename C>
 void Gemm(ThreadPool& pool, const GemmArgs<A, B, C>& args, void* workspace,
           int64_t workspace_bytes);
 
-// On the calling thread: for products inside a parallel loop, each with its own workspace.
+// Runs on the calling thread: for products inside a parallel loop, each with its own workspace.
 template <typename A, typename B, typename C>
 void GemmSerial(const GemmArgs<A, B, C>& args, void* workspace, int64_t workspace_bytes);
 
-// The combinations there are: one type throughout, and 16-bit operands, one or both, into float.
+// The supported combinations: one type throughout, or 16-bit operands, one or both, into float.
 extern template void Gemm(ThreadPool&, const GemmArgs<float>&, void*, int64_t);
 extern template void Gemm(ThreadPool&, const GemmArgs<double>&, void*, int64_t);
 extern template void Gemm(ThreadPool&, const GemmArgs<BFloat16>&, void*, int64_t);

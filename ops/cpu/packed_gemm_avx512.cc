@@ -23,7 +23,7 @@ struct Floats16 {
     asm volatile("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
   }
 
-  // The forms with a mask, of all lanes: gcc 12 warns of the others' uninitialised variables.
+  // Masked forms with all lanes: gcc 12 warns about uninitialised variables in the unmasked ones.
   static Reg Widen(__m256i bits, const BFloat16*) {
     const __m512i words = _mm512_maskz_cvtepu16_epi32(0xffff, bits);
     return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, words, 16));

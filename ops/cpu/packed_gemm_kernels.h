@@ -1,5 +1,5 @@
-// What one instruction set provides for GEMM: packing, and the product of packed blocks. Internal
-// to ops/cpu/packed_gemm*; gemm.cc splits the work and calls these.
+// The functions that one instruction set provides for GEMM: packing, and the product of packed
+// blocks. Internal to ops/cpu/packed_gemm*; packed_gemm.cc divides the work and calls these.
 //
 // Packed A: the rows of a block are split evenly into panels of at most `mr` rows; packed B: the
 // columns into strips of `nr`, the last one padded with zeros.
@@ -9,7 +9,8 @@
 //   A from A[k,m]   panel, k, row (padded to `a_stride` rows)
 //   B               strip, k, column (nr)
 //
-// Packed values are what the register kernel computes with: 16-bit ones become floats here.
+// Packed values have the type that the register kernel computes with: 16-bit ones become floats
+// here.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +31,10 @@ struct PanelSplit {
 
   int64_t count;
   int64_t small;  // rows of the smaller panels
-  int64_t large;  // how many panels, the first ones, have one row more
+  int64_t large;  // number of panels with one row more, which come first
 };
 
-// How a product of blocks goes into C: acc = A·B over one block of k; then
+// How a product of blocks is added to C: acc = A·B over one block of k; then
 //   first block of k:  C = alpha · acc + (beta · C + bias)
 //   later blocks:      C = alpha · acc + C
 template <typename T>
@@ -51,7 +52,7 @@ struct KernelSet {
   int64_t vec;       // values in a register
   int64_t a_stride;  // mr rounded up to whole registers
 
-  // C (first element of the block at `c`) over panels × strips.
+  // Updates C (whose block begins at `c`) for panels × strips.
   void (*multiply)(bool trans_a, const T* packed_a, int64_t panel_size, const PanelSplit& split,
                    int64_t panel_begin, int64_t panel_end, const T* packed_b, int64_t columns,
                    int64_t strip_begin, int64_t strip_end, int64_t kc, T* c, int64_t ldc,
@@ -63,12 +64,12 @@ template <typename S>
 struct Packing {
   using T = std::conditional_t<std::is_same_v<S, double>, double, float>;
 
-  // Packs panels [panel_begin, panel_end) of a block of A with its first element at `a`;
-  // `packed` is the block's first panel, panels lie panel_size apart.
+  // Packs panels [panel_begin, panel_end) of a block of A whose first element is at `a`; `packed`
+  // is the block's first panel, and panels are panel_size apart.
   void (*pack_a)(bool trans, const S* a, int64_t lda, const PanelSplit& split, int64_t panel_begin,
                  int64_t panel_end, int64_t kc, T* packed, int64_t panel_size);
-  // Packs strips [strip_begin, strip_end) of a block of B, `columns` wide in all; strips lie
-  // nr · kc apart.
+  // Packs strips [strip_begin, strip_end) of a block of B, which is `columns` wide in all; strips
+  // are nr · kc apart.
   void (*pack_b)(bool trans, const S* b, int64_t ldb, int64_t columns, int64_t strip_begin,
                  int64_t strip_end, int64_t kc, T* packed);
 };

@@ -1,5 +1,5 @@
-// The transpose of a square of vector registers. With internal linkage, as gemm_kernels_impl.h and
-// attention_kernels_impl.h, for which it is, and why it says there.
+// Transposes a square of vector registers. It has internal linkage, like packed_gemm_kernels_impl.h
+// and attention_loops_kernels_impl.h, which use it and give the reason.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ template <typename V, int kBlock, size_t... kLane>
 inline __attribute__((always_inline)) void SwapBlocks(typename V::Reg& x, typename V::Reg& y,
                                                       std::index_sequence<kLane...>) {
   constexpr int kWidth = V::kWidth;
-  // Lane l of the first takes x where bit kBlock of l is clear, else y from kBlock lower.
+  // Lane l of the first result takes x where bit kBlock of l is clear, else y from kBlock lower.
   const typename V::Reg low =
       __builtin_shufflevector(x, y, ((kLane & kBlock) == 0 ? kLane : kLane - kBlock + kWidth)...);
   const typename V::Reg high =

@@ -1,9 +1,9 @@
-// GELU and SiLU with their slopes, in float. Products and sums are spelled out where a compiler
-// could fuse them in one kernel and not in another: a function has the same bits wherever it is
-// used, alone or beside its gradient.
+// GELU and SiLU with their slopes, in float. Products and sums are written as intrinsics where a
+// compiler could fuse them in one kernel and not in another: a function has the same bits wherever
+// it is used, alone or together with its gradient.
 //
-// Exponentials and reciprocals are the GPU's own approximations (2 ulp): two of them for each
-// element, which four bytes of traffic an element pay for.
+// Exponentials and reciprocals are the GPU's own approximations (2 ulp). Each element needs two of
+// them, whose time four bytes of memory traffic per element hide.
 #pragma once
 
 #include <cuda_runtime.h>

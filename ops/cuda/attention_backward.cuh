@@ -10,7 +10,7 @@
 //
 // Each gradient has one writer and one order of summation; the price is that scores and dP are
 // computed twice: 7 products instead of 5. Wide heads are computed in pieces of kWidth columns,
-// each with all scores.
+// each of which needs all scores.
 #pragma once
 
 #include "gpu/check.h"
@@ -70,8 +70,8 @@ __global__ void AttentionDeltaKernel(const __grid_constant__ AttentionBackwardAr
   if (threadIdx.x % kWarp == 0) a.delta[(b * a.heads + h) * a.sequence + i] = sum;
 }
 
-// The gradient of a score before its scale: P∘(dP − δ), and P∘keep. All are 0 where `visible` is
-// not.
+// The gradient of a score before its scale, P∘(dP − δ), and P∘keep. All are 0 where `visible` is
+// false.
 struct ScoreGradient {
   __device__ ScoreGradient(bool visible, float score, float dp, float lse, float delta,
                            float keep) {
@@ -154,7 +154,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
   const TilePlace at;
   const int64_t tiles = (a.sequence + kTile - 1) / kTile;
   const int64_t pieces = (a.head + kWidth - 1) / kWidth;
-  const int64_t first_key = blockIdx.x % tiles * kTile;  // the first keys are seen most
+  const int64_t first_key = blockIdx.x % tiles * kTile;  // the first keys have the most queries
   const int from = static_cast<int>(blockIdx.x / tiles % pieces) * kWidth;
   const int64_t bg = blockIdx.x / tiles / pieces;
   const int64_t b = bg / a.kv_heads, g = bg % a.kv_heads;

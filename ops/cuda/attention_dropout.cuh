@@ -1,4 +1,4 @@
-// Dropout of attention's weights: the draws that ops/attention.h states.
+// Dropout of attention's weights, with the draws that ops/attention.h specifies.
 #pragma once
 
 #include "ops/cuda/philox.cuh"
@@ -12,8 +12,8 @@ struct AttentionDropout {
   float keep_scale = 1;    // 1 / (1 − p)
 };
 
-// What weights are multiplied by: 0 or keep_scale. Neighbouring words come of one Philox block: ask
-// for them one after the other.
+// The factor for a weight: 0 or keep_scale. Neighbouring words belong to one Philox block: ask for
+// them one after another.
 class AttentionKeep {
  public:
   __device__ explicit AttentionKeep(const AttentionDropout& dropout) : dropout_(dropout) {}

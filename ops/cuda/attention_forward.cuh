@@ -3,7 +3,7 @@
 //
 // A thread block has 64 queries of a head and walks over the keys 64 at a time; the products are
 // those of attention_tile.cuh. Heads wider than kWidth are computed in pieces of kWidth output
-// columns by blocks of their own, each with all scores. FLOPs: 4·hd for each score of the tiles
+// columns, each by its own block, which needs all scores. FLOPs: 4·hd for each score of the tiles
 // that a causal mask touches. Bytes: k and v once for every 64 queries, mostly from L2.
 #pragma once
 
@@ -26,8 +26,8 @@ struct AttentionForwardArguments {
   int64_t q_batch, q_row;
   int64_t kv_batch, kv_head, kv_row;
   bool causal;
-  // Of the first query among the keys, of which those after the last query are not read; nullptr:
-  // 0.
+  // The position of the first query among the keys; keys after the last query's position are not
+  // read. nullptr: 0.
   const int32_t* position;
   float scale;
   bool packed;  // heads can be read 16 bytes at a time
@@ -42,7 +42,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
   const TilePlace at;
   const int64_t tiles = (a.queries + kTile - 1) / kTile;
   const int64_t pieces = (a.head + kWidth - 1) / kWidth;
-  // The last queries see most keys: they come first.
+  // The last queries see the most keys, so they come first.
   const int64_t first_query = (tiles - 1 - blockIdx.x % tiles) * kTile;
   const int from = static_cast<int>(blockIdx.x / tiles % pieces) * kWidth;
   const int64_t bh = blockIdx.x / tiles / pieces;
@@ -82,7 +82,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
         row_largest = fmaxf(row_largest, p[i][j]);
       }
       row_largest = RowMax(row_largest);
-      // A row of nothing but −∞ so far keeps the exponents' arguments from being NaN.
+      // While a row has only −∞, this keeps the exponents' arguments from becoming NaN.
       const float base = row_largest == -INFINITY ? 0.0f : row_largest;
       const float correction = expf(largest[i] - base);
       largest[i] = row_largest;

@@ -4,11 +4,11 @@
 //   dq     a warpgroup has 64 queries of a head and walks over the keys; it also finds δ
 //   dkdv   a warpgroup has 64 keys of a key-value head and walks over the queries of its group
 //
-// Scores and their gradients stay in registers: what one product leaves there is the left operand
-// of the next. The next tiles are copied while the present ones are multiplied, and the two or
+// Scores and their gradients stay in registers: the result of one product is there the left operand
+// of the next. The next tiles are copied while the current ones are multiplied, and the two or
 // three warpgroups on a multiprocessor fill each other's waits. Every gradient has one writer, at
-// the price of 7 products for 5. Bytes: k and v (q and dout) once for every 64 queries (keys), from
-// L2.
+// the price of 7 products instead of 5. Bytes: k and v (q and dout) once for every 64 queries
+// (keys), from L2.
 #include "gpu/check.h"
 #include "ops/cuda/attention_hopper.cuh"
 #include "ops/cuda/wgmma.cuh"
@@ -32,7 +32,7 @@ class TileCopy {
     from_ = data + row_ * stride + piece * 8;
   }
 
-  // Rows first, first + 1, …
+  // Starts copying rows first, first + 1, ….
   __device__ void Start(uint32_t to, int first) const {
     const T* const from = from_ + first * stride_;
     const int rows = end_ - first - row_;
@@ -72,7 +72,7 @@ __device__ void StoreTile(const float (&from)[kPieces][32], float scale, T* to, 
   }
 }
 
-// Tiles of one warpgroup in shared memory: two that stay, and kStages times two that change.
+// Tiles of one warpgroup in shared memory: two that stay, and two per stage that change.
 template <int kPieces>
 struct HopperTiles {
   static constexpr int kStages = kPieces == 1 ? 3 : 2;
@@ -99,9 +99,9 @@ struct HopperTiles {
   uint32_t base;
 };
 
-// Steps of a warpgroup: the tiles of a step are copied while the one before is computed. Products
-// that add to results are still under way when the next step begins; the first products of that
-// step are waited for, and these with them.
+// Steps of a warpgroup: the tiles of a step are copied while the step before is computed. Products
+// that accumulate into results may still run when the next step begins; waiting for the first
+// products of that step includes them.
 //
 //   with three stages  a step's copies go where the step before last was: free at its start
 //   with two           where the last step was: free after the first wait
@@ -115,7 +115,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
   const ResultPlace at;
   const int length = static_cast<int>(a.sequence), head = static_cast<int>(a.head);
   const int blocks = (length + 63) / 64;
-  // The last queries see most keys: they come first.
+  // The last queries see the most keys, so they come first.
   const int first_query = (blocks - 1 - static_cast<int>(blockIdx.x)) * 64;
   const int heads = static_cast<int>(a.heads), kv_heads = static_cast<int>(a.kv_heads);
   const int b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.y);
@@ -135,7 +135,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
       .Start(tiles.Fixed(1), first_query);
   copy(0, 0);
 
-  {  // δ: two threads for a query, all their loads at once.
+  {  // δ: two threads for a query, with all their loads at once
     const int row = threadIdx.x / 2;
     const bool there = first_query + row < length;
     const int64_t from = a.Out(b, first_query + row, h) + threadIdx.x % 2 * 8;
@@ -183,7 +183,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
     }
 #pragma unroll
     for (int i = 0; i < 32; ++i) s[i] = Exp2(fmaf(s[i], scale, -lse[i / 2 % 2]));
-    // Only the last step meets the diagonal or the sequence's end.
+    // Only the last step touches the diagonal or the sequence's end.
     if (step + 1 == steps) {
       const int last = a.causal ? -1 : length - 1 - step * 64;
 #pragma unroll
@@ -215,7 +215,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
   const ResultPlace at;
   const int length = static_cast<int>(a.sequence), head = static_cast<int>(a.head);
   const int blocks = (length + 63) / 64;
-  const int first_key = static_cast<int>(blockIdx.x) * 64;  // the first keys are seen most
+  const int first_key = static_cast<int>(blockIdx.x) * 64;  // the first keys have the most queries
   const int heads = static_cast<int>(a.heads), kv_heads = static_cast<int>(a.kv_heads);
   const int b = static_cast<int>(blockIdx.z), g = static_cast<int>(blockIdx.y);
   const int group = heads / kv_heads;
@@ -295,7 +295,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
       const float4 two = pairs[i];
 #pragma unroll
       for (int e = 0; e < 4; e += 2) {
-        // The rounded weights: the registers of the others are needed.
+        // Uses the rounded weights, so that the registers of the others are free.
         const uint32_t weight = weights[i / 8][i / 4 % 2 * 2 + e / 2];
         gradients[i / 8][i / 4 % 2 * 2 + e / 2] = PackTwo<T>(
             Low<T>(weight) * (dp[i + e] - two.y), High<T>(weight) * (dp[i + e + 1] - two.w));

@@ -1,6 +1,6 @@
-// What the kernels of ops/cuda/attention_one_pass_hopper.cu share: their arguments, a unit's place
-// in the problem, and a thread block's shared memory with the barriers between its parts. Only in
-// code for sm_90a.
+// Definitions shared by the kernels of ops/cuda/attention_one_pass_hopper.cu: their arguments, a
+// unit's position in the problem, and a thread block's shared memory with the barriers between its
+// parts. Only in code for sm_90a.
 #pragma once
 
 #include <cuda.h>
@@ -43,7 +43,7 @@ struct OnePassUnit {
     tiles = min(kTiles, a.tiles - first);
     blocks = causal ? (first + tiles - 1) / 2 + 1 : a.blocks;
   }
-  // The first tile of the unit that sees a key of the block.
+  // The first tile of the unit whose queries see a key of the block.
   __device__ int FirstTile(int block) const { return causal ? max(0, block * 2 - first) : 0; }
   // Units that add to the block: those of all heads of the group, from the last chunk on.
   __device__ int Writers(int block) const {
@@ -105,7 +105,7 @@ struct OnePassMemory {
   __device__ void AwaitValuesFull(Single n) const { AwaitBarrier(ValuesFull(), n.round); }
   __device__ void AwaitValuesEmpty(Single n) const { AwaitBarrier(ValuesEmpty(), n.round ^ 1); }
 
-  // One thread. Each warp of the two warpgroups of scores arrives by itself, and of the one of dq.
+  // Called by one thread. Each warp of the three computing warpgroups arrives separately.
   __device__ void InitBarriers() const {
     for (Slot n; n.round == 0; n.Step()) {
       InitBarrier(Full(n), 1);
@@ -128,8 +128,8 @@ struct OnePassMemory {
   __device__ uint32_t Barrier(int i) const { return base + kBarriersAt + i * 8; }
 };
 
-// What each warp but the copying one does: the units that its thread block takes, until there are
-// no more.
+// What each warp but the copying one does: processes the units that its thread block takes, until
+// there are no more.
 template <typename T, typename Work>
 __device__ void ForEachUnit(const OnePassArguments<T>& a, const OnePassMemory& m,
                             const Work& work) {
@@ -137,18 +137,18 @@ __device__ void ForEachUnit(const OnePassArguments<T>& a, const OnePassMemory& m
     AwaitBarrier(m.UnitFull(), n.round);
     int unit;
     asm volatile("ld.shared.s32 %0, [%1];" : "=r"(unit) : "r"(m.base + OnePassMemory::kUnitAt));
-    if (unit >= a.units) return;  // uses the value: an arrival doesn't wait for it
+    if (unit >= a.units) return;  // the use of the value matters: an arrival doesn't wait for it
     ArriveByWarp(m.UnitEmpty());
     work(OnePassUnit(a, unit));
   }
 }
 
-// A barrier of the 128 threads of a warpgroup; names from 1 on.
+// A barrier of the 128 threads of a warpgroup; its name is 1 or more.
 __device__ inline void SyncWarpgroup(int name) {
   asm volatile("bar.sync %0, 128;" ::"r"(name) : "memory");
 }
 
-// Registers that each thread of the calling warpgroup may have.
+// Sets the number of registers that each thread of the calling warpgroup may have.
 template <int kCount>
 __device__ void TakeRegisters() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
@@ -185,7 +185,8 @@ __device__ inline void StoreRelease(int* to, int value) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
 
-// How the tensor cores find what starts `further` bytes behind the tile with this lower half.
+// The lower half of the tensor cores' descriptor for data `further` bytes behind the tile with this
+// lower half.
 __device__ inline uint32_t LowerHalf(uint32_t address) {
   return static_cast<uint32_t>(OperandDescriptor(address));
 }
@@ -198,7 +199,7 @@ __device__ inline uint64_t OperandAt(uint32_t lower_half, uint32_t further) {
   return descriptor;
 }
 
-// Products of 64 × 64 × 64, as in wgmma.cuh, of which the caller makes groups.
+// Products of 64 × 64 × 64, as in wgmma.cuh; the caller combines them into groups.
 // d = a·bᵀ
 template <typename T>
 __device__ void MultiplyHeldTile(float (&d)[32], const uint32_t (&a)[4][4], uint32_t b) {

@@ -3,8 +3,8 @@
 // products and one exponential for each score; no atomic sums, so the same bits every time.
 //
 // A thread block has a unit (ops/attention_one_pass.h), whose dq, in float32, stays in its shared
-// memory. It takes one block of 128 keys after another, and for each the queries that see it, 64
-// at a time. Its four warpgroups:
+// memory. It takes one block of 128 keys after another, and for each block the queries that see it,
+// 64 at a time. Its four warpgroups:
 //
 //   one thread      has the copy engine bring keys, values, q, dout, lse and δ
 //   scores (two)    64 keys each. Sᵀ = k·qᵀ and dPᵀ = v·doutᵀ, keys as rows, so that P and dS are
@@ -15,8 +15,9 @@
 //                   back for each block, and are written when the last one was added
 //
 // dk and dv of a key block stay in registers while the unit's queries pass. Then they are added to
-// what the units before left in scratch memory; the last unit writes them. Thread blocks take units
-// in the order of their numbers, so those that are waited for are never behind those that wait.
+// the sums that earlier units left in scratch memory; the last unit writes them. Thread blocks take
+// units in ascending order, so a unit that is waited for has always been taken before those that
+// wait.
 //
 // Bytes: q, dout, lse and δ once for every 128 keys and k and v once for every 512 queries, mostly
 // from L2; 32 KB for dk and dv of 64 keys there and back, for each unit but one; out and dout once.
@@ -87,7 +88,7 @@ __global__ __launch_bounds__(256) void PrepareKernel(
   }
 }
 
-// One thread: takes units and starts all copies, as their places become free.
+// Run by one thread: takes units and starts all copies, as their buffers become free.
 template <typename T>
 __device__ void BringTiles(const OnePassArguments<T>& a, const Memory& m) {
   Memory::Slot n;
@@ -132,14 +133,14 @@ __device__ void BringTiles(const OnePassArguments<T>& a, const Memory& m) {
   }
 }
 
-// A warpgroup of scores; `half` of each block's keys.
+// A warpgroup that computes scores, for half `half` of each block's keys.
 template <typename T>
 __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, int half) {
   const ResultPlace at;
   const int lane = threadIdx.x % 32, warp = threadIdx.x % kWarpgroup / 32;
   const float scale = a.a.scale * kLog2E;
-  // The row of an 8 × 8 matrix that this lane names. The 16-byte pieces of further matrices are
-  // those with bits 5 and 6 of the address changed.
+  // The row of an 8 × 8 matrix that this lane addresses. The 16-byte pieces of further matrices are
+  // found by changing bits 5 and 6 of the address.
   const uint32_t offset =
       half * kOperandTile + PieceOffset(warp * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16);
   Memory::Slot n;
@@ -178,7 +179,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
         WaitForProducts<0>(s);
         FenceSharedWrites();
         ArriveByWarp(keys_empty);
-        uint32_t empty_before = 0;  // barrier of the tile before
+        uint32_t empty_before = 0;  // the barrier of the previous tile
 
         const auto step = [&](auto has_next) {
           constexpr bool kHasNext = decltype(has_next)::value;
@@ -259,11 +260,11 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
   promise.Keep();
 }
 
-// The warpgroup of dq.
+// The warpgroup that computes dq.
 template <typename T>
 __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m) {
   const int thread = threadIdx.x % kWarpgroup, lane = threadIdx.x % 32, warp = thread / 32;
-  // The row of a transposed 8 × 8 matrix that this lane names.
+  // The row of a transposed 8 × 8 matrix that this lane addresses.
   const uint32_t offset = PieceOffset(lane / 16 * 8 + lane % 8, warp * 2 + lane / 8 % 2);
   constexpr int kName = 3;
   Memory::Slot n;
@@ -316,7 +317,7 @@ __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m)
           }
           continue;
         }
-        // That was the last block: to memory, by way of the sums' place.
+        // That was the last block: writes dq to memory, through the place of the sums.
 #pragma unroll
         for (int i = 0; i < 32; ++i) dq[i] *= a.a.scale;
         uint32_t packed[4][4];
@@ -347,7 +348,7 @@ __global__ __launch_bounds__(kThreads,
     m.InitBarriers();
   }
   __syncthreads();
-  // The same for a warp, as the compiler shall know.
+  // The same for all threads of a warp; the shuffle tells the compiler so.
   const int role = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
   if (role == 0) {
     LeaveRegisters<32>();

@@ -1,4 +1,4 @@
-// How dk and dv of 64 keys leave a unit of ops/cuda/attention_one_pass_hopper.cu: by way of scratch
+// How dk and dv of 64 keys leave a unit of ops/cuda/attention_one_pass_hopper.cu: through scratch
 // memory to the next unit, which waits for them, or as the result. Only in code for sm_90a.
 #pragma once
 
@@ -42,8 +42,8 @@ __device__ void StoreRows(const float (&from)[32], float scale, T* to, int64_t s
   }
 }
 
-// Sums that this unit has left to the next one, which hasn't been told so yet: by then they have
-// arrived, and saying so takes no waiting.
+// Sums that this unit has left for the next one, which hasn't been notified yet: the notification
+// comes later, when the sums have arrived, and so needs no waiting.
 struct Promise {
   __device__ void Keep() {
     if (added == nullptr) return;

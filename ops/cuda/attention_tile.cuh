@@ -1,7 +1,7 @@
 // The two matrix products of blockwise attention, in float32 fused multiply-adds, for a thread
-// block of 128 threads. A warp owns 16 rows of a 64 × 64 tile; its lane l the 4 rows from 4·(l / 8)
-// and, of the columns, 4·(l % 8) + 0 … 3 and 32 more: so rows are reduced by shuffles alone, and
-// both operands come from shared memory 16 bytes at a time without bank conflicts.
+// block of 128 threads. A warp owns 16 rows of a 64 × 64 tile. Its lane l has the 4 rows from 4·(l
+// / 8) on, and the columns 4·(l % 8) + 0 … 3 and the same plus 32. So rows are reduced by shuffles
+// alone, and both operands are read from shared memory 16 bytes at a time without bank conflicts.
 #pragma once
 
 #include "ops/cuda/elements.cuh"
@@ -14,7 +14,7 @@ inline constexpr int kTileDepth = 32;   // of a product's inner dimension at a t
 inline constexpr int kTileRows = 4;     // of a thread
 inline constexpr int kTileColumns = 8;  // of a thread
 
-// Where this thread's elements of a tile lie.
+// Position of this thread's elements in a tile.
 struct TilePlace {
   __device__ TilePlace()
       : row((threadIdx.x / 32) * 16 + (threadIdx.x % 32) / 8 * 4), column(threadIdx.x % 8 * 4) {}
@@ -23,8 +23,8 @@ struct TilePlace {
   int row, column;
 };
 
-// Rows of a matrix in global memory: `count` of them are there, each `width` elements wide, the
-// others count as zero. `packed`: every row can be read 16 bytes at a time.
+// Rows of a matrix in global memory: `count` rows exist, each `width` elements wide; the others
+// count as zero. `packed`: every row can be read 16 bytes at a time.
 template <typename T>
 struct TileRows {
   const T* data;
@@ -147,7 +147,7 @@ __device__ void AddWeightedRows(const float* weights, const TileRows<T>& b, int 
   }
 }
 
-// Of the 8 lanes that share a row.
+// The maximum over the 8 lanes that share a row.
 __device__ inline float RowMax(float x) {
 #pragma unroll
   for (int offset = 4; offset > 0; offset /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, offset));

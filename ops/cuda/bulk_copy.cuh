@@ -1,7 +1,7 @@
-// What compute capability 9.0 adds, in PTX's own terms (PTX ISA, "cp.async.bulk", "mbarrier",
+// Features of compute capability 9.0, under PTX's names (PTX ISA, "cp.async.bulk", "mbarrier",
 // "cluster"): rows copied to shared memory by the copy engine while threads compute, and blocks of
-// a cluster that see each other's shared memory. Kernels that call these are not launched on older
-// architectures, for which the bodies are empty.
+// a cluster that access each other's shared memory. Kernels that call these are not launched on
+// older architectures, for which the bodies are empty.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ __device__ inline uint32_t SharedAddress(const void* shared) {
 
 #if __CUDA_ARCH__ >= 900
 
-// A barrier that opens, once per phase, when the announced bytes have arrived. One thread makes it;
-// then FenceBarrierInit and a barrier of the block.
+// Initializes a barrier that opens, once per phase, when the announced bytes have arrived. Called
+// by one thread, followed by FenceBarrierInit and a barrier of the block.
 __device__ inline void InitArrival(uint64_t* arrival) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(SharedAddress(arrival)));
 }
@@ -23,15 +23,15 @@ __device__ inline void FenceArrivalInit() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// One thread: starts the copy of `bytes` (a multiple of 16, below 2^20) from global to shared
-// memory, both aligned to 16 bytes.
+// Called by one thread: starts the copy of `bytes` (a multiple of 16, below 2^20) from global to
+// shared memory, both aligned to 16 bytes.
 __device__ inline void StartCopy(void* shared, const void* global, uint32_t bytes,
                                  uint64_t* arrival) {
   asm volatile(
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(arrival)),
       "r"(bytes)
       : "memory");
-  constexpr uint32_t kPiece = 16 << 10;  // several requests are under way at once
+  constexpr uint32_t kPiece = 16 << 10;  // several requests at once
   for (uint32_t at = 0; at < bytes; at += kPiece) {
     const uint32_t size = min(kPiece, bytes - at);
     asm volatile(
@@ -42,7 +42,7 @@ __device__ inline void StartCopy(void* shared, const void* global, uint32_t byte
   }
 }
 
-// All threads: waits for the phase's end. `parity`: 0 for the first phase, then 1, 0, ….
+// Called by all threads: waits for the phase's end. `parity`: 0 for the first phase, then 1, 0, ….
 __device__ inline void AwaitArrival(uint64_t* arrival, uint32_t parity) {
   uint32_t done = 0;
   while (done == 0) {
@@ -61,13 +61,13 @@ __device__ inline int ClusterRank() {
   return static_cast<int>(rank);
 }
 
-// All threads of all blocks of the cluster; what was written before is seen after.
+// Called by all threads of all blocks of the cluster; writes before it are visible after it.
 __device__ inline void SyncCluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
                    : "memory");
 }
 
-// The value at the same place of another block's shared memory.
+// The value at the same address in another block's shared memory.
 __device__ inline float2 LoadFromCluster(const float2* shared, int rank) {
   uint32_t address;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"

@@ -1,6 +1,6 @@
-// An optimizer's moment as 8-bit codes and a scale for each block (ops/block_codes.h), as the other
-// forms of ops/cuda/optimizer_state.cuh. A tile is a block, so its largest magnitude is a maximum
-// over the warp.
+// An optimizer's moment as 8-bit codes and a scale for each block (ops/block_codes.h), with the
+// same interface as the other forms in ops/cuda/optimizer_state.cuh. A tile is a block, so its
+// largest magnitude is a maximum over the warp.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@ namespace plimsoll::ops {
 
 // x / divisor for |x| ≤ divisor and a divisor that is neither tiny nor huge, by a correctly rounded
 // reciprocal and a correction by the remainder (Markstein 1990, "Computation of elementary
-// functions on the IBM RISC System/6000"): as a division rounds it, but for one in some 2^23 that
-// lie next to the middle of two floats. Codes change where such a one is a border as well.
+// functions on the IBM RISC System/6000"). It equals the rounded division except for one quotient
+// in about 2^23, next to the middle of two floats. A code differs only if such a quotient is a
+// border as well.
 __device__ inline float Quotient(float x, float divisor, float reciprocal) {
   const float q = __fmul_rn(x, reciprocal);
   return __fmaf_rn(__fmaf_rn(-q, divisor, x), reciprocal, q);
@@ -22,7 +23,7 @@ __device__ inline float Quotient(float x, float divisor, float reciprocal) {
 // The code whose value is nearest to x, |x| ≤ 1. Without kSigned: x ≥ 0.
 template <bool kSigned>
 __device__ int32_t FindCode(const BlockCodes& codes, float x) {
-  // Second moments have no sign; whatever memory held, the table is not left.
+  // Second moments have no sign; fmaxf keeps the index within the table whatever memory held.
   const float magnitude = kSigned ? fabsf(x) : fmaxf(x, 0.0f);
   const int32_t upper = static_cast<int32_t>(__float_as_uint(magnitude) >> 16);
   int32_t index = codes.at_bucket[max(upper, BlockCodes::kFirstBucket) - BlockCodes::kFirstBucket];
@@ -54,8 +55,8 @@ struct CodedMoment {  // 8 bits and a scale
   static __device__ void Store(const StoredMomentRef& m, const Tile<kWhole>& tile,
                                const LaneValues<float>& values, const uint32_t (&)[kLaneElements],
                                const BlockCodes* codes) {
-    // Bits of magnitudes compare as they do, with infinity and the NaNs above all. Second moments
-    // have no sign.
+    // The bits of magnitudes compare like the magnitudes, with infinity and NaNs largest. Second
+    // moments have no sign.
     int32_t bits = 0;
 #pragma unroll
     for (int i = 0; i < kLaneElements; ++i) {
@@ -68,7 +69,7 @@ struct CodedMoment {  // 8 bits and a scale
     }
     const bool finite = bits < 0x7f800000;
     const float largest = __int_as_float(bits);
-    // Scaled where a quotient's steps could leave the normal numbers.
+    // Scales where intermediate results of the quotient could leave the normal numbers.
     const float scale = largest < 0x1p-60f ? 0x1p80f : largest > 0x1p100f ? 0x1p-40f : 1.0f;
     LaneValues<float> scaled = values;
     if (scale != 1) {

@@ -1,7 +1,7 @@
-// Two launches. The first: a block takes a chunk of rows and 16 packs of 16 bytes across; each
-// thread every 32nd row, several loads ahead (partial_sums.cuh). The second adds the chunks, 32
-// ways at once, and acc; its blocks come to the GPU while the first still runs. Bytes: x once; the
-// partial sums, a hundredth of it or less, written and read.
+// Two launches. In the first, a block takes a chunk of rows and 16 packs of 16 bytes across; each
+// thread takes every 32nd row, with several loads in flight (partial_sums.cuh). The second adds the
+// chunks, 32 ways at once, and acc; its blocks are placed on the GPU while the first still runs.
+// Bytes: x once; the partial sums, at most a hundredth of it, are written and read.
 #include "gpu/check.h"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/elements.cuh"
@@ -12,7 +12,7 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = kSumThreads;
-constexpr int kLoads = 4;  // in flight per thread
+constexpr int kLoads = 4;  // in flight, per thread
 
 template <typename T, int N, int kLanes>
 __global__ void __launch_bounds__(kThreads, kSumBlocks)

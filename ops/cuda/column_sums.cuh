@@ -19,8 +19,8 @@ struct ColumnSums {
   float* out[2] = {};        // [width]
 };
 
-// 32 columns a block, a lane for each; each of its warps adds every 8th partial sum. All loads of a
-// thread are on their way at once: few blocks, and little else to do meanwhile.
+// A block has 32 columns, one for each lane; each of its warps adds every 8th partial sum. All
+// loads of a thread are in flight at once, as few blocks and little other work could hide them.
 inline constexpr int kColumnSumsParts = 8, kColumnSumsLoads = 17;
 
 static __global__ __launch_bounds__(kColumnSumsParts* kWarp) void ColumnSumsKernel(ColumnSums p) {

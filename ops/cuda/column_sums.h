@@ -11,11 +11,11 @@
 
 namespace plimsoll::ops {
 
-// `acc` may be `sums` itself, or nullptr. The workspace has ColumnSumsBytes.
+// `acc` may be `sums` itself, or nullptr. The workspace has ColumnSumsBytes bytes.
 void ColumnSums(cudaStream_t stream, graph::DType dtype, const void* x, int64_t rows,
                 int64_t columns, const float* acc, float* sums, void* workspace);
 
-// The second half of it: adds the partial sums of all chunks (partial_sums.cuh) and acc.
+// The second launch of ColumnSums: adds the partial sums of all chunks (partial_sums.cuh) and acc.
 void AddPartialSums(cudaStream_t stream, const float* partials, int64_t chunks, int64_t columns,
                     const float* acc, float* sums);
 

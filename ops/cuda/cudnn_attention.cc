@@ -1,6 +1,6 @@
 // Each pass is one operation graph of cudnn-frontend, whose tensors are slices of the packed ones:
 // dimensions [B, heads, T, hd], strides of the packed row. cuDNN's softmax statistics are log Σ exp
-// of the scaled scores, natural logarithm: lse as it is.
+// of the scaled scores (natural logarithm), the same as lse.
 #include "ops/cuda/cudnn_attention.h"
 
 #include <cudnn_frontend.h>
@@ -28,7 +28,7 @@ using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 enum Uid : int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv };
 
-// Some sequences and key-value heads of a problem, with the query heads of these.
+// Some sequences and key-value heads of a problem, with the query heads that share these.
 struct Part {
   int64_t sequences, kv_heads;
   friend auto operator<=>(const Part&, const Part&) = default;
@@ -43,7 +43,7 @@ class CudnnAttention {
   std::map<Part, fe::graph::Graph> graphs;
   std::string refusal;  // empty: the plans are ready
 
-  // The stream of the second lane, and what orders it with the first.
+  // The stream of the second lane, and events that order it with the first.
   cudaStream_t side = nullptr;
   cudaEvent_t fork = nullptr, join = nullptr;
 };
@@ -91,7 +91,7 @@ class Tensors {
 
  private:
   int64_t QueryHeads() const { return part_.kv_heads * (whole_.heads / whole_.kv_heads); }
-  // Elements between tokens.
+  // Distance between tokens, in elements.
   int64_t PackedRow() const { return (whole_.heads + 2 * whole_.kv_heads) * whole_.head; }
   int64_t OutRow() const { return whole_.heads * whole_.head; }
 
@@ -156,7 +156,7 @@ void AddBackward(fe::graph::Graph& graph, const AttentionProblem& p, Part part) 
   tensors.MakeKeys(dv, kDv);
 }
 
-// Returns why there is no plan; empty when there is one.
+// Builds the plan of a part. Returns why there is none; empty when there is one.
 std::string BuildPart(CudnnAttention& made, CudnnAttentionPass pass, Part part,
                       cudnnHandle_t handle) {
   if (made.graphs.contains(part)) return "";
@@ -209,7 +209,7 @@ std::unique_ptr<CudnnAttention> Build(const AttentionProblem& p, CudnnAttentionP
   if (!made->refusal.empty()) return made;
   if (pass == CudnnAttentionPass::kBackward) {
     made->split = SplitAttentionBackward(p.batch, p.sequence, p.heads, p.kv_heads, p.head);
-    made->split.lane_bytes = 0;  // what the plans say
+    made->split.lane_bytes = 0;  // the maximum over the plans
   }
   ForEachPart(*made, [&](Part part, int64_t, int64_t) {
     if (made->refusal.empty()) made->refusal = BuildPart(*made, pass, part, handle);
@@ -225,7 +225,7 @@ std::unique_ptr<CudnnAttention> Build(const AttentionProblem& p, CudnnAttentionP
   return made;
 }
 
-// On the handle's stream.
+// Enqueues on the handle's stream.
 void Execute(const CudnnAttention& attention, Part part, cudnnHandle_t handle,
              std::unordered_map<int64_t, void*> tensors, void* workspace) {
   // execute() is not const, though it changes nothing of a built graph.
@@ -234,7 +234,7 @@ void Execute(const CudnnAttention& attention, Part part, cudnnHandle_t handle,
   if (status.is_bad()) throw InternalError("cuDNN attention: " + status.get_message());
 }
 
-// Element `offset` of a 16-bit tensor.
+// The address of element `offset` of a 16-bit tensor.
 void* At(const void* tensor, int64_t offset) {
   return const_cast<char*>(static_cast<const char*>(tensor)) + offset * 2;
 }
@@ -245,7 +245,7 @@ const CudnnAttention* FindCudnnAttention(const AttentionProblem& problem, CudnnA
                                          gpu::Libraries& libraries, std::string& reason) {
   using Key = std::tuple<int, AttentionProblem, CudnnAttentionPass>;
   static std::mutex mutex;
-  static auto* const plans = new std::map<Key, std::unique_ptr<CudnnAttention>>;  // outlive all
+  static auto* const plans = new std::map<Key, std::unique_ptr<CudnnAttention>>;  // never destroyed
   int device = 0;
   gpu::Check(cudaGetDevice(&device), "cudaGetDevice");
   const std::lock_guard lock(mutex);

@@ -2,8 +2,8 @@
 // the layout): forward, and a backward pass that gives the same bits in every run. bf16 and fp16,
 // causal or full, grouped-query, no dropout.
 //
-// What cuDNN can do depends on the problem, the GPU's architecture and the library's version alone;
-// where it can't, there is no plan.
+// Support by cuDNN depends only on the problem, the GPU's architecture and the library's version;
+// where cuDNN can't solve the problem, there is no plan.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -37,8 +37,8 @@ const CudnnAttention* FindCudnnAttention(const AttentionProblem& problem, CudnnA
 // Scratch memory of a run, 256-byte aligned.
 int64_t CudnnWorkspaceBytes(const CudnnAttention& attention);
 
-// Addresses on the device, 16-byte aligned. The backward pass runs in parts (attention_split.h), of
-// which every second one takes a stream of its own and joins `stream` at the end.
+// All addresses are on the device, 16-byte aligned. The backward pass runs in parts
+// (attention_split.h); every second part runs on another stream, which joins `stream` at the end.
 void RunCudnnForward(const CudnnAttention& attention, gpu::Libraries& libraries,
                      cudaStream_t stream, const void* qkv, void* out, float* lse, void* workspace);
 void RunCudnnBackward(const CudnnAttention& attention, gpu::Libraries& libraries,

@@ -1,7 +1,7 @@
-// A second stage that is launched while its first stage ends (programmatic dependent launch, from
-// sm_90 on), so that its launch costs no time of its own. The first kernel says by
-// LetDependentsLaunch() when the second may take what its blocks leave free; the second waits in
-// AwaitFirstStage(), by all of its threads, before it reads what the first wrote.
+// Launches a second stage while its first stage ends (programmatic dependent launch, from sm_90
+// on), so that the second launch takes no time of its own. The first kernel calls
+// LetDependentsLaunch() when the second may use the resources that its blocks leave free. All
+// threads of the second call AwaitFirstStage() before they read results of the first.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,7 +17,7 @@ __device__ inline void LetDependentsLaunch() {
 #endif
 }
 
-// Until all that the first kernel wrote can be read.
+// Waits until all results of the first kernel can be read.
 __device__ inline void AwaitFirstStage() {
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();

@@ -1,5 +1,5 @@
 // Elements of tensors on the GPU: types, 16-byte packs, and dispatch by dtype. Kernels compute in
-// float whatever the type in memory (double is for the CPU's tests alone).
+// float whatever the type in memory (only the CPU's tests use double).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -49,13 +49,13 @@ template <>
 __device__ inline __half FromFloat<__half>(float x) {
   return __float2half_rn(x);
 }
-// Towards zero, as a C++ conversion.
+// Converts towards zero, like a C++ conversion.
 template <>
 __device__ inline int32_t FromFloat<int32_t>(float x) {
   return static_cast<int32_t>(x);
 }
 
-// N elements that are loaded and stored at once: 16 bytes are the widest access of a thread.
+// N elements that are loaded and stored at once: a thread's widest access is 16 bytes.
 template <typename T, int N>
 struct alignas(sizeof(T) * N) Pack {
   T values[N];
@@ -64,14 +64,14 @@ struct alignas(sizeof(T) * N) Pack {
 template <typename T>
 inline constexpr int kPackSize = 16 / static_cast<int>(sizeof(T));
 
-// May all these addresses be read and written 16 bytes at a time? nullptr may.
+// Whether all these addresses may be read and written 16 bytes at a time; nullptr counts as yes.
 template <typename... Pointers>
 bool Aligned(const Pointers*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) | ...) % 16) == 0;
 }
 
-// Makes the compiler forget what it derived from these elements: they, and not twice as many
-// floats, then wait in registers for their next use.
+// Makes the compiler forget what it derived from these elements, so that they, and not twice as
+// many floats, stay in registers until their next use.
 template <typename T, int N>
 __device__ void KeepPacked(Pack<T, N>& pack) {
   static_assert(sizeof(pack) == 16);
@@ -79,8 +79,8 @@ __device__ void KeepPacked(Pack<T, N>& pack) {
   asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w));
 }
 
-// All of a pack's elements. Two of bf16 at a time, which are the upper halves of floats: one
-// instruction for each, where taken one by one they cost two.
+// Converts all of a pack's elements. bf16 elements, which are the upper halves of floats, are taken
+// two at a time: that needs one instruction for each, one at a time needs two.
 template <int N, typename T>
 __device__ void ToFloats(const Pack<T, N>& pack, float (&to)[N]) {
   if constexpr (std::is_same_v<T, __nv_bfloat16> && N % 2 == 0) {
@@ -117,7 +117,8 @@ __device__ void StorePack(T* to, const float (&from)[N]) {
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 
-// For values that are used once rounded: two at a time where the type has an instruction for that.
+// For values that are used only once rounded: two at a time where the type has an instruction for
+// it.
 template <typename T, int N>
 __device__ Pack<T, N> RoundPack(const float (&from)[N]) {
   Pack<T, N> pack;
@@ -138,8 +139,9 @@ __device__ Pack<T, N> RoundPack(const float (&from)[N]) {
   return pack;
 }
 
-// To global memory in one access: left to itself, the compiler splits a pack into elements or words
-// when these are used elsewhere as well. Loads from other places may come before it or after.
+// Writes to global memory in one access: otherwise, the compiler splits a pack into elements or
+// words when these are used elsewhere as well. Loads from other addresses may move before or after
+// it.
 template <int N, typename T>
 __device__ void WriteGlobal(T* to, const Pack<T, N>& pack) {
   const size_t address = __cvta_generic_to_global(to);

@@ -1,9 +1,9 @@
-// Element by element: out[i] = function(in[i], …), in float, rounded once. For ops that do nothing
-// else, so that each is a line.
+// Elementwise kernels: out[i] = function(in[i], …), in float, rounded once. For ops that do nothing
+// else, so that each takes one line.
 //
 // A thread moves packs of 16 bytes, several at once to hide the latency of memory: all its loads
-// come before its first store, which also makes any output safe in the memory of any input. Tensors
-// that do not begin at a multiple of 16 bytes (views) go element by element.
+// come before its first store, so that any output may also have the memory of any input. Tensors
+// that do not begin at a multiple of 16 bytes (views) are processed element by element.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,7 +18,7 @@
 
 namespace plimsoll::ops {
 
-// What a function of several results returns.
+// The result of a function with several outputs.
 template <int kCount>
 struct Results {
   float values[kCount];
@@ -70,7 +70,7 @@ __device__ void MapPack(const Function& function, const std::array<Out*, kOuts>&
   for (int o = 0; o < static_cast<int>(kOuts); ++o) StoreGlobal(out[o] + pack * N, results[o]);
 }
 
-// A block takes kThreads · kUnroll packs; the last one the elements that fill no pack as well.
+// A block takes kThreads · kUnroll packs; the last one also takes the elements that fill no pack.
 template <int N, int kUnroll, typename Out, size_t kOuts, typename Function, typename... In>
 __global__ void __launch_bounds__(kThreads)
     MapKernel(int64_t n, Function function, std::array<Out*, kOuts> out, const In*... in) {
@@ -106,14 +106,14 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace map_internal
 
-// All n elements of each tensor. `function` takes a float for each input and returns a float for
-// the one output, or Results for several. `name`: of the kernel, in errors.
+// Applies `function` to all n elements: it takes a float for each input and returns a float for the
+// one output, or Results for several. `name`: the kernel's name in errors.
 template <typename Out, size_t kOuts, typename Function, typename... In>
 void Map(cudaStream_t stream, const char* name, int64_t n, const Function& function,
          const std::array<Out*, kOuts>& out, const In*... in) {
   using map_internal::kThreads;
   if (n == 0) return;
-  // The widest type sets the pack: 16 bytes of it, of the others fewer.
+  // The widest type sets the pack: 16 bytes of it, fewer of the others.
   constexpr int N = 16 / static_cast<int>(std::max({sizeof(Out), sizeof(In)...}));
   // About four loads in flight.
   constexpr int kUnroll = sizeof...(In) > 1 ? 2 : 4;

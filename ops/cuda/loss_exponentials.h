@@ -1,4 +1,4 @@
-// Cross-entropy whose softmax takes no pass over the logits, in bf16 on Hopper. The product that
+// Cross-entropy whose softmax needs no pass over the logits, in bf16 on Hopper. The product that
 // makes the logits l = x·weightᵀ of a row writes, instead of them,
 //
 //   e[v] = 2^(log2 e · (l[v] − c) − 32),  c the logit of the row's target, found before,
@@ -8,18 +8,19 @@
 //   loss = log(2^32 s),  lse = c + loss,  softmax(l) = e / s
 //
 // and e[target] ← 2^-32 − s turns a row of e into s times the gradient of its logits. The products
-// that read it need nothing else but scaled rows: of x for the gradient of the weight, of the
-// result for the gradient of x.
+// that read it then need only scaled rows: of x for the gradient of the weight, of the result for
+// the gradient of x.
 //
-// What a bf16 e loses does not depend on its size: it has float32's exponents. Values below 2^-94
-// of the target's become zero. s has room up to 2^94, a loss of 87 nats; rows beyond are computed
-// again, relative to their largest logit and at leisure: a row takes two passes over the weight.
+// The relative rounding error of a bf16 e does not depend on its size, as bf16 has float32's
+// exponents. Values below 2^-94 of the target's become zero. s may reach 2^94, a loss of 87 nats.
+// Rows beyond are computed again, relative to their largest logit, by a slower path that takes two
+// passes over the weight per row.
 //
-// Ignored rows are computed as if their target were 0, and count nothing: their scale is 0.
+// Ignored rows are computed as if their target were 0, but count nothing: their scale is 0.
 //
-// Of a vocabulary that is split among ranks, these all-reduce what they know of each row: c, to
-// which only the rank that has the target adds; the largest logit of those that found the row out
-// of range, so that all compute it again, relative to that one; s.
+// With a vocabulary that is split among ranks, the ranks all-reduce for each row: c, to which only
+// the rank that has the target adds; the largest logit on those ranks where the row is out of
+// range, so that all compute it again relative to that one; and s.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -31,7 +32,7 @@
 
 namespace plimsoll::ops {
 
-// Of a chunk of rows.
+// The arguments for a chunk of rows.
 struct LossExponentials {
   const __nv_bfloat16* x;  // the chunk's rows
   const __nv_bfloat16* weight;
@@ -45,7 +46,7 @@ struct LossExponentials {
   int64_t vocabulary;  // rows of weight
   int64_t first;       // the token of the first of them
   int64_t whole;       // the vocabulary, of all ranks
-  float most_sum;      // of a rank's exponentials in range
+  float most_sum;      // the largest sum of exponentials in range, for one rank
 
   float* references;            // [count]: c
   float* sums;                  // [tiles of kLossTileColumns, count]
@@ -58,14 +59,14 @@ struct LossExponentials {
   float* totals;   // s
 };
 
-// most_sum, of so many ranks: the sum over them is in range too.
+// most_sum for this many ranks: the sum over them is then in range too.
 inline float MostLossSum(int ranks) { return 0x1p+94f / static_cast<float>(ranks); }
 
-// On a GPU of compute capability 9.0: has this build code for sm_90a, not just for sm_90, and can
-// the copy engine read these operands?
+// For a GPU of compute capability 9.0: whether this build has code for sm_90a, not just for sm_90,
+// and the copy engine can read these operands.
 bool CanUseLossExponentials(const LossExponentials& loss);
 
-// All of it but the products that make gradients.
+// Computes everything but the products that make gradients.
 void ComputeLossExponentials(const LossExponentials& loss, const VocabularyShard& shard,
                              int multiprocessors, cudaStream_t stream);
 

@@ -6,7 +6,7 @@
 //   finish       s, loss, e[target] and scaled rows of x, 8 rows for a block; of a split vocabulary
 //                three kernels, between which the ranks combine: totals, rare rows, finish
 //
-// Bytes beside the product's operands: exponentials are written once, where logits would be.
+// Bytes besides the product's operands: exponentials are written once, in place of logits.
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/loss_exponentials.h"
@@ -25,12 +25,13 @@ constexpr float kTargetExponential = 0x1p-32f;  // e[target]
 constexpr int kRows = 8;  // of a block
 constexpr int kThreads = kRows * kWarp;
 
-// Does the row's target count?
+// Whether the row's target counts.
 __device__ bool Counts(const LossExponentials& a, int32_t target) {
   return target >= 0 && target < a.whole;
 }
 
-// The row of weight of the target that a row is computed with; another rank's: outside.
+// The row of weight for the target that a row is computed with; out of range if another rank has
+// it.
 __device__ int64_t TargetOf(const LossExponentials& a, int64_t row) {
   const int32_t target = a.targets[row];
   return (Counts(a, target) ? target : 0) - a.first;
@@ -64,8 +65,8 @@ __global__ __launch_bounds__(kThreads) void ReferencesKernel(const LossExponenti
   if (threadIdx.x % kWarp == 0) a.references[row] = c;
 }
 
-// Of the product: logits become exponentials, which are summed and, with kStore, stored, 64 columns
-// at a time: through shared memory, where the copy engine takes them.
+// The product's epilogue: logits become exponentials, which are summed and, with kStore, stored, 64
+// columns at a time: through shared memory, from where the copy engine takes them.
 template <bool kStore>
 struct Exponentials {
   static constexpr int kSharedBytes = kStore ? kOperandTile : 0;
@@ -74,7 +75,7 @@ struct Exponentials {
   const float* references;
   float* sums;
 
-  // Operations that might be fused in one of the two forms alone are written out.
+  // Operations that the compiler might fuse in only one of the two forms are written as intrinsics.
   template <int kCount>
   __device__ void operator()(float (&l)[kCount], const HopperTile& tile, char* shared) const {
     static_assert(kCount * 2 == kLossTileColumns);
@@ -138,7 +139,7 @@ struct Exponentials {
   }
 };
 
-// Of a row whose exponentials are out of range, by the whole block: its largest logit …
+// For a row whose exponentials are out of range, by the whole block: its largest logit …
 __device__ __noinline__ float LargestLogit(const LossExponentials& a, int64_t row, float* shared) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const T* const x = a.x + row * a.width;
@@ -154,7 +155,7 @@ __device__ __noinline__ float LargestLogit(const LossExponentials& a, int64_t ro
   return largest;
 }
 
-// … and exponentials relative to that one, and their sum.
+// … and exponentials relative to that logit, and their sum.
 __device__ __noinline__ float ExponentialsRelativeTo(float largest, const LossExponentials& a,
                                                      int64_t row, float* shared) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -170,10 +171,11 @@ __device__ __noinline__ float ExponentialsRelativeTo(float largest, const LossEx
   return BlockSum<kThreads>(sum, shared);
 }
 
-// Sums of exponentials over the tiles, of the block's rows: parts of a row are partial[0 … 7][row].
+// Sums the exponentials of the block's rows over the tiles: the parts of a row are partial[0 …
+// 7][row].
 __device__ void SumTiles(const LossExponentials& a, int tiles, float (&partial)[kRows][kRows]) {
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
-  // Threads beside each other read the sums of the block's rows over one tile.
+  // Neighbouring threads read the sums of the block's rows over one tile.
   const int64_t row = int64_t{blockIdx.x} * kRows + thread % kRows;
   float sum = 0;
   if (row < a.count) {
@@ -197,7 +199,7 @@ struct RowResult {
   float s, loss, of_target;  // of_target: e[target]
 
   static __device__ RowResult InRange(float sum) {
-    // It contains the target's; less is a matter of rounding.
+    // The sum contains the target's exponential; only rounding can make it smaller.
     const float s = sum < kTargetExponential ? kTargetExponential : sum;
     return {s, logf(s * (1 / kTargetExponential)), kTargetExponential};
   }
@@ -206,14 +208,14 @@ struct RowResult {
   }
 };
 
-// By a warp: all that follows from s.
+// Run by a warp: computes everything that follows from s.
 __device__ void FinishRow(const LossExponentials& a, int64_t row, const RowResult& result) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int32_t target = a.targets[row];
   const bool counts = Counts(a, target);
   if (lane == 0) {
     if (a.lse != nullptr) a.lse[row] = a.references[row] + result.loss;
-    // A target outside the vocabulary shows as a loss that is not a number.
+    // A target outside the vocabulary gives a loss of NaN.
     if (a.losses != nullptr) a.losses[row] = counts ? result.loss : target < 0 ? 0.0f : NAN;
   }
   if (a.dloss == nullptr) return;
@@ -255,7 +257,8 @@ __global__ __launch_bounds__(kThreads) void FinishKernel(const LossExponentials 
   if (first + warp < a.count) FinishRow(a, first + warp, result);
 }
 
-// Of a split vocabulary: sums of this rank's exponentials, and which rows are out of range here.
+// For a split vocabulary: sums this rank's exponentials, and finds the rows that are out of range
+// here.
 __global__ __launch_bounds__(kThreads) void TotalsKernel(const LossExponentials a, int tiles) {
   __shared__ float partial[kRows][kRows];
   __shared__ float shared[kRows];
@@ -271,7 +274,7 @@ __global__ __launch_bounds__(kThreads) void TotalsKernel(const LossExponentials 
   }
 }
 
-// Computes the rows again that are out of range on any rank.
+// Computes again the rows that are out of range on any rank.
 __global__ __launch_bounds__(kThreads) void RareRowsKernel(const LossExponentials a) {
   __shared__ float shared[kRows];
   const int64_t first = int64_t{blockIdx.x} * kRows;
@@ -280,7 +283,7 @@ __global__ __launch_bounds__(kThreads) void RareRowsKernel(const LossExponential
     if (largest == -INFINITY) continue;
     const float sum = ExponentialsRelativeTo(largest, a, first + i, shared);
     if (threadIdx.x == 0) a.totals[first + i] = sum;
-    __syncthreads();  // `shared` may be used again
+    __syncthreads();  // before `shared` is used again
   }
 }
 

@@ -1,5 +1,5 @@
 // The softmax of rows of a vocabulary that is split among ranks (formulas in
-// linear_cross_entropy.h): what a rank knows of its own logits, and what all know together.
+// linear_cross_entropy.h): each rank's part, and the combined result.
 //
 //   parts     m_k, Σ exp(logits − m_k), logits[target]: a block for each row, read once
 //   m         all-reduce of maxima
@@ -18,17 +18,17 @@
 
 namespace plimsoll::ops {
 
-// Of a chunk of rows.
+// The arguments for a chunk of rows.
 struct LossParts {
   int64_t count;
   const int32_t* targets;
   int64_t begin, whole;  // of the vocabulary
   // Of kLossPartFloats a row:
-  float* own_maxima;     // [count]: m_k
-  float* maxima;         // [count]: m, and at the end lse
-  float* sums;           // [2,count]: of exponentials, and logits of targets
-  float* losses;         // or nullptr
-  float* lse;            // or nullptr
+  float* own_maxima;  // [count]: m_k
+  float* maxima;      // [count]: m, and at the end lse
+  float* sums;        // [2,count]: of exponentials, and logits of targets
+  float* losses;      // or nullptr
+  float* lse;         // or nullptr
 };
 
 constexpr int kPartThreads = 512;
@@ -80,12 +80,12 @@ static __global__ __launch_bounds__(kRowThreads) void FinishLossPartsKernel(cons
   parts.maxima[row] = lse;
   if (parts.lse != nullptr) parts.lse[row] = lse;
   if (parts.losses == nullptr) return;
-  // A target outside the vocabulary shows as a loss that is not a number.
+  // A target outside the vocabulary gives a loss of NaN.
   const float loss = target < parts.whole ? lse - parts.sums[parts.count + row] : NAN;
   parts.losses[row] = target < 0 ? 0.0f : loss;
 }
 
-// All of it, but the gradients.
+// Computes everything but the gradients.
 template <typename S>
 void ComputeLossParts(const LossRows<S>& rows, const LossParts& parts, Communicator* ranks,
                       cudaStream_t stream) {

@@ -1,13 +1,13 @@
-// Softmax cross-entropy of rows of logits, and its gradient in their place:
+// Softmax cross-entropy of rows of logits; the gradient overwrites the logits:
 //
 //   lse = log Σ exp(logits),  loss = lse − logits[target],
 //   logits ← factor · (exp(logits − lse) − [v = target])
 //
-// A row is read from memory once and written once: it lies in shared memory meanwhile. A block
-// copies its next row there while it computes with the present one. A row too long for that (more
-// than 112 KB) is shared by a cluster of 4 or 8 blocks, which exchange maximum and sum; then
-// several clusters on the same multiprocessors take turns with copying and computing. Rows longer
-// than 1.75 MB, and architectures before 9.0, read a row twice.
+// A row is read from memory once and written once; meanwhile it is in shared memory. A block copies
+// its next row there while it computes with the current one. A row too long for that (more than 112
+// KB) is shared by a cluster of 4 or 8 blocks, which exchange maximum and sum; several clusters on
+// the same multiprocessors then alternate between copying and computing. Rows longer than 1.75 MB,
+// and all rows on architectures before 9.0, are read twice.
 //
 // Threads keep a running maximum and a sum relative to it, a pack of 16 bytes at a time (Milakov,
 // Gimelshein 2018, "Online normalizer calculation for softmax", algorithm 3). All in float, in an
@@ -25,24 +25,24 @@ namespace plimsoll::ops {
 template <typename S>
 struct LossRows {
   S* logits;       // [count], rows of `vocabulary` at distances of `stride`
-  int64_t stride;  // of whole packs; what lies between the rows may be overwritten
+  int64_t stride;  // a multiple of packs; gaps between rows may be overwritten
   int32_t vocabulary;
   int32_t count;
   int32_t slice;           // of a row, for each block of a cluster: whole packs
   const int32_t* targets;  // negative: ignored
   int32_t first;           // the token of the first column
-  const float* lse_in;     // given by the forward pass, or nullptr: computed
+  const float* lse_in;     // from the forward pass; nullptr: computed here
   float* lse_out;          // or nullptr
   float* losses;           // or nullptr
   const float* scale;      // factor = scale · dloss
   const float* dloss;      // nullptr: no gradient
 };
 
-// Σ exp2((x − max) · log2 e) of what was seen so far. Products that are not to be fused with sums,
-// in one kernel and not in another, are __fmul_rn: all ops have the same bits.
+// Σ exp2((x − max) · log2 e) over the values seen so far. Products that must never be fused with
+// sums, or kernels would differ, are __fmul_rn: all ops give the same bits.
 struct RunningSum {
   static constexpr float kLog2E = 1.4426950408889634f;
-  // Below every logit, and finite: differences of infinities are no numbers.
+  // Below every logit, but finite: the difference of infinities is NaN.
   float max = -1e38f;
   float sum = 0;
 
@@ -65,14 +65,14 @@ struct RunningSum {
     for (int i = 0; i < N; ++i) sum += Exp(x[i] - max);
   }
 
-  // Over the warp; all lanes get it.
+  // Combines the sums of a warp; all lanes get the result.
   __device__ RunningSum OverWarp() const {
     const float largest = WarpMax(max);
     return {largest, WarpSum(__fmul_rn(sum, Exp(max - largest)))};
   }
 };
 
-// Loads the pack at `at`; what lies at or behind `end` counts as minus infinity.
+// Loads the pack at `at`; elements from `end` on count as minus infinity.
 template <int N, typename S>
 __device__ void LoadLogits(const S* row, int32_t at, int32_t end, float (&x)[N]) {
   LoadPack<N>(row + at, x);
@@ -84,8 +84,8 @@ __device__ void LoadLogits(const S* row, int32_t at, int32_t end, float (&x)[N])
   }
 }
 
-// kCluster blocks share a row, of which each has room for kBuffers slices in shared memory; 0: rows
-// are read from memory wherever they are needed.
+// kCluster blocks share a row; each has shared memory for kBuffers slices. With 0 buffers, rows are
+// read from memory whenever they are needed.
 template <typename S, int kThreads, int kCluster, int kBuffers>
 __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> rows) {
   constexpr bool kStaged = kBuffers > 0;
@@ -138,7 +138,7 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
       if (bytes > 0) AwaitArrival(&arrivals[buffer], turn / kBuffers % 2);
     }
     const int target = rows.targets[row];
-    const int own_target = target - rows.first - begin;  // within the slice, if it is there
+    const int own_target = target - rows.first - begin;  // within the slice, if it is in it
 
     float lse;
     if (rows.lse_in != nullptr) {
@@ -158,7 +158,7 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
       if (lane < kWarps) total = {of_warps[lane].x, of_warps[lane].y};
       total = total.OverWarp();
       if constexpr (kBlocks > 1) {
-        // Two places take turns: a block may be a row ahead of who still reads.
+        // Two buffers alternate: a block may be one row ahead of a block that still reads.
         if (thread == 0) of_blocks[turn % 2] = {total.max, total.sum};
         SyncCluster();
         RunningSum all;
@@ -175,14 +175,14 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
         if (mine) {
           rows.losses[row] = lse - ToFloat(slice[own_target]);
         } else if (rank == 0 && (target < 0 || target >= rows.vocabulary)) {
-          // A target outside the vocabulary shows as a loss that is not a number.
+          // A target outside the vocabulary gives a loss of NaN.
           rows.losses[row] = target < 0 ? 0.0f : NAN;
         }
       }
     }
 
     if (rows.dloss != nullptr) {
-      // The logit of the target must have been read where it is overwritten.
+      // The target's logit must have been read before it is overwritten.
       if constexpr (!kStaged) __syncthreads();
       for (int at = thread * kPack; at < length; at += kThreads * kPack) {
         float x[kPack];
@@ -203,9 +203,9 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
         StorePack(global + at, x);
       }
     }
-    __syncthreads();  // the buffer may be overwritten, and of_warps
+    __syncthreads();  // before the buffer and of_warps are overwritten
   }
-  if constexpr (kBlocks > 1) SyncCluster();  // others may still read of_blocks
+  if constexpr (kBlocks > 1) SyncCluster();  // other blocks may still read of_blocks
 }
 
 }  // namespace plimsoll::ops

@@ -3,13 +3,13 @@
 //   dx = rstd · (ĝ − Σĝ / D − x̂ · Σ(ĝ·x̂) / D) (+ acc),   dweight = Σ_rows dy · x̂,   dbias = Σ_rows
 //   dy.
 //
-// One pass over the rows. A warp takes a row, or a few warps together one that is longer than
-// kNormBackwardPacks packs of 16 bytes a lane, and fetches its next row into shared memory while it
+// One pass over the rows. One warp takes a row; if the row is longer than kNormBackwardPacks packs
+// of 16 bytes a lane, a few warps share it. A warp fetches its next row into shared memory while it
 // works on one: no warp waits for another's row. A lane's share of dweight and dbias stays in
 // registers from row to row. At the end a block's warps add up theirs, in their order, and the
 // block leaves partial sums in the workspace; ops/cuda/column_sums.cuh adds those. Blocks, and so
 // the order of every sum, depend on the shape alone.
-// Bytes: 3·N·D·s, and N·D·s more for acc, and for y where the norm is made again as well (kAgain).
+// Bytes: 3·N·D·s, and N·D·s more for acc, and for y where the norm is recomputed too (kAgain).
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -31,7 +31,7 @@ template <typename T>
 struct NormBackward {
   const T* x;
   const T* weight;
-  const float* mean;  // [rows]; not of rms_norm
+  const float* mean;  // [rows]; unused by rms_norm
   const float* rstd;
   const T* dy;
   const T* acc;  // nullptr: none
@@ -40,21 +40,21 @@ struct NormBackward {
   int width;
   float* partials = nullptr;  // [blocks][dweight?][dbias?][width]
   bool dweight = false, dbias = false;
-  T* y = nullptr;  // of kernels that make the norm again
+  T* y = nullptr;  // for kernels that recompute the norm
   const T* bias = nullptr;
 
   __device__ int sums() const { return int{dweight} + int{dbias}; }
 };
 
-// Packs of 16 bytes of a row that a lane takes, at the most.
+// The most packs of 16 bytes of a row that a lane takes.
 inline constexpr int kNormBackwardPacks = 8;
-// Warps of a block, of which a multiprocessor has one, at the most: as many as leave each lane the
-// registers for its sums (16 floats for each pack of 16 bits).
+// The most warps of a block, of which a multiprocessor has one: as many as leave each lane the
+// registers for its sums (16 floats for each pack of 16-bit elements).
 constexpr int NormBackwardWarps(int packs) { return packs <= 4 ? 16 : 8; }
-// Rows of a warp in shared memory: one that it works on and one on its way.
+// Rows of a warp in shared memory: the one it works on and the one being fetched.
 inline constexpr int kNormBackwardStages = 2;
-// Bytes of shared memory: for each warp x, dy and acc of these rows, in the end its sums; for a
-// block weight and bias.
+// Bytes of shared memory: for each warp, x, dy and acc of these rows and finally its sums; for a
+// block, weight and bias.
 constexpr int NormBackwardWarpShared(int packs) {
   return kNormBackwardStages * 3 * packs * kWarp * static_cast<int>(sizeof(uint4));
 }
@@ -62,7 +62,7 @@ constexpr int NormBackwardWeightsShared(int packs, int row_warps) {
   return 2 * row_warps * packs * kWarp * static_cast<int>(sizeof(uint4));
 }
 
-// All threads of the warps that share a row. 0 is __syncthreads()'s barrier.
+// Synchronizes all threads of the warps that share a row. Barrier 0 is that of __syncthreads().
 __device__ inline void GroupBarrier(int group, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(threads) : "memory");
 }
@@ -78,15 +78,17 @@ __device__ inline float2 WarpSums(float2 sums) {
   return upper ? make_float2(other, mine) : make_float2(mine, other);
 }
 
-// `row_warps`: that share a row, each with kPacks packs of every lane, side by side.
+// `row_warps`: number of warps that share a row, side by side, each with kPacks packs of every
+// lane.
 template <typename T, bool kMean, bool kAgain, int kPacks>
 __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
                              1) void NormBackwardKernel(NormBackward<T> p, int row_warps) {
   constexpr int kSize = kPackSize<T>;
   using Packed = Pack<T, kSize>;
-  // Σĝ and Σ(ĝ·x̂) of each warp's part of a row. Twice, so that one barrier for a row is enough.
+  // Σĝ and Σ(ĝ·x̂) of each warp's part of a row. There are two copies, so that one barrier per row
+  // is enough.
   __shared__ float2 part_sums[2][NormBackwardWarps(kPacks)];
-  // [warps][stages][x, dy, acc][kPacks][kWarp]: every lane fetches what it will read itself.
+  // [warps][stages][x, dy, acc][kPacks][kWarp]: every lane fetches the data that it will read.
   extern __shared__ uint4 fetched[];
 
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = threadIdx.x % kWarp;
@@ -119,12 +121,12 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
   const float scale = 1.0f / static_cast<float>(p.width);
   const int64_t step = int64_t{gridDim.x} * groups, last = p.rows - 1;
   int64_t row = int64_t{blockIdx.x} * groups + group;
-  if (group >= groups) row = p.rows;  // warps that are too few for a row
+  if (group >= groups) row = p.rows;  // leftover warps, too few for a row
   float next_mean = 0, next_rstd = p.rstd[min(row, last)];
   if constexpr (kMean) next_mean = p.mean[min(row, last)];
   fetch(0, row);
 
-  // Weight and bias; zeros where there is none.
+  // Weight and bias; zeros where they are absent.
   uint4* const weights = fetched + warps * kNormBackwardStages * 3 * kPacks * kWarp + first_pack;
   const int padded = row_warps * kPacks * kWarp;
   if (group == 0) {
@@ -144,7 +146,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
   const auto load = [&](int which, int k, float(&to)[kSize]) {
     ToFloats(reinterpret_cast<const Packed&>(weights[which * padded + k * kWarp]), to);
   };
-  // What does not exist counts as zero.
+  // Elements that do not exist count as zero.
 #pragma unroll
   for (int k = 0; k < kPacks; ++k) {
     for (int stage = 0; stage < kNormBackwardStages; ++stage) {
@@ -201,7 +203,8 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
         sums.y += part_sums[stage][w].y;
       }
     }
-    // dx = ĝ · rstd + x · of_x + constant. x and dy are read again: both would take more registers.
+    // dx = ĝ · rstd + x · of_x + constant. x and dy are read again: keeping both would take more
+    // registers.
     const float of_x = -sums.y * scale * rstd * rstd;
     const float constant = -rstd * scale * (sums.x + sums.y * shift);
 #pragma unroll
@@ -223,7 +226,8 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
 
   if (p.sums() == 0) return;
   LetDependentsLaunch();
-  // A block's warps lay their sums side by side, and all threads add those of four columns.
+  // The warps of a block store their sums side by side; each thread then adds those of four
+  // columns.
   __pipeline_wait_prior(0);
   __syncthreads();
   constexpr int kFours = kPacks * kWarp * kSize / 4;       // of a warp's part of a row
@@ -260,8 +264,8 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
   }
 }
 
-// Any width and alignment: a block for a row, read twice; a thread adds its columns of every row
-// that the block meets to the partial sums in the workspace.
+// For any width and alignment: a block takes a row and reads it twice; a thread adds its columns of
+// every row that the block takes to the partial sums in the workspace.
 template <typename T, bool kMean, bool kAgain>
 __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) {
   __shared__ float shared[4][256 / kWarp];
@@ -302,7 +306,7 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
   }
 }
 
-// out[0] is dweight, out[1] dbias, either nullptr when not wanted; acc is added to them.
+// out[0] is dweight and out[1] dbias; either is nullptr when not wanted. acc is added to them.
 template <typename T, bool kMean, bool kAgain = false>
 void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* const (&out)[2],
                         const CudaContext& ctx) {

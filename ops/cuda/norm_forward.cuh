@@ -2,9 +2,9 @@
 //   x = a (+ b, rounded to the type of a),   y = (x − mean) · rstd · weight (+ bias).
 // rms_norm (kMean false) has no mean: rstd = 1 / √(mean of x² + eps).
 //
-// A row is read once, 16 bytes a thread and load, and stays in registers until it is written: by
+// A row is read once, 16 bytes per thread and load, and stays in registers until it is written: by
 // one warp where 8 such loads are enough (2048 elements of 16 bits), otherwise by a block of 256
-// threads. Rows that are longer, or not made of whole packs of 16 bytes, are read three times.
+// threads. Rows that are longer, or don't consist of whole packs of 16 bytes, are read three times.
 // Bytes: 2·N·D·s, and 2·N·D·s more for b and the sum.
 #pragma once
 
@@ -33,10 +33,10 @@ struct NormForward {
   float eps;
 };
 
-// Threads of a block that shares a row, and of one whose warps have rows of their own.
+// Threads of a block that shares a row, and of a block whose warps each have their own row.
 inline constexpr int kNormBlock = 256, kNormWarps = 64;
 
-// Sum over the kThreads threads that share a row. `shared`: of this call alone.
+// Sum over the kThreads threads that share a row. `shared` must not be used by another call.
 template <int kThreads>
 __device__ float RowSum(float x, float* shared) {
   if constexpr (kThreads == kWarp) {
@@ -142,8 +142,8 @@ __global__ __launch_bounds__(NormBlock(kThreads)) void NormForwardKernel(
   }
 }
 
-// Any width and alignment: a block for a row. Each thread meets the same elements in every pass, so
-// that it reads from `sum` what it wrote there itself.
+// For any width and alignment: a block takes a row. Each thread has the same elements in every
+// pass, so that it reads from `sum` what it wrote there itself.
 template <typename T, bool kMean, bool kAdd>
 __global__ __launch_bounds__(kNormBlock) void NormForwardAnyKernel(NormForward<T> p,
                                                                    const T* weight) {

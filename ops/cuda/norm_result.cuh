@@ -1,4 +1,4 @@
-// y of a norm, an element at a time: the same bits in the forward pass and where it is made again.
+// y of a norm for one element: the same bits in the forward pass and where the norm is recomputed.
 #pragma once
 
 namespace plimsoll::ops {

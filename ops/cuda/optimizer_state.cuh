@@ -1,13 +1,13 @@
-// How optimizer kernels reach weights and moments, whatever they are stored as (ops/optimizer.h):
-// a warp takes a tile of kStateBlock = 256 elements, eight of them in each lane, as float.
+// How optimizer kernels access weights and moments in any storage form (ops/optimizer.h): a warp
+// takes a tile of kStateBlock = 256 elements, eight in each lane, as float.
 //
 //   typename M::Raw raw = M::Load(update.m, tile);     // the bytes as stored, in registers
 //   LaneValues<float> values = M::Unpack(raw, ...);
 //   M::Store(update.m, tile, values, random, ...);     // rounded as the form wants it
 //
-// Lane l has the elements 4l … 4l + 3 of the tile's first half and of its second: 16-byte accesses
-// for float32, 8-byte ones for 16 bits, neighbours side by side; and the four words of one Philox
-// block. Moments as 8-bit codes: ops/cuda/coded_moment.cuh.
+// Lane l has elements 4l … 4l + 3 of the tile's first half and of its second half: 16-byte accesses
+// for float32, 8-byte ones for 16 bits, with neighbouring lanes side by side; and the four words of
+// one Philox block. Moments as 8-bit codes: ops/cuda/coded_moment.cuh.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct StoredWeightRef {
   void* master_out;       // nullptr: not wanted
 };
 
-// 256 elements of a tensor of n. kWhole: all of them exist, and every tensor may be read 16 bytes
-// at a time.
+// A tile of 256 elements of a tensor of n. kWhole: all of them exist, and every tensor may be read
+// 16 bytes at a time.
 template <bool kWhole>
 struct Tile {
   int64_t first, n;
@@ -90,14 +90,14 @@ __device__ void StoreTile(void* to, const Tile<kWhole>& tile, const LaneValues<T
   }
 }
 
-// Of a step that is not to be applied: bytes as they are, where output and input lie apart.
+// For a step that is not applied: copies the bytes if output and input differ.
 template <typename T, bool kWhole>
 __device__ void CopyTile(const void* from, void* to, const Tile<kWhole>& tile) {
   if (to != nullptr && to != from) StoreTile(to, tile, LoadTile<T>(from, tile));
 }
 
 // Words 0 … 7 are the random bits of the lane's elements. As in ops/optimizer_state.h: element i
-// has words i (the moments, 16 bits each) and 2^62 + i (the weight) of the node's stream.
+// has words i (for the moments, 16 bits each) and 2^62 + i (for the weight) of the node's stream.
 template <bool kWhole>
 __device__ void DrawWords(uint2 rng, uint64_t key, bool for_weight, const Tile<kWhole>& tile,
                           uint32_t (&words)[kLaneElements]) {
@@ -132,7 +132,8 @@ __device__ inline LaneValues<float> FromBf16(const LaneValues<__nv_bfloat16>& la
   return values;
 }
 
-// base/low_precision.h on the GPU. `random` has 16 bits; the upper half of the result counts.
+// The counterpart of base/low_precision.h. `random` has 16 bits; the upper half of the result is
+// used.
 __device__ inline uint32_t RoundStochastically(float value, uint32_t random) {
   const uint32_t bits = __float_as_uint(value);
   return isnan(value) ? bits | 0x400000 : bits + random;
@@ -198,7 +199,7 @@ struct SplitWeight {  // bf16 and a remainder of 16 bits
       const uint32_t plain = __float_as_uint(values[i]);
       return isnan(values[i]) ? (plain & 0x80000000) | 0x7fc00000 : plain;
     };
-    // The remainder is what the nearest bf16 leaves, modulo 2^16: the lower half as it is.
+    // The remainder is the difference to the nearest bf16, modulo 2^16: the lower half unchanged.
 #pragma unroll
     for (int i = 0; i < kLaneElements; i += 2) {
       const uint32_t first = bits(i), second = bits(i + 1);
@@ -260,7 +261,8 @@ struct RoundedWeight {  // bf16 alone
   }
 };
 
-// Moments. kSecond: the second one, which has the upper 16 random bits and codes without a sign.
+// Moments. kSecond: the second moment, which uses the upper 16 random bits and codes without a
+// sign.
 
 struct NoMoment {
   static constexpr bool kPresent = false, kRounds = false, kCoded = false;

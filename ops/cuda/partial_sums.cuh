@@ -1,8 +1,8 @@
-// The first half of column sums (column_sums.cu), for kernels that have the rows in registers
-// anyhow: they give the same bits as ColumnSums does when they add up the same rows in the same
-// order. That is: blocks of kSumThreads; block (x, y) takes kLanes · N columns and the chunk y of
-// ColumnSumsChunk rows; thread t takes N columns, kLanes threads lie along a row, and row
-// t / kLanes of the chunk is its first, each next one kSumThreads / kLanes further on.
+// The first launch of column sums (column_sums.cu), for kernels that have the rows in registers
+// anyway: they give the same bits as ColumnSums if they add the same rows in the same order. That
+// is: blocks have kSumThreads threads; block (x, y) takes kLanes · N columns and chunk y of
+// ColumnSumsChunk rows; thread t takes N columns; kLanes threads lie along a row; row t / kLanes of
+// the chunk is the thread's first, and each next one is kSumThreads / kLanes further on.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,9 +14,9 @@
 namespace plimsoll::ops {
 
 inline constexpr int kSumThreads = 512;
-// That run at once on a multiprocessor: ColumnSumsChunk counts on it.
+// Blocks that run at once on a multiprocessor; ColumnSumsChunk relies on it.
 inline constexpr int kSumBlocks = 2;
-// Along a row of packs of 16 bytes, and of single elements.
+// Threads along a row: for packs of 16 bytes, and for single elements.
 inline constexpr int kSumLanes = 16, kSumLanesSingle = 32;
 
 // Adds the sums of the block's threads, by shuffles within warps, then in shared memory, and stores
@@ -36,7 +36,7 @@ __device__ void StorePartialSums(float (&sums)[N], int64_t columns, float* parti
       sums[j] += __shfl_xor_sync(~0u, sums[j], offset);
     }
   }
-  // Element j of all lanes lies together: no two lanes share a bank.
+  // Element j of all lanes is contiguous, so that no two lanes share a bank.
   if (threadIdx.x % kWarp < kLanes) {
 #pragma unroll
     for (int j = 0; j < N; ++j) shared[threadIdx.x / kWarp][j * kLanes + lane] = sums[j];

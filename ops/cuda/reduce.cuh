@@ -1,5 +1,5 @@
-// Sums and maxima over the threads of a warp or block, in an order that depends on nothing but the
-// shape: the same bits in every run.
+// Sums and maxima over the threads of a warp or block, in an order that depends only on the shape:
+// the same bits in every run.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,8 +22,8 @@ __device__ inline float WarpMax(float x) {
   return x;
 }
 
-// All threads of a block of kThreads call it and get the sum. `shared` has kThreads / 32 floats; it
-// may be used again after the next __syncthreads().
+// All threads of a block of kThreads call it, and all get the sum. `shared` has kThreads / 32
+// floats; it may be reused after the next __syncthreads().
 template <int kThreads>
 __device__ float BlockSum(float x, float* shared) {
   static_assert(kThreads % kWarp == 0 && kThreads <= 1024);

@@ -1,5 +1,6 @@
-// The copy engine's boxes of matrices (ops/cuda/tensor_map.h) in PTX's own terms, and the barriers
-// of a ring of them in shared memory ("cp.async.bulk.tensor", "mbarrier"). Only in code for sm_90a.
+// Copies boxes of matrices by the copy engine (ops/cuda/tensor_map.h), under PTX's names
+// ("cp.async.bulk.tensor", "mbarrier"), and provides the barriers for a ring of boxes in shared
+// memory. Only in code for sm_90a.
 #pragma once
 
 #include <cuda.h>
@@ -10,8 +11,8 @@
 
 namespace plimsoll::ops {
 
-// A barrier that opens when `count` arrivals have come, and the announced bytes. One thread makes
-// it; then FenceArrivalInit and a barrier of the block or cluster.
+// Initializes a barrier that opens after `count` arrivals and the arrival of the announced bytes.
+// Called by one thread, followed by FenceArrivalInit and a barrier of the block or cluster.
 __device__ inline void InitBarrier(uint32_t barrier, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count));
 }
@@ -29,7 +30,8 @@ __device__ inline void AwaitBarrier(uint32_t barrier, uint32_t parity) {
   }
 }
 
-// A place in a ring of stages, and the parity of its round, which is that of the barriers' phases.
+// A position in a ring of stages, and the parity of its round, which is that of the barriers'
+// phases.
 template <int kCount>
 struct RingPlace {
   __device__ void Step() {
@@ -53,14 +55,14 @@ struct RingPlace {
   uint32_t round = 0;
 };
 
-// One arrival, and this many bytes are to come.
+// One arrival; announces this many bytes.
 __device__ inline void ExpectBytes(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
 
-// Arrives at the barrier at the same place in a block of the cluster. For reads that are over: it
-// releases no writes to the other block, since that would take a fence of all of the GPU.
+// Arrives at the barrier at the same address in a block of the cluster. It signals completed reads
+// only: it doesn't make writes visible to the other block, since that would take a GPU-wide fence.
 __device__ inline void ArriveInCluster(uint32_t barrier, int rank) {
   asm volatile(
       "{\n.reg .b32 remote;\n"
@@ -80,7 +82,8 @@ __device__ inline void LoadBox(uint32_t to, const CUtensorMap* map, int row, int
       : "memory");
 }
 
-// The same to the same place in each block of the cluster whose bit is set, and at their barriers.
+// Copies to the same address in each block of the cluster whose bit is set, and counts at their
+// barriers.
 __device__ inline void LoadBoxToCluster(uint32_t to, const CUtensorMap* map, int row, int column,
                                         uint32_t barrier, uint16_t blocks) {
   asm volatile(
@@ -90,8 +93,8 @@ __device__ inline void LoadBoxToCluster(uint32_t to, const CUtensorMap* map, int
       : "memory");
 }
 
-// Starts the copy of a box in shared memory to (row, column), in a group of its own. Before: each
-// thread that wrote it calls FenceSharedWrites, then a barrier.
+// Starts the copy of a box in shared memory to (row, column), as a separate group. Before it, each
+// thread that wrote to the box calls FenceSharedWrites, then a barrier.
 __device__ inline void StoreBox(const CUtensorMap* map, int row, int column, uint32_t from) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\n"
@@ -103,7 +106,7 @@ __device__ inline void FenceSharedWrites() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// Until all but kPending of this thread's stored boxes have been read: their memory is free.
+// Waits until all but kPending of this thread's stored boxes have been read: their memory is free.
 template <int kPending>
 __device__ void AwaitStoredBoxes() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
@@ -113,8 +116,8 @@ __device__ inline void PrefetchMap(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-// Four 8 × 8 matrices of 16-bit elements from a warp's registers, as wgmma leaves them; lane l says
-// where row l % 8 of matrix l / 8 goes.
+// Stores four 8 × 8 matrices of 16-bit elements from a warp's registers, in the layout of wgmma's
+// results; lane l gives the address of row l % 8 of matrix l / 8.
 __device__ inline void StoreMatrices(uint32_t to, const uint32_t (&values)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),
                "r"(values[0]), "r"(values[1]), "r"(values[2]), "r"(values[3])
@@ -127,8 +130,8 @@ __device__ inline void StoreTransposedMatrices(uint32_t to, const uint32_t (&val
                : "memory");
 }
 
-// The way back, as wgmma takes them for its left operand. An arrival at a barrier doesn't wait for
-// what is still being loaded: use the values first.
+// The inverse, in the layout of wgmma's left operand. An arrival at a barrier doesn't wait for
+// loads in flight: use the values first.
 __device__ inline void LoadMatrices(uint32_t (&values)[4], uint32_t from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])
@@ -142,7 +145,7 @@ __device__ inline void LoadTransposedMatrices(uint32_t (&values)[4], uint32_t fr
                : "memory");
 }
 
-// Copies of boxes of heads (MapHeads), from and to row `row` of a head of sequence `b`.
+// Copies boxes of heads (MapHeads) from and to row `row` of a head of sequence `b`.
 __device__ inline void LoadHead(uint32_t to, const CUtensorMap* map, int b, int row, int head,
                                 uint32_t barrier) {
   asm volatile(
@@ -159,7 +162,7 @@ __device__ inline void StoreHead(const CUtensorMap* map, int b, int row, int hea
       : "memory");
 }
 
-// Starts the copy of `bytes` that lie one after another, a multiple of 16 below 2^20.
+// Starts the copy of `bytes` contiguous bytes, a multiple of 16 below 2^20.
 __device__ inline void LoadBytes(uint32_t to, const void* from, uint32_t bytes, uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
@@ -172,9 +175,9 @@ __device__ inline void Arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-// A warp's arrival at a barrier, after what all of its threads did, and how many the barrier counts
-// it as. compute-sanitizer's racecheck doesn't follow what __syncwarp orders: in a build for it
-// (--config=racecheck) each thread arrives.
+// A warp's arrival at a barrier after the work of all its threads, and the number of arrivals that
+// the barrier counts for it. compute-sanitizer's racecheck doesn't follow the order that __syncwarp
+// makes: in a build for it (--config=racecheck) each thread arrives.
 #ifdef PLIMSOLL_RACECHECK
 constexpr int kArrivalsOfWarp = 32;
 #else

@@ -14,11 +14,11 @@ namespace {
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
-// The driver's function, without linking the driver.
+// Finds the driver's function without linking the driver.
 Encode FindEncode() {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found;
-  constexpr unsigned kVersion = 12000;  // that brought it
+  constexpr unsigned kVersion = 12000;  // the first version with it
   gpu::Check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, kVersion,
                                               cudaEnableDefault, &found),
              "cudaGetDriverEntryPointByVersion");

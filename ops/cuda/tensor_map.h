@@ -1,4 +1,4 @@
-// Descriptions of matrices in device memory for Hopper's copy engine, which brings boxes of them to
+// Descriptors of matrices in device memory for Hopper's copy engine, which copies boxes of them to
 // shared memory and back (ops/cuda/tensor_copy.cuh). They are passed to kernels by value, as
 // __grid_constant__ parameters.
 #pragma once
@@ -21,11 +21,11 @@ struct MappedMatrix {
   int64_t stride = 0;
 };
 
-// Can the copy engine read it?
+// Whether the copy engine can read the matrix.
 bool CanMap(const MappedMatrix& matrix);
 
-// Boxes of `box_rows` (at most 256) by 64 elements (128 bytes), in shared memory in the layout of
-// wgmma's 128-byte swizzle. What lies outside the matrix reads as zeros and is not written.
+// Boxes of `box_rows` (at most 256) by 64 elements (128 bytes), stored in shared memory in wgmma's
+// 128-byte swizzle. Elements outside the matrix are read as zeros and not written.
 CUtensorMap MapMatrix(const MappedMatrix& matrix, int box_rows);
 
 // Heads of a batch of sequences: element [b, row, head, column] of [batch, rows, heads, width].
@@ -38,8 +38,8 @@ struct MappedHeads {
   int64_t width = 0;  // a multiple of 8
 };
 
-// Boxes of 64 rows of a head and 64 columns, in the same layout and with the same bounds. Base must
-// be aligned to 16 bytes.
+// Boxes of 64 rows of a head and 64 columns, with the same layout and treatment of bounds. The base
+// must be aligned to 16 bytes.
 CUtensorMap MapHeads(const MappedHeads& heads);
 
 }  // namespace plimsoll::ops

@@ -32,12 +32,12 @@ struct ResultPlace {
   int row, column;
 };
 
-// Where piece `piece` (16 bytes) of row `row` lies in a tile.
+// The offset of piece `piece` (16 bytes) of row `row` within a tile.
 __device__ inline uint32_t PieceOffset(int row, int piece) {
   return static_cast<uint32_t>(row * 128 + ((piece ^ (row & 7)) << 4));
 }
 
-// Copies 16 bytes; zeros when not `there`.
+// Copies 16 bytes, or zeros if not `there`.
 __device__ inline void CopyPiece(uint32_t to, const void* from, bool there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from),
                "r"(there ? 16 : 0));
@@ -51,15 +51,15 @@ __device__ inline void CopyPair(uint32_t to, const void* from, bool there) {
 
 __device__ inline void CommitCopies() { asm volatile("cp.async.commit_group;\n"); }
 
-// Waits until at most kPending groups of this thread's copies are under way, and lets the tensor
-// cores see what they brought. A barrier must follow.
+// Waits until at most kPending groups of this thread's copies are in flight, and makes the finished
+// ones visible to the tensor cores. A barrier must follow.
 template <int kPending>
 __device__ void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
 
-// How the tensor cores find a tile at this address.
+// The tensor cores' descriptor for a tile at this address.
 __device__ inline uint64_t OperandDescriptor(uint32_t address) {
   constexpr uint64_t kEightRows = 1024 >> 4;
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
@@ -70,7 +70,8 @@ __device__ inline void ProductsBegin() { asm volatile("wgmma.fence.sync.aligned;
 __device__ inline void CommitProducts() {
   asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
-// Waits until at most kPending groups of products are under way; `d` is one of the others' results.
+// Waits until at most kPending groups of products are in flight; `d` is the result of a finished
+// one.
 template <int kPending, int kPieces>
 __device__ void WaitForProducts(float (&d)[kPieces][32]) {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");

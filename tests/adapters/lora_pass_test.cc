@@ -1,4 +1,4 @@
-// The pass `lora`, text in and text out.
+// Golden tests of the pass `lora`: program text in and out.
 #include "adapters/lora_pass.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@ namespace {
 using graph::Parse;
 using graph::Program;
 
-// q, k and v in one weight, of which q and v have adapters, and a layer that is one module.
+// A layer with q, k and v in one weight, where q and v have adapters, and a layer that is one
+// module.
 Lora TwoLayers() {
   Lora lora;
   lora.rank = 2;
@@ -66,7 +67,7 @@ forward
 )");
 }
 
-// Draws have keys that no other node has; without training there are none.
+// Dropout nodes draw with distinct keys; without training there are none.
 TEST(LoraPass, DropsWhatAdaptersReadInTraining) {
   Lora lora = TwoLayers();
   lora.dropout = 0.25;
@@ -87,7 +88,8 @@ TEST(LoraPass, DropsWhatAdaptersReadInTraining) {
   EXPECT_EQ(graph::ToText(evaluation), graph::ToText(plain));
 }
 
-// Beside frozen weights only A and B have gradients, and the input's own is added to A's part.
+// With frozen weights only A and B have gradients, and the input's own gradient is added to A's
+// part.
 TEST(LoraPass, LeavesOnlyAdaptersToDifferentiate) {
   Program program = Parse(kForward);
   LoraPass(TwoLayers(), true).Run(program);

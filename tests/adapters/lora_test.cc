@@ -46,7 +46,7 @@ TEST(SelectLayers, TakesEndsOfHuggingFacesNames) {
   EXPECT_EQ(layers[3].modules.front().name, "model.layers.1.mlp.down_proj");
 }
 
-// As in PEFT, c_proj is a layer of attention as well as one of the feed-forward network.
+// As in PEFT, c_proj names layers of attention as well as of the feed-forward network.
 TEST(SelectLayers, ANameMayMeanSeveralModules) {
   const auto model = Gpt2();
   EXPECT_THAT(Names(SelectLayers(*model, {"c_proj"})),
@@ -112,7 +112,7 @@ TEST(Parameters, AreStackedAsTheWeightsModulesAre) {
   EXPECT_EQ(parameters[1].name, "block.0.attn.qkv.lora_b");
   EXPECT_EQ(parameters[1].shape, (Shape{18, 3}));
   EXPECT_EQ(parameters[1].init, models::Initializer{});
-  // No name of the model's own is that of an adapter.
+  // No adapter has the name of a parameter of the model.
   const std::vector<std::string> frozen = FrozenParameters(*model);
   EXPECT_EQ(frozen.size(), model->parameters().size());
   for (const auto& parameter : parameters) {
@@ -129,7 +129,7 @@ TEST(Lora, ScalesByTheRankOrItsRoot) {
   EXPECT_EQ(lora.scale(), 2);
 }
 
-// Of a layer's rows B is split as they are, of its columns A.
+// If a layer's rows are split, so are B's rows; if its columns are, so are A's.
 TEST(SplitParameters, SharesAdaptersAsTheirWeights) {
   const auto model = models::MakeModel(models::LlamaSpec({1, 8, 4, 2, 2, 12, 20, 4, false}));
   const Lora lora = Of(*model, {"k_proj", "q_proj", "o_proj", "up_proj", "down_proj"});

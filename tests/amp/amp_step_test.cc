@@ -13,7 +13,7 @@ using graph::DType;
 
 class MixedStep : public testing::TestWithParam<bool> {
  protected:
-  // A run in that type; in fp16 with a dynamic loss scale.
+  // A run in that type; fp16 has a dynamic loss scale.
   TinyRun In(DType dtype) const {
     TinyRun run;
     run.spec = GetParam() ? TinyGpt2() : TinyLlama();
@@ -26,7 +26,7 @@ class MixedStep : public testing::TestWithParam<bool> {
     return run;
   }
 
-  // The same with a scale that stays.
+  // The same with a constant scale.
   TinyRun Scaled(DType dtype, double scale) const {
     TinyRun run = In(dtype);
     run.update.loss_scale = {.dynamic = false};
@@ -61,7 +61,7 @@ TEST_P(MixedStep, PureBf16StaysNearFloat32) {
   EXPECT_LT(LargestDifference(Train(run).losses, Train(In(DType::kFloat32)).losses), 5e-3);
 }
 
-// A scale that is a power of two changes no bit where the exponent has room for it.
+// A scale that is a power of two changes no bit, if the exponent has room for it.
 TEST_P(MixedStep, TheLossScaleDoesNotMatter) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const TinyResult plain = Train(In(dtype));
@@ -84,7 +84,7 @@ TEST_P(MixedStep, TheLossScaleHardlyMattersInFp16) {
   EXPECT_EQ(twice.last.skipped, 0);
 }
 
-// The scale starts far too high: steps are skipped until it fits, then training goes on as ever.
+// The scale starts far too high: steps are skipped until it fits, then training proceeds normally.
 TEST_P(MixedStep, ADynamicScaleFindsItsPlace) {
   TinyRun run = In(DType::kFloat16);
   run.init_loss_scale = 0x1p32;
@@ -101,7 +101,7 @@ TEST_P(MixedStep, ADynamicScaleFindsItsPlace) {
   for (int i = 0; i <= first; ++i) {
     EXPECT_EQ(result.losses[i], result.losses[0]) << "step " << i << ": the weights have changed";
   }
-  // From there as if it had begun with that scale.
+  // From there on it equals a run that began with that scale.
   run.init_loss_scale = std::ldexp(1.0, 32 - first);
   run.steps -= first;
   const TinyResult expected = Train(run);
@@ -111,7 +111,7 @@ TEST_P(MixedStep, ADynamicScaleFindsItsPlace) {
   EXPECT_EQ(result.weights, expected.weights);
 }
 
-// The same micro-batches, one after the other or all at once, weighted by the targets that count.
+// The same micro-batches, in sequence or all at once, weighted by the number of targets that count.
 TEST_P(MixedStep, AccumulatesLikeOneLargeBatch) {
   for (DType dtype : {DType::kBFloat16, DType::kFloat16}) {
     TinyRun run = In(dtype);
@@ -127,7 +127,8 @@ TEST_P(MixedStep, AccumulatesLikeOneLargeBatch) {
   }
 }
 
-// Norms and the loss in float32, whose weights then stay float32: in all programs, evaluation too.
+// Norms and the loss in float32, whose weights then stay float32, in all programs including
+// evaluation.
 TEST_P(MixedStep, OpKindsMayStayInFloat32) {
   TinyRun run = In(DType::kBFloat16);
   run.amp.fp32_ops = {"layer_norm", "rms_norm", "linear_cross_entropy"};

@@ -1,5 +1,5 @@
-// Losses and gradients of whole models under mixed precision, run by an interpreter that plans
-// nothing.
+// Losses and gradients of whole models under mixed precision, run by an interpreter without memory
+// planning.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,8 +32,8 @@ models::ModelSpec Spec(bool gpt2) {
   return spec;
 }
 
-// The same for a tensor in every program, and exact in bf16, so that all types start from the same
-// weights; in fp16 they are rounded below 6e-5.
+// The same values for a tensor in every program, and exact in bf16, so that all types start from
+// the same weights; in fp16 values below 6e-5 are rounded.
 std::vector<double> InitialValues(const Tensor& tensor) {
   const int64_t n = tensor.type.shape.elements();
   if (tensor.name == "token_weight") return {1.0 / (kBatch * kSequence)};
@@ -133,7 +133,7 @@ TEST_P(Gradients, WithEveryOpInFloat32AreThoseOfFloat32) {
   EXPECT_EQ(LossAndGradients(GetParam(), options), LossAndGradients(GetParam(), {}));
 }
 
-// Any op kind may leave the low type by itself: casts make its neighbours fit, gradients too.
+// Any single op kind may stay in float32: casts adapt its neighbours, also for gradients.
 TEST_P(Gradients, WithOneOpInFloat32) {
   for (const PolicyRow& row : PolicyTable()) {
     if (row.precision == Precision::kAsInput) continue;
@@ -144,9 +144,9 @@ TEST_P(Gradients, WithOneOpInFloat32) {
   }
 }
 
-// A loss scale moves exponents and nothing else: to the bit, but for the few elements that
-// underflow in fp16. (A text's first token attends to itself alone, so that the gradients of its
-// scores are only what float32's rounding leaves, as small as can be.)
+// A loss scale changes exponents and nothing else, to the bit, except for the few elements that
+// underflow in fp16. (A text's first token attends only to itself, so that the gradients of its
+// scores are only float32's rounding errors, which are extremely small.)
 TEST_P(Gradients, AreMultiplesOfTheLossScale) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const Results once = LossAndGradients(GetParam(), In(dtype), 32768);
@@ -168,7 +168,7 @@ TEST_P(Gradients, AreMultiplesOfTheLossScale) {
 INSTANTIATE_TEST_SUITE_P(Models, Gradients, testing::Bool(),
                          [](const auto& info) { return info.param ? "Gpt2" : "Llama"; });
 
-// A backward op rounds its operands as its forward op does.
+// A backward op rounds its operands like its forward op.
 TEST(Gradients, ProductsOfTheBackwardPassAreInTf32Too) {
   for (const bool gpt2 : {true, false}) {
     Program program("train");

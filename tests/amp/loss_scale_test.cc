@@ -1,5 +1,5 @@
 // The dynamic loss scale against torch.amp.GradScaler (testdata/grad_scaler.txt, made by
-// make_grad_scaler_table.py), and what Plimsoll adds: a floor, and counts of skipped steps.
+// make_grad_scaler_table.py), and Plimsoll's additions: a floor, and counts of skipped steps.
 #include "ops/loss_scale.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using graph::Value;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// An update's decision about the scale, and nothing else.
+// A program with an update's decision about the scale and nothing else.
 Program Decision(const LossScaleOptions& options) {
   Program program("decision");
   Builder g(program);
@@ -54,7 +54,7 @@ update
 )");
 }
 
-// The state that steps leave behind.
+// Keeps the state between steps.
 class Scaler {
  public:
   Scaler(double init_scale, const LossScaleOptions& options)
@@ -64,7 +64,7 @@ class Scaler {
     interpreter_.Set("skipped", std::vector<double>{0, 0});
   }
 
-  // A step whose scaled gradients have that norm. Returns whether it is to be applied.
+  // Makes a step whose scaled gradients have that norm. Returns whether it is applied.
   bool Step(double norm) {
     interpreter_.Set("norm", std::vector<double>{norm});
     interpreter_.Run();
@@ -116,7 +116,7 @@ TEST(LossScale, AgreesWithGradScaler) {
   EXPECT_EQ(steps, 575);
 }
 
-// The step itself uses the scale from before.
+// The step itself uses the previous scale.
 TEST(LossScale, UnscalesByTheScaleOfTheStep) {
   Scaler scaler(1024, {.growth_interval = 1});
   EXPECT_TRUE(scaler.Step(512));
@@ -163,7 +163,7 @@ TEST(LossScale, StaticNeverChangesButStillSkips) {
   EXPECT_EQ(scaler.skipped(), (std::vector<double>{2, 0}));
 }
 
-// A loss beyond its limit skips the step, and says nothing of the scale.
+// A loss beyond its limit skips the step without changing the scale.
 TEST(LossScale, ALossBeyondItsLimitSkipsTheStepAlone) {
   Program program = Decision({.growth_interval = 3});
   Builder g(program);

@@ -11,7 +11,7 @@ import sys
 
 import torch
 
-# Steps by their gradients: "." finite, "i" infinite, "n" not a number.
+# Steps, by their gradients: "." finite, "i" infinite, "n" not a number.
 OVERFLOWS = {
     "never": "." * 12,
     "at the start": "iiii........",
@@ -37,7 +37,7 @@ def run(options, pattern):
     parameter = torch.nn.Parameter(torch.zeros(3))
     optimizer = torch.optim.SGD([parameter], lr=1.0)
     for step in pattern:
-        # As backward() of the scaled loss leaves it; the first element alone overflows.
+        # As after backward() of the scaled loss; only the first element overflows.
         scaler.scale(torch.zeros(()))
         parameter.grad = torch.ones(3)
         parameter.grad[0] = GRADIENTS[step]

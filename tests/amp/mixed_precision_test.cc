@@ -1,4 +1,4 @@
-// What mixed precision makes of forward programs: text in, text out.
+// Golden tests of the mixed-precision pass on forward programs: text in, text out.
 #include "amp/mixed_precision.h"
 
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ Program Mixed(std::string_view text, const AmpOptions& options = Bf16()) {
   return program;
 }
 
-// With the table as it is, nothing in GPT-2 needs a cast: weights are stored in the low type, norms
-// and additions compute in float32 inside, and the loss is float32 by itself. (One block without
+// With the default table GPT-2 needs no casts: weights are stored in the low type, norms and
+// additions compute in float32 internally, and the loss is float32 by itself. (One block without
 // its attention; the output layer shares the embedding's table.)
 TEST(MixedPrecision, Gpt2HasNoCasts) {
   ExpectProgram(Mixed(R"(program gpt2
@@ -76,7 +76,7 @@ forward
 }
 
 // Next-token logits of a Llama-like model in fp16. The host reads them, so they stay float32: the
-// product is rounded to the low type like every other and widened again.
+// product is rounded to the low type like every other, then widened again.
 TEST(MixedPrecision, LlamaLogitsStayFloat32) {
   AmpOptions options;
   options.dtype = DType::kFloat16;
@@ -125,7 +125,7 @@ forward
 )");
 }
 
-// amp.fp32_ops: [rms_norm]. Its weight stays float32. Its input and result are cast, each once
+// amp.fp32_ops: [rms_norm]. Its weight stays float32. Its input and result are cast once each,
 // although two products read the result.
 TEST(MixedPrecision, AnOpKindMayStayInFloat32) {
   AmpOptions options = Bf16();
@@ -175,8 +175,8 @@ forward
   EXPECT_EQ(program.tensor(program.Require("loss")).type.dtype, DType::kFloat32);
 }
 
-// A table that the loss reads in float32 (amp.fp32_ops) and the embedding in the low type stays
-// float32, and the embedding reads a copy.
+// A table stays float32 if the loss reads it in float32 (amp.fp32_ops) and the embedding in the low
+// type; the embedding then reads a copy.
 TEST(MixedPrecision, ATiedTableReadInBothTypesStaysFloat32) {
   AmpOptions options = Bf16();
   options.fp32_ops = {"linear_cross_entropy"};
@@ -243,7 +243,7 @@ forward
   %logits: f32[2,8,16] = cast(%logits.bf16) {dtype="f32"} !amp
 )");
 
-  // And the other way round: a low parameter that a float32 op reads is widened for it.
+  // The converse: a low-precision parameter is widened for a float32 op that reads it.
   options.fp32_ops = {"rms_norm"};
   options.fp32_parameters = std::set<std::string>();
   ExpectProgram(Mixed(R"(program p
@@ -262,8 +262,8 @@ forward
 )");
 }
 
-// A view has the type of its base, and its readers decide about a parameter behind it. The result
-// is a view here: it becomes a tensor of its own.
+// A view has the type of its base, and the view's readers decide about a parameter behind it. Here
+// the result is a view: it becomes a tensor of its own.
 TEST(MixedPrecision, ViewsFollowTheirBase) {
   ExpectProgram(Mixed(R"(program views
   tensor %x: f32[8,4] input persistent
@@ -286,8 +286,8 @@ forward
 )");
 }
 
-// Widening and narrowing again is left out: the second product reads what the first one wrote. A
-// model's own narrowing is meant to round, so it is not undone.
+// Widening followed by narrowing is left out: the second product reads the first one's result. A
+// model's own narrowing is meant to round, so it is kept.
 TEST(MixedPrecision, CastPairsCancel) {
   ExpectProgram(Mixed(R"(program p
   tensor %x: f32[8,4] input persistent
@@ -313,7 +313,7 @@ forward
 )");
 }
 
-// Carried state keeps its type, and a cast of what it was isn't taken for what it is.
+// Carried state keeps its type, and a cast of its old value isn't reused for its new value.
 TEST(MixedPrecision, CarriedStateStaysFloat32) {
   ExpectProgram(Mixed(R"(program p
   tensor %state: f32[4] state persistent
@@ -387,7 +387,7 @@ const std::string kProducts = R"(program p
   tensor %s: f32[] input persistent
 )";
 
-// Tensors stay float32; the products say how their operands are rounded.
+// Tensors stay float32; the products' attributes say how their operands are rounded.
 TEST(MixedPrecision, Tf32MarksProducts) {
   ExpectProgram(Mixed(kProducts + R"(
 forward

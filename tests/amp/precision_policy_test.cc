@@ -30,7 +30,7 @@ TEST(Policy, TheTableNamesOpsOnce) {
   }
 }
 
-// An op kind that models use and nobody thought of would silently work in float32.
+// An op kind that models use but the table forgets would silently work in float32.
 TEST(Policy, TheTableNamesAllDifferentiableOps) {
   for (const graph::OpDef* op : OpRegistry::Get().All()) {
     if (!op->gradient) continue;

@@ -18,7 +18,7 @@ namespace {
 TEST(FolderLock, IsHeldByOneAndLeavesNothing) {
   const TempFolder folder;
   auto lock = std::make_unique<FolderLock>(folder.path(), "writes there");
-  // Another descriptor is another holder, even of one process.
+  // Another descriptor is another holder, even within one process.
   ExpectUserError(
       [&] { FolderLock(folder.path(), "writes there"); },
       {folder.path() + ": process " + std::to_string(getpid()) + " on host ", " writes there"});
@@ -57,7 +57,7 @@ TEST(LockHolder, NamesWhoHoldsIt) {
     EXPECT_TRUE(LockHolder(folder.path())->starts_with("process " + std::to_string(getpid())));
   }
   EXPECT_FALSE(LockHolder(folder.path()));
-  folder.Write(".lock", "process 1 on host gone");  // as one that was killed leaves it
+  folder.Write(".lock", "process 1 on host gone");  // as a killed process leaves it
   EXPECT_FALSE(LockHolder(folder.path()));
 }
 

@@ -19,7 +19,7 @@ TEST(MatchesGlob, IsShellStyle) {
       {"norm", "norm", true},
       {"norm", "norm_1", false},
       {"norm", "a.norm", false},
-      // * is any run, the empty one and dots included.
+      // * matches any run of characters, including an empty one and dots.
       {"*", "", true},
       {"*", "block.0.norm", true},
       {"**", "", true},
@@ -31,7 +31,7 @@ TEST(MatchesGlob, IsShellStyle) {
       {"block.*", "block", false},
       {"a*b", "ab", true},
       {"a*b", "acbc", false},
-      // ? is exactly one.
+      // ? matches exactly one character.
       {"?", "", false},
       {"?", "a", true},
       {"?", "ab", false},
@@ -48,14 +48,14 @@ TEST(MatchesGlob, IsShellStyle) {
       {"a*b*c", "a1c2b", false},
       {"*a*a*", "a", false},
       {"*a*a*", "aa", true},
-      // The first place where a piece fits is the wrong one.
+      // The first place where a piece matches is the wrong one.
       {"*ab", "aab", true},
       {"*ab", "abab", true},
       {"*ab", "abac", false},
       {"*.w.*.w", "x.w.w.y.w", true},
       {"a*b?d", "abcbcd", true},
       {"*a?c*e", "aabcabce", true},
-      // A name's own star or question mark is no wildcard, but * and ? match it.
+      // A name's own star or question mark is not a wildcard, but * and ? match it.
       {"a", "*", false},
       {"a", "?", false},
       {"?", "*", true},

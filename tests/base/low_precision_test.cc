@@ -13,7 +13,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Values of the 16-bit type grow with its bits, so the neighbours of a float are known: checks that
-// `to` picks the nearer one, and the one with the even last bit when both are equally far.
+// `to` picks the nearer one, and in a tie the one with the even last bit.
 void CheckRounding(uint16_t (*to)(float), float (*from)(uint16_t), uint16_t infinity) {
   for (uint32_t low = 0; low + 1 < infinity; ++low) {
     const float below = from(static_cast<uint16_t>(low));
@@ -66,8 +66,8 @@ void CheckSplit(uint32_t bits) {
   ASSERT_EQ(parts.high.bits, (bits + 0x8000) >> 16) << std::hex << bits;
 }
 
-// Over all bit patterns, in steps that visit every exponent and either half of an interval; then
-// where something wraps.
+// Covers all bit patterns in steps that visit every exponent and both halves of an interval, then
+// the places where the patterns wrap.
 TEST(LowPrecision, SplitIsExact) {
   for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 1021) {
     ASSERT_NO_FATAL_FAILURE(CheckSplit(static_cast<uint32_t>(bits)));
@@ -89,7 +89,7 @@ TEST(LowPrecision, SplitIsExact) {
   EXPECT_EQ(Split(std::numeric_limits<float>::max()).low, -1);
 }
 
-// The mean over all 2^16 draws is the value itself, for any value between two neighbours.
+// The mean over all 2^16 random words is the value itself, for any value between two neighbours.
 TEST(LowPrecision, Bf16StochasticRoundingIsUnbiased) {
   for (const uint32_t bits : {0x3f800001u, 0x3f804000u, 0x3f80ffffu, 0xbf923456u, 0x00001234u,
                               0x7f7e8000u, 0x42f6e979u}) {

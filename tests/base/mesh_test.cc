@@ -12,7 +12,7 @@ using Ranks = std::vector<int64_t>;
 
 MeshAxis ContextAxis(int64_t ranks) { return {.name = "context", .ranks = ranks}; }
 
-// rank = data coordinate · tensor ranks + tensor coordinate: snapshots and logs number ranks so.
+// rank = data coordinate · tensor ranks + tensor coordinate: snapshots and logs use this numbering.
 TEST(Mesh, RanksOfATensorGroupAreNeighbours) {
   const Mesh mesh({DataAxis(3), TensorAxis(2)});
   EXPECT_EQ(mesh.size(), 6);
@@ -44,7 +44,7 @@ TEST(Mesh, AnAxisIsAnEntry) {
   EXPECT_EQ(mesh.GroupOf(7, "tensor"), (Ranks{6, 7}));
 }
 
-// Each rank is in one group of each axis, which all of its ranks describe alike.
+// Each rank is in one group of each axis, and all of a group's ranks describe it alike.
 TEST(Mesh, GroupsOfAnAxisShareOutAllRanks) {
   const Mesh mesh({DataAxis(2), ContextAxis(2), TensorAxis(3)});
   for (const MeshAxis& axis : mesh.axes()) {

@@ -1,5 +1,5 @@
 // Philox4x32-10 against the known answers of its authors' library (Random123, kat_vectors), and
-// streams of words against single blocks.
+// streams of words compared with single blocks.
 #include "base/philox.h"
 
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ TEST(Philox, GivesThePublishedAnswers) {
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-// Any piece of a stream is that of the blocks, wherever it starts, also where the low half of the
-// counter wraps.
+// Any piece of a stream equals that part of the blocks, wherever it starts, also where the low half
+// of the counter wraps.
 TEST(PhiloxStream, WordsAreThoseOfTheBlocks) {
   const int32_t rng[2] = {1337, -5};
   const int64_t key = (int64_t{9} << 32) + 4;

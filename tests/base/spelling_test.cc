@@ -33,7 +33,7 @@ TEST(Spelling, LongTextIsCutInItsMiddle) {
   EXPECT_EQ(Shortened(std::string(120, 'x')), std::string(120, 'x'));
   EXPECT_EQ(Shortened(std::string(500, 'x') + std::string(500, 'y')),
             std::string(80, 'x') + "…" + std::string(40, 'y'));
-  // "é" has two bytes: neither cut falls between them.
+  // "é" has two bytes: neither cut may split it.
   std::string accents;
   for (int i = 0; i < 100; ++i) accents += "é";
   EXPECT_EQ(Shortened("x" + accents).size(), 1u + 78 + 3 + 40);

@@ -143,7 +143,7 @@ TEST(ThreadPool, ManyLoopsWithAndWithoutPauses) {
   }
 }
 
-// With a chunk per thread that waits for the others, all threads must take part.
+// Each thread's chunk waits for the others, so that all threads must take part.
 TEST(ThreadPool, AllThreadsWork) {
   ThreadPool pool(3);
   std::atomic<int> arrived{0};

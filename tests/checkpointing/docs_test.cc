@@ -1,6 +1,6 @@
 // docs/checkpointing.md shows programs before and after each pass. They are the passes' golden
-// programs: a block ```program starts with a new one; ```tags, ```recompute and ```offload are what
-// that pass makes of the program before it.
+// programs: a block ```program starts with a new program; ```tags, ```recompute and ```offload are
+// the results of that pass on the program before.
 #include <gtest/gtest.h>
 
 #include <fstream>

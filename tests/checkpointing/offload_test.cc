@@ -1,5 +1,5 @@
-// The pass `offload` under a memory plan whose copies really run beside the computation.
-// docs/checkpointing.md shows what the pass prints.
+// The pass `offload` under a memory plan in which copies run concurrently with the computation.
+// docs/checkpointing.md shows the programs that the pass makes.
 #include "checkpointing/offload.h"
 
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ using graph::Node;
 using graph::Parse;
 using graph::Program;
 
-// A chain of `layers` activations. The backward pass reads them in the opposite order; every one is
-// tagged `offload`, and %recomputed starts from the first.
+// A chain of `layers` activations. The backward pass reads them in reverse order; all are tagged
+// `offload`, and %recomputed starts from the first.
 std::string Chain(int layers) {
   std::string forward = "  %a0: f32[64,64] offload = scale(%x) {factor=2.0}\n";
   forward += "  %recomputed: f32[64,64] recompute = gelu(%a0) {approximate=\"tanh\"}\n";
@@ -53,8 +53,8 @@ backward
          std::to_string(layers) + ": f32[64,64] = scale(%x) {factor=2.0}\n" + backward;
 }
 
-// Copies run on a stream of their own: one starts when the nodes before it have ended, and only
-// its copy_done waits for it; copies among themselves run in order.
+// Copies run on a stream of their own: a copy starts when the nodes before it have ended, and only
+// its copy_done waits for it; copies run in order among themselves.
 bool OrderedWithSideStream(const Program& program, int earlier, int later) {
   const std::vector<Node>& nodes = program.nodes();
   if (nodes[earlier].op->name != "copy_start") return true;
@@ -93,10 +93,10 @@ TEST(Offload, NeedsAsManyBuffersOnTheDeviceHoweverManyTravel) {
   EXPECT_GE(CheckedPlan(kept).max_live_bytes - twelve.max_live_bytes, 8 * one);
 }
 
-// The expectation above rests on the checker: it does find a buffer that is used too early.
+// The expectation above relies on the checker: it does find a buffer that is used too early.
 TEST(Offload, CopiesThatAreNotWaitedForAreFound) {
   Program program = Offloaded(6);
-  // Reads %a3 where it is still under way, past its copy_done.
+  // Reads %a3 before its copy is done, without the copy_done.
   for (Node& node : program.mutable_nodes()) {
     for (graph::TensorId& id : node.inputs) {
       if (program.tensor(id).name == "a4.here") id = program.Require("a3.back");

@@ -1,5 +1,5 @@
-// What docs/checkpointing.md does not show of the pass `recompute`: chains across blocks, views,
-// random ops and what must not run twice.
+// Cases of the pass `recompute` that docs/checkpointing.md does not show: chains across blocks,
+// views, random ops, and nodes that must not run twice.
 #include "checkpointing/recompute.h"
 
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ Program Recomputed(std::string_view text) {
   return program;
 }
 
-// %a is kept, so the chain of %c starts there; %b is no tensor that the backward pass reads, so it
-// is made again rather than kept. One matrix product serves two uses.
+// %a is kept, so the chain of %c starts there; the backward pass doesn't read %b, so it is
+// recomputed rather than kept. One matrix product serves two uses.
 TEST(Recompute, StartsFromTheNearestKeptTensor) {
   Program program = Parse(R"(program p
   tensor %x: f32[8,4] input persistent
@@ -70,8 +70,8 @@ backward
 )");
 }
 
-// %g is cheap and needed twice. Its second clone would have to keep %a alive longer than anybody
-// else does, so the first one stays instead.
+// %g is cheap and needed twice. Its second clone would keep %a alive longer than any other reader,
+// so the first clone is kept instead.
 TEST(Recompute, KeepsACheapCloneThatCannotBeHadForNothing) {
   ExpectProgram(Recomputed(R"(program p
   tensor %x: f32[8,4] input persistent
@@ -103,7 +103,7 @@ backward
 )");
 }
 
-// A view's own base is made again, then the view; the clone of a random op draws with the same key.
+// A view's base is recomputed, then the view; the clone of a random op draws with the same key.
 TEST(Recompute, MakesViewsAnewAndDrawsTheSameNumbers) {
   ExpectProgram(Recomputed(R"(program p
   tensor %x: f32[8,4] input persistent
@@ -138,7 +138,7 @@ backward
 )");
 }
 
-// The first node of the backward pass reads %c: it needn't wait.
+// The first node of the backward pass reads %c: recomputing it would save nothing.
 TEST(Recompute, LeavesAloneWhatIsReadAtOnce) {
   Program program = Parse(R"(program p
   tensor %x: f32[8,4] input persistent
@@ -168,7 +168,7 @@ TEST(Recompute, RefusesToReadWhatHasChanged) {
                       {"recompute", "node 0 (gelu)", "'x'", "node 3 (scale)"});
 }
 
-// The chain of %b leads through a node that counts.
+// The chain of %b contains a node that counts.
 TEST(Recompute, RefusesToRepeatALastingEffect) {
   Program program = Parse(R"(program p
   tensor %x: f32[8,4] state persistent

@@ -1,4 +1,4 @@
-// Which activations a policy tags. docs/checkpointing.md shows the tags in whole programs.
+// The activations that each policy tags. docs/checkpointing.md shows the tags in whole programs.
 #include "checkpointing/retention_policy.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using graph::Program;
 using graph::Retention;
 using Policy = Options::Policy;
 
-// Four blocks of two activations each, all read by the backward pass but %tail, and a norm after
+// Four blocks of two activations each, all but %tail read by the backward pass, and a norm after
 // them.
 Program Blocks() {
   std::string forward, backward;
@@ -88,7 +88,7 @@ TEST(TagActivations, EveryKeepsWhatLeavesSoManyBlocks) {
 }
 
 TEST(TagActivations, SelectsByPresetOpAndName) {
-  // A norm's statistics go with it.
+  // A norm's statistics are tagged with it.
   EXPECT_EQ(Recomputed(Selective({"norms"})), (Names{"norm", "norm.mean", "norm.rstd"}));
   EXPECT_EQ(Recomputed(Selective({"activations"})).size(), 4u);
   EXPECT_EQ(Recomputed(Selective({"gelu"})), Recomputed(Selective({"activations"})));
@@ -97,7 +97,7 @@ TEST(TagActivations, SelectsByPresetOpAndName) {
   EXPECT_EQ(Recomputed(Selective({"*"}, {"norms", "add"})), Recomputed(Selective({"gelu"})));
 }
 
-// The backward pass reads a norm's rows of all ranks, not those of one.
+// The backward pass reads the gathered rows of a norm, not those of one rank.
 TEST(TagActivations, AGatheredNormIsANorm) {
   Program program = Parse(R"(program p
   tensor %x: f32[4,4] input persistent

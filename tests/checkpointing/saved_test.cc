@@ -1,4 +1,4 @@
-// Which activations wait for the backward pass.
+// Which activations are kept for the backward pass.
 #include "checkpointing/saved.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(Saved, IsWhatTheForwardPassWritesAndLaterNodesRead) {
   EXPECT_TRUE(a.recomputable);
   EXPECT_FALSE(a.read_at_once);
 
-  // Read through a view, too.
+  // Also counts reads through a view.
   const SavedTensor& b = Get(program, saved, "b");
   EXPECT_EQ(b.forward_uses, (std::vector<int>{2, 3}));
   EXPECT_EQ(b.uses, (std::vector<int>{6}));
@@ -70,8 +70,8 @@ TEST(Saved, IsWhatTheForwardPassWritesAndLaterNodesRead) {
   EXPECT_TRUE(d.read_at_once);
 }
 
-// The fused loss runs in the forward phase, but what it makes are gradients; the loss itself is
-// carried, so its node must not run twice.
+// The fused loss runs in the forward phase but produces gradients; the loss itself is carried, so
+// its node must not run twice.
 TEST(Saved, LeavesGradientsOutAndRunsNoCarriedResultTwice) {
   const Program program = Parse(R"(program p
   tensor %x: f32[8,4] input persistent

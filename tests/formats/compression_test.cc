@@ -23,7 +23,7 @@ std::string Unpacked(const std::string& packed) {
   return text;
 }
 
-// Longer than a decoder's buffer; `lines` of them.
+// `lines` lines of text, longer than a decoder's buffer.
 std::string Text(int lines = 60'000) {
   std::string text;
   for (int i = 0; i < lines; ++i) text += "line " + std::to_string(i * 7919 % 65537) + "\n";
@@ -94,7 +94,7 @@ TEST(Compression, DamagedFilesAreErrors) {
       std::string damaged = packed;
       damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
       try {
-        // Some bytes say nothing of the content: gzip's time of change.
+        // Some bytes are independent of the content, such as gzip's modification time.
         EXPECT_EQ(Unpacked(damaged), text) << at;
         ++unseen;
       } catch (const UserError& error) {
@@ -107,7 +107,7 @@ TEST(Compression, DamagedFilesAreErrors) {
 }
 
 TEST(Compression, MemoryIsBounded) {
-  // A frame of zstd that asks to look back 2 GiB.
+  // A zstd frame that needs a window of 2 GiB.
   ExpectUserError([&] { Unpacked(std::string("\x28\xb5\x2f\xfd\x00\xa8\x01\0\0", 9)); },
                   {"a.gz", "1 GiB", "--long=31"});
 }

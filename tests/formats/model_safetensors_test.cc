@@ -1,4 +1,4 @@
-// Writing and reading back, in one file and in shards.
+// Writing and reading back models, in one file and in shards.
 #include "formats/model_safetensors.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ const std::vector<TensorSpec> kTensors = {
 
 int64_t Elements(const TensorSpec& tensor) { return *CountElements(tensor.shape); }
 
-// Element i of every tensor is i + 0.5, which each type holds exactly.
+// Element i of every tensor is i + 0.5, which every type represents exactly.
 void WriteHalves(const TensorSpec& tensor, TensorSink& sink) {
   for (int64_t i = 0; i < Elements(tensor); ++i) {  // in pieces of one element
     const float value = static_cast<float>(i) + 0.5f;

@@ -30,7 +30,7 @@ std::string OpenError(const std::string& bytes) {
   return UserErrorOf([&] { Open(bytes); });
 }
 
-// The reason given for a header, without the file's name and the way out.
+// The error's reason for a header, without the file's name and the advice.
 std::string Reason(const std::string& header, size_t data_bytes) {
   const std::string message = OpenError(File(header, data_bytes));
   const std::string front = "m.safetensors: ";
@@ -146,7 +146,7 @@ TEST(Safetensors, ShapesThatOverflowAreErrors) {
             "tensor \"w\": shape [4294967296, 4294967296] is too large to address");
   EXPECT_EQ(Reason("{" + Entry("w", "\"F32\"", "[4611686018427387904]", "[0,0]") + "}", 0),
             "tensor \"w\": shape [4611686018427387904] is too large to address");
-  // A zero makes it empty, however large the rest is.
+  // A zero makes the tensor empty, however large the other dimensions are.
   EXPECT_NO_THROW(
       Open(File("{" + Entry("w", "\"F32\"", "[4294967296,4294967296,0]", "[0,0]") + "}", 0)));
 }

@@ -1,7 +1,6 @@
-// Any text as a configuration: a UserError of one line, or a configuration whose resolved form
-// loads to itself. Bytes 0xFF part the input into the main file, a file it may extend (base.yaml),
-// and
-// --set arguments. Nothing on disk is read.
+// Any text as a configuration gives either a UserError of one line, or a configuration whose
+// resolved form loads to itself. Bytes 0xFF separate the input into the main file, a file it may
+// extend (base.yaml), and --set arguments. Nothing on disk is read.
 
 #include <cstdint>
 #include <cstdlib>

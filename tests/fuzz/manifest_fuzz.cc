@@ -1,5 +1,5 @@
-// Any text behind which its checksum stands either is a manifest, which then says the same again,
-// or raises a UserError.
+// Any text followed by its checksum either is a manifest, whose text form is the same again, or
+// raises a UserError.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
-// Any text as a program: a UserError that names the line, or a program whose text form parses to
-// the same text. The verifier, and with it every op's type inference, may refuse such a program
-// with an InternalError; nothing else may happen.
+// Any text as a program gives either a UserError that names the line, or a program whose text form
+// parses to the same text. The verifier, and with it every op's type inference, may refuse such a
+// program with an InternalError; nothing else may happen.
 
 #include <cstdint>
 #include <cstdlib>

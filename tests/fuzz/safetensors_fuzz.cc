@@ -1,4 +1,4 @@
-// Any bytes either are a safetensors file whose tensors all can be read, or raise a UserError.
+// Any bytes either are a safetensors file with readable tensors, or raise a UserError.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
-// Any bytes whose header has the checksum that a manifest says either are a shard with the
-// manifest's tensors, whose bytes can be read, or raise a UserError.
+// Any bytes whose header matches the manifest's checksum either are a shard with the manifest's
+// tensors, whose bytes can be read, or raise a UserError.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,7 +21,7 @@ void Require(bool condition) {
   if (!condition) __builtin_trap();
 }
 
-// Of a shard with these bytes, whatever its header says of them.
+// The manifest of a shard with these bytes, whatever their header says.
 snapshots::Manifest ManifestFor(std::span<const std::byte> bytes) {
   uint64_t length = 0;
   if (bytes.size() >= 8) std::memcpy(&length, bytes.data(), 8);
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const snapshots::ShardReader reader(bytes, "fuzz", manifest, 0);
     for (snapshots::TensorRecord& tensor : manifest.tensors) {
-      // The data begins where the header ends: the last 29 bytes, w before w.m or behind it.
+      // The data begins where the header ends: the last 29 bytes, with w before or after w.m.
       const size_t bytes_of = static_cast<size_t>(tensor.elements()) *
                               static_cast<size_t>(formats::TypeBytes(tensor.type));
       size_t taken = 0;

@@ -1,5 +1,5 @@
-// Any bytes as tokenizer.json: a tokenizer or a UserError, nothing else. What it then encodes must
-// stay within its vocabulary, and decode to the same bytes unless it normalises or maps added
+// Any bytes as tokenizer.json give a tokenizer or a UserError, nothing else. The tokenizer's ids
+// must stay within its vocabulary, and decode to the same bytes unless it normalises or maps added
 // tokens.
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     const auto tokenizer = plimsoll::data::ParseTokenizerJson(text, "fuzz.json");
-    // A start of the file itself is as good a text as any.
+    // The beginning of the file itself serves as the text to encode.
     const std::string_view sample = text.substr(0, 512);
     const std::vector<int32_t> ids = tokenizer->Encode(sample);
     for (const int32_t id : ids) {

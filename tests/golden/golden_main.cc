@@ -1,6 +1,7 @@
-// bazel run //tests:golden -- [--cuda] DIR…    Trains as each folder says, on a GPU with --cuda,
-// and prints how far the losses, gradient norms and final weights are from the reference. Exit code
-// 1 when one is beyond tolerance.
+// bazel run //tests:golden -- [--cuda] DIR…
+//
+// Trains as each folder says, on a GPU with --cuda, and prints how far the losses, gradient norms
+// and final weights are from the reference. Exit code 1 when one exceeds its tolerance.
 #include <fmt/format.h>
 
 #include <cstdlib>

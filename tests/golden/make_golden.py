@@ -57,7 +57,7 @@ def make(name, model, batch, sequence, accumulate, steps):
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
 
-    # Text-like: each token follows from the one before, with noise.
+    # Text-like data: each token follows from the one before, with noise.
     generator = numpy.random.default_rng(7)
     count = steps * accumulate * batch * sequence + 1
     tokens = [0]

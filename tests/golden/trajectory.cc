@@ -33,12 +33,12 @@ optim::UpdateOptions OptimizerFrom(const formats::JsonObject& optimizer) {
 }
 
 double Relative(double value, double expected) {
-  // Not a number compares as infinitely far.
+  // NaN counts as infinitely far.
   const double difference = std::abs(value - expected) / std::abs(expected);
   return std::isnan(difference) ? INFINITY : difference;
 }
 
-// From a checkpoint's file, or an adapter's folder.
+// Reads the weights from a checkpoint's file, or from an adapter's folder.
 std::map<std::string, std::vector<float>> ReadFinal(const std::string& folder,
                                                     const models::Model& model,
                                                     const adapters::Lora& lora) {
@@ -86,7 +86,7 @@ adapters::Lora ReadLora(const std::string& folder, const models::Model& model) {
           .layers = adapters::SelectLayers(model, settings.targets)};
 }
 
-// Of every beginning of the window.
+// Compares the logits of every prefix of the window.
 double CompareLogits(const std::string& file, std::span<const int32_t> window,
                      trainer::Session& session) {
   const formats::SafetensorsReader expected(file);

@@ -1,12 +1,12 @@
-// Reference trajectories: a Hugging Face checkpoint, tokens, and what PyTorch's losses, gradient
-// norms and final weights were over some steps of AdamW. A folder holds
+// Reference trajectories: a Hugging Face checkpoint, tokens, and PyTorch's losses, gradient norms
+// and final weights over some steps of AdamW. A folder holds
 //   config.json, model.safetensors   the weights before training
 //   tokens.bin                       uint16; consecutive windows of batch × sequence
 //   expected.json                    batch, sequence, accumulate, optimizer, and per step the mean
 //                                    loss and the gradient norm before clipping
 //   final.safetensors                the weights after the last step
-// or, of adapters beside a frozen model,
-//   expected.json                    also base: the folder beside it with model and tokens
+// or, for adapters of a frozen model,
+//   expected.json                    also base: the neighbouring folder with model and tokens
 //   adapter, final                   PEFT's folders, before training and after the last step
 //   logits.safetensors               of the first window, before training: f32 [sequence,vocab]
 #pragma once
@@ -20,18 +20,18 @@ namespace plimsoll::golden {
 // The largest deviations from the reference.
 struct Deviations {
   int steps = 0;
-  double loss = 0;       // relative, of any step
-  double grad_norm = 0;  // relative, of any step
+  double loss = 0;       // relative, the largest of all steps
+  double grad_norm = 0;  // relative, the largest of all steps
   double weights = 0;    // |final − expected| / |expected|, over all trained weights together
   double logits = 0;     // the same of the logits
   std::string worst_parameter;
   double worst_parameter_deviation = 0;  // the same of that parameter alone
 };
 
-// Trains in float32 on that device as the folder says. UserErrors name the file at fault.
+// Trains in float32 on that device as the folder says. UserErrors name the faulty file.
 Deviations FollowTrajectory(const std::string& folder, runtime::Device& device);
 
-// What counts as the same trajectory.
+// The tolerances within which two trajectories count as the same.
 inline constexpr double kLossTolerance = 1e-4;
 inline constexpr double kGradNormTolerance = 1e-3;
 inline constexpr double kWeightsTolerance = 1e-3;

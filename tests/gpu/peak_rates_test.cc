@@ -26,7 +26,7 @@ TEST(PeakRates, AreFoundByTheWordsOfAName) {
   EXPECT_EQ(known(""), "");
 }
 
-// Its own name in the table finds the same entry, and none lacks a rate.
+// Each name in the table finds its own entry, and no entry lacks a rate.
 TEST(PeakRates, AreWhole) {
   for (const char* name : {"NVIDIA V100", "NVIDIA T4", "NVIDIA A100 40 GB", "NVIDIA A100 80 GB",
                            "NVIDIA H100", "NVIDIA H100 NVL", "NVIDIA H200"}) {

@@ -46,7 +46,7 @@ TEST(Autodiff, AppendsTheBackwardPass) {
   EXPECT_EQ(program.nodes().back().outputs[0], gradient);
 }
 
-// What leads to frozen parameters alone is not differentiated.
+// The parts of a program that lead to frozen parameters alone are not differentiated.
 TEST(Autodiff, LeavesFrozenParametersOut) {
   for (const Carry carry : {Carry::kNone, Carry::kWrite, Carry::kAccumulate}) {
     Program program = Parse(R"(program p
@@ -72,7 +72,7 @@ forward
   }
 }
 
-// Of what is carried, a parameter may be an exception: its gradient is that of this program alone.
+// A parameter may be an exception to carrying: its gradient is that of this program alone.
 TEST(Autodiff, CarriesTheGradientsThatItIsAskedTo) {
   for (const Carry carry : {Carry::kWrite, Carry::kAccumulate}) {
     Program program = Parse(R"(program p
@@ -122,7 +122,7 @@ backward
 )");
 }
 
-// What else is summed has no gradient, and lies behind the loss.
+// Other sums have no gradient and follow the loss.
 TEST(Autodiff, SumsMetricsOverMicroStepsAsTheLoss) {
   const auto differentiated = [](Carry carry) {
     Program program = Parse(R"(program p
@@ -167,7 +167,7 @@ TEST(Autodiff, CarriesGradients) {
   EXPECT_TRUE(program.tensor(program.Require("loss")).persistent);
 }
 
-// Later micro-steps add to them, in the kernel where the op can, and so does the loss.
+// Later micro-steps add to them, in the kernel if the op supports that; the loss is added up too.
 TEST(Autodiff, AccumulatesIntoCarriedGradients) {
   ExpectProgram(Differentiated(R"(program p
   tensor %x: f32[8,4] input persistent
@@ -209,7 +209,7 @@ forward
     int gradients = 0;
     for (const Tensor& tensor : program.tensors()) gradients += tensor.name == "w.grad";
     EXPECT_EQ(gradients, 1);
-    // The second use is met first; the first use's linear_dw adds to it.
+    // Differentiation meets the second use first; the first use's linear_dw adds to its result.
     const Node& last_dw = *std::find_if(program.nodes().rbegin(), program.nodes().rend(),
                                         [](const Node& n) { return n.op->name == "linear_dw"; });
     EXPECT_NE(last_dw.inputs[2], kNoTensor);
@@ -217,8 +217,8 @@ forward
   }
 }
 
-// A gradient that only passes through (add hands its own on) is copied before it becomes a
-// parameter's: two parameters never share one.
+// A gradient that is only passed through (add passes its own on) is copied before it becomes a
+// parameter's gradient: two parameters never share one.
 TEST(Autodiff, ParametersDontShareAGradient) {
   for (Carry carry : {Carry::kNone, Carry::kWrite, Carry::kAccumulate}) {
     const Program program = Differentiated(R"(program p
@@ -250,8 +250,8 @@ forward
   for (const Node& node : program.nodes()) EXPECT_NE(node.op->name, "gelu_backward");
 }
 
-// Integers that stand for floats, made and read without a gradient; and integers that are meant to
-// be constants.
+// Integers that stand for floats, made and read without a gradient, and integers that are meant as
+// constants.
 std::vector<TensorType> InferCodes(const OpCall& call) {
   return {{DType::kInt32, call.input(0).shape}};
 }
@@ -284,7 +284,8 @@ const OpRegistration kFromCodes({
     .cost = {},
 });
 
-// An op without a gradient doesn't stop it in silence: that part of v's would be missing.
+// An op without a gradient rule must not silently stop it: that part of v's gradient would be
+// missing.
 TEST(Autodiff, NamesAnOpWithoutGradientThatTheLossDependsOn) {
   const auto depends_on = [](std::string_view middle) {
     return R"(program step
@@ -304,7 +305,7 @@ forward
                       {"'loss' of program 'step'", "node 1 (select_rows @head)", "reads 'a'",
                        "select_rows has no gradient"});
 
-  // It may be read as a constant, or where no parameter is trained before it.
+  // It may be read as a constant, or where no parameter precedes it that is trained.
   EXPECT_NO_THROW(Differentiated(depends_on(R"(
   %s: f32[2,3,4] view %a+0 = stop_gradient(%a)
   %rows: f32[2,4] = select_rows(%s, %index) @head)")));
@@ -344,7 +345,7 @@ forward
   EXPECT_NE(program.Find("w.grad"), kNoTensor);
 }
 
-// What a view reads besides its first input is only kept alive: nothing is missing there.
+// A view's inputs after the first are only kept alive: no gradient is missing there.
 TEST(Autodiff, AGatherHasAGradientThroughItsStart) {
   const Program program = Differentiated(R"(program p
   tensor %v: f32[4] parameter persistent
@@ -357,7 +358,7 @@ forward
   EXPECT_NE(program.Find("v.grad"), kNoTensor);
 }
 
-// The weight of the targets is no number that can be trained.
+// The weight of the targets is not a trainable value.
 TEST(Autodiff, NamesARuleThatLeavesOutAnInput) {
   ExpectInternalError(
       [] {
@@ -399,8 +400,8 @@ backward
 )");
 }
 
-// w is read as it is stored (bf16, so that a product's gradient is rounded) and, through a cast, by
-// an op that works in float32: the gradients meet in float32, in which w's is kept.
+// w is read as stored (bf16, so that a product's gradient is rounded) and, through a cast, by an op
+// that works in float32: the gradients are added in float32, which is the type of w's gradient.
 TEST(Autodiff, GradientsOfTwoTypesAddUpInFloat32) {
   ExpectProgram(Differentiated(R"(program p
   tensor %x: bf16[4] input persistent
@@ -436,8 +437,8 @@ backward
 )");
 }
 
-// A weight that stays float32 and is read through a cast gets the float32 sum that the norm's
-// gradient is, never rounded to the cast's 16 bits.
+// A weight that stays float32 and is read through a cast gets the norm's gradient as a float32 sum,
+// which is never rounded to the cast's 16 bits.
 TEST(Autodiff, TheGradientOfACastWeightIsNotRounded) {
   ExpectProgram(Differentiated(R"(program p
   tensor %x: bf16[8,4] input persistent
@@ -470,8 +471,8 @@ backward
 )");
 }
 
-// A weight made by a low-precision op: its gradient, a float32 sum, is rounded once, for the rule
-// of that op, which expects its output's type.
+// A weight computed by a low-precision op: its gradient, a float32 sum, is rounded once, for the
+// rule of that op, which expects its output's type.
 TEST(Autodiff, RulesGetTheOutputsType) {
   const Program program = Differentiated(R"(program p
   tensor %x: bf16[8,4] input persistent
@@ -490,8 +491,8 @@ forward
   }
 }
 
-// A partial sum that a rule takes must have the type in which its op adds. Here that of x's
-// gradient is float32, as x is a norm's weight, too.
+// A partial sum passed to a rule must have the type in which its op adds. Here x's gradient is
+// float32, since x is also a norm's weight.
 TEST(Autodiff, NamesTheNodeWhoseGradientCannotBeMade) {
   ExpectInternalError(
       [] {
@@ -518,7 +519,7 @@ TEST(Autodiff, RefusesALossOfNothing) {
                InternalError);
 }
 
-// Each backward op of a table that is split among ranks knows that it is.
+// Each backward op of a table that is split among ranks has the attribute of the split.
 TEST(Autodiff, KeepsTheAxisOfASplitVocabulary) {
   ExpectProgram(Differentiated(R"(program p
   tensor %tokens: i32[2,4] input persistent

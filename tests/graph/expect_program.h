@@ -18,7 +18,7 @@ inline Program Parse(std::string_view text) {
   return program;
 }
 
-// Both in the form that ToText gives them, so spacing and comments don't matter.
+// Compares both in ToText's form, so spacing and comments don't matter.
 inline void ExpectProgram(const Program& program, std::string_view golden) {
   EXPECT_NO_THROW(Verify(program));
   EXPECT_EQ(ToText(program), ToText(ParseProgram(golden)));

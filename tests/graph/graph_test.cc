@@ -1,4 +1,4 @@
-// The small parts: shapes, attributes, the registry, programs.
+// Small parts of graph/: shapes, attributes, the registry, programs.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -51,7 +51,7 @@ TEST(OpRegistry, KnowsNamesOnce) {
   EXPECT_THROW(OpRegistry::Get().Add(twice), InternalError);
 }
 
-// An op that says nothing about itself is treated with care by every pass.
+// Every pass treats an op without declared traits conservatively.
 TEST(OpDef, TraitsHaveSafeDefaults) {
   const OpDef op;
   EXPECT_FALSE(op.stops_gradient);

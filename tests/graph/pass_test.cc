@@ -78,7 +78,7 @@ TEST(PassPipeline, NamesTheGuiltyPass) {
   ExpectInternalError([&] { passes.Run(program); }, {"program 'p' broken by pass 'breaks'", "'y'"});
 }
 
-// Whatever it is that changes: a tensor's tag, a node's attribute, the order.
+// Any kind of change: a tensor's tag, a node's attribute, the order.
 TEST(PassPipeline, FindsAPassThatHidesWhatItDid) {
   const std::function<void(Program&)> changes[] = {
       [](Program& p) { p.mutable_tensor(p.Require("y")).retention = Retention::kRecompute; },

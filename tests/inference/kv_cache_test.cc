@@ -1,4 +1,4 @@
-// What the pass makes of a program: text in, text out.
+// Golden tests of the pass: text in, text out.
 #include "inference/kv_cache.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ forward
 )");
 }
 
-// Of 16-bit activations the cache is 16-bit too; it holds the key-value heads alone.
+// With 16-bit activations the cache is 16-bit too; it holds only the key-value heads.
 TEST(KvCache, RotaryAndSharedHeads) {
   ExpectProgram(Cached(R"(program prefill
   tensor %qkv: bf16[1,16,24] input persistent

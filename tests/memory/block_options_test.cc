@@ -1,4 +1,4 @@
-// The options of one block, on chains whose seconds and bytes are given by hand.
+// The options of one block, on chains with given seconds and bytes.
 #include "memory/block_options.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class Chain {
     }
   }
 
-  // What is decided about: the result of a node.
+  // Makes the result of a node a decision.
   void Decide(int node, int64_t bytes) {
     Decision decision;
     decision.node = node;
@@ -43,7 +43,7 @@ class Chain {
   }
   Decision& decision(size_t i) { return decisions_[i]; }
 
-  // Of the block 0.
+  // The options of block 0.
   std::vector<BlockOption> Options(const BlockOptionsLimits& limits = {}) const {
     std::vector<int> block;
     for (size_t i = 0; i < decisions_.size(); ++i) {
@@ -69,12 +69,12 @@ const BlockOption* Find(const std::vector<BlockOption>& options,
 constexpr Retention kSave = Retention::kSave, kDrop = Retention::kRecompute,
                     kAway = Retention::kOffload;
 
-// A dropped result is computed again from the nearest one that is there.
+// A dropped result is recomputed from the nearest result that was kept.
 TEST(BlockOptions, AChainIsComputedAgainFromWhatWasKept) {
   Chain chain({1, 2, 4});
   for (int node = 0; node < 3; ++node) chain.Decide(node, 100);
   const std::vector<BlockOption> options = chain.Options();
-  ASSERT_EQ(options.size(), 8u);  // all subsets: there is room for them
+  ASSERT_EQ(options.size(), 8u);  // all subsets: the limit allows them
   const struct {
     std::vector<Retention> retentions;
     int64_t kept;
@@ -94,7 +94,7 @@ TEST(BlockOptions, AChainIsComputedAgainFromWhatWasKept) {
   }
 }
 
-// What nobody decides about, because it isn't kept, is computed again on the way.
+// A result that is never kept, and so is no decision, is recomputed on the way.
 TEST(BlockOptions, WhatIsNeverKeptCountsToo) {
   Chain chain({1, 2, 4});
   chain.Decide(2, 100);
@@ -137,7 +137,8 @@ TEST(BlockOptions, WhatMayNotBeComputedAgainIsKept) {
   for (const BlockOption& option : chain.Options()) EXPECT_EQ(option.retentions[0], kSave);
 }
 
-// Copies cost both ways, but for what passes beside the block's own work.
+// Offloading costs copies in both directions, except for the time hidden behind the block's own
+// work.
 TEST(BlockOptions, OffloadingCostsWhatCannotBeHidden) {
   Chain chain({10, 10});
   for (int node = 0; node < 2; ++node) {
@@ -154,11 +155,11 @@ TEST(BlockOptions, OffloadingCostsWhatCannotBeHidden) {
   EXPECT_DOUBLE_EQ(both->seconds, 12);
   EXPECT_DOUBLE_EQ(Find(hidden, {kAway, kAway})->seconds, 4);
   EXPECT_DOUBLE_EQ(Find(hidden, {kAway, kSave})->seconds, 0);
-  // From what is on the host nothing is computed: it comes back as it is.
+  // Nothing is recomputed from an offloaded tensor: it is copied back.
   EXPECT_DOUBLE_EQ(Find(in_line, {kAway, kDrop})->seconds, 6 + 10);
 }
 
-// Of too many subsets the smallest tensors are always kept.
+// With too many subsets, the smallest tensors are always kept.
 TEST(BlockOptions, FewSubsetsAreOfTheLargestTensors) {
   Chain chain({1, 1, 1, 1});
   const int64_t bytes[] = {10, 400, 20, 300};

@@ -51,11 +51,11 @@ TEST(CachingAllocator, SegmentsBySize) {
   }
 }
 
-// The rest of a block is lost when it is too small to be of use: up to 1 MiB with large requests,
-// never with small ones.
+// The rest of a block is wasted if it is too small to be useful: up to 1 MiB for large requests,
+// never for small ones.
 TEST(CachingAllocator, SplitsWhatIsWorthIt) {
   Simulated s;
-  s.allocator.Allocate(33 * kMiB);  // a segment of 34: 1 MiB too much
+  s.allocator.Allocate(33 * kMiB);  // a segment of 34 MiB: 1 MiB is wasted
   EXPECT_EQ(s.stats().allocated, 34 * kMiB);
   s.allocator.Allocate(33 * kMiB - 512);
   EXPECT_EQ(s.stats().allocated, 34 * kMiB + 33 * kMiB - 512);
@@ -114,8 +114,8 @@ TEST(CachingAllocator, FreedNeighboursMerge) {
   }
 }
 
-// By hand: 8 + 8 MiB fill a segment of 20 up to 4; when the first goes, 12 MiB are free in it, but
-// in two pieces of 8 and 4, so 9 MiB need another segment.
+// Computed by hand: 8 + 8 MiB fill a segment of 20 except for 4; when the first is freed, 12 MiB
+// are free in the segment, but in pieces of 8 and 4, so 9 MiB need another segment.
 TEST(CachingAllocator, Fragments) {
   Simulated s;
   const uintptr_t first = s.allocator.Allocate(8 * kMiB);
@@ -146,7 +146,7 @@ TEST(CachingAllocator, EmptyCacheReturnsWhollyFreeSegments) {
   EXPECT_EQ(s.segments.reserved_bytes(), 0);
   EXPECT_EQ(s.stats().segments, 0);
   EXPECT_TRUE(s.allocator.Blocks().empty());
-  s.allocator.Allocate(50 * kMiB);  // has to be asked for again
+  s.allocator.Allocate(50 * kMiB);  // must be requested again
   EXPECT_EQ(s.stats().segments_reserved, 3);
 }
 
@@ -199,8 +199,8 @@ int64_t RandomSize(std::mt19937& random) {
   return static_cast<int64_t>((uint64_t{1} << bits) + random() % (uint64_t{1} << bits));
 }
 
-// No two live blocks overlap; the figures are what a naive recount gives; free neighbours don't
-// exist; blocks tile their segments.
+// No two live blocks overlap; the statistics equal a naive recount; no two free blocks are
+// neighbours; blocks tile their segments.
 void CheckSound(const CachingAllocator& allocator, const std::map<uintptr_t, int64_t>& live) {
   uintptr_t end = 0;
   int64_t requested = 0;
@@ -267,7 +267,7 @@ TEST(CachingAllocator, RandomRequestsNeverOverlap) {
   }
 }
 
-// On real memory: every tensor keeps what was written to it while others come and go.
+// On real memory: every tensor keeps its contents while others are allocated and freed.
 TEST(CachingAllocator, RealMemoryKeepsItsBytes) {
   MappedSegments segments;
   CachingAllocator allocator(segments);

@@ -29,8 +29,8 @@ Attributes N(int64_t n) { return {{"n", n}, {"seed", int64_t{1}}}; }
 constexpr int64_t kMiB = 1 << 20;
 constexpr int64_t kFloatsPerMiB = kMiB / 4;
 
-// 12 MiB of weights; a (30 MiB) is born, b (18) beside it, a dies and c (40) is born, b dies and d
-// (12) is born, with which the weights are updated.
+// 12 MiB of weights; a (30 MiB) is allocated, then b (18); a is freed and c (40) allocated; b is
+// freed and d (12) allocated, with which the weights are updated.
 Program Steps() {
   Program p("train");
   Builder g(p);
@@ -49,16 +49,16 @@ TEST(CachingReplay, WorkedByHand) {
   const MemoryPlan plan = MakePlan(programs);
   const ProgramRuns round[] = {{0}};
   const ReplayResult result = ReplayCaching(programs, plan, round);
-  // w, a and b get segments of their own. c fits in none: a's, free by now, is too small. d is cut
-  // from b's, the smaller of the two that are free. The second round asks for nothing more.
+  // w, a and b get segments of their own. c fits in none: a's, which is free by then, is too small.
+  // d is cut from b's, the smaller of the two free ones. The second round needs no more memory.
   EXPECT_EQ(result.device.peak_reserved, (12 + 30 + 18 + 40) * kMiB);
   EXPECT_EQ(result.device.peak_allocated, (12 + 18 + 40) * kMiB);
   EXPECT_EQ(result.device.segments_reserved, 4);
   EXPECT_NEAR(result.device.fragmentation(), 100.0 / 70 - 1, 1e-12);
   EXPECT_TRUE(result.steady);
-  EXPECT_EQ(plan.arena_bytes, 70 * kMiB);  // what planning makes of the same events
+  EXPECT_EQ(plan.arena_bytes, 70 * kMiB);  // the planned arena for the same events
 
-  // Emptying the cache between rounds asks for all but the first segment again.
+  // Emptying the cache between rounds requests all but the first segment again.
   const ReplayResult cleared =
       ReplayCaching(programs, plan, round, {.empty_cache_every = 1, .max_periods = 5});
   EXPECT_TRUE(cleared.steady);
@@ -66,14 +66,15 @@ TEST(CachingReplay, WorkedByHand) {
   EXPECT_EQ(cleared.device.segments_reserved, 1 + 3 * cleared.rounds);
   EXPECT_EQ(cleared.device.reserved, 12 * kMiB);
 
-  // 100 MiB at once hold all, pieces included: w | a | b | c, and the next a where a was.
+  // 100 MiB allocated at once hold everything, including waste: w | a | b | c, and the next a at
+  // a's place.
   const ReplayResult at_once =
       ReplayCaching(programs, plan, round, {.preallocate_bytes = 100 * kMiB});
   EXPECT_EQ(at_once.device.peak_reserved, 100 * kMiB);
   EXPECT_EQ(at_once.device.segments_reserved, 1);
 }
 
-// Repetitions that change nothing are counted, whatever their number.
+// Repetitions that change nothing are counted instead of replayed, for any number of them.
 TEST(CachingReplay, LongAccumulationsAndRareClearingsAreNotPlayedToTheEnd) {
   const Program p = Steps();
   const Program* programs[] = {&p};
@@ -84,7 +85,7 @@ TEST(CachingReplay, LongAccumulationsAndRareClearingsAreNotPlayedToTheEnd) {
   ReplayResult short_run = ReplayCaching(programs, plan, few, {.empty_cache_every = 4});
   EXPECT_TRUE(long_run.steady && short_run.steady);
   EXPECT_EQ(long_run.rounds / (1 << 20), short_run.rounds / 4);
-  // A run makes four allocations; the weights' came before.
+  // A run makes four allocations; the weights' allocation came before.
   EXPECT_EQ(long_run.device.allocations, 1 + 4 * (kMicroSteps + 2) * long_run.rounds);
   EXPECT_EQ(short_run.device.allocations, 1 + 4 * 5 * short_run.rounds);
   long_run.device.allocations = short_run.device.allocations = 0;
@@ -132,7 +133,7 @@ TEST(AllocationSchedule, FollowsTheLifetimes) {
   }
 }
 
-// One program in the planned arena and on caching memory, from the same starting bytes: after
+// Runs one program in the planned arena and on caching memory, from the same starting bytes: after
 // several runs every persistent tensor and metric is equal to the bit.
 void ExpectEqualToPlanned(const Program& p, ThreadPool& pool, bool in_place, bool poison) {
   const Program* programs[] = {&p};
@@ -189,7 +190,7 @@ TEST(CachingMemory, RunsAreBitEqualToPlanned) {
   }
 }
 
-// What a real run took is what its replay on addresses said.
+// A real run takes the memory that its replay on addresses predicted.
 TEST(CachingMemory, ARunTakesWhatItsReplaySays) {
   ThreadPool pool(1);
   for (uint32_t seed = 0; seed < 4; ++seed) {

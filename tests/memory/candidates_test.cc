@@ -1,4 +1,4 @@
-// The candidates of one variant, before any budget is asked for.
+// The candidates of one variant, before a budget is given.
 #include "memory/candidates.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using graph::Retention;
 
-// How often each assignment was made into programs.
+// Counts how often each assignment was turned into programs.
 class Realized {
  public:
   Variant Watch(Variant variant) {
@@ -49,7 +49,7 @@ std::vector<Candidate> Find(const Variant& variant, const SolverOptions& options
   return FindCandidates(variant, 0, CostModel(), given);
 }
 
-// Single changes are tried on top of what the mixtures needed.
+// Beyond the plans that the mixtures need, the search makes each single change at most once.
 TEST(Candidates, ASingleChangeIsMeasuredOnce) {
   const Variant variant = VariantOf(Train(Kind::kMixed, 2));
   const std::map<Assignment, int> mixtures = RealizedBySearch(variant, 0);
@@ -61,7 +61,7 @@ TEST(Candidates, ASingleChangeIsMeasuredOnce) {
   }
 }
 
-// However much work is allowed, it ends where no single change gives anything new.
+// With any amount of allowed work, the search ends when no single change gives anything new.
 TEST(Candidates, TheSearchEndsByItself) {
   const Variant variant = VariantOf(Train(Kind::kFeedForward, 2));
   EXPECT_EQ(RealizedBySearch(variant, 1'000'000), RealizedBySearch(variant, 100'000'000));
@@ -87,7 +87,7 @@ TEST(Candidates, NoneIsBeatenButNamedPolicies) {
 
 TEST(Candidates, NamedPoliciesStayAndMayBeAll) {
   Variant variant = VariantOf(Train(Kind::kFeedForward, 3));
-  // Slower than keeping all, and by nothing smaller.
+  // Slower than keeping all, and no smaller.
   Assignment drop_last(variant.decisions.size(), Retention::kSave);
   drop_last.back() = Retention::kRecompute;
   variant.policies.emplace_back("drop", drop_last);
@@ -100,7 +100,7 @@ TEST(Candidates, NamedPoliciesStayAndMayBeAll) {
     return names;
   };
   EXPECT_EQ(named(Find(variant)), (std::vector<std::string>{"drop", "none"}));
-  EXPECT_LE(Find(variant, {.options = 0}).size(), 3u);  // and what keeps everything
+  EXPECT_LE(Find(variant, {.options = 0}).size(), 3u);  // and the one that keeps everything
 }
 
 TEST(Candidates, MoreWorkNeverLosesAPlan) {

@@ -29,7 +29,7 @@ using runtime::Layout;
 
 const Attributes kTen = {{"n", int64_t{10}}, {"seed", int64_t{1}}};
 
-// The message of the error; none when the layout passes.
+// The message of the error; nothing when the layout passes.
 std::optional<std::string> Check(const Program& program, const Layout& layout,
                                  const CheckOptions& options = {}) {
   const Program* programs[] = {&program};
@@ -63,11 +63,11 @@ TEST(Checker, AcceptsDisjointTensors) {
 
 TEST(Checker, NamesBothNodesAndTensorsOfAnOverwrite) {
   Chain chain;
-  // c over a is fine for no one: c's node still reads a. b over a: a is read later.
+  // c over a is never valid: c's node still reads a. b over a: a is read later.
   ExpectMessage(Check(chain.program, Offsets({0, 128, 0})), {"node 2", "'c'", "'a'"});
   Builder g(chain.program);
   g.Emit("test_mix", {chain.a}, kTen, "d", {true, false});
-  // c is written by node 2 over b, which it reads.
+  // Node 2 writes c over b, which it reads.
   ExpectMessage(Check(chain.program, Offsets({0, 64, 64, 128})), {"node 2", "'c'", "'b'"});
 }
 
@@ -137,7 +137,7 @@ TEST(Checker, UpdatesInPlaceAndLaterReads) {
   p.mutable_nodes().push_back(node);
   g.Emit("test_mix", {w}, kTen, "y", {true, false});
   EXPECT_EQ(Check(p, Offsets({0, 64, 128})), std::nullopt);
-  // The same tensor as input and output where no pair is declared.
+  // The same tensor as input and output without a declared pair.
   p.mutable_nodes()[1].inputs = {x, w};
   ExpectMessage(Check(p, Offsets({0, 64, 128})), {"node 1", "'w'"});
 }
@@ -162,7 +162,7 @@ TEST(Checker, AliasesLieWithinTheirBase) {
   ExpectMessage(Check(p, Offsets({0, 128, 64})), {"'v'", "'a'"});
 }
 
-// A collective completes the whole around a rank's own part, and around nothing else.
+// A collective writes the whole around a rank's own part, and around no other tensor.
 TEST(Checker, OwnPartsLieWhereTheRankHasThem) {
   Program p("p");
   Builder g(p);
@@ -205,7 +205,7 @@ TEST(Checker, NodesOnOtherStreamsMustBeOrderedByEvents) {
   ExpectMessage(Check(p, layout, streams), {"node 0", "node 1", "not ordered", "'a'"});
 }
 
-// First node that writes a tensor and last that reads it, all aliases counted.
+// The first node that writes a tensor and the last that reads it, including all aliases.
 struct Uses {
   std::vector<int> written, read;
   explicit Uses(const Program& p) : written(p.tensors().size(), -1), read(written) {
@@ -223,7 +223,7 @@ struct Uses {
   }
 };
 
-// Written and read in slices: an overlap may hit a slice that nobody needs any more.
+// Tensors written and read in slices: an overlap may hit a slice that is no longer needed.
 bool HasSlices(const Program& p, TensorId id) {
   for (const graph::Tensor& tensor : p.tensors()) {
     if (tensor.alias && tensor.alias->base == id && tensor.bytes() < p.tensor(id).bytes()) {
@@ -268,7 +268,7 @@ TEST(Checker, CatchesEveryPlantedOverlap) {
                          uses.read[kept] > uses.written[moved]);
       if (!conflict) continue;
       Layout bad = good;
-      bad.arena_bytes *= 2;  // room, so that it's the overlap that is caught
+      bad.arena_bytes *= 2;  // room, so that only the overlap is caught
       Move(p, bad, moved, good.offset(kept));
       EXPECT_TRUE(Check(p, bad)) << p.tensor(moved).name << " moved onto " << p.tensor(kept).name;
       ++planted;

@@ -96,7 +96,8 @@ TEST(CostModel, TheGpuIsFasterInSixteenBits) {
   EXPECT_GT(low, 1e-6);  // a launch
 }
 
-// The rates of another GPU are in proportion to the peaks of both, each time by what binds.
+// The rates of another GPU are scaled by the ratio of both peaks, each time of the binding
+// resource.
 TEST(CostModel, RatesOfOtherGpusAreScaled) {
   const CostModel h200(DeviceRates::Gpu()), t4(DeviceRates::Gpu("NVIDIA T4")),
       a100(DeviceRates::Gpu("NVIDIA A100 80 GB"));
@@ -154,7 +155,7 @@ TEST(CostModel, CopiesOfTheGpuHideBehindOps) {
   const double copy = gpu.rates().CopySeconds(4 * 16777216.0);
   const Program idle = RoundTrip(1);
   const std::vector<double> waits = gpu.NodeSeconds(idle);
-  EXPECT_NEAR(gpu.ProgramSeconds(idle), 2 * copy, 1e-9);  // there, and only then back
+  EXPECT_NEAR(gpu.ProgramSeconds(idle), 2 * copy, 1e-9);  // to the host, and only then back
   EXPECT_EQ(waits[0], 0);
   EXPECT_NEAR(waits[2], copy - waits[1], 1e-9);
   const Program busy = RoundTrip(1 << 16);
@@ -166,7 +167,7 @@ TEST(CostModel, CopiesOfTheGpuHideBehindOps) {
   EXPECT_GT(CostModel(1).NodeSeconds(busy)[0], 0);
 }
 
-// A block in which the cost of having `gelu` back depends on whether `up` was kept.
+// A block in which the cost of recomputing `gelu` depends on whether `up` was kept.
 TEST(BlockOptions, FollowTheChainRule) {
   const Program program = graph::ParseProgram(R"(
     program p
@@ -188,7 +189,7 @@ TEST(BlockOptions, FollowTheChainRule) {
   const std::vector<BlockOption> options =
       FindBlockOptions(program, decisions, block, seconds, {.options = 3});
   // Never without `out`, which the next block reads. Dropping gelu costs gelu; dropping both costs
-  // both, the product once.
+  // gelu and the product once.
   ASSERT_EQ(options.size(), 3u);
   constexpr Retention kSave = Retention::kSave, kRecompute = Retention::kRecompute;
   EXPECT_EQ(options[0].retentions, (std::vector{kRecompute, kRecompute, kSave}));
@@ -219,8 +220,8 @@ TEST(BlockOptions, OffloadWhereAllowed) {
   EXPECT_EQ(options[0].retentions[0], Retention::kOffload);
   EXPECT_EQ(options[0].host_bytes, 4096);
   EXPECT_EQ(options[0].kept_bytes, 0);
-  EXPECT_EQ(options[0].seconds, 0.5);  // there and back
-  // Beside other work only the rest counts.
+  EXPECT_EQ(options[0].seconds, 0.5);  // to the host and back
+  // Next to other work only the exposed rest counts.
   BlockOptionsLimits limits;
   limits.hidden_seconds = 0.125;
   EXPECT_EQ(FindBlockOptions(program, decisions, all, std::vector<double>{2, 1}, limits)[0].seconds,

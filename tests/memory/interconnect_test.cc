@@ -10,7 +10,7 @@ namespace {
 constexpr double kGB = 1e9;
 
 TEST(Interconnect, TimesFollowFromWhatEachGpuSends) {
-  // 4 ranks: of an all-reduce each sends 2 · 3/4 of the bytes.
+  // 4 ranks: each sends 2 · 3/4 of the bytes of an all-reduce.
   const MeshTraffic sums = {{.axis = DataAxis(4), .all_reduce = 10 * kGB}};
   EXPECT_NEAR(CollectiveSeconds(sums, 8), 15.0 / 259, 1e-9);
   const AxisTraffic zero = {.axis = DataAxis(4), .reduce_scatter = 4 * kGB, .all_gather = 4 * kGB};
@@ -43,7 +43,7 @@ TEST(Interconnect, FewerChannelsTakeLess) {
   EXPECT_EQ(CommunicatorBytes(tensor, 8), 502 * kMiB);
   EXPECT_EQ(CommunicatorBytes(both, 8), (284 + 92 + 218) * kMiB);
   EXPECT_GT(CommunicatorBytes(tensor, 16), CommunicatorBytes(tensor, 8));
-  // An axis of a kind that none of these is.
+  // An axis of an unknown kind.
   const Mesh three({DataAxis(4), {.name = "context", .ranks = 2}, TensorAxis(2)});
   EXPECT_EQ(CommunicatorBytes(three, 8), CommunicatorBytes(both, 8) + 92 * kMiB);
 }

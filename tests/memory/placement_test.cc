@@ -16,7 +16,7 @@ int64_t RoundUp(int64_t size, int64_t alignment) {
   return (size + alignment - 1) / alignment * alignment;
 }
 
-// What a placement must be, whatever the heuristic.
+// Properties of every valid placement, for any heuristic.
 void ExpectValid(const std::vector<Interval>& intervals, const Placement& placement,
                  int64_t alignment) {
   ASSERT_EQ(placement.offsets.size(), intervals.size());
@@ -91,7 +91,7 @@ TEST(Placement, RandomLifetimesNeverOverlap) {
   EXPECT_LT(sum / kCases, 0.02);
 }
 
-// Forward passes stack up activations, backward passes take them down again, gradients stay.
+// Forward passes stack up activations, backward passes release them, gradients stay.
 std::vector<Interval> TransformerStep(int layers, int64_t rows, int64_t width) {
   std::vector<Interval> v;
   int32_t t = 0;
@@ -203,7 +203,7 @@ TEST(Placement, SmallCasesAreNearlyAlwaysOptimal) {
 }
 
 TEST(Placement, StopsAtTheTarget) {
-  // Two chains that are hard to pack; a generous target takes the first placement.
+  // Two chains that are hard to pack; a generous target accepts the first placement.
   const std::vector<Interval> intervals = RandomIntervals(7);
   PlacementOptions options;
   options.target = std::numeric_limits<int64_t>::max() / 2;
@@ -214,7 +214,7 @@ TEST(Placement, EdgeCases) {
   EXPECT_EQ(Place({}).extent, 0);
   EXPECT_EQ(Place(std::vector<Interval>{{0, 0, 0}}).extent, 0);
   EXPECT_EQ(Place(std::vector<Interval>{{1, 3, 3}}).extent, 64);
-  // Touching lifetimes are alive together at the common node.
+  // Touching lifetimes are both alive at the common node.
   EXPECT_EQ(Place(std::vector<Interval>{{64, 0, 1}, {64, 1, 2}}).extent, 128);
   EXPECT_EQ(Place(std::vector<Interval>{{64, 0, 1}, {64, 2, 2}}).extent, 64);
   EXPECT_THROW(Place(std::vector<Interval>{{-1, 0, 0}}), InternalError);

@@ -143,7 +143,7 @@ TEST(Plan, PeakNamesWhereAndWhat) {
   EXPECT_EQ(plan.peak_node, 1);
   EXPECT_EQ(plan.peak_op, "test_mix");
   EXPECT_EQ(plan.peak_scope, "block.1.mlp");
-  // The unwanted second output of test_mix is there too: 7 floats.
+  // The unused second output of test_mix is included too: 7 floats.
   ASSERT_EQ(plan.peak_live.size(), 3u);
   EXPECT_EQ(plan.peak_live[0].name, "block.1.mlp.fc");
   EXPECT_EQ(plan.peak_live[0].scope, "block.1.mlp");

@@ -113,7 +113,7 @@ TEST(RunSummary, FindsTheScopeOfWhatPersists) {
   }
 }
 
-// Ten rows, the rest in one.
+// Ten rows, and one row for the rest.
 TEST(RunSummary, TenScopesAndTheOthers) {
   Program p("train");
   Builder g(p);

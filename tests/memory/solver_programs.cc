@@ -49,7 +49,7 @@ class Network {
     return ops::Linear(g_, x, weight, graph::kNoTensor, name);
   }
 
-  // norm, up, gelu, down, residual: four results wait for the backward pass.
+  // norm, up, gelu, down, residual: four results are kept for the backward pass.
   Value FeedForward(int block, Value x) {
     const std::string scope = "block." + std::to_string(block);
     const Scope in(g_, scope);
@@ -85,7 +85,7 @@ std::shared_ptr<Program> Train(Kind kind, int blocks) {
   }
   net.Loss(x);
   graph::Autodiff({.loss = "loss", .carry = graph::Carry::kNone}).Run(*program);
-  // Reads all gradients at the end, as an update would.
+  // A node that reads all gradients at the end, like an update.
   Builder g(*program);
   g.set_phase(graph::Phase::kUpdate);
   std::vector<Value> gradients;

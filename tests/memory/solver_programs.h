@@ -1,5 +1,4 @@
-// Small training programs whose blocks have a handful of activations each, as the budget solver
-// gets them.
+// Small training programs for the budget solver, whose blocks have a handful of activations each.
 #pragma once
 
 #include <memory>
@@ -11,7 +10,7 @@ namespace plimsoll::memory {
 
 enum class Kind { kFeedForward, kAttention, kMixed };
 
-// So many blocks of a kind; kMixed: attention and feed-forward in turn.
+// A program of `blocks` blocks of a kind; kMixed: attention and feed-forward in turn.
 std::shared_ptr<graph::Program> Train(Kind kind, int blocks);
 
 // Every saved activation is a decision; the policy is "none".

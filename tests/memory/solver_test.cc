@@ -1,4 +1,4 @@
-// The budget solver on small programs: against trying every assignment, and its laws.
+// The budget solver on small programs: compared with trying every assignment, and its laws.
 #include "memory/solver.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST_P(AgainstBruteForce, WithinTwoPercentOfTheBest) {
     differing += best != before;
     before = best;
   }
-  EXPECT_GE(differing, 3);  // the budgets ask different things
+  EXPECT_GE(differing, 3);  // the budgets lead to different plans
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, AgainstBruteForce,
@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, AgainstBruteForce,
                                          std::tuple(Kind::kAttention, 2),
                                          std::tuple(Kind::kMixed, 2)));
 
-// What blocks add up to is what the program made of them takes.
+// The sum over blocks equals the cost of the program made from them.
 TEST(Solver, PredictsPeakAndTimeOfMixturesExactly) {
   for (Kind kind : {Kind::kFeedForward, Kind::kAttention}) {
     const CostModel cost;

@@ -15,8 +15,8 @@ using graph::Program;
 using graph::Role;
 using graph::Value;
 
-// Buffers alive at the same time overlap nowhere, lie above what persists and within their arena,
-// and their bytes add up to what the plan counts at each node.
+// Buffers that are alive together don't overlap, lie above the persistent tensors and within their
+// arena, and their bytes add up to the plan's number at each node.
 TEST(Timeline, AgreesWithThePlan) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);

@@ -32,8 +32,8 @@ def small_models():
     llama = dict(num_hidden_layers=2, hidden_size=12, num_attention_heads=4,
                  num_key_value_heads=2, head_dim=6, intermediate_size=20,
                  max_position_embeddings=16, vocab_size=19, bos_token_id=None, eos_token_id=None)
-    # The original length is such that some of the rotary frequencies are stretched, some are
-    # interpolated and some stay.
+    # With this original length some of the rotary frequencies are stretched, some are interpolated
+    # and some stay.
     scaling = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                    original_max_position_embeddings=60)
     qwen2 = {k: v for k, v in llama.items() if k != "head_dim"} | dict(

@@ -13,7 +13,7 @@
 namespace plimsoll::models {
 namespace {
 
-// One layer on an input of its own.
+// One layer on its own input.
 class Plain final : public Model {
  public:
   explicit Plain(Settings settings) : Model("plain", std::move(settings)) {}
@@ -58,7 +58,7 @@ TEST(Families, MakeModelsOfTheirSettings) {
   EXPECT_FALSE(model->text_sizes().has_value());
 }
 
-// Without a line of the family's own.
+// The family needs no code of its own for this.
 TEST(Families, HaveFoldersByTheirSettings) {
   const auto model = MakeModel(*FindFamily("plain"), OfWidth(5));
   const TempFolder folder;

@@ -1,4 +1,4 @@
-// Runs a checkpoint folder forward on the CPU, for tests and for comparing with other programs.
+// Runs a checkpoint folder forward on the CPU, for tests and for comparisons with other programs.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace plimsoll::models {
 
-// One program, evaluation of `head`, with the folder's weights.
+// One program that evaluates `head`, with the folder's weights.
 class Forward {
  public:
   Forward(const std::string& folder, Batch batch, Head head);

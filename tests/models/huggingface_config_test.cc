@@ -16,7 +16,7 @@ ModelSpec Read(const std::string& text) {
   return SpecFromConfig(JsonObject::FromText(text, "config.json"));
 }
 
-// `text`, a JSON object, with more members.
+// `text`, a JSON object, with `members` appended.
 std::string With(std::string text, const std::string& members) {
   return text.replace(text.rfind('}'), 1, ", " + members + "}");
 }

@@ -25,7 +25,7 @@ using testing::HasSubstr;
 
 using Weights = std::map<std::string, std::vector<float>>;
 
-// Every element of every parameter has a value of its own.
+// Weights in which every element of every parameter has a different value.
 Weights MakeWeights(const Model& model) {
   Weights weights;
   float next = 1;
@@ -54,7 +54,7 @@ Weights Load(const std::string& folder, const Model& model) {
   return weights;
 }
 
-// A checkpoint in memory, to be changed before it is written.
+// A checkpoint in memory, which tests change before it is written.
 struct Tensor {
   std::vector<int64_t> shape;
   std::vector<float> values;
@@ -156,7 +156,7 @@ TEST(HuggingFaceWeights, RoundsToTheTypeAskedFor) {
     }
     EXPECT_EQ(read.at("embed.token.weight").at(2) == 1.0f, std::string(name) == "bf16");
     EXPECT_THAT(ReadFile(saved / name + "/config.json"), HasSubstr(torch));
-    // The same by another way.
+    // The same by CopyWeights.
     CopyWeights(saved / "fp32", copied / name, type);
     for (const char* file : {"/model.safetensors", "/config.json"}) {
       EXPECT_EQ(ReadFile(copied / name + file), ReadFile(saved / name + file));

@@ -151,7 +151,7 @@ TEST(Model, StartsResidualBranchesSmallerInGpt2) {
   EXPECT_EQ(init.at("norm.weight"), Initializer{Initializer::kOnes});
 }
 
-// Of one token within a sequence of T: two for each weight of a matrix product, and causal
+// For one token within a sequence of T: two for each weight of a matrix product, and causal
 // attention over (T + 1) / 2 positions on average.
 double FlopsPerToken(const ModelSpec& spec, int64_t sequence) {
   double weights = static_cast<double>(spec.vocab) * spec.width;  // the head
@@ -182,7 +182,7 @@ TEST(Model, ProductsAreThoseOfItsMathematics) {
   for (const ModelSpec& spec : TinyModels()) expect(spec, {2, 8});
   for (const Published& model : PublishedModels()) {
     EXPECT_LT(expect(model.spec, {1, 1024}), 1.01)
-        << model.name;  // what else there is counts little
+        << model.name;  // the other operations count little
   }
 }
 

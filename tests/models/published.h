@@ -10,7 +10,7 @@
 
 namespace plimsoll::models {
 
-// Of the language model that a config.json describes.
+// The spec of the language model that a config.json describes.
 inline ModelSpec SpecFromConfig(const formats::JsonObject& config) {
   Settings settings;
   return LanguageSpec(*ModelFromConfig(config, settings));
@@ -89,7 +89,7 @@ inline std::vector<Published> PublishedModels() {
   };
 }
 
-// One of each family, with sizes that all differ where they may.
+// One model of each family, with sizes that differ wherever they may.
 inline std::vector<ModelSpec> TinyModels() {
   ModelSpec untied = Gpt2Spec(2, 12, 3, 17, 9);
   untied.tied = false;

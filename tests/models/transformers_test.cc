@@ -1,5 +1,5 @@
-// Checkpoints written by Hugging Face's transformers give the logits and losses that transformers
-// computes. testdata/ is made by check_with_transformers.py --write-fixtures.
+// Checkpoints written by Hugging Face's transformers give the same logits and losses as in
+// transformers. testdata/ is made by check_with_transformers.py --write-fixtures.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -18,7 +18,7 @@ using graph::ExpectProgram;
 using graph::Parse;
 using graph::Program;
 
-// The middle of a block: x → linear → h → gelu → g → linear, with g computed again.
+// The middle of a block: x → linear → h → gelu → g → linear, with g recomputed.
 const std::string kTensors = R"(program p
   tensor %h: f32[6,8] input persistent
   tensor %x: f32[6,4] input persistent
@@ -53,7 +53,7 @@ backward
 )");
   EXPECT_EQ(FuseRecomputedActivations(program), 0);
 
-  // ... and the gradient of the bias, which may be accumulated, on the way.
+  // ... and sums up the gradient of the bias, possibly accumulated, at the same time.
   EXPECT_EQ(FuseBiasGradients(program), 1);
   ExpectProgram(program, kTensors + R"(
 backward
@@ -105,7 +105,7 @@ backward
 )");
 }
 
-// Neither fusion may find anything, nor change it.
+// Neither fusion may match the program or change it.
 void ExpectUntouched(const std::string& schedule) {
   Program program = Parse(kTensors + schedule);
   const std::string before = ToText(program);
@@ -187,7 +187,7 @@ backward
 )");
 }
 
-// All that a program with these activations leaves behind, bytes of persistent tensors.
+// The bytes of all persistent tensors after running a program with these activations.
 std::vector<std::byte> Results(const Program& program) {
   ThreadPool pool(2);
   Interpreter interpreter(program, pool);

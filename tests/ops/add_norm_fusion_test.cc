@@ -43,7 +43,7 @@ forward
   EXPECT_EQ(FuseAddNorm(program), 0);
 }
 
-// A norm that is computed again reads the sum that was kept; a sum that is not kept comes with it.
+// A recomputed norm reads the sum if it was kept; otherwise the sum is recomputed with it.
 TEST(FuseAddNorm, OfWhatIsComputedAgain) {
   Program program = Parse(kTensors + R"(
 forward

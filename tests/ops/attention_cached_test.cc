@@ -1,4 +1,4 @@
-// Cached attention, window after window, against attention over the whole text.
+// Cached attention, window by window, compared with attention over the whole text.
 #include "ops/attention_cached.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ constexpr int64_t kRows = 2, kLength = 23, kCapacity = 31, kHead = 12;
 struct Case {
   DType dtype;
   int64_t heads, kv_heads;
-  double tolerance;  // a few units of the type's precision: both round once, from other sums
+  double tolerance;  // a few units in the last place: both round once, from different sums
 };
 
 class CachedAttentionTest : public testing::TestWithParam<Case> {
@@ -52,7 +52,7 @@ TEST_P(CachedAttentionTest, WindowsGiveWhatTheWholeTextGives) {
                                   {"dropout", 0.0},
                                   {"key", int64_t{0}}})[0];
 
-  // What is not written yet must not be read: NaN would show.
+  // Positions that are not written yet must not be read: NaN would show.
   const graph::TensorType type = CacheType(qkv.type(), heads, kv_heads, kCapacity);
   TestTensor keys(type), values(type);
   std::memset(keys.data(), 0xff, type.bytes());

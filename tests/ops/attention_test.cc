@@ -1,4 +1,4 @@
-// Attention against its formula written out with whole score matrices in double.
+// Attention compared with its formula, written out with whole score matrices in double.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -20,7 +20,7 @@ class BlockQuantization : public testing::TestWithParam<bool> {
   const BlockQuantizer& quantizer() const { return Quantizer(GetParam()); }
   bool with_sign() const { return GetParam(); }
 
-  // By looking at all codes.
+  // The error of the nearest code, found by trying all codes.
   double NearestError(float x) const {
     double least = 2;
     for (int code = 0; code < 256; ++code) {
@@ -38,7 +38,7 @@ TEST_P(BlockQuantization, CodesAscend) {
   EXPECT_EQ(quantizer().value(with_sign() ? 127 : 0), 0);
 }
 
-// The middles of the parts of the decades, as the paper's figure shows them for a few bits.
+// The midpoints of the decades' parts, as in the paper's figure for a few bits.
 TEST_P(BlockQuantization, ValuesAreThoseOfThePaper) {
   const int zero = with_sign() ? 127 : 0;
   EXPECT_FLOAT_EQ(quantizer().value(zero + 1), with_sign() ? 0.55e-6f : 0.325e-6f);
@@ -57,7 +57,7 @@ TEST_P(BlockQuantization, EveryValueHasItsOwnCode) {
   }
 }
 
-// Around all borders, and at random magnitudes over all decades.
+// Around all boundaries, and at random magnitudes over all decades.
 TEST_P(BlockQuantization, TakesTheNearestCode) {
   std::vector<float> samples = {0.0f, 1.0f, 1e-30f, std::numeric_limits<float>::denorm_min()};
   for (int code = 0; code < 255; ++code) {
@@ -92,8 +92,8 @@ TEST_P(BlockQuantization, KeepsOrder) {
   }
 }
 
-// Half a part of the value's decade: relative to the value 5.6 % at the end of the coarsest of the
-// upper four decades, absolutely 0.7 % of the largest.
+// Half a part of the value's decade: at most 5.6 % of the value at the end of the coarsest of the
+// upper four decades, at most 0.7 % of the largest in absolute terms.
 TEST_P(BlockQuantization, ErrorIsBounded) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal(0, 3e-4f);
@@ -113,7 +113,7 @@ TEST_P(BlockQuantization, ErrorIsBounded) {
     // Decade d (0: [0.1, 1]) has parts of width 0.9 · 10^-d / 2^(6 − d), twice as many unsigned.
     const double decade = std::floor(-std::log10(magnitude));
     const double width = part * std::pow(10, -decade) * std::pow(2, decade);
-    // Next to the border of a decade the coarser side may be nearer.
+    // Next to the boundary of a decade the coarser side may be nearer.
     EXPECT_LE(std::fabs(x[i] - back[i]) / largest, width * 2.6) << i;
   }
 }
@@ -147,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(Sign, BlockQuantization, testing::Bool(), [](const auto
   return info.param ? std::string("Signed") : std::string("Unsigned");
 });
 
-// A second moment of zero beside a first one that is not would make an update of m / eps.
+// A second moment of zero with a non-zero first moment would give an update of m / eps.
 TEST(BlockQuantizationOfSecondMoments, NothingPositiveBecomesZero) {
   for (float x : {1e-30f, 1e-10f, 1e-7f, 3e-7f}) {
     EXPECT_EQ(BlockQuantizer::Unsigned().CodeOf(x), 1) << x;

@@ -1,5 +1,5 @@
-// Attention on the GPU, by cuDNN and by our own kernels, against the CPU's, at shapes too large for
-// the registry's examples; its dropout draws; generation's attention over a long cache.
+// Attention on the GPU, by cuDNN and by our own kernels, compared with the CPU's, at shapes too
+// large for the registry's examples; its dropout draws; generation's attention over a long cache.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -92,7 +92,7 @@ TEST_P(CudaAttentionTest, AgreesWithTheCpuInFloat32) {
   ExpectAgreesWithCpu(GetParam(), DType::kFloat32, 2e-5, 2e-5, 1e-4);
 }
 
-// cuDNN rounds the weights to 16 bits before they meet the values.
+// cuDNN rounds the attention weights to 16 bits before it multiplies them with the values.
 TEST_P(CudaAttentionTest, AgreesWithTheCpuIn16Bits) {
   ExpectAgreesWithCpu(GetParam(), DType::kBFloat16, 3 * 0x1p-8, 1e-4, 8 * 0x1p-8);
   ExpectAgreesWithCpu(GetParam(), DType::kFloat16, 3 * 0x1p-11, 1e-4, 8 * 0x1p-11);
@@ -120,7 +120,7 @@ TEST_P(CudaAttentionTest, AGraphGivesTheSameBitsEachTime) {
       forward.Enqueue(Libraries(), stream.get());
       backward.Enqueue(Libraries(), stream.get());
     };
-    // What cannot be recorded is enqueued each time, as the executor does it.
+    // Calls that cannot be recorded are enqueued each time, as in the executor.
     const auto recording = runtime::CudaRecording::Make(stream.get(), enqueue);
     for (int replay = 0; replay < 3; ++replay) {
       for (const CudaTensor& output : {forward.output(0), forward.output(1), backward.output(0)}) {
@@ -136,8 +136,8 @@ TEST_P(CudaAttentionTest, AGraphGivesTheSameBitsEachTime) {
   }
 }
 
-// Those with dropout, and heads that are no multiple of 8 wide, meet the blockwise kernels in all
-// types; on Hopper the backward pass is cuDNN's only for heads wider than 128.
+// Cases with dropout, and heads whose width is no multiple of 8, use the blockwise kernels in all
+// types; on Hopper cuDNN runs the backward pass only for heads wider than 128.
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionTest,
                          testing::Values(Case{3, 1, 4, 2, 64, true},         // one token
                                          Case{2, 64, 2, 2, 64, true},        // exactly a tile
@@ -165,8 +165,8 @@ TestTensor Convert(const TestTensor& from, DType dtype) {
 
 class CudaAttentionOnePassTest : public testing::TestWithParam<Case> {};
 
-// Enough heads for the gradients in one pass on Hopper: too many for the CPU, so those of our own
-// float32 kernels are the measure.
+// Enough heads for the gradients in one pass on Hopper: too many for the CPU, so the reference are
+// our own float32 kernels.
 TEST_P(CudaAttentionOnePassTest, AgreesWithFloat32) {
   PLIMSOLL_NEEDS_CUDA
   const Case c = GetParam();
@@ -192,7 +192,7 @@ TEST_P(CudaAttentionOnePassTest, AgreesWithFloat32) {
   }
 }
 
-// One chunk of queries and several, of which the last is short; grouped heads; narrow ones; tiles
+// One chunk of queries and several, of which the last is short; grouped heads; narrow heads; tiles
 // that end with the keys or within them; units that wait for others in all orders.
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionOnePassTest,
                          testing::Values(Case{64, 300, 12, 4, 16, true},   //
@@ -206,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionOnePassTest,
                                          Case{1, 1100, 64, 64, 24, false},
                                          Case{2, 2048, 24, 8, 40, true}));
 
-// The weights that meet one-hot values are the output itself.
+// With one-hot values the attention weights are the output itself.
 TEST(CudaAttention, DropsTheElementsThatTheCpuDrops) {
   PLIMSOLL_NEEDS_CUDA
   const Case c{2, 64, 3, 1, 64, false, 0.3};
@@ -283,7 +283,7 @@ TEST_P(CudaAttentionCachedTest, AgreesWithTheCpu) {
         Normal(dtype, {c.rows, c.window, (c.heads + 2 * c.kv_heads) * c.head}, 1);
     TestTensor keys = Normal(dtype, {c.rows, c.kv_heads, c.capacity, c.head}, 2);
     TestTensor values = Normal(dtype, {c.rows, c.kv_heads, c.capacity, c.head}, 3);
-    // What lies beyond the new tokens is not read.
+    // Positions beyond the new tokens are not read.
     for (int64_t i = 0; i < keys.size(); ++i) {
       if (i / c.head % c.capacity < c.position + c.window) continue;
       keys.set(i, NAN);

@@ -19,7 +19,7 @@ constexpr int64_t kAlignment = 256;
 constexpr std::byte kGuard{0xF7};
 constexpr std::byte kPoison{0xFF};
 
-// The bytes of all tensors of a call as they will lie on the device, guards between them.
+// The bytes of all tensors of a call as laid out on the device, with guards between them.
 class Image {
  public:
   explicit Image(int64_t misalign) : misalign_(misalign) {}
@@ -39,9 +39,9 @@ class Image {
   const Part& part(size_t i) const { return parts_[i]; }
   Part& part(size_t i) { return parts_[i]; }
 
-  // `after`: the image as the kernel left it.
+  // `after`: the image after the kernel has run.
   void Check(const std::vector<std::byte>& after, const std::string& op) const {
-    int64_t end = 0;  // of the part before
+    int64_t end = 0;  // of the previous part
     for (const Part& part : parts_) {
       CheckGuard(after, end, part.offset, op + ", before " + part.what);
       if (part.constant) {
@@ -166,7 +166,7 @@ std::vector<std::optional<HostTensor>> RunCudaKernel(const GuardedCall& call,
     gpu::Check(cudaMemcpy(device.data(), image.bytes().data(), image.bytes().size(),
                           cudaMemcpyHostToDevice),
                "cudaMemcpy");
-    // From pageable memory it may still be on its way, which Stream() would not wait for.
+    // A copy from pageable memory may still be running, which Stream() would not wait for.
     gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   };
   std::vector<TensorRef> inputs(input_parts.size()), outputs(types.size());

@@ -1,5 +1,5 @@
-// One call of an op's CUDA kernel in device memory that shows what the kernel does beyond its
-// contract: what RunKernel of guarded_call.h is for the CPU's.
+// Runs one op's CUDA kernel in device memory that shows violations of its contract: the counterpart
+// of RunKernel in guarded_call.h for the CPU.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ struct CudaCallOptions {
 };
 
 // Every tensor, and the workspace of exactly the declared size, lies between guard bytes; outputs
-// and workspace are poisoned before the run. Adds a test failure when a guard or an unshared input
-// was changed.
+// and workspace are filled with poison before the run. Adds a test failure when a guard or an
+// unshared input was changed.
 std::vector<std::optional<HostTensor>> RunCudaKernel(const GuardedCall& call,
                                                      const CudaCallOptions& options = {});
 

@@ -1,5 +1,5 @@
-// Elementwise ops on the GPU beyond what the registry test has: large tensors, views that begin
-// anywhere, more than 2^32 elements, the draws of dropout.
+// Elementwise ops on the GPU beyond the registry test: large tensors, views that begin at any
+// address, more than 2^32 elements, the draws of dropout.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ using graph::TensorType;
 
 const DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
-// An op on inputs of one float type, by their shapes.
+// An op with inputs of one float type, given by their shapes.
 struct Case {
   std::string op;
   std::vector<Shape> shapes;
@@ -60,7 +60,7 @@ std::vector<TestTensor> Inputs(const Case& c, DType dtype) {
   return inputs;
 }
 
-// Every tensor `offset` bytes behind an aligned address.
+// Runs the op with every tensor `offset` bytes beyond an aligned address.
 TestTensor OnGpu(const Case& c, const std::vector<TestTensor>& inputs, int64_t offset,
                  gpu::Libraries& libraries) {
   std::vector<CudaTensor> device;
@@ -73,7 +73,7 @@ TestTensor OnGpu(const Case& c, const std::vector<TestTensor>& inputs, int64_t o
   return runner.output(0).Download();
 }
 
-// In units of the type's rounding: what is allowed beyond the rounding itself is that of float.
+// The type's rounding error; the additional error allowed is that of float.
 double Tolerance(DType dtype) {
   return dtype == DType::kFloat32 ? 2e-6 : dtype == DType::kBFloat16 ? 0x1p-7 : 0x1p-10;
 }
@@ -113,8 +113,8 @@ TEST(CudaElementwise, GivesTheSameBitsWhereverATensorBegins) {
   }
 }
 
-// Whether a gelu is computed again or was kept must not change a bit of training, nor who sums the
-// gradient of the bias.
+// Neither recomputing a gelu instead of keeping it, nor the choice of the op that sums the gradient
+// of the bias, may change a bit of training.
 TEST(CudaElementwise, GivesTheSameBitsFusedAndApart) {
   PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;
@@ -174,7 +174,7 @@ TEST(CudaElementwise, DropsWhatTheCpuDrops) {
   }
 }
 
-// The last elements of a tensor of more than 2^32, which the rest only surrounds.
+// Checks the last elements of a tensor of more than 2^32.
 TEST(CudaElementwise, CountsBeyond32Bits) {
   PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;

@@ -1,4 +1,4 @@
-// The file of measured matrix products, and that choices repeat.
+// The file of measured matrix products, and that choices are repeatable.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -77,7 +77,7 @@ TEST(GemmCache, IsOfOneDevice) {
   EXPECT_EQ(ErrorOf(path, "another"), path + ":2: of another device or cuBLAS");
 }
 
-// One product of some size, with all that PrepareGemm wants.
+// One product of some size, with everything that PrepareGemm needs.
 class Product {
  public:
   Product() {
@@ -91,7 +91,7 @@ class Product {
     buffers_.workspace_bytes = kGemmWorkspaceBytes;
   }
 
-  // What a process would do that starts now.
+  // The choice of a process that starts now.
   cublasLtMatmulAlgo_t Choose(const GemmChoiceOptions& options) {
     SetGemmChoice(options);
     PrepareGemm(libraries_, nullptr, problem_, buffers_);
@@ -132,7 +132,7 @@ TEST(GemmChoice, IsTakenFromTheFile) {
   EXPECT_TRUE(Equal(product.Choose(options), first));
   EXPECT_EQ(folder.Read(names[0]), written) << "nothing was measured again";
 
-  // Whatever stands there is taken, if the library accepts it.
+  // Any entry in the file is used, if the library accepts it.
   const std::string device = written.substr(written.find('\n') + 1);
   const std::string name = device.substr(0, device.find('\n'));
   GemmMeasurements measured = ReadGemmMeasurements(path, name);

@@ -1,5 +1,5 @@
-// Our own products on Hopper against sums in double: every form, types, odd sizes, rows with gaps,
-// sums added to what is there, sums of rows; and how steps are shared.
+// Our own products on Hopper compared with sums in double: every form, types, odd sizes, rows with
+// gaps, sums added to existing values, sums of rows; and how steps are shared.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ struct FormCase {
   int64_t pad = 0;  // of each row; a multiple of 8
 };
 
-// As the layers use products.
+// The uses of products in layers.
 enum class Use { kForward, kForwardBias, kDx, kDw, kDwAdd, kDwSums, kDwSumsAdd };
 
 GemmProblem ProblemOf(const FormCase& c, Use use) {
@@ -54,7 +54,7 @@ double Rounding(DType dtype) {
   return dtype == DType::kBFloat16 ? 0x1p-8 : dtype == DType::kFloat16 ? 0x1p-11 : 0x1p-22;
 }
 
-// op(A) · op(B), in double; large ones by the plain kernel, which other tests compare with doubles.
+// op(A) · op(B) in double; large ones by the plain kernel, which other tests compare with doubles.
 std::vector<double> Products(const GemmProblem& p, const GemmBuffers& buffers, const TestTensor& a,
                              const TestTensor& b) {
   std::vector<double> sums(static_cast<size_t>(p.m * p.n));
@@ -90,7 +90,7 @@ std::vector<double> Products(const GemmProblem& p, const GemmBuffers& buffers, c
   return sums;
 }
 
-// Returns how many forms it has checked.
+// Returns the number of forms checked.
 int Check(const FormCase& c, Use use) {
   const GemmProblem p = ProblemOf(c, use);
   const bool sums = p.epilogue == GemmEpilogue::kSums;
@@ -118,7 +118,7 @@ int Check(const FormCase& c, Use use) {
     SCOPED_TRACE(GemmForms()[static_cast<size_t>(form)].name);
     TestTensor first, first_sums;
     for (const int round : {0, 1}) {
-      // What the workspace holds is different in the second round.
+      // The second round starts with other contents of the workspace.
       gpu::Check(cudaMemset(workspace.get(), round == 0 ? 0xFF : 0x3F, kGemmWorkspaceBytes),
                  "cudaMemset");
       const CudaTensor d(old), row_sums(old_sums);
@@ -149,7 +149,7 @@ int Check(const FormCase& c, Use use) {
           double value = was, margin = 0;  // in a row's gap
           if (j < p.n) {
             value = want[at] + (p.beta == 0 ? 0 : was) + (buffers.bias == nullptr ? 0 : bias.at(j));
-            // The terms' sizes add up to 0.64 · k.
+            // The terms' magnitudes add up to 0.64 · k.
             margin = 1e-6 * static_cast<double>(p.k) + Rounding(p.result) * std::fabs(value) + 1e-6;
           }
           if (std::fabs(is - value) <= margin) continue;
@@ -189,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(
                     FormCase{"MoreTilesThanClusters", 2312, 1800, 72}),
     [](const auto& info) { return info.param.label; });
 
-// Rows of 16 bytes at 16-byte addresses: the copy engine takes no others.
+// Rows must be multiples of 16 bytes at 16-byte addresses: the copy engine accepts no others.
 TEST(CudaGemmForms, LeaveUnevenRowsToOthers) {
   PLIMSOLL_NEEDS_CUDA
   const auto memory = CudaMemory(1 << 20);
@@ -235,7 +235,7 @@ TEST(StepShares, CoverEachStepOnceAndLoadAllClustersAlike) {
           longest = std::max(longest, mine);
         }
         for (int count : done) ASSERT_EQ(count, 1);
-        // No helper is sent for a few steps: it would cost more than it brings.
+        // Helpers are not used for a few steps: they would cost more than they save.
         EXPECT_LE(longest, tiles * steps / clusters + 24);
       }
     }

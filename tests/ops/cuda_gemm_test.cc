@@ -1,4 +1,4 @@
-// The GPU's matrix product against sums in double: types, transposes, strides, odd shapes and
+// The GPU's matrix product compared with sums in double: types, transposes, strides, odd shapes and
 // addresses, epilogues; cuBLASLt's and our own kernel. And column sums.
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ double GeluGradient(double x) {
   return (Gelu(x + kStep) - Gelu(x - kStep)) / (2 * kStep);
 }
 
-// The operands of a case, and what is expected.
+// The operands of a case, and the expected results.
 class Operands {
  public:
   explicit Operands(const GemmCase& c) : c_(c) {
@@ -154,7 +154,7 @@ void Check(const GemmCase& c, Product product) {
               << "aux of row " << i << " column " << j;
         }
         if (e == GemmEpilogue::kGeluBias || e == GemmEpilogue::kGeluAuxBias) {
-          error = 2 * error + 1e-3;  // the library's tanh is the fast one
+          error = 2 * error + 1e-3;  // the library uses the fast tanh
           value = Gelu(value);
         }
         if (e == GemmEpilogue::kGeluGradient) {
@@ -164,7 +164,7 @@ void Check(const GemmCase& c, Product product) {
         ASSERT_NEAR(got.at(place), value, error + Rounding(c.result) * std::fabs(value) + 1e-6)
             << "batch " << batch << " row " << i << " column " << j;
       }
-      // Between the rows nothing is written.
+      // The gaps between the rows are not written.
       for (int64_t j = c.n; j < p.ldc; ++j) {
         const int64_t place = c.offset + batch * p.stride_c + i * p.ldc + j;
         const double was = before.at(place), is = got.at(place);
@@ -236,7 +236,7 @@ std::vector<GemmCase> Cases() {
   return cases;
 }
 
-// No file: algorithms are measured, or not.
+// Without a file: algorithms are measured, or not.
 void Choose(bool measure) { SetGemmChoice({.measure = measure, .folder = "", .warn = {}}); }
 
 TEST(CudaGemm, EqualsSumsInDouble) {
@@ -264,7 +264,7 @@ TEST(CudaGemm, EqualsSumsInDoubleByMeasuredAlgorithms) {
   PLIMSOLL_NEEDS_CUDA
   Choose(true);
   for (const GemmCase& c : Cases()) {
-    if (c.in_place) continue;  // measuring adds to what is there
+    if (c.in_place) continue;  // measuring adds to the existing values
     Check(c, [](gpu::Libraries& libraries, const GemmProblem& problem, const GemmBuffers& buffers) {
       PrepareGemm(libraries, nullptr, problem, buffers);
       Gemm(libraries, nullptr, problem, buffers);
@@ -273,7 +273,7 @@ TEST(CudaGemm, EqualsSumsInDoubleByMeasuredAlgorithms) {
   }
 }
 
-// With C = D, measuring leaves its own sums behind, so these are of zeros.
+// With C = D, measuring leaves its own sums in C, so the operands are zeros.
 TEST(CudaGemm, AddsInPlaceAfterMeasuring) {
   PLIMSOLL_NEEDS_CUDA
   Choose(true);
@@ -311,8 +311,8 @@ std::vector<cublasLtMatmulAlgo_t> WithVariations(cublasLtHandle_t handle, const 
   return all;
 }
 
-// Each algorithm that may be chosen, against our own kernel at sizes of several tiles; twice with
-// the same bits.
+// Compares each algorithm that may be chosen with our own kernel, at sizes of several tiles, and
+// checks that two runs give the same bits.
 TEST(CudaGemm, EveryCandidateIsRight) {
   PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;
@@ -351,7 +351,7 @@ TEST(CudaGemm, EveryCandidateIsRight) {
       const TestTensor again = d.Download();
       ASSERT_EQ(std::memcmp(again.data(), got.data(), d.type().bytes()), 0) << "other bits";
       for (int64_t j = 0; j < c.m * c.n; ++j) {
-        // Sums in another order may round to the neighbour; the library's tanh is the fast one.
+        // Sums in another order may round to a neighbour; the library uses the fast tanh.
         ASSERT_NEAR(got.at(j), expected.at(j), 0x1p-7 * std::fabs(expected.at(j)) + 0.02) << j;
         ASSERT_NEAR(got_aux.at(j), expected_aux.at(j),
                     0x1p-7 * std::fabs(expected_aux.at(j)) + 1e-3)

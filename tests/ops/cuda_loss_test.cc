@@ -1,5 +1,5 @@
-// The fused loss on the GPU against the CPU's, over rows of every length that has a path of its
-// own, several chunks, and its three ops against each other.
+// The fused loss on the GPU compared with the CPU's, for every row length with a path of its own,
+// several chunks, and its three ops compared with each other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 using graph::DType;
 
 struct Problem {
-  // Logits are of the order of `spread`.
+  // Logits have the magnitude of `spread`.
   Problem(DType dtype, int64_t rows, int64_t vocabulary, int64_t width, double spread = 3)
       : x(Normal(dtype, {rows, width}, 1)),
         weight(
@@ -56,7 +56,7 @@ TestTensor InFloat32(const TestTensor& from) {
   return to;
 }
 
-// Of the largest value.
+// `tolerance` is relative to the largest value.
 void ExpectWithin(const TestTensor& got, const TestTensor& want, double tolerance,
                   const char* what) {
   ASSERT_EQ(got.size(), want.size());
@@ -67,7 +67,8 @@ void ExpectWithin(const TestTensor& got, const TestTensor& want, double toleranc
   }
 }
 
-// Against the CPU in float32 on the same, rounded operands; and the pair of ops against the one.
+// Compares with the CPU in float32 on the same, rounded operands; and the pair of ops with the
+// single op.
 void ExpectAgreement(Problem&& p, double tolerance) {
   const TestTensor x = InFloat32(p.x), weight = InFloat32(p.weight);
   const std::vector<TestTensor> cpu =
@@ -87,7 +88,7 @@ void ExpectAgreement(Problem&& p, double tolerance) {
   EXPECT_TRUE(SameBits(p.Train(nullptr)[2], train[2])) << "a second run has other bits";
 }
 
-// Stored logits are rounded, to 2^-9 and 2^-12 of themselves; so are their gradients.
+// Stored logits are rounded, with relative errors of 2^-9 and 2^-12; so are their gradients.
 double Tolerance(DType dtype) {
   return dtype == DType::kFloat32 ? 1e-5 : dtype == DType::kBFloat16 ? 0x1p-6 : 0x1p-9;
 }
@@ -115,7 +116,7 @@ TEST_P(CudaLoss, AgreesWithTheCpuOnLongRows) {
   Expect(20, 100001, 8);  // a cluster of four blocks
   Expect(150, 151936, 8);
   Expect(5, 300001, 8);   // of eight
-  Expect(3, 1000003, 8);  // read twice
+  Expect(3, 1000003, 8);  // which is read twice
 }
 
 INSTANTIATE_TEST_SUITE_P(DTypes, CudaLoss,
@@ -127,7 +128,7 @@ TEST(CudaLossChunks, AgreesWithTheCpu) {
   Problem p(DType::kFloat32, 1100, 210000, 2);
   const int64_t chunk = LayOutCudaLoss(1100, 210000, 2, DType::kFloat32).chunk;
   ASSERT_LT(chunk, 1100);
-  // A few rows count, on both sides of the border.
+  // Only a few rows count, on both sides of the boundary.
   for (int64_t r = 0; r < 1099; ++r) {
     if (r % 64 != 0 && r != chunk - 1) p.targets.set(r, -100);
   }
@@ -201,7 +202,7 @@ TEST(CudaLossOp, SurvivesLargeLogits) {
   for (int64_t i = 0; i < got[1].size(); ++i) ASSERT_TRUE(std::isfinite(got[1].at(i)));
 }
 
-// In bf16 and rows of whole 16-byte packs: on Hopper there are exponentials in the place of logits.
+// In bf16 with rows of whole 16-byte packs: on Hopper exponentials are stored instead of logits.
 
 TEST(CudaLossExponentials, LossesAreNotRounded) {
   PLIMSOLL_NEEDS_CUDA
@@ -222,7 +223,7 @@ TEST(CudaLossExponentials, RowsOfAnyLossAreRight) {
   Problem p(DType::kBFloat16, kRows, kVocabulary, kWidth, 1);
   if (p.libraries.properties().major != 9) GTEST_SKIP() << "its logits are rounded";
   for (int64_t r = 0; r < kRows; ++r) {
-    // The target's logit becomes one between -300 and 300.
+    // Sets the target's logit to a value between -300 and 300.
     const auto target = static_cast<int64_t>(p.targets.at(r));
     if (target < 0) continue;
     double square = 0;
@@ -248,7 +249,7 @@ TEST(CudaLossExponentials, IgnoredRowsOfLargeLogitsHaveNoGradient) {
   for (int64_t i = 0; i < train[2].size(); ++i) ASSERT_EQ(train[2].at(i), 0);
 }
 
-// As those of the reference do: each row's gradients of logits.
+// As in the reference: the gradients of each row's logits.
 TEST(CudaLossExponentials, GradientsSumToZero) {
   PLIMSOLL_NEEDS_CUDA
   constexpr int64_t kVocabulary = 3000, kWidth = 40;

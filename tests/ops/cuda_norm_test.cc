@@ -1,5 +1,6 @@
 // Norms, sums over tensors and the gradients of embeddings on the GPU, at the shapes of real models
-// and at the borders between kernels, against the CPU's kernels; the same bits in every run.
+// and at the boundaries between kernels, compared with the CPU's kernels; the same bits in every
+// run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ void ExpectNear(const TestTensor& got, const TestTensor& want, const std::string
   ASSERT_EQ(got.type(), want.type()) << what;
   double largest = 1;
   for (int64_t i = 0; i < want.size(); ++i) largest = std::max(largest, std::fabs(want.at(i)));
-  // Relative to the value or, where that is small, to a tenth of the largest.
+  // Relative to the value, or to a tenth of the largest value if that is larger.
   const double tolerance = Tolerance(want.type().dtype);
   for (int64_t i = 0; i < want.size(); ++i) {
     const double allowed = tolerance * std::max(std::fabs(want.at(i)), 0.1 * largest);
@@ -35,7 +36,7 @@ void ExpectNear(const TestTensor& got, const TestTensor& want, const std::string
   }
 }
 
-// The CUDA kernel twice, against the CPU kernel.
+// Runs the CUDA kernel twice, and compares it with the CPU kernel.
 void ExpectAgree(const std::string& op, const Arguments& inputs,
                  graph::Attributes attributes = {}) {
   gpu::Libraries libraries;
@@ -136,7 +137,7 @@ TEST_P(CudaNorm, FusedOpsHaveTheBitsOfTheirParts) {
   }
 }
 
-// Widths of models; of each kernel: rows in a warp's, a block's, nobody's registers.
+// Widths of models, and of each kernel: rows in a warp's registers, in a block's, or in none.
 INSTANTIATE_TEST_SUITE_P(
     Sizes, CudaNorm,
     testing::Combine(testing::Values(Size{8191, 768}, Size{2050, 1600}, Size{1025, 896},
@@ -188,7 +189,7 @@ TEST(CudaSums, InfinitiesAndNansComeThrough) {
   EXPECT_TRUE(std::isnan(RunCudaOp("clip_factor", {&norm}, libraries, clip)[0].at(0)));
 }
 
-// Tokens as in text, a few frequent; one token alone; each token once.
+// Tokens as in text, with a few frequent ones; a single token; each token once.
 TestTensor Tokens(int64_t batch, int64_t sequence, int64_t vocabulary, const std::string& kind) {
   TestTensor tokens({DType::kInt32, {batch, sequence}});
   std::mt19937 generator(1);

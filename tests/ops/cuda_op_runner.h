@@ -1,5 +1,5 @@
-// Runs one op's CUDA kernel outside any program, for tests and measurements: as op_runner.h, with
-// operands in the GPU's memory.
+// Runs one op's CUDA kernel outside any program, for tests and measurements: like op_runner.h, with
+// operands in GPU memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -89,7 +89,7 @@ class CudaOpRunner {
     workspace_ = CudaMemory(workspace_bytes_);
   }
 
-  // Lets output `i` share the memory of `tensor`, an input.
+  // Makes output `i` share the memory of `tensor`, an input.
   void Share(size_t i, const CudaTensor& tensor) {
     outputs_[i] = tensor;
     output_refs_[i].data = tensor.data();
@@ -103,7 +103,7 @@ class CudaOpRunner {
         libraries};
   }
 
-  // Once, before the first Enqueue().
+  // To be called once, before the first Enqueue().
   void Prepare(gpu::Libraries& libraries, cudaStream_t stream = nullptr) const {
     if (kernel_->prepare != nullptr) kernel_->prepare(Context(libraries, stream));
   }
@@ -118,7 +118,7 @@ class CudaOpRunner {
   }
 
   const CudaTensor& output(size_t i) const { return outputs_.at(i); }
-  // What the op's cost rule counts: every argument read or written once.
+  // The bytes of the op's cost rule: every argument read or written once.
   double bytes() const { return bytes_; }
   int64_t workspace_bytes() const { return workspace_bytes_; }
 

@@ -1,5 +1,5 @@
-// adamw and sgd on the GPU: step by step against the CPU in every way that weights and moments are
-// stored, and many parameters in one launch.
+// adamw and sgd on the GPU: compared step by step with the CPU for every way to store weights and
+// moments, and many parameters in one launch.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ using graph::Shape;
 
 constexpr int64_t kN = 20011;  // more than one block's share, and a part of a tile at the end
 
-// How a parameter is stored. `master`: kInt16, kFloat32, or none.
+// The storage of a parameter. `master`: kInt16, kFloat32, or none.
 struct Form {
   std::string name;
   DType p = DType::kFloat32;
@@ -94,7 +94,7 @@ struct State {
 
   std::string op() const { return adamw ? "adamw" : "sgd"; }
 
-  // The value that is trained.
+  // The trained value.
   double weight(int64_t i) const {
     if (form.master == DType::kFloat32) return master->at(i);
     if (form.master == DType::kInt16) return Join(p.as<BFloat16>()[i], master->as<int16_t>()[i]);
@@ -118,7 +118,7 @@ struct State {
   }
 };
 
-// What the steps of a test have in common.
+// Inputs common to all updates of a step.
 struct Scalars {
   explicit Scalars(int step, bool applied = true)
       : lr(Values(DType::kFloat32, {}, {0.01})),
@@ -161,8 +161,8 @@ void StepOnCuda(State& state, const TestTensor& gradient, const Scalars& s,
        RunCudaOp(state.op(), InputsOf(state, gradient, s), libraries, attributes, Wanted(state)));
 }
 
-// Moments to the bit; weights to a few units in the last place of weight and update; weights that
-// are rounded stochastically to the same value, but for one in a thousand.
+// Moments are equal to the bit; weights up to a few units in the last place of weight and update;
+// stochastically rounded weights are equal, except for one in a thousand.
 void ExpectSame(State& cuda, State& cpu, bool bits_of_weight) {
   const std::vector<TestTensor*> got = cuda.Outputs(), want = cpu.Outputs();
   const size_t master = cuda.adamw ? 3 : 2;
@@ -190,7 +190,7 @@ void SetBits(TestTensor& to, const TestTensor& from) {
   std::memcpy(to.data(), from.data(), from.type().bytes());
 }
 
-// 100 steps, each from the CPU's state.
+// Makes 100 steps, each from the CPU's state.
 void FollowTheCpu(const Form& form, bool adamw, const Attributes& attributes, bool bits_of_weight) {
   gpu::Libraries libraries;
   State cpu(form, kN, 1, adamw), cuda(form, kN, 1, adamw);
@@ -229,7 +229,7 @@ TEST_P(CudaOptimizer, SgdFollowsTheCpu) {
   }
 }
 
-// Without resetting to the CPU's state.
+// Makes the steps without resetting to the CPU's state.
 TEST_P(CudaOptimizer, StaysNearTheCpuFor100Steps) {
   PLIMSOLL_NEEDS_CUDA
   if (GetParam().p == DType::kBFloat16 && !GetParam().master) {
@@ -287,7 +287,8 @@ TEST_P(CudaOptimizer, NansArePassedOn) {
   EXPECT_TRUE(std::isnan(cuda.weight(300)));
 }
 
-// Second moments are never negative; memory that says so must not lead out of the table of codes.
+// Second moments are never negative; memory with a negative one must not lead to an index outside
+// the table of codes.
 TEST_P(CudaOptimizer, NegativeSecondMomentsCountAsZero) {
   PLIMSOLL_NEEDS_CUDA
   if (GetParam().v != DType::kUInt8) GTEST_SKIP() << "its codes have no table";
@@ -304,7 +305,7 @@ TEST_P(CudaOptimizer, NegativeSecondMomentsCountAsZero) {
 INSTANTIATE_TEST_SUITE_P(Forms, CudaOptimizer, testing::ValuesIn(Forms()),
                          [](const auto& info) { return info.param.name; });
 
-// A parameter on the GPU whose update happens in place.
+// A parameter on the GPU that is updated in place.
 struct CudaUpdate {
   std::unique_ptr<CudaOpRunner> runner;
   std::vector<CudaTensor> state;
@@ -332,7 +333,7 @@ std::vector<CudaUpdate> ManyUpdates(const std::vector<CudaTensor>& scalars) {
   constexpr int64_t kSizes[] = {1, 5, 255, 256, 257, 8191, 8192, 8193, 30000};
   std::vector<CudaUpdate> updates;
   for (int i = 0; i < 300; ++i) {
-    // Most of them alike, as in a model.
+    // Most of them have the same form, as in a model.
     const Form& form = i % 3 == 0 ? Forms()[i / 3 % Forms().size()] : Forms()[4];
     updates.emplace_back(State(form, kSizes[i % 9], i), scalars,
                          AdamWAttributes(i % 2 == 0 ? 0.1 : 0, i));

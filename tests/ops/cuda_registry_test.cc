@@ -1,6 +1,6 @@
-// Every op's CUDA kernel against its CPU kernel, by the registry's examples and in each type a GPU
-// computes with; twice with the same bits, as a graph, in place, with outputs left out, and with
-// tensors off their alignment. An op without a CUDA kernel fails.
+// Every op's CUDA kernel compared with its CPU kernel, by the registry's examples and in each type
+// that a GPU computes with; two runs with the same bits, as a graph, in place, with outputs left
+// out, and with unaligned tensors. An op without a CUDA kernel fails.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ TEST(CudaRegistry, EveryOpHasAKernel) {
   }
 }
 
-// The weight that a bf16 and a 16-bit remainder make together.
+// The float32 weight that a bf16 and its 16-bit remainder represent.
 float Joined(const HostTensor& p, const HostTensor& remainder, int64_t i) {
   uint16_t high;
   int16_t low;
@@ -40,7 +40,7 @@ float Joined(const HostTensor& p, const HostTensor& remainder, int64_t i) {
 }
 
 // Both devices compute in float32 and round results once, so a result may lie on either side of a
-// rounding boundary. `dtype`: of the op's activations.
+// rounding boundary. `dtype`: the type of the op's activations.
 void ExpectAgree(const Example& example, DType dtype, const Outputs& cuda, const Outputs& cpu) {
   ASSERT_EQ(cuda.size(), cpu.size());
   for (size_t k = 0; k < cpu.size(); ++k) {
@@ -54,14 +54,14 @@ void ExpectAgree(const Example& example, DType dtype, const Outputs& cuda, const
          (2 * example.low_precision_tolerance + example.cuda_tolerance) * Rounding(dtype) +
          2 * example.float32_tolerance) *
         Largest(*cpu[k]);
-    if (type == DType::kUInt8) tolerance = 1;  // codes: on either side of a boundary
+    if (type == DType::kUInt8) tolerance = 1;  // codes on either side of a boundary
     for (int64_t i = 0; i < n; ++i) {
       const double got = cuda[k]->value(i), want = cpu[k]->value(i);
       if (type == DType::kInt32) {
         ASSERT_EQ(got, want) << "element " << i;
       } else if (type == DType::kInt16) {
-        // With output 0, bf16, it makes a float32 (ops/optimizer.h). An adamw step's last bits
-        // differ: by 2^-22.6 of the largest weight at the most, measured on an H200.
+        // With the bf16 output 0 it forms a float32 (ops/optimizer.h). The last bits of an adamw
+        // step differ: by at most 2^-22.6 of the largest weight, measured on an H200.
         const double apart = Joined(*cuda[0], *cuda[k], i) - Joined(*cpu[0], *cpu[k], i);
         ASSERT_LE(std::fabs(apart), 0x1p-22 * Largest(*cpu[0])) << "element " << i;
       } else if (std::isnan(want)) {
@@ -90,7 +90,7 @@ class CudaOpTest : public ExampleTest {
     return RunKernel(call, Pool());
   }
 
-  // By the attribute of cast and fill.
+  // True if the attribute of cast or fill says so.
   bool MakesFloat64() const {
     const graph::Attributes& attributes = example().attributes;
     return attributes.Has("dtype") && attributes.GetWord("dtype") == "f64";
@@ -121,7 +121,7 @@ TEST_P(CudaOpTest, AgreesWithTheCpu) {
   }
 }
 
-// Views and shards start anywhere, if at 16 bytes.
+// Views and shards start at any address that is a multiple of 16 bytes.
 TEST_P(CudaOpTest, AgreesWithTheCpuOffAlignment) {
   for (DType dtype : dtypes()) {
     SCOPED_TRACE(graph::Name(dtype));
@@ -134,8 +134,8 @@ TEST_P(CudaOpTest, GivesTheSameBitsInPlace) {
   for (DType dtype : dtypes()) ExpectSameBitsInPlace(dtype, &RunOnCuda);
 }
 
-// Products with and without column sums may each have an algorithm that was fastest there: here
-// both take cuBLAS's first.
+// With and without column sums, different algorithms may have been measured as fastest: here both
+// use cuBLAS's first choice.
 TEST_P(CudaOpTest, OptionalOutputsDoNotMatterToTheOthers) {
   GemmChoiceOptions first;
   first.measure = false;

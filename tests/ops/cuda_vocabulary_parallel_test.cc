@@ -62,7 +62,7 @@ class CudaVocabularyParallel : public testing::Test {
   std::unique_ptr<CudaBed> bed_;
 };
 
-// Several chunks, and long rows, of which a few count.
+// Several chunks, and long rows, only a few of which count.
 TEST_F(CudaVocabularyParallel, LossComesInChunks) {
   constexpr int64_t kRows = 1100, kShard = 210000;
   LossProblem p(DType::kFloat32, kRows, kShard * TestWorld().size(), 2);

@@ -1,4 +1,4 @@
-// One element of a tensor of any type, as a double.
+// Reads and writes one element of a tensor of any type as a double.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What single ops promise beyond the registry test: dropout's expectation, the precision of the
+// Properties of single ops beyond the registry test: dropout's expectation, the precision of the
 // vectorised functions over their whole range, errors on bad indices, in-place updates.
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ TEST(Dropout, KeepsTheExpectation) {
   }
 }
 
-// Over several chunks of the threaded loop: the draw of an element depends on its index alone.
+// Over several chunks of the threaded loop: an element's draw depends on its index alone.
 TEST(Dropout, DrawsTheWordsOfTheStream) {
   ThreadPool pool(2);
   const graph::Attributes attributes = {{"p", 0.5}, {"key", int64_t{5}}};
@@ -78,7 +78,7 @@ TEST(Dropout, DrawsTheWordsOfTheStream) {
   }
 }
 
-// In floats, 2^24 and 1 are 2^24.
+// In floats, 2^24 + 1 would be 2^24.
 TEST(Add, CountsAsIntegersDo) {
   ThreadPool pool(2);
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
@@ -134,7 +134,7 @@ TEST(Simd, NormalDistributionIsPreciseInBothTails) {
   EXPECT_LT(worst, 5e-7);
 }
 
-// The last vector is shorter at every length but multiples of 8; sums are exact here.
+// The last vector is partial at every length that is no multiple of 8; sums are exact here.
 TEST(Simd, SumVectorsTakesEachElementOnce) {
   std::vector<float> ones(200, 1);
   for (int64_t n = 0; n <= 200; ++n) {

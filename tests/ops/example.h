@@ -11,7 +11,7 @@
 
 namespace plimsoll::ops {
 
-// What an example input is filled with.
+// The contents of an example input.
 enum class Fill {
   kNormal,    // standard normal
   kSmall,     // normal × 0.1
@@ -27,18 +27,18 @@ struct ExampleInput {
   graph::Shape shape;
   Fill fill = Fill::kNormal;
   int64_t limit = 0;
-  std::optional<graph::DType> dtype = std::nullopt;  // whatever the dtype under test
+  std::optional<graph::DType> dtype = std::nullopt;  // default: the dtype under test
 };
 
 struct Example {
   std::string op;
-  std::string label;  // tells examples of one op apart: "causal, 2 of 4 kv heads"
+  std::string label;  // distinguishes examples of one op: "causal, 2 of 4 kv heads"
   std::vector<ExampleInput> inputs;
   graph::Attributes attributes = {};
-  // Floating inputs that are f32 scalars by definition (lr, scale) whatever the dtype under test.
+  // Floating inputs that are f32 scalars by definition (lr, scale) for any dtype under test.
   std::vector<int> float32_inputs = {};
-  // Floating inputs in the type in which the op computes, float32 for the 16-bit ones: statistics,
-  // losses, sums of gradients (graph::ComputeType).
+  // Floating inputs in the op's compute type, float32 for the 16-bit ones: statistics, losses, sums
+  // of gradients (graph::ComputeType).
   std::vector<int> compute_inputs = {};
   // Finite differences in float64: |numeric − analytic| ≤ tolerance · (1 + |numeric|). A tolerance
   // above 1e-6 needs a reason at the example.
@@ -46,13 +46,13 @@ struct Example {
   // float32 against float64 on the same inputs: |Δ| ≤ float32_tolerance · max(1, max |value|).
   double float32_tolerance = 1e-4;
   // bf16 and f16 against float64 on the same, rounded inputs, in units of the type's rounding
-  // (2^-8, 2^-11) times max(1, max |value|): what is allowed beyond the rounding of the result
-  // itself. Zero unless the op rounds on its way.
+  // (2^-8, 2^-11) times max(1, max |value|): the error allowed in addition to the rounding of the
+  // result itself. Zero unless the op rounds intermediate values.
   double low_precision_tolerance = 0;
-  // In the same units: what the CUDA kernel may be off beyond that, where it rounds on its way and
-  // the CPU's does not.
+  // In the same units: the additional error allowed for the CUDA kernel, where it rounds
+  // intermediate values and the CPU's kernel does not.
   double cuda_tolerance = 0;
-  // The types the op is run with. Without f64 finite differences are left out.
+  // The types that the op is tested with. Without f64, finite differences are left out.
   std::vector<graph::DType> dtypes = {graph::DType::kFloat32, graph::DType::kFloat64,
                                       graph::DType::kBFloat16, graph::DType::kFloat16};
 };

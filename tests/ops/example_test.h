@@ -1,5 +1,5 @@
-// What the registry's tests of CPU and CUDA kernels share: a test that has an example as its
-// parameter, and the checks that ask for equal bits whatever runs the kernel.
+// Common parts of the registry's tests of CPU and CUDA kernels: a test with an example as its
+// parameter, and the checks for equal bits, however the kernel is run.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace plimsoll::ops {
 
 using Outputs = std::vector<std::optional<HostTensor>>;
 
-// By how much rounding to a 16-bit type is off, relative to the value; zero for wider types.
+// The relative error of rounding to a 16-bit type; zero for wider types.
 inline double Rounding(graph::DType dtype) {
   return dtype == graph::DType::kBFloat16 ? 0x1p-8 : dtype == graph::DType::kFloat16 ? 0x1p-11 : 0;
 }
@@ -42,7 +42,7 @@ class ExampleTest : public testing::TestWithParam<Example> {
     return {.op = op(), .attributes = example().attributes, .inputs = inputs};
   }
 
-  // Each in-place pair of the op by itself, then as many as go together.
+  // Each in-place pair of the op alone, then as many as can be combined.
   void ExpectSameBitsInPlace(graph::DType dtype, const Run& run) const {
     SCOPED_TRACE(graph::Name(dtype));
     const Outputs inputs = MakeInputs(example(), dtype);

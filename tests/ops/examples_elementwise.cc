@@ -1,12 +1,12 @@
-// Examples of arithmetic, activations, dropout, reductions and shape ops. Sizes are no multiples of
-// a vector, and some exceed one chunk of a threaded loop.
+// Examples of arithmetic, activations, dropout, reductions and shape ops. Sizes are not multiples
+// of a vector's length, and some exceed one chunk of a threaded loop.
 #include "tests/ops/example.h"
 
 namespace plimsoll::ops {
 namespace {
 
 const graph::Shape kSmallShape = {3, 7, 5};
-// More than two chunks of 16384 elements; not for finite differences, which walk every element.
+// More than two chunks of 16384 elements; not for finite differences, which perturb every element.
 const graph::Shape kLarge = {33, 1001};
 
 const ExampleRegistration kAdd({.op = "add",
@@ -76,7 +76,7 @@ const ExampleRegistration kCopyStart({.op = "copy_start", .label = "", .inputs =
 const ExampleRegistration kCopyDone({.op = "copy_done",
                                      .label = "",
                                      .inputs = {{kSmallShape}, {kSmallShape}}});
-// The tolerance is the rounding to float over the step of the finite difference.
+// The tolerance is the rounding error of float divided by the step of the finite difference.
 const ExampleRegistration kCastDown({.op = "cast",
                                      .label = "to f32",
                                      .inputs = {{kSmallShape}},
@@ -86,7 +86,7 @@ const ExampleRegistration kCastToInt({.op = "cast",
                                       .label = "from i32",
                                       .inputs = {{{9}, Fill::kTokens, 100}},
                                       .attributes = {{"dtype", std::string("f32")}}});
-// Rounding to 16 bits has no slope: no finite differences.
+// Rounding to 16 bits is a step function: no finite differences.
 const std::vector<graph::DType> kNarrow = {graph::DType::kFloat32, graph::DType::kBFloat16,
                                            graph::DType::kFloat16};
 const ExampleRegistration kCastToBf16({.op = "cast",
@@ -147,8 +147,8 @@ const ExampleRegistration kGeluBackward({.op = "gelu_backward",
                                          .label = "exact",
                                          .inputs = {{kLarge}, {kLarge}},
                                          .attributes = {{"approximate", std::string("none")}}});
-// The bias sums gradients that are rounded already, whose errors partly cancel: by a third of one
-// rounding it was off, relative to the largest sum.
+// The bias's gradient sums gradients that are rounded already, whose errors partly cancel: the
+// measured error was a third of one rounding, relative to the largest sum.
 constexpr double kSumOfRounded = 0.35;
 const ExampleRegistration kGeluWithBackward({.op = "gelu_with_backward",
                                              .label = "accumulating the bias",

@@ -4,7 +4,7 @@
 namespace plimsoll::ops {
 namespace {
 
-// kCounter makes 3 of the position.
+// kCounter sets the position to 3.
 const ExampleRegistration kCached(
     {.op = "attention_cached",
      .label = "a window of 4",

@@ -6,7 +6,7 @@ namespace {
 
 constexpr ExampleInput Absent() { return {{}, Fill::kAbsent}; }
 
-// Large examples go without finite differences.
+// For large examples, without finite differences.
 std::vector<graph::DType> LowAndSingle() {
   return {graph::DType::kFloat32, graph::DType::kBFloat16, graph::DType::kFloat16};
 }
@@ -109,7 +109,7 @@ const ExampleRegistration kRmsNormBackwardWide(
      .inputs = {{{1100, 70}}, {{70}}, {{1100}, Fill::kPositive}, {{1100, 70}}, Absent(), Absent()},
      .compute_inputs = {2, 5}});
 
-// Rows of whole 16-byte packs: in the registers of a warp, of a block; and several rows a block.
+// Rows of whole 16-byte packs: in the registers of a warp, of a block; and several rows per block.
 const ExampleRegistration kLayerNormPacks({.op = "layer_norm",
                                            .label = "rows of packs",
                                            .inputs = {{{3, 48}}, {{48}}, {{48}}},
@@ -142,7 +142,7 @@ const ExampleRegistration kRmsNormBackwardPacks(
      .compute_inputs = {2, 5},
      .dtypes = LowAndSingle()});
 
-// What a 16-bit sum loses to its rounding comes back in y, multiplied by rstd and weight.
+// The rounding error of a 16-bit sum reappears in y, multiplied by rstd and weight.
 const ExampleRegistration kAddLayerNorm({.op = "add_layer_norm",
                                          .label = "with bias",
                                          .inputs = {{{2, 3, 13}}, {{2, 3, 13}}, {{13}}, {{13}}},

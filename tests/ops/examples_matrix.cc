@@ -39,7 +39,7 @@ const ExampleRegistration kLinearDwFresh({.op = "linear_dw",
                                           .inputs = {{{67, 50}}, {{67, 40}}, Absent(), Absent()},
                                           .attributes = {{"bias", true}}});
 
-// The product is rounded before, or the GPU's tanh is a fast one.
+// The product is rounded before gelu's gradient, or the GPU uses a fast tanh.
 constexpr double kBeforeGelu = 4;
 const ExampleRegistration kLinearDxGelu({.op = "linear_dx_gelu",
                                          .label = "",
@@ -171,14 +171,14 @@ const ExampleRegistration kAttentionBackwardDropout(
      .attributes = AttentionOf(1, 1, false, 0.5),
      .compute_inputs = {2}});
 
-// x, weight, targets and scale of a vocabulary of 37.
+// x, weight, targets and scale, with a vocabulary of 37.
 ExampleInput Weight() { return {{37, 11}, Fill::kNormal}; }
 ExampleInput Targets() { return {{2, 9}, Fill::kTargets, 37}; }
 ExampleInput Scale() { return {{}, Fill::kPositive}; }
 // The logits' gradients are rounded before they enter the products.
 constexpr double kDlogits = 4;
-// A GPU rounds the logits to 16 bits (but for bf16 on Hopper: ops/cuda/loss_exponentials.h), by as
-// much of the largest.
+// A GPU rounds the logits to 16 bits (except for bf16 on Hopper: ops/cuda/loss_exponentials.h),
+// with an error relative to the largest.
 constexpr double kLogits = 1;
 
 const ExampleRegistration kLoss({.op = "linear_cross_entropy",
@@ -241,7 +241,7 @@ const ExampleRegistration kLossTrainPacks({.op = "linear_cross_entropy_train",
                                            .dtypes = {graph::DType::kFloat32,
                                                       graph::DType::kBFloat16}});
 
-// A vocabulary that is split among the ranks of an axis, of which there is one.
+// A vocabulary that is split among the ranks of an axis with only one rank.
 graph::Attributes Split() { return {{"axis", std::string("tensor")}}; }
 
 const ExampleRegistration kLossSplit({.op = "linear_cross_entropy",

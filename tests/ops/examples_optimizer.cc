@@ -1,4 +1,4 @@
-// Optimizer updates, in each way that weights and moments are stored.
+// Optimizer updates, for each way to store weights and moments.
 #include "tests/ops/example.h"
 
 namespace plimsoll::ops {
@@ -6,7 +6,7 @@ namespace {
 
 using graph::DType;
 
-// More than one chunk of a thread's work, and a last block that is not full.
+// More than one chunk of a thread's work, and a partial last block.
 const graph::Shape kLarge = {20, 1001};
 const graph::Shape kLargeScales = {79};
 const graph::Shape kSmall = {11};

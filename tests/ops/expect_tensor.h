@@ -1,4 +1,4 @@
-// Comparisons of op results with what they should be.
+// Comparisons of op results with expected values.
 #pragma once
 
 #include <gtest/gtest.h>

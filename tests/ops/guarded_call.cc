@@ -21,8 +21,8 @@ using graph::TensorType;
 
 constexpr size_t kAlignment = 64;
 
-// NaN in every floating type, so that a kernel that reads a guard shows it in its results, and of
-// a pattern that no kernel writes.
+// NaN in every floating type, so that reading a guard shows in a kernel's results, and a pattern
+// that no kernel writes.
 constexpr std::array<std::byte, 4> kGuard = {std::byte{0xC3}, std::byte{0xFF}, std::byte{0xF5},
                                              std::byte{0xFF}};
 
@@ -58,7 +58,7 @@ uint64_t Hash(const std::string& text) {
   return hash;
 }
 
-// Box-Muller and modulo rather than <random>'s distributions: those differ between libraries.
+// Box-Muller and modulo rather than <random>'s distributions, which differ between libraries.
 double Uniform(std::mt19937_64& random) {
   return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
 }

@@ -1,4 +1,4 @@
-// One call of an op's CPU kernel in memory that shows what the kernel does beyond its contract.
+// Runs one op's CPU kernel in memory that shows violations of its contract.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +25,11 @@ struct HostTensor {
 // A tensor of that type whose bytes are all 0xFF: NaN in floats, -1 in integers.
 HostTensor PoisonedTensor(const graph::TensorType& type);
 
-// The inputs of an example, absent ones empty. Floating values are the same in every dtype, but
+// The inputs of an example; absent ones are empty. Floating values are the same in every dtype,
 // rounded to it.
 std::vector<std::optional<HostTensor>> MakeInputs(const Example& example, graph::DType dtype);
 
-// The inputs that MakeInputs(example, kFloat64) would give, holding the values of `inputs`.
+// The inputs as MakeInputs(example, kFloat64) would give them, but with the values of `inputs`.
 std::vector<std::optional<HostTensor>> Widen(const Example& example,
                                              const std::vector<std::optional<HostTensor>>& inputs);
 
@@ -42,7 +42,7 @@ struct GuardedCall {
   const std::vector<std::optional<HostTensor>>& inputs;
   std::vector<bool> want = {};                  // outputs to compute; empty: all
   std::vector<graph::InPlacePair> shared = {};  // these pairs share memory
-  // Beside a GPU's driver, whose threads allocate when they like, allocations can't be counted.
+  // With a GPU's driver loaded, whose threads allocate at any time, allocations can't be counted.
   bool count_allocations = true;
 };
 

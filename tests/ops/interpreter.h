@@ -1,6 +1,6 @@
-// Runs a program with the CPU kernels in the simplest way: every tensor has memory of its own,
-// nodes run in their order. What planners and executors are compared with, and how tests of
-// gradients and passes get their numbers.
+// Runs a program with the CPU kernels in the simplest way: every tensor has memory of its own, and
+// nodes run in program order. It is the reference for planners and executors, and gives the numbers
+// for tests of gradients and passes.
 #pragma once
 
 #include <cstddef>

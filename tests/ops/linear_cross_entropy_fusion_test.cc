@@ -45,7 +45,7 @@ backward
   EXPECT_EQ(FuseLossBackward(program), 0);
 }
 
-// In 16 bits, x, weight and dx are narrow, everything else about the loss is float32.
+// In 16 bits, x, weight and dx have 16 bits; everything else about the loss is float32.
 TEST(FuseLossBackward, KeepsTheTypes) {
   const std::string tensors = R"(program p
   tensor %x: bf16[6,4] input persistent
@@ -105,7 +105,7 @@ forward
 )");
 }
 
-// Returns how many losses of the schedule are fused; when none, nothing may have changed.
+// Returns the number of fused losses in the schedule; if there are none, nothing may have changed.
 int Fused(const std::string& schedule) {
   Program program = Parse(kTensors + schedule);
   const std::string before = ToText(program);

@@ -1,5 +1,5 @@
-// The fused loss against its formula with whole rows of logits in double, and its three ops
-// against each other.
+// The fused loss compared with its formula, written out with whole rows of logits in double, and
+// its three ops compared with each other.
 #include "ops/linear_cross_entropy.h"
 
 #include <gtest/gtest.h>
@@ -105,7 +105,7 @@ TEST(LinearCrossEntropy, AgreesWithItsFormula) {
   ExpectAgreement(Problem(DType::kFloat32, 150, 5000, 20), 1e-5);
 }
 
-// Logits and softmax are float32: the loss is as precise as there.
+// Logits and softmax are float32, so the loss is as precise as in float32.
 TEST(LinearCrossEntropy, AgreesWithItsFormulaIn16Bits) {
   ExpectAgreement(Problem(DType::kBFloat16, 37, 61, 9), 1e-5, 0x1p-8);
   ExpectAgreement(Problem(DType::kFloat16, 37, 61, 9), 1e-5, 0x1p-11);
@@ -116,7 +116,7 @@ TEST(LinearCrossEntropy, AgreesWithItsFormulaIn16Bits) {
 TEST(LinearCrossEntropy, AgreesOverSeveralChunks) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     Problem p(dtype, 130, 210000, 2);
-    // The reference is slow: a few rows, on both sides of the border.
+    // The reference is slow: only a few rows count, on both sides of the boundary.
     for (int64_t r = 0; r < 130; ++r) {
       if (r % 32 != 0 && r < 127) p.targets.set(r, -100);
     }
@@ -140,11 +140,11 @@ TEST(LinearCrossEntropy, KeepsLossAndSumsInFloat32) {
   }
 }
 
-// As on a GPU, the operand of the two gradient products is of the stored type.
+// As on a GPU, the operand of the two gradient products has the stored type.
 TEST(LinearCrossEntropy, RoundsTheGradientOfTheLogits) {
   const auto weight_gradient = [](DType dtype, double dloss) {
     Problem p(dtype, 1, 2, 1);
-    for (int64_t v : {0, 1}) p.weight.set(v, 0);  // both words are as likely
+    for (int64_t v : {0, 1}) p.weight.set(v, 0);  // both words are equally likely
     p.x.set(0, 1);
     p.targets.set(0, 0);
     p.scale.set(0, 1);

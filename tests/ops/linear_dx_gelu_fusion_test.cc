@@ -19,7 +19,7 @@ std::string Tensors(const std::string& dtype) {
          "[6,8] input persistent\n  tensor %dx: " + dtype + "[6,8] gradient persistent\n";
 }
 
-// The text after the tensors stays as it is.
+// Expects that the fusion leaves these nodes unchanged.
 void ExpectUntouched(const std::string& dtype, const std::string& nodes) {
   Program program = Parse(Tensors(dtype) + nodes);
   EXPECT_EQ(FuseGeluGradient(program), 0);

@@ -76,8 +76,8 @@ double Spacing(DType dtype, double value) {
   return std::ldexp(1.0, std::max(exponent, lowest) - bits);
 }
 
-// Σ_p a(p)·b(p) + start in double, and how far from it a float32 sum rounded once to the type may
-// be: k + 3 roundings to float32, half a spacing of the type.
+// Σ_p a(p)·b(p) + start in double, and how far from it a float32 sum that is rounded once to the
+// type may be: k + 3 roundings to float32, and half a spacing of the type.
 struct Expected {
   template <typename Left, typename Right>
   Expected(int64_t k, double start, const Left& left, const Right& right) : sum(start) {
@@ -97,7 +97,7 @@ struct Expected {
 
 class LowPrecision : public testing::TestWithParam<DType> {
  protected:
-  // More than one of GEMM's blocks of k, on the borders of which nothing may be rounded.
+  // More than one of GEMM's blocks of k, at whose boundaries nothing may be rounded.
   static constexpr int64_t kRows = 5, kIn = 1200, kOut = 400;
   const DType dtype_ = GetParam();
   const TestTensor x_ = Normal(dtype_, {kRows, kIn}, 1);
@@ -156,7 +156,7 @@ TEST_P(LowPrecision, GradientsOfWeightAndBiasAreFloat32) {
 }
 
 TEST_P(LowPrecision, SumsOverManyTokensLoseNothing) {
-  // Beyond 2^11 whole numbers are no longer neighbours in either type.
+  // Beyond 2^11, consecutive integers are not all representable in either type.
   constexpr int64_t kTokens = 4001;
   TestTensor ones({dtype_, {kTokens, 1}});
   for (int64_t r = 0; r < kTokens; ++r) ones.set(r, 1);
@@ -183,7 +183,7 @@ TEST_P(LowPrecision, RefusesMixedTypes) {
                InternalError);
 }
 
-// One GEMM after the other, and many small ones at a time.
+// One GEMM at a time, and many small ones in parallel.
 TEST_P(LowPrecision, MatmulIsTheExactProductRoundedOnce) {
   for (const int64_t batch : {2, 9}) {
     const int64_t m = 6, n = 10, k = 900;
@@ -282,7 +282,7 @@ TEST(Rotary, LinearScalingDividesPositions) {
   }
 }
 
-// Against the piecewise formula of Hugging Face's rope_type "llama3": a pair of each kind.
+// Compared with the piecewise formula of Hugging Face's rope_type "llama3": a pair of each kind.
 TEST(Rotary, Llama3ScalingSlowsLongWaves) {
   const int64_t hd = 64;
   const double theta = 10000, factor = 8, low = 1, high = 4, original = 256;

@@ -61,7 +61,7 @@ def main():
     write(directory / "rms_norm.txt", differentiate(
         lambda x, weight: nn.rms_norm(x, (width,), weight, 1e-5),
         {"x": 2 * randn(6, width), "weight": randn(width)}))
-    # Both tails, where the result is tiny or the identity, and the middle.
+    # Both tails, where the result is tiny or equals the input, and the middle.
     x = torch.cat([torch.linspace(-12, 12, 49), randn(30)]).float().double()
     for approximate in ("tanh", "none"):
         write(directory / f"gelu_{approximate}.txt", differentiate(
@@ -70,7 +70,7 @@ def main():
     write(directory / "swiglu.txt", differentiate(
         lambda x: nn.silu(x[:, :7]) * x[:, 7:], {"x": randn(5, 14)}))
 
-    # lr is a float32 value: that is how an update receives it.
+    # lr is a float32 value, the form in which an update receives it.
     lr = float(torch.tensor(3e-3, dtype=torch.float32))
     write(directory / "adamw.txt", optimizer_steps(
         lambda p: torch.optim.AdamW(p, lr=lr, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1),

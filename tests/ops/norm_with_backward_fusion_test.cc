@@ -33,7 +33,8 @@ forward
   %z: bf16[6,4] = linear(%y, %w, _)
 )";
 
-// The norm moves to its backward op, and the weight gradient, which reads it, after that.
+// The norm moves to its backward op, and the weight gradient, which reads the norm, moves behind
+// it.
 TEST(FuseRecomputedNorms, MakesTheNormWithItsBackward) {
   Program program = Parse(kTensors + kForward + R"(
 recompute
@@ -55,7 +56,7 @@ backward
   EXPECT_EQ(FuseRecomputedNorms(program), 0);
 }
 
-// A bucket of gradients leaves together, when the last one is there.
+// A bucket of gradients is summed when its last gradient is ready.
 TEST(FuseRecomputedNorms, TakesSumsAmongRanksAlong) {
   Program program = Parse(kTensors + kForward + R"(
 recompute
@@ -104,7 +105,7 @@ backward
 )");
 }
 
-// Statistics that were computed again are kept by the norm of the forward pass.
+// The norm of the forward pass keeps the statistics that were recomputed.
 TEST(FuseRecomputedNorms, KeepsStatistics) {
   Program program = Parse(kTensors + R"(
 forward
@@ -129,7 +130,7 @@ backward
 )");
 }
 
-// A reader whose result the gradient needs; statistics that were made with another eps.
+// A reader whose result the gradient needs; statistics computed with another eps.
 TEST(FuseRecomputedNorms, LeavesOthers) {
   const std::string first = kTensors + kForward + R"(
 recompute

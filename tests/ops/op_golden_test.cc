@@ -1,5 +1,5 @@
-// Ops against PyTorch: testdata/*.txt, made by make_golden.py. Double kernels agree to rounding
-// (1e-12), float kernels to a few units in the last place of the largest value.
+// Ops compared with PyTorch: testdata/*.txt, made by make_golden.py. Double kernels agree up to
+// rounding (1e-12), float kernels up to a few units in the last place of the largest value.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -73,7 +73,7 @@ class GoldenTest : public testing::TestWithParam<DType> {
     return tensor;
   }
 
-  // y and dx of an elementwise op and its backward op.
+  // Checks y and dx of an elementwise op and its backward op.
   void CheckUnary(const std::string& file, const std::string& op, const Attributes& attributes) {
     Golden golden = Read(file);
     const HostTensor x = Make(golden["x"]);

@@ -141,7 +141,7 @@ void OpGradient::FindUnused(const Program& program, const std::vector<TensorId>&
     for (TensorId id : node.outputs) any = any || (id != kNoTensor && needed[id]);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const TensorId id = node.outputs[i];
-      // Beside a needed output, one that can't be left out is no waste.
+      // An output that can't be left out is no waste if another output is needed.
       const bool excused = any && !node.op->outputs[i].optional;
       if (id != kNoTensor && !needed[id] && !excused) unused_ += program.tensor(id).name + " ";
     }

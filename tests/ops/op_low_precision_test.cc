@@ -1,5 +1,5 @@
-// bf16 and f16 in ops: conversions, and sums that must not be kept in 16 bits. That each op agrees
-// with double is the registry test's part.
+// bf16 and f16 in ops: conversions, and sums that must not be kept in 16 bits. The registry test
+// checks that each op agrees with double.
 
 #include <gtest/gtest.h>
 
@@ -46,12 +46,12 @@ TEST(LowPrecision, OverflowOfF16IsInfinite) {
   const TestTensor doubled = RunOp("add", {&x, &x})[0];
   EXPECT_EQ(doubled.at(0), std::numeric_limits<double>::infinity());
   EXPECT_EQ(doubled.at(1), -std::numeric_limits<double>::infinity());
-  // A sum over the tensor is float32 and has room.
+  // A sum over the tensor is float32 and does not overflow.
   const TestTensor norm = RunOp("squared_norm", {&x})[0];
   EXPECT_NEAR(norm.at(0), 7.2e9, 7.2e9 * 1e-3);
 }
 
-// Of a thousand ones bf16 would reach 256 and f16, of 140000, no more than 65504.
+// A sum of 1000 ones would reach only 256 in bf16, and a sum of 140000 at most 65504 in f16.
 TEST(LowPrecision, SumsAreNotKeptIn16Bits) {
   constexpr int64_t kRows = 1000;
   for (DType dtype : kLow) {
@@ -106,8 +106,8 @@ TEST(LowPrecision, NormsRoundTheirResultOnly) {
   }
 }
 
-// What a float32 table gets from its bf16 copy is a float32 sum already: nothing is cast back. The
-// gradient of an activation returns to the activation's type.
+// The gradient that a float32 table gets from its bf16 copy is a float32 sum already: nothing is
+// cast back. The gradient of an activation is cast to the activation's type.
 TEST(LowPrecision, GradientsPassThroughCasts) {
   graph::Program program = graph::Parse(R"(program p
   tensor %tokens: i32[2,3] input persistent

@@ -91,7 +91,7 @@ class OpRunner {
     }
   }
 
-  // Lets output `i` share the memory of `tensor`, an input.
+  // Makes output `i` share the memory of `tensor`, an input.
   void Share(size_t i, const TestTensor& tensor) {
     outputs_[i] = tensor;
     output_refs_[i].data = tensor.data();
@@ -121,7 +121,7 @@ class OpRunner {
   int64_t workspace_bytes_ = 0;
 };
 
-// Outputs of one run.
+// The outputs of one run.
 inline std::vector<TestTensor> RunOp(const std::string& op, std::vector<const TestTensor*> inputs,
                                      graph::Attributes attributes = {}, int threads = 2,
                                      std::vector<bool> want = {},

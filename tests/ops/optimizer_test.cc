@@ -1,5 +1,5 @@
-// What the optimizer's ops do beyond computing: exact split weights, stochastic rounding, 8-bit
-// state, steps that are skipped.
+// Properties of the optimizer's ops: exact split weights, stochastic rounding, 8-bit state, skipped
+// steps.
 #include "ops/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ bool SameBytes(const TestTensor& a, const TestTensor& b) {
   return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.type().bytes()) == 0;
 }
 
-// An update with its state, stored in any way, that can be stepped on.
+// An update with its state, stored in any way, that makes one step after another.
 struct AdamWState {
   TestTensor p, m, v;
   std::optional<TestTensor> master, m_scales, v_scales;
@@ -109,8 +109,8 @@ TEST(Optimizer, UpdatesPersistentTensorsInPlace) {
   EXPECT_THROW(AdamW(g, {other}, gradient, {m}, {v}, count, common, {}), InternalError);
 }
 
-// A bf16 weight with its remainder is a float32 weight to the bit, all along a trajectory; so is a
-// float32 master; and the 16-bit weight is always the master rounded.
+// A bf16 weight with its remainder equals a float32 weight to the bit, along a whole trajectory; so
+// does a float32 master; and the 16-bit weight is always the rounded master.
 TEST(Optimizer, MastersFollowAFloat32WeightToTheBit) {
   const TestTensor start = Normal(DType::kFloat32, {kN}, 1);
   AdamWState whole = WithMoments(Normal(DType::kFloat32, {kN}, 1), DType::kFloat32);
@@ -160,7 +160,7 @@ TEST(Optimizer, ASkippedStepLeavesEverythingUntouched) {
         EXPECT_TRUE(SameBytes(*state.m_scales, *before.m_scales) &&
                     SameBytes(*state.v_scales, *before.v_scales));
       }
-      // The same step, applied, would have shown.
+      // The same step, if applied, would have changed the weights.
       state.Step(overflowed, 2);
       EXPECT_FALSE(SameBytes(state.p, before.p));
     }
@@ -181,8 +181,8 @@ TEST(Optimizer, ASkippedSgdStepLeavesEverythingUntouched) {
   }
 }
 
-// Steps of 2^-12 beside 1, where bf16 values lie 2^-7 apart: to nearest, none would ever move the
-// weight; rounded stochastically the mean moves as it should.
+// Steps of 2^-12 from 1, where bf16 values are 2^-7 apart: rounded to nearest, no step would ever
+// move the weight; rounded stochastically, the mean moves by the step.
 TEST(Optimizer, StochasticRoundingKeepsSmallUpdatesInTheMean) {
   constexpr int64_t kMany = 1 << 16;
   const TestTensor p = Values(DType::kBFloat16, {kMany}, std::vector<double>(kMany, 1));
@@ -199,10 +199,10 @@ TEST(Optimizer, StochasticRoundingKeepsSmallUpdatesInTheMean) {
     ASSERT_TRUE(value == 1 || value == 1 + 0x1p-7) << value;
     sum += value - 1;
   }
-  // The share q moves by 2^-7: the mean's deviation is 2^-7 · √(q(1−q)/n).
+  // A fraction q of the weights moves by 2^-7: the mean's deviation is 2^-7 · √(q(1−q)/n).
   const double q = 0x1p-12 / 0x1p-7;
   EXPECT_NEAR(sum / kMany, 0x1p-12, 5 * 0x1p-7 * std::sqrt(q * (1 - q) / kMany));
-  // Nothing to round, nothing changes.
+  // If there is nothing to round, nothing changes.
   const TestTensor zero = Values(DType::kFloat32, {}, {0});
   EXPECT_TRUE(
       SameBytes(RunOp("sgd", {&p, &g, nullptr, &zero, nullptr, nullptr, nullptr, nullptr, &rng},
@@ -210,7 +210,7 @@ TEST(Optimizer, StochasticRoundingKeepsSmallUpdatesInTheMean) {
                 p));
 }
 
-// The two moments and the weight draw bits of their own.
+// The two moments and the weight draw separate random bits.
 TEST(Optimizer, MomentsAndWeightRoundIndependently) {
   constexpr int64_t kMany = 1 << 14;
   // m = 0.1 and v = 0.05, neither a bf16 number, in every element.
@@ -243,7 +243,7 @@ TEST(Optimizer, MomentsAndWeightRoundIndependently) {
   }
 }
 
-// Moments of 16 and 8 bits stay near float32's over a trajectory, and so do the weights.
+// Moments of 16 and 8 bits stay near float32's along a trajectory, and so do the weights.
 TEST(Optimizer, NarrowMomentsFollowFloat32) {
   AdamWState whole = WithMoments(Normal(DType::kFloat32, {kN}, 1), DType::kFloat32);
   AdamWState bf16 = WithMoments(Normal(DType::kFloat32, {kN}, 1), DType::kBFloat16);
@@ -279,7 +279,7 @@ double BytesOf(const std::string& op, const std::vector<TensorType>& types,
   return graph::CostOf({def, inputs, outputs, attributes}).bytes;
 }
 
-// Bytes per parameter: what is read and what is written, as stored.
+// Bytes per parameter that are read and written, in the stored types.
 TEST(Optimizer, CostCountsBytesAsStored) {
   constexpr int64_t n = 1 << 20;
   const TensorType f32{DType::kFloat32, {n}}, bf16{DType::kBFloat16, {n}};

@@ -1,6 +1,6 @@
-// Every op, by its examples and in every type that it is meant for: shapes, guarded memory,
-// threads, in-place pairs, optional outputs, narrower types against double, gradients against
-// finite differences, random draws. An op without an example or without a CPU kernel fails.
+// Every op, by its examples and in all its types: shapes, guarded memory, threads, in-place pairs,
+// optional outputs, narrower types against double, gradients against finite differences, random
+// draws. An op without an example or without a CPU kernel fails.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ TEST_P(OpTest, InfersItsOutputs) {
   }
 }
 
-// Guards, unchanged inputs and allocations are checked within RunKernel.
+// RunKernel itself checks guards, unchanged inputs and allocations.
 TEST_P(OpTest, GivesTheSameBitsOnAnyNumberOfThreads) {
   if (op().view) return;
   for (DType dtype : dtypes()) {
@@ -109,7 +109,7 @@ TEST_P(OpTest, FloatAgreesWithDouble) {
   }
 }
 
-// Computed in float32 from exact operands, and rounded once where the result is stored narrow.
+// Computed in float32 from exact operands, and rounded once if the result is stored in 16 bits.
 TEST_P(OpTest, LowPrecisionAgreesWithDouble) {
   if (op().view || !Serves(DType::kFloat64)) return;
   for (DType dtype : {DType::kBFloat16, DType::kFloat16}) {
@@ -128,7 +128,7 @@ TEST_P(OpTest, LowPrecisionAgreesWithDouble) {
   }
 }
 
-// The rule emits nodes of types that fit together, and what they compute is the same gradient.
+// The rule emits nodes of matching types, and they compute the same gradient.
 TEST_P(OpTest, LowPrecisionGradientAgreesWithDouble) {
   if (!Serves(DType::kFloat64)) return;
   for (DType dtype : {DType::kBFloat16, DType::kFloat16}) {
@@ -144,7 +144,7 @@ TEST_P(OpTest, LowPrecisionGradientAgreesWithDouble) {
       if (!gradients[i]) continue;
       double largest = 1;
       for (double value : *expected[i]) largest = std::max(largest, std::fabs(value));
-      // A rule may take several roundings: of what the forward op saved, of a product on the way.
+      // A rule may round several times: saved results of the forward op, and intermediate products.
       const double tolerance = (4 + example().low_precision_tolerance) * Rounding(dtype) * largest;
       for (size_t k = 0; k < expected[i]->size(); ++k) {
         ASSERT_NEAR((*gradients[i])[k], (*expected[i])[k], tolerance)
@@ -159,7 +159,7 @@ TEST_P(OpTest, GradientAgreesWithFiniteDifferences) {
   OpGradient gradient(example(), Pool(1));
   for (size_t i : gradient.inputs()) {
     const auto analytic = gradient.Analytic({i})[i];
-    if (!analytic && gradient.IsScalarByDefinition(i)) continue;  // a constant to the rule
+    if (!analytic && gradient.IsScalarByDefinition(i)) continue;  // constant for the rule
     const int64_t elements = example().inputs[i].shape.elements();
     const HostTensor signs = RandomTensor({DType::kFloat64, {elements}}, 7);
     std::vector<double> direction;
@@ -169,8 +169,8 @@ TEST_P(OpTest, GradientAgreesWithFiniteDifferences) {
       EXPECT_EQ(whole, 0) << "no gradient for input " << i << ", on which the result depends";
       continue;
     }
-    // Each element by itself, of a large input some. Then all at once along random signs, where an
-    // error anywhere shows.
+    // Checks each element, or some of a large input. Then all elements at once along random signs,
+    // where an error in any element shows.
     const size_t n = analytic->size();
     for (size_t sample = 0; sample < std::min<size_t>(n, 150); ++sample) {
       const size_t k = n <= 150 ? sample : (sample * 7919 + 13) % n;

@@ -1,4 +1,4 @@
-// Vectors of 16-bit elements: conversions to the bit as those of base/low_precision.h.
+// Vectors of 16-bit elements: conversions equal those of base/low_precision.h to the bit.
 #include "ops/simd.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// What ops declare for passes (graph/traits.h): that it fits together, which ops have which trait,
-// and what passes make of an op that declares nothing.
+// The traits that ops declare for passes (graph/traits.h): that they are consistent, which ops have
+// which trait, and how passes treat an op that declares nothing.
 #include "graph/traits.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ using graph::ShardingRule;
 using graph::Transfer;
 using Names = std::set<std::string>;
 
-// A model's op as its author may leave it.
+// A model's op as an author might leave it.
 const graph::OpRegistration kUndeclared({
     .name = "test_undeclared",
     .inputs = {{"x"}},
@@ -162,7 +162,7 @@ TEST(AnUndeclaredOp, HandlesEachTokenByItself) {
   }
 }
 
-// Not by the matrix units, which few ops can use.
+// Without matrix units, which few ops can use.
 TEST(AnUndeclaredOp, HasTheSpeedOfVectors) {
   const OpDef& op = OpRegistry::Get().Require("test_undeclared");
   const graph::TensorType low{graph::DType::kBFloat16, {1024}};

@@ -1,4 +1,4 @@
-// When an update is applied: whatever the norm, the loss and its limit are.
+// Whether an update is applied, for various norms, losses and limits.
 #include "ops/update_gate.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(UpdateGate, CountsWhatItSkipsInAllAndInARow) {
                                    {kInfinity, 2, 3, false, {2, 2}},          //
                                    {kNan, 2, kInfinity, false, {3, 3}},       //
                                    {0, -5, -4, true, {3, 0}},                 //
-                                   {1, kNan, kInfinity, false, {4, 1}},       // whatever the limit
+                                   {1, kNan, kInfinity, false, {4, 1}},       // for any limit
                                    {1, kInfinity, kInfinity, false, {5, 2}},  //
                                    {1, -kInfinity, 3, false, {6, 3}},         //
                                    {1, 1, kNan, false, {7, 4}},               //

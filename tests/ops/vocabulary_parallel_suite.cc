@@ -42,7 +42,7 @@ namespace {
 
 int64_t Ranks() { return TestWorld().size(); }
 
-// Σ over ranks, each of which has one part, rounded to the parts' type.
+// The sum over all ranks, each of which has one part, rounded to the parts' type.
 TestTensor SumOverRanks(const TestTensor& part) {
   std::vector<double> sum(static_cast<size_t>(part.size()));
   for (int64_t i = 0; i < part.size(); ++i) sum[static_cast<size_t>(i)] = part.at(i);
@@ -57,7 +57,7 @@ void ExpectSameBitsOnAllRanks(const TestTensor& tensor, const char* what) {
   for (const std::string& other : all) EXPECT_TRUE(other == bytes) << what;
 }
 
-// Of the largest value.
+// `tolerance` is relative to the largest value.
 void ExpectWithin(const TestTensor& got, const TestTensor& want, double tolerance,
                   const char* what) {
   ASSERT_EQ(got.type(), want.type()) << what;
@@ -75,15 +75,15 @@ class VocabularyParallel : public testing::TestWithParam<DType> {
     if (const std::string why = bed_->WhyNot(); !why.empty()) GTEST_SKIP() << why;
   }
 
-  // Of what is rounded on its way: logits' gradients, parts of dx, lse and, on a GPU, logits in
-  // f16.
+  // Allows for rounded intermediate values: logits' gradients, parts of dx, lse and, on a GPU,
+  // logits in f16.
   static double Tolerance(DType dtype, double largest_logit) {
     if (dtype == DType::kFloat32) return 1e-6 * (10 + largest_logit);
     if (dtype == DType::kFloat16) return 0x1p-13 * (16 + largest_logit);
     return 0x1p-6;
   }
 
-  // The split ops against the whole one, against each other, and between ranks.
+  // Compares the split ops with the whole one, with each other, and between ranks.
   void ExpectAgreement(const LossProblem& p, const TestTensor* acc = nullptr,
                        double largest_logit = 0) {
     const double tolerance = Tolerance(GetParam(), largest_logit);
@@ -127,12 +127,12 @@ TEST_P(VocabularyParallel, LossIsTheWholeVocabularys) {
 }
 
 TEST_P(VocabularyParallel, LossOfAnySizeIsRight) {
-  // The largest logit is another rank's than the target's, by far or by little.
+  // The largest logit is on another rank than the target's, larger by much or by little.
   ExpectAgreement({GetParam(), 200, 2 * Ranks(), 64, 60}, nullptr, 200);
   ExpectAgreement({GetParam(), 60, 70 * Ranks(), 64, 100}, nullptr, 400);
 }
 
-// The target's logit is between -300 and 300 where the others are of the order of 1.
+// The target's logit is between -300 and 300, while the others are of the order of 1.
 TEST_P(VocabularyParallel, LossOfLikelyAndUnlikelyTargetsIsRight) {
   constexpr int64_t kRows = 50, kWidth = 64;
   LossProblem p(GetParam(), kRows, 175 * Ranks(), kWidth, 1);

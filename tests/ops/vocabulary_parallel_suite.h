@@ -1,6 +1,6 @@
 // The tests of ops whose vocabulary is split among ranks, the same on all devices
-// (vocabulary_parallel_suite.cc): against the op with the whole table. They run on as many ranks as
-// the launcher started. A program of tests says where ops run:
+// (vocabulary_parallel_suite.cc): compared with the op on the whole table. They run on as many
+// ranks as the launcher started. Each test program defines where the ops run:
 //
 //   std::unique_ptr<OpBed> plimsoll::ops::MakeOpBed(runtime::World& world) { … }
 #pragma once
@@ -20,9 +20,9 @@ class OpBed {
  public:
   virtual ~OpBed() = default;
 
-  // Why nothing can be tested here; empty when it can. The same on all ranks.
+  // Why the tests cannot run here; empty when they can. The same on all ranks.
   virtual std::string WhyNot() { return ""; }
-  // Outputs of one run on this rank's device, where the axis "tensor" is all ranks.
+  // Outputs of one run on this rank's device; the axis "tensor" has all ranks.
   virtual std::vector<TestTensor> Run(const std::string& op,
                                       const std::vector<const TestTensor*>& inputs,
                                       const graph::Attributes& attributes) = 0;
@@ -32,10 +32,10 @@ std::unique_ptr<OpBed> MakeOpBed(runtime::World& world);
 
 inline graph::Attributes SplitByTensorAxis() { return {{"axis", std::string("tensor")}}; }
 
-// The rows of a table that are this rank's.
+// This rank's rows of a table.
 TestTensor ShardOf(const TestTensor& table);
 
-// Operands of the loss, the same on all ranks. Logits are of the order of `spread`; every fifth
+// Operands of the loss, the same on all ranks. Logits have the magnitude of `spread`; every fifth
 // target is ignored, the others are spread over the vocabulary.
 struct LossProblem {
   LossProblem(graph::DType dtype, int64_t rows, int64_t vocabulary, int64_t width,

@@ -23,7 +23,7 @@ class CpuBed : public OpBed {
   std::unique_ptr<Communicator> communicator_;
 };
 
-// Several chunks of a split vocabulary, whose borders are not those of the whole one.
+// Several chunks of a split vocabulary, with other boundaries than those of the whole one.
 TEST(CpuVocabularyParallel, LossComesInChunks) {
   constexpr int64_t kRows = 540, kShard = 52000;
   const int64_t vocabulary = kShard * TestWorld().size();

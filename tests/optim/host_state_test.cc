@@ -1,4 +1,4 @@
-// Optimizer state in host memory: text in, text out; and the same bits as on the device.
+// Optimizer state in host memory: golden programs, and the same bits as on the device.
 #include "optim/host_state.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ Program OnHost(std::string_view text, const UpdateOptions& options) {
   return program;
 }
 
-// Two matrices in bf16, without momentum: all their state is the remainders.
+// Two matrices in bf16, without momentum: their only state is the remainders.
 TEST(HostState, PrefetchesOneParameterAhead) {
   const Program program = OnHost(R"(program p
   tensor %a: bf16[8,4] parameter persistent
@@ -76,12 +76,12 @@ update
   %b.remainder = copy_start(%b.remainder.updated) @b !host_state
   %b.remainder.stored = copy_done(%b.remainder, %b.remainder.updated) @b !host_state
 )");
-  // Nothing of it is taken for useless.
+  // Simplify removes none of it as useless.
   Program simplified = program;
   EXPECT_FALSE(graph::Simplify().Run(simplified).changed);
 }
 
-// The last three are small enough to travel together.
+// The last three are so small that they are copied together.
 constexpr int kParameters = 7;
 constexpr int64_t kElements[kParameters] = {96 * 64, 40, 64 * 128, 80 * 80, 16 * 16, 24, 8};
 
@@ -135,7 +135,7 @@ class Runner {
     executor_.Run();
   }
 
-  // All that is carried, but inputs.
+  // All carried tensors except inputs.
   std::vector<std::pair<std::string, std::string>> Carried() {
     std::vector<std::pair<std::string, std::string>> all;
     for (const memory::PersistentTensor& tensor : plan_.persistent) {
@@ -202,7 +202,7 @@ TEST_P(HostStateTest, StagesTwoParametersAtMost) {
   for (int i = 0; i + 1 < kParameters; ++i) two = std::max(two, state[i] + state[i + 1]);
   EXPECT_EQ(host.plan().persistent_bytes, on_device);
   EXPECT_EQ(host.plan().host_arena_bytes, std::accumulate(state.begin(), state.end(), int64_t{0}));
-  // Beside them a few scalars: norms and factors.
+  // In addition there are a few scalars: norms and factors.
   EXPECT_LE(host.plan().max_live_bytes, on_device + two + 10 * 64);
   EXPECT_GE(host.plan().max_live_bytes, on_device + two);
 }
@@ -219,11 +219,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"Float16", "f16", {.loss_scale = ops::LossScaleOptions{}}}),
     [](const auto& info) { return info.param.name; });
 
-// Between start and done of the loading of p4 the whole group is on its way, and its updates follow
-// one another.
+// Between start and done of loading p4 the whole group is being copied, and its updates follow one
+// another.
 TEST(HostState, SmallNeighboursTravelTogether) {
   const Program program = OnHost(Gradients("f32"), {});
-  std::vector<std::string> around;  // of the group: what happens to it, in order
+  std::vector<std::string> around;  // the events of the group, in order
   for (const graph::Node& node : program.nodes()) {
     if (node.scope == "p4" || node.scope == "p5" || node.scope == "p6") {
       const std::string what = node.op->name + " " + node.scope;

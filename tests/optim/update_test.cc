@@ -1,4 +1,4 @@
-// What the optimizer appends to a program with gradients: text in, text out.
+// Golden tests of the nodes that the optimizer appends to a program with gradients.
 #include "optim/update.h"
 
 #include <gtest/gtest.h>
@@ -126,7 +126,7 @@ constexpr std::string_view kBFloat16Gradients = R"(program p
   tensor %b.grad: f32[64] gradient persistent
 )";
 
-// High halves rounded to nearest, and the remainders that make them float32.
+// Weights rounded to nearest, and the remainders that complete them to float32.
 TEST(Update, BFloat16WithMasterWeights) {
   ExpectProgram(Updated(kBFloat16Gradients, {.algorithm = UpdateOptions::Algorithm::kSgd,
                                              .momentum = 0,
@@ -152,7 +152,7 @@ update
 )");
 }
 
-// 8-bit moments for what is large, float32 ones for what is small.
+// 8-bit moments for large parameters, float32 moments for small ones.
 TEST(Update, BFloat16WithMasterWeightsAndEightBitMoments) {
   ExpectProgram(
       Updated(kBFloat16Gradients,
@@ -183,7 +183,7 @@ update
 )");
 }
 
-// Everything in 16 bits: weights and moments are rounded stochastically, with draws of their own.
+// Everything in 16 bits: weights and moments are rounded stochastically, with separate draws.
 TEST(Update, BFloat16WithoutMasterWeights) {
   ExpectProgram(Updated(kBFloat16Gradients, {.weight_decay = 0.25,
                                              .clip_grad_norm = 0,
@@ -212,7 +212,7 @@ update
 )");
 }
 
-// The model's own rng (of dropout) serves.
+// Uses the model's own rng input (of dropout).
 TEST(Update, SharesTheModelsRandomInput) {
   std::string text(kBFloat16Gradients);
   text.insert(text.find("  tensor %x"), "  tensor %rng: i32[2] input persistent\n");
@@ -220,8 +220,8 @@ TEST(Update, SharesTheModelsRandomInput) {
   EXPECT_EQ(program.nodes().back().inputs.back(), program.Require("rng"));
 }
 
-// The norm is taken of the scaled gradients, and an overflow shows in it. One op decides; the
-// updates unscale with the same factor that clips, and do nothing when the step is skipped.
+// The norm is computed from the scaled gradients and shows an overflow. One op decides; the updates
+// unscale with the same factor that clips, and do nothing when the step is skipped.
 TEST(Update, Float16WithLossScalingAndMasterWeights) {
   ExpectProgram(
       Updated(R"(program p
@@ -281,7 +281,7 @@ update
 )");
 }
 
-// Where the loss is scaled, the op that looks for overflows looks at the loss too.
+// With a loss scale, the op that detects overflows checks the loss too.
 TEST(Update, SkipsWhatDivergesWithLossScaling) {
   const Program program = Updated(R"(program p
   tensor %w: f32[6] parameter persistent
@@ -302,7 +302,7 @@ TEST(Update, SkipsWhatDivergesWithLossScaling) {
   EXPECT_EQ(found, 1);
 }
 
-// The decay that the update of a parameter was given.
+// The decay in a parameter's update.
 double DecayOf(const Program& program, std::string_view parameter) {
   for (const Node& node : program.nodes()) {
     if (node.op->name == "adamw" && program.tensor(node.inputs[0]).name == parameter) {
@@ -338,7 +338,7 @@ TEST(Update, TheFirstGroupThatMatchesDecides) {
   EXPECT_EQ(DecayOf(program, "w"), 0.5);
 }
 
-// Neither an update, nor moments, nor a share in the norm.
+// No update, no moments, and no share in the norm.
 TEST(Update, LeavesParametersWithoutGradientAlone) {
   ExpectProgram(Updated(R"(program p
   tensor %frozen: f32[6,4] parameter persistent

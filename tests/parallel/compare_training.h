@@ -1,4 +1,4 @@
-// What runs of training on several ranks are compared by.
+// Comparisons of training runs on several ranks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace plimsoll::trainer {
 
-// The largest difference, of the largest value.
+// The largest difference, relative to the largest value.
 inline double Difference(const std::vector<float>& a, const std::vector<float>& b) {
   double most = 0, largest = 1e-6;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -31,8 +31,8 @@ inline void ExpectNear(const std::vector<double>& got, const std::vector<double>
   }
 }
 
-// The same training in float32, but for the order in which numbers were added. The arena was
-// checked.
+// Expects the same training in float32, except for the order in which numbers were added, and a
+// checked arena.
 inline void ExpectTrainedAs(const TinyResult& got, const TinyResult& want) {
   ExpectNear(got.losses, want.losses, "loss");
   ExpectNear(got.grad_norms, want.grad_norms, "gradient norm");
@@ -58,7 +58,7 @@ inline std::string BitsOf(const TinyResult& result) {
   return bits;
 }
 
-// To the bit. All ranks call.
+// Expects equal bits on all ranks. All ranks call.
 inline void ExpectAlikeOnAllRanks(const TinyResult& result) {
   const std::vector<std::string> bits = TestWorld().Gather(BitsOf(result));
   for (const std::string& other : bits) EXPECT_EQ(other == bits[0], true) << "ranks differ";

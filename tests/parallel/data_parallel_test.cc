@@ -1,4 +1,4 @@
-// The pass `data_parallel`, text in and text out.
+// Golden tests of the pass `data_parallel`.
 #include "parallel/data_parallel.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ update
   %loss.reduced: f32[] metric persistent view %loss+0 = all_reduce_done(%loss) !data_parallel
   %norm = global_norm(%a.grad.reduced, %b.grad.reduced)
 )");
-  // A sum takes the place of its gradient.
+  // A sum reuses its gradient's memory.
   const Program* const programs[] = {&program};
   const memory::MemoryPlan plan = memory::MakePlan(programs, {});
   const runtime::Layout& layout = plan.programs[0].layout;
@@ -81,7 +81,7 @@ TEST(DataParallel, AFullBucketLeavesBehindItsLastWriter) {
   EXPECT_GT(text.find("%b.grad.sum: "), text.find("%a.grad: "));
 }
 
-// Of several micro-steps only the last sums, what was carried to it.
+// With several micro-steps only the last one sums the gradients, which were carried to it.
 TEST(DataParallel, CarriedGradientsAreSummedWhereTheyLie) {
   Program program = Parse(R"(program train_last
   tensor %x: f32[4,8] input persistent

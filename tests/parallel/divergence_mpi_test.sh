@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: divergence_mpi_test.sh MPIRUN.SH PLIMSOLL
-# A batch that is unlike all before it, under mpirun: ranks skip its step, or go back, as one; the losses are those
-# of one rank, and a run that is resumed has the bits of one that was never stopped.
+#
+# An outlier batch under mpirun: all ranks skip its step, or go back, together; the losses are those
+# of one rank, and a resumed run has the bits of an uninterrupted one.
 set -euo pipefail
 mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
 cd "${TEST_TMPDIR:?}"
@@ -11,7 +12,7 @@ fail() {
   exit 1
 }
 
-# 64 tokens a step: the alphabet again and again, but for step 20.
+# 64 tokens a step: the alphabet again and again, except in step 20.
 awk 'BEGIN {
   srand(3)
   for (i = 0; i < 64 * 60; ++i)

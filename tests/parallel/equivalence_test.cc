@@ -1,6 +1,6 @@
-// Training on all ranks equals training alone: the same losses, gradient norms and weights but for
-// the order in which floats are added, and the same bits on every rank. Started under mpirun; every
-// rank also trains alone, which is the measure.
+// Training on all ranks equals training alone: the same losses, gradient norms and weights except
+// for the order in which floats are added, and the same bits on every rank. Started under mpirun;
+// every rank also trains alone, as the reference.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ struct Combination {
   std::string invalid;  // why it cannot run on so many ranks
 };
 
-// Two and four ranks can share their heads.
+// Models whose heads two and four ranks can share.
 models::ModelSpec SharedGpt2() { return models::Gpt2Spec(2, 32, 4, 96, 16); }
 models::ModelSpec SharedLlama() { return models::LlamaSpec({2, 32, 4, 2, 8, 80, 96, 16, false}); }
 
@@ -59,10 +59,11 @@ std::vector<Combination> Combinations(int64_t ranks) {
         for (const int64_t accumulate : {1, 2, 4}) {
           for (const Policy policy : {Policy::kNone, Policy::kBlock, Policy::kSelective}) {
             for (const bool offload : {false, true}) {
-              // What moves state to the host does not meet what splits layers.
+              // State on the host is independent of splitting layers, so not all combinations are
+              // tested.
               for (const bool state_on_host : {false, true}) {
                 if (tensor > 1 && state_on_host != offload) continue;
-                // Of presets, gathers among tensor-parallel ranks are new.
+                // With presets, only the gathers among tensor-parallel ranks are new.
                 if (policy == Policy::kSelective && (!sequence || offload)) continue;
                 Combination c;
                 c.tensor_ranks = tensor;
@@ -80,8 +81,8 @@ std::vector<Combination> Combinations(int64_t ranks) {
                 if (offload) c.run.checkpointing.offload.patterns = {"block.*.residual_2"};
                 c.run.state_on_host = state_on_host;
                 c.run.ignored = 0.3;
-                // A key's bias has no gradient but what rounding leaves, of which AdamW, with its
-                // own eps, would make steps as large as any.
+                // A key's bias has no gradient except rounding errors, from which AdamW with its
+                // own eps would make steps as large as any.
                 c.run.update.eps = 1e-5;
                 c.run.evaluate = true;
                 c.run.bucket_bytes = 20'000;  // several buckets
@@ -111,8 +112,8 @@ class TestMesh {
   runtime::MeshRanks ranks_;
 };
 
-// What one rank makes of the same step, with nothing saved, recomputed or moved; trained once for
-// each model and number of micro-steps.
+// The result of one rank for the same step, with nothing saved, recomputed or moved; trained once
+// for each model and number of micro-steps.
 const TinyResult& Alone(const TinyRun& run) {
   static std::map<std::pair<std::string, int64_t>, TinyResult> results;
   const auto [found, fresh] = results.try_emplace({run.spec.family, run.accumulate});
@@ -153,7 +154,7 @@ TEST(Equivalence, RanksTrainAsOne) {
   EXPECT_GE(ran, 40);
 }
 
-// Data ranks divide among themselves what is a tensor-parallel rank's part already.
+// Data ranks divide the part of a tensor-parallel rank once more.
 TEST(Equivalence, PartsAreDividedOnceMore) {
   runtime::World& world = TestWorld();
   if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
@@ -183,8 +184,8 @@ TEST(Equivalence, PartsAreDividedOnceMore) {
   }
 }
 
-// Weights that are rounded stochastically are rounded alike everywhere, whatever is dropped out;
-// what tensor-parallel ranks have alike stays so.
+// Stochastic rounding gives the same weights everywhere, whatever dropout drops; what
+// tensor-parallel ranks have in common stays equal.
 TEST(Equivalence, RanksRoundAndDropAlike) {
   runtime::World& world = TestWorld();
   if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
@@ -204,7 +205,8 @@ TEST(Equivalence, RanksRoundAndDropAlike) {
       mesh.Use(run);
       const TinyResult result = Train(run);
       ExpectAlikeOnAllRanks(result);
-      // Slots: one that tensor-parallel ranks have alike, one that is each rank's own.
+      // Random slots: one that is equal on tensor-parallel ranks, and one that differs on each
+      // rank.
       const auto distinct = [&](const std::vector<int32_t>& rng) {
         const std::vector<std::string> all = world.Gather(fmt::format("{}", fmt::join(rng, " ")));
         return static_cast<int>(std::set<std::string>(all.begin(), all.end()).size());
@@ -215,7 +217,7 @@ TEST(Equivalence, RanksRoundAndDropAlike) {
   }
 }
 
-// Of what tensor-parallel ranks share, some is frozen.
+// Some of the parameters that tensor-parallel ranks share are frozen.
 TEST(Equivalence, RanksTrainBesideFrozenParameters) {
   if (TestWorld().size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
   for (const bool sequence : {false, true}) {
@@ -241,7 +243,7 @@ TEST(Equivalence, RanksTrainBesideFrozenParameters) {
   }
 }
 
-// A or B is split where the weight beside it is; dropout drops alike where inputs are whole.
+// A or B is split like its weight; dropout drops the same elements where inputs are whole.
 TEST(Equivalence, RanksTrainAdapters) {
   if (TestWorld().size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
   for (const bool llama : {false, true}) {
@@ -269,7 +271,7 @@ TEST(Equivalence, RanksTrainAdapters) {
   }
 }
 
-// An overflow in one rank's part of a gradient skips the step on all, as on one.
+// An overflow in one rank's part of a gradient skips the step on all ranks, as on one.
 TEST(Equivalence, RanksSkipTheSameSteps) {
   runtime::World& world = TestWorld();
   if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # usage: eval_mpi_test.sh MPIRUN.SH PLIMSOLL
-# Held-out losses under mpirun: the same sequences, and so the same losses within 1e-5, whatever the
-# micro-batch and the number of ranks, of random tokens and of examples, whose prompts carry no loss.
+#
+# Held-out losses under mpirun: the same sequences, and so the same losses within 1e-5, for any
+# micro-batch and number of ranks; with random tokens, and with examples, whose prompts carry no
+# loss.
 set -euo pipefail
 mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
 cd "${TEST_TMPDIR:?}"

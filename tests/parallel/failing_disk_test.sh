@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # usage: failing_disk_test.sh MPIRUN.SH PLIMSOLL FAILING_DISK.SO
-# `plimsoll train` on disks that fail (tests/support/failing_disk.cc), alone and on several ranks, waiting for
-# snapshots and beside them: it says so, keeps what was there, and goes on or stops as it is told.
+#
+# `plimsoll train` on disks that fail (tests/support/failing_disk.cc), alone and on several ranks,
+# with synchronous and asynchronous snapshots: it reports the failure, keeps the existing files, and
+# continues or stops as configured.
 set -euo pipefail
 mpirun_sh=$PWD/$1 plimsoll=$PWD/$2 disk=$PWD/$3
 cd "${TEST_TMPDIR:?}"
-# The preloaded library comes before a sanitizer's.
+# Allows the preloaded library to come before a sanitizer's.
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0
 
 fail() {
@@ -42,7 +44,7 @@ for async in false true; do
   for ranks in 1 2; do
     echo "ranks $ranks, save.async $async"
     sets=(--set save.async=$async)
-    # Of two ranks the second one's disk fails, where both write.
+    # With two ranks, the second one's disk fails, where both write.
     unset FAILING_DISK_RANK
     [ $ranks -eq 1 ] || export FAILING_DISK_RANK=1
     who=$([ $ranks -eq 1 ] || echo 'rank 1: ')

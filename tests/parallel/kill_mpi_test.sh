@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # usage: kill_mpi_test.sh MPIRUN.SH PLIMSOLL [KILLS]
-# Four ranks of `plimsoll train`, which save after every step, are killed again and again at any time, one of them or
-# all at once. After each kill the newest snapshot that was complete is there, and all that are there are whole; in
-# the end the numbers are those of a run that nobody killed. A .partial folder of a newer step than the newest
-# complete one proves a kill between a save's first write and its rename.
+#
+# Four ranks of `plimsoll train`, which save after every step, are killed again and again at any
+# time, one of them or all at once. After each kill the newest complete snapshot still exists, and
+# all existing ones are undamaged; in the end the numbers are those of an undisturbed run. A
+# .partial folder of a step after the newest complete one proves a kill between a save's first write
+# and its rename.
 set -euo pipefail
 mpirun_sh=$PWD/$1 plimsoll=$PWD/$2 kills=${3:-6}
 cd "${TEST_TMPDIR:?}"
@@ -40,7 +42,7 @@ for way in "async=false zero=0" "async=true zero=0" "async=true zero=1"; do
   sets=(--set "save.$async" --set "parallel.$zero" --set train.eval_every=0)
   rm -rf run
   inside=0 complete=0
-  # A busy machine may need some more to hit as many saves.
+  # A busy machine may need more kills to hit as many saves.
   for ((number = 0; number < kills || (2 * inside < number && number < 3 * kills); ++number)); do
     PLIMSOLL_MPI_SECONDS=100 "$mpirun_sh" 4 "$plimsoll" train run.yaml --set run.dir=run "${sets[@]}" --resume auto \
       >out.txt 2>&1 &
@@ -55,7 +57,7 @@ for way in "async=false zero=0" "async=true zero=0" "async=true zero=1"; do
     mapfile -t pids < <(ranks_of)
     [ ${#pids[@]} -eq 4 ] || fail "${#pids[@]} ranks: $(cat out.txt)"
     sleep 0.0$((RANDOM % 10))
-    # Three of four are aimed at a save that has begun.
+    # Three of four kills are aimed at a save that has begun.
     if ((number % 4 != 0)); then
       for ((i = 0; i < 1000; ++i)); do
         [ "$(newest .partial)" -le "$(newest)" ] || break

@@ -1,5 +1,5 @@
-// Metrics that a model declares are those of all data ranks together, and the same on all ranks of
-// a tensor group. Started under mpirun; every rank also trains alone, which is the measure.
+// Metrics that a model declares cover all data ranks together, and are the same on all ranks of a
+// tensor group. Started under mpirun; every rank also trains alone, as the reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::vector<double> Numbers(const StepMetrics& metrics) {
   return all;
 }
 
-// Of steps, and of an evaluation behind each, whose last batch has the targets of one rank alone.
+// Metrics of steps, and of an evaluation after each, whose last batch has targets on one rank only.
 std::vector<std::vector<double>> Told(const runtime::MeshRanks* mesh, int64_t zero,
                                       graph::DType dtype) {
   const auto model = models::WithParameters(std::make_unique<Telling>());
@@ -104,7 +104,8 @@ TEST(MetricsOfRanks, AreThoseOfOne) {
         for (size_t i = 0; i < told.size(); ++i) {
           ASSERT_EQ(told[i].size(), alone[i].size());
           for (size_t k = 0; k < told[i].size(); ++k) {
-            // In 16 bits sums of other parts round to other weights; counts of rows do not.
+            // In 16 bits, sums of differently split parts lead to other weights; counts of rows do
+            // not.
             const double tolerance = dtype == graph::DType::kFloat32 ? 1e-4 : 0.5;
             EXPECT_NEAR(told[i][k], alone[i][k], tolerance * (1 + std::abs(alone[i][k])));
           }

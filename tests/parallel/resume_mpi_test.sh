@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # usage: resume_mpi_test.sh MPIRUN.SH PLIMSOLL
-# `plimsoll train --resume` under mpirun: the bits of a run that was never stopped on the same ranks, its
-# losses on others; a signal to one rank stops all; hosts without a common folder are told so.
+#
+# `plimsoll train --resume` under mpirun: on the same ranks the bits of an uninterrupted run, on
+# other ranks its losses; a signal to one rank stops all; hosts without a common folder get an
+# error.
 set -euo pipefail
 mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
 cd "${TEST_TMPDIR:?}"
@@ -50,7 +52,7 @@ for mesh in "data=2 zero=0" "data=2 zero=1 async=true" "data=2 zero=2" "data=2 z
   cmp <(numbers whole) <(numbers stopped) || fail "$mesh: other bits"
   "$plimsoll" inspect stopped >inspect.txt || fail "$(cat inspect.txt)"
   grep -q '^stopped/snapshots/step-000000009: .*, whole' inspect.txt || fail "$(cat inspect.txt)"
-  # One process puts together what all of them wrote.
+  # One process combines the parts that all ranks wrote.
   "$plimsoll" export stopped --step 9 --to exported --overwrite >export.txt 2>&1 || fail "$(cat export.txt)"
   cmp whole/model/model.safetensors exported/model.safetensors || fail "$mesh: other weights"
 done
@@ -73,7 +75,7 @@ for change in "4 tensor=2:zero=2|1" "4 tensor=2:zero=1|2 zero=3" "2 zero=3|4 ten
   near whole moved
 done
 
-# 8-bit state has other blocks on other tensor ranks: some are made anew, which rounds again.
+# 8-bit state has other blocks on other tensor ranks: some are quantized again, which rounds again.
 eight_bits=(--set optimizer.state_dtype=int8 --set model.width=64 --set model.heads=4)
 rm -rf whole
 train 1 whole "${eight_bits[@]}"
@@ -86,8 +88,8 @@ for change in "1 2" "2 1" "2 4"; do
   near whole moved 1e-4
 done
 
-# A signal that reaches one rank stops all of them, with a snapshot; or, when one of them cannot write its part,
-# with its reason.
+# A signal that reaches one rank stops all ranks with a snapshot, or, when one of them cannot write
+# its part, with the reason.
 start() {  # RUN
   PLIMSOLL_MPI_SECONDS=100 "$mpirun_sh" 2 "$plimsoll" train run.yaml --set train.steps=1000000 --set run.dir="$1" \
     --set train.eval_every=0 --set save.every=0 --set parallel.zero=1 >"$1.txt" 2>&1 &
@@ -119,7 +121,7 @@ grep -q 'no snapshot of step .*: rank 1: full/snapshots/step-.*.partial/rank-000
   fail "$(cat full.txt)"
 [ -z "$(ls full/snapshots)" ] || fail "$(ls full/snapshots)"
 
-# Ranks in folders of their own, as hosts without a common file system have them.
+# Ranks in separate folders, as on hosts without a common file system.
 mkdir -p host0/run host1/run
 # shellcheck disable=SC2016
 if "$mpirun_sh" 2 bash -c 'cd host$OMPI_COMM_WORLD_RANK && "$0" train ../run.yaml --set run.dir=run' "$plimsoll" \

@@ -21,7 +21,7 @@ int64_t NumberOf(std::string_view name, const MeshPosition& rank, int64_t micro_
   return 0;
 }
 
-// These numbers are what dropout and rounding follow from: others would be another training.
+// Dropout and rounding follow from these numbers: other numbers would give another training.
 TEST(RngSlots, CountMicroStepsAmongTheRanksThatDrawDifferently) {
   const Mesh mesh({DataAxis(3), TensorAxis(2)});
   for (int64_t rank = 0; rank < mesh.size(); ++rank) {
@@ -34,7 +34,7 @@ TEST(RngSlots, CountMicroStepsAmongTheRanksThatDrawDifferently) {
   EXPECT_EQ(NumberOf("tensor_rng", {}, 7), 7);
 }
 
-// An axis that a slot does not know is one along which ranks draw alike.
+// Along an axis that a slot does not name, ranks draw the same numbers.
 TEST(RngSlots, RanksDrawAlikeAlongOtherAxes) {
   const Mesh mesh({DataAxis(2), {.name = "context", .ranks = 2}, TensorAxis(2)});
   std::map<std::string, std::set<int64_t>> numbers;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: start_mpi_test.sh MPIRUN.SH PLIMSOLL
+#
 # Several ranks start together or not at all: with different commands, with a rank that never comes,
-# with folders that they don't share. Nothing is lost, and the last word is the cause.
+# with folders that they don't share. Nothing is lost, and the last message names the cause.
 set -euo pipefail
 mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
 cd "${TEST_TMPDIR:?}"
@@ -21,7 +22,8 @@ memory: {calibrate: false}
 END
 export PLIMSOLL=$plimsoll HERE=$PWD
 
-# refused TEXT SCRIPT: what each rank runs ends within seconds, saying TEXT, and without MPI's own words.
+# refused TEXT SCRIPT: each rank runs SCRIPT, which must end within seconds with the message TEXT
+# and without MPI's own messages.
 refused() {
   local output started=$SECONDS
   if output=$("$mpirun_sh" 2 bash -c "$2" 2>&1); then fail "runs: $2"; fi
@@ -50,6 +52,6 @@ find rank0 -type f -exec sha256sum {} + | sort >after
 cmp before after || fail "a start that was refused has changed the earlier run"
 [ -z "$(ls rank1)" ] || fail "something is left: $(ls rank1)"
 
-# Words and answers come once.
+# Answers and messages are printed once.
 "$mpirun_sh" 2 "$plimsoll" version >version.txt
 [ "$(grep -c 'plimsoll [0-9]' version.txt)" = 1 ] || fail "$(cat version.txt)"

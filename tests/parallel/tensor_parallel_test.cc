@@ -1,5 +1,5 @@
-// The passes `tensor_parallel` and `tensor_gradients`, text in and text out: a small GPT-2 of one
-// block, among two ranks.
+// Golden tests of the passes `tensor_parallel` and `tensor_gradients`: a small GPT-2 of one block,
+// split between two ranks.
 #include "parallel/tensor_parallel.h"
 
 #include <gtest/gtest.h>
@@ -168,7 +168,7 @@ forward
 )");
 }
 
-// The gradient of a gather is a scatter, that of a sum passes as it is.
+// The gradient of a gather is a scatter; that of a sum is passed on unchanged.
 TEST(TensorParallel, CollectivesHaveGradients) {
   constexpr char kLayer[] = R"(program train
   tensor %x: f32[4,8] parameter persistent
@@ -221,7 +221,7 @@ forward
             "tensor_parallel: rms_norm @mlp needs whole rows");
 }
 
-// The norm worked on rows; the table is split.
+// The norm's input was split by rows; the table is split.
 constexpr char kUpdate[] = R"(program train
   tensor %table: f32[5,8] parameter persistent
   tensor %norm: f32[8] parameter persistent

@@ -1,6 +1,6 @@
-// An axis that no pass works along: its ranks do the same as one another, and training on data ×
-// context × tensor is training on data × tensor. Sessions, state and weights know of no number of
-// axes. Started under mpirun.
+// An axis along which no pass splits anything: its ranks all compute the same, and training on data
+// × context × tensor equals training on data × tensor. Sessions, state and weights work with any
+// number of axes. Started under mpirun.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -25,7 +25,7 @@ runtime::MeshRanks Connected(std::vector<MeshAxis> axes) {
   return ranks;
 }
 
-// With 4 ranks the last axis has one, with 8 all have two.
+// With 4 ranks the last axis has one rank; with 8 ranks all axes have two.
 runtime::MeshRanks ThreeAxes() {
   return Connected(
       {DataAxis(2), {.name = "context", .ranks = 2}, TensorAxis(TestWorld().size() / 4)});
@@ -60,7 +60,7 @@ TEST(ThirdAxis, ItsRanksTrainAlike) {
     const TinyResult got = Train(run);
     ExpectTrainedAs(got, alone);
     ExpectAlikeOnAllRanks(got);
-    // Of what several ranks have alike, one saves each element.
+    // If several ranks have the same element, only one of them saves it.
     int64_t saved = 0;
     for (const std::string& bytes : TestWorld().Gather(std::to_string(SavedBytes(got)))) {
       saved += std::stoll(bytes);
@@ -74,7 +74,7 @@ std::string Contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The first rank of all writes, and asks the others for what it lacks.
+// The first of all ranks writes, and gets the missing parts from the others.
 TEST(ThirdAxis, AllItsRanksServeWeights) {
   if (TestWorld().size() % 4 != 0) GTEST_SKIP() << "for mpirun: see the test that starts it";
   const runtime::MeshRanks ranks = ThreeAxes();

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # usage: train_mpi_test.sh MPIRUN.SH PLIMSOLL
-# `plimsoll train` under mpirun, as users start it: the losses of one rank, the same files whatever
-# the number of ranks, mistakes told once, and a rank that is killed ends all of them.
+#
+# `plimsoll train` under mpirun, started as by users: the losses of one rank, the same files for any
+# number of ranks, mistakes reported once, and a killed rank ends all of them.
 set -euo pipefail
 mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
 cd "${TEST_TMPDIR:?}"
@@ -31,7 +32,8 @@ losses() { grep -o '"[a-z_]*loss": *[0-9.e+-]*' "$1/metrics.jsonl" | sed 's/.*: 
 
 "$plimsoll" train run.yaml --set run.dir=alone >alone.txt
 
-# The same file on any number of ranks: the batch is the file's, a micro-step a rank's part of it.
+# The same file works on any number of ranks: the batch is the file's, a micro-step is a rank's part
+# of it.
 for ranks in 2 4; do
   "$mpirun_sh" $ranks "$plimsoll" train run.yaml --set run.dir=on$ranks >on$ranks.txt || fail "$(cat on$ranks.txt)"
   compare_losses alone on$ranks
@@ -43,7 +45,7 @@ for ranks in 2 4; do
   [ -s on$ranks/model/model.safetensors ] || fail "no model"
 done
 
-# What ranks take is what is planned for them, asked for in three ways.
+# Ranks take the memory that is planned for them; the plan is requested in three ways.
 arena() { grep -o '"arena_bytes": *[0-9]*' "$1" | head -n 1 | grep -o '[0-9]*$'; }
 for ranks in 2 4; do
   "$plimsoll" plan run.yaml --json --ranks $ranks >meshes$ranks.json
@@ -55,7 +57,7 @@ for ranks in 2 4; do
   done
 done
 
-# The largest difference of two models' weights, the files' payload after the header.
+# The largest difference of two models' weights, comparing the files' payloads after their headers.
 difference() {
   paste <(payload "$1") <(payload "$2") | awk '
     { d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d }
@@ -67,7 +69,7 @@ payload() {
   od -An -v -w4 -tf4 -j $((header + 8)) "$1/model/model.safetensors"
 }
 
-# What ranks divide among themselves changes neither losses nor what is saved.
+# Dividing state among ranks changes neither losses nor the saved model.
 for zero in 1 2 3; do
   "$mpirun_sh" 2 "$plimsoll" train run.yaml --set run.dir=zero$zero --set parallel.zero=$zero >zero$zero.txt ||
     fail "$(cat zero$zero.txt)"
@@ -76,8 +78,8 @@ for zero in 1 2 3; do
     fail "weights of ZeRO $zero: $(difference alone zero$zero)"
 done
 
-# Ranks that share layers and rows, and what their data ranks divide: the losses and texts of one rank, and
-# its model in one piece.
+# Tensor-parallel ranks with split sequences, and divided state among their data ranks: the losses
+# and texts of one rank, and its model in one piece.
 bytes=(--set model.vocab=256 --set data.tokenizer=byte --set train.sample_every=6 --set sample.temperature=0
   --set sample.tokens=6 --set sample.prompt=ab)
 text() { sed -n 's/^\(\[0\] \)\?\(ab.*\)/\2/p' "$1"; }
@@ -96,7 +98,7 @@ for zero in 0 1 2 3; do
   [ -n "$(text $mesh.txt)" ] && [ "$(text $mesh.txt)" = "$(text whole.txt)" ] || fail "another sample: $(cat $mesh.txt)"
 done
 
-# Mistakes, told alike whether ranks are started or planned for.
+# Mistakes give the same messages whether ranks are started or planned for.
 for command in train plan; do
   if "$mpirun_sh" 3 "$plimsoll" $command run.yaml --set run.dir=wrong >spread.txt 2>&1; then fail "16 sequences on 3 ranks"; fi
   grep -q 'run.yaml:3: train.global_batch: 16 sequences do not spread over 3 data ranks; use 15 or 18' spread.txt ||
@@ -122,7 +124,7 @@ none_left() {  # RUN: within a moment, since a process that was killed takes one
   return 1
 }
 
-# One rank hangs: the others notice.
+# One rank hangs: the others detect it.
 "$mpirun_sh" 2 "$plimsoll" train run.yaml --set train.steps=1000000 --set run.dir=hangs --set train.eval_every=0 \
   --set parallel.timeout=2 >hangs.txt 2>&1 &
 job=$!

@@ -1,4 +1,4 @@
-// Dividing state among data ranks changes nothing about training: it equals training alone, and but
+// Dividing state among data ranks does not change training: it equals training alone, and, except
 // for the order in which the gradient norm is added, it equals plain data parallelism to the bit.
 // Started under mpirun.
 #include <fmt/format.h>
@@ -63,7 +63,7 @@ TEST_F(ZeroEquivalence, TrainsAsOneRank) {
       if (alone.micro_batch < TestWorld().size()) continue;  // too few sequences
       const TinyResult want = Train(alone);
       for (const int64_t zero : {1, 2, 3}) {
-        // Recomputing and state on the host in one: they do not meet.
+        // Recomputing and state on the host are tested together, since they don't interact.
         for (const Policy policy : {Policy::kNone, Policy::kBlock}) {
           SCOPED_TRACE(fmt::format("{} × {} micro-steps, ZeRO {}, {}", llama ? "llama" : "gpt2",
                                    accumulate, zero,
@@ -82,7 +82,7 @@ TEST_F(ZeroEquivalence, TrainsAsOneRank) {
   EXPECT_GE(ran, 24);
 }
 
-// Frozen parameters are whole, or gathered with the others, and never updated.
+// Frozen parameters are whole, or gathered like the others, and never updated.
 TEST_F(ZeroEquivalence, TrainsBesideFrozenParameters) {
   for (const bool llama : {false, true}) {
     for (const int64_t accumulate : {1, 2}) {
@@ -117,7 +117,7 @@ TEST_F(ZeroEquivalence, TrainsAdapters) {
   }
 }
 
-// Weights and moments in all the types that they are stored in. Without clipping nothing depends on
+// Weights and moments in all types in which they are stored. Without clipping nothing depends on
 // the norm; with one micro-step, gradients are added in one order.
 TEST_F(ZeroEquivalence, ChangesNoBit) {
   std::vector<std::pair<std::string, TinyRun>> runs;
@@ -148,7 +148,7 @@ TEST_F(ZeroEquivalence, ChangesNoBit) {
   }
 }
 
-// Weights that are gathered again are those that were kept, whatever else is computed again.
+// Weights that are gathered again equal those that were kept, whatever else is recomputed.
 TEST_F(ZeroEquivalence, GathersTheSameWeightsAgain) {
   for (const int64_t accumulate : {1, 2}) {
     TinyRun run = Shared(RunOf(true, accumulate), 3);
@@ -168,7 +168,8 @@ TEST_F(ZeroEquivalence, GathersTheSameWeightsAgain) {
   }
 }
 
-// Each rank rounds its own parts, with numbers of its own; what it has whole, as the others do.
+// Each rank rounds its own parts with its own random numbers, and whole tensors like the other
+// ranks.
 TEST_F(ZeroEquivalence, RoundsStochastically) {
   for (const int64_t zero : {1, 2, 3}) {
     TinyRun run = Shared(RunOf(false, 1), zero);

@@ -1,4 +1,4 @@
-// What each stage of ZeRO takes off a rank: the bytes that persist, by role.
+// The memory that each stage of ZeRO saves on a rank: the persistent bytes, by role.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -33,7 +33,7 @@ std::map<Role, int64_t> PersistentBytes(const models::Model& model, int64_t zero
   return bytes;
 }
 
-// Of n elements the divided ones count for a part.
+// Divided elements count by the rank's part of them.
 TEST(ZeroMemory, EachStageDividesMore) {
   const auto model = models::MakeModel(models::Gpt2Spec(2, 32, 2, 96, 16));
   int64_t all = 0, part = 0;
@@ -58,8 +58,8 @@ TEST(ZeroMemory, EachStageDividesMore) {
     EXPECT_EQ(bytes[Role::kGradient], 4 * stage.gradients);
     EXPECT_EQ(bytes[Role::kOptimizerState], 8 * stage.state + kCounter);
     if (zero == 0) none = bytes;
-    // Some parameters are bf16 with a remainder, others float32: of these, which the policy
-    // chooses, all are too small to be divided.
+    // Some parameters are bf16 with a remainder, others float32: the float32 ones, which the policy
+    // chooses, are all too small to be divided.
     const int64_t low = none[Role::kMaster] / 2, saved = all - stage.parameters;
     EXPECT_EQ(bytes[Role::kParameter], none[Role::kParameter] - 2 * saved);
     EXPECT_EQ(bytes[Role::kMaster], 2 * (low - (all - stage.state)));

@@ -1,4 +1,4 @@
-// The passes of ZeRO, text in and text out.
+// Golden tests of the passes of ZeRO.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using graph::Carry;
 using graph::Parse;
 using graph::Program;
 
-// Two layers: a matrix that two ranks divide, and one that is too small.
+// Two layers: a matrix that two ranks divide, and one that is too small to be divided.
 constexpr std::string_view kCarried = R"(
   tensor %x: f32[4,32] input persistent
   tensor %a: f32[32,32] parameter persistent
@@ -120,7 +120,7 @@ update
 )"}));
 }
 
-// Whatever rank's part it is, the plan is the same but for where the part lies.
+// For each rank's part the plan is the same, except for the offset of the part.
 TEST(Zero, PlansOfAllRanksAreAlike) {
   Program program = Parse(Training());
   ZeroState({.ranks = 2}).Run(program);
@@ -141,8 +141,8 @@ TEST(Zero, PlansOfAllRanksAreAlike) {
   }
 }
 
-// Codes of 8 bits and their scales, remainders: all that stands beside the weight. Numbers for
-// stochastic rounding are the rank's own.
+// 8-bit codes and their scales, and remainders: all state of a weight is divided. Random numbers
+// for stochastic rounding are the rank's own.
 TEST(Zero, DividesAllStateOfAnUpdate) {
   Program program = Parse(R"(program train
   tensor %w: bf16[32,32] parameter persistent
@@ -214,8 +214,8 @@ forward
                    "  %a.grad = scale(%a.grad.micro.reduced) {factor=1.0} @a !zero_state"}));
 }
 
-// With small buckets a gradient dies before the next one but one leaves: of the three matrices,
-// the first is done when the third starts.
+// With small buckets a gradient's memory is freed before the gradient after next is sent: of the
+// three matrices, the first is done when the third starts.
 TEST(Zero, ScatteredGradientsGiveUpTheirMemory) {
   std::string text = R"(program train
   tensor %x: f32[4,32] input persistent
@@ -242,7 +242,7 @@ TEST(Zero, ScatteredGradientsGiveUpTheirMemory) {
             "reduce_scatter_done b\nscale \nreduce_scatter_done c\nscale \n");
 }
 
-// One bucket starts in front of each node, and none later than its first weight is read.
+// One bucket starts before each node, and none later than its first weight is read.
 TEST(Zero, GathersWeightsInBuckets) {
   Program program = Parse(R"(program train
   tensor %x: f32[4,32] input persistent
@@ -270,8 +270,8 @@ forward
             "all_gather_done c\nlinear \n");
 }
 
-// Stage 3: the whole is a temporary, in the forward pass and, unless it is recomputed, until the
-// backward pass has read it.
+// Stage 3: the whole weight is a temporary, alive in the forward pass and, unless it is gathered
+// again, until the backward pass has read it.
 TEST(Zero, CarriesPartsOfWeights) {
   Program program = Parse(Training());
   ZeroState({.ranks = 2}).Run(program);
@@ -311,7 +311,7 @@ update
   EXPECT_EQ(GatheredParameters(program), divided);
 }
 
-// What of which layer runs, in order: "gather 0", "wait 0", "linear 0".
+// The events with the layers they belong to, in order: "gather 0", "wait 0", "linear 0".
 std::string Steps(const Program& program) {
   std::string steps;
   for (const graph::Node& node : program.nodes()) {
@@ -325,8 +325,8 @@ std::string Steps(const Program& program) {
   return steps;
 }
 
-// Three layers: the weight of each starts when the program waits for the one before, in the
-// backward pass, which gathers again, too.
+// Three layers: gathering each weight starts when the program waits for the one before, also in the
+// backward pass, which gathers again.
 TEST(Zero, WeightsStartABlockAhead) {
   std::string text = R"(program train
   tensor %x0: f32[4,32] input persistent

@@ -28,7 +28,7 @@ class Browser:
         options = Options()
         for argument in (
             "--headless=new",
-            "--no-sandbox",  # there may be no other user to become
+            "--no-sandbox",  # there may be no other user to run as
             "--disable-gpu",
             "--disable-dev-shm-usage",
             "--disable-background-networking",
@@ -38,7 +38,7 @@ class Browser:
         ):
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        os.environ["HOME"] = str(profile)  # Chromium wants one that it can write to
+        os.environ["HOME"] = str(profile)  # Chromium needs a writable one
         self.driver = webdriver.Chrome(
             service=Service(shutil.which("chromedriver")), options=options
         )

@@ -100,7 +100,7 @@ class StudyPage(PageTest):
         by_time += ["none", "selective", "pytorch", "block"]
         self.assertEqual(self.names(), by_time + ["auto at 1GiB"])
         self.browser.button("step", table).click()
-        # What has no value stays behind.
+        # Rows without a value stay last.
         self.assertEqual(self.names(), by_time[::-1] + ["auto at 1GiB"])
         self.browser.button("variant", table).click()
         self.assertEqual(self.names(), sorted(self.names(), key=str.casefold))
@@ -179,7 +179,7 @@ class StudyPage(PageTest):
         tops = self.browser.run(
             "return [...document.querySelectorAll('figure canvas')].map((c) => Chart.getChart(c).scales.y.max)"
         )
-        self.assertEqual(len(set(tops)), 1)  # to be compared by eye
+        self.assertEqual(len(set(tops)), 1)  # for comparison by eye
 
     def test_curves_zoom(self):
         canvas = self.canvas("Loss")
@@ -292,7 +292,7 @@ class RunningPage(PageTest):
         self.assertIsNotNone(self.browser.find("details").get_attribute("open"))
         self.assertEqual(self.browser.run("return scrollY"), 700)
 
-        # Not while a part of a chart is looked at.
+        # Not while the user is zoomed into a chart.
         self.browser.run("arguments[0].dataset.zoomed = ''", self.canvas("Loss"))
         self.write("three", {})
         self.browser.sleep(2.5)
@@ -344,7 +344,7 @@ class PlanPage(PageTest):
 
     def test_zooms_around_the_pointer_and_moves(self):
         canvas = self.canvas("The arena")
-        # One in the middle, which stays in sight.
+        # One in the middle, which stays visible.
         tensor = min(self.large(), key=lambda each: abs(self.place(each)[0] - 500))
         place = self.place(tensor)
         whole = self.shown()
@@ -376,7 +376,8 @@ class PlanPage(PageTest):
         self.assertEqual(self.browser.point(self.canvas("The arena"), *self.place(tensor)), [])
 
 
-# Keeps in `canvas.words` the boxes of what is written since the canvas was last cleared: [text, left, top, right, bottom].
+# Records in `canvas.words` the boxes of the text drawn since the canvas was last cleared: [text,
+# left, top, right, bottom].
 RECORD_WORDS = """
 const prototype = CanvasRenderingContext2D.prototype;
 const { fillText, clearRect } = prototype;
@@ -486,7 +487,7 @@ class Front(PageTest):
                         self.assertFalse(overlap(name["box"], other["box"]), (name, other))
                     for bar in bars:
                         self.assertFalse(overlap(name["box"], bar), (name, bar))
-                self.browser.open(PAGES / self.page)  # once more, they are where they were
+                self.browser.open(PAGES / self.page)  # after reloading, they are at the same places
                 self.assertEqual(self.chart(self.title, "chart.names"), names)
 
     def axis(self, which):
@@ -514,7 +515,7 @@ class Front(PageTest):
         self.assertEqual(len(self.chart(self.title, points)), 13)
         sizes = self.chart(self.title, radii)
         self.assertEqual(max(sizes[1:]), 13)
-        # Areas are as the values: those of "all together" and "selective".
+        # Areas are proportional to the values: those of "all together" and "selective".
         self.assertAlmostEqual((sizes[12] / sizes[1]) ** 2, 233.7 / 167.3, places=3)
         select.select_by_value("up, in place of time of a step")
         self.assertNotIn("base", self.chart(self.title, points))  # which was not measured
@@ -663,7 +664,7 @@ class CopiedTables(PageTest):
         self.browser.run("document.body.prepend(document.createElement('textarea'))")
         box = self.browser.find("textarea")
         expected = "program,plimsoll\nhardware,none\n"
-        # Browsers that do not let pages from disk use it have an older way.
+        # Browsers that do not let pages from disk use it have an older interface.
         for before in ("", "Object.defineProperty(navigator, 'clipboard', {value: undefined})"):
             self.browser.run(before)
             self.browser.button("CSV", self.browser.section("Facts")).click()

@@ -28,7 +28,7 @@ TEST(History, JoinsRowsWhenItIsFull) {
   for (int step = 0; step < 9; ++step) {
     history.Add({{"step", step}, {"loss", step}, {"lr", step}});
   }
-  // Rows 0 to 3, 4 to 7, and what there is of the next four.
+  // Rows 0 to 3, 4 to 7, and those of the next four that exist.
   EXPECT_EQ(history.rows_per_point(), 4);
   EXPECT_EQ(history.Steps(), ordered_json({3, 7, 8}));
   EXPECT_EQ(history.Values("loss"), ordered_json({1.5, 5.5, 8.0}));

@@ -24,13 +24,14 @@ std::string Hex(std::string_view bytes) {
   return hex;
 }
 
-// The first record of a file that TensorFlow itself would write.
+// The first record of a file as TensorFlow itself would write it.
 TEST(EventEncoding, AVersionEventAsTensorFlowWritesIt) {
   const std::string event = VersionEvent(1.5);
   EXPECT_EQ(Hex(event), "09000000000000f83f1a0d" + Hex("brain.Event:2"));
   const std::string record = Record(event);
   EXPECT_EQ(record.size(), 8 + 4 + event.size() + 4);
-  // Each first record of TensorFlow's files begins so: 24 bytes, and the checksum of that length.
+  // The first record of TensorFlow's files begins with its length, 24, and the checksum of the
+  // length.
   EXPECT_EQ(Hex(record.substr(0, 12)), "1800000000000000a37f4b22");
 }
 

@@ -15,7 +15,7 @@ using nlohmann::ordered_json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The JSON that the page's scripts read.
+// The JSON text that the page's scripts read.
 std::string DataText(const std::string& html) {
   const std::string begin = "id=\"data\">";
   const size_t from = html.find(begin) + begin.size();
@@ -28,7 +28,7 @@ TEST(Page, KeepsItsDataWhateverItSays) {
   page.views.push_back({{"type", "text"}, {"summary", nasty}, {"text", nasty}});
   const std::string html = Render(page);
   const ordered_json data = ordered_json::parse(DataText(html));
-  // Only the byte that is no UTF-8 has become another.
+  // Only the byte that is not UTF-8 has been replaced.
   const std::string kept = "</script><!--<script>\xE2\x80\xA8\xEF\xBF\xBD & \"quotes\"";
   EXPECT_EQ(data["title"], kept);
   EXPECT_EQ(data["views"][0]["text"], kept);
@@ -41,7 +41,7 @@ TEST(Page, AsksTheNetworkForNothing) {
   for (const char* reference : {" src=", " href=", "@import"}) {
     EXPECT_THAT(html, Not(HasSubstr(reference))) << reference;
   }
-  // What is within the same document may be named.
+  // References within the same document are allowed.
   for (size_t at = 0; (at = html.find("url(", at)) != std::string::npos; ++at) {
     EXPECT_EQ(html[at + 4], '#') << html.substr(at, 40);
   }
@@ -129,7 +129,7 @@ TEST(MemoryStack, SumsToLiveBytesAndKeepsThePeak) {
                                            {{"name", "update"}, {"from", 3}, {"to", 3}}}));
   EXPECT_EQ(stack["peak"]["node"], 1);
   EXPECT_EQ(stack["peak"]["bytes"], 1150);
-  // Of two neighbours the one with more.
+  // The larger of two neighbours.
   EXPECT_EQ(MemoryStack(timeline, 2)["programs"][0]["at"], ordered_json({1, 2}));
 }
 
@@ -143,7 +143,7 @@ TEST(PlanRectangles, GivesEachTensorOfABufferItsTime) {
     tensors.push_back(tensor["name"].get<std::string>() + " " + tensor["birth"].dump() + "-" +
                       tensor["death"].dump() + " at " + tensor["offset"].dump());
   }
-  // What lies on the host has no place in the arena.
+  // Tensors on the host have no place in the arena.
   EXPECT_EQ(tensors,
             (std::vector<std::string>{"x 0-1 at 1000", "then 2-3 at 1000", "y 1-2 at 1100"}));
   EXPECT_EQ(plan["persistent"].size(), 1u);

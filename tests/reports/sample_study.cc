@@ -88,7 +88,7 @@ ordered_json Row(const std::string& name, const std::string& group, int64_t kept
 
 }  // namespace
 
-// As many variants as a study of all techniques has, close together, with long and one-sided
+// As many variants as a study of all techniques has, close together, with wide and one-sided
 // spreads.
 ordered_json CrowdedStudy() {
   struct Variant {
@@ -119,7 +119,7 @@ ordered_json CrowdedStudy() {
     rows.back()["loss"] = 2.8125;
     rows.back()["loss_deviation"] = 0.015625;
     rows.back()["runs"] = 5;
-    // One was not measured.
+    // One variant was not measured.
     if (rows.size() > 1) rows.back()["joules_per_token"] = variant.ms * 2e-5;
   }
   rows.front()["base"] = true;

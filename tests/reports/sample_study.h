@@ -1,5 +1,5 @@
-// A study with all that a page can show of one: groups, spreads, a row without numbers, names that
-// look like HTML.
+// A study with everything that a page can show of one: groups, spreads, a row without numbers,
+// names that look like HTML.
 #pragma once
 
 #include <nlohmann/json.hpp>

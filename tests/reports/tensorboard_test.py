@@ -46,11 +46,11 @@ class EventFile(unittest.TestCase):
         config.write_text(CONFIG)
         cls.run_folder = pathlib.Path(folder.name, "run")
         command = [sys.argv[1], "train", config, "--set", f"run.dir={cls.run_folder}"]
-        # Seven steps, then again from the fifth on: nothing of the two steps between may stay.
+        # Seven steps, then again from the fifth on: nothing of the last two steps may remain.
         snapshots = ["--set", "save.every=5", "--set", "save.on_exit=false"]
         stopped = [*command, *snapshots, "--set", "train.stop_after=7"]
         subprocess.run(stopped, check=True, stdout=subprocess.DEVNULL)
-        time.sleep(1.1)  # files are read by their names, which have seconds
+        time.sleep(1.1)  # files are ordered by their names, which have seconds
         resumed = [*command, *snapshots, "--resume", "auto"]
         subprocess.run(resumed, check=True, stdout=subprocess.DEVNULL)
         everything = {"scalars": 0, "tensors": 0}

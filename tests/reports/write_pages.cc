@@ -1,4 +1,4 @@
-// usage: write_pages FOLDER: writes the pages that browser_test.py looks at.
+// usage: write_pages FOLDER: writes the pages that browser_test.py tests.
 
 #include <fstream>
 #include <iostream>

@@ -67,7 +67,7 @@ TEST(ProcessMemory, FollowsWhatIsTouched) {
     touched = MeasureProcessMemory();
   }
   const ProcessMemory after = MeasureProcessMemory();
-  // Room for whatever the test program and sanitizers do on the side.
+  // Leaves room for memory that the test program and sanitizers use.
   EXPECT_GT(touched.resident_bytes, before.resident_bytes + kBytes / 2);
   EXPECT_LT(after.resident_bytes, touched.resident_bytes - kBytes / 2);
   EXPECT_GE(after.peak_resident_bytes, before.resident_bytes + kBytes / 2);

@@ -18,7 +18,7 @@ namespace {
 using graph::DType;
 using ops::Reduction;
 
-// None, fewer elements than ranks, odd counts, more than a block of additions.
+// Zero, fewer elements than ranks, odd counts, more than a block of additions.
 const std::vector<int64_t> kCounts = {0, 1, 2, 3, 5, 7, 64, 1023, 4099, 70'001};
 const std::vector<DType> kTypes = {DType::kFloat32,  DType::kFloat64, DType::kInt32,
                                    DType::kBFloat16, DType::kFloat16, DType::kInt16,
@@ -53,7 +53,7 @@ Bytes Numbers(DType dtype, int64_t count, const std::function<double(int64_t)>& 
   return bytes;
 }
 
-// What rank `rank` has at place i: small integers, whose sums over some ranks every type holds.
+// Element i on rank `rank`: small integers, whose sums over some ranks every type holds.
 double Integer(int rank, int64_t i) { return static_cast<double>((i * 7 + rank * 3) % 5); }
 
 // Numbers without a short binary form, of both signs and many sizes.
@@ -61,7 +61,7 @@ double Rough(int rank, int64_t i) {
   return std::sin(static_cast<double>(i) * 0.7 + rank * 1.3) * std::exp2((i * 5 + rank * 3) % 9);
 }
 
-// Memory of the bed with guards around it, which nobody may touch.
+// Memory from the bed with guards around it, which nobody may write.
 class Buffer {
  public:
   Buffer(CommunicatorBed& bed, int64_t bytes)
@@ -99,7 +99,7 @@ class Buffer {
 
 class Communicators : public testing::Test {
  protected:
-  // One for all tests: communicators of GPUs are dear.
+  // One bed for all tests, since GPU communicators are expensive.
   static void SetUpTestSuite() {
     bed_ = MakeCommunicatorBed(TestWorld()).release();
     why_not_ = bed_->WhyNot();
@@ -130,7 +130,7 @@ class Communicators : public testing::Test {
     return max;
   }
 
-  // Every rank has the bytes that rank 0 has.
+  // Expects that every rank has the bytes of rank 0.
   static void ExpectSameOnAllRanks(const Bytes& bytes) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     EXPECT_TRUE(TestWorld().Broadcast(text) == text) << "rank 0 has other bits than this rank";
@@ -146,7 +146,7 @@ CommunicatorBed* Communicators::bed_ = nullptr;
 ops::Communicator* Communicators::communicator_ = nullptr;
 std::string Communicators::why_not_;
 
-// Calls test(type, count) for all of them, and says in failures which it was.
+// Calls test(type, count) for all combinations, and names the combination in failures.
 template <typename Test>
 void ForAll(const std::vector<DType>& types, const Test& test) {
   for (const DType dtype : types) {
@@ -208,7 +208,7 @@ TEST_F(Communicators, SumsThatRoundHaveTheSameBitsOnAllRanks) {
   });
 }
 
-// In the order of the ranks, in float32, rounded once.
+// Sums are added in the order of the ranks, in float32, and rounded once.
 TEST_F(Communicators, SumsAreThoseOfTheHeader) {
   if (!bed().AddsInRankOrder()) GTEST_SKIP() << "this kind has an order of its own";
   constexpr int64_t kCount = 4099;
@@ -246,7 +246,7 @@ TEST_F(Communicators, InfinityAndNaNReachAllRanks) {
     const Bytes sums = data.Read();
     EXPECT_TRUE(std::equal(sums.begin(), sums.begin() + graph::ByteSize(dtype),
                            Numbers(dtype, 1, [](int64_t) { return HUGE_VAL; }).begin()));
-    // Which bits a NaN has is nobody's concern.
+    // The bits of a NaN do not matter.
     uint32_t bits = 0;
     std::memcpy(&bits, sums.data() + graph::ByteSize(dtype), graph::ByteSize(dtype));
     EXPECT_TRUE(std::isnan(dtype == DType::kFloat32    ? std::bit_cast<float>(bits)
@@ -334,7 +334,7 @@ TEST_F(Communicators, BroadcastComesFromEachRoot) {
 TEST_F(Communicators, SendsReachTheirReceivers) {
   if (size() == 1) GTEST_SKIP() << "there is nobody to send to";
   ForAll(kTypes, [&](DType dtype, int64_t count) {
-    // From 0 to 1, from 1 to 2, …: each adds one before it passes the data on.
+    // From 0 to 1, from 1 to 2, …: each rank adds one before it passes the data on.
     const auto after = [&](int steps) {
       return Numbers(dtype, count, [&](int64_t i) { return Integer(0, i) + steps; });
     };
@@ -347,7 +347,7 @@ TEST_F(Communicators, SendsReachTheirReceivers) {
     }
     if (rank() + 1 < size()) {
       all().Send(data.data(), count, dtype, rank() + 1, bed().stream());
-      data.Read();  // what was sent is there before its buffer goes
+      data.Read();  // the data is sent before its buffer is freed
     }
   });
 }
@@ -382,7 +382,7 @@ TEST_F(Communicators, CallsFollowOneAnotherInOrder) {
   EXPECT_TRUE(data.Read() == Numbers(DType::kFloat32, 1000, [&](int64_t) { return expected; }));
 }
 
-// More than the scratch memory of reductions holds at once.
+// More than the reductions' scratch memory holds at once.
 TEST_F(Communicators, LargeTensorsGoInPieces) {
   constexpr int64_t kCount = 1'100'003;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -410,7 +410,7 @@ TEST_F(Communicators, BarrierLetsNobodyThroughEarly) {
   all().CheckErrors();
 }
 
-// A mesh: groups of neighbours, and groups across them, both in use at once.
+// A mesh: groups of neighbours and groups across them, both used concurrently.
 TEST_F(Communicators, TwoGroupsWorkAtOnce) {
   runtime::World& world = TestWorld();
   const auto pair = world.Split(world.rank() / 2, world.rank());
@@ -438,7 +438,7 @@ TEST_F(Communicators, TwoGroupsWorkAtOnce) {
     EXPECT_TRUE(a.Read() == Numbers(DType::kFloat32, count, [&](int64_t i) {
                   return sum_of_pair(world.rank() / 2 * 2, i);
                 }));
-    // Rank 0 of a pair is even: what it broadcasts is the sum over even ranks.
+    // Rank 0 of a pair is even: it broadcasts the sum over even ranks.
     EXPECT_TRUE(b.Read() == Numbers(DType::kFloat32, count, [&](int64_t i) {
                   double sum = 0;
                   for (int r = 0; r < world.size(); r += 2) sum += number(r, i);

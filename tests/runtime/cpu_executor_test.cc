@@ -34,7 +34,7 @@ using graph::Value;
 
 const Attributes kTen = {{"n", int64_t{10}}, {"seed", int64_t{1}}};
 
-// Every tensor has memory of its own: nothing is shared but by aliases.
+// A layout in which every tensor has its own memory: only aliases share.
 Layout Apart(const Program& program) {
   Layout layout;
   for (const Tensor& tensor : program.tensors()) {
@@ -55,7 +55,7 @@ memory::MemoryPlan PlanOf(const Program& program) {
   return memory::MakePlan(programs);
 }
 
-// A program on arenas of its own.
+// A program with its own arenas.
 class Bench {
  public:
   Bench(const Program& program, const Layout& layout, ThreadPool& pool,
@@ -82,7 +82,7 @@ class Bench {
     executor_.Run();
   }
 
-  // All that the host can see, bit for bit.
+  // All results that the host can see, bit for bit.
   std::string Results() const {
     std::string bits;
     for (const Tensor& tensor : program_.tensors()) {
@@ -142,7 +142,7 @@ TEST(CpuExecutor, PlannedMemoryGivesTheSameBitsAsMemoryApart) {
   }
 }
 
-// Returns when both threads of the pool are up: a starting thread may allocate (asan's do).
+// Returns when both threads of the pool run: a starting thread may allocate (with asan it does).
 void MeetBothThreads(ThreadPool& pool) {
   std::atomic<int> arrived{0};
   pool.ParallelFor(2, 1, [&](int64_t, int64_t) {
@@ -170,7 +170,7 @@ TEST(CpuExecutor, ARunAllocatesNothing) {
   }
 }
 
-// Runs a program of one source and one other op in memory apart; the error, if any.
+// Runs a program of one source and one other op in separate memory; returns the error, if any.
 std::optional<std::string> ErrorOf(const Program& program, ExecutorOptions options) {
   ThreadPool pool(1);
   return MessageOf<InternalError>([&] {
@@ -232,7 +232,7 @@ TEST(CpuExecutor, UsedBytesAreMeasuredNotPlanned) {
 }
 
 TEST(CpuExecutor, PoisonReachesThoseWhoReadTheDead) {
-  // c reads the bytes of a through a tensor that nobody wrote: made possible by a wrong layout.
+  // c reads the bytes of a through a tensor that no node wrote, because of a wrong layout.
   Program p("train");
   Builder g(p);
   const Value a = g.Emit1("test_source", {}, kTen, "a");

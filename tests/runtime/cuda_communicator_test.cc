@@ -66,7 +66,7 @@ class CudaBed : public CommunicatorBed {
   std::unique_ptr<runtime::CudaStream> stream_;
 };
 
-// A bed of its own for each test, and floats in and out of it.
+// Each test has its own bed, and helpers that copy floats in and out of it.
 class CudaCommunicators : public testing::Test {
  protected:
   void SetUp() override {
@@ -133,7 +133,7 @@ TEST_F(CudaCommunicators, OfPartsShareTheWholesBuffers) {
   const auto part = runtime::MakeCudaCommunicator(*group, {}, whole.get());
   ASSERT_EQ(part->size(), group->size());
   EXPECT_EQ(part->rank(), group->rank());
-  // The two in turn, on streams that don't wait for each other.
+  // Both communicators in turn, on streams that don't wait for each other.
   const runtime::CudaStream other;
   float* const in_whole = Floats(std::vector<float>(kCount, 1));
   float* const in_part = Floats(std::vector<float>(kCount, 1));
@@ -151,7 +151,7 @@ TEST_F(CudaCommunicators, OfPartsShareTheWholesBuffers) {
   Free(in_part);
 }
 
-// The same sums with few channels as with many.
+// Few channels give the same sums as many.
 TEST_F(CudaCommunicators, HaveAsManyChannelsAsTheyMay) {
   constexpr size_t kCount = 1'000'001;
   runtime::World& world = TestWorld();
@@ -203,7 +203,7 @@ TEST_F(CudaCommunicators, MoveRegisteredMemoryThemselves) {
         Set(scattered, std::vector<float>(largest, value + world.rank()));
         Set(own, std::vector<float>(largest, value + world.rank()));
         Set(gathered, std::vector<float>(whole, value + world.rank()));
-        world.Barrier();  // others read it
+        world.Barrier();  // others still read it
       };
       const auto check = [&](float value) {
         float total = 0;
@@ -238,8 +238,8 @@ TEST_F(CudaCommunicators, MoveRegisteredMemoryThemselves) {
   }
 }
 
-// A kernel that lets the next one begin before it has written anything: whatever is enqueued behind
-// it still reads what it wrote, on its own stream and, in a graph, on another.
+// A kernel that lets the next one begin before it has written anything: work enqueued behind it
+// must still read its results, on its own stream and, in a graph, on another.
 TEST_F(CudaCommunicators, WaitForKernelsThatLetOthersBegin) {
   runtime::World& world = TestWorld();
   constexpr int64_t kPart = 1'000'000;
@@ -296,7 +296,7 @@ TEST_F(CudaCommunicators, WaitForKernelsThatLetOthersBegin) {
       gpu::Check(cudaStreamEndCapture(stream(), &graph), "cudaStreamEndCapture");
       gpu::Check(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
       for (int replay = 0; replay < 3; ++replay) {
-        Set(scattered, std::vector<float>(whole, -7));  // what would be summed too early
+        Set(scattered, std::vector<float>(whole, -7));  // would be summed if read too early
         world.Barrier();
         gpu::Check(cudaGraphLaunch(executable, stream()), "cudaGraphLaunch");
         check(2);

@@ -1,4 +1,4 @@
-// Programs of the test ops on a GPU, in every way in which the executor can run them.
+// Programs of the test ops on a GPU, in every mode of the executor.
 #include "runtime/cuda_executor.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class Bench {
     executor_->Run();
   }
 
-  // All that the host can see.
+  // All results that the host can see.
   std::vector<float> Results() {
     std::vector<float> results;
     for (const Tensor& tensor : program_.tensors()) {
@@ -131,7 +131,7 @@ TEST_F(CudaExecutorTest, EveryWayToRunGivesTheSameBits) {
       ASSERT_EQ(results.size(), on_cpu.size());
       for (size_t i = 0; i < results.size(); ++i) ASSERT_NEAR(results[i], on_cpu[i], 1e-4) << i;
     }
-    // Short of the planned bytes only where what lies highest is a slot that no node writes.
+    // Less than the planned bytes only if a slot that no node writes has the highest offset.
     const int64_t planned =
         checked.plan().persistent_bytes + checked.plan().programs[0].temporary_bytes;
     EXPECT_LE(checked.executor().used_bytes(), planned);
@@ -144,7 +144,7 @@ TEST_F(CudaExecutorTest, EveryWayToRunGivesTheSameBits) {
   EXPECT_GE(used_as_planned, 36);
 }
 
-// w.i ← update(w.i, x): all independent, but for the last, which reads what the first has written.
+// w.i ← update(w.i, x): all independent, except the last, which reads the first one's result.
 TEST_F(CudaExecutorTest, IndependentNeighboursGoInOneLaunch) {
   Program program("update");
   Builder g(program);
@@ -173,8 +173,8 @@ TEST_F(CudaExecutorTest, IndependentNeighboursGoInOneLaunch) {
   for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-5) << i;
 }
 
-// Large tensors go to the host and come back while others are worked on, in memory that has been
-// used for something else meanwhile.
+// Large tensors are copied to the host and back during work on others, which reuses their memory in
+// the meantime.
 TEST_F(CudaExecutorTest, CopiesOverlapAndArriveWhole) {
   constexpr int64_t kElements = int64_t{4} << 20;
   Program program("offload");
@@ -282,7 +282,7 @@ TEST_F(CudaExecutorTest, InstrumentsFindWhatIsWrong) {
         bench.Run();
       },
       {"belongs to none of its tensors"});
-  // Nothing but what was asked for is measured.
+  // Only requested measurements are made.
   Bench plain(*device_, Two("test_unary"));
   plain.Run();
   ExpectInternalError([&] { plain.executor().used_bytes(); }, {"check_arena"});

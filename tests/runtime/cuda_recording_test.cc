@@ -55,7 +55,7 @@ TEST_F(CudaRecordingTest, ReplaysCopiesFromPinnedMemory) {
 TEST_F(CudaRecordingTest, RefusesCopiesFromPageableMemory) {
   const auto gone = std::make_unique<int>(7);
   EXPECT_EQ(CudaRecording::Make(stream_->get(), [&] { EnqueueCopy(gone.get()); }), nullptr);
-  // Of a stream that was forked from the recorded one, too.
+  // Also on a stream that was forked from the recorded one.
   const CudaStream side;
   const CudaEvent fork, join;
   const auto beside = [&] {
@@ -68,7 +68,7 @@ TEST_F(CudaRecordingTest, RefusesCopiesFromPageableMemory) {
     join.MakeWait(stream_->get());
   };
   EXPECT_EQ(CudaRecording::Make(stream_->get(), beside), nullptr);
-  EnqueueCopy(gone.get());  // the stream works on
+  EnqueueCopy(gone.get());  // the stream still works
   EXPECT_EQ(Read(), 7);
 }
 

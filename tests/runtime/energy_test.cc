@@ -10,7 +10,7 @@
 namespace plimsoll::runtime {
 namespace {
 
-// As Linux shows zones: a folder each, parts of a package as zones of their own.
+// Zones as Linux shows them: a folder each, with parts of a package as zones of their own.
 void AddZone(const TempFolder& folder, const std::string& zone, const std::string& name,
              const std::string& microjoules) {
   std::filesystem::create_directory(folder / zone);

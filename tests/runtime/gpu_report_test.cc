@@ -1,4 +1,4 @@
-// What is said to be wrong with a machine, by made-up machines.
+// The problems reported for a machine, tested with made-up machines.
 #include "runtime/gpu_report.h"
 
 #include <gmock/gmock.h>
@@ -82,7 +82,7 @@ TEST(GpuReport, AGpuWithoutCode) {
   report.gpus[0].minor = 6;
   report.gpus[0].has_code = false;
   ExpectProblem(report, true, {"8.6", "(it has: 90)", "CUDA_ARCHITECTURES=86"});
-  report.gpus.push_back(Sound().gpus[0]);  // another one does the work
+  report.gpus.push_back(Sound().gpus[0]);  // another GPU can do the work
   ExpectProblem(report, false, {"GPU 0"});
 }
 

@@ -1,5 +1,5 @@
-// A thread for each element, grid-stride, in few enough blocks that all run at once and leave room
-// beside them. Bytes: 4 for each element.
+// One thread per element, grid-stride, in so few blocks that all run at once with room for others.
+// Bytes: 4 per element.
 #include "gpu/check.h"
 #include "tests/runtime/late_writer.h"
 

@@ -1,4 +1,4 @@
-// A kernel whose results are late: what is launched so as to begin early may begin long before.
+// A kernel with late results: a kernel that is launched to begin early may begin long before them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,7 +7,7 @@
 
 namespace plimsoll {
 
-// data[i] = value for i < count, some 200 µs after the kernel has let the next one begin.
+// Sets data[i] = value for i < count, some 200 µs after the kernel has let the next one begin.
 void WriteLate(float* data, int64_t count, float value, cudaStream_t stream);
 
 }  // namespace plimsoll

@@ -1,4 +1,4 @@
-// Programs with collectives along three axes, one of which no pass knows. Started under mpirun.
+// Programs with collectives along three axes, one of which no pass uses. Started under mpirun.
 #include "runtime/mesh_ranks.h"
 
 #include <gtest/gtest.h>
@@ -33,11 +33,11 @@ MeshAxis ContextAxis(int64_t ranks) { return {.name = "context", .ranks = ranks}
 
 graph::TensorType Floats(int64_t n) { return {graph::DType::kFloat32, {n}}; }
 
-// x of each rank, made other by an op so that a collective may overwrite it.
+// A copy of each rank's x, which a collective may overwrite.
 Value Temporary(Builder& g, Value x) { return g.Emit1("scale", {x}, {{"factor", 1.0}}); }
 
-// Of every axis: the sum of x, all x, this rank's part of these, and their scattered sum. And the
-// sum of x along one axis after the other.
+// For every axis: the sum of x, the gathered x, this rank's part of the gathered x, and the
+// scattered sum. And the sum of x along one axis after the other.
 Program Collectives(const Mesh& mesh) {
   Program program("p");
   Builder g(program);
@@ -62,7 +62,7 @@ Program Collectives(const Mesh& mesh) {
   return program;
 }
 
-// What is x on a rank.
+// Element i of x on a rank.
 float Number(int64_t rank, int64_t i) { return static_cast<float>(100 * rank + i); }
 
 // The program as this rank runs it.

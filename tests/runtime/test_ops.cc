@@ -192,7 +192,7 @@ class Grower {
  private:
   int64_t Below(int64_t n) { return static_cast<int64_t>(random_()) % n; }
   int64_t Size() { return 1 + Below(options_.largest); }
-  // Old ones now and then, so that lifetimes vary.
+  // Picks old values now and then, so that lifetimes vary.
   Value Pick() {
     const int64_t count = static_cast<int64_t>(values_.size());
     if (Below(3) == 0) return values_[Below(count)];
@@ -244,7 +244,7 @@ class Grower {
     const bool aux = Below(2) == 0;
     const auto outputs = g_.Emit("test_mix", inputs, {{"n", Size()}}, "", {true, aux});
     Keep(outputs[0]);
-    if (aux && Below(2) == 0) Keep(outputs[1]);  // else nobody reads it
+    if (aux && Below(2) == 0) Keep(outputs[1]);  // else it stays unread
   }
 
   void AddUpdate() {

@@ -1,5 +1,5 @@
 // Small ops for tests of memory and runtime, with kernels that are cheap but whose results depend
-// on every byte they read (test_ops_cuda.cu has those for GPUs). All float32.
+// on every byte they read (test_ops_cuda.cu has the GPU kernels). All float32.
 //
 //   test_source() {n, seed} → y[n]                 y[i] from seed and i
 //   test_mix(x…) {n} → y[n], aux?[7]               reads all of every x; uses a workspace
@@ -8,7 +8,7 @@
 //   test_update(p, x) → p                          in place, for persistent p
 //   test_view(x) → y                               a view
 //   test_fail(x) → y                               throws
-//   test_lazy(x) → y                               writes y but the last 64 bytes
+//   test_lazy(x) → y                               writes y except the last 64 bytes
 //   test_stray(x) {beyond} → y                     writes y and one byte that far behind its end
 //   test_nan(x) → y                                y[0] is a NaN
 #pragma once

@@ -96,7 +96,7 @@ struct Parts {
   Part part[kParts];
 };
 
-// In one launch: nodes that depend on one another would go wrong.
+// Runs a group in one launch: nodes that depend on one another would give wrong results.
 void UpdateGroup(std::span<const CudaContext> group) {
   for (size_t first = 0; first < group.size(); first += kParts) {
     Parts parts{};

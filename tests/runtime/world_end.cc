@@ -1,4 +1,4 @@
-// usage, under mpirun: world_end HOW      ends the last rank in some way, while the others wait
+// usage, under mpirun: world_end HOW      ends the last rank in some way while the others wait
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ void End(plimsoll::runtime::World& world, const std::string& how) {
   if (how == "kill") kill(getpid(), SIGKILL);
   if (how == "leave") _exit(7);
   if (how == "thread") {
-    // A watchdog, while this rank waits as the others do, for one that comes too late.
+    // A watchdog, while this rank, like the others, waits for one that comes too late.
     std::thread watchdog([&] {
       usleep(200'000);
       world.Abort(7);

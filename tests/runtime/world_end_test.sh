@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # usage: world_end_test.sh MPIRUN_SH WORLD_END
-# However a rank ends before its time, mpirun ends the others, and with a code that isn't 0.
+#
+# When a rank ends early, in any way, mpirun ends the others, with a code other than 0.
 set -uo pipefail
 mpirun=$1 program=$2
 export PLIMSOLL_MPI_SECONDS=20
 problems=0
 
-# expect CODE HOW [TEXT]: the exit code ('any' but 0), and what the output says.
+# expect CODE HOW [TEXT]: the exit code ('any': any but 0), and a text of the output.
 expect() {
   local code=0 output
   output=$("$mpirun" 3 "$program" "$2" 2>&1) || code=$?
@@ -24,7 +25,7 @@ expect 137 kill
 expect 3 throw "error: an error of the last rank"
 expect 7 thread
 
-# Another MPI's launcher than this build's.
+# The launcher of another MPI than this build's.
 output=$(ASAN_OPTIONS=detect_leaks=0 PMI_SIZE=4 PMI_RANK=0 timeout 20 "$program" in-order 2>&1)
 if [ $? != 3 ] || ! grep -q "started 4 ranks, and MPI finds 1" <<<"$output"; then
   printf 'a foreign launcher: the output:\n%s\n' "$output"

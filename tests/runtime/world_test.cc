@@ -38,7 +38,7 @@ TEST(LaunchedRanks, OfSlurmAreThoseOfASrun) {
   task["SLURM_STEP_NUM_TASKS"] = "16";
   task["PMIX_RANK"] = "5";
   EXPECT_EQ(Launched(task), 16);
-  // mpirun within a task, of fewer ranks.
+  // mpirun within a task, with fewer ranks.
   task["OMPI_COMM_WORLD_SIZE"] = "2";
   EXPECT_EQ(Launched(task), 2);
 }
@@ -114,7 +114,7 @@ TEST(World, SplitsByColourInTheOrderOfKeys) {
   }
   EXPECT_EQ(group->Gather("rank " + std::to_string(world.rank())), expected);
   group->Barrier();
-  // A group of a group; with equal keys in the order that was.
+  // A group of a group; equal keys keep the order.
   const auto same = group->Split(0, 0);
   EXPECT_EQ(same->rank(), group->rank());
   EXPECT_EQ(same->size(), group->size());

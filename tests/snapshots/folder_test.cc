@@ -67,7 +67,7 @@ TEST_F(FolderTest, RecoversFromEveryInterruption) {
   Save(snapshots_, 6);
   fs::create_directory(snapshots_.PartialOf(7));
   WriteFile(snapshots_.PartialOf(7) + "/rank-0.safetensors", "half");
-  // Replacing without an exchange of names: before and after the new one got its name.
+  // Replacing without an atomic exchange of names: before and after the new snapshot got its name.
   fs::rename(snapshots_.PathOf(5), snapshots_.PathOf(5) + ".replaced");
   fs::copy(snapshots_.PathOf(6), snapshots_.PathOf(6) + ".replaced");
   fs::remove(snapshots_.PathOf(6) + ".replaced/manifest.json");
@@ -91,7 +91,7 @@ TEST_F(FolderTest, KeepsWhatItIsTold) {
   EXPECT_EQ(left(60, {.newest = 2, .every = 30}), (Steps{30, 50, 60}));
   EXPECT_EQ(left(60, {.newest = 1, .best = 20}), (Steps{20, 60}));
   EXPECT_EQ(left(60, {.newest = 9}), (Steps{10, 20, 30, 40, 50, 60}));
-  // 50 and 60 belong to a training that went another way from 30 or before.
+  // 50 and 60 belong to another course of the training, which branched off at 30 or before.
   EXPECT_EQ(left(40, {}), (Steps{10, 20, 30, 40}));
   EXPECT_EQ(left(40, {.newest = 2}), (Steps{30, 40}));
   for (const int64_t step : snapshots_.Steps()) {

@@ -1,5 +1,5 @@
-// A program that saves without end is killed again and again; after each time the newest snapshot
-// that it ever completed, or a newer one, is there and whole.
+// A program that saves endlessly is killed again and again; after each kill the newest snapshot
+// that it completed, or a newer one, exists and is undamaged.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -22,8 +22,8 @@ namespace {
 constexpr int64_t kScale = 4096;  // 0.5 MB
 constexpr int kKills = 150;
 
-// The child's log, which outlives it. From kShards to kPublish a save is between its first write
-// and its final rename.
+// The child's log, which outlives it. In phases kShards to kPublish a save is between its first
+// write and its final rename.
 enum Phase : int { kIdle, kShards, kManifest, kPublish, kPrune, kPhases };
 struct Log {
   volatile int phase = kIdle;
@@ -33,7 +33,7 @@ struct Log {
 [[noreturn]] void SaveWithoutEnd(const Folder& folder, int64_t step, Log& log) {
   folder.Recover();
   for (;; ++step) {
-    // Every third save replaces a snapshot that is there.
+    // Every third save replaces an existing snapshot.
     const int64_t saved = step % 3 == 0 ? step - 1 : step;
     log.phase = kShards;
     folder.Begin(saved);

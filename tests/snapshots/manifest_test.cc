@@ -71,7 +71,7 @@ TEST(Manifest, AnotherFormatIsSaidToBeOne) {
                   {"m.json: format: is not 1", "another version"});
 }
 
-// With the right checksum, as a program with a mistake would write it.
+// With the right checksum, as a faulty program would write it.
 TEST(Manifest, WhatIsNotRightInItselfIsRefused) {
   const auto with = [](auto&& change) {
     Manifest manifest = Sample();

@@ -1,4 +1,4 @@
-// A small snapshot to write and read.
+// A small snapshot for tests.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace plimsoll::snapshots {
 
-// Two shards: "w" [4,6] f32 in halves, "w.m" u8 [24] in both too, "count" i32 in the first alone.
-// All bytes follow from the step; `scale` makes w and w.m larger.
+// Two shards: "w" [4,6] f32 in halves, "w.m" u8 [24] in both too, "count" i32 only in the first.
+// The step determines all bytes; `scale` makes w and w.m larger.
 inline std::vector<std::byte> SampleBytes(int64_t step, const std::string& name, int64_t bytes) {
   std::vector<std::byte> values(static_cast<size_t>(bytes));
   uint64_t state = static_cast<uint64_t>(step) * 977 + name.size();
@@ -26,7 +26,7 @@ inline std::vector<std::byte> SampleBytes(int64_t step, const std::string& name,
   return values;
 }
 
-// Of a whole tensor of the sample.
+// Bytes of a whole tensor of the sample.
 inline int64_t SampleSize(const std::string& name, int64_t scale) {
   if (name == "w") return 96 * scale;
   return name == "w.m" ? 24 * scale : 4;
@@ -71,7 +71,7 @@ inline void Save(const Folder& folder, int64_t step, int64_t scale = 1) {
   folder.Publish(step);
 }
 
-// Does it hold what Save() wrote? Reads all of it.
+// True if the snapshot holds what Save() wrote. Reads all of it.
 inline bool HoldsSample(const Snapshot& snapshot, int64_t scale = 1) {
   for (const TensorRecord& tensor : snapshot.manifest().tensors) {
     std::vector<std::byte> all;

@@ -29,7 +29,7 @@ TEST_F(ShardTest, GivesBackWhatWasWritten) {
   const Snapshot snapshot(snapshots_.PathOf(12));
   snapshot.Verify();
   EXPECT_TRUE(HoldsSample(snapshot));
-  // Shards are files that others read.
+  // Other programs can read shards as safetensors files.
   const formats::SafetensorsReader reader(Shard(0));
   EXPECT_EQ(reader.Require("w").elements, 12);
   EXPECT_EQ(reader.tensors().size(), 3u);
@@ -49,7 +49,7 @@ TEST_F(ShardTest, AFlippedBitAnywhereIsFoundAndNamed) {
           Shard(1) + (at < data            ? ": the header's checksum does not match"
                       : at < data + 4 * 12 ? ": tensor \"w\": checksum does not match"
                                            : ": tensor \"w.m\": checksum does not match");
-      // A length that passes the file's end is found before the checksum is computed.
+      // A length beyond the file's end is found before the checksum is computed.
       const std::string other = Shard(1) + ": its header passes its end";
       if (at < 8 && message->starts_with(other)) continue;
       ASSERT_TRUE(message->starts_with(expected)) << at << ": " << *message;
@@ -63,7 +63,7 @@ TEST_F(ShardTest, DamagedBytesAreNotHandedOn) {
   std::string content = ReadFile(Shard(1));
   content.back() = static_cast<char>(content.back() ^ 1);
   WriteFile(Shard(1), content);
-  const Snapshot snapshot(snapshots_.PathOf(12));  // headers are as they were
+  const Snapshot snapshot(snapshots_.PathOf(12));  // headers are unchanged
   const TensorRecord& damaged = *snapshot.manifest().Find("w.m", 0);
   int taken = 0;
   const auto take = [&](std::span<const std::byte>) { ++taken; };
@@ -88,7 +88,7 @@ TEST_F(ShardTest, AnotherSizeIsNamed) {
   ExpectUserError([&] { Snapshot{snapshots_.PathOf(12)}; }, {Shard(0), "cannot be opened"});
 }
 
-// Two snapshots' files mixed up: each is whole, but they are not of one kind.
+// Mixed-up files of two snapshots: each is undamaged, but they don't belong together.
 TEST_F(ShardTest, AnotherSnapshotsShardIsRefused) {
   Save(snapshots_, 13, 2);
   std::filesystem::copy_file(snapshots_.PathOf(13) + "/rank-0.safetensors", Shard(0),
@@ -100,7 +100,7 @@ TEST_F(ShardTest, AnotherSnapshotsShardIsRefused) {
   ExpectUserError([&] { Snapshot(snapshots_.PathOf(12)).Verify(); }, {Shard(0), "checksum"});
 }
 
-// A manifest and a shard that are whole but contradict each other.
+// A manifest and a shard that are undamaged but contradict each other.
 TEST_F(ShardTest, TensorsThatTheManifestDoesNotExpectAreRefused) {
   const Manifest manifest = Snapshot(snapshots_.PathOf(12)).manifest();
   const auto problem = [&](auto&& change) {

@@ -1,4 +1,4 @@
-// `plimsoll ablate` and `plimsoll report` as a user meets them: real studies of a tiny model.
+// `plimsoll ablate` and `plimsoll report` as users run them: real studies of a tiny model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -143,7 +143,7 @@ TEST_F(AblateCommand, ComparesWhatWorksAndSaysWhyTheRestDoesNot) {
   EXPECT_THAT(folder_.Read("page.html"), HasSubstr("<html"));
   EXPECT_EQ(RunPlimsoll({"report", folder_.path()}).exit_code, 2);
 
-  // One that was killed after three steps, and one before its first, beside them.
+  // A run that was killed after three steps, and one killed before its first step, next to them.
   const std::string killed = folder_ / "killed", begun = folder_ / "begun";
   std::filesystem::copy(second, killed);
   std::filesystem::remove(killed + "/summary.json");
@@ -199,7 +199,7 @@ TEST_F(AblateCommand, SeedsAreRunsOfARow) {
   EXPECT_EQ(rows.at("block").at("loss_difference_deviation"), 0);
   EXPECT_EQ(rows.at("block").at("bits"), "= base");
   EXPECT_EQ(rows.at("bf16").at("loss_difference_runs"), 3);
-  // Of pairs: much less than what seeds differ by.
+  // The deviation of pairs' differences: much less than the deviation over seeds.
   EXPECT_LT(rows.at("bf16").at("loss_difference_deviation"),
             0.2 * rows.at("base").at("loss_deviation").get<double>());
   EXPECT_EQ(rows.at("other").at("loss"), 2);
@@ -230,7 +230,7 @@ TEST_F(AblateCommand, EqualLossesAreTrainedToTheEndOnce) {
   EXPECT_EQ(rows.at("base").at("eval_curve").at("step"), (std::vector<int>{0, 20, 40, 60}));
   EXPECT_THAT(StudyJson().at("facts").dump(), HasSubstr("21 of 60 steps"));
 
-  // Losses that are others are found all the same.
+  // Different losses are still detected.
   const std::string path = dir_ + "/runs/001-block.1/metrics.jsonl";
   std::string metrics = ReadFile(path);
   const size_t at = metrics.rfind("\"loss\":") + 7;
@@ -264,7 +264,7 @@ TEST_F(AblateCommand, RunsAgainWhatVaries) {
   EXPECT_THAT(outcome.out, HasSubstr("not to be trusted"));
 }
 
-// The budget solver times ops; what it learns must not change what is predicted of other rows.
+// The budget solver times ops; its measurements must not change the predictions for other rows.
 TEST_F(AblateCommand, PredictionsOfOneProgramAreTheSameInAllRows) {
   setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1);
   const Outcome outcome = Ablate(
@@ -283,7 +283,7 @@ TEST_F(AblateCommand, GoesOnWhereItWasStopped) {
   const std::string study = Study(
       "variants: {first: {}, second: {checkpointing.policy: block},\n"
       "           slow: {train.stop_after: 0}}\n");
-  EXPECT_EQ(RunPlimsoll({"ablate", study}).exit_code, 2);  // a study says itself how many steps
+  EXPECT_EQ(RunPlimsoll({"ablate", study}).exit_code, 2);  // a study sets the number itself
   const std::string text =
       "order: written\n"
       "variants: {first: {}, wait: {command: 'sleep 60 & echo $! > " +
@@ -296,7 +296,7 @@ TEST_F(AblateCommand, GoesOnWhereItWasStopped) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   ASSERT_TRUE(std::filesystem::exists(folder_ / "pid")) << folder_.Read("err");
-  // Another one at the same time would write over it.
+  // A second run of the study at the same time would overwrite it.
   EXPECT_THAT(Ablate(text).err, HasSubstr(" runs this study"));
   std::string sleeper;
   while (sleeper.empty()) sleeper = folder_.Read("pid");
@@ -306,7 +306,7 @@ TEST_F(AblateCommand, GoesOnWhereItWasStopped) {
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 4) << folder_.Read("err");
   EXPECT_THAT(folder_.Read("err"), HasSubstr("start it again to continue"));
-  // What the command had started is gone too.
+  // The process that the command had started is gone too.
   const pid_t started = std::stoi(sleeper);
   bool gone = false;
   for (int i = 0; i < 100 && !gone; ++i) {
@@ -405,7 +405,7 @@ TEST_F(AblateCommand, MistakesAreToldBeforeAnythingRuns) {
   EXPECT_EQ(RunPlimsoll({"ablate", folder_ / "none.yaml"}).exit_code, 2);
 }
 
-// Rows of several ranks go through mpirun, here as tests/support/mpirun.sh calls it.
+// Rows of several ranks use mpirun, called here as by tests/support/mpirun.sh.
 TEST_F(AblateCommand, StartsRanks) {
   const TempFolder shared;
   for (const auto& [name, value] :
@@ -430,7 +430,7 @@ TEST_F(AblateCommand, StartsRanks) {
   EXPECT_NEAR(rows.at("two").at("loss"), rows.at("one").at("loss"), 1e-5 * 5);
   EXPECT_EQ(rows.at("block").at("bits"), "= two");
   EXPECT_GT(rows.at("two").at("collective_ms"), 0);
-  // On the CPU computing stands still meanwhile.
+  // On the CPU, computation waits during collectives.
   EXPECT_EQ(rows.at("two").at("exposed_ms"), rows.at("two").at("collective_ms"));
   EXPECT_EQ(rows.at("one").at("collective_ms"), 0);
   EXPECT_EQ(rows.at("odd").at("status"), "infeasible");

@@ -57,7 +57,7 @@ TEST(Compare, TheMediansOfRunsWidenTheSpread) {
   EXPECT_EQ(SpreadOf(base).low, 100);
   EXPECT_EQ(SpreadOf(base).high, 110);
   EXPECT_EQ(Compare({base, row}, {}, 0)[1].time, Difference::kNone);
-  // One run among many that was disturbed does not.
+  // One disturbed run among many does not widen the spread.
   for (int i = 0; i < 6; ++i) row.runs.push_back(Measured({109, 109, 109}));
   row.runs.push_back(Measured({200, 200, 200}));
   EXPECT_EQ(SpreadOf(row).high, 109);
@@ -78,8 +78,8 @@ TEST(Compare, DifferencesAreOfPairsWithTheSameSeed) {
   Row a = Measured("a", {10}, 1, {2.0}, "1"), b = Measured("b", {10}, 1, {2.2}, "1");
   a.runs.push_back(Measured({10}, {4.0}, "2"));
   b.runs.push_back(Measured({10}, {4.1}, "2"));
-  b.runs.push_back(Measured({10}, {9.0}, "3"));  // which the baseline has not
-  b.runs.push_back(Measured({10}, {2.2}, "1"));  // the same again: no further seed
+  b.runs.push_back(Measured({10}, {9.0}, "3"));  // a seed that the baseline lacks
+  b.runs.push_back(Measured({10}, {2.2}, "1"));  // a repetition: no further seed
   const auto comparisons = Compare({a, b}, {}, 0);
   ASSERT_TRUE(comparisons[1].loss_difference);
   EXPECT_NEAR(comparisons[1].loss_difference->mean, 0.15, 1e-12);
@@ -97,7 +97,7 @@ TEST(Compare, TheBaselinesSeedsMayBeRowsOfTheirOwn) {
   const std::vector<RowFacts> facts = {{"x", "a"}, {"x", "a"}, {"x", "b"}, {"x", "b"}};
   const auto comparisons = Compare(rows, facts, 0);
   EXPECT_NEAR(comparisons[3].loss_difference->mean, 0.6, 1e-12);
-  EXPECT_EQ(comparisons[1].same_as, -1);  // of another seed
+  EXPECT_EQ(comparisons[1].same_as, -1);  // another seed
   EXPECT_EQ(comparisons[2].same_as, 0);
   EXPECT_EQ(comparisons[3].same_as, 1);
   EXPECT_FALSE(comparisons[3].same_bits);

@@ -1,4 +1,4 @@
-// From a study to its rows, and from rows to runs.
+// From a study to its rows, and from rows to their runs.
 #include "studies/grid.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST(Grid, ExcludesAndIncludes) {
 }
 
 TEST(Grid, ExclusionsSeeWhatTheBaseHas) {
-  // micro_batch is 2 in the base, and no axis.
+  // micro_batch is 2 in the base, and is no axis.
   const auto rows =
       Grid("variants: {a: {}, b: {train.micro_batch: 4}}\nexclude: [{train.micro_batch: 2}]\n");
   EXPECT_EQ(Names(rows), (Strings{"b"}));
@@ -156,7 +156,7 @@ TEST_F(Configured, RowsClaimEqualBitsWhereNoNumberDiffers) {
   for (size_t i = 1; i <= 4; ++i) EXPECT_EQ(numbers(i), numbers(0)) << rows[i].name;
   for (const size_t i : {5, 6, 7, 9}) EXPECT_NE(numbers(i), numbers(0)) << rows[i].name;
   EXPECT_EQ(numbers(6), numbers(5));
-  // Seeds are told apart by runs.
+  // Seeds distinguish runs, not rows.
   EXPECT_EQ(rows[8].facts.but_for_seed, rows[0].facts.but_for_seed);
   EXPECT_EQ(rows[0].run_seeds[0].Text(), "1337");
   EXPECT_EQ(rows[8].run_seeds[0].Text(), "2");

@@ -1,4 +1,4 @@
-// Every study in configs/studies can be started as it is.
+// Every study in configs/studies can be started unchanged.
 #include <gtest/gtest.h>
 
 #include <filesystem>

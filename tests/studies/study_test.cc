@@ -1,4 +1,4 @@
-// Study files: what they say, and what is said of mistakes in them.
+// Parsing of study files, and the messages about mistakes in them.
 #include "studies/study.h"
 
 #include <gtest/gtest.h>
@@ -118,7 +118,7 @@ TEST(StudyFile, RangesRunThroughNumbersAndSizes) {
   EXPECT_EQ(values("train.micro_batch: {from: 1, to: 8, times: 2}"), (Strings{"1", "2", "4", "8"}));
   EXPECT_EQ(values("train.micro_batch: {from: 2, to: 7, step: 2}"), (Strings{"2", "4", "6"}));
   EXPECT_EQ(values("train.micro_batch: {from: 1, to: 5, count: 3}"), (Strings{"1", "3", "5"}));
-  // Whole numbers: what falls on the same one stands there once.
+  // Integers: values that are rounded to the same one are listed once.
   EXPECT_EQ(values("train.micro_batch: {from: 1, to: 2, count: 4}"), (Strings{"1", "2"}));
   EXPECT_EQ(values("optimizer.lr: {from: 0.1, to: 0.3, step: 0.1}").size(), 3u);
   EXPECT_EQ(values("memory.budget: {from: 1MiB, to: 2MiB, count: 2}"),

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# usage: check_sources.sh ROOT LAYERS LIST      prints "file:line: what is wrong"; exit code 1 if anything is.
-# Writes the names of the files it looked at to LIST.
-# Checks the layers of layers.txt, that each header says `#pragma once`, that no two sources have one
-# name, that all is printed through base/message.h, that nothing announces unfinished work, and that
-# the repository keeps no compiled files, none of more than 1 MiB, and no paths that only one machine
-# has.
+# usage: check_sources.sh ROOT LAYERS LIST      prints "file:line: what is wrong"; exit code 1 if
+# anything is wrong. Writes the names of the checked files to LIST.
+#
+# Checks the layers of layers.txt, that each header says `#pragma once`, that no two sources have
+# the same name, that everything is printed through base/message.h, that nothing announces
+# unfinished work, and that the repository keeps no compiled files, no files of more than 1 MiB, and
+# no paths that only one machine has.
 set -euo pipefail
 cd "$1"
 layers=$2
 
-# Everything that is ours: no build outputs, no run folders, nothing hidden but .ci.
+# All files of the project: no build outputs, no run folders, nothing hidden except .ci.
 find . -mindepth 1 \( -path './.ci' -o ! -path './.*' \) ! -path './bazel-*' ! -path './third_party/*' \
   ! -path './runs/*' ! -path './data/*' -type f -print | sed 's|^\./||' | LC_ALL=C sort >"$3"
 code=$(grep -E '\.(cc|h|cu|cuh)$' "$3" || true)
@@ -19,7 +20,7 @@ if [ "$(wc -l <<<"$code")" -lt 2 ]; then
   exit 1
 fi
 
-# What the repository keeps: of a checkout, all that Git knows or would take.
+# The files that the repository keeps: in a checkout, all that Git tracks or would add.
 kept=$3.kept
 if [ "$(git rev-parse --show-toplevel 2>/dev/null)" = "$(pwd -P)" ]; then
   git ls-files --cached --others --exclude-standard --deduplicate |
@@ -32,12 +33,12 @@ problems=$(
   grep -E '(^|/)__pycache__/|\.(pyc|pyo|o|a|so|so\..*|class|exe|dll)$' "$kept" | sed 's/$/: is compiled/' || true
   xargs -d '\n' grep -laP '\A\x7fELF' <"$kept" | sed 's/$/: is a program/' || true
   xargs -d '\n' stat -c '%s %n' <"$kept" | awk '$1 > 1024 * 1024 { size = $1; sub(/^[0-9]+ /, ""); print $0 ": has " size " bytes, more than 1 MiB" }'
-  # Somebody's home folder, or the place of a checkout.
+  # A user's home folder, or the path of a checkout.
   places='(^|[^A-Za-z0-9_.~)}/-])/((home|Users)/[A-Za-z0-9_]|(root|work|workspace)(/|[^A-Za-z0-9_.-]|$))'
   xargs -d '\n' grep -HnIE "$places" <"$kept" | cut -c1-200 | sed 's/$/   <- a path of one machine/' || true
   # shellcheck disable=SC2086
   awk '
-    # The room of a file or header, where it has one of its own, or its folder.
+    # The layered subfolder that a file or header is in, if there is one, else its top folder.
     function room(path,   parts) {
       split(path, parts, "/")
       return ((parts[1] "/" parts[2]) in layered) ? parts[1] "/" parts[2] : parts[1]
@@ -72,9 +73,10 @@ problems=$(
       *.h | *.cuh) grep -q '^#pragma once$' "$file" || echo "$file:1: no #pragma once" ;;
     esac
   done
-  # Who looks for a file by its name finds one.
+  # A search for a file by its name must find exactly one.
   awk -F/ '($NF in seen) { print $0 ": has the name of " seen[$NF] } { seen[$NF] = $0 }' <<<"$code"
-  # Only base/message.cc knows what to do when they cannot be written. Programs beside ours may.
+  # Only base/message.cc handles output that cannot be written. Programs other than plimsoll may
+  # print directly.
   # shellcheck disable=SC2086
   grep -nHE "\\b(fmt::print|f?printf|puts)\\(|\\bstd::(cout|cerr)\\b|\\bf(puts|write)\\(.*\\bstd(out|err)\\b" $code |
     grep -vE '^(tests|bench|docs)/|^base/message\.cc:' | sed 's/$/   <- goes around base\/message.h/' || true

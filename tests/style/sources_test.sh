@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs check_sources.sh on the repository itself (hence the tags of this test: a sandbox would show
-# it declared files only), after proof that it finds planted mistakes.
+# Runs check_sources.sh on the repository itself (hence the tags of this test: a sandbox would only
+# show declared files), after checking that it finds planted mistakes.
 set -euo pipefail
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")") # the source folder: runfiles are links to it
 root=$(dirname "$(dirname "$here")")
@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
 
-# planted FILE CONTENT EXPECTED: with this file in a clean tree, EXPECTED is printed.
+# planted FILE CONTENT EXPECTED: with this file in a clean tree, the check must print EXPECTED.
 planted() {
   local tree=$work/tree output
   rm -rf "$tree" && mkdir -p "$tree/base" "$tree/$(dirname "$1")"
@@ -49,7 +49,7 @@ planted docs/b.svg '<image href="/Us''ers/me/x"/>\n' 'docs/b.svg:1:<image'
 planted docs/b.md 'in /ro''ot, say\n' 'docs/b.md:1:in'
 planted docs/b.yaml 'dir: /wo''rk/runs\n' 'docs/b.yaml:1:dir'
 
-# What Git ignores is not kept; what it does keep is found although it would ignore it.
+# Files that Git ignores are not kept; tracked files are checked even if Git would ignore them.
 tree=$work/checkout
 mkdir -p "$tree/base/__pycache__"
 printf '#pragma once\n' | tee "$tree/base/a.h" >"$tree/base/b.h"
@@ -69,7 +69,7 @@ if bash "$check" "$work/empty" "$layers" "$work/files" >/dev/null; then
   failures=1
 fi
 
-# The repository.
+# The repository itself.
 for file in WORKSPACE base/error.h trainer; do
   [ -e "$root/$file" ] || { echo "$root: no $file; this is not the repository"; exit 1; }
 done

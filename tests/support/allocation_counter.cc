@@ -16,7 +16,7 @@ void Count() { allocations.fetch_add(1, std::memory_order_relaxed); }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
-// The sanitizer has replaced malloc already, and tells of each allocation. (gcc installs no header
+// The sanitizer has already replaced malloc, and reports each allocation. (gcc installs no header
 // that declares this.)
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*,
                                                                            size_t),

@@ -9,10 +9,10 @@
 
 namespace plimsoll {
 
-// How often memory was asked for so far (malloc, calloc, realloc, aligned forms, operator new).
+// The number of allocations so far (malloc, calloc, realloc, aligned forms, operator new).
 int64_t AllocationCount();
 
-// The same while `code` ran.
+// The number of allocations while `code` ran.
 int64_t CountAllocations(FunctionRef<void()> code);
 
 }  // namespace plimsoll

@@ -1,4 +1,4 @@
-// Text as the compressing programs write it.
+// Compresses text as the compression programs do.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Expectations about the errors that code throws and the messages they carry.
+// Expectations about the errors that code throws and their messages.
 #pragma once
 
 #include <gtest/gtest.h>

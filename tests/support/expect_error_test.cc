@@ -1,4 +1,4 @@
-// The expectations fail where they should.
+// Checks that the expectations fail where they should.
 #include "tests/support/expect_error.h"
 
 #include <gtest/gtest-spi.h>

@@ -1,12 +1,12 @@
-// A disk that fails, for a program that is started with this library in LD_PRELOAD. It does so for
-// files within folders named "snapshots", in the way that FAILING_DISK says:
+// A failing disk, for a program that is started with this library in LD_PRELOAD. It fails for files
+// within folders named "snapshots", in the way that FAILING_DISK says:
 //
-//   room=BYTES   takes so many bytes in all, the last of them in a short write; then ENOSPC
-//   short        takes a part of most writes only, and interrupts others
+//   room=BYTES   accepts so many bytes in all, the last of them in a short write; then ENOSPC
+//   short        accepts only a part of most writes, and interrupts others
 //   readonly     lets nothing be created, renamed or removed
 //   sync         cannot sync: EIO
 //
-// With FAILING_DISK_RANK, on that rank of an mpirun only.
+// With FAILING_DISK_RANK, it fails only on that rank of an mpirun.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>

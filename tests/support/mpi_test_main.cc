@@ -9,7 +9,8 @@ namespace {
 
 runtime::World* world = nullptr;
 
-// A rank that failed may have left out calls that others wait for: all end, after its messages.
+// A rank that failed may have left out calls that others wait for: all ranks end, after its
+// messages.
 class EndAllAtFirstFailure : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo& test) override {
     if (world->size() == 1 || !test.result()->Failed()) return;
@@ -28,7 +29,7 @@ runtime::World& TestWorld() { return *world; }
 int main(int argc, char** argv) {
   plimsoll::runtime::World world;
   plimsoll::world = &world;
-  // Rank 0 tells of the tests that pass; the others only of failures.
+  // Rank 0 reports passing tests; the others report only failures.
   if (world.rank() != 0) testing::GTEST_FLAG(brief) = true;
   testing::InitGoogleTest(&argc, argv);
   testing::UnitTest::GetInstance()->listeners().Append(new plimsoll::EndAllAtFirstFailure);

@@ -1,4 +1,4 @@
-// What tests that run on several ranks share. Their main() is in mpi_test_main.cc, in place of
+// Common parts of tests that run on several ranks. Their main() is in mpi_test_main.cc and replaces
 // GoogleTest's: it works under mpirun and alone.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace plimsoll {
 
-// All ranks.
+// The world of all ranks.
 runtime::World& TestWorld();
 
 }  // namespace plimsoll

@@ -1,4 +1,4 @@
-// Tests of CUDA code skip, loudly, where there is no GPU.
+// Tests of CUDA code skip, with a message, where there is no GPU.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@ std::string WhyNoCudaDevice();
 
 }  // namespace plimsoll
 
-// The first line of a test or SetUp() that needs a GPU: only the test's own body can leave it.
+// Must be the first line of a test or SetUp() that needs a GPU: only the test's own body can
+// return.
 #define PLIMSOLL_NEEDS_CUDA                                                  \
   if (const std::string why = ::plimsoll::WhyNoCudaDevice(); !why.empty()) { \
     GTEST_SKIP() << "no CUDA device: " << why;                               \

@@ -1,6 +1,6 @@
-// The folder of large reference files (texts, tokenizers, trajectories) that tests use where it is
-// there: $PLIMSOLL_SHARED, which has to be there, else `shared` beside the repository.
-// Tests that need it skip when it is absent:
+// The folder of large reference files (texts, tokenizers, trajectories), which tests use if it
+// exists: $PLIMSOLL_SHARED, which must then exist, else `shared` beside the repository. Tests that
+// need it skip when it is absent:
 //     const auto shared = SharedFolder();
 //     if (!shared) GTEST_SKIP() << kNoSharedFolder;
 #pragma once
@@ -18,7 +18,7 @@ inline constexpr const char* kNoSharedFolder =
     "the folder of reference files is absent: put it beside the repository as `shared`, or name it "
     "in the environment, as PLIMSOLL_SHARED";
 
-// Bazel runs tests in a tree of links; the repository is where the link to this header leads.
+// Bazel runs tests in a tree of links; the link to this header leads to the repository.
 inline std::optional<std::string> SharedFolder() {
   namespace fs = std::filesystem;
   std::error_code error;

@@ -1,5 +1,5 @@
-// A folder of a test's own that goes away with the test, and whole files read and written at once.
-// A file that cannot be written or opened fails the test.
+// A temporary folder that is removed with the test, and reading and writing of whole files. A file
+// that cannot be written or opened fails the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -50,14 +50,14 @@ class TempFolder {
     WriteFile(*this / name, content);
     return *this / name;
   }
-  // The numbers as little-endian T.
+  // Writes the numbers as little-endian T.
   template <typename T>
   std::string WriteAs(std::string_view name, const std::vector<T>& numbers) const {
     return Write(name, {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)});
   }
   std::string Read(std::string_view name) const { return ReadFile(*this / name); }
 
-  // The sorted names of what lies in the folder, or in the folder `below` it.
+  // The sorted names in the folder, or in its subfolder `below`.
   std::vector<std::string> Names(std::string_view below = "") const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(*this / below)) {

@@ -21,7 +21,7 @@ class _Result(unittest.TextTestResult):
         super().addFailure(test, error)
         self.cases.append((test.id(), "failure", self.failures[-1][1]))
 
-    def addError(self, test, error):  # of a class as a whole too
+    def addError(self, test, error):  # also for a whole class
         super().addError(test, error)
         self.cases.append((test.id(), "error", self.errors[-1][1]))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The archive runs where it is unpacked, with nothing of the repository beside it.
+# The archive runs where it is unpacked, without any other file of the repository.
 set -euo pipefail
 archive=$PWD/${1:?with --config=cuda there is no archive to test}
 folder=$(mktemp -d)

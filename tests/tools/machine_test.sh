@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # usage: machine_test.sh MACHINE.SH
-# What comes, goes or is replaced on a made-up machine changes the line of its kind, and no other.
+#
+# A thing that appears, disappears or is replaced on a made-up machine changes the line of its kind,
+# and no other line.
 set -euo pipefail
 machine=$1
 root=$TEST_TMPDIR/root
@@ -46,7 +48,7 @@ changes gpu put dev/nvidia1
 changes gpu put proc/driver/nvidia/version "NVRM version: 580.1"
 changes gpu put proc/driver/nvidia/version "NVRM version: 590.2"
 changes gpu put usr/lib/x86_64-linux-gnu/libcuda.so.1
-# Interrupts are not the card.
+# Interrupts don't identify the card.
 put proc/driver/nvidia/gpus/0/information "IRQ: 1"
 before=$(describe)
 put proc/driver/nvidia/gpus/0/information "IRQ: 2"

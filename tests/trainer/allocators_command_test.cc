@@ -1,4 +1,4 @@
-// memory.allocator, memory.summary and the memory timeline of a run, as a user meets them.
+// memory.allocator, memory.summary and the memory timeline of a run, as users see them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class AllocatorsCommand : public testing::Test {
     return RunPlimsoll(arguments);
   }
 
-  // The losses of all steps and evaluations, as written.
+  // The rows of all steps and evaluations, as written.
   std::vector<json> Rows() const {
     std::vector<json> rows;
     std::istringstream lines(ReadFile(run_ + "/metrics.jsonl"));
@@ -113,8 +113,8 @@ TEST_F(AllocatorsCommand, TheSummaryComesAtTheEnd) {
   }
 }
 
-// Of every two temporaries with common bytes one dies before the other is born, and at each node
-// the bytes of what is alive add up to what the timeline and the plan say.
+// Of two temporaries with common bytes, one dies before the other is born, and at each node the
+// bytes of all live tensors add up to the number in the timeline and the plan.
 TEST_F(AllocatorsCommand, TheTimelineIsConsistent) {
   ASSERT_EQ(Train({}).exit_code, 0);
   const json timeline = json::parse(ReadFile(run_ + "/memory_timeline.json"));
@@ -122,7 +122,7 @@ TEST_F(AllocatorsCommand, TheTimelineIsConsistent) {
   EXPECT_EQ(timeline.at("arena_bytes"), plan.at("arena_bytes"));
   int64_t persistent = 0;
   for (const json& tensor : timeline.at("persistent")) {
-    EXPECT_EQ(tensor.at("offset"), persistent);  // one behind the other
+    EXPECT_EQ(tensor.at("offset"), persistent);  // one after the other
     persistent += tensor.at("bytes").get<int64_t>();
   }
   EXPECT_EQ(timeline.at("persistent_bytes"), persistent);

@@ -1,4 +1,5 @@
-// Answers come soon, whatever is asked: by processor time, since a machine may be busy.
+// Commands answer quickly, whatever they are asked: measured in processor time, since a machine may
+// be busy.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -60,7 +61,7 @@ TEST_F(Answers, CachesThatAreRarelyCleared) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
 }
 
-// Nothing grows with the number of micro-steps.
+// The time does not grow with the number of micro-steps.
 TEST_F(Answers, LongAccumulations) {
   const Outcome outcome = Ask({"plan", tiny_, "--json", "--set", "train.accumulate=10000000"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -1,5 +1,5 @@
-// What the budget solver chooses changes no bit: at five budgets, the losses, gradient norms and
-// weights of twenty steps are those of keeping everything.
+// The budget solver's choices change no bit: at five budgets, the losses, gradient norms and
+// weights of twenty steps equal those of keeping everything.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -32,7 +32,7 @@ std::vector<Model> Models() {
            llama}};
 }
 
-// Which model, micro-steps per update, amp.dtype.
+// The model, micro-steps per update, amp.dtype.
 using Case = std::tuple<int, int, std::string>;
 
 class AutoBits : public testing::TestWithParam<Case> {

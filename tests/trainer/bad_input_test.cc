@@ -1,5 +1,5 @@
-// What a user gets for a mistake: one line on stderr that names the key or file, the reason and the
-// way out, exit code 2, and nothing written.
+// The response to a user's mistake: one line on stderr that names the key or file, the reason and
+// the way out, exit code 2, and nothing written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A run that works: tests break one thing at a time.
+// A valid run: each test breaks one thing.
 constexpr const char* kSound =
     "model: {family: gpt2, layers: 1, width: 16, heads: 2, vocab: 64, sequence: 8}\n"
     "data: {synthetic: true}\n"
@@ -39,7 +39,7 @@ class BadInput : public testing::Test {
     return RunPlimsoll(arguments);
   }
 
-  // One line, exit code 2, no run directory.
+  // Expects one line, exit code 2, and no run directory.
   void ExpectMistake(const Outcome& outcome, const std::vector<std::string>& parts) {
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
     EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
@@ -133,7 +133,7 @@ TEST_F(BadInput, Data) {
   ExpectMistake(with(File("empty.bin", "")), {"empty.bin", "empty"});
   ExpectMistake(with(File("odd.bin", std::string(101, '\0'))), {"odd.bin", "101 bytes"});
   ExpectMistake(with(File("short.bin", std::string(20, '\0'))), {"data.train", "10 tokens"});
-  // Token 0x4040 of a vocabulary of 64.
+  // Token 0x4040, with a vocabulary of 64.
   ExpectMistake(with(File("beyond.bin", std::string(400, '\x40'))), {"beyond.bin", "16448", "64"});
 }
 
@@ -162,7 +162,7 @@ TEST_F(BadInput, PatternsThatMatchNoActivation) {
 }
 
 TEST_F(BadInput, ReadOnlyRunDirectory) {
-  // A file where the folder should be stops root as well.
+  // A file in the folder's place stops root as well.
   run_ = File("occupied", "") + "/run";
   ExpectMistake(Train(kSound), {"run.dir", "cannot write"});
 }

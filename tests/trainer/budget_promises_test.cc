@@ -1,5 +1,5 @@
-// What a refused budget promises holds: "the smallest plan needs N" and "it would fit with K: V"
-// are taken at their word, in runs of every kind.
+// The promises of a refused budget hold: "the smallest plan needs N" and "it would fit with K: V"
+// are checked literally, in runs of every kind.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// What `plimsoll plan` answers.
+// The answer of `plimsoll plan`.
 struct Answer {
   bool fits = false;
   int64_t process_bytes = 0, host_bytes = 0;  // of the plan, where it fits
@@ -56,7 +56,7 @@ Sets With(Sets sets, const Sets& more) {
   return sets;
 }
 
-// The most bytes that are printed so: "1.98 GiB".
+// The most bytes that are printed as this text: "1.98 GiB".
 int64_t MostBytes(const std::string& text) {
   double value = 0;
   char unit[8] = "";
@@ -124,7 +124,7 @@ std::string Model(Generator& g, bool lora, const TempFolder& folder) {
                      folder.path(), sequence, g.One({1, 4, 8}));
 }
 
-// A run that leaves something open, or nothing.
+// The file of a run that leaves choices open, or none.
 std::string RunOf(Generator& g, const TempFolder& folder) {
   const bool lora = g.Chance(15);
   std::string yaml = Model(g, lora, folder);
@@ -171,7 +171,7 @@ class Promises {
  public:
   explicit Promises(uint64_t seed) : g_(seed), yaml_(RunOf(g_, folder_)) {}
 
-  // Returns whether this is a run that can be, and that was refused.
+  // Returns whether the run is possible and was refused.
   bool Check() {
     const Answer roomy = Ask(yaml_, {"memory.budget=1TiB"});
     if (!roomy.fits) {
@@ -205,7 +205,7 @@ class Promises {
     static const std::regex also(R"(and (memory\.\w+): [^(]*\((\d+) bytes)");
     std::smatch need;
     if (!std::regex_search(message, need, needs)) {
-      // The parameters, or the process beside the arena, take more already.
+      // The parameters, or the process without the arena, already exceed the budget.
       EXPECT_THAT(message, testing::AnyOf(testing::HasSubstr("less than the parameters alone"),
                                           testing::HasSubstr("beside the arena")));
       return;
@@ -251,10 +251,10 @@ class Promises {
     CheckSize(found[1].str(), With(sets, SetsOf(found[1].str())), key, found[2].str());
   }
 
-  // With the size that stands beside a change, it fits.
+  // Checks that the change fits with the size printed next to it.
   void CheckSize(const std::string& change, const Sets& changed, const std::string& key,
                  const std::string& size) {
-    if (size == "0 B") return;  // which no key can say
+    if (size == "0 B") return;  // no key can have this value
     const Answer answer = Ask(yaml_, With(changed, {key + "=" + std::to_string(MostBytes(size))}));
     EXPECT_TRUE(answer.fits) << change << " in " << size << ": " << answer.message;
   }
@@ -264,7 +264,7 @@ class Promises {
   const std::string yaml_;
 };
 
-// PLIMSOLL_PROMISES=5000 tries so many, by hand.
+// The number of runs; PLIMSOLL_PROMISES=5000 tries so many, by hand.
 int64_t Runs() {
   const char* runs = std::getenv("PLIMSOLL_PROMISES");
   return runs != nullptr ? std::stol(runs) : 40;

@@ -1,4 +1,4 @@
-// `plimsoll plan` and `plimsoll train` within a budget, as a user meets them.
+// `plimsoll plan` and `plimsoll train` within a budget, as users run them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,8 @@ class BudgetCommand : public testing::Test {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return json::parse(outcome.out);
   }
-  // One line that holds the parts, and this exit code. A slow machine says before what it does.
+  // Expects one line with these parts, and this exit code. On a slow machine a progress line may
+  // precede.
   static void ExpectError(const Outcome& outcome, int code, const std::vector<std::string>& parts) {
     EXPECT_EQ(outcome.exit_code, code) << outcome.out << outcome.err;
     const size_t said = outcome.err.rfind("…\n");
@@ -63,7 +64,7 @@ TEST_F(BudgetCommand, PlanPredictsTheStep) {
   EXPECT_THAT(Plan({}).out, HasSubstr("predicted step"));
 }
 
-// Dividing takes less of each; what cannot be divided is named.
+// Dividing takes less of each role's bytes; layouts that cannot be divided are named.
 TEST_F(BudgetCommand, PlanLaysRanksOutInEveryWay) {
   const json meshes = PlanJson({"--ranks", "4"})["meshes"];
   ASSERT_EQ(meshes.size(), 9u);  // 4 × 1 and 2 × 2 in four stages, 1 × 4
@@ -80,7 +81,7 @@ TEST_F(BudgetCommand, PlanLaysRanksOutInEveryWay) {
   EXPECT_THAT(Plan({"--ranks", "2"}).out, HasSubstr("What each of 2 ranks takes"));
 }
 
-// A batch that one way to lay ranks out cannot share leaves the others.
+// A batch that cannot be split in one layout of the ranks does not affect the others.
 TEST_F(BudgetCommand, PlanCutsTheBatchForEveryMesh) {
   const std::vector<std::string> batch = {"--set", "train.micro_batch=4", "--set",
                                           "train.global_batch=4"};
@@ -99,7 +100,7 @@ TEST_F(BudgetCommand, PlanCutsTheBatchForEveryMesh) {
   ExpectError(Plan(with("5")), 2, {"4 sequences do not spread over 5 data ranks; use 5"});
 }
 
-// Named without the repository at hand; a file of that name on disk comes first.
+// Configurations can be named without the repository; a file of that name on disk takes precedence.
 TEST_F(BudgetCommand, ConfigurationsComeWithTheProgram) {
   const std::string extends =
       "extends: configs/models/gpt2-124m.yaml\nmemory: {calibrate: false}\n";
@@ -116,7 +117,7 @@ TEST_F(BudgetCommand, ConfigurationsComeWithTheProgram) {
   EXPECT_LT(PlanJson({}, extends)["parameters"], 1'000'000);
 }
 
-// For a GPU that isn't here: its memory, what a process takes of it, and its alignment.
+// Plans for a GPU that isn't here: its memory, the memory of a process on it, and its alignment.
 TEST_F(BudgetCommand, PlanIsMadeForAnyDevice) {
   const json here = PlanJson({}), gpu = PlanJson({"--device", "a100-40gb"});
   EXPECT_EQ(PlanJson({"--device", "cpu"}), here);
@@ -129,7 +130,7 @@ TEST_F(BudgetCommand, PlanIsMadeForAnyDevice) {
   }
 }
 
-// Times that were not measured say whose rates they are by.
+// The plan names the device whose rates give the times, unless they were measured here.
 TEST_F(BudgetCommand, PlanSaysWhoseRatesItsTimesAreBy) {
   EXPECT_THAT(Plan({"--device", "h200"}).out,
               HasSubstr(" ms (by built-in rates of an NVIDIA H200)"));
@@ -159,7 +160,7 @@ TEST_F(BudgetCommand, PlanShowsTheCandidatesAndTheChosenOne) {
     EXPECT_EQ(row["arena_bytes"], plan["arena_bytes"]);
     EXPECT_EQ(row["predicted_step_ms"], plan["predicted_step_ms"]);
     EXPECT_GT(row["recompute_share"].get<double>(), 0);
-    // Whatever fits is slower.
+    // All other plans that fit are slower.
     for (const json& other : plan["candidates"]) {
       if (other["fits"].get<bool>()) {
         EXPECT_GE(other["predicted_step_ms"], row["predicted_step_ms"]);
@@ -209,7 +210,7 @@ TEST_F(BudgetCommand, LargestIsBoundedByTheModel) {
 }
 
 TEST_F(BudgetCommand, TooSmallABudgetNamesTheSmallestAndTheWayOut) {
-  // Activations are most of it, so a smaller micro-batch helps.
+  // Activations take most of the memory, so a smaller micro-batch helps.
   const std::string large = "train.micro_batch=64";
   const json front = PlanJson({"--set", large, "--sweep", "2"})["front"];
   const int64_t least = front.back()["arena_bytes"];
@@ -221,7 +222,7 @@ TEST_F(BudgetCommand, TooSmallABudgetNamesTheSmallestAndTheWayOut) {
   ExpectError(Plan({"--budget", "64KiB"}), 3, {"less than the parameters alone"});
 }
 
-// The gradient of a scaled loss begins with carried state; it is a gradient nonetheless.
+// The gradient of a scaled loss begins with carried state; it still counts as a gradient.
 TEST_F(BudgetCommand, ScaledLossBesideFrozenParameters) {
   for (const char* accumulate : {"1", "2"}) {
     const std::vector<std::string> run = {
@@ -233,12 +234,12 @@ TEST_F(BudgetCommand, ScaledLossBesideFrozenParameters) {
       return Plan(arguments);
     };
     EXPECT_EQ(with("20MiB").exit_code, 0) << with("20MiB").err;
-    // More than the parameters alone, so that it looks for advice.
+    // More than the parameters alone, so that it searches for advice.
     ExpectError(with("120KiB"), 3, {"the smallest plan needs "});
   }
 }
 
-// However the model is split, the plans and the chosen one in full fit a screen.
+// For any split of the model, the table of plans and the chosen plan in full fit a screen.
 TEST_F(BudgetCommand, PlansFitAScreen) {
   const std::string split =
       "model: {family: llama, layers: 8, width: 64, heads: 4, vocab: 128, sequence: 32}\n"
@@ -260,7 +261,7 @@ TEST_F(BudgetCommand, PlansFitAScreen) {
   }
 }
 
-// ZeRO 3 gathers weights again whatever the policy, unless they are to be kept.
+// ZeRO 3 gathers weights again under any policy, unless they must be kept.
 TEST_F(BudgetCommand, WholeWeightsAreKeptOnlyWhenAskedFor) {
   for (const char* policy : {"none", "selective", "block", "every"}) {
     SCOPED_TRACE(policy);
@@ -275,7 +276,7 @@ TEST_F(BudgetCommand, WholeWeightsAreKeptOnlyWhenAskedFor) {
       return PlanJson(arguments)["arena_bytes"].get<int64_t>();
     };
     EXPECT_LT(arena("true"), arena("false"));
-    // It is no matter of meshes without such weights.
+    // The key has no effect on meshes without such weights.
     for (const char* reshard : {"true", "false"}) {
       std::vector<std::string> arguments = run;
       arguments.insert(

@@ -1,4 +1,5 @@
-// `memory.allocator: caching`: whole steps on the caching allocator, beside the planned arena.
+// `memory.allocator: caching`: whole steps with the caching allocator, compared with the planned
+// arena.
 #include "trainer/step/caching.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ std::vector<TinyRun> Runs() {
       run.accumulate = accumulate;
       run.evaluate = true;
       runs.push_back(run);
-      // What is kept waits on the host or is computed again.
+      // Saved activations are offloaded or recomputed.
       run.checkpointing.policy = checkpointing::Options::Policy::kBlock;
       run.checkpointing.offload.patterns = {"*"};
       runs.push_back(run);
@@ -59,7 +60,7 @@ TEST(Caching, StepsAreBitEqualToPlanned) {
   }
 }
 
-// What a run takes is what its replay says beforehand.
+// A run takes the memory that its replay predicts.
 TEST(Caching, ARunTakesWhatItsReplaySays) {
   for (TinyRun run : Runs()) {
     for (int64_t empty_cache_every : {0, 1, 2, 5}) {
@@ -84,8 +85,8 @@ TEST(Caching, OftenClearedItAsksForTheSameAgain) {
   EXPECT_LE(cleared.device.peak_reserved, kept.device.peak_reserved);
 }
 
-// The planned arena needs less than what is reserved for the same tensors, and this less than what
-// is reserved without sharing in place.
+// The planned arena needs less than is reserved for the same tensors, which in turn is less than is
+// reserved without sharing in place.
 TEST(Caching, ReservesMoreThanThePlan) {
   for (const models::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {
     const CompiledStep compiled = CompileTiny(spec, 128, 1);

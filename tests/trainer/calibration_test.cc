@@ -1,4 +1,4 @@
-// The file in which timed calls are kept. No test looks at how long anything took.
+// The file of timed calls. No test depends on how long anything took.
 #include "trainer/settle/calibration.h"
 
 #include <gmock/gmock.h>

@@ -8,8 +8,8 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Of what two ranks have alike each copies its part, where that is worth it. Gradients, inputs and
-// metrics end with the step.
+// Of state that two ranks both have, each copies its part, if the tensor is large enough.
+// Gradients, inputs and metrics end with the step.
 TEST(CarriedState, IsCopied) {
   const graph::Program step = graph::Parse(R"(program train
   tensor %x: f32[4,32] input persistent

@@ -27,7 +27,8 @@ MODELS = {
     "qwen2": "family: qwen2, vocab: 768, kv_heads: 1, ffn_width: 96, tied: true",
 }
 SEQUENCE = 32
-# Of the loss. Both sum in another order; in 16 bits they also round at other places.
+# Relative to the loss. Both sum in different orders; in 16 bits they also round at different
+# places.
 TOLERANCE = {"fp32": 5e-6, "bf16": 1e-3, "fp16": 2e-4}
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

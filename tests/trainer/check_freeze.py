@@ -20,7 +20,7 @@ import tempfile
 import torch
 import transformers
 
-# Of each family: its section, what is frozen by Plimsoll's names, and by Hugging Face's.
+# For each family: its section, and the frozen parameters by Plimsoll's and by Hugging Face's names.
 MODELS = {
     "gpt2": ("family: gpt2", "embed.*, block.0.*", ("transformer.wte", "transformer.wpe", "transformer.h.0.")),
     "llama": ("family: llama, kv_heads: 1, ffn_width: 96", "embed.*, block.0.*, '*.norm_2.weight'",

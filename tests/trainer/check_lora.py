@@ -29,7 +29,7 @@ MODELS = {
     "qwen2": ("family: qwen2, kv_heads: 1, ffn_width: 96, tied: true", "all-linear", "all-linear"),
 }
 SEQUENCE = 32
-# Of losses, and of logits by their norm: only the order of sums differs.
+# For losses, and for logits relative to their norm: only the order of sums differs.
 TOLERANCE = 2e-6
 
 

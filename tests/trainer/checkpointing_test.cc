@@ -1,5 +1,5 @@
-// The law of checkpointing: whatever is recomputed or waits on the host, training gives the same
-// bits. And each policy uses the memory that its plan says, less than keeping everything.
+// The law of checkpointing: training gives the same bits whatever is recomputed or offloaded. And
+// each policy uses the memory that its plan says, which is less than for keeping everything.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -50,14 +50,14 @@ struct Model {
 };
 
 std::vector<Model> Models() {
-  // More blocks than any policy takes together; the dropout masks must come out the same.
+  // More blocks than any policy combines; the dropout masks must be the same when recomputed.
   models::ModelSpec gpt2 = TinyGpt2(), llama = TinyLlama();
   gpt2.layers = llama.layers = 4;
   gpt2.dropout = 0.1;
   return {{"Gpt2", gpt2}, {"Llama", llama}};
 }
 
-// Which model, micro-steps per update, type of the low-precision ops.
+// The model, micro-steps per update, type of the low-precision ops.
 using Case = std::tuple<int, int, graph::DType>;
 
 class Checkpointing : public testing::TestWithParam<Case> {
@@ -102,7 +102,7 @@ TEST_P(Checkpointing, UsesThePlannedArenaAndLessOfIt) {
     EXPECT_LT(result.arena_bytes, everything);
     EXPECT_EQ(result.host_arena_bytes > 0, policy.on_host);
 
-    // Nothing is read that has died.
+    // No dead memory is read.
     run.executor = {.poison = true};
     EXPECT_EQ(Train(run).losses, result.losses);
   }

@@ -1,4 +1,4 @@
-// What a process on a GPU takes, as it accounts for it, against what the driver counts.
+// The memory of a process on a GPU: its own account compared with the driver's count.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ TEST(CudaAccount, ThePartsAreWhatTheDriverCounts) {
     arena = parts.arena;
     EXPECT_GE(arena, session.compiled().plan.arena_bytes);
     EXPECT_GT(parts.context, 0);
-    // Slots of the session come last.
+    // The session's slots come last.
     const int64_t sum = parts.context + parts.arena + parts.code + parts.libraries + parts.graphs;
     EXPECT_NEAR(static_cast<double>(sum), static_cast<double>(ready), 4.0 * kMiB);
 
@@ -88,7 +88,7 @@ TEST(CudaAccount, ARunReportsTheProcessAndStaysAsItIs) {
   ASSERT_EQ(bytes.size(), 30u);
   EXPECT_FALSE(FarFromPlan(bytes.back(), plan["process_bytes"]));
   for (size_t step = 3; step < bytes.size(); ++step) EXPECT_EQ(bytes[step], bytes[2]) << step;
-  // What the process took beside the arena is known to the next plan.
+  // The next plan knows the memory that the process took besides the arena.
   EXPECT_FALSE(folder.Names("cache/plimsoll").empty());
 }
 

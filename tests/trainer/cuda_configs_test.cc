@@ -1,5 +1,5 @@
-// Every file in configs/ on a GPU: it uses its planned arena to the byte, or it is refused before
-// its first step.
+// Every file in configs/ on a GPU: the run uses exactly its planned arena, or is refused before its
+// first step.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

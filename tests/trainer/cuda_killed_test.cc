@@ -1,4 +1,4 @@
-// A GPU's memory after a run that was killed, and after one that ended by itself.
+// A GPU's memory after a killed run, and after one that ended by itself.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ int64_t Used() {
   return memory.total - memory.free;
 }
 
-// The driver takes a moment to clear what a process held.
+// The driver needs a moment to free a process's memory.
 bool ComesBackTo(int64_t before) {
   for (int tries = 0; tries < 100; ++tries) {
     if (Used() <= before) return true;

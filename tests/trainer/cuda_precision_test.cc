@@ -1,6 +1,6 @@
-// What low precision does to training on a GPU: 200 steps of a small GPT on real text (this
+// The effect of low precision on training on a GPU: 200 steps of a small GPT on real text (this
 // project's own documentation, byte by byte), in float32, tf32, bf16 and fp16 from the same weights
-// and batches. Each loss curve stays within a band of float32's.
+// and batches. Each loss curve stays within a band around float32's.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace plimsoll::trainer {
 namespace {
 
 constexpr int kSteps = 200;
-constexpr int kSmooth = 10;  // losses that are compared are means of so many steps
+constexpr int kSmooth = 10;  // number of losses averaged for a comparison
 
 std::string Documentation() {
   std::vector<std::string> files;
@@ -82,7 +82,7 @@ double Smoothed(const std::vector<double>& losses, size_t end) {
 
 struct Band {
   std::string dtype;
-  double mean, largest;  // of |loss − float32's|, smoothed, in nats a token
+  double mean, largest;  // of |loss − float32's|, smoothed, in nats per token
 };
 
 class CudaPrecision : public testing::TestWithParam<Band> {

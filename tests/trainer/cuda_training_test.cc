@@ -1,5 +1,6 @@
-// Whole steps on a GPU: the same losses as on the CPU, the same bits whatever the executor and the
-// checkpointing policy do, in every type and for every way of storing the optimizer's state.
+// Whole steps on a GPU: the same losses as on the CPU, and the same bits for all options of the
+// executor and all checkpointing policies, in every type and for every way to store the optimizer's
+// state.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,14 +32,14 @@ TinyRun RunOf(const std::string& model, DType dtype = DType::kFloat32) {
   return run;
 }
 
-// Expects the same bits of everything that a run gives.
+// Expects the same bits in all results of a run.
 void ExpectSame(const TinyResult& actual, const TinyResult& expected) {
   EXPECT_EQ(actual.losses, expected.losses);
   EXPECT_EQ(actual.grad_norms, expected.grad_norms);
   EXPECT_EQ(actual.weights, expected.weights);
 }
 
-// Equal steps, of which some are skipped, in every type and with the loss of several micro-steps.
+// Steps with the same tokens, some of them skipped, in every type and with several micro-steps.
 TEST(CudaSkippedSteps, LeaveNoTrace) {
   PLIMSOLL_NEEDS_CUDA
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -82,7 +83,8 @@ TEST_P(CudaTraining, LossesAreTheCpus) {
     const TinyResult on_gpu = Train(run);
     run.cuda = false;
     const TinyResult on_cpu = Train(run);
-    // Of numbers near 4.6: float32 differs in the order of sums; 16 bits are rounded elsewhere too.
+    // For numbers near 4.6: float32 differs in the order of sums; 16 bits are also rounded
+    // elsewhere.
     const double tolerance = run.amp.dtype == DType::kFloat32 ? 1e-5 : 4e-3;
     for (int step = 0; step < run.steps; ++step) {
       EXPECT_NEAR(on_gpu.losses[step], on_cpu.losses[step], tolerance * on_cpu.losses[step])
@@ -140,7 +142,7 @@ TEST_P(CudaTraining, EveryWayToRunGivesTheSameBits) {
     SCOPED_TRACE("with all instruments");
     TinyRun checked = run;
     checked.executor.poison = checked.executor.check_arena = checked.executor.profile = true;
-    // With a loss scale that is too high at first, infinities are part of the game.
+    // With a loss scale that is too high at first, infinities are expected.
     checked.executor.check_finite = run.amp.dtype != DType::kFloat16;
     const TinyResult result = Train(checked);
     ExpectSame(result, expected);
@@ -196,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(Models, CudaTraining,
                                   std::string(graph::Name(std::get<1>(info.param)));
                          });
 
-// EndStep and TakeMetrics give what Metrics gives, a step later.
+// EndStep and TakeMetrics give the results of Metrics one step later.
 TEST(CudaSession, MetricsArriveInOrderWhileTheHostIsAhead) {
   PLIMSOLL_NEEDS_CUDA
   TinyRun run = RunOf("Gpt2");

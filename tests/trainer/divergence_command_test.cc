@@ -1,5 +1,5 @@
-// `plimsoll train` where training diverges: a batch that is unlike all before it, at a known step,
-// and learning rates that tear the weights apart.
+// `plimsoll train` when training diverges: with an outlier batch at a known step, and with learning
+// rates that blow up the weights.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using Sets = std::vector<std::string>;
 
 constexpr int kTokens = 64;  // a step
-constexpr int kBad = 20;     // the step that reads what nothing has prepared it for
+constexpr int kBad = 20;     // the step with the outlier batch
 
 Sets operator+(Sets a, const Sets& b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -50,7 +50,7 @@ class DivergenceCommand : public testing::Test {
                   "divergence: {spike: 6, window: 8}\n");
   }
 
-  // The same letters again and again, a whole number of times in a step, but for some steps.
+  // The same letters again and again, a whole number of times in a step, except for some steps.
   void WriteData(const std::string& name, int first_bad, int end_bad) const {
     std::mt19937 random(3);
     std::string text;
@@ -76,7 +76,7 @@ class DivergenceCommand : public testing::Test {
     for (std::string line; std::getline(lines, line);) rows.push_back(json::parse(line));
     return rows;
   }
-  // Without what differs from run to run.
+  // The rows without values that differ from run to run.
   std::vector<std::string> Numbers() const {
     std::vector<std::string> numbers;
     for (json row : Rows()) {
@@ -92,7 +92,7 @@ class DivergenceCommand : public testing::Test {
     for (const json& row : Rows()) losses.push_back(row.at("loss"));
     return losses;
   }
-  // Those of the same run that nothing stops.
+  // The rows of the same run without interruption.
   std::vector<std::string> NumbersOfWhole(const Sets& sets) {
     const std::string run = std::exchange(run_, folder_ / "whole");
     const Outcome outcome = Train(sets + Sets{"run.overwrite=true"});
@@ -123,7 +123,7 @@ TEST_F(DivergenceCommand, StopsAtASpike) {
                                      "8 losses; stopped"));
   const std::vector<json> rows = Rows();
   ASSERT_EQ(rows.size(), kBad + 1u);
-  EXPECT_FALSE(rows[8].contains("loss_limit"));  // of losses until two steps before
+  EXPECT_FALSE(rows[8].contains("loss_limit"));  // for losses until two steps before
   EXPECT_TRUE(rows[9].contains("loss_limit"));
   EXPECT_GT(rows.back().at("loss").get<double>(), rows.back().at("loss_limit").get<double>());
   EXPECT_THAT(rows.back().at("diverged").get<std::string>(), HasSubstr("stopped"));
@@ -149,7 +149,7 @@ TEST_F(DivergenceCommand, SkipsTheStep) {
     EXPECT_EQ(row.at("skipped"), row.at("step") < kBad ? 0 : 1);
   }
   EXPECT_THAT(ReadFile(run_ + "/metrics.csv"), HasSubstr("its update was skipped"));
-  // Without the gate the loss before it is the same, and the step behind it feels it.
+  // Without the gate the loss of the bad step is the same, and that of the step after it differs.
   const std::vector<double> skipping = Losses();
   ASSERT_EQ(Train({"divergence.spike=0", "run.overwrite=true"}).exit_code, 0);
   const std::vector<double> not_skipping = Losses();
@@ -157,7 +157,7 @@ TEST_F(DivergenceCommand, SkipsTheStep) {
   EXPECT_NE(skipping[kBad + 1], not_skipping[kBad + 1]);
 }
 
-// A gate that stays open has the bits of none.
+// A gate that is never closed gives the same bits as none.
 TEST_F(DivergenceCommand, SkippingChangesNothingWhereNothingIsSkipped) {
   for (const char* dtype : {"fp32", "bf16", "fp16"}) {
     const Sets sets = {Data("clean"),         std::string("amp.dtype=") + dtype,
@@ -192,7 +192,7 @@ TEST_F(DivergenceCommand, TooManySkippedStepsInARowEndTheRun) {
   EXPECT_THAT(outcome.err, HasSubstr("3 in a row (divergence.max_skips); stopped"));
 }
 
-// Weights that are torn apart stay so, and no step after that counts.
+// Weights that have blown up stay so, and all later steps are skipped.
 TEST_F(DivergenceCommand, NumbersThatAreNoneAreSkippedToo) {
   for (const char* dtype : {"fp32", "bf16"}) {
     const Outcome outcome =
@@ -209,7 +209,7 @@ TEST_F(DivergenceCommand, RollsBackBehindTheBatch) {
   for (const char* async : {"save.async=false", "save.async=true"}) {
     const Outcome outcome = Train(kRollback + Sets{async, "run.overwrite=true"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    // The snapshot after 20 steps is what the bad step began from; nobody knows that it is good.
+    // The bad step began from the snapshot after 20 steps, which is not known to be good.
     const std::string told =
         "back to the snapshot after 15 steps and on with other data, the "
         "learning rate now times 0.5 (rollback 1 of 3)";
@@ -231,7 +231,7 @@ TEST_F(DivergenceCommand, RollsBackBehindTheBatch) {
     EXPECT_EQ(std::ranges::count(table, '\n'), 30);
     EXPECT_THAT(ReadFile(run_ + "/report.html"), HasSubstr("rollback 1 of 3"));
   }
-  // The batches are those behind the bad one: the same run from there, with that rate.
+  // It reads the batches after the bad one: the same run from there, at that rate.
   const std::vector<double> first = [&] {
     std::vector<double> losses;
     for (const json& row : Rows()) {
@@ -260,8 +260,8 @@ TEST_F(DivergenceCommand, TooManyRollbacksEndTheRun) {
   EXPECT_EQ(rollbacks, 2);
 }
 
-// The weights break in step 12 and show it in step 13: the snapshot in between is none to go back
-// to.
+// The weights break in step 12 and the loss shows it in step 13: the snapshot in between cannot be
+// used.
 TEST_F(DivergenceCommand, GoesBackToAStateThatIsKnownToBeGood) {
   const Sets sets = {Data("clean"), "save.every=1", "save.keep=3", "optimizer.name=sgd",
                      "optimizer.clip_grad_norm=0"};
@@ -294,7 +294,7 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values(9, 20, 21, 22)),
     [](const auto& info) { return std::to_string(info.index); });
 
-// Evaluations are part of what comes back: those of the steps that are made again happen again.
+// Evaluations are rolled back too: those of repeated steps are repeated.
 TEST_F(DivergenceCommand, EvaluationsComeBackWithTheSnapshot) {
   const Sets sets =
       kRollback + Sets{"data.eval=" + folder_ / "clean", "train.eval_every=4", "save.best=true"};
@@ -314,7 +314,7 @@ TEST_F(DivergenceCommand, EvaluationsComeBackWithTheSnapshot) {
   EXPECT_EQ(Numbers(), whole);
 }
 
-// Before its own first snapshot a branch goes back to the one that it began from.
+// Before its own first snapshot, a branch goes back to the snapshot that it began from.
 TEST_F(DivergenceCommand, ABranchGoesBackToWhereItBegan) {
   ASSERT_EQ(Train({"train.stop_after=18"}).exit_code, 0);
   const std::string from = run_ + "/snapshots/step-000000018";
@@ -326,8 +326,8 @@ TEST_F(DivergenceCommand, ABranchGoesBackToWhereItBegan) {
   EXPECT_EQ(Rows().back().at("step"), 27);
 }
 
-// After an error the run goes on with another action: counters of skipped steps are no reason not
-// to.
+// After an error the run can continue with another action: counters of skipped steps don't prevent
+// it.
 TEST_F(DivergenceCommand, AStoppedRunGoesOnWithSkipping) {
   ASSERT_EQ(Train().exit_code, 1);
   const Outcome skipping = Resume(kSkip);

@@ -1,4 +1,4 @@
-// What counts as a divergence, and what is done about it.
+// What counts as a divergence, and the response to it.
 #include "trainer/divergence.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ config::RunConfig Config(const std::string& divergence) {
       .config;
 }
 
-// Of a step of one objective.
+// The metrics of a step with one objective.
 std::vector<StepMetrics> Metrics(double loss, double norm = 1, int64_t in_a_row = 0) {
   return {{.loss = loss, .grad_norm = norm, .skipped_in_a_row = in_a_row}};
 }
@@ -51,17 +51,17 @@ TEST(Divergence, ALimitIsOfGoodLossesUntilTwoStepsBefore) {
   const float sixth = divergence.LimitOf(6);
   EXPECT_FLOAT_EQ(sixth, static_cast<float>(1.75 + 3 * std::sqrt(0.1875)));
   EXPECT_EQ(divergence.Judge(5, Metrics(3)).kind, Verdict::kGood);  // 1, 2, 2, 3
-  // Spikes and what is no number leave the limit as it is.
+  // Spikes and non-finite losses leave the limit unchanged.
   const float seventh = divergence.LimitOf(7);
   EXPECT_EQ(divergence.Judge(6, Metrics(50)).kind, Verdict::kSkipped);
   EXPECT_EQ(divergence.Judge(7, Metrics(1, kNan)).kind, Verdict::kSkipped);
   EXPECT_EQ(divergence.LimitOf(8), seventh);
   EXPECT_EQ(divergence.LimitOf(9), seventh);
   EXPECT_THAT(divergence.state().objectives.at(0).losses, ElementsAre(1, 2, 2, 3));
-  EXPECT_EQ(divergence.good(), 7);  // its loss, and so the weights it was made with
+  EXPECT_EQ(divergence.good(), 7);  // its loss is good, and so are the weights before it
 }
 
-// What a snapshot keeps is all that matters, wherever it was made.
+// The state in a snapshot is sufficient, wherever it was made.
 TEST(Divergence, GoesOnFromItsState) {
   const config::RunConfig config = Config("{action: skip, spike: 2, window: 3}");
   const std::vector<double> losses = {1, 2, 1, 9, 2, 1, 5, 2, 2, 3, 9, 1, 1};
@@ -98,7 +98,7 @@ TEST(Divergence, WhatIsNoNumberEndsARunThatSaysNothingElse) {
   }
 }
 
-// Loss scaling has an answer of its own to them.
+// Loss scaling handles them itself.
 TEST(Divergence, OverflowsOfScaledGradientsAreNone) {
   for (const char* action : {"{action: stop}", "{action: skip}", "{action: rollback}"}) {
     const config::RunConfig config = Config(action);
@@ -136,7 +136,7 @@ TEST(Divergence, GoesBackSoOften) {
   EXPECT_EQ(divergence.good(), 5);
   EXPECT_EQ(divergence.Judge(5, Metrics(kNan)).kind, Verdict::kRollBack);
   divergence.GoBack(3, DivergenceState());
-  EXPECT_EQ(divergence.lr_factor(), 0.25);  // whatever the snapshot's was
+  EXPECT_EQ(divergence.lr_factor(), 0.25);  // for any rate in the snapshot
   EXPECT_EQ(divergence.state().rollbacks, 2);
   EXPECT_EQ(divergence.good(), 3);
   EXPECT_EQ(divergence.LimitOf(3), kNoLossLimit);
@@ -145,7 +145,7 @@ TEST(Divergence, GoesBackSoOften) {
   EXPECT_THAT(last.text, HasSubstr("stopped after 2 rollbacks (divergence.max_rollbacks)"));
 }
 
-// Of two objectives: the losses of a critic and a generator.
+// Metrics of two objectives: the losses of a critic and a generator.
 std::vector<StepMetrics> Both(double critic, double generator, int64_t critic_in_a_row = 0) {
   return {{.loss = critic, .grad_norm = 1, .skipped_in_a_row = critic_in_a_row},
           {.loss = generator, .grad_norm = 1}};
@@ -167,7 +167,7 @@ TEST(Divergence, JudgesEachObjectiveByItsOwnLosses) {
   EXPECT_EQ(divergence.good(), 3);
   EXPECT_EQ(divergence.Judge(6, Both(1, 10)).kind, Verdict::kGood);
   EXPECT_EQ(divergence.good(), 6);
-  // The worst verdict is the step's, whichever objective's it is.
+  // The step's verdict is the worst of all objectives' verdicts.
   const Verdict both = divergence.Judge(7, Both(5, kNan));
   EXPECT_EQ(both.kind, Verdict::kSkipped);
   EXPECT_EQ(divergence.Judge(8, Both(5, kNan, 10)).kind, Verdict::kStop);
@@ -192,7 +192,7 @@ TEST(Divergence, GoesBackWithAllObjectives) {
   divergence.GoBack(3, then);
   EXPECT_EQ(divergence.LimitOf(3, 0), 1);
   EXPECT_EQ(divergence.LimitOf(3, 1), 10);
-  // A state of fewer objectives is one in which the others have not begun.
+  // With a state of fewer objectives, the others begin from scratch.
   Divergence other(config, objectives, 3, DivergenceState());
   EXPECT_EQ(other.LimitOf(3, 1), kNoLossLimit);
 }

@@ -80,7 +80,7 @@ TEST(EnergyWindows, WithoutACounterSayNothing) {
 
   Steps steps;
   steps.Make(1, 1, 100);
-  steps.counter.joules.reset();  // can't be read any more
+  steps.counter.joules.reset();  // can no longer be read
   steps.Make(4, 1, 100);
   EXPECT_FALSE(steps.windows.ended());
 }

@@ -1,4 +1,4 @@
-// `plimsoll eval` as a user meets it.
+// `plimsoll eval` as users run it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,12 +73,12 @@ TEST_F(EvalCommand, GivesTheLossThatTrainingEndedWith) {
   EXPECT_EQ(result.at("batches"), 3);
   EXPECT_DOUBLE_EQ(result.at("perplexity"), std::exp(LastEvalLoss()));
   EXPECT_DOUBLE_EQ(result.at("bits_per_byte"), LastEvalLoss() / std::log(2.0));
-  // Weights alone persist, beside a few slots: no gradients, no moments.
+  // Only weights persist, and a few slots: no gradients, no moments.
   const json plan = json::parse(ReadFile(run_ + "/plan.json"));
   EXPECT_EQ(result.at("weight_bytes"), plan.at("bytes_by_role").at("parameter"));
   EXPECT_LT(result.at("arena_bytes"), plan.at("arena_bytes"));
 
-  // The same windows in other batches, of which the last is not full.
+  // The same windows in other batches, the last of which is not full.
   for (const char* batch : {"1", "2", "5", "16"}) {
     const json other = Eval({run_, "--batch", batch});
     EXPECT_EQ(other.at("tokens"), 3 * 4 * 32) << batch;
@@ -87,7 +87,7 @@ TEST_F(EvalCommand, GivesTheLossThatTrainingEndedWith) {
   EXPECT_EQ(Eval({run_, "--limit", "7"}).at("tokens"), 7 * 32);
 }
 
-// A plan chooses the micro-batch: neither early stopping nor the best snapshot may hang on it.
+// A plan chooses the micro-batch: early stopping and the best snapshot must not depend on it.
 TEST_F(EvalCommand, HeldOutLossesDoNotDependOnTheMicroBatch) {
   std::string examples;  // a third of whose targets carry no loss
   for (int i = 0; i < 80; ++i) {
@@ -115,7 +115,7 @@ TEST_F(EvalCommand, HeldOutLossesDoNotDependOnTheMicroBatch) {
   }
 }
 
-// More rows than there are sequences would only take memory.
+// More rows than sequences would only take memory.
 TEST_F(EvalCommand, TakesNoMoreRowsThanThereAreSequences) {
   const json all = Eval({run_, "--batch", "12"}), more = Eval({run_, "--batch", "1048576"});
   for (const char* key : {"loss", "tokens", "batches", "batch", "arena_bytes"}) {
@@ -144,7 +144,7 @@ TEST_F(EvalCommand, EvaluatesOtherFilesWhole) {
 
 TEST_F(EvalCommand, TakesHalfTheMemoryForWeightsInSixteenBits) {
   const json full = Eval({run_});
-  // Rounded weights move the loss by little; that they move it shows that they are rounded.
+  // Rounded weights change the loss slightly; that it changes shows that they are rounded.
   for (const auto& [dtype, tolerance] : {std::pair("bf16", 0.02), std::pair("fp16", 0.003)}) {
     const json low = Eval({run_, "--dtype", dtype});
     EXPECT_NEAR(low.at("loss"), full.at("loss"), tolerance) << dtype;
@@ -154,7 +154,7 @@ TEST_F(EvalCommand, TakesHalfTheMemoryForWeightsInSixteenBits) {
   }
 }
 
-// Nothing can be told or drawn from numbers that are none; the work had begun, so it isn't code 2.
+// NaN or infinity in results is an error; the work had begun, so the exit code isn't 2.
 TEST_F(EvalCommand, WeightsThatAreNoNumbersAreAnError) {
   const std::string path = run_ + "/model/model.safetensors";
   std::string bytes = ReadFile(path);

@@ -1,5 +1,5 @@
-// Evaluations between steps take no memory of their own: the arena of a training step with a
-// program for evaluation is that of the step alone.
+// Evaluations between steps take no additional memory: the arena of a training step with a program
+// for evaluation is as large as that of the step alone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// `plimsoll export` as a user meets it.
+// `plimsoll export` as users run it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ class ExportCommand : public testing::Test {
     const Outcome outcome = RunPlimsoll(arguments);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   }
-  // Returns what it said.
+  // Returns its output.
   std::string Export(const std::string& run, const std::string& to, Arguments more = {}) const {
     more.insert(more.begin(), {"export", folder_ / run, "--to", folder_ / to});
     const Outcome outcome = RunPlimsoll(more);
@@ -77,7 +77,7 @@ class ExportCommand : public testing::Test {
   const std::string yaml_ = folder_ / "run.yaml";
 };
 
-// What a run writes when it ends after as many steps, to the bit.
+// To the bit, the weights that a run writes when it ends after as many steps.
 class Exported : public ExportCommand, public testing::WithParamInterface<Arguments> {};
 
 TEST_P(Exported, SnapshotHasTheWeightsOfTheRunAtThatStep) {
@@ -108,7 +108,7 @@ TEST_F(ExportCommand, TakesWhatTheRunWroteLast) {
   Train("run", {"train.stop_after=4"});
   EXPECT_THAT(Export("run", "model"), HasSubstr("run/model\n"));
   ExpectSameModel("model", "run/model");
-  // It went on, but has not ended.
+  // The run was resumed, but has not ended.
   Train("run", {"save.model=false"}, {"--resume", "auto"});
   EXPECT_THAT(Export("run/", "newest"), HasSubstr("step-000000009, after 9 steps"));
   Export("run", "at-9", {"--step", "9"});
@@ -129,7 +129,7 @@ TEST_F(ExportCommand, KnowsTheModelOfARunFromACheckpoint) {
   const std::string snapshot = "tuned/snapshots/step-000000002";
   Export(snapshot, "to");
   ExpectSameModel("to", "tuned/model");
-  // The checkpoint is not what it was.
+  // The checkpoint has changed.
   std::string config = ReadFile(base + "/config.json");
   config.replace(config.find("\"n_layer\": 2"), 12, "\"n_layer\": 1");
   WriteFile(base + "/config.json", config);
@@ -171,13 +171,13 @@ TEST_F(ExportCommand, PutsTheTokenizerBeside) {
 
   Export("run", "json", {"--tokenizer", kTokenizer});
   EXPECT_EQ(ReadFile(folder_ / "json/tokenizer.json"), ReadFile(kTokenizer));
-  // A checkpoint's, with what belongs to it.
+  // A checkpoint's tokenizer, with the files that belong to it.
   folder_.Write("json/tokenizer_config.json", "{}");
   Export("run", "again", {"--tokenizer", folder_ / "json"});
   EXPECT_THAT(folder_.Names("again"), ElementsAre("config.json", "model.safetensors",
                                                   "tokenizer.json", "tokenizer_config.json"));
 
-  // GPT-2's own two files, by the names that transformers has for them.
+  // GPT-2's own two files, under transformers' names for them.
   const json bpe = json::parse(ReadFile(kTokenizer)).at("model");
   std::string merges = "#version: 0.2\n";
   for (const json& merge : bpe.at("merges")) {

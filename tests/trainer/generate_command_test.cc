@@ -1,4 +1,4 @@
-// `plimsoll generate` as a user meets it.
+// `plimsoll generate` as users run it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ TEST_F(GenerateCommand, WritesTheTextAndSaysWhatItTook) {
   EXPECT_THAT(outcome.err, HasSubstr("cache 5.50 KiB"));
 }
 
-// Trained as long as this, the model knows its text well enough for rounding not to matter.
+// After this much training the model knows its text so well that rounding doesn't matter.
 TEST_F(GenerateCommand, SixteenBitsWriteTheSameGreedyText) {
   const std::string full = RunPlimsoll({"generate", run_}).out;
   for (const std::string dtype : {"bf16", "fp16"}) {

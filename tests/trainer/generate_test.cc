@@ -86,7 +86,7 @@ TEST_F(GenerateTest, StreamsWhatItReturns) {
   EXPECT_EQ(streamed, generated.texts[0]);
 }
 
-// The logits of a text depend neither on what was there before nor on the other text.
+// The logits of a text depend neither on earlier texts nor on the other row's text.
 TEST_F(GenerateTest, LogitsSeeTheirOwnTextOnly) {
   const std::vector<int32_t> text = {3, 1, 4, 1, 5}, other = {9, 2, 6, 5, 3}, third(5, 7);
   const auto logits_of = [&](const std::vector<int32_t>& neighbour) {
@@ -114,7 +114,7 @@ struct CacheCase {
 
 models::ModelSpec Longer(models::ModelSpec spec) {
   spec.max_sequence = 160;
-  spec.init_std = 0.2;  // tokens matter more than with the usual start
+  spec.init_std = 0.2;  // tokens matter more than with the usual initialisation
   return spec;
 }
 

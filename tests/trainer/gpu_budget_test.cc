@@ -1,4 +1,4 @@
-// Plans for a GPU, made with or without one: memory.budget bounds the whole process.
+// Plans for a GPU, with or without one: memory.budget bounds the whole process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,7 +94,7 @@ TEST_F(GpuBudget, RelativeBudgetsAskTheGpu) {
   EXPECT_THAT(outcome.err, HasSubstr("24GiB"));
 }
 
-// Communicators are part of the process, with as many channels as are worth their memory.
+// Communicators are part of the process, with as many channels as justify their memory.
 TEST_F(GpuBudget, ChannelsAreChosenForTheMesh) {
   const auto parts = [&](std::vector<std::string> sets) {
     std::vector<std::string> arguments;
@@ -151,7 +151,7 @@ TEST(DeviceProfile, TheLargestMeasuredOneIsKept) {
   EXPECT_EQ(LoadProfile(cache, "GPU X", kMiB).context_bytes, 400 * kMiB);
   EXPECT_FALSE(LoadProfile(cache, "GPU Y", kMiB).measured);
   EXPECT_FALSE(LoadProfile("", "GPU X", kMiB).measured);
-  // Never less than what is built in for the GPU that it was measured on.
+  // Never less than the built-in profile on the GPU where that was measured.
   const memory::DeviceProfile h200 = memory::BuiltInGpuProfile();
   memory::DeviceProfile less = h200;
   less.context_bytes -= 100 * kMiB;

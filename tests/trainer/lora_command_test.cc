@@ -1,4 +1,4 @@
-// Adapters as a user meets them: train, resume, eval, generate, export, and what is refused.
+// Adapters as users see them: train, resume, eval, generate, export, and refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,7 +75,7 @@ class LoraCommand : public testing::Test {
                                        "--sequence", "16", "--batch", "4", "--json"});
     return json::parse(Run(arguments)).at("loss");
   }
-  // Of a run's evaluations, by their steps.
+  // The losses of a run's evaluations, by step.
   std::vector<double> HeldOut(const std::string& run) const {
     std::vector<double> losses;
     std::istringstream rows(folder_.Read(run + "/metrics.jsonl"));
@@ -110,7 +110,7 @@ TEST_F(LoraCommand, TrainsAnAdapterThatOtherCommandsUse) {
   // q and v, gate, up and down: (3·32 + 32·3) + (3·32 + 16·3) + 2·(3·32 + 48·3) + (3·48 + 32·3)
   EXPECT_EQ(summary.at("trained_parameters"), 2 * (192 + 144 + 480 + 240));
 
-  // At first the model is the base; then it is better.
+  // At first the model equals the base; later it is better.
   const std::vector<double> held_out = HeldOut("run");
   ASSERT_EQ(held_out.size(), 3u);
   const json base_eval = json::parse(Run({"eval", folder_ / "run", "--json"}));
@@ -121,7 +121,7 @@ TEST_F(LoraCommand, TrainsAnAdapterThatOtherCommandsUse) {
   EXPECT_EQ(Loss({base_, "--adapter", folder_ / "run/adapter"}), with_adapter);
   EXPECT_FALSE(Run({"generate", folder_ / "run", "--tokens", "5", "--prompt", "Six"}).empty());
 
-  // Merged weights are what base and adapter were.
+  // Merged weights give the same results as base and adapter.
   EXPECT_THAT(Run({"export", folder_ / "run", "--to", folder_ / "merged", "--merge"}),
               HasSubstr("merged with its adapter"));
   EXPECT_NEAR(Loss({folder_ / "merged"}), with_adapter, 1e-5);
@@ -137,7 +137,7 @@ TEST_F(LoraCommand, ResumesToTheBit) {
     EXPECT_EQ(Adapter(parts + "/adapter"), Adapter(run + "/adapter")) << dtype;
     EXPECT_EQ(HeldOut(parts).back(), HeldOut(run).back()) << dtype;
   }
-  // Snapshots have no weights of the model, which is where it was.
+  // Snapshots do not hold the model's weights, which stay at their place.
   EXPECT_THAT(folder_.Read("whole-fp32/snapshots/step-000000004/manifest.json"),
               AllOf(HasSubstr("block.0.attn.qkv.lora_a"), Not(HasSubstr("qkv.weight"))));
   ExpectRefused({"train", yaml_, "--set", "run.dir=" + folder_ / "parts-fp32", "--set",
@@ -155,11 +155,11 @@ TEST_F(LoraCommand, ExportsSnapshotsAsTheRunAtThatStep) {
   Run({"export", folder_ / "run", "--to", folder_ / "merged-4", "--step", "4", "--merge"});
   Run({"export", folder_ / "stopped", "--to", folder_ / "merged", "--merge"});
   EXPECT_EQ(folder_.Read("merged-4/model.safetensors"), folder_.Read("merged/model.safetensors"));
-  // In 16 bits, in place of the one before.
+  // In 16 bits, replacing the earlier export.
   Run({"export", folder_ / "stopped", "--to", folder_ / "at-4", "--overwrite", "--dtype", "bf16"});
   EXPECT_LT(Adapter("at-4").size(), 0.7 * Adapter("stopped/adapter").size());
   EXPECT_NEAR(Loss({base_, "--adapter", folder_ / "at-4"}), Loss({folder_ / "stopped"}), 1e-3);
-  // Not over what is read.
+  // Refuses to overwrite files that it reads.
   for (const std::string& to : {base_, folder_ / "stopped/adapter"}) {
     ExpectRefused({"export", folder_ / "stopped", "--to", to, "--merge", "--overwrite"},
                   {"--to", "is read from"});
@@ -197,7 +197,7 @@ TEST_F(LoraCommand, GoesOnFromAnAdapter) {
   Train("second", {"save.every=4"});
   EXPECT_EQ(HeldOut("second").front(), HeldOut("first").back());
   EXPECT_THAT(folder_.Read("second/config.yaml"), HasSubstr("rank: 3"));
-  // Beside a resolved file without adapters, as one that a file extends may be.
+  // With a resolved file without adapters, which an extended file may be.
   const json plan =
       json::parse(Run({"plan", yaml_, "--set", "lora.rank=0", "--set", "lora.alpha=16", "--set",
                        "lora.targets=[all-linear]", "--set", "lora.rslora=false", "--json"}));
@@ -206,7 +206,7 @@ TEST_F(LoraCommand, GoesOnFromAnAdapter) {
   ExpectTrainRefused({"lora.rank=4"},
                      {"lora.yaml:2: lora.init_from", "has rank 3", "lora.rank is 4"});
   ExpectTrainRefused({"lora.targets=[q_proj]"}, {"lora.yaml:2: lora.init_from", "belongs to no"});
-  // What it began with may go; the run has its own.
+  // The adapter that it began with may be removed; the run has its own.
   std::filesystem::remove_all(folder_ / "adapter");
   Loss({folder_ / "second"});
   Run({"export", folder_ / "second", "--to", folder_ / "to", "--step", "4"});

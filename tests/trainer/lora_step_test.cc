@@ -1,4 +1,4 @@
-// Whole steps of training adapters beside a frozen model.
+// Whole steps of training adapters of a frozen model.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -74,7 +74,7 @@ TEST(LoraSteps, LearnTokensByHeart) {
   }
 }
 
-// To the bit: threads, memory that is dead or beyond the plan, activations made again or offloaded.
+// To the bit: threads, poisoned memory, checked arenas, activations recomputed or offloaded.
 TEST(LoraSteps, GiveTheSameBitsHoweverTheyRun) {
   for (const TinyRun& run : Variants()) {
     const TinyResult want = Train(run);
@@ -98,7 +98,7 @@ TEST(LoraSteps, GiveTheSameBitsHoweverTheyRun) {
   }
 }
 
-// Micro-steps of one batch are that batch, but for the order of sums.
+// The micro-steps of a batch equal the whole batch, except for the order of sums.
 TEST(LoraSteps, AccumulateGradients) {
   for (TinyRun run : Variants()) {
     if (run.amp.enabled()) continue;
@@ -115,8 +115,8 @@ TEST(LoraSteps, AccumulateGradients) {
   }
 }
 
-// A is PEFT's kaiming uniform with a = √5, B is zero: the model is at first what it was. Adapters
-// of one name begin alike, whatever else has one.
+// A has PEFT's kaiming uniform with a = √5, B is zero: the model is unchanged at first. Adapters
+// with the same name begin alike, whatever other adapters there are.
 TEST(InitializeAdapter, DependsOnSeedAndNameAlone) {
   const auto model = models::MakeModel(TinyLlama());
   ThreadPool pool(2);

@@ -1,6 +1,6 @@
-// Memory measured from outside: the process's resident peak over start-up, steps, evaluation,
-// generation and snapshots stays within the arena plus what the program itself and its libraries
-// need.
+// Memory measured from outside: the process's peak resident memory during start-up, steps,
+// evaluation, generation and snapshots stays within the arena plus the needs of the program itself
+// and its libraries.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -11,9 +11,9 @@
 namespace plimsoll {
 namespace {
 
-// The compiled programs, the data's index, and a piece of a snapshot at a time: 7 to 7.5 MiB were
-// measured. What the program takes as it starts, which in builds with CUDA is 200 MiB of NVIDIA's
-// libraries, comes on top.
+// The compiled programs, the data's index, and one piece of a snapshot at a time: measured as 7 to
+// 7.5 MiB. In addition there is the program's memory at its start, which in builds with CUDA
+// includes 200 MiB of NVIDIA's libraries.
 constexpr int64_t kBesidesTheArena = 10 << 20;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -44,7 +44,7 @@ TEST(ProcessMemory, StaysWithinTheArenaPlusAConstant) {
                         "device: cpu\n"
                         "run: {dir: " +
                         run + "}\n");
-    // From the beginning, and again from a snapshot on.
+    // From the beginning, and again from a snapshot.
     for (const char* stop : {"train.stop_after=2", "train.stop_after=0"}) {
       const Outcome outcome = RunPlimsoll({"train", yaml, "--resume", "auto", "--set", stop});
       ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

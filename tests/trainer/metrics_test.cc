@@ -1,4 +1,4 @@
-// Metrics that a model declares: what steps and evaluations tell of them.
+// Metrics that a model declares: their values in steps and evaluations.
 #include "trainer/step/metrics.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ StepMetrics Step(Session& session, int64_t step) {
   return session.TakeMetrics()[0];
 }
 
-// Those of the model, in its order.
+// The metrics of the model, in its order.
 enum { kAccuracy, kConfusion, kShare, kAgain, kTable, kStream, kSquares, kMetrics };
 
 void ExpectTold(const StepMetrics& metrics, const Told& told, const TellingReference& reference,
@@ -163,7 +163,7 @@ TEST(Metrics, ChangeNoBitOfTraining) {
       EXPECT_EQ(with.grad_norm, without.grad_norm);
     }
     EXPECT_EQ(Weights(telling.session), Weights(plain.session));
-    // Nor in which type parameters are stored.
+    // Nor does the type in which parameters are stored.
     const auto& programs = telling.session.compiled().programs;
     EXPECT_EQ(programs[0]->tensor(programs[0]->Require("block.0.fc.weight")).type.dtype, dtype);
     EXPECT_EQ(programs[0]->tensor(programs[0]->Require("embed.weight")).type.dtype, dtype);
@@ -176,7 +176,7 @@ TEST(Metrics, AreFloat32OfLowPrecision) {
   Running running(options);
   Session& session = running.session;
   Step(session, 0);
-  // Of the same weights, an evaluation of each micro-batch adds up to the step.
+  // With the same weights, evaluations of each micro-batch add up to the step.
   StepMetrics all;
   for (int64_t micro = 0; micro < 3; ++micro) {
     Fill(session, 3 + micro);
@@ -271,7 +271,7 @@ TEST(Metrics, AreMembersOfRows) {
   EXPECT_EQ(FlatRow(row), row);  // no pair of ranks, whatever its shape
 }
 
-// Declares what it is told to.
+// A model that declares the given metrics.
 class Declares final : public models::Model {
  public:
   using Declare = std::vector<models::Metric> (*)(models::Layers& g, graph::Value loss);

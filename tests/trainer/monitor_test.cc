@@ -1,5 +1,5 @@
-// Evaluations by a metric that the model declares: which is the best, when there is no gain, and
-// what a run and its files say of it.
+// Evaluations judged by a metric that the model declares: the best one, early stopping, and their
+// traces in a run and its files.
 #include "trainer/record/monitor.h"
 
 #include <fmt/format.h>
@@ -80,13 +80,13 @@ TEST(Monitor, IsAMetricOfTheModelAndItsDirection) {
             "best; it may be loss, accuracy, share, again, squares");
 }
 
-// A run's evaluations, between which the model is trained.
+// A run's evaluations, with training in between.
 struct Evaluations {
   std::vector<double> losses, accuracies;
   std::vector<bool> best;
   std::vector<std::string> texts;
   EvaluationState state;
-  std::vector<int64_t> stops;  // behind which early stopping would have ended the run
+  std::vector<int64_t> stops;  // steps after which early stopping would have ended the run
 };
 
 Evaluations Evaluate(const std::string& train, int64_t count, EvaluationState state = {}) {
@@ -124,7 +124,7 @@ Evaluations Evaluate(const std::string& train, int64_t count, EvaluationState st
     all.best.push_back(evaluation.best);
     all.texts.push_back(evaluation.text);
     if (GainsNoMore(config, all.state)) all.stops.push_back(i);
-    // Learns one thing after the other, and forgets.
+    // Learns one thing after the other, and forgets the earlier ones.
     session.BeginStep(3 * kSequence, 0.3, 1);
     for (size_t k = 0; k < 3 * kSequence; ++k) {
       session.batch().tokens[k] = static_cast<int32_t>(k) % Telling::kVocab;
@@ -135,7 +135,7 @@ Evaluations Evaluate(const std::string& train, int64_t count, EvaluationState st
   return all;
 }
 
-// Of `values`, which are better than all before.
+// For each of `values`, whether it is better than all before.
 std::vector<bool> Best(const std::vector<double>& values, bool larger) {
   std::vector<bool> best;
   double so_far = larger ? -1e9 : 1e9;

@@ -1,5 +1,5 @@
-// Whole steps with each way of storing weights and moments: they train like float32, and where the
-// state lies changes no bit.
+// Whole steps with each way to store weights and moments: they train like float32, and the place of
+// the state changes no bit.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -38,8 +38,7 @@ class OptimizerState : public testing::TestWithParam<Storage> {};
 
 void PrintTo(const Storage& storage, std::ostream* out) { *out << storage.name; }
 
-// The same tokens each step, so that the loss falls quickly; a run that updates wrongly doesn't
-// follow.
+// The same tokens in each step, so that the loss falls quickly; wrong updates would not follow it.
 TEST_P(OptimizerState, TrainsLikeFloat32) {
   const TinyResult expected = Train(RunOf({"float32"}));
   const TinyResult actual = Train(RunOf(GetParam()));

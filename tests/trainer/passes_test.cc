@@ -1,7 +1,7 @@
-// Losses, gradients and what a step carries are equal to the bit before a pass and behind it, run
-// by an interpreter that plans nothing: of all passes but those that choose other types (amp), add
-// what was not there (lora) or cut sums into partial ones (the meshes of tensor parallelism and
-// ZeRO, and the cache of generation).
+// Losses, gradients and carried state are equal to the bit before and after a pass, run by an
+// interpreter without memory planning: for all passes except those that choose other types (amp),
+// add parameters (lora) or split sums into partial ones (the meshes of tensor parallelism and ZeRO,
+// and the cache of generation).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,7 +39,7 @@ Program Differentiated(const models::ModelSpec& spec) {
   return program;
 }
 
-// Everything that the host would read after a run: the loss and all gradients.
+// All results that the host would read after a run: the loss and all gradients.
 std::map<std::string, std::vector<double>> Results(const Program& program,
                                                    const models::ModelSpec& spec) {
   ThreadPool pool(2);
@@ -106,7 +106,7 @@ TEST_P(KeepsBits, FuseSumsWithNorms) {
 }
 
 TEST_P(KeepsBits, Simplify) {
-  // Dead nodes and a result that nobody reads, so that there is something to remove.
+  // Adds dead nodes and an unread result, so that there is something to remove.
   Program before = Differentiated(Spec());
   Program after = Differentiated(Spec());
   graph::Builder builder(after);
@@ -118,8 +118,8 @@ TEST_P(KeepsBits, Simplify) {
   EXPECT_EQ(Results(after, Spec()), Results(before, Spec()));
 }
 
-// What a program computes from given numbers: metrics, which begin at 0, gradients, and what it
-// carries.
+// The results of a program for given inputs: metrics, which begin at 0, gradients, and carried
+// state.
 std::map<std::string, std::vector<double>> Computes(const Program& program, bool carried) {
   ThreadPool pool(2);
   ops::Interpreter interpreter(program, pool);
@@ -170,7 +170,7 @@ void ExpectEqualBits(const std::map<std::string, std::vector<double>>& before,
   EXPECT_GT(compared, 0u);
 }
 
-// The programs of a step as the passes leave them, one after the other.
+// A program of a step after a pass; the stages are in order.
 struct Stage {
   std::string program, pass;
   int number = 0;
@@ -233,9 +233,9 @@ TEST(Passes, KeepTheBitsOfEveryStep) {
       if (before.text != behind.text) ++compared[behind.pass];
     }
   }
-  // Each of them had something to do somewhere.
+  // Each pass changed at least one program.
   for (const std::string& pass : keep) {
-    // Texts don't show tags, and models leave nothing to simplify: see above.
+    // Texts don't show tags, and the models' programs are already simplified: see above.
     if (pass == "tags" || pass == "simplify") continue;
     EXPECT_GT(compared[pass], 0) << pass;
   }

@@ -1,4 +1,4 @@
-// Every file in configs/ plans, without waste.
+// Every file in configs/ can be planned, without waste.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ TEST_P(ShippedConfig, PlansWithoutWaste) {
       if (!MatchesAnyGlob(options.frozen, parameter.name)) trained += parameter.shape.elements();
     }
     EXPECT_EQ(trained < count, !options.frozen.empty());
-    // Moments are twice what is trained, and all gradients persist only with accumulation.
+    // Moments take twice the trained bytes, and all gradients persist only with accumulation.
     if (options.update.state_dtype == optim::StateDType::kFloat32 && !options.state_on_host) {
       EXPECT_GE(plan.bytes_of(graph::Role::kOptimizerState), 8 * trained);
     }

@@ -1,5 +1,5 @@
-// Tables and traces of profiled steps: on made-up times, whose sums are known, and of a real
-// session on the CPU.
+// Tables and traces of profiled steps: for made-up times with known sums, and for a real session on
+// the CPU.
 #include "trainer/record/profile.h"
 
 #include <gmock/gmock.h>
@@ -167,7 +167,7 @@ TEST(Profile, CollectorSeesEachMicroStepByItself) {
     EXPECT_EQ(runs[i].program, programs.At(static_cast<int64_t>(i % 2)).program);
     ASSERT_FALSE(runs[i].nodes.empty());
     if (i == 0) continue;
-    // The runs before are not counted again, so nothing overlaps.
+    // Earlier runs are not counted again, so nothing overlaps.
     EXPECT_GE(runs[i].start_us, runs[i - 1].start_us + runs[i - 1].nodes.back().end_us);
   }
 }

@@ -1,4 +1,4 @@
-// What a person sees while training, on a terminal and off it.
+// The output of training, on a terminal and elsewhere.
 #include "trainer/record/progress.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// What `print` writes to standard output, which is `to` meanwhile; `from` is its other end.
+// The text that `print` writes to standard output, redirected to `to`; `from` is the other end.
 std::string Printed(int from, int to, const std::function<void()>& print) {
   const int own = dup(STDOUT_FILENO);
   dup2(to, STDOUT_FILENO);
@@ -112,7 +112,7 @@ TEST_F(ProgressTest, ColoursAreForTerminalsThatWantThem) {
   EXPECT_THAT(OnTerminal(80, Step), HasSubstr("\033"));
   setenv("TERM", "dumb", 1);
   EXPECT_THAT(OnTerminal(80, Step), Not(HasSubstr("\033")));
-  // mpirun's terminals are nobody's.
+  // Nobody looks at mpirun's terminals.
   setenv("TERM", "xterm", 1);
   EXPECT_THAT(OnTerminal(80, [] { Progress(1000, 0, 10, /*live=*/false).Step(Report()); }),
               Not(HasSubstr("\033")));

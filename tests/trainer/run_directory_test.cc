@@ -23,7 +23,7 @@ class RunDirectoryTest : public testing::Test {
   config::RunConfig config_;
 };
 
-// A limit on the size of files is what a full disk looks like to a write.
+// For a write, a limit on file sizes looks like a full disk.
 TEST_F(RunDirectoryTest, ALineThatDoesNotFitLeavesNothingBehind) {
   signal(SIGXFSZ, SIG_IGN);
   RunDirectory directory(config_, true);
@@ -45,14 +45,14 @@ TEST_F(RunDirectoryTest, GoesOnBehindTheLinesThatStay) {
                 "{\"step\":0,\"eval_loss\":3}\n{\"step\":0,\"loss\":3}\n{\"step\":1,\"loss\":2}\n"
                 "{\"step\":2,\"eval_loss\":2}\n{\"step\":2,\"loss\":1}\n{\"step\":3,\"lo");
   const std::string metrics = folder_ / "metrics.jsonl";
-  // After two steps, with and without the evaluation behind the second.
+  // After two steps, with and without the evaluation after the second.
   EXPECT_EQ(LinesUntil(metrics, 2, 0, 0).size(), 3u);
   const std::vector<std::string> lines = LinesUntil(metrics, 2, 2, 0);
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[3], "{\"step\":2,\"eval_loss\":2}");
   EXPECT_EQ(LinesUntil(folder_ / "none", 2, 2, 0).size(), 0u);
 
-  // Rollbacks by their number: a later one may go back to the same step.
+  // Rollbacks are selected by their number: a later one may go back to the same step.
   folder_.Write("rollbacks",
                 "{\"step\":0,\"loss\":3}\n{\"step\":1,\"rollback\":1}\n"
                 "{\"step\":1,\"rollback\":2}\n{\"step\":1,\"loss\":2}\n");
@@ -85,7 +85,7 @@ TEST_F(RunDirectoryTest, ALineThatIsNoRowIsNamed) {
       ExpectUserError(read, {metrics + ":2: ", c.problem, "remove that line"});
     }
   }
-  // What another version of the program adds means nothing.
+  // Members that another version of the program adds are ignored.
   const std::string more = "{\"step\":1,\"loss\":2,\"more\":{\"a\":[]},\"three\":[1,2,3]}";
   folder_.Write("metrics.jsonl", good + more + "\n");
   EXPECT_EQ(LinesUntil(metrics, 2, 0, 0).back(), more);

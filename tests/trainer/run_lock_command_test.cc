@@ -1,4 +1,4 @@
-// One training at a time in a run directory.
+// Only one training at a time can use a run directory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

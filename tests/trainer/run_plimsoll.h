@@ -1,4 +1,4 @@
-// Runs the plimsoll binary as a user would and collects what it said.
+// Runs the plimsoll binary as a user would and collects its output.
 #pragma once
 
 #include <sys/types.h>
@@ -16,15 +16,15 @@ struct Outcome {
   int64_t peak_resident_bytes = 0;  // the system's count for the whole process
 };
 
-// `arguments` after the program's name. The binary comes from the test's data.
+// `arguments` follow the program's name. The binary comes from the test's data.
 Outcome RunPlimsoll(const std::vector<std::string>& arguments);
 
-// A bash script, in which $PLIMSOLL is the binary: for redirections, limits and pipes. Its end is
-// the script's.
+// Runs a bash script, in which $PLIMSOLL is the binary: for redirections, limits and pipes. The
+// outcome is the script's.
 Outcome RunShell(const std::string& script);
 
-// The same as the first without waiting: returns the process, whose output goes to `folder`'s files
-// out and err.
+// Like RunPlimsoll without waiting: returns the process, whose output goes to the files out and err
+// in `folder`.
 pid_t StartPlimsoll(const std::vector<std::string>& arguments, const std::string& folder);
 
 }  // namespace plimsoll

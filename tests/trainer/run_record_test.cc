@@ -70,7 +70,7 @@ TEST(RunRecord, KeepsLossesToTheBit) {
   EXPECT_EQ(read.objectives[0].limits, history.limits);
   EXPECT_EQ(read.lr_factor, 0.1 * 0.1);
   EXPECT_EQ(read.rollbacks, 2);
-  // One objective stands where it stood before there could be several.
+  // A single objective is written as in versions without several objectives.
   const json divergence = json::parse(ToJson(record)).at("divergence");
   EXPECT_EQ(divergence.size(), 4u);
   EXPECT_EQ(divergence.at("losses").size(), 3u);
@@ -84,7 +84,7 @@ TEST(RunRecord, KeepsLossesToTheBit) {
   EXPECT_EQ(read.objectives[1].limits, other.limits);
 }
 
-// Evaluations by the loss are written as they were before there were other metrics.
+// Evaluations by the loss are written as in versions without other metrics.
 TEST(RunRecord, KnowsByWhichMetricAnEvaluationWasTheBest) {
   RunRecord record = Record(Config(""));
   record.evaluation = {.last = 4, .best = 2, .best_step = 4};
@@ -99,7 +99,7 @@ TEST(RunRecord, KnowsByWhichMetricAnEvaluationWasTheBest) {
   EXPECT_TRUE(read.larger_is_better);
 }
 
-// The sum of tokens may be what it was.
+// The sum of tokens may be unchanged.
 TEST(RunRecord, NoticesSourcesThatHaveChanged) {
   const config::RunConfig config = Config("");
   RunRecord saved = Record(config), now = saved;
@@ -118,7 +118,7 @@ TEST(RunRecord, SomethingElseIsRefused) {
   }
 }
 
-// What `file` with `sets` has against going on from a snapshot of the plain configuration.
+// The reasons why `file` with `sets` cannot continue from a snapshot of the plain configuration.
 std::string ProblemOf(const std::string& file, const std::vector<std::string>& sets = {}) {
   const config::RunConfig config = Config(file, sets);
   return MessageOf<UserError>(
@@ -151,11 +151,11 @@ TEST(RunRecord, WhatSetsTheCourseMustBeAskedFor) {
         "train.seed: 1, in the snapshot 1337", "4 sequences a step, in the snapshot 8"}) {
     EXPECT_NE(message.find(part), message.npos) << message;
   }
-  EXPECT_EQ(message.find("data.seed"), message.npos) << message;  // it only follows
+  EXPECT_EQ(message.find("data.seed"), message.npos) << message;  // it only follows another key
   EXPECT_EQ(ProblemOf("", {"schedule.warmup=3", "train.micro_batch=4", "train.seed=1"}), "none");
   EXPECT_EQ(ProblemOf("", {"data.seed=1"}), "none");
   EXPECT_EQ(ProblemOf("", {"model.seed=1"}), "none");  // the weights are in the snapshot
-  // A seed of the data's own must stay.
+  // data.seed, if set on its own, must stay.
   ExpectUserError(
       [] {
         RequireContinues(Record(Config("", {"data.seed=7"})), Record(Config("")), Config(""),

@@ -1,4 +1,5 @@
-// What `plimsoll train` leaves for people: report.html, metrics.csv, TensorBoard's events.
+// The files that `plimsoll train` writes for people: report.html, metrics.csv, TensorBoard's
+// events.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +61,7 @@ class RunReports : public testing::Test {
 
   std::map<std::string, json> Views() { return ViewsOf(run_ + "/report.html"); }
 
-  // By title, the views of a page.
+  // The views of a page, by title.
   std::map<std::string, json> ViewsOf(const std::string& file) {
     const std::string html = ReadFile(file), begin = "id=\"data\">";
     const size_t from = html.find(begin) + begin.size();
@@ -113,7 +114,7 @@ TEST_F(RunReports, ShowTheRun) {
   const json& timeline = memory.at("variants").at(0).at("timeline");
   EXPECT_EQ(timeline.at("arena_bytes"), plan.at("arena_bytes"));
   EXPECT_EQ(timeline.at("programs").at(0).at("peak").at("bytes"), plan.at("max_live_bytes"));
-  // Either way of cutting the peak up, its parts sum to it.
+  // For both ways to split the peak, its parts add up to it.
   for (const char* title : {"The peak by role", "The peak by block"}) {
     int64_t sum = 0;
     for (const json& bar : views[title].at("bars")) {
@@ -135,7 +136,7 @@ TEST_F(RunReports, ShowTheLossScaleWhereThereIsOne) {
   EXPECT_EQ(EventFiles(), 0);
 }
 
-// A run that goes on has the energy of what came before, which this machine may be unable to tell.
+// A resumed run keeps the energy of its earlier part, even if this machine cannot measure any.
 TEST_F(RunReports, ShowEnergyWhereItWasMeasured) {
   ASSERT_EQ(Train({"save.every=3", "train.stop_after=3"}).exit_code, 0);
   const json without = json::parse(ReadFile(run_ + "/summary.json"));
@@ -202,7 +203,7 @@ TEST_F(RunReports, ReplaceThoseOfAnEarlierRun) {
 }
 
 TEST_F(RunReports, AreNoReasonToEndARun) {
-  // Folders stand where the files belong.
+  // Folders are in the places of the files.
   fs::create_directories(run_ + "/report.html/in the way");
   fs::create_directories(run_ + "/metrics.csv");
   const Outcome outcome = Train();
@@ -225,7 +226,7 @@ TEST_F(RunReports, SayThatARunEndedByAnError) {
   EXPECT_EQ(Views()[""].at("tiles").at(0).at("label"), "ended by an error");
 }
 
-// No two tensors have a byte in common at the same node.
+// No two tensors share a byte at the same node.
 TEST_F(RunReports, ThePlanIsDrawnAsItIs) {
   const std::string file = folder_ / "plan.html";
   const Outcome outcome = RunPlimsoll({"plan", yaml_, "--json", "--html", file});

@@ -1,4 +1,4 @@
-// `plimsoll runs`: what a list of runs says of each, among folders that are none.
+// `plimsoll runs`: the list's contents for each run, among folders that are no runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -37,7 +37,7 @@ class RunsCommand : public testing::Test {
     for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
     return arguments;
   }
-  // By the end of their paths.
+  // The runs by the end of their paths.
   std::map<std::string, json> List() const {
     const Outcome outcome = RunPlimsoll({"runs", runs_, "--json"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -71,7 +71,7 @@ TEST_F(RunsCommand, ListsThemAsTheyStand) {
                                                   "train.steps=500", "optimizer.clip_grad_norm=0"}))
           .exit_code,
       1);
-  // What is no run, or is broken.
+  // Folders that are no run, or are broken.
   fs::create_directories(runs_ + "/empty");
   fs::create_directories(runs_ + "/broken/metrics.jsonl");
   folder_.Write("all/broken/config.yaml", "[");
@@ -123,7 +123,7 @@ TEST_F(RunsCommand, ListsThemAsTheyStand) {
   // The newest first.
   EXPECT_LT(table.out.find("/all/long"), table.out.find("/all/done"));
   EXPECT_EQ(RunPlimsoll({"runs", folder_ / "nowhere"}).exit_code, 2);
-  // One alone.
+  // A single run directory.
   EXPECT_THAT(RunPlimsoll({"runs", runs_ + "/done"}).out, HasSubstr("A name"));
 }
 

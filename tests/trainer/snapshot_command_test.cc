@@ -1,4 +1,4 @@
-// `plimsoll train` with snapshots: what goes on from one is what was never stopped.
+// `plimsoll train` with snapshots: a resumed run equals an uninterrupted one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Stopped at some step, and then at another one, the run has the bits of one that wasn't.
+// A run that is stopped at one step, then at another, has the bits of an uninterrupted one.
 class Resumed : public SnapshotCommand, public testing::WithParamInterface<Sets> {};
 
 TEST_P(Resumed, HasTheBitsOfARunThatWasNeverStopped) {
@@ -27,7 +27,7 @@ TEST_P(Resumed, HasTheBitsOfARunThatWasNeverStopped) {
   sets.pop_back();
   const Outcome last = Resume(sets);
   ASSERT_EQ(last.exit_code, 0) << last.err;
-  // An evaluation behind the last step before a stop is one more than the whole run has.
+  // The whole run lacks the evaluation after the last step before a stop.
   std::vector<std::string> numbers = Numbers();
   std::erase_if(numbers, [&](const std::string& row) {
     const json parsed = json::parse(row);
@@ -87,7 +87,7 @@ TEST_F(SnapshotCommand, KeepsWhatItIsTold) {
   ASSERT_EQ(Train({"save.every=2", "save.keep=1", "save.keep_every=6", "train.steps=11"}).exit_code,
             0);
   EXPECT_THAT(Snapshots(), ElementsAre("step-000000006", "step-000000011"));
-  // Better and better, until another rate tears everything down.
+  // The loss improves, until another rate ruins everything.
   const Sets best = {"save.every=2", "save.keep=1", "save.best=true"};
   Sets sets = {"run.overwrite=true", "train.stop_after=8"};
   sets.insert(sets.end(), best.begin(), best.end());
@@ -112,7 +112,7 @@ TEST_F(SnapshotCommand, ABranchFromASnapshotLeavesItsRunAlone) {
   run_ = folder_ / "run";
   EXPECT_EQ(Numbers(), whole);
   EXPECT_EQ(Snapshots(), snapshots);
-  // From an earlier snapshot of the same run: what came behind it makes way.
+  // From an earlier snapshot of the same run: the later ones are replaced.
   ASSERT_EQ(Resume({}, from + "/").exit_code, 0);
   EXPECT_EQ(Numbers(), whole);
 }
@@ -134,7 +134,7 @@ TEST_F(SnapshotCommand, WhatContradictsTheSnapshotIsListed) {
   refused({"amp.dtype=bf16"}, {"amp.dtype: bf16, in the snapshot fp32"});
   refused({"optimizer.state_dtype=int8"}, {"optimizer.state_dtype: int8"});
 
-  // What changes the course must be asked for.
+  // Changes of the course must be asked for.
   std::string text = ReadFile(yaml_);
   const std::string rate = "lr: 1e-2", steps = "micro_batch: 4";
   text.replace(text.find(rate), rate.size(), "lr: 2e-2");
@@ -146,7 +146,7 @@ TEST_F(SnapshotCommand, WhatContradictsTheSnapshotIsListed) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
 }
 
-// A batch of another size reads on where the last one ended.
+// Batches of another size read on where the last one ended.
 TEST_F(SnapshotCommand, AnotherBatchGoesOnInTheData) {
   ASSERT_EQ(Train({"train.stop_after=6"}).exit_code, 0);
   ASSERT_EQ(Resume({"train.micro_batch=2", "train.stop_after=8"}).exit_code, 0);
@@ -156,7 +156,7 @@ TEST_F(SnapshotCommand, AnotherBatchGoesOnInTheData) {
 
 TEST_F(SnapshotCommand, WithoutASnapshotAutoStartsFromTheBeginning) {
   EXPECT_EQ(Resume({"train.stop_after=2", "save.every=0"}).exit_code, 0);
-  // But it replaces no run that has none.
+  // But it doesn't replace a run without snapshots.
   const Outcome outcome = Resume();
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("holds a run already"));

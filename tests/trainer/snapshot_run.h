@@ -1,5 +1,5 @@
-// What tests of snapshots share: a small run with snapshots, trained, stopped and gone on with by
-// the program.
+// Common parts of tests of snapshots: a small run with snapshots, which the program trains, stops
+// and resumes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ class SnapshotCommand : public testing::Test {
     return RunPlimsoll(Arguments(sets, {"--resume", from}));
   }
 
-  // Rows of metrics.jsonl, without what differs from run to run.
+  // Rows of metrics.jsonl, without values that differ from run to run.
   std::vector<std::string> Numbers() const {
     std::vector<std::string> rows;
     std::istringstream lines(ReadFile(run_ + "/metrics.jsonl"));
@@ -68,7 +68,7 @@ class SnapshotCommand : public testing::Test {
     }
     return rows;
   }
-  // Those of the same run that nothing stops.
+  // The rows of the same run without interruption.
   std::vector<std::string> NumbersOfWhole(Sets sets) {
     const std::string run = std::exchange(run_, folder_ / "whole");
     sets.push_back("run.overwrite=true");

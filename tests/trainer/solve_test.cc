@@ -79,7 +79,7 @@ TEST_P(Law, UsedWithinBudgetPredictedIsUsedAndMoreIsNeverSlower) {
   }
   EXPECT_GE(chosen.size(), 4u);
 
-  // What is compiled, and what a step then touches, is what the solver said.
+  // The compiled plan, and the memory that a step then touches, are as the solver predicted.
   for (size_t i = 0; i < chosen.size(); i += 1 + chosen.size() / 5) {
     const CompiledStep compiled = Compile(solver.model(), solver.OptionsOf(*chosen[i]));
     EXPECT_EQ(compiled.plan.arena_bytes, chosen[i]->exact->arena_bytes);
@@ -102,7 +102,7 @@ TEST_P(Law, UsedWithinBudgetPredictedIsUsedAndMoreIsNeverSlower) {
 INSTANTIATE_TEST_SUITE_P(Runs, Law, testing::Range(0, 5),
                          [](const auto& info) { return Runs()[info.param].name; });
 
-// What ranks divide doesn't matter to the law; weights that may be kept are one more choice.
+// The law holds however ranks divide things; weights that may be kept are one more choice.
 TEST(Law, HoldsAmongRanks) {
   for (const char* reshard : {"true", "false"}) {
     const NamedRun run = {

@@ -1,4 +1,4 @@
-// What a run is trained on, as a user says it: sources with weights, and the tokenizer that gives
+// The data of a run, as users configure it: sources with weights, and the tokenizer that determines
 // the vocabulary.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -75,13 +75,13 @@ class Sources : public testing::Test {
 TEST_F(Sources, AreToldWithTheirSharesAndEpochs) {
   const Outcome outcome = Train("run");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  // 80 sequences of 16 tokens. The text holds out its last fifth, from a line's start.
+  // 80 sequences of 16 tokens. The last fifth of the text is held out, from the start of a line.
   EXPECT_THAT(outcome.out, HasSubstr(folder_ / "large.txt" + ": "));
   EXPECT_THAT(outcome.out, HasSubstr(" tokens, 50 % of the sequences, "));
   EXPECT_THAT(outcome.out, HasSubstr(folder_ / "small.txt" + ": "));
   EXPECT_THAT(outcome.out, HasSubstr(folder_ / "examples.jsonl" + ": "));
   EXPECT_THAT(outcome.out, HasSubstr(" tokens, 25 % of the sequences, "));
-  // 20 sequences of 15 windows.
+  // 20 sequences from 15 windows.
   EXPECT_THAT(outcome.out, HasSubstr(", 25 % of the sequences, 1.33 epochs\n")) << outcome.out;
 }
 
@@ -92,7 +92,7 @@ TEST_F(Sources, GoOnToTheBit) {
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_EQ(Losses("stopped"), Losses("whole"));
 
-  // Other weights are another course; by name they are what was asked for.
+  // Other weights change the course, so they must be asked for by name.
   ASSERT_EQ(Train("other", {"--set", "train.stop_after=10"}).exit_code, 0);
   const std::string before = ReadFile(yaml_);
   WriteFile(yaml_, std::string(before).replace(before.find("weight: 2"), 9, "weight: 3"));
@@ -114,7 +114,7 @@ TEST_F(Sources, MistakesAreNamed) {
   EXPECT_THAT(tiny.err, HasSubstr("run.yaml:2: data.train[1] (" + folder_ / "tiny.txt" + "): "));
 }
 
-// Neither plan nor config reads data for it.
+// Neither plan nor config reads data to know it.
 TEST_F(Sources, TheTokenizerGivesTheVocabulary) {
   Write(folder_ / "nowhere.txt");
   const std::string set = "data.tokenizer=" + kTokenizer;

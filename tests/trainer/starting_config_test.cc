@@ -37,7 +37,7 @@ std::string Written(const std::string& device, const std::string& budget,
 
 RunConfig Loaded(const std::string& text) { return LoadRunText(text, "written").config; }
 
-// What the file's plan takes of the device.
+// The device memory that the file's plan takes.
 int64_t TakenBy(RunConfig config) {
   config.memory.calibrate = false;
   const std::unique_ptr<models::Model> model = ModelFrom(config);

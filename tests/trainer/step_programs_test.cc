@@ -12,7 +12,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// The program of each run, and a star behind one that updates.
+// The program of each run, with a star after one that updates.
 std::vector<std::string> RunsOf(int64_t accumulate) {
   CompileOptions options;
   options.sequence = 8;
@@ -43,7 +43,7 @@ TEST(StepPrograms, HaveOneProgramForEachMicroStep) {
             (Names{"train_first", "train_middle", "train_middle", "train_middle", "train_last*"}));
 }
 
-// Three times those of a forward pass, whatever is computed again.
+// Three times those of a forward pass, without recomputation.
 TEST(ModelFlops, AreThoseOfTheMathematics) {
   using Policy = checkpointing::Options::Policy;
   for (const models::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {

@@ -1,4 +1,5 @@
-// Whole training steps: what must not change the numbers, to the bit, and what may by rounding.
+// Whole training steps: options that must not change the numbers, to the bit, and options that may
+// by rounding.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,15 +47,15 @@ TEST(Step, TwoRunsAreEqual) {
   for (const TinyRun& run : Variants()) ExpectSameBits(Train(run), Train(run));
 }
 
-// What is trained beside frozen parameters gets the gradients that it gets without; frozen ones
-// stay as they were, and have neither gradients nor moments.
+// The other parameters get the same gradients with frozen parameters as without; frozen parameters
+// stay unchanged, and have neither gradients nor moments.
 TEST(Step, FrozenParametersStay) {
   for (TinyRun run : Variants()) {
     for (const graph::DType dtype : {graph::DType::kFloat32, graph::DType::kBFloat16}) {
       SCOPED_TRACE(testing::Message() << static_cast<int>(dtype) << " " << run.accumulate);
       run.amp.dtype = dtype;
       run.update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
-      run.update.clip_grad_norm = 0;  // the norm is that of fewer gradients
+      run.update.clip_grad_norm = 0;  // fewer gradients give another norm
       run.steps = 1;
       run.frozen = {};
       const TinyResult all = Train(run);
@@ -82,8 +83,7 @@ TEST(Step, FrozenParametersStay) {
   }
 }
 
-// Of equal steps, those that are skipped might as well not have been there; a gate that stays open
-// changes nothing.
+// Among equal steps, skipped steps have no effect; a gate that stays open changes nothing.
 TEST(Step, ASkippedStepLeavesNoTrace) {
   std::vector<TinyRun> runs = Variants();
   std::erase_if(runs, [](const TinyRun& run) { return run.spec.dropout > 0; });  // by the step
@@ -124,7 +124,7 @@ TEST(Step, ThreadsDontMatter) {
   }
 }
 
-// Every temporary is filled with NaN when it dies: nothing reads what is dead.
+// Every temporary is filled with NaN when it dies: no dead memory is read.
 TEST(Step, PoisonDoesntMatter) {
   for (TinyRun run : Variants()) {
     run.evaluate = true;
@@ -151,7 +151,7 @@ TEST(Step, EvaluationDoesntDisturbTraining) {
   }
 }
 
-// Micro-batches with unequal numbers of counting targets give the gradient of one large batch.
+// Micro-batches with different numbers of counting targets give the gradient of one large batch.
 TEST(Step, AccumulationEqualsOneLargeBatch) {
   for (const models::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {
     TinyRun whole;

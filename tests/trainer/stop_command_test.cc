@@ -19,7 +19,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A run that takes its time, to be stopped in the middle.
+// A run that takes long enough to be stopped in the middle.
 class Stopped : public SnapshotCommand {
  protected:
   static constexpr const char* kLong = "train.steps=100000";
@@ -75,7 +75,7 @@ TEST_F(Stopped, ASignalSavesAndEndsWithItsCode) {
 }
 
 TEST_F(Stopped, ASecondSignalEndsTheRunAtOnce) {
-  // A step that takes long enough for both to come within it.
+  // A step that takes so long that both signals arrive during it.
   const pid_t child = Start({"model.width=256", "train.micro_batch=1", "train.accumulate=500"});
   for (int i = 0; i < 3000 && !fs::exists(run_ + "/metrics.jsonl"); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -99,9 +99,9 @@ TEST_F(Stopped, WithoutSaveOnExitASignalEndsTheRun) {
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
 }
 
-// Killed again and again at any time: each time it goes on, and in the end the numbers are those of
-// a run that nobody killed. A .partial folder of a newer step than the newest complete one proves a
-// kill between a save's first write and its rename.
+// The run is killed again and again at any time: it is resumed each time, and in the end the
+// numbers are those of an undisturbed run. A .partial folder of a step after the newest complete
+// one proves a kill between a save's first write and its rename.
 class Killed : public Stopped, public testing::WithParamInterface<const char*> {};
 
 TEST_P(Killed, AtAnyTimeItGoesOn) {
@@ -124,7 +124,7 @@ TEST_P(Killed, AtAnyTimeItGoesOn) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     std::this_thread::sleep_for(std::chrono::microseconds(random_() % 100'000));
-    // Two of three are aimed at a save that has begun.
+    // Two of three kills are aimed at a save that has begun.
     if (number % 3 != 0) {
       while (newest_of(".partial") <= newest_of("")) std::this_thread::yield();
       std::this_thread::sleep_for(std::chrono::microseconds(random_() % 3'000));
@@ -148,7 +148,7 @@ TEST_P(Killed, AtAnyTimeItGoesOn) {
 INSTANTIATE_TEST_SUITE_P(Ways, Killed, testing::Values("save.async=false", "save.async=true"),
                          [](const auto& info) { return info.index == 0 ? "Waiting" : "Async"; });
 
-// No file may grow beyond this: a full disk, as a write sees it.
+// No file may grow beyond this: for a write, this is a full disk.
 class NoRoom : public SnapshotCommand, public testing::WithParamInterface<const char*> {
  protected:
   Outcome TrainWithin(rlim_t bytes, const Sets& sets) const {

@@ -1,4 +1,4 @@
-// The weights of a run that was stopped: generated with, evaluated, exported from its snapshots.
+// The weights of a stopped run: used to generate, evaluated, exported from its snapshots.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What a stopped run has left is as good as what an ended one has.
+// The snapshots of a stopped run are as useful as the results of one that ended.
 TEST_F(SnapshotCommand, AStoppedRunGeneratesAndIsEvaluated) {
   const Sets sets = {"save.keep=0", "save.model=true", "amp.dtype=bf16"};
   ASSERT_EQ(Train(sets).exit_code, 0);
@@ -38,7 +38,7 @@ TEST_F(SnapshotCommand, AStoppedRunGeneratesAndIsEvaluated) {
   EXPECT_EQ(generated.exit_code, 0) << generated.err;
   EXPECT_EQ(generated.out, whole.out);
   EXPECT_THAT(generated.err, testing::StartsWith(taken(12)));
-  // One snapshot, wherever it lies.
+  // A single snapshot, at any place.
   fs::rename(Snapshot(5), folder_ / "alone");
   const Outcome alone =
       RunPlimsoll({"eval", folder_ / "alone", "--data", folder_ / "text", "--json"});
@@ -58,7 +58,7 @@ TEST_F(SnapshotCommand, AStoppedRunGeneratesAndIsEvaluated) {
   refused({"export", run_, "--best", "--to", folder_ / "to"}, "has no snapshots");
 }
 
-// Of a run whose held-out loss rises again, however it ends.
+// For a run whose held-out loss rises again, however it ends.
 TEST_F(SnapshotCommand, TheModelIsThatOfTheBestEvaluation) {
   const auto train = [&](const std::string& run, const Sets& more) {
     run_ = folder_ / run;

@@ -16,7 +16,7 @@ namespace {
 
 using graph::DType;
 
-// Floats of all magnitudes and signs, zeros, subnormals and infinities among them; no NaN.
+// Floats of all magnitudes and signs, including zeros, subnormals and infinities; no NaN.
 std::vector<float> Values() {
   std::vector<float> values = {0.0f,
                                -0.0f,
@@ -54,7 +54,7 @@ TEST(StoredParameter, Bf16WithARemainderHoldsFloat32Exactly) {
   stored.Get(back);
   ExpectSameBits(back, values);
   for (size_t i = 0; i < values.size(); ++i) {
-    // To nearest; where two are equally near, up in magnitude instead of to even.
+    // Rounded to nearest; ties go up in magnitude instead of to even.
     const float error = std::fabs(FromBf16(low[i]) - values[i]);
     if (std::isfinite(FromBf16(low[i]))) {
       EXPECT_LE(error, std::fabs(FromBf16(ToBf16(values[i])) - values[i])) << values[i];

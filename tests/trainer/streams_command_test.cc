@@ -1,4 +1,4 @@
-// What becomes of commands when what they print cannot be written, is not read, or has no place.
+// Commands whose output cannot be written, is not read, or has no place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,12 +30,12 @@ class Streams : public testing::Test {
                   run_ + ", overwrite: true}\n");
   }
 
-  // `command` with the folder's files: $PLIMSOLL, m.yaml and r are there.
+  // Runs `command` with the folder's files: $PLIMSOLL, m.yaml and r.
   Outcome Shell(const std::string& command) const {
     return RunShell("PLIMSOLL=$PWD/$PLIMSOLL; cd " + folder_.path() + "; " + command);
   }
 
-  // A JSON object on every line, three of them of steps.
+  // Every line is a JSON object, three of them for steps.
   void ExpectWholeRun() const {
     std::istringstream lines(ReadFile(run_ + "/metrics.jsonl"));
     int steps = 0;
@@ -55,7 +55,7 @@ class Streams : public testing::Test {
 TEST_F(Streams, MessagesThatCannotBeWrittenChangeNothing) {
   EXPECT_EQ(Shell("$PLIMSOLL plan nope.yaml 2>/dev/full").exit_code, 2);
   EXPECT_EQ(Shell("$PLIMSOLL plan --nope 2>/dev/full").exit_code, 2);
-  // It warns that this has no effect.
+  // The command warns that this has no effect.
   const Outcome plan = Shell("$PLIMSOLL plan m.yaml --set lora.alpha=7 2>/dev/full");
   EXPECT_EQ(plan.exit_code, 0);
   EXPECT_THAT(plan.out, HasSubstr("arena"));
@@ -163,7 +163,7 @@ TEST_F(Streams, TooFewDescriptorsAreSaid) {
 }
 
 TEST_F(Streams, AModelThatDoesNotFitIsNoMistakeOfTheUser) {
-  // What a full disk looks like to a write: metrics fit, the model doesn't.
+  // For a write this is a full disk: metrics fit, the model doesn't.
   const Outcome outcome = Shell("ulimit -f 1000; $PLIMSOLL train m.yaml --set model.vocab=30000");
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("r/model/"));
@@ -173,7 +173,7 @@ TEST_F(Streams, RunFilesMayBePipes) {
   EXPECT_EQ(Shell("$PLIMSOLL plan <(sleep 0.3; cat m.yaml)").exit_code, 0);
   EXPECT_EQ(Shell("cat m.yaml | $PLIMSOLL plan /dev/stdin").exit_code, 0);
   EXPECT_EQ(Shell("mkfifo pipe; cat m.yaml >pipe & $PLIMSOLL plan pipe").exit_code, 0);
-  // Without a writer.
+  // A pipe without a writer.
   const Outcome plan = Shell("mkfifo lonely; timeout 60 $PLIMSOLL plan lonely");
   EXPECT_EQ(plan.exit_code, 2);
   EXPECT_THAT(plan.err, HasSubstr("lonely: is a pipe that nothing writes to"));

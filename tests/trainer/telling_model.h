@@ -1,4 +1,4 @@
-// A small language model that declares metrics of every kind, and what they should be.
+// A small language model that declares metrics of every kind, and their expected values.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace plimsoll::trainer {
 
-// Sees one token, through a table and two blocks of a feed-forward network.
+// A model that sees one token, through a table and two blocks of a feed-forward network.
 class Telling final : public models::Model {
  public:
   static constexpr int64_t kVocab = 7, kWidth = 8, kBlocks = 2;
@@ -55,7 +55,7 @@ class Telling final : public models::Model {
         {"share", ops::ScaleBy(g.builder(), right, g.TokenWeight()), graph::kNoTensor, true},
         {"again", outputs.loss},
         {"table", table, right},
-        {"stream", x},  // which the backward pass reads, and policies drop
+        {"stream", x},  // which the backward pass reads and policies drop
         {"squares", ops::SquaredNorm(g.builder(), table)}};  // in float32, of a parameter
     return outputs;
   }
@@ -64,7 +64,7 @@ class Telling final : public models::Model {
   bool tells_;
 };
 
-// What the model's weights make of each token, reckoned by itself.
+// Computes the model's results for each token independently of the programs.
 class TellingReference {
  public:
   explicit TellingReference(Session& session) {
@@ -109,7 +109,7 @@ class TellingReference {
   std::vector<std::vector<double>> streams_;
 };
 
-// What should be told of batches, each of some tokens and targets.
+// The expected metrics of batches, each of some tokens and targets.
 struct Told {
   double right = 0, rows = 0;
   std::vector<double> confusion = std::vector<double>(Telling::kVocab * Telling::kVocab, 0.0);

@@ -35,26 +35,26 @@ struct TinyRun {
   int steps = 5;
   double lr = 1e-3;
   double ignored = 0;                     // share of targets that carry no loss
-  bool repeat = false;                    // every step sees the first one's tokens
-  std::map<int, float> loss_limits = {};  // of some steps; where update skips
+  bool repeat = false;                    // every step reads the first step's tokens
+  std::map<int, float> loss_limits = {};  // of some steps, with an update that can skip
   optim::UpdateOptions update = {};
   std::vector<std::string> frozen = {};
   std::vector<std::string> lora = {};  // targets of adapters of rank 3; empty: none
   double lora_dropout = 0;
   amp::AmpOptions amp = {};
   bool state_on_host = false;
-  double init_loss_scale = 65536;  // where update scales the loss
+  double init_loss_scale = 65536;  // used when the update scales the loss
   checkpointing::Options checkpointing = {};
   runtime::ExecutorOptions executor = {};
   bool cuda = false;  // on a GPU
   bool evaluate = false;
   std::optional<CachingOptions> caching = std::nullopt;
-  // Data ranks deal the sequences of a step among themselves, tensor ranks share the model.
+  // Data ranks share the sequences of a step, tensor ranks share the model.
   const runtime::MeshRanks* ranks = nullptr;  // nullptr: alone
   int64_t zero = 0;
   bool sequence_parallel = false;
   int64_t bucket_bytes = parallel::DataParallelOptions().bucket_bytes;
-  int copy_after = -1;  // step behind which the state is copied while the others go on
+  int copy_after = -1;  // the state is copied after this step, while later steps run
 };
 
 using TinyState = std::map<std::string, std::vector<std::byte>>;
@@ -63,14 +63,14 @@ struct TinyResult {
   std::vector<double> losses, grad_norms, evaluations;
   StepMetrics last;
   std::vector<std::vector<float>> weights;  // after the last step, as float32
-  TinyState state, copied;  // what this rank saves: after the last step, as copied before
+  TinyState state, copied;  // saved by this rank: after the last step, and as copied before
   std::vector<int32_t> rng, tensor_rng;  // slots of the last step; empty: there is none
   int64_t used_bytes = 0, arena_bytes = 0, host_arena_bytes = 0;
   runtime::CachingStats caching, host_caching;
 };
 
-// Trains for some steps. The tokens of a step depend on its number and the sequences per step
-// alone, not on how these are cut into micro-steps and dealt to ranks.
+// Trains for some steps. The tokens of a step depend only on its number and the sequences per step,
+// not on their split into micro-steps and ranks.
 inline TinyResult Train(const TinyRun& run) {
   const auto model = models::MakeModel(run.spec);
   ThreadPool pool(run.threads);
@@ -108,7 +108,7 @@ inline TinyResult Train(const TinyRun& run) {
   Session session(Compile(*model, options), *device, executor, run.caching,
                   run.ranks == nullptr ? runtime::AxisGroups() : run.ranks->groups());
   session.Initialize(*model, 1);
-  // B is not zero, so that A has a gradient in the first step already.
+  // B is not zero, so that A has a gradient already in the first step.
   const std::vector<models::ParameterInfo> adapters = adapters::Parameters(options.lora);
   for (models::ParameterInfo parameter : adapters) {
     parameter.init = {.kind = models::Initializer::kUniform, .bound = 0.1};

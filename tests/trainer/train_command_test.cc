@@ -1,4 +1,4 @@
-// `plimsoll train`, `plan`, `config` and `generate` as a user meets them.
+// `plimsoll train`, `plan`, `config` and `generate` as users run them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ TEST_F(TrainCommand, LeavesACompleteRunDirectory) {
   EXPECT_THAT(outcome.out, HasSubstr("arena"));
   EXPECT_EQ(outcome.out.find('\r'), std::string::npos);  // a plain log off a terminal
 
-  // What matters, in five lines.
+  // The most important results, in five lines.
   const json summary = json::parse(ReadFile(run_ + "/summary.json"));
   const std::string closing = outcome.out.substr(outcome.out.find("\nloss    ") + 1);
   EXPECT_EQ(std::ranges::count(closing, '\n'), 5) << outcome.out;
@@ -107,8 +107,8 @@ TEST_F(TrainCommand, LeavesACompleteRunDirectory) {
   EXPECT_TRUE(std::filesystem::exists(run_ + "/model/model.safetensors"));
 }
 
-// model.seed draws the weights, data.seed the order; train.seed stands for both where they are not
-// given, and alone for dropout.
+// model.seed draws the weights, data.seed the order; train.seed replaces either if it is not given,
+// and is the only seed of dropout.
 TEST_F(TrainCommand, WeightsAndDataHaveSeedsOfTheirOwn) {
   const auto losses = [&](std::vector<std::string> sets) {
     sets.insert(sets.end(), {"train.steps=3", "train.eval_every=0", "save.model=false",
@@ -204,7 +204,7 @@ TEST_F(TrainCommand, TheResolvedConfigRepeatsTheRun) {
   }
 }
 
-// The model of a run that was replaced would not fit the new run's configuration.
+// The model of a replaced run would not fit the new run's configuration.
 TEST_F(TrainCommand, OverwritingTakesTheOldModelAway) {
   ASSERT_EQ(Train().exit_code, 0);
   ASSERT_EQ(Train({"schedule.warmup=0", "optimizer.name=sgd", "optimizer.lr=1000",
@@ -221,7 +221,7 @@ TEST_F(TrainCommand, GlobalBatchFixesAccumulation) {
 }
 
 TEST_F(TrainCommand, StopsEarly) {
-  // No rate, no improvement: the evaluations after the first never gain.
+  // With a rate of almost zero, the evaluations after the first never improve.
   const Outcome outcome = Train(
       {"train.early_stop=2", "train.eval_every=2", "optimizer.lr=1e-30", "schedule.name=constant"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -230,19 +230,19 @@ TEST_F(TrainCommand, StopsEarly) {
 }
 
 TEST_F(TrainCommand, LooksAtTheMetricThatItIsTold) {
-  // The loss falls: the first evaluation is the best of those that are to be large.
+  // The loss falls: with max, the first evaluation is the best.
   const Outcome outcome = Train({"train.monitor_mode=max", "train.early_stop=2", "save.best=true"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("stopped early: 2 evaluations without improvement"));
   EXPECT_THAT(outcome.out, HasSubstr("weights after 0 steps taken, of the best held-out loss"));
-  // Of a model that is not there, before anything is replaced.
+  // A metric that the model lacks is refused before anything is replaced.
   const std::string metrics = ReadFile(run_ + "/metrics.jsonl");
   const Outcome refused = Train({"train.monitor=accuracy"});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--set: train.monitor: 'accuracy' is no metric of this "
                                      "model; it may be loss\n"));
   EXPECT_EQ(ReadFile(run_ + "/metrics.jsonl"), metrics);
-  // A run that goes on by another direction begins to compare anew.
+  // A resumed run with another direction begins its comparisons anew.
   const Outcome resumed = RunPlimsoll({"train", yaml_, "--resume", "auto", "--set",
                                        "train.early_stop=2", "--set", "save.best=true"});
   EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
@@ -296,7 +296,7 @@ TEST_F(TrainCommand, GeneratesFromARunAndStartsFromItsModel) {
   EXPECT_EQ(folder.exit_code, 0) << folder.err;
   EXPECT_EQ(folder.out, one.out);
 
-  // A run that starts from those weights starts where the other ended.
+  // A run that starts from those weights has the other's final loss at first.
   const double ended = Metrics().back().at("eval_loss");
   WriteFile(yaml_, "model: {init_from: " + run_ +
                        "/model}\n"
@@ -309,7 +309,7 @@ TEST_F(TrainCommand, GeneratesFromARunAndStartsFromItsModel) {
                        folder_.path() + "/second}\n");
   ASSERT_EQ(Train().exit_code, 0);
   run_ = folder_ / "second";
-  // Its resolved configuration says what the checkpoint said.
+  // Its resolved configuration includes the checkpoint's settings.
   EXPECT_THAT(ReadFile(run_ + "/config.yaml"), HasSubstr("sequence: 32"));
   EXPECT_EQ(RunPlimsoll({"generate", run_, "--tokens", "5"}).exit_code, 0);
   EXPECT_EQ(Metrics().front().at("eval_loss"), ended);
@@ -327,7 +327,7 @@ TEST_F(TrainCommand, PlansWithoutTraining) {
   EXPECT_GT(plan.at("max_live_bytes"), 0);
   EXPECT_GT(plan.at("flops_per_step"), 0);
   EXPECT_FALSE(std::filesystem::exists(run_));
-  // The plan of training is the plan that is announced.
+  // The announced plan is the plan of training.
   ASSERT_EQ(Train().exit_code, 0);
   EXPECT_EQ(json::parse(ReadFile(run_ + "/plan.json")).at("arena_bytes"), plan.at("arena_bytes"));
 }

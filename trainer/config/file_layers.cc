@@ -15,11 +15,11 @@
 namespace plimsoll::config {
 namespace {
 
-constexpr size_t kMaxChain = 16;  // files that extend one another in a row
+constexpr size_t kMaxChain = 16;  // length of a chain of files that extend one another
 constexpr int kMaxFiles = 64;     // in all; lists of files could multiply otherwise
 
-// Pairs of keys that say the same thing in two ways: one set in a later layer takes the place of
-// the other from earlier layers. Within one layer both may stand if they agree (resolve.cc checks).
+// Pairs of keys that are two forms of one setting: setting one in a later layer removes the other
+// from earlier layers. Within one layer both may be set if they agree (resolve.cc checks).
 constexpr const char* kAlternatives[][2] = {
     {"data.train", "data.synthetic"},
     {"train.global_batch", "train.global_batch_tokens"},
@@ -28,7 +28,7 @@ constexpr const char* kAlternatives[][2] = {
     {"schedule.decay_fraction", "schedule.decay_steps"},
 };
 
-// Keys that are no more, and what a file says instead.
+// Keys that no longer exist, and their replacements.
 constexpr const char* kRetired[][2] = {
     {"train.eval_batches",
      "is train.eval_sequences now, which counts sequences and not micro-batches; write "
@@ -79,7 +79,7 @@ void CollectObjectives(const TreeEntry& section, KeyTrees& layer) {
 }
 
 void CollectSection(const TreeEntry& section, KeyTrees& layer) {
-  if (section.value.kind == Tree::Kind::kNull) return;  // all its lines are commented out
+  if (section.value.kind == Tree::Kind::kNull) return;  // all lines are commented out
   if (section.value.kind != Tree::Kind::kMap) {
     throw UserError(fmt::format("{}: {}: expected keys of this section, got {}", section.origin,
                                 section.key, Describe(section.value)));
@@ -93,7 +93,7 @@ void CollectSection(const TreeEntry& section, KeyTrees& layer) {
   }
 }
 
-// One document's keys, without `extends`.
+// Collects one document's keys, without `extends`.
 void Collect(const Tree& document, KeyTrees& layer) {
   for (const TreeEntry& entry : document.entries) {
     if (entry.key == "extends") continue;
@@ -125,7 +125,7 @@ void Apply(const KeyTrees& layer, KeyTrees& settings) {
     if (value.kind != Tree::Kind::kNull) {
       settings[path] = value;
     } else if (settings.erase(path) == 0) {
-      // null takes back what an earlier layer set; here there is nothing to take back.
+      // null removes the value of an earlier layer; without one it has nothing to remove.
       throw UserError(
           fmt::format("{}: {}: has no value; give one or remove it", value.origin, path));
     }
@@ -180,7 +180,7 @@ class Reader {
     try {
       text = read_(path);
     } catch (const NoSuchFile& e) {
-      // configs/… means a file beside this one, or what comes with the program.
+      // configs/… means a file relative to this one, or a file shipped with the program.
       const ShippedFile* const shipped = FindShipped(base);
       if (shipped == nullptr) throw UserError(fmt::format("{}: extends: {}", origin, e.what()));
       path = shipped->path;
@@ -196,8 +196,8 @@ class Reader {
   int files_ = 0;
 };
 
-// Text of --set for this type of key: strings are taken as they are, so that a prompt needs no
-// second pair of quotes; everything else is YAML.
+// The text of a --set value as a tree, for this type of key: strings are taken literally, so that a
+// prompt needs no second pair of quotes; everything else is YAML.
 Tree ParseSetting(const Key& key, const std::string& text) {
   const bool list = key.type == Type::kStringList || key.type == Type::kTrainSources;
   const bool stringlike = list || key.type == Type::kString || key.type == Type::kFolderOrBool;

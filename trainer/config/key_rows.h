@@ -1,5 +1,5 @@
-// How rows of the schema are written: a section's Add ties a key to a field of RunConfig and takes
-// the key's type from the field's; the chain after it narrows the row.
+// Helpers that write rows of the schema: a section's Add ties a key to a field of RunConfig and
+// takes the key's type from the field's type; the chained calls after it refine the row.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace plimsoll::config {
 
-// The type of key that a field of type T gives, unless the row says otherwise.
+// The type of a key for a field of type T, unless the row gives another.
 template <typename T>
 constexpr Type TypeOf() {
   if constexpr (std::is_enum_v<T>) return Type::kEnum;
@@ -90,7 +90,7 @@ class Row {
     key_.choices = std::move(choices);
     return *this;
   }
-  // A choice may be written so as well.
+  // `word` is another spelling of a choice.
   Row& Also(std::string word, std::string choice) {
     key_.also[std::move(word)] = std::move(choice);
     return *this;
@@ -99,7 +99,7 @@ class Row {
     key_.derived = std::move(how);
     return *this;
   }
-  // Values of techniques that exist; none: the key is refused whatever its value.
+  // The values that are implemented; if empty, the key is refused with any value.
   Row& Only(std::vector<std::string> values) {
     key_.limited = true;
     key_.supported = std::move(values);

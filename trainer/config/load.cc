@@ -13,7 +13,7 @@ namespace {
 
 using OwnValues = std::map<const Key*, Value>;
 
-// As if the run had this objective alone. `config` isn't resolved yet.
+// Resolves the configuration as if the run had only this objective. `config` isn't resolved yet.
 ObjectiveConfig ResolveObjective(const RunConfig& config, const std::string& objective,
                                  const OwnValues& values, int64_t ranks) {
   RunConfig alone = config;
@@ -31,7 +31,7 @@ ObjectiveConfig ResolveObjective(const RunConfig& config, const std::string& obj
   return own;
 }
 
-// Lines of section `objectives`.
+// The lines of section `objectives`.
 std::string ObjectivesYaml(const RunConfig& config) {
   std::string yaml;
   for (const auto& [name, objective] : config.objectives) {
@@ -81,7 +81,7 @@ std::string ToYaml(const RunConfig& config) {
     const std::string text = ToText(key.type, key.get(config));
     if (text.empty()) continue;  // optional and not set
     if (key.path == "model.init_from" && config.model.init_from.empty()) continue;
-    // What is said beside weights, before they are looked at.
+    // Skips keys of the family that are unset because the weights' folder has not been read yet.
     const bool of_family = key.Section() == "model" && !key.owners.empty();
     if (of_family && !config.model.settings.Has(key.Name())) continue;
     if (key.Section() != section) {

@@ -19,22 +19,22 @@ struct Loaded {
   std::string resolved_yaml;          // complete; loads to the same configuration
   std::vector<std::string> warnings;  // keys without effect, one line each
 
-  // Where a key was given; for mistakes that are found later.
+  // The place where a key was given; for mistakes that are found later.
   const std::string& Origin(const std::string& key) const { return config.Origin(key); }
 };
 
-// `sets` are "key=value"; `ranks` is how many were started, of which parallel.data: auto takes what
-// other axes leave.
+// `sets` are "key=value"; `ranks` is the number of ranks started; parallel.data: auto takes those
+// that the other axes leave.
 Loaded Load(const std::string& path, const std::vector<std::string>& sets = {}, int64_t ranks = 1);
 
-// The same for text in hand. `read` serves `extends`; without it nothing on disk is touched and
+// The same for a text. `read` reads the files of `extends`; without it nothing on disk is read and
 // extends is refused.
 Loaded LoadText(const std::string& text, const std::string& name,
                 const std::vector<std::string>& sets = {}, int64_t ranks = 1,
                 const FileReader& read = nullptr);
 
-// Every key that means something in this configuration, with its final value. Keys whose value
-// follows from others are comments, so that they still follow under other ranks or steps.
+// Every key that applies to this configuration, with its final value. Keys whose value follows from
+// other keys are written as comments, so that they are derived again for other ranks or steps.
 std::string ToYaml(const RunConfig& config);
 
 }  // namespace plimsoll::config

@@ -67,14 +67,14 @@ SettingValue SettingOf(const Value& value) {
       value);
 }
 
-// What an owner says of a default: in words, or the value.
+// An owner's description of a default: in words, or the value.
 std::string DefaultOf(const Setting& setting) {
   if (!setting.derived.empty()) return setting.derived;
   if (!setting.required.empty()) return "required";
   return ToText(TypeOf(setting), ValueOf(setting.default_value));
 }
 
-// "gpt2: true; llama, qwen2: false"; of one mind, that alone.
+// "gpt2: true; llama, qwen2: false"; if all owners have the same text, that text alone.
 std::string Joined(const std::vector<std::pair<std::string, std::string>>& by_owner) {
   std::vector<std::pair<std::string, std::vector<std::string>>> texts;
   for (const auto& [owner, text] : by_owner) {
@@ -136,7 +136,7 @@ Key KeyOf(const std::string& section, const std::string& name) {
   return key;
 }
 
-// Every owner's names, each behind the one it follows in the owner that brings it.
+// The names of all owners, each after the name that precedes it in the owner that adds it.
 std::vector<std::string> NamesInOrder(const std::string& section) {
   std::vector<std::string> names;
   for (const Owner& owner : Owners(section)) {
@@ -184,7 +184,7 @@ UserError ErrorOf(const RunConfig& config, const std::string& section, const Set
 
 void CompleteModel(RunConfig& config) {
   CompleteSection(config, "model", config.model.settings, [&] {
-    // Without one, init_from says everything.
+    // Without a family, init_from determines everything.
     const models::Family* const family = models::FindFamily(config.model.family);
     if (family != nullptr) models::Complete(*family, config.model.settings);
   });

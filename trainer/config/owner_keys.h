@@ -1,6 +1,6 @@
-// Keys that others bring with them: families of models those of section `model` (models/family.h),
-// sources of data those of section `data` (trainer/data/source.h). Whose they are is what another
-// key of the section chooses: `model.family`, `data.source`.
+// Keys that other libraries register: families of models those of section `model`
+// (models/family.h), sources of data those of section `data` (trainer/data/source.h). Another key
+// of the section chooses the owner: `model.family` or `data.source`.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace plimsoll::config {
 
-// Of that section: one key for each name, in an order that keeps that of each owner. What owners
-// say differently of it is named with who says it.
+// The owners' keys of a section: one key for each name, in an order that keeps each owner's order.
+// If owners describe a key differently, each description is named with its owners.
 std::vector<Key> OwnersKeys(const std::string& section);
 std::vector<std::string> OwnersOf(const std::string& section);
 
-// Takes over where keys were given, and fills in what follows. UserError naming key and place.
+// Copies the places of the given keys, and derives the open values. UserError naming key and place.
 void CompleteModel(RunConfig& config);
 void CompleteSource(RunConfig& config);
 
-// UserError (key, and where it is) of what an owner of the section says.
+// Turns a setting error of an owner into a UserError with the key and its place.
 UserError ErrorOf(const RunConfig& config, const std::string& section, const SettingError& error);
 
 }  // namespace plimsoll::config

@@ -176,7 +176,7 @@ Json TypeSchema(const Key& key) {
 }
 
 Json KeySchema(const Key& key) {
-  // null takes a value back, and any value may come from the environment.
+  // null resets a value, and any value may come from the environment.
   const Json variable = {{"type", "string"}, {"pattern", "\\$\\{"}};
   Json schema = {{"description", key.doc}};
   schema["anyOf"] = Json::array({TypeSchema(key), variable, {{"type", "null"}}});

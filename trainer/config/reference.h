@@ -1,4 +1,4 @@
-// What the schema says to people and to editors.
+// The schema as documentation and as a JSON schema for editors.
 #pragma once
 
 #include <string>

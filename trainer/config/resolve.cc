@@ -73,7 +73,7 @@ void RequireFamily(const RunConfig& config) {
 
 void ResolveModel(RunConfig& config) {
   const std::string& tokenizer = config.data.tokenizer;
-  // Of another tokenizer than bytes it is known once its files are read.
+  // For tokenizers other than bytes the vocabulary is known once their files are read.
   const bool has_vocab = FindKey("model.vocab")->Applies(config);
   if (has_vocab && !config.IsSet("model.vocab") && !tokenizer.empty()) {
     config.model.settings.Set("vocab", int64_t{tokenizer == "byte" ? kBytes : 0});
@@ -106,7 +106,7 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
   if (data.format == DataFormat::kAuto && !data.tokenizer.empty() && !data.synthetic && !tokens) {
     data.format = DataFormat::kText;
   }
-  // Resets what does nothing here, and says so.
+  // Resets a value that has no effect here, with a warning.
   auto reset = [&](const std::string& key, auto& value, const std::string& why) {
     using Value = std::remove_reference_t<decltype(value)>;
     if (value == Value()) return;
@@ -371,7 +371,7 @@ void ResolveBatch(RunConfig& config, int64_t started) {
     }
     sequences = tokens / sequence;
   }
-  if (train.micro_batch == 0) {  // auto: chosen later, among the ways to cut the whole batch
+  if (train.micro_batch == 0) {  // auto: chosen later, among the ways to cut the batch
     if (config.IsSet("train.accumulate")) {
       throw config.Error("train.accumulate",
                          fmt::format("follows from train.micro_batch: auto{}; remove it",
@@ -394,8 +394,8 @@ void ResolveBatch(RunConfig& config, int64_t started) {
   }
   if (!sequences) return;
 
-  // The same file on any number of ranks, whether they are started or planned for: a micro-step is
-  // no larger than a rank's part of the batch.
+  // The same file must work on any number of ranks, started or planned for: a micro-step is no
+  // larger than a rank's part of the batch.
   if (ranks > 1 && !config.IsSet("train.accumulate")) {
     CheckSpread(config, key, *sequences, ranks);
     const int64_t mine = *sequences / ranks;

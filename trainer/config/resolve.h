@@ -1,5 +1,5 @@
-// From keys as written to a configuration that can run: derived values filled, contradictions
-// refused.
+// Turns the keys as written into a configuration that can run: fills in derived values and refuses
+// contradictions.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,29 @@
 
 namespace plimsoll::config {
 
-// Fills what is derived (see run_config.h) and throws UserError for keys that are missing, have no
-// meaning for this model, or contradict each other. `started` is how many ranks were. Keys without
-// effect that do no harm are reset to their defaults and reported in `warnings`.
+// Fills in derived values (see run_config.h) and throws UserError for keys that are missing, don't
+// apply to this model, or contradict each other. `started` is the number of ranks started. Keys
+// without effect that do no harm are reset to their defaults and reported in `warnings`.
 void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warnings);
 
-// train.accumulate from a global batch, or a check of the arithmetic. Again useful when
+// Derives train.accumulate from a global batch, or checks the arithmetic. Called again when
 // model.sequence becomes known only from a checkpoint.
 void ResolveBatch(RunConfig& config, int64_t started);
 
-// A rank's sequences of an update, cut into micro-steps of one size.
+// One rank's sequences of an update, cut into micro-steps of equal size.
 struct BatchCut {
   int64_t micro_batch = 1;
   int64_t accumulate = 1;
 };
 
-// All ways to cut them that train.micro_batch and train.accumulate allow, the fewest micro-steps
+// All cuts of `sequences` that train.micro_batch and train.accumulate allow, the fewest micro-steps
 // first.
 std::vector<BatchCut> CutsOf(int64_t sequences);
 
-// Ranks along all axes but data, for each data rank.
+// The number of ranks along all axes except data, for each data rank.
 int64_t RanksBesideData(const RunConfig& config);
 
-// parallel.data; auto takes what the other axes leave of the ranks that were started.
+// parallel.data; auto takes the started ranks that the other axes leave.
 int64_t DataRanks(const RunConfig& config, int64_t started);
 
 // Whether a key's value follows from other keys that were given, so that the resolved configuration

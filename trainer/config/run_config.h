@@ -1,9 +1,9 @@
-// RunConfig: everything one YAML file says about a run, as plain structs.
+// RunConfig: all settings of one YAML run file, as plain structs.
 //
 // Field defaults here are the defaults of the keys; schema_keys.cc ties each field to its dotted
 // key, range and doc string. Fields marked "derived" are filled by Load when the file leaves them
-// out, so whoever reads a loaded config finds the final value. Lengths are in tokens, sizes in
-// bytes, rates as plain numbers; "0: off" is said where it holds.
+// out, so that readers of a loaded config find the final value. Lengths are in tokens, sizes in
+// bytes, rates as plain numbers; "0: off" is noted where it applies.
 #pragma once
 
 #include <array>
@@ -79,8 +79,8 @@ const std::string& ToString(E value) {
   return EnumNames<E>()[static_cast<size_t>(value)];
 }
 
-// A size that may depend on the device: "24GiB" (bytes), "90%" (of its total memory) or
-// "free - 1GiB" (what is free at start-up, less bytes).
+// A size that may depend on the device: "24GiB" (bytes), "90%" (of its total memory) or "free -
+// 1GiB" (the free memory at start-up, minus bytes).
 struct MemorySize {
   enum class Base { kAbsolute, kTotal, kFree };
   Base base = Base::kAbsolute;
@@ -98,21 +98,21 @@ struct WeightDecayGroup {
   bool operator==(const WeightDecayGroup&) const = default;
 };
 
-// With init_from, only what Setting::beside_weights allows stands beside it: the rest comes from
-// the folder's config.json.
+// With init_from, only the keys that Setting::beside_weights allows may be set as well: the others
+// come from the folder's config.json.
 struct ModelConfig {
   std::string init_from;  // Hugging Face folder; empty: initialise at random
   std::string family;     // of models/family.h
   int64_t seed = 1337;    // of initial weights; derived: train.seed
   Settings settings;      // the family's own keys, by name; complete once loaded
 
-  // Tokens per training sequence; 1 for models that read none, 0 while init_from is to say it.
+  // Tokens per training sequence; 1 for models that read none, 0 until init_from provides it.
   int64_t sequence() const { return settings.IntOr("sequence", init_from.empty() ? 1 : 0); }
 
   bool operator==(const ModelConfig&) const = default;
 };
 
-// Files to train on, and how much is drawn of them beside other sources.
+// Files to train on, and their share of the samples relative to other sources.
 struct TrainSource {
   std::vector<std::string> files;  // paths or globs, relative to the working directory
   double weight = 1.0;
@@ -120,7 +120,7 @@ struct TrainSource {
   bool operator==(const TrainSource&) const = default;
 };
 
-// All but source, seed and settings are those of token data.
+// All fields but source, seed and settings are for token data.
 struct DataConfig {
   std::string source = "tokens";   // of trainer/data/source.h, or token data
   Settings settings;               // the source's own keys, by name; complete once loaded
@@ -133,7 +133,7 @@ struct DataConfig {
   DataFormat format = DataFormat::kAuto;
   std::string tokenizer;           // "byte", or a path; empty: the files already hold tokens
   double eval_fraction = 0.0;      // of text sources, held out for evaluation
-  std::string document_separator;  // a line of text files that parts documents; empty: none
+  std::string document_separator;  // a line that separates documents in text files; empty: none
 
   bool operator==(const DataConfig&) const = default;
 };
@@ -151,7 +151,7 @@ struct TrainConfig {
   int64_t log_every = 10;
   int64_t sample_every = 0;      // 0: off
   int64_t early_stop = 0;        // evaluations without improvement; 0: off
-  std::string monitor = "loss";  // the metric of evaluations by which one is the best
+  std::string monitor = "loss";  // the metric that decides the best evaluation
   MonitorMode monitor_mode = MonitorMode::kAuto;
   int64_t threads = 0;              // 0: all cores
   std::vector<std::string> freeze;  // patterns of parameters that are not trained
@@ -162,20 +162,20 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
-// Low-rank adapters; what is not set beside init_from comes from its adapter_config.json.
+// Low-rank adapters; with init_from, unset fields come from its adapter_config.json.
 struct LoraConfig {
   int64_t rank = 0;  // 0: none
   double alpha = 16;
   std::vector<std::string> targets = {"all-linear"};
   double dropout = 0.0;
   bool rslora = false;
-  std::string init_from;  // a folder of PEFT's; empty: A at random, B zero
+  std::string init_from;  // a folder in PEFT's format; empty: A at random, B zero
 
   bool asked() const { return rank > 0 || !init_from.empty(); }
   bool operator==(const LoraConfig&) const = default;
 };
 
-// Weight decay falls on tensors of rank 2 and more, unless a group (first match wins) says
+// Weight decay applies to tensors of rank 2 and more, unless a group (first match wins) says
 // otherwise.
 struct OptimizerConfig {
   OptimizerName name = OptimizerName::kAdamW;
@@ -226,7 +226,7 @@ struct CheckpointingConfig {
   // Tensors by name, op kind or preset.
   std::vector<std::string> recompute = {"norms", "activations"};  // policy selective
   std::vector<std::string> save;                                  // exceptions from `recompute`
-  std::vector<std::string> offload;  // of what is kept, these wait in host memory
+  std::vector<std::string> offload;  // kept activations that wait in host memory
 
   bool operator==(const CheckpointingConfig&) const = default;
 };
@@ -262,7 +262,7 @@ struct ParallelConfig {
 struct RunDirConfig {
   std::string dir;  // derived: runs/ and the name of the file
   bool overwrite = false;
-  // For those who look at many runs; nothing depends on them.
+  // For people who compare many runs; nothing depends on them.
   std::string name, notes;
   std::vector<std::string> tags;
 
@@ -274,10 +274,10 @@ struct SaveConfig {
   int64_t keep = 2;        // the newest; 0: all
   int64_t keep_every = 0;  // steps; 0: no others
   bool best = false;       // of the best evaluation
-  bool on_exit = true;     // when a signal ends the run, and behind the last step
+  bool on_exit = true;     // when a signal ends the run, and after the last step
   OnSaveError on_error = OnSaveError::kContinue;
-  StopSignal signal = StopSignal::kNone;  // beside SIGTERM and SIGINT
-  bool async = false;                     // while training goes on
+  StopSignal signal = StopSignal::kNone;  // besides SIGTERM and SIGINT
+  bool async = false;                     // while training continues
   bool model = true;                      // the trained weights, at the end
 
   bool operator==(const SaveConfig&) const = default;
@@ -285,8 +285,8 @@ struct SaveConfig {
 
 struct DivergenceConfig {
   DivergenceAction action = DivergenceAction::kStop;
-  double spike = 0;           // standard deviations above the mean that a loss may lie; 0: any
-  int64_t window = 100;       // steps that these are taken over
+  double spike = 0;           // limit of a loss, in standard deviations above the mean; 0: none
+  int64_t window = 100;       // steps over which mean and deviation are taken
   int64_t max_skips = 10;     // in a row
   double lr_factor = 0.5;     // of the learning rate, at each rollback
   int64_t max_rollbacks = 3;  // of a run
@@ -316,7 +316,7 @@ struct SampleConfig {
 struct DebugConfig {
   std::string
       dump_programs;  // folder; empty: off. `true` in the file stands for <run.dir>/programs
-  bool verify_drafts = false;  // the programs that the budget solver tries, too
+  bool verify_drafts = false;  // also for the programs that the budget solver tries
   bool poison = false;         // fill every tensor with NaN when it dies
   bool find_nan = false;       // end at the first op that writes a NaN or an infinity
   bool node_by_node = false;   // GPU: await each op; no recorded graphs
@@ -325,11 +325,12 @@ struct DebugConfig {
   bool operator==(const DebugConfig&) const = default;
 };
 
-// Of one of a model's several objectives: the run's, but for what the file says of this one.
+// Settings of one of a model's several objectives: the run's settings, overridden by the
+// objective's.
 struct ObjectiveConfig {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
-  // What it says: dotted key → value, as written on one line.
+  // The overrides: dotted key → value, as written on one line.
   std::map<std::string, std::string> own;
 
   bool operator==(const ObjectiveConfig&) const = default;
@@ -342,7 +343,7 @@ struct RunConfig {
   LoraConfig lora;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
-  std::map<std::string, ObjectiveConfig> objectives;  // by name; those the file names
+  std::map<std::string, ObjectiveConfig> objectives;  // by name; those that the file names
   AmpConfig amp;
   CheckpointingConfig checkpointing;
   MemoryConfig memory;
@@ -355,28 +356,29 @@ struct RunConfig {
   SampleConfig sample;
   DebugConfig debug;
 
-  // A GPU to plan for in place of what is here: its key in trainer/settle/known_gpus.h; empty:
+  // The GPU to plan for instead of this machine's: its key in trainer/settle/known_gpus.h; empty:
   // none.
   std::string planned_gpu;
   std::string file;  // as the user named it; starts every message
   std::map<std::string, std::string>
       origins;  // dotted key → "run.yaml:12" or "--set"; set keys only
 
-  // With the optimizer and schedule of that objective.
+  // This configuration with the optimizer and schedule of that objective.
   RunConfig ForObjective(const std::string& name) const;
 
   bool IsSet(const std::string& key) const { return origins.count(key) > 0; }
 
-  // Where a key was given ("run.yaml:12", "--set"), or the file when it has its default.
+  // The place where a key was given ("run.yaml:12", "--set"), or the file if the key has its
+  // default.
   const std::string& Origin(const std::string& key) const {
     const auto found = origins.find(key);
     return found == origins.end() ? file : found->second;
   }
 
-  // Where a key that is missing would belong: at its section's first line.
+  // The place where a missing key belongs: its section's first line.
   std::string PlaceFor(const std::string& key) const;
 
-  // For mistakes that only the model or the data can see: "run.yaml:12: model.heads: <reason>".
+  // For mistakes that only show with the model or the data: "run.yaml:12: model.heads: <reason>".
   UserError Error(const std::string& key, const std::string& reason) const {
     return UserError(Origin(key) + ": " + key + ": " + reason);
   }

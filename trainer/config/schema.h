@@ -23,9 +23,9 @@ struct Key {
   Type type;
   std::string doc;                   // one sentence, Markdown
   Value default_value;               // of RunConfig{}
-  std::string derived;               // how the default is found when it is no constant, in words
+  std::string derived;               // how a default that is no constant is derived, in words
   std::vector<std::string> choices;  // kEnum
-  std::map<std::string, std::string> also;  // other words for some of them: "true", "false"
+  std::map<std::string, std::string> also;  // other spellings of choices: "true", "false"
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false;  // min itself is out of range
@@ -33,10 +33,10 @@ struct Key {
   bool limited =
       false;  // only values in `supported` exist so far; others are refused, never ignored
   std::vector<std::string> supported;  // as written in a file; empty: leave the key out
-  // Families of models or sources of data whose key it is; empty: not of one.
+  // The families of models or sources of data that have the key; empty: the key has no owner.
   std::vector<std::string> owners;
   Setting::BesideWeights beside_weights = Setting::BesideWeights::kNo;
-  // The key means something only where another key has one of these values.
+  // The key applies only where another key has one of these values.
   std::string when_key;
   std::vector<std::string> when_values;
 
@@ -47,7 +47,7 @@ struct Key {
   std::string Name() const;     // "lr"
   // The key that chooses among owners: "model.family" or "data.source".
   std::string Chooser() const { return Section() == "model" ? "model.family" : "data.source"; }
-  // Whether the key means anything in this configuration (see when_key).
+  // Whether the key applies to this configuration (see when_key).
   bool Applies(const RunConfig& config) const;
 };
 
@@ -66,23 +66,25 @@ const std::vector<SectionInfo>& Sections();
 const Key* FindKey(const std::string& path);  // nullptr: no such key
 bool IsSection(const std::string& name);
 
-// Keys of one objective, "objectives.critic.optimizer.lr": its name, and the key that is meant.
+// A key of one objective, "objectives.critic.optimizer.lr": the objective's name, and the run's
+// key.
 struct ObjectiveKey {
   std::string objective;
   const Key* key = nullptr;
 };
-// Nothing: it is none. Only `optimizer` and `schedule` can be an objective's own.
+// Nothing when `path` is no such key. An objective can only have keys of `optimizer` and
+// `schedule`.
 std::optional<ObjectiveKey> FindObjectiveKey(const std::string& path);
-// The key that a path means, of an objective or not; nullptr: none.
+// The key that a path means, also when the path names an objective; nullptr: none.
 const Key* FindMeantKey(const std::string& path);
 
 // "between 1 and 8", "above 0 and below 1"; empty: any.
 std::string RangeText(const Key& key);
 
-// "run.yaml:4: model.width: missing; WAY OUT", at the section's place.
+// "run.yaml:4: model.width: missing; WAY OUT", with the place of the section.
 UserError Missing(const RunConfig& config, const std::string& key, const std::string& way_out);
 
-// The value for this key, checked for type, range and support; origin: key: reason otherwise.
+// The value for this key, checked for type, range and support; UserError "origin: key: reason".
 Value ParseKey(const Key& key, const Tree& tree);
 
 }  // namespace plimsoll::config

@@ -1,4 +1,4 @@
-// The table of keys: path, field, what it means, range, and what is supported so far.
+// The table of keys: path, field, description, range, and the supported values.
 
 #include <utility>
 
@@ -9,7 +9,7 @@
 namespace plimsoll::config {
 namespace {
 
-// Upper bounds of counts: far beyond any run, small enough that products of a few cannot overflow.
+// Upper bounds of counts: far beyond any run, but so small that products of a few cannot overflow.
 constexpr double kThousands = 1e5;
 constexpr double kMillions = 1e7;
 constexpr double kSteps = 1e12;
@@ -101,7 +101,7 @@ void TrainKeys(std::vector<Key>& keys) {
            "`memory.budget`, the global batch staying what it is.")
       .As(Type::kAutoOrInt)
       .Between(1, kMillions);
-  // In the struct, 0 stands for auto.
+  // In the struct, 0 means auto.
   keys.back().get = [](const RunConfig& config) {
     return config.train.micro_batch == 0 ? Value() : Value(config.train.micro_batch);
   };

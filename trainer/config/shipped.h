@@ -1,4 +1,4 @@
-// The configurations that come with the program, so that they are at hand wherever it runs: the
+// The configurations shipped inside the program, so that they are available wherever it runs: the
 // files of configs/, by their paths in the repository.
 #pragma once
 
@@ -16,10 +16,10 @@ struct ShippedFile {
 
 std::span<const ShippedFile> ShippedFiles();
 
-// nullptr when none has that path, which may be written as ./configs/models/gpt2-124m.yaml too.
+// nullptr when there is no such path; ./configs/models/gpt2-124m.yaml is accepted as well.
 const ShippedFile* FindShipped(const std::string& path);
 
-// Of the files in a folder, without .yaml, sorted: "gpt2-124m" of configs/models.
+// The names of the files in a folder, without .yaml, sorted: "gpt2-124m" of configs/models.
 std::vector<std::string> ShippedNames(const std::string& folder);
 
 }  // namespace plimsoll::config

@@ -10,7 +10,7 @@
 namespace plimsoll::config {
 namespace {
 
-// What other training programs call these keys.
+// The names of these keys in other training programs.
 const std::map<std::string, std::string>& ForeignNames() {
   static const std::map<std::string, std::string> names = {
       {"n_layer", "model.layers"},
@@ -55,14 +55,14 @@ std::string LeafOf(const std::string& path) {
 }  // namespace
 
 std::string NearestKey(const std::string& path) {
-  constexpr size_t kLongest = 80;  // longer than any key with room for mistakes
+  constexpr size_t kLongest = 80;  // longer than any key with spelling mistakes
   if (path.size() > kLongest) return "";
   const std::string leaf = LeafOf(path);
   const auto foreign = ForeignNames().find(leaf);
   if (foreign != ForeignNames().end()) return foreign->second;
 
-  // A third of the word may be wrong, at most. A key of the right name in another section counts as
-  // one mistake, a misspelt one as one more than its spelling mistakes.
+  // At most a third of the word may be wrong. A correct key name in another section counts as one
+  // mistake; a misspelt one counts as one more than its spelling mistakes.
   std::string best;
   int best_distance = static_cast<int>(std::max<size_t>(leaf.size() / 3, 1)) + 1;
   const auto consider = [&](const std::string& candidate, int distance) {

@@ -1,11 +1,11 @@
-// What a mistyped or foreign key was probably meant to be.
+// Suggests the key that a mistyped or foreign key was probably meant to be.
 #pragma once
 
 #include <string>
 
 namespace plimsoll::config {
 
-// The nearest key or section to an unknown dotted path; empty: nothing is near.
+// The key or section nearest to an unknown dotted path; empty: none is near.
 std::string NearestKey(const std::string& path);
 
 }  // namespace plimsoll::config

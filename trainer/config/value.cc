@@ -15,7 +15,7 @@ namespace {
 
 template <typename T>
 std::optional<T> ParseNumber(const std::string& text) {
-  // from_chars knows no leading plus.
+  // from_chars does not accept a leading plus.
   const size_t start = text.size() > 1 && text[0] == '+' && text[1] != '-' ? 1 : 0;
   T value{};
   const char* end = text.data() + text.size();
@@ -321,7 +321,7 @@ Value ParseValue(Type type, const std::string& path, const Tree& tree) {
 }
 
 std::string ScalarText(const std::string& text) {
-  // Plain only where nothing could read it as a number, a word of YAML's or a comment.
+  // Plain only where nothing could read it as a number, a YAML keyword or a comment.
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   bool plain = !text.empty() && (letter(text[0]) || text[0] == '/' || text[0] == '_');
   for (const char c : text) {

@@ -1,4 +1,4 @@
-// Values of keys: text of a YAML tree to a typed value and back.
+// Converts values of keys from the text of a YAML tree to typed values and back.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ using Value = std::variant<std::monostate, bool, int64_t, double, std::string,
                            std::vector<std::string>, std::array<double, 2>, MemorySize,
                            std::vector<WeightDecayGroup>, std::vector<TrainSource>>;
 
-// What a value of this type looks like: "an integer", "two numbers, [a, b]".
+// A description of this type's values: "an integer", "two numbers, [a, b]".
 std::string TypeText(Type type);
 
 // Throws UserError "<origin>: <path>: expected …, got …".
@@ -41,7 +41,7 @@ Value ParseValue(Type type, const std::string& path, const Tree& tree);
 // As written in a file, on one line; parses back to the same value.
 std::string ToText(Type type, const Value& value);
 
-// "24GiB", "1.5GB", "90%", "free - 1GiB". False: not a memory size.
+// Parses "24GiB", "1.5GB", "90%", "free - 1GiB". False: not a memory size.
 bool ParseMemorySize(const std::string& text, MemorySize* size);
 std::string ToText(const MemorySize& size);
 

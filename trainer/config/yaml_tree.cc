@@ -15,12 +15,12 @@
 namespace plimsoll::config {
 namespace {
 
-// A configuration is a page of text. The limits leave two orders of magnitude and stop documents
+// A configuration is a page of text. The limits allow a hundred times as much, and stop documents
 // made to exhaust memory (nested aliases) or the stack (nested brackets).
 constexpr size_t kMaxBytes = 1 << 20;
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxExpandedBytes = 4 << 20;
-constexpr size_t kBytesPerNode = 128;  // what a value costs beside its text
+constexpr size_t kBytesPerNode = 128;  // cost of a value besides its text
 
 bool IsControl(unsigned char c) {
   return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
@@ -47,7 +47,7 @@ size_t Utf8Length(const std::string& text, size_t i) {
   return 0;
 }
 
-// Builds the tree from the parser's events, which come without recursion on our side.
+// Builds the tree from the parser's events, without recursion in this code.
 class Builder : public YAML::EventHandler {
  public:
   Builder(const std::string& name, bool numbered) : name_(name), numbered_(numbered) {}
@@ -119,7 +119,7 @@ class Builder : public YAML::EventHandler {
     YAML::Mark mark;
     YAML::anchor_t anchor = 0;
     size_t cost_before = 0;
-    size_t depth = 0;  // of what is inside
+    size_t depth = 0;  // of the nested values
     bool has_key = false;
     bool merging = false;  // the key read last is <<
     std::string key, key_origin;
@@ -254,7 +254,7 @@ bool IsName(const std::string& name) {
   return true;
 }
 
-// The value of what stands between ${ and }.
+// The value of the text between ${ and }.
 std::string Variable(const std::string& inside, const std::string& origin) {
   const size_t colon = inside.find(":-");
   const std::string name = inside.substr(0, colon);

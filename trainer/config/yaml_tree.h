@@ -1,8 +1,8 @@
-// YAML text as a tree in which every value remembers where it was written.
+// Parses YAML text into a tree in which every value records where it was written.
 //
 // Anchors, aliases and merge keys (<<) are resolved here; values are still text. Throws UserError
 // ("run.yaml:12: …") for anything that is not one well-formed YAML document of UTF-8 text, for
-// duplicate keys, and for documents that are too large or too deep, aliases written out.
+// duplicate keys, and for documents that are too large or too deep after expanding aliases.
 #pragma once
 
 #include <string>
@@ -29,25 +29,25 @@ struct TreeEntry {
   Tree value;
 };
 
-// `name` is the file as the user knows it. An empty document is kNull. With `numbered` unset,
-// origins are the bare name (for text that came from the command line).
+// `name` is the file as the user knows it. An empty document is kNull. If `numbered` is false,
+// origins are the bare name (for text from the command line).
 Tree ParseYaml(const std::string& text, const std::string& name, bool numbered = true);
 
-// Replaces ${NAME} and ${NAME:-default} in every value (not in keys); $${ stands for a plain ${.
-// A value that held one is no longer `quoted`, so "${STEPS}" may give a number.
+// Replaces ${NAME} and ${NAME:-default} in every value (not in keys); $${ stands for a plain ${. A
+// value with a variable is no longer `quoted`, so "${STEPS}" may give a number.
 void ExpandEnvironment(Tree& tree);
 
 // User text for a one-line message: in double quotes, escaped, shortened.
 std::string Quote(const std::string& text);
 
-// A key for a message: as it is when it is a word, otherwise like Quote.
+// A key for a message: unchanged if it is a word, otherwise like Quote.
 std::string ShowKey(const std::string& key);
 
 // Throws UserError "<what>: …" unless text is UTF-8 without control characters, of at most 1 MiB.
 // line > 0: text is a file, and the message says "<what>:<line>: …".
 void CheckText(const std::string& text, const std::string& what, int line = 0);
 
-// What a value is, for "expected …, got …": `"ten"`, "a list", "a map".
+// A description of a value, for "expected …, got …": `"ten"`, "a list", "a map".
 std::string Describe(const Tree& tree);
 
 }  // namespace plimsoll::config

@@ -11,9 +11,9 @@
 namespace plimsoll::data {
 namespace {
 
-// As good as endless, and small enough that positions never overflow.
+// Practically endless, and small enough that positions never overflow.
 constexpr int64_t kSyntheticTokens = int64_t{1} << 40;
-// Enough for any evaluation, and small enough to be evaluated whole.
+// Enough for any evaluation, and small enough to be evaluated in full.
 constexpr int64_t kSyntheticEvalTokens = int64_t{1} << 16;
 
 SourceList OpenShards(const std::vector<std::string>& patterns, const DataOptions& options,
@@ -33,7 +33,7 @@ SourceList OpenShards(const std::vector<std::string>& patterns, const DataOption
   return sources;
 }
 
-// Text files, or files of examples, and which of the two.
+// Text files or files of examples, and which of the two they are.
 struct Texts {
   std::vector<MappedFile> files;
   bool examples = false;
@@ -59,8 +59,8 @@ std::vector<std::string_view> Views(const std::vector<MappedFile>& files) {
   return texts;
 }
 
-// Documents become one source, each followed by the tokenizer's end-of-text token or, where it has
-// none, by the delimiter line that parted them.
+// Joins the documents into one source. Each document is followed by the tokenizer's end-of-text
+// token or, if there is none, by the delimiter line that separated them.
 SourceList EncodeText(const std::vector<std::string_view>& documents, bool delimited,
                       const Tokenizer& tokenizer, const DataOptions& options, std::string name) {
   if (documents.empty()) return {};
@@ -103,7 +103,7 @@ std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options) {
   return tokenizer;
 }
 
-// Text files whole.
+// Opens text files without holding out a part.
 SourceList OpenWholeText(const DataOptions& options, const std::vector<std::string>& files,
                          const Tokenizer& tokenizer, const std::string& key) {
   const Texts texts = OpenTexts(files, options, key);
@@ -116,7 +116,7 @@ SourceList OpenWholeText(const DataOptions& options, const std::vector<std::stri
   return EncodeText(documents.train, documents.delimited, tokenizer, options, key);
 }
 
-// A list of text files: what is trained on and what is held out of it.
+// The training part and the held-out part of a list of text files.
 struct TextSplit {
   SourceList train, eval;
 };

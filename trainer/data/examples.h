@@ -1,9 +1,9 @@
-// Prompts with their answers, for fine-tuning: files of one JSON object a line (*.jsonl).
+// Prompts with their answers, for fine-tuning: files with one JSON object per line (*.jsonl).
 //
-//   {"prompt": "2 + 2 =", "completion": " 4"}     the loss is the completion's and the end's
-//   {"text": "2 + 2 = 4"}                         the loss is that of the whole text
+//   {"prompt": "2 + 2 =", "completion": " 4"}     loss on the completion and the end
+//   {"text": "2 + 2 = 4"}                         loss on the whole text
 //
-// "answer" and "response" are other names of the completion. Further members are left alone.
+// "answer" and "response" are other names of "completion". Further members are ignored.
 #pragma once
 
 #include <string>
@@ -23,20 +23,21 @@ struct Example {
 
 bool HoldsExamples(std::string_view path);  // by its name: *.jsonl, also compressed
 
-// In the order of the lines; empty lines are passed over. UserErrors name the file and the line.
+// The examples in the order of the lines; empty lines are skipped. UserErrors name the file and
+// line.
 std::vector<Example> ReadExamples(const std::vector<MappedFile>& files);
 
 struct ExampleSplit {
   std::vector<Example> train, eval;
 };
 
-// Holds out that share of the examples, by count and rounded up, drawn by the seed. UserError when
-// it leaves none to train on.
+// Holds out this fraction of the examples, by count and rounded up, drawn by the seed. UserError
+// when none are left to train on.
 ExampleSplit SplitExamples(std::vector<Example> examples, double eval_fraction, uint64_t seed);
 
-// The examples one after the other as a source with a mask, each ended by the tokenizer's
-// end-of-text token or, where it has none, by `delimiter` on a line of its own (a newline where
-// that is empty). Prompt and completion are encoded apart, so that no token belongs to both.
+// Concatenates the examples into a source with a mask. Each example ends with the tokenizer's
+// end-of-text token or, if there is none, with `delimiter` on a line of its own (a newline if the
+// delimiter is empty). Prompt and completion are encoded separately, so that no token spans both.
 SourceList EncodeExamples(const std::vector<Example>& examples, const Tokenizer& tokenizer,
                           const std::string& delimiter, std::string name);
 

@@ -11,10 +11,10 @@
 namespace plimsoll::data {
 namespace {
 
-// Of random numbers drawn from one seed, beside those of window_order.cc.
+// A stream of random numbers drawn from the seed, besides those of window_order.cc.
 constexpr uint64_t kPartStream = 3;
 
-// The first part has the seed itself, and so, alone, the order of a plain list.
+// The first part uses the seed itself, so that a single part has the order of a plain list.
 uint64_t SeedOf(uint64_t seed, size_t part) {
   return part == 0 ? seed : Hash(seed, kPartStream, part);
 }
@@ -128,7 +128,8 @@ EvalBatches::EvalBatches(std::vector<MixturePart> parts, const EvalOptions& opti
         "model.sequence",
         key, tokens, o.sequence));
   }
-  // By weight as far as a part reaches; what is missing comes from those that have more.
+  // Each part gives its share by weight as far as it reaches; parts with more windows give the
+  // rest.
   const Mixture mixture(parts);
   const int64_t wanted = o.sequences > 0 ? std::min(o.sequences, all) : all;
   int64_t missing = wanted;

@@ -1,14 +1,15 @@
 // Batches for training and evaluation.   B sequences per micro-step and rank, T sequence, A
 // micro-steps a step (accumulate), R data ranks.
 //
-// A step reads A·R·B sequences of T inputs with the same shifted by one as targets. Their numbers
+// A step reads A·R·B sequences of T inputs, with the same tokens shifted by one as targets. The
+// sequences of the whole training are numbered
 //     g = skip + ((step·A + micro_step)·R + rank)·B + row
-// run through the whole training, and what sequence g holds depends on g and the seed alone: the
-// same sequences make up a step whatever its split over ranks and micro-steps, and any step can be
-// read at any time, so a resumed run continues exactly.
+// and the content of sequence g depends on g and the seed alone: a step has the same sequences for
+// every split over ranks and micro-steps, and any step can be read at any time, so a resumed run
+// continues exactly.
 //
-// Of several parts mixture.h says which one gives sequence g, and how many it gave before. Each
-// part's windows follow one another epoch after epoch in an order of their own (window_order.h), so
+// With several parts, mixture.h says which part gives sequence g, and how many sequences that part
+// gave before. Each part runs through its own epochs, in an order of its own (window_order.h), so
 // that a small part begins again while a large one is still in its first epoch.
 //
 // tokens and targets are int32 [B,T], row-major. Ignored targets are kIgnoredTarget. Fill() neither
@@ -34,8 +35,8 @@ struct LoaderOptions {
   int64_t accumulate = 1;
   int64_t data_rank = 0;
   int64_t data_ranks = 1;
-  // Where a training that goes on with steps of another size stands: such that its first step reads
-  // on where the last one ended. Otherwise 0.
+  // For a training that continues with steps of another size: the offset at which its first step
+  // reads on where the last step ended. Otherwise 0.
   int64_t skip = 0;
 };
 
@@ -44,16 +45,16 @@ class BatchLoader {
   // `key` names the data in messages.
   BatchLoader(std::vector<MixturePart> parts, const LoaderOptions& options,
               const std::string& key = "data.train");
-  // Of one part.
+  // For a single part.
   BatchLoader(SourceList sources, const LoaderOptions& options,
               const std::string& key = "data.train");
 
   void Fill(int64_t step, int64_t micro_step, int32_t* tokens, int32_t* targets) const;
-  // `rows` sequences from number `first` on.
+  // Reads `rows` sequences, beginning with number `first`.
   void FillFrom(int64_t first, int64_t rows, int32_t* tokens, int32_t* targets) const;
 
-  // Targets of `step` that carry loss, over all micro-steps and ranks; of any sequences. Cheap
-  // without masks.
+  // The number of targets that carry loss: of `step`, over all micro-steps and ranks, or of
+  // `sequences` sequences from `first` on. Cheap without masks.
   int64_t CountTargets(int64_t step) const;
   int64_t CountTargets(int64_t first, int64_t sequences) const;
 
@@ -61,7 +62,7 @@ class BatchLoader {
   const std::vector<WindowOrder>& parts() const { return parts_; }
   const Mixture& mixture() const { return mixture_; }
   int64_t sequences_per_step() const;
-  // Lets `step` begin with that sequence, and the steps behind it follow on.
+  // Makes `step` begin with that sequence; the later steps follow on.
   void ContinueAt(int64_t step, int64_t sequence) {
     options_.skip = sequence - step * sequences_per_step();
   }
@@ -84,14 +85,14 @@ struct EvalOptions {
   int64_t data_ranks = 1;
 };
 
-// Held-out windows, in order and without overlap, each once: which ones does not depend on how they
-// are cut into batches and dealt to ranks. Rows after the last window hold token 0 and ignored
-// targets. Of several parts each gives its share by weight, as far as it reaches.
+// The held-out windows, in order and without overlap, each once: the choice of windows does not
+// depend on how they are split into batches and ranks. Rows after the last window hold token 0 and
+// ignored targets. With several parts, each gives its share by weight, as far as it reaches.
 class EvalBatches {
  public:
   EvalBatches(std::vector<MixturePart> parts, const EvalOptions& options,
               const std::string& key = "data.eval");
-  // Of one part.
+  // For a single part.
   EvalBatches(SourceList sources, const EvalOptions& options, const std::string& key = "data.eval");
 
   int64_t count() const { return count_; }  // batches, the same on every rank
@@ -101,7 +102,7 @@ class EvalBatches {
  private:
   struct Window {
     const TokenStream& stream;
-    int64_t start;  // position in it
+    int64_t start;  // position in the stream
   };
   int64_t windows() const { return first_.back(); }
   Window At(int64_t index) const;

@@ -1,9 +1,9 @@
-// Which of several sources a sequence comes from, by their weights.
+// Assigns sequences to several sources by the sources' weights.
 //
-// Sequences are dealt out evenly rather than drawn: of the first n, for any n, a source has the
-// nearest whole number to its share, give or take one. Which source sequence g comes from, and how
-// many came from there before, follows from g and the weights alone, in closed form: a run can
-// begin anywhere, on any number of ranks.
+// Sequences are dealt out evenly rather than drawn: among the first n sequences, for any n, the
+// number from each source is its exact share rounded to a whole number, give or take one. The
+// source of sequence g, and the number of earlier sequences from that source, follow from g and the
+// weights alone, in closed form: a run can begin anywhere, on any number of ranks.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@
 
 namespace plimsoll::data {
 
-// Token sources that are read as one, and their weight beside others.
+// Token sources that are read as one, and their weight relative to other parts.
 struct MixturePart {
-  std::string name;  // for people: the files as they were named
+  std::string name;  // for messages: the files as they were named
   SourceList sources;
   double weight = 1;  // above 0; only the ratio to the others' matters
 };
@@ -30,10 +30,10 @@ class Mixture {
 
   struct Place {
     size_t part;
-    int64_t number;  // of the part's own sequences, from 0
+    int64_t number;  // of the sequence within the part, from 0
   };
   Place Of(int64_t sequence) const;
-  // Of the first so many sequences.
+  // The number of sequences from `part` among the first `sequences`.
   int64_t Count(size_t part, int64_t sequences) const;
 
   size_t size() const { return taken_.size(); }
@@ -41,7 +41,7 @@ class Mixture {
 
  private:
   std::vector<double> shares_;   // sum 1
-  std::vector<uint64_t> taken_;  // of the sequences that the parts before leave, in units of 2^-62
+  std::vector<uint64_t> taken_;  // share of the sequences left by earlier parts, in units of 2^-62
 };
 
 }  // namespace plimsoll::data

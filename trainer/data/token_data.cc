@@ -42,7 +42,7 @@ std::vector<int64_t> TokenData::sizes() const {
   return sizes;
 }
 
-// "3.2 epochs", of all steps of the run together.
+// "3.2 epochs", counted over all steps of the run.
 std::string TokenData::EpochsText(size_t part, const Reading& reading) const {
   const auto read = static_cast<double>(loader_.mixture().Count(part, reading.samples));
   return fmt::format("{:.3g} epochs", read / static_cast<double>(loader_.parts()[part].windows()));

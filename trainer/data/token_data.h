@@ -16,13 +16,13 @@ namespace plimsoll::data {
 
 class TokenData final : public Source {
  public:
-  // `synthetic`: are these random tokens, which have no end? UserError when the data cannot fill a
-  // step.
+  // `synthetic`: the data are random tokens, which have no end. UserError when the data cannot fill
+  // a step.
   TokenData(DataSet data, const LoaderOptions& options, int64_t vocab, bool synthetic);
 
   void Fill(int64_t first, std::span<const graph::Slot> slots) const override;
   int64_t CountTargets(std::string_view objective, int64_t first, int64_t count) const override;
-  // In tokens: of all parts together, then of each.
+  // In tokens: the sum over all parts, then each part.
   std::vector<int64_t> sizes() const override;
   std::string Describe(const Reading& reading) const override;
 

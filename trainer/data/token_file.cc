@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "token files are read 
 namespace plimsoll::data {
 namespace {
 
-// Where the ids lie in a file, and how wide they are.
+// The position of the ids in a file, and their width.
 struct Layout {
   bool header = false;
   int width = 2;
@@ -101,7 +101,7 @@ Layout DetectLayout(const MappedFile& file, const TokenFileOptions& options) {
   return layout;
 }
 
-// T is uint16_t or uint32_t. Ids sit at an offset that is a multiple of their width, so aligned.
+// T is uint16_t or uint32_t. The ids' offset is a multiple of their width, so they are aligned.
 template <typename T>
 class MappedTokens : public TokenFile {
  public:
@@ -205,7 +205,7 @@ TokenFormat ParseTokenFormat(std::string_view text) {
 std::shared_ptr<const TokenFile> OpenTokenFile(const std::string& path,
                                                const TokenFileOptions& options) {
   MappedFile file(path);
-  // Tokens can begin with the same bytes: the name must say so, too.
+  // A token file can begin with a compression format's magic bytes, so the name must match as well.
   if (const auto compression = formats::CompressionByName(path);
       compression != formats::Compression::kNone &&
       compression == formats::CompressionOf(file.bytes())) {

@@ -3,11 +3,11 @@
 //   raw uint32          ids only, for larger vocabularies
 //   llm.c               256 int32: magic, version, number of tokens, zeros; then the ids as uint16
 //                       (magic 20240520, version 1) or uint32 (magic 20240801, version 7)
-// The header tells the last form; without one the element width follows from the vocabulary, or
-// from an explicit format. FILE.mask beside FILE, one byte a token, says which tokens carry loss as
-// targets (1) and which are ignored (0).
-// UserErrors: missing, empty or truncated file, a header that disagrees with the file's size, an id
-// beyond the vocabulary, a mask of another length.
+// The header identifies the last form; without a header the element width follows from the
+// vocabulary, or from an explicit format. FILE.mask next to FILE, with one byte per token, says
+// which tokens carry loss as targets (1) and which are ignored (0). UserErrors: missing, empty or
+// truncated file, a header that disagrees with the file's size, an id beyond the vocabulary, a mask
+// of another length.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ inline constexpr int32_t kUint32Magic = 20240801, kUint32Version = 7;
 struct TokenFileOptions {
   TokenFormat format = TokenFormat::kAuto;
   int64_t vocab = 0;  // ids must lie below; 0: not known, any id that fits int32
-  // Files up to this many bytes are checked against the vocabulary when they are opened; larger
-  // ones only as they are read.
+  // Files up to this size are checked against the vocabulary when they are opened; larger files
+  // only while they are read.
   int64_t scan_limit_bytes = int64_t{256} << 20;
 };
 

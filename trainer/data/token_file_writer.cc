@@ -102,7 +102,7 @@ void TokenFileWriter::Finish() {
 void TokenFileWriter::Commit() {
   if (std::rename(temporary_.c_str(), target_.c_str()) != 0) Fail("cannot be renamed into place");
   temporary_.clear();
-  // The rename itself must survive a power cut: bring the folder's entry to the disk as well.
+  // The rename itself must survive a power cut: sync the folder's entry to the disk as well.
   const std::string folder = std::filesystem::path(target_).parent_path().string();
   const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd >= 0) {

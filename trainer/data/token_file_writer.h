@@ -1,6 +1,6 @@
-// Writes a token file (see token_file.h) as a stream: into a temporary name beside it, which takes
-// the file's place only when everything is on the disk. Without Commit() nothing stays behind.
-// UserErrors name the file and the system's reason.
+// Writes a token file (see token_file.h) as a stream: into a temporary file beside it, which
+// replaces the token file only when all data is on the disk. Without Commit() nothing is left
+// behind. UserErrors name the file and the system's reason.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class TokenFileWriter {
 
   // Ids must fit the form's width.
   void Append(std::span<const int32_t> ids);
-  // Writes the header and brings all to the disk, still under the temporary name.
+  // Writes the header and syncs all data to the disk, still under the temporary name.
   void Finish();
   // Renames the finished file into place.
   void Commit();
@@ -37,7 +37,7 @@ class TokenFileWriter {
   void Write(const void* data, size_t bytes);
   [[noreturn]] void Fail(const char* what) const;
 
-  std::string path_, target_, temporary_;  // as given, behind links, until the end
+  std::string path_, target_, temporary_;  // as given; with links resolved; until the end
   TokenFileForm form_;
   std::FILE* file_ = nullptr;
   int64_t tokens_ = 0;

@@ -1,5 +1,5 @@
-// Where tokens come from: a file, a text, a random generator. Token ids are int32, positions and
-// counts int64 tokens. Read() throws UserError when it meets an id the model has no embedding for,
+// Sources of tokens: a file, a text, a random generator. Token ids are int32; positions and counts
+// are int64, in tokens. Read() throws UserError when it meets an id outside the model's vocabulary,
 // naming the source, the position, the id and the vocabulary. Nothing here allocates once built.
 #pragma once
 
@@ -33,7 +33,7 @@ class TokenSource {
 
 using SourceList = std::vector<std::shared_ptr<const TokenSource>>;
 
-// Bytes held in memory, one token each (vocabulary 256), and token ids held in memory.
+// Sources from memory: of bytes, each one token (vocabulary 256), and of token ids.
 std::shared_ptr<const TokenSource> MakeByteSource(std::string name, std::string bytes);
 
 // `carries_loss`, by token, is the mask; empty: there is none.

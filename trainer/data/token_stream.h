@@ -1,5 +1,5 @@
-// Several sources seen as one stream of tokens, and windows cut from it: `sequence` inputs and the
-// same shifted by one as targets. Nothing allocates after construction.
+// Several sources seen as one stream of tokens, and windows cut from it: `sequence` inputs, and as
+// targets the same tokens shifted by one. Nothing allocates after construction.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ class TokenStream {
   int64_t size() const { return starts_.back(); }
   bool has_mask() const { return has_mask_; }
   const SourceList& sources() const { return sources_; }
-  int64_t start(size_t source) const { return starts_[source]; }  // its first token's position
+  int64_t start(size_t source) const { return starts_[source]; }  // position of its first token
 
   // inputs[i] = token start + i and targets[i] = token start + 1 + i, for i in [0, sequence).
   void ReadWindow(int64_t start, int64_t sequence, int32_t* inputs, int32_t* targets) const;
-  // Targets of that window that carry loss.
+  // The number of targets in that window that carry loss.
   int64_t CountWindow(int64_t start, int64_t sequence) const;
 
  private:

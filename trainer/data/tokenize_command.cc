@@ -16,7 +16,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kReportEvery = int64_t{8} << 20;  // bytes
 
-// Files OUT/NAME_*.bin already there: a longer old run's shards would be read with the new ones.
+// Existing files OUT/NAME_*.bin: the shards of a longer earlier run would be read with the new
+// ones.
 std::vector<fs::path> ExistingShards(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -29,7 +30,7 @@ std::vector<fs::path> ExistingShards(const fs::path& folder) {
   return found;
 }
 
-// Cuts a stream of tokens into shards; none is in its place before Commit().
+// Cuts a stream of tokens into shards; Commit() moves all of them into place.
 class ShardWriter {
  public:
   ShardWriter(fs::path folder, std::string name, TokenFileForm form, int64_t shard_tokens)

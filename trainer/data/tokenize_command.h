@@ -1,4 +1,4 @@
-// What `plimsoll data tokenize` and `plimsoll data inspect` do.
+// The commands `plimsoll data tokenize` and `plimsoll data inspect`.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace plimsoll::data {
 
 struct TokenizeOptions {
-  std::vector<std::string> inputs;   // text files, or shell patterns of them
+  std::vector<std::string> inputs;   // text files, or shell patterns for them
   std::vector<std::string> exclude;  // names to leave out, for example "*.dat"
   std::string tokenizer = "byte";    // see LoadTokenizer
   std::string out;                   // folder, made if need be
@@ -30,11 +30,11 @@ struct TokenizeResult {
   int width = 2;  // bytes a token
 };
 
-// Writes OUT/train_000000.bin, … and OUT/val_000000.bin, …; all appear together at the end, none
-// if anything fails. Where text was cut into documents and the tokenizer has no end-of-text token
-// (bytes), the delimiter line stays in the text. Lines of progress go to `say`, which may be empty.
-// UserErrors: nothing to read, a tokenizer that cannot be loaded, an OUT that cannot be written or
-// holds such files already.
+// Writes OUT/train_000000.bin, … and OUT/val_000000.bin, …; all appear together at the end, and
+// none if anything fails. If the text was cut into documents and the tokenizer has no end-of-text
+// token (bytes), the delimiter lines stay in the text. Progress lines go to `say`, which may be
+// empty. UserErrors: nothing to read, a tokenizer that cannot be loaded, an OUT that cannot be
+// written or already holds such files.
 TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say);
 
 struct TokenFileSummary {

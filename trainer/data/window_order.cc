@@ -14,7 +14,7 @@ namespace {
 // Streams of random numbers drawn from one seed.
 constexpr uint64_t kOrderStream = 1, kOffsetStream = 2;
 
-// A source with fewer windows than this keeps them all (see the header).
+// A source with fewer windows than this gives up none (see the header).
 constexpr int64_t kWindowsToSpareOne = 16;
 
 struct Cut {
@@ -29,7 +29,7 @@ Cut CutSource(int64_t tokens, int64_t sequence) {
   Cut cut;
   cut.windows = whole < kWindowsToSpareOne ? whole : whole - 1;
   cut.max_offset = tokens - 1 - cut.windows * sequence;
-  // Offsets of a whole window and more would only repeat the cut without its first window.
+  // Larger offsets would only repeat the same cut without its first window.
   cut.max_offset = std::min(cut.max_offset, sequence - 1);
   return cut;
 }

@@ -1,15 +1,15 @@
-// The windows of `sequence` + 1 tokens that some sources are cut into, and their order: epoch after
-// epoch without end.   T sequence.
+// Cuts sources into windows of `sequence` + 1 tokens and orders the windows, epoch after epoch
+// without end.   T sequence.
 //
 //   consecutive   window i is tokens [w·T, w·T + T] of the sources laid end to end, w = i mod N,
 //                 N = ⌊(tokens − 1)/T⌋.
 //   shuffled      every source is cut into windows from an offset drawn anew for each epoch; a
-//                 permutation of all windows, drawn anew too, orders the epoch. Each window comes
-//                 once an epoch and none crosses from one source into the next. A source gives up
-//                 one window per epoch so that its offset can move by a whole window; one with
+//                 permutation of all windows, also drawn anew, orders the epoch. Each window comes
+//                 once per epoch and none crosses from one source into the next. A source gives up
+//                 one window per epoch so that its offset can move by a whole window; a source with
 //                 fewer than 16 windows keeps them all and moves within its remainder.
 //
-// Which tokens a window holds depends on its number and the seed alone.
+// The tokens of a window depend on its number and the seed alone.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class WindowOrder {
 
   const TokenStream& stream() const { return stream_; }
   int64_t windows() const { return windows_; }  // of an epoch; 0: there are not enough tokens
-  // The position of a window in the stream. Only where there are windows.
+  // The position of a window in the stream. Requires that there are windows.
   int64_t Start(int64_t number) const;
 
  private:

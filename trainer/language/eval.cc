@@ -28,12 +28,12 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// What is evaluated on.
+// The data to evaluate on.
 struct EvalData {
   std::vector<data::MixturePart> parts;
   std::string key;        // names the data in messages
-  std::string tokenizer;  // that made its tokens; empty: not known
-  int64_t sequences = 0;  // at most so many are taken; 0: all
+  std::string tokenizer;  // of its tokens; empty: not known
+  int64_t sequences = 0;  // the most that are taken; 0: all
 };
 
 std::vector<data::MixturePart> Whole(data::SourceList sources) {
@@ -94,7 +94,7 @@ class LiveLine {
 
 struct EvalResult {
   double loss = 0;
-  nlohmann::ordered_json metrics = nlohmann::ordered_json::object();  // beside the loss
+  nlohmann::ordered_json metrics = nlohmann::ordered_json::object();  // besides the loss
   std::optional<double> bits_per_byte;  // known where every token is a byte
   int64_t tokens = 0;
   int64_t batches = 0;
@@ -165,7 +165,7 @@ void RunEval(const EvalCommand& command) {
   const data::EvalBatches sequences(
       data.parts, {.batch = 1, .sequence = options.sequence, .sequences = data.sequences},
       data.key);
-  // Rows without a sequence would only take memory.
+  // More rows than sequences would only take memory.
   options.micro_batch =
       std::min(command.batch.value_or(std::max<int64_t>(1, trained.config().train.micro_batch)),
                sequences.count());

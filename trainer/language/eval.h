@@ -14,20 +14,19 @@
 namespace plimsoll::trainer {
 
 // The metrics of each objective over all batches; a loss is the mean over all of their targets,
-// nats per token. The session must be compiled for evaluating batches of that shape. `progress`
-// hears of every batch done.
+// nats per token. The session must be compiled for evaluating batches of that shape. `progress` is
+// called after every batch.
 std::vector<StepMetrics> EvaluateBatches(
     Session& session, const data::EvalBatches& batches,
     const std::function<void(int64_t done)>& progress = nullptr);
 
-// `plimsoll eval`. The folder is a run's (config.yaml), a snapshot's or a Hugging Face
-// checkpoint's.
+// `plimsoll eval`. The folder holds a run (config.yaml), a snapshot or a Hugging Face checkpoint.
 struct EvalCommand {
   std::string folder;
-  WeightChoice choice;            // of what a run has left
+  WeightChoice choice;            // of the run's weights
   std::vector<std::string> sets;  // overrides of the run's configuration
-  // Files to evaluate on, whole: token files (*.bin), else text. Empty: what the run held out, as
-  // much of it as the run's own evaluations took.
+  // Files to evaluate on, in full: token files (*.bin), else text. Empty: the run's held-out data,
+  // as much of it as the run's own evaluations took.
   std::vector<std::string> data;
   std::string tokenizer;         // of text; empty: the run's, or the folder's tokenizer.json
   std::string dtype = "fp32";    // of weights and activations: fp32, bf16, fp16
@@ -35,7 +34,7 @@ struct EvalCommand {
   bool json = false;             // one JSON object instead of sentences
 };
 // Prints to stdout; progress goes to stderr, on a terminal. UserError when model or data cannot be
-// read, there is nothing to evaluate on, or the loss is no number (NotFinite).
+// read, when there is nothing to evaluate on, or when the loss is not finite (NotFinite).
 void RunEval(const EvalCommand& command);
 
 }  // namespace plimsoll::trainer

@@ -24,8 +24,8 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// A text being continued. The rows of a program go on in step, so one that has ended is filled up
-// until the others have.
+// A text being continued. A program runs all rows together, so a row that has ended is padded until
+// the others have ended.
 struct Row {
   Sampler sampler;
   bool ended = false;
@@ -40,7 +40,7 @@ std::string Text(const data::Tokenizer& tokenizer, const std::vector<int32_t>& i
 
 std::vector<int32_t> EncodePrompt(const data::Tokenizer& tokenizer, const std::string& prompt) {
   std::vector<int32_t> ids = tokenizer.Encode(prompt);
-  // Something must come first: an empty prompt starts where a document does.
+  // There must be a first token: an empty prompt begins like a document.
   if (ids.empty()) {
     const std::optional<int32_t> end = tokenizer.EndOfText();
     ids = end ? std::vector<int32_t>{*end} : tokenizer.Encode("\n");
@@ -136,7 +136,7 @@ void RunGenerate(const GenerateCommand& command) {
 
   CompileOptions options = InferenceOptions(trained, command.dtype);
   options.generate_rows = config.sample.count;
-  // No longer than what will be written: the last token drawn needs no place.
+  // The context need not exceed the text to be written: the last token drawn needs no place.
   const int64_t length =
       static_cast<int64_t>(EncodePrompt(*tokenizer, sampling.prompt).size()) + sampling.tokens - 1;
   options.generate_context = std::min(config.model.sequence(), length);

@@ -1,5 +1,5 @@
-// The evaluations of a run while it trains: the held-out metrics, which is the best, and when there
-// is no gain any more.
+// The evaluations of a run while it trains: the held-out metrics, which evaluation is the best, and
+// whether to stop early.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ namespace plimsoll::trainer {
 
 class HeldOut {
  public:
-  // UserError (data.eval) when there is nothing to evaluate. `config` and `streams` outlive it.
+  // UserError (data.eval) when there is nothing to evaluate. `config` and `streams` must outlive
+  // it.
   HeldOut(const config::RunConfig& config, const data::DataSet& data, const Ranks& ranks);
 
   struct Evaluation {
@@ -27,8 +28,8 @@ class HeldOut {
     bool best = false;                 // so far
     std::string text;                  // a line for the user
   };
-  // After so many steps; `state` is brought up to date. All ranks call. `progressed` is called
-  // after each batch.
+  // Evaluates after `steps` steps and updates `state`. All ranks call. Calls `progressed` after
+  // each batch.
   Evaluation Evaluate(Session& session, const Monitor& monitor, int64_t steps,
                       EvaluationState& state, const std::function<void()>& progressed);
 
@@ -38,10 +39,10 @@ class HeldOut {
   data::EvalBatches batches_;
 };
 
-// Makes `state` one of that monitor: what was the best by another metric says nothing of this one.
+// Adapts `state` to the monitor: the best value of another metric is meaningless for this one.
 void Follow(const Monitor& monitor, EvaluationState& state);
 
-// Has early stopping (train.early_stop) come to its end?
+// True if early stopping (train.early_stop) ends the run.
 bool GainsNoMore(const config::RunConfig& config, const EvaluationState& state);
 
 }  // namespace plimsoll::trainer

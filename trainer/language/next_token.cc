@@ -7,8 +7,8 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Tokens [first, first + count) of each text to the rows of a slot; shorter than a row, they are
-// followed by token 0, which no logits that count depend on.
+// Writes tokens [first, first + count) of each text to the rows of a slot; the rest of a row is
+// filled with token 0, on which none of the used logits depends.
 void FillRows(std::span<const std::vector<int32_t>> texts, int64_t first, int64_t count,
               std::span<int32_t> slot) {
   const int64_t length = static_cast<int64_t>(slot.size() / texts.size());
@@ -70,8 +70,8 @@ void NextToken::Extend(std::span<const std::vector<int32_t>> texts, int64_t firs
   const int64_t window = static_cast<int64_t>(prefill_.size()) / rows_;
   while (cached_ < count) {
     const bool one = count - cached_ == 1;
-    // The last window of a prompt reaches back over tokens that are in the cache already: it gives
-    // them the same keys and values again.
+    // The last window of a prompt reaches back over tokens that are already in the cache: it
+    // computes the same keys and values for them again.
     const int64_t begin = one ? cached_ : std::min(cached_, std::max<int64_t>(0, count - window));
     const int64_t end = one ? count : std::min(count, begin + window);
     std::vector<int32_t>& tokens = one ? decode_ : prefill_;

@@ -1,11 +1,11 @@
 // Logits for the token that continues each of R texts, which grow token by token.
 //
-// A text is seen through its last C tokens (CompileOptions::generate_context). While it is no
-// longer than that, the keys and values of its tokens stay in the cache: a new token is one run of
-// the program `decode`, a prompt one run of `prefill` for every 128 tokens. Once it is longer,
-// every position moves on with each token, so that nothing in the cache holds any more: the last C
-// tokens are then prefilled again each time. The logits are those of a program that sees the last C
-// tokens as a whole, but for rounding.
+// The model sees the last C tokens of a text (CompileOptions::generate_context). While a text is no
+// longer than C, the keys and values of its tokens stay in the cache: a new token takes one run of
+// the program `decode`, a prompt one run of `prefill` for every 128 tokens. In a longer text every
+// position shifts with each new token, so that the cache is no longer valid: the last C tokens are
+// then prefilled again each time. The logits equal those of a program that sees the last C tokens
+// as a whole, up to rounding.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ namespace plimsoll::trainer {
 
 class NextToken {
  public:
-  // For texts that have nothing to do with those of earlier objects on the session. The session
-  // must be compiled for generating, and outlive this.
+  // For texts unrelated to those of earlier objects on the session. The session must be compiled
+  // for generating, and outlive this.
   explicit NextToken(Session& session);
 
   int64_t rows() const { return rows_; }
 
-  // [R,V], valid until the session runs again. The R texts are of one length, at least 1, and start
-  // with the texts of the last call.
+  // [R,V], valid until the session runs again. The R texts must have the same length, at least 1,
+  // and start with the texts of the last call.
   std::span<const float> Logits(std::span<const std::vector<int32_t>> texts);
 
  private:
-  void SetLast(int64_t position);  // the logits are those of this token
+  void SetLast(int64_t position);  // whose logits are wanted
   void RunWhole(std::span<const std::vector<int32_t>> texts, int64_t first, int64_t count);
   // Appends tokens [first + cached_, first + count) of the texts to the cache.
   void Extend(std::span<const std::vector<int32_t>> texts, int64_t first, int64_t count);
@@ -37,7 +37,7 @@ class NextToken {
   Session& session_;
   int64_t rows_;
   int64_t context_;                                // C
-  int64_t first_ = 0;                              // the text's token that is the cache's first
+  int64_t first_ = 0;                              // index in the text of the cache's first token
   int64_t cached_ = 0;                             // tokens in the cache
   std::vector<int32_t> prefill_, decode_, whole_;  // tokens of the programs, as last handed in
   std::vector<int32_t> last_;

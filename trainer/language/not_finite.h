@@ -1,4 +1,4 @@
-// Results of a trained model that are no numbers.
+// Errors about a trained model's results that are NaN or infinite.
 #pragma once
 
 #include <string>
@@ -9,15 +9,16 @@
 
 namespace plimsoll::trainer {
 
-// Logits or a loss with NaN or infinity in it: nothing can be told or drawn from them. The work had
-// begun, so this is no mistake of the kind that code 2 stands for.
+// Logits or a loss with NaN or infinity: no result can be reported or drawn. The work had begun, so
+// this is not a user mistake, which exit code 2 stands for.
 class NotFinite : public UserError {
  public:
   explicit NotFinite(const std::string& message) : UserError(message, ExitCode::kInternal) {}
 };
 
-// Of a model that was loaded into `session`, in that type: says whether its weights are the reason,
-// and of which parameter, or numbers overflow on the way. `what`: "the held-out loss is nan".
+// For a model that was loaded into `session` in type `dtype`: says whether its weights are the
+// cause, and in which parameter, or whether numbers overflow later. `what`: "the held-out loss is
+// nan".
 NotFinite ExplainNotFinite(const TrainedModel& trained, Session& session, const std::string& dtype,
                            const std::string& what);
 

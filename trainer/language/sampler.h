@@ -14,8 +14,8 @@ class Sampler {
   Sampler(double temperature, int64_t top_k, uint64_t seed)
       : temperature_(temperature), top_k_(top_k), random_(seed) {}
 
-  // From softmax(logits / temperature), restricted to the top_k largest. Only ids below `limit`
-  // are drawn: a padded vocabulary has ids that mean nothing.
+  // Draws from softmax(logits / temperature), restricted to the top_k largest. Draws only ids below
+  // `limit`: a padded vocabulary has ids without a meaning.
   int32_t Draw(std::span<const float> logits, int64_t limit);
 
  private:

@@ -30,7 +30,7 @@ using nlohmann::ordered_json;
 
 constexpr size_t kColumns = 100;
 
-// The run file, with what the command's own options say.
+// The run file, with the overrides from the command's own options.
 RunConfig Load(const PlanCommand& command) {
   std::vector<std::string> sets;
   if (!command.budget.empty()) sets.push_back("memory.budget=" + command.budget);
@@ -85,7 +85,7 @@ void WritePage(const PlanCommand& command, const memory::Budget& budget, const m
   if (!command.json) PrintAnswer(fmt::format("drawn in {}\n", command.html));
 }
 
-// A run that leaves nothing open.
+// Plans a run that leaves nothing open.
 void PlanFixed(const RunConfig& config, const PlanCommand& command) {
   const Activity activity("planning");
   const std::unique_ptr<models::Model> model = ModelFrom(config);
@@ -105,10 +105,10 @@ void PlanFixed(const RunConfig& config, const PlanCommand& command) {
   WritePage(command, BudgetOf(config), *model, compiled);
 }
 
-// What the solver chooses, and what else there was.
+// Plans a run with the solver's choices, and lists the other candidates.
 void PlanChosen(const RunConfig& config, const PlanCommand& command) {
   const Activity activity("looking for the fastest plan within memory.budget");
-  if (!config.memory.budget) (void)Settle(config, *ModelFrom(config));  // says what is missing
+  if (!config.memory.budget) (void)Settle(config, *ModelFrom(config));  // throws: no budget
   const memory::Budget budget = BudgetOf(config);
   RequireRoomForParameters(config, budget);
   StepSolver solver(config);
@@ -177,7 +177,7 @@ void RunPlan(const PlanCommand& command) {
     return PrintMeshes(command);
   }
   const RunConfig config = Load(command);
-  RefuseInput(command.html, "--html");  // before anything takes time
+  RefuseInput(command.html, "--html");  // before any slow work
   if (command.sweep > 0) {
     PlanSweep(config, command.sweep, command.json);
   } else if (!command.largest.empty()) {

@@ -1,4 +1,4 @@
-// `plimsoll plan`: the memory plan of a run, without running it, and what else it could be.
+// `plimsoll plan`: the memory plan of a run, without running it, and its alternatives.
 #pragma once
 
 #include <optional>
@@ -10,22 +10,22 @@ namespace plimsoll::trainer {
 struct PlanCommand {
   std::string file;
   std::vector<std::string> sets;
-  // A GPU of trainer/settle/known_gpus.h, or cpu, to plan for; empty: as the file says.
+  // The GPU to plan for (trainer/settle/known_gpus.h), or cpu; empty: the file's device.
   std::string device;
-  // Stands for memory.budget, and lets the solver choose what is kept unless the file says it.
+  // Overrides memory.budget, and lets the solver choose what is kept unless the file says so.
   std::string budget;
-  int sweep = 0;        // how many budgets to solve, from the fastest plan to the smallest; 0: none
+  int sweep = 0;        // number of budgets, from the fastest plan's to the smallest's; 0: none
   std::string largest;  // --max: train.micro_batch, model.sequence or model.layers; empty: none
-  int64_t ranks = 0;    // how many to lay out in every way; 0: as the file says
-  int64_t started = 1;  // ranks, which are planned for as they would train
+  int64_t ranks = 0;    // number of ranks to lay out in every way; 0: as the file says
+  int64_t started = 1;  // ranks that were started; the plan is for as many
   bool json = false;
   std::string html;  // file to draw the plan into; empty: none
 };
 
 // Prints bytes by role, the peak, the arena and its fragmentation, FLOPs and the predicted time of
-// a step; with a budget the candidate plans, with `sweep` the time–memory front, with `largest` the
-// greatest value of that key that fits; with `html` also draws the plan; with `ranks` what each
-// takes for every mesh. Opens no data and allocates no arena. UserError with
+// a step. With a budget it also prints the candidate plans, with `sweep` the time–memory front,
+// with `largest` the greatest value of that key that fits, with `ranks` the bytes of each rank for
+// every mesh; with `html` it draws the plan. Opens no data and allocates no arena. UserError with
 // ExitCode::kBudgetNotMet when no plan fits.
 void RunPlan(const PlanCommand& command);
 

@@ -1,4 +1,4 @@
-// The memory plan for programs: what `plan --json` prints and a run keeps as plan.json.
+// The memory plan of programs as JSON: `plan --json` prints it and a run keeps it as plan.json.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::trainer {
 
-// What is known of a run beside its programs.
+// Facts about a run that its programs don't hold.
 struct PlanContext {
   std::string allocator = "planned";  // that the run uses
   std::optional<double> predicted_step_seconds = {};
@@ -19,10 +19,10 @@ struct PlanContext {
 };
 
 // {"arena_bytes":…, "max_live_bytes":…, "fragmentation":…, "bytes_by_role":{…}, "programs":[…],
-//  "parameters":…, "flops_per_step":…, "predicted_step_ms":…, …}: bytes, FLOPs, milliseconds.
-// "caching" says what the caching allocator would take in place of the arena. Without a prediction,
-// predicted_step_ms is null. On a GPU, process_bytes is the whole process's and process_parts what
-// it consists of; on the CPU they are null.
+// "parameters":…, "flops_per_step":…, "predicted_step_ms":…, …}: bytes, FLOPs, milliseconds.
+// "caching" is the memory that the caching allocator would take instead of the arena. Without a
+// prediction, predicted_step_ms is null. On a GPU, process_bytes is the memory of the whole process
+// and process_parts its breakdown; on the CPU both are null.
 nlohmann::ordered_json PlanObject(const models::Model& model, const CompiledStep& compiled,
                                   const PlanContext& context = {});
 // The same as text.

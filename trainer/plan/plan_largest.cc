@@ -18,7 +18,7 @@ namespace {
 
 using config::RunConfig;
 
-// A key that can grow: how to set it, and up to what.
+// A key that can grow: how to set it, and its greatest value.
 struct Growing {
   std::function<void(RunConfig&, int64_t)> set;
   int64_t limit;
@@ -57,7 +57,7 @@ Growing GrowingKey(const RunConfig& config, const std::string& key) {
                   key));
 }
 
-// Through the last two points.
+// A line through the last two points.
 class Line {
  public:
   void Add(int64_t value, int64_t bytes) {
@@ -65,7 +65,7 @@ class Line {
     last_ = {static_cast<double>(value), static_cast<double>(bytes)};
     ++points_;
   }
-  // The last value with at most so many bytes; nothing where there are no two points.
+  // The last value on the line with at most `bytes` bytes; nothing before there are two points.
   std::optional<int64_t> Reaches(int64_t bytes) const {
     if (points_ < 2) return std::nullopt;
     const double slope = (last_.bytes - before_.bytes) / (last_.value - before_.value);
@@ -82,7 +82,7 @@ class Line {
   int points_ = 0;
 };
 
-// No value is tried that is so many times the largest known to fit.
+// The search tries no value beyond this multiple of the largest value known to fit.
 constexpr int64_t kStride = 64;
 
 }  // namespace
@@ -97,7 +97,7 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
     throw config.Error("train.micro_batch",
                        "auto and --max together leave too much open; give a number");
   }
-  // A micro-batch that grows leaves the number of micro-steps as it is.
+  // A growing micro-batch leaves the number of micro-steps unchanged.
   config.train.global_batch.reset();
   config.train.global_batch_tokens.reset();
   const memory::Budget budget = BudgetOf(config);
@@ -106,7 +106,7 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
   growing.set(one, 1);
   RequireRoomForParameters(one, budget);
   memory::ExactPlan best;
-  // The smallest arena with that value: of the named policies alone, or of all plans.
+  // The smallest arena with that value: among the named policies alone, or among all plans.
   const auto smallest = [&](int64_t value, bool policies) {
     RunConfig run = config;
     growing.set(run, value);
@@ -135,7 +135,7 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
     }
     return good;
   };
-  // The named policies come near, and all plans are at least as small.
+  // The named policies come near the result, and the best of all plans is at least as small.
   const int64_t near = search(0, true);
   const int64_t good = near == growing.limit ? near : search(std::max<int64_t>(near - 1, 0), false);
   if (good == 0) RefuseBudget(one, budget);

@@ -25,17 +25,18 @@ namespace {
 using graph::Role;
 using nlohmann::ordered_json;
 
-// One way to lay out the ranks, and what each of them takes then.
+// One layout of the ranks, and the memory of each rank with it.
 struct RankLayout {
   Mesh mesh;
   int64_t zero;
-  std::string problem = {};                // why it cannot be
+  std::string problem = {};                // why it is impossible
   std::vector<std::string> warnings = {};  // about the file
   memory::MemoryPlan plan = {};
   int64_t process_bytes = 0;
 };
 
-// Every mesh of so many ranks, by the ranks of its last axis; the first axis has what others leave.
+// All meshes of `ranks` ranks, ordered by the ranks of the last axis; the first axis gets the ranks
+// that the others leave.
 std::vector<Mesh> MeshesOf(int64_t ranks) {
   std::vector<std::vector<MeshAxis>> meshes = {MeshOfOne().axes()};
   for (size_t i = meshes.front().size(); i-- > 0;) {
@@ -84,7 +85,7 @@ int64_t StateBytes(const memory::MemoryPlan& plan) {
   return plan.bytes_of(Role::kMaster) + plan.bytes_of(Role::kOptimizerState);
 }
 
-// A cell for each axis, under or with its name.
+// A cell for each axis, wide enough for the axis's name.
 template <typename CellOf>
 std::string AxisCells(const Mesh& mesh, const CellOf& cell_of) {
   std::string cells;
@@ -134,7 +135,7 @@ void PrintMeshes(const PlanCommand& command) {
   ParallelEach(pool, meshes.size(), [&](size_t i) {
     for (int64_t zero = 0; zero <= (meshes[i].ranks(kDataAxis) > 1 ? 3 : 0); ++zero) {
       by_mesh[i].push_back(PlanLayout(command, {meshes[i], zero}));
-      if (!by_mesh[i].back().problem.empty()) break;  // of every stage
+      if (!by_mesh[i].back().problem.empty()) break;  // the same for all stages
     }
   });
   std::vector<RankLayout> layouts;

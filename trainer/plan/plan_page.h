@@ -11,15 +11,15 @@
 
 namespace plimsoll::trainer {
 
-// What is alive at the peak, as bars of reports/README.md: one for each role, or one for each block
+// The bytes alive at the peak, as bars of reports/README.md: a bar for each role, or for each block
 // of the model, with its roles as parts.
 nlohmann::ordered_json PeakByRole(const memory::MemoryPlan& plan);
 nlohmann::ordered_json PeakByBlock(const memory::MemoryPlan& plan);
 
-// What is to say of a plan in words: [[name, value], …].
+// The facts about a plan that the page lists: [[name, value], …].
 nlohmann::ordered_json PlanFacts(const models::Model& model, const CompiledStep& compiled);
 
-// The HTML page of `plimsoll plan --html`. `arena_budget`: a line to draw.
+// The HTML page of `plimsoll plan --html`. `arena_budget`: drawn as a line.
 std::string PlanPage(const models::Model& model, const CompiledStep& compiled,
                      const std::string& title, const std::optional<int64_t>& arena_budget);
 

@@ -88,8 +88,8 @@ std::string CandidateTable::Text() const {
       fmt::format("Plans ({} candidates; * chosen, - beyond the budget of {})\n",
                   solver_.solver().candidates().size(), FormatBytes(budget_.process())) +
       HeaderText(host);
-  std::string whole;                // the chosen plan, where its row doesn't hold it
-  const Candidate* next = nullptr;  // the slowest of those that don't fit and would be faster
+  std::string whole;                // the chosen plan, if its row is too long for it
+  const Candidate* next = nullptr;  // the slowest plan that doesn't fit and would be faster
   for (const Candidate* row : rows_) {
     const bool fits =
         row->exact->arena_bytes <= budget_.device && row->exact->host_arena_bytes <= budget_.host;
@@ -140,7 +140,7 @@ SweepTable::SweepTable(StepSolver& solver, int count, const memory::Budget& line
         count == 1
             ? most
             : most - static_cast<int64_t>(static_cast<double>(most - least) * i / (count - 1));
-    // What the process may take comes in whole pages.
+    // The memory of the process is counted in whole pages.
     const int64_t process = lines.profile.ProcessBytes(budget);
     rows_.push_back(
         {process, solver.solver().Fastest({lines.profile.ArenaWithin(process), host_budget})});

@@ -1,4 +1,4 @@
-// What `plimsoll plan` prints about plans beside the one that is chosen.
+// The tables of `plimsoll plan` about plans other than the chosen one.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,9 @@ class CandidateTable {
   std::vector<const memory::Candidate*> rows_;  // largest arena first
 };
 
-// The fastest plan under each of `count` budgets, evenly spread from what the fastest plan of all
-// needs to what the smallest does. Of `lines`, memory.host_budget and the device's profile count.
+// The fastest plan under each of `count` budgets, evenly spaced from the bytes of the fastest plan
+// of all to those of the smallest plan. Uses only memory.host_budget and the device's profile of
+// `lines`.
 class SweepTable {
  public:
   SweepTable(StepSolver& solver, int count, const memory::Budget& lines);
@@ -43,18 +44,18 @@ class SweepTable {
   std::vector<Row> rows_;
 };
 
-// The largest value of `key` whose smallest plan, or fixed plan, fits memory.budget. UserError
-// when the key isn't one that can grow, when there is no budget, or when not even 1 fits.
+// The largest value of `key` whose smallest plan, or fixed plan, fits memory.budget. UserError when
+// the key cannot grow, when there is no budget, or when not even 1 fits.
 void PrintLargest(const config::RunConfig& config, const std::string& key, bool json);
 
-// The run file of a command on that many ranks, with its own overrides, then `sets`, and for the
-// device that it names.
+// Loads the run file of a command for that many ranks, with the command's overrides, then `sets`,
+// and for the device that it names.
 config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::string>& sets,
                            int64_t ranks);
 
-// What each of the command's ranks takes for every way to lay them out as data × tensor ranks and
-// every ZeRO stage. UserError when the file leaves something open to the solver, and when no way to
-// lay them out is possible.
+// Prints the memory of each of the command's ranks for every layout as data × tensor ranks and
+// every ZeRO stage. UserError when the file leaves something open to the solver, and when no layout
+// is possible.
 void PrintMeshes(const PlanCommand& command);
 
 }  // namespace plimsoll::trainer

@@ -24,7 +24,7 @@ void EnergyWindows::StepDone(Clock::time_point now, int64_t tokens) {
   ended_.seconds += std::chrono::duration<double>(now - start_).count();
   ended_.steps += window_.steps;
   ended_.tokens += window_.tokens;
-  // The next one follows without a gap.
+  // The next window follows without a gap.
   open_ = true;
   start_ = now;
   joules_ = *joules;

@@ -1,5 +1,5 @@
-// Energy by step and by token, taken over windows of whole steps that follow one another without a
-// break. A window lasts two seconds at least: the counters are renewed every few ten milliseconds.
+// Energy per step and per token, measured over windows of consecutive whole steps without breaks. A
+// window lasts at least two seconds: the counters are updated only every few tens of milliseconds.
 #pragma once
 
 #include <chrono>
@@ -28,17 +28,17 @@ class EnergyWindows {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kShortest{2};
 
-  // `counter` outlives the windows; nullptr: nothing is measured.
+  // `counter` must outlive the windows; nullptr: nothing is measured.
   explicit EnergyWindows(runtime::EnergyCounter* counter) : counter_(counter) {}
 
   // A step begins. Opens a window, unless one is open.
   void Begin(Clock::time_point now);
-  // The step is done, and the next one begins at once. Nothing where no window is open.
+  // The step is done, and the next one begins at once. Does nothing when no window is open.
   void StepDone(Clock::time_point now, int64_t tokens);
-  // Something else than a step follows: the open window says nothing.
+  // Something other than a step follows: discards the open window.
   void Interrupt() { open_ = false; }
 
-  // Of the windows that ended since Forget(); nothing when none did.
+  // The energy of the windows that ended since Forget(); nothing when none ended.
   std::optional<Energy> ended() const;
   void Forget() { ended_ = {}; }
 

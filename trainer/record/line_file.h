@@ -1,4 +1,4 @@
-// A file of lines that grows while a run goes on: metrics.jsonl, samples.jsonl.
+// A file of lines that grows during a run: metrics.jsonl, samples.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@ namespace plimsoll::trainer {
 
 class LineFile {
  public:
-  // Empty at first, or, with `append`, behind what is there. UserError when it cannot be written.
+  // Starts empty, or, with `append`, after the existing lines. UserError when it cannot be written.
   LineFile(std::string path, bool append);
   ~LineFile();
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
 
-  // Appends a line, or, when that fails, nothing: UserError.
+  // Appends a whole line, or nothing when that fails (UserError).
   void Append(const std::string& line);
   // Waits until all lines are on disk.
   void Sync() const;

@@ -8,8 +8,8 @@
 
 namespace plimsoll::trainer {
 
-// `steps` that the session has run, with the executors' option `profile` when times are wanted. Of
-// evaluation and generation, which are no part of a step, no times are shown.
+// `steps`: the number of steps that the session has run, with the executors' option `profile` if
+// `by_time`. Shows no times of evaluation and generation, which are not part of a step.
 std::string MemorySummary(Session& session, int64_t steps, bool by_time);
 
 }  // namespace plimsoll::trainer

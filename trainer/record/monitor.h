@@ -1,4 +1,4 @@
-// The metric by which an evaluation is the best so far (train.monitor).
+// The metric that decides which evaluation is the best so far (train.monitor).
 #pragma once
 
 #include <span>
@@ -15,12 +15,12 @@ struct Monitor {
   bool IsBetter(double value, double than) const {
     return larger_is_better ? value > than : value < than;
   }
-  // What every number is better than.
+  // A value that every number is better than.
   double Worst() const;
 };
 
-// UserError at train.monitor, which names the metrics that there are, where there is none of that
-// name, or where it is no number.
+// UserError at train.monitor, naming the available metrics, when no metric has that name or the
+// metric is not a scalar.
 Monitor MonitorFrom(const config::RunConfig& config, std::span<const MetricInfo> metrics);
 
 }  // namespace plimsoll::trainer

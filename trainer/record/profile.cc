@@ -14,7 +14,7 @@ using graph::OpCall;
 using graph::Transfer;
 using runtime::NodeTime;
 
-// FLOPs a second that the matrix units give to this call; 0: it does not run there.
+// FLOPs per second of the matrix units for this call; 0: it does not run on them.
 double MatrixRate(const OpCall& call, const runtime::Ceilings& ceilings) {
   if (call.op.cost_class == graph::CostClass::kBandwidth) return 0;
   if (call.input(0).dtype != DType::kFloat32) return ceilings.bf16_flops;
@@ -31,7 +31,7 @@ std::string ShapesOf(const OpCall& call) {
   return text;
 }
 
-// What a launch of nodes has to do.
+// The work of a launch of nodes.
 struct Work {
   double flops = 0, bytes = 0, seconds_for_flops = 0;
 };
@@ -60,8 +60,8 @@ void AddTo(OpGroup& sum, const OpGroup& group) {
   sum.bound_by_flops = sum.bound_by_flops || group.bound_by_flops;
 }
 
-// The compute stream's time at …_done is what it waits for, and all that it does itself, as on the
-// CPU.
+// The compute stream waits for the time of an …_done node, and for all transfers that run on the
+// compute stream itself, as on the CPU.
 void AddSide(Profile& profile, const graph::OpDef& op, const NodeTime& time, double seconds) {
   if (op.transfer == Transfer::kNone) return;
   const bool copies = op.transfer == Transfer::kCopyStart || op.transfer == Transfer::kCopyDone;

@@ -1,5 +1,5 @@
-// Which node of a step ran when, and what that says: a table of op kinds and shapes beside the
-// time that the device would need at its ceilings, and a trace for a viewer.
+// When each node of a step ran, and what follows from it: a table of op kinds and shapes, next to
+// the time that the device would need at its ceilings, and a trace for a viewer.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ class ProfileCollector {
  public:
   explicit ProfileCollector(Session& session) : session_(session) {}
 
-  // Around Session::RunMicroStep. Both wait for the device.
+  // To be called before and after Session::RunMicroStep. Both wait for the device.
   void Before(int64_t micro_step);
   void After(int64_t step, int64_t micro_step);
 
@@ -42,11 +42,11 @@ class ProfileCollector {
   Clock::time_point first_, now_;
 };
 
-// The times of a program's nodes one after the other, as a device without streams runs them.
-// Nodes that took no time, views, are left out.
+// The times of a program's nodes in sequence, as a device without streams runs them. Leaves out
+// nodes that took no time, which are views.
 std::vector<runtime::NodeTime> InSequence(const std::vector<int64_t>& node_nanoseconds);
 
-// Nodes of one op, phase and shapes, in an average step.
+// The nodes of one op, phase and shapes, in an average step.
 struct OpGroup {
   std::string op;
   graph::Phase phase = graph::Phase::kForward;
@@ -54,15 +54,15 @@ struct OpGroup {
   double nodes = 0;
   double seconds = 0;
   double flops = 0;
-  double bytes = 0;          // that must move: each argument once
+  double bytes = 0;          // that must be moved: each argument once
   double floor_seconds = 0;  // at the ceilings; 0 where these are not known
   bool bound_by_flops = false;
 };
 
-// Work beside the compute stream, in an average step.
+// Work outside the compute stream, in an average step.
 struct SideSeconds {
   double busy = 0;    // on its own streams
-  double waited = 0;  // of that, what the compute stream stood still for
+  double waited = 0;  // the part of it that the compute stream waited for
 };
 
 struct Profile {
@@ -72,16 +72,17 @@ struct Profile {
   SideSeconds copies, collectives;
   double node_seconds() const;  // of all groups; copies under computations count twice
   double floor_seconds() const;
-  // The same with groups of one op made one.
+  // The same with all groups of one op merged.
   std::vector<OpGroup> ByOp() const;
 };
 
-// Ops that the matrix units do (products, attention) need their FLOPs at the rate of a large
-// product, or their bytes at the rate of a copy, whichever takes longer; all others their bytes.
+// Ops that run on the matrix units (products, attention) need their FLOPs at the rate of a large
+// product, or their bytes at the rate of a copy, whichever takes longer; all others need their
+// bytes.
 Profile MakeProfile(const CompiledStep& compiled, const std::vector<ProgramRun>& runs,
                     const runtime::Ceilings& ceilings);
 
-// The `rows` longest groups; what is left is summed up in a line.
+// The `rows` longest groups; one line sums up the others.
 std::string ProfileTable(const Profile& profile, const std::vector<OpGroup>& groups, size_t rows);
 
 // Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing show: a track per

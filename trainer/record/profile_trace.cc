@@ -13,7 +13,7 @@ using nlohmann::ordered_json;
 using runtime::NodeTime;
 
 constexpr int kProcess = 1;
-// Tracks. Streams follow the phases.
+// Tracks of the trace. The streams' tracks follow the phases'.
 constexpr int kPhases = 0, kFirstStream = 1;
 constexpr const char* kStreams[] = {"compute", "copies to the host", "copies to the device",
                                     "collectives"};
@@ -94,7 +94,7 @@ class Trace {
                        {"args", std::move(bytes)}});
   }
 
-  // Nodes of one phase that follow one another on the compute stream make a span.
+  // Consecutive nodes of one phase on the compute stream make a span.
   void AddPhase(const ProgramRun& run, const graph::Program& program, const NodeTime& time) {
     if (time.stream != 0) return;
     const std::string name =

@@ -1,4 +1,4 @@
-// What a person sees while training: one line per logged step; on a terminal a live line below it.
+// The output of a training run: one line per logged step; on a terminal a live line below it.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace plimsoll::trainer {
 
-// Of one objective.
+// The report of one objective.
 struct ObjectiveReport {
   std::string name = "";  // empty: the only one
   double loss = 0;
@@ -22,45 +22,45 @@ struct ObjectiveReport {
   double grad_norm = 0;
   double loss_scale = 1;
   int64_t skipped = 0;                    // updates so far
-  std::optional<double> loss_limit = {};  // what is beyond it is a spike
+  std::optional<double> loss_limit = {};  // a loss beyond it is a spike
 };
 
 struct StepReport {
   int64_t step = 0;
   std::vector<ObjectiveReport> objectives = {{}};
-  std::vector<std::pair<std::string, double>> metrics;  // those numbers that the model declares
+  std::vector<std::pair<std::string, double>> metrics;  // scalars that the model declares
   double step_seconds = 0;
   double tokens_per_second = 0;
-  std::optional<double> mfu;  // share of the device's peak, where that is known
+  std::optional<double> mfu;  // share of the device's peak, where the peak is known
   int64_t arena_bytes = 0;
   int64_t reserved_bytes = 0;  // by the caching allocator; 0: the planned arena is in use
   int64_t resident_bytes = 0;
-  std::string diverged;  // what was wrong with the step, and what came of it
+  std::string diverged;  // what was wrong with the step, and what was done about it
   std::optional<RankSpread> ranks;
-  std::optional<Energy> energy;  // of all ranks, where some seconds of steps have been measured
+  std::optional<Energy> energy;  // of all ranks, once some seconds of steps are measured
 };
 
 class Progress {
  public:
-  // Lines go to stdout, whole where that is a file or a pipe. On a terminal those of steps lose
-  // what matters least until they fit, and every step refreshes a live line, unless `live` is
-  // false: mpirun makes terminals of its own. `first`: the step that a run which goes on begins
-  // with.
+  // Lines go to stdout, in full if that is a file or a pipe. On a terminal the lines of steps drop
+  // their least important parts until they fit, and every step refreshes a live line, unless `live`
+  // is false: mpirun makes terminals of its own. `first`: the first step of this process, if the
+  // run was resumed.
   Progress(int64_t steps, int64_t first, int64_t log_every, bool live = true);
   ~Progress();
 
-  // The time that is left is reckoned from now on, from that step.
+  // Estimates the remaining time from now on, beginning with that step.
   void Restart(int64_t first);
 
   void Step(const StepReport& report);
-  // Does that step have a line that stays?
+  // True if that step has a line that stays.
   bool Logs(int64_t step) const;
-  // A line of its own, between the steps' lines.
+  // Prints a separate line between the steps' lines.
   void Line(const std::string& text);
   void Warn(const std::string& text);
 
  private:
-  // A part of a step's line; the higher its rank, the sooner it is left out.
+  // A part of a step's line; parts with a higher rank are dropped first.
   struct Part {
     std::string text;
     int rank = 0;

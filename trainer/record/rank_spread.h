@@ -1,4 +1,4 @@
-// What differs among the ranks of a run.
+// The differences between the ranks of a run.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace plimsoll::trainer {
 
 struct RankSpread {
   double fastest_seconds = 0, slowest_seconds = 0;  // a step
-  int slowest = 0;                                  // that rank
+  int slowest = 0;                                  // the number of the slowest rank
   int64_t least_bytes = 0, most_bytes = 0;          // of a rank's process, on its device
-  std::optional<Energy> energy = {};                // the sum of all, where all have one
+  std::optional<Energy> energy = {};                // the sum over all ranks, if all have one
 };
 
-// Of what each rank gives for itself; all call.
+// Each rank passes its own values; all ranks call.
 RankSpread SpreadOver(Ranks& ranks, double step_seconds, int64_t bytes,
                       const std::optional<Energy>& energy);
 

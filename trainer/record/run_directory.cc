@@ -44,7 +44,7 @@ void RunDirectory::RequireReplaceable(const config::RunConfig& config) const {
 
 RunDirectory::~RunDirectory() {
   if (!writes_ || metrics_) return;
-  // Never begun. Folders that hold anything stay.
+  // The run never began. Non-empty folders stay.
   lock_.reset();
   std::error_code ignored;
   fs::remove(model(), ignored);
@@ -53,7 +53,7 @@ RunDirectory::~RunDirectory() {
 
 void RunDirectory::Begin() {
   if (!writes_) return;
-  // A model of other sizes beside the new configuration would be taken for this run's.
+  // An old model of other sizes next to the new configuration would be mistaken for this run's.
   std::error_code error;
   for (const std::string& folder : {File("model"), File("adapter")}) {
     for (const auto& file : fs::directory_iterator(folder, error)) {
@@ -89,7 +89,7 @@ void RunDirectory::Continue(const std::vector<std::string>& metrics,
   } else {
     fs::remove(File("samples.jsonl"), error);
   }
-  fs::remove(File("summary.json"), error);  // of an end that is none any more
+  fs::remove(File("summary.json"), error);  // of an earlier end, which no longer holds
   samples_.reset();
   metrics_.emplace(File("metrics.jsonl"), /*append=*/true);
 }

@@ -1,5 +1,5 @@
-// The folder that a run leaves behind: config.yaml (resolved), run.json (run_status.h), plan.json,
-// metrics.jsonl, samples.jsonl, model/, snapshots/, and what run_reports.h adds.
+// The output folder of a run: config.yaml (resolved), run.json (run_status.h), plan.json,
+// metrics.jsonl, samples.jsonl, model/, snapshots/, and the files of run_reports.h.
 #pragma once
 
 #include <optional>
@@ -16,31 +16,31 @@ class RunDirectory {
  public:
   // Makes sure that the run can be written: creates config.run.dir and the folder for its model,
   // and locks it until the end of this object or process. UserError (run.dir) when that fails, or
-  // while another process trains there. Unless Begin() or Continue() follows, nothing stays behind
-  // but what was there. Other ranks than the first write nothing: `writes` false.
+  // while another process trains there. Without a later Begin() or Continue(), nothing new stays
+  // behind. `writes` is false on all ranks but the first, which write nothing.
   RunDirectory(const config::RunConfig& config, bool writes);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
-  // UserError (run.dir) when it holds a run already that is not to be replaced (run.overwrite).
+  // UserError (run.dir) when it already holds a run that must not be replaced (run.overwrite).
   void RequireReplaceable(const config::RunConfig& config) const;
 
   const std::string& path() const { return path_; }
   std::string File(const std::string& name) const { return path_ + "/" + name; }
 
-  // The run starts, all checks behind it: takes away what a former run left and opens
-  // metrics.jsonl.
+  // The run starts, after all checks: removes the output of a former run and opens metrics.jsonl.
   void Begin();
-  // The run goes on, maybe from an earlier step: metrics.jsonl and samples.jsonl keep these lines.
+  // The run continues, maybe from an earlier step: metrics.jsonl and samples.jsonl keep these
+  // lines.
   void Continue(const std::vector<std::string>& metrics, const std::vector<std::string>& samples);
 
-  // Where what was trained goes: the model, or its adapter.
+  // The folder for the trained weights: of the model, or of its adapter.
   std::string model() const { return File(adapts_ ? "adapter" : "model"); }
 
-  // Writes a whole file, which appears complete or not at all.
+  // Writes a whole file, which appears either complete or not at all.
   void Write(const std::string& name, const std::string& content) const;
-  // Appends a line to metrics.jsonl or samples.jsonl, or, when that fails, nothing: UserError.
+  // Appends a whole line to metrics.jsonl or samples.jsonl, or nothing when that fails (UserError).
   void AppendMetrics(const std::string& json);
   void AppendSample(const std::string& json);
   // Waits until all lines are on disk.

@@ -67,7 +67,7 @@ reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string&
   facts.stack = reports::MemoryStack(timeline);
   facts.by_block = PeakByBlock(compiled.plan);
   facts.by_role = PeakByRole(compiled.plan);
-  // What was free when the run began is not known any more.
+  // The memory that was free when the run began is no longer known.
   using Base = config::MemorySize::Base;
   if (config.memory.budget && config.memory.budget->base != Base::kFree) {
     facts.arena_budget = BudgetOf(config).device;

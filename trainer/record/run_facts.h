@@ -1,4 +1,4 @@
-// What a run's report.html says beside its metrics.
+// The facts in a run's report.html besides its metrics.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,7 +12,7 @@
 
 namespace plimsoll::trainer {
 
-// `timeline`: MemoryTimelineJson(compiled); `ranks`: that train together.
+// `timeline`: MemoryTimelineJson(compiled); `ranks`: the number of ranks that train together.
 reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string& resolved_yaml,
                              const models::Model& model, const runtime::Device& device, int ranks,
                              const CompiledStep& compiled, const nlohmann::ordered_json& timeline);

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-// JSON has no word for a number that isn't one.
+// JSON cannot represent NaN or infinities: they are written as null.
 double NumberOf(const json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
@@ -29,7 +29,7 @@ bool IsPair(const json& value) {
   return value.is_array() && value.size() == 2 && std::ranges::all_of(value, IsNumberOrNull);
 }
 
-// What keeps it from being a row; empty: nothing.
+// The reason why it is not a valid row; empty: it is one.
 std::string ProblemWith(const json& row) {
   if (row.is_discarded()) return "it is not JSON";
   if (!row.is_object()) return "it is not an object";

@@ -10,7 +10,7 @@
 
 namespace plimsoll::trainer {
 
-// The held-out loss after so many steps.
+// The held-out loss after `step` steps.
 struct Evaluation {
   int64_t step = 0;
   double loss = 0;
@@ -18,7 +18,7 @@ struct Evaluation {
 };
 
 struct RunMetrics {
-  // By step, from the first one on.
+  // By step, from the first step.
   std::vector<double> loss;
   std::vector<double> step_ms;
   std::vector<Evaluation> evaluations;
@@ -30,29 +30,29 @@ struct RunMetrics {
   std::vector<Energy> energy;  // of the windows, in their order
 };
 
-// Both leave out a line that was not written to its end, as a killed run leaves one. Members that
-// this program does not know mean nothing to it. UserError, naming file and line, at one that is no
-// row of metrics.
+// The functions below skip an incomplete last line, as a killed run leaves one, and ignore members
+// that this program does not know. UserError, naming file and line, at a line that is no row of
+// metrics.
 //
-// UserError also when there is no such file.
+// ReadMetrics throws UserError also when there is no such file.
 RunMetrics ReadMetrics(const std::string& path);
 
-// The lines, as they are, that a run which goes on after `steps` steps has behind it, of which the
-// last evaluation came after `evaluated`, and with the first so many rollbacks. None when there is
-// no such file.
+// The lines that precede the continuation of a run after `steps` steps, unchanged: those of steps
+// before `steps`, of evaluations after at most `evaluated` steps, and of the first `rollbacks`
+// rollbacks. None when there is no such file.
 std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int64_t evaluated,
                                     int64_t rollbacks);
 
-// The same of samples.jsonl: those of samples after at most `steps` steps.
+// The same for samples.jsonl: the samples after at most `steps` steps.
 std::vector<std::string> SamplesUntil(const std::string& path, int64_t steps);
 
-// The first with the lowest loss that is a number; nothing where there is none.
+// The first evaluation with the lowest finite loss; nothing where there is none.
 std::optional<Evaluation> BestEvaluation(const RunMetrics& metrics);
 
 // The mean of the windows; nothing where energy was not measured.
 std::optional<Energy> MeanEnergy(const RunMetrics& metrics);
 
-// The steps whose times count: without the first `warmup`, if there are more.
+// The times of the steps that count: without the first `warmup`, if there are more.
 std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup);
 
 }  // namespace plimsoll::trainer

@@ -37,7 +37,7 @@ std::string TotalsJson(const Profile& profile) {
 ProfiledSteps ParseProfiledSteps(std::string_view text, int64_t steps) {
   ProfiledSteps result;
   if (text.empty()) {
-    // Of a run that is shorter, the last ones.
+    // If the run is shorter, its last steps are profiled.
     result.count = std::min(result.count, steps);
     result.first = std::min(result.first, steps - result.count);
     return result;

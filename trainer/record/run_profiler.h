@@ -13,34 +13,34 @@
 namespace plimsoll::trainer {
 
 struct ProfiledSteps {
-  int64_t first = 3;  // counted from 0: the first ones are slower
+  int64_t first = 3;  // counted from 0; the steps before are slower
   int64_t count = 3;
 };
 
 // "10:5", "10" (three steps from there on) or "" (the defaults). UserError on anything else, and
-// when a run of `steps` has no such steps.
+// when a run of `steps` steps does not have these steps.
 ProfiledSteps ParseProfiledSteps(std::string_view text, int64_t steps);
 
 class RunProfiler {
  public:
-  // Measures what the device does at best, so before the arena takes its memory.
+  // Measures the device's ceilings, so it must come before the arena takes its memory.
   RunProfiler(runtime::Device& device, const ProfiledSteps& steps)
       : steps_(steps),
         device_name_(device.name()),
         ceilings_(runtime::MeasureCeilings(device.kind())) {}
 
-  // The session was made with ExecutorOptions::profile, and outlives its use here.
+  // The session must have been made with ExecutorOptions::profile, and outlive the profiler's use.
   void Watch(Session& session) { collector_.emplace(session); }
 
   bool Covers(int64_t step) const {
     return step >= steps_.first && step < steps_.first + steps_.count;
   }
-  // Around Session::RunMicroStep of the steps that are covered.
+  // To be called before and after Session::RunMicroStep of the covered steps.
   void Before(int64_t micro_step) { collector_->Before(micro_step); }
   void After(int64_t step, int64_t micro_step) { collector_->After(step, micro_step); }
 
-  // After the last step that is covered: writes trace.json and profile.json, and returns what to
-  // tell.
+  // To be called after the last covered step: writes trace.json and profile.json, and returns the
+  // text to print.
   bool LastIs(int64_t step) const { return step == steps_.first + steps_.count - 1; }
   std::string Finish(const CompiledStep& compiled, const RunDirectory& directory) const;
 

@@ -29,7 +29,7 @@ void Open(std::unique_ptr<File>& file, const Make& make) {
   }
 }
 
-// Writes to what there is, and does without it when that fails.
+// Writes to the file if there is one, and gives the file up when writing fails.
 template <typename File, typename Write>
 void Try(std::unique_ptr<File>& file, const Write& write) {
   if (!file) return;
@@ -74,7 +74,7 @@ RunReports::RunReports(const config::LogConfig& config, const RunDirectory& dire
   for (const std::string& line : lines) Repeat(line);
 }
 
-// Rows that another version of this program wrote may have members that this one does not.
+// Rows written by another version of this program may have members that this version does not know.
 void RunReports::FindColumns(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
     const ordered_json row = FlatRow(ordered_json::parse(line));
@@ -121,17 +121,17 @@ void RunReports::AddSample(const ordered_json& row) {
   });
 }
 
-// What is written anew gets the lines of an earlier part of the run; TensorBoard has them.
+// Files that are written anew get the rows of the earlier part of the run; TensorBoard has them.
 void RunReports::Repeat(const std::string& line) {
   ordered_json row = ordered_json::parse(line);
-  // JSON has no word for a number that isn't one.
+  // JSON cannot represent NaN or infinities: they are written as null.
   for (const std::string& key : numbers_) {
     const auto value = row.find(key);
     if (value != row.end() && value->is_null()) *value = std::numeric_limits<double>::quiet_NaN();
   }
   Try(csv_, [&](reports::CsvFile& csv) { csv.AddRow(FlatRow(row)); });
   if (page_) TakeProblem(page_, page_->Add(row));
-  // But the evaluation that came last: it has the number of the step that now comes first.
+  // TensorBoard lacks only the last evaluation, whose step number is that of the next step.
   if (row.at("step") < first_) return;
   Try(events_, [&](reports::EventFile& events) { events.AddRow(FlatRow(row)); });
 }

@@ -1,6 +1,6 @@
-// What a run leaves for people and their tools beside metrics.jsonl, as `log` says: metrics.csv,
-// TensorBoard's events, report.html. A file that cannot be written is no reason to end a run: there
-// is a warning, and the run goes on without it.
+// The files that a run writes for people and their tools besides metrics.jsonl, as `log` says:
+// metrics.csv, TensorBoard's events, report.html. A file that cannot be written does not end the
+// run: there is a warning, and the run continues without that file.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace plimsoll::trainer {
 
 class RunReports {
  public:
-  // In `directory`, which has begun, or goes on: `first` is the first step of this process, and
-  // `lines` are those that metrics.jsonl has already. `columns`: ModelColumns().
+  // Opens the files in `directory`, whose run has begun or continues: `first` is the first step of
+  // this process, and `lines` are the lines already in metrics.jsonl. `columns`: ModelColumns().
   RunReports(const config::LogConfig& config, const RunDirectory& directory,
              const reports::RunFacts& facts, int64_t first, const std::vector<std::string>& lines,
              const std::vector<std::string>& columns = {});
@@ -29,9 +29,9 @@ class RunReports {
   void Add(const nlohmann::ordered_json& row);
   // A row of samples.jsonl.
   void AddSample(const nlohmann::ordered_json& row);
-  // The run goes back to that step; these lines stay.
+  // The run goes back to `step`; `lines` are the lines that stay.
   void GoBack(int64_t step, const std::vector<std::string>& lines);
-  // The last word: "done", or why there is no more to come.
+  // Writes the final state: "done", or the reason why no more rows will come.
   void End(const std::string& state);
 
  private:
@@ -45,7 +45,7 @@ class RunReports {
   const reports::RunFacts facts_;
   int64_t first_;
   std::vector<std::string> columns_;  // of metrics.csv
-  std::vector<std::string> numbers_;  // columns that may have what is no number
+  std::vector<std::string> numbers_;  // columns that may hold NaN or infinities
   std::unique_ptr<reports::CsvFile> csv_;
   std::unique_ptr<reports::EventFile> events_;
   std::unique_ptr<reports::RunPage> page_;

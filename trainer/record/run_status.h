@@ -1,4 +1,4 @@
-// run.json of a run directory: what a run is called and how it stands.
+// run.json of a run directory: the name and state of a run.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ struct RunStatus {
   std::string name, notes;  // empty: none
   std::vector<std::string> tags;
   State state = State::kRunning;
-  std::string reason;   // for the end, in words
-  int64_t steps = 0;    // that it is to make
-  int64_t started = 0;  // seconds since 1970; of the process that was the last
+  std::string reason;   // of the end, in words
+  int64_t steps = 0;    // that the run is to make
+  int64_t started = 0;  // of the last process, in seconds since 1970
   int64_t ended = 0;    // 0: not yet, or it was killed
 };
 
 const char* Name(RunStatus::State state);
 
-// Of a run that starts now, or goes on.
+// The status of a run that starts or continues now.
 RunStatus StartedNow(const config::RunConfig& config);
 
 std::string ToJson(const RunStatus& status);
-// Nothing where there is none that can be read.
+// Nothing when there is no readable status.
 std::optional<RunStatus> ReadRunStatus(const std::string& run_directory);
 
 }  // namespace plimsoll::trainer

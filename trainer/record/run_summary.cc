@@ -39,7 +39,7 @@ void AddSpeed(const RunResult& result, ordered_json& json) {
   const CompiledStep& compiled = result.session.compiled();
   const CompileOptions& options = compiled.options;
   const double tokens = TokensPerStep(compiled);
-  // Of all ranks.
+  // Of all ranks together.
   const double model_flops = ModelFlopsPerToken(compiled) * tokens;
   const double recomputed = RecomputeFlops(compiled);
   const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps);
@@ -61,7 +61,7 @@ void AddSpeed(const RunResult& result, ordered_json& json) {
       result.session.device().peak_flops(options.amp.dtype, options.amp.tf32) * result.ranks;
 }
 
-// Of all ranks. What was not measured is null, and why is said.
+// Of all ranks together. Unmeasured values are null, and energy_problem says why.
 void AddEnergy(const RunResult& result, ordered_json& json) {
   json["joules_per_step"] = json["joules_per_token"] = json["watts"] = nullptr;
   json["energy_counts"] =

@@ -23,7 +23,7 @@ ordered_json ObjectiveMembers(const ObjectiveReport& objective) {
   return members;
 }
 
-// Elements from `at` on, as lists in lists.
+// The elements from `at` on, as nested lists.
 ordered_json Lists(const MetricInfo& metric, const std::vector<double>& values, size_t dim,
                    size_t& at) {
   if (dim == static_cast<size_t>(metric.type.shape.rank())) {
@@ -179,7 +179,7 @@ std::vector<std::string> ModelColumns(const CompiledStep& compiled) {
     }
   }
   const std::vector<EvaluatedMetric> evaluated = EvaluatedMetrics(compiled.metrics);
-  for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {  // behind "loss"
+  for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {  // after "loss"
     if (metric.info.declared && metric.info.scalar()) add(metric.name);
     add(EvaluationMember(metric));
   }

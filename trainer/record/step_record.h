@@ -1,4 +1,4 @@
-// What is kept of a training step, an evaluation or a rollback: a row of metrics.jsonl.
+// The record of a training step, an evaluation or a rollback: a row of metrics.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +15,31 @@
 
 namespace plimsoll::trainer {
 
-// A line of metrics.jsonl. `gpu_bytes`: of the process; `caching`: of the caching allocator,
-// nullptr where the planned arena is in use.
+// A line of metrics.jsonl. `gpu_bytes`: of the process; `caching`: statistics of the caching
+// allocator, nullptr when the planned arena is in use.
 nlohmann::ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& gpu_bytes,
                                   const runtime::CachingStats* caching);
-// `metrics`: those of the model; `values`: of the held-out data, by objective.
+// `metrics`: those of the model; `values`: on the held-out data, by objective.
 nlohmann::ordered_json EvaluationRow(int64_t steps_done, std::span<const MetricInfo> metrics,
                                      std::span<const StepMetrics> values);
-// A metric as a member of a row: a number, or of a tensor {"sum": [[…], …]}, with its "count" where
-// it has one.
+// A metric as a member of a row: a number, or for a tensor {"sum": [[…], …]}, with "count" if it
+// has one.
 nlohmann::ordered_json MetricJson(const EvaluatedMetric& metric,
                                   std::span<const StepMetrics> values);
-// The run goes back to `step` for the `number`-th time, from 1 on.
+// The run goes back to `step` for the `number`-th time, counted from 1.
 nlohmann::ordered_json RollbackRow(int64_t step, int64_t number, const std::string& text);
 
-// A line of samples.jsonl: the `number`-th text after so many steps, from 1 on.
+// A line of samples.jsonl: the `number`-th text after `steps_done` steps, counted from 1.
 nlohmann::ordered_json SampleRow(int64_t steps_done, int64_t number, const std::string& prompt,
                                  const std::string& text);
 
-// A row with the pairs among its values, least and most of all ranks, as two
-// values each: rank_bytes_min, rank_bytes_max.
+// A row in which each pair (the least and the most of all ranks) becomes two values:
+// rank_bytes_min, rank_bytes_max.
 nlohmann::ordered_json FlatRow(const nlohmann::ordered_json& row);
-// Every member that flat rows can have whatever the model, in order.
+// Every member that flat rows can have for any model, in order.
 const std::vector<std::string>& MetricsColumns();
-// The others: those of each objective, where there are several, and what the model declares.
-// InternalError where one of them has the name of another column.
+// The other columns: those of each objective, if there are several, and the metrics that the model
+// declares. InternalError when one of them has the name of another column.
 std::vector<std::string> ModelColumns(const CompiledStep& compiled);
 
 }  // namespace plimsoll::trainer

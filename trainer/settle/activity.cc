@@ -17,7 +17,7 @@ bool under_way = false;
 
 }  // namespace
 
-// Waits beside the work.
+// Waits on a thread of its own.
 class Activity::Watcher {
  public:
   explicit Watcher(std::string what) : what_(std::move(what)), thread_([this] { Run(); }) {}

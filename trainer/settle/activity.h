@@ -1,4 +1,4 @@
-// What takes longer than a moment says so: one line on stderr, once two seconds have passed.
+// A long activity announces itself: one line on stderr once it has taken two seconds.
 #pragma once
 
 #include <memory>
@@ -6,8 +6,8 @@
 
 namespace plimsoll::trainer {
 
-// From its construction to its end the process does `what`: "looking for the fastest plan". An
-// activity within another is a part of it and says nothing. For one thread at a time.
+// Announces that the process does `what` ("looking for the fastest plan") for as long as the object
+// lives. An activity within another is a part of it and prints nothing. For one thread at a time.
 class Activity {
  public:
   explicit Activity(std::string what);

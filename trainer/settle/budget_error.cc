@@ -23,7 +23,7 @@ using config::RunConfig;
 
 // One change to the run, as the user would write it.
 struct Change {
-  std::string key;  // "optimizer.state_dtype"; of several with one key the first that fits is told
+  std::string key;  // "optimizer.state_dtype"; of changes with one key the first that fits is named
   std::string value;  // "int8"
   std::function<void(RunConfig&)> make;
 
@@ -36,7 +36,7 @@ std::vector<Change> Changes(const RunConfig& config) {
     changes.push_back({"checkpointing.policy", "auto",
                        [](RunConfig& run) { run.checkpointing.policy = CheckpointPolicy::kAuto; }});
   }
-  // The sizes between the user's and the smallest, largest first.
+  // The micro-batch sizes between the user's and the smallest, largest first.
   if (config.train.micro_batch > 1) {
     const int64_t whole = config.train.micro_batch * config.train.accumulate;
     for (int64_t size = config.train.micro_batch / 2; size >= 1; size /= 2) {
@@ -84,14 +84,14 @@ std::vector<Change> Changes(const RunConfig& config) {
   return changes;
 }
 
-// What a plan asks of the lines that memory.budget and memory.host_budget draw.
+// The bytes that a plan needs of memory.budget and memory.host_budget, or these limits.
 struct Needs {
   int64_t process = 0, host = 0;
 
   bool Within(const Needs& lines) const { return process <= lines.process && host <= lines.host; }
 };
 
-// Of the smallest plan of a changed run; nothing where the change is impossible.
+// The needs of a changed run's smallest plan; nothing where the change is impossible.
 std::optional<Needs> NeedsOf(RunConfig config, const Needs& lines) {
   try {
     if (!config.IsSet("parallel.nccl_max_ctas")) config.parallel.nccl_max_ctas.reset();
@@ -99,8 +99,8 @@ std::optional<Needs> NeedsOf(RunConfig config, const Needs& lines) {
     const memory::DeviceProfile profile = ProfileFrom(config);
     const memory::ExactPlan plan =
         SmallestPlan(config, {profile.ArenaWithin(lines.process), lines.host, profile}, true);
-    // The full search may pass by a plan that a quick look finds, for one that is predicted to be
-    // smaller but loses more between tensors.
+    // The full search may skip a plan that this coarse search finds, in favour of one that is
+    // predicted to be smaller but loses more to gaps between tensors.
     const bool searched = config.checkpointing.policy == CheckpointPolicy::kAuto;
     const int64_t margin = searched ? plan.needed_bytes / 100 : 0;
     return Needs{profile.ProcessBytes(plan.needed_bytes + margin), plan.host_arena_bytes};
@@ -134,7 +134,7 @@ void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
                        const memory::MemoryPlan& smallest, int64_t needed) {
   const Needs lines = {budget.process(), budget.host};
   const Needs needs = {budget.profile.ProcessBytes(needed), smallest.host_arena_bytes};
-  // The line that the message is about.
+  // The limit that the message is about.
   const bool device = needs.process > lines.process;
   const std::string key = device ? "memory.budget" : "memory.host_budget";
   const auto of = [&](const Needs& both) { return device ? both.process : both.host; };

@@ -1,5 +1,5 @@
-// What to say when no allowed plan fits the budget: the smallest that would do, what it holds, and
-// the one change that would make it fit.
+// The error when no allowed plan fits the budget: it names the smallest plan, what that plan holds,
+// and the one change that would make it fit.
 #pragma once
 
 #include "memory/solver.h"
@@ -7,8 +7,8 @@
 
 namespace plimsoll::trainer {
 
-// Throws the UserError with ExitCode::kBudgetNotMet. `smallest`: the smallest plan of the run,
-// which a line of `needed` bytes for the device lets through.
+// Throws the UserError with ExitCode::kBudgetNotMet. `smallest`: the run's smallest plan, which
+// needs a limit of `needed` bytes on the device.
 [[noreturn]] void ThrowBudgetNotMet(const config::RunConfig& config, const memory::Budget& budget,
                                     const memory::MemoryPlan& smallest, int64_t needed);
 

@@ -29,11 +29,11 @@ using memory::CostModel;
 using memory::TimedCall;
 using nlohmann::ordered_json;
 
-// To be raised when what is timed, or the cost model's built-in rates, change.
+// Must be raised when the set of timed calls or the cost model's built-in rates change.
 constexpr int64_t kVersion = 3;
 constexpr size_t kMostPoints = 20000;
 
-// The file of one device: a processor with so many threads, or a GPU, with none.
+// The file of one device: a processor with a number of threads, or a GPU, with 0 threads.
 class CalibrationFile {
  public:
   CalibrationFile(const std::string& device, int threads, const CalibrationOptions& options)
@@ -113,7 +113,7 @@ class CalibrationFile {
   std::string path_;  // empty: no file
 };
 
-// A call that is to be timed, by one of the nodes that make it.
+// A call to be timed, and one of the nodes that make it.
 struct Wanted {
   const Program* program;
   const Node* node;
@@ -141,8 +141,9 @@ std::vector<Wanted> FindWanted(std::span<const Program* const> programs, const C
   return wanted;
 }
 
-// Calls that go together in one launch cost by the byte, which a small one alone does not show:
-// of each kind the largest is timed, unless a larger one was, and the rest is scaled from it.
+// The time of calls that share one launch grows with their bytes, which a small call alone does not
+// show: only the largest of each kind is timed, unless a larger one was timed before, and the
+// others are scaled from it.
 std::vector<Wanted> LargestOfGroups(const std::vector<Wanted>& wanted,
                                     const std::vector<TimedCall>& points) {
   std::map<std::string, double> largest;
@@ -166,7 +167,7 @@ std::vector<Wanted> LargestOfGroups(const std::vector<Wanted>& wanted,
   return result;
 }
 
-// Times what is wanted, adds it to the model and keeps it.
+// Times the wanted calls, adds them to the model and writes them to the file.
 void TimeAll(const std::vector<Wanted>& wanted, const CalibrationOptions& options,
              const CalibrationFile& file, std::vector<TimedCall> points, CostModel& model,
              const std::function<double(const Wanted&)>& time) {

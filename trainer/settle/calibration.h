@@ -1,11 +1,11 @@
-// Times the ops of programs on this device, so that the cost model predicts what this machine
-// does. Each distinct call (memory/cost_model.h: its signature) is timed once by its kernel on
-// scratch memory with plausible numbers, and kept in a file for this device: the processor's name
-// and the number of threads, or the GPU's name; the version of the calibration and of the program.
+// Times the ops of programs on this device, so that the cost model predicts what this machine does.
+// Each distinct call (memory/cost_model.h: its signature) is timed once by its kernel on scratch
+// memory with plausible numbers, and kept in a file for this device (the processor's name and the
+// number of threads, or the GPU's name), this version of the calibration and of the program.
 //
 //   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/calibration-….json
 //
-// The file is checked before it is believed; a bad one is ignored with a warning and replaced.
+// The file is checked before it is used; a bad file is ignored with a warning and replaced.
 #pragma once
 
 #include <functional>
@@ -20,27 +20,27 @@ namespace plimsoll::trainer {
 
 struct CalibrationOptions {
   std::string folder;         // of the file; empty: nothing is read or kept
-  bool fixed = false;         // the file is used as it is: nothing is timed
-  int64_t scratch_bytes = 0;  // on a GPU, of one call; 0: a half of what is free
+  bool fixed = false;         // the file is used as it is, and nothing is timed
+  int64_t scratch_bytes = 0;  // for one call on a GPU; 0: half of the free memory
   double call_seconds = 1.0;  // calls that surely take longer are not timed
-  double total_seconds = 30;  // ends the timing; what is left is scaled from what was timed
-  std::function<void(const std::string&)> say;  // warnings, and what is being done; may be empty
+  double total_seconds = 30;  // limit of the timing; other calls are scaled from the timed ones
+  std::function<void(const std::string&)> say;  // for warnings and progress; may be empty
 };
 
 // $XDG_CACHE_HOME/plimsoll or $HOME/.cache/plimsoll; empty when neither is set.
 std::string CalibrationFolder();
 
-// A model that knows the calls of `programs`, as far as they could be timed: what the file lacks is
-// timed now.
+// A model that knows the calls of `programs`, as far as they can be timed: it times the calls that
+// the file lacks.
 memory::CostModel Calibrate(std::span<const graph::Program* const> programs, ThreadPool& pool,
                             const CalibrationOptions& options);
 
-// The same on the GPU, where this build can use one; elsewhere what the file of a GPU of that name
-// holds, and at least the built-in rates.
+// The same on the GPU, if this build can use one. Otherwise the model has the calls in the file of
+// a GPU of that name, and at least the built-in rates.
 memory::CostModel CalibrateGpu(std::span<const graph::Program* const> programs,
                                const std::string& gpu, const CalibrationOptions& options);
 
-// What the file holds, without timing anything.
+// A model with the calls in the file, without timing anything.
 memory::CostModel LoadCalibration(int threads, const CalibrationOptions& options);
 
 }  // namespace plimsoll::trainer

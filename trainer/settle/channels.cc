@@ -28,7 +28,7 @@ void Count(const graph::Program& program, const graph::Node& node, double times,
   sum += times * static_cast<double>(program.tensor(whole).bytes());
 }
 
-// The run with choices made that have nothing to do with what is sent.
+// The run with those open choices made that do not affect what is sent.
 config::RunConfig Closed(const config::RunConfig& config) {
   config::RunConfig run = config;
   if (run.train.micro_batch == 0) {

@@ -1,4 +1,4 @@
-// How many channels NCCL gets: memory of every GPU against time (memory/interconnect.h).
+// Chooses the number of NCCL channels: memory of every GPU against time (memory/interconnect.h).
 #pragma once
 
 #include <span>
@@ -9,12 +9,12 @@
 
 namespace plimsoll::trainer {
 
-// What the collectives of a step send.
+// The bytes that the collectives of a step send.
 memory::MeshTraffic TrafficOf(const StepDraft& step);
 
-// Leaves parallel.nccl_max_ctas open no more: where the file doesn't say, the fewest that cost
-// under a hundredth of the step by the built-in rates, and so the same on all ranks; NCCL's own
-// choice, which the key says by 0, for more ranks than a host has GPUs. The mesh is known.
+// Sets parallel.nccl_max_ctas where the file leaves it open: to the fewest channels that cost less
+// than a hundredth of the step by the built-in rates, and so the same on all ranks. For more ranks
+// than a host has GPUs it is 0, which stands for NCCL's own choice. The mesh must be known.
 void ChooseChannels(config::RunConfig& config);
 
 }  // namespace plimsoll::trainer

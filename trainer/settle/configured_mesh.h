@@ -8,16 +8,17 @@
 
 namespace plimsoll::trainer {
 
-// The axes that there are, in their order, each with as many ranks as the configuration gives it;
-// parallel.data: auto has one. All that is compiled, run, written and printed follows this list.
+// The mesh's axes in their fixed order, each with as many ranks as the configuration gives it;
+// parallel.data: auto counts as one. Everything that is compiled, run, written and printed follows
+// this list.
 Mesh MeshFrom(const config::RunConfig& config);
 
 // The same axes, with one rank along each.
 Mesh MeshOfOne();
 
-// UserError (parallel.data or parallel.tensor) unless the mesh that the file asks for has as many
-// ranks as were started; the message has the mpirun that would do. Otherwise parallel.data is what
-// it comes to.
+// UserError (parallel.data or parallel.tensor) unless as many ranks were started as the file's mesh
+// has; the message gives the mpirun command that would do. Otherwise sets parallel.data to its
+// number of ranks.
 void CheckMesh(config::RunConfig& config, int64_t started);
 
 }  // namespace plimsoll::trainer

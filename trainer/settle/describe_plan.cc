@@ -15,7 +15,7 @@ namespace {
 
 using graph::Retention;
 
-// What a reader takes in: names in a list, ways in which blocks are treated.
+// How much a reader takes in: names in a list, and ways in which blocks are treated.
 constexpr size_t kNames = 8, kWays = 4;
 
 // "mlp.gelu" for "block.3.mlp.gelu", "mlp.norm.whole" for "block.3.mlp.block.3.norm.whole", and
@@ -35,10 +35,10 @@ std::string List(const std::vector<std::string>& names) {
                      names.size() - kNames + 1);
 }
 
-// Of one block: "recompute norm_1, norm_2 and offload attn.qkv", or "keep all".
+// The treatment of one block: "recompute norm_1, norm_2 and offload attn.qkv", or "keep all".
 class Treatment {
  public:
-  // All decisions are of this block; empty: of none.
+  // The block of all decisions added; empty: none were added.
   const std::string& block() const { return block_; }
 
   void Add(const memory::Decision& decision, Retention retention) {
@@ -58,7 +58,7 @@ class Treatment {
  private:
   using Fates = std::vector<std::string>[3];  // names by Retention
 
-  // By what goes, or by what doesn't where that is less to say.
+  // Lists the names with this retention, or "all but" the others where these are fewer.
   static void Describe(const Fates& fates, Retention retention, std::string_view form,
                        std::string_view all, std::vector<std::string>& parts) {
     const std::vector<std::string>& names = fates[static_cast<size_t>(retention)];
@@ -97,7 +97,7 @@ std::vector<std::string> Runs(const std::map<int, Treatment>& blocks) {
   return runs;
 }
 
-// "12 blocks: keep all", the most frequent first, where treatments alternate.
+// "12 blocks: keep all", the most frequent treatment first; used where treatments alternate.
 std::vector<std::string> Counts(const std::map<int, Treatment>& blocks) {
   std::map<std::string, int> known;
   for (const auto& [block, treatment] : blocks) ++known[treatment.Text()];

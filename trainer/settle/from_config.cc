@@ -23,7 +23,8 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Of a configuration whose model.init_from isn't empty; what its settings leave open is filled in.
+// The model of a configuration whose model.init_from isn't empty; fills in what `settings` leave
+// open.
 std::unique_ptr<models::Model> ModelOfFolder(const config::RunConfig& config, Settings& settings) {
   try {
     return models::ModelFromHuggingFace(config.model.init_from, settings);
@@ -34,7 +35,7 @@ std::unique_ptr<models::Model> ModelOfFolder(const config::RunConfig& config, Se
   }
 }
 
-// model.vocab, where the file names a tokenizer and no number.
+// Sets model.vocab where the file names a tokenizer and gives no number.
 void FollowTokenizer(config::RunConfig& config) {
   try {
     config.model.settings.Set("vocab", data::LoadTokenizer(config.data.tokenizer)->vocab_size());
@@ -63,7 +64,7 @@ void CheckTensorRanks(const config::RunConfig& config, const models::Model& mode
   }
 }
 
-// Plans add up bytes in 64 bits: refuses, in rounder numbers, what would not fit there.
+// Plans add up bytes in 64 bits: refuses, by a rough estimate, a run whose sums would overflow.
 void CheckSize(const config::RunConfig& config, const models::Model& model) {
   constexpr double kBytesPerParameter = 32, kBytesPerElement = 16;  // with gradients and workspaces
   double elements = 0;                                              // of one sequence's activations
@@ -85,7 +86,7 @@ void CheckSize(const config::RunConfig& config, const models::Model& model) {
                      "make the batch, model.sequence or the model smaller");
 }
 
-// A pattern that fits nothing is a mistake.
+// A pattern that matches nothing is a mistake.
 void RequireMatch(const config::RunConfig& config, const char* key, const std::string& pattern,
                   const std::vector<models::ParameterInfo>& parameters) {
   if (std::ranges::any_of(parameters, [&](const auto& parameter) {
@@ -97,7 +98,7 @@ void RequireMatch(const config::RunConfig& config, const char* key, const std::s
                               parameters.front().name + "'");
 }
 
-// UserError on a name that is no objective's.
+// UserError on a name that no objective has.
 void CheckObjectives(const config::RunConfig& config, const models::Model& model) {
   std::vector<std::string> names;
   for (const models::Objective& objective : model.objectives()) names.push_back(objective.name);
@@ -114,7 +115,7 @@ void CheckObjectives(const config::RunConfig& config, const models::Model& model
   }
 }
 
-// Of train.freeze.
+// The frozen parameters, from train.freeze.
 std::vector<std::string> FrozenFrom(const config::RunConfig& config, const models::Model& model) {
   const std::vector<std::string>& patterns = config.train.freeze;
   for (const std::string& pattern : patterns) {
@@ -223,7 +224,7 @@ checkpointing::Options CheckpointingFrom(const config::RunConfig& config) {
   checkpointing::Options options;
   switch (c.policy) {
     case config::CheckpointPolicy::kNone:
-    case config::CheckpointPolicy::kAuto:  // the solver's part
+    case config::CheckpointPolicy::kAuto:  // the solver decides
       break;
     case config::CheckpointPolicy::kBlock:
       options.policy = Policy::kBlock;
@@ -313,10 +314,10 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config) {
   return amp;
 }
 
-// A collective beside computing takes multiprocessors from it, all of which it has only once the
-// kernel that was under way has ended: few long collectives cost less than many short ones. But
-// the last bucket, which nothing hides, must be a small part of all, and the whole gradients of
-// some buckets are alive at once.
+// A collective that overlaps with computation takes multiprocessors from it, and gets all that it
+// needs only once the running kernel has ended: few long collectives cost less than many short
+// ones. But the last bucket, which nothing hides, must be a small part of the whole, and the whole
+// gradients of some buckets are alive at once.
 int64_t BucketBytes(const config::RunConfig& config, int64_t trained) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   if (config.parallel.bucket_cap_mb) return *config.parallel.bucket_cap_mb * kMiB;

@@ -1,4 +1,4 @@
-// A run's configuration in the terms of the parts that it configures.
+// Translates a run's configuration into the options of the parts that it configures.
 #pragma once
 
 #include <memory>
@@ -14,44 +14,46 @@
 
 namespace plimsoll::trainer {
 
-// Loads a run file, and what it leaves to the checkpoint that it starts from (model.init_from).
-// `ranks`: how many were started, of which parallel.data: auto takes what other axes leave.
+// Loads a run file, and takes the settings that it leaves open from the checkpoint that it starts
+// from (model.init_from). `ranks`: the number of ranks started; parallel.data: auto takes those
+// that the other axes leave.
 config::Loaded LoadRun(const std::string& path, const std::vector<std::string>& sets,
                        int64_t ranks = 1);
-// The same for text in hand, whose messages call it `name`.
+// The same for a text; messages call it `name`.
 config::Loaded LoadRunText(const std::string& text, const std::string& name,
                            const std::vector<std::string>& sets = {}, int64_t ranks = 1);
 
-// A message that begins with a key ("data.train: …", "data.train[1]: …") gets the place where the
-// key was given: "run.yaml:4: ".
+// Puts the place of a key ("run.yaml:4: ") before a message that begins with that key ("data.train:
+// …", "data.train[1]: …").
 UserError WithPlace(const config::RunConfig& config, const UserError& error);
 
 // UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
-// Can the tensor-parallel ranks share the tokens of a micro-step, or need not (parallel.sequence)?
+// True if the tensor-parallel ranks can share the tokens of a micro-step, or need not
+// (parallel.sequence).
 bool SharesTokens(const config::RunConfig& config);
 amp::AmpOptions AmpFrom(const config::RunConfig& config);
 optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::Model& model);
-// With the keys' places, for patterns that turn out to match nothing.
+// Includes the keys' places, for messages about patterns that match nothing.
 checkpointing::Options CheckpointingFrom(const config::RunConfig& config);
-// data::LoadTokenizer, refused when its ids go beyond the model's vocabulary.
+// data::LoadTokenizer; UserError when its ids exceed the model's vocabulary.
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name);
 
 // The cores that this process may use.
 int OwnCores();
-// ", on 1 of the host's 32 cores: mpirun --bind-to none lets a rank use all" where mpirun, and
-// nobody else, has bound this process to some of them; otherwise empty.
+// ", on 1 of the host's 32 cores: mpirun --bind-to none lets a rank use all" if mpirun, and no one
+// else, has bound this process to some of the host's cores; otherwise empty.
 std::string BoundCoresNote();
-// Threads to compute with: train.threads, or all of these cores.
+// Threads to compute with: train.threads, or one for each of OwnCores().
 int ThreadsFrom(const config::RunConfig& config);
 
-// Where a run happens: `device:`, of which auto means a GPU where this build can use one.
+// The device kind of a run, from `device:`; auto means a GPU where this build can use one.
 runtime::DeviceKind DeviceFrom(const config::RunConfig& config);
 // The pool must outlive the device. UserError when this build or machine has no such device.
 std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool);
 
-// For training with this config, with a program for evaluation and one for samples when it asks for
-// them.
+// Options for training with this config, with programs for evaluation and for samples if it asks
+// for them.
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model);
 
 }  // namespace plimsoll::trainer

@@ -30,7 +30,7 @@ std::string PathOf(const std::string& folder, const std::string& gpu) {
   return fmt::format("{}/gpu-{}.json", folder, name);
 }
 
-// Nothing when there is no file, or none of this version.
+// Nothing when there is no file, or none for this version.
 std::optional<DeviceProfile> Read(const std::string& folder, const std::string& gpu,
                                   int64_t memory_bytes) {
   const std::string path = PathOf(folder, gpu);
@@ -99,7 +99,7 @@ DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu, int
   const DeviceProfile built_in = memory::BuiltInGpuProfile(gpu, memory_bytes, mesh, channels);
   const std::optional<DeviceProfile> kept = Read(folder, gpu, memory_bytes);
   if (!kept) return built_in;
-  // What is built in was measured on large models: a small one takes less there.
+  // The built-in profile was measured on large models: a small model takes less.
   const bool known = gpu == memory::BuiltInGpuProfile().device;
   DeviceProfile profile =
       known && kept->overhead_bytes() < built_in.overhead_bytes() ? built_in : *kept;

@@ -10,7 +10,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Of NVIDIA's data sheets and its list of compute capabilities.
+// From NVIDIA's data sheets and its list of compute capabilities.
 constexpr KnownGpu kGpus[] = {
     {"v100", "NVIDIA V100", 7, 0, 16},
     {"v100-32gb", "NVIDIA V100 32 GB", 7, 0, 32},

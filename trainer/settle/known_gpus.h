@@ -1,4 +1,4 @@
-// GPUs that people name without having one here: what a configuration for them has to know.
+// GPUs that users can name without having one here, with the facts that a configuration needs.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ struct KnownGpu {
 
 std::span<const KnownGpu> KnownGpus();
 
-// What --device takes: "cpu, v100, …".
+// The values that --device takes: "cpu, v100, …".
 std::string DeviceNames();
 
-// UserError, with the nearest or all names, when there is none of that name.
+// UserError that suggests the nearest name and lists all names when `key` is unknown.
 const KnownGpu& RequireGpu(const std::string& key);
 
 }  // namespace plimsoll::trainer

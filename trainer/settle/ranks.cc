@@ -23,7 +23,7 @@ uint64_t HashOf(std::string_view text, uint64_t hash = 0xcbf29ce484222325u) {
   return hash;
 }
 
-// What Settle() chose, for a rank that knows the configuration.
+// The choices of Settle(), for a rank that knows the configuration.
 std::string Encode(const SettledRun& settled) {
   json retention = json::object();
   for (const auto& [objective, tensors] : settled.options.retention) {
@@ -111,8 +111,8 @@ std::string FingerprintOf(const CompiledStep& compiled) {
   for (size_t p = 0; p < compiled.programs.size(); ++p) {
     const graph::Program& program = *compiled.programs[p];
     hash = HashOf(graph::ToText(program), hash);
-    // Memory that GPUs share lies at the same places on all ranks; views of a rank's own parts
-    // don't.
+    // Memory that GPUs share lies at the same offsets on all ranks; views of a rank's own parts may
+    // not.
     for (size_t id = 0; id < program.tensors().size(); ++id) {
       if (program.tensors()[id].alias) continue;
       const int64_t offset = compiled.plan.programs[p].layout.offset(static_cast<int>(id));

@@ -1,5 +1,5 @@
-// The ranks of a training run: where this one stands in the mesh, whom it talks to, and what all of
-// them must agree on before the first step.
+// The ranks of a training run: this rank's position in the mesh, its communicators, and the checks
+// that all ranks agree before the first step.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@
 
 namespace plimsoll::trainer {
 
-// UserError on every rank, naming the first that differs, unless all give the same text. All call.
-// `what`: "configurations".
+// UserError on every rank, naming the first rank that differs, unless all pass the same text. All
+// ranks call. `what`: "configurations".
 void RequireSame(runtime::World& world, const std::string& text, const std::string& what);
 
 class Ranks {
@@ -29,8 +29,8 @@ class Ranks {
   // All ranks call. InternalError unless the mesh has as many ranks as the world.
   Ranks(runtime::World& world, Mesh mesh) : world_(world), mesh_(world, std::move(mesh)) {}
 
-  // Makes the communicators between the ranks' devices, which outlive them. `channels`: of each, at
-  // most; 0: as many as NCCL likes.
+  // Makes the communicators between the ranks' devices; the devices must outlive them. `channels`:
+  // at most, of each communicator; 0: NCCL's choice.
   void Connect(runtime::Device& device, int64_t channels) {
     mesh_.Connect(device, static_cast<int>(channels));
   }
@@ -41,21 +41,22 @@ class Ranks {
   bool first_on_host() const { return world_.local_rank() == 0; }
   const Mesh& mesh() const { return mesh_.mesh(); }
   const MeshPosition& position() const { return mesh_.position(); }
-  // The ranks that this one shares an axis with; nullptr where it is alone.
+  // The ranks that this rank shares an axis with; nullptr where it is alone.
   const runtime::AxisGroups& groups() const { return mesh_.groups(); }
   const ops::AxisCommunicators& communicators() const { return mesh_.communicators(); }
 
   void Barrier() { world_.Barrier(); }
 
-  // As of runtime::RankGroup.
+  // As in runtime::RankGroup.
   std::string Broadcast(std::string_view text) { return world_.Broadcast(text); }
   std::vector<std::string> Gather(std::string_view text) { return world_.Gather(text); }
 
-  // All call. The message of the UserError that `action` ends with on the first rank where it does,
-  // with that rank's number when there are several; on all ranks. Empty: on none.
+  // All ranks call and run `action`. Returns on every rank the message of the UserError on the
+  // first rank where `action` throws one, with that rank's number when there are several ranks;
+  // empty when none throws.
   std::string FirstProblem(FunctionRef<void()> action);
 
-  // Is it so on any rank?
+  // True on all ranks when `here` is true on any rank.
   bool Any(bool here);
 
   void RequireSame(const std::string& text, const std::string& what) {
@@ -69,7 +70,7 @@ class Ranks {
   void Progress() { world_.Progress(); }
   void StopWatching() { world_.StopWatching(); }
 
-  // What rank 0 decides; other ranks' timings and free memory may differ and are not asked.
+  // The choices of rank 0; the other ranks' timings and free memory may differ and are ignored.
   SettledRun SettleOnFirst(const config::RunConfig& config, const models::Model& model);
 
  private:

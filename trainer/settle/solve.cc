@@ -41,7 +41,7 @@ struct MemoryHere {
   const char* whose = "";
 };
 
-// The memory that a key speaks of: the GPU's or the machine's.
+// The memory that a key is about: the GPU's or the machine's.
 MemoryHere MemoryOf(const RunConfig& config, const std::string& key) {
   if (key != "memory.budget" || DeviceFrom(config) == runtime::DeviceKind::kCpu) {
     const int64_t total = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
@@ -57,12 +57,12 @@ MemoryHere MemoryOf(const RunConfig& config, const std::string& key) {
                        "is relative to a GPU's memory, and there is no GPU here; give it in "
                        "bytes, as in 24GiB");
   }
-  // What this process holds already is its own to use.
+  // The memory that this process already holds is available to it.
   const runtime::GpuMemory memory = meter->Measure();
   return {memory.total, memory.free + meter->MeasureProcess().bytes, " on the GPU"};
 }
 
-// Sequences of an update on this rank, for train.micro_batch: auto.
+// Sequences per update on this rank, for train.micro_batch: auto.
 int64_t GlobalBatch(const RunConfig& config) {
   const int64_t sequences = config.train.global_batch
                                 ? *config.train.global_batch
@@ -70,8 +70,7 @@ int64_t GlobalBatch(const RunConfig& config) {
   return sequences / config.parallel.data.value_or(1);
 }
 
-// The run with nothing left open but checkpointing.policy: one for each way to make the other
-// choices.
+// The run once for each combination of its open choices, with only checkpointing.policy left open.
 std::vector<RunConfig> Alternatives(const RunConfig& config) {
   std::vector<RunConfig> splits;
   if (config.train.micro_batch > 0) {
@@ -83,7 +82,7 @@ std::vector<RunConfig> Alternatives(const RunConfig& config) {
       split.train.accumulate = accumulate;
       splits.push_back(std::move(split));
     }
-    // When no way to cut the batch does, the first one says so.
+    // If no cut of the batch can be shared, the first one is kept for its error message.
     const auto unshared = std::stable_partition(splits.begin(), splits.end(), SharesTokens);
     splits.erase(std::max(unshared, splits.begin() + 1), splits.end());
   }
@@ -267,7 +266,7 @@ struct StepSolver::Impl {
     return variant;
   }
 
-  // To the host.
+  // Seconds of copying the decision's tensors to the host.
   double CopySeconds(const Program& base, const memory::Decision& decision) const {
     double seconds = 0;
     const graph::Attributes none;
@@ -408,7 +407,7 @@ void RequireRoomForParameters(const RunConfig& config, const memory::Budget& bud
     run.train.eval_every = run.train.sample_every = 0;
     const StepDraft draft(run, *ModelFrom(run));
     int64_t bytes = 0;
-    std::set<std::string> counted;  // objectives may read the same ones
+    std::set<std::string> counted;  // objectives may read the same parameters
     for (const auto& base : draft.bases()) {
       for (const graph::Tensor& tensor : base->tensors()) {
         const bool own = !tensor.alias && tensor.place == graph::Place::kDevice &&

@@ -1,8 +1,10 @@
-// The budget of a run: what memory.budget means on this machine, and the plan that it chooses.
+// The budget of a run: what memory.budget means on this machine, and the plan that is chosen for
+// it.
 //
-// On the CPU the budget is the device arena: what a plan needs to the byte. On a GPU it bounds all
-// that the process takes there: the arena and what memory/device_profile.h counts besides.
-// memory.host_budget bounds the second arena, of what is offloaded or placed on the host.
+// On the CPU the budget is the device arena: the bytes that a plan needs, exactly. On a GPU it
+// bounds all memory that the process takes there: the arena and the parts that
+// memory/device_profile.h counts. memory.host_budget bounds the second arena, for tensors that are
+// offloaded or placed on the host.
 #pragma once
 
 #include <cstdint>
@@ -20,31 +22,31 @@
 
 namespace plimsoll::trainer {
 
-// "24GiB", "90%" of the memory of the machine or, for memory.budget on a GPU, of the GPU, "free -
-// 1GiB" of what is free there now. UserError, naming `key`, when that leaves nothing, or when there
-// is no GPU to ask.
+// The bytes of "24GiB"; of "90%" of the machine's memory, or of the GPU's for memory.budget on a
+// GPU; or of "free - 1GiB", from the memory that is free now. UserError, naming `key`, when nothing
+// is left, or when there is no GPU to ask.
 int64_t BytesOf(const config::MemorySize& size, const config::RunConfig& config,
                 const std::string& key);
-// What memory.budget and memory.host_budget leave to the arenas. UserError with
-// ExitCode::kBudgetNotMet when the process takes more than that of the GPU before it has an arena.
+// The part of memory.budget and memory.host_budget that is left for the arenas. UserError with
+// ExitCode::kBudgetNotMet when the process without an arena takes more than that of the GPU.
 memory::Budget BudgetOf(const config::RunConfig& config);
 
-// Nothing with `memory.allocator: planned`. UserError on settings that don't go with caching.
+// Nothing with `memory.allocator: planned`. UserError on settings that don't work with caching.
 std::optional<CachingOptions> CachingFrom(const config::RunConfig& config);
 
-// Does the file leave something to the solver: checkpointing.policy, train.micro_batch or
-// optimizer.place: auto?
+// True if the file leaves a choice to the solver: checkpointing.policy, train.micro_batch or
+// optimizer.place: auto.
 bool LeavesChoice(const config::RunConfig& config);
 
-// By the built-in rates of the run's device.
+// A cost model with the built-in rates of the run's device.
 memory::CostModel BuiltInCost(const config::RunConfig& config);
-// What the nodes of these programs take: timed on this device, unless memory.calibrate is false.
+// The cost of these programs' nodes: timed on this device, unless memory.calibrate is false.
 memory::CostModel CostModelFor(const config::RunConfig& config,
                                std::span<const graph::Program* const> programs);
-// Where its times are from, when not from this device: "by built-in rates of an NVIDIA H200, scaled
-// to the data sheet of an NVIDIA T4". Empty when it measured some here.
+// The source of the model's times, if not this device: "by built-in rates of an NVIDIA H200, scaled
+// to the data sheet of an NVIDIA T4". Empty when some calls were timed here.
 std::string RatesText(const config::RunConfig& config, const memory::CostModel& cost);
-// Of a whole step, all micro-steps and the update.
+// The time of a whole step: all micro-steps and the update.
 double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost);
 
 struct StepSolverOptions {
@@ -64,11 +66,11 @@ class StepSolver {
   const models::Model& model() const;
   const memory::CostModel& cost() const;
 
-  // The run with the candidate's choices made.
+  // The run with the candidate's choices.
   config::RunConfig ConfigOf(const memory::Candidate& candidate) const;
   CompileOptions OptionsOf(const memory::Candidate& candidate) const;
 
-  // What is recomputed or offloaded, in a few words: "blocks 0-7: recompute norm_1, norm_2, gelu".
+  // The tensors that are recomputed or offloaded: "blocks 0-7: recompute norm_1, norm_2, gelu".
   std::string Describe(const memory::Candidate& candidate) const;
 
  private:
@@ -83,24 +85,24 @@ struct SettledRun {
   std::string chosen;  // what the solver chose, for the log; empty when nothing was left to it
 };
 
-// Makes the choices that the file leaves open, within memory.budget. UserError when it leaves one
-// and gives no budget; with ExitCode::kBudgetNotMet when no allowed plan fits.
+// Makes the choices that the file leaves open, within memory.budget. UserError when a choice is
+// open and there is no budget; with ExitCode::kBudgetNotMet when no allowed plan fits.
 SettledRun Settle(const config::RunConfig& config, const models::Model& model);
 
-// The smallest plan of a run (memory::Solver::Smallest): of its candidates, or the only one when it
-// leaves nothing open.
+// The smallest plan of a run (memory::Solver::Smallest): among its candidates, or its only plan
+// when it leaves nothing open.
 memory::ExactPlan SmallestPlan(const config::RunConfig& config, const memory::Budget& budget,
                                bool coarse = false);
 
-// Refuses at once, without a search, a memory.budget below the parameters alone.
+// Refuses at once, without a search, a memory.budget that is smaller than the parameters alone.
 void RequireRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
 
-// Throws the UserError with ExitCode::kBudgetNotMet about a run of which no plan fits.
+// Throws the UserError with ExitCode::kBudgetNotMet for a run without a plan that fits.
 [[noreturn]] void RefuseBudget(const config::RunConfig& config, const memory::Budget& budget);
 [[noreturn]] void RefuseBudget(const config::RunConfig& config, const memory::Budget& budget,
                                StepSolver& solver);
 
-// Refuses a compiled plan beyond memory.budget or memory.host_budget, with the ways out.
+// Refuses a compiled plan that exceeds memory.budget or memory.host_budget, and suggests changes.
 void CheckBudget(const config::RunConfig& config, const memory::MemoryPlan& plan);
 
 }  // namespace plimsoll::trainer

@@ -11,11 +11,11 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Which documents of text files are held out does not depend on data.seed, so that runs with
-// different seeds are evaluated on the same text.
+// The held-out documents of text files do not depend on data.seed, so that runs with different
+// seeds are evaluated on the same text.
 constexpr uint64_t kSplitSeed = 1;
 
-// config/ repeats this enumeration, so as not to depend on its owner.
+// config/ repeats this enumeration so that it need not depend on data/.
 static_assert(static_cast<int>(config::Order::kConsecutive) ==
               static_cast<int>(data::DataOrder::kConsecutive));
 

@@ -1,4 +1,4 @@
-// A training's data, as the `data:` section says.
+// The data of a training run, from the `data:` section.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace plimsoll::trainer {
 
-// Of token data, for a model with that vocabulary.
+// Options of token data, for a model with that vocabulary.
 data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab);
 data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab);
 
-// Which samples a rank reads, in a step of so many draws of data.
+// The samples that a rank reads, in steps of `per_step` data draws.
 data::Draws DrawsFrom(const config::RunConfig& config, int64_t per_step,
                       const MeshPosition& position);
-// UserError when it cannot fill a step.
+// UserError when the data cannot fill a step.
 std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
                                          const models::Model& model, const data::Draws& draws);
 

@@ -28,13 +28,13 @@ using config::RunConfig;
 constexpr double kGpuShare = 0.9;  // of its memory: the driver keeps some
 constexpr size_t kWidth = 98;      // of comments
 
-// What the file is for.
+// The device and budget that the file is for.
 struct Target {
   std::string name;  // "NVIDIA H200", "CPU"
-  std::string key;   // of trainer/settle/known_gpus.h; empty: what is here
+  std::string key;   // of trainer/settle/known_gpus.h; empty: this machine's device
   bool gpu = false;
   int major = 0, minor = 0;  // compute capability
-  std::string budget;        // where none was named
+  std::string budget;        // used where none was named
   std::string budget_why;
   std::string code;  // what this build can do with it
 
@@ -85,7 +85,7 @@ Target TargetOf(const std::string& device, const runtime::GpuReport& gpus) {
   return cpu;
 }
 
-// A key's value, and why it has that.
+// A key's value, and the reason for it.
 struct Choice {
   std::string value;
   std::string why;
@@ -107,14 +107,14 @@ std::string Comment(const std::string& text, const std::string& indent) {
   return lines + fmt::format("{}# {}\n", indent, line);
 }
 
-// Of what the model's file says, these follow from what is chosen here.
+// Keys of the model's file that are dropped, since they follow from the choices made here.
 bool IsReplaced(const std::string& key) {
   return key == "train.accumulate" || key == "train.threads" || key == "run.dir" ||
          key.starts_with("amp.") || key.starts_with("checkpointing.") ||
          key.starts_with("memory.") || key.starts_with("parallel.");
 }
 
-// What `base` sets, and the choices, in the order of the schema.
+// The keys that `base` sets and the choices, in the order of the schema.
 std::string Write(const RunConfig& base, const Choices& choices) {
   std::string yaml, section;
   for (const config::Key& key : config::Schema()) {
@@ -159,14 +159,14 @@ Choice PrecisionFor(const Target& target) {
                               target.capability())};
 }
 
-// Tokens of an update by the model's size: GPT-3's (Brown et al. 2020, table 2.1), as powers of 2.
+// Tokens per update by the model's size: GPT-3's (Brown et al. 2020, table 2.1), as powers of 2.
 int64_t BatchTokens(int64_t parameters) {
   if (parameters < 1'000'000'000) return int64_t{1} << 19;
   if (parameters < 5'000'000'000) return int64_t{1} << 20;
   return int64_t{1} << 21;
 }
 
-// Below this GPT-3's table says nothing.
+// GPT-3's table has no entry for models smaller than this.
 constexpr int64_t kSmallModel = 100'000'000;
 
 void ChooseBatch(const RunConfig& base, const Target& target, Choices& choices) {
@@ -190,7 +190,7 @@ bool KeepsAll(const memory::Candidate& candidate) {
                      [](graph::Retention kept) { return kept == graph::Retention::kSave; });
 }
 
-// What is chosen so far, the rest being left to the solver.
+// The choices made so far, with the others left to the solver.
 RunConfig OpenConfig(const RunConfig& base, const Target& target, Choices choices) {
   choices["train.micro_batch"] = {"auto", ""};
   choices["checkpointing.policy"] = {"auto", ""};
@@ -201,7 +201,7 @@ RunConfig OpenConfig(const RunConfig& base, const Target& target, Choices choice
   return config;
 }
 
-// What the solver does within the budget, the rest being chosen.
+// The choices that the solver makes within the budget, given the others.
 void ChooseByBudget(const RunConfig& base, const Target& target, Choices& choices) {
   const Activity activity("looking for the fastest plan within the budget");
   RunConfig config = OpenConfig(base, target, choices);

@@ -1,5 +1,5 @@
-// A step whose programs are built but for the decision what is kept: what the budget solver turns
-// into finished programs, many times over.
+// A step whose programs are built except for the decision which activations are kept: the budget
+// solver finishes the programs from it many times over.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,24 @@ namespace plimsoll::trainer {
 
 class StepDraft {
  public:
-  // `config` leaves nothing open but, perhaps, checkpointing.policy.
+  // `config` may leave only checkpointing.policy open.
   StepDraft(const config::RunConfig& config, const models::Model& model);
 
   const config::RunConfig& config() const { return config_; }
   const CompileOptions& options() const { return options_; }
   const std::vector<std::shared_ptr<const graph::Program>>& programs() const { return programs_; }
-  // How often each program runs in a step; 0: it is no training program.
+  // How often each program runs in a step; 0: not a training program.
   const std::vector<int64_t>& times() const { return times_; }
-  // Of each objective the last micro-step's program, which has the update too.
+  // For each objective, the program of the last micro-step, which includes the update.
   const std::vector<std::shared_ptr<const graph::Program>>& bases() const { return bases_; }
   const std::vector<models::Objective>& objectives() const { return objectives_; }
-  // Is checkpointing.policy auto?
+  // True if checkpointing.policy is auto.
   bool open() const;
 
-  // What there is to decide, in bases(); nothing when the file gives a policy. UserError on a
-  // pattern of checkpointing.offload that matches nothing.
+  // The decisions to make in bases(); none when the file gives a policy. UserError on a pattern of
+  // checkpointing.offload that matches nothing.
   std::vector<memory::Decision> Decisions() const;
-  // The named policies as assignments, each different one once.
+  // The named policies as assignments, without duplicates.
   std::vector<std::pair<std::string, memory::Assignment>> Policies(
       const std::vector<memory::Decision>& decisions) const;
   // The finished programs.
@@ -43,9 +43,9 @@ class StepDraft {
                                            const memory::Assignment& assignment) const;
 
  private:
-  // What follows once it is decided what is kept.
+  // The passes that follow once the retention of activations is decided.
   void Finish(graph::Program& program, bool trains) const;
-  // The tensors that a policy would treat otherwise than keep; none when it doesn't apply here.
+  // The tensors that a policy would not keep; none when the policy doesn't apply here.
   std::map<std::string, graph::Retention> Tagged(const checkpointing::Options& policy,
                                                  int base) const;
   void AddDecisions(int base, std::vector<memory::Decision>& decisions) const;
@@ -54,7 +54,7 @@ class StepDraft {
   CompileOptions options_;
   std::vector<std::shared_ptr<const graph::Program>> programs_;
   std::vector<int64_t> times_;
-  // Of programs that keep nothing for a backward pass, which are the same whatever is decided;
+  // The programs that keep nothing for a backward pass, which are the same for all decisions;
   // nullptr for the others.
   std::vector<std::shared_ptr<const graph::Program>> finished_;
   std::vector<models::Objective> objectives_;

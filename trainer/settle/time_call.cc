@@ -21,7 +21,7 @@ using graph::TensorId;
 using graph::TensorType;
 
 constexpr int64_t kAlignment = 64;
-// More than the last-level cache that a process can hope for.
+// More than the last-level cache that a process can have.
 constexpr int64_t kSweepBytes = 64 << 20;
 
 int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -32,7 +32,7 @@ int64_t WorkspaceBytes(const Program& program, const Node& node, int threads) {
   return kernel->workspace(program.CallOf(node).get(), threads);
 }
 
-// Numbers in [0.01, 0.11), which no kernel finds hard: all positive, as second moments must be.
+// Numbers in [0.01, 0.11), which suit every kernel: all positive, as second moments must be.
 float Plausible(uint32_t i) {
   return 0.01f + 0.1f * static_cast<float>(i * 2654435761u >> 8) * 0x1p-24f;
 }
@@ -54,7 +54,7 @@ void Fill(std::byte* data, const TensorType& type, int32_t id_bound) {
       return fill(reinterpret_cast<uint16_t*>(data),
                   [](uint32_t i) { return ToF16(Plausible(i)); });
     case DType::kInt32:
-      // Scalars and pairs are counters and seeds.
+      // Scalars and pairs of integers are counters and seeds.
       return fill(reinterpret_cast<int32_t*>(data), [&](uint32_t i) {
         const uint32_t bound = count <= 2 ? 2 : static_cast<uint32_t>(id_bound);
         return static_cast<int32_t>((i * 2654435761u >> 4) % bound);
@@ -124,7 +124,7 @@ double CallTimer::Time(const Program& program, const Node& node) {
     kernel->run(context);
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
-  // The first run wakes threads and touches memory, which doesn't matter in a long one.
+  // The first run wakes threads and touches memory, which doesn't matter for a long call.
   constexpr double kLong = 0.2;
   constexpr size_t kRuns = 3, kLongRuns = 2;
   std::vector<double> seconds;

@@ -32,7 +32,7 @@ namespace {
 namespace fs = std::filesystem;
 using formats::TensorType;
 
-// What lies beside the tokenizer.json of a checkpoint and belongs to it.
+// Files next to a checkpoint's tokenizer.json that belong to it.
 constexpr const char* kBesideTokenizer[] = {"tokenizer_config.json", "special_tokens_map.json",
                                             "vocab.json", "merges.txt"};
 
@@ -49,9 +49,9 @@ TensorType TypeOf(const std::string& dtype) {
   throw UserError("--dtype: '" + dtype + "' is no type for weights; use fp32, bf16 or fp16");
 }
 
-// What is exported.
+// The run, snapshot or model that is exported.
 struct Source {
-  std::string folder;  // that is read
+  std::string folder;  // that the weights are read from
   std::string in_words;
   config::RunConfig config;
   std::unique_ptr<models::Model> model;
@@ -91,7 +91,7 @@ Source Open(const ExportCommand& command) {
   return source;
 }
 
-// Gives parameters of what is exported, as float32.
+// Reads the parameters to export, as float32.
 class Weights {
  public:
   explicit Weights(const Source& source) : source_(source) {
@@ -109,13 +109,13 @@ class Weights {
         [](const models::ParameterInfo&) {});
   }
 
-  // That was trained.
+  // A parameter that was trained.
   std::vector<float> ReadTrained(const models::ParameterInfo& parameter) const {
     if (saved_) return saved_->ReadParameter(parameter);
     return adapter_.at(parameter.name);
   }
 
-  // The model's own, with what its adapter adds, if it has one.
+  // A parameter of the model, with the adapter's update added if there is an adapter.
   std::vector<float> ReadMerged(const models::ParameterInfo& parameter) {
     if (!source_.lora.enabled()) return ReadTrained(parameter);
     if (!base_) base_.emplace(source_.config.model.init_from, *source_.model);
@@ -142,7 +142,7 @@ void WriteModel(const Source& source, const std::string& to, TensorType type) {
   if (source.is_copied()) return models::CopyWeights(source.folder, to, type);
   Weights weights(source);
   std::vector<float> values;
-  const models::ParameterInfo* current = nullptr;  // whose values they are
+  const models::ParameterInfo* current = nullptr;  // the parameter whose values these are
   models::SaveWeights(
       to, *source.model,
       [&](const models::ParameterInfo& parameter) {
@@ -181,7 +181,7 @@ std::map<std::string, std::string> TokenizerCopies(const std::string& tokenizer)
   return copies;
 }
 
-// Also what one that was killed has left (base/output_file.h).
+// True also for temporary files that a killed export left (base/output_file.h).
 bool IsFromExport(const std::string& file) {
   const std::string name = file.substr(0, file.find(".tmp."));
   return name == "config.json" || name == "tokenizer.json" || name == adapters::kConfigFile ||
@@ -214,7 +214,7 @@ void ClearFolder(const ExportCommand& command, const Source& source,
   if (is_source) {
     throw UserError("--to: " + command.to + " is read from; name another folder");
   }
-  // The first to go, and the last to be written, is what makes the rest a model.
+  // The config file makes the other files a model: it is removed first and written last.
   fs::remove(command.to + "/config.json", error);
   fs::remove(command.to + "/" + adapters::kConfigFile, error);
   for (const auto& file : fs::directory_iterator(command.to, error)) {
@@ -248,7 +248,7 @@ void RunExport(const ExportCommand& command) {
       command.tokenizer.empty() ? source.config.data.tokenizer : command.tokenizer;
   std::map<std::string, std::string> copies;
   if (!adapter_alone) copies = TokenizerCopies(tokenizer);
-  if (!copies.empty()) TokenizerFor(*source.model, tokenizer);  // refuses one of another model
+  if (!copies.empty()) TokenizerFor(*source.model, tokenizer);  // refuses another model's tokenizer
   ClearFolder(command, source, copies);
 
   if (adapter_alone) {

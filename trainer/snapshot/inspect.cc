@@ -67,7 +67,7 @@ void PrintSnapshot(const snapshots::Snapshot& snapshot) {
   PrintAnswer("whole: every checksum matches\n");
 }
 
-// A line for each; all are looked at before the first that is damaged is told.
+// Prints a line for each snapshot; checks all of them before it reports the first damaged one.
 void PrintAll(const snapshots::Folder& folder, const std::vector<int64_t>& steps) {
   std::string problem;
   for (const int64_t step : steps) {

@@ -1,4 +1,4 @@
-// `plimsoll inspect`: what a snapshot holds, and whether it is whole.
+// `plimsoll inspect`: the contents of a snapshot, and whether it is undamaged.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 namespace plimsoll::trainer {
 
 // `path`: a snapshot, whose tensors are listed; or a run directory, for all of its snapshots.
-// UserError that names the file and tensor after what is damaged.
+// UserError that names the damaged file and tensor.
 void RunInspect(const std::string& path);
 
 }  // namespace plimsoll::trainer

@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The newest one of these steps whose every byte is as it was written. Damaged ones are named and
-// passed over.
+// The newest snapshot of steps `first` to `last` whose bytes are all as they were written. Damaged
+// snapshots are named and skipped.
 std::optional<std::string> NewestWhole(int64_t first, int64_t last,
                                        const snapshots::Folder& folder) {
   const std::vector<int64_t> steps = folder.Steps();

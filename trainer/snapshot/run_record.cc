@@ -17,13 +17,13 @@ namespace {
 using formats::JsonObject;
 using nlohmann::json;
 
-// That a path means, of an objective or not.
+// The key that a path means, also when the path names an objective.
 std::string MeantKey(const std::string& path) {
   const config::Key* const key = config::FindMeantKey(path);
   return key == nullptr ? path : key->path;
 }
 
-// Decides which tensors there are and what their bytes mean.
+// True if the key decides which tensors there are and what their bytes mean.
 bool IsFixed(const std::string& path) {
   const std::string key = MeantKey(path);
   static const char* const kFixed[] = {
@@ -34,7 +34,7 @@ bool IsFixed(const std::string& path) {
   return std::ranges::find(kFixed, key) != std::end(kFixed);
 }
 
-// Decides which numbers come out, but not what they are numbers of.
+// True if the key decides the values that are computed, but not their meaning.
 bool SetsCourse(const std::string& path) {
   const std::string key = MeantKey(path);
   static const char* const kCourse[] = {"model.dropout",
@@ -66,7 +66,7 @@ bool IsOverridden(const config::RunConfig& config, const std::string& key) {
   return config.IsSet(key) && config.Origin(key) == "--set";
 }
 
-// data.seed says nothing beside train.seed, then and now.
+// True if data.seed follows train.seed, both in the snapshot and now.
 bool FollowsSeed(const RunRecord& saved, const config::RunConfig& config) {
   const auto data = saved.config.find("data.seed"), train = saved.config.find("train.seed");
   return !config.IsSet("data.seed") && data != saved.config.end() && train != saved.config.end() &&
@@ -85,7 +85,8 @@ std::map<std::string, std::string> Strings(const JsonObject& object) {
   return strings;
 }
 
-// "model.layers: 3, in the snapshot 2", of the keys that both have and `matters` accepts.
+// Adds "model.layers: 3, in the snapshot 2" for each key that both have, that differs and that
+// `matters` accepts.
 template <typename Matters>
 void Compare(const std::map<std::string, std::string>& saved,
              const std::map<std::string, std::string>& now, const Matters& matters,
@@ -97,7 +98,7 @@ void Compare(const std::map<std::string, std::string>& saved,
   }
 }
 
-// Files that have become longer or shorter, whose windows are others.
+// Files whose length has changed give other windows.
 void CompareSources(const RunRecord& saved, const RunRecord& now,
                     std::vector<std::string>& differences) {
   if (saved.train_tokens != now.train_tokens) {
@@ -123,7 +124,7 @@ LossHistory ParseLosses(const JsonObject& object) {
   return history;
 }
 
-// A single objective's losses stand among the rest.
+// The losses of a single objective are members of the object itself.
 DivergenceState ParseDivergence(const JsonObject& object) {
   DivergenceState state;
   if (object.Has("objectives")) {
@@ -139,7 +140,7 @@ DivergenceState ParseDivergence(const JsonObject& object) {
   return state;
 }
 
-// An earlier version may have had fewer axes, with one rank along what there was not.
+// Earlier versions may have had fewer axes; the absent ones have one rank.
 Mesh ParseMesh(const JsonObject& object) {
   std::vector<MeshAxis> axes = MeshOfOne().axes();
   for (MeshAxis& axis : axes) axis.ranks = object.GetInt(axis.name, 1, 1);
@@ -169,7 +170,7 @@ json ToJson(const EvaluationState& state) {
                  {"best", state.best},
                  {"best_step", state.best_step},
                  {"without_gain", state.without_gain}};
-  // As earlier versions have it where it is as they have it.
+  // Default values are left out, as in the records of earlier versions.
   if (state.monitor != EvaluationState().monitor) object["monitor"] = state.monitor;
   if (state.larger_is_better) object["larger_is_better"] = true;
   return object;
@@ -178,7 +179,7 @@ json ToJson(const EvaluationState& state) {
 EvaluationState ParseEvaluation(const JsonObject& object) {
   EvaluationState state;
   state.last = object.RequireInt("last", 0);
-  // JSON has no word for infinity: no evaluation was finite.
+  // Infinity is absent, since JSON cannot represent it: no evaluation was finite.
   state.best = object.GetFloat("best", state.best);
   state.best_step = object.RequireInt("best_step", -1);
   state.without_gain = object.RequireInt("without_gain", 0);
@@ -235,7 +236,7 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
                    .sequences_per_step = object.RequireInt("sequences_per_step", 1),
                    .sequences = object.RequireInt("sequences", 0)};
   if (object.Has("source_tokens")) record.source_tokens = object.RequireInts("source_tokens");
-  // Earlier versions had one seed for both.
+  // Earlier versions had one seed for both keys.
   if (const auto seed = record.config.find("train.seed"); seed != record.config.end()) {
     record.config.try_emplace("data.seed", seed->second);
   }

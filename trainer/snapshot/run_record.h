@@ -1,5 +1,5 @@
-// What a snapshot says of the run that wrote it, beside its tensors; and whether another run may go
-// on from it.
+// The record in a snapshot of the run that wrote it, besides the tensors; and the check whether
+// another run may continue from it.
 #pragma once
 
 #include <array>
@@ -15,27 +15,27 @@
 
 namespace plimsoll::trainer {
 
-// The evaluations so far.
+// The state of the evaluations so far.
 struct EvaluationState {
-  int64_t last = -1;              // after so many steps; -1: none
-  std::string monitor = "loss";   // the metric by which one is the best
+  int64_t last = -1;              // steps before the last evaluation; -1: none
+  std::string monitor = "loss";   // the metric that decides the best evaluation
   bool larger_is_better = false;  // of it
   double best = std::numeric_limits<double>::infinity();
-  int64_t best_step = -1;    // -1: none was a number
-  int64_t without_gain = 0;  // since the best one
+  int64_t best_step = -1;    // steps before the best; -1: none was a number
+  int64_t without_gain = 0;  // evaluations since the best one
 };
 
 inline constexpr float kNoLossLimit = std::numeric_limits<float>::max();
 
-// What the losses of an objective so far have to say on those to come.
+// The history of an objective's losses that limits the following losses.
 struct LossHistory {
-  // Of good steps, the newest last; none unless spikes are looked for.
+  // The losses of good steps, the newest last; empty unless spikes are looked for.
   std::vector<float> losses = {};
-  // Of the losses of the next two steps, by step % 2.
+  // The limits for the losses of the next two steps, by step % 2.
   std::array<float, 2> limits = {kNoLossLimit, kNoLossLimit};
 };
 
-// What the rows so far have to say on those to come (trainer/divergence.h).
+// The history that divergence checks need (trainer/divergence.h).
 struct DivergenceState {
   std::vector<LossHistory> objectives = {{}};
   double lr_factor = 1;   // of the learning rate
@@ -43,7 +43,7 @@ struct DivergenceState {
 };
 
 struct RunRecord {
-  std::map<std::string, std::string> config;  // resolved: keys that mean something, as in a file
+  std::map<std::string, std::string> config;  // resolved: the keys that apply, as in a file
   std::map<std::string, std::string> model;   // its shape: "model.layers", …
   std::string plan;                           // fingerprint of programs and arenas
   Mesh mesh = {};
@@ -51,21 +51,22 @@ struct RunRecord {
   int64_t train_tokens = 0;                 // of the data
   std::vector<int64_t> source_tokens = {};  // of each source of data.train
   int64_t sequences_per_step = 0;           // on all ranks
-  int64_t sequences = 0;                    // read so far: where in the data the next step begins
+  int64_t sequences = 0;                    // read so far: the next step's position in the data
   EvaluationState evaluation = {};
   DivergenceState divergence = {};
 };
 
-// What follows from the configuration alone: config, model, and the mesh. parallel.data is known.
+// The part that follows from the configuration alone: config, model, and the mesh. parallel.data
+// must be known.
 RunRecord RecordOf(const config::RunConfig& config, const models::Model& model);
 
-// JSON, and back. UserError naming `where` when it is none of these.
+// To JSON and back. UserError naming `where` when the text is no run record.
 std::string ToJson(const RunRecord& record);
 RunRecord ParseRunRecord(const std::string& json, const std::string& where);
 
-// UserError that lists what contradicts the snapshot at `path`: what a run that goes on cannot
-// change (another model, optimizer, type of weights, vocabulary), and what changes its course, if
-// that isn't asked for by --set. What only changes how the work is done may differ.
+// UserError that lists what contradicts the snapshot at `path`: settings that a resumed run cannot
+// change (model, optimizer, type of weights, vocabulary), and settings that change its course,
+// unless --set asks for them. Settings that only change how the work is done may differ.
 void RequireContinues(const RunRecord& saved, const RunRecord& now, const config::RunConfig& config,
                       const std::string& path);
 

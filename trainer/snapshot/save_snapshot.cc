@@ -29,7 +29,7 @@ using snapshots::Manifest;
 using snapshots::TakeBytes;
 using snapshots::TensorRecord;
 
-constexpr int64_t kPieceBytes = int64_t{1} << 20;  // of a tensor, in host memory at a time
+constexpr int64_t kPieceBytes = int64_t{1} << 20;  // of a tensor at a time, in host memory
 
 std::string ShardFile(int rank) { return fmt::format("rank-{:05}.safetensors", rank); }
 
@@ -66,7 +66,7 @@ snapshots::WrittenShard WriteOwn(const std::string& folder, const std::string& f
       });
 }
 
-// What a rank tells the first one of its shard.
+// The description of a rank's shard that the rank sends to the first one.
 std::string Encode(const snapshots::WrittenShard& written) {
   return json{{"file", written.shard.file},
               {"bytes", written.shard.bytes},
@@ -75,8 +75,8 @@ std::string Encode(const snapshots::WrittenShard& written) {
       .dump();
 }
 
-// The ranks' shards, put together. All have the same programs, so that what the others wrote
-// follows from this one's state.
+// Puts the ranks' shards together. All ranks have the same programs, so that the layout of the
+// other shards follows from this rank's state.
 Manifest Assemble(const std::vector<std::string>& told, const Session& session,
                   const Ranks& ranks) {
   Manifest manifest;

@@ -1,5 +1,5 @@
-// From a session to a snapshot on disk. Tensors go as the bytes that lie in the arena, so that
-// a run that goes on has the same bits in every precision.
+// Writes a session to a snapshot on disk. Tensors are written as their bytes in the arena, so that
+// a resumed run has the same bits in every precision.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,23 @@
 
 namespace plimsoll::trainer {
 
-// All ranks call. UserError, naming a rank, unless all see what the first one writes to `folder`.
+// UserError, naming a rank, unless all ranks see what the first one writes to `folder`. All ranks
+// call.
 void RequireSharedFolder(const std::string& folder, Ranks& ranks);
 
-// Writes, into `folder`, a shard with what this rank saves of the session's state, and waits until
-// it is on disk. With a copy of the state (Session::CopyState) that is what it writes, and it may
-// be called on another thread. Returns what ManifestOf() is to be told of it. `progressed` is
-// called now and then. UserError when it cannot be written.
+// Writes into `folder` a shard with the part of the session's state that this rank saves, and waits
+// until it is on disk. With a copy of the state (Session::CopyState) it writes the copy, and may be
+// called on another thread. Returns this rank's argument for ManifestOf(). Calls `progressed` now
+// and then. UserError when the shard cannot be written.
 std::string WriteShard(const std::string& folder, const Session& session, const Ranks& ranks,
                        const std::function<void()>& progressed);
 
-// Of the snapshot of `step`, made of all ranks' shards, in their order; `run` is the manifest's
-// part of the trainer.
+// The manifest of the snapshot of `step`, from all ranks' shards, in their order; `run` is the
+// trainer's part of the manifest.
 snapshots::Manifest ManifestOf(const std::vector<std::string>& shards, int64_t step,
                                const std::string& run, const Session& session, const Ranks& ranks);
 
-// The type of a tensor of the arena in a shard.
+// The type in a shard for a tensor of the arena.
 formats::TensorType TensorTypeOf(graph::DType dtype);
 
 }  // namespace plimsoll::trainer

@@ -1,9 +1,9 @@
-// A run's snapshots while it trains: the way of each to disk, and which of them stay.
+// A run's snapshots while it trains: writes them to disk and removes older ones.
 //
-// A snapshot is made in two pieces of work, each followed by talk between the ranks:
-//   each rank writes its shard; the first one is told of all of them
+// A snapshot is made in two pieces of work, and the ranks communicate after each:
+//   each rank writes its shard; the first rank gets a description of every shard
 //   the first rank writes the manifest, gives the snapshot its name, and removes older ones
-// With save.async the work is done on a thread of its own while training goes on.
+// With save.async the work runs on a thread of its own while training continues.
 #pragma once
 
 #include <atomic>
@@ -27,44 +27,44 @@ namespace plimsoll::trainer {
 class Saver {
  public:
   struct Says {
-    std::function<void()> progressed;  // now and then, while work goes on; on any thread
+    std::function<void()> progressed;              // now and then during the work; on any thread
     std::function<void(const std::string&)> line;  // news for the user
   };
 
-  // All of these must outlive the saver.
+  // All arguments must outlive the saver.
   Saver(const config::RunConfig& config, Session& session, Ranks& ranks, RunDirectory& directory,
         Says says);
   ~Saver();
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  // All ranks call the next five, between two steps. What cannot be written is a warning, and with
-  // save.on_error: stop an error (UserError) in any of them.
+  // All ranks call the next five functions, between two steps. A snapshot that cannot be written
+  // gives a warning, or, with save.on_error: stop, an error (UserError) in any of these functions.
   //
-  // Begins the snapshot of the state after `done` steps; without save.async it is written on
-  // return, and the metrics of all these steps must be there before.
+  // Begins the snapshot of the state after `done` steps. Without save.async it is written on
+  // return, and the metrics of all these steps must be known before the call.
   void Begin(int64_t done, const RunRecord& record);
-  // The metrics of `done` steps are there, and this is what they left: a part of the record of a
-  // snapshot that was begun without waiting for them.
+  // The metrics of `done` steps are known, and `state` follows from them: it completes the record
+  // of a snapshot that was begun before they were known.
   void Learn(int64_t done, const DivergenceState& state);
-  // Goes on with what is under way, waiting for nothing. The metrics of so many steps are there: no
-  // snapshot is complete before those of its own steps are.
+  // Advances the snapshot in progress, without waiting. The metrics of `reported` steps are known:
+  // a snapshot is completed only after the metrics of its own steps are known.
   void GoOn(int64_t reported);
-  // Waits until nothing is under way. The metrics of all steps so far are there.
+  // Waits until no snapshot is in progress. The metrics of all steps so far must be known.
   void Finish();
-  // Drops what is under way: the state that it holds is of no use.
+  // Drops the snapshot in progress, since its state is useless.
   void GiveUp();
 
-  // Is the newest snapshot of this step, complete? Or, begun() at least?
+  // True if the newest snapshot is of this step and complete; begun(): complete or in progress.
   bool complete(int64_t done) const { return !under_way_ && saved_at_ == done; }
   bool begun(int64_t done) const {
     return under_way_ ? under_way_->step == done : saved_at_ == done;
   }
   void GoesOnFrom(int64_t step) { saved_at_ = step; }
-  // Nothing is under way, and the run goes back to this snapshot: newer ones, of the course that it
-  // leaves, are removed.
+  // The run goes back to this snapshot, with no other in progress: removes newer snapshots, which
+  // belong to the abandoned course.
   void GoBackTo(int64_t step);
-  // How long the step took that is made next after `done` steps.
+  // Reports the time of the step that followed `done` steps.
   void StepTook(int64_t done, double seconds);
 
  private:
@@ -74,8 +74,8 @@ class Saver {
     RunRecord record;
     Clock::time_point start = Clock::now();
     bool shards_written = false;
-    std::optional<double> next_step_took = {};  // longer than those before, in seconds
-    std::string told = {};                      // of this rank's shard
+    std::optional<double> next_step_took = {};  // seconds beyond the usual time of a step
+    std::string told = {};                      // the description of this rank's shard
   };
 
   void Do(std::function<void()> work);
@@ -92,11 +92,11 @@ class Saver {
   Says says_;
   std::optional<double> usual_seconds_;  // of a step
   snapshots::Folder folder_;
-  bool recovered_ = false;  // the folder, from a program that was killed
-  int64_t saved_at_ = -1;   // after so many steps
+  bool recovered_ = false;  // the folder, after a program that was killed
+  int64_t saved_at_ = -1;   // steps before the newest snapshot
   std::optional<UnderWay> under_way_;
   std::atomic<bool> given_up_ = false;
-  std::future<void> work_;  // last: it uses all of these
+  std::future<void> work_;  // last: it uses all other members
 };
 
 }  // namespace plimsoll::trainer

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Tokens that a checkpoint without a run's config looks back on, if its model allows as many.
+// The context of a checkpoint without a run's config, if its model allows as many tokens.
 constexpr int64_t kContext = 1024;
 
 bool Exists(const std::string& path) {

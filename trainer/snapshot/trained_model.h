@@ -1,5 +1,5 @@
-// A trained model on disk and what is known of how it was made: the folder of a run, with its
-// weights in model/, an adapter in adapter/ or either in a snapshot, and its config.yaml; a
+// A trained model on disk, with the known facts about its training: the folder of a run, with
+// weights in model/, an adapter in adapter/ or either in a snapshot, and with config.yaml; a
 // snapshot alone; or a Hugging Face checkpoint alone.
 #pragma once
 
@@ -22,32 +22,32 @@ namespace plimsoll::trainer {
 struct TrainedModel {
   std::string folder;     // as the user named it
   config::Loaded loaded;  // of a checkpoint alone: defaults, and a context of at most 1024 tokens
-  std::string weights;    // the folder that holds them, or those beside an adapter
+  std::string weights;    // the folder of the weights, or of the base weights of an adapter
   std::unique_ptr<models::Model> model;
   bool is_run = false;  // there is a config.yaml
   std::string adapter;  // the folder of the adapter beside the weights; empty: there is none
-  std::optional<snapshots::Snapshot> snapshot;  // that has the weights, or the adapter
+  std::optional<snapshots::Snapshot> snapshot;  // with the weights, or with the adapter
 
   const config::RunConfig& config() const { return loaded.config; }
-  // "byte" or a path: `chosen`, or the run's, or the checkpoint's own. Empty: none is known.
+  // "byte" or a path: `chosen`, else the run's, else the checkpoint's own. Empty: none is known.
   std::string Tokenizer(const std::string& chosen) const;
 };
 
-// `sets` override the run's configuration. UserError when the folder is none of these, or has no
+// `sets` override the run's configuration. UserError when the folder is none of these, or lacks
 // such weights.
 TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets,
                               const WeightChoice& choice);
 
-// Fills the session with the weights, and the adapter's. Says on stderr which snapshot they are of,
-// if they are of one.
+// Fills the session with the weights, and with the adapter's. Prints on stderr which snapshot they
+// are from, if any.
 void LoadTrained(const TrainedModel& trained, Session& session);
 
-// For programs that only run forward; the caller says which. Weights, activations and cache are
-// stored as `dtype`: "fp32", "bf16" or "fp16", with the run's exceptions by op kind (amp.low_ops,
-// amp.fp32_ops). UserError when there is no such type.
+// Options for programs that only run forward; the caller chooses the programs. Weights, activations
+// and cache are stored as `dtype`: "fp32", "bf16" or "fp16", with the run's exceptions by op kind
+// (amp.low_ops, amp.fp32_ops). UserError when there is no such type.
 CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& dtype);
 
-// What the arena of a session for inference is made of, in bytes.
+// The breakdown of the arena of a session for inference, in bytes.
 struct InferenceMemory {
   int64_t arena = 0;
   int64_t weights = 0;

@@ -32,7 +32,7 @@ std::string ManifestOf(const std::string& snapshot) {
   return snapshot + "/" + snapshots::kManifestFile;
 }
 
-// After how many steps the best evaluation was, as the newest snapshot knows it.
+// The number of steps before the best evaluation, as the newest snapshot records it.
 int64_t BestStep(const std::string& run, const std::string& newest) {
   const RunRecord record = ParseRunRecord(snapshots::Snapshot(newest).manifest().run, newest);
   if (record.evaluation.best_step >= 0) return record.evaluation.best_step;

@@ -1,4 +1,4 @@
-// Which weights of a run are meant: those that it wrote at its end, to model/ or adapter/, or those
+// The choice among a run's weights: those that it wrote at its end, to model/ or adapter/, or those
 // of one of its snapshots.
 #pragma once
 
@@ -14,25 +14,25 @@
 
 namespace plimsoll::trainer {
 
-// At most one of these; without any, what the run wrote last.
+// At most one of these is set; without any, the run's last weights are meant.
 struct WeightChoice {
-  std::optional<int64_t> step = {};  // its snapshot after so many steps
-  bool best = false;                 // its snapshot of the best evaluation
+  std::optional<int64_t> step = {};  // the snapshot after so many steps
+  bool best = false;                 // the snapshot of the best evaluation
 };
 
 bool IsSnapshot(const std::string& folder);
 bool IsRunDirectory(const std::string& folder);
 
-// The folder of a snapshot, of model/ or of adapter/, of a run directory; or `path` itself, if that
-// is a snapshot. UserError when there is no such thing.
+// The folder of a snapshot, of model/ or of adapter/, in a run directory; or `path` itself, if it
+// is a snapshot. UserError when there is no such folder.
 std::string FindWeights(std::string path, const WeightChoice& choice);
 
-// As --set takes them: what a snapshot says of its run's model, adapters and tokenizer. Its data
-// and ranks need not be here, nor what the adapters began with.
+// The settings of a snapshot's model, adapters and tokenizer, in the form that --set takes. Neither
+// its data and ranks nor the initial adapters need to be available.
 std::vector<std::string> ModelSets(const RunRecord& record);
 
-// The model whose weights the snapshot has; `config` is of ModelSets(). UserError when what
-// model.init_from names has become another one.
+// The model whose weights the snapshot has; `config` is made from ModelSets(). UserError when the
+// model that model.init_from names has changed.
 std::unique_ptr<models::Model> SavedModel(const RunRecord& record, const config::RunConfig& config,
                                           const std::string& snapshot);
 

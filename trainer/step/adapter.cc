@@ -15,7 +15,7 @@ using models::ParameterInfo;
 void ResolveAdapter(config::RunConfig& config) {
   config::LoraConfig& lora = config.lora;
   if (lora.init_from.empty()) return;
-  // A file may say rank 0 and the other defaults, as resolved ones do.
+  // A file may give lora.rank 0 and the other defaults, as a resolved file does.
   const bool any = lora.rank > 0;
   const auto given = [&](const char* name) {
     const config::Key& key = *config::FindKey(name);

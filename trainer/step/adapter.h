@@ -1,4 +1,5 @@
-// A run's LoRA adapters: what its configuration asks for, and their numbers to and from a session.
+// A run's LoRA adapters: the settings that its configuration gives, and loading and saving of their
+// weights in a session.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +11,24 @@
 
 namespace plimsoll::trainer {
 
-// Sets what lora.init_from knows of its adapter and the configuration does not say. UserError
-// (lora.init_from) when the folder holds no adapter that can be read.
+// Takes the settings that the configuration leaves open from the adapter in lora.init_from.
+// UserError (lora.init_from) when the folder holds no adapter that can be read.
 void ResolveAdapter(config::RunConfig& config);
 
-// Not enabled unless the run has adapters. UserError (lora.targets) where they match nothing.
+// Not enabled unless the run has adapters. UserError (lora.targets) when the targets match no
+// layer.
 adapters::Lora LoraFrom(const config::RunConfig& config, const models::Model& model);
 
-// How training begins: as lora.init_from says, or as InitializeAdapter does with model.seed.
+// Sets the adapters that training begins with: from lora.init_from, or else by InitializeAdapter
+// with model.seed.
 void StartAdapter(Session& session, const config::RunConfig& config);
 
-// Numbers that depend on seed and name alone, with which the model is what it is without adapters.
-// Nothing where the session has none; so below.
+// Sets initial values that depend on seed and name alone, with which the model computes the same as
+// without adapters. This and LoadAdapter do nothing when the session has no adapters.
 void InitializeAdapter(Session& session, uint64_t seed);
-// From a folder of PEFT's (adapters/peft.h).
+// From a folder in PEFT's format (adapters/peft.h).
 void LoadAdapter(Session& session, const std::string& folder);
-// All ranks call; the one that `writes` does. `base` is the folder of the model's own weights.
+// All ranks call; the rank with `writes` writes. `base` is the folder of the model's own weights.
 void SaveAdapter(Session& session, const models::Model& model, const std::string& base,
                  const std::string& folder, bool writes);
 

@@ -9,7 +9,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// FNV-1a: the stream of a parameter's draws.
+// FNV-1a hash: the number of a parameter's random stream.
 uint64_t HashOf(std::string_view name) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -24,7 +24,7 @@ void NormalPair(uint32_t a, uint32_t b, float* out) {
   out[1] = static_cast<float>(radius * std::sin(angle));
 }
 
-// Gives every four elements what `make` makes of four words.
+// Fills the values four at a time with what `make` makes of four random words.
 template <typename Make>
 void Fill(std::span<float> values, uint64_t seed, uint64_t stream, ThreadPool& pool, Make make) {
   const std::array<uint32_t, 2> key = {static_cast<uint32_t>(seed),

@@ -1,4 +1,4 @@
-// Fresh parameters.
+// Initial values of parameters.
 #pragma once
 
 #include <cstdint>

@@ -19,8 +19,8 @@ using graph::Value;
   throw InternalError("metric '" + metric + "' " + problem);
 }
 
-// A tensor of its own: what the model names may be its loss, an input, a view, or a result that the
-// backward pass makes again.
+// Copies the value into a tensor of its own: the model's value may be its loss, an input, a view,
+// or a result that the backward pass recomputes.
 Value Own(Builder& g, Value value, const std::string& metric, const std::string& name) {
   if (value == kNoTensor) Fail(metric, "is the sum of nothing");
   const DType dtype = g.dtype(value);

@@ -1,5 +1,5 @@
-// What a step, or an evaluation, tells of each objective: its loss, what its update was like, and
-// what the model declares (models::Metric).
+// What a step or an evaluation reports for each objective: its loss, its update's gradient norm and
+// loss scale, and the metrics that the model declares (models::Metric).
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,11 @@ namespace plimsoll::trainer {
 
 // A metric that the programs of a step or an evaluation have.
 struct MetricInfo {
-  std::string name = "";        // "accuracy"; of an objective that has a name, "critic.accuracy"
+  std::string name = "";        // "accuracy"; "critic.accuracy" if the objective has a name
   graph::TensorType type = {};  // of the sum
   int objective = 0;            // index into CompiledStep::objectives
-  // By the model: its values are in StepMetrics::declared. The fields there are the others.
+  // Declared by the model: its values are in StepMetrics::declared. Built-in metrics are the other
+  // fields of StepMetrics.
   bool declared = false;
   bool evaluated = false;  // a sum over the batch, which an evaluation has as well as a step
   bool counted = false;    // the sum is divided by a count
@@ -29,11 +30,10 @@ struct MetricInfo {
   bool scalar() const { return type.shape.rank() == 0; }
 };
 
-// The metrics that a program has whatever its model, as far as it has them: without the name of the
-// objective.
+// The metrics that any model's programs can have: without the name of the objective.
 std::vector<MetricInfo> BuiltInMetrics();
 
-// Of a declared metric: what was added up over micro-steps and ranks, or batches.
+// A declared metric, added up over micro-steps and ranks, or over batches.
 struct MetricSum {
   std::vector<double> sum;           // row-major
   std::optional<double> count = {};  // where it is counted
@@ -41,7 +41,7 @@ struct MetricSum {
   void Add(const MetricSum& more);
 };
 
-// Of one objective. Where it updates several times a step, of its last update.
+// The metrics of one objective; those of its last update, if it updates several times a step.
 struct StepMetrics {
   double loss = 0;        // nats per token, mean over the step's tokens
   double grad_norm = 0;   // infinite or NaN when a gradient is
@@ -50,30 +50,30 @@ struct StepMetrics {
   int64_t skipped_in_a_row = 0;
   std::vector<MetricSum> declared = {};  // in the order of CompiledStep::metrics
 
-  // Those of an evaluation: the batches add up.
+  // For evaluations: adds the metrics of another batch.
   void AddBatch(const StepMetrics& batch);
 };
 
-// A metric of evaluations, and where it is among the metrics of a step or an evaluation.
+// A metric of evaluations, and its index among the declared metrics of a step or an evaluation.
 struct EvaluatedMetric {
   std::string name;
   MetricInfo info;
   size_t declared = 0;  // index into StepMetrics::declared
 
-  // Of a scalar.
+  // The value of a scalar metric.
   double Value(std::span<const StepMetrics> objectives) const;
-  // Of one that is declared.
+  // The sum and count of a declared metric.
   const MetricSum& Sum(std::span<const StepMetrics> objectives) const;
 };
-// The loss of the first objective under the name "loss", the losses of objectives that have names,
-// and what the model declares.
+// The loss of the first objective under the name "loss", the losses of the objectives that have
+// names, and the metrics that the model declares.
 std::vector<EvaluatedMetric> EvaluatedMetrics(std::span<const MetricInfo> metrics);
 
 // The tensor that holds the count of a metric.
 std::string CountName(std::string_view metric);
 
-// Gives each metric of a forward pass, and its count, a tensor of its own that has its name, and
-// returns what they are. InternalError, naming the metric, where that cannot be.
+// Copies each metric of a forward pass, and its count, into a tensor of its own with its name, and
+// returns their descriptions. InternalError, naming the metric, where that is impossible.
 std::vector<MetricInfo> DeclareMetrics(graph::Builder& builder,
                                        std::span<const models::Metric> metrics,
                                        std::string_view objective);

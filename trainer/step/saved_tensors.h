@@ -1,4 +1,4 @@
-// The tensors of a snapshot as wholes: the parts of all tensor ranks that shared one, put together.
+// The whole tensors of a snapshot: the parts that the tensor ranks saved, put together.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,22 @@ namespace plimsoll::trainer {
 
 class SavedTensors {
  public:
-  // Of a run of `model` with these adapters, if any. The snapshot must outlive this.
+  // The snapshot is from a run of `model` with these adapters, if any, and must outlive this.
   SavedTensors(const snapshots::Snapshot& snapshot, const models::Model& model,
                const adapters::Lora& lora);
 
-  int64_t tensor_ranks() const { return tensor_ranks_; }  // that wrote it
+  int64_t tensor_ranks() const { return tensor_ranks_; }  // that wrote the snapshot
 
-  // A part of it, which tells its type; nullptr: there is no such tensor.
+  // The tensor's first part, which tells its type; nullptr: there is no such tensor.
   const snapshots::TensorRecord* Find(const std::string& name) const;
 
-  // The bytes of a tensor that is `parameter` or belongs to it; only these are read. 8-bit state
-  // comes as the float32 numbers that it stands for: the ranks had blocks of their own. UserError
-  // when it is damaged, missing or no such tensor.
+  // The bytes of the tensor `name`, which is `parameter` or belongs to it; reads nothing else from
+  // the file. 8-bit state is returned as the float32 numbers that it stands for, since each rank
+  // quantized blocks of its own. UserError when the tensor is damaged, missing or of
+  // another size.
   std::vector<std::byte> Read(const std::string& name, const std::string& parameter) const;
 
-  // A parameter as float32, put together from what is stored of it. The same errors.
+  // A parameter as float32, put together from its stored tensors. The same errors.
   std::vector<float> ReadParameter(const models::ParameterInfo& parameter) const;
 
  private:
@@ -43,11 +44,11 @@ class SavedTensors {
   std::map<std::string, models::SplitParameter> split_;
 };
 
-// UserError that names the snapshot and its tensor.
+// Throws a UserError that names the snapshot and the tensor.
 [[noreturn]] void FailTensor(const snapshots::Snapshot& snapshot, const std::string& name,
                              const std::string& reason);
 
-// 8-bit state: the name of its blocks' scales, and the values of its codes.
+// For 8-bit state: the name of the tensor with its blocks' scales, and the quantizer of its codes.
 std::string ScalesOf(const std::string& name);
 const ops::BlockQuantizer& QuantizerOf(const std::string& name);
 

@@ -9,17 +9,17 @@
 
 namespace plimsoll::trainer {
 
-// Runs of one program, one after the other.
+// Consecutive runs of one program.
 struct StepEntry {
   int program = 0;         // index into CompiledStep::programs
-  int64_t times = 1;       // one run for each of so many micro-steps
-  int64_t micro_step = 0;  // the first of these, of the update that they belong to
+  int64_t times = 1;       // number of runs, one for each micro-step
+  int64_t micro_step = 0;  // of the first run, counted within its update
   bool updates = false;    // the program ends with the update of the weights
   int objective = 0;       // index into CompiledStep::objectives
-  int64_t draw = 0;        // of the step's data, that the first run reads; the next reads the next
+  int64_t draw = 0;        // of the step's data, for the first run; later runs read the next ones
 };
 
-// One of these runs.
+// One run of an entry's program.
 struct StepRun {
   int program = 0;
   int64_t micro_step = 0;
@@ -29,31 +29,31 @@ struct StepRun {
 };
 
 struct StepPrograms {
-  // In their order; empty where nothing is trained. All micro-steps and the update of an objective
-  // precede the next one's.
+  // In the order of execution; empty where nothing is trained. All micro-steps and the update of an
+  // objective precede those of the next objective.
   std::vector<StepEntry> entries;
-  // How many micro-batches of data a step takes. An objective that reads what an earlier one has
-  // read takes none.
+  // How many micro-batches of data a step draws. An objective that reads an earlier objective's
+  // data draws none.
   int64_t draws = 0;
 
-  // Beside the step, as indices into CompiledStep::programs; -1: not compiled.
+  // Programs besides those of the step, as indices into CompiledStep::programs; -1: not compiled.
   //
-  // Makes weights whole again that an update has left in parts (ZeRO): before any program below
-  // reads them. The next step's first program does that itself.
+  // Gathers the weights that an update has left in parts (ZeRO), before any program below reads
+  // them. The next step's first program does that itself.
   int gather = -1;
   std::vector<int> evaluations = {};  // by objective; empty: not compiled
-  int prefill = -1, decode = -1;      // of several new tokens, of one; with a cache
-  int logits = -1;                    // of whole texts; without
-  int snapshot = -1;                  // copies what training goes on from (carried_state.h)
+  int prefill = -1, decode = -1;      // for several new tokens and for one; with a cache
+  int logits = -1;                    // for whole texts, without a cache
+  int snapshot = -1;                  // copies the state that snapshots save (carried_state.h)
 
-  // Runs of programs in a step.
+  // The number of program runs in a step.
   int64_t runs() const;
-  // A step's run, 0 ≤ run < runs().
+  // The step's run number `run`, 0 ≤ run < runs().
   StepRun At(int64_t run) const;
   bool Runs(int program) const;
 };
 
-// StepPrograms::draws of a step that trains these.
+// StepPrograms::draws of a step that trains these objectives.
 int64_t DrawsOf(std::span<const models::Objective> objectives, int64_t accumulate);
 
 }  // namespace plimsoll::trainer

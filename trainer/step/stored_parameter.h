@@ -24,8 +24,8 @@ class StoredParameter {
 
   int64_t elements() const { return elements_; }
 
-  // The float32 elements where they lie, when they lie anywhere as such and nothing else must
-  // follow them; empty otherwise.
+  // The float32 elements where they are stored, if the parameter is stored as float32 alone, so
+  // that no other tensor must be updated with them; empty otherwise.
   std::span<float> InPlace() const;
 
   // `values` has elements() elements.

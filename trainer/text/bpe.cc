@@ -13,7 +13,7 @@
 namespace plimsoll::data {
 namespace {
 
-// Words up to this length are worth remembering, and this many of them (some 100 MB at most).
+// Words up to this length are cached, and at most this many of them (some 100 MB).
 constexpr size_t kSeenBytes = 48, kSeenPieces = size_t{1} << 19;
 constexpr size_t kLongestPiece = size_t{1} << 30;
 
@@ -21,7 +21,8 @@ uint64_t Pair(int32_t left, int32_t right) {
   return PairOf(static_cast<uint32_t>(left), static_cast<uint32_t>(right));
 }
 
-// Calls visit(character, code point) for each; a byte that is no UTF-8 has the code point kNone.
+// Calls visit(character, code point) for each character; a byte that is not UTF-8 has code point
+// kNone.
 constexpr char32_t kNone = 0xffffffff;
 template <typename Visit>
 void ForEachCharacter(std::string_view text, Visit visit) {
@@ -148,7 +149,7 @@ void Bpe::Merge(std::string_view word, std::vector<int32_t>* out) {
     std::pop_heap(candidates_.begin(), candidates_.end(), Later());
     const Candidate top = candidates_.back();
     candidates_.pop_back();
-    // Stale unless the pair at its position still has its rank.
+    // The candidate is stale unless the pair at its position still has its rank.
     Symbol& left = symbols_[top.position];
     if (left.id < 0 || left.next < 0) continue;
     Symbol& right = symbols_[left.next];

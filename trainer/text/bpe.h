@@ -2,8 +2,9 @@
 // or its characters, the adjacent pair with the lowest rank is merged, leftmost first, until no
 // pair has a rank. O(n log n) in the length of the piece.
 //
-// Tokenizers of SentencePiece make a whole text one piece. It is cut where no merge can join the
-// two characters, which changes nothing: what is left are words, most of them seen before.
+// SentencePiece tokenizers treat a whole text as one piece. Here it is cut where no merge can join
+// the two characters, which does not change the result: the remaining parts are words, most of
+// which were seen before.
 #pragma once
 
 #include <array>
@@ -22,12 +23,12 @@ struct BpeMerge {
 
 struct BpeModel {
   std::array<int32_t, 256> byte_ids = {};  // the token of each byte
-  // The tokens of characters; one that has none becomes its bytes' tokens, which no merge joins.
-  // Empty: all text is bytes.
+  // The tokens of characters; a character without one becomes its bytes' tokens, which no merge
+  // joins. Empty: all text is bytes.
   std::unordered_map<char32_t, int32_t> character_ids;
   std::unordered_set<uint64_t> joints;  // PairOf the two characters between the parts of each merge
   std::vector<BpeMerge> merges;         // by rank; of equal pairs the last counts
-  // Pieces that are tokens as they stand and skip the merges (`ignore_merges`); empty if unused.
+  // Pieces that are tokens as a whole and skip the merges (`ignore_merges`); empty if unused.
   std::unordered_map<std::string, int32_t> whole_pieces;
 };
 
@@ -37,7 +38,7 @@ class Bpe {
  public:
   explicit Bpe(BpeModel model);
 
-  // Appends the ids of `piece`. Remembers pieces it has seen, so not for several threads at once.
+  // Appends the ids of `piece`. Caches pieces, so only one thread may call it at a time.
   void Encode(std::string_view piece, std::vector<int32_t>* out);
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-// Finds the leftmost, then longest, of a set of strings.
+// Finds occurrences of a set of strings: the leftmost, and among these the longest.
 class AddedTokenFinder {
  public:
   void Add(std::string content, int32_t id) {
@@ -115,7 +115,7 @@ class BpeTokenizer : public Tokenizer {
 
   std::string Decode(const std::vector<int32_t>& ids) const override {
     std::string text, bytes;
-    // Bytes make characters together or not at all.
+    // A run of byte tokens is either valid UTF-8 as a whole, or U+FFFD for each byte.
     const auto end_bytes = [&] {
       bool valid = true;
       ForEachUtf8Run(bytes, [&](std::string_view, bool run_valid) { valid &= run_valid; });
@@ -142,7 +142,8 @@ class BpeTokenizer : public Tokenizer {
   }
 
  private:
-  // What lies between added tokens. `first`: it begins the text; `within`: or rather goes on one.
+  // Encodes text between added tokens. `first`: it begins the text; `within`: it continues another
+  // one.
   void EncodePlain(std::string_view text, bool first, bool within,
                    std::vector<int32_t>* out) const {
     if (metaspace_) {
@@ -171,7 +172,7 @@ class BpeTokenizer : public Tokenizer {
     bpe_.Encode(rest, out);
   }
 
-  // Splits `piece` by patterns_[pattern] and those after it.
+  // Splits `piece` by patterns_[pattern] and the patterns after it.
   void EncodePiece(std::string_view piece, size_t pattern, std::vector<int32_t>* out) const {
     if (pattern == patterns_.size()) {
       bpe_.Encode(piece, out);

@@ -1,12 +1,12 @@
-// A BPE tokenizer put together from its parts; tokenizer_json.cc reads files into a description.
-// The stages of Encode:
+// A BPE tokenizer built from a description; tokenizer_json.cc reads files into a description. The
+// stages of Encode:
 //   1 added tokens that are matched in the raw text     (leftmost, then longest)
 //   2 normalisation (normalizer.h) of each part between them
 //   3 added tokens that are matched in normalised text
 //   4 spaces written as a character of their own (Metaspace), or the split patterns, one after the
-//     other: matches and what lies between them become pieces
+//     other: matches and the text between them become pieces
 //   5 BPE of each piece's bytes or characters
-// Bytes that are no UTF-8 take no part in NFC and 4: each run of them is a piece.
+// Bytes that are not UTF-8 skip NFC and stage 4: each run of them is a piece.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct AddedToken {
   bool normalized = false;  // matched in stage 3
 };
 
-// Spaces become `replacement`, which is put before the text, too, unless it begins with one.
+// Spaces become `replacement`, which is also put before the text, unless the text begins with one.
 struct Metaspace {
   enum class Prepend { kNever, kFirst, kAlways };  // kFirst: not after an added token
   std::string replacement;
@@ -44,14 +44,14 @@ struct BpeDescription {
   Normalizer normalizer;
   std::optional<Metaspace> metaspace;
   std::vector<SplitPattern> patterns;
-  bool strips_space = false;  // a decoded text loses one space before it
+  bool strips_space = false;  // a decoded text loses one leading space
 };
 
 std::unique_ptr<Tokenizer> MakeBpeTokenizer(BpeDescription description);
 
-// For the readers of vocabulary files: the description's model and tokens. `where` is the file,
-// `vocab` (token, id) in any order. Tokens are spelled in the byte-level alphabet (byte_level.h) or
-// as they are, where those of single bytes are <0x00> to <0xFF>.
+// For readers of vocabulary files: builds the description's model and tokens. `where` is the file,
+// `vocab` (token, id) in any order. Tokens are spelled in the byte-level alphabet (byte_level.h),
+// or literally with single bytes as <0x00> to <0xFF>.
 class BpeVocabulary {
  public:
   enum class Spelling { kByteLevel, kCharacters };
@@ -61,7 +61,7 @@ class BpeVocabulary {
 
   // Adds a merge in order of rank; `field` names it in messages.
   void AddMerge(const std::string& left, const std::string& right, const std::string& field);
-  // Lets pieces that are tokens skip the merges.
+  // Makes pieces that are tokens skip the merges.
   void IgnoreMerges();
 
   int32_t Id(const std::string& token, const std::string& field) const;  // UserError if unknown

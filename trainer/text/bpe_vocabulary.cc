@@ -14,7 +14,7 @@ BpeVocabulary::BpeVocabulary(std::string where,
                              const std::vector<std::pair<std::string, int64_t>>& vocab,
                              Spelling spelling)
     : where_(std::move(where)), spelling_(spelling) {
-  // Ids index tables: a stray huge one must not become a huge table.
+  // Ids are indices of tables: a single huge id must not create a huge table.
   const auto limit = static_cast<int64_t>(2 * vocab.size() + 1024);
   BpeDescription& d = description_;
   for (const auto& [token, id] : vocab) {

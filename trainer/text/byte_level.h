@@ -9,7 +9,7 @@
 
 namespace plimsoll::data {
 
-// The bytes that `token` writes; nullopt if it has a character outside the alphabet.
+// The bytes that `token` stands for; nullopt if it has a character outside the alphabet.
 std::optional<std::string> FromByteLevel(std::string_view token);
 
 }  // namespace plimsoll::data

@@ -1,4 +1,4 @@
-// What a tokenizer does to text before it looks for words: canonical composition, replacements.
+// A tokenizer's changes to text before it looks for words: canonical composition, replacements.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace plimsoll::data {
 
-// Steps, applied in the order in which they were added. Bytes that are no UTF-8 are kept.
+// Steps, applied in the order in which they were added. Bytes that are not UTF-8 are kept.
 class Normalizer {
  public:
   void AddNfc();                                              // Unicode's normal form C
@@ -15,7 +15,7 @@ class Normalizer {
   void AddReplace(std::string pattern, std::string content);  // every `pattern`, which is not empty
 
   bool empty() const { return steps_.empty(); }
-  // `within`: the text goes on another one, so that nothing is put before it.
+  // `within`: the text continues another one, so that no prefix is added.
   std::string Apply(std::string_view text, bool within = false) const;
 
  private:
@@ -27,7 +27,7 @@ class Normalizer {
   std::vector<Step> steps_;
 };
 
-// `text` with every `pattern`, leftmost first, replaced.
+// `text` with every occurrence of `pattern` replaced, from left to right.
 std::string ReplaceAll(std::string_view text, std::string_view pattern, std::string_view content);
 
 }  // namespace plimsoll::data

@@ -74,7 +74,7 @@ SplitPattern::SplitPattern(std::string_view pattern, const std::string& where)
     throw UserError(fmt::format("{}: the pattern is not understood: {} (at character {})", where,
                                 reinterpret_cast<const char*>(message), position));
   }
-  // Where code cannot be generated the interpreter runs it, more slowly.
+  // Where PCRE2 cannot generate code, its interpreter runs the pattern more slowly.
   pcre2_jit_compile(c.code, PCRE2_JIT_COMPLETE);
   c.match = pcre2_match_data_create(1, nullptr);
   c.context = pcre2_match_context_create(nullptr);
@@ -103,7 +103,7 @@ bool SplitPattern::Find(std::string_view text, size_t from, size_t* begin, size_
                                 from, reinterpret_cast<const char*>(message)));
   }
   const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(c.match);
-  // \K in a lookaround can put the start after the end, or before where the search began.
+  // \K in a lookaround can put the match's start after its end, or before the start of the search.
   if (bounds[0] < from || bounds[1] <= bounds[0]) {
     throw UserError(c.where + ": \\K in the pattern is not supported");
   }

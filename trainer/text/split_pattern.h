@@ -1,6 +1,6 @@
-// The regular expression by which a tokenizer cuts text into pieces before merging, run by PCRE2.
-// Takes the dialect of tokenizer files (Oniguruma, Rust): there `\s` is Unicode's White_Space, to
-// which PCRE2 adds U+180E, so `\s` is spelled out for it.
+// The regular expression that a tokenizer uses to cut text into pieces before merging, run by
+// PCRE2. Takes the dialect of tokenizer files (Oniguruma, Rust), where `\s` is Unicode's
+// White_Space. PCRE2 adds U+180E to that, so `\s` is spelled out for it.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace plimsoll::data {
 
-// What GPT-2 splits by (Radford et al. 2019, encoder.py).
+// GPT-2's split pattern (Radford et al. 2019, encoder.py).
 inline constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -22,8 +22,8 @@ class SplitPattern {
   SplitPattern& operator=(SplitPattern&&) noexcept;
   ~SplitPattern();
 
-  // The first non-empty match in text[from, …); false if there is none. `text` is well-formed
-  // UTF-8. Uses scratch memory of the pattern, so not for several threads at once.
+  // Finds the first non-empty match in text[from, …); false if there is none. `text` is well-formed
+  // UTF-8. Uses the pattern's scratch memory, so only one thread may call it at a time.
   bool Find(std::string_view text, size_t from, size_t* begin, size_t* end) const;
 
  private:

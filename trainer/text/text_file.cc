@@ -20,16 +20,16 @@
 namespace plimsoll::data {
 namespace {
 
-// A file of the process alone: it has no name, so that nothing is left behind however it ends.
+// A temporary file without a name, so that nothing is left behind however the process ends.
 class ScratchFile {
  public:
-  // For the content of `source`, which opens messages.
+  // For the content of `source`, which begins the messages.
   explicit ScratchFile(std::string source) : source_(std::move(source)) {
     const char* folder = std::getenv("TMPDIR");
     folder_ = folder == nullptr || *folder == '\0' ? "/tmp" : folder;
     file_ = open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file_ >= 0) return;
-    // Some file systems have no files without a name.
+    // Some file systems do not support files without a name.
     std::string name = folder_ + "/plimsoll-XXXXXX";
     file_ = mkostemp(name.data(), O_CLOEXEC);
     if (file_ < 0) Fail();
@@ -59,7 +59,7 @@ class ScratchFile {
   int file_ = -1;
 };
 
-// What files that are no text begin with, what to call them, and the way out.
+// The first bytes of files that are not text, a name for their kind, and a way out.
 struct Kind {
   std::string_view magic;
   size_t offset;
@@ -118,11 +118,11 @@ const Kind* FindKind(std::string_view bytes) {
   return found == kKinds.end() ? nullptr : &*found;
 }
 
-// Counted over the parts of a file that are looked at.
+// Counts over the sampled parts of a file.
 struct Sample {
   int64_t bytes = 0;
-  int64_t controls = 0;  // that no text has: all below a space but blanks, \a, \b and ESC; DEL
-  int64_t foreign = 0;   // in no well-formed UTF-8 sequence
+  int64_t controls = 0;  // never in text: below a space but blanks, \a, \b and ESC; DEL
+  int64_t foreign = 0;   // not part of well-formed UTF-8
 
   void Add(std::string_view part) {
     bytes += static_cast<int64_t>(part.size());
@@ -147,7 +147,7 @@ Sample Look(std::string_view bytes) {
   }
   for (size_t i = 0; i < kParts; ++i) {
     size_t begin = i * ((bytes.size() - kPart) / (kParts - 1));
-    // A sequence that began before is no fault.
+    // The part may begin in the middle of a sequence.
     const size_t end = begin + kPart;
     while (begin < end && (static_cast<uint8_t>(bytes[begin]) & 0xc0) == 0x80) ++begin;
     sample.Add(bytes.substr(begin, end - begin));
@@ -158,9 +158,9 @@ Sample Look(std::string_view bytes) {
 }  // namespace
 
 void RequireText(std::string_view bytes, const std::string& name) {
-  // Compressed data have one control character in nine bytes. Western text of 8 bits has a few
-  // bytes in a hundred that are no UTF-8, and is left to the tokenizer; text of other alphabets has
-  // most.
+  // In compressed data one byte in nine is a control character. In Western 8-bit text a few bytes
+  // in a hundred are not UTF-8, and it is left to the tokenizer; in text of other alphabets most
+  // are not.
   constexpr double kMaxControls = 0.01, kMaxForeign = 0.3;
   if (bytes.empty()) return;
   const Sample sample = Look(bytes);

@@ -1,4 +1,4 @@
-// Text files, read as text whatever holds them: as they are, or compressed (formats/compression.h).
+// Reads text files, uncompressed or compressed (formats/compression.h).
 #pragma once
 
 #include <functional>
@@ -9,17 +9,17 @@
 
 namespace plimsoll::data {
 
-// Where lines of progress go.
+// Receives lines of progress.
 using Say = std::function<void(std::string_view text)>;
 
 // The text of `path`, mapped. Compressed text is unpacked into a file without a name in TMPDIR (or
-// /tmp), which goes away with the mapping, and takes no memory but the page cache's; `say`, which
-// may be empty, is told so. UserErrors name the file: it cannot be read or unpacked, or is no text.
+// /tmp), which disappears with the mapping, and takes no memory except the page cache; `say`, which
+// may be empty, receives a message about it. UserErrors name the file: it cannot be read or
+// unpacked, or is not text.
 MappedFile OpenText(const std::string& path, const Say& say = {});
 
-// UserError, saying what `name` looks like, unless `bytes` are text: UTF-8 with some bytes of
-// another encoding among it, at most, and next to no control characters. Long files are looked at
-// here and there.
+// UserError, saying what `name` looks like, unless `bytes` are text: UTF-8, with at most some bytes
+// of another encoding and almost no control characters. Only samples of long files are checked.
 void RequireText(std::string_view bytes, const std::string& name);
 
 }  // namespace plimsoll::data

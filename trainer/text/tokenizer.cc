@@ -115,8 +115,8 @@ size_t Utf8Length(std::string_view text, bool* incomplete) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(0);
   if (lead < 0x80) return 1;
-  // Unicode 15, table 3-7: the second byte's range excludes overlong forms, surrogates and what
-  // lies above U+10FFFF.
+  // Unicode 15, table 3-7: the second byte's range excludes overlong forms, surrogates and code
+  // points above U+10FFFF.
   size_t length = 0;
   uint8_t low = 0x80, high = 0xbf;
   if (lead >= 0xc2 && lead <= 0xdf) {

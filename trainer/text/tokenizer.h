@@ -1,15 +1,15 @@
-// Text to token ids and back. Any bytes can be encoded.
+// Converts text to token ids and back. Any bytes can be encoded.
 //
 //   byte           one token a byte, vocabulary 256
 //   GPT-2          encoder.json and vocab.bpe (or vocab.json and merges.txt)
-//   Hugging Face   tokenizer.json of byte-level BPE (GPT-2, Llama 3, Qwen2 and their like), and of
+//   Hugging Face   tokenizer.json of byte-level BPE (GPT-2, Llama 3, Qwen2 and the like), and of
 //                  BPE of characters with byte fallback, as made from SentencePiece (Llama 2)
 //
-// Decode(Encode(x)) == x for any x (after NFC, where the tokenizer asks for it), but with byte
-// fallback for UTF-8 alone.
+// Decode(Encode(x)) == x for any x (after NFC, if the tokenizer asks for it); with byte fallback
+// only for UTF-8.
 //
-// Special and added tokens written out in the text become their ids; no beginning-of-text token is
-// added. UserErrors name the file and the field that is wrong or not supported.
+// Special and added tokens that are spelled out in the text become their ids; no beginning-of-text
+// token is added. UserErrors name the file and the field that is wrong or not supported.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +25,19 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // Where a text stands: tokenizers of SentencePiece put a space before one that begins.
+  // A text's position: SentencePiece tokenizers put a space before a text that is not a
+  // continuation.
   enum class Place { kStart, kWithin };
 
-  // Appends the ids of `text` to `out`. Safe to call from several threads, one at a time runs.
+  // Appends the ids of `text` to `out`. Several threads may call it; only one runs at a time.
   virtual void Encode(std::string_view text, std::vector<int32_t>* out,
                       Place place = Place::kStart) const = 0;
   std::vector<int32_t> Encode(std::string_view text) const;
 
-  // Appends the bytes of one id to `out`: U+FFFD for an id that has none, which models with a
+  // Appends the bytes of one id to `out`: U+FFFD for an id without bytes, which models with a
   // padded vocabulary can draw.
   virtual void Decode(int32_t id, std::string* out) const = 0;
-  // The text of all of them, from its start: without the space that Encode put there.
+  // The text of all ids, as a start of text: without the space that Encode put there.
   virtual std::string Decode(const std::vector<int32_t>& ids) const;
 
   virtual int64_t vocab_size() const = 0;                                    // largest id + 1
@@ -52,23 +53,23 @@ std::unique_ptr<Tokenizer> LoadGpt2Tokenizer(const std::string& encoder_path,
                                              const std::string& merges_path);
 std::unique_ptr<Tokenizer> LoadTokenizerJson(const std::string& path);
 
-// `spec` is "byte", a tokenizer.json, an encoder.json or vocab.json that has its merges beside it
-// (the same name with vocab.bpe or merges.txt), or a folder that holds one of these.
+// `spec` is "byte", a tokenizer.json, an encoder.json or vocab.json with its merges beside it (the
+// same name with vocab.bpe or merges.txt), or a folder that holds one of these.
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& spec);
 
-// The files of such a tokenizer, which are there; none for "byte".
+// The existing files of such a tokenizer; none for "byte".
 struct TokenizerFiles {
   std::string vocabulary;  // or a tokenizer.json
   std::string merges;      // empty with a tokenizer.json
 };
 TokenizerFiles FindTokenizer(const std::string& spec);
 
-// Gives bytes out as whole UTF-8 sequences: holds back a sequence that is not complete yet, and
-// puts U+FFFD where bytes are no UTF-8.
+// Outputs bytes as whole UTF-8 sequences: holds back an incomplete sequence, and puts U+FFFD for
+// bytes that are not UTF-8.
 class Utf8Stream {
  public:
   std::string Push(std::string_view bytes);
-  std::string Finish();  // what was held back, as U+FFFD
+  std::string Finish();  // the bytes held back, as U+FFFD
 
  private:
   std::string pending_;
@@ -77,8 +78,8 @@ class Utf8Stream {
 // The code point of a well-formed UTF-8 sequence.
 char32_t CodePoint(std::string_view sequence);
 
-// Length of the well-formed UTF-8 sequence that `text` starts with; 0 if it starts with none, or
-// with one that is cut off, in which case `*incomplete` says so.
+// The length of the well-formed UTF-8 sequence that `text` starts with; 0 if there is none, or if
+// it is cut off, in which case `*incomplete` is set.
 size_t Utf8Length(std::string_view text, bool* incomplete = nullptr);
 
 // Calls visit(run, valid) for maximal runs of well-formed UTF-8 and of other bytes.

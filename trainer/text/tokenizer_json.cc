@@ -18,10 +18,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A field with its path, so that every complaint says where it stands.
+// A field with its path, so that every error message can name its place.
 class Field {
  public:
-  // A whole file is called by its name, a field in it "name: outer.inner".
+  // The file itself is called by its name, a field in it "name: outer.inner".
   Field(const Json& json, std::string path, const char* separator = ": ")
       : json_(&json), path_(std::move(path)), separator_(separator) {}
 
@@ -56,7 +56,7 @@ class Field {
     if (!json_->is_boolean()) Fail("is neither true nor false");
     return json_->get<bool>();
   }
-  // For features that would change the ids: refuses anything but their absence.
+  // For features that would change the ids: refuses any value that turns the feature on.
   void MustBeOff() const {
     const bool off = missing() || (json_->is_boolean() && !json_->get<bool>()) ||
                      (json_->is_string() && json_->get_ref<const std::string&>().empty()) ||
@@ -117,7 +117,7 @@ BpeDescription ReadModel(const Field& model, const std::string& name) {
   using Spelling = BpeVocabulary::Spelling;
   const bool byte_fallback = model["byte_fallback"].Flag(false);
   if (byte_fallback) model["ignore_merges"].MustBeOff();
-  // With byte fallback no text is unknown: unk_token and fuse_unk have no say.
+  // With byte fallback no text is unknown: unk_token and fuse_unk have no effect.
   BpeVocabulary vocabulary(name, ReadVocab(model["vocab"]),
                            byte_fallback ? Spelling::kCharacters : Spelling::kByteLevel);
   const Field merges = model["merges"];
@@ -182,7 +182,7 @@ bool ReadPreTokenizer(const Field& field, BpeDescription* description) {
   return false;
 }
 
-// What comes before BPE of characters: nothing, or Metaspace.
+// Reads the pre-tokenizer of BPE of characters: none, or Metaspace.
 void ReadMetaspace(const Field& field, BpeDescription* description) {
   if (field.missing()) return;
   const std::string& type = field["type"].Text();
@@ -198,7 +198,7 @@ void ReadMetaspace(const Field& field, BpeDescription* description) {
   metaspace.replacement = NotEmpty(field["replacement"]);
   metaspace.split = field["split"].Flag(true);
   using Prepend = Metaspace::Prepend;
-  // Older files say add_prefix_space.
+  // Older files have add_prefix_space instead.
   const Field scheme = field["prepend_scheme"];
   if (scheme.missing()) {
     metaspace.prepend = field["add_prefix_space"].Flag(true) ? Prepend::kAlways : Prepend::kNever;
@@ -212,8 +212,8 @@ void ReadMetaspace(const Field& field, BpeDescription* description) {
   description->metaspace = std::move(metaspace);
 }
 
-// What a token writes, of BPE of characters: any number of Replace, then ByteFallback, Fuse and
-// Strip of one space, if at all. ReadAddedTokens comes before.
+// Reads the decoder of BPE of characters, if any: any number of Replace, then ByteFallback, Fuse
+// and Strip of one space. ReadAddedTokens must come before.
 void ReadDecoder(const Field& field, BpeDescription* description) {
   const auto refuse = [](const Field& part, const std::string& type) {
     part.Fail(
@@ -269,7 +269,7 @@ void ReadAddedTokens(const Field& field, BpeDescription* description) {
     if (static_cast<size_t>(id) >= description->tokens.size()) {
       description->tokens.resize(static_cast<size_t>(id) + 1);
     }
-    // As it is matched: what the normaliser puts before it is a part of it.
+    // As it is matched: with the prefix that the normaliser adds.
     description->tokens[static_cast<size_t>(id)] =
         added.normalized ? description->normalizer.Apply(added.content) : added.content;
     description->added.push_back(std::move(added));

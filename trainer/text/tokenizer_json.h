@@ -1,5 +1,5 @@
-// Readers of tokenizer files from text already in memory (see tokenizer.h for the files). `name`
-// stands for the file in messages.
+// Readers of tokenizer files from text in memory (see tokenizer.h for the files). `name` is the
+// file's name for messages.
 #pragma once
 
 #include <memory>

@@ -7,8 +7,8 @@
 // lda, or, with trans_a, the transpose of A[k,m]; B alike. Operands are float32, bf16 or fp16; the
 // result is of their type or float32. Products are summed in float32 and rounded once, at the end.
 //
-// Two runs give the same bits: algorithms with atomic additions are never taken, and which
-// algorithm computes a product depends on the problem, the GPU's model and cuBLAS's version alone
+// Two runs give the same bits: algorithms with atomic additions are never used, and the algorithm
+// for a product depends only on the problem, the GPU's model and cuBLAS's version
 // (ops/cuda/products/gemm_choice.h).
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace plimsoll::ops {
 
-// What happens to the float32 sums before they are rounded and written. gelu is the tanh form.
+// What is applied to the float32 sums before they are rounded and written. gelu is the tanh form.
 enum class GemmEpilogue : uint8_t {
   kNone,
   kBias,          // + bias[n]
@@ -42,8 +42,8 @@ struct GemmProblem {
   int64_t k = 0;  // 0: D = epilogue(beta · C)
   int64_t lda = 0;
   int64_t ldb = 0;
-  int64_t ldc = 0;    // of C, D and aux
-  int64_t batch = 1;  // products at these distances, in elements; not with an epilogue
+  int64_t ldc = 0;    // for C, D and aux
+  int64_t batch = 1;  // number of products, this many elements apart; not with an epilogue
   int64_t stride_a = 0;
   int64_t stride_b = 0;
   int64_t stride_c = 0;
@@ -55,10 +55,10 @@ struct GemmProblem {
   float beta = 0;
 };
 
-// Of an op's attribute tf32 (ops/linear.h).
+// Whether an op's attribute tf32 (ops/linear.h) applies to operands of this type.
 bool UsesTf32(const graph::Attributes& attributes, graph::DType operands);
 
-// On the device. C may be D's memory; otherwise nothing may overlap D.
+// Device addresses. C may be D's memory; otherwise nothing may overlap D.
 struct GemmBuffers {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -67,20 +67,20 @@ struct GemmBuffers {
   const void* bias = nullptr;
   void* aux = nullptr;  // kGeluGradient reads it
   float* sums = nullptr;
-  const float* old_sums = nullptr;  // may be `sums`, or nullptr: nothing is added
+  const float* old_sums = nullptr;  // may be `sums`; nullptr: nothing is added
   void* workspace = nullptr;        // 256-byte aligned; its content is arbitrary before and after
   int64_t workspace_bytes = 0;
 };
 
-// Enqueues the product. The algorithm is the one that PrepareGemm found, or cuBLAS's own first
-// choice where it was never asked. Products that cuBLASLt does not take (k = 0, rows at odd
-// addresses under an epilogue) run on a plain kernel of our own, which is slow.
+// Enqueues the product. Uses the algorithm that PrepareGemm found, or cuBLAS's own first choice
+// where it was never called. Products that cuBLASLt does not take (k = 0, rows at odd addresses
+// under an epilogue) run on a plain kernel of our own, which is slow.
 void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
           const GemmBuffers& buffers);
 
 // Chooses the algorithm for this problem, once per process: from the file of earlier choices, or by
-// timing candidates on the buffers given. Overwrites D, aux, sums and the workspace. Not while
-// capturing.
+// timing candidates on the given buffers. Overwrites D, aux, sums and the workspace. Must not be
+// called during a capture.
 void PrepareGemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
                  const GemmBuffers& buffers);
 

@@ -82,7 +82,7 @@ GemmMeasurements ReadGemmMeasurements(const std::string& path, const std::string
   if (lines[1] != device) fail(2, "of another device or cuBLAS");
 
   GemmMeasurements measurements;
-  for (size_t i = 2; i + 1 < lines.size(); ++i) {  // the last is empty, before the checksum
+  for (size_t i = 2; i + 1 < lines.size(); ++i) {  // the last line, before the checksum, is empty
     const std::vector<std::string_view> fields = Split(lines[i], ' ');
     GemmMeasurement measurement{};
     if (fields.size() != 3 || !ParseAlgorithm(fields[1], measurement.algorithm) ||

@@ -65,21 +65,22 @@ const char* Name(GemmEpilogue epilogue) {
   return "?";
 }
 
-// The first of an algorithm's 8 words when it is a form of ours: "plimsoll".
+// "plimsoll": marks one of our own forms in the first of an algorithm's 8 words.
 constexpr uint64_t kForm = 0x706c696d736f6c6c;
-// Smaller products are not worth a choice. FLOPs.
+// Products with fewer FLOPs are not worth a choice.
 constexpr double kLeastForForms = 1e9;
 
-// No kernel asks for more.
+// No kernel requires more.
 constexpr uint32_t kMostAlignment = 16;
 
-// Bytes to which an address is aligned, and all those at multiples of `stride` bytes from it.
+// The largest power of two that divides an address and all addresses at multiples of `stride` bytes
+// from it.
 uint32_t Alignment(const void* address, int64_t stride = 0) {
   const uintptr_t bits = reinterpret_cast<uintptr_t>(address) | static_cast<uintptr_t>(stride);
   return uint32_t{1} << std::countr_zero(bits | kMostAlignment);
 }
 
-// Of the matrices as cuBLASLt names them.
+// Alignments of the matrices, under cuBLASLt's names.
 struct Alignments {
   uint32_t a, b, c, d;
 };
@@ -105,7 +106,7 @@ void Set(cublasLtMatmulPreferenceOpaque_t& preference,
              "cublasLtMatmulPreferenceSetAttribute");
 }
 
-// The row-major [rows, columns].
+// The layout of the row-major matrix [rows, columns].
 cublasLtMatrixLayoutOpaque_t Layout(DType dtype, int64_t rows, int64_t columns, int64_t ld,
                                     int64_t batch, int64_t stride) {
   cublasLtMatrixLayoutOpaque_t layout;
@@ -173,7 +174,7 @@ std::vector<cublasLtMatmulAlgo_t> GemmCall::Heuristic(cublasLtHandle_t handle, i
   gpu::Check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
   Set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
       static_cast<uint64_t>(buffers_.workspace_bytes));
-  // Partial sums are added in their own type, from the workspace, in a fixed order.
+  // Partial sums are added in their own type, in the workspace, in a fixed order.
   Set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   const Alignments align = AlignmentsOf(problem_, buffers_);
@@ -193,7 +194,7 @@ std::vector<cublasLtMatmulAlgo_t> GemmCall::Heuristic(cublasLtHandle_t handle, i
 }
 
 std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, int most) const {
-  // cuBLASLt asks for rows of 16 bytes, and takes others with less precision.
+  // cuBLASLt requires rows of a multiple of 16 bytes, and computes others with less precision.
   const bool uneven_aux = buffers_.aux != nullptr &&
                           (problem_.ldc % 8 != 0 || Alignment(buffers_.aux) < kMostAlignment);
   if (uneven_aux) return {};
@@ -210,7 +211,8 @@ std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, 
   };
   add(*this);
   if (problem_.epilogue == GemmEpilogue::kBias || problem_.epilogue == GemmEpilogue::kGeluBias) {
-    // The favourites without an epilogue are often faster with it, too, but not among those named.
+    // Algorithms that are best without an epilogue are often also faster with one, but cuBLASLt
+    // doesn't list them for it.
     GemmProblem plain = problem_;
     plain.epilogue = GemmEpilogue::kNone;
     GemmBuffers buffers = buffers_;

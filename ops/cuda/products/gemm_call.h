@@ -1,6 +1,6 @@
 // A matrix product (ops/cuda/products/gemm.h) in cuBLASLt's terms: descriptors, candidates, the
-// call. Under the epilogue kSums cuBLASLt's product follows a kernel of its own for the sums
-// (ops/cuda/column_sums.h), which is faster than what cuBLASLt has for that.
+// call. With the epilogue kSums, a separate kernel computes the sums (ops/cuda/column_sums.h)
+// before cuBLASLt's product, which is faster than cuBLASLt's own epilogue for it.
 #pragma once
 
 #include <cublasLt.h>
@@ -19,36 +19,36 @@ class GemmCall {
  public:
   GemmCall(const GemmProblem& problem, const GemmBuffers& buffers);
 
-  // What the choice of an algorithm depends on, in one word: its kind and size, and how
-  // the buffers are aligned.
+  // The properties on which the choice of an algorithm depends, in one word: kind and size, and the
+  // buffers' alignment.
   const std::string& key() const { return key_; }
 
-  // Deterministic algorithms, cuBLAS's favourite first, up to `most` or twice as many under an
+  // Deterministic algorithms, cuBLAS's favourite first: up to `most`, or twice as many with an
   // epilogue; empty when it has none.
   std::vector<cublasLtMatmulAlgo_t> Candidates(cublasLtHandle_t handle, int most) const;
 
-  // Our own forms (gemm_forms.h), for large products, in the place of cuBLASLt's algorithms.
+  // Our own forms (gemm_forms.h), for large products, encoded as cuBLASLt's algorithms.
   std::vector<cublasLtMatmulAlgo_t> Forms() const;
   static cublasLtMatmulAlgo_t AlgorithmOf(int form);
-  // Nothing for cuBLASLt's.
+  // nullopt for algorithms of cuBLASLt.
   static std::optional<int> FormOf(const cublasLtMatmulAlgo_t& algorithm);
 
-  // Floating-point operations of the product.
+  // FLOPs of the product.
   double flops() const;
 
-  // How a Hopper kernel is cut and ordered, in cuBLASLt's numbers.
+  // How a Hopper kernel divides and orders the work, in cuBLASLt's numbers.
   struct Variation {
     uint32_t tile, cluster, order;
     auto operator<=>(const Variation&) const = default;
   };
-  // Nothing for algorithms of other kinds.
+  // nullopt for algorithms of other kinds.
   static std::optional<Variation> VariationOf(const cublasLtMatmulAlgo_t& algorithm);
-  // The algorithm in another variation; nothing when cuBLASLt has none such.
+  // The algorithm in another variation; nullopt when cuBLASLt doesn't have it.
   std::optional<cublasLtMatmulAlgo_t> Varied(cublasLtHandle_t handle,
                                              const cublasLtMatmulAlgo_t& algorithm,
                                              const Variation& variation) const;
 
-  // Can this algorithm compute it, deterministically and in the workspace?
+  // Whether this algorithm can compute the product, deterministically and within the workspace.
   bool Accepts(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm) const;
 
   void Run(cublasLtHandle_t handle, cudaStream_t stream,
@@ -60,9 +60,9 @@ class GemmCall {
   GemmProblem problem_;
   GemmBuffers buffers_;
   std::string key_;
-  // cuBLASLt's opaque structs live here by value; its functions take them without const.
+  // cuBLASLt's opaque structs are held by value; its functions take them without const.
   mutable cublasLtMatmulDescOpaque_t operation_;
-  mutable cublasLtMatrixLayoutOpaque_t a_, b_, c_;  // of our A, B, and C and D
+  mutable cublasLtMatrixLayoutOpaque_t a_, b_, c_;  // of our A, of B, and of C and D
 };
 
 }  // namespace plimsoll::ops

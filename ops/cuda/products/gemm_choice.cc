@@ -24,7 +24,7 @@
 namespace plimsoll::ops {
 namespace {
 
-// Asked of cuBLAS. It sorts them by its own estimate.
+// Number requested from cuBLAS, which sorts them by its own estimate.
 constexpr int kCandidates = 16;
 constexpr int kRounds = 7;
 // A timing is of one call or more, and about this long; before the first the GPU is kept busy for
@@ -32,12 +32,13 @@ constexpr int kRounds = 7;
 constexpr double kTiming = 300;    // µs
 constexpr double kWarmUp = 30000;  // µs
 constexpr int kMostCalls = 50;
-// Candidates this much slower than the fastest are not timed again, nor more than so many.
+// Candidates slower than the fastest by more than this factor are not timed again; the number timed
+// again is limited too.
 constexpr double kHopeless = 1.15;
 constexpr size_t kFinalists = 12;
-// Products below this are not worth a wider search.
+// Smaller products are not worth a wider search.
 constexpr double kLargeProduct = 5e9;  // FLOPs
-// Nor is a later candidate taken that wins by no more than noise: choices shall repeat.
+// A later candidate must win by more than noise, so that choices are repeatable.
 constexpr double kTie = 1.01;
 
 class Event {
@@ -74,7 +75,7 @@ class Measuring {
   Measuring(gpu::Libraries& libraries, cudaStream_t stream, const GemmCall& call)
       : handle_(libraries.cublas_lt()), stream_(stream), call_(call) {}
 
-  // The fastest candidate, or of a large product the fastest variation.
+  // The fastest candidate, or for a large product the fastest variation.
   GemmMeasurement Fastest(const std::vector<cublasLtMatmulAlgo_t>& candidates) {
     std::vector<Timed> timed;
     for (const cublasLtMatmulAlgo_t& algorithm : candidates) Try(algorithm, timed);
@@ -103,7 +104,7 @@ class Measuring {
     for (int i = 0; i < calls; ++i) call_.Run(handle_, stream_, t.algorithm);
   }
 
-  // Times one call, unless it is among them already.
+  // Times one call of the algorithm, unless it has been timed already.
   void Try(const cublasLtMatmulAlgo_t& algorithm, std::vector<Timed>& timed) {
     const auto same = [&](const Timed& t) {
       return std::memcmp(&t.algorithm, &algorithm, sizeof(algorithm)) == 0;
@@ -119,8 +120,9 @@ class Measuring {
     timed.back().first = Microseconds(begin, end);
   }
 
-  // cuBLAS names 8 of a Hopper kernel's several hundred variations. The fastest is often another:
-  // first each tile in each cluster, then the best of these in every order of tiles.
+  // cuBLAS lists 8 of a Hopper kernel's several hundred variations, and often another is the
+  // fastest. So first tries each tile in each cluster, then the best of these with every order of
+  // tiles.
   void TryVariations(std::vector<Timed>& timed) {
     const std::vector<Timed> named = timed;
     std::set<uint32_t> tiles = {CUBLASLT_MATMUL_TILE_128x128, CUBLASLT_MATMUL_TILE_128x160,
@@ -156,7 +158,7 @@ class Measuring {
     }
   }
 
-  // Without a pause, so that all see the clock that the GPU keeps under load.
+  // Runs without a pause, so that all are timed at the clock that the GPU keeps under load.
   void TakeTurns(std::vector<Timed>& timed, double fastest) {
     const int calls = std::clamp(static_cast<int>(kTiming / fastest), 1, kMostCalls);
     const int turns =
@@ -198,8 +200,8 @@ std::string CacheFolder() {
   return "";
 }
 
-// Of a folder, made if there is none; held by one process at a time. Where there can be none, each
-// goes on as if it were alone.
+// Locks a folder, which is created if need be, for one process at a time. If it can't be locked,
+// each process goes on as if it were alone.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder) {
@@ -218,7 +220,7 @@ class FolderLock {
   int handle_ = -1;
 };
 
-// The choices of this process, for each device that it uses.
+// This process's choices for each device that it uses.
 class Choices {
  public:
   static Choices& Get() {
@@ -319,9 +321,9 @@ class Choices {
     return device;
   }
 
-  // What is in the file is what the next run will do. Ranks of one host measure at the same time
-  // and may find others the fastest: the first to be kept is taken by all, so that the bits of this
-  // run are those of the next. Returns what is kept.
+  // The next run will use what is in the file. Ranks of one host measure at the same time and may
+  // find different algorithms fastest: all ranks take the one that was stored first, so that this
+  // run has the same bits as the next. Returns the stored choice.
   GemmMeasurement Keep(const Device& device, gpu::Libraries& libraries, const GemmCall& call,
                        const GemmMeasurement& fastest) {
     if (device.path.empty()) return fastest;
@@ -331,7 +333,7 @@ class Choices {
       for (const auto& [key, measurement] : ReadGemmMeasurements(device.path, device.name)) {
         all[key] = measurement;
       }
-    } catch (const UserError&) {  // was warned of when it was first read; it is replaced
+    } catch (const UserError&) {  // a warning was given at the first read; the file is replaced
     }
     const auto known = all.find(call.key());
     if (known != all.end() && call.Accepts(libraries.cublas_lt(), known->second.algorithm)) {

@@ -1,6 +1,6 @@
-// Which of cuBLASLt's algorithms, or which form of our own (gemm_forms.h), computes a product. The
-// same problem on the same GPU model with the same cuBLAS gets the same algorithm in every run, and
-// so the same bits: what was measured once is kept in a file of the user's cache folder.
+// Which of cuBLASLt's algorithms, or of our own forms (gemm_forms.h), computes a product. The same
+// problem on the same GPU model with the same cuBLAS gets the same algorithm in every run, and so
+// the same bits: measurements are kept in a file in the user's cache folder.
 #pragma once
 
 #include <functional>
@@ -12,25 +12,25 @@
 namespace plimsoll::ops {
 
 struct GemmChoiceOptions {
-  // False: cuBLAS's own first choice, nothing is timed and no file is read or written. Not given:
-  // false when the environment variable PLIMSOLL_CUDA_GEMM says "first", else true.
+  // False: takes cuBLAS's own first choice; nothing is timed and no file is read or written.
+  // nullopt: false if the environment variable PLIMSOLL_CUDA_GEMM is "first", else true.
   std::optional<bool> measure;
-  // Of the file; empty: none. Not given: ${XDG_CACHE_HOME:-~/.cache}/plimsoll.
+  // The folder of the file; empty: no file. nullopt: ${XDG_CACHE_HOME:-~/.cache}/plimsoll.
   std::optional<std::string> folder;
-  // False: cuBLASLt's algorithms alone.
+  // False: only cuBLASLt's algorithms.
   bool forms = true;
-  // Hears of a file that can't be used; it is made anew. Empty: standard error.
+  // Called about a file that can't be used and is replaced. Empty: prints to standard error.
   std::function<void(const std::string&)> warn;
 };
 
-// For the whole process; forgets earlier choices. Not while a product is being enqueued.
+// Applies to the whole process; forgets earlier choices. Not while a product is being enqueued.
 void SetGemmChoice(GemmChoiceOptions options);
 
-// What PrepareGemm chose for this problem, else cuBLAS's first. Nothing: it has none.
+// The algorithm that PrepareGemm chose for this problem, else cuBLAS's first; nullopt: it has none.
 std::optional<cublasLtMatmulAlgo_t> ChosenAlgorithm(gpu::Libraries& libraries,
                                                     const GemmCall& call);
 
-// Chooses as PrepareGemm (ops/cuda/products/gemm.h) says.
+// Chooses as described at PrepareGemm (ops/cuda/products/gemm.h).
 void ChooseAlgorithm(gpu::Libraries& libraries, cudaStream_t stream, const GemmCall& call);
 
 }  // namespace plimsoll::ops

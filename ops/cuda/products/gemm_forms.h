@@ -1,5 +1,5 @@
 // Our own products on Hopper GPUs (hopper_gemm.cuh), which compete with cuBLASLt's algorithms for a
-// problem (gemm_choice.h). A form is one way to cut and order a product.
+// problem (gemm_choice.h). A form is one way to divide and order a product.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,23 +13,24 @@ namespace plimsoll::ops {
 
 struct GemmForm {
   const char* name;
-  // Can it compute this, on a GPU with so many multiprocessors?
+  // Whether it can compute this problem, on a GPU with that many multiprocessors.
   bool (*takes)(const GemmProblem& problem, const GemmBuffers& buffers, int multiprocessors);
   void (*run)(cudaStream_t stream, const GemmProblem& problem, const GemmBuffers& buffers,
               int multiprocessors);
 };
 
-// In an order that is part of the file of measurements: new ones come last.
+// All forms. The file of measurements refers to their order: add new ones at the end.
 std::span<const GemmForm> GemmForms();
 
-// Numbers of the forms that can compute it on the current device; none without a Hopper GPU or code
-// for one.
+// Numbers of the forms that can compute the problem on the current device; empty without a Hopper
+// GPU or code for one.
 std::vector<int> FormsFor(const GemmProblem& problem, const GemmBuffers& buffers);
 bool FormTakes(int form, const GemmProblem& problem, const GemmBuffers& buffers);
 
 void RunForm(int form, cudaStream_t stream, const GemmProblem& problem, const GemmBuffers& buffers);
 
-// Of 16-bit results: y = x · weightᵀ and its dx. Of gradients of weights. (gemm_*_hopper.cu)
+// Forms for 16-bit results, y = x · weightᵀ and its dx; and for gradients of weights.
+// (gemm_*_hopper.cu)
 std::span<const GemmForm> RoundedForms();
 std::span<const GemmForm> GradientForms();
 

@@ -1,5 +1,5 @@
-// Forms (gemm_forms.h) of gradients of weights on Hopper: dweight = dyᵀ · x in float32, and with it
-// the column sums of dy, made in the same kernel or before it.
+// Forms (gemm_forms.h) for gradients of weights on Hopper: dweight = dyᵀ · x in float32, together
+// with the column sums of dy, computed in the same kernel or before it.
 #include <algorithm>
 
 #include "ops/cuda/column_sums.h"

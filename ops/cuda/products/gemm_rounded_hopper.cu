@@ -1,5 +1,5 @@
-// Forms (gemm_forms.h) of products with 16-bit results on Hopper: y = x · weightᵀ + bias, and
-// dx = dy · weight.
+// Forms (gemm_forms.h) for products with 16-bit results on Hopper: y = x · weightᵀ + bias, and dx =
+// dy · weight.
 #include "gpu/check.h"
 #include "ops/cuda/products/gemm_forms.h"
 #include "ops/cuda/products/hopper_epilogues.cuh"

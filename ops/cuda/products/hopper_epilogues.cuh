@@ -1,5 +1,5 @@
-// What becomes of the sums of a product on Hopper (hopper_gemm.cuh): rounded and stored, plus a
-// bias where there is one.
+// Epilogue for the sums of a product on Hopper (hopper_gemm.cuh): adds a bias, if any, rounds and
+// stores.
 #pragma once
 
 #include <cuda.h>
@@ -9,7 +9,7 @@
 namespace plimsoll::ops {
 
 // Rounds to T and stores, 64 columns at a time, while the next tile is multiplied: through shared
-// memory, where the copy engine takes them; kBuffers pieces of a warpgroup are under way.
+// memory, from where the copy engine takes them; kBuffers pieces of a warpgroup are in flight.
 template <typename T, int kBuffers = 2>
 struct StoreRounded {
   static constexpr int kSharedBytes = kBuffers * kOperandTile;
@@ -43,8 +43,8 @@ struct StoreRounded {
   template <int kCount>
   __device__ void Hold(float (&sums)[kCount], const Ahead<kCount>& ahead, const HopperTile& tile,
                        Held<kCount>& held) const {
-    // Buffers are taken in turn, from one tile to the next: with an odd number of pieces for two
-    // buffers the last of a tile would be overwritten by the first of the next.
+    // Buffers alternate from one tile to the next: with an odd number of pieces and two buffers,
+    // the first piece of a tile would overwrite the last piece of the tile before.
     static_assert(kCount % 32 == 0 && kPieces<kCount> % kBuffers == 0);
 #pragma unroll
     for (int i = 0; i < kCount; i += 2) {
@@ -63,9 +63,9 @@ struct StoreRounded {
 
   template <int kCount>
   __device__ void Store(const Held<kCount>& held, int piece, char* shared) const {
-    if (held.row >= held.rows) return;  // nothing of it is part of the result
+    if (held.row >= held.rows) return;  // none of it is part of the result
     const int thread = threadIdx.x % kWarpgroup, lane = thread % 32;
-    const int row = thread / 32 * 16 + lane % 16;  // of the matrix rows that this lane addresses
+    const int row = thread / 32 * 16 + lane % 16;  // of the row that this lane addresses
     const uint32_t buffer = SharedAddress(shared) + piece % kBuffers * kOperandTile;
     if (thread == 0) AwaitStoredBoxes<kBuffers - 1>();
     WarpgroupBarrier(held.warpgroup);

@@ -1,15 +1,15 @@
-// Matrix products of 16-bit operands on Hopper, with room for an epilogue of one's own:
+// Matrix products of 16-bit operands on Hopper, with a custom epilogue:
 //
-//   sums[m,n] = Σ over k of A[m,k] · B[n,k]        float32; what becomes of them, the epilogue says
+//   sums[m,n] = Σ over k of A[m,k] · B[n,k]        float32; the epilogue processes them
 //
 // Either operand may lie in memory with k contiguous (Contiguous::kInner: A is [m,k], B is [n,k],
 // as in y = x · weightᵀ) or with its other dimension contiguous (kOuter: A is [k,m], B is [k,n]).
 //
 // A block has two warpgroups that multiply (Warpgroups in hopper_tiles.cuh) and one whose first
 // thread has the copy engine fill a ring of stages, 64 of k each, in shared memory. Two blocks of a
-// cluster have neighbouring tiles and share what they have in common: each loads half of it for
-// both. Blocks stay and take tile after tile; while one tile's epilogue runs, the ring is filled
-// for the next.
+// cluster have neighbouring tiles and share an operand: each loads half of it for both. Blocks are
+// persistent and take tile after tile; while one tile's epilogue runs, the ring is filled for the
+// next.
 //
 // An epilogue is a struct of plain values, passed to the kernel as a __grid_constant__ parameter
 // (it may hold tensor maps). kCount is half the tile's columns:
@@ -17,22 +17,23 @@
 //   static constexpr int kSharedBytes;     of each warpgroup, a multiple of 1024; may be 0
 //   void operator()(float (&sums)[kCount], const HopperTile& tile, char* shared) const;
 //
-// One that only has to store may do so while the next tile is multiplied. Instead of the operator:
+// An epilogue that only has to store may do so while the next tile is multiplied. Instead of the
+// operator it has:
 //
-//   struct Ahead<kCount>                   registers that are loaded while the sums are under way
+//   struct Ahead<kCount>                   registers that are loaded while the sums are computed
 //   struct Held<kCount>                    registers that hold what is to be stored
-//   static constexpr int kPieces<kCount>   in so many pieces
+//   static constexpr int kPieces<kCount>   number of pieces to store
 //   void Load(Ahead&, tile) const;
 //   void Hold(sums, ahead, tile, held) const;
 //   void Store(held, piece, shared) const;      after a step of the next tile
 //
 // They are called by the 128 threads of a warpgroup for each of its 64 × kColumns results. sums[i]
 // is the element (tile.row + at.Row(i), tile.column + at.Column(i)) with ResultPlace at
-// (wgmma.cuh): the columns of a row lie in the 4 threads of a quad, two next to each other in
-// registers i and i + 1 (i even). Elements from tile.rows or tile.columns on are not part of the
-// result: their sums are zeros. `shared` is aligned to 1024 bytes and keeps what the last call left
-// there. The threads may meet in tile.Barrier(), and only there. Boxes stored by the copy engine
-// are waited for at the kernel's end.
+// (wgmma.cuh): the columns of a row lie in the 4 threads of a quad, two neighbours in registers i
+// and i + 1 (i even). Elements from tile.rows or tile.columns on are not part of the result: their
+// sums are zeros. `shared` is aligned to 1024 bytes and keeps its content between calls. The
+// threads may synchronize by tile.Barrier(), and only by it. The kernel waits at its end for boxes
+// stored by the copy engine.
 #pragma once
 
 #include <cuda.h>
@@ -57,8 +58,8 @@ struct HopperArguments {
   Epilogue epilogue;
 };
 
-// Shared memory: the stages (A, then B), the epilogue's of both warpgroups, and two barriers for
-// each stage: `full` when its bytes have come, `free` when all that read it have done so.
+// Shared memory: the stages (A, then B), the epilogue's memory of both warpgroups, and two barriers
+// for each stage: `full` when its bytes have arrived, `free` when all readers are done with it.
 template <typename Tiling, typename Epilogue>
 struct HopperMemory {
   static constexpr int kMost = 227 << 10;
@@ -94,7 +95,7 @@ __device__ void ForEachStep(const Order& order, int share, Visit visit) {
   }
 }
 
-// By one thread: has the copy engine load the stages of all of the block's tiles.
+// Run by one thread: has the copy engine load the stages of all of the block's tiles.
 template <typename Tiling, typename Memory, typename Arguments>
 __device__ void LoadStages(const Memory& memory, const Arguments& p, int cluster, int clusters,
                            int rank) {
@@ -110,7 +111,7 @@ __device__ void LoadStages(const Memory& memory, const Arguments& p, int cluster
       AwaitBarrier(memory.Free(place.index), place.round ^ 1);
       ExpectBytes(full, Tiling::kLoadedBytes);
       const int inner = step * kHopperStep;
-      // One operand: its boxes, or this block's half of each for both blocks.
+      // Loads one operand: its boxes, or this block's half of each for both blocks.
       const auto load = [&]<Contiguous kContiguous, int kRows, int kShare>(const CUtensorMap* map,
                                                                            uint32_t to, int first) {
         constexpr int kHalf = (kContiguous == Contiguous::kInner ? kRows : kHopperStep) / kShare;
@@ -137,7 +138,7 @@ __device__ void LoadStages(const Memory& memory, const Arguments& p, int cluster
   }
 }
 
-// Whose turn it is to wait for stages.
+// Decides which warpgroup may wait for stages.
 struct Turns {
   __device__ static void Await(int warpgroup) {
     if (warpgroup == 0) {
@@ -155,7 +156,7 @@ struct Turns {
   }
 };
 
-// What an epilogue holds, if it does.
+// Registers held by an epilogue; Nothing for an epilogue without them.
 struct Nothing {};
 template <typename Epilogue, int kCount>
 concept HoldsResults = requires {
@@ -182,7 +183,7 @@ constexpr int PiecesOf() {
   return 0;
 }
 
-// By a warpgroup: multiplies its half of the block's tiles, or every second of them.
+// Run by a warpgroup: multiplies its half of the block's tiles, or every second tile.
 template <typename Tiling, typename Memory, typename Arguments>
 __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int cluster, int clusters,
                               int rank, int warpgroup, char* shared) {
@@ -191,7 +192,7 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
   constexpr int kBlocks = Tiling::kClusterBlocks;
   constexpr int kCount = Tiling::kCount;
   const int thread = threadIdx.x % kWarpgroup;
-  // When a warp has waited for the products, all of its warpgroup's are over.
+  // When one warp's wait for the products returns, those of its whole warpgroup are done.
   const auto release = [&](int stage) {
     if (thread < kBlocks) ArriveInCluster(memory.Free(stage), kBlocks > 1 ? thread : rank);
   };
@@ -223,11 +224,11 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
       more = get();
       continue;
     }
-    // The second warpgroup stays a step behind, and computes while the first is between tiles. The
-    // first can't be more than a ring ahead: one meeting a tile is enough.
+    // The second warpgroup stays one step behind, and computes while the first is between tiles. As
+    // the first can't be more than a ring ahead, synchronizing once per tile is enough.
     const bool staggered = Tiling::kTogether && tile.steps >= Memory::kStages;
     if (staggered && warpgroup == 1) Turns::Await(1);
-    // The stages' phases repeat: only the next tile's may be waited for.
+    // The stages' phases repeat, so a warpgroup may only wait for those of the next tile.
     if (!Tiling::kTogether && turn > 0) Turns::Await(warpgroup);
     float sums[kCount];
     int done = 0, last = 0;
@@ -257,7 +258,7 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
       last = place.index;
       place.Step();
     });
-    // While the last products are under way.
+    // This runs while the last products are computed.
     if constexpr (kHolds) store_held(kPieces);
     HopperTile finished = tile;
     finished.row += half * 64;
@@ -327,7 +328,7 @@ __global__ __launch_bounds__(kHopperThreads, 1) void HopperGemmKernel(
     MultiplyTiles<Tiling>(memory, p, cluster, clusters, rank, consumer,
                           aligned + Memory::kEpilogueAt + consumer * Epilogue::kSharedBytes);
   }
-  // A block's memory is there for as long as its neighbour may write to it.
+  // A block's memory must remain valid as long as its neighbour may write to it.
   if constexpr (kBlocks > 1) SyncCluster();
 #endif
 }

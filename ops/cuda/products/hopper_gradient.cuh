@@ -1,12 +1,11 @@
-// Gradients of weights on Hopper: sums over many rows (hopper_gemm.cuh, SharedTiles) into float32,
-// written or added to what is there, and the sums of A's rows, which are the bias's gradient:
+// Gradients of weights on Hopper: sums over many rows (hopper_gemm.cuh, SharedTiles) in float32,
+// written to D or added to acc, and the sums of A's rows, which are the bias's gradient:
 //
 //   D[m,n] = Σ over k of A[m,k] · B[n,k] + acc        row_sums[m] = Σ over k of A[m,k] + row_acc
 //
-// A tile that one cluster has computed as a whole is stored by its epilogue. Shares of tiles, and
-// the sums of rows, go to the workspace, and a second kernel adds them up, in the order of their
-// numbers. Bytes: A and B once or a few times, from L2; D once; every share once written and once
-// read.
+// If one cluster has computed a whole tile, its epilogue stores the tile. Shares of tiles, and the
+// sums of rows, go to the workspace, and a second kernel adds them in the order of their numbers.
+// Bytes: A and B once or a few times, from L2; D once; every share is written once and read once.
 #pragma once
 
 #include "ops/cuda/dependent_launch.cuh"
@@ -25,7 +24,7 @@ struct HopperGradientArguments {
   float* row_shares;     // [record][rows of a tile]
 };
 
-// Two neighbours of a row, the second perhaps beyond its end.
+// Stores two neighbours of a row; the second may be beyond the row's end.
 __device__ inline void StorePair(const HopperGradientArguments& p, int64_t row, int column,
                                  int columns, float2 value) {
   const int64_t at = row * p.stride + column;
@@ -39,7 +38,7 @@ __device__ inline void StorePair(const HopperGradientArguments& p, int64_t row, 
   }
 }
 
-inline constexpr int kGradientRows = 128;  // of a tile: warpgroups together
+inline constexpr int kGradientRows = 128;  // of a tile: both warpgroups
 
 // kSums: the last four sums of a thread are those of rows.
 template <bool kSums>
@@ -77,10 +76,10 @@ struct StoreGradient {
   }
 };
 
-inline constexpr int kGradientSlices = 16;  // of a tile, one block each
+inline constexpr int kGradientSlices = 16;  // of a tile, each taken by one block
 inline constexpr int kGradientThreads = 2 * kWarpgroup;
 
-// Adds up the shares: first blocks for slices of tiles, then blocks for 32 rows' sums.
+// Adds the shares: the first blocks take slices of tiles, the others the sums of 32 rows each.
 template <typename Tiling>
 __global__ __launch_bounds__(kGradientThreads) void AddSharesKernel(
     const __grid_constant__ SharedTiles order, const __grid_constant__ HopperGradientArguments p,
@@ -95,7 +94,7 @@ __global__ __launch_bounds__(kGradientThreads) void AddSharesKernel(
     const int slice = block % kGradientSlices, rank = block / kGradientSlices % kBlocks;
     const int tile = block / (kGradientSlices * kBlocks);
     const int begin = order.parts[tile], end = order.parts[tile + 1];
-    if (end - begin == 1) return;  // is stored already
+    if (end - begin == 1) return;  // the epilogue has stored it
     float4 sums[kSlice] = {};
     const float4* const from = p.shares + threadIdx.x;
 #pragma unroll 8
@@ -167,7 +166,7 @@ SharedTiles MakeSharedTiles(const HopperProblem& problem, int group, int cluster
   return order;
 }
 
-// Of the workspace: the shares of tiles, then those of the sums of rows.
+// Bytes of the workspace: the shares of tiles, then those of the sums of rows.
 template <typename Tiling>
 struct GradientBytes {
   explicit GradientBytes(const SharedTiles& order) {
@@ -178,7 +177,7 @@ struct GradientBytes {
   int64_t shares, rows;
 };
 
-// Enqueues it. `p` has no pointers to the workspace yet, which has GradientBytes.
+// Enqueues the gradient. `p` needs no pointers to the workspace, which has GradientBytes.
 template <typename Tiling>
 void LaunchHopperGradient(cudaStream_t stream, const HopperProblem& problem,
                           const SharedTiles& order, HopperGradientArguments p, char* workspace,

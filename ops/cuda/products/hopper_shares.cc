@@ -5,7 +5,7 @@
 namespace plimsoll::ops {
 namespace {
 
-// A cluster's share of a tile as it grows.
+// A cluster's share of a tile, built run by run.
 class GrowingShare {
  public:
   explicit GrowingShare(int tile) : share_{static_cast<uint16_t>(tile), 0, {}} {}
@@ -25,19 +25,19 @@ class GrowingShare {
   int runs_ = 0;
 };
 
-// What a share costs besides its steps, in steps: its first operands are waited for, its sums are
-// written.
+// The cost of a share besides its steps, in steps: waiting for its first operands, and writing its
+// sums.
 constexpr int kShareCost = 3;
-// Help for so few steps isn't worth that.
+// Fewer steps of help aren't worth that cost.
 constexpr int kLeastHelp = 8;
 
-// Help for one tile. A cluster takes one step in a unit of time.
+// Help by one cluster for one tile. A cluster takes one step per unit of time.
 struct Help {
   int helper;
   int64_t begin, end;  // in time
 };
 
-// The time of all helpers, one after the other, is divided evenly among the tiles.
+// The time of all helpers, concatenated, is divided evenly among the tiles.
 std::vector<Help> HelpFor(int tile, int tiles, int helpers, int64_t time) {
   std::vector<Help> help;
   for (int helper = 0; helper < helpers; ++helper) {
@@ -50,14 +50,14 @@ std::vector<Help> HelpFor(int tile, int tiles, int helpers, int64_t time) {
   }
   std::sort(help.begin(), help.end(),
             [](const Help& a, const Help& b) { return a.begin < b.begin; });
-  return help;  // of two at most: no tile gets more than one helper's time
+  return help;  // at most two entries: a tile gets at most one helper's time
 }
 
 }  // namespace
 
 StepShares ShareSteps(int tiles, int steps, int clusters) {
   const int owners = clusters / tiles, helpers = clusters % tiles;
-  // All finish at the same time.
+  // All finish at the same time: the total work divided by the number of clusters.
   const int64_t time = (int64_t{tiles} * (steps + kShareCost) + helpers * kShareCost) / clusters;
   const int64_t help_time = helpers * time;
   std::vector<std::vector<TileShare>> of(static_cast<size_t>(clusters));
@@ -84,7 +84,7 @@ StepShares ShareSteps(int tiles, int steps, int clusters) {
       now = help.end;
       helped.emplace_back(owners * tiles + help.helper, share);
     }
-    for (int i = 0; i < owners; ++i) {  // what is left
+    for (int i = 0; i < owners; ++i) {  // the remaining steps
       const int64_t count = (steps - next - i + owners - 1) / owners;
       if (count > 0) owned[static_cast<size_t>(i)].Add(next + i, owners, count);
     }

@@ -1,4 +1,4 @@
-// How a product on Hopper (hopper_gemm.cuh) is cut into tiles, and in which order thread blocks
+// How a product on Hopper (hopper_gemm.cuh) is divided into tiles, and in which order thread blocks
 // take them.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace plimsoll::ops {
 
-// Of the 128 threads of a multiplying warpgroup, 0 or 1.
+// Synchronizes the 128 threads of multiplying warpgroup 0 or 1.
 __device__ inline void WarpgroupBarrier(int warpgroup) {
   if (warpgroup == 0) {
     asm volatile("bar.sync 1, 128;" ::: "memory");
@@ -20,14 +20,14 @@ __device__ inline void WarpgroupBarrier(int warpgroup) {
   }
 }
 
-// What a warpgroup has to do next.
+// The next work of a warpgroup.
 struct HopperTile {
   int row, column;    // of its first element in the result
   int rows, columns;  // of the whole result
-  int tile_column;    // which of a row's tiles
-  int steps;          // of 64 along k, that are summed here
-  int share;          // of several that add up to the tile; -1: this is all of it
-  int record;         // a number of its own among all tiles and shares of tiles
+  int tile_column;    // index among the row's tiles
+  int steps;          // of 64 along k, which are summed here
+  int share;          // index of one of the shares that add up to the tile; -1: whole tile
+  int record;         // unique among all tiles and shares of tiles
   int warpgroup;      // 0 or 1
 
   __device__ void Barrier() const { WarpgroupBarrier(warpgroup); }
@@ -36,16 +36,16 @@ struct HopperTile {
 inline constexpr int kHopperStep = 64;  // along k
 inline constexpr int kHopperThreads = 3 * kWarpgroup;
 
-// How a block's two multiplying warpgroups go about it.
+// How a block's two multiplying warpgroups divide the work.
 enum class Warpgroups {
   kTogether,  // each has 64 rows of a tile of 128: least to load
   kInTurn,    // each has every second tile of 64 rows: one multiplies during the other's epilogue
 };
 
-// How a product is cut. kSharedB: two blocks of a cluster lie one below the other and share B;
-// otherwise they lie side by side and share A. kBlocks = 1: no clusters. kSums: B has eight more
-// columns of ones, so that the last four sums of each thread are sums over k of A[m,k], the first
-// of them of at.row, the third of at.row + 8.
+// How a product is divided. kSharedB: the two blocks of a cluster are one below the other and share
+// B; otherwise they are side by side and share A. kBlocks = 1: no clusters. kSums: B has eight more
+// columns of ones, so that the last four sums of each thread are sums over k of A[m,k]: the first
+// is that of row at.row, the third that of at.row + 8.
 template <typename T, int kColumns, Contiguous kA, Contiguous kB,
           Warpgroups kGroups = Warpgroups::kInTurn, int kBlocks = 2, bool kSharedB = true,
           bool kSums = false>
@@ -71,23 +71,23 @@ struct HopperTiling {
   static_assert(!kSums || (kB == Contiguous::kOuter && kColumns % 64 == 0));
 };
 
-// Every tile as a whole, tile after tile. A cluster's tiles lie below (kClusterRows) or beside one
-// another; clusters take turns down `group` rows of them, then one column on, so that what runs at
-// once shares rows and columns in the L2 cache.
+// Whole tiles, one after another. A cluster's tiles lie below (kClusterRows) or beside one another.
+// Clusters go down `group` rows of tiles, then on to the next column, so that tiles computed at the
+// same time share rows and columns in the L2 cache.
 struct WholeTiles {
   int tile_rows, tile_columns;        // of the result
   int cluster_rows, cluster_columns;  // of the result, in clusters
   int group;
   int steps;
 
-  // Where the cluster's tile number `index` lies, in clusters.
+  // The position of the cluster's tile number `index`, in clusters.
   __host__ __device__ void Place(int index, int& row, int& column) const {
     const int band = index / (group * cluster_columns), within = index % (group * cluster_columns);
     const int left = cluster_rows - band * group, high = group < left ? group : left;
     row = band * group + within % high;
     column = within / high;
   }
-  // The other way round.
+  // The inverse of Place.
   __host__ __device__ int Index(int row, int column) const {
     const int band = row / group;
     const int left = cluster_rows - band * group, high = group < left ? group : left;
@@ -125,15 +125,15 @@ struct WholeTiles {
   __device__ StepRun Run(int, int) const { return {0, 1, static_cast<uint16_t>(steps)}; }
 };
 
-// The same, but the last tiles, too few for all clusters, are shared among them (hopper_shares.h).
+// The same, but the last tiles, fewer than clusters, are shared among them (hopper_shares.h).
 struct SharedTiles {
   static constexpr int kMostClusters = 72, kMostShares = 2 * kMostClusters;
   static constexpr int kMostRuns = TileShare::kMostRuns;
 
   WholeTiles whole;
   int turns;  // of whole tiles, for each cluster
-  int first;  // of the tiles that are shared
-  int tiles;  // that are shared
+  int first;  // of the shared tiles
+  int tiles;  // number of shared tiles
   TileShare shares[kMostShares];
   uint16_t begin[kMostClusters + 1];
   uint16_t parts[kMostClusters + 1];
@@ -161,7 +161,7 @@ struct SharedTiles {
 };
 
 struct HopperProblem {
-  MappedMatrix a, b;  // as they lie in memory
+  MappedMatrix a, b;  // in their memory layout
   int64_t m = 0, n = 0, k = 0;
 };
 

@@ -2,8 +2,8 @@
 // 128 to 256 columns, 16 of the inner dimension at a time, added up in registers. Only in code for
 // sm_90a. ResultPlace (wgmma.cuh) says which element of the result each register is, at any width.
 //
-// An operand's tile is 64 elements along the inner dimension and lies in shared memory as the copy
-// engine brings it in boxes of 128-byte rows (tensor_map.h), in one of two ways:
+// An operand's tile is 64 elements along the inner dimension. It has the layout in which the copy
+// engine stores boxes of 128-byte rows in shared memory (tensor_map.h), in one of two ways:
 //
 //   kInner   the inner dimension is contiguous: row r of the operand is row r of the tile
 //   kOuter   the other one is: boxes of 64 rows (the inner dimension) by 64 columns, one box for
@@ -19,7 +19,7 @@ namespace plimsoll::ops {
 
 enum class Contiguous { kInner, kOuter };
 
-// How the tensor cores find a tile at this address, which is a multiple of 1024.
+// The tensor cores' descriptor for a tile at this address, a multiple of 1024.
 template <Contiguous kContiguous>
 __device__ uint64_t TileDescriptor(uint32_t address) {
   constexpr uint64_t kEightRows = 1024 >> 4;
@@ -29,7 +29,7 @@ __device__ uint64_t TileDescriptor(uint32_t address) {
   return kSwizzle128 | kEightRows << 32 | kLeading << 16 | (address & 0x3FFFF) >> 4;
 }
 
-// What is added to a descriptor for the next 16 of the inner dimension.
+// The increment of a descriptor for the next 16 elements of the inner dimension.
 template <Contiguous kContiguous>
 inline constexpr uint64_t kNextSixteen = kContiguous == Contiguous::kInner ? 32 >> 4 : 2048 >> 4;
 
@@ -139,15 +139,15 @@ __device__ void MultiplyWide(float (&d)[kCount], uint64_t a, uint64_t b, bool ad
 #undef PLIMSOLL_MULTIPLY
 #undef PLIMSOLL_MULTIPLY_TYPES
 
-// Before registers that products have written are read, and after they were: keeps the compiler
-// from moving them across.
+// Called before the registers of a product are read, and after they are written: keeps the compiler
+// from moving accesses across.
 template <int kCount>
 __device__ void HoldRegisters(float (&d)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// Until at most kPending groups of products are under way.
+// Waits until at most kPending groups of products are in flight.
 template <int kPending>
 __device__ void AwaitProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");

@@ -61,7 +61,7 @@ TEXTS = [
     "<s", "a<s>\u2581b </s>\u2581\u2581 c", "\u00e9\u00e9\n\n  \n", "\ud7ff\ue000\uffff\U00010000\U0010ffff",
 ]
 
-# Ids that decode to bytes: valid, cut off, in the wrong order; and spaces where a text begins.
+# Ids that decode to bytes: valid, cut off, in the wrong order; and spaces at the start of a text.
 SEQUENCES = ["<0xE2><0x82><0xAC>", "<0xE2><0x82>", "\u2581the<0xE2><0x82><0x41>\u2581a", "<0x41><0x42>", "<0xFF>",
              "<0x20>a", "\u2581\u2581", "\u2581\u2581\u2581the", "<s>\u2581the</s>", "<0xC3><s><0xA9>", "<0xC3><0xA9><0xC3>"]
 
@@ -103,7 +103,7 @@ def llama2():
                             special_tokens=["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]))
     file = json.loads(tokenizer.to_str())
     model = file["model"]
-    # Words do not show what Llama 2 has, runs of spaces.
+    # The words lack the runs of spaces that Llama 2's vocabulary has.
     for left, right in [("\u2581", "\u2581"), ("\u2581" * 2, "\u2581" * 2), ("\u2581" * 2, "\u2581")]:
         model["vocab"][left + right] = len(model["vocab"])
         model["merges"].append([left, right])
@@ -152,12 +152,12 @@ def save(name, tokenizer, edit=lambda file: None):
 
 
 def drop_some_merges(file):
-    # Tokens that no merge makes any more: only ignore_merges finds them as whole pieces.
+    # Tokens that no merge produces any more: only ignore_merges finds them, as whole pieces.
     file["model"]["merges"] = [m for i, m in enumerate(file["model"]["merges"]) if i % 7 != 5]
 
 
 def old_merges(file):
-    # As files of the time of GPT-2 write them: one string a pair.
+    # The format of GPT-2's time: one string per pair.
     file["model"]["merges"] = [" ".join(pair) for pair in file["model"]["merges"]]
 
 

@@ -1,5 +1,5 @@
-// GEMM against a plain product in double, and bit for bit against itself: any number of threads,
-// serial, either instruction set, any place in memory. 16-bit matrices bit for bit against float.
+// GEMM compared with a plain product in double, and bit for bit with itself: any number of threads,
+// serial, either instruction set, any address in memory. 16-bit matrices bit for bit with float.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -84,7 +84,7 @@ bool SameBits(const std::vector<T>& x, const std::vector<T>& y) {
          (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0);
 }
 
-// A product with its operands. C lies in a larger buffer whose other values must survive.
+// A product with its operands. C lies in a larger buffer whose other values must not change.
 template <typename A, typename B = A, typename C = A>
 struct Case {
   using T = typename GemmArgs<A, B, C>::Compute;
@@ -105,7 +105,7 @@ struct Case {
     args.lda = (trans_a ? m : k) + padding;
     args.ldb = (trans_b ? k : n) + padding;
     args.ldc = n + padding;
-    // Exactly as long as needed, so that a sanitizer sees a read behind the last row.
+    // Exactly as long as needed, so that a sanitizer detects a read beyond the last row.
     const auto extent = [](int64_t rows, int64_t columns, int64_t stride) {
       return rows == 0 ? 0 : (rows - 1) * stride + columns;
     };
@@ -196,9 +196,9 @@ struct Case {
           expected += Value(bias[j]);
           magnitude += std::abs(Value(bias[j]));
         }
-        // Higham, "Accuracy and Stability of Numerical Algorithms", 3.5: at most (k + 3) roundings
-        // on the way of any term. The reference itself is rounded at double precision. A 16-bit
-        // result has been rounded once more, by half a unit in its last place.
+        // Higham, "Accuracy and Stability of Numerical Algorithms", 3.5: any term is rounded at
+        // most (k + 3) times. The reference itself is rounded at double precision. A 16-bit result
+        // is rounded once more, by half a unit in its last place.
         double bound = (args.k + 3) * Numbers<T>::kEpsilon * magnitude + Numbers<T>::kSmallest;
         if (!std::is_same_v<C, T>) {
           bound += 0.5 * Numbers<C>::kEpsilon * std::max(std::abs(expected), Numbers<C>::kSmallest);
@@ -215,7 +215,7 @@ std::vector<GemmKernel> Kernels() {
   return kernels;
 }
 
-// Which types A, B and C have.
+// The types of A, B and C.
 template <typename A, typename B, typename C>
 struct Stored {
   using Product = Case<A, B, C>;
@@ -371,8 +371,8 @@ TYPED_TEST(GemmTest, RefusesWhatItCannotDo) {
   workspace.ExpectIntact();
 }
 
-// A 16-bit result is the float32 product of the widened operands, rounded once: nothing is lost
-// between blocks of k, rows or columns, nor in bias and old C.
+// A 16-bit result is the float32 product of the widened operands, rounded once: no precision is
+// lost between blocks of k, rows or columns, nor in bias and old C.
 TYPED_TEST(GemmTest, SixteenBitsAreFloatsRoundedOnce) {
   using Product = typename TypeParam::Product;
   if constexpr (TypeParam::kSixteenBits) {
@@ -389,8 +389,8 @@ TYPED_TEST(GemmTest, SixteenBitsAreFloatsRoundedOnce) {
   }
 }
 
-// Terms that a bf16 sum would swallow: 1024 in the first block of k, 1 in each later one, of which
-// the eight together count. Rounded after each block, the result would stay 1024.
+// Terms that a bf16 sum would lose: 1024 in the first block of k, 1 in each of the eight later
+// blocks, which only matter together. Rounded after each block, the result would stay 1024.
 TEST(GemmBf16, BlocksOfKAddNoRounding) {
   std::mt19937 random(1);
   Case<BFloat16> test(2, 3, 9 * 384, false, true, 1, 0, false, 0, random);
@@ -403,7 +403,7 @@ TEST(GemmBf16, BlocksOfKAddNoRounding) {
   for (const BFloat16 value : test.Run(2)) EXPECT_EQ(ToFloat(value), 1032);
 }
 
-// To nearest, ties to even; beyond the range to infinity; subnormals kept.
+// To nearest, ties to even; beyond the range to infinity; subnormals are kept.
 TEST(GemmFloat16, RoundsAsTheTypeDoes) {
   std::mt19937 random(1);
   Case<Float16> test(1, 6, 1, false, false, 1, 0, true, 0, random);

@@ -1,4 +1,4 @@
-// The files of configs/, which a test that uses this has among its data.
+// The files of configs/, which must be in the data of a test that uses this.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ inline std::vector<std::string> ConfigFiles() {
   return files;
 }
 
-// Those that need no model on disk.
+// The files that need no model on disk.
 inline std::vector<std::string> PlannableConfigFiles() {
   std::vector<std::string> files = ConfigFiles();
   std::erase_if(files, [](const std::string& name) {
@@ -32,7 +32,7 @@ inline std::vector<std::string> PlannableConfigFiles() {
   return files;
 }
 
-// Such a file as a part of a test's name. Folders may hold files of the same name.
+// The file's name as a part of a test's name. Several folders may hold files of the same name.
 inline std::string TestName(const std::string& file) {
   std::string name = std::filesystem::path(file).replace_extension().string();
   std::ranges::replace_if(

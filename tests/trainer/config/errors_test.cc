@@ -1,4 +1,4 @@
-// Every mistake is one line that starts with its place and says the way out: the table below.
+// Every mistake is one line that starts with its place and gives the way out: the table below.
 
 #include <gtest/gtest.h>
 
@@ -304,7 +304,7 @@ TEST(ConfigErrors, BatchArithmeticIsShown) {
       "data ranks = 32; use 32 or 64, or another train.micro_batch");
 }
 
-// Micro-steps that follow from the batch are no more than train.accumulate could ask for.
+// The number of micro-steps derived from a batch is limited like train.accumulate.
 TEST(ConfigErrors, BatchesOfTooManyMicroSteps) {
   Check({
       {kBase + "train: {micro_batch: 2, global_batch: 1000000000}\n",
@@ -316,7 +316,7 @@ TEST(ConfigErrors, BatchesOfTooManyMicroSteps) {
        "run.yaml:3: train.global_batch_tokens: 31250000000000 sequences in micro-steps of "
        "train.micro_batch 1 × 1 data rank make 31250000000000 micro-steps an update, more than "
        "10000000; raise train.micro_batch, or lower this"},
-      // Prime: one micro-step, or as many as sequences.
+      // A prime number: either one micro-step, or one for each sequence.
       {kBase + "train: {micro_batch: auto, global_batch: 1000000007}\n",
        "run.yaml:3: train.global_batch: 1000000007 sequences cannot be cut: neither "
        "train.micro_batch "
@@ -396,7 +396,7 @@ TEST(ConfigErrors, Environment) {
   });
 }
 
-// `files` serve extends; the first is loaded.
+// `files` are read for extends; `first` is loaded.
 std::string ErrorOfFiles(const std::map<std::string, std::string>& files,
                          const std::string& first) {
   const FileReader read = [&](const std::string& path) {
@@ -417,13 +417,13 @@ TEST(ConfigErrors, Extends) {
   EXPECT_EQ(ErrorOfFiles({{"a.yaml", "extends: b.yaml\n"}, {"b.yaml", "\nextends: ./a.yaml\n"}},
                          "a.yaml"),
             "b.yaml:2: extends: a.yaml extends itself (a.yaml → b.yaml → a.yaml)");
-  // A name of a page is no page of message.
+  // A very long name is shortened in the message.
   const std::string message =
       ErrorOfFiles({{"d/run.yaml", "extends: " + std::string(9000, 'x') + "\n"}}, "d/run.yaml");
   EXPECT_LT(message.size(), 200u);
   EXPECT_EQ(message.find("d/run.yaml:1: extends: d/xxx"), 0u) << message;
   EXPECT_NE(message.find("no such file"), std::string::npos) << message;
-  // What an outer file breaks is reported where it was written, with the other place.
+  // A mistake of an outer file is reported at its own place, together with the other place.
   EXPECT_EQ(ErrorOfFiles({{"a.yaml", "extends: b.yaml\ntrain: {steps: 5}\n"},
                           {"b.yaml", kBase + "schedule: {warmup: 10}\n"}},
                          "a.yaml"),

@@ -1,4 +1,4 @@
-// Layers, derived values, the environment, and the resolved configuration that loads to itself.
+// Layers, derived values, the environment, and the resolved configuration, which loads to itself.
 
 #include "trainer/config/load.h"
 
@@ -175,7 +175,7 @@ TEST(Load, InitFromLeavesTheShapeOpen) {
   EXPECT_EQ(loaded.resolved_yaml.find("family"), std::string::npos);
   ExpectRoundTrip(loaded);
 
-  // Without a sequence the batch waits for the checkpoint's.
+  // Without a sequence length the batch is resolved later, with the checkpoint's.
   RunConfig config =
       Parse("model: {init_from: c}\ndata: {train: a}\ntrain: {global_batch_tokens: 1024}");
   EXPECT_EQ(config.train.accumulate, 1);
@@ -194,14 +194,13 @@ TEST(Load, AccumulateFollowsTheGlobalBatch) {
   EXPECT_EQ(
       Parse(kBase + "train: {micro_batch: 4, accumulate: 8, global_batch: 32}\n").train.accumulate,
       8);
-  // The resolved configuration keeps following.
+  // In the resolved configuration the value still follows.
   const std::string resolved = LoadText(text, "run.yaml").resolved_yaml;
   EXPECT_NE(resolved.find("  # accumulate: 8  (follows)\n"), std::string::npos);
   EXPECT_EQ(Parse(resolved, {}, 4).train.accumulate, 2);
 }
 
-// What starts on so many ranks can be planned for them, and the other way round, with the same
-// words.
+// A run started on several ranks can be planned for them, and vice versa, with the same settings.
 TEST(Load, RanksThatAreStartedAndRanksThatAreNamedCutTheBatchAlike) {
   const auto cut = [](const std::string& text, const std::vector<std::string>& sets,
                       int64_t started) {
@@ -284,7 +283,7 @@ TEST(Load, AlternativesOfALaterLayerReplaceEarlierOnes) {
   EXPECT_THAT(Parse(kBase, {"data.train=x.bin"}).data.train, ElementsAre(TrainSource{{"x.bin"}}));
   EXPECT_FALSE(Parse(kBase, {"data.train=x.bin"}).data.synthetic);
   EXPECT_TRUE(Parse(kModel + "data: {train: x.bin}", {"data.synthetic=true"}).data.train.empty());
-  // synthetic: false says nothing about the files.
+  // synthetic: false does not affect the files.
   EXPECT_THAT(Parse(kModel + "data: {train: x.bin}", {"data.synthetic=false"}).data.train,
               ElementsAre(TrainSource{{"x.bin"}}));
   EXPECT_EQ(Parse(kBase + "train: {accumulate: 4}", {"train.global_batch=16"}).train.accumulate, 2);
@@ -292,7 +291,7 @@ TEST(Load, AlternativesOfALaterLayerReplaceEarlierOnes) {
   EXPECT_EQ(Parse(kBase + "train: {global_batch: 16}", {"train.global_batch_tokens=1024"})
                 .train.accumulate,
             4);
-  // In one layer a contradiction stays one.
+  // Within one layer a contradiction is an error.
   EXPECT_THROW(Parse(kBase, {"train.accumulate=4", "train.global_batch=16"}), UserError);
 }
 
@@ -307,12 +306,12 @@ TEST(Load, SourcesHaveWeights) {
               ElementsAre(a, b, plain));
   EXPECT_THAT(sources("x", {"data.train=[{files: a, weight: 2}, {files: d}]"}),
               ElementsAre(a, plain));
-  // One source that all comes from is a plain list.
+  // A single source that gives all samples equals a plain list.
   EXPECT_THAT(sources("[{files: d}]"), ElementsAre(plain));
   EXPECT_THAT(sources("d"), ElementsAre(plain));
   EXPECT_EQ(LoadText(kModel + "data: {train: [a, b]}\n", "run.yaml").resolved_yaml.find("{files"),
             std::string::npos);
-  // Text, unless one of them holds tokens.
+  // The format is text, unless one of the files holds tokens.
   const std::string text = "data: {train: [{files: a}, {files: b}], tokenizer: byte}\n";
   EXPECT_EQ(Parse(kModel + text).data.format, DataFormat::kText);
   EXPECT_EQ(Parse(kModel + text, {"data.train=[{files: a}, {files: b.bin}]"}).data.format,

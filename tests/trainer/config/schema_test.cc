@@ -1,4 +1,4 @@
-// The table itself, and what is generated from it.
+// The table itself, and the texts generated from it.
 
 #include "trainer/config/schema.h"
 
@@ -59,7 +59,7 @@ TEST(Schema, PathsAreUniqueAndInSections) {
   EXPECT_EQ(FindKey("model"), nullptr);
 }
 
-// A row that names the wrong field would change another key, or its own not at all.
+// A row with the wrong field would change another key, or fail to change its own.
 TEST(Schema, EveryKeyHasItsOwnField) {
   for (const Key& key : Schema()) {
     RunConfig config;
@@ -74,7 +74,7 @@ TEST(Schema, EveryKeyHasItsOwnField) {
   }
 }
 
-// Whatever is printed for a key reads back as the same value; this covers every default too.
+// The text printed for a key's value reads back as the same value; this includes every default.
 TEST(Schema, ValuesPrintAndParse) {
   for (const Key& key : Schema()) {
     for (const Value& value : {key.default_value, Another(key)}) {
@@ -86,7 +86,7 @@ TEST(Schema, ValuesPrintAndParse) {
   }
 }
 
-// Defaults ask for nothing that is out of range or does not exist.
+// Defaults are in range and refer only to existing things.
 TEST(Schema, DefaultsAreAllowed) {
   for (const Key& key : Schema()) {
     const std::string text = ToText(key.type, key.default_value);
@@ -107,7 +107,7 @@ TEST(Schema, ConditionsNameKeysAndValues) {
   }
 }
 
-// One wrong letter in any key still finds it.
+// Any key with one wrong letter is still found.
 TEST(Suggest, FindsEveryKey) {
   for (const Key& key : Schema()) {
     if (key.Name().size() < 3) continue;

@@ -77,8 +77,8 @@ TEST(Configs, ModelsHaveThePublishedNumberOfParameters) {
     EXPECT_EQ(Parameters(Load("configs/models/" + name + ".yaml").config.model), parameters)
         << name;
   }
-  // GPT-3's is published in millions (Brown et al. 2020, table D.1): 174,600, vocabulary not
-  // padded.
+  // GPT-3's count is published in millions (Brown et al. 2020, table D.1): 174,600, with an
+  // unpadded vocabulary.
   const ModelConfig gpt3 = Load("configs/models/gpt3-175b.yaml").config.model;
   EXPECT_NEAR(static_cast<double>(Parameters(gpt3) - 47 * gpt3.settings.Int("width")) / 1e6, 174'600, 5);
   size_t files = 0;

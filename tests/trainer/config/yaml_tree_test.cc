@@ -1,4 +1,4 @@
-// Places, and documents made to exhaust memory, the stack or patience.
+// Places, and documents made to exhaust memory, the stack or time.
 
 #include "trainer/config/yaml_tree.h"
 
@@ -50,7 +50,7 @@ TEST(YamlTree, NestedAliasesStopEarly) {
     bomb += "]\n";
   }
   EXPECT_EQ(ErrorOf(bomb), "f.yaml:5: the document is too large once its aliases are written out");
-  // One long text behind many aliases.
+  // One long text with many aliases to it.
   std::string long_text = "a: &a " + std::string(100000, 'x') + "\nb: [*a";
   for (int i = 0; i < 100; ++i) long_text += ", *a";
   EXPECT_EQ(ErrorOf(long_text + "]"),

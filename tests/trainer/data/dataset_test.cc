@@ -52,7 +52,7 @@ TEST(SplitDocuments, HoldsOutAFairSampleOfDocuments) {
   all.insert(split.eval.begin(), split.eval.end());
   EXPECT_EQ(all.size(), 200u);
   EXPECT_TRUE(all.count("saying 0\n"));
-  // Not merely the last ones, and the same every time.
+  // The held-out documents are not merely the last ones, and the same every time.
   int early = 0;
   for (const std::string_view document : split.eval) early += document < "saying 2";
   EXPECT_GT(early, 2);
@@ -85,7 +85,7 @@ TEST(SplitDocuments, TextWithoutDocumentsGivesItsTail) {
   EXPECT_EQ(split.eval[0].substr(0, 5), "line ");
   EXPECT_NEAR(static_cast<double>(split.eval[0].size()), 0.1 * static_cast<double>(text.size()),
               20);
-  // Without lines, the cut still keeps UTF-8 sequences whole.
+  // Without lines, the cut must still not split UTF-8 sequences.
   std::string wide;
   for (int i = 0; i < 100; ++i) wide += "\xe8\xb2\xa8";
   for (const double fraction : {0.1, 0.101, 0.103, 0.105}) {
@@ -194,7 +194,7 @@ TEST(OpenData, SyntheticNeedsNoFiles) {
   EXPECT_NE(train, eval);
 }
 
-// Each holds out its own part; text and examples go together as sources of their own.
+// Each source holds out its own part; text and examples can be combined as separate sources.
 TEST(OpenData, WeightedSourcesAreParts) {
   const TempFolder files;
   const std::string text = files.Write("a.txt", Sayings(40));
@@ -212,7 +212,7 @@ TEST(OpenData, WeightedSourcesAreParts) {
   EXPECT_TRUE(set.train[1].sources[0]->has_mask());
   EXPECT_EQ(Text(set.train).size() + Text(set.eval).size(),
             Sayings(40).size() + 2 + std::string("ab\n%\nmore\n%\n").size());
-  // Alone a part is what it is as a plain list.
+  // A single part equals a plain list.
   EXPECT_EQ(Text(set.train[0].sources), Text(OpenData(TextOptions({text})).train));
 
   options.eval = {examples};

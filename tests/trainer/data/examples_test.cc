@@ -1,4 +1,4 @@
-// Prompt–answer examples: what is encoded, what carries loss, and what is refused.
+// Prompt–answer examples: their encoding, the tokens that carry loss, and refused files.
 #include "trainer/data/examples.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ DataOptions Options(const std::string& train) {
   return options;
 }
 
-// The source's bytes; those that carry loss as they are, the others as '.'.
+// The source's bytes, with '.' in place of those that carry no loss.
 std::string Marked(const TokenSource& source) {
   std::vector<int32_t> ids = ReadAll(source);
   source.MaskTargets(0, source.size(), ids.data());
@@ -54,7 +54,7 @@ TEST(Examples, CarryLossInTheirCompletions) {
   ASSERT_EQ(sources.size(), 1u);
   const std::string marked = Marked(*sources[0]), text = Text(*sources[0]);
   ASSERT_EQ(marked.size(), text.size());
-  // In an order of their own.
+  // In a shuffled order.
   for (const auto& [whole, loss] :
        std::vector<std::pair<std::string, std::string>>{{"2+2=4\n", "....4\n"},
                                                         {"sky?blue\n", "....blue\n"},
@@ -77,7 +77,7 @@ TEST(Examples, MayBeCompressed) {
   EXPECT_EQ(Marked(*packed[0]), Marked(*plain[0]));
 }
 
-// SentencePiece puts a space before a text, but not before an answer.
+// SentencePiece tokenizers put a space before a text, but not before an answer.
 TEST(Examples, AnswersGoOnTheirPrompts) {
   const TempFolder folder;
   DataOptions options =

@@ -19,7 +19,7 @@
 namespace plimsoll::data {
 namespace {
 
-// first, first + 1, …: a token says where it comes from.
+// A source of tokens first, first + 1, …: each token shows its position.
 std::shared_ptr<const TokenSource> Counting(int32_t first, int64_t size) {
   std::vector<int32_t> ids(static_cast<size_t>(size));
   std::iota(ids.begin(), ids.end(), first);
@@ -95,7 +95,7 @@ TEST(BatchLoader, ConsecutiveReadsWindowAfterWindow) {
 }
 
 TEST(BatchLoader, ConsecutiveCrossesShardsAndWrapsByWholeWindows) {
-  // 23 tokens give 5 windows of 4 + 1, over sources that end within windows.
+  // 23 tokens give 5 windows of 4 + 1, across sources that end within windows.
   const BatchLoader loader({Counting(0, 7), Counting(7, 1), Counting(8, 15)},
                            Options(DataOrder::kConsecutive, 1, 4));
   EXPECT_EQ(loader.parts()[0].windows(), 5);
@@ -132,7 +132,7 @@ TEST(BatchLoader, AnEpochHasEveryWindowOnceAndNoneCrossesShards) {
   const SourceList sources = {Counting(0, 500), Counting(10000, 77), Counting(20000, 9),
                               Counting(30000, 8)};
   const BatchLoader loader(sources, Options(DataOrder::kShuffled, 1, sequence));
-  // 500 tokens: 62 windows, one given up; 77: 9 windows, all kept; 9: one.
+  // 500 tokens: 62 windows, one of them given up; 77: 9 windows, all kept; 9: one.
   ASSERT_EQ(loader.parts()[0].windows(), 61 + 9 + 1);
   std::set<std::vector<int32_t>> cuts;
   for (int64_t epoch = 0; epoch < 4; ++epoch) {
@@ -183,7 +183,7 @@ TEST(BatchLoader, AStepIsTheSameHoweverItIsSplit) {
   }
 }
 
-// Of any number of sequences each part has its share, and what it gave before is counted.
+// For any number of sequences each part gives its share, and its earlier sequences are counted.
 TEST(Mixture, DealsOutByWeight) {
   for (const std::vector<double>& weights :
        std::vector<std::vector<double>>{{1},
@@ -210,7 +210,7 @@ TEST(Mixture, DealsOutByWeight) {
       }
     }
   }
-  // Far into a run as at its start.
+  // Far into a run it works as at the start.
   const Mixture mixture({2, 1});
   const int64_t far = int64_t{3} << 50;
   EXPECT_NEAR(static_cast<double>(mixture.Count(0, far) - (int64_t{1} << 51)), 0, 1);
@@ -223,7 +223,7 @@ std::vector<MixturePart> TwoParts() {
           {"small", {Counting(10000, 90), Counting(20000, 31)}, 1}};
 }
 
-// The large part is read for the first time while the small one is in its sixth epoch.
+// The large part is still in its first epoch while the small one is in its sixth.
 TEST(BatchLoader, PartsOfAMixtureHaveEpochsOfTheirOwn) {
   for (const DataOrder order : {DataOrder::kShuffled, DataOrder::kConsecutive}) {
     const BatchLoader loader(TwoParts(), Options(order, 4, 10));
@@ -231,7 +231,7 @@ TEST(BatchLoader, PartsOfAMixtureHaveEpochsOfTheirOwn) {
     const int64_t small = loader.parts()[1].windows();
     ASSERT_EQ(small, order == DataOrder::kShuffled ? 8 + 3 : 12);
     std::map<int32_t, int> large_starts;
-    std::vector<std::vector<int32_t>> epochs;  // of the small part: what its windows begin with
+    std::vector<std::vector<int32_t>> epochs;  // of the small part: the first tokens of its windows
     for (int64_t step = 0; step < 60; ++step) {
       const Batch got = Get(loader, 4, 10, step, 0);
       for (int row = 0; row < 4; ++row) {
@@ -293,7 +293,7 @@ TEST(BatchLoader, APartWithoutAWindowIsAnError) {
       {"data.train[1] (b/*)", "8 tokens", "8 + 1", "model.sequence"});
 }
 
-// Five steps of 6 sequences, then steps of 4: none is read twice or left out.
+// Five steps of 6 sequences, then steps of 4: no sequence is read twice or left out.
 TEST(BatchLoader, StepsOfAnotherSizeReadOn) {
   const BatchLoader before({Counting(0, 4001)}, Options(DataOrder::kShuffled, 6, 10));
   LoaderOptions options = Options(DataOrder::kShuffled, 2, 10, 2);
@@ -395,7 +395,7 @@ TEST(EvalBatches, CoverEveryWindowOnceAndPadTheLast) {
   EXPECT_EQ(targets, expected);
 }
 
-// 13 sequences, whatever the batch and however many share them: what is left over is padded.
+// 13 sequences for any batch and any number of ranks: the rest of the last batch is padding.
 TEST(EvalBatches, AreTheSameSequencesHoweverTheyAreCut) {
   const int64_t sequence = 4;
   for (const int64_t batch : {1, 2, 3, 8, 16}) {
@@ -434,7 +434,8 @@ TEST(EvalBatches, AreAllThatIsHeldOutWhereThatIsLess) {
                   {"data.eval", "4 tokens", "4 + 1"});
 }
 
-// Each part by its weight; where one has no more, the others fill up; 0 is all of both.
+// Each part gives its share by weight; if it has too few windows, the others give more; 0 is all of
+// both.
 TEST(EvalBatches, OfAMixtureAreSharedByWeight) {
   const auto counts = [](int64_t sequences) {
     const EvalBatches eval(
@@ -467,7 +468,7 @@ TEST(SyntheticSource, GivesTheSameTokensBelowTheVocabulary) {
   EXPECT_GE(*std::min_element(ids.begin(), ids.end()), 0);
   EXPECT_LT(*std::max_element(ids.begin(), ids.end()), 1000);
   EXPECT_GT(std::set<int32_t>(ids.begin(), ids.end()).size(), 990u);
-  // Huge epochs need no memory and fill batches as any other source.
+  // Huge epochs need no memory, and batches are filled as from any other source.
   const BatchLoader loader({source}, Options(DataOrder::kShuffled, 4, 1024));
   const Batch got = Get(loader, 4, 1024, 1000000, 0);
   EXPECT_TRUE(std::equal(got.tokens.begin() + 1, got.tokens.begin() + 1024, got.targets.begin()));

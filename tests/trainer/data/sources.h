@@ -1,4 +1,4 @@
-// Documents for tests, and whole token sources as numbers.
+// Documents for tests, and reading of whole token sources.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ TokenFileOptions Vocab(int64_t vocab, TokenFormat format = TokenFormat::kAuto) {
   return options;
 }
 
-// llm.c's header of `count` tokens, as bytes.
+// llm.c's header for `count` tokens, as bytes.
 std::string Header(int32_t magic, int32_t version, int32_t count) {
   std::vector<int32_t> header(kHeaderInts, 0);
   header[0] = magic;
@@ -107,7 +107,7 @@ TEST(TokenFile, CompressedFilesAreRefused) {
   const std::string packed = Gzip(std::string(1000, 'a') + "b");
   ExpectUserError([&] { OpenTokenFile(files.Write("a.bin.gz", packed), TokenFileOptions()); },
                   {"a.bin.gz", "is compressed", "data.tokenizer"});
-  // Tokens may begin with the same bytes, or bear such a name.
+  // A token file may begin with the same bytes as a compressed one, or have such a name.
   files.WriteAs<uint16_t>("b.bin", {0x8b1f, 2});
   EXPECT_EQ(OpenTokenFile(files / "b.bin", TokenFileOptions())->size(), 2);
   files.WriteAs<uint16_t>("c.gz", {1, 2});

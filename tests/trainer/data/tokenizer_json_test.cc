@@ -1,4 +1,4 @@
-// Tokenizer files that are damaged, hostile or ask for what is not supported.
+// Tokenizer files that are damaged, hostile or use unsupported features.
 #include "trainer/text/tokenizer_json.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ std::string Utf8(int code) {
   return {static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))};
 }
 
-// The 256 byte tokens: printable bytes as themselves, the others from U+0100 on.
+// The 256 byte tokens: printable bytes stand for themselves, the others are from U+0100 on.
 Json ByteVocab() {
   Json vocab = Json::object();
   int next = 256, id = 0;
@@ -31,7 +31,7 @@ Json ByteVocab() {
   return vocab;
 }
 
-// A smallest good file: bytes and the merge "ab".
+// A minimal valid file: bytes and the merge "ab".
 Json Good() {
   Json file;
   file["model"]["type"] = "BPE";
@@ -48,7 +48,7 @@ Json Added(const std::string& content, int64_t id) {
   return {{"content", content}, {"id", id}, {"special", true}};
 }
 
-// The same of characters, with byte fallback.
+// The same for characters, with byte fallback.
 Json GoodCharacters() {
   Json file;
   file["model"] = {{"type", "BPE"}, {"byte_fallback", true}, {"unk_token", "<unk>"}};
@@ -70,7 +70,7 @@ std::vector<int32_t> Encode(const Json& file, const std::string& text) {
   return ParseTokenizerJson(file.dump(), "t.json")->Encode(text);
 }
 
-// Expects that `edit` makes the good file an error with `parts`.
+// Expects that `edit` turns the valid file into an error with `parts`.
 template <typename Edit>
 void ExpectBad(Edit edit, std::initializer_list<std::string_view> parts, Json file = Good()) {
   edit(file);
@@ -134,7 +134,7 @@ TEST(TokenizerJson, UnsupportedFeaturesAreNamed) {
 TEST(TokenizerJson, SmallestFileOfCharacters) {
   Json file = GoodCharacters();
   EXPECT_EQ(Encode(file, "ab abc"), (std::vector<int32_t>{260, 260, 'c'}));
-  // Older files say nothing of the scheme.
+  // Older files don't have the scheme.
   file["pre_tokenizer"]["add_prefix_space"] = false;
   EXPECT_EQ(Encode(file, "ab abc"), (std::vector<int32_t>{259, 260, 'c'}));
   file["pre_tokenizer"] = nullptr;

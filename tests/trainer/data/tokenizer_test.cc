@@ -1,4 +1,4 @@
-// Encodings against those of Hugging Face's `tokenizers`
+// Encodings compared with those of Hugging Face's `tokenizers`
 // (tests/data/tokenizers/make_tokenizers.py).
 #include "trainer/text/tokenizer.h"
 
@@ -83,8 +83,8 @@ TEST(Tokenizer, Qwen2StyleFileEncodesAsTheReference) {
   EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("cafe\xCC\x81")), "caf\xC3\xA9");
 }
 
-// BPE of characters with byte fallback, as made from SentencePiece: Llama 2's file, the same with
-// added tokens that are matched in normalised text, as transformers 5 writes it, and with pieces of
+// BPE of characters with byte fallback, as made from SentencePiece: Llama 2's file, the same file
+// with added tokens matched in normalised text, as transformers 5 writes it, and one with pieces of
 // one word.
 TEST(Tokenizer, Llama2StyleFilesEncodeAndDecodeAsTheReference) {
   for (const std::string name : {"llama2_style", "llama2_normalized_style", "metaspace_first_style",
@@ -109,16 +109,16 @@ TEST(Tokenizer, Llama2StyleTextComesBack) {
                                  "\xe8\xb2\xa8 \xf0\x9f\x9a\xa2\xc3\xa9 x", ""}) {
     const std::vector<int32_t> ids = tokenizer->Encode(text);
     EXPECT_EQ(tokenizer->Decode(ids), text);
-    // One by one, as while generating, it has the space before it.
+    // Decoded one by one, as in generation, the text keeps the space before it.
     std::string bytes;
     for (const int32_t id : ids) tokenizer->Decode(id, &bytes);
     EXPECT_EQ(bytes, text.empty() ? "" : " " + text);
   }
-  // What goes on a text has no space put before it.
+  // No space is put before a text that continues another.
   std::vector<int32_t> ids = tokenizer->Encode("the load");
   tokenizer->Encode(" line", &ids, Tokenizer::Place::kWithin);
   EXPECT_EQ(ids, tokenizer->Encode("the load line"));
-  // Bytes that are no UTF-8 are encoded one by one.
+  // Bytes that are not UTF-8 are encoded one by one.
   EXPECT_EQ(tokenizer->Encode("a\xff").size(), tokenizer->Encode("a").size() + 1);
   EXPECT_EQ(tokenizer->Decode(tokenizer->Encode("a\xff")), "a\xEF\xBF\xBD");
 }
@@ -138,7 +138,7 @@ TEST(Tokenizer, WholeCorpusComesBack) {
   const MappedFile text(*shared + "/data/text/wikitext2_valid.txt");
   const auto tokenizer = LoadTokenizer(*shared + "/data/tokenizers/gpt2_encoder.json");
   const std::vector<int32_t> ids = tokenizer->Encode(text.text());
-  // What `tokenizers` 0.23 counts and the sum it gives.
+  // The number of ids and the hash that `tokenizers` 0.23 gives.
   EXPECT_EQ(ids.size(), 258659u);
   uint64_t hash = 0;
   for (const int32_t id : ids) hash = hash * 1000003 + static_cast<uint64_t>(id);
@@ -157,7 +157,7 @@ TEST(Tokenizer, AnyBytesComeBack) {
       EXPECT_EQ(tokenizer->Decode(tokenizer->Encode(bytes)), bytes);
     }
   }
-  // Invalid bytes keep normalisation away from themselves only.
+  // Invalid bytes prevent normalisation only for themselves.
   const auto qwen2 = LoadTokenizer(kFixtures + "qwen2_style.json");
   EXPECT_EQ(qwen2->Decode(qwen2->Encode("\xff"
                                         "e\xCC\x81\xc3")),
