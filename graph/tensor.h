@@ -1,6 +1,7 @@
 // A tensor of a program: a name, a type, and what the planner must know to place it. No data.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -33,11 +34,14 @@ enum class Role : uint8_t {
   kMaster,          // what a low-precision parameter needs beside it to be a float32 one
   kOptimizerState,  // moments, counters
   kState,           // other carried state (batch-norm statistics, loss scale)
+  kPending,         // what a step is making of a model's state, until its update
   kActivation,      // any other result of a node
   kWorkspace,       // scratch of one node
   kMetric,          // slot that the host reads after a program has run
   kSnapshot,        // copy of carried state, on its way to disk
 };
+
+inline constexpr size_t kRoles = static_cast<size_t>(Role::kSnapshot) + 1;
 
 enum class Place : uint8_t { kDevice, kHost };
 
@@ -89,5 +93,8 @@ struct Tensor {
 
 // Is it what training goes on from? Parameters, and what belongs to their updates.
 bool OutlivesSteps(const Tensor& tensor);
+
+// Of the tensor with the role kPending of a state.
+std::string PendingName(std::string_view state);
 
 }  // namespace plimsoll::graph

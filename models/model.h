@@ -41,6 +41,30 @@ struct ParameterInfo {
   bool operator==(const ParameterInfo&) const = default;
 };
 
+// A float32 tensor besides the parameters that a model carries from step to step: running
+// statistics, say. Programs read it as the step before left it. What a micro-step makes of it waits
+// (Layers::UpdateState) and takes its place together with the update of the parameters; with a
+// step that is skipped it is dropped.
+struct StateInfo {
+  // What data ranks have of it; tensor ranks have it alike.
+  enum OnRanks {
+    kAveraged,  // alike: the mean of what each made of its part of the batch
+    kAlike,     // alike, since each makes the same of it, and not of the batch
+    kOwn,       // each its own, which no checkpoint holds
+  };
+  // Of kOwn, what a rank begins with where another number of data ranks goes on.
+  enum OnOtherRanks { kMeanOfAll, kInitial };
+
+  std::string name;  // "norm.running_mean"
+  graph::Shape shape = {};
+  float initial = 0;  // every element
+  OnRanks on_ranks = kAveraged;
+  OnOtherRanks on_other_ranks = kMeanOfAll;
+
+  ParameterInfo info() const { return {name, shape, {}}; }
+  bool operator==(const StateInfo&) const = default;
+};
+
 struct Batch {
   int64_t batch;     // B
   int64_t sequence;  // T
@@ -108,7 +132,14 @@ struct Metric {
   graph::Value sum;                       // over the batch: f32 or i32, of any shape
   graph::Value count = graph::kNoTensor;  // f32[] or i32[]: of what it is the sum. kNoTensor: not
                                           // divided, as the loss, which has its weight already
-  bool larger_is_better = false;  // of a scalar
+  bool larger_is_better = false;          // of a scalar
+};
+
+// What a training pass makes of a state.
+struct StateUpdate {
+  StateInfo state;
+  graph::Value pending;  // what earlier micro-steps made of it (Role::kPending)
+  graph::Value next;
 };
 
 class Model {
@@ -117,6 +148,7 @@ class Model {
     graph::Value loss = graph::kNoTensor;    // f32[], Head::kLoss
     graph::Value logits = graph::kNoTensor;  // f32[B,V], Head::kLogits
     std::vector<Metric> metrics = {};        // Head::kLoss
+    std::vector<StateUpdate> states = {};    // of training: what Layers::UpdateState was told
   };
 
   virtual ~Model() = default;
@@ -126,7 +158,10 @@ class Model {
   // In the order of the forward pass; names are unique.
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
   int64_t parameter_count() const;
-  // Fills parameters(), by building the forward pass once. See WithParameters.
+  const std::vector<StateInfo>& states() const { return states_; }
+  // What a checkpoint holds: parameters, and states that ranks have alike.
+  std::vector<ParameterInfo> Stored() const;
+  // Fills parameters() and states(), by building the forward pass once. See WithParameters.
   void ListParameters();
   // Blocks that are numbered, "block.0", "block.1", …: one more than the highest number.
   int64_t block_count() const;
@@ -179,6 +214,7 @@ class Model {
   std::string family_;
   Settings settings_;
   std::vector<ParameterInfo> parameters_;
+  std::vector<StateInfo> states_;
 };
 
 // A model that is about to be used: with its parameters listed.

@@ -30,13 +30,14 @@ struct DataParallelOptions {
   // ready: large enough for the links' full rate, small enough that the first leave early. A
   // function of model and mesh, so that it never changes numbers (PyTorch's bucket_cap_mb is 25).
   int64_t bucket_bytes = int64_t{25} << 20;
-  // What the host reads of the data: the loss, other sums and counts.
-  std::vector<std::string> metrics = {"loss"};
+  // Carried sums over the data: the loss and other metrics that the host reads, and what an update
+  // takes over of a model's states.
+  std::vector<std::string> sums = {"loss"};
 };
 
 // Gradients carried from micro-step to micro-step are summed once, in the last, and so are the
-// metrics of programs with an update, and of evaluation. What is read in parts is summed in every
-// micro-step. Without a gradient or a metric of its own, a program stays as it is.
+// other sums of programs with an update, and of evaluation. What is read in parts is summed in
+// every micro-step. Without a gradient or a sum of its own, a program stays as it is.
 class DataParallel : public graph::Pass {
  public:
   explicit DataParallel(DataParallelOptions options = {}) : options_(std::move(options)) {}

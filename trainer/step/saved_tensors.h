@@ -34,6 +34,10 @@ class SavedTensors {
   // A parameter as float32, put together from what is stored of it. The same errors.
   std::vector<float> ReadParameter(const models::ParameterInfo& parameter) const;
 
+  // A state as a rank begins with it that is none of those which saved it: where each had its own,
+  // as the state says (StateInfo::OnOtherRanks). The same errors.
+  std::vector<float> ReadState(const models::StateInfo& state) const;
+
  private:
   std::vector<std::byte> ReadPart(const snapshots::TensorRecord& record) const;
   std::vector<std::byte> ReadNumbers(const snapshots::TensorRecord& record) const;
