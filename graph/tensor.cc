@@ -5,9 +5,10 @@
 namespace plimsoll::graph {
 namespace {
 
-constexpr std::array<std::string_view, 10> kRoleNames = {
-    "input", "parameter",  "gradient",  "master", "optimizer_state",
-    "state", "activation", "workspace", "metric", "snapshot"};
+constexpr std::array<std::string_view, kRoles> kRoleNames = {
+    "input",   "parameter",  "gradient",  "master", "optimizer_state", "state",
+    "pending", "activation", "workspace", "metric", "snapshot"};
+static_assert(!kRoleNames.back().empty(), "every role has a name");
 constexpr std::array<std::string_view, 2> kPlaceNames = {"device", "host"};
 constexpr std::array<std::string_view, 3> kRetentionNames = {"save", "recompute", "offload"};
 
@@ -26,6 +27,8 @@ bool OutlivesSteps(const Tensor& tensor) {
   return tensor.role == Role::kParameter || tensor.role == Role::kMaster ||
          tensor.role == Role::kOptimizerState || tensor.role == Role::kState;
 }
+
+std::string PendingName(std::string_view state) { return std::string(state) + ".pending"; }
 
 std::string TensorType::ToString() const { return std::string(Name(dtype)) + shape.ToString(); }
 

@@ -2,6 +2,7 @@
 // data.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -34,11 +35,14 @@ enum class Role : uint8_t {
   kMaster,          // the rest of a low-precision parameter's float32 value
   kOptimizerState,  // moments, counters
   kState,           // other carried state (batch-norm statistics, loss scale)
+  kPending,         // new value of a model's state, until the update takes it over
   kActivation,      // any other result of a node
   kWorkspace,       // scratch of one node
   kMetric,          // slot that the host reads after a program has run
   kSnapshot,        // copy of carried state, on its way to disk
 };
+
+inline constexpr size_t kRoles = static_cast<size_t>(Role::kSnapshot) + 1;
 
 enum class Place : uint8_t { kDevice, kHost };
 
@@ -90,5 +94,8 @@ struct Tensor {
 
 // Whether training goes on from this tensor: parameters, and the state that updates them.
 bool OutlivesSteps(const Tensor& tensor);
+
+// The name of a state's tensor with the role kPending.
+std::string PendingName(std::string_view state);
 
 }  // namespace plimsoll::graph

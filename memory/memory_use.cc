@@ -35,6 +35,8 @@ std::string_view Title(Role role) {
       return "optimizer state";
     case Role::kState:
       return "other state";
+    case Role::kPending:
+      return "pending state";
     case Role::kActivation:
       return "activations";
     case Role::kWorkspace:

@@ -21,7 +21,7 @@
 
 namespace plimsoll::memory {
 
-inline constexpr size_t kRoles = 10;  // values of graph::Role
+using graph::kRoles;
 // Bytes by role, indexed by static_cast<size_t>(role).
 using BytesByRole = std::array<int64_t, kRoles>;
 

@@ -30,7 +30,7 @@ const std::vector<Row>& Rows() {
       {"gradients", {Role::kGradient}},
       {"master weights", {Role::kMaster}},
       {"optimizer state", {Role::kOptimizerState}},
-      {"other state", {Role::kState}},
+      {"other state", {Role::kState, Role::kPending}},
       {"activations", {Role::kActivation}},
       {"workspace", {Role::kWorkspace}},
       {"inputs, metrics", {Role::kInput, Role::kMetric}},

@@ -1,4 +1,4 @@
-// A model's parameters to and from safetensors files, one tensor at a time.
+// A model's parameters and states to and from safetensors files, one tensor at a time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,11 +27,11 @@ using formats::TensorType;
 
 constexpr std::string_view kHeadName = "lm_head.weight";  // never has the prefix
 
-// One tensor of a checkpoint: rows [first_row, first_row + rows) of a parameter. A vector counts as
-// a matrix with one column here.
+// One tensor of a checkpoint: rows [first_row, first_row + rows) of a parameter. Every tensor
+// counts as a matrix here: its rows are the first dimension, its columns all others.
 struct Part {
-  const ParameterInfo* parameter;
-  std::string name;  // with its prefix
+  ParameterInfo parameter;  // or state
+  std::string name;         // with its prefix
   int64_t first_row;
   int64_t rows;
   int64_t columns;
@@ -50,16 +50,21 @@ void ForEachLayer(const std::string& pattern, int64_t layers, Visit visit) {
   for (int64_t layer = 0; layer < count; ++layer) visit(layer);
 }
 
+// A scalar has one.
+int64_t RowsOf(const ParameterInfo& parameter) {
+  return parameter.shape.rank() == 0 ? 1 : parameter.shape.dim(0);
+}
+
 Part MakePart(const ParameterInfo& parameter, std::string name, int64_t first_row, int64_t rows,
               bool transposed) {
-  const bool matrix = parameter.shape.rank() == 2;
-  if (rows == 0) rows = parameter.shape.dim(0);
-  Part part = {&parameter, std::move(name), first_row, rows, 1, transposed, {rows}};
-  if (matrix) {
-    part.columns = parameter.shape.dim(1);
-    part.stored_shape.push_back(part.columns);
-    if (transposed) std::swap(part.stored_shape[0], part.stored_shape[1]);
-  }
+  const std::span<const int64_t> dims = parameter.shape.dims();
+  const int64_t all_rows = RowsOf(parameter);
+  if (rows == 0) rows = all_rows;
+  Part part = {
+      parameter,  std::move(name),           first_row, rows, parameter.shape.elements() / all_rows,
+      transposed, {dims.begin(), dims.end()}};
+  if (!dims.empty()) part.stored_shape[0] = rows;
+  if (transposed && dims.size() == 2) std::swap(part.stored_shape[0], part.stored_shape[1]);
   return part;
 }
 
@@ -74,7 +79,7 @@ std::vector<Part> PartsOf(const Model& model) {
     });
   }
   std::vector<Part> parts;
-  for (const ParameterInfo& parameter : model.parameters()) {
+  for (const ParameterInfo& parameter : model.Stored()) {
     const auto found = entries.find(parameter.name);
     if (found == entries.end()) {
       throw InternalError("parameter '" + parameter.name +
@@ -87,7 +92,7 @@ std::vector<Part> PartsOf(const Model& model) {
                                tensor.rows, entry->transposed));
       row += parts.back().rows;
     }
-    if (row != parameter.shape.dim(0)) {
+    if (row != RowsOf(parameter)) {
       throw InternalError("parameter '" + parameter.name + "' is not covered by its tensors");
     }
   }
@@ -224,7 +229,7 @@ void Write(const std::string& folder, const Model& model, const std::vector<Part
 
 struct WeightReader::Parts {
   Parts(const std::string& folder, const Model& model) : file(folder) {
-    for (Part& part : PartsIn(file, model)) by_parameter[part.parameter->name].push_back(part);
+    for (Part& part : PartsIn(file, model)) by_parameter[part.parameter.name].push_back(part);
   }
 
   ModelSafetensors file;
@@ -253,7 +258,7 @@ void LoadWeights(const std::string& folder, const Model& model,
                  FunctionRef<float*(const ParameterInfo&)> destination,
                  FunctionRef<void(const ParameterInfo&)> finished) {
   const WeightReader reader(folder, model);
-  for (const ParameterInfo& parameter : model.parameters()) {
+  for (const ParameterInfo& parameter : model.Stored()) {
     reader.Read(parameter, destination(parameter));
     finished(parameter);
   }
@@ -263,7 +268,7 @@ void SaveWeights(const std::string& folder, const Model& model,
                  FunctionRef<const float*(const ParameterInfo&)> source, int64_t max_file_bytes,
                  TensorType type) {
   Write(folder, model, PartsOf(model), max_file_bytes, type,
-        [&](const Part& part, Take take) { GiveStored(part, source(*part.parameter), take); });
+        [&](const Part& part, Take take) { GiveStored(part, source(part.parameter), take); });
 }
 
 void CopyWeights(const std::string& from, const std::string& to, TensorType type) {

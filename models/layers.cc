@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -34,6 +35,39 @@ Value Layers::Parameter(std::string_view name, Shape shape, Initializer init) {
   const bool first = builder_.program().Find(full) == kNoTensor;
   if (first) parameters_.push_back({full, shape, init});
   return Declared(std::move(full), Role::kParameter, {DType::kFloat32, shape});
+}
+
+Value Layers::State(StateInfo state) {
+  state.name = builder_.Qualified(state.name);
+  const Value value = Declared(state.name, Role::kState, {DType::kFloat32, state.shape});
+  const auto known = std::ranges::find(states_, state.name, &StateInfo::name);
+  if (known == states_.end()) {
+    states_.push_back(std::move(state));
+  } else if (*known != state) {
+    throw InternalError("state '" + state.name +
+                        "' is one thing at one use and another at another");
+  }
+  return value;
+}
+
+void Layers::UpdateState(Value state, FunctionRef<Value(Value)> next) {
+  if (!training_) return;
+  const std::string& name = builder_.program().tensor(state).name;
+  const auto info = std::ranges::find(states_, name, &StateInfo::name);
+  if (info == states_.end()) throw InternalError("'" + name + "' is updated, but is no state");
+  auto update = std::ranges::find(state_updates_, name,
+                                  [](const StateUpdate& known) { return known.state.name; });
+  if (update == state_updates_.end()) {
+    const Value pending =
+        builder_.Persistent(graph::PendingName(name), Role::kPending, builder_.type(state));
+    update = state_updates_.insert(update, {*info, pending, pending});
+  }
+  const graph::TensorType type = builder_.type(state);
+  update->next = next(update->next);
+  if (builder_.type(update->next) != type) {
+    throw InternalError("state '" + info->name + "' is " + type.ToString() + ", its update " +
+                        builder_.type(update->next).ToString());
+  }
 }
 
 Value Layers::Declared(std::string name, Role role, const graph::TensorType& type) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "graph/builder.h"
 #include "models/model.h"
 #include "models/model_spec.h"
@@ -20,36 +21,57 @@ namespace plimsoll::models {
 // The forward pass under construction: a builder, the batch, and the parameters made so far.
 class Layers {
  public:
-  // dropout 0: no dropout, and no "rng" input. `objective`: the objective whose loss is wanted.
-  Layers(graph::Builder& builder, Batch batch, double dropout, std::string_view objective = "")
-      : builder_(builder), batch_(batch), dropout_(dropout), objective_(objective) {}
+  // The purpose of the forward pass. Only in training there is dropout, where `dropout` is above 0,
+  // and states are updated. `objective` is the objective whose loss is wanted.
+  struct Purpose {
+    bool training = false;
+    double dropout = 0;
+    std::string_view objective = "";
+  };
+  Layers(graph::Builder& builder, Batch batch, const Purpose& purpose)
+      : builder_(builder),
+        batch_(batch),
+        training_(purpose.training),
+        dropout_(purpose.training ? purpose.dropout : 0),
+        objective_(purpose.objective) {}
   Layers(const Layers&) = delete;
   Layers& operator=(const Layers&) = delete;
 
   graph::Builder& builder() { return builder_; }
   const Batch& batch() const { return batch_; }
-  double dropout() const { return dropout_; }
+  bool training() const { return training_; }
+  double dropout() const { return dropout_; }  // 0: none, and no "rng" input
   const std::string& objective() const { return objective_; }
   const graph::Shape& shape(graph::Value value) const { return builder_.shape(value); }
 
   // Declares a parameter at its first use: a layer that is applied twice has one set of parameters.
   // Throws InternalError when a later use has another shape.
   graph::Value Parameter(std::string_view name, graph::Shape shape, Initializer init);
+  // Returns a state as it was when the step began. `state.name` is within the builder's scope.
+  graph::Value State(StateInfo state);
+  // In training, `next` computes the new value of a state of this pass from its pending value,
+  // which earlier micro-steps and earlier calls have left. Otherwise it is not called.
+  void UpdateState(graph::Value state, FunctionRef<graph::Value(graph::Value)> next);
   graph::Value Input(std::string_view name, graph::DType dtype, graph::Shape shape);
   graph::Value Tokens(std::string_view name);  // an input i32[B,T]
   graph::Value Rng();                          // the input i32[2]
   graph::Value TokenWeight();                  // the objective's input "token_weight"
 
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
+  const std::vector<StateInfo>& states() const { return states_; }
+  const std::vector<StateUpdate>& state_updates() const { return state_updates_; }
 
  private:
   graph::Value Declared(std::string name, graph::Role role, const graph::TensorType& type);
 
   graph::Builder& builder_;
   Batch batch_;
+  bool training_;
   double dropout_;
   std::string objective_;
   std::vector<ParameterInfo> parameters_;
+  std::vector<StateInfo> states_;
+  std::vector<StateUpdate> state_updates_;
 };
 
 // x[...,K] → x · weightᵀ + bias, [...,outputs]; the bias starts at 0.

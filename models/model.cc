@@ -60,13 +60,24 @@ int64_t Model::block_count() const {
 Model::Outputs Model::Build(graph::Builder& builder, Batch batch, Head head, bool training,
                             std::string_view objective) const {
   CheckBatch(batch);
-  Layers layers(builder, batch, training ? dropout() : 0.0, objective);
-  return Forward(layers, head);
+  Layers layers(builder, batch,
+                {.training = training, .dropout = dropout(), .objective = objective});
+  Outputs outputs = Forward(layers, head);
+  outputs.states = layers.state_updates();
+  return outputs;
+}
+
+std::vector<ParameterInfo> Model::Stored() const {
+  std::vector<ParameterInfo> stored = parameters_;
+  for (const StateInfo& state : states_) {
+    if (state.on_ranks != StateInfo::kOwn) stored.push_back(state.info());
+  }
+  return stored;
 }
 
 CheckpointTable Model::checkpoint_table() const {
   CheckpointTable table;
-  for (const ParameterInfo& parameter : parameters_) {
+  for (const ParameterInfo& parameter : Stored()) {
     table.entries.push_back({parameter.name, {{parameter.name}}});
   }
   return table;
@@ -91,10 +102,13 @@ void Model::ListParameters() {
   for (const Objective& objective : objectives()) {
     graph::Program program("parameters");
     graph::Builder builder(program);
-    Layers layers(builder, {.batch = 1, .sequence = 1}, 0.0, objective.name);
+    Layers layers(builder, {.batch = 1, .sequence = 1}, {.objective = objective.name});
     Forward(layers, Head::kLoss);
     for (const ParameterInfo& parameter : layers.parameters()) {
       if (known.insert(parameter.name).second) parameters_.push_back(parameter);
+    }
+    for (const StateInfo& state : layers.states()) {
+      if (known.insert(state.name).second) states_.push_back(state);
     }
   }
 }

@@ -41,6 +41,30 @@ struct ParameterInfo {
   bool operator==(const ParameterInfo&) const = default;
 };
 
+// A float32 tensor that a model carries from step to step besides its parameters, such as running
+// statistics. All micro-steps of a step read the value that the step before left. Their new values
+// wait (Layers::UpdateState) until the update of the parameters, which takes the last one over, or
+// drops it if the step is skipped.
+struct StateInfo {
+  // How the values of data ranks relate. All tensor ranks have the same value.
+  enum OnRanks {
+    kAveraged,  // the same: the update takes the mean of the ranks' new values
+    kAlike,     // the same: the new value does not depend on the rank's part of the batch
+    kOwn,       // each rank has its own value, which no checkpoint holds
+  };
+  // With kOwn, what a rank begins with when another number of data ranks continues the run.
+  enum OnOtherRanks { kMeanOfAll, kInitial };
+
+  std::string name;  // "norm.running_mean"
+  graph::Shape shape = {};
+  float initial = 0;  // value of every element
+  OnRanks on_ranks = kAveraged;
+  OnOtherRanks on_other_ranks = kMeanOfAll;
+
+  ParameterInfo info() const { return {name, shape, {}}; }
+  bool operator==(const StateInfo&) const = default;
+};
+
 struct Batch {
   int64_t batch;     // B
   int64_t sequence;  // T
@@ -111,12 +135,20 @@ struct Metric {
   bool larger_is_better = false;          // of a scalar
 };
 
+// How a training pass changes a state.
+struct StateUpdate {
+  StateInfo state;
+  graph::Value pending;  // the state as earlier micro-steps have left it (Role::kPending)
+  graph::Value next;
+};
+
 class Model {
  public:
   struct Outputs {
     graph::Value loss = graph::kNoTensor;    // f32[], Head::kLoss
     graph::Value logits = graph::kNoTensor;  // f32[B,V], Head::kLogits
     std::vector<Metric> metrics = {};        // Head::kLoss
+    std::vector<StateUpdate> states = {};    // of training: what Layers::UpdateState was told
   };
 
   virtual ~Model() = default;
@@ -126,7 +158,10 @@ class Model {
   // All parameters, in the order of the forward pass; names are unique.
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
   int64_t parameter_count() const;
-  // Fills parameters() by building the forward pass once. See WithParameters.
+  const std::vector<StateInfo>& states() const { return states_; }
+  // What a checkpoint holds: the parameters, and the states that are the same on all ranks.
+  std::vector<ParameterInfo> Stored() const;
+  // Fills parameters() and states() by building the forward pass once. See WithParameters.
   void ListParameters();
   // Number of blocks "block.0", "block.1", …: one more than the highest number.
   int64_t block_count() const;
@@ -179,6 +214,7 @@ class Model {
   std::string family_;
   Settings settings_;
   std::vector<ParameterInfo> parameters_;
+  std::vector<StateInfo> states_;
 };
 
 // Makes a model ready for use by listing its parameters.

@@ -4,6 +4,7 @@
 #include "base/glob.h"
 #include "graph/autodiff.h"
 #include "graph/objective.h"
+#include "ops/model_state.h"
 
 namespace plimsoll::optim {
 
@@ -157,6 +158,12 @@ graph::PassResult Update::Run(graph::Program& program) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     g.set_scope(program.tensor(parameters[i]).name);
     EmitUpdateOf(g, parameters[i], gradients[i], count, common);
+  }
+  for (const auto& [state, parts] : options_.states) {
+    g.set_scope(state);
+    const Value pending = program.Require(graph::PendingName(state));
+    ops::CommitState(g, Carried(g, state, Role::kState, program.tensor(pending).type), pending,
+                     parts, common.apply);
   }
   return {true, std::to_string(parameters.size()) + " parameters"};
 }

@@ -2,6 +2,7 @@
 // gradients are complete.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -57,6 +58,9 @@ struct UpdateOptions {
   std::optional<ops::LossScaleOptions> loss_scale = std::nullopt;
   // Steps whose loss or gradients are not finite, or whose loss is beyond a limit, are skipped.
   bool skips = false;
+  // The model's states that have a pending value (Role::kPending), each with the number of ranks
+  // over which that value was summed. An update that is applied takes it over.
+  std::map<std::string, int64_t> states = {};
 
   // "lr" of the objective.
   std::string Named(std::string_view tensor) const { return graph::OfObjective(objective, tensor); }

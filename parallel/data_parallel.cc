@@ -51,24 +51,24 @@ class Reducer {
     trains_ = update_ < static_cast<int>(nodes_.size());
     FillBuckets(options.bucket_bytes);
     if (!trains_ && HasGradients()) return;  // metrics are not complete
-    for (const std::string& name : options.metrics) {
-      if (const TensorId metric = program_.Find(name); metric != kNoTensor) {
-        metrics_.push_back(metric);
+    for (const std::string& name : options.sums) {
+      if (const TensorId sum = program_.Find(name); sum != kNoTensor) {
+        carried_.push_back(sum);
       }
     }
   }
 
   graph::PassResult Run() {
-    if (buckets_.empty() && metrics_.empty()) return {false, "nothing to sum among ranks"};
+    if (buckets_.empty() && carried_.empty()) return {false, "nothing to sum among ranks"};
     size_t started = 0, finished = 0;  // buckets
     for (int n = 0; n <= static_cast<int>(nodes_.size()); ++n) {
       if (n == update_) {
         phase_ = n > 0 ? nodes_[static_cast<size_t>(n) - 1].phase : Phase::kForward;
-        for (TensorId metric : metrics_) StartMetric(metric);
+        for (TensorId sum : carried_) StartCarried(sum);
         while (finished < buckets_.size()) FinishScattered(buckets_[finished++]);
         if (trains_) phase_ = Phase::kUpdate;
         for (const Bucket& bucket : buckets_) FinishReduced(bucket);
-        for (TensorId metric : metrics_) FinishMetric(metric);
+        for (TensorId sum : carried_) FinishCarried(sum);
       }
       if (n == static_cast<int>(nodes_.size())) break;
       Keep(nodes_[static_cast<size_t>(n)]);
@@ -247,23 +247,23 @@ class Reducer {
     }
   }
 
-  void StartMetric(TensorId metric) {
-    LastWriter(metric);
-    StartSum({.tensor = metric});
+  void StartCarried(TensorId sum) {
+    LastWriter(sum);
+    StartSum({.tensor = sum});
   }
 
   // Nothing here reads a metric, but the program must not end before its sum has arrived.
-  void FinishMetric(TensorId metric) {
-    const TensorId reduced = AddReduced({.tensor = metric});
+  void FinishCarried(TensorId sum) {
+    const TensorId reduced = AddReduced({.tensor = sum});
     program_.mutable_tensor(reduced).persistent = true;
-    Emit("all_reduce_done", "", {metric}, reduced);
+    Emit("all_reduce_done", "", {sum}, reduced);
   }
 
   Program& program_;
   const std::vector<Node> nodes_;  // the original nodes
   int update_ = 0;                 // its first node, or the number of nodes
   bool trains_ = false;
-  std::vector<TensorId> metrics_;  // empty when they are not complete
+  std::vector<TensorId> carried_;  // empty when they are not complete
   std::vector<Bucket> buckets_;
   int64_t bytes_ = 0;
   std::set<TensorId> parts_;  // own parts of gradients

@@ -32,13 +32,14 @@ struct DataParallelOptions {
   // buckets depend only on model and mesh, so that they never change numbers (PyTorch's
   // bucket_cap_mb is 25).
   int64_t bucket_bytes = int64_t{25} << 20;
-  // What the host reads about the data: the loss, other sums and counts.
-  std::vector<std::string> metrics = {"loss"};
+  // Carried tensors that are summed over the data: the loss and other metrics that the host reads,
+  // and pending states of the model.
+  std::vector<std::string> sums = {"loss"};
 };
 
 // Gradients carried from micro-step to micro-step are summed once, in the last micro-step, and so
-// are the metrics of programs with an update and of evaluation. Gradients that are read in parts
-// are summed in every micro-step. A program without gradients or metrics stays unchanged.
+// are the other sums of programs with an update and of evaluation. Gradients that are read in parts
+// are summed in every micro-step. A program without gradients or sums stays unchanged.
 class DataParallel : public graph::Pass {
  public:
   explicit DataParallel(DataParallelOptions options = {}) : options_(std::move(options)) {}

@@ -5,6 +5,9 @@
 #include "ops/arithmetic.h"
 #include "ops/linear.h"
 #include "ops/linear_cross_entropy.h"
+#include "ops/matmul.h"
+#include "ops/model_state.h"
+#include "ops/reduce.h"
 
 namespace plimsoll::models {
 
@@ -24,6 +27,14 @@ Value Hidden(Layers& g, Value x, int64_t width) {
   return x;
 }
 
+// Of points [B,2], [1,2].
+Value Mean(Layers& g, Value points) {
+  const int64_t rows = g.batch().batch;
+  const Value share =
+      ops::Constant(g.builder(), {DType::kFloat32, {1, rows}}, 1.0 / static_cast<double>(rows));
+  return ops::Matmul(g.builder(), share, points);
+}
+
 }  // namespace
 
 // The critic learns to tell 1, real, from 0; the generator learns to be taken for 1.
@@ -38,6 +49,11 @@ Value Adversarial::Fake(Layers& g) const {
   const Value noise = g.Input("noise", DType::kFloat32, {g.batch().batch, kNoise});
   const Scope scope(g.builder(), "generator");
   return Linear(g, "out", Hidden(g, noise, settings().Int("width")), 2, {.init_std = 0.3});
+}
+
+Value Adversarial::Center(Layers& g) const {
+  const Scope scope(g.builder(), "critic");
+  return g.State({.name = "center", .shape = {1, 2}});
 }
 
 // What the critic says of points, which are what `label` says.
@@ -56,12 +72,20 @@ Model::Outputs Adversarial::Forward(Layers& g, Head) const {
   const std::string& objective = only_.empty() ? g.objective() : only_;
   Outputs outputs;
   if (objective == "generator") {
-    const Verdict fake = Judge(g, Fake(g), "real_label", "fooled");
+    const Value points = Fake(g);
+    const Verdict fake = Judge(g, points, "real_label", "fooled");
+    const int64_t rows = g.batch().batch;
+    const Value minus = ops::Constant(g.builder(), {DType::kFloat32, {rows, 1}}, -1);
+    const Value off = Add(g, "off", points, ops::Matmul(g.builder(), minus, Center(g)));
     outputs.loss = fake.loss;
-    outputs.metrics = {{"fooled", fake.said.right, fake.said.rows, /*larger_is_better=*/true}};
+    outputs.metrics = {{"fooled", fake.said.right, fake.said.rows, /*larger_is_better=*/true},
+                       {"distance", ops::SquaredNorm(g.builder(), off), fake.said.rows}};
     return outputs;
   }
   const Value points = g.Input("real", DType::kFloat32, {g.batch().batch, 2});
+  g.UpdateState(Center(g), [&](Value center) {
+    return ops::MovingAverage(g.builder(), center, Mean(g, points), 0.1);
+  });
   const Verdict real = Judge(g, points, "real_label", "of_real");
   const Verdict fake = Judge(g, Fake(g), "fake_label", "of_fake");
   outputs.loss = Add(g, "loss", real.loss, fake.loss);

@@ -20,7 +20,8 @@ namespace plimsoll::models {
 //
 // Metrics: of the critic its losses `of_real` and `of_fake`, which are parts of a sum, its
 // `accuracy`, and what it took for what, `confusion`; of the generator how many of its points were
-// taken for real, `fooled`.
+// taken for real, `fooled`, and their squared distance from where real points lie, `distance`.
+// That is a state, critic.center f32[1,2]: the running mean of the real points.
 class Adversarial final : public Model {
  public:
   static constexpr int64_t kNoise = 8;
@@ -40,6 +41,7 @@ class Adversarial final : public Model {
     ops::Confusion said;
   };
   graph::Value Fake(Layers& g) const;
+  graph::Value Center(Layers& g) const;
   Verdict Judge(Layers& g, graph::Value points, const char* label, const char* name) const;
 
   std::string only_;

@@ -122,7 +122,7 @@ inline void TakeMetrics(const StepMetrics& metrics, Left& left) {
 }
 
 inline void TakeWeights(Session& session, const models::Model& model, Left& left) {
-  for (const models::ParameterInfo& parameter : model.parameters()) {
+  for (const models::ParameterInfo& parameter : model.Stored()) {
     left.weights.push_back(session.ReadParameter(parameter.name));
   }
 }

@@ -8,6 +8,7 @@ const theme = (() => {
     master: "#9ecae9",
     optimizer_state: "#b07aa1",
     state: "#76b7b2",
+    pending: "#b5dcd9",
     input: "#59a14f",
     metric: "#9aa0a6",
     gradient: "#e15759",

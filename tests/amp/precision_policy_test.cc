@@ -72,12 +72,13 @@ TEST(Policy, RefusesWhatItCannotFollow) {
   EXPECT_EQ(ProblemOf({"layernorm"}, {}),
             "low_ops: no op kind layernorm, did you mean layer_norm?");
   EXPECT_EQ(ProblemOf({}, {"sum", "liner"}), "fp32_ops: no op kind liner, did you mean linear?");
-  EXPECT_EQ(ProblemOf({}, {"convolution"}),
-            "fp32_ops: no op kind convolution; there are add, add_layer_norm, add_low_rank, "
-            "add_rms_norm, "
-            "attention, dropout, embedding, gelu, "
-            "layer_norm, linear, linear_cross_entropy, matmul, mul, rms_norm, rotary, scale, "
-            "scale_by, select_rows, silu, squared_norm, sum, swiglu");
+  EXPECT_EQ(
+      ProblemOf({}, {"convolution"}),
+      "fp32_ops: no op kind convolution; there are add, add_layer_norm, add_low_rank, "
+      "add_rms_norm, "
+      "attention, dropout, embedding, gelu, "
+      "layer_norm, linear, linear_cross_entropy, matmul, moving_average, mul, rms_norm, rotary, "
+      "scale, scale_by, select_rows, silu, squared_norm, sum, swiglu");
   EXPECT_EQ(ProblemOf({"gelu", "sum"}, {"silu", "sum"}),
             "fp32_ops: sum is in amp.low_ops, too; keep it in one of them");
   EXPECT_EQ(ProblemOf({}, {"linear_dx"}),

@@ -42,6 +42,21 @@ const ExampleRegistration kIncrementGated({.op = "increment",
                                            .label = "applied",
                                            .inputs = {Count(), Apply()}});
 
+const ExampleRegistration kMovingAverage({.op = "moving_average",
+                                          .label = "",
+                                          .inputs = {{kLarge}, {kLarge}},
+                                          .attributes = {{"momentum", 0.1}}});
+const ExampleRegistration kCommitState({.op = "commit_state",
+                                        .label = "of three ranks",
+                                        .inputs = {Float32(kLarge), Float32(kLarge)},
+                                        .attributes = {{"parts", int64_t{3}}},
+                                        .dtypes = {DType::kFloat32}});
+const ExampleRegistration kCommitStateGated({.op = "commit_state",
+                                             .label = "gated",
+                                             .inputs = {Float32(kSmall), Float32(kSmall), Apply()},
+                                             .attributes = {{"parts", int64_t{1}}},
+                                             .dtypes = {DType::kFloat32}});
+
 const ExampleRegistration kAdamW(
     {.op = "adamw",
      .label = "clipped",

@@ -146,7 +146,7 @@ forward
   %loss = sum(%x)
   %hits = cast(%k) {dtype="i32"}
 )");
-  EXPECT_TRUE(DataParallel({.metrics = {"loss", "hits", "absent"}}).Run(program).changed);
+  EXPECT_TRUE(DataParallel({.sums = {"loss", "hits", "absent"}}).Run(program).changed);
   graph::ExpectProgram(program, R"(program evaluate
   tensor %k: i32[3] input persistent
   tensor %x: f32[4,8] input persistent

@@ -142,12 +142,12 @@ void WriteModel(const Source& source, const std::string& to, TensorType type) {
   if (source.is_copied()) return models::CopyWeights(source.folder, to, type);
   Weights weights(source);
   std::vector<float> values;
-  const models::ParameterInfo* current = nullptr;  // the parameter whose values these are
+  std::string current;  // the parameter whose values these are
   models::SaveWeights(
       to, *source.model,
       [&](const models::ParameterInfo& parameter) {
-        if (current != &parameter) values = weights.ReadMerged(parameter);
-        current = &parameter;
+        if (current != parameter.name) values = weights.ReadMerged(parameter);
+        current = parameter.name;
         return values.data();
       },
       models::kMaxCheckpointFileBytes, type);

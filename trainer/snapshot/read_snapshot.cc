@@ -137,6 +137,21 @@ void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<S
   }
 }
 
+// Reads the states of which each data rank has its own value, if another number of data ranks saved
+// them, and removes them from the list.
+void ReadOwnStates(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
+                   std::vector<StateTensor>& state, Session& session) {
+  for (const models::StateInfo& info : session.compiled().states) {
+    const auto tensor = std::ranges::find(state, info.name, &StateTensor::name);
+    if (info.on_ranks != models::StateInfo::kOwn || tensor == state.end()) continue;
+    const TensorRecord* const record = snapshot.manifest().Find(info.name, 0);
+    if (record->elements() == tensor->shape.elements()) continue;
+    const std::vector<float> values = saved.ReadState(info);
+    session.WriteState(*tensor, 0, std::as_bytes(std::span(values)));
+    state.erase(tensor);
+  }
+}
+
 }  // namespace
 
 void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
@@ -151,6 +166,7 @@ void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& mode
   const int64_t tensor_rank = ranks.position().at(kTensorAxis);
   const bool same_ranks = saved.tensor_ranks() == tensor_ranks;
   RequireSameTensors(snapshot, state, same_ranks);
+  ReadOwnStates(snapshot, saved, state, session);
   if (same_ranks) {
     for (const StateTensor& tensor : state) {
       const int64_t part = tensor.split ? tensor_rank : 0;

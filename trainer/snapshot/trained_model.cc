@@ -129,6 +129,9 @@ void LoadTrained(const TrainedModel& trained, Session& session) {
     } else {
       std::ranges::for_each(trained.model->parameters(), load);
     }
+    for (const models::StateInfo& state : trained.model->states()) {
+      if (session.Carries(state.name)) session.WriteParameter(state.name, saved.ReadState(state));
+    }
   } else if (!trained.adapter.empty()) {
     LoadAdapter(session, trained.adapter);
   }
@@ -160,7 +163,9 @@ InferenceMemory MemoryOf(const CompiledStep& compiled) {
   memory.arena = compiled.plan.arena_bytes;
   for (const memory::PersistentTensor& tensor : compiled.plan.persistent) {
     if (tensor.role == graph::Role::kParameter) memory.weights += tensor.bytes;
-    if (tensor.role == graph::Role::kState) memory.cache += tensor.bytes;
+    const bool model = std::ranges::find(compiled.states, tensor.name, &models::StateInfo::name) !=
+                       compiled.states.end();
+    if (tensor.role == graph::Role::kState && !model) memory.cache += tensor.bytes;
   }
   memory.rest = memory.arena - memory.weights - memory.cache;
   return memory;

@@ -1,5 +1,6 @@
 #include "trainer/step/carried_state.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -34,8 +35,8 @@ bool SavedInParts(const graph::Shape& shape, int64_t ranks) {
 }
 
 std::unique_ptr<Program> CopyCarriedState(std::span<const Program* const> step, int64_t ranks,
-                                          graph::Place place,
-                                          std::span<const std::string> left_out) {
+                                          graph::Place place, std::span<const std::string> left_out,
+                                          std::span<const std::string> own) {
   auto program = std::make_unique<Program>("snapshot");
   graph::Builder g(*program);
   g.set_made_by("snapshot");
@@ -44,7 +45,8 @@ std::unique_ptr<Program> CopyCarriedState(std::span<const Program* const> step, 
     g.set_scope(tensor->name);
     Value from = g.Persistent(tensor->name, tensor->role, tensor->type);
     program->mutable_tensor(from).place = tensor->place;
-    if (SavedInParts(tensor->type.shape, ranks)) {
+    const bool alike = std::ranges::find(own, tensor->name) == own.end();
+    if (alike && SavedInParts(tensor->type.shape, ranks)) {
       from = ops::OwnPart(g, from, kDataAxis, parallel::PartOf(tensor->type.shape, ranks), "own");
     }
     const graph::TensorType type = program->tensor(from).type;

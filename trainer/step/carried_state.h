@@ -23,10 +23,12 @@ std::vector<const graph::Tensor*> CarriedState(std::span<const graph::Program* c
 // saves.
 bool SavedInParts(const graph::Shape& shape, int64_t ranks);
 
-// The copies lie in `place`.
+// The copies lie in `place`. Each rank has, and saves, its own value of the
+// tensors `own`.
 std::unique_ptr<graph::Program> CopyCarriedState(std::span<const graph::Program* const> step,
                                                  int64_t ranks, graph::Place place,
-                                                 std::span<const std::string> left_out = {});
+                                                 std::span<const std::string> left_out = {},
+                                                 std::span<const std::string> own = {});
 
 // Of the copy of the tensor of that name.
 std::string CopyName(const std::string& tensor);

@@ -35,6 +35,7 @@
 #include "parallel/zero_weights.h"
 #include "runtime/workspaces.h"
 #include "trainer/step/carried_state.h"
+#include "trainer/step/model_states.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -74,6 +75,7 @@ struct Purpose {
   bool cached = false;  // of logits: earlier tokens of the texts are in the cache
   // Of training and evaluation: tensors that are summed over micro-steps and ranks, the loss first.
   std::vector<std::string> metrics = {};
+  std::vector<models::StateUpdate> states = {};  // of training
 };
 
 std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
@@ -118,7 +120,12 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   passes.Add<amp::MixedPrecision>(options.amp);
   if (tensor.ranks > 1) passes.Add<parallel::TensorParallel>(tensor);
   if (purpose.cached) passes.Add<inference::KvCache>(options.generate_context);
-  const optim::UpdateOptions update = options.UpdateOf(purpose.objective.name);
+  optim::UpdateOptions update = options.UpdateOf(purpose.objective.name);
+  const std::vector<std::string> averaged = AveragedStates(purpose.states);
+  for (const models::StateUpdate& changed : purpose.states) {
+    update.states[changed.state.name] = 1;
+  }
+  for (const std::string& state : averaged) update.states[state] = ranks;
   if (purpose.kind == Kind::kTrain) {
     passes.Add<graph::Autodiff>(graph::AutodiffOptions{
         .loss = purpose.metrics.front(),
@@ -151,7 +158,10 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   if (zero == 3) passes.Add<parallel::ZeroParameters>(ranks);
   if (ranks > 1 && purpose.kind != Kind::kLogits) {
     parallel::DataParallelOptions data_parallel = options.data_parallel;
-    data_parallel.metrics = purpose.metrics;
+    data_parallel.sums = purpose.metrics;
+    for (const std::string& state : averaged) {
+      data_parallel.sums.push_back(graph::PendingName(state));
+    }
     passes.Add<parallel::DataParallel>(data_parallel);
   }
   if (purpose.update && options.state_on_host) passes.Add<optim::HostState>();
@@ -190,6 +200,7 @@ class Compiler {
     if (options_.amp.enabled()) ChooseTypes();
     result_.options = options_;
     result_.objectives = objectives_;
+    result_.states = model.states();
     result_.split =
         adapters::SplitParameters(model, options_.lora, options_.mesh.ranks(kTensorAxis));
   }
@@ -351,8 +362,9 @@ class Compiler {
   int SnapshotCopy() {
     const graph::Place place =
         options_.device == runtime::DeviceKind::kCpu ? graph::Place::kDevice : graph::Place::kHost;
-    result_.programs.push_back(CopyCarriedState(
-        StepProgramsOf(result_), options_.mesh.ranks(kDataAxis), place, options_.KeptElsewhere()));
+    result_.programs.push_back(CopyCarriedState(StepProgramsOf(result_),
+                                                options_.mesh.ranks(kDataAxis), place,
+                                                options_.KeptElsewhere(), result_.OwnStates()));
     return static_cast<int>(result_.programs.size()) - 1;
   }
 
@@ -383,6 +395,8 @@ class Compiler {
         if (metric.counted) purpose.metrics.push_back(CountName(metric.name));
       }
     }
+    CarryStates(builder, outputs.states, purpose.carry);
+    purpose.states = outputs.states;
 
     parallel::TensorParallelOptions tensor = TensorParallelFrom(options_, result_.split);
     if (logits) tensor.sequence = false;  // of a few tokens only one is wanted
@@ -403,6 +417,14 @@ class Compiler {
 };
 
 }  // namespace
+
+std::vector<std::string> CompiledStep::OwnStates() const {
+  std::vector<std::string> names;
+  for (const models::StateInfo& state : states) {
+    if (state.on_ranks == models::StateInfo::kOwn) names.push_back(state.name);
+  }
+  return names;
+}
 
 std::vector<const Program*> StepProgramsOf(const CompiledStep& compiled) {
   std::vector<const Program*> programs;

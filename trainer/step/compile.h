@@ -96,6 +96,7 @@ struct CompiledStep {
   StepPrograms step;
   std::vector<models::Objective> objectives;  // that the step trains
   std::vector<MetricInfo> metrics;            // of the step and of evaluation, by objective
+  std::vector<models::StateInfo> states;      // of the model
   memory::MemoryPlan plan;
   // Of each parameter that data ranks divide among themselves, the shape that a rank works with.
   std::map<std::string, graph::Shape> divided;
@@ -106,6 +107,9 @@ struct CompiledStep {
   // sequences: those of matrix products (graph::Cost::products) without recomputed ones. The
   // numerator of model FLOPs utilisation.
   double model_flops = 0;
+
+  // The names of the states of which each data rank has its own.
+  std::vector<std::string> OwnStates() const;
 };
 
 // The programs of a step's micro-steps.

@@ -99,6 +99,25 @@ std::vector<float> SavedTensors::ReadParameter(const models::ParameterInfo& para
   return values;
 }
 
+std::vector<float> SavedTensors::ReadState(const models::StateInfo& state) const {
+  if (state.on_ranks != models::StateInfo::kOwn) return ReadParameter(state.info());
+  const auto elements = static_cast<size_t>(state.shape.elements());
+  std::vector<float> values(elements, state.initial);
+  if (state.on_other_ranks == models::StateInfo::kInitial) return values;
+  const std::vector<std::byte> bytes = Read(state.name, state.name);
+  const size_t ranks = bytes.size() / (elements * sizeof(float));
+  if (ranks == 0 || bytes.size() != ranks * elements * sizeof(float)) {
+    FailTensor(snapshot_, state.name, "is of another size");
+  }
+  const auto* const saved = reinterpret_cast<const float*>(bytes.data());
+  for (size_t i = 0; i < elements; ++i) {
+    double sum = 0;
+    for (size_t rank = 0; rank < ranks; ++rank) sum += saved[rank * elements + i];
+    values[i] = static_cast<float>(sum / static_cast<double>(ranks));
+  }
+  return values;
+}
+
 std::vector<std::byte> SavedTensors::ReadNumbers(const TensorRecord& record) const {
   if (record.type != formats::TensorType::kU8) return ReadPart(record);
   const TensorRecord* const scales = snapshot_.manifest().Find(ScalesOf(record.name), record.part);

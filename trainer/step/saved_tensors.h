@@ -35,6 +35,10 @@ class SavedTensors {
   // A parameter as float32, put together from its stored tensors. The same errors.
   std::vector<float> ReadParameter(const models::ParameterInfo& parameter) const;
 
+  // The value of a state for a rank that did not save one: where each rank had its own value, the
+  // one that StateInfo::OnOtherRanks asks for. Throws the same errors.
+  std::vector<float> ReadState(const models::StateInfo& state) const;
+
  private:
   std::vector<std::byte> ReadPart(const snapshots::TensorRecord& record) const;
   std::vector<std::byte> ReadNumbers(const snapshots::TensorRecord& record) const;

@@ -51,6 +51,7 @@ Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
                                     Name(compiled_.options.device), Name(device_.kind())));
   }
   MakeExecutors(options, caching);
+  InitializeStates();
   MakeSlots();
 }
 
@@ -81,6 +82,14 @@ void Session::MakeExecutors(runtime::ExecutorOptions options,
   for (size_t i = 0; i < compiled_.programs.size(); ++i) {
     executors_.push_back(std::make_unique<runtime::CpuExecutor>(
         *compiled_.programs[i], *caching_programs_[i], device_.pool(), options));
+  }
+}
+
+// Writes initial values; the arena's bytes are zero.
+void Session::InitializeStates() {
+  for (const models::StateInfo& state : compiled_.states) {
+    const std::vector<float> values(static_cast<size_t>(Elements(state.name)), state.initial);
+    Write<float>(state.name, values);
   }
 }
 

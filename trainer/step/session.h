@@ -95,7 +95,7 @@ class Session {
   const BatchSlots& batch() const { return batch_; }
 
   // Fills every parameter from its initializer. The numbers depend on seed and parameter name
-  // alone; moments and counters are zero as they are.
+  // alone. States have their initial values already; moments and counters are zero.
   void Initialize(const models::Model& model, uint64_t seed);
   void LoadWeights(const models::Model& model, const std::string& folder);
   // All ranks call; the first of them writes.
@@ -108,6 +108,7 @@ class Session {
   // A carried tensor: "block.0.attn.qkv.weight", "update_count". No elements when no program uses
   // such a tensor. Between micro-steps; reading waits for those that were run.
   int64_t Elements(std::string_view name) const;
+  bool Carries(std::string_view name) const { return Find(name).exists(); }
   template <typename T>
   std::vector<T> Read(std::string_view name) {
     std::vector<T> values(static_cast<size_t>(Elements(name)));
@@ -198,6 +199,7 @@ class Session {
           const runtime::AxisGroups& groups);
   void MakeExecutors(runtime::ExecutorOptions options,
                      const std::optional<CachingOptions>& caching);
+  void InitializeStates();
   void MakeSlots();
   void MakeRoom(std::span<StepMetrics> metrics) const;
   void MakeDataSlots(const std::set<std::string>& no_data);

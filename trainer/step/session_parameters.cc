@@ -191,16 +191,20 @@ void Session::Initialize(const models::Model& model, uint64_t seed) {
 
 void Session::LoadWeights(const models::Model& model, const std::string& folder) {
   std::vector<float> values;  // of a parameter that does not lie in the arena as float32
+  const auto in_place = [&](const std::string& name) {
+    return Carries(name) ? InPlace(name) : std::span<float>();  // not every program reads states
+  };
   models::LoadWeights(
       folder, model,
       [&](const models::ParameterInfo& parameter) {
-        const std::span<float> place = InPlace(parameter.name);
+        const std::span<float> place = in_place(parameter.name);
         if (!place.empty()) return place.data();
         values.resize(static_cast<size_t>(parameter.shape.elements()));
         return values.data();
       },
       [&](const models::ParameterInfo& parameter) {
-        if (InPlace(parameter.name).empty()) WriteParameter(parameter.name, values);
+        if (!Carries(parameter.name) || !in_place(parameter.name).empty()) return;
+        WriteParameter(parameter.name, values);
       });
 }
 

@@ -1,6 +1,7 @@
 // Of trainer/step/session.h: what a snapshot holds of a session, as it lies in the arena.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -33,6 +34,8 @@ std::vector<StateTensor> Session::State() const {
   for (const graph::Tensor* tensor : found) {
     if (tensor->role == graph::Role::kParameter) parameters.insert(tensor->name);
   }
+  const std::vector<std::string> own = compiled_.OwnStates();
+  const int64_t ranks = position_.ranks(kDataAxis);
   std::vector<StateTensor> state;
   for (const graph::Tensor* tensor : found) {
     const std::string parameter = ParameterOf(tensor->name, parameters);
@@ -40,13 +43,18 @@ std::vector<StateTensor> Session::State() const {
         .name = tensor->name, .parameter = parameter, .dtype = tensor->type.dtype, .shape = {}};
     entry.split = FindSplit(parameter) != nullptr;
     const graph::Shape& shape = tensor->type.shape;
-    if (!IsDivided(parameter)) {
+    if (std::ranges::find(own, tensor->name) != own.end()) {
+      // The tensors of all ranks, one after the other.
+      entry.shape = {ranks, shape.elements()};
+      entry.elements = shape.elements();
+      entry.begin = position_.at(kDataAxis) * entry.elements;
+      entry.divided = true;
+    } else if (!IsDivided(parameter)) {
       entry.shape = shape;
       entry.elements = shape.elements();
     } else {
       // A weight may be whole here: then the others' parts of it are theirs to know.
       const graph::Shape& whole = compiled_.divided.at(parameter);
-      const int64_t ranks = position_.ranks(kDataAxis);
       const bool is_whole = tensor->name == parameter && shape == whole;
       entry.elements = is_whole ? shape.elements() / ranks : shape.elements();
       const int64_t all = entry.elements * ranks;

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# usage: model_states_mpi_test.sh MPIRUN.SH PLIMSOLL_WITH_STATES
+# States of a model in snapshots and checkpoints: the bits of a run that was never stopped on the same ranks; on others
+# what the model says.
+set -euo pipefail
+mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
+cd "${TEST_TMPDIR:?}"
+
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+
+cat >run.yaml <<'END'
+model: {family: remembering}
+data: {source: numbered_points}
+train: {steps: 9, micro_batch: 2, global_batch: 8, log_every: 1, threads: 1}
+memory: {summary: false, calibrate: false}
+save: {every: 4}
+log: {tensorboard: false, report: false}
+device: cpu
+END
+
+train() {  # RANKS RUN [ARGUMENT…]
+  local ranks=$1 run=$2
+  shift 2
+  "$mpirun_sh" "$ranks" "$plimsoll" train run.yaml --set run.dir="$run" "$@" >"$run.txt" 2>&1 || fail "$(cat "$run.txt")"
+}
+metric() {  # RUN STEP NAME: what the step read, to 6 digits
+  python3 - "$@" <<'END'
+import json, sys
+run, step, name = sys.argv[1:]
+for line in open(run + "/metrics.jsonl"):
+    row = json.loads(line)
+    if row.get("step") == int(step) and name in row:
+        print("%.6g" % row[name])
+END
+}
+steps() {
+  python3 - "$1" <<'END'
+import json, sys
+for line in open(sys.argv[1] + "/metrics.jsonl"):
+    row = json.loads(line)
+    if "loss" in row:
+        print([row[k] for k in ("step", "loss", "grad_norm", "mean_total", "own_total", "seen")])
+END
+}
+
+# The same ranks: every bit.
+for how in "--set parallel.data=2" "--set parallel.data=2 --set save.async=true" "--set parallel.data=2 --set parallel.zero=3" \
+  "--set parallel.tensor=2"; do
+  rm -rf whole stopped
+  train 2 whole $how
+  train 2 stopped $how --set train.stop_after=6
+  train 2 stopped $how --resume auto
+  [ "$(steps whole | wc -l)" -ge 9 ] || fail "$how: $(steps whole)"
+  cmp <(steps whole) <(steps stopped) || fail "$how: other bits"
+  cmp whole/model/model.safetensors stopped/model/model.safetensors || fail "$how: other weights"
+  "$plimsoll" export stopped --step 9 --to exported --overwrite >export.txt 2>&1 || fail "$(cat export.txt)"
+  cmp whole/model/model.safetensors exported/model.safetensors || fail "$how: other weights are exported"
+done
+for state in norm.mean norm.seen; do
+  grep -aq "\"$state\"" whole/model/model.safetensors || fail "the checkpoint has no $state"
+done
+if grep -aq '"norm.own"' whole/model/model.safetensors; then fail "each rank's own state is in the checkpoint"; fi
+
+# Other ranks: the mean of all, or the beginning; what is alike goes on.
+for anew in false true; do
+  for ranks in 1 4; do
+    rm -rf two moved
+    train 2 two --set model.own_begins_anew=$anew
+    train 2 moved --set model.own_begins_anew=$anew --set train.stop_after=8
+    train $ranks moved --set model.own_begins_anew=$anew --set train.stop_after=9 --resume auto
+    own=$(metric two 9 own_total)
+    [ "$anew" = false ] || own=0
+    [ "$(metric moved 9 own_total)" = "$own" ] || fail "$ranks ranks, $anew: $(metric moved 9 own_total), not $own"
+    [ "$(metric moved 9 mean_total)" = "$(metric two 9 mean_total)" ] || fail "$ranks ranks: mean is $(metric moved 9 mean_total)"
+    [ "$(metric moved 9 seen)" = "$(metric two 9 seen)" ] || fail "$ranks ranks: seen is $(metric moved 9 seen)"
+  done
+done
+
+# A checkpoint goes on with its states.
+rm -rf from
+train 1 from --set model.init_from=whole/model --set train.steps=1
+[ "$(metric from 1 seen)" = 36 ] || fail "from a checkpoint: seen is $(metric from 1 seen)"

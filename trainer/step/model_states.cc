@@ -1,0 +1,37 @@
+#include "trainer/step/model_states.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace plimsoll::trainer {
+
+using graph::Value;
+
+void CarryStates(graph::Builder& g, std::span<const models::StateUpdate> updates,
+                 graph::Carry carry) {
+  graph::Program& program = g.program();
+  for (const models::StateUpdate& update : updates) {
+    Value next = update.next;
+    if (carry != graph::Carry::kAccumulate) {
+      const Value state = program.Require(update.state.name);
+      for (graph::Node& node : program.mutable_nodes()) {
+        std::ranges::replace(node.inputs, update.pending, state);
+      }
+      if (next == update.pending) next = state;
+    }
+    if (next == update.pending) continue;
+    g.EmitInto({update.pending}, "cast", {next},
+               {{"dtype", std::string(graph::Name(graph::DType::kFloat32))}});
+  }
+}
+
+std::vector<std::string> AveragedStates(std::span<const models::StateUpdate> updates) {
+  std::vector<std::string> names;
+  for (const models::StateUpdate& update : updates) {
+    if (update.state.on_ranks == models::StateInfo::kAveraged) names.push_back(update.state.name);
+  }
+  return names;
+}
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,32 @@
+// The states of a model (models::StateInfo) in the programs of a step.
+//
+//   train, train_first            %next = moving_average(%state, …)
+//                                 %state.pending = cast(%next)
+//   train_middle, train_last      %next = moving_average(%state.pending, …)
+//                                 %state.pending = cast(%next)
+//   behind it, with an update     %state = commit_state(%state.pending, %apply)
+//
+// So all micro-steps read the value that the step began with, and a skipped step does not change
+// it.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/autodiff.h"
+#include "graph/builder.h"
+#include "models/model.h"
+
+namespace plimsoll::trainer {
+
+// Makes a forward pass write the new values of its states to their pending tensors, which the next
+// micro-step or the update reads. With Carry::kAccumulate the pass starts from the pending values
+// of the micro-step before it, otherwise from the states themselves.
+void CarryStates(graph::Builder& builder, std::span<const models::StateUpdate> updates,
+                 graph::Carry carry);
+
+// The names of those states that data ranks average.
+std::vector<std::string> AveragedStates(std::span<const models::StateUpdate> updates);
+
+}  // namespace plimsoll::trainer
