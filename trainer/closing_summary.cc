@@ -10,11 +10,15 @@
 namespace plimsoll::trainer {
 namespace {
 
-std::string LossText(const RunMetrics& metrics) {
+std::string LossText(const RunResult& result) {
+  const RunMetrics& metrics = result.metrics;
   if (metrics.loss.empty()) return "no step was made";
   std::string text = fmt::format("{:.4f} → {:.4f} in {} steps", metrics.loss.front(),
                                  metrics.loss.back(), metrics.loss.size());
-  if (const auto best = BestEvaluation(metrics)) {
+  if (const auto& best = result.monitored) {
+    text +=
+        fmt::format(", held-out {} {:.4g} at best, after {}", best->metric, best->best, best->step);
+  } else if (const auto best = BestEvaluation(metrics)) {
     text += fmt::format(", held out {:.4f} at best, after {}", best->loss, best->step);
   }
   return text;
@@ -59,7 +63,7 @@ std::string MemoryText(const RunResult& result) {
 }  // namespace
 
 std::string ClosingSummary(const RunResult& result, const Closing& closing) {
-  std::string text = fmt::format("loss    {}\ntime    {}\nmemory  {}", LossText(result.metrics),
+  std::string text = fmt::format("loss    {}\ntime    {}\nmemory  {}", LossText(result),
                                  TimeText(result, closing.seconds), MemoryText(result));
   if (!closing.model.empty()) {
     text += fmt::format("\nmodel   {}", closing.model);

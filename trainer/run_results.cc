@@ -30,6 +30,10 @@ RunResult ResultOf(const EndedRun& run, const RunMetrics& metrics) {
   RunResult result{
       .session = run.session, .model = run.model, .config = run.config, .metrics = metrics};
   result.ranks = run.ranks.size();
+  if (const EvaluationState& state = run.evaluation;
+      state.best_step >= 0 && state.monitor != "loss") {
+    result.monitored = {state.monitor, state.best, state.best_step};
+  }
   result.chosen = run.chosen;
   if (const auto& budget = run.config.memory.budget;
       budget && budget->base != config::MemorySize::Base::kFree) {  // it has changed since

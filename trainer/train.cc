@@ -16,14 +16,13 @@
 #include "base/version.h"
 #include "snapshots/snapshot.h"
 #include "trainer/announcement.h"
-#include "trainer/data/token_data.h"
 #include "trainer/divergence.h"
 #include "trainer/gpu_account.h"
+#include "trainer/held_out.h"
 #include "trainer/language/generate.h"
-#include "trainer/language/held_out.h"
 #include "trainer/plan/memory_timeline.h"
 #include "trainer/plan/plan_json.h"
-#include "trainer/record/monitor.h"
+#include "trainer/settle/monitor.h"
 #include "trainer/record/progress.h"
 #include "trainer/record/run_directory.h"
 #include "trainer/record/run_facts.h"
@@ -211,8 +210,7 @@ class Run {
   // Prepares evaluation on held-out sequences and by samples, if the file asks for them.
   void PrepareEvaluation() {
     if (config_.train.eval_every > 0) {
-      const auto& tokens = dynamic_cast<const data::TokenData&>(feed_.source());
-      held_out_.emplace(config_, tokens.data(), ranks_);
+      held_out_.emplace(config_, feed_.source(), ranks_);
     }
     if (config_.train.sample_every == 0) return;
     if (config_.data.tokenizer.empty()) {

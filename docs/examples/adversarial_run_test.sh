@@ -6,7 +6,7 @@ set -euo pipefail
 mpirun_sh=$PWD/$1 plimsoll=$PWD/$2 example=$PWD/$3
 cd "${TEST_TMPDIR:?}"
 cp "$example" run.yaml
-common=(--set train.steps=40 --set log.tensorboard=false --set log.report=false --set train.threads=1 --set device=cpu)
+common=(--set train.steps=40 --set train.eval_every=20 --set log.tensorboard=false --set log.report=false --set train.threads=1 --set device=cpu)
 
 fail() {
   echo "FAILED: $*"
@@ -33,6 +33,22 @@ arena() { grep -o '"arena_bytes": *[0-9]*' "$1/plan.json" | head -n 1 | grep -o 
 
 train plain --set save.every=20 --set save.keep=0
 grep -q 'critic' plain.txt && grep -q 'generator' plain.txt || fail "progress names no objective: $(cat plain.txt)"
+
+# Evaluations on points that training does not see.
+evaluations() { grep -o '"eval_[a-z_.]*": *[0-9.e+-]*' "$1/metrics.jsonl"; }
+[ "$(evaluations plain | grep -c critic.loss)" = 2 ] || fail "plain evaluates: $(evaluations plain)"
+grep -q 'held-out generator.distance' plain.txt || fail "the closing lines name no best evaluation: $(cat plain.txt)"
+grep -q '"best_monitored_step"' plain/summary.json || fail "$(cat plain/summary.json)"
+"$plimsoll" eval plain --json >eval.json 2>eval.txt || fail "$(cat eval.txt)"
+python3 - <<'END' || fail "eval: $(cat eval.json)"
+import json
+said = json.load(open("eval.json"))
+rows = [row for row in map(json.loads, open("plain/metrics.jsonl")) if "eval_critic.loss" in row]
+for name in ("loss", "generator.loss", "critic.accuracy", "generator.distance"):
+    assert abs(said[name] - rows[-1]["eval_" + name]) <= 1e-6, name
+assert said["targets"] == 64 and said["batches"] == 4, said
+END
+"$plimsoll" eval plain | grep -q '^64 targets in 4 batches of 16' || fail "eval says something else"
 
 # Snapshots go on to the bit.
 train resumed --set save.every=20 --set save.keep=0 --set train.stop_after=20
@@ -66,6 +82,9 @@ near plain accumulated 1e-3
 "$mpirun_sh" 2 "$plimsoll" train run.yaml "${common[@]}" --set run.dir=ranks --set train.global_batch=16 >ranks.txt ||
   fail "$(cat ranks.txt)"
 near plain ranks 1e-3
+paste <(evaluations plain) <(evaluations ranks) | tr -d '":' | awk '
+  { d = $2 - $4; if (d < 0) d = -d; if ($1 != $3 || d > 1e-3) { print; bad = 1 } } END { exit bad || NR == 0 }' ||
+  fail "evaluations of plain and ranks"
 
 # Mistakes are told with their place.
 refused() {  # FILE TEXT
@@ -78,6 +97,10 @@ sed 's/lr: 2e-2/lrr: 2e-2/' run.yaml >typo.yaml
 refused typo.yaml 'typo.yaml:9: optimizer.lrr: unknown key, did you mean optimizer.lr?'
 sed 's/x: 2,/z: 2,/' run.yaml >unknown.yaml
 refused unknown.yaml 'unknown.yaml:3: data.z: unknown key'
+! "$plimsoll" plan run.yaml --set train.monitor=distance >refused.txt 2>&1 || fail "plans with no such metric"
+grep -qF "train.monitor: 'distance' is no metric of this model" refused.txt || fail "$(cat refused.txt)"
+sed 's/held_out: 64/held_out: 9/' run.yaml >few.yaml
+refused few.yaml 'few.yaml:3: data.source: 9 held-out samples do not fill the 16 of a batch on all ranks'
 sed 's/family: adversarial, width: 32, critic_updates: 2/family: bigram, layers: 1, width: 8, vocab: 9, sequence: 4/' run.yaml |
   sed '/^objectives/,/optimizer: {name: sgd/d' >tokens.yaml
 refused tokens.yaml "tokens.yaml:3: data.source: plane_points has nothing for the model's input 'tokens'"

@@ -1,9 +1,11 @@
 // A source of data that is no file: points of the plane around (x, y), and noise to make others of.
 // Called "plane_points" in run files.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
 #include <numbers>
+#include <optional>
 #include <span>
 
 #include "base/error.h"
@@ -19,7 +21,18 @@ class PlanePoints final : public Source {
       : x_(settings.Float("x")),
         y_(settings.Float("y")),
         spread_(settings.Float("spread")),
+        held_out_(settings.Int("held_out")),
         seed_(seed) {}
+
+  // Points of another seed, which training does not see.
+  std::unique_ptr<Source> HeldOut(int64_t most) const override {
+    if (held_out_ == 0) return nullptr;
+    auto points = std::make_unique<PlanePoints>(*this);
+    points->seed_ = ~seed_;
+    points->samples_ = most > 0 ? std::min(most, held_out_) : held_out_;
+    return points;
+  }
+  std::optional<int64_t> samples() const override { return samples_; }
 
   // A row depends on the seed and its sample's number alone.
   void Fill(int64_t first, std::span<const graph::Slot> slots) const override {
@@ -53,6 +66,8 @@ class PlanePoints final : public Source {
   }
 
   double x_, y_, spread_;
+  int64_t held_out_;
+  std::optional<int64_t> samples_;  // of held-out points
   uint64_t seed_;
 };
 
@@ -71,9 +86,14 @@ const SourceRegistration kSource({
                   .type = Setting::Type::kFloat,
                   .doc = "Their standard deviation.",
                   .default_value = 0.3,
+                  .min = 0},
+                 {.name = "held_out",
+                  .doc = "Points that evaluations see and training does not.",
+                  .default_value = int64_t{0},
                   .min = 0}},
     .make = [](const Settings& settings,
                uint64_t seed) { return std::make_unique<PlanePoints>(settings, seed); },
+    .holds_out = [](const Settings& settings) { return settings.Int("held_out") > 0; },
 });
 
 }  // namespace

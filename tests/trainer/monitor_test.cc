@@ -1,6 +1,6 @@
 // Evaluations judged by a metric that the model declares: the best one, early stopping, and their
 // traces in a run and its files.
-#include "trainer/record/monitor.h"
+#include "trainer/settle/monitor.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/telling_model.h"
 #include "trainer/config/load.h"
-#include "trainer/language/held_out.h"
+#include "trainer/held_out.h"
 #include "trainer/record/run_reports.h"
 #include "trainer/record/step_record.h"
 #include "trainer/settle/from_config.h"
@@ -93,9 +93,9 @@ Evaluations Evaluate(const std::string& train, int64_t count, EvaluationState st
   const config::RunConfig config = Config(train);
   runtime::World world;
   const Ranks ranks(world, Mesh());
-  const data::DataSet data = DataFrom(config, Telling::kVocab);
-  HeldOut held_out(config, data, ranks);
-  const data::EvalBatches batches(data.eval, {.batch = 3, .sequence = kSequence, .sequences = 7});
+  const auto source = SourceFrom(config, *Model(), {.batch = 3});
+  HeldOut held_out(config, *source, ranks);
+  const data::HeldOutBatches batches(source->HeldOut(7), 3);
   EXPECT_EQ(batches.count(), 3);  // the last is not full
 
   ThreadPool pool(2);
@@ -111,7 +111,13 @@ Evaluations Evaluate(const std::string& train, int64_t count, EvaluationState st
     Told told;
     for (int64_t k = 0; k < batches.count(); ++k) {
       std::vector<int32_t> tokens(3 * kSequence), targets(3 * kSequence);
-      batches.Fill(k, tokens.data(), targets.data());
+      const auto slot = [](const char* name, std::vector<int32_t>& values) {
+        return graph::Slot{name,
+                           {graph::DType::kInt32, {3, kSequence}},
+                           std::as_writable_bytes(std::span(values))};
+      };
+      const std::vector<graph::Slot> slots = {slot("tokens", tokens), slot("targets", targets)};
+      batches.Fill(k, slots);
       told.Add(reference, tokens, targets);
     }
     EXPECT_EQ(told.rows, 7 * kSequence);

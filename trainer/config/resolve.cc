@@ -142,25 +142,35 @@ void ResolveSeeds(RunConfig& config, std::vector<std::string>& warnings) {
   if (!config.IsSet("data.seed")) config.data.seed = config.train.seed;
 }
 
+// True if there is data that training does not read, for evaluations.
+bool HoldsOut(const RunConfig& config) {
+  const DataConfig& data = config.data;
+  if (data.source == data::kTokens) {
+    return data.synthetic || !data.eval.empty() || data.eval_fraction > 0;
+  }
+  const data::SourceKind* const kind = data::FindSource(data.source);
+  return kind != nullptr && kind->holds_out && kind->holds_out(data.settings);
+}
+
 void ResolveTraining(RunConfig& config, std::vector<std::string>& warnings) {
   TrainConfig& train = config.train;
-  const DataConfig& data = config.data;
-  const bool held_out = data.synthetic || !data.eval.empty() || data.eval_fraction > 0;
+  const bool held_out = HoldsOut(config);
+  const bool tokens = config.data.source == data::kTokens;
   if (train.early_stop > 0 && (train.eval_every == 0 || !held_out)) {
     throw config.Error("train.early_stop",
-                       train.eval_every == 0
-                           ? "needs evaluations; set train.eval_every"
-                           : "needs held-out data; set data.eval or data.eval_fraction");
+                       train.eval_every == 0 ? "needs evaluations; set train.eval_every"
+                       : tokens ? "needs held-out data; set data.eval or data.eval_fraction"
+                                : "needs held-out data, which this data.source has not");
   }
   if (!held_out) {
     if (train.eval_every > 0 && config.IsSet("train.eval_every")) {
-      warnings.push_back(
-          fmt::format("{}: train.eval_every: has no effect without data.eval or data.eval_fraction",
-                      config.Origin("train.eval_every")));
+      warnings.push_back(fmt::format("{}: train.eval_every: has no effect without {}",
+                                     config.Origin("train.eval_every"),
+                                     tokens ? "data.eval or data.eval_fraction" : "held-out data"));
     }
     train.eval_every = 0;
   }
-  if (train.sample_every > 0 && data.tokenizer.empty()) {
+  if (train.sample_every > 0 && config.data.tokenizer.empty()) {
     throw config.Error("train.sample_every", "needs data.tokenizer to turn tokens into text");
   }
 }

@@ -77,40 +77,4 @@ class BatchLoader {
   bool has_mask_ = false;
 };
 
-struct EvalOptions {
-  int64_t batch = 1;
-  int64_t sequence = 1;
-  int64_t sequences = 0;  // at most this many, of all ranks together; 0: as many as there are
-  int64_t data_rank = 0;
-  int64_t data_ranks = 1;
-};
-
-// The held-out windows, in order and without overlap, each once: the choice of windows does not
-// depend on how they are split into batches and ranks. Rows after the last window hold token 0 and
-// ignored targets. With several parts, each gives its share by weight, as far as it reaches.
-class EvalBatches {
- public:
-  EvalBatches(std::vector<MixturePart> parts, const EvalOptions& options,
-              const std::string& key = "data.eval");
-  // For a single part.
-  EvalBatches(SourceList sources, const EvalOptions& options, const std::string& key = "data.eval");
-
-  int64_t count() const { return count_; }  // batches, the same on every rank
-  void Fill(int64_t index, int32_t* tokens, int32_t* targets) const;
-  int64_t CountTargets() const;  // over all batches and ranks
-
- private:
-  struct Window {
-    const TokenStream& stream;
-    int64_t start;  // position in the stream
-  };
-  int64_t windows() const { return first_.back(); }
-  Window At(int64_t index) const;
-
-  EvalOptions options_;
-  std::vector<TokenStream> streams_;  // by part
-  std::vector<int64_t> first_;        // [parts + 1], prefix sums of windows
-  int64_t count_ = 0;
-};
-
 }  // namespace plimsoll::data

@@ -46,6 +46,14 @@ class Source {
   }
   // The amount of data in each part: a resumed run must have the same data. Empty: endless data.
   virtual std::vector<int64_t> sizes() const { return {}; }
+  // The number of samples. nullopt: endless.
+  virtual std::optional<int64_t> samples() const { return std::nullopt; }
+  // True if Fill also takes samples beyond the last one, whose rows carry no loss and count for no
+  // metric: their targets are negative.
+  virtual bool pads() const { return false; }
+  // Samples for evaluations, which training does not read: at most `most` of them, or all with 0.
+  // nullptr: the source holds none out. UserError when they cannot be read.
+  virtual std::unique_ptr<Source> HeldOut(int64_t /*most*/) const { return nullptr; }
   // A description for the user, in lines that each end with a newline.
   virtual std::string Describe(const Reading& reading) const;
 };
@@ -57,6 +65,8 @@ struct SourceKind {
   std::function<void(Settings&)> complete = {};
   // SettingError when the data does not exist.
   std::function<std::unique_ptr<Source>(const Settings&, uint64_t seed)> make;
+  // True if a source with these settings holds samples out. Empty: it never does.
+  std::function<bool(const Settings&)> holds_out = {};
 };
 
 class SourceRegistration {

@@ -6,6 +6,7 @@
 
 #include "base/amounts.h"
 #include "base/error.h"
+#include "trainer/data/held_out_tokens.h"
 
 namespace plimsoll::data {
 
@@ -16,17 +17,27 @@ TokenData::TokenData(DataSet data, const LoaderOptions& options, int64_t vocab, 
       vocab_(vocab),
       synthetic_(synthetic) {}
 
-void TokenData::Fill(int64_t first, std::span<const graph::Slot> slots) const {
-  std::span<int32_t> tokens, targets;
+std::unique_ptr<Source> TokenData::HeldOut(int64_t most) const {
+  if (data_.eval.empty()) return nullptr;
+  return std::make_unique<HeldOutTokens>(data_.eval, sequence_, most);
+}
+
+TokenSlots TokenSlotsOf(std::span<const graph::Slot> slots) {
+  TokenSlots found;
   for (const graph::Slot& slot : slots) {
     if (slot.name == "tokens") {
-      tokens = slot.values<int32_t>();
+      found.tokens = slot.values<int32_t>();
     } else if (slot.name == "targets") {
-      targets = slot.values<int32_t>();
+      found.targets = slot.values<int32_t>();
     } else {
       throw UserError(fmt::format("tokens have nothing for the model's input '{}'", slot.name));
     }
   }
+  return found;
+}
+
+void TokenData::Fill(int64_t first, std::span<const graph::Slot> slots) const {
+  const auto [tokens, targets] = TokenSlotsOf(slots);
   loader_.FillFrom(first, static_cast<int64_t>(tokens.size()) / sequence_, tokens.data(),
                    targets.data());
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,12 @@
 
 namespace plimsoll::data {
 
+// Those inputs among the slots. UserError when there is another one, which tokens cannot fill.
+struct TokenSlots {
+  std::span<int32_t> tokens, targets;
+};
+TokenSlots TokenSlotsOf(std::span<const graph::Slot> slots);
+
 class TokenData final : public Source {
  public:
   // `synthetic`: the data are random tokens, which have no end. UserError when the data cannot fill
@@ -24,9 +31,8 @@ class TokenData final : public Source {
   int64_t CountTargets(std::string_view objective, int64_t first, int64_t count) const override;
   // In tokens: the sum over all parts, then each part.
   std::vector<int64_t> sizes() const override;
+  std::unique_ptr<Source> HeldOut(int64_t most) const override;
   std::string Describe(const Reading& reading) const override;
-
-  const DataSet& data() const { return data_; }
 
  private:
   std::string EpochsText(size_t part, const Reading& reading) const;

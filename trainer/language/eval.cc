@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -13,11 +14,14 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "trainer/data/held_out_batches.h"
+#include "trainer/data/held_out_tokens.h"
 #include "trainer/language/not_finite.h"
 #include "trainer/record/step_record.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/source_from.h"
 #include "trainer/snapshot/trained_model.h"
+#include "trainer/step/evaluate.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -30,17 +34,23 @@ double SecondsSince(Clock::time_point start) {
 
 // The data to evaluate on.
 struct EvalData {
-  std::vector<data::MixturePart> parts;
-  std::string key;        // names the data in messages
-  std::string tokenizer;  // of its tokens; empty: not known
-  int64_t sequences = 0;  // the most that are taken; 0: all
+  std::unique_ptr<const data::Source> samples;
+  bool is_text = true;         // token sequences
+  std::string key;             // names the data in messages
+  std::string tokenizer = {};  // of the tokens; empty: unknown
 };
 
-std::vector<data::MixturePart> Whole(data::SourceList sources) {
-  return {data::MixturePart{.name = "", .sources = std::move(sources)}};
-}
-
 bool IsTokenFile(const std::string& name) { return name.ends_with(".bin"); }
+
+// Windows of the files' tokens, at most `most` of them; 0: all.
+EvalData OpenFiles(const TrainedModel& trained, const data::DataOptions& options,
+                   const std::vector<std::string>& files, const std::string& key, int64_t most) {
+  std::vector<data::MixturePart> parts(1);
+  parts[0].sources = data::OpenFiles(options, files, key);
+  return {.samples = std::make_unique<data::HeldOutTokens>(parts, trained.config().model.sequence(),
+                                                           most, key),
+          .key = key};
+}
 
 EvalData OpenNamedFiles(const EvalCommand& command, const TrainedModel& trained) {
   data::DataOptions options =
@@ -55,7 +65,9 @@ EvalData OpenNamedFiles(const EvalCommand& command, const TrainedModel& trained)
               "token files (*.bin)"
             : "--data: names text as well as token files (*.bin); evaluate on one kind at a time");
   }
-  return {Whole(data::OpenFiles(options, command.data, "--data")), "--data", tokenizer, 0};
+  EvalData data = OpenFiles(trained, options, command.data, "--data", 0);
+  data.tokenizer = tokenizer;
+  return data;
 }
 
 EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
@@ -65,18 +77,28 @@ EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
     throw UserError(command.folder +
                     ": nothing to evaluate on; name text or token files with --data");
   }
-  const int64_t vocab = models::TextSizesOf(*trained.model).vocab;
   const int64_t sequences = config.train.eval_sequences;
+  const bool is_text = config.data.source == data::kTokens;
+  EvalData data{
+      .samples = nullptr, .is_text = is_text, .key = is_text ? "data.eval" : "data.source"};
   if (!config.data.eval.empty()) {
-    return {Whole(data::OpenFiles(DataOptionsFrom(config, vocab), config.data.eval, "data.eval")),
-            "data.eval", config.data.tokenizer, sequences};
+    const int64_t vocab = models::TextSizesOf(*trained.model).vocab;
+    data = OpenFiles(trained, DataOptionsFrom(config, vocab), config.data.eval, "data.eval",
+                     sequences);
+  } else if (!is_text) {
+    data.samples = SourceFrom(config, *trained.model, {})->HeldOut(sequences);
+  } else if (config.data.eval_fraction > 0 || config.data.synthetic) {
+    const int64_t vocab = models::TextSizesOf(*trained.model).vocab;
+    data.samples = std::make_unique<data::HeldOutTokens>(DataFrom(config, vocab).eval,
+                                                         config.model.sequence(), sequences);
   }
-  if (config.data.eval_fraction > 0 || config.data.synthetic) {
-    return {DataFrom(config, vocab).eval, "data.eval", config.data.tokenizer, sequences};
+  if (data.samples == nullptr) {
+    throw UserError(command.folder + (is_text ? ": the run held nothing out (data.eval, "
+                                                "data.eval_fraction); name files with --data"
+                                              : ": the run's data.source holds nothing out"));
   }
-  throw UserError(command.folder +
-                  ": the run held nothing out (data.eval, data.eval_fraction); name files with "
-                  "--data");
+  data.tokenizer = config.data.tokenizer;
+  return data;
 }
 
 // A live line on stderr, on a terminal only.
@@ -93,90 +115,77 @@ class LiveLine {
 };
 
 struct EvalResult {
+  bool is_text = true;
   double loss = 0;
   nlohmann::ordered_json metrics = nlohmann::ordered_json::object();  // besides the loss
   std::optional<double> bits_per_byte;  // known where every token is a byte
-  int64_t tokens = 0;
+  int64_t targets = 0;                  // of text, tokens
   int64_t batches = 0;
   double seconds = 0;
 
   double perplexity() const { return std::exp(loss); }
-  double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
+  double targets_per_second() const { return static_cast<double>(targets) / seconds; }
 };
 
 void PrintJson(const EvalResult& result, const std::string& dtype, const CompiledStep& compiled) {
   const InferenceMemory memory = MemoryOf(compiled);
-  nlohmann::ordered_json json = {{"loss", result.loss},
-                                 {"perplexity", result.perplexity()},
-                                 {"bits_per_byte", nullptr},
-                                 {"tokens", result.tokens},
-                                 {"batches", result.batches},
-                                 {"batch", compiled.options.micro_batch},
-                                 {"sequence", compiled.options.sequence},
-                                 {"dtype", dtype},
-                                 {"seconds", result.seconds},
-                                 {"tokens_per_s", result.tokens_per_second()},
-                                 {"arena_bytes", memory.arena},
-                                 {"weight_bytes", memory.weights}};
-  if (result.bits_per_byte) json["bits_per_byte"] = *result.bits_per_byte;
+  nlohmann::ordered_json json = {{"loss", result.loss}};
+  if (result.is_text) {
+    json["perplexity"] = result.perplexity();
+    json["bits_per_byte"] = nullptr;
+    if (result.bits_per_byte) json["bits_per_byte"] = *result.bits_per_byte;
+  }
+  json[result.is_text ? "tokens" : "targets"] = result.targets;
+  json["batches"] = result.batches;
+  json["batch"] = compiled.options.micro_batch;
+  if (result.is_text) json["sequence"] = compiled.options.sequence;
+  json["dtype"] = dtype;
+  json["seconds"] = result.seconds;
+  json[result.is_text ? "tokens_per_s" : "targets_per_s"] = result.targets_per_second();
+  json["arena_bytes"] = memory.arena;
+  json["weight_bytes"] = memory.weights;
   for (const auto& [name, value] : result.metrics.items()) json[name] = value;
   PrintAnswer(fmt::format("{}\n", json.dump()));
 }
 
 void PrintText(const EvalResult& result, const CompiledStep& compiled) {
   const InferenceMemory memory = MemoryOf(compiled);
-  PrintAnswer(fmt::format(
-      "loss {:.6f} nats per token, perplexity {:.4f}{}\n", result.loss, result.perplexity(),
-      result.bits_per_byte ? fmt::format(", {:.4f} bits per byte", *result.bits_per_byte) : ""));
+  if (result.is_text) {
+    PrintAnswer(fmt::format(
+        "loss {:.6f} nats per token, perplexity {:.4f}{}\n", result.loss, result.perplexity(),
+        result.bits_per_byte ? fmt::format(", {:.4f} bits per byte", *result.bits_per_byte) : ""));
+  } else {
+    PrintAnswer(fmt::format("loss {:.6f}\n", result.loss));
+  }
   for (const auto& [name, value] : result.metrics.items()) {
     PrintAnswer(fmt::format("{} {}\n", name, value.dump()));
   }
-  PrintAnswer(fmt::format("{} tokens in {} batches of {} × {}, {:.2f} s, {} tokens/s\n",
-                          result.tokens, result.batches, compiled.options.micro_batch,
-                          compiled.options.sequence, result.seconds,
-                          FormatCount(result.tokens_per_second())));
+  const char* const unit = result.is_text ? "tokens" : "targets";
+  PrintAnswer(fmt::format("{} {} in {} batches of {}{}, {:.2f} s, {} {}/s\n", result.targets, unit,
+                          result.batches, compiled.options.micro_batch,
+                          result.is_text ? fmt::format(" × {}", compiled.options.sequence) : "",
+                          result.seconds, FormatCount(result.targets_per_second()), unit));
   PrintAnswer(fmt::format("arena {}: weights {}, rest {}\n", FormatBytes(memory.arena),
                           FormatBytes(memory.weights), FormatBytes(memory.rest)));
 }
 
 }  // namespace
 
-std::vector<StepMetrics> EvaluateBatches(Session& session, const data::EvalBatches& batches,
-                                         const std::function<void(int64_t done)>& progress) {
-  const std::vector<int64_t> tokens(session.objectives(), batches.CountTargets());
-  std::vector<StepMetrics> all(session.objectives());
-  for (int64_t i = 0; i < batches.count(); ++i) {
-    const BatchSlots batch = session.batch();
-    batches.Fill(i, batch.tokens.data(), batch.targets.data());
-    const std::span<const StepMetrics> metrics = session.Evaluate(tokens);
-    for (size_t objective = 0; objective < all.size(); ++objective) {
-      all[objective].AddBatch(metrics[objective]);
-    }
-    if (progress) progress(i + 1);
-  }
-  return all;
-}
-
 void RunEval(const EvalCommand& command) {
   const TrainedModel trained = OpenTrainedModel(command.folder, command.sets, command.choice);
-  const EvalData data = OpenEvalData(command, trained);
+  EvalData data = OpenEvalData(command, trained);
   CompileOptions options = InferenceOptions(trained, command.dtype);
   options.evaluate = true;
-  const data::EvalBatches sequences(
-      data.parts, {.batch = 1, .sequence = options.sequence, .sequences = data.sequences},
-      data.key);
-  // More rows than sequences would only take memory.
+  // More rows than samples would only take memory.
   options.micro_batch =
       std::min(command.batch.value_or(std::max<int64_t>(1, trained.config().train.micro_batch)),
-               sequences.count());
-  const data::EvalBatches batches(
-      data.parts,
-      {.batch = options.micro_batch, .sequence = options.sequence, .sequences = data.sequences},
-      data.key);
+               data.samples->samples().value());
+  const data::HeldOutBatches batches(std::move(data.samples), options.micro_batch);
   EvalResult result;
-  result.tokens = batches.CountTargets();
+  result.is_text = data.is_text;
+  result.targets = batches.CountTargets(trained.model->objectives().front().name);
   result.batches = batches.count();
-  if (result.tokens == 0) {
+  if (result.targets == 0) {
     throw UserError(data.key + ": every target is marked ignored; there is nothing to evaluate");
   }
 

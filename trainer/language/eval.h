@@ -2,23 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "trainer/data/loader.h"
 #include "trainer/snapshot/weight_source.h"
-#include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
-
-// The metrics of each objective over all batches; a loss is the mean over all of their targets,
-// nats per token. The session must be compiled for evaluating batches of that shape. `progress` is
-// called after every batch.
-std::vector<StepMetrics> EvaluateBatches(
-    Session& session, const data::EvalBatches& batches,
-    const std::function<void(int64_t done)>& progress = nullptr);
 
 // `plimsoll eval`. The folder holds a run (config.yaml), a snapshot or a Hugging Face checkpoint.
 struct EvalCommand {

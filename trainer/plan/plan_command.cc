@@ -20,6 +20,7 @@
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/known_gpus.h"
+#include "trainer/settle/monitor.h"
 #include "trainer/settle/solve.h"
 
 namespace plimsoll::trainer {
@@ -91,6 +92,7 @@ void PlanFixed(const RunConfig& config, const PlanCommand& command) {
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   const CompiledStep compiled = Compile(*model, CompileFrom(config, *model));
   CheckBudget(config, compiled.plan);
+  (void)MonitorFrom(config, compiled.metrics);  // UserError: there is no such metric
   std::vector<const graph::Program*> programs;
   for (const auto& program : compiled.programs) programs.push_back(program.get());
   const memory::CostModel cost = CostModelFor(config, programs);
@@ -116,6 +118,7 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
   const models::Model& model = solver.model();
   if (chosen == nullptr) RefuseBudget(config, budget, solver);
   const CompiledStep compiled = Compile(model, solver.OptionsOf(*chosen));
+  (void)MonitorFrom(config, compiled.metrics);
   const CandidateTable table(solver, budget, chosen);
   if (command.json) {
     ordered_json object = PlanObject(

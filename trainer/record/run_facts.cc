@@ -10,7 +10,7 @@
 #include "reports/memory_stack.h"
 #include "runtime/gpu_report.h"
 #include "trainer/plan/plan_page.h"
-#include "trainer/record/monitor.h"
+#include "trainer/settle/monitor.h"
 #include "trainer/settle/solve.h"
 
 namespace plimsoll::trainer {

@@ -144,6 +144,11 @@ ordered_json RunSummary(const RunResult& result) {
     json["best_eval_loss"] = best->loss;
     json["best_eval_step"] = best->step;
   }
+  if (result.monitored) {
+    json["monitor"] = result.monitored->metric;
+    json["best_monitored"] = result.monitored->best;
+    json["best_monitored_step"] = result.monitored->step;
+  }
   if (!result.metrics.loss.empty()) json["loss"] = result.metrics.loss.back();
   if (!result.metrics.evaluations.empty()) {
     json["eval_loss"] = result.metrics.evaluations.back().loss;

@@ -26,6 +26,13 @@ struct RunResult {
   std::optional<int64_t> predicted_process_bytes = {};  // on a GPU; next, the actual bytes
   std::optional<int64_t> process_bytes = {};
   std::optional<int64_t> used_bytes = {};  // of the arena, where canaries were laid
+  // The best evaluation, if train.monitor names another metric than the loss.
+  struct Monitored {
+    std::string metric;
+    double best = 0;
+    int64_t step = 0;  // steps before it
+  };
+  std::optional<Monitored> monitored = {};
   std::string energy_counts = {};          // what the energy counter counts
   std::string energy_problem = {};         // why there is no energy
 };

@@ -105,11 +105,11 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
   } else {
     OpenCheckpoint(choice, sets, trained);
   }
-  const int64_t longest = models::TextSizesOf(*trained.model).max_sequence;
-  if (trained.config().model.sequence() > longest) {
-    throw trained.config().Error("model.sequence",
-                                 fmt::format("{} tokens are more than the model's {}; choose fewer",
-                                             trained.config().model.sequence(), longest));
+  const std::optional<models::TextSizes> sizes = trained.model->text_sizes();
+  if (sizes && trained.config().model.sequence() > sizes->max_sequence) {
+    throw trained.config().Error(
+        "model.sequence", fmt::format("{} tokens are more than the model's {}; choose fewer",
+                                      trained.config().model.sequence(), sizes->max_sequence));
   }
   return trained;
 }

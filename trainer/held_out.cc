@@ -1,23 +1,37 @@
-#include "trainer/language/held_out.h"
+#include "trainer/held_out.h"
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/axes.h"
-#include "trainer/language/eval.h"
+#include "base/error.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/step/evaluate.h"
 
 namespace plimsoll::trainer {
+namespace {
 
-HeldOut::HeldOut(const config::RunConfig& config, const data::DataSet& data, const Ranks& ranks)
-    : batches_(data.eval, data::EvalOptions{.batch = config.train.micro_batch,
-                                            .sequence = config.model.sequence(),
-                                            .sequences = config.train.eval_sequences,
-                                            .data_rank = ranks.position().at(kDataAxis),
-                                            .data_ranks = ranks.mesh().ranks(kDataAxis)}) {
-  if (targets() == 0) {
-    throw config.Error("data.eval",
-                       "every held-out target is marked ignored; there is nothing to evaluate");
+data::HeldOutBatches BatchesOf(const config::RunConfig& config, const data::Source& source,
+                               const Ranks& ranks) {
+  const std::string key = config.data.source == data::kTokens ? "data.eval" : "data.source";
+  try {
+    std::unique_ptr<const data::Source> samples = source.HeldOut(config.train.eval_sequences);
+    if (samples == nullptr) throw UserError(key + ": holds out no samples to evaluate");
+    data::HeldOutBatches batches(std::move(samples), config.train.micro_batch,
+                                 ranks.position().at(kDataAxis), ranks.mesh().ranks(kDataAxis));
+    if (batches.CountTargets() > 0) return batches;
+    throw UserError(key +
+                    ": every held-out target is marked ignored; there is nothing to evaluate");
+  } catch (const UserError& error) {
+    throw WithPlace(config, error);
   }
 }
+
+}  // namespace
+
+HeldOut::HeldOut(const config::RunConfig& config, const data::Source& source, const Ranks& ranks)
+    : batches_(BatchesOf(config, source, ranks)) {}
 
 HeldOut::Evaluation HeldOut::Evaluate(Session& session, const Monitor& monitor, int64_t steps,
                                       EvaluationState& state,

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "trainer/config/run_config.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/loader.h"
-#include "trainer/record/monitor.h"
+#include "trainer/data/held_out_batches.h"
+#include "trainer/data/source.h"
+#include "trainer/settle/monitor.h"
 #include "trainer/settle/ranks.h"
 #include "trainer/snapshot/run_record.h"
 #include "trainer/step/session.h"
@@ -19,9 +19,8 @@ namespace plimsoll::trainer {
 
 class HeldOut {
  public:
-  // UserError (data.eval) when there is nothing to evaluate. `config` and `streams` must outlive
-  // it.
-  HeldOut(const config::RunConfig& config, const data::DataSet& data, const Ranks& ranks);
+  // On what `source` holds out. UserError when there is nothing to evaluate.
+  HeldOut(const config::RunConfig& config, const data::Source& source, const Ranks& ranks);
 
   struct Evaluation {
     std::vector<StepMetrics> metrics;  // by objective
@@ -36,7 +35,7 @@ class HeldOut {
   int64_t targets() const { return batches_.CountTargets(); }
 
  private:
-  data::EvalBatches batches_;
+  data::HeldOutBatches batches_;
 };
 
 // Adapts `state` to the monitor: the best value of another metric is meaningless for this one.

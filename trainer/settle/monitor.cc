@@ -1,4 +1,4 @@
-#include "trainer/record/monitor.h"
+#include "trainer/settle/monitor.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

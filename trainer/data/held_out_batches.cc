@@ -1,0 +1,37 @@
+#include "trainer/data/held_out_batches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace plimsoll::data {
+
+HeldOutBatches::HeldOutBatches(std::unique_ptr<const Source> samples, int64_t batch,
+                               int64_t data_rank, int64_t data_ranks)
+    : samples_(std::move(samples)),
+      draws_{.batch = batch, .data_rank = data_rank, .data_ranks = data_ranks} {
+  const int64_t rows = draws_.samples_per_step(), all = samples_->samples().value();
+  count_ = (samples_->pads() ? all + rows - 1 : all) / rows;
+  if (count_ > 0) return;
+  throw UserError(fmt::format(
+      "data.source: {} held-out samples do not fill the {} of a batch on all ranks; hold out more, "
+      "or lower train.micro_batch",
+      all, rows));
+}
+
+void HeldOutBatches::Fill(int64_t index, std::span<const graph::Slot> slots) const {
+  if (index < 0 || index >= count_) {
+    throw InternalError(fmt::format("data: evaluation batch {} of {}", index, count_));
+  }
+  samples_->Fill(draws_.First(index, 0), slots);
+}
+
+int64_t HeldOutBatches::CountTargets(std::string_view objective) const {
+  const int64_t filled = count_ * draws_.samples_per_step();
+  return samples_->CountTargets(objective, 0, std::min(filled, *samples_->samples()));
+}
+
+}  // namespace plimsoll::data
