@@ -19,7 +19,7 @@
 #include "gpu/check.h"
 #include "gpu/libraries.h"
 #include "ops/cuda/products/gemm.h"
-#include "ops/linear_cross_entropy.h"
+#include "ops/loss/linear_cross_entropy.h"
 #include "tests/ops/cuda_op_runner.h"
 
 namespace plimsoll::bench {

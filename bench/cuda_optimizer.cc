@@ -12,7 +12,7 @@
 #include "bench/cuda_timing.h"
 #include "gpu/check.h"
 #include "gpu/libraries.h"
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
 #include "tests/ops/cuda_op_runner.h"
 
 namespace plimsoll::bench {

@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "graph/builder.h"
-#include "ops/attention_cached.h"
+#include "ops/attention/attention_cached.h"
 
 namespace plimsoll::inference {
 namespace {

@@ -4,7 +4,7 @@
 #include "base/glob.h"
 #include "graph/autodiff.h"
 #include "graph/objective.h"
-#include "ops/model_state.h"
+#include "ops/optimizer/model_state.h"
 
 namespace plimsoll::optim {
 

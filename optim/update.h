@@ -11,8 +11,8 @@
 #include "graph/builder.h"
 #include "graph/objective.h"
 #include "graph/pass.h"
-#include "ops/loss_scale.h"
-#include "ops/optimizer.h"
+#include "ops/optimizer/loss_scale.h"
+#include "ops/optimizer/optimizer.h"
 
 namespace plimsoll::optim {
 

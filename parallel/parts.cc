@@ -3,7 +3,7 @@
 #include "base/axes.h"
 #include "ops/axis.h"
 #include "ops/definition.h"
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
 
 namespace plimsoll::parallel {
 

@@ -11,8 +11,8 @@
 namespace plimsoll::parallel {
 
 // Whether the state of a parameter of this shape is divided. Matrices are, if their parts begin at
-// whole blocks of 8-bit state (ops/optimizer.h), and so at multiples of 512 bytes in any type.
-// Other parameters, above all biases and norms, are small and stay whole on every rank.
+// whole blocks of 8-bit state (ops/optimizer/optimizer.h), and so at multiples of 512 bytes in any
+// type. Other parameters, above all biases and norms, are small and stay whole on every rank.
 bool IsDivided(const graph::Shape& parameter, int64_t ranks);
 
 // [elements / ranks].

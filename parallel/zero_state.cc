@@ -13,7 +13,7 @@
 #include "base/bytes.h"
 #include "graph/builder.h"
 #include "ops/collective.h"
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
 #include "parallel/parts.h"
 #include "parallel/split_norm.h"
 #include "parallel/tensor_gradients.h"

@@ -4,9 +4,9 @@
 #include "models/layers.h"
 #include "ops/arithmetic.h"
 #include "ops/linear.h"
-#include "ops/linear_cross_entropy.h"
+#include "ops/loss/linear_cross_entropy.h"
 #include "ops/matmul.h"
-#include "ops/model_state.h"
+#include "ops/optimizer/model_state.h"
 #include "ops/reduce.h"
 
 namespace plimsoll::models {

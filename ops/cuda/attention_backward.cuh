@@ -20,7 +20,7 @@
 
 namespace plimsoll::ops {
 
-// qkv and dqkv are packed as ops/attention.h says.
+// qkv and dqkv are packed as ops/attention/attention.h says.
 template <typename T>
 struct AttentionBackwardArguments {
   const T* qkv;

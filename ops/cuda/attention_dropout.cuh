@@ -1,4 +1,4 @@
-// Dropout of attention's weights, with the draws that ops/attention.h specifies.
+// Dropout of attention's weights, with the draws that ops/attention/attention.h specifies.
 #pragma once
 
 #include "ops/cuda/philox.cuh"

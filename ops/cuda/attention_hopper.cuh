@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "ops/attention_one_pass.h"
+#include "ops/attention/attention_one_pass.h"
 #include "ops/cuda/attention_backward.cuh"
 
 namespace plimsoll::ops {

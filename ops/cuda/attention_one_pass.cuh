@@ -5,7 +5,7 @@
 
 #include <cuda.h>
 
-#include "ops/attention_one_pass.h"
+#include "ops/attention/attention_one_pass.h"
 #include "ops/cuda/attention_backward.cuh"
 #include "ops/cuda/tensor_copy.cuh"
 #include "ops/cuda/wgmma.cuh"

@@ -1,12 +1,12 @@
-// An optimizer's moment as 8-bit codes and a scale for each block (ops/block_codes.h), with the
-// same interface as the other forms in ops/cuda/optimizer_state.cuh. A tile is a block, so its
-// largest magnitude is a maximum over the warp.
+// An optimizer's moment as 8-bit codes and a scale for each block (ops/optimizer/block_codes.h),
+// with the same interface as the other forms in ops/cuda/optimizer_state.cuh. A tile is a block, so
+// its largest magnitude is a maximum over the warp.
 #pragma once
 
 #include <cstdint>
 
-#include "ops/block_codes.h"
 #include "ops/cuda/optimizer_state.cuh"
+#include "ops/optimizer/block_codes.h"
 
 namespace plimsoll::ops {
 

@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "gpu/check.h"
-#include "ops/attention_split.h"
+#include "ops/attention/attention_split.h"
 
 namespace plimsoll::ops {
 

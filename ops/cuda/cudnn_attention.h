@@ -1,6 +1,6 @@
-// Flash attention of cuDNN on packed queries, keys and values (ops/attention.h has the formulas and
-// the layout): forward, and a backward pass that gives the same bits in every run. bf16 and fp16,
-// causal or full, grouped-query, no dropout.
+// Flash attention of cuDNN on packed queries, keys and values (ops/attention/attention.h has the
+// formulas and the layout): forward, and a backward pass that gives the same bits in every run.
+// bf16 and fp16, causal or full, grouped-query, no dropout.
 //
 // Support by cuDNN depends only on the problem, the GPU's architecture and the library's version;
 // where cuDNN can't solve the problem, there is no plan.

@@ -12,7 +12,7 @@
 #include "ops/cuda/loss_exponentials.h"
 #include "ops/cuda/products/hopper_gemm.cuh"
 #include "ops/cuda/reduce.cuh"
-#include "ops/linear_cross_entropy.h"
+#include "ops/loss/linear_cross_entropy.h"
 
 namespace plimsoll::ops {
 namespace {

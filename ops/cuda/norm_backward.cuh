@@ -23,7 +23,7 @@
 #include "ops/cuda/norm_result.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
-#include "ops/norm_partials.h"
+#include "ops/norms/norm_partials.h"
 
 namespace plimsoll::ops {
 

@@ -1,5 +1,5 @@
-// How optimizer kernels access weights and moments in any storage form (ops/optimizer.h): a warp
-// takes a tile of kStateBlock = 256 elements, eight in each lane, as float.
+// How optimizer kernels access weights and moments in any storage form (ops/optimizer/optimizer.h):
+// a warp takes a tile of kStateBlock = 256 elements, eight in each lane, as float.
 //
 //   typename M::Raw raw = M::Load(update.m, tile);     // the bytes as stored, in registers
 //   LaneValues<float> values = M::Unpack(raw, ...);
@@ -12,11 +12,11 @@
 
 #include <cstdint>
 
-#include "ops/block_codes.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/philox.cuh"
 #include "ops/cuda/reduce.cuh"
-#include "ops/optimizer.h"
+#include "ops/optimizer/block_codes.h"
+#include "ops/optimizer/optimizer.h"
 
 namespace plimsoll::ops {
 
@@ -96,8 +96,9 @@ __device__ void CopyTile(const void* from, void* to, const Tile<kWhole>& tile) {
   if (to != nullptr && to != from) StoreTile(to, tile, LoadTile<T>(from, tile));
 }
 
-// Words 0 … 7 are the random bits of the lane's elements. As in ops/optimizer_state.h: element i
-// has words i (for the moments, 16 bits each) and 2^62 + i (for the weight) of the node's stream.
+// Words 0 … 7 are the random bits of the lane's elements. As in ops/optimizer/optimizer_state.h:
+// element i has words i (for the moments, 16 bits each) and 2^62 + i (for the weight) of the node's
+// stream.
 template <bool kWhole>
 __device__ void DrawWords(uint2 rng, uint64_t key, bool for_weight, const Tile<kWhole>& tile,
                           uint32_t (&words)[kLaneElements]) {

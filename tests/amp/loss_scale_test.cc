@@ -1,6 +1,6 @@
 // The dynamic loss scale against torch.amp.GradScaler (testdata/grad_scaler.txt, made by
 // make_grad_scaler_table.py), and Plimsoll's additions: a floor, and counts of skipped steps.
-#include "ops/loss_scale.h"
+#include "ops/optimizer/loss_scale.h"
 
 #include <gtest/gtest.h>
 

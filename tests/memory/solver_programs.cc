@@ -11,10 +11,10 @@
 #include "graph/builder.h"
 #include "graph/simplify.h"
 #include "ops/arithmetic.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "ops/gelu.h"
-#include "ops/layer_norm.h"
 #include "ops/linear.h"
+#include "ops/norms/layer_norm.h"
 #include "ops/reduce.h"
 
 namespace plimsoll::memory {

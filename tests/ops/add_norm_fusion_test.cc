@@ -1,4 +1,4 @@
-#include "ops/add_norm_fusion.h"
+#include "ops/norms/add_norm_fusion.h"
 
 #include <gtest/gtest.h>
 

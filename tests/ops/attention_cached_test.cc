@@ -1,5 +1,5 @@
 // Cached attention, window by window, compared with attention over the whole text.
-#include "ops/attention_cached.h"
+#include "ops/attention/attention_cached.h"
 
 #include <gtest/gtest.h>
 

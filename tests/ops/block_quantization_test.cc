@@ -1,4 +1,4 @@
-#include "ops/block_quantization.h"
+#include "ops/optimizer/block_quantization.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gpu/libraries.h"
-#include "ops/linear_cross_entropy.h"
+#include "ops/loss/linear_cross_entropy.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"

@@ -11,7 +11,7 @@
 
 #include "base/low_precision.h"
 #include "gpu/libraries.h"
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/ops/op_runner.h"

@@ -60,8 +60,8 @@ void ExpectAgree(const Example& example, DType dtype, const Outputs& cuda, const
       if (type == DType::kInt32) {
         ASSERT_EQ(got, want) << "element " << i;
       } else if (type == DType::kInt16) {
-        // With the bf16 output 0 it forms a float32 (ops/optimizer.h). The last bits of an adamw
-        // step differ: by at most 2^-22.6 of the largest weight, measured on an H200.
+        // With the bf16 output 0 it forms a float32 (ops/optimizer/optimizer.h). The last bits of
+        // an adamw step differ: by at most 2^-22.6 of the largest weight, measured on an H200.
         const double apart = Joined(*cuda[0], *cuda[k], i) - Joined(*cpu[0], *cpu[k], i);
         ASSERT_LE(std::fabs(apart), 0x1p-22 * Largest(*cpu[0])) << "element " << i;
       } else if (std::isnan(want)) {

@@ -8,7 +8,7 @@
 
 #include "gpu/check.h"
 #include "gpu/libraries.h"
-#include "ops/linear_cross_entropy.h"
+#include "ops/loss/linear_cross_entropy.h"
 #include "runtime/cuda_communicator.h"
 #include "runtime/cuda_handles.h"
 #include "tests/ops/cuda_op_runner.h"

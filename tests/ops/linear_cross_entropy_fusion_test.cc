@@ -1,4 +1,4 @@
-#include "ops/linear_cross_entropy_fusion.h"
+#include "ops/loss/linear_cross_entropy_fusion.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The fused loss compared with its formula, written out with whole rows of logits in double, and
 // its three ops compared with each other.
-#include "ops/linear_cross_entropy.h"
+#include "ops/loss/linear_cross_entropy.h"
 
 #include <gtest/gtest.h>
 

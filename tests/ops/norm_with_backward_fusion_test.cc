@@ -1,4 +1,4 @@
-#include "ops/norm_with_backward_fusion.h"
+#include "ops/norms/norm_with_backward_fusion.h"
 
 #include <gtest/gtest.h>
 

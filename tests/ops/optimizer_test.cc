@@ -1,6 +1,6 @@
 // Properties of the optimizer's ops: exact split weights, stochastic rounding, 8-bit state, skipped
 // steps.
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Whether an update is applied, for various norms, losses and limits.
-#include "ops/update_gate.h"
+#include "ops/optimizer/update_gate.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "ops/linear_cross_entropy.h"
+#include "ops/loss/linear_cross_entropy.h"
 #include "tests/ops/expect_tensor.h"
 #include "tests/support/mpi_test_main.h"
 

@@ -1,7 +1,7 @@
 // The suite of split vocabularies on CPUs: alone, and through MPI.
 #include <gtest/gtest.h>
 
-#include "ops/linear_cross_entropy.h"
+#include "ops/loss/linear_cross_entropy.h"
 #include "tests/ops/vocabulary_parallel_suite.h"
 #include "tests/support/mpi_test_main.h"
 

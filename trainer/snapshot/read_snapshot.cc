@@ -10,8 +10,8 @@
 
 #include "base/axes.h"
 #include "models/sharding.h"
-#include "ops/block_quantization.h"
-#include "ops/optimizer.h"
+#include "ops/optimizer/block_quantization.h"
+#include "ops/optimizer/optimizer.h"
 #include "trainer/snapshot/save_snapshot.h"
 #include "trainer/step/saved_tensors.h"
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
 #include "trainer/step/stored_parameter.h"
 
 namespace plimsoll::trainer {

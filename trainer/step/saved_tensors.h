@@ -10,7 +10,7 @@
 #include "adapters/lora.h"
 #include "models/model.h"
 #include "models/sharding.h"
-#include "ops/block_quantization.h"
+#include "ops/optimizer/block_quantization.h"
 #include "snapshots/snapshot.h"
 
 namespace plimsoll::trainer {

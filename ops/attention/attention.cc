@@ -1,0 +1,170 @@
+#include "ops/attention/attention.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/gradient.h"
+#include "graph/op.h"
+#include "ops/attention/attention_one_pass.h"
+#include "ops/attention/attention_split.h"
+#include "ops/cuda_workspace.h"
+#include "ops/definition.h"
+
+namespace plimsoll::ops {
+
+using graph::Attributes;
+using graph::Check;
+using graph::Cost;
+using graph::CostClass;
+using graph::DType;
+using graph::kNoTensor;
+using graph::OpCall;
+using graph::Precision;
+using graph::Shape;
+using graph::ShardingRule;
+using graph::TensorType;
+using graph::Value;
+
+Value Attention(graph::Builder& g, Value qkv, const AttentionOptions& options, Value rng,
+                std::string_view name) {
+  const bool drops = options.dropout > 0;
+  return g.Emit1("attention", {qkv, drops ? rng : kNoTensor},
+                 Attributes{{"heads", options.heads},
+                            {"kv_heads", options.kv_heads == 0 ? options.heads : options.kv_heads},
+                            {"causal", options.causal},
+                            {"dropout", options.dropout},
+                            {"key", drops ? g.NextKey() : int64_t{0}}},
+                 name);
+}
+
+namespace {
+
+// Expects qkv at input 0 and rng at input `rng`. Returns hd.
+int64_t CheckOperands(const OpCall& call, size_t rng) {
+  const TensorType& qkv = call.input(0);
+  Check(graph::IsFloat(qkv.dtype) && qkv.shape.rank() == 3, call,
+        "needs floats qkv[B,T,(H+2G)*hd]");
+  const int64_t heads = call.attributes.GetInt("heads");
+  const int64_t kv_heads = call.attributes.GetInt("kv_heads");
+  Check(heads >= 1 && kv_heads >= 1 && heads % kv_heads == 0, call,
+        "needs heads that are a multiple of kv_heads");
+  Check(qkv.shape.dim(2) % (heads + 2 * kv_heads) == 0, call, "heads don't divide the width");
+  const double dropout = call.attributes.GetReal("dropout");
+  Check(dropout >= 0 && dropout < 1, call, "needs a dropout in [0, 1)");
+  Check(dropout == 0 || call.has_input(rng), call, "dropout needs rng");
+  if (call.has_input(rng)) CheckRng(call, rng);
+  return qkv.shape.dim(2) / (heads + 2 * kv_heads);
+}
+
+std::vector<TensorType> Infer(const OpCall& call) {
+  const int64_t head = CheckOperands(call, 1);
+  const TensorType& qkv = call.input(0);
+  const int64_t heads = call.attributes.GetInt("heads");
+  return {{qkv.dtype, qkv.shape.WithLast(heads * head)},
+          {graph::ComputeType(qkv.dtype), Shape{qkv.shape.dim(0), heads, qkv.shape.dim(1)}}};
+}
+
+std::vector<TensorType> InferBackward(const OpCall& call) {
+  const int64_t head = CheckOperands(call, 4);
+  const TensorType& qkv = call.input(0);
+  const int64_t heads = call.attributes.GetInt("heads");
+  const TensorType out{qkv.dtype, qkv.shape.WithLast(heads * head)};
+  Check(call.input(1) == out && call.input(3) == out, call, "out and dout are not [B,T,H*hd]");
+  const TensorType lse{graph::ComputeType(qkv.dtype),
+                       Shape{qkv.shape.dim(0), heads, qkv.shape.dim(1)}};
+  Check(call.input(2) == lse, call, "lse is not [B,H,T]");
+  return {qkv};
+}
+
+// Cost of `products` of hd multiply-adds, and an exponential of 10 FLOPs, for each score; `again`
+// of the products are recomputations.
+Cost AttentionCost(const OpCall& call, int products, int again) {
+  const Shape& qkv = call.input(0).shape;
+  const int64_t heads = call.attributes.GetInt("heads");
+  const int64_t head = qkv.dim(2) / (heads + 2 * call.attributes.GetInt("kv_heads"));
+  const double length = static_cast<double>(qkv.dim(1));
+  const double pairs =
+      call.attributes.GetBool("causal") ? length * (length + 1) / 2 : length * length;
+  const double scores = static_cast<double>(qkv.dim(0) * heads) * pairs;
+  const double product = scores * 2.0 * static_cast<double>(head);
+  return {products * product + 10 * scores, ArgumentBytes(call), (products - again) * product};
+}
+
+void Gradient(graph::GradientContext& context) {
+  const Value dout = context.output_gradient(0);
+  if (!context.wants(0) || dout == kNoTensor) return;
+  const Value lse = context.output(1);
+  if (lse == kNoTensor) throw InternalError("attention: differentiated without its output lse");
+  context.SetGradient(
+      0, context.builder().Emit1("attention_backward",
+                                 {context.input(0), context.output(0), lse, dout, context.input(1)},
+                                 context.attributes()));
+}
+
+const graph::OpRegistration kAttention({
+    .name = "attention",
+    .inputs = {{"qkv"}, {"rng", true}},
+    .outputs = {{"out"}, {"lse", true}},
+    .infer = Infer,
+    .gradient = Gradient,
+    .cost = [](const OpCall& call) { return AttentionCost(call, 2, 0); },
+    .random = true,
+    // The float32 kernels don't use TF32.
+    .precision = {Precision::kLow, "low operands; scores, softmax and its sums stay in float32"},
+    .cost_class = CostClass::kAttention,
+    .sharding = {.follows = ShardingRule::kHeads},
+    .continuation = {.cached_op = "attention_cached"},
+    .recompute_preset = "attention",
+});
+
+const graph::OpRegistration kAttentionBackward({
+    .name = "attention_backward",
+    .inputs = {{"qkv"}, {"out"}, {"lse"}, {"dout"}, {"rng", true}},
+    .outputs = {{"dqkv"}},
+    .infer = InferBackward,
+    .gradient = {},
+    .cost = [](const OpCall& call) { return AttentionCost(call, 5, 1); },
+    .random = true,
+    .cost_class = CostClass::kAttention,
+});
+
+bool IsHalf(const OpCall& call) {
+  const DType dtype = call.input(0).dtype;
+  return dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+}
+
+// Queries of all heads.
+int64_t Rows(const OpCall& call) {
+  const Shape& qkv = call.input(0).shape;
+  return qkv.dim(0) * qkv.dim(1) * call.attributes.GetInt("heads");
+}
+
+// Workspace that cuDNN asks for, plus lse, which cuDNN always writes.
+int64_t ForwardWorkspace(const OpCall& call) {
+  if (!IsHalf(call) || call.attributes.GetReal("dropout") > 0) return 0;
+  return 256 + (call.has_output(1) ? 0 : AttentionLseBytes(Rows(call)));
+}
+
+// Our own kernels keep the row sums of dout∘out there, those for Hopper also lse, and the one-pass
+// kernel also the sums of dk and dv; cuDNN needs more.
+int64_t BackwardWorkspace(const OpCall& call) {
+  const Shape& qkv = call.input(0).shape;
+  const int64_t heads = call.attributes.GetInt("heads");
+  const int64_t kv_heads = call.attributes.GetInt("kv_heads");
+  const int64_t head = qkv.dim(2) / (heads + 2 * kv_heads);
+  const int64_t own = AttentionLseBytes(Rows(call));
+  if (!IsHalf(call) || call.attributes.GetReal("dropout") > 0) return own;
+  const OnePassAttention pass(qkv.dim(0), qkv.dim(1), heads, kv_heads,
+                              call.attributes.GetBool("causal"));
+  if (PrefersOnePass(pass, head)) return std::max(2 * own, pass.Bytes());
+  if (head <= kHopperAttentionHead) return 2 * own;
+  const AttentionSplit split =
+      SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads, head);
+  return std::max(own, split.lanes * split.lane_bytes);
+}
+
+const CudaWorkspaceRegistration kForwardWorkspace("attention", &ForwardWorkspace);
+const CudaWorkspaceRegistration kBackwardWorkspace("attention_backward", &BackwardWorkspace);
+
+}  // namespace
+}  // namespace plimsoll::ops

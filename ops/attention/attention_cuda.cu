@@ -1,0 +1,188 @@
+// attention and attention_backward: cuDNN's flash attention if it has an engine for the problem
+// (ops/cuda/cudnn_attention.h), otherwise our own blockwise kernels: for float32, dropout, head
+// widths that are no multiple of 8, and GPUs that cuDNN doesn't know. The choice depends only on
+// the shape, the dtype, the attributes, the GPU's architecture and cuDNN's version.
+//
+// Bytes: forward qkv and out once, 4 for each query of a head; backward qkv, out, dout and dqkv
+// once and cuDNN's workspace several times.
+#include <cmath>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "base/message.h"
+#include "base/philox.h"
+#include "gpu/check.h"
+#include "ops/attention/attention.h"
+#include "ops/attention/attention_one_pass.h"
+#include "ops/attention/attention_split.h"
+#include "ops/cuda/attention_backward.cuh"
+#include "ops/cuda/attention_forward.cuh"
+#include "ops/cuda/attention_hopper.cuh"
+#include "ops/cuda/cudnn_attention.h"
+#include "ops/cuda_kernel.h"
+
+namespace plimsoll::ops {
+namespace {
+
+AttentionProblem Problem(const CudaContext& ctx) {
+  const graph::Shape& qkv = ctx.in_shape(0);
+  const int64_t heads = ctx.attributes.GetInt("heads");
+  const int64_t kv_heads = ctx.attributes.GetInt("kv_heads");
+  return {qkv.dim(0),
+          qkv.dim(1),
+          heads,
+          kv_heads,
+          qkv.dim(2) / (heads + 2 * kv_heads),
+          ctx.attributes.GetBool("causal"),
+          ctx.dtype()};
+}
+
+float Scale(const AttentionProblem& p) {
+  return static_cast<float>(1 / std::sqrt(static_cast<double>(p.head)));
+}
+
+template <typename T>
+bool Packed(const AttentionProblem& p) {
+  return p.head % kPackSize<T> == 0;
+}
+
+// `rng`: the index of the input rng.
+AttentionDropout Dropout(const CudaContext& ctx, size_t rng) {
+  const double p = ctx.attributes.GetReal("dropout");
+  if (p == 0) return {};
+  return {ctx.in<int32_t>(rng), static_cast<uint64_t>(ctx.attributes.GetInt("key")),
+          DropThreshold(p), static_cast<float>(1 / (1 - p))};
+}
+
+void SayOnce(const std::string& line) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::lock_guard lock(mutex);
+  if (said.insert(line).second) PrintNote(line + "\n");
+}
+
+int64_t LseBytes(const CudaContext& ctx) {
+  const AttentionProblem p = Problem(ctx);
+  return AttentionLseBytes(p.batch * p.heads * p.sequence);
+}
+
+// nullptr: use our own kernels.
+const CudnnAttention* Choose(const CudaContext& ctx, CudnnAttentionPass pass) {
+  if (ctx.attributes.GetReal("dropout") != 0 || ctx.dtype() == graph::DType::kFloat32) {
+    return nullptr;
+  }
+  std::string reason;
+  const CudnnAttention* const plan = FindCudnnAttention(Problem(ctx), pass, ctx.libraries, reason);
+  if (plan == nullptr) {
+    SayOnce(std::string(ctx.op.name) + ": slower than by cuDNN, which refuses: " + reason);
+    return nullptr;
+  }
+  int64_t needed = CudnnWorkspaceBytes(*plan);
+  if (pass == CudnnAttentionPass::kForward && !ctx.has_output(1)) needed += LseBytes(ctx);
+  if (needed > ctx.workspace_bytes) {
+    SayOnce(std::string(ctx.op.name) + ": slower than by cuDNN, which asks for a workspace of " +
+            std::to_string(needed) + " bytes; planned are " + std::to_string(ctx.workspace_bytes));
+    return nullptr;
+  }
+  return plan;
+}
+
+bool OnHopper(const CudaContext& ctx, const AttentionProblem& p) {
+  constexpr int64_t kMost = 65535;  // the limit of a grid's second and third dimension
+  const cudaDeviceProp& gpu = ctx.libraries.properties();
+  return gpu.major == 9 && gpu.minor == 0 && p.dtype != graph::DType::kFloat32 &&
+         p.head <= kHopperAttentionHead && p.head % 8 == 0 && p.batch <= kMost &&
+         p.heads <= kMost && ctx.attributes.GetReal("dropout") == 0 && HasHopperBackward();
+}
+
+void PrepareForward(const CudaContext& ctx) { Choose(ctx, CudnnAttentionPass::kForward); }
+void PrepareBackward(const CudaContext& ctx) {
+  if (!OnHopper(ctx, Problem(ctx))) Choose(ctx, CudnnAttentionPass::kBackward);
+}
+
+template <typename T>
+void OwnForward(const CudaContext& ctx, const AttentionProblem& p) {
+  AttentionForwardArguments<T> a{};
+  a.q = ctx.in<T>(0);
+  a.k = a.q + p.heads * p.head;
+  a.v = a.k + p.kv_heads * p.head;
+  a.out = ctx.out<T>(0);
+  a.lse = ctx.out<float>(1);
+  a.batch = p.batch;
+  a.heads = p.heads;
+  a.kv_heads = p.kv_heads;
+  a.head = p.head;
+  a.queries = a.keys = p.sequence;
+  a.q_row = a.kv_row = (p.heads + 2 * p.kv_heads) * p.head;
+  a.q_batch = a.kv_batch = p.sequence * a.q_row;
+  a.kv_head = p.head;
+  a.causal = p.causal;
+  a.scale = Scale(p);
+  a.packed = Packed<T>(p);
+  a.dropout = Dropout(ctx, 1);
+  LaunchAttentionForward(a, ctx.stream);
+}
+
+void Forward(const CudaContext& ctx) {
+  const AttentionProblem p = Problem(ctx);
+  if (const CudnnAttention* const plan = Choose(ctx, CudnnAttentionPass::kForward)) {
+    // The same engine runs whether lse is wanted or not, so that `out` has the same bits.
+    char* workspace = static_cast<char*>(ctx.workspace);
+    float* const lse = ctx.has_output(1) ? ctx.out<float>(1) : reinterpret_cast<float*>(workspace);
+    if (!ctx.has_output(1)) workspace += LseBytes(ctx);
+    RunCudnnForward(*plan, ctx.libraries, ctx.stream, ctx.in<void>(0), ctx.out<void>(0), lse,
+                    workspace);
+    return;
+  }
+  DispatchCuda(p.dtype, [&]<typename T>() { OwnForward<T>(ctx, p); });
+}
+
+template <typename T>
+void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
+  AttentionBackwardArguments<T> a{};
+  a.qkv = ctx.in<T>(0);
+  a.out = ctx.in<T>(1);
+  a.lse = ctx.in<float>(2);
+  a.dout = ctx.in<T>(3);
+  a.delta = static_cast<float*>(ctx.workspace);
+  a.dqkv = ctx.out<T>(0);
+  a.batch = p.batch;
+  a.heads = p.heads;
+  a.kv_heads = p.kv_heads;
+  a.head = p.head;
+  a.sequence = p.sequence;
+  a.causal = p.causal;
+  a.scale = Scale(p);
+  a.packed = Packed<T>(p);
+  a.dropout = Dropout(ctx, 4);
+  if constexpr (sizeof(T) == 2) {
+    if (OnHopper(ctx, p)) {
+      const OnePassAttention pass(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
+      if (PrefersOnePass(pass, p.head)) {
+        return LaunchOnePassBackward(a, pass, ctx.workspace,
+                                     ctx.libraries.properties().multiProcessorCount, ctx.stream);
+      }
+      return LaunchHopperBackward(a, ctx.stream);
+    }
+  }
+  LaunchAttentionBackward(a, ctx.stream);
+}
+
+void Backward(const CudaContext& ctx) {
+  const AttentionProblem p = Problem(ctx);
+  const CudnnAttention* const plan =
+      OnHopper(ctx, p) ? nullptr : Choose(ctx, CudnnAttentionPass::kBackward);
+  if (plan != nullptr) {
+    RunCudnnBackward(*plan, ctx.libraries, ctx.stream, ctx.in<void>(0), ctx.in<void>(1),
+                     ctx.in<float>(2), ctx.in<void>(3), ctx.out<void>(0), ctx.workspace);
+    return;
+  }
+  DispatchCuda(p.dtype, [&]<typename T>() { OwnBackward<T>(ctx, p); });
+}
+
+const CudaKernelRegistration kForward({"attention", &Forward, &PrepareForward});
+const CudaKernelRegistration kBackward({"attention_backward", &Backward, &PrepareBackward});
+
+}  // namespace
+}  // namespace plimsoll::ops

@@ -1,0 +1,94 @@
+// Rotation of query and key heads by position (formula in rotary.h). A task takes a few positions:
+// the cosines and sines of a position are computed once for all heads of all sequences. Bytes: qkv
+// read and written once; in place, the value heads are not accessed.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/attention/rotary_frequencies.h"
+#include "ops/kernel.h"
+#include "ops/simd.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::OpCall;
+
+constexpr int64_t kPositions = 4;
+
+// May work in place: a pair is read before it is written.
+template <typename S, typename T>
+void RotateHead(const S* x, S* y, const T* cosines, const T* sines, int64_t pairs) {
+  const S* const x2 = x + pairs;
+  S* const y2 = y + pairs;
+  ForVectors<T>(0, pairs, [&](int64_t i, auto count) {
+    const Vec<T> first = Load<T>(x + i, count);
+    const Vec<T> second = Load<T>(x2 + i, count);
+    const Vec<T> cosine = Load<T>(cosines + i, count);
+    const Vec<T> sine = Load<T>(sines + i, count);
+    Store<T>(y + i, first * cosine - second * sine, count);
+    Store<T>(y2 + i, second * cosine + first * sine, count);
+  });
+}
+
+// The workspace: frequencies, then a row of cosines and a row of sines per thread.
+template <typename T>
+int64_t RowElements(int64_t pairs) {
+  return (pairs * int64_t{sizeof(T)} + 63) / 64 * 64 / int64_t{sizeof(T)};
+}
+
+template <typename S>
+void Run(const CpuContext& ctx) {
+  using T = Compute<S>;
+  const graph::Shape& shape = ctx.in_shape(0);
+  const int64_t sequences = shape.dim(0);
+  const int64_t length = shape.dim(1);
+  const int64_t width = shape.dim(2);
+  const int64_t rotated = ctx.attributes.GetInt("heads") + ctx.attributes.GetInt("kv_heads");
+  const int64_t head = width / (rotated + ctx.attributes.GetInt("kv_heads"));
+  const int64_t pairs = head / 2;
+  const T sign = ctx.attributes.GetBool("inverse") ? -1 : 1;
+  const int64_t first = ctx.has_input(1) ? *ctx.in<int32_t>(1) : 0;
+  const S* const in = ctx.in<S>(0);
+  S* const out = ctx.out<S>(0);
+
+  float* const frequencies = static_cast<float*>(ctx.workspace);
+  for (int64_t i = 0; i < pairs; ++i) frequencies[i] = RotaryFrequency(ctx.attributes, i, pairs);
+  T* const tables = reinterpret_cast<T*>(frequencies + RowElements<float>(pairs));
+
+  ctx.pool.ParallelForWorker(length, kPositions, [&](int64_t begin, int64_t end, int worker) {
+    T* const cosines = tables + 2 * worker * RowElements<T>(pairs);
+    T* const sines = cosines + RowElements<T>(pairs);
+    for (int64_t t = begin; t < end; ++t) {
+      for (int64_t i = 0; i < pairs; ++i) {
+        const double angle = static_cast<float>(first + t) * frequencies[i];
+        cosines[i] = static_cast<T>(static_cast<float>(std::cos(angle)));
+        sines[i] = sign * static_cast<T>(static_cast<float>(std::sin(angle)));
+      }
+      for (int64_t b = 0; b < sequences; ++b) {
+        const S* const x = in + (b * length + t) * width;
+        S* const y = out + (b * length + t) * width;
+        for (int64_t h = 0; h < rotated; ++h) {
+          RotateHead(x + h * head, y + h * head, cosines, sines, pairs);
+        }
+        if (x != y) std::copy(x + rotated * head, x + width, y + rotated * head);
+      }
+    }
+  });
+}
+
+void Rotary(const CpuContext& ctx) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() { Run<S>(ctx); });
+}
+
+int64_t Workspace(const OpCall& call, int threads) {
+  const int64_t heads = call.attributes.GetInt("heads") + 2 * call.attributes.GetInt("kv_heads");
+  const int64_t pairs = call.input(0).shape.dim(2) / heads / 2;
+  const int64_t row = call.input(0).dtype == graph::DType::kFloat64 ? 8 * RowElements<double>(pairs)
+                                                                    : 4 * RowElements<float>(pairs);
+  return 4 * RowElements<float>(pairs) + 2 * threads * row;
+}
+
+const CpuKernelRegistration kRotary({"rotary", &Rotary, &Workspace});
+
+}  // namespace
+}  // namespace plimsoll::ops

@@ -1,0 +1,157 @@
+// Rotation of query and key heads by position (formula in rotary.h). A block takes one position of
+// several sequences: it computes the cosines and sines of the position once, in shared memory, for
+// all heads. A thread rotates 16 bytes of a head's first half with those of the second. Bytes: qkv
+// read and written once; in place, the value heads are not accessed.
+#include <algorithm>
+#include <cmath>
+
+#include "gpu/check.h"
+#include "ops/attention/rotary_frequencies.h"
+#include "ops/cuda/elementwise.cuh"
+#include "ops/cuda_kernel.h"
+
+namespace plimsoll::ops {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kUnroll = 2;
+constexpr int kSequencesAtOnce = 8;
+// Pairs of a head that one launch rotates; wider heads take several.
+constexpr int kPairsAtOnce = 256;
+
+struct Frequencies {
+  float values[kPairsAtOnce];
+};
+
+struct Geometry {
+  int64_t sequences, length;
+  int width;         // of a row of qkv
+  int rotated;       // heads
+  int pairs;         // of a head
+  int begin, count;  // the pairs that this launch rotates
+  float sign;        // −1: the inverse
+};
+
+// The element of qkv where pack `item` of the block's first halves begins; `pair` is its first
+// pair.
+template <int N>
+__device__ int64_t FirstHalf(const Geometry& g, uint32_t item, int64_t begin, int64_t t,
+                             int& pair) {
+  const uint32_t packs = g.count / N;
+  const uint32_t head = item / packs;  // of all sequences
+  const uint32_t sequence = head / g.rotated;
+  pair = static_cast<int>(item - head * packs) * N;
+  const int64_t row = (begin + sequence) * g.length + t;
+  return row * g.width + (head - sequence * g.rotated) * 2 * g.pairs + g.begin + pair;
+}
+
+template <int N, typename S>
+__global__ void __launch_bounds__(kThreads)
+    RotaryKernel(const __grid_constant__ Frequencies frequencies, const Geometry g,
+                 const int32_t* first, const S* in, S* out) {
+  __shared__ alignas(16) float cosines[kPairsAtOnce], sines[kPairsAtOnce];
+  const int64_t t = blockIdx.x;
+  const int64_t begin = int64_t{blockIdx.y} * kSequencesAtOnce;
+  const int sequences = static_cast<int>(min(g.sequences - begin, int64_t{kSequencesAtOnce}));
+  const uint32_t items = sequences * g.rotated * (g.count / N);
+
+  Pack<S, N> x1[kUnroll], x2[kUnroll];
+  const auto load = [&](uint32_t item) {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (item + u * kThreads >= items) break;
+      int pair;
+      const int64_t at = FirstHalf<N>(g, item + u * kThreads, begin, t, pair);
+      x1[u] = *reinterpret_cast<const Pack<S, N>*>(in + at);
+      x2[u] = *reinterpret_cast<const Pack<S, N>*>(in + at + g.pairs);
+    }
+  };
+  const auto rotate = [&](uint32_t item) {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      if (item + u * kThreads >= items) break;
+      int pair;
+      const int64_t at = FirstHalf<N>(g, item + u * kThreads, begin, t, pair);
+      float first[N], second[N], y1[N], y2[N];
+      ToFloats(x1[u], first);
+      ToFloats(x2[u], second);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float cosine = cosines[pair + i], sine = sines[pair + i];
+        y1[i] = first[i] * cosine - second[i] * sine;
+        y2[i] = second[i] * cosine + first[i] * sine;
+      }
+      StoreGlobal(out + at, y1);
+      StoreGlobal(out + at + g.pairs, y2);
+    }
+  };
+
+  // The first loads are in flight while the table is computed.
+  load(threadIdx.x);
+  const float position = static_cast<float>((first == nullptr ? 0 : *first) + t);
+  for (int i = threadIdx.x; i < g.count; i += kThreads) {
+    float sine, cosine;
+    sincosf(position * frequencies.values[i], &sine, &cosine);
+    cosines[i] = cosine;
+    sines[i] = g.sign * sine;
+  }
+  __syncthreads();
+  for (uint32_t item = threadIdx.x; item < items; item += kThreads * kUnroll) {
+    if (item != threadIdx.x) load(item);
+    rotate(item);
+  }
+
+  if (in == out || g.begin != 0) return;
+  const int values_at = g.rotated * 2 * g.pairs;
+  const int value_packs = (g.width - values_at) / N;
+  for (int item = threadIdx.x; item < sequences * value_packs; item += kThreads) {
+    const int64_t row = (begin + item / value_packs) * g.length + t;
+    const int64_t at = row * g.width + values_at + item % value_packs * N;
+    *reinterpret_cast<Pack<S, N>*>(out + at) = *reinterpret_cast<const Pack<S, N>*>(in + at);
+  }
+}
+
+template <typename S>
+void Run(const CudaContext& ctx) {
+  const graph::Shape& shape = ctx.in_shape(0);
+  if (shape.elements() == 0) return;
+  const int64_t heads = ctx.attributes.GetInt("heads"),
+                kv_heads = ctx.attributes.GetInt("kv_heads");
+  const int64_t pairs = shape.dim(2) / (heads + 2 * kv_heads) / 2;
+  Geometry g{.sequences = shape.dim(0),
+             .length = shape.dim(1),
+             .width = static_cast<int>(shape.dim(2)),
+             .rotated = static_cast<int>(heads + kv_heads),
+             .pairs = static_cast<int>(pairs),
+             .begin = 0,
+             .count = 0,
+             .sign = ctx.attributes.GetBool("inverse") ? -1.0f : 1.0f};
+  const S* in = ctx.in<S>(0);
+  S* out = ctx.out<S>(0);
+  constexpr int N = kPackSize<S>;
+  const bool aligned = pairs % N == 0 && IsAligned(in, 16) && IsAligned(out, 16);
+  const dim3 grid(static_cast<unsigned>(g.length),
+                  static_cast<unsigned>((g.sequences + kSequencesAtOnce - 1) / kSequencesAtOnce));
+  for (int64_t begin = 0; begin < pairs; begin += kPairsAtOnce) {
+    g.begin = static_cast<int>(begin);
+    g.count = static_cast<int>(std::min<int64_t>(kPairsAtOnce, pairs - begin));
+    Frequencies frequencies;
+    for (int i = 0; i < g.count; ++i) {
+      frequencies.values[i] = RotaryFrequency(ctx.attributes, begin + i, pairs);
+    }
+    const auto launch = [&](auto* kernel) {
+      kernel<<<grid, kThreads, 0, ctx.stream>>>(frequencies, g, ctx.in<int32_t>(1), in, out);
+    };
+    aligned ? launch(&RotaryKernel<N, S>) : launch(&RotaryKernel<1, S>);
+    gpu::CheckLaunch("rotary");
+  }
+}
+
+void Rotary(const CudaContext& ctx) {
+  DispatchCuda(ctx.dtype(), [&]<typename S>() { Run<S>(ctx); });
+}
+
+const CudaKernelRegistration kRotary({"rotary", &Rotary});
+
+}  // namespace
+}  // namespace plimsoll::ops

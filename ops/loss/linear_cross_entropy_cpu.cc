@@ -1,0 +1,368 @@
+// For each chunk of rows (formulas in linear_cross_entropy.h), R rows of V logits:
+//   logits = x · weightᵀ                                   GEMM
+//   m = max, lse = m + log Σ exp(logits − m), nll          a row at a time, while it is in cache
+//   dlogits = scale · dloss · (exp(logits − lse) − [v = target]), in place of the logits; 16-bit
+//             types are rounded, each row at the start of its logits' row
+//   dx = dlogits · weight,  dweight += dlogitsᵀ · x        GEMM
+// The training op does all of it; the forward and backward ops do their parts with the same
+// functions on the same chunks, hence the same bits.
+//
+// With a split vocabulary, all rows of a chunk are read for m and the sums, which the ranks then
+// combine, before the first lse is known.
+//
+// Threads: GEMM's, and rows. Sums of exponentials are taken in the compute type over pieces of
+// kPiece and in double over the pieces; the loss in double, row after row. Bytes, besides GEMM's:
+// the chunk of logits is written once and read twice; dweight is read and written once per chunk.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "ops/cpu/packed_gemm.h"
+#include "ops/gemm_workspace.h"
+#include "ops/kernel.h"
+#include "ops/loss/linear_cross_entropy.h"
+#include "ops/loss/vocabulary_shard.h"
+#include "ops/simd.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::OpCall;
+using graph::Shape;
+
+constexpr int64_t kPiece = 4096;
+// The least number of elements for a task.
+constexpr int64_t kTaskElements = 1 << 15;
+
+int64_t Align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// For a split vocabulary: the layout of the ranks' numbers for the rows of a chunk.
+struct SharesLayout {
+  int64_t maxima_bytes = 0;  // [2,chunk]: this rank's and all ranks', in the compute type
+  int64_t sums_bytes = 0;    // f64[2,chunk]: of exponentials, and logits of targets
+
+  SharesLayout(bool split, int64_t chunk, int64_t element_size) {
+    if (!split) return;
+    maxima_bytes = Align(2 * chunk * element_size);
+    sums_bytes = Align(2 * chunk * int64_t{sizeof(double)});
+  }
+};
+
+// The op's arguments, with x and weight stored as S, and its scratch.
+template <typename S>
+struct Loss {
+  using T = Compute<S>;
+  static constexpr bool kRounds = !std::is_same_v<S, T>;
+  static constexpr graph::DType kComputed =
+      std::is_same_v<T, double> ? graph::DType::kFloat64 : graph::DType::kFloat32;
+
+  int64_t rows, width, vocabulary;  // of the table
+  VocabularyShard shard;
+  const S* x;
+  const S* weight;
+  const int32_t* targets;
+  T* logits;       // [chunk,V], workspace
+  double* losses;  // [rows], workspace
+  T* maxima;       // SharesLayout
+  double* sums;
+  void* gemm_workspace;
+  int64_t gemm_bytes;
+  int64_t chunk;
+  ThreadPool& pool;
+
+  explicit Loss(const CpuContext& ctx)
+      : rows(ctx.in_shape(0).rows()),
+        width(ctx.in_shape(0).dim(-1)),
+        vocabulary(ctx.in_shape(1).dim(0)),
+        shard(ctx.attributes, ctx.ranks, vocabulary),
+        x(ctx.in<S>(0)),
+        weight(ctx.in<S>(1)),
+        targets(ctx.in<int32_t>(2)),
+        chunk(LossChunkRows(rows, vocabulary, sizeof(T))),
+        pool(ctx.pool) {
+    char* at = static_cast<char*>(ctx.workspace);
+    logits = reinterpret_cast<T*>(at);
+    at += Align(chunk * vocabulary * int64_t{sizeof(T)});
+    losses = reinterpret_cast<double*>(at);
+    at += Align(rows * int64_t{sizeof(double)});
+    const SharesLayout shares(shard.split, chunk, sizeof(T));
+    maxima = reinterpret_cast<T*>(at);
+    at += shares.maxima_bytes;
+    sums = reinterpret_cast<double*>(at);
+    at += shares.sums_bytes;
+    gemm_workspace = at;
+    gemm_bytes = ctx.workspace_bytes - (at - static_cast<char*>(ctx.workspace));
+    for (int64_t r = 0; r < rows; ++r) {
+      if (targets[r] >= shard.whole) {
+        throw InternalError(ctx.op.name + ": target " + std::to_string(targets[r]) + " of row " +
+                            std::to_string(r) + " is outside the vocabulary of " +
+                            std::to_string(shard.whole));
+      }
+    }
+  }
+
+  // dlogits of a chunk, and their row stride.
+  const S* dlogits() const { return reinterpret_cast<const S*>(logits); }
+  int64_t dlogits_stride() const { return vocabulary * int64_t{sizeof(T) / sizeof(S)}; }
+
+  template <typename C>
+  void Multiply(const cpu::GemmArgs<S, S, C>& args) const {
+    cpu::Gemm(pool, args, gemm_workspace, gemm_bytes);
+  }
+
+  // Calls body(first row, number of rows) for each chunk.
+  template <typename Body>
+  void ForChunks(Body body) const {
+    for (int64_t r = 0; r < rows; r += chunk) body(r, std::min(chunk, rows - r));
+  }
+
+  // Calls body(row within the chunk) for each row, by all threads.
+  template <typename Body>
+  void ForRows(int64_t count, Body body) const {
+    const int64_t grain = std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, vocabulary));
+    pool.ParallelFor(count, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) body(r);
+    });
+  }
+
+  void MakeLogits(int64_t first, int64_t count) const {
+    cpu::GemmArgs<S, S, T> args;
+    args.trans_b = true;
+    args.m = count;
+    args.n = vocabulary;
+    args.k = width;
+    args.a = x + first * width;
+    args.lda = width;
+    args.b = weight;
+    args.ldb = width;
+    args.c = logits;
+    args.ldc = vocabulary;
+    Multiply(args);
+  }
+
+  void GradientOfX(int64_t first, int64_t count, S* dx) const {
+    cpu::GemmArgs<S> args;
+    args.m = count;
+    args.n = width;
+    args.k = vocabulary;
+    args.a = dlogits();
+    args.lda = dlogits_stride();
+    args.b = weight;
+    args.ldb = width;
+    args.c = dx + first * width;
+    args.ldc = width;
+    Multiply(args);
+  }
+
+  // The first chunk starts from acc (which may be dweight itself), later ones add.
+  void GradientOfWeight(int64_t first, int64_t count, const T* acc, T* dweight) const {
+    cpu::GemmArgs<S, S, T> args;
+    args.trans_a = true;
+    args.m = vocabulary;
+    args.n = width;
+    args.k = count;
+    args.a = dlogits();
+    args.lda = dlogits_stride();
+    args.b = x + first * width;
+    args.ldb = width;
+    args.c = dweight;
+    args.ldc = width;
+    args.beta = first > 0 || acc != nullptr ? 1 : 0;
+    if (first == 0 && acc != nullptr && acc != dweight) {
+      pool.ParallelFor(vocabulary * width, 1 << 16, [&](int64_t begin, int64_t end) {
+        std::copy(acc + begin, acc + end, dweight + begin);
+      });
+    }
+    Multiply(args);
+  }
+
+  // The largest of n values, by eight vectors in parallel.
+  static T Max(const T* row, int64_t n) {
+    constexpr int kLane = kLanes<T>;
+    constexpr int kSide = 8;
+    T largest = -std::numeric_limits<T>::infinity();
+    int64_t i = 0;
+    if (n >= kSide * kLane) {
+      Vec<T> side[kSide];
+      for (int s = 0; s < kSide; ++s) side[s] = Load<T>(row + s * kLane);
+      for (i = kSide * kLane; i + kSide * kLane <= n; i += kSide * kLane) {
+        for (int s = 0; s < kSide; ++s) {
+          const Vec<T> value = Load<T>(row + i + s * kLane);
+          side[s] = value > side[s] ? value : side[s];
+        }
+      }
+      for (const Vec<T>& v : side) {
+        for (int lane = 0; lane < kLane; ++lane) largest = std::max(largest, T(v[lane]));
+      }
+    }
+    for (; i < n; ++i) largest = std::max(largest, row[i]);
+    return largest;
+  }
+
+  // Σ exp(row − max), in double.
+  double SumOfExponentials(const T* row, T max) const {
+    const Vec<T> m = Splat<T>(max);
+    double sum = 0;
+    for (int64_t i = 0; i < vocabulary; i += kPiece) {
+      const T* const piece = row + i;
+      sum += SumVectors<T>(std::min(kPiece, vocabulary - i), [&](int64_t j, auto count) {
+        return Exp<T>(Load<T>(piece + j, count) - m);
+      });
+    }
+    return sum;
+  }
+
+  // Combines maxima, sums and targets' logits of a chunk over the whole vocabulary. Does nothing
+  // when this rank has all of it.
+  void CombineRanks(int64_t first, int64_t count) const {
+    if (!shard.split) return;
+    T* const own_maxima = maxima;
+    T* const all_maxima = maxima + count;
+    ForRows(count, [&](int64_t r) {
+      const T* const row = logits + r * vocabulary;
+      const int32_t target = targets[first + r];
+      own_maxima[r] = all_maxima[r] = Max(row, vocabulary);
+      sums[r] = SumOfExponentials(row, own_maxima[r]);
+      sums[count + r] = shard.Has(target) ? static_cast<double>(row[shard.Row(target)]) : 0.0;
+    });
+    if (shard.ranks == nullptr) return;
+    shard.ranks->AllReduce(own_maxima, all_maxima, count, kComputed, Reduction::kMax, nullptr);
+    for (int64_t r = 0; r < count; ++r) {
+      sums[r] *= std::exp(static_cast<double>(own_maxima[r]) - static_cast<double>(all_maxima[r]));
+    }
+    shard.ranks->AllReduce(sums, sums, 2 * count, graph::DType::kFloat64, Reduction::kSum, nullptr);
+  }
+
+  // Returns the lse of row r of a chunk of `count`, and stores its loss.
+  T FinishRow(int64_t first, int64_t count, int64_t r) const {
+    const T* const row = logits + r * vocabulary;
+    const int32_t target = targets[first + r];
+    const T max = shard.split ? maxima[count + r] : Max(row, vocabulary);
+    const double sum = shard.split ? sums[r] : SumOfExponentials(row, max);
+    const double lse = static_cast<double>(max) + std::log(sum);
+    losses[first + r] = 0;
+    if (target >= 0) {
+      losses[first + r] = lse - (shard.split ? sums[count + r] : static_cast<double>(row[target]));
+    }
+    return static_cast<T>(lse);
+  }
+
+  // Replaces the row's logits by factor · (softmax − one-hot), stored as S.
+  void GradientOfRow(int64_t row, T lse, T factor, T* row_logits) const {
+    const int32_t target = targets[row];
+    if (target < 0) {
+      std::fill(row_logits, row_logits + vocabulary, T(0));
+      return;
+    }
+    const Vec<T> shift = Splat<T>(lse);
+    const Vec<T> f = Splat<T>(factor);
+    ForVectors<T>(0, vocabulary, [&](int64_t i, auto count) {
+      Store<T>(row_logits + i, Exp<T>(Load<T>(row_logits + i, count) - shift) * f, count);
+    });
+    if (shard.Has(target)) row_logits[shard.Row(target)] -= factor;
+    if constexpr (kRounds) {
+      // Rows become half as wide: every element has been read before it is overwritten.
+      S* const rounded = reinterpret_cast<S*>(row_logits);
+      ForVectors<T>(0, vocabulary, [&](int64_t i, auto count) {
+        Store<T>(rounded + i, Load<T>(row_logits + i, count), count);
+      });
+    }
+  }
+
+  T TotalLoss(float scale) const {
+    double sum = 0;
+    for (int64_t r = 0; r < rows; ++r) sum += losses[r];
+    return static_cast<T>(sum * static_cast<double>(scale));
+  }
+};
+
+void Forward(const CpuContext& ctx) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const Loss<S> loss(ctx);
+    T* const lse = ctx.out<T>(1);
+    loss.ForChunks([&](int64_t first, int64_t count) {
+      loss.MakeLogits(first, count);
+      loss.CombineRanks(first, count);
+      loss.ForRows(count, [&](int64_t r) {
+        const T row_lse = loss.FinishRow(first, count, r);
+        if (lse != nullptr) lse[first + r] = row_lse;
+      });
+    });
+    *ctx.out<T>(0) = loss.TotalLoss(*ctx.in<float>(3));
+  });
+}
+
+// The products of a chunk whose logits have become dlogits.
+template <typename S>
+void ChunkGradients(const Loss<S>& loss, int64_t first, int64_t count, const Compute<S>* acc, S* dx,
+                    Compute<S>* dweight) {
+  if (dx != nullptr) loss.GradientOfX(first, count, dx);
+  if (dweight != nullptr) loss.GradientOfWeight(first, count, acc, dweight);
+}
+
+void Backward(const CpuContext& ctx) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const Loss<S> loss(ctx);
+    const T* const lse = ctx.in<T>(4);
+    const T factor = static_cast<T>(*ctx.in<float>(3)) * *ctx.in<T>(5);
+    loss.ForChunks([&](int64_t first, int64_t count) {
+      loss.MakeLogits(first, count);
+      loss.ForRows(count, [&](int64_t r) {
+        loss.GradientOfRow(first + r, lse[first + r], factor, loss.logits + r * loss.vocabulary);
+      });
+      ChunkGradients(loss, first, count, ctx.in<T>(6), ctx.out<S>(0), ctx.out<T>(1));
+    });
+  });
+}
+
+void Train(const CpuContext& ctx) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const Loss<S> loss(ctx);
+    const T factor = static_cast<T>(*ctx.in<float>(3)) * *ctx.in<T>(4);
+    loss.ForChunks([&](int64_t first, int64_t count) {
+      loss.MakeLogits(first, count);
+      loss.CombineRanks(first, count);
+      loss.ForRows(count, [&](int64_t r) {
+        const T lse = loss.FinishRow(first, count, r);
+        loss.GradientOfRow(first + r, lse, factor, loss.logits + r * loss.vocabulary);
+      });
+      ChunkGradients(loss, first, count, ctx.in<T>(5), ctx.out<S>(1), ctx.out<T>(2));
+    });
+    *ctx.out<T>(0) = loss.TotalLoss(*ctx.in<float>(3));
+  });
+}
+
+int64_t Workspace(const OpCall& call, int /*threads*/) {
+  const int64_t rows = call.input(0).shape.rows();
+  const int64_t width = call.input(0).shape.dim(-1);
+  const int64_t vocabulary = call.input(1).shape.dim(0);
+  const graph::DType stored = call.input(0).dtype;
+  const graph::DType computed = graph::ComputeType(stored);
+  const int64_t size = graph::ByteSize(computed);
+  const int64_t chunk = LossChunkRows(rows, vocabulary, size);
+  const bool forward_only = call.op.name == "linear_cross_entropy";
+  int64_t gemm = 0;
+  // The last chunk may have fewer rows, and a smaller shape another division into blocks.
+  const int64_t last = rows % std::max<int64_t>(1, chunk);
+  for (const int64_t count : {chunk, last}) {
+    gemm = std::max(gemm, GemmBytes(computed, count, vocabulary, width));
+    if (forward_only) continue;
+    gemm = std::max(gemm, GemmBytes(stored, count, width, vocabulary));
+    gemm = std::max(gemm, GemmBytes(computed, vocabulary, width, count));
+  }
+  const SharesLayout shares(SplitsVocabulary(call.attributes), chunk, size);
+  return Align(chunk * vocabulary * size) + Align(rows * int64_t{sizeof(double)}) +
+         shares.maxima_bytes + shares.sums_bytes + gemm;
+}
+
+const CpuKernelRegistration kForward({"linear_cross_entropy", &Forward, &Workspace});
+const CpuKernelRegistration kBackward({"linear_cross_entropy_backward", &Backward, &Workspace});
+const CpuKernelRegistration kTrain({"linear_cross_entropy_train", &Train, &Workspace});
+
+}  // namespace
+}  // namespace plimsoll::ops

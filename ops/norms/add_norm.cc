@@ -1,0 +1,101 @@
+#include "ops/norms/add_norm.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "graph/gradient.h"
+#include "ops/definition.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Check;
+using graph::GradientContext;
+using graph::kNoTensor;
+using graph::OpCall;
+using graph::OpRegistration;
+using graph::Precision;
+using graph::TensorType;
+using graph::Value;
+
+// Types for both ops; the operands are those of the norm with a and b in place of x.
+std::vector<TensorType> InferSumAndNorm(const OpCall& call, bool mean) {
+  const TensorType& x = call.input(0);
+  Check(graph::IsFloat(x.dtype) && x.shape.rank() >= 1, call, "a must be floating, [...,D]");
+  Check(call.input(1) == x, call, "b must be as a");
+  const TensorType weight{x.dtype, {x.shape.dim(-1)}};
+  Check(call.input(2) == weight, call, "weight must be [D]");
+  const TensorType statistic{graph::ComputeType(x.dtype), {x.shape.rows()}};
+  if (!mean) return {x, x, statistic};
+  CheckAbsentOr(call, 3, weight);
+  return {x, x, statistic, statistic};
+}
+
+// The gradient of a and of b is the norm's gradient plus that of the sum.
+void SumAndNormGradient(GradientContext& ctx, const char* backward, bool mean) {
+  const Value dsum = ctx.output_gradient(0), dy = ctx.output_gradient(1);
+  const size_t parameters = mean ? 2 : 1;
+  if (dy == kNoTensor) {
+    for (size_t i : {0, 1}) {
+      if (ctx.wants(i)) ctx.SetGradient(i, dsum);
+    }
+    return;
+  }
+  std::vector<bool> want = {ctx.wants(0) || ctx.wants(1)};
+  std::vector<Value> inputs = {ctx.output(0), ctx.input(2), ctx.output(2)};
+  if (mean) inputs.push_back(ctx.output(3));
+  inputs.push_back(dy);
+  inputs.push_back(want[0] ? dsum : kNoTensor);
+  for (size_t i = 2; i < 2 + parameters; ++i) {
+    want.push_back(ctx.wants(i));
+    inputs.push_back(ctx.wants(i) ? ctx.TakePartial(i) : kNoTensor);
+  }
+  if (std::find(want.begin(), want.end(), true) == want.end()) return;
+  const std::vector<Value> gradients = ctx.builder().Emit(backward, inputs, {}, "", want);
+  for (size_t i : {0, 1}) {
+    if (ctx.wants(i)) ctx.SetGradient(i, gradients[0]);
+  }
+  for (size_t i = 0; i < parameters; ++i) {
+    if (ctx.wants(2 + i)) ctx.SetGradient(2 + i, gradients[1 + i]);
+  }
+}
+
+const OpRegistration kAddLayerNorm({
+    .name = "add_layer_norm",
+    .inputs = {{"a"}, {"b"}, {"weight"}, {"bias", true}},
+    .outputs = {{"sum"}, {"y"}, {"mean", true}, {"rstd", true}},
+    .infer = [](const OpCall& call) { return InferSumAndNorm(call, /*mean=*/true); },
+    .gradient =
+        [](GradientContext& ctx) { SumAndNormGradient(ctx, "layer_norm_backward", /*mean=*/true); },
+    .cost = FlopsPerElement(9),
+    .in_place = {{0, 0}, {1, 0}, {0, 1}, {1, 1}},
+    .precision = {Precision::kLowStorage, "the sum is rounded once; as layer_norm from there"},
+});
+
+const OpRegistration kAddRmsNorm({
+    .name = "add_rms_norm",
+    .inputs = {{"a"}, {"b"}, {"weight"}},
+    .outputs = {{"sum"}, {"y"}, {"rstd", true}},
+    .infer = [](const OpCall& call) { return InferSumAndNorm(call, /*mean=*/false); },
+    .gradient =
+        [](GradientContext& ctx) { SumAndNormGradient(ctx, "rms_norm_backward", /*mean=*/false); },
+    .cost = FlopsPerElement(5),
+    .in_place = {{0, 0}, {1, 0}, {0, 1}, {1, 1}},
+    .precision = {Precision::kLowStorage, "the sum is rounded once; as rms_norm from there"},
+});
+
+}  // namespace
+
+SumAndNorm AddLayerNorm(graph::Builder& g, Value a, Value b, Value weight, Value bias, double eps,
+                        std::string_view name) {
+  const auto results = g.Emit("add_layer_norm", {a, b, weight, bias}, {{"eps", eps}}, name);
+  return {results[0], results[1]};
+}
+
+SumAndNorm AddRmsNorm(graph::Builder& g, Value a, Value b, Value weight, double eps,
+                      std::string_view name) {
+  const auto results = g.Emit("add_rms_norm", {a, b, weight}, {{"eps", eps}}, name);
+  return {results[0], results[1]};
+}
+
+}  // namespace plimsoll::ops

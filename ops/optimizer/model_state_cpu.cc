@@ -1,0 +1,39 @@
+// ops/optimizer/model_state.h, element by element. Threads share chunks of elements. Bytes: every
+// argument once.
+#include "ops/kernel.h"
+#include "ops/simd.h"
+
+namespace plimsoll::ops {
+namespace {
+
+void MovingAverage(const CpuContext& ctx) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const auto momentum = static_cast<T>(ctx.attributes.GetReal("momentum"));
+    const S *state = ctx.in<S>(0), *value = ctx.in<S>(1);
+    S* next = ctx.out<S>(0);
+    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
+      const auto now = Load<T>(state + i, count);
+      Store<T>(next + i, now + (Load<T>(value + i, count) - now) * momentum, count);
+    });
+  });
+}
+
+void CommitState(const CpuContext& ctx) {
+  const auto parts = static_cast<float>(ctx.attributes.GetInt("parts"));
+  const auto *state = ctx.in<float>(0), *pending = ctx.in<float>(1);
+  const bool apply = !ctx.has_input(2) || *ctx.in<int32_t>(2) != 0;
+  auto* out = ctx.out<float>(0);
+  ctx.pool.ParallelFor(ctx.in_shape(0).elements(), kElementwiseGrain,
+                       [=](int64_t begin, int64_t end) {
+                         for (int64_t i = begin; i < end; ++i) {
+                           out[i] = apply ? pending[i] / parts : state[i];
+                         }
+                       });
+}
+
+const CpuKernelRegistration kMovingAverage({"moving_average", &MovingAverage});
+const CpuKernelRegistration kCommitState({"commit_state", &CommitState});
+
+}  // namespace
+}  // namespace plimsoll::ops

@@ -1,0 +1,89 @@
+// Optimizer updates of one parameter. They write persistent tensors in place: weight, state and
+// counter are both inputs and outputs of the node.
+//
+// A weight is stored in one of these ways (T: float32, for f64 tensors float64):
+//   p f32 or f64               itself
+//   p bf16, master i16         exactly a float32: its bits are (p.bits << 16) + master, and p is
+//                              that value rounded to nearest, ties away from zero. 4 bytes
+//   p bf16 or f16, master f32  the master is the value, p its rounding to nearest. 6 bytes
+//   p bf16                     rounded stochastically at each update, so that updates smaller than
+//                              p's spacing count in the mean. 2 bytes
+// and a moment as
+//   f32 (f64 for p f64)        itself
+//   bf16                       rounded stochastically
+//   u8, scale f32              8-bit codes, a scale for each block of kStateBlock elements in
+//                              memory order (ops/optimizer/block_quantization.h)
+// Zeros in memory mean the moment zero in each form. All arithmetic is done in T, and the gradient
+// has type T.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+// Elements that share a scale.
+inline constexpr int64_t kStateBlock = 256;
+
+// [⌈elements / kStateBlock⌉], the shape of the scales for a tensor of this shape.
+graph::Shape ScalesShape(const graph::Shape& shape);
+
+struct StoredWeight {
+  graph::Value p = graph::kNoTensor;
+  graph::Value master = graph::kNoTensor;
+  bool RoundsStochastically(const graph::Builder& g) const;
+};
+
+struct StoredMoment {
+  graph::Value values = graph::kNoTensor;
+  graph::Value scales = graph::kNoTensor;  // of u8 values
+  bool RoundsStochastically(const graph::Builder& g) const;
+};
+
+// Inputs that the updates of a step have in common.
+struct UpdateInputs {
+  graph::Value lr = graph::kNoTensor;     // f32[]
+  graph::Value clip = graph::kNoTensor;   // f32[]: factor on the gradient; absent: 1
+  graph::Value apply = graph::kNoTensor;  // i32[]: 0 leaves all state unchanged, to the bit
+  graph::Value rng = graph::kNoTensor;    // i32[2], needed for stochastic rounding
+};
+
+// count += 1, unless apply (i32[] or kNoTensor) is 0. count is a persistent i32[]: the number of
+// the next update, starting at 1.
+void Increment(graph::Builder& g, graph::Value count, graph::Value apply = graph::kNoTensor);
+
+struct AdamWOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+};
+
+// Adam with decoupled weight decay, as torch.optim.AdamW computes it. Kingma, Ba, 2015, algorithm
+// 1; Loshchilov, Hutter, 2019, algorithm 2. With t = count and g the gradient times clip:
+//   p ← p · (1 − lr · weight_decay)
+//   m ← m + (1 − β₁)(g − m),   v ← β₂ · v + (1 − β₂) · g²
+//   p ← p − lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + eps)
+// The step is taken with m and v before they are rounded for storage. Weight and moments
+// persistent; count i32[] ≥ 1.
+void AdamW(graph::Builder& g, StoredWeight weight, graph::Value gradient, StoredMoment m,
+           StoredMoment v, graph::Value count, const UpdateInputs& common,
+           const AdamWOptions& options);
+
+struct SgdOptions {
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+};
+
+// Stochastic gradient descent, as torch.optim.SGD with dampening 0. With g the gradient times clip:
+//   g ← g + weight_decay · p
+//   buffer ← momentum · buffer + g;   g ← buffer, with nesterov g + momentum · buffer
+//   p ← p − lr · g
+// Weight persistent; momentum persistent, starting at zero, or {} when options.momentum is 0.
+void Sgd(graph::Builder& g, StoredWeight weight, graph::Value gradient, StoredMoment momentum,
+         const UpdateInputs& common, const SgdOptions& options);
+
+}  // namespace plimsoll::ops
