@@ -4,7 +4,7 @@
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/embedding_dw_scratch.h"
-#include "ops/loss/vocabulary_shard.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -4,7 +4,7 @@
 // The optional input `first`, i32[1], is the position of the first token of each row; an earlier
 // run of the program has processed the tokens before it. Absent: 0.
 //
-// With the attribute "axis" (ops/loss/vocabulary_shard.h) weight has the rows [V/R,D] of this rank
+// With the attribute "axis" (ops/vocabulary_shard.h) weight has the rows [V/R,D] of this rank
 // r of R, for the tokens from r·V/R on. Tokens of other ranks give rows of zeros, and only the
 // first rank adds positions: the embedding is Σ over ranks of y, which another op computes. dweight
 // is the gradient of this rank's rows; dposition, computed from the whole dy, is that of all ranks.

@@ -11,9 +11,9 @@
 #include <string>
 
 #include "ops/kernel.h"
-#include "ops/loss/vocabulary_shard.h"
 #include "ops/row_partials.h"
 #include "ops/simd.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {

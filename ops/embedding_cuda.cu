@@ -1,11 +1,11 @@
 // y = weight[token] + position[first + t]: a thread takes two packs of 16 bytes of y. Bytes:
 // 2·N·D·s and, with position, its T rows once (they stay in the cache). A token or a position
 // outside its table gives NaN, as a kernel cannot throw and must not read outside the table. A
-// token of another rank (ops/loss/vocabulary_shard.h) gives zeros.
+// token of another rank (ops/vocabulary_shard.h) gives zeros.
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda_kernel.h"
-#include "ops/loss/vocabulary_shard.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -18,7 +18,7 @@
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/embedding_dw_scratch.h"
-#include "ops/loss/vocabulary_shard.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -28,7 +28,7 @@
 
 #include <cstdint>
 
-#include "ops/loss/vocabulary_shard.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 

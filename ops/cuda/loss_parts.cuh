@@ -14,7 +14,7 @@
 
 #include "gpu/check.h"
 #include "ops/cuda/loss_rows.cuh"
-#include "ops/loss/vocabulary_shard.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 

@@ -8,7 +8,7 @@
 #include "ops/cuda_gemm_workspace.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
-#include "ops/loss/vocabulary_shard.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 

@@ -25,7 +25,7 @@
 // lse[r] = log Σ exp(logits[r]) is passed from the forward op to the backward op. acc_weight may be
 // the memory of dweight. The chunk size is a function of the shape and the compute type.
 //
-// With the attribute "axis" (ops/loss/vocabulary_shard.h) weight and dweight have this rank's rows
+// With the attribute "axis" (ops/vocabulary_shard.h) weight and dweight have this rank's rows
 // [V/R,D] of R ranks; x and targets are whole and the same on all of them. For each chunk the ranks
 // combine the results for their own logits by all-reduces of a few numbers per row:
 //

@@ -23,8 +23,8 @@
 #include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
 #include "ops/loss/linear_cross_entropy.h"
-#include "ops/loss/vocabulary_shard.h"
 #include "ops/simd.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -22,7 +22,7 @@
 #include "ops/cuda/products/gemm.h"
 #include "ops/cuda_kernel.h"
 #include "ops/loss/linear_cross_entropy.h"
-#include "ops/loss/vocabulary_shard.h"
+#include "ops/vocabulary_shard.h"
 
 namespace plimsoll::ops {
 namespace {
