@@ -234,7 +234,7 @@ class Run {
     options.rank = ranks_.rank();
     CompiledStep compiled = Compile(*model_, options);
     record_.plan = FingerprintOf(compiled);
-    ranks_.RequireSame(record_.plan, "programs");
+    ranks_.RequireAgreement(compiled);
     CheckBudget(config_, compiled.plan);
     gpu_.emplace(config_);
     gpu_->CheckFree(compiled.plan);

@@ -15,6 +15,7 @@
 #include "runtime/device.h"
 #include "runtime/mesh_ranks.h"
 #include "runtime/world.h"
+#include "trainer/settle/agreement.h"
 #include "trainer/settle/solve.h"
 #include "trainer/step/compile.h"
 
@@ -59,8 +60,9 @@ class Ranks {
   // True on all ranks when `here` is true on any rank.
   bool Any(bool here);
 
-  void RequireSame(const std::string& text, const std::string& what) {
-    trainer::RequireSame(world_, text, what);
+  // UserError on every rank unless the programs of all ranks work together (settle/agreement.h).
+  void RequireAgreement(const CompiledStep& compiled) {
+    trainer::RequireAgreement(world_, mesh(), compiled);
   }
 
   // See runtime::World.
@@ -78,7 +80,7 @@ class Ranks {
   runtime::MeshRanks mesh_;
 };
 
-// All that must be equal for collectives to match: the programs' text and their arenas.
+// Tells programs and their plans apart: a hash of their text and places, and the sizes of arenas.
 std::string FingerprintOf(const CompiledStep& compiled);
 
 }  // namespace plimsoll::trainer

@@ -1,0 +1,96 @@
+// Ranks whose programs differ in local ops train as equal ones do; other differences are named
+// before the first step. Started under mpirun.
+#include "trainer/settle/agreement.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "base/axes.h"
+#include "base/thread_pool.h"
+#include "runtime/device.h"
+#include "runtime/mesh_ranks.h"
+#include "tests/parallel/compare_training.h"
+#include "tests/support/expect_error.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using checkpointing::Options;
+
+CompiledStep CompiledFor(const MeshPosition& position,
+                         const std::function<void(CompileOptions&)>& change) {
+  CompileOptions options;
+  options.micro_batch = 2;
+  options.sequence = 16;
+  options.mesh = position.mesh;
+  options.rank = position.rank;
+  change(options);
+  return Compile(*models::MakeModel(TinyGpt2()), options);
+}
+
+TEST(Agreement, IsNotAboutLocalOps) {
+  const int size = TestWorld().size();
+  if (size == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
+  const bool odd = TestWorld().rank() % 2 == 1;
+  for (int tensor = 1; tensor <= size; tensor *= 2) {
+    runtime::MeshRanks mesh(TestWorld(), Mesh({DataAxis(size / tensor), TensorAxis(tensor)}));
+    ThreadPool pool(1);
+    mesh.Connect(*runtime::MakeCpuDevice(pool), 0);
+    SCOPED_TRACE(testing::Message() << tensor << " tensor ranks");
+    // A recomputed block would sum among tensor ranks once more.
+    const bool recomputes = odd && tensor == 1;
+    const Options recompute{.policy = Options::Policy::kBlock};
+    const CompiledStep compiled = CompiledFor(mesh.position(), [&](CompileOptions& options) {
+      options.threads = odd ? 1 : 2;  // and so other scratch memory
+      if (recomputes) options.checkpointing = recompute;
+    });
+    EXPECT_NO_THROW(RequireAgreement(TestWorld(), mesh.mesh(), compiled));
+    if (mesh.mesh().ranks(kDataAxis) > 1) {
+      EXPECT_FALSE(CommonLinesOf(compiled).collectives.at(std::string(kDataAxis)).empty());
+    }
+
+    TinyRun run;
+    run.micro_batch = 2;
+    run.ranks = &mesh;
+    run.executor.check_arena = true;
+    const TinyResult alike = Train(run);
+    run.threads = odd ? 1 : 2;
+    if (recomputes) run.checkpointing = recompute;
+    const TinyResult different = Train(run);
+    EXPECT_EQ(BitsOf(different), BitsOf(alike));
+    EXPECT_EQ(different.used_bytes, different.arena_bytes);
+  }
+}
+
+TEST(Agreement, NamesTheFirstDifference) {
+  const int size = TestWorld().size();
+  if (size == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
+  const Mesh mesh({DataAxis(size)});
+  const int64_t rank = TestWorld().rank();
+  const auto refused = [&](const std::function<void(CompileOptions&)>& of_the_last) {
+    const CompiledStep compiled = CompiledFor({mesh, rank}, [&](CompileOptions& options) {
+      if (rank == size - 1) of_the_last(options);
+    });
+    const auto message =
+        MessageOf<UserError>([&] { RequireAgreement(TestWorld(), mesh, compiled); });
+    EXPECT_TRUE(message) << "no error on rank " << rank;
+    return message.value_or("");
+  };
+  const std::string last = "rank " + std::to_string(size - 1);
+  const std::string types =
+      refused([](CompileOptions& options) { options.amp.dtype = graph::DType::kBFloat16; });
+  ExpectMessage(types, {last + ": its carried tensors differ from rank 0's: it has ", "bf16",
+                        " where rank 0 has ", "f32", "start every rank"});
+  const std::string order =
+      refused([](CompileOptions& options) { options.data_parallel.bucket_bytes = 1; });
+  ExpectMessage(order, {last + ": its collectives along the axis 'data' differ from rank 0's",
+                        "all_reduce_start @", "of program 'train'"});
+  const std::string fewer =
+      refused([](CompileOptions& options) { options.frozen = {"block.0.*"}; });
+  ExpectMessage(fewer, {last, "differ from rank 0's"});
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer
