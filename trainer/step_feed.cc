@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "trainer/learning_rate.h"
 #include "trainer/settle/source_from.h"
@@ -33,17 +31,21 @@ void StepFeed::RequireAll(std::span<const Slot> slots) const {
 std::span<const ObjectiveStep> StepFeed::Objectives(int64_t step, const CompiledStep& compiled,
                                                     const Divergence& divergence) {
   const int64_t samples = config_.train.accumulate * draws_.data_ranks * draws_.batch;
-  for (size_t o = 0; o < told_.size(); ++o) {
-    const auto first =
-        std::ranges::find(compiled.step.entries, static_cast<int>(o), &StepEntry::objective);
-    told_[o].tokens = source_->CountTargets(compiled.objectives[o].name,
-                                            draws_.FirstOfDraw(step, first->draw), samples);
-    if (told_[o].tokens == 0) {
+  for (ObjectiveStep& told : told_) told.targets.clear();
+  for (const StepEntry& entry : compiled.step.entries) {
+    if (entry.micro_step > 0) continue;
+    const auto objective = static_cast<size_t>(entry.objective);
+    const int64_t targets = source_->CountTargets(compiled.objectives[objective].name,
+                                                  draws_.FirstOfDraw(step, entry.draw), samples);
+    if (targets == 0) {
       throw config_.Error(
           "data.train",
           fmt::format("every target of step {} is marked ignored; there is nothing to learn from",
                       step));
     }
+    told_[objective].targets.push_back(targets);
+  }
+  for (size_t o = 0; o < told_.size(); ++o) {
     const config::RunConfig& own = own_[o];
     told_[o].lr = divergence.lr_factor() *
                   LearningRate(own.schedule, own.optimizer.lr, config_.train.steps, step);

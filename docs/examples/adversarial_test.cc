@@ -278,6 +278,29 @@ TEST(Objectives, AreRefusedWhereTheyMakeNoSense) {
   ExpectInternalError([&] { compile({{.name = "a", .data = "b"}}); }, {"objective 'a'", "'b'"});
 }
 
+// With the same points, the second update's loss is halved if it counts twice as many targets.
+TEST(Session, DividesEachUpdatesLossByItsOwnTargets) {
+  const Setting setting{.critic_updates = 2};
+  const auto loss = [&](std::vector<int64_t> targets) {
+    const auto model = Both(2);
+    ThreadPool pool(2);
+    Session session(Compile(*model, BothOptions(setting)), pool);
+    session.Initialize(*model, 1);
+    session.BeginStep(
+        std::vector<ObjectiveStep>{{std::move(targets), kCriticRate}, {{kBatch}, kGeneratorRate}},
+        1);
+    for (int64_t run = 0; run < session.compiled().step.runs(); ++run) {
+      Fill(session, run);
+      session.RunMicroStep(0, run);
+    }
+    return session.Metrics(0).loss;
+  };
+  const double even = loss({2 * kBatch, 2 * kBatch});
+  EXPECT_GT(even, 0);
+  EXPECT_EQ(2 * loss({2 * kBatch, 4 * kBatch}), even);
+  EXPECT_NE(loss({4 * kBatch, 2 * kBatch}), even);  // after another first update
+}
+
 TEST(Session, WantsToBeToldAboutAllObjectives) {
   ThreadPool pool(2);
   Session session(Compile(*Both(1), BothOptions({})), pool);

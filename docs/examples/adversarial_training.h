@@ -130,8 +130,10 @@ inline void TakeWeights(Session& session, const models::Model& model, Left& left
 inline void RunSteps(Session& session, const Setting& setting, int64_t from, int64_t to,
                      Left& left) {
   // The critic judges real and fake points.
-  const ObjectiveStep critic = {2 * kBatch * setting.accumulate, kCriticRate};
-  const ObjectiveStep generator = {kBatch * setting.accumulate, kGeneratorRate};
+  const int64_t points = kBatch * setting.accumulate;  // of an update
+  const ObjectiveStep critic = {
+      std::vector(static_cast<size_t>(setting.critic_updates), 2 * points), kCriticRate};
+  const ObjectiveStep generator = {{points}, kGeneratorRate};
   const StepPrograms& programs = session.compiled().step;
   for (int64_t step = from; step < to; ++step) {
     session.BeginStep(std::vector{critic, generator}, 1);

@@ -313,6 +313,7 @@ class Compiler {
       }
       const int64_t draw = draw_of_.at(objective.data.empty() ? objective.name : objective.data);
       for (StepEntry entry : update) {
+        entry.update = i;
         entry.draw = draw + entry.micro_step;
         step.entries.push_back(entry);
         CountFlops(entry);

@@ -285,9 +285,12 @@ void Session::BeginStep(std::span<const ObjectiveStep> objectives, uint64_t seed
                                     objectives.size()));
   }
   for (size_t i = 0; i < objectives.size(); ++i) {
-    const auto token_weight = static_cast<float>(1.0 / static_cast<double>(objectives[i].tokens));
     const auto rate = static_cast<float>(objectives[i].lr);
-    Put(objectives_[i].token_weight, &token_weight);
+    objectives_[i].token_weights.clear();
+    for (const int64_t targets : objectives[i].targets) {
+      objectives_[i].token_weights.push_back(
+          static_cast<float>(1.0 / static_cast<double>(targets)));
+    }
     Put(objectives_[i].lr, &rate);
     Put(objectives_[i].loss_limit, &objectives[i].loss_limit);
   }
@@ -302,6 +305,10 @@ void Session::RunMicroStep(int64_t step, int64_t run) {
     Put(draw.slot, values);
   }
   const StepRun what = compiled_.step.At(run);
+  if (what.micro_step == 0) {
+    const ObjectiveTensors& objective = objectives_[static_cast<size_t>(what.objective)];
+    Put(objective.token_weight, &objective.token_weights.at(static_cast<size_t>(what.update)));
+  }
   PutSlots(what.program);
   executors_[what.program]->Run();
   in_parts_ = compiled_.step.gather >= 0 && what.updates;

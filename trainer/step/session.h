@@ -39,7 +39,8 @@ struct BatchSlots {
 
 // What a step is told about one of its objectives.
 struct ObjectiveStep {
-  int64_t tokens = 1;  // targets that carry loss, in all micro-steps of an update
+  // For each of its updates, the targets that carry loss in all its micro-steps.
+  std::vector<int64_t> targets = {1};
   double lr = 0;
   // With UpdateOptions::skips a step with a loss beyond it is skipped.
   float loss_limit = std::numeric_limits<float>::infinity();
@@ -147,7 +148,7 @@ class Session {
   // With one objective.
   void BeginStep(int64_t tokens, double lr, uint64_t seed,
                  float loss_limit = std::numeric_limits<float>::infinity()) {
-    const ObjectiveStep only = {tokens, lr, loss_limit};
+    const ObjectiveStep only = {{tokens}, lr, loss_limit};
     BeginStep({&only, 1}, seed);
   }
   // What a step and an evaluation tell, by objective.
@@ -256,6 +257,7 @@ class Session {
     Where token_weight, lr, loss_limit;
     Where loss, grad_norm, loss_scale, skipped;
     std::vector<DeclaredMetric> declared;
+    std::vector<float> token_weights;  // of the step, by update
   };
   std::vector<ObjectiveTensors> objectives_;
   std::vector<const Where*> metrics_;  // of all of them

@@ -17,8 +17,12 @@ StepRun StepPrograms::At(int64_t run) const {
   for (const StepEntry& entry : entries) {
     if (run >= begin && run < begin + entry.times) {
       const int64_t at = run - begin;
-      return {entry.program, entry.micro_step + at, entry.updates, entry.objective,
-              entry.draw + at};
+      return {.program = entry.program,
+              .micro_step = entry.micro_step + at,
+              .updates = entry.updates,
+              .objective = entry.objective,
+              .update = entry.update,
+              .draw = entry.draw + at};
     }
     begin += entry.times;
   }

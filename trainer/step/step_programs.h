@@ -16,6 +16,7 @@ struct StepEntry {
   int64_t micro_step = 0;  // of the first run, counted within its update
   bool updates = false;    // the program ends with the update of the weights
   int objective = 0;       // index into CompiledStep::objectives
+  int64_t update = 0;      // of the objective's updates in a step
   int64_t draw = 0;        // of the step's data, for the first run; later runs read the next ones
 };
 
@@ -25,6 +26,7 @@ struct StepRun {
   int64_t micro_step = 0;
   bool updates = false;
   int objective = 0;
+  int64_t update = 0;
   int64_t draw = 0;
 };
 
