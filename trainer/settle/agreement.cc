@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kCarried = "";  // in place of an axis: carried tensors
 constexpr size_t kDigits = 16;        // of a hash
 
-// Types of arguments, and where they lie if that matters.
+// The types of arguments and, with a layout, where they lie.
 std::string Arguments(const graph::Program& program, const std::vector<graph::TensorId>& ids,
                       const runtime::Layout* layout) {
   std::vector<std::string> words;
@@ -27,9 +27,9 @@ std::string Arguments(const graph::Program& program, const std::vector<graph::Te
       continue;
     }
     words.push_back(program.tensor(id).type.ToString());
-    // A view of a rank's own part lies elsewhere on each rank.
-    if (layout == nullptr || program.tensor(id).alias) continue;
-    words.back() += fmt::format(" at {}", layout->offset(id));
+    if (layout == nullptr) continue;
+    // A view of a rank's own part lies elsewhere on each rank, its base does not.
+    words.back() += fmt::format(" at {}", layout->offset(program.Root(id)));
   }
   return fmt::format("{}", fmt::join(words, ", "));
 }
@@ -56,7 +56,7 @@ struct Difference {
   std::string axis;
 };
 
-// `hashes`: of each rank, by axis and carried tensors, each of kDigits digits.
+// `hashes` holds one text per rank: for each entry of `about`, the hash of the rank's lines.
 std::optional<Difference> FirstDifference(const Mesh& mesh, const std::vector<std::string>& about,
                                           const std::vector<std::string>& hashes) {
   for (size_t i = 0; i < about.size(); ++i) {
