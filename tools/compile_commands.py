@@ -10,8 +10,17 @@ import argparse
 import json
 import os
 import pathlib
+import re
 
 from bazel_actions import bazel, read_actions
+
+
+def sources_of(source):
+    """Those that are compiled with a source: of tools/merged.bzl several, else itself."""
+    path = pathlib.Path(source)
+    if re.search(r"_merged_\d+\.cc$", source) and path.exists():
+        return re.findall(r'#include "(.*)"', path.read_text())
+    return [source]
 
 
 def main():
@@ -28,7 +37,9 @@ def main():
         # clang lacks the first option, and an editor should show warnings as warnings.
         flags = [a for a in action["arguments"][1:] if a not in ("-fno-canonical-system-headers", "-Werror")]
         flags = [f"{base}/{a}" if a.startswith("external/") else a for a in flags]
-        commands[source] = {"directory": os.getcwd(), "file": source, "arguments": ["g++", *flags]}
+        for file in sources_of(source):
+            arguments = [file if flag == source else flag for flag in flags]
+            commands[file] = {"directory": os.getcwd(), "file": file, "arguments": ["g++", *arguments]}
     pathlib.Path("compile_commands.json").write_text(json.dumps([commands[s] for s in sorted(commands)], indent=1))
     print(f"compile_commands.json: {len(commands)} sources")
 
