@@ -35,8 +35,8 @@ train plain --set save.every=20 --set save.keep=0
 grep -q 'critic' plain.txt && grep -q 'generator' plain.txt || fail "progress names no objective: $(cat plain.txt)"
 
 # Evaluations on points that training does not see.
-evaluations() { grep -o '"eval_[a-z_.]*": *[0-9.e+-]*' "$1/metrics.jsonl"; }
-[ "$(evaluations plain | grep -c critic.loss)" = 2 ] || fail "plain evaluates: $(evaluations plain)"
+evaluations() { grep -o '"eval_[a-z_.]*": *[0-9][0-9.e+-]*' "$1/metrics.jsonl"; }
+[ "$(evaluations plain | grep -c critic.loss)" = 3 ] || fail "plain evaluates: $(evaluations plain)"
 grep -q 'held-out generator.distance' plain.txt || fail "the closing lines name no best evaluation: $(cat plain.txt)"
 grep -q '"best_monitored_step"' plain/summary.json || fail "$(cat plain/summary.json)"
 "$plimsoll" eval plain --json >eval.json 2>eval.txt || fail "$(cat eval.txt)"

@@ -18,6 +18,8 @@
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/telling_model.h"
 #include "trainer/config/load.h"
+#include "trainer/data/held_out_batches.h"
+#include "trainer/data/token_data.h"
 #include "trainer/held_out.h"
 #include "trainer/record/run_reports.h"
 #include "trainer/record/step_record.h"
@@ -93,9 +95,11 @@ Evaluations Evaluate(const std::string& train, int64_t count, EvaluationState st
   const config::RunConfig config = Config(train);
   runtime::World world;
   const Ranks ranks(world, Mesh());
-  const auto source = SourceFrom(config, *Model(), {.batch = 3});
-  HeldOut held_out(config, *source, ranks);
-  const data::HeldOutBatches batches(source->HeldOut(7), 3);
+  const data::TokenData source(DataFrom(config, Telling::kVocab),
+                               {.seed = 1, .batch = 3, .sequence = kSequence}, Telling::kVocab,
+                               /*synthetic=*/true);
+  HeldOut held_out(config, source, ranks);
+  const data::HeldOutBatches batches(source.HeldOut(7), 3);
   EXPECT_EQ(batches.count(), 3);  // the last is not full
 
   ThreadPool pool(2);

@@ -148,8 +148,10 @@ class Session {
   // With one objective.
   void BeginStep(int64_t tokens, double lr, uint64_t seed,
                  float loss_limit = std::numeric_limits<float>::infinity()) {
-    const ObjectiveStep only = {{tokens}, lr, loss_limit};
-    BeginStep({&only, 1}, seed);
+    only_.targets.assign(1, tokens);
+    only_.lr = lr;
+    only_.loss_limit = loss_limit;
+    BeginStep({&only_, 1}, seed);
   }
   // What a step and an evaluation tell, by objective.
   std::span<const MetricInfo> metrics() const { return compiled_.metrics; }
@@ -260,6 +262,7 @@ class Session {
     std::vector<float> token_weights;  // of the step, by update
   };
   std::vector<ObjectiveTensors> objectives_;
+  ObjectiveStep only_;                 // kept, so that a step asks for no memory
   std::vector<const Where*> metrics_;  // of all of them
   std::vector<std::byte> metric_bytes_;
   int64_t runs_ = 0;  // of programs in a step
