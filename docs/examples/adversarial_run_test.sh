@@ -48,7 +48,8 @@ for name in ("loss", "generator.loss", "critic.accuracy", "generator.distance"):
     assert abs(said[name] - rows[-1]["eval_" + name]) <= 1e-6, name
 assert said["targets"] == 64 and said["batches"] == 4, said
 END
-"$plimsoll" eval plain | grep -q '^64 targets in 4 batches of 16' || fail "eval says something else"
+"$plimsoll" eval plain >eval.txt 2>&1 || fail "$(cat eval.txt)"
+grep -q '^64 targets in 4 batches of 16' eval.txt || fail "$(cat eval.txt)"
 
 # Snapshots go on to the bit.
 train resumed --set save.every=20 --set save.keep=0 --set train.stop_after=20
@@ -82,7 +83,7 @@ near plain accumulated 1e-3
 "$mpirun_sh" 2 "$plimsoll" train run.yaml "${common[@]}" --set run.dir=ranks --set train.global_batch=16 >ranks.txt ||
   fail "$(cat ranks.txt)"
 near plain ranks 1e-3
-paste <(evaluations plain) <(evaluations ranks) | tr -d '":' | awk '
+paste <(evaluations plain) <(evaluations ranks) | tr '":' '  ' | awk '
   { d = $2 - $4; if (d < 0) d = -d; if ($1 != $3 || d > 1e-3) { print; bad = 1 } } END { exit bad || NR == 0 }' ||
   fail "evaluations of plain and ranks"
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -34,7 +35,7 @@ TEST(Agreement, IsNotAboutLocalOps) {
   const int size = TestWorld().size();
   if (size == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
   const bool odd = TestWorld().rank() % 2 == 1;
-  for (int tensor = 1; tensor <= size; tensor *= 2) {
+  for (int tensor = 1; tensor <= std::min(size, 2); tensor *= 2) {  // the model has two heads
     runtime::MeshRanks mesh(TestWorld(), Mesh({DataAxis(size / tensor), TensorAxis(tensor)}));
     ThreadPool pool(1);
     mesh.Connect(*runtime::MakeCpuDevice(pool), 0);
