@@ -33,8 +33,8 @@ struct RunResult {
     int64_t step = 0;  // steps before it
   };
   std::optional<Monitored> monitored = {};
-  std::string energy_counts = {};          // what the energy counter counts
-  std::string energy_problem = {};         // why there is no energy
+  std::string energy_counts = {};   // what the energy counter counts
+  std::string energy_problem = {};  // why there is no energy
 };
 
 // Steps at the start of a run that are excluded from timing.

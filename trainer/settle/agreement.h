@@ -1,30 +1,37 @@
-// What the programs of all ranks must have in common. Each rank compiles its own programs, which
-// may differ in local ops: what is recomputed, fused or copied, how much scratch memory there is.
+// What all ranks must have in common before the first step. Each rank compiles its own programs,
+// which may differ in local ops: what is recomputed, fused or copied, how much scratch memory there
+// is.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
-#include "base/mesh.h"
 #include "runtime/world.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {
 
-// Lines that must be equal on ranks.
+// UserError on every rank, naming the first rank that differs, unless all pass the same text. All
+// ranks call. `what`: "configurations".
+void RequireSame(runtime::World& world, const std::string& text, const std::string& what);
+
+// Lines that must be equal on all ranks.
 struct CommonLines {
-  // By axis: the nodes that work along it, in the order of the programs, with their types; on a GPU
-  // also the places of their tensors and the size of the arena, which ranks register together.
-  // Equal on the ranks that share the axis.
-  std::map<std::string, std::vector<std::string>> collectives;
-  // The carried tensors, with their types. Equal on all ranks: a snapshot is put together of them.
+  // The nodes that work along an axis of the mesh, with their types, in the order of the programs:
+  // ranks that issue collectives of several axes in different orders can wait for each other
+  // forever. On a GPU also the places of their tensors and the size of the arena, which ranks
+  // register together.
+  std::vector<std::string> collectives;
+  // The carried tensors, with their types: together they make a snapshot.
   std::vector<std::string> carried;
 };
 CommonLines CommonLinesOf(const CompiledStep& compiled);
 
-// Throws a UserError on every rank that names the first difference between two ranks. All ranks
-// call.
-void RequireAgreement(runtime::World& world, const Mesh& mesh, const CompiledStep& compiled);
+// Throws a UserError on every rank that names the first line in which a rank differs from rank 0.
+// All ranks call.
+void RequireAgreement(runtime::World& world, const CompiledStep& compiled);
+
+// Tells programs and their plans apart: a hash of their text and places, and the sizes of arenas.
+std::string FingerprintOf(const CompiledStep& compiled);
 
 }  // namespace plimsoll::trainer

@@ -21,10 +21,6 @@
 
 namespace plimsoll::trainer {
 
-// UserError on every rank, naming the first rank that differs, unless all pass the same text. All
-// ranks call. `what`: "configurations".
-void RequireSame(runtime::World& world, const std::string& text, const std::string& what);
-
 class Ranks {
  public:
   // All ranks call. InternalError unless the mesh has as many ranks as the world.
@@ -62,7 +58,7 @@ class Ranks {
 
   // UserError on every rank unless the programs of all ranks work together (settle/agreement.h).
   void RequireAgreement(const CompiledStep& compiled) {
-    trainer::RequireAgreement(world_, mesh(), compiled);
+    trainer::RequireAgreement(world_, compiled);
   }
 
   // See runtime::World.
@@ -79,8 +75,5 @@ class Ranks {
   runtime::World& world_;
   runtime::MeshRanks mesh_;
 };
-
-// Tells programs and their plans apart: a hash of their text and places, and the sizes of arenas.
-std::string FingerprintOf(const CompiledStep& compiled);
 
 }  // namespace plimsoll::trainer

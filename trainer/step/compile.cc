@@ -121,11 +121,12 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   if (tensor.ranks > 1) passes.Add<parallel::TensorParallel>(tensor);
   if (purpose.cached) passes.Add<inference::KvCache>(options.generate_context);
   optim::UpdateOptions update = options.UpdateOf(purpose.objective.name);
-  const std::vector<std::string> averaged = AveragedStates(purpose.states);
+  std::vector<std::string> sums = purpose.metrics;
   for (const models::StateUpdate& changed : purpose.states) {
-    update.states[changed.state.name] = 1;
+    const bool averaged = changed.state.on_ranks == models::StateInfo::kAveraged;
+    update.states[changed.state.name] = averaged ? ranks : 1;
+    if (averaged) sums.push_back(graph::PendingName(changed.state.name));
   }
-  for (const std::string& state : averaged) update.states[state] = ranks;
   if (purpose.kind == Kind::kTrain) {
     passes.Add<graph::Autodiff>(graph::AutodiffOptions{
         .loss = purpose.metrics.front(),
@@ -158,10 +159,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   if (zero == 3) passes.Add<parallel::ZeroParameters>(ranks);
   if (ranks > 1 && purpose.kind != Kind::kLogits) {
     parallel::DataParallelOptions data_parallel = options.data_parallel;
-    data_parallel.sums = purpose.metrics;
-    for (const std::string& state : averaged) {
-      data_parallel.sums.push_back(graph::PendingName(state));
-    }
+    data_parallel.sums = sums;
     passes.Add<parallel::DataParallel>(data_parallel);
   }
   if (purpose.update && options.state_on_host) passes.Add<optim::HostState>();

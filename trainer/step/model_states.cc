@@ -26,12 +26,4 @@ void CarryStates(graph::Builder& g, std::span<const models::StateUpdate> updates
   }
 }
 
-std::vector<std::string> AveragedStates(std::span<const models::StateUpdate> updates) {
-  std::vector<std::string> names;
-  for (const models::StateUpdate& update : updates) {
-    if (update.state.on_ranks == models::StateInfo::kAveraged) names.push_back(update.state.name);
-  }
-  return names;
-}
-
 }  // namespace plimsoll::trainer

@@ -11,8 +11,6 @@
 #pragma once
 
 #include <span>
-#include <string>
-#include <vector>
 
 #include "graph/autodiff.h"
 #include "graph/builder.h"
@@ -25,8 +23,5 @@ namespace plimsoll::trainer {
 // of the micro-step before it, otherwise from the states themselves.
 void CarryStates(graph::Builder& builder, std::span<const models::StateUpdate> updates,
                  graph::Carry carry);
-
-// The names of those states that data ranks average.
-std::vector<std::string> AveragedStates(std::span<const models::StateUpdate> updates);
 
 }  // namespace plimsoll::trainer
