@@ -80,7 +80,7 @@ std::vector<trainer::ProgramRun> ProfileSteps(Session& session, int64_t vocab, i
     session.BeginStep(tokens, 1e-4, 1);
     for (int64_t micro = 0; micro < session.accumulate(); ++micro) {
       collector.Before(micro);
-      session.RunMicroStep(step, micro);
+      session.Run(step, micro);
       collector.After(step, micro);
     }
   }

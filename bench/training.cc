@@ -30,7 +30,7 @@ double SecondsSince(Clock::time_point start) {
 void HandInStep(trainer::Session& session, int64_t step) {
   const int64_t tokens = static_cast<int64_t>(session.batch().tokens.size()) * session.accumulate();
   session.BeginStep(tokens, 1e-4, 1);
-  for (int64_t micro = 0; micro < session.accumulate(); ++micro) session.RunMicroStep(step, micro);
+  for (int64_t micro = 0; micro < session.accumulate(); ++micro) session.Run(step, micro);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ class Hasher {
     Add(node.outputs);
     Add(node.workspace);
     Add(node.phase);
+    Add(node.micro_step);
     Add(node.scope);
     Add(node.made_by);
   }

@@ -24,8 +24,9 @@ struct Node {
   std::vector<TensorId> outputs;  // kNoTensor: an optional output that nobody reads
   TensorId workspace = kNoTensor;
   Phase phase = Phase::kForward;
-  std::string scope;    // where in the model: "block.3.attn"
-  std::string made_by;  // the pass that made it; empty: the model itself
+  int32_t micro_step = 0;  // within the program (graph/micro_steps.h)
+  std::string scope;       // where in the model: "block.3.attn"
+  std::string made_by;     // the pass that made it; empty: the model itself
 };
 
 class Program {

@@ -11,7 +11,8 @@
 //     workspace
 //
 // A tensor's type, its role (kActivation by default), "persistent", "host" and "view %base+BYTES"
-// are written where the tensor first appears. A view of a rank's own part is "view %base+own", or
+// are written where the tensor first appears. The nodes of a program's second micro-step begin with
+// "forward 1". A view of a rank's own part is "view %base+own", or
 // "+own(AXIS)" where the axis is not data. "_" is an absent argument, @ precedes the scope, ! the
 // pass that made the node.
 #pragma once

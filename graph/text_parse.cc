@@ -1,5 +1,6 @@
 #include <cctype>
 #include <charconv>
+#include <limits>
 
 #include "base/axes.h"
 #include "base/error.h"
@@ -129,6 +130,7 @@ class Parser {
       } else if (const auto phase = ParsePhase(line.PeekWord())) {
         line.Word();
         phase_ = *phase;
+        micro_step_ = line.AtEnd() ? 0 : MicroStep(line);
       } else {
         ParseNode(line);
       }
@@ -202,6 +204,14 @@ class Parser {
     return {*dtype, Shape(std::span<const int64_t>(dims))};
   }
 
+  static int32_t MicroStep(Line& line) {
+    const int64_t number = line.Integer();
+    if (number < 0 || number > std::numeric_limits<int32_t>::max()) {
+      line.Fail("impossible number of a micro-step");
+    }
+    return static_cast<int32_t>(number);
+  }
+
   static std::string AxisOfPart(Line& line) {
     if (!line.Accept('(')) return std::string(kDataAxis);
     std::string axis(line.Word());
@@ -228,6 +238,7 @@ class Parser {
   void ParseNode(Line& line) {
     Node node;
     node.phase = phase_;
+    node.micro_step = micro_step_;
     if (!line.Accept('=')) {
       do {
         node.outputs.push_back(Reference(line));
@@ -258,6 +269,7 @@ class Parser {
 
   Program program_;
   Phase phase_ = Phase::kForward;
+  int32_t micro_step_ = 0;
 };
 
 }  // namespace

@@ -49,8 +49,11 @@ class Printer {
     }
     for (size_t i = 0; i < program_.nodes().size(); ++i) {
       const Node& node = program_.nodes()[i];
-      if (i == 0 || node.phase != program_.nodes()[i - 1].phase) {
-        text_ += std::string(Name(node.phase)) + "\n";
+      if (i == 0 || node.phase != program_.nodes()[i - 1].phase ||
+          node.micro_step != program_.nodes()[i - 1].micro_step) {
+        text_ += Name(node.phase);
+        if (node.micro_step > 0) text_ += " " + std::to_string(node.micro_step);
+        text_ += '\n';
       }
       PrintNode(node);
     }

@@ -1,6 +1,7 @@
 #include "graph/verifier.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 
@@ -57,7 +58,7 @@ class Verifier {
     const std::vector<TensorType> types = node.op->infer(inferring);
     if (types.size() != node.outputs.size()) Fail("another number of outputs than inferred");
     for (size_t i = 0; i < node.outputs.size(); ++i) CheckOutput(node, i, types[i]);
-    CheckPhase(node.phase);
+    CheckPhase(node);
   }
 
   void CheckCount(std::string_view what, size_t count, const std::vector<Argument>& arguments,
@@ -113,18 +114,20 @@ class Verifier {
     written_[id] = true;
   }
 
-  void CheckPhase(Phase phase) {
+  // The phases of each micro-step follow each other.
+  void CheckPhase(const Node& node) {
     auto rank = [](Phase p) { return p == Phase::kForward ? 0 : p == Phase::kUpdate ? 2 : 1; };
-    if (rank(phase) < rank(phase_)) {
-      Fail("phase " + std::string(Name(phase)) + " after " + std::string(Name(phase_)));
+    Phase& before = phases_.try_emplace(node.micro_step, Phase::kForward).first->second;
+    if (rank(node.phase) < rank(before)) {
+      Fail("phase " + std::string(Name(node.phase)) + " after " + std::string(Name(before)));
     }
-    phase_ = phase;
+    before = node.phase;
   }
 
   const Program& program_;
   std::vector<bool> written_;
   size_t at_ = 0;
-  Phase phase_ = Phase::kForward;
+  std::map<int32_t, Phase> phases_;  // of the micro-steps' last nodes
 };
 
 }  // namespace

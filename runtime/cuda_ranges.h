@@ -1,5 +1,5 @@
 // The ranges that NVIDIA's Nsight tools show for an enqueued program: one for the program, in it
-// one for each phase, and in that one for each node, "block.3.attn linear".
+// one for each phase of a micro-step, and in that one for each node, "block.3.attn linear".
 #pragma once
 
 #include <optional>
@@ -29,11 +29,12 @@ class CudaRanges {
     // Work enqueued until the result is destroyed belongs to this node. Call it in the order of
     // nodes.
     gpu::Range Node(int node) {
-      const graph::Phase phase = ranges_.program_.nodes()[node].phase;
-      if (!phase_ || phase != in_) {
+      const graph::Node& here = ranges_.program_.nodes()[node];
+      if (!phase_ || here.phase != in_ || here.micro_step != micro_step_) {
         phase_.reset();
-        phase_.emplace(graph::Name(phase).data());
-        in_ = phase;
+        phase_.emplace(graph::Name(here.phase).data());
+        in_ = here.phase;
+        micro_step_ = here.micro_step;
       }
       return gpu::Range(ranges_.names_[node].c_str());
     }
@@ -43,6 +44,7 @@ class CudaRanges {
     gpu::Range program_;
     std::optional<gpu::Range> phase_;
     graph::Phase in_ = graph::Phase::kForward;
+    int32_t micro_step_ = 0;
   };
 
  private:

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/error.h"
 #include "trainer/learning_rate.h"
 #include "trainer/settle/source_from.h"
@@ -25,6 +27,16 @@ void StepFeed::RequireAll(std::span<const Slot> slots) const {
     source_->Fill(0, slots);
   } catch (const UserError& error) {
     throw config_.Error("data.source", error.what());
+  }
+}
+
+void StepFeed::Fill(int64_t step, const StepRun& run, const Session& session) {
+  if (run.number == 0) filled_.assign(static_cast<size_t>(run.micro_steps), -1);
+  for (int64_t i = 0; i < run.micro_steps; ++i) {
+    // The samples that the run before has read need not be filled in again.
+    int64_t& filled = filled_[static_cast<size_t>(i)];
+    if (std::exchange(filled, run.draw + i) == run.draw + i) continue;
+    source_->Fill(draws_.First(step, run.draw + i), session.slots(i));
   }
 }
 

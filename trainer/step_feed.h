@@ -29,9 +29,8 @@ class StepFeed {
 
   // UserError (data.source) when the source cannot fill one of these slots.
   void RequireAll(std::span<const Slot> slots) const;
-  void Fill(int64_t step, int64_t draw, std::span<const Slot> slots) const {
-    source_->Fill(draws_.First(step, draw), slots);
-  }
+  // Fills the slots that a run of that step reads. Call it for all runs of a step, in their order.
+  void Fill(int64_t step, const StepRun& run, const Session& session);
   // Valid until the next call. UserError when an objective has no targets to learn from in that
   // step.
   std::span<const ObjectiveStep> Objectives(int64_t step, const CompiledStep& compiled,
@@ -43,6 +42,7 @@ class StepFeed {
   data::Draws draws_;
   std::unique_ptr<data::Source> source_;
   std::vector<ObjectiveStep> told_;
+  std::vector<int64_t> filled_;  // draws that the slots hold, by number of the micro-step
 };
 
 }  // namespace plimsoll::trainer

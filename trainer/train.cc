@@ -399,16 +399,11 @@ class Run {
       session_->caching()->EmptyCache();
     }
     session_->BeginStep(told, static_cast<uint64_t>(config_.train.seed));
-    int64_t drawn = -1;
     for (int64_t run = 0; run < compiled.step.runs(); ++run) {
-      // The samples that the run before has read need not be filled in again.
-      if (const int64_t draw = compiled.step.At(run).draw; draw != drawn) {
-        feed_.Fill(step, draw, session_->slots());
-        drawn = draw;
-      }
+      feed_.Fill(step, compiled.step.At(run), *session_);
       const bool profiled = profiler_ && profiler_->Covers(step);
       if (profiled) profiler_->Before(run);
-      session_->RunMicroStep(step, run);
+      session_->Run(step, run);
       ranks_.Progress();
       if (profiled) profiler_->After(step, run);
     }

@@ -45,7 +45,7 @@ Left TrainApart(const Setting& setting, int64_t steps) {
     session.BeginStep(tokens * setting.accumulate, lr, 1);
     for (int64_t micro = 0; micro < setting.accumulate; ++micro) {
       Fill(session, draw++);
-      session.RunMicroStep(step, micro);
+      session.Run(step, micro);
     }
   };
   for (int64_t step = 0; step < steps; ++step) {
@@ -291,7 +291,7 @@ TEST(Session, DividesEachUpdatesLossByItsOwnTargets) {
         1);
     for (int64_t run = 0; run < session.compiled().step.runs(); ++run) {
       Fill(session, run);
-      session.RunMicroStep(0, run);
+      session.Run(0, run);
     }
     return session.Metrics(0).loss;
   };

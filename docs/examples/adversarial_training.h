@@ -139,7 +139,7 @@ inline void RunSteps(Session& session, const Setting& setting, int64_t from, int
     session.BeginStep(std::vector{critic, generator}, 1);
     for (int64_t run = 0; run < programs.runs(); ++run) {
       Fill(session, step * programs.draws + programs.At(run).draw, setting.rank());
-      session.RunMicroStep(step, run);
+      session.Run(step, run);
     }
     session.EndStep();
     for (const StepMetrics& metrics : session.TakeMetrics()) TakeMetrics(metrics, left);

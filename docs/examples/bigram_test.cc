@@ -40,7 +40,7 @@ TEST(Bigram, LearnsWhatFollowsWhat) {
   for (int64_t step = 0; step < 150; ++step) {
     session.BeginStep(64, 1e-2, 1);
     Fill(session.batch(), 50);
-    session.RunMicroStep(step, 0);
+    session.Run(step, 0);
     if (step == 0) first = session.Metrics().loss;
   }
   EXPECT_NEAR(first, std::log(50), 0.5);

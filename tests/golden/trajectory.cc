@@ -154,7 +154,7 @@ Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) 
     for (int64_t micro = 0; micro < options.accumulate; ++micro) {
       loader.Fill(result.steps, micro, session.batch().tokens.data(),
                   session.batch().targets.data());
-      session.RunMicroStep(result.steps, micro);
+      session.Run(result.steps, micro);
     }
     const trainer::StepMetrics metrics = session.Metrics();
     result.loss = std::max(result.loss, Relative(metrics.loss, step.RequireFloat("loss")));

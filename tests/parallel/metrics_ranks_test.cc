@@ -70,7 +70,7 @@ std::vector<std::vector<double>> Told(const runtime::MeshRanks* mesh, int64_t ze
     session.BeginStep(kTargets * kMicroSteps, 1e-2, 1);
     for (int64_t micro = 0; micro < options.accumulate; ++micro) {
       fill((step * options.accumulate + micro) * ranks + rank);
-      session.RunMicroStep(step, micro);
+      session.Run(step, micro);
     }
     told.push_back(Numbers(session.Metrics()));
     StepMetrics all;

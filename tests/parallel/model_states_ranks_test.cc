@@ -60,7 +60,7 @@ void ExpectStates(runtime::MeshRanks& mesh, int64_t zero, int64_t accumulate) {
         }
       }
       FillPoints(session, first + rank);
-      session.RunMicroStep(step, micro);
+      session.Run(step, micro);
     }
     // The update makes the mean of what the ranks made of it.
     std::vector<double> mean(3, 0.0);

@@ -148,6 +148,20 @@ TEST_F(ZeroEquivalence, ChangesNoBit) {
   }
 }
 
+TEST_F(ZeroEquivalence, MicroStepsInOneProgramChangeNoBit) {
+  for (const bool llama : {false, true}) {
+    for (const int64_t zero : {0, 1, 2, 3}) {
+      SCOPED_TRACE(fmt::format("{}, ZeRO {}", llama ? "Llama" : "GPT-2", zero));
+      TinyRun run = Shared(RunOf(llama, 2), zero);
+      const TinyResult want = Train(run);
+      run.micro_steps_per_program = 2;
+      const TinyResult got = Train(run);
+      EXPECT_EQ(BitsOf(got) == BitsOf(want), true);
+      EXPECT_EQ(got.used_bytes, got.arena_bytes);
+    }
+  }
+}
+
 // Weights that are gathered again equal those that were kept, whatever else is recomputed.
 TEST_F(ZeroEquivalence, GathersTheSameWeightsAgain) {
   for (const int64_t accumulate : {1, 2}) {

@@ -56,7 +56,7 @@ TEST(CudaAccount, ThePartsAreWhatTheDriverCounts) {
       std::fill(session.batch().tokens.begin(), session.batch().tokens.end(), step);
       std::fill(session.batch().targets.begin(), session.batch().targets.end(), 1);
       session.BeginStep(run.micro_batch * run.sequence, 1e-3, 1);
-      session.RunMicroStep(step, 0);
+      session.Run(step, 0);
       (void)session.Metrics();
     }
     EXPECT_EQ(meter->MeasureProcess().bytes, ready);

@@ -68,7 +68,7 @@ std::vector<double> Losses(const std::string& text, const std::string& dtype) {
     }
     session.BeginStep(static_cast<int64_t>(batch.tokens.size()), 1e-3 * std::min(1.0, step / 20.0),
                       1);
-    session.RunMicroStep(step, 0);
+    session.Run(step, 0);
     losses.push_back(session.Metrics().loss);
   }
   return losses;

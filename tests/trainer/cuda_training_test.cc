@@ -133,6 +133,12 @@ TEST_P(CudaTraining, EveryWayToRunGivesTheSameBits) {
     ExpectSame(Train(eager), expected);
   }
   {
+    SCOPED_TRACE("all micro-steps in one program");
+    TinyRun together = run;
+    together.micro_steps_per_program = run.accumulate;
+    ExpectSame(Train(together), expected);
+  }
+  {
     SCOPED_TRACE("poisoned");
     TinyRun poisoned = run;
     poisoned.executor.poison = true;
@@ -222,7 +228,7 @@ TEST(CudaSession, MetricsArriveInOrderWhileTheHostIsAhead) {
       session.batch().targets[i] = static_cast<int32_t>(random() % run.spec.vocab);
     }
     session.BeginStep(run.micro_batch * run.sequence, run.lr, 7);
-    session.RunMicroStep(step, 0);
+    session.Run(step, 0);
     session.EndStep();
     if (step >= device->steps_ahead()) losses.push_back(session.TakeMetrics()[0].loss);
   }

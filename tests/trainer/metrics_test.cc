@@ -55,7 +55,7 @@ StepMetrics Step(Session& session, int64_t step) {
   session.BeginStep(kTargets * session.accumulate(), 1e-2, 1);
   for (int64_t micro = 0; micro < session.accumulate(); ++micro) {
     Fill(session, step * session.accumulate() + micro);
-    session.RunMicroStep(step, micro);
+    session.Run(step, micro);
   }
   session.EndStep();
   return session.TakeMetrics()[0];
@@ -232,7 +232,7 @@ TEST(Metrics, AskForNoMemory) {
   Running running(Options(3));
   const auto step = [&](int64_t number) {
     running.session.BeginStep(3 * kTargets, 1e-3, 7);
-    for (int64_t micro = 0; micro < 3; ++micro) running.session.RunMicroStep(number, micro);
+    for (int64_t micro = 0; micro < 3; ++micro) running.session.Run(number, micro);
     running.session.EndStep();
     running.session.TakeMetrics();
     running.session.Evaluate(kTargets);

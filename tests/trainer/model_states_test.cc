@@ -45,7 +45,7 @@ struct Running {
       if (nan && micro == 0) {
         session.slot("x").values<float>()[1] = std::numeric_limits<float>::quiet_NaN();
       }
-      session.RunMicroStep(step, micro);
+      session.Run(step, micro);
     }
     return session.Metrics();
   }

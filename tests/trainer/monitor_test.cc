@@ -140,7 +140,7 @@ Evaluations Evaluate(const std::string& train, int64_t count, EvaluationState st
       session.batch().tokens[k] = static_cast<int32_t>(k) % Telling::kVocab;
       session.batch().targets[k] = static_cast<int32_t>(k + i) % Telling::kVocab;
     }
-    session.RunMicroStep(i, 0);
+    session.Run(i, 0);
   }
   return all;
 }

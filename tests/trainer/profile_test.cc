@@ -155,7 +155,7 @@ TEST(Profile, CollectorSeesEachMicroStepByItself) {
     session.BeginStep(128, 1e-3, 1);
     for (int64_t micro = 0; micro < 2; ++micro) {
       collector.Before(micro);
-      session.RunMicroStep(step, micro);
+      session.Run(step, micro);
       collector.After(step, micro);
     }
   }

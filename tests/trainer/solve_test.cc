@@ -91,7 +91,7 @@ TEST_P(Law, UsedWithinBudgetPredictedIsUsedAndMoreIsNeverSlower) {
                     {.check_arena = true});
     session.Initialize(solver.model(), 1);
     session.BeginStep(100, 1e-3, 1);
-    for (int64_t micro = 0; micro < session.accumulate(); ++micro) session.RunMicroStep(0, micro);
+    for (int64_t micro = 0; micro < session.accumulate(); ++micro) session.Run(0, micro);
     EXPECT_LE(session.used_bytes(), chosen[i]->exact->arena_bytes);
     if (config.train.eval_every == 0) {
       EXPECT_EQ(session.used_bytes(), chosen[i]->exact->arena_bytes);

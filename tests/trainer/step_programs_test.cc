@@ -13,21 +13,25 @@ namespace plimsoll::trainer {
 namespace {
 
 // The program of each run, with a star after one that updates.
-std::vector<std::string> RunsOf(int64_t accumulate) {
+std::vector<std::string> RunsOf(int64_t accumulate, int64_t micro_steps_per_program = 1) {
   CompileOptions options;
   options.sequence = 8;
   options.accumulate = accumulate;
+  options.micro_steps_per_program = micro_steps_per_program;
   options.evaluate = true;
   const CompiledStep compiled = Compile(*models::MakeModel(TinyGpt2()), options);
   std::vector<std::string> runs;
   for (int64_t run = 0; run < compiled.step.runs(); ++run) {
     const StepRun what = compiled.step.At(run);
-    EXPECT_EQ(what.micro_step, run);
-    EXPECT_EQ(what.draw, run);
+    EXPECT_EQ(what.micro_steps, micro_steps_per_program);
+    for (const int64_t first : {what.micro_step, what.draw, what.number}) {
+      EXPECT_EQ(first, run * micro_steps_per_program);
+    }
     EXPECT_TRUE(compiled.step.Runs(what.program));
     runs.push_back(compiled.programs[what.program]->name() + (what.updates ? "*" : ""));
   }
   EXPECT_EQ(compiled.step.draws, accumulate);
+  EXPECT_EQ(compiled.step.micro_steps(), accumulate);
   EXPECT_FALSE(compiled.step.Runs(compiled.step.evaluations.at(0)));
   EXPECT_THROW(compiled.step.At(compiled.step.runs()), InternalError);
   EXPECT_THROW(compiled.step.At(-1), InternalError);
@@ -41,6 +45,15 @@ TEST(StepPrograms, HaveOneProgramForEachMicroStep) {
   EXPECT_EQ(RunsOf(3), (Names{"train_first", "train_middle", "train_last*"}));
   EXPECT_EQ(RunsOf(5),
             (Names{"train_first", "train_middle", "train_middle", "train_middle", "train_last*"}));
+}
+
+TEST(StepPrograms, HoldSeveralMicroSteps) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(RunsOf(2, 2), (Names{"train*"}));
+  EXPECT_EQ(RunsOf(4, 4), (Names{"train*"}));
+  EXPECT_EQ(RunsOf(4, 2), (Names{"train_begin", "train_end*"}));
+  EXPECT_EQ(RunsOf(8, 2), (Names{"train_begin", "train_between", "train_between", "train_end*"}));
+  EXPECT_THROW(RunsOf(4, 3), InternalError);
 }
 
 // Three times those of a forward pass, without recomputation.
@@ -57,6 +70,10 @@ TEST(ModelFlops, AreThoseOfTheMathematics) {
         options.checkpointing.policy = policy;
         options.amp.dtype = dtype;
         const CompiledStep compiled = Compile(*models::MakeModel(spec), options);
+        options.micro_steps_per_program = 3;
+        const CompiledStep together = Compile(*models::MakeModel(spec), options);
+        EXPECT_EQ(together.model_flops, compiled.model_flops);
+        EXPECT_EQ(together.flops_per_step, compiled.flops_per_step);
         const graph::Program& forward = *compiled.programs[compiled.step.evaluations.at(0)];
         double products = 0;
         for (const graph::Node& node : forward.nodes()) {

@@ -124,6 +124,50 @@ TEST(Step, ThreadsDontMatter) {
   }
 }
 
+// Programs of several micro-steps give the bits of programs of one, with all that depends on the
+// number of a micro-step, in no more memory for activations.
+TEST(Step, MicroStepsInOneProgramGiveTheSameBits) {
+  std::vector<TinyRun> runs = Variants();
+  std::erase_if(runs, [](const TinyRun& run) { return run.accumulate != 4; });
+  TinyRun rounding;
+  rounding.accumulate = 4;
+  rounding.amp.dtype = graph::DType::kBFloat16;
+  rounding.update.master_weights = false;  // rounded stochastically
+  rounding.checkpointing.policy = checkpointing::Options::Policy::kBlock;
+  runs.push_back(rounding);
+  TinyRun scaled;
+  scaled.accumulate = 4;
+  scaled.amp.dtype = graph::DType::kFloat16;
+  scaled.update.loss_scale = ops::LossScaleOptions{};
+  scaled.update.skips = true;
+  scaled.loss_limits = {{1, 0.5f}};
+  scaled.state_on_host = true;
+  runs.push_back(scaled);
+  for (TinyRun run : runs) {
+    run.evaluate = true;
+    run.ignored = 0.2;
+    run.executor.check_arena = true;
+    const TinyResult one = Train(run);
+    for (const int64_t together : {2, 4}) {
+      SCOPED_TRACE(testing::Message() << run.spec.family << " " << together);
+      run.micro_steps_per_program = together;
+      run.executor.poison = together == 4;
+      run.executor.check_arena = together == 2;
+      const TinyResult several = Train(run);
+      ExpectSameBits(several, one);
+      EXPECT_EQ(several.evaluations, one.evaluations);
+      EXPECT_EQ(several.last.skipped, one.last.skipped);
+      EXPECT_EQ(several.last.skipped, static_cast<int64_t>(run.loss_limits.size()));
+      if (run.executor.check_arena) {
+        EXPECT_EQ(several.used_bytes, several.arena_bytes);
+      }
+      // Each micro-step has its own slots.
+      const int64_t slots = (together - 1) * 2 * run.micro_batch * run.sequence * 4;
+      EXPECT_LE(several.arena_bytes, one.arena_bytes + slots + 64 * 4 * together);
+    }
+  }
+}
+
 // Every temporary is filled with NaN when it dies: no dead memory is read.
 TEST(Step, PoisonDoesntMatter) {
   for (TinyRun run : Variants()) {
@@ -197,7 +241,7 @@ TEST(Step, AllocatesNothingInSteadyState) {
     session.Initialize(*model, 1);
     auto step = [&](int64_t number) {
       session.BeginStep(64 * accumulate, 1e-3, 7);
-      for (int64_t micro = 0; micro < accumulate; ++micro) session.RunMicroStep(number, micro);
+      for (int64_t micro = 0; micro < accumulate; ++micro) session.Run(number, micro);
       session.Evaluate(64);
     };
     step(0);

@@ -31,6 +31,7 @@ struct TinyRun {
   int64_t micro_batch = 4;
   int64_t sequence = 16;
   int64_t accumulate = 1;
+  int64_t micro_steps_per_program = 1;
   int threads = 2;
   int steps = 5;
   double lr = 1e-3;
@@ -80,6 +81,7 @@ inline TinyResult Train(const TinyRun& run) {
   options.micro_batch = run.micro_batch;
   options.sequence = run.sequence;
   options.accumulate = run.accumulate;
+  options.micro_steps_per_program = run.micro_steps_per_program;
   const MeshPosition position = run.ranks == nullptr ? MeshPosition() : run.ranks->position();
   options.mesh = position.mesh;
   options.rank = position.rank;
@@ -136,14 +138,25 @@ inline TinyResult Train(const TinyRun& run) {
         limit == run.loss_limits.end() ? std::numeric_limits<float>::infinity() : limit->second);
     for (int64_t micro = 0; micro < run.accumulate; ++micro) {
       const size_t at = size * (micro * data_ranks + position.at(kDataAxis));
-      std::copy_n(tokens.begin() + at, size, session.batch().tokens.begin());
-      std::copy_n(targets.begin() + at, size, session.batch().targets.begin());
-      session.RunMicroStep(step, micro);
+      const int64_t in_program = micro % run.micro_steps_per_program;
+      const BatchSlots& batch = session.batch(in_program);
+      std::copy_n(tokens.begin() + at, size, batch.tokens.begin());
+      std::copy_n(targets.begin() + at, size, batch.targets.begin());
+      if (in_program + 1 < run.micro_steps_per_program) continue;
+      session.Run(step, micro / run.micro_steps_per_program);
     }
     if (step == run.copy_after) session.CopyState();
     result.losses.push_back(session.Metrics().loss);
     result.grad_norms.push_back(session.Metrics().grad_norm);
-    if (run.evaluate) result.evaluations.push_back(session.Evaluate(counted));
+    if (run.evaluate) {
+      // Of the last micro-step's sequences, in the slots of the first.
+      const BatchSlots& last = session.batch(run.micro_steps_per_program - 1);
+      if (last.tokens.data() != session.batch().tokens.data()) {
+        std::ranges::copy(last.tokens, session.batch().tokens.begin());
+        std::ranges::copy(last.targets, session.batch().targets.begin());
+      }
+      result.evaluations.push_back(session.Evaluate(counted));
+    }
     if (run.caching && run.caching->empty_cache_every > 0 &&
         (step + 1) % run.caching->empty_cache_every == 0) {
       session.caching()->EmptyCache();

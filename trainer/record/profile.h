@@ -26,7 +26,7 @@ class ProfileCollector {
  public:
   explicit ProfileCollector(Session& session) : session_(session) {}
 
-  // To be called before and after Session::RunMicroStep. Both wait for the device.
+  // To be called before and after Session::Run. Both wait for the device.
   void Before(int64_t micro_step);
   void After(int64_t step, int64_t micro_step);
 

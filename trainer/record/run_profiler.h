@@ -35,7 +35,7 @@ class RunProfiler {
   bool Covers(int64_t step) const {
     return step >= steps_.first && step < steps_.first + steps_.count;
   }
-  // To be called before and after Session::RunMicroStep of the covered steps.
+  // To be called before and after Session::Run of the covered steps.
   void Before(int64_t micro_step) { collector_->Before(micro_step); }
   void After(int64_t step, int64_t micro_step) { collector_->After(step, micro_step); }
 

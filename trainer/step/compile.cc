@@ -1,5 +1,7 @@
 #include "trainer/step/compile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -16,6 +18,7 @@
 #include "checkpointing/retention_policy.h"
 #include "graph/autodiff.h"
 #include "graph/fuse.h"
+#include "graph/micro_steps.h"
 #include "graph/objective.h"
 #include "graph/simplify.h"
 #include "inference/kv_cache.h"
@@ -217,16 +220,18 @@ class Compiler {
     }
     if (options_.evaluate) {
       for (const models::Objective& objective : objectives_) {
-        step.evaluations.push_back(Build(OfObjective(objective.name, "evaluate"),
-                                         {.kind = Kind::kEvaluate, .objective = objective}));
+        step.evaluations.push_back(Keep(Build(OfObjective(objective.name, "evaluate"),
+                                              {.kind = Kind::kEvaluate, .objective = objective})));
       }
     }
     if (options_.generate_rows > 0 && options_.cache) {
       const int64_t window = std::min(kPrefillTokens, options_.generate_context);
-      step.prefill = Build("prefill", {.kind = Kind::kLogits, .tokens = window, .cached = true});
-      step.decode = Build("decode", {.kind = Kind::kLogits, .tokens = 1, .cached = true});
+      step.prefill =
+          Keep(Build("prefill", {.kind = Kind::kLogits, .tokens = window, .cached = true}));
+      step.decode = Keep(Build("decode", {.kind = Kind::kLogits, .tokens = 1, .cached = true}));
     } else if (options_.generate_rows > 0) {
-      step.logits = Build("logits", {.kind = Kind::kLogits, .tokens = options_.generate_context});
+      step.logits =
+          Keep(Build("logits", {.kind = Kind::kLogits, .tokens = options_.generate_context}));
     }
     if (options_.snapshot_copy) step.snapshot = SnapshotCopy();
     ListMetrics();
@@ -284,25 +289,72 @@ class Compiler {
     }
   }
 
+  // The entries of an objective's update, with their programs.
+  std::vector<StepEntry> Update(int index) {
+    const models::Objective& objective = objectives_[static_cast<size_t>(index)];
+    const int64_t count = options_.accumulate, together = options_.micro_steps_per_program;
+    if (count % together != 0) {
+      throw InternalError(
+          fmt::format("programs of {} micro-steps for updates of {}", together, count));
+    }
+    const auto build = [&](const char* name, Carry carry, bool updates) {
+      return Build(
+          OfObjective(objective.name, name),
+          {.kind = Kind::kTrain, .objective = objective, .carry = carry, .update = updates});
+    };
+    const auto entry = [&](std::unique_ptr<Program> program, int64_t micro_step) {
+      return StepEntry{.program = Keep(std::move(program)),
+                       .micro_steps = together,
+                       .micro_step = micro_step,
+                       .updates = micro_step + together == count,
+                       .objective = index};
+    };
+    if (count == 1) return {entry(build("train", Carry::kNone, true), 0)};
+
+    const std::unique_ptr<Program> first = build("train_first", Carry::kWrite, false),
+                                   middle = count == 2
+                                                ? nullptr
+                                                : build("train_middle", Carry::kAccumulate, false),
+                                   last = build("train_last", Carry::kAccumulate, true);
+    std::vector<StepEntry> update;
+    for (int64_t begin = 0; begin < count; begin += together) {
+      const int64_t end = begin + together;
+      if (begin > together && end < count) {
+        ++update.back().times;
+        continue;
+      }
+      std::vector<const Program*> micro_steps(static_cast<size_t>(together), middle.get());
+      if (begin == 0) micro_steps.front() = first.get();
+      if (end == count) micro_steps.back() = last.get();
+      const char* name = together == count ? "train"
+                         : begin == 0      ? "train_begin"
+                         : end == count    ? "train_end"
+                                           : "train_between";
+      update.push_back(entry(Join(OfObjective(objective.name, name), micro_steps), begin));
+    }
+    return update;
+  }
+
+  // One program of several micro-steps.
+  std::unique_ptr<Program> Join(const std::string& name,
+                                const std::vector<const Program*>& micro_steps) {
+    auto program = std::make_unique<Program>(*micro_steps.front());
+    if (micro_steps.size() == 1) return program;
+    program->set_name(name);
+    PassPipeline passes(options_.dump_directory);
+    passes.Add<graph::AppendMicroSteps>(
+        std::vector<const Program*>(micro_steps.begin() + 1, micro_steps.end()),
+        [shared = UpdateInputs(objectives_)](const graph::Tensor& tensor) {
+          return tensor.role == graph::Role::kInput && !shared.contains(tensor.name);
+        });
+    RunPasses(passes, *program);
+    return program;
+  }
+
   // The programs of an objective and the entries of all its updates.
   void Train(int index) {
     const models::Objective& objective = objectives_[static_cast<size_t>(index)];
-    std::vector<StepEntry> update;
-    const auto add = [&](const char* name, Carry carry, StepEntry entry) {
-      entry.program = Build(
-          OfObjective(objective.name, name),
-          {.kind = Kind::kTrain, .objective = objective, .carry = carry, .update = entry.updates});
-      entry.objective = index;
-      update.push_back(entry);
-    };
-    const int64_t last = options_.accumulate - 1;
-    if (last == 0) {
-      add("train", Carry::kNone, {.updates = true});
-    } else {
-      add("train_first", Carry::kWrite, {});
-      if (last > 1) add("train_middle", Carry::kAccumulate, {.times = last - 1, .micro_step = 1});
-      add("train_last", Carry::kAccumulate, {.micro_step = last, .updates = true});
-    }
+    const std::vector<StepEntry> update = Update(index);
     StepPrograms& step = result_.step;
     for (int64_t i = 0; i < objective.updates; ++i) {
       if (objective.data.empty()) {
@@ -353,21 +405,18 @@ class Compiler {
   int Gather() {
     auto program = std::make_unique<Program>("gather");
     parallel::EmitGathers(StepProgramsOf(result_), options_.mesh.ranks(kDataAxis), *program);
-    result_.programs.push_back(std::move(program));
-    return static_cast<int>(result_.programs.size()) - 1;
+    return Keep(std::move(program));
   }
 
   // Beside the arena where that is a GPU's, and part of it where both are the same memory.
   int SnapshotCopy() {
     const graph::Place place =
         options_.device == runtime::DeviceKind::kCpu ? graph::Place::kDevice : graph::Place::kHost;
-    result_.programs.push_back(CopyCarriedState(StepProgramsOf(result_),
-                                                options_.mesh.ranks(kDataAxis), place,
-                                                options_.KeptElsewhere(), result_.OwnStates()));
-    return static_cast<int>(result_.programs.size()) - 1;
+    return Keep(CopyCarriedState(StepProgramsOf(result_), options_.mesh.ranks(kDataAxis), place,
+                                 options_.KeptElsewhere(), result_.OwnStates()));
   }
 
-  int Build(const std::string& name, Purpose purpose) {
+  std::unique_ptr<Program> Build(const std::string& name, Purpose purpose) {
     auto program = std::make_unique<Program>(name);
     graph::Builder builder(*program);
     const bool training = purpose.kind == Kind::kTrain;
@@ -399,10 +448,18 @@ class Compiler {
 
     parallel::TensorParallelOptions tensor = TensorParallelFrom(options_, result_.split);
     if (logits) tensor.sequence = false;  // of a few tokens only one is wanted
-    const PassPipeline passes = Passes(options_, purpose, tensor);
-    for (graph::PassReport& report : passes.Run(*program)) {
+    RunPasses(Passes(options_, purpose, tensor), *program);
+    return program;
+  }
+
+  void RunPasses(const PassPipeline& passes, Program& program) {
+    for (graph::PassReport& report : passes.Run(program)) {
       result_.passes.push_back(std::move(report));
     }
+  }
+
+  // Its index.
+  int Keep(std::unique_ptr<Program> program) {
     result_.programs.push_back(std::move(program));
     return static_cast<int>(result_.programs.size()) - 1;
   }

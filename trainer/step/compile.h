@@ -30,8 +30,10 @@ struct CompileOptions {
   int64_t micro_batch = 1;  // sequences per micro-step
   int64_t sequence = 1;     // tokens per sequence
   int64_t accumulate = 1;   // micro-steps per update
-  Mesh mesh = {};           // of the ranks that make the step together
-  int64_t rank = 0;         // this one; it changes nothing but where its own parts of tensors lie
+  // How many of these a program holds: a divisor of `accumulate`.
+  int64_t micro_steps_per_program = 1;
+  Mesh mesh = {};    // of the ranks that make the step together
+  int64_t rank = 0;  // this one; it changes nothing but where its own parts of tensors lie
   // ZeRO's stage: what the ranks of the data axis divide among themselves (docs/parallelism.md).
   int64_t zero = 0;
   parallel::DataParallelOptions data_parallel;

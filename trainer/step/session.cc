@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "graph/micro_steps.h"
 #include "graph/objective.h"
 #include "parallel/parts.h"
 #include "runtime/cpu_executor.h"
@@ -94,12 +95,8 @@ void Session::InitializeStates() {
 }
 
 void Session::MakeSlots() {
-  runs_ = compiled_.step.runs();
-  std::set<std::string> own;  // what is no data
-  for (const parallel::RngSlot& slot : parallel::RngSlots()) {
-    own.emplace(slot.name);
-    draws_.push_back({Find(slot.name), parallel::DrawNumbersOf(slot, position_)});
-  }
+  micro_steps_ = compiled_.step.micro_steps();
+  MakeInputs();
   const auto scale = static_cast<float>(compiled_.options.init_loss_scale);
   bool any_loss = false;
   for (const models::Objective& objective : compiled_.objectives) {
@@ -114,11 +111,9 @@ void Session::MakeSlots() {
     tensors.grad_norm = Find(named("grad_norm"));
     tensors.loss_scale = Find(named("loss_scale"));
     tensors.skipped = Find(named("skipped"));
-    own.insert({named("token_weight"), named("lr"), named("loss_limit")});
     Put(tensors.loss_scale, &scale);
     any_loss = any_loss || tensors.loss.exists();
   }
-  MakeDataSlots(own);
   pending_.resize(static_cast<size_t>(device_.steps_ahead()) + 2);
   for (const MetricInfo& metric : compiled_.metrics) {
     if (!metric.declared) continue;
@@ -160,41 +155,55 @@ void Session::MakeRoom(std::span<StepMetrics> metrics) const {
   }
 }
 
-void Session::MakeDataSlots(const std::set<std::string>& no_data) {
-  read_by_.resize(compiled_.programs.size());
+void Session::MakeInputs() {
+  std::set<std::string, std::less<>> no_data;
+  for (const std::string& name : UpdateInputs(compiled_.objectives)) no_data.insert(name);
+  for (const parallel::RngSlot& slot : parallel::RngSlots()) no_data.emplace(slot.name);
+  inputs_.resize(static_cast<size_t>(compiled_.options.micro_steps_per_program));
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    for (const parallel::RngSlot& slot : parallel::RngSlots()) {
+      inputs_[i].draws.push_back({Find(graph::OfMicroStep(static_cast<int64_t>(i), slot.name)),
+                                  parallel::DrawNumbersOf(slot, position_)});
+    }
+    inputs_[i].read_by.resize(compiled_.programs.size());
+  }
   for (size_t p = 0; p < compiled_.programs.size(); ++p) {
     const bool reads = compiled_.step.Runs(static_cast<int>(p)) ||
                        std::ranges::find(compiled_.step.evaluations, static_cast<int>(p)) !=
                            compiled_.step.evaluations.end();
     if (!reads) continue;
     for (const graph::Tensor& tensor : compiled_.programs[p]->tensors()) {
-      if (tensor.role != graph::Role::kInput || tensor.alias || no_data.contains(tensor.name)) {
-        continue;
-      }
+      const auto [micro_step, name] = graph::ParseMicroStepName(tensor.name);
+      if (tensor.role != graph::Role::kInput || tensor.alias || no_data.contains(name)) continue;
       const Where place = Find(tensor.name);
       if (!place.exists()) continue;  // declared, and read by nothing
-      const auto known = std::ranges::find(slots_, tensor.name, &Slot::name);
-      read_by_[p].push_back(static_cast<size_t>(known - slots_.begin()));
-      if (known != slots_.end()) continue;
-      slots_.push_back({.name = tensor.name, .type = tensor.type, .bytes = {}});
-      slot_places_.push_back(place);
-      staged_.emplace_back();
+      MicroStepInputs& inputs = inputs_.at(static_cast<size_t>(micro_step));
+      const auto known = std::ranges::find(inputs.slots, name, &Slot::name);
+      inputs.read_by[p].push_back(static_cast<size_t>(known - inputs.slots.begin()));
+      if (known != inputs.slots.end()) continue;
+      inputs.slots.push_back({.name = std::string(name), .type = tensor.type, .bytes = {}});
+      inputs.places.push_back(place);
+      inputs.staged.emplace_back();
     }
   }
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    const Where& place = slot_places_[i];
-    if (place.direct == nullptr) staged_[i].resize(static_cast<size_t>(place.range.bytes));
-    slots_[i].bytes = place.direct != nullptr
-                          ? std::span(place.direct, static_cast<size_t>(place.range.bytes))
-                          : std::span(staged_[i]);
-    if (slots_[i].name == "tokens") batch_.tokens = slots_[i].values<int32_t>();
-    if (slots_[i].name == "targets") batch_.targets = slots_[i].values<int32_t>();
+  for (MicroStepInputs& inputs : inputs_) inputs.FindBytes();
+}
+
+void Session::MicroStepInputs::FindBytes() {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const Where& place = places[i];
+    const auto bytes = static_cast<size_t>(place.range.bytes);
+    if (place.direct == nullptr) staged[i].resize(bytes);
+    slots[i].bytes =
+        place.direct != nullptr ? std::span(place.direct, bytes) : std::span(staged[i]);
+    if (slots[i].name == "tokens") batch.tokens = slots[i].values<int32_t>();
+    if (slots[i].name == "targets") batch.targets = slots[i].values<int32_t>();
   }
 }
 
 const Slot& Session::slot(std::string_view name) const {
-  const auto found = std::ranges::find(slots_, name, &Slot::name);
-  if (found == slots_.end()) throw InternalError(fmt::format("no program reads '{}'", name));
+  const auto found = std::ranges::find(slots(), name, &Slot::name);
+  if (found == slots().end()) throw InternalError(fmt::format("no program reads '{}'", name));
   return *found;
 }
 
@@ -255,10 +264,12 @@ void Session::Get(const Where& slot, void* to) const {
   }
 }
 
-void Session::PutSlots(int program) {
+void Session::PutData(int program) {
   if (direct()) return;  // filled where they lie
-  for (const size_t i : read_by_[static_cast<size_t>(program)]) {
-    Put(slot_places_[i], staged_[i].data());
+  for (const MicroStepInputs& inputs : inputs_) {
+    for (const size_t i : inputs.read_by[static_cast<size_t>(program)]) {
+      Put(inputs.places[i], inputs.staged[i].data());
+    }
   }
 }
 
@@ -297,19 +308,21 @@ void Session::BeginStep(std::span<const ObjectiveStep> objectives, uint64_t seed
   seed_ = static_cast<int32_t>(seed ^ (seed >> 32));
 }
 
-void Session::RunMicroStep(int64_t step, int64_t run) {
-  const int64_t number = step * runs_ + run;
-  for (const Draw& draw : draws_) {
-    const int32_t values[2] = {
-        seed_, static_cast<int32_t>(number * draw.numbers.scale + draw.numbers.offset)};
-    Put(draw.slot, values);
-  }
+void Session::Run(int64_t step, int64_t run) {
   const StepRun what = compiled_.step.At(run);
+  for (int64_t i = 0; i < what.micro_steps; ++i) {
+    const int64_t number = step * micro_steps_ + what.number + i;
+    for (const Draw& draw : inputs_[static_cast<size_t>(i)].draws) {
+      const int32_t values[2] = {
+          seed_, static_cast<int32_t>(number * draw.numbers.scale + draw.numbers.offset)};
+      Put(draw.slot, values);
+    }
+  }
   if (what.micro_step == 0) {
     const ObjectiveTensors& objective = objectives_[static_cast<size_t>(what.objective)];
     Put(objective.token_weight, &objective.token_weights.at(static_cast<size_t>(what.update)));
   }
-  PutSlots(what.program);
+  PutData(what.program);
   executors_[what.program]->Run();
   in_parts_ = compiled_.step.gather >= 0 && what.updates;
 }
@@ -413,7 +426,7 @@ std::span<const StepMetrics> Session::Evaluate(std::span<const int64_t> tokens) 
   for (size_t i = 0; i < tokens.size(); ++i) {
     const auto token_weight = static_cast<float>(1.0 / static_cast<double>(tokens[i]));
     Put(objectives_[i].token_weight, &token_weight);
-    PutSlots(compiled_.step.evaluations.at(i));
+    PutData(compiled_.step.evaluations.at(i));
     executors_[compiled_.step.evaluations[i]]->Run();
   }
   ReadMetrics(pending_.back().metrics);

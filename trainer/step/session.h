@@ -1,7 +1,7 @@
 // A compiled step in a device's memory: the arenas (or the caching allocator), the executors bound
 // to them, and the slots through which the host hands in batches and takes out metrics.
 //
-// On a GPU a step is enqueued: RunMicroStep returns at once, and the host may go on with the next
+// On a GPU a step is enqueued: Run returns at once, and the host may go on with the next
 // step while the device works on this one (EndStep, TakeMetrics). What is handed in is copied
 // first, so nothing that is in use is ever overwritten.
 #pragma once
@@ -10,7 +10,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -87,13 +86,13 @@ class Session {
   size_t objectives() const { return objectives_.size(); }
   runtime::Device& device() const { return device_; }
 
-  // The slots that the next micro-step or evaluation reads, in the order of the programs: free to
-  // be filled at any time, and left as they are. Before a run they have to hold the draw of data
-  // that it reads (StepRun::draw).
-  std::span<const Slot> slots() const { return slots_; }
+  // The slots that a micro-step reads, in the order of the programs, given its number in its
+  // program; an evaluation reads the first one's. They are free to be filled at any time, and left
+  // as they are. Before a run they have to hold the draws of data that it reads (StepRun::draw).
+  std::span<const Slot> slots(int64_t micro_step = 0) const { return inputs_.at(micro_step).slots; }
   const Slot& slot(std::string_view name) const;  // InternalError when no program reads it
   // Of a language model; of others these are empty.
-  const BatchSlots& batch() const { return batch_; }
+  const BatchSlots& batch(int64_t micro_step = 0) const { return inputs_.at(micro_step).batch; }
 
   // Fills every parameter from its initializer. The numbers depend on seed and parameter name
   // alone. States have their initial values already; moments and counters are zero.
@@ -141,10 +140,11 @@ class Session {
   void AwaitCopy() const;
   std::span<const std::byte> Copied(const StateTensor& tensor) const;
 
-  // One step is a call of BeginStep, with what concerns each objective, and a call of RunMicroStep
-  // for each of compiled().step.runs(), after filling its slots. A loss is the mean over `tokens`.
+  // One step is a call of BeginStep, with what concerns each objective, and a call of Run
+  // for each of compiled().step.runs(), after filling the slots of its micro-steps. A loss is the
+  // mean over `tokens`.
   void BeginStep(std::span<const ObjectiveStep> objectives, uint64_t seed);
-  void RunMicroStep(int64_t step, int64_t run);
+  void Run(int64_t step, int64_t run);
   // With one objective.
   void BeginStep(int64_t tokens, double lr, uint64_t seed,
                  float loss_limit = std::numeric_limits<float>::infinity()) {
@@ -205,14 +205,14 @@ class Session {
   void InitializeStates();
   void MakeSlots();
   void MakeRoom(std::span<StepMetrics> metrics) const;
-  void MakeDataSlots(const std::set<std::string>& no_data);
+  void MakeInputs();
   Where Find(std::string_view name) const;
   void* HostAddress(std::string_view name) const;  // nullptr: no program uses it
   void ReadBytes(std::string_view name, void* to, size_t bytes);
   void WriteBytes(std::string_view name, const void* from, size_t bytes);
   void Put(const Where& slot, const void* from);
   void Get(const Where& slot, void* to) const;
-  void PutSlots(int program);
+  void PutData(int program);
   // Between a whole parameter and what this rank works with, where tensor-parallel ranks share it.
   const models::SplitParameter* FindSplit(std::string_view name) const;  // nullptr: it is whole
   std::vector<float> Assemble(const models::SplitParameter& split, std::span<const float> part);
@@ -254,7 +254,18 @@ class Session {
     Where slot;
     parallel::DrawNumbers numbers;
   };
-  std::vector<Draw> draws_;
+  // What a program's micro-step has for itself (graph/micro_steps.h).
+  struct MicroStepInputs {
+    std::vector<Draw> draws;
+    std::vector<Slot> slots;
+    std::vector<Where> places;  // of the slots
+    BatchSlots batch;
+    std::vector<std::vector<std::byte>> staged;  // where the host cannot touch the slots
+    std::vector<std::vector<size_t>> read_by;    // by program: the slots that it reads
+
+    void FindBytes();
+  };
+  std::vector<MicroStepInputs> inputs_;  // by number in the program
   struct ObjectiveTensors {
     Where token_weight, lr, loss_limit;
     Where loss, grad_norm, loss_scale, skipped;
@@ -265,13 +276,8 @@ class Session {
   ObjectiveStep only_;                 // kept, so that a step asks for no memory
   std::vector<const Where*> metrics_;  // of all of them
   std::vector<std::byte> metric_bytes_;
-  int64_t runs_ = 0;  // of programs in a step
-  std::vector<Slot> slots_;
-  std::vector<Where> slot_places_;
-  BatchSlots batch_;
-  std::vector<std::vector<std::byte>> staged_;  // where the host cannot touch the slots
-  std::vector<std::vector<size_t>> read_by_;    // by program: the slots that it reads
-  int32_t seed_ = 0;                            // of the step
+  int64_t micro_steps_ = 0;  // in a step
+  int32_t seed_ = 0;         // of the step
   MeshPosition position_;
   runtime::AxisGroups groups_;
   bool in_parts_ = false;  // weights, since the last update

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "graph/objective.h"
 
 namespace plimsoll::trainer {
 
@@ -12,19 +13,28 @@ int64_t StepPrograms::runs() const {
   return runs;
 }
 
+int64_t StepPrograms::micro_steps() const {
+  int64_t micro_steps = 0;
+  for (const StepEntry& entry : entries) micro_steps += entry.times * entry.micro_steps;
+  return micro_steps;
+}
+
 StepRun StepPrograms::At(int64_t run) const {
-  int64_t begin = 0;
+  int64_t begin = 0, number = 0;
   for (const StepEntry& entry : entries) {
     if (run >= begin && run < begin + entry.times) {
-      const int64_t at = run - begin;
+      const int64_t at = (run - begin) * entry.micro_steps;
       return {.program = entry.program,
+              .micro_steps = entry.micro_steps,
               .micro_step = entry.micro_step + at,
               .updates = entry.updates,
               .objective = entry.objective,
               .update = entry.update,
-              .draw = entry.draw + at};
+              .draw = entry.draw + at,
+              .number = number + at};
     }
     begin += entry.times;
+    number += entry.times * entry.micro_steps;
   }
   throw InternalError("a step has no such run");
 }
@@ -39,6 +49,16 @@ int64_t DrawsOf(std::span<const models::Objective> objectives, int64_t accumulat
     if (objective.data.empty()) draws += objective.updates * accumulate;
   }
   return draws;
+}
+
+std::set<std::string> UpdateInputs(std::span<const models::Objective> objectives) {
+  std::set<std::string> names;
+  for (const models::Objective& objective : objectives) {
+    for (const char* input : {"token_weight", "lr", "loss_limit"}) {
+      names.insert(graph::OfObjective(objective.name, input));
+    }
+  }
+  return names;
 }
 
 }  // namespace plimsoll::trainer

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "models/model.h"
@@ -11,23 +13,26 @@ namespace plimsoll::trainer {
 
 // Consecutive runs of one program.
 struct StepEntry {
-  int program = 0;         // index into CompiledStep::programs
-  int64_t times = 1;       // number of runs, one for each micro-step
-  int64_t micro_step = 0;  // of the first run, counted within its update
-  bool updates = false;    // the program ends with the update of the weights
-  int objective = 0;       // index into CompiledStep::objectives
-  int64_t update = 0;      // of the objective's updates in a step
-  int64_t draw = 0;        // of the step's data, for the first run; later runs read the next ones
+  int program = 0;          // index into CompiledStep::programs
+  int64_t times = 1;        // number of runs
+  int64_t micro_steps = 1;  // in each run
+  int64_t micro_step = 0;   // the first, counted within its update
+  bool updates = false;     // the program ends with the update of the weights
+  int objective = 0;        // index into CompiledStep::objectives
+  int64_t update = 0;       // of the objective's updates in a step
+  int64_t draw = 0;  // of the step's data, for the first micro-step; the others read the next
 };
 
 // One run of an entry's program.
 struct StepRun {
   int program = 0;
-  int64_t micro_step = 0;
+  int64_t micro_steps = 1;
+  int64_t micro_step = 0;  // the first, counted within its update
   bool updates = false;
   int objective = 0;
   int64_t update = 0;
-  int64_t draw = 0;
+  int64_t draw = 0;    // of the first micro-step
+  int64_t number = 0;  // of the first micro-step, among all of the step
 };
 
 struct StepPrograms {
@@ -48,8 +53,9 @@ struct StepPrograms {
   int logits = -1;                    // for whole texts, without a cache
   int snapshot = -1;                  // copies the state that snapshots save (carried_state.h)
 
-  // The number of program runs in a step.
+  // The numbers of program runs and of micro-steps in a step.
   int64_t runs() const;
+  int64_t micro_steps() const;
   // The step's run number `run`, 0 ≤ run < runs().
   StepRun At(int64_t run) const;
   bool Runs(int program) const;
@@ -57,5 +63,9 @@ struct StepPrograms {
 
 // StepPrograms::draws of a step that trains these objectives.
 int64_t DrawsOf(std::span<const models::Objective> objectives, int64_t accumulate);
+
+// The names of the inputs that a step is told once for an update: they are no data, and all
+// micro-steps read the same.
+std::set<std::string> UpdateInputs(std::span<const models::Objective> objectives);
 
 }  // namespace plimsoll::trainer

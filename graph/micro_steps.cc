@@ -1,0 +1,93 @@
+#include "graph/micro_steps.h"
+
+#include <charconv>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace plimsoll::graph {
+namespace {
+
+constexpr std::string_view kMicroStep = "micro_step.";
+
+class Appender {
+ public:
+  Appender(Program& program, const Program& next, const std::function<bool(const Tensor&)>& own)
+      : program_(program),
+        next_(next),
+        own_(own),
+        number_(program.nodes().empty() ? 0 : program.nodes().back().micro_step + 1) {}
+
+  void Run() {
+    for (const Tensor& tensor : next_.tensors()) ids_.push_back(IdOf(tensor));
+    for (Node node : next_.nodes()) {
+      for (TensorId& id : node.inputs) id = Mapped(id);
+      for (TensorId& id : node.outputs) id = Mapped(id);
+      node.workspace = Mapped(node.workspace);
+      node.micro_step = number_;
+      program_.mutable_nodes().push_back(std::move(node));
+    }
+  }
+
+ private:
+  TensorId Mapped(TensorId id) const {
+    return id == kNoTensor ? kNoTensor : ids_[static_cast<size_t>(id)];
+  }
+
+  // Bases of views precede them.
+  TensorId IdOf(Tensor tensor) {
+    if (tensor.alias) tensor.alias->base = Mapped(tensor.alias->base);
+    if (tensor.persistent && !own_(tensor)) {
+      const TensorId known = program_.Find(tensor.name);
+      if (known != kNoTensor) return Shared(known, tensor);
+    } else {
+      tensor.name = OfMicroStep(number_, tensor.name);
+    }
+    return program_.AddTensor(std::move(tensor));
+  }
+
+  // A view of a carried tensor is carried if either micro-step says so.
+  TensorId Shared(TensorId known, const Tensor& tensor) {
+    Tensor& there = program_.mutable_tensor(known);
+    const bool same = (there.persistent || there.alias) && there.type == tensor.type &&
+                      there.role == tensor.role && there.place == tensor.place &&
+                      there.alias == tensor.alias;
+    if (!same) {
+      throw InternalError("micro-step " + std::to_string(number_) + " of program '" +
+                          program_.name() + "' carries another '" + tensor.name +
+                          "' than those before it");
+    }
+    there.persistent = true;
+    return known;
+  }
+
+  Program& program_;
+  const Program& next_;
+  const std::function<bool(const Tensor&)>& own_;
+  const int32_t number_;
+  std::vector<TensorId> ids_;  // in `program_`, by id in `next_`
+};
+
+}  // namespace
+
+std::string OfMicroStep(int64_t number, std::string_view name) {
+  if (number == 0) return std::string(name);
+  return std::string(kMicroStep) + std::to_string(number) + "." + std::string(name);
+}
+
+MicroStepName ParseMicroStepName(std::string_view name) {
+  int64_t number = 0;
+  if (!name.starts_with(kMicroStep)) return {number, name};
+  const char* const begin = name.data() + kMicroStep.size();
+  const auto [end, error] = std::from_chars(begin, name.data() + name.size(), number);
+  if (error != std::errc() || end == name.data() + name.size() || *end != '.') return {0, name};
+  return {number, name.substr(static_cast<size_t>(end - name.data()) + 1)};
+}
+
+PassResult AppendMicroSteps::Run(Program& program) {
+  for (const Program* next : next_) Appender(program, *next, own_).Run();
+  return {!next_.empty(), std::to_string(next_.size()) + " micro-steps appended"};
+}
+
+}  // namespace plimsoll::graph

@@ -1,0 +1,41 @@
+// Programs that hold several micro-steps. Passes work on one micro-step; the programs that they
+// give are appended to each other at the end.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/pass.h"
+
+namespace plimsoll::graph {
+
+// The name of a tensor that each micro-step of a program has for itself: "tokens" in the first,
+// number 0, and "micro_step.1.tokens" in the next.
+std::string OfMicroStep(int64_t number, std::string_view name);
+// The arguments that make this name.
+struct MicroStepName {
+  int64_t number;
+  std::string_view name;
+};
+MicroStepName ParseMicroStepName(std::string_view name);
+
+// Appends the nodes of other programs as further micro-steps (Node::micro_step). Carried tensors
+// are shared by name, but for the inputs that `own` selects: of these, as of all temporaries, each
+// micro-step has its own. InternalError when a shared tensor differs in type, role or place.
+class AppendMicroSteps : public Pass {
+ public:
+  AppendMicroSteps(std::vector<const Program*> next, std::function<bool(const Tensor&)> own)
+      : next_(std::move(next)), own_(std::move(own)) {}
+  std::string_view name() const override { return "micro_steps"; }
+  PassResult Run(Program& program) override;
+
+ private:
+  std::vector<const Program*> next_;
+  std::function<bool(const Tensor&)> own_;
+};
+
+}  // namespace plimsoll::graph
