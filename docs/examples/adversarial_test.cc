@@ -87,6 +87,16 @@ TEST(Adversarial, TrainsAsTwoSessionsDoThatTakeTurns) {
   }
 }
 
+TEST(Adversarial, TakesSeveralMicroStepsAtOnce) {
+  const Setting setting{.accumulate = 4, .critic_updates = 2, .check_arena = true};
+  const Left one = Train(setting, 3);
+  for (const int64_t together : {2, 4}) {
+    Setting several = setting;
+    several.micro_steps_per_program = together;
+    EXPECT_EQ(Train(several, 3), one);
+  }
+}
+
 TEST(Adversarial, ScalesEachLossByItself) {
   for (const graph::DType dtype : {graph::DType::kBFloat16, graph::DType::kFloat16}) {
     const Setting setting{.accumulate = 2, .dtype = dtype};

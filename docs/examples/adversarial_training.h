@@ -37,8 +37,8 @@ inline std::unique_ptr<models::Model> Both(int64_t critic_updates) {
 
 // This rank's rows of a draw of data, which is a function of its number over the whole run. Real
 // points lie around (2, -1).
-inline void Fill(const Session& session, int64_t draw, int64_t rank = 0) {
-  for (const Slot& slot : session.slots()) {
+inline void Fill(const Session& session, int64_t draw, int64_t rank = 0, int64_t micro_step = 0) {
+  for (const Slot& slot : session.slots(micro_step)) {
     if (slot.type.dtype == graph::DType::kInt32) {
       std::ranges::fill(slot.values<int32_t>(), slot.name == "real_label" ? 1 : 0);
       continue;
@@ -58,6 +58,7 @@ inline void Fill(const Session& session, int64_t draw, int64_t rank = 0) {
 struct Setting {
   int64_t accumulate = 1;
   int64_t critic_updates = 1;
+  int64_t micro_steps_per_program = 1;
   graph::DType dtype = graph::DType::kFloat32;
   checkpointing::Options checkpointing = {};
   bool check_arena = false;
@@ -92,6 +93,7 @@ inline CompileOptions OptionsOf(const Setting& setting) {
   options.rank = setting.rank();
   options.zero = setting.zero;
   options.accumulate = setting.accumulate;
+  options.micro_steps_per_program = setting.micro_steps_per_program;
   options.amp.dtype = setting.dtype;
   options.checkpointing = setting.checkpointing;
   options.threads = 2;
@@ -138,7 +140,10 @@ inline void RunSteps(Session& session, const Setting& setting, int64_t from, int
   for (int64_t step = from; step < to; ++step) {
     session.BeginStep(std::vector{critic, generator}, 1);
     for (int64_t run = 0; run < programs.runs(); ++run) {
-      Fill(session, step * programs.draws + programs.At(run).draw, setting.rank());
+      const StepRun what = programs.At(run);
+      for (int64_t i = 0; i < what.micro_steps; ++i) {
+        Fill(session, step * programs.draws + what.draw + i, setting.rank(), i);
+      }
       session.Run(step, run);
     }
     session.EndStep();
