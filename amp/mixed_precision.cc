@@ -75,8 +75,11 @@ class Converter {
     if (precision != Precision::kAsInput) {
       const DType dtype = precision == Precision::kFloat32 ? DType::kFloat32 : options_.dtype;
       ++(precision == Precision::kFloat32 ? float32_nodes_ : low_nodes_);
-      for (TensorId& input : node.inputs) {
-        if (input != kNoTensor) input = InType(input, dtype, node);
+      const std::vector<int>& float32 = node.op->precision.float32_inputs;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        TensorId& input = node.inputs[i];
+        const bool wide = std::ranges::find(float32, static_cast<int>(i)) != float32.end();
+        if (input != kNoTensor) input = InType(input, wide ? DType::kFloat32 : dtype, node);
       }
     }
     SetOutputTypes(std::move(node));

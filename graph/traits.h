@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace plimsoll::graph {
 
@@ -23,6 +24,8 @@ struct PrecisionRule {
   // The float32 kernel rounds the operands of its products to TF32 where the attribute "tf32" is
   // set.
   bool tf32 = false;
+  // Inputs that are float32 in whatever type the op works, such as statistics.
+  std::vector<int> float32_inputs = {};
 };
 
 // What limits an op's speed; used by memory/device_rates and profiles.

@@ -66,11 +66,11 @@ void SetShape(Attributes& attributes, const Shape& shape) {
 }
 
 Shape GetShape(const Attributes& attributes) {
-  std::vector<int64_t> dims;
+  std::array<int64_t, Shape::kMaxRank> dims;
   const int64_t rank = attributes.GetInt("rank");
   if (rank < 0 || rank > Shape::kMaxRank) throw InternalError("attribute 'rank' outside 0 … 6");
-  for (int64_t i = 0; i < rank; ++i) dims.push_back(attributes.GetInt(kDimensions[i]));
-  return Shape(dims);
+  for (int64_t i = 0; i < rank; ++i) dims[i] = attributes.GetInt(kDimensions[i]);
+  return Shape(std::span<const int64_t>(dims).first(rank));
 }
 
 Attributes Select(const Attributes& attributes, std::initializer_list<std::string_view> names) {

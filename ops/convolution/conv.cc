@@ -1,0 +1,146 @@
+#include "ops/convolution/conv.h"
+
+#include <string>
+
+#include "graph/gradient.h"
+#include "graph/op.h"
+#include "ops/convolution/conv_geometry.h"
+#include "ops/definition.h"
+
+namespace plimsoll::ops {
+
+using graph::Attributes;
+using graph::Check;
+using graph::Cost;
+using graph::CostClass;
+using graph::GradientContext;
+using graph::kNoTensor;
+using graph::OpCall;
+using graph::Precision;
+using graph::Shape;
+using graph::TensorType;
+using graph::Value;
+
+Value Conv(graph::Builder& g, Value x, Value weight, Value bias, const ConvWindow& window,
+           std::string_view name) {
+  Attributes attributes = {{"groups", window.groups}};
+  constexpr const char* kAxes[3] = {"d", "h", "w"};
+  for (size_t i = g.shape(x).rank() == 5 ? 0 : 1; i < 3; ++i) {
+    attributes.Set(std::string("stride_") + kAxes[i], window.stride[i]);
+    attributes.Set(std::string("pad_") + kAxes[i], window.pad[i]);
+    attributes.Set(std::string("dilation_") + kAxes[i], window.dilation[i]);
+  }
+  return g.Emit1("conv", {x, weight, bias}, std::move(attributes), name);
+}
+
+namespace {
+
+// One multiply-add for each output element and element of its patch.
+Cost ConvCost(const OpCall& call) {
+  const ConvGeometry g = GeometryOf(call);
+  Cost cost;
+  cost.flops = cost.products =
+      2.0 * static_cast<double>(g.rows_out() * g.out_channels) * static_cast<double>(g.patch());
+  cost.bytes = ArgumentBytes(call);
+  return cost;
+}
+
+Cost ConvDwCost(const OpCall& call) {
+  Cost cost = ConvCost(call);
+  if (!call.has_output(0)) cost.flops = cost.products = 0;
+  if (call.has_output(1)) cost.flops += static_cast<double>(call.input(1).shape.elements());
+  return cost;
+}
+
+graph::DType FloatOfBoth(const OpCall& call) {
+  const graph::DType dtype = call.input(0).dtype;
+  Check(graph::IsFloat(dtype) && call.input(1).dtype == dtype, call, "needs one float dtype");
+  return dtype;
+}
+
+std::vector<TensorType> InferConv(const OpCall& call) {
+  const graph::DType dtype = FloatOfBoth(call);
+  const ConvGeometry g = GeometryOf(call);
+  CheckAbsentOr(call, 2, {dtype, {g.out_channels}});
+  return {{dtype, OutputShape(g, call.input(0).shape.rank())}};
+}
+
+std::vector<TensorType> InferConvDx(const OpCall& call) {
+  const TensorType dx{FloatOfBoth(call), GetShape(call.attributes)};
+  Check(call.input(0).shape == OutputShape(GeometryOf(call), dx.shape.rank()), call,
+        "dy has not the shape of the convolution's result");
+  CheckAbsentOr(call, 2, dx);
+  return {dx};
+}
+
+std::vector<TensorType> InferConvDw(const OpCall& call) {
+  const graph::DType dtype = graph::ComputeType(FloatOfBoth(call));
+  const ConvGeometry g = GeometryOf(call);
+  Check(call.input(1).shape == OutputShape(g, call.input(0).shape.rank()), call,
+        "dy has not the shape of the convolution's result");
+  const TensorType dweight{dtype, GetShape(call.attributes)}, dbias{dtype, {g.out_channels}};
+  CheckAbsentOr(call, 2, dweight);
+  CheckAbsentOr(call, 3, dbias);
+  return {dweight, dbias};
+}
+
+Attributes WithShape(Attributes attributes, const Shape& shape) {
+  SetShape(attributes, shape);
+  return attributes;
+}
+
+void ConvGradient(GradientContext& context) {
+  graph::Builder& g = context.builder();
+  const Value dy = context.output_gradient(0);
+  const bool weight = context.wants(1), bias = context.wants(2);
+  // The weight's gradient comes first, so that dx can then overwrite x.
+  if (weight || bias) {
+    const Value acc_weight = weight ? context.TakePartial(1) : kNoTensor;
+    const Value acc_bias = bias ? context.TakePartial(2) : kNoTensor;
+    const std::vector<Value> gradients =
+        g.Emit("conv_dw", {context.input(0), dy, acc_weight, acc_bias},
+               WithShape(context.attributes(), g.shape(context.input(1))), "", {weight, bias});
+    if (weight) context.SetGradient(1, gradients[0]);
+    if (bias) context.SetGradient(2, gradients[1]);
+  }
+  if (context.wants(0)) {
+    context.SetGradient(0, g.Emit1("conv_dx", {dy, context.input(1), context.TakePartial(0)},
+                                   WithShape(context.attributes(), g.shape(context.input(0)))));
+  }
+}
+
+const graph::OpRegistration kConv({
+    .name = "conv",
+    .inputs = {{"x"}, {"weight"}, {"bias", true}},
+    .outputs = {{"y"}},
+    .infer = InferConv,
+    .gradient = ConvGradient,
+    .cost = ConvCost,
+    .precision = {Precision::kLow, "low operands, products summed in float32", /*tf32=*/true},
+    .cost_class = CostClass::kProducts,
+});
+
+const graph::OpRegistration kConvDx({
+    .name = "conv_dx",
+    .inputs = {{"dy"}, {"weight"}, {"acc", true}},
+    .outputs = {{"dx"}},
+    .infer = InferConvDx,
+    .gradient = {},
+    .cost = ConvCost,
+    .in_place = {{2, 0}},
+    .cost_class = CostClass::kProducts,
+});
+
+const graph::OpRegistration kConvDw({
+    .name = "conv_dw",
+    .inputs = {{"x"}, {"dy"}, {"acc_weight", true}, {"acc_bias", true}},
+    .outputs = {{"dweight", true}, {"dbias", true}},
+    .infer = InferConvDw,
+    .gradient = {},
+    .cost = ConvDwCost,
+    .in_place = {{2, 0}, {3, 1}},
+    .cost_class = CostClass::kProducts,
+});
+
+}  // namespace
+}  // namespace plimsoll::ops

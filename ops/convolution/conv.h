@@ -1,0 +1,40 @@
+// Convolutions of images and volumes, and their gradients. I input channels, O output channels, G
+// groups, R × S the kernel. Images are stored with their channels last (NHWC), weights likewise.
+//
+//   conv     y[B,OH,OW,O] = x[B,H,W,I] * weight[O,R,S,I/G] + bias[O]
+//   conv_dx  dx[B,H,W,I]                          (+ acc)
+//   conv_dw  dweight[O,R,S,I/G], dbias[O] = Σ dy  (+ acc_weight, acc_bias)
+//
+// As PyTorch's conv2d, a cross-correlation:
+//   y[b,h,w,o] = bias[o] + Σ_{r,s,i} x[b, h·stride − pad + r·dilation, w·…, i] · weight[o,r,s,i],
+// with zeros outside x; group g makes the outputs g·O/G … from the inputs g·I/G …. Volumes have
+// one dimension more in front of the height: x[B,D,H,W,I], weight[O,Q,R,S,I/G].
+//
+// Activations, weight and bias (and dx's acc) have one float dtype; dweight, dbias and their acc
+// have its compute type. Products of 16-bit values are summed in float32 and rounded once, after
+// bias or acc. The attribute tf32 is that of `linear`. The gradient ops may write over their acc
+// input. Errors: InternalError on shapes that do not fit.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+// Along depth, height and width; of images, the depth is not used.
+struct ConvWindow {
+  std::array<int64_t, 3> stride = {1, 1, 1};
+  std::array<int64_t, 3> pad = {0, 0, 0};  // zeros before the first and behind the last element
+  std::array<int64_t, 3> dilation = {1, 1, 1};
+  int64_t groups = 1;
+};
+
+// Of images (rank 4) or volumes (rank 5). bias = kNoTensor: none.
+graph::Value Conv(graph::Builder& g, graph::Value x, graph::Value weight,
+                  graph::Value bias = graph::kNoTensor, const ConvWindow& window = {},
+                  std::string_view name = "");
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,171 @@
+#include "ops/norms/batch_norm.h"
+
+#include <algorithm>
+
+#include "graph/gradient.h"
+#include "ops/definition.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Check;
+using graph::GradientContext;
+using graph::OpCall;
+using graph::OpRegistration;
+using graph::Precision;
+using graph::TensorType;
+using graph::Value;
+
+// The type of the statistics of x in groups.
+TensorType StatisticType(const OpCall& call, const TensorType& x, int64_t groups) {
+  Check(graph::IsFloat(x.dtype) && x.shape.rank() >= 2, call, "x must be floating, [B,...,C]");
+  Check(groups >= 1 && x.shape.dim(0) % groups == 0, call, "groups do not divide the samples");
+  return {graph::ComputeType(x.dtype), {groups, x.shape.dim(-1)}};
+}
+
+// Inputs `first` and `first` + 1 are mean and variance of input 0.
+TensorType CheckStatistics(const OpCall& call, size_t first) {
+  const TensorType& mean = call.input(first);
+  Check(mean.shape.rank() == 2, call, "mean must be [G,C]");
+  const TensorType type = StatisticType(call, call.input(0), mean.shape.dim(0));
+  Check(mean == type && call.input(first + 1) == type, call,
+        "mean and variance must be [G,C] in the compute type of x");
+  return type;
+}
+
+// weight and bias, and their gradients.
+TensorType ChannelType(const TensorType& x) { return {x.dtype, {x.shape.dim(-1)}}; }
+TensorType ChannelGradient(const TensorType& x) {
+  return {graph::ComputeType(x.dtype), {x.shape.dim(-1)}};
+}
+
+std::vector<TensorType> InferStatistics(const OpCall& call) {
+  const int64_t groups = call.attributes.GetInt("groups");
+  const TensorType statistic = StatisticType(call, call.input(0), groups);
+  Check(call.input(0).shape.rows() > groups, call, "one value per channel has no variance");
+  return {statistic, statistic};
+}
+
+void StatisticsGradient(GradientContext& context) {
+  if (!context.wants(0)) return;
+  context.SetGradient(
+      0, context.builder().Emit1("batch_norm_statistics_backward",
+                                 {context.input(0), context.output(0), context.output_gradient(0),
+                                  context.output_gradient(1), context.TakePartial(0)}));
+}
+
+std::vector<TensorType> InferStatisticsBackward(const OpCall& call) {
+  const TensorType& x = call.input(0);
+  const TensorType& mean = call.input(1);
+  Check(mean.shape.rank() == 2 && mean == StatisticType(call, x, mean.shape.dim(0)), call,
+        "mean must be [G,C] in the compute type of x");
+  CheckAbsentOr(call, 2, mean);
+  CheckAbsentOr(call, 3, mean);
+  CheckAbsentOr(call, 4, x);
+  return {x};
+}
+
+std::vector<TensorType> InferBatchNorm(const OpCall& call) {
+  const TensorType& x = call.input(0);
+  CheckStatistics(call, 1);
+  Check(call.input(3) == ChannelType(x) && call.input(4) == ChannelType(x), call,
+        "weight and bias must be [C] in x's type");
+  return {x};
+}
+
+// Of the inputs that have one, x, mean, variance, weight and bias.
+void BatchNormGradient(GradientContext& context) {
+  std::vector<bool> want;
+  for (size_t i = 0; i < 5; ++i) want.push_back(context.wants(i));
+  if (std::ranges::find(want, true) == want.end()) return;
+  std::vector<Value> arguments = {context.output_gradient(0), context.input(0), context.input(1),
+                                  context.input(2), context.input(3)};
+  for (const size_t i : {0, 3, 4}) {
+    arguments.push_back(want[i] ? context.TakePartial(i) : graph::kNoTensor);
+  }
+  const std::vector<Value> gradients =
+      context.builder().Emit("batch_norm_backward", arguments, context.attributes(), "", want);
+  for (size_t i = 0; i < 5; ++i) {
+    if (want[i]) context.SetGradient(i, gradients[i]);
+  }
+}
+
+std::vector<TensorType> InferBatchNormBackward(const OpCall& call) {
+  const TensorType& dy = call.input(0);
+  const TensorType statistic = CheckStatistics(call, 2);
+  Check(call.input(1) == dy, call, "x must be as dy");
+  Check(call.input(4) == ChannelType(dy), call, "weight must be [C] in x's type");
+  CheckAbsentOr(call, 5, dy);
+  CheckAbsentOr(call, 6, ChannelGradient(dy));
+  CheckAbsentOr(call, 7, ChannelGradient(dy));
+  return {dy, statistic, statistic, ChannelGradient(dy), ChannelGradient(dy)};
+}
+
+const OpRegistration kStatistics({
+    .name = "batch_norm_statistics",
+    .inputs = {{"x"}},
+    .outputs = {{"mean"}, {"variance"}},
+    .infer = &InferStatistics,
+    .gradient = &StatisticsGradient,
+    .cost = FlopsPerElement(4),
+    .precision = {Precision::kLowStorage, "mean and variance are float32 sums"},
+});
+
+const OpRegistration kStatisticsBackward({
+    .name = "batch_norm_statistics_backward",
+    .inputs = {{"x"}, {"mean"}, {"dmean", true}, {"dvariance", true}, {"acc", true}},
+    .outputs = {{"dx"}},
+    .infer = &InferStatisticsBackward,
+    .gradient = {},
+    .cost = FlopsPerElement(3),
+    .in_place = {{0, 0}, {4, 0}},
+});
+
+const OpRegistration kBatchNorm({
+    .name = "batch_norm",
+    .inputs = {{"x"}, {"mean"}, {"variance"}, {"weight"}, {"bias"}},
+    .outputs = {{"y"}},
+    .infer = &InferBatchNorm,
+    .gradient = &BatchNormGradient,
+    .cost = FlopsPerElement(3),
+    .in_place = {{0, 0}},
+    .precision = {.precision = Precision::kLowStorage,
+                  .reason = "computed in float32 with float32 statistics",
+                  .float32_inputs = {1, 2}},
+    .cheap_to_recompute = true,
+    .recompute_preset = "norms",
+});
+
+const OpRegistration kBatchNormBackward({
+    .name = "batch_norm_backward",
+    .inputs = {{"dy"},
+               {"x"},
+               {"mean"},
+               {"variance"},
+               {"weight"},
+               {"acc_x", true},
+               {"acc_weight", true},
+               {"acc_bias", true}},
+    .outputs =
+        {{"dx", true}, {"dmean", true}, {"dvariance", true}, {"dweight", true}, {"dbias", true}},
+    .infer = &InferBatchNormBackward,
+    .gradient = {},
+    .cost = FlopsPerElement(6),
+    .in_place = {{0, 0}, {5, 0}, {6, 3}, {7, 4}},
+});
+
+}  // namespace
+
+BatchStatistics BatchNormStatistics(graph::Builder& g, Value x, int64_t groups) {
+  const std::vector<Value> statistics =
+      g.Emit("batch_norm_statistics", {x}, {{"groups", groups}}, "statistics");
+  return {statistics[0], statistics[1]};
+}
+
+Value BatchNorm(graph::Builder& g, Value x, const BatchStatistics& statistics, Value weight,
+                Value bias, double eps, std::string_view name) {
+  return g.Emit1("batch_norm", {x, statistics.mean, statistics.variance, weight, bias},
+                 {{"eps", eps}}, name);
+}
+
+}  // namespace plimsoll::ops

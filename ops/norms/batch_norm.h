@@ -1,0 +1,32 @@
+// Batch normalization (Ioffe and Szegedy 2015) over all dimensions but the last, the channels.
+//
+//   batch_norm_statistics  mean[G,C], variance[G,C]   of x[B,…,C], the biased variance
+//   batch_norm             y = (x − mean) / √(variance + eps) · weight + bias
+//
+// The samples, x's first dimension, are divided into G groups of consecutive ones, each of which is
+// normalized by itself; G = 1 is the usual batch norm. Statistics are an op of their own: they are
+// small and kept, so that y can be made again without them changing, and y can as well be made with
+// running statistics, which are constants. What x does to y through its statistics comes into the
+// gradient by the statistics' own rule.
+//
+// Statistics have x's compute type. weight and bias are [C] in x's type; their gradients have its
+// compute type. Errors: InternalError on shapes that do not fit.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+struct BatchStatistics {
+  graph::Value mean, variance;  // [G,C]
+};
+BatchStatistics BatchNormStatistics(graph::Builder& g, graph::Value x, int64_t groups = 1);
+
+graph::Value BatchNorm(graph::Builder& g, graph::Value x, const BatchStatistics& statistics,
+                       graph::Value weight, graph::Value bias, double eps,
+                       std::string_view name = "");
+
+}  // namespace plimsoll::ops

@@ -1,0 +1,245 @@
+// Statistics: mean = Σ x / n, then variance = Σ (x − mean)² / n, over the n rows of a group.
+// Forward: y = (x − mean) · s + bias with s = rstd · weight, rstd = 1 / √(variance + eps).
+// Backward, with d = x − mean and sums over the rows of a group:
+//   dx = s · dy,   dmean = −s · Σdy,   dvariance = −½ · rstd² · s · Σ(dy·d),
+//   dweight = Σ_groups rstd · Σ(dy·d),   dbias = Σ_groups Σdy;
+// and through the statistics dx = (dmean + 2 · dvariance · d) / n.
+//
+// Threads share chunks of rows, each with partial sums that are added in the order of the chunks
+// (ops/row_partials.h); within a chunk, blocks of rows are summed first. Bytes of N elements:
+// statistics 2·N·s, forward 2·N·s, backward 4·N·s, that of statistics 3·N·s.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+#include "ops/kernel.h"
+#include "ops/row_partials.h"
+#include "ops/simd.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::OpCall;
+using graph::TensorType;
+
+constexpr int64_t kBlockRows = 32;
+
+// The rows of a group of samples.
+struct Groups {
+  int64_t count, rows, channels;
+};
+Groups GroupsOf(const graph::Shape& x, int64_t count) {
+  return {count, x.rows() / count, x.dim(-1)};
+}
+
+TensorType GroupType(const TensorType& x, int64_t groups) {
+  return {x.dtype, {x.shape.rows() / groups, x.shape.dim(-1)}};
+}
+
+// Adds up terms(row, channel, count), an array of `kSums` vectors, over the rows of a group. Sum i
+// is in Combine's sum number kSums + i: before it, partials hold the sums of the current block.
+template <int kSums, typename T, typename Terms>
+void SumRows(const RowPartials<T>& partials, int64_t channels, ThreadPool& pool,
+             const Terms& terms) {
+  partials.ForChunks(pool, [&](int64_t begin, int64_t end, T* partial) {
+    for (int64_t block = begin; block < end; block += kBlockRows) {
+      const int64_t last = std::min(end, block + kBlockRows);
+      for (int64_t row = block; row < last; ++row) {
+        ForVectors<T>(0, channels, [&](int64_t i, auto count) {
+          const std::array<Vec<T>, kSums> added = terms(row, i, count);
+          for (int k = 0; k < kSums; ++k) {
+            T* const sum = partial + k * channels + i;
+            Store<T>(sum, row == block ? added[k] : Load<T>(sum, count) + added[k], count);
+          }
+        });
+      }
+      for (int64_t i = 0; i < kSums * channels; ++i) partial[kSums * channels + i] += partial[i];
+    }
+  });
+}
+
+template <typename T>
+void Divide(T* values, int64_t count, int64_t by) {
+  for (int64_t i = 0; i < count; ++i) values[i] /= static_cast<T>(by);
+}
+
+void Statistics(const CpuContext& ctx) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const Groups groups = GroupsOf(ctx.in_shape(0), ctx.out_shape(0).dim(0));
+    const int64_t channels = groups.channels;
+    const RowPartials<T> partials(ctx, groups.rows, channels, 2);
+    for (int64_t g = 0; g < groups.count; ++g) {
+      const S* const x = ctx.in<S>(0) + g * groups.rows * channels;
+      T *mean = ctx.out<T>(0) + g * channels, *variance = ctx.out<T>(1) + g * channels;
+      SumRows<1>(partials, channels, ctx.pool, [&](int64_t row, int64_t i, auto count) {
+        return std::array{Load<T>(x + row * channels + i, count)};
+      });
+      partials.Combine(ctx.pool, 1, nullptr, mean);
+      Divide(mean, channels, groups.rows);
+      SumRows<1>(partials, channels, ctx.pool, [&](int64_t row, int64_t i, auto count) {
+        const Vec<T> d = Load<T>(x + row * channels + i, count) - Load<T>(mean + i, count);
+        return std::array<Vec<T>, 1>{d * d};
+      });
+      partials.Combine(ctx.pool, 1, nullptr, variance);
+      Divide(variance, channels, groups.rows);
+    }
+  });
+}
+
+int64_t StatisticsWorkspace(const OpCall& call, int /*threads*/) {
+  return RowPartialsBytes(GroupType(call.input(0), call.attributes.GetInt("groups")), 2);
+}
+
+// rstd and rstd · weight of a group.
+template <typename S, typename T>
+void Scales(const T* variance, const S* weight, T eps, int64_t channels, T* rstd, T* scale) {
+  for (int64_t i = 0; i < channels; ++i) {
+    rstd[i] = 1 / std::sqrt(variance[i] + eps);
+    scale[i] = rstd[i] * Load<T>(weight + i, 1)[0];
+  }
+}
+
+// Calls visit(row · C, channel, count) for the vectors of a group's rows.
+template <typename T, typename Visit>
+void ForRows(const Groups& groups, ThreadPool& pool, const Visit& visit) {
+  pool.ParallelFor(groups.rows, RowGrain(groups.channels), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      ForVectors<T>(0, groups.channels,
+                    [&](int64_t i, auto count) { visit(row * groups.channels, i, count); });
+    }
+  });
+}
+
+void Forward(const CpuContext& ctx) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const Groups groups = GroupsOf(ctx.in_shape(0), ctx.in_shape(1).dim(0));
+    const int64_t channels = groups.channels;
+    const T eps = static_cast<T>(ctx.attributes.GetReal("eps"));
+    T *rstd = static_cast<T*>(ctx.workspace), *scale = rstd + channels;
+    const S* const bias = ctx.in<S>(4);
+    for (int64_t g = 0; g < groups.count; ++g) {
+      const int64_t first = g * groups.rows * channels;
+      const S* const x = ctx.in<S>(0) + first;
+      S* const y = ctx.out<S>(0) + first;
+      const T* const mean = ctx.in<T>(1) + g * channels;
+      Scales(ctx.in<T>(2) + g * channels, ctx.in<S>(3), eps, channels, rstd, scale);
+      ForRows<T>(groups, ctx.pool, [&](int64_t at, int64_t i, auto count) {
+        const Vec<T> d = Load<T>(x + at + i, count) - Load<T>(mean + i, count);
+        Store<T>(y + at + i, d * Load<T>(scale + i, count) + Load<T>(bias + i, count), count);
+      });
+    }
+  });
+}
+
+int64_t ForwardWorkspace(const OpCall& call, int /*threads*/) {
+  return 2 * call.input(0).shape.dim(-1) * graph::ByteSize(graph::ComputeType(call.input(0).dtype));
+}
+
+// What the backward pass of a group computes for each channel.
+template <typename T>
+struct ChannelTerms {
+  T *rstd, *scale, *dy, *dyd;  // 1 / √(variance + eps), rstd · weight, Σdy, Σ(dy·d)
+  ChannelTerms(void* memory, int64_t channels)
+      : rstd(static_cast<T*>(memory)),
+        scale(rstd + channels),
+        dy(scale + channels),
+        dyd(dy + channels) {}
+};
+
+void Backward(const CpuContext& ctx) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const Groups groups = GroupsOf(ctx.in_shape(0), ctx.in_shape(2).dim(0));
+    const int64_t channels = groups.channels;
+    const T eps = static_cast<T>(ctx.attributes.GetReal("eps"));
+    const RowPartials<T> partials(ctx, groups.rows, channels, 4);
+    const ChannelTerms<T> terms(
+        static_cast<std::byte*>(ctx.workspace) +
+            RowPartialsBytes(GroupType(ctx.inputs[0].type, groups.count), 4),
+        channels);
+    const bool sums =
+        ctx.has_output(1) || ctx.has_output(2) || ctx.has_output(3) || ctx.has_output(4);
+    for (int64_t g = 0; g < groups.count; ++g) {
+      const int64_t first = g * groups.rows * channels;
+      const S *const dy = ctx.in<S>(0) + first, *const x = ctx.in<S>(1) + first;
+      const T* const mean = ctx.in<T>(2) + g * channels;
+      Scales(ctx.in<T>(3) + g * channels, ctx.in<S>(4), eps, channels, terms.rstd, terms.scale);
+      if (sums) {
+        SumRows<2>(partials, channels, ctx.pool, [&](int64_t row, int64_t i, auto count) {
+          const int64_t at = row * channels + i;
+          const Vec<T> gradient = Load<T>(dy + at, count);
+          return std::array<Vec<T>, 2>{
+              gradient, gradient * (Load<T>(x + at, count) - Load<T>(mean + i, count))};
+        });
+        partials.Combine(ctx.pool, 2, nullptr, terms.dy);
+        partials.Combine(ctx.pool, 3, nullptr, terms.dyd);
+      }
+      for (int64_t i = 0; i < channels; ++i) {
+        if (T* const dmean = ctx.out<T>(1)) dmean[g * channels + i] = -terms.scale[i] * terms.dy[i];
+        if (T* const dvariance = ctx.out<T>(2)) {
+          dvariance[g * channels + i] =
+              -terms.rstd[i] * terms.rstd[i] * terms.scale[i] * terms.dyd[i] / 2;
+        }
+        const auto add = [&](const T* acc, T* sum, T value) {
+          if (sum != nullptr) sum[i] = (g > 0 ? sum[i] : acc != nullptr ? acc[i] : T(0)) + value;
+        };
+        add(ctx.in<T>(6), ctx.out<T>(3), terms.rstd[i] * terms.dyd[i]);
+        add(ctx.in<T>(7), ctx.out<T>(4), terms.dy[i]);
+      }
+      if (!ctx.has_output(0)) continue;
+      S* const dx = ctx.out<S>(0) + first;
+      const S* const acc = ctx.has_input(5) ? ctx.in<S>(5) + first : nullptr;
+      ForRows<T>(groups, ctx.pool, [&](int64_t at, int64_t i, auto count) {
+        Vec<T> result = Load<T>(dy + at + i, count) * Load<T>(terms.scale + i, count);
+        if (acc != nullptr) result += Load<T>(acc + at + i, count);
+        Store<T>(dx + at + i, result, count);
+      });
+    }
+  });
+}
+
+int64_t BackwardWorkspace(const OpCall& call, int /*threads*/) {
+  const TensorType& x = call.input(0);
+  return RowPartialsBytes(GroupType(x, call.input(2).shape.dim(0)), 4) +
+         4 * x.shape.dim(-1) * graph::ByteSize(graph::ComputeType(x.dtype));
+}
+
+void StatisticsBackward(const CpuContext& ctx) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const Groups groups = GroupsOf(ctx.in_shape(0), ctx.in_shape(1).dim(0));
+    const T n = static_cast<T>(groups.rows);
+    for (int64_t g = 0; g < groups.count; ++g) {
+      const int64_t first = g * groups.rows * groups.channels, channel = g * groups.channels;
+      const S* const x = ctx.in<S>(0) + first;
+      const T* const mean = ctx.in<T>(1) + channel;
+      const T* const dmean = ctx.has_input(2) ? ctx.in<T>(2) + channel : nullptr;
+      const T* const dvariance = ctx.has_input(3) ? ctx.in<T>(3) + channel : nullptr;
+      const S* const acc = ctx.has_input(4) ? ctx.in<S>(4) + first : nullptr;
+      S* const dx = ctx.out<S>(0) + first;
+      ForRows<T>(groups, ctx.pool, [&](int64_t at, int64_t i, auto count) {
+        Vec<T> result = {};
+        if (dmean != nullptr) result += Load<T>(dmean + i, count) / n;
+        if (dvariance != nullptr) {
+          const Vec<T> d = Load<T>(x + at + i, count) - Load<T>(mean + i, count);
+          result += d * (2 * Load<T>(dvariance + i, count) / n);
+        }
+        if (acc != nullptr) result += Load<T>(acc + at + i, count);
+        Store<T>(dx + at + i, result, count);
+      });
+    }
+  });
+}
+
+const CpuKernelRegistration kStatistics({"batch_norm_statistics", &Statistics,
+                                         &StatisticsWorkspace});
+const CpuKernelRegistration kForward({"batch_norm", &Forward, &ForwardWorkspace});
+const CpuKernelRegistration kStatisticsBackward({"batch_norm_statistics_backward",
+                                                 &StatisticsBackward});
+const CpuKernelRegistration kBackward({"batch_norm_backward", &Backward, &BackwardWorkspace});
+
+}  // namespace
+}  // namespace plimsoll::ops

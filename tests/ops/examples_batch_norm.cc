@@ -1,0 +1,72 @@
+// Examples of batch normalization: a few channels and many, one group of samples and several.
+#include "tests/ops/example.h"
+
+namespace plimsoll::ops {
+namespace {
+
+constexpr ExampleInput Absent() { return {{}, Fill::kAbsent}; }
+ExampleInput Mean(graph::Shape shape) { return {shape, Fill::kSmall}; }
+ExampleInput Variance(graph::Shape shape) { return {shape, Fill::kPositive}; }
+
+const ExampleRegistration kStatistics({.op = "batch_norm_statistics",
+                                       .label = "",
+                                       .inputs = {{{3, 5, 4, 7}}},
+                                       .attributes = {{"groups", 1}}});
+const ExampleRegistration kStatisticsGroups({.op = "batch_norm_statistics",
+                                             .label = "in groups",
+                                             .inputs = {{{4, 30, 16}}},
+                                             .attributes = {{"groups", 2}}});
+const ExampleRegistration kStatisticsWide({.op = "batch_norm_statistics",
+                                           .label = "many rows and channels",
+                                           .inputs = {{{2, 20, 19, 72}}},
+                                           .attributes = {{"groups", 1}}});
+const ExampleRegistration kStatisticsBackward(
+    {.op = "batch_norm_statistics_backward",
+     .label = "accumulating",
+     .inputs = {{{4, 9, 8}}, Mean({2, 8}), {{2, 8}}, {{2, 8}}, {{4, 9, 8}}},
+     .compute_inputs = {1, 2, 3}});
+const ExampleRegistration kStatisticsBackwardFresh(
+    {.op = "batch_norm_statistics_backward",
+     .label = "of the variance alone",
+     .inputs = {{{3, 5, 7}}, Mean({1, 7}), Absent(), {{1, 7}}, Absent()},
+     .compute_inputs = {1, 2, 3}});
+
+const ExampleRegistration kNorm(
+    {.op = "batch_norm",
+     .label = "",
+     .inputs = {{{3, 4, 5, 7}}, Mean({1, 7}), Variance({1, 7}), {{7}}, {{7}}},
+     .attributes = {{"eps", 1e-5}},
+     .compute_inputs = {1, 2}});
+const ExampleRegistration kNormGroups(
+    {.op = "batch_norm",
+     .label = "in groups",
+     .inputs = {{{6, 5, 16}}, Mean({3, 16}), Variance({3, 16}), {{16}}, {{16}}},
+     .attributes = {{"eps", 1e-3}},
+     .compute_inputs = {1, 2}});
+const ExampleRegistration kNormBackward({.op = "batch_norm_backward",
+                                         .label = "accumulating, in groups",
+                                         .inputs = {{{4, 50, 24}},
+                                                    {{4, 50, 24}},
+                                                    Mean({2, 24}),
+                                                    Variance({2, 24}),
+                                                    {{24}},
+                                                    {{4, 50, 24}},
+                                                    {{24}},
+                                                    {{24}}},
+                                         .attributes = {{"eps", 1e-5}},
+                                         .compute_inputs = {2, 3, 6, 7}});
+const ExampleRegistration kNormBackwardFresh({.op = "batch_norm_backward",
+                                              .label = "written",
+                                              .inputs = {{{3, 4, 5, 7}},
+                                                         {{3, 4, 5, 7}},
+                                                         Mean({1, 7}),
+                                                         Variance({1, 7}),
+                                                         {{7}},
+                                                         Absent(),
+                                                         Absent(),
+                                                         Absent()},
+                                              .attributes = {{"eps", 1e-5}},
+                                              .compute_inputs = {2, 3, 6, 7}});
+
+}  // namespace
+}  // namespace plimsoll::ops
