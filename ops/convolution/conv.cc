@@ -1,10 +1,15 @@
 #include "ops/convolution/conv.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "graph/gradient.h"
 #include "graph/op.h"
 #include "ops/convolution/conv_geometry.h"
+#include "ops/convolution/conv_workspace.h"
+#include "ops/cuda_column_sums.h"
+#include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
 namespace plimsoll::ops {
@@ -140,6 +145,23 @@ const graph::OpRegistration kConvDw({
     .cost = ConvDwCost,
     .in_place = {{2, 0}, {3, 1}},
     .cost_class = CostClass::kProducts,
+});
+
+const CudaWorkspaceRegistration kConvWorkspace("conv", &ConvWorkspaceLimit);
+const CudaWorkspaceRegistration kConvDxWorkspace("conv_dx", [](const OpCall& call) {
+  return ConvWorkspaceLimit(call) + (call.has_input(2) ? StagedGradientBytes(call.input(2)) : 0);
+});
+// The column sums and the convolution use it in turn.
+const CudaWorkspaceRegistration kConvDwWorkspace("conv_dw", [](const OpCall& call) {
+  const TensorType& dy = call.input(1);
+  int64_t bytes = call.has_output(1) ? ColumnSumsBytes(dy.shape.rows(), dy.shape.dim(-1)) : 0;
+  if (call.has_output(0)) {
+    const bool staged = dy.dtype != graph::DType::kFloat32 || call.has_input(2);
+    const TensorType gradient{dy.dtype, call.output(0).shape};
+    bytes =
+        std::max(bytes, ConvWorkspaceLimit(call) + (staged ? StagedGradientBytes(gradient) : 0));
+  }
+  return (bytes + 255) / 256 * 256;
 });
 
 }  // namespace

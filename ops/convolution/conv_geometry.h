@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 
 #include "graph/op.h"
@@ -28,7 +29,7 @@ struct ConvGeometry {
   // Input elements that one output element of a group depends on: a row of its weight.
   int64_t patch() const { return taps() * group_in(); }
   bool pointwise() const { return taps() == 1 && Volume(stride) == 1 && pad == Spatial{0, 0, 0}; }
-  bool depthwise() const { return groups > 1 && group_in() == 1 && group_out() == 1; }
+  friend auto operator<=>(const ConvGeometry&, const ConvGeometry&) = default;
 };
 
 // From the shapes of x and weight and the call's attributes. InternalError, in the name of the

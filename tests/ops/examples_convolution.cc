@@ -82,12 +82,14 @@ const ExampleRegistration kConvDw(
      .label = "accumulating",
      .inputs = {{{2, 7, 6, 8}}, {{2, 4, 3, 16}}, {{16, 3, 3, 8}}, {{16}}},
      .attributes = WithShape(Window(2, 1), {16, 3, 3, 8}),
-     .compute_inputs = {2, 3}});
+     .compute_inputs = {2, 3},
+     .cuda_tolerance = kRounded});
 const ExampleRegistration kConvDwFresh(
     {.op = "conv_dw",
      .label = "written",
      .inputs = {{{3, 5, 5, 3}}, {{3, 5, 5, 4}}, Absent(), Absent()},
-     .attributes = WithShape(Window(1, 1), {4, 3, 3, 3})});
+     .attributes = WithShape(Window(1, 1), {4, 3, 3, 3}),
+     .cuda_tolerance = kRounded});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -1,0 +1,299 @@
+// Formulas in ops/convolution/conv.h. cuDNN convolves (ops/cuda/cudnn_convolution.h); around it,
+// one kernel each adds a bias, adds acc, or widens dweight, which cuDNN sums in float32 and rounds
+// once to the type of x. dbias is a column sum of dy.
+//
+// Where cuDNN has no engine, or a tensor does not begin at a multiple of 16 bytes, plain kernels
+// take over: one thread for each element of y and dx, one block for each element of dweight, whose
+// threads share the pixels. They read every operand of every product from memory, and are slow.
+//
+// Bytes: every argument once; with bias, acc or 16-bit dweight the result once more.
+#include "ops/convolution/conv_geometry.h"
+#include "ops/convolution/conv_workspace.h"
+#include "ops/cuda/column_sums.h"
+#include "ops/cuda/cudnn_convolution.h"
+#include "ops/cuda/elementwise.cuh"
+#include "ops/cuda/products/gemm.h"
+#include "ops/cuda/reduce.cuh"
+#include "ops/cuda_kernel.h"
+#include "ops/definition.h"
+
+namespace plimsoll::ops {
+namespace {
+
+constexpr int kThreads = 128;
+
+unsigned BlocksFor(int64_t threads) {
+  return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+}
+
+// std::array has no device functions.
+struct DeviceGeometry {
+  int64_t batch, in_channels, out_channels, group_in, group_out, taps, rows_out;
+  int64_t in[3], kernel[3], out[3], stride[3], pad[3], dilation[3];
+
+  explicit DeviceGeometry(const ConvGeometry& g)
+      : batch(g.batch),
+        in_channels(g.in_channels),
+        out_channels(g.out_channels),
+        group_in(g.group_in()),
+        group_out(g.group_out()),
+        taps(g.taps()),
+        rows_out(g.rows_out()) {
+    for (int i = 0; i < 3; ++i) {
+      in[i] = g.in[i];
+      kernel[i] = g.kernel[i];
+      out[i] = g.out[i];
+      stride[i] = g.stride[i];
+      pad[i] = g.pad[i];
+      dilation[i] = g.dilation[i];
+    }
+  }
+};
+
+struct DevicePixel {
+  int64_t image, at[3];
+};
+
+__device__ DevicePixel PixelOf(int64_t index, const int64_t (&extent)[3]) {
+  DevicePixel pixel;
+#pragma unroll
+  for (int i = 2; i >= 0; --i) {
+    pixel.at[i] = index % extent[i];
+    index /= extent[i];
+  }
+  pixel.image = index;
+  return pixel;
+}
+
+// The pixel of x that output pixel `y` meets at a tap; -1: none.
+__device__ int64_t InputOf(const DeviceGeometry& g, const DevicePixel& y, const DevicePixel& tap) {
+  int64_t row = y.image;
+#pragma unroll
+  for (int i = 0; i < 3; ++i) {
+    const int64_t p = y.at[i] * g.stride[i] - g.pad[i] + tap.at[i] * g.dilation[i];
+    if (p < 0 || p >= g.in[i]) return -1;
+    row = row * g.in[i] + p;
+  }
+  return row;
+}
+
+// The pixel of y that meets input pixel `x` at a tap; -1: none.
+__device__ int64_t OutputOf(const DeviceGeometry& g, const DevicePixel& x, const DevicePixel& tap) {
+  int64_t row = x.image;
+#pragma unroll
+  for (int i = 0; i < 3; ++i) {
+    const int64_t distance = x.at[i] + g.pad[i] - tap.at[i] * g.dilation[i];
+    if (distance < 0 || distance % g.stride[i] != 0) return -1;
+    const int64_t p = distance / g.stride[i];
+    if (p >= g.out[i]) return -1;
+    row = row * g.out[i] + p;
+  }
+  return row;
+}
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads)
+    ConvKernel(DeviceGeometry g, const S* x, const S* weight, S* y) {
+  const int64_t n = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (n >= g.rows_out * g.out_channels) return;
+  const int64_t o = n % g.out_channels;
+  const DevicePixel pixel = PixelOf(n / g.out_channels, g.out);
+  float sum = 0;
+  for (int64_t tap = 0; tap < g.taps; ++tap) {
+    const int64_t row = InputOf(g, pixel, PixelOf(tap, g.kernel));
+    if (row < 0) continue;
+    const S* const from = x + row * g.in_channels + o / g.group_out * g.group_in;
+    const S* const by = weight + (o * g.taps + tap) * g.group_in;
+    for (int64_t i = 0; i < g.group_in; ++i) sum += ToFloat(from[i]) * ToFloat(by[i]);
+  }
+  y[n] = FromFloat<S>(sum);
+}
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads)
+    ConvDxKernel(DeviceGeometry g, int64_t elements, const S* dy, const S* weight, S* dx) {
+  const int64_t n = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (n >= elements) return;
+  const int64_t channel = n % g.in_channels, i = channel % g.group_in;
+  const int64_t first = channel / g.group_in * g.group_out;  // output channel of the group
+  const DevicePixel pixel = PixelOf(n / g.in_channels, g.in);
+  float sum = 0;
+  for (int64_t tap = 0; tap < g.taps; ++tap) {
+    const int64_t row = OutputOf(g, pixel, PixelOf(tap, g.kernel));
+    if (row < 0) continue;
+    for (int64_t o = first; o < first + g.group_out; ++o) {
+      sum += ToFloat(dy[row * g.out_channels + o]) *
+             ToFloat(weight[(o * g.taps + tap) * g.group_in + i]);
+    }
+  }
+  dx[n] = FromFloat<S>(sum);
+}
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads)
+    ConvDwKernel(DeviceGeometry g, const S* x, const S* dy, S* dweight) {
+  __shared__ float shared[kThreads / kWarp];
+  const int64_t n = blockIdx.x, i = n % g.group_in;
+  const int64_t o = n / (g.taps * g.group_in);
+  const DevicePixel tap = PixelOf(n / g.group_in % g.taps, g.kernel);
+  const int64_t channel = o / g.group_out * g.group_in + i;
+  float sum = 0;
+  for (int64_t row = threadIdx.x; row < g.rows_out; row += kThreads) {
+    const int64_t from = InputOf(g, PixelOf(row, g.out), tap);
+    if (from < 0) continue;
+    sum += ToFloat(dy[row * g.out_channels + o]) * ToFloat(x[from * g.in_channels + channel]);
+  }
+  sum = BlockSum<kThreads>(sum, shared);
+  if (threadIdx.x == 0) dweight[n] = FromFloat<S>(sum);
+}
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads)
+    AddBiasKernel(int64_t elements, int64_t channels, const S* bias, S* y) {
+  const int64_t n = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (n < elements) y[n] = FromFloat<S>(ToFloat(y[n]) + ToFloat(bias[n % channels]));
+}
+
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct Same {
+  __device__ float operator()(float a) const { return a; }
+};
+
+// One of the three products.
+struct Product {
+  ConvProblem problem;  // its workspace is the first part of the call's
+  const void *a, *b;
+  void* result;
+  bool staged = false;  // the result is in the workspace, to be added or widened
+};
+
+Product ProductOf(const CudaContext& ctx, ConvPass pass, const ConvGeometry& geometry) {
+  return {{.pass = pass,
+           .dtype = ctx.dtype(),
+           .tf32 = UsesTf32(ctx.attributes, ctx.dtype()),
+           .geometry = geometry,
+           .workspace_limit = ctx.workspace_bytes},
+          ctx.in<void>(0),
+          ctx.in<void>(1),
+          ctx.out<void>(0)};
+}
+
+// Moves the result to the end of the workspace.
+void Stage(const CudaContext& ctx, const graph::TensorType& type, Product& product) {
+  product.staged = true;
+  product.problem.workspace_limit -= StagedGradientBytes(type);
+  product.result = static_cast<char*>(ctx.workspace) + product.problem.workspace_limit;
+}
+
+const CudnnConvolution* Find(const CudaContext& ctx, const Product& product) {
+  std::string reason;
+  if (!IsAligned(product.a, 16) || !IsAligned(product.b, 16) || !IsAligned(product.result, 16)) {
+    return nullptr;
+  }
+  return FindCudnnConvolution(product.problem, ctx.libraries, reason);
+}
+
+void Run(const CudaContext& ctx, const Product& product) {
+  if (const CudnnConvolution* const cudnn = Find(ctx, product)) {
+    RunCudnnConvolution(*cudnn, ctx.libraries, ctx.stream, product.a, product.b, product.result,
+                        ctx.workspace);
+    return;
+  }
+  const DeviceGeometry g(product.problem.geometry);
+  DispatchCuda(ctx.dtype(), [&]<typename S>() {
+    const auto *a = static_cast<const S*>(product.a), *b = static_cast<const S*>(product.b);
+    S* const result = static_cast<S*>(product.result);
+    if (product.problem.pass == ConvPass::kForward) {
+      const int64_t elements = g.rows_out * g.out_channels;
+      ConvKernel<<<BlocksFor(elements), kThreads, 0, ctx.stream>>>(g, a, b, result);
+    } else if (product.problem.pass == ConvPass::kDx) {
+      const int64_t elements = product.problem.geometry.rows_in() * g.in_channels;
+      ConvDxKernel<<<BlocksFor(elements), kThreads, 0, ctx.stream>>>(g, elements, a, b, result);
+    } else {
+      const auto elements = static_cast<unsigned>(g.out_channels * g.taps * g.group_in);
+      ConvDwKernel<<<elements, kThreads, 0, ctx.stream>>>(g, a, b, result);
+    }
+    gpu::CheckLaunch(ctx.op.name.c_str());
+  });
+}
+
+graph::OpCall CallOf(const CudaContext& ctx) { return {ctx.op, {}, {}, ctx.attributes}; }
+
+Product ConvProduct(const CudaContext& ctx) {
+  return ProductOf(ctx, ConvPass::kForward,
+                   GeometryOf(CallOf(ctx), ctx.in_shape(0), ctx.in_shape(1)));
+}
+
+Product ConvDxProduct(const CudaContext& ctx) {
+  const graph::TensorType& dx = ctx.outputs[0].type;
+  Product product =
+      ProductOf(ctx, ConvPass::kDx, GeometryOf(CallOf(ctx), dx.shape, ctx.in_shape(1)));
+  if (ctx.has_input(2)) Stage(ctx, dx, product);
+  return product;
+}
+
+Product ConvDwProduct(const CudaContext& ctx) {
+  const graph::TensorType dweight{ctx.dtype(), ctx.out_shape(0)};
+  Product product =
+      ProductOf(ctx, ConvPass::kDw, GeometryOf(CallOf(ctx), ctx.in_shape(0), dweight.shape));
+  if (ctx.has_input(2) || dweight.dtype != graph::DType::kFloat32) Stage(ctx, dweight, product);
+  return product;
+}
+
+void Conv(const CudaContext& ctx) {
+  const Product product = ConvProduct(ctx);
+  Run(ctx, product);
+  if (!ctx.has_input(2)) return;
+  const int64_t elements = ctx.out_shape(0).elements();
+  DispatchCuda(ctx.dtype(), [&]<typename S>() {
+    AddBiasKernel<<<BlocksFor(elements), kThreads, 0, ctx.stream>>>(
+        elements, product.problem.geometry.out_channels, ctx.in<S>(2), ctx.out<S>(0));
+    gpu::CheckLaunch("conv");
+  });
+}
+
+void ConvDx(const CudaContext& ctx) {
+  const Product product = ConvDxProduct(ctx);
+  Run(ctx, product);
+  if (!product.staged) return;
+  DispatchCuda(ctx.dtype(), [&]<typename S>() {
+    Map(ctx.stream, "conv_dx", ctx.out_shape(0).elements(), Sum(), ctx.out<S>(0),
+        static_cast<const S*>(product.result), ctx.in<S>(2));
+  });
+}
+
+void ConvDw(const CudaContext& ctx) {
+  const graph::Shape& dy = ctx.in_shape(1);
+  if (ctx.has_output(1)) {
+    ColumnSums(ctx.stream, ctx.dtype(), ctx.in<void>(1), dy.rows(), dy.dim(-1), ctx.in<float>(3),
+               ctx.out<float>(1), ctx.workspace);
+  }
+  if (!ctx.has_output(0)) return;
+  const Product product = ConvDwProduct(ctx);
+  Run(ctx, product);
+  if (!product.staged) return;
+  DispatchCuda(ctx.dtype(), [&]<typename S>() {
+    const int64_t elements = ctx.out_shape(0).elements();
+    const auto* const from = static_cast<const S*>(product.result);
+    if (ctx.has_input(2)) {
+      Map(ctx.stream, "conv_dw", elements, Sum(), ctx.out<float>(0), from, ctx.in<float>(2));
+    } else {
+      Map(ctx.stream, "conv_dw", elements, Same(), ctx.out<float>(0), from);
+    }
+  });
+}
+
+void PrepareConv(const CudaContext& ctx) { Find(ctx, ConvProduct(ctx)); }
+void PrepareConvDx(const CudaContext& ctx) { Find(ctx, ConvDxProduct(ctx)); }
+void PrepareConvDw(const CudaContext& ctx) {
+  if (ctx.has_output(0)) Find(ctx, ConvDwProduct(ctx));
+}
+
+const CudaKernelRegistration kConv({"conv", &Conv, &PrepareConv});
+const CudaKernelRegistration kConvDx({"conv_dx", &ConvDx, &PrepareConvDx});
+const CudaKernelRegistration kConvDw({"conv_dw", &ConvDw, &PrepareConvDw});
+
+}  // namespace
+}  // namespace plimsoll::ops
