@@ -156,21 +156,22 @@ const OpRegistration kBatchNormBackward({
     .in_place = {{0, 0}, {5, 0}, {6, 3}, {7, 4}},
 });
 
-const CudaWorkspaceRegistration kStatisticsWorkspace(
+const CudaWorkspaceRegistration kBatchStatisticsWorkspace(
     "batch_norm_statistics", [](const OpCall& call) {
       return BatchNormSums(call.input(0).shape, call.attributes.GetInt("groups"), 1).bytes();
     });
 int64_t CoefficientBytes(const OpCall& call) {
   return BatchNormCoefficientBytes(call.input(1).shape.dim(0), call.input(0).shape.dim(-1));
 }
-const CudaWorkspaceRegistration kStatisticsBackwardWorkspace("batch_norm_statistics_backward",
-                                                             &CoefficientBytes);
-const CudaWorkspaceRegistration kForwardWorkspace("batch_norm", &CoefficientBytes);
-const CudaWorkspaceRegistration kBackwardWorkspace("batch_norm_backward", [](const OpCall& call) {
-  const int64_t groups = call.input(2).shape.dim(0);
-  const graph::Shape& x = call.input(0).shape;
-  return BatchNormSums(x, groups, 2).bytes() + BatchNormCoefficientBytes(groups, x.dim(-1));
-});
+const CudaWorkspaceRegistration kBatchStatisticsBackwardWorkspace("batch_norm_statistics_backward",
+                                                                  &CoefficientBytes);
+const CudaWorkspaceRegistration kBatchNormWorkspace("batch_norm", &CoefficientBytes);
+const CudaWorkspaceRegistration kBatchNormBackwardWorkspace(
+    "batch_norm_backward", [](const OpCall& call) {
+      const int64_t groups = call.input(2).shape.dim(0);
+      const graph::Shape& x = call.input(0).shape;
+      return BatchNormSums(x, groups, 2).bytes() + BatchNormCoefficientBytes(groups, x.dim(-1));
+    });
 
 }  // namespace
 

@@ -77,6 +77,8 @@ const ExampleRegistration kConvDxGaps({.op = "conv_dx",
                                        .inputs = {{{2, 2, 3, 4}}, {{4, 1, 2, 3}}, {{2, 5, 9, 3}}},
                                        .attributes = WithShape(Window(3, 0), {2, 5, 9, 3})});
 
+// cuDNN rounds dweight to the type of x.
+constexpr double kRounded = 1;
 const ExampleRegistration kConvDw(
     {.op = "conv_dw",
      .label = "accumulating",
