@@ -1,0 +1,106 @@
+#include "ops/loss/cross_entropy.h"
+
+#include "graph/gradient.h"
+#include "ops/cuda_workspace.h"
+#include "ops/definition.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::Check;
+using graph::DType;
+using graph::GradientContext;
+using graph::OpCall;
+using graph::OpRegistration;
+using graph::Precision;
+using graph::TensorType;
+using graph::Value;
+
+// Checks logits and targets, and returns the type of lse.
+TensorType CheckRows(const OpCall& call) {
+  const TensorType& logits = call.input(0);
+  Check(graph::IsFloat(logits.dtype) && logits.shape.rank() >= 1 && logits.shape.dim(-1) >= 1, call,
+        "logits must be floating, [...,C]");
+  Check(call.input(1) == TensorType{DType::kInt32, logits.shape.DropLast()}, call,
+        "targets must be i32, one for each row of logits");
+  return {graph::ComputeType(logits.dtype), {logits.shape.rows()}};
+}
+
+std::vector<TensorType> InferLoss(const OpCall& call) {
+  const TensorType lse = CheckRows(call);
+  CheckFloat32Scalar(call, 2);
+  return {{lse.dtype, {}}, lse};
+}
+
+void LossGradient(GradientContext& context) {
+  if (!context.wants(0)) return;
+  context.SetGradient(0,
+                      context.builder().Emit1("cross_entropy_backward",
+                                              {context.input(0), context.input(1), context.input(2),
+                                               context.output(1), context.output_gradient(0)},
+                                              context.attributes()));
+}
+
+std::vector<TensorType> InferLossBackward(const OpCall& call) {
+  const TensorType lse = CheckRows(call);
+  CheckFloat32Scalar(call, 2);
+  Check(call.input(3) == lse, call, "lse must be [rows] in the compute type of logits");
+  Check(call.input(4) == TensorType{lse.dtype, {}}, call, "dloss must be a scalar");
+  return {call.input(0)};
+}
+
+std::vector<TensorType> InferTopK(const OpCall& call) {
+  CheckRows(call);
+  Check(call.attributes.GetInt("k") >= 1, call, "k is below 1");
+  return {{DType::kInt32, {}}, {DType::kInt32, {}}};
+}
+
+const OpRegistration kCrossEntropy({
+    .name = "cross_entropy",
+    .inputs = {{"logits"}, {"targets"}, {"scale"}},
+    .outputs = {{"loss"}, {"lse", true}},
+    .infer = &InferLoss,
+    .gradient = &LossGradient,
+    .cost = FlopsPerElement(5),
+    .precision = {Precision::kFloat32, "sums of exponentials and a loss that is read as it is"},
+});
+
+const OpRegistration kCrossEntropyBackward({
+    .name = "cross_entropy_backward",
+    .inputs = {{"logits"}, {"targets"}, {"scale"}, {"lse"}, {"dloss"}},
+    .outputs = {{"dlogits"}},
+    .infer = &InferLossBackward,
+    .gradient = {},
+    .cost = FlopsPerElement(4),
+    .in_place = {{0, 0}},
+});
+
+const OpRegistration kCountTopK({
+    .name = "count_top_k",
+    .inputs = {{"logits"}, {"targets"}},
+    .outputs = {{"right"}, {"rows"}},
+    .infer = &InferTopK,
+    .gradient = {},
+    .cost = FlopsPerElement(1),
+    .precision = {Precision::kAsInput, "compares"},
+});
+
+// A float for each row: its loss, before they are added in their order.
+const CudaWorkspaceRegistration kCrossEntropyWorkspace("cross_entropy", [](const OpCall& call) {
+  return call.input(0).shape.rows() * static_cast<int64_t>(sizeof(float));
+});
+
+}  // namespace
+
+Value CrossEntropy(graph::Builder& g, Value logits, Value targets, Value scale,
+                   double label_smoothing, std::string_view name) {
+  return g.Emit1("cross_entropy", {logits, targets, scale}, {{"label_smoothing", label_smoothing}},
+                 name);
+}
+
+TopK CountTopK(graph::Builder& g, Value logits, Value targets, int64_t k, std::string_view name) {
+  const std::vector<Value> outputs = g.Emit("count_top_k", {logits, targets}, {{"k", k}}, name);
+  return {outputs[0], outputs[1]};
+}
+
+}  // namespace plimsoll::ops

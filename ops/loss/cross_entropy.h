@@ -1,0 +1,36 @@
+// The loss of a classifier, and how often it is right. R rows, C classes.
+//
+//   p = softmax(logits[r]),   ε = label_smoothing
+//   nll[r] = −(1 − ε) · log p[targets[r]] − ε / C · Σ_c log p[c]
+//   loss   = scale · Σ nll over the rows whose target is not negative
+//   dlogits[r,c] = dloss · scale · (p[c] − (1 − ε) · [c = targets[r]] − ε / C)
+//
+// Szegedy et al. 2016, section 7; with ε = 0 the cross-entropy. logits[...,C] of one float dtype S,
+// targets i32[...] below C, scale f32[] (1 / rows of the step that count). loss, lse and dloss have
+// S's compute type. A target ≥ C is an InternalError on the CPU and makes the loss NaN on a GPU:
+// code that reads targets checks them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "graph/builder.h"
+
+namespace plimsoll::ops {
+
+// The loss.
+graph::Value CrossEntropy(graph::Builder& g, graph::Value logits, graph::Value targets,
+                          graph::Value scale, double label_smoothing = 0,
+                          std::string_view name = "");
+
+// Of the rows that have a target, whose negative values are none.
+struct TopK {
+  graph::Value right;  // i32[]: rows in which fewer than k classes have a larger logit than the
+                       // target; of equal logits the first class counts as larger
+  graph::Value rows;   // i32[]: all of them
+};
+// For metrics, which have no gradient.
+TopK CountTopK(graph::Builder& g, graph::Value logits, graph::Value targets, int64_t k,
+               std::string_view name = "");
+
+}  // namespace plimsoll::ops

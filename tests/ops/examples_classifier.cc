@@ -1,0 +1,43 @@
+// Examples of the loss of a classifier, and of counting what it gets right.
+#include "tests/ops/example.h"
+
+namespace plimsoll::ops {
+namespace {
+
+ExampleInput Labels(graph::Shape shape, int64_t classes) {
+  return {shape, Fill::kTargets, classes};
+}
+ExampleInput Scalar() { return {{}, Fill::kPositive}; }
+
+const ExampleRegistration kLoss({.op = "cross_entropy",
+                                 .label = "",
+                                 .inputs = {{{3, 5, 7}}, Labels({3, 5}, 7), Scalar()},
+                                 .attributes = {{"label_smoothing", 0.0}},
+                                 .float32_inputs = {2}});
+const ExampleRegistration kLossSmooth({.op = "cross_entropy",
+                                       .label = "smoothed labels, many classes",
+                                       .inputs = {{{37, 130}}, Labels({37}, 130), Scalar()},
+                                       .attributes = {{"label_smoothing", 0.1}},
+                                       .float32_inputs = {2}});
+const ExampleRegistration kLossBackward({.op = "cross_entropy_backward",
+                                         .label = "",
+                                         .inputs = {{{9, 40}, Fill::kSmall},
+                                                    Labels({9}, 40),
+                                                    Scalar(),
+                                                    {{9}, Fill::kPositive},
+                                                    Scalar()},
+                                         .attributes = {{"label_smoothing", 0.1}},
+                                         .float32_inputs = {2},
+                                         .compute_inputs = {3, 4}});
+
+const ExampleRegistration kTopK({.op = "count_top_k",
+                                 .label = "first",
+                                 .inputs = {{{40, 6}}, Labels({40}, 6)},
+                                 .attributes = {{"k", 1}}});
+const ExampleRegistration kTopKFive({.op = "count_top_k",
+                                     .label = "first five",
+                                     .inputs = {{{2, 30, 70}}, Labels({2, 30}, 70)},
+                                     .attributes = {{"k", 5}}});
+
+}  // namespace
+}  // namespace plimsoll::ops
