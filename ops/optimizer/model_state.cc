@@ -27,7 +27,7 @@ std::vector<TensorType> InferMovingAverage(const OpCall& call) {
 
 void MovingAverageGradient(graph::GradientContext& ctx) {
   const double momentum = ctx.attributes().GetReal("momentum");
-  const double factors[] = {1 - momentum, momentum};
+  const double factors[] = {1 - momentum, momentum * ctx.attributes().GetReal("factor")};
   for (const size_t i : {0, 1}) {
     if (ctx.wants(i)) {
       ctx.SetGradient(i, Scale(ctx.builder(), ctx.output_gradient(0), factors[i]));
@@ -67,9 +67,10 @@ const OpRegistration kCommitState({
 
 }  // namespace
 
-Value MovingAverage(graph::Builder& g, Value state, Value value, double momentum,
+Value MovingAverage(graph::Builder& g, Value state, Value value, double momentum, double factor,
                     std::string_view name) {
-  return g.Emit1("moving_average", {state, value}, {{"momentum", momentum}}, name);
+  return g.Emit1("moving_average", {state, value}, {{"momentum", momentum}, {"factor", factor}},
+                 name);
 }
 
 void CommitState(graph::Builder& g, Value state, Value pending, int64_t parts, Value apply) {

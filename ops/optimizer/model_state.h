@@ -9,10 +9,11 @@
 
 namespace plimsoll::ops {
 
-// state + momentum · (value − state), in float32 whatever the policy of mixed precision: the
-// running statistics of PyTorch's batch norm, with its meaning of `momentum`.
+// state + momentum · (factor · value − state), in float32 whatever the policy of mixed precision:
+// the running statistics of PyTorch's batch norm, with its meaning of `momentum`. `factor` makes a
+// variance unbiased.
 graph::Value MovingAverage(graph::Builder& g, graph::Value state, graph::Value value,
-                           double momentum, std::string_view name = "");
+                           double momentum, double factor = 1, std::string_view name = "");
 
 // Sets the persistent `state` to `pending` / `parts`, unless apply i32[] is 0. Without `apply`
 // (kNoTensor), always. `parts` is the number of ranks over which `pending` was summed.

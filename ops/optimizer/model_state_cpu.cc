@@ -10,11 +10,12 @@ void MovingAverage(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
     const auto momentum = static_cast<T>(ctx.attributes.GetReal("momentum"));
+    const auto factor = static_cast<T>(ctx.attributes.GetReal("factor"));
     const S *state = ctx.in<S>(0), *value = ctx.in<S>(1);
     S* next = ctx.out<S>(0);
     ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
       const auto now = Load<T>(state + i, count);
-      Store<T>(next + i, now + (Load<T>(value + i, count) - now) * momentum, count);
+      Store<T>(next + i, now + (Load<T>(value + i, count) * factor - now) * momentum, count);
     });
   });
 }

@@ -8,16 +8,17 @@ namespace plimsoll::ops {
 namespace {
 
 struct Average {
-  float momentum;
+  float momentum, factor;
   __device__ float operator()(float state, float value) const {
-    return state + (value - state) * momentum;
+    return state + (__fmul_rn(value, factor) - state) * momentum;
   }
 };
 
 void MovingAverage(const CudaContext& ctx) {
-  const auto momentum = static_cast<float>(ctx.attributes.GetReal("momentum"));
+  const Average average{static_cast<float>(ctx.attributes.GetReal("momentum")),
+                        static_cast<float>(ctx.attributes.GetReal("factor"))};
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    Map(ctx.stream, "moving_average", ctx.in_shape(0).elements(), Average{momentum}, ctx.out<S>(0),
+    Map(ctx.stream, "moving_average", ctx.in_shape(0).elements(), average, ctx.out<S>(0),
         ctx.in<S>(0), ctx.in<S>(1));
   });
 }
