@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Makes tests/ops/testdata/*.txt: inputs and results of PyTorch on the CPU, in float64.
 
-Needs torch (written with 2.15): python3 make_golden.py [DIR]. A file is a list of tensors, each a
-line "NAME D0 D1 ..." and a line of values. Inputs are float32 values, so that both precisions of an
-op can start from them.
+Needs torch (written with 2.15; what follows clip.txt with 2.5.1): python3 make_op_golden.py [DIR]. A
+file is a list of tensors, each a line "NAME D0 D1 ..." and a line of values. Inputs are float32
+values, so that both precisions of an op can start from them.
 """
 import pathlib
 import sys
 
 import torch
+import torch.nn.functional as nn
 
 torch.set_default_dtype(torch.float64)
 
@@ -53,7 +54,6 @@ def main():
     directory = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "testdata")
     directory.mkdir(exist_ok=True)
     torch.manual_seed(1)
-    nn = torch.nn.functional
     width = 13
     write(directory / "layer_norm.txt", differentiate(
         lambda x, weight, bias: nn.layer_norm(x, (width,), weight, bias, 1e-5),
@@ -89,6 +89,10 @@ def main():
     for i, parameter in enumerate(parameters):
         tensors[f"clipped.{i}"] = parameter.grad
     write(directory / "clip.txt", tensors)
+
+    # Their backward ops read y.
+    for name in ("relu", "sigmoid", "tanh"):
+        write(directory / f"{name}.txt", differentiate(getattr(torch, name), {"x": x}))
 
 
 if __name__ == "__main__":
