@@ -35,6 +35,20 @@ def differentiate(function, inputs):
     return {**inputs, "y": y, "dy": dy, **{"d" + name: leaf.grad for name, leaf in leaves.items()}}
 
 
+def pool(function, x, *args, **kwargs):
+    """A pooling function of NCHW applied to images in NHWC."""
+    return function(x.permute(0, 3, 1, 2), *args, **kwargs).permute(0, 2, 3, 1)
+
+
+def max_positions(x, kernel, stride, pad):
+    """Where in its window, counted row by row, each maximum lies."""
+    width = x.shape[2]
+    index = pool(lambda x: nn.max_pool2d(x, kernel, stride, pad, return_indices=True)[1], x)
+    top = torch.arange(index.shape[1]).view(1, -1, 1, 1) * stride[0] - pad[0]
+    left = torch.arange(index.shape[2]).view(1, 1, -1, 1) * stride[1] - pad[1]
+    return (index // width - top) * kernel[1] + index % width - left
+
+
 def optimizer_steps(make, slots):
     """Five updates of one parameter; gradients, and parameter and state after each."""
     parameter = torch.nn.Parameter(randn(11))
@@ -93,6 +107,18 @@ def main():
     # Their backward ops read y.
     for name in ("relu", "sigmoid", "tanh"):
         write(directory / f"{name}.txt", differentiate(getattr(torch, name), {"x": x}))
+
+    # Windows of 3 x 2 elements, 2 x 1 apart, over padded images that they do not fill.
+    window = ((3, 2), (2, 1), (1, 1))
+    images = {"x": randn(2, 6, 5, 3)}
+    tensors = differentiate(lambda x: pool(nn.max_pool2d, x, *window), images)
+    tensors["index"] = max_positions(images["x"], *window).double()
+    write(directory / "max_pool2d.txt", tensors)
+    for name, padded in (("avg_pool2d", True), ("avg_pool2d_without_padding", False)):
+        write(directory / f"{name}.txt", differentiate(
+            lambda x: pool(nn.avg_pool2d, x, *window, count_include_pad=padded), images))
+    write(directory / "global_avg_pool.txt", differentiate(
+        lambda x: pool(nn.adaptive_avg_pool2d, x, 1)[:, 0, 0], images))
 
 
 if __name__ == "__main__":
