@@ -9,9 +9,11 @@
 #include <memory>
 #include <string>
 
+#include "base/error.h"
 #include "models/family.h"
 #include "models/vision_layers.h"
-#include "ops/pooling/pool.h"
+#include "ops/pooling/global_avg_pool.h"
+#include "ops/pooling/max_pool.h"
 #include "ops/relu.h"
 
 namespace plimsoll::models {
@@ -90,8 +92,7 @@ class ResNet final : public Model {
     const Scope scope(g.builder(), "stem");
     if (form_.small) return ConvNormRelu(g, "", x, 16, {.kernel = 3});
     x = ConvNormRelu(g, "", x, 64, {.kernel = 7, .stride = 2});
-    return ops::MaxPool2d(g.builder(), x, {.kernel = {3, 3}, .stride = {2, 2}, .pad = {1, 1}},
-                          "pool");
+    return ops::MaxPool2d(g.builder(), x, ops::Pool2d::Square(3, 2, 1), "pool");
   }
 
   // x + its branch, or a projection of x where the shape changes; then ReLU.

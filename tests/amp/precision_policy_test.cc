@@ -75,10 +75,11 @@ TEST(Policy, RefusesWhatItCannotFollow) {
   EXPECT_EQ(
       ProblemOf({}, {"convolution"}),
       "fp32_ops: no op kind convolution; there are add, add_layer_norm, add_low_rank, "
-      "add_rms_norm, "
-      "attention, dropout, embedding, gelu, "
-      "layer_norm, linear, linear_cross_entropy, matmul, moving_average, mul, rms_norm, rotary, "
-      "scale, scale_by, select_rows, silu, squared_norm, sum, swiglu");
+      "add_rms_norm, attention, avg_pool2d, batch_norm, batch_norm_statistics, conv, "
+      "cross_entropy, dropout, embedding, gelu, global_avg_pool, "
+      "layer_norm, linear, linear_cross_entropy, matmul, max_pool2d, moving_average, mul, relu, "
+      "rms_norm, rotary, scale, scale_by, select_rows, sigmoid, silu, squared_norm, sum, swiglu, "
+      "tanh");
   EXPECT_EQ(ProblemOf({"gelu", "sum"}, {"silu", "sum"}),
             "fp32_ops: sum is in amp.low_ops, too; keep it in one of them");
   EXPECT_EQ(ProblemOf({}, {"linear_dx"}),

@@ -178,6 +178,19 @@ const ExampleRegistration kSwigluWithBackwardPacks({.op = "swiglu_with_backward"
                                                     .label = "whole packs",
                                                     .inputs = {{{5, 9, 2 * 88}}, {{5, 9, 88}}}});
 
+const ExampleRegistration kRelu({.op = "relu", .label = "", .inputs = {{kSmallShape}}});
+const ExampleRegistration kReluBackward({.op = "relu_backward",
+                                         .label = "",
+                                         .inputs = {{kLarge}, {kLarge}}});
+const ExampleRegistration kSigmoid({.op = "sigmoid", .label = "", .inputs = {{kSmallShape}}});
+const ExampleRegistration kSigmoidBackward({.op = "sigmoid_backward",
+                                            .label = "",
+                                            .inputs = {{kLarge}, {kLarge}}});
+const ExampleRegistration kTanh({.op = "tanh", .label = "", .inputs = {{kSmallShape}}});
+const ExampleRegistration kTanhBackward({.op = "tanh_backward",
+                                         .label = "",
+                                         .inputs = {{kLarge}, {kLarge}}});
+
 const ExampleRegistration kDropout({.op = "dropout",
                                     .label = "",
                                     .inputs = {{kSmallShape}, {{2}, Fill::kCounter}},

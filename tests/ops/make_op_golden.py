@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Makes tests/ops/testdata/*.txt: inputs and results of PyTorch on the CPU, in float64.
 
-Needs torch (written with 2.15): python3 make_golden.py [DIR]. A file is a list of tensors, each a
-line "NAME D0 D1 ..." and a line of values. Inputs are float32 values, so that both precisions of an
-op can start from them.
+Needs torch (written with 2.15; what follows clip.txt with 2.5.1): python3 make_op_golden.py [DIR]. A
+file is a list of tensors, each a line "NAME D0 D1 ..." and a line of values. Inputs are float32
+values, so that both precisions of an op can start from them.
 """
 import pathlib
 import sys
 
 import torch
+import torch.nn.functional as nn
 
 torch.set_default_dtype(torch.float64)
 
@@ -34,6 +35,20 @@ def differentiate(function, inputs):
     return {**inputs, "y": y, "dy": dy, **{"d" + name: leaf.grad for name, leaf in leaves.items()}}
 
 
+def pool(function, x, *args, **kwargs):
+    """A pooling function of NCHW applied to images in NHWC."""
+    return function(x.permute(0, 3, 1, 2), *args, **kwargs).permute(0, 2, 3, 1)
+
+
+def max_positions(x, kernel, stride, pad):
+    """Where in its window, counted row by row, each maximum lies."""
+    width = x.shape[2]
+    index = pool(lambda x: nn.max_pool2d(x, kernel, stride, pad, return_indices=True)[1], x)
+    top = torch.arange(index.shape[1]).view(1, -1, 1, 1) * stride[0] - pad[0]
+    left = torch.arange(index.shape[2]).view(1, 1, -1, 1) * stride[1] - pad[1]
+    return (index // width - top) * kernel[1] + index % width - left
+
+
 def optimizer_steps(make, slots):
     """Five updates of one parameter; gradients, and parameter and state after each."""
     parameter = torch.nn.Parameter(randn(11))
@@ -53,7 +68,6 @@ def main():
     directory = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "testdata")
     directory.mkdir(exist_ok=True)
     torch.manual_seed(1)
-    nn = torch.nn.functional
     width = 13
     write(directory / "layer_norm.txt", differentiate(
         lambda x, weight, bias: nn.layer_norm(x, (width,), weight, bias, 1e-5),
@@ -89,6 +103,22 @@ def main():
     for i, parameter in enumerate(parameters):
         tensors[f"clipped.{i}"] = parameter.grad
     write(directory / "clip.txt", tensors)
+
+    # Their backward ops read y.
+    for name in ("relu", "sigmoid", "tanh"):
+        write(directory / f"{name}.txt", differentiate(getattr(torch, name), {"x": x}))
+
+    # Windows of 3 x 2 elements, 2 x 1 apart, over padded images that they do not fill.
+    window = ((3, 2), (2, 1), (1, 1))
+    images = {"x": randn(2, 6, 5, 3)}
+    tensors = differentiate(lambda x: pool(nn.max_pool2d, x, *window), images)
+    tensors["index"] = max_positions(images["x"], *window).double()
+    write(directory / "max_pool2d.txt", tensors)
+    for name, padded in (("avg_pool2d", True), ("avg_pool2d_without_padding", False)):
+        write(directory / f"{name}.txt", differentiate(
+            lambda x: pool(nn.avg_pool2d, x, *window, count_include_pad=padded), images))
+    write(directory / "global_avg_pool.txt", differentiate(
+        lambda x: pool(nn.adaptive_avg_pool2d, x, 1)[:, 0, 0], images))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include <map>
 #include <sstream>
 
+#include "ops/pooling/pool_window.h"
 #include "tests/ops/guarded_call.h"
 
 namespace plimsoll::ops {
@@ -73,12 +74,20 @@ class GoldenTest : public testing::TestWithParam<DType> {
     return tensor;
   }
 
-  // Checks y and dx of an elementwise op and its backward op.
+  // Checks y and dx of an elementwise op and its backward op, which reads x.
   void CheckUnary(const std::string& file, const std::string& op, const Attributes& attributes) {
     Golden golden = Read(file);
     const HostTensor x = Make(golden["x"]);
     ExpectNear(Call(op, attributes, {x})[0], golden["y"]);
     ExpectNear(Call(op + "_backward", attributes, {x, Make(golden["dy"])})[0], golden["dx"]);
+  }
+
+  // The same where the backward op reads y.
+  void CheckByResult(const std::string& op) {
+    Golden golden = Read(op);
+    const std::optional<HostTensor> y = Call(op, {}, {Make(golden["x"])})[0];
+    ExpectNear(y, golden["y"]);
+    ExpectNear(Call(op + "_backward", {}, {y, Make(golden["dy"])})[0], golden["dx"]);
   }
 
   ThreadPool pool_{2};
@@ -117,7 +126,47 @@ TEST_P(GoldenTest, GeluExact) {
   CheckUnary("gelu_none", "gelu", {{"approximate", std::string("none")}});
 }
 TEST_P(GoldenTest, Silu) { CheckUnary("silu", "silu", {}); }
+TEST_P(GoldenTest, Relu) { CheckByResult("relu"); }
+TEST_P(GoldenTest, Sigmoid) { CheckByResult("sigmoid"); }
+TEST_P(GoldenTest, Tanh) { CheckByResult("tanh"); }
 TEST_P(GoldenTest, Swiglu) { CheckUnary("swiglu", "swiglu", {}); }
+
+const Attributes kPoolWindow = ToAttributes(
+    {.kernel_h = 3, .kernel_w = 2, .stride_h = 2, .stride_w = 1, .pad_h = 1, .pad_w = 1});
+
+TEST_P(GoldenTest, MaxPool2d) {
+  Golden golden = Read("max_pool2d");
+  const HostTensor x = Make(golden["x"]);
+  const Outputs forward = Call("max_pool2d", kPoolWindow, {x});
+  ExpectNear(forward[0], golden["y"]);
+  ExpectNear(forward[1], golden["index"]);
+  ExpectNear(Call("max_pool2d_backward", WithImageSize(kPoolWindow, x.type.shape),
+                  {Make(golden["dy"]), forward[1]})[0],
+             golden["dx"]);
+}
+
+TEST_P(GoldenTest, AvgPool2d) {
+  for (bool count_include_pad : {true, false}) {
+    Golden golden = Read(count_include_pad ? "avg_pool2d" : "avg_pool2d_without_padding");
+    const HostTensor x = Make(golden["x"]);
+    Attributes attributes = kPoolWindow;
+    attributes.Set("count_include_pad", count_include_pad);
+    ExpectNear(Call("avg_pool2d", attributes, {x})[0], golden["y"]);
+    ExpectNear(Call("avg_pool2d_backward", WithImageSize(attributes, x.type.shape),
+                    {Make(golden["dy"])})[0],
+               golden["dx"]);
+  }
+}
+
+TEST_P(GoldenTest, GlobalAvgPool) {
+  Golden golden = Read("global_avg_pool");
+  const HostTensor x = Make(golden["x"]);
+  ExpectNear(Call("global_avg_pool", {}, {x})[0], golden["y"]);
+  ExpectNear(
+      Call("global_avg_pool_backward", {{"h", x.type.shape.dim(1)}, {"w", x.type.shape.dim(2)}},
+           {Make(golden["dy"])})[0],
+      golden["dx"]);
+}
 
 constexpr double kLr = 3e-3;
 constexpr int kSteps = 5;

@@ -95,12 +95,12 @@ TEST(Traits, AreThoseOfTheseOps) {
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.precision.tf32; }),
             (Names{"add_low_rank", "linear", "linear_cross_entropy", "matmul"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cheap_to_recompute; }),
-            (Names{"add", "cast", "dropout", "gelu", "layer_norm", "mul", "rms_norm", "rotary",
-                   "scale", "silu", "swiglu"}));
+            (Names{"add", "cast", "dropout", "gelu", "layer_norm", "mul", "relu", "rms_norm",
+                   "rotary", "scale", "sigmoid", "silu", "swiglu", "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "norms"; }),
             (Names{"layer_norm", "rms_norm"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "activations"; }),
-            (Names{"gelu", "silu", "swiglu"}));
+            (Names{"gelu", "relu", "sigmoid", "silu", "swiglu", "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "attention"; }),
             (Names{"attention"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.stops_gradient; }), (Names{"stop_gradient"}));

@@ -1,0 +1,24 @@
+// Average pooling over images.
+#pragma once
+
+#include <string_view>
+
+#include "graph/builder.h"
+#include "ops/pooling/pool_window.h"
+
+namespace plimsoll::ops {
+
+struct AvgPool2dOptions {
+  // Padding counts as zeros: every sum is divided by kernel_h · kernel_w. False: each is divided by
+  // the number of the image's elements in its window.
+  bool count_include_pad = true;
+};
+
+// Images x [B,H,W,C] of any floating type → y [B,OH,OW,C] of the same, OH = ⌊(H + 2·pad_h −
+// kernel_h) / stride_h⌋ + 1: the mean of each window in each channel, summed in float32 (double for
+// double). Throws InternalError for shapes and windows that do not fit (InferPooled,
+// ops/pooling/pool_window.h).
+graph::Value AvgPool2d(graph::Builder& g, graph::Value x, const Pool2d& window,
+                       const AvgPool2dOptions& options = {}, std::string_view name = "");
+
+}  // namespace plimsoll::ops
