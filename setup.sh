@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing need and, where there is a CUDA toolkit,
 # the headers of cudnn-frontend. Safe to repeat; quick when nothing is missing. `./setup.sh --dev`
-# adds what only developers need (fuzzing, formatting, comparisons), `--reports` what looks at the
-# pictures and metrics that runs write: a browser (about 350 MB) and TensorBoard. Without them those
-# tests are skipped, and run once they are there (tools/machine.sh).
+# adds what only developers need (fuzzing, formatting, comparisons, images to test with), `--reports`
+# what looks at the pictures and metrics that runs write: a browser (about 350 MB) and TensorBoard.
+# Without them those tests are skipped, and run once they are there (tools/machine.sh).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -22,6 +22,7 @@ packages=(
 dev_packages=(
   clang-14 libclang-rt-14-dev clang-format              # fuzz targets, formatting
   libopenblas0-pthread libdnnl2                         # bench/: rates to compare with
+  dataset-fashion-mnist                                 # images (30 MB) that a test reads
 )
 
 report_packages=(
@@ -46,7 +47,7 @@ for argument in "$@"; do
     --reports) packages+=("${report_packages[@]}") reports=yes ;;
     -h | --help)
       echo "usage: ./setup.sh [--dev] [--reports]   installs the Debian packages Plimsoll needs"
-      echo "  --dev      also for fuzzing, formatting, bench"
+      echo "  --dev      also for fuzzing, formatting, bench, images"
       echo "  --reports  also for the tests of reports: a browser, TensorBoard"
       exit 0
       ;;

@@ -32,6 +32,9 @@ const std::string& Settings::Text(std::string_view name) const {
 const std::vector<std::string>& Settings::List(std::string_view name) const {
   return As<std::vector<std::string>>(name, "list");
 }
+const std::vector<double>& Settings::Floats(std::string_view name) const {
+  return As<std::vector<double>>(name, "list of numbers");
+}
 int64_t Settings::IntOr(std::string_view name, int64_t fallback) const {
   return Has(name) ? Int(name) : fallback;
 }

@@ -18,12 +18,12 @@
 namespace plimsoll {
 
 // std::monostate: not set.
-using SettingValue =
-    std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<std::string>>;
+using SettingValue = std::variant<std::monostate, bool, int64_t, double, std::string,
+                                  std::vector<std::string>, std::vector<double>>;
 
 // One row of a table.
 struct Setting {
-  enum class Type { kBool, kInt, kFloat, kString, kChoice, kStringList };
+  enum class Type { kBool, kInt, kFloat, kString, kChoice, kStringList, kFloatList };
   // Whether it has a meaning beside loaded weights, which come with their model's shape.
   enum class BesideWeights { kNo, kYes, kOnlyThere };
 
@@ -34,6 +34,7 @@ struct Setting {
   std::string derived = {};               // how the owner derives it, in words
   std::string required = {};              // advice if it is missing: "give the number of …"
   std::vector<std::string> choices = {};  // kChoice
+  // Of numbers, and of each number in a list.
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false;  // min itself is out of range
@@ -69,6 +70,7 @@ class Settings {
   double Float(std::string_view name) const;
   const std::string& Text(std::string_view name) const;
   const std::vector<std::string>& List(std::string_view name) const;
+  const std::vector<double>& Floats(std::string_view name) const;
   int64_t IntOr(std::string_view name, int64_t fallback) const;
   // monostate: not set.
   const SettingValue& Get(std::string_view name) const;

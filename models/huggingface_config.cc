@@ -44,6 +44,8 @@ SettingValue ReadSetting(const JsonObject& config, const Setting& setting) {
       return config.RequireString(setting.name);
     case Setting::Type::kStringList:
       return config.RequireStrings(setting.name);
+    case Setting::Type::kFloatList:
+      return config.RequireFloats(setting.name);
   }
   throw InternalError("a setting of no type");
 }

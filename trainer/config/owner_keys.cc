@@ -49,6 +49,8 @@ Type TypeOf(const Setting& setting) {
       return Type::kEnum;
     case Setting::Type::kStringList:
       return Type::kStringList;
+    case Setting::Type::kFloatList:
+      return Type::kFloatList;
   }
   throw InternalError("a setting of no type");
 }

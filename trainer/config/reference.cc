@@ -47,6 +47,8 @@ std::string TypeCell(const Key& key) {
       return "[number, number]";
     case Type::kStringList:
       return "string or list";
+    case Type::kFloatList:
+      return "number or list";
     case Type::kMemorySize:
       return "size";
     case Type::kAutoOrInt:
@@ -144,6 +146,10 @@ Json TypeSchema(const Key& key) {
               {"maxItems", 2}};
     case Type::kStringList:
       return {{"anyOf", {string, {{"type", "array"}, {"items", string}}}}};
+    case Type::kFloatList: {
+      const Json number = NumberSchema(key, "number");
+      return {{"anyOf", {number, {{"type", "array"}, {"items", number}}}}};
+    }
     case Type::kMemorySize:
       return {{"type", {"string", "integer"}}};
     case Type::kAutoOrInt:

@@ -32,6 +32,9 @@ void CheckRange(const Key& key, const Value& value, const std::string& origin) {
   if (const auto* pair = std::get_if<std::array<double, 2>>(&value)) {
     for (const double number : *pair) CheckRange(key, number, Number(number), origin);
   }
+  if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
+    for (const double number : *numbers) CheckRange(key, number, Number(number), origin);
+  }
 }
 
 void CheckChoice(const Key& key, const std::string& text, const std::string& origin) {

@@ -90,6 +90,17 @@ Value ParseStringList(const std::string& path, const Tree& tree) {
   return values;
 }
 
+Value ParseFloatList(const std::string& path, const Tree& tree) {
+  if (tree.kind != Tree::Kind::kList) {
+    return std::vector<double>{FloatOf(Type::kFloatList, path, tree)};
+  }
+  std::vector<double> values;
+  for (const Tree& item : tree.items) {
+    values.push_back(FloatOf(Type::kFloat, fmt::format("{}[{}]", path, values.size()), item));
+  }
+  return values;
+}
+
 WeightDecayGroup ParseGroup(const std::string& path, const Tree& tree) {
   if (tree.kind != Tree::Kind::kMap) Expected("{pattern: …, weight_decay: …}", path, tree);
   WeightDecayGroup group;
@@ -267,6 +278,8 @@ std::string TypeText(Type type) {
       return "two numbers, [a, b]";
     case Type::kStringList:
       return "a string or a list of strings";
+    case Type::kFloatList:
+      return "a number or a list of numbers";
     case Type::kMemorySize:
       return "a size like 24GiB, 90% or free - 1GiB";
     case Type::kAutoOrInt:
@@ -296,6 +309,8 @@ Value ParseValue(Type type, const std::string& path, const Tree& tree) {
       return ParsePair(path, tree);
     case Type::kStringList:
       return ParseStringList(path, tree);
+    case Type::kFloatList:
+      return ParseFloatList(path, tree);
     case Type::kMemorySize: {
       MemorySize size;
       if (!ParseMemorySize(ScalarOf(type, path, tree), &size)) Expected(TypeText(type), path, tree);
@@ -363,6 +378,9 @@ struct Printer {
     std::vector<std::string> items;
     for (const std::string& value : values) items.push_back(ScalarText(value));
     return fmt::format("[{}]", fmt::join(items, ", "));
+  }
+  std::string operator()(const std::vector<double>& values) const {
+    return fmt::format("[{}]", fmt::join(values, ", "));
   }
   std::string operator()(const std::array<double, 2>& pair) const {
     return fmt::format("[{}, {}]", pair[0], pair[1]);

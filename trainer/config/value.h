@@ -20,6 +20,7 @@ enum class Type {
   kEnum,
   kPair,               // two numbers
   kStringList,         // one string or a list of strings
+  kFloatList,          // one number or a list of numbers
   kMemorySize,         // 24GiB, 90%, free - 1GiB
   kAutoOrInt,          // auto (monostate) or an integer
   kFolderOrBool,       // a path, true (the string "true") or false (the empty string)
@@ -29,8 +30,8 @@ enum class Type {
 
 // std::monostate: not set (or auto, off).
 using Value = std::variant<std::monostate, bool, int64_t, double, std::string,
-                           std::vector<std::string>, std::array<double, 2>, MemorySize,
-                           std::vector<WeightDecayGroup>, std::vector<TrainSource>>;
+                           std::vector<std::string>, std::vector<double>, std::array<double, 2>,
+                           MemorySize, std::vector<WeightDecayGroup>, std::vector<TrainSource>>;
 
 // A description of this type's values: "an integer", "two numbers, [a, b]".
 std::string TypeText(Type type);

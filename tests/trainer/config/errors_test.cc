@@ -272,6 +272,21 @@ TEST(ConfigErrors, Data) {
   });
 }
 
+TEST(ConfigErrors, SourcesOfTheirOwnKeys) {
+  const std::string images = kModel + "data: {source: images, folder: f, ";
+  Check({
+      {kModel + "data: {source: images}\n",
+       "run.yaml:2: data.folder: missing; name the folder with the images' files"},
+      {images + "mean: grey}\n", "run.yaml:2: data.mean: expected a number, got \"grey\""},
+      {images + "mean: {red: 1}}\n",
+       "run.yaml:2: data.mean: expected a number or a list of numbers, got a map"},
+      {images + "mean: [0.5, red]}\n", "run.yaml:2: data.mean[1]: expected a number, got \"red\""},
+      {images + "mean: [0.5, 125.3]}\n",
+       "run.yaml:2: data.mean: 125.3 is out of range; it must be between 0 and 1"},
+      {images + "std: 0}\n", "run.yaml:2: data.std: 0 is out of range; it must be at least 1e-06"},
+  });
+}
+
 TEST(ConfigErrors, BatchArithmeticIsShown) {
   Check({
       {kBase + "train: {micro_batch: 32, global_batch: 100}\n",

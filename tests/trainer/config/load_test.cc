@@ -318,6 +318,19 @@ TEST(Load, SourcesHaveWeights) {
             DataFormat::kAuto);
 }
 
+TEST(Load, ASourceHasItsOwnKeys) {
+  const std::string text = kModel + "data: {source: images, folder: f, mean: [0.5, 0.25, 0]}\n";
+  const RunConfig config = Parse(text, {"data.std=0.5", "data.flip=true"});
+  EXPECT_THAT(config.data.settings.Floats("mean"), ElementsAre(0.5, 0.25, 0));
+  EXPECT_THAT(config.data.settings.Floats("std"), ElementsAre(0.5));
+  EXPECT_TRUE(config.data.settings.Bool("flip"));
+  EXPECT_EQ(config.data.settings.Int("pad_to"), 0);
+  EXPECT_GT(config.train.eval_every, 0);
+  EXPECT_THAT(Parse(text, {"data.std=[1, 0.5, 2]"}).data.settings.Floats("std"),
+              ElementsAre(1, 0.5, 2));
+  EXPECT_FALSE(Parse(text).data.settings.Has("std"));
+}
+
 TEST(Load, DataKeysWithoutEffectAreReported) {
   const Loaded loaded = LoadText(kBase, "run.yaml", {"data.exclude=*.dat", "data.format=text"});
   ASSERT_EQ(loaded.warnings.size(), 2u);

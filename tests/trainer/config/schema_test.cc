@@ -33,6 +33,8 @@ Value Another(const Key& key) {
       return std::array<double, 2>{0.1, 0.2};
     case Type::kStringList:
       return std::vector<std::string>{"another"};
+    case Type::kFloatList:
+      return std::vector<double>{0.25, 0.5};
     case Type::kMemorySize:
       return MemorySize{MemorySize::Base::kAbsolute, 1.0, 12345};
     case Type::kAutoOrInt:

@@ -1,0 +1,320 @@
+// The source "images", by the interface that training has.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/allocation_counter.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/data/image_folders.h"
+#include "trainer/data/held_out_batches.h"
+#include "trainer/data/source.h"
+
+namespace plimsoll::data {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr uint64_t kSeed = 11;
+
+struct Batch {
+  std::vector<float> images;
+  std::vector<int32_t> labels;
+  bool operator==(const Batch&) const = default;
+};
+
+graph::Slot ImageSlot(const graph::Shape& shape, std::vector<float>& values) {
+  values.assign(static_cast<size_t>(shape.elements()), NAN);
+  return {"images", {graph::DType::kFloat32, shape}, std::as_writable_bytes(std::span(values))};
+}
+
+graph::Slot LabelSlot(int64_t rows, std::vector<int32_t>& values) {
+  values.assign(static_cast<size_t>(rows), -7);
+  return {"labels", {graph::DType::kInt32, {rows}}, std::as_writable_bytes(std::span(values))};
+}
+
+// 12 images of 3 × 4 pixels for training, 5 for tests.
+class ImageSource : public testing::Test {
+ protected:
+  ImageSource() { WriteIdxFolder(folder_, 12, 5); }
+
+  // With the defaults of what is not given.
+  std::unique_ptr<Source> Make(const std::map<std::string, SettingValue>& given = {},
+                               uint64_t seed = kSeed, const std::string& folder = "") const {
+    const SourceKind* const kind = FindSource("images");
+    Settings settings;
+    settings.Set("folder", folder.empty() ? folder_.path() : folder);
+    for (const auto& [name, value] : given) settings.Set(name, value);
+    CompleteSettings(kind->settings, kind->complete, settings);
+    return kind->make(settings, seed);
+  }
+  // Bytes over 255.
+  std::unique_ptr<Source> MakePlain(std::map<std::string, SettingValue> given = {},
+                                    uint64_t seed = kSeed) const {
+    given["mean"] = std::vector<double>{0};
+    given["std"] = std::vector<double>{1};
+    return Make(given, seed);
+  }
+
+  static Batch Fill(const Source& source, int64_t first, int64_t rows, graph::Shape shape) {
+    Batch batch;
+    const std::vector<graph::Slot> slots = {ImageSlot(shape, batch.images),
+                                            LabelSlot(rows, batch.labels)};
+    source.Fill(first, slots);
+    return batch;
+  }
+  static Batch Fill(const Source& source, int64_t first, int64_t rows) {
+    return Fill(source, first, rows, {rows, 3, 4, 1});
+  }
+  // The number of a row's image for training, which its first pixel says.
+  static int ImageOf(const Batch& batch, int64_t row) {
+    return static_cast<int>(std::lround(batch.images[static_cast<size_t>(row * 12)] * 255)) / 12;
+  }
+
+  const TempFolder folder_;
+};
+
+TEST_F(ImageSource, ReadsEachImageOnceAnEpoch) {
+  const auto source = MakePlain();
+  std::set<std::vector<int>> orders;
+  for (int64_t epoch = 0; epoch < 5; ++epoch) {
+    const Batch batch = Fill(*source, 12 * epoch, 12);
+    std::vector<int> order;
+    for (int64_t row = 0; row < 12; ++row) {
+      const int image = ImageOf(batch, row);
+      order.push_back(image);
+      EXPECT_EQ(batch.labels[static_cast<size_t>(row)], image % 10);
+      for (int pixel = 0; pixel < 12; ++pixel) {
+        EXPECT_EQ(batch.images[static_cast<size_t>(12 * row + pixel)],
+                  static_cast<float>(12 * image + pixel) / 255.0f);
+      }
+    }
+    orders.insert(order);
+    std::ranges::sort(order);
+    for (int image = 0; image < 12; ++image) EXPECT_EQ(order[static_cast<size_t>(image)], image);
+  }
+  EXPECT_EQ(orders.size(), 5u);
+  EXPECT_NE(Fill(*source, 0, 12), Fill(*MakePlain({}, kSeed + 1), 0, 12));
+}
+
+TEST_F(ImageSource, FillsASampleTheSameHoweverSamplesAreSplit) {
+  const auto source = MakePlain({{"crop_padding", int64_t{2}}, {"flip", true}});
+  const Batch whole = Fill(*source, 0, 48);
+  for (const int64_t rows : {1, 2, 3, 8, 16}) {
+    Batch pieces;
+    for (int64_t first = 0; first < 48; first += rows) {
+      const Batch piece = Fill(*source, first, rows);
+      pieces.images.insert(pieces.images.end(), piece.images.begin(), piece.images.end());
+      pieces.labels.insert(pieces.labels.end(), piece.labels.begin(), piece.labels.end());
+    }
+    EXPECT_EQ(pieces, whole) << rows;
+  }
+  // Each input alone, too.
+  std::vector<int32_t> labels;
+  source->Fill(0, std::vector<graph::Slot>{LabelSlot(48, labels)});
+  EXPECT_EQ(labels, whole.labels);
+  std::vector<float> images;
+  source->Fill(0, std::vector<graph::Slot>{ImageSlot({48, 3, 4, 1}, images)});
+  EXPECT_EQ(images, whole.images);
+  EXPECT_EQ(source->CountTargets("", 5, 7), 7);
+}
+
+TEST_F(ImageSource, AugmentsASampleAnewInEachEpochButNoTest) {
+  const auto plain = MakePlain(),
+             changed = MakePlain({{"crop_padding", int64_t{1}}, {"flip", true}});
+  std::set<std::vector<float>> versions;  // of image 0
+  for (int64_t sample = 0; sample < 12 * 100; ++sample) {
+    if (ImageOf(Fill(*plain, sample, 1), 0) != 0) continue;
+    versions.insert(Fill(*changed, sample, 1).images);
+  }
+  EXPECT_GT(versions.size(), 14u);  // of 3 · 3 · 2
+  EXPECT_EQ(Fill(*plain->HeldOut(0), 0, 5), Fill(*changed->HeldOut(0), 0, 5));
+}
+
+TEST_F(ImageSource, HoldsOutTheTestImagesInTheirOrder) {
+  const auto source = Make({{"mean", std::vector<double>{0.5}}, {"std", std::vector<double>{0.5}}});
+  EXPECT_TRUE(FindSource("images")->holds_out({}));
+  const auto held_out = source->HeldOut(0);
+  EXPECT_EQ(held_out->samples(), 5);
+  EXPECT_TRUE(held_out->pads());
+  EXPECT_EQ(source->HeldOut(3)->samples(), 3);
+  EXPECT_EQ(source->HeldOut(300)->samples(), 5);
+  EXPECT_EQ(source->samples(), std::nullopt);
+  EXPECT_FALSE(source->pads());
+
+  const Batch batch = Fill(*held_out, 2, 8);
+  EXPECT_EQ(batch.labels, (std::vector<int32_t>{2, 3, 4, -1, -1, -1, -1, -1}));
+  for (size_t i = 0; i < batch.images.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(255 - (24 + i));
+    EXPECT_EQ(batch.images[i], i < 36 ? (static_cast<float>(byte) / 255.0f - 0.5f) / 0.5f : 0.0f);
+  }
+  EXPECT_EQ(held_out->CountTargets("", 0, 5), 5);
+  EXPECT_EQ(held_out->CountTargets("", 2, 8), 3);
+  EXPECT_EQ(held_out->CountTargets("", 9, 8), 0);
+
+  for (const int64_t ranks : {1, 2}) {
+    std::vector<int32_t> labels;
+    const int64_t rows = 4 / ranks;
+    for (int64_t index = 0; index < 2; ++index) {
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        const HeldOutBatches batches(source->HeldOut(0), rows, rank, ranks);
+        ASSERT_EQ(batches.count(), 2);
+        EXPECT_EQ(batches.CountTargets(), 5);
+        Batch part;
+        const std::vector<graph::Slot> slots = {ImageSlot({rows, 3, 4, 1}, part.images),
+                                                LabelSlot(rows, part.labels)};
+        batches.Fill(index, slots);
+        labels.insert(labels.end(), part.labels.begin(), part.labels.end());
+      }
+    }
+    EXPECT_EQ(labels, (std::vector<int32_t>{0, 1, 2, 3, 4, -1, -1, -1}));
+  }
+}
+
+TEST_F(ImageSource, PadsAndNormalises) {
+  const auto source = Make({{"pad_to", int64_t{6}},
+                            {"mean", std::vector<double>{0.25}},
+                            {"std", std::vector<double>{0.5}}});
+  const Batch batch = Fill(*source->HeldOut(0), 0, 1, {1, 6, 6, 1});
+  for (size_t y = 0; y < 6; ++y) {
+    for (size_t x = 0; x < 6; ++x) {
+      const bool inside = y >= 1 && y < 4 && x >= 1 && x < 5;
+      const auto byte = inside ? static_cast<float>(255 - ((y - 1) * 4 + x - 1)) : 0.0f;
+      EXPECT_EQ(batch.images[6 * y + x], (byte / 255.0f - 0.25f) / 0.5f);
+    }
+  }
+}
+
+// By default an epoch has mean 0 and standard deviation 1.
+TEST_F(ImageSource, MeasuresMeanAndStd) {
+  const auto source = Make();
+  double sum = 0, squares = 0;
+  for (const float value : Fill(*source, 0, 12).images) {
+    sum += value;
+    squares += double{value} * value;
+  }
+  EXPECT_NEAR(sum / 144, 0, 1e-6);
+  EXPECT_NEAR(squares / 144, 1, 1e-6);
+  // Bytes 0 … 143.
+  EXPECT_THAT(source->Describe({}), HasSubstr("mean 0.2804, std 0.163\n"));
+  EXPECT_THAT(Make({{"std", std::vector<double>{2}}})->Describe({}), HasSubstr("0.2804, std 2\n"));
+}
+
+TEST_F(ImageSource, HasColours) {
+  const TempFolder cifar;
+  WriteCifarFolder(cifar);
+  const auto source =
+      Make({{"mean", std::vector<double>{0, 0.5, 1}}, {"std", std::vector<double>{1, 0.5, 0.25}}},
+           kSeed, cifar.path());
+  const Batch batch = Fill(*source->HeldOut(0), 0, 1, {1, 32, 32, 3});
+  EXPECT_EQ(batch.labels[0], 7);
+  EXPECT_EQ(batch.images[3], 2 / 255.0f);
+  EXPECT_EQ(batch.images[4], (3 / 255.0f - 0.5f) / 0.5f);
+  EXPECT_EQ(batch.images[5], (4 / 255.0f - 1.0f) / 0.25f);
+  EXPECT_THAT(source->Describe({}), HasSubstr("10 images of 32 × 32 × 3 in 10 classes"));
+  EXPECT_EQ(source->sizes(), std::vector<int64_t>{10});
+  ExpectUserError(
+      [&] {
+        Fill(*source, 0, 1, {1, 32, 32, 1});
+      },
+      {"'images'", "f32[1,32,32,1]", "32 × 32 × 3", "3 channels", "data.folder"});
+}
+
+TEST_F(ImageSource, DescribesItself) {
+  EXPECT_EQ(MakePlain()->Describe({.samples_per_step = 8, .samples = 30}),
+            "data: 12 images of 3 × 4 × 1 in 10 classes to train on, 8 per step, 2.5 epochs\n"
+            "  mean 0, std 1\n");
+  EXPECT_EQ(
+      MakePlain({{"pad_to", int64_t{8}}, {"crop_padding", int64_t{2}}, {"flip", true}})
+          ->Describe(
+              {.samples_per_step = 8, .samples = 12, .held_out_targets = 5, .eval_every = 2}),
+      "data: 12 images of 3 × 4 × 1 in 10 classes to train on, 8 per step, 1.0 epochs, 5 held-out "
+      "images evaluated every 2 steps\n"
+      "  padded to 8 × 8 × 1\n"
+      "  cropped at random out of 2 pixels of padding\n"
+      "  flipped with probability 1/2\n"
+      "  mean 0, std 1\n");
+  EXPECT_EQ(MakePlain()->sizes(), std::vector<int64_t>{12});
+}
+
+TEST_F(ImageSource, RefusesInputsThatItCannotFill) {
+  const auto source = Make();
+  ExpectUserError(
+      [&] {
+        Fill(*source, 0, 1, {1, 8, 8, 1});
+      },
+      {"'images'", "f32[1,8,8,1]", "3 × 4 × 1", "data.pad_to: 8"});
+  ExpectUserError([&] { Fill(*source, 0, 1, {1, 2, 4, 1}); }, {"f32[1,2,4,1]", "3 × 4 × 1"});
+  ExpectUserError([&] { Fill(*source, 0, 1, {1, 3, 4, 3}); }, {"f32[1,3,4,3]", "1 channel,"});
+  ExpectUserError([&] { Fill(*source, 0, 1, {1, 12}); }, {"f32[1,12]", "3 × 4 × 1"});
+  const auto padded = Make({{"pad_to", int64_t{8}}});
+  ExpectUserError(
+      [&] {
+        Fill(*padded->HeldOut(0), 0, 1, {1, 6, 6, 1});
+      },
+      {"f32[1,6,6,1]", "8 × 8 × 1", "3 × 4 × 1", "data.pad_to: 6"});
+  std::vector<int32_t> values(4);
+  for (const char* name : {"tokens", "images"}) {
+    const graph::Slot slot = {
+        name, {graph::DType::kInt32, {4}}, std::as_writable_bytes(std::span(values))};
+    ExpectUserError([&] { source->Fill(0, std::vector<graph::Slot>{slot}); },
+                    {std::string("'") + name + "', i32[4]", "images f32", "labels i32"});
+  }
+}
+
+TEST_F(ImageSource, NamesTheSettingThatIsWrong) {
+  const auto expect = [&](const std::map<std::string, SettingValue>& given, const char* name,
+                          const char* reason) {
+    try {
+      Make(given);
+      ADD_FAILURE() << "no error: " << reason;
+    } catch (const SettingError& error) {
+      EXPECT_EQ(error.name(), name);
+      EXPECT_THAT(error.what(), HasSubstr(reason));
+      EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
+    }
+  };
+  expect({{"folder", folder_ / "nowhere"}}, "folder", "nowhere: there is no such folder");
+  expect({{"pad_to", int64_t{3}}}, "pad_to", "3 is less than the images have, 3 × 4 × 1; give 4");
+  expect({{"crop_padding", int64_t{3}}}, "crop_padding", "give less than 3");
+  expect({{"mean", std::vector<double>{0.1, 0.2}}}, "mean", "2 numbers for images with 1 channel");
+  expect({{"std", std::vector<double>{}}}, "std", "0 numbers for images with 1 channel");
+  folder_.Write("train-images-idx3-ubyte", Idx({12, 3, 4}, std::string(144, 'x')));
+  expect({}, "std", "all pixels of a channel are equal");
+
+  Settings settings;
+  const std::vector<Setting>& rows = FindSource("images")->settings;
+  EXPECT_THROW(CompleteSettings(rows, {}, settings), MissingSetting);
+}
+
+TEST_F(ImageSource, FillsWithoutAllocatingAndFromManyThreads) {
+  const auto source = Make({{"pad_to", int64_t{8}}, {"crop_padding", int64_t{2}}, {"flip", true}});
+  const auto held_out = source->HeldOut(0);
+  const Batch expected = Fill(*source, 0, 64, {64, 8, 8, 1});
+  Batch batch;
+  const std::vector<graph::Slot> slots = {ImageSlot({64, 8, 8, 1}, batch.images),
+                                          LabelSlot(64, batch.labels)};
+  EXPECT_EQ(CountAllocations([&] { held_out->Fill(0, slots); }), 0);
+  EXPECT_EQ(CountAllocations([&] { source->Fill(0, slots); }), 0);
+  EXPECT_EQ(batch, expected);
+
+  std::vector<Batch> batches(4);
+  std::vector<std::thread> threads;
+  for (Batch& own : batches) {
+    threads.emplace_back([&] { own = Fill(*source, 0, 64, {64, 8, 8, 1}); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Batch& own : batches) EXPECT_EQ(own, expected);
+}
+
+}  // namespace
+}  // namespace plimsoll::data

@@ -1,0 +1,46 @@
+// Labelled images in the files in which data sets for classification come. N images, H height,
+// W width, C channels.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace plimsoll::data {
+
+struct ImageSize {
+  int64_t height = 0, width = 0, channels = 0;
+
+  int64_t elements() const { return height * width * channels; }
+  bool operator==(const ImageSize&) const = default;
+};
+
+struct LabelledImages {
+  ImageSize size;
+  std::vector<uint8_t> pixels;  // [N,H,W,C]
+  std::vector<uint8_t> labels;  // [N], each below the number of classes
+
+  int64_t count() const { return static_cast<int64_t>(labels.size()); }
+  // [H,W,C] of image `number`.
+  std::span<const uint8_t> image(int64_t number) const {
+    return std::span(pixels).subspan(static_cast<size_t>(number * size.elements()),
+                                     static_cast<size_t>(size.elements()));
+  }
+};
+
+struct ImageFiles {
+  int64_t classes = 0;
+  LabelledImages train, test;  // of one size; neither is empty
+};
+
+// Reads the folder's files, all of which fit each other:
+//   MNIST's    {train,t10k}-images-idx3-ubyte and {train,t10k}-labels-idx1-ubyte, plain or with
+//              .gz: C = 1, 10 classes (MNIST, Fashion-MNIST, Kuzushiji-MNIST)
+//   CIFAR-10's data_batch_1.bin to data_batch_5.bin and test_batch.bin, in the folder or in its
+//              subfolder cifar-10-batches-bin: 32 × 32, C = 3 (red, green, blue), 10 classes
+// UserError, which names the file: one is missing, damaged or does not fit the others, a label is
+// no class; or there are no such files.
+ImageFiles ReadImageFiles(const std::string& folder);
+
+}  // namespace plimsoll::data

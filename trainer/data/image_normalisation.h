@@ -1,0 +1,38 @@
+// The numbers that a model sees in place of an image's bytes: (x / 255 − mean) / std, by channel.
+// C channels.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "trainer/data/image_files.h"
+
+namespace plimsoll::data {
+
+// [C] each, where 1 is a channel's largest byte.
+struct ChannelStatistics {
+  std::vector<double> mean, std;
+};
+
+// Over all pixels of all images; std is that of the population. Exact sums, rounded once.
+ChannelStatistics StatisticsOf(const LabelledImages& images);
+
+// The normalised value of each byte, in float32 operations as torchvision's ToTensor and Normalize
+// do them.
+class NormalisedBytes {
+ public:
+  // Each std is above 0.
+  explicit NormalisedBytes(const ChannelStatistics& statistics);
+
+  int64_t channels() const { return static_cast<int64_t>(values_.size()); }
+  float operator()(int64_t channel, uint8_t byte) const {
+    return values_[static_cast<size_t>(channel)][byte];
+  }
+
+ private:
+  std::vector<std::array<float, 256>> values_;  // [C]
+};
+
+}  // namespace plimsoll::data

@@ -1,0 +1,318 @@
+// Labelled images as a source of data: fills the inputs "images" f32[B,H,W,C], normalised, and
+// "labels" i32[B] of models that classify. Called "images" in run files.
+//
+// An epoch is a permutation of the N images for training, drawn anew for each: sample n is image
+// number n mod N of epoch n / N. The images for tests are held out, in their order.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "trainer/data/image_augmentation.h"
+#include "trainer/data/image_files.h"
+#include "trainer/data/image_normalisation.h"
+#include "trainer/data/source.h"
+
+namespace plimsoll::data {
+namespace {
+
+// Streams of random numbers drawn from one seed.
+constexpr uint64_t kOrderStream = 1, kAugmentationStream = 2;
+
+constexpr int32_t kNoLabel = -1;  // of rows that carry no loss
+
+constexpr int64_t kMostPixels = 10000;  // of a canvas' side
+constexpr double kLeastStd = 1e-6;      // what float32 can divide by
+
+// "28 × 28 × 1"
+std::string Text(const ImageSize& size) {
+  return fmt::format("{} × {} × {}", size.height, size.width, size.channels);
+}
+
+// What training and evaluations have in common.
+struct Images {
+  std::string folder;
+  ImageFiles files;
+  ImageSize canvas;
+  Placement centred;
+  ChannelStatistics statistics;
+  NormalisedBytes normalised;
+};
+
+// The inputs among the slots; a model may do without one of them.
+struct ImageSlots {
+  std::span<float> images;    // [B,H,W,C]
+  std::span<int32_t> labels;  // [B]
+  int64_t rows = 0;
+};
+
+[[noreturn]] void FailOnSize(const Images& images, const graph::Slot& slot) {
+  const ImageSize& canvas = images.canvas;
+  const graph::Shape& shape = slot.type.shape;
+  std::string why = fmt::format("the model's input '{}' is {}, and the images of {} are {}",
+                                slot.name, slot.type.ToString(), images.folder, Text(canvas));
+  if (shape.rank() != 4 || shape.dim(3) != canvas.channels) {
+    throw UserError(why + fmt::format(" (height, width, channels); choose a model of images with "
+                                      "{} channel{}, or other images by data.folder",
+                                      canvas.channels, canvas.channels == 1 ? "" : "s"));
+  }
+  const ImageSize& own = images.files.train.size;
+  const bool can_pad =
+      shape.dim(1) == shape.dim(2) && shape.dim(1) >= own.height && shape.dim(2) >= own.width;
+  if (canvas != own) why += fmt::format(" with data.pad_to ({} without)", Text(own));
+  throw UserError(why + (can_pad ? fmt::format("; data.pad_to: {} makes them fit", shape.dim(1))
+                                 : "; give the model their height and width"));
+}
+
+ImageSlots SlotsOf(const Images& images, std::span<const graph::Slot> slots) {
+  ImageSlots found;
+  for (const graph::Slot& slot : slots) {
+    const graph::Shape& shape = slot.type.shape;
+    if (slot.name == "images" && slot.type.dtype == graph::DType::kFloat32) {
+      const ImageSize& canvas = images.canvas;
+      if (shape.rank() != 4 || shape.dim(1) != canvas.height || shape.dim(2) != canvas.width ||
+          shape.dim(3) != canvas.channels) {
+        FailOnSize(images, slot);
+      }
+      found.images = slot.values<float>();
+    } else if (slot.name == "labels" && slot.type.dtype == graph::DType::kInt32 &&
+               shape.rank() == 1) {
+      found.labels = slot.values<int32_t>();
+    } else {
+      throw UserError(fmt::format(
+          "images have nothing for the model's input '{}', {}; they fill images f32[B,H,W,C] and "
+          "labels i32[B]",
+          slot.name, slot.type.ToString()));
+    }
+    if (found.rows != 0 && found.rows != shape.dim(0)) {
+      throw InternalError("inputs of one batch with different numbers of rows");
+    }
+    found.rows = shape.dim(0);
+  }
+  return found;
+}
+
+std::span<float> RowOf(const Images& images, const ImageSlots& slots, int64_t row) {
+  const auto values = static_cast<size_t>(images.canvas.elements());
+  return slots.images.subspan(static_cast<size_t>(row) * values, values);
+}
+
+// Fills row `row` of the slots with an image, placed so.
+void FillRow(const Images& images, const LabelledImages& from, int64_t number,
+             const Placement& placement, const ImageSlots& slots, int64_t row) {
+  if (!slots.images.empty()) {
+    DrawImage(from.image(number), from.size, placement, images.normalised, images.canvas,
+              RowOf(images, slots, row));
+  }
+  if (!slots.labels.empty()) {
+    slots.labels[static_cast<size_t>(row)] = from.labels[static_cast<size_t>(number)];
+  }
+}
+
+class HeldOutImages final : public Source {
+ public:
+  // The first `count` images for tests.
+  HeldOutImages(std::shared_ptr<const Images> images, int64_t count)
+      : images_(std::move(images)), count_(count) {}
+
+  void Fill(int64_t first, std::span<const graph::Slot> slots) const override {
+    const ImageSlots found = SlotsOf(*images_, slots);
+    for (int64_t row = 0; row < found.rows; ++row) {
+      if (first + row < count_) {
+        FillRow(*images_, images_->files.test, first + row, images_->centred, found, row);
+        continue;
+      }
+      if (!found.images.empty()) std::ranges::fill(RowOf(*images_, found, row), 0.0f);
+      if (!found.labels.empty()) found.labels[static_cast<size_t>(row)] = kNoLabel;
+    }
+  }
+  int64_t CountTargets(std::string_view /*objective*/, int64_t first,
+                       int64_t count) const override {
+    return std::clamp<int64_t>(count_ - first, 0, count);
+  }
+  std::optional<int64_t> samples() const override { return count_; }
+  bool pads() const override { return true; }
+
+ private:
+  std::shared_ptr<const Images> images_;
+  int64_t count_;
+};
+
+class ImageSource final : public Source {
+ public:
+  ImageSource(Images images, const Augmentation& augmentation, uint64_t seed)
+      : images_(std::make_shared<const Images>(std::move(images))),
+        augmentation_(augmentation),
+        seed_(seed) {}
+
+  void Fill(int64_t first, std::span<const graph::Slot> slots) const override {
+    const ImageSlots found = SlotsOf(*images_, slots);
+    const LabelledImages& train = images_->files.train;
+    for (int64_t row = 0; row < found.rows; ++row) {
+      const Placement placement =
+          augmentation_.Draw(images_->centred, Hash(seed_, kAugmentationStream), first + row);
+      FillRow(*images_, train, ImageOf(first + row), placement, found, row);
+    }
+  }
+  std::vector<int64_t> sizes() const override { return {images_->files.train.count()}; }
+  std::unique_ptr<Source> HeldOut(int64_t most) const override {
+    const int64_t all = images_->files.test.count();
+    return std::make_unique<HeldOutImages>(images_, most > 0 ? std::min(most, all) : all);
+  }
+  std::string Describe(const Reading& reading) const override {
+    const LabelledImages& train = images_->files.train;
+    std::string text = fmt::format(
+        "data: {} images of {} in {} classes to train on, {} per step, {:.1f} epochs{}\n",
+        train.count(), Text(train.size), images_->files.classes, reading.samples_per_step,
+        static_cast<double>(reading.samples) / static_cast<double>(train.count()),
+        reading.held_out_targets ? fmt::format(", {} held-out images evaluated every {} steps",
+                                               *reading.held_out_targets, reading.eval_every)
+                                 : "");
+    if (images_->canvas != train.size) {
+      text += fmt::format("  padded to {}\n", Text(images_->canvas));
+    }
+    if (augmentation_.crop_padding > 0) {
+      text += fmt::format("  cropped at random out of {} pixels of padding\n",
+                          augmentation_.crop_padding);
+    }
+    if (augmentation_.flip) text += "  flipped with probability 1/2\n";
+    return text + fmt::format("  mean {:.4g}, std {:.4g}\n",
+                              fmt::join(images_->statistics.mean, " "),
+                              fmt::join(images_->statistics.std, " "));
+  }
+
+ private:
+  // The number of a sample's image among those for training.
+  int64_t ImageOf(int64_t sample) const {
+    const int64_t count = images_->files.train.count();
+    const auto epoch = static_cast<uint64_t>(sample / count);
+    const Permutation order(static_cast<uint64_t>(count), Hash(seed_, kOrderStream, epoch));
+    return static_cast<int64_t>(order(static_cast<uint64_t>(sample % count)));
+  }
+
+  std::shared_ptr<const Images> images_;
+  Augmentation augmentation_;
+  uint64_t seed_;
+};
+
+ImageFiles FilesFrom(const Settings& settings) {
+  try {
+    return ReadImageFiles(settings.Text("folder"));
+  } catch (const UserError& error) {
+    throw SettingError("folder", error.what());
+  }
+}
+
+ImageSize CanvasFrom(const Settings& settings, const ImageSize& image) {
+  const int64_t pad_to = settings.Int("pad_to");
+  if (pad_to == 0) return image;
+  if (pad_to < image.height || pad_to < image.width) {
+    throw SettingError("pad_to",
+                       fmt::format("{} is less than the images have, {}; give {} or "
+                                   "more, or 0 to leave them as they are",
+                                   pad_to, Text(image), std::max(image.height, image.width)));
+  }
+  return {pad_to, pad_to, image.channels};
+}
+
+// The setting's numbers for each channel, or else those that were measured.
+std::vector<double> ByChannel(const Settings& settings, const std::string& name, int64_t channels,
+                              const std::vector<double>& measured) {
+  if (!settings.Has(name)) return measured;
+  const std::vector<double>& given = settings.Floats(name);
+  if (given.size() == 1) return std::vector<double>(static_cast<size_t>(channels), given[0]);
+  if (std::ssize(given) == channels) return given;
+  throw SettingError(name, fmt::format("{} numbers for images with {} channel{}; give one for "
+                                       "each channel, or one for all",
+                                       given.size(), channels, channels == 1 ? "" : "s"));
+}
+
+ChannelStatistics StatisticsFrom(const Settings& settings, const LabelledImages& train) {
+  const bool measures = !settings.Has("mean") || !settings.Has("std");
+  const ChannelStatistics measured = measures ? StatisticsOf(train) : ChannelStatistics{};
+  ChannelStatistics statistics = {
+      .mean = ByChannel(settings, "mean", train.size.channels, measured.mean),
+      .std = ByChannel(settings, "std", train.size.channels, measured.std)};
+  if (std::ranges::any_of(statistics.std, [](double std) { return std == 0; })) {
+    throw SettingError("std",
+                       "all pixels of a channel are equal in the images for training, so "
+                       "that it has no standard deviation; give a number, such as 1");
+  }
+  return statistics;
+}
+
+Augmentation AugmentationFrom(const Settings& settings, const ImageSize& image) {
+  const Augmentation augmentation = {.crop_padding = settings.Int("crop_padding"),
+                                     .flip = settings.Bool("flip")};
+  if (augmentation.crop_padding >= std::min(image.height, image.width)) {
+    throw SettingError(
+        "crop_padding",
+        fmt::format("{} could cut off all of an image of {}; give less than {}",
+                    augmentation.crop_padding, Text(image), std::min(image.height, image.width)));
+  }
+  return augmentation;
+}
+
+std::unique_ptr<Source> Make(const Settings& settings, uint64_t seed) {
+  ImageFiles files = FilesFrom(settings);
+  const ImageSize size = files.train.size;
+  const ImageSize canvas = CanvasFrom(settings, size);
+  ChannelStatistics statistics = StatisticsFrom(settings, files.train);
+  NormalisedBytes normalised(statistics);
+  return std::make_unique<ImageSource>(
+      Images{settings.Text("folder"), std::move(files), canvas, Centred(size, canvas),
+             std::move(statistics), std::move(normalised)},
+      AugmentationFrom(settings, size), seed);
+}
+
+const SourceRegistration kSource({
+    .name = "images",
+    .settings =
+        {{.name = "folder",
+          .type = Setting::Type::kString,
+          .doc = "Where the images are: the four files of MNIST, Fashion-MNIST or another data set "
+                 "of that form, plain or with `.gz`, or CIFAR-10's binary version (docs/data.md).",
+          .required = "name the folder with the images' files"},
+         {.name = "pad_to",
+          .doc = "Height and width that images are padded to with zeros, themselves in the middle; "
+                 "0: they stay as they are.",
+          .default_value = int64_t{0},
+          .min = 0,
+          .max = kMostPixels},
+         {.name = "crop_padding",
+          .doc = "For training, images get so many zeros on each side, and a random part of their "
+                 "size is cut out of that; 0: none.",
+          .default_value = int64_t{0},
+          .min = 0,
+          .max = kMostPixels},
+         {.name = "flip",
+          .type = Setting::Type::kBool,
+          .doc = "For training, an image is flipped left to right with probability ½.",
+          .default_value = false},
+         {.name = "mean",
+          .type = Setting::Type::kFloatList,
+          .doc =
+              "What is subtracted from pixels, which lie between 0 and 1, before they are divided "
+              "by `std`: a number for each channel, or one for all.",
+          .derived = "that of the images for training",
+          .min = 0,
+          .max = 1},
+         {.name = "std",
+          .type = Setting::Type::kFloatList,
+          .doc = "What pixels are divided by then: a number for each channel, or one for all.",
+          .derived = "the standard deviation of the images for training",
+          .min = kLeastStd}},
+    .make = &Make,
+    .holds_out = [](const Settings&) { return true; },
+});
+
+}  // namespace
+}  // namespace plimsoll::data
