@@ -44,7 +44,7 @@ Settings OfWidth(int64_t width) {
 }
 
 TEST(Families, AreFoundByName) {
-  EXPECT_EQ(FamilyNames(), (std::vector<std::string>{"gpt2", "llama", "plain", "qwen2"}));
+  EXPECT_EQ(FamilyNames(), (std::vector<std::string>{"gpt2", "llama", "plain", "qwen2", "resnet"}));
   EXPECT_EQ(FindFamily("bert"), nullptr);
 }
 

@@ -242,8 +242,7 @@ TEST(HuggingFaceWeights, ReadsBaseModelsAndTheirConstants) {
     } else {
       bare["layers.1.self_attn.rotary_emb.inv_freq"] = {{2}, {1, 2}};
     }
-    bare["lm_head.weight"] =
-        bare[spec.family == "gpt2" ? "wte.weight" : "embed_tokens.weight"];
+    bare["lm_head.weight"] = bare[spec.family == "gpt2" ? "wte.weight" : "embed_tokens.weight"];
     TempFolder folder;
     WriteTensors(folder.path(), bare);
     EXPECT_EQ(Load(folder.path(), *model), weights) << spec.family;

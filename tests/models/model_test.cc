@@ -134,8 +134,8 @@ TEST(Model, DropsOnlyInTrainingAndEachPlaceByItsOwnKey) {
       ++random;
     }
     // gpt2: the embedding, and in each layer attention and two branches.
-    EXPECT_EQ(random, static_cast<size_t>(spec.family == "gpt2" ? 1 + 3 * spec.layers
-                                                                       : spec.layers));
+    EXPECT_EQ(random,
+              static_cast<size_t>(spec.family == "gpt2" ? 1 + 3 * spec.layers : spec.layers));
     EXPECT_EQ(keys.size(), random);
   }
 }

@@ -86,19 +86,19 @@ TEST(Traits, FitTogether) {
 }
 
 TEST(Traits, AreThoseOfTheseOps) {
-  EXPECT_EQ(
-      OpsWith([](const OpDef& op) { return op.cost_class == CostClass::kProducts; }),
-      (Names{"linear", "linear_cross_entropy", "linear_cross_entropy_backward",
-             "linear_cross_entropy_train", "linear_dw", "linear_dx", "linear_dx_gelu", "matmul"}));
+  EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cost_class == CostClass::kProducts; }),
+            (Names{"conv", "conv_dw", "conv_dx", "linear", "linear_cross_entropy",
+                   "linear_cross_entropy_backward", "linear_cross_entropy_train", "linear_dw",
+                   "linear_dx", "linear_dx_gelu", "matmul"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cost_class == CostClass::kAttention; }),
             (Names{"attention", "attention_backward"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.precision.tf32; }),
-            (Names{"add_low_rank", "linear", "linear_cross_entropy", "matmul"}));
+            (Names{"add_low_rank", "conv", "linear", "linear_cross_entropy", "matmul"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cheap_to_recompute; }),
-            (Names{"add", "cast", "dropout", "gelu", "layer_norm", "mul", "relu", "rms_norm",
-                   "rotary", "scale", "sigmoid", "silu", "swiglu", "tanh"}));
+            (Names{"add", "batch_norm", "cast", "dropout", "gelu", "layer_norm", "mul", "relu",
+                   "rms_norm", "rotary", "scale", "sigmoid", "silu", "swiglu", "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "norms"; }),
-            (Names{"layer_norm", "rms_norm"}));
+            (Names{"batch_norm", "layer_norm", "rms_norm"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "activations"; }),
             (Names{"gelu", "relu", "sigmoid", "silu", "swiglu", "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "attention"; }),

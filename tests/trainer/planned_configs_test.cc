@@ -36,9 +36,11 @@ TEST_P(ShippedConfig, PlansWithoutWaste) {
       if (!MatchesAnyGlob(options.frozen, parameter.name)) trained += parameter.shape.elements();
     }
     EXPECT_EQ(trained < count, !options.frozen.empty());
-    // Moments take twice the trained bytes, and all gradients persist only with accumulation.
+    // AdamW's moments take twice the trained bytes, momentum as much as these, and all gradients
+    // persist only with accumulation.
     if (options.update.state_dtype == optim::StateDType::kFloat32 && !options.state_on_host) {
-      EXPECT_GE(plan.bytes_of(graph::Role::kOptimizerState), 8 * trained);
+      const bool adamw = options.update.algorithm == optim::UpdateOptions::Algorithm::kAdamW;
+      EXPECT_GE(plan.bytes_of(graph::Role::kOptimizerState), (adamw ? 8 : 4) * trained);
     }
     if (accumulate > 1) {
       EXPECT_GE(plan.bytes_of(graph::Role::kGradient), 4 * trained);
