@@ -68,6 +68,7 @@ void PrintOps(Session& session, int steps, double step_seconds, double peak,
               const memory::CostModel& cost) {
   std::map<std::string, double> seconds;
   for (size_t i = 0; i < session.compiled().programs.size(); ++i) {
+    if (!session.compiled().step.Runs(static_cast<int>(i))) continue;
     for (const auto& op : session.executor(static_cast<int>(i)).op_times()) {
       seconds[op.op] += static_cast<double>(op.nanoseconds) * 1e-9 / steps;
     }
