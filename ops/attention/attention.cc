@@ -26,9 +26,11 @@ using graph::TensorType;
 using graph::Value;
 
 Value Attention(graph::Builder& g, Value qkv, const AttentionOptions& options, Value rng,
-                std::string_view name) {
+                Value lengths, std::string_view name) {
   const bool drops = options.dropout > 0;
-  return g.Emit1("attention", {qkv, drops ? rng : kNoTensor},
+  std::vector<Value> inputs = {qkv, drops ? rng : kNoTensor};
+  if (lengths != kNoTensor) inputs.push_back(lengths);
+  return g.Emit1("attention", inputs,
                  Attributes{{"heads", options.heads},
                             {"kv_heads", options.kv_heads == 0 ? options.heads : options.kv_heads},
                             {"causal", options.causal},
@@ -39,7 +41,7 @@ Value Attention(graph::Builder& g, Value qkv, const AttentionOptions& options, V
 
 namespace {
 
-// Expects qkv at input 0 and rng at input `rng`. Returns hd.
+// Expects qkv at input 0, rng at input `rng` and lengths behind it. Returns hd.
 int64_t CheckOperands(const OpCall& call, size_t rng) {
   const TensorType& qkv = call.input(0);
   Check(graph::IsFloat(qkv.dtype) && qkv.shape.rank() == 3, call,
@@ -53,6 +55,7 @@ int64_t CheckOperands(const OpCall& call, size_t rng) {
   Check(dropout >= 0 && dropout < 1, call, "needs a dropout in [0, 1)");
   Check(dropout == 0 || call.has_input(rng), call, "dropout needs rng");
   if (call.has_input(rng)) CheckRng(call, rng);
+  CheckAbsentOr(call, rng + 1, {DType::kInt32, Shape{qkv.shape.dim(0)}});
   return qkv.shape.dim(2) / (heads + 2 * kv_heads);
 }
 
@@ -95,15 +98,15 @@ void Gradient(graph::GradientContext& context) {
   if (!context.wants(0) || dout == kNoTensor) return;
   const Value lse = context.output(1);
   if (lse == kNoTensor) throw InternalError("attention: differentiated without its output lse");
-  context.SetGradient(
-      0, context.builder().Emit1("attention_backward",
-                                 {context.input(0), context.output(0), lse, dout, context.input(1)},
-                                 context.attributes()));
+  std::vector<Value> inputs = {context.input(0), context.output(0), lse, dout, context.input(1)};
+  if (const Value lengths = context.input(2); lengths != kNoTensor) inputs.push_back(lengths);
+  context.SetGradient(0,
+                      context.builder().Emit1("attention_backward", inputs, context.attributes()));
 }
 
 const graph::OpRegistration kAttention({
     .name = "attention",
-    .inputs = {{"qkv"}, {"rng", true}},
+    .inputs = {{"qkv"}, {"rng", true}, {"lengths", true}},
     .outputs = {{"out"}, {"lse", true}},
     .infer = Infer,
     .gradient = Gradient,
@@ -119,7 +122,7 @@ const graph::OpRegistration kAttention({
 
 const graph::OpRegistration kAttentionBackward({
     .name = "attention_backward",
-    .inputs = {{"qkv"}, {"out"}, {"lse"}, {"dout"}, {"rng", true}},
+    .inputs = {{"qkv"}, {"out"}, {"lse"}, {"dout"}, {"rng", true}, {"lengths", true}},
     .outputs = {{"dqkv"}},
     .infer = InferBackward,
     .gradient = {},

@@ -3,15 +3,19 @@
 //
 //   out[b,i,h] = Σ_j P[i,j] · v[b,j,g],   P[i,·] = softmax_j(q[b,i,h] · k[b,j,g] / √hd),  g = h·G/H
 //
-// causal: j ≤ i only. Dropout sets elements of P to zero and scales the others by 1 / (1 − p).
+// causal: j ≤ i only. With lengths, row b consists of its first lengths[b] tokens: the others, its
+// padding, are seen by none, and their own results and gradients are zero. Dropout sets elements of
+// P to zero and scales the others by 1 / (1 − p).
 // Computed blockwise with an online softmax: Dao 2023, "FlashAttention-2".
 //
-//   attention           (qkv[B,T,(H+2G)·hd], rng? i32[2]) → out[B,T,H·hd], lse?[B,H,T]
-//   attention_backward  (qkv, out, lse, dout, rng?)       → dqkv
+//   attention           (qkv[B,T,(H+2G)·hd], rng? i32[2], lengths? i32[B])
+//                                                              → out[B,T,H·hd], lse?[B,H,T]
+//   attention_backward  (qkv, out, lse, dout, rng?, lengths?)  → dqkv
 //   attributes: heads (H), kv_heads (G), causal, dropout, key
 //
 // qkv holds H query heads, then G key heads, then G value heads. lse is log Σ_j exp of the scores,
-// which the backward op needs. rng (seed, micro-step) is needed when dropout > 0; the draw of (b,
+// which the backward op needs; of padding it is 0. A length lies in [0, T]: another one is an
+// InternalError when the op runs, on a GPU it counts as the nearest one. rng (seed, micro-step) is needed when dropout > 0; the draw of (b,
 // h, i, j) is word ((b·H + h)·T + i)·T + j of the stream `key`. There is one float dtype; lse and
 // all intermediate results are f32 when tensors have 16 bits.
 #pragma once
@@ -30,9 +34,10 @@ struct AttentionOptions {
   double dropout = 0;
 };
 
-// `rng` is read only when options.dropout > 0.
+// `rng` is read only when options.dropout > 0. `lengths`: kNoTensor if there is no padding.
 graph::Value Attention(graph::Builder& g, graph::Value qkv, const AttentionOptions& options,
-                       graph::Value rng = graph::kNoTensor, std::string_view name = "");
+                       graph::Value rng = graph::kNoTensor,
+                       graph::Value lengths = graph::kNoTensor, std::string_view name = "");
 
 // For the CUDA kernels, whose workspaces begin with a float for each query of a head: bytes of
 // `rows` floats, padded to the alignment of what follows.

@@ -7,7 +7,9 @@
 // 64. Scratch: a few tiles per thread, in the backward pass also dk and dv of a head; it is float
 // when the operands have 16 bits.
 #include <algorithm>
+#include <string>
 
+#include "base/error.h"
 #include "ops/cpu/attention_loops.h"
 #include "ops/kernel.h"
 
@@ -54,10 +56,33 @@ PhiloxStream Stream(const CpuContext& ctx, size_t rng) {
   return PhiloxStream(given == nullptr ? kNone : given, ctx.attributes.GetInt("key"));
 }
 
+// The tokens of row b that are no padding.
+int64_t Length(const CpuContext& ctx, size_t lengths, const Layout& at, int64_t b) {
+  const int32_t* const given = ctx.in<int32_t>(lengths);
+  return given == nullptr ? at.sequence : given[b];
+}
+
+void CheckLengths(const CpuContext& ctx, size_t lengths, const Layout& at) {
+  for (int64_t b = 0; b < at.batch; ++b) {
+    const int64_t length = Length(ctx, lengths, at, b);
+    if (length >= 0 && length <= at.sequence) continue;
+    throw InternalError(ctx.op.name + ": length " + std::to_string(length) + " of row " +
+                        std::to_string(b) + " is outside its " + std::to_string(at.sequence) +
+                        " tokens");
+  }
+}
+
+// Fills the rows [begin, end), `width` values each and `stride` apart, with zeros.
+template <typename S>
+void ZeroRows(S* rows, int64_t stride, int64_t width, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) std::fill_n(rows + i * stride, width, S(0.0f));
+}
+
 void Forward(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
     const Layout at(ctx.in_shape(0), ctx.attributes);
+    CheckLengths(ctx, 2, at);
     const PhiloxStream stream = Stream(ctx, 1);
     const int64_t blocks = (at.sequence + cpu::kAttentionQueries - 1) / cpu::kAttentionQueries;
     const int64_t scratch = cpu::AttentionForwardScratch(at.head, sizeof(T));
@@ -74,10 +99,15 @@ void Forward(const CpuContext& ctx) {
       task.out_stride = at.heads * at.head;
       task.lse = ctx.has_output(1) ? ctx.out<T>(1) + at.Lse(b, h) : nullptr;
       task.sequence = at.sequence;
+      task.length = Length(ctx, 2, at, b);
       task.head = at.head;
       task.causal = ctx.attributes.GetBool("causal");
       task.query_begin = begin % blocks * cpu::kAttentionQueries;
-      task.query_end = std::min(at.sequence, task.query_begin + cpu::kAttentionQueries);
+      const int64_t end = std::min(at.sequence, task.query_begin + cpu::kAttentionQueries);
+      task.query_end = std::clamp(task.length, task.query_begin, end);
+      ZeroRows(task.out, task.out_stride, at.head, task.query_end, end);
+      if (task.lse != nullptr) ZeroRows(task.lse, 1, 1, task.query_end, end);
+      if (task.query_begin == task.query_end) return;
       task.dropout = Dropout<T>(ctx, &stream);
       task.dropout.first = static_cast<uint64_t>(at.Lse(b, h) * at.sequence);
       cpu::RunAttention(task, static_cast<char*>(ctx.workspace) + worker * scratch);
@@ -89,6 +119,7 @@ void Backward(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
     const Layout at(ctx.in_shape(0), ctx.attributes);
+    CheckLengths(ctx, 5, at);
     const PhiloxStream stream = Stream(ctx, 4);
     const int64_t scratch = cpu::AttentionBackwardScratch(at.sequence, at.head, sizeof(T));
     ctx.pool.ParallelForWorker(at.batch * at.kv_heads, 1, [&](int64_t begin, int64_t, int worker) {
@@ -109,10 +140,14 @@ void Backward(const CpuContext& ctx) {
       task.dv = ctx.out<S>(0) + at.Value(b, g);
       task.heads = at.group;
       task.sequence = at.sequence;
+      task.length = Length(ctx, 5, at, b);
       task.head = at.head;
       task.causal = ctx.attributes.GetBool("causal");
       task.dropout = Dropout<T>(ctx, &stream);
       task.dropout.first = static_cast<uint64_t>(at.Lse(b, h) * at.sequence);
+      ZeroRows(task.dq, at.stride, at.group * at.head, task.length, at.sequence);
+      ZeroRows(task.dk, at.stride, at.head, task.length, at.sequence);
+      ZeroRows(task.dv, at.stride, at.head, task.length, at.sequence);
       cpu::RunAttention(task, static_cast<char*>(ctx.workspace) + worker * scratch);
     });
   });

@@ -20,12 +20,16 @@
 #include "ops/cuda/attention_forward.cuh"
 #include "ops/cuda/attention_hopper.cuh"
 #include "ops/cuda/cudnn_attention.h"
+#include "ops/cuda/padding.cuh"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
 namespace {
 
-AttentionProblem Problem(const CudaContext& ctx) {
+// The index of the input rng; lengths is behind it.
+constexpr size_t kForwardRng = 1, kBackwardRng = 4;
+
+AttentionProblem Problem(const CudaContext& ctx, size_t rng) {
   const graph::Shape& qkv = ctx.in_shape(0);
   const int64_t heads = ctx.attributes.GetInt("heads");
   const int64_t kv_heads = ctx.attributes.GetInt("kv_heads");
@@ -35,6 +39,7 @@ AttentionProblem Problem(const CudaContext& ctx) {
           kv_heads,
           qkv.dim(2) / (heads + 2 * kv_heads),
           ctx.attributes.GetBool("causal"),
+          ctx.has_input(rng + 1),
           ctx.dtype()};
 }
 
@@ -47,7 +52,6 @@ bool Packed(const AttentionProblem& p) {
   return p.head % kPackSize<T> == 0;
 }
 
-// `rng`: the index of the input rng.
 AttentionDropout Dropout(const CudaContext& ctx, size_t rng) {
   const double p = ctx.attributes.GetReal("dropout");
   if (p == 0) return {};
@@ -62,8 +66,7 @@ void SayOnce(const std::string& line) {
   if (said.insert(line).second) PrintNote(line + "\n");
 }
 
-int64_t LseBytes(const CudaContext& ctx) {
-  const AttentionProblem p = Problem(ctx);
+int64_t LseBytes(const AttentionProblem& p) {
   return AttentionLseBytes(p.batch * p.heads * p.sequence);
 }
 
@@ -72,14 +75,16 @@ const CudnnAttention* Choose(const CudaContext& ctx, CudnnAttentionPass pass) {
   if (ctx.attributes.GetReal("dropout") != 0 || ctx.dtype() == graph::DType::kFloat32) {
     return nullptr;
   }
+  const bool forward = pass == CudnnAttentionPass::kForward;
+  const AttentionProblem problem = Problem(ctx, forward ? kForwardRng : kBackwardRng);
   std::string reason;
-  const CudnnAttention* const plan = FindCudnnAttention(Problem(ctx), pass, ctx.libraries, reason);
+  const CudnnAttention* const plan = FindCudnnAttention(problem, pass, ctx.libraries, reason);
   if (plan == nullptr) {
     SayOnce(std::string(ctx.op.name) + ": slower than by cuDNN, which refuses: " + reason);
     return nullptr;
   }
   int64_t needed = CudnnWorkspaceBytes(*plan);
-  if (pass == CudnnAttentionPass::kForward && !ctx.has_output(1)) needed += LseBytes(ctx);
+  if (forward && !ctx.has_output(1)) needed += LseBytes(problem);
   if (needed > ctx.workspace_bytes) {
     SayOnce(std::string(ctx.op.name) + ": slower than by cuDNN, which asks for a workspace of " +
             std::to_string(needed) + " bytes; planned are " + std::to_string(ctx.workspace_bytes));
@@ -98,7 +103,7 @@ bool OnHopper(const CudaContext& ctx, const AttentionProblem& p) {
 
 void PrepareForward(const CudaContext& ctx) { Choose(ctx, CudnnAttentionPass::kForward); }
 void PrepareBackward(const CudaContext& ctx) {
-  if (!OnHopper(ctx, Problem(ctx))) Choose(ctx, CudnnAttentionPass::kBackward);
+  if (!OnHopper(ctx, Problem(ctx, kBackwardRng))) Choose(ctx, CudnnAttentionPass::kBackward);
 }
 
 template <typename T>
@@ -120,22 +125,34 @@ void OwnForward(const CudaContext& ctx, const AttentionProblem& p) {
   a.causal = p.causal;
   a.scale = Scale(p);
   a.packed = Packed<T>(p);
-  a.dropout = Dropout(ctx, 1);
+  a.dropout = Dropout(ctx, kForwardRng);
+  a.lengths = ctx.in<int32_t>(kForwardRng + 1);
   LaunchAttentionForward(a, ctx.stream);
 }
 
+// Sets the padding's out and lse to zero, which no kernel writes.
+void ZeroForward(const CudaContext& ctx, const AttentionProblem& p, float* lse) {
+  const int32_t* const lengths = ctx.in<int32_t>(kForwardRng + 1);
+  if (lengths == nullptr) return;
+  DispatchCuda(p.dtype, [&]<typename T>() {
+    ZeroPadding(ctx.out<T>(0), lengths, p.batch, 1, p.sequence, p.heads * p.head, ctx.stream);
+  });
+  if (lse != nullptr) ZeroPadding(lse, lengths, p.batch, p.heads, p.sequence, 1, ctx.stream);
+}
+
 void Forward(const CudaContext& ctx) {
-  const AttentionProblem p = Problem(ctx);
+  const AttentionProblem p = Problem(ctx, kForwardRng);
   if (const CudnnAttention* const plan = Choose(ctx, CudnnAttentionPass::kForward)) {
     // The same engine runs whether lse is wanted or not, so that `out` has the same bits.
     char* workspace = static_cast<char*>(ctx.workspace);
     float* const lse = ctx.has_output(1) ? ctx.out<float>(1) : reinterpret_cast<float*>(workspace);
-    if (!ctx.has_output(1)) workspace += LseBytes(ctx);
-    RunCudnnForward(*plan, ctx.libraries, ctx.stream, ctx.in<void>(0), ctx.out<void>(0), lse,
-                    workspace);
-    return;
+    if (!ctx.has_output(1)) workspace += LseBytes(p);
+    RunCudnnForward(*plan, ctx.libraries, ctx.stream, ctx.in<void>(0),
+                    ctx.in<int32_t>(kForwardRng + 1), ctx.out<void>(0), lse, workspace);
+  } else {
+    DispatchCuda(p.dtype, [&]<typename T>() { OwnForward<T>(ctx, p); });
   }
-  DispatchCuda(p.dtype, [&]<typename T>() { OwnForward<T>(ctx, p); });
+  ZeroForward(ctx, p, ctx.out<float>(1));
 }
 
 template <typename T>
@@ -155,11 +172,12 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
   a.causal = p.causal;
   a.scale = Scale(p);
   a.packed = Packed<T>(p);
-  a.dropout = Dropout(ctx, 4);
+  a.dropout = Dropout(ctx, kBackwardRng);
+  a.lengths = ctx.in<int32_t>(kBackwardRng + 1);
   if constexpr (sizeof(T) == 2) {
     if (OnHopper(ctx, p)) {
       const OnePassAttention pass(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
-      if (PrefersOnePass(pass, p.head)) {
+      if (!p.padded && PrefersOnePass(pass, p.head)) {
         return LaunchOnePassBackward(a, pass, ctx.workspace,
                                      ctx.libraries.properties().multiProcessorCount, ctx.stream);
       }
@@ -170,15 +188,21 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
 }
 
 void Backward(const CudaContext& ctx) {
-  const AttentionProblem p = Problem(ctx);
+  const AttentionProblem p = Problem(ctx, kBackwardRng);
+  const int32_t* const lengths = ctx.in<int32_t>(kBackwardRng + 1);
   const CudnnAttention* const plan =
       OnHopper(ctx, p) ? nullptr : Choose(ctx, CudnnAttentionPass::kBackward);
   if (plan != nullptr) {
     RunCudnnBackward(*plan, ctx.libraries, ctx.stream, ctx.in<void>(0), ctx.in<void>(1),
-                     ctx.in<float>(2), ctx.in<void>(3), ctx.out<void>(0), ctx.workspace);
-    return;
+                     ctx.in<float>(2), ctx.in<void>(3), lengths, ctx.out<void>(0), ctx.workspace);
+  } else {
+    DispatchCuda(p.dtype, [&]<typename T>() { OwnBackward<T>(ctx, p); });
   }
-  DispatchCuda(p.dtype, [&]<typename T>() { OwnBackward<T>(ctx, p); });
+  if (lengths == nullptr) return;
+  DispatchCuda(p.dtype, [&]<typename T>() {
+    const int64_t row = (p.heads + 2 * p.kv_heads) * p.head;
+    ZeroPadding(ctx.out<T>(0), lengths, p.batch, 1, p.sequence, row, ctx.stream);
+  });
 }
 
 const CudaKernelRegistration kForward({"attention", &Forward, &PrepareForward});

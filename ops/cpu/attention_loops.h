@@ -34,7 +34,8 @@ struct AttentionDropout {
 inline constexpr int64_t kAttentionQueries = 128;
 
 // Rows of q, k and v (position by position, hd values each) are `stride` values apart, those of out
-// `out_stride`. Causal: query i sees the keys j ≤ i.
+// `out_stride`. Causal: query i sees the keys j ≤ i. Only the first `length` of T positions exist;
+// those behind them are neither read nor written.
 template <typename S>
 struct AttentionForward {
   using T = AttentionCompute<S>;
@@ -45,7 +46,8 @@ struct AttentionForward {
   S* out;
   int64_t out_stride;
   T* lse;  // [T], log Σ exp of the scores; nullptr: not wanted
-  int64_t sequence;
+  int64_t sequence;  // T
+  int64_t length;
   int64_t head;
   bool causal;
   int64_t query_begin;  // a multiple of kAttentionQueries
@@ -70,7 +72,8 @@ struct AttentionBackward {
   S* dk;
   S* dv;  // rows `stride` apart, as those of q, k, v
   int64_t heads;
-  int64_t sequence;
+  int64_t sequence;  // T
+  int64_t length;
   int64_t head;
   bool causal;
   AttentionDropout<T> dropout;

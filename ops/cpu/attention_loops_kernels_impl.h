@@ -150,7 +150,7 @@ struct Attention : AttentionTiles<V> {
     Fill(maximum, panels * kLanes, -std::numeric_limits<T>::infinity());
     Fill(sum, panels * kLanes, 0);
 
-    const int64_t key_end = task.causal ? task.query_end : task.sequence;
+    const int64_t key_end = task.causal ? task.query_end : task.length;
     for (int64_t key = 0; key < key_end; key += kTile) {
       const int64_t tile = Least(kTile, key_end - key);
       CopyTile(tile, hd, task.k + key * task.stride, task.stride, k, hd, hd, 1);
@@ -268,7 +268,7 @@ struct Attention : AttentionTiles<V> {
   static void Backward(const AttentionBackward<S>& task, T* scratch) {
     const int64_t hd = task.head;
     const int64_t padded = Padded(hd);
-    const int64_t keys_all = (task.sequence + kTile - 1) / kTile * kTile;
+    const int64_t keys_all = (task.length + kTile - 1) / kTile * kTile;
     T* const dk = scratch;                 // [T][padded], of all heads together
     T* const dv = dk + keys_all * padded;  // [T][padded]
     T* at = dv + keys_all * padded;
@@ -294,8 +294,8 @@ struct Attention : AttentionTiles<V> {
     for (int64_t h = 0; h < task.heads; ++h) {
       const uint64_t draws =
           task.dropout.first + static_cast<uint64_t>(h * task.sequence * task.sequence);
-      for (int64_t query = 0; query < task.sequence; query += kTile) {
-        const int64_t queries = Least(kTile, task.sequence - query);
+      for (int64_t query = 0; query < task.length; query += kTile) {
+        const int64_t queries = Least(kTile, task.length - query);
         const int64_t panels = (queries + kLanes - 1) / kLanes;
         const S* const dout_rows = task.dout + query * task.out_stride + h * hd;
         if (queries < kTile) {
@@ -319,7 +319,7 @@ struct Attention : AttentionTiles<V> {
         }
         Fill(dq, kTile * padded, 0);
 
-        const int64_t key_end = task.causal ? query + queries : task.sequence;
+        const int64_t key_end = task.causal ? query + queries : task.length;
         for (int64_t key = 0; key < key_end; key += kTile) {
           const int64_t tile = Least(kTile, key_end - key);
           CopyTile(tile, hd, task.k + key * task.stride, task.stride, k, padded, padded, 1);
@@ -348,8 +348,8 @@ struct Attention : AttentionTiles<V> {
                  static_cast<T>(1 / root));
       }
     }
-    CopyTile(task.sequence, hd, dk, padded, task.dk, task.stride, hd, static_cast<T>(1 / root));
-    CopyTile(task.sequence, hd, dv, padded, task.dv, task.stride, hd, 1);
+    CopyTile(task.length, hd, dk, padded, task.dk, task.stride, hd, static_cast<T>(1 / root));
+    CopyTile(task.length, hd, dv, padded, task.dv, task.stride, hd, 1);
   }
 
   // dv += P·dout, dk += dS·q and dq += dSᵀ·k for a tile of keys and one of queries. On the

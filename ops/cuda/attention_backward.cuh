@@ -34,7 +34,12 @@ struct AttentionBackwardArguments {
   float scale;
   bool packed;  // heads can be read 16 bytes at a time
   AttentionDropout dropout;
+  // [batch]: tokens that are no padding; padding is neither read nor written. nullptr: all of them.
+  const int32_t* lengths;
 
+  __device__ int64_t Length(int64_t b) const {
+    return lengths == nullptr ? sequence : min(sequence, int64_t{lengths[b]});
+  }
   __host__ __device__ int64_t Row() const { return (heads + 2 * kv_heads) * head; }
   // Element of qkv or dqkv: head `h` of query heads, then key heads, then value heads.
   __device__ int64_t Packed(int64_t b, int64_t i, int64_t h) const {
@@ -43,15 +48,15 @@ struct AttentionBackwardArguments {
   __device__ int64_t Out(int64_t b, int64_t i, int64_t h) const {
     return ((b * sequence + i) * heads + h) * head;
   }
-  __device__ TileRows<T> Rows(const T* data, int64_t stride, int64_t first) const {
-    const int64_t count = sequence - first < kTile ? sequence - first : kTile;
+  __device__ TileRows<T> Rows(const T* data, int64_t stride, int64_t b, int64_t first) const {
+    const int64_t count = Length(b) - first < kTile ? Length(b) - first : kTile;
     return {data, stride, static_cast<int>(count), static_cast<int>(head), packed};
   }
   __device__ TileRows<T> PackedRows(int64_t b, int64_t first, int64_t h) const {
-    return Rows(qkv + Packed(b, first, h), Row(), first);
+    return Rows(qkv + Packed(b, first, h), Row(), b, first);
   }
   __device__ TileRows<T> DoutRows(int64_t b, int64_t first, int64_t h) const {
-    return Rows(dout + Out(b, first, h), heads * head, first);
+    return Rows(dout + Out(b, first, h), heads * head, b, first);
   }
 };
 
@@ -95,6 +100,8 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
   const int64_t bh = blockIdx.x / tiles / pieces;
   const int64_t b = bh / a.heads, h = bh % a.heads;
   const int64_t key_head = a.heads + h / (a.heads / a.kv_heads);
+  const int64_t length = a.Length(b);
+  if (first_query >= length) return;
   const TileRows<T> q = a.PackedRows(b, first_query, h);
   const TileRows<T> dout = a.DoutRows(b, first_query, h);
 
@@ -102,13 +109,12 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
 #pragma unroll
   for (int i = 0; i < kTileRows; ++i) {
     const int64_t query = first_query + at.row + i;
-    const bool there = query < a.sequence;
+    const bool there = query < length;
     lse[i] = there ? a.lse[bh * a.sequence + query] : 0.0f;
     delta[i] = there ? a.delta[bh * a.sequence + query] : 0.0f;
   }
   float sum[kTileRows][kWidth / 8] = {};
-  const int64_t seen =
-      a.causal && first_query + kTile < a.sequence ? first_query + kTile : a.sequence;
+  const int64_t seen = a.causal && first_query + kTile < length ? first_query + kTile : length;
   for (int64_t first_key = 0; first_key < seen; first_key += kTile) {
     const TileRows<T> k = a.PackedRows(b, first_key, key_head);
     float s[kTileRows][kTileColumns] = {}, dp[kTileRows][kTileColumns] = {};
@@ -121,7 +127,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
 #pragma unroll
       for (int j = 0; j < kTileColumns; ++j) {
         const int64_t key = first_key + at.Column(j);
-        const bool visible = query < a.sequence && key < a.sequence && (!a.causal || key <= query);
+        const bool visible = query < length && key < length && (!a.causal || key <= query);
         float kept = 1;
         if constexpr (kDropout) {
           kept = keep.At(static_cast<uint64_t>((bh * a.sequence + query) * a.sequence + key));
@@ -136,7 +142,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDqKernel(
 #pragma unroll
   for (int i = 0; i < kTileRows; ++i) {
     const int64_t query = first_query + at.row + i;
-    if (query >= a.sequence) continue;
+    if (query >= length) continue;
     T* const dq = a.dqkv + a.Packed(b, query, h);
 #pragma unroll
     for (int c = 0; c < kWidth / 8; ++c) {
@@ -159,13 +165,15 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
   const int64_t bg = blockIdx.x / tiles / pieces;
   const int64_t b = bg / a.kv_heads, g = bg % a.kv_heads;
   const int64_t group = a.heads / a.kv_heads;
+  const int64_t length = a.Length(b);
+  if (first_key >= length) return;
   const TileRows<T> k = a.PackedRows(b, first_key, a.heads + g);
   const TileRows<T> v = a.PackedRows(b, first_key, a.heads + a.kv_heads + g);
 
   float dk[kTileRows][kWidth / 8] = {}, dv[kTileRows][kWidth / 8] = {};
   for (int64_t h = g * group; h < (g + 1) * group; ++h) {
     const int64_t bh = b * a.heads + h;
-    for (int64_t first_query = a.causal ? first_key : 0; first_query < a.sequence;
+    for (int64_t first_query = a.causal ? first_key : 0; first_query < length;
          first_query += kTile) {
       const TileRows<T> q = a.PackedRows(b, first_query, h);
       const TileRows<T> dout = a.DoutRows(b, first_query, h);
@@ -177,13 +185,13 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
 #pragma unroll
       for (int j = 0; j < kTileColumns; ++j) {
         const int64_t query = first_query + at.Column(j);
-        const bool there = query < a.sequence;
+        const bool there = query < length;
         const float lse = there ? a.lse[bh * a.sequence + query] : 0.0f;
         const float delta = there ? a.delta[bh * a.sequence + query] : 0.0f;
 #pragma unroll
         for (int i = 0; i < kTileRows; ++i) {
           const int64_t key = first_key + at.row + i;
-          const bool visible = there && key < a.sequence && (!a.causal || key <= query);
+          const bool visible = there && key < length && (!a.causal || key <= query);
           float kept = 1;
           if constexpr (kDropout) {
             kept = keep.At(static_cast<uint64_t>((bh * a.sequence + query) * a.sequence + key));
@@ -203,7 +211,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
 #pragma unroll
   for (int i = 0; i < kTileRows; ++i) {
     const int64_t key = first_key + at.row + i;
-    if (key >= a.sequence) continue;
+    if (key >= length) continue;
     T* const dk_row = a.dqkv + a.Packed(b, key, a.heads + g);
     T* const dv_row = a.dqkv + a.Packed(b, key, a.heads + a.kv_heads + g);
 #pragma unroll

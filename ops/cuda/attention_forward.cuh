@@ -29,6 +29,9 @@ struct AttentionForwardArguments {
   // The position of the first query among the keys; keys after the last query's position are not
   // read. nullptr: 0.
   const int32_t* position;
+  // [batch]: queries and keys that are no padding; padding is neither read nor written. Not
+  // together with a position. nullptr: all of them.
+  const int32_t* lengths;
   float scale;
   bool packed;  // heads can be read 16 bytes at a time
   AttentionDropout dropout;
@@ -48,7 +51,10 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
   const int64_t bh = blockIdx.x / tiles / pieces;
   const int64_t b = bh / a.heads, h = bh % a.heads;
   const int64_t position = a.position == nullptr ? 0 : *a.position;
-  const int64_t keys = a.position == nullptr ? a.keys : position + a.queries;
+  const int64_t all_keys = a.position == nullptr ? a.keys : position + a.queries;
+  const int64_t keys = a.lengths == nullptr ? all_keys : min(all_keys, int64_t{a.lengths[b]});
+  const int64_t queries = a.lengths == nullptr ? a.queries : keys;
+  if (first_query >= queries) return;
   const int64_t kv = b * a.kv_batch + h / (a.heads / a.kv_heads) * a.kv_head;
 
   const auto rows = [&](const T* data, int64_t stride, int64_t first, int64_t end) {
@@ -56,7 +62,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
     return TileRows<T>{data + first * stride, stride, static_cast<int>(count),
                        static_cast<int>(a.head), a.packed};
   };
-  const TileRows<T> q = rows(a.q + b * a.q_batch + h * a.head, a.q_row, first_query, a.queries);
+  const TileRows<T> q = rows(a.q + b * a.q_batch + h * a.head, a.q_row, first_query, queries);
   int64_t seen = keys;
   if (a.causal && position + first_query + kTile < seen) seen = position + first_query + kTile;
 
@@ -96,7 +102,8 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
 #pragma unroll
       for (int c = 0; c < kWidth / 8; ++c) sum[i][c] *= correction;
       if constexpr (kDropout) {
-        const uint64_t word = static_cast<uint64_t>((bh * a.queries + query) * keys + first_key);
+        const uint64_t word =
+            static_cast<uint64_t>((bh * a.queries + query) * all_keys + first_key);
 #pragma unroll
         for (int j = 0; j < kTileColumns; ++j) p[i][j] *= keep.At(word + at.Column(j));
       }
@@ -108,7 +115,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
 #pragma unroll
   for (int i = 0; i < kTileRows; ++i) {
     const int64_t query = first_query + at.row + i;
-    if (query >= a.queries) continue;
+    if (query >= queries) continue;
     T* const out = a.out + ((b * a.queries + query) * a.heads + h) * a.head;
 #pragma unroll
     for (int c = 0; c < kWidth / 8; ++c) {

@@ -113,14 +113,15 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
   using Tiles = HopperTiles<kPieces>;
   const Tiles tiles;
   const ResultPlace at;
-  const int length = static_cast<int>(a.sequence), head = static_cast<int>(a.head);
-  const int blocks = (length + 63) / 64;
-  // The last queries see the most keys, so they come first.
-  const int first_query = (blocks - 1 - static_cast<int>(blockIdx.x)) * 64;
+  const int head = static_cast<int>(a.head);
   const int heads = static_cast<int>(a.heads), kv_heads = static_cast<int>(a.kv_heads);
   const int b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.y);
+  const int length = static_cast<int>(a.Length(b)), blocks = (length + 63) / 64;
+  // The last queries see the most keys, so they come first.
+  const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * 64;
+  if (first_query >= length) return;
   const int key_head = heads + h / (heads / kv_heads);
-  const int64_t first_row = (int64_t{b} * heads + h) * length + first_query;  // of lse
+  const int64_t first_row = (int64_t{b} * heads + h) * a.sequence + first_query;  // of lse
   const TileCopy<kPieces, T> keys(a.qkv + a.Packed(b, 0, key_head), a.Row(), length, head);
   const TileCopy<kPieces, T> values(a.qkv + a.Packed(b, 0, key_head + a.kv_heads), a.Row(), length,
                                     head);
@@ -213,11 +214,12 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
   using Tiles = HopperTiles<kPieces>;
   const Tiles tiles;
   const ResultPlace at;
-  const int length = static_cast<int>(a.sequence), head = static_cast<int>(a.head);
-  const int blocks = (length + 63) / 64;
+  const int head = static_cast<int>(a.head);
   const int first_key = static_cast<int>(blockIdx.x) * 64;  // the first keys have the most queries
   const int heads = static_cast<int>(a.heads), kv_heads = static_cast<int>(a.kv_heads);
   const int b = static_cast<int>(blockIdx.z), g = static_cast<int>(blockIdx.y);
+  const int length = static_cast<int>(a.Length(b)), blocks = (length + 63) / 64;
+  if (first_key >= length) return;
   const int group = heads / kv_heads;
   const int first_block = a.causal ? first_key / 64 : 0;
 
@@ -232,7 +234,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
     if (threadIdx.x < 64) {
       const int query = block * 64 + static_cast<int>(threadIdx.x);
       const bool there = query < length;
-      const int64_t row = (int64_t{b} * heads + h) * length;
+      const int64_t row = (int64_t{b} * heads + h) * a.sequence;
       CopyPair(SharedAddress(tiles.Floats(stage) + threadIdx.x * 2),
                a.delta + (row + (there ? query : 0)) * 2, there);
     }

@@ -26,7 +26,7 @@ namespace {
 
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-enum Uid : int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv };
+enum Uid : int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv, kLengths };
 
 // Some sequences and key-value heads of a problem, with the query heads that share these.
 struct Part {
@@ -70,6 +70,16 @@ class Tensors {
                              .set_data_type(fe::DataType_t::FLOAT)
                              .set_dim(LseDims())
                              .set_stride(LseStrides()));
+  }
+
+  // Tokens of each sequence that are no padding.
+  Tensor Lengths() const {
+    return graph_.tensor(fe::graph::Tensor_attributes()
+                             .set_name("lengths")
+                             .set_uid(kLengths)
+                             .set_data_type(fe::DataType_t::INT32)
+                             .set_dim({part_.sequences, 1, 1, 1})
+                             .set_stride({1, 1, 1, 1}));
   }
 
   void MakeQueries(const Tensor& tensor, Uid uid) const {
@@ -124,6 +134,15 @@ class Tensors {
   Part part_;
 };
 
+// Hides keys that a query must not see.
+template <typename Options>
+void Mask(Options& options, const AttentionProblem& p, const Tensors& tensors) {
+  if (p.causal) options.set_causal_mask(true);
+  if (!p.padded) return;
+  const Tensor lengths = tensors.Lengths();
+  options.set_padding_mask(true).set_seq_len_q(lengths).set_seq_len_kv(lengths);
+}
+
 float Scale(const AttentionProblem& p) {
   return static_cast<float>(1 / std::sqrt(static_cast<double>(p.head)));
 }
@@ -134,7 +153,7 @@ void AddForward(fe::graph::Graph& graph, const AttentionProblem& p, Part part) {
                      .set_name("attention")
                      .set_attn_scale(Scale(p))
                      .set_generate_stats(true);
-  if (p.causal) options.set_causal_mask(true);
+  Mask(options, p, tensors);
   auto [out, lse] =
       graph.sdpa(tensors.Queries("q", kQ), tensors.Keys("k", kK), tensors.Keys("v", kV), options);
   tensors.MakeOut(out, kOut);
@@ -147,7 +166,7 @@ void AddBackward(fe::graph::Graph& graph, const AttentionProblem& p, Part part) 
                      .set_name("attention_backward")
                      .set_attn_scale(Scale(p))
                      .set_deterministic_algorithm(true);
-  if (p.causal) options.set_causal_mask(true);
+  Mask(options, p, tensors);
   auto [dq, dk, dv] = graph.sdpa_backward(tensors.Queries("q", kQ), tensors.Keys("k", kK),
                                           tensors.Keys("v", kV), tensors.Out("out", kOut),
                                           tensors.Out("dout", kDout), tensors.Lse(), options);
@@ -261,20 +280,22 @@ int64_t CudnnWorkspaceBytes(const CudnnAttention& attention) {
 }
 
 void RunCudnnForward(const CudnnAttention& attention, gpu::Libraries& libraries,
-                     cudaStream_t stream, const void* qkv, void* out, float* lse, void* workspace) {
+                     cudaStream_t stream, const void* qkv, const int32_t* lengths, void* out,
+                     float* lse, void* workspace) {
   const AttentionProblem& p = attention.problem;
   Execute(attention, {p.batch, p.kv_heads}, libraries.cudnn(stream),
           {{kQ, At(qkv, 0)},
            {kK, At(qkv, p.heads * p.head)},
            {kV, At(qkv, (p.heads + p.kv_heads) * p.head)},
            {kOut, out},
-           {kLse, lse}},
+           {kLse, lse},
+           {kLengths, const_cast<int32_t*>(lengths)}},
           workspace);
 }
 
 void RunCudnnBackward(const CudnnAttention& attention, gpu::Libraries& libraries,
                       cudaStream_t stream, const void* qkv, const void* out, const float* lse,
-                      const void* dout, void* dqkv, void* workspace) {
+                      const void* dout, const int32_t* lengths, void* dqkv, void* workspace) {
   const AttentionProblem& p = attention.problem;
   const int64_t row = (p.heads + 2 * p.kv_heads) * p.head;
   const int64_t out_row = p.heads * p.head;
@@ -299,7 +320,8 @@ void RunCudnnBackward(const CudnnAttention& attention, gpu::Libraries& libraries
              {kLse, const_cast<float*>(lse) + (b * p.heads + h) * p.sequence},
              {kDq, At(dqkv, q)},
              {kDk, At(dqkv, k)},
-             {kDv, At(dqkv, v)}},
+             {kDv, At(dqkv, v)},
+             {kLengths, p.padded ? const_cast<int32_t*>(lengths) + b : nullptr}},
             static_cast<char*>(workspace) + lane * attention.split.lane_bytes);
     if (lanes) lane = 1 - lane;
   });

@@ -1,6 +1,6 @@
 // Flash attention of cuDNN on packed queries, keys and values (ops/attention/attention.h has the
 // formulas and the layout): forward, and a backward pass that gives the same bits in every run.
-// bf16 and fp16, causal or full, grouped-query, no dropout.
+// bf16 and fp16, causal or full, grouped-query, padded or not, no dropout.
 //
 // Support by cuDNN depends only on the problem, the GPU's architecture and the library's version;
 // where cuDNN can't solve the problem, there is no plan.
@@ -19,6 +19,7 @@ namespace plimsoll::ops {
 struct AttentionProblem {
   int64_t batch, sequence, heads, kv_heads, head;
   bool causal;
+  bool padded;  // rows have lengths of their own
   graph::DType dtype;
 
   friend auto operator<=>(const AttentionProblem&, const AttentionProblem&) = default;
@@ -37,12 +38,14 @@ const CudnnAttention* FindCudnnAttention(const AttentionProblem& problem, CudnnA
 // Scratch memory of a run, 256-byte aligned.
 int64_t CudnnWorkspaceBytes(const CudnnAttention& attention);
 
-// All addresses are on the device, 16-byte aligned. The backward pass runs in parts
+// All addresses are on the device, 16-byte aligned. `lengths` i32[batch]: of a padded problem; what
+// is written to the padding of the results is unspecified. The backward pass runs in parts
 // (attention_split.h); every second part runs on another stream, which joins `stream` at the end.
 void RunCudnnForward(const CudnnAttention& attention, gpu::Libraries& libraries,
-                     cudaStream_t stream, const void* qkv, void* out, float* lse, void* workspace);
+                     cudaStream_t stream, const void* qkv, const int32_t* lengths, void* out,
+                     float* lse, void* workspace);
 void RunCudnnBackward(const CudnnAttention& attention, gpu::Libraries& libraries,
                       cudaStream_t stream, const void* qkv, const void* out, const float* lse,
-                      const void* dout, void* dqkv, void* workspace);
+                      const void* dout, const int32_t* lengths, void* dqkv, void* workspace);
 
 }  // namespace plimsoll::ops

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/error.h"
 #include "base/philox.h"
 #include "ops/cpu/packed_gemm.h"
 #include "tests/ops/expect_tensor.h"
@@ -20,6 +21,7 @@ struct Case {
   int64_t batch, sequence, heads, kv_heads, head;
   bool causal;
   double dropout;
+  std::vector<double> lengths = {};  // empty: no padding
 };
 
 Attributes AttributesOf(const Case& c) {
@@ -53,8 +55,9 @@ Reference Naive(const Case& c, const TestTensor& qkv, const TestTensor& dout) {
       };
       const auto v_at = [&](int64_t j, int64_t d) { return k_at(j, d) + c.kv_heads * hd; };
       const auto o_at = [&](int64_t i, int64_t d) { return (b * T + i) * O + h * hd + d; };
-      for (int64_t i = 0; i < T; ++i) {
-        const int64_t keys = c.causal ? i + 1 : T;
+      const int64_t length = c.lengths.empty() ? T : static_cast<int64_t>(c.lengths[b]);
+      for (int64_t i = 0; i < length; ++i) {
+        const int64_t keys = c.causal ? i + 1 : length;
         std::vector<double> p(keys), keep(keys, 1), dp(keys);
         double largest = -1e300, total = 0;
         for (int64_t j = 0; j < keys; ++j) {
@@ -107,6 +110,8 @@ TEST_P(AttentionTest, AgreesWithItsFormulaOnAnyInstructionSetAndThreads) {
     const TestTensor dout = Normal(dtype, {c.batch, c.sequence, c.heads * c.head}, 2);
     const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
     const TestTensor* const given = c.dropout > 0 ? &rng : nullptr;
+    const TestTensor lengths = Values(DType::kInt32, {std::ssize(c.lengths)}, c.lengths);
+    const TestTensor* const padded = c.lengths.empty() ? nullptr : &lengths;
     const Reference reference = Naive(c, qkv, dout);
     std::vector<TestTensor> first;
     for (const cpu::GemmKernel kernel : {cpu::GemmKernel::kAvx2, cpu::GemmKernel::kAvx512}) {
@@ -114,8 +119,9 @@ TEST_P(AttentionTest, AgreesWithItsFormulaOnAnyInstructionSetAndThreads) {
       const cpu::GemmKernel before = cpu::ActiveGemmKernel();
       cpu::SetGemmKernel(kernel);
       for (const int threads : {1, 3}) {
-        std::vector<TestTensor> got = RunOp("attention", {&qkv, given}, AttributesOf(c), threads);
-        got.push_back(RunOp("attention_backward", {&qkv, &got[0], &got[1], &dout, given},
+        std::vector<TestTensor> got =
+            RunOp("attention", {&qkv, given, padded}, AttributesOf(c), threads);
+        got.push_back(RunOp("attention_backward", {&qkv, &got[0], &got[1], &dout, given, padded},
                             AttributesOf(c), threads)[0]);
         ExpectNear(got[0], reference.out, tolerance + rounding, "out");
         ExpectNear(got[1], reference.lse, tolerance, "lse");
@@ -130,15 +136,43 @@ TEST_P(AttentionTest, AgreesWithItsFormulaOnAnyInstructionSetAndThreads) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AttentionTest,
-    testing::Values(Case{1, 1, 1, 1, 2, true, 0},        // one token
-                    Case{2, 5, 2, 1, 4, true, 0},        // less than a panel
-                    Case{1, 64, 2, 2, 64, true, 0},      // exactly a tile
-                    Case{1, 130, 1, 1, 64, true, 0},     // two blocks of queries, one with a rest
-                    Case{1, 200, 4, 2, 24, true, 0},     // shared keys, an odd head width
-                    Case{1, 97, 2, 1, 20, false, 0},     // every key for every query
-                    Case{1, 129, 1, 1, 80, false, 0},    //
-                    Case{1, 70, 2, 1, 16, true, 0.25},   // dropout
-                    Case{2, 33, 2, 2, 8, false, 0.5}));  //
+    testing::Values(Case{1, 1, 1, 1, 2, true, 0},       // one token
+                    Case{2, 5, 2, 1, 4, true, 0},       // less than a panel
+                    Case{1, 64, 2, 2, 64, true, 0},     // exactly a tile
+                    Case{1, 130, 1, 1, 64, true, 0},    // two blocks of queries, one with a rest
+                    Case{1, 200, 4, 2, 24, true, 0},    // shared keys, an odd head width
+                    Case{1, 97, 2, 1, 20, false, 0},    // every key for every query
+                    Case{1, 129, 1, 1, 80, false, 0},   //
+                    Case{1, 70, 2, 1, 16, true, 0.25},  // dropout
+                    Case{2, 33, 2, 2, 8, false, 0.5},   //
+                    Case{4, 200, 2, 1, 16, false, 0, {200, 64, 131, 0}},  // padding
+                    Case{2, 70, 2, 2, 24, true, 0.25, {70, 1}}));
+
+// What lies in the padding has no effect, not even if it is no number.
+TEST(Attention, DoesNotReadPadding) {
+  TestTensor qkv = Normal(DType::kFloat32, {1, 100, 3 * 16}, 5);
+  const TestTensor lengths = Values(DType::kInt32, {1}, {70});
+  const Attributes attributes = AttributesOf({1, 100, 1, 1, 16, false, 0});
+  const auto run = [&] {
+    std::vector<TestTensor> got = RunOp("attention", {&qkv, nullptr, &lengths}, attributes);
+    const TestTensor dout = Normal(DType::kFloat32, {1, 100, 16}, 6);
+    got.push_back(RunOp("attention_backward", {&qkv, &got[0], &got[1], &dout, nullptr, &lengths},
+                        attributes)[0]);
+    return got;
+  };
+  const std::vector<TestTensor> first = run();
+  for (int64_t i = 70 * 48; i < 100 * 48; ++i) qkv.set(i, std::nan(""));
+  const std::vector<TestTensor> second = run();
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(SameBits(first[i], second[i])) << i;
+}
+
+TEST(Attention, RefusesALengthBeyondTheRow) {
+  const TestTensor qkv = Normal(DType::kFloat32, {1, 10, 3 * 16}, 5);
+  const TestTensor lengths = Values(DType::kInt32, {1}, {11});
+  EXPECT_THROW(
+      RunOp("attention", {&qkv, nullptr, &lengths}, AttributesOf({1, 10, 1, 1, 16, false, 0})),
+      InternalError);
+}
 
 TEST(Attention, StaysFiniteForLargeScores) {
   const TestTensor qkv = Normal(DType::kFloat32, {1, 100, 3 * 16}, 5, 60);

@@ -155,6 +155,16 @@ const ExampleRegistration kAttentionDropout({.op = "attention",
                                              .label = "dropout",
                                              .inputs = {{{2, 9, 24}}, Rng()},
                                              .attributes = AttentionOf(2, 2, true, 0.25)});
+const ExampleRegistration kAttentionPadded(
+    {.op = "attention",
+     .label = "full, padded",
+     .inputs = {{{4, 70, 36}}, Absent(), {{4}, Fill::kTokens, 71}},
+     .attributes = AttentionOf(2, 1, false)});
+const ExampleRegistration kAttentionPaddedDropout(
+    {.op = "attention",
+     .label = "causal, padded, dropout",
+     .inputs = {{{3, 9, 24}}, Rng(), {{3}, Fill::kTokens, 10}},
+     .attributes = AttentionOf(2, 2, true, 0.25)});
 const ExampleRegistration kAttentionBackward({.op = "attention_backward",
                                               .label = "1 of 2 kv heads",
                                               .inputs = {{{2, 70, 32}},
@@ -164,6 +174,16 @@ const ExampleRegistration kAttentionBackward({.op = "attention_backward",
                                                          Absent()},
                                               .attributes = AttentionOf(2, 1, true),
                                               .compute_inputs = {2}});
+const ExampleRegistration kAttentionBackwardPadded({.op = "attention_backward",
+                                                    .label = "padded",
+                                                    .inputs = {{{3, 140, 48}},
+                                                               {{3, 140, 16}},
+                                                               {{3, 2, 140}, Fill::kPositive},
+                                                               {{3, 140, 16}},
+                                                               Absent(),
+                                                               {{3}, Fill::kTokens, 141}},
+                                                    .attributes = AttentionOf(2, 2, false),
+                                                    .compute_inputs = {2}});
 const ExampleRegistration kAttentionBackwardDropout(
     {.op = "attention_backward",
      .label = "dropout",
