@@ -65,16 +65,6 @@ ModelSpec SpecOf(const std::string& family, const Settings& s) {
   return spec;
 }
 
-// The divisors of `whole` next below and above `value`, as "6 or 8".
-std::string NearestDivisors(int64_t whole, int64_t value) {
-  int64_t below = std::min(value, whole);
-  while (whole % below != 0) --below;
-  int64_t above = value;
-  while (above < whole && whole % above != 0) ++above;
-  return above >= whole || above == below ? fmt::format("{}", below)
-                                          : fmt::format("{} or {}", below, above);
-}
-
 void DeriveSizes(const LanguageFamily& family, Settings& s) {
   const int64_t width = s.Int("width"), heads = s.Int("heads");
   s.Derive("kv_heads", heads);
@@ -176,6 +166,15 @@ std::string RopeText(const ModelSpec& spec) {
 }
 
 }  // namespace
+
+std::string NearestDivisors(int64_t whole, int64_t value) {
+  int64_t below = std::min(value, whole);
+  while (whole % below != 0) --below;
+  int64_t above = value;
+  while (above < whole && whole % above != 0) ++above;
+  return above >= whole || above == below ? fmt::format("{}", below)
+                                          : fmt::format("{} or {}", below, above);
+}
 
 std::map<std::string, std::string> LanguageModel::description() const {
   return {{"model.family", spec_.family},

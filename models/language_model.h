@@ -72,6 +72,9 @@ Setting WithDefault(Setting setting, SettingValue value);
 // UserError "model.FIELD: REASON" when the spec describes no model.
 std::unique_ptr<LanguageModel> MakeModel(const ModelSpec& spec);
 
+// The divisors of `whole` next below and above `value`, as "6 or 8".
+std::string NearestDivisors(int64_t whole, int64_t value);
+
 // For families' config.json: the size at `key`, limited to what any spec allows.
 int64_t SizeIn(const formats::JsonObject& config, const std::string& key);
 int64_t SizeIn(const formats::JsonObject& config, const std::string& key, int64_t fallback);

@@ -95,6 +95,10 @@ Value Layers::TokenWeight() {
   return Input(graph::OfObjective(objective_, "token_weight"), DType::kFloat32, {});
 }
 
+Value Layers::SampleWeight() {
+  return Input(graph::OfObjective(objective_, "sample_weight"), DType::kFloat32, {});
+}
+
 Value Linear(Layers& g, std::string_view name, Value x, int64_t outputs, LinearOptions options) {
   Value weight, bias = kNoTensor;
   {
@@ -151,12 +155,14 @@ Value Rotary(Layers& g, Value qkv, HeadCounts counts, double theta,
   return ops::Rotary(g.builder(), qkv, options);
 }
 
-Value Attention(Layers& g, Value qkv, HeadCounts counts) {
+Value Attention(Layers& g, Value qkv, HeadCounts counts, AttentionMask mask) {
   ops::AttentionOptions options;
   options.heads = counts.heads;
   options.kv_heads = counts.kv_heads;
+  options.causal = mask.causal;
   options.dropout = g.dropout();
-  return ops::Attention(g.builder(), qkv, options, g.dropout() > 0 ? g.Rng() : kNoTensor);
+  return ops::Attention(g.builder(), qkv, options, g.dropout() > 0 ? g.Rng() : kNoTensor,
+                        mask.lengths);
 }
 
 Value Gelu(Layers& g, Value x, Activation activation) {
@@ -180,14 +186,15 @@ Value HeadRows(Layers& g, Value x, Head head) {
   return ops::SelectRows(g.builder(), x, last, "last_rows");
 }
 
-Model::Outputs LanguageModelHead(Layers& g, Value x, Value table, Head head) {
+Model::Outputs LanguageModelHead(Layers& g, Value x, Value table, Head head, Value bias) {
   Model::Outputs outputs;
   if (head == Head::kLogits) {
-    outputs.logits = ops::Linear(g.builder(), x, table, kNoTensor, "logits");
+    outputs.logits = ops::Linear(g.builder(), x, table, bias, "logits");
     return outputs;
   }
   const Value targets = g.Tokens("targets");
-  outputs.loss = ops::LinearCrossEntropy(g.builder(), x, table, targets, g.TokenWeight(), "loss");
+  outputs.loss =
+      ops::LinearCrossEntropy(g.builder(), x, table, targets, g.TokenWeight(), bias, "loss");
   return outputs;
 }
 

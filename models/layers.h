@@ -56,6 +56,7 @@ class Layers {
   graph::Value Tokens(std::string_view name);  // an input i32[B,T]
   graph::Value Rng();                          // the input i32[2]
   graph::Value TokenWeight();                  // the objective's input "token_weight"
+  graph::Value SampleWeight();                 // the objective's input "sample_weight"
 
   const std::vector<ParameterInfo>& parameters() const { return parameters_; }
   const std::vector<StateInfo>& states() const { return states_; }
@@ -101,8 +102,13 @@ struct HeadCounts {
 // Turns q and k by their positions (Su et al. 2021).
 graph::Value Rotary(Layers& g, graph::Value qkv, HeadCounts counts, double theta,
                     const std::optional<RopeScaling>& scaling);
-// Causal attention; → [B,T,H·hd]. Drops attention probabilities when the pass has dropout.
-graph::Value Attention(Layers& g, graph::Value qkv, HeadCounts counts);
+// Which keys a query sees.
+struct AttentionMask {
+  bool causal = true;
+  graph::Value lengths = graph::kNoTensor;  // i32[B], of padded rows
+};
+// Attention; → [B,T,H·hd]. Drops attention probabilities when the pass has dropout.
+graph::Value Attention(Layers& g, graph::Value qkv, HeadCounts counts, AttentionMask mask = {});
 
 graph::Value Gelu(Layers& g, graph::Value x, Activation activation);
 graph::Value SwiGlu(Layers& g, graph::Value gate_up);  // [...,2F] → [...,F]
@@ -112,7 +118,8 @@ graph::Value Dropout(Layers& g, std::string_view name, graph::Value x);  // x it
 // Picks one position per row, given by the input "last": x[B,T,D] → [B,D]. With Head::kLoss, x
 // itself.
 graph::Value HeadRows(Layers& g, graph::Value x, Head head);
-// x · tableᵀ: returns the loss against the input "targets", or the logits.
-Model::Outputs LanguageModelHead(Layers& g, graph::Value x, graph::Value table, Head head);
+// x · tableᵀ (+ bias): returns the loss against the input "targets", or the logits.
+Model::Outputs LanguageModelHead(Layers& g, graph::Value x, graph::Value table, Head head,
+                                 graph::Value bias = graph::kNoTensor);
 
 }  // namespace plimsoll::models

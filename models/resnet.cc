@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "models/classifier.h"
 #include "models/family.h"
 #include "models/vision_layers.h"
 #include "ops/pooling/global_avg_pool.h"
@@ -71,7 +72,7 @@ class ResNet final : public Model {
   }
 
  protected:
-  Outputs Forward(Layers& g, Head /*head*/) const override {
+  Outputs Forward(Layers& g, Head head) const override {
     const Settings& s = settings();
     Value x = Images(g, s.Int("image_size"), s.Int("image_size"), s.Int("channels"));
     x = Stem(g, x);
@@ -84,7 +85,12 @@ class ResNet final : public Model {
       }
     }
     x = ops::GlobalAvgPool(g.builder(), x, "pool");
-    return ClassifierHead(g, "head", x, s.Int("classes"), s.Float("label_smoothing"));
+    const Initializer uniform = UniformByInputs(g.shape(x).dim(-1));
+    return ClassifierHead(g, "head", x, head,
+                          {.classes = s.Int("classes"),
+                           .label_smoothing = s.Float("label_smoothing"),
+                           .weight = uniform,
+                           .bias = uniform});
   }
 
  private:
@@ -117,35 +123,21 @@ class ResNet final : public Model {
   Form form_;
 };
 
+std::vector<Setting> OwnSettings() {
+  std::vector<Setting> rows = {
+      {.name = "depth",
+       .doc = "Layers: 18, 34, 50, 101 or 152 for large images, 6n + 2 for small ones.",
+       .required = "give the number of layers, such as 50, or 20 for small images",
+       .min = 8,
+       .max = 10000}};
+  for (Setting& row : ImageSettings()) rows.push_back(std::move(row));
+  for (Setting& row : ClassifierSettings()) rows.push_back(std::move(row));
+  return rows;
+}
+
 const FamilyRegistration kFamily({
     .name = "resnet",
-    .settings = {{.name = "depth",
-                  .doc = "Layers: 18, 34, 50, 101 or 152 for large images, 6n + 2 for small ones.",
-                  .required = "give the number of layers, such as 50, or 20 for small images",
-                  .min = 8,
-                  .max = 10000},
-                 {.name = "image_size",
-                  .doc = "Height and width of the images, in pixels.",
-                  .required = "give the images' height and width",
-                  .min = 1,
-                  .max = 1e5},
-                 {.name = "channels",
-                  .doc = "Channels of the images.",
-                  .default_value = int64_t{3},
-                  .min = 1,
-                  .max = 1e5},
-                 {.name = "classes",
-                  .doc = "Classes that are told apart.",
-                  .required = "give the number of classes",
-                  .min = 2,
-                  .max = 1e7},
-                 {.name = "label_smoothing",
-                  .type = Setting::Type::kFloat,
-                  .doc = "Share of a label's weight that all classes get alike.",
-                  .default_value = 0.0,
-                  .min = 0,
-                  .max = 1,
-                  .below_max = true}},
+    .settings = OwnSettings(),
     .make = [](const Settings& s) { return std::make_unique<ResNet>(s); },
 });
 

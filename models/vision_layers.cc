@@ -3,8 +3,6 @@
 #include <cmath>
 
 #include "ops/convolution/conv.h"
-#include "ops/linear.h"
-#include "ops/loss/cross_entropy.h"
 #include "ops/norms/batch_norm.h"
 #include "ops/optimizer/model_state.h"
 #include "ops/views.h"
@@ -64,33 +62,17 @@ Value BatchNorm(Layers& g, std::string_view name, Value x, BatchNormOptions opti
   return ops::BatchNorm(builder, x, statistics, weight, bias, options.eps, name);
 }
 
-Model::Outputs ClassifierHead(Layers& g, std::string_view name, Value x, int64_t classes,
-                              double label_smoothing) {
-  graph::Builder& builder = g.builder();
-  const int64_t width = g.shape(x).dim(-1);
-  Value weight, bias;
-  {
-    const Scope scope(builder, name);
-    const Initializer uniform{.kind = Initializer::kUniform,
-                              .bound = 1 / std::sqrt(static_cast<double>(width))};
-    weight = g.Parameter("weight", {classes, width}, uniform);
-    bias = g.Parameter("bias", {classes}, uniform);
-  }
-  const Value logits = ops::Linear(builder, x, weight, bias, name);
-  const Value labels = g.Input("labels", DType::kInt32, {g.batch().batch});
-  Model::Outputs outputs;
-  outputs.loss =
-      ops::CrossEntropy(builder, logits, labels, g.TokenWeight(), label_smoothing, "loss");
-  for (const int64_t k : {1, 5}) {
-    if (k > 1 && classes <= k) continue;
-    const ops::TopK counts =
-        ops::CountTopK(builder, logits, labels, k, k == 1 ? "first" : "first_five");
-    outputs.metrics.push_back({.name = k == 1 ? "accuracy" : "top5",
-                               .sum = counts.right,
-                               .count = counts.rows,
-                               .larger_is_better = true});
-  }
-  return outputs;
+std::vector<Setting> ImageSettings() {
+  return {{.name = "image_size",
+           .doc = "Height and width of the images, in pixels.",
+           .required = "give the images' height and width",
+           .min = 1,
+           .max = 1e5},
+          {.name = "channels",
+           .doc = "Channels of the images.",
+           .default_value = int64_t{3},
+           .min = 1,
+           .max = 1e5}};
 }
 
 }  // namespace plimsoll::models

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
+#include "base/settings.h"
 #include "models/layers.h"
 
 namespace plimsoll::models {
@@ -31,9 +33,7 @@ struct BatchNormOptions {
 graph::Value BatchNorm(Layers& g, std::string_view name, graph::Value x,
                        BatchNormOptions options = {});
 
-// x[B,D] → the loss of classes against the input "labels", i32[B] (negative: none), with the
-// metrics accuracy and, of more than five classes, top5.
-Model::Outputs ClassifierHead(Layers& g, std::string_view name, graph::Value x, int64_t classes,
-                              double label_smoothing);
+// image_size, channels.
+std::vector<Setting> ImageSettings();
 
 }  // namespace plimsoll::models

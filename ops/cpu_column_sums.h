@@ -37,17 +37,18 @@ void AddRows(const S* dy, int64_t rows, int64_t stride, int64_t columns, Compute
   }
 }
 
-// out[j] = Σ over the rows of dy[row, j] (+ acc[j]), dy being [rows, n]; acc may be out.
+// out[j] = Σ over the rows of dy[row, j] (+ acc[j]), dy being [rows, n] with rows `stride` apart;
+// acc may be out.
 template <typename S>
-void ColumnSums(const S* dy, int64_t rows, int64_t n, const Compute<S>* acc, Compute<S>* out,
-                ThreadPool& pool) {
+void ColumnSums(const S* dy, int64_t rows, int64_t n, int64_t stride, const Compute<S>* acc,
+                Compute<S>* out, ThreadPool& pool) {
   using T = Compute<S>;
   pool.ParallelFor(n, kSumColumns, [&](int64_t begin, int64_t end) {
     alignas(64) T sums[kSumColumns];
     alignas(64) double totals[kSumColumns] = {};
     const int64_t columns = end - begin;
     for (int64_t r = 0; r < rows; r += kSumRows) {
-      AddRows(dy + r * n + begin, std::min(kSumRows, rows - r), n, columns, sums);
+      AddRows(dy + r * stride + begin, std::min(kSumRows, rows - r), stride, columns, sums);
       for (int64_t j = 0; j < columns; ++j) totals[j] += sums[j];
     }
     for (int64_t j = 0; j < columns; ++j) {

@@ -104,7 +104,8 @@ void GeluWithBackward(const CpuContext& ctx) {
     IsTanh(ctx) ? RunWithBackward<true, S>(ctx) : RunWithBackward<false, S>(ctx);
     if (!ctx.has_output(2)) return;
     const graph::Shape& x = ctx.in_shape(0);
-    ColumnSums(ctx.out<S>(1), x.rows(), x.dim(-1), ctx.in<T>(2), ctx.out<T>(2), ctx.pool);
+    ColumnSums(ctx.out<S>(1), x.rows(), x.dim(-1), x.dim(-1), ctx.in<T>(2), ctx.out<T>(2),
+               ctx.pool);
   });
 }
 

@@ -88,7 +88,7 @@ void LinearDw(const CpuContext& ctx) {
     const int64_t k = x.dim(-1);
     const int64_t n = ctx.in_shape(1).dim(-1);
     if (ctx.has_output(1)) {
-      ColumnSums(ctx.in<S>(1), rows, n, ctx.in<T>(3), ctx.out<T>(1), ctx.pool);
+      ColumnSums(ctx.in<S>(1), rows, n, n, ctx.in<T>(3), ctx.out<T>(1), ctx.pool);
     }
     if (!ctx.has_output(0)) return;
     cpu::GemmArgs<S, S, T> args;

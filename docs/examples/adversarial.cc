@@ -64,7 +64,8 @@ Adversarial::Verdict Adversarial::Judge(Layers& g, Value points, const char* lab
   const Value x = Hidden(g, points, settings().Int("width"));
   const Value table = EmbeddingTable(g, "head", 2, settings().Int("width"), 0.3);
   const Value logits = ops::Linear(g.builder(), x, table, graph::kNoTensor, "logits");
-  return {ops::LinearCrossEntropy(g.builder(), x, table, labels, g.TokenWeight(), name),
+  return {ops::LinearCrossEntropy(g.builder(), x, table, labels, g.TokenWeight(), graph::kNoTensor,
+                                  name),
           ops::Confuse(g.builder(), logits, labels)};
 }
 

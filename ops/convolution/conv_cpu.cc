@@ -339,7 +339,8 @@ void RunConvDw(const CpuContext& ctx, const ConvGeometry& g) {
   const int64_t rows = g.rows_out(), patch = g.patch();
   const int64_t block = g.pointwise() ? rows : BlockRows(rows, patch);
   if (ctx.has_output(1)) {
-    ColumnSums(ctx.in<S>(1), rows, g.out_channels, ctx.in<T>(3), ctx.out<T>(1), ctx.pool);
+    ColumnSums(ctx.in<S>(1), rows, g.out_channels, g.out_channels, ctx.in<T>(3), ctx.out<T>(1),
+               ctx.pool);
   }
   if (!ctx.has_output(0)) return;
   const T* const acc = ctx.in<T>(2);

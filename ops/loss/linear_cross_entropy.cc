@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "graph/gradient.h"
 #include "graph/op.h"
+#include "ops/cuda_column_sums.h"
 #include "ops/cuda_gemm_workspace.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
@@ -24,8 +25,10 @@ using graph::TensorType;
 using graph::Value;
 
 Value LinearCrossEntropy(graph::Builder& g, Value x, Value weight, Value targets, Value scale,
-                         std::string_view name) {
-  return g.Emit1("linear_cross_entropy", {x, weight, targets, scale}, {}, name);
+                         Value bias, std::string_view name) {
+  std::vector<Value> inputs = {x, weight, targets, scale};
+  if (bias != kNoTensor) inputs.push_back(bias);
+  return g.Emit1("linear_cross_entropy", inputs, {}, name);
 }
 
 int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
@@ -41,7 +44,7 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
 }
 
 CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, graph::DType stored,
-                              bool split) {
+                              LossOptions options) {
   // In chunks of few rows the products leave a GPU partly idle, and dweight, float32, is read and
   // written once per chunk. On an H200 the products of GPT-2 124M (32768 rows in bf16) took 12.0,
   // 11.0, 9.7 and 10.8 ms in chunks of 1024, 2048, 4096 and 8192 rows; a chunk of 4096 has 393 MiB
@@ -75,15 +78,19 @@ CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, g
     layout.scaled_at = take(layout.chunk * width * size);
     layout.product_at = take(layout.chunk * width * kFloat);
   }
-  if (split) layout.parts_at = take(kLossPartFloats * layout.chunk * kFloat);
+  if (options.split) layout.parts_at = take(kLossPartFloats * layout.chunk * kFloat);
+  if (options.bias) {
+    layout.bias_sums_at = take(layout.stride * kFloat);
+    layout.column_sums_at = take(ColumnSumsBytes(layout.chunk, layout.stride));
+  }
   layout.gemm_at = take(kGemmWorkspaceBytes);
   return layout;
 }
 
 namespace {
 
-// Checks inputs 0 to 3, which the three ops have in common.
-void CheckOperands(const OpCall& call) {
+// Checks inputs 0 to 3, which the three ops have in common, and the bias at input `bias`.
+void CheckOperands(const OpCall& call, size_t bias) {
   SplitsVocabulary(call.attributes);
   const TensorType& x = call.input(0);
   const TensorType& weight = call.input(1);
@@ -95,6 +102,7 @@ void CheckOperands(const OpCall& call) {
   Check(targets.dtype == graph::DType::kInt32 && targets.shape == x.shape.DropLast(), call,
         "targets are not i32 of the shape of x's rows");
   CheckFloat32Scalar(call, 3);
+  CheckAbsentOr(call, bias, {weight.dtype, Shape{weight.shape.dim(0)}});
 }
 
 // The type of loss and dloss.
@@ -107,6 +115,10 @@ TensorType Rows(const OpCall& call) {
 
 TensorType WeightGradient(const OpCall& call) {
   return {graph::ComputeType(call.input(1).dtype), call.input(1).shape};
+}
+
+TensorType BiasGradient(const OpCall& call) {
+  return {graph::ComputeType(call.input(1).dtype), Shape{call.input(1).shape.dim(0)}};
 }
 
 // Cost of `products` matrix products, of which `again` are recomputations, and of `exponentials`
@@ -123,27 +135,39 @@ void Gradient(graph::GradientContext& context) {
   const Value dloss = context.output_gradient(0);
   const bool x = context.wants(0);
   const bool weight = context.wants(1);
-  if (dloss == kNoTensor || (!x && !weight)) return;
+  const Value bias = context.input(4);
+  const bool wants_bias = bias != kNoTensor && context.wants(4);
+  if (dloss == kNoTensor || (!x && !weight && !wants_bias)) return;
   const Value lse = context.output(1);
   if (lse == kNoTensor) {
     throw InternalError("linear_cross_entropy: differentiated without its output lse");
   }
+  std::vector<Value> inputs = {context.input(0),
+                               context.input(1),
+                               context.input(2),
+                               context.input(3),
+                               lse,
+                               dloss,
+                               weight ? context.TakePartial(1) : kNoTensor};
+  if (bias != kNoTensor) {
+    inputs.push_back(bias);
+    inputs.push_back(wants_bias ? context.TakePartial(4) : kNoTensor);
+  }
   const std::vector<Value> gradients = context.builder().Emit(
-      "linear_cross_entropy_backward",
-      {context.input(0), context.input(1), context.input(2), context.input(3), lse, dloss,
-       weight ? context.TakePartial(1) : kNoTensor},
-      Select(context.attributes(), {"axis", "tf32"}), "", {x, weight});
+      "linear_cross_entropy_backward", inputs, Select(context.attributes(), {"axis", "tf32"}), "",
+      {x, weight, wants_bias});
   if (x) context.SetGradient(0, gradients[0]);
   if (weight) context.SetGradient(1, gradients[1]);
+  if (wants_bias) context.SetGradient(4, gradients[2]);
 }
 
 const graph::OpRegistration kForward({
     .name = "linear_cross_entropy",
-    .inputs = {{"x"}, {"weight"}, {"targets"}, {"scale"}},
+    .inputs = {{"x"}, {"weight"}, {"targets"}, {"scale"}, {"bias", true}},
     .outputs = {{"loss"}, {"lse", true}},
     .infer =
         [](const OpCall& call) {
-          CheckOperands(call);
+          CheckOperands(call, 4);
           return std::vector<TensorType>{Scalar(call), Rows(call)};
         },
     .gradient = Gradient,
@@ -158,55 +182,75 @@ const graph::OpRegistration kForward({
 
 const graph::OpRegistration kBackward({
     .name = "linear_cross_entropy_backward",
-    .inputs = {{"x"}, {"weight"}, {"targets"}, {"scale"}, {"lse"}, {"dloss"}, {"acc_weight", true}},
-    .outputs = {{"dx", true}, {"dweight", true}},
+    .inputs = {{"x"},
+               {"weight"},
+               {"targets"},
+               {"scale"},
+               {"lse"},
+               {"dloss"},
+               {"acc_weight", true},
+               {"bias", true},
+               {"acc_bias", true}},
+    .outputs = {{"dx", true}, {"dweight", true}, {"dbias", true}},
     .infer =
         [](const OpCall& call) {
-          CheckOperands(call);
+          CheckOperands(call, 7);
           Check(call.input(4) == Rows(call), call, "lse is not [rows]");
           Check(call.input(5) == Scalar(call), call, "dloss is not a scalar of x's compute type");
           CheckAbsentOr(call, 6, WeightGradient(call));
-          return std::vector<TensorType>{call.input(0), WeightGradient(call)};
+          CheckAbsentOr(call, 8, BiasGradient(call));
+          return std::vector<TensorType>{call.input(0), WeightGradient(call), BiasGradient(call)};
         },
     .gradient = {},
     .cost =
         [](const OpCall& call) {
           return LossCost(call, 1 + call.has_output(0) + call.has_output(1), 1, 1);
         },
-    .in_place = {{6, 1}},
+    .in_place = {{6, 1}, {8, 2}},
     .cost_class = CostClass::kProducts,
 });
 
 const graph::OpRegistration kTrain({
     .name = "linear_cross_entropy_train",
-    .inputs = {{"x"}, {"weight"}, {"targets"}, {"scale"}, {"dloss"}, {"acc_weight", true}},
-    .outputs = {{"loss"}, {"dx", true}, {"dweight", true}},
+    .inputs = {{"x"},
+               {"weight"},
+               {"targets"},
+               {"scale"},
+               {"dloss"},
+               {"acc_weight", true},
+               {"bias", true},
+               {"acc_bias", true}},
+    .outputs = {{"loss"}, {"dx", true}, {"dweight", true}, {"dbias", true}},
     .infer =
         [](const OpCall& call) {
-          CheckOperands(call);
+          CheckOperands(call, 6);
           Check(call.input(4) == Scalar(call), call, "dloss is not a scalar of x's compute type");
           CheckAbsentOr(call, 5, WeightGradient(call));
-          return std::vector<TensorType>{Scalar(call), call.input(0), WeightGradient(call)};
+          CheckAbsentOr(call, 7, BiasGradient(call));
+          return std::vector<TensorType>{Scalar(call), call.input(0), WeightGradient(call),
+                                         BiasGradient(call)};
         },
     .gradient = {},
     .cost =
         [](const OpCall& call) {
           return LossCost(call, 1 + call.has_output(1) + call.has_output(2), 0, 2);
         },
-    .in_place = {{5, 2}},
+    .in_place = {{5, 2}, {7, 3}},
     .cost_class = CostClass::kProducts,
 });
 
+template <size_t kBias>
 int64_t CudaWorkspace(const OpCall& call) {
   const TensorType& x = call.input(0);
   return LayOutCudaLoss(x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype,
-                        SplitsVocabulary(call.attributes))
+                        {SplitsVocabulary(call.attributes), call.has_input(kBias)})
       .bytes;
 }
 
-const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy", &CudaWorkspace);
-const CudaWorkspaceRegistration kBackwardWorkspace("linear_cross_entropy_backward", &CudaWorkspace);
-const CudaWorkspaceRegistration kTrainWorkspace("linear_cross_entropy_train", &CudaWorkspace);
+const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy", &CudaWorkspace<4>);
+const CudaWorkspaceRegistration kBackwardWorkspace("linear_cross_entropy_backward",
+                                                   &CudaWorkspace<7>);
+const CudaWorkspaceRegistration kTrainWorkspace("linear_cross_entropy_train", &CudaWorkspace<6>);
 
 }  // namespace
 }  // namespace plimsoll::ops

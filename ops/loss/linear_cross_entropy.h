@@ -1,41 +1,44 @@
 // The output layer of a language model and its loss in one op, so that the logits never exist as a
 // whole: they are computed, and recomputed in the backward pass, for a chunk of rows at a time.
 //
-//   logits = x[...,D] · weight[V,D]ᵀ
+//   logits = x[...,D] · weight[V,D]ᵀ (+ bias[V])
 //   nll[r] = log Σ_v exp(logits[r,v]) − logits[r, targets[r]]
 //   loss   = scale · Σ nll over the rows whose target is not negative (-100 marks ignored ones)
 //
-// targets i32[...] in [..., V); scale f32[] (1 / tokens of the step); x, weight, dx: one float
-// dtype S; loss, lse, dloss, dweight, acc_weight: its compute type, also used for logits and
-// softmax. The gradient of the logits is rounded to S, as it is the operand of two products. A
-// target ≥ V is an InternalError when the op runs: code that reads targets checks them.
+// targets i32[...] in [..., V); scale f32[] (1 / tokens of the step); x, weight, bias, dx: one
+// float dtype S; loss, lse, dloss, dweight, dbias and what is added to them: its compute type, also
+// used for logits and softmax. The gradient of the logits is rounded to S, as it is the operand of
+// two products. A target ≥ V is an InternalError when the op runs: code that reads targets checks
+// them.
 //
-//   linear_cross_entropy           (x, weight, targets, scale) → loss[], lse?[rows]
-//   linear_cross_entropy_backward  (x, weight, targets, scale, lse, dloss[], acc_weight?)
-//                                  → dx?[...,D], dweight?[V,D]
-//   linear_cross_entropy_train     (x, weight, targets, scale, dloss[], acc_weight?)
-//                                  → loss[], dx?, dweight?      both in one pass over the chunks:
-//                                  three products instead of four, and the same bits
+//   linear_cross_entropy           (x, weight, targets, scale, bias?) → loss[], lse?[rows]
+//   linear_cross_entropy_backward  (x, weight, targets, scale, lse, dloss[], acc_weight?, bias?,
+//                                  acc_bias?) → dx?[...,D], dweight?[V,D], dbias?[V]
+//   linear_cross_entropy_train     (x, weight, targets, scale, dloss[], acc_weight?, bias?,
+//                                  acc_bias?) → loss[], dx?, dweight?, dbias?
+//                                  both in one pass over the chunks: three products instead of
+//                                  four, and the same bits
 //
 // On a GPU a chunk's logits are stored as S; softmax and loss are computed from the stored values
-// in float32 (as PyTorch's autocast does), and a target ≥ V makes the loss NaN. In bf16 on Hopper
-// the loss is computed from logits in float32, and their exponentials are rounded to S instead
-// (ops/cuda/loss_exponentials.h); the backward op then recomputes lse.
+// in float32 (as PyTorch's autocast does), and a target ≥ V makes the loss NaN. In bf16 on Hopper,
+// without a bias, the loss is computed from logits in float32, and their exponentials are rounded
+// to S instead (ops/cuda/loss_exponentials.h); the backward op then recomputes lse.
 //
 // lse[r] = log Σ exp(logits[r]) is passed from the forward op to the backward op. acc_weight may be
-// the memory of dweight. The chunk size is a function of the shape and the compute type.
+// the memory of dweight, acc_bias that of dbias. The chunk size is a function of the shape and the
+// compute type.
 //
-// With the attribute "axis" (ops/vocabulary_shard.h) weight and dweight have this rank's rows
-// [V/R,D] of R ranks; x and targets are whole and the same on all of them. For each chunk the ranks
-// combine the results for their own logits by all-reduces of a few numbers per row:
+// With the attribute "axis" (ops/vocabulary_shard.h) weight, bias and their gradients have this
+// rank's rows, V/R of R ranks; x and targets are whole and the same on all of them. For each chunk
+// the ranks combine the results for their own logits by all-reduces of a few numbers per row:
 //
 //   m = max over ranks of m_k,  m_k = max logits of rank k
 //   lse = m + log Σ over ranks of exp(m_k − m) · Σ_v exp(logits[v] − m_k)
 //   logits[target] = Σ over ranks, to which only the one that has the target adds
 //
-// loss and lse are those of the whole vocabulary, the same bits on all ranks, and dweight is the
-// gradient of this rank's rows. dx is a part: the gradient is Σ over ranks of dx, which another op
-// computes. All ranks call the same collectives whatever the data.
+// loss and lse are those of the whole vocabulary, the same bits on all ranks, and dweight and
+// dbias are the gradients of this rank's rows. dx is a part: the gradient is Σ over ranks of dx,
+// which another op computes. All ranks call the same collectives whatever the data.
 #pragma once
 
 #include <cstdint>
@@ -49,25 +52,31 @@ namespace plimsoll::ops {
 // The loss.
 graph::Value LinearCrossEntropy(graph::Builder& g, graph::Value x, graph::Value weight,
                                 graph::Value targets, graph::Value scale,
-                                std::string_view name = "");
+                                graph::Value bias = graph::kNoTensor, std::string_view name = "");
 
 // Number of rows of logits that exist at a time, in the compute type with `element_size` bytes: at
 // most 100 MiB or 128 rows, whichever is more, so that the products are efficient; chunks are about
 // equal.
 int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
 
-// The layout of the CUDA kernels' workspace; a function of the shape, of S, and of whether the
-// vocabulary is split among ranks.
+struct LossOptions {
+  bool split = false;  // the vocabulary, among ranks
+  bool bias = false;
+};
+
+// The layout of the CUDA kernels' workspace; a function of the shape, of S, and of the options.
 struct CudaLossLayout {
   int64_t chunk;   // rows of logits that exist at a time
   int64_t stride;  // elements between rows of logits: whole 128-byte lines
   // Offsets in bytes; logits are at 0. Those for ops/cuda/loss_exponentials.h: for bf16 only.
   int64_t losses_at, references_at, sums_at, factors_at, scaled_at, product_at;
   int64_t parts_at;  // f32[kLossPartFloats,chunk], for a split vocabulary only
+  // With a bias: f32[stride], its gradient so far, and the workspace of column sums.
+  int64_t bias_sums_at, column_sums_at;
   int64_t gemm_at, bytes;
 };
 CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, graph::DType stored,
-                              bool split = false);
+                              LossOptions options = {});
 
 // Numbers that the ranks combine for each row.
 inline constexpr int64_t kLossPartFloats = 4;

@@ -1,9 +1,10 @@
 // For each chunk of rows (formulas in linear_cross_entropy.h), R rows of V logits:
-//   logits = x · weightᵀ                                   GEMM
+//   logits = x · weightᵀ (+ bias)                          GEMM
 //   m = max, lse = m + log Σ exp(logits − m), nll          a row at a time, while it is in cache
 //   dlogits = scale · dloss · (exp(logits − lse) − [v = target]), in place of the logits; 16-bit
 //             types are rounded, each row at the start of its logits' row
 //   dx = dlogits · weight,  dweight += dlogitsᵀ · x        GEMM
+//   dbias += column sums of dlogits
 // The training op does all of it; the forward and backward ops do their parts with the same
 // functions on the same chunks, hence the same bits.
 //
@@ -20,6 +21,7 @@
 #include <string>
 
 #include "ops/cpu/packed_gemm.h"
+#include "ops/cpu_column_sums.h"
 #include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
 #include "ops/loss/linear_cross_entropy.h"
@@ -50,6 +52,16 @@ struct SharesLayout {
   }
 };
 
+// The indices of the arguments that the three ops have in different places.
+struct Arguments {
+  size_t bias, acc_weight, acc_bias;  // inputs
+  size_t dx, dweight, dbias;          // outputs
+};
+constexpr size_t kAbsent = 99;
+constexpr Arguments kForwardArguments = {4, kAbsent, kAbsent, kAbsent, kAbsent, kAbsent};
+constexpr Arguments kBackwardArguments = {7, 6, 8, 0, 1, 2};
+constexpr Arguments kTrainArguments = {6, 5, 7, 1, 2, 3};
+
 // The op's arguments, with x and weight stored as S, and its scratch.
 template <typename S>
 struct Loss {
@@ -63,6 +75,7 @@ struct Loss {
   const S* x;
   const S* weight;
   const int32_t* targets;
+  T* bias;         // [V], workspace; nullptr: none
   T* logits;       // [chunk,V], workspace
   double* losses;  // [rows], workspace
   T* maxima;       // SharesLayout
@@ -72,7 +85,7 @@ struct Loss {
   int64_t chunk;
   ThreadPool& pool;
 
-  explicit Loss(const CpuContext& ctx)
+  Loss(const CpuContext& ctx, const Arguments& arguments)
       : rows(ctx.in_shape(0).rows()),
         width(ctx.in_shape(0).dim(-1)),
         vocabulary(ctx.in_shape(1).dim(0)),
@@ -92,6 +105,14 @@ struct Loss {
     at += shares.maxima_bytes;
     sums = reinterpret_cast<double*>(at);
     at += shares.sums_bytes;
+    bias = ctx.has_input(arguments.bias) ? reinterpret_cast<T*>(at) : nullptr;
+    if (bias != nullptr) {
+      const S* const stored = ctx.in<S>(arguments.bias);
+      ForVectors<T>(0, vocabulary, [&](int64_t i, auto count) {
+        Store<T>(bias + i, Load<T>(stored + i, count), count);
+      });
+      at += Align(vocabulary * int64_t{sizeof(T)});
+    }
     gemm_workspace = at;
     gemm_bytes = ctx.workspace_bytes - (at - static_cast<char*>(ctx.workspace));
     for (int64_t r = 0; r < rows; ++r) {
@@ -139,6 +160,7 @@ struct Loss {
     args.ldb = width;
     args.c = logits;
     args.ldc = vocabulary;
+    args.bias = bias;
     Multiply(args);
   }
 
@@ -176,6 +198,11 @@ struct Loss {
       });
     }
     Multiply(args);
+  }
+
+  void GradientOfBias(int64_t first, int64_t count, const T* acc, T* dbias) const {
+    ColumnSums(dlogits(), count, vocabulary, dlogits_stride(), first == 0 ? acc : dbias, dbias,
+               pool);
   }
 
   // The largest of n values, by eight vectors in parallel.
@@ -281,7 +308,7 @@ struct Loss {
 void Forward(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
-    const Loss<S> loss(ctx);
+    const Loss<S> loss(ctx, kForwardArguments);
     T* const lse = ctx.out<T>(1);
     loss.ForChunks([&](int64_t first, int64_t count) {
       loss.MakeLogits(first, count);
@@ -295,18 +322,24 @@ void Forward(const CpuContext& ctx) {
   });
 }
 
-// The products of a chunk whose logits have become dlogits.
+// The gradients by a chunk whose logits have become dlogits.
 template <typename S>
-void ChunkGradients(const Loss<S>& loss, int64_t first, int64_t count, const Compute<S>* acc, S* dx,
-                    Compute<S>* dweight) {
-  if (dx != nullptr) loss.GradientOfX(first, count, dx);
-  if (dweight != nullptr) loss.GradientOfWeight(first, count, acc, dweight);
+void ChunkGradients(const CpuContext& ctx, const Arguments& at, const Loss<S>& loss, int64_t first,
+                    int64_t count) {
+  using T = Compute<S>;
+  if (S* const dx = ctx.out<S>(at.dx)) loss.GradientOfX(first, count, dx);
+  if (T* const dweight = ctx.out<T>(at.dweight)) {
+    loss.GradientOfWeight(first, count, ctx.in<T>(at.acc_weight), dweight);
+  }
+  if (T* const dbias = ctx.out<T>(at.dbias)) {
+    loss.GradientOfBias(first, count, ctx.in<T>(at.acc_bias), dbias);
+  }
 }
 
 void Backward(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
-    const Loss<S> loss(ctx);
+    const Loss<S> loss(ctx, kBackwardArguments);
     const T* const lse = ctx.in<T>(4);
     const T factor = static_cast<T>(*ctx.in<float>(3)) * *ctx.in<T>(5);
     loss.ForChunks([&](int64_t first, int64_t count) {
@@ -314,7 +347,7 @@ void Backward(const CpuContext& ctx) {
       loss.ForRows(count, [&](int64_t r) {
         loss.GradientOfRow(first + r, lse[first + r], factor, loss.logits + r * loss.vocabulary);
       });
-      ChunkGradients(loss, first, count, ctx.in<T>(6), ctx.out<S>(0), ctx.out<T>(1));
+      ChunkGradients(ctx, kBackwardArguments, loss, first, count);
     });
   });
 }
@@ -322,7 +355,7 @@ void Backward(const CpuContext& ctx) {
 void Train(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
-    const Loss<S> loss(ctx);
+    const Loss<S> loss(ctx, kTrainArguments);
     const T factor = static_cast<T>(*ctx.in<float>(3)) * *ctx.in<T>(4);
     loss.ForChunks([&](int64_t first, int64_t count) {
       loss.MakeLogits(first, count);
@@ -331,13 +364,13 @@ void Train(const CpuContext& ctx) {
         const T lse = loss.FinishRow(first, count, r);
         loss.GradientOfRow(first + r, lse, factor, loss.logits + r * loss.vocabulary);
       });
-      ChunkGradients(loss, first, count, ctx.in<T>(5), ctx.out<S>(1), ctx.out<T>(2));
+      ChunkGradients(ctx, kTrainArguments, loss, first, count);
     });
     *ctx.out<T>(0) = loss.TotalLoss(*ctx.in<float>(3));
   });
 }
 
-int64_t Workspace(const OpCall& call, int /*threads*/) {
+int64_t Workspace(const OpCall& call, const Arguments& at) {
   const int64_t rows = call.input(0).shape.rows();
   const int64_t width = call.input(0).shape.dim(-1);
   const int64_t vocabulary = call.input(1).shape.dim(0);
@@ -357,12 +390,21 @@ int64_t Workspace(const OpCall& call, int /*threads*/) {
   }
   const SharesLayout shares(SplitsVocabulary(call.attributes), chunk, size);
   return Align(chunk * vocabulary * size) + Align(rows * int64_t{sizeof(double)}) +
-         shares.maxima_bytes + shares.sums_bytes + gemm;
+         shares.maxima_bytes + shares.sums_bytes +
+         (call.has_input(at.bias) ? Align(vocabulary * size) : 0) + gemm;
 }
 
-const CpuKernelRegistration kForward({"linear_cross_entropy", &Forward, &Workspace});
-const CpuKernelRegistration kBackward({"linear_cross_entropy_backward", &Backward, &Workspace});
-const CpuKernelRegistration kTrain({"linear_cross_entropy_train", &Train, &Workspace});
+template <const Arguments& kArguments>
+int64_t WorkspaceFor(const OpCall& call, int /*threads*/) {
+  return Workspace(call, kArguments);
+}
+
+const CpuKernelRegistration kForward({"linear_cross_entropy", &Forward,
+                                      &WorkspaceFor<kForwardArguments>});
+const CpuKernelRegistration kBackward({"linear_cross_entropy_backward", &Backward,
+                                       &WorkspaceFor<kBackwardArguments>});
+const CpuKernelRegistration kTrain({"linear_cross_entropy_train", &Train,
+                                    &WorkspaceFor<kTrainArguments>});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -1,11 +1,12 @@
 // For each chunk of R rows (formulas in linear_cross_entropy.h, chunks in LayOutCudaLoss):
-//   logits = x · weightᵀ                            GEMM, stored as S
+//   logits = x · weightᵀ (+ bias)                   GEMM, stored as S
 //   lse, losses; dlogits in the place of logits     ops/cuda/loss_rows.cuh; of a split vocabulary
 //                                                   lse and losses: ops/cuda/loss_parts.cuh
 //   dx = dlogits · weight,  dweight += dlogitsᵀ · x GEMM, dweight in float32
+//   dbias += column sums of dlogits                 ops/cuda/column_sums.h, in float32
 // and at the end loss = scale · Σ losses, by one block, in double.
 //
-// In bf16 on Hopper, with rows of whole 16-byte packs, exponentials replace logits
+// In bf16 on Hopper, with rows of whole 16-byte packs and no bias, exponentials replace logits
 // (ops/cuda/loss_exponentials.h): the first product then includes the softmax, and rows of x and dx
 // are scaled instead of rows of dlogits.
 //
@@ -16,6 +17,7 @@
 #include <algorithm>
 
 #include "gpu/check.h"
+#include "ops/cuda/column_sums.h"
 #include "ops/cuda/loss_exponentials.h"
 #include "ops/cuda/loss_parts.cuh"
 #include "ops/cuda/loss_rows.cuh"
@@ -104,13 +106,14 @@ __global__ __launch_bounds__(kTotalThreads) void TotalLossKernel(const float* lo
 
 // The indices of the three ops' arguments (kAbsent: the op doesn't have it).
 struct Arguments {
-  size_t lse_in, dloss, acc;      // inputs
-  size_t loss, lse, dx, dweight;  // outputs
+  size_t lse_in, dloss, acc, bias, acc_bias;  // inputs
+  size_t loss, lse, dx, dweight, dbias;       // outputs
 };
 constexpr size_t kAbsent = 99;
-constexpr Arguments kForwardArguments = {kAbsent, kAbsent, kAbsent, 0, 1, kAbsent, kAbsent};
-constexpr Arguments kBackwardArguments = {4, 5, 6, kAbsent, kAbsent, 0, 1};
-constexpr Arguments kTrainArguments = {kAbsent, 4, 5, 0, kAbsent, 1, 2};
+constexpr Arguments kForwardArguments = {kAbsent, kAbsent, kAbsent, 4,       kAbsent,
+                                         0,       1,       kAbsent, kAbsent, kAbsent};
+constexpr Arguments kBackwardArguments = {4, 5, 6, 7, 8, kAbsent, kAbsent, 0, 1, 2};
+constexpr Arguments kTrainArguments = {kAbsent, 4, 5, 6, 7, 0, kAbsent, 1, 2, 3};
 
 struct Product {
   GemmProblem problem;
@@ -127,7 +130,8 @@ struct Loss {
   int64_t width = ctx.in_shape(0).dim(-1);
   int64_t vocabulary = ctx.in_shape(1).dim(0);  // of the table
   VocabularyShard shard{ctx.attributes, ctx.ranks, vocabulary};
-  CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored, shard.split);
+  CudaLossLayout layout =
+      LayOutCudaLoss(rows, vocabulary, width, stored, {shard.split, ctx.has_input(at.bias)});
   char* scratch = static_cast<char*>(ctx.workspace);
   float* losses = reinterpret_cast<float*>(scratch + layout.losses_at);
   // Whether exponentials replace logits.
@@ -155,6 +159,10 @@ struct Loss {
     product.buffers.a = x(first);
     product.buffers.b = ctx.inputs[1].data;
     product.buffers.d = scratch;
+    if (ctx.has_input(at.bias)) {
+      product.problem.epilogue = GemmEpilogue::kBias;
+      product.buffers.bias = ctx.in<void>(at.bias);
+    }
     return product;
   }
 
@@ -185,6 +193,21 @@ struct Loss {
     product.buffers.d = ctx.outputs[at.dweight].data;
     product.buffers.c = first == 0 ? ctx.in<void>(at.acc) : product.buffers.d;
     return product;
+  }
+
+  // Adds a chunk's column sums to dbias, which is gathered with the rows' stride: whole packs.
+  void GradientOfBias(int64_t first, int64_t count) const {
+    const auto copy = [&](void* to, const void* from) {
+      gpu::Check(cudaMemcpyAsync(to, from, static_cast<size_t>(vocabulary) * sizeof(float),
+                                 cudaMemcpyDeviceToDevice, ctx.stream),
+                 "cudaMemcpyAsync");
+    };
+    float* const sums = reinterpret_cast<float*>(scratch + layout.bias_sums_at);
+    if (first == 0 && ctx.has_input(at.acc_bias)) copy(sums, ctx.in<float>(at.acc_bias));
+    const bool adds = first > 0 || ctx.has_input(at.acc_bias);
+    ColumnSums(ctx.stream, stored, scratch, count, layout.stride, adds ? sums : nullptr, sums,
+               scratch + layout.column_sums_at);
+    if (first + count == rows) copy(ctx.out<float>(at.dbias), sums);
   }
 
   // Calls body(first row, number of rows) for each chunk.
@@ -265,8 +288,9 @@ struct Loss {
     // multiprocessors would have to share cost the most.
     constexpr int64_t kWidth = 1024, kVocabulary = kSliceBytes / 2 / 2;
     const cudaDeviceProp& gpu = ctx.libraries.properties();
-    return stored == graph::DType::kBFloat16 && gpu.major == 9 && gpu.minor == 0 && rows > 0 &&
-           width % 8 == 0 && (width <= kWidth || vocabulary > kVocabulary) &&
+    return !ctx.has_input(at.bias) && stored == graph::DType::kBFloat16 && gpu.major == 9 &&
+           gpu.minor == 0 && rows > 0 && width % 8 == 0 &&
+           (width <= kWidth || vocabulary > kVocabulary) &&
            Aligned(ctx.in<char>(0), ctx.in<char>(1), scratch) &&
            (!ctx.has_output(at.dx) || Aligned(ctx.out<char>(at.dx))) &&
            CanUseLossExponentials(Exponentials(0, std::min(rows, layout.chunk)));
@@ -294,6 +318,7 @@ struct Loss {
       }
     }
     if (ctx.has_output(at.dweight)) Enqueue(GradientOfWeight(first, count));
+    if (ctx.has_output(at.dbias)) GradientOfBias(first, count);
   }
 
   // Prepares the products of cuBLASLt.

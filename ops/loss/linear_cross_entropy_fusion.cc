@@ -13,10 +13,10 @@ using graph::Program;
 using graph::TensorId;
 
 // Arguments of linear_cross_entropy (x, weight, targets, scale are 0 to 3 of all three ops).
-constexpr size_t kOperands = 4;
+constexpr size_t kOperands = 4, kBias = 4;
 constexpr size_t kLoss = 0, kLse = 1;
 // Arguments of linear_cross_entropy_backward.
-constexpr size_t kBackwardLse = 4, kDloss = 5, kAccWeight = 6;
+constexpr size_t kBackwardLse = 4, kDloss = 5, kAccWeight = 6, kBackwardBias = 7, kAccBias = 8;
 
 TensorId At(const std::vector<TensorId>& arguments, size_t i) {
   return i < arguments.size() ? arguments[i] : kNoTensor;
@@ -61,11 +61,12 @@ std::optional<Match> MatchAt(const Program& program, size_t forward) {
   for (size_t i = 0; i < kOperands; ++i) {
     if (At(backward.inputs, i) != At(loss.inputs, i)) return std::nullopt;
   }
+  if (At(backward.inputs, kBackwardBias) != At(loss.inputs, kBias)) return std::nullopt;
 
   // Goes up from the backward op to collect the nodes on which its new operands depend.
   Match match{forward, *reader, {}};
   std::vector<TensorId> needed;
-  for (size_t i : {kDloss, kAccWeight}) {
+  for (size_t i : {kDloss, kAccWeight, kAccBias}) {
     const TensorId id = At(backward.inputs, i);
     if (id != kNoTensor) needed.push_back(program.Root(id));
   }
@@ -113,10 +114,16 @@ void Apply(Program& program, const Match& match) {
   Node train = nodes[match.forward];
   train.op = &graph::OpRegistry::Get().Require("linear_cross_entropy_train");
   train.made_by = backward.made_by;  // the pass that made the gradients
+  const TensorId bias = At(train.inputs, kBias);
   train.inputs.resize(kOperands);
   train.inputs.push_back(backward.inputs[kDloss]);
   train.inputs.push_back(At(backward.inputs, kAccWeight));
   train.outputs = {At(train.outputs, kLoss), At(backward.outputs, 0), At(backward.outputs, 1)};
+  if (bias != kNoTensor) {
+    train.inputs.push_back(bias);
+    train.inputs.push_back(At(backward.inputs, kAccBias));
+    train.outputs.push_back(At(backward.outputs, 2));
+  }
 
   std::vector<Node> first;
   for (size_t i : match.moved) {

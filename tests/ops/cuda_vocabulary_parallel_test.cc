@@ -66,7 +66,7 @@ class CudaVocabularyParallel : public testing::Test {
 TEST_F(CudaVocabularyParallel, LossComesInChunks) {
   constexpr int64_t kRows = 1100, kShard = 210000;
   LossProblem p(DType::kFloat32, kRows, kShard * TestWorld().size(), 2);
-  const int64_t chunk = LayOutCudaLoss(kRows, kShard, 2, DType::kFloat32, true).chunk;
+  const int64_t chunk = LayOutCudaLoss(kRows, kShard, 2, DType::kFloat32, {.split = true}).chunk;
   ASSERT_LT(chunk, kRows);
   for (int64_t r = 0; r < kRows - 1; ++r) {
     if (r % 64 != 0 && r != chunk - 1) p.targets.set(r, -100);

@@ -18,37 +18,42 @@ using graph::DType;
 using graph::Shape;
 
 struct Problem {
-  Problem(DType dtype, int64_t rows, int64_t vocabulary, int64_t width)
+  Problem(DType dtype, int64_t rows, int64_t vocabulary, int64_t width, bool with_bias = false)
       : x(Normal(dtype, {rows, width}, 1)),
         weight(Normal(dtype, {vocabulary, width}, 2)),
         targets({DType::kInt32, {rows}}),
         scale(Values(DType::kFloat32, {}, {0.125})),
         dloss(Values(graph::ComputeType(dtype), {}, {1})),
-        acc(Normal(graph::ComputeType(dtype), {vocabulary, width}, 3)) {
+        acc(Normal(graph::ComputeType(dtype), {vocabulary, width}, 3)),
+        biases(Normal(dtype, {vocabulary}, 4)),
+        bias(with_bias ? &biases : nullptr) {
     for (int64_t r = 0; r < rows; ++r) {
       targets.set(r, r % 5 == 3 ? -100 : static_cast<double>(r * 7919 % vocabulary));
     }
   }
 
   std::vector<TestTensor> Forward(int threads = 2) const {
-    return RunOp("linear_cross_entropy", {&x, &weight, &targets, &scale}, {}, threads);
+    return RunOp("linear_cross_entropy", {&x, &weight, &targets, &scale, bias}, {}, threads);
   }
   std::vector<TestTensor> Backward(const TestTensor& lse, const TestTensor* given,
                                    int threads = 2) const {
     return RunOp("linear_cross_entropy_backward",
-                 {&x, &weight, &targets, &scale, &lse, &dloss, given}, {}, threads);
+                 {&x, &weight, &targets, &scale, &lse, &dloss, given, bias, nullptr}, {}, threads,
+                 {true, true, bias != nullptr});
   }
   std::vector<TestTensor> Train(const TestTensor* given, int threads = 2) const {
-    return RunOp("linear_cross_entropy_train", {&x, &weight, &targets, &scale, &dloss, given}, {},
-                 threads);
+    return RunOp("linear_cross_entropy_train",
+                 {&x, &weight, &targets, &scale, &dloss, given, bias, nullptr}, {}, threads,
+                 {true, true, true, bias != nullptr});
   }
 
-  TestTensor x, weight, targets, scale, dloss, acc;
+  TestTensor x, weight, targets, scale, dloss, acc, biases;
+  const TestTensor* bias;
 };
 
 struct Reference {
   double loss = 0;
-  std::vector<double> dx, dweight;
+  std::vector<double> dx, dweight, dbias;
 };
 
 Reference Naive(const Problem& p) {
@@ -58,13 +63,14 @@ Reference Naive(const Problem& p) {
   Reference r;
   r.dx.assign(rows * width, 0);
   r.dweight.assign(vocabulary * width, 0);
+  r.dbias.assign(vocabulary, 0);
   std::vector<double> logits(vocabulary);
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t target = static_cast<int64_t>(p.targets.at(i));
     if (target < 0) continue;
     double largest = -1e300, total = 0;
     for (int64_t v = 0; v < vocabulary; ++v) {
-      logits[v] = 0;
+      logits[v] = p.bias == nullptr ? 0 : p.bias->at(v);
       for (int64_t d = 0; d < width; ++d) {
         logits[v] += p.x.at(i * width + d) * p.weight.at(v * width + d);
       }
@@ -75,6 +81,7 @@ Reference Naive(const Problem& p) {
     r.loss += p.scale.at(0) * (lse - logits[target]);
     for (int64_t v = 0; v < vocabulary; ++v) {
       const double g = p.scale.at(0) * (std::exp(logits[v] - lse) - (v == target ? 1 : 0));
+      r.dbias[v] += g;
       for (int64_t d = 0; d < width; ++d) {
         r.dx[i * width + d] += g * p.weight.at(v * width + d);
         r.dweight[v * width + d] += g * p.x.at(i * width + d);
@@ -97,12 +104,18 @@ void ExpectAgreement(const Problem& p, double tolerance, double gradient_toleran
   EXPECT_TRUE(SameBits(train[0], forward[0]));
   EXPECT_TRUE(SameBits(train[1], backward[0]));
   EXPECT_TRUE(SameBits(train[2], backward[1]));
+  if (p.bias == nullptr) return;
+  ExpectNear(backward[2], reference.dbias, gradient_tolerance, "dbias");
+  EXPECT_TRUE(SameBits(train[3], backward[2]));
 }
 
 TEST(LinearCrossEntropy, AgreesWithItsFormula) {
   ExpectAgreement(Problem(DType::kFloat64, 37, 61, 9), 1e-12);
   ExpectAgreement(Problem(DType::kFloat32, 37, 61, 9), 1e-5);
   ExpectAgreement(Problem(DType::kFloat32, 150, 5000, 20), 1e-5);
+  ExpectAgreement(Problem(DType::kFloat64, 37, 61, 9, true), 1e-12);
+  ExpectAgreement(Problem(DType::kFloat32, 150, 5000, 20, true), 1e-5);
+  ExpectAgreement(Problem(DType::kBFloat16, 37, 61, 9, true), 1e-5, 0x1p-8);
 }
 
 // Logits and softmax are float32, so the loss is as precise as in float32.
@@ -115,7 +128,7 @@ TEST(LinearCrossEntropy, AgreesWithItsFormulaIn16Bits) {
 
 TEST(LinearCrossEntropy, AgreesOverSeveralChunks) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    Problem p(dtype, 130, 210000, 2);
+    Problem p(dtype, 130, 210000, 2, /*with_bias=*/true);
     // The reference is slow: only a few rows count, on both sides of the boundary.
     for (int64_t r = 0; r < 130; ++r) {
       if (r % 32 != 0 && r < 127) p.targets.set(r, -100);

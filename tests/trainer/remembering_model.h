@@ -70,7 +70,8 @@ class Remembering final : public models::Model {
     const Value table = EmbeddingTable(g, "head", kClasses, 8, 0.5);
     const Value label = g.Input("label", DType::kInt32, {rows});
     Outputs outputs;
-    outputs.loss = ops::LinearCrossEntropy(b, hidden, table, label, g.TokenWeight(), "loss");
+    outputs.loss =
+        ops::LinearCrossEntropy(b, hidden, table, label, g.TokenWeight(), graph::kNoTensor, "loss");
     const Value one = constant({}, 1);
     outputs.metrics = {{"mean", mean, one},
                        {"seen", seen, one},

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/axes.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "graph/micro_steps.h"
@@ -96,6 +97,10 @@ void Session::InitializeStates() {
 
 void Session::MakeSlots() {
   micro_steps_ = compiled_.step.micro_steps();
+  const CompileOptions& options = compiled_.options;
+  const auto batch = static_cast<double>(options.micro_batch * options.mesh.ranks(kDataAxis));
+  batch_sample_weight_ = static_cast<float>(1 / batch);
+  update_sample_weight_ = static_cast<float>(1 / (batch * static_cast<double>(options.accumulate)));
   MakeInputs();
   const auto scale = static_cast<float>(compiled_.options.init_loss_scale);
   bool any_loss = false;
@@ -105,6 +110,7 @@ void Session::MakeSlots() {
     };
     ObjectiveTensors& tensors = objectives_.emplace_back();
     tensors.token_weight = Find(named("token_weight"));
+    tensors.sample_weight = Find(named("sample_weight"));
     tensors.lr = Find(named("lr"));
     tensors.loss_limit = Find(named("loss_limit"));
     tensors.loss = Find(named("loss"));
@@ -321,6 +327,7 @@ void Session::Run(int64_t step, int64_t run) {
   if (what.micro_step == 0) {
     const ObjectiveTensors& objective = objectives_[static_cast<size_t>(what.objective)];
     Put(objective.token_weight, &objective.token_weights.at(static_cast<size_t>(what.update)));
+    Put(objective.sample_weight, &update_sample_weight_);
   }
   PutData(what.program);
   executors_[what.program]->Run();
@@ -426,6 +433,7 @@ std::span<const StepMetrics> Session::Evaluate(std::span<const int64_t> tokens) 
   for (size_t i = 0; i < tokens.size(); ++i) {
     const auto token_weight = static_cast<float>(1.0 / static_cast<double>(tokens[i]));
     Put(objectives_[i].token_weight, &token_weight);
+    Put(objectives_[i].sample_weight, &batch_sample_weight_);
     PutData(compiled_.step.evaluations.at(i));
     executors_[compiled_.step.evaluations[i]]->Run();
   }

@@ -267,7 +267,7 @@ class Session {
   };
   std::vector<MicroStepInputs> inputs_;  // by number in the program
   struct ObjectiveTensors {
-    Where token_weight, lr, loss_limit;
+    Where token_weight, sample_weight, lr, loss_limit;
     Where loss, grad_norm, loss_scale, skipped;
     std::vector<DeclaredMetric> declared;
     std::vector<float> token_weights;  // of the step, by update
@@ -277,6 +277,8 @@ class Session {
   std::vector<const Where*> metrics_;  // of all of them
   std::vector<std::byte> metric_bytes_;
   int64_t micro_steps_ = 0;  // in a step
+  // 1 / samples of all data ranks in an update, and in a batch of an evaluation.
+  float update_sample_weight_ = 1, batch_sample_weight_ = 1;
   int32_t seed_ = 0;         // of the step
   MeshPosition position_;
   runtime::AxisGroups groups_;

@@ -54,7 +54,7 @@ int64_t DrawsOf(std::span<const models::Objective> objectives, int64_t accumulat
 std::set<std::string> UpdateInputs(std::span<const models::Objective> objectives) {
   std::set<std::string> names;
   for (const models::Objective& objective : objectives) {
-    for (const char* input : {"token_weight", "lr", "loss_limit"}) {
+    for (const char* input : {"token_weight", "sample_weight", "lr", "loss_limit"}) {
       names.insert(graph::OfObjective(objective.name, input));
     }
   }

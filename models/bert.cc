@@ -1,0 +1,289 @@
+// BERT. Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformers for Language
+// Understanding", as transformers builds it: BertForMaskedLM, BertForPreTraining (with the
+// next-sentence head) and BertForSequenceClassification.
+//
+// Inputs: tokens and token_types, i32[B,T]; lengths, i32[B], of padded texts; of the tasks targets,
+// i32[B,T], next_sentence and labels, i32[B] (negative: no loss).
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+#include "models/classifier.h"
+#include "models/encoder.h"
+#include "models/family.h"
+#include "models/language_model.h"
+#include "ops/arithmetic.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "ops/loss/cross_entropy.h"
+#include "ops/loss/linear_cross_entropy.h"
+#include "ops/sigmoid.h"
+#include "ops/tokens/tokens.h"
+#include "ops/views.h"
+
+namespace plimsoll::models {
+namespace {
+
+using formats::JsonObject;
+using graph::DType;
+using graph::kNoTensor;
+using graph::Scope;
+using graph::Value;
+
+constexpr const char* kName = "bert";
+constexpr int64_t kTokenTypes = 2;
+
+enum class Task { kMaskedLm, kPretraining, kClassification };
+
+Task TaskOf(const Settings& s) {
+  const std::string& task = s.Text("task");
+  return task == "masked_lm"     ? Task::kMaskedLm
+         : task == "pretraining" ? Task::kPretraining
+                                 : Task::kClassification;
+}
+
+class Bert final : public Model {
+ public:
+  explicit Bert(const Settings& settings)
+      : Model(kName, settings), sizes_(EncoderSizesOf(settings)), task_(TaskOf(settings)) {}
+
+  double dropout() const override { return settings().Float("dropout"); }
+  void CheckBatch(const Batch& batch) const override {
+    const int64_t most = settings().Int("max_sequence");
+    if (batch.sequence <= most) return;
+    throw UserError(
+        fmt::format("model.sequence: {} tokens, but the model has {} positions: "
+                    "shorten it or raise model.max_sequence",
+                    batch.sequence, most));
+  }
+  std::vector<Sharding> sharding() const override {
+    std::vector<Sharding> rows = EncoderSharding(sizes_.width);
+    rows.push_back({"embed.token.weight", Sharding::kVocabulary});
+    if (task_ != Task::kClassification) rows.push_back({"head.bias", Sharding::kVocabulary});
+    return rows;
+  }
+  std::vector<std::pair<std::string, int64_t>> shared_sizes() const override {
+    auto sizes = EncoderSharedSizes(sizes_);
+    sizes.emplace_back("vocab", settings().Int("vocab"));
+    return sizes;
+  }
+  CheckpointTable checkpoint_table() const override;
+  void WriteConfig(nlohmann::ordered_json& config) const override;
+
+ protected:
+  Outputs Forward(Layers& g, Head head) const override {
+    const Value lengths = settings().Bool("padded")
+                              ? g.Input("lengths", DType::kInt32, {g.batch().batch})
+                              : kNoTensor;
+    const Value table =
+        EmbeddingTable(g, "embed.token", settings().Int("vocab"), sizes_.width, sizes_.init_std);
+    const Value x = Encoder(g, Embed(g, table), sizes_, NormPlace::kAfter, lengths);
+    switch (task_) {
+      case Task::kMaskedLm:
+        return MaskedLm(g, x, table, head);
+      case Task::kPretraining: {
+        Outputs outputs = MaskedLm(g, x, table, head, "masked");
+        if (head == Head::kLoss) AddNextSentence(g, Pool(g, x), outputs);
+        return outputs;
+      }
+      case Task::kClassification:
+        break;
+    }
+    return ClassifierHead(g, "classifier", Dropout(g, "pooler.dropout", Pool(g, x)), head,
+                          {.classes = settings().Int("classes"),
+                           .label_smoothing = settings().Float("label_smoothing"),
+                           .weight = {Initializer::kNormal, sizes_.init_std},
+                           .bias = {Initializer::kZeros}});
+  }
+
+ private:
+  Value Embed(Layers& g, Value table) const {
+    const Scope scope(g.builder(), "embed");
+    const Value position = EmbeddingTable(g, "position", settings().Int("max_sequence"),
+                                          sizes_.width, sizes_.init_std);
+    const Value types = EmbeddingTable(g, "type", kTokenTypes, sizes_.width, sizes_.init_std);
+    Value x = Embedding(g, "tokens", g.Tokens("tokens"), table, position);
+    x = Add(g, "sum", x, Embedding(g, "types", g.Tokens("token_types"), types));
+    return Dropout(g, "dropout", LayerNorm(g, "norm", x, sizes_.norm_eps));
+  }
+
+  // `scope`: of the loss.
+  Outputs MaskedLm(Layers& g, Value x, Value table, Head head, const char* scope = "") const {
+    Value bias;
+    {
+      const Scope in_head(g.builder(), "head");
+      x = HeadRows(g, x, head);
+      x = Linear(g, "transform", x, sizes_.width, {.init_std = sizes_.init_std});
+      x = LayerNorm(g, "norm", Gelu(g, x, sizes_.activation), sizes_.norm_eps);
+      bias = g.Parameter("bias", {settings().Int("vocab")}, {Initializer::kZeros});
+    }
+    const Scope in_scope(g.builder(), scope);
+    return LanguageModelHead(g, x, table, head, bias);
+  }
+
+  // tanh of a linear layer of the first token.
+  Value Pool(Layers& g, Value x) const {
+    const Scope scope(g.builder(), "pooler");
+    x = ops::SliceTokens(g.builder(), x, 0, 1, "first");
+    x = ops::View(g.builder(), x, {g.batch().batch, sizes_.width});
+    x = Linear(g, "dense", x, sizes_.width, {.init_std = sizes_.init_std});
+    return ops::Tanh(g.builder(), x);
+  }
+
+  // Adds the mean loss of telling whether the second text follows the first (label 0) or not (1).
+  void AddNextSentence(Layers& g, Value pooled, Outputs& outputs) const {
+    const Scope scope(g.builder(), "next_sentence");
+    graph::Builder& builder = g.builder();
+    const Value logits = Linear(g, "dense", pooled, 2, {.init_std = sizes_.init_std});
+    const Value labels = g.Input("next_sentence", DType::kInt32, {g.batch().batch});
+    const Value loss = ops::CrossEntropy(builder, logits, labels, g.SampleWeight(), 0, "loss");
+    outputs.loss = ops::Add(builder, outputs.loss, loss, "total");
+    const ops::TopK counts = ops::CountTopK(builder, logits, labels, 1, "first");
+    outputs.metrics.push_back({.name = "next_sentence_accuracy",
+                               .sum = counts.right,
+                               .count = counts.rows,
+                               .larger_is_better = true});
+  }
+
+  EncoderSizes sizes_;
+  Task task_;
+};
+
+CheckpointTable Bert::checkpoint_table() const {
+  CheckpointTable table;
+  table.prefix = "bert.";
+  table.entries = EncoderEntries({.query = "encoder.layer.*.attention.self.query",
+                                  .key = "encoder.layer.*.attention.self.key",
+                                  .value = "encoder.layer.*.attention.self.value",
+                                  .proj = "encoder.layer.*.attention.output.dense",
+                                  .norm_1 = "encoder.layer.*.attention.output.LayerNorm",
+                                  .fc = "encoder.layer.*.intermediate.dense",
+                                  .fc_out = "encoder.layer.*.output.dense",
+                                  .norm_2 = "encoder.layer.*.output.LayerNorm"},
+                                 sizes_.width);
+  const auto add = [&](const std::string& parameter, const std::string& stored) {
+    table.entries.push_back({parameter, {{stored}}});
+  };
+  add("embed.token.weight", "embeddings.word_embeddings.weight");
+  add("embed.position.weight", "embeddings.position_embeddings.weight");
+  add("embed.type.weight", "embeddings.token_type_embeddings.weight");
+  const auto add_both = [&](const std::string& parameter, const std::string& stored) {
+    for (const char* kind : {".weight", ".bias"}) add(parameter + kind, stored + kind);
+  };
+  add_both("embed.norm", "embeddings.LayerNorm");
+  if (task_ != Task::kMaskedLm) add_both("pooler.dense", "pooler.dense");
+  if (task_ == Task::kClassification) {
+    add_both("classifier", "classifier");
+    return table;
+  }
+  add_both("head.transform", "cls.predictions.transform.dense");
+  add_both("head.norm", "cls.predictions.transform.LayerNorm");
+  add("head.bias", "cls.predictions.bias");
+  if (task_ == Task::kPretraining) add_both("next_sentence.dense", "cls.seq_relationship");
+  return table;
+}
+
+void Bert::WriteConfig(nlohmann::ordered_json& config) const {
+  const Settings& s = settings();
+  config["architectures"] = {task_ == Task::kMaskedLm      ? "BertForMaskedLM"
+                             : task_ == Task::kPretraining ? "BertForPreTraining"
+                                                           : "BertForSequenceClassification"};
+  config["model_type"] = kName;
+  WriteEncoder(s, config);
+  config["vocab_size"] = s.Int("vocab");
+  config["max_position_embeddings"] = s.Int("max_sequence");
+  config["type_vocab_size"] = kTokenTypes;
+  config["position_embedding_type"] = "absolute";
+  if (task_ == Task::kClassification) WriteClasses(s.Int("classes"), config);
+}
+
+// The task that a folder's weights are for; that of the first architecture that is known.
+std::string TaskIn(const JsonObject& config) {
+  if (!config.Has("architectures")) return "masked_lm";
+  for (const std::string& name : config.RequireStrings("architectures")) {
+    if (name == "BertForSequenceClassification") return "classification";
+    if (name == "BertForPreTraining") return "pretraining";
+  }
+  return "masked_lm";
+}
+
+void CompleteBert(Settings& s) {
+  CompleteEncoder(s);
+  s.Derive("max_sequence", std::max<int64_t>(512, s.Int("sequence")));
+  s.Derive("padded", s.Text("task") != "masked_lm");
+  if (s.Int("sequence") > s.Int("max_sequence")) {
+    throw SettingError("sequence",
+                       fmt::format("{} tokens, but the model allows {} (model.max_sequence{}); "
+                                   "shorten it",
+                                   s.Int("sequence"), s.Int("max_sequence"), s.At("max_sequence")));
+  }
+  if (s.Text("task") == "classification" && !s.Has("classes")) {
+    throw MissingSetting("classes", "give the number of classes");
+  }
+}
+
+std::unique_ptr<Model> ReadBert(const JsonObject& config, Settings& s) {
+  ReadEncoder(config, s);
+  s.Derive("task", TaskIn(config));
+  s.Derive("vocab", SizeIn(config, "vocab_size"));
+  s.Derive("max_sequence", SizeIn(config, "max_position_embeddings", 512));
+  if (!s.Has("sequence")) s.Set("sequence", s.Int("max_sequence"));
+  if (SizeIn(config, "type_vocab_size", kTokenTypes) != kTokenTypes) {
+    config.Fail("type_vocab_size", fmt::format("only {} is supported", kTokenTypes));
+  }
+  if (config.GetString("position_embedding_type", "absolute") != "absolute") {
+    config.Fail("position_embedding_type", "only \"absolute\" is supported");
+  }
+  RequireSwitch(config, "is_decoder", false);
+  RequireSwitch(config, "add_cross_attention", false);
+  if (s.Text("task") == "classification") s.Derive("classes", ReadClasses(config));
+  Complete(*FindFamily(kName), s);
+  return std::make_unique<Bert>(s);
+}
+
+std::vector<Setting> OwnSettings() {
+  using Type = Setting::Type;
+  using Beside = Setting::BesideWeights;
+  std::vector<Setting> rows = EncoderSettings(1e-12);
+  rows.push_back(LanguageSetting("vocab"));
+  rows.push_back(LanguageSetting("sequence"));
+  rows.push_back(LanguageSetting("max_sequence", "512, or `sequence` if that is more"));
+  rows.push_back({.name = "task",
+                  .type = Type::kChoice,
+                  .doc = "What is learnt: to guess tokens that are left out; beside that, whether "
+                         "one text follows the other (`pretraining`); or to tell classes apart.",
+                  .default_value = std::string("masked_lm"),
+                  .choices = {"masked_lm", "pretraining", "classification"},
+                  .beside_weights = Beside::kYes});
+  rows.push_back(
+      {.name = "padded",
+       .type = Type::kBool,
+       .doc = "Texts may be shorter than `sequence`: attention leaves their padding out.",
+       .derived = "true but for `masked_lm`",
+       .beside_weights = Beside::kYes});
+  for (Setting& row : ClassifierSettings()) {
+    row.when = "task";
+    row.when_values = {"classification"};
+    row.beside_weights = Beside::kYes;
+    if (!row.required.empty()) {
+      row.derived = "required for `classification`";
+      row.required = "";
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+const FamilyRegistration kFamily({
+    .name = kName,
+    .settings = OwnSettings(),
+    .complete = &CompleteBert,
+    .make = [](const Settings& s) { return std::make_unique<Bert>(s); },
+    .read_config = &ReadBert,
+});
+
+}  // namespace
+}  // namespace plimsoll::models

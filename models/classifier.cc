@@ -1,0 +1,82 @@
+#include "models/classifier.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "models/language_model.h"
+#include "ops/linear.h"
+#include "ops/loss/cross_entropy.h"
+
+namespace plimsoll::models {
+
+using graph::DType;
+using graph::Scope;
+using graph::Value;
+
+Initializer UniformByInputs(int64_t inputs) {
+  return {.kind = Initializer::kUniform, .bound = 1 / std::sqrt(static_cast<double>(inputs))};
+}
+
+Model::Outputs ClassifierHead(Layers& g, std::string_view name, Value x, Head head,
+                              const ClassifierOptions& options) {
+  graph::Builder& builder = g.builder();
+  Value weight, bias;
+  {
+    const Scope scope(builder, name);
+    weight = g.Parameter("weight", {options.classes, g.shape(x).dim(-1)}, options.weight);
+    bias = g.Parameter("bias", {options.classes}, options.bias);
+  }
+  Model::Outputs outputs;
+  const Value logits = ops::Linear(builder, x, weight, bias, name);
+  if (head == Head::kLogits) {
+    outputs.logits = logits;
+    return outputs;
+  }
+  const Value labels = g.Input("labels", DType::kInt32, {g.batch().batch});
+  outputs.loss =
+      ops::CrossEntropy(builder, logits, labels, g.TokenWeight(), options.label_smoothing, "loss");
+  for (const int64_t k : {1, 5}) {
+    if (k > 1 && options.classes <= k) continue;
+    const ops::TopK counts =
+        ops::CountTopK(builder, logits, labels, k, k == 1 ? "first" : "first_five");
+    outputs.metrics.push_back({.name = k == 1 ? "accuracy" : "top5",
+                               .sum = counts.right,
+                               .count = counts.rows,
+                               .larger_is_better = true});
+  }
+  return outputs;
+}
+
+std::vector<Setting> ClassifierSettings() {
+  return {{.name = "classes",
+           .doc = "Classes that are told apart.",
+           .required = "give the number of classes",
+           .min = 2,
+           .max = 1e7},
+          {.name = "label_smoothing",
+           .type = Setting::Type::kFloat,
+           .doc = "Share of a label's weight that all classes get alike.",
+           .default_value = 0.0,
+           .min = 0,
+           .max = 1,
+           .below_max = true}};
+}
+
+int64_t ReadClasses(const formats::JsonObject& config) {
+  if (config.Has("id2label")) return std::ssize(config.RequireObject("id2label").Keys());
+  return SizeIn(config, "num_labels", 2);
+}
+
+void WriteClasses(int64_t classes, nlohmann::ordered_json& config) {
+  nlohmann::ordered_json names, numbers;
+  for (int64_t i = 0; i < classes; ++i) {
+    const std::string name = "LABEL_" + std::to_string(i);
+    names[std::to_string(i)] = name;
+    numbers[name] = i;
+  }
+  config["id2label"] = names;
+  config["label2id"] = numbers;
+}
+
+}  // namespace plimsoll::models

@@ -1,0 +1,37 @@
+// The head of models that tell classes apart, and its settings.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string_view>
+#include <vector>
+
+#include "base/settings.h"
+#include "formats/json.h"
+#include "models/layers.h"
+
+namespace plimsoll::models {
+
+struct ClassifierOptions {
+  int64_t classes = 0;
+  double label_smoothing = 0;
+  Initializer weight, bias;
+};
+
+// PyTorch's initial values of a linear layer of that many inputs: uniform within ±1/√inputs.
+Initializer UniformByInputs(int64_t inputs);
+
+// x[B,D] → a linear layer's logits[B,classes]. With Head::kLoss: their loss against the input
+// "labels", i32[B] (negative: none), and the metrics accuracy and, of more than five classes, top5.
+Model::Outputs ClassifierHead(Layers& g, std::string_view name, graph::Value x, Head head,
+                              const ClassifierOptions& options);
+
+// classes, label_smoothing.
+std::vector<Setting> ClassifierSettings();
+
+// The number of classes in transformers' config.json: one for each member of id2label; without it
+// num_labels, or 2.
+int64_t ReadClasses(const formats::JsonObject& config);
+void WriteClasses(int64_t classes, nlohmann::ordered_json& config);
+
+}  // namespace plimsoll::models

@@ -1,0 +1,206 @@
+// BERT and ViT: their sizes are those of transformers and timm, they learn, and their training does
+// not depend on what is kept for the backward pass.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "models/family.h"
+#include "tests/support/expect_error.h"
+#include "trainer/step/session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using Policy = checkpointing::Options::Policy;
+using Values = std::vector<std::pair<std::string, SettingValue>>;
+
+std::unique_ptr<models::Model> Make(const std::string& family_name, const Values& values) {
+  const models::Family& family = *models::FindFamily(family_name);
+  Settings settings;
+  for (const auto& [name, value] : values) settings.Set(name, value, "test");
+  models::Complete(family, settings);
+  return models::MakeModel(family, settings);
+}
+
+Values Encoder(int64_t layers, int64_t width, int64_t heads) {
+  return {{"layers", layers}, {"width", width}, {"heads", heads}};
+}
+
+Values operator+(Values a, const Values& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+constexpr int64_t kVocab = 37, kClasses = 7, kBatch = 6;
+
+struct Case {
+  std::string name, family;
+  Values values;
+  int64_t sequence = 1;
+};
+
+std::vector<Case> Cases() {
+  const Values bert =
+      Encoder(3, 16, 2) + Values{{"vocab", kVocab}, {"sequence", int64_t{10}}, {"dropout", 0.1}};
+  return {
+      {"ViT", "vit",
+       Encoder(3, 16, 2) +
+           Values{{"image_size", int64_t{8}}, {"patch", int64_t{4}}, {"classes", kClasses}}},
+      {"MaskedLm", "bert", bert, 10},
+      {"MaskedLmPadded", "bert", bert + Values{{"padded", true}}, 10},
+      {"Pretraining", "bert", bert + Values{{"task", std::string("pretraining")}}, 10},
+      {"Classification", "bert",
+       bert + Values{{"task", std::string("classification")}, {"classes", kClasses}}, 10},
+  };
+}
+
+TEST(EncoderModels, HaveTheSizesOfTransformers) {
+  const Values vocab = {{"vocab", int64_t{30522}}, {"sequence", int64_t{512}}};
+  // BertForMaskedLM of bert-base-uncased and bert-large-uncased.
+  EXPECT_EQ(Make("bert", Encoder(12, 768, 12) + vocab)->parameter_count(), 109'514'298);
+  EXPECT_EQ(Make("bert", Encoder(24, 1024, 16) + vocab)->parameter_count(), 335'174'458);
+  // vit_tiny, small, base and large_patch16_224.
+  const auto vit = [](int64_t layers, int64_t width, int64_t heads) {
+    return Make("vit", Encoder(layers, width, heads) +
+                           Values{{"image_size", int64_t{224}}, {"classes", int64_t{1000}}})
+        ->parameter_count();
+  };
+  EXPECT_EQ(vit(12, 192, 3), 5'717'416);
+  EXPECT_EQ(vit(12, 384, 6), 22'050'664);
+  EXPECT_EQ(vit(12, 768, 12), 86'567'656);
+  EXPECT_EQ(vit(24, 1024, 16), 304'326'632);
+}
+
+TEST(EncoderModels, RefuseWhatTheyCannotBe) {
+  const auto message = [](const std::string& family, const Values& values) {
+    return MessageOf<SettingError>([&] { Make(family, values); }).value_or("");
+  };
+  const Values images = {{"image_size", int64_t{30}}, {"classes", int64_t{2}}};
+  EXPECT_EQ(message("vit", Encoder(1, 16, 2) + images),
+            "patches of 16 do not divide images of model.image_size 30 (test); choose another size "
+            "of either");
+  EXPECT_EQ(message("vit", Encoder(1, 16, 3) + images),
+            "3 heads do not divide model.width 16 (test); use 2 or 4");
+  const Values texts = {{"vocab", kVocab}, {"sequence", int64_t{10}}};
+  EXPECT_EQ(message("bert", Encoder(1, 16, 2) + texts + Values{{"max_sequence", int64_t{8}}}),
+            "10 tokens, but the model allows 8 (model.max_sequence (test)); shorten it");
+  EXPECT_EQ(
+      message("bert", Encoder(1, 16, 2) + texts + Values{{"task", std::string("classification")}}),
+      "give the number of classes");
+}
+
+// Fills the data of a batch; each row's tokens say what its labels are.
+void Fill(std::span<const graph::Slot> slots, int64_t sequence, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<int32_t> lengths(kBatch);
+  for (int32_t& length : lengths) length = static_cast<int32_t>(1 + random() % sequence);
+  for (const graph::Slot& slot : slots) {
+    if (slot.name == "images") {
+      for (float& pixel : slot.values<float>()) pixel = normal(random);
+      continue;
+    }
+    const std::span<int32_t> values = slot.values<int32_t>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto draw = static_cast<int64_t>(random() % 1000);
+      const auto row = static_cast<int64_t>(i) / sequence,
+                 place = static_cast<int64_t>(i) % sequence;
+      if (slot.name == "tokens") {
+        values[i] = static_cast<int32_t>(draw % kVocab);
+      } else if (slot.name == "token_types" || slot.name == "next_sentence") {
+        values[i] = static_cast<int32_t>(draw % 2);
+      } else if (slot.name == "labels") {
+        values[i] = static_cast<int32_t>(draw % kClasses);
+      } else if (slot.name == "lengths") {
+        values[i] = lengths[i];
+      } else if (slot.name == "targets") {
+        const bool counts = place == 0 || (place % 3 == 0 && place < lengths[row]);
+        values[i] = counts ? static_cast<int32_t>(draw % kVocab) : -100;
+      } else {
+        FAIL() << slot.name;
+      }
+    }
+  }
+}
+
+struct Result {
+  std::vector<double> losses, norms;
+  std::vector<std::vector<float>> weights;
+  int64_t used = 0, arena = 0;
+};
+
+Result Train(const Case& c, const CompileOptions& options, int steps, bool by_heart = false) {
+  const auto model = Make(c.family, c.values);
+  ThreadPool pool(2);
+  const auto device = runtime::MakeCpuDevice(pool);
+  Session session(Compile(*model, options), *device, {.check_arena = true});
+  session.Initialize(*model, 1);
+  Result result;
+  for (int step = 0; step < steps; ++step) {
+    session.BeginStep(options.micro_batch * options.accumulate, 0.01, 1);
+    for (int64_t micro = 0; micro < options.accumulate; ++micro) {
+      Fill(session.slots(0), c.sequence, static_cast<unsigned>(by_heart ? 0 : step * 10 + micro));
+      session.Run(step, micro);
+    }
+    result.losses.push_back(session.Metrics().loss);
+    result.norms.push_back(session.Metrics().grad_norm);
+  }
+  for (const models::ParameterInfo& parameter : model->Stored()) {
+    result.weights.push_back(session.ReadParameter(parameter.name));
+  }
+  result.used = session.used_bytes();
+  result.arena = session.compiled().plan.arena_bytes;
+  return result;
+}
+
+CompileOptions OptionsOf(const Case& c, int64_t accumulate = 1) {
+  CompileOptions options;
+  options.micro_batch = kBatch;
+  options.sequence = c.sequence;
+  options.accumulate = accumulate;
+  options.threads = 2;
+  return options;
+}
+
+class EncoderModelTest : public testing::TestWithParam<Case> {};
+
+TEST_P(EncoderModelTest, LearnsByHeart) {
+  for (const graph::DType dtype : {graph::DType::kFloat32, graph::DType::kBFloat16}) {
+    SCOPED_TRACE(graph::Name(dtype));
+    CompileOptions options = OptionsOf(GetParam());
+    options.amp.dtype = dtype;
+    const Result result = Train(GetParam(), options, 60, /*by_heart=*/true);
+    EXPECT_LT(result.losses.back(), 0.3 * result.losses.front());
+    EXPECT_EQ(result.used, result.arena);
+  }
+}
+
+TEST_P(EncoderModelTest, HasTheSameBitsUnderAllPolicies) {
+  for (const int64_t accumulate : {1, 3}) {
+    const Result kept = Train(GetParam(), OptionsOf(GetParam(), accumulate), 3);
+    for (const Policy policy : {Policy::kBlock, Policy::kEvery, Policy::kSelective}) {
+      SCOPED_TRACE(static_cast<int>(policy));
+      CompileOptions options = OptionsOf(GetParam(), accumulate);
+      options.checkpointing.policy = policy;
+      options.checkpointing.every = 2;
+      options.checkpointing.recompute = {{"activations"}, "checkpointing.recompute"};
+      const Result again = Train(GetParam(), options, 3);
+      EXPECT_EQ(again.losses, kept.losses);
+      EXPECT_EQ(again.norms, kept.norms);
+      EXPECT_EQ(again.weights, kept.weights);
+      EXPECT_EQ(again.used, again.arena);
+      EXPECT_LE(again.arena, kept.arena);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EncoderModelTest, testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace plimsoll::trainer
