@@ -90,7 +90,7 @@ void Run(const Arguments& arguments) {
     variant.session = std::make_unique<Session>(trainer::Compile(*model, options), pool,
                                                 runtime::ExecutorOptions{}, variant.caching);
     variant.session->Initialize(*model, 1);
-    FillRandom(*variant.session, models::TextSizesOf(*model).vocab);
+    FillBatch(*variant.session, loaded.config, *model);
     TimeStep(variant, 0);  // touches every page once
   }
   for (int step = 1; step <= arguments.steps; ++step) {

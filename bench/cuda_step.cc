@@ -1,7 +1,7 @@
 // bazel run --config=cuda //bench:cuda_step -- RUN.yaml [--set key=value …] [--steps N] [--ops N]
 //                                              [--json FILE]
 //
-// Times whole training steps of a run file on a GPU, on random tokens. First as in a run, recorded
+// Times whole training steps of a run file on a GPU, on its data. First as in a run, recorded
 // into CUDA graphs: ms a step, tokens/s, MFU, memory. Then node by node with events around each
 // node: the time by op, and by op and shapes, next to the time that this GPU needs at best (FLOPs
 // at the rate of a large product, bytes at the rate of a copy, both measured first in the same
@@ -60,8 +60,7 @@ struct Timing {
 };
 
 // Runs the steps as in a run: the host hands in the next step while the device works.
-Timing TimeSteps(Session& session, int64_t vocab, const Arguments& arguments) {
-  FillRandom(session, vocab);
+Timing TimeSteps(Session& session, const Arguments& arguments) {
   int64_t step = 0;
   for (int i = 0; i < arguments.warmup; ++i) RunStep(session, step++);
   Timing timing;
@@ -70,12 +69,12 @@ Timing TimeSteps(Session& session, int64_t vocab, const Arguments& arguments) {
   return timing;
 }
 
-std::vector<trainer::ProgramRun> ProfileSteps(Session& session, int64_t vocab, int steps) {
-  FillRandom(session, vocab);
+std::vector<trainer::ProgramRun> ProfileSteps(Session& session, int steps) {
   RunStep(session, 0);
   RunStep(session, 1);
   trainer::ProfileCollector collector(session);
-  const int64_t tokens = static_cast<int64_t>(session.batch().tokens.size()) * session.accumulate();
+  const trainer::CompileOptions& options = session.compiled().options;
+  const int64_t tokens = options.micro_batch * options.sequence * options.accumulate;
   for (int64_t step = 2; step < 2 + steps; ++step) {
     session.BeginStep(tokens, 1e-4, 1);
     for (int64_t micro = 0; micro < session.accumulate(); ++micro) {
@@ -141,7 +140,8 @@ void Run(const Arguments& arguments) {
                memory::Summary(compiled.plan));
     Session session(std::move(compiled), *device);
     session.Initialize(*model, 1);
-    timing = TimeSteps(session, models::TextSizesOf(*model).vocab, arguments);
+    FillBatch(session, loaded.config, *model);
+    timing = TimeSteps(session, arguments);
     held = BytesHeld();
   }
   const auto [fastest, slowest] = std::minmax_element(timing.seconds.begin(), timing.seconds.end());
@@ -173,7 +173,8 @@ void Run(const Arguments& arguments) {
   if (arguments.profiled > 0) {
     Session session(trainer::Compile(*model, options), *device, {.profile = true});
     session.Initialize(*model, 1);
-    const auto runs = ProfileSteps(session, models::TextSizesOf(*model).vocab, arguments.profiled);
+    FillBatch(session, loaded.config, *model);
+    const auto runs = ProfileSteps(session, arguments.profiled);
     const trainer::Profile profile = MakeProfile(session.compiled(), runs, ceilings);
     PrintProfile(profile, arguments.rows);
     result["floor_ms"] = profile.floor_seconds() * 1e3;
@@ -200,6 +201,5 @@ int main(int argc, char** argv) {
   app.add_option("--ops", arguments.rows, "rows of each table");
   app.add_option("--json", arguments.json, "also write the figures to this file");
   CLI11_PARSE(app, argc, argv);
-  arguments.sets.insert(arguments.sets.begin(), "data.synthetic=true");
   return bench::RunBenchmark([&] { bench::Run(arguments); });
 }

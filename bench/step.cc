@@ -1,6 +1,6 @@
 // bazel run //bench:step -- RUN.yaml [--steps N] [--set key=value …] [--json FILE]
 //
-// Times whole training steps of a run file on random tokens: tokens/s, the share of this machine's
+// Times whole training steps of a run file on its data: tokens/s, the share of this machine's
 // float32 GEMM rate (measured in the same run), the time of each op next to its prediction, and the
 // memory used. Default: configs/models/gpt2-124m.yaml with 4 sequences of 256 tokens.
 #include <fmt/format.h>
@@ -163,7 +163,7 @@ void Run(const Arguments& arguments) {
 
   Session session(std::move(compiled), pool, {.profile = true});
   session.Initialize(*model, 1);
-  FillRandom(session, models::TextSizesOf(*model).vocab);
+  FillBatch(session, loaded.config, *model);
   RunStep(session, 0);  // touches every page once
   for (size_t i = 0; i < session.compiled().programs.size(); ++i) {
     session.executor(static_cast<int>(i)).ResetProfile();

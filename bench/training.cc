@@ -7,16 +7,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <random>
 
 #include "base/error.h"
+#include "trainer/settle/source_from.h"
 
 namespace plimsoll::bench {
 
-void FillRandom(trainer::Session& session, int64_t vocab) {
-  std::mt19937 random(1);
-  for (int32_t& id : session.batch().tokens) id = static_cast<int32_t>(random() % vocab);
-  for (int32_t& id : session.batch().targets) id = static_cast<int32_t>(random() % vocab);
+void FillBatch(trainer::Session& session, const config::RunConfig& config,
+               const models::Model& model) {
+  const trainer::CompileOptions& options = session.compiled().options;
+  const data::Draws draws{.batch = options.micro_batch};
+  const auto source = trainer::SourceFrom(config, model, draws);
+  for (int64_t i = 0; i < options.micro_steps_per_program; ++i) source->Fill(0, session.slots(i));
 }
 
 namespace {
@@ -28,8 +30,8 @@ double SecondsSince(Clock::time_point start) {
 }
 
 void HandInStep(trainer::Session& session, int64_t step) {
-  const int64_t tokens = static_cast<int64_t>(session.batch().tokens.size()) * session.accumulate();
-  session.BeginStep(tokens, 1e-4, 1);
+  const trainer::CompileOptions& options = session.compiled().options;
+  session.BeginStep(options.micro_batch * options.sequence * options.accumulate, 1e-4, 1);
   for (int64_t micro = 0; micro < session.accumulate(); ++micro) session.Run(step, micro);
 }
 

@@ -6,12 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "models/model.h"
+#include "trainer/config/run_config.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::bench {
 
-// Random tokens and targets, the same in every call.
-void FillRandom(trainer::Session& session, int64_t vocab);
+// Fills the batch slots with the first samples of the run's data.
+void FillBatch(trainer::Session& session, const config::RunConfig& config,
+               const models::Model& model);
 
 // Runs one step on the contents of the batch slots, and waits for the device; returns seconds.
 double RunStep(trainer::Session& session, int64_t step);

@@ -81,7 +81,7 @@ std::unique_ptr<Session> Start(const Variant& variant, const trainer::CompileOpt
   auto session =
       std::make_unique<Session>(trainer::Compile(*variant.model, options), pool, executor);
   session->Initialize(*variant.model, 1);
-  FillRandom(*session, models::TextSizesOf(*variant.model).vocab);
+  FillBatch(*session, variant.config, *variant.model);
   return session;
 }
 
@@ -105,6 +105,7 @@ void Run(const Arguments& arguments) {
     variant.model = trainer::ModelFrom(loaded.config);
     const trainer::SettledRun settled = trainer::Settle(loaded.config, *variant.model);
     const trainer::CompileOptions& options = settled.options;
+    variant.config = settled.config;
     if (!pool) pool = std::make_unique<ThreadPool>(options.threads);
     {
       // Runs one whole step with canaries, before the timed session takes this one's place.
@@ -113,7 +114,6 @@ void Run(const Arguments& arguments) {
       variant.used_bytes = checked->used_bytes();
     }
     variant.session = Start(variant, options, *pool, {});
-    variant.config = settled.config;
     RunStep(*variant.session, 0);  // touches every page once
     fmt::print(stderr, "{}: ready{}{}\n", variant.name, settled.chosen.empty() ? "" : ": ",
                settled.chosen);

@@ -195,8 +195,9 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotSay) {
   EXPECT_EQ(qwen2(R"("layer_types": ["full_attention", "sliding_attention"])"),
             "config.json: layer_types: \"sliding_attention\" is not supported, only "
             "full_attention");
-  EXPECT_EQ(Refusal(R"({"model_type": "bert"})"),
-            "config.json: model_type: \"bert\" is not supported, only gpt2, llama, qwen2, resnet");
+  EXPECT_EQ(Refusal(R"({"model_type": "t5"})"),
+            "config.json: model_type: \"t5\" is not supported, only bert, gpt2, llama, qwen2, "
+            "resnet, vit");
   EXPECT_EQ(llama(R"("num_key_value_heads": 5)"),
             "config.json: model_type: these sizes make no llama model: kv_heads: 5 do not divide "
             "the 32 heads");
