@@ -220,8 +220,15 @@ void CompleteBert(Settings& s) {
                                    "shorten it",
                                    s.Int("sequence"), s.Int("max_sequence"), s.At("max_sequence")));
   }
-  if (s.Text("task") == "classification" && !s.Has("classes")) {
+  const bool classifies = s.Text("task") == "classification";
+  if (classifies && !s.Has("classes")) {
     throw MissingSetting("classes", "give the number of classes");
+  }
+  for (const char* name : {"classes", "label_smoothing"}) {
+    if (classifies || !s.IsGiven(name)) continue;
+    throw SettingError(name, fmt::format("has a meaning only for model.task: classification{}; "
+                                         "remove it",
+                                         s.At("task")));
   }
 }
 
@@ -265,10 +272,8 @@ std::vector<Setting> OwnSettings() {
        .derived = "true but for `masked_lm`",
        .beside_weights = Beside::kYes});
   for (Setting& row : ClassifierSettings()) {
-    row.when = "task";
-    row.when_values = {"classification"};
     row.beside_weights = Beside::kYes;
-    if (!row.required.empty()) {
+    if (row.name == "classes") {
       row.derived = "required for `classification`";
       row.required = "";
     }

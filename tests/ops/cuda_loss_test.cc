@@ -144,6 +144,42 @@ TEST(CudaLossChunks, AgreesWithTheCpu) {
   EXPECT_TRUE(SameBits(backward[1], train[2]));
 }
 
+// A row of the vocabulary that fills no pack of 16 bytes, in one chunk and in several.
+TEST(CudaLossChunks, AddABiasAndItsGradient) {
+  PLIMSOLL_NEEDS_CUDA
+  for (const auto& [rows, vocabulary] : {std::pair<int64_t, int64_t>{300, 3001}, {1100, 210003}}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      SCOPED_TRACE(std::string(graph::Name(dtype)) + " " + std::to_string(vocabulary));
+      Problem p(dtype, rows, vocabulary, 2);
+      for (int64_t r = 0; rows > 1000 && r < 1099; ++r) {
+        if (r % 64 != 0) p.targets.set(r, -100);
+      }
+      const TestTensor bias = Normal(dtype, {vocabulary}, 4);
+      const TestTensor acc = Normal(DType::kFloat32, {vocabulary}, 5);
+      const TestTensor x = InFloat32(p.x), weight = InFloat32(p.weight), wide = InFloat32(bias);
+      const std::vector<TestTensor> cpu =
+          RunOp("linear_cross_entropy_train",
+                {&x, &weight, &p.targets, &p.scale, &p.dloss, nullptr, &wide, &acc});
+      const std::vector<TestTensor> train = RunCudaOp(
+          "linear_cross_entropy_train",
+          {&p.x, &p.weight, &p.targets, &p.scale, &p.dloss, nullptr, &bias, &acc}, p.libraries);
+      const double tolerance = Tolerance(dtype);
+      EXPECT_NEAR(train[0].at(0), cpu[0].at(0), tolerance * cpu[0].at(0));
+      ExpectWithin(train[1], cpu[1], tolerance, "dx");
+      ExpectWithin(train[2], cpu[2], tolerance, "dweight");
+      ExpectWithin(train[3], cpu[3], tolerance, "dbias");
+      const std::vector<TestTensor> forward = RunCudaOp(
+          "linear_cross_entropy", {&p.x, &p.weight, &p.targets, &p.scale, &bias}, p.libraries);
+      const std::vector<TestTensor> backward = RunCudaOp(
+          "linear_cross_entropy_backward",
+          {&p.x, &p.weight, &p.targets, &p.scale, &forward[1], &p.dloss, nullptr, &bias, &acc},
+          p.libraries);
+      EXPECT_TRUE(SameBits(forward[0], train[0]));
+      for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(SameBits(backward[i], train[i + 1])) << i;
+    }
+  }
+}
+
 TEST(CudaLossChunks, FollowShapeAndType) {
   const auto chunk = [](int64_t rows, int64_t vocabulary, DType dtype) {
     return LayOutCudaLoss(rows, vocabulary, 768, dtype).chunk;

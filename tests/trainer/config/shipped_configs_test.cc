@@ -72,6 +72,13 @@ TEST(Configs, ModelsHaveThePublishedNumberOfParameters) {
       {"llama-13b", 13'015'864'320},
       {"qwen2-0.5b", 494'032'768},
       {"qwen2-1.5b", 1'543'714'304},
+      {"resnet-18", 11'689'512},
+      {"resnet-50", 25'557'032},
+      {"resnet-152", 60'192'808},
+      {"vit-tiny", 5'717'416},
+      {"vit-small", 22'050'664},
+      {"vit-base", 86'567'656},
+      {"vit-large", 304'326'632},
   };
   for (const auto& [name, parameters] : published) {
     EXPECT_EQ(Parameters(Load("configs/models/" + name + ".yaml").config.model), parameters)
