@@ -160,7 +160,9 @@ TEST(Load, HeadWidthNeedNotDivideTheWidth) {
 
 TEST(Load, ByteTokenizerGivesTheVocabulary) {
   const std::string text = "model: {family: gpt2, layers: 1, width: 8, heads: 1, sequence: 4}\n";
-  EXPECT_EQ(Parse(text + "data: {train: a.txt, tokenizer: byte, format: text}").model.settings.Int("vocab"), 256);
+  EXPECT_EQ(Parse(text + "data: {train: a.txt, tokenizer: byte, format: text}")
+                .model.settings.Int("vocab"),
+            256);
 }
 
 TEST(Load, InitFromLeavesTheShapeOpen) {

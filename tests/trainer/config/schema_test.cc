@@ -18,8 +18,10 @@ namespace {
 // A value of the key's type that is not its default.
 Value Another(const Key& key) {
   switch (key.type) {
-    case Type::kBool:
-      return !std::get<bool>(key.default_value);
+    case Type::kBool: {
+      const bool* const known = std::get_if<bool>(&key.default_value);
+      return known == nullptr || !*known;
+    }
     case Type::kInt:
       return int64_t{12345};
     case Type::kFloat:
