@@ -180,14 +180,6 @@ class MaskedSource final : public Source {
   uint64_t seed_;
 };
 
-std::unique_ptr<Tokenizer> TokenizerOf(const Settings& settings) {
-  try {
-    return LoadTokenizer(settings.Text("tokenizer"));
-  } catch (const UserError& error) {
-    throw SettingError("tokenizer", error.what());
-  }
-}
-
 MaskingOptions MaskingFrom(const Settings& settings) {
   const MaskingOptions options = {.fraction = settings.Float("mask_fraction"),
                                   .mask_share = settings.Float("mask_share"),
@@ -230,11 +222,12 @@ MarkerTokens SyntheticMarkers() {
   return {.pad = 0, .start = 2, .separator = 3, .mask = 4, .special = {0, 1, 2, 3, 4}};
 }
 
-MaskedTextForm FormFrom(const Settings& settings, const ModelSizes& model) {
+MaskedTextForm FormFrom(const Settings& settings, const DataOptions& options,
+                        const ModelSizes& model) {
   const MaskingOptions masking = MaskingFrom(settings);
   const bool whole_words = settings.Bool("whole_words");
-  const std::string& name = settings.Text("tokenizer");
-  const std::unique_ptr<Tokenizer> tokenizer = name.empty() ? nullptr : TokenizerOf(settings);
+  const std::string& name = options.tokenizer;
+  const std::unique_ptr<Tokenizer> tokenizer = name.empty() ? nullptr : LoadTokenizerFor(options);
   if (tokenizer == nullptr && model.vocab <= kSyntheticSpecial) {
     throw UserError(
         fmt::format("model.vocab: {} leaves no tokens besides the special ones; give more than {}",
@@ -258,10 +251,10 @@ MaskedTextForm FormFrom(const Settings& settings, const ModelSizes& model) {
 }
 
 std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, uint64_t seed) {
-  MaskedTextForm form = FormFrom(settings, model);
   DataOptions options = TextFilesFrom(settings, model.vocab);
   options.synthetic = settings.Bool("synthetic");
   options.seed = seed;
+  const MaskedTextForm form = FormFrom(settings, options, model);
   const bool of_tokens = std::ranges::any_of(
       settings.List("train"), [](const std::string& file) { return file.ends_with(".bin"); });
   if (of_tokens) options.tokenizer.clear();

@@ -1,4 +1,5 @@
-"""Makes wordpiece_vocab.txt and wordpiece.expected.json: what transformers' BertTokenizer encodes with it.
+"""Makes wordpiece_vocab.txt and what transformers' BertTokenizer makes with it: wordpiece.expected.json, the ids of
+texts, and wordpiece_pairs.json, padded and truncated texts and pairs of texts.
 
 usage: python3 make_wordpiece.py                (needs `pip install "transformers<5" unicodedata2==15.0.0`)
        python3 make_wordpiece.py --large FOLDER TEXTS
@@ -108,6 +109,22 @@ def small():
     (FOLDER / "wordpiece_vocab.txt").write_text("".join(token + "\n" for token in vocab))
     (FOLDER / "wordpiece.expected.json").write_text(
         "[" + ",\n".join(json.dumps(one, ensure_ascii=True, separators=(",", ":")) for one in expected) + "]\n")
+    with tempfile.TemporaryDirectory() as folder:
+        pairs(pathlib.Path(folder), vocab)
+
+
+def pairs(folder, vocab):
+    save(folder, vocab, OPTIONS["uncased"])
+    tokenizer = BertTokenizer.from_pretrained(folder)
+    made = []
+    for first in (0, 1, 4, 7, 8, 9, 20):
+        for second in (None, 0, 1, 4, 7, 8, 9, 20):
+            for length in (16, 17):
+                text, pair = "a " * first, None if second is None else "b " * second
+                made.append({"text": text, "text_pair": pair} | dict(tokenizer(
+                    text, pair, truncation="longest_first", padding="max_length", max_length=length)))
+    (FOLDER / "wordpiece_pairs.json").write_text(
+        "[" + ",\n".join(json.dumps(one, separators=(",", ":")) for one in made) + "]\n")
 
 
 def large(folder, count):

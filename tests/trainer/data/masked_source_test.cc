@@ -291,13 +291,17 @@ TEST_F(MaskedSource, NamesWhatIsWrong) {
   folder_.Write("less.txt", "[UNK]\n[CLS]\na\n");
   expect({{"tokenizer", folder_ / "bare.txt"}}, "tokenizer", "has no token [MASK]");
   expect({{"tokenizer", folder_ / "less.txt"}}, "tokenizer", "has no token [PAD]");
-  expect({{"tokenizer", std::string("byte")}}, "tokenizer", "plimsoll data wordpiece");
-  expect({{"tokenizer", folder_ / "none"}}, "tokenizer", "no such tokenizer");
+  expect({{"tokenizer", folder_ / "less.txt"}}, "tokenizer", "plimsoll data wordpiece");
   expect({{"tokenizer", std::string()}}, "tokenizer", "plimsoll data wordpiece");
   expect({{"mask_share", 0.8}, {"random_share", 0.3}}, "random_share", "more than 1 together");
   expect({{"synthetic", true}, {"tokenizer", std::string()}, {"whole_words", true}}, "whole_words",
          "WordPiece");
 
+  ExpectUserError(
+      [&] {
+        Make({{"tokenizer", folder_ / "none"}});
+      },
+      {"data.tokenizer", "no such tokenizer"});
   ExpectUserError([&] { Make({}, kSeed, 3); }, {"model.sequence: 3", "5 or more"});
   ExpectUserError(
       [&] {
