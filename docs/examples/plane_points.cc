@@ -91,7 +91,7 @@ const SourceRegistration kSource({
                   .doc = "Points that evaluations see and training does not.",
                   .default_value = int64_t{0},
                   .min = 0}},
-    .make = [](const Settings& settings,
+    .make = [](const Settings& settings, const ModelSizes& /*model*/,
                uint64_t seed) { return std::make_unique<PlanePoints>(settings, seed); },
     .holds_out = [](const Settings& settings) { return settings.Int("held_out") > 0; },
 });

@@ -151,6 +151,19 @@ std::vector<std::string> NamesInOrder(const std::string& section) {
   return names;
 }
 
+// The value of a key that a source and token data may have in common, as the source's setting.
+SettingValue SharedValue(const RunConfig& config, const Key& key) {
+  const Value value = key.get(config);
+  const auto* const sources = std::get_if<std::vector<TrainSource>>(&value);
+  if (sources == nullptr) return SettingOf(value);
+  if (sources->size() > 1) {
+    throw config.Error(key.path,
+                       "only data.source: tokens takes several sources with weights; "
+                       "give one list of files");
+  }
+  return sources->empty() ? std::vector<std::string>() : sources->front().files;
+}
+
 void CompleteSection(const RunConfig& config, const std::string& section, Settings& settings,
                      FunctionRef<void()> complete) {
   for (const std::string& name : settings.Names()) {
@@ -193,12 +206,15 @@ void CompleteModel(RunConfig& config) {
 }
 
 void CompleteSource(RunConfig& config) {
-  CompleteSection(config, "data", config.data.settings, [&] {
-    const data::SourceKind* const kind = data::FindSource(config.data.source);
-    if (kind != nullptr) {
-      CompleteSettings(kind->settings, kind->complete, config.data.settings);
-    }
-  });
+  const data::SourceKind* const kind = data::FindSource(config.data.source);
+  if (kind == nullptr) return;
+  Settings& settings = config.data.settings;
+  for (const Setting& row : kind->settings) {
+    const Key& key = *FindKey("data." + row.name);
+    if (config.IsSet(key.path)) settings.Set(row.name, SharedValue(config, key));
+  }
+  CompleteSection(config, "data", settings,
+                  [&] { CompleteSettings(kind->settings, kind->complete, settings); });
 }
 
 }  // namespace plimsoll::config

@@ -81,21 +81,31 @@ void ResolveModel(RunConfig& config) {
   CompleteModel(config);
 }
 
-void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
-  if (config.data.source != data::kTokens) return CompleteSource(config);
-  DataConfig& data = config.data;
+// Of token data, and of sources that have the same keys.
+void CheckFiles(const RunConfig& config) {
+  const DataConfig& data = config.data;
+  const auto applies = [&](const char* key) { return FindKey(key)->Applies(config); };
+  if (!applies("data.train")) return;
   if (data.synthetic && !data.train.empty()) {
     throw config.Error("data.synthetic", fmt::format("true, but data.train names files{}; keep one",
                                                      At(config, "data.train")));
   }
   if (!data.synthetic && data.train.empty()) {
-    throw Missing(config, "data.train", "name files, or set data.synthetic: true");
+    throw Missing(
+        config, "data.train",
+        applies("data.synthetic") ? "name files, or set data.synthetic: true" : "name files");
   }
   if (!data.eval.empty() && data.eval_fraction > 0) {
     throw config.Error("data.eval_fraction",
                        fmt::format("holds out training text, but data.eval names files{}; keep one",
                                    At(config, "data.eval")));
   }
+}
+
+void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
+  CheckFiles(config);
+  if (config.data.source != data::kTokens) return CompleteSource(config);
+  DataConfig& data = config.data;
   if (data.format == DataFormat::kText && data.tokenizer.empty() && !data.synthetic) {
     throw Missing(config, "data.tokenizer", "text needs one: byte, or a tokenizer.json");
   }
@@ -155,18 +165,18 @@ bool HoldsOut(const RunConfig& config) {
 void ResolveTraining(RunConfig& config, std::vector<std::string>& warnings) {
   TrainConfig& train = config.train;
   const bool held_out = HoldsOut(config);
-  const bool tokens = config.data.source == data::kTokens;
+  const bool files = FindKey("data.eval")->Applies(config);
   if (train.early_stop > 0 && (train.eval_every == 0 || !held_out)) {
     throw config.Error("train.early_stop",
                        train.eval_every == 0 ? "needs evaluations; set train.eval_every"
-                       : tokens ? "needs held-out data; set data.eval or data.eval_fraction"
-                                : "needs held-out data, which this data.source has not");
+                       : files ? "needs held-out data; set data.eval or data.eval_fraction"
+                               : "needs held-out data, which this data.source has not");
   }
   if (!held_out) {
     if (train.eval_every > 0 && config.IsSet("train.eval_every")) {
       warnings.push_back(fmt::format("{}: train.eval_every: has no effect without {}",
                                      config.Origin("train.eval_every"),
-                                     tokens ? "data.eval or data.eval_fraction" : "held-out data"));
+                                     files ? "data.eval or data.eval_fraction" : "held-out data"));
     }
     train.eval_every = 0;
   }

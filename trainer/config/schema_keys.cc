@@ -1,5 +1,6 @@
 // The table of keys: path, field, description, range, and the supported values.
 
+#include <algorithm>
 #include <utility>
 
 #include "trainer/config/key_rows.h"
@@ -83,7 +84,15 @@ void DataKeys(std::vector<Key>& keys) {
   for (size_t i = first; i < keys.size(); ++i) {
     if (keys[i].path != "data.seed") keys[i].owners = {"tokens"};
   }
-  for (Key& key : OwnersKeys("data")) keys.push_back(std::move(key));
+  for (Key& key : OwnersKeys("data")) {
+    const auto known = std::find_if(keys.begin() + static_cast<int64_t>(first), keys.end(),
+                                    [&](const Key& one) { return one.path == key.path; });
+    if (known == keys.end()) {
+      keys.push_back(std::move(key));
+    } else {
+      known->owners.insert(known->owners.end(), key.owners.begin(), key.owners.end());
+    }
+  }
 }
 
 void TrainKeys(std::vector<Key>& keys) {

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "trainer/data/examples.h"
-#include "trainer/text/tokenizer.h"
 
 namespace plimsoll::data {
 namespace {
@@ -87,22 +86,6 @@ SourceList EncodeText(const std::vector<std::string_view>& documents, bool delim
   return sources;
 }
 
-std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options) {
-  std::unique_ptr<Tokenizer> tokenizer;
-  try {
-    tokenizer = LoadTokenizer(options.tokenizer);
-  } catch (const UserError& error) {
-    throw UserError(fmt::format("data.tokenizer: {}", error.what()));
-  }
-  if (options.vocab != 0 && options.vocab < tokenizer->vocab_size()) {
-    throw UserError(fmt::format(
-        "data.tokenizer: {} makes ids up to {}, beyond model.vocab {}; set model.vocab to {} or "
-        "more",
-        options.tokenizer, tokenizer->vocab_size() - 1, options.vocab, tokenizer->vocab_size()));
-  }
-  return tokenizer;
-}
-
 // Opens text files without holding out a part.
 SourceList OpenWholeText(const DataOptions& options, const std::vector<std::string>& files,
                          const Tokenizer& tokenizer, const std::string& key) {
@@ -139,6 +122,22 @@ TextSplit OpenSplitText(const DataOptions& options, const std::vector<std::strin
 }
 
 }  // namespace
+
+std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options) {
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    tokenizer = LoadTokenizer(options.tokenizer);
+  } catch (const UserError& error) {
+    throw UserError(fmt::format("data.tokenizer: {}", error.what()));
+  }
+  if (options.vocab != 0 && options.vocab < tokenizer->vocab_size()) {
+    throw UserError(fmt::format(
+        "data.tokenizer: {} makes ids up to {}, beyond model.vocab {}; set model.vocab to {} or "
+        "more",
+        options.tokenizer, tokenizer->vocab_size() - 1, options.vocab, tokenizer->vocab_size()));
+  }
+  return tokenizer;
+}
 
 DataSet OpenData(const DataOptions& options) {
   DataSet set;

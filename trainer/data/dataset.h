@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "trainer/data/mixture.h"
 #include "trainer/data/token_file.h"
 #include "trainer/data/token_source.h"
+#include "trainer/text/tokenizer.h"
 
 namespace plimsoll::data {
 
@@ -40,6 +42,10 @@ struct DataOptions {
 struct DataSet {
   std::vector<MixturePart> train, eval;
 };
+
+// The tokenizer that options.tokenizer names. UserError, which begins with the key, when it can't
+// be read or has more ids than the model.
+std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options);
 
 // Every token file is a source of its own; the text of a part is one source. UserErrors name the
 // key or file.

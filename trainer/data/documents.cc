@@ -16,9 +16,27 @@
 namespace plimsoll::data {
 namespace {
 
-// Appends the non-empty documents of `text`; says whether a delimiter line was found.
+// Where the held-out tail of an undelimited text begins: after a newline if one is near, and never
+// within a UTF-8 sequence.
+size_t TailStart(std::string_view text, double eval_fraction) {
+  if (eval_fraction == 0) return text.size();
+  const auto wanted = static_cast<size_t>(static_cast<double>(text.size()) * (1 - eval_fraction));
+  const size_t newline = text.find('\n', wanted);
+  const size_t tail = text.size() - wanted;
+  if (newline != std::string_view::npos && newline - wanted < tail / 2) return newline + 1;
+  size_t start = wanted;
+  while (start < text.size() && (static_cast<uint8_t>(text[start]) & 0xc0) == 0x80) ++start;
+  return start;
+}
+
+}  // namespace
+
 bool AppendDocuments(std::string_view text, std::string_view delimiter,
                      std::vector<std::string_view>* documents) {
+  if (delimiter.empty()) {
+    if (!text.empty()) documents->push_back(text);
+    return false;
+  }
   bool found = false;
   size_t document = 0;
   const auto append = [&](size_t end) {
@@ -41,21 +59,6 @@ bool AppendDocuments(std::string_view text, std::string_view delimiter,
   return found;
 }
 
-// Where the held-out tail of an undelimited text begins: after a newline if one is near, and never
-// within a UTF-8 sequence.
-size_t TailStart(std::string_view text, double eval_fraction) {
-  if (eval_fraction == 0) return text.size();
-  const auto wanted = static_cast<size_t>(static_cast<double>(text.size()) * (1 - eval_fraction));
-  const size_t newline = text.find('\n', wanted);
-  const size_t tail = text.size() - wanted;
-  if (newline != std::string_view::npos && newline - wanted < tail / 2) return newline + 1;
-  size_t start = wanted;
-  while (start < text.size() && (static_cast<uint8_t>(text[start]) & 0xc0) == 0x80) ++start;
-  return start;
-}
-
-}  // namespace
-
 DocumentSplit SplitDocuments(const std::vector<std::string_view>& texts,
                              const SplitOptions& options) {
   if (!(options.eval_fraction >= 0 && options.eval_fraction < 1)) {
@@ -65,11 +68,7 @@ DocumentSplit SplitDocuments(const std::vector<std::string_view>& texts,
   DocumentSplit split;
   std::vector<std::string_view> documents;
   for (const std::string_view text : texts) {
-    if (options.delimiter.empty()) {
-      if (!text.empty()) documents.push_back(text);
-    } else {
-      split.delimited |= AppendDocuments(text, options.delimiter, &documents);
-    }
+    split.delimited |= AppendDocuments(text, options.delimiter, &documents);
   }
   if (!split.delimited) {
     for (const std::string_view text : documents) {

@@ -32,6 +32,11 @@ struct DocumentSplit {
 DocumentSplit SplitDocuments(const std::vector<std::string_view>& texts,
                              const SplitOptions& options);
 
+// Appends the documents of `text` that aren't empty; an empty delimiter makes the text one. Returns
+// whether a delimiter line was found.
+bool AppendDocuments(std::string_view text, std::string_view delimiter,
+                     std::vector<std::string_view>* documents);
+
 // Ends a document's text with the delimiter on a line of its own.
 void AppendDelimiter(const std::string& delimiter, std::string* text);
 

@@ -48,18 +48,26 @@ bool HoldsExamples(std::string_view path) {
   return formats::WithoutCompression(path).ends_with(".jsonl");
 }
 
-std::vector<Example> ReadExamples(const std::vector<MappedFile>& files) {
-  std::vector<Example> examples;
+void ForEachLine(
+    const std::vector<MappedFile>& files,
+    const std::function<void(std::string_view line, const std::string& where)>& visit) {
   for (const MappedFile& file : files) {
     std::string_view text = file.text();
     for (int64_t number = 1; !text.empty(); ++number) {
       const size_t end = text.find('\n');
-      std::string_view line = text.substr(0, end);
+      const std::string_view line = text.substr(0, end);
       text.remove_prefix(end == text.npos ? text.size() : end + 1);
       if (line.find_first_not_of(" \t\r") == line.npos) continue;
-      examples.push_back(ParseExample(line, fmt::format("{}:{}", file.path(), number)));
+      visit(line, fmt::format("{}:{}", file.path(), number));
     }
   }
+}
+
+std::vector<Example> ReadExamples(const std::vector<MappedFile>& files) {
+  std::vector<Example> examples;
+  ForEachLine(files, [&](std::string_view line, const std::string& where) {
+    examples.push_back(ParseExample(line, where));
+  });
   return examples;
 }
 

@@ -6,6 +6,7 @@
 // "answer" and "response" are other names of "completion". Further members are ignored.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,10 @@ struct Example {
 };
 
 bool HoldsExamples(std::string_view path);  // by its name: *.jsonl, also compressed
+
+// Calls visit(line, "FILE:NUMBER") for the lines that aren't blank.
+void ForEachLine(const std::vector<MappedFile>& files,
+                 const std::function<void(std::string_view line, const std::string& where)>& visit);
 
 // The examples in the order of the lines; empty lines are skipped. UserErrors name the file and
 // line.

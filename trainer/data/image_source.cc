@@ -261,7 +261,7 @@ Augmentation AugmentationFrom(const Settings& settings, const ImageSize& image) 
   return augmentation;
 }
 
-std::unique_ptr<Source> Make(const Settings& settings, uint64_t seed) {
+std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& /*model*/, uint64_t seed) {
   ImageFiles files = FilesFrom(settings);
   const ImageSize size = files.train.size;
   const ImageSize canvas = CanvasFrom(settings, size);

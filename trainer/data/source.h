@@ -58,13 +58,23 @@ class Source {
   virtual std::string Describe(const Reading& reading) const;
 };
 
+// What a source may have to know of the model that reads it. 0: the model has no such size.
+struct ModelSizes {
+  int64_t sequence = 0;  // tokens of a sample
+  int64_t vocab = 0;     // token ids are below it
+  int64_t classes = 0;   // labels are below it
+};
+
 struct SourceKind {
-  std::string name;               // data.source
-  std::vector<Setting> settings;  // its keys of the section `data`
+  std::string name;  // data.source
+  // Its keys of the section `data`. A key that token data has as well (`data.train`) is one key for
+  // both, with token data's description; a list of files has no weights here.
+  std::vector<Setting> settings;
   // As Family::complete. Empty: no setting follows from others.
   std::function<void(Settings&)> complete = {};
-  // SettingError when the data does not exist.
-  std::function<std::unique_ptr<Source>(const Settings&, uint64_t seed)> make;
+  // SettingError, or a UserError that begins with the key, when the data does not exist or does not
+  // suit the model.
+  std::function<std::unique_ptr<Source>(const Settings&, const ModelSizes&, uint64_t seed)> make;
   // True if a source with these settings holds samples out. Empty: it never does.
   std::function<bool(const Settings&)> holds_out = {};
 };

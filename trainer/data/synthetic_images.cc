@@ -1,5 +1,6 @@
 // Made-up images, for plans, benchmarks and studies without files: fills the inputs "images"
-// f32[B,H,W,C] of any size with noise of mean 0 and variance 1, and "labels" i32[B]. Called
+// f32[B,H,W,C] of any size with noise of mean 0 and variance 1, and "labels" i32[B] with any of the
+// model's classes. Called
 // "synthetic_images" in run files. Endless, with no held-out samples.
 //
 // A sample's pixels are a stretch of one long table of noise, since drawing every pixel would take
@@ -83,13 +84,10 @@ class SyntheticImages final : public Source {
 
 const SourceRegistration kSource({
     .name = "synthetic_images",
-    .settings = {{.name = "classes",
-                  .doc = "Labels of made-up images are below this.",
-                  .default_value = int64_t{2},
-                  .min = 1,
-                  .max = 1e7}},
-    .make = [](const Settings& settings, uint64_t seed) -> std::unique_ptr<Source> {
-      return std::make_unique<SyntheticImages>(settings.Int("classes"), seed);
+    .settings = {},
+    .make = [](const Settings& /*settings*/, const ModelSizes& model,
+               uint64_t seed) -> std::unique_ptr<Source> {
+      return std::make_unique<SyntheticImages>(std::max<int64_t>(1, model.classes), seed);
     },
 });
 

@@ -24,17 +24,18 @@ void TokenStream::ForEachPart(int64_t offset, int64_t count, Visit visit) const 
   }
 }
 
+void TokenStream::Read(int64_t start, int64_t count, int32_t* out) const {
+  ForEachPart(start, count,
+              [&](const TokenSource& source, int64_t within, int64_t done, int64_t part) {
+                source.Read(within, part, out + done);
+              });
+}
+
 void TokenStream::ReadWindow(int64_t start, int64_t sequence, int32_t* inputs,
                              int32_t* targets) const {
-  const auto read = [&](int64_t offset, int64_t count, int32_t* out) {
-    ForEachPart(offset, count,
-                [&](const TokenSource& source, int64_t within, int64_t done, int64_t part) {
-                  source.Read(within, part, out + done);
-                });
-  };
-  read(start, sequence, inputs);
+  Read(start, sequence, inputs);
   std::copy(inputs + 1, inputs + sequence, targets);
-  read(start + sequence, 1, targets + sequence - 1);
+  Read(start + sequence, 1, targets + sequence - 1);
   if (!has_mask_) return;
   ForEachPart(start + 1, sequence,
               [&](const TokenSource& source, int64_t within, int64_t done, int64_t part) {

@@ -18,6 +18,8 @@ class TokenStream {
   const SourceList& sources() const { return sources_; }
   int64_t start(size_t source) const { return starts_[source]; }  // position of its first token
 
+  // Copies tokens [start, start + count) to `out`.
+  void Read(int64_t start, int64_t count, int32_t* out) const;
   // inputs[i] = token start + i and targets[i] = token start + 1 + i, for i in [0, sequence).
   void ReadWindow(int64_t start, int64_t sequence, int32_t* inputs, int32_t* targets) const;
   // The number of targets in that window that carry loss.

@@ -81,7 +81,7 @@ EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
   const bool is_text = config.data.source == data::kTokens;
   EvalData data{
       .samples = nullptr, .is_text = is_text, .key = is_text ? "data.eval" : "data.source"};
-  if (!config.data.eval.empty()) {
+  if (is_text && !config.data.eval.empty()) {
     const int64_t vocab = models::TextSizesOf(*trained.model).vocab;
     data = OpenFiles(trained, DataOptionsFrom(config, vocab), config.data.eval, "data.eval",
                      sequences);

@@ -78,10 +78,16 @@ std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
                                          const models::Model& model, const data::Draws& draws) {
   const data::SourceKind* const kind = data::FindSource(config.data.source);
   if (kind == nullptr) return TokensFrom(config, model, draws);
+  const Settings& settings = config.model.settings;
+  const data::ModelSizes sizes = {.sequence = config.model.sequence(),
+                                  .vocab = settings.IntOr("vocab", 0),
+                                  .classes = settings.IntOr("classes", 0)};
   try {
-    return kind->make(config.data.settings, static_cast<uint64_t>(config.data.seed));
+    return kind->make(config.data.settings, sizes, static_cast<uint64_t>(config.data.seed));
   } catch (const SettingError& error) {
     throw config::ErrorOf(config, "data", error);
+  } catch (const UserError& error) {
+    throw WithPlace(config, error);
   }
 }
 

@@ -34,7 +34,7 @@ using formats::TensorType;
 
 // Files next to a checkpoint's tokenizer.json that belong to it.
 constexpr const char* kBesideTokenizer[] = {"tokenizer_config.json", "special_tokens_map.json",
-                                            "vocab.json", "merges.txt"};
+                                            "vocab.json", "merges.txt", "vocab.txt"};
 
 bool Exists(const std::string& path) {
   std::error_code error;
@@ -171,12 +171,14 @@ std::map<std::string, std::string> TokenizerCopies(const std::string& tokenizer)
   if (!files.merges.empty()) {
     return {{"vocab.json", files.vocabulary}, {"merges.txt", files.merges}};
   }
-  std::map<std::string, std::string> copies = {{"tokenizer.json", files.vocabulary}};
+  const std::string own = files.is_word_pieces() ? "vocab.txt" : "tokenizer.json";
+  std::map<std::string, std::string> copies = {{own, files.vocabulary}};
   const fs::path path = files.vocabulary;
-  if (path.filename() != "tokenizer.json") return copies;
+  // A vocab.txt of another name is read with the tokenizer_config.json beside it, too.
+  if (path.filename() != own && !files.is_word_pieces()) return copies;
   for (const char* name : kBesideTokenizer) {
     const std::string beside = (path.parent_path() / name).string();
-    if (Exists(beside)) copies[name] = beside;
+    if (Exists(beside)) copies.emplace(name, beside);
   }
   return copies;
 }

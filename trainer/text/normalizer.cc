@@ -1,40 +1,10 @@
 #include "trainer/text/normalizer.h"
 
-#include <utf8proc.h>
-
-#include <algorithm>
-#include <cstdlib>
 #include <utility>
 
-#include "base/error.h"
-#include "trainer/text/tokenizer.h"
+#include "trainer/text/unicode.h"
 
 namespace plimsoll::data {
-namespace {
-
-std::string Nfc(std::string_view text) {
-  std::string out;
-  ForEachUtf8Run(text, [&](std::string_view run, bool valid) {
-    const bool ascii =
-        std::all_of(run.begin(), run.end(), [](char c) { return static_cast<uint8_t>(c) < 0x80; });
-    if (!valid || ascii) {
-      out += run;
-      return;
-    }
-    utf8proc_uint8_t* mapped = nullptr;
-    const utf8proc_ssize_t size =
-        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(run.data()),
-                     static_cast<utf8proc_ssize_t>(run.size()), &mapped,
-                     static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-    if (size < 0) throw InternalError(std::string("NFC: ") + utf8proc_errmsg(size));
-    out.append(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
-    std::free(mapped);
-  });
-  return out;
-}
-
-}  // namespace
-
 void Normalizer::AddNfc() { steps_.push_back({Kind::kNfc, "", ""}); }
 
 void Normalizer::AddPrepend(std::string prefix) {
@@ -50,7 +20,7 @@ std::string Normalizer::Apply(std::string_view text, bool within) const {
   for (const Step& step : steps_) {
     switch (step.kind) {
       case Kind::kNfc:
-        out = Nfc(out);
+        out = ToNfc(out);
         break;
       case Kind::kPrepend:
         if (!out.empty() && !within) out.insert(0, step.content);

@@ -49,7 +49,7 @@ std::string Tokenizer::Decode(const std::vector<int32_t>& ids) const {
 }
 
 std::optional<int32_t> Tokenizer::EndOfText() const {
-  for (const std::string_view name : {"<|endoftext|>", "<|end_of_text|>", "</s>"}) {
+  for (const std::string_view name : {"<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]"}) {
     if (const auto id = TokenId(name)) return id;
   }
   return std::nullopt;
@@ -60,6 +60,7 @@ std::unique_ptr<Tokenizer> MakeByteTokenizer() { return std::make_unique<ByteTok
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& spec) {
   const TokenizerFiles files = FindTokenizer(spec);
   if (files.vocabulary.empty()) return MakeByteTokenizer();
+  if (files.is_word_pieces()) return LoadWordPieceTokenizer(files.vocabulary);
   if (files.merges.empty()) return LoadTokenizerJson(files.vocabulary);
   return LoadGpt2Tokenizer(files.vocabulary, files.merges);
 }
@@ -73,7 +74,7 @@ TokenizerFiles FindTokenizer(const std::string& spec) {
   };
   std::error_code ignored;
   if (fs::is_directory(spec, ignored)) {
-    for (const char* name : {"tokenizer.json", "encoder.json", "vocab.json"}) {
+    for (const char* name : {"tokenizer.json", "encoder.json", "vocab.json", "vocab.txt"}) {
       if (exists(fs::path(spec) / name)) return FindTokenizer((fs::path(spec) / name).string());
     }
     if (exists(fs::path(spec) / "tokenizer.model")) {
@@ -81,7 +82,8 @@ TokenizerFiles FindTokenizer(const std::string& spec) {
                       ": holds a tokenizer.model but no tokenizer.json; transformers makes one: "
                       "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)");
     }
-    throw UserError(spec + ": holds no tokenizer.json, encoder.json or vocab.json; name the file");
+    throw UserError(
+        spec + ": holds no tokenizer.json, encoder.json, vocab.json or vocab.txt; name the file");
   }
   for (const std::string_view vocab : {"encoder.json", "vocab.json"}) {
     if (!EndsWith(spec, vocab)) continue;
@@ -95,8 +97,8 @@ TokenizerFiles FindTokenizer(const std::string& spec) {
   }
   if (!exists(spec)) {
     throw UserError(spec +
-                    ": no such tokenizer; give byte, a tokenizer.json, an encoder.json or a "
-                    "folder that holds one");
+                    ": no such tokenizer; give byte, a tokenizer.json, an encoder.json, a "
+                    "vocab.txt or a folder that holds one");
   }
   return {.vocabulary = spec, .merges = ""};
 }

@@ -3,10 +3,12 @@
 //   byte           one token a byte, vocabulary 256
 //   GPT-2          encoder.json and vocab.bpe (or vocab.json and merges.txt)
 //   Hugging Face   tokenizer.json of byte-level BPE (GPT-2, Llama 3, Qwen2 and the like), and of
-//                  BPE of characters with byte fallback, as made from SentencePiece (Llama 2)
+//                  BPE of characters with byte fallback, as made from SentencePiece (Llama 2), and
+//                  of WordPiece (BERT)
+//   BERT           vocab.txt, with tokenizer_config.json beside it (wordpiece.h)
 //
 // Decode(Encode(x)) == x for any x (after NFC, if the tokenizer asks for it); with byte fallback
-// only for UTF-8.
+// only for UTF-8; with WordPiece, which forgets white space and more, for no text.
 //
 // Special and added tokens that are spelled out in the text become their ids; no beginning-of-text
 // token is added. UserErrors name the file and the field that is wrong or not supported.
@@ -43,8 +45,12 @@ class Tokenizer {
   virtual int64_t vocab_size() const = 0;                                    // largest id + 1
   virtual std::optional<int32_t> TokenId(std::string_view token) const = 0;  // by its exact bytes
 
-  // The token that ends a document: <|endoftext|> (GPT-2, Qwen2), <|end_of_text|> (Llama 3) or </s>
-  // (Llama 2).
+  // Whether the id goes on a word that the id before it has begun. nullopt: the tokenizer's ids
+  // don't say.
+  virtual std::optional<bool> ContinuesWord(int32_t /*id*/) const { return std::nullopt; }
+
+  // The token that ends a document: <|endoftext|> (GPT-2, Qwen2), <|end_of_text|> (Llama 3), </s>
+  // (Llama 2) or [SEP] (BERT).
   std::optional<int32_t> EndOfText() const;
 };
 
@@ -52,15 +58,18 @@ std::unique_ptr<Tokenizer> MakeByteTokenizer();
 std::unique_ptr<Tokenizer> LoadGpt2Tokenizer(const std::string& encoder_path,
                                              const std::string& merges_path);
 std::unique_ptr<Tokenizer> LoadTokenizerJson(const std::string& path);
+std::unique_ptr<Tokenizer> LoadWordPieceTokenizer(const std::string& vocab_path);
 
 // `spec` is "byte", a tokenizer.json, an encoder.json or vocab.json with its merges beside it (the
-// same name with vocab.bpe or merges.txt), or a folder that holds one of these.
+// same name with vocab.bpe or merges.txt), a vocab.txt or another file of that ending, or a folder
+// that holds one of these.
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& spec);
 
 // The existing files of such a tokenizer; none for "byte".
 struct TokenizerFiles {
   std::string vocabulary;  // or a tokenizer.json
-  std::string merges;      // empty with a tokenizer.json
+  std::string merges;      // empty with a tokenizer.json or a vocab.txt
+  bool is_word_pieces() const { return vocabulary.ends_with(".txt"); }
 };
 TokenizerFiles FindTokenizer(const std::string& spec);
 

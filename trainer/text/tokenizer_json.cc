@@ -12,74 +12,14 @@
 #include "base/mapped_file.h"
 #include "formats/json.h"
 #include "trainer/text/bpe_tokenizer.h"
+#include "trainer/text/json_field.h"
+#include "trainer/text/wordpiece.h"
 
 namespace plimsoll::data {
 namespace {
 
 using Json = nlohmann::json;
-
-// A field with its path, so that every error message can name its place.
-class Field {
- public:
-  // The file itself is called by its name, a field in it "name: outer.inner".
-  Field(const Json& json, std::string path, const char* separator = ": ")
-      : json_(&json), path_(std::move(path)), separator_(separator) {}
-
-  Field operator[](const char* key) const {
-    static const Json null;
-    if (!json_->is_object()) Fail("is no object");
-    const auto found = json_->find(key);
-    return Field(found == json_->end() ? null : *found,
-                 fmt::format("{}{}{}", path_, separator_, key), ".");
-  }
-  Field operator[](size_t i) const {
-    return Field((*json_)[i], fmt::format("{}[{}]", path_, i), ".");
-  }
-
-  bool missing() const { return json_->is_null(); }
-  const Json& json() const { return *json_; }
-  const std::string& path() const { return path_; }
-  size_t size() const {
-    if (!json_->is_array()) Fail("is no list");
-    return json_->size();
-  }
-  const std::string& Text() const {
-    if (!json_->is_string()) Fail("is no string");
-    return json_->get_ref<const std::string&>();
-  }
-  int64_t Integer() const {
-    if (!json_->is_number_integer()) Fail("is no integer");
-    return json_->get<int64_t>();
-  }
-  bool Flag(bool otherwise) const {
-    if (missing()) return otherwise;
-    if (!json_->is_boolean()) Fail("is neither true nor false");
-    return json_->get<bool>();
-  }
-  // For features that would change the ids: refuses any value that turns the feature on.
-  void MustBeOff() const {
-    const bool off = missing() || (json_->is_boolean() && !json_->get<bool>()) ||
-                     (json_->is_string() && json_->get_ref<const std::string&>().empty()) ||
-                     (json_->is_number() && json_->get<double>() == 0);
-    if (!off) Fail(fmt::format("{} is not supported", Brief()));
-  }
-  [[noreturn]] void Fail(const std::string& reason) const {
-    throw UserError(
-        fmt::format("{}: {}; supported are files of byte-level BPE (such as GPT-2's, Llama 3's, "
-                    "Qwen2's) and of "
-                    "BPE with byte fallback (Llama 2's)",
-                    path_, reason));
-  }
-  std::string Brief() const {
-    if (!json_->is_primitive()) return json_->type_name();
-    return formats::Printable(json_->dump());
-  }
-
- private:
-  const Json* json_;
-  std::string path_;
-  const char* separator_;
-};
+using Field = JsonField;
 
 std::vector<std::pair<std::string, int64_t>> ReadVocab(const Field& field) {
   if (!field.json().is_object()) field.Fail("is no object of tokens and ids");
@@ -105,6 +45,12 @@ void AddMerge(const Field& field, BpeVocabulary* vocabulary) {
     field.Fail("is no pair");
   }
   vocabulary->AddMerge(text.substr(0, space), text.substr(space + 1), field.path());
+}
+
+// Files from before the models' types were written have a key that only WordPiece has.
+bool IsWordPiece(const Field& model) {
+  if (!model["type"].missing()) return model["type"].Text() == "WordPiece";
+  return !model["max_input_chars_per_word"].missing();
 }
 
 BpeDescription ReadModel(const Field& model, const std::string& name) {
@@ -284,6 +230,7 @@ std::unique_ptr<Tokenizer> ParseTokenizerJson(std::string_view json, const std::
   if (!parsed.is_object() || !parsed.contains("model")) {
     throw UserError(name + ": has no \"model\": not a tokenizer.json of Hugging Face's tokenizers");
   }
+  if (IsWordPiece(file["model"])) return MakeWordPieceTokenizer(ReadWordPieceJson(file), name);
   BpeDescription description = ReadModel(file["model"], name);
   ReadNormalizer(file["normalizer"], &description);
   const Field pre_tokenizer = file["pre_tokenizer"];

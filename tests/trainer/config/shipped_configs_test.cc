@@ -47,6 +47,8 @@ TEST(Configs, TheProgramHoldsEveryFile) {
 TEST(Configs, ModelsHaveThePublishedNumberOfParameters) {
   // GPT-2's counts are for 50257 tokens; the files pad the vocabulary to 50304 (47 rows more).
   const std::map<std::string, int64_t> published = {
+      {"bert-base", 109'514'298},
+      {"bert-large", 335'174'458},
       {"gpt2-124m", 124'439'808 + 47 * 768},
       {"gpt2-355m", 354'823'168 + 47 * 1024},
       {"gpt2-774m", 774'030'080 + 47 * 1280},

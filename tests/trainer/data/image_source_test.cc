@@ -55,7 +55,7 @@ class ImageSource : public testing::Test {
     settings.Set("folder", folder.empty() ? folder_.path() : folder);
     for (const auto& [name, value] : given) settings.Set(name, value);
     CompleteSettings(kind->settings, kind->complete, settings);
-    return kind->make(settings, seed);
+    return kind->make(settings, {}, seed);
   }
   // Bytes over 255.
   std::unique_ptr<Source> MakePlain(std::map<std::string, SettingValue> given = {},

@@ -15,9 +15,8 @@ namespace {
 std::unique_ptr<Source> Make(int64_t classes, uint64_t seed) {
   const SourceKind* const kind = FindSource("synthetic_images");
   Settings settings;
-  settings.Set("classes", classes);
   CompleteSettings(kind->settings, kind->complete, settings);
-  return kind->make(settings, seed);
+  return kind->make(settings, {.classes = classes}, seed);
 }
 
 struct Batch {

@@ -1,0 +1,34 @@
+// The inputs of models that read whole texts at a time, as BERT does.   B samples, T sequence.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+
+#include "graph/slot.h"
+
+namespace plimsoll::data {
+
+// Inputs that a model may do without are empty, except `tokens`.
+struct TextSlots {
+  std::span<int32_t> tokens;         // [B,T]
+  std::span<int32_t> targets;        // [B,T] negative where a position carries no loss
+  std::span<int32_t> token_types;    // [B,T] 1 for a second text and the separator behind it
+  std::span<int32_t> lengths;        // [B] positions before the padding, at least 1
+  std::span<int32_t> next_sentence;  // [B] 0: the second text follows the first; 1: it does not
+  std::span<int32_t> labels;         // [B]
+  int64_t rows = 0;
+};
+
+// Those among `slots` that `source` fills. UserError for an input of another name or shape.
+TextSlots TextSlotsOf(std::span<const graph::Slot> slots, int64_t sequence, std::string_view source,
+                      std::initializer_list<std::string_view> fills);
+
+// A sample's part of an input with `per_row` values a sample; empty if the input is.
+inline std::span<int32_t> RowOf(std::span<int32_t> values, int64_t row, int64_t per_row) {
+  if (values.empty()) return {};
+  return values.subspan(static_cast<size_t>(row * per_row), static_cast<size_t>(per_row));
+}
+
+}  // namespace plimsoll::data

@@ -1,0 +1,46 @@
+// How BERT cuts a text into words, before each word is cut into pieces of a vocabulary: as Hugging
+// Face's BertTokenizer does (its BasicTokenizer). In this order:
+//   1 control characters (every category C*, so also code points that are not assigned), U+0000
+//     and U+FFFD are removed, and so are bytes that are not UTF-8; white space becomes a space;
+//     Chinese characters become words of their own
+//   2 canonical composition (NFC), then words end at spaces
+//   3 within a word, accents are removed (NFD without Mn), and every punctuation character is a
+//     word of its own: the categories P* and all ASCII symbols
+// Lower case comes before all of this (ToLower in unicode.h), since tokens that a text spells out
+// are looked for in between.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::data {
+
+struct BertWordOptions {
+  bool lower_case = true;
+  bool strip_accents = true;
+  bool split_chinese = true;
+};
+
+// Steps 1 and 2: words are what spaces part. The result begins and ends with any number of them.
+std::string CleanForWords(std::string_view text, const BertWordOptions& options);
+
+// Calls visit(word) for what spaces part.
+template <typename Visit>
+void ForEachSpaced(std::string_view cleaned, Visit visit) {
+  while (true) {
+    const size_t begin = cleaned.find_first_not_of(' ');
+    if (begin == cleaned.npos) return;
+    cleaned.remove_prefix(begin);
+    const size_t end = std::min(cleaned.find(' '), cleaned.size());
+    visit(cleaned.substr(0, end));
+    cleaned.remove_prefix(end);
+  }
+}
+
+// Step 3, of what was between two spaces: first the accents, if the options say so, then the words.
+std::string WithoutAccents(std::string_view spaced, const BertWordOptions& options);
+std::vector<std::string> SplitAtPunctuation(std::string_view text);
+
+}  // namespace plimsoll::data

@@ -1,0 +1,71 @@
+#include "trainer/text/unicode.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/error.h"
+
+namespace plimsoll::data {
+namespace {
+
+std::string Mapped(std::string_view text, int options) {
+  std::string out;
+  ForEachUtf8Run(text, [&](std::string_view run, bool valid) {
+    if (!valid || IsAscii(run)) {
+      out += run;
+      return;
+    }
+    utf8proc_uint8_t* mapped = nullptr;
+    const utf8proc_ssize_t size =
+        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(run.data()),
+                     static_cast<utf8proc_ssize_t>(run.size()), &mapped,
+                     static_cast<utf8proc_option_t>(UTF8PROC_STABLE | options));
+    if (size < 0) throw InternalError(std::string("Unicode: ") + utf8proc_errmsg(size));
+    out.append(reinterpret_cast<const char*>(mapped), static_cast<size_t>(size));
+    std::free(mapped);
+  });
+  return out;
+}
+
+}  // namespace
+
+std::string ToNfc(std::string_view text) { return Mapped(text, UTF8PROC_COMPOSE); }
+std::string ToNfd(std::string_view text) { return Mapped(text, UTF8PROC_DECOMPOSE); }
+
+std::string ToLower(std::string_view text) {
+  constexpr char32_t kCapitalIWithDot = 0x130;  // the one letter that becomes two (SpecialCasing)
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = std::max<size_t>(Utf8Length(text.substr(i)), 1);
+    const std::string_view sequence = text.substr(i, length);
+    i += length;
+    if (length == 1) {
+      const char c = sequence[0];
+      out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+      continue;
+    }
+    const char32_t code = CodePoint(sequence);
+    if (code == kCapitalIWithDot) {
+      out += "i\xCC\x87";
+      continue;
+    }
+    utf8proc_uint8_t bytes[4];
+    const auto size =
+        utf8proc_encode_char(utf8proc_tolower(static_cast<utf8proc_int32_t>(code)), bytes);
+    out.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(size));
+  }
+  return out;
+}
+
+std::string_view CategoryOf(char32_t code) {
+  return utf8proc_category_string(static_cast<utf8proc_int32_t>(code));
+}
+
+bool IsAscii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x80; });
+}
+
+}  // namespace plimsoll::data
