@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Times PyTorch's training step of one model on one GPU: torch.compile, fused AdamW, flash
-attention, bf16 autocast over float32 weights (or bf16 weights and moments), gradients clipped to
-norm 1. Random tokens, the same in each step. Prints one line of JSON; started by
+"""Times PyTorch's training step of one model on one GPU: torch.compile, fused AdamW (SGD for
+ResNets), flash attention, autocast over float32 weights (or bf16 weights and moments), gradients
+clipped to norm 1, but for ResNets. Random data, the same in each step. Prints one line of JSON;
+started by
 cuda_against_pytorch.py, and a row of a study (configs/studies/gpt2-124m.yaml).
 
 With --wait it says "ready" after the warm-up and measures when a line arrives on standard input, so
@@ -42,32 +43,42 @@ def main():
     parser.add_argument("--checkpoint", action="store_true", help="recompute each block")
     parser.add_argument("--weights", choices=["fp32", "bf16"], default="fp32",
                         help="fp32: under autocast; bf16: weights, gradients and moments in bf16")
+    parser.add_argument("--dtype", choices=["bf16", "fp16", "tf32", "fp32"], default="bf16",
+                        help="of autocast (fp16 with a GradScaler), or none: tf32 or strict fp32")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--wait", action="store_true")
     args = parser.parse_args()
 
     torch.manual_seed(1)
-    torch.set_float32_matmul_precision("high")
+    strict = args.dtype == "fp32"
+    torch.set_float32_matmul_precision("highest" if strict else "high")
+    torch.backends.cudnn.allow_tf32 = not strict
+    torch.backends.cudnn.benchmark = True
     with torch.device("cuda"):
         model, flops_per_token = peer_models.build(args.model, args.vocab, args.sequence,
                                                    args.checkpoint)
-        tokens = torch.randint(args.vocab, (args.batch, args.sequence))
-        targets = torch.randint(args.vocab, (args.batch, args.sequence))
+        inputs, targets = peer_models.batch(args.model, args.batch, args.sequence, args.vocab)
     if args.weights == "bf16":
         model = model.to(torch.bfloat16)
     model.train()
-    optimizer = peer_models.optimizer_for(model, 1e-4)
+    convolutional = args.model in peer_models.RESNET
+    optimizer = (peer_models.sgd_for if convolutional else peer_models.optimizer_for)(model, 1e-4)
+    scaler = torch.amp.GradScaler("cuda", enabled=args.dtype == "fp16")
     loss_of = model if args.no_compile else torch.compile(model)
     parameters = list(model.parameters())
 
     def step():
-        autocast = (torch.autocast("cuda", dtype=torch.bfloat16) if args.weights == "fp32"
+        low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(args.dtype)
+        autocast = (torch.autocast("cuda", dtype=low) if low and args.weights == "fp32"
                     else contextlib.nullcontext())
         with autocast:
-            loss = loss_of(tokens, targets)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
+            loss = loss_of(inputs, targets)
+        scaler.scale(loss).backward()
+        if not convolutional:
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        scaler.step(optimizer)
+        scaler.update()
         optimizer.zero_grad(set_to_none=True)
         return loss
 
@@ -90,7 +101,8 @@ def main():
     torch.cuda.synchronize()
     times = sorted(a.elapsed_time(b) for a, b in zip(marks, marks[1:]))
     ms = times[len(times) // 2]
-    rate = args.batch * args.sequence / ms * 1e3
+    samples = 1 if peer_models.sees_images(args.model) else args.sequence
+    rate = args.batch * samples / ms * 1e3  # images, or tokens
     print(json.dumps({
         "step_ms": ms, "step_ms_low": times[len(times) // 4],
         "step_ms_high": times[3 * len(times) // 4], "fastest_ms": times[0], "slowest_ms": times[-1], "tokens_per_s": rate,

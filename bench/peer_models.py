@@ -1,6 +1,6 @@
 """The models that PyTorch trains beside Plimsoll, written in its own idiom: GPT-2 here (Radford et
-al. 2019), Qwen2.5 from the transformers library. Attention is scaled_dot_product_attention, which
-picks a flash kernel on a GPU.
+al. 2019), Qwen2.5 and BERT from the transformers library, ResNets from torchvision and ViTs from
+timm. Attention is scaled_dot_product_attention, which picks a flash kernel on a GPU.
 """
 import torch
 from torch import nn
@@ -17,6 +17,15 @@ QWEN = {  # layers, width, heads, key-value heads, feed-forward width
     "qwen2.5-0.5b": (24, 896, 14, 2, 4864),
     "qwen2.5-1.5b": (28, 1536, 12, 2, 8960),
 }
+BERT = {"bert-base": (12, 768, 12), "bert-large": (24, 1024, 16)}
+RESNET = {"resnet-18": "resnet18", "resnet-50": "resnet50", "resnet-152": "resnet152"}
+VIT = {"vit-tiny": "vit_tiny_patch16_224", "vit-base": "vit_base_patch16_224",
+       "vit-large": "vit_large_patch16_224"}
+CLASSES = 1000
+
+
+def sees_images(name):
+    return name in RESNET or name in VIT
 
 
 class Block(nn.Module):
@@ -94,7 +103,11 @@ def model_flops_per_token(multiplying, layers, attention_width, sequence):
 
 
 def build(name, vocab, sequence, checkpointed):
-    """(module called as loss(tokens, targets), model FLOPs per token)"""
+    """(module called as loss(inputs, targets), model FLOPs per token, or None for images)"""
+    if sees_images(name):
+        return ClassifierLoss(vision_model(name, checkpointed)), None
+    if name in BERT:
+        return bert(name, vocab, sequence, checkpointed)
     if name in GPT2:
         layers, width, heads = GPT2[name]
         model = Gpt2(layers, width, heads, vocab, sequence, checkpointed)
@@ -113,6 +126,57 @@ def build(name, vocab, sequence, checkpointed):
     return HubLoss(hub), model_flops_per_token(count, layers, width, sequence)
 
 
+def bert(name, vocab, sequence, checkpointed):
+    layers, width, heads = BERT[name]
+    from transformers import BertConfig, BertForMaskedLM
+    hub = BertForMaskedLM(BertConfig(
+        vocab_size=vocab, hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
+        intermediate_size=4 * width, max_position_embeddings=max(512, sequence),
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, attn_implementation="sdpa"))
+    if checkpointed:
+        hub.gradient_checkpointing_enable({"use_reentrant": False})
+    embeddings = hub.bert.embeddings
+    count = sum(p.numel() for p in hub.parameters()) - sum(
+        table.weight.numel() for table in (embeddings.position_embeddings,
+                                           embeddings.token_type_embeddings))
+    # Twice the attention of a causal model.
+    return HubLoss(hub), 6 * count + 12 * layers * width * sequence
+
+
+def vision_model(name, checkpointed):
+    if name in VIT:
+        import timm
+        model = timm.create_model(VIT[name], num_classes=CLASSES)
+        if checkpointed:
+            model.set_grad_checkpointing()
+        return model
+    import torchvision
+    model = getattr(torchvision.models, RESNET[name])(num_classes=CLASSES)
+    if checkpointed:
+        for stage in (model.layer1, model.layer2, model.layer3, model.layer4):
+            for i, block in enumerate(stage):
+                stage[i] = Checkpointed(block)
+    return model.to(memory_format=torch.channels_last)
+
+
+class Checkpointed(nn.Module):
+    def __init__(self, block):
+        super().__init__()
+        self.block = block
+
+    def forward(self, x):
+        return checkpoint(self.block, x, use_reentrant=False)
+
+
+class ClassifierLoss(nn.Module):
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, images, labels):
+        return F.cross_entropy(self.model(images).float(), labels)
+
+
 class HubLoss(nn.Module):
     def __init__(self, hub):
         super().__init__()
@@ -121,6 +185,21 @@ class HubLoss(nn.Module):
     def forward(self, tokens, targets):
         logits = self.hub(tokens).logits
         return F.cross_entropy(logits.view(-1, logits.size(-1)).float(), targets.view(-1))
+
+
+def batch(name, rows, sequence, vocab):
+    """Random inputs and targets on the default device."""
+    if not sees_images(name):
+        return (torch.randint(vocab, (rows, sequence)), torch.randint(vocab, (rows, sequence)))
+    images = torch.randn(rows, 3, 224, 224)
+    if name in RESNET:
+        images = images.contiguous(memory_format=torch.channels_last)
+    return images, torch.randint(CLASSES, (rows,))
+
+
+def sgd_for(model, lr, momentum=0.9, weight_decay=1e-4):
+    return torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum,
+                           weight_decay=weight_decay, fused=True)
 
 
 def optimizer_for(model, lr, betas=(0.9, 0.95), weight_decay=0.1):

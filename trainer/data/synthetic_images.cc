@@ -1,7 +1,6 @@
 // Made-up images, for plans, benchmarks and studies without files: fills the inputs "images"
 // f32[B,H,W,C] of any size with noise of mean 0 and variance 1, and "labels" i32[B] with any of the
-// model's classes. Called
-// "synthetic_images" in run files. Endless, with no held-out samples.
+// model's classes. Called "synthetic_images" in run files. Endless, with no held-out samples.
 //
 // A sample's pixels are a stretch of one long table of noise, since drawing every pixel would take
 // longer than a step that reads them.
