@@ -29,10 +29,10 @@ TextSlots TextSlotsOf(std::span<const graph::Slot> slots, int64_t sequence, std:
     const bool by_row = named >= known + 3;
     if (!wanted || slot.type.dtype != graph::DType::kInt32 || shape.rank() != (by_row ? 1 : 2) ||
         (!by_row && shape.dim(1) != sequence)) {
-      throw UserError(fmt::format(
-          "data.source: {} has nothing for the model's input '{}', {}; it fills {} (i32[B,{}], or "
-          "i32[B] of a value for each text)",
-          source, slot.name, slot.type.ToString(), fmt::join(fills, ", "), sequence));
+      throw UserError(
+          fmt::format("{} has nothing for the model's input '{}', {}; it fills {} (i32[B,{}], or "
+                      "i32[B] of a value for each text)",
+                      source, slot.name, slot.type.ToString(), fmt::join(fills, ", "), sequence));
     }
     *named->second = slot.values<int32_t>();
     if (found.rows != 0 && found.rows != shape.dim(0)) {
@@ -42,7 +42,7 @@ TextSlots TextSlotsOf(std::span<const graph::Slot> slots, int64_t sequence, std:
   }
   if (found.tokens.empty()) {
     throw UserError(
-        fmt::format("data.source: {} is for models that read tokens, which this one "
+        fmt::format("{} is for models that read tokens, which this one "
                     "does not",
                     source));
   }

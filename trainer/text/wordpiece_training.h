@@ -27,7 +27,7 @@ struct WordPieceTraining {
   int64_t size = 30000;       // tokens of the vocabulary, special ones included
   int64_t characters = 1000;  // different characters at most; words with rarer ones are left out
   int64_t least_count = 2;    // of a pair that is merged
-  BertWordOptions words;
+  BertWordOptions words = {};
 };
 
 // Counts words as the tokenizer will cut them.
