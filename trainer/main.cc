@@ -411,8 +411,7 @@ class CommandLine {
         ->check(CLI::Range(1, 1'200'000));
     command
         .add_option("--min-count", o.training.least_count,
-                    "how often pieces stand side by side "
-                    "to be merged")
+                    "how often pieces must stand side by side to be merged")
         ->check(CLI::Range(1, 1'000'000'000));
     command.add_flag("--overwrite", o.overwrite, "replace what is there");
     command.callback([this] {
