@@ -27,6 +27,7 @@
 #include "trainer/config/load.h"
 #include "trainer/config/reference.h"
 #include "trainer/data/tokenize_command.h"
+#include "trainer/data/wordpiece_command.h"
 #include "trainer/info.h"
 #include "trainer/language/eval.h"
 #include "trainer/language/generate.h"
@@ -361,9 +362,11 @@ class CommandLine {
   }
 
   void AddData() {
-    CLI::App* command = app_.add_subcommand("data", "turn text into tokens, look at token files");
+    CLI::App* command = app_.add_subcommand(
+        "data", "turn text into tokens, make a vocabulary, look at token files");
     command->require_subcommand(1);
     AddTokenize(*command->add_subcommand("tokenize", "text files to token files"));
+    AddWordPiece(*command->add_subcommand("wordpiece", "a WordPiece vocabulary of text files"));
     AddInspectData(*command->add_subcommand("inspect", "what a token file holds"));
   }
 
@@ -373,8 +376,10 @@ class CommandLine {
         .add_option("text", o.inputs, "text files, also compressed (gzip, xz, zstd), or patterns")
         ->required();
     command.add_option("--out", o.out, "folder for the token files")->required();
-    command.add_option("--tokenizer", o.tokenizer,
-                       "byte, a tokenizer.json, an encoder.json with vocab.bpe, or their folder");
+    command.add_option(
+        "--tokenizer", o.tokenizer,
+        "byte, a tokenizer.json, an encoder.json with vocab.bpe, a vocab.txt, or their "
+        "folder");
     command.add_option("--exclude", o.exclude, "file names to leave out");
     command.add_option("--eval-fraction", o.split.eval_fraction, "share of documents held out");
     command.add_option("--separator", o.split.delimiter, "line that parts documents");
@@ -387,6 +392,33 @@ class CommandLine {
       PrintProgress(fmt::format("{} training and {} held-out tokens of {} bytes each in {}\n",
                                 result.train_tokens, result.eval_tokens, result.width,
                                 tokenize_.out));
+    });
+  }
+
+  void AddWordPiece(CLI::App& command) {
+    data::WordPieceOptions& o = word_pieces_;
+    command
+        .add_option("text", o.inputs, "text files, also compressed (gzip, xz, zstd), or patterns")
+        ->required();
+    command.add_option("--out", o.out, "folder for vocab.txt and tokenizer_config.json")
+        ->required();
+    command.add_option("--size", o.training.size, "tokens of the vocabulary")
+        ->check(CLI::Range(6, 10'000'000));
+    command.add_flag("--cased", o.cased, "keep upper case and accents");
+    command.add_option("--exclude", o.exclude, "file names to leave out");
+    command.add_option("--separator", o.separator, "line that parts documents, not counted");
+    command.add_option("--characters", o.training.characters, "different characters at most")
+        ->check(CLI::Range(1, 1'200'000));
+    command
+        .add_option("--min-count", o.training.least_count,
+                    "how often pieces must stand side by side to be merged")
+        ->check(CLI::Range(1, 1'000'000'000));
+    command.add_flag("--overwrite", o.overwrite, "replace what is there");
+    command.callback([this] {
+      const data::WordPieceResult result = data::MakeWordPieces(word_pieces_, &PrintNote);
+      PrintProgress(fmt::format("{} tokens, of {} different words in {:.1f} MB of text, in {}\n",
+                                result.tokens, result.words,
+                                static_cast<double>(result.bytes) / 1e6, result.vocabulary));
     });
   }
 
@@ -489,6 +521,7 @@ class CommandLine {
   StartingConfigCommand starting_;
   GenerateCommand generate_;
   data::TokenizeOptions tokenize_;
+  data::WordPieceOptions word_pieces_;
   std::string diff_, runs_folder_ = "runs";
   bool diff_json_ = false, runs_json_ = false, quiet_ = false;
   std::string inspected_, inspect_file_, inspect_tokenizer_, inspect_format_ = "auto";

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -136,6 +137,74 @@ TEST_F(Sources, TheTokenizerGivesTheVocabulary) {
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_THAT(missing.err, HasSubstr("--set: data.tokenizer: "));
   EXPECT_THAT(missing.err, HasSubstr("nowhere.json"));
+}
+
+// With keys of its own beside those of token data.
+class MaskedText : public Sources {
+ protected:
+  MaskedText() {
+    WriteFile(yaml_,
+              "model: {family: gpt2, layers: 1, width: 32, heads: 2, sequence: 16}\n"
+              "data: {source: masked_text, train: " +
+                  folder_ / "large.txt" +
+                  ", tokenizer: tests/data/tokenizers/wordpiece_vocab.txt,\n"
+                  "       eval_fraction: 0.2, mask_fraction: 0.3}\n"
+                  "train: {steps: 20, micro_batch: 4, eval_every: 10, log_every: 0, threads: 1}\n"
+                  "memory: {summary: false, calibrate: false}\n"
+                  "save: {every: 8, model: false}\n");
+  }
+};
+
+TEST_F(MaskedText, TrainsAndGoesOnToTheBit) {
+  const Outcome whole = Train("whole");
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  EXPECT_THAT(whole.out, HasSubstr("  masked: 30 % of the tokens"));
+  ASSERT_EQ(Train("stopped", {"--set", "train.stop_after=10"}).exit_code, 0);
+  ASSERT_EQ(Train("stopped", {"--resume", "auto"}).exit_code, 0);
+  EXPECT_EQ(Losses("stopped"), Losses("whole"));
+
+  const Outcome eval = RunPlimsoll({"eval", folder_ / "whole", "--json"});
+  ASSERT_EQ(eval.exit_code, 0) << eval.err;
+  EXPECT_NEAR(json::parse(eval.out).at("loss").get<double>(), std::stod(Losses("whole").back()),
+              1e-6);
+
+  ASSERT_EQ(Train("other", {"--set", "train.stop_after=10"}).exit_code, 0);
+  const std::string before = ReadFile(yaml_);
+  WriteFile(yaml_, std::string(before).replace(before.find("0.3}"), 4, "0.2}"));
+  const Outcome refused = Train("other", {"--resume", "auto"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("data.mask_fraction: 0.2"));
+}
+
+TEST_F(MaskedText, SharesKeysWithTokenData) {
+  const Outcome config = RunPlimsoll({"config", yaml_});
+  ASSERT_EQ(config.exit_code, 0) << config.err;
+  const std::string vocab = ReadFile("tests/data/tokenizers/wordpiece_vocab.txt");
+  const auto tokens = std::ranges::count(vocab, '\n');
+  EXPECT_THAT(config.out, HasSubstr("\n  vocab: " + std::to_string(tokens) + "\n"));
+  EXPECT_THAT(config.out, HasSubstr("\n  eval_fraction: 0.2\n"));
+  EXPECT_THAT(config.out, Not(HasSubstr("\n  order:")));
+  const Outcome plan = RunPlimsoll({"plan", yaml_, "--json", "--set", "data.synthetic=true"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+
+  const auto expect = [&](const std::vector<std::string>& sets, const std::string& message) {
+    std::vector<std::string> more;
+    for (const std::string& set : sets) more.insert(more.end(), {"--set", set});
+    const Outcome outcome = Train("wrong", more);
+    EXPECT_EQ(outcome.exit_code, 2) << message;
+    EXPECT_THAT(outcome.err, HasSubstr(message));
+  };
+  expect({"data.train=[{files: a}, {files: b}]"}, "--set: data.train: only data.source: tokens");
+  expect({"data.eval=x"}, "data.eval_fraction: holds out training text, but data.eval names");
+  expect({"data.train=[]"}, "data.train");
+  expect({"data.train=/nowhere/x"}, "--set: data.train: no file matches");
+  expect({"data.tokenizer=byte"}, "--set: data.tokenizer: byte has no token [PAD]");
+  expect({"data.mask_share=0.95"}, "data.random_share: 0.1 and data.mask_share 0.95 (--set)");
+  expect({"data.pairs=true", "data.eval_fraction=0"}, "data.pairs needs two documents");
+  expect({"model.vocab=50"}, "run.yaml:2: data.tokenizer: ");
+  const Outcome source = Train("wrong", {"--set", "data.source=labelled_text"});
+  EXPECT_EQ(source.exit_code, 2);
+  EXPECT_THAT(source.err, HasSubstr("is no *.jsonl"));
 }
 
 }  // namespace

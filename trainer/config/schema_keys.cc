@@ -71,9 +71,9 @@ void DataKeys(std::vector<Key>& keys) {
       "`auto`: text where `tokenizer` is named and no file ends in `.bin`, else tokens, by "
       "their header or the vocabulary.");
   data.Add("tokenizer", &D::tokenizer,
-           "For text and for generating: `byte`, a Hugging Face `tokenizer.json`, or a folder that "
-           "holds one or "
-           "GPT-2's `encoder.json` and `vocab.bpe` (docs/text.md).");
+           "For text and for generating: `byte`, a Hugging Face `tokenizer.json`, BERT's "
+           "`vocab.txt`, or a folder that holds one of them or GPT-2's `encoder.json` and "
+           "`vocab.bpe` (docs/text.md).");
   data.Add("eval_fraction", &D::eval_fraction,
            "Part of the training text that is held out for evaluation.")
       .AtLeast(0)

@@ -48,8 +48,8 @@ TextSlots SlotsOf(std::span<const graph::Slot> slots, int64_t sequence, bool pai
   }
   if (std::ranges::find(slots, "next_sentence", &graph::Slot::name) != slots.end()) {
     throw UserError(
-        "data.pairs: false, but the model also learns whether one text follows another "
-        "(next_sentence); set data.pairs: true");
+        "masked_text fills the model's input 'next_sentence', whether one text follows another, "
+        "only with data.pairs: true; set it");
   }
   return TextSlotsOf(slots, sequence, "masked_text",
                      {"tokens", "targets", "token_types", "lengths"});

@@ -2,11 +2,9 @@
 // trained: cut into samples of T tokens, with masks.   T sequence.
 //
 //   one text     [CLS] T − 2 tokens [SEP]: the stream of all documents, each with a [SEP] behind
-//   it,
-//                cut into pieces (RoBERTa's FULL-SENTENCES, section 4.2). All are full but the
+//                it, cut into pieces (RoBERTa's FULL-SENTENCES, section 4.2). All are full but the
 //                last.
-//   pairs        [CLS] A [SEP] B [SEP]: pieces of T − 3 tokens that end with their document. A
-//   piece
+//   pairs        [CLS] A [SEP] B [SEP]: pieces of T − 3 tokens that end with their document. Each
 //                is cut in two, behind a sentence's end if it has one, otherwise between two words.
 //                B is the second part, or with probability ½ a text of another document, which
 //                begins where that one would be cut and is at most as long, and `next_sentence`

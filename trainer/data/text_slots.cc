@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <utility>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -12,39 +12,37 @@ namespace plimsoll::data {
 
 TextSlots TextSlotsOf(std::span<const graph::Slot> slots, int64_t sequence, std::string_view source,
                       std::initializer_list<std::string_view> fills) {
+  struct Input {
+    std::string_view name;
+    int rank;
+    std::span<int32_t>* values;
+  };
   TextSlots found;
-  const std::pair<std::string_view, std::span<int32_t>*> known[] = {
-      {"tokens", &found.tokens},
-      {"targets", &found.targets},
-      {"token_types", &found.token_types},
-      {"lengths", &found.lengths},
-      {"next_sentence", &found.next_sentence},
-      {"labels", &found.labels}};
+  const Input inputs[] = {
+      {"tokens", 2, &found.tokens},           {"targets", 2, &found.targets},
+      {"token_types", 2, &found.token_types}, {"lengths", 1, &found.lengths},
+      {"labels", 1, &found.labels},           {"next_sentence", 1, &found.next_sentence}};
   for (const graph::Slot& slot : slots) {
     const graph::Shape& shape = slot.type.shape;
-    const auto named =
-        std::ranges::find(known, slot.name, [](const auto& one) { return one.first; });
-    const bool wanted =
-        named != std::end(known) && std::ranges::find(fills, slot.name) != fills.end();
-    const bool by_row = named >= known + 3;
-    if (!wanted || slot.type.dtype != graph::DType::kInt32 || shape.rank() != (by_row ? 1 : 2) ||
-        (!by_row && shape.dim(1) != sequence)) {
-      throw UserError(fmt::format(
-          "data.source: {} has nothing for the model's input '{}', {}; it fills {} (i32[B,{}], or "
-          "i32[B] of a value for each text)",
-          source, slot.name, slot.type.ToString(), fmt::join(fills, ", "), sequence));
+    const Input* const input = std::ranges::find(inputs, slot.name, &Input::name);
+    const bool filled = input != std::end(inputs) &&
+                        std::ranges::find(fills, slot.name) != fills.end() &&
+                        slot.type.dtype == graph::DType::kInt32 && shape.rank() == input->rank &&
+                        (input->rank == 1 || shape.dim(1) == sequence);
+    if (!filled) {
+      throw UserError(
+          fmt::format("{} has nothing for the model's input '{}', {}; it fills {} (i32[B,{}], or "
+                      "i32[B] of a value for each text)",
+                      source, slot.name, slot.type.ToString(), fmt::join(fills, ", "), sequence));
     }
-    *named->second = slot.values<int32_t>();
+    *input->values = slot.values<int32_t>();
     if (found.rows != 0 && found.rows != shape.dim(0)) {
       throw InternalError("inputs of one batch with different numbers of rows");
     }
     found.rows = shape.dim(0);
   }
   if (found.tokens.empty()) {
-    throw UserError(
-        fmt::format("data.source: {} is for models that read tokens, which this one "
-                    "does not",
-                    source));
+    throw UserError(fmt::format("{} is for models that read tokens", source));
   }
   return found;
 }

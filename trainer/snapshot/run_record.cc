@@ -41,14 +41,6 @@ bool SetsCourse(const std::string& path) {
                                         "model.sequence",
                                         "train.steps",
                                         "train.seed",
-                                        "data.train",
-                                        "data.exclude",
-                                        "data.synthetic",
-                                        "data.order",
-                                        "data.seed",
-                                        "data.format",
-                                        "data.eval_fraction",
-                                        "data.document_separator",
                                         "lora.dropout",
                                         "optimizer.lr",
                                         "optimizer.betas",
@@ -58,6 +50,8 @@ bool SetsCourse(const std::string& path) {
                                         "optimizer.clip_grad_norm",
                                         "optimizer.weight_decay",
                                         "optimizer.weight_decay_groups"};
+  // All that makes the samples, of whichever source.
+  if (key.starts_with("data.")) return key != "data.eval";
   return key.starts_with("schedule.") || (key.starts_with("amp.") && key != "amp.max_skips") ||
          std::ranges::find(kCourse, key) != std::end(kCourse);
 }
