@@ -21,19 +21,30 @@ struct ConvOptions {
 graph::Value Conv(Layers& g, std::string_view name, graph::Value x, int64_t outputs,
                   ConvOptions options);
 
-// Normalizes each channel over the batch, in training by the batch's own statistics, otherwise by
-// running ones. weight starts at 1, bias at 0. States: running_mean, running_var (unbiased), which
-// move by `momentum` each micro-step.
+// Normalizes each channel over the batch (Ioffe and Szegedy 2015), in training by the batch's own
+// statistics, otherwise by running ones. weight starts at 1, bias at 0. States: running_mean,
+// running_var (unbiased), which move by `momentum` towards those of each micro-batch, or, with
+// groups of samples, once a step towards the mean of all its groups. docs/batch_norm.md has the
+// rules. UserError, in training, where a channel has one value alone.
 struct BatchNormOptions {
   double eps = 1e-5;
   double momentum = 0.1;
+  int64_t group_samples = 0;  // so many samples are normalized together; 0: the whole micro-batch
+  bool frozen = false;        // training uses the running statistics, too, and leaves them alone
 };
-graph::Value BatchNorm(Layers& g, std::string_view name, graph::Value x,
-                       BatchNormOptions options = {});
+graph::Value BatchNorm(Layers& g, std::string_view name, graph::Value x, BatchNormOptions options);
 
-// x[B,D] → the loss of classes against the input "labels", i32[B] (negative: none), with the
-// metrics accuracy and, of more than five classes, top5.
-Model::Outputs ClassifierHead(Layers& g, std::string_view name, graph::Value x, int64_t classes,
-                              double label_smoothing);
+// The state "norm_batches", f32[norms]: how many micro-batches each of a model's batch norms has
+// seen. Float32 counts to 2^24.
+void CountNormBatches(Layers& g, int64_t norms, const BatchNormOptions& options);
+
+// x[B,D] → the logits of the classes, or their loss against the input "labels", i32[B] (negative:
+// none), with the metrics accuracy and, of more than five classes, top5.
+struct ClassifierOptions {
+  int64_t classes = 2;
+  double label_smoothing = 0;
+};
+Model::Outputs ClassifierHead(Layers& g, std::string_view name, graph::Value x, Head head,
+                              const ClassifierOptions& options);
 
 }  // namespace plimsoll::models

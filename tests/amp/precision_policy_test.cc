@@ -75,10 +75,13 @@ TEST(Policy, RefusesWhatItCannotFollow) {
   EXPECT_EQ(
       ProblemOf({}, {"convolution"}),
       "fp32_ops: no op kind convolution; there are add, add_layer_norm, add_low_rank, "
-      "add_rms_norm, attention, avg_pool2d, batch_norm, batch_norm_statistics, conv, "
+      "add_rms_norm, add_to_state, attention, avg_pool2d, batch_norm, batch_norm_statistics, conv, "
       "cross_entropy, dropout, embedding, gelu, global_avg_pool, "
-      "layer_norm, linear, linear_cross_entropy, matmul, max_pool2d, moving_average, mul, relu, "
-      "rms_norm, rotary, scale, scale_by, select_rows, sigmoid, silu, squared_norm, sum, swiglu, "
+      "layer_norm, linear, linear_cross_entropy, matmul, max_pool2d, "
+      "merge_batch_norm_statistics, merge_channel_statistics, moving_average, mul, relu, "
+      "rms_norm, rotary, scale, scale_by, select_rows, sigmoid, silu, squared_norm, subsample, "
+      "sum, "
+      "swiglu, "
       "tanh");
   EXPECT_EQ(ProblemOf({"gelu", "sum"}, {"silu", "sum"}),
             "fp32_ops: sum is in amp.low_ops, too; keep it in one of them");

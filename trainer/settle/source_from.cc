@@ -79,9 +79,13 @@ std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
   const data::SourceKind* const kind = data::FindSource(config.data.source);
   if (kind == nullptr) return TokensFrom(config, model, draws);
   try {
-    return kind->make(config.data.settings, static_cast<uint64_t>(config.data.seed));
+    auto source = kind->make(config.data.settings, static_cast<uint64_t>(config.data.seed));
+    for (const auto& [input, bound] : model.input_bounds()) source->CheckBound(input, bound);
+    return source;
   } catch (const SettingError& error) {
     throw config::ErrorOf(config, "data", error);
+  } catch (const UserError& error) {
+    throw config.Error("data.source", error.what());
   }
 }
 
