@@ -15,7 +15,6 @@ namespace plimsoll::adapters {
 namespace {
 
 using graph::Shape;
-using models::CheckpointEntry;
 using models::ParameterInfo;
 
 constexpr std::string_view kWeight = ".weight";
@@ -86,21 +85,15 @@ models::Sharding ShardingOfB(const Layer& layer, const models::Sharding& weight)
 std::vector<Layer> LinearLayers(const models::Model& model) {
   const models::CheckpointTable table = model.checkpoint_table();
   const std::vector<models::Sharding> shardings = model.sharding();
-  std::map<std::string, std::pair<const CheckpointEntry*, int64_t>> entries;
-  for (const CheckpointEntry& entry : table.entries) {
-    for (int64_t layer = 0; layer < model.block_count(); ++layer) {
-      entries[models::ForLayer(entry.parameter, layer)] = {&entry, layer};
-    }
-  }
   std::vector<Layer> layers;
   for (const ParameterInfo& parameter : model.parameters()) {
     if (!IsLinear(parameter)) continue;
-    const auto& [entry, number] = entries.at(parameter.name);
+    const models::CheckpointRow in_files = models::FindRow(table, parameter.name);
     Layer layer{WithoutWeight(parameter.name), parameter.shape, {}, {}};
     int64_t row = 0;
-    for (const models::CheckpointTensor& tensor : entry->tensors) {
+    for (const models::CheckpointTensor& tensor : in_files.entry->tensors) {
       const int64_t rows = tensor.rows == 0 ? parameter.shape.dim(0) : tensor.rows;
-      const std::string name = table.prefix + models::ForLayer(tensor.name, number);
+      const std::string name = table.prefix + in_files.NameOf(tensor);
       layer.modules.push_back({WithoutWeight(name), row, rows});
       row += rows;
     }

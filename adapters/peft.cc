@@ -149,9 +149,9 @@ void CheckTensors(const formats::SafetensorsReader& file, const std::vector<Part
 bool IsStoredTransposed(const models::Model& model, const Lora& lora) {
   const models::CheckpointTable table = model.checkpoint_table();
   return std::ranges::any_of(table.entries, [&](const models::CheckpointEntry& entry) {
-    return entry.transposed && std::ranges::any_of(lora.layers, [&](const Layer& layer) {
-             return MatchesGlob(entry.parameter, layer.WeightName());
-           });
+    return !entry.order.empty() && std::ranges::any_of(lora.layers, [&](const Layer& layer) {
+      return MatchesGlob(entry.parameter, layer.WeightName());
+    });
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -72,6 +73,9 @@ void TensorSink::WriteFloat32(std::span<const float> values) {
       break;
     case TensorType::kBf16:
       WriteConverted<uint16_t>(*this, values, ToBf16);
+      break;
+    case TensorType::kI64:
+      WriteConverted<int64_t>(*this, values, [](float x) { return std::llround(x); });
       break;
     default:
       throw InternalError(

@@ -32,7 +32,8 @@ class TensorSink {
 
   // Writes bytes as they are.
   void Write(std::span<const std::byte> bytes);
-  // Elements, converted to the tensor's type: F32, F64, or F16 and BF16 to nearest even.
+  // Elements, converted to the tensor's type: F32, F64, F16 and BF16 to nearest even, I64
+  // to the nearest whole number.
   void WriteFloat32(std::span<const float> values);
 
   int64_t missing() const { return missing_; }  // bytes still to be written

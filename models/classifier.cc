@@ -53,14 +53,16 @@ std::vector<Setting> ClassifierSettings() {
            .doc = "Classes that are told apart.",
            .required = "give the number of classes",
            .min = 2,
-           .max = 1e7},
+           .max = 1e7,
+           .beside_weights = Setting::BesideWeights::kYes},
           {.name = "label_smoothing",
            .type = Setting::Type::kFloat,
            .doc = "Share of a label's weight that all classes get alike.",
            .default_value = 0.0,
            .min = 0,
            .max = 1,
-           .below_max = true}};
+           .below_max = true,
+           .beside_weights = Setting::BesideWeights::kYes}};
 }
 
 int64_t ReadClasses(const formats::JsonObject& config) {

@@ -80,7 +80,7 @@ std::vector<Sharding> Gpt2::sharding() const {
 
 // GPT-2's layers are "Conv1D", a linear layer whose weight is stored [in,out].
 CheckpointTable Gpt2::checkpoint_table() const {
-  constexpr bool kTransposed = true;
+  const std::vector<int> kTransposed = {1, 0};
   return {
       .prefix = "transformer.",
       .entries =

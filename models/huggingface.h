@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/function_ref.h"
 #include "formats/json.h"
@@ -27,12 +28,20 @@ std::unique_ptr<Model> ModelFromConfig(const formats::JsonObject& config, Settin
 // versions of transformers load.
 std::string ConfigJson(const Model& model, formats::TensorType type = formats::TensorType::kF32);
 
+// What a folder has to hold of parameters that a model can initialise afresh (Model::OnMisfit).
+enum class Misfits {
+  kRefused,  // all of them, in the model's shapes
+  kAllowed,  // anything
+};
+
 // Reads parameters one by one, in any order, as float32. The constructor checks all names and
 // shapes. The model must outlive the reader.
 class WeightReader {
  public:
-  WeightReader(const std::string& folder, const Model& model);
+  WeightReader(const std::string& folder, const Model& model, Misfits misfits = Misfits::kRefused);
   ~WeightReader();
+  // False of a parameter that has to start afresh.
+  bool Has(const ParameterInfo& parameter) const;
   // Writes parameter.shape.elements() floats to `to`.
   void Read(const ParameterInfo& parameter, float* to) const;
 
@@ -42,19 +51,20 @@ class WeightReader {
 };
 
 // Reads every parameter, one after the other, to where `destination` wants its elements, converting
-// to float32; `finished` is called when all of a parameter's elements are there. All names and
-// shapes are checked before the first element is read. Holds no second copy of anything larger than
-// one transposed tensor.
-void LoadWeights(
+// to float32; `finished` is called when all of a parameter's elements are there. Returns those that
+// have to start afresh, which it doesn't read. All names and shapes are checked before the first
+// element is read. Holds no second copy of anything larger than one permuted tensor.
+std::vector<ParameterInfo> LoadWeights(
     const std::string& folder, const Model& model,
     FunctionRef<float*(const ParameterInfo&)> destination,
-    FunctionRef<void(const ParameterInfo&)> finished = [](const ParameterInfo&) {});
+    FunctionRef<void(const ParameterInfo&)> finished = [](const ParameterInfo&) {},
+    Misfits misfits = Misfits::kRefused);
 
 // Writes model.safetensors (as shards, if it would be larger than `max_file_bytes`) and, last,
 // config.json into `folder`, which is created if need be; each file appears whole or not at all.
 // `source` returns a parameter's elements, which must stay valid until it is asked for the next
-// parameter. They are rounded to `type`: F32, BF16 or F16; a UserError names a tensor with a value
-// beyond F16's range.
+// parameter. They are rounded to `type`: F32, BF16 or F16, counts but to I64; a UserError names a
+// tensor with a value beyond F16's range.
 inline constexpr int64_t kMaxCheckpointFileBytes = int64_t{50} * 1000 * 1000 * 1000;
 void SaveWeights(const std::string& folder, const Model& model,
                  FunctionRef<const float*(const ParameterInfo&)> source,

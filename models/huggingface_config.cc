@@ -73,6 +73,15 @@ std::unique_ptr<Model> ModelFromConfig(const JsonObject& config, Settings& setti
                 fmt::format("\"{}\" is not supported, only {}", formats::Printable(type),
                             fmt::join(FamilyNames(), ", ")));
   }
+  for (const std::string& name : settings.Names()) {
+    if (!settings.IsGiven(name)) continue;
+    if (std::ranges::find(family->settings, name, &Setting::name) != family->settings.end()) {
+      continue;
+    }
+    throw SettingError(name, fmt::format("has no meaning for the folder's model, of family {}; "
+                                         "remove it",
+                                         family->name));
+  }
   return WithParameters(family->read_config ? family->read_config(config, settings)
                                             : ReadSettings(*family, config, settings));
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -32,22 +33,25 @@ constexpr std::string_view kHeadName = "lm_head.weight";  // never has the prefi
 struct Part {
   ParameterInfo parameter;  // or state
   std::string name;         // with its prefix
-  int64_t first_row;
-  int64_t rows;
-  int64_t columns;
-  bool transposed;
-  std::vector<int64_t> stored_shape;
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  int64_t columns = 1;
+  std::vector<int64_t> shape = {};  // of these rows
+  std::vector<int> order = {};      // CheckpointEntry::order
+  bool count = false;               // CheckpointEntry::count
+
+  int64_t elements() const { return rows * columns; }
+  std::vector<int64_t> StoredShape() const {
+    if (count) return {};
+    if (order.empty()) return shape;
+    std::vector<int64_t> stored;
+    for (const int dimension : order) stored.push_back(shape[static_cast<size_t>(dimension)]);
+    return stored;
+  }
 };
 
 std::string WithPrefix(const CheckpointTable& table, const std::string& name) {
   return name == kHeadName ? name : table.prefix + name;
-}
-
-// Calls visit(name) for a pattern in each layer, or once when it has no *.
-template <typename Visit>
-void ForEachLayer(const std::string& pattern, int64_t layers, Visit visit) {
-  const int64_t count = pattern.find('*') == pattern.npos ? 1 : layers;
-  for (int64_t layer = 0; layer < count; ++layer) visit(layer);
 }
 
 // A scalar has one.
@@ -56,15 +60,24 @@ int64_t RowsOf(const ParameterInfo& parameter) {
 }
 
 Part MakePart(const ParameterInfo& parameter, std::string name, int64_t first_row, int64_t rows,
-              bool transposed) {
+              const CheckpointEntry& entry) {
   const std::span<const int64_t> dims = parameter.shape.dims();
   const int64_t all_rows = RowsOf(parameter);
-  if (rows == 0) rows = all_rows;
-  Part part = {
-      parameter,  std::move(name),           first_row, rows, parameter.shape.elements() / all_rows,
-      transposed, {dims.begin(), dims.end()}};
-  if (!dims.empty()) part.stored_shape[0] = rows;
-  if (transposed && dims.size() == 2) std::swap(part.stored_shape[0], part.stored_shape[1]);
+  Part part = {.parameter = parameter,
+               .name = std::move(name),
+               .first_row = first_row,
+               .rows = rows == 0 ? all_rows : rows,
+               .columns = parameter.shape.elements() / all_rows,
+               .shape = {dims.begin(), dims.end()},
+               .order = entry.order,
+               .count = entry.count};
+  if (!dims.empty()) part.shape[0] = part.rows;
+  const bool fits = (part.order.empty() || part.order.size() == dims.size()) &&
+                    (!part.count || part.elements() == 1);
+  if (!fits) {
+    throw InternalError("the checkpoint table has another form for '" + parameter.name +
+                        "' than the parameter");
+  }
   return part;
 }
 
@@ -72,24 +85,13 @@ Part MakePart(const ParameterInfo& parameter, std::string name, int64_t first_ro
 // one parameter are adjacent.
 std::vector<Part> PartsOf(const Model& model) {
   const CheckpointTable table = model.checkpoint_table();
-  std::map<std::string, std::pair<const CheckpointEntry*, int64_t>, std::less<>> entries;
-  for (const CheckpointEntry& entry : table.entries) {
-    ForEachLayer(entry.parameter, model.block_count(), [&](int64_t layer) {
-      entries[ForLayer(entry.parameter, layer)] = {&entry, layer};
-    });
-  }
   std::vector<Part> parts;
   for (const ParameterInfo& parameter : model.Stored()) {
-    const auto found = entries.find(parameter.name);
-    if (found == entries.end()) {
-      throw InternalError("parameter '" + parameter.name +
-                          "' is in no row of the checkpoint table");
-    }
-    const auto& [entry, layer] = found->second;
+    const CheckpointRow in_files = FindRow(table, parameter.name);
     int64_t row = 0;
-    for (const CheckpointTensor& tensor : entry->tensors) {
-      parts.push_back(MakePart(parameter, WithPrefix(table, ForLayer(tensor.name, layer)), row,
-                               tensor.rows, entry->transposed));
+    for (const CheckpointTensor& tensor : in_files.entry->tensors) {
+      parts.push_back(MakePart(parameter, WithPrefix(table, in_files.NameOf(tensor)), row,
+                               tensor.rows, *in_files.entry));
       row += parts.back().rows;
     }
     if (row != RowsOf(parameter)) {
@@ -109,17 +111,26 @@ void DropMissingPrefix(const ModelSafetensors& file, const std::string& prefix,
   }
 }
 
-void CheckShapes(const ModelSafetensors& file, const std::vector<Part>& parts) {
+// Throws a UserError unless the file has all parts in their shapes; of counts, those that it has.
+// Returns the parameters that have to start afresh, where that is allowed.
+std::set<std::string> CheckShapes(const ModelSafetensors& file, const Model& model,
+                                  const std::vector<Part>& parts, Misfits misfits) {
+  std::set<std::string> fresh;
   for (const Part& part : parts) {
-    const formats::TensorEntry& entry = file.Require(part.name);
-    if (entry.shape != part.stored_shape) {
-      throw UserError(
-          fmt::format("{}: tensor \"{}\" has shape {}, but config.json asks for {}: are "
-                      "the two of the same model?",
-                      file.path(), part.name, formats::ShapeText(entry.shape),
-                      formats::ShapeText(part.stored_shape)));
+    const formats::TensorEntry* const found = file.Find(part.name);
+    if (found == nullptr && part.count) continue;
+    if (found != nullptr && found->shape == part.StoredShape()) continue;
+    if (misfits == Misfits::kAllowed && model.OnMisfit(part.parameter) == Model::Misfit::kFresh) {
+      fresh.insert(part.parameter.name);
+      continue;
     }
+    throw UserError(
+        fmt::format("{}: tensor \"{}\" has shape {}, but config.json asks for {}: are "
+                    "the two of the same model?",
+                    file.path(), part.name, formats::ShapeText(file.Require(part.name).shape),
+                    formats::ShapeText(part.StoredShape())));
   }
+  return fresh;
 }
 
 void RefuseUnknown(const ModelSafetensors& file, const Model& model,
@@ -133,14 +144,13 @@ void RefuseUnknown(const ModelSafetensors& file, const Model& model,
         entry.tensors, [](const CheckpointTensor& tensor) { return tensor.name == kHeadName; });
     if (head) known.insert(std::string(kHeadName));
   }
-  for (const std::string& pattern : table.ignored) {
-    ForEachLayer(pattern, model.block_count(), [&](int64_t layer) {
-      known.insert(ForLayer(pattern, layer));
-      known.insert(table.prefix + ForLayer(pattern, layer));
+  const auto ignored = [&](std::string_view name) {
+    return std::ranges::any_of(table.ignored, [&](const std::string& pattern) {
+      return MatchNumbers(pattern, name) || MatchNumbers(table.prefix + pattern, name);
     });
-  }
+  };
   for (const std::string& name : file.Names()) {
-    if (known.contains(name)) continue;
+    if (known.contains(name) || ignored(name)) continue;
     throw UserError(
         fmt::format("{}: tensor \"{}\" has no place in the {} model with {} layers that "
                     "config.json describes: are the two of the same model?",
@@ -148,38 +158,106 @@ void RefuseUnknown(const ModelSafetensors& file, const Model& model,
   }
 }
 
-// to[c][r] = from[r][c], in tiles that stay in the first-level cache.
-void Transpose(const float* from, int64_t rows, int64_t columns, float* to) {
+// to[c·to_stride + r] = from[r·from_stride + c], in tiles that stay in the first-level cache.
+void Transpose(const float* from, int64_t rows, int64_t from_stride, int64_t columns,
+               int64_t to_stride, float* to) {
   constexpr int64_t kTile = 32;
   for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
     const int64_t r1 = std::min(rows, r0 + kTile);
     for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
       const int64_t c1 = std::min(columns, c0 + kTile);
       for (int64_t r = r0; r < r1; ++r) {
-        for (int64_t c = c0; c < c1; ++c) to[c * rows + r] = from[r * columns + c];
+        for (int64_t c = c0; c < c1; ++c) to[c * to_stride + r] = from[r * from_stride + c];
       }
     }
   }
 }
 
-// The tensors of a checkpoint file, after checking that the file matches the model.
-std::vector<Part> PartsIn(const ModelSafetensors& file, const Model& model) {
-  std::vector<Part> parts = PartsOf(model);
-  DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
-  CheckShapes(file, parts);
-  RefuseUnknown(file, model, parts);
-  return parts;
+// The strides of a row-major tensor.
+std::vector<int64_t> StridesOf(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
 }
+
+// Copies a tensor of `shape`; dimension i of the copy is the tensor's dimension order[i].
+void Permute(const float* from, const std::vector<int64_t>& shape, const std::vector<int>& order,
+             float* to) {
+  const size_t rank = shape.size();
+  std::vector<int64_t> to_shape;
+  for (const int dimension : order) to_shape.push_back(shape[static_cast<size_t>(dimension)]);
+  const std::vector<int64_t> from_strides = StridesOf(shape), strides_there = StridesOf(to_shape);
+  std::vector<int64_t> to_strides(rank);  // by the tensor's dimensions
+  for (size_t i = 0; i < rank; ++i) to_strides[static_cast<size_t>(order[i])] = strides_there[i];
+  // The dimensions whose elements are neighbours here and there make matrices to transpose; the
+  // others number the matrices.
+  const size_t here = rank - 1, there = static_cast<size_t>(order[rank - 1]);
+  const int64_t rows = here == there ? 1 : shape[there];
+  int64_t matrices = 1;
+  for (size_t i = 0; i < rank; ++i) matrices *= i == here || i == there ? 1 : shape[i];
+  for (int64_t matrix = 0; matrix < matrices; ++matrix) {
+    int64_t rest = matrix, from_offset = 0, to_offset = 0;
+    for (size_t i = 0; i < rank; ++i) {
+      if (i == here || i == there) continue;
+      from_offset += rest % shape[i] * from_strides[i];
+      to_offset += rest % shape[i] * to_strides[i];
+      rest /= shape[i];
+    }
+    Transpose(from + from_offset, rows, from_strides[there], shape[here], to_strides[here],
+              to + to_offset);
+  }
+}
+
+// The permutation that undoes `order`.
+std::vector<int> Inverse(const std::vector<int>& order) {
+  std::vector<int> inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    inverse[static_cast<size_t>(order[i])] = static_cast<int>(i);
+  }
+  return inverse;
+}
+
+// A checkpoint's file and its tensors, after checking that it matches the model.
+struct OpenCheckpoint {
+  OpenCheckpoint(const std::string& folder, const Model& model, Misfits misfits)
+      : file(folder), parts(PartsOf(model)) {
+    DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
+    fresh = CheckShapes(file, model, parts, misfits);
+    RefuseUnknown(file, model, parts);
+  }
+
+  // The elements of a part as they are stored.
+  void ReadStored(const Part& part, float* to) const {
+    if (!part.count) return file.ReadFloat32(part.name, to, part.elements());
+    const formats::TensorEntry* const found = file.Find(part.name);
+    *to = found == nullptr ? 0 : static_cast<float>(ReadCount(*found));
+  }
+
+  ModelSafetensors file;
+  std::vector<Part> parts;
+  std::set<std::string> fresh;  // parameters that the file has not
+
+ private:
+  int64_t ReadCount(const formats::TensorEntry& tensor) const {
+    if (tensor.type != TensorType::kI64) {
+      throw UserError(fmt::format("{}: tensor \"{}\" is a count, but of type {}; store it as I64",
+                                  file.path(), tensor.name, formats::TypeName(tensor.type)));
+    }
+    int64_t count = 0;
+    std::memcpy(&count, file.Raw(tensor.name).data(), sizeof(count));
+    return count;
+  }
+};
 
 // Takes a part's elements as they are stored.
 using Take = FunctionRef<void(std::span<const float>)>;
 
 void GiveStored(const Part& part, const float* elements, Take take) {
   const float* from = elements + part.first_row * part.columns;
-  const auto count = static_cast<size_t>(part.rows * part.columns);
-  if (!part.transposed) return take({from, count});
+  const auto count = static_cast<size_t>(part.elements());
+  if (part.order.empty()) return take({from, count});
   std::vector<float> stored(count);
-  Transpose(from, part.rows, part.columns, stored.data());
+  Permute(from, part.shape, part.order, stored.data());
   take(stored);
 }
 
@@ -208,13 +286,13 @@ void Write(const std::string& folder, const Model& model, const std::vector<Part
   std::vector<formats::TensorSpec> specs;
   for (const Part& part : parts) {
     by_name[part.name] = &part;
-    specs.push_back({part.name, type, part.stored_shape});
+    specs.push_back({part.name, part.count ? TensorType::kI64 : type, part.StoredShape()});
   }
   formats::WriteModelSafetensors(folder, specs, max_file_bytes,
                                  [&](const formats::TensorSpec& tensor, formats::TensorSink& sink) {
                                    give(*by_name.at(tensor.name),
                                         [&](std::span<const float> values) {
-                                          if (type == TensorType::kF16)
+                                          if (tensor.type == TensorType::kF16)
                                             RequireWithinF16(folder, tensor.name, values);
                                           sink.WriteFloat32(values);
                                         });
@@ -228,40 +306,51 @@ void Write(const std::string& folder, const Model& model, const std::vector<Part
 }  // namespace
 
 struct WeightReader::Parts {
-  Parts(const std::string& folder, const Model& model) : file(folder) {
-    for (Part& part : PartsIn(file, model)) by_parameter[part.parameter.name].push_back(part);
+  Parts(const std::string& folder, const Model& model, Misfits misfits)
+      : checkpoint(folder, model, misfits) {
+    for (const Part& part : checkpoint.parts) by_parameter[part.parameter.name].push_back(part);
   }
 
-  ModelSafetensors file;
+  OpenCheckpoint checkpoint;
   std::map<std::string, std::vector<Part>, std::less<>> by_parameter;
 };
 
-WeightReader::WeightReader(const std::string& folder, const Model& model)
-    : parts_(std::make_unique<Parts>(folder, model)) {}
+WeightReader::WeightReader(const std::string& folder, const Model& model, Misfits misfits)
+    : parts_(std::make_unique<Parts>(folder, model, misfits)) {}
 WeightReader::~WeightReader() = default;
+
+bool WeightReader::Has(const ParameterInfo& parameter) const {
+  return !parts_->checkpoint.fresh.contains(parameter.name);
+}
 
 void WeightReader::Read(const ParameterInfo& parameter, float* to) const {
   for (const Part& part : parts_->by_parameter.at(parameter.name)) {
-    const int64_t count = part.rows * part.columns;
     float* const rows = to + part.first_row * part.columns;
-    if (!part.transposed) {
-      parts_->file.ReadFloat32(part.name, rows, count);
+    if (part.order.empty()) {
+      parts_->checkpoint.ReadStored(part, rows);
       continue;
     }
-    std::vector<float> stored(static_cast<size_t>(count));
-    parts_->file.ReadFloat32(part.name, stored.data(), count);
-    Transpose(stored.data(), part.columns, part.rows, rows);
+    std::vector<float> stored(static_cast<size_t>(part.elements()));
+    parts_->checkpoint.ReadStored(part, stored.data());
+    Permute(stored.data(), part.StoredShape(), Inverse(part.order), rows);
   }
 }
 
-void LoadWeights(const std::string& folder, const Model& model,
-                 FunctionRef<float*(const ParameterInfo&)> destination,
-                 FunctionRef<void(const ParameterInfo&)> finished) {
-  const WeightReader reader(folder, model);
+std::vector<ParameterInfo> LoadWeights(const std::string& folder, const Model& model,
+                                       FunctionRef<float*(const ParameterInfo&)> destination,
+                                       FunctionRef<void(const ParameterInfo&)> finished,
+                                       Misfits misfits) {
+  const WeightReader reader(folder, model, misfits);
+  std::vector<ParameterInfo> fresh;
   for (const ParameterInfo& parameter : model.Stored()) {
+    if (!reader.Has(parameter)) {
+      fresh.push_back(parameter);
+      continue;
+    }
     reader.Read(parameter, destination(parameter));
     finished(parameter);
   }
+  return fresh;
 }
 
 void SaveWeights(const std::string& folder, const Model& model,
@@ -273,12 +362,12 @@ void SaveWeights(const std::string& folder, const Model& model,
 
 void CopyWeights(const std::string& from, const std::string& to, TensorType type) {
   const std::unique_ptr<Model> model = ModelFromHuggingFace(from);
-  const ModelSafetensors file(from);
+  const OpenCheckpoint checkpoint(from, *model, Misfits::kRefused);
   std::vector<float> values;
-  Write(to, *model, PartsIn(file, *model), kMaxCheckpointFileBytes, type,
+  Write(to, *model, checkpoint.parts, kMaxCheckpointFileBytes, type,
         [&](const Part& part, Take take) {
-          values.resize(static_cast<size_t>(part.rows * part.columns));
-          file.ReadFloat32(part.name, values.data(), part.rows * part.columns);
+          values.resize(static_cast<size_t>(part.elements()));
+          checkpoint.ReadStored(part, values.data());
           take(values);
         });
 }

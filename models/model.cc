@@ -122,12 +122,42 @@ TextSizes TextSizesOf(const Model& model) {
   return *sizes;
 }
 
-std::string ForLayer(std::string_view pattern, int64_t layer) {
-  std::string name(pattern);
-  if (const size_t star = name.find('*'); star != std::string::npos) {
-    name.replace(star, 1, std::to_string(layer));
+std::optional<std::vector<int64_t>> MatchNumbers(std::string_view pattern, std::string_view name) {
+  std::vector<int64_t> numbers;
+  while (!pattern.empty()) {
+    if (pattern.front() != '*') {
+      if (name.empty() || name.front() != pattern.front()) return std::nullopt;
+      name.remove_prefix(1);
+    } else {
+      int64_t number = 0;
+      const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+      if (error != std::errc() || number < 0) return std::nullopt;
+      name.remove_prefix(static_cast<size_t>(end - name.data()));
+      numbers.push_back(number);
+    }
+    pattern.remove_prefix(1);
+  }
+  if (!name.empty()) return std::nullopt;
+  return numbers;
+}
+
+std::string CheckpointRow::NameOf(const CheckpointTensor& tensor) const {
+  std::string name;
+  auto number = numbers.begin();
+  for (const char c : tensor.name) {
+    if (c == '*')
+      name += std::to_string(*number++);
+    else
+      name += c;
   }
   return name;
+}
+
+CheckpointRow FindRow(const CheckpointTable& table, const std::string& parameter) {
+  for (const CheckpointEntry& entry : table.entries) {
+    if (auto numbers = MatchNumbers(entry.parameter, parameter)) return {&entry, *numbers};
+  }
+  throw InternalError("parameter '" + parameter + "' is in no row of the checkpoint table");
 }
 
 }  // namespace plimsoll::models

@@ -43,14 +43,20 @@ struct ParameterInfo {
 
 // A float32 tensor that a model carries from step to step besides its parameters, such as running
 // statistics. All micro-steps of a step read the value that the step before left. Their new values
-// wait (Layers::UpdateState) until the update of the parameters, which takes the last one over, or
-// drops it if the step is skipped.
+// wait (Layers::UpdateState) until the update of the parameters, which takes them over, or drops
+// them if the step is skipped.
 struct StateInfo {
   // How the values of data ranks relate. All tensor ranks have the same value.
   enum OnRanks {
     kAveraged,  // the same: the update takes the mean of the ranks' new values
+    kOfFirst,   // the same: the update takes the first rank's new value
     kAlike,     // the same: the new value does not depend on the rank's part of the batch
     kOwn,       // each rank has its own value, which no checkpoint holds
+  };
+  // What the micro-steps of a step make of it.
+  enum OverMicroSteps {
+    kInTurn,  // each goes on from what the one before made; the last value counts
+    kMean,    // each goes on from the value that the step began with; the mean counts
   };
   // With kOwn, what a rank begins with when another number of data ranks continues the run.
   enum OnOtherRanks { kMeanOfAll, kInitial };
@@ -59,6 +65,7 @@ struct StateInfo {
   graph::Shape shape = {};
   float initial = 0;  // value of every element
   OnRanks on_ranks = kAveraged;
+  OverMicroSteps over_micro_steps = kInTurn;
   OnOtherRanks on_other_ranks = kMeanOfAll;
 
   ParameterInfo info() const { return {name, shape, {}}; }
@@ -72,7 +79,7 @@ struct Batch {
 
 enum class Head {
   kLoss,    // the loss of an objective, summed over all targets, times its "token_weight"
-  kLogits,  // [B,V], of one position per row
+  kLogits,  // [B,V]: of one position per row, or of classes
 };
 
 // A loss of a model, and the parameters that it trains.
@@ -104,19 +111,38 @@ struct CheckpointTensor {
   int64_t rows = 0;  // rows of the parameter in this tensor; 0: all of them
 };
 
-// A parameter consists of its tensors stacked by rows; each may be stored transposed ([in,out]).
+// A parameter (or state) consists of its tensors stacked by rows.
 struct CheckpointEntry {
   std::string parameter;
   std::vector<CheckpointTensor> tensors;
-  bool transposed = false;
+  // How a tensor is stored: its dimension i is the parameter's dimension order[i]. {1, 0}:
+  // transposed. Empty: as the parameter is.
+  std::vector<int> order = {};
+  // Each element is a tensor of its own, an int64 scalar. A file may lack it: it is 0 then.
+  bool count = false;
 };
 
-// * stands for a layer's number on both sides.
+// A * stands for a number (of a layer, of a stage); the n-th * of a tensor's name is the n-th of
+// the parameter's.
 struct CheckpointTable {
   std::string prefix;  // of all names but the head's; files that are read may lack it
   std::vector<CheckpointEntry> entries;
   std::vector<std::string> ignored;  // constants that some versions store
 };
+
+// The row of a parameter, and the numbers that its *s stand for.
+struct CheckpointRow {
+  const CheckpointEntry* entry;  // of the table
+  std::vector<int64_t> numbers;
+
+  // The name of a tensor of the entry, without the prefix.
+  std::string NameOf(const CheckpointTensor& tensor) const;
+};
+// Throws InternalError when the parameter is in no row.
+CheckpointRow FindRow(const CheckpointTable& table, const std::string& parameter);
+
+// The numbers that the *s of `pattern` stand for in `name`; nullopt: `name` is not of that form.
+std::optional<std::vector<int64_t>> MatchNumbers(std::string_view pattern, std::string_view name);
 
 // Sizes of a model that continues texts.
 struct TextSizes {
@@ -186,6 +212,13 @@ class Model {
   virtual std::vector<Sharding> sharding() const { return {}; }
   // By default, parameters are stored under their own names.
   virtual CheckpointTable checkpoint_table() const;
+  // What becomes of a parameter of which a checkpoint that training starts from has no tensor of
+  // the right shape, because settings beside the weights ask for another one.
+  enum class Misfit {
+    kRefused,
+    kFresh,  // it is initialised as in a new model: a head for other classes
+  };
+  virtual Misfit OnMisfit(const ParameterInfo& /*parameter*/) const { return Misfit::kRefused; }
 
   // Probability of dropout, where the forward pass has any.
   virtual double dropout() const { return 0; }
@@ -193,6 +226,13 @@ class Model {
   virtual std::optional<TextSizes> text_sizes() const { return std::nullopt; }
   // Throws UserError when the model cannot read such a batch.
   virtual void CheckBatch(const Batch& /*batch*/) const {}
+  // How many samples of a micro-batch act on one another in training. 1: each stands for itself.
+  // N: every N consecutive ones do, and a micro-batch is a multiple of N. 0: all of a micro-batch
+  // do, so that its size is part of the mathematics.
+  virtual int64_t coupled_samples() const { return 1; }
+  // The least numbers that integer inputs cannot have, by input ("labels"). Negative numbers are
+  // targets that don't count.
+  virtual std::map<std::string, int64_t> input_bounds() const { return {}; }
   // What identifies the model, by key ("model.layers"): training goes on from a snapshot only if
   // the model has the same description.
   virtual std::map<std::string, std::string> description() const;
@@ -227,8 +267,5 @@ std::unique_ptr<M> WithParameters(std::unique_ptr<M> model) {
 
 // Throws UserError when the model continues no texts.
 TextSizes TextSizesOf(const Model& model);
-
-// `pattern` with its * (if any) replaced by a layer's number.
-std::string ForLayer(std::string_view pattern, int64_t layer);
 
 }  // namespace plimsoll::models

@@ -1,13 +1,16 @@
 // ResNet. He et al. 2016, "Deep Residual Learning for Image Recognition": for large images (table
 // 1: 18, 34, 50, 101 or 152 layers; the stride of a bottleneck is in its 3×3 convolution, as in
-// torchvision) and for small ones (section 4.2: 6n + 2 layers, with projections where a shortcut
-// changes its shape).
+// torchvision) and for small ones (section 4.2: 6n + 2 layers).
 #include <fmt/format.h>
 
 #include <array>
+#include <initializer_list>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "models/classifier.h"
@@ -16,6 +19,7 @@
 #include "ops/pooling/global_avg_pool.h"
 #include "ops/pooling/max_pool.h"
 #include "ops/relu.h"
+#include "ops/subsample.h"
 
 namespace plimsoll::models {
 namespace {
@@ -52,23 +56,39 @@ Form FormOf(int64_t depth) {
   return {true, false, {n, n, n}};
 }
 
-Value ConvNorm(Layers& g, const std::string& number, Value x, int64_t channels,
-               ConvOptions options) {
-  return BatchNorm(g, "norm" + number, Conv(g, "conv" + number, x, channels, options));
-}
-
-Value ConvNormRelu(Layers& g, const std::string& number, Value x, int64_t channels,
-                   ConvOptions options) {
-  return ops::Relu(g.builder(), ConvNorm(g, number, x, channels, options), "relu" + number);
-}
+bool IsFrozen(const Settings& settings) { return settings.Text("norms") == "frozen"; }
 
 class ResNet final : public Model {
  public:
   explicit ResNet(const Settings& settings)
-      : Model("resnet", settings), form_(FormOf(settings.Int("depth"))) {}
+      : Model("resnet", settings),
+        form_(FormOf(settings.Int("depth"))),
+        norm_({.group_samples = settings.Int("norm_samples"), .frozen = IsFrozen(settings)}),
+        pads_shortcuts_(settings.Text("shortcut") == "A") {
+    if (pads_shortcuts_ && !form_.small) {
+      throw SettingError("shortcut", fmt::format("A is there for small images, with 6n + 2 layers; "
+                                                 "with {} layers use B",
+                                                 settings.Int("depth")));
+    }
+  }
 
+  CheckpointTable checkpoint_table() const override;
+  Misfit OnMisfit(const ParameterInfo& parameter) const override {
+    return parameter.name.starts_with("head.") ? Misfit::kFresh : Misfit::kRefused;
+  }
+  int64_t coupled_samples() const override { return norm_.frozen ? 1 : norm_.group_samples; }
+  std::map<std::string, int64_t> input_bounds() const override {
+    return {{"labels", settings().Int("classes")}};
+  }
   void CheckBatch(const Batch& batch) const override {
     if (batch.sequence != 1) throw UserError("a ResNet reads images, which have no sequence");
+  }
+  void WriteConfig(nlohmann::ordered_json& config) const override {
+    Model::WriteConfig(config);
+    if (form_.small) return;
+    // As timm calls the two.
+    config["architecture"] = fmt::format("resnet{}", settings().Int("depth"));
+    config["num_classes"] = settings().Int("classes");
   }
 
  protected:
@@ -76,14 +96,14 @@ class ResNet final : public Model {
     const Settings& s = settings();
     Value x = Images(g, s.Int("image_size"), s.Int("image_size"), s.Int("channels"));
     x = Stem(g, x);
-    int64_t channels = form_.small ? 16 : 64;
-    for (size_t stage = 0; stage < form_.blocks.size(); ++stage, channels *= 2) {
+    for (size_t stage = 0; stage < form_.blocks.size(); ++stage) {
       const Scope in_stage(g.builder(), "stage." + std::to_string(stage));
       for (int64_t i = 0; i < form_.blocks[stage]; ++i) {
         const Scope in_block(g.builder(), "block." + std::to_string(i));
-        x = Block(g, x, channels, stage > 0 && i == 0 ? 2 : 1);
+        x = Block(g, x, ChannelsOf(stage), stage > 0 && i == 0 ? 2 : 1);
       }
     }
+    CountNormBatches(g, static_cast<int64_t>(NormsInFiles().size()), norm_);
     x = ops::GlobalAvgPool(g.builder(), x, "pool");
     const Initializer uniform = UniformByInputs(g.shape(x).dim(-1));
     return ClassifierHead(g, "head", x, head,
@@ -94,6 +114,24 @@ class ResNet final : public Model {
   }
 
  private:
+  // Of the 3×3 convolutions of a stage.
+  int64_t ChannelsOf(size_t stage) const { return (form_.small ? 16 : 64) << stage; }
+  int64_t ConvolutionsOfBlock() const { return form_.bottleneck ? 3 : 2; }
+  // Whether the first block of a stage has a projection.
+  bool Projects(size_t stage) const { return stage == 0 ? form_.bottleneck : !pads_shortcuts_; }
+  // What torchvision calls the batch norms.
+  std::vector<std::string> NormsInFiles() const;
+
+  Value ConvNorm(Layers& g, const std::string& number, Value x, int64_t channels,
+                 ConvOptions options) const {
+    return BatchNorm(g, "norm" + number, Conv(g, "conv" + number, x, channels, options), norm_);
+  }
+
+  Value ConvNormRelu(Layers& g, const std::string& number, Value x, int64_t channels,
+                     ConvOptions options) const {
+    return ops::Relu(g.builder(), ConvNorm(g, number, x, channels, options), "relu" + number);
+  }
+
   Value Stem(Layers& g, Value x) const {
     const Scope scope(g.builder(), "stem");
     if (form_.small) return ConvNormRelu(g, "", x, 16, {.kernel = 3});
@@ -101,7 +139,7 @@ class ResNet final : public Model {
     return ops::MaxPool2d(g.builder(), x, ops::Pool2d::Square(3, 2, 1), "pool");
   }
 
-  // x + its branch, or a projection of x where the shape changes; then ReLU.
+  // x + its branch, with another x where the shape changes; then ReLU.
   Value Block(Layers& g, Value x, int64_t channels, int64_t stride) const {
     const int64_t outputs = form_.bottleneck ? 4 * channels : channels;
     Value branch;
@@ -113,15 +151,73 @@ class ResNet final : public Model {
       branch = ConvNormRelu(g, "_1", x, channels, {.kernel = 3, .stride = stride});
       branch = ConvNorm(g, "_2", branch, outputs, {.kernel = 3});
     }
-    if (stride != 1 || g.shape(x).dim(-1) != outputs) {
-      const Scope scope(g.builder(), "shortcut");
-      x = ConvNorm(g, "", x, outputs, {.kernel = 1, .stride = stride});
-    }
+    if (stride != 1 || g.shape(x).dim(-1) != outputs) x = Shortcut(g, x, outputs, stride);
     return ops::Relu(g.builder(), Add(g, "residual", x, branch), "relu");
   }
 
+  // Section 4.1's options: zeros for the new channels (A), or a projection (B).
+  Value Shortcut(Layers& g, Value x, int64_t outputs, int64_t stride) const {
+    if (pads_shortcuts_) return ops::Subsample(g.builder(), x, stride, outputs, "shortcut");
+    const Scope scope(g.builder(), "shortcut");
+    return ConvNorm(g, "", x, outputs, {.kernel = 1, .stride = stride});
+  }
+
   Form form_;
+  BatchNormOptions norm_;
+  bool pads_shortcuts_;
 };
+
+std::vector<std::string> ResNet::NormsInFiles() const {
+  std::vector<std::string> names = {"bn1"};
+  for (size_t stage = 0; stage < form_.blocks.size(); ++stage) {
+    for (int64_t block = 0; block < form_.blocks[stage]; ++block) {
+      const std::string in_files = fmt::format("layer{}.{}.", stage + 1, block);
+      for (int64_t i = 1; i <= ConvolutionsOfBlock(); ++i) {
+        names.push_back(fmt::format("{}bn{}", in_files, i));
+      }
+      if (block == 0 && Projects(stage)) names.push_back(in_files + "downsample.1");
+    }
+  }
+  return names;
+}
+
+// Torchvision's names, which are timm's, too; small ResNets have the like. Convolutions are stored
+// [outputs, inputs, height, width].
+CheckpointTable ResNet::checkpoint_table() const {
+  CheckpointTable table;
+  const auto conv = [&](const std::string& own, const std::string& in_files) {
+    table.entries.push_back(
+        {.parameter = own + ".weight", .tensors = {{in_files + ".weight"}}, .order = {0, 3, 1, 2}});
+  };
+  const auto all_of = [&](const std::string& own, const std::string& in_files,
+                          std::initializer_list<const char*> tensors) {
+    for (const char* tensor : tensors) {
+      table.entries.push_back({own + "." + tensor, {{in_files + "." + tensor}}});
+    }
+  };
+  const auto norm = [&](const std::string& own, const std::string& in_files) {
+    all_of(own, in_files, {"weight", "bias", "running_mean", "running_var"});
+  };
+  conv("stem.conv", "conv1");
+  norm("stem.norm", "bn1");
+  for (size_t stage = 0; stage < form_.blocks.size(); ++stage) {
+    const std::string own = fmt::format("stage.{}.block.*.", stage);
+    const std::string in_files = fmt::format("layer{}.*.", stage + 1);  // counted from 1
+    for (int64_t i = 1; i <= ConvolutionsOfBlock(); ++i) {
+      conv(fmt::format("{}conv_{}", own, i), fmt::format("{}conv{}", in_files, i));
+      norm(fmt::format("{}norm_{}", own, i), fmt::format("{}bn{}", in_files, i));
+    }
+    conv(own + "shortcut.conv", in_files + "downsample.0");
+    norm(own + "shortcut.norm", in_files + "downsample.1");
+  }
+  all_of("head", "fc", {"weight", "bias"});
+  CheckpointEntry batches{.parameter = "norm_batches", .tensors = {}, .count = true};
+  for (const std::string& name : NormsInFiles()) {
+    batches.tensors.push_back({name + ".num_batches_tracked", 1});
+  }
+  table.entries.push_back(std::move(batches));
+  return table;
+}
 
 std::vector<Setting> OwnSettings() {
   std::vector<Setting> rows = {
@@ -129,7 +225,28 @@ std::vector<Setting> OwnSettings() {
        .doc = "Layers: 18, 34, 50, 101 or 152 for large images, 6n + 2 for small ones.",
        .required = "give the number of layers, such as 50, or 20 for small images",
        .min = 8,
-       .max = 10000}};
+       .max = 10000},
+      {.name = "norms",
+       .type = Setting::Type::kChoice,
+       .doc = "Which statistics batch norms use in training: those of the batch, or, `frozen`, the "
+              "running ones, which then stay as they are (docs/batch_norm.md).",
+       .default_value = std::string("batch"),
+       .choices = {"batch", "frozen"},
+       .beside_weights = Setting::BesideWeights::kYes},
+      {.name = "norm_samples",
+       .doc = "Samples that a batch norm normalizes together, whatever the micro-batch, which is a "
+              "multiple of it; 0: the whole micro-batch.",
+       .default_value = int64_t{0},
+       .min = 0,
+       .max = 1e6,
+       .beside_weights = Setting::BesideWeights::kYes},
+      {.name = "shortcut",
+       .type = Setting::Type::kChoice,
+       .doc =
+           "Shortcuts where the shape changes: `B` projects; `A`, for 6n + 2 layers, takes every "
+           "second pixel and sets new channels to 0, without parameters.",
+       .default_value = std::string("B"),
+       .choices = {"A", "B"}}};
   for (Setting& row : ImageSettings()) rows.push_back(std::move(row));
   for (Setting& row : ClassifierSettings()) rows.push_back(std::move(row));
   return rows;

@@ -1,7 +1,12 @@
 #include "models/vision_layers.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
+#include "ops/arithmetic.h"
 #include "ops/convolution/conv.h"
 #include "ops/norms/batch_norm.h"
 #include "ops/optimizer/model_state.h"
@@ -30,36 +35,71 @@ Value Conv(Layers& g, std::string_view name, Value x, int64_t outputs, ConvOptio
                    {.stride = {1, options.stride, options.stride}, .pad = {0, pad, pad}}, name);
 }
 
+namespace {
+
+// A running statistic, which moves towards `measured`, [G,C], unless that is kNoTensor.
+Value RunningStatistic(Layers& g, const char* name, int64_t channels, float initial,
+                       const BatchNormOptions& options, Value measured) {
+  const bool groups = options.group_samples > 0;
+  const Value running =
+      g.State({.name = name,
+               .shape = {channels},
+               .initial = initial,
+               .on_ranks = groups ? StateInfo::kAveraged : StateInfo::kOfFirst,
+               .over_micro_steps = groups ? StateInfo::kMean : StateInfo::kInTurn});
+  if (measured == graph::kNoTensor) return running;
+  g.UpdateState(running, [&](Value now) {
+    return ops::MovingAverage(g.builder(), now, measured, options.momentum);
+  });
+  return running;
+}
+
+// The statistics of the batch, which is to have more than one value in each channel and group.
+ops::BatchStatistics StatisticsOfBatch(Layers& g, Value x, const BatchNormOptions& options) {
+  const int64_t batch = g.shape(x).dim(0);
+  const int64_t groups = options.group_samples > 0 ? batch / options.group_samples : 1;
+  if (g.shape(x).rows() > std::max<int64_t>(1, groups)) {
+    return ops::BatchNormStatistics(g.builder(), x, groups);
+  }
+  throw UserError(fmt::format(
+      "the batch norm '{}' would see one value in each channel, which has no variance: {}, or "
+      "take larger images",
+      g.builder().scope(),
+      options.group_samples > 0 ? "raise model.norm_samples" : "raise train.micro_batch"));
+}
+
+}  // namespace
+
 Value BatchNorm(Layers& g, std::string_view name, Value x, BatchNormOptions options) {
   const int64_t channels = g.shape(x).dim(-1);
   graph::Builder& builder = g.builder();
-  Value weight, bias;
+  const bool measures = g.training() && !options.frozen;
   ops::BatchStatistics statistics;
+  Value weight, bias;
   {
     const Scope scope(builder, name);
     weight = g.Parameter("weight", {channels}, {Initializer::kOnes});
     bias = g.Parameter("bias", {channels}, {Initializer::kZeros});
-    const Value running_mean = g.State({.name = "running_mean", .shape = {channels}});
-    const Value running_var =
-        g.State({.name = "running_var", .shape = {channels}, .initial = 1.0f});
-    if (g.training()) {
-      statistics = ops::BatchNormStatistics(builder, x);
-      const auto n = static_cast<double>(g.shape(x).rows());
-      g.UpdateState(running_mean, [&](Value running) {
-        return ops::MovingAverage(builder, running, ops::View(builder, statistics.mean, {channels}),
-                                  options.momentum);
-      });
-      g.UpdateState(running_var, [&](Value running) {
-        return ops::MovingAverage(builder, running,
-                                  ops::View(builder, statistics.variance, {channels}),
-                                  options.momentum, n / (n - 1));
-      });
-    } else {
-      statistics = {ops::View(builder, running_mean, {1, channels}),
-                    ops::View(builder, running_var, {1, channels})};
+    if (measures) statistics = StatisticsOfBatch(g, x, options);
+    const Value mean = RunningStatistic(g, "running_mean", channels, 0, options, statistics.mean);
+    const Value variance =
+        RunningStatistic(g, "running_var", channels, 1, options, statistics.unbiased);
+    if (!measures) {
+      statistics.mean = ops::View(builder, mean, {1, channels});
+      statistics.variance = ops::View(builder, variance, {1, channels});
     }
   }
   return ops::BatchNorm(builder, x, statistics, weight, bias, options.eps, name);
+}
+
+void CountNormBatches(Layers& g, int64_t norms, const BatchNormOptions& options) {
+  const Value batches =
+      g.State({.name = "norm_batches", .shape = {norms}, .on_ranks = StateInfo::kAlike});
+  g.UpdateState(batches, [&](Value count) {
+    if (options.frozen) return count;
+    const Value one = ops::Constant(g.builder(), {DType::kFloat32, {norms}}, 1);
+    return ops::AddToState(g.builder(), count, one);
+  });
 }
 
 std::vector<Setting> ImageSettings() {
@@ -67,7 +107,8 @@ std::vector<Setting> ImageSettings() {
            .doc = "Height and width of the images, in pixels.",
            .required = "give the images' height and width",
            .min = 1,
-           .max = 1e5},
+           .max = 1e5,
+           .beside_weights = Setting::BesideWeights::kYes},
           {.name = "channels",
            .doc = "Channels of the images.",
            .default_value = int64_t{3},

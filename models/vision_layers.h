@@ -23,17 +23,24 @@ struct ConvOptions {
 graph::Value Conv(Layers& g, std::string_view name, graph::Value x, int64_t outputs,
                   ConvOptions options);
 
-// Normalizes each channel over the batch, in training by the batch's own statistics, otherwise by
-// running ones. weight starts at 1, bias at 0. States: running_mean, running_var (unbiased), which
-// move by `momentum` each micro-step.
+// Normalizes each channel over the batch (Ioffe and Szegedy 2015), in training by the batch's own
+// statistics, otherwise by running ones. weight starts at 1, bias at 0. States: running_mean,
+// running_var (unbiased), which move by `momentum` towards those of each micro-batch, or, with
+// groups of samples, once a step towards the mean of all its groups. docs/batch_norm.md has the
+// rules. UserError, in training, where a channel has one value alone.
 struct BatchNormOptions {
   double eps = 1e-5;
   double momentum = 0.1;
+  int64_t group_samples = 0;  // so many samples are normalized together; 0: the whole micro-batch
+  bool frozen = false;        // training uses the running statistics, too, and leaves them alone
 };
-graph::Value BatchNorm(Layers& g, std::string_view name, graph::Value x,
-                       BatchNormOptions options = {});
+graph::Value BatchNorm(Layers& g, std::string_view name, graph::Value x, BatchNormOptions options);
 
 // image_size, channels.
 std::vector<Setting> ImageSettings();
+
+// The state "norm_batches", f32[norms]: how many micro-batches each of a model's batch norms has
+// seen. Float32 counts to 2^24.
+void CountNormBatches(Layers& g, int64_t norms, const BatchNormOptions& options);
 
 }  // namespace plimsoll::models

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "ops/cpu_elementwise.h"
 #include "ops/kernel.h"
 #include "ops/simd.h"
 
@@ -20,25 +21,11 @@ void AddIntegers(const CpuContext& ctx) {
 
 void Add(const CpuContext& ctx) {
   if (ctx.inputs[0].type.dtype == graph::DType::kInt32) return AddIntegers(ctx);
-  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    using T = Compute<S>;
-    const S *a = ctx.in<S>(0), *b = ctx.in<S>(1);
-    S* y = ctx.out<S>(0);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      Store<T>(y + i, Load<T>(a + i, count) + Load<T>(b + i, count), count);
-    });
-  });
+  MapElements<2>(ctx, []<typename T>(Vec<T> a, Vec<T> b) { return a + b; });
 }
 
 void Mul(const CpuContext& ctx) {
-  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    using T = Compute<S>;
-    const S *a = ctx.in<S>(0), *b = ctx.in<S>(1);
-    S* y = ctx.out<S>(0);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      Store<T>(y + i, Load<T>(a + i, count) * Load<T>(b + i, count), count);
-    });
-  });
+  MapElements<2>(ctx, []<typename T>(Vec<T> a, Vec<T> b) { return a * b; });
 }
 
 template <typename S>

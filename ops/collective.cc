@@ -168,6 +168,17 @@ const OpRegistration kOwnPart({
     .precision = {Precision::kAsInput, "another name for the same bytes"},
 });
 
+const OpRegistration kFirstPart({
+    .name = "first_part",
+    .inputs = {{"x"}},
+    .outputs = {{"part"}},
+    .infer = &InferPart,
+    .gradient = {},
+    .cost = {},
+    .view = true,
+    .precision = {Precision::kAsInput, "another name for the same bytes"},
+});
+
 graph::Attributes AttributesFor(std::string_view axis, const Shape& shape) {
   graph::Attributes attributes{{"axis", std::string(axis)}};
   SetShape(attributes, shape);

@@ -19,6 +19,7 @@
 //   sum_gradient          y = x, a view; the gradient of x is the sum over ranks of that of y
 //
 //   own_part              y = this rank's part of x, a view: for tensors that are updated in parts
+//   first_part            y = the first part of x, a view: of what all ranks have gathered
 //
 // All ranks run the same collectives in the same order: the program is the same on all of them.
 #pragma once

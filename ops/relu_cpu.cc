@@ -2,34 +2,17 @@
 // Bytes: forward 2·n·s, backward 3·n·s.
 //
 // The conditions let NaN through: y is NaN where x is, and dx is dy there, as in PyTorch.
-#include "ops/kernel.h"
-#include "ops/simd.h"
+#include "ops/cpu_elementwise.h"
 
 namespace plimsoll::ops {
 namespace {
 
 void Relu(const CpuContext& ctx) {
-  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    using T = Compute<S>;
-    const S* x = ctx.in<S>(0);
-    S* y = ctx.out<S>(0);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      const Vec<T> v = Load<T>(x + i, count);
-      Store<T>(y + i, v <= 0 ? Vec<T>{} : v, count);
-    });
-  });
+  MapElements<1>(ctx, []<typename T>(Vec<T> x) { return x <= 0 ? Vec<T>{} : x; });
 }
 
 void ReluBackward(const CpuContext& ctx) {
-  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    using T = Compute<S>;
-    const S *y = ctx.in<S>(0), *dy = ctx.in<S>(1);
-    S* dx = ctx.out<S>(0);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      const Vec<T> d = Load<T>(dy + i, count);
-      Store<T>(dx + i, Load<T>(y + i, count) <= 0 ? Vec<T>{} : d, count);
-    });
-  });
+  MapElements<2>(ctx, []<typename T>(Vec<T> y, Vec<T> dy) { return y <= 0 ? Vec<T>{} : dy; });
 }
 
 const CpuKernelRegistration kRelu({"relu", &Relu});

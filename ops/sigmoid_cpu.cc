@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "ops/cpu_elementwise.h"
 #include "ops/kernel.h"
 #include "ops/simd.h"
 
@@ -29,49 +30,19 @@ Vec<T> HyperbolicTangent(Vec<T> x) {
 }
 
 void SigmoidForward(const CpuContext& ctx) {
-  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    using T = Compute<S>;
-    const S* x = ctx.in<S>(0);
-    S* y = ctx.out<S>(0);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      Store<T>(y + i, Sigmoid<T>(Load<T>(x + i, count)), count);
-    });
-  });
+  MapElements<1>(ctx, []<typename T>(Vec<T> x) { return Sigmoid<T>(x); });
 }
 
 void SigmoidBackward(const CpuContext& ctx) {
-  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    using T = Compute<S>;
-    const S *y = ctx.in<S>(0), *dy = ctx.in<S>(1);
-    S* dx = ctx.out<S>(0);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      const Vec<T> v = Load<T>(y + i, count);
-      Store<T>(dx + i, Load<T>(dy + i, count) * (v * (1 - v)), count);
-    });
-  });
+  MapElements<2>(ctx, []<typename T>(Vec<T> y, Vec<T> dy) { return dy * (y * (1 - y)); });
 }
 
 void TanhForward(const CpuContext& ctx) {
-  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    using T = Compute<S>;
-    const S* x = ctx.in<S>(0);
-    S* y = ctx.out<S>(0);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      Store<T>(y + i, HyperbolicTangent<T>(Load<T>(x + i, count)), count);
-    });
-  });
+  MapElements<1>(ctx, []<typename T>(Vec<T> x) { return HyperbolicTangent<T>(x); });
 }
 
 void TanhBackward(const CpuContext& ctx) {
-  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    using T = Compute<S>;
-    const S *y = ctx.in<S>(0), *dy = ctx.in<S>(1);
-    S* dx = ctx.out<S>(0);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      const Vec<T> v = Load<T>(y + i, count);
-      Store<T>(dx + i, Load<T>(dy + i, count) * (1 - v * v), count);
-    });
-  });
+  MapElements<2>(ctx, []<typename T>(Vec<T> y, Vec<T> dy) { return dy * (1 - y * y); });
 }
 
 const CpuKernelRegistration kSigmoid({"sigmoid", &SigmoidForward});

@@ -2,6 +2,7 @@
 // swiglu: y = silu(gate) · up,   dgate = dy · up · silu'(gate),   dup = dy · silu(gate).
 // Threads share chunks of elements (swiglu: rows). Bytes: silu 2·n·s, backward 3·n·s; for N rows of
 // F results, swiglu 3·N·F·s, backward 5·N·F·s, both at once 6·N·F·s.
+#include "ops/cpu_elementwise.h"
 #include "ops/kernel.h"
 #include "ops/row_partials.h"
 #include "ops/simd.h"
@@ -10,27 +11,13 @@ namespace plimsoll::ops {
 namespace {
 
 void Silu(const CpuContext& ctx) {
-  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    using T = Compute<S>;
-    const S* x = ctx.in<S>(0);
-    S* y = ctx.out<S>(0);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      const Vec<T> v = Load<T>(x + i, count);
-      Store<T>(y + i, v * Sigmoid<T>(v), count);
-    });
-  });
+  MapElements<1>(ctx, []<typename T>(Vec<T> x) { return x * Sigmoid<T>(x); });
 }
 
 void SiluBackward(const CpuContext& ctx) {
-  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
-    using T = Compute<S>;
-    const S *x = ctx.in<S>(0), *dy = ctx.in<S>(1);
-    S* dx = ctx.out<S>(0);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      const Vec<T> v = Load<T>(x + i, count);
-      const Vec<T> s = Sigmoid<T>(v);
-      Store<T>(dx + i, Load<T>(dy + i, count) * (s * (1 + v * (1 - s))), count);
-    });
+  MapElements<2>(ctx, []<typename T>(Vec<T> x, Vec<T> dy) {
+    const Vec<T> s = Sigmoid<T>(x);
+    return dy * (s * (1 + x * (1 - s)));
   });
 }
 

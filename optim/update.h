@@ -58,8 +58,8 @@ struct UpdateOptions {
   std::optional<ops::LossScaleOptions> loss_scale = std::nullopt;
   // Steps whose loss or gradients are not finite, or whose loss is beyond a limit, are skipped.
   bool skips = false;
-  // The model's states that have a pending value (Role::kPending), each with the number of ranks
-  // over which that value was summed. An update that is applied takes it over.
+  // The model's states that have a pending value (Role::kPending), each with the number of values
+  // whose sum that is: of ranks and micro-steps. An update that is applied takes the mean over.
   std::map<std::string, int64_t> states = {};
 
   // "lr" of the objective.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -12,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "graph/autodiff.h"
+#include "ops/definition.h"
 #include "parallel/parts.h"
 #include "parallel/tensor_gradients.h"
 
@@ -43,7 +45,7 @@ struct Bucket {
 class Reducer {
  public:
   Reducer(Program& program, const DataParallelOptions& options)
-      : program_(program), nodes_(program.nodes()) {
+      : program_(program), nodes_(program.nodes()), ranks_(options.ranks) {
     update_ = static_cast<int>(
         std::find_if(nodes_.begin(), nodes_.end(),
                      [](const Node& node) { return node.phase == Phase::kUpdate; }) -
@@ -56,19 +58,23 @@ class Reducer {
         carried_.push_back(sum);
       }
     }
+    for (const std::string& name : options.firsts) firsts_.push_back(program_.Require(name));
   }
 
   graph::PassResult Run() {
-    if (buckets_.empty() && carried_.empty()) return {false, "nothing to sum among ranks"};
+    if (buckets_.empty() && carried_.empty() && firsts_.empty())
+      return {false, "nothing to sum among ranks"};
     size_t started = 0, finished = 0;  // buckets
     for (int n = 0; n <= static_cast<int>(nodes_.size()); ++n) {
       if (n == update_) {
         phase_ = n > 0 ? nodes_[static_cast<size_t>(n) - 1].phase : Phase::kForward;
         for (TensorId sum : carried_) StartCarried(sum);
+        for (TensorId pending : firsts_) StartFirst(pending);
         while (finished < buckets_.size()) FinishScattered(buckets_[finished++]);
         if (trains_) phase_ = Phase::kUpdate;
         for (const Bucket& bucket : buckets_) FinishReduced(bucket);
         for (TensorId sum : carried_) FinishCarried(sum);
+        for (TensorId pending : firsts_) FinishFirst(pending);
       }
       if (n == static_cast<int>(nodes_.size())) break;
       Keep(nodes_[static_cast<size_t>(n)]);
@@ -186,9 +192,10 @@ class Reducer {
     node.op = &graph::OpRegistry::Get().Require(op);
     const graph::Shape& shape = program_.tensor(output).type.shape;
     if (node.op->name == "all_reduce_start") node.attributes = OverDataRanks();
-    if (node.op->name == "reduce_scatter_start") {
+    if (node.op->name == "reduce_scatter_start" || node.op->name == "all_gather_start") {
       node.attributes = OverDataRanks(shape);
     }
+    if (node.op->name == "first_part") ops::SetShape(node.attributes, shape);
     node.inputs = std::move(inputs);
     node.outputs = {output};
     node.phase = phase_;
@@ -259,11 +266,33 @@ class Reducer {
     Emit("all_reduce_done", "", {sum}, reduced);
   }
 
+  void StartFirst(TensorId pending) {
+    LastWriter(pending);
+    const TensorId all = AddTensor(pending, program_.tensor(pending).name + ".all", kNoTensor);
+    program_.mutable_tensor(all).role = Role::kActivation;
+    std::vector<int64_t> dims = {ranks_};
+    std::ranges::copy(program_.tensor(pending).type.shape.dims(), std::back_inserter(dims));
+    program_.mutable_tensor(all).type.shape = graph::Shape(dims);
+    sums_[pending] = all;
+    Emit("all_gather_start", "", {pending}, all);
+  }
+
+  void FinishFirst(TensorId pending) {
+    const std::string name = program_.tensor(pending).name;
+    const TensorId all = sums_.at(pending);
+    const TensorId done = AddTensor(all, name + ".gathered", all);
+    Emit("all_gather_done", "", {all, pending}, done);
+    const TensorId first = reduced_[pending] = AddTensor(pending, name + ".first", done);
+    program_.mutable_tensor(first).role = Role::kActivation;
+    Emit("first_part", "", {done}, first);
+  }
+
   Program& program_;
   const std::vector<Node> nodes_;  // the original nodes
-  int update_ = 0;                 // its first node, or the number of nodes
+  const int64_t ranks_;
+  int update_ = 0;  // its first node, or the number of nodes
   bool trains_ = false;
-  std::vector<TensorId> carried_;  // empty when they are not complete
+  std::vector<TensorId> carried_, firsts_;  // empty when they are not complete
   std::vector<Bucket> buckets_;
   int64_t bytes_ = 0;
   std::set<TensorId> parts_;  // own parts of gradients

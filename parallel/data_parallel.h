@@ -12,6 +12,13 @@
 //              %w.grad.reduced = reduce_scatter_done(%w.grad.sum, %w.grad)   before the next bucket
 //                                                                            but one starts
 //
+// Of a pending state that the first rank decides, what reads it reads the first part of all of
+// them:
+//
+//   forward    %all = all_gather_start(%state.pending)
+//   update     %all.done = all_gather_done(%all, %state.pending)
+//              %first = first_part(%all.done)
+//
 // The loss contains the factor 1 / (targets of the whole step) on every rank, so that sums over
 // ranks equal those of one rank with the whole batch. The loss itself and other metrics are summed
 // too.
@@ -35,6 +42,9 @@ struct DataParallelOptions {
   // Carried tensors that are summed over the data: the loss and other metrics that the host reads,
   // and pending states of the model.
   std::vector<std::string> sums = {"loss"};
+  // Pending states of which all `ranks` take over the first rank's.
+  std::vector<std::string> firsts = {};
+  int64_t ranks = 1;
 };
 
 // Gradients carried from micro-step to micro-step are summed once, in the last micro-step, and so

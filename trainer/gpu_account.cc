@@ -60,13 +60,15 @@ void GpuAccount::CheckFree(const memory::MemoryPlan& plan) const {
   const int64_t needed = profile_.ProcessBytes(plan.arena_bytes);
   if (needed <= memory.free + own) return;
   const std::string others = memory.DescribeOthers();
+  const bool free_micro_batch = ModelFrom(config_)->coupled_samples() > 0;
   throw UserError(
       fmt::format("{}: device: cuda: the run needs {} of the {}'s memory, and {} are free{}; {}a "
-                  "smaller memory.budget with checkpointing.policy: auto, or a smaller "
-                  "train.micro_batch, needs less (see plimsoll plan)",
+                  "smaller memory.budget with checkpointing.policy: auto{} needs less (see plimsoll "
+                  "plan)",
                   config_.Origin("device"), FormatBytes(needed), memory.gpu,
                   FormatBytes(memory.free + own), others.empty() ? "" : " (" + others + ")",
-                  others.empty() ? "" : "end the other process, or: "),
+                  others.empty() ? "" : "end the other process, or: ",
+                  free_micro_batch ? ", or a smaller train.micro_batch," : ""),
       ExitCode::kBudgetNotMet);
 }
 

@@ -1,6 +1,7 @@
 #include "trainer/train.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <atomic>
 #include <chrono>
@@ -259,12 +260,19 @@ class Run {
     feed_.RequireAll(session_->slots());
   }
 
+  void SayFresh(const std::vector<std::string>& fresh) const {
+    if (fresh.empty() || !ranks_.first()) return;
+    PrintProgress(fmt::format("model.init_from: {} start afresh: {} has none of their shapes\n",
+                              fmt::join(fresh, ", "), config_.model.init_from));
+  }
+
   // A snapshot of adapters does not include their model.
   void FillWeights() {
     if (resumed_ == nullptr && config_.model.init_from.empty()) {
       session_->Initialize(*model_, static_cast<uint64_t>(config_.model.seed));
     } else if (resumed_ == nullptr || config_.lora.asked()) {
-      session_->LoadWeights(*model_, config_.model.init_from);
+      SayFresh(session_->StartFrom(*model_, config_.model.init_from,
+                                   static_cast<uint64_t>(config_.model.seed)));
     }
     if (resumed_ == nullptr) {
       StartAdapter(*session_, config_);

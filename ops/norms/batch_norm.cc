@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/gradient.h"
+#include "ops/arithmetic.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/norms/batch_norm_partials.h"
@@ -42,18 +43,26 @@ TensorType ChannelGradient(const TensorType& x) {
 }
 
 std::vector<TensorType> InferStatistics(const OpCall& call) {
-  const int64_t groups = call.attributes.GetInt("groups");
-  const TensorType statistic = StatisticType(call, call.input(0), groups);
-  Check(call.input(0).shape.rows() > groups, call, "one value per channel has no variance");
-  return {statistic, statistic};
+  const TensorType statistic = StatisticType(call, call.input(0), call.attributes.GetInt("groups"));
+  return {statistic, statistic, statistic};
+}
+
+// What becomes of the variance (result 1) directly and as the unbiased one (result 2) of n values.
+Value VarianceGradient(GradientContext& context, int64_t n) {
+  const Value biased = context.output_gradient(1), unbiased = context.output_gradient(2);
+  if (unbiased == graph::kNoTensor) return biased;
+  const double factor = static_cast<double>(n) / static_cast<double>(n - 1);
+  const Value scaled = Scale(context.builder(), unbiased, factor);
+  return biased == graph::kNoTensor ? scaled : Add(context.builder(), biased, scaled);
 }
 
 void StatisticsGradient(GradientContext& context) {
   if (!context.wants(0)) return;
-  context.SetGradient(
-      0, context.builder().Emit1("batch_norm_statistics_backward",
+  graph::Builder& g = context.builder();
+  const int64_t n = g.shape(context.input(0)).rows() / context.attributes().GetInt("groups");
+  context.SetGradient(0, g.Emit1("batch_norm_statistics_backward",
                                  {context.input(0), context.output(0), context.output_gradient(0),
-                                  context.output_gradient(1), context.TakePartial(0)}));
+                                  VarianceGradient(context, n), context.TakePartial(0)}));
 }
 
 std::vector<TensorType> InferStatisticsBackward(const OpCall& call) {
@@ -65,6 +74,45 @@ std::vector<TensorType> InferStatisticsBackward(const OpCall& call) {
   CheckAbsentOr(call, 3, mean);
   CheckAbsentOr(call, 4, x);
   return {x};
+}
+
+// The type of one set of statistics of several, [R,C].
+TensorType MergedType(const OpCall& call) {
+  const TensorType& means = call.input(0);
+  Check(graph::IsFloat(means.dtype) && means.shape.rank() == 2, call,
+        "means must be floating, [R,C]");
+  return {means.dtype, {1, means.shape.dim(1)}};
+}
+
+std::vector<TensorType> InferMerge(const OpCall& call) {
+  const TensorType merged = MergedType(call);
+  Check(call.input(1) == call.input(0), call, "variances must be as means");
+  const int64_t n = call.attributes.GetInt("n");
+  Check(n >= 1 && n * call.input(0).shape.dim(0) > 1, call, "one value has no variance");
+  return {merged, merged, merged};
+}
+
+void MergeGradient(GradientContext& context) {
+  const std::vector<bool> want = {context.wants(0), context.wants(1)};
+  if (!want[0] && !want[1]) return;
+  graph::Builder& g = context.builder();
+  const int64_t n = context.attributes().GetInt("n") * g.shape(context.input(0)).dim(0);
+  const std::vector<Value> gradients =
+      g.Emit("merge_batch_norm_statistics_backward",
+             {context.input(0), context.output(0), context.output_gradient(0),
+              VarianceGradient(context, n)},
+             {}, "", want);
+  for (size_t i = 0; i < 2; ++i) {
+    if (want[i]) context.SetGradient(i, gradients[i]);
+  }
+}
+
+std::vector<TensorType> InferMergeBackward(const OpCall& call) {
+  const TensorType merged = MergedType(call);
+  Check(call.input(1) == merged, call, "mean must be [1,C]");
+  CheckAbsentOr(call, 2, merged);
+  CheckAbsentOr(call, 3, merged);
+  return {call.input(0), call.input(0)};
 }
 
 std::vector<TensorType> InferBatchNorm(const OpCall& call) {
@@ -106,7 +154,7 @@ std::vector<TensorType> InferBatchNormBackward(const OpCall& call) {
 const OpRegistration kStatistics({
     .name = "batch_norm_statistics",
     .inputs = {{"x"}},
-    .outputs = {{"mean"}, {"variance"}},
+    .outputs = {{"mean"}, {"variance"}, {"unbiased", true}},
     .infer = &InferStatistics,
     .gradient = &StatisticsGradient,
     .cost = FlopsPerElement(4),
@@ -121,6 +169,25 @@ const OpRegistration kStatisticsBackward({
     .gradient = {},
     .cost = FlopsPerElement(3),
     .in_place = {{0, 0}, {4, 0}},
+});
+
+const OpRegistration kMerge({
+    .name = "merge_batch_norm_statistics",
+    .inputs = {{"means"}, {"variances"}},
+    .outputs = {{"mean"}, {"variance"}, {"unbiased", true}},
+    .infer = &InferMerge,
+    .gradient = &MergeGradient,
+    .cost = FlopsPerElement(5),
+    .precision = {Precision::kFloat32, "small differences of means"},
+});
+
+const OpRegistration kMergeBackward({
+    .name = "merge_batch_norm_statistics_backward",
+    .inputs = {{"means"}, {"mean"}, {"dmean", true}, {"dvariance", true}},
+    .outputs = {{"dmeans", true}, {"dvariances", true}},
+    .infer = &InferMergeBackward,
+    .gradient = {},
+    .cost = FlopsPerElement(4),
 });
 
 const OpRegistration kBatchNorm({
@@ -178,7 +245,14 @@ const CudaWorkspaceRegistration kBatchNormBackwardWorkspace(
 BatchStatistics BatchNormStatistics(graph::Builder& g, Value x, int64_t groups) {
   const std::vector<Value> statistics =
       g.Emit("batch_norm_statistics", {x}, {{"groups", groups}}, "statistics");
-  return {statistics[0], statistics[1]};
+  return {statistics[0], statistics[1], statistics[2]};
+}
+
+BatchStatistics MergeBatchNormStatistics(graph::Builder& g, Value means, Value variances, int64_t n,
+                                         std::string_view name) {
+  const std::vector<Value> merged =
+      g.Emit("merge_batch_norm_statistics", {means, variances}, {{"n", n}}, name);
+  return {merged[0], merged[1], merged[2]};
 }
 
 Value BatchNorm(graph::Builder& g, Value x, const BatchStatistics& statistics, Value weight,

@@ -1,7 +1,9 @@
 // Batch normalization (Ioffe and Szegedy 2015) over all dimensions but the last, the channels.
 //
-//   batch_norm_statistics  mean[G,C], variance[G,C]   of x[B,…,C], the biased variance
-//   batch_norm             y = (x − mean) / √(variance + eps) · weight + bias
+//   batch_norm_statistics        mean[G,C], variance[G,C]   of x[B,…,C], the biased variance, and
+//                                unbiased[G,C] = variance · n / (n − 1) of n values (NaN of one)
+//   merge_batch_norm_statistics  the same of all ranks' samples, from those of each
+//   batch_norm                   y = (x − mean) / √(variance + eps) · weight + bias
 //
 // The samples, x's first dimension, are divided into G groups of consecutive ones, each of which is
 // normalized by itself; G = 1 is the usual batch norm. Statistics are an op of their own: they are
@@ -21,9 +23,18 @@
 namespace plimsoll::ops {
 
 struct BatchStatistics {
-  graph::Value mean, variance;  // [G,C]
+  graph::Value mean = graph::kNoTensor, variance = graph::kNoTensor;  // [G,C]
+  graph::Value unbiased = graph::kNoTensor;  // [G,C], for running statistics
 };
 BatchStatistics BatchNormStatistics(graph::Builder& g, graph::Value x, int64_t groups = 1);
+
+// means[R,C] and variances[R,C] of R ranks, each of n values → mean[1,C], variance[1,C] and
+// unbiased[1,C] of all R·n. Chan, Golub and LeVeque 1979, "Updating Formulae and a Pairwise
+// Algorithm for Computing Sample Variances", equation 2.1, for R sets of one size: nothing is lost
+// in a difference of large squares.
+BatchStatistics MergeBatchNormStatistics(graph::Builder& g, graph::Value means,
+                                         graph::Value variances, int64_t n,
+                                         std::string_view name = "");
 
 graph::Value BatchNorm(graph::Builder& g, graph::Value x, const BatchStatistics& statistics,
                        graph::Value weight, graph::Value bias, double eps,

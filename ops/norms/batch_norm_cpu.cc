@@ -5,6 +5,10 @@
 //   dweight = Σ_groups rstd · Σ(dy·d),   dbias = Σ_groups Σdy;
 // and through the statistics dx = (dmean + 2 · dvariance · d) / n.
 //
+// Merging R sets of n values: mean = Σ mean_r / R, variance = Σ (variance_r + (mean_r − mean)²) /
+// R, and backward dvariance_r = dvariance / R, dmean_r = (dmean + 2 · dvariance · (mean_r − mean))
+// / R.
+//
 // Threads share chunks of rows, each with partial sums that are added in the order of the chunks
 // (ops/row_partials.h); within a chunk, blocks of rows are summed first. Bytes of N elements:
 // statistics 2·N·s, forward 2·N·s, backward 4·N·s, that of statistics 3·N·s.
@@ -83,6 +87,11 @@ void Statistics(const CpuContext& ctx) {
         return std::array<Vec<T>, 1>{d * d};
       });
       partials.Combine(ctx.pool, 1, nullptr, variance);
+      if (ctx.has_output(2)) {
+        T* const unbiased = ctx.out<T>(2) + g * channels;
+        std::copy_n(variance, channels, unbiased);
+        Divide(unbiased, channels, groups.rows - 1);
+      }
       Divide(variance, channels, groups.rows);
     }
   });
@@ -90,6 +99,49 @@ void Statistics(const CpuContext& ctx) {
 
 int64_t StatisticsWorkspace(const OpCall& call, int /*threads*/) {
   return RowPartialsBytes(GroupType(call.input(0), call.attributes.GetInt("groups")), 2);
+}
+
+void Merge(const CpuContext& ctx) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const int64_t sets = ctx.in_shape(0).dim(0), channels = ctx.in_shape(0).dim(1);
+    const auto all = static_cast<T>(sets * ctx.attributes.GetInt("n"));
+    const S *means = ctx.in<S>(0), *variances = ctx.in<S>(1);
+    S *mean = ctx.out<S>(0), *variance = ctx.out<S>(1);
+    S* const unbiased = ctx.has_output(2) ? ctx.out<S>(2) : nullptr;
+    const auto at = [](const S* from, int64_t i) { return Load<T>(from + i, 1)[0]; };
+    const auto put = [](S* to, T value) { Store<T>(to, Vec<T>{value}, 1); };
+    for (int64_t c = 0; c < channels; ++c) {
+      T middle = 0, within = 0;
+      for (int64_t r = 0; r < sets; ++r) middle += at(means, r * channels + c);
+      middle /= static_cast<T>(sets);
+      for (int64_t r = 0; r < sets; ++r) {
+        const T d = at(means, r * channels + c) - middle;
+        within += at(variances, r * channels + c) + d * d;
+      }
+      within /= static_cast<T>(sets);
+      put(mean + c, middle);
+      put(variance + c, within);
+      if (unbiased != nullptr) put(unbiased + c, within * (all / (all - 1)));
+    }
+  });
+}
+
+void MergeBackward(const CpuContext& ctx) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const int64_t sets = ctx.in_shape(0).dim(0), channels = ctx.in_shape(0).dim(1);
+    const auto at = [&](size_t input, int64_t i) {
+      return ctx.has_input(input) ? Load<T>(ctx.in<S>(input) + i, 1)[0] : T(0);
+    };
+    for (int64_t i = 0; i < sets * channels; ++i) {
+      const int64_t c = i % channels;
+      const T dvariance = at(3, c) / static_cast<T>(sets);
+      const T dmean = at(2, c) / static_cast<T>(sets) + 2 * dvariance * (at(0, i) - at(1, c));
+      if (ctx.has_output(0)) Store<T>(ctx.out<S>(0) + i, Vec<T>{dmean}, 1);
+      if (ctx.has_output(1)) Store<T>(ctx.out<S>(1) + i, Vec<T>{dvariance}, 1);
+    }
+  });
 }
 
 // rstd and rstd · weight of a group.
@@ -236,6 +288,9 @@ void StatisticsBackward(const CpuContext& ctx) {
 
 const CpuKernelRegistration kStatistics({"batch_norm_statistics", &Statistics,
                                          &StatisticsWorkspace});
+const CpuKernelRegistration kMerge({"merge_batch_norm_statistics", &Merge});
+const CpuKernelRegistration kMergeBackward({"merge_batch_norm_statistics_backward",
+                                            &MergeBackward});
 const CpuKernelRegistration kForward({"batch_norm", &Forward, &ForwardWorkspace});
 const CpuKernelRegistration kStatisticsBackward({"batch_norm_statistics_backward",
                                                  &StatisticsBackward});

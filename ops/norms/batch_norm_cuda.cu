@@ -224,6 +224,66 @@ void Statistics(const CudaContext& ctx) {
     ForChannels(ctx, by.totals(), Divide{sums, n, mean});
     sums = SumColumns<T>(ctx, by, Squares<T>{x}, Aligned(x), mean);
     ForChannels(ctx, by.totals(), Divide{sums, n, variance});
+    if (ctx.has_output(2)) ForChannels(ctx, by.totals(), Divide{sums, n - 1, ctx.out<float>(2)});
+  });
+}
+
+// Of a channel; a few ranks' statistics.
+template <typename T>
+struct MergeTerms {
+  const T *means, *variances;
+  int64_t sets, columns;
+  float all;                      // number of values
+  T *mean, *variance, *unbiased;  // the last perhaps nullptr
+  __device__ void operator()(int64_t column) const {
+    float middle = 0, within = 0;
+    for (int64_t r = 0; r < sets; ++r) middle += ToFloat(means[r * columns + column]);
+    middle /= static_cast<float>(sets);
+    for (int64_t r = 0; r < sets; ++r) {
+      const float d = ToFloat(means[r * columns + column]) - middle;
+      within += ToFloat(variances[r * columns + column]) + d * d;
+    }
+    within /= static_cast<float>(sets);
+    mean[column] = FromFloat<T>(middle);
+    variance[column] = FromFloat<T>(within);
+    if (unbiased != nullptr) unbiased[column] = FromFloat<T>(within * (all / (all - 1)));
+  }
+};
+
+void Merge(const CudaContext& ctx) {
+  const int64_t sets = ctx.in_shape(0).dim(0), columns = ctx.in_shape(0).dim(1);
+  const auto all = static_cast<float>(sets * ctx.attributes.GetInt("n"));
+  DispatchCuda(ctx.dtype(), [&]<typename T>() {
+    ForChannels(ctx, columns,
+                MergeTerms<T>{ctx.in<T>(0), ctx.in<T>(1), sets, columns, all, ctx.out<T>(0),
+                              ctx.out<T>(1), ctx.out<T>(2)});
+  });
+}
+
+// Of a channel of a rank.
+template <typename T>
+struct MergeGradientTerms {
+  const T *means, *mean, *dmean, *dvariance;  // the last two perhaps nullptr
+  int64_t sets, columns;
+  T *dmeans, *dvariances;  // perhaps nullptr
+  __device__ void operator()(int64_t i) const {
+    const int64_t column = i % columns;
+    const auto share = [&](const T* gradient) {
+      return gradient == nullptr ? 0 : ToFloat(gradient[column]) / static_cast<float>(sets);
+    };
+    const float of_variance = share(dvariance);
+    const float d = ToFloat(means[i]) - ToFloat(mean[column]);
+    if (dmeans != nullptr) dmeans[i] = FromFloat<T>(share(dmean) + 2 * of_variance * d);
+    if (dvariances != nullptr) dvariances[i] = FromFloat<T>(of_variance);
+  }
+};
+
+void MergeBackward(const CudaContext& ctx) {
+  const int64_t sets = ctx.in_shape(0).dim(0), columns = ctx.in_shape(0).dim(1);
+  DispatchCuda(ctx.dtype(), [&]<typename T>() {
+    ForChannels(ctx, sets * columns,
+                MergeGradientTerms<T>{ctx.in<T>(0), ctx.in<T>(1), ctx.in<T>(2), ctx.in<T>(3), sets,
+                                      columns, ctx.out<T>(0), ctx.out<T>(1)});
   });
 }
 
@@ -349,6 +409,9 @@ void Backward(const CudaContext& ctx) {
 const CudaKernelRegistration kStatistics({"batch_norm_statistics", &Statistics});
 const CudaKernelRegistration kStatisticsBackward({"batch_norm_statistics_backward",
                                                   &StatisticsBackward});
+const CudaKernelRegistration kMerge({"merge_batch_norm_statistics", &Merge});
+const CudaKernelRegistration kMergeBackward({"merge_batch_norm_statistics_backward",
+                                             &MergeBackward});
 const CudaKernelRegistration kForward({"batch_norm", &Forward});
 const CudaKernelRegistration kBackward({"batch_norm_backward", &Backward});
 

@@ -5,6 +5,8 @@
 #include "graph/gradient.h"
 #include "ops/arithmetic.h"
 #include "ops/definition.h"
+#include "ops/matmul.h"
+#include "ops/views.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -15,23 +17,42 @@ using graph::kNoTensor;
 using graph::OpCall;
 using graph::OpRegistration;
 using graph::Precision;
-using graph::ShardingRule;
 using graph::TensorType;
 using graph::Value;
 
 std::vector<TensorType> InferMovingAverage(const OpCall& call) {
   const double momentum = call.attributes.GetReal("momentum");
   Check(momentum >= 0 && momentum <= 1, call, "momentum must be within [0, 1]");
-  return LikeEqualFloatInputs(call);
+  const TensorType state = LikeFloatInput0(call)[0], value = call.input(1);
+  const int64_t values = value.shape.elements() / state.shape.elements();
+  const bool several = value.shape.rank() == state.shape.rank() + 1 &&
+                       value.shape.elements() == values * state.shape.elements() &&
+                       value.shape.dim(0) == values;
+  Check(value.dtype == state.dtype && (several || value == state), call,
+        "value must be as state, or several of these");
+  return {state};
 }
 
+// Where value holds several, each has its share.
 void MovingAverageGradient(graph::GradientContext& ctx) {
+  graph::Builder& g = ctx.builder();
   const double momentum = ctx.attributes().GetReal("momentum");
-  const double factors[] = {1 - momentum, momentum * ctx.attributes().GetReal("factor")};
+  const Value dy = ctx.output_gradient(0);
+  if (ctx.wants(0)) ctx.SetGradient(0, Scale(g, dy, 1 - momentum));
+  if (!ctx.wants(1)) return;
+  const graph::Shape shape = g.shape(ctx.input(1));
+  const int64_t elements = g.shape(dy).elements(), values = shape.elements() / elements;
+  Value gradient = Scale(g, dy, momentum / static_cast<double>(values));
+  if (shape != g.shape(dy)) {
+    const Value ones = Constant(g, {g.dtype(dy), {values, 1}}, 1);
+    gradient = View(g, Matmul(g, ones, View(g, gradient, {1, elements})), shape);
+  }
+  ctx.SetGradient(1, gradient);
+}
+
+void AddToStateGradient(graph::GradientContext& ctx) {
   for (const size_t i : {0, 1}) {
-    if (ctx.wants(i)) {
-      ctx.SetGradient(i, Scale(ctx.builder(), ctx.output_gradient(0), factors[i]));
-    }
+    if (ctx.wants(i)) ctx.SetGradient(i, ctx.output_gradient(0));
   }
 }
 
@@ -52,7 +73,17 @@ const OpRegistration kMovingAverage({
     .cost = FlopsPerElement(3),
     .in_place = {{0, 0}},
     .precision = {Precision::kFloat32, "small changes of a carried sum"},
-    .sharding = {.follows = ShardingRule::kElements, .inputs = 2},
+});
+
+const OpRegistration kAddToState({
+    .name = "add_to_state",
+    .inputs = {{"state"}, {"value"}},
+    .outputs = {{"next"}},
+    .infer = &LikeEqualFloatInputs,
+    .gradient = &AddToStateGradient,
+    .cost = FlopsPerElement(1),
+    .in_place = {{0, 0}},
+    .precision = {Precision::kFloat32, "small changes of a carried sum"},
 });
 
 const OpRegistration kCommitState({
@@ -67,10 +98,13 @@ const OpRegistration kCommitState({
 
 }  // namespace
 
-Value MovingAverage(graph::Builder& g, Value state, Value value, double momentum, double factor,
+Value MovingAverage(graph::Builder& g, Value state, Value value, double momentum,
                     std::string_view name) {
-  return g.Emit1("moving_average", {state, value}, {{"momentum", momentum}, {"factor", factor}},
-                 name);
+  return g.Emit1("moving_average", {state, value}, {{"momentum", momentum}}, name);
+}
+
+Value AddToState(graph::Builder& g, Value state, Value value, std::string_view name) {
+  return g.Emit1("add_to_state", {state, value}, {}, name);
 }
 
 void CommitState(graph::Builder& g, Value state, Value pending, int64_t parts, Value apply) {

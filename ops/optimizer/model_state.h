@@ -9,14 +9,18 @@
 
 namespace plimsoll::ops {
 
-// state + momentum · (factor · value − state), in float32 whatever the policy of mixed precision:
-// the running statistics of PyTorch's batch norm, with its meaning of `momentum`. `factor` makes a
-// variance unbiased.
+// state + momentum · (value − state), in float32 whatever the policy of mixed precision: the
+// running statistics of PyTorch's batch norm, with its meaning of `momentum`. `value` is of the
+// state's shape, or [G, …] of G such values, whose mean counts.
 graph::Value MovingAverage(graph::Builder& g, graph::Value state, graph::Value value,
-                           double momentum, double factor = 1, std::string_view name = "");
+                           double momentum, std::string_view name = "");
+
+// state + value, of one shape, in float32 whatever the policy: counts and sums.
+graph::Value AddToState(graph::Builder& g, graph::Value state, graph::Value value,
+                        std::string_view name = "");
 
 // Sets the persistent `state` to `pending` / `parts`, unless apply i32[] is 0. Without `apply`
-// (kNoTensor), always. `parts` is the number of ranks over which `pending` was summed.
+// (kNoTensor), always. `parts` is the number of values whose sum `pending` is.
 void CommitState(graph::Builder& g, graph::Value state, graph::Value pending, int64_t parts,
                  graph::Value apply);
 

@@ -1,5 +1,6 @@
 // ops/optimizer/model_state.h, element by element. Threads share chunks of elements. Bytes: every
 // argument once.
+#include "ops/cpu_elementwise.h"
 #include "ops/kernel.h"
 #include "ops/simd.h"
 
@@ -9,15 +10,22 @@ namespace {
 void MovingAverage(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
+    const int64_t elements = ctx.in_shape(0).elements();
+    const int64_t values = ctx.in_shape(1).elements() / elements;
     const auto momentum = static_cast<T>(ctx.attributes.GetReal("momentum"));
-    const auto factor = static_cast<T>(ctx.attributes.GetReal("factor"));
     const S *state = ctx.in<S>(0), *value = ctx.in<S>(1);
     S* next = ctx.out<S>(0);
-    ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [=](int64_t i, auto count) {
-      const auto now = Load<T>(state + i, count);
-      Store<T>(next + i, now + (Load<T>(value + i, count) * factor - now) * momentum, count);
+    ParallelVectors<T>(ctx.pool, elements, [=](int64_t i, auto count) {
+      Vec<T> sum = Load<T>(value + i, count);
+      for (int64_t v = 1; v < values; ++v) sum += Load<T>(value + v * elements + i, count);
+      const Vec<T> now = Load<T>(state + i, count), mean = sum / static_cast<T>(values);
+      Store<T>(next + i, now + (mean - now) * momentum, count);
     });
   });
+}
+
+void AddToState(const CpuContext& ctx) {
+  MapElements<2>(ctx, []<typename T>(Vec<T> state, Vec<T> value) { return state + value; });
 }
 
 void CommitState(const CpuContext& ctx) {
@@ -34,6 +42,7 @@ void CommitState(const CpuContext& ctx) {
 }
 
 const CpuKernelRegistration kMovingAverage({"moving_average", &MovingAverage});
+const CpuKernelRegistration kAddToState({"add_to_state", &AddToState});
 const CpuKernelRegistration kCommitState({"commit_state", &CommitState});
 
 }  // namespace

@@ -13,8 +13,9 @@ Forward::Forward(const std::string& folder, Batch batch, Head head)
     : model_(ModelFromHuggingFace(folder)), batch_(batch), program_("forward") {
   graph::Builder builder(program_);
   const Model::Outputs outputs = model_->Build(builder, batch, head, false);
-  graph::Tensor& result =
-      program_.mutable_tensor(head == Head::kLoss ? outputs.loss : outputs.logits);
+  const graph::Value id = head == Head::kLoss ? outputs.loss : outputs.logits;
+  program_.Rename(id, head == Head::kLoss ? "loss" : "logits");
+  graph::Tensor& result = program_.mutable_tensor(id);
   result.role = graph::Role::kMetric;
   result.persistent = true;
   graph::Simplify().Run(program_);
@@ -24,16 +25,21 @@ Forward::Forward(const std::string& folder, Batch batch, Head head)
   arena_ = std::make_unique<runtime::Arena>(plan_.arena_bytes);
   executor_ = std::make_unique<runtime::CpuExecutor>(program_, plan_.programs[0].layout, *arena_,
                                                      nullptr, pool_);
+  std::vector<float> unread;  // a state that evaluations do without
   LoadWeights(folder, *model_, [&](const ParameterInfo& parameter) {
-    return static_cast<float*>(executor_->address(parameter.name));
+    unread.resize(static_cast<size_t>(parameter.shape.elements()));
+    return program_.Find(parameter.name) == graph::kNoTensor
+               ? unread.data()
+               : static_cast<float*>(executor_->address(parameter.name));
   });
 }
 
-void Forward::Write(const std::string& input, const std::vector<int32_t>& values) {
+template <typename T>
+void Forward::Write(const std::string& input, const std::vector<T>& values) {
   if (static_cast<int64_t>(values.size()) != executor_->type(input).shape.elements()) {
     throw InternalError("'" + input + "' needs " + executor_->type(input).ToString());
   }
-  std::ranges::copy(values, static_cast<int32_t*>(executor_->address(input)));
+  std::ranges::copy(values, static_cast<T*>(executor_->address(input)));
 }
 
 double Forward::Loss(const std::vector<int32_t>& tokens, const std::vector<int32_t>& targets) {
@@ -49,12 +55,19 @@ std::vector<float> Forward::Logits(const std::vector<int32_t>& tokens) {
   Write("tokens", tokens);
   std::vector<float> all;
   for (int64_t position = 0; position < batch_.sequence; ++position) {
-    Write("last", {static_cast<int32_t>(position)});
+    Write("last", std::vector{static_cast<int32_t>(position)});
     executor_->Run();
     const auto* logits = static_cast<const float*>(executor_->address("logits"));
     all.insert(all.end(), logits, logits + TextSizesOf(*model_).vocab);
   }
   return all;
+}
+
+std::vector<float> Forward::ClassLogits(const std::vector<float>& images) {
+  Write("images", images);
+  executor_->Run();
+  const auto* logits = static_cast<const float*>(executor_->address("logits"));
+  return {logits, logits + executor_->type("logits").shape.elements()};
 }
 
 }  // namespace plimsoll::models

@@ -26,9 +26,12 @@ class Forward {
   double Loss(const std::vector<int32_t>& tokens, const std::vector<int32_t>& targets);
   // Head::kLogits, one row: [T·V], the logits of every position.
   std::vector<float> Logits(const std::vector<int32_t>& tokens);
+  // Head::kLogits of a model that reads the input "images", [B,H,W,C]: [B,V].
+  std::vector<float> ClassLogits(const std::vector<float>& images);
 
  private:
-  void Write(const std::string& input, const std::vector<int32_t>& values);
+  template <typename T>
+  void Write(const std::string& input, const std::vector<T>& values);
 
   std::unique_ptr<Model> model_;
   Batch batch_;

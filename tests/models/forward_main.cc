@@ -1,11 +1,14 @@
 // forward FOLDER TOKEN... prints, as JSON, what the checkpoint in FOLDER makes of a sequence:
 //   {"loss": mean loss of predicting each next token, "logits": [[V numbers] for each token]}
+// forward --image FOLDER FILE prints, as JSON, {"logits": [C numbers]} of an image, which is the
+// file's float32 numbers [H,W,C].
 // forward --copy FROM TO reads a checkpoint and writes it again.
-// check_with_transformers.py compares both with another implementation.
+// check_with_transformers.py and check_with_torchvision.py compare them with other implementations.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <exception>
+#include <fstream>
 #include <map>
 #include <span>
 #include <string>
@@ -45,14 +48,30 @@ void Print(const std::string& folder, const std::vector<int32_t>& tokens) {
   fmt::print("]}}\n");
 }
 
+void PrintImage(const std::string& folder, const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::vector<float> image;
+  for (float value; stream.read(reinterpret_cast<char*>(&value), sizeof(value));) {
+    image.push_back(value);
+  }
+  const std::vector<float> logits = Forward(folder, {1, 1}, Head::kLogits).ClassLogits(image);
+  fmt::print("{{\"logits\": [{}]}}\n", fmt::join(logits, ", "));
+}
+
 int Main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() == 3 && arguments[0] == "--copy") {
     Copy(arguments[1], arguments[2]);
     return 0;
   }
+  if (arguments.size() == 3 && arguments[0] == "--image") {
+    PrintImage(arguments[1], arguments[2]);
+    return 0;
+  }
   if (arguments.size() < 3) {
-    fmt::print(stderr, "usage: forward FOLDER TOKEN TOKEN… | forward --copy FROM TO\n");
+    fmt::print(stderr,
+               "usage: forward FOLDER TOKEN TOKEN… | forward --image FOLDER FILE | "
+               "forward --copy FROM TO\n");
     return 2;
   }
   std::vector<int32_t> tokens;

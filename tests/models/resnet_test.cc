@@ -2,6 +2,7 @@
 // depend on what is kept for the backward pass.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <random>
 #include <string>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "models/family.h"
+#include "tests/models/image_training.h"
 #include "tests/support/expect_error.h"
 #include "trainer/step/session.h"
 
@@ -130,6 +132,148 @@ TEST(ResNet, HasTheSameBitsUnderAllPolicies) {
       EXPECT_LT(again.arena, kept.arena);
     }
   }
+}
+
+// The counts that this form of the network is known by.
+TEST(ResNet, OfOptionAHasNoParametersInShortcuts) {
+  const std::vector<std::pair<int64_t, int64_t>> sizes = {
+      {20, 269'722}, {32, 464'154}, {44, 658'586}, {56, 853'018}};
+  for (const auto& [depth, parameters] : sizes) {
+    const auto model = TinyResNet({{"depth", depth}, {"shortcut", std::string("A")}});
+    EXPECT_EQ(model->parameter_count(), parameters) << depth;
+  }
+  EXPECT_NE(MessageOf<SettingError>([] {
+              TinyResNet({{"depth", int64_t{18}}, {"shortcut", std::string("A")}});
+            })
+                .value_or("")
+                .find("with 18 layers use B"),
+            std::string::npos);
+}
+
+ImageRun RunAlone(const std::map<std::string, SettingValue>& settings, CompileOptions options,
+                  int steps = 3) {
+  const auto model = TinyResNet(settings);
+  options.threads = 2;
+  ThreadPool pool(2);
+  Session session(Compile(*model, options), pool, {.check_arena = true});
+  const ImageRun run = RunImages(session, *model, options.micro_batch * options.accumulate, steps);
+  EXPECT_EQ(session.used_bytes(), session.compiled().plan.arena_bytes);
+  return run;
+}
+
+double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - b[i]));
+  }
+  return largest;
+}
+
+void ExpectSameTraining(const ImageRun& got, const ImageRun& want) {
+  for (size_t i = 0; i < want.losses.size(); ++i) {
+    EXPECT_NEAR(got.losses[i], want.losses[i], 1e-5 * want.losses[i]) << i;
+  }
+  for (const auto& [name, values] : want.weights) {
+    if (name == "norm_batches") continue;  // counts micro-batches
+    EXPECT_LT(LargestDifference(got.weights.at(name), values), 5e-5) << name;
+  }
+}
+
+CompileOptions Cut(int64_t micro_batch, int64_t accumulate) {
+  CompileOptions options;
+  options.micro_batch = micro_batch;
+  options.accumulate = accumulate;
+  // AdamW makes the rounding of gradients near zero as large as a step.
+  options.update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
+  return options;
+}
+
+TEST(ResNet, TrainsWithoutProjections) {
+  const ImageRun a = RunAlone({{"shortcut", std::string("A")}}, Cut(8, 1), 2);
+  EXPECT_FALSE(a.weights.contains("stage.1.block.0.shortcut.conv.weight"));
+  EXPECT_LT(a.losses[0], 20);
+}
+
+// Of groups of a fixed size, accumulation changes nothing but rounding.
+TEST(ResNet, WithGroupsOfSamplesDoesNotDependOnTheMicroBatch) {
+  const std::map<std::string, SettingValue> groups = {{"norm_samples", int64_t{2}}};
+  const ImageRun whole = RunAlone(groups, Cut(8, 1));
+  for (const int64_t accumulate : {2, 4}) {
+    SCOPED_TRACE(accumulate);
+    ExpectSameTraining(RunAlone(groups, Cut(8 / accumulate, accumulate)), whole);
+  }
+  // Programs of several micro-steps do the same.
+  CompileOptions together = Cut(2, 4);
+  together.micro_steps_per_program = 2;
+  ExpectSameTraining(RunAlone(groups, together), whole);
+  // One group is the usual batch norm, and several are not.
+  const ImageRun usual = RunAlone({}, Cut(8, 1));
+  ExpectSameTraining(RunAlone({{"norm_samples", int64_t{8}}}, Cut(8, 1)), usual);
+  EXPECT_GT(std::abs(usual.losses[0] - whole.losses[0]), 1e-3);
+}
+
+TEST(ResNet, WithGroupsHasTheSameBitsUnderAllPolicies) {
+  const std::map<std::string, SettingValue> groups = {{"norm_samples", int64_t{2}}};
+  const ImageRun kept = RunAlone(groups, Cut(4, 2));
+  for (const Policy policy : {Policy::kBlock, Policy::kEvery, Policy::kSelective}) {
+    CompileOptions options = Cut(4, 2);
+    options.checkpointing.policy = policy;
+    options.checkpointing.every = 2;
+    options.checkpointing.recompute = {{"activations"}, "checkpointing.recompute"};
+    const ImageRun again = RunAlone(groups, options);
+    EXPECT_EQ(again.losses, kept.losses);
+    EXPECT_EQ(again.weights, kept.weights);
+  }
+}
+
+// Once a step, towards the mean of the groups' statistics; without groups, once a micro-step.
+TEST(ResNet, CountsItsMicroBatches) {
+  EXPECT_EQ(RunAlone({}, Cut(4, 2)).weights.at("norm_batches"), std::vector<float>(9, 6));
+}
+
+TEST(ResNet, WithFrozenNormsUsesAndKeepsItsRunningStatistics) {
+  const auto model = TinyResNet({{"norms", std::string("frozen")}});
+  EXPECT_EQ(model->coupled_samples(), 1);
+  CompileOptions options = Cut(4, 2);
+  options.evaluate = true;
+  options.threads = 2;
+  ThreadPool pool(2);
+  Session session(Compile(*model, options), pool);
+  session.Initialize(*model, 1);
+  std::map<std::string, std::vector<float>> states;
+  float next = 0.1f;
+  for (const models::StateInfo& state : model->states()) {
+    std::vector<float>& values = states[state.name];
+    for (int64_t i = 0; i < state.shape.elements(); ++i) values.push_back(next += 0.01f);
+    session.WriteParameter(state.name, values);
+  }
+  // What training computes is what an evaluation would.
+  FillImages(session, 0);
+  const int64_t targets = 4;
+  const double evaluated = session.Evaluate({&targets, 1})[0].loss;
+  session.BeginStep(8, 0.1, 1);
+  for (int64_t micro = 0; micro < 2; ++micro) session.Run(0, micro);
+  EXPECT_NEAR(session.Metrics().loss, evaluated, 1e-5 * evaluated);
+  for (const auto& [name, values] : states) EXPECT_EQ(session.ReadParameter(name), values) << name;
+}
+
+// The last stage of so small an image has one pixel.
+TEST(ResNet, RefusesOneValuePerChannel) {
+  const auto compile = [](const std::map<std::string, SettingValue>& more, int64_t batch) {
+    std::map<std::string, SettingValue> settings = {{"image_size", int64_t{4}}};
+    settings.insert(more.begin(), more.end());
+    Compile(*TinyResNet(settings), Cut(batch, 1));
+  };
+  ExpectUserError([&] { compile({}, 1); },
+                  {"stage.2.block.0.norm_1", "one value", "raise train.micro_batch"});
+  ExpectUserError(
+      [&] {
+        compile({{"norm_samples", int64_t{1}}}, 4);
+      },
+      {"one value", "raise model.norm_samples"});
+  compile({}, 2);
+  compile({{"norms", std::string("frozen")}}, 1);
 }
 
 }  // namespace

@@ -31,6 +31,38 @@ const ExampleRegistration kStatisticsBackwardFresh(
      .inputs = {{{3, 5, 7}}, Mean({1, 7}), Absent(), {{1, 7}}, Absent()},
      .compute_inputs = {1, 2, 3}});
 
+const ExampleRegistration kMerge({.op = "merge_batch_norm_statistics",
+                                  .label = "",
+                                  .inputs = {{{3, 70}}, Variance({3, 70})},
+                                  .attributes = {{"n", 5}},
+                                  .dtypes = FullPrecision()});
+const ExampleRegistration kMergeBackward({.op = "merge_batch_norm_statistics_backward",
+                                          .label = "",
+                                          .inputs = {{{2, 9}}, {{1, 9}}, {{1, 9}}, {{1, 9}}},
+                                          .dtypes = FullPrecision()});
+const ExampleRegistration kMergeBackwardOfVariance(
+    {.op = "merge_batch_norm_statistics_backward",
+     .label = "of the variance alone",
+     .inputs = {{{4, 5}}, {{1, 5}}, Absent(), {{1, 5}}},
+     .dtypes = FullPrecision()});
+
+const ExampleRegistration kMergeChannels({.op = "merge_channel_statistics",
+                                          .label = "",
+                                          .inputs = {{{3, 12}}, Variance({3, 12})},
+                                          .attributes = {{"groups", 4}},
+                                          .dtypes = FullPrecision()});
+const ExampleRegistration kMergeChannelsToOne({.op = "merge_channel_statistics",
+                                               .label = "of all channels",
+                                               .inputs = {{{2, 70}}, Variance({2, 70})},
+                                               .attributes = {{"groups", 1}},
+                                               .dtypes = FullPrecision()});
+const ExampleRegistration kMergeChannelsBackward(
+    {.op = "merge_channel_statistics_backward",
+     .label = "",
+     .inputs = {{{3, 8}}, {{3, 8}}, {{3, 8}}, {{3, 8}}},
+     .attributes = {{"groups", 2}},
+     .dtypes = FullPrecision()});
+
 const ExampleRegistration kNorm(
     {.op = "batch_norm",
      .label = "",

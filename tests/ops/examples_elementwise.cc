@@ -72,6 +72,10 @@ const ExampleRegistration kOwnPart({.op = "own_part",
                                     .label = "of one rank",
                                     .inputs = {{{4, 6}}},
                                     .attributes = {{"rank", int64_t{1}}, {"d0", int64_t{24}}}});
+const ExampleRegistration kFirstPart({.op = "first_part",
+                                      .label = "of three",
+                                      .inputs = {{{3, 6}}},
+                                      .attributes = {{"rank", int64_t{1}}, {"d0", int64_t{6}}}});
 const ExampleRegistration kCopyStart({.op = "copy_start", .label = "", .inputs = {{kLarge}}});
 const ExampleRegistration kCopyDone({.op = "copy_done",
                                      .label = "",

@@ -6,6 +6,20 @@
 namespace plimsoll::ops {
 namespace {
 
+const ExampleRegistration kSubsample({.op = "subsample",
+                                      .label = "",
+                                      .inputs = {{{2, 5, 6, 3}}},
+                                      .attributes = {{"stride", 2}, {"channels", 7}}});
+const ExampleRegistration kSubsampleByThree({.op = "subsample",
+                                             .label = "many channels, none new",
+                                             .inputs = {{{3, 7, 9, 200}}},
+                                             .attributes = {{"stride", 3}, {"channels", 200}}});
+const ExampleRegistration kSubsampleBackward(
+    {.op = "subsample_backward",
+     .label = "",
+     .inputs = {{{2, 3, 3, 7}}},
+     .attributes = {{"stride", 2}, {"rank", 4}, {"d0", 2}, {"d1", 5}, {"d2", 6}, {"d3", 3}}});
+
 using graph::Attributes;
 using graph::DType;
 

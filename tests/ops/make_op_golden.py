@@ -120,6 +120,10 @@ def main():
     write(directory / "global_avg_pool.txt", differentiate(
         lambda x: pool(nn.adaptive_avg_pool2d, x, 1)[:, 0, 0], images))
 
+    write(directory / "group_norm.txt", differentiate(
+        lambda x, weight, bias: pool(nn.group_norm, x, 3, weight, bias, 1e-5),
+        {"x": 2 * randn(2, 4, 5, 6) + 1, "weight": randn(6), "bias": randn(6)}))
+
 
 if __name__ == "__main__":
     main()

@@ -107,6 +107,29 @@ TEST_P(GoldenTest, LayerNorm) {
   ExpectNear(backward[2], golden["dbias"]);
 }
 
+// The ops that ops::GroupNorm emits, and their gradients.
+TEST_P(GoldenTest, GroupNorm) {
+  Golden golden = Read("group_norm");
+  const HostTensor x = Make(golden["x"]), weight = Make(golden["weight"]);
+  const Attributes eps = {{"eps", 1e-5}}, groups = {{"groups", 3}};
+  const Outputs channels = Call("batch_norm_statistics", {{"groups", 2}}, {x});
+  const Outputs merged = Call("merge_channel_statistics", groups, {channels[0], channels[1]});
+  const Outputs forward =
+      Call("batch_norm", eps, {x, merged[0], merged[1], weight, Make(golden["bias"])});
+  ExpectNear(forward[0], golden["y"]);
+  const std::optional<HostTensor> none;
+  const Outputs of_norm =
+      Call("batch_norm_backward", eps,
+           {Make(golden["dy"]), x, merged[0], merged[1], weight, none, none, none});
+  ExpectNear(of_norm[3], golden["dweight"]);
+  ExpectNear(of_norm[4], golden["dbias"]);
+  const Outputs of_merging = Call("merge_channel_statistics_backward", groups,
+                                  {channels[0], merged[0], of_norm[1], of_norm[2]});
+  const Outputs of_statistics = Call("batch_norm_statistics_backward", {},
+                                     {x, channels[0], of_merging[0], of_merging[1], of_norm[0]});
+  ExpectNear(of_statistics[0], golden["dx"]);
+}
+
 TEST_P(GoldenTest, RmsNorm) {
   Golden golden = Read("rms_norm");
   const HostTensor x = Make(golden["x"]), weight = Make(golden["weight"]);

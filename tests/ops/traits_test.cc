@@ -94,10 +94,10 @@ TEST(Traits, AreThoseOfTheseOps) {
             (Names{"attention", "attention_backward"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.precision.tf32; }),
             (Names{"add_low_rank", "conv", "linear", "linear_cross_entropy", "matmul"}));
-  EXPECT_EQ(
-      OpsWith([](const OpDef& op) { return op.cheap_to_recompute; }),
-      (Names{"add", "batch_norm", "cast", "dropout", "gelu", "layer_norm", "mul", "prepend_token",
-             "relu", "rms_norm", "rotary", "scale", "sigmoid", "silu", "swiglu", "tanh"}));
+  EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cheap_to_recompute; }),
+            (Names{"add", "batch_norm", "cast", "dropout", "gelu", "layer_norm", "mul",
+                   "prepend_token", "relu", "rms_norm", "rotary", "scale", "sigmoid", "silu",
+                   "subsample", "swiglu", "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "norms"; }),
             (Names{"batch_norm", "layer_norm", "rms_norm"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "activations"; }),

@@ -162,6 +162,34 @@ forward
 )");
 }
 
+// Ranks gather what all of them made of it, and the update takes the first part.
+TEST(DataParallel, TheFirstRankDecidesAboutStates) {
+  Program program = Parse(R"(program train
+  tensor %x: f32[3] input persistent
+  tensor %s: f32[3] state persistent
+  tensor %s.pending: f32[3] pending persistent
+forward
+  %next: f32[3] = moving_average(%s, %x) {momentum=0.1}
+  %s.pending = cast(%next) {dtype="f32"}
+update
+  %s = commit_state(%s, %s.pending, _) {parts=1} @s
+)");
+  DataParallel({.sums = {}, .firsts = {"s.pending"}, .ranks = 2}).Run(program);
+  graph::ExpectProgram(program, R"(program train
+  tensor %x: f32[3] input persistent
+  tensor %s: f32[3] state persistent
+  tensor %s.pending: f32[3] pending persistent
+forward
+  %next: f32[3] = moving_average(%s, %x) {momentum=0.1}
+  %s.pending = cast(%next) {dtype="f32"}
+  %s.pending.all: f32[2,3] = all_gather_start(%s.pending) {axis="data", d0=2, d1=3, rank=2} !data_parallel
+update
+  %s.pending.gathered: f32[2,3] view %s.pending.all+0 = all_gather_done(%s.pending.all, %s.pending) !data_parallel
+  %s.pending.first: f32[3] view %s.pending.gathered+0 = first_part(%s.pending.gathered) {d0=3, rank=1} !data_parallel
+  %s = commit_state(%s, %s.pending.first, _) {parts=1} @s
+)");
+}
+
 TEST(DataParallel, FirstMicroStepsAndOtherProgramsStayAsTheyAre) {
   Program first = Parse(R"(program train_first
   tensor %x: f32[4,8] input persistent

@@ -140,10 +140,18 @@ void ResolveData(RunConfig& config, std::vector<std::string>& warnings) {
   }
 }
 
+// True if settings beside the weights may ask for parameters that the checkpoint has not.
+bool AsksForAnotherModel(const RunConfig& config) {
+  const Settings& settings = config.model.settings;
+  return std::ranges::any_of(settings.Names(), [&](const std::string& name) {
+    return settings.IsGiven(name) && name != "dropout" && name != "sequence";
+  });
+}
+
 void ResolveSeeds(RunConfig& config, std::vector<std::string>& warnings) {
   if (!config.IsSet("model.seed")) {
     config.model.seed = config.train.seed;
-  } else if (!config.model.init_from.empty() &&
+  } else if (!config.model.init_from.empty() && !AsksForAnotherModel(config) &&
              (config.lora.rank == 0 || !config.lora.init_from.empty())) {
     warnings.push_back(
         fmt::format("{}: model.seed: has no effect: all weights come from model.init_from{}",

@@ -101,13 +101,16 @@ struct WeightDecayGroup {
 // With init_from, only the keys that Setting::beside_weights allows may be set as well: the others
 // come from the folder's config.json.
 struct ModelConfig {
-  std::string init_from;  // Hugging Face folder; empty: initialise at random
-  std::string family;     // of models/family.h
-  int64_t seed = 1337;    // of initial weights; derived: train.seed
-  Settings settings;      // the family's own keys, by name; complete once loaded
+  std::string init_from;            // Hugging Face folder; empty: initialise at random
+  bool followed_init_from = false;  // have its settings been read?
+  std::string family;               // of models/family.h
+  int64_t seed = 1337;              // of initial weights; derived: train.seed
+  Settings settings;                // the family's own keys, by name; complete once loaded
 
   // Tokens per training sequence; 1 for models that read none, 0 until init_from provides it.
-  int64_t sequence() const { return settings.IntOr("sequence", init_from.empty() ? 1 : 0); }
+  int64_t sequence() const {
+    return settings.IntOr("sequence", init_from.empty() || followed_init_from ? 1 : 0);
+  }
 
   bool operator==(const ModelConfig&) const = default;
 };
@@ -252,6 +255,7 @@ struct ParallelConfig {
   int64_t zero = 0;
   bool reshard_after_forward = true;
   bool sequence = false;
+  bool sync_norm = false;
   std::optional<int64_t> bucket_cap_mb;  // nullopt: auto
   std::optional<int64_t> nccl_max_ctas;  // nullopt: auto; 0: NCCL's own choice
   double timeout = 600;                  // seconds

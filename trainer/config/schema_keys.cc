@@ -22,7 +22,7 @@ void ModelKeys(std::vector<Key>& keys) {
   model.Add("init_from", &M::init_from,
             "Hugging Face folder (`config.json`, `model.safetensors`) to start from; it says "
             "everything about the "
-            "model but `dropout` and `sequence`.");
+            "model but settings that it does not fix (`dropout`, `sequence`, `classes`, …).");
   model.Add("family", &M::family, "Architecture.")
       .As(Type::kEnum)
       .Choices(OwnersOf("model"))
@@ -359,6 +359,9 @@ void TechniqueKeys(std::vector<Key>& keys) {
   parallel.Add("sequence", &ParallelConfig::sequence,
                "Sequence parallelism: tensor-parallel ranks also share the tokens of what lies "
                "between split layers. Without effect on one of them.");
+  parallel.Add("sync_norm", &ParallelConfig::sync_norm,
+               "Batch norms take their statistics from the samples of all data ranks, so that "
+               "ranks compute what one would (docs/batch_norm.md).");
   parallel
       .Add("bucket_cap_mb", &ParallelConfig::bucket_cap_mb,
            "Gradients are summed in buckets of at least so many MiB; auto: a thirty-second of "

@@ -84,6 +84,7 @@ LabelledImages ReadIdx(const std::string& folder, Names names) {
   }
   CheckLabels(labels.values, labels_path);
   return {.size = {images.shape[1], images.shape[2], 1},
+          .files = {{labels_path}},
           .pixels = std::move(images.values),
           .labels = std::move(labels.values)};
 }
@@ -114,6 +115,7 @@ void AppendCifar(const std::string& path, LabelledImages& images) {
         path, bytes.size(), record));
   }
   const size_t count = bytes.size() / record, before = images.labels.size();
+  images.files.push_back({path, static_cast<int64_t>(before)});
   for (size_t i = 0; i < count; ++i) images.labels.push_back(bytes[i * record]);
   CheckLabels(std::span(images.labels).subspan(before), path);
   images.pixels.resize((before + count) * channels * plane);
@@ -127,7 +129,7 @@ void AppendCifar(const std::string& path, LabelledImages& images) {
 }
 
 LabelledImages ReadCifar(const std::string& folder, Names names) {
-  LabelledImages images{.size = kCifarSize, .pixels = {}, .labels = {}};
+  LabelledImages images{.size = kCifarSize, .files = {}, .pixels = {}, .labels = {}};
   for (const char* name : names) {
     const std::string path = folder + "/" + name;
     if (!Exists(path)) FailMissing(folder, name);

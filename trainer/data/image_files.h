@@ -17,7 +17,14 @@ struct ImageSize {
 };
 
 struct LabelledImages {
+  // Where the labels come from: a file, and the number of its first image among all.
+  struct File {
+    std::string path;
+    int64_t first = 0;
+  };
+
   ImageSize size;
+  std::vector<File> files;      // in order
   std::vector<uint8_t> pixels;  // [N,H,W,C]
   std::vector<uint8_t> labels;  // [N], each below the number of classes
 

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -117,6 +118,21 @@ void FillRow(const Images& images, const LabelledImages& from, int64_t number,
   }
 }
 
+// UserError on a label from `bound` on.
+void CheckLabelsBelow(const LabelledImages& images, int64_t bound) {
+  const auto wrong =
+      std::ranges::find_if(images.labels, [&](uint8_t label) { return label >= bound; });
+  if (wrong == images.labels.end()) return;
+  const int64_t number = wrong - images.labels.begin();
+  const auto behind =
+      std::ranges::upper_bound(images.files, number, {}, &LabelledImages::File::first);
+  const LabelledImages::File& file = *std::prev(behind);
+  throw UserError(
+      fmt::format("{}: image {} has label {}, but the model tells apart {} classes, 0 "
+                  "to {}; raise model.classes, or name other images",
+                  file.path, number - file.first, *wrong, bound, bound - 1));
+}
+
 class HeldOutImages final : public Source {
  public:
   // The first `count` images for tests.
@@ -161,6 +177,11 @@ class ImageSource final : public Source {
           augmentation_.Draw(images_->centred, Hash(seed_, kAugmentationStream), first + row);
       FillRow(*images_, train, ImageOf(first + row), placement, found, row);
     }
+  }
+  void CheckBound(std::string_view input, int64_t bound) const override {
+    if (input != "labels") return;
+    CheckLabelsBelow(images_->files.train, bound);
+    CheckLabelsBelow(images_->files.test, bound);
   }
   std::vector<int64_t> sizes() const override { return {images_->files.train.count()}; }
   std::unique_ptr<Source> HeldOut(int64_t most) const override {

@@ -44,6 +44,9 @@ class Source {
                                int64_t count) const {
     return count;
   }
+  // Throws UserError, which names the first sample, if an integer input of that name would get
+  // numbers from `bound` on.
+  virtual void CheckBound(std::string_view /*input*/, int64_t /*bound*/) const {}
   // The amount of data in each part: a resumed run must have the same data. Empty: endless data.
   virtual std::vector<int64_t> sizes() const { return {}; }
   // The number of samples. nullopt: endless.

@@ -23,14 +23,21 @@ struct Growing {
   std::function<void(RunConfig&, int64_t)> set;
   int64_t limit;
   std::string limit_reason;
-  int64_t step = 1;
+  int64_t unit = 1;  // the value grows in steps of that
 };
 
 Growing GrowingKey(const RunConfig& config, const std::string& key) {
   constexpr int64_t kMost = 1 << 20;
   if (key == "train.micro_batch") {
-    return {[](RunConfig& run, int64_t value) { run.train.micro_batch = value; }, kMost,
-            "more are not tried"};
+    const int64_t coupled = ModelFrom(config)->coupled_samples();
+    if (coupled == 0) {
+      throw config.Error("train.micro_batch",
+                         "--max would change the mathematics, too: all samples of a micro-batch "
+                         "act on one another in this model (docs/batch_norm.md); fix groups of "
+                         "them by model.norm_samples");
+    }
+    return {[](RunConfig& run, int64_t value) { run.train.micro_batch = value; }, kMost / coupled,
+            "more are not tried", coupled};
   }
   const bool loaded = !config.model.init_from.empty();
   if (key == "model.sequence") {
@@ -103,13 +110,13 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
   const memory::Budget budget = BudgetOf(config);
   const Activity activity(fmt::format("looking for the largest {} that fits", key));
   RunConfig one = config;
-  growing.set(one, 1);
+  growing.set(one, growing.unit);
   RequireRoomForParameters(one, budget);
   memory::ExactPlan best;
   // The smallest arena with that value: among the named policies alone, or among all plans.
   const auto smallest = [&](int64_t value, bool policies) {
     RunConfig run = config;
-    growing.set(run, value);
+    growing.set(run, value * growing.unit);
     StepSolver solver(run, {.built_in_rates = true, .policies = policies});
     return *solver.solver().Smallest(budget).exact;
   };
@@ -144,7 +151,7 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
     PrintAnswer(fmt::format(
         "{}\n",
         nlohmann::ordered_json{{"key", key},
-                               {"largest", good},
+                               {"largest", good * growing.unit},
                                {"arena_bytes", best.arena_bytes},
                                {"host_arena_bytes", best.host_arena_bytes},
                                {"process_bytes", budget.profile.ProcessBytes(best.arena_bytes)},
@@ -153,8 +160,9 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
             .dump(1)));
     return;
   }
-  PrintAnswer(fmt::format("{}: {} is the largest that fits in {} (arena {}){}\n", key, good,
-                          FormatBytes(budget.process()), FormatBytes(best.arena_bytes),
+  PrintAnswer(fmt::format("{}: {} is the largest that fits in {} (arena {}){}\n", key,
+                          good * growing.unit, FormatBytes(budget.process()),
+                          FormatBytes(best.arena_bytes),
                           limited ? "; " + growing.limit_reason : ""));
 }
 

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "trainer/settle/channels.h"
+#include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/solve.h"
 
@@ -31,16 +32,18 @@ struct Change {
 };
 
 std::vector<Change> Changes(const RunConfig& config) {
+  // 0: a smaller micro-batch would be another training.
+  const int64_t coupled = ModelFrom(config)->coupled_samples();
   std::vector<Change> changes;
   if (config.checkpointing.policy != CheckpointPolicy::kAuto) {
     changes.push_back({"checkpointing.policy", "auto",
                        [](RunConfig& run) { run.checkpointing.policy = CheckpointPolicy::kAuto; }});
   }
   // The micro-batch sizes between the user's and the smallest, largest first.
-  if (config.train.micro_batch > 1) {
+  if (config.train.micro_batch > 1 && coupled > 0) {
     const int64_t whole = config.train.micro_batch * config.train.accumulate;
     for (int64_t size = config.train.micro_batch / 2; size >= 1; size /= 2) {
-      if (whole % size != 0) continue;
+      if (whole % size != 0 || size % coupled != 0) continue;
       const int64_t accumulate = whole / size;
       changes.push_back({"train.micro_batch",
                          fmt::format("{} with train.accumulate: {}", size, accumulate),

@@ -29,10 +29,10 @@ void Count(const graph::Program& program, const graph::Node& node, double times,
 }
 
 // The run with those open choices made that do not affect what is sent.
-config::RunConfig Closed(const config::RunConfig& config) {
+config::RunConfig Closed(const config::RunConfig& config, const models::Model& model) {
   config::RunConfig run = config;
   if (run.train.micro_batch == 0) {
-    run.train.micro_batch = 1;
+    run.train.micro_batch = std::max<int64_t>(1, model.coupled_samples());
     run.train.global_batch.reset();
     run.train.global_batch_tokens.reset();
   }
@@ -61,8 +61,9 @@ void ChooseChannels(config::RunConfig& config) {
   config.parallel.nccl_max_ctas = 0;
   const int64_t ranks = MeshFrom(config).size();
   if (ranks == 1 || ranks > kGpusOfHost || DeviceFrom(config) == runtime::DeviceKind::kCpu) return;
-  const config::RunConfig run = Closed(config);
-  const StepDraft step(run, *ModelFrom(run));
+  const std::unique_ptr<models::Model> model = ModelFrom(config);
+  const config::RunConfig run = Closed(config, *model);
+  const StepDraft step(run, *model);
   const memory::CostModel rates = BuiltInCost(run);
   double seconds = 0;
   for (size_t p = 0; p < step.programs().size(); ++p) {

@@ -64,6 +64,23 @@ void CheckTensorRanks(const config::RunConfig& config, const models::Model& mode
   }
 }
 
+// UserError where the micro-batch, or the ranks, do not go with how the model's samples act on one
+// another.
+void CheckCoupling(const config::RunConfig& config, const models::Model& model) {
+  const int64_t coupled = model.coupled_samples(), micro_batch = config.train.micro_batch;
+  if (coupled > 1 && micro_batch % coupled != 0) {
+    throw config.Error("train.micro_batch",
+                       fmt::format("{} samples make no whole groups of the {} that act on one "
+                                   "another in this model; use a multiple of {}",
+                                   micro_batch, coupled, coupled));
+  }
+  if (coupled != 0 && config.parallel.sync_norm) {
+    throw config.Error("parallel.sync_norm",
+                       "this model has no statistics of whole micro-batches, which ranks could "
+                       "share; leave it out");
+  }
+}
+
 // Plans add up bytes in 64 bits: refuses, by a rough estimate, a run whose sums would overflow.
 void CheckSize(const config::RunConfig& config, const models::Model& model) {
   constexpr double kBytesPerParameter = 32, kBytesPerElement = 16;  // with gradients and workspaces
@@ -72,7 +89,8 @@ void CheckSize(const config::RunConfig& config, const models::Model& model) {
     graph::Program program("size");
     graph::Builder builder(program);
     const models::Batch one = {.batch = 1, .sequence = config.model.sequence()};
-    model.Build(builder, one, models::Head::kLoss, true, objective.name);
+    // Not for training, where one sample may be too few.
+    model.Build(builder, one, models::Head::kLoss, false, objective.name);
     for (const graph::Tensor& tensor : program.tensors()) {
       if (tensor.persistent) continue;
       elements += static_cast<double>(tensor.type.shape.elements());
@@ -155,6 +173,7 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
   }
   ResolveAdapter(config);
   ModelOfFolder(config, config.model.settings);
+  config.model.followed_init_from = true;
   config::ResolveBatch(config, ranks);
   loaded.resolved_yaml = config::ToYaml(config);
   return loaded;
@@ -327,6 +346,7 @@ int64_t BucketBytes(const config::RunConfig& config, int64_t trained) {
 
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model) {
   CheckSize(config, model);
+  CheckCoupling(config, model);
   if (!SharesTokens(config)) {
     throw config.Error(
         "parallel.sequence",
@@ -350,6 +370,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.mesh = MeshFrom(config);
   options.zero = config.parallel.zero;
   options.sequence_parallel = config.parallel.sequence;
+  options.sync_norm = config.parallel.sync_norm;
   options.evaluate = config.train.eval_every > 0;
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;
   // No token is shorter than a byte, and an empty prompt is one token.

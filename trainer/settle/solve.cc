@@ -71,16 +71,30 @@ int64_t GlobalBatch(const RunConfig& config) {
 }
 
 // The run once for each combination of its open choices, with only checkpointing.policy left open.
-std::vector<RunConfig> Alternatives(const RunConfig& config) {
+std::vector<RunConfig> Alternatives(const RunConfig& config, const models::Model& model) {
   std::vector<RunConfig> splits;
   if (config.train.micro_batch > 0) {
     splits.push_back(config);
   } else {
+    const int64_t coupled = model.coupled_samples();
+    if (coupled == 0) {
+      throw config.Error("train.micro_batch",
+                         "auto would choose the mathematics, too: all samples of a micro-batch act "
+                         "on one another in this model (docs/batch_norm.md); give a number, or "
+                         "groups of a fixed size by model.norm_samples");
+    }
     for (const auto& [micro_batch, accumulate] : config::CutsOf(GlobalBatch(config))) {
+      if (micro_batch % coupled != 0) continue;
       RunConfig split = config;
       split.train.micro_batch = micro_batch;
       split.train.accumulate = accumulate;
       splits.push_back(std::move(split));
+    }
+    if (splits.empty()) {
+      throw config.Error("train.micro_batch",
+                         fmt::format("auto finds no cut of {} samples into micro-batches of whole "
+                                     "groups of the {} that act on one another in this model",
+                                     GlobalBatch(config), coupled));
     }
     // If no cut of the batch can be shared, the first one is kept for its error message.
     const auto unshared = std::stable_partition(splits.begin(), splits.end(), SharesTokens);
@@ -189,7 +203,7 @@ struct StepSolver::Impl {
   Impl(const RunConfig& run, const StepSolverOptions& options)
       : config(run), model(ModelFrom(run)) {
     ThreadPool pool(OwnCores());
-    const std::vector<RunConfig> alternatives = Alternatives(config);
+    const std::vector<RunConfig> alternatives = Alternatives(config, *model);
     drafts.resize(alternatives.size());
     ParallelEach(pool, drafts.size(), [&](size_t i) {
       drafts[i] = std::make_shared<StepDraft>(alternatives[i], *model);
@@ -218,9 +232,11 @@ struct StepSolver::Impl {
       }
     }
     std::unique_ptr<StepDraft> smallest;
-    if (drafts.front()->config().train.micro_batch > 1) {
+    // Samples that act on one another cannot be fewer.
+    const int64_t least = model->coupled_samples();
+    if (least > 0 && drafts.front()->config().train.micro_batch > least) {
       RunConfig one = drafts.front()->config();
-      one.train.micro_batch = 1;
+      one.train.micro_batch = least;
       one.train.global_batch.reset();
       one.train.global_batch_tokens.reset();
       if (std::ranges::any_of(drafts.front()->bases(),
@@ -403,7 +419,7 @@ memory::ExactPlan SmallestPlan(const RunConfig& config, const memory::Budget& bu
 
 void RequireRoomForParameters(const RunConfig& config, const memory::Budget& budget) {
   const auto bytes_of = [](const RunConfig& given) {
-    RunConfig run = Alternatives(given).front();
+    RunConfig run = Alternatives(given, *ModelFrom(given)).front();
     run.train.eval_every = run.train.sample_every = 0;
     const StepDraft draft(run, *ModelFrom(run));
     int64_t bytes = 0;

@@ -83,7 +83,9 @@ std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
                                   .vocab = settings.IntOr("vocab", 0),
                                   .classes = settings.IntOr("classes", 0)};
   try {
-    return kind->make(config.data.settings, sizes, static_cast<uint64_t>(config.data.seed));
+    auto source = kind->make(config.data.settings, sizes, static_cast<uint64_t>(config.data.seed));
+    for (const auto& [input, bound] : model.input_bounds()) source->CheckBound(input, bound);
+    return source;
   } catch (const SettingError& error) {
     throw config::ErrorOf(config, "data", error);
   } catch (const UserError& error) {

@@ -170,6 +170,12 @@ int64_t BatchTokens(int64_t parameters) {
 constexpr int64_t kSmallModel = 100'000'000;
 
 void ChooseBatch(const RunConfig& base, const Target& target, Choices& choices) {
+  if (base.train.micro_batch > 0 && ModelFrom(base)->coupled_samples() == 0) {
+    choices["train.micro_batch"] = {
+        std::to_string(base.train.micro_batch),
+        "As in the model's file: all samples of a micro-batch act on one another in this model, so "
+        "that its size is part of the mathematics (docs/batch_norm.md)."};
+  }
   if (base.train.global_batch || base.train.global_batch_tokens) return;
   const int64_t parameters = ModelFrom(base)->parameter_count();
   if (!target.gpu || parameters < kSmallModel) {
@@ -192,7 +198,7 @@ bool KeepsAll(const memory::Candidate& candidate) {
 
 // The choices made so far, with the others left to the solver.
 RunConfig OpenConfig(const RunConfig& base, const Target& target, Choices choices) {
-  choices["train.micro_batch"] = {"auto", ""};
+  if (!choices.contains("train.micro_batch")) choices["train.micro_batch"] = {"auto", ""};
   choices["checkpointing.policy"] = {"auto", ""};
   choices["memory.calibrate"] = {"false", ""};
   RunConfig config = LoadRunText(Write(base, choices), "--for").config;
@@ -222,12 +228,14 @@ void ChooseByBudget(const RunConfig& base, const Target& target, Choices& choice
   if (chosen == nullptr) RefuseBudget(config, budget, *solver);
 
   const RunConfig made = solver->ConfigOf(*chosen);
-  choices["train.micro_batch"] = {
-      std::to_string(made.train.micro_batch),
-      fmt::format(
-          "{} sequences at a time, {} micro-step{}: by built-in rates the fastest way to cut "
-          "that batch within the budget.",
-          made.train.micro_batch, made.train.accumulate, made.train.accumulate == 1 ? "" : "s")};
+  if (config.train.micro_batch == 0) {
+    choices["train.micro_batch"] = {
+        std::to_string(made.train.micro_batch),
+        fmt::format(
+            "{} sequences at a time, {} micro-step{}: by built-in rates the fastest way to cut "
+            "that batch within the budget.",
+            made.train.micro_batch, made.train.accumulate, made.train.accumulate == 1 ? "" : "s")};
+  }
   const std::string takes = fmt::format(
       "{} {}", budget.profile.device.empty() ? "the arena takes" : "the process takes about",
       FormatBytes(budget.profile.ProcessBytes(chosen->exact->arena_bytes)));

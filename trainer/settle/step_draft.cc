@@ -100,6 +100,15 @@ std::vector<memory::Decision> StepDraft::Decisions() const {
   return decisions;
 }
 
+// False for the loss of one micro-step, which the first program has as the sum so far.
+bool StepDraft::InAllPrograms(const std::string& tensor, int base) const {
+  for (size_t p = 0; p < programs_.size(); ++p) {
+    const bool trains = times_[p] > 0 && base_of_[p] == base;
+    if (trains && programs_[p]->Find(tensor) == graph::kNoTensor) return false;
+  }
+  return true;
+}
+
 void StepDraft::AddDecisions(int base, std::vector<memory::Decision>& decisions) const {
   const Program& program = *bases_[base];
   checkpointing::Options offload{.reshard = false};
@@ -115,6 +124,7 @@ void StepDraft::AddDecisions(int base, std::vector<memory::Decision>& decisions)
   for (const checkpointing::SavedTensor& saved : checkpointing::FindSaved(program)) {
     if (saved.read_at_once || !saved.recomputable) continue;
     if (saved.parameter && !options_.checkpointing.reshard) continue;
+    if (!InAllPrograms(program.tensor(saved.tensor).name, base)) continue;
     const auto [found, fresh] = by_node.try_emplace(saved.producer, decisions.size());
     if (fresh) {
       memory::Decision& decision = decisions.emplace_back();

@@ -48,6 +48,7 @@ class StepDraft {
   // The tensors that a policy would not keep; none when the policy doesn't apply here.
   std::map<std::string, graph::Retention> Tagged(const checkpointing::Options& policy,
                                                  int base) const;
+  bool InAllPrograms(const std::string& tensor, int base) const;
   void AddDecisions(int base, std::vector<memory::Decision>& decisions) const;
 
   config::RunConfig config_;

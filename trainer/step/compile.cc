@@ -31,6 +31,7 @@
 #include "ops/norms/norm_with_backward_fusion.h"
 #include "optim/host_state.h"
 #include "parallel/parts.h"
+#include "parallel/sync_norm.h"
 #include "parallel/tensor_gradients.h"
 #include "parallel/tensor_parallel.h"
 #include "parallel/zero_parameters.h"
@@ -122,13 +123,21 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   }
   passes.Add<amp::MixedPrecision>(options.amp);
   if (tensor.ranks > 1) passes.Add<parallel::TensorParallel>(tensor);
+  if (options.sync_norm && ranks > 1 && purpose.kind == Kind::kTrain) {
+    passes.Add<parallel::SyncNorm>(ranks);
+  }
   if (purpose.cached) passes.Add<inference::KvCache>(options.generate_context);
   optim::UpdateOptions update = options.UpdateOf(purpose.objective.name);
-  std::vector<std::string> sums = purpose.metrics;
+  std::vector<std::string> sums = purpose.metrics, firsts;
   for (const models::StateUpdate& changed : purpose.states) {
-    const bool averaged = changed.state.on_ranks == models::StateInfo::kAveraged;
-    update.states[changed.state.name] = averaged ? ranks : 1;
-    if (averaged) sums.push_back(graph::PendingName(changed.state.name));
+    using models::StateInfo;
+    const StateInfo& state = changed.state;
+    const bool averaged = state.on_ranks == StateInfo::kAveraged;
+    update.states[state.name] =
+        (averaged ? ranks : 1) *
+        (state.over_micro_steps == StateInfo::kMean ? options.accumulate : 1);
+    if (averaged) sums.push_back(graph::PendingName(state.name));
+    if (state.on_ranks == StateInfo::kOfFirst) firsts.push_back(graph::PendingName(state.name));
   }
   if (purpose.kind == Kind::kTrain) {
     passes.Add<graph::Autodiff>(graph::AutodiffOptions{
@@ -163,6 +172,8 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   if (ranks > 1 && purpose.kind != Kind::kLogits) {
     parallel::DataParallelOptions data_parallel = options.data_parallel;
     data_parallel.sums = sums;
+    data_parallel.firsts = firsts;
+    data_parallel.ranks = ranks;
     passes.Add<parallel::DataParallel>(data_parallel);
   }
   if (purpose.update && options.state_on_host) passes.Add<optim::HostState>();

@@ -37,6 +37,7 @@ struct CompileOptions {
   // ZeRO's stage: what the ranks of the data axis divide among themselves (docs/parallelism.md).
   int64_t zero = 0;
   parallel::DataParallelOptions data_parallel;
+  bool sync_norm = false;          // batch norms see the samples of all data ranks
   bool sequence_parallel = false;  // ranks of the tensor axis share the rows between layers, too
   bool train = true;
   bool evaluate = false;  // also a forward-only program over [micro_batch, sequence]

@@ -6,6 +6,11 @@
 //                                 %state.pending = cast(%next)
 //   behind it, with an update     %state = commit_state(%state.pending, %apply)
 //
+// With StateInfo::kMean, where the update divides by the number of micro-steps:
+//
+//   train_middle, train_last      %next = moving_average(%state, …)
+//                                 %state.pending = add_to_state(%state.pending, %next)
+//
 // So all micro-steps read the value that the step began with, and a skipped step does not change
 // it.
 #pragma once
@@ -20,7 +25,8 @@ namespace plimsoll::trainer {
 
 // Makes a forward pass write the new values of its states to their pending tensors, which the next
 // micro-step or the update reads. With Carry::kAccumulate the pass starts from the pending values
-// of the micro-step before it, otherwise from the states themselves.
+// of the micro-step before it, or adds to them (StateInfo::kMean); otherwise it starts from the
+// states themselves.
 void CarryStates(graph::Builder& builder, std::span<const models::StateUpdate> updates,
                  graph::Carry carry);
 

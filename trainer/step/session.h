@@ -17,6 +17,7 @@
 
 #include "base/thread_pool.h"
 #include "graph/slot.h"
+#include "models/huggingface.h"
 #include "runtime/caching_memory.h"
 #include "runtime/device.h"
 #include "runtime/world.h"
@@ -98,6 +99,10 @@ class Session {
   // alone. States have their initial values already; moments and counters are zero.
   void Initialize(const models::Model& model, uint64_t seed);
   void LoadWeights(const models::Model& model, const std::string& folder);
+  // As LoadWeights; parameters that the model can initialise afresh (models::Misfits) need not be
+  // there. Returns the names of those that weren't, which are filled as by Initialize.
+  std::vector<std::string> StartFrom(const models::Model& model, const std::string& folder,
+                                     uint64_t seed);
   // All ranks call; the first of them writes.
   void SaveWeights(const models::Model& model, const std::string& folder);
   // A whole parameter as a run directory or a checkpoint holds it: float32, whatever the arena
@@ -206,6 +211,9 @@ class Session {
   void MakeSlots();
   void MakeRoom(std::span<StepMetrics> metrics) const;
   void MakeInputs();
+  void InitializeOne(const models::ParameterInfo& parameter, uint64_t seed);
+  std::vector<models::ParameterInfo> Load(const models::Model& model, const std::string& folder,
+                                          models::Misfits misfits);
   Where Find(std::string_view name) const;
   void* HostAddress(std::string_view name) const;  // nullptr: no program uses it
   void ReadBytes(std::string_view name, void* to, size_t bytes);

@@ -176,25 +176,42 @@ std::span<float> Session::InPlace(std::string_view name) const {
   return Direct(name).InPlace();
 }
 
-void Session::Initialize(const models::Model& model, uint64_t seed) {
-  std::vector<float> values;
-  for (const models::ParameterInfo& parameter : model.parameters()) {
-    if (const std::span<float> place = InPlace(parameter.name); !place.empty()) {
-      InitializeParameter(parameter, seed, place, device_.pool());
-      continue;
-    }
-    values.resize(static_cast<size_t>(parameter.shape.elements()));
-    InitializeParameter(parameter, seed, values, device_.pool());
-    WriteParameter(parameter.name, values);
+void Session::InitializeOne(const models::ParameterInfo& parameter, uint64_t seed) {
+  if (const std::span<float> place = InPlace(parameter.name); !place.empty()) {
+    InitializeParameter(parameter, seed, place, device_.pool());
+    return;
   }
+  std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));
+  InitializeParameter(parameter, seed, values, device_.pool());
+  WriteParameter(parameter.name, values);
+}
+
+void Session::Initialize(const models::Model& model, uint64_t seed) {
+  for (const models::ParameterInfo& parameter : model.parameters()) InitializeOne(parameter, seed);
 }
 
 void Session::LoadWeights(const models::Model& model, const std::string& folder) {
+  Load(model, folder, models::Misfits::kRefused);
+}
+
+std::vector<std::string> Session::StartFrom(const models::Model& model, const std::string& folder,
+                                            uint64_t seed) {
+  std::vector<std::string> fresh;
+  for (const models::ParameterInfo& parameter : Load(model, folder, models::Misfits::kAllowed)) {
+    InitializeOne(parameter, seed);
+    fresh.push_back(parameter.name);
+  }
+  return fresh;
+}
+
+std::vector<models::ParameterInfo> Session::Load(const models::Model& model,
+                                                 const std::string& folder,
+                                                 models::Misfits misfits) {
   std::vector<float> values;  // of a parameter that does not lie in the arena as float32
   const auto in_place = [&](const std::string& name) {
     return Carries(name) ? InPlace(name) : std::span<float>();  // not every program reads states
   };
-  models::LoadWeights(
+  return models::LoadWeights(
       folder, model,
       [&](const models::ParameterInfo& parameter) {
         const std::span<float> place = in_place(parameter.name);
@@ -205,7 +222,8 @@ void Session::LoadWeights(const models::Model& model, const std::string& folder)
       [&](const models::ParameterInfo& parameter) {
         if (!Carries(parameter.name) || !in_place(parameter.name).empty()) return;
         WriteParameter(parameter.name, values);
-      });
+      },
+      misfits);
 }
 
 // The writer says which parameter it is at, and with no name that there are no more.

@@ -296,6 +296,19 @@ TEST_F(ImageSource, NamesTheSettingThatIsWrong) {
   EXPECT_THROW(CompleteSettings(rows, {}, settings), MissingSetting);
 }
 
+TEST_F(ImageSource, NamesTheFirstLabelBeyondABound) {
+  Make()->CheckBound("labels", 10);
+  Make()->CheckBound("images", 1);  // has no such numbers
+  ExpectUserError([&] { Make()->CheckBound("labels", 9); },
+                  {"train-labels-idx1-ubyte: image 9 has label 9", "9 classes, 0 to 8"});
+  const TempFolder cifar;
+  WriteCifarFolder(cifar);
+  const auto source = Make({}, kSeed, cifar.path());
+  source->CheckBound("labels", 10);
+  ExpectUserError([&] { source->CheckBound("labels", 7); },
+                  {"data_batch_4.bin: image 1 has label 7"});
+}
+
 TEST_F(ImageSource, FillsWithoutAllocatingAndFromManyThreads) {
   const auto source = Make({{"pad_to", int64_t{8}}, {"crop_padding", int64_t{2}}, {"flip", true}});
   const auto held_out = source->HeldOut(0);

@@ -1,0 +1,32 @@
+// Elementwise kernels: out[i] = function(in[i], …), rounded once. For ops that do nothing else, so
+// that each takes one line. Threads share chunks of elements.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "ops/kernel.h"
+#include "ops/simd.h"
+
+namespace plimsoll::ops {
+
+// Applies `function`, a template over the element type T of computation, to vectors of the first
+// `kInputs` inputs, which have one type and shape: function.operator()<T>(Vec<T>, …) → Vec<T>. The
+// result goes to output 0, which may have the memory of an input.
+template <int kInputs, typename Function>
+void MapElements(const CpuContext& ctx, const Function& function) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    [&]<size_t... kInput>(std::index_sequence<kInput...>) {
+      const S* const in[] = {ctx.in<S>(kInput)...};
+      S* const out = ctx.out<S>(0);
+      ParallelVectors<T>(ctx.pool, ctx.in_shape(0).elements(), [&](int64_t i, auto count) {
+        Store<T>(out + i, function.template operator()<T>(Load<T>(in[kInput] + i, count)...),
+                 count);
+      });
+    }
+    (std::make_index_sequence<kInputs>());
+  });
+}
+
+}  // namespace plimsoll::ops
