@@ -6,6 +6,8 @@
 // i32[B,T], next_sentence and labels, i32[B] (negative: no loss).
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -71,6 +73,17 @@ class Bert final : public Model {
     return sizes;
   }
   CheckpointTable checkpoint_table() const override;
+  // Weights for another task lack the heads of this one.
+  Misfit OnMisfit(const ParameterInfo& parameter) const override {
+    for (const char* head : {"head.", "pooler.", "classifier.", "next_sentence."}) {
+      if (parameter.name.starts_with(head)) return Misfit::kFresh;
+    }
+    return Misfit::kRefused;
+  }
+  std::map<std::string, int64_t> input_bounds() const override {
+    if (task_ == Task::kClassification) return {{"labels", settings().Int("classes")}};
+    return {};
+  }
   void WriteConfig(nlohmann::ordered_json& config) const override;
 
  protected:
@@ -165,7 +178,8 @@ CheckpointTable Bert::checkpoint_table() const {
                                   .norm_2 = "encoder.layer.*.output.LayerNorm"},
                                  sizes_.width);
   const auto add = [&](const std::string& parameter, const std::string& stored) {
-    table.entries.push_back({parameter, {{stored}}});
+    const bool bare = !stored.starts_with("embeddings.") && !stored.starts_with("pooler.");
+    table.entries.push_back({.parameter = parameter, .tensors = {{stored}}, .bare = bare});
   };
   add("embed.token.weight", "embeddings.word_embeddings.weight");
   add("embed.position.weight", "embeddings.position_embeddings.weight");
@@ -174,14 +188,29 @@ CheckpointTable Bert::checkpoint_table() const {
     for (const char* kind : {".weight", ".bias"}) add(parameter + kind, stored + kind);
   };
   add_both("embed.norm", "embeddings.LayerNorm");
-  if (task_ != Task::kMaskedLm) add_both("pooler.dense", "pooler.dense");
+  // Constants, copies of tied tensors, and heads of other tasks.
+  table.ignored = {"embeddings.position_ids", "cls.predictions.decoder.weight",
+                   "cls.predictions.decoder.bias"};
+  const auto ignore = [&](const std::string& stored) {
+    for (const char* kind : {".weight", ".bias"}) table.ignored.push_back(stored + kind);
+  };
+  if (task_ != Task::kMaskedLm) {
+    add_both("pooler.dense", "pooler.dense");
+  } else {
+    ignore("pooler.dense");
+  }
+  if (task_ != Task::kPretraining) ignore("cls.seq_relationship");
   if (task_ == Task::kClassification) {
     add_both("classifier", "classifier");
+    ignore("cls.predictions.transform.dense");
+    ignore("cls.predictions.transform.LayerNorm");
+    table.ignored.push_back("cls.predictions.bias");
     return table;
   }
   add_both("head.transform", "cls.predictions.transform.dense");
   add_both("head.norm", "cls.predictions.transform.LayerNorm");
   add("head.bias", "cls.predictions.bias");
+  ignore("classifier");
   if (task_ == Task::kPretraining) add_both("next_sentence.dense", "cls.seq_relationship");
   return table;
 }

@@ -101,7 +101,7 @@ CheckpointTable Gpt2::checkpoint_table() const {
               {"block.*.mlp.proj.bias", {{"h.*.mlp.c_proj.bias"}}},
               {"norm.weight", {{"ln_f.weight"}}},
               {"norm.bias", {{"ln_f.bias"}}},
-              {"head.weight", {{"lm_head.weight"}}},
+              {.parameter = "head.weight", .tensors = {{"lm_head.weight"}}, .bare = true},
           },
       .ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"},  // the causal mask
   };

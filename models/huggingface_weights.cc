@@ -26,8 +26,6 @@ namespace fs = std::filesystem;
 using formats::ModelSafetensors;
 using formats::TensorType;
 
-constexpr std::string_view kHeadName = "lm_head.weight";  // never has the prefix
-
 // One tensor of a checkpoint: rows [first_row, first_row + rows) of a parameter. Every tensor
 // counts as a matrix here: its rows are the first dimension, its columns all others.
 struct Part {
@@ -39,20 +37,17 @@ struct Part {
   std::vector<int64_t> shape = {};  // of these rows
   std::vector<int> order = {};      // CheckpointEntry::order
   bool count = false;               // CheckpointEntry::count
+  int leading_ones = 0;             // CheckpointEntry::leading_ones
 
   int64_t elements() const { return rows * columns; }
   std::vector<int64_t> StoredShape() const {
     if (count) return {};
-    if (order.empty()) return shape;
-    std::vector<int64_t> stored;
+    std::vector<int64_t> stored(static_cast<size_t>(leading_ones), 1);
+    if (order.empty()) stored.insert(stored.end(), shape.begin(), shape.end());
     for (const int dimension : order) stored.push_back(shape[static_cast<size_t>(dimension)]);
     return stored;
   }
 };
-
-std::string WithPrefix(const CheckpointTable& table, const std::string& name) {
-  return name == kHeadName ? name : table.prefix + name;
-}
 
 // A scalar has one.
 int64_t RowsOf(const ParameterInfo& parameter) {
@@ -70,7 +65,8 @@ Part MakePart(const ParameterInfo& parameter, std::string name, int64_t first_ro
                .columns = parameter.shape.elements() / all_rows,
                .shape = {dims.begin(), dims.end()},
                .order = entry.order,
-               .count = entry.count};
+               .count = entry.count,
+               .leading_ones = entry.leading_ones};
   if (!dims.empty()) part.shape[0] = part.rows;
   const bool fits = (part.order.empty() || part.order.size() == dims.size()) &&
                     (!part.count || part.elements() == 1);
@@ -90,8 +86,9 @@ std::vector<Part> PartsOf(const Model& model) {
     const CheckpointRow in_files = FindRow(table, parameter.name);
     int64_t row = 0;
     for (const CheckpointTensor& tensor : in_files.entry->tensors) {
-      parts.push_back(MakePart(parameter, WithPrefix(table, in_files.NameOf(tensor)), row,
-                               tensor.rows, *in_files.entry));
+      const std::string prefix = in_files.entry->bare ? "" : table.prefix;
+      parts.push_back(
+          MakePart(parameter, prefix + in_files.NameOf(tensor), row, tensor.rows, *in_files.entry));
       row += parts.back().rows;
     }
     if (row != RowsOf(parameter)) {
@@ -111,17 +108,29 @@ void DropMissingPrefix(const ModelSafetensors& file, const std::string& prefix,
   }
 }
 
-// Throws a UserError unless the file has all parts in their shapes; of counts, those that it has.
-// Returns the parameters that have to start afresh, where that is allowed.
-std::set<std::string> CheckShapes(const ModelSafetensors& file, const Model& model,
-                                  const std::vector<Part>& parts, Misfits misfits) {
-  std::set<std::string> fresh;
+// Parameters whose tensors a file lacks or has in another shape, where that is allowed.
+struct Misfitting {
+  std::set<std::string> fresh, fitted;
+};
+
+// Throws a UserError unless the file has all other parts in their shapes; of counts, those that it
+// has.
+Misfitting CheckShapes(const ModelSafetensors& file, const Model& model,
+                       const std::vector<Part>& parts, Misfits misfits) {
+  using Misfit = Model::Misfit;
+  Misfitting misfitting;
   for (const Part& part : parts) {
     const formats::TensorEntry* const found = file.Find(part.name);
     if (found == nullptr && part.count) continue;
     if (found != nullptr && found->shape == part.StoredShape()) continue;
-    if (misfits == Misfits::kAllowed && model.OnMisfit(part.parameter) == Model::Misfit::kFresh) {
-      fresh.insert(part.parameter.name);
+    const Misfit misfit =
+        misfits == Misfits::kAllowed ? model.OnMisfit(part.parameter) : Misfit::kRefused;
+    if (misfit == Misfit::kFresh) {
+      misfitting.fresh.insert(part.parameter.name);
+      continue;
+    }
+    if (misfit == Misfit::kFitted && found != nullptr) {
+      misfitting.fitted.insert(part.parameter.name);
       continue;
     }
     throw UserError(
@@ -130,7 +139,7 @@ std::set<std::string> CheckShapes(const ModelSafetensors& file, const Model& mod
                     file.path(), part.name, formats::ShapeText(file.Require(part.name).shape),
                     formats::ShapeText(part.StoredShape())));
   }
-  return fresh;
+  return misfitting;
 }
 
 void RefuseUnknown(const ModelSafetensors& file, const Model& model,
@@ -140,9 +149,8 @@ void RefuseUnknown(const ModelSafetensors& file, const Model& model,
   const CheckpointTable table = model.checkpoint_table();
   // A checkpoint may store a tied head, which repeats the token embedding.
   for (const CheckpointEntry& entry : table.entries) {
-    const bool head = std::ranges::any_of(
-        entry.tensors, [](const CheckpointTensor& tensor) { return tensor.name == kHeadName; });
-    if (head) known.insert(std::string(kHeadName));
+    if (!entry.bare) continue;
+    for (const CheckpointTensor& tensor : entry.tensors) known.insert(tensor.name);
   }
   const auto ignored = [&](std::string_view name) {
     return std::ranges::any_of(table.ignored, [&](const std::string& pattern) {
@@ -222,7 +230,7 @@ struct OpenCheckpoint {
   OpenCheckpoint(const std::string& folder, const Model& model, Misfits misfits)
       : file(folder), parts(PartsOf(model)) {
     DropMissingPrefix(file, model.checkpoint_table().prefix, parts);
-    fresh = CheckShapes(file, model, parts, misfits);
+    misfitting = CheckShapes(file, model, parts, misfits);
     RefuseUnknown(file, model, parts);
   }
 
@@ -235,7 +243,7 @@ struct OpenCheckpoint {
 
   ModelSafetensors file;
   std::vector<Part> parts;
-  std::set<std::string> fresh;  // parameters that the file has not
+  Misfitting misfitting;
 
  private:
   int64_t ReadCount(const formats::TensorEntry& tensor) const {
@@ -306,11 +314,12 @@ void Write(const std::string& folder, const Model& model, const std::vector<Part
 }  // namespace
 
 struct WeightReader::Parts {
-  Parts(const std::string& folder, const Model& model, Misfits misfits)
-      : checkpoint(folder, model, misfits) {
+  Parts(const std::string& folder, const Model& of, Misfits misfits)
+      : model(of), checkpoint(folder, of, misfits) {
     for (const Part& part : checkpoint.parts) by_parameter[part.parameter.name].push_back(part);
   }
 
+  const Model& model;
   OpenCheckpoint checkpoint;
   std::map<std::string, std::vector<Part>, std::less<>> by_parameter;
 };
@@ -320,10 +329,20 @@ WeightReader::WeightReader(const std::string& folder, const Model& model, Misfit
 WeightReader::~WeightReader() = default;
 
 bool WeightReader::Has(const ParameterInfo& parameter) const {
-  return !parts_->checkpoint.fresh.contains(parameter.name);
+  return !parts_->checkpoint.misfitting.fresh.contains(parameter.name);
 }
 
 void WeightReader::Read(const ParameterInfo& parameter, float* to) const {
+  if (parts_->checkpoint.misfitting.fitted.contains(parameter.name)) {
+    const formats::ModelSafetensors& file = parts_->checkpoint.file;
+    const Part& part = parts_->by_parameter.at(parameter.name).front();
+    const formats::TensorEntry& tensor = file.Require(part.name);
+    int64_t elements = 1;
+    for (const int64_t size : tensor.shape) elements *= size;
+    std::vector<float> stored(static_cast<size_t>(elements));
+    file.ReadFloat32(part.name, stored.data(), elements);
+    return parts_->model.Fit(parameter, tensor.shape, stored, to);
+  }
   for (const Part& part : parts_->by_parameter.at(parameter.name)) {
     float* const rows = to + part.first_row * part.columns;
     if (part.order.empty()) {
@@ -332,7 +351,9 @@ void WeightReader::Read(const ParameterInfo& parameter, float* to) const {
     }
     std::vector<float> stored(static_cast<size_t>(part.elements()));
     parts_->checkpoint.ReadStored(part, stored.data());
-    Permute(stored.data(), part.StoredShape(), Inverse(part.order), rows);
+    std::vector<int64_t> shape = part.StoredShape();
+    shape.erase(shape.begin(), shape.begin() + part.leading_ones);
+    Permute(stored.data(), shape, Inverse(part.order), rows);
   }
 }
 

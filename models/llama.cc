@@ -96,7 +96,7 @@ CheckpointTable Llama::checkpoint_table() const {
                {{"layers.*.mlp.gate_proj.weight", ffn}, {"layers.*.mlp.up_proj.weight", ffn}}},
               {"block.*.mlp.down.weight", {{"layers.*.mlp.down_proj.weight"}}},
               {"norm.weight", {{"norm.weight"}}},
-              {"head.weight", {{"lm_head.weight"}}},
+              {.parameter = "head.weight", .tensors = {{"lm_head.weight"}}, .bare = true},
           },
       .ignored = {"layers.*.self_attn.rotary_emb.inv_freq"},  // follows from rope_theta
   };

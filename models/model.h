@@ -11,6 +11,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -120,12 +121,14 @@ struct CheckpointEntry {
   std::vector<int> order = {};
   // Each element is a tensor of its own, an int64 scalar. A file may lack it: it is 0 then.
   bool count = false;
+  int leading_ones = 0;  // the tensors have so many dimensions of size 1 in front
+  bool bare = false;     // the names never have the prefix
 };
 
 // A * stands for a number (of a layer, of a stage); the n-th * of a tensor's name is the n-th of
 // the parameter's.
 struct CheckpointTable {
-  std::string prefix;  // of all names but the head's; files that are read may lack it
+  std::string prefix;  // of the names; files that are read may lack it
   std::vector<CheckpointEntry> entries;
   std::vector<std::string> ignored;  // constants that some versions store
 };
@@ -217,8 +220,13 @@ class Model {
   enum class Misfit {
     kRefused,
     kFresh,  // it is initialised as in a new model: a head for other classes
+    kFitted  // it is made from the tensor (Fit): positions of another number of patches
   };
   virtual Misfit OnMisfit(const ParameterInfo& /*parameter*/) const { return Misfit::kRefused; }
+  // Makes a parameter for which OnMisfit says kFitted from a checkpoint's tensor of another shape.
+  // UserError when that is impossible.
+  virtual void Fit(const ParameterInfo& /*parameter*/, std::span<const int64_t> /*shape*/,
+                   std::span<const float> /*stored*/, float* /*to*/) const {}
 
   // Probability of dropout, where the forward pass has any.
   virtual double dropout() const { return 0; }

@@ -3,6 +3,9 @@
 // state is classified.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -26,6 +29,50 @@ using graph::Scope;
 using graph::Value;
 
 constexpr const char* kName = "vit";
+constexpr const char* kPosition = "embed.position.weight";
+
+// The four elements, and their weights, that bicubic interpolation takes at `place` of a row of
+// `size`: Keys 1981, "Cubic Convolution Interpolation for Digital Image Processing", with a = −¾,
+// as PyTorch has it. Beyond the ends the outermost elements repeat.
+struct CubicTaps {
+  CubicTaps(double place, int64_t size) {
+    constexpr double a = -0.75;
+    const double floor = std::floor(place);
+    for (int i = 0; i < 4; ++i) {
+      const double x = std::abs(place - (floor - 1 + i));
+      weights[i] =
+          x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+      indices[i] = std::clamp<int64_t>(static_cast<int64_t>(floor) - 1 + i, 0, size - 1);
+    }
+  }
+
+  double weights[4];
+  int64_t indices[4];
+};
+
+// Resizes a square of from² vectors to one of to², by bicubic interpolation without smoothing.
+void Resize(const float* from, int64_t from_side, int64_t to_side, int64_t width, float* to) {
+  const double step = static_cast<double>(from_side) / static_cast<double>(to_side);
+  const auto taps = [&](int64_t i) {
+    return CubicTaps((static_cast<double>(i) + 0.5) * step - 0.5, from_side);
+  };
+  for (int64_t y = 0; y < to_side; ++y) {
+    const CubicTaps rows = taps(y);
+    for (int64_t x = 0; x < to_side; ++x) {
+      const CubicTaps columns = taps(x);
+      for (int64_t d = 0; d < width; ++d) {
+        double sum = 0;
+        for (int i = 0; i < 4; ++i) {
+          for (int j = 0; j < 4; ++j) {
+            const int64_t at = rows.indices[i] * from_side + columns.indices[j];
+            sum += rows.weights[i] * columns.weights[j] * from[at * width + d];
+          }
+        }
+        to[(y * to_side + x) * width + d] = static_cast<float>(sum);
+      }
+    }
+  }
+}
 
 class Vit final : public Model {
  public:
@@ -41,6 +88,15 @@ class Vit final : public Model {
     return EncoderSharedSizes(sizes_);
   }
   CheckpointTable checkpoint_table() const override;
+  Misfit OnMisfit(const ParameterInfo& parameter) const override {
+    if (parameter.name == kPosition) return Misfit::kFitted;
+    return parameter.name.starts_with("head.") ? Misfit::kFresh : Misfit::kRefused;
+  }
+  void Fit(const ParameterInfo& parameter, std::span<const int64_t> shape,
+           std::span<const float> stored, float* to) const override;
+  std::map<std::string, int64_t> input_bounds() const override {
+    return {{"labels", settings().Int("classes")}};
+  }
   void WriteConfig(nlohmann::ordered_json& config) const override;
 
  protected:
@@ -96,15 +152,40 @@ CheckpointTable Vit::checkpoint_table() const {
   const std::string embeddings = "embeddings.";
   table.entries.insert(
       table.entries.end(),
-      {{"embed.patch.weight", {{embeddings + "patch_embeddings.projection.weight"}}},
+      {{.parameter = "embed.patch.weight",  // stored [width, channels, height, width]
+        .tensors = {{embeddings + "patch_embeddings.projection.weight"}},
+        .order = {0, 3, 1, 2}},
        {"embed.patch.bias", {{embeddings + "patch_embeddings.projection.bias"}}},
-       {"embed.class.weight", {{embeddings + "cls_token"}}},
-       {"embed.position.weight", {{embeddings + "position_embeddings"}}},
+       {.parameter = "embed.class.weight",
+        .tensors = {{embeddings + "cls_token"}},
+        .leading_ones = 2},
+       {.parameter = "embed.position.weight",
+        .tensors = {{embeddings + "position_embeddings"}},
+        .leading_ones = 1},
        {"norm.weight", {{"layernorm.weight"}}},
        {"norm.bias", {{"layernorm.bias"}}},
-       {"head.weight", {{"classifier.weight"}}},
-       {"head.bias", {{"classifier.bias"}}}});
+       {.parameter = "head.weight", .tensors = {{"classifier.weight"}}, .bare = true},
+       {.parameter = "head.bias", .tensors = {{"classifier.bias"}}, .bare = true}});
+  table.ignored = {"pooler.dense.weight", "pooler.dense.bias"};
   return table;
+}
+
+// The class token's position stays; those of the patches are resized as an image.
+void Vit::Fit(const ParameterInfo& parameter, std::span<const int64_t> shape,
+              std::span<const float> stored, float* to) const {
+  const int64_t width = parameter.shape.dim(1);
+  const int64_t patches =
+      shape.size() == 3 && shape[0] == 1 && shape[2] == width ? shape[1] - 1 : 0;
+  const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(patches))));
+  if (patches <= 0 || side * side != patches) {
+    throw UserError(
+        fmt::format("the positions of a checkpoint are not those of a class token and a "
+                    "square of patches with {} values each",
+                    width));
+  }
+  std::copy_n(stored.data(), width, to);
+  Resize(stored.data() + width, side, settings().Int("image_size") / settings().Int("patch"), width,
+         to + width);
 }
 
 void Vit::WriteConfig(nlohmann::ordered_json& config) const {
