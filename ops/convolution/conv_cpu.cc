@@ -43,6 +43,14 @@ int64_t BlockRows(int64_t rows, int64_t width) {
   return std::clamp<int64_t>(kColumns / std::max<int64_t>(width, 1), 1, std::max<int64_t>(rows, 1));
 }
 
+// The most that the product of a block needs, by gemm_bytes(rows of the block). The last block may
+// need more than a whole one, although it has fewer rows: GEMM cuts it otherwise.
+template <typename GemmBytesOf>
+int64_t MostOfBlocks(int64_t rows, int64_t block, const GemmBytesOf& gemm_bytes) {
+  const int64_t last = rows % block;
+  return std::max(gemm_bytes(block), last > 0 ? gemm_bytes(last) : int64_t{0});
+}
+
 int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // A call's scratch memory, handed out piece by piece.
@@ -227,7 +235,9 @@ int64_t ConvWorkspace(const OpCall& call, int /*threads*/) {
   const int64_t rows = g.rows_out(), patch = g.patch();
   const int64_t block = g.pointwise() ? rows : BlockRows(rows, patch);
   return (g.pointwise() ? 0 : Aligned(block * patch * graph::ByteSize(dtype))) +
-         GemmBytes(dtype, block, g.group_out(), patch);
+         MostOfBlocks(rows, block, [&](int64_t of_block) {
+           return GemmBytes(dtype, of_block, g.group_out(), patch);
+         });
 }
 
 // Copies the weights of a group that a phase meets, as [taps, O/G, I/G].
@@ -324,7 +334,9 @@ int64_t ConvDxWorkspace(const OpCall& call, int /*threads*/) {
     const int64_t rows = g.batch * Volume(phase.view.extent);
     const int64_t width = phase.view.seen() * g.group_out();
     const int64_t block = BlockRows(rows, width);
-    int64_t bytes = GemmBytes(dtype, block, g.group_in(), width);
+    int64_t bytes = MostOfBlocks(rows, block, [&](int64_t of_block) {
+      return GemmBytes(dtype, of_block, g.group_in(), width);
+    });
     for (const int64_t elements : {width * g.group_in(), block * width, block * g.group_in()}) {
       bytes += Aligned(elements * graph::ByteSize(dtype));
     }
@@ -390,7 +402,9 @@ int64_t ConvDwWorkspace(const OpCall& call, int /*threads*/) {
   const int64_t rows = g.rows_out(), patch = g.patch();
   const int64_t block = g.pointwise() ? rows : BlockRows(rows, patch);
   return (g.pointwise() ? 0 : Aligned(block * patch * graph::ByteSize(dtype))) +
-         GemmBytes(graph::ComputeType(dtype), g.group_out(), patch, block);
+         MostOfBlocks(rows, block, [&](int64_t of_block) {
+           return GemmBytes(graph::ComputeType(dtype), g.group_out(), patch, of_block);
+         });
 }
 
 const CpuKernelRegistration kConv({"conv", &Conv, &ConvWorkspace});

@@ -44,6 +44,13 @@ const ExampleRegistration kConvPatches({.op = "conv",
                                         .label = "patches",
                                         .inputs = {{{2, 8, 12, 3}}, {{16, 4, 4, 3}}, {{16}}},
                                         .attributes = Window(4, 0)});
+// On a CPU the last block of rows needs more scratch memory than the whole one before it.
+const ExampleRegistration kConvBlocks({.op = "conv",
+                                       .label = "more rows than a block",
+                                       .inputs = {{{8, 28, 28, 16}}, {{16, 3, 3, 16}}, Absent()},
+                                       .attributes = Window(1, 1),
+                                       .dtypes = {graph::DType::kBFloat16,
+                                                  graph::DType::kFloat16}});
 const ExampleRegistration kConvGroups({.op = "conv",
                                        .label = "2 groups, dilated, unequal strides",
                                        .inputs = {{{2, 9, 8, 6}}, {{4, 3, 2, 3}}, {{4}}},

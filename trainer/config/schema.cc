@@ -83,7 +83,12 @@ std::string Key::Name() const {
 bool Key::Applies(const RunConfig& config) const {
   if (!config.model.init_from.empty() && Section() == "model") {
     if (path == "model.family") return false;
-    if (!owners.empty()) return beside_weights == Setting::BesideWeights::kYes;
+    if (!owners.empty()) {
+      // Whose settings these are is known once the folder has been read.
+      const bool known = config.model.followed_init_from;
+      return beside_weights == Setting::BesideWeights::kYes &&
+             (!known || config.model.settings.Has(Name()));
+    }
   } else if (!owners.empty()) {
     const std::string& owner = Section() == "model" ? config.model.family : config.data.source;
     if (std::find(owners.begin(), owners.end(), owner) == owners.end()) return false;

@@ -24,9 +24,9 @@ struct LabelledImages {
   };
 
   ImageSize size;
-  std::vector<File> files;      // in order
-  std::vector<uint8_t> pixels;  // [N,H,W,C]
-  std::vector<uint8_t> labels;  // [N], each below the number of classes
+  std::vector<File> files = {};  // in order
+  std::vector<uint8_t> pixels;   // [N,H,W,C]
+  std::vector<uint8_t> labels;   // [N], each below the number of classes
 
   int64_t count() const { return static_cast<int64_t>(labels.size()); }
   // [H,W,C] of image `number`.
