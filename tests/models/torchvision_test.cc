@@ -13,8 +13,8 @@
 
 #include "formats/json.h"
 #include "formats/model_safetensors.h"
-#include "formats/safetensors_writer.h"
 #include "models/huggingface.h"
+#include "tests/models/formula_weights.h"
 #include "tests/models/forward.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
@@ -24,41 +24,6 @@ namespace {
 
 using formats::JsonObject;
 using formats::TensorType;
-
-// The script's formula.
-std::vector<double> Uniform(const std::string& name, int64_t count) {
-  uint64_t seed = 0xcbf29ce484222325u;
-  for (const char c : name) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  std::vector<double> values;
-  for (int64_t i = 1; i <= count; ++i) {
-    uint64_t x = seed + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    x ^= x >> 31;
-    values.push_back(static_cast<double>(x >> 11) * 0x1p-52 - 1);
-  }
-  return values;
-}
-
-bool IsCount(const std::string& name) { return name.ends_with("num_batches_tracked"); }
-int64_t CountOf(const std::string& name) { return 1000 + static_cast<int64_t>(name.size()); }
-
-std::vector<float> Formula(const std::string& name, const std::vector<int64_t>& shape) {
-  int64_t count = 1;
-  for (const int64_t dim : shape) count *= dim;
-  double factor = 0.3, middle = 0;
-  if (shape.size() > 1) {
-    factor = std::sqrt(6 / static_cast<double>(count / shape[0]));
-  } else if (name.ends_with("running_var") || name.ends_with(".weight")) {
-    factor = 0.5;
-    middle = 1;
-  }
-  std::vector<float> values;
-  for (const double x : Uniform(name, count)) {
-    values.push_back(static_cast<float>(middle + factor * x));
-  }
-  return values;
-}
 
 struct Golden {
   explicit Golden(const std::string& name)
@@ -74,20 +39,7 @@ struct Golden {
 
   // Writes a checkpoint without the tensors that `leave_out` ends.
   void Write(const TempFolder& folder, const std::string& leave_out = "-") const {
-    std::vector<formats::TensorSpec> specs;
-    for (const auto& [name, shape] : shapes) {
-      if (name.ends_with(leave_out)) continue;
-      specs.push_back({name, IsCount(name) ? TensorType::kI64 : TensorType::kF32, shape});
-    }
-    formats::WriteSafetensors(folder / "model.safetensors", specs,
-                              [](const formats::TensorSpec& spec, formats::TensorSink& sink) {
-                                if (!IsCount(spec.name)) {
-                                  sink.WriteFloat32(Formula(spec.name, spec.shape));
-                                  return;
-                                }
-                                const int64_t count = CountOf(spec.name);
-                                sink.Write(std::as_bytes(std::span(&count, 1)));
-                              });
+    WriteWeightsByName(folder / "model.safetensors", shapes, leave_out);
     std::ostringstream config;
     config << R"({"model_type": "resnet", "depth": )" << json.RequireInt("depth")
            << R"(, "image_size": )" << json.RequireInt("image_size") << R"(, "classes": )"
@@ -106,7 +58,8 @@ TEST(Torchvision, LogitsAgree) {
     golden.Write(folder);
     const int64_t size = golden.json.RequireInt("image_size");
     std::vector<float> image;
-    for (const double x : Uniform("image", size * size * 3)) image.push_back(static_cast<float>(x));
+    for (const double x : UniformByName("image", size * size * 3))
+      image.push_back(static_cast<float>(x));
     const std::vector<float> logits =
         Forward(folder.path(), {1, 1}, Head::kLogits).ClassLogits(image);
     const std::vector<double> reference = golden.json.RequireFloats("logits");
@@ -164,7 +117,7 @@ TEST(Torchvision, CountsStayWholeNumbersInSixteenBits) {
   EXPECT_EQ(written.Require("bn1.num_batches_tracked").type, TensorType::kI64);
   int64_t count = 0;
   std::memcpy(&count, written.Raw("bn1.num_batches_tracked").data(), sizeof(count));
-  EXPECT_EQ(count, CountOf("bn1.num_batches_tracked"));
+  EXPECT_EQ(count, CountByName("bn1.num_batches_tracked"));
 }
 
 TEST(Torchvision, CountsMayBeAbsent) {

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Makes tests/models/trajectories/*.json: what PyTorch makes of ten steps of training models that
+see images or whole texts (float32 on the CPU), and of their first forward pass.
+
+    pip install torch torchvision "transformers<5" safetensors
+    python3 tests/models/make_trajectories.py [CASE ...]
+
+Weights and data follow from names by check_with_torchvision.py's formulas, so that no tensors need
+to be kept. Recorded are the logits of the first batch, the loss and the norm of all gradients of
+each step, and how far each tensor has moved in all of them.
+"""
+import json
+import math
+import pathlib
+import sys
+
+import numpy
+import torch
+import torchvision
+import transformers
+from torch.nn import functional as F
+
+from check_with_torchvision import formula, uniform
+
+FOLDER = pathlib.Path(__file__).parent / "trajectories"
+STEPS = 10
+VOCAB, CLASSES = 61, 7
+BERT = dict(vocab_size=VOCAB, hidden_size=24, num_hidden_layers=3, num_attention_heads=3,
+            intermediate_size=40, max_position_embeddings=16, hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0)
+
+
+def integers(name, count, below):
+    return numpy.floor((uniform(name, count) + 1) / 2 * below).astype(numpy.int64)
+
+
+class Texts:
+    """tokens, token types, lengths, and targets of each task; as the test makes them."""
+
+    def __init__(self, step, batch, sequence, padded):
+        def draw(kind, count, below):
+            return torch.from_numpy(integers(f"{kind}.{step}", count, below))
+        count = batch * sequence
+        # Token 0 pads: transformers does not train its embedding.
+        self.tokens = 1 + draw("tokens", count, VOCAB - 1).view(batch, sequence)
+        self.types = draw("token_types", count, 2).view(batch, sequence)
+        lengths = 1 + draw("lengths", batch, sequence) if padded else torch.full((batch,), sequence)
+        self.mask = (torch.arange(sequence)[None] < lengths[:, None]).long()
+        # Every third place counts, but no padding; the first place always.
+        counts = (torch.arange(sequence)[None] % 3 == 0) & (self.mask == 1)
+        targets = draw("targets", count, VOCAB).view(batch, sequence)
+        self.targets = torch.where(counts, targets, -100)
+        self.labels = draw("labels", batch, CLASSES)
+        self.follows = draw("next_sentence", batch, 2)
+
+    def inputs(self):
+        return dict(input_ids=self.tokens, token_type_ids=self.types, attention_mask=self.mask)
+
+
+def images(step, batch, size, channels=3):
+    values = uniform(f"images.{step}", batch * size * size * channels).astype(numpy.float32)
+    return torch.from_numpy(values).view(batch, size, size, channels).permute(0, 3, 1, 2)
+
+
+def labels(step, batch):
+    return torch.from_numpy(integers(f"labels.{step}", batch, CLASSES))
+
+
+def text_case(make, task, padded):
+    batch, sequence = 6, 12
+    config = transformers.BertConfig(**BERT, num_labels=CLASSES, attn_implementation="eager")
+    model = make(config)
+
+    def loss(step):
+        texts = Texts(step, batch, sequence, padded)
+        inputs = texts.inputs()
+        if task == "masked_lm":
+            return model(**inputs, labels=texts.targets).loss
+        if task == "pretraining":
+            return model(**inputs, labels=texts.targets, next_sentence_label=texts.follows).loss
+        return model(**inputs, labels=texts.labels).loss
+
+    def logits():
+        outputs = model(**Texts(0, batch, sequence, padded).inputs())
+        return outputs.logits if task == "classification" else None
+
+    settings = dict(task=task, padded=padded, sequence=sequence, dropout=0.0)
+    if task == "classification":
+        settings["classes"] = CLASSES
+    return model, loss, logits, dict(batch=batch, settings=settings)
+
+
+def vit_case():
+    batch, size = 5, 12
+    config = transformers.ViTConfig(
+        hidden_size=24, num_hidden_layers=3, num_attention_heads=3, intermediate_size=40,
+        image_size=size, patch_size=4, num_channels=3, num_labels=CLASSES,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, attn_implementation="eager")
+    model = transformers.ViTForImageClassification(config)
+
+    def logits(step=0):
+        return model(pixel_values=images(step, batch, size)).logits
+
+    def loss(step):
+        return F.cross_entropy(logits(step), labels(step, batch))
+    return model, loss, logits, dict(batch=batch, settings=dict(dropout=0.0))
+
+
+def resnet_case(depth):
+    batch, size = 6, 64
+    model = getattr(torchvision.models, f"resnet{depth}")(num_classes=CLASSES)
+
+    def loss(step):
+        return F.cross_entropy(model(images(step, batch, size)), labels(step, batch),
+                               label_smoothing=0.1)
+
+    def logits():
+        model.eval()
+        result = model(images(0, batch, size))
+        model.train()
+        return result
+    config = dict(model_type="resnet", depth=depth, image_size=size, classes=CLASSES)
+    return model, loss, logits, dict(batch=batch, settings=dict(label_smoothing=0.1), config=config)
+
+
+CASES = {
+    "bert-masked": lambda: text_case(transformers.BertForMaskedLM, "masked_lm", False),
+    "bert-masked-padded": lambda: text_case(transformers.BertForMaskedLM, "masked_lm", True),
+    "bert-pretraining": lambda: text_case(transformers.BertForPreTraining, "pretraining", True),
+    "bert-classification": lambda: text_case(
+        transformers.BertForSequenceClassification, "classification", True),
+    "vit": vit_case,
+    "resnet50": lambda: resnet_case(50),
+}
+
+
+def numbers(tensor):
+    return [float(f"{x:.8g}") for x in tensor.detach().flatten().tolist()]
+
+
+def make(name):
+    torch.manual_seed(0)
+    model, loss, logits, case = CASES[name]()
+    tied = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
+    names = [n for n in model.state_dict() if n not in tied and not n.endswith("position_ids")]
+    state = {n: formula(n, list(model.state_dict()[n].shape)) for n in names}
+    model.load_state_dict(state, strict=False)
+    lr = 3e-4 if name.startswith("resnet") else 0.01
+    case = {"lr": lr, "momentum": 0.9, "steps": STEPS, **case}
+    if "config" not in case:
+        case["config"] = json.loads(model.config.to_json_string())
+        case["config"]["architectures"] = [type(model).__name__]
+    model.train()
+    with torch.no_grad():
+        first = logits()
+    if first is not None:
+        case["logits"] = numbers(first)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+    case["losses"], case["norms"] = [], []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        value = loss(step)
+        value.backward()
+        norm = math.sqrt(sum((p.grad.double() ** 2).sum().item() for p in model.parameters()
+                             if p.grad is not None))
+        optimizer.step()
+        case["losses"].append(float(f"{value.item():.8g}"))
+        case["norms"].append(float(f"{norm:.8g}"))
+    case["names"] = names
+    case["shapes"] = [" ".join(map(str, state[n].shape)) for n in names]
+    case["moved"] = [float(f"{(model.state_dict()[n].double() - state[n].double()).norm():.6g}")
+                     for n in names]
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / f"{name}.json").write_text(json.dumps(case, indent=0) + "\n")
+    print(name, case["losses"])
+
+
+for name in sys.argv[1:] or CASES:
+    make(name)
