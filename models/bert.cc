@@ -241,8 +241,10 @@ std::string TaskIn(const JsonObject& config) {
 
 void CompleteBert(Settings& s) {
   CompleteEncoder(s);
-  s.Derive("max_sequence", std::max<int64_t>(512, s.Int("sequence")));
-  s.Derive("padded", s.Text("task") != "masked_lm");
+  if (!s.Has("max_sequence")) {
+    s.Set("max_sequence", std::max<int64_t>(512, s.Int("sequence")));
+  }
+  if (!s.Has("padded")) s.Set("padded", s.Text("task") != "masked_lm");
   if (s.Int("sequence") > s.Int("max_sequence")) {
     throw SettingError("sequence",
                        fmt::format("{} tokens, but the model allows {} (model.max_sequence{}); "

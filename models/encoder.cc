@@ -110,7 +110,7 @@ std::vector<Setting> EncoderSettings(double norm_eps) {
 }
 
 void CompleteEncoder(Settings& s) {
-  s.Derive("ffn_width", 4 * s.Int("width"));
+  if (!s.Has("ffn_width")) s.Set("ffn_width", 4 * s.Int("width"));
   const int64_t width = s.Int("width"), heads = s.Int("heads");
   if (width % heads == 0) return;
   throw SettingError("heads", fmt::format("{} heads do not divide model.width {}{}; use {}", heads,

@@ -121,13 +121,6 @@ TensorType BiasGradient(const OpCall& call) {
   return {graph::ComputeType(call.input(1).dtype), Shape{call.input(1).shape.dim(0)}};
 }
 
-// Adds that of the bias at input `bias`, if there is one.
-std::vector<TensorType> WithBiasGradient(const OpCall& call, size_t bias,
-                                         std::vector<TensorType> gradients) {
-  if (call.has_input(bias)) gradients.push_back(BiasGradient(call));
-  return gradients;
-}
-
 // Cost of `products` matrix products, of which `again` are recomputations, and of `exponentials`
 // passes over the logits, at 10 FLOPs each.
 Cost LossCost(const OpCall& call, int products, int again, int exponentials) {
@@ -206,7 +199,7 @@ const graph::OpRegistration kBackward({
           Check(call.input(5) == Scalar(call), call, "dloss is not a scalar of x's compute type");
           CheckAbsentOr(call, 6, WeightGradient(call));
           CheckAbsentOr(call, 8, BiasGradient(call));
-          return WithBiasGradient(call, 7, {call.input(0), WeightGradient(call)});
+          return std::vector<TensorType>{call.input(0), WeightGradient(call), BiasGradient(call)};
         },
     .gradient = {},
     .cost =
@@ -234,7 +227,8 @@ const graph::OpRegistration kTrain({
           Check(call.input(4) == Scalar(call), call, "dloss is not a scalar of x's compute type");
           CheckAbsentOr(call, 5, WeightGradient(call));
           CheckAbsentOr(call, 7, BiasGradient(call));
-          return WithBiasGradient(call, 6, {Scalar(call), call.input(0), WeightGradient(call)});
+          return std::vector<TensorType>{Scalar(call), call.input(0), WeightGradient(call),
+                                         BiasGradient(call)};
         },
     .gradient = {},
     .cost =

@@ -118,12 +118,12 @@ void Apply(Program& program, const Match& match) {
   train.inputs.resize(kOperands);
   train.inputs.push_back(backward.inputs[kDloss]);
   train.inputs.push_back(At(backward.inputs, kAccWeight));
-  train.outputs = {At(train.outputs, kLoss), At(backward.outputs, 0), At(backward.outputs, 1)};
   if (bias != kNoTensor) {
     train.inputs.push_back(bias);
     train.inputs.push_back(At(backward.inputs, kAccBias));
-    train.outputs.push_back(At(backward.outputs, 2));
   }
+  train.outputs = {At(train.outputs, kLoss), At(backward.outputs, 0), At(backward.outputs, 1),
+                   At(backward.outputs, 2)};
 
   std::vector<Node> first;
   for (size_t i : match.moved) {

@@ -42,8 +42,9 @@ inline std::vector<float> WeightsByName(const std::string& name,
   if (shape.size() > 1) {
     factor = std::sqrt(6 / static_cast<double>(count / shape[0]));
   } else if (name.ends_with("running_var") || name.ends_with(".weight")) {
-    factor = 0.5;
-    middle = 1;
+    const double size = name.ends_with(".bn3.weight") ? 0.05 : 1;
+    factor = 0.5 * size;
+    middle = size;
   }
   std::vector<float> values;
   for (const double x : UniformByName(name, count)) {

@@ -145,7 +145,7 @@ def make(name):
     names = [n for n in model.state_dict() if n not in tied and not n.endswith("position_ids")]
     state = {n: formula(n, list(model.state_dict()[n].shape)) for n in names}
     model.load_state_dict(state, strict=False)
-    lr = 3e-4 if name.startswith("resnet") else 0.01
+    lr = 0.003 if name.startswith("resnet") else 0.01
     case = {"lr": lr, "momentum": 0.9, "steps": STEPS, **case}
     if "config" not in case:
         case["config"] = json.loads(model.config.to_json_string())

@@ -29,7 +29,7 @@ forward
   %loss, %lse: f32[6] = linear_cross_entropy(%h, %w, %t, %s) @head
 backward
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0} !autodiff
-  %dh: f32[6,4], %dw = linear_cross_entropy_backward(%h, %w, %t, %s, %lse, %dloss, %dw) !autodiff
+  %dh: f32[6,4], %dw, _ = linear_cross_entropy_backward(%h, %w, %t, %s, %lse, %dloss, %dw) !autodiff
   %dx: f32[6,4] = scale(%dh) {factor=2.0} !autodiff
 )");
   EXPECT_EQ(FuseLossBackward(program), 1);
@@ -38,7 +38,7 @@ backward
 forward
   %h: f32[6,4] = scale(%x) {factor=2.0} @head
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0} !autodiff
-  %loss, %dh: f32[6,4], %dw = linear_cross_entropy_train(%h, %w, %t, %s, %dloss, %dw) @head !autodiff
+  %loss, %dh: f32[6,4], %dw, _ = linear_cross_entropy_train(%h, %w, %t, %s, %dloss, %dw) @head !autodiff
 backward
   %dx: f32[6,4] = scale(%dh) {factor=2.0} !autodiff
 )");
@@ -60,14 +60,14 @@ forward
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
   %loss, %lse: f32[6] = linear_cross_entropy(%x, %w, %t, %s)
 backward
-  %dx: bf16[6,4], %dw = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, %dw)
+  %dx: bf16[6,4], %dw, _ = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, %dw)
 )");
   EXPECT_EQ(FuseLossBackward(program), 1);
   program.DropUnusedTensors();
   ExpectProgram(program, tensors + R"(
 forward
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
-  %loss, %dx: bf16[6,4], %dw = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw)
+  %loss, %dx: bf16[6,4], %dw, _ = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw)
 )");
 }
 
@@ -77,14 +77,14 @@ forward
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
   %loss, %lse: f32[6] = linear_cross_entropy(%x, %w, %t, %s)
 backward
-  %dx: f32[6,4], _ = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, _)
+  %dx: f32[6,4], _, _ = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, _)
 )");
   EXPECT_EQ(FuseLossBackward(program), 1);
   program.DropUnusedTensors();
   ExpectProgram(program, kTensors + R"(
 forward
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
-  %loss, %dx: f32[6,4], _ = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, _)
+  %loss, %dx: f32[6,4], _, _ = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, _)
 )");
 }
 
@@ -94,14 +94,14 @@ forward
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
   %loss, %lse: f32[6] = linear_cross_entropy(%x, %w, %t, %s) {axis="tensor"}
 backward
-  %dx: f32[6,4], %dw = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, %dw) {axis="tensor"}
+  %dx: f32[6,4], %dw, _ = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, %dw) {axis="tensor"}
 )");
   EXPECT_EQ(FuseLossBackward(program), 1);
   program.DropUnusedTensors();
   ExpectProgram(program, kTensors + R"(
 forward
   %dloss: f32[] = fill() {dtype="f32", rank=0, value=1.0}
-  %loss, %dx: f32[6,4], %dw = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw) {axis="tensor"}
+  %loss, %dx: f32[6,4], %dw, _ = linear_cross_entropy_train(%x, %w, %t, %s, %dloss, %dw) {axis="tensor"}
 )");
 }
 
@@ -123,7 +123,7 @@ forward
   %square: f32[] = mul(%loss, %loss)
 backward
   %dloss: f32[] = scale(%loss) {factor=2.0}
-  %dx: f32[6,4], %dw = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, _)
+  %dx: f32[6,4], %dw, _ = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, _)
 )"),
             0);
 }
@@ -135,7 +135,7 @@ forward
   %loss, %lse: f32[6] = linear_cross_entropy(%x, %w, %t, %s)
   %twice: f32[6] = scale(%lse) {factor=2.0}
 backward
-  %dx: f32[6,4], %dw = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, _)
+  %dx: f32[6,4], %dw, _ = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, _)
 )"),
             0);
 }
@@ -155,7 +155,7 @@ forward
   %loss, %lse: f32[6] = linear_cross_entropy(%x, %w, %t, %s)
   %w = scale(%w) {factor=0.5}
 backward
-  %dx: f32[6,4], %dw = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, _)
+  %dx: f32[6,4], %dw, _ = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, _)
 )"),
             0);
 }
@@ -167,7 +167,7 @@ forward
   %loss, %lse: f32[6] = linear_cross_entropy(%x, %w, %t, %s)
   %old: f32[9,4] = scale(%dw) {factor=0.5}
 backward
-  %dx: f32[6,4], %dw = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, _)
+  %dx: f32[6,4], %dw, _ = linear_cross_entropy_backward(%x, %w, %t, %s, %lse, %dloss, _)
 )"),
             0);
 }
