@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "graph/objective.h"
@@ -67,6 +69,34 @@ void Layers::UpdateState(Value state, FunctionRef<Value(Value)> next) {
   if (builder_.type(update->next) != type) {
     throw InternalError("state '" + info->name + "' is " + type.ToString() + ", its update " +
                         builder_.type(update->next).ToString());
+  }
+}
+
+void Layers::MoveUpdatesToEnd() {
+  if (state_updates_.empty()) return;
+  const graph::Program& program = builder_.program();
+  std::set<Value> read_late, read_early;  // memory that nodes behind, and others, read
+  for (const StateUpdate& update : state_updates_) read_late.insert(program.Root(update.next));
+  std::vector<graph::Node> nodes = std::exchange(builder_.program().mutable_nodes(), {});
+  std::vector<bool> late(nodes.size(), false);
+  for (size_t i = nodes.size(); i-- > 0;) {
+    bool needed_late = false, needed_early = false;
+    for (const Value id : nodes[i].outputs) {
+      if (id == kNoTensor) continue;
+      needed_late = needed_late || read_late.contains(program.Root(id));
+      needed_early = needed_early || read_early.contains(program.Root(id));
+    }
+    late[i] = needed_late && !needed_early;
+    for (const Value id : nodes[i].inputs) {
+      if (id != kNoTensor) (late[i] ? read_late : read_early).insert(program.Root(id));
+    }
+  }
+  for (const bool behind : {false, true}) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (late[i] == behind) {
+        builder_.program().mutable_nodes().push_back(std::move(nodes[i]));
+      }
+    }
   }
 }
 

@@ -63,6 +63,7 @@ Model::Outputs Model::Build(graph::Builder& builder, Batch batch, Head head, boo
   Layers layers(builder, batch,
                 {.training = training, .dropout = dropout(), .objective = objective});
   Outputs outputs = Forward(layers, head);
+  layers.MoveUpdatesToEnd();
   outputs.states = layers.state_updates();
   return outputs;
 }

@@ -124,12 +124,19 @@ class ResNet final : public Model {
 
   Value ConvNorm(Layers& g, const std::string& number, Value x, int64_t channels,
                  ConvOptions options) const {
-    return BatchNorm(g, "norm" + number, Conv(g, "conv" + number, x, channels, options), norm_);
+    return Normalised(g, number, x, channels, options, /*relu=*/false);
   }
 
   Value ConvNormRelu(Layers& g, const std::string& number, Value x, int64_t channels,
                      ConvOptions options) const {
-    return ops::Relu(g.builder(), ConvNorm(g, number, x, channels, options), "relu" + number);
+    return Normalised(g, number, x, channels, options, /*relu=*/true);
+  }
+
+  Value Normalised(Layers& g, const std::string& number, Value x, int64_t channels,
+                   ConvOptions options, bool relu) const {
+    BatchNormOptions norm = norm_;
+    norm.relu = relu;
+    return BatchNorm(g, "norm" + number, Conv(g, "conv" + number, x, channels, options), norm);
   }
 
   Value Stem(Layers& g, Value x) const {

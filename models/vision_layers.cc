@@ -89,7 +89,7 @@ Value BatchNorm(Layers& g, std::string_view name, Value x, BatchNormOptions opti
       statistics.variance = ops::View(builder, variance, {1, channels});
     }
   }
-  return ops::BatchNorm(builder, x, statistics, weight, bias, options.eps, name);
+  return ops::BatchNorm(builder, x, statistics, weight, bias, options.eps, options.relu, name);
 }
 
 void CountNormBatches(Layers& g, int64_t norms, const BatchNormOptions& options) {

@@ -32,6 +32,7 @@ struct BatchNormOptions {
   double eps = 1e-5;
   double momentum = 0.1;
   int64_t group_samples = 0;  // so many samples are normalized together; 0: the whole micro-batch
+  bool relu = false;          // negative results become 0
   bool frozen = false;        // training uses the running statistics, too, and leaves them alone
 };
 graph::Value BatchNorm(Layers& g, std::string_view name, graph::Value x, BatchNormOptions options);

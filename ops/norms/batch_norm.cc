@@ -1,11 +1,13 @@
 #include "ops/norms/batch_norm.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "graph/gradient.h"
 #include "ops/arithmetic.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/norms/batch_norm_attributes.h"
 #include "ops/norms/batch_norm_partials.h"
 
 namespace plimsoll::ops {
@@ -37,8 +39,7 @@ TensorType CheckStatistics(const OpCall& call, size_t first) {
 }
 
 // weight and bias, and their gradients.
-TensorType ChannelType(const TensorType& x) { return {x.dtype, {x.shape.dim(-1)}}; }
-TensorType ChannelGradient(const TensorType& x) {
+TensorType ChannelType(const TensorType& x) {
   return {graph::ComputeType(x.dtype), {x.shape.dim(-1)}};
 }
 
@@ -119,7 +120,7 @@ std::vector<TensorType> InferBatchNorm(const OpCall& call) {
   const TensorType& x = call.input(0);
   CheckStatistics(call, 1);
   Check(call.input(3) == ChannelType(x) && call.input(4) == ChannelType(x), call,
-        "weight and bias must be [C] in x's type");
+        "weight and bias must be [C] in the compute type of x");
   return {x};
 }
 
@@ -133,6 +134,7 @@ void BatchNormGradient(GradientContext& context) {
   for (const size_t i : {0, 3, 4}) {
     arguments.push_back(want[i] ? context.TakePartial(i) : graph::kNoTensor);
   }
+  if (AppliesRelu(context.attributes())) arguments.push_back(context.input(4));
   const std::vector<Value> gradients =
       context.builder().Emit("batch_norm_backward", arguments, context.attributes(), "", want);
   for (size_t i = 0; i < 5; ++i) {
@@ -144,11 +146,13 @@ std::vector<TensorType> InferBatchNormBackward(const OpCall& call) {
   const TensorType& dy = call.input(0);
   const TensorType statistic = CheckStatistics(call, 2);
   Check(call.input(1) == dy, call, "x must be as dy");
-  Check(call.input(4) == ChannelType(dy), call, "weight must be [C] in x's type");
+  Check(call.input(4) == ChannelType(dy), call, "weight must be [C] in the compute type of x");
   CheckAbsentOr(call, 5, dy);
-  CheckAbsentOr(call, 6, ChannelGradient(dy));
-  CheckAbsentOr(call, 7, ChannelGradient(dy));
-  return {dy, statistic, statistic, ChannelGradient(dy), ChannelGradient(dy)};
+  CheckAbsentOr(call, 6, ChannelType(dy));
+  CheckAbsentOr(call, 7, ChannelType(dy));
+  CheckAbsentOr(call, 8, ChannelType(dy));
+  Check(call.has_input(8) || !AppliesRelu(call.attributes), call, "relu needs the bias");
+  return {dy, statistic, statistic, ChannelType(dy), ChannelType(dy)};
 }
 
 const OpRegistration kStatistics({
@@ -199,8 +203,8 @@ const OpRegistration kBatchNorm({
     .cost = FlopsPerElement(3),
     .in_place = {{0, 0}},
     .precision = {.precision = Precision::kLowStorage,
-                  .reason = "computed in float32 with float32 statistics",
-                  .float32_inputs = {1, 2}},
+                  .reason = "computed in float32 with float32 statistics, weight and bias",
+                  .float32_inputs = {1, 2, 3, 4}},
     .cheap_to_recompute = true,
     .recompute_preset = "norms",
 });
@@ -214,7 +218,8 @@ const OpRegistration kBatchNormBackward({
                {"weight"},
                {"acc_x", true},
                {"acc_weight", true},
-               {"acc_bias", true}},
+               {"acc_bias", true},
+               {"bias", true}},
     .outputs =
         {{"dx", true}, {"dmean", true}, {"dvariance", true}, {"dweight", true}, {"dbias", true}},
     .infer = &InferBatchNormBackward,
@@ -225,19 +230,11 @@ const OpRegistration kBatchNormBackward({
 
 const CudaWorkspaceRegistration kBatchStatisticsWorkspace(
     "batch_norm_statistics", [](const OpCall& call) {
-      return BatchNormSums(call.input(0).shape, call.attributes.GetInt("groups"), 1).bytes();
+      return BatchNormSums(call.input(0).shape, call.attributes.GetInt("groups"), 2).bytes();
     });
-int64_t CoefficientBytes(const OpCall& call) {
-  return BatchNormCoefficientBytes(call.input(1).shape.dim(0), call.input(0).shape.dim(-1));
-}
-const CudaWorkspaceRegistration kBatchStatisticsBackwardWorkspace("batch_norm_statistics_backward",
-                                                                  &CoefficientBytes);
-const CudaWorkspaceRegistration kBatchNormWorkspace("batch_norm", &CoefficientBytes);
 const CudaWorkspaceRegistration kBatchNormBackwardWorkspace(
     "batch_norm_backward", [](const OpCall& call) {
-      const int64_t groups = call.input(2).shape.dim(0);
-      const graph::Shape& x = call.input(0).shape;
-      return BatchNormSums(x, groups, 2).bytes() + BatchNormCoefficientBytes(groups, x.dim(-1));
+      return BatchNormSums(call.input(0).shape, call.input(2).shape.dim(0), 2).bytes();
     });
 
 }  // namespace
@@ -256,9 +253,11 @@ BatchStatistics MergeBatchNormStatistics(graph::Builder& g, Value means, Value v
 }
 
 Value BatchNorm(graph::Builder& g, Value x, const BatchStatistics& statistics, Value weight,
-                Value bias, double eps, std::string_view name) {
+                Value bias, double eps, bool relu, std::string_view name) {
+  graph::Attributes attributes = {{"eps", eps}};
+  if (relu) attributes.Set("relu", true);
   return g.Emit1("batch_norm", {x, statistics.mean, statistics.variance, weight, bias},
-                 {{"eps", eps}}, name);
+                 std::move(attributes), name);
 }
 
 }  // namespace plimsoll::ops

@@ -3,7 +3,8 @@
 //   batch_norm_statistics        mean[G,C], variance[G,C]   of x[B,…,C], the biased variance, and
 //                                unbiased[G,C] = variance · n / (n − 1) of n values (NaN of one)
 //   merge_batch_norm_statistics  the same of all ranks' samples, from those of each
-//   batch_norm                   y = (x − mean) / √(variance + eps) · weight + bias
+//   batch_norm                   y = (x − mean) / √(variance + eps) · weight + bias, with the
+//                                attribute relu the larger of that and 0
 //
 // The samples, x's first dimension, are divided into G groups of consecutive ones, each of which is
 // normalized by itself; G = 1 is the usual batch norm. Statistics are an op of their own: they are
@@ -11,8 +12,9 @@
 // running statistics, which are constants. What x does to y through its statistics comes into the
 // gradient by the statistics' own rule.
 //
-// Statistics have x's compute type. weight and bias are [C] in x's type; their gradients have its
-// compute type. Errors: InternalError on shapes that do not fit.
+// Statistics, weight and bias, [C], and the gradients of these have x's compute type. With relu the
+// backward op makes again what was normalized, from x, as it needs to know where that is positive.
+// Errors: InternalError on shapes that do not fit.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +39,7 @@ BatchStatistics MergeBatchNormStatistics(graph::Builder& g, graph::Value means,
                                          std::string_view name = "");
 
 graph::Value BatchNorm(graph::Builder& g, graph::Value x, const BatchStatistics& statistics,
-                       graph::Value weight, graph::Value bias, double eps,
+                       graph::Value weight, graph::Value bias, double eps, bool relu = false,
                        std::string_view name = "");
 
 }  // namespace plimsoll::ops

@@ -1,9 +1,11 @@
 // Statistics: mean = Σ x / n, then variance = Σ (x − mean)² / n, over the n rows of a group.
-// Forward: y = (x − mean) · s + bias with s = rstd · weight, rstd = 1 / √(variance + eps).
-// Backward, with d = x − mean and sums over the rows of a group:
+// Forward: y = (x − mean) · s + bias with s = rstd · weight, rstd = 1 / √(variance + eps); with
+// relu the larger of that and 0, and backward dy counts as 0 where y is. Backward, with d = x −
+// mean and sums over the rows of a group:
 //   dx = s · dy,   dmean = −s · Σdy,   dvariance = −½ · rstd² · s · Σ(dy·d),
 //   dweight = Σ_groups rstd · Σ(dy·d),   dbias = Σ_groups Σdy;
-// and through the statistics dx = (dmean + 2 · dvariance · d) / n.
+// and through the statistics dx = (dmean + 2 · dvariance · d) / n, which the backward op adds with
+// the attribute through_statistics.
 //
 // Merging R sets of n values: mean = Σ mean_r / R, variance = Σ (variance_r + (mean_r − mean)²) /
 // R, and backward dvariance_r = dvariance / R, dmean_r = (dmean + 2 · dvariance · (mean_r − mean))
@@ -16,8 +18,10 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <type_traits>
 
 #include "ops/kernel.h"
+#include "ops/norms/batch_norm_attributes.h"
 #include "ops/row_partials.h"
 #include "ops/simd.h"
 
@@ -145,12 +149,46 @@ void MergeBackward(const CpuContext& ctx) {
 }
 
 // rstd and rstd · weight of a group.
-template <typename S, typename T>
-void Scales(const T* variance, const S* weight, T eps, int64_t channels, T* rstd, T* scale) {
+template <typename T>
+void Scales(const T* variance, const T* weight, T eps, int64_t channels, T* rstd, T* scale) {
   for (int64_t i = 0; i < channels; ++i) {
     rstd[i] = 1 / std::sqrt(variance[i] + eps);
-    scale[i] = rstd[i] * Load<T>(weight + i, 1)[0];
+    scale[i] = rstd[i] * weight[i];
   }
+}
+
+// What is normalized; `scale` is rstd · weight. The forward and backward ops use the same
+// operations, hence the same bits.
+template <typename T>
+Vec<T> Normalised(Vec<T> x, const T* mean, const T* scale, const T* bias, int64_t channel,
+                  int count) {
+  const Vec<T> d = x - Load<T>(mean + channel, count);
+  return d * Load<T>(scale + channel, count) + Load<T>(bias + channel, count);
+}
+
+// A value as it is after it was stored.
+template <typename S, typename T>
+Vec<T> Rounded(Vec<T> value) {
+  if constexpr (std::is_same_v<S, T>) {
+    return value;
+  } else {
+    S stored[kLanes<T>];
+    Store<T>(stored, value);
+    return Load<T>(stored);
+  }
+}
+
+// What x gets through the statistics of n values, added to `acc`.
+template <typename T>
+Vec<T> ThroughStatistics(Vec<T> x, const T* mean, const T* dmean, const T* dvariance, T n,
+                         int64_t channel, int count, Vec<T> acc) {
+  Vec<T> result = {};
+  if (dmean != nullptr) result += Load<T>(dmean + channel, count) / n;
+  if (dvariance != nullptr) {
+    const Vec<T> d = x - Load<T>(mean + channel, count);
+    result += d * (2 * Load<T>(dvariance + channel, count) / n);
+  }
+  return result + acc;
 }
 
 // Calls visit(row · C, channel, count) for the vectors of a group's rows.
@@ -171,16 +209,18 @@ void Forward(const CpuContext& ctx) {
     const int64_t channels = groups.channels;
     const T eps = static_cast<T>(ctx.attributes.GetReal("eps"));
     T *rstd = static_cast<T*>(ctx.workspace), *scale = rstd + channels;
-    const S* const bias = ctx.in<S>(4);
+    const T* const bias = ctx.in<T>(4);
+    const bool relu = AppliesRelu(ctx.attributes);
     for (int64_t g = 0; g < groups.count; ++g) {
       const int64_t first = g * groups.rows * channels;
       const S* const x = ctx.in<S>(0) + first;
       S* const y = ctx.out<S>(0) + first;
       const T* const mean = ctx.in<T>(1) + g * channels;
-      Scales(ctx.in<T>(2) + g * channels, ctx.in<S>(3), eps, channels, rstd, scale);
+      Scales(ctx.in<T>(2) + g * channels, ctx.in<T>(3), eps, channels, rstd, scale);
       ForRows<T>(groups, ctx.pool, [&](int64_t at, int64_t i, auto count) {
-        const Vec<T> d = Load<T>(x + at + i, count) - Load<T>(mean + i, count);
-        Store<T>(y + at + i, d * Load<T>(scale + i, count) + Load<T>(bias + i, count), count);
+        Vec<T> value = Normalised(Load<T>(x + at + i, count), mean, scale, bias, i, count);
+        if (relu) value = value <= 0 ? Vec<T>{} : value;
+        Store<T>(y + at + i, value, count);
       });
     }
   });
@@ -194,11 +234,15 @@ int64_t ForwardWorkspace(const OpCall& call, int /*threads*/) {
 template <typename T>
 struct ChannelTerms {
   T *rstd, *scale, *dy, *dyd;  // 1 / √(variance + eps), rstd · weight, Σdy, Σ(dy·d)
+  T *dmean, *dvariance;
+  static constexpr int64_t kTerms = 6;
   ChannelTerms(void* memory, int64_t channels)
       : rstd(static_cast<T*>(memory)),
         scale(rstd + channels),
         dy(scale + channels),
-        dyd(dy + channels) {}
+        dyd(dy + channels),
+        dmean(dyd + channels),
+        dvariance(dmean + channels) {}
 };
 
 void Backward(const CpuContext& ctx) {
@@ -212,17 +256,27 @@ void Backward(const CpuContext& ctx) {
         static_cast<std::byte*>(ctx.workspace) +
             RowPartialsBytes(GroupType(ctx.inputs[0].type, groups.count), 4),
         channels);
+    const bool relu = AppliesRelu(ctx.attributes), through = GoesThroughStatistics(ctx.attributes);
     const bool sums =
-        ctx.has_output(1) || ctx.has_output(2) || ctx.has_output(3) || ctx.has_output(4);
+        through || ctx.has_output(1) || ctx.has_output(2) || ctx.has_output(3) || ctx.has_output(4);
+    const T n = static_cast<T>(groups.rows);
     for (int64_t g = 0; g < groups.count; ++g) {
       const int64_t first = g * groups.rows * channels;
       const S *const dy = ctx.in<S>(0) + first, *const x = ctx.in<S>(1) + first;
       const T* const mean = ctx.in<T>(2) + g * channels;
-      Scales(ctx.in<T>(3) + g * channels, ctx.in<S>(4), eps, channels, terms.rstd, terms.scale);
+      Scales(ctx.in<T>(3) + g * channels, ctx.in<T>(4), eps, channels, terms.rstd, terms.scale);
+      // dy where the result was positive.
+      const auto gradient_at = [&](int64_t at, int64_t i, auto count) {
+        const Vec<T> gradient = Load<T>(dy + at, count);
+        if (!relu) return gradient;
+        const Vec<T> y = Rounded<S, T>(
+            Normalised(Load<T>(x + at, count), mean, terms.scale, ctx.in<T>(8), i, count));
+        return y <= 0 ? Vec<T>{} : gradient;
+      };
       if (sums) {
         SumRows<2>(partials, channels, ctx.pool, [&](int64_t row, int64_t i, auto count) {
           const int64_t at = row * channels + i;
-          const Vec<T> gradient = Load<T>(dy + at, count);
+          const Vec<T> gradient = gradient_at(at, i, count);
           return std::array<Vec<T>, 2>{
               gradient, gradient * (Load<T>(x + at, count) - Load<T>(mean + i, count))};
         });
@@ -230,11 +284,10 @@ void Backward(const CpuContext& ctx) {
         partials.Combine(ctx.pool, 3, nullptr, terms.dyd);
       }
       for (int64_t i = 0; i < channels; ++i) {
-        if (T* const dmean = ctx.out<T>(1)) dmean[g * channels + i] = -terms.scale[i] * terms.dy[i];
-        if (T* const dvariance = ctx.out<T>(2)) {
-          dvariance[g * channels + i] =
-              -terms.rstd[i] * terms.rstd[i] * terms.scale[i] * terms.dyd[i] / 2;
-        }
+        terms.dmean[i] = -terms.scale[i] * terms.dy[i];
+        terms.dvariance[i] = -terms.rstd[i] * terms.rstd[i] * terms.scale[i] * terms.dyd[i] / 2;
+        if (T* const dmean = ctx.out<T>(1)) dmean[g * channels + i] = terms.dmean[i];
+        if (T* const dvariance = ctx.out<T>(2)) dvariance[g * channels + i] = terms.dvariance[i];
         const auto add = [&](const T* acc, T* sum, T value) {
           if (sum != nullptr) sum[i] = (g > 0 ? sum[i] : acc != nullptr ? acc[i] : T(0)) + value;
         };
@@ -245,8 +298,12 @@ void Backward(const CpuContext& ctx) {
       S* const dx = ctx.out<S>(0) + first;
       const S* const acc = ctx.has_input(5) ? ctx.in<S>(5) + first : nullptr;
       ForRows<T>(groups, ctx.pool, [&](int64_t at, int64_t i, auto count) {
-        Vec<T> result = Load<T>(dy + at + i, count) * Load<T>(terms.scale + i, count);
+        Vec<T> result = gradient_at(at + i, i, count) * Load<T>(terms.scale + i, count);
         if (acc != nullptr) result += Load<T>(acc + at + i, count);
+        if (through) {
+          result = ThroughStatistics(Load<T>(x + at + i, count), mean, terms.dmean, terms.dvariance,
+                                     n, i, count, Rounded<S, T>(result));
+        }
         Store<T>(dx + at + i, result, count);
       });
     }
@@ -256,7 +313,8 @@ void Backward(const CpuContext& ctx) {
 int64_t BackwardWorkspace(const OpCall& call, int /*threads*/) {
   const TensorType& x = call.input(0);
   return RowPartialsBytes(GroupType(x, call.input(2).shape.dim(0)), 4) +
-         4 * x.shape.dim(-1) * graph::ByteSize(graph::ComputeType(x.dtype));
+         ChannelTerms<float>::kTerms * x.shape.dim(-1) *
+             graph::ByteSize(graph::ComputeType(x.dtype));
 }
 
 void StatisticsBackward(const CpuContext& ctx) {
@@ -273,14 +331,11 @@ void StatisticsBackward(const CpuContext& ctx) {
       const S* const acc = ctx.has_input(4) ? ctx.in<S>(4) + first : nullptr;
       S* const dx = ctx.out<S>(0) + first;
       ForRows<T>(groups, ctx.pool, [&](int64_t at, int64_t i, auto count) {
-        Vec<T> result = {};
-        if (dmean != nullptr) result += Load<T>(dmean + i, count) / n;
-        if (dvariance != nullptr) {
-          const Vec<T> d = Load<T>(x + at + i, count) - Load<T>(mean + i, count);
-          result += d * (2 * Load<T>(dvariance + i, count) / n);
-        }
-        if (acc != nullptr) result += Load<T>(acc + at + i, count);
-        Store<T>(dx + at + i, result, count);
+        const Vec<T> added = acc == nullptr ? Vec<T>{} : Load<T>(acc + at + i, count);
+        Store<T>(dx + at + i,
+                 ThroughStatistics(Load<T>(x + at + i, count), mean, dmean, dvariance, n, i, count,
+                                   added),
+                 count);
       });
     }
   });

@@ -27,9 +27,4 @@ struct BatchNormSums {
   int64_t bytes() const { return (chunks + 1) * totals() * static_cast<int64_t>(sizeof(float)); }
 };
 
-// Three floats for each group and channel (batch_norm_cuda.cu).
-inline int64_t BatchNormCoefficientBytes(int64_t groups, int64_t columns) {
-  return 3 * groups * columns * static_cast<int64_t>(sizeof(float));
-}
-
 }  // namespace plimsoll::ops

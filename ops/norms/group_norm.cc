@@ -78,7 +78,8 @@ Value GroupNorm(graph::Builder& g, Value x, int64_t groups, Value weight, Value 
   const std::vector<Value> merged =
       g.Emit("merge_channel_statistics", {of_channels.mean, of_channels.variance},
              {{"groups", groups}}, "group_statistics");
-  return BatchNorm(g, x, {.mean = merged[0], .variance = merged[1]}, weight, bias, eps, name);
+  return BatchNorm(g, x, {.mean = merged[0], .variance = merged[1]}, weight, bias, eps,
+                   /*relu=*/false, name);
 }
 
 }  // namespace plimsoll::ops

@@ -1,5 +1,7 @@
-// ops/optimizer/model_state.h, element by element: one thread for an element. Bytes: every argument
-// once.
+// ops/optimizer/model_state.h, element by element: one thread for an element; many states, which
+// are small, share a launch. Bytes: every argument once.
+#include <algorithm>
+
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda_kernel.h"
@@ -23,7 +25,63 @@ __global__ void MovingAverageKernel(int64_t n, const S* state, const S* value, i
   next[i] = FromFloat<S>(now + (sum / static_cast<float>(values) - now) * momentum);
 }
 
+// Of states in float32: a row of blocks for each.
+struct Change {
+  const float *state, *value;
+  float* next;
+  int64_t n, values;
+};
+constexpr size_t kMostChanges = 64;  // a kernel's arguments are limited to 4 KB
+struct Changes {
+  Change each[kMostChanges];
+};
+
+template <typename Function>
+__global__ void ChangesKernel(const __grid_constant__ Changes changes, Function function) {
+  const Change& change = changes.each[blockIdx.y];
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < change.n) change.next[i] = function(change, i);
+}
+
+// Launches function(change, i) for as many changes at a time as `alike` says of the first and them.
+template <typename Alike, typename Function>
+void LaunchChanges(std::span<const CudaContext> group, const Alike& alike,
+                   const Function& function) {
+  while (!group.empty()) {
+    const CudaContext& first = group.front();
+    Changes changes{};
+    int64_t most = 0;
+    unsigned count = 0;
+    while (count < group.size() && count < kMostChanges && alike(first, group[count])) {
+      const CudaContext& ctx = group[count];
+      const int64_t n = ctx.in_shape(0).elements();
+      changes.each[count++] = {ctx.in<float>(0), ctx.in<float>(1), ctx.out<float>(0), n,
+                               n == 0 ? 0 : ctx.in_shape(1).elements() / n};
+      most = std::max(most, n);
+    }
+    if (most > 0) {
+      ChangesKernel<<<dim3(Blocks(most), count), kThreads, 0, first.stream>>>(changes,
+                                                                              function(first));
+      gpu::CheckLaunch(first.op.name.c_str());
+    }
+    group = group.subspan(count);
+  }
+}
+
+struct Average {
+  float momentum;
+  __device__ float operator()(const Change& change, int64_t i) const {
+    float sum = change.value[i];
+    for (int64_t v = 1; v < change.values; ++v) sum += change.value[v * change.n + i];
+    const float now = change.state[i];
+    return now + (sum / static_cast<float>(change.values) - now) * momentum;
+  }
+};
+
+void MovingAverageGroup(std::span<const CudaContext> group);
+
 void MovingAverage(const CudaContext& ctx) {
+  if (ctx.dtype() == graph::DType::kFloat32) return MovingAverageGroup({&ctx, 1});
   const int64_t n = ctx.in_shape(0).elements();
   if (n == 0) return;
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
@@ -45,25 +103,48 @@ void AddToState(const CudaContext& ctx) {
   });
 }
 
-// `state` and `out` may be the same memory.
-__global__ void CommitStateKernel(int64_t n, const float* state, const float* pending, float parts,
-                                  const int32_t* apply, float* out) {
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < n) out[i] = apply == nullptr || *apply != 0 ? pending[i] / parts : state[i];
+void MovingAverageGroup(std::span<const CudaContext> group) {
+  if (group.front().dtype() != graph::DType::kFloat32) {
+    for (const CudaContext& ctx : group) MovingAverage(ctx);
+    return;
+  }
+  const auto momentum = [](const CudaContext& ctx) {
+    return static_cast<float>(ctx.attributes.GetReal("momentum"));
+  };
+  LaunchChanges(
+      group,
+      [&](const CudaContext& a, const CudaContext& b) {
+        return b.dtype() == a.dtype() && momentum(a) == momentum(b);
+      },
+      [&](const CudaContext& first) { return Average{momentum(first)}; });
 }
 
-void CommitState(const CudaContext& ctx) {
-  const int64_t n = ctx.in_shape(0).elements();
-  if (n == 0) return;
-  CommitStateKernel<<<Blocks(n), kThreads, 0, ctx.stream>>>(
-      n, ctx.in<float>(0), ctx.in<float>(1), static_cast<float>(ctx.attributes.GetInt("parts")),
-      ctx.in<int32_t>(2), ctx.out<float>(0));
-  gpu::CheckLaunch("commit_state");
-}
+struct Commit {
+  float parts;
+  const int32_t* apply;
+  __device__ float operator()(const Change& change, int64_t i) const {
+    return apply == nullptr || *apply != 0 ? change.value[i] / parts : change.state[i];
+  }
+};
 
-const CudaKernelRegistration kMovingAverage({"moving_average", &MovingAverage});
+void CommitStateGroup(std::span<const CudaContext> group) {
+  const auto parts = [](const CudaContext& ctx) { return ctx.attributes.GetInt("parts"); };
+  LaunchChanges(
+      group,
+      [&](const CudaContext& a, const CudaContext& b) {
+        return parts(a) == parts(b) && a.in<int32_t>(2) == b.in<int32_t>(2);
+      },
+      [&](const CudaContext& first) {
+        return Commit{static_cast<float>(parts(first)), first.in<int32_t>(2)};
+      });
+}
+void CommitState(const CudaContext& ctx) { CommitStateGroup({&ctx, 1}); }
+
+const CudaKernelRegistration kMovingAverage({"moving_average", &MovingAverage, nullptr,
+                                             &MovingAverageGroup});
 const CudaKernelRegistration kAddToState({"add_to_state", &AddToState});
-const CudaKernelRegistration kCommitState({"commit_state", &CommitState});
+const CudaKernelRegistration kCommitState({"commit_state", &CommitState, nullptr,
+                                           &CommitStateGroup});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -68,13 +68,19 @@ const ExampleRegistration kNorm(
      .label = "",
      .inputs = {{{3, 4, 5, 7}}, Mean({1, 7}), Variance({1, 7}), {{7}}, {{7}}},
      .attributes = {{"eps", 1e-5}},
-     .compute_inputs = {1, 2}});
+     .compute_inputs = {1, 2, 3, 4}});
 const ExampleRegistration kNormGroups(
     {.op = "batch_norm",
      .label = "in groups",
      .inputs = {{{6, 5, 16}}, Mean({3, 16}), Variance({3, 16}), {{16}}, {{16}}},
      .attributes = {{"eps", 1e-3}},
-     .compute_inputs = {1, 2}});
+     .compute_inputs = {1, 2, 3, 4}});
+const ExampleRegistration kNormRelu(
+    {.op = "batch_norm",
+     .label = "relu",
+     .inputs = {{{3, 20, 24}}, Mean({1, 24}), Variance({1, 24}), {{24}}, {{24}}},
+     .attributes = {{"eps", 1e-5}, {"relu", true}},
+     .compute_inputs = {1, 2, 3, 4}});
 const ExampleRegistration kNormBackward({.op = "batch_norm_backward",
                                          .label = "accumulating, in groups",
                                          .inputs = {{{4, 50, 24}},
@@ -86,7 +92,7 @@ const ExampleRegistration kNormBackward({.op = "batch_norm_backward",
                                                     {{24}},
                                                     {{24}}},
                                          .attributes = {{"eps", 1e-5}},
-                                         .compute_inputs = {2, 3, 6, 7}});
+                                         .compute_inputs = {2, 3, 4, 6, 7}});
 const ExampleRegistration kNormBackwardFresh({.op = "batch_norm_backward",
                                               .label = "written",
                                               .inputs = {{{3, 4, 5, 7}},
@@ -98,7 +104,35 @@ const ExampleRegistration kNormBackwardFresh({.op = "batch_norm_backward",
                                                          Absent(),
                                                          Absent()},
                                               .attributes = {{"eps", 1e-5}},
-                                              .compute_inputs = {2, 3, 6, 7}});
+                                              .compute_inputs = {2, 3, 4, 6, 7}});
+
+const ExampleRegistration kNormBackwardThrough(
+    {.op = "batch_norm_backward",
+     .label = "through the statistics, relu",
+     .inputs = {{{4, 30, 24}},
+                {{4, 30, 24}},
+                Mean({2, 24}),
+                Variance({2, 24}),
+                {{24}},
+                {{4, 30, 24}},
+                Absent(),
+                Absent(),
+                {{24}}},
+     .attributes = {{"eps", 1e-5}, {"relu", true}, {"through_statistics", true}},
+     .compute_inputs = {2, 3, 4, 6, 7, 8}});
+const ExampleRegistration kNormBackwardRelu({.op = "batch_norm_backward",
+                                             .label = "relu",
+                                             .inputs = {{{3, 4, 5, 7}},
+                                                        {{3, 4, 5, 7}},
+                                                        Mean({1, 7}),
+                                                        Variance({1, 7}),
+                                                        {{7}},
+                                                        Absent(),
+                                                        Absent(),
+                                                        Absent(),
+                                                        {{7}}},
+                                             .attributes = {{"eps", 1e-5}, {"relu", true}},
+                                             .compute_inputs = {2, 3, 4, 6, 7, 8}});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -28,6 +28,7 @@
 #include "ops/linear_dx_gelu_fusion.h"
 #include "ops/loss/linear_cross_entropy_fusion.h"
 #include "ops/norms/add_norm_fusion.h"
+#include "ops/norms/batch_norm_fusion.h"
 #include "ops/norms/norm_with_backward_fusion.h"
 #include "optim/host_state.h"
 #include "parallel/parts.h"
@@ -83,7 +84,9 @@ struct Purpose {
 };
 
 std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
-  std::vector<graph::Fusion> fusions = {{"loss with its backward", &ops::FuseLossBackward}};
+  std::vector<graph::Fusion> fusions = {
+      {"loss with its backward", &ops::FuseLossBackward},
+      {"norms with their statistics' gradients", &ops::FuseBatchNormGradients}};
   if (options.device == runtime::DeviceKind::kCuda && options.fuse_gelu_gradient) {
     fusions.push_back({"GELU's gradient with its product", &ops::FuseGeluGradient});
   }

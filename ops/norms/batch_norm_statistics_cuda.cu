@@ -1,0 +1,214 @@
+// batch_norm_statistics: a thread updates mean and Σ(x − mean)² value by value (Welford 1962),
+// threads are merged in shared memory and chunks of rows by a second kernel (Chan et al. 1979),
+// always in one order. Bytes of N elements: N·s.
+//
+// merge_batch_norm_statistics and its gradient: one thread for each channel.
+#include "ops/cuda/elementwise.cuh"
+#include "ops/cuda/reduce.cuh"
+#include "ops/cuda_kernel.h"
+#include "ops/cuda/batch_norm_columns.cuh"
+#include "ops/norms/batch_norm_partials.h"
+
+namespace plimsoll::ops {
+namespace {
+
+// Of `count` values.
+struct Moments {
+  float count = 0, mean = 0, squares = 0;  // Σ(x − mean)²
+
+  __device__ void Merge(const Moments& other) {
+    if (other.count == 0) return;
+    const float all = count + other.count, d = other.mean - mean;
+    mean += d * (other.count / all);
+    squares += other.squares + d * d * (count * (other.count / all));
+    count = all;
+  }
+};
+
+// Grid: (columns, chunks, groups). partials is [chunks][groups][2][columns].
+template <int N, typename T>
+__global__ void __launch_bounds__(kNormThreads)
+    MomentsKernel(const T* x, int64_t rows, int64_t columns, int64_t chunk, float* partials) {
+  constexpr int kAcross = kNormLanes<N>, kDown = kNormThreads / kAcross;
+  __shared__ float means[kDown][kAcross * N], squares[kDown][kAcross * N];
+  const int lane = threadIdx.x % kAcross, down = threadIdx.x / kAcross;
+  const int64_t column = (int64_t{blockIdx.x} * kAcross + lane) * N;
+  const int64_t group = blockIdx.z, begin = int64_t{blockIdx.y} * chunk;
+  const int64_t end = min(begin + chunk, rows);
+  float mean[N] = {}, square[N] = {}, count = 0;
+  if (column < columns) {
+    const T* const from = x + group * rows * columns + column;
+    const auto add = [&](const float(&values)[N]) {
+      count += 1;
+      const float share = __frcp_rn(count);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float d = values[i] - mean[i];
+        mean[i] += d * share;
+        square[i] += d * (values[i] - mean[i]);
+      }
+    };
+    int64_t row = begin + down;
+    for (; row + (kNormRowsAtOnce - 1) * kDown < end; row += kNormRowsAtOnce * kDown) {
+      float values[kNormRowsAtOnce][N];
+#pragma unroll
+      for (int k = 0; k < kNormRowsAtOnce; ++k)
+        LoadPack<N>(from + (row + k * kDown) * columns, values[k]);
+#pragma unroll
+      for (int k = 0; k < kNormRowsAtOnce; ++k) add(values[k]);
+    }
+    for (; row < end; row += kDown) {
+      float values[N];
+      LoadPack<N>(from + row * columns, values);
+      add(values);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    means[down][lane * N + i] = mean[i];
+    squares[down][lane * N + i] = square[i];
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < kAcross * N; i += kNormThreads) {
+    const int64_t to = int64_t{blockIdx.x} * kAcross * N + i;
+    if (to >= columns) continue;
+    Moments all;
+    for (int d = 0; d < kDown; ++d) {
+      const int64_t taken = end - begin > d ? (end - begin - d + kDown - 1) / kDown : 0;
+      all.Merge({static_cast<float>(taken), means[d][i], squares[d][i]});
+    }
+    float* const partial = partials + (blockIdx.y * int64_t{gridDim.z} + group) * 2 * columns + to;
+    partial[0] = all.mean;
+    partial[columns] = all.squares;
+  }
+}
+
+// A block has 32 channels of all groups; its 32 warps take every 32nd chunk.
+__global__ void __launch_bounds__(kWarp* kWarp)
+    MergeChunksKernel(const float* partials, int64_t groups, int64_t rows, int64_t columns,
+                      int64_t chunk, int64_t chunks, float* mean, float* variance,
+                      float* unbiased) {
+  __shared__ Moments shared[kWarp][kWarp];
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+  const int64_t channel = int64_t{blockIdx.x} * kWarp + threadIdx.x;
+  const bool there = channel < groups * columns;
+  const int64_t group = there ? channel / columns : 0, column = channel - group * columns;
+  Moments all;
+  if (there) {
+#pragma unroll 4
+    for (int64_t c = threadIdx.y; c < chunks; c += kWarp) {
+      const float* const partial = partials + (c * groups + group) * 2 * columns + column;
+      all.Merge({static_cast<float>(min(chunk, rows - c * chunk)), partial[0], partial[columns]});
+    }
+  }
+  shared[threadIdx.y][threadIdx.x] = all;
+  for (int half = kWarp / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.y < half) {
+      all.Merge(shared[threadIdx.y + half][threadIdx.x]);
+      shared[threadIdx.y][threadIdx.x] = all;
+    }
+  }
+  if (!there || threadIdx.y > 0) return;
+  mean[channel] = all.mean;
+  variance[channel] = all.squares / static_cast<float>(rows);
+  if (unbiased != nullptr) unbiased[channel] = all.squares / static_cast<float>(rows - 1);
+}
+
+void Statistics(const CudaContext& ctx) {
+  const BatchNormSums by(ctx.in_shape(0), ctx.out_shape(0).dim(0), 2);
+  float* const partials = static_cast<float*>(ctx.workspace);
+  DispatchCuda(ctx.dtype(), [&]<typename T>() {
+    const T* const x = ctx.in<T>(0);
+    WithPacks<T>(by.columns, Aligned(x), [&]<int N>() {
+      const dim3 grid(Across<N>(by.columns), static_cast<unsigned>(by.chunks),
+                      static_cast<unsigned>(by.groups));
+      MomentsKernel<N>
+          <<<grid, kNormThreads, 0, ctx.stream>>>(x, by.rows, by.columns, by.chunk, partials);
+      gpu::CheckLaunch("batch_norm_statistics");
+    });
+  });
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>((by.groups * by.columns + kWarp - 1) / kWarp));
+  config.blockDim = dim3(kWarp, kWarp);
+  config.stream = ctx.stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  gpu::Check(
+      cudaLaunchKernelEx(&config, MergeChunksKernel, static_cast<const float*>(partials), by.groups,
+                         by.rows, by.columns, by.chunk, by.chunks, ctx.out<float>(0),
+                         ctx.out<float>(1), ctx.has_output(2) ? ctx.out<float>(2) : nullptr),
+      "batch_norm_statistics: chunks");
+}
+
+// Of a channel; a few ranks' statistics.
+template <typename T>
+struct MergeTerms {
+  const T *means, *variances;
+  int64_t sets, columns;
+  float all;                      // number of values
+  T *mean, *variance, *unbiased;  // the last perhaps nullptr
+  __device__ void operator()(int64_t column) const {
+    float middle = 0, within = 0;
+    for (int64_t r = 0; r < sets; ++r) middle += ToFloat(means[r * columns + column]);
+    middle /= static_cast<float>(sets);
+    for (int64_t r = 0; r < sets; ++r) {
+      const float d = ToFloat(means[r * columns + column]) - middle;
+      within += ToFloat(variances[r * columns + column]) + d * d;
+    }
+    within /= static_cast<float>(sets);
+    mean[column] = FromFloat<T>(middle);
+    variance[column] = FromFloat<T>(within);
+    if (unbiased != nullptr) unbiased[column] = FromFloat<T>(within * (all / (all - 1)));
+  }
+};
+
+void Merge(const CudaContext& ctx) {
+  const int64_t sets = ctx.in_shape(0).dim(0), columns = ctx.in_shape(0).dim(1);
+  const auto all = static_cast<float>(sets * ctx.attributes.GetInt("n"));
+  DispatchCuda(ctx.dtype(), [&]<typename T>() {
+    ForChannels(ctx, columns,
+                MergeTerms<T>{ctx.in<T>(0), ctx.in<T>(1), sets, columns, all, ctx.out<T>(0),
+                              ctx.out<T>(1), ctx.out<T>(2)});
+  });
+}
+
+// Of a channel of a rank.
+template <typename T>
+struct MergeGradientTerms {
+  const T *means, *mean, *dmean, *dvariance;  // the last two perhaps nullptr
+  int64_t sets, columns;
+  T *dmeans, *dvariances;  // perhaps nullptr
+  __device__ void operator()(int64_t i) const {
+    const int64_t column = i % columns;
+    const auto share = [&](const T* gradient) {
+      return gradient == nullptr ? 0 : ToFloat(gradient[column]) / static_cast<float>(sets);
+    };
+    const float of_variance = share(dvariance);
+    const float d = ToFloat(means[i]) - ToFloat(mean[column]);
+    if (dmeans != nullptr) dmeans[i] = FromFloat<T>(share(dmean) + 2 * of_variance * d);
+    if (dvariances != nullptr) dvariances[i] = FromFloat<T>(of_variance);
+  }
+};
+
+void MergeBackward(const CudaContext& ctx) {
+  const int64_t sets = ctx.in_shape(0).dim(0), columns = ctx.in_shape(0).dim(1);
+  DispatchCuda(ctx.dtype(), [&]<typename T>() {
+    ForChannels(ctx, sets * columns,
+                MergeGradientTerms<T>{ctx.in<T>(0), ctx.in<T>(1), ctx.in<T>(2), ctx.in<T>(3), sets,
+                                      columns, ctx.out<T>(0), ctx.out<T>(1)});
+  });
+}
+
+const CudaKernelRegistration kStatistics({"batch_norm_statistics", &Statistics});
+const CudaKernelRegistration kMerge({"merge_batch_norm_statistics", &Merge});
+const CudaKernelRegistration kMergeBackward({"merge_batch_norm_statistics_backward",
+                                             &MergeBackward});
+
+}  // namespace
+}  // namespace plimsoll::ops
