@@ -27,7 +27,8 @@ std::vector<std::vector<double>> Gradients(DType dtype, int64_t groups, bool rel
                                            bool read_elsewhere = false) {
   graph::Program program("norm");
   graph::Builder g(program);
-  const Value x = g.Persistent("x", Role::kParameter, {dtype, {6, 5, 8}});
+  const Value parameter = g.Persistent("x", Role::kParameter, {dtype, {6, 5, 8}});
+  const Value x = Scale(g, parameter, 2);
   const Value weight = g.Persistent("weight", Role::kParameter, {DType::kFloat32, {8}});
   const Value bias = g.Persistent("bias", Role::kParameter, {DType::kFloat32, {8}});
   const Value dy = g.Persistent("dy", Role::kInput, {dtype, {6, 5, 8}});
