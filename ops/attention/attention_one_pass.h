@@ -45,7 +45,7 @@ struct OnePassAttention {
 // of 1,024 tokens 19 % faster in one pass, 192 of 256 tokens 37 % slower, 768 of 512 tokens 38 %
 // faster.)
 inline bool PrefersOnePass(const OnePassAttention& pass, int64_t head) {
-  return head <= kOnePassHead && pass.units >= (pass.chunks > 1 ? 192 : 768);
+  return head <= kOnePassHead && pass.units >= (pass.chunks > 1 ? 192 : 512);
 }
 
 }  // namespace plimsoll::ops
