@@ -209,12 +209,14 @@ std::set<std::string> Float32Parameters(const Program& program, const AmpOptions
   std::set<std::string> names;
   for (const Node& node : program.nodes()) {
     const Precision precision = PrecisionOf(*node.op, options);
-    // For a view, its readers decide. The model's own casts start from float32.
-    if (node.op->view || precision == Precision::kLow || precision == Precision::kLowStorage) {
-      continue;
-    }
-    for (TensorId id : node.inputs) {
+    if (node.op->view) continue;  // its readers decide
+    // The model's own casts start from float32.
+    const bool low = precision == Precision::kLow || precision == Precision::kLowStorage;
+    const std::vector<int>& wide = node.op->precision.float32_inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const TensorId id = node.inputs[i];
       if (id == kNoTensor) continue;
+      if (low && std::ranges::find(wide, static_cast<int>(i)) == wide.end()) continue;
       const Tensor& tensor = program.tensor(program.Root(id));
       if (tensor.role == Role::kParameter) names.insert(tensor.name);
     }

@@ -7,18 +7,18 @@
 //
 // Bytes of N elements: forward 2·N·s, backward 4·N·s, that of statistics 3·N·s,
 // both at once 5·N·s.
+#include "ops/cuda/batch_norm_columns.cuh"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/norms/batch_norm_attributes.h"
-#include "ops/cuda/batch_norm_columns.cuh"
 #include "ops/norms/batch_norm_partials.h"
 
 namespace plimsoll::ops {
 namespace {
 
-constexpr int kRowsOfBlock = 64;  // that a block of the rows kernel takes
+constexpr int kRowsOfBlock = 128;  // that a block of the rows kernel takes
 
 __device__ float InverseDeviation(float variance, float eps) { return 1 / sqrtf(variance + eps); }
 
@@ -34,18 +34,31 @@ __device__ float Rounded(float value) {
   return ToFloat(FromFloat<T>(value));
 }
 
+// What is known of the block's channels, each found by one thread, to all of its threads.
+template <int N, typename Terms>
+__device__ void ShareChannels(const Terms& terms, int64_t group, int64_t first, int64_t columns,
+                              typename Terms::Channel (&mine)[N]) {
+  constexpr int kColumns = kNormLanes<N> * N;
+  __shared__ typename Terms::Channel shared[kColumns];
+  for (int i = threadIdx.x; i < kColumns; i += kNormThreads) {
+    if (first + i < columns) shared[i] = terms.At(group, first + i, columns);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < N; ++i) mine[i] = shared[threadIdx.x % kNormLanes<N> * N + i];
+}
+
 // Grid: (rows, columns, groups); the first may be large. Terms::At gives what it knows of a
 // channel, Terms::Make the results of a pack.
 template <int N, typename T, typename Terms>
 __global__ void __launch_bounds__(kNormThreads)
     RowsKernel(const __grid_constant__ Terms terms, int64_t rows, int64_t columns, T* out) {
   constexpr int kAcross = kNormLanes<N>, kDown = kNormThreads / kAcross;
-  const int64_t column = (int64_t{blockIdx.y} * kAcross + threadIdx.x % kAcross) * N;
-  if (column >= columns) return;
-  const int64_t group = blockIdx.z;
+  const int64_t first = int64_t{blockIdx.y} * kAcross * N, group = blockIdx.z;
+  const int64_t column = first + threadIdx.x % kAcross * N;
   typename Terms::Channel channels[N];
-#pragma unroll
-  for (int i = 0; i < N; ++i) channels[i] = terms.At(group, column + i, columns);
+  ShareChannels<N>(terms, group, first, columns, channels);
+  if (column >= columns) return;
   const int64_t begin = int64_t{blockIdx.x} * kRowsOfBlock + threadIdx.x / kAcross;
   const int64_t end = min((int64_t{blockIdx.x} + 1) * kRowsOfBlock, rows);
   for (int64_t row = begin; row < end; row += kNormRowsAtOnce * kDown) {
@@ -178,30 +191,20 @@ struct BackwardTerms {
     return {{m, g.scale, bias == nullptr ? 0 : bias[column]},
             {m, 2 * g.dvariance / n, g.dmean / n}};
   }
-  // dy where the result was positive, and x.
-  template <int N>
-  __device__ void Read(int64_t at, const Channel (&channels)[N], float (&gradients)[N],
-                       float (&values)[N]) const {
-    LoadPack<N>(dy + at, gradients);
-    LoadPack<N>(x + at, values);
-    if (!relu) return;
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      if (Rounded<T>(channels[i].forward.Of(values[i])) <= 0) gradients[i] = 0;
-    }
+  // Whether the gradient passes the ReLU of a value.
+  __device__ bool Passes(const Channel& channel, float value) const {
+    return !relu || !(Rounded<T>(channel.forward.Of(value)) <= 0);
   }
   template <int N>
   __device__ void Make(int64_t at, const Channel (&channels)[N], float (&dx)[N]) const {
-    float values[N], added[N] = {};
-    if (relu || through) {
-      Read<N>(at, channels, dx, values);
-    } else {
-      LoadPack<N>(dy + at, dx);
-    }
+    float values[N] = {}, added[N] = {};
+    LoadPack<N>(dy + at, dx);
+    if (relu || through) LoadPack<N>(x + at, values);
     if (acc != nullptr) LoadPack<N>(acc + at, added);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      dx[i] = __fadd_rn(__fmul_rn(dx[i], channels[i].forward.s), added[i]);
+      const float gradient = Passes(channels[i], values[i]) ? dx[i] : 0.0f;
+      dx[i] = __fadd_rn(__fmul_rn(gradient, channels[i].forward.s), added[i]);
       if (through) dx[i] = channels[i].through.Of(values[i]) + Rounded<T>(dx[i]);
     }
   }
@@ -218,20 +221,37 @@ __global__ void __launch_bounds__(kNormThreads)
   const int64_t column = (int64_t{blockIdx.x} * kAcross + lane) * N;
   const int64_t group = blockIdx.z;
   float sums[2][N] = {};
+  typename BackwardTerms<T>::Channel channels[N];
+  ShareChannels<N>(terms, group, column - lane * N, columns, channels);
   if (column < columns) {
-    typename BackwardTerms<T>::Channel channels[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) channels[i] = terms.At(group, column + i, columns);
-    const int64_t end = min((int64_t{blockIdx.y} + 1) * chunk, rows);
-#pragma unroll 2
-    for (int64_t row = int64_t{blockIdx.y} * chunk + down; row < end; row += kDown) {
-      float gradients[N], values[N];
-      terms.template Read<N>((group * rows + row) * columns + column, channels, gradients, values);
+    constexpr int kAtOnce = kNormRowsAtOnce / 2;  // of both tensors
+    const auto add = [&](const float(&gradients)[N], const float(&values)[N]) {
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        sums[0][i] += gradients[i];
-        sums[1][i] += gradients[i] * (values[i] - channels[i].forward.m);
+        const float gradient = terms.Passes(channels[i], values[i]) ? gradients[i] : 0.0f;
+        sums[0][i] += gradient;
+        sums[1][i] += gradient * (values[i] - channels[i].forward.m);
       }
+    };
+    const int64_t end = min((int64_t{blockIdx.y} + 1) * chunk, rows);
+    int64_t row = int64_t{blockIdx.y} * chunk + down;
+    for (; row + (kAtOnce - 1) * kDown < end; row += kAtOnce * kDown) {
+      float gradients[kAtOnce][N], values[kAtOnce][N];
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+        const int64_t at = (group * rows + row + k * kDown) * columns + column;
+        LoadPack<N>(terms.dy + at, gradients[k]);
+        LoadPack<N>(terms.x + at, values[k]);
+      }
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) add(gradients[k], values[k]);
+    }
+    for (; row < end; row += kDown) {
+      float gradients[N], values[N];
+      const int64_t at = (group * rows + row) * columns + column;
+      LoadPack<N>(terms.dy + at, gradients);
+      LoadPack<N>(terms.x + at, values);
+      add(gradients, values);
     }
   }
 #pragma unroll

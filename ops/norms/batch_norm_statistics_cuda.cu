@@ -1,12 +1,12 @@
-// batch_norm_statistics: a thread updates mean and Σ(x − mean)² value by value (Welford 1962),
-// threads are merged in shared memory and chunks of rows by a second kernel (Chan et al. 1979),
-// always in one order. Bytes of N elements: N·s.
+// batch_norm_statistics: a thread finds mean and Σ(x − mean)² of four values at a time and merges
+// them with those before (Chan et al. 1979), threads are merged in shared memory and chunks of rows
+// by a second kernel (Chan et al. 1979), always in one order. Bytes of N elements: N·s.
 //
 // merge_batch_norm_statistics and its gradient: one thread for each channel.
+#include "ops/cuda/batch_norm_columns.cuh"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
-#include "ops/cuda/batch_norm_columns.cuh"
 #include "ops/norms/batch_norm_partials.h"
 
 namespace plimsoll::ops {
@@ -38,28 +38,38 @@ __global__ void __launch_bounds__(kNormThreads)
   float mean[N] = {}, square[N] = {}, count = 0;
   if (column < columns) {
     const T* const from = x + group * rows * columns + column;
-    const auto add = [&](const float(&values)[N]) {
-      count += 1;
-      const float share = __frcp_rn(count);
+    // Adds the moments of several values, which are found by themselves.
+    const auto add = [&]<int kValues>(const float(&values)[kValues][N]) {
+      const float share = kValues / (count + kValues);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        const float d = values[i] - mean[i];
+        float middle = 0, around = 0;
+#pragma unroll
+        for (int k = 0; k < kValues; ++k) middle += values[k][i];
+        middle *= 1.0f / kValues;
+#pragma unroll
+        for (int k = 0; k < kValues; ++k) {
+          const float d = values[k][i] - middle;
+          around += d * d;
+        }
+        const float d = middle - mean[i];
         mean[i] += d * share;
-        square[i] += d * (values[i] - mean[i]);
+        square[i] += around + d * d * (count * share);
       }
+      count += kValues;
     };
     int64_t row = begin + down;
     for (; row + (kNormRowsAtOnce - 1) * kDown < end; row += kNormRowsAtOnce * kDown) {
       float values[kNormRowsAtOnce][N];
 #pragma unroll
-      for (int k = 0; k < kNormRowsAtOnce; ++k)
+      for (int k = 0; k < kNormRowsAtOnce; ++k) {
         LoadPack<N>(from + (row + k * kDown) * columns, values[k]);
-#pragma unroll
-      for (int k = 0; k < kNormRowsAtOnce; ++k) add(values[k]);
+      }
+      add(values);
     }
     for (; row < end; row += kDown) {
-      float values[N];
-      LoadPack<N>(from + row * columns, values);
+      float values[1][N];
+      LoadPack<N>(from + row * columns, values[0]);
       add(values);
     }
   }
