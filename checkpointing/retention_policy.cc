@@ -114,19 +114,28 @@ class Tagger {
     for (size_t i = 0; i < saved_.size(); ++i) {
       const SavedTensor& saved = saved_[i];
       if (saved.block == graph::kNoBlock || saved.parameter || !MayGo(saved)) continue;
-      const bool leaves =
-          std::any_of(saved.forward_uses.begin(), saved.forward_uses.end(), [&](int n) {
-            const int block = all.Of(static_cast<size_t>(n));
-            return block == graph::kNoBlock || block / blocks != saved.block / blocks;
-          });
-      if (!leaves) tags_[i] = Retention::kRecompute;
+      if (!Leaves(all, saved, blocks)) tags_[i] = Retention::kRecompute;
     }
   }
 
+  // Whether anything but these consecutive blocks reads it.
+  static bool Leaves(const graph::Blocks& all, const SavedTensor& saved, int blocks) {
+    return std::any_of(saved.forward_uses.begin(), saved.forward_uses.end(), [&](int n) {
+      const int block = all.Of(static_cast<size_t>(n));
+      return block == graph::kNoBlock || block / blocks != saved.block / blocks;
+    });
+  }
+
+  // A preset keeps what a block passes on: all blocks before would have to be made again for it.
   void RecomputeSelected() {
+    const graph::Blocks all(program_);
     for (const std::string& pattern : options_.recompute.patterns) {
+      const bool preset = IsPreset(pattern);
       for (size_t i : AllMatches(options_.recompute, pattern)) {
-        if (MayGo(saved_[i])) tags_[i] = Retention::kRecompute;
+        const SavedTensor& saved = saved_[i];
+        if (!MayGo(saved)) continue;
+        if (preset && saved.block != graph::kNoBlock && Leaves(all, saved, 1)) continue;
+        tags_[i] = Retention::kRecompute;
       }
     }
     for (const std::string& pattern : options_.save.patterns) {

@@ -7,6 +7,8 @@
 //
 // Bytes of N elements: forward 2·N·s, backward 4·N·s, that of statistics 3·N·s,
 // both at once 5·N·s.
+#include <type_traits>
+
 #include "ops/cuda/batch_norm_columns.cuh"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/elements.cuh"
@@ -28,10 +30,33 @@ struct Scaling {
   __device__ float Of(float x) const { return __fmaf_rn(x - m, s, b); }
 };
 
-// A value as it is after it was stored.
+// Values as they are after they were stored, two at a time.
+template <typename T, int N>
+__device__ void Round(float (&values)[N]) {
+  if constexpr (std::is_same_v<T, __half> && N % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {
+      const float2 two = __half22float2(__floats2half2_rn(values[i], values[i + 1]));
+      values[i] = two.x, values[i + 1] = two.y;
+    }
+  } else if constexpr (std::is_same_v<T, __nv_bfloat16> && N % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {
+      const float2 two = __bfloat1622float2(__floats2bfloat162_rn(values[i], values[i + 1]));
+      values[i] = two.x, values[i + 1] = two.y;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = ToFloat(FromFloat<T>(values[i]));
+  }
+}
+
+// The largest number that becomes 0 when it is stored: half of the least above 0.
 template <typename T>
-__device__ float Rounded(float value) {
-  return ToFloat(FromFloat<T>(value));
+__device__ constexpr float LargestZero() {
+  if constexpr (std::is_same_v<T, __half>) return 0x1p-25f;
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) return 0x1p-134f;
+  return 0.0f;
 }
 
 // What is known of the block's channels, each found by one thread, to all of its threads.
@@ -193,7 +218,7 @@ struct BackwardTerms {
   }
   // Whether the gradient passes the ReLU of a value.
   __device__ bool Passes(const Channel& channel, float value) const {
-    return !relu || !(Rounded<T>(channel.forward.Of(value)) <= 0);
+    return !relu || !(channel.forward.Of(value) <= LargestZero<T>());
   }
   template <int N>
   __device__ void Make(int64_t at, const Channel (&channels)[N], float (&dx)[N]) const {
@@ -205,8 +230,11 @@ struct BackwardTerms {
     for (int i = 0; i < N; ++i) {
       const float gradient = Passes(channels[i], values[i]) ? dx[i] : 0.0f;
       dx[i] = __fadd_rn(__fmul_rn(gradient, channels[i].forward.s), added[i]);
-      if (through) dx[i] = channels[i].through.Of(values[i]) + Rounded<T>(dx[i]);
     }
+    if (!through) return;
+    Round<T>(dx);
+#pragma unroll
+    for (int i = 0; i < N; ++i) dx[i] += channels[i].through.Of(values[i]);
   }
 };
 

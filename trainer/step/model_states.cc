@@ -1,12 +1,40 @@
 #include "trainer/step/model_states.h"
 
 #include <algorithm>
+#include <string>
 
 #include "base/error.h"
 
 namespace plimsoll::trainer {
 
 using graph::Value;
+
+namespace {
+
+// Lets the node that makes `next` write it to `pending`, if nothing else reads it. Returns whether
+// it does.
+bool WriteInPlace(graph::Program& program, Value next, Value pending) {
+  if (program.tensor(next).persistent || program.tensor(next).alias) return false;
+  graph::Node* maker = nullptr;
+  for (graph::Node& node : program.mutable_nodes()) {
+    if (std::ranges::find(node.inputs, next) != node.inputs.end()) return false;
+    const auto output = std::ranges::find(node.outputs, next);
+    if (output == node.outputs.end()) continue;
+    const auto index = static_cast<int>(output - node.outputs.begin());
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const bool may_overwrite = std::ranges::any_of(node.op->in_place, [&](const auto& pair) {
+        return pair.input == static_cast<int>(i) && pair.output == index;
+      });
+      if (node.inputs[i] == pending && !may_overwrite) return false;
+    }
+    maker = &node;
+  }
+  if (maker == nullptr) return false;
+  std::ranges::replace(maker->outputs, next, pending);
+  return true;
+}
+
+}  // namespace
 
 void CarryStates(graph::Builder& g, std::span<const models::StateUpdate> updates,
                  graph::Carry carry) {
@@ -27,6 +55,7 @@ void CarryStates(graph::Builder& g, std::span<const models::StateUpdate> updates
       g.EmitInto({update.pending}, "add_to_state", {update.pending, next});
       continue;
     }
+    if (WriteInPlace(program, next, update.pending)) continue;
     g.EmitInto({update.pending}, "cast", {next},
                {{"dtype", std::string(graph::Name(graph::DType::kFloat32))}});
   }
