@@ -82,7 +82,7 @@ TEST(Saved, LeavesGradientsOutAndRunsNoCarriedResultTwice) {
 forward
   %seed: f32[] = fill() {dtype="f32", value=1.0} !autodiff
   %h: f32[8,4] = scale(%x) {factor=2.0}
-  %loss, %dx: f32[8,4], %dtable: f32[16,4] gradient = linear_cross_entropy_train(%h, %table, %targets, %weight, %seed, _) !fuse
+  %loss, %dx: f32[8,4], %dtable: f32[16,4] gradient, _ = linear_cross_entropy_train(%h, %table, %targets, %weight, %seed, _) !fuse
 backward
   %dh: f32[8,4] = add(%dx, %h) !autodiff
 )");

@@ -66,7 +66,7 @@ struct Result {
 
 // The images of a step depend on its number alone, or, by heart, are the same in all steps.
 Result Train(const CompileOptions& options, int steps, bool by_heart = false) {
-  const auto model = ResNet(8, 8, 10);
+  const auto model = ResNet(14, 8, 10);
   ThreadPool pool(2);
   const auto device = runtime::MakeCpuDevice(pool);
   Session session(Compile(*model, options), *device, {.check_arena = true});
