@@ -256,7 +256,9 @@ void CompleteBert(Settings& s) {
     throw MissingSetting("classes", "give the number of classes");
   }
   for (const char* name : {"classes", "label_smoothing"}) {
-    if (classifies || !s.IsGiven(name)) continue;
+    // A resolved file says its default.
+    const bool absent = name == std::string("label_smoothing") && s.Float(name) == 0;
+    if (classifies || absent || !s.IsGiven(name)) continue;
     throw SettingError(name, fmt::format("has a meaning only for model.task: classification{}; "
                                          "remove it",
                                          s.At("task")));

@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "models/classification_scores.h"
 #include "models/language_model.h"
 #include "ops/linear.h"
+#include "ops/loss/confusion.h"
 #include "ops/loss/cross_entropy.h"
 
 namespace plimsoll::models {
@@ -13,6 +15,12 @@ namespace plimsoll::models {
 using graph::DType;
 using graph::Scope;
 using graph::Value;
+
+namespace {
+
+constexpr int64_t kMostConfused = 1024;  // classes: the matrix takes 4 MiB
+
+}  // namespace
 
 Initializer UniformByInputs(int64_t inputs) {
   return {.kind = Initializer::kUniform, .bound = 1 / std::sqrt(static_cast<double>(inputs))};
@@ -44,6 +52,15 @@ Model::Outputs ClassifierHead(Layers& g, std::string_view name, Value x, Head he
                                .sum = counts.right,
                                .count = counts.rows,
                                .larger_is_better = true});
+  }
+  if (!g.training()) outputs.logits = logits;
+  // A batch says little about classes.
+  if (!g.training() && options.classes <= kMostConfused) {
+    outputs.metrics.push_back({.name = "confusion",
+                               .sum = ops::Confuse(builder, logits, labels, "confuse").counts,
+                               .rows = "label",
+                               .columns = "prediction",
+                               .derived = {{"f1", &F1, true}, {"mcc", &Mcc, true}}});
   }
   return outputs;
 }

@@ -153,15 +153,26 @@ struct TextSizes {
   int64_t max_sequence = 0;  // the longest text that it reads, in tokens
 };
 
+// A number that follows from the sum of a metric.
+struct DerivedMetric {
+  std::string name;                                   // "f1"
+  double (*value)(std::span<const double> elements);  // of the metric's sum, row-major
+  bool larger_is_better = false;
+};
+
 // What a model reports about a batch besides its loss. A step and an evaluation sum it over their
 // micro-batches and the ranks that share them; a scalar is divided by `count` at the end. It has no
-// gradient.
+// gradient. One that is declared outside of training alone is a metric of evaluations only.
 struct Metric {
   std::string name;                       // "accuracy"
   graph::Value sum;                       // over the batch: f32 or i32, of any shape
   graph::Value count = graph::kNoTensor;  // f32[] or i32[]: number of summands. kNoTensor: not
                                           // divided, as the loss, already weighted
   bool larger_is_better = false;          // of a scalar
+  // Of a matrix: what its rows and columns stand for ("label", "prediction"). Reports draw it then.
+  std::string rows = "", columns = "";
+  // Numbers that follow from the sum over a whole evaluation.
+  std::vector<DerivedMetric> derived = {};
 };
 
 // How a training pass changes a state.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -24,6 +25,7 @@ struct Curve {
   bool by_objective = false;  // each named objective has its own curve
 };
 
+constexpr std::string_view kThroughput = "tokens_per_s";
 constexpr Curve kCurves[] = {
     {"lr", "Learning rate", "number", true},        {"grad_norm", "Gradient norm", "number", true},
     {"tokens_per_s", "Tokens per second", "count"}, {"step_ms", "Time of a step", "ms"},
@@ -139,6 +141,7 @@ std::optional<std::string> RunPage::Add(const ordered_json& row) {
   }
   if (row.contains("eval_loss")) {
     evaluations_.Add(row);
+    last_evaluation_ = row;
     const auto value = row.find(HeldOut(facts_.monitor));
     if (value != row.end() && value->is_number()) {
       best_eval_ = facts_.larger_is_better ? std::fmax(best_eval_, value->get<double>())
@@ -149,6 +152,16 @@ std::optional<std::string> RunPage::Add(const ordered_json& row) {
     if (row.contains("joules_per_token")) energy_.Add(row);
   }
   return Clock::now() < due_ ? std::nullopt : Write(kRunning);
+}
+
+void RunPage::ShowMistakes(int64_t steps_done, ordered_json images) {
+  mistakes_ = nullptr;
+  if (images.empty()) return;
+  mistakes_ = {{"type", "images"},
+               {"title", "Held out: the surest mistakes"},
+               {"note", "After " + std::to_string(steps_done) +
+                            " steps: the label, not what the model took the image for."},
+               {"images", std::move(images)}};
 }
 
 std::optional<std::string> RunPage::Write(const std::string& state) {
@@ -177,7 +190,7 @@ ordered_json RunPage::Views(const std::string& state) const {
       Tile(state.c_str(), std::to_string(done) + " of " + std::to_string(facts_.steps), "text"),
       Tile("loss", OrNull(steps_.Last("loss")), "number"),
       Tile(("best held-out " + facts_.monitor).c_str(), OrNull(best_eval_), "number"),
-      Tile("tokens per second", OrNull(steps_.Last("tokens_per_s")), "count"),
+      Tile((facts_.unit + "s per second").c_str(), OrNull(steps_.Last("tokens_per_s")), "count"),
       Tile("arena", facts_.stack.at("arena_bytes"), "bytes")};
   if (steps_.Has("mfu")) tiles.push_back(Tile("MFU", OrNull(steps_.Last("mfu")), "percent"));
   views.push_back({{"type", "tiles"}, {"tiles", std::move(tiles)}});
@@ -186,9 +199,11 @@ ordered_json RunPage::Views(const std::string& state) const {
     views.push_back(LossView(facts_, steps_, evaluations_));
   ordered_json small = ordered_json::array();
   auto add = [&](const Curve& curve) {
-    small.push_back(LinesView(curve.title, curve.unit));
+    std::string title = curve.title;
+    if (curve.key == kThroughput && facts_.unit == "sample") title = "Samples per second";
+    small.push_back(LinesView(title, curve.unit));
     if (facts_.objectives.empty() || !curve.by_objective) {
-      small.back()["series"].push_back(Series(steps_, curve.key, curve.title));
+      small.back()["series"].push_back(Series(steps_, curve.key, title));
       return;
     }
     for (const std::string& key : KeysOf(facts_, curve.key)) {
@@ -201,7 +216,7 @@ ordered_json RunPage::Views(const std::string& state) const {
   for (const std::string& metric : facts_.metrics) {
     if (!steps_.Has(metric) && !evaluations_.Has(HeldOut(metric))) continue;
     small.push_back(LinesView(metric, "number"));
-    small.back()["series"].push_back(Series(steps_, metric, "training"));
+    if (steps_.Has(metric)) small.back()["series"].push_back(Series(steps_, metric, "training"));
     AddHeldOut(small.back(), evaluations_, metric, "held out");
   }
   const auto any = [&](const char* key, const auto& test) {
@@ -214,7 +229,7 @@ ordered_json RunPage::Views(const std::string& state) const {
     for (const Curve& curve : kScalingCurves) add(curve);
   }
   if (!energy_.empty()) {
-    small.push_back(LinesView("Energy of a token", "joules"));
+    small.push_back(LinesView("Energy of a " + facts_.unit, "joules"));
     small.back()["series"].push_back(Series(energy_, "joules_per_token", "over some seconds"));
     small.back()["series"].back()["points"] = true;
   }
@@ -224,6 +239,18 @@ ordered_json RunPage::Views(const std::string& state) const {
     views.push_back(std::move(small[i]));
   }
 
+  for (const RunFacts::Matrix& matrix : facts_.matrices) {
+    const auto member = last_evaluation_.find(HeldOut(matrix.metric));
+    if (member == last_evaluation_.end()) continue;
+    views.push_back({{"type", "matrix"},
+                     {"title", "Held out: " + matrix.metric},
+                     {"note", "After " + last_evaluation_.at("step").dump() +
+                                  " steps. A cell is as dark as its share of its row."},
+                     {"rows", matrix.rows},
+                     {"columns", matrix.columns},
+                     {"counts", member->at("sum")}});
+  }
+  if (!mistakes_.is_null()) views.push_back(mistakes_);
   if (!divergences_.empty()) {
     views.push_back({{"type", "facts"}, {"title", "Divergence"}, {"rows", divergences_}});
   }

@@ -21,6 +21,12 @@ struct RunFacts {
   std::string config;                                              // resolved YAML
   std::vector<std::string> objectives = {};  // the named ones; their row members are NAME.loss, …
   std::vector<std::string> metrics = {};     // members of rows besides those of every model
+  std::string unit = "token";                // what the rows' tokens_per_s counts, or "sample"
+  // Metrics of evaluations that are drawn as matrices, and what their dimensions stand for.
+  struct Matrix {
+    std::string metric, rows, columns;
+  };
+  std::vector<Matrix> matrices = {};
   // The held-out metric that decides which evaluation is best.
   std::string monitor = "loss";
   bool larger_is_better = false;
@@ -40,6 +46,10 @@ class RunPage {
   // error message if the refresh failed.
   std::optional<std::string> Add(const nlohmann::ordered_json& row);
 
+  // Shows these images of the evaluation after so many steps, in place of earlier ones, from the
+  // next refresh on: the members of the view "images".
+  void ShowMistakes(int64_t steps_done, nlohmann::ordered_json images);
+
   // Writes the file now. `state`: kRunning, which makes browsers reload the page, or how the run
   // ended.
   static constexpr char kRunning[] = "running";
@@ -53,6 +63,8 @@ class RunPage {
   std::string path_;
   RunFacts facts_;
   History steps_, evaluations_, energy_;
+  nlohmann::ordered_json last_evaluation_;                                // its row
+  nlohmann::ordered_json mistakes_;                                       // a view; null: none
   nlohmann::ordered_json divergences_ = nlohmann::ordered_json::array();  // [[step, text], …]
   double best_eval_;
   Clock::time_point due_;

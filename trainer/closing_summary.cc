@@ -29,8 +29,9 @@ std::string TimeText(const RunResult& result, double seconds) {
   const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps);
   if (steps.empty()) return text;
   const double ms = QuartilesOf(steps).median;
-  text += fmt::format(", {:.4g} ms a step, {} tokens/s", ms,
-                      FormatCount(TokensPerStep(result.session.compiled()) / ms * 1e3));
+  const CompiledStep& compiled = result.session.compiled();
+  text += fmt::format(", {:.4g} ms a step, {} {}s/s", ms,
+                      FormatCount(TokensPerStep(compiled) / ms * 1e3), UnitOfWork(compiled));
   if (const auto energy = MeanEnergy(result.metrics)) {
     text += fmt::format(", {:.4g} J a step", energy->joules_per_step);
   }

@@ -31,13 +31,16 @@ data::HeldOutBatches BatchesOf(const config::RunConfig& config, const data::Sour
 }  // namespace
 
 HeldOut::HeldOut(const config::RunConfig& config, const data::Source& source, const Ranks& ranks)
-    : batches_(BatchesOf(config, source, ranks)) {}
+    : batches_(BatchesOf(config, source, ranks)), collects_(config.log.report && ranks.first()) {}
 
 HeldOut::Evaluation HeldOut::Evaluate(Session& session, const Monitor& monitor, int64_t steps,
                                       EvaluationState& state,
                                       const std::function<void()>& progressed) {
   Evaluation evaluation;
-  evaluation.metrics = EvaluateBatches(session, batches_, [&](int64_t /*done*/) { progressed(); });
+  evaluation.metrics = EvaluateBatches(session, batches_, [&](int64_t /*done*/) {
+    if (collects_) evaluation.mistakes.Add(session);
+    progressed();
+  });
   Follow(monitor, state);
   const double value = monitor.metric.Value(evaluation.metrics);
   evaluation.best = monitor.IsBetter(value, state.best_step < 0 ? monitor.Worst() : state.best);

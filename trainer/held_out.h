@@ -10,6 +10,7 @@
 #include "trainer/config/run_config.h"
 #include "trainer/data/held_out_batches.h"
 #include "trainer/data/source.h"
+#include "trainer/record/mistakes.h"
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/ranks.h"
 #include "trainer/snapshot/run_record.h"
@@ -26,6 +27,7 @@ class HeldOut {
     std::vector<StepMetrics> metrics;  // by objective
     bool best = false;                 // so far
     std::string text;                  // a line for the user
+    Mistakes mistakes;                 // among this rank's samples
   };
   // Evaluates after `steps` steps and updates `state`. All ranks call. Calls `progressed` after
   // each batch.
@@ -36,6 +38,7 @@ class HeldOut {
 
  private:
   data::HeldOutBatches batches_;
+  bool collects_;  // mistakes, for this rank's report
 };
 
 // Adapts `state` to the monitor: the best value of another metric is meaningless for this one.

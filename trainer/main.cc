@@ -279,6 +279,8 @@ class CommandLine {
     command->add_option("--data", eval_.data,
                         "token files (*.bin) or text, or shell patterns of them; default: what "
                         "the run held out");
+    command->add_option("--run-file", eval_.run_file,
+                        "beside a Hugging Face folder: a run file whose held-out data to take");
     command->add_option_function<std::string>(
         "--adapter",
         [this](const std::string& value) { eval_.sets.push_back("lora.init_from=" + value); },

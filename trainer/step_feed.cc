@@ -1,8 +1,12 @@
 #include "trainer/step_feed.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "trainer/learning_rate.h"
@@ -26,7 +30,13 @@ void StepFeed::RequireAll(std::span<const Slot> slots) const {
   try {
     source_->Fill(0, slots);
   } catch (const UserError& error) {
-    throw config_.Error("data.source", error.what());
+    // Data that does not suit, of a source that fills the model's inputs, says its own way out.
+    const std::vector<std::string> others = data::SourcesThatFill(slots);
+    const bool fills = std::ranges::find(others, config_.data.source) != others.end();
+    throw config_.Error("data.source", fills || others.empty()
+                                           ? error.what()
+                                           : fmt::format("{}; this model reads data.source: {}",
+                                                         error.what(), fmt::join(others, " or ")));
   }
 }
 

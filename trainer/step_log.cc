@@ -52,7 +52,9 @@ StepLog::Done StepLog::Take(bool alone) {
 
   StepReport report = ReportOf(step, metrics);
   report.step_seconds = seconds;
-  report.tokens_per_second = static_cast<double>(step.tokens()) / seconds;
+  const double tokens = TokensPerStep(session.compiled());
+  report.tokens_per_second = tokens / seconds;
+  report.unit = UnitOfWork(session.compiled());
   report.mfu = Mfu(report.tokens_per_second);
   report.arena_bytes = session.compiled().plan.arena_bytes;
   const runtime::CachingMemory* const caching = session.caching();
@@ -64,7 +66,7 @@ StepLog::Done StepLog::Take(bool alone) {
   }
   report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
   ++steps_;
-  windows_.StepDone(now, step.tokens());
+  windows_.StepDone(now, static_cast<int64_t>(tokens));
   if (steps_ >= kWarmupSteps && !under_way_.empty()) windows_.Begin(now);  // the next has begun
   std::optional<Energy> energy = windows_.ended();
   if (ranks.size() > 1) {
@@ -108,7 +110,7 @@ StepReport StepLog::ReportOf(const UnderWay& step, std::span<const StepMetrics> 
                                  .skipped = metrics[i].skipped});
   }
   for (const EvaluatedMetric& metric : metrics_) {
-    if (!metric.info.declared || !metric.info.scalar()) continue;
+    if (!metric.info.declared || !metric.info.scalar() || !metric.info.in_steps) continue;
     report.metrics.emplace_back(metric.name, metric.Value(metrics));
   }
   return report;

@@ -80,7 +80,6 @@ class StepLog {
   struct UnderWay {
     int64_t number = 0;
     std::vector<ObjectiveStep> objectives;
-    int64_t tokens() const { return objectives.front().targets.front(); }
   };
 
   Done Take(bool alone);

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "docs/examples/confusion.h"
 #include "models/model.h"
+#include "ops/loss/confusion.h"
 
 namespace plimsoll::models {
 

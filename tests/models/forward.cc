@@ -1,6 +1,8 @@
 #include "tests/models/forward.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "graph/simplify.h"
@@ -9,8 +11,33 @@
 
 namespace plimsoll::models {
 
-Forward::Forward(const std::string& folder, Batch batch, Head head)
-    : model_(ModelFromHuggingFace(folder)), batch_(batch), program_("forward") {
+namespace {
+
+Inputs InputsIn(const formats::JsonObject& json, const char* member) {
+  Inputs inputs;
+  const formats::JsonObject values = json.RequireObject(member);
+  for (const std::string& name : values.Keys()) inputs[name] = values.RequireFloats(name);
+  return inputs;
+}
+
+}  // namespace
+
+GivenBatch::GivenBatch(const formats::JsonObject& json)
+    : batch{json.RequireInt("batch"), json.RequireInt("sequence")},
+      data(InputsIn(json, "data")),
+      targets(InputsIn(json, "targets")) {
+  const formats::JsonObject given = json.RequireObject("settings");
+  for (const std::string& key : given.Keys()) {
+    const auto& value = given.json().at(key);
+    SettingValue setting = value.is_boolean()  ? SettingValue(value.get<bool>())
+                           : value.is_string() ? SettingValue(value.get<std::string>())
+                                               : SettingValue(value.get<int64_t>());
+    settings.Set(key, std::move(setting), "test");
+  }
+}
+
+Forward::Forward(const std::string& folder, Batch batch, Head head, Settings settings)
+    : model_(ModelFromHuggingFace(folder, settings)), batch_(batch), program_("forward") {
   graph::Builder builder(program_);
   const Model::Outputs outputs = model_->Build(builder, batch, head, false);
   const graph::Value id = head == Head::kLoss ? outputs.loss : outputs.logits;
@@ -26,48 +53,70 @@ Forward::Forward(const std::string& folder, Batch batch, Head head)
   executor_ = std::make_unique<runtime::CpuExecutor>(program_, plan_.programs[0].layout, *arena_,
                                                      nullptr, pool_);
   std::vector<float> unread;  // a state that evaluations do without
-  LoadWeights(folder, *model_, [&](const ParameterInfo& parameter) {
-    unread.resize(static_cast<size_t>(parameter.shape.elements()));
-    return program_.Find(parameter.name) == graph::kNoTensor
-               ? unread.data()
-               : static_cast<float*>(executor_->address(parameter.name));
-  });
+  const std::vector<ParameterInfo> fresh = LoadWeights(
+      folder, *model_,
+      [&](const ParameterInfo& parameter) {
+        unread.resize(static_cast<size_t>(parameter.shape.elements()));
+        return Reads(parameter.name) ? static_cast<float*>(executor_->address(parameter.name))
+                                     : unread.data();
+      },
+      [](const ParameterInfo&) {}, Misfits::kAllowed);
+  if (!fresh.empty()) throw UserError(folder + " has no " + fresh.front().name);
 }
 
-template <typename T>
-void Forward::Write(const std::string& input, const std::vector<T>& values) {
-  if (static_cast<int64_t>(values.size()) != executor_->type(input).shape.elements()) {
-    throw InternalError("'" + input + "' needs " + executor_->type(input).ToString());
+bool Forward::Reads(const std::string& input) const {
+  return program_.Find(input) != graph::kNoTensor;
+}
+
+void Forward::Write(const std::string& input, const std::vector<double>& values) {
+  const graph::TensorType& type = executor_->type(input);
+  if (static_cast<int64_t>(values.size()) != type.shape.elements()) {
+    throw InternalError("'" + input + "' needs " + type.ToString());
   }
-  std::ranges::copy(values, static_cast<T*>(executor_->address(input)));
+  if (type.dtype == graph::DType::kInt32) {
+    std::ranges::transform(values, static_cast<int32_t*>(executor_->address(input)),
+                           [](double value) { return static_cast<int32_t>(value); });
+  } else {
+    std::ranges::transform(values, static_cast<float*>(executor_->address(input)),
+                           [](double value) { return static_cast<float>(value); });
+  }
+}
+
+std::vector<float> Forward::Run(const Inputs& inputs) {
+  for (const auto& [name, values] : inputs) {
+    Write(name, values);
+    if (name != "targets" && name != "labels") continue;
+    const auto counted = std::ranges::count_if(values, [](double target) { return target >= 0; });
+    Write("token_weight", {1.0 / static_cast<double>(counted)});
+  }
+  if (Reads("sample_weight")) Write("sample_weight", {1.0 / static_cast<double>(batch_.batch)});
+  const char* const name = Reads("logits") ? "logits" : "loss";
+  const auto size = static_cast<size_t>(executor_->type(name).shape.elements());
+  std::vector<float> results;
+  for (int64_t position = 0; position < batch_.sequence; ++position) {
+    if (Reads("last")) {
+      Write("last", std::vector(static_cast<size_t>(batch_.batch), static_cast<double>(position)));
+    }
+    executor_->Run();
+    const auto* result = static_cast<const float*>(executor_->address(name));
+    results.insert(results.end(), result, result + size);
+    if (!Reads("last")) break;
+  }
+  return results;
 }
 
 double Forward::Loss(const std::vector<int32_t>& tokens, const std::vector<int32_t>& targets) {
-  Write("tokens", tokens);
-  Write("targets", targets);
-  const auto counted = std::ranges::count_if(targets, [](int32_t target) { return target >= 0; });
-  *static_cast<float*>(executor_->address("token_weight")) = 1.0f / static_cast<float>(counted);
-  executor_->Run();
-  return *static_cast<const float*>(executor_->address("loss"));
+  return Run({{"tokens", {tokens.begin(), tokens.end()}},
+              {"targets", {targets.begin(), targets.end()}}})
+      .front();
 }
 
 std::vector<float> Forward::Logits(const std::vector<int32_t>& tokens) {
-  Write("tokens", tokens);
-  std::vector<float> all;
-  for (int64_t position = 0; position < batch_.sequence; ++position) {
-    Write("last", std::vector{static_cast<int32_t>(position)});
-    executor_->Run();
-    const auto* logits = static_cast<const float*>(executor_->address("logits"));
-    all.insert(all.end(), logits, logits + TextSizesOf(*model_).vocab);
-  }
-  return all;
+  return Run({{"tokens", {tokens.begin(), tokens.end()}}});
 }
 
 std::vector<float> Forward::ClassLogits(const std::vector<float>& images) {
-  Write("images", images);
-  executor_->Run();
-  const auto* logits = static_cast<const float*>(executor_->address("logits"));
-  return {logits, logits + executor_->type("logits").shape.elements()};
+  return Run({{"images", {images.begin(), images.end()}}});
 }
 
 }  // namespace plimsoll::models

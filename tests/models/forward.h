@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "formats/json.h"
 #include "graph/program.h"
 #include "memory/plan.h"
 #include "models/model.h"
@@ -15,12 +17,31 @@
 
 namespace plimsoll::models {
 
-// One program that evaluates `head`, with the folder's weights.
+// A batch's data, by input: "tokens" or "images".
+using Inputs = std::map<std::string, std::vector<double>>;
+
+// A batch, and the settings with which it is read, as the JSON of check_encoders.py has them.
+struct GivenBatch {
+  explicit GivenBatch(const formats::JsonObject& json);
+
+  Batch batch;
+  Settings settings;
+  Inputs data;     // what the logits depend on
+  Inputs targets;  // what the loss depends on
+};
+
+// One program that evaluates `head`, with the folder's weights. `settings` are given beside them;
+// then parameters that do not fit are fitted, or refused where they would start afresh.
 class Forward {
  public:
-  Forward(const std::string& folder, Batch batch, Head head);
+  Forward(const std::string& folder, Batch batch, Head head, Settings settings = {});
 
   const Model& model() const { return *model_; }
+
+  // Head::kLoss: the loss alone, a mean over the targets (or labels) that are not negative, and
+  // over the samples. Head::kLogits: [B,V] of the samples, or, where the model has logits for each
+  // position, [T,B,V].
+  std::vector<float> Run(const Inputs& inputs);
 
   // Head::kLoss: the mean loss. tokens and targets [B·T].
   double Loss(const std::vector<int32_t>& tokens, const std::vector<int32_t>& targets);
@@ -30,8 +51,8 @@ class Forward {
   std::vector<float> ClassLogits(const std::vector<float>& images);
 
  private:
-  template <typename T>
-  void Write(const std::string& input, const std::vector<T>& values);
+  bool Reads(const std::string& input) const;
+  void Write(const std::string& input, const std::vector<double>& values);
 
   std::unique_ptr<Model> model_;
   Batch batch_;

@@ -2,8 +2,12 @@
 //   {"loss": mean loss of predicting each next token, "logits": [[V numbers] for each token]}
 // forward --image FOLDER FILE prints, as JSON, {"logits": [C numbers]} of an image, which is the
 // file's float32 numbers [H,W,C].
+// forward --inputs FOLDER FILE prints, as JSON, what the checkpoint makes of a batch:
+//   {"loss": the loss, "logits": [numbers, as tests/models/forward.h says]}
+// The file is {"batch": B, "sequence": T, "settings": {…}, "data": {INPUT: [numbers], …},
+// "targets": {INPUT: [numbers], …}}; the settings stand beside the weights.
 // forward --copy FROM TO reads a checkpoint and writes it again.
-// check_with_transformers.py and check_with_torchvision.py compare them with other implementations.
+// check_*.py compare them with other implementations.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -58,6 +62,15 @@ void PrintImage(const std::string& folder, const std::string& file) {
   fmt::print("{{\"logits\": [{}]}}\n", fmt::join(logits, ", "));
 }
 
+void PrintBatch(const std::string& folder, const std::string& file) {
+  const GivenBatch given(formats::JsonObject::FromFile(file));
+  const std::vector<float> loss =
+      Forward(folder, given.batch, Head::kLoss, given.settings).Run(given.targets);
+  const std::vector<float> logits =
+      Forward(folder, given.batch, Head::kLogits, given.settings).Run(given.data);
+  fmt::print("{{\"loss\": {}, \"logits\": [{}]}}\n", loss.front(), fmt::join(logits, ", "));
+}
+
 int Main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (arguments.size() == 3 && arguments[0] == "--copy") {
@@ -68,10 +81,14 @@ int Main(int argc, char** argv) {
     PrintImage(arguments[1], arguments[2]);
     return 0;
   }
+  if (arguments.size() == 3 && arguments[0] == "--inputs") {
+    PrintBatch(arguments[1], arguments[2]);
+    return 0;
+  }
   if (arguments.size() < 3) {
     fmt::print(stderr,
                "usage: forward FOLDER TOKEN TOKEN… | forward --image FOLDER FILE | "
-               "forward --copy FROM TO\n");
+               "forward --inputs FOLDER FILE | forward --copy FROM TO\n");
     return 2;
   }
   std::vector<int32_t> tokens;

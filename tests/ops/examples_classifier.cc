@@ -39,5 +39,9 @@ const ExampleRegistration kTopKFive({.op = "count_top_k",
                                      .inputs = {{{2, 30, 70}}, Labels({2, 30}, 70)},
                                      .attributes = {{"k", 5}}});
 
+const ExampleRegistration kConfusion({.op = "confusion",
+                                      .label = "",
+                                      .inputs = {{{4, 7, 3}}, Labels({4, 7}, 3)}});
+
 }  // namespace
 }  // namespace plimsoll::ops

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "docs/examples/confusion.h"
 #include "models/layers.h"
 #include "models/model.h"
 #include "ops/arithmetic.h"
 #include "ops/linear.h"
+#include "ops/loss/confusion.h"
 #include "ops/reduce.h"
 #include "trainer/step/session.h"
 

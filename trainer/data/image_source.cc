@@ -332,6 +332,7 @@ const SourceRegistration kSource({
           .derived = "the standard deviation of the images for training",
           .min = kLeastStd}},
     .make = &Make,
+    .fills = {"images", "labels"},
     .holds_out = [](const Settings&) { return true; },
 });
 

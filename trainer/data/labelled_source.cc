@@ -124,8 +124,10 @@ class EncodedTexts {
 };
 
 TextSlots SlotsOf(std::span<const graph::Slot> slots, int64_t sequence) {
-  return TextSlotsOf(slots, sequence, "labelled_text",
-                     {"tokens", "token_types", "lengths", "labels"});
+  const TextSlots found =
+      TextSlotsOf(slots, sequence, "labelled_text", {"tokens", "token_types", "lengths", "labels"});
+  RequireLengths(found, "labelled_text");
+  return found;
 }
 
 class HeldOutTexts final : public Source {
@@ -272,6 +274,7 @@ const SourceRegistration kSource({
     .settings = Rows(),
     .complete = &Complete,
     .make = &Make,
+    .fills = {"tokens", "token_types", "lengths", "labels"},
     .holds_out = &HoldsOutText,
 });
 

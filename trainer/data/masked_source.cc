@@ -43,8 +43,11 @@ MaskedRow MaskedRowOf(const TextSlots& slots, int64_t row, int64_t sequence) {
 
 TextSlots SlotsOf(std::span<const graph::Slot> slots, int64_t sequence, bool pairs) {
   if (pairs) {
-    return TextSlotsOf(slots, sequence, "masked_text",
-                       {"tokens", "targets", "token_types", "lengths", "next_sentence"});
+    const TextSlots found =
+        TextSlotsOf(slots, sequence, "masked_text",
+                    {"tokens", "targets", "token_types", "lengths", "next_sentence"});
+    RequireLengths(found, "masked_text with data.pairs");
+    return found;
   }
   if (std::ranges::find(slots, "next_sentence", &graph::Slot::name) != slots.end()) {
     throw UserError(
@@ -309,6 +312,7 @@ const SourceRegistration kSource({
     .settings = Rows(),
     .complete = &Complete,
     .make = &Make,
+    .fills = {"tokens", "targets", "token_types", "lengths", "next_sentence"},
     .holds_out =
         [](const Settings& settings) {
           return settings.Bool("synthetic") || HoldsOutText(settings);

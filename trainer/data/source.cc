@@ -37,4 +37,15 @@ const SourceKind* FindSource(std::string_view name) {
   return found == Sources().end() ? nullptr : &*found;
 }
 
+std::vector<std::string> SourcesThatFill(std::span<const graph::Slot> slots) {
+  std::vector<std::string> names;
+  for (const SourceKind& kind : Sources()) {
+    const bool all = std::ranges::all_of(slots, [&](const graph::Slot& slot) {
+      return std::ranges::find(kind.fills, slot.name) != kind.fills.end();
+    });
+    if (all) names.push_back(kind.name);
+  }
+  return names;
+}
+
 }  // namespace plimsoll::data

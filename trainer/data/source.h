@@ -78,6 +78,8 @@ struct SourceKind {
   // SettingError, or a UserError that begins with the key, when the data does not exist or does not
   // suit the model.
   std::function<std::unique_ptr<Source>(const Settings&, const ModelSizes&, uint64_t seed)> make;
+  // The inputs that it can fill, for the way out of errors. Empty: unknown.
+  std::vector<std::string> fills = {};
   // True if a source with these settings holds samples out. Empty: it never does.
   std::function<bool(const Settings&)> holds_out = {};
 };
@@ -91,6 +93,8 @@ class SourceRegistration {
 // By name, in alphabetical order.
 const std::vector<SourceKind>& Sources();
 const SourceKind* FindSource(std::string_view name);  // nullptr: there is none
+// Names of those that can fill all of these inputs.
+std::vector<std::string> SourcesThatFill(std::span<const graph::Slot> slots);
 
 // Which samples a run of a program reads. B samples per micro-step and rank, D draws of data a
 // step, R data ranks. A step reads D·R·B samples; in draw d of step s, rank r reads B samples from

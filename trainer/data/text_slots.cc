@@ -47,4 +47,12 @@ TextSlots TextSlotsOf(std::span<const graph::Slot> slots, int64_t sequence, std:
   return found;
 }
 
+void RequireLengths(const TextSlots& slots, std::string_view source) {
+  if (!slots.lengths.empty()) return;
+  throw UserError(
+      fmt::format("{} pads short texts, but the model has no input 'lengths' and would "
+                  "read the padding as text; set model.padded: true",
+                  source));
+}
+
 }  // namespace plimsoll::data

@@ -25,6 +25,9 @@ struct TextSlots {
 TextSlots TextSlotsOf(std::span<const graph::Slot> slots, int64_t sequence, std::string_view source,
                       std::initializer_list<std::string_view> fills);
 
+// UserError when the model does not read the lengths of a source's texts, which are padded.
+void RequireLengths(const TextSlots& slots, std::string_view source);
+
 // A sample's part of an input with `per_row` values a sample; empty if the input is.
 inline std::span<int32_t> RowOf(std::span<int32_t> values, int64_t row, int64_t per_row) {
   if (values.empty()) return {};

@@ -73,9 +73,10 @@ EvalData OpenNamedFiles(const EvalCommand& command, const TrainedModel& trained)
 EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
   if (!command.data.empty()) return OpenNamedFiles(command, trained);
   const config::RunConfig& config = trained.config();
-  if (!trained.is_run) {
+  if (!trained.is_run && command.run_file.empty()) {
     throw UserError(command.folder +
-                    ": nothing to evaluate on; name text or token files with --data");
+                    ": nothing to evaluate on; name text or token files with --data, or a run file "
+                    "with --run-file");
   }
   const int64_t sequences = config.train.eval_sequences;
   const bool is_text = config.data.source == data::kTokens;
@@ -172,7 +173,8 @@ void PrintText(const EvalResult& result, const CompiledStep& compiled) {
 }  // namespace
 
 void RunEval(const EvalCommand& command) {
-  const TrainedModel trained = OpenTrainedModel(command.folder, command.sets, command.choice);
+  const TrainedModel trained =
+      OpenTrainedModel(command.folder, command.sets, command.choice, command.run_file);
   EvalData data = OpenEvalData(command, trained);
   CompileOptions options = InferenceOptions(trained, command.dtype);
   options.evaluate = true;
@@ -203,6 +205,7 @@ void RunEval(const EvalCommand& command) {
     result.loss = metrics.front().loss;
     const std::vector<EvaluatedMetric> evaluated = EvaluatedMetrics(session.metrics());
     for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {
+      if (metric.info.type.shape.elements() > kMostRowElements) continue;
       result.metrics[metric.name] = MetricJson(metric, metrics);
     }
   }

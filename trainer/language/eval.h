@@ -18,6 +18,8 @@ struct EvalCommand {
   // Files to evaluate on, in full: token files (*.bin), else text. Empty: the run's held-out data,
   // as much of it as the run's own evaluations took.
   std::vector<std::string> data;
+  // Of a Hugging Face checkpoint: a run file whose held-out data is evaluated.
+  std::string run_file;
   std::string tokenizer;         // of text; empty: the run's, or the folder's tokenizer.json
   std::string dtype = "fp32";    // of weights and activations: fp32, bf16, fp16
   std::optional<int64_t> batch;  // sequences at a time; default: the run's micro-batch

@@ -126,6 +126,7 @@ Generated Generate(Session& session, const data::Tokenizer& tokenizer,
 void RunGenerate(const GenerateCommand& command) {
   const TrainedModel trained = OpenTrainedModel(command.folder, command.sets, command.choice);
   const config::RunConfig& config = trained.config();
+  models::TextSizesOf(*trained.model);  // or it has nothing to continue
   const std::string name = trained.Tokenizer(command.tokenizer);
   if (name.empty()) {
     throw UserError(command.folder + ": no tokenizer; name one with --tokenizer (byte, or a path)");

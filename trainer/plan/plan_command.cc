@@ -51,9 +51,8 @@ RunConfig Load(const PlanCommand& command) {
 void PrintCompiled(const RunConfig& config, const models::Model& model,
                    const CompiledStep& compiled, const memory::CostModel& cost, double predicted) {
   const CompileOptions& options = compiled.options;
-  PrintAnswer(fmt::format(
-      "{}: {}; {} sequences of {} tokens per micro-step, {} micro-steps a step\n", config.file,
-      ParametersText(model, options), options.micro_batch, options.sequence, options.accumulate));
+  PrintAnswer(fmt::format("{}: {}; {} per micro-step, {} micro-steps a step\n", config.file,
+                          ParametersText(model, options), BatchText(options), options.accumulate));
   for (const graph::PassReport& report : compiled.passes) {
     if (!report.result.changed) continue;
     const std::string line =

@@ -63,6 +63,11 @@ ordered_json PeakByRole(const memory::MemoryPlan& plan) {
   return bars;
 }
 
+std::string BatchText(const CompileOptions& options) {
+  if (options.sequence == 1) return fmt::format("{} samples", options.micro_batch);
+  return fmt::format("{} sequences of {} tokens", options.micro_batch, options.sequence);
+}
+
 ordered_json PlanFacts(const models::Model& model, const CompiledStep& compiled) {
   const CompileOptions& options = compiled.options;
   ordered_json facts = ordered_json::array();
@@ -71,8 +76,8 @@ ordered_json PlanFacts(const models::Model& model, const CompiledStep& compiled)
   };
   add("program", fmt::format("plimsoll {} ({})", Version(), Commit()));
   add("model", fmt::format("{}, {}", model.family(), ParametersText(model, options)));
-  add("batch", fmt::format("{} sequences of {} tokens on a rank, {} micro-steps a step",
-                           options.micro_batch, options.sequence, options.accumulate));
+  add("batch",
+      fmt::format("{} on a rank, {} micro-steps a step", BatchText(options), options.accumulate));
   add("plan", memory::Summary(compiled.plan));
   for (const graph::PassReport& pass : compiled.passes) {
     if (pass.result.changed) {

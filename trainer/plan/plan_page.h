@@ -23,4 +23,7 @@ nlohmann::ordered_json PlanFacts(const models::Model& model, const CompiledStep&
 std::string PlanPage(const models::Model& model, const CompiledStep& compiled,
                      const std::string& title, const std::optional<int64_t>& arena_budget);
 
+// "8 sequences of 64 tokens", or "8 samples" of a model that reads no sequences.
+std::string BatchText(const CompileOptions& options);
+
 }  // namespace plimsoll::trainer

@@ -81,7 +81,7 @@ std::vector<Progress::Part> Progress::PartsOf(const StepReport& r) const {
     }
   }
   for (const auto& [name, value] : r.metrics) add(3, fmt::format("  {} {:.4g}", name, value));
-  add(1, fmt::format("  {} tokens/s", FormatCount(r.tokens_per_second)));
+  add(1, fmt::format("  {} {}s/s", FormatCount(r.tokens_per_second), r.unit));
   if (r.mfu) add(6, fmt::format("  MFU {:.1f} %", 100 * *r.mfu));
   const bool caching = r.reserved_bytes > 0;
   add(7, fmt::format("  memory {} {}", FormatBytes(caching ? r.reserved_bytes : r.arena_bytes),

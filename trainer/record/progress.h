@@ -31,7 +31,8 @@ struct StepReport {
   std::vector<std::pair<std::string, double>> metrics;  // scalars that the model declares
   double step_seconds = 0;
   double tokens_per_second = 0;
-  std::optional<double> mfu;  // share of the device's peak, where the peak is known
+  const char* unit = "token";  // what these are: "sample" of a model that reads no sequences
+  std::optional<double> mfu;   // share of the device's peak, where the peak is known
   int64_t arena_bytes = 0;
   int64_t reserved_bytes = 0;  // by the caching allocator; 0: the planned arena is in use
   int64_t resident_bytes = 0;

@@ -10,6 +10,8 @@
 #include "reports/memory_stack.h"
 #include "runtime/gpu_report.h"
 #include "trainer/plan/plan_page.h"
+#include "trainer/record/run_summary.h"
+#include "trainer/record/step_record.h"
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/solve.h"
 
@@ -53,11 +55,14 @@ reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string&
   facts.subtitle += fmt::format("{} with {} on {}", model.family(),
                                 ParametersText(model, compiled.options), device.name());
   facts.steps = config.train.steps;
+  facts.unit = UnitOfWork(compiled);
   for (const models::Objective& objective : compiled.objectives) {
     if (!objective.name.empty()) facts.objectives.push_back(objective.name);
   }
   for (const EvaluatedMetric& metric : EvaluatedMetrics(compiled.metrics)) {
     if (metric.info.declared && metric.info.scalar()) facts.metrics.push_back(metric.name);
+    if (metric.info.rows.empty() || metric.info.type.shape.elements() > kMostRowElements) continue;
+    facts.matrices.push_back({metric.name, metric.info.rows, metric.info.columns});
   }
   const Monitor monitor = MonitorFrom(config, compiled.metrics);
   facts.monitor = monitor.metric.name;

@@ -114,6 +114,10 @@ void RunReports::Add(const ordered_json& row) {
   if (page_) TakeProblem(page_, page_->Add(row));
 }
 
+void RunReports::ShowMistakes(int64_t steps_done, const ordered_json& mistakes) {
+  if (page_) page_->ShowMistakes(steps_done, mistakes);
+}
+
 void RunReports::AddSample(const ordered_json& row) {
   Try(events_, [&](reports::EventFile& events) {
     events.AddText(fmt::format("sample {}", row.at("sample").get<int64_t>()), row.at("text"),

@@ -27,6 +27,8 @@ class RunReports {
 
   // A row of metrics.jsonl.
   void Add(const nlohmann::ordered_json& row);
+  // Mistakes::Json() of the evaluation after so many steps.
+  void ShowMistakes(int64_t steps_done, const nlohmann::ordered_json& mistakes);
   // A row of samples.jsonl.
   void AddSample(const nlohmann::ordered_json& row);
   // The run goes back to `step`; `lines` are the lines that stay.

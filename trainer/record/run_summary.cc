@@ -112,6 +112,10 @@ double TokensPerStep(const CompiledStep& compiled) {
                              options.mesh.ranks(kDataAxis));
 }
 
+const char* UnitOfWork(const CompiledStep& compiled) {
+  return compiled.options.sequence == 1 ? "sample" : "token";
+}
+
 int64_t OffloadedBytes(const CompiledStep& compiled) {
   return static_cast<int64_t>(
       OverStep(compiled, [](const graph::Program& program, const graph::Node& node) {

@@ -91,6 +91,7 @@ ordered_json EvaluationRow(int64_t steps_done, std::span<const MetricInfo> metri
                            std::span<const StepMetrics> values) {
   ordered_json row = {{"step", steps_done}};
   for (const EvaluatedMetric& metric : EvaluatedMetrics(metrics)) {
+    if (metric.info.type.shape.elements() > kMostRowElements) continue;
     row[EvaluationMember(metric)] = MetricJson(metric, values);
   }
   return row;
@@ -180,7 +181,7 @@ std::vector<std::string> ModelColumns(const CompiledStep& compiled) {
   }
   const std::vector<EvaluatedMetric> evaluated = EvaluatedMetrics(compiled.metrics);
   for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {  // after "loss"
-    if (metric.info.declared && metric.info.scalar()) add(metric.name);
+    if (metric.info.declared && metric.info.scalar() && metric.info.in_steps) add(metric.name);
     add(EvaluationMember(metric));
   }
   return columns;

@@ -19,7 +19,9 @@ namespace plimsoll::trainer {
 // allocator, nullptr when the planned arena is in use.
 nlohmann::ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& gpu_bytes,
                                   const runtime::CachingStats* caching);
-// `metrics`: those of the model; `values`: on the held-out data, by objective.
+// `metrics`: those of the model; `values`: on the held-out data, by objective. A tensor of more
+// elements than these has no member.
+inline constexpr int64_t kMostRowElements = 128 * 128;
 nlohmann::ordered_json EvaluationRow(int64_t steps_done, std::span<const MetricInfo> metrics,
                                      std::span<const StepMetrics> values);
 // A metric as a member of a row: a number, or for a tensor {"sum": [[…], …]}, with "count" if it

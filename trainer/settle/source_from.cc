@@ -1,6 +1,11 @@
 #include "trainer/settle/source_from.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/axes.h"
 #include "trainer/config/owner_keys.h"
@@ -77,7 +82,15 @@ data::Draws DrawsFrom(const config::RunConfig& config, int64_t per_step,
 std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
                                          const models::Model& model, const data::Draws& draws) {
   const data::SourceKind* const kind = data::FindSource(config.data.source);
-  if (kind == nullptr) return TokensFrom(config, model, draws);
+  if (kind == nullptr) {
+    if (model.text_sizes()) return TokensFrom(config, model, draws);
+    std::vector<std::string> names;
+    for (const data::SourceKind& other : data::Sources()) names.push_back(other.name);
+    throw config.Error(
+        "data.source",
+        fmt::format("{} is for models that continue texts, and {} is none; choose {}",
+                    data::kTokens, model.family(), fmt::join(names, ", ")));
+  }
   const Settings& settings = config.model.settings;
   const data::ModelSizes sizes = {.sequence = config.model.sequence(),
                                   .vocab = settings.IntOr("vocab", 0),

@@ -60,7 +60,7 @@ void OpenSnapshot(const std::string& source, const std::vector<std::string>& set
 }
 
 void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& sets,
-                    TrainedModel& trained) {
+                    const std::string& run_file, TrainedModel& trained) {
   const std::string& folder = trained.folder;
   if (!Exists(folder + "/config.json")) {
     throw UserError(folder +
@@ -72,12 +72,18 @@ void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& 
                                 choice.best ? "--best" : "--step", folder));
   }
   trained.model = models::ModelFromHuggingFace(folder);
-  const int64_t context = std::min(kContext, models::TextSizesOf(*trained.model).max_sequence);
-  std::vector<std::string> all = {"model.init_from=" + folder, "data.synthetic=true",
-                                  "model.sequence=" + std::to_string(context)};
+  trained.weights = folder;
+  if (!run_file.empty()) {
+    trained.loaded = LoadRun(run_file, sets);
+    trained.adapter = trained.config().lora.init_from;
+    return;
+  }
+  std::vector<std::string> all = {"model.init_from=" + folder, "data.synthetic=true"};
+  if (const auto sizes = trained.model->text_sizes()) {
+    all.push_back("model.sequence=" + std::to_string(std::min(kContext, sizes->max_sequence)));
+  }
   all.insert(all.end(), sets.begin(), sets.end());
   trained.loaded = LoadRunText("", folder, all);
-  trained.weights = folder;
   trained.adapter = trained.config().lora.init_from;
 }
 
@@ -91,11 +97,17 @@ std::string TrainedModel::Tokenizer(const std::string& chosen) const {
 }
 
 TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets,
-                              const WeightChoice& choice) {
+                              const WeightChoice& choice, const std::string& run_file) {
   TrainedModel trained;
   trained.folder = folder;
   trained.is_run = IsRunDirectory(folder);
   if (trained.is_run || IsSnapshot(folder)) {
+    if (!run_file.empty()) {
+      throw UserError(
+          fmt::format("--run-file: goes beside a Hugging Face folder; {} has data of its "
+                      "own, but {}/model is such a folder once the run has ended",
+                      folder, folder));
+    }
     const std::string source = FindWeights(folder, choice);
     if (IsSnapshot(source)) {
       OpenSnapshot(source, sets, trained);
@@ -103,7 +115,7 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
       OpenEndedRun(source, sets, trained);
     }
   } else {
-    OpenCheckpoint(choice, sets, trained);
+    OpenCheckpoint(choice, sets, run_file, trained);
   }
   const std::optional<models::TextSizes> sizes = trained.model->text_sizes();
   if (sizes && trained.config().model.sequence() > sizes->max_sequence) {

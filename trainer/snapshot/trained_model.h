@@ -33,10 +33,11 @@ struct TrainedModel {
   std::string Tokenizer(const std::string& chosen) const;
 };
 
-// `sets` override the run's configuration. UserError when the folder is none of these, or lacks
+// `sets` override the run's configuration; `run_file`, beside a Hugging Face folder, gives one.
+// UserError when the folder is none of these, or lacks
 // such weights.
 TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets,
-                              const WeightChoice& choice);
+                              const WeightChoice& choice, const std::string& run_file = "");
 
 // Fills the session with the weights, and with the adapter's. Prints on stderr which snapshot they
 // are from, if any.

@@ -24,6 +24,7 @@
 #include "inference/kv_cache.h"
 #include "memory/checker.h"
 #include "ops/activation_fusion.h"
+#include "ops/arithmetic.h"
 #include "ops/axis.h"
 #include "ops/linear_dx_gelu_fusion.h"
 #include "ops/loss/linear_cross_entropy_fusion.h"
@@ -412,7 +413,14 @@ class Compiler {
           add(std::move(metric));
         }
       }
-      for (const MetricInfo& metric : declared_[objectives_[i].name]) add(metric);
+      const std::vector<MetricInfo>&of_steps = of_steps_[objectives_[i].name],
+            &of_evaluations = of_evaluations_[objectives_[i].name];
+      // An evaluation has all metrics that a step has.
+      for (MetricInfo metric : of_evaluations.empty() ? of_steps : of_evaluations) {
+        metric.in_steps =
+            std::ranges::find(of_steps, metric.name, &MetricInfo::name) != of_steps.end();
+        add(std::move(metric));
+      }
     }
   }
 
@@ -450,12 +458,19 @@ class Compiler {
     program->mutable_tensor(result).persistent = true;
     if (!logits) {
       purpose.metrics = {result_name};
-      std::vector<MetricInfo>& declared = declared_[purpose.objective.name];
-      declared = DeclareMetrics(builder, outputs.metrics, purpose.objective.name);
+      const std::vector<MetricInfo> declared =
+          DeclareMetrics(builder, outputs.metrics, purpose.objective.name);
+      (training ? of_steps_ : of_evaluations_)[purpose.objective.name] = declared;
       for (const MetricInfo& metric : declared) {
         purpose.metrics.push_back(metric.name);
         if (metric.counted) purpose.metrics.push_back(CountName(metric.name));
       }
+    }
+    if (purpose.kind == Kind::kEvaluate && outputs.logits != graph::kNoTensor) {
+      const graph::Value answers =
+          ops::Cast(builder, outputs.logits, graph::DType::kFloat32, std::string(kClassLogits));
+      program->mutable_tensor(answers).role = graph::Role::kMetric;
+      program->mutable_tensor(answers).persistent = true;
     }
     CarryStates(builder, outputs.states, purpose.carry);
     purpose.states = outputs.states;
@@ -482,7 +497,7 @@ class Compiler {
   CompileOptions options_;
   const std::vector<models::Objective> objectives_;
   std::map<std::string, int64_t> draw_of_;  // the first of an objective's last update
-  std::map<std::string, std::vector<MetricInfo>> declared_;  // by objective
+  std::map<std::string, std::vector<MetricInfo>> of_steps_, of_evaluations_;  // by objective
   CompiledStep result_;
 };
 

@@ -65,6 +65,7 @@ void StepMetrics::AddBatch(const StepMetrics& batch) {
 }
 
 double EvaluatedMetric::Value(std::span<const StepMetrics> objectives) const {
+  if (derive != nullptr) return derive(Sum(objectives).sum);
   return info.declared ? Sum(objectives).value()
                        : objectives[static_cast<size_t>(info.objective)].loss;
 }
@@ -84,7 +85,21 @@ std::vector<EvaluatedMetric> EvaluatedMetrics(std::span<const MetricInfo> metric
       if (metric.name == evaluated.front().name) continue;
     }
     evaluated.push_back({metric.name, metric});
-    if (metric.declared) evaluated.back().declared = declared.back()++;
+    if (!metric.declared) continue;
+    const size_t index = declared.back()++;
+    evaluated.back().declared = index;
+    for (const models::DerivedMetric& derived : metric.derived) {
+      evaluated.push_back({.name = derived.name,
+                           .info = {.name = derived.name,
+                                    .type = {DType::kFloat32, {}},
+                                    .objective = metric.objective,
+                                    .declared = true,
+                                    .evaluated = true,
+                                    .larger_is_better = derived.larger_is_better,
+                                    .in_steps = false},
+                           .declared = index,
+                           .derive = derived.value});
+    }
   }
   return evaluated;
 }
@@ -99,7 +114,13 @@ std::vector<MetricInfo> DeclareMetrics(Builder& g, std::span<const models::Metri
                     .declared = true,
                     .evaluated = true,
                     .counted = metric.count != kNoTensor,
-                    .larger_is_better = metric.larger_is_better};
+                    .larger_is_better = metric.larger_is_better,
+                    .rows = metric.rows,
+                    .columns = metric.columns,
+                    .derived = metric.derived};
+    for (models::DerivedMetric& derived : info.derived) {
+      derived.name = graph::OfObjective(objective, derived.name);
+    }
     const auto same_name = [&](const MetricInfo& other) { return other.name == metric.name; };
     if (std::ranges::any_of(BuiltInMetrics(), same_name)) Fail(info.name, "is there already");
     info.type = g.type(Own(g, metric.sum, info.name, info.name));

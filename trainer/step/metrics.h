@@ -26,6 +26,9 @@ struct MetricInfo {
   bool evaluated = false;  // a sum over the batch, which an evaluation has as well as a step
   bool counted = false;    // the sum is divided by a count
   bool larger_is_better = false;
+  bool in_steps = true;                 // a step has it; otherwise evaluations only
+  std::string rows = "", columns = "";  // models::Metric
+  std::vector<models::DerivedMetric> derived = {};
 
   bool scalar() const { return type.shape.rank() == 0; }
 };
@@ -59,6 +62,8 @@ struct EvaluatedMetric {
   std::string name;
   MetricInfo info;
   size_t declared = 0;  // index into StepMetrics::declared
+  // Where the value is derived: `declared` is the metric that it follows from.
+  double (*derive)(std::span<const double> elements) = nullptr;
 
   // The value of a scalar metric.
   double Value(std::span<const StepMetrics> objectives) const;
@@ -66,7 +71,7 @@ struct EvaluatedMetric {
   const MetricSum& Sum(std::span<const StepMetrics> objectives) const;
 };
 // The loss of the first objective under the name "loss", the losses of the objectives that have
-// names, and the metrics that the model declares.
+// names, and the metrics that the model declares, each with those that are derived from it.
 std::vector<EvaluatedMetric> EvaluatedMetrics(std::span<const MetricInfo> metrics);
 
 // The tensor that holds the count of a metric.

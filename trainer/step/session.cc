@@ -124,12 +124,16 @@ void Session::MakeSlots() {
   for (const MetricInfo& metric : compiled_.metrics) {
     if (!metric.declared) continue;
     objectives_[static_cast<size_t>(metric.objective)].declared.push_back(
-        {Find(metric.name), Find(CountName(metric.name))});
+        {Find(metric.name), Find(CountName(metric.name)), metric.in_steps});
   }
-  std::vector<runtime::MemoryRange> ranges;
-  const auto read = [&](const Where& metric) {
+  std::vector<runtime::MemoryRange> step_ranges, ranges;
+  const auto read = [&](const Where& metric, bool in_steps = true) {
     metrics_.push_back(&metric);
     ranges.push_back(metric.range);  // of no bytes where there is none
+    if (in_steps) {
+      step_metrics_.push_back(&metric);
+      step_ranges.push_back(metric.range);
+    }
     metric_bytes_.resize(metric_bytes_.size() +
                          static_cast<size_t>(runtime::Readback::Rounded(metric.range.bytes)));
   };
@@ -139,14 +143,16 @@ void Session::MakeSlots() {
       read(*metric);
     }
     for (const DeclaredMetric& metric : tensors.declared) {
-      read(metric.sum);
-      read(metric.count);
+      read(metric.sum, metric.in_steps);
+      read(metric.count, metric.in_steps);
     }
   }
   for (Pending& pending : pending_) {
     pending.metrics.resize(objectives_.size());
     MakeRoom(pending.metrics);
-    if (!direct() && any_loss) pending.readback = memory_->MakeReadback(ranges);
+    if (direct() || !any_loss) continue;
+    const bool of_step = &pending != &pending_.back();
+    pending.readback = memory_->MakeReadback(of_step ? step_ranges : ranges);
   }
 }
 
@@ -358,7 +364,7 @@ void TakeElements(const std::byte* from, graph::DType dtype, std::span<double> t
 
 }  // namespace
 
-void Session::ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metrics) const {
+void Session::ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metrics, bool all) const {
   const auto take = [&](const Where& slot, auto* values) {
     if (slot.exists()) std::memcpy(values, bytes, static_cast<size_t>(slot.range.bytes));
     bytes += runtime::Readback::Rounded(slot.range.bytes);
@@ -376,7 +382,8 @@ void Session::ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metric
     metrics[i].skipped = skipped[0];
     metrics[i].skipped_in_a_row = skipped[1];
     for (size_t k = 0; k < objectives_[i].declared.size(); ++k) {
-      const auto& [sum, count] = objectives_[i].declared[k];
+      const auto& [sum, count, in_steps] = objectives_[i].declared[k];
+      if (!in_steps && !all) continue;
       MetricSum& metric = metrics[i].declared[k];
       TakeElements(bytes, sum.type.dtype, metric.sum);
       bytes += runtime::Readback::Rounded(sum.range.bytes);
@@ -387,21 +394,21 @@ void Session::ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metric
 }
 
 // On the CPU as a readback would give them.
-void Session::ReadMetrics(std::span<StepMetrics> metrics) {
+void Session::ReadMetrics(std::span<StepMetrics> metrics, bool all) {
   if (!direct()) {
     pending_.back().readback->Start();
-    return ParseMetrics(pending_.back().readback->Wait(), metrics);
+    return ParseMetrics(pending_.back().readback->Wait(), metrics, true);
   }
   std::byte* to = metric_bytes_.data();
-  for (const Where* slot : metrics_) {
+  for (const Where* slot : all ? metrics_ : step_metrics_) {
     if (slot->exists()) std::memcpy(to, slot->direct, static_cast<size_t>(slot->range.bytes));
     to += runtime::Readback::Rounded(slot->range.bytes);
   }
-  ParseMetrics(metric_bytes_.data(), metrics);
+  ParseMetrics(metric_bytes_.data(), metrics, all);
 }
 
 StepMetrics Session::Metrics(size_t objective) {
-  ReadMetrics(pending_.back().metrics);
+  ReadMetrics(pending_.back().metrics, true);
   return pending_.back().metrics.at(objective);
 }
 
@@ -413,14 +420,14 @@ void Session::EndStep() {
   if (pending.readback) {
     pending.readback->Start();
   } else {
-    ReadMetrics(pending.metrics);
+    ReadMetrics(pending.metrics, false);
   }
 }
 
 std::span<const StepMetrics> Session::TakeMetrics() {
   if (taken_ == ended_) throw InternalError("no step has ended");
   Pending& pending = pending_[taken_++ % (pending_.size() - 1)];
-  if (pending.readback) ParseMetrics(pending.readback->Wait(), pending.metrics);
+  if (pending.readback) ParseMetrics(pending.readback->Wait(), pending.metrics, false);
   return pending.metrics;
 }
 
@@ -437,7 +444,7 @@ std::span<const StepMetrics> Session::Evaluate(std::span<const int64_t> tokens) 
     PutData(compiled_.step.evaluations.at(i));
     executors_[compiled_.step.evaluations[i]]->Run();
   }
-  ReadMetrics(pending_.back().metrics);
+  ReadMetrics(pending_.back().metrics, true);
   return pending_.back().metrics;
 }
 

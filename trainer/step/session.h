@@ -242,8 +242,9 @@ class Session {
   StoredParameter Direct(std::string_view name) const;  // of a parameter on the CPU
   bool direct() const { return device_.kind() == runtime::DeviceKind::kCpu; }
   StagedParameter Stage(std::string_view name) const;
-  void ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metrics) const;
-  void ReadMetrics(std::span<StepMetrics> metrics);
+  // `all`: also those that evaluations alone have, which a step does not read.
+  void ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metrics, bool all) const;
+  void ReadMetrics(std::span<StepMetrics> metrics, bool all);
 
   CompiledStep compiled_;
   std::unique_ptr<runtime::Device> owned_device_;
@@ -255,6 +256,7 @@ class Session {
 
   struct DeclaredMetric {
     Where sum, count;
+    bool in_steps = true;
   };
 
   // Looked up once: a step looks nothing up.
@@ -281,13 +283,14 @@ class Session {
     std::vector<float> token_weights;  // of the step, by update
   };
   std::vector<ObjectiveTensors> objectives_;
-  ObjectiveStep only_;                 // kept, so that a step asks for no memory
-  std::vector<const Where*> metrics_;  // of all of them
+  ObjectiveStep only_;  // kept, so that a step asks for no memory
+  // Of all of them: what a step reads, and what an evaluation reads.
+  std::vector<const Where*> step_metrics_, metrics_;
   std::vector<std::byte> metric_bytes_;
   int64_t micro_steps_ = 0;  // in a step
   // 1 / samples of all data ranks in an update, and in a batch of an evaluation.
   float update_sample_weight_ = 1, batch_sample_weight_ = 1;
-  int32_t seed_ = 0;         // of the step
+  int32_t seed_ = 0;  // of the step
   MeshPosition position_;
   runtime::AxisGroups groups_;
   bool in_parts_ = false;  // weights, since the last update

@@ -5,11 +5,16 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/model.h"
 
 namespace plimsoll::trainer {
+
+// The tensor, f32[B,C], in which an evaluation leaves the logits of this rank's samples, if the
+// model classifies them.
+inline constexpr std::string_view kClassLogits = "class_logits";
 
 // Consecutive runs of one program.
 struct StepEntry {

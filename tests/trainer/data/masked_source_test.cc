@@ -124,7 +124,7 @@ TEST_F(MaskedSource, FillsASampleTheSameHoweverSamplesAreSplit) {
       }
     }
     // One input less changes no other, another seed all.
-    const TextBatch few = Fill(*source, 0, 60, {"tokens"});
+    const TextBatch few = Fill(*source, 0, 60, {"tokens", "lengths"});
     for (int64_t row = 0; row < 60; ++row)
       EXPECT_EQ(few.Row("tokens", row), whole.Row("tokens", row));
     EXPECT_FALSE(Fill(*Make({{"pairs", pairs}}, kSeed + 1), 0, 60, names) == whole);
@@ -136,6 +136,12 @@ TEST_F(MaskedSource, FillsASampleTheSameHoweverSamplesAreSplit) {
     EXPECT_EQ(source->CountTargets("", 0, 60), targets);
     EXPECT_EQ(source->CountTargets("next_sentence", 0, 60), 60);
   }
+  // Pairs are padded, which a model must know.
+  ExpectUserError(
+      [&] {
+        Fill(*Make({{"pairs", true}}), 0, 1, {"tokens", "targets"});
+      },
+      {"data.pairs", "'lengths'", "model.padded: true"});
 }
 
 TEST_F(MaskedSource, MasksAnewInEachEpochButNotInEvaluations) {

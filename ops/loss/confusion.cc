@@ -1,4 +1,4 @@
-#include "docs/examples/confusion.h"
+#include "ops/loss/confusion.h"
 
 #include "ops/definition.h"
 

@@ -1,0 +1,26 @@
+// View "images": {images: [{label, prediction, share, width, height, pixels}]}. Small pictures with
+// what a classifier took them for; `pixels` is base64 of red, green and blue bytes, row by row.
+"use strict";
+
+views.images = (body, view) => {
+  function picture({ width, height, pixels }) {
+    const canvas = element("canvas", { width, height });
+    const context = canvas.getContext("2d");
+    const data = context.createImageData(width, height);
+    const bytes = atob(pixels);
+    for (let i = 0; i < width * height; ++i) {
+      for (let c = 0; c < 3; ++c) data.data[4 * i + c] = bytes.charCodeAt(3 * i + c);
+      data.data[4 * i + 3] = 255;
+    }
+    context.putImageData(data, 0, 0);
+    return canvas;
+  }
+
+  const grid = element("div", { class: "pictures" });
+  for (const image of view.images) {
+    const share = units.format(image.share, "percent");
+    const caption = element("figcaption", {}, `${image.label}, not ${image.prediction}`, element("div", { class: "mark" }, `${share} sure`));
+    grid.append(element("figure", {}, picture(image), caption));
+  }
+  body.append(grid);
+};

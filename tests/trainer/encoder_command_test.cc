@@ -1,0 +1,229 @@
+// BERT and ViT as users train them: a classifier that starts from a masked-language model, its
+// scores and its report, the same scores by `plimsoll eval`, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "models/classification_scores.h"
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/data/image_folders.h"
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+// Of the rows of evaluations the last one.
+json LastEvaluation(const std::string& run) {
+  std::istringstream text(ReadFile(run + "/metrics.jsonl"));
+  json last;
+  for (std::string line; std::getline(text, line);) {
+    const json row = json::parse(line);
+    if (row.contains("eval_loss")) last = row;
+  }
+  return last;
+}
+
+// The views of a type in a run's page.
+std::vector<json> Views(const std::string& run, const std::string& type) {
+  const std::string page = ReadFile(run + "/report.html");
+  const std::string mark = "id=\"data\">";
+  const size_t begin = page.find(mark) + mark.size();
+  const json data = json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+  std::vector<json> views;
+  for (const json& view : data.at("views")) {
+    if (view.at("type") == type) views.push_back(view);
+  }
+  return views;
+}
+
+void ExpectScoresOf(const json& confusion, int64_t samples, double f1, double mcc) {
+  std::vector<double> counts;
+  for (const json& row : confusion) {
+    for (const json& count : row) counts.push_back(count.get<double>());
+  }
+  double sum = 0;
+  for (const double count : counts) sum += count;
+  EXPECT_EQ(sum, samples);
+  EXPECT_DOUBLE_EQ(models::F1(counts), f1);
+  EXPECT_DOUBLE_EQ(models::Mcc(counts), mcc);
+}
+
+class EncoderCommand : public testing::Test {
+ protected:
+  static std::string Training(const std::string& what) {
+    return "train: {steps: 120, micro_batch: 4, log_every: 40, threads: 1, " + what +
+           "}\noptimizer: {lr: 1e-2}\nschedule: {name: constant}\nmemory: {summary: false, "
+           "calibrate: false}\n";
+  }
+  Outcome Train(const std::string& run, const std::string& yaml) const {
+    const std::string file = folder_.Write(run + ".yaml", yaml);
+    return RunPlimsoll({"train", file, "--set", "run.dir=" + folder_ / run});
+  }
+  void ExpectRefused(const std::string& yaml, const std::vector<std::string>& parts) const {
+    const Outcome outcome = Train("refused", yaml);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  }
+
+  const TempFolder folder_;
+};
+
+class TextCommand : public EncoderCommand {
+ protected:
+  TextCommand() {
+    std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+    for (char c = 'a'; c <= 'z'; ++c) vocabulary += std::string(1, c) + "\n##" + c + "\n";
+    folder_.Write("vocab.txt", vocabulary);
+    std::string lines;
+    for (int i = 0; i < 30; ++i) {
+      lines += json({{"text", std::string(3, static_cast<char>('a' + i % 3)) + " text"},
+                     {"label", i % 3}})
+                   .dump() +
+               "\n";
+    }
+    folder_.Write("texts.jsonl", lines);
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += i % 20 == 19 ? "text\n%\n" : "some more words of ";
+    folder_.Write("texts.txt", text);
+  }
+  std::string Masked(const std::string& more = "") const {
+    return "data: {source: masked_text, train: " + folder_ / "texts.txt" +
+           ", document_separator: \"%\", tokenizer: " + folder_ / "vocab.txt" + more + "}\n";
+  }
+  std::string Labelled() const {
+    return "data: {source: labelled_text, train: " + folder_ / "texts.jsonl" +
+           ", eval_fraction: 0.4, tokenizer: " + folder_ / "vocab.txt" + "}\n";
+  }
+
+  const std::string bert_ = "family: bert, layers: 1, width: 8, heads: 2, sequence: 12";
+};
+
+TEST_F(TextCommand, AClassifierStartsFromAMaskedLanguageModel) {
+  const Outcome masked = Train("masked", "model: {" + bert_ + "}\n" + Masked() + Training(""));
+  ASSERT_EQ(masked.exit_code, 0) << masked.err;
+  EXPECT_THAT(masked.out, HasSubstr("tokens/s"));
+  const std::string yaml = "model: {init_from: " + folder_ / "masked/model" +
+                           ", task: classification, classes: 3, sequence: 12}\n" + Labelled() +
+                           Training("eval_every: 60, eval_sequences: 0, monitor: mcc");
+  const Outcome classifier = Train("classifier", yaml);
+  ASSERT_EQ(classifier.exit_code, 0) << classifier.err;
+  EXPECT_THAT(classifier.out, HasSubstr("model.init_from: pooler.dense.weight, pooler.dense.bias, "
+                                        "classifier.weight, classifier.bias start afresh: "));
+
+  const std::string run = folder_ / "classifier";
+  const json row = LastEvaluation(run);
+  const double f1 = row.at("eval_f1"), mcc = row.at("eval_mcc");
+  EXPECT_THAT(classifier.out, HasSubstr(", f1 "));
+  ExpectScoresOf(row.at("eval_confusion").at("sum"), 12, f1, mcc);
+  EXPECT_GT(mcc, 0.5);  // the first letter says it
+  const std::string columns = ReadFile(run + "/metrics.csv");
+  EXPECT_THAT(columns, HasSubstr("eval_confusion,eval_f1,eval_mcc"));
+  EXPECT_THAT(columns, Not(HasSubstr(",f1")));  // a step has none
+  const std::vector<json> matrices = Views(run, "matrix");
+  ASSERT_EQ(matrices.size(), 1u);
+  EXPECT_EQ(matrices[0].at("counts"), row.at("eval_confusion").at("sum"));
+  EXPECT_EQ(matrices[0].at("rows"), "label");
+  EXPECT_TRUE(Views(run, "images").empty());
+  EXPECT_EQ(Views(run, "tiles").at(0).at("tiles").at(2).at("label"), "best held-out mcc");
+
+  // The same again, of the run, and of a folder with the data of a run file.
+  for (const std::vector<std::string>& of :
+       {std::vector{run}, {run + "/model", "--run-file", folder_ / "classifier.yaml"}}) {
+    std::vector<std::string> arguments = {"eval", "--json"};
+    arguments.insert(arguments.end(), of.begin(), of.end());
+    const Outcome eval = RunPlimsoll(arguments);
+    ASSERT_EQ(eval.exit_code, 0) << eval.err;
+    const json scores = json::parse(eval.out);
+    EXPECT_EQ(scores.at("f1"), f1);
+    EXPECT_EQ(scores.at("mcc"), mcc);
+    EXPECT_EQ(scores.at("confusion"), row.at("eval_confusion"));
+  }
+  EXPECT_THAT(RunPlimsoll({"eval", run + "/model"}).err, HasSubstr("--run-file"));
+  EXPECT_THAT(RunPlimsoll({"generate", run}).err,
+              HasSubstr("model.family: bert: these models continue no texts"));
+}
+
+TEST_F(TextCommand, DataThatDoesNotSuitNamesWhatDoes) {
+  const std::string training = Training("");
+  ExpectRefused("model: {" + bert_ + ", task: classification, classes: 3}\n" + Masked() + training,
+                {"data.source", "masked_text has nothing for the model's input 'labels'",
+                 "this model reads data.source: labelled_text"});
+  ExpectRefused("model: {" + bert_ + "}\n" + Labelled() + training,
+                {"data.source", "'targets'", "this model reads data.source: masked_text"});
+  ExpectRefused("model: {" + bert_ + ", vocab: 40}\ndata: {source: synthetic_images}\n" + training,
+                {"data.source", "'tokens'", "this model reads data.source: masked_text"});
+  ExpectRefused("model: {" + bert_ + ", vocab: 40}\ndata: {synthetic: true}\n" + training,
+                {"data.source", "tokens is for models that continue texts", "masked_text"});
+  ExpectRefused("model: {" + bert_ + ", task: pretraining}\n" + Masked() + training,
+                {"data.source", "'next_sentence'", "data.pairs: true"});
+  // Padding that a model would read.
+  ExpectRefused("model: {" + bert_ + "}\n" + Masked(", pairs: true") + training,
+                {"data.source", "'lengths'", "model.padded: true"});
+  ExpectRefused("model: {" + bert_ + ", task: classification, classes: 3, padded: false}\n" +
+                    Labelled() + training,
+                {"data.source", "'lengths'", "model.padded: true"});
+  // A label beyond the classes, by its line.
+  ExpectRefused(
+      "model: {" + bert_ + ", task: classification, classes: 2}\n" + Labelled() + training,
+      {"texts.jsonl:3", "model.classes to 3"});
+}
+
+class ImageCommand : public EncoderCommand {
+ protected:
+  ImageCommand() { data::WriteIdxFolder(folder_, 40, 30, 8, 8); }
+  std::string Images() const { return "data: {source: images, folder: " + folder_.path() + "}\n"; }
+
+  const std::string vit_ =
+      "family: vit, layers: 1, width: 8, heads: 2, patch: 4, channels: 1, classes: 10";
+};
+
+TEST_F(ImageCommand, ShowsWhatIsMistakenForWhat) {
+  const Outcome outcome = Train("run", "model: {" + vit_ + ", image_size: 8}\n" + Images() +
+                                           Training("eval_every: 120, eval_sequences: 0"));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("samples/s"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("tokens")));
+  const std::string run = folder_ / "run";
+  const json row = LastEvaluation(run);
+  ExpectScoresOf(row.at("eval_confusion").at("sum"), 30, row.at("eval_f1"), row.at("eval_mcc"));
+
+  // The surest mistakes, in order; no more than there are.
+  const std::vector<json> views = Views(run, "images");
+  ASSERT_EQ(views.size(), 1u);
+  const json images = views[0].at("images");
+  const auto wrong =
+      static_cast<size_t>(std::lround(30 * (1 - row.at("eval_accuracy").get<double>())));
+  EXPECT_EQ(images.size(), std::min<size_t>(wrong, 24));
+  double before = 1;
+  for (const json& image : images) {
+    EXPECT_NE(image.at("label"), image.at("prediction"));
+    EXPECT_LE(image.at("share"), before);
+    EXPECT_GE(image.at("share"), 0.1);
+    before = image.at("share");
+    EXPECT_EQ(image.at("width"), 8);
+    EXPECT_EQ(image.at("pixels").get<std::string>().size(), 8u * 8 * 3 / 3 * 4);
+  }
+  const Outcome plan = RunPlimsoll({"plan", folder_ / "run.yaml"});
+  EXPECT_THAT(plan.out, HasSubstr("4 samples per micro-step"));
+}
+
+TEST_F(ImageCommand, ImagesOfAnotherSizeAreRefused) {
+  ExpectRefused("model: {" + vit_ + ", image_size: 12}\n" + Images() + Training(""),
+                {"data.source", "f32[4,12,12,1]", "8 × 8 × 1", "data.pad_to: 12"});
+  ExpectRefused("model: {" + vit_ + ", image_size: 4}\n" + Images() + Training(""),
+                {"data.source", "f32[4,4,4,1]", "give the model their height and width"});
+}
+
+}  // namespace
+}  // namespace plimsoll
