@@ -130,7 +130,7 @@ class Run {
   ExitCode Loop() {
     const Clock::time_point start = Clock::now();
     Progress progress(config_.train.StepsToMake(), first_step_, config_.train.log_every,
-                      ranks_.size() == 1);
+                      ranks_.size() == 1, config_.train.steps_per_epoch);
     progress_ = &progress;
     divergence_.emplace(config_, JudgedObjectives(session_->compiled()), first_step_,
                         record_.divergence);

@@ -184,6 +184,7 @@ class ImageSource final : public Source {
     CheckLabelsBelow(images_->files.test, bound);
   }
   std::vector<int64_t> sizes() const override { return {images_->files.train.count()}; }
+  std::optional<int64_t> epoch_samples() const override { return images_->files.train.count(); }
   std::unique_ptr<Source> HeldOut(int64_t most) const override {
     const int64_t all = images_->files.test.count();
     return std::make_unique<HeldOutImages>(images_, most > 0 ? std::min(most, all) : all);

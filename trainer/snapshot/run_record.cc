@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/json.h"
+#include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 #include "trainer/settle/configured_mesh.h"
 
@@ -40,6 +41,7 @@ bool SetsCourse(const std::string& path) {
   static const char* const kCourse[] = {"model.dropout",
                                         "model.sequence",
                                         "train.steps",
+                                        "train.epochs",
                                         "train.seed",
                                         "lora.dropout",
                                         "optimizer.lr",
@@ -258,6 +260,7 @@ void RequireContinues(const RunRecord& saved, const RunRecord& now, const config
       saved.config, now.config,
       [&](const std::string& key) {
         if (key == "data.seed" && FollowsSeed(saved, config)) return false;
+        if (config::FollowsEpochs(config, key)) return false;  // from keys that are compared
         return SetsCourse(key) && !IsFixed(key) && !IsOverridden(config, key);
       },
       course);

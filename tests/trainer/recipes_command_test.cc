@@ -1,0 +1,109 @@
+// Recipes of image models as users train them (docs/recipes.md).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/data/image_folders.h"
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Sets = std::vector<std::string>;
+
+class Recipes : public testing::Test {
+ protected:
+  Recipes() {
+    data::WriteIdxFolder(folder_, 40, 10);
+    WriteFile(yaml_,
+              "model: {family: resnet, depth: 8, image_size: 8, channels: 1, classes: 10}\n"
+              "data: {source: images, folder: " +
+                  folder_.path() +
+                  ", pad_to: 8}\n"
+                  "train: {micro_batch: 8, threads: 1, log_every: 1}\n"
+                  "optimizer: {lr: 1e-2}\n"
+                  "memory: {summary: none, calibrate: false}\n");
+  }
+
+  Outcome Run(const std::string& command, const Sets& sets, const Sets& more = {}) const {
+    Sets arguments = {command, yaml_};
+    for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunPlimsoll(arguments);
+  }
+  Outcome Train(const std::string& run, Sets sets, const Sets& more = {}) const {
+    sets.push_back("run.dir=" + folder_ / run);
+    return Run("train", sets, more);
+  }
+  // The values of `key` in the rows of metrics.jsonl that have it.
+  std::vector<double> Values(const std::string& run, const std::string& key) const {
+    std::istringstream lines(folder_.Read(run + "/metrics.jsonl"));
+    std::vector<double> values;
+    for (std::string line; std::getline(lines, line);) {
+      const json row = json::parse(line);
+      if (row.contains(key)) values.push_back(row[key]);
+    }
+    return values;
+  }
+
+  const TempFolder folder_;
+  const std::string yaml_ = folder_ / "run.yaml";
+};
+
+TEST_F(Recipes, EpochsFollowTheData) {
+  // 40 images, 8 a step: 5 steps an epoch.
+  const Sets sets = {"train.epochs=2.5", "train.eval_every_epochs=1", "schedule.name=multistep",
+                     "schedule.milestone_epochs=[1, 2]", "schedule.warmup_epochs=0.4"};
+  const Outcome outcome = Train("run", sets);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("step  4/13  "));
+  EXPECT_THAT(outcome.out, HasSubstr("epoch 1.00/2.6"));
+  EXPECT_THAT(outcome.out, HasSubstr("evaluation after 5 steps"));
+  EXPECT_THAT(outcome.out, HasSubstr("evaluation after 10 steps"));
+  EXPECT_THAT(outcome.out, HasSubstr("evaluation after 13 steps"));
+  const std::vector<double> rates = Values("run", "lr");
+  ASSERT_EQ(rates.size(), 13u);
+  EXPECT_FLOAT_EQ(rates[0], 1e-2 / 3);
+  EXPECT_FLOAT_EQ(rates[4], 1e-2);
+  EXPECT_FLOAT_EQ(rates[5], 1e-3);
+  EXPECT_FLOAT_EQ(rates[10], 1e-4);
+  EXPECT_THAT(folder_.Read("run/config.yaml"), HasSubstr("# steps: 13  (follows)"));
+
+  const Outcome plan = Run("plan", sets);
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("2.6 epochs of 5 steps: 13 steps"));
+}
+
+TEST_F(Recipes, ARunGoesOnForMoreEpochs) {
+  ASSERT_EQ(Train("run", {"train.epochs=1", "save.every=5"}).exit_code, 0);
+  // The file has not changed, and no longer fits.
+  const Outcome other = Train("run", {"train.eval_every=0"}, {"--resume", "auto"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("train.epochs: 0, in the snapshot 1"));
+  const Outcome more = Train("run", {"train.epochs=2", "save.every=5"}, {"--resume", "auto"});
+  EXPECT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_EQ(Values("run", "lr").size(), 10u);
+}
+
+TEST_F(Recipes, DataWithoutEpochsIsRefused) {
+  const Sets sets = {"train.epochs=1", "data.source=synthetic_images"};
+  const Outcome outcome = Train("run", sets);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--set: train.epochs: the data has no epochs"));
+  // A plan doesn't need the steps.
+  const Outcome plan = Run("plan", sets);
+  EXPECT_EQ(plan.exit_code, 0);
+  EXPECT_THAT(plan.err, HasSubstr("the steps that the epochs take stay open"));
+}
+
+}  // namespace
+}  // namespace plimsoll
