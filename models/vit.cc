@@ -77,7 +77,9 @@ void Resize(const float* from, int64_t from_side, int64_t to_side, int64_t width
 class Vit final : public Model {
  public:
   explicit Vit(const Settings& settings)
-      : Model(kName, settings), sizes_(EncoderSizesOf(settings)) {}
+      : Model(kName, settings), sizes_(EncoderSizesOf(settings)) {
+    sizes_.drop_path = settings.Float("drop_path");
+  }
 
   double dropout() const override { return settings().Float("dropout"); }
   void CheckBatch(const Batch& batch) const override {
@@ -208,6 +210,7 @@ std::unique_ptr<Model> ReadVit(const JsonObject& config, Settings& s) {
   s.Derive("channels", SizeIn(config, "num_channels", 3));
   s.Derive("classes", ReadClasses(config));
   s.Derive("label_smoothing", 0.0);
+  s.Derive("drop_path", 0.0);
   Complete(*FindFamily(kName), s);
   return std::make_unique<Vit>(s);
 }
@@ -228,6 +231,7 @@ std::vector<Setting> OwnSettings() {
                   .default_value = int64_t{16},
                   .min = 1,
                   .max = 1e5});
+  rows.push_back(DropPathSetting());
   for (Setting& row : ImageSettings()) rows.push_back(std::move(row));
   for (Setting& row : ClassifierSettings()) rows.push_back(std::move(row));
   return rows;

@@ -2,11 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "formats/model_safetensors.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/data/image_folders.h"
 #include "tests/trainer/run_plimsoll.h"
@@ -25,7 +29,7 @@ class Recipes : public testing::Test {
   Recipes() {
     data::WriteIdxFolder(folder_, 40, 10);
     WriteFile(yaml_,
-              "model: {family: resnet, depth: 8, image_size: 8, channels: 1, classes: 10}\n"
+              "model: {image_size: 8, channels: 1, classes: 10}\n"
               "data: {source: images, folder: " +
                   folder_.path() +
                   ", pad_to: 8}\n"
@@ -34,7 +38,11 @@ class Recipes : public testing::Test {
                   "memory: {summary: none, calibrate: false}\n");
   }
 
-  Outcome Run(const std::string& command, const Sets& sets, const Sets& more = {}) const {
+  // A ResNet, unless `sets` begin with another family.
+  Outcome Run(const std::string& command, Sets sets, const Sets& more = {}) const {
+    if (sets.empty() || !sets.front().starts_with("model.family")) {
+      sets.insert(sets.begin(), {"model.family=resnet", "model.depth=8"});
+    }
     Sets arguments = {command, yaml_};
     for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -103,6 +111,78 @@ TEST_F(Recipes, DataWithoutEpochsIsRefused) {
   const Outcome plan = Run("plan", sets);
   EXPECT_EQ(plan.exit_code, 0);
   EXPECT_THAT(plan.err, HasSubstr("the steps that the epochs take stay open"));
+}
+
+// Whole samples of a branch are left out in training, and drawn alike when they are computed again.
+TEST_F(Recipes, DropPathIsBitEqualUnderCheckpointing) {
+  for (const Sets& model : {Sets{"model.family=resnet", "model.depth=8"},
+                            Sets{"model.family=vit", "model.layers=3", "model.width=16",
+                                 "model.heads=2", "model.patch=4", "model.dropout=0.1"}}) {
+    const auto losses = [&](const std::string& run, Sets sets) {
+      sets.insert(sets.begin(), model.begin(), model.end());
+      sets.insert(sets.end(), {"train.steps=4", "train.eval_every=4", "train.accumulate=2"});
+      const Outcome outcome = Train(run, sets, {});
+      EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+      std::vector<double> values = Values(run, "loss");
+      EXPECT_GE(values.size(), 4u);
+      std::filesystem::remove_all(folder_ / run);
+      return values;
+    };
+    const std::vector<double> none = losses("none", {"model.drop_path=0.5"});
+    EXPECT_NE(none, losses("without", {}));
+    for (const char* policy : {"block", "every", "selective"}) {
+      EXPECT_EQ(none, losses("policy",
+                             {"model.drop_path=0.5", std::string("checkpointing.policy=") + policy,
+                              "checkpointing.every=2"}))
+          << policy;
+    }
+  }
+}
+
+TEST_F(Recipes, DropPathNeedsWholeSamples) {
+  const Outcome outcome = Run("plan", {"model.family=vit", "model.layers=3", "model.width=16",
+                                       "model.heads=2", "model.patch=4", "model.drop_path=0.1",
+                                       "parallel.tensor=2", "parallel.sequence=true"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("parallel.sequence: tensor ranks have a part of each sample"));
+}
+
+// One step of plain gradient descent moves each parameter by its own learning rate.
+TEST_F(Recipes, LayerDecayGivesEachLayerItsRate) {
+  const auto trained = [&](const std::string& run, const Sets& more) {
+    Sets sets = {"train.steps=1",
+                 "train.eval_every=0",
+                 "optimizer.name=sgd",
+                 "optimizer.momentum=0",
+                 "optimizer.weight_decay=0",
+                 "schedule.name=constant",
+                 "optimizer.clip_grad_norm=0"};
+    sets.insert(sets.end(), more.begin(), more.end());
+    const Outcome outcome = Train(run, sets);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return formats::ModelSafetensors(folder_ / run + "/model");
+  };
+  const auto begun = trained("begun", {"optimizer.lr=0"});
+  const auto all = trained("all", {"optimizer.lr=0.5"});
+  const auto decayed = trained("decayed", {"optimizer.lr=0.5", "optimizer.layer_decay=0.5"});
+  const auto values = [](const formats::ModelSafetensors& model, const std::string& name) {
+    std::vector<float> read(static_cast<size_t>(model.Require(name).elements));
+    model.ReadFloat32(name, read.data(), std::ssize(read));
+    return read;
+  };
+  // Depth 8 has three blocks.
+  for (const auto& [name, factor] : std::map<std::string, double>{{"conv1.weight", 0.0625},
+                                                                  {"layer1.0.conv1.weight", 0.125},
+                                                                  {"layer2.0.bn2.bias", 0.25},
+                                                                  {"layer3.0.conv2.weight", 0.5},
+                                                                  {"fc.weight", 1}}) {
+    const std::vector<float> a = values(begun, name), b = values(all, name),
+                             c = values(decayed, name);
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_NEAR(c[i] - a[i], factor * (b[i] - a[i]), 1e-6 * (1 + std::abs(b[i]))) << name;
+    }
+    EXPECT_NE(a, b) << name;
+  }
 }
 
 }  // namespace

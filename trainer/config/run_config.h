@@ -194,6 +194,7 @@ struct OptimizerConfig {
   bool nesterov = false;                      // sgd
   double weight_decay = 0.1;
   std::vector<WeightDecayGroup> weight_decay_groups;
+  double layer_decay = 1;       // of the learning rate, from layer to layer; 1: all alike
   double clip_grad_norm = 1.0;  // 0: off
   StateDtype state_dtype = StateDtype::kFp32;
   OptimizerPlace place = OptimizerPlace::kDevice;  // of moments and master weights

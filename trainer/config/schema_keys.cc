@@ -221,6 +221,13 @@ void OptimizerKeys(std::vector<Key>& keys) {
                 "weight_decay: 0}]`; the "
                 "first match wins.");
   optimizer
+      .Add("layer_decay", &O::layer_decay,
+           "What the learning rate is multiplied by from layer to layer, for fine-tuning: with L "
+           "blocks the head has 1, block i (from 0) `layer_decay`^(L − i), and the embeddings "
+           "`layer_decay`^(L + 1) (docs/recipes.md); 1: all learn alike.")
+      .Above(0)
+      .Between(0, 1);
+  optimizer
       .Add("clip_grad_norm", &O::clip_grad_norm,
            "Largest global norm of the gradient; 0: no clipping.")
       .AtLeast(0);

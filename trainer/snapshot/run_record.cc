@@ -45,6 +45,7 @@ bool SetsCourse(const std::string& path) {
                                         "train.seed",
                                         "lora.dropout",
                                         "optimizer.lr",
+                                        "optimizer.layer_decay",
                                         "optimizer.betas",
                                         "optimizer.eps",
                                         "optimizer.momentum",
