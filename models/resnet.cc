@@ -113,6 +113,7 @@ class ResNet final : public Model {
     return ClassifierHead(g, "head", x, head,
                           {.classes = s.Int("classes"),
                            .label_smoothing = s.Float("label_smoothing"),
+                           .mixed_labels = s.Bool("mixed_labels"),
                            .weight = uniform,
                            .bias = uniform});
   }
@@ -255,6 +256,7 @@ std::vector<Setting> OwnSettings() {
   rows.push_back(DropPathSetting());
   for (Setting& row : ImageSettings()) rows.push_back(std::move(row));
   for (Setting& row : ClassifierSettings()) rows.push_back(std::move(row));
+  rows.push_back(MixedLabelsSetting());
   return rows;
 }
 

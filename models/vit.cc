@@ -114,6 +114,7 @@ class Vit final : public Model {
     return ClassifierHead(g, "head", x, head,
                           {.classes = s.Int("classes"),
                            .label_smoothing = s.Float("label_smoothing"),
+                           .mixed_labels = s.Bool("mixed_labels"),
                            .weight = {Initializer::kNormal, sizes_.init_std},
                            .bias = {Initializer::kZeros}});
   }
@@ -211,6 +212,7 @@ std::unique_ptr<Model> ReadVit(const JsonObject& config, Settings& s) {
   s.Derive("classes", ReadClasses(config));
   s.Derive("label_smoothing", 0.0);
   s.Derive("drop_path", 0.0);
+  s.Derive("mixed_labels", false);
   Complete(*FindFamily(kName), s);
   return std::make_unique<Vit>(s);
 }
@@ -234,6 +236,7 @@ std::vector<Setting> OwnSettings() {
   rows.push_back(DropPathSetting());
   for (Setting& row : ImageSettings()) rows.push_back(std::move(row));
   for (Setting& row : ClassifierSettings()) rows.push_back(std::move(row));
+  rows.push_back(MixedLabelsSetting());
   return rows;
 }
 

@@ -206,7 +206,7 @@ const ExampleRegistration kDropoutNothing({.op = "dropout",
 
 const ExampleRegistration kDropPath({.op = "drop_path",
                                      .label = "",
-                                     .inputs = {{kSmallShape}, {{2}, Fill::kCounter}},
+                                     .inputs = {{{40, 3}}, {{2}, Fill::kCounter}},
                                      .attributes = {{"p", 0.4}, {"key", int64_t{17}}}});
 const ExampleRegistration kDropPathLarge({.op = "drop_path",
                                           .label = "chunks within samples",

@@ -130,11 +130,13 @@ TEST_F(Recipes, DropPathIsBitEqualUnderCheckpointing) {
     };
     const std::vector<double> none = losses("none", {"model.drop_path=0.5"});
     EXPECT_NE(none, losses("without", {}));
-    for (const char* policy : {"block", "every", "selective"}) {
-      EXPECT_EQ(none, losses("policy",
-                             {"model.drop_path=0.5", std::string("checkpointing.policy=") + policy,
-                              "checkpointing.every=2"}))
-          << policy;
+    for (const Sets& policy :
+         {Sets{"checkpointing.policy=block"},
+          Sets{"checkpointing.policy=every", "checkpointing.every=2"},
+          Sets{"checkpointing.policy=selective", "checkpointing.recompute=activations"}}) {
+      Sets sets = {"model.drop_path=0.5"};
+      sets.insert(sets.end(), policy.begin(), policy.end());
+      EXPECT_EQ(none, losses("policy", sets)) << policy.front();
     }
   }
 }
@@ -183,6 +185,34 @@ TEST_F(Recipes, LayerDecayGivesEachLayerItsRate) {
     }
     EXPECT_NE(a, b) << name;
   }
+}
+
+// Samples depend on their numbers alone, also where they are mixed: cutting the batch otherwise
+// changes nothing but rounding.
+TEST_F(Recipes, MixedImagesTrainTheSameHoweverTheBatchIsCut) {
+  const auto losses = [&](const std::string& run, const Sets& more) {
+    Sets sets = {"model.family=vit", "model.layers=2",     "model.width=16",
+                 "model.heads=2",    "model.patch=4",      "data.mixup=0.8",
+                 "data.cutmix=1",    "data.randaugment=2", "data.erasing=0.25",
+                 "train.steps=6",    "train.eval_every=3", "data.flip=true",
+                 "model.dropout=0",  "data.crop_padding=1"};
+    sets.insert(sets.end(), more.begin(), more.end());
+    const Outcome outcome = Train(run, sets);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("mixed (CutMix 1)"));
+    return Values(run, "loss");
+  };
+  const std::vector<double> whole = losses("whole", {"train.micro_batch=8"});
+  const std::vector<double> cut = losses("cut", {"train.micro_batch=2", "train.accumulate=4"});
+  ASSERT_EQ(whole.size(), cut.size());
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(whole[i], cut[i], 1e-4) << i;
+  EXPECT_THAT(folder_.Read("whole/config.yaml"), HasSubstr("mixed_labels: true"));
+}
+
+TEST_F(Recipes, MixingNeedsTheLossOfTwoLabels) {
+  const Outcome outcome = Train("run", {"data.mixup=0.2", "model.mixed_labels=false"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("data.mixup and data.cutmix give images two labels"));
 }
 
 }  // namespace

@@ -193,6 +193,16 @@ bool HoldsOut(const RunConfig& config) {
   return kind != nullptr && kind->holds_out && kind->holds_out(data.settings);
 }
 
+// Data that mixes samples needs a loss of two labels.
+void ResolveMixing(RunConfig& config) {
+  const data::SourceKind* const kind = data::FindSource(config.data.source);
+  const Key* const mixed = FindKey("model.mixed_labels");
+  if (kind == nullptr || !kind->mixes || mixed == nullptr) return;
+  const std::string setting = kind->mixes(config.data.settings);
+  if (setting.empty() || !mixed->Applies(config) || config.IsSet(mixed->path)) return;
+  config.model.settings.Set(mixed->Name(), true, config.Origin("data." + setting));
+}
+
 void ResolveTraining(RunConfig& config, std::vector<std::string>& warnings) {
   TrainConfig& train = config.train;
   const bool held_out = HoldsOut(config);
@@ -559,6 +569,7 @@ void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warni
   CheckEpochKeys(config);
   ResolveModel(config);
   ResolveData(config, warnings);
+  ResolveMixing(config);
   ResolveTraining(config, warnings);
   ResolveSeeds(config, warnings);
   ResolveBatch(config, started);

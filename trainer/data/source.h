@@ -82,6 +82,8 @@ struct SourceKind {
   // SettingError, or a UserError that begins with the key, when the data does not exist or does not
   // suit the model.
   std::function<std::unique_ptr<Source>(const Settings&, const ModelSizes&, uint64_t seed)> make;
+  // The setting that makes samples of two, with two labels each; empty: no setting asks for that.
+  std::function<std::string(const Settings&)> mixes = {};
   // True if a source with these settings holds samples out. Empty: it never does.
   std::function<bool(const Settings&)> holds_out = {};
 };
