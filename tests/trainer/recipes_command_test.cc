@@ -215,5 +215,29 @@ TEST_F(Recipes, MixingNeedsTheLossOfTwoLabels) {
   EXPECT_THAT(outcome.err, HasSubstr("data.mixup and data.cutmix give images two labels"));
 }
 
+TEST_F(Recipes, WorkersChangeNothing) {
+  const auto losses = [&](const std::string& run, const std::string& workers) {
+    const Outcome outcome =
+        Train(run, {"model.family=resnet", "model.depth=8", "data.workers=" + workers,
+                    "data.mixup=0.4", "data.randaugment=2", "train.steps=12", "save.every=5",
+                    "train.accumulate=2", "train.eval_every=4"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const bool prepares = outcome.out.find("can prepare") != std::string::npos;
+    EXPECT_EQ(prepares, workers != "0") << outcome.out;
+    return Values(run, "loss");
+  };
+  const std::vector<double> none = losses("none", "0");
+  EXPECT_EQ(losses("one", "1"), none);
+  EXPECT_EQ(losses("three", "3"), none);
+  // A run that goes on may have another number of them.
+  const Outcome more = Train("one",
+                             {"model.family=resnet", "model.depth=8", "data.workers=2",
+                              "data.mixup=0.4", "data.randaugment=2", "train.steps=12",
+                              "save.every=5", "train.accumulate=2", "train.eval_every=4"},
+                             {"--resume", folder_ / "one/snapshots/step-000000010"});
+  EXPECT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_EQ(Values("one", "loss"), none);
+}
+
 }  // namespace
 }  // namespace plimsoll

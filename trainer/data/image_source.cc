@@ -3,7 +3,8 @@
 // "label_weight" f32[B]. Called "images" in run files.
 //
 // An epoch is a permutation of the N images for training, drawn anew for each: sample n is image
-// number n mod N of epoch n / N. The images for tests are held out, in their order.
+// number n mod N of epoch n / N. The images for tests are held out, in their order. RandAugment and
+// mixing take scratch memory, which each thread that fills allocates once.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -390,6 +391,12 @@ const SourceRegistration kSource({
           .type = Setting::Type::kBool,
           .doc = "For training, an image is flipped left to right with probability ½.",
           .default_value = false},
+         {.name = "workers",
+          .doc = "Threads that prepare the images of the next steps while one runs; 0: each step "
+                 "prepares its own. The images are the same (docs/recipes.md).",
+          .derived = "0; on a GPU one for every 4 cores, 1 to 8",
+          .min = 0,
+          .max = 256},
          {.name = "randaugment",
           .doc =
               "For training, so many operations of RandAugment change an image, drawn out of 14.",

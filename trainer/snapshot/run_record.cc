@@ -54,7 +54,7 @@ bool SetsCourse(const std::string& path) {
                                         "optimizer.weight_decay",
                                         "optimizer.weight_decay_groups"};
   // All that makes the samples, of whichever source.
-  if (key.starts_with("data.")) return key != "data.eval";
+  if (key.starts_with("data.")) return key != "data.eval" && key != "data.workers";
   return key.starts_with("schedule.") || (key.starts_with("amp.") && key != "amp.max_skips") ||
          std::ranges::find(kCourse, key) != std::end(kCourse);
 }
