@@ -42,8 +42,13 @@ Model::Outputs ClassifierHead(Layers& g, std::string_view name, Value x, Head he
     return outputs;
   }
   const Value labels = g.Input("labels", DType::kInt32, {g.batch().batch});
-  outputs.loss =
-      ops::CrossEntropy(builder, logits, labels, g.TokenWeight(), options.label_smoothing, "loss");
+  ops::SecondLabels second;
+  if (options.mixed_labels && g.training()) {
+    second = {g.Input("labels_b", DType::kInt32, {g.batch().batch}),
+              g.Input("label_weight", DType::kFloat32, {g.batch().batch})};
+  }
+  outputs.loss = ops::CrossEntropy(builder, logits, labels, g.TokenWeight(),
+                                   options.label_smoothing, "loss", second);
   for (const int64_t k : {1, 5}) {
     if (k > 1 && options.classes <= k) continue;
     const ops::TopK counts =
@@ -80,6 +85,17 @@ std::vector<Setting> ClassifierSettings() {
            .max = 1,
            .below_max = true,
            .beside_weights = Setting::BesideWeights::kYes}};
+}
+
+Setting MixedLabelsSetting() {
+  return {.name = "mixed_labels",
+          .type = Setting::Type::kBool,
+          .doc =
+              "The loss in training is that of two labels with weights, as mixed images have "
+              "them.",
+          .default_value = false,
+          .derived = "true where `data.mixup` or `data.cutmix` mixes images",
+          .beside_weights = Setting::BesideWeights::kYes};
 }
 
 int64_t ReadClasses(const formats::JsonObject& config) {

@@ -15,6 +15,7 @@ namespace plimsoll::models {
 struct ClassifierOptions {
   int64_t classes = 0;
   double label_smoothing = 0;
+  bool mixed_labels = false;  // in training, each row has two labels (ops/loss/cross_entropy.h)
   Initializer weight, bias;
 };
 
@@ -24,12 +25,15 @@ Initializer UniformByInputs(int64_t inputs);
 // x[B,D] → a linear layer's logits[B,classes]. With Head::kLoss: their loss against the input
 // "labels", i32[B] (negative: none), and the metrics accuracy and, of more than five classes, top5;
 // outside of training the logits as well, and the confusion matrix of up to 1,024 classes, with F1
-// and MCC.
+// and MCC. With mixed labels, training also reads "labels_b", i32[B], and "label_weight", f32[B]:
+// the second label and the weight of the first; the metrics look at the first.
 Model::Outputs ClassifierHead(Layers& g, std::string_view name, graph::Value x, Head head,
                               const ClassifierOptions& options);
 
 // classes, label_smoothing.
 std::vector<Setting> ClassifierSettings();
+// mixed_labels, which the configuration sets where the data mixes images (data::SourceKind).
+Setting MixedLabelsSetting();
 
 // The number of classes in transformers' config.json: one for each member of id2label; without it
 // num_labels, or 2.

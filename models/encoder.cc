@@ -32,14 +32,19 @@ Value FeedForwardBranch(Layers& g, const EncoderSizes& s, Value x) {
   return Dropout(g, "dropout", m);
 }
 
-Value Block(Layers& g, const EncoderSizes& s, NormPlace place, Value x, Value lengths) {
+// `drop_path` is that of this block.
+Value Block(Layers& g, const EncoderSizes& s, NormPlace place, double drop_path, Value x,
+            Value lengths) {
   const auto norm = [&](const char* name, Value of) { return LayerNorm(g, name, of, s.norm_eps); };
+  const auto add = [&](const std::string& number, Value to, Value branch) {
+    return Add(g, "residual_" + number, to, DropPath(g, "drop_path_" + number, branch, drop_path));
+  };
   if (place == NormPlace::kBefore) {
-    x = Add(g, "residual_1", x, AttentionBranch(g, s, norm("norm_1", x), lengths));
-    return Add(g, "residual_2", x, FeedForwardBranch(g, s, norm("norm_2", x)));
+    x = add("1", x, AttentionBranch(g, s, norm("norm_1", x), lengths));
+    return add("2", x, FeedForwardBranch(g, s, norm("norm_2", x)));
   }
-  x = norm("norm_1", Add(g, "residual_1", x, AttentionBranch(g, s, x, lengths)));
-  return norm("norm_2", Add(g, "residual_2", x, FeedForwardBranch(g, s, x)));
+  x = norm("norm_1", add("1", x, AttentionBranch(g, s, x, lengths)));
+  return norm("norm_2", add("2", x, FeedForwardBranch(g, s, x)));
 }
 
 }  // namespace
@@ -58,7 +63,7 @@ EncoderSizes EncoderSizesOf(const Settings& s) {
 Value Encoder(Layers& g, Value x, const EncoderSizes& sizes, NormPlace place, Value lengths) {
   for (int64_t layer = 0; layer < sizes.layers; ++layer) {
     const Scope scope(g.builder(), "block." + std::to_string(layer));
-    x = Block(g, sizes, place, x, lengths);
+    x = Block(g, sizes, place, DropPathOf(sizes.drop_path, layer, sizes.layers), x, lengths);
   }
   return x;
 }

@@ -21,6 +21,7 @@ struct EncoderSizes {
   double norm_eps;
   double init_std;
   Activation activation = Activation::kGeluErf;
+  double drop_path = 0;  // of the last block's branches, in training (models/layers.h)
 };
 EncoderSizes EncoderSizesOf(const Settings& settings);
 

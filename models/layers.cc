@@ -13,6 +13,7 @@
 #include "ops/arithmetic.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/rotary.h"
+#include "ops/drop_path.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
 #include "ops/gelu.h"
@@ -208,6 +209,15 @@ Value Add(Layers& g, std::string_view name, Value a, Value b) {
 Value Dropout(Layers& g, std::string_view name, Value x) {
   if (g.dropout() == 0) return x;
   return ops::Dropout(g.builder(), x, g.Rng(), g.dropout(), name);
+}
+
+Value DropPath(Layers& g, std::string_view name, Value branch, double p) {
+  if (p == 0 || !g.training()) return branch;
+  return ops::DropPath(g.builder(), branch, g.Rng(), p, name);
+}
+
+double DropPathOf(double most, int64_t block, int64_t blocks) {
+  return blocks > 1 ? most * static_cast<double>(block) / static_cast<double>(blocks - 1) : 0;
 }
 
 Value HeadRows(Layers& g, Value x, Head head) {

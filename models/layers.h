@@ -117,6 +117,11 @@ graph::Value Gelu(Layers& g, graph::Value x, Activation activation);
 graph::Value SwiGlu(Layers& g, graph::Value gate_up);  // [...,2F] → [...,F]
 graph::Value Add(Layers& g, std::string_view name, graph::Value a, graph::Value b);
 graph::Value Dropout(Layers& g, std::string_view name, graph::Value x);  // x itself without dropout
+// In training, drops samples of a residual branch with probability p (ops/drop_path.h).
+graph::Value DropPath(Layers& g, std::string_view name, graph::Value branch, double p);
+// The p of block `block` of `blocks`: from 0 for the first rising to `most` for the last (Huang et
+// al. 2016, equation 4, counted as timm does).
+double DropPathOf(double most, int64_t block, int64_t blocks);
 
 // Picks one position per row, given by the input "last": x[B,T,D] → [B,D]. With Head::kLoss, x
 // itself.

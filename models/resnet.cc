@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,11 +97,14 @@ class ResNet final : public Model {
     const Settings& s = settings();
     Value x = Images(g, s.Int("image_size"), s.Int("image_size"), s.Int("channels"));
     x = Stem(g, x);
+    const int64_t blocks = std::reduce(form_.blocks.begin(), form_.blocks.end());
+    int64_t block = 0;
     for (size_t stage = 0; stage < form_.blocks.size(); ++stage) {
       const Scope in_stage(g.builder(), "stage." + std::to_string(stage));
       for (int64_t i = 0; i < form_.blocks[stage]; ++i) {
         const Scope in_block(g.builder(), "block." + std::to_string(i));
-        x = Block(g, x, ChannelsOf(stage), stage > 0 && i == 0 ? 2 : 1);
+        x = Block(g, x, ChannelsOf(stage), stage > 0 && i == 0 ? 2 : 1,
+                  DropPathOf(s.Float("drop_path"), block++, blocks));
       }
     }
     CountNormBatches(g, static_cast<int64_t>(NormsInFiles().size()), norm_);
@@ -109,6 +113,7 @@ class ResNet final : public Model {
     return ClassifierHead(g, "head", x, head,
                           {.classes = s.Int("classes"),
                            .label_smoothing = s.Float("label_smoothing"),
+                           .mixed_labels = s.Bool("mixed_labels"),
                            .weight = uniform,
                            .bias = uniform});
   }
@@ -147,7 +152,7 @@ class ResNet final : public Model {
   }
 
   // x + its branch, with another x where the shape changes; then ReLU.
-  Value Block(Layers& g, Value x, int64_t channels, int64_t stride) const {
+  Value Block(Layers& g, Value x, int64_t channels, int64_t stride, double drop_path) const {
     const int64_t outputs = form_.bottleneck ? 4 * channels : channels;
     Value branch;
     if (form_.bottleneck) {
@@ -159,6 +164,7 @@ class ResNet final : public Model {
       branch = ConvNorm(g, "_2", branch, outputs, {.kernel = 3});
     }
     if (stride != 1 || g.shape(x).dim(-1) != outputs) x = Shortcut(g, x, outputs, stride);
+    branch = DropPath(g, "drop_path", branch, drop_path);
     return ops::Relu(g.builder(), Add(g, "residual", x, branch), "relu");
   }
 
@@ -254,8 +260,10 @@ std::vector<Setting> OwnSettings() {
            "second pixel and sets new channels to 0, without parameters.",
        .default_value = std::string("B"),
        .choices = {"A", "B"}}};
+  rows.push_back(DropPathSetting());
   for (Setting& row : ImageSettings()) rows.push_back(std::move(row));
   for (Setting& row : ClassifierSettings()) rows.push_back(std::move(row));
+  rows.push_back(MixedLabelsSetting());
   return rows;
 }
 

@@ -102,6 +102,19 @@ void CountNormBatches(Layers& g, int64_t norms, const BatchNormOptions& options)
   });
 }
 
+Setting DropPathSetting() {
+  return {.name = "drop_path",
+          .type = Setting::Type::kFloat,
+          .doc =
+              "Probability with which training leaves out the last block's branches, drawn for "
+              "each sample; earlier blocks have less, the first none (stochastic depth).",
+          .default_value = 0.0,
+          .min = 0,
+          .max = 1,
+          .below_max = true,
+          .beside_weights = Setting::BesideWeights::kYes};
+}
+
 std::vector<Setting> ImageSettings() {
   return {{.name = "image_size",
            .doc = "Height and width of the images, in pixels.",

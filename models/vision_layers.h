@@ -39,6 +39,8 @@ graph::Value BatchNorm(Layers& g, std::string_view name, graph::Value x, BatchNo
 
 // image_size, channels.
 std::vector<Setting> ImageSettings();
+// drop_path, of models with residual branches.
+Setting DropPathSetting();
 
 // The state "norm_batches", f32[norms]: how many micro-batches each of a model's batch norms has
 // seen. Float32 counts to 2^24.

@@ -77,7 +77,9 @@ void Resize(const float* from, int64_t from_side, int64_t to_side, int64_t width
 class Vit final : public Model {
  public:
   explicit Vit(const Settings& settings)
-      : Model(kName, settings), sizes_(EncoderSizesOf(settings)) {}
+      : Model(kName, settings), sizes_(EncoderSizesOf(settings)) {
+    sizes_.drop_path = settings.Float("drop_path");
+  }
 
   double dropout() const override { return settings().Float("dropout"); }
   void CheckBatch(const Batch& batch) const override {
@@ -112,6 +114,7 @@ class Vit final : public Model {
     return ClassifierHead(g, "head", x, head,
                           {.classes = s.Int("classes"),
                            .label_smoothing = s.Float("label_smoothing"),
+                           .mixed_labels = s.Bool("mixed_labels"),
                            .weight = {Initializer::kNormal, sizes_.init_std},
                            .bias = {Initializer::kZeros}});
   }
@@ -208,6 +211,8 @@ std::unique_ptr<Model> ReadVit(const JsonObject& config, Settings& s) {
   s.Derive("channels", SizeIn(config, "num_channels", 3));
   s.Derive("classes", ReadClasses(config));
   s.Derive("label_smoothing", 0.0);
+  s.Derive("drop_path", 0.0);
+  s.Derive("mixed_labels", false);
   Complete(*FindFamily(kName), s);
   return std::make_unique<Vit>(s);
 }
@@ -228,8 +233,10 @@ std::vector<Setting> OwnSettings() {
                   .default_value = int64_t{16},
                   .min = 1,
                   .max = 1e5});
+  rows.push_back(DropPathSetting());
   for (Setting& row : ImageSettings()) rows.push_back(std::move(row));
   for (Setting& row : ClassifierSettings()) rows.push_back(std::move(row));
+  rows.push_back(MixedLabelsSetting());
   return rows;
 }
 

@@ -77,6 +77,11 @@ double Update::DecayOf(const graph::Tensor& parameter) const {
   return parameter.type.shape.rank() >= 2 ? options_.weight_decay : 0;
 }
 
+double Update::LrFactorOf(const graph::Tensor& parameter) const {
+  const auto found = options_.lr_factors.find(parameter.name);
+  return found == options_.lr_factors.end() ? 1 : found->second;
+}
+
 ops::StoredWeight Update::WeightOf(Builder& g, Value parameter) const {
   const graph::Tensor p = g.program().tensor(parameter);
   ops::StoredWeight weight{parameter};
@@ -110,6 +115,7 @@ ops::StoredMoment Update::MomentOf(Builder& g, Value parameter, const std::strin
 void Update::EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value count,
                           ops::UpdateInputs& common) const {
   const double decay = DecayOf(g.program().tensor(parameter));
+  const double lr_factor = LrFactorOf(g.program().tensor(parameter));
   const ops::StoredWeight weight = WeightOf(g, parameter);
   const bool adamw = options_.algorithm == UpdateOptions::Algorithm::kAdamW;
   ops::StoredMoment first, second;
@@ -125,9 +131,10 @@ void Update::EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value cou
   }
   if (adamw) {
     ops::AdamW(g, weight, gradient, first, second, count, common,
-               {options_.beta1, options_.beta2, options_.eps, decay});
+               {options_.beta1, options_.beta2, options_.eps, decay, lr_factor});
   } else {
-    ops::Sgd(g, weight, gradient, first, common, {options_.momentum, options_.nesterov, decay});
+    ops::Sgd(g, weight, gradient, first, common,
+             {options_.momentum, options_.nesterov, decay, lr_factor});
   }
 }
 

@@ -44,6 +44,8 @@ struct UpdateOptions {
   // otherwise.
   double weight_decay = 0.1;
   std::vector<DecayGroup> groups = {};
+  // What the learning rate is multiplied by, by parameter; 1 for those that aren't named.
+  std::map<std::string, double> lr_factors = {};
   double clip_grad_norm = 1.0;  // global L2 norm; 0 doesn't clip
   // Every 16-bit parameter has state that extends it to float32. Without, a bf16 parameter is
   // rounded stochastically; an f16 parameter needs it.
@@ -84,6 +86,7 @@ class Update : public graph::Pass {
 
  private:
   double DecayOf(const graph::Tensor& parameter) const;
+  double LrFactorOf(const graph::Tensor& parameter) const;
   ops::StoredWeight WeightOf(graph::Builder& g, graph::Value parameter) const;
   ops::StoredMoment MomentOf(graph::Builder& g, graph::Value parameter,
                              const std::string& suffix) const;

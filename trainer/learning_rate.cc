@@ -10,6 +10,12 @@ using config::ScheduleName;
 
 double LearningRate(const config::ScheduleConfig& schedule, double lr, int64_t steps,
                     int64_t step) {
+  if (schedule.name == ScheduleName::kMultistep) {
+    const auto passed = std::ranges::count_if(schedule.milestones, [&](double milestone) {
+      return static_cast<double>(step) >= milestone;
+    });
+    lr *= std::pow(schedule.gamma, static_cast<double>(passed));
+  }
   if (step < schedule.warmup) {
     return lr * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup + 1);
   }
@@ -21,6 +27,7 @@ double LearningRate(const config::ScheduleConfig& schedule, double lr, int64_t s
   };
   switch (schedule.name) {
     case ScheduleName::kConstant:
+    case ScheduleName::kMultistep:
       return lr;
     case ScheduleName::kLinear:
       return lr + (min_lr - lr) * progress(schedule.warmup);

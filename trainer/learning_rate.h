@@ -13,6 +13,7 @@ namespace plimsoll::trainer {
 //   linear    from lr to min_lr
 //   cosine    min_lr + (lr − min_lr)·(1 + cos πt)/2, t from 0 to 1 (Loshchilov, Hutter 2017, eq. 5)
 //   wsd       lr, then over the last decay_steps linearly to min_lr (warm-up, stable, decay)
+//   multistep lr · gamma for each milestone at or before `step`, also during the warm-up
 double LearningRate(const config::ScheduleConfig& schedule, double lr, int64_t steps, int64_t step);
 
 }  // namespace plimsoll::trainer

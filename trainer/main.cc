@@ -33,6 +33,7 @@
 #include "trainer/language/generate.h"
 #include "trainer/list_runs.h"
 #include "trainer/plan/plan_command.h"
+#include "trainer/settle/epochs.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/starting_config.h"
@@ -191,7 +192,8 @@ class CommandLine {
     command->add_flag("-q,--quiet", quiet_, "print warnings and errors only");
     command->callback([this, profile] {
       if (quiet_) SilenceProgress();
-      const config::Loaded loaded = train_.Load(world_);
+      config::Loaded loaded = train_.Load(world_);
+      CountEpochs(loaded, world_.size());
       TrainOptions options{.profile = {}, .resume = resume_};
       if (profile->count() > 0)
         options.profile = ParseProfiledSteps(profile_, loaded.config.train.StepsToMake());

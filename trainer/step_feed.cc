@@ -8,11 +8,29 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "trainer/learning_rate.h"
+#include "trainer/settle/from_config.h"
 #include "trainer/settle/source_from.h"
 
 namespace plimsoll::trainer {
+namespace {
+
+constexpr double kMeasuredSeconds = 10, kHeldBackShare = 0.2;
+
+// A GPU leaves the processor idle; on the CPU, all cores compute.
+int64_t WorkersFrom(const config::RunConfig& config) {
+  const data::SourceKind* const kind = data::FindSource(config.data.source);
+  const auto is_workers = [](const Setting& row) { return row.name == "workers"; };
+  if (kind == nullptr || std::ranges::none_of(kind->settings, is_workers)) return 0;
+  if (config.data.settings.Has("workers")) return config.data.settings.Int("workers");
+  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return 0;
+  return std::clamp(OwnCores() / 4, 1, 8);
+}
+
+}  // namespace
 
 StepFeed::StepFeed(const config::RunConfig& config, const models::Model& model,
                    const MeshPosition& position)
@@ -24,6 +42,25 @@ StepFeed::StepFeed(const config::RunConfig& config, const models::Model& model,
   told_.resize(objectives.size());
   draws_ = DrawsFrom(config, DrawsOf(objectives, config.train.accumulate), position);
   source_ = SourceFrom(config, model, draws_);
+  workers_ = WorkersFrom(config);
+}
+
+void StepFeed::ContinueAt(int64_t step, int64_t sample) {
+  if (prefetcher_) prefetcher_->Forget();  // its threads read the draws
+  draws_.ContinueAt(step, sample);
+}
+
+// Batches can be prepared where all have the slots of the first.
+bool StepFeed::Prefetches(std::span<const Slot> slots) {
+  if (workers_ == 0) return false;
+  if (!prefetcher_) {
+    prefetcher_ = std::make_unique<data::Prefetcher>(
+        *source_, static_cast<int>(workers_), [this](int64_t number) {
+          return draws_.First(number / draws_.per_step, number % draws_.per_step);
+        });
+    for (const Slot& slot : slots) prefetched_.push_back(slot.name);
+  }
+  return std::ranges::equal(slots, prefetched_, {}, &Slot::name);
 }
 
 void StepFeed::RequireAll(std::span<const Slot> slots) const {
@@ -41,13 +78,51 @@ void StepFeed::RequireAll(std::span<const Slot> slots) const {
 }
 
 void StepFeed::Fill(int64_t step, const StepRun& run, const Session& session) {
+  const Clock::time_point begin = Clock::now();
+  if (!start_) start_ = begin;
   if (run.number == 0) filled_.assign(static_cast<size_t>(run.micro_steps), -1);
   for (int64_t i = 0; i < run.micro_steps; ++i) {
     // The samples that the run before has read need not be filled in again.
     int64_t& filled = filled_[static_cast<size_t>(i)];
     if (std::exchange(filled, run.draw + i) == run.draw + i) continue;
-    source_->Fill(draws_.First(step, run.draw + i), session.slots(i));
+    const std::span<const Slot> slots = session.slots(i);
+    const int64_t draw = run.draw + i;
+    if (Prefetches(slots)) {
+      prefetcher_->Fill(step * draws_.per_step + draw, slots);
+    } else {
+      source_->Fill(draws_.First(step, draw), slots);
+    }
+    samples_ += draws_.batch;
   }
+  waited_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double StepFeed::SecondsSinceStart() const {
+  return start_ ? std::chrono::duration<double>(Clock::now() - *start_).count() : 0;
+}
+
+std::string StepFeed::RatesText() const {
+  const double all = SecondsSinceStart(), busy = prefetcher_ ? prefetcher_->busy_seconds() : 0;
+  if (busy == 0 || all == 0) return "";
+  const auto samples = static_cast<double>(samples_);
+  return fmt::format(
+      "data: {} worker{} can prepare {} samples/s, training took {}/s; {} of batches "
+      "ready to be read",
+      workers_, workers_ == 1 ? "" : "s",
+      FormatCount(samples / busy * static_cast<double>(workers_)), FormatCount(samples / all),
+      FormatBytes(prefetcher_->bytes()));
+}
+
+std::optional<std::string> StepFeed::HeldBack() {
+  const double all = SecondsSinceStart();
+  if (said_held_back_ || all < kMeasuredSeconds || waited_seconds_ < kHeldBackShare * all) {
+    return std::nullopt;
+  }
+  said_held_back_ = true;
+  return fmt::format("training waits for its data {:.0f} % of the time; {}",
+                     100 * waited_seconds_ / all,
+                     prefetcher_ ? "more data.workers may help, if there are idle cores"
+                                 : "where the source has data.workers, they prepare it meanwhile");
 }
 
 std::span<const ObjectiveStep> StepFeed::Objectives(int64_t step, const CompiledStep& compiled,

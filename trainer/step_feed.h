@@ -2,14 +2,18 @@
 // step's programs read, and the settings of each objective.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/mesh.h"
 #include "models/model.h"
 #include "trainer/config/run_config.h"
+#include "trainer/data/prefetch.h"
 #include "trainer/data/source.h"
 #include "trainer/divergence.h"
 #include "trainer/step/session.h"
@@ -25,24 +29,43 @@ class StepFeed {
   const data::Source& source() const { return *source_; }
   const data::Draws& draws() const { return draws_; }
   // Makes `step` begin with that sample; the later steps follow on.
-  void ContinueAt(int64_t step, int64_t sample) { draws_.ContinueAt(step, sample); }
+  void ContinueAt(int64_t step, int64_t sample);
 
   // UserError (data.source) when the source cannot fill one of these slots.
   void RequireAll(std::span<const Slot> slots) const;
   // Fills the slots that a run of that step reads. Call it for all runs of a step, in their order.
+  // With data.workers, threads prepare the batches of the runs that follow.
   void Fill(int64_t step, const StepRun& run, const Session& session);
   // Valid until the next call. UserError when an objective has no targets to learn from in that
   // step.
   std::span<const ObjectiveStep> Objectives(int64_t step, const CompiledStep& compiled,
                                             const Divergence& divergence);
 
+  // "data: 2 workers prepare 1500 samples/s, training takes 320/s"; empty: there are no workers, or
+  // nothing was measured.
+  std::string RatesText() const;
+  // Once, after some seconds in which training has waited for its data for more than a fifth of the
+  // time: a warning that says so.
+  std::optional<std::string> HeldBack();
+
  private:
+  using Clock = std::chrono::steady_clock;
+  bool Prefetches(std::span<const Slot> slots);
+  double SecondsSinceStart() const;
+
   const config::RunConfig& config_;
   std::vector<config::RunConfig> own_;  // with each objective's own keys
   data::Draws draws_;
   std::unique_ptr<data::Source> source_;
   std::vector<ObjectiveStep> told_;
   std::vector<int64_t> filled_;  // draws that the slots hold, by number of the micro-step
+  int64_t workers_ = 0;
+  std::vector<std::string> prefetched_;     // the slots that all batches have, by name
+  std::optional<Clock::time_point> start_;  // of the first batch
+  double waited_seconds_ = 0;               // in Fill
+  int64_t samples_ = 0;                     // filled
+  bool said_held_back_ = false;
+  std::unique_ptr<data::Prefetcher> prefetcher_;  // last: its threads use the other members
 };
 
 }  // namespace plimsoll::trainer

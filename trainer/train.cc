@@ -130,7 +130,7 @@ class Run {
   ExitCode Loop() {
     const Clock::time_point start = Clock::now();
     Progress progress(config_.train.StepsToMake(), first_step_, config_.train.log_every,
-                      ranks_.size() == 1);
+                      ranks_.size() == 1, config_.train.steps_per_epoch);
     progress_ = &progress;
     divergence_.emplace(config_, JudgedObjectives(session_->compiled()), first_step_,
                         record_.divergence);
@@ -153,6 +153,7 @@ class Run {
                     : stopped_         ? "stopped early"
                                        : "done");
     }
+    if (const std::string rates = feed_.RatesText(); !rates.empty()) progress.Line(rates);
     ranks_.StopWatching();  // the others wait while the model is written
     if (stopped_by_signal_) {
       EndStatus(RunStatus::State::kStopped, signals_->Name());
@@ -416,6 +417,7 @@ class Run {
       if (profiled) profiler_->After(step, run);
     }
     session_->EndStep();
+    if (const std::optional<std::string> warning = feed_.HeldBack()) progress_->Warn(*warning);
     ++steps_run_;
     log_->Handed(step, told);
     while (log_->under_way() > StepsAhead()) Report();

@@ -26,19 +26,33 @@ TensorType CheckRows(const OpCall& call) {
   return {graph::ComputeType(logits.dtype), {logits.shape.rows()}};
 }
 
+// Checks targets_b and its weight, which are both there or both absent.
+void CheckSecond(const OpCall& call, size_t targets_b) {
+  const size_t weight = targets_b + 1;
+  Check(call.has_input(targets_b) == call.has_input(weight), call,
+        "targets_b and weight go together");
+  if (!call.has_input(targets_b)) return;
+  Check(call.input(targets_b) == call.input(1), call, "targets_b must be as targets");
+  Check(call.input(weight) == TensorType{DType::kFloat32, call.input(1).shape}, call,
+        "weight must be f32, one for each row of logits");
+}
+
 std::vector<TensorType> InferLoss(const OpCall& call) {
   const TensorType lse = CheckRows(call);
   CheckFloat32Scalar(call, 2);
+  CheckSecond(call, 3);
   return {{lse.dtype, {}}, lse};
 }
 
 void LossGradient(GradientContext& context) {
   if (!context.wants(0)) return;
-  context.SetGradient(0,
-                      context.builder().Emit1("cross_entropy_backward",
-                                              {context.input(0), context.input(1), context.input(2),
-                                               context.output(1), context.output_gradient(0)},
-                                              context.attributes()));
+  std::vector<Value> inputs = {context.input(0), context.input(1), context.input(2),
+                               context.output(1), context.output_gradient(0)};
+  if (context.input(3) != graph::kNoTensor) {
+    inputs.insert(inputs.end(), {context.input(3), context.input(4)});
+  }
+  context.SetGradient(0, context.builder().Emit1("cross_entropy_backward", std::move(inputs),
+                                                 context.attributes()));
 }
 
 std::vector<TensorType> InferLossBackward(const OpCall& call) {
@@ -46,6 +60,7 @@ std::vector<TensorType> InferLossBackward(const OpCall& call) {
   CheckFloat32Scalar(call, 2);
   Check(call.input(3) == lse, call, "lse must be [rows] in the compute type of logits");
   Check(call.input(4) == TensorType{lse.dtype, {}}, call, "dloss must be a scalar");
+  CheckSecond(call, 5);
   return {call.input(0)};
 }
 
@@ -57,7 +72,7 @@ std::vector<TensorType> InferTopK(const OpCall& call) {
 
 const OpRegistration kCrossEntropy({
     .name = "cross_entropy",
-    .inputs = {{"logits"}, {"targets"}, {"scale"}},
+    .inputs = {{"logits"}, {"targets"}, {"scale"}, {"targets_b", true}, {"weight", true}},
     .outputs = {{"loss"}, {"lse", true}},
     .infer = &InferLoss,
     .gradient = &LossGradient,
@@ -67,7 +82,13 @@ const OpRegistration kCrossEntropy({
 
 const OpRegistration kCrossEntropyBackward({
     .name = "cross_entropy_backward",
-    .inputs = {{"logits"}, {"targets"}, {"scale"}, {"lse"}, {"dloss"}},
+    .inputs = {{"logits"},
+               {"targets"},
+               {"scale"},
+               {"lse"},
+               {"dloss"},
+               {"targets_b", true},
+               {"weight", true}},
     .outputs = {{"dlogits"}},
     .infer = &InferLossBackward,
     .gradient = {},
@@ -93,9 +114,12 @@ const CudaWorkspaceRegistration kCrossEntropyWorkspace("cross_entropy", [](const
 }  // namespace
 
 Value CrossEntropy(graph::Builder& g, Value logits, Value targets, Value scale,
-                   double label_smoothing, std::string_view name) {
-  return g.Emit1("cross_entropy", {logits, targets, scale}, {{"label_smoothing", label_smoothing}},
-                 name);
+                   double label_smoothing, std::string_view name, const SecondLabels& second) {
+  std::vector<Value> inputs = {logits, targets, scale};
+  if (second.targets != graph::kNoTensor) {
+    inputs.insert(inputs.end(), {second.targets, second.weight});
+  }
+  return g.Emit1("cross_entropy", std::move(inputs), {{"label_smoothing", label_smoothing}}, name);
 }
 
 TopK CountTopK(graph::Builder& g, Value logits, Value targets, int64_t k, std::string_view name) {

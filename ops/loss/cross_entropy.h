@@ -1,14 +1,18 @@
 // The loss of a classifier, and how often it is right. R rows, C classes.
 //
 //   p = softmax(logits[r]),   ε = label_smoothing
-//   nll[r] = −(1 − ε) · log p[targets[r]] − ε / C · Σ_c log p[c]
+//   wanted[c] = (1 − ε) · (w · [c = targets[r]] + (1 − w) · [c = targets_b[r]]) + ε / C
+//   nll[r] = −Σ_c wanted[c] · log p[c]
 //   loss   = scale · Σ nll over the rows whose target is not negative
-//   dlogits[r,c] = dloss · scale · (p[c] − (1 − ε) · [c = targets[r]] − ε / C)
+//   dlogits[r,c] = dloss · scale · (p[c] − wanted[c])
 //
-// Szegedy et al. 2016, section 7; with ε = 0 the cross-entropy. logits[...,C] of one float dtype S,
-// targets i32[...] below C, scale f32[] (1 / rows of the step that count). loss, lse and dloss have
-// S's compute type. A target ≥ C is an InternalError on the CPU and makes the loss NaN on a GPU:
-// code that reads targets checks them.
+// Szegedy et al. 2016, section 7; with ε = 0 the cross-entropy. w = weight[r] is the share of the
+// first of two labels, as mixed images have them (Zhang et al. 2018, "mixup", section 2); without
+// targets_b and weight there is one label, w = 1. logits[...,C] of one float dtype S, targets and
+// targets_b i32[...] below C, weight f32[...], scale f32[] (1 / rows of the step that count). loss,
+// lse and dloss have S's compute type. A target ≥ C is an InternalError on the CPU and makes the
+// loss NaN on a GPU: code that reads targets checks them. Where targets_b is
+// negative, it is as targets.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +22,15 @@
 
 namespace plimsoll::ops {
 
+// The second labels of the rows, and the weight of the first; kNoTensor: there are none.
+struct SecondLabels {
+  graph::Value targets = graph::kNoTensor;
+  graph::Value weight = graph::kNoTensor;
+};
 // The loss.
 graph::Value CrossEntropy(graph::Builder& g, graph::Value logits, graph::Value targets,
                           graph::Value scale, double label_smoothing = 0,
-                          std::string_view name = "");
+                          std::string_view name = "", const SecondLabels& second = {});
 
 // Of the rows that have a target, whose negative values are none.
 struct TopK {

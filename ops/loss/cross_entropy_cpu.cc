@@ -26,8 +26,9 @@ T LogSumExp(const S* row, int64_t classes) {
   return largest + std::log(sum);
 }
 
-void CheckTargets(const CpuContext& ctx, int64_t classes) {
-  const int32_t* const targets = ctx.in<int32_t>(1);
+void CheckTargets(const CpuContext& ctx, int64_t classes, size_t input = 1) {
+  const int32_t* const targets = ctx.in<int32_t>(input);
+  if (targets == nullptr) return;
   for (int64_t r = 0; r < ctx.in_shape(1).elements(); ++r) {
     if (targets[r] < classes) continue;
     throw InternalError(ctx.op.name + ": a target of " + std::to_string(targets[r]) + " among " +
@@ -35,14 +36,36 @@ void CheckTargets(const CpuContext& ctx, int64_t classes) {
   }
 }
 
+// The labels of the rows: one, or two with weights that add up to 1.
+template <typename T>
+struct Labels {
+  // `second`: where targets_b is among the inputs.
+  Labels(const CpuContext& ctx, size_t second)
+      : first(ctx.in<int32_t>(1)),
+        second(ctx.in<int32_t>(second)),
+        weight(ctx.in<float>(second + 1)) {}
+
+  // Σ_c of(c) over the row's labels, with their weights.
+  template <typename Function>
+  T Mean(int64_t r, const Function& of) const {
+    if (second == nullptr || second[r] < 0) return of(first[r]);
+    const T w = static_cast<T>(weight[r]);
+    return w * of(first[r]) + (1 - w) * of(second[r]);
+  }
+
+  const int32_t *first, *second;
+  const float* weight;
+};
+
 void Loss(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
     const int64_t rows = ctx.in_shape(0).rows(), classes = ctx.in_shape(0).dim(-1);
     CheckTargets(ctx, classes);
+    CheckTargets(ctx, classes, 3);
     const T smoothing = static_cast<T>(ctx.attributes.GetReal("label_smoothing"));
     const S* const logits = ctx.in<S>(0);
-    const int32_t* const targets = ctx.in<int32_t>(1);
+    const Labels<T> labels(ctx, 3);
     T *const losses = static_cast<T*>(ctx.workspace), *const lse = ctx.out<T>(1);
     ctx.pool.ParallelFor(rows, RowGrain(classes), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
@@ -50,8 +73,9 @@ void Loss(const CpuContext& ctx) {
         const T of_row = LogSumExp<T>(row, classes);
         if (lse != nullptr) lse[r] = of_row;
         losses[r] = 0;
-        if (targets[r] < 0) continue;
-        losses[r] = (1 - smoothing) * (of_row - Logit<T>(row, targets[r]));
+        if (labels.first[r] < 0) continue;
+        losses[r] =
+            (1 - smoothing) * labels.Mean(r, [&](int64_t c) { return of_row - Logit<T>(row, c); });
         if (smoothing == 0) continue;
         T sum = 0;
         for (int64_t c = 0; c < classes; ++c) sum += of_row - Logit<T>(row, c);
@@ -74,9 +98,10 @@ void LossBackward(const CpuContext& ctx) {
     using T = Compute<S>;
     const int64_t rows = ctx.in_shape(0).rows(), classes = ctx.in_shape(0).dim(-1);
     CheckTargets(ctx, classes);
+    CheckTargets(ctx, classes, 5);
     const T smoothing = static_cast<T>(ctx.attributes.GetReal("label_smoothing"));
     const S* const logits = ctx.in<S>(0);
-    const int32_t* const targets = ctx.in<int32_t>(1);
+    const Labels<T> labels(ctx, 5);
     const T* const lse = ctx.in<T>(3);
     const T factor = *ctx.in<T>(4) * static_cast<T>(*ctx.in<float>(2));
     S* const dlogits = ctx.out<S>(0);
@@ -86,9 +111,10 @@ void LossBackward(const CpuContext& ctx) {
         S* const to = dlogits + r * classes;
         for (int64_t c = 0; c < classes; ++c) {
           T gradient = 0;
-          if (targets[r] >= 0) {
-            const T wanted =
-                (c == targets[r] ? 1 - smoothing : T(0)) + smoothing / static_cast<T>(classes);
+          if (labels.first[r] >= 0) {
+            const T wanted = labels.Mean(r, [&](int64_t label) {
+              return c == label ? 1 - smoothing : T(0);
+            }) + smoothing / static_cast<T>(classes);
             gradient = factor * (std::exp(Logit<T>(row, c) - lse[r]) - wanted);
           }
           Store<T>(to + c, Vec<T>{gradient}, 1);

@@ -13,9 +13,26 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kRowsOfBlock = kThreads / kWarp;
 
+// The labels of the rows: one, or two with weights that add up to 1.
+struct Labels {
+  const int32_t* first;
+  const int32_t* second;  // or nullptr
+  const float* weight;    // of the first, where there is a second
+
+  // The first where the row has no second.
+  __device__ int32_t SecondOf(int64_t r) const {
+    return second != nullptr && second[r] >= 0 ? second[r] : first[r];
+  }
+};
+
+// `second`: where targets_b is among the inputs.
+Labels LabelsOf(const CudaContext& ctx, size_t second) {
+  return {ctx.in<int32_t>(1), ctx.in<int32_t>(second), ctx.in<float>(second + 1)};
+}
+
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
-    RowLossKernel(const S* logits, const int32_t* targets, int64_t rows, int64_t classes,
+    RowLossKernel(const S* logits, const Labels labels, int64_t rows, int64_t classes,
                   float smoothing, float* losses, float* lse) {
   const int64_t r = int64_t{blockIdx.x} * kRowsOfBlock + threadIdx.x / kWarp;
   if (r >= rows) return;
@@ -34,13 +51,18 @@ __global__ void __launch_bounds__(kThreads)
   total = WarpSum(total);
   if (lane != 0) return;
   if (lse != nullptr) lse[r] = of_row;
-  const int32_t target = targets[r];
+  const int32_t target = labels.first[r];
+  const int32_t second = labels.SecondOf(r);
   float loss = 0;
-  if (target >= classes) {
+  if (target >= classes || second >= classes) {
     loss = NAN;
   } else if (target >= 0) {
-    loss = (1 - smoothing) * (of_row - ToFloat(row[target])) +
-           smoothing * (of_row - total / static_cast<float>(classes));
+    float of_labels = of_row - ToFloat(row[target]);
+    if (second != target) {
+      const float w = labels.weight[r];
+      of_labels = w * of_labels + (1 - w) * (of_row - ToFloat(row[second]));
+    }
+    loss = (1 - smoothing) * of_labels + smoothing * (of_row - total / static_cast<float>(classes));
   }
   losses[r] = loss;
 }
@@ -62,7 +84,7 @@ void Loss(const CudaContext& ctx) {
     DispatchCuda(ctx.dtype(), [&]<typename S>() {
       const auto blocks = static_cast<unsigned>((rows + kRowsOfBlock - 1) / kRowsOfBlock);
       RowLossKernel<<<blocks, kThreads, 0, ctx.stream>>>(
-          ctx.in<S>(0), ctx.in<int32_t>(1), rows, classes, smoothing, losses, ctx.out<float>(1));
+          ctx.in<S>(0), LabelsOf(ctx, 3), rows, classes, smoothing, losses, ctx.out<float>(1));
       gpu::CheckLaunch("cross_entropy");
     });
   }
@@ -72,17 +94,21 @@ void Loss(const CudaContext& ctx) {
 
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
-    LossBackwardKernel(const S* logits, const int32_t* targets, const float* scale,
-                       const float* lse, const float* dloss, int64_t elements, int64_t classes,
-                       float smoothing, S* dlogits) {
+    LossBackwardKernel(const S* logits, const Labels labels, const float* scale, const float* lse,
+                       const float* dloss, int64_t elements, int64_t classes, float smoothing,
+                       S* dlogits) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= elements) return;
   const int64_t r = i / classes, c = i % classes;
-  const int32_t target = targets[r];
+  const int32_t target = labels.first[r];
   float gradient = 0;
   if (target >= 0) {
-    const float wanted =
-        (c == target ? 1 - smoothing : 0.0f) + smoothing / static_cast<float>(classes);
+    float share = c == target ? 1.0f : 0.0f;
+    if (const int32_t second = labels.SecondOf(r); second != target) {
+      const float w = labels.weight[r];
+      share = w * share + (1 - w) * (c == second ? 1.0f : 0.0f);
+    }
+    const float wanted = (1 - smoothing) * share + smoothing / static_cast<float>(classes);
     gradient = *dloss * *scale * (expf(ToFloat(logits[i]) - lse[r]) - wanted);
   }
   dlogits[i] = FromFloat<S>(gradient);
@@ -94,7 +120,7 @@ void LossBackward(const CudaContext& ctx) {
   const auto smoothing = static_cast<float>(ctx.attributes.GetReal("label_smoothing"));
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
     LossBackwardKernel<<<static_cast<unsigned>((elements + kThreads - 1) / kThreads), kThreads, 0,
-                         ctx.stream>>>(ctx.in<S>(0), ctx.in<int32_t>(1), ctx.in<float>(2),
+                         ctx.stream>>>(ctx.in<S>(0), LabelsOf(ctx, 5), ctx.in<float>(2),
                                        ctx.in<float>(3), ctx.in<float>(4), elements,
                                        ctx.in_shape(0).dim(-1), smoothing, ctx.out<S>(0));
     gpu::CheckLaunch("cross_entropy_backward");

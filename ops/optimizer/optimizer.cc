@@ -69,6 +69,17 @@ TensorType CheckMoment(const OpCall& call, size_t moment, size_t scales, size_t 
   return expected;
 }
 
+// The attribute "lr_factor" is left out where it is 1.
+void CheckLrFactor(const OpCall& call) {
+  if (!call.attributes.Has("lr_factor")) return;
+  Check(call.attributes.GetReal("lr_factor") >= 0, call, "lr_factor must not be negative");
+}
+
+graph::Attributes WithLrFactor(graph::Attributes attributes, double factor) {
+  if (factor != 1) attributes.Set("lr_factor", factor);
+  return attributes;
+}
+
 void CheckRandom(const OpCall& call, size_t rng) {
   if (!call.has_input(rng)) return;
   CheckRng(call, rng);
@@ -90,6 +101,7 @@ std::vector<TensorType> InferAdamW(const OpCall& call) {
   if (call.has_input(6)) CheckFloat32Scalar(call, 6);
   CheckApply(call, 7);
   CheckRandom(call, 11);
+  CheckLrFactor(call);
   return {call.input(0), call.input(2), call.input(3), master, m_scales, v_scales};
 }
 
@@ -102,6 +114,7 @@ std::vector<TensorType> InferSgd(const OpCall& call) {
   CheckApply(call, 5);
   Check(has_momentum || call.attributes.GetReal("momentum") == 0, call, "momentum needs a buffer");
   CheckRandom(call, 8);
+  CheckLrFactor(call);
   return {call.input(0), has_momentum ? call.input(2) : kNothing, master, scales};
 }
 
@@ -221,10 +234,11 @@ void AdamW(graph::Builder& g, StoredWeight weight, Value gradient, StoredMoment 
   EmitUpdate(g, "adamw",
              {weight.p, gradient, m.values, v.values, common.lr, count, common.clip, common.apply,
               weight.master, m.scales, v.scales},
-             {{"beta1", options.beta1},
-              {"beta2", options.beta2},
-              {"eps", options.eps},
-              {"weight_decay", options.weight_decay}},
+             WithLrFactor({{"beta1", options.beta1},
+                           {"beta2", options.beta2},
+                           {"eps", options.eps},
+                           {"weight_decay", options.weight_decay}},
+                          options.lr_factor),
              {weight.p, m.values, v.values, weight.master, m.scales, v.scales}, common.rng, random);
 }
 
@@ -234,9 +248,10 @@ void Sgd(graph::Builder& g, StoredWeight weight, Value gradient, StoredMoment mo
   EmitUpdate(g, "sgd",
              {weight.p, gradient, momentum.values, common.lr, common.clip, common.apply,
               weight.master, momentum.scales},
-             {{"momentum", options.momentum},
-              {"nesterov", options.nesterov},
-              {"weight_decay", options.weight_decay}},
+             WithLrFactor({{"momentum", options.momentum},
+                           {"nesterov", options.nesterov},
+                           {"weight_decay", options.weight_decay}},
+                          options.lr_factor),
              {weight.p, momentum.values, weight.master, momentum.scales}, common.rng, random);
 }
 

@@ -59,10 +59,12 @@ struct AdamWOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;
+  double lr_factor = 1;  // of this parameter's learning rate
 };
 
 // Adam with decoupled weight decay, as torch.optim.AdamW computes it. Kingma, Ba, 2015, algorithm
-// 1; Loshchilov, Hutter, 2019, algorithm 2. With t = count and g the gradient times clip:
+// 1; Loshchilov, Hutter, 2019, algorithm 2. With t = count, lr times lr_factor, and g the gradient
+// times clip:
 //   p ← p · (1 − lr · weight_decay)
 //   m ← m + (1 − β₁)(g − m),   v ← β₂ · v + (1 − β₂) · g²
 //   p ← p − lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + eps)
@@ -76,9 +78,11 @@ struct SgdOptions {
   double momentum = 0;
   bool nesterov = false;
   double weight_decay = 0;
+  double lr_factor = 1;  // of this parameter's learning rate
 };
 
-// Stochastic gradient descent, as torch.optim.SGD with dampening 0. With g the gradient times clip:
+// Stochastic gradient descent, as torch.optim.SGD with dampening 0. With lr times lr_factor, and g
+// the gradient times clip:
 //   g ← g + weight_decay · p
 //   buffer ← momentum · buffer + g;   g ← buffer, with nesterov g + momentum · buffer
 //   p ← p − lr · g

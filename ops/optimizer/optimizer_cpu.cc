@@ -26,6 +26,12 @@ bool IsSkipped(const CpuContext& ctx, size_t apply) {
   return ctx.has_input(apply) && *ctx.in<int32_t>(apply) == 0;
 }
 
+// The parameter's learning rate.
+double LearningRate(const CpuContext& ctx, size_t lr) {
+  const double factor = ctx.attributes.Has("lr_factor") ? ctx.attributes.GetReal("lr_factor") : 1.0;
+  return *ctx.in<float>(lr) * factor;
+}
+
 void CopyThrough(const CpuContext& ctx) {
   for (const graph::InPlacePair& pair : ctx.op.in_place) {
     if (!ctx.has_input(pair.input) || !ctx.has_output(pair.output)) continue;
@@ -43,7 +49,7 @@ template <typename T>
 void AdamWAs(const CpuContext& ctx) {
   enum : size_t { kP, kG, kM, kV, kLr, kCount, kClip, kApply, kMaster, kScaleM, kScaleV, kRng };
   using For = RoundingBits::For;
-  const double lr = *ctx.in<float>(kLr);
+  const double lr = LearningRate(ctx, kLr);
   const double count = *ctx.in<int32_t>(kCount);
   const double beta1 = ctx.attributes.GetReal("beta1");
   const double beta2 = ctx.attributes.GetReal("beta2");
@@ -93,7 +99,7 @@ template <typename T>
 void SgdAs(const CpuContext& ctx) {
   enum : size_t { kP, kG, kMomentum, kLr, kClip, kApply, kMaster, kScale, kRng };
   using For = RoundingBits::For;
-  const T lr = static_cast<T>(*ctx.in<float>(kLr));
+  const T lr = static_cast<T>(LearningRate(ctx, kLr));
   const T clip = ctx.has_input(kClip) ? static_cast<T>(*ctx.in<float>(kClip)) : T{1};
   const T momentum = static_cast<T>(ctx.attributes.GetReal("momentum"));
   const T decay = static_cast<T>(ctx.attributes.GetReal("weight_decay"));

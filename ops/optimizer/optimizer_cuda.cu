@@ -38,7 +38,7 @@ struct Update {
   StoredWeightRef weight;
   StoredMomentRef first, second;
   uint64_t key;  // of the node's random stream
-  double weight_decay;
+  double weight_decay, lr_factor;
   int32_t first_block;
   bool aligned;  // all addresses are aligned to 16 bytes
 };
@@ -74,9 +74,9 @@ struct AdamWRule {
   float clip, decay, share1, keep2, share2, step, root, eps;
 
   // Computed in double and rounded, as on the CPU.
-  __device__ AdamWRule(const Common& c, double weight_decay)
+  __device__ AdamWRule(const Common& c, double weight_decay, double lr_factor)
       : clip(c.clip != nullptr ? *c.clip : 1.0f) {
-    const double lr = *c.lr, count = *c.count;
+    const double lr = *c.lr * lr_factor, count = *c.count;
     decay = static_cast<float>(1 - lr * weight_decay);
     share1 = static_cast<float>(1 - c.beta1);
     keep2 = static_cast<float>(c.beta2);
@@ -100,9 +100,9 @@ struct SgdRule {
   float clip, lr, momentum, decay;
   bool nesterov;
 
-  __device__ SgdRule(const Common& c, double weight_decay)
+  __device__ SgdRule(const Common& c, double weight_decay, double lr_factor)
       : clip(c.clip != nullptr ? *c.clip : 1.0f),
-        lr(*c.lr),
+        lr(static_cast<float>(*c.lr * lr_factor)),
         momentum(static_cast<float>(c.momentum)),
         decay(static_cast<float>(weight_decay)),
         nesterov(c.nesterov) {}
@@ -212,7 +212,7 @@ __global__ __launch_bounds__(kThreads, kReadsAhead<First, Second> ? 2 : 4) void 
   constexpr bool kAhead = kReadsAhead<First, Second>;
   typename Kernel::Read read;  // loads while the rule's scalars are computed
   if (kAhead && first < whole_end) read = kernel.Load(Tile<true>{first, u.elements});
-  if (threadIdx.x == 0) new (rule_bytes) Rule(common, u.weight_decay);
+  if (threadIdx.x == 0) new (rule_bytes) Rule(common, u.weight_decay, u.lr_factor);
   if constexpr (kCoded) {
     static_assert(sizeof(BlockCodes) % 4 == 0);
     constexpr int kWords = sizeof(BlockCodes) / 4;
@@ -292,6 +292,7 @@ Update UpdateOf(const CudaContext& ctx, const Arguments& a) {
               ctx.out<float>(a.second_scales_out)};
   u.key = ctx.attributes.Has("key") ? static_cast<uint64_t>(ctx.attributes.GetInt("key")) : 0;
   u.weight_decay = ctx.attributes.GetReal("weight_decay");
+  u.lr_factor = ctx.attributes.Has("lr_factor") ? ctx.attributes.GetReal("lr_factor") : 1;
   uintptr_t addresses = reinterpret_cast<uintptr_t>(u.gradient);
   for (const void* p : {u.weight.in, u.weight.master_in, u.first.in, u.second.in}) {
     addresses |= reinterpret_cast<uintptr_t>(p);

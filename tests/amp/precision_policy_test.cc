@@ -75,7 +75,8 @@ TEST(Policy, RefusesWhatItCannotFollow) {
   EXPECT_EQ(ProblemOf({}, {"convolution"}),
             "fp32_ops: no op kind convolution; there are add, add_layer_norm, add_low_rank, "
             "add_rms_norm, add_to_state, attention, avg_pool2d, batch_norm, batch_norm_statistics, "
-            "conv, cross_entropy, dropout, embedding, gelu, global_avg_pool, layer_norm, linear, "
+            "conv, cross_entropy, drop_path, dropout, embedding, gelu, global_avg_pool, "
+            "layer_norm, linear, "
             "linear_cross_entropy, matmul, max_pool2d, merge_batch_norm_statistics, "
             "merge_channel_statistics, moving_average, mul, patches, place_tokens, prepend_token, "
             "relu, rms_norm, rotary, scale, scale_by, select_rows, sigmoid, silu, slice_tokens, "

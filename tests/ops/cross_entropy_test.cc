@@ -35,6 +35,35 @@ TEST(CrossEntropy, IsTheMeanOfRowsThatHaveALabel) {
   EXPECT_NEAR(loss(0.2), 0.8 * (std::log(2) + std::log(4)) / 2 + 0.2 * uniform / 2, 1e-6);
 }
 
+// With two labels, loss and gradient are the weighted means of those with either.
+TEST(CrossEntropy, TwoLabelsShareTheLoss) {
+  constexpr int kClasses = 7;
+  const graph::Attributes smoothed = {{"label_smoothing", 0.1}};
+  const TestTensor logits = Normal(DType::kFloat64, {1, kClasses}, 1);
+  const TestTensor one = Values(DType::kFloat32, {}, {1}), dloss = Values(DType::kFloat64, {}, {1});
+  const TestTensor a = Values(DType::kInt32, {1}, {2}), b = Values(DType::kInt32, {1}, {5});
+  const TestTensor none = Values(DType::kInt32, {1}, {-1});
+  const TestTensor weight = Values(DType::kFloat32, {1}, {0.75});
+  const auto of = [&](const TestTensor& labels) {
+    return RunOp("cross_entropy", {&logits, &labels, &one}, smoothed);
+  };
+  const auto both = RunOp("cross_entropy", {&logits, &a, &one, &b, &weight}, smoothed);
+  EXPECT_NEAR(both[0].at(0), 0.75 * of(a)[0].at(0) + 0.25 * of(b)[0].at(0), 1e-14);
+  const TestTensor lse = both[1];
+  const auto gradient = [&](const TestTensor& labels) {
+    return RunOp("cross_entropy_backward", {&logits, &labels, &one, &lse, &dloss}, smoothed)[0];
+  };
+  const TestTensor mixed =
+      RunOp("cross_entropy_backward", {&logits, &a, &one, &lse, &dloss, &b, &weight}, smoothed)[0];
+  const TestTensor of_a = gradient(a), of_b = gradient(b);
+  for (int c = 0; c < kClasses; ++c) {
+    EXPECT_NEAR(mixed.at(c), 0.75 * of_a.at(c) + 0.25 * of_b.at(c), 1e-14);
+  }
+  // A row without a second label has one.
+  EXPECT_EQ(RunOp("cross_entropy", {&logits, &a, &one, &none, &weight}, smoothed)[0].at(0),
+            of(a)[0].at(0));
+}
+
 TEST(CrossEntropy, ARowWithoutALabelHasNoGradient) {
   const TestTensor logits = Normal(DType::kFloat32, {2, 3}, 1);
   const TestTensor labels = Labels({-100, 2});

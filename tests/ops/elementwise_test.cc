@@ -56,6 +56,35 @@ TEST(Dropout, KeepsTheExpectation) {
   }
 }
 
+// Samples are kept or dropped as wholes, by one word each, across the chunks of the threaded loop.
+TEST(DropPath, DrawsAWordForEachSample) {
+  ThreadPool pool(2);
+  const graph::Attributes attributes = {{"p", 0.25}, {"key", int64_t{5}}};
+  constexpr int64_t kSamples = 1000, kEach = 37;
+  HostTensor x = PoisonedTensor({DType::kFloat32, {kSamples, kEach}});
+  for (int64_t i = 0; i < kSamples * kEach; ++i) x.set(i, 3);
+  HostTensor rng = PoisonedTensor({DType::kInt32, {2}});
+  const int32_t seed_and_step[2] = {11, 12};
+  for (int i : {0, 1}) rng.set(i, seed_and_step[i]);
+  const std::vector<std::optional<HostTensor>> inputs = {x, rng};
+  const auto y = *RunKernel({.op = graph::OpRegistry::Get().Require("drop_path"),
+                             .attributes = attributes,
+                             .inputs = inputs},
+                            pool)[0];
+  std::vector<uint32_t> words(kSamples);
+  PhiloxStream(seed_and_step, 5).Words(0, kSamples, words.data());
+  int64_t dropped = 0;
+  for (int64_t b = 0; b < kSamples; ++b) {
+    const bool drops = words[b] < 0x40000000u;
+    dropped += drops;
+    for (int64_t i = 0; i < kEach; ++i) {
+      ASSERT_EQ(y.value(b * kEach + i), drops ? 0 : 4) << "sample " << b;
+    }
+  }
+  // Six standard deviations of a binomial count: √(n p (1 − p)) = 13.7.
+  EXPECT_NEAR(static_cast<double>(dropped), 0.25 * kSamples, 6 * 13.7);
+}
+
 // Over several chunks of the threaded loop: an element's draw depends on its index alone.
 TEST(Dropout, DrawsTheWordsOfTheStream) {
   ThreadPool pool(2);

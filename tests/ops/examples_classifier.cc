@@ -30,6 +30,25 @@ const ExampleRegistration kLossBackward({.op = "cross_entropy_backward",
                                          .float32_inputs = {2},
                                          .compute_inputs = {3, 4}});
 
+const ExampleRegistration kLossOfTwo(
+    {.op = "cross_entropy",
+     .label = "two labels",
+     .inputs = {{{11, 7}}, Labels({11}, 7), Scalar(), Labels({11}, 7), {{11}, Fill::kPositive}},
+     .attributes = {{"label_smoothing", 0.1}},
+     .float32_inputs = {2, 4}});
+const ExampleRegistration kLossBackwardOfTwo({.op = "cross_entropy_backward",
+                                              .label = "two labels",
+                                              .inputs = {{{9, 40}, Fill::kSmall},
+                                                         Labels({9}, 40),
+                                                         Scalar(),
+                                                         {{9}, Fill::kPositive},
+                                                         Scalar(),
+                                                         Labels({9}, 40),
+                                                         {{9}, Fill::kPositive}},
+                                              .attributes = {{"label_smoothing", 0.1}},
+                                              .float32_inputs = {2, 6},
+                                              .compute_inputs = {3, 4}});
+
 const ExampleRegistration kTopK({.op = "count_top_k",
                                  .label = "first",
                                  .inputs = {{{40, 6}}, Labels({40}, 6)},

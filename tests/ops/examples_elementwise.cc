@@ -204,6 +204,16 @@ const ExampleRegistration kDropoutNothing({.op = "dropout",
                                            .inputs = {{kSmallShape}, {{2}, Fill::kCounter}},
                                            .attributes = {{"p", 0.0}, {"key", int64_t{17}}}});
 
+const ExampleRegistration kDropPath({.op = "drop_path",
+                                     .label = "",
+                                     .inputs = {{{40, 3}}, {{2}, Fill::kCounter}},
+                                     .attributes = {{"p", 0.4}, {"key", int64_t{17}}}});
+const ExampleRegistration kDropPathLarge({.op = "drop_path",
+                                          .label = "chunks within samples",
+                                          .inputs = {{{5, 40000}}, {{2}, Fill::kCounter}},
+                                          .attributes = {{"p", 0.5}, {"key", int64_t{3}}},
+                                          .dtypes = {graph::DType::kFloat32}});
+
 const ExampleRegistration kSum({.op = "sum", .label = "", .inputs = {{kSmallShape}}});
 const ExampleRegistration kSquaredNorm({.op = "squared_norm",
                                         .label = "",

@@ -37,6 +37,11 @@ graph::Attributes Sgd(double momentum, bool nesterov, double weight_decay) {
   return {{"momentum", momentum}, {"nesterov", nesterov}, {"weight_decay", weight_decay}};
 }
 
+graph::Attributes WithLrFactor(graph::Attributes attributes) {
+  attributes.Set("lr_factor", 0.3);
+  return attributes;
+}
+
 const ExampleRegistration kIncrement({.op = "increment", .label = "", .inputs = {Count()}});
 const ExampleRegistration kIncrementGated({.op = "increment",
                                            .label = "applied",
@@ -71,6 +76,17 @@ const ExampleRegistration kAdamW(
          {{kLarge}, {kLarge}, {kLarge}, {kLarge, Fill::kPositive}, Scalar(), Count(), Scalar()},
      .attributes = AdamW(0.1),
      .dtypes = FullPrecision()});
+const ExampleRegistration kAdamWOfALayer(
+    {.op = "adamw",
+     .label = "a factor of the learning rate",
+     .inputs = {{kSmall}, {kSmall}, {kSmall}, {kSmall, Fill::kPositive}, Scalar(), Count()},
+     .attributes = WithLrFactor(AdamW(0.1)),
+     .dtypes = FullPrecision()});
+const ExampleRegistration kSgdOfALayer({.op = "sgd",
+                                        .label = "a factor of the learning rate",
+                                        .inputs = {{kSmall}, {kSmall}, {kSmall}, Scalar()},
+                                        .attributes = WithLrFactor(Sgd(0.9, true, 0.1)),
+                                        .dtypes = FullPrecision()});
 const ExampleRegistration kAdamWPlain(
     {.op = "adamw",
      .label = "not clipped",

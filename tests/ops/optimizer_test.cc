@@ -111,6 +111,38 @@ TEST(Optimizer, UpdatesPersistentTensorsInPlace) {
 
 // A bf16 weight with its remainder equals a float32 weight to the bit, along a whole trajectory; so
 // does a float32 master; and the 16-bit weight is always the rounded master.
+// As PyTorch's parameter groups, whose rate is multiplied before anything is computed from it.
+TEST(Optimizer, AFactorIsALowerLearningRate) {
+  const TestTensor p = Normal(DType::kFloat32, {kN}, 1), g = Normal(DType::kFloat32, {kN}, 2);
+  const TestTensor m = Normal(DType::kFloat32, {kN}, 3), v = Zeros(DType::kFloat32, {kN});
+  const TestTensor count = Values(DType::kInt32, {}, {4});
+  const TestTensor lr = Values(DType::kFloat32, {}, {0.01});
+  const TestTensor quarter = Values(DType::kFloat32, {}, {0.01f / 4});
+  const auto adamw = [&](const TestTensor& rate, Attributes attributes) {
+    OpRunner runner("adamw", {&p, &g, &m, &v, &rate, &count}, std::move(attributes), 2,
+                    {true, true, true, false, false, false});
+    runner.Run();
+    return runner.output(0);
+  };
+  const auto sgd = [&](const TestTensor& rate, Attributes attributes) {
+    OpRunner runner("sgd", {&p, &g, &m, &rate}, std::move(attributes), 2,
+                    {true, true, false, false});
+    runner.Run();
+    return runner.output(0);
+  };
+  const auto with = [](Attributes attributes, double factor) {
+    attributes.Set("lr_factor", factor);
+    return attributes;
+  };
+  const Attributes of_adamw = {
+      {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}};
+  const Attributes of_sgd = {{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.1}};
+  EXPECT_TRUE(SameBytes(adamw(lr, with(of_adamw, 0.25)), adamw(quarter, of_adamw)));
+  EXPECT_TRUE(SameBytes(sgd(lr, with(of_sgd, 0.25)), sgd(quarter, of_sgd)));
+  EXPECT_FALSE(SameBytes(adamw(lr, with(of_adamw, 0.25)), adamw(lr, of_adamw)));
+  EXPECT_FALSE(SameBytes(sgd(lr, with(of_sgd, 0.25)), sgd(lr, of_sgd)));
+}
+
 TEST(Optimizer, MastersFollowAFloat32WeightToTheBit) {
   const TestTensor start = Normal(DType::kFloat32, {kN}, 1);
   AdamWState whole = WithMoments(Normal(DType::kFloat32, {kN}, 1), DType::kFloat32);

@@ -338,6 +338,24 @@ TEST(Update, TheFirstGroupThatMatchesDecides) {
   EXPECT_EQ(DecayOf(program, "w"), 0.5);
 }
 
+TEST(Update, AParameterCanHaveALearningRateOfItsOwn) {
+  for (const auto algorithm : {UpdateOptions::Algorithm::kAdamW, UpdateOptions::Algorithm::kSgd}) {
+    const Program program =
+        Updated(kGradients, {.algorithm = algorithm, .lr_factors = {{"w", 0.75}, {"b", 1}}});
+    int updates = 0;
+    for (const graph::Node& node : program.nodes()) {
+      if (node.op->name != "adamw" && node.op->name != "sgd") continue;
+      ++updates;
+      const bool is_w = program.tensor(node.inputs[0]).name == "w";
+      EXPECT_EQ(node.attributes.Has("lr_factor"), is_w);
+      if (is_w) {
+        EXPECT_EQ(node.attributes.GetReal("lr_factor"), 0.75);
+      }
+    }
+    EXPECT_EQ(updates, 2);
+  }
+}
+
 // No update, no moments, and no share in the norm.
 TEST(Update, LeavesParametersWithoutGradientAlone) {
   ExpectProgram(Updated(R"(program p

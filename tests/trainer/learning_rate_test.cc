@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/temp_folder.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -41,6 +44,25 @@ TEST(LearningRate, DecaysAsNamed) {
   EXPECT_DOUBLE_EQ(Rate(ScheduleName::kWsd, 89), 1.0);
   EXPECT_DOUBLE_EQ(Rate(ScheduleName::kWsd, 100), 0.55);
   EXPECT_DOUBLE_EQ(Rate(ScheduleName::kWsd, 110), 0.1);
+}
+
+// LinearLR and MultiStepLR, chained (make_schedule_golden.py).
+TEST(LearningRate, FallsAtMilestonesAsPyTorchDoes) {
+  for (const nlohmann::json& c :
+       nlohmann::json::parse(ReadFile("tests/trainer/schedule_golden.json"))) {
+    ScheduleConfig schedule;
+    schedule.name = ScheduleName::kMultistep;
+    schedule.warmup = c["warmup"];
+    schedule.milestones = c["milestones"].get<std::vector<double>>();
+    schedule.gamma = c["gamma"];
+    const std::vector<double> rates = c["rates"];
+    ASSERT_FALSE(rates.empty());
+    for (size_t step = 0; step < rates.size(); ++step) {
+      EXPECT_NEAR(LearningRate(schedule, c["lr"], std::ssize(rates), static_cast<int64_t>(step)),
+                  rates[step], 1e-12 * rates[step])
+          << c << " step " << step;
+    }
+  }
 }
 
 TEST(LearningRate, StaysAtTheMinimumBeyondTheEnd) {

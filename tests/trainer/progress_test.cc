@@ -86,6 +86,11 @@ TEST_F(ProgressTest, OffATerminalAStepHasAllOfIt) {
   EXPECT_THAT(line, EndsWith(" left\n"));
 }
 
+TEST_F(ProgressTest, EpochsAreShownWhereTheRunCountsThem) {
+  EXPECT_THAT(InPipe([] { Progress(1000, 0, 10, true, 12.5).Step(Report()); }),
+              StartsWith("step  990/1000  loss 12.3457  epoch 79.28/80  lr 3.00e-04"));
+}
+
 TEST_F(ProgressTest, AStepFitsTheTerminal) {
   for (const unsigned short columns : {40, 60, 80, 110, 132, 300}) {
     setenv("NO_COLOR", "1", 1);

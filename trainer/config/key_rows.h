@@ -22,6 +22,7 @@ constexpr Type TypeOf() {
   if constexpr (std::is_same_v<T, double>) return Type::kFloat;
   if constexpr (std::is_same_v<T, std::string>) return Type::kString;
   if constexpr (std::is_same_v<T, std::vector<std::string>>) return Type::kStringList;
+  if constexpr (std::is_same_v<T, std::vector<double>>) return Type::kFloatList;
   if constexpr (std::is_same_v<T, std::array<double, 2>>) return Type::kPair;
   if constexpr (std::is_same_v<T, std::optional<MemorySize>>) return Type::kMemorySize;
   if constexpr (std::is_same_v<T, std::vector<WeightDecayGroup>>) return Type::kWeightDecayGroups;

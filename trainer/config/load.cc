@@ -80,6 +80,7 @@ std::string ToYaml(const RunConfig& config) {
     if (!key.Applies(config)) continue;
     const std::string text = ToText(key.type, key.get(config));
     if (text.empty()) continue;  // optional and not set
+    if (config.train.steps_per_epoch == 0 && FollowsEpochs(config, key.path)) continue;
     if (key.path == "model.init_from" && config.model.init_from.empty()) continue;
     // Skips keys of the family that are unset because the weights' folder has not been read yet.
     const bool of_family = key.Section() == "model" && !key.owners.empty();

@@ -28,6 +28,29 @@ void Require(const RunConfig& config, const std::string& key, const std::string&
   if (!config.IsSet(key)) throw Missing(config, key, way_out);
 }
 
+// A key that counts steps, and the one that says the same in epochs.
+struct EpochKey {
+  const char *steps, *epochs;
+};
+constexpr EpochKey kEpochKeys[] = {{"train.steps", "train.epochs"},
+                                   {"train.eval_every", "train.eval_every_epochs"},
+                                   {"schedule.warmup", "schedule.warmup_epochs"},
+                                   {"schedule.milestones", "schedule.milestone_epochs"}};
+
+// The default of a key that counts epochs means that it says nothing.
+bool IsGiven(const RunConfig& config, const char* key) {
+  const Key& row = *FindKey(key);
+  return row.Applies(config) && row.get(config) != row.default_value;
+}
+
+void CheckEpochKeys(const RunConfig& config) {
+  for (const EpochKey& key : kEpochKeys) {
+    if (!IsGiven(config, key.epochs) || !config.IsSet(key.steps)) continue;
+    throw config.Error(
+        key.epochs, fmt::format("says what {}{} says; keep one", key.steps, At(config, key.steps)));
+  }
+}
+
 int64_t MostOf(const char* key) { return static_cast<int64_t>(FindKey(key)->max); }
 
 // "6 or 8" around a value: the multiples of `step` below and above it.
@@ -170,23 +193,35 @@ bool HoldsOut(const RunConfig& config) {
   return kind != nullptr && kind->holds_out && kind->holds_out(data.settings);
 }
 
+// Data that mixes samples needs a loss of two labels.
+void ResolveMixing(RunConfig& config) {
+  const data::SourceKind* const kind = data::FindSource(config.data.source);
+  const Key* const mixed = FindKey("model.mixed_labels");
+  if (kind == nullptr || !kind->mixes || mixed == nullptr) return;
+  const std::string setting = kind->mixes(config.data.settings);
+  if (setting.empty() || !mixed->Applies(config) || config.IsSet(mixed->path)) return;
+  config.model.settings.Set(mixed->Name(), true, config.Origin("data." + setting));
+}
+
 void ResolveTraining(RunConfig& config, std::vector<std::string>& warnings) {
   TrainConfig& train = config.train;
   const bool held_out = HoldsOut(config);
   const bool files = FindKey("data.eval")->Applies(config);
-  if (train.early_stop > 0 && (train.eval_every == 0 || !held_out)) {
+  const bool evaluates = train.eval_every > 0 || train.eval_every_epochs > 0;
+  if (train.early_stop > 0 && (!evaluates || !held_out)) {
     throw config.Error("train.early_stop",
-                       train.eval_every == 0 ? "needs evaluations; set train.eval_every"
-                       : files ? "needs held-out data; set data.eval or data.eval_fraction"
-                               : "needs held-out data, which this data.source has not");
+                       !evaluates ? "needs evaluations; set train.eval_every"
+                       : files    ? "needs held-out data; set data.eval or data.eval_fraction"
+                                  : "needs held-out data, which this data.source has not");
   }
   if (!held_out) {
-    if (train.eval_every > 0 && config.IsSet("train.eval_every")) {
-      warnings.push_back(fmt::format("{}: train.eval_every: has no effect without {}",
-                                     config.Origin("train.eval_every"),
+    for (const char* key : {"train.eval_every", "train.eval_every_epochs"}) {
+      if (!config.IsSet(key) || !evaluates) continue;
+      warnings.push_back(fmt::format("{}: {}: has no effect without {}", config.Origin(key), key,
                                      files ? "data.eval or data.eval_fraction" : "held-out data"));
     }
     train.eval_every = 0;
+    train.eval_every_epochs = 0;
   }
   if (train.sample_every > 0 && config.data.tokenizer.empty()) {
     throw config.Error("train.sample_every", "needs data.tokenizer to turn tokens into text");
@@ -247,16 +282,37 @@ void CheckCheckpointing(const RunConfig& config, std::vector<std::string>& warni
   }
 }
 
+void CheckMilestones(const RunConfig& config) {
+  const ScheduleConfig& schedule = config.schedule;
+  const bool in_epochs = !schedule.milestone_epochs.empty();
+  const char* const key = in_epochs ? "schedule.milestone_epochs" : "schedule.milestones";
+  const std::vector<double>& given = in_epochs ? schedule.milestone_epochs : schedule.milestones;
+  if (given.empty()) {
+    throw Missing(config, key,
+                  "multistep needs the steps at which the learning rate falls, or "
+                  "schedule.milestone_epochs");
+  }
+  if (!std::ranges::is_sorted(given, std::ranges::less_equal())) {
+    throw config.Error(key, "are to rise from one to the next");
+  }
+  if (!in_epochs && std::ranges::any_of(given, [](double m) { return m != std::floor(m); })) {
+    throw config.Error(key, "are whole steps; schedule.milestone_epochs counts in epochs");
+  }
+}
+
 void ResolveSchedule(RunConfig& config) {
   ScheduleConfig& schedule = config.schedule;
+  if (schedule.name == ScheduleName::kMultistep) CheckMilestones(config);
+  if (!EpochsKey(config).empty() && config.train.steps_per_epoch == 0) return;
   const int64_t steps = config.train.steps;
   if (schedule.warmup > steps) {
+    const char* const by = config.train.epochs > 0 ? "train.epochs" : "train.steps";
     throw config.Error(
-        "schedule.warmup",
+        schedule.warmup_epochs > 0 ? "schedule.warmup_epochs" : "schedule.warmup",
         fmt::format("{} steps, but train.steps is {}{}; lower one or raise the other",
-                    schedule.warmup, steps, At(config, "train.steps")));
+                    schedule.warmup, steps, At(config, by)));
   }
-  if (schedule.name != ScheduleName::kConstant && schedule.min_lr > config.optimizer.lr) {
+  if (FindKey("schedule.min_lr")->Applies(config) && schedule.min_lr > config.optimizer.lr) {
     throw config.Error("schedule.min_lr",
                        fmt::format("{} is more than optimizer.lr {}{}; lower it", schedule.min_lr,
                                    config.optimizer.lr, At(config, "optimizer.lr")));
@@ -331,7 +387,8 @@ void ResolveAmp(RunConfig& config, std::vector<std::string>& warnings) {
 
 void CheckDivergence(const RunConfig& config) {
   if (config.divergence.action != DivergenceAction::kRollback) return;
-  const bool best = config.save.best && config.train.eval_every > 0;
+  const TrainConfig& train = config.train;
+  const bool best = config.save.best && (train.eval_every > 0 || train.eval_every_epochs > 0);
   if (config.save.every == 0 && !best) {
     throw config.Error("divergence.action",
                        "rollback needs snapshots to go back to; set save.every");
@@ -354,6 +411,52 @@ void CheckSpread(const RunConfig& config, const char* key, int64_t sequences, in
   if (sequences % ranks == 0) return;
   throw config.Error(key, fmt::format("{} sequences do not spread over {} data ranks; use {}",
                                       sequences, ranks, NearestMultiples(sequences, ranks)));
+}
+
+std::string EpochsKey(const RunConfig& config) {
+  for (const EpochKey& key : kEpochKeys) {
+    if (IsGiven(config, key.epochs)) return key.epochs;
+  }
+  for (const auto& [name, objective] : config.objectives) {
+    for (const EpochKey& key : kEpochKeys) {
+      if (!IsGiven(config.ForObjective(name), key.epochs)) continue;
+      return fmt::format("{}.{}.{}", kObjectives, name, key.epochs);
+    }
+  }
+  return "";
+}
+
+void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples) {
+  const double per_epoch = static_cast<double>(epoch_samples) / static_cast<double>(step_samples);
+  // The steps that it takes to have read so many epochs. A number that is whole but for its last
+  // bits is not rounded up.
+  const auto steps = [&](double epochs) {
+    const double exact = epochs * per_epoch;
+    return static_cast<int64_t>(std::ceil(exact * (1 - 1e-12)));
+  };
+  TrainConfig& train = config.train;
+  train.steps_per_epoch = per_epoch;
+  if (train.epochs > 0) train.steps = std::max<int64_t>(1, steps(train.epochs));
+  if (train.eval_every_epochs > 0) {
+    train.eval_every = std::max<int64_t>(1, steps(train.eval_every_epochs));
+  }
+  const auto follow = [&](RunConfig& one) {
+    ScheduleConfig& schedule = one.schedule;
+    if (schedule.warmup_epochs > 0) schedule.warmup = steps(schedule.warmup_epochs);
+    if (!schedule.milestone_epochs.empty()) {
+      schedule.milestones.clear();
+      for (const double epoch : schedule.milestone_epochs) {
+        schedule.milestones.push_back(static_cast<double>(steps(epoch)));
+      }
+    }
+    ResolveSchedule(one);
+  };
+  for (auto& [name, objective] : config.objectives) {
+    RunConfig alone = config.ForObjective(name);
+    follow(alone);
+    objective.schedule = alone.schedule;
+  }
+  follow(config);
 }
 
 std::vector<BatchCut> CutsOf(int64_t sequences) {
@@ -463,11 +566,14 @@ void ResolveBatch(RunConfig& config, int64_t started) {
 void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warnings) {
   RequireFamily(config);
   DropKeysWithoutEffect(config, warnings);
+  CheckEpochKeys(config);
   ResolveModel(config);
   ResolveData(config, warnings);
+  ResolveMixing(config);
   ResolveTraining(config, warnings);
   ResolveSeeds(config, warnings);
   ResolveBatch(config, started);
+  if (config.train.epochs > 0) config.train.steps = 0;  // until the data has been counted
   ResolveSchedule(config);
   CheckLora(config, warnings);
   CheckCheckpointing(config, warnings);
@@ -476,8 +582,17 @@ void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warni
   ResolvePaths(config);
 }
 
+bool FollowsEpochs(const RunConfig& config, const std::string& key) {
+  if (config.IsSet(key)) return false;
+  if (key == "schedule.decay_steps") return !EpochsKey(config).empty();
+  return std::ranges::any_of(kEpochKeys, [&](const EpochKey& pair) {
+    return key == pair.steps && IsGiven(config, pair.epochs);
+  });
+}
+
 bool Follows(const RunConfig& config, const std::string& key) {
   if (config.IsSet(key)) return false;
+  if (FollowsEpochs(config, key)) return true;
   if (key == "train.accumulate")
     return config.train.global_batch || config.train.global_batch_tokens;
   if (key == "model.seed" || key == "data.seed" || key == "schedule.decay_steps") return true;

@@ -19,6 +19,13 @@ void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warni
 // model.sequence becomes known only from a checkpoint.
 void ResolveBatch(RunConfig& config, int64_t started);
 
+// The first key that counts in epochs, so that steps follow from the amount of data; empty: none.
+std::string EpochsKey(const RunConfig& config);
+
+// Derives the keys that count steps from those that count epochs, for epochs of so many samples and
+// a batch of so many. UserError when they contradict the others.
+void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples);
+
 // One rank's sequences of an update, cut into micro-steps of equal size.
 struct BatchCut {
   int64_t micro_batch = 1;
@@ -38,5 +45,8 @@ int64_t DataRanks(const RunConfig& config, int64_t started);
 // Whether a key's value follows from other keys that were given, so that the resolved configuration
 // must leave it open (accumulate under a global batch, decay_steps under decay_fraction).
 bool Follows(const RunConfig& config, const std::string& key);
+
+// Whether it follows from a key that counts epochs: until FollowEpochs it has no value then.
+bool FollowsEpochs(const RunConfig& config, const std::string& key);
 
 }  // namespace plimsoll::config

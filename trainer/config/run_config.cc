@@ -50,7 +50,7 @@ const Names& EnumNames<OptimizerName>() {
 }
 template <>
 const Names& EnumNames<ScheduleName>() {
-  static const Names names = {"constant", "linear", "cosine", "wsd"};
+  static const Names names = {"constant", "linear", "cosine", "wsd", "multistep"};
   return names;
 }
 template <>

@@ -21,7 +21,7 @@ namespace plimsoll::config {
 enum class Order { kShuffled, kConsecutive };
 enum class DataFormat { kAuto, kUint16, kUint32, kText };
 enum class OptimizerName { kAdamW, kSgd };
-enum class ScheduleName { kConstant, kLinear, kCosine, kWsd };
+enum class ScheduleName { kConstant, kLinear, kCosine, kWsd, kMultistep };
 enum class Dtype { kFp32, kTf32, kBf16, kFp16 };
 enum class LossScale { kAuto, kNone, kStatic, kDynamic };
 enum class StateDtype { kFp32, kBf16, kInt8 };
@@ -142,7 +142,8 @@ struct DataConfig {
 };
 
 struct TrainConfig {
-  int64_t steps = 1000;
+  int64_t steps = 1000;     // derived when `epochs` are given: 0 until the data has been counted
+  double epochs = 0;        // 0: `steps` are given
   int64_t stop_after = 0;   // steps; 0: all of them
   int64_t micro_batch = 8;  // sequences per micro-step and data rank; 0: auto, the solver's choice
   int64_t accumulate = 1;   // micro-steps per update; derived when a global batch is given
@@ -150,6 +151,7 @@ struct TrainConfig {
   std::optional<int64_t> global_batch_tokens;  // the same in tokens
   int64_t seed = 1337;           // of dropout, and what model.seed and data.seed follow
   int64_t eval_every = 250;      // steps; 0: off; derived: 0 without held-out data
+  double eval_every_epochs = 0;  // 0: `eval_every` is given
   int64_t eval_sequences = 160;  // per evaluation, on all ranks together; 0: all that is held out
   int64_t log_every = 10;
   int64_t sample_every = 0;      // 0: off
@@ -158,6 +160,9 @@ struct TrainConfig {
   MonitorMode monitor_mode = MonitorMode::kAuto;
   int64_t threads = 0;              // 0: all cores
   std::vector<std::string> freeze;  // patterns of parameters that are not trained
+  // Steps of an epoch, not rounded. 0: not known, because no key counts in epochs, or because the
+  // data has not been counted yet (FollowEpochs).
+  double steps_per_epoch = 0;
 
   // How many steps are made.
   int64_t StepsToMake() const { return stop_after > 0 && stop_after < steps ? stop_after : steps; }
@@ -189,6 +194,7 @@ struct OptimizerConfig {
   bool nesterov = false;                      // sgd
   double weight_decay = 0.1;
   std::vector<WeightDecayGroup> weight_decay_groups;
+  double layer_decay = 1;       // of the learning rate, from layer to layer; 1: all alike
   double clip_grad_norm = 1.0;  // 0: off
   StateDtype state_dtype = StateDtype::kFp32;
   OptimizerPlace place = OptimizerPlace::kDevice;  // of moments and master weights
@@ -198,10 +204,14 @@ struct OptimizerConfig {
 
 struct ScheduleConfig {
   ScheduleName name = ScheduleName::kCosine;
-  int64_t warmup = 0;           // steps, linear from 0
-  double min_lr = 0.0;          // where linear, cosine and wsd end
-  double decay_fraction = 0.2;  // wsd: share of the steps that decay
-  int64_t decay_steps = 0;      // wsd: the same in steps; derived from decay_fraction
+  int64_t warmup = 0;                    // steps, linear from 0
+  double warmup_epochs = 0;              // 0: `warmup` is given
+  double min_lr = 0.0;                   // where linear, cosine and wsd end
+  double decay_fraction = 0.2;           // wsd: share of the steps that decay
+  int64_t decay_steps = 0;               // wsd: the same in steps; derived from decay_fraction
+  std::vector<double> milestones;        // multistep: steps that begin with a smaller rate, rising
+  std::vector<double> milestone_epochs;  // multistep: the same in epochs
+  double gamma = 0.1;                    // multistep: what each milestone multiplies the rate by
 
   bool operator==(const ScheduleConfig&) const = default;
 };

@@ -14,6 +14,7 @@ namespace {
 constexpr double kThousands = 1e5;
 constexpr double kMillions = 1e7;
 constexpr double kSteps = 1e12;
+constexpr double kEpochs = 1e6;
 constexpr double kSeeds = 9007199254740992.0;  // 2^53: exact in JSON and YAML readers everywhere
 
 void ModelKeys(std::vector<Key>& keys) {
@@ -98,7 +99,14 @@ void DataKeys(std::vector<Key>& keys) {
 void TrainKeys(std::vector<Key>& keys) {
   using T = TrainConfig;
   SectionKeys<T> train(keys, "train", &RunConfig::train);
-  train.Add("steps", &T::steps, "Updates to make.").Between(1, kSteps);
+  train.Add("steps", &T::steps, "Updates to make.")
+      .Between(1, kSteps)
+      .Derived("1000; with `epochs`, what they take");
+  train
+      .Add("epochs", &T::epochs,
+           "How often to read all samples, in place of `steps`: those follow from the data and the "
+           "global batch, rounded up (docs/recipes.md); 0: `steps` says it.")
+      .Between(0, kEpochs);
   train
       .Add("stop_after", &T::stop_after,
            "End after so many of them, as if the rest were to follow: the learning rate is that of "
@@ -131,6 +139,12 @@ void TrainKeys(std::vector<Key>& keys) {
   train.Add("eval_every", &T::eval_every, "Steps between evaluations; 0: none.")
       .Between(0, kSteps)
       .Derived("250; 0 without held-out data");
+  train
+      .Add(
+          "eval_every_epochs", &T::eval_every_epochs,
+          "Epochs between evaluations, in place of `eval_every`; 1: once in an epoch, a part of 1: "
+          "more often; 0: `eval_every` says it.")
+      .Between(0, kEpochs);
   train
       .Add("eval_sequences", &T::eval_sequences,
            "Held-out sequences per evaluation, the same ones whatever the micro-batch and the "
@@ -207,6 +221,13 @@ void OptimizerKeys(std::vector<Key>& keys) {
                 "weight_decay: 0}]`; the "
                 "first match wins.");
   optimizer
+      .Add("layer_decay", &O::layer_decay,
+           "What the learning rate is multiplied by from layer to layer, for fine-tuning: with L "
+           "blocks the head has 1, block i (from 0) `layer_decay`^(L − i), and the embeddings "
+           "`layer_decay`^(L + 1) (docs/recipes.md); 1: all learn alike.")
+      .Above(0)
+      .Between(0, 1);
+  optimizer
       .Add("clip_grad_norm", &O::clip_grad_norm,
            "Largest global norm of the gradient; 0: no clipping.")
       .AtLeast(0);
@@ -223,8 +244,13 @@ void ScheduleKeys(std::vector<Key>& keys) {
   SectionKeys<S> schedule(keys, "schedule", &RunConfig::schedule);
   const std::vector<std::string> decaying = {"linear", "cosine", "wsd"};
   schedule.Add("name", &S::name,
-               "Learning rate after the warm-up; `wsd` is warm-up, stable, decay.");
-  schedule.Add("warmup", &S::warmup, "Steps of linear warm-up.").Between(0, kSteps);
+               "Learning rate after the warm-up; `wsd` is warm-up, stable, decay, and `multistep` "
+               "falls at milestones.");
+  schedule.Add("warmup", &S::warmup, "Steps of linear warm-up.")
+      .Between(0, kSteps)
+      .Derived("0; with `warmup_epochs`, what they take");
+  schedule.Add("warmup_epochs", &S::warmup_epochs, "The same in epochs; 0: `warmup` says it.")
+      .Between(0, kEpochs);
   schedule.Add("min_lr", &S::min_lr, "Learning rate at the end.")
       .AtLeast(0)
       .When("schedule.name", decaying);
@@ -235,6 +261,21 @@ void ScheduleKeys(std::vector<Key>& keys) {
       .Between(0, kSteps)
       .Derived("`decay_fraction` of `train.steps`")
       .When("schedule.name", {"wsd"});
+  schedule
+      .Add("milestones", &S::milestones,
+           "Steps from which on the learning rate is `gamma` times what it was, in rising order; "
+           "counted from the first step, warm-up included.")
+      .Between(1, kSteps)
+      .Derived("with `milestone_epochs`, the steps that begin with them")
+      .When("schedule.name", {"multistep"});
+  schedule.Add("milestone_epochs", &S::milestone_epochs, "The same in epochs: `[30, 60, 80]`.")
+      .Above(0)
+      .Between(0, kEpochs)
+      .When("schedule.name", {"multistep"});
+  schedule.Add("gamma", &S::gamma, "What each milestone multiplies the learning rate by.")
+      .Above(0)
+      .Between(0, 1)
+      .When("schedule.name", {"multistep"});
 }
 
 void TechniqueKeys(std::vector<Key>& keys) {

@@ -1,13 +1,16 @@
-// Where an image lies on the canvas that the model sees: padded, and for training shifted and
-// flipped at random, as torchvision's Pad, RandomCrop and RandomHorizontalFlip do. h × w image,
-// H × W canvas, C channels.
+// What training makes of an image: it is padded, shifted and flipped at random, as torchvision's
+// Pad, RandomCrop and RandomHorizontalFlip do, changed by RandAugment's operations, and partly
+// erased. h × w image, H × W canvas that the model sees, C channels.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "trainer/data/image_files.h"
+#include "trainer/data/image_mixing.h"
 #include "trainer/data/image_normalisation.h"
+#include "trainer/data/image_operations.h"
 
 namespace plimsoll::data {
 
@@ -22,10 +25,19 @@ struct Augmentation {
   // The canvas gets so many zeros on each side, and a random part of the size of the canvas is cut
   // out of that.
   int64_t crop_padding = 0;
-  bool flip = false;  // with probability ½
+  bool flip = false;       // with probability ½
+  int64_t operations = 0;  // of RandAugment, one after the other
+  int64_t strength = 9;    // theirs, below kStrengths
+  double erase_probability = 0;
 
-  // The placement for a sample. It depends on the seed and the sample's number alone.
+  // All that is drawn depends on the seed and the sample's number alone.
   Placement Draw(const Placement& centred, uint64_t seed, int64_t sample) const;
+  // Applies RandAugment's operations to the canvas [H,W,C]. `scratch` has at least as many bytes.
+  void Change(uint64_t seed, int64_t sample, const ImageSize& canvas, std::span<uint8_t> bytes,
+              std::span<uint8_t> scratch) const;
+  // What is erased of the canvas. Zhong et al. 2020, "Random Erasing Data Augmentation", algorithm
+  // 1, with the sizes and tries of torchvision's RandomErasing.
+  std::optional<ImageBox> DrawErasing(uint64_t seed, int64_t sample, const ImageSize& canvas) const;
 };
 
 // The image in the middle of a canvas that is at least as large; an odd pixel more is below it or
@@ -36,5 +48,10 @@ Placement Centred(const ImageSize& image, const ImageSize& canvas);
 // not cover are zeros, and normalised as such.
 void DrawImage(std::span<const uint8_t> pixels, const ImageSize& image, const Placement& placement,
                const NormalisedBytes& normalised, const ImageSize& canvas, std::span<float> out);
+// The same as bytes.
+void PlaceImage(std::span<const uint8_t> pixels, const ImageSize& image, const Placement& placement,
+                const ImageSize& canvas, std::span<uint8_t> out);
+// Sets the box of normalised values to 0: the mean, where the images' own was subtracted.
+void EraseBox(const ImageBox& box, const ImageSize& canvas, std::span<float> values);
 
 }  // namespace plimsoll::data

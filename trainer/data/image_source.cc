@@ -1,8 +1,10 @@
 // Labelled images as a source of data: fills the inputs "images" f32[B,H,W,C], normalised, and
-// "labels" i32[B] of models that classify. Called "images" in run files.
+// "labels" i32[B] of models that classify, and where images are mixed "labels_b" i32[B] and
+// "label_weight" f32[B]. Called "images" in run files.
 //
 // An epoch is a permutation of the N images for training, drawn anew for each: sample n is image
-// number n mod N of epoch n / N. The images for tests are held out, in their order.
+// number n mod N of epoch n / N. The images for tests are held out, in their order. RandAugment and
+// mixing take scratch memory, which each thread that fills allocates once.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -26,12 +28,13 @@ namespace plimsoll::data {
 namespace {
 
 // Streams of random numbers drawn from one seed.
-constexpr uint64_t kOrderStream = 1, kAugmentationStream = 2;
+constexpr uint64_t kOrderStream = 1, kAugmentationStream = 2, kMixStream = 3, kPartnerStream = 4;
 
 constexpr int32_t kNoLabel = -1;  // of rows that carry no loss
 
 constexpr int64_t kMostPixels = 10000;  // of a canvas' side
 constexpr double kLeastStd = 1e-6;      // what float32 can divide by
+constexpr double kMostAlpha = 4;        // beyond it Jöhnk's method takes many tries
 
 // "28 × 28 × 1"
 std::string Text(const ImageSize& size) {
@@ -50,8 +53,9 @@ struct Images {
 
 // The inputs among the slots; a model may do without one of them.
 struct ImageSlots {
-  std::span<float> images;    // [B,H,W,C]
-  std::span<int32_t> labels;  // [B]
+  std::span<float> images;                   // [B,H,W,C]
+  std::span<int32_t> labels, second_labels;  // [B]
+  std::span<float> weights;                  // [B]: of the first labels
   int64_t rows = 0;
 };
 
@@ -73,6 +77,10 @@ struct ImageSlots {
                                  : "; give the model their height and width"));
 }
 
+bool IsColumn(const graph::Slot& slot, graph::DType dtype) {
+  return slot.type.dtype == dtype && slot.type.shape.rank() == 1;
+}
+
 ImageSlots SlotsOf(const Images& images, std::span<const graph::Slot> slots) {
   ImageSlots found;
   for (const graph::Slot& slot : slots) {
@@ -84,13 +92,16 @@ ImageSlots SlotsOf(const Images& images, std::span<const graph::Slot> slots) {
         FailOnSize(images, slot);
       }
       found.images = slot.values<float>();
-    } else if (slot.name == "labels" && slot.type.dtype == graph::DType::kInt32 &&
-               shape.rank() == 1) {
+    } else if (slot.name == "labels" && IsColumn(slot, graph::DType::kInt32)) {
       found.labels = slot.values<int32_t>();
+    } else if (slot.name == "labels_b" && IsColumn(slot, graph::DType::kInt32)) {
+      found.second_labels = slot.values<int32_t>();
+    } else if (slot.name == "label_weight" && IsColumn(slot, graph::DType::kFloat32)) {
+      found.weights = slot.values<float>();
     } else {
       throw UserError(fmt::format(
-          "images have nothing for the model's input '{}', {}; they fill images f32[B,H,W,C] and "
-          "labels i32[B]",
+          "images have nothing for the model's input '{}', {}; they fill images f32[B,H,W,C], "
+          "labels i32[B], labels_b i32[B] and label_weight f32[B]",
           slot.name, slot.type.ToString()));
     }
     if (found.rows != 0 && found.rows != shape.dim(0)) {
@@ -106,16 +117,12 @@ std::span<float> RowOf(const Images& images, const ImageSlots& slots, int64_t ro
   return slots.images.subspan(static_cast<size_t>(row) * values, values);
 }
 
-// Fills row `row` of the slots with an image, placed so.
-void FillRow(const Images& images, const LabelledImages& from, int64_t number,
-             const Placement& placement, const ImageSlots& slots, int64_t row) {
-  if (!slots.images.empty()) {
-    DrawImage(from.image(number), from.size, placement, images.normalised, images.canvas,
-              RowOf(images, slots, row));
-  }
-  if (!slots.labels.empty()) {
-    slots.labels[static_cast<size_t>(row)] = from.labels[static_cast<size_t>(number)];
-  }
+// Fills the labels of row `row`: `share` is the first one's weight.
+void FillLabels(const ImageSlots& slots, int64_t row, int32_t first, int32_t second, double share) {
+  const auto at = static_cast<size_t>(row);
+  if (!slots.labels.empty()) slots.labels[at] = first;
+  if (!slots.second_labels.empty()) slots.second_labels[at] = second;
+  if (!slots.weights.empty()) slots.weights[at] = static_cast<float>(share);
 }
 
 // UserError on a label from `bound` on.
@@ -142,12 +149,18 @@ class HeldOutImages final : public Source {
   void Fill(int64_t first, std::span<const graph::Slot> slots) const override {
     const ImageSlots found = SlotsOf(*images_, slots);
     for (int64_t row = 0; row < found.rows; ++row) {
-      if (first + row < count_) {
-        FillRow(*images_, images_->files.test, first + row, images_->centred, found, row);
-        continue;
+      const bool is_there = first + row < count_;
+      const LabelledImages& test = images_->files.test;
+      const int32_t label = is_there ? test.labels[static_cast<size_t>(first + row)] : kNoLabel;
+      FillLabels(found, row, label, label, 1);
+      if (found.images.empty()) continue;
+      const std::span<float> to = RowOf(*images_, found, row);
+      if (!is_there) {
+        std::ranges::fill(to, 0.0f);
+      } else {
+        DrawImage(test.image(first + row), test.size, images_->centred, images_->normalised,
+                  images_->canvas, to);
       }
-      if (!found.images.empty()) std::ranges::fill(RowOf(*images_, found, row), 0.0f);
-      if (!found.labels.empty()) found.labels[static_cast<size_t>(row)] = kNoLabel;
     }
   }
   int64_t CountTargets(std::string_view /*objective*/, int64_t first,
@@ -164,19 +177,21 @@ class HeldOutImages final : public Source {
 
 class ImageSource final : public Source {
  public:
-  ImageSource(Images images, const Augmentation& augmentation, uint64_t seed)
+  ImageSource(Images images, const Augmentation& augmentation, const ImageMixing& mixing,
+              uint64_t seed)
       : images_(std::make_shared<const Images>(std::move(images))),
         augmentation_(augmentation),
+        mixing_(mixing),
         seed_(seed) {}
 
   void Fill(int64_t first, std::span<const graph::Slot> slots) const override {
     const ImageSlots found = SlotsOf(*images_, slots);
-    const LabelledImages& train = images_->files.train;
-    for (int64_t row = 0; row < found.rows; ++row) {
-      const Placement placement =
-          augmentation_.Draw(images_->centred, Hash(seed_, kAugmentationStream), first + row);
-      FillRow(*images_, train, ImageOf(first + row), placement, found, row);
+    if (mixing_.any() && !found.labels.empty() && found.second_labels.empty()) {
+      throw UserError(
+          "data.mixup and data.cutmix give images two labels, but the model reads one; leave them "
+          "out, or set model.mixed_labels where the family has it");
     }
+    for (int64_t row = 0; row < found.rows; ++row) FillRow(first + row, found, row);
   }
   void CheckBound(std::string_view input, int64_t bound) const override {
     if (input != "labels") return;
@@ -184,6 +199,7 @@ class ImageSource final : public Source {
     CheckLabelsBelow(images_->files.test, bound);
   }
   std::vector<int64_t> sizes() const override { return {images_->files.train.count()}; }
+  std::optional<int64_t> epoch_samples() const override { return images_->files.train.count(); }
   std::unique_ptr<Source> HeldOut(int64_t most) const override {
     const int64_t all = images_->files.test.count();
     return std::make_unique<HeldOutImages>(images_, most > 0 ? std::min(most, all) : all);
@@ -205,6 +221,16 @@ class ImageSource final : public Source {
                           augmentation_.crop_padding);
     }
     if (augmentation_.flip) text += "  flipped with probability 1/2\n";
+    if (augmentation_.operations > 0) {
+      text += fmt::format("  changed by {} operations of strength {} of {}\n",
+                          augmentation_.operations, augmentation_.strength, kStrengths - 1);
+    }
+    if (augmentation_.erase_probability > 0) {
+      text +=
+          fmt::format("  partly erased with probability {:.4g}\n", augmentation_.erase_probability);
+    }
+    if (mixing_.mixup > 0) text += fmt::format("  mixed (mixup {:.4g})\n", mixing_.mixup);
+    if (mixing_.cutmix > 0) text += fmt::format("  mixed (CutMix {:.4g})\n", mixing_.cutmix);
     return text + fmt::format("  mean {:.4g}, std {:.4g}\n",
                               fmt::join(images_->statistics.mean, " "),
                               fmt::join(images_->statistics.std, " "));
@@ -219,8 +245,51 @@ class ImageSource final : public Source {
     return static_cast<int64_t>(order(static_cast<uint64_t>(sample % count)));
   }
 
+  void FillRow(int64_t sample, const ImageSlots& slots, int64_t row) const {
+    const LabelledImages& train = images_->files.train;
+    const auto label = [&](int64_t image) { return train.labels[static_cast<size_t>(image)]; };
+    const int64_t own = ImageOf(sample);
+    const std::span<float> to =
+        slots.images.empty() ? std::span<float>() : RowOf(*images_, slots, row);
+    const uint64_t seed = Hash(seed_, kAugmentationStream);
+    if (!to.empty()) Draw(own, seed, sample, to);
+    if (!mixing_.any()) return FillLabels(slots, row, label(own), label(own), 1);
+    // The partner is any image, with an augmentation of its own.
+    SampleRandom random(seed_, sample, kMixStream);
+    const int64_t partner = random.Below(train.count());
+    const ImageMix mix = mixing_.Draw(images_->canvas, random);
+    if (!to.empty()) {
+      static thread_local std::vector<float> other;
+      other.resize(to.size());
+      Draw(partner, Hash(seed, kPartnerStream), sample, other);
+      MixImages(mix, images_->canvas, to, other);
+    }
+    FillLabels(slots, row, label(own), label(partner), mix.own_share);
+  }
+
+  // Writes an image as training sees it.
+  void Draw(int64_t image, uint64_t seed, int64_t sample, std::span<float> to) const {
+    const LabelledImages& train = images_->files.train;
+    const ImageSize& canvas = images_->canvas;
+    const Placement placement = augmentation_.Draw(images_->centred, seed, sample);
+    if (augmentation_.operations == 0) {
+      DrawImage(train.image(image), train.size, placement, images_->normalised, canvas, to);
+    } else {
+      static thread_local std::vector<uint8_t> bytes, scratch;
+      bytes.resize(to.size());
+      scratch.resize(to.size());
+      PlaceImage(train.image(image), train.size, placement, canvas, bytes);
+      augmentation_.Change(seed, sample, canvas, bytes, scratch);
+      DrawImage(bytes, canvas, {}, images_->normalised, canvas, to);
+    }
+    if (augmentation_.erase_probability == 0) return;
+    const auto box = augmentation_.DrawErasing(seed, sample, canvas);
+    if (box) EraseBox(*box, canvas, to);
+  }
+
   std::shared_ptr<const Images> images_;
   Augmentation augmentation_;
+  ImageMixing mixing_;
   uint64_t seed_;
 };
 
@@ -272,7 +341,10 @@ ChannelStatistics StatisticsFrom(const Settings& settings, const LabelledImages&
 
 Augmentation AugmentationFrom(const Settings& settings, const ImageSize& image) {
   const Augmentation augmentation = {.crop_padding = settings.Int("crop_padding"),
-                                     .flip = settings.Bool("flip")};
+                                     .flip = settings.Bool("flip"),
+                                     .operations = settings.Int("randaugment"),
+                                     .strength = settings.Int("randaugment_strength"),
+                                     .erase_probability = settings.Float("erasing")};
   if (augmentation.crop_padding >= std::min(image.height, image.width)) {
     throw SettingError(
         "crop_padding",
@@ -291,7 +363,8 @@ std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& /*model
   return std::make_unique<ImageSource>(
       Images{settings.Text("folder"), std::move(files), canvas, Centred(size, canvas),
              std::move(statistics), std::move(normalised)},
-      AugmentationFrom(settings, size), seed);
+      AugmentationFrom(settings, size),
+      ImageMixing{.mixup = settings.Float("mixup"), .cutmix = settings.Float("cutmix")}, seed);
 }
 
 const SourceRegistration kSource({
@@ -318,6 +391,47 @@ const SourceRegistration kSource({
           .type = Setting::Type::kBool,
           .doc = "For training, an image is flipped left to right with probability ½.",
           .default_value = false},
+         {.name = "workers",
+          .doc = "Threads that prepare the images of the next steps while one runs; 0: each step "
+                 "prepares its own. The images are the same (docs/recipes.md).",
+          .derived = "0; on a GPU one for every 4 cores, 1 to 8",
+          .min = 0,
+          .max = 256},
+         {.name = "randaugment",
+          .doc =
+              "For training, so many operations of RandAugment change an image, drawn out of 14.",
+          .default_value = int64_t{0},
+          .min = 0,
+          .max = 100},
+         {.name = "randaugment_strength",
+          .doc = "How strong they are, of 30.",
+          .default_value = int64_t{9},
+          .min = 0,
+          .max = static_cast<double>(kStrengths - 1)},
+         {.name = "erasing",
+          .type = Setting::Type::kFloat,
+          .doc = "For training, the probability with which a box of an image, 2 % to 33 % of it, "
+                 "is erased.",
+          .default_value = 0.0,
+          .min = 0,
+          .max = 1},
+         {.name = "mixup",
+          .type = Setting::Type::kFloat,
+          .doc = "For training, an image is the weighted mean of two, and so is its loss, with a "
+                 "weight of the distribution Beta(`mixup`, `mixup`); 0: it is one image "
+                 "(docs/recipes.md).",
+          .default_value = 0.0,
+          .min = 0,
+          .max = kMostAlpha},
+         {.name = "cutmix",
+          .type = Setting::Type::kFloat,
+          .doc =
+              "For training, a box of another image takes the place of a part, of the "
+              "distribution Beta(`cutmix`, `cutmix`), and the loss is mixed alike; with `mixup`, "
+              "each in half of the images; 0: never.",
+          .default_value = 0.0,
+          .min = 0,
+          .max = kMostAlpha},
          {.name = "mean",
           .type = Setting::Type::kFloatList,
           .doc =
@@ -333,6 +447,10 @@ const SourceRegistration kSource({
           .min = kLeastStd}},
     .make = &Make,
     .fills = {"images", "labels"},
+    .mixes = [](const Settings& settings) -> std::string {
+      if (settings.Float("mixup") > 0) return "mixup";
+      return settings.Float("cutmix") > 0 ? "cutmix" : "";
+    },
     .holds_out = [](const Settings&) { return true; },
 });
 

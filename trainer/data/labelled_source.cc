@@ -177,6 +177,7 @@ class LabelledSource final : public Source {
     }
   }
   std::vector<int64_t> sizes() const override { return {train_->count()}; }
+  std::optional<int64_t> epoch_samples() const override { return train_->count(); }
   std::unique_ptr<Source> HeldOut(int64_t most) const override {
     if (held_out_ == nullptr) return nullptr;
     const int64_t all = held_out_->count();

@@ -139,6 +139,10 @@ class MaskedSource final : public Source {
     return CountMasks(*train_, first, count, [this](int64_t n) { return SampleOf(n); });
   }
   std::vector<int64_t> sizes() const override { return {train_->tokens()}; }
+  std::optional<int64_t> epoch_samples() const override {
+    if (settings_.Bool("synthetic")) return std::nullopt;
+    return train_->pieces();
+  }
   std::unique_ptr<Source> HeldOut(int64_t most) const override {
     if (held_out_ == nullptr) return nullptr;
     const int64_t all = held_out_->pieces();

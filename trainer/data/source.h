@@ -51,6 +51,10 @@ class Source {
   virtual std::vector<int64_t> sizes() const { return {}; }
   // The number of samples. nullopt: endless.
   virtual std::optional<int64_t> samples() const { return std::nullopt; }
+  // How many samples make an epoch: so many after one another have all that there is to train on,
+  // once. nullopt: there are no epochs, as samples are made up, or come from parts with epochs of
+  // their own.
+  virtual std::optional<int64_t> epoch_samples() const { return std::nullopt; }
   // True if Fill also takes samples beyond the last one, whose rows carry no loss and count for no
   // metric: their targets are negative.
   virtual bool pads() const { return false; }
@@ -80,6 +84,8 @@ struct SourceKind {
   std::function<std::unique_ptr<Source>(const Settings&, const ModelSizes&, uint64_t seed)> make;
   // The inputs that it can fill, for the way out of errors. Empty: unknown.
   std::vector<std::string> fills = {};
+  // The setting that makes samples of two, with two labels each; empty: no setting asks for that.
+  std::function<std::string(const Settings&)> mixes = {};
   // True if a source with these settings holds samples out. Empty: it never does.
   std::function<bool(const Settings&)> holds_out = {};
 };

@@ -53,6 +53,11 @@ std::vector<int64_t> TokenData::sizes() const {
   return sizes;
 }
 
+std::optional<int64_t> TokenData::epoch_samples() const {
+  if (synthetic_ || loader_.parts().size() > 1) return std::nullopt;
+  return loader_.parts().front().windows();
+}
+
 // "3.2 epochs", counted over all steps of the run.
 std::string TokenData::EpochsText(size_t part, const Reading& reading) const {
   const auto read = static_cast<double>(loader_.mixture().Count(part, reading.samples));

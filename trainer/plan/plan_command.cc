@@ -17,6 +17,7 @@
 #include "trainer/settle/activity.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/configured_mesh.h"
+#include "trainer/settle/epochs.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/known_gpus.h"
@@ -35,8 +36,13 @@ constexpr size_t kColumns = 100;
 RunConfig Load(const PlanCommand& command) {
   std::vector<std::string> sets;
   if (!command.budget.empty()) sets.push_back("memory.budget=" + command.budget);
-  const config::Loaded loaded = LoadPlanned(command, sets, command.started);
+  config::Loaded loaded = LoadPlanned(command, sets, command.started);
   for (const std::string& warning : loaded.warnings) PrintWarning(warning);
+  try {
+    CountEpochs(loaded, command.started);
+  } catch (const UserError& error) {  // memory does not depend on it
+    PrintWarning(fmt::format("{}; the steps that the epochs take stay open", error.what()));
+  }
   RunConfig config = loaded.config;
   if (!command.budget.empty()) config.origins["memory.budget"] = "--budget";
   const bool asks = !command.budget.empty() || command.sweep > 0 || !command.largest.empty();
@@ -61,6 +67,9 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
   }
   if (const int64_t ranks = options.mesh.ranks(kDataAxis); ranks > 1) {
     PrintAnswer(fmt::format("  the plan of each of {} data ranks: all are alike\n", ranks));
+  }
+  if (const std::string epochs = EpochsText(config); !epochs.empty()) {
+    PrintAnswer(fmt::format("  {}\n", epochs));
   }
   PrintAnswer(memory::Report(compiled.plan));
   if (compiled.options.device == runtime::DeviceKind::kCuda) {

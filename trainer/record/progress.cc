@@ -16,11 +16,13 @@ namespace plimsoll::trainer {
 
 using Clock = std::chrono::steady_clock;
 
-Progress::Progress(int64_t steps, int64_t first, int64_t log_every, bool live)
+Progress::Progress(int64_t steps, int64_t first, int64_t log_every, bool live,
+                   double steps_per_epoch)
     : steps_(steps),
       first_(first),
       log_every_(log_every),
       terminal_(live ? Terminal::Of(STDOUT_FILENO) : Terminal()),
+      steps_per_epoch_(steps_per_epoch),
       start_(Clock::now()),
       last_live_(start_) {}
 
@@ -68,6 +70,10 @@ std::vector<Progress::Part> Progress::PartsOf(const StepReport& r) const {
   std::vector<Part> parts;
   const auto add = [&](int rank, std::string text) { parts.push_back({std::move(text), rank}); };
   add(0, fmt::format("step {:>{}}/{}", r.step, std::to_string(steps_).size(), steps_));
+  if (steps_per_epoch_ > 0) {
+    add(1, fmt::format("  epoch {:.2f}/{:.4g}", static_cast<double>(r.step + 1) / steps_per_epoch_,
+                       static_cast<double>(steps_) / steps_per_epoch_));
+  }
   for (const ObjectiveReport& o : r.objectives) {
     const std::string of = graph::OfObjective(o.name, "");  // "critic."
     add(0, fmt::format("  {}loss {:.4f}", of, o.loss));

@@ -46,8 +46,9 @@ class Progress {
   // Lines go to stdout, in full if that is a file or a pipe. On a terminal the lines of steps drop
   // their least important parts until they fit, and every step refreshes a live line, unless `live`
   // is false: mpirun makes terminals of its own. `first`: the first step of this process, if the
-  // run was resumed.
-  Progress(int64_t steps, int64_t first, int64_t log_every, bool live = true);
+  // run was resumed. `steps_per_epoch`: 0 where the run doesn't count epochs.
+  Progress(int64_t steps, int64_t first, int64_t log_every, bool live = true,
+           double steps_per_epoch = 0);
   ~Progress();
 
   // Estimates the remaining time from now on, beginning with that step.
@@ -75,6 +76,7 @@ class Progress {
   int64_t log_every_;
   Terminal terminal_;
   bool live_ = false;
+  double steps_per_epoch_ = 0;
   std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point last_live_;
 };

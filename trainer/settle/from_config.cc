@@ -13,6 +13,7 @@
 #include "base/glob.h"
 #include "models/family.h"
 #include "models/huggingface.h"
+#include "optim/layer_rates.h"
 #include "runtime/cuda_device.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/resolve.h"
@@ -74,6 +75,13 @@ void CheckCoupling(const config::RunConfig& config, const models::Model& model) 
                                    "another in this model; use a multiple of {}",
                                    micro_batch, coupled, coupled));
   }
+  const auto* const drop_path = std::get_if<double>(&config.model.settings.Get("drop_path"));
+  if (drop_path != nullptr && *drop_path > 0 && config.parallel.sequence &&
+      config.parallel.tensor > 1) {
+    throw config.Error("parallel.sequence",
+                       "tensor ranks have a part of each sample's tokens then, but model.drop_path "
+                       "drops whole samples; use parallel.sequence: false");
+  }
   if (coupled != 0 && config.parallel.sync_norm) {
     throw config.Error("parallel.sync_norm",
                        "this model has no statistics of whole micro-batches, which ranks could "
@@ -114,6 +122,22 @@ void RequireMatch(const config::RunConfig& config, const char* key, const std::s
   }
   throw config.Error(key, "no parameter matches '" + pattern + "'; the first one is called '" +
                               parameters.front().name + "'");
+}
+
+// The factors of the learning rate that optimizer.layer_decay asks for.
+std::map<std::string, double> LrFactorsFrom(const config::RunConfig& config,
+                                            const models::Model& model,
+                                            const adapters::Lora& lora) {
+  std::vector<std::string> names;
+  for (const models::ParameterInfo& parameter :
+       lora.enabled() ? adapters::Parameters(lora) : model.parameters()) {
+    names.push_back(parameter.name);
+  }
+  std::map<std::string, double> factors = optim::LayerRates(names, config.optimizer.layer_decay);
+  if (!factors.empty()) return factors;
+  throw config.Error("optimizer.layer_decay",
+                     "this model has no numbered blocks, by which learning rates could differ; "
+                     "leave it out");
 }
 
 // UserError on a name that no objective has.
@@ -218,6 +242,7 @@ optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::M
                  lora.enabled() ? adapters::Parameters(lora) : model.parameters());
     update.groups.push_back({group.pattern, group.weight_decay});
   }
+  if (o.layer_decay < 1) update.lr_factors = LrFactorsFrom(config, model, lora);
   update.clip_grad_norm = o.clip_grad_norm;
   if (o.state_dtype == config::StateDtype::kBf16) update.state_dtype = optim::StateDType::kBFloat16;
   if (o.state_dtype == config::StateDtype::kInt8) update.state_dtype = optim::StateDType::kInt8;

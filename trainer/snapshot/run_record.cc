@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/json.h"
+#include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 #include "trainer/settle/configured_mesh.h"
 
@@ -40,9 +41,11 @@ bool SetsCourse(const std::string& path) {
   static const char* const kCourse[] = {"model.dropout",
                                         "model.sequence",
                                         "train.steps",
+                                        "train.epochs",
                                         "train.seed",
                                         "lora.dropout",
                                         "optimizer.lr",
+                                        "optimizer.layer_decay",
                                         "optimizer.betas",
                                         "optimizer.eps",
                                         "optimizer.momentum",
@@ -51,7 +54,7 @@ bool SetsCourse(const std::string& path) {
                                         "optimizer.weight_decay",
                                         "optimizer.weight_decay_groups"};
   // All that makes the samples, of whichever source.
-  if (key.starts_with("data.")) return key != "data.eval";
+  if (key.starts_with("data.")) return key != "data.eval" && key != "data.workers";
   return key.starts_with("schedule.") || (key.starts_with("amp.") && key != "amp.max_skips") ||
          std::ranges::find(kCourse, key) != std::end(kCourse);
 }
@@ -258,6 +261,7 @@ void RequireContinues(const RunRecord& saved, const RunRecord& now, const config
       saved.config, now.config,
       [&](const std::string& key) {
         if (key == "data.seed" && FollowsSeed(saved, config)) return false;
+        if (config::FollowsEpochs(config, key)) return false;  // from keys that are compared
         return SetsCourse(key) && !IsFixed(key) && !IsOverridden(config, key);
       },
       course);

@@ -360,6 +360,38 @@ TEST(ConfigErrors, Schedules) {
   });
 }
 
+TEST(ConfigErrors, Epochs) {
+  Check({
+      {kBase + "train: {steps: 10, epochs: 2}\n",
+       "run.yaml:3: train.epochs: says what train.steps (run.yaml:3) says; keep one"},
+      {kBase + "train: {eval_every: 10, eval_every_epochs: 1}\n",
+       "run.yaml:3: train.eval_every_epochs: says what train.eval_every (run.yaml:3) says; keep "
+       "one"},
+      {kBase + "schedule: {warmup: 10, warmup_epochs: 1}\n",
+       "run.yaml:3: schedule.warmup_epochs: says what schedule.warmup (run.yaml:3) says; keep one"},
+      {kBase + "schedule: {name: multistep, milestones: 5, milestone_epochs: 1}\n",
+       "run.yaml:3: schedule.milestone_epochs: says what schedule.milestones (run.yaml:3) says; "
+       "keep one"},
+      {kBase + "train: {epochs: -1}\n",
+       "run.yaml:3: train.epochs: -1 is out of range; it must be between 0 and 1000000"},
+  });
+}
+
+TEST(ConfigErrors, Milestones) {
+  Check({
+      {kBase + "schedule: {name: multistep}\n",
+       "run.yaml:3: schedule.milestones: missing; multistep needs the steps at which the learning "
+       "rate falls, or schedule.milestone_epochs"},
+      {kBase + "schedule: {name: multistep, milestones: [20, 10]}\n",
+       "run.yaml:3: schedule.milestones: are to rise from one to the next"},
+      {kBase + "schedule: {name: multistep, milestones: [2.5]}\n",
+       "run.yaml:3: schedule.milestones: are whole steps; schedule.milestone_epochs counts in "
+       "epochs"},
+      {kBase + "schedule: {name: multistep, milestones: [5], gamma: 2}\n",
+       "run.yaml:3: schedule.gamma: 2 is out of range; it must be above 0 and at most 1"},
+  });
+}
+
 TEST(ConfigErrors, Yaml) {
   Check({
       {"- a\n- b\n", "run.yaml:1: expected a map of sections (model: …), got a list"},

@@ -106,8 +106,71 @@ TEST_F(ImageSource, ReadsEachImageOnceAnEpoch) {
   EXPECT_NE(Fill(*source, 0, 12), Fill(*MakePlain({}, kSeed + 1), 0, 12));
 }
 
+// Rows with both labels and the first one's weight.
+struct Mixed {
+  std::vector<float> images, weights;
+  std::vector<int32_t> labels, second;
+
+  void Fill(const Source& source, int64_t first, int64_t rows) {
+    std::vector<graph::Slot> slots = {ImageSlot({rows, 3, 4, 1}, images), LabelSlot(rows, labels),
+                                      LabelSlot(rows, second)};
+    slots[2].name = "labels_b";
+    weights.assign(static_cast<size_t>(rows), NAN);
+    slots.push_back({"label_weight",
+                     {graph::DType::kFloat32, {rows}},
+                     std::as_writable_bytes(std::span(weights))});
+    source.Fill(first, slots);
+  }
+};
+
+TEST_F(ImageSource, MixesImagesAndTheirLabels) {
+  const auto plain = MakePlain(), mixing = MakePlain({{"mixup", 1.0}});
+  const Batch own = Fill(*plain, 0, 120);
+  Mixed mixed;
+  mixed.Fill(*mixing, 0, 120);
+  EXPECT_EQ(mixed.labels, own.labels);
+  int others = 0;
+  for (size_t row = 0; row < 120; ++row) {
+    const float share = mixed.weights[row];
+    ASSERT_TRUE(share >= 0 && share <= 1);
+    others += mixed.second[row] != mixed.labels[row];
+    // Image i has the bytes 12 i, 12 i + 1, …; label 0 is that of images 0 and 10, 1 of 1 and 11.
+    bool fits = false;
+    for (int image = mixed.second[row]; image < 12; image += 10) {
+      const float expected = share * own.images[12 * row + 5] +
+                             (1 - share) * static_cast<float>(12 * image + 5) / 255.0f;
+      fits |= std::abs(mixed.images[12 * row + 5] - expected) < 1e-6f;
+    }
+    EXPECT_TRUE(fits) << row;
+  }
+  EXPECT_GT(others, 60);
+  // Samples depend on nothing but their numbers.
+  for (const int64_t row : {0, 7, 119}) {
+    Mixed one;
+    one.Fill(*mixing, row, 1);
+    EXPECT_EQ(one.second[0], mixed.second[static_cast<size_t>(row)]);
+    EXPECT_EQ(one.weights[0], mixed.weights[static_cast<size_t>(row)]);
+    EXPECT_TRUE(std::equal(one.images.begin(), one.images.end(), mixed.images.begin() + 12 * row));
+  }
+}
+
+TEST_F(ImageSource, WithoutMixingTheSecondLabelIsTheFirst) {
+  Mixed rows;
+  rows.Fill(*MakePlain(), 0, 24);
+  EXPECT_EQ(rows.second, rows.labels);
+  EXPECT_EQ(rows.weights, std::vector<float>(24, 1));
+}
+
+TEST_F(ImageSource, MixingNeedsALossOfTwoLabels) {
+  const auto source = MakePlain({{"cutmix", 1.0}});
+  ExpectUserError([&] { Fill(*source, 0, 4); }, {"data.mixup and data.cutmix give images two"});
+}
+
 TEST_F(ImageSource, FillsASampleTheSameHoweverSamplesAreSplit) {
-  const auto source = MakePlain({{"crop_padding", int64_t{2}}, {"flip", true}});
+  const auto source = MakePlain({{"crop_padding", int64_t{2}},
+                                 {"flip", true},
+                                 {"randaugment", int64_t{2}},
+                                 {"erasing", 0.5}});
   const Batch whole = Fill(*source, 0, 48);
   for (const int64_t rows : {1, 2, 3, 8, 16}) {
     Batch pieces;
