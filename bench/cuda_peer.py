@@ -2,8 +2,7 @@
 """Times PyTorch's training step of one model on one GPU: torch.compile, fused AdamW (SGD for
 ResNets), flash attention, autocast over float32 weights (or bf16 weights and moments), gradients
 clipped to norm 1, but for ResNets. Random data, the same in each step. Prints one line of JSON;
-started by
-cuda_against_pytorch.py, and a row of a study (configs/studies/gpt2-124m.yaml).
+started by cuda_against_pytorch.py, and a row of a study (configs/studies/gpt2-124m.yaml).
 
 With --wait it says "ready" after the warm-up and measures when a line arrives on standard input, so
 that several can compile side by side.

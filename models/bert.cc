@@ -72,6 +72,7 @@ class Bert final : public Model {
     sizes.emplace_back("vocab", settings().Int("vocab"));
     return sizes;
   }
+  bool shares_tokens() const override { return false; }  // types are looked up for whole texts
   CheckpointTable checkpoint_table() const override;
   // Weights for another task lack the heads of this one.
   Misfit OnMisfit(const ParameterInfo& parameter) const override {

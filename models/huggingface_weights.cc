@@ -67,8 +67,9 @@ Part MakePart(const ParameterInfo& parameter, std::string name, int64_t first_ro
                .order = entry.order,
                .count = entry.count,
                .leading_ones = entry.leading_ones};
+  if (!entry.view.empty()) part.shape = entry.view;
   if (!dims.empty()) part.shape[0] = part.rows;
-  const bool fits = (part.order.empty() || part.order.size() == dims.size()) &&
+  const bool fits = (part.order.empty() || part.order.size() == part.shape.size()) &&
                     (!part.count || part.elements() == 1);
   if (!fits) {
     throw InternalError("the checkpoint table has another form for '" + parameter.name +

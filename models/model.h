@@ -122,7 +122,9 @@ struct CheckpointEntry {
   // Each element is a tensor of its own, an int64 scalar. A file may lack it: it is 0 then.
   bool count = false;
   int leading_ones = 0;  // the tensors have so many dimensions of size 1 in front
-  bool bare = false;     // the names never have the prefix
+  // The parameter in other dimensions, to which `order` refers. Empty: its own.
+  std::vector<int64_t> view = {};
+  bool bare = false;  // the names never have the prefix
 };
 
 // A * stands for a number (of a layer, of a stage); the n-th * of a tensor's name is the n-th of
@@ -255,6 +257,8 @@ class Model {
   // What identifies the model, by key ("model.layers"): training goes on from a snapshot only if
   // the model has the same description.
   virtual std::map<std::string, std::string> description() const;
+  // Whether tensor-parallel ranks can divide the tokens of what lies between split layers.
+  virtual bool shares_tokens() const { return true; }
   // Sizes that must divide equally among tensor-parallel ranks, by setting.
   virtual std::vector<std::pair<std::string, int64_t>> shared_sizes() const { return {}; }
   // Writes the model's members of config.json, from model_type on.

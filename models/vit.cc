@@ -86,6 +86,7 @@ class Vit final : public Model {
     if (batch.sequence != 1) throw UserError("a ViT reads images, which have no sequence");
   }
   std::vector<Sharding> sharding() const override { return EncoderSharding(sizes_.width); }
+  bool shares_tokens() const override { return false; }  // one token is no patch
   std::vector<std::pair<std::string, int64_t>> shared_sizes() const override {
     return EncoderSharedSizes(sizes_);
   }
@@ -126,14 +127,13 @@ class Vit final : public Model {
     const int64_t p = settings().Int("patch"), channels = settings().Int("channels");
     const int64_t width = sizes_.width, side = settings().Int("image_size") / p;
     const Initializer normal{Initializer::kNormal, sizes_.init_std};
-    const Value weight = g.Parameter("patch.weight", {width, p, p, channels}, normal);
+    const Value weight = g.Parameter("patch.weight", {width, p * p * channels}, normal);
     const Value bias = g.Parameter("patch.bias", {width}, {Initializer::kZeros});
     const Value token = g.Parameter("class.weight", {width}, normal);
     const Value position = g.Parameter("position.weight", {1 + side * side, width}, normal);
     graph::Builder& builder = g.builder();
     const Value patches =
-        ops::Linear(builder, ops::Patches(builder, images, p),
-                    ops::View(builder, weight, {width, p * p * channels}), bias, "patch");
+        ops::Linear(builder, ops::Patches(builder, images, p), weight, bias, "patch");
     return ops::PrependToken(builder, patches, token, position);
   }
 
@@ -153,11 +153,13 @@ CheckpointTable Vit::checkpoint_table() const {
                                   .norm_2 = "encoder.layer.*.layernorm_after"},
                                  sizes_.width);
   const std::string embeddings = "embeddings.";
+  const int64_t patch = settings().Int("patch");
   table.entries.insert(
       table.entries.end(),
       {{.parameter = "embed.patch.weight",  // stored [width, channels, height, width]
         .tensors = {{embeddings + "patch_embeddings.projection.weight"}},
-        .order = {0, 3, 1, 2}},
+        .order = {0, 3, 1, 2},
+        .view = {sizes_.width, patch, patch, settings().Int("channels")}},
        {"embed.patch.bias", {{embeddings + "patch_embeddings.projection.bias"}}},
        {.parameter = "embed.class.weight",
         .tensors = {{embeddings + "cls_token"}},

@@ -42,7 +42,7 @@ struct OnePassAttention {
 
 // Few units leave most of a GPU idle, or end at very different times: then it is faster to divide
 // the work more finely and compute the scores twice. (On an H200 of 132 multiprocessors: 192 units
-// of 1,024 tokens 19 % faster in one pass, 192 of 256 tokens 37 % slower, 768 of 512 tokens 38 %
+// of 1,024 tokens 19 % faster in one pass, 192 of 256 tokens 37 % slower, 512 of 512 tokens 42 %
 // faster.)
 inline bool PrefersOnePass(const OnePassAttention& pass, int64_t head) {
   return head <= kOnePassHead && pass.units >= (pass.chunks > 1 ? 192 : 512);

@@ -396,7 +396,7 @@ forward
 forward
   %loss, %lse: f32[8] = linear_cross_entropy(%x, %w, %targets, %weight)
 backward
-  _, %w.grad: f32[6,4] gradient = linear_cross_entropy_backward(%x, %w, %targets, %weight, %lse, %loss_scale, _) !autodiff
+  _, %w.grad: f32[6,4] gradient, _ = linear_cross_entropy_backward(%x, %w, %targets, %weight, %lse, %loss_scale, _) !autodiff
 )");
 }
 

@@ -209,7 +209,7 @@ TEST(LinearCrossEntropy, LeavesOutGradientsThatNobodyWants) {
 
 TEST(LinearCrossEntropy, BitsDoNotDependOnThreads) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
-    const Problem p(dtype, 300, 3000, 40);
+    const Problem p(dtype, 300, 3000, 40, /*with_bias=*/true);
     const std::vector<TestTensor> one = p.Train(nullptr, 1);
     const std::vector<TestTensor> three = p.Train(nullptr, 3);
     for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(SameBits(one[i], three[i])) << i;

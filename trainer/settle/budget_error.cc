@@ -33,7 +33,8 @@ struct Change {
 
 std::vector<Change> Changes(const RunConfig& config) {
   // 0: a smaller micro-batch would be another training.
-  const int64_t coupled = ModelFrom(config)->coupled_samples();
+  const auto model = ModelFrom(config);
+  const int64_t coupled = model->coupled_samples();
   std::vector<Change> changes;
   if (config.checkpointing.policy != CheckpointPolicy::kAuto) {
     changes.push_back({"checkpointing.policy", "auto",
@@ -80,7 +81,7 @@ std::vector<Change> Changes(const RunConfig& config) {
     changes.push_back({"parallel.reshard_after_forward", "true",
                        [](RunConfig& run) { run.parallel.reshard_after_forward = true; }});
   }
-  if (config.parallel.tensor > 1 && !config.parallel.sequence) {
+  if (config.parallel.tensor > 1 && !config.parallel.sequence && model->shares_tokens()) {
     changes.push_back(
         {"parallel.sequence", "true", [](RunConfig& run) { run.parallel.sequence = true; }});
   }

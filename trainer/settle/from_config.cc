@@ -372,6 +372,12 @@ int64_t BucketBytes(const config::RunConfig& config, int64_t trained) {
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model) {
   CheckSize(config, model);
   CheckCoupling(config, model);
+  if (config.parallel.sequence && config.parallel.tensor > 1 && !model.shares_tokens()) {
+    throw config.Error("parallel.sequence",
+                       fmt::format("tensor ranks cannot share the tokens of a {} model; use "
+                                   "parallel.sequence: false",
+                                   model.family()));
+  }
   if (!SharesTokens(config)) {
     throw config.Error(
         "parallel.sequence",
