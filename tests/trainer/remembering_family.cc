@@ -51,7 +51,8 @@ class NumberedPoints final : public data::Source {
 const data::SourceRegistration kSource({
     .name = "numbered_points",
     .settings = {},
-    .make = [](const Settings&, const ModelSizes&, uint64_t seed) { return std::make_unique<NumberedPoints>(seed); },
+    .make = [](const Settings&, const data::ModelSizes&,
+               uint64_t seed) { return std::make_unique<NumberedPoints>(seed); },
 });
 
 }  // namespace
