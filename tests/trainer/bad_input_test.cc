@@ -148,7 +148,7 @@ TEST_F(BadInput, FoldersAndFilesThatAreNotThere) {
             train + "data: {train: " + text + ", tokenizer: " + (folder_ / "absent.json") + "}\n"),
       {"run.yaml:3: data.tokenizer: ", "absent.json"});
   ExpectMistake(Train(train + "data: {synthetic: true}\n"),
-                {"run.yaml:1: model.family: missing; give gpt2"});
+                {"run.yaml:1: model.family: missing; give bert, gpt2"});
 }
 
 TEST_F(BadInput, PatternsThatMatchNoActivation) {
