@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -114,33 +115,64 @@ class Tagger {
     for (size_t i = 0; i < saved_.size(); ++i) {
       const SavedTensor& saved = saved_[i];
       if (saved.block == graph::kNoBlock || saved.parameter || !MayGo(saved)) continue;
-      if (!Leaves(all, saved, blocks)) tags_[i] = Retention::kRecompute;
+      const bool leaves =
+          std::any_of(saved.forward_uses.begin(), saved.forward_uses.end(), [&](int n) {
+            const int block = all.Of(static_cast<size_t>(n));
+            return block == graph::kNoBlock || block / blocks != saved.block / blocks;
+          });
+      if (!leaves) tags_[i] = Retention::kRecompute;
     }
   }
 
-  // Whether anything but these consecutive blocks reads it.
-  static bool Leaves(const graph::Blocks& all, const SavedTensor& saved, int blocks) {
-    return std::any_of(saved.forward_uses.begin(), saved.forward_uses.end(), [&](int n) {
-      const int block = all.Of(static_cast<size_t>(n));
-      return block == graph::kNoBlock || block / blocks != saved.block / blocks;
-    });
-  }
-
-  // A preset keeps what a block passes on: all blocks before would have to be made again for it.
   void RecomputeSelected() {
-    const graph::Blocks all(program_);
+    std::vector<size_t> of_presets;
     for (const std::string& pattern : options_.recompute.patterns) {
       const bool preset = IsPreset(pattern);
       for (size_t i : AllMatches(options_.recompute, pattern)) {
-        const SavedTensor& saved = saved_[i];
-        if (!MayGo(saved)) continue;
-        if (preset && saved.block != graph::kNoBlock && Leaves(all, saved, 1)) continue;
+        if (!MayGo(saved_[i])) continue;
         tags_[i] = Retention::kRecompute;
+        if (preset) of_presets.push_back(i);
       }
     }
+    KeepWhatNeedsOtherBlocks(of_presets);
     for (const std::string& pattern : options_.save.patterns) {
       for (size_t i : AllMatches(options_.save, pattern)) tags_[i] = Retention::kSave;
     }
+  }
+
+  // A preset keeps what could only be made again from what other blocks would have to make again.
+  void KeepWhatNeedsOtherBlocks(const std::vector<size_t>& of_presets) {
+    if (of_presets.empty()) return;
+    const graph::Blocks blocks(program_);
+    const std::vector<graph::Node>& nodes = program_.nodes();
+    std::map<graph::TensorId, int> makers;  // of each tensor's memory
+    for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
+      if (nodes[n].phase != graph::Phase::kForward) break;
+      if (nodes[n].op->view) continue;
+      for (const graph::TensorId id : nodes[n].outputs) {
+        if (id != graph::kNoTensor) makers.try_emplace(program_.Root(id), n);
+      }
+    }
+    std::set<graph::TensorId> kept;
+    for (size_t i = 0; i < saved_.size(); ++i) {
+      if (tags_[i] != Retention::kRecompute) kept.insert(saved_[i].tensor);
+    }
+    const auto needs_another = [&](const auto& self, int node, int block) -> bool {
+      return std::ranges::any_of(nodes[node].inputs, [&](graph::TensorId id) {
+        if (id == graph::kNoTensor || kept.contains(program_.Root(id))) return false;
+        const auto maker = makers.find(program_.Root(id));
+        if (maker == makers.end() || program_.tensor(maker->first).persistent) return false;
+        return blocks.Of(static_cast<size_t>(maker->second)) != block ||
+               self(self, maker->second, block);
+      });
+    };
+    std::vector<size_t> back;
+    for (const size_t i : of_presets) {
+      const int block = saved_[i].block;
+      if (block == graph::kNoBlock) continue;
+      if (needs_another(needs_another, saved_[i].producer, block)) back.push_back(i);
+    }
+    for (const size_t i : back) tags_[i] = Retention::kSave;
   }
 
   void Reshard() {
