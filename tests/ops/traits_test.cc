@@ -95,7 +95,7 @@ TEST(Traits, AreThoseOfTheseOps) {
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.precision.tf32; }),
             (Names{"add_low_rank", "conv", "linear", "linear_cross_entropy", "matmul"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.cheap_to_recompute; }),
-            (Names{"add", "batch_norm", "cast", "dropout", "gelu", "layer_norm", "mul",
+            (Names{"add", "batch_norm", "cast", "drop_path", "dropout", "gelu", "layer_norm", "mul",
                    "prepend_token", "relu", "rms_norm", "rotary", "scale", "sigmoid", "silu",
                    "subsample", "swiglu", "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "norms"; }),
