@@ -1,13 +1,10 @@
 #include "ops/linear.h"
 
-#include <algorithm>
-
 #include "graph/gradient.h"
 #include "graph/op.h"
-#include "ops/cuda_column_sums.h"
-#include "ops/cuda_gemm_workspace.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/linear_workspace.h"
 
 namespace plimsoll::ops {
 
@@ -163,17 +160,8 @@ const graph::OpRegistration kLinearDw({
     .cost_class = CostClass::kProducts,
 });
 
-int64_t ProductWorkspace(const OpCall& /*call*/) { return kGemmWorkspaceBytes; }
-
-// The column sums and the product use it in turn.
-int64_t LinearDwWorkspace(const OpCall& call) {
-  const Shape& dy = call.input(1).shape;
-  return std::max(call.has_output(0) ? kGemmWorkspaceBytes : 0,
-                  call.has_output(1) ? ColumnSumsBytes(dy.rows(), dy.dim(-1)) : 0);
-}
-
-const CudaWorkspaceRegistration kLinearWorkspace("linear", &ProductWorkspace);
-const CudaWorkspaceRegistration kLinearDxWorkspace("linear_dx", &ProductWorkspace);
+const CudaWorkspaceRegistration kLinearWorkspace("linear", &LinearWorkspace);
+const CudaWorkspaceRegistration kLinearDxWorkspace("linear_dx", &LinearWorkspace);
 const CudaWorkspaceRegistration kLinearDwWorkspace("linear_dw", &LinearDwWorkspace);
 
 }  // namespace

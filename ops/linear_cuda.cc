@@ -4,11 +4,12 @@
 //
 // One product each (cuda/gemm.h). dbias is computed with dweight, or alone by a kernel that reads
 // dy once (cuda/column_sums.h). Bytes: every argument once, dy perhaps once more for dbias.
+#include "ops/linear_cuda.h"
+
 #include <algorithm>
 
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/products/gemm.h"
-#include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -47,7 +48,7 @@ Product LinearProduct(const CudaContext& ctx) {
   p.trans_b = true;
   p.m = ctx.in_shape(0).rows();
   p.n = weight.dim(0);
-  p.k = weight.dim(1);
+  p.k = weight.dim(-1);
   p.lda = p.k;
   p.ldb = p.k;
   p.ldc = p.n;
@@ -66,7 +67,7 @@ Product LinearDxProduct(const CudaContext& ctx) {
   Product product;
   GemmProblem& p = product.problem;
   p.m = ctx.in_shape(0).rows();
-  p.n = weight.dim(1);
+  p.n = weight.dim(-1);
   p.k = weight.dim(0);
   p.lda = p.k;
   p.ldb = p.n;
@@ -103,6 +104,8 @@ Product LinearDwProduct(const CudaContext& ctx) {
   return product;
 }
 
+}  // namespace
+
 void Linear(const CudaContext& ctx) { Run(ctx, LinearProduct(ctx)); }
 void PrepareLinear(const CudaContext& ctx) { Prepare(ctx, LinearProduct(ctx)); }
 
@@ -120,6 +123,8 @@ void LinearDw(const CudaContext& ctx) {
 void PrepareLinearDw(const CudaContext& ctx) {
   if (ctx.has_output(0)) Prepare(ctx, LinearDwProduct(ctx));
 }
+
+namespace {
 
 const CudaKernelRegistration kLinear({"linear", &Linear, &PrepareLinear});
 const CudaKernelRegistration kLinearDx({"linear_dx", &LinearDx, &PrepareLinearDx});

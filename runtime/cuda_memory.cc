@@ -53,6 +53,15 @@ class CudaReadback : public Readback {
   CudaEvent arrived_;
 };
 
+// What the host hands in before a run of the program.
+int64_t InputBytes(const graph::Program& program) {
+  int64_t bytes = 0;
+  for (const graph::Tensor& tensor : program.tensors()) {
+    if (tensor.role == graph::Role::kInput && !tensor.alias) bytes += tensor.bytes();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 CudaMemory::CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const CudaStreams& streams,
@@ -113,6 +122,9 @@ void CudaMemory::FillScratch(std::span<const BoundProgram> programs) {
 
 std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
     std::span<const BoundProgram> programs, const ExecutorOptions& options) {
+  int64_t inputs = 0;
+  for (const BoundProgram& bound : programs) inputs = std::max(inputs, InputBytes(*bound.program));
+  upload_.Hold(inputs);
   const bool beside = std::ranges::any_of(programs, &BoundProgram::beside);
   if (beside && !beside_) beside_.emplace();
   std::vector<std::unique_ptr<CudaExecutor>> made;

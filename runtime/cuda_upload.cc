@@ -4,22 +4,34 @@
 #include <cstring>
 
 namespace plimsoll::runtime {
+namespace {
 
-CudaUpload::CudaUpload()
-    : pinned_(CudaBuffer::Kind::kPinned, kChunkBytes * kChunks, "pinned memory for batches"),
-      fetched_(kChunks) {}
+// A chunk holds the tokens of most batches.
+constexpr int64_t kChunks = 16;
+constexpr int64_t kLeastChunk = 512 << 10, kMostChunk = 32 << 20;  // bytes
+
+}  // namespace
+
+void CudaUpload::Hold(int64_t bytes) {
+  const int64_t chunk = std::clamp(bytes / (kChunks - 1), kLeastChunk, kMostChunk) / 256 * 256;
+  if (chunk == chunk_bytes_) return;
+  pinned_.emplace(CudaBuffer::Kind::kPinned, chunk * kChunks, "pinned memory for batches");
+  chunk_bytes_ = chunk;
+  fetched_ = std::vector<CudaEvent>(kChunks);
+  next_ = 0;
+}
 
 void CudaUpload::Write(std::byte* to, const void* from, int64_t bytes, cudaStream_t stream) {
   const auto* source = static_cast<const std::byte*>(from);
-  for (int64_t done = 0; done < bytes; done += kChunkBytes) {
-    const auto size = static_cast<size_t>(std::min(kChunkBytes, bytes - done));
-    std::byte* chunk = pinned_.data() + next_ * kChunkBytes;
+  for (int64_t done = 0; done < bytes; done += chunk_bytes_) {
+    const auto size = static_cast<size_t>(std::min(chunk_bytes_, bytes - done));
+    std::byte* const chunk = pinned_->data() + static_cast<int64_t>(next_) * chunk_bytes_;
     fetched_[next_].Wait();
     std::memcpy(chunk, source + done, size);
     gpu::Check(cudaMemcpyAsync(to + done, chunk, size, cudaMemcpyDefault, stream),
                "cudaMemcpyAsync");
     fetched_[next_].Record(stream);
-    next_ = (next_ + 1) % kChunks;
+    next_ = (next_ + 1) % fetched_.size();
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "runtime/cuda_handles.h"
@@ -13,20 +14,21 @@ namespace plimsoll::runtime {
 
 class CudaUpload {
  public:
-  CudaUpload();
+  CudaUpload() { Hold(0); }
+
+  // Makes room for so many bytes, in place of what there is, within a least and a most. With all
+  // slots of a step, the host can hand in the next one while the device still works. Not while
+  // bytes are under way.
+  void Hold(int64_t bytes);
 
   // Enqueues the copy on the stream. Waits only if all pinned memory is in use.
   void Write(std::byte* to, const void* from, int64_t bytes, cudaStream_t stream);
 
  private:
-  // A chunk holds the tokens of most batches, and there are enough chunks for the host to hand in a
-  // step's slots while the device still works on the step before.
-  static constexpr int64_t kChunkBytes = 512 << 10;
-  static constexpr int kChunks = 16;
-
-  CudaBuffer pinned_;
+  int64_t chunk_bytes_ = 0;
+  std::optional<CudaBuffer> pinned_;
   std::vector<CudaEvent> fetched_;  // of each chunk
-  int next_ = 0;
+  size_t next_ = 0;
 };
 
 }  // namespace plimsoll::runtime

@@ -11,6 +11,7 @@
 #include "ops/cuda_column_sums.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
+#include "ops/linear_workspace.h"
 
 namespace plimsoll::ops {
 
@@ -147,12 +148,12 @@ const graph::OpRegistration kConvDw({
     .cost_class = CostClass::kProducts,
 });
 
-const CudaWorkspaceRegistration kConvWorkspace("conv", &ConvWorkspaceLimit);
-const CudaWorkspaceRegistration kConvDxWorkspace("conv_dx", [](const OpCall& call) {
+int64_t ConvDxWorkspace(const OpCall& call) {
   return ConvWorkspaceLimit(call) + (call.has_input(2) ? StagedGradientBytes(call.input(2)) : 0);
-});
+}
+
 // The column sums and the convolution use it in turn.
-const CudaWorkspaceRegistration kConvDwWorkspace("conv_dw", [](const OpCall& call) {
+int64_t ConvDwWorkspace(const OpCall& call) {
   const TensorType& dy = call.input(1);
   int64_t bytes = call.has_output(1) ? ColumnSumsBytes(dy.shape.rows(), dy.shape.dim(-1)) : 0;
   if (call.has_output(0)) {
@@ -162,6 +163,16 @@ const CudaWorkspaceRegistration kConvDwWorkspace("conv_dw", [](const OpCall& cal
         std::max(bytes, ConvWorkspaceLimit(call) + (staged ? StagedGradientBytes(gradient) : 0));
   }
   return (bytes + 255) / 256 * 256;
+}
+
+const CudaWorkspaceRegistration kConvWorkspace("conv", [](const OpCall& call) {
+  return GeometryOf(call).linear() ? LinearWorkspace(call) : ConvWorkspaceLimit(call);
+});
+const CudaWorkspaceRegistration kConvDxWorkspace("conv_dx", [](const OpCall& call) {
+  return GeometryOf(call).linear() ? LinearWorkspace(call) : ConvDxWorkspace(call);
+});
+const CudaWorkspaceRegistration kConvDwWorkspace("conv_dw", [](const OpCall& call) {
+  return GeometryOf(call).linear() ? LinearDwWorkspace(call) : ConvDwWorkspace(call);
 });
 
 }  // namespace

@@ -1,6 +1,8 @@
-// Formulas in ops/convolution/conv.h. cuDNN convolves (ops/cuda/cudnn_convolution.h); around it,
-// one kernel each adds a bias, adds acc, or widens dweight, which cuDNN sums in float32 and rounds
-// once to the type of x. dbias is a column sum of dy.
+// Formulas in ops/convolution/conv.h. Where every output pixel is made of one input pixel, they are
+// the matrix products of ops/linear_cuda.h. Otherwise cuDNN convolves
+// (ops/cuda/cudnn_convolution.h); around it, one kernel each adds a bias, adds acc, or widens
+// dweight, which cuDNN sums in float32 and rounds once to the type of x. dbias is a column sum of
+// dy.
 //
 // Where cuDNN has no engine, or a tensor does not begin at a multiple of 16 bytes, plain kernels
 // take over: one thread for each element of y and dx, one block for each element of dweight, whose
@@ -16,6 +18,7 @@
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/definition.h"
+#include "ops/linear_cuda.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -221,28 +224,35 @@ void Run(const CudaContext& ctx, const Product& product) {
 
 graph::OpCall CallOf(const CudaContext& ctx) { return {ctx.op, {}, {}, ctx.attributes}; }
 
+ConvGeometry ConvGeometryOf(const CudaContext& ctx) {
+  return GeometryOf(CallOf(ctx), ctx.in_shape(0), ctx.in_shape(1));
+}
+ConvGeometry ConvDxGeometryOf(const CudaContext& ctx) {
+  return GeometryOf(CallOf(ctx), ctx.out_shape(0), ctx.in_shape(1));
+}
+ConvGeometry ConvDwGeometryOf(const CudaContext& ctx) {
+  return GeometryOf(CallOf(ctx), ctx.in_shape(0), GetShape(ctx.attributes));
+}
+
 Product ConvProduct(const CudaContext& ctx) {
-  return ProductOf(ctx, ConvPass::kForward,
-                   GeometryOf(CallOf(ctx), ctx.in_shape(0), ctx.in_shape(1)));
+  return ProductOf(ctx, ConvPass::kForward, ConvGeometryOf(ctx));
 }
 
 Product ConvDxProduct(const CudaContext& ctx) {
-  const graph::TensorType& dx = ctx.outputs[0].type;
-  Product product =
-      ProductOf(ctx, ConvPass::kDx, GeometryOf(CallOf(ctx), dx.shape, ctx.in_shape(1)));
-  if (ctx.has_input(2)) Stage(ctx, dx, product);
+  Product product = ProductOf(ctx, ConvPass::kDx, ConvDxGeometryOf(ctx));
+  if (ctx.has_input(2)) Stage(ctx, ctx.outputs[0].type, product);
   return product;
 }
 
 Product ConvDwProduct(const CudaContext& ctx) {
   const graph::TensorType dweight{ctx.dtype(), ctx.out_shape(0)};
-  Product product =
-      ProductOf(ctx, ConvPass::kDw, GeometryOf(CallOf(ctx), ctx.in_shape(0), dweight.shape));
+  Product product = ProductOf(ctx, ConvPass::kDw, ConvDwGeometryOf(ctx));
   if (ctx.has_input(2) || dweight.dtype != graph::DType::kFloat32) Stage(ctx, dweight, product);
   return product;
 }
 
 void Conv(const CudaContext& ctx) {
+  if (ConvGeometryOf(ctx).linear()) return Linear(ctx);
   const Product product = ConvProduct(ctx);
   Run(ctx, product);
   if (!ctx.has_input(2)) return;
@@ -255,6 +265,7 @@ void Conv(const CudaContext& ctx) {
 }
 
 void ConvDx(const CudaContext& ctx) {
+  if (ConvDxGeometryOf(ctx).linear()) return LinearDx(ctx);
   const Product product = ConvDxProduct(ctx);
   Run(ctx, product);
   if (!product.staged) return;
@@ -265,6 +276,7 @@ void ConvDx(const CudaContext& ctx) {
 }
 
 void ConvDw(const CudaContext& ctx) {
+  if (ConvDwGeometryOf(ctx).linear()) return LinearDw(ctx);
   const graph::Shape& dy = ctx.in_shape(1);
   if (ctx.has_output(1)) {
     ColumnSums(ctx.stream, ctx.dtype(), ctx.in<void>(1), dy.rows(), dy.dim(-1), ctx.in<float>(3),
@@ -285,9 +297,16 @@ void ConvDw(const CudaContext& ctx) {
   });
 }
 
-void PrepareConv(const CudaContext& ctx) { Find(ctx, ConvProduct(ctx)); }
-void PrepareConvDx(const CudaContext& ctx) { Find(ctx, ConvDxProduct(ctx)); }
+void PrepareConv(const CudaContext& ctx) {
+  if (ConvGeometryOf(ctx).linear()) return PrepareLinear(ctx);
+  Find(ctx, ConvProduct(ctx));
+}
+void PrepareConvDx(const CudaContext& ctx) {
+  if (ConvDxGeometryOf(ctx).linear()) return PrepareLinearDx(ctx);
+  Find(ctx, ConvDxProduct(ctx));
+}
 void PrepareConvDw(const CudaContext& ctx) {
+  if (ConvDwGeometryOf(ctx).linear()) return PrepareLinearDw(ctx);
   if (ctx.has_output(0)) Find(ctx, ConvDwProduct(ctx));
 }
 

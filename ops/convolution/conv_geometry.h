@@ -29,6 +29,8 @@ struct ConvGeometry {
   // Input elements that one output element of a group depends on: a row of its weight.
   int64_t patch() const { return taps() * group_in(); }
   bool pointwise() const { return taps() == 1 && Volume(stride) == 1 && pad == Spatial{0, 0, 0}; }
+  // Whether it is one matrix product, of pixels by the weight.
+  bool linear() const { return pointwise() && groups == 1; }
   friend auto operator<=>(const ConvGeometry&, const ConvGeometry&) = default;
 };
 

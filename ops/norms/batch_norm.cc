@@ -121,22 +121,33 @@ std::vector<TensorType> InferBatchNorm(const OpCall& call) {
   CheckStatistics(call, 1);
   Check(call.input(3) == ChannelType(x) && call.input(4) == ChannelType(x), call,
         "weight and bias must be [C] in the compute type of x");
+  CheckAbsentOr(call, 5, x);
   return {x};
 }
 
-// Of the inputs that have one, x, mean, variance, weight and bias.
+// With a residual, the ReLU's gradient is its own op, since it is the residual's, too.
 void BatchNormGradient(GradientContext& context) {
+  Value dy = context.output_gradient(0);
+  graph::Attributes attributes = context.attributes();
   std::vector<bool> want;
   for (size_t i = 0; i < 5; ++i) want.push_back(context.wants(i));
-  if (std::ranges::find(want, true) == want.end()) return;
-  std::vector<Value> arguments = {context.output_gradient(0), context.input(0), context.input(1),
-                                  context.input(2), context.input(3)};
+  const bool of_norm = std::ranges::find(want, true) != want.end();
+  if (context.input(5) != graph::kNoTensor && (of_norm || context.wants(5))) {
+    if (AppliesRelu(attributes)) {
+      dy = context.builder().Emit1("relu_backward", {context.output(0), dy});
+      attributes.Set("relu", false);
+    }
+    if (context.wants(5)) context.SetGradient(5, dy);
+  }
+  if (!of_norm) return;
+  std::vector<Value> arguments = {dy, context.input(0), context.input(1), context.input(2),
+                                  context.input(3)};
   for (const size_t i : {0, 3, 4}) {
     arguments.push_back(want[i] ? context.TakePartial(i) : graph::kNoTensor);
   }
-  if (AppliesRelu(context.attributes())) arguments.push_back(context.input(4));
+  if (AppliesRelu(attributes)) arguments.push_back(context.input(4));
   const std::vector<Value> gradients =
-      context.builder().Emit("batch_norm_backward", arguments, context.attributes(), "", want);
+      context.builder().Emit("batch_norm_backward", arguments, attributes, "", want);
   for (size_t i = 0; i < 5; ++i) {
     if (want[i]) context.SetGradient(i, gradients[i]);
   }
@@ -196,12 +207,12 @@ const OpRegistration kMergeBackward({
 
 const OpRegistration kBatchNorm({
     .name = "batch_norm",
-    .inputs = {{"x"}, {"mean"}, {"variance"}, {"weight"}, {"bias"}},
+    .inputs = {{"x"}, {"mean"}, {"variance"}, {"weight"}, {"bias"}, {"residual", true}},
     .outputs = {{"y"}},
     .infer = &InferBatchNorm,
     .gradient = &BatchNormGradient,
     .cost = FlopsPerElement(3),
-    .in_place = {{0, 0}},
+    .in_place = {{0, 0}, {5, 0}},
     .precision = {.precision = Precision::kLowStorage,
                   .reason = "computed in float32 with float32 statistics, weight and bias",
                   .float32_inputs = {1, 2, 3, 4}},

@@ -3,8 +3,9 @@
 //   batch_norm_statistics        mean[G,C], variance[G,C]   of x[B,…,C], the biased variance, and
 //                                unbiased[G,C] = variance · n / (n − 1) of n values (NaN of one)
 //   merge_batch_norm_statistics  the same of all ranks' samples, from those of each
-//   batch_norm                   y = (x − mean) / √(variance + eps) · weight + bias, with the
-//                                attribute relu the larger of that and 0
+//   batch_norm                   y = (x − mean) / √(variance + eps) · weight + bias, perhaps plus
+//                                a residual of x's shape, with the attribute relu the larger of
+//                                that and 0
 //
 // The samples, x's first dimension, are divided into G groups of consecutive ones, each of which is
 // normalized by itself; G = 1 is the usual batch norm. Statistics are an op of their own: they are

@@ -1,6 +1,7 @@
 // Statistics: mean = Σ x / n, then variance = Σ (x − mean)² / n, over the n rows of a group.
-// Forward: y = (x − mean) · s + bias with s = rstd · weight, rstd = 1 / √(variance + eps); with
-// relu the larger of that and 0, and backward dy counts as 0 where y is. Backward, with d = x −
+// Forward: y = (x − mean) · s + bias with s = rstd · weight, rstd = 1 / √(variance + eps), rounded,
+// plus the residual; with relu the larger of that and 0, and backward dy counts as 0 where y is.
+// Backward, with d = x −
 // mean and sums over the rows of a group:
 //   dx = s · dy,   dmean = −s · Σdy,   dvariance = −½ · rstd² · s · Σ(dy·d),
 //   dweight = Σ_groups rstd · Σ(dy·d),   dbias = Σ_groups Σdy;
@@ -13,7 +14,7 @@
 //
 // Threads share chunks of rows, each with partial sums that are added in the order of the chunks
 // (ops/row_partials.h); within a chunk, blocks of rows are summed first. Bytes of N elements:
-// statistics 2·N·s, forward 2·N·s, backward 4·N·s, that of statistics 3·N·s.
+// statistics 2·N·s, forward 2·N·s, with a residual 3·N·s, backward 4·N·s, that of statistics 3·N·s.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -214,11 +215,13 @@ void Forward(const CpuContext& ctx) {
     for (int64_t g = 0; g < groups.count; ++g) {
       const int64_t first = g * groups.rows * channels;
       const S* const x = ctx.in<S>(0) + first;
+      const S* const residual = ctx.has_input(5) ? ctx.in<S>(5) + first : nullptr;
       S* const y = ctx.out<S>(0) + first;
       const T* const mean = ctx.in<T>(1) + g * channels;
       Scales(ctx.in<T>(2) + g * channels, ctx.in<T>(3), eps, channels, rstd, scale);
       ForRows<T>(groups, ctx.pool, [&](int64_t at, int64_t i, auto count) {
         Vec<T> value = Normalised(Load<T>(x + at + i, count), mean, scale, bias, i, count);
+        if (residual != nullptr) value = Rounded<S, T>(value) + Load<T>(residual + at + i, count);
         if (relu) value = value <= 0 ? Vec<T>{} : value;
         Store<T>(y + at + i, value, count);
       });

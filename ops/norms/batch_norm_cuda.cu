@@ -1,54 +1,32 @@
-// Formulas in ops/norms/batch_norm_cpu.cc. Kernels over x take a chunk or a few rows of a group,
-// and 16 packs of 16 bytes across; a thread keeps what it knows of its columns while it goes down
-// the rows.
+// Formulas in ops/norms/batch_norm_cpu.cc; ops/cuda/batch_norm_rows.cuh has the kernel for whatever
+// is a result for each element. Sums by column: a block takes a chunk of rows of a group; its
+// threads are added in shared memory, the chunks by a second kernel, 32 ways at once, which also
+// finds the gradients of channels. The kernels of a gradient follow each other as stages.
 //
-// Sums by column: a block's threads are added in shared memory, the chunks by column_sums.h.
-// Rows: a result for each element, from up to three tensors.
-//
-// Bytes of N elements: forward 2·N·s, backward 4·N·s, that of statistics 3·N·s,
-// both at once 5·N·s.
+// Bytes of N elements: forward 2·N·s, with a residual 3·N·s; backward 4·N·s, that of statistics
+// 3·N·s, both at once 5·N·s.
 #include <type_traits>
 
-#include "ops/cuda/batch_norm_columns.cuh"
-#include "ops/cuda/column_sums.h"
-#include "ops/cuda/elements.cuh"
+#include "ops/cuda/batch_norm_rows.cuh"
 #include "ops/cuda/elementwise.cuh"
+#include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/norms/batch_norm_attributes.h"
-#include "ops/norms/batch_norm_partials.h"
 
 namespace plimsoll::ops {
 namespace {
 
-constexpr int kRowsOfBlock = 128;  // that a block of the rows kernel takes
-
 __device__ float InverseDeviation(float variance, float eps) { return 1 / sqrtf(variance + eps); }
 
 // What x is normalized to. Intrinsics, so that all kernels have the same bits.
-struct Scaling {
-  float m, s, b;
-  __device__ float Of(float x) const { return __fmaf_rn(x - m, s, b); }
-};
+__device__ float Normalised(float x, float mean, float scale, float bias) {
+  return __fmaf_rn(x - mean, scale, bias);
+}
 
-// Values as they are after they were stored, two at a time.
+// Values as they are after they were stored.
 template <typename T, int N>
 __device__ void Round(float (&values)[N]) {
-  if constexpr (std::is_same_v<T, __half> && N % 2 == 0) {
-#pragma unroll
-    for (int i = 0; i < N; i += 2) {
-      const float2 two = __half22float2(__floats2half2_rn(values[i], values[i + 1]));
-      values[i] = two.x, values[i + 1] = two.y;
-    }
-  } else if constexpr (std::is_same_v<T, __nv_bfloat16> && N % 2 == 0) {
-#pragma unroll
-    for (int i = 0; i < N; i += 2) {
-      const float2 two = __bfloat1622float2(__floats2bfloat162_rn(values[i], values[i + 1]));
-      values[i] = two.x, values[i + 1] = two.y;
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < N; ++i) values[i] = ToFloat(FromFloat<T>(values[i]));
-  }
+  ToFloats(RoundPack<T, N>(values), values);
 }
 
 // The largest number that becomes 0 when it is stored: half of the least above 0.
@@ -59,314 +37,348 @@ __device__ constexpr float LargestZero() {
   return 0.0f;
 }
 
-// What is known of the block's channels, each found by one thread, to all of its threads.
-template <int N, typename Terms>
-__device__ void ShareChannels(const Terms& terms, int64_t group, int64_t first, int64_t columns,
-                              typename Terms::Channel (&mine)[N]) {
-  constexpr int kColumns = kNormLanes<N> * N;
-  __shared__ typename Terms::Channel shared[kColumns];
-  for (int i = threadIdx.x; i < kColumns; i += kNormThreads) {
-    if (first + i < columns) shared[i] = terms.At(group, first + i, columns);
-  }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < N; ++i) mine[i] = shared[threadIdx.x % kNormLanes<N> * N + i];
-}
-
-// Grid: (rows, columns, groups); the first may be large. Terms::At gives what it knows of a
-// channel, Terms::Make the results of a pack.
-template <int N, typename T, typename Terms>
-__global__ void __launch_bounds__(kNormThreads)
-    RowsKernel(const __grid_constant__ Terms terms, int64_t rows, int64_t columns, T* out) {
-  constexpr int kAcross = kNormLanes<N>, kDown = kNormThreads / kAcross;
-  const int64_t first = int64_t{blockIdx.y} * kAcross * N, group = blockIdx.z;
-  const int64_t column = first + threadIdx.x % kAcross * N;
-  typename Terms::Channel channels[N];
-  ShareChannels<N>(terms, group, first, columns, channels);
-  if (column >= columns) return;
-  const int64_t begin = int64_t{blockIdx.x} * kRowsOfBlock + threadIdx.x / kAcross;
-  const int64_t end = min((int64_t{blockIdx.x} + 1) * kRowsOfBlock, rows);
-  for (int64_t row = begin; row < end; row += kNormRowsAtOnce * kDown) {
-    float results[kNormRowsAtOnce][N];
-#pragma unroll
-    for (int k = 0; k < kNormRowsAtOnce; ++k) {
-      const int64_t r = row + k * kDown;
-      if (r < end)
-        terms.template Make<N>((group * rows + r) * columns + column, channels, results[k]);
-    }
-#pragma unroll
-    for (int k = 0; k < kNormRowsAtOnce; ++k) {
-      const int64_t r = row + k * kDown;
-      if (r < end) StorePack<N>(out + (group * rows + r) * columns + column, results[k]);
-    }
-  }
-}
-
-template <typename T, typename Terms>
-void MapRows(const CudaContext& ctx, const BatchNormSums& by, const Terms& terms, bool aligned,
-             T* out) {
-  WithPacks<T>(by.columns, aligned && Aligned(out), [&]<int N>() {
-    const dim3 grid(static_cast<unsigned>((by.rows + kRowsOfBlock - 1) / kRowsOfBlock),
-                    Across<N>(by.columns), static_cast<unsigned>(by.groups));
-    RowsKernel<N><<<grid, kNormThreads, 0, ctx.stream>>>(terms, by.rows, by.columns, out);
-    gpu::CheckLaunch(ctx.op.name.c_str());
-  });
-}
-
-// (x − mean) · rstd · weight + bias, perhaps the larger of that and 0.
+// (x − mean) · rstd · weight + bias, plus the residual, perhaps the larger of that and 0. Rounded
+// after each step, as if these were ops of their own.
 template <typename T>
 struct ForwardTerms {
-  using Channel = Scaling;
-  const T* x;
+  static constexpr int kTensors = 2, kTerms = 3;
+  const T* tensors[kTensors];  // x, the residual
   const float *mean, *variance, *weight, *bias;
   float eps;
   bool relu;
 
-  __device__ Scaling At(int64_t group, int64_t column, int64_t columns) const {
+  __device__ void At(int64_t group, int64_t column, int64_t columns, float (&terms)[kTerms]) const {
     const int64_t i = group * columns + column;
-    return {mean[i], InverseDeviation(variance[i], eps) * weight[column], bias[column]};
+    terms[0] = mean[i];
+    terms[1] = InverseDeviation(variance[i], eps) * weight[column];
+    terms[2] = bias[column];
   }
-  template <int N>
-  __device__ void Make(int64_t at, const Scaling (&channels)[N], float (&y)[N]) const {
-    LoadPack<N>(x + at, y);
+  template <int kWide>
+  __device__ void Make(const float (&terms)[kTerms][kWide], const float (&values)[kTensors][kWide],
+                       float (&y)[kWide]) const {
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      y[i] = channels[i].Of(y[i]);
-      if (relu) y[i] = y[i] <= 0 ? 0.0f : y[i];
+    for (int w = 0; w < kWide; ++w) {
+      y[w] = Normalised(values[0][w], terms[0][w], terms[1][w], terms[2][w]);
     }
+    if (tensors[1] != nullptr) {
+      Round<T>(y);
+#pragma unroll
+      for (int w = 0; w < kWide; ++w) y[w] += values[1][w];
+    }
+    if (!relu) return;
+#pragma unroll
+    for (int w = 0; w < kWide; ++w) y[w] = y[w] <= 0 ? 0.0f : y[w];
   }
 };
 
 void Forward(const CudaContext& ctx) {
   const BatchNormSums by(ctx.in_shape(0), ctx.in_shape(1).dim(0), 1);
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
-    const ForwardTerms<T> terms{ctx.in<T>(0),
-                                ctx.in<float>(1),
-                                ctx.in<float>(2),
-                                ctx.in<float>(3),
-                                ctx.in<float>(4),
-                                static_cast<float>(ctx.attributes.GetReal("eps")),
-                                AppliesRelu(ctx.attributes)};
-    MapRows(ctx, by, terms, Aligned(terms.x), ctx.out<T>(0));
+    MapRows(ctx, by,
+            ForwardTerms<T>{{ctx.in<T>(0), ctx.in<T>(5)},
+                            ctx.in<float>(1),
+                            ctx.in<float>(2),
+                            ctx.in<float>(3),
+                            ctx.in<float>(4),
+                            static_cast<float>(ctx.attributes.GetReal("eps")),
+                            AppliesRelu(ctx.attributes)},
+            ctx.out<T>(0));
   });
 }
 
 // (dmean + 2 · dvariance · (x − mean)) / n (+ acc)
 template <typename T>
 struct StatisticsTerms {
-  using Channel = Scaling;
-  const T *x, *acc;
+  static constexpr int kTensors = 2, kTerms = 3;
+  const T* tensors[kTensors];  // x, acc
   const float *mean, *dmean, *dvariance;
   float n;
 
-  __device__ Scaling At(int64_t group, int64_t column, int64_t columns) const {
+  __device__ void At(int64_t group, int64_t column, int64_t columns, float (&terms)[kTerms]) const {
     const int64_t i = group * columns + column;
-    return {mean[i], dvariance == nullptr ? 0 : 2 * dvariance[i] / n,
-            dmean == nullptr ? 0 : dmean[i] / n};
+    terms[0] = mean[i];
+    terms[1] = dvariance == nullptr ? 0 : 2 * dvariance[i] / n;
+    terms[2] = dmean == nullptr ? 0 : dmean[i] / n;
   }
-  template <int N>
-  __device__ void Make(int64_t at, const Scaling (&channels)[N], float (&dx)[N]) const {
-    float added[N] = {};
-    LoadPack<N>(x + at, dx);
-    if (acc != nullptr) LoadPack<N>(acc + at, added);
+  template <int kWide>
+  __device__ void Make(const float (&terms)[kTerms][kWide], const float (&values)[kTensors][kWide],
+                       float (&dx)[kWide]) const {
 #pragma unroll
-    for (int i = 0; i < N; ++i) dx[i] = channels[i].Of(dx[i]) + added[i];
+    for (int w = 0; w < kWide; ++w) {
+      dx[w] = Normalised(values[0][w], terms[0][w], terms[1][w], terms[2][w]) + values[1][w];
+    }
   }
 };
 
 void StatisticsBackward(const CudaContext& ctx) {
   const BatchNormSums by(ctx.in_shape(0), ctx.in_shape(1).dim(0), 1);
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
-    const StatisticsTerms<T> terms{ctx.in<T>(0),     ctx.in<T>(4),     ctx.in<float>(1),
-                                   ctx.in<float>(2), ctx.in<float>(3), static_cast<float>(by.rows)};
-    MapRows(ctx, by, terms, Aligned(terms.x, terms.acc), ctx.out<T>(0));
+    MapRows(ctx, by,
+            StatisticsTerms<T>{{ctx.in<T>(0), ctx.in<T>(4)},
+                               ctx.in<float>(1),
+                               ctx.in<float>(2),
+                               ctx.in<float>(3),
+                               static_cast<float>(by.rows)},
+            ctx.out<T>(0));
   });
 }
 
-// The arguments of the backward op, and what its kernels compute of a channel.
-template <typename T>
-struct BackwardTerms {
-  const T *dy, *x, *acc;
+// What the kernels of the backward op know of a channel.
+struct BackwardChannels {
   const float *mean, *variance, *weight, *bias;  // bias: only with relu
   float eps, n;
   bool relu, through;
-  const float* sums;  // [groups][2][columns], Σdy and Σ(dy·d)
+  const float* totals;  // [groups][2][columns], Σdy and Σ(dy·d); nullptr: not needed
 
-  // Results of a channel.
   struct Gradients {
     float rstd, scale, dmean, dvariance;
   };
-  __device__ Gradients Of(int64_t group, int64_t column, int64_t columns) const {
-    Gradients g{};
+  __device__ Gradients Of(int64_t group, int64_t column, int64_t columns, float sum_dy,
+                          float sum_dyd) const {
+    Gradients g;
     g.rstd = InverseDeviation(variance[group * columns + column], eps);
     g.scale = g.rstd * weight[column];
-    if (sums == nullptr) return g;
-    const float* const sum = sums + group * 2 * columns + column;
-    g.dmean = -g.scale * sum[0];
-    g.dvariance = -g.rstd * g.rstd * g.scale * sum[columns] / 2;
+    g.dmean = -g.scale * sum_dy;
+    g.dvariance = -g.rstd * g.rstd * g.scale * sum_dyd / 2;
     return g;
   }
-
-  struct Channel {
-    Scaling forward, through;
-  };
-  __device__ Channel At(int64_t group, int64_t column, int64_t columns) const {
-    const Gradients g = Of(group, column, columns);
-    const float m = mean[group * columns + column];
-    return {{m, g.scale, bias == nullptr ? 0 : bias[column]},
-            {m, 2 * g.dvariance / n, g.dmean / n}};
+  // mean, scale, bias; and with kTerms = 5 the factor and the constant of what comes through the
+  // statistics.
+  template <int kTerms>
+  __device__ void At(int64_t group, int64_t column, int64_t columns, float (&terms)[kTerms]) const {
+    const float* const sum = totals + group * 2 * columns + column;
+    const bool summed = kTerms > 3 && totals != nullptr;
+    const Gradients g = Of(group, column, columns, summed ? sum[0] : 0, summed ? sum[columns] : 0);
+    terms[0] = mean[group * columns + column];
+    terms[1] = g.scale;
+    terms[2] = bias == nullptr ? 0 : bias[column];
+    if constexpr (kTerms > 3) {
+      terms[3] = 2 * g.dvariance / n;
+      terms[4] = g.dmean / n;
+    }
   }
   // Whether the gradient passes the ReLU of a value.
-  __device__ bool Passes(const Channel& channel, float value) const {
-    return !relu || !(channel.forward.Of(value) <= LargestZero<T>());
+  template <typename T>
+  __device__ bool Passes(float value, float mean_of, float scale, float bias_of) const {
+    return !relu || !(Normalised(value, mean_of, scale, bias_of) <= LargestZero<T>());
   }
-  template <int N>
-  __device__ void Make(int64_t at, const Channel (&channels)[N], float (&dx)[N]) const {
-    float values[N] = {}, added[N] = {};
-    LoadPack<N>(dy + at, dx);
-    if (relu || through) LoadPack<N>(x + at, values);
-    if (acc != nullptr) LoadPack<N>(acc + at, added);
+};
+
+template <typename T>
+struct BackwardTerms {
+  static constexpr int kTensors = 3, kTerms = 5;
+  const T* tensors[kTensors];  // dy, x, acc
+  BackwardChannels channels;
+
+  __device__ void At(int64_t group, int64_t column, int64_t columns, float (&terms)[kTerms]) const {
+    channels.At(group, column, columns, terms);
+  }
+  template <int kWide>
+  __device__ void Make(const float (&terms)[kTerms][kWide], const float (&values)[kTensors][kWide],
+                       float (&dx)[kWide]) const {
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const float gradient = Passes(channels[i], values[i]) ? dx[i] : 0.0f;
-      dx[i] = __fadd_rn(__fmul_rn(gradient, channels[i].forward.s), added[i]);
+    for (int w = 0; w < kWide; ++w) {
+      const bool passes = channels.Passes<T>(values[1][w], terms[0][w], terms[1][w], terms[2][w]);
+      dx[w] = __fadd_rn(__fmul_rn(passes ? values[0][w] : 0.0f, terms[1][w]), values[2][w]);
     }
-    if (!through) return;
+    if (!channels.through) return;
     Round<T>(dx);
 #pragma unroll
-    for (int i = 0; i < N; ++i) dx[i] += channels[i].through.Of(values[i]);
+    for (int w = 0; w < kWide; ++w) {
+      dx[w] += Normalised(values[1][w], terms[0][w], terms[3][w], terms[4][w]);
+    }
   }
 };
 
 // Grid: (columns, chunks, groups). partials is [chunks][groups][2][columns].
-template <int N, typename T>
-__global__ void __launch_bounds__(kNormThreads)
-    SumsKernel(const __grid_constant__ BackwardTerms<T> terms, int64_t rows, int64_t columns,
-               int64_t chunk, float* partials) {
-  constexpr int kAcross = kNormLanes<N>, kDown = kNormThreads / kAcross;
-  __shared__ float shared[kDown][kAcross * N];
+template <int N, int kAcross, typename T>
+__global__ void __launch_bounds__(kNormThreads, 2)
+    SumsKernel(const T* dy, const T* x, const __grid_constant__ BackwardChannels of, int64_t rows,
+               int64_t columns, int64_t chunk, float* partials) {
+  constexpr int kDown = kNormThreads / kAcross, kWide = kNormWide<N>;
+  __shared__ BlockChannels<N, kAcross, 3> channels;
+  __shared__ float shared[kDown][N][kAcross];
+  LetDependentsLaunch();
+  const int64_t first = int64_t{blockIdx.x} * kAcross * N, group = blockIdx.z;
+  channels.Set(first, columns,
+               [&](int64_t column, float(&found)[3]) { of.At(group, column, columns, found); });
   const int lane = threadIdx.x % kAcross, down = threadIdx.x / kAcross;
-  const int64_t column = (int64_t{blockIdx.x} * kAcross + lane) * N;
-  const int64_t group = blockIdx.z;
+  const int64_t column = first + lane * N;
   float sums[2][N] = {};
-  typename BackwardTerms<T>::Channel channels[N];
-  ShareChannels<N>(terms, group, column - lane * N, columns, channels);
+  const auto add = [&]<int kRows>(const Pack<T, N>(&gradients)[kRows],
+                                  const Pack<T, N>(&inputs)[kRows]) {
+#pragma unroll
+    for (int i = 0; i < N; i += kWide) {
+      float known[3][kWide];
+      channels.Get(i, known);
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        float gradient[kWide], value[kWide];
+        PartOf(gradients[k], i, gradient);
+        PartOf(inputs[k], i, value);
+#pragma unroll
+        for (int w = 0; w < kWide; ++w) {
+          const bool passes = of.Passes<T>(value[w], known[0][w], known[1][w], known[2][w]);
+          const float passed = passes ? gradient[w] : 0.0f;
+          sums[0][i + w] += passed;
+          sums[1][i + w] += passed * (value[w] - known[0][w]);
+        }
+      }
+    }
+  };
   if (column < columns) {
-    constexpr int kAtOnce = kNormRowsAtOnce / 2;  // of both tensors
-    const auto add = [&](const float(&gradients)[N], const float(&values)[N]) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const float gradient = terms.Passes(channels[i], values[i]) ? gradients[i] : 0.0f;
-        sums[0][i] += gradient;
-        sums[1][i] += gradient * (values[i] - channels[i].forward.m);
-      }
-    };
     const int64_t end = min((int64_t{blockIdx.y} + 1) * chunk, rows);
+    const int64_t origin = group * rows * columns + column;
     int64_t row = int64_t{blockIdx.y} * chunk + down;
-    for (; row + (kAtOnce - 1) * kDown < end; row += kAtOnce * kDown) {
-      float gradients[kAtOnce][N], values[kAtOnce][N];
+    for (; row + (kRowsAtOnce - 1) * kDown < end; row += kRowsAtOnce * kDown) {
+      Pack<T, N> gradients[kRowsAtOnce], inputs[kRowsAtOnce];
 #pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) {
-        const int64_t at = (group * rows + row + k * kDown) * columns + column;
-        LoadPack<N>(terms.dy + at, gradients[k]);
-        LoadPack<N>(terms.x + at, values[k]);
+      for (int k = 0; k < kRowsAtOnce; ++k) {
+        gradients[k] = ReadPack<N>(dy + origin + (row + k * kDown) * columns);
+        inputs[k] = ReadPack<N>(x + origin + (row + k * kDown) * columns);
       }
-#pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) add(gradients[k], values[k]);
+      add(gradients, inputs);
     }
     for (; row < end; row += kDown) {
-      float gradients[N], values[N];
-      const int64_t at = (group * rows + row) * columns + column;
-      LoadPack<N>(terms.dy + at, gradients);
-      LoadPack<N>(terms.x + at, values);
-      add(gradients, values);
+      const Pack<T, N> gradients[1] = {ReadPack<N>(dy + origin + row * columns)};
+      const Pack<T, N> inputs[1] = {ReadPack<N>(x + origin + row * columns)};
+      add(gradients, inputs);
     }
   }
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
     __syncthreads();
 #pragma unroll
-    for (int i = 0; i < N; ++i) shared[down][lane * N + i] = sums[k][i];
+    for (int i = 0; i < N; ++i) shared[down][i][lane] = sums[k][i];
     __syncthreads();
-    for (int i = threadIdx.x; i < kAcross * N; i += kNormThreads) {
-      const int64_t to = int64_t{blockIdx.x} * kAcross * N + i;
-      if (to >= columns) continue;
+    for (int i = static_cast<int>(threadIdx.x); i < kAcross * N; i += kNormThreads) {
+      if (first + i >= columns) continue;
       float sum = 0;
 #pragma unroll
-      for (int d = 0; d < kDown; ++d) sum += shared[d][i];
-      partials[((blockIdx.y * int64_t{gridDim.z} + group) * 2 + k) * columns + to] = sum;
+      for (int d = 0; d < kDown; ++d) sum += shared[d][i % N][i / N];
+      partials[((blockIdx.y * int64_t{gridDim.z} + group) * 2 + k) * columns + first + i] = sum;
     }
   }
 }
 
-// Returns the totals, [groups][2][columns], which lie behind the partial sums.
-template <typename T>
-const float* SumColumns(const CudaContext& ctx, const BatchNormSums& by,
-                        const BackwardTerms<T>& terms) {
-  float* const partials = static_cast<float*>(ctx.workspace);
-  float* const totals = partials + by.chunks * by.totals();
-  WithPacks<T>(by.columns, Aligned(terms.dy, terms.x), [&]<int N>() {
-    const dim3 grid(Across<N>(by.columns), static_cast<unsigned>(by.chunks),
-                    static_cast<unsigned>(by.groups));
-    SumsKernel<N>
-        <<<grid, kNormThreads, 0, ctx.stream>>>(terms, by.rows, by.columns, by.chunk, partials);
-    gpu::CheckLaunch("batch_norm_backward: sums");
-  });
-  AddPartialSums(ctx.stream, partials, by.chunks, by.totals(), nullptr, totals);
-  return totals;
-}
-
-// Of a channel, over the groups in their order.
-template <typename T>
+// What the backward op gives of channels; each perhaps nullptr.
 struct ChannelResults {
-  BackwardTerms<T> terms;
-  int64_t groups, columns;
   const float *acc_weight, *acc_bias;
-  float *dmean, *dvariance, *dweight, *dbias;  // perhaps nullptr
+  float *dmean, *dvariance;  // of each group
+  float *dweight, *dbias;    // over all groups
 
-  __device__ void operator()(int64_t column) const {
-    float weight = acc_weight == nullptr ? 0 : acc_weight[column];
-    float bias = acc_bias == nullptr ? 0 : acc_bias[column];
-    for (int64_t group = 0; group < groups; ++group) {
-      const auto g = terms.Of(group, column, columns);
-      const float* const sum = terms.sums + group * 2 * columns + column;
-      if (dmean != nullptr) dmean[group * columns + column] = g.dmean;
-      if (dvariance != nullptr) dvariance[group * columns + column] = g.dvariance;
-      weight += g.rstd * sum[columns];
-      bias += sum[0];
+  __device__ void Store(const BackwardChannels::Gradients& g, int64_t channel) const {
+    if (dmean != nullptr) dmean[channel] = g.dmean;
+    if (dvariance != nullptr) dvariance[channel] = g.dvariance;
+  }
+  // Σ_groups rstd · Σ(dy·d) and Σ_groups Σdy, plus acc.
+  __device__ void StoreParameters(int64_t column, float of_weight, float of_bias) const {
+    if (dweight != nullptr) {
+      dweight[column] = acc_weight == nullptr ? of_weight : acc_weight[column] + of_weight;
     }
-    if (dweight != nullptr) dweight[column] = weight;
-    if (dbias != nullptr) dbias[column] = bias;
+    if (dbias != nullptr) {
+      dbias[column] = acc_bias == nullptr ? of_bias : acc_bias[column] + of_bias;
+    }
   }
 };
 
+// A block has 32 channels of all groups; its 32 warps add every 32nd chunk. `totals` is as
+// BackwardChannels has it. With one group the gradients of weight and bias are known here.
+__global__ void __launch_bounds__(kWarp* kWarp)
+    AddChunksKernel(const float* partials, int64_t chunks, int64_t groups, int64_t columns,
+                    const __grid_constant__ BackwardChannels of,
+                    const __grid_constant__ ChannelResults results, float* totals) {
+  __shared__ float shared[2][kWarp][kWarp + 1];
+  LetDependentsLaunch();
+  AwaitFirstStage();
+  const int64_t first = int64_t{blockIdx.x} * kWarp, all = groups * columns;
+  float sums[2] = {};
+  if (first + threadIdx.x < all) {
+    const int64_t channel = first + threadIdx.x, group = channel / columns;
+    const float* const from = partials + group * columns + channel;  // 2·group·columns + column
+#pragma unroll 4
+    for (int64_t c = threadIdx.y; c < chunks; c += kWarp) {
+      sums[0] += from[c * 2 * all];
+      sums[1] += from[c * 2 * all + columns];
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < 2; ++k) shared[k][threadIdx.y][threadIdx.x] = sums[k];
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < 2; ++k) sums[k] = WarpSum(shared[k][threadIdx.x][threadIdx.y]);
+  const int64_t channel = first + threadIdx.y;
+  if (threadIdx.x != 0 || channel >= all) return;
+  const int64_t group = channel / columns, column = channel - group * columns;
+  totals[group * columns + channel] = sums[0];
+  totals[group * columns + channel + columns] = sums[1];
+  const auto g = of.Of(group, column, columns, sums[0], sums[1]);
+  results.Store(g, channel);
+  if (groups == 1) results.StoreParameters(column, g.rstd * sums[1], sums[0]);
+}
+
+// Of a channel, over the groups in their order.
+struct GroupsTotals {
+  BackwardChannels of;
+  ChannelResults results;
+  int64_t groups, columns;
+
+  __device__ void operator()(int64_t column) const {
+    float of_weight = 0, of_bias = 0;
+    for (int64_t group = 0; group < groups; ++group) {
+      const float* const sum = of.totals + group * 2 * columns + column;
+      of_weight += InverseDeviation(of.variance[group * columns + column], of.eps) * sum[columns];
+      of_bias += sum[0];
+    }
+    results.StoreParameters(column, of_weight, of_bias);
+  }
+};
+
+// Sets of.totals, which lie behind the partial sums in the workspace, and the results of channels.
+template <typename T>
+void SumColumns(const CudaContext& ctx, const BatchNormSums& by, const T* dy, const T* x,
+                const ChannelResults& results, BackwardChannels& of) {
+  float* const partials = static_cast<float*>(ctx.workspace);
+  float* const totals = partials + by.chunks * by.totals();
+  WithPacks<T>(by.columns, Aligned(dy, x), [&]<int N, int kAcross>() {
+    const dim3 grid(BlocksAcross<N, kAcross>(by.columns), static_cast<unsigned>(by.chunks),
+                    static_cast<unsigned>(by.groups));
+    SumsKernel<N, kAcross>
+        <<<grid, kNormThreads, 0, ctx.stream>>>(dy, x, of, by.rows, by.columns, by.chunk, partials);
+    gpu::CheckLaunch("batch_norm_backward: sums");
+  });
+  const int64_t channels = by.groups * by.columns;
+  LaunchDependent(AddChunksKernel, dim3(static_cast<unsigned>((channels + kWarp - 1) / kWarp)),
+                  dim3(kWarp, kWarp), ctx, static_cast<const float*>(partials), by.chunks,
+                  by.groups, by.columns, of, results, totals);
+  of.totals = totals;
+  if (by.groups > 1 && (results.dweight != nullptr || results.dbias != nullptr)) {
+    ForChannels(ctx, by.columns, GroupsTotals{of, results, by.groups, by.columns});
+  }
+}
+
 void Backward(const CudaContext& ctx) {
   const BatchNormSums by(ctx.in_shape(0), ctx.in_shape(2).dim(0), 2);
-  bool of_channels = false;
-  for (size_t i = 1; i < 5; ++i) of_channels = of_channels || ctx.has_output(i);
+  BackwardChannels of{ctx.in<float>(2),
+                      ctx.in<float>(3),
+                      ctx.in<float>(4),
+                      ctx.in<float>(8),
+                      static_cast<float>(ctx.attributes.GetReal("eps")),
+                      static_cast<float>(by.rows),
+                      AppliesRelu(ctx.attributes),
+                      GoesThroughStatistics(ctx.attributes),
+                      nullptr};
+  bool summed = of.through;
+  for (size_t i = 1; i < 5; ++i) summed = summed || ctx.has_output(i);
+  const ChannelResults results{ctx.in<float>(6),  ctx.in<float>(7),  ctx.out<float>(1),
+                               ctx.out<float>(2), ctx.out<float>(3), ctx.out<float>(4)};
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
-    BackwardTerms<T> terms{ctx.in<T>(0),
-                           ctx.in<T>(1),
-                           ctx.in<T>(5),
-                           ctx.in<float>(2),
-                           ctx.in<float>(3),
-                           ctx.in<float>(4),
-                           ctx.in<float>(8),
-                           static_cast<float>(ctx.attributes.GetReal("eps")),
-                           static_cast<float>(by.rows),
-                           AppliesRelu(ctx.attributes),
-                           GoesThroughStatistics(ctx.attributes),
-                           nullptr};
-    if (of_channels || terms.through) terms.sums = SumColumns(ctx, by, terms);
-    if (of_channels) {
-      ForChannels(ctx, by.columns,
-                  ChannelResults<T>{terms, by.groups, by.columns, ctx.in<float>(6),
-                                    ctx.in<float>(7), ctx.out<float>(1), ctx.out<float>(2),
-                                    ctx.out<float>(3), ctx.out<float>(4)});
-    }
-    if (ctx.has_output(0)) {
-      MapRows(ctx, by, terms, Aligned(terms.dy, terms.x, terms.acc), ctx.out<T>(0));
-    }
+    const T *const dy = ctx.in<T>(0), *const x = ctx.in<T>(1);
+    if (summed) SumColumns(ctx, by, dy, x, results, of);
+    if (!ctx.has_output(0)) return;
+    const bool reads_x = of.relu || of.through;
+    MapRows(ctx, by, BackwardTerms<T>{{dy, reads_x ? x : nullptr, ctx.in<T>(5)}, of}, ctx.out<T>(0),
+            /*after_stage=*/summed);
   });
 }
 

@@ -4,6 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "ops/norms/batch_norm_attributes.h"
+#include "ops/rewrite_nodes.h"
+
 namespace plimsoll::ops {
 namespace {
 
@@ -12,7 +15,8 @@ using graph::Node;
 using graph::Program;
 using graph::TensorId;
 
-// Arguments of the two ops.
+// Arguments of the ops.
+constexpr size_t kResidual = 5;                        // of batch_norm
 constexpr size_t kX = 1, kMean = 2;                    // of batch_norm_backward
 constexpr size_t kDx = 0, kDmean = 1, kDvariance = 2;  // its results
 constexpr size_t kOfX = 0, kOfMean = 1, kOfDmean = 2, kOfDvariance = 3, kOfAcc = 4;
@@ -40,31 +44,70 @@ bool Match(const Program& program, const std::map<TensorId, int>& readers, const
   return true;
 }
 
-}  // namespace
-
-int FuseBatchNormGradients(Program& program) {
-  std::map<TensorId, int> readers;  // of each tensor's memory
+// How many nodes' inputs lie in each tensor's memory.
+std::map<TensorId, int> Readers(const Program& program) {
+  std::map<TensorId, int> readers;
   for (const Node& node : program.nodes()) {
     for (const TensorId id : node.inputs) {
       if (id != kNoTensor) ++readers[program.Root(id)];
     }
   }
-  std::vector<Node> nodes = std::exchange(program.mutable_nodes(), {});
-  int joined = 0;
-  for (Node& node : nodes) {
+  return readers;
+}
+
+// Takes `next` into the norm before it, and returns true, if it alone reads the norm's result and
+// comes behind it in y = relu(norm + residual).
+bool TakeUp(const Program& program, const std::map<TensorId, int>& readers, Node& norm,
+            const Node& next) {
+  if (norm.op->name != "batch_norm" || AppliesRelu(norm.attributes)) return false;
+  const TensorId y = norm.outputs[0];
+  if (program.tensor(program.Root(y)).persistent || !readers.contains(program.Root(y)) ||
+      readers.at(program.Root(y)) != 1) {
+    return false;
+  }
+  if (next.op->name == "relu" && next.inputs[0] == y) {
+    norm.attributes.Set("relu", true);
+  } else if (next.op->name == "add" && At(norm.inputs, kResidual) == kNoTensor &&
+             (next.inputs[0] == y || next.inputs[1] == y)) {
+    norm.inputs.resize(kResidual + 1, kNoTensor);
+    norm.inputs[kResidual] = next.inputs[next.inputs[0] == y ? 1 : 0];
+  } else {
+    return false;
+  }
+  norm.outputs = next.outputs;
+  norm.made_by = "fuse";
+  return true;
+}
+
+}  // namespace
+
+int FuseBatchNormResiduals(Program& program) {
+  const std::map<TensorId, int> readers = Readers(program);
+  return RewriteNodes(program, [&] {
     std::vector<Node>& done = program.mutable_nodes();
-    if (done.empty() || !Match(program, readers, done.back(), node)) {
-      done.push_back(std::move(node));
-      continue;
+    if (done.size() < 2 || !TakeUp(program, readers, done[done.size() - 2], done.back())) {
+      return false;
     }
-    Node& both = done.back();
+    done.pop_back();
+    return true;
+  });
+}
+
+int FuseBatchNormGradients(Program& program) {
+  const std::map<TensorId, int> readers = Readers(program);
+  return RewriteNodes(program, [&] {
+    std::vector<Node>& done = program.mutable_nodes();
+    if (done.size() < 2 || !Match(program, readers, done[done.size() - 2], done.back())) {
+      return false;
+    }
+    Node& both = done[done.size() - 2];
     both.attributes.Set("through_statistics", true);
-    both.outputs[kDx] = node.outputs[0];
+    both.outputs[kDx] = done.back().outputs[0];
     both.outputs[kDmean] = both.outputs[kDvariance] = kNoTensor;
     both.made_by = "fuse";
-    ++joined;
-  }
-  return joined;
+    done.pop_back();
+    return true;
+  });
 }
 
 }  // namespace plimsoll::ops

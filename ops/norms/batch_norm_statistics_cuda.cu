@@ -1,4 +1,4 @@
-// batch_norm_statistics: a thread finds mean and Σ(x − mean)² of four values at a time and merges
+// batch_norm_statistics: a thread finds mean and Σ(x − mean)² of eight values at a time and merges
 // them with those before (Chan et al. 1979), threads are merged in shared memory and chunks of rows
 // by a second kernel (Chan et al. 1979), always in one order. Bytes of N elements: N·s.
 //
@@ -25,67 +25,75 @@ struct Moments {
   }
 };
 
+constexpr int kValuesAtOnce = 8;  // of a thread and channel
+
 // Grid: (columns, chunks, groups). partials is [chunks][groups][2][columns].
-template <int N, typename T>
-__global__ void __launch_bounds__(kNormThreads)
+template <int N, int kAcross, typename T>
+__global__ void __launch_bounds__(kNormThreads, 2)
     MomentsKernel(const T* x, int64_t rows, int64_t columns, int64_t chunk, float* partials) {
-  constexpr int kAcross = kNormLanes<N>, kDown = kNormThreads / kAcross;
-  __shared__ float means[kDown][kAcross * N], squares[kDown][kAcross * N];
+  constexpr int kDown = kNormThreads / kAcross, kWide = kNormWide<N>;
+  __shared__ float means[kDown][N][kAcross], squares[kDown][N][kAcross];
+  LetDependentsLaunch();
   const int lane = threadIdx.x % kAcross, down = threadIdx.x / kAcross;
-  const int64_t column = (int64_t{blockIdx.x} * kAcross + lane) * N;
+  const int64_t first = int64_t{blockIdx.x} * kAcross * N, column = first + lane * N;
   const int64_t group = blockIdx.z, begin = int64_t{blockIdx.y} * chunk;
   const int64_t end = min(begin + chunk, rows);
   float mean[N] = {}, square[N] = {}, count = 0;
   if (column < columns) {
     const T* const from = x + group * rows * columns + column;
     // Adds the moments of several values, which are found by themselves.
-    const auto add = [&]<int kValues>(const float(&values)[kValues][N]) {
+    const auto add = [&]<int kValues>(const Pack<T, N>(&packs)[kValues]) {
       const float share = kValues / (count + kValues);
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        float middle = 0, around = 0;
+      for (int i = 0; i < N; i += kWide) {
+        float values[kValues][kWide];
 #pragma unroll
-        for (int k = 0; k < kValues; ++k) middle += values[k][i];
-        middle *= 1.0f / kValues;
+        for (int k = 0; k < kValues; ++k) PartOf(packs[k], i, values[k]);
 #pragma unroll
-        for (int k = 0; k < kValues; ++k) {
-          const float d = values[k][i] - middle;
-          around += d * d;
+        for (int w = 0; w < kWide; ++w) {
+          float middle = 0, around = 0;
+#pragma unroll
+          for (int k = 0; k < kValues; ++k) middle += values[k][w];
+          middle *= 1.0f / kValues;
+#pragma unroll
+          for (int k = 0; k < kValues; ++k) {
+            const float d = values[k][w] - middle;
+            around += d * d;
+          }
+          const float d = middle - mean[i + w];
+          mean[i + w] += d * share;
+          square[i + w] += around + d * d * (count * share);
         }
-        const float d = middle - mean[i];
-        mean[i] += d * share;
-        square[i] += around + d * d * (count * share);
       }
       count += kValues;
     };
     int64_t row = begin + down;
-    for (; row + (kNormRowsAtOnce - 1) * kDown < end; row += kNormRowsAtOnce * kDown) {
-      float values[kNormRowsAtOnce][N];
+    for (; row + (kValuesAtOnce - 1) * kDown < end; row += kValuesAtOnce * kDown) {
+      Pack<T, N> packs[kValuesAtOnce];
 #pragma unroll
-      for (int k = 0; k < kNormRowsAtOnce; ++k) {
-        LoadPack<N>(from + (row + k * kDown) * columns, values[k]);
+      for (int k = 0; k < kValuesAtOnce; ++k) {
+        packs[k] = ReadPack<N>(from + (row + k * kDown) * columns);
       }
-      add(values);
+      add(packs);
     }
     for (; row < end; row += kDown) {
-      float values[1][N];
-      LoadPack<N>(from + row * columns, values[0]);
-      add(values);
+      const Pack<T, N> packs[1] = {ReadPack<N>(from + row * columns)};
+      add(packs);
     }
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    means[down][lane * N + i] = mean[i];
-    squares[down][lane * N + i] = square[i];
+    means[down][i][lane] = mean[i];
+    squares[down][i][lane] = square[i];
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < kAcross * N; i += kNormThreads) {
-    const int64_t to = int64_t{blockIdx.x} * kAcross * N + i;
+  for (int i = static_cast<int>(threadIdx.x); i < kAcross * N; i += kNormThreads) {
+    const int64_t to = first + i;
     if (to >= columns) continue;
     Moments all;
     for (int d = 0; d < kDown; ++d) {
       const int64_t taken = end - begin > d ? (end - begin - d + kDown - 1) / kDown : 0;
-      all.Merge({static_cast<float>(taken), means[d][i], squares[d][i]});
+      all.Merge({static_cast<float>(taken), means[d][i % N][i / N], squares[d][i % N][i / N]});
     }
     float* const partial = partials + (blockIdx.y * int64_t{gridDim.z} + group) * 2 * columns + to;
     partial[0] = all.mean;
@@ -99,9 +107,7 @@ __global__ void __launch_bounds__(kWarp* kWarp)
                       int64_t chunk, int64_t chunks, float* mean, float* variance,
                       float* unbiased) {
   __shared__ Moments shared[kWarp][kWarp];
-#if __CUDA_ARCH__ >= 900
-  cudaGridDependencySynchronize();
-#endif
+  AwaitFirstStage();
   const int64_t channel = int64_t{blockIdx.x} * kWarp + threadIdx.x;
   const bool there = channel < groups * columns;
   const int64_t group = there ? channel / columns : 0, column = channel - group * columns;
@@ -132,28 +138,19 @@ void Statistics(const CudaContext& ctx) {
   float* const partials = static_cast<float*>(ctx.workspace);
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
     const T* const x = ctx.in<T>(0);
-    WithPacks<T>(by.columns, Aligned(x), [&]<int N>() {
-      const dim3 grid(Across<N>(by.columns), static_cast<unsigned>(by.chunks),
+    WithPacks<T>(by.columns, Aligned(x), [&]<int N, int kAcross>() {
+      const dim3 grid(BlocksAcross<N, kAcross>(by.columns), static_cast<unsigned>(by.chunks),
                       static_cast<unsigned>(by.groups));
-      MomentsKernel<N>
+      MomentsKernel<N, kAcross>
           <<<grid, kNormThreads, 0, ctx.stream>>>(x, by.rows, by.columns, by.chunk, partials);
       gpu::CheckLaunch("batch_norm_statistics");
     });
   });
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>((by.groups * by.columns + kWarp - 1) / kWarp));
-  config.blockDim = dim3(kWarp, kWarp);
-  config.stream = ctx.stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  gpu::Check(
-      cudaLaunchKernelEx(&config, MergeChunksKernel, static_cast<const float*>(partials), by.groups,
-                         by.rows, by.columns, by.chunk, by.chunks, ctx.out<float>(0),
-                         ctx.out<float>(1), ctx.has_output(2) ? ctx.out<float>(2) : nullptr),
-      "batch_norm_statistics: chunks");
+  const int64_t channels = by.groups * by.columns;
+  LaunchDependent(MergeChunksKernel, dim3(static_cast<unsigned>((channels + kWarp - 1) / kWarp)),
+                  dim3(kWarp, kWarp), ctx, static_cast<const float*>(partials), by.groups, by.rows,
+                  by.columns, by.chunk, by.chunks, ctx.out<float>(0), ctx.out<float>(1),
+                  ctx.out<float>(2));
 }
 
 // Of a channel; a few ranks' statistics.

@@ -13,6 +13,7 @@
 #include "ops/arithmetic.h"
 #include "ops/norms/batch_norm.h"
 #include "ops/reduce.h"
+#include "ops/relu.h"
 #include "tests/ops/interpreter.h"
 
 namespace plimsoll::ops {
@@ -66,6 +67,53 @@ TEST(BatchNormFusion, ChangesNoBits) {
       }
     }
   }
+}
+
+// The end of a residual block, fused or not; the gradients are those that autodiff made before.
+std::vector<std::vector<double>> Block(DType dtype, bool relu, bool fused, bool read_elsewhere) {
+  graph::Program program("block");
+  graph::Builder g(program);
+  const Value x = g.Persistent("x", Role::kParameter, {dtype, {6, 5, 8}});
+  const Value shortcut = g.Persistent("shortcut", Role::kParameter, {dtype, {6, 5, 8}});
+  const Value weight = g.Persistent("weight", Role::kParameter, {DType::kFloat32, {8}});
+  const Value bias = g.Persistent("bias", Role::kParameter, {DType::kFloat32, {8}});
+  const Value normed = BatchNorm(g, x, BatchNormStatistics(g, x), weight, bias, 1e-5, false);
+  const Value sum = Add(g, shortcut, normed);
+  const Value y = relu ? Relu(g, sum, "y") : sum;
+  Value loss = Sum(g, Mul(g, y, y), "part");
+  if (read_elsewhere) loss = Add(g, loss, Sum(g, normed));
+  Add(g, loss, loss, "loss");
+  graph::Autodiff({.loss = "loss"}).Run(program);
+  if (fused) {
+    EXPECT_EQ(FuseBatchNormResiduals(program), read_elsewhere ? 0 : relu ? 2 : 1);
+  }
+  ThreadPool pool(2);
+  Interpreter run(program, pool);
+  std::mt19937 random(7);
+  std::normal_distribution<double> normal(0.5, 2);
+  for (const char* name : {"x", "shortcut", "weight", "bias"}) {
+    std::vector<double> values(
+        static_cast<size_t>(program.tensor(program.Require(name)).type.shape.elements()));
+    for (double& value : values) value = normal(random);
+    run.Set(name, values);
+  }
+  run.Run();
+  return {run.Get("loss"), run.Get("x.grad"), run.Get("shortcut.grad"), run.Get("weight.grad")};
+}
+
+TEST(BatchNormFusion, OfResidualsChangesNoBits) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    for (const bool relu : {false, true}) {
+      SCOPED_TRACE(std::string(graph::Name(dtype)) + (relu ? " relu" : ""));
+      const auto apart = Block(dtype, relu, false, false);
+      EXPECT_EQ(Block(dtype, relu, true, false), apart);
+      EXPECT_GT(std::abs(apart[0][0]), 1);
+    }
+  }
+}
+
+TEST(BatchNormFusion, LeavesNormsThatOthersRead) {
+  EXPECT_EQ(Block(DType::kFloat32, true, true, true), Block(DType::kFloat32, true, false, true));
 }
 
 TEST(BatchNormFusion, LeavesGradientsThatOthersAddTo) {

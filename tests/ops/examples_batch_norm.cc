@@ -81,6 +81,18 @@ const ExampleRegistration kNormRelu(
      .inputs = {{{3, 20, 24}}, Mean({1, 24}), Variance({1, 24}), {{24}}, {{24}}},
      .attributes = {{"eps", 1e-5}, {"relu", true}},
      .compute_inputs = {1, 2, 3, 4}});
+const ExampleRegistration kNormResidual(
+    {.op = "batch_norm",
+     .label = "residual",
+     .inputs = {{{3, 4, 5, 7}}, Mean({1, 7}), Variance({1, 7}), {{7}}, {{7}}, {{3, 4, 5, 7}}},
+     .attributes = {{"eps", 1e-5}},
+     .compute_inputs = {1, 2, 3, 4}});
+const ExampleRegistration kNormResidualRelu(
+    {.op = "batch_norm",
+     .label = "residual, relu, in groups",
+     .inputs = {{{4, 70, 24}}, Mean({2, 24}), Variance({2, 24}), {{24}}, {{24}}, {{4, 70, 24}}},
+     .attributes = {{"eps", 1e-5}, {"relu", true}},
+     .compute_inputs = {1, 2, 3, 4}});
 const ExampleRegistration kNormBackward({.op = "batch_norm_backward",
                                          .label = "accumulating, in groups",
                                          .inputs = {{{4, 50, 24}},

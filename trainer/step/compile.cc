@@ -87,7 +87,8 @@ struct Purpose {
 std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
   std::vector<graph::Fusion> fusions = {
       {"loss with its backward", &ops::FuseLossBackward},
-      {"norms with their statistics' gradients", &ops::FuseBatchNormGradients}};
+      {"norms with their statistics' gradients", &ops::FuseBatchNormGradients},
+      {"norms with their residuals", &ops::FuseBatchNormResiduals}};
   if (options.device == runtime::DeviceKind::kCuda && options.fuse_gelu_gradient) {
     fusions.push_back({"GELU's gradient with its product", &ops::FuseGeluGradient});
   }

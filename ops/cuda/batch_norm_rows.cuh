@@ -1,0 +1,106 @@
+// A result for each element of x, from the same element of a few tensors and what is known of its
+// channel. Grid: (rows, columns, groups), all blocks at once on the GPU; each takes a stretch of
+// rows, so that it finds out about its channels once. Threads keep what they read packed, as it
+// lies in memory, and convert two elements at a time.
+//
+// Bytes: every tensor once.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "ops/cuda/batch_norm_columns.cuh"
+#include "ops/norms/batch_norm_partials.h"
+
+namespace plimsoll::ops {
+
+inline constexpr int kRowBlocks = 3;   // that run at once on a multiprocessor
+inline constexpr int kRowsAtOnce = 4;  // of a thread: their loads come before the first store
+
+// Terms has
+//   kTensors, kTerms
+//   const T* tensors[kTensors]       what is read; nullptr counts as zeros
+//   At(group, column, columns, float (&)[kTerms])      what is known of a channel
+//   Make<kWide>(terms, values, results)                results of kWide elements; the first two
+//                                                      arrays are [kTerms or kTensors][kWide]
+// At may read what the kernel before has written, if this one was launched as its second stage.
+template <int N, int kAcross, typename T, typename Terms>
+__global__ void __launch_bounds__(kNormThreads, kRowBlocks)
+    RowsKernel(const __grid_constant__ Terms terms, int64_t rows, int64_t columns,
+               int64_t rows_of_block, T* out) {
+  constexpr int kDown = kNormThreads / kAcross, kWide = kNormWide<N>;
+  __shared__ BlockChannels<N, kAcross, Terms::kTerms> channels;
+  const int64_t first = int64_t{blockIdx.y} * kAcross * N, group = blockIdx.z;
+  AwaitFirstStage();
+  channels.Set(first, columns, [&](int64_t column, float(&found)[Terms::kTerms]) {
+    terms.At(group, column, columns, found);
+  });
+  const int64_t column = first + threadIdx.x % kAcross * N;
+  if (column >= columns) return;
+  const int64_t begin = int64_t{blockIdx.x} * rows_of_block, end = min(begin + rows_of_block, rows);
+  const int64_t origin = group * rows * columns + column;
+  for (int64_t row = begin + threadIdx.x / kAcross; row < end; row += kRowsAtOnce * kDown) {
+    Pack<T, N> packs[kRowsAtOnce][Terms::kTensors] = {};
+#pragma unroll
+    for (int k = 0; k < kRowsAtOnce; ++k) {
+      const int64_t r = row + k * kDown;
+      if (r >= end) continue;
+#pragma unroll
+      for (int t = 0; t < Terms::kTensors; ++t) {
+        if (terms.tensors[t] != nullptr) {
+          packs[k][t] = ReadPack<N>(terms.tensors[t] + origin + r * columns);
+        }
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < N; i += kWide) {
+      float known[Terms::kTerms][kWide];
+      channels.Get(i, known);
+#pragma unroll
+      for (int k = 0; k < kRowsAtOnce; ++k) {
+        float values[Terms::kTensors][kWide], results[kWide];
+#pragma unroll
+        for (int t = 0; t < Terms::kTensors; ++t) PartOf(packs[k][t], i, values[t]);
+        terms.template Make<kWide>(known, values, results);
+        RoundInto(packs[k][0], i, results);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kRowsAtOnce; ++k) {
+      const int64_t r = row + k * kDown;
+      if (r < end) WriteGlobal(out + origin + r * columns, packs[k][0]);
+    }
+  }
+}
+
+// The rows of a group and block when all blocks run at once.
+inline int64_t RowsOfBlock(const CudaContext& ctx, int64_t rows, int64_t across, int64_t step) {
+  const int64_t blocks = kRowBlocks * int64_t{ctx.libraries.multiprocessors()};
+  const int64_t down = std::max<int64_t>(1, blocks / across);
+  return ((rows + down - 1) / down + step - 1) / step * step;
+}
+
+// after_stage: the kernel launched before is a first stage, which may have let this one launch.
+template <typename T, typename Terms>
+void MapRows(const CudaContext& ctx, const BatchNormSums& by, const Terms& terms, T* out,
+             bool after_stage = false) {
+  bool aligned = Aligned(out);
+  for (const T* tensor : terms.tensors) aligned = aligned && Aligned(tensor);
+  WithPacks<T>(by.columns, aligned, [&]<int N, int kAcross>() {
+    const unsigned across = BlocksAcross<N, kAcross>(by.columns);
+    const int64_t of_block =
+        RowsOfBlock(ctx, by.rows, across * by.groups, kRowsAtOnce * kNormThreads / kAcross);
+    const dim3 grid(static_cast<unsigned>((by.rows + of_block - 1) / of_block), across,
+                    static_cast<unsigned>(by.groups));
+    const auto kernel = &RowsKernel<N, kAcross, T, Terms>;
+    if (after_stage) {
+      LaunchDependent(kernel, grid, dim3(kNormThreads), ctx, terms, by.rows, by.columns, of_block,
+                      out);
+    } else {
+      kernel<<<grid, kNormThreads, 0, ctx.stream>>>(terms, by.rows, by.columns, of_block, out);
+      gpu::CheckLaunch(ctx.op.name.c_str());
+    }
+  });
+}
+
+}  // namespace plimsoll::ops

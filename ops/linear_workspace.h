@@ -1,0 +1,22 @@
+// The scratch memory of linear_cuda.h's kernels.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "graph/op.h"
+#include "ops/cuda_column_sums.h"
+#include "ops/cuda_gemm_workspace.h"
+
+namespace plimsoll::ops {
+
+inline int64_t LinearWorkspace(const graph::OpCall& /*call*/) { return kGemmWorkspaceBytes; }
+
+// The column sums and the product use it in turn.
+inline int64_t LinearDwWorkspace(const graph::OpCall& call) {
+  const graph::Shape& dy = call.input(1).shape;
+  return std::max(call.has_output(0) ? kGemmWorkspaceBytes : 0,
+                  call.has_output(1) ? ColumnSumsBytes(dy.rows(), dy.dim(-1)) : 0);
+}
+
+}  // namespace plimsoll::ops
