@@ -3,7 +3,8 @@
 
 Needs torch (written with 2.15; what follows clip.txt with 2.5.1): python3 make_op_golden.py [DIR]. A
 file is a list of tensors, each a line "NAME D0 D1 ..." and a line of values. Inputs are float32
-values, so that both precisions of an op can start from them.
+values, so that both precisions of an op can start from them. Last digits of results may depend on
+the processor.
 """
 import pathlib
 import sys
@@ -15,7 +16,7 @@ torch.set_default_dtype(torch.float64)
 
 
 def randn(*shape):
-    return torch.randn(*shape, dtype=torch.float32).double()
+    return torch.randn(shape, dtype=torch.float32).double()
 
 
 def write(path, tensors):
@@ -40,6 +41,12 @@ def pool(function, x, *args, **kwargs):
     return function(x.permute(0, 3, 1, 2), *args, **kwargs).permute(0, 2, 3, 1)
 
 
+def convolve(x, weight, bias=None, **window):
+    """conv2d or conv3d where images and weight have their channels last."""
+    function = nn.conv2d if x.dim() == 4 else nn.conv3d
+    return function(x.movedim(-1, 1), weight.movedim(-1, 1), bias, **window).movedim(1, -1)
+
+
 def max_positions(x, kernel, stride, pad):
     """Where in its window, counted row by row, each maximum lies."""
     width = x.shape[2]
@@ -62,6 +69,25 @@ def optimizer_steps(make, slots):
         for slot, key in slots.items():
             tensors[f"{slot}.{step}"] = optimizer.state[parameter][key].clone()
     return tensors
+
+
+def write_convolutions(directory):
+    """Weights are [outputs, kernel ..., inputs of a group]. Not all windows fill the images."""
+    def case(name, x, weight, bias=True, **window):
+        inputs = {"x": randn(*x), "weight": randn(*weight)}
+        if bias:
+            inputs["bias"] = randn(weight[0])
+        write(directory / f"{name}.txt", differentiate(
+            lambda **leaves: convolve(**leaves, **window), inputs))
+
+    case("conv2d", (2, 6, 5, 3), (5, 3, 2, 3), stride=(2, 1), padding=(2, 1))
+    case("conv2d_pointwise", (2, 3, 4, 5), (7, 1, 1, 5))
+    case("conv2d_dilated_groups", (1, 7, 8, 4), (6, 3, 2, 2), stride=(1, 2), padding=(1, 2),
+         dilation=(2, 3), groups=2)
+    case("conv2d_depthwise", (1, 5, 6, 10), (10, 3, 3, 1), bias=False, stride=2, padding=1,
+         groups=10)
+    case("conv3d", (1, 4, 5, 4, 2), (3, 3, 2, 2, 2), stride=(2, 1, 1), padding=(1, 0, 1),
+         dilation=(1, 2, 1))
 
 
 def main():
@@ -123,6 +149,7 @@ def main():
     write(directory / "group_norm.txt", differentiate(
         lambda x, weight, bias: pool(nn.group_norm, x, 3, weight, bias, 1e-5),
         {"x": 2 * randn(2, 4, 5, 6) + 1, "weight": randn(6), "bias": randn(6)}))
+    write_convolutions(directory)
 
 
 if __name__ == "__main__":
