@@ -90,6 +90,36 @@ def write_convolutions(directory):
          dilation=(1, 2, 1))
 
 
+def write_batch_norms(directory):
+    shape, channels = (2, 3, 2, 9), 9
+    running = {"running_mean": torch.zeros(channels), "running_var": torch.ones(channels)}
+
+    def images():
+        return 2 * randn(*shape) + 1
+
+    def norm(x, weight, bias, training=True):
+        return pool(nn.batch_norm, x, *running.values(), weight, bias, training, 0.1, 1e-5)
+
+    def inputs():
+        return {"x": images(), "weight": randn(channels), "bias": randn(channels)}
+
+    tensors = differentiate(norm, inputs())
+    tensors["unbiased"] = tensors["x"].flatten(0, 2).var(0)
+    write(directory / "batch_norm.txt", tensors)
+    write(directory / "batch_norm_relu.txt", differentiate(
+        lambda **leaves: torch.relu(norm(**leaves)), inputs()))
+
+    # Running statistics follow those of two batches; then a third one is normalized by them.
+    running["running_mean"], running["running_var"] = torch.zeros(channels), torch.ones(channels)
+    tensors = {}
+    for step in (1, 2):
+        tensors[f"x.{step}"] = images()
+        norm(tensors[f"x.{step}"], None, None)
+        tensors.update({f"{name}.{step}": state.clone() for name, state in running.items()})
+    write(directory / "batch_norm_running.txt", {
+        **tensors, **differentiate(lambda **leaves: norm(**leaves, training=False), inputs())})
+
+
 def main():
     directory = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "testdata")
     directory.mkdir(exist_ok=True)
@@ -150,6 +180,7 @@ def main():
         lambda x, weight, bias: pool(nn.group_norm, x, 3, weight, bias, 1e-5),
         {"x": 2 * randn(2, 4, 5, 6) + 1, "weight": randn(6), "bias": randn(6)}))
     write_convolutions(directory)
+    write_batch_norms(directory)
 
 
 if __name__ == "__main__":
