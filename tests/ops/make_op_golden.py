@@ -120,6 +120,54 @@ def write_batch_norms(directory):
         **tensors, **differentiate(lambda **leaves: norm(**leaves, training=False), inputs())})
 
 
+def labels_of(rows, classes):
+    """Labels of which the third and the last are ignored."""
+    labels = torch.randint(classes, (rows,))
+    labels[[2, -1]] = -100
+    return labels
+
+
+def write_losses(directory):
+    # Eight rows have labels, so that float32 holds the factor of a mean.
+    rows, classes = 10, 7
+    logits, labels = {"logits": 2 * randn(rows, classes)}, labels_of(rows, classes)
+    for name, smoothing in (("cross_entropy", 0.0), ("cross_entropy_smoothed", 0.1)):
+        write(directory / f"{name}.txt", {"labels": labels, **differentiate(
+            lambda logits: nn.cross_entropy(logits, labels, label_smoothing=smoothing), logits)})
+    # Two labels, as probabilities. The fifth row has one; a row without a first label is ignored.
+    second = torch.randint(classes, (rows,))
+    second[4] = -100
+    share = torch.rand(rows, dtype=torch.float32).double()
+    here = labels >= 0
+    both = torch.where(second < 0, labels, second)
+    wanted = (share[here, None] * nn.one_hot(labels[here], classes)
+              + (1 - share[here, None]) * nn.one_hot(both[here], classes))
+    write(directory / "cross_entropy_mixed.txt", {
+        "labels": labels, "second": second, "share": share, **differentiate(
+            lambda logits: nn.cross_entropy(logits[here], wanted, label_smoothing=0.1), logits)})
+
+    width, classes = 13, 11
+    labels = labels_of(rows, classes)
+    write(directory / "linear_cross_entropy.txt", {"labels": labels, **differentiate(
+        lambda x, weight, bias: nn.cross_entropy(nn.linear(x, weight, bias), labels),
+        {"x": randn(rows, width), "weight": randn(classes, width), "bias": randn(classes)})})
+
+
+def write_classifier_counts(directory):
+    rows, classes = 30, 4
+    logits, labels = randn(rows, classes), labels_of(rows, classes)
+    here = labels >= 0
+    best = logits[here].argmax(1)
+    counts = torch.zeros(classes, classes)
+    for label, largest in zip(labels[here], best):
+        counts[label, largest] += 1
+    first_two = logits[here].topk(2).indices
+    write(directory / "classifier_counts.txt", {
+        "logits": logits, "labels": labels, "confusion": counts, "rows": here.sum(),
+        "right": (best == labels[here]).sum(),
+        "right_of_two": (first_two == labels[here, None]).sum()})
+
+
 def main():
     directory = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "testdata")
     directory.mkdir(exist_ok=True)
@@ -181,6 +229,8 @@ def main():
         {"x": 2 * randn(2, 4, 5, 6) + 1, "weight": randn(6), "bias": randn(6)}))
     write_convolutions(directory)
     write_batch_norms(directory)
+    write_losses(directory)
+    write_classifier_counts(directory)
 
 
 if __name__ == "__main__":
