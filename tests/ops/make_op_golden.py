@@ -168,6 +168,23 @@ def write_classifier_counts(directory):
         "right_of_two": (first_two == labels[here, None]).sum()})
 
 
+def write_attention(directory):
+    """Four heads, of which two share a head of keys and values; texts of several lengths."""
+    heads, kv_heads, head, lengths = 4, 2, 4, torch.tensor([5, 3, 1])
+    batch, sequence = len(lengths), 5
+    seen = torch.arange(sequence) < lengths[:, None]
+
+    def attend(qkv):
+        q, k, v = qkv.unflatten(2, (heads + 2 * kv_heads, head)).transpose(1, 2).split(
+            (heads, kv_heads, kv_heads), 1)
+        out = nn.scaled_dot_product_attention(q, k, v, seen[:, None, None], enable_gqa=True)
+        # Queries of padding have no result.
+        return out.transpose(1, 2).flatten(2) * seen[..., None]
+
+    write(directory / "attention_lengths.txt", {"lengths": lengths, **differentiate(
+        attend, {"qkv": randn(batch, sequence, (heads + 2 * kv_heads) * head)})})
+
+
 def main():
     directory = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "testdata")
     directory.mkdir(exist_ok=True)
@@ -231,6 +248,7 @@ def main():
     write_batch_norms(directory)
     write_losses(directory)
     write_classifier_counts(directory)
+    write_attention(directory)
 
 
 if __name__ == "__main__":
