@@ -185,6 +185,15 @@ def write_attention(directory):
         attend, {"qkv": randn(batch, sequence, (heads + 2 * kv_heads) * head)})})
 
 
+def write_patches(directory):
+    """The patch embedding of a ViT: tokens are the results of a convolution, row by row."""
+    def embed(x, weight, bias):
+        return convolve(x, weight, bias, stride=2).flatten(1, 2)
+
+    write(directory / "patches.txt", differentiate(
+        embed, {"x": randn(2, 4, 6, 3), "weight": randn(5, 2, 2, 3), "bias": randn(5)}))
+
+
 def main():
     directory = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "testdata")
     directory.mkdir(exist_ok=True)
@@ -249,6 +258,7 @@ def main():
     write_losses(directory)
     write_classifier_counts(directory)
     write_attention(directory)
+    write_patches(directory)
 
 
 if __name__ == "__main__":

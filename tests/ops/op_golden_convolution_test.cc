@@ -1,4 +1,4 @@
-// Convolutions compared with PyTorch.
+// Convolutions, and patches as a convolution whose stride is its kernel, compared with PyTorch.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -56,6 +56,27 @@ TEST_P(GoldenTest, Convolution) {
     ExpectNear(of_weight[0], golden["dweight"]);
     if (has_bias) ExpectNear(of_weight[1], golden["dbias"]);
   }
+}
+
+// The convolution's weight is a linear layer's, and its pixels are the tokens.
+TEST_P(GoldenTest, Patches) {
+  Golden golden = Read("patches");
+  const HostTensor x = Make(golden["x"]), dy = Make(golden["dy"]);
+  const graph::Shape kernel = golden["weight"].shape;
+  golden["weight"].shape = {kernel.dim(0), kernel.dim(1) * kernel.dim(2) * kernel.dim(3)};
+  const HostTensor weight = Make(golden["weight"]);
+  const std::optional<HostTensor> none;
+
+  const std::optional<HostTensor> patches = Call("patches", {{"size", 2}}, {x})[0];
+  ExpectNear(Call("linear", {}, {patches, weight, Make(golden["bias"])})[0], golden["y"]);
+  const std::optional<HostTensor> of_patches = Call("linear_dx", {}, {dy, weight, none})[0];
+  ExpectNear(
+      Call("patches_backward",
+           {{"size", 2}, {"h", x.type.shape.dim(1)}, {"w", x.type.shape.dim(2)}}, {of_patches})[0],
+      golden["dx"]);
+  const Outputs of_weight = Call("linear_dw", {}, {patches, dy, none, none});
+  ExpectNear(of_weight[0], golden["dweight"]);
+  ExpectNear(of_weight[1], golden["dbias"]);
 }
 
 }  // namespace
