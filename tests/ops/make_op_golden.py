@@ -3,7 +3,8 @@
 
 Needs torch (written with 2.15; what follows clip.txt with 2.5.1): python3 make_op_golden.py [DIR]. A
 file is a list of tensors, each a line "NAME D0 D1 ..." and a line of values. Inputs are float32
-values, so that both precisions of an op can start from them.
+values, so that both precisions of an op can start from them. Last digits of results may depend on
+the processor.
 """
 import pathlib
 import sys
@@ -15,7 +16,7 @@ torch.set_default_dtype(torch.float64)
 
 
 def randn(*shape):
-    return torch.randn(*shape, dtype=torch.float32).double()
+    return torch.randn(shape, dtype=torch.float32).double()
 
 
 def write(path, tensors):
@@ -40,6 +41,12 @@ def pool(function, x, *args, **kwargs):
     return function(x.permute(0, 3, 1, 2), *args, **kwargs).permute(0, 2, 3, 1)
 
 
+def convolve(x, weight, bias=None, **window):
+    """conv2d or conv3d where images and weight have their channels last."""
+    function = nn.conv2d if x.dim() == 4 else nn.conv3d
+    return function(x.movedim(-1, 1), weight.movedim(-1, 1), bias, **window).movedim(1, -1)
+
+
 def max_positions(x, kernel, stride, pad):
     """Where in its window, counted row by row, each maximum lies."""
     width = x.shape[2]
@@ -62,6 +69,129 @@ def optimizer_steps(make, slots):
         for slot, key in slots.items():
             tensors[f"{slot}.{step}"] = optimizer.state[parameter][key].clone()
     return tensors
+
+
+def write_convolutions(directory):
+    """Weights are [outputs, kernel ..., inputs of a group]. Not all windows fill the images."""
+    def case(name, x, weight, bias=True, **window):
+        inputs = {"x": randn(*x), "weight": randn(*weight)}
+        if bias:
+            inputs["bias"] = randn(weight[0])
+        write(directory / f"{name}.txt", differentiate(
+            lambda **leaves: convolve(**leaves, **window), inputs))
+
+    case("conv2d", (2, 6, 5, 3), (5, 3, 2, 3), stride=(2, 1), padding=(2, 1))
+    case("conv2d_pointwise", (2, 3, 4, 5), (7, 1, 1, 5))
+    case("conv2d_dilated_groups", (1, 7, 8, 4), (6, 3, 2, 2), stride=(1, 2), padding=(1, 2),
+         dilation=(2, 3), groups=2)
+    case("conv2d_depthwise", (1, 5, 6, 10), (10, 3, 3, 1), bias=False, stride=2, padding=1,
+         groups=10)
+    case("conv3d", (1, 4, 5, 4, 2), (3, 3, 2, 2, 2), stride=(2, 1, 1), padding=(1, 0, 1),
+         dilation=(1, 2, 1))
+
+
+def write_batch_norms(directory):
+    shape, channels = (2, 3, 2, 9), 9
+    running = {"running_mean": torch.zeros(channels), "running_var": torch.ones(channels)}
+
+    def images():
+        return 2 * randn(*shape) + 1
+
+    def norm(x, weight, bias, training=True):
+        return pool(nn.batch_norm, x, *running.values(), weight, bias, training, 0.1, 1e-5)
+
+    def inputs():
+        return {"x": images(), "weight": randn(channels), "bias": randn(channels)}
+
+    tensors = differentiate(norm, inputs())
+    tensors["unbiased"] = tensors["x"].flatten(0, 2).var(0)
+    write(directory / "batch_norm.txt", tensors)
+    write(directory / "batch_norm_relu.txt", differentiate(
+        lambda **leaves: torch.relu(norm(**leaves)), inputs()))
+
+    # Running statistics follow those of two batches; then a third one is normalized by them.
+    running["running_mean"], running["running_var"] = torch.zeros(channels), torch.ones(channels)
+    tensors = {}
+    for step in (1, 2):
+        tensors[f"x.{step}"] = images()
+        norm(tensors[f"x.{step}"], None, None)
+        tensors.update({f"{name}.{step}": state.clone() for name, state in running.items()})
+    write(directory / "batch_norm_running.txt", {
+        **tensors, **differentiate(lambda **leaves: norm(**leaves, training=False), inputs())})
+
+
+def labels_of(rows, classes):
+    """Labels of which the third and the last are ignored."""
+    labels = torch.randint(classes, (rows,))
+    labels[[2, -1]] = -100
+    return labels
+
+
+def write_losses(directory):
+    # Eight rows have labels, so that float32 holds the factor of a mean.
+    rows, classes = 10, 7
+    logits, labels = {"logits": 2 * randn(rows, classes)}, labels_of(rows, classes)
+    for name, smoothing in (("cross_entropy", 0.0), ("cross_entropy_smoothed", 0.1)):
+        write(directory / f"{name}.txt", {"labels": labels, **differentiate(
+            lambda logits: nn.cross_entropy(logits, labels, label_smoothing=smoothing), logits)})
+    # Two labels, as probabilities. The fifth row has one; a row without a first label is ignored.
+    second = torch.randint(classes, (rows,))
+    second[4] = -100
+    share = torch.rand(rows, dtype=torch.float32).double()
+    here = labels >= 0
+    both = torch.where(second < 0, labels, second)
+    wanted = (share[here, None] * nn.one_hot(labels[here], classes)
+              + (1 - share[here, None]) * nn.one_hot(both[here], classes))
+    write(directory / "cross_entropy_mixed.txt", {
+        "labels": labels, "second": second, "share": share, **differentiate(
+            lambda logits: nn.cross_entropy(logits[here], wanted, label_smoothing=0.1), logits)})
+
+    width, classes = 13, 11
+    labels = labels_of(rows, classes)
+    write(directory / "linear_cross_entropy.txt", {"labels": labels, **differentiate(
+        lambda x, weight, bias: nn.cross_entropy(nn.linear(x, weight, bias), labels),
+        {"x": randn(rows, width), "weight": randn(classes, width), "bias": randn(classes)})})
+
+
+def write_classifier_counts(directory):
+    rows, classes = 30, 4
+    logits, labels = randn(rows, classes), labels_of(rows, classes)
+    here = labels >= 0
+    best = logits[here].argmax(1)
+    counts = torch.zeros(classes, classes)
+    for label, largest in zip(labels[here], best):
+        counts[label, largest] += 1
+    first_two = logits[here].topk(2).indices
+    write(directory / "classifier_counts.txt", {
+        "logits": logits, "labels": labels, "confusion": counts, "rows": here.sum(),
+        "right": (best == labels[here]).sum(),
+        "right_of_two": (first_two == labels[here, None]).sum()})
+
+
+def write_attention(directory):
+    """Four heads, of which two share a head of keys and values; texts of several lengths."""
+    heads, kv_heads, head, lengths = 4, 2, 4, torch.tensor([5, 3, 1])
+    batch, sequence = len(lengths), 5
+    seen = torch.arange(sequence) < lengths[:, None]
+
+    def attend(qkv):
+        q, k, v = qkv.unflatten(2, (heads + 2 * kv_heads, head)).transpose(1, 2).split(
+            (heads, kv_heads, kv_heads), 1)
+        out = nn.scaled_dot_product_attention(q, k, v, seen[:, None, None], enable_gqa=True)
+        # Queries of padding have no result.
+        return out.transpose(1, 2).flatten(2) * seen[..., None]
+
+    write(directory / "attention_lengths.txt", {"lengths": lengths, **differentiate(
+        attend, {"qkv": randn(batch, sequence, (heads + 2 * kv_heads) * head)})})
+
+
+def write_patches(directory):
+    """The patch embedding of a ViT: tokens are the results of a convolution, row by row."""
+    def embed(x, weight, bias):
+        return convolve(x, weight, bias, stride=2).flatten(1, 2)
+
+    write(directory / "patches.txt", differentiate(
+        embed, {"x": randn(2, 4, 6, 3), "weight": randn(5, 2, 2, 3), "bias": randn(5)}))
 
 
 def main():
@@ -123,6 +253,12 @@ def main():
     write(directory / "group_norm.txt", differentiate(
         lambda x, weight, bias: pool(nn.group_norm, x, 3, weight, bias, 1e-5),
         {"x": 2 * randn(2, 4, 5, 6) + 1, "weight": randn(6), "bias": randn(6)}))
+    write_convolutions(directory)
+    write_batch_norms(directory)
+    write_losses(directory)
+    write_classifier_counts(directory)
+    write_attention(directory)
+    write_patches(directory)
 
 
 if __name__ == "__main__":

@@ -1,97 +1,16 @@
-// Ops compared with PyTorch: testdata/*.txt, made by make_golden.py. Double kernels agree up to
-// rounding (1e-12), float kernels up to a few units in the last place of the largest value.
+// Ops compared with PyTorch: activations, norms of rows, pooling, optimizers. The other files
+// op_golden_*_test.cc have their own subjects.
+#include "tests/ops/op_golden.h"
+
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <sstream>
-
 #include "ops/pooling/pool_window.h"
-#include "tests/ops/guarded_call.h"
 
 namespace plimsoll::ops {
 namespace {
 
 using graph::Attributes;
 using graph::DType;
-using Outputs = std::vector<std::optional<HostTensor>>;
-
-struct GoldenTensor {
-  graph::Shape shape;
-  std::vector<double> values;
-};
-using Golden = std::map<std::string, GoldenTensor>;
-
-Golden Read(const std::string& name) {
-  std::ifstream in("tests/ops/testdata/" + name + ".txt");
-  Golden golden;
-  std::string header, values;
-  while (std::getline(in, header) && std::getline(in, values)) {
-    std::istringstream words(header), numbers(values);
-    std::string tensor_name;
-    words >> tensor_name;
-    const std::vector<int64_t> dims(std::istream_iterator<int64_t>(words), {});
-    GoldenTensor tensor{graph::Shape(dims), {}};
-    tensor.values.assign(std::istream_iterator<double>(numbers), {});
-    EXPECT_EQ(static_cast<int64_t>(tensor.values.size()), tensor.shape.elements()) << tensor_name;
-    golden[tensor_name] = std::move(tensor);
-  }
-  EXPECT_FALSE(golden.empty()) << name;
-  return golden;
-}
-
-class GoldenTest : public testing::TestWithParam<DType> {
- protected:
-  HostTensor Make(const GoldenTensor& golden) const {
-    HostTensor tensor = PoisonedTensor({GetParam(), golden.shape});
-    for (size_t i = 0; i < golden.values.size(); ++i) tensor.set(i, golden.values[i]);
-    return tensor;
-  }
-
-  Outputs Call(std::string_view op, const Attributes& attributes, const Outputs& inputs) {
-    return RunKernel(
-        {.op = graph::OpRegistry::Get().Require(op), .attributes = attributes, .inputs = inputs},
-        pool_);
-  }
-
-  void ExpectNear(const std::optional<HostTensor>& actual, const GoldenTensor& expected,
-                  double float_tolerance = 1e-6) const {
-    ASSERT_TRUE(actual);
-    const double tolerance = GetParam() == DType::kFloat64 ? 1e-12 : float_tolerance;
-    double largest = 1;
-    for (double v : expected.values) largest = std::max(largest, std::fabs(v));
-    for (size_t i = 0; i < expected.values.size(); ++i) {
-      EXPECT_NEAR(actual->value(i), expected.values[i], tolerance * largest) << "element " << i;
-    }
-  }
-
-  static HostTensor Scalar(DType dtype, double value) {
-    HostTensor tensor = PoisonedTensor({dtype, {}});
-    tensor.set(0, value);
-    return tensor;
-  }
-
-  // Checks y and dx of an elementwise op and its backward op, which reads x.
-  void CheckUnary(const std::string& file, const std::string& op, const Attributes& attributes) {
-    Golden golden = Read(file);
-    const HostTensor x = Make(golden["x"]);
-    ExpectNear(Call(op, attributes, {x})[0], golden["y"]);
-    ExpectNear(Call(op + "_backward", attributes, {x, Make(golden["dy"])})[0], golden["dx"]);
-  }
-
-  // The same where the backward op reads y.
-  void CheckByResult(const std::string& op) {
-    Golden golden = Read(op);
-    const std::optional<HostTensor> y = Call(op, {}, {Make(golden["x"])})[0];
-    ExpectNear(y, golden["y"]);
-    ExpectNear(Call(op + "_backward", {}, {y, Make(golden["dy"])})[0], golden["dx"]);
-  }
-
-  ThreadPool pool_{2};
-};
 
 TEST_P(GoldenTest, LayerNorm) {
   Golden golden = Read("layer_norm");
