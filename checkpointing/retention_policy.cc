@@ -95,7 +95,7 @@ class Tagger {
     for (size_t i = 0; i < saved_.size(); ++i) {
       if (Matches(pattern, preset, saved_[i])) matches.push_back(i);
     }
-    if (!matches.empty()) return matches;
+    if (!matches.empty() || (preset && patterns.by_default)) return matches;
     std::set<std::string> ops;
     std::string example = "nothing";
     for (const SavedTensor& saved : saved_) {

@@ -31,6 +31,7 @@ namespace plimsoll::checkpointing {
 struct Patterns {
   std::vector<std::string> patterns;
   std::string key;
+  bool by_default = false;  // the user named none of them: a preset may match nothing
 };
 
 struct Options {

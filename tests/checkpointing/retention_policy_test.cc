@@ -160,6 +160,9 @@ TEST(TagActivations, SaysWhatAPatternCouldHaveMatched) {
             "run.yaml:7: checkpointing.recompute: 'attention' matches no activation that waits for "
             "the backward pass; there are results of add, gelu, layer_norm, such as "
             "'block.0.gelu'");
+  options.recompute.by_default = true;
+  TagActivations(options).Run(program);
+  EXPECT_EQ(Tagged(program, Retention::kRecompute).size(), 4u);
   options = Selective({"gelu"}, {"*.fc"});
   ExpectUserError([&] { TagActivations(options).Run(program); }, {"checkpointing.save", "'*.fc'"});
   options = {};

@@ -73,8 +73,9 @@ TEST(BatchNormFusion, ChangesNoBits) {
 std::vector<std::vector<double>> Block(DType dtype, bool relu, bool fused, bool read_elsewhere) {
   graph::Program program("block");
   graph::Builder g(program);
-  const Value x = g.Persistent("x", Role::kParameter, {dtype, {6, 5, 8}});
-  const Value shortcut = g.Persistent("shortcut", Role::kParameter, {dtype, {6, 5, 8}});
+  const Value x = Scale(g, g.Persistent("x", Role::kParameter, {dtype, {6, 5, 8}}), 2);
+  const Value shortcut =
+      Scale(g, g.Persistent("shortcut", Role::kParameter, {dtype, {6, 5, 8}}), 0.5);
   const Value weight = g.Persistent("weight", Role::kParameter, {DType::kFloat32, {8}});
   const Value bias = g.Persistent("bias", Role::kParameter, {DType::kFloat32, {8}});
   const Value normed = BatchNorm(g, x, BatchNormStatistics(g, x), weight, bias, 1e-5, false);

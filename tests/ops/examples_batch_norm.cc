@@ -90,7 +90,7 @@ const ExampleRegistration kNormResidual(
 const ExampleRegistration kNormResidualRelu(
     {.op = "batch_norm",
      .label = "residual, relu, in groups",
-     .inputs = {{{4, 70, 24}}, Mean({2, 24}), Variance({2, 24}), {{24}}, {{24}}, {{4, 70, 24}}},
+     .inputs = {{{4, 9, 24}}, Mean({2, 24}), Variance({2, 24}), {{24}}, {{24}}, {{4, 9, 24}}},
      .attributes = {{"eps", 1e-5}, {"relu", true}},
      .compute_inputs = {1, 2, 3, 4}});
 const ExampleRegistration kNormBackward({.op = "batch_norm_backward",

@@ -283,7 +283,7 @@ checkpointing::Options CheckpointingFrom(const config::RunConfig& config) {
   options.every = c.every;
   options.reshard = config.parallel.reshard_after_forward;
   auto patterns = [&](const std::string& key, const std::vector<std::string>& list) {
-    return checkpointing::Patterns{list, config.Origin(key) + ": " + key};
+    return checkpointing::Patterns{list, config.Origin(key) + ": " + key, !config.IsSet(key)};
   };
   options.recompute = patterns("checkpointing.recompute", c.recompute);
   options.save = patterns("checkpointing.save", c.save);

@@ -166,7 +166,7 @@ std::vector<std::pair<std::string, Assignment>> StepDraft::Policies(
   add("none", {});
   checkpointing::Options named;
   named.policy = Policy::kSelective;
-  named.recompute.patterns = {"norms", "activations"};
+  named.recompute = {{"norms", "activations"}, "", /*by_default=*/true};
   add("selective", named);
   named = {};
   named.policy = Policy::kBlock;

@@ -26,6 +26,7 @@
 #include "ops/activation_fusion.h"
 #include "ops/arithmetic.h"
 #include "ops/axis.h"
+#include "ops/convolution/pad_channels.h"
 #include "ops/linear_dx_gelu_fusion.h"
 #include "ops/loss/linear_cross_entropy_fusion.h"
 #include "ops/norms/add_norm_fusion.h"
@@ -127,6 +128,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
     passes.Add<adapters::LoraPass>(options.lora, purpose.kind == Kind::kTrain);
   }
   passes.Add<amp::MixedPrecision>(options.amp);
+  if (options.device == runtime::DeviceKind::kCuda) passes.Add<ops::PadChannels>();
   if (tensor.ranks > 1) passes.Add<parallel::TensorParallel>(tensor);
   if (options.sync_norm && ranks > 1 && purpose.kind == Kind::kTrain) {
     passes.Add<parallel::SyncNorm>(ranks);
