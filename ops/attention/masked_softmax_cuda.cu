@@ -1,7 +1,8 @@
 // Formulas in ops/attention/masked_softmax.h. A row is read once, 16 bytes per thread and load, and
 // stays in registers until it is written: by one warp up to 1,024 elements of 16 bits, otherwise by
-// a block of 256 threads. Rows that are longer than 8,192, or don't consist of whole packs of 16
-// bytes, are read three times, in the backward pass twice. Masked keys are not read.
+// a block of 256 threads up to 8,192. Rows that don't consist of whole packs of 16 bytes are read
+// element by element, by one warp up to 1,024 elements. Rows that are longer than that are read
+// three times, in the backward pass twice. Masked keys are not read.
 // Bytes: forward 2·n·s, backward 3·n·s; with a causal mask about half of those that are read.
 #include <algorithm>
 #include <cstdint>
@@ -75,10 +76,10 @@ __device__ void LoadSeen(const S* row, int first, int seen, float masked, float 
   }
 }
 
-template <typename S, int kThreads, int kPacks>
+// A thread has kPacks packs of kSize elements.
+template <typename S, int kSize, int kThreads, int kPacks>
 __global__ void __launch_bounds__(SoftmaxBlock(kThreads))
     SoftmaxKernel(const SoftmaxRows at, const S* scores, S* p) {
-  constexpr int kSize = kPackSize<S>;
   __shared__ float shared[2][kSoftmaxBlock / kWarp];
   const int64_t row = int64_t{blockIdx.x} * (SoftmaxBlock(kThreads) / kThreads) +
                       static_cast<int>(threadIdx.x) / kThreads;
@@ -143,10 +144,9 @@ __global__ void __launch_bounds__(kSoftmaxBlock)
   }
 }
 
-template <typename S, int kThreads, int kPacks>
+template <typename S, int kSize, int kThreads, int kPacks>
 __global__ void __launch_bounds__(SoftmaxBlock(kThreads))
     SoftmaxBackwardKernel(const SoftmaxRows at, const S* p, const S* dp, S* ds) {
-  constexpr int kSize = kPackSize<S>;
   __shared__ float shared[kSoftmaxBlock / kWarp];
   const int64_t row = int64_t{blockIdx.x} * (SoftmaxBlock(kThreads) / kThreads) +
                       static_cast<int>(threadIdx.x) / kThreads;
@@ -203,31 +203,35 @@ SoftmaxRows RowsOf(const CudaContext& ctx) {
           .scale = static_cast<float>(ctx.attributes.GetReal("scale"))};
 }
 
-// Calls launch<threads of a row, packs of a thread>(blocks, threads of a block); no packs: the
-// kernel for any width.
+// Calls launch<elements of a pack, threads of a row, packs of a thread>(blocks, threads of a
+// block); no packs: the kernel for any width.
 template <typename S, typename Launch>
 void ByWidth(const SoftmaxRows& at, bool aligned, const Launch& launch) {
-  constexpr int kSize = kPackSize<S>;
-  const int packs = at.sequence / kSize;
-  const auto with = [&]<int kThreads, int kPacks>() {
+  const auto with = [&]<int kSize, int kThreads, int kPacks>() {
     constexpr int kBlock = SoftmaxBlock(kThreads), kRows = kBlock / kThreads;
-    launch.template operator()<kThreads, kPacks>(
+    launch.template operator()<kSize, kThreads, kPacks>(
         static_cast<unsigned>((at.rows + kRows - 1) / kRows), kBlock);
   };
-  if (!aligned || at.sequence % kSize != 0 || packs > 4 * kSoftmaxBlock) {
-    with.template operator()<kSoftmaxBlock, 0>();
+  constexpr int kSize = kPackSize<S>;
+  const bool whole = aligned && at.sequence % kSize == 0;
+  const int packs = whole ? at.sequence / kSize : at.sequence;
+  if (packs > (whole ? 4 * kSoftmaxBlock : 32 * kWarp)) {
+    with.template operator()<1, kSoftmaxBlock, 0>();
+  } else if (!whole) {
+    packs <= 8 * kWarp ? with.template operator()<1, kWarp, 8>()
+                       : with.template operator()<1, kWarp, 32>();
   } else if (packs <= kWarp) {
-    with.template operator()<kWarp, 1>();
+    with.template operator()<kSize, kWarp, 1>();
   } else if (packs <= 2 * kWarp) {
-    with.template operator()<kWarp, 2>();
+    with.template operator()<kSize, kWarp, 2>();
   } else if (packs <= 4 * kWarp) {
-    with.template operator()<kWarp, 4>();
+    with.template operator()<kSize, kWarp, 4>();
   } else if (packs <= kSoftmaxBlock) {
-    with.template operator()<kSoftmaxBlock, 1>();
+    with.template operator()<kSize, kSoftmaxBlock, 1>();
   } else if (packs <= 2 * kSoftmaxBlock) {
-    with.template operator()<kSoftmaxBlock, 2>();
+    with.template operator()<kSize, kSoftmaxBlock, 2>();
   } else {
-    with.template operator()<kSoftmaxBlock, 4>();
+    with.template operator()<kSize, kSoftmaxBlock, 4>();
   }
 }
 
@@ -238,13 +242,15 @@ void Softmax(const CudaContext& ctx) {
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
     const S* const scores = ctx.in<S>(0);
     S* const p = ctx.out<S>(0);
-    ByWidth<S>(at, Aligned(scores, p), [&]<int kThreads, int kPacks>(unsigned blocks, int threads) {
-      if constexpr (kPacks == 0) {
-        SoftmaxAnyKernel<<<blocks, threads, 0, ctx.stream>>>(at, scores, p);
-      } else {
-        SoftmaxKernel<S, kThreads, kPacks><<<blocks, threads, 0, ctx.stream>>>(at, scores, p);
-      }
-    });
+    ByWidth<S>(at, Aligned(scores, p),
+               [&]<int kSize, int kThreads, int kPacks>(unsigned blocks, int threads) {
+                 if constexpr (kPacks == 0) {
+                   SoftmaxAnyKernel<<<blocks, threads, 0, ctx.stream>>>(at, scores, p);
+                 } else {
+                   SoftmaxKernel<S, kSize, kThreads, kPacks>
+                       <<<blocks, threads, 0, ctx.stream>>>(at, scores, p);
+                 }
+               });
     gpu::CheckLaunch("masked_softmax");
   });
 }
@@ -255,14 +261,15 @@ void SoftmaxBackward(const CudaContext& ctx) {
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
     const S *const p = ctx.in<S>(0), *const dp = ctx.in<S>(1);
     S* const ds = ctx.out<S>(0);
-    ByWidth<S>(at, Aligned(p, dp, ds), [&]<int kThreads, int kPacks>(unsigned blocks, int threads) {
-      if constexpr (kPacks == 0) {
-        SoftmaxBackwardAnyKernel<<<blocks, threads, 0, ctx.stream>>>(at, p, dp, ds);
-      } else {
-        SoftmaxBackwardKernel<S, kThreads, kPacks>
-            <<<blocks, threads, 0, ctx.stream>>>(at, p, dp, ds);
-      }
-    });
+    ByWidth<S>(at, Aligned(p, dp, ds),
+               [&]<int kSize, int kThreads, int kPacks>(unsigned blocks, int threads) {
+                 if constexpr (kPacks == 0) {
+                   SoftmaxBackwardAnyKernel<<<blocks, threads, 0, ctx.stream>>>(at, p, dp, ds);
+                 } else {
+                   SoftmaxBackwardKernel<S, kSize, kThreads, kPacks>
+                       <<<blocks, threads, 0, ctx.stream>>>(at, p, dp, ds);
+                 }
+               });
     gpu::CheckLaunch("masked_softmax_backward");
   });
 }
