@@ -1,5 +1,5 @@
 // The pass that makes scores and probabilities of attention tensors. What it computes is compared
-// with blockwise attention in tests/trainer/stored_attention_test.cc.
+// with blockwise attention in tests/trainer/stored_scores_test.cc.
 #include "ops/attention/stored_attention.h"
 
 #include <gtest/gtest.h>

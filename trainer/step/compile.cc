@@ -25,6 +25,7 @@
 #include "memory/checker.h"
 #include "ops/activation_fusion.h"
 #include "ops/arithmetic.h"
+#include "ops/attention/stored_attention.h"
 #include "ops/axis.h"
 #include "ops/linear_dx_gelu_fusion.h"
 #include "ops/loss/linear_cross_entropy_fusion.h"
@@ -124,6 +125,9 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   PassPipeline passes(options.dump_directory);
   if (options.lora.enabled()) {
     passes.Add<adapters::LoraPass>(options.lora, purpose.kind == Kind::kTrain);
+  }
+  if (options.stored_attention && purpose.kind != Kind::kLogits) {
+    passes.Add<ops::StoredAttention>();
   }
   passes.Add<amp::MixedPrecision>(options.amp);
   if (tensor.ranks > 1) passes.Add<parallel::TensorParallel>(tensor);
