@@ -1,4 +1,4 @@
-// Formulas of shapes in ops/attention/heads.h. A task is a few tokens with all their heads; the hd
+// The shapes are in ops/attention/heads.h. A task is a few tokens with all their heads; the hd
 // values of a head are copied at once. Bytes: 2·n·s.
 #include <cstring>
 

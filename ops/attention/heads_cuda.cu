@@ -1,4 +1,4 @@
-// Formulas of shapes in ops/attention/heads.h. A thread moves 16 bytes, or one element where the
+// The shapes are in ops/attention/heads.h. A thread moves 16 bytes, or one element where the
 // values of a head don't fill packs of 16 bytes. Neighbouring threads have neighbouring bytes of
 // the packed tensor, and of the other one as long as they are of one head. Bytes: 2·n·s.
 #include <cstdint>
