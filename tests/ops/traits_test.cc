@@ -103,7 +103,7 @@ TEST(Traits, AreThoseOfTheseOps) {
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "activations"; }),
             (Names{"gelu", "relu", "sigmoid", "silu", "swiglu", "tanh"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.recompute_preset == "attention"; }),
-            (Names{"attention"}));
+            (Names{"attention", "masked_softmax"}));
   EXPECT_EQ(OpsWith([](const OpDef& op) { return op.stops_gradient; }), (Names{"stop_gradient"}));
 }
 

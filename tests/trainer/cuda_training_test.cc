@@ -96,6 +96,29 @@ TEST_P(CudaTraining, LossesAreTheCpus) {
   }
 }
 
+// With stored scores, dropout draws what blockwise attention draws; in what is planned.
+TEST_P(CudaTraining, StoredScoresTrainAsBlockwiseAttention) {
+  TinyRun run = Run();
+  run.steps = 10;
+  if (std::get<0>(GetParam()) == "Gpt2") run.spec.dropout = 0.1;
+  const TinyResult blockwise = Train(run);
+  run.stored_attention = true;
+  run.executor.check_arena = true;
+  const TinyResult stored = Train(run);
+  EXPECT_EQ(stored.used_bytes, stored.arena_bytes);
+  const double tolerance = run.amp.dtype == DType::kFloat32 ? 1e-5 : 4e-3;
+  for (int step = 0; step < run.steps; ++step) {
+    EXPECT_NEAR(stored.losses[step], blockwise.losses[step], tolerance * blockwise.losses[step])
+        << step;
+  }
+  run.executor = {};
+  run.checkpointing.policy = Policy::kBlock;
+  ExpectSame(Train(run), stored);
+  run.checkpointing = {};
+  run.checkpointing.offload.patterns = {"*.probabilities*"};
+  ExpectSame(Train(run), stored);
+}
+
 TEST_P(CudaTraining, ACopyOfTheStateIsThatBetweenTwoSteps) {
   for (const bool graphs : {true, false}) {
     for (const bool on_host : {false, true}) {

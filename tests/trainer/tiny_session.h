@@ -42,6 +42,7 @@ struct TinyRun {
   std::vector<std::string> frozen = {};
   std::vector<std::string> lora = {};  // targets of adapters of rank 3; empty: none
   double lora_dropout = 0;
+  bool stored_attention = false;
   amp::AmpOptions amp = {};
   bool state_on_host = false;
   double init_loss_scale = 65536;  // used when the update scales the loss
@@ -99,6 +100,7 @@ inline TinyResult Train(const TinyRun& run) {
                     .layers = adapters::SelectLayers(*model, run.lora)};
     options.frozen = adapters::FrozenParameters(*model);
   }
+  options.stored_attention = run.stored_attention;
   options.amp = run.amp;
   options.state_on_host = run.state_on_host;
   options.init_loss_scale = run.init_loss_scale;

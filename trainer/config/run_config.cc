@@ -54,6 +54,11 @@ const Names& EnumNames<ScheduleName>() {
   return names;
 }
 template <>
+const Names& EnumNames<AttentionKind>() {
+  static const Names names = {"blockwise", "stored"};
+  return names;
+}
+template <>
 const Names& EnumNames<Dtype>() {
   static const Names names = {"fp32", "tf32", "bf16", "fp16"};
   return names;

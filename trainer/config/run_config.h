@@ -22,6 +22,7 @@ enum class Order { kShuffled, kConsecutive };
 enum class DataFormat { kAuto, kUint16, kUint32, kText };
 enum class OptimizerName { kAdamW, kSgd };
 enum class ScheduleName { kConstant, kLinear, kCosine, kWsd, kMultistep };
+enum class AttentionKind { kBlockwise, kStored };
 enum class Dtype { kFp32, kTf32, kBf16, kFp16 };
 enum class LossScale { kAuto, kNone, kStatic, kDynamic };
 enum class StateDtype { kFp32, kBf16, kInt8 };
@@ -47,6 +48,8 @@ template <>
 const std::vector<std::string>& EnumNames<OptimizerName>();
 template <>
 const std::vector<std::string>& EnumNames<ScheduleName>();
+template <>
+const std::vector<std::string>& EnumNames<AttentionKind>();
 template <>
 const std::vector<std::string>& EnumNames<Dtype>();
 template <>
@@ -104,8 +107,9 @@ struct ModelConfig {
   std::string init_from;            // Hugging Face folder; empty: initialise at random
   bool followed_init_from = false;  // have its settings been read?
   std::string family;               // of models/family.h
-  int64_t seed = 1337;              // of initial weights; derived: train.seed
-  Settings settings;                // the family's own keys, by name; complete once loaded
+  AttentionKind attention = AttentionKind::kBlockwise;
+  int64_t seed = 1337;  // of initial weights; derived: train.seed
+  Settings settings;    // the family's own keys, by name; complete once loaded
 
   // Tokens per training sequence; 1 for models that read none, 0 until init_from provides it.
   int64_t sequence() const {

@@ -29,6 +29,10 @@ void ModelKeys(std::vector<Key>& keys) {
       .Choices(OwnersOf("model"))
       .Derived("required without `init_from`");
   for (Key& key : OwnersKeys("model")) keys.push_back(std::move(key));
+  model.Add("attention", &M::attention,
+            "How training and its evaluations compute attention: by kernels that never have all "
+            "scores in memory, or with scores and probabilities stored as tensors, as frameworks "
+            "without such kernels do (docs/kernels.md).");
   model.Add("seed", &M::seed, "Seed of initial weights, those of adapters included.")
       .Between(0, kSeeds)
       .Derived("`train.seed`");

@@ -13,6 +13,7 @@
 #include "base/glob.h"
 #include "models/family.h"
 #include "models/huggingface.h"
+#include "ops/attention/stored_attention.h"
 #include "optim/layer_rates.h"
 #include "runtime/cuda_device.h"
 #include "trainer/config/owner_keys.h"
@@ -87,6 +88,28 @@ void CheckCoupling(const config::RunConfig& config, const models::Model& model) 
                        "this model has no statistics of whole micro-batches, which ranks could "
                        "share; leave it out");
   }
+}
+
+// UserError where scores cannot be stored as model.attention asks for.
+void CheckStoredAttention(const config::RunConfig& config, const models::Model& model) {
+  if (config.model.attention != config::AttentionKind::kStored) return;
+  if (config.parallel.tensor > 1) {
+    throw config.Error("model.attention",
+                       fmt::format("{} tensor ranks cannot share stored scores; use blockwise, or "
+                                   "parallel.tensor: 1",
+                                   config.parallel.tensor));
+  }
+  for (const models::Objective& objective : model.objectives()) {
+    graph::Program program("attention");
+    graph::Builder builder(program);
+    model.Build(builder, {.batch = 1, .sequence = config.model.sequence()}, models::Head::kLoss,
+                false, objective.name);
+    if (ops::HasAttention(program)) return;
+  }
+  throw config.Error("model.attention",
+                     fmt::format("a {} model has no attention whose scores could be stored; "
+                                 "leave it out",
+                                 model.family()));
 }
 
 // Plans add up bytes in 64 bits: refuses, by a rough estimate, a run whose sums would overflow.
@@ -372,6 +395,7 @@ int64_t BucketBytes(const config::RunConfig& config, int64_t trained) {
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model) {
   CheckSize(config, model);
   CheckCoupling(config, model);
+  CheckStoredAttention(config, model);
   if (config.parallel.sequence && config.parallel.tensor > 1 && !model.shares_tokens()) {
     throw config.Error("parallel.sequence",
                        fmt::format("tensor ranks cannot share the tokens of a {} model; use "
@@ -408,6 +432,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.generate_context =
       std::min(config.model.sequence(),
                static_cast<int64_t>(config.sample.prompt.size()) + 1 + config.sample.tokens);
+  options.stored_attention = config.model.attention == config::AttentionKind::kStored;
   options.amp = AmpFrom(config);
   options.fuse_gelu_gradient = config.amp.fuse_gelu;
   options.update = UpdateFrom(config, model);

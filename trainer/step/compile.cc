@@ -25,6 +25,7 @@
 #include "memory/checker.h"
 #include "ops/activation_fusion.h"
 #include "ops/arithmetic.h"
+#include "ops/attention/stored_attention.h"
 #include "ops/axis.h"
 #include "ops/convolution/pad_channels.h"
 #include "ops/linear_dx_gelu_fusion.h"
@@ -126,6 +127,9 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   PassPipeline passes(options.dump_directory);
   if (options.lora.enabled()) {
     passes.Add<adapters::LoraPass>(options.lora, purpose.kind == Kind::kTrain);
+  }
+  if (options.stored_attention && purpose.kind != Kind::kLogits) {
+    passes.Add<ops::StoredAttention>();
   }
   passes.Add<amp::MixedPrecision>(options.amp);
   if (options.device == runtime::DeviceKind::kCuda) passes.Add<ops::PadChannels>();

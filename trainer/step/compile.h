@@ -47,6 +47,9 @@ struct CompileOptions {
   int64_t generate_rows = 0;
   int64_t generate_context = 0;
   bool cache = true;
+  // In training and evaluation: attention's scores and probabilities are tensors of the program
+  // (ops/attention/stored_attention.h). Not with a tensor axis.
+  bool stored_attention = false;
   adapters::Lora lora;
   amp::AmpOptions amp;
   optim::UpdateOptions update;  // of training; of objectives that have none of their own

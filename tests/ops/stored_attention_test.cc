@@ -1,0 +1,77 @@
+// The pass that makes scores and probabilities of attention tensors. What it computes is compared
+// with blockwise attention in tests/trainer/stored_scores_test.cc.
+#include "ops/attention/stored_attention.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/graph/expect_program.h"
+
+namespace plimsoll::ops {
+namespace {
+
+using graph::ExpectProgram;
+using graph::Parse;
+using graph::Program;
+
+TEST(StoredAttention, IsAChainOfTensors) {
+  Program program = Parse(R"(program p
+  tensor %x: f32[2,8,48] input persistent
+forward
+  %out: f32[2,8,16], %out.lse: f32[2,2,8] = attention(%x, _) {causal=true, dropout=0.0, heads=2, key=0, kv_heads=2} @block.0.attn
+  %y: f32[2,8,16] metric = scale(%out) {factor=2.0}
+)");
+  EXPECT_TRUE(HasAttention(program));
+  const graph::PassResult result = StoredAttention().Run(program);
+  EXPECT_TRUE(result.changed);
+  EXPECT_EQ(result.summary, "1 attentions with stored scores");
+  EXPECT_FALSE(HasAttention(program));
+  ExpectProgram(program, R"(program p
+  tensor %x: f32[2,8,48] input persistent
+forward
+  %block.0.attn.heads: f32[2,2,8,8], %block.0.attn.heads.k: f32[2,2,8,8], %block.0.attn.heads.v: f32[2,2,8,8] = split_heads(%x) {heads=2, kv_heads=2} @block.0.attn !stored_attention
+  %block.0.attn.scores: f32[2,2,8,8] = matmul(%block.0.attn.heads, %block.0.attn.heads.k) {trans_a=false, trans_b=true} @block.0.attn !stored_attention
+  %block.0.attn.probabilities: f32[2,2,8,8] = masked_softmax(%block.0.attn.scores) {causal=true, scale=0.35355339059327373} @block.0.attn !stored_attention
+  %block.0.attn.mixed: f32[2,2,8,8] = matmul(%block.0.attn.probabilities, %block.0.attn.heads.v) {trans_a=false, trans_b=false} @block.0.attn !stored_attention
+  %out: f32[2,8,16] = merge_heads(%block.0.attn.mixed) {heads=2, kv_heads=2} @block.0.attn !stored_attention
+  %y: f32[2,8,16] metric = scale(%out) {factor=2.0}
+)");
+}
+
+// Four query heads with one head of keys and values: its scores are one product of 4·6 rows.
+TEST(StoredAttention, GroupsHeadsMasksAndDrops) {
+  Program program = Parse(R"(program p
+  tensor %x: f32[3,6,24] input persistent
+  tensor %rng: i32[2] input persistent
+  tensor %lengths: i32[3] input persistent
+forward
+  %out: f32[3,6,16], _ = attention(%x, %rng, %lengths) {causal=false, dropout=0.1, heads=4, key=7, kv_heads=1}
+)");
+  StoredAttention().Run(program);
+  ExpectProgram(program, R"(program p
+  tensor %x: f32[3,6,24] input persistent
+  tensor %rng: i32[2] input persistent
+  tensor %lengths: i32[3] input persistent
+forward
+  %heads: f32[3,1,24,4], %heads.k: f32[3,1,6,4], %heads.v: f32[3,1,6,4] = split_heads(%x) {heads=4, kv_heads=1} !stored_attention
+  %scores: f32[3,1,24,6] = matmul(%heads, %heads.k) {trans_a=false, trans_b=true} !stored_attention
+  %probabilities: f32[3,1,24,6] = masked_softmax(%scores, %lengths) {causal=false, scale=0.5} !stored_attention
+  %probabilities.dropped: f32[3,1,24,6] = dropout(%probabilities, %rng) {key=7, p=0.1} !stored_attention
+  %mixed: f32[3,1,24,4] = matmul(%probabilities.dropped, %heads.v) {trans_a=false, trans_b=false} !stored_attention
+  %out: f32[3,6,16] = merge_heads(%mixed) {heads=4, kv_heads=1} !stored_attention
+)");
+}
+
+TEST(StoredAttention, LeavesProgramsWithoutAttention) {
+  constexpr std::string_view kText = R"(program p
+  tensor %x: f32[4] input persistent
+forward
+  %y: f32[4] metric = scale(%x) {factor=2.0}
+)";
+  Program program = Parse(kText);
+  EXPECT_FALSE(HasAttention(program));
+  EXPECT_FALSE(StoredAttention().Run(program).changed);
+  ExpectProgram(program, kText);
+}
+
+}  // namespace
+}  // namespace plimsoll::ops
