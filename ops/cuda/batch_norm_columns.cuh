@@ -33,6 +33,25 @@ unsigned BlocksAcross(int64_t columns) {
   return static_cast<unsigned>((columns + kAcross * N - 1) / (kAcross * N));
 }
 
+// Blocks sweep over the rows together, each taking every gridDim-th step of so many rows: what the
+// kernel before has touched last, and L2 still holds, comes first where the sweep is turned round.
+template <int kAcross, int kAtOnce>
+struct RowSteps {
+  static constexpr int kDown = kNormThreads / kAcross, kRows = kDown * kAtOnce;
+
+  // Calls visit(first row of the thread) for the steps of block `block` of `blocks`.
+  template <typename Visit>
+  static __device__ void ForEach(int64_t rows, int64_t block, int64_t blocks, bool from_end,
+                                 const Visit& visit) {
+    const int64_t steps = (rows + kRows - 1) / kRows;
+    const int64_t mine = steps > block ? (steps - block + blocks - 1) / blocks : 0;
+    for (int64_t i = 0; i < mine; ++i) {
+      const int64_t step = block + (from_end ? mine - 1 - i : i) * blocks;
+      visit(step * kRows + threadIdx.x / kAcross);
+    }
+  }
+};
+
 // Elements that a thread computes at a time: two of 16 bits are converted by one instruction.
 template <int N>
 inline constexpr int kNormWide = N > 1 ? 2 : 1;

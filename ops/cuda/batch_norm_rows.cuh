@@ -1,7 +1,7 @@
 // A result for each element of x, from the same element of a few tensors and what is known of its
-// channel. Grid: (rows, columns, groups), all blocks at once on the GPU; each takes a stretch of
-// rows, so that it finds out about its channels once. Threads keep what they read packed, as it
-// lies in memory, and convert two elements at a time.
+// channel. Grid: (rows, columns, groups), all blocks at once on the GPU: a block finds out about
+// its channels once. Rows are swept from the first to the last, as sums over them go the other way.
+// Threads keep what they read packed, as it lies in memory, and convert two elements at a time.
 //
 // Bytes: every tensor once.
 #pragma once
@@ -26,9 +26,9 @@ inline constexpr int kRowsAtOnce = 4;  // of a thread: their loads come before t
 // At may read what the kernel before has written, if this one was launched as its second stage.
 template <int N, int kAcross, typename T, typename Terms>
 __global__ void __launch_bounds__(kNormThreads, kRowBlocks)
-    RowsKernel(const __grid_constant__ Terms terms, int64_t rows, int64_t columns,
-               int64_t rows_of_block, T* out) {
-  constexpr int kDown = kNormThreads / kAcross, kWide = kNormWide<N>;
+    RowsKernel(const __grid_constant__ Terms terms, int64_t rows, int64_t columns, T* out) {
+  using Steps = RowSteps<kAcross, kRowsAtOnce>;
+  constexpr int kDown = Steps::kDown, kWide = kNormWide<N>;
   __shared__ BlockChannels<N, kAcross, Terms::kTerms> channels;
   const int64_t first = int64_t{blockIdx.y} * kAcross * N, group = blockIdx.z;
   AwaitFirstStage();
@@ -37,14 +37,13 @@ __global__ void __launch_bounds__(kNormThreads, kRowBlocks)
   });
   const int64_t column = first + threadIdx.x % kAcross * N;
   if (column >= columns) return;
-  const int64_t begin = int64_t{blockIdx.x} * rows_of_block, end = min(begin + rows_of_block, rows);
   const int64_t origin = group * rows * columns + column;
-  for (int64_t row = begin + threadIdx.x / kAcross; row < end; row += kRowsAtOnce * kDown) {
+  Steps::ForEach(rows, blockIdx.x, gridDim.x, /*from_end=*/false, [&](int64_t row) {
     Pack<T, N> packs[kRowsAtOnce][Terms::kTensors] = {};
 #pragma unroll
     for (int k = 0; k < kRowsAtOnce; ++k) {
       const int64_t r = row + k * kDown;
-      if (r >= end) continue;
+      if (r >= rows) continue;
 #pragma unroll
       for (int t = 0; t < Terms::kTensors; ++t) {
         if (terms.tensors[t] != nullptr) {
@@ -68,16 +67,9 @@ __global__ void __launch_bounds__(kNormThreads, kRowBlocks)
 #pragma unroll
     for (int k = 0; k < kRowsAtOnce; ++k) {
       const int64_t r = row + k * kDown;
-      if (r < end) WriteGlobal(out + origin + r * columns, packs[k][0]);
+      if (r < rows) WriteGlobal(out + origin + r * columns, packs[k][0]);
     }
-  }
-}
-
-// The rows of a group and block when all blocks run at once.
-inline int64_t RowsOfBlock(const CudaContext& ctx, int64_t rows, int64_t across, int64_t step) {
-  const int64_t blocks = kRowBlocks * int64_t{ctx.libraries.multiprocessors()};
-  const int64_t down = std::max<int64_t>(1, blocks / across);
-  return ((rows + down - 1) / down + step - 1) / step * step;
+  });
 }
 
 // after_stage: the kernel launched before is a first stage, which may have let this one launch.
@@ -88,16 +80,16 @@ void MapRows(const CudaContext& ctx, const BatchNormSums& by, const Terms& terms
   for (const T* tensor : terms.tensors) aligned = aligned && Aligned(tensor);
   WithPacks<T>(by.columns, aligned, [&]<int N, int kAcross>() {
     const unsigned across = BlocksAcross<N, kAcross>(by.columns);
-    const int64_t of_block =
-        RowsOfBlock(ctx, by.rows, across * by.groups, kRowsAtOnce * kNormThreads / kAcross);
-    const dim3 grid(static_cast<unsigned>((by.rows + of_block - 1) / of_block), across,
-                    static_cast<unsigned>(by.groups));
+    constexpr int kRows = RowSteps<kAcross, kRowsAtOnce>::kRows;
+    const int64_t at_once = kRowBlocks * int64_t{ctx.libraries.multiprocessors()};
+    const int64_t down =
+        std::clamp<int64_t>(at_once / (across * by.groups), 1, (by.rows + kRows - 1) / kRows);
+    const dim3 grid(static_cast<unsigned>(down), across, static_cast<unsigned>(by.groups));
     const auto kernel = &RowsKernel<N, kAcross, T, Terms>;
     if (after_stage) {
-      LaunchDependent(kernel, grid, dim3(kNormThreads), ctx, terms, by.rows, by.columns, of_block,
-                      out);
+      LaunchDependent(kernel, grid, dim3(kNormThreads), ctx, terms, by.rows, by.columns, out);
     } else {
-      kernel<<<grid, kNormThreads, 0, ctx.stream>>>(terms, by.rows, by.columns, of_block, out);
+      kernel<<<grid, kNormThreads, 0, ctx.stream>>>(terms, by.rows, by.columns, out);
       gpu::CheckLaunch(ctx.op.name.c_str());
     }
   });

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kRowsOfBlock = kThreads / kWarp;
+constexpr int kTopKThreads = 1024;
 
 // The labels of the rows: one, or two with weights that add up to 1.
 struct Labels {
@@ -127,21 +128,22 @@ void LossBackward(const CudaContext& ctx) {
   });
 }
 
-// One block; a warp takes every eighth row. Integer sums are the same in any order.
+// One block, whose warps take row after row. Integer sums are the same in any order.
 template <typename S>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kTopKThreads)
     TopKKernel(const S* logits, const int32_t* targets, int64_t rows, int64_t classes, int64_t k,
                int32_t* right, int32_t* counted) {
   __shared__ int32_t sums[2];
   if (threadIdx.x < 2) sums[threadIdx.x] = 0;
   __syncthreads();
   const int lane = threadIdx.x % kWarp;
-  for (int64_t r = threadIdx.x / kWarp; r < rows; r += kRowsOfBlock) {
+  for (int64_t r = threadIdx.x / kWarp; r < rows; r += kTopKThreads / kWarp) {
     const int32_t target = targets[r];
     if (target < 0) continue;
     const S* const row = logits + r * classes;
     const float own = target < classes ? ToFloat(row[target]) : NAN;
     int larger = 0;
+#pragma unroll 8
     for (int64_t c = lane; c < classes; c += kWarp) {
       const float other = ToFloat(row[c]);
       larger += other > own || (other == own && c < target);
@@ -159,7 +161,7 @@ __global__ void __launch_bounds__(kThreads)
 
 void CountTopK(const CudaContext& ctx) {
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
-    TopKKernel<<<1, kThreads, 0, ctx.stream>>>(
+    TopKKernel<<<1, kTopKThreads, 0, ctx.stream>>>(
         ctx.in<S>(0), ctx.in<int32_t>(1), ctx.in_shape(0).rows(), ctx.in_shape(0).dim(-1),
         ctx.attributes.GetInt("k"), ctx.out<int32_t>(0), ctx.out<int32_t>(1));
     gpu::CheckLaunch("count_top_k");

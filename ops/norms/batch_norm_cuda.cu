@@ -1,7 +1,8 @@
 // Formulas in ops/norms/batch_norm_cpu.cc; ops/cuda/batch_norm_rows.cuh has the kernel for whatever
-// is a result for each element. Sums by column: a block takes a chunk of rows of a group; its
-// threads are added in shared memory, the chunks by a second kernel, 32 ways at once, which also
-// finds the gradients of channels. The kernels of a gradient follow each other as stages.
+// is a result for each element. Sums by column: a block takes every so many rows of a group, from
+// the last to the first; its threads are added in shared memory, the blocks by a second kernel, 32
+// ways at once, which also finds the gradients of channels. The kernels of a gradient follow each
+// other as stages.
 //
 // Bytes of N elements: forward 2·N·s, with a residual 3·N·s; backward 4·N·s, that of statistics
 // 3·N·s, both at once 5·N·s.
@@ -194,8 +195,9 @@ struct BackwardTerms {
 template <int N, int kAcross, typename T>
 __global__ void __launch_bounds__(kNormThreads, 2)
     SumsKernel(const T* dy, const T* x, const __grid_constant__ BackwardChannels of, int64_t rows,
-               int64_t columns, int64_t chunk, float* partials) {
-  constexpr int kDown = kNormThreads / kAcross, kWide = kNormWide<N>;
+               int64_t columns, float* partials) {
+  using Steps = RowSteps<kAcross, kRowsAtOnce>;
+  constexpr int kDown = Steps::kDown, kWide = kNormWide<N>;
   __shared__ BlockChannels<N, kAcross, 3> channels;
   __shared__ float shared[kDown][N][kAcross];
   LetDependentsLaunch();
@@ -227,23 +229,24 @@ __global__ void __launch_bounds__(kNormThreads, 2)
     }
   };
   if (column < columns) {
-    const int64_t end = min((int64_t{blockIdx.y} + 1) * chunk, rows);
     const int64_t origin = group * rows * columns + column;
-    int64_t row = int64_t{blockIdx.y} * chunk + down;
-    for (; row + (kRowsAtOnce - 1) * kDown < end; row += kRowsAtOnce * kDown) {
-      Pack<T, N> gradients[kRowsAtOnce], inputs[kRowsAtOnce];
+    Steps::ForEach(rows, blockIdx.y, gridDim.y, /*from_end=*/true, [&](int64_t row) {
+      if (row + (kRowsAtOnce - 1) * kDown < rows) {
+        Pack<T, N> gradients[kRowsAtOnce], inputs[kRowsAtOnce];
 #pragma unroll
-      for (int k = 0; k < kRowsAtOnce; ++k) {
-        gradients[k] = ReadPack<N>(dy + origin + (row + k * kDown) * columns);
-        inputs[k] = ReadPack<N>(x + origin + (row + k * kDown) * columns);
+        for (int k = 0; k < kRowsAtOnce; ++k) {
+          gradients[k] = ReadPack<N>(dy + origin + (row + k * kDown) * columns);
+          inputs[k] = ReadPack<N>(x + origin + (row + k * kDown) * columns);
+        }
+        add(gradients, inputs);
+        return;
       }
-      add(gradients, inputs);
-    }
-    for (; row < end; row += kDown) {
-      const Pack<T, N> gradients[1] = {ReadPack<N>(dy + origin + row * columns)};
-      const Pack<T, N> inputs[1] = {ReadPack<N>(x + origin + row * columns)};
-      add(gradients, inputs);
-    }
+      for (; row < rows; row += kDown) {
+        const Pack<T, N> gradients[1] = {ReadPack<N>(dy + origin + row * columns)};
+        const Pack<T, N> inputs[1] = {ReadPack<N>(x + origin + row * columns)};
+        add(gradients, inputs);
+      }
+    });
   }
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
@@ -344,7 +347,7 @@ void SumColumns(const CudaContext& ctx, const BatchNormSums& by, const T* dy, co
     const dim3 grid(BlocksAcross<N, kAcross>(by.columns), static_cast<unsigned>(by.chunks),
                     static_cast<unsigned>(by.groups));
     SumsKernel<N, kAcross>
-        <<<grid, kNormThreads, 0, ctx.stream>>>(dy, x, of, by.rows, by.columns, by.chunk, partials);
+        <<<grid, kNormThreads, 0, ctx.stream>>>(dy, x, of, by.rows, by.columns, partials);
     gpu::CheckLaunch("batch_norm_backward: sums");
   });
   const int64_t channels = by.groups * by.columns;

@@ -27,17 +27,25 @@ struct Moments {
 
 constexpr int kValuesAtOnce = 8;  // of a thread and channel
 
+// Rows of block `block` of `blocks`, which takes every so many steps of `step` rows.
+__device__ int64_t RowsOfBlock(int64_t rows, int64_t step, int64_t block, int64_t blocks) {
+  const int64_t steps = (rows + step - 1) / step;
+  if (block >= steps) return 0;
+  const int64_t all = (steps - block + blocks - 1) / blocks * step;
+  return (steps - 1) % blocks == block ? all - (steps * step - rows) : all;
+}
+
 // Grid: (columns, chunks, groups). partials is [chunks][groups][2][columns].
 template <int N, int kAcross, typename T>
 __global__ void __launch_bounds__(kNormThreads, 2)
-    MomentsKernel(const T* x, int64_t rows, int64_t columns, int64_t chunk, float* partials) {
-  constexpr int kDown = kNormThreads / kAcross, kWide = kNormWide<N>;
+    MomentsKernel(const T* x, int64_t rows, int64_t columns, float* partials) {
+  using Steps = RowSteps<kAcross, kValuesAtOnce>;
+  constexpr int kDown = Steps::kDown, kWide = kNormWide<N>;
   __shared__ float means[kDown][N][kAcross], squares[kDown][N][kAcross];
   LetDependentsLaunch();
   const int lane = threadIdx.x % kAcross, down = threadIdx.x / kAcross;
   const int64_t first = int64_t{blockIdx.x} * kAcross * N, column = first + lane * N;
-  const int64_t group = blockIdx.z, begin = int64_t{blockIdx.y} * chunk;
-  const int64_t end = min(begin + chunk, rows);
+  const int64_t group = blockIdx.z;
   float mean[N] = {}, square[N] = {}, count = 0;
   if (column < columns) {
     const T* const from = x + group * rows * columns + column;
@@ -67,19 +75,21 @@ __global__ void __launch_bounds__(kNormThreads, 2)
       }
       count += kValues;
     };
-    int64_t row = begin + down;
-    for (; row + (kValuesAtOnce - 1) * kDown < end; row += kValuesAtOnce * kDown) {
-      Pack<T, N> packs[kValuesAtOnce];
+    Steps::ForEach(rows, blockIdx.y, gridDim.y, /*from_end=*/true, [&](int64_t row) {
+      if (row + (kValuesAtOnce - 1) * kDown < rows) {
+        Pack<T, N> packs[kValuesAtOnce];
 #pragma unroll
-      for (int k = 0; k < kValuesAtOnce; ++k) {
-        packs[k] = ReadPack<N>(from + (row + k * kDown) * columns);
+        for (int k = 0; k < kValuesAtOnce; ++k) {
+          packs[k] = ReadPack<N>(from + (row + k * kDown) * columns);
+        }
+        add(packs);
+        return;
       }
-      add(packs);
-    }
-    for (; row < end; row += kDown) {
-      const Pack<T, N> packs[1] = {ReadPack<N>(from + row * columns)};
-      add(packs);
-    }
+      for (; row < rows; row += kDown) {
+        const Pack<T, N> packs[1] = {ReadPack<N>(from + row * columns)};
+        add(packs);
+      }
+    });
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) {
@@ -87,12 +97,14 @@ __global__ void __launch_bounds__(kNormThreads, 2)
     squares[down][i][lane] = square[i];
   }
   __syncthreads();
+  const int64_t of_block = RowsOfBlock(rows, Steps::kRows, blockIdx.y, gridDim.y);
   for (int i = static_cast<int>(threadIdx.x); i < kAcross * N; i += kNormThreads) {
     const int64_t to = first + i;
     if (to >= columns) continue;
     Moments all;
     for (int d = 0; d < kDown; ++d) {
-      const int64_t taken = end - begin > d ? (end - begin - d + kDown - 1) / kDown : 0;
+      // Steps are of whole rounds of kDown rows; at most the last lacks some at its end.
+      const int64_t taken = of_block > d ? (of_block - d + kDown - 1) / kDown : 0;
       all.Merge({static_cast<float>(taken), means[d][i % N][i / N], squares[d][i % N][i / N]});
     }
     float* const partial = partials + (blockIdx.y * int64_t{gridDim.z} + group) * 2 * columns + to;
@@ -104,8 +116,7 @@ __global__ void __launch_bounds__(kNormThreads, 2)
 // A block has 32 channels of all groups; its 32 warps take every 32nd chunk.
 __global__ void __launch_bounds__(kWarp* kWarp)
     MergeChunksKernel(const float* partials, int64_t groups, int64_t rows, int64_t columns,
-                      int64_t chunk, int64_t chunks, float* mean, float* variance,
-                      float* unbiased) {
+                      int64_t step, int64_t chunks, float* mean, float* variance, float* unbiased) {
   __shared__ Moments shared[kWarp][kWarp];
   AwaitFirstStage();
   const int64_t channel = int64_t{blockIdx.x} * kWarp + threadIdx.x;
@@ -116,7 +127,8 @@ __global__ void __launch_bounds__(kWarp* kWarp)
 #pragma unroll 4
     for (int64_t c = threadIdx.y; c < chunks; c += kWarp) {
       const float* const partial = partials + (c * groups + group) * 2 * columns + column;
-      all.Merge({static_cast<float>(min(chunk, rows - c * chunk)), partial[0], partial[columns]});
+      all.Merge(
+          {static_cast<float>(RowsOfBlock(rows, step, c, chunks)), partial[0], partial[columns]});
     }
   }
   shared[threadIdx.y][threadIdx.x] = all;
@@ -136,20 +148,22 @@ __global__ void __launch_bounds__(kWarp* kWarp)
 void Statistics(const CudaContext& ctx) {
   const BatchNormSums by(ctx.in_shape(0), ctx.out_shape(0).dim(0), 2);
   float* const partials = static_cast<float*>(ctx.workspace);
+  int64_t step = 0;  // rows
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
     const T* const x = ctx.in<T>(0);
     WithPacks<T>(by.columns, Aligned(x), [&]<int N, int kAcross>() {
       const dim3 grid(BlocksAcross<N, kAcross>(by.columns), static_cast<unsigned>(by.chunks),
                       static_cast<unsigned>(by.groups));
       MomentsKernel<N, kAcross>
-          <<<grid, kNormThreads, 0, ctx.stream>>>(x, by.rows, by.columns, by.chunk, partials);
+          <<<grid, kNormThreads, 0, ctx.stream>>>(x, by.rows, by.columns, partials);
       gpu::CheckLaunch("batch_norm_statistics");
+      step = RowSteps<kAcross, kValuesAtOnce>::kRows;
     });
   });
   const int64_t channels = by.groups * by.columns;
   LaunchDependent(MergeChunksKernel, dim3(static_cast<unsigned>((channels + kWarp - 1) / kWarp)),
                   dim3(kWarp, kWarp), ctx, static_cast<const float*>(partials), by.groups, by.rows,
-                  by.columns, by.chunk, by.chunks, ctx.out<float>(0), ctx.out<float>(1),
+                  by.columns, step, by.chunks, ctx.out<float>(0), ctx.out<float>(1),
                   ctx.out<float>(2));
 }
 
