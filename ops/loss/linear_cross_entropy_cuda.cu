@@ -288,9 +288,9 @@ struct Loss {
     // multiprocessors would have to share cost the most.
     constexpr int64_t kWidth = 1024, kVocabulary = kSliceBytes / 2 / 2;
     const cudaDeviceProp& gpu = ctx.libraries.properties();
-    return !ctx.has_input(at.bias) && stored == graph::DType::kBFloat16 && gpu.major == 9 &&
-           gpu.minor == 0 && rows > 0 && width % 8 == 0 &&
-           (width <= kWidth || vocabulary > kVocabulary) &&
+    return !ctx.has_input(at.bias) && !ctx.has_output(at.dbias) &&
+           stored == graph::DType::kBFloat16 && gpu.major == 9 && gpu.minor == 0 && rows > 0 &&
+           width % 8 == 0 && (width <= kWidth || vocabulary > kVocabulary) &&
            Aligned(ctx.in<char>(0), ctx.in<char>(1), scratch) &&
            (!ctx.has_output(at.dx) || Aligned(ctx.out<char>(at.dx))) &&
            CanUseLossExponentials(Exponentials(0, std::min(rows, layout.chunk)));
