@@ -239,18 +239,19 @@ const graph::OpRegistration kTrain({
     .cost_class = CostClass::kProducts,
 });
 
-template <size_t kBias>
+template <size_t kBias, size_t kDbias>
 int64_t CudaWorkspace(const OpCall& call) {
   const TensorType& x = call.input(0);
-  return LayOutCudaLoss(x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype,
-                        {SplitsVocabulary(call.attributes), call.has_input(kBias)})
+  return LayOutCudaLoss(
+             x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype,
+             {SplitsVocabulary(call.attributes), call.has_input(kBias) || call.has_output(kDbias)})
       .bytes;
 }
 
-const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy", &CudaWorkspace<4>);
+const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy", &CudaWorkspace<4, 99>);
 const CudaWorkspaceRegistration kBackwardWorkspace("linear_cross_entropy_backward",
-                                                   &CudaWorkspace<7>);
-const CudaWorkspaceRegistration kTrainWorkspace("linear_cross_entropy_train", &CudaWorkspace<6>);
+                                                   &CudaWorkspace<7, 2>);
+const CudaWorkspaceRegistration kTrainWorkspace("linear_cross_entropy_train", &CudaWorkspace<6, 3>);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -61,7 +61,7 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
 
 struct LossOptions {
   bool split = false;  // the vocabulary, among ranks
-  bool bias = false;
+  bool bias = false;  // or its gradient
 };
 
 // The layout of the CUDA kernels' workspace; a function of the shape, of S, and of the options.

@@ -130,8 +130,8 @@ struct Loss {
   int64_t width = ctx.in_shape(0).dim(-1);
   int64_t vocabulary = ctx.in_shape(1).dim(0);  // of the table
   VocabularyShard shard{ctx.attributes, ctx.ranks, vocabulary};
-  CudaLossLayout layout =
-      LayOutCudaLoss(rows, vocabulary, width, stored, {shard.split, ctx.has_input(at.bias)});
+  bool bias = ctx.has_input(at.bias) || ctx.has_output(at.dbias);
+  CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored, {shard.split, bias});
   char* scratch = static_cast<char*>(ctx.workspace);
   float* losses = reinterpret_cast<float*>(scratch + layout.losses_at);
   // Whether exponentials replace logits.
@@ -288,9 +288,8 @@ struct Loss {
     // multiprocessors would have to share cost the most.
     constexpr int64_t kWidth = 1024, kVocabulary = kSliceBytes / 2 / 2;
     const cudaDeviceProp& gpu = ctx.libraries.properties();
-    return !ctx.has_input(at.bias) && !ctx.has_output(at.dbias) &&
-           stored == graph::DType::kBFloat16 && gpu.major == 9 && gpu.minor == 0 && rows > 0 &&
-           width % 8 == 0 && (width <= kWidth || vocabulary > kVocabulary) &&
+    return !bias && stored == graph::DType::kBFloat16 && gpu.major == 9 && gpu.minor == 0 &&
+           rows > 0 && width % 8 == 0 && (width <= kWidth || vocabulary > kVocabulary) &&
            Aligned(ctx.in<char>(0), ctx.in<char>(1), scratch) &&
            (!ctx.has_output(at.dx) || Aligned(ctx.out<char>(at.dx))) &&
            CanUseLossExponentials(Exponentials(0, std::min(rows, layout.chunk)));
