@@ -100,10 +100,11 @@ void WeightAverage(graph::Builder& g, Value average, StoredWeight weight, Value 
 }
 
 void ExchangeAverage(graph::Builder& g, StoredWeight weight, Value average) {
-  std::vector<Value> exchanged = {weight.p, average};
-  if (weight.master != kNoTensor) exchanged.push_back(weight.master);
+  const std::vector<Value> exchanged = {weight.p, average, weight.master};
   for (const Value value : exchanged) RequirePersistent(g, value);
-  g.EmitInto(exchanged, "exchange_average", exchanged);
+  std::vector<Value> inputs = exchanged;
+  if (weight.master == kNoTensor) inputs.pop_back();
+  g.EmitInto(exchanged, "exchange_average", std::move(inputs));
 }
 
 }  // namespace plimsoll::ops

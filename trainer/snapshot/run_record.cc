@@ -50,6 +50,8 @@ bool SetsCourse(const std::string& path) {
                                         "optimizer.eps",
                                         "optimizer.momentum",
                                         "optimizer.nesterov",
+                                        "optimizer.ema",
+                                        "optimizer.ema_warmup",
                                         "optimizer.clip_grad_norm",
                                         "optimizer.weight_decay",
                                         "optimizer.weight_decay_groups"};
