@@ -88,6 +88,7 @@ TEST_P(Averages, AreTheSameOnTheHost) {
     TinyRun run = RunOf(GetParam());
     run.evaluate = true;
     run.accumulate = accumulate;
+    run.micro_steps_per_program = accumulate;
     const TinyResult device = Train(run);
     run.state_on_host = true;
     const TinyResult host = Train(run);

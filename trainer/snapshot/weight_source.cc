@@ -86,8 +86,7 @@ std::string FindWeights(std::string path, const WeightChoice& choice) {
   if (choice.ema) {
     throw UserError(
         fmt::format("--ema: {} has neither snapshots nor a model_ema/ or adapter_ema/; a run with "
-                    "optimizer.ema "
-                    "writes them as save.every says, and when training ends",
+                    "optimizer.ema writes them as save.every says, and when training ends",
                     path));
   }
   throw UserError(path +

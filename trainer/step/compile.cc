@@ -140,8 +140,8 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
     const bool averaged = state.on_ranks == StateInfo::kAveraged;
     const int64_t micro_steps = state.over_micro_steps == StateInfo::kMean ? options.accumulate : 1;
     // A counter has no average, and a value of each rank is in no checkpoint.
-    const bool changes_slowly = averaged || state.on_ranks == StateInfo::kOfFirst;
-    update.states[state.name] = {(averaged ? ranks : 1) * micro_steps, changes_slowly};
+    const bool has_average = averaged || state.on_ranks == StateInfo::kOfFirst;
+    update.states[state.name] = {(averaged ? ranks : 1) * micro_steps, has_average};
     if (averaged) sums.push_back(graph::PendingName(state.name));
     if (state.on_ranks == StateInfo::kOfFirst) firsts.push_back(graph::PendingName(state.name));
   }
