@@ -24,14 +24,14 @@ using graph::Value;
 
 // One state tensor of an update, which passes through the device.
 struct Staged {
-  Value host;               // carried
-  size_t input, output;     // of the update: where it reads and writes the tensor
-  Value copy = kNoTensor;   // the loaded copy
-  Value fresh = kNoTensor;  // the result to store
+  Value host;                 // carried
+  Value copy = kNoTensor;     // the loaded copy
+  Value current = kNoTensor;  // its value so far; the last one is stored
 };
 
+// The update of a parameter, and what follows on it: its average.
 struct HostUpdate {
-  Node node;
+  std::vector<Node> nodes;
   std::vector<Staged> state;
 };
 
@@ -71,18 +71,24 @@ bool WritesAParameter(const Program& program, const Node& node) {
   });
 }
 
-HostUpdate Find(const Program& program, const Node& node) {
-  HostUpdate update{node, {}};
+// Adds the node, with the state that it changes in place, to an update.
+void Add(const Program& program, const Node& node, HostUpdate& update) {
+  update.nodes.push_back(node);
   for (const graph::InPlacePair& pair : node.op->in_place) {
     const size_t input = static_cast<size_t>(pair.input), output = static_cast<size_t>(pair.output);
     if (input >= node.inputs.size() || output >= node.outputs.size()) continue;
     const TensorId id = node.inputs[input];
     if (id == kNoTensor || id != node.outputs[output]) continue;
     const Role role = program.tensor(id).role;
-    if (role != Role::kOptimizerState && role != Role::kMaster) continue;
-    update.state.push_back({id, input, output});
+    if (role == Role::kOptimizerState || role == Role::kMaster) update.state.push_back({id});
   }
-  return update;
+}
+
+// The update of the parameter to which a later node belongs; nullptr: to none.
+HostUpdate* Owner(std::vector<HostUpdate>& updates, const Node& node) {
+  const auto found = std::ranges::find_if(
+      updates, [&](const HostUpdate& update) { return update.nodes.front().scope == node.scope; });
+  return found == updates.end() ? nullptr : &*found;
 }
 
 class Stager {
@@ -94,7 +100,7 @@ class Stager {
 
   void StartLoading(Group group) {
     for (HostUpdate& update : group) {
-      g_.set_scope(update.node.scope);
+      g_.set_scope(update.nodes.front().scope);
       for (Staged& staged : update.state) {
         staged.copy = ops::CopyStart(g_, staged.host, Place::kDevice, NameOf(staged, "staged"));
         program_.mutable_tensor(staged.copy).role = program_.tensor(staged.host).role;
@@ -104,44 +110,43 @@ class Stager {
 
   void FinishLoading(Group group) {
     for (HostUpdate& update : group) {
-      g_.set_scope(update.node.scope);
+      g_.set_scope(update.nodes.front().scope);
       for (Staged& staged : update.state) {
-        const Value here = ops::CopyDone(g_, staged.copy, staged.host, NameOf(staged, "loaded"));
-        program_.mutable_tensor(here).role = program_.tensor(staged.host).role;
-        update.node.inputs[staged.input] = here;
+        staged.current = ops::CopyDone(g_, staged.copy, staged.host, NameOf(staged, "loaded"));
+        program_.mutable_tensor(staged.current).role = program_.tensor(staged.host).role;
       }
     }
   }
 
   void Compute(Group group) {
     for (HostUpdate& update : group) {
-      for (Staged& staged : update.state) {
-        const Tensor& host = program_.tensor(staged.host);
-        Tensor fresh;
-        fresh.name = program_.FreshName(host.name + ".updated");
-        fresh.type = host.type;
-        fresh.role = host.role;
-        staged.fresh = program_.AddTensor(std::move(fresh));
-        update.node.outputs[staged.output] = staged.fresh;
+      for (Node& node : update.nodes) {
+        for (TensorId& id : node.inputs) {
+          if (const Staged* const staged = Find(update, id)) id = staged->current;
+        }
+        for (TensorId& id : node.outputs) {
+          if (Staged* const staged = Find(update, id)) id = staged->current = Fresh(staged->host);
+        }
+        program_.mutable_nodes().push_back(node);
       }
-      program_.mutable_nodes().push_back(update.node);
     }
   }
 
   void StartStoring(Group group) {
     for (const HostUpdate& update : group) {
-      g_.set_scope(update.node.scope);
+      g_.set_scope(update.nodes.front().scope);
       for (const Staged& staged : update.state) {
-        g_.EmitInto({staged.host}, "copy_start", {staged.fresh});
+        g_.EmitInto({staged.host}, "copy_start", {staged.current});
       }
     }
   }
 
   void FinishStoring(Group group) {
     for (const HostUpdate& update : group) {
-      g_.set_scope(update.node.scope);
+      g_.set_scope(update.nodes.front().scope);
       for (const Staged& staged : update.state) {
-        const Value stored = ops::CopyDone(g_, staged.host, staged.fresh, NameOf(staged, "stored"));
+        const Value stored =
+            ops::CopyDone(g_, staged.host, staged.current, NameOf(staged, "stored"));
         Tensor& tensor = program_.mutable_tensor(stored);
         tensor.role = program_.tensor(staged.host).role;
         // This view of a carried tensor must be persistent, and so a result: no node of this
@@ -152,6 +157,21 @@ class Stager {
   }
 
  private:
+  static Staged* Find(HostUpdate& update, TensorId id) {
+    const auto found = std::ranges::find(update.state, id, &Staged::host);
+    return found == update.state.end() ? nullptr : &*found;
+  }
+
+  // A tensor for the updated value.
+  TensorId Fresh(Value host) {
+    const Tensor& old = program_.tensor(host);
+    Tensor fresh;
+    fresh.name = program_.FreshName(old.name + ".updated");
+    fresh.type = old.type;
+    fresh.role = old.role;
+    return program_.AddTensor(std::move(fresh));
+  }
+
   // The name for the tensor within the scope of the update.
   std::string NameOf(const Staged& staged, const std::string& what) const {
     std::string name = program_.tensor(staged.host).name;
@@ -170,10 +190,16 @@ graph::PassResult HostState::Run(Program& program) {
   std::vector<Node> before, after;
   std::vector<HostUpdate> updates;
   for (Node& node : program.mutable_nodes()) {
-    if (node.phase == graph::Phase::kUpdate && WritesAParameter(program, node)) {
-      updates.push_back(Find(program, node));
+    HostUpdate* owner = nullptr;
+    if (node.phase == graph::Phase::kUpdate) {
+      owner = WritesAParameter(program, node) ? &updates.emplace_back() : Owner(updates, node);
+    }
+    if (owner != nullptr) {
+      Add(program, node, *owner);
     } else {
-      (updates.empty() ? before : after).push_back(std::move(node));
+      // Counters and states of the model wait for no parameter, but an average for its counter.
+      const bool waits = !updates.empty() && node.phase != graph::Phase::kUpdate;
+      (waits ? after : before).push_back(std::move(node));
     }
   }
   int tensors = 0;

@@ -8,15 +8,16 @@
 namespace plimsoll::optim {
 
 // Runs after Update. The carried tensors that an update writes besides its parameter (moments,
-// their scales, remainders, masters) become Place::kHost. Counters and the loss scale stay on the
-// device, which reads them at each node. Each update works on copies:
+// their scales, remainders, masters), and the parameter's average, become Place::kHost. Counters
+// and the loss scale stay on the device, which reads them at each node. Each update works on
+// copies:
 //
 //   start loading (1)
 //   for each group of updates i:
 //     done storing (i − 1)      its staging memory is free again
 //     start loading (i + 1)     hidden behind update i and the storing of i
 //     done loading (i)
-//     update (i)                from the copies to fresh temporaries, which take their memory
+//     update (i), average (i)   from the copies to fresh temporaries, which take their memory
 //     start storing (i)         hidden behind the loading of i + 1
 //   done storing (last)
 //

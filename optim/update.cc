@@ -70,6 +70,16 @@ Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
 
 }  // namespace
 
+std::string AverageName(std::string_view name) { return std::string(name) + ".ema"; }
+
+bool CountsAverages(std::string_view name) {
+  return name == kAverageCount || name.ends_with("." + std::string(kAverageCount));
+}
+
+bool BelongsToAverages(std::string_view name) {
+  return CountsAverages(name) || name.ends_with(AverageName(""));
+}
+
 double Update::DecayOf(const graph::Tensor& parameter) const {
   for (const DecayGroup& group : options_.groups) {
     if (MatchesGlob(group.pattern, parameter.name)) return group.weight_decay;
@@ -88,8 +98,8 @@ ops::StoredWeight Update::WeightOf(Builder& g, Value parameter) const {
   if (!graph::IsLowPrecision(p.type.dtype) || !options_.master_weights) return weight;
   weight.master =
       p.type.dtype == DType::kBFloat16
-          ? g.Persistent(p.name + ".remainder", Role::kMaster, {DType::kInt16, p.type.shape})
-          : g.Persistent(p.name + ".master", Role::kMaster, {DType::kFloat32, p.type.shape});
+          ? Carried(g, p.name + ".remainder", Role::kMaster, {DType::kInt16, p.type.shape})
+          : Carried(g, p.name + ".master", Role::kMaster, {DType::kFloat32, p.type.shape});
   return weight;
 }
 
@@ -138,6 +148,15 @@ void Update::EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value cou
   }
 }
 
+// Averages the value with what makes it a float32 one.
+void Update::EmitAverageOf(Builder& g, Value value, Value count, Value apply) const {
+  const graph::Tensor tensor = g.program().tensor(value);
+  g.set_scope(tensor.name);
+  const Value average = g.Persistent(AverageName(tensor.name), Role::kOptimizerState,
+                                     {graph::ComputeType(tensor.type.dtype), tensor.type.shape});
+  ops::WeightAverage(g, average, WeightOf(g, value), count, apply, *options_.average);
+}
+
 graph::PassResult Update::Run(graph::Program& program) {
   std::vector<TensorId> parameters, gradients;
   for (size_t i = 0; i < program.tensors().size(); ++i) {
@@ -166,11 +185,21 @@ graph::PassResult Update::Run(graph::Program& program) {
     g.set_scope(program.tensor(parameters[i]).name);
     EmitUpdateOf(g, parameters[i], gradients[i], count, common);
   }
-  for (const auto& [state, parts] : options_.states) {
-    g.set_scope(state);
-    const Value pending = program.Require(graph::PendingName(state));
-    ops::CommitState(g, Carried(g, state, Role::kState, program.tensor(pending).type), pending,
-                     parts, common.apply);
+  std::vector<Value> averaged = parameters;
+  for (const auto& [name, change] : options_.states) {
+    g.set_scope(name);
+    const Value pending = program.Require(graph::PendingName(name));
+    const Value state = Carried(g, name, Role::kState, program.tensor(pending).type);
+    ops::CommitState(g, state, pending, change.parts, common.apply);
+    if (change.averaged) averaged.push_back(state);
+  }
+  if (options_.average) {
+    // Behind all updates, which so remain neighbours and share launches, and draw the same numbers.
+    g.set_scope("");
+    const Value averages =
+        g.Persistent(options_.Named(kAverageCount), Role::kOptimizerState, {DType::kInt32, {}});
+    ops::Increment(g, averages, common.apply);
+    for (const Value value : averaged) EmitAverageOf(g, value, averages, common.apply);
   }
   return {true, std::to_string(parameters.size()) + " parameters"};
 }

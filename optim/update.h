@@ -13,6 +13,7 @@
 #include "graph/pass.h"
 #include "ops/optimizer/loss_scale.h"
 #include "ops/optimizer/optimizer.h"
+#include "ops/optimizer/weight_average.h"
 
 namespace plimsoll::optim {
 
@@ -31,6 +32,13 @@ enum class StateDType {
 // stay float32: they are few, and norms and biases are sensitive. Dettmers et al. 2022, "8-bit
 // Optimizers via Block-wise Quantization", do the same.
 inline constexpr int64_t kLeastElementsForInt8 = 4096;
+
+// A state of the model that has a pending value (Role::kPending), which an applied update takes
+// over.
+struct StateChange {
+  int64_t parts = 1;      // values whose sum that is, of ranks and micro-steps: their mean is taken
+  bool averaged = false;  // has an average where weights have
+};
 
 struct UpdateOptions {
   enum class Algorithm { kAdamW, kSgd };
@@ -60,13 +68,20 @@ struct UpdateOptions {
   std::optional<ops::LossScaleOptions> loss_scale = std::nullopt;
   // Steps whose loss or gradients are not finite, or whose loss is beyond a limit, are skipped.
   bool skips = false;
-  // The model's states that have a pending value (Role::kPending), each with the number of values
-  // whose sum that is: of ranks and micro-steps. An update that is applied takes the mean over.
-  std::map<std::string, int64_t> states = {};
+  std::map<std::string, StateChange> states = {};  // by name
+  // Averages of the weights over the applied updates.
+  std::optional<ops::WeightAverageOptions> average = std::nullopt;
 
   // "lr" of the objective.
   std::string Named(std::string_view tensor) const { return graph::OfObjective(objective, tensor); }
 };
+
+// The carried average of the parameter or state of that name, and the objective's counter.
+std::string AverageName(std::string_view name);
+inline constexpr std::string_view kAverageCount = "ema_count";
+// Is it the name of such a counter, of whichever objective; of a counter or an average?
+bool CountsAverages(std::string_view name);
+bool BelongsToAverages(std::string_view name);
 
 // A parameter's type in the program says how it is stored. Adds
 //   "lr" f32[], input;  "grad_norm" f32[], metric: before clipping, unscaled
@@ -75,6 +90,8 @@ struct UpdateOptions {
 //   with master weights: "P.remainder" i16 of a bf16 parameter P, "P.master" f32 of an f16 one
 //   with loss scaling: "loss_scale" f32[], "growth_tracker" i32[], "skipped" i32[2]. A step whose
 //   gradients overflowed leaves parameters, moments, masters and the counter untouched.
+//   with `average`: "P.ema" f32[] (f64 of an f64 parameter) and "STATE.ema" f32: averages; and
+//   "ema_count" i32[]: the updates that they are over
 //   with `skips`: "skipped" i32[2], and "loss_limit" f32[], input; the program must have the "loss"
 //   of the whole step
 //   when something is rounded stochastically: "rng" i32[2], input (or as UpdateOptions::rng says)
@@ -90,6 +107,8 @@ class Update : public graph::Pass {
   ops::StoredWeight WeightOf(graph::Builder& g, graph::Value parameter) const;
   ops::StoredMoment MomentOf(graph::Builder& g, graph::Value parameter,
                              const std::string& suffix) const;
+  void EmitAverageOf(graph::Builder& g, graph::Value value, graph::Value count,
+                     graph::Value apply) const;
   void EmitUpdateOf(graph::Builder& g, graph::Value parameter, graph::Value gradient,
                     graph::Value count, ops::UpdateInputs& common) const;
 

@@ -143,7 +143,7 @@ class Divider {
   // Changes a node of the update to work on parts.
   void Divide(Node& node) {
     const auto found = std::find_if(divided_.begin(), divided_.end(), [&](const Divided& divided) {
-      return std::ranges::find(node.outputs, divided.weight) != node.outputs.end();
+      return std::ranges::find(node.inputs, divided.weight) != node.inputs.end();
     });
     if (found != divided_.end()) {
       DivideState(node, *found);

@@ -68,6 +68,7 @@ std::string ClosingSummary(const RunResult& result, const Closing& closing) {
                                  TimeText(result, closing.seconds), MemoryText(result));
   if (!closing.model.empty()) {
     text += fmt::format("\nmodel   {}", closing.model);
+    if (!closing.averages.empty()) text += fmt::format(", averages in {}", closing.averages);
     if (closing.weights_after) text += fmt::format(", as after {} steps", *closing.weights_after);
   }
   if (!closing.report.empty()) text += fmt::format("\nreport  {}", closing.report);

@@ -12,6 +12,7 @@ namespace plimsoll::trainer {
 struct Closing {
   double seconds = 0;                         // that this process took
   std::string model;                          // the folder that was written; empty: none
+  std::string averages = "";                  // the same of averaged weights
   std::optional<int64_t> weights_after = {};  // steps, if these are not the last weights
   std::string report;                         // the page; empty: there is none
 };

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/axes.h"
@@ -41,6 +43,11 @@ HeldOut::Evaluation HeldOut::Evaluate(Session& session, const Monitor& monitor, 
     if (collects_) evaluation.mistakes.Add(session);
     progressed();
   });
+  if (session.averages()) {
+    std::ranges::copy(EvaluateAverages(session, batches_, evaluation.metrics,
+                                       [&](int64_t /*done*/) { progressed(); }),
+                      std::back_inserter(evaluation.metrics));
+  }
   Follow(monitor, state);
   const double value = monitor.metric.Value(evaluation.metrics);
   evaluation.best = monitor.IsBetter(value, state.best_step < 0 ? monitor.Worst() : state.best);

@@ -24,7 +24,7 @@ class HeldOut {
   HeldOut(const config::RunConfig& config, const data::Source& source, const Ranks& ranks);
 
   struct Evaluation {
-    std::vector<StepMetrics> metrics;  // by objective
+    std::vector<StepMetrics> metrics;  // by objective; then of the averaged weights, if there are
     bool best = false;                 // so far
     std::string text;                  // a line for the user
     Mistakes mistakes;                 // among this rank's samples

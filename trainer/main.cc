@@ -270,6 +270,8 @@ class CommandLine {
         "a snapshot");
     command.add_flag("--best", choice.best, "the run's snapshot of its best evaluation")
         ->excludes(step);
+    command.add_flag("--ema", choice.ema,
+                     "the averages of the weights (optimizer.ema) instead of the weights");
   }
 
   void AddEval() {

@@ -74,9 +74,8 @@ std::optional<int64_t> TakeBestWeights(const EndedRun& run) {
   return std::nullopt;
 }
 
-void SaveModel(const EndedRun& run) {
+void SaveModel(const EndedRun& run, const std::string& folder) {
   const bool adapts = run.config.lora.asked();
-  const std::string folder = run.directory.model();
   if (adapts) {
     SaveAdapter(run.session, run.model, run.config.model.init_from, folder, run.ranks.first());
   } else {
@@ -85,6 +84,12 @@ void SaveModel(const EndedRun& run) {
   if (run.ranks.first()) {
     run.progress.Line(fmt::format("{} written to {}", adapts ? "adapter" : "model", folder));
   }
+}
+
+void SaveAverages(const EndedRun& run) {
+  run.session.ExchangeAverages();
+  SaveModel(run, run.directory.averages());
+  run.session.ExchangeAverages();
 }
 
 void CheckArena(const EndedRun& run) {
@@ -102,8 +107,12 @@ void LeaveResults(const EndedRun& run) {
   Closing closing;
   if (run.config.save.model) {
     if (run.config.save.best) closing.weights_after = TakeBestWeights(run);
-    SaveModel(run);
+    SaveModel(run, run.directory.model());
     closing.model = run.directory.model();
+    if (run.session.HasAverages()) {
+      SaveAverages(run);
+      closing.averages = run.directory.averages();
+    }
   }
   if (run.config.debug.check_arena) CheckArena(run);
   closing.seconds = SecondsSince(run.start);

@@ -37,6 +37,22 @@ struct StoredWeightRef {
   void* master_out;       // nullptr: not wanted
 };
 
+// The parameter of a launch that a block works on, of several in the order of their blocks: each
+// has those from its `first_block` on.
+template <typename Parameter>
+__device__ const Parameter& ParameterOf(const Parameter* parameters, int size, int block) {
+  int low = 0, high = size - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (parameters[middle].first_block <= block) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return parameters[low];
+}
+
 // A tile of 256 elements of a tensor of n. kWhole: all of them exist, and every tensor may be read
 // 16 bytes at a time.
 template <bool kWhole>
@@ -261,6 +277,17 @@ struct RoundedWeight {  // bf16 alone
     CopyTile<uint16_t>(w.in, w.out, tile);
   }
 };
+
+// Calls body(weight) with an object of the class that reads such a weight; `master` is the type of
+// its master or remainder, of any other type where it has none.
+template <typename Body>
+void DispatchWeight(graph::DType weight, graph::DType master, Body&& body) {
+  if (weight == graph::DType::kFloat32) return body(WholeWeight{});
+  if (master == graph::DType::kInt16) return body(SplitWeight{});
+  if (master != graph::DType::kFloat32) return body(RoundedWeight{});
+  if (weight == graph::DType::kBFloat16) return body(MasterWeight<__nv_bfloat16>{});
+  body(MasterWeight<__half>{});
+}
 
 // Moments. kSecond: the second moment, which uses the upper 16 random bits and codes without a
 // sign.

@@ -119,20 +119,6 @@ struct SgdRule {
   }
 };
 
-// The parameter that a block works on.
-__device__ const Update& FindUpdate(const Table& table, int block) {
-  int low = 0, high = table.size - 1;
-  while (low < high) {
-    const int middle = (low + high + 1) / 2;
-    if (table.updates[middle].first_block <= block) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return table.updates[low];
-}
-
 // The kernel for one rule and one form of storage.
 template <typename Rule, typename Weight, typename First, typename Second>
 struct Updater {
@@ -192,7 +178,7 @@ __global__ __launch_bounds__(kThreads, kReadsAhead<First, Second> ? 2 : 4) void 
   constexpr int64_t kStep = kThreads / kWarp * kStateBlock;
   __shared__ BlockCodes codes[kCoded ? 2 : 1];
   __shared__ alignas(Rule) unsigned char rule_bytes[sizeof(Rule)];
-  const Update& u = FindUpdate(table, static_cast<int>(blockIdx.x));
+  const Update& u = ParameterOf(table.updates, table.size, static_cast<int>(blockIdx.x));
   const Common& common = table.common;
   using Kernel = Updater<Rule, Weight, First, Second>;
   const Kernel kernel{u, kRounds ? PhiloxKey(common.rng) : uint2{}, codes};
@@ -304,16 +290,6 @@ Update UpdateOf(const CudaContext& ctx, const Arguments& a) {
   return u;
 }
 
-// Calls body(weight) with an object of the class that reads such a weight.
-template <typename Body>
-void DispatchWeight(const Form& form, Body&& body) {
-  if (form.weight == DType::kFloat32) return body(WholeWeight{});
-  if (form.master == DType::kInt16) return body(SplitWeight{});
-  if (form.master != DType::kFloat32) return body(RoundedWeight{});
-  if (form.weight == DType::kBFloat16) return body(MasterWeight<__nv_bfloat16>{});
-  body(MasterWeight<__half>{});
-}
-
 template <bool kSecond, typename Body>
 void DispatchMoment(DType stored, Body&& body) {
   if (stored == DType::kFloat32) return body(WholeMoment<kSecond>{});
@@ -329,7 +305,7 @@ void LaunchTable(const Table& table, int32_t blocks, cudaStream_t stream) {
 }
 
 void LaunchAdamW(const Form& form, const Table& table, int32_t blocks, cudaStream_t stream) {
-  DispatchWeight(form, [&]<typename Weight>(Weight) {
+  DispatchWeight(form.weight, form.master, [&]<typename Weight>(Weight) {
     DispatchMoment<false>(form.first, [&]<typename First>(First) {
       DispatchMoment<true>(form.second, [&]<typename Second>(Second) {
         LaunchTable<AdamWRule, Weight, First, Second>(table, blocks, stream);
@@ -339,7 +315,7 @@ void LaunchAdamW(const Form& form, const Table& table, int32_t blocks, cudaStrea
 }
 
 void LaunchSgd(const Form& form, const Table& table, int32_t blocks, cudaStream_t stream) {
-  DispatchWeight(form, [&]<typename Weight>(Weight) {
+  DispatchWeight(form.weight, form.master, [&]<typename Weight>(Weight) {
     if (form.first == DType::kFloat64) {
       return LaunchTable<SgdRule<false>, Weight, NoMoment, NoMoment>(table, blocks, stream);
     }

@@ -362,5 +362,55 @@ TEST(CudaOptimizerGroup, EqualsSingleUpdatesToTheBit) {
   }
 }
 
+// Of all forms and sizes, more than fit one launch.
+TEST(CudaOptimizerGroup, AveragesAndExchangesAsTheCpuToTheBit) {
+  PLIMSOLL_NEEDS_CUDA
+  gpu::Libraries libraries;
+  constexpr int64_t kSizes[] = {1, 5, 255, 256, 257, 8191, 16384, 16385, 30000};
+  const Form forms[] = {Forms()[0], Forms()[4], Forms()[7], Forms()[8], Forms()[10]};
+  for (const std::string op : {"weight_average", "exchange_average"}) {
+    const bool averages = op == "weight_average";
+    const Attributes attributes =
+        averages ? Attributes{{"decay", 0.99}, {"warmup", true}} : Attributes{};
+    const TestTensor count = Values(DType::kInt32, {}, {7}), apply = Values(DType::kInt32, {}, {1});
+    const CudaTensor cuda_count(count), cuda_apply(apply);
+    std::vector<CudaOpRunner> runners;
+    std::vector<std::vector<TestTensor>> expected;
+    for (int i = 0; i < 500; ++i) {
+      State state(forms[i % 5], kSizes[i % 9], i);
+      const TestTensor average = Normal(DType::kFloat32, state.p.type().shape, 1000 + i);
+      const TestTensor* const master = state.master ? &*state.master : nullptr;
+      const CudaTensor cuda_p(state.p), cuda_average(average);
+      const std::optional<CudaTensor> own =
+          master != nullptr ? std::optional<CudaTensor>(*master) : std::nullopt;
+      const CudaTensor* const cuda_master = own ? &*own : nullptr;
+      const std::vector<bool> want = {true, true, master != nullptr};
+      if (averages) {
+        expected.push_back(RunOp(op, {&average, &state.p, &count, master, &apply}, attributes));
+        runners.emplace_back(op,
+                             std::vector<const CudaTensor*>{&cuda_average, &cuda_p, &cuda_count,
+                                                            cuda_master, &cuda_apply},
+                             attributes);
+      } else {
+        expected.push_back(RunOp(op, {&state.p, &average, master}, attributes, 2, want));
+        runners.emplace_back(op,
+                             std::vector<const CudaTensor*>{&cuda_p, &cuda_average, cuda_master},
+                             attributes, want);
+      }
+      if (master == nullptr && !averages) expected.back().pop_back();
+    }
+    std::vector<CudaContext> contexts;
+    for (const CudaOpRunner& runner : runners) contexts.push_back(runner.Context(libraries));
+    FindCudaKernel(op)->run_group(contexts);
+    gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    for (size_t i = 0; i < runners.size(); ++i) {
+      for (size_t k = 0; k < expected[i].size(); ++k) {
+        ASSERT_TRUE(SameBits(runners[i].output(k).Download(), expected[i][k]))
+            << op << ", parameter " << i << ", tensor " << k;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::ops

@@ -69,6 +69,57 @@ const ExampleRegistration kCommitStateGated({.op = "commit_state",
                                              .attributes = {{"parts", int64_t{1}}},
                                              .dtypes = {DType::kFloat32}});
 
+graph::Attributes Decay(double decay, bool warmup) {
+  return {{"decay", decay}, {"warmup", warmup}};
+}
+
+const ExampleRegistration kWeightAverage({.op = "weight_average",
+                                          .label = "",
+                                          .inputs = {{kLarge}, {kLarge}, Count()},
+                                          .attributes = Decay(0.9, false),
+                                          .dtypes = FullPrecision()});
+const ExampleRegistration kWeightAverageWarmup(
+    {.op = "weight_average",
+     .label = "warm-up",
+     .inputs = {{kSmall}, {kSmall}, Count(), Absent(), Apply()},
+     .attributes = Decay(0.999, true),
+     .dtypes = FullPrecision()});
+const ExampleRegistration kWeightAverageSplit(
+    {.op = "weight_average",
+     .label = "bf16 with remainder",
+     .inputs = {Float32(kLarge), {kLarge}, Count(), Remainder(kLarge), Apply()},
+     .attributes = Decay(0.9, false),
+     .dtypes = {DType::kBFloat16}});
+const ExampleRegistration kWeightAverageMaster(
+    {.op = "weight_average",
+     .label = "float32 master",
+     .inputs = {Float32(kLarge), {kLarge}, Count(), Float32(kLarge)},
+     .attributes = Decay(0.9, false),
+     .dtypes = {DType::kBFloat16, DType::kFloat16}});
+const ExampleRegistration kWeightAverageRounded({.op = "weight_average",
+                                                 .label = "bf16 alone",
+                                                 .inputs = {Float32(kLarge), {kLarge}, Count()},
+                                                 .attributes = Decay(0.9, false),
+                                                 .dtypes = {DType::kBFloat16}});
+const ExampleRegistration kExchangeAverage({.op = "exchange_average",
+                                            .label = "",
+                                            .inputs = {{kLarge}, {kLarge}},
+                                            .dtypes = FullPrecision()});
+const ExampleRegistration kExchangeAverageSplit(
+    {.op = "exchange_average",
+     .label = "bf16 with remainder",
+     .inputs = {{kLarge}, Float32(kLarge), Remainder(kLarge)},
+     .dtypes = {DType::kBFloat16}});
+const ExampleRegistration kExchangeAverageMaster(
+    {.op = "exchange_average",
+     .label = "float32 master",
+     .inputs = {{kLarge}, Float32(kLarge), Float32(kLarge)},
+     .dtypes = {DType::kBFloat16, DType::kFloat16}});
+const ExampleRegistration kExchangeAverageRounded({.op = "exchange_average",
+                                                   .label = "bf16 alone",
+                                                   .inputs = {{kLarge}, Float32(kLarge)},
+                                                   .dtypes = {DType::kBFloat16}});
+
 const ExampleRegistration kAdamW(
     {.op = "adamw",
      .label = "clipped",

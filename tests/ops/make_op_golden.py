@@ -194,6 +194,19 @@ def write_patches(directory):
         embed, {"x": randn(2, 4, 6, 3), "weight": randn(5, 2, 2, 3), "bias": randn(5)}))
 
 
+def averages(**kwargs):
+    """The averages of a weight after each of five updates."""
+    module = torch.nn.ParameterList([torch.zeros(11)])
+    averaged = torch.optim.swa_utils.AveragedModel(module, **kwargs)
+    tensors = {}
+    for step in range(1, 6):
+        module[0].data = randn(11)
+        averaged.update_parameters(module)
+        tensors[f"p.{step}"] = module[0].clone()
+        tensors[f"average.{step}"] = averaged.module[0].clone()
+    return tensors
+
+
 def main():
     directory = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "testdata")
     directory.mkdir(exist_ok=True)
@@ -259,6 +272,13 @@ def main():
     write_classifier_counts(directory)
     write_attention(directory)
     write_patches(directory)
+
+    write(directory / "weight_average.txt", averages(
+        multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)))
+    # `n` of the formula counts the update before; `averaged` does not.
+    write(directory / "weight_average_warmup.txt", averages(
+        avg_fn=lambda average, p, averaged: average.lerp(
+            p, 1 - min(0.3, (2 + averaged.item()) / (11 + averaged.item())))))
 
 
 if __name__ == "__main__":

@@ -160,6 +160,20 @@ TEST_P(GoldenTest, Sgd) {
   }
 }
 
+TEST_P(GoldenTest, WeightAverage) {
+  for (const bool warmup : {false, true}) {
+    Golden golden = Read(warmup ? "weight_average_warmup" : "weight_average");
+    const Attributes attributes = {{"decay", warmup ? 0.3 : 0.9}, {"warmup", warmup}};
+    HostTensor average = Make(golden["p.5"]);  // of no matter: the first update copies
+    for (int step = 1; step <= kSteps; ++step) {
+      const HostTensor p = Make(golden[Step("p", step)]);
+      average = *Call("weight_average", attributes,
+                      {average, p, Scalar(DType::kInt32, static_cast<double>(step))})[0];
+      ExpectNear(average, golden[Step("average", step)]);
+    }
+  }
+}
+
 TEST_P(GoldenTest, ClippedGradientNorm) {
   Golden golden = Read("clip");
   const HostTensor a = Make(golden["g.0"]), b = Make(golden["g.1"]);

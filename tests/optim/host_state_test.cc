@@ -38,6 +38,45 @@ Program OnHost(std::string_view text, const UpdateOptions& options) {
   return program;
 }
 
+// The average follows its parameter's update, from the remainder that this has just made.
+TEST(HostState, AveragesBesideTheUpdate) {
+  const Program program = OnHost(R"(program p
+  tensor %a: bf16[8,4] parameter persistent
+  tensor %a.grad: f32[8,4] gradient persistent
+)",
+                                 {.algorithm = UpdateOptions::Algorithm::kSgd,
+                                  .momentum = 0,
+                                  .weight_decay = 0.25,
+                                  .clip_grad_norm = 0,
+                                  .average = ops::WeightAverageOptions{.decay = 0.75}});
+  ExpectProgram(program, R"(program p
+  tensor %a: bf16[8,4] parameter persistent
+  tensor %a.grad: f32[8,4] gradient persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %update_count: i32[] optimizer_state persistent
+  tensor %a.remainder: i16[8,4] master persistent host
+  tensor %ema_count: i32[] optimizer_state persistent
+  tensor %a.ema: f32[8,4] optimizer_state persistent host
+  tensor %a.remainder.stored: i16[8,4] master persistent host view %a.remainder+0
+  tensor %a.ema.stored: f32[8,4] optimizer_state persistent host view %a.ema+0
+update
+  %grad_norm = global_norm(%a.grad) !update
+  %update_count = increment(%update_count) !update
+  %ema_count = increment(%ema_count) !update
+  %a.remainder.staged: i16[8,4] master = copy_start(%a.remainder) @a !host_state
+  %a.ema.staged: f32[8,4] optimizer_state = copy_start(%a.ema) @a !host_state
+  %a.remainder.loaded: i16[8,4] master view %a.remainder.staged+0 = copy_done(%a.remainder.staged, %a.remainder) @a !host_state
+  %a.ema.loaded: f32[8,4] optimizer_state view %a.ema.staged+0 = copy_done(%a.ema.staged, %a.ema) @a !host_state
+  %a, _, %a.remainder.updated: i16[8,4] master, _ = sgd(%a, %a.grad, _, %lr, _, _, %a.remainder.loaded) {momentum=0.0, nesterov=false, weight_decay=0.25} @a !update
+  %a.ema.updated: f32[8,4] optimizer_state = weight_average(%a.ema.loaded, %a, %ema_count, %a.remainder.updated) {decay=0.75, warmup=false} @a !update
+  %a.remainder = copy_start(%a.remainder.updated) @a !host_state
+  %a.ema = copy_start(%a.ema.updated) @a !host_state
+  %a.remainder.stored = copy_done(%a.remainder, %a.remainder.updated) @a !host_state
+  %a.ema.stored = copy_done(%a.ema, %a.ema.updated) @a !host_state
+)");
+}
+
 // Two matrices in bf16, without momentum: their only state is the remainders.
 TEST(HostState, PrefetchesOneParameterAhead) {
   const Program program = OnHost(R"(program p

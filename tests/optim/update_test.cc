@@ -116,6 +116,49 @@ update
 )");
 }
 
+TEST(Update, AveragesBehindAllUpdates) {
+  Program program = Parse(R"(program p
+  tensor %a: bf16[6] parameter persistent
+  tensor %b: f32[6] parameter persistent
+  tensor %mean: f32[3] state persistent
+  tensor %mean.pending: f32[3] pending persistent
+  tensor %a.grad: f32[6] gradient persistent
+  tensor %b.grad: f32[6] gradient persistent
+)");
+  Update({.algorithm = UpdateOptions::Algorithm::kSgd,
+          .momentum = 0,
+          .clip_grad_norm = 0,
+          .states = {{"mean", {.parts = 2, .averaged = true}}},
+          .average = ops::WeightAverageOptions{.decay = 0.75, .warmup = true}})
+      .Run(program);
+  ExpectProgram(program, R"(program p
+  tensor %a: bf16[6] parameter persistent
+  tensor %b: f32[6] parameter persistent
+  tensor %mean: f32[3] state persistent
+  tensor %mean.pending: f32[3] pending persistent
+  tensor %a.grad: f32[6] gradient persistent
+  tensor %b.grad: f32[6] gradient persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %update_count: i32[] optimizer_state persistent
+  tensor %a.remainder: i16[6] master persistent
+  tensor %ema_count: i32[] optimizer_state persistent
+  tensor %a.ema: f32[6] optimizer_state persistent
+  tensor %b.ema: f32[6] optimizer_state persistent
+  tensor %mean.ema: f32[3] optimizer_state persistent
+update
+  %grad_norm = global_norm(%a.grad, %b.grad) !update
+  %update_count = increment(%update_count) !update
+  %a, _, %a.remainder, _ = sgd(%a, %a.grad, _, %lr, _, _, %a.remainder) {momentum=0.0, nesterov=false, weight_decay=0.0} @a !update
+  %b, _, _, _ = sgd(%b, %b.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @b !update
+  %mean = commit_state(%mean, %mean.pending) {parts=2} @mean !update
+  %ema_count = increment(%ema_count) !update
+  %a.ema = weight_average(%a.ema, %a, %ema_count, %a.remainder) {decay=0.75, warmup=true} @a !update
+  %b.ema = weight_average(%b.ema, %b, %ema_count) {decay=0.75, warmup=true} @b !update
+  %mean.ema = weight_average(%mean.ema, %mean, %ema_count) {decay=0.75, warmup=true} @mean !update
+)");
+}
+
 // A large matrix and a vector in bf16, gradients in float32.
 constexpr std::string_view kBFloat16Gradients = R"(program p
   tensor %x: bf16[8,128] input persistent

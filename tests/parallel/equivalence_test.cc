@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -113,10 +114,11 @@ class TestMesh {
 };
 
 // The result of one rank for the same step, with nothing saved, recomputed or moved; trained once
-// for each model and number of micro-steps.
+// for each model and number of micro-steps, with averages and without.
 const TinyResult& Alone(const TinyRun& run) {
-  static std::map<std::pair<std::string, int64_t>, TinyResult> results;
-  const auto [found, fresh] = results.try_emplace({run.spec.family, run.accumulate});
+  static std::map<std::tuple<std::string, int64_t, bool>, TinyResult> results;
+  const auto [found, fresh] =
+      results.try_emplace({run.spec.family, run.accumulate, run.update.average.has_value()});
   if (fresh) {
     TinyRun alone = run;
     alone.sequence_parallel = false;
@@ -170,6 +172,7 @@ TEST(Equivalence, PartsAreDividedOnceMore) {
         run.micro_batch = kSequences / accumulate / (world.size() / 2);
         run.ignored = 0.3;
         run.update.eps = 1e-5;
+        run.update.average = ops::WeightAverageOptions{.decay = 0.75};
         run.evaluate = true;
         const TinyResult& want = Alone(run);
         run.zero = zero;

@@ -2,7 +2,7 @@
 # usage: resume_mpi_test.sh MPIRUN.SH PLIMSOLL
 #
 # `plimsoll train --resume` under mpirun: on the same ranks the bits of an uninterrupted run, on
-# other ranks its losses; a signal to one rank stops all; hosts without a common folder get an
+# other ranks its losses, of weights and of averages; a signal to one rank stops all; hosts without a common folder get an
 # error.
 set -euo pipefail
 mpirun_sh=$PWD/$1 plimsoll=$PWD/$2
@@ -18,7 +18,7 @@ model: {family: gpt2, layers: 2, width: 32, heads: 2, vocab: 96, sequence: 16}
 data: {synthetic: true}
 train: {steps: 9, micro_batch: 4, global_batch: 16, eval_every: 3, eval_sequences: 16, log_every: 1, threads: 1}
 schedule: {warmup: 1}
-optimizer: {eps: 1e-5}
+optimizer: {eps: 1e-5, ema: 0.8}
 memory: {summary: false}
 save: {every: 4, model: false}
 device: cpu
@@ -29,11 +29,11 @@ train() {  # RANKS RUN [ARGUMENT…]
   shift 2
   "$mpirun_sh" "$ranks" "$plimsoll" train run.yaml --set run.dir="$run" "$@" >"$run.txt" 2>&1 || fail "$(cat "$run.txt")"
 }
-numbers() { grep -oE '"(step|loss|eval_loss|grad_norm)": *[0-9.e+-]*' "$1/metrics.jsonl"; }
+numbers() { grep -oE '"(step|loss|eval_loss|eval_ema_loss|grad_norm)": *[0-9.e+-]*' "$1/metrics.jsonl"; }
 near() {  # two runs' losses [within so much]
   paste <(losses "$1") <(losses "$2") | awk -v limit="${3:-1e-5}" '
     { d = $1 - $2; if (d < 0) d = -d; if (d > limit * $1) { print "loss", NR, $1, $2; bad = 1 } }
-    END { exit bad || NR != 13 }' || fail "losses of $1 and $2"
+    END { exit bad || NR != 17 }' || fail "losses of $1 and $2"
 }
 losses() { grep -o '"[a-z_]*loss": *[0-9.e+-]*' "$1/metrics.jsonl" | sed 's/.*: *//'; }
 
@@ -55,6 +55,8 @@ for mesh in "data=2 zero=0" "data=2 zero=1 async=true" "data=2 zero=2" "data=2 z
   # One process combines the parts that all ranks wrote.
   "$plimsoll" export stopped --step 9 --to exported --overwrite >export.txt 2>&1 || fail "$(cat export.txt)"
   cmp whole/model/model.safetensors exported/model.safetensors || fail "$mesh: other weights"
+  "$plimsoll" export stopped --ema --step 9 --to exported --overwrite >export.txt 2>&1 || fail "$(cat export.txt)"
+  cmp whole/model_ema/model.safetensors exported/model.safetensors || fail "$mesh: other averages"
 done
 
 # Other ranks.

@@ -82,6 +82,28 @@ TEST_F(ZeroEquivalence, TrainsAsOneRank) {
   EXPECT_GE(ran, 24);
 }
 
+TEST_F(ZeroEquivalence, AveragesAsOneRank) {
+  for (const bool llama : {false, true}) {
+    for (const int64_t accumulate : {1, 2}) {
+      TinyRun alone = RunOf(llama, accumulate);
+      alone.update.average = ops::WeightAverageOptions{.decay = 0.75};
+      const TinyResult want = Train(alone);
+      EXPECT_EQ(want.evaluations.size(), 2 * want.losses.size());
+      for (const int64_t zero : {0, 1, 2, 3}) {
+        for (const bool host : {false, true}) {
+          SCOPED_TRACE(fmt::format("{} × {} micro-steps, ZeRO {}{}", llama ? "llama" : "gpt2",
+                                   accumulate, zero, host ? ", state on host" : ""));
+          TinyRun shared = Shared(alone, zero);
+          shared.state_on_host = host;
+          const TinyResult got = Train(shared);
+          ExpectTrainedAs(got, want);
+          ExpectAlikeOnAllRanks(got);
+        }
+      }
+    }
+  }
+}
+
 // Frozen parameters are whole, or gathered like the others, and never updated.
 TEST_F(ZeroEquivalence, TrainsBesideFrozenParameters) {
   for (const bool llama : {false, true}) {

@@ -116,6 +116,40 @@ TEST_F(EvalCommand, HeldOutLossesDoNotDependOnTheMicroBatch) {
 }
 
 // More rows than sequences would only take memory.
+TEST_F(EvalCommand, EvaluatesAveragesAsTheRunDid) {
+  const std::string run = folder_ / "averaged", to = folder_ / "exported";
+  const Outcome trained =
+      RunPlimsoll({"train", yaml_, "--set", "run.dir=" + run, "--set", "optimizer.ema=0.8", "--set",
+                   "save.every=4", "--set", "train.monitor=ema_loss", "--set", "save.best=true"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("averages in " + run + "/model_ema"));
+  std::vector<json> rows;
+  std::istringstream lines(ReadFile(run + "/metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const json row = json::parse(line);
+    if (row.contains("eval_ema_loss")) rows.push_back(row);
+  }
+  ASSERT_EQ(rows.size(), 3u);
+  // Before the first update there are no averages.
+  EXPECT_EQ(rows[0].at("eval_ema_loss"), rows[0].at("eval_loss"));
+  EXPECT_NE(rows[2].at("eval_ema_loss"), rows[2].at("eval_loss"));
+  EXPECT_EQ(Eval({run, "--ema"}).at("loss"), rows[2].at("eval_ema_loss"));
+  EXPECT_EQ(Eval({run}).at("loss"), rows[2].at("eval_loss"));
+  EXPECT_EQ(Eval({run, "--ema", "--step", "4"}).at("loss"), rows[1].at("eval_ema_loss"));
+  EXPECT_EQ(Eval({run, "--ema", "--best"}).at("loss"), rows[2].at("eval_ema_loss"));
+  ASSERT_EQ(RunPlimsoll({"export", run, "--ema", "--step", "8", "--to", to}).exit_code, 0);
+  EXPECT_EQ(ReadFile(to + "/model.safetensors"), ReadFile(run + "/model_ema/model.safetensors"));
+
+  const auto refused = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"eval", "--ema"});
+    const Outcome outcome = RunPlimsoll(arguments);
+    EXPECT_EQ(outcome.exit_code, 2);
+    return outcome.err;
+  };
+  EXPECT_THAT(refused({run_}), HasSubstr("--ema: " + run_ + " has neither snapshots nor"));
+  EXPECT_THAT(refused({run + "/model"}), HasSubstr("has weights alone"));
+}
+
 TEST_F(EvalCommand, TakesNoMoreRowsThanThereAreSequences) {
   const json all = Eval({run_, "--batch", "12"}), more = Eval({run_, "--batch", "1048576"});
   for (const char* key : {"loss", "tokens", "batches", "batch", "arena_bytes"}) {

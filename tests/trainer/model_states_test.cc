@@ -118,6 +118,29 @@ TEST(ModelStates, AreReadByEvaluationsAsTheyAre) {
   EXPECT_EQ(running.session.Read<float>("norm.seen")[0], 2);
 }
 
+// A mean over ranks changes slowly; a counter, and what each rank has for itself, have no averages.
+TEST(ModelStates, AreAveragedWithTheWeights) {
+  CompileOptions options = Options(2);
+  options.update.average = ops::WeightAverageOptions{.decay = 0.75};
+  Running running(options);
+  Session& session = running.session;
+  std::vector<double> average;
+  for (int64_t step = 0; step < 3; ++step) {
+    running.Step(step, step == 1);
+    const std::vector<float> mean = session.Read<float>("norm.mean");
+    if (step == 0) average = {mean.begin(), mean.end()};
+    for (size_t i = 0; i < mean.size() && step == 2; ++i) average[i] += (mean[i] - average[i]) / 4;
+    ExpectNear(session.Read<float>("norm.mean.ema"), average);
+    session.ExchangeAverages();
+    ExpectNear(session.Read<float>("norm.mean"), average);
+    session.ExchangeAverages();
+    EXPECT_EQ(session.Read<float>("norm.mean"), mean);
+  }
+  EXPECT_EQ(session.Read<int32_t>("ema_count")[0], 2);
+  EXPECT_FALSE(session.Carries("norm.seen.ema") || session.Carries("norm.own.ema"));
+  EXPECT_EQ(session.used_bytes(), session.compiled().plan.arena_bytes);
+}
+
 TEST(ModelStates, StayWhereAStepIsSkipped) {
   for (const int64_t accumulate : {1, 3}) {
     Running running(Options(accumulate)), without(Options(accumulate));

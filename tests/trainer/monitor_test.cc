@@ -50,8 +50,9 @@ std::unique_ptr<models::Model> Model() {
   return models::WithParameters(std::make_unique<Telling>());
 }
 
-CompiledStep Compiled() {
+CompiledStep Compiled(bool averages = false) {
   CompileOptions options;
+  if (averages) options.update.average = ops::WeightAverageOptions{};
   options.micro_batch = 3;
   options.sequence = kSequence;
   options.evaluate = true;
@@ -80,6 +81,26 @@ TEST(Monitor, IsAMetricOfTheModelAndItsDirection) {
   EXPECT_EQ(refused(", monitor: confusion"),
             "run.yaml:3: train.monitor: 'confusion' is i32[7,7], and no number that can be the "
             "best; it may be loss, accuracy, share, again, squares");
+}
+
+// The metrics of averaged weights follow those of the weights; values behind values.
+TEST(Monitor, MayBeOfAveragedWeights) {
+  const CompiledStep compiled = Compiled(/*averages=*/true);
+  const Monitor monitor = MonitorFrom(Config(", monitor: ema_accuracy"), compiled.metrics);
+  EXPECT_TRUE(monitor.larger_is_better);
+  const Monitor loss = MonitorFrom(Config(", monitor: ema_loss"), compiled.metrics);
+  EXPECT_FALSE(loss.larger_is_better);
+  std::vector<StepMetrics> values(2 * compiled.objectives.size());
+  values.front().loss = 1;
+  values.at(compiled.objectives.size()).loss = 2;
+  EXPECT_EQ(loss.metric.Value(values), 2);
+  std::vector<std::string> names;
+  for (const EvaluatedMetric& metric : EvaluatedMetrics(compiled.metrics)) {
+    if (metric.info.scalar()) names.push_back(metric.name);
+  }
+  EXPECT_THAT(names,
+              testing::ElementsAre("loss", "accuracy", "share", "again", "squares", "ema_loss",
+                                   "ema_accuracy", "ema_share", "ema_again", "ema_squares"));
 }
 
 // A run's evaluations, with training in between.

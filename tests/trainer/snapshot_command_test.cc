@@ -43,7 +43,10 @@ INSTANTIATE_TEST_SUITE_P(
         Sets{"amp.dtype=fp16", "amp.init_scale=1e9", "amp.growth_interval=2"},
         Sets{"optimizer.state_dtype=int8"}, Sets{"optimizer.state_dtype=bf16", "amp.dtype=bf16"},
         Sets{"optimizer.name=sgd", "optimizer.lr=0.1"},
-        Sets{"optimizer.place=host", "amp.dtype=bf16"},
+        Sets{"optimizer.place=host", "amp.dtype=bf16"}, Sets{"optimizer.ema=0.9"},
+        Sets{"optimizer.ema=0.9", "optimizer.ema_warmup=true", "amp.dtype=fp16",
+             "amp.init_scale=1e9"},
+        Sets{"optimizer.ema=0.9", "amp.dtype=bf16", "optimizer.place=host", "save.async=true"},
         Sets{"train.accumulate=3", "train.micro_batch=2"},
         Sets{"checkpointing.policy=none", "checkpointing.offload=[activations]"},
         Sets{"checkpointing.policy=auto", "memory.budget=3MiB"}, Sets{"memory.allocator=caching"},
@@ -81,6 +84,17 @@ TEST_F(SnapshotCommand, AnotherWayOfDoingTheWorkGoesOn) {
     }
   }
   EXPECT_EQ(compared, 12);
+}
+
+TEST_F(SnapshotCommand, AveragesMayBeginAndEnd) {
+  ASSERT_EQ(Train({"train.stop_after=5"}).exit_code, 0);
+  const Outcome begun = Resume({"optimizer.ema=0.5", "train.stop_after=8"});
+  ASSERT_EQ(begun.exit_code, 0) << begun.err;
+  const json row = json::parse(Numbers().back());
+  EXPECT_GT(row.at("eval_ema_loss").get<double>(), row.at("eval_loss").get<double>());
+  const Outcome ended = Resume({"optimizer.ema=0"});
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_FALSE(json::parse(Numbers().back()).contains("eval_ema_loss"));
 }
 
 TEST_F(SnapshotCommand, KeepsWhatItIsTold) {

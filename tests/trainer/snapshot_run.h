@@ -61,7 +61,8 @@ class SnapshotCommand : public testing::Test {
     for (std::string line; std::getline(lines, line);) {
       const json row = json::parse(line);
       json numbers;
-      for (const char* key : {"step", "loss", "eval_loss", "lr", "grad_norm", "loss_scale"}) {
+      for (const char* key :
+           {"step", "loss", "eval_loss", "eval_ema_loss", "lr", "grad_norm", "loss_scale"}) {
         if (row.contains(key)) numbers[key] = row.at(key);
       }
       rows.push_back(numbers.dump());

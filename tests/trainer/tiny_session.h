@@ -62,7 +62,7 @@ struct TinyRun {
 using TinyState = std::map<std::string, std::vector<std::byte>>;
 
 struct TinyResult {
-  std::vector<double> losses, grad_norms, evaluations;
+  std::vector<double> losses, grad_norms, evaluations;  // of weights and of averages in turn
   StepMetrics last;
   std::vector<std::vector<float>> weights;  // after the last step, as float32
   TinyState state, copied;  // saved by this rank: after the last step, and as copied before
@@ -158,6 +158,11 @@ inline TinyResult Train(const TinyRun& run) {
         std::ranges::copy(last.targets, session.batch().targets.begin());
       }
       result.evaluations.push_back(session.Evaluate(counted));
+      if (session.HasAverages()) {
+        session.ExchangeAverages();
+        result.evaluations.push_back(session.Evaluate(counted));
+        session.ExchangeAverages();
+      }
     }
     if (run.caching && run.caching->empty_cache_every > 0 &&
         (step + 1) % run.caching->empty_cache_every == 0) {

@@ -226,6 +226,11 @@ void ResolveTraining(RunConfig& config, std::vector<std::string>& warnings) {
   if (train.sample_every > 0 && config.data.tokenizer.empty()) {
     throw config.Error("train.sample_every", "needs data.tokenizer to turn tokens into text");
   }
+  if (config.optimizer.ema_warmup && config.optimizer.ema == 0) {
+    const char* const key = "optimizer.ema_warmup";
+    warnings.push_back(
+        fmt::format("{}: {}: has no effect without optimizer.ema", config.Origin(key), key));
+  }
 }
 
 void CheckLora(const RunConfig& config, std::vector<std::string>& warnings) {

@@ -200,6 +200,8 @@ struct OptimizerConfig {
   std::vector<WeightDecayGroup> weight_decay_groups;
   double layer_decay = 1;       // of the learning rate, from layer to layer; 1: all alike
   double clip_grad_norm = 1.0;  // 0: off
+  double ema = 0;               // decay of the averaged weights; 0: none
+  bool ema_warmup = false;
   StateDtype state_dtype = StateDtype::kFp32;
   OptimizerPlace place = OptimizerPlace::kDevice;  // of moments and master weights
 

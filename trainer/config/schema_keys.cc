@@ -165,7 +165,7 @@ void TrainKeys(std::vector<Key>& keys) {
       .Between(0, kSteps);
   train.Add("monitor", &T::monitor,
             "The metric of evaluations that `save.best` and `early_stop` look at: `loss`, or one "
-            "that the model declares.");
+            "that the model declares; of averaged weights `ema_loss` and so on.");
   train.Add("monitor_mode", &T::monitor_mode,
             "Which way it improves; `auto`: as the model declares, of a loss `min`.");
   train.Add(
@@ -235,6 +235,17 @@ void OptimizerKeys(std::vector<Key>& keys) {
       .Add("clip_grad_norm", &O::clip_grad_norm,
            "Largest global norm of the gradient; 0: no clipping.")
       .AtLeast(0);
+  optimizer
+      .Add("ema", &O::ema,
+           "Decay of exponential moving averages of the weights, over applied updates: after each, "
+           "average += (1 − `ema`)(weight − average), beginning with the weights after the first. "
+           "Evaluations are made of both, and the run also leaves `model_ema/` (docs/recipes.md). "
+           "0: none.")
+      .AtLeast(0)
+      .Below(1);
+  optimizer.Add("ema_warmup", &O::ema_warmup,
+                "The decay after n updates is at most (1 + n) / (10 + n), so that early weights "
+                "are soon forgotten.");
   optimizer.Add("state_dtype", &O::state_dtype,
                 "Type of the moments: float32, bf16 with stochastic rounding, or 8 bits in blocks "
                 "with a scale each.");

@@ -55,7 +55,8 @@ void RunDirectory::Begin() {
   if (!writes_) return;
   // An old model of other sizes next to the new configuration would be mistaken for this run's.
   std::error_code error;
-  for (const std::string& folder : {File("model"), File("adapter")}) {
+  for (const std::string& folder :
+       {File("model"), File("adapter"), File("model_ema"), File("adapter_ema")}) {
     for (const auto& file : fs::directory_iterator(folder, error)) {
       const std::string name = file.path().filename();
       if (name == "config.json" || name == "adapter_config.json" ||

@@ -1,5 +1,5 @@
 // The output folder of a run: config.yaml (resolved), run.json (run_status.h), plan.json,
-// metrics.jsonl, samples.jsonl, model/, snapshots/, and the files of run_reports.h.
+// metrics.jsonl, samples.jsonl, model/, model_ema/, snapshots/, and the files of run_reports.h.
 #pragma once
 
 #include <optional>
@@ -37,6 +37,8 @@ class RunDirectory {
 
   // The folder for the trained weights: of the model, or of its adapter.
   std::string model() const { return File(adapts_ ? "adapter" : "model"); }
+  // The same for their averages.
+  std::string averages() const { return model() + "_ema"; }
 
   // Writes a whole file, which appears either complete or not at all.
   void Write(const std::string& name, const std::string& content) const;

@@ -60,7 +60,8 @@ reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string&
     if (!objective.name.empty()) facts.objectives.push_back(objective.name);
   }
   for (const EvaluatedMetric& metric : EvaluatedMetrics(compiled.metrics)) {
-    if (metric.info.declared && metric.info.scalar()) facts.metrics.push_back(metric.name);
+    const bool apart = metric.info.declared || !metric.info.in_steps;  // from the losses' curves
+    if (apart && metric.info.scalar()) facts.metrics.push_back(metric.name);
     if (metric.info.rows.empty() || metric.info.type.shape.elements() > kMostRowElements) continue;
     facts.matrices.push_back({metric.name, metric.info.rows, metric.info.columns});
   }

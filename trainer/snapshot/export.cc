@@ -57,6 +57,7 @@ struct Source {
   std::unique_ptr<models::Model> model;
   adapters::Lora lora;
   std::optional<snapshots::Snapshot> snapshot;
+  bool averages = false;  // of a snapshot
 
   // Without a snapshot, a model's weights are copied as they are.
   bool is_copied() const { return !snapshot && !lora.enabled(); }
@@ -68,7 +69,8 @@ Source Open(const ExportCommand& command) {
                 .config = {},
                 .model = nullptr,
                 .lora = {},
-                .snapshot = std::nullopt};
+                .snapshot = std::nullopt,
+                .averages = command.choice.ema};
   source.in_words = source.folder;
   if (IsSnapshot(source.folder)) {
     source.snapshot.emplace(source.folder);
@@ -77,7 +79,8 @@ Source Open(const ExportCommand& command) {
     sets.push_back("data.synthetic=true");
     source.config = LoadRunText("", source.folder, sets).config;
     source.model = SavedModel(record, source.config, source.folder);
-    source.in_words += fmt::format(", after {} steps", source.snapshot->manifest().step);
+    source.in_words += fmt::format("{}, after {} steps", source.averages ? ", averages" : "",
+                                   source.snapshot->manifest().step);
   } else if (Exists(source.folder + "/" + adapters::kConfigFile)) {
     source.config =
         LoadRun(command.run + "/config.yaml", {"lora.init_from=" + source.folder}).config;
@@ -96,7 +99,7 @@ class Weights {
  public:
   explicit Weights(const Source& source) : source_(source) {
     if (source.snapshot) {
-      saved_.emplace(*source.snapshot, *source.model, source.lora);
+      saved_.emplace(*source.snapshot, *source.model, source.lora, source.averages);
       return;
     }
     adapters::ReadAdapter(

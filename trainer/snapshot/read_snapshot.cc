@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "base/axes.h"
+#include "graph/objective.h"
 #include "models/sharding.h"
 #include "ops/optimizer/block_quantization.h"
 #include "ops/optimizer/optimizer.h"
+#include "optim/update.h"
 #include "trainer/snapshot/save_snapshot.h"
 #include "trainer/step/saved_tensors.h"
 
@@ -132,6 +134,7 @@ void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<S
     there.erase(found);
   }
   there.erase(kSkipped);
+  std::erase_if(there, [](const auto& entry) { return optim::BelongsToAverages(entry.first); });
   if (!there.empty()) {
     FailTensor(snapshot, there.begin()->first, "has no place in this run");
   }
@@ -152,6 +155,22 @@ void ReadOwnStates(const snapshots::Snapshot& snapshot, const SavedTensors& save
   }
 }
 
+// Where the snapshot has no averages of an objective, they begin with the next update.
+void BeginMissingAverages(const snapshots::Snapshot& snapshot, std::vector<StateTensor>& state,
+                          Session& session) {
+  for (const models::Objective& objective : session.compiled().objectives) {
+    const std::string count = graph::OfObjective(objective.name, optim::kAverageCount);
+    if (!session.Carries(count)) continue;
+    if (snapshot.manifest().Find(count, 0) != nullptr) continue;
+    const int32_t none = 0;
+    session.Write<int32_t>(count, {&none, 1});
+    std::erase_if(state, [&](const StateTensor& tensor) {
+      return optim::BelongsToAverages(tensor.name) &&
+             snapshot.manifest().Find(tensor.name, 0) == nullptr;
+    });
+  }
+}
+
 }  // namespace
 
 void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
@@ -160,6 +179,7 @@ void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& mode
   if (snapshot.manifest().Find(kSkipped, 0) == nullptr) {  // they begin at zero
     std::erase_if(state, [](const StateTensor& tensor) { return tensor.name == kSkipped; });
   }
+  BeginMissingAverages(snapshot, state, session);
   const adapters::Lora& lora = session.compiled().options.lora;
   const SavedTensors saved(snapshot, model, lora);
   const int64_t tensor_ranks = ranks.mesh().ranks(kTensorAxis);

@@ -44,7 +44,8 @@ bool SetsCourse(const std::string& path) {
                                         "lora.dropout",           "optimizer.lr",
                                         "optimizer.layer_decay",  "optimizer.betas",
                                         "optimizer.eps",          "optimizer.momentum",
-                                        "optimizer.nesterov",     "optimizer.clip_grad_norm",
+                                        "optimizer.nesterov",     "optimizer.ema",
+                                        "optimizer.ema_warmup",   "optimizer.clip_grad_norm",
                                         "optimizer.weight_decay", "optimizer.weight_decay_groups"};
   // All that makes the samples, of whichever source.
   if (key.starts_with("data.")) return key != "data.eval" && key != "data.workers";

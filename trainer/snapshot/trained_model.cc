@@ -71,6 +71,9 @@ void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& 
     throw UserError(fmt::format("{}: {} has no snapshots; name a run directory",
                                 choice.best ? "--best" : "--step", folder));
   }
+  if (choice.ema) {
+    throw UserError(fmt::format("--ema: {} has weights alone; name a run directory", folder));
+  }
   trained.model = models::ModelFromHuggingFace(folder);
   trained.weights = folder;
   if (!run_file.empty()) {
@@ -100,6 +103,7 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
                               const WeightChoice& choice, const std::string& run_file) {
   TrainedModel trained;
   trained.folder = folder;
+  trained.averages = choice.ema;
   trained.is_run = IsRunDirectory(folder);
   if (trained.is_run || IsSnapshot(folder)) {
     if (!run_file.empty()) {
@@ -130,9 +134,10 @@ void LoadTrained(const TrainedModel& trained, Session& session) {
   const adapters::Lora& lora = session.compiled().options.lora;
   if (!trained.snapshot || lora.enabled()) session.LoadWeights(*trained.model, trained.weights);
   if (trained.snapshot) {
-    PrintNote(fmt::format("weights after {} steps, of the snapshot {}\n",
+    PrintNote(fmt::format("{} after {} steps, of the snapshot {}\n",
+                          trained.averages ? "averages of weights" : "weights",
                           trained.snapshot->manifest().step, trained.snapshot->path()));
-    const SavedTensors saved(*trained.snapshot, *trained.model, lora);
+    const SavedTensors saved(*trained.snapshot, *trained.model, lora, trained.averages);
     const auto load = [&](const models::ParameterInfo& parameter) {
       session.WriteParameter(parameter.name, saved.ReadParameter(parameter));
     };

@@ -27,6 +27,7 @@ struct TrainedModel {
   bool is_run = false;  // there is a config.yaml
   std::string adapter;  // the folder of the adapter beside the weights; empty: there is none
   std::optional<snapshots::Snapshot> snapshot;  // with the weights, or with the adapter
+  bool averages = false;                        // these are meant, instead of the weights
 
   const config::RunConfig& config() const { return loaded.config; }
   // "byte" or a path: `chosen`, else the run's, else the checkpoint's own. Empty: none is known.

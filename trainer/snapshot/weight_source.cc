@@ -72,9 +72,10 @@ std::string FindWeights(std::string path, const WeightChoice& choice) {
                                 path, snapshots::kManifestFile));
   }
   if (chosen) return FindSnapshotOf(path, choice);
-  const std::string adapter = path + "/adapter";
+  const char* const suffix = choice.ema ? "_ema" : "";
+  const std::string adapter = path + "/adapter" + suffix;
   const bool adapts = Exists(adapter + "/" + adapters::kConfigFile);
-  const std::string trained = adapts ? adapter : path + "/model";
+  const std::string trained = adapts ? adapter : path + "/model" + suffix;
   const std::string config = trained + "/" + (adapts ? adapters::kConfigFile : "config.json");
   const snapshots::Folder folder(SnapshotsOf(path));
   if (const std::vector<int64_t> steps = folder.Steps(); !steps.empty()) {
@@ -82,6 +83,12 @@ std::string FindWeights(std::string path, const WeightChoice& choice) {
     if (!Exists(config) || IsNewer(ManifestOf(newest), config)) return newest;
   }
   if (Exists(config)) return trained;
+  if (choice.ema) {
+    throw UserError(
+        fmt::format("--ema: {} has neither snapshots nor a model_ema/ or adapter_ema/; a run with "
+                    "optimizer.ema writes them as save.every says, and when training ends",
+                    path));
+  }
   throw UserError(path +
                   ": the run has neither snapshots nor a model/ or adapter/ yet; it writes them as "
                   "save.every says, and when training ends");

@@ -14,17 +14,18 @@
 
 namespace plimsoll::trainer {
 
-// At most one of these is set; without any, the run's last weights are meant.
+// At most one of `step` and `best` is set; without any, the run's last weights are meant.
 struct WeightChoice {
   std::optional<int64_t> step = {};  // the snapshot after so many steps
   bool best = false;                 // the snapshot of the best evaluation
+  bool ema = false;                  // the averages of the weights instead of the weights
 };
 
 bool IsSnapshot(const std::string& folder);
 bool IsRunDirectory(const std::string& folder);
 
-// The folder of a snapshot, of model/ or of adapter/, in a run directory; or `path` itself, if it
-// is a snapshot. UserError when there is no such folder.
+// The folder of a snapshot, of model/ or adapter/, or of these with averages, in a run directory;
+// or `path` itself, if it is a snapshot. UserError when there is no such folder.
 std::string FindWeights(std::string path, const WeightChoice& choice);
 
 // The settings of a snapshot's model, adapters and tokenizer, in the form that --set takes. Neither

@@ -42,6 +42,7 @@
 #include "parallel/zero_state.h"
 #include "parallel/zero_weights.h"
 #include "runtime/workspaces.h"
+#include "trainer/step/averages.h"
 #include "trainer/step/carried_state.h"
 #include "trainer/step/model_states.h"
 
@@ -144,9 +145,10 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
     using models::StateInfo;
     const StateInfo& state = changed.state;
     const bool averaged = state.on_ranks == StateInfo::kAveraged;
-    update.states[state.name] =
-        (averaged ? ranks : 1) *
-        (state.over_micro_steps == StateInfo::kMean ? options.accumulate : 1);
+    const int64_t micro_steps = state.over_micro_steps == StateInfo::kMean ? options.accumulate : 1;
+    // A counter has no average, and a value of each rank is in no checkpoint.
+    const bool has_average = averaged || state.on_ranks == StateInfo::kOfFirst;
+    update.states[state.name] = {(averaged ? ranks : 1) * micro_steps, has_average};
     if (averaged) sums.push_back(graph::PendingName(state.name));
     if (state.on_ranks == StateInfo::kOfFirst) firsts.push_back(graph::PendingName(state.name));
   }
@@ -239,6 +241,11 @@ class Compiler {
         options_.mesh.ranks(kDataAxis) > 1 && (options_.zero == 1 || options_.zero == 2);
     if (options_.train && reads && stale) {
       step.gather = Gather();
+    }
+    if (options_.train && std::ranges::any_of(objectives_, [&](const auto& objective) {
+          return options_.UpdateOf(objective.name).average.has_value();
+        })) {
+      step.exchange = Exchange();
     }
     if (options_.evaluate) {
       for (const models::Objective& objective : objectives_) {
@@ -410,6 +417,7 @@ class Compiler {
     for (size_t i = 0; i < objectives_.size(); ++i) {
       const auto add = [&](MetricInfo metric) {
         metric.objective = static_cast<int>(i);
+        metric.averaged = metric.evaluated && result_.step.exchange >= 0;
         result_.metrics.push_back(std::move(metric));
       };
       for (MetricInfo metric : BuiltInMetrics()) {
@@ -434,6 +442,14 @@ class Compiler {
   int Gather() {
     auto program = std::make_unique<Program>("gather");
     parallel::EmitGathers(StepProgramsOf(result_), options_.mesh.ranks(kDataAxis), *program);
+    return Keep(std::move(program));
+  }
+
+  int Exchange() {
+    std::unique_ptr<Program> program = ExchangeAverages(StepProgramsOf(result_));
+    PassPipeline passes(options_.dump_directory);
+    if (options_.state_on_host) passes.Add<optim::HostState>();
+    RunPasses(passes, *program);
     return Keep(std::move(program));
   }
 

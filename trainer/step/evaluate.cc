@@ -22,4 +22,14 @@ std::vector<StepMetrics> EvaluateBatches(Session& session, const data::HeldOutBa
   return all;
 }
 
+std::vector<StepMetrics> EvaluateAverages(Session& session, const data::HeldOutBatches& batches,
+                                          const std::vector<StepMetrics>& of_weights,
+                                          const std::function<void(int64_t done)>& progress) {
+  if (!session.HasAverages()) return of_weights;
+  session.ExchangeAverages();
+  std::vector<StepMetrics> metrics = EvaluateBatches(session, batches, progress);
+  session.ExchangeAverages();
+  return metrics;
+}
+
 }  // namespace plimsoll::trainer

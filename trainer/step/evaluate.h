@@ -17,4 +17,10 @@ std::vector<StepMetrics> EvaluateBatches(
     Session& session, const data::HeldOutBatches& batches,
     const std::function<void(int64_t done)>& progress = nullptr);
 
+// The same of the averaged weights (Session::ExchangeAverages). While there are no averages yet,
+// `of_weights`, the metrics of the weights.
+std::vector<StepMetrics> EvaluateAverages(Session& session, const data::HeldOutBatches& batches,
+                                          const std::vector<StepMetrics>& of_weights,
+                                          const std::function<void(int64_t done)>& progress);
+
 }  // namespace plimsoll::trainer

@@ -77,9 +77,11 @@ const MetricSum& EvaluatedMetric::Sum(std::span<const StepMetrics> objectives) c
 std::vector<EvaluatedMetric> EvaluatedMetrics(std::span<const MetricInfo> metrics) {
   std::vector<EvaluatedMetric> evaluated;
   std::vector<size_t> declared;  // so far, by objective
+  bool averaged = false;
   for (const MetricInfo& metric : metrics) {
     declared.resize(static_cast<size_t>(metric.objective) + 1, 0);
     if (!metric.evaluated) continue;
+    averaged = averaged || metric.averaged;
     if (evaluated.empty()) {
       evaluated.push_back({"loss", metric});
       if (metric.name == evaluated.front().name) continue;
@@ -100,6 +102,16 @@ std::vector<EvaluatedMetric> EvaluatedMetrics(std::span<const MetricInfo> metric
                            .declared = index,
                            .derive = derived.value});
     }
+  }
+  if (!averaged) return evaluated;
+  const size_t of_weights = evaluated.size();
+  for (size_t i = 0; i < of_weights; ++i) {
+    if (!evaluated[i].info.scalar()) continue;
+    EvaluatedMetric metric = evaluated[i];
+    metric.name = metric.info.name = "ema_" + metric.name;
+    metric.info.objective += static_cast<int>(declared.size());
+    metric.info.in_steps = false;
+    evaluated.push_back(std::move(metric));
   }
   return evaluated;
 }

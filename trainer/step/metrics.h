@@ -24,6 +24,7 @@ struct MetricInfo {
   // fields of StepMetrics.
   bool declared = false;
   bool evaluated = false;  // a sum over the batch, which an evaluation has as well as a step
+  bool averaged = false;   // an evaluation has it of the averaged weights as well
   bool counted = false;    // the sum is divided by a count
   bool larger_is_better = false;
   bool in_steps = true;                 // a step has it; otherwise evaluations only
@@ -65,13 +66,15 @@ struct EvaluatedMetric {
   // Where the value is derived: `declared` is the metric that it follows from.
   double (*derive)(std::span<const double> elements) = nullptr;
 
-  // The value of a scalar metric.
+  // The value of a scalar metric. `objectives` are those of the weights, and behind them, where a
+  // metric is averaged, those of their averages.
   double Value(std::span<const StepMetrics> objectives) const;
   // The sum and count of a declared metric.
   const MetricSum& Sum(std::span<const StepMetrics> objectives) const;
 };
 // The loss of the first objective under the name "loss", the losses of the objectives that have
-// names, and the metrics that the model declares, each with those that are derived from it.
+// names, and the metrics that the model declares, each with those that are derived from it. Behind
+// them the scalar ones of the averaged weights, where there are such: "ema_loss", "ema_accuracy".
 std::vector<EvaluatedMetric> EvaluatedMetrics(std::span<const MetricInfo> metrics);
 
 // The tensor that holds the count of a metric.

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ops/optimizer/optimizer.h"
+#include "optim/update.h"
 #include "trainer/step/stored_parameter.h"
 
 namespace plimsoll::trainer {
@@ -37,10 +38,29 @@ int64_t TensorRanksOf(const snapshots::Manifest& manifest) {
 }  // namespace
 
 SavedTensors::SavedTensors(const snapshots::Snapshot& snapshot, const models::Model& model,
-                           const adapters::Lora& lora)
+                           const adapters::Lora& lora, bool averages)
     : snapshot_(snapshot),
       tensor_ranks_(TensorRanksOf(snapshot.manifest())),
-      split_(adapters::SplitParameters(model, lora, tensor_ranks_)) {}
+      split_(adapters::SplitParameters(model, lora, tensor_ranks_)),
+      averages_(averages) {
+  if (averages_) RequireAverages();
+}
+
+void SavedTensors::RequireAverages() const {
+  bool any = false;
+  for (const TensorRecord& record : snapshot_.manifest().tensors) {
+    if (!optim::CountsAverages(record.name)) continue;
+    int32_t updates = 0;
+    const std::vector<std::byte> bytes = Read(record.name, record.name);
+    if (bytes.size() == sizeof(updates)) std::memcpy(&updates, bytes.data(), sizeof(updates));
+    if (updates == 0) {
+      throw UserError("--ema: " + snapshot_.path() + " has no averages yet: no update was applied");
+    }
+    any = true;
+  }
+  if (any) return;
+  throw UserError("--ema: " + snapshot_.path() + " has no averages: its run had no optimizer.ema");
+}
 
 const TensorRecord* SavedTensors::Find(const std::string& name) const {
   return snapshot_.manifest().Find(name, 0);
@@ -85,13 +105,19 @@ std::vector<float> SavedTensors::ReadParameter(const models::ParameterInfo& para
   const auto read_if_any = [&](const std::string& name, int64_t element_bytes) {
     return Find(name) == nullptr ? std::vector<std::byte>() : read(name, element_bytes);
   };
+  std::vector<float> values(static_cast<size_t>(elements));
+  const std::string average = optim::AverageName(parameter.name);
+  if (averages_ && Find(average) != nullptr) {  // a frozen parameter has none
+    const std::vector<std::byte> bytes = read(average, sizeof(float));
+    std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
   const TensorRecord* const record = Find(parameter.name);
   if (record == nullptr) FailTensor(snapshot_, parameter.name, "is missing");
   const graph::DType type = WeightType(snapshot_, *record);
   std::vector<std::byte> weight = read(parameter.name, graph::ByteSize(type));
   std::vector<std::byte> remainder = read_if_any(parameter.name + ".remainder", sizeof(int16_t));
   std::vector<std::byte> master = read_if_any(parameter.name + ".master", sizeof(float));
-  std::vector<float> values(static_cast<size_t>(elements));
   StoredParameter(type, elements, weight.data(),
                   remainder.empty() ? nullptr : reinterpret_cast<int16_t*>(remainder.data()),
                   master.empty() ? nullptr : reinterpret_cast<float*>(master.data()))

@@ -17,9 +17,11 @@ namespace plimsoll::trainer {
 
 class SavedTensors {
  public:
-  // The snapshot is from a run of `model` with these adapters, if any, and must outlive this.
+  // The snapshot is from a run of `model` with these adapters, if any, and must outlive this. With
+  // `averages`, parameters and states are read as the averages that the run has kept of them;
+  // UserError (--ema) when it has none.
   SavedTensors(const snapshots::Snapshot& snapshot, const models::Model& model,
-               const adapters::Lora& lora);
+               const adapters::Lora& lora, bool averages = false);
 
   int64_t tensor_ranks() const { return tensor_ranks_; }  // that wrote the snapshot
 
@@ -42,10 +44,12 @@ class SavedTensors {
  private:
   std::vector<std::byte> ReadPart(const snapshots::TensorRecord& record) const;
   std::vector<std::byte> ReadNumbers(const snapshots::TensorRecord& record) const;
+  void RequireAverages() const;
 
   const snapshots::Snapshot& snapshot_;
   int64_t tensor_ranks_;
   std::map<std::string, models::SplitParameter> split_;
+  bool averages_;
 };
 
 // Throws a UserError that names the snapshot and the tensor.

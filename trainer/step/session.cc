@@ -344,6 +344,21 @@ void Session::GatherWeights() {
   if (std::exchange(in_parts_, false)) executors_[compiled_.step.gather]->Run();
 }
 
+bool Session::HasAverages() {
+  if (!averages()) return false;
+  return std::ranges::all_of(compiled_.objectives, [&](const models::Objective& objective) {
+    const std::vector<int32_t> updates =
+        Read<int32_t>(graph::OfObjective(objective.name, optim::kAverageCount));
+    return updates.empty() || updates.front() > 0;
+  });
+}
+
+void Session::ExchangeAverages() {
+  if (copies_state()) AwaitCopy();
+  executors_[compiled_.step.exchange]->Run();
+  in_parts_ = compiled_.step.gather >= 0;
+}
+
 namespace {
 
 // Elements of a metric, as they lie in memory.

@@ -185,6 +185,14 @@ class Session {
   // micro-step reads them. On all ranks.
   void GatherWeights();
 
+  // Where weights are averaged (optimizer.ema), exchanges them with their averages, between two
+  // steps: what reads weights then reads averages, until they are exchanged back, which must be
+  // before the next step or snapshot. On all ranks. HasAverages(): are there any yet? The first
+  // applied update makes them.
+  bool averages() const { return compiled_.step.exchange >= 0; }
+  bool HasAverages();
+  void ExchangeAverages();
+
   // Bytes of the arena that the programs run so far have used; with check_arena only.
   int64_t used_bytes() const;
   runtime::Executor& executor(int program) { return *executors_[program]; }

@@ -53,6 +53,7 @@ struct StepPrograms {
   // Gathers the weights that an update has left in parts (ZeRO), before any program below reads
   // them. The next step's first program does that itself.
   int gather = -1;
+  int exchange = -1;                  // weights with their averages (averages.h)
   std::vector<int> evaluations = {};  // by objective; empty: not compiled
   int prefill = -1, decode = -1;      // for several new tokens and for one; with a cache
   int logits = -1;                    // for whole texts, without a cache

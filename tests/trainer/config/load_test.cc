@@ -429,6 +429,13 @@ std::vector<std::string> WarningsAboutAmp(const std::string& amp) {
   return LoadText(kBase + "amp:\n  " + amp, "run.yaml").warnings;
 }
 
+TEST(Load, AWarmUpOfNoAveragesIsReported) {
+  EXPECT_THAT(LoadText(kBase + "optimizer: {ema: 0.9, ema_warmup: true}", "run.yaml").warnings,
+              ElementsAre());
+  EXPECT_THAT(LoadText(kBase + "optimizer: {ema_warmup: true}", "run.yaml").warnings,
+              ElementsAre("run.yaml:3: optimizer.ema_warmup: has no effect without optimizer.ema"));
+}
+
 TEST(Load, LossScalingThatIsMissingOrOfNoUseIsReported) {
   EXPECT_THAT(WarningsAboutAmp("{dtype: fp16}"), ElementsAre());
   EXPECT_THAT(WarningsAboutAmp("{dtype: fp16, loss_scale: static, init_scale: 0.5}"),
