@@ -67,6 +67,26 @@ TEST(StartingConfig, KeepsTheModelAndItsBatchAndReplacesTheRest) {
   EXPECT_FALSE(config.IsSet("amp.loss_scale"));
 }
 
+// A batch norm sees its micro-batch, which no choice may change, on however many GPUs.
+TEST(StartingConfig, KeepsTheMicroBatchOfABatchNorm) {
+  const TempFolder folder;
+  const std::string model = folder.Write("model.yaml", R"(
+model: {family: resnet, depth: 20, image_size: 32, classes: 10}
+data: {source: synthetic_images}
+train: {steps: 2, micro_batch: 24, accumulate: 3, eval_every: 0}
+)");
+  const RunConfig config = Loaded(StartingConfig({model, "h200", "24GiB"}, {}));
+  EXPECT_EQ(config.train.micro_batch, 24);
+  EXPECT_EQ(config.train.accumulate, 3);
+  EXPECT_FALSE(config.IsSet("train.global_batch"));
+}
+
+// Images are no tokens: GPT-3's batches say nothing of them.
+TEST(StartingConfig, KeepsTheBatchOfImages) {
+  const RunConfig config = Loaded(StartingConfig({"vit-large", "h200", ""}, {}));
+  EXPECT_EQ(config.train.global_batch, 32);
+}
+
 TEST(StartingConfig, SmallerBudgetsCutTheBatchOrRecompute) {
   const RunConfig ample = Loaded(Written("cpu", "1GiB"));
   const int64_t whole = TakenBy(ample);

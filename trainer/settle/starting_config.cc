@@ -169,23 +169,35 @@ int64_t BatchTokens(int64_t parameters) {
 // GPT-3's table has no entry for models smaller than this.
 constexpr int64_t kSmallModel = 100'000'000;
 
+// All samples of a micro-batch act on one another in this model.
+void KeepMicroBatch(const RunConfig& base, Choices& choices) {
+  choices["train.micro_batch"] = {
+      std::to_string(base.train.micro_batch),
+      "As in the model's file: all samples of a micro-batch act on one another in this model, so "
+      "that its size is part of the mathematics (docs/batch_norm.md). Each GPU takes one, and an "
+      "update all of them."};
+  if (base.train.accumulate > 1) {
+    choices["train.accumulate"] = {std::to_string(base.train.accumulate),
+                                   "As in the model's file."};
+  }
+}
+
 void ChooseBatch(const RunConfig& base, const Target& target, Choices& choices) {
-  if (base.train.micro_batch > 0 && ModelFrom(base)->coupled_samples() == 0) {
-    choices["train.micro_batch"] = {
-        std::to_string(base.train.micro_batch),
-        "As in the model's file: all samples of a micro-batch act on one another in this model, so "
-        "that its size is part of the mathematics (docs/batch_norm.md)."};
+  const auto model = ModelFrom(base);
+  if (base.train.micro_batch > 0 && model->coupled_samples() == 0) {
+    KeepMicroBatch(base, choices);
+    return;
   }
   if (base.train.global_batch || base.train.global_batch_tokens) return;
-  const int64_t parameters = ModelFrom(base)->parameter_count();
-  if (!target.gpu || parameters < kSmallModel) {
+  const int64_t parameters = model->parameter_count(), sequence = base.model.sequence();
+  if (!target.gpu || parameters < kSmallModel || sequence == 1) {
     choices["train.global_batch"] = {std::to_string(base.train.micro_batch * base.train.accumulate),
                                      "As in the model's file."};
     return;
   }
   const int64_t tokens = BatchTokens(parameters);
   choices["train.global_batch"] = {
-      std::to_string(std::max<int64_t>(1, tokens / base.model.sequence())),
+      std::to_string(std::max<int64_t>(1, tokens / sequence)),
       fmt::format("{} tokens an update, as GPT-3 takes for models of this size (Brown et al. 2020, "
                   "table 2.1), on any number of GPUs.",
                   tokens)};
@@ -232,9 +244,10 @@ void ChooseByBudget(const RunConfig& base, const Target& target, Choices& choice
     choices["train.micro_batch"] = {
         std::to_string(made.train.micro_batch),
         fmt::format(
-            "{} sequences at a time, {} micro-step{}: by built-in rates the fastest way to cut "
-            "that batch within the budget.",
-            made.train.micro_batch, made.train.accumulate, made.train.accumulate == 1 ? "" : "s")};
+            "{} {} at a time, {} micro-step{}: by built-in rates the fastest way to cut that batch "
+            "within the budget.",
+            made.train.micro_batch, base.model.sequence() == 1 ? "samples" : "sequences",
+            made.train.accumulate, made.train.accumulate == 1 ? "" : "s")};
   }
   const std::string takes = fmt::format(
       "{} {}", budget.profile.device.empty() ? "the arena takes" : "the process takes about",
