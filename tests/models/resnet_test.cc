@@ -123,7 +123,7 @@ TEST(ResNet, HasTheSameBitsUnderAllPolicies) {
       CompileOptions options = OptionsOf(accumulate);
       options.checkpointing.policy = policy;
       options.checkpointing.every = 2;
-      options.checkpointing.recompute = {{"norms", "activations"}, "checkpointing.recompute"};
+      options.checkpointing.recompute = {{"norms", "activations"}, "", /*by_default=*/true};
       const Result again = Train(options, 3);
       EXPECT_EQ(again.losses, kept.losses);
       EXPECT_EQ(again.norms, kept.norms);
@@ -220,7 +220,7 @@ TEST(ResNet, WithGroupsHasTheSameBitsUnderAllPolicies) {
     CompileOptions options = Cut(4, 2);
     options.checkpointing.policy = policy;
     options.checkpointing.every = 2;
-    options.checkpointing.recompute = {{"norms", "activations"}, "checkpointing.recompute"};
+    options.checkpointing.recompute = {{"norms", "activations"}, "", /*by_default=*/true};
     const ImageRun again = RunAlone(groups, options);
     EXPECT_EQ(again.losses, kept.losses);
     EXPECT_EQ(again.weights, kept.weights);
