@@ -166,6 +166,17 @@ std::vector<TensorType> InferBatchNormBackward(const OpCall& call) {
   return {dy, statistic, statistic, ChannelType(dy), ChannelType(dy)};
 }
 
+std::vector<TensorType> InferResidualBackward(const OpCall& call) {
+  const TensorType& dy = call.input(0);
+  Check(call.input(1) == dy && call.input(2) == dy, call, "y and x must be as dy");
+  CheckStatistics(call, 3);
+  Check(call.input(5) == ChannelType(dy), call, "weight must be [C] in the compute type of x");
+  CheckAbsentOr(call, 6, dy);
+  CheckAbsentOr(call, 7, ChannelType(dy));
+  CheckAbsentOr(call, 8, ChannelType(dy));
+  return {dy, dy, ChannelType(dy), ChannelType(dy)};
+}
+
 const OpRegistration kStatistics({
     .name = "batch_norm_statistics",
     .inputs = {{"x"}},
@@ -239,6 +250,24 @@ const OpRegistration kBatchNormBackward({
     .in_place = {{0, 0}, {5, 0}, {6, 3}, {7, 4}},
 });
 
+const OpRegistration kResidualBackward({
+    .name = "batch_norm_residual_backward",
+    .inputs = {{"dy"},
+               {"y"},
+               {"x"},
+               {"mean"},
+               {"variance"},
+               {"weight"},
+               {"acc_x", true},
+               {"acc_weight", true},
+               {"acc_bias", true}},
+    .outputs = {{"dresidual"}, {"dx"}, {"dweight", true}, {"dbias", true}},
+    .infer = &InferResidualBackward,
+    .gradient = {},
+    .cost = FlopsPerElement(7),
+    .in_place = {{0, 0}, {6, 1}, {7, 2}, {8, 3}},
+});
+
 const CudaWorkspaceRegistration kBatchStatisticsWorkspace(
     "batch_norm_statistics", [](const OpCall& call) {
       return BatchNormSums(call.input(0).shape, call.attributes.GetInt("groups"), 2).bytes();
@@ -246,6 +275,10 @@ const CudaWorkspaceRegistration kBatchStatisticsWorkspace(
 const CudaWorkspaceRegistration kBatchNormBackwardWorkspace(
     "batch_norm_backward", [](const OpCall& call) {
       return BatchNormSums(call.input(0).shape, call.input(2).shape.dim(0), 2).bytes();
+    });
+const CudaWorkspaceRegistration kResidualBackwardWorkspace(
+    "batch_norm_residual_backward", [](const OpCall& call) {
+      return BatchNormSums(call.input(0).shape, call.input(3).shape.dim(0), 2).bytes();
     });
 
 }  // namespace

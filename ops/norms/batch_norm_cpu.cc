@@ -248,74 +248,139 @@ struct ChannelTerms {
         dvariance(dmean + channels) {}
 };
 
+// The arguments of a backward op; those it does not have are nullptr.
+template <typename S, typename T>
+struct BackwardArguments {
+  const S *dy, *x;
+  const T *mean, *variance, *weight;
+  const S* acc_x;
+  const T *acc_weight, *acc_bias, *bias;  // bias: with relu
+  S* dx;
+  T *dmean, *dvariance, *dweight, *dbias;
+  bool relu, through;
+  Groups groups;
+};
+
+template <typename S, typename T>
+void ComputeGradients(const CpuContext& ctx, const BackwardArguments<S, T>& of) {
+  const Groups& groups = of.groups;
+  const int64_t channels = groups.channels;
+  const T eps = static_cast<T>(ctx.attributes.GetReal("eps"));
+  const RowPartials<T> partials(ctx, groups.rows, channels, 4);
+  const ChannelTerms<T> terms(static_cast<std::byte*>(ctx.workspace) +
+                                  RowPartialsBytes(GroupType(ctx.inputs[0].type, groups.count), 4),
+                              channels);
+  const bool sums = of.through || of.dmean != nullptr || of.dvariance != nullptr ||
+                    of.dweight != nullptr || of.dbias != nullptr;
+  const T n = static_cast<T>(groups.rows);
+  for (int64_t g = 0; g < groups.count; ++g) {
+    const int64_t first = g * groups.rows * channels;
+    const S *const dy = of.dy + first, *const x = of.x + first;
+    const T* const mean = of.mean + g * channels;
+    Scales(of.variance + g * channels, of.weight, eps, channels, terms.rstd, terms.scale);
+    // dy where the result was positive.
+    const auto gradient_at = [&](int64_t at, int64_t i, auto count) {
+      const Vec<T> gradient = Load<T>(dy + at, count);
+      if (!of.relu) return gradient;
+      const Vec<T> y =
+          Rounded<S, T>(Normalised(Load<T>(x + at, count), mean, terms.scale, of.bias, i, count));
+      return y <= 0 ? Vec<T>{} : gradient;
+    };
+    if (sums) {
+      SumRows<2>(partials, channels, ctx.pool, [&](int64_t row, int64_t i, auto count) {
+        const int64_t at = row * channels + i;
+        const Vec<T> gradient = gradient_at(at, i, count);
+        return std::array<Vec<T>, 2>{
+            gradient, gradient * (Load<T>(x + at, count) - Load<T>(mean + i, count))};
+      });
+      partials.Combine(ctx.pool, 2, nullptr, terms.dy);
+      partials.Combine(ctx.pool, 3, nullptr, terms.dyd);
+    }
+    for (int64_t i = 0; i < channels; ++i) {
+      terms.dmean[i] = -terms.scale[i] * terms.dy[i];
+      terms.dvariance[i] = -terms.rstd[i] * terms.rstd[i] * terms.scale[i] * terms.dyd[i] / 2;
+      if (of.dmean != nullptr) of.dmean[g * channels + i] = terms.dmean[i];
+      if (of.dvariance != nullptr) of.dvariance[g * channels + i] = terms.dvariance[i];
+      const auto add = [&](const T* acc, T* sum, T value) {
+        if (sum != nullptr) sum[i] = (g > 0 ? sum[i] : acc != nullptr ? acc[i] : T(0)) + value;
+      };
+      add(of.acc_weight, of.dweight, terms.rstd[i] * terms.dyd[i]);
+      add(of.acc_bias, of.dbias, terms.dy[i]);
+    }
+    if (of.dx == nullptr) continue;
+    S* const dx = of.dx + first;
+    const S* const acc = of.acc_x == nullptr ? nullptr : of.acc_x + first;
+    ForRows<T>(groups, ctx.pool, [&](int64_t at, int64_t i, auto count) {
+      Vec<T> result = gradient_at(at + i, i, count) * Load<T>(terms.scale + i, count);
+      if (acc != nullptr) result += Load<T>(acc + at + i, count);
+      if (of.through) {
+        result = ThroughStatistics(Load<T>(x + at + i, count), mean, terms.dmean, terms.dvariance,
+                                   n, i, count, Rounded<S, T>(result));
+      }
+      Store<T>(dx + at + i, result, count);
+    });
+  }
+}
+
 void Backward(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
-    const Groups groups = GroupsOf(ctx.in_shape(0), ctx.in_shape(2).dim(0));
-    const int64_t channels = groups.channels;
-    const T eps = static_cast<T>(ctx.attributes.GetReal("eps"));
-    const RowPartials<T> partials(ctx, groups.rows, channels, 4);
-    const ChannelTerms<T> terms(
-        static_cast<std::byte*>(ctx.workspace) +
-            RowPartialsBytes(GroupType(ctx.inputs[0].type, groups.count), 4),
-        channels);
-    const bool relu = AppliesRelu(ctx.attributes), through = GoesThroughStatistics(ctx.attributes);
-    const bool sums =
-        through || ctx.has_output(1) || ctx.has_output(2) || ctx.has_output(3) || ctx.has_output(4);
-    const T n = static_cast<T>(groups.rows);
-    for (int64_t g = 0; g < groups.count; ++g) {
-      const int64_t first = g * groups.rows * channels;
-      const S *const dy = ctx.in<S>(0) + first, *const x = ctx.in<S>(1) + first;
-      const T* const mean = ctx.in<T>(2) + g * channels;
-      Scales(ctx.in<T>(3) + g * channels, ctx.in<T>(4), eps, channels, terms.rstd, terms.scale);
-      // dy where the result was positive.
-      const auto gradient_at = [&](int64_t at, int64_t i, auto count) {
-        const Vec<T> gradient = Load<T>(dy + at, count);
-        if (!relu) return gradient;
-        const Vec<T> y = Rounded<S, T>(
-            Normalised(Load<T>(x + at, count), mean, terms.scale, ctx.in<T>(8), i, count));
-        return y <= 0 ? Vec<T>{} : gradient;
-      };
-      if (sums) {
-        SumRows<2>(partials, channels, ctx.pool, [&](int64_t row, int64_t i, auto count) {
-          const int64_t at = row * channels + i;
-          const Vec<T> gradient = gradient_at(at, i, count);
-          return std::array<Vec<T>, 2>{
-              gradient, gradient * (Load<T>(x + at, count) - Load<T>(mean + i, count))};
-        });
-        partials.Combine(ctx.pool, 2, nullptr, terms.dy);
-        partials.Combine(ctx.pool, 3, nullptr, terms.dyd);
-      }
-      for (int64_t i = 0; i < channels; ++i) {
-        terms.dmean[i] = -terms.scale[i] * terms.dy[i];
-        terms.dvariance[i] = -terms.rstd[i] * terms.rstd[i] * terms.scale[i] * terms.dyd[i] / 2;
-        if (T* const dmean = ctx.out<T>(1)) dmean[g * channels + i] = terms.dmean[i];
-        if (T* const dvariance = ctx.out<T>(2)) dvariance[g * channels + i] = terms.dvariance[i];
-        const auto add = [&](const T* acc, T* sum, T value) {
-          if (sum != nullptr) sum[i] = (g > 0 ? sum[i] : acc != nullptr ? acc[i] : T(0)) + value;
-        };
-        add(ctx.in<T>(6), ctx.out<T>(3), terms.rstd[i] * terms.dyd[i]);
-        add(ctx.in<T>(7), ctx.out<T>(4), terms.dy[i]);
-      }
-      if (!ctx.has_output(0)) continue;
-      S* const dx = ctx.out<S>(0) + first;
-      const S* const acc = ctx.has_input(5) ? ctx.in<S>(5) + first : nullptr;
-      ForRows<T>(groups, ctx.pool, [&](int64_t at, int64_t i, auto count) {
-        Vec<T> result = gradient_at(at + i, i, count) * Load<T>(terms.scale + i, count);
-        if (acc != nullptr) result += Load<T>(acc + at + i, count);
-        if (through) {
-          result = ThroughStatistics(Load<T>(x + at + i, count), mean, terms.dmean, terms.dvariance,
-                                     n, i, count, Rounded<S, T>(result));
-        }
-        Store<T>(dx + at + i, result, count);
-      });
-    }
+    ComputeGradients<S, T>(ctx, {.dy = ctx.in<S>(0),
+                                 .x = ctx.in<S>(1),
+                                 .mean = ctx.in<T>(2),
+                                 .variance = ctx.in<T>(3),
+                                 .weight = ctx.in<T>(4),
+                                 .acc_x = ctx.in<S>(5),
+                                 .acc_weight = ctx.in<T>(6),
+                                 .acc_bias = ctx.in<T>(7),
+                                 .bias = ctx.in<T>(8),
+                                 .dx = ctx.out<S>(0),
+                                 .dmean = ctx.out<T>(1),
+                                 .dvariance = ctx.out<T>(2),
+                                 .dweight = ctx.out<T>(3),
+                                 .dbias = ctx.out<T>(4),
+                                 .relu = AppliesRelu(ctx.attributes),
+                                 .through = GoesThroughStatistics(ctx.attributes),
+                                 .groups = GroupsOf(ctx.in_shape(0), ctx.in_shape(2).dim(0))});
   });
 }
 
+void ResidualBackward(const CpuContext& ctx) {
+  DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
+    using T = Compute<S>;
+    const Groups groups = GroupsOf(ctx.in_shape(0), ctx.in_shape(3).dim(0));
+    const S *const dy = ctx.in<S>(0), *const y = ctx.in<S>(1);
+    S* const dresidual = ctx.out<S>(0);
+    ForRows<T>({1, ctx.in_shape(0).rows(), groups.channels}, ctx.pool,
+               [&](int64_t at, int64_t i, auto count) {
+                 const Vec<T> gradient = Load<T>(dy + at + i, count);
+                 Store<T>(dresidual + at + i, Load<T>(y + at + i, count) <= 0 ? Vec<T>{} : gradient,
+                          count);
+               });
+    ComputeGradients<S, T>(ctx, {.dy = dresidual,
+                                 .x = ctx.in<S>(2),
+                                 .mean = ctx.in<T>(3),
+                                 .variance = ctx.in<T>(4),
+                                 .weight = ctx.in<T>(5),
+                                 .acc_x = ctx.in<S>(6),
+                                 .acc_weight = ctx.in<T>(7),
+                                 .acc_bias = ctx.in<T>(8),
+                                 .bias = nullptr,
+                                 .dx = ctx.out<S>(1),
+                                 .dmean = nullptr,
+                                 .dvariance = nullptr,
+                                 .dweight = ctx.out<T>(2),
+                                 .dbias = ctx.out<T>(3),
+                                 .relu = false,
+                                 .through = true,
+                                 .groups = groups});
+  });
+}
+
+template <size_t kMean>
 int64_t BackwardWorkspace(const OpCall& call, int /*threads*/) {
   const TensorType& x = call.input(0);
-  return RowPartialsBytes(GroupType(x, call.input(2).shape.dim(0)), 4) +
+  return RowPartialsBytes(GroupType(x, call.input(kMean).shape.dim(0)), 4) +
          ChannelTerms<float>::kTerms * x.shape.dim(-1) *
              graph::ByteSize(graph::ComputeType(x.dtype));
 }
@@ -352,7 +417,9 @@ const CpuKernelRegistration kMergeBackward({"merge_batch_norm_statistics_backwar
 const CpuKernelRegistration kForward({"batch_norm", &Forward, &ForwardWorkspace});
 const CpuKernelRegistration kStatisticsBackward({"batch_norm_statistics_backward",
                                                  &StatisticsBackward});
-const CpuKernelRegistration kBackward({"batch_norm_backward", &Backward, &BackwardWorkspace});
+const CpuKernelRegistration kBackward({"batch_norm_backward", &Backward, &BackwardWorkspace<2>});
+const CpuKernelRegistration kResidualBackward({"batch_norm_residual_backward", &ResidualBackward,
+                                               &BackwardWorkspace<3>});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -5,7 +5,7 @@
 // other as stages.
 //
 // Bytes of N elements: forward 2·N·s, with a residual 3·N·s; backward 4·N·s, that of statistics
-// 3·N·s, both at once 5·N·s.
+// 3·N·s, both at once 5·N·s, with the residual 7·N·s.
 #include <type_traits>
 
 #include "ops/cuda/batch_norm_rows.cuh"
@@ -191,11 +191,34 @@ struct BackwardTerms {
   }
 };
 
+// What is summed: dy and x; with y, dy counts as 0 where y is not positive, and is stored as
+// `masked`.
+template <typename T>
+struct Summed {
+  const T *dy, *x, *y;  // y: perhaps nullptr
+  T* masked;
+};
+
+// The elements of dy where those of y are positive, and 0 elsewhere.
+template <int kWide, typename T, int N>
+__device__ void Mask(Pack<T, N>& dy, const Pack<T, N>& y) {
+#pragma unroll
+  for (int i = 0; i < N; i += kWide) {
+    float gradient[kWide], value[kWide];
+    PartOf(dy, i, gradient);
+    PartOf(y, i, value);
+#pragma unroll
+    for (int w = 0; w < kWide; ++w) gradient[w] = value[w] <= 0 ? 0.0f : gradient[w];
+    RoundInto(dy, i, gradient);
+  }
+}
+
 // Grid: (columns, chunks, groups). partials is [chunks][groups][2][columns].
 template <int N, int kAcross, typename T>
 __global__ void __launch_bounds__(kNormThreads, 2)
-    SumsKernel(const T* dy, const T* x, const __grid_constant__ BackwardChannels of, int64_t rows,
-               int64_t columns, float* partials) {
+    SumsKernel(const __grid_constant__ Summed<T> summed,
+               const __grid_constant__ BackwardChannels of, int64_t rows, int64_t columns,
+               float* partials) {
   using Steps = RowSteps<kAcross, kRowsAtOnce>;
   constexpr int kDown = Steps::kDown, kWide = kNormWide<N>;
   __shared__ BlockChannels<N, kAcross, 3> channels;
@@ -230,22 +253,31 @@ __global__ void __launch_bounds__(kNormThreads, 2)
   };
   if (column < columns) {
     const int64_t origin = group * rows * columns + column;
+    // Rows `row`, `row` + kDown, …
+    const auto add_rows = [&]<int kRows>(int64_t row) {
+      Pack<T, N> gradients[kRows], inputs[kRows], results[kRows];
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) {
+        const int64_t at = origin + (row + k * kDown) * columns;
+        gradients[k] = ReadPack<N>(summed.dy + at);
+        inputs[k] = ReadPack<N>(summed.x + at);
+        if (summed.y != nullptr) results[k] = ReadPack<N>(summed.y + at);
+      }
+      if (summed.y != nullptr) {
+#pragma unroll
+        for (int k = 0; k < kRows; ++k) {
+          Mask<kWide>(gradients[k], results[k]);
+          WriteGlobal(summed.masked + origin + (row + k * kDown) * columns, gradients[k]);
+        }
+      }
+      add(gradients, inputs);
+    };
     Steps::ForEach(rows, blockIdx.y, gridDim.y, /*from_end=*/true, [&](int64_t row) {
       if (row + (kRowsAtOnce - 1) * kDown < rows) {
-        Pack<T, N> gradients[kRowsAtOnce], inputs[kRowsAtOnce];
-#pragma unroll
-        for (int k = 0; k < kRowsAtOnce; ++k) {
-          gradients[k] = ReadPack<N>(dy + origin + (row + k * kDown) * columns);
-          inputs[k] = ReadPack<N>(x + origin + (row + k * kDown) * columns);
-        }
-        add(gradients, inputs);
+        add_rows.template operator()<kRowsAtOnce>(row);
         return;
       }
-      for (; row < rows; row += kDown) {
-        const Pack<T, N> gradients[1] = {ReadPack<N>(dy + origin + row * columns)};
-        const Pack<T, N> inputs[1] = {ReadPack<N>(x + origin + row * columns)};
-        add(gradients, inputs);
-      }
+      for (; row < rows; row += kDown) add_rows.template operator()<1>(row);
     });
   }
 #pragma unroll
@@ -339,15 +371,16 @@ struct GroupsTotals {
 
 // Sets of.totals, which lie behind the partial sums in the workspace, and the results of channels.
 template <typename T>
-void SumColumns(const CudaContext& ctx, const BatchNormSums& by, const T* dy, const T* x,
+void SumColumns(const CudaContext& ctx, const BatchNormSums& by, const Summed<T>& summed,
                 const ChannelResults& results, BackwardChannels& of) {
   float* const partials = static_cast<float*>(ctx.workspace);
   float* const totals = partials + by.chunks * by.totals();
-  WithPacks<T>(by.columns, Aligned(dy, x), [&]<int N, int kAcross>() {
+  const bool aligned = Aligned(summed.dy, summed.x, summed.y, summed.masked);
+  WithPacks<T>(by.columns, aligned, [&]<int N, int kAcross>() {
     const dim3 grid(BlocksAcross<N, kAcross>(by.columns), static_cast<unsigned>(by.chunks),
                     static_cast<unsigned>(by.groups));
     SumsKernel<N, kAcross>
-        <<<grid, kNormThreads, 0, ctx.stream>>>(dy, x, of, by.rows, by.columns, partials);
+        <<<grid, kNormThreads, 0, ctx.stream>>>(summed, of, by.rows, by.columns, partials);
     gpu::CheckLaunch("batch_norm_backward: sums");
   });
   const int64_t channels = by.groups * by.columns;
@@ -377,7 +410,7 @@ void Backward(const CudaContext& ctx) {
                                ctx.out<float>(2), ctx.out<float>(3), ctx.out<float>(4)};
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
     const T *const dy = ctx.in<T>(0), *const x = ctx.in<T>(1);
-    if (summed) SumColumns(ctx, by, dy, x, results, of);
+    if (summed) SumColumns<T>(ctx, by, {dy, x, nullptr, nullptr}, results, of);
     if (!ctx.has_output(0)) return;
     const bool reads_x = of.relu || of.through;
     MapRows(ctx, by, BackwardTerms<T>{{dy, reads_x ? x : nullptr, ctx.in<T>(5)}, of}, ctx.out<T>(0),
@@ -385,10 +418,33 @@ void Backward(const CudaContext& ctx) {
   });
 }
 
+void ResidualBackward(const CudaContext& ctx) {
+  const BatchNormSums by(ctx.in_shape(0), ctx.in_shape(3).dim(0), 2);
+  BackwardChannels of{ctx.in<float>(3),
+                      ctx.in<float>(4),
+                      ctx.in<float>(5),
+                      nullptr,
+                      static_cast<float>(ctx.attributes.GetReal("eps")),
+                      static_cast<float>(by.rows),
+                      /*relu=*/false,
+                      /*through=*/true,
+                      nullptr};
+  const ChannelResults results{ctx.in<float>(7), ctx.in<float>(8),  nullptr,
+                               nullptr,          ctx.out<float>(2), ctx.out<float>(3)};
+  DispatchCuda(ctx.dtype(), [&]<typename T>() {
+    const T* const x = ctx.in<T>(2);
+    T* const dresidual = ctx.out<T>(0);
+    SumColumns<T>(ctx, by, {ctx.in<T>(0), x, ctx.in<T>(1), dresidual}, results, of);
+    MapRows(ctx, by, BackwardTerms<T>{{dresidual, x, ctx.in<T>(6)}, of}, ctx.out<T>(1),
+            /*after_stage=*/true);
+  });
+}
+
 const CudaKernelRegistration kStatisticsBackward({"batch_norm_statistics_backward",
                                                   &StatisticsBackward});
 const CudaKernelRegistration kForward({"batch_norm", &Forward});
 const CudaKernelRegistration kBackward({"batch_norm_backward", &Backward});
+const CudaKernelRegistration kResidualBackward({"batch_norm_residual_backward", &ResidualBackward});
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -110,4 +110,27 @@ int FuseBatchNormGradients(Program& program) {
   });
 }
 
+int FuseBatchNormResidualGradients(Program& program) {
+  return RewriteNodes(program, [&] {
+    std::vector<Node>& done = program.mutable_nodes();
+    if (done.size() < 2) return false;
+    const Node &relu = done[done.size() - 2], &norm = done.back();
+    if (relu.op->name != "relu_backward" || norm.op->name != "batch_norm_backward" ||
+        norm.inputs[0] != relu.outputs[0] || !GoesThroughStatistics(norm.attributes) ||
+        AppliesRelu(norm.attributes)) {
+      return false;
+    }
+    Node both = norm;
+    both.op = graph::OpRegistry::Get().Find("batch_norm_residual_backward");
+    both.attributes = {{"eps", norm.attributes.GetReal("eps")}};
+    both.inputs = {relu.inputs[1], relu.inputs[0]};
+    for (size_t i = kX; i < 8; ++i) both.inputs.push_back(At(norm.inputs, i));
+    both.outputs = {relu.outputs[0], norm.outputs[kDx], At(norm.outputs, 3), At(norm.outputs, 4)};
+    both.made_by = "fuse";
+    done.pop_back();
+    done.back() = std::move(both);
+    return true;
+  });
+}
+
 }  // namespace plimsoll::ops

@@ -17,6 +17,13 @@
 //
 // becomes  %y = batch_norm(%x, …, %residual) {relu=true}, which moves three tensors instead of
 // seven.
+//
+// Its gradient, after the first fusion:
+//
+//   %d = relu_backward(%y, %dy)
+//   %dx, _, _, … = batch_norm_backward(%d, %x, …) {through_statistics=true}
+//
+// becomes  %d, %dx, … = batch_norm_residual_backward(%dy, %y, %x, …), whose sums make %d as they go.
 #pragma once
 
 #include "graph/program.h"
@@ -26,5 +33,6 @@ namespace plimsoll::ops {
 // Return how many ops they have joined with others.
 int FuseBatchNormGradients(graph::Program& program);
 int FuseBatchNormResiduals(graph::Program& program);
+int FuseBatchNormResidualGradients(graph::Program& program);
 
 }  // namespace plimsoll::ops

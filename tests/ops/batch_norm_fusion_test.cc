@@ -87,6 +87,8 @@ std::vector<std::vector<double>> Block(DType dtype, bool relu, bool fused, bool 
   graph::Autodiff({.loss = "loss"}).Run(program);
   if (fused) {
     EXPECT_EQ(FuseBatchNormResiduals(program), read_elsewhere ? 0 : relu ? 2 : 1);
+    EXPECT_EQ(FuseBatchNormGradients(program), 1);
+    EXPECT_EQ(FuseBatchNormResidualGradients(program), relu && !read_elsewhere ? 1 : 0);
   }
   ThreadPool pool(2);
   Interpreter run(program, pool);

@@ -91,7 +91,8 @@ std::vector<graph::Fusion> Fusions(const CompileOptions& options) {
   std::vector<graph::Fusion> fusions = {
       {"loss with its backward", &ops::FuseLossBackward},
       {"norms with their statistics' gradients", &ops::FuseBatchNormGradients},
-      {"norms with their residuals", &ops::FuseBatchNormResiduals}};
+      {"norms with their residuals", &ops::FuseBatchNormResiduals},
+      {"norms with their residuals' gradients", &ops::FuseBatchNormResidualGradients}};
   if (options.device == runtime::DeviceKind::kCuda && options.fuse_gelu_gradient) {
     fusions.push_back({"GELU's gradient with its product", &ops::FuseGeluGradient});
   }
