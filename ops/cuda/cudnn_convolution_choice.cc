@@ -165,7 +165,7 @@ class ConvChoices {
     const auto measure = [&] { return FastestPlan(problem, libraries, stream, buffers); };
     const std::optional<std::string> name =
         StoreOf(libraries).Choose(KeyOf(problem), accepted, measure);
-    if (!name) return {};
+    if (!name) return FirstPlan(problem, libraries);  // none can be recorded, or there is none
     if (last.convolution != nullptr && last.name() == *name) return last;
     ChosenConvolution chosen = PlanNamed(*name, problem, libraries);
     if (chosen.convolution == nullptr)
