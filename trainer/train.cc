@@ -503,7 +503,7 @@ class Run {
     const HeldOut::Evaluation evaluation =
         held_out_->Evaluate(*session_, monitor_, done, state, [this] { ranks_.Progress(); });
     log_->Record(EvaluationRow(done, session_->metrics(), evaluation.metrics));
-    if (reports_) reports_->ShowMistakes(done, evaluation.mistakes.Json());
+    if (reports_) reports_->ShowMistakes(done, evaluation.mistakes);
     progress_->Line(evaluation.text);
     if (GainsNoMore(config_, state)) {
       progress_->Line(
