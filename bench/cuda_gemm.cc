@@ -23,6 +23,7 @@
 #include "base/low_precision.h"
 #include "gpu/check.h"
 #include "gpu/libraries.h"
+#include "ops/cuda/choices/choice_options.h"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/products/gemm.h"
 #include "ops/cuda/products/gemm_call.h"
@@ -394,7 +395,7 @@ int Run(const std::vector<std::string>& arguments) {
              return label.find(word) != label.npos;
            });
   };
-  ops::SetGemmChoice({.measure = true, .folder = "", .forms = false, .warn = {}});
+  ops::SetChoices({.measure = true, .folder = "", .gemm_forms = false, .warn = {}});
   Device device;
   size_t free_before = 0, free_after = 0, total = 0;
   device.libraries.cublas_lt();

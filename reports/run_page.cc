@@ -162,6 +162,7 @@ void RunPage::ShowMistakes(int64_t steps_done, ordered_json images) {
                {"note", "After " + std::to_string(steps_done) +
                             " steps: the label, not what the model took the image for."},
                {"images", std::move(images)}};
+  if (!facts_.class_names.empty()) mistakes_["names"] = facts_.class_names;
 }
 
 std::optional<std::string> RunPage::Write(const std::string& state) {
@@ -249,6 +250,7 @@ ordered_json RunPage::Views(const std::string& state) const {
                      {"rows", matrix.rows},
                      {"columns", matrix.columns},
                      {"counts", member->at("sum")}});
+    if (!facts_.class_names.empty()) views.back()["names"] = facts_.class_names;
   }
   if (!mistakes_.is_null()) views.push_back(mistakes_);
   if (!divergences_.empty()) {

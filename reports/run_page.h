@@ -27,6 +27,9 @@ struct RunFacts {
     std::string metric, rows, columns;
   };
   std::vector<Matrix> matrices = {};
+  // Of a classifier, by number, for matrices and mistakes; a class without a name is shown by its
+  // number.
+  std::vector<std::string> class_names = {};
   // The held-out metric that decides which evaluation is best.
   std::string monitor = "loss";
   bool larger_is_better = false;

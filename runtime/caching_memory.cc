@@ -111,7 +111,8 @@ CachingMemory::CachingMemory(CachingMemoryOptions options)
     : options_(options),
       device_segments_(MakeSegments(options.simulated)),
       host_segments_(MakeSegments(options.simulated)),
-      device_(*device_segments_, kName),
+      device_(options.device_segments != nullptr ? *options.device_segments : *device_segments_,
+              kName),
       host_(*host_segments_, kName) {
   if (options.preallocate_bytes > 0) device_.Preallocate(options.preallocate_bytes);
 }

@@ -24,6 +24,10 @@ struct CachingMemoryOptions {
   int64_t preallocate_bytes = 0;  // on the device, in one segment; 0: grow from nothing
   // Addresses only: nothing is ever read or written there.
   bool simulated = false;
+  // Where the device's segments come from; must outlive the CachingMemory. nullptr: from the
+  // system, or, if simulated, addresses alone. Set it together with `simulated` where the host
+  // can't reach that memory, as on a GPU.
+  SegmentSource* device_segments = nullptr;
   // Fill temporaries with NaN (all bits set) when they get memory and when they give it back.
   bool poison = false;
 };

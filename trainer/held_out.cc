@@ -8,6 +8,7 @@
 
 #include "base/axes.h"
 #include "base/error.h"
+#include "trainer/record/mistakes.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/step/evaluate.h"
 
@@ -32,17 +33,19 @@ data::HeldOutBatches BatchesOf(const config::RunConfig& config, const data::Sour
 
 }  // namespace
 
-HeldOut::HeldOut(const config::RunConfig& config, const data::Source& source, const Ranks& ranks)
-    : batches_(BatchesOf(config, source, ranks)), collects_(config.log.report && ranks.first()) {}
+HeldOut::HeldOut(const config::RunConfig& config, const data::Source& source, Ranks& ranks)
+    : batches_(BatchesOf(config, source, ranks)), ranks_(ranks), collects_(config.log.report) {}
 
 HeldOut::Evaluation HeldOut::Evaluate(Session& session, const Monitor& monitor, int64_t steps,
                                       EvaluationState& state,
                                       const std::function<void()>& progressed) {
   Evaluation evaluation;
-  evaluation.metrics = EvaluateBatches(session, batches_, [&](int64_t /*done*/) {
-    if (collects_) evaluation.mistakes.Add(session);
+  Mistakes mistakes;
+  evaluation.metrics = EvaluateBatches(session, batches_, [&](int64_t done) {
+    if (collects_) mistakes.Add(session, batches_.First(done - 1));
     progressed();
   });
+  if (collects_) evaluation.mistakes = mistakes.Gather(ranks_);
   if (session.averages()) {
     std::ranges::copy(EvaluateAverages(session, batches_, evaluation.metrics,
                                        [&](int64_t /*done*/) { progressed(); }),

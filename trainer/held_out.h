@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "trainer/config/run_config.h"
 #include "trainer/data/held_out_batches.h"
 #include "trainer/data/source.h"
-#include "trainer/record/mistakes.h"
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/ranks.h"
 #include "trainer/snapshot/run_record.h"
@@ -20,14 +20,15 @@ namespace plimsoll::trainer {
 
 class HeldOut {
  public:
-  // On what `source` holds out. UserError when there is nothing to evaluate.
-  HeldOut(const config::RunConfig& config, const data::Source& source, const Ranks& ranks);
+  // On what `source` holds out. UserError when there is nothing to evaluate. `ranks` must outlive
+  // it.
+  HeldOut(const config::RunConfig& config, const data::Source& source, Ranks& ranks);
 
   struct Evaluation {
     std::vector<StepMetrics> metrics;  // by objective; then of the averaged weights, if there are
     bool best = false;                 // so far
     std::string text;                  // a line for the user
-    Mistakes mistakes;                 // among this rank's samples
+    nlohmann::ordered_json mistakes;   // of all ranks (Mistakes::Gather); without a report none
   };
   // Evaluates after `steps` steps and updates `state`. All ranks call. Calls `progressed` after
   // each batch.
@@ -38,7 +39,8 @@ class HeldOut {
 
  private:
   data::HeldOutBatches batches_;
-  bool collects_;  // mistakes, for this rank's report
+  Ranks& ranks_;
+  bool collects_;  // mistakes, for the report
 };
 
 // Adapts `state` to the monitor: the best value of another metric is meaningless for this one.

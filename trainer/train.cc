@@ -116,10 +116,10 @@ class Run {
     const ordered_json timeline = MemoryTimelineJson(step);
     directory_.Write("memory_timeline.json", timeline.dump() + "\n");
     if (ranks_.first()) {
-      reports_.emplace(
-          config_.log, directory_,
-          RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks_.size(), step, timeline),
-          first_step_, metrics_, ModelColumns(step));
+      reports_.emplace(config_.log, directory_,
+                       RunFactsOf(config_, resolved_yaml, *model_, *device_, ranks_.size(), step,
+                                  timeline, feed_.source().class_names()),
+                       first_step_, metrics_, ModelColumns(step));
     }
     if (!chosen_.empty()) {
       PrintProgress(Wrapped("chosen within memory.budget: " + chosen_, 100, "  ") + "\n");
@@ -503,7 +503,7 @@ class Run {
     const HeldOut::Evaluation evaluation =
         held_out_->Evaluate(*session_, monitor_, done, state, [this] { ranks_.Progress(); });
     log_->Record(EvaluationRow(done, session_->metrics(), evaluation.metrics));
-    if (reports_) reports_->ShowMistakes(done, evaluation.mistakes.Json());
+    if (reports_) reports_->ShowMistakes(done, evaluation.mistakes);
     progress_->Line(evaluation.text);
     if (GainsNoMore(config_, state)) {
       progress_->Line(

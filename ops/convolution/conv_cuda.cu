@@ -1,18 +1,21 @@
 // Formulas in ops/convolution/conv.h. Where every output pixel is made of one input pixel, they are
 // the matrix products of ops/linear_cuda.h. Otherwise cuDNN convolves
-// (ops/cuda/cudnn_convolution.h); around it, one kernel each adds a bias, adds acc, or widens
-// dweight, which cuDNN sums in float32 and rounds once to the type of x. dbias is a column sum of
-// dy.
+// (ops/cuda/cudnn_convolution.h), by the plan that was measured to be the fastest; around it, one
+// kernel each adds a bias, adds acc, or widens dweight, which cuDNN sums in float32 and rounds once
+// to the type of x. dbias is a column sum of dy.
 //
 // Where cuDNN has no engine, or a tensor does not begin at a multiple of 16 bytes, plain kernels
 // take over: one thread for each element of y and dx, one block for each element of dweight, whose
 // threads share the pixels. They read every operand of every product from memory, and are slow.
 //
 // Bytes: every argument once; with bias, acc or 16-bit dweight the result once more.
+#include <string>
+
+#include "base/error.h"
 #include "ops/convolution/conv_geometry.h"
 #include "ops/convolution/conv_workspace.h"
 #include "ops/cuda/column_sums.h"
-#include "ops/cuda/cudnn_convolution.h"
+#include "ops/cuda/cudnn_convolution_choice.h"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda/products/gemm.h"
 #include "ops/cuda/reduce.cuh"
@@ -190,20 +193,33 @@ void Stage(const CudaContext& ctx, const graph::TensorType& type, Product& produ
   product.result = static_cast<char*>(ctx.workspace) + product.problem.workspace_limit;
 }
 
-const CudnnConvolution* Find(const CudaContext& ctx, const Product& product) {
-  std::string reason;
-  if (!IsAligned(product.a, 16) || !IsAligned(product.b, 16) || !IsAligned(product.result, 16)) {
-    return nullptr;
-  }
-  return FindCudnnConvolution(product.problem, ctx.libraries, reason);
+// Whether cuDNN takes tensors at these addresses.
+bool IsForCudnn(const Product& product) {
+  return IsAligned(product.a, 16) && IsAligned(product.b, 16) && IsAligned(product.result, 16);
+}
+
+ConvBuffers BuffersOf(const CudaContext& ctx, const Product& product) {
+  return {.a = product.a, .b = product.b, .result = product.result, .workspace = ctx.workspace};
+}
+
+void Prepare(const CudaContext& ctx, const Product& product) {
+  if (!IsForCudnn(product)) return;
+  ChooseConvolution(product.problem, ctx.libraries, ctx.stream, BuffersOf(ctx, product));
+}
+
+// False when cuDNN has no engine for it.
+bool RunByCudnn(const CudaContext& ctx, const Product& product) {
+  if (!IsForCudnn(product)) return false;
+  const ChosenConvolution* const chosen = FindConvolution(product.problem, ctx.libraries);
+  if (chosen == nullptr) return false;
+  const std::string problem =
+      chosen->convolution->Run(chosen->plan, ctx.libraries, ctx.stream, BuffersOf(ctx, product));
+  if (!problem.empty()) throw InternalError("convolution by " + chosen->name() + ": " + problem);
+  return true;
 }
 
 void Run(const CudaContext& ctx, const Product& product) {
-  if (const CudnnConvolution* const cudnn = Find(ctx, product)) {
-    RunCudnnConvolution(*cudnn, ctx.libraries, ctx.stream, product.a, product.b, product.result,
-                        ctx.workspace);
-    return;
-  }
+  if (RunByCudnn(ctx, product)) return;
   const DeviceGeometry g(product.problem.geometry);
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
     const auto *a = static_cast<const S*>(product.a), *b = static_cast<const S*>(product.b);
@@ -299,15 +315,15 @@ void ConvDw(const CudaContext& ctx) {
 
 void PrepareConv(const CudaContext& ctx) {
   if (ConvGeometryOf(ctx).linear()) return PrepareLinear(ctx);
-  Find(ctx, ConvProduct(ctx));
+  Prepare(ctx, ConvProduct(ctx));
 }
 void PrepareConvDx(const CudaContext& ctx) {
   if (ConvDxGeometryOf(ctx).linear()) return PrepareLinearDx(ctx);
-  Find(ctx, ConvDxProduct(ctx));
+  Prepare(ctx, ConvDxProduct(ctx));
 }
 void PrepareConvDw(const CudaContext& ctx) {
   if (ConvDwGeometryOf(ctx).linear()) return PrepareLinearDw(ctx);
-  if (ctx.has_output(0)) Find(ctx, ConvDwProduct(ctx));
+  if (ctx.has_output(0)) Prepare(ctx, ConvDwProduct(ctx));
 }
 
 const CudaKernelRegistration kConv({"conv", &Conv, &PrepareConv});

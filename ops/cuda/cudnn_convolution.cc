@@ -4,26 +4,14 @@
 
 #include <cudnn_frontend.h>
 
-#include <map>
-#include <memory>
-#include <mutex>
+#include <algorithm>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "base/error.h"
-#include "gpu/check.h"
 
 namespace plimsoll::ops {
 
 namespace fe = cudnn_frontend;
-
-class CudnnConvolution {
- public:
-  ConvPass pass;
-  fe::graph::Graph graph;
-  std::string refusal;  // empty: the plan is ready
-};
 
 namespace {
 
@@ -136,66 +124,89 @@ std::vector<fe::NumericalNote_t> RefusedNotes(const ConvProblem& problem) {
   return notes;
 }
 
-std::unique_ptr<CudnnConvolution> Build(const ConvProblem& problem, cudnnHandle_t handle) {
-  auto made = std::make_unique<CudnnConvolution>();
-  made->pass = problem.pass;
-  fe::graph::Graph& graph = made->graph;
-  graph.set_io_data_type(TypeOf(problem.dtype))
-      .set_intermediate_data_type(fe::DataType_t::FLOAT)
-      .set_compute_data_type(fe::DataType_t::FLOAT);
-  GraphBuilder(graph, problem.geometry).Add(problem.pass);
-  fe::error_t status = graph.validate();
-  if (status.is_good()) status = graph.build_operation_graph(handle);
-  if (status.is_good()) {
-    status = graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
+// The tensors of the graph, each under its number.
+std::unordered_map<int64_t, void*> TensorsOf(ConvPass pass, const ConvBuffers& buffers) {
+  void* const a = const_cast<void*>(buffers.a);
+  void* const b = const_cast<void*>(buffers.b);
+  switch (pass) {
+    case ConvPass::kForward:
+      return {{kX, a}, {kWeight, b}, {kY, buffers.result}};
+    case ConvPass::kDx:
+      return {{kY, a}, {kWeight, b}, {kX, buffers.result}};
+    case ConvPass::kDw:
+      break;
   }
-  if (status.is_good()) {
-    graph.deselect_numeric_notes(RefusedNotes(problem));
-    graph.deselect_workspace_greater_than(problem.workspace_limit);
-    status = graph.check_support();
-  }
-  if (status.is_good()) status = graph.build_plans();
-  if (status.is_bad()) made->refusal = status.get_message();
-  return made;
+  return {{kX, a}, {kY, b}, {kWeight, buffers.result}};
 }
 
 }  // namespace
 
-const CudnnConvolution* FindCudnnConvolution(const ConvProblem& problem, gpu::Libraries& libraries,
-                                             std::string& reason) {
-  using Key = std::pair<int, ConvProblem>;
-  static std::mutex mutex;
-  static auto* const plans = new std::map<Key, std::unique_ptr<CudnnConvolution>>;  // never freed
-  int device = 0;
-  gpu::Check(cudaGetDevice(&device), "cudaGetDevice");
-  const std::lock_guard lock(mutex);
-  std::unique_ptr<CudnnConvolution>& plan = (*plans)[{device, problem}];
-  if (plan == nullptr) plan = Build(problem, libraries.cudnn(nullptr));
-  if (plan->refusal.empty()) return plan.get();
-  reason = plan->refusal;
-  return nullptr;
-}
-
-void RunCudnnConvolution(const CudnnConvolution& convolution, gpu::Libraries& libraries,
-                         cudaStream_t stream, const void* a, const void* b, void* result,
-                         void* workspace) {
-  const auto input = [](const void* data) { return const_cast<void*>(data); };
-  std::unordered_map<int64_t, void*> tensors;
-  switch (convolution.pass) {
-    case ConvPass::kForward:
-      tensors = {{kX, input(a)}, {kWeight, input(b)}, {kY, result}};
-      break;
-    case ConvPass::kDx:
-      tensors = {{kY, input(a)}, {kWeight, input(b)}, {kX, result}};
-      break;
-    case ConvPass::kDw:
-      tensors = {{kX, input(a)}, {kY, input(b)}, {kWeight, result}};
-      break;
+class CudnnConvolution::Impl {
+ public:
+  Impl(const ConvProblem& problem, cudnnHandle_t handle, Engines engines) : problem_(problem) {
+    graph_.set_io_data_type(TypeOf(problem.dtype))
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+    GraphBuilder(graph_, problem.geometry).Add(problem.pass);
+    if (graph_.validate().is_bad() || graph_.build_operation_graph(handle).is_bad()) return;
+    using Mode = fe::HeurMode_t;
+    if (graph_.create_execution_plans({Mode::A, Mode::B, Mode::FALLBACK}).is_bad()) return;
+    if (engines == Engines::kAllowed) graph_.deselect_numeric_notes(RefusedNotes(problem));
+    graph_.deselect_workspace_greater_than(problem.workspace_limit);
+    ListPlans();
   }
-  // execute() is not const, though it changes nothing of a built graph.
-  auto& graph = const_cast<fe::graph::Graph&>(convolution.graph);
-  fe::error_t status = graph.execute(libraries.cudnn(stream), tensors, workspace);
-  if (status.is_bad()) throw InternalError("cuDNN convolution: " + status.get_message());
+
+  const std::vector<std::string>& names() const { return names_; }
+
+  bool Build(size_t plan) {
+    return graph_.build_plan_at_index(indices_[plan]).is_good() &&
+           WorkspaceBytes(plan) <= problem_.workspace_limit;
+  }
+
+  int64_t WorkspaceBytes(size_t plan) const {
+    return graph_.get_workspace_size_plan_at_index(indices_[plan]);
+  }
+
+  std::string Run(size_t plan, cudnnHandle_t handle, const ConvBuffers& buffers) const {
+    std::unordered_map<int64_t, void*> tensors = TensorsOf(problem_.pass, buffers);
+    fe::error_t status =
+        graph_.execute_plan_at_index(handle, tensors, buffers.workspace, indices_[plan]);
+    return status.is_good() ? "" : "cuDNN: " + status.get_message();
+  }
+
+ private:
+  // The heuristics' answers overlap.
+  void ListPlans() {
+    for (int64_t i = 0; i < graph_.get_execution_plan_count(); ++i) {
+      std::string name;
+      if (graph_.get_plan_name_at_index(i, name).is_bad() || name.starts_with("INVALID")) continue;
+      if (std::find(names_.begin(), names_.end(), name) != names_.end()) continue;
+      names_.push_back(name);
+      indices_.push_back(i);
+    }
+  }
+
+  ConvProblem problem_;
+  fe::graph::Graph graph_;
+  std::vector<std::string> names_;
+  std::vector<int64_t> indices_;  // of the named plans in the graph
+};
+
+CudnnConvolution::CudnnConvolution(const ConvProblem& problem, gpu::Libraries& libraries,
+                                   Engines engines)
+    : impl_(std::make_unique<Impl>(problem, libraries.cudnn(nullptr), engines)) {}
+
+CudnnConvolution::~CudnnConvolution() = default;
+
+const std::vector<std::string>& CudnnConvolution::names() const { return impl_->names(); }
+
+bool CudnnConvolution::Build(size_t plan) { return impl_->Build(plan); }
+
+int64_t CudnnConvolution::WorkspaceBytes(size_t plan) const { return impl_->WorkspaceBytes(plan); }
+
+std::string CudnnConvolution::Run(size_t plan, gpu::Libraries& libraries, cudaStream_t stream,
+                                  const ConvBuffers& buffers) const {
+  return impl_->Run(plan, libraries.cudnn(stream), buffers);
 }
 
 }  // namespace plimsoll::ops

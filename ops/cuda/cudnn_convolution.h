@@ -8,7 +8,9 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "gpu/libraries.h"
 #include "graph/dtype.h"
@@ -33,17 +35,47 @@ struct ConvProblem {
   friend auto operator<=>(const ConvProblem&, const ConvProblem&) = default;
 };
 
-class CudnnConvolution;
+// Device addresses; nothing may overlap.
+struct ConvBuffers {
+  const void* a =
+      nullptr;  // the operands in the order of ConvPass, and the result: 16-byte aligned
+  const void* b = nullptr;
+  void* result = nullptr;
+  void* workspace = nullptr;  // of the problem's limit, 256-byte aligned; its content is arbitrary
+                              // before and after
+};
 
-// The execution plan for a problem on the current device: built at the first request (tens of
-// milliseconds, and cuDNN may load kernels), kept for the process. nullptr when cuDNN has none;
-// `reason` then says why. Not to be called first during a stream capture.
-const CudnnConvolution* FindCudnnConvolution(const ConvProblem& problem, gpu::Libraries& libraries,
-                                             std::string& reason);
+// The plans by which cuDNN could compute a problem on the current device: each is one of its
+// engines with a setting of that engine's knobs. A plan has to be built before it can run; what was
+// built is held as long as this lives. Not to be made or built during a stream capture.
+class CudnnConvolution {
+ public:
+  // kAny: also engines that are left out otherwise (see above), to compare with.
+  enum class Engines { kAllowed, kAny };
+  CudnnConvolution(const ConvProblem& problem, gpu::Libraries& libraries,
+                   Engines engines = Engines::kAllowed);
+  ~CudnnConvolution();
+  CudnnConvolution(const CudnnConvolution&) = delete;
+  CudnnConvolution& operator=(const CudnnConvolution&) = delete;
 
-// Two operands and the result, in the order of ConvPass; all 16-byte aligned, the workspace 256.
-void RunCudnnConvolution(const CudnnConvolution& convolution, gpu::Libraries& libraries,
-                         cudaStream_t stream, const void* a, const void* b, void* result,
-                         void* workspace);
+  // Their names, the favourites of cuDNN's heuristics first: engine and knobs, as in
+  // "eng38_k2=4_k5=1", which mean the same to every process with this version of cuDNN. Empty when
+  // there is none. Those that can't be built or that are left out are among them.
+  const std::vector<std::string>& names() const;
+
+  // False when cuDNN can't build the plan, it is left out, or it needs more than the workspace.
+  // Takes up to tens of milliseconds; cuDNN may load kernels.
+  bool Build(size_t plan);
+
+  // Of a plan that is built.
+  int64_t WorkspaceBytes(size_t plan) const;
+  // Enqueues the convolution. Returns an empty text, or why cuDNN can't after all.
+  std::string Run(size_t plan, gpu::Libraries& libraries, cudaStream_t stream,
+                  const ConvBuffers& buffers) const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace plimsoll::ops

@@ -1,5 +1,6 @@
-// View "images": {images: [{label, prediction, share, width, height, pixels}]}. Small pictures with
-// what a classifier took them for; `pixels` is base64 of red, green and blue bytes, row by row.
+// View "images": {images: [{label, prediction, share, width, height, pixels}], names}. Small pictures
+// with what a classifier took them for; `pixels` is base64 of red, green and blue bytes, row by row.
+// `names`, where there are any, are those of the classes.
 "use strict";
 
 views.images = (body, view) => {
@@ -16,10 +17,11 @@ views.images = (body, view) => {
     return canvas;
   }
 
+  const name = (number) => view.names?.[number] ?? String(number);
   const grid = element("div", { class: "pictures" });
   for (const image of view.images) {
     const share = units.format(image.share, "percent");
-    const caption = element("figcaption", {}, `${image.label}, not ${image.prediction}`, element("div", { class: "mark" }, `${share} sure`));
+    const caption = element("figcaption", {}, `${name(image.label)}, not ${name(image.prediction)}`, element("div", { class: "mark" }, `${share} sure`));
     grid.append(element("figure", {}, picture(image), caption));
   }
   body.append(grid);

@@ -74,6 +74,50 @@ TEST(CachingReplay, WorkedByHand) {
   EXPECT_EQ(at_once.device.segments_reserved, 1);
 }
 
+// Hands out simulated addresses and counts what is asked of it.
+class CountedSegments : public runtime::SegmentSource {
+ public:
+  uintptr_t Reserve(int64_t bytes) override {
+    reserved.push_back(bytes);
+    return segments_.Reserve(bytes);
+  }
+  void Return(uintptr_t address, int64_t bytes) override {
+    ++returned;
+    segments_.Return(address, bytes);
+  }
+  int64_t reserved_bytes() const { return segments_.reserved_bytes(); }
+
+  std::vector<int64_t> reserved;
+  int returned = 0;
+
+ private:
+  runtime::SimulatedSegments segments_;
+};
+
+// A caller's own source gets the device's segments, all of them and in order, and all of them back.
+TEST(CachingReplay, SegmentsComeFromTheSourceThatIsGiven) {
+  const Program p = Steps();
+  const Program* programs[] = {&p};
+  const MemoryPlan plan = MakePlan(programs);
+  CountedSegments segments;
+  {
+    CachingMemory memory({.simulated = true, .device_segments = &segments});
+    std::vector<TensorMemory*> memories;
+    FillCachingMemory(programs, plan, true, memory, memories);
+    for (int node = 0; node < static_cast<int>(p.nodes().size()); ++node) {
+      memories[0]->BeforeNode(node);
+      memories[0]->AfterNode(node);
+    }
+    EXPECT_EQ(segments.reserved,
+              (std::vector<int64_t>{12 * kMiB, 30 * kMiB, 18 * kMiB, 40 * kMiB}));
+    memory.EmptyCache();
+    EXPECT_EQ(segments.returned, 3);
+    EXPECT_EQ(segments.reserved_bytes(), 12 * kMiB);
+  }
+  EXPECT_EQ(segments.returned, 4);
+  EXPECT_EQ(segments.reserved_bytes(), 0);
+}
+
 // Repetitions that change nothing are counted instead of replayed, for any number of them.
 TEST(CachingReplay, LongAccumulationsAndRareClearingsAreNotPlayedToTheEnd) {
   const Program p = Steps();

@@ -1,4 +1,4 @@
-// The file of measured matrix products, and that choices are repeatable.
+// Measured matrix products: their words in the file, and that choices are repeatable.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
-#include "ops/cuda/products/gemm_cache.h"
+#include "ops/cuda/choices/choice_file.h"
+#include "ops/cuda/choices/choice_options.h"
 #include "ops/cuda/products/gemm_choice.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/support/needs_cuda.h"
@@ -18,63 +18,20 @@ namespace {
 
 using graph::DType;
 
-constexpr const char* kDevice = "a device, its library";
-
-GemmMeasurements Some() {
-  GemmMeasurements measurements;
-  measurements["first-8x8x8"] = {{{1, 2, 3, 0xfedcba9876543210, 5, 6, 7, 8}}, 12.5};
-  measurements["second"] = {{{9, 0, 0, 0, 0, 0, 0, 1}}, 0.125};
-  return measurements;
+bool Equal(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) {
+  return std::memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-std::string ErrorOf(const std::string& path, const std::string& device = kDevice) {
-  try {
-    ReadGemmMeasurements(path, device);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "none";
-}
-
-TEST(GemmCache, ReadsWhatWasWritten) {
-  const TempFolder folder;
-  const std::string path = folder / "below/products.txt";
-  EXPECT_TRUE(ReadGemmMeasurements(path, kDevice).empty());
-  WriteGemmMeasurements(path, kDevice, Some());
-  const GemmMeasurements read = ReadGemmMeasurements(path, kDevice);
-  ASSERT_EQ(read.size(), 2u);
-  for (const auto& [key, measurement] : Some()) {
-    ASSERT_TRUE(read.count(key)) << key;
-    EXPECT_EQ(
-        std::memcmp(&read.at(key).algorithm, &measurement.algorithm, sizeof(measurement.algorithm)),
-        0);
-    EXPECT_EQ(read.at(key).microseconds, measurement.microseconds);
-  }
-  EXPECT_EQ(folder.Names("below"), std::vector<std::string>{"products.txt"});
-}
-
-TEST(GemmCache, BelievesNoDamagedFile) {
-  const TempFolder folder;
-  const std::string path = folder / "products.txt";
-  WriteGemmMeasurements(path, kDevice, Some());
-  const std::string good = folder.Read("products.txt");
-  for (size_t i = 0; i < good.size(); ++i) {
-    std::string bad = good;
-    bad[i] ^= 1;
-    folder.Write("products.txt", bad);
-    ASSERT_NE(ErrorOf(path), "none") << "byte " << i;
-    folder.Write("products.txt", good.substr(0, i));
-    ASSERT_NE(ErrorOf(path), "none") << "the first " << i << " bytes";
-  }
-  folder.Write("products.txt", good + good);
-  EXPECT_NE(ErrorOf(path), "none");
-}
-
-TEST(GemmCache, IsOfOneDevice) {
-  const TempFolder folder;
-  const std::string path = folder / "products.txt";
-  WriteGemmMeasurements(path, kDevice, Some());
-  EXPECT_EQ(ErrorOf(path, "another"), path + ":2: of another device or cuBLAS");
+TEST(GemmChoice, IsAWordOfHexadecimalDigits) {
+  const cublasLtMatmulAlgo_t algorithm{{1, 2, 3, 0xfedcba9876543210, 5, 6, 7, 8}};
+  const std::string word = EncodeAlgorithm(algorithm);
+  EXPECT_EQ(word.size(), 128u);
+  EXPECT_EQ(word.substr(32, 32), "0000000000000003fedcba9876543210");
+  ASSERT_TRUE(DecodeAlgorithm(word));
+  EXPECT_TRUE(Equal(*DecodeAlgorithm(word), algorithm));
+  EXPECT_FALSE(DecodeAlgorithm(word + "0"));
+  EXPECT_FALSE(DecodeAlgorithm(word.substr(1)));
+  EXPECT_FALSE(DecodeAlgorithm("x" + word.substr(1)));
 }
 
 // One product of some size, with everything that PrepareGemm needs.
@@ -92,8 +49,8 @@ class Product {
   }
 
   // The choice of a process that starts now.
-  cublasLtMatmulAlgo_t Choose(const GemmChoiceOptions& options) {
-    SetGemmChoice(options);
+  cublasLtMatmulAlgo_t Choose(const ChoiceOptions& options) {
+    SetChoices(options);
     PrepareGemm(libraries_, nullptr, problem_, buffers_);
     Gemm(libraries_, nullptr, problem_, buffers_);
     gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -113,34 +70,31 @@ class Product {
   GemmBuffers buffers_;
 };
 
-bool Equal(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) {
-  return std::memcmp(&a, &b, sizeof(a)) == 0;
-}
-
 TEST(GemmChoice, IsTakenFromTheFile) {
   PLIMSOLL_NEEDS_CUDA
   const TempFolder folder;
   std::vector<std::string> warnings;
-  const GemmChoiceOptions options{.measure = true,
-                                  .folder = folder.path(),
-                                  .warn = [&](auto& text) { warnings.push_back(text); }};
+  const ChoiceOptions options{.measure = true, .folder = folder.path(), .warn = [&](auto& text) {
+                                warnings.push_back(text);
+                              }};
   Product product;
   const cublasLtMatmulAlgo_t first = product.Choose(options);
   const std::vector<std::string> names = folder.Names();
   ASSERT_EQ(names.size(), 1u);
-  const std::string path = folder / names[0], written = folder.Read(names[0]);
+  const std::string written = folder.Read(names[0]);
   EXPECT_TRUE(Equal(product.Choose(options), first));
   EXPECT_EQ(folder.Read(names[0]), written) << "nothing was measured again";
 
   // Any entry in the file is used, if the library accepts it.
   const std::string device = written.substr(written.find('\n') + 1);
-  const std::string name = device.substr(0, device.find('\n'));
-  GemmMeasurements measured = ReadGemmMeasurements(path, name);
+  const ChoiceFile file{folder / names[0], "plimsoll matrix products 2",
+                        device.substr(0, device.find('\n'))};
+  Choices measured = ReadChoices(file);
   ASSERT_TRUE(measured.count(product.key()));
   const std::vector<cublasLtMatmulAlgo_t> candidates = product.Candidates();
   ASSERT_GT(candidates.size(), 1u);
-  measured[product.key()].algorithm = candidates.back();
-  WriteGemmMeasurements(path, name, measured);
+  measured[product.key()].way = EncodeAlgorithm(candidates.back());
+  WriteChoices(file, measured);
   EXPECT_TRUE(Equal(product.Choose(options), candidates.back()));
   EXPECT_TRUE(warnings.empty());
 
@@ -148,9 +102,9 @@ TEST(GemmChoice, IsTakenFromTheFile) {
   product.Choose(options);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0],
-            path + ":1: damaged: its checksum does not fit; algorithms are chosen anew");
-  EXPECT_EQ(ReadGemmMeasurements(path, name).size(), 1u);
-  SetGemmChoice({});
+            file.path + ":1: damaged: its checksum does not fit; algorithms are chosen anew");
+  EXPECT_EQ(ReadChoices(file).size(), 1u);
+  SetChoices({});
 }
 
 TEST(GemmChoice, IsTheLibrarysOwnWhenNothingIsMeasured) {
@@ -161,7 +115,7 @@ TEST(GemmChoice, IsTheLibrarysOwnWhenNothingIsMeasured) {
       product.Choose({.measure = false, .folder = folder.path(), .warn = {}});
   EXPECT_TRUE(Equal(chosen, product.Candidates()[0]));
   EXPECT_TRUE(folder.Names().empty());
-  SetGemmChoice({});
+  SetChoices({});
 }
 
 TEST(GemmChoice, IsTheLibrarysOwnWhenTheEnvironmentSaysSo) {
@@ -174,7 +128,7 @@ TEST(GemmChoice, IsTheLibrarysOwnWhenTheEnvironmentSaysSo) {
   EXPECT_TRUE(folder.Names().empty());
   product.Choose({.measure = {}, .folder = folder.path(), .warn = {}});
   EXPECT_EQ(folder.Names().size(), 1u);
-  SetGemmChoice({});
+  SetChoices({});
 }
 
 TEST(GemmChoice, WarnsOnceOfAFolderThatCannotBeWritten) {
@@ -186,7 +140,7 @@ TEST(GemmChoice, WarnsOnceOfAFolderThatCannotBeWritten) {
                   }});
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("/dev/null/none"), std::string::npos) << warnings[0];
-  SetGemmChoice({});
+  SetChoices({});
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/cuda/choices/choice_options.h"
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/products/gemm.h"
 #include "ops/cuda/products/gemm_choice.h"
@@ -237,7 +238,7 @@ std::vector<GemmCase> Cases() {
 }
 
 // Without a file: algorithms are measured, or not.
-void Choose(bool measure) { SetGemmChoice({.measure = measure, .folder = "", .warn = {}}); }
+void Choose(bool measure) { SetChoices({.measure = measure, .folder = "", .warn = {}}); }
 
 TEST(CudaGemm, EqualsSumsInDouble) {
   PLIMSOLL_NEEDS_CUDA

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/cuda/products/gemm_choice.h"
+#include "ops/cuda/choices/choice_options.h"
 #include "ops/cuda_kernel.h"
 #include "ops/kernel.h"
 #include "tests/ops/cuda_call.h"
@@ -137,11 +137,11 @@ TEST_P(CudaOpTest, GivesTheSameBitsInPlace) {
 // With and without column sums, different algorithms may have been measured as fastest: here both
 // use cuBLAS's first choice.
 TEST_P(CudaOpTest, OptionalOutputsDoNotMatterToTheOthers) {
-  GemmChoiceOptions first;
+  ChoiceOptions first;
   first.measure = false;
-  SetGemmChoice(first);
+  SetChoices(first);
   for (DType dtype : dtypes()) ExpectSameBitsWithoutOptionalOutputs(dtype, &RunOnCuda);
-  SetGemmChoice({});
+  SetChoices({});
 }
 
 INSTANTIATE_TEST_SUITE_P(Examples, CudaOpTest, testing::ValuesIn(Examples()), ExampleName);

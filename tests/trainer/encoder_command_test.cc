@@ -134,6 +134,7 @@ TEST_F(TextCommand, AClassifierStartsFromAMaskedLanguageModel) {
   ASSERT_EQ(matrices.size(), 1u);
   EXPECT_EQ(matrices[0].at("counts"), row.at("eval_confusion").at("sum"));
   EXPECT_EQ(matrices[0].at("rows"), "label");
+  EXPECT_EQ(matrices[0].at("names"), (json{"0", "1", "2"}));  // the texts' own labels
   EXPECT_TRUE(Views(run, "images").empty());
   EXPECT_EQ(Views(run, "tiles").at(0).at("tiles").at(2).at("label"), "best held-out mcc");
 
@@ -148,6 +149,7 @@ TEST_F(TextCommand, AClassifierStartsFromAMaskedLanguageModel) {
     EXPECT_EQ(scores.at("f1"), f1);
     EXPECT_EQ(scores.at("mcc"), mcc);
     EXPECT_EQ(scores.at("confusion"), row.at("eval_confusion"));
+    EXPECT_EQ(scores.at("class_names"), matrices[0].at("names"));
   }
   EXPECT_THAT(RunPlimsoll({"eval", run + "/model"}).err, HasSubstr("--run-file"));
   EXPECT_THAT(RunPlimsoll({"generate", run}).err,
@@ -182,7 +184,9 @@ TEST_F(TextCommand, DataThatDoesNotSuitNamesWhatDoes) {
 class ImageCommand : public EncoderCommand {
  protected:
   ImageCommand() { data::WriteIdxFolder(folder_, 40, 30, 8, 8); }
-  std::string Images() const { return "data: {source: images, folder: " + folder_.path() + "}\n"; }
+  std::string Images(const std::string& more = "") const {
+    return "data: {source: images, folder: " + folder_.path() + more + "}\n";
+  }
 
   const std::string vit_ =
       "family: vit, layers: 1, width: 8, heads: 2, patch: 4, channels: 1, classes: 10";
@@ -214,8 +218,27 @@ TEST_F(ImageCommand, ShowsWhatIsMistakenForWhat) {
     EXPECT_EQ(image.at("width"), 8);
     EXPECT_EQ(image.at("pixels").get<std::string>().size(), 8u * 8 * 3 / 3 * 4);
   }
+  EXPECT_FALSE(views[0].contains("names"));
+  EXPECT_FALSE(Views(run, "matrix").at(0).contains("names"));
   const Outcome plan = RunPlimsoll({"plan", folder_ / "run.yaml"});
   EXPECT_THAT(plan.out, HasSubstr("4 samples per micro-step"));
+}
+
+TEST_F(ImageCommand, ClassesHaveTheNamesThatAreGiven) {
+  const std::string names = ", class_names: [a, b, c, d, e, f, g, h, i, \"j, the last\"]";
+  const std::string model = "model: {" + vit_ + ", image_size: 8}\n";
+  const std::string training = Training("eval_every: 120, eval_sequences: 0");
+  const Outcome outcome = Train("run", model + Images(names) + training);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string run = folder_ / "run";
+  const json expected = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j, the last"};
+  EXPECT_EQ(Views(run, "matrix").at(0).at("names"), expected);
+  EXPECT_EQ(Views(run, "images").at(0).at("names"), expected);
+  const Outcome eval = RunPlimsoll({"eval", run, "--json"});
+  ASSERT_EQ(eval.exit_code, 0) << eval.err;
+  EXPECT_EQ(json::parse(eval.out).at("class_names"), expected);
+  ExpectRefused(model + Images(", class_names: [a, b]") + training,
+                {"refused.yaml:2: data.class_names: 2 names for a model that tells apart 10"});
 }
 
 TEST_F(ImageCommand, ImagesOfAnotherSizeAreRefused) {

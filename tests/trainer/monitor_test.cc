@@ -115,7 +115,7 @@ struct Evaluations {
 Evaluations Evaluate(const std::string& train, int64_t count, EvaluationState state = {}) {
   const config::RunConfig config = Config(train);
   runtime::World world;
-  const Ranks ranks(world, Mesh());
+  Ranks ranks(world, Mesh());
   const data::TokenData source(DataFrom(config, Telling::kVocab),
                                {.seed = 1, .batch = 3, .sequence = kSequence}, Telling::kVocab,
                                /*synthetic=*/true);

@@ -178,10 +178,11 @@ class HeldOutImages final : public Source {
 class ImageSource final : public Source {
  public:
   ImageSource(Images images, const Augmentation& augmentation, const ImageMixing& mixing,
-              uint64_t seed)
+              std::vector<std::string> class_names, uint64_t seed)
       : images_(std::make_shared<const Images>(std::move(images))),
         augmentation_(augmentation),
         mixing_(mixing),
+        class_names_(std::move(class_names)),
         seed_(seed) {}
 
   void Fill(int64_t first, std::span<const graph::Slot> slots) const override {
@@ -204,6 +205,7 @@ class ImageSource final : public Source {
     const int64_t all = images_->files.test.count();
     return std::make_unique<HeldOutImages>(images_, most > 0 ? std::min(most, all) : all);
   }
+  std::vector<std::string> class_names() const override { return class_names_; }
   std::string Describe(const Reading& reading) const override {
     const LabelledImages& train = images_->files.train;
     std::string text = fmt::format(
@@ -290,6 +292,7 @@ class ImageSource final : public Source {
   std::shared_ptr<const Images> images_;
   Augmentation augmentation_;
   ImageMixing mixing_;
+  std::vector<std::string> class_names_;
   uint64_t seed_;
 };
 
@@ -354,7 +357,17 @@ Augmentation AugmentationFrom(const Settings& settings, const ImageSize& image) 
   return augmentation;
 }
 
-std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& /*model*/, uint64_t seed) {
+std::vector<std::string> ClassNamesFrom(const Settings& settings, int64_t classes) {
+  const std::vector<std::string>& names = settings.List("class_names");
+  if (names.empty() || classes == 0 || std::ssize(names) == classes) return names;
+  throw SettingError("class_names",
+                     fmt::format("{} name{} for a model that tells apart {} classes; give one for "
+                                 "each, in the order of their numbers, or set model.classes",
+                                 names.size(), names.size() == 1 ? "" : "s", classes));
+}
+
+std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, uint64_t seed) {
+  std::vector<std::string> class_names = ClassNamesFrom(settings, model.classes);
   ImageFiles files = FilesFrom(settings);
   const ImageSize size = files.train.size;
   const ImageSize canvas = CanvasFrom(settings, size);
@@ -364,7 +377,8 @@ std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& /*model
       Images{settings.Text("folder"), std::move(files), canvas, Centred(size, canvas),
              std::move(statistics), std::move(normalised)},
       AugmentationFrom(settings, size),
-      ImageMixing{.mixup = settings.Float("mixup"), .cutmix = settings.Float("cutmix")}, seed);
+      ImageMixing{.mixup = settings.Float("mixup"), .cutmix = settings.Float("cutmix")},
+      std::move(class_names), seed);
 }
 
 const SourceRegistration kSource({
@@ -375,6 +389,10 @@ const SourceRegistration kSource({
           .doc = "Where the images are: the four files of MNIST, Fashion-MNIST or another data set "
                  "of that form, plain or with `.gz`, or CIFAR-10's binary version (docs/data.md).",
           .required = "name the folder with the images' files"},
+         {.name = "class_names",
+          .type = Setting::Type::kStringList,
+          .doc = "The names of the classes, in the order of their numbers, for reports.",
+          .default_value = std::vector<std::string>()},
          {.name = "pad_to",
           .doc = "Height and width that images are padded to with zeros, themselves in the middle; "
                  "0: they stay as they are.",

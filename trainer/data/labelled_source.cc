@@ -183,6 +183,7 @@ class LabelledSource final : public Source {
     const int64_t all = held_out_->count();
     return std::make_unique<HeldOutTexts>(held_out_, most > 0 ? std::min(most, all) : all);
   }
+  std::vector<std::string> class_names() const override { return classes_.names; }
   std::string Describe(const Reading& reading) const override {
     constexpr size_t kNamed = 5;
     const std::span<const std::string> names(classes_.names);

@@ -61,6 +61,8 @@ class Source {
   // Samples for evaluations, which training does not read: at most `most` of them, or all with 0.
   // nullptr: the source holds none out. UserError when they cannot be read.
   virtual std::unique_ptr<Source> HeldOut(int64_t /*most*/) const { return nullptr; }
+  // The names of the classes that labels stand for, by their numbers. Empty: they have none.
+  virtual std::vector<std::string> class_names() const { return {}; }
   // A description for the user, in lines that each end with a newline.
   virtual std::string Describe(const Reading& reading) const;
 };

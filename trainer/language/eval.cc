@@ -38,6 +38,7 @@ struct EvalData {
   bool is_text = true;         // token sequences
   std::string key;             // names the data in messages
   std::string tokenizer = {};  // of the tokens; empty: unknown
+  std::vector<std::string> class_names = {};
 };
 
 bool IsTokenFile(const std::string& name) { return name.ends_with(".bin"); }
@@ -87,7 +88,9 @@ EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
     data = OpenFiles(trained, DataOptionsFrom(config, vocab), config.data.eval, "data.eval",
                      sequences);
   } else if (!is_text) {
-    data.samples = SourceFrom(config, *trained.model, {})->HeldOut(sequences);
+    const std::unique_ptr<data::Source> source = SourceFrom(config, *trained.model, {});
+    data.samples = source->HeldOut(sequences);
+    data.class_names = source->class_names();
   } else if (config.data.eval_fraction > 0 || config.data.synthetic) {
     const int64_t vocab = models::TextSizesOf(*trained.model).vocab;
     data.samples = std::make_unique<data::HeldOutTokens>(DataFrom(config, vocab).eval,
@@ -207,6 +210,9 @@ void RunEval(const EvalCommand& command) {
     for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {
       if (metric.info.type.shape.elements() > kMostRowElements) continue;
       result.metrics[metric.name] = MetricJson(metric, metrics);
+      // What the rows of a confusion matrix stand for.
+      const bool names_rows = !metric.info.rows.empty() && !data.class_names.empty();
+      if (names_rows) result.metrics["class_names"] = data.class_names;
     }
   }
   result.seconds = SecondsSince(start);

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace plimsoll::trainer {
@@ -71,9 +73,34 @@ std::vector<uint8_t> SmallImage(std::span<const float> image, int64_t height, in
   return bytes;
 }
 
+// A mistake that some rank has found.
+struct Found {
+  double share = 0;
+  int64_t sample = 0;
+  int rank = 0;
+};
+
+// The surest of the mistakes that each rank has listed, [[share, sample], …], each once: ranks that
+// share a model's tensors see the same samples.
+std::vector<Found> SurestOf(const std::vector<std::string>& by_rank) {
+  std::vector<Found> all;
+  for (size_t rank = 0; rank < by_rank.size(); ++rank) {
+    for (const nlohmann::json& one : nlohmann::json::parse(by_rank[rank])) {
+      all.push_back({one[0], one[1], static_cast<int>(rank)});
+    }
+  }
+  std::ranges::sort(all, [](const Found& a, const Found& b) {
+    return std::tuple(-a.share, a.sample, a.rank) < std::tuple(-b.share, b.sample, b.rank);
+  });
+  std::set<int64_t> seen;
+  std::erase_if(all, [&](const Found& found) { return !seen.insert(found.sample).second; });
+  all.resize(std::min(all.size(), Mistakes::kMost));
+  return all;
+}
+
 }  // namespace
 
-void Mistakes::Add(Session& session) {
+void Mistakes::Add(Session& session, int64_t first) {
   const Slot* const images = FindSlot(session, "images");
   const Slot* const labels = FindSlot(session, "labels");
   if (images == nullptr || labels == nullptr || !session.Carries(kClassLogits)) return;
@@ -89,9 +116,11 @@ void Mistakes::Add(Session& session) {
     const int64_t prediction = largest - of_row.begin();
     if (label < 0 || prediction == label || !std::isfinite(*largest)) continue;
     const double share = LargestShare(of_row, *largest);
+    if (!std::isfinite(share)) continue;
     if (worst_.size() == kMost && share <= worst_.back().share) continue;
     const int64_t larger = std::max(height, width), side = std::min(larger, kSide);
-    Image image = {.label = label,
+    Image image = {.sample = first + static_cast<int64_t>(row),
+                   .label = label,
                    .prediction = prediction,
                    .share = share,
                    .width = std::max<int64_t>(1, width * side / larger),
@@ -109,12 +138,39 @@ void Mistakes::Add(Session& session) {
 nlohmann::ordered_json Mistakes::Json() const {
   nlohmann::ordered_json images = nlohmann::ordered_json::array();
   for (const Image& image : worst_) {
-    images.push_back({{"label", image.label},
+    images.push_back({{"sample", image.sample},
+                      {"label", image.label},
                       {"prediction", image.prediction},
                       {"share", image.share},
                       {"width", image.width},
                       {"height", image.height},
                       {"pixels", Base64(image.pixels)}});
+  }
+  return images;
+}
+
+// First only which they are, then the pictures of those that remain: all ranks get what one gives.
+nlohmann::ordered_json Mistakes::Gather(Ranks& ranks) const {
+  if (ranks.size() == 1) return Json();
+  nlohmann::json own = nlohmann::json::array();
+  for (const Image& image : worst_) own.push_back({image.share, image.sample});
+  const std::vector<Found> surest = SurestOf(ranks.Gather(own.dump()));
+
+  nlohmann::ordered_json given = nlohmann::ordered_json::array();
+  for (nlohmann::ordered_json& image : Json()) {
+    const bool wanted = std::ranges::any_of(surest, [&](const Found& found) {
+      return found.rank == ranks.rank() && found.sample == image.at("sample");
+    });
+    if (wanted) given.push_back(std::move(image));
+  }
+  const std::vector<std::string> by_rank = ranks.Gather(given.dump());
+  std::vector<nlohmann::ordered_json> left;  // of each rank, in the order of `surest`
+  for (const std::string& text : by_rank) left.push_back(nlohmann::ordered_json::parse(text));
+  std::vector<size_t> next(left.size());
+  nlohmann::ordered_json images = nlohmann::ordered_json::array();
+  for (const Found& found : surest) {
+    const auto rank = static_cast<size_t>(found.rank);
+    images.push_back(std::move(left[rank].at(next[rank]++)));
   }
   return images;
 }

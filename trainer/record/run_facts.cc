@@ -6,6 +6,7 @@
 
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "reports/memory_stack.h"
 #include "runtime/gpu_report.h"
@@ -48,7 +49,8 @@ ordered_json Facts(const config::RunConfig& config, const models::Model& model,
 
 reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string& resolved_yaml,
                              const models::Model& model, const runtime::Device& device, int ranks,
-                             const CompiledStep& compiled, const ordered_json& timeline) {
+                             const CompiledStep& compiled, const ordered_json& timeline,
+                             std::vector<std::string> class_names) {
   reports::RunFacts facts;
   facts.title = config.run.name.empty() ? config.run.dir : config.run.name;
   if (!config.run.name.empty()) facts.subtitle = config.run.dir + ": ";
@@ -65,6 +67,7 @@ reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string&
     if (metric.info.rows.empty() || metric.info.type.shape.elements() > kMostRowElements) continue;
     facts.matrices.push_back({metric.name, metric.info.rows, metric.info.columns});
   }
+  facts.class_names = std::move(class_names);
   const Monitor monitor = MonitorFrom(config, compiled.metrics);
   facts.monitor = monitor.metric.name;
   facts.larger_is_better = monitor.larger_is_better;

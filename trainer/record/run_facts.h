@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "models/model.h"
 #include "reports/run_page.h"
@@ -12,9 +13,11 @@
 
 namespace plimsoll::trainer {
 
-// `timeline`: MemoryTimelineJson(compiled); `ranks`: the number of ranks that train together.
+// `timeline`: MemoryTimelineJson(compiled); `ranks`: the number of ranks that train together;
+// `class_names`: data::Source::class_names().
 reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string& resolved_yaml,
                              const models::Model& model, const runtime::Device& device, int ranks,
-                             const CompiledStep& compiled, const nlohmann::ordered_json& timeline);
+                             const CompiledStep& compiled, const nlohmann::ordered_json& timeline,
+                             std::vector<std::string> class_names);
 
 }  // namespace plimsoll::trainer

@@ -27,7 +27,7 @@ class RunReports {
 
   // A row of metrics.jsonl.
   void Add(const nlohmann::ordered_json& row);
-  // Mistakes::Json() of the evaluation after so many steps.
+  // Mistakes::Gather() of the evaluation after so many steps.
   void ShowMistakes(int64_t steps_done, const nlohmann::ordered_json& mistakes);
   // A row of samples.jsonl.
   void AddSample(const nlohmann::ordered_json& row);

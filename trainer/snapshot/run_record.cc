@@ -48,7 +48,9 @@ bool SetsCourse(const std::string& path) {
                                         "optimizer.ema_warmup",   "optimizer.clip_grad_norm",
                                         "optimizer.weight_decay", "optimizer.weight_decay_groups"};
   // All that makes the samples, of whichever source.
-  if (key.starts_with("data.")) return key != "data.eval" && key != "data.workers";
+  if (key.starts_with("data.")) {
+    return key != "data.eval" && key != "data.workers" && key != "data.class_names";
+  }
   return key.starts_with("schedule.") || (key.starts_with("amp.") && key != "amp.max_skips") ||
          std::ranges::find(kCourse, key) != std::end(kCourse);
 }

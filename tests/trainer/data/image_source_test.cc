@@ -49,13 +49,14 @@ class ImageSource : public testing::Test {
 
   // With the defaults of what is not given.
   std::unique_ptr<Source> Make(const std::map<std::string, SettingValue>& given = {},
-                               uint64_t seed = kSeed, const std::string& folder = "") const {
+                               uint64_t seed = kSeed, const std::string& folder = "",
+                               const ModelSizes& model = {}) const {
     const SourceKind* const kind = FindSource("images");
     Settings settings;
     settings.Set("folder", folder.empty() ? folder_.path() : folder);
     for (const auto& [name, value] : given) settings.Set(name, value);
     CompleteSettings(kind->settings, kind->complete, settings);
-    return kind->make(settings, {}, seed);
+    return kind->make(settings, model, seed);
   }
   // Bytes over 255.
   std::unique_ptr<Source> MakePlain(std::map<std::string, SettingValue> given = {},
@@ -307,6 +308,27 @@ TEST_F(ImageSource, DescribesItself) {
       "  flipped with probability 1/2\n"
       "  mean 0, std 1\n");
   EXPECT_EQ(MakePlain()->sizes(), std::vector<int64_t>{12});
+}
+
+TEST_F(ImageSource, HasANameForEachClassOrNone) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(Make()->class_names(), Names());
+  const Names names = {"shirt", "coat", "bag"};
+  const auto make = [&](int64_t classes) {
+    return Make({{"class_names", names}}, kSeed, "", {.classes = classes});
+  };
+  EXPECT_EQ(make(3)->class_names(), names);
+  EXPECT_EQ(make(0)->class_names(), names);  // the model says no number
+  for (const int64_t classes : {2, 10}) {
+    try {
+      make(classes);
+      ADD_FAILURE() << classes << " classes are taken";
+    } catch (const SettingError& error) {
+      EXPECT_EQ(error.name(), "class_names");
+      EXPECT_THAT(error.what(),
+                  HasSubstr("3 names for a model that tells apart " + std::to_string(classes)));
+    }
+  }
 }
 
 TEST_F(ImageSource, RefusesInputsThatItCannotFill) {

@@ -100,6 +100,8 @@ TEST_F(LabelledSource, ReadsEachTextOnceAnEpochWithItsClass) {
     pairs.insert({batch.Row("tokens", 0)[1], batch.Value("labels", 0)});
   }
   EXPECT_EQ(pairs, (std::set<std::pair<int32_t, int32_t>>{{6, 1}, {7, 2}, {9, 0}}));
+  EXPECT_EQ(source->class_names(), (Files{"a", "b", "c"}));
+  EXPECT_EQ(named->class_names(), (Files{"c", "b", "a", "d"}));
   folder_.Write("train.jsonl", "{\"text\": \"w0\", \"label\": 4}\n");
   EXPECT_EQ(Fill(*Make({}, 8, 5), 0, 1).Value("labels", 0), 4);
 }

@@ -1,9 +1,10 @@
-#include "ops/cuda/products/gemm_cache.h"
+#include "ops/cuda/choices/choice_file.h"
 
 #include <fmt/format.h>
 
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -16,9 +17,7 @@
 namespace plimsoll::ops {
 namespace {
 
-constexpr std::string_view kTitle = "plimsoll matrix products 2";
 constexpr std::string_view kChecksum = "checksum ";
-constexpr size_t kWordDigits = 16;
 
 uint64_t Fnv1a(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -30,15 +29,6 @@ uint64_t Fnv1a(std::string_view text) {
 bool ParseHex(std::string_view text, uint64_t& value) {
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value, 16);
   return result.ec == std::errc() && result.ptr == text.data() + text.size();
-}
-
-bool ParseAlgorithm(std::string_view text, cublasLtMatmulAlgo_t& algorithm) {
-  if (text.size() != std::size(algorithm.data) * kWordDigits) return false;
-  for (uint64_t& word : algorithm.data) {
-    if (!ParseHex(text.substr(0, kWordDigits), word)) return false;
-    text.remove_prefix(kWordDigits);
-  }
-  return true;
 }
 
 bool ParseMicroseconds(std::string_view text, double& value) {
@@ -59,12 +49,12 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
 
 }  // namespace
 
-GemmMeasurements ReadGemmMeasurements(const std::string& path, const std::string& device) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return {};
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+Choices ReadChoices(const ChoiceFile& file) {
+  std::ifstream stream(file.path, std::ios::binary);
+  if (!stream) return {};
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
   const auto fail = [&](size_t line, const char* reason) -> void {
-    throw UserError(fmt::format("{}:{}: {}", path, line, reason));
+    throw UserError(fmt::format("{}:{}: {}", file.path, line, reason));
   };
 
   const size_t checksum = text.rfind(kChecksum);
@@ -78,36 +68,34 @@ GemmMeasurements ReadGemmMeasurements(const std::string& path, const std::string
   }
   const std::vector<std::string_view> lines =
       Split(std::string_view(text).substr(0, checksum), '\n');
-  if (lines.size() < 3 || lines[0] != kTitle) fail(1, "not a file of this version");
-  if (lines[1] != device) fail(2, "of another device or cuBLAS");
+  if (lines.size() < 3 || lines[0] != file.title) fail(1, "not a file of this version");
+  if (lines[1] != file.device) fail(2, "of another device or library");
 
-  GemmMeasurements measurements;
+  Choices choices;
   for (size_t i = 2; i + 1 < lines.size(); ++i) {  // the last line, before the checksum, is empty
     const std::vector<std::string_view> fields = Split(lines[i], ' ');
-    GemmMeasurement measurement{};
-    if (fields.size() != 3 || !ParseAlgorithm(fields[1], measurement.algorithm) ||
-        !ParseMicroseconds(fields[2], measurement.microseconds)) {
-      fail(i + 1, "not a problem, an algorithm and a time");
+    Choice choice{};
+    if (fields.size() != 3 || fields[0].empty() || fields[1].empty() ||
+        !ParseMicroseconds(fields[2], choice.microseconds)) {
+      fail(i + 1, "not a problem, a choice and a time");
     }
-    if (!measurements.emplace(fields[0], measurement).second) fail(i + 1, "a problem given twice");
+    choice.way = fields[1];
+    if (!choices.emplace(fields[0], choice).second) fail(i + 1, "a problem given twice");
   }
-  return measurements;
+  return choices;
 }
 
-void WriteGemmMeasurements(const std::string& path, const std::string& device,
-                           const GemmMeasurements& measurements) {
-  std::string text = fmt::format("{}\n{}\n", kTitle, device);
-  for (const auto& [key, measurement] : measurements) {
-    text += key + ' ';
-    for (uint64_t word : measurement.algorithm.data) text += fmt::format("{:016x}", word);
-    text += fmt::format(" {:.3f}\n", measurement.microseconds);
+void WriteChoices(const ChoiceFile& file, const Choices& choices) {
+  std::string text = fmt::format("{}\n{}\n", file.title, file.device);
+  for (const auto& [key, choice] : choices) {
+    text += fmt::format("{} {} {:.3f}\n", key, choice.way, choice.microseconds);
   }
   text += fmt::format("{}{:016x}\n", kChecksum, Fnv1a(text));
   std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  OutputFile file(path);
-  file.Write(text);
-  file.Commit();
+  std::filesystem::create_directories(std::filesystem::path(file.path).parent_path(), error);
+  OutputFile output(file.path);
+  output.Write(text);
+  output.Commit();
 }
 
 }  // namespace plimsoll::ops
