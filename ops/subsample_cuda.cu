@@ -1,5 +1,6 @@
 // y[b,i,j] = x[b,i·stride,j·stride] with zeros behind it; dx the other way round. A thread writes
-// one element. Bytes: what is read of x, and all of y; backward what is read of dy, and all of dx.
+// 16 bytes of a pixel of y where pixels are made of them, otherwise, and of dx, one element. Bytes:
+// what is read of x, and all of y; backward what is read of dy, and all of dx.
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda_kernel.h"
@@ -25,15 +26,21 @@ struct Place {
         channel(element % of.channels) {}
 };
 
-template <typename T>
+template <int N, typename T>
 __global__ void __launch_bounds__(kThreads)
-    SubsampleKernel(const T* x, Images from, Images to, int64_t stride, int64_t n, T* y) {
-  const int64_t element = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (element >= n) return;
-  const Place at(element, to);
+    SubsampleKernel(const T* x, Images from, Images to, int64_t stride, int64_t packs, T* y) {
+  const int64_t pack = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (pack >= packs) return;
+  const Place at(pack * N, to);
   const int64_t row = at.image * from.height + at.i * stride;
   const int64_t pixel = row * from.width + at.j * stride;
-  y[element] = at.channel < from.channels ? x[pixel * from.channels + at.channel] : FromFloat<T>(0);
+  float values[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    const int64_t channel = at.channel + i;
+    values[i] = channel < from.channels ? ToFloat(x[pixel * from.channels + channel]) : 0.0f;
+  }
+  StoreGlobal(y + pack * N, values);
 }
 
 template <typename T>
@@ -53,9 +60,17 @@ unsigned Blocks(int64_t n) { return static_cast<unsigned>((n + kThreads - 1) / k
 void Subsample(const CudaContext& ctx) {
   const int64_t n = ctx.out_shape(0).elements();
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
-    SubsampleKernel<T><<<Blocks(n), kThreads, 0, ctx.stream>>>(
-        ctx.in<T>(0), Images(ctx.in_shape(0)), Images(ctx.out_shape(0)),
-        ctx.attributes.GetInt("stride"), n, ctx.out<T>(0));
+    const auto launch = [&]<int N>() {
+      SubsampleKernel<N, T><<<Blocks(n / N), kThreads, 0, ctx.stream>>>(
+          ctx.in<T>(0), Images(ctx.in_shape(0)), Images(ctx.out_shape(0)),
+          ctx.attributes.GetInt("stride"), n / N, ctx.out<T>(0));
+    };
+    constexpr int kPack = kPackSize<T>;
+    if (ctx.out_shape(0).dim(-1) % kPack == 0 && Aligned(ctx.out<T>(0))) {
+      launch.template operator()<kPack>();
+    } else {
+      launch.template operator()<1>();
+    }
   });
   gpu::CheckLaunch("subsample");
 }

@@ -117,8 +117,10 @@ TensorType WeightGradient(const OpCall& call) {
   return {graph::ComputeType(call.input(1).dtype), call.input(1).shape};
 }
 
-TensorType BiasGradient(const OpCall& call) {
-  return {graph::ComputeType(call.input(1).dtype), Shape{call.input(1).shape.dim(0)}};
+// Empty without a bias, which is input `bias`.
+TensorType BiasGradient(const OpCall& call, size_t bias) {
+  const int64_t elements = call.has_input(bias) ? call.input(1).shape.dim(0) : 0;
+  return {graph::ComputeType(call.input(1).dtype), Shape{elements}};
 }
 
 // Cost of `products` matrix products, of which `again` are recomputations, and of `exponentials`
@@ -198,8 +200,9 @@ const graph::OpRegistration kBackward({
           Check(call.input(4) == Rows(call), call, "lse is not [rows]");
           Check(call.input(5) == Scalar(call), call, "dloss is not a scalar of x's compute type");
           CheckAbsentOr(call, 6, WeightGradient(call));
-          CheckAbsentOr(call, 8, BiasGradient(call));
-          return std::vector<TensorType>{call.input(0), WeightGradient(call), BiasGradient(call)};
+          CheckAbsentOr(call, 8, BiasGradient(call, 7));
+          return std::vector<TensorType>{call.input(0), WeightGradient(call),
+                                         BiasGradient(call, 7)};
         },
     .gradient = {},
     .cost =
@@ -226,9 +229,9 @@ const graph::OpRegistration kTrain({
           CheckOperands(call, 6);
           Check(call.input(4) == Scalar(call), call, "dloss is not a scalar of x's compute type");
           CheckAbsentOr(call, 5, WeightGradient(call));
-          CheckAbsentOr(call, 7, BiasGradient(call));
+          CheckAbsentOr(call, 7, BiasGradient(call, 6));
           return std::vector<TensorType>{Scalar(call), call.input(0), WeightGradient(call),
-                                         BiasGradient(call)};
+                                         BiasGradient(call, 6)};
         },
     .gradient = {},
     .cost =
@@ -239,19 +242,18 @@ const graph::OpRegistration kTrain({
     .cost_class = CostClass::kProducts,
 });
 
-template <size_t kBias, size_t kDbias>
+template <size_t kBias>
 int64_t CudaWorkspace(const OpCall& call) {
   const TensorType& x = call.input(0);
-  return LayOutCudaLoss(
-             x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype,
-             {SplitsVocabulary(call.attributes), call.has_input(kBias) || call.has_output(kDbias)})
+  return LayOutCudaLoss(x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype,
+                        {SplitsVocabulary(call.attributes), call.has_input(kBias)})
       .bytes;
 }
 
-const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy", &CudaWorkspace<4, 99>);
+const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy", &CudaWorkspace<4>);
 const CudaWorkspaceRegistration kBackwardWorkspace("linear_cross_entropy_backward",
-                                                   &CudaWorkspace<7, 2>);
-const CudaWorkspaceRegistration kTrainWorkspace("linear_cross_entropy_train", &CudaWorkspace<6, 3>);
+                                                   &CudaWorkspace<7>);
+const CudaWorkspaceRegistration kTrainWorkspace("linear_cross_entropy_train", &CudaWorkspace<6>);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -15,9 +15,9 @@
 //   linear_cross_entropy_backward  (x, weight, targets, scale, lse, dloss[], acc_weight?, bias?,
 //                                  acc_bias?) → dx?[...,D], dweight?[V,D], dbias?[V]
 //   linear_cross_entropy_train     (x, weight, targets, scale, dloss[], acc_weight?, bias?,
-//                                  acc_bias?) → loss[], dx?, dweight?, dbias?
-//                                  both in one pass over the chunks: three products instead of
-//                                  four, and the same bits
+//                                  acc_bias?) → loss[], dx?, dweight?, dbias?; without a bias,
+//                                  dbias is empty both in one pass over the chunks: three products
+//                                  instead of four, and the same bits
 //
 // On a GPU a chunk's logits are stored as S; softmax and loss are computed from the stored values
 // in float32 (as PyTorch's autocast does), and a target ≥ V makes the loss NaN. In bf16 on Hopper,
@@ -61,7 +61,7 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
 
 struct LossOptions {
   bool split = false;  // the vocabulary, among ranks
-  bool bias = false;  // or its gradient
+  bool bias = false;
 };
 
 // The layout of the CUDA kernels' workspace; a function of the shape, of S, and of the options.

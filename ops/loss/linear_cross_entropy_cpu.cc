@@ -331,7 +331,7 @@ void ChunkGradients(const CpuContext& ctx, const Arguments& at, const Loss<S>& l
   if (T* const dweight = ctx.out<T>(at.dweight)) {
     loss.GradientOfWeight(first, count, ctx.in<T>(at.acc_weight), dweight);
   }
-  if (T* const dbias = ctx.out<T>(at.dbias)) {
+  if (T* const dbias = ctx.has_input(at.bias) ? ctx.out<T>(at.dbias) : nullptr) {
     loss.GradientOfBias(first, count, ctx.in<T>(at.acc_bias), dbias);
   }
 }

@@ -130,7 +130,7 @@ struct Loss {
   int64_t width = ctx.in_shape(0).dim(-1);
   int64_t vocabulary = ctx.in_shape(1).dim(0);  // of the table
   VocabularyShard shard{ctx.attributes, ctx.ranks, vocabulary};
-  bool bias = ctx.has_input(at.bias) || ctx.has_output(at.dbias);
+  bool bias = ctx.has_input(at.bias);
   CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored, {shard.split, bias});
   char* scratch = static_cast<char*>(ctx.workspace);
   float* losses = reinterpret_cast<float*>(scratch + layout.losses_at);
@@ -159,7 +159,7 @@ struct Loss {
     product.buffers.a = x(first);
     product.buffers.b = ctx.inputs[1].data;
     product.buffers.d = scratch;
-    if (ctx.has_input(at.bias)) {
+    if (bias) {
       product.problem.epilogue = GemmEpilogue::kBias;
       product.buffers.bias = ctx.in<void>(at.bias);
     }
@@ -317,7 +317,7 @@ struct Loss {
       }
     }
     if (ctx.has_output(at.dweight)) Enqueue(GradientOfWeight(first, count));
-    if (ctx.has_output(at.dbias)) GradientOfBias(first, count);
+    if (bias && ctx.has_output(at.dbias)) GradientOfBias(first, count);
   }
 
   // Prepares the products of cuBLASLt.
