@@ -22,8 +22,6 @@
 #include "gpu/first_device.h"
 #include "memory/caching_replay.h"
 #include "runtime/gpu_memory.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/solve.h"
 #include "trainer/step/caching.h"
 
 namespace plimsoll::bench {
@@ -154,14 +152,9 @@ void PrintCalls(const std::vector<Row>& rows) {
 
 void Run(const Arguments& arguments) {
   const auto meter = runtime::GpuMeter::Find();  // before this process holds anything
-  const config::Loaded loaded = trainer::LoadRun(arguments.file, arguments.sets);
-  const auto model = trainer::ModelFrom(loaded.config);
-  const trainer::SettledRun settled = trainer::Settle(loaded.config, *model);
-  if (!settled.chosen.empty()) fmt::print("chosen: {}\n", settled.chosen);
-  trainer::CompileOptions options = settled.options;
-  options.evaluate = false;
-  options.generate_rows = 0;
-  const CompiledStep compiled = trainer::Compile(*model, options);
+  const Training training = LoadTraining(arguments.file, arguments.sets);
+  const trainer::CompileOptions& options = training.options;
+  const CompiledStep compiled = trainer::Compile(*training.model, options);
 
   gpu::UseFirstDevice();
   // The first call of each kind pays for more than itself.

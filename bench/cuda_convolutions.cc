@@ -30,8 +30,6 @@
 #include "gpu/libraries.h"
 #include "ops/cuda/cudnn_convolution_choice.h"
 #include "ops/cuda/products/gemm.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/solve.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll::bench {
@@ -328,14 +326,9 @@ void PrintTotals(const char* engines, const Total (&totals)[kLimitCount]) {
 }
 
 void Run(const Arguments& arguments) {
-  const config::Loaded loaded = trainer::LoadRun(arguments.file, arguments.sets);
-  const auto model = trainer::ModelFrom(loaded.config);
-  const trainer::SettledRun settled = trainer::Settle(loaded.config, *model);
-  if (!settled.chosen.empty()) fmt::print("chosen: {}\n", settled.chosen);
-  trainer::CompileOptions options = settled.options;
-  options.evaluate = false;
-  options.generate_rows = 0;
-  const std::map<ConvProblem, int64_t> problems = ProblemsOf(trainer::Compile(*model, options));
+  const Training training = LoadTraining(arguments.file, arguments.sets);
+  const std::map<ConvProblem, int64_t> problems =
+      ProblemsOf(trainer::Compile(*training.model, training.options));
 
   gpu::Libraries libraries;
   cudaStream_t stream = nullptr;

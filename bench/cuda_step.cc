@@ -21,7 +21,6 @@
 #include "memory/report.h"
 #include "trainer/record/profile.h"
 #include "trainer/settle/from_config.h"
-#include "trainer/settle/solve.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::bench {
@@ -111,15 +110,9 @@ void PrintProfile(const trainer::Profile& profile, size_t rows) {
 
 void Run(const Arguments& arguments) {
   const int64_t held_before = BytesHeld().all;
-  const config::Loaded loaded = trainer::LoadRun(arguments.file, arguments.sets);
-  const auto model = trainer::ModelFrom(loaded.config);
-  const trainer::SettledRun settled = trainer::Settle(loaded.config, *model);
-  if (!settled.chosen.empty()) fmt::print("chosen: {}\n", settled.chosen);
-  trainer::CompileOptions options = settled.options;
-  options.evaluate = false;
-  options.generate_rows = 0;
+  const auto [config, model, options] = LoadTraining(arguments.file, arguments.sets);
   ThreadPool pool(options.threads);
-  const std::unique_ptr<runtime::Device> device = trainer::MakeDevice(loaded.config, pool);
+  const std::unique_ptr<runtime::Device> device = trainer::MakeDevice(config, pool);
   const runtime::Ceilings ceilings = runtime::MeasureCeilings(device->kind());
   fmt::print(
       "{}: copies {:.0f} GB/s, products {:.0f} TFLOP/s in bf16, {:.0f} in tf32, {:.1f} in "
@@ -140,7 +133,7 @@ void Run(const Arguments& arguments) {
                memory::Summary(compiled.plan));
     Session session(std::move(compiled), *device);
     session.Initialize(*model, 1);
-    FillBatch(session, loaded.config, *model);
+    FillBatch(session, config, *model);
     timing = TimeSteps(session, arguments);
     held = BytesHeld();
   }
@@ -173,7 +166,7 @@ void Run(const Arguments& arguments) {
   if (arguments.profiled > 0) {
     Session session(trainer::Compile(*model, options), *device, {.profile = true});
     session.Initialize(*model, 1);
-    FillBatch(session, loaded.config, *model);
+    FillBatch(session, config, *model);
     const auto runs = ProfileSteps(session, arguments.profiled);
     const trainer::Profile profile = MakeProfile(session.compiled(), runs, ceilings);
     PrintProfile(profile, arguments.rows);

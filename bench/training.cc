@@ -9,9 +9,22 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "trainer/settle/from_config.h"
+#include "trainer/settle/solve.h"
 #include "trainer/settle/source_from.h"
 
 namespace plimsoll::bench {
+
+Training LoadTraining(const std::string& file, const std::vector<std::string>& sets) {
+  Training training{.config = trainer::LoadRun(file, sets).config, .model = nullptr, .options = {}};
+  training.model = trainer::ModelFrom(training.config);
+  const trainer::SettledRun settled = trainer::Settle(training.config, *training.model);
+  if (!settled.chosen.empty()) fmt::print("chosen: {}\n", settled.chosen);
+  training.options = settled.options;
+  training.options.evaluate = false;
+  training.options.generate_rows = 0;
+  return training;
+}
 
 void FillBatch(trainer::Session& session, const config::RunConfig& config,
                const models::Model& model) {

@@ -3,14 +3,25 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "models/model.h"
 #include "trainer/config/run_config.h"
+#include "trainer/step/compile.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::bench {
+
+// The training of a run file, without its evaluation and generation.
+struct Training {
+  config::RunConfig config;
+  std::unique_ptr<models::Model> model;
+  trainer::CompileOptions options;
+};
+// Prints what a solver has chosen for it. UserError, as a run would have it.
+Training LoadTraining(const std::string& file, const std::vector<std::string>& sets);
 
 // Fills the batch slots with the first samples of the run's data.
 void FillBatch(trainer::Session& session, const config::RunConfig& config,
