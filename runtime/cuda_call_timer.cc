@@ -121,7 +121,7 @@ struct CudaCallTimer::Impl {
     const CudaBuffer scratch(CudaBuffer::Kind::kDevice, sets * set_bytes, "timing an op");
     // All tensors must differ: a row of logits whose weights equal its input would be far from
     // plausible.
-    FillPlausible(scratch.data(), scratch.bytes(), stream.get());
+    FillPlausible(scratch.data(), scratch.bytes(), DType::kBFloat16, 0, stream.get());
     std::vector<Arguments> arguments;
     std::vector<ops::CudaContext> contexts;
     arguments.reserve(static_cast<size_t>(sets));
@@ -134,7 +134,10 @@ struct CudaCallTimer::Impl {
            libraries});
     }
     // This order loads and chooses everything before the timing.
-    if (kernel->prepare != nullptr) kernel->prepare(contexts.front());
+    if (kernel->prepare != nullptr) {
+      FillOperands(contexts.front(), stream.get());
+      kernel->prepare(contexts.front());
+    }
     for (const ops::CudaContext& context : contexts) kernel->run(context);
     const double once = Elapsed([&] { kernel->run(contexts.front()); });
     constexpr double kSeconds = 2e-3;

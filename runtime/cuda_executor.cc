@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "ops/collective.h"
+#include "runtime/cuda_fill.h"
 #include "runtime/cuda_instruments.h"
 #include "runtime/cuda_ranges.h"
 #include "runtime/cuda_recording.h"
@@ -269,8 +270,11 @@ void CudaExecutor::Prepare() {
   for (const Item& item : impl_->schedule.items()) {
     if (item.kernel == nullptr || item.kernel->prepare == nullptr) continue;
     for (size_t i = 0; i < item.nodes.size(); ++i) {
-      impl_->WithNode(item.nodes[i],
-                      [&] { item.kernel->prepare(impl_->schedule.contexts(item)[i]); });
+      impl_->WithNode(item.nodes[i], [&] {
+        const ops::CudaContext& context = impl_->schedule.contexts(item)[i];
+        FillOperands(context, context.stream);
+        item.kernel->prepare(context);
+      });
     }
   }
 }

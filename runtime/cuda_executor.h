@@ -35,8 +35,8 @@ class CudaExecutor : public Executor {
   ~CudaExecutor() override;
 
   // Call all of these before the first Run(). Prepare() lets kernels choose their algorithms; it
-  // runs on whatever the arenas hold, and writes to them. Load() runs the program once, so that
-  // everything it needs is loaded. Record() records it.
+  // overwrites what the arenas hold. Load() runs the program once, so that everything it needs is
+  // loaded. Record() records it.
   void Prepare();
   void Load();
   void Record();

@@ -22,13 +22,16 @@ __device__ inline uint64_t Mixed(uint64_t i) {
   return i ^ (i >> 33);
 }
 
-// Sign and mantissa at random, an exponent between 2^-7 and 2^-1.
-__global__ void PlausibleKernel(uint16_t* data, int64_t count) {
+// Sign and mantissa at random, an exponent between 2^-7 and 2^-1: as bf16, or as the upper halves
+// of float32, with kMantissa of 7 and kOne of 127, as fp16 with 10 and 15.
+template <int kMantissa, int kOne>
+__global__ void PlausibleKernel(uint16_t* data, int64_t count, uint64_t seed) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
-    const uint64_t random = Mixed(static_cast<uint64_t>(i));
-    const uint64_t exponent = 120 + (random >> 8) % 7;
-    data[i] = static_cast<uint16_t>((random & 1) << 15 | exponent << 7 | (random >> 32 & 0x7F));
+    const uint64_t random = Mixed(seed << 48 ^ static_cast<uint64_t>(i));
+    const uint64_t exponent = kOne - 7 + (random >> 8) % 7;
+    const uint64_t mantissa = random >> 32 & ((1 << kMantissa) - 1);
+    data[i] = static_cast<uint16_t>((random & 1) << 15 | exponent << kMantissa | mantissa);
   }
 }
 
@@ -70,11 +73,27 @@ __global__ void FindNotFiniteKernel(const Bits* data, int64_t count, Bits expone
 
 }  // namespace
 
-void FillPlausible(std::byte* data, int64_t bytes, cudaStream_t stream) {
+void FillPlausible(std::byte* data, int64_t bytes, graph::DType dtype, uint64_t seed,
+                   cudaStream_t stream) {
   if (bytes < 2) return;
-  PlausibleKernel<<<Blocks(bytes / 2), kThreads, 0, stream>>>(reinterpret_cast<uint16_t*>(data),
-                                                              bytes / 2);
+  auto* const kernel =
+      dtype == graph::DType::kFloat16 ? &PlausibleKernel<10, 15> : &PlausibleKernel<7, 127>;
+  kernel<<<Blocks(bytes / 2), kThreads, 0, stream>>>(reinterpret_cast<uint16_t*>(data), bytes / 2,
+                                                     seed);
   gpu::CheckLaunch("FillPlausible");
+}
+
+void FillOperands(const ops::KernelCall& call, cudaStream_t stream) {
+  uint64_t seed = 0;
+  for (const ops::TensorRef& input : call.inputs) {
+    ++seed;
+    if (input.data == nullptr || !graph::IsFloat(input.type.dtype)) continue;
+    FillPlausible(static_cast<std::byte*>(input.data), input.type.bytes(), input.type.dtype, seed,
+                  stream);
+  }
+  if (call.inputs.empty()) return;
+  FillPlausible(static_cast<std::byte*>(call.workspace), call.workspace_bytes,
+                call.inputs[0].type.dtype, 0, stream);
 }
 
 void FillPattern(std::byte* arena, int64_t begin, int64_t end, uint64_t run, cudaStream_t stream) {

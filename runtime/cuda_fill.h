@@ -7,12 +7,20 @@
 #include <cstdint>
 
 #include "graph/dtype.h"
+#include "ops/kernel.h"
 
 namespace plimsoll::runtime {
 
-// Fills memory with numbers in ±[2⁻⁷, 1) as bf16, which are plausible as float32 and fp16 too, so
-// that kernels can be timed on them. `bytes` is a multiple of 2.
-void FillPlausible(std::byte* data, int64_t bytes, cudaStream_t stream);
+// Fills memory with numbers of a type of 16 or 32 bits, in ±[2⁻⁷, 1), so that kernels can be timed
+// on them: a function of the place and a seed below 2¹⁶. Those of bf16 are plausible as float32 and
+// fp16, too. `bytes` is a multiple of 2.
+void FillPlausible(std::byte* data, int64_t bytes, graph::DType dtype, uint64_t seed,
+                   cudaStream_t stream);
+
+// Fills what a call reads of floats, and its workspace, with such numbers, which depend on nothing
+// but the call's types: kernels that are chosen by their results must not meet what other calls
+// left.
+void FillOperands(const ops::KernelCall& call, cudaStream_t stream);
 
 // Sets byte i of [begin, end) of the arena to a function of i and `run`.
 void FillPattern(std::byte* arena, int64_t begin, int64_t end, uint64_t run, cudaStream_t stream);

@@ -104,7 +104,7 @@ void CudaMemory::Clear() {
 // above all token ids, become 0, which lies within every table.
 void CudaMemory::FillScratch(std::span<const BoundProgram> programs) {
   const cudaStream_t stream = streams_.compute.get();
-  FillPlausible(arena_.data(), arena_.bytes(), stream);
+  FillPlausible(arena_.data(), arena_.bytes(), graph::DType::kBFloat16, 0, stream);
   for (const BoundProgram& bound : programs) {
     for (const graph::Tensor& tensor : bound.program->tensors()) {
       const auto id = static_cast<graph::TensorId>(&tensor - bound.program->tensors().data());

@@ -83,11 +83,19 @@ bool IsRecordable(FunctionRef<bool(cudaStream_t)> enqueue) {
   return recordable;
 }
 
+size_t ResultBytes(const ConvProblem& problem) {
+  const ConvGeometry& g = problem.geometry;
+  const int64_t elements = problem.pass == ConvPass::kForward ? g.rows_out() * g.out_channels
+                           : problem.pass == ConvPass::kDx    ? g.rows_in() * g.in_channels
+                                                              : g.out_channels * g.patch();
+  return static_cast<size_t>(elements * graph::ByteSize(problem.dtype));
+}
+
 // The plans that were not chosen are gone when this returns.
 std::optional<Choice> FastestPlan(const ConvProblem& problem, gpu::Libraries& libraries,
                                   cudaStream_t stream, const ConvBuffers& buffers) {
   CudnnConvolution convolution(problem, libraries);
-  FastestSearch search(stream);
+  FastestSearch search(stream, {{static_cast<std::byte*>(buffers.result), ResultBytes(problem)}});
   std::vector<size_t> candidates;
   for (size_t plan = 0; plan < convolution.names().size(); ++plan) {
     if (candidates.size() == kMostConvPlans) break;
@@ -176,7 +184,7 @@ class ConvChoices {
   // Devices of one kind share it.
   ChoiceStore& StoreOf(gpu::Libraries& libraries) {
     const std::string device = NameWithLibrary(libraries.properties(), "cudnn", cudnnGetVersion());
-    return stores_.try_emplace(device, "convolutions", "plimsoll convolutions 1", device)
+    return stores_.try_emplace(device, "convolutions", "plimsoll convolutions 2", device)
         .first->second;
   }
 

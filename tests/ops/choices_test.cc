@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "ops/cuda/choices/choice_file.h"
 #include "ops/cuda/choices/choice_options.h"
+#include "ops/cuda/choices/choice_rule.h"
 #include "ops/cuda/choices/choice_store.h"
 #include "tests/support/temp_folder.h"
 
@@ -34,6 +35,45 @@ std::string ErrorOf(const ChoiceFile& file) {
     return error.what();
   }
   return "none";
+}
+
+TEST(ChoiceRule, TakesTheFastestOfTheSameBits) {
+  EXPECT_EQ(ChosenWay({{{.bits = 1, .microseconds = 10}, {1, 9.99}, {1, 12}}}, 1), 1u);
+  EXPECT_EQ(ChosenWay({{{.bits = 1, .microseconds = 10}}}, 1), 0u);
+}
+
+TEST(ChoiceRule, TakesOtherBitsOnlyWhereTheyWinByAFifth) {
+  EXPECT_EQ(ChosenWay({{{.bits = 1, .microseconds = 10}, {2, 8.5}, {1, 9.9}}}, 1), 2u);
+  EXPECT_EQ(ChosenWay({{{.bits = 1, .microseconds = 10}, {2, 8.2}, {1, 9.9}}}, 1), 1u);
+  // The fastest of several that win.
+  EXPECT_EQ(ChosenWay({{{.bits = 1, .microseconds = 10}, {2, 8}, {3, 7.5}, {3, 7}}}, 1), 3u);
+  EXPECT_EQ(ChosenWay({{{.bits = 1, .microseconds = 10}, {2, 9}}}, 2), 1u);
+}
+
+TEST(ChoiceRule, TimesAgainWhatMayBeChosen) {
+  using Indices = std::vector<size_t>;
+  EXPECT_EQ(WaysToTimeAgain({{{.bits = 1, .microseconds = 10}}}), Indices{0});
+  // Not far slower ones, nor those with other bits that are.
+  EXPECT_EQ(WaysToTimeAgain({{{.bits = 1, .microseconds = 10.2},
+                              {1, 12},
+                              {1, 10.3},
+                              {1, 10},
+                              {2, 11.6},
+                              {1, 10.4},
+                              {1, 11}}}),
+            (Indices{0, 2, 3, 5, 6}));
+  // But the fastest few of the preferred bits for sure.
+  EXPECT_EQ(WaysToTimeAgain({{{.bits = 1, .microseconds = 10}, {1, 30}, {1, 20}}}),
+            (Indices{0, 1, 2}));
+  EXPECT_EQ(WaysToTimeAgain({{{.bits = 1, .microseconds = 10}, {2, 11}}}), (Indices{0, 1}));
+  // The preferred bits stay in, however slow they are.
+  EXPECT_EQ(WaysToTimeAgain({{{.bits = 1, .microseconds = 30}, {2, 10}, {3, 11}, {2, 20}}}),
+            (Indices{0, 1, 2}));
+  std::vector<TimedWay> many;
+  for (int i = 0; i < 20; ++i) many.push_back({.bits = 1, .microseconds = 10 - 0.01 * i});
+  const Indices fastest = WaysToTimeAgain(many);
+  ASSERT_EQ(fastest.size(), 12u);
+  EXPECT_EQ(fastest.front(), 8u);
 }
 
 TEST(ChoiceFile, ReadsWhatWasWritten) {

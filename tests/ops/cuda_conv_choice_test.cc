@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "ops/cuda/choices/choice_file.h"
 #include "ops/cuda/choices/choice_options.h"
+#include "ops/cuda/choices/result_bits.h"
 #include "ops/cuda/cudnn_convolution_choice.h"
 #include "tests/ops/cuda_op_runner.h"
 #include "tests/ops/expect_tensor.h"
@@ -41,12 +45,14 @@ ConvProblem ProblemOf(ConvPass pass, DType dtype, bool tf32 = false) {
 // One convolution, with everything that it needs.
 class Convolution {
  public:
-  explicit Convolution(const ConvProblem& problem) : problem_(problem) {
-    const TestTensor image = Normal(problem.dtype, {8, 28, 28, 64}, 1);
-    const TestTensor weight = Normal(problem.dtype, {64, 3, 3, 64}, 2);
-    const bool weighted = problem.pass != ConvPass::kDw;
+  explicit Convolution(const ConvProblem& problem) : problem_(problem) { SetNumbers(1); }
+
+  void SetNumbers(uint64_t seed) {
+    const TestTensor image = Normal(problem_.dtype, {8, 28, 28, 64}, seed);
+    const TestTensor weight = Normal(problem_.dtype, {64, 3, 3, 64}, seed + 1);
+    const bool weighted = problem_.pass != ConvPass::kDw;
     a_ = CudaTensor(image);
-    b_ = CudaTensor(weighted ? weight : Normal(problem.dtype, {8, 28, 28, 64}, 3));
+    b_ = CudaTensor(weighted ? weight : Normal(problem_.dtype, {8, 28, 28, 64}, seed + 2));
     result_ = CudaTensor(weighted ? image.type() : weight.type());
     buffers_ = {a_.data(), b_.data(), result_.data(), workspace_.get()};
   }
@@ -85,6 +91,12 @@ class Convolution {
   TestTensor Result() const {
     gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     return result_.Download();
+  }
+
+  uint64_t Hash() const {
+    const ResultMemory result(static_cast<std::byte*>(result_.data()),
+                              static_cast<size_t>(result_.type().bytes()));
+    return HashOf({{result}}, nullptr);
   }
 
   const ConvProblem& problem() const { return problem_; }
@@ -128,7 +140,7 @@ class ConvChoiceTest : public testing::Test {
     const std::string name = folder_.Names().at(0);
     const std::string text = folder_.Read(name);
     const std::string device = text.substr(text.find('\n') + 1);
-    return {folder_ / name, "plimsoll convolutions 1", device.substr(0, device.find('\n'))};
+    return {folder_ / name, "plimsoll convolutions 2", device.substr(0, device.find('\n'))};
   }
 
   TempFolder folder_;
@@ -218,6 +230,30 @@ TEST_F(ConvChoiceTest, EveryCandidateGivesTheResultOfTheFirst) {
       ExpectClose(got, want, 0.01);
       EXPECT_TRUE(SameBits(convolution.Run(other), got)) << "a second run has other bits";
     }
+  }
+}
+
+// Plans with one hash have the same bits, on other numbers, too.
+TEST_F(ConvChoiceTest, AHashTellsWhichPlansGiveTheSameBits) {
+  PLIMSOLL_NEEDS_CUDA
+  for (const ConvPass pass : {ConvPass::kForward, ConvPass::kDx, ConvPass::kDw}) {
+    Convolution convolution(ProblemOf(pass, DType::kFloat16));
+    std::map<uint64_t, TestTensor> results;
+    ChosenConvolution plan{
+        std::make_unique<CudnnConvolution>(convolution.problem(), convolution.libraries())};
+    for (; plan.plan < plan.convolution->names().size(); ++plan.plan) {
+      if (!plan.convolution->Build(plan.plan)) continue;
+      SCOPED_TRACE(plan.name());
+      convolution.SetNumbers(1);
+      convolution.Run(plan);
+      const uint64_t hash = convolution.Hash();
+      EXPECT_EQ(convolution.Hash(), hash);
+      convolution.SetNumbers(11);
+      const TestTensor got = convolution.Run(plan);
+      EXPECT_NE(convolution.Hash(), hash) << "of other numbers";
+      EXPECT_TRUE(SameBits(results.try_emplace(hash, got).first->second, got));
+    }
+    EXPECT_FALSE(results.empty());
   }
 }
 

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "checkpointing/retention_policy.h"
+#include "ops/cuda/choices/choice_options.h"
 #include "tests/support/needs_cuda.h"
 #include "tests/trainer/tiny_session.h"
 
@@ -201,6 +203,32 @@ TEST_P(CudaTraining, NoPolicyChangesABit) {
       EXPECT_EQ(result.host_arena_bytes > 0, !policy.offload.patterns.empty());
     }
   }
+}
+
+// Each run measures its matrix products anew, and these are large enough to have many candidates.
+TEST_P(CudaTraining, ChoicesMadeAnewChangeNoBit) {
+  checkpointing::Options none, block, selective, offload;
+  block.policy = Policy::kBlock;
+  selective.policy = Policy::kSelective;
+  selective.recompute.patterns = {"norms", "activations"};
+  offload.offload.patterns = {"*"};
+  TinyRun run = Run();
+  run.spec = std::get<0>(GetParam()) == "Llama"
+                 ? models::LlamaSpec({2, 512, 8, 4, 64, 1376, 2048, 512, false})
+                 : models::Gpt2Spec(2, 512, 8, 2048, 512);
+  run.sequence = 512;
+  run.micro_batch = 16;
+  run.steps = 3;
+  std::optional<TinyResult> expected;
+  for (const checkpointing::Options& policy : {none, block, selective, offload}) {
+    SCOPED_TRACE(static_cast<int>(policy.policy));
+    ops::SetChoices({.measure = true, .folder = "", .warn = {}});
+    run.checkpointing = policy;
+    const TinyResult result = Train(run);
+    if (expected) ExpectSame(result, *expected);
+    expected = result;
+  }
+  ops::SetChoices({});
 }
 
 TEST_P(CudaTraining, StateOnTheHostChangesNoBit) {

@@ -1,6 +1,7 @@
 #include "ops/cuda/choices/fastest.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "gpu/check.h"
@@ -14,12 +15,6 @@ constexpr int kRounds = 7;
 constexpr double kTiming = 300;    // µs
 constexpr double kWarmUp = 30000;  // µs
 constexpr int kMostCalls = 50;
-// Candidates slower than the fastest by more than this factor are not timed again; the number timed
-// again is limited too.
-constexpr double kHopeless = 1.15;
-constexpr size_t kFinalists = 12;
-// A later candidate must win by more than noise, so that choices are repeatable.
-constexpr double kTie = 1.01;
 
 class Event {
  public:
@@ -50,65 +45,67 @@ void Repeat(const std::function<void()>& enqueue, int calls) {
 
 }  // namespace
 
-double FastestSearch::Timed::median() {
-  std::sort(rounds.begin(), rounds.end());
-  return rounds[rounds.size() / 2];
-}
+FastestSearch::FastestSearch(cudaStream_t stream, std::vector<ResultMemory> results)
+    : stream_(stream), results_(std::move(results)) {}
 
-double FastestSearch::Try(std::function<void()> enqueue) {
-  timed_.push_back({timed_.size(), std::move(enqueue), 0, {}});
-  Timed& timed = timed_.back();
-  timed.enqueue();
+TimedWay FastestSearch::Try(std::function<void()> enqueue) {
+  for (const ResultMemory& result : results_) {  // some work adds to what is there
+    gpu::Check(cudaMemsetAsync(result.data(), 0, result.size(), stream_), "cudaMemsetAsync");
+  }
+  enqueue();
+  const uint64_t bits = HashOf(results_, stream_);
   Event begin, end;
   begin.Record(stream_);
-  timed.enqueue();
+  enqueue();
   end.Record(stream_);
   end.Await();
-  return timed.first = Microseconds(begin, end);
+  works_.push_back(std::move(enqueue));
+  rough_.push_back({bits, Microseconds(begin, end)});
+  return rough_.back();
 }
 
 FastestSearch::Result FastestSearch::Fastest() {
-  std::vector<Timed> timed = timed_;
-  const auto by_first = [](const Timed& a, const Timed& b) { return a.first < b.first; };
-  const double fastest = std::min_element(timed.begin(), timed.end(), by_first)->first;
-  std::erase_if(timed, [&](const Timed& t) { return t.first > kHopeless * fastest; });
-  if (timed.size() > kFinalists) {
-    std::stable_sort(timed.begin(), timed.end(), by_first);
-    timed.resize(kFinalists);
+  const std::vector<size_t> again = WaysToTimeAgain(rough_);
+  if (again.size() == 1) return {again[0], rough_[again[0]].microseconds};
+  std::vector<Work> works;
+  double rough = std::numeric_limits<double>::infinity();
+  for (size_t i : again) {
+    works.push_back(works_[i]);
+    rough = std::min(rough, rough_[i].microseconds);
   }
-  if (timed.size() == 1) return {timed[0].candidate, timed[0].first};
-  TakeTurns(timed, fastest);
-  double best = timed[0].median();
-  for (Timed& t : timed) best = std::min(best, t.median());
-  const auto chosen =
-      std::find_if(timed.begin(), timed.end(), [&](Timed& t) { return t.median() <= kTie * best; });
-  return {chosen->candidate, chosen->median()};
+  const std::vector<double> times = TakeTurns(works, rough);
+  std::vector<TimedWay> timed;
+  for (size_t i = 0; i < again.size(); ++i) timed.push_back({rough_[again[i]].bits, times[i]});
+  const size_t chosen = ChosenWay(timed, rough_[0].bits);
+  return {again[chosen], timed[chosen].microseconds};
 }
 
-void FastestSearch::TakeTurns(std::vector<Timed>& timed, double fastest) const {
-  const int calls = std::clamp(static_cast<int>(kTiming / fastest), 1, kMostCalls);
-  const int turns =
-      static_cast<int>(kWarmUp / (fastest * calls * static_cast<double>(timed.size())));
+std::vector<double> FastestSearch::TakeTurns(const std::vector<Work>& works, double rough) const {
+  const int calls = std::clamp(static_cast<int>(kTiming / rough), 1, kMostCalls);
+  const int turns = static_cast<int>(kWarmUp / (rough * calls * static_cast<double>(works.size())));
   for (int turn = 0; turn < std::min(turns, 4 * kRounds); ++turn) {
-    for (const Timed& t : timed) Repeat(t.enqueue, calls);
+    for (const Work& work : works) Repeat(work, calls);
   }
-  std::vector<Event> events(kRounds * timed.size() + 1);
+  std::vector<Event> events(kRounds * works.size() + 1);
   size_t next = 0;
   events[next++].Record(stream_);
   for (int round = 0; round < kRounds; ++round) {
-    for (const Timed& t : timed) {
-      Repeat(t.enqueue, calls);
+    for (const Work& work : works) {
+      Repeat(work, calls);
       events[next++].Record(stream_);
     }
   }
   events.back().Await();
-  next = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    for (Timed& t : timed) {
-      t.rounds.push_back(Microseconds(events[next], events[next + 1]) / calls);
-      ++next;
+  std::vector<double> medians;
+  for (size_t i = 0; i < works.size(); ++i) {
+    std::vector<double> rounds;
+    for (size_t at = i; at + 1 < events.size(); at += works.size()) {
+      rounds.push_back(Microseconds(events[at], events[at + 1]) / calls);
     }
+    std::sort(rounds.begin(), rounds.end());
+    medians.push_back(rounds[rounds.size() / 2]);
   }
+  return medians;
 }
 
 }  // namespace plimsoll::ops

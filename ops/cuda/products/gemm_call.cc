@@ -301,6 +301,24 @@ bool GemmCall::Accepts(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algo
   return result.workspaceSize <= static_cast<size_t>(buffers_.workspace_bytes);
 }
 
+std::vector<ResultMemory> GemmCall::Results() const {
+  const GemmProblem& p = problem_;
+  const auto memory = [](void* data, int64_t elements, DType dtype) {
+    return ResultMemory(static_cast<std::byte*>(data),
+                        static_cast<size_t>(elements * graph::ByteSize(dtype)));
+  };
+  const int64_t elements = (p.m - 1) * p.ldc + p.n;
+  std::vector<ResultMemory> results = {
+      memory(buffers_.d, (p.batch - 1) * p.stride_c + elements, p.result)};
+  if (p.epilogue == GemmEpilogue::kGeluAuxBias) {
+    results.push_back(memory(buffers_.aux, elements, p.result));
+  }
+  if (p.epilogue == GemmEpilogue::kSums) {
+    results.push_back(memory(buffers_.sums, p.m, DType::kFloat32));
+  }
+  return results;
+}
+
 void GemmCall::Run(cublasLtHandle_t handle, cudaStream_t stream,
                    const cublasLtMatmulAlgo_t& algorithm) const {
   if (const auto form = FormOf(algorithm)) return RunForm(*form, stream, problem_, buffers_);

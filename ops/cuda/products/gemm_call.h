@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/cuda/choices/result_bits.h"
 #include "ops/cuda/products/gemm.h"
 
 namespace plimsoll::ops {
@@ -50,6 +51,9 @@ class GemmCall {
 
   // Whether this algorithm can compute the product, deterministically and within the workspace.
   bool Accepts(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm) const;
+
+  // What the product writes: D with the gaps between its rows, aux and the sums.
+  std::vector<ResultMemory> Results() const;
 
   void Run(cublasLtHandle_t handle, cudaStream_t stream,
            const cublasLtMatmulAlgo_t& algorithm) const;
