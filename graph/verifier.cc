@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 
@@ -83,6 +84,9 @@ class Verifier {
     if (!written_[id] && !written_[root] && !program_.tensor(root).persistent) {
       Fail("reads " + Quoted(id) + " before it is written");
     }
+    if (node.phase != Phase::kUpdate && updated_.contains(root)) {
+      Fail("reads " + Quoted(id) + " after its update");
+    }
   }
 
   void CheckOutput(const Node& node, size_t i, const TensorType& inferred) {
@@ -112,13 +116,16 @@ class Verifier {
       if (!allowed) Fail("writes its input " + Quoted(id) + ", which the op does not allow");
     }
     written_[id] = true;
+    const TensorId root = program_.Root(id);
+    if (node.phase == Phase::kUpdate && program_.tensor(root).role == Role::kParameter) {
+      updated_.insert(root);
+    }
   }
 
-  // The phases of each micro-step follow each other.
+  // In each micro-step the forward pass is first. Updates may stand within the backward pass.
   void CheckPhase(const Node& node) {
-    auto rank = [](Phase p) { return p == Phase::kForward ? 0 : p == Phase::kUpdate ? 2 : 1; };
     Phase& before = phases_.try_emplace(node.micro_step, Phase::kForward).first->second;
-    if (rank(node.phase) < rank(before)) {
+    if (node.phase == Phase::kForward && before != Phase::kForward) {
       Fail("phase " + std::string(Name(node.phase)) + " after " + std::string(Name(before)));
     }
     before = node.phase;
@@ -126,6 +133,7 @@ class Verifier {
 
   const Program& program_;
   std::vector<bool> written_;
+  std::set<TensorId> updated_;  // parameters, by the tensors that own their memory
   size_t at_ = 0;
   std::map<int32_t, Phase> phases_;  // of the micro-steps' last nodes
 };

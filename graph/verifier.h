@@ -12,7 +12,9 @@ namespace plimsoll::graph {
 // - a tensor that is not persistent is written by exactly one node;
 // - a node that writes a tensor it reads does so at an in-place pair of its op;
 // - aliases lie within their base, which owns its memory or is itself a valid alias;
-// - phases come in the order forward, backward (with recompute among it), update.
+// - the forward phase comes first, of each micro-step;
+// - nothing but the update reads a parameter after its update, which may be in the midst of the
+//   backward phase.
 void Verify(const Program& program);
 
 // "node 12 (linear @block.0.fc)": how errors name a node.

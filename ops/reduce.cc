@@ -45,6 +45,19 @@ std::vector<TensorType> InferGlobalNorm(const OpCall& call) {
   return {{DType::kFloat32, {}}};
 }
 
+std::vector<TensorType> InferSquareSum(const OpCall& call) {
+  Check(graph::IsFloat(call.input(0).dtype), call, "the input must be floating");
+  return {{DType::kFloat64, {}}};
+}
+
+std::vector<TensorType> InferRootOfSums(const OpCall& call) {
+  Check(!call.inputs.empty(), call, "needs an input");
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    Check(call.input(i) == TensorType{DType::kFloat64, {}}, call, "inputs must be f64 scalars");
+  }
+  return {{DType::kFloat32, {}}};
+}
+
 graph::Cost GlobalNormCost(const OpCall& call) {
   double elements = 0;
   for (const TensorType* type : call.inputs)
@@ -90,6 +103,25 @@ const OpRegistration kGlobalNorm({
     .cost = &GlobalNormCost,
 });
 
+const OpRegistration kSquareSum({
+    .name = "square_sum",
+    .inputs = {{"x"}},
+    .outputs = {{"sum"}},
+    .infer = &InferSquareSum,
+    .gradient = {},
+    .cost = FlopsPerElement(2),
+});
+
+const OpRegistration kRootOfSums({
+    .name = "root_of_sums",
+    .inputs = {{"sum"}},
+    .outputs = {{"norm"}},
+    .variadic = true,
+    .infer = &InferRootOfSums,
+    .gradient = {},
+    .cost = &GlobalNormCost,
+});
+
 const OpRegistration kClipFactor({
     .name = "clip_factor",
     .inputs = {{"norm"}},
@@ -103,6 +135,8 @@ const OpRegistration kClipFactor({
 const CudaWorkspaceRegistration kSumWorkspace("sum", &SumChunksBytes);
 const CudaWorkspaceRegistration kSquaredNormWorkspace("squared_norm", &SumChunksBytes);
 const CudaWorkspaceRegistration kGlobalNormWorkspace("global_norm", &SumChunksBytes);
+const CudaWorkspaceRegistration kSquareSumWorkspace("square_sum", &SumChunksBytes);
+const CudaWorkspaceRegistration kRootOfSumsWorkspace("root_of_sums", &SumChunksBytes);
 
 }  // namespace
 
@@ -116,6 +150,14 @@ Value SquaredNorm(graph::Builder& g, Value x, std::string_view name) {
 
 Value GlobalNorm(graph::Builder& g, const std::vector<Value>& tensors, std::string_view name) {
   return g.Emit1("global_norm", tensors, {}, name);
+}
+
+Value SquareSum(graph::Builder& g, Value x, std::string_view name) {
+  return g.Emit1("square_sum", {x}, {}, name);
+}
+
+Value RootOfSums(graph::Builder& g, const std::vector<Value>& sums, std::string_view name) {
+  return g.Emit1("root_of_sums", sums, {}, name);
 }
 
 Value ClipFactor(graph::Builder& g, Value norm, double max_norm, std::string_view name) {

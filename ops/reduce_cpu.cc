@@ -1,5 +1,5 @@
 // Threads share chunks of elements; the sum of a chunk, in double, goes to the workspace, and the
-// calling thread adds the chunks in their order. Bytes: n·s.
+// calling thread adds the chunks of each tensor in their order, and then the tensors. Bytes: n·s.
 #include <algorithm>
 #include <cmath>
 
@@ -68,7 +68,12 @@ double SumInputs(const CpuContext& ctx, const ChunkSumOf& chunk_sum) {
     }
   });
   double total = 0;
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) total += partial[chunk];
+  for (const TensorRef& input : ctx.inputs) {
+    double of_tensor = 0;
+    for (int64_t left = Chunks(input.type.shape.elements()); left > 0; --left)
+      of_tensor += *partial++;
+    total += of_tensor;
+  }
   return total;
 }
 
@@ -100,6 +105,14 @@ void GlobalNorm(const CpuContext& ctx) {
   *ctx.out<float>(0) = static_cast<float>(std::sqrt(SumSquares(ctx)));
 }
 
+void SquareSum(const CpuContext& ctx) { *ctx.out<double>(0) = SumSquares(ctx); }
+
+void RootOfSums(const CpuContext& ctx) {
+  double total = 0;
+  for (size_t i = 0; i < ctx.inputs.size(); ++i) total += *ctx.in<double>(i);
+  *ctx.out<float>(0) = static_cast<float>(std::sqrt(total));
+}
+
 void ClipFactor(const CpuContext& ctx) {
   const float max_norm = static_cast<float>(ctx.attributes.GetReal("max_norm"));
   const float factor = max_norm / (*ctx.in<float>(0) + 1e-6f);
@@ -116,6 +129,8 @@ int64_t SumWorkspace(const graph::OpCall& call, int) {
 const CpuKernelRegistration kSum({"sum", &Sum, &SumWorkspace});
 const CpuKernelRegistration kSquaredNorm({"squared_norm", &SquaredNorm, &SumWorkspace});
 const CpuKernelRegistration kGlobalNorm({"global_norm", &GlobalNorm, &SumWorkspace});
+const CpuKernelRegistration kSquareSum({"square_sum", &SquareSum, &SumWorkspace});
+const CpuKernelRegistration kRootOfSums({"root_of_sums", &RootOfSums});
 const CpuKernelRegistration kClipFactor({"clip_factor", &ClipFactor});
 
 }  // namespace

@@ -1,11 +1,14 @@
-// Sums over whole tensors, in two stages: a block of threads sums a chunk of 32,768 elements of one
-// tensor, and one block adds the chunks in a fixed order. The first stage is one launch for up to
-// 1,000 tensors, whose addresses are in the kernel's parameter. A thread adds the 4 or 8 elements
-// of a 16-byte load in f32, and these sums in f64. Infinities and NaNs propagate: the norm of
-// gradients that overflowed is not finite. Bytes: n·s.
+// Sums over whole tensors, in three stages: a block of threads sums a chunk of 32,768 elements of
+// one tensor, another one adds the chunks of a tensor, and one block adds the tensors; always in a
+// fixed order. The first two are one launch each for up to 800 tensors, whose addresses are in the
+// kernel's parameter. A thread adds the 4 or 8 elements of a 16-byte load in f32, and these sums in
+// f64. Infinities and NaNs propagate: the norm of gradients that overflowed is not finite. Bytes:
+// n·s.
 //
 // Squares are f32: the square of an element above 1.8e19 is infinite.
+#include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
@@ -17,21 +20,23 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMaxTensors = 1000;
+constexpr int kTotalThreads = 1024;
+constexpr int kMaxTensors = 800;
 
 struct SumTensor {
   const void* data;
   int64_t elements;
+  double* partials;  // of its chunks
+  double* total;
   int chunk;  // the tensor's first chunk, counted over all tensors of the launch
   graph::DType dtype;
 };
 
-// At most 24 KB of the 32 KB that a kernel's parameters may take.
+// Nearly all of the 32,764 bytes that a kernel's parameters may take.
 struct SumTable {
   SumTensor tensors[kMaxTensors];
   int count = 0;
   int chunks = 0;
-  double* partials;  // of the launch's first chunk
 };
 
 __device__ double WarpSum(double x) {
@@ -104,43 +109,112 @@ __global__ __launch_bounds__(kThreads) void SumChunksKernel(
       sum = ThreadSum<float, kSquare>(static_cast<const float*>(tensor.data) + first, n);
   }
   sum = BlockTotal(sum);
-  if (threadIdx.x == 0) table.partials[chunk] = sum;
+  if (threadIdx.x == 0) tensor.partials[chunk - tensor.chunk] = sum;
 }
 
-__global__ __launch_bounds__(1024) void AddChunksKernel(const double* partials, int64_t count,
-                                                        bool root, float* out) {
+// The sum of an array by one block, valid in its first thread.
+__device__ double Total(const double* values, int64_t count) {
   double sum = 0;
 #pragma unroll 8
-  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += partials[i];
-  sum = BlockTotal(sum);
-  if (threadIdx.x == 0) *out = static_cast<float>(root ? sqrt(sum) : sum);
+  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += values[i];
+  return BlockTotal(sum);
+}
+
+__global__ __launch_bounds__(kThreads) void AddChunksKernel(
+    const __grid_constant__ SumTable table) {
+  const SumTensor& tensor = table.tensors[blockIdx.x];
+  const double total = Total(tensor.partials, (tensor.elements + kSumChunk - 1) / kSumChunk);
+  if (threadIdx.x == 0) *tensor.total = total;
+}
+
+__global__ __launch_bounds__(kTotalThreads) void AddTensorsKernel(const double* totals,
+                                                                  int64_t count, bool root,
+                                                                  float* out) {
+  const double total = Total(totals, count);
+  if (threadIdx.x == 0) *out = static_cast<float>(root ? sqrt(total) : total);
+}
+
+// Launches the first two stages for tensors that are handed in one by one.
+template <bool kSquare>
+class TensorSums {
+ public:
+  explicit TensorSums(cudaStream_t stream) : stream_(stream) {}
+
+  void Add(const TensorRef& tensor, double* partials, double* total) {
+    if (table_.count == kMaxTensors) Launch();
+    const int64_t elements = tensor.type.shape.elements();
+    table_.tensors[table_.count++] = {tensor.data, elements,      partials,
+                                      total,       table_.chunks, tensor.type.dtype};
+    table_.chunks += static_cast<int>(SumChunks(elements));
+  }
+
+  void Launch() {
+    if (table_.chunks > 0) {
+      SumChunksKernel<kSquare>
+          <<<static_cast<unsigned>(table_.chunks), kThreads, 0, stream_>>>(table_);
+      gpu::CheckLaunch("sums of chunks");
+    }
+    if (table_.count > 0) {
+      AddChunksKernel<<<static_cast<unsigned>(table_.count), kThreads, 0, stream_>>>(table_);
+      gpu::CheckLaunch("sums of tensors");
+    }
+    table_.count = table_.chunks = 0;
+  }
+
+ private:
+  cudaStream_t stream_;
+  SumTable table_;
+};
+
+void AddTensors(const CudaContext& ctx, const double* totals, bool root) {
+  AddTensorsKernel<<<1, kTotalThreads, 0, ctx.stream>>>(
+      totals, static_cast<int64_t>(ctx.inputs.size()), root, ctx.out<float>(0));
+  gpu::CheckLaunch("sum of tensors");
 }
 
 template <bool kSquare>
 void SumInputs(const CudaContext& ctx, bool root) {
-  auto* partials = static_cast<double*>(ctx.workspace);
-  int64_t chunks = 0;
-  SumTable table;
-  const auto launch = [&] {
-    if (table.chunks > 0) {
-      SumChunksKernel<kSquare>
-          <<<static_cast<unsigned>(table.chunks), kThreads, 0, ctx.stream>>>(table);
-      gpu::CheckLaunch("sums of chunks");
-    }
-    chunks += table.chunks;
-    table.count = table.chunks = 0;
-  };
+  auto* const totals = static_cast<double*>(ctx.workspace);
+  double *total = totals, *partials = totals + ctx.inputs.size();
+  TensorSums<kSquare> sums(ctx.stream);
   for (const TensorRef& input : ctx.inputs) {
-    const int64_t elements = input.type.shape.elements();
-    if (elements == 0) continue;
-    if (table.count == kMaxTensors) launch();
-    table.partials = partials + chunks;
-    table.tensors[table.count++] = {input.data, elements, table.chunks, input.type.dtype};
-    table.chunks += static_cast<int>(SumChunks(elements));
+    sums.Add(input, partials, total++);
+    partials += SumChunks(input.type.shape.elements());
   }
-  launch();
-  AddChunksKernel<<<1, 1024, 0, ctx.stream>>>(partials, chunks, root, ctx.out<float>(0));
-  gpu::CheckLaunch("sum of chunks");
+  sums.Launch();
+  AddTensors(ctx, totals, root);
+}
+
+void SquareSums(std::span<const CudaContext> calls) {
+  TensorSums</*kSquare=*/true> sums(calls[0].stream);
+  for (const CudaContext& ctx : calls) {
+    sums.Add(ctx.inputs[0], static_cast<double*>(ctx.workspace), ctx.out<double>(0));
+  }
+  sums.Launch();
+}
+
+struct ScalarTable {
+  const double* scalars[kMaxTensors];
+};
+
+__global__ void GatherScalarsKernel(const __grid_constant__ ScalarTable table, int count,
+                                    double* to) {
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < count) to[i] = *table.scalars[i];
+}
+
+void RootOfSums(const CudaContext& ctx) {
+  auto* const totals = static_cast<double*>(ctx.workspace);
+  for (size_t begin = 0; begin < ctx.inputs.size(); begin += kMaxTensors) {
+    ScalarTable table;
+    const auto count = static_cast<int>(std::min<size_t>(kMaxTensors, ctx.inputs.size() - begin));
+    for (int i = 0; i < count; ++i)
+      table.scalars[i] = ctx.in<double>(begin + static_cast<size_t>(i));
+    GatherScalarsKernel<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0,
+                          ctx.stream>>>(table, count, totals + begin);
+    gpu::CheckLaunch("root_of_sums");
+  }
+  AddTensors(ctx, totals, /*root=*/true);
 }
 
 __global__ void ClipFactorKernel(const float* norm, float max_norm, float* out) {
@@ -163,6 +237,13 @@ const CudaKernelRegistration kSquaredNorm({"squared_norm", [](const CudaContext&
 const CudaKernelRegistration kGlobalNorm({"global_norm", [](const CudaContext& ctx) {
                                             SumInputs<true>(ctx, /*root=*/true);
                                           }});
+const CudaKernelRegistration kSquareSum({.op = "square_sum",
+                                         .run =
+                                             [](const CudaContext& ctx) {
+                                               SquareSums({&ctx, 1});
+                                             },
+                                         .run_group = &SquareSums});
+const CudaKernelRegistration kRootOfSums({"root_of_sums", &RootOfSums});
 const CudaKernelRegistration kClipFactor({"clip_factor", &ClipFactor});
 
 }  // namespace

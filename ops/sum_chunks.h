@@ -1,5 +1,5 @@
-// How sums over whole tensors are divided on a GPU, and their scratch memory: one partial sum, in
-// f64, of each chunk of each tensor.
+// How sums over whole tensors are divided on a GPU, and their scratch memory: in f64, a partial sum
+// of each chunk of each tensor, and a sum of each tensor.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ inline constexpr int64_t kSumChunk =
 inline int64_t SumChunks(int64_t elements) { return (elements + kSumChunk - 1) / kSumChunk; }
 
 inline int64_t SumChunksBytes(const graph::OpCall& call) {
-  int64_t chunks = 0;
-  for (const graph::TensorType* type : call.inputs) chunks += SumChunks(type->shape.elements());
-  return chunks * static_cast<int64_t>(sizeof(double));
+  int64_t sums = 0;
+  for (const graph::TensorType* type : call.inputs) sums += SumChunks(type->shape.elements()) + 1;
+  return sums * static_cast<int64_t>(sizeof(double));
 }
 
 }  // namespace plimsoll::ops

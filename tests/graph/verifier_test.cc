@@ -58,9 +58,13 @@ TEST(Verifier, AllowsUpdatesOnlyAtInPlacePairs) {
 
 TEST(Verifier, KeepsPhasesInOrder) {
   EXPECT_THAT(ErrorOf("  tensor %x: f32[4] input persistent\nupdate\n"
-                      "  %y: f32[4] = scale(%x) {factor=2.0}\nbackward\n"
+                      "  %y: f32[4] = scale(%x) {factor=2.0}\nforward\n"
                       "  %z: f32[4] = scale(%y) {factor=2.0}\n"),
-              HasSubstr("phase backward after update"));
+              HasSubstr("phase forward after update"));
+  EXPECT_EQ(ErrorOf("  tensor %x: f32[4] input persistent\nupdate\n"
+                    "  %y: f32[4] = scale(%x) {factor=2.0}\nbackward\n"
+                    "  %z: f32[4] = scale(%y) {factor=2.0}\n"),
+            "none");
   EXPECT_EQ(ErrorOf("  tensor %x: f32[4] input persistent\nbackward\n"
                     "  %y: f32[4] = scale(%x) {factor=2.0}\nrecompute\n"
                     "  %z: f32[4] = scale(%y) {factor=2.0}\nbackward\n"
@@ -75,6 +79,21 @@ TEST(Verifier, KeepsPhasesInOrder) {
                       "  %z: f32[4] = scale(%y) {factor=2.0}\nforward 1\n"
                       "  %a: f32[4] = scale(%z) {factor=2.0}\n"),
               HasSubstr("phase forward after backward"));
+}
+
+TEST(Verifier, ReadsNoParameterAfterItsUpdate) {
+  const std::string program =
+      "  tensor %w: f32[4] parameter persistent\n"
+      "  tensor %lr: f32[] input persistent\n"
+      "backward\n"
+      "  %w.grad: f32[4] gradient = scale(%w) {factor=2.0}\n"
+      "update\n"
+      "  %w, _, _, _ = sgd(%w, %w.grad, _, %lr) "
+      "{momentum=0.0, nesterov=false, weight_decay=0.0}\n";
+  EXPECT_EQ(ErrorOf(program), "none");
+  EXPECT_EQ(ErrorOf(program + "  %a: f32[4] = scale(%w) {factor=2.0}\n"), "none");
+  EXPECT_THAT(ErrorOf(program + "backward\n  %a: f32[4] = scale(%w) {factor=2.0}\n"),
+              HasSubstr("reads 'w' after its update"));
 }
 
 TEST(Verifier, OwnPartsAreEqualParts) {

@@ -224,6 +224,17 @@ const ExampleRegistration kGlobalNormOne({.op = "global_norm",
 const ExampleRegistration kGlobalNorm({.op = "global_norm",
                                        .label = "several chunks",
                                        .inputs = {{{17, 5003}}, {{3}}, {{0, 4}}, {{70001}}, {{}}}});
+const ExampleRegistration kSquareSum({.op = "square_sum",
+                                      .label = "several chunks",
+                                      .inputs = {{{17, 5003}}}});
+const ExampleRegistration kSquareSumOfNothing({.op = "square_sum",
+                                               .label = "of nothing",
+                                               .inputs = {{{0, 4}}}});
+const ExampleRegistration kRootOfSums(
+    {.op = "root_of_sums",
+     .label = "",
+     .inputs = {{{}, Fill::kPositive}, {{}, Fill::kPositive}, {{}, Fill::kPositive}},
+     .dtypes = {graph::DType::kFloat64}});
 const ExampleRegistration kClipFactor({.op = "clip_factor",
                                        .label = "clips",
                                        .inputs = {{{}, Fill::kPositive}},

@@ -104,6 +104,28 @@ TEST_F(ZeroEquivalence, AveragesAsOneRank) {
   }
 }
 
+// Updates within the backward pass change no bit, on each rank.
+TEST_F(ZeroEquivalence, UpdatesInTheBackwardPassWithTheSameBits) {
+  for (const bool llama : {false, true}) {
+    for (const int64_t accumulate : {1, 2}) {
+      for (const int64_t zero : {0, 1, 2, 3}) {
+        SCOPED_TRACE(fmt::format("{} × {} micro-steps, ZeRO {}", llama ? "llama" : "gpt2",
+                                 accumulate, zero));
+        TinyRun shared = Shared(RunOf(llama, accumulate), zero);
+        shared.update.clip_grad_norm = 0;
+        shared.checkpointing.policy = Policy::kBlock;
+        const TinyResult want = Train(shared);
+        shared.update_in_backward = true;
+        const TinyResult got = Train(shared);
+        EXPECT_EQ(BitsOf(got), BitsOf(want));
+        EXPECT_EQ(got.used_bytes, got.arena_bytes);
+        EXPECT_LE(got.arena_bytes, want.arena_bytes);
+        ExpectAlikeOnAllRanks(got);
+      }
+    }
+  }
+}
+
 // Frozen parameters are whole, or gathered like the others, and never updated.
 TEST_F(ZeroEquivalence, TrainsBesideFrozenParameters) {
   for (const bool llama : {false, true}) {

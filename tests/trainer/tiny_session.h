@@ -45,6 +45,7 @@ struct TinyRun {
   bool stored_attention = false;
   amp::AmpOptions amp = {};
   bool state_on_host = false;
+  bool update_in_backward = false;  // of all parameters
   double init_loss_scale = 65536;  // used when the update scales the loss
   checkpointing::Options checkpointing = {};
   runtime::ExecutorOptions executor = {};
@@ -103,6 +104,7 @@ inline TinyResult Train(const TinyRun& run) {
   options.stored_attention = run.stored_attention;
   options.amp = run.amp;
   options.state_on_host = run.state_on_host;
+  if (run.update_in_backward) options.update_in_backward = {.least_bytes = 0};
   options.init_loss_scale = run.init_loss_scale;
   options.checkpointing = run.checkpointing;
   options.device = device->kind();

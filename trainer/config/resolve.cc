@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "trainer/config/check_in_backward.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
 #include "trainer/data/source.h"
@@ -584,6 +585,7 @@ void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warni
   CheckCheckpointing(config, warnings);
   ResolveAmp(config, warnings);
   CheckDivergence(config);
+  CheckInBackward(config, warnings);
   ResolvePaths(config);
 }
 

@@ -200,6 +200,7 @@ struct OptimizerConfig {
   std::vector<WeightDecayGroup> weight_decay_groups;
   double layer_decay = 1;       // of the learning rate, from layer to layer; 1: all alike
   double clip_grad_norm = 1.0;  // 0: off
+  bool in_backward = false;     // updates as soon as gradients are complete
   double ema = 0;               // decay of the averaged weights; 0: none
   bool ema_warmup = false;
   StateDtype state_dtype = StateDtype::kFp32;

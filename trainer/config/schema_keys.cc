@@ -235,6 +235,12 @@ void OptimizerKeys(std::vector<Key>& keys) {
       .Add("clip_grad_norm", &O::clip_grad_norm,
            "Largest global norm of the gradient; 0: no clipping.")
       .AtLeast(0);
+  optimizer.Add("in_backward", &O::in_backward,
+                "Updates each parameter within the backward pass, as soon as its gradient is "
+                "complete and nothing reads its weight any more: gradients then never all stand at "
+                "once, and all numbers are the same. Not where an update waits for all gradients: "
+                "with `clip_grad_norm`, loss scaling, and steps that may be skipped; and carried "
+                "gradients of several micro-steps stay where they are (docs/parameter_memory.md).");
   optimizer
       .Add("ema", &O::ema,
            "Decay of exponential moving averages of the weights, over applied updates: after each, "

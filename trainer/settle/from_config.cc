@@ -447,6 +447,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.snapshot_copy = config.save.async;
   options.data_parallel.bucket_bytes = BucketBytes(config, CountParameters(model, options).trained);
   options.state_on_host = config.optimizer.place == config::OptimizerPlace::kHost;
+  if (config.optimizer.in_backward) options.update_in_backward.emplace();
   options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);
   options.device = DeviceFrom(config);

@@ -213,6 +213,9 @@ void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline
   if (options.mesh.ranks(kDataAxis) > 1 && options.zero == 3) {
     passes.Add<parallel::PrefetchParameters>();
   }
+  if (trains && options.update_in_backward && !options.state_on_host) {
+    passes.Add<optim::UpdateInBackward>(*options.update_in_backward);
+  }
   if (trains) passes.Add<checkpointing::Offload>();
   passes.Add<Workspaces>(options.device, options.threads);
 }

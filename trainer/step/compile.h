@@ -18,6 +18,7 @@
 #include "models/model.h"
 #include "models/sharding.h"
 #include "optim/update.h"
+#include "optim/update_in_backward.h"
 #include "parallel/data_parallel.h"
 #include "parallel/rng_slots.h"
 #include "runtime/device_kind.h"
@@ -58,6 +59,9 @@ struct CompileOptions {
   std::vector<std::string> frozen = {};
   bool snapshot_copy = false;  // also a program that copies what a snapshot holds
   bool state_on_host = false;  // moments and master weights, fetched for each update
+  // Updates that wait for no norm of all gradients move into the backward pass. Has no effect with
+  // state on the host.
+  std::optional<optim::UpdateInBackwardOptions> update_in_backward = std::nullopt;
   checkpointing::Options checkpointing;
   // With Policy::kExplicit: what isn't kept in the programs of an objective, by its name and the
   // tensor's.

@@ -436,6 +436,29 @@ TEST(Load, AWarmUpOfNoAveragesIsReported) {
               ElementsAre("run.yaml:3: optimizer.ema_warmup: has no effect without optimizer.ema"));
 }
 
+TEST(Load, UpdatesThatWaitForAllGradientsAreReported) {
+  const auto warnings = [](const std::string& more) {
+    return LoadText(kBase + more, "run.yaml").warnings;
+  };
+  const std::string key = "optimizer.in_backward: has no effect: ";
+  EXPECT_THAT(warnings("optimizer: {in_backward: true, clip_grad_norm: 0}"), ElementsAre());
+  EXPECT_THAT(warnings("optimizer: {in_backward: true}"),
+              ElementsAre("run.yaml:3: " + key +
+                          "optimizer.clip_grad_norm: 1 needs the norm of all gradients first; set "
+                          "it to 0"));
+  EXPECT_THAT(warnings("optimizer: {in_backward: true, clip_grad_norm: 0}\n"
+                       "divergence: {action: skip}"),
+              ElementsAre("run.yaml:3: " + key +
+                          "divergence.action: skip needs to see all gradients first; set stop or "
+                          "rollback"));
+  EXPECT_THAT(warnings("optimizer: {in_backward: true, clip_grad_norm: 0}\namp: {dtype: fp16}"),
+              ElementsAre("run.yaml:3: " + key +
+                          "loss scaling needs to see all gradients first; use amp.dtype: bf16"));
+  ExpectUserError(
+      [&] { LoadText(kBase + "optimizer: {in_backward: true, place: host}", "run.yaml"); },
+      {"run.yaml:3: optimizer.in_backward", "not possible with optimizer.place: host"});
+}
+
 TEST(Load, LossScalingThatIsMissingOrOfNoUseIsReported) {
   EXPECT_THAT(WarningsAboutAmp("{dtype: fp16}"), ElementsAre());
   EXPECT_THAT(WarningsAboutAmp("{dtype: fp16, loss_scale: static, init_scale: 0.5}"),

@@ -1,0 +1,214 @@
+#include "optim/update_in_backward.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "graph/builder.h"
+#include "ops/collective.h"
+#include "ops/reduce.h"
+
+namespace plimsoll::optim {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Phase;
+using graph::Program;
+using graph::TensorId;
+using graph::Value;
+
+// What a node has to wait for: nodes before it by their numbers.
+using Dependencies = std::vector<std::vector<size_t>>;
+
+// The nodes that write what a node reads, that read what it writes, or that write it, before it.
+Dependencies DependenciesOf(const Program& program) {
+  struct Uses {
+    std::vector<size_t> writers, readers;
+  };
+  std::map<TensorId, Uses> uses;  // by the tensor that owns the memory
+  Dependencies dependencies;
+  for (size_t at = 0; at < program.nodes().size(); ++at) {
+    const Node& node = program.nodes()[at];
+    std::set<size_t> before;
+    const auto wait_for = [&](const std::vector<size_t>& nodes) {
+      before.insert(nodes.begin(), nodes.end());
+    };
+    for (TensorId id : node.inputs) {
+      if (id != kNoTensor) wait_for(uses[program.Root(id)].writers);
+    }
+    for (TensorId id : node.outputs) {
+      if (id == kNoTensor) continue;
+      wait_for(uses[program.Root(id)].writers);
+      wait_for(uses[program.Root(id)].readers);
+    }
+    for (TensorId id : node.inputs) {
+      if (id != kNoTensor) uses[program.Root(id)].readers.push_back(at);
+    }
+    for (TensorId id : node.outputs) {
+      if (id != kNoTensor) uses[program.Root(id)].writers.push_back(at);
+    }
+    dependencies.emplace_back(before.begin(), before.end());
+  }
+  return dependencies;
+}
+
+// Moves nodes of the update.
+class Mover {
+ public:
+  Mover(Program& program, const UpdateInBackwardOptions& options)
+      : program_(program), options_(options), dependencies_(DependenciesOf(program)) {
+    const std::vector<Node>& nodes = program.nodes();
+    const auto backward =
+        std::ranges::find_if(nodes, [](const Node& n) { return n.phase != Phase::kForward; });
+    earliest_ = static_cast<size_t>(backward - nodes.begin());
+    end_ = nodes.size();
+    while (end_ > 0 && nodes[end_ - 1].phase == Phase::kUpdate) --end_;
+  }
+
+  // Finds what moves where. Returns the gradients whose updates do.
+  const std::set<TensorId>& Plan() {
+    for (size_t at = end_; at < program_.nodes().size(); ++at) {
+      const TensorId gradient = GradientOf(program_.nodes()[at]);
+      if (gradient == kNoTensor || SlotOf(at) == end_) continue;
+      gradients_.insert(gradient);
+      Move(at);
+    }
+    return gradients_;
+  }
+
+  void Apply() {
+    std::vector<Node> old = std::move(program_.mutable_nodes()), late;
+    program_.mutable_nodes().clear();
+    std::map<size_t, std::vector<size_t>> moved;  // by slot
+    for (const auto& [at, slot] : slots_) {
+      if (moves_.contains(at)) moved[slot].push_back(at);
+    }
+    for (size_t slot = 0; slot <= end_; ++slot) {
+      for (size_t at : moved[slot]) {
+        if (const TensorId id = GradientOf(old[at]); id != kNoTensor) Square(id, old[at].scope);
+        program_.mutable_nodes().push_back(std::move(old[at]));
+      }
+      if (slot < end_) program_.mutable_nodes().push_back(std::move(old[slot]));
+    }
+    for (size_t at = end_; at < old.size(); ++at) {
+      if (moves_.contains(at)) continue;
+      if (old[at].op->name == "global_norm") {
+        Norm(old[at]);
+      } else {
+        program_.mutable_nodes().push_back(std::move(old[at]));
+      }
+    }
+  }
+
+ private:
+  // The gradient by which a node updates a parameter; kNoTensor: it does not, or is to stay.
+  TensorId GradientOf(const Node& node) const {
+    if (node.phase != Phase::kUpdate || ops::IsCollective(*node.op)) return kNoTensor;
+    const bool updates = std::ranges::any_of(node.outputs, [&](TensorId id) {
+      return id != kNoTensor && program_.tensor(program_.Root(id)).role == graph::Role::kParameter;
+    });
+    if (!updates) return kNoTensor;
+    for (TensorId id : node.inputs) {
+      if (id == kNoTensor || program_.tensor(id).role != graph::Role::kGradient) continue;
+      const graph::Tensor& root = program_.tensor(program_.Root(id));
+      if (!root.persistent && program_.tensor(id).bytes() >= options_.least_bytes) return id;
+    }
+    return kNoTensor;
+  }
+
+  // The first place for a node of the update, as a number of nodes before the update that come
+  // before it.
+  size_t SlotOf(size_t at) {
+    if (const auto known = slots_.find(at); known != slots_.end()) return known->second;
+    const graph::Transfer transfer = program_.nodes()[at].op->transfer;
+    const bool done = transfer == graph::Transfer::kCollectiveDone;
+    // Ranks meet in one order, which is settled.
+    size_t slot = ops::IsCollective(*program_.nodes()[at].op) && !done ? end_ : earliest_;
+    for (size_t before : dependencies_[at]) {
+      slot = std::max(slot, before < end_ ? before + 1 : SlotOf(before));
+    }
+    if (done) slot = NextCollective(slot);
+    return slots_[at] = slot;
+  }
+
+  // The place of the first collective that starts at or behind `slot`: what ranks have begun goes
+  // on beside what is computed until then.
+  size_t NextCollective(size_t slot) const {
+    while (slot < end_ &&
+           program_.nodes()[slot].op->transfer != graph::Transfer::kCollectiveStart) {
+      ++slot;
+    }
+    return slot;
+  }
+
+  void Move(size_t at) {
+    if (!moves_.insert(at).second) return;
+    for (size_t before : dependencies_[at]) {
+      if (before >= end_) Move(before);
+    }
+  }
+
+  void Square(TensorId gradient, const std::string& scope) {
+    if (squares_.contains(gradient)) return;
+    std::string name = program_.tensor(gradient).name;
+    if (name.starts_with(scope + ".")) name.erase(0, scope.size() + 1);  // the builder adds it
+    graph::Builder g(program_);
+    g.set_phase(Phase::kUpdate);
+    g.set_scope(scope);
+    g.set_made_by("update_in_backward");
+    squares_[gradient] = ops::SquareSum(g, gradient, name + ".squares");
+  }
+
+  void Norm(const Node& norm) {
+    std::vector<Value> sums;
+    for (TensorId id : norm.inputs) {
+      Square(id, norm.scope);
+      sums.push_back(squares_.at(id));
+    }
+    graph::Builder g(program_);
+    g.set_phase(Phase::kUpdate);
+    g.set_scope(norm.scope);
+    g.set_made_by("update_in_backward");
+    g.EmitInto(norm.outputs, "root_of_sums", std::move(sums));
+  }
+
+  Program& program_;
+  const UpdateInBackwardOptions& options_;
+  const Dependencies dependencies_;
+  size_t earliest_ = 0;  // the first node behind the forward pass
+  size_t end_ = 0;       // the first node of the update
+  std::map<size_t, size_t> slots_;
+  std::set<size_t> moves_;
+  std::set<TensorId> gradients_;
+  std::map<TensorId, Value> squares_;  // by gradient
+};
+
+}  // namespace
+
+graph::PassResult UpdateInBackward::Run(Program& program) {
+  const bool updates = std::ranges::any_of(
+      program.nodes(), [](const Node& node) { return node.phase == Phase::kUpdate; });
+  if (!updates) return {false, "no update"};
+  Mover mover(program, options_);
+  const std::set<TensorId>& gradients = mover.Plan();
+  if (gradients.empty()) {
+    return {
+        false,
+        "none moved: the updates wait for the norm of all gradients (by which they are clipped, "
+        "skipped or scaled), or their gradients are carried over micro-steps, or small"};
+  }
+  mover.Apply();
+  int64_t bytes = 0;
+  for (TensorId id : gradients) bytes += program.tensor(id).bytes();
+  return {true,
+          fmt::format("updates moved of {} gradients, {}", gradients.size(), FormatBytes(bytes))};
+}
+
+}  // namespace plimsoll::optim

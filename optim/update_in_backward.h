@@ -1,0 +1,43 @@
+// optimizer.in_backward: updates move into the backward pass. Lv et al. 2023, "Full Parameter
+// Fine-tuning for Large Language Models with Limited Resources", section 3.1; PyTorch calls it
+// "optimizer in backward". A gradient then lives only until its parameter is updated, and the next
+// ones take its memory.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/pass.h"
+
+namespace plimsoll::optim {
+
+struct UpdateInBackwardOptions {
+  // Gradients with fewer bytes stay until the end: their updates share launches there. So do those
+  // that micro-steps carry, whose memory is theirs alone.
+  int64_t least_bytes = int64_t{256} << 10;
+};
+
+// Runs after all passes that add or move nodes which read parameters. Moves each node of the update
+// that depends on one gradient alone to where everything has happened that it depends on: the
+// gradient is complete, and all nodes have read the parameter that read it before (Root aside of
+// aliases). The norm of the gradients is taken apart for it:
+//
+//   %grad_norm = global_norm(%a.grad, %b.grad)
+//
+//   %a.grad.squares = square_sum(%a.grad)       where a is updated
+//   %b.grad.squares = square_sum(%b.grad)
+//   %grad_norm = root_of_sums(%a.grad.squares, %b.grad.squares)
+//
+// which has the same bits (ops/reduce.h), as has everything else. Updates that need the norm of all
+// gradients (clipping by it, loss scaling, steps that are skipped for what gradients are) cannot
+// move, and the program is left as it was.
+class UpdateInBackward : public graph::Pass {
+ public:
+  explicit UpdateInBackward(UpdateInBackwardOptions options = {}) : options_(options) {}
+  std::string_view name() const override { return "update_in_backward"; }
+  graph::PassResult Run(graph::Program& program) override;
+
+ private:
+  UpdateInBackwardOptions options_;
+};
+
+}  // namespace plimsoll::optim

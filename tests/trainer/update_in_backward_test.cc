@@ -1,0 +1,125 @@
+// Updates within the backward pass: the same bits as behind it, in less memory, and the planned
+// memory is the used one.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+#include "tests/trainer/tiny_session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using graph::DType;
+using Policy = checkpointing::Options::Policy;
+
+void ExpectSame(const TinyResult& actual, const TinyResult& expected) {
+  EXPECT_EQ(actual.losses, expected.losses);
+  EXPECT_EQ(actual.grad_norms, expected.grad_norms);
+  EXPECT_EQ(actual.evaluations, expected.evaluations);
+  EXPECT_EQ(actual.weights, expected.weights);
+  EXPECT_EQ(actual.state, expected.state);
+}
+
+TinyRun RunOf(bool llama, DType dtype) {
+  TinyRun run;
+  run.spec = llama ? TinyLlama() : TinyGpt2();
+  run.spec.layers = 4;
+  run.steps = 4;
+  run.amp.dtype = dtype;
+  run.update.clip_grad_norm = 0;
+  run.executor.poison = true;
+  run.executor.check_arena = true;
+  return run;
+}
+
+// Trains behind and within the backward pass; returns how many bytes fewer the second one takes.
+int64_t Saved(TinyRun run) {
+  const TinyResult behind = Train(run);
+  run.update_in_backward = true;
+  const TinyResult within = Train(run);
+  ExpectSame(within, behind);
+  EXPECT_EQ(within.used_bytes, within.arena_bytes);
+  return behind.arena_bytes - within.arena_bytes;
+}
+
+// Llama or GPT-2, whose head is the embedding; the type.
+class UpdateInBackward : public testing::TestWithParam<std::tuple<bool, DType>> {
+ protected:
+  static TinyRun Run() { return RunOf(std::get<0>(GetParam()), std::get<1>(GetParam())); }
+};
+
+TEST_P(UpdateInBackward, KeepsTheBitsUnderEveryPolicy) {
+  for (const Policy policy : {Policy::kNone, Policy::kBlock, Policy::kEvery}) {
+    SCOPED_TRACE(static_cast<int>(policy));
+    TinyRun run = Run();
+    run.checkpointing.policy = policy;
+    run.checkpointing.every = 2;
+    run.evaluate = true;
+    EXPECT_GE(Saved(run), 0);
+  }
+}
+
+// With few activations most of the peak is gradients.
+TEST_P(UpdateInBackward, SavesGradients) {
+  TinyRun run = Run();
+  run.micro_batch = 1;
+  run.sequence = 4;
+  const auto model = models::MakeModel(run.spec);
+  int64_t elements = 0;
+  for (const models::ParameterInfo& parameter : model->parameters()) {
+    elements += parameter.shape.elements();
+  }
+  EXPECT_GT(Saved(run), elements * int64_t{sizeof(float)} / 2);
+}
+
+TEST_P(UpdateInBackward, KeepsTheBitsOfAllUpdates) {
+  TinyRun sgd = Run();
+  sgd.update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
+  TinyRun small = Run();
+  small.update.state_dtype = optim::StateDType::kInt8;
+  small.update.master_weights = false;
+  TinyRun averaged = Run();
+  averaged.update.average = ops::WeightAverageOptions{.decay = 0.75};
+  averaged.evaluate = true;
+  TinyRun frozen = Run();
+  frozen.frozen = {"block.1.*"};
+  TinyRun adapted = Run();
+  adapted.lora = {"*"};
+  TinyRun ahead = Run();
+  ahead.copy_after = 1;
+  for (const TinyRun& run : {sgd, small, averaged, frozen, adapted, ahead}) {
+    EXPECT_GE(Saved(run), 0);
+  }
+}
+
+// Gradients that micro-steps carry are persistent: nothing is won, and nothing is lost.
+TEST_P(UpdateInBackward, KeepsTheBitsOfSeveralMicroSteps) {
+  for (const int64_t together : {1, 3}) {
+    TinyRun run = Run();
+    run.accumulate = 3;
+    run.micro_steps_per_program = together;
+    EXPECT_EQ(Saved(run), 0);
+  }
+}
+
+// The norm of all gradients is needed first: nothing moves.
+TEST_P(UpdateInBackward, LeavesClippingByTheNormAlone) {
+  TinyRun run = Run();
+  run.update.clip_grad_norm = 0.5;
+  EXPECT_EQ(Saved(run), 0);
+  run.update.clip_grad_norm = 0;
+  run.update.skips = true;
+  EXPECT_EQ(Saved(run), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, UpdateInBackward,
+                         testing::Combine(testing::Bool(),
+                                          testing::Values(DType::kFloat32, DType::kBFloat16)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param) ? "Llama" : "Gpt2") +
+                                  std::string(graph::Name(std::get<1>(info.param)));
+                         });
+
+}  // namespace
+}  // namespace plimsoll::trainer
