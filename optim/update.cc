@@ -24,10 +24,18 @@ Value Carried(Builder& g, const std::string& name, Role role, const TensorType& 
   return found != kNoTensor ? found : g.Persistent(name, role, type);
 }
 
-// The factor for the gradients, and whether the step is applied at all.
+// The factors for the gradients, and whether the step is applied at all.
 struct Gate {
-  Value factor = kNoTensor, apply = kNoTensor;
+  Value unscale = kNoTensor;  // undoes the loss scale
+  Value factor = kNoTensor;   // for all gradients: of clipping and unscale
+  Value apply = kNoTensor;
 };
+
+// The factor that clips to the largest norm, times `unscale` if there is one.
+Value EmitClipping(Builder& g, Value norm, Value unscale, const UpdateOptions& options) {
+  const Value factor = g.Emit1("clip_factor", {norm}, {{"max_norm", options.clip_grad_norm}});
+  return unscale == kNoTensor ? factor : g.Emit1("mul", {factor, unscale}, {}, "factor");
+}
 
 Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
                          const UpdateOptions& options) {
@@ -35,7 +43,7 @@ Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
   const Value metric = g.Persistent(options.Named("grad_norm"), Role::kMetric, scalar);
   const TensorType counters{DType::kInt32, {2}};
   Gate gate;
-  Value norm = metric, unscale = kNoTensor;
+  Value norm = metric;
   ops::LossLimit loss;
   if (options.skips) {
     loss = {g.program().Require(options.Named("loss")),
@@ -50,7 +58,7 @@ Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
         ops::EmitLossScaleStep(g, g.Emit1("global_norm", gradients, {}, "scaled_norm"), scale,
                                tracker, skipped, metric, *options.loss_scale, loss);
     norm = step.grad_norm;
-    unscale = step.inverse;
+    gate.unscale = step.inverse;
     gate.apply = step.apply;
   } else {
     g.EmitInto({norm}, "global_norm", gradients);
@@ -59,13 +67,24 @@ Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
           g, norm, loss, Carried(g, options.Named("skipped"), Role::kState, counters));
     }
   }
-  if (options.clip_grad_norm <= 0) {
-    gate.factor = unscale;
-    return gate;
+  using ClipBy = UpdateOptions::ClipBy;
+  if (options.clip_grad_norm <= 0 || options.clip_by == ClipBy::kParameter) {
+    gate.factor = gate.unscale;
+  } else if (options.clip_by == ClipBy::kLastStep) {
+    const Value last = g.Persistent(options.Named("last_grad_norm"), Role::kOptimizerState, scalar);
+    gate.factor = EmitClipping(g, last, gate.unscale, options);
+    ops::CommitState(g, last, norm, 1, gate.apply);
+  } else {
+    gate.factor = EmitClipping(g, norm, gate.unscale, options);
   }
-  gate.factor = g.Emit1("clip_factor", {norm}, {{"max_norm", options.clip_grad_norm}});
-  if (unscale != kNoTensor) gate.factor = g.Emit1("mul", {gate.factor, unscale}, {}, "factor");
   return gate;
+}
+
+// The factor that clips this gradient by itself.
+Value EmitClippingOf(Builder& g, Value gradient, Value unscale, const UpdateOptions& options) {
+  Value norm = g.Emit1("global_norm", {gradient}, {}, "norm");
+  if (unscale != kNoTensor) norm = g.Emit1("mul", {norm, unscale}, {}, "unscaled_norm");
+  return EmitClipping(g, norm, unscale, options);
 }
 
 }  // namespace
@@ -181,8 +200,11 @@ graph::PassResult Update::Run(graph::Program& program) {
       g.Persistent(options_.Named("update_count"), Role::kOptimizerState, {DType::kInt32, {}});
   ops::Increment(g, count, common.apply);
 
+  const bool clips_each =
+      options_.clip_grad_norm > 0 && options_.clip_by == UpdateOptions::ClipBy::kParameter;
   for (size_t i = 0; i < parameters.size(); ++i) {
     g.set_scope(program.tensor(parameters[i]).name);
+    if (clips_each) common.clip = EmitClippingOf(g, gradients[i], gate.unscale, options_);
     EmitUpdateOf(g, parameters[i], gradients[i], count, common);
   }
   std::vector<Value> averaged = parameters;

@@ -54,7 +54,11 @@ struct UpdateOptions {
   std::vector<DecayGroup> groups = {};
   // What the learning rate is multiplied by, by parameter; 1 for those that aren't named.
   std::map<std::string, double> lr_factors = {};
-  double clip_grad_norm = 1.0;  // global L2 norm; 0 doesn't clip
+  double clip_grad_norm = 1.0;  // largest L2 norm; 0 doesn't clip
+  // What that norm is of: all gradients of the step; each parameter's by itself; or, to clip all by
+  // one factor without waiting for them, all gradients of the last applied update.
+  enum class ClipBy { kStep, kParameter, kLastStep };
+  ClipBy clip_by = ClipBy::kStep;
   // Every 16-bit parameter has state that extends it to float32. Without, a bf16 parameter is
   // rounded stochastically; an f16 parameter needs it.
   bool master_weights = true;
@@ -86,6 +90,7 @@ bool BelongsToAverages(std::string_view name);
 // A parameter's type in the program says how it is stored. Adds
 //   "lr" f32[], input;  "grad_norm" f32[], metric: before clipping, unscaled
 //   "update_count" i32[]: applied updates
+//   with ClipBy::kLastStep: "last_grad_norm" f32[], 0 before the first update
 //   "P.m", "P.v" (AdamW) or "P.momentum" (SGD): moments, with "….scale" f32 when they are u8
 //   with master weights: "P.remainder" i16 of a bf16 parameter P, "P.master" f32 of an f16 one
 //   with loss scaling: "loss_scale" f32[], "growth_tracker" i32[], "skipped" i32[2]. A step whose

@@ -93,17 +93,12 @@ class Mover {
     for (size_t slot = 0; slot <= end_; ++slot) {
       for (size_t at : moved[slot]) {
         if (const TensorId id = GradientOf(old[at]); id != kNoTensor) Square(id, old[at].scope);
-        program_.mutable_nodes().push_back(std::move(old[at]));
+        Put(std::move(old[at]));
       }
       if (slot < end_) program_.mutable_nodes().push_back(std::move(old[slot]));
     }
     for (size_t at = end_; at < old.size(); ++at) {
-      if (moves_.contains(at)) continue;
-      if (old[at].op->name == "global_norm") {
-        Norm(old[at]);
-      } else {
-        program_.mutable_nodes().push_back(std::move(old[at]));
-      }
+      if (!moves_.contains(at)) Put(std::move(old[at]));
     }
   }
 
@@ -164,6 +159,15 @@ class Mover {
     g.set_scope(scope);
     g.set_made_by("update_in_backward");
     squares_[gradient] = ops::SquareSum(g, gradient, name + ".squares");
+  }
+
+  // A node of the update.
+  void Put(Node&& node) {
+    if (node.op->name == "global_norm") {
+      Norm(node);
+    } else {
+      program_.mutable_nodes().push_back(std::move(node));
+    }
   }
 
   void Norm(const Node& norm) {

@@ -174,6 +174,27 @@ TEST(CudaSums, ManyTensors) {
   ExpectAgree("global_norm", arguments);
 }
 
+// A norm has the same bits in one op as from sums of single tensors.
+TEST(CudaSums, NormsFromSumsOfSquares) {
+  PLIMSOLL_NEEDS_CUDA
+  gpu::Libraries libraries;
+  std::vector<TestTensor> tensors, sums;
+  for (int i = 0; i < 1700; ++i) {
+    tensors.push_back(Normal(i % 3 == 0 ? DType::kBFloat16 : DType::kFloat32, {i % 9 * 31}, i));
+  }
+  tensors.push_back(Normal(DType::kFloat32, {1000003}, 7));
+  Arguments whole, parts;
+  for (const TestTensor& tensor : tensors) {
+    whole.push_back(&tensor);
+    sums.push_back(RunCudaOp("square_sum", {&tensor}, libraries)[0]);
+  }
+  for (const TestTensor& sum : sums) parts.push_back(&sum);
+  ExpectAgree("square_sum", {&tensors.back()});
+  const TestTensor want = RunCudaOp("global_norm", whole, libraries)[0];
+  EXPECT_GT(want.at(0), 0);
+  EXPECT_EQ(RunCudaOp("root_of_sums", parts, libraries)[0].at(0), want.at(0));
+}
+
 TEST(CudaSums, InfinitiesAndNansComeThrough) {
   PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;

@@ -64,6 +64,63 @@ update
 )");
 }
 
+TEST(Update, ClipsEachParameterByItself) {
+  ExpectProgram(Updated(kGradients, {.algorithm = UpdateOptions::Algorithm::kSgd,
+                                     .momentum = 0,
+                                     .weight_decay = 0.25,
+                                     .groups = {},
+                                     .clip_grad_norm = 2.0,
+                                     .clip_by = UpdateOptions::ClipBy::kParameter}),
+                R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,6] input persistent
+  tensor %w: f32[6,4] parameter persistent
+  tensor %b: f32[6] parameter persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %update_count: i32[] optimizer_state persistent
+backward
+  %w.grad: f32[6,4] gradient, %b.grad: f32[6] gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
+update
+  %grad_norm = global_norm(%w.grad, %b.grad) !update
+  %update_count = increment(%update_count) !update
+  %w.norm: f32[] = global_norm(%w.grad) @w !update
+  %w.clip_factor: f32[] = clip_factor(%w.norm) {max_norm=2.0} @w !update
+  %w, _, _, _ = sgd(%w, %w.grad, _, %lr, %w.clip_factor) {momentum=0.0, nesterov=false, weight_decay=0.25} @w !update
+  %b.norm: f32[] = global_norm(%b.grad) @b !update
+  %b.clip_factor: f32[] = clip_factor(%b.norm) {max_norm=2.0} @b !update
+  %b, _, _, _ = sgd(%b, %b.grad, _, %lr, %b.clip_factor) {momentum=0.0, nesterov=false, weight_decay=0.0} @b !update
+)");
+}
+
+TEST(Update, ClipsByTheNormOfTheLastStep) {
+  ExpectProgram(Updated(kGradients, {.algorithm = UpdateOptions::Algorithm::kSgd,
+                                     .momentum = 0,
+                                     .weight_decay = 0.25,
+                                     .groups = {},
+                                     .clip_grad_norm = 2.0,
+                                     .clip_by = UpdateOptions::ClipBy::kLastStep}),
+                R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,6] input persistent
+  tensor %w: f32[6,4] parameter persistent
+  tensor %b: f32[6] parameter persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %last_grad_norm: f32[] optimizer_state persistent
+  tensor %update_count: i32[] optimizer_state persistent
+backward
+  %w.grad: f32[6,4] gradient, %b.grad: f32[6] gradient = linear_dw(%x, %dy, _, _) {bias=true} @fc
+update
+  %grad_norm = global_norm(%w.grad, %b.grad) !update
+  %clip_factor: f32[] = clip_factor(%last_grad_norm) {max_norm=2.0} !update
+  %last_grad_norm = commit_state(%last_grad_norm, %grad_norm) {parts=1} !update
+  %update_count = increment(%update_count) !update
+  %w, _, _, _ = sgd(%w, %w.grad, _, %lr, %clip_factor) {momentum=0.0, nesterov=false, weight_decay=0.25} @w !update
+  %b, _, _, _ = sgd(%b, %b.grad, _, %lr, %clip_factor) {momentum=0.0, nesterov=false, weight_decay=0.0} @b !update
+)");
+}
+
 TEST(Update, SgdWithoutMomentumAndClipping) {
   ExpectProgram(Updated(kGradients, {.algorithm = UpdateOptions::Algorithm::kSgd,
                                      .momentum = 0,

@@ -104,6 +104,22 @@ TEST_F(ZeroEquivalence, AveragesAsOneRank) {
   }
 }
 
+TEST_F(ZeroEquivalence, ClipsAsOneRank) {
+  using ClipBy = optim::UpdateOptions::ClipBy;
+  for (const ClipBy by : {ClipBy::kParameter, ClipBy::kLastStep}) {
+    TinyRun alone = RunOf(/*llama=*/false, /*accumulate=*/2);
+    alone.update.clip_grad_norm = 0.05;
+    alone.update.clip_by = by;
+    const TinyResult want = Train(alone);
+    for (const int64_t zero : {0, 1, 2, 3}) {
+      SCOPED_TRACE(fmt::format("{}, ZeRO {}", static_cast<int>(by), zero));
+      const TinyResult got = Train(Shared(alone, zero));
+      ExpectTrainedAs(got, want);
+      ExpectAlikeOnAllRanks(got);
+    }
+  }
+}
+
 // Updates within the backward pass change no bit, on each rank.
 TEST_F(ZeroEquivalence, UpdatesInTheBackwardPassWithTheSameBits) {
   for (const bool llama : {false, true}) {

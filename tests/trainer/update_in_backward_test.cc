@@ -2,8 +2,10 @@
 // memory is the used one.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "tests/trainer/tiny_session.h"
 
@@ -101,6 +103,22 @@ TEST_P(UpdateInBackward, KeepsTheBitsOfSeveralMicroSteps) {
     run.micro_steps_per_program = together;
     EXPECT_EQ(Saved(run), 0);
   }
+}
+
+// Clipping that needs no norm of the whole step.
+TEST_P(UpdateInBackward, KeepsTheBitsOfOtherClipping) {
+  using ClipBy = optim::UpdateOptions::ClipBy;
+  std::set<std::vector<double>> losses;
+  for (const ClipBy by : {ClipBy::kStep, ClipBy::kParameter, ClipBy::kLastStep}) {
+    TinyRun run = Run();
+    run.micro_batch = 1;
+    run.sequence = 4;
+    run.update.clip_grad_norm = 0.05;
+    run.update.clip_by = by;
+    EXPECT_EQ(Saved(run) > 0, by != ClipBy::kStep);
+    losses.insert(Train(run).losses);
+  }
+  EXPECT_EQ(losses.size(), 3u) << "each is another training";
 }
 
 // The norm of all gradients is needed first: nothing moves.

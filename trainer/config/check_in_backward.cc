@@ -8,10 +8,10 @@ namespace {
 // Why updates wait for all gradients, and how they need not; empty: they don't.
 std::string WaitsFor(const RunConfig& config) {
   const AmpConfig& amp = config.amp;
-  if (config.optimizer.clip_grad_norm > 0) {
+  if (config.optimizer.clip_grad_norm > 0 && config.optimizer.clip_by == ClipBy::kStep) {
     return fmt::format(
         "optimizer.clip_grad_norm: {} needs the norm of all gradients first; set it "
-        "to 0",
+        "to 0, or optimizer.clip_by to parameter or last_step",
         config.optimizer.clip_grad_norm);
   }
   if (config.divergence.action == DivergenceAction::kSkip) {

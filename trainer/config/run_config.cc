@@ -74,6 +74,11 @@ const Names& EnumNames<StateDtype>() {
   return names;
 }
 template <>
+const Names& EnumNames<ClipBy>() {
+  static const Names names = {"step", "parameter", "last_step"};
+  return names;
+}
+template <>
 const Names& EnumNames<OptimizerPlace>() {
   static const Names names = {"device", "host", "auto"};
   return names;

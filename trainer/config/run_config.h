@@ -26,6 +26,7 @@ enum class AttentionKind { kBlockwise, kStored };
 enum class Dtype { kFp32, kTf32, kBf16, kFp16 };
 enum class LossScale { kAuto, kNone, kStatic, kDynamic };
 enum class StateDtype { kFp32, kBf16, kInt8 };
+enum class ClipBy { kStep, kParameter, kLastStep };
 enum class OptimizerPlace { kDevice, kHost, kAuto };
 enum class CheckpointPolicy { kNone, kBlock, kEvery, kSelective, kAuto };
 enum class Allocator { kPlanned, kCaching };
@@ -58,6 +59,8 @@ template <>
 const std::vector<std::string>& EnumNames<StateDtype>();
 template <>
 const std::vector<std::string>& EnumNames<OptimizerPlace>();
+template <>
+const std::vector<std::string>& EnumNames<ClipBy>();
 template <>
 const std::vector<std::string>& EnumNames<Summary>();
 template <>
@@ -200,8 +203,9 @@ struct OptimizerConfig {
   std::vector<WeightDecayGroup> weight_decay_groups;
   double layer_decay = 1;       // of the learning rate, from layer to layer; 1: all alike
   double clip_grad_norm = 1.0;  // 0: off
-  bool in_backward = false;     // updates as soon as gradients are complete
-  double ema = 0;               // decay of the averaged weights; 0: none
+  ClipBy clip_by = ClipBy::kStep;
+  bool in_backward = false;  // updates as soon as gradients are complete
+  double ema = 0;            // decay of the averaged weights; 0: none
   bool ema_warmup = false;
   StateDtype state_dtype = StateDtype::kFp32;
   OptimizerPlace place = OptimizerPlace::kDevice;  // of moments and master weights

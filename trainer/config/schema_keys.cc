@@ -233,8 +233,14 @@ void OptimizerKeys(std::vector<Key>& keys) {
       .Between(0, 1);
   optimizer
       .Add("clip_grad_norm", &O::clip_grad_norm,
-           "Largest global norm of the gradient; 0: no clipping.")
+           "Largest norm of the gradient; 0: no clipping.")
       .AtLeast(0);
+  optimizer.Add("clip_by", &O::clip_by,
+                "What `clip_grad_norm` bounds: the norm of all gradients of the step (`step`), as "
+                "PyTorch's `clip_grad_norm_`; that of each parameter's gradient by itself "
+                "(`parameter`), which changes the direction of the step; or, with one factor for "
+                "all, the norm that all had in the step before (`last_step`), which lets a sudden "
+                "rise through once. Only `step` has to wait for all gradients (`in_backward`).");
   optimizer.Add("in_backward", &O::in_backward,
                 "Updates each parameter within the backward pass, as soon as its gradient is "
                 "complete and nothing reads its weight any more: gradients then never all stand at "

@@ -267,6 +267,10 @@ optim::UpdateOptions UpdateFrom(const config::RunConfig& config, const models::M
   }
   if (o.layer_decay < 1) update.lr_factors = LrFactorsFrom(config, model, lora);
   update.clip_grad_norm = o.clip_grad_norm;
+  using ClipBy = optim::UpdateOptions::ClipBy;
+  update.clip_by = o.clip_by == config::ClipBy::kParameter  ? ClipBy::kParameter
+                   : o.clip_by == config::ClipBy::kLastStep ? ClipBy::kLastStep
+                                                            : ClipBy::kStep;
   if (o.ema > 0) update.average = ops::WeightAverageOptions{o.ema, o.ema_warmup};
   if (o.state_dtype == config::StateDtype::kBf16) update.state_dtype = optim::StateDType::kBFloat16;
   if (o.state_dtype == config::StateDtype::kInt8) update.state_dtype = optim::StateDType::kInt8;

@@ -445,7 +445,11 @@ TEST(Load, UpdatesThatWaitForAllGradientsAreReported) {
   EXPECT_THAT(warnings("optimizer: {in_backward: true}"),
               ElementsAre("run.yaml:3: " + key +
                           "optimizer.clip_grad_norm: 1 needs the norm of all gradients first; set "
-                          "it to 0"));
+                          "it to 0, or optimizer.clip_by to parameter or last_step"));
+  for (const char* by : {"parameter", "last_step"}) {
+    EXPECT_THAT(warnings(std::string("optimizer: {in_backward: true, clip_by: ") + by + "}"),
+                ElementsAre());
+  }
   EXPECT_THAT(warnings("optimizer: {in_backward: true, clip_grad_norm: 0}\n"
                        "divergence: {action: skip}"),
               ElementsAre("run.yaml:3: " + key +
