@@ -46,12 +46,12 @@ int64_t Saved(TinyRun run) {
 }
 
 // Llama or GPT-2, whose head is the embedding; the type.
-class UpdateInBackward : public testing::TestWithParam<std::tuple<bool, DType>> {
+class InBackward : public testing::TestWithParam<std::tuple<bool, DType>> {
  protected:
   static TinyRun Run() { return RunOf(std::get<0>(GetParam()), std::get<1>(GetParam())); }
 };
 
-TEST_P(UpdateInBackward, KeepsTheBitsUnderEveryPolicy) {
+TEST_P(InBackward, KeepsTheBitsUnderEveryPolicy) {
   for (const Policy policy : {Policy::kNone, Policy::kBlock, Policy::kEvery}) {
     SCOPED_TRACE(static_cast<int>(policy));
     TinyRun run = Run();
@@ -63,7 +63,7 @@ TEST_P(UpdateInBackward, KeepsTheBitsUnderEveryPolicy) {
 }
 
 // With few activations most of the peak is gradients.
-TEST_P(UpdateInBackward, SavesGradients) {
+TEST_P(InBackward, SavesGradients) {
   TinyRun run = Run();
   run.micro_batch = 1;
   run.sequence = 4;
@@ -75,7 +75,7 @@ TEST_P(UpdateInBackward, SavesGradients) {
   EXPECT_GT(Saved(run), elements * int64_t{sizeof(float)} / 2);
 }
 
-TEST_P(UpdateInBackward, KeepsTheBitsOfAllUpdates) {
+TEST_P(InBackward, KeepsTheBitsOfAllUpdates) {
   TinyRun sgd = Run();
   sgd.update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
   TinyRun small = Run();
@@ -96,7 +96,7 @@ TEST_P(UpdateInBackward, KeepsTheBitsOfAllUpdates) {
 }
 
 // Gradients that micro-steps carry are persistent: nothing is won, and nothing is lost.
-TEST_P(UpdateInBackward, KeepsTheBitsOfSeveralMicroSteps) {
+TEST_P(InBackward, KeepsTheBitsOfSeveralMicroSteps) {
   for (const int64_t together : {1, 3}) {
     TinyRun run = Run();
     run.accumulate = 3;
@@ -106,7 +106,7 @@ TEST_P(UpdateInBackward, KeepsTheBitsOfSeveralMicroSteps) {
 }
 
 // Clipping that needs no norm of the whole step.
-TEST_P(UpdateInBackward, KeepsTheBitsOfOtherClipping) {
+TEST_P(InBackward, KeepsTheBitsOfOtherClipping) {
   using ClipBy = optim::UpdateOptions::ClipBy;
   std::set<std::vector<double>> losses;
   for (const ClipBy by : {ClipBy::kStep, ClipBy::kParameter, ClipBy::kLastStep}) {
@@ -122,7 +122,7 @@ TEST_P(UpdateInBackward, KeepsTheBitsOfOtherClipping) {
 }
 
 // The norm of all gradients is needed first: nothing moves.
-TEST_P(UpdateInBackward, LeavesClippingByTheNormAlone) {
+TEST_P(InBackward, LeavesClippingByTheNormAlone) {
   TinyRun run = Run();
   run.update.clip_grad_norm = 0.5;
   EXPECT_EQ(Saved(run), 0);
@@ -131,7 +131,7 @@ TEST_P(UpdateInBackward, LeavesClippingByTheNormAlone) {
   EXPECT_EQ(Saved(run), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, UpdateInBackward,
+INSTANTIATE_TEST_SUITE_P(Models, InBackward,
                          testing::Combine(testing::Bool(),
                                           testing::Values(DType::kFloat32, DType::kBFloat16)),
                          [](const auto& info) {
