@@ -84,8 +84,7 @@ class Mover {
   }
 
   void Apply() {
-    std::vector<Node> old = std::move(program_.mutable_nodes()), late;
-    program_.mutable_nodes().clear();
+    std::vector<Node> old = std::exchange(program_.mutable_nodes(), {});
     std::map<size_t, std::vector<size_t>> moved;  // by slot
     for (const auto& [at, slot] : slots_) {
       if (moves_.contains(at)) moved[slot].push_back(at);
@@ -118,28 +117,23 @@ class Mover {
     return kNoTensor;
   }
 
-  // The first place for a node of the update, as a number of nodes before the update that come
+  // The first place for a node of the update: how many of the nodes that precede the update come
   // before it.
   size_t SlotOf(size_t at) {
     if (const auto known = slots_.find(at); known != slots_.end()) return known->second;
-    const graph::Transfer transfer = program_.nodes()[at].op->transfer;
-    const bool done = transfer == graph::Transfer::kCollectiveDone;
-    // Ranks meet in one order, which is settled.
-    size_t slot = ops::IsCollective(*program_.nodes()[at].op) && !done ? end_ : earliest_;
+    const graph::OpDef& op = *program_.nodes()[at].op;
+    size_t slot = ops::IsCollective(op) ? end_ : earliest_;  // ranks meet in one order
     for (size_t before : dependencies_[at]) {
       slot = std::max(slot, before < end_ ? before + 1 : SlotOf(before));
     }
-    if (done) slot = NextCollective(slot);
+    if (ops::IsCollectiveDone(op)) slot = NextCollective(slot);
     return slots_[at] = slot;
   }
 
   // The place of the first collective that starts at or behind `slot`: what ranks have begun goes
   // on beside what is computed until then.
   size_t NextCollective(size_t slot) const {
-    while (slot < end_ &&
-           program_.nodes()[slot].op->transfer != graph::Transfer::kCollectiveStart) {
-      ++slot;
-    }
+    while (slot < end_ && !ops::IsCollective(*program_.nodes()[slot].op)) ++slot;
     return slot;
   }
 

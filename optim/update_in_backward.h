@@ -18,8 +18,8 @@ struct UpdateInBackwardOptions {
 
 // Runs after all passes that add or move nodes which read parameters. Moves each node of the update
 // that depends on one gradient alone to where everything has happened that it depends on: the
-// gradient is complete, and all nodes have read the parameter that read it before (Root aside of
-// aliases). The norm of the gradients is taken apart for it:
+// gradient is complete, and all nodes have read the parameter that read it before. The norm of the
+// gradients is taken apart for it:
 //
 //   %grad_norm = global_norm(%a.grad, %b.grad)
 //
