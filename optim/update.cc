@@ -18,6 +18,12 @@ using graph::Value;
 
 namespace {
 
+constexpr std::string_view kLastGradNorm = "last_grad_norm";
+
+bool IsOfAnyObjective(std::string_view name, std::string_view tensor) {
+  return name == tensor || name.ends_with("." + std::string(tensor));
+}
+
 // The carried tensor of that name; adds it if there is none.
 Value Carried(Builder& g, const std::string& name, Role role, const TensorType& type) {
   const Value found = g.program().Find(name);
@@ -71,7 +77,7 @@ Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
   if (options.clip_grad_norm <= 0 || options.clip_by == ClipBy::kParameter) {
     gate.factor = gate.unscale;
   } else if (options.clip_by == ClipBy::kLastStep) {
-    const Value last = g.Persistent(options.Named("last_grad_norm"), Role::kOptimizerState, scalar);
+    const Value last = g.Persistent(options.Named(kLastGradNorm), Role::kOptimizerState, scalar);
     gate.factor = EmitClipping(g, last, gate.unscale, options);
     ops::CommitState(g, last, norm, 1, gate.apply);
   } else {
@@ -91,8 +97,10 @@ Value EmitClippingOf(Builder& g, Value gradient, Value unscale, const UpdateOpti
 
 std::string AverageName(std::string_view name) { return std::string(name) + ".ema"; }
 
-bool CountsAverages(std::string_view name) {
-  return name == kAverageCount || name.ends_with("." + std::string(kAverageCount));
+bool CountsAverages(std::string_view name) { return IsOfAnyObjective(name, kAverageCount); }
+
+bool BeginsAtZero(std::string_view name) {
+  return IsOfAnyObjective(name, "skipped") || IsOfAnyObjective(name, kLastGradNorm);
 }
 
 bool BelongsToAverages(std::string_view name) {

@@ -87,6 +87,10 @@ inline constexpr std::string_view kAverageCount = "ema_count";
 bool CountsAverages(std::string_view name);
 bool BelongsToAverages(std::string_view name);
 
+// Is it, of whichever objective, state of an update that begins at zero, which a run may come to
+// have or no longer have as its options change: "skipped", "last_grad_norm"?
+bool BeginsAtZero(std::string_view name);
+
 // A parameter's type in the program says how it is stored. Adds
 //   "lr" f32[], input;  "grad_norm" f32[], metric: before clipping, unscaled
 //   "update_count" i32[]: applied updates

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "gpu/check.h"
+#include "ops/cuda/mix_bits.cuh"
 #include "runtime/cuda_fill.h"
 
 namespace plimsoll::runtime {
@@ -16,19 +17,13 @@ unsigned Blocks(int64_t count) {
   return static_cast<unsigned>(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, 8192));
 }
 
-__device__ inline uint64_t Mixed(uint64_t i) {
-  i = (i ^ (i >> 33)) * 0xFF51AFD7ED558CCDull;
-  i = (i ^ (i >> 33)) * 0xC4CEB9FE1A85EC53ull;
-  return i ^ (i >> 33);
-}
-
 // Sign and mantissa at random, an exponent between 2^-7 and 2^-1: as bf16, or as the upper halves
 // of float32, with kMantissa of 7 and kOne of 127, as fp16 with 10 and 15.
 template <int kMantissa, int kOne>
 __global__ void PlausibleKernel(uint16_t* data, int64_t count, uint64_t seed) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
-    const uint64_t random = Mixed(seed << 48 ^ static_cast<uint64_t>(i));
+    const uint64_t random = ops::MixBits(seed << 48 ^ static_cast<uint64_t>(i));
     const uint64_t exponent = kOne - 7 + (random >> 8) % 7;
     const uint64_t mantissa = random >> 32 & ((1 << kMantissa) - 1);
     data[i] = static_cast<uint16_t>((random & 1) << 15 | exponent << kMantissa | mantissa);

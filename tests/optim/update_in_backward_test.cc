@@ -17,10 +17,7 @@ using graph::Parse;
 using graph::Program;
 using testing::HasSubstr;
 
-// Two layers, of which the first one's weight is read once more by a recomputed node. `update` is
-// the rest.
-std::string Layers(const std::string& update) {
-  return R"(program p
+constexpr char kTensors[] = R"(program p
   tensor %x: f32[8,4] input persistent
   tensor %dy: f32[8,4] input persistent
   tensor %a: f32[4,4] parameter persistent
@@ -31,7 +28,12 @@ std::string Layers(const std::string& update) {
   tensor %grad_norm: f32[] metric persistent
   tensor %a.m: f32[4,4] optimizer_state persistent
   tensor %a.v: f32[4,4] optimizer_state persistent
-forward
+)";
+
+// Two layers, of which the first one's weight is read once more by a recomputed node. `update` is
+// the rest.
+std::string Layers(const std::string& update) {
+  return std::string(kTensors) + R"(forward
   %h: f32[8,4] = linear(%x, %a)
 backward
   %b.grad: f32[4,4] gradient, %bias.grad: f32[4] gradient = linear_dw(%h, %dy, _, _) {bias=true}
@@ -63,18 +65,7 @@ update
   const graph::PassResult result = UpdateInBackward({.least_bytes = 64}).Run(program);
   EXPECT_TRUE(result.changed);
   EXPECT_EQ(result.summary, "updates moved of 2 gradients, 128 B");
-  ExpectProgram(program, R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %dy: f32[8,4] input persistent
-  tensor %a: f32[4,4] parameter persistent
-  tensor %b: f32[4,4] parameter persistent
-  tensor %bias: f32[4] parameter persistent
-  tensor %lr: f32[] input persistent
-  tensor %update_count: i32[] optimizer_state persistent
-  tensor %grad_norm: f32[] metric persistent
-  tensor %a.m: f32[4,4] optimizer_state persistent
-  tensor %a.v: f32[4,4] optimizer_state persistent
-forward
+  ExpectProgram(program, std::string(kTensors) + R"(forward
   %h: f32[8,4] = linear(%x, %a)
 update
   %update_count = increment(%update_count)

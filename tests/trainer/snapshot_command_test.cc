@@ -47,6 +47,8 @@ INSTANTIATE_TEST_SUITE_P(
         Sets{"optimizer.ema=0.9", "optimizer.ema_warmup=true", "amp.dtype=fp16",
              "amp.init_scale=1e9"},
         Sets{"optimizer.ema=0.9", "amp.dtype=bf16", "optimizer.place=host", "save.async=true"},
+        Sets{"optimizer.clip_by=last_step", "optimizer.clip_grad_norm=0.05",
+             "optimizer.in_backward=true", "save.async=true"},
         Sets{"train.accumulate=3", "train.micro_batch=2"},
         Sets{"checkpointing.policy=none", "checkpointing.offload=[activations]"},
         Sets{"checkpointing.policy=auto", "memory.budget=3MiB"}, Sets{"memory.allocator=caching"},
@@ -95,6 +97,18 @@ TEST_F(SnapshotCommand, AveragesMayBeginAndEnd) {
   const Outcome ended = Resume({"optimizer.ema=0"});
   ASSERT_EQ(ended.exit_code, 0) << ended.err;
   EXPECT_FALSE(json::parse(Numbers().back()).contains("eval_ema_loss"));
+}
+
+// The norm of the last step begins at zero, which clips nothing.
+TEST_F(SnapshotCommand, ClippingMayChange) {
+  ASSERT_EQ(Train({"train.stop_after=5"}).exit_code, 0);
+  const Outcome begun = Resume({"optimizer.clip_by=last_step", "train.stop_after=8"});
+  ASSERT_EQ(begun.exit_code, 0) << begun.err;
+  const Outcome unsaid = Resume({});
+  EXPECT_EQ(unsaid.exit_code, 2);
+  EXPECT_THAT(unsaid.err, HasSubstr("optimizer.clip_by"));
+  const Outcome ended = Resume({"optimizer.clip_by=parameter"});
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
 }
 
 TEST_F(SnapshotCommand, KeepsWhatItIsTold) {

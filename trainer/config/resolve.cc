@@ -6,10 +6,9 @@
 #include <cmath>
 #include <filesystem>
 #include <type_traits>
-#include <utility>
 
 #include "base/error.h"
-#include "trainer/config/check_in_backward.h"
+#include "trainer/config/check_techniques.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
 #include "trainer/data/source.h"
@@ -227,65 +226,6 @@ void ResolveTraining(RunConfig& config, std::vector<std::string>& warnings) {
   if (train.sample_every > 0 && config.data.tokenizer.empty()) {
     throw config.Error("train.sample_every", "needs data.tokenizer to turn tokens into text");
   }
-  if (config.optimizer.ema_warmup && config.optimizer.ema == 0) {
-    const char* const key = "optimizer.ema_warmup";
-    warnings.push_back(
-        fmt::format("{}: {}: has no effect without optimizer.ema", config.Origin(key), key));
-  }
-}
-
-void CheckLora(const RunConfig& config, std::vector<std::string>& warnings) {
-  const LoraConfig& lora = config.lora;
-  const char* const asks = lora.init_from.empty() ? "lora.rank" : "lora.init_from";
-  if (!lora.asked()) {
-    for (const char* key : {"lora.alpha", "lora.targets", "lora.dropout", "lora.rslora"}) {
-      const Key& row = *FindKey(key);
-      if (row.get(config) == row.default_value) continue;
-      warnings.push_back(
-          fmt::format("{}: {}: has no effect without lora.rank", config.Origin(key), key));
-    }
-    return;
-  }
-  if (config.model.init_from.empty()) {
-    throw config.Error(asks,
-                       "needs model.init_from: adapters are stored without their model, which has "
-                       "to be there again when they are used; name a Hugging Face folder, such as "
-                       "one that plimsoll export wrote");
-  }
-  if (!config.train.freeze.empty()) {
-    throw config.Error(
-        "train.freeze",
-        fmt::format("with adapters the whole model is frozen{}; remove it", At(config, asks)));
-  }
-  if (lora.targets.empty()) {
-    throw config.Error("lora.targets", "is empty; name linear layers, or all-linear");
-  }
-}
-
-void CheckCheckpointing(const RunConfig& config, std::vector<std::string>& warnings) {
-  const CheckpointingConfig& c = config.checkpointing;
-  if (c.policy == CheckpointPolicy::kSelective && c.recompute.empty()) {
-    throw config.Error(
-        "checkpointing.recompute",
-        "is empty, which leaves policy `selective` nothing to do; name what to "
-        "recompute, such as [norms, activations], or set checkpointing.policy: none");
-  }
-  for (const auto& [key, patterns] :
-       {std::pair("checkpointing.recompute", &c.recompute),
-        std::pair("checkpointing.save", &c.save), std::pair("checkpointing.offload", &c.offload)}) {
-    if (std::ranges::find(*patterns, "parameters") == patterns->end()) continue;
-    throw config.Error(key,
-                       "parameters are no activations: parallel.reshard_after_forward says whether "
-                       "ZeRO 3 gathers them again; remove it");
-  }
-  const int64_t layers = config.model.settings.IntOr("layers", 0);
-  if (c.policy == CheckpointPolicy::kEvery && layers > 0 && c.every >= layers) {
-    warnings.push_back(
-        fmt::format("{}: checkpointing.every: {} of {} blocks: the whole model is recomputed at "
-                    "once, which saves next to nothing; about {} would do",
-                    config.Origin("checkpointing.every"), c.every, layers,
-                    std::max<int64_t>(1, std::llround(std::sqrt(static_cast<double>(layers))))));
-  }
 }
 
 void CheckMilestones(const RunConfig& config) {
@@ -388,16 +328,6 @@ void ResolveAmp(RunConfig& config, std::vector<std::string>& warnings) {
       key.set(config, key.default_value);
       config.origins.erase(name);
     }
-  }
-}
-
-void CheckDivergence(const RunConfig& config) {
-  if (config.divergence.action != DivergenceAction::kRollback) return;
-  const TrainConfig& train = config.train;
-  const bool best = config.save.best && (train.eval_every > 0 || train.eval_every_epochs > 0);
-  if (config.save.every == 0 && !best) {
-    throw config.Error("divergence.action",
-                       "rollback needs snapshots to go back to; set save.every");
   }
 }
 
@@ -581,11 +511,8 @@ void Resolve(RunConfig& config, int64_t started, std::vector<std::string>& warni
   ResolveBatch(config, started);
   if (config.train.epochs > 0) config.train.steps = 0;  // until the data has been counted
   ResolveSchedule(config);
-  CheckLora(config, warnings);
-  CheckCheckpointing(config, warnings);
   ResolveAmp(config, warnings);
-  CheckDivergence(config);
-  CheckInBackward(config, warnings);
+  CheckTechniques(config, warnings);
   ResolvePaths(config);
 }
 

@@ -116,9 +116,6 @@ bool CanBecome(TensorType saved, TensorType wanted, bool same_ranks) {
   return saved == wanted || (!same_ranks && number(saved) && number(wanted));
 }
 
-// A run that begins to skip steps, or no longer does, has counters of them or none.
-constexpr char kSkipped[] = "skipped";
-
 void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<StateTensor>& state,
                         bool same_ranks) {
   auto there = ByName(snapshot.manifest().tensors);
@@ -133,8 +130,9 @@ void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<S
     }
     there.erase(found);
   }
-  there.erase(kSkipped);
-  std::erase_if(there, [](const auto& entry) { return optim::BelongsToAverages(entry.first); });
+  std::erase_if(there, [](const auto& entry) {
+    return optim::BeginsAtZero(entry.first) || optim::BelongsToAverages(entry.first);
+  });
   if (!there.empty()) {
     FailTensor(snapshot, there.begin()->first, "has no place in this run");
   }
@@ -176,9 +174,9 @@ void BeginMissingAverages(const snapshots::Snapshot& snapshot, std::vector<State
 void ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
                   const Ranks& ranks, Session& session) {
   std::vector<StateTensor> state = session.State();
-  if (snapshot.manifest().Find(kSkipped, 0) == nullptr) {  // they begin at zero
-    std::erase_if(state, [](const StateTensor& tensor) { return tensor.name == kSkipped; });
-  }
+  std::erase_if(state, [&](const StateTensor& tensor) {
+    return optim::BeginsAtZero(tensor.name) && snapshot.manifest().Find(tensor.name, 0) == nullptr;
+  });
   BeginMissingAverages(snapshot, state, session);
   const adapters::Lora& lora = session.compiled().options.lora;
   const SavedTensors saved(snapshot, model, lora);

@@ -38,15 +38,25 @@ bool IsFixed(const std::string& path) {
 // True if the key decides the values that are computed, but not their meaning.
 bool SetsCourse(const std::string& path) {
   const std::string key = MeantKey(path);
-  static const char* const kCourse[] = {"model.attention",        "model.dropout",
-                                        "model.sequence",         "train.steps",
-                                        "train.epochs",           "train.seed",
-                                        "lora.dropout",           "optimizer.lr",
-                                        "optimizer.layer_decay",  "optimizer.betas",
-                                        "optimizer.eps",          "optimizer.momentum",
-                                        "optimizer.nesterov",     "optimizer.ema",
-                                        "optimizer.ema_warmup",   "optimizer.clip_grad_norm",
-                                        "optimizer.weight_decay", "optimizer.weight_decay_groups"};
+  static const char* const kCourse[] = {"model.attention",
+                                        "model.dropout",
+                                        "model.sequence",
+                                        "train.steps",
+                                        "train.epochs",
+                                        "train.seed",
+                                        "lora.dropout",
+                                        "optimizer.lr",
+                                        "optimizer.layer_decay",
+                                        "optimizer.betas",
+                                        "optimizer.eps",
+                                        "optimizer.momentum",
+                                        "optimizer.nesterov",
+                                        "optimizer.ema",
+                                        "optimizer.ema_warmup",
+                                        "optimizer.clip_grad_norm",
+                                        "optimizer.clip_by",
+                                        "optimizer.weight_decay",
+                                        "optimizer.weight_decay_groups"};
   // All that makes the samples, of whichever source.
   if (key.starts_with("data.")) {
     return key != "data.eval" && key != "data.workers" && key != "data.class_names";

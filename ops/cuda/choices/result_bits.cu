@@ -1,9 +1,10 @@
-// The hash is the sum of Mixed(place, value) over all numbers of 16 bits, modulo 2⁶⁴. One thread
+// The hash is the sum of MixBits(place, value) over all numbers of 16 bits, modulo 2⁶⁴. One thread
 // per number, in grid-stride loops; whole-number atomics, so that the order makes no difference.
 #include <algorithm>
 
 #include "gpu/check.h"
 #include "ops/cuda/choices/result_bits.h"
+#include "ops/cuda/mix_bits.cuh"
 
 namespace plimsoll::ops {
 namespace {
@@ -13,18 +14,11 @@ constexpr int64_t kMostBlocks = 2048;
 
 __device__ unsigned long long hash_sum;
 
-// The finalizer of MurmurHash3.
-__device__ inline uint64_t Mixed(uint64_t i) {
-  i = (i ^ (i >> 33)) * 0xFF51AFD7ED558CCDull;
-  i = (i ^ (i >> 33)) * 0xC4CEB9FE1A85EC53ull;
-  return i ^ (i >> 33);
-}
-
 __global__ void HashKernel(const uint16_t* numbers, int64_t count, uint64_t first) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
   uint64_t sum = 0;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
-    sum += Mixed((first + static_cast<uint64_t>(i)) << 16 | numbers[i]);
+    sum += MixBits((first + static_cast<uint64_t>(i)) << 16 | numbers[i]);
   }
   atomicAdd(&hash_sum, static_cast<unsigned long long>(sum));
 }

@@ -1,0 +1,128 @@
+#include "trainer/config/check_techniques.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "trainer/config/schema.h"
+
+namespace plimsoll::config {
+namespace {
+
+void CheckLora(const RunConfig& config, std::vector<std::string>& warnings) {
+  const LoraConfig& lora = config.lora;
+  const char* const asks = lora.init_from.empty() ? "lora.rank" : "lora.init_from";
+  if (!lora.asked()) {
+    for (const char* key : {"lora.alpha", "lora.targets", "lora.dropout", "lora.rslora"}) {
+      const Key& row = *FindKey(key);
+      if (row.get(config) == row.default_value) continue;
+      warnings.push_back(
+          fmt::format("{}: {}: has no effect without lora.rank", config.Origin(key), key));
+    }
+    return;
+  }
+  if (config.model.init_from.empty()) {
+    throw config.Error(asks,
+                       "needs model.init_from: adapters are stored without their model, which has "
+                       "to be there again when they are used; name a Hugging Face folder, such as "
+                       "one that plimsoll export wrote");
+  }
+  if (!config.train.freeze.empty()) {
+    throw config.Error("train.freeze",
+                       fmt::format("with adapters the whole model is frozen ({}); remove it",
+                                   config.Origin(asks)));
+  }
+  if (lora.targets.empty()) {
+    throw config.Error("lora.targets", "is empty; name linear layers, or all-linear");
+  }
+}
+
+void CheckCheckpointing(const RunConfig& config, std::vector<std::string>& warnings) {
+  const CheckpointingConfig& c = config.checkpointing;
+  if (c.policy == CheckpointPolicy::kSelective && c.recompute.empty()) {
+    throw config.Error(
+        "checkpointing.recompute",
+        "is empty, which leaves policy `selective` nothing to do; name what to "
+        "recompute, such as [norms, activations], or set checkpointing.policy: none");
+  }
+  for (const auto& [key, patterns] :
+       {std::pair("checkpointing.recompute", &c.recompute),
+        std::pair("checkpointing.save", &c.save), std::pair("checkpointing.offload", &c.offload)}) {
+    if (std::ranges::find(*patterns, "parameters") == patterns->end()) continue;
+    throw config.Error(key,
+                       "parameters are no activations: parallel.reshard_after_forward says whether "
+                       "ZeRO 3 gathers them again; remove it");
+  }
+  const int64_t layers = config.model.settings.IntOr("layers", 0);
+  if (c.policy == CheckpointPolicy::kEvery && layers > 0 && c.every >= layers) {
+    warnings.push_back(
+        fmt::format("{}: checkpointing.every: {} of {} blocks: the whole model is recomputed at "
+                    "once, which saves next to nothing; about {} would do",
+                    config.Origin("checkpointing.every"), c.every, layers,
+                    std::max<int64_t>(1, std::llround(std::sqrt(static_cast<double>(layers))))));
+  }
+}
+
+void CheckAverages(const RunConfig& config, std::vector<std::string>& warnings) {
+  if (config.optimizer.ema_warmup && config.optimizer.ema == 0) {
+    const char* const key = "optimizer.ema_warmup";
+    warnings.push_back(
+        fmt::format("{}: {}: has no effect without optimizer.ema", config.Origin(key), key));
+  }
+}
+
+// Why updates wait for all gradients, and how they need not; empty: they don't.
+std::string WaitsFor(const RunConfig& config) {
+  const AmpConfig& amp = config.amp;
+  if (config.optimizer.clip_grad_norm > 0 && config.optimizer.clip_by == ClipBy::kStep) {
+    return fmt::format(
+        "optimizer.clip_grad_norm: {} needs the norm of all gradients first; set it "
+        "to 0, or optimizer.clip_by to parameter or last_step",
+        config.optimizer.clip_grad_norm);
+  }
+  if (config.divergence.action == DivergenceAction::kSkip) {
+    return "divergence.action: skip needs to see all gradients first; set stop or rollback";
+  }
+  const bool fp16 = amp.dtype == Dtype::kFp16;
+  if (amp.loss_scale != LossScale::kNone && (fp16 || amp.loss_scale != LossScale::kAuto)) {
+    return "loss scaling needs to see all gradients first; use amp.dtype: bf16";
+  }
+  return "";
+}
+
+void CheckInBackward(const RunConfig& config, std::vector<std::string>& warnings) {
+  const char* const key = "optimizer.in_backward";
+  if (!config.optimizer.in_backward) return;
+  if (config.optimizer.place == OptimizerPlace::kHost) {
+    throw config.Error(key,
+                       "true is not possible with optimizer.place: host, whose updates stand in a "
+                       "row behind the backward pass; remove one of the two");
+  }
+  const std::string reason = WaitsFor(config);
+  if (reason.empty()) return;
+  warnings.push_back(fmt::format("{}: {}: has no effect: {}", config.Origin(key), key, reason));
+}
+
+void CheckDivergence(const RunConfig& config) {
+  if (config.divergence.action != DivergenceAction::kRollback) return;
+  const TrainConfig& train = config.train;
+  const bool best = config.save.best && (train.eval_every > 0 || train.eval_every_epochs > 0);
+  if (config.save.every == 0 && !best) {
+    throw config.Error("divergence.action",
+                       "rollback needs snapshots to go back to; set save.every");
+  }
+}
+
+}  // namespace
+
+void CheckTechniques(const RunConfig& config, std::vector<std::string>& warnings) {
+  CheckLora(config, warnings);
+  CheckCheckpointing(config, warnings);
+  CheckAverages(config, warnings);
+  CheckInBackward(config, warnings);
+  CheckDivergence(config);
+}
+
+}  // namespace plimsoll::config

@@ -1,0 +1,16 @@
+// What techniques ask of one another, and of the rest of a configuration.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trainer/config/run_config.h"
+
+namespace plimsoll::config {
+
+// A UserError names the key that contradicts another; a warning, one without an effect: adapters,
+// checkpointing, averages, updates within the backward pass, and what follows a divergence. Changes
+// nothing. After the model, the batch and the types are resolved.
+void CheckTechniques(const RunConfig& config, std::vector<std::string>& warnings);
+
+}  // namespace plimsoll::config
