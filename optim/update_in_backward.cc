@@ -13,6 +13,7 @@
 #include "graph/builder.h"
 #include "ops/collective.h"
 #include "ops/reduce.h"
+#include "optim/dependencies.h"
 
 namespace plimsoll::optim {
 namespace {
@@ -23,41 +24,6 @@ using graph::Phase;
 using graph::Program;
 using graph::TensorId;
 using graph::Value;
-
-// What a node has to wait for: nodes before it by their numbers.
-using Dependencies = std::vector<std::vector<size_t>>;
-
-// The nodes that write what a node reads, that read what it writes, or that write it, before it.
-Dependencies DependenciesOf(const Program& program) {
-  struct Uses {
-    std::vector<size_t> writers, readers;
-  };
-  std::map<TensorId, Uses> uses;  // by the tensor that owns the memory
-  Dependencies dependencies;
-  for (size_t at = 0; at < program.nodes().size(); ++at) {
-    const Node& node = program.nodes()[at];
-    std::set<size_t> before;
-    const auto wait_for = [&](const std::vector<size_t>& nodes) {
-      before.insert(nodes.begin(), nodes.end());
-    };
-    for (TensorId id : node.inputs) {
-      if (id != kNoTensor) wait_for(uses[program.Root(id)].writers);
-    }
-    for (TensorId id : node.outputs) {
-      if (id == kNoTensor) continue;
-      wait_for(uses[program.Root(id)].writers);
-      wait_for(uses[program.Root(id)].readers);
-    }
-    for (TensorId id : node.inputs) {
-      if (id != kNoTensor) uses[program.Root(id)].readers.push_back(at);
-    }
-    for (TensorId id : node.outputs) {
-      if (id != kNoTensor) uses[program.Root(id)].writers.push_back(at);
-    }
-    dependencies.emplace_back(before.begin(), before.end());
-  }
-  return dependencies;
-}
 
 // Moves nodes of the update.
 class Mover {
