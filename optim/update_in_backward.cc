@@ -78,7 +78,8 @@ class Mover {
     for (TensorId id : node.inputs) {
       if (id == kNoTensor || program_.tensor(id).role != graph::Role::kGradient) continue;
       const graph::Tensor& root = program_.tensor(program_.Root(id));
-      if (!root.persistent && program_.tensor(id).bytes() >= options_.least_bytes) return id;
+      const bool may = !root.persistent || options_.carried;
+      if (may && program_.tensor(id).bytes() >= options_.least_bytes) return id;
     }
     return kNoTensor;
   }

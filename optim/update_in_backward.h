@@ -11,9 +11,11 @@
 namespace plimsoll::optim {
 
 struct UpdateInBackwardOptions {
-  // Gradients with fewer bytes stay until the end: their updates share launches there. So do those
-  // that micro-steps carry, whose memory is theirs alone.
+  // Gradients with fewer bytes stay until the end: their updates share launches there.
   int64_t least_bytes = int64_t{256} << 10;
+  // Whether those that micro-steps carry move, too. On the device their memory is theirs alone, and
+  // nothing is won; on the host they need not be stored and loaded again.
+  bool carried = false;
 };
 
 // Runs after all passes that add or move nodes which read parameters. Moves each node of the update

@@ -246,6 +246,55 @@ TEST_P(CudaTraining, StateOnTheHostChangesNoBit) {
   }
 }
 
+// Weights, and carried gradients where there are several micro-steps, with and without the state,
+// whose updates stand behind and within the backward pass.
+TEST_P(CudaTraining, ParametersOnTheHostChangeNoBit) {
+  for (const int64_t accumulate : {1, 3}) {
+    for (const bool graphs : {false, true}) {
+      for (const bool in_backward : {false, true}) {
+        SCOPED_TRACE(testing::Message() << accumulate << " micro-steps, graphs " << graphs
+                                        << ", in backward " << in_backward);
+        TinyRun run = Run();
+        run.spec.layers = 4;
+        run.micro_batch = 1;
+        run.accumulate = accumulate;
+        run.executor.graphs = graphs;
+        run.update.clip_grad_norm = 0;
+        run.checkpointing.policy = checkpointing::Options::Policy::kBlock;
+        const TinyResult device = Train(run);
+        run.update_in_backward = in_backward;
+        run.weights_on_host = run.gradients_on_host = true;
+        const TinyResult host = Train(run);
+        ExpectSame(host, device);
+        EXPECT_GT(host.host_arena_bytes, 0);
+        EXPECT_LT(host.arena_bytes, device.arena_bytes);
+        run.state_on_host = true;
+        ExpectSame(Train(run), device);
+        run.executor.poison = true;
+        ExpectSame(Train(run), device);
+      }
+    }
+  }
+}
+
+// Both kinds of copies share the streams.
+TEST_P(CudaTraining, ParametersAndActivationsOnTheHostChangeNoBit) {
+  TinyRun run = Run();
+  const TinyResult device = Train(run);
+  run.weights_on_host = run.state_on_host = true;
+  run.checkpointing.offload.patterns = {"*"};
+  ExpectSame(Train(run), device);
+  run.evaluate = true;
+  run.copy_after = 1;
+  const TinyResult evaluated = Train(run);
+  run.weights_on_host = run.state_on_host = false;
+  run.checkpointing.offload.patterns = {};
+  const TinyResult resident = Train(run);
+  ExpectSame(evaluated, resident);
+  EXPECT_EQ(evaluated.evaluations, resident.evaluations);
+  EXPECT_EQ(evaluated.copied, resident.copied);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, CudaTraining,
                          testing::Combine(testing::Values("Gpt2", "Llama"),
                                           testing::Values(DType::kFloat32, DType::kBFloat16,

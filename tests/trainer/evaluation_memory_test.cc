@@ -42,7 +42,7 @@ CompileOptions RandomOptions(Draws& draws, const models::Model& model) {
   options.update.algorithm = draws.Of<optim::UpdateOptions::Algorithm>(
       {optim::UpdateOptions::Algorithm::kAdamW, optim::UpdateOptions::Algorithm::kSgd});
   options.update.momentum = draws.Of<double>({0, 0.9});
-  options.state_on_host = draws.Of<bool>({false, true});
+  options.on_host.state = draws.Of<bool>({false, true});
   options.checkpointing.policy = draws.Of<Policy>({Policy::kNone, Policy::kBlock, Policy::kEvery});
   if (draws.Of<int>({0, 0, 1}) == 1) {
     options.lora = {.rank = 2,

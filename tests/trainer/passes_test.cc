@@ -197,7 +197,7 @@ std::vector<Stage> StagesOf(const models::ModelSpec& spec, CompileOptions option
 }
 
 TEST(Passes, KeepTheBitsOfEveryStep) {
-  const std::set<std::string> keep = {"autodiff", "update",    "host_state", "simplify",  "fuse",
+  const std::set<std::string> keep = {"autodiff", "update",    "host_parameters", "simplify",  "fuse",
                                       "tags",     "recompute", "offload",    "workspaces"};
   using Policy = checkpointing::Options::Policy;
   std::vector<CompileOptions> cases(8);
@@ -207,7 +207,7 @@ TEST(Passes, KeepTheBitsOfEveryStep) {
                             .recompute = {{"norms", "activations", "attention"}, "recompute"}};
   cases[3].checkpointing = {.policy = Policy::kBlock,
                             .offload = {{"block.*.residual_2"}, "offload"}};
-  cases[4].state_on_host = true;
+  cases[4].on_host.state = true;
   cases[5].amp.dtype = graph::DType::kFloat16;
   cases[5].update.loss_scale = ops::LossScaleOptions{};
   cases[5].checkpointing.policy = Policy::kBlock;

@@ -38,7 +38,7 @@ TEST_P(ShippedConfig, PlansWithoutWaste) {
     EXPECT_EQ(trained < count, !options.frozen.empty());
     // AdamW's moments take twice the trained bytes, momentum as much as these, and all gradients
     // persist only with accumulation.
-    if (options.update.state_dtype == optim::StateDType::kFloat32 && !options.state_on_host) {
+    if (options.update.state_dtype == optim::StateDType::kFloat32 && !options.on_host.state) {
       const bool adamw = options.update.algorithm == optim::UpdateOptions::Algorithm::kAdamW;
       EXPECT_GE(plan.bytes_of(graph::Role::kOptimizerState), (adamw ? 8 : 4) * trained);
     }

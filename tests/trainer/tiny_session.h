@@ -44,9 +44,9 @@ struct TinyRun {
   double lora_dropout = 0;
   bool stored_attention = false;
   amp::AmpOptions amp = {};
-  bool state_on_host = false;
+  bool state_on_host = false, weights_on_host = false, gradients_on_host = false;  // of any size
   bool update_in_backward = false;  // of all parameters
-  double init_loss_scale = 65536;  // used when the update scales the loss
+  double init_loss_scale = 65536;   // used when the update scales the loss
   checkpointing::Options checkpointing = {};
   runtime::ExecutorOptions executor = {};
   bool cuda = false;  // on a GPU
@@ -103,7 +103,10 @@ inline TinyResult Train(const TinyRun& run) {
   }
   options.stored_attention = run.stored_attention;
   options.amp = run.amp;
-  options.state_on_host = run.state_on_host;
+  options.on_host = {.weights = run.weights_on_host,
+                     .gradients = run.gradients_on_host,
+                     .state = run.state_on_host,
+                     .least_bytes = 0};
   if (run.update_in_backward) options.update_in_backward = {.least_bytes = 0};
   options.init_loss_scale = run.init_loss_scale;
   options.checkpointing = run.checkpointing;

@@ -95,14 +95,20 @@ std::string WaitsFor(const RunConfig& config) {
 void CheckInBackward(const RunConfig& config, std::vector<std::string>& warnings) {
   const char* const key = "optimizer.in_backward";
   if (!config.optimizer.in_backward) return;
-  if (config.optimizer.place == OptimizerPlace::kHost) {
-    throw config.Error(key,
-                       "true is not possible with optimizer.place: host, whose updates stand in a "
-                       "row behind the backward pass; remove one of the two");
-  }
   const std::string reason = WaitsFor(config);
   if (reason.empty()) return;
   warnings.push_back(fmt::format("{}: {}: has no effect: {}", config.Origin(key), key, reason));
+}
+
+void CheckPlaces(const RunConfig& config, std::vector<std::string>& warnings) {
+  const char* const key = "memory.gradients";
+  const TrainConfig& train = config.train;
+  if (config.memory.gradients != ParameterPlace::kHost) return;
+  if (train.micro_batch == 0 || train.accumulate > 1) return;
+  warnings.push_back(fmt::format(
+      "{}: {}: host has no effect without train.accumulate: gradients of one micro-step are "
+      "temporaries",
+      config.Origin(key), key));
 }
 
 void CheckDivergence(const RunConfig& config) {
@@ -122,6 +128,7 @@ void CheckTechniques(const RunConfig& config, std::vector<std::string>& warnings
   CheckCheckpointing(config, warnings);
   CheckAverages(config, warnings);
   CheckInBackward(config, warnings);
+  CheckPlaces(config, warnings);
   CheckDivergence(config);
 }
 

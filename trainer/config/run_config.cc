@@ -84,6 +84,11 @@ const Names& EnumNames<OptimizerPlace>() {
   return names;
 }
 template <>
+const Names& EnumNames<ParameterPlace>() {
+  static const Names names = {"device", "host"};
+  return names;
+}
+template <>
 const Names& EnumNames<Summary>() {
   static const Names names = {"none", "short", "full"};
   return names;

@@ -28,6 +28,7 @@ enum class LossScale { kAuto, kNone, kStatic, kDynamic };
 enum class StateDtype { kFp32, kBf16, kInt8 };
 enum class ClipBy { kStep, kParameter, kLastStep };
 enum class OptimizerPlace { kDevice, kHost, kAuto };
+enum class ParameterPlace { kDevice, kHost };
 enum class CheckpointPolicy { kNone, kBlock, kEvery, kSelective, kAuto };
 enum class Allocator { kPlanned, kCaching };
 enum class Summary { kNone, kShort, kFull };
@@ -59,6 +60,8 @@ template <>
 const std::vector<std::string>& EnumNames<StateDtype>();
 template <>
 const std::vector<std::string>& EnumNames<OptimizerPlace>();
+template <>
+const std::vector<std::string>& EnumNames<ParameterPlace>();
 template <>
 const std::vector<std::string>& EnumNames<ClipBy>();
 template <>
@@ -258,6 +261,8 @@ struct CheckpointingConfig {
 struct MemoryConfig {
   std::optional<MemorySize> budget;
   std::optional<MemorySize> host_budget;
+  ParameterPlace weights = ParameterPlace::kDevice;
+  ParameterPlace gradients = ParameterPlace::kDevice;  // that micro-steps carry
   Allocator allocator = Allocator::kPlanned;
   int64_t empty_cache_every = 0;  // steps; 0: never; caching
   bool preallocate = false;       // take the budget at once instead of growing; caching

@@ -232,8 +232,7 @@ void OptimizerKeys(std::vector<Key>& keys) {
       .Above(0)
       .Between(0, 1);
   optimizer
-      .Add("clip_grad_norm", &O::clip_grad_norm,
-           "Largest norm of the gradient; 0: no clipping.")
+      .Add("clip_grad_norm", &O::clip_grad_norm, "Largest norm of the gradient; 0: no clipping.")
       .AtLeast(0);
   optimizer.Add("clip_by", &O::clip_by,
                 "What `clip_grad_norm` bounds: the norm of all gradients of the step (`step`), as "
@@ -245,8 +244,9 @@ void OptimizerKeys(std::vector<Key>& keys) {
                 "Updates each parameter within the backward pass, as soon as its gradient is "
                 "complete and nothing reads its weight any more: gradients then never all stand at "
                 "once, and all numbers are the same. Not where an update waits for all gradients: "
-                "with `clip_grad_norm`, loss scaling, and steps that may be skipped; and carried "
-                "gradients of several micro-steps stay where they are (docs/parameter_memory.md).");
+                "with `clip_grad_norm`, loss scaling, and steps that may be skipped; and "
+                "gradients that micro-steps carry stay where they are, unless on the host "
+                "(docs/parameter_memory.md).");
   optimizer
       .Add("ema", &O::ema,
            "Decay of exponential moving averages of the weights, over applied updates: after each, "
@@ -377,6 +377,13 @@ void TechniqueKeys(std::vector<Key>& keys) {
              "before anything is allocated.");
   memory.Add("host_budget", &Memory::host_budget,
              "Most host memory for what is offloaded or placed there.");
+  memory.Add(
+      "weights", &Memory::weights,
+      "Where weights live. On the host, each comes to the device for as long as a block uses "
+      "it, and goes back after its update; numbers are the same (docs/parameter_memory.md).");
+  memory.Add("gradients", &Memory::gradients,
+             "Where gradients live that micro-steps carry. Those of a single micro-step are "
+             "temporaries of the device.");
   memory.Add("allocator", &Memory::allocator,
              "`planned`: every tensor has its place before the first step. `caching`: as "
              "frameworks do, to compare with.");

@@ -194,6 +194,21 @@ std::vector<std::string> FrozenFrom(const config::RunConfig& config, const model
   return patterns;
 }
 
+// A part of a weight or gradient, as ranks have or sum it, could not come and go by itself.
+optim::HostParametersOptions OnHostFrom(const config::RunConfig& config, const Mesh& mesh) {
+  const auto on_host = [&](config::ParameterPlace place, const char* key) {
+    if (place != config::ParameterPlace::kHost) return false;
+    if (mesh.size() == 1) return true;
+    throw config.Error(
+        key, fmt::format("host is not possible on {} ranks; use device, and have ranks divide the "
+                         "parameters (parallel.zero, parallel.tensor), or optimizer.place: host",
+                         mesh.size()));
+  };
+  return {.weights = on_host(config.memory.weights, "memory.weights"),
+          .gradients = on_host(config.memory.gradients, "memory.gradients"),
+          .state = config.optimizer.place == config::OptimizerPlace::kHost};
+}
+
 }  // namespace
 
 UserError WithPlace(const config::RunConfig& config, const UserError& error) {
@@ -450,7 +465,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
       options.lora.enabled() ? adapters::FrozenParameters(model) : FrozenFrom(config, model);
   options.snapshot_copy = config.save.async;
   options.data_parallel.bucket_bytes = BucketBytes(config, CountParameters(model, options).trained);
-  options.state_on_host = config.optimizer.place == config::OptimizerPlace::kHost;
+  options.on_host = OnHostFrom(config, options.mesh);
   if (config.optimizer.in_backward) options.update_in_backward.emplace();
   options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);

@@ -33,7 +33,6 @@
 #include "ops/norms/add_norm_fusion.h"
 #include "ops/norms/batch_norm_fusion.h"
 #include "ops/norms/norm_with_backward_fusion.h"
-#include "optim/host_state.h"
 #include "parallel/parts.h"
 #include "parallel/sync_norm.h"
 #include "parallel/tensor_gradients.h"
@@ -190,7 +189,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
     data_parallel.ranks = ranks;
     passes.Add<parallel::DataParallel>(data_parallel);
   }
-  if (purpose.update && options.state_on_host) passes.Add<optim::HostState>();
+  if (options.on_host.any()) passes.Add<optim::PlaceOnHost>(options.on_host);
   passes.Add<graph::Simplify>();
   passes.Add<graph::Fuse>(Fusions(options));
   if (options.draft) return passes;
@@ -213,9 +212,12 @@ void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline
   if (options.mesh.ranks(kDataAxis) > 1 && options.zero == 3) {
     passes.Add<parallel::PrefetchParameters>();
   }
-  if (trains && options.update_in_backward && !options.state_on_host) {
-    passes.Add<optim::UpdateInBackward>(*options.update_in_backward);
+  if (trains && options.update_in_backward) {
+    optim::UpdateInBackwardOptions in_backward = *options.update_in_backward;
+    in_backward.carried = options.on_host.gradients;
+    passes.Add<optim::UpdateInBackward>(in_backward);
   }
+  if (options.on_host.any()) passes.Add<optim::HostParameters>(options.on_host);
   if (trains) passes.Add<checkpointing::Offload>();
   passes.Add<Workspaces>(options.device, options.threads);
 }
@@ -452,7 +454,10 @@ class Compiler {
   int Exchange() {
     std::unique_ptr<Program> program = ExchangeAverages(StepProgramsOf(result_));
     PassPipeline passes(options_.dump_directory);
-    if (options_.state_on_host) passes.Add<optim::HostState>();
+    if (options_.on_host.any()) {
+      passes.Add<optim::PlaceOnHost>(options_.on_host);
+      passes.Add<optim::HostParameters>(options_.on_host);
+    }
     RunPasses(passes, *program);
     return Keep(std::move(program));
   }

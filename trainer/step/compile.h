@@ -17,6 +17,7 @@
 #include "memory/plan.h"
 #include "models/model.h"
 #include "models/sharding.h"
+#include "optim/host_parameters.h"
 #include "optim/update.h"
 #include "optim/update_in_backward.h"
 #include "parallel/data_parallel.h"
@@ -57,10 +58,9 @@ struct CompileOptions {
   std::map<std::string, optim::UpdateOptions> updates = {};  // of objectives, by name
   // Parameters that keep their values, as patterns of names: no gradients, no optimizer state.
   std::vector<std::string> frozen = {};
-  bool snapshot_copy = false;  // also a program that copies what a snapshot holds
-  bool state_on_host = false;  // moments and master weights, fetched for each update
-  // Updates that wait for no norm of all gradients move into the backward pass. Has no effect with
-  // state on the host.
+  bool snapshot_copy = false;                 // also a program that copies what a snapshot holds
+  optim::HostParametersOptions on_host = {};  // what of the parameters lives on the host
+  // Updates that wait for no norm of all gradients move into the backward pass.
   std::optional<optim::UpdateInBackwardOptions> update_in_backward = std::nullopt;
   checkpointing::Options checkpointing;
   // With Policy::kExplicit: what isn't kept in the programs of an objective, by its name and the

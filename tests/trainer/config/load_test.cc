@@ -458,9 +458,18 @@ TEST(Load, UpdatesThatWaitForAllGradientsAreReported) {
   EXPECT_THAT(warnings("optimizer: {in_backward: true, clip_grad_norm: 0}\namp: {dtype: fp16}"),
               ElementsAre("run.yaml:3: " + key +
                           "loss scaling needs to see all gradients first; use amp.dtype: bf16"));
-  ExpectUserError(
-      [&] { LoadText(kBase + "optimizer: {in_backward: true, place: host}", "run.yaml"); },
-      {"run.yaml:3: optimizer.in_backward", "not possible with optimizer.place: host"});
+  EXPECT_THAT(warnings("optimizer: {in_backward: true, clip_grad_norm: 0, place: host}"),
+              ElementsAre());
+}
+
+TEST(Load, GradientsOnTheHostThatNothingCarriesAreReported) {
+  const auto warnings = [](const std::string& more) {
+    return LoadText(kBase + "memory: {gradients: host}" + more, "run.yaml").warnings;
+  };
+  EXPECT_THAT(warnings("\ntrain: {accumulate: 2}"), ElementsAre());
+  EXPECT_THAT(warnings(""),
+              ElementsAre("run.yaml:3: memory.gradients: host has no effect without "
+                          "train.accumulate: gradients of one micro-step are temporaries"));
 }
 
 TEST(Load, LossScalingThatIsMissingOrOfNoUseIsReported) {

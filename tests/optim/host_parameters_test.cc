@@ -1,5 +1,5 @@
-// Optimizer state in host memory: golden programs, and the same bits as on the device.
-#include "optim/host_state.h"
+// Parameters in host memory: golden programs, and the same bits as on the device.
+#include "optim/host_parameters.h"
 
 #include <gtest/gtest.h>
 
@@ -31,15 +31,25 @@ using graph::Place;
 using graph::Program;
 using graph::Role;
 
+constexpr HostParametersOptions kState = {.state = true};
+
+bool MoveToHost(Program& program, const HostParametersOptions& options) {
+  const bool placed = PlaceOnHost(options).Run(program).changed;
+  const bool moved = HostParameters(options).Run(program).changed;
+  EXPECT_EQ(moved, placed);
+  graph::Verify(program);
+  return moved;
+}
+
 Program OnHost(std::string_view text, const UpdateOptions& options) {
   Program program = Parse(text);
   Update(options).Run(program);
-  EXPECT_TRUE(HostState().Run(program).changed);
+  EXPECT_TRUE(MoveToHost(program, kState));
   return program;
 }
 
 // The average follows its parameter's update, from the remainder that this has just made.
-TEST(HostState, AveragesBesideTheUpdate) {
+TEST(HostParameters, AveragesBesideTheUpdate) {
   const Program program = OnHost(R"(program p
   tensor %a: bf16[8,4] parameter persistent
   tensor %a.grad: f32[8,4] gradient persistent
@@ -61,24 +71,24 @@ TEST(HostState, AveragesBesideTheUpdate) {
   tensor %a.remainder.stored: i16[8,4] master persistent host view %a.remainder+0
   tensor %a.ema.stored: f32[8,4] optimizer_state persistent host view %a.ema+0
 update
+  %a.remainder.staged: i16[8,4] master = copy_start(%a.remainder) @a !host_parameters
+  %a.ema.staged: f32[8,4] optimizer_state = copy_start(%a.ema) @a !host_parameters
   %grad_norm = global_norm(%a.grad) !update
   %update_count = increment(%update_count) !update
-  %ema_count = increment(%ema_count) !update
-  %a.remainder.staged: i16[8,4] master = copy_start(%a.remainder) @a !host_state
-  %a.ema.staged: f32[8,4] optimizer_state = copy_start(%a.ema) @a !host_state
-  %a.remainder.loaded: i16[8,4] master view %a.remainder.staged+0 = copy_done(%a.remainder.staged, %a.remainder) @a !host_state
-  %a.ema.loaded: f32[8,4] optimizer_state view %a.ema.staged+0 = copy_done(%a.ema.staged, %a.ema) @a !host_state
+  %a.remainder.loaded: i16[8,4] master view %a.remainder.staged+0 = copy_done(%a.remainder.staged, %a.remainder) @a !host_parameters
+  %a.ema.loaded: f32[8,4] optimizer_state view %a.ema.staged+0 = copy_done(%a.ema.staged, %a.ema) @a !host_parameters
   %a, _, %a.remainder.updated: i16[8,4] master, _ = sgd(%a, %a.grad, _, %lr, _, _, %a.remainder.loaded) {momentum=0.0, nesterov=false, weight_decay=0.25} @a !update
+  %ema_count = increment(%ema_count) !update
   %a.ema.updated: f32[8,4] optimizer_state = weight_average(%a.ema.loaded, %a, %ema_count, %a.remainder.updated) {decay=0.75, warmup=false} @a !update
-  %a.remainder = copy_start(%a.remainder.updated) @a !host_state
-  %a.ema = copy_start(%a.ema.updated) @a !host_state
-  %a.remainder.stored = copy_done(%a.remainder, %a.remainder.updated) @a !host_state
-  %a.ema.stored = copy_done(%a.ema, %a.ema.updated) @a !host_state
+  %a.remainder = copy_start(%a.remainder.updated) @a !host_parameters
+  %a.ema = copy_start(%a.ema.updated) @a !host_parameters
+  %a.remainder.stored = copy_done(%a.remainder, %a.remainder.updated) @a !host_parameters
+  %a.ema.stored = copy_done(%a.ema, %a.ema.updated) @a !host_parameters
 )");
 }
 
 // Two matrices in bf16, without momentum: their only state is the remainders.
-TEST(HostState, PrefetchesOneParameterAhead) {
+TEST(HostParameters, PrefetchesOneParameterAhead) {
   const Program program = OnHost(R"(program p
   tensor %a: bf16[8,4] parameter persistent
   tensor %b: bf16[4,4] parameter persistent
@@ -102,18 +112,18 @@ TEST(HostState, PrefetchesOneParameterAhead) {
   tensor %a.remainder.stored: i16[8,4] master persistent host view %a.remainder+0
   tensor %b.remainder.stored: i16[4,4] master persistent host view %b.remainder+0
 update
+  %a.remainder.staged: i16[8,4] master = copy_start(%a.remainder) @a !host_parameters
   %grad_norm = global_norm(%a.grad, %b.grad) !update
   %update_count = increment(%update_count) !update
-  %a.remainder.staged: i16[8,4] master = copy_start(%a.remainder) @a !host_state
-  %b.remainder.staged: i16[4,4] master = copy_start(%b.remainder) @b !host_state
-  %a.remainder.loaded: i16[8,4] master view %a.remainder.staged+0 = copy_done(%a.remainder.staged, %a.remainder) @a !host_state
+  %b.remainder.staged: i16[4,4] master = copy_start(%b.remainder) @b !host_parameters
+  %a.remainder.loaded: i16[8,4] master view %a.remainder.staged+0 = copy_done(%a.remainder.staged, %a.remainder) @a !host_parameters
   %a, _, %a.remainder.updated: i16[8,4] master, _ = sgd(%a, %a.grad, _, %lr, _, _, %a.remainder.loaded) {momentum=0.0, nesterov=false, weight_decay=0.25} @a !update
-  %a.remainder = copy_start(%a.remainder.updated) @a !host_state
-  %a.remainder.stored = copy_done(%a.remainder, %a.remainder.updated) @a !host_state
-  %b.remainder.loaded: i16[4,4] master view %b.remainder.staged+0 = copy_done(%b.remainder.staged, %b.remainder) @b !host_state
+  %a.remainder = copy_start(%a.remainder.updated) @a !host_parameters
+  %a.remainder.stored = copy_done(%a.remainder, %a.remainder.updated) @a !host_parameters
+  %b.remainder.loaded: i16[4,4] master view %b.remainder.staged+0 = copy_done(%b.remainder.staged, %b.remainder) @b !host_parameters
   %b, _, %b.remainder.updated: i16[4,4] master, _ = sgd(%b, %b.grad, _, %lr, _, _, %b.remainder.loaded) {momentum=0.0, nesterov=false, weight_decay=0.25} @b !update
-  %b.remainder = copy_start(%b.remainder.updated) @b !host_state
-  %b.remainder.stored = copy_done(%b.remainder, %b.remainder.updated) @b !host_state
+  %b.remainder = copy_start(%b.remainder.updated) @b !host_parameters
+  %b.remainder.stored = copy_done(%b.remainder, %b.remainder.updated) @b !host_parameters
 )");
   // Simplify removes none of it as useless.
   Program simplified = program;
@@ -202,15 +212,14 @@ class Runner {
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-class HostStateTest : public testing::TestWithParam<Case> {};
+class HostParametersTest : public testing::TestWithParam<Case> {};
 
-TEST_P(HostStateTest, IsBitEqualToTheDevice) {
+TEST_P(HostParametersTest, IsBitEqualToTheDevice) {
   const Case& c = GetParam();
   Program program = Parse(Gradients(c.dtype));
   Update(c.options).Run(program);
   Program moved = program;
-  HostState().Run(moved);
-  graph::Verify(moved);
+  MoveToHost(moved, kState);
   Runner device(std::move(program)), host(std::move(moved));
   const auto start = device.Carried();
   for (int step = 0; step < 3; ++step) {
@@ -221,7 +230,7 @@ TEST_P(HostStateTest, IsBitEqualToTheDevice) {
   EXPECT_NE(device.Carried(), start);
 }
 
-TEST_P(HostStateTest, StagesTwoParametersAtMost) {
+TEST_P(HostParametersTest, StagesTwoParametersAtMost) {
   const Case& c = GetParam();
   Runner host(OnHost(Gradients(c.dtype), c.options));
   // State of each parameter, sizes as the planner counts them.
@@ -247,7 +256,7 @@ TEST_P(HostStateTest, StagesTwoParametersAtMost) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Storage, HostStateTest,
+    Storage, HostParametersTest,
     testing::Values(Case{"Float32", "f32", {}},
                     Case{"SgdMomentum", "f32", {.algorithm = UpdateOptions::Algorithm::kSgd}},
                     Case{"BFloat16Remainder", "bf16", {}},
@@ -260,7 +269,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Between start and done of loading p4 the whole group is being copied, and its updates follow one
 // another.
-TEST(HostState, SmallNeighboursTravelTogether) {
+TEST(HostParameters, SmallNeighboursTravelTogether) {
   const Program program = OnHost(Gradients("f32"), {});
   std::vector<std::string> around;  // the events of the group, in order
   for (const graph::Node& node : program.nodes()) {
@@ -277,11 +286,11 @@ TEST(HostState, SmallNeighboursTravelTogether) {
   EXPECT_EQ(around, expected);
 }
 
-TEST(HostState, LeavesAProgramWithoutStateAlone) {
+TEST(HostParameters, LeavesAProgramWithoutStateAlone) {
   Program program = Parse(Gradients("f32"));
   Update({.algorithm = UpdateOptions::Algorithm::kSgd, .momentum = 0}).Run(program);
   const std::string before = graph::ToText(program);
-  EXPECT_FALSE(HostState().Run(program).changed);
+  EXPECT_FALSE(MoveToHost(program, kState));
   EXPECT_EQ(graph::ToText(program), before);
 }
 

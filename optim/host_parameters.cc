@@ -1,0 +1,202 @@
+#include "optim/host_parameters.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "graph/builder.h"
+#include "ops/reduce.h"
+#include "optim/host_stays.h"
+#include "optim/host_transfers.h"
+#include "optim/update_units.h"
+
+namespace plimsoll::optim {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Place;
+using graph::Program;
+using graph::Role;
+using graph::Tensor;
+using graph::TensorId;
+
+// By TensorId.
+using Selected = std::vector<bool>;
+
+// Selects moments, masters and averages: what the update of a parameter changes in place.
+void SelectState(const Program& program, Selected& selected) {
+  const UpdateUnits units(program);
+  for (size_t n = 0; n < program.nodes().size(); ++n) {
+    if (units.Of(n) == kNoUnit) continue;
+    const Node& node = program.nodes()[n];
+    for (const graph::InPlacePair& pair : node.op->in_place) {
+      const size_t input = static_cast<size_t>(pair.input);
+      const size_t output = static_cast<size_t>(pair.output);
+      if (input >= node.inputs.size() || output >= node.outputs.size()) continue;
+      const TensorId id = node.inputs[input];
+      if (id == kNoTensor || id != node.outputs[output]) continue;
+      const Role role = program.tensor(id).role;
+      if (role == Role::kOptimizerState || role == Role::kMaster) {
+        selected[static_cast<size_t>(id)] = true;
+      }
+    }
+  }
+}
+
+// What lives on the host, but for what waits there for a snapshot.
+Selected Selection(const Program& program) {
+  Selected selected(program.tensors().size(), false);
+  for (size_t id = 0; id < selected.size(); ++id) {
+    const Tensor& tensor = program.tensors()[id];
+    selected[id] = tensor.persistent && !tensor.alias && tensor.place == Place::kHost &&
+                   (tensor.role == Role::kGradient || graph::OutlivesSteps(tensor));
+  }
+  return selected;
+}
+
+// Sums up squares of the selected gradients where these are.
+class NormApart {
+ public:
+  NormApart(Program& program, const Selected& selected) : program_(program), selected_(selected) {}
+
+  void Run() {
+    const std::vector<Node>& before = program_.nodes();
+    std::map<TensorId, size_t> written;  // behind which node
+    std::vector<bool> moves(before.size(), false);
+    for (size_t n = 0; n < before.size(); ++n) {
+      for (TensorId id : before[n].outputs) {
+        if (IsSelected(id) && !before[n].op->view) written[program_.Root(id)] = n;
+      }
+      if (!IsNorm(before[n]) && !IsSum(before[n])) continue;
+      for (TensorId id : before[n].inputs) {
+        const auto found = IsSelected(id) ? written.find(program_.Root(id)) : written.end();
+        if (found == written.end()) continue;
+        moves[n] = IsSum(before[n]);
+        behind_[found->second].push_back({id, n});
+      }
+    }
+    if (behind_.empty()) return;
+    const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      if (moves[n]) continue;
+      if (IsNorm(nodes[n]) &&
+          std::ranges::any_of(nodes[n].inputs, [&](TensorId id) { return IsSelected(id); })) {
+        TakeApart(nodes[n]);
+      } else {
+        program_.mutable_nodes().push_back(nodes[n]);
+      }
+      for (const Summed& summed : behind_[n]) {
+        if (!moves[summed.by]) {
+          Square(summed.gradient, nodes[n].scope);
+          continue;
+        }
+        program_.mutable_nodes().push_back(nodes[summed.by]);
+        program_.mutable_nodes().back().scope = nodes[n].scope;
+      }
+    }
+  }
+
+ private:
+  // A gradient, and the node that sums up its squares or takes its norm.
+  struct Summed {
+    TensorId gradient = kNoTensor;
+    size_t by = 0;
+  };
+
+  bool IsSelected(TensorId id) const {
+    return id != kNoTensor && static_cast<size_t>(program_.Root(id)) < selected_.size() &&
+           selected_[static_cast<size_t>(program_.Root(id))];
+  }
+
+  // The norm of several gradients.
+  static bool IsNorm(const Node& node) {
+    return node.phase == graph::Phase::kUpdate && node.inputs.size() > 1 &&
+           node.op->name == "global_norm";
+  }
+
+  // One gradient's part of a norm that is taken apart already.
+  static bool IsSum(const Node& node) {
+    return node.phase == graph::Phase::kUpdate && node.op->name == "square_sum";
+  }
+
+  void TakeApart(const Node& norm) {
+    std::vector<TensorId> sums;
+    for (TensorId id : norm.inputs) {
+      Square(id, norm.scope);
+      sums.push_back(squares_.at(id));
+    }
+    BuilderOf(norm.scope).EmitInto(norm.outputs, "root_of_sums", std::move(sums));
+  }
+
+  void Square(TensorId gradient, const std::string& scope) {
+    if (squares_.contains(gradient)) return;
+    const std::string name = program_.tensor(gradient).name + ".squares";
+    graph::Builder g = BuilderOf(scope);
+    const TensorId squares = ops::SquareSum(g, gradient, name);
+    program_.Rename(squares, program_.FreshName(name));
+    squares_[gradient] = squares;
+  }
+
+  graph::Builder BuilderOf(const std::string& scope) const {
+    graph::Builder g(program_);
+    g.set_phase(graph::Phase::kUpdate);
+    g.set_scope(scope);
+    g.set_made_by("host_parameters");
+    return g;
+  }
+
+  Program& program_;
+  const Selected& selected_;
+  std::map<size_t, std::vector<Summed>> behind_;  // by the node that writes the gradient
+  std::map<TensorId, TensorId> squares_;          // by gradient
+};
+
+}  // namespace
+
+graph::PassResult PlaceOnHost::Run(Program& program) {
+  Selected selected(program.tensors().size(), false);
+  for (size_t id = 0; id < selected.size(); ++id) {
+    const Tensor& tensor = program.tensors()[id];
+    if (!tensor.persistent || tensor.alias || tensor.bytes() < options_.least_bytes) continue;
+    selected[id] = (options_.weights && tensor.role == Role::kParameter) ||
+                   (options_.gradients && tensor.role == Role::kGradient);
+  }
+  if (options_.state) SelectState(program, selected);
+  int tensors = 0;
+  int64_t bytes = 0;
+  for (size_t i = 0; i < selected.size(); ++i) {
+    const TensorId id = static_cast<TensorId>(i), root = program.Root(id);
+    if (!selected[static_cast<size_t>(root)]) continue;
+    program.mutable_tensor(id).place = Place::kHost;  // views lie where their base is
+    if (id != root) continue;
+    bytes += program.tensor(id).bytes();
+    ++tensors;
+  }
+  return {tensors > 0, fmt::format("{} tensors of parameters, {}, live on the host", tensors,
+                                   FormatBytes(bytes))};
+}
+
+graph::PassResult HostParameters::Run(Program& program) {
+  Selected selected = Selection(program);
+  if (FindStays(program, selected).empty()) return {false, "no node uses what lives on the host"};
+  NormApart(program, selected).Run();
+  JoinUnits(program);
+  selected.resize(program.tensors().size(), false);
+  const std::vector<StayGroup> groups = FindStays(program, selected);
+  EmitTransfers(program, groups, options_.ahead_bytes);
+  size_t stays = 0;
+  int64_t bytes = 0;
+  for (const StayGroup& group : groups) {
+    stays += group.stays.size();
+    bytes += group.to_load;
+  }
+  return {true, fmt::format("{} stays on the device, {} to load", stays, FormatBytes(bytes))};
+}
+
+}  // namespace plimsoll::optim

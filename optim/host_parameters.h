@@ -1,0 +1,74 @@
+// Parameters that live on the host: their weights (memory.weights), the gradients that micro-steps
+// carry (memory.gradients), and the optimizer's state (optimizer.place). Each of these tensors
+// comes to the device for as long as it is needed there. Ren et al. 2021, "ZeRO-Offload", keep the
+// state on the host, too, but also compute the update there; Rajbhandari et al. 2021,
+// "ZeRO-Infinity", fetch weights as this pass does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "graph/pass.h"
+
+namespace plimsoll::optim {
+
+struct HostParametersOptions {
+  bool weights = false;
+  bool gradients = false;  // those that micro-steps carry
+  bool state = false;      // moments, their scales, remainders, masters, averages
+  // Weights and gradients with fewer bytes stay on the device: their copies would cost more time
+  // than the memory is worth. State of any size leaves.
+  int64_t least_bytes = int64_t{256} << 10;
+  // Bytes under way beside the computation, each way. By default those of the largest group of
+  // stays that begins within a block, so that the link has work for as long as the longest node
+  // runs.
+  std::optional<int64_t> ahead_bytes = std::nullopt;
+
+  bool any() const { return weights || gradients || state; }
+};
+
+// Runs on each program of a step, behind Update. Selected tensors, with their views, become
+// Place::kHost. Counters and the loss scale stay on the device, which reads them at each node.
+class PlaceOnHost : public graph::Pass {
+ public:
+  explicit PlaceOnHost(HostParametersOptions options) : options_(options) {}
+  std::string_view name() const override { return "place_on_host"; }
+  graph::PassResult Run(graph::Program& program) override;
+
+ private:
+  HostParametersOptions options_;
+};
+
+// Runs behind all passes that add or move nodes which read parameters. From the first use of a
+// tensor on the host in a region of the program to its last one (optim/host_stays.h) it stands on
+// the device, in temporaries:
+//
+//   %w.staged = copy_start(%w)              when the group of stays before it begins
+//   %w.loaded = copy_done(%w.staged, %w)    before its first use
+//   %w.updated = adamw(%w.loaded, …)        a new temporary, which takes the memory of the old one
+//   %w = copy_start(%w.updated)             behind its last use, if it has changed
+//   %w.stored = copy_done(%w, %w.updated)   before it is loaded again, or more than `ahead_bytes`
+//                                           are on their way to the host
+//
+// When a group of stays begins, the loads of the next one start, and of further ones as long as
+// they have together at most `ahead_bytes`; none starts earlier than one region ahead. Where copies
+// and computation take about as long, either would wait for the other if less was under way than
+// the longest node takes time for. In the update at the end of a step copies take longer than
+// everything else, and groups are large: there one group is loaded ahead, and begins only when the
+// one before it is stored, so that no more than two are staged.
+//
+// The norm of the gradients reads all of them at once. If some live on the host it is taken apart
+// into sums of squares, each behind the last node that writes its gradient; it has the same bits.
+class HostParameters : public graph::Pass {
+ public:
+  explicit HostParameters(HostParametersOptions options) : options_(options) {}
+  std::string_view name() const override { return "host_parameters"; }
+  // Copies to and from such tensors that are there already stay as they are. InternalError when a
+  // node changes a part of such a tensor.
+  graph::PassResult Run(graph::Program& program) override;
+
+ private:
+  HostParametersOptions options_;
+};
+
+}  // namespace plimsoll::optim

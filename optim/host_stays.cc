@@ -1,0 +1,237 @@
+#include "optim/host_stays.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "graph/block.h"
+#include "optim/update_units.h"
+
+namespace plimsoll::optim {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Phase;
+using graph::Program;
+using graph::TensorId;
+using graph::Transfer;
+
+struct Access {
+  size_t node = 0;
+  bool reads = false, writes = false;
+};
+
+// The accesses of each tensor, in the order of the nodes. Views are followed to where they are
+// read.
+using Accesses = std::map<TensorId, std::vector<Access>>;
+
+Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) {
+  Accesses accesses;
+  const auto add = [&](TensorId id, size_t node) -> Access* {
+    if (id == kNoTensor || !on_host[static_cast<size_t>(program.Root(id))]) return nullptr;
+    std::vector<Access>& of_tensor = accesses[program.Root(id)];
+    if (of_tensor.empty() || of_tensor.back().node != node) of_tensor.push_back({node});
+    return &of_tensor.back();
+  };
+  for (size_t n = 0; n < program.nodes().size(); ++n) {
+    const Node& node = program.nodes()[n];
+    if (node.op->view || node.op->transfer == Transfer::kCopyStart) continue;
+    for (TensorId id : node.inputs) {
+      if (Access* const access = add(id, n)) access->reads = true;
+    }
+    for (TensorId id : node.outputs) {
+      if (Access* const access = add(id, n)) access->writes = true;
+    }
+  }
+  return accesses;
+}
+
+// Nodes between which a tensor need not leave.
+struct Region {
+  size_t first = 0, last = 0;
+  bool in_block = false;
+  bool at_end = false;
+};
+
+class Regions {
+ public:
+  Regions(const Program& program, const Accesses& accesses)
+      : program_(program), units_(program), update_begin_(UpdateBegin(program)) {
+    FindRuns();
+    FindGroups(accesses);
+  }
+
+  size_t update_begin() const { return update_begin_; }
+
+  const Region& Of(size_t node) const { return regions_[of_nodes_[node]]; }
+  // How many regions begin before that of the node; those of the update last.
+  size_t NumberOf(size_t node) const { return of_nodes_[node]; }
+
+  bool IsUpdate(size_t node) const { return units_.Of(node) != kNoUnit; }
+
+  // The first node of the region before; of the first region, and at the end, of itself.
+  size_t EarliestFor(size_t node) const {
+    const size_t region = of_nodes_[node];
+    if (node >= update_begin_) return update_begin_;
+    return regions_[region == 0 ? 0 : region - 1].first;
+  }
+
+ private:
+  void FindRuns() {
+    const graph::Blocks blocks(program_);
+    std::tuple<int, bool, int> last;  // block, forward, micro-step
+    for (size_t n = 0; n < update_begin_; ++n) {
+      const Node& node = program_.nodes()[n];
+      std::tuple<int, bool, int> here = {blocks.Of(n), node.phase == Phase::kForward,
+                                         node.micro_step};
+      // What ranks do together, and what is summed up of gradients, interrupts no block.
+      const bool passing = node.op->view || node.op->transfer != Transfer::kNone ||
+                           (node.phase == Phase::kUpdate && blocks.Of(n) == graph::kNoBlock);
+      if (passing && n > 0) here = last;
+      if (n == 0 || here != last) {
+        regions_.push_back({.first = n, .in_block = blocks.Of(n) != graph::kNoBlock});
+      }
+      regions_.back().last = n;
+      of_nodes_.push_back(regions_.size() - 1);
+      last = here;
+    }
+  }
+
+  // Of the update at the end. A node that belongs to no parameter is a region.
+  void FindGroups(const Accesses& accesses) {
+    std::vector<int64_t> bytes(static_cast<size_t>(units_.count()), 0);  // on the host
+    for (const auto& [tensor, of_tensor] : accesses) {
+      std::set<int> counted;
+      for (const Access& access : of_tensor) {
+        const int unit = units_.Of(access.node);
+        if (access.node < update_begin_ || unit == kNoUnit || !counted.insert(unit).second)
+          continue;
+        bytes[static_cast<size_t>(unit)] += program_.tensor(tensor).bytes();
+      }
+    }
+    const int64_t largest = bytes.empty() ? 0 : std::ranges::max(bytes);
+    std::vector<size_t> region_of(bytes.size(), kNoRegion);  // by unit
+    size_t group = kNoRegion;                                // the last one
+    int64_t in_group = 0;
+    for (size_t n = update_begin_; n < program_.nodes().size(); ++n) {
+      const int unit = units_.Of(n);
+      if (unit == kNoUnit) {
+        of_nodes_.push_back(regions_.size());
+        regions_.push_back({.first = n, .last = n, .at_end = true});
+        continue;
+      }
+      size_t& region = region_of[static_cast<size_t>(unit)];
+      const int64_t more = bytes[static_cast<size_t>(unit)];
+      if (region == kNoRegion && group != kNoRegion && in_group + more <= largest / 4) {
+        region = group;
+        in_group += more;
+      } else if (region == kNoRegion) {
+        region = group = regions_.size();
+        in_group = more;
+        regions_.push_back({.first = n, .at_end = true});
+      }
+      regions_[region].last = n;
+      of_nodes_.push_back(region);
+    }
+  }
+
+  static constexpr size_t kNoRegion = std::numeric_limits<size_t>::max();
+
+  const Program& program_;
+  const UpdateUnits units_;
+  const size_t update_begin_;
+  std::vector<Region> regions_;
+  std::vector<size_t> of_nodes_;  // indices into regions_
+};
+
+// The stays of one tensor.
+std::vector<Stay> Cut(TensorId tensor, const std::vector<Access>& accesses,
+                      const Regions& regions) {
+  std::vector<Stay> stays;
+  for (const Access& access : accesses) {
+    const bool same =
+        !stays.empty() && regions.NumberOf(stays.back().last) == regions.NumberOf(access.node);
+    if (!same) {
+      stays.push_back({.tensor = tensor,
+                       .first = access.node,
+                       .last = access.node,
+                       .user = access.node,
+                       .loads = access.reads});
+    }
+    stays.back().last = access.node;
+    stays.back().changes = stays.back().changes || access.writes;
+  }
+  return stays;
+}
+
+// Joins stays in neighbouring regions between which no other one begins.
+void Join(std::vector<Stay>& stays, const std::set<size_t>& begins, const Regions& regions) {
+  std::vector<Stay> joined;
+  for (const Stay& stay : stays) {
+    if (!joined.empty() && stay.first < regions.update_begin() &&
+        regions.NumberOf(stay.first) == regions.NumberOf(joined.back().last) + 1 &&
+        *begins.upper_bound(joined.back().last) == stay.first) {
+      joined.back().last = stay.last;
+      joined.back().changes = joined.back().changes || stay.changes;
+    } else {
+      joined.push_back(stay);
+    }
+  }
+  stays = std::move(joined);
+}
+
+// At the end of a step, the tensors of a group come and go together.
+void Widen(std::vector<Stay>& stays, const Regions& regions) {
+  for (size_t i = 0; i < stays.size(); ++i) {
+    const Region& region = regions.Of(stays[i].first);
+    if (!region.at_end) continue;
+    const size_t from = i == 0 ? 0 : stays[i - 1].last + 1;
+    const size_t to = i + 1 < stays.size() ? stays[i + 1].first - 1 : region.last;
+    stays[i].first = std::max(region.first, from);
+    stays[i].last = std::max(stays[i].last, std::min(region.last, to));
+  }
+}
+
+}  // namespace
+
+std::vector<StayGroup> FindStays(const Program& program, const std::vector<bool>& on_host) {
+  const Accesses accesses = FindAccesses(program, on_host);
+  const Regions regions(program, accesses);
+  std::map<TensorId, std::vector<Stay>> by_tensor;
+  std::set<size_t> begins;
+  for (const auto& [tensor, of_tensor] : accesses) {
+    by_tensor[tensor] = Cut(tensor, of_tensor, regions);
+    for (const Stay& stay : by_tensor[tensor]) begins.insert(stay.first);
+  }
+  std::map<size_t, StayGroup> groups;  // by first node
+  for (auto& [tensor, stays] : by_tensor) {
+    Join(stays, begins, regions);
+    Widen(stays, regions);
+    const bool updated = std::ranges::any_of(
+        accesses.at(tensor), [&](const Access& access) { return regions.IsUpdate(access.node); });
+    if (updated && program.tensor(tensor).role == graph::Role::kGradient) {
+      stays.back().changes = false;
+    }
+    for (const Stay& stay : stays) {
+      StayGroup& group = groups[stay.first];
+      const Region& region = regions.Of(stay.first);
+      group.first = stay.first;
+      group.earliest = regions.EarliestFor(stay.first);
+      group.in_block = region.in_block;
+      group.at_end = region.at_end;
+      const int64_t bytes = program.tensor(stay.tensor).bytes();
+      group.bytes += bytes;
+      if (stay.loads) group.to_load += bytes;
+      group.stays.push_back(stay);
+    }
+  }
+  std::vector<StayGroup> in_order;
+  for (auto& [first, group] : groups) in_order.push_back(std::move(group));
+  return in_order;
+}
+
+}  // namespace plimsoll::optim

@@ -1,0 +1,45 @@
+// When tensors that live on the host stand on the device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace plimsoll::optim {
+
+// From a node that needs the tensor to one after which it may go, by their numbers.
+struct Stay {
+  graph::TensorId tensor = graph::kNoTensor;  // on the host
+  size_t first = 0, last = 0;
+  size_t user = 0;       // the first node that needs it, which is not always `first`
+  bool loads = true;     // false: its first node writes the tensor anew
+  bool changes = false;  // the tensor is to be stored
+};
+
+// Stays that begin at the same node, and so are loaded together.
+struct StayGroup {
+  size_t first = 0;     // the node at which they begin
+  size_t earliest = 0;  // no copy starts before this node
+  bool in_block = false;
+  bool at_end = false;  // in the update at the end of a step
+  int64_t bytes = 0;    // of all stays
+  int64_t to_load = 0;  // of those that load
+  std::vector<Stay> stays;
+};
+
+// The stays of the tensors that `on_host` (by TensorId) selects, in the order in which they begin.
+// Those of a tensor do not overlap. Accesses in one region of the program are one stay. Regions
+// are:
+// - neighbouring nodes of one block (graph/block.h), or outside any block, in the forward pass, or
+//   not in it. An update within the backward pass belongs to where it stands;
+// - in the update at the end of a step: the update of one parameter, or those of several neighbours
+//   that together have at most a quarter of the largest one's bytes. Otherwise, when a matrix
+//   stands between two biases, nothing would hide its transfer.
+// Where nothing else begins between two stays of a tensor, they are one: the last thing in the
+// forward pass is the first in the backward pass. A gradient whose update is in the program is not
+// stored at the end: the next step writes it anew.
+std::vector<StayGroup> FindStays(const graph::Program& program, const std::vector<bool>& on_host);
+
+}  // namespace plimsoll::optim

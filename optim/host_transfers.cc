@@ -1,0 +1,267 @@
+#include "optim/host_transfers.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+
+namespace plimsoll::optim {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Phase;
+using graph::Place;
+using graph::Program;
+using graph::Tensor;
+using graph::TensorId;
+
+// A selected tensor on the device.
+struct Here {
+  TensorId staged = kNoTensor;   // its copy, while it arrives
+  TensorId current = kNoTensor;  // what nodes read: the copy, and after a change the new value
+  std::map<TensorId, TensorId> views;  // of `current`, by view of the tensor on the host
+};
+
+// A tensor on its way back.
+struct Store {
+  TensorId host = kNoTensor;
+  TensorId value = kNoTensor;
+  Phase phase = Phase::kForward;
+  std::string scope;
+};
+
+int64_t LargestInABlock(const std::vector<StayGroup>& groups) {
+  int64_t largest = 0;
+  for (const StayGroup& group : groups) {
+    if (group.in_block) largest = std::max(largest, group.bytes);
+  }
+  return largest;
+}
+
+class Transfers {
+ public:
+  Transfers(Program& program, const std::vector<StayGroup>& groups, int64_t ahead_bytes)
+      : program_(program), groups_(groups), ahead_bytes_(ahead_bytes) {
+    for (const StayGroup& group : groups) {
+      for (const Stay& stay : group.stays) {
+        ends_[stay.last].push_back(&stay);
+        left_[stay.tensor].push_back(&stay);
+      }
+    }
+    view_nodes_.assign(program.tensors().size(), kNoNode);
+    for (size_t n = 0; n < program.nodes().size(); ++n) {
+      if (program.nodes()[n].op->view) {
+        view_nodes_[static_cast<size_t>(program.nodes()[n].outputs[0])] = n;
+      }
+    }
+  }
+
+  void Run() {
+    nodes_ = std::exchange(program_.mutable_nodes(), {});
+    for (at_ = 0; at_ < nodes_.size(); ++at_) {
+      if (begun_ < groups_.size() && groups_[begun_].first == at_) {
+        Begin(groups_[begun_]);
+      } else {
+        LoadAhead();
+      }
+      Move(nodes_[at_]);
+      const auto ends = ends_.find(at_);
+      if (ends == ends_.end()) continue;
+      for (const Stay* stay : ends->second) End(*stay);
+    }
+    if (!nodes_.empty()) at_ = nodes_.size() - 1;
+    FinishStores(0);
+    program_.DropUnusedTensors();
+  }
+
+ private:
+  static constexpr size_t kNoNode = static_cast<size_t>(-1);
+
+  int64_t BytesOf(TensorId id) const { return program_.tensor(id).bytes(); }
+
+  // The first group that has not started to load, where it may and there is room for it.
+  void LoadAhead() {
+    while (loaded_ < groups_.size() && MayLoad(groups_[loaded_])) Load(groups_[loaded_++]);
+  }
+
+  bool MayLoad(const StayGroup& group) const {
+    if (at_ < group.earliest) return false;
+    const int64_t most = group.at_end ? 0 : ahead_bytes_;
+    if (under_way_ > 0 && under_way_ + group.to_load > most) return false;
+    return std::ranges::all_of(group.stays, [&](const Stay& stay) { return IsAway(stay); });
+  }
+
+  // Whether the tensor's stays before this one are over and stored.
+  bool IsAway(const Stay& stay) const {
+    return left_.at(stay.tensor).front() == &stay &&
+           std::ranges::find(stores_, stay.tensor, &Store::host) == stores_.end();
+  }
+
+  void Load(const StayGroup& group) {
+    under_way_ += group.to_load;
+    const Phase phase = PhaseFor(nodes_[group.first].phase);
+    for (const Stay& stay : group.stays) {
+      if (!stay.loads) continue;
+      Here& here = here_[stay.tensor];
+      here.staged = AddLike(stay.tensor, ".staged", kNoTensor);
+      Emit("copy_start", {stay.tensor}, here.staged, phase, nodes_[stay.user].scope);
+    }
+  }
+
+  void Begin(const StayGroup& group) {
+    ++begun_;
+    FinishStores(group.at_end ? 0 : ahead_bytes_);
+    if (loaded_ < begun_) {
+      for (const Stay& stay : group.stays) FinishStoreOf(stay.tensor);
+      Load(groups_[loaded_++]);
+    }
+    under_way_ -= group.to_load;
+    LoadAhead();
+    for (const Stay& stay : group.stays) {
+      if (!stay.loads) continue;
+      Here& here = here_.at(stay.tensor);
+      here.current = AddLike(stay.tensor, ".loaded", here.staged);
+      Emit("copy_done", {here.staged, stay.tensor}, here.current, nodes_[at_].phase,
+           nodes_[stay.user].scope);
+    }
+  }
+
+  void End(const Stay& stay) {
+    left_.at(stay.tensor).pop_front();
+    const auto here = here_.extract(stay.tensor);
+    if (!stay.changes) return;
+    const Phase phase = nodes_[at_].phase;
+    const std::string& scope = nodes_[stay.user].scope;
+    Emit("copy_start", {here.mapped().current}, stay.tensor, phase, scope);
+    stores_.push_back({stay.tensor, here.mapped().current, phase, scope});
+    storing_ += BytesOf(stay.tensor);
+  }
+
+  // Finishes the oldest ones until at most so many bytes are on their way.
+  void FinishStores(int64_t bytes) {
+    while (!stores_.empty() && storing_ > bytes) FinishFirstStore();
+  }
+
+  void FinishStoreOf(TensorId host) {
+    while (std::ranges::find(stores_, host, &Store::host) != stores_.end()) FinishFirstStore();
+  }
+
+  void FinishFirstStore() {
+    const Store store = std::move(stores_.front());
+    stores_.pop_front();
+    storing_ -= BytesOf(store.host);
+    const TensorId stored = AddLike(store.host, ".stored", store.host);
+    // This view of a carried tensor is carried, and so a result: no node of this program reads it,
+    // yet the node must stay.
+    program_.mutable_tensor(stored).persistent = true;
+    Emit("copy_done", {store.host, store.value}, stored, PhaseFor(store.phase), store.scope);
+  }
+
+  // The phase of a copy that is emitted here for a node of that phase: an update's copies belong to
+  // the update, and no others do, since only updates read what an update has written.
+  Phase PhaseFor(Phase phase) const {
+    const Phase here = nodes_[at_].phase;
+    if (here == Phase::kForward || phase == Phase::kUpdate)
+      return here == Phase::kForward ? here : phase;
+    return here == Phase::kUpdate ? Phase::kBackward : here;
+  }
+
+  // Adds the node, which then works on what stands here.
+  void Move(Node& node) {
+    if (node.op->view && IsAbout(node.outputs[0])) return;  // made again where it is read
+    for (TensorId& id : node.inputs) {
+      if (IsAbout(id)) id = Read(id);
+    }
+    for (TensorId& id : node.outputs) {
+      if (!IsAbout(id)) continue;
+      if (program_.tensor(id).alias) {
+        throw InternalError("'" + program_.tensor(program_.Root(id)).name +
+                            "' lives on the host, but " + node.op->name + " changes a part of it");
+      }
+      Here& here = here_[id];
+      here = {kNoTensor, AddLike(id, ".updated", kNoTensor), {}};
+      id = here.current;
+    }
+    program_.mutable_nodes().push_back(node);
+  }
+
+  bool IsAbout(TensorId id) const { return id != kNoTensor && left_.contains(program_.Root(id)); }
+
+  // What to read for a selected tensor or a view of it.
+  TensorId Read(TensorId id) {
+    Here& here = here_.at(program_.Root(id));
+    if (!program_.tensor(id).alias) return here.current;
+    const auto known = here.views.find(id);
+    if (known != here.views.end()) return known->second;
+    const TensorId base = Read(program_.tensor(id).alias->base);
+    Tensor view = program_.tensor(id);
+    view.name = program_.FreshName(view.name + ".loaded");
+    view.place = Place::kDevice;
+    view.persistent = false;
+    view.alias->base = base;
+    const TensorId made = program_.AddTensor(std::move(view));
+    if (const size_t n = view_nodes_[static_cast<size_t>(id)]; n != kNoNode) {
+      Node node = nodes_[n];
+      node.inputs[0] = base;
+      node.outputs = {made};
+      node.phase = nodes_[at_].phase;
+      program_.mutable_nodes().push_back(std::move(node));
+    }
+    here.views[id] = made;
+    return made;
+  }
+
+  // A temporary like that tensor; with `view_of`, a view of that one.
+  TensorId AddLike(TensorId host, const std::string& suffix, TensorId view_of) {
+    const Tensor& like = program_.tensor(host);
+    Tensor tensor;
+    tensor.name = program_.FreshName(like.name + suffix);
+    tensor.type = like.type;
+    tensor.role = like.role;
+    if (view_of != kNoTensor) {
+      tensor.place = program_.tensor(view_of).place;
+      tensor.alias = graph::Alias{view_of, 0};
+    }
+    return program_.AddTensor(std::move(tensor));
+  }
+
+  void Emit(const char* op, std::vector<TensorId> inputs, TensorId output, Phase phase,
+            const std::string& scope) {
+    Node node;
+    node.op = &graph::OpRegistry::Get().Require(op);
+    node.inputs = std::move(inputs);
+    node.outputs = {output};
+    node.phase = phase;
+    node.micro_step = nodes_[at_].micro_step;
+    node.scope = scope;
+    node.made_by = "host_parameters";
+    program_.mutable_nodes().push_back(std::move(node));
+  }
+
+  Program& program_;
+  const std::vector<StayGroup>& groups_;
+  const int64_t ahead_bytes_;
+  std::vector<Node> nodes_;         // the original ones
+  std::vector<size_t> view_nodes_;  // by original tensor: the node that makes the view
+  size_t at_ = 0;                   // the original node that is due
+  size_t loaded_ = 0, begun_ = 0;   // how many groups have
+  int64_t under_way_ = 0;           // bytes of groups that are loaded and have not begun
+  std::map<size_t, std::vector<const Stay*>> ends_;   // by the node behind which they end
+  std::map<TensorId, std::deque<const Stay*>> left_;  // of a tensor, those that have not ended
+  std::map<TensorId, Here> here_;                     // by tensor on the host
+  std::deque<Store> stores_;                          // under way, the oldest first
+  int64_t storing_ = 0;                               // their bytes
+};
+
+}  // namespace
+
+void EmitTransfers(Program& program, const std::vector<StayGroup>& groups,
+                   std::optional<int64_t> ahead_bytes) {
+  Transfers(program, groups, ahead_bytes.value_or(LargestInABlock(groups))).Run();
+}
+
+}  // namespace plimsoll::optim

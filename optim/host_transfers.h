@@ -1,0 +1,17 @@
+// Copies between the host and the device around the stays of tensors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "graph/program.h"
+#include "optim/host_stays.h"
+
+namespace plimsoll::optim {
+
+// Adds the copies, and has the nodes work on them, as described in optim/host_parameters.h.
+void EmitTransfers(graph::Program& program, const std::vector<StayGroup>& groups,
+                   std::optional<int64_t> ahead_bytes);
+
+}  // namespace plimsoll::optim

@@ -1,0 +1,177 @@
+// Weights, carried gradients and optimizer state on the host: the same bits as on the device, in
+// less of its memory, and the planned memory is the used one.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/trainer/tiny_session.h"
+
+namespace plimsoll::trainer {
+namespace {
+
+using graph::DType;
+using Policy = checkpointing::Options::Policy;
+
+void ExpectSame(const TinyResult& actual, const TinyResult& expected) {
+  EXPECT_EQ(actual.losses, expected.losses);
+  EXPECT_EQ(actual.grad_norms, expected.grad_norms);
+  EXPECT_EQ(actual.evaluations, expected.evaluations);
+  EXPECT_EQ(actual.weights, expected.weights);
+  EXPECT_EQ(actual.state, expected.state);
+  EXPECT_EQ(actual.copied, expected.copied);
+}
+
+// Trains with all parameters on the device, and with those on the host that the run says. Returns
+// how many bytes fewer the second one takes of the device.
+int64_t Saved(const TinyRun& run) {
+  TinyRun resident = run;
+  resident.weights_on_host = resident.gradients_on_host = resident.state_on_host = false;
+  const TinyResult there = Train(resident), here = Train(run);
+  ExpectSame(here, there);
+  EXPECT_EQ(here.used_bytes, here.arena_bytes);
+  EXPECT_GT(here.host_arena_bytes, there.host_arena_bytes);
+  return there.arena_bytes - here.arena_bytes;
+}
+
+// Llama or GPT-2, whose head is the embedding; the type.
+class OnHost : public testing::TestWithParam<std::tuple<bool, DType>> {
+ protected:
+  static TinyRun Run() {
+    TinyRun run;
+    run.spec = std::get<0>(GetParam()) ? TinyLlama() : TinyGpt2();
+    run.spec.layers = 4;
+    run.steps = 4;
+    run.amp.dtype = std::get<1>(GetParam());
+    run.update.clip_grad_norm = 0;
+    run.executor.poison = true;
+    run.executor.check_arena = true;
+    run.weights_on_host = true;
+    return run;
+  }
+};
+
+// Few activations: most of the peak is parameters.
+TinyRun Small(TinyRun run) {
+  run.micro_batch = 1;
+  run.sequence = 4;
+  return run;
+}
+
+TEST_P(OnHost, KeepsTheBitsUnderEveryPolicy) {
+  for (const Policy policy : {Policy::kNone, Policy::kBlock, Policy::kEvery}) {
+    for (const bool in_backward : {false, true}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(policy) << " " << in_backward);
+      TinyRun run = Run();
+      run.checkpointing.policy = policy;
+      run.checkpointing.every = 2;
+      run.update_in_backward = in_backward;
+      run.state_on_host = in_backward;
+      run.evaluate = true;
+      EXPECT_GT(Saved(run), 0);
+    }
+  }
+}
+
+TEST_P(OnHost, KeepsTheBitsBesideOffloadedActivations) {
+  for (const bool in_backward : {false, true}) {
+    TinyRun run = Run();
+    run.checkpointing.offload.patterns = {"*"};
+    run.update_in_backward = in_backward;
+    Saved(run);
+  }
+}
+
+TEST_P(OnHost, KeepsTheBitsOfSeveralMicroSteps) {
+  for (const int64_t together : {1, 3}) {
+    for (const bool weights : {false, true}) {
+      for (const double clip : {0.0, 0.05}) {
+        for (const bool in_backward : {false, true}) {
+          SCOPED_TRACE(testing::Message()
+                       << together << " " << weights << " " << clip << " " << in_backward);
+          TinyRun run = Small(Run());
+          run.accumulate = 3;
+          run.micro_steps_per_program = together;
+          run.weights_on_host = weights;
+          run.gradients_on_host = true;
+          run.state_on_host = weights;
+          run.update.clip_grad_norm = clip;
+          run.update_in_backward = in_backward;
+          EXPECT_GT(Saved(run), 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(OnHost, KeepsTheBitsOfAllUpdates) {
+  using ClipBy = optim::UpdateOptions::ClipBy;
+  TinyRun sgd = Run();
+  sgd.update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
+  TinyRun small = Run();
+  small.update.state_dtype = optim::StateDType::kInt8;
+  small.update.master_weights = false;
+  TinyRun averaged = Run();
+  averaged.update.average = ops::WeightAverageOptions{.decay = 0.75};
+  averaged.evaluate = true;
+  TinyRun frozen = Run();
+  frozen.frozen = {"block.1.*"};
+  TinyRun adapted = Run();
+  adapted.lora = {"*"};
+  TinyRun ahead = Run();
+  ahead.copy_after = 1;
+  TinyRun skips = Run();
+  skips.update.skips = true;
+  skips.loss_limits = {{2, 0.1f}};
+  TinyRun clipped = Run();
+  clipped.update.clip_grad_norm = 0.05;
+  TinyRun each = clipped, last = clipped;
+  each.update.clip_by = ClipBy::kParameter;
+  last.update.clip_by = ClipBy::kLastStep;
+  int number = 0;
+  for (TinyRun run : {sgd, small, averaged, frozen, adapted, ahead, skips, clipped, each, last}) {
+    SCOPED_TRACE(number++);
+    for (const bool in_backward : {false, true}) {
+      run.state_on_host = run.update_in_backward = in_backward;
+      Saved(run);
+    }
+  }
+}
+
+TEST_P(OnHost, TakesLittleOfTheDevice) {
+  TinyRun run = Small(Run());
+  const auto model = models::MakeModel(run.spec);
+  int64_t elements = 0;
+  for (const models::ParameterInfo& parameter : model->parameters()) {
+    elements += parameter.shape.elements();
+  }
+  const int64_t weights = elements * (std::get<1>(GetParam()) == DType::kFloat32 ? 4 : 2);
+  EXPECT_GT(Saved(run), weights / 2);
+  run.state_on_host = run.update_in_backward = true;
+  EXPECT_GT(Saved(run), weights + elements * 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, OnHost,
+                         testing::Combine(testing::Bool(),
+                                          testing::Values(DType::kFloat32, DType::kBFloat16)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param) ? "Llama" : "Gpt2") +
+                                  std::string(graph::Name(std::get<1>(info.param)));
+                         });
+
+// Loss scaling: masters are float32, and a gate may hold an update back.
+TEST(OnHostInFloat16, KeepsTheBits) {
+  for (const int64_t accumulate : {1, 2}) {
+    TinyRun run;
+    run.amp.dtype = DType::kFloat16;
+    run.update.loss_scale = ops::LossScaleOptions{};
+    run.accumulate = accumulate;
+    run.weights_on_host = run.state_on_host = run.gradients_on_host = true;
+    run.executor.check_arena = true;
+    EXPECT_GT(Saved(run), 0);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::trainer
