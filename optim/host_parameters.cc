@@ -93,11 +93,13 @@ class NormApart {
       }
       for (const Summed& summed : behind_[n]) {
         if (!moves[summed.by]) {
-          Square(summed.gradient, nodes[n].scope);
+          Square(summed.gradient, nodes[n]);
           continue;
         }
-        program_.mutable_nodes().push_back(nodes[summed.by]);
-        program_.mutable_nodes().back().scope = nodes[n].scope;
+        Node sum = nodes[summed.by];
+        sum.scope = nodes[n].scope;
+        sum.phase = nodes[n].phase;
+        program_.mutable_nodes().push_back(std::move(sum));
       }
     }
   }
@@ -128,25 +130,25 @@ class NormApart {
   void TakeApart(const Node& norm) {
     std::vector<TensorId> sums;
     for (TensorId id : norm.inputs) {
-      Square(id, norm.scope);
+      Square(id, norm);
       sums.push_back(squares_.at(id));
     }
-    BuilderOf(norm.scope).EmitInto(norm.outputs, "root_of_sums", std::move(sums));
+    BuilderBeside(norm).EmitInto(norm.outputs, "root_of_sums", std::move(sums));
   }
 
-  void Square(TensorId gradient, const std::string& scope) {
+  void Square(TensorId gradient, const Node& beside) {
     if (squares_.contains(gradient)) return;
     const std::string name = program_.tensor(gradient).name + ".squares";
-    graph::Builder g = BuilderOf(scope);
+    graph::Builder g = BuilderBeside(beside);
     const TensorId squares = ops::SquareSum(g, gradient, name);
     program_.Rename(squares, program_.FreshName(name));
     squares_[gradient] = squares;
   }
 
-  graph::Builder BuilderOf(const std::string& scope) const {
+  graph::Builder BuilderBeside(const Node& node) const {
     graph::Builder g(program_);
-    g.set_phase(graph::Phase::kUpdate);
-    g.set_scope(scope);
+    g.set_phase(node.phase);
+    g.set_scope(node.scope);
     g.set_made_by("host_parameters");
     return g;
   }

@@ -19,9 +19,8 @@ struct HostParametersOptions {
   // Weights and gradients with fewer bytes stay on the device: their copies would cost more time
   // than the memory is worth. State of any size leaves.
   int64_t least_bytes = int64_t{256} << 10;
-  // Bytes under way beside the computation, each way. By default those of the largest group of
-  // stays that begins within a block, so that the link has work for as long as the longest node
-  // runs.
+  // Bytes under way beside the computation, each way. By default twice those of the largest group
+  // of stays that begins within a block.
   std::optional<int64_t> ahead_bytes = std::nullopt;
 
   bool any() const { return weights || gradients || state; }
@@ -51,11 +50,13 @@ class PlaceOnHost : public graph::Pass {
 //                                           are on their way to the host
 //
 // When a group of stays begins, the loads of the next one start, and of further ones as long as
-// they have together at most `ahead_bytes`; none starts earlier than one region ahead. Where copies
-// and computation take about as long, either would wait for the other if less was under way than
-// the longest node takes time for. In the update at the end of a step copies take longer than
-// everything else, and groups are large: there one group is loaded ahead, and begins only when the
-// one before it is stored, so that no more than two are staged.
+// they have together at most `ahead_bytes`; none starts earlier than one region ahead. Groups
+// differ in size, and so do the nodes that use them: while the longest node runs, the largest group
+// arrives and the link needs a further one to go on with, or else copies and computation wait for
+// each other in turn. Beyond twice the largest group more is hardly faster. In the update at the
+// end of a step copies take longer than everything else, and groups are large: there one group is
+// loaded ahead, and begins only when the one before it is stored, so that no more than two are
+// staged.
 //
 // The norm of the gradients reads all of them at once. If some live on the host it is taken apart
 // into sums of squares, each behind the last node that writes its gradient; it has the same bits.

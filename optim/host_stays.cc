@@ -65,11 +65,13 @@ class Regions {
     FindGroups(accesses);
   }
 
-  size_t update_begin() const { return update_begin_; }
-
   const Region& Of(size_t node) const { return regions_[of_nodes_[node]]; }
   // How many regions begin before that of the node; those of the update last.
   size_t NumberOf(size_t node) const { return of_nodes_[node]; }
+  bool AreNeighbours(size_t before, size_t node) const {
+    if (before >= update_begin_) return false;
+    return node >= update_begin_ || NumberOf(node) == NumberOf(before) + 1;
+  }
 
   bool IsUpdate(size_t node) const { return units_.Of(node) != kNoUnit; }
 
@@ -88,9 +90,9 @@ class Regions {
       const Node& node = program_.nodes()[n];
       std::tuple<int, bool, int> here = {blocks.Of(n), node.phase == Phase::kForward,
                                          node.micro_step};
-      // What ranks do together, and what is summed up of gradients, interrupts no block.
-      const bool passing = node.op->view || node.op->transfer != Transfer::kNone ||
-                           (node.phase == Phase::kUpdate && blocks.Of(n) == graph::kNoBlock);
+      // What ranks do together, and updates, interrupt no block.
+      const bool passing =
+          node.op->view || node.op->transfer != Transfer::kNone || node.phase == Phase::kUpdate;
       if (passing && n > 0) here = last;
       if (n == 0 || here != last) {
         regions_.push_back({.first = n, .in_block = blocks.Of(n) != graph::kNoBlock});
@@ -168,12 +170,12 @@ std::vector<Stay> Cut(TensorId tensor, const std::vector<Access>& accesses,
   return stays;
 }
 
-// Joins stays in neighbouring regions between which no other one begins.
+// Joins stays in neighbouring regions between which no other one begins. The update is the
+// neighbour of the backward pass.
 void Join(std::vector<Stay>& stays, const std::set<size_t>& begins, const Regions& regions) {
   std::vector<Stay> joined;
   for (const Stay& stay : stays) {
-    if (!joined.empty() && stay.first < regions.update_begin() &&
-        regions.NumberOf(stay.first) == regions.NumberOf(joined.back().last) + 1 &&
+    if (!joined.empty() && regions.AreNeighbours(joined.back().last, stay.first) &&
         *begins.upper_bound(joined.back().last) == stay.first) {
       joined.back().last = stay.last;
       joined.back().changes = joined.back().changes || stay.changes;

@@ -37,9 +37,10 @@ struct StayGroup {
 // - in the update at the end of a step: the update of one parameter, or those of several neighbours
 //   that together have at most a quarter of the largest one's bytes. Otherwise, when a matrix
 //   stands between two biases, nothing would hide its transfer.
-// Where nothing else begins between two stays of a tensor, they are one: the last thing in the
-// forward pass is the first in the backward pass. A gradient whose update is in the program is not
-// stored at the end: the next step writes it anew.
+// Where nothing else begins between stays of a tensor in neighbouring regions, they are one: the
+// last thing in the forward pass is the first in the backward pass, whose last gradient may be the
+// first to be used by the update. A gradient whose update is in the program is not stored at the
+// end: the next step writes it anew.
 std::vector<StayGroup> FindStays(const graph::Program& program, const std::vector<bool>& on_host);
 
 }  // namespace plimsoll::optim

@@ -34,12 +34,13 @@ struct Store {
   std::string scope;
 };
 
-int64_t LargestInABlock(const std::vector<StayGroup>& groups) {
+// Twice the largest group in a block: see optim/host_parameters.h.
+int64_t DefaultAhead(const std::vector<StayGroup>& groups) {
   int64_t largest = 0;
   for (const StayGroup& group : groups) {
     if (group.in_block) largest = std::max(largest, group.bytes);
   }
-  return largest;
+  return 2 * largest;
 }
 
 class Transfers {
@@ -261,7 +262,7 @@ class Transfers {
 
 void EmitTransfers(Program& program, const std::vector<StayGroup>& groups,
                    std::optional<int64_t> ahead_bytes) {
-  Transfers(program, groups, ahead_bytes.value_or(LargestInABlock(groups))).Run();
+  Transfers(program, groups, ahead_bytes.value_or(DefaultAhead(groups))).Run();
 }
 
 }  // namespace plimsoll::optim

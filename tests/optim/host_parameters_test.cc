@@ -130,6 +130,138 @@ update
   EXPECT_FALSE(graph::Simplify().Run(simplified).changed);
 }
 
+constexpr char kSgd[] = "{momentum=0.0, nesterov=false, weight_decay=0.0}";
+
+// Two blocks. The last one's weight stays for what is computed again, for the backward pass and for
+// its update; the other one is loaded twice, since the forward pass of block 1 comes in between.
+TEST(HostParameters, WeightsStayForABlock) {
+  constexpr char kTensors[] = R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+  tensor %lr: f32[] input persistent
+)";
+  Program program = Parse(std::string(kTensors) + R"(  tensor %a: f32[4,4] parameter persistent
+  tensor %b: f32[4,4] parameter persistent
+forward
+  %y: f32[8,4] = linear(%x, %a) @block.0
+  %z: f32[8,4] = linear(%y, %b) @block.1
+recompute
+  %again: f32[8,4] = linear(%y, %b) @block.1
+backward
+  %dz: f32[8,4] = linear_dx(%again, %b) @block.1
+  %b.grad: f32[4,4] gradient, _ = linear_dw(%y, %dz, _, _) {bias=false} @block.1
+update
+  %b, _, _, _ = sgd(%b, %b.grad, _, %lr) )" +
+                          kSgd + R"( @block.1.b
+backward
+  %dx: f32[8,4] = linear_dx(%dz, %a) @block.0
+)");
+  EXPECT_TRUE(MoveToHost(program, {.weights = true, .least_bytes = 0, .ahead_bytes = 0}));
+  ExpectProgram(program, R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+  tensor %lr: f32[] input persistent
+  tensor %a: f32[4,4] parameter persistent host
+  tensor %b: f32[4,4] parameter persistent host
+  tensor %b.stored: f32[4,4] parameter persistent host view %b+0
+forward
+  %a.staged: f32[4,4] parameter = copy_start(%a) @block.0 !host_parameters
+  %b.staged: f32[4,4] parameter = copy_start(%b) @block.1 !host_parameters
+  %a.loaded: f32[4,4] parameter view %a.staged+0 = copy_done(%a.staged, %a) @block.0 !host_parameters
+  %y: f32[8,4] = linear(%x, %a.loaded) @block.0
+  %b.loaded: f32[4,4] parameter view %b.staged+0 = copy_done(%b.staged, %b) @block.1 !host_parameters
+  %z: f32[8,4] = linear(%y, %b.loaded) @block.1
+recompute
+  %a.staged.2: f32[4,4] parameter = copy_start(%a) @block.0 !host_parameters
+  %again: f32[8,4] = linear(%y, %b.loaded) @block.1
+backward
+  %dz: f32[8,4] = linear_dx(%again, %b.loaded) @block.1
+  %b.grad: f32[4,4] gradient, _ = linear_dw(%y, %dz, _, _) {bias=false} @block.1
+update
+  %b.updated: f32[4,4] parameter, _, _, _ = sgd(%b.loaded, %b.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @block.1.b
+  %b = copy_start(%b.updated) @block.1 !host_parameters
+  %b.stored = copy_done(%b, %b.updated) @block.1 !host_parameters
+backward
+  %a.loaded.2: f32[4,4] parameter view %a.staged.2+0 = copy_done(%a.staged.2, %a) @block.0 !host_parameters
+  %dx: f32[8,4] = linear_dx(%dz, %a.loaded.2) @block.0
+)");
+}
+
+// Each micro-step adds to a carried gradient, and the last one has the update: the norm is summed
+// up where gradients are, and they are not stored for an update that is done.
+TEST(HostParameters, CarriedGradientsComeAndGo) {
+  constexpr char kTensors[] = R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %a: f32[4,4] parameter persistent
+  tensor %b: f32[4,4] parameter persistent
+)";
+  Program first = Parse(std::string(kTensors) + R"(  tensor %a.grad: f32[4,4] gradient persistent
+backward
+  %a.grad, _ = linear_dw(%x, %dy, _, _) {bias=false} @block.0
+)");
+  EXPECT_TRUE(MoveToHost(first, {.gradients = true, .least_bytes = 0}));
+  ExpectProgram(first, R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %a: f32[4,4] parameter persistent
+  tensor %b: f32[4,4] parameter persistent
+  tensor %a.grad: f32[4,4] gradient persistent host
+  tensor %a.grad.stored: f32[4,4] gradient persistent host view %a.grad+0
+backward
+  %a.grad.updated: f32[4,4] gradient, _ = linear_dw(%x, %dy, _, _) {bias=false} @block.0
+  %a.grad = copy_start(%a.grad.updated) @block.0 !host_parameters
+  %a.grad.stored = copy_done(%a.grad, %a.grad.updated) @block.0 !host_parameters
+)");
+  Program last = Parse(std::string(kTensors) + R"(  tensor %a.grad: f32[4,4] gradient persistent
+  tensor %b.grad: f32[4,4] gradient persistent
+backward
+  %b.grad, _ = linear_dw(%x, %dy, %b.grad, _) {bias=false} @block.1
+  %a.grad, _ = linear_dw(%x, %dy, %a.grad, _) {bias=false} @block.0
+update
+  %grad_norm = global_norm(%a.grad, %b.grad)
+  %a, _, _, _ = sgd(%a, %a.grad, _, %lr) )" +
+                       kSgd + R"( @a
+  %b, _, _, _ = sgd(%b, %b.grad, _, %lr) )" +
+                       kSgd + R"( @b
+)");
+  EXPECT_TRUE(MoveToHost(last, {.gradients = true, .least_bytes = 0}));
+  ExpectProgram(last, R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %a: f32[4,4] parameter persistent
+  tensor %b: f32[4,4] parameter persistent
+  tensor %a.grad: f32[4,4] gradient persistent host
+  tensor %b.grad: f32[4,4] gradient persistent host
+  tensor %b.grad.stored: f32[4,4] gradient persistent host view %b.grad+0
+backward
+  %b.grad.staged: f32[4,4] gradient = copy_start(%b.grad) @block.1 !host_parameters
+  %a.grad.staged: f32[4,4] gradient = copy_start(%a.grad) @block.0 !host_parameters
+  %b.grad.loaded: f32[4,4] gradient view %b.grad.staged+0 = copy_done(%b.grad.staged, %b.grad) @block.1 !host_parameters
+  %b.grad.updated: f32[4,4] gradient, _ = linear_dw(%x, %dy, %b.grad.loaded, _) {bias=false} @block.1
+  %b.grad.squares: f64[] = square_sum(%b.grad.updated) @block.1 !host_parameters
+  %b.grad = copy_start(%b.grad.updated) @block.1 !host_parameters
+  %a.grad.loaded: f32[4,4] gradient view %a.grad.staged+0 = copy_done(%a.grad.staged, %a.grad) @block.0 !host_parameters
+  %a.grad.updated: f32[4,4] gradient, _ = linear_dw(%x, %dy, %a.grad.loaded, _) {bias=false} @block.0
+  %a.grad.squares: f64[] = square_sum(%a.grad.updated) @block.0 !host_parameters
+update
+  %grad_norm = root_of_sums(%a.grad.squares, %b.grad.squares) !host_parameters
+  %a, _, _, _ = sgd(%a, %a.grad.updated, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @a
+backward
+  %b.grad.stored = copy_done(%b.grad, %b.grad.updated) @block.1 !host_parameters
+update
+  %b.grad.staged.2: f32[4,4] gradient = copy_start(%b.grad) @b !host_parameters
+  %b.grad.loaded.2: f32[4,4] gradient view %b.grad.staged.2+0 = copy_done(%b.grad.staged.2, %b.grad) @b !host_parameters
+  %b, _, _, _ = sgd(%b, %b.grad.loaded.2, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @b
+)");
+}
+
 // The last three are so small that they are copied together.
 constexpr int kParameters = 7;
 constexpr int64_t kElements[kParameters] = {96 * 64, 40, 64 * 128, 80 * 80, 16 * 16, 24, 8};

@@ -71,7 +71,7 @@ std::vector<Combination> Combinations(int64_t ranks) {
                 c.name = fmt::format("{}, {} tensor ranks{} × {} micro-steps, {}{}{}",
                                      llama ? "llama" : "gpt2", tensor, sequence ? ", sequence" : "",
                                      accumulate, Name(policy), offload ? ", offload" : "",
-                                     state_on_host ? ", state on host" : "");
+                                     state_on_host ? ", state and weights on host" : "");
                 c.run.spec = llama ? SharedLlama() : SharedGpt2();
                 c.run.sequence_parallel = sequence;
                 c.run.accumulate = accumulate;
@@ -80,7 +80,7 @@ std::vector<Combination> Combinations(int64_t ranks) {
                 c.run.checkpointing.policy = policy;
                 c.run.checkpointing.recompute.patterns = {"norms", "activations"};
                 if (offload) c.run.checkpointing.offload.patterns = {"block.*.residual_2"};
-                c.run.state_on_host = state_on_host;
+                c.run.state_on_host = c.run.weights_on_host = state_on_host;
                 c.run.ignored = 0.3;
                 // A key's bias has no gradient except rounding errors, from which AdamW with its
                 // own eps would make steps as large as any.
@@ -124,7 +124,7 @@ const TinyResult& Alone(const TinyRun& run) {
     alone.sequence_parallel = false;
     alone.micro_batch = kSequences / run.accumulate;
     alone.checkpointing = {};
-    alone.state_on_host = false;
+    alone.state_on_host = alone.weights_on_host = false;
     found->second = Train(alone);
   }
   return found->second;

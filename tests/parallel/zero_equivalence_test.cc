@@ -136,6 +136,9 @@ TEST_F(ZeroEquivalence, UpdatesInTheBackwardPassWithTheSameBits) {
         EXPECT_EQ(BitsOf(got), BitsOf(want));
         EXPECT_EQ(got.used_bytes, got.arena_bytes);
         ExpectAlikeOnAllRanks(got);
+        shared.state_on_host = true;
+        shared.weights_on_host = zero == 0;
+        EXPECT_EQ(BitsOf(Train(shared)), BitsOf(want));
       }
     }
   }

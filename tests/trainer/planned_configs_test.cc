@@ -27,7 +27,7 @@ TEST_P(ShippedConfig, PlansWithoutWaste) {
     const CompiledStep compiled = Compile(*model, options);
     const memory::MemoryPlan& plan = compiled.plan;
     // What comes and goes in many sizes, of a small model, is harder to place.
-    EXPECT_LE(plan.fragmentation, options.on_host.weights ? 0.05 : 0.01);
+    EXPECT_LE(plan.fragmentation, options.on_host.weights ? 0.1 : 0.01);
     EXPECT_GE(plan.arena_bytes, plan.max_live_bytes);
     const int64_t count = model->parameter_count();
     const bool low = options.amp.enabled();

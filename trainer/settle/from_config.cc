@@ -194,18 +194,22 @@ std::vector<std::string> FrozenFrom(const config::RunConfig& config, const model
   return patterns;
 }
 
-// A part of a weight or gradient, as ranks have or sum it, could not come and go by itself.
+// Weights that data ranks divide, and gradients that ranks sum up, do not come and go by
+// themselves.
 optim::HostParametersOptions OnHostFrom(const config::RunConfig& config, const Mesh& mesh) {
-  const auto on_host = [&](config::ParameterPlace place, const char* key) {
+  const auto on_host = [&](const char* key, config::ParameterPlace place, bool refused,
+                           const std::string& why) {
     if (place != config::ParameterPlace::kHost) return false;
-    if (mesh.size() == 1) return true;
-    throw config.Error(
-        key, fmt::format("host is not possible on {} ranks; use device, and have ranks divide the "
-                         "parameters (parallel.zero, parallel.tensor), or optimizer.place: host",
-                         mesh.size()));
+    if (!refused) return true;
+    throw config.Error(key, fmt::format("host is not possible {}; use device", why));
   };
-  return {.weights = on_host(config.memory.weights, "memory.weights"),
-          .gradients = on_host(config.memory.gradients, "memory.gradients"),
+  return {.weights = on_host("memory.weights", config.memory.weights,
+                             mesh.ranks(kDataAxis) > 1 && config.parallel.zero > 0,
+                             fmt::format("with parallel.zero: {}, which divides weights or updates "
+                                         "among {} ranks",
+                                         config.parallel.zero, mesh.ranks(kDataAxis))),
+          .gradients = on_host("memory.gradients", config.memory.gradients, mesh.size() > 1,
+                               fmt::format("on {} ranks, which sum them up", mesh.size())),
           .state = config.optimizer.place == config::OptimizerPlace::kHost};
 }
 
