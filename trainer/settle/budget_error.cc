@@ -61,6 +61,10 @@ std::vector<Change> Changes(const RunConfig& config) {
     changes.push_back({"optimizer.place", "device",
                        [](RunConfig& run) { run.optimizer.place = OptimizerPlace::kDevice; }});
   }
+  if (config.memory.weights == config::ParameterPlace::kDevice) {
+    changes.push_back({"memory.weights", "host",
+                       [](RunConfig& run) { run.memory.weights = config::ParameterPlace::kHost; }});
+  }
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
     if (config.optimizer.state_dtype >= dtype) continue;
     changes.push_back({"optimizer.state_dtype", ToString(dtype),
