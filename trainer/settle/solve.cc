@@ -445,8 +445,8 @@ void RequireRoomForParameters(const RunConfig& config, const memory::Budget& bud
   throw UserError(
       fmt::format(
           "{}: memory.budget: {} ({} bytes) is less than the parameters alone ({}){}; raise "
-          "the budget, make the model smaller, or have ranks share it (parallel.tensor, "
-          "parallel.zero: 3)",
+          "the budget, make the model smaller, keep its weights on the host (memory.weights: "
+          "host), or have ranks share it (parallel.tensor, parallel.zero: 3)",
           config.Origin("memory.budget"), FormatBytes(budget.process()), budget.process(),
           FormatBytes(parameters), halves),
       ExitCode::kBudgetNotMet);
