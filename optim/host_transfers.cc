@@ -166,8 +166,8 @@ class Transfers {
   // the update, and no others do, since only updates read what an update has written.
   Phase PhaseFor(Phase phase) const {
     const Phase here = nodes_[at_].phase;
-    if (here == Phase::kForward || phase == Phase::kUpdate)
-      return here == Phase::kForward ? here : phase;
+    if (here == Phase::kForward) return here;  // in which nothing is updated yet
+    if (phase == Phase::kUpdate) return phase;
     return here == Phase::kUpdate ? Phase::kBackward : here;
   }
 
