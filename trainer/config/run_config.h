@@ -26,6 +26,7 @@ enum class AttentionKind { kBlockwise, kStored };
 enum class Dtype { kFp32, kTf32, kBf16, kFp16 };
 enum class LossScale { kAuto, kNone, kStatic, kDynamic };
 enum class StateDtype { kFp32, kBf16, kInt8 };
+enum class GradDtype { kFp32, kBf16 };
 enum class ClipBy { kStep, kParameter, kLastStep };
 enum class OptimizerPlace { kDevice, kHost, kAuto };
 enum class CheckpointPolicy { kNone, kBlock, kEvery, kSelective, kAuto };
@@ -57,6 +58,8 @@ template <>
 const std::vector<std::string>& EnumNames<LossScale>();
 template <>
 const std::vector<std::string>& EnumNames<StateDtype>();
+template <>
+const std::vector<std::string>& EnumNames<GradDtype>();
 template <>
 const std::vector<std::string>& EnumNames<OptimizerPlace>();
 template <>
@@ -231,6 +234,7 @@ struct AmpConfig {
   Dtype dtype = Dtype::kFp32;
   LossScale loss_scale = LossScale::kAuto;
   bool master_weights = true;
+  GradDtype grad_dtype = GradDtype::kFp32;  // of matrices
   std::vector<std::string> low_ops;   // op kinds that compute in `dtype` beyond the policy's own
   std::vector<std::string> fp32_ops;  // op kinds that don't
   bool fuse_gelu = false;             // on a GPU: GELU's gradient in the product before it

@@ -232,8 +232,7 @@ void OptimizerKeys(std::vector<Key>& keys) {
       .Above(0)
       .Between(0, 1);
   optimizer
-      .Add("clip_grad_norm", &O::clip_grad_norm,
-           "Largest norm of the gradient; 0: no clipping.")
+      .Add("clip_grad_norm", &O::clip_grad_norm, "Largest norm of the gradient; 0: no clipping.")
       .AtLeast(0);
   optimizer.Add("clip_by", &O::clip_by,
                 "What `clip_grad_norm` bounds: the norm of all gradients of the step (`step`), as "
@@ -317,6 +316,11 @@ void TechniqueKeys(std::vector<Key>& keys) {
           "float32 weights behind the low-precision ones; without them (bf16) updates round "
           "stochastically.")
       .When("amp.dtype", low);
+  amp.Add(
+      "grad_dtype", &A::grad_dtype,
+      "Type of the gradients of matrices, as they are made, carried over micro-steps and summed "
+      "over ranks: float32, or bf16, half as large; sums over micro-steps then round "
+      "stochastically. Those of vectors, norms and updates stay in float32.");
   amp.Add("low_ops", &A::low_ops, "Op kinds that work in `dtype` beyond those of the policy table.")
       .When("amp.dtype", low);
   amp.Add("fp32_ops", &A::fp32_ops, "Op kinds that stay in float32 whatever the policy table says.")

@@ -378,6 +378,7 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config) {
                        "tf32 needs a GPU, whose matrix units it is a format of; use fp32 or bf16, "
                        "or device: cuda");
   }
+  amp.low_gradients = config.amp.grad_dtype == config::GradDtype::kBf16;
   amp.low_ops = config.amp.low_ops;
   amp.fp32_ops = config.amp.fp32_ops;
   if (const auto problem = amp::FindProblem(amp)) {

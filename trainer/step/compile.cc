@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "adapters/lora_pass.h"
+#include "amp/low_gradients.h"
 #include "amp/mixed_precision.h"
 #include "base/amounts.h"
 #include "base/axes.h"
@@ -169,6 +170,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
                      !MatchesAnyGlob(trained, parameter.name);
             },
         .loss_scale = update.loss_scale ? OfObjective(purpose.objective.name, "loss_scale") : ""});
+    if (options.amp.low_gradients) passes.Add<amp::LowGradients>();
     if (purpose.update) passes.Add<optim::Update>(update);
     if (purpose.update && tensor.ranks > 1) passes.Add<parallel::TensorGradients>(tensor);
     if (zero > 0) {
