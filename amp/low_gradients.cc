@@ -105,6 +105,10 @@ class Narrower {
     };
     std::vector<Rounded> rounded;
     for (const Contribution& made : found->second) {
+      if (MakesLow(node, made)) {
+        MakeLow(node, made);
+        continue;
+      }
       TensorId before = kNoTensor, wide;
       if (made.before) before = Narrow(node.inputs[*made.before], made.gradient);
       if (node.op->name == "add") {
@@ -129,6 +133,26 @@ class Narrower {
         g_.EmitInto({r.sum}, "add_rounded", {r.before, r.wide, Rng()}, {{"key", g_.NextKey()}});
       }
     }
+  }
+
+  // Whether the op itself gives, and adds to, a bf16 gradient.
+  bool MakesLow(const Node& node, const Contribution& made) const {
+    return program_.tensor(node.inputs[0]).type.dtype == DType::kBFloat16 &&
+           std::ranges::any_of(node.op->low_gradients, [&](const graph::InPlacePair& pair) {
+             return static_cast<size_t>(pair.output) == made.output;
+           });
+  }
+
+  void MakeLow(Node& node, const Contribution& made) {
+    if (made.before) {
+      node.inputs[*made.before] = Narrow(node.inputs[*made.before], made.gradient);
+    }
+    node.outputs[made.output] = Narrow(made.sum, made.gradient);
+    node.inputs.resize(node.op->inputs.size(), kNoTensor);
+    const auto rng = std::ranges::find(node.op->inputs, "rng", &graph::Argument::name);
+    node.inputs[static_cast<size_t>(rng - node.op->inputs.begin())] = Rng();
+    node.attributes.Set("low_gradient", true);
+    node.attributes.Set("key", g_.NextKey());
   }
 
   // The bf16 tensor in the place of a sum of contributions.

@@ -1,9 +1,8 @@
 // y = acc + x, rounded stochastically (ops/add_rounded.h). A thread takes eight elements, whose
 // random bits are one Philox block, twice: all its loads come before its first store. Bytes: every
 // argument once.
-#include <algorithm>
-
 #include "gpu/check.h"
+#include "ops/cuda/add_rounded.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/philox.cuh"
 #include "ops/cuda/stochastic_rounding.cuh"
@@ -36,7 +35,7 @@ __device__ void LoadEight(const T* from, int64_t at, int64_t n, bool aligned, fl
 
 template <typename X>
 __global__ __launch_bounds__(kThreads) void AddRoundedKernel(int64_t n, bool aligned,
-                                                             const int32_t* rng, uint64_t stream,
+                                                             RoundingStream stream,
                                                              const __nv_bfloat16* acc, const X* x,
                                                              __nv_bfloat16* y) {
   const int64_t first = int64_t{blockIdx.x} * (kThreads * kUnroll) + threadIdx.x;
@@ -47,12 +46,13 @@ __global__ __launch_bounds__(kThreads) void AddRoundedKernel(int64_t n, bool ali
     LoadEight(acc, at, n, aligned, sums[u]);
     LoadEight(x, at, n, aligned, terms[u]);
   }
-  const uint2 key = PhiloxKey(rng);
+  const uint2 key = PhiloxKey(stream.rng);
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
     const int64_t eight = first + u * kThreads, at = eight * kEight;
     if (at >= n) continue;
-    const uint4 random = PhiloxBlock(key, stream, static_cast<uint64_t>(eight));
+    const uint4 random =
+        PhiloxBlock(key, stream.key, static_cast<uint64_t>(stream.first_block + eight));
     const uint32_t words[4] = {random.x, random.y, random.z, random.w};
     Pack<uint32_t, 4> rounded;
 #pragma unroll
@@ -69,20 +69,35 @@ __global__ __launch_bounds__(kThreads) void AddRoundedKernel(int64_t n, bool ali
   }
 }
 
-void AddRounded(const CudaContext& ctx) {
-  const int64_t n = ctx.in_shape(0).elements();
+}  // namespace
+
+template <typename X>
+void AddRounded(cudaStream_t stream, const RoundingStream& random, int64_t n,
+                const __nv_bfloat16* acc, const X* x, __nv_bfloat16* y) {
   if (n == 0) return;
   constexpr int64_t kOfBlock = int64_t{kThreads} * kUnroll * kEight;
   const auto blocks = static_cast<unsigned>((n + kOfBlock - 1) / kOfBlock);
-  const auto stream = static_cast<uint64_t>(ctx.attributes.GetInt("key"));
-  const auto* const acc = ctx.in<__nv_bfloat16>(0);
-  auto* const y = ctx.out<__nv_bfloat16>(0);
-  DispatchCuda(ctx.inputs[1].type.dtype, [&]<typename X>() {
-    const X* const x = ctx.in<X>(1);
-    AddRoundedKernel<X><<<blocks, kThreads, 0, ctx.stream>>>(n, Aligned(acc, x, y),
-                                                             ctx.in<int32_t>(2), stream, acc, x, y);
-    gpu::CheckLaunch("add_rounded");
-  });
+  AddRoundedKernel<<<blocks, kThreads, 0, stream>>>(n, Aligned(acc, x, y), random, acc, x, y);
+  gpu::CheckLaunch("add_rounded");
+}
+template void AddRounded(cudaStream_t, const RoundingStream&, int64_t, const __nv_bfloat16*,
+                         const float*, __nv_bfloat16*);
+template void AddRounded(cudaStream_t, const RoundingStream&, int64_t, const __nv_bfloat16*,
+                         const __nv_bfloat16*, __nv_bfloat16*);
+
+namespace {
+
+template <typename X>
+void AddRoundedAs(const CudaContext& ctx) {
+  const RoundingStream random{ctx.in<int32_t>(2),
+                              static_cast<uint64_t>(ctx.attributes.GetInt("key"))};
+  AddRounded(ctx.stream, random, ctx.in_shape(0).elements(), ctx.in<__nv_bfloat16>(0), ctx.in<X>(1),
+             ctx.out<__nv_bfloat16>(0));
+}
+
+void AddRounded(const CudaContext& ctx) {
+  if (ctx.inputs[1].type.dtype == graph::DType::kFloat32) return AddRoundedAs<float>(ctx);
+  AddRoundedAs<__nv_bfloat16>(ctx);
 }
 
 const CudaKernelRegistration kAddRounded({"add_rounded", &AddRounded});

@@ -14,8 +14,8 @@ using graph::Program;
 
 TEST(LowGradients, RoundsWhatANodeMakes) {
   Program program = Parse(R"(program p
-  tensor %x: bf16[8,4] input persistent
-  tensor %dy: bf16[8,4] input persistent
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
   tensor %b: bf16[4] parameter persistent
 backward
@@ -23,8 +23,8 @@ backward
 )");
   EXPECT_TRUE(LowGradients().Run(program).changed);
   ExpectProgram(program, R"(program p
-  tensor %x: bf16[8,4] input persistent
-  tensor %dy: bf16[8,4] input persistent
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
   tensor %b: bf16[4] parameter persistent
 backward
@@ -35,8 +35,8 @@ backward
 
 // A weight that is used twice: the second contribution is added to the first one.
 constexpr char kTied[] = R"(program p
-  tensor %x: bf16[8,4] input persistent
-  tensor %dy: bf16[8,4] input persistent
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
 backward
   %first: f32[4,4], _ = linear_dw(%x, %dy) {bias=false} @head
@@ -47,8 +47,8 @@ TEST(LowGradients, AddsFurtherUsesStochastically) {
   Program program = Parse(kTied);
   EXPECT_TRUE(LowGradients().Run(program).changed);
   ExpectProgram(program, R"(program p
-  tensor %x: bf16[8,4] input persistent
-  tensor %dy: bf16[8,4] input persistent
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
   tensor %rng: i32[2] input persistent
 backward
@@ -62,8 +62,8 @@ backward
 // What ops without such an input have given, autodiff adds by a node of its own.
 TEST(LowGradients, ReplacesSums) {
   Program program = Parse(R"(program p
-  tensor %x: bf16[8,4] input persistent
-  tensor %dy: bf16[8,4] input persistent
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
   tensor %w.grad: f32[4,4] gradient persistent
 backward
@@ -72,8 +72,8 @@ backward
 )");
   EXPECT_TRUE(LowGradients().Run(program).changed);
   ExpectProgram(program, R"(program p
-  tensor %x: bf16[8,4] input persistent
-  tensor %dy: bf16[8,4] input persistent
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
   tensor %w.grad: bf16[4,4] gradient persistent
   tensor %rng: i32[2] input persistent
@@ -85,8 +85,8 @@ backward
 
 TEST(LowGradients, AddsToWhatMicroStepsCarry) {
   Program program = Parse(R"(program p
-  tensor %x: bf16[8,4] input persistent
-  tensor %dy: bf16[8,4] input persistent
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
   tensor %w.grad: f32[4,4] gradient persistent
 backward
@@ -95,8 +95,8 @@ backward
 )");
   EXPECT_TRUE(LowGradients().Run(program).changed);
   ExpectProgram(program, R"(program p
-  tensor %x: bf16[8,4] input persistent
-  tensor %dy: bf16[8,4] input persistent
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
   tensor %w: bf16[4,4] parameter persistent
   tensor %w.grad: bf16[4,4] gradient persistent
   tensor %rng: i32[2] input persistent
@@ -105,6 +105,28 @@ backward
   %w.grad = add_rounded(%w.grad, %w.grad.wide, %rng) {key=1} @head !low_gradients
   %w.grad.wide.2: f32[4,4] gradient, _ = linear_dw(%x, %dy) {bias=false} @layer
   %w.grad = add_rounded(%w.grad, %w.grad.wide.2, %rng) {key=3} @layer !low_gradients
+)");
+}
+
+// With operands in bf16 the op does all of it.
+TEST(LowGradients, LeavesRoundingToOpsThatCan) {
+  Program program = Parse(R"(program p
+  tensor %x: bf16[8,4] input persistent
+  tensor %dy: bf16[8,4] input persistent
+  tensor %w: bf16[4,4] parameter persistent
+backward
+  %first: f32[4,4], _ = linear_dw(%x, %dy) {bias=false} @head
+  %w.grad: f32[4,4] gradient, _ = linear_dw(%x, %dy, %first) {bias=false} @layer
+)");
+  EXPECT_TRUE(LowGradients().Run(program).changed);
+  ExpectProgram(program, R"(program p
+  tensor %x: bf16[8,4] input persistent
+  tensor %dy: bf16[8,4] input persistent
+  tensor %w: bf16[4,4] parameter persistent
+  tensor %rng: i32[2] input persistent
+backward
+  %w.grad.part: bf16[4,4] gradient, _ = linear_dw(%x, %dy, _, _, %rng) {bias=false, key=0, low_gradient=true} @head
+  %w.grad: bf16[4,4] gradient, _ = linear_dw(%x, %dy, %w.grad.part, _, %rng) {bias=false, key=1, low_gradient=true} @layer
 )");
 }
 

@@ -34,6 +34,22 @@ const ExampleRegistration kLinearDw(
      .inputs = {{{2, 70, 50}}, {{2, 70, 300}}, {{300, 50}}, {{300}}},
      .attributes = {{"bias", true}},
      .compute_inputs = {2, 3}});
+const ExampleRegistration kLinearDwLow(
+    {.op = "linear_dw",
+     .label = "added to in bf16",
+     .inputs = {{{2, 70, 48}}, {{2, 70, 300}}, {{300, 48}}, Absent(), {{2}, Fill::kCounter}},
+     .attributes = {{"bias", false}, {"key", int64_t{5}}, {"low_gradient", true}},
+     .dtypes = {graph::DType::kBFloat16}});
+const ExampleRegistration kLinearDwLowSlices(
+    {.op = "linear_dw",
+     .label = "added to in bf16, slice by slice",
+     .inputs = {{{9, 4096}},
+                {{9, 2313}},
+                {{2313, 4096}},
+                {{2313}, Fill::kNormal, 0, graph::DType::kFloat32},
+                {{2}, Fill::kCounter}},
+     .attributes = {{"bias", true}, {"key", int64_t{5}}, {"low_gradient", true}},
+     .dtypes = {graph::DType::kBFloat16}});
 const ExampleRegistration kLinearDwFresh({.op = "linear_dw",
                                           .label = "written",
                                           .inputs = {{{67, 50}}, {{67, 40}}, Absent(), Absent()},
