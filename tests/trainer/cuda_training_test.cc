@@ -187,6 +187,13 @@ TEST_P(CudaTraining, EveryWayToRunGivesTheSameBits) {
     ExpectSame(Train(together), expected);
   }
   {
+    SCOPED_TRACE("blocks first");
+    TinyRun blocks = run;
+    blocks.micro_steps_per_program = run.accumulate;
+    blocks.blocks_first = true;
+    ExpectSame(Train(blocks), expected);
+  }
+  {
     SCOPED_TRACE("poisoned");
     TinyRun poisoned = run;
     poisoned.executor.poison = true;

@@ -157,6 +157,7 @@ struct TrainConfig {
   int64_t stop_after = 0;   // steps; 0: all of them
   int64_t micro_batch = 8;  // sequences per micro-step and data rank; 0: auto, the solver's choice
   int64_t accumulate = 1;   // micro-steps per update; derived when a global batch is given
+  bool blocks_first = false;  // all micro-steps go through a block before any through the next
   std::optional<int64_t> global_batch;         // sequences per update, all ranks
   std::optional<int64_t> global_batch_tokens;  // the same in tokens
   int64_t seed = 1337;           // of dropout, and what model.seed and data.seed follow

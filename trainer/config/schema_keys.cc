@@ -133,6 +133,12 @@ void TrainKeys(std::vector<Key>& keys) {
   train.Add("accumulate", &T::accumulate, "Micro-steps whose gradients make one update.")
       .Between(1, kMillions)
       .Derived("1; with a global batch, what makes it up");
+  train.Add("blocks_first", &T::blocks_first,
+            "With several micro-steps: one program holds all of them, and all go through the first "
+            "block, then all through the second, and back likewise. All numbers are the same. The "
+            "gradients of a block are then complete while no others stand, so that "
+            "`optimizer.in_backward` frees them, and activations of all micro-steps stand instead "
+            "(docs/parameter_memory.md). No effect where the head is the embedding (tied).");
   train
       .Add("global_batch", &T::global_batch,
            "Sequences per update over all data ranks; `accumulate` follows, within its own limits.")
@@ -244,8 +250,9 @@ void OptimizerKeys(std::vector<Key>& keys) {
                 "Updates each parameter within the backward pass, as soon as its gradient is "
                 "complete and nothing reads its weight any more: gradients then never all stand at "
                 "once, and all numbers are the same. Not where an update waits for all gradients: "
-                "with `clip_grad_norm`, loss scaling, and steps that may be skipped; and carried "
-                "gradients of several micro-steps stay where they are (docs/parameter_memory.md).");
+                "with `clip_grad_norm`, loss scaling, and steps that may be skipped; and gradients "
+                "of several micro-steps stay where they are, unless `train.blocks_first` is set "
+                "(docs/parameter_memory.md).");
   optimizer
       .Add("ema", &O::ema,
            "Decay of exponential moving averages of the weights, over applied updates: after each, "

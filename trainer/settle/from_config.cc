@@ -428,6 +428,8 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.micro_batch = config.train.micro_batch;
   options.sequence = config.model.sequence();
   options.accumulate = config.train.accumulate;
+  options.blocks_first = config.train.blocks_first && options.accumulate > 1;
+  if (options.blocks_first) options.micro_steps_per_program = options.accumulate;
   options.mesh = MeshFrom(config);
   options.zero = config.parallel.zero;
   options.sequence_parallel = config.parallel.sequence;
@@ -459,6 +461,16 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.threads = ThreadsFrom(config);
   options.dump_directory = config.debug.dump_programs;
   return options;
+}
+
+std::string BlocksFirstWarning(const config::RunConfig& config, const CompiledStep& compiled) {
+  const std::string_view key = "train.blocks_first";
+  for (const graph::PassReport& report : compiled.passes) {
+    if (report.pass != "blocks_first" || report.result.changed) continue;
+    return fmt::format("{}: {}: has no effect: {}", config.Origin(std::string(key)), key,
+                       report.result.summary);
+  }
+  return "";
 }
 
 }  // namespace plimsoll::trainer

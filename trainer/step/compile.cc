@@ -18,10 +18,12 @@
 #include "checkpointing/recompute.h"
 #include "checkpointing/retention_policy.h"
 #include "graph/autodiff.h"
+#include "graph/blocks_first.h"
 #include "graph/fuse.h"
 #include "graph/micro_steps.h"
 #include "graph/objective.h"
 #include "graph/simplify.h"
+#include "graph/temporary_gradients.h"
 #include "inference/kv_cache.h"
 #include "memory/checker.h"
 #include "ops/activation_fusion.h"
@@ -203,6 +205,19 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   return passes;
 }
 
+void AddMovingUpdates(const CompileOptions& options, PassPipeline& passes) {
+  if (!options.update_in_backward || options.state_on_host) return;
+  passes.Add<optim::UpdateInBackward>(*options.update_in_backward);
+}
+
+// The passes over a program that holds all micro-steps of an update.
+void AddPassesOfUpdate(const CompileOptions& options, PassPipeline& passes) {
+  if (options.blocks_first) passes.Add<graph::BlocksFirst>();
+  passes.Add<graph::TemporaryGradients>();
+  AddMovingUpdates(options, passes);
+  passes.Add<Workspaces>(options.device, options.threads);  // of what moving has added
+}
+
 }  // namespace
 
 void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline& passes) {
@@ -215,9 +230,7 @@ void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline
   if (options.mesh.ranks(kDataAxis) > 1 && options.zero == 3) {
     passes.Add<parallel::PrefetchParameters>();
   }
-  if (trains && options.update_in_backward && !options.state_on_host) {
-    passes.Add<optim::UpdateInBackward>(*options.update_in_backward);
-  }
+  if (trains && options.micro_steps_per_program == 1) AddMovingUpdates(options, passes);
   if (trains) passes.Add<checkpointing::Offload>();
   passes.Add<Workspaces>(options.device, options.threads);
 }
@@ -327,10 +340,15 @@ class Compiler {
   // The entries of an objective's update, with their programs.
   std::vector<StepEntry> Update(int index) {
     const models::Objective& objective = objectives_[static_cast<size_t>(index)];
-    const int64_t count = options_.accumulate, together = options_.micro_steps_per_program;
+    // Drafts stay apart: each micro-step is still to be finished.
+    const int64_t count = options_.accumulate,
+                  together = options_.draft ? 1 : options_.micro_steps_per_program;
     if (count % together != 0) {
       throw InternalError(
           fmt::format("programs of {} micro-steps for updates of {}", together, count));
+    }
+    if (options_.blocks_first && !options_.draft && together != count) {
+      throw InternalError("blocks come first only where one program holds all micro-steps");
     }
     const auto build = [&](const char* name, Carry carry, bool updates) {
       return Build(
@@ -382,6 +400,9 @@ class Compiler {
         [shared = UpdateInputs(objectives_)](const graph::Tensor& tensor) {
           return tensor.role == graph::Role::kInput && !shared.contains(tensor.name);
         });
+    if (static_cast<int64_t>(micro_steps.size()) == options_.accumulate) {
+      AddPassesOfUpdate(options_, passes);
+    }
     RunPasses(passes, *program);
     return program;
   }
