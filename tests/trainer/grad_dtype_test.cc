@@ -79,7 +79,9 @@ TEST_P(GradDtype, DependsOnNoPolicyThreadsOrPrograms) {
   offload.checkpointing.offload.patterns = {"*"};
   serial.threads = 1;
   together.micro_steps_per_program = 3;
-  for (const TinyRun& other : {block, offload, serial, together}) {
+  TinyRun blocks = together;
+  blocks.blocks_first = true;
+  for (const TinyRun& other : {block, offload, serial, together, blocks}) {
     ExpectSame(Train(other), expected);
   }
 }
