@@ -17,6 +17,7 @@ struct AmpOptions {
   // Whether a GPU's matrix units compute products of float32 tensors with operands rounded to TF32;
   // for dtype float32.
   bool tf32 = false;
+  bool low_gradients = false;         // gradients of matrices are bf16 (amp/low_gradients.h)
   std::vector<std::string> low_ops;   // op kinds that work in `dtype`, whatever they declare
   std::vector<std::string> fp32_ops;  // op kinds that work in float32, whatever they declare
 

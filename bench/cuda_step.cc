@@ -76,10 +76,10 @@ std::vector<trainer::ProgramRun> ProfileSteps(Session& session, int steps) {
   const int64_t tokens = options.micro_batch * options.sequence * options.accumulate;
   for (int64_t step = 2; step < 2 + steps; ++step) {
     session.BeginStep(tokens, 1e-4, 1);
-    for (int64_t micro = 0; micro < session.accumulate(); ++micro) {
-      collector.Before(micro);
-      session.Run(step, micro);
-      collector.After(step, micro);
+    for (int64_t run = 0; run < session.compiled().step.runs(); ++run) {
+      collector.Before(run);
+      session.Run(step, run);
+      collector.After(step, run);
     }
   }
   return collector.runs();

@@ -45,7 +45,7 @@ double SecondsSince(Clock::time_point start) {
 void HandInStep(trainer::Session& session, int64_t step) {
   const trainer::CompileOptions& options = session.compiled().options;
   session.BeginStep(options.micro_batch * options.sequence * options.accumulate, 1e-4, 1);
-  for (int64_t micro = 0; micro < session.accumulate(); ++micro) session.Run(step, micro);
+  for (int64_t run = 0; run < session.compiled().step.runs(); ++run) session.Run(step, run);
 }
 
 }  // namespace

@@ -106,6 +106,11 @@ struct OpDef {
   // (adapters/lora_pass.h).
   bool takes_adapters = false;
 
+  // Gradients of weights that the op itself can make in bf16, from bf16 operands
+  // (amp/low_gradients.h): the outputs, each with the optional input to which it is added. With the
+  // attribute "low_gradient" both are bf16, and the op draws from its input "rng".
+  std::vector<InPlacePair> low_gradients = {};
+
   // On a GPU, one kernel launch handles the calls for many tensors (memory/device_rates.h).
   bool shares_launches = false;
 };

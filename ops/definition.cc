@@ -46,6 +46,15 @@ void CheckRng(const OpCall& call, size_t input) {
   Check(call.input(input) == TensorType{graph::DType::kInt32, {2}}, call, "'rng' must be i32[2]");
 }
 
+bool MakesLowGradient(const OpCall& call, size_t rng) {
+  if (!call.attributes.Has("low_gradient") || !call.attributes.GetBool("low_gradient"))
+    return false;
+  Check(call.input(0).dtype == graph::DType::kBFloat16, call, "low gradients need bf16 operands");
+  CheckRng(call, rng);
+  call.attributes.GetInt("key");
+  return true;
+}
+
 double ArgumentBytes(const OpCall& call) {
   double bytes = 0;
   for (const TensorType* type : call.inputs) bytes += type != nullptr ? type->bytes() : 0;

@@ -25,6 +25,10 @@ void CheckFloat32Scalar(const graph::OpCall& call, size_t input);
 // Throws unless input i is (seed, micro-step), i32[2].
 void CheckRng(const graph::OpCall& call, size_t input);
 
+// Whether the attribute "low_gradient" is set (graph/op.h); then operand 0 must be bf16, and rng
+// and key be there.
+bool MakesLowGradient(const graph::OpCall& call, size_t rng);
+
 // The bytes of all arguments, each read or written once.
 double ArgumentBytes(const graph::OpCall& call);
 

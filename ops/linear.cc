@@ -101,7 +101,8 @@ std::vector<TensorType> InferLinearDw(const OpCall& call) {
   const Shape& dy = call.input(1).shape;
   Check(x.rank() >= 1 && dy.rank() >= 1 && x.DropLast() == dy.DropLast(), call,
         "x and dy have different rows");
-  const TensorType dweight{graph::ComputeType(dtype), {dy.dim(-1), x.dim(-1)}};
+  const bool low = MakesLowGradient(call, 4);
+  const TensorType dweight{low ? dtype : graph::ComputeType(dtype), {dy.dim(-1), x.dim(-1)}};
   const TensorType dbias{graph::ComputeType(dtype), {dy.dim(-1)}};
   CheckAbsentOr(call, 2, dweight);
   CheckAbsentOr(call, 3, dbias);
@@ -144,7 +145,7 @@ const graph::OpRegistration kLinearDx({
 
 const graph::OpRegistration kLinearDw({
     .name = "linear_dw",
-    .inputs = {{"x"}, {"dy"}, {"acc_weight", true}, {"acc_bias", true}},
+    .inputs = {{"x"}, {"dy"}, {"acc_weight", true}, {"acc_bias", true}, {"rng", true}},
     .outputs = {{"dweight", true}, {"dbias", true}},
     .infer = InferLinearDw,
     .gradient = {},
@@ -157,7 +158,9 @@ const graph::OpRegistration kLinearDw({
           return cost;
         },
     .in_place = {{2, 0}, {3, 1}},
+    .random = true,
     .cost_class = CostClass::kProducts,
+    .low_gradients = {{2, 0}},
 });
 
 const CudaWorkspaceRegistration kLinearWorkspace("linear", &LinearWorkspace);

@@ -13,6 +13,7 @@
 #include "ops/few_rows.h"
 #include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
+#include "ops/low_gradient_cpu.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -80,6 +81,11 @@ void LinearDx(const CpuContext& ctx) {
   });
 }
 
+// With a low gradient, dweight is computed in float32 at the beginning of the workspace.
+int64_t WideBytes(bool low, int64_t elements) {
+  return low ? (elements * int64_t{sizeof(float)} + 63) / 64 * 64 : 0;
+}
+
 void LinearDw(const CpuContext& ctx) {
   DispatchStored(ctx.inputs[0].type.dtype, [&]<typename S>() {
     using T = Compute<S>;
@@ -100,10 +106,20 @@ void LinearDw(const CpuContext& ctx) {
     args.lda = n;
     args.b = ctx.in<S>(0);
     args.ldb = k;
-    args.c = ctx.out<T>(0);
     args.ldc = k;
+    const bool low = ctx.outputs[0].type.dtype == graph::DType::kBFloat16;
+    const int64_t wide = WideBytes(low, n * k);
+    char* const gemm = static_cast<char*>(ctx.workspace) + wide;
+    if constexpr (std::is_same_v<S, BFloat16>) {
+      if (low) {
+        args.c = static_cast<float*>(ctx.workspace);
+        cpu::Gemm(ctx.pool, args, gemm, ctx.workspace_bytes - wide);
+        return StoreLowGradient(ctx, args.c, 2, 4, 0);
+      }
+    }
+    args.c = ctx.out<T>(0);
     args.beta = StartFrom(ctx.in<T>(2), args.c, n * k, ctx.pool);
-    cpu::Gemm(ctx.pool, args, ctx.workspace, ctx.workspace_bytes);
+    cpu::Gemm(ctx.pool, args, gemm, ctx.workspace_bytes - wide);
   });
 }
 
@@ -121,8 +137,9 @@ int64_t LinearDxWorkspace(const OpCall& call, int /*threads*/) {
 
 int64_t LinearDwWorkspace(const OpCall& call, int /*threads*/) {
   const TensorType& x = call.input(0);
-  return GemmBytes(graph::ComputeType(x.dtype), call.input(1).shape.dim(-1), x.shape.dim(-1),
-                   x.shape.rows());
+  const int64_t n = call.input(1).shape.dim(-1), k = x.shape.dim(-1);
+  const bool low = call.has_output(0) && call.output(0).dtype == graph::DType::kBFloat16;
+  return WideBytes(low, n * k) + GemmBytes(graph::ComputeType(x.dtype), n, k, x.shape.rows());
 }
 
 const CpuKernelRegistration kLinear({"linear", &Linear, &LinearWorkspace});

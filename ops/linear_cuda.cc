@@ -2,7 +2,8 @@
 // linear_dx  dx = dy · weight + acc      acc enters as the product's C
 // linear_dw  dweight = dyᵀ · x + acc,    dbias = column sums of dy + acc
 //
-// One product each (cuda/gemm.h). dbias is computed with dweight, or alone by a kernel that reads
+// One product each (cuda/products/gemm.h), or a few for a gradient in bf16 that is added to
+// (cuda/products/low_gradient.h). dbias is computed with dweight, or alone by a kernel that reads
 // dy once (cuda/column_sums.h). Bytes: every argument once, dy perhaps once more for dbias.
 #include "ops/linear_cuda.h"
 
@@ -10,6 +11,7 @@
 
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/products/gemm.h"
+#include "ops/cuda/products/low_gradient.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -104,6 +106,21 @@ Product LinearDwProduct(const CudaContext& ctx) {
   return product;
 }
 
+bool IsLow(const CudaContext& ctx) {
+  return ctx.has_output(0) && ctx.outputs[0].type.dtype != graph::DType::kFloat32;
+}
+
+LowGradient LowLinearDw(const CudaContext& ctx) {
+  const Product product = LinearDwProduct(ctx);
+  LowGradient gradient{product.problem, product.buffers, {}, nullptr};
+  gradient.problem.result = graph::DType::kBFloat16;
+  gradient.problem.beta = 0;
+  gradient.problem.epilogue = GemmEpilogue::kNone;
+  gradient.random = {ctx.in<int32_t>(4), static_cast<uint64_t>(ctx.attributes.GetInt("key"))};
+  gradient.wide = static_cast<char*>(ctx.workspace) + kGemmWorkspaceBytes;
+  return gradient;
+}
+
 }  // namespace
 
 void Linear(const CudaContext& ctx) { Run(ctx, LinearProduct(ctx)); }
@@ -113,14 +130,20 @@ void LinearDx(const CudaContext& ctx) { Run(ctx, LinearDxProduct(ctx)); }
 void PrepareLinearDx(const CudaContext& ctx) { Prepare(ctx, LinearDxProduct(ctx)); }
 
 void LinearDw(const CudaContext& ctx) {
-  if (ctx.has_output(0)) Run(ctx, LinearDwProduct(ctx));
-  if (ctx.has_output(1) && (!ctx.has_output(0) || ctx.in_shape(0).dim(-1) == 0)) {
+  const bool low = IsLow(ctx);
+  if (low) {
+    ComputeLowGradient(ctx.libraries, ctx.stream, LowLinearDw(ctx));
+  } else if (ctx.has_output(0)) {
+    Run(ctx, LinearDwProduct(ctx));
+  }
+  if (ctx.has_output(1) && (low || !ctx.has_output(0) || ctx.in_shape(0).dim(-1) == 0)) {
     const Shape& dy = ctx.in_shape(1);
     ColumnSums(ctx.stream, ctx.dtype(), ctx.in<void>(1), dy.rows(), dy.dim(-1), ctx.in<float>(3),
                ctx.out<float>(1), ctx.workspace);
   }
 }
 void PrepareLinearDw(const CudaContext& ctx) {
+  if (IsLow(ctx)) return PrepareLowGradient(ctx.libraries, ctx.stream, LowLinearDw(ctx));
   if (ctx.has_output(0)) Prepare(ctx, LinearDwProduct(ctx));
 }
 

@@ -7,6 +7,7 @@
 #include "graph/op.h"
 #include "ops/cuda_column_sums.h"
 #include "ops/cuda_gemm_workspace.h"
+#include "ops/cuda_low_gradient_workspace.h"
 
 namespace plimsoll::ops {
 
@@ -15,8 +16,11 @@ inline int64_t LinearWorkspace(const graph::OpCall& /*call*/) { return kGemmWork
 // The column sums and the product use it in turn.
 inline int64_t LinearDwWorkspace(const graph::OpCall& call) {
   const graph::Shape& dy = call.input(1).shape;
-  return std::max(call.has_output(0) ? kGemmWorkspaceBytes : 0,
-                  call.has_output(1) ? ColumnSumsBytes(dy.rows(), dy.dim(-1)) : 0);
+  int64_t product = call.has_output(0) ? kGemmWorkspaceBytes : 0;
+  if (call.has_output(0) && call.output(0).dtype == graph::DType::kBFloat16 && call.has_input(2)) {
+    product += LowGradientBytes(dy.dim(-1), call.input(0).shape.dim(-1));
+  }
+  return std::max(product, call.has_output(1) ? ColumnSumsBytes(dy.rows(), dy.dim(-1)) : 0);
 }
 
 }  // namespace plimsoll::ops

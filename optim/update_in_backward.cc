@@ -31,11 +31,10 @@ class Mover {
   Mover(Program& program, const UpdateInBackwardOptions& options)
       : program_(program), options_(options), dependencies_(DependenciesOf(program)) {
     const std::vector<Node>& nodes = program.nodes();
-    const auto backward =
-        std::ranges::find_if(nodes, [](const Node& n) { return n.phase != Phase::kForward; });
-    earliest_ = static_cast<size_t>(backward - nodes.begin());
     end_ = nodes.size();
     while (end_ > 0 && nodes[end_ - 1].phase == Phase::kUpdate) --end_;
+    earliest_ = end_;
+    while (earliest_ > 0 && nodes[earliest_ - 1].phase != Phase::kForward) --earliest_;
   }
 
   // Finds what moves where. Returns the gradients whose updates do.
@@ -57,7 +56,7 @@ class Mover {
     }
     for (size_t slot = 0; slot <= end_; ++slot) {
       for (size_t at : moved[slot]) {
-        if (const TensorId id = GradientOf(old[at]); id != kNoTensor) Square(id, old[at].scope);
+        if (const TensorId id = GradientOf(old[at]); id != kNoTensor) Square(id, old[at]);
         Put(std::move(old[at]));
       }
       if (slot < end_) program_.mutable_nodes().push_back(std::move(old[slot]));
@@ -111,8 +110,10 @@ class Mover {
     }
   }
 
-  void Square(TensorId gradient, const std::string& scope) {
+  // For a node of the update.
+  void Square(TensorId gradient, const Node& update) {
     if (squares_.contains(gradient)) return;
+    const std::string& scope = update.scope;
     std::string name = program_.tensor(gradient).name;
     if (name.starts_with(scope + ".")) name.erase(0, scope.size() + 1);  // the builder adds it
     graph::Builder g(program_);
@@ -120,6 +121,7 @@ class Mover {
     g.set_scope(scope);
     g.set_made_by("update_in_backward");
     squares_[gradient] = ops::SquareSum(g, gradient, name + ".squares");
+    program_.mutable_nodes().back().micro_step = update.micro_step;
   }
 
   // A node of the update.
@@ -134,7 +136,7 @@ class Mover {
   void Norm(const Node& norm) {
     std::vector<Value> sums;
     for (TensorId id : norm.inputs) {
-      Square(id, norm.scope);
+      Square(id, norm);
       sums.push_back(squares_.at(id));
     }
     graph::Builder g(program_);
@@ -142,12 +144,13 @@ class Mover {
     g.set_scope(norm.scope);
     g.set_made_by("update_in_backward");
     g.EmitInto(norm.outputs, "root_of_sums", std::move(sums));
+    program_.mutable_nodes().back().micro_step = norm.micro_step;
   }
 
   Program& program_;
   const UpdateInBackwardOptions& options_;
   const Dependencies dependencies_;
-  size_t earliest_ = 0;  // the first node behind the forward pass
+  size_t earliest_ = 0;  // behind the forward passes of all micro-steps
   size_t end_ = 0;       // the first node of the update
   std::map<size_t, size_t> slots_;
   std::set<size_t> moves_;

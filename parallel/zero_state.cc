@@ -49,6 +49,7 @@ class Divider {
 
   graph::PassResult Run() {
     const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
+    next_key_ = static_cast<int64_t>(nodes.size());  // beyond all that Builder::NextKey has given
     FindDivided(nodes);
     const bool updates = !nodes.empty() && nodes.back().phase == Phase::kUpdate;
     if (updates) TakeOwnWeights();
@@ -133,6 +134,8 @@ class Divider {
     const TensorId own = OwnGradient(divided);
     if (options_.carry == Carry::kWrite) {
       builder_.EmitInto({carried}, "scale", {own}, {{"factor", 1.0}});
+    } else if (type.dtype == graph::DType::kBFloat16) {
+      builder_.EmitInto({carried}, "add_rounded", {carried, own, Rng()}, {{"key", next_key_++}});
     } else {
       builder_.EmitInto({carried}, "add", {carried, own});
     }
@@ -177,10 +180,15 @@ class Divider {
   void DrawOwnNumbers(Node& node) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.op->inputs[i].name != "rng") continue;
-      const TensorId found = program_.Find("rng");
-      const TensorType type = program_.tensor(node.inputs[i]).type;
-      node.inputs[i] = found != kNoTensor ? found : builder_.Persistent("rng", Role::kInput, type);
+      node.inputs[i] = Rng();
     }
+  }
+
+  // From which data ranks draw differently.
+  TensorId Rng() {
+    const TensorId found = program_.Find("rng");
+    if (found != kNoTensor) return found;
+    return builder_.Persistent("rng", Role::kInput, {graph::DType::kInt32, {2}});
   }
 
   Program& program_;
@@ -189,6 +197,7 @@ class Divider {
   std::vector<Divided> divided_;
   std::map<TensorId, TensorId> instead_;  // of weights and gradients: what the update uses instead
   std::set<TensorId> parts_;              // gradients that are parts
+  int64_t next_key_ = 0;
   int64_t state_bytes_ = 0, whole_state_bytes_ = 0;
 };
 

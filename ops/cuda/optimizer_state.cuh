@@ -15,6 +15,7 @@
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/philox.cuh"
 #include "ops/cuda/reduce.cuh"
+#include "ops/cuda/stochastic_rounding.cuh"
 #include "ops/optimizer/block_codes.h"
 #include "ops/optimizer/optimizer.h"
 
@@ -129,13 +130,6 @@ __device__ void DrawWords(uint2 rng, uint64_t key, bool for_weight, const Tile<k
   }
 }
 
-// Pairs of 16-bit elements as the words that hold them, the first in the lower half.
-__device__ inline uint32_t LowerHalves(uint32_t first, uint32_t second) {
-  return __byte_perm(first, second, 0x5410);
-}
-__device__ inline uint32_t UpperHalves(uint32_t first, uint32_t second) {
-  return __byte_perm(first, second, 0x7632);
-}
 template <typename T>
 __device__ void SetPair(LaneValues<T>& lane, int i, uint32_t pair) {
   static_assert(sizeof(T) == 2);
@@ -149,12 +143,6 @@ __device__ inline LaneValues<float> FromBf16(const LaneValues<__nv_bfloat16>& la
   return values;
 }
 
-// The counterpart of base/low_precision.h. `random` has 16 bits; the upper half of the result is
-// used.
-__device__ inline uint32_t RoundStochastically(float value, uint32_t random) {
-  const uint32_t bits = __float_as_uint(value);
-  return isnan(value) ? bits | 0x400000 : bits + random;
-}
 // `shift` 0 or 16: which half of the random words.
 __device__ inline LaneValues<__nv_bfloat16> ToBf16Stochastic(
     const LaneValues<float>& values, const uint32_t (&random)[kLaneElements], int shift) {

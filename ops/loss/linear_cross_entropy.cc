@@ -7,6 +7,7 @@
 #include "graph/op.h"
 #include "ops/cuda_column_sums.h"
 #include "ops/cuda_gemm_workspace.h"
+#include "ops/cuda_low_gradient_workspace.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/vocabulary_shard.h"
@@ -83,6 +84,7 @@ CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, g
     layout.bias_sums_at = take(layout.stride * kFloat);
     layout.column_sums_at = take(ColumnSumsBytes(layout.chunk, layout.stride));
   }
+  if (options.low_gradient) layout.wide_at = take(LowGradientBytes(vocabulary, width));
   layout.gemm_at = take(kGemmWorkspaceBytes);
   return layout;
 }
@@ -113,8 +115,10 @@ TensorType Rows(const OpCall& call) {
   return {graph::ComputeType(call.input(0).dtype), Shape{call.input(0).shape.rows()}};
 }
 
-TensorType WeightGradient(const OpCall& call) {
-  return {graph::ComputeType(call.input(1).dtype), call.input(1).shape};
+// `rng`: the input to draw from, for a low gradient.
+TensorType WeightGradient(const OpCall& call, size_t rng) {
+  const graph::DType dtype = call.input(1).dtype;
+  return {MakesLowGradient(call, rng) ? dtype : graph::ComputeType(dtype), call.input(1).shape};
 }
 
 // Empty without a bias, which is input `bias`.
@@ -192,16 +196,17 @@ const graph::OpRegistration kBackward({
                {"dloss"},
                {"acc_weight", true},
                {"bias", true},
-               {"acc_bias", true}},
+               {"acc_bias", true},
+               {"rng", true}},
     .outputs = {{"dx", true}, {"dweight", true}, {"dbias", true}},
     .infer =
         [](const OpCall& call) {
           CheckOperands(call, 7);
           Check(call.input(4) == Rows(call), call, "lse is not [rows]");
           Check(call.input(5) == Scalar(call), call, "dloss is not a scalar of x's compute type");
-          CheckAbsentOr(call, 6, WeightGradient(call));
+          CheckAbsentOr(call, 6, WeightGradient(call, 9));
           CheckAbsentOr(call, 8, BiasGradient(call, 7));
-          return std::vector<TensorType>{call.input(0), WeightGradient(call),
+          return std::vector<TensorType>{call.input(0), WeightGradient(call, 9),
                                          BiasGradient(call, 7)};
         },
     .gradient = {},
@@ -210,7 +215,9 @@ const graph::OpRegistration kBackward({
           return LossCost(call, 1 + call.has_output(0) + call.has_output(1), 1, 1);
         },
     .in_place = {{6, 1}, {8, 2}},
+    .random = true,
     .cost_class = CostClass::kProducts,
+    .low_gradients = {{6, 1}},
 });
 
 const graph::OpRegistration kTrain({
@@ -222,15 +229,16 @@ const graph::OpRegistration kTrain({
                {"dloss"},
                {"acc_weight", true},
                {"bias", true},
-               {"acc_bias", true}},
+               {"acc_bias", true},
+               {"rng", true}},
     .outputs = {{"loss"}, {"dx", true}, {"dweight", true}, {"dbias", true}},
     .infer =
         [](const OpCall& call) {
           CheckOperands(call, 6);
           Check(call.input(4) == Scalar(call), call, "dloss is not a scalar of x's compute type");
-          CheckAbsentOr(call, 5, WeightGradient(call));
+          CheckAbsentOr(call, 5, WeightGradient(call, 8));
           CheckAbsentOr(call, 7, BiasGradient(call, 6));
-          return std::vector<TensorType>{Scalar(call), call.input(0), WeightGradient(call),
+          return std::vector<TensorType>{Scalar(call), call.input(0), WeightGradient(call, 8),
                                          BiasGradient(call, 6)};
         },
     .gradient = {},
@@ -239,21 +247,25 @@ const graph::OpRegistration kTrain({
           return LossCost(call, 1 + call.has_output(1) + call.has_output(2), 0, 2);
         },
     .in_place = {{5, 2}, {7, 3}},
+    .random = true,
     .cost_class = CostClass::kProducts,
+    .low_gradients = {{5, 2}},
 });
 
-template <size_t kBias>
+template <size_t kBias, size_t kDweight>
 int64_t CudaWorkspace(const OpCall& call) {
   const TensorType& x = call.input(0);
+  const bool low =
+      call.has_output(kDweight) && call.output(kDweight).dtype == graph::DType::kBFloat16;
   return LayOutCudaLoss(x.shape.rows(), call.input(1).shape.dim(0), x.shape.dim(-1), x.dtype,
-                        {SplitsVocabulary(call.attributes), call.has_input(kBias)})
+                        {SplitsVocabulary(call.attributes), call.has_input(kBias), low})
       .bytes;
 }
 
-const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy", &CudaWorkspace<4>);
+const CudaWorkspaceRegistration kForwardWorkspace("linear_cross_entropy", &CudaWorkspace<4, 99>);
 const CudaWorkspaceRegistration kBackwardWorkspace("linear_cross_entropy_backward",
-                                                   &CudaWorkspace<7>);
-const CudaWorkspaceRegistration kTrainWorkspace("linear_cross_entropy_train", &CudaWorkspace<6>);
+                                                   &CudaWorkspace<7, 1>);
+const CudaWorkspaceRegistration kTrainWorkspace("linear_cross_entropy_train", &CudaWorkspace<6, 2>);
 
 }  // namespace
 }  // namespace plimsoll::ops

@@ -13,11 +13,14 @@
 //
 //   linear_cross_entropy           (x, weight, targets, scale, bias?) → loss[], lse?[rows]
 //   linear_cross_entropy_backward  (x, weight, targets, scale, lse, dloss[], acc_weight?, bias?,
-//                                  acc_bias?) → dx?[...,D], dweight?[V,D], dbias?[V]
+//                                  acc_bias?, rng?) → dx?[...,D], dweight?[V,D], dbias?[V]
 //   linear_cross_entropy_train     (x, weight, targets, scale, dloss[], acc_weight?, bias?,
-//                                  acc_bias?) → loss[], dx?, dweight?, dbias?; without a bias,
-//                                  dbias is empty both in one pass over the chunks: three products
-//                                  instead of four, and the same bits
+//                                  acc_bias?, rng?) → loss[], dx?, dweight?, dbias?; without a
+//                                  bias, dbias is empty both in one pass over the chunks: three
+//                                  products instead of four, and the same bits
+//
+// With the attribute "low_gradient" (graph/op.h) dweight and acc_weight are bf16. On a GPU each
+// chunk then rounds its sum stochastically, on the CPU the last one does.
 //
 // On a GPU a chunk's logits are stored as S; softmax and loss are computed from the stored values
 // in float32 (as PyTorch's autocast does), and a target ≥ V makes the loss NaN. In bf16 on Hopper,
@@ -62,6 +65,7 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
 struct LossOptions {
   bool split = false;  // the vocabulary, among ranks
   bool bias = false;
+  bool low_gradient = false;  // dweight in bf16
 };
 
 // The layout of the CUDA kernels' workspace; a function of the shape, of S, and of the options.
@@ -73,6 +77,7 @@ struct CudaLossLayout {
   int64_t parts_at;  // f32[kLossPartFloats,chunk], for a split vocabulary only
   // With a bias: f32[stride], its gradient so far, and the workspace of column sums.
   int64_t bias_sums_at, column_sums_at;
+  int64_t wide_at;  // for a low gradient: its slices (ops/cuda/products/low_gradient.h)
   int64_t gemm_at, bytes;
 };
 CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, graph::DType stored,

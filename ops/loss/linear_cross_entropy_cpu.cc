@@ -25,6 +25,7 @@
 #include "ops/gemm_workspace.h"
 #include "ops/kernel.h"
 #include "ops/loss/linear_cross_entropy.h"
+#include "ops/low_gradient_cpu.h"
 #include "ops/simd.h"
 #include "ops/vocabulary_shard.h"
 
@@ -54,13 +55,15 @@ struct SharesLayout {
 
 // The indices of the arguments that the three ops have in different places.
 struct Arguments {
-  size_t bias, acc_weight, acc_bias;  // inputs
-  size_t dx, dweight, dbias;          // outputs
+  size_t bias, acc_weight, acc_bias, rng;  // inputs
+  size_t dx, dweight, dbias;               // outputs
 };
 constexpr size_t kAbsent = 99;
-constexpr Arguments kForwardArguments = {4, kAbsent, kAbsent, kAbsent, kAbsent, kAbsent};
-constexpr Arguments kBackwardArguments = {7, 6, 8, 0, 1, 2};
-constexpr Arguments kTrainArguments = {6, 5, 7, 1, 2, 3};
+constexpr Arguments kForwardArguments = {4, kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, kAbsent};
+constexpr Arguments kBackwardArguments = {7, 6, 8, 9, 0, 1, 2};
+constexpr Arguments kTrainArguments = {6, 5, 7, 8, 1, 2, 3};
+
+bool IsLow(const graph::TensorType& gradient) { return gradient.dtype == graph::DType::kBFloat16; }
 
 // The op's arguments, with x and weight stored as S, and its scratch.
 template <typename S>
@@ -80,6 +83,7 @@ struct Loss {
   double* losses;  // [rows], workspace
   T* maxima;       // SharesLayout
   double* sums;
+  T* wide;  // [V,D], workspace: dweight, where that is bf16; nullptr: it is not
   void* gemm_workspace;
   int64_t gemm_bytes;
   int64_t chunk;
@@ -112,6 +116,11 @@ struct Loss {
         Store<T>(bias + i, Load<T>(stored + i, count), count);
       });
       at += Align(vocabulary * int64_t{sizeof(T)});
+    }
+    wide = nullptr;
+    if (ctx.has_output(arguments.dweight) && IsLow(ctx.outputs[arguments.dweight].type)) {
+      wide = reinterpret_cast<T*>(at);
+      at += Align(vocabulary * width * int64_t{sizeof(T)});
     }
     gemm_workspace = at;
     gemm_bytes = ctx.workspace_bytes - (at - static_cast<char*>(ctx.workspace));
@@ -328,7 +337,14 @@ void ChunkGradients(const CpuContext& ctx, const Arguments& at, const Loss<S>& l
                     int64_t count) {
   using T = Compute<S>;
   if (S* const dx = ctx.out<S>(at.dx)) loss.GradientOfX(first, count, dx);
-  if (T* const dweight = ctx.out<T>(at.dweight)) {
+  if (loss.wide != nullptr) {
+    loss.GradientOfWeight(first, count, nullptr, loss.wide);
+    if constexpr (std::is_same_v<S, BFloat16>) {
+      if (first + count == loss.rows) {
+        StoreLowGradient(ctx, loss.wide, at.acc_weight, at.rng, at.dweight);
+      }
+    }
+  } else if (T* const dweight = ctx.out<T>(at.dweight)) {
     loss.GradientOfWeight(first, count, ctx.in<T>(at.acc_weight), dweight);
   }
   if (T* const dbias = ctx.has_input(at.bias) ? ctx.out<T>(at.dbias) : nullptr) {
@@ -389,9 +405,11 @@ int64_t Workspace(const OpCall& call, const Arguments& at) {
     gemm = std::max(gemm, GemmBytes(computed, vocabulary, width, count));
   }
   const SharesLayout shares(SplitsVocabulary(call.attributes), chunk, size);
+  const bool low = call.has_output(at.dweight) && IsLow(call.output(at.dweight));
   return Align(chunk * vocabulary * size) + Align(rows * int64_t{sizeof(double)}) +
          shares.maxima_bytes + shares.sums_bytes +
-         (call.has_input(at.bias) ? Align(vocabulary * size) : 0) + gemm;
+         (call.has_input(at.bias) ? Align(vocabulary * size) : 0) +
+         (low ? Align(vocabulary * width * size) : 0) + gemm;
 }
 
 template <const Arguments& kArguments>

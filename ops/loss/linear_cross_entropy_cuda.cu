@@ -12,7 +12,8 @@
 //
 // Bytes, besides the products' operands: logits are written by one product, read and written by the
 // softmax (2·R·V·s, the minimum; with exponentials: nothing), and read by two products; dweight is
-// read and written once per chunk. The forward and backward ops do their parts of the same chunks
+// read and written once per chunk (in bf16, where that is asked for:
+// ops/cuda/products/low_gradient.h). The forward and backward ops do their parts of the same chunks
 // with the same kernels: the bits are those of the training op.
 #include <algorithm>
 
@@ -22,6 +23,7 @@
 #include "ops/cuda/loss_parts.cuh"
 #include "ops/cuda/loss_rows.cuh"
 #include "ops/cuda/products/gemm.h"
+#include "ops/cuda/products/low_gradient.h"
 #include "ops/cuda_kernel.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/vocabulary_shard.h"
@@ -106,14 +108,14 @@ __global__ __launch_bounds__(kTotalThreads) void TotalLossKernel(const float* lo
 
 // The indices of the three ops' arguments (kAbsent: the op doesn't have it).
 struct Arguments {
-  size_t lse_in, dloss, acc, bias, acc_bias;  // inputs
-  size_t loss, lse, dx, dweight, dbias;       // outputs
+  size_t lse_in, dloss, acc, bias, acc_bias, rng;  // inputs
+  size_t loss, lse, dx, dweight, dbias;            // outputs
 };
 constexpr size_t kAbsent = 99;
-constexpr Arguments kForwardArguments = {kAbsent, kAbsent, kAbsent, 4,       kAbsent,
+constexpr Arguments kForwardArguments = {kAbsent, kAbsent, kAbsent, 4,       kAbsent, kAbsent,
                                          0,       1,       kAbsent, kAbsent, kAbsent};
-constexpr Arguments kBackwardArguments = {4, 5, 6, 7, 8, kAbsent, kAbsent, 0, 1, 2};
-constexpr Arguments kTrainArguments = {kAbsent, 4, 5, 6, 7, 0, kAbsent, 1, 2, 3};
+constexpr Arguments kBackwardArguments = {4, 5, 6, 7, 8, 9, kAbsent, kAbsent, 0, 1, 2};
+constexpr Arguments kTrainArguments = {kAbsent, 4, 5, 6, 7, 8, 0, kAbsent, 1, 2, 3};
 
 struct Product {
   GemmProblem problem;
@@ -131,7 +133,9 @@ struct Loss {
   int64_t vocabulary = ctx.in_shape(1).dim(0);  // of the table
   VocabularyShard shard{ctx.attributes, ctx.ranks, vocabulary};
   bool bias = ctx.has_input(at.bias);
-  CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored, {shard.split, bias});
+  bool low =
+      ctx.has_output(at.dweight) && ctx.outputs[at.dweight].type.dtype == graph::DType::kBFloat16;
+  CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored, {shard.split, bias, low});
   char* scratch = static_cast<char*>(ctx.workspace);
   float* losses = reinterpret_cast<float*>(scratch + layout.losses_at);
   // Whether exponentials replace logits.
@@ -193,6 +197,19 @@ struct Loss {
     product.buffers.d = ctx.outputs[at.dweight].data;
     product.buffers.c = first == 0 ? ctx.in<void>(at.acc) : product.buffers.d;
     return product;
+  }
+
+  // In bf16: each chunk rounds its sums with random bits of its own.
+  LowGradient LowGradientOfWeight(int64_t first, int64_t count) const {
+    const Product product = GradientOfWeight(first, count);
+    LowGradient gradient{product.problem, product.buffers, {}, scratch + layout.wide_at};
+    gradient.problem.result = stored;
+    gradient.problem.beta = 0;
+    gradient.random = {ctx.in<int32_t>(at.rng),
+                       static_cast<uint64_t>(ctx.attributes.GetInt("key"))};
+    const int64_t of_chunk = (vocabulary * width + 7) / 8;
+    gradient.random.first_block = layout.chunk > 0 ? first / layout.chunk * of_chunk : 0;
+    return gradient;
   }
 
   // Adds a chunk's column sums to dbias, which is gathered with the rows' stride: whole packs.
@@ -316,7 +333,11 @@ struct Loss {
                       ctx.out<__nv_bfloat16>(at.dx) + first * width, ctx.stream);
       }
     }
-    if (ctx.has_output(at.dweight)) Enqueue(GradientOfWeight(first, count));
+    if (low) {
+      ComputeLowGradient(ctx.libraries, ctx.stream, LowGradientOfWeight(first, count));
+    } else if (ctx.has_output(at.dweight)) {
+      Enqueue(GradientOfWeight(first, count));
+    }
     if (bias && ctx.has_output(at.dbias)) GradientOfBias(first, count);
   }
 
@@ -332,7 +353,11 @@ struct Loss {
       prepare(Logits(first, count));
     }
     if (count > 0 && ctx.has_output(at.dx)) prepare(GradientOfX(first, count));
-    if (ctx.has_output(at.dweight)) prepare(GradientOfWeight(first, count));
+    if (low) {
+      PrepareLowGradient(ctx.libraries, ctx.stream, LowGradientOfWeight(first, count));
+    } else if (ctx.has_output(at.dweight)) {
+      prepare(GradientOfWeight(first, count));
+    }
   }
 
   void Enqueue(const Product& product) const {

@@ -17,6 +17,7 @@ constexpr size_t kOperands = 4, kBias = 4;
 constexpr size_t kLoss = 0, kLse = 1;
 // Arguments of linear_cross_entropy_backward.
 constexpr size_t kBackwardLse = 4, kDloss = 5, kAccWeight = 6, kBackwardBias = 7, kAccBias = 8;
+constexpr size_t kBackwardRng = 9, kTrainRng = 8;
 
 TensorId At(const std::vector<TensorId>& arguments, size_t i) {
   return i < arguments.size() ? arguments[i] : kNoTensor;
@@ -121,6 +122,12 @@ void Apply(Program& program, const Match& match) {
   if (bias != kNoTensor) {
     train.inputs.push_back(bias);
     train.inputs.push_back(At(backward.inputs, kAccBias));
+  }
+  if (const TensorId rng = At(backward.inputs, kBackwardRng); rng != kNoTensor) {
+    train.inputs.resize(kTrainRng, kNoTensor);
+    train.inputs.push_back(rng);
+    train.attributes.Set("low_gradient", true);
+    train.attributes.Set("key", backward.attributes.GetInt("key"));
   }
   train.outputs = {At(train.outputs, kLoss), At(backward.outputs, 0), At(backward.outputs, 1),
                    At(backward.outputs, 2)};

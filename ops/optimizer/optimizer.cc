@@ -31,8 +31,11 @@ void CheckApply(const OpCall& call, size_t input) {
 TensorType CheckWeight(const OpCall& call, size_t master, size_t rng) {
   const TensorType& p = call.input(0);
   Check(graph::IsFloat(p.dtype), call, "p must be floating");
-  Check(call.input(1) == TensorType{graph::ComputeType(p.dtype), p.shape}, call,
-        "'g' must be of p's shape, and f32 for a p of 16 bits");
+  const TensorType& g = call.input(1);
+  const DType whole = graph::ComputeType(p.dtype);
+  Check(g.shape == p.shape &&
+            (g.dtype == whole || (g.dtype == DType::kBFloat16 && whole == DType::kFloat32)),
+        call, "'g' must be of p's shape, and f32 or bf16, or f64 as p");
   if (!call.has_input(master)) {
     Check(p.dtype != DType::kFloat16, call, "p of type f16 needs a master");
     Check(p.dtype != DType::kBFloat16 || call.has_input(rng), call,

@@ -13,8 +13,8 @@
 //   bf16                       rounded stochastically
 //   u8, scale f32              8-bit codes, a scale for each block of kStateBlock elements in
 //                              memory order (ops/optimizer/block_quantization.h)
-// Zeros in memory mean the moment zero in each form. All arithmetic is done in T, and the gradient
-// has type T.
+// Zeros in memory mean the moment zero in each form. All arithmetic is done in T. The gradient
+// has type T, or bf16 where that is float32.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ namespace {
 // Scratch in the first-level cache for a block of each tensor that can't be computed with in place.
 template <typename T>
 struct Scratch {
-  alignas(64) T p[kStateBlock], m[kStateBlock], v[kStateBlock];
+  alignas(64) T p[kStateBlock], g[kStateBlock], m[kStateBlock], v[kStateBlock];
   alignas(64) uint32_t moment_words[kStateBlock], weight_words[kStateBlock];
 };
 
@@ -64,12 +64,12 @@ void AdamWAs(const CpuContext& ctx) {
   const Moment<T> first(ctx, kM, kScaleM, 1, 4, BlockQuantizer::Signed());
   const Moment<T> second(ctx, kV, kScaleV, 2, 5, BlockQuantizer::Unsigned());
   const RoundingBits bits(ctx, kRng);
-  const T* const gradient = ctx.in<T>(kG);
+  const StoredGradient<T> gradient(ctx, kG);
 
   ParallelBlocks(ctx.pool, ctx.in_shape(kP).elements(), [&](Block block) {
     Scratch<T> scratch;
     const Block of{0, block.count};
-    const T* const g = gradient + block.begin;
+    const T* const g = gradient.Read(block, scratch.g);
     const T* const m = first.Read(block, scratch.m);
     const T* const v = second.Read(block, scratch.v);
     const T* const p = weight.Read(block, scratch.p);
@@ -107,11 +107,11 @@ void SgdAs(const CpuContext& ctx) {
   const Weight<T> weight(ctx, kP, kMaster, 0, 2);
   const Moment<T> buffer(ctx, kMomentum, kScale, 1, 3, BlockQuantizer::Signed());
   const RoundingBits bits(ctx, kRng);
-  const T* const gradient = ctx.in<T>(kG);
+  const StoredGradient<T> gradient(ctx, kG);
 
   ParallelBlocks(ctx.pool, ctx.in_shape(kP).elements(), [&](Block block) {
     Scratch<T> scratch;
-    const T* const g = gradient + block.begin;
+    const T* const g = gradient.Read(block, scratch.g);
     const T* const p = weight.Read(block, scratch.p);
     const T* const m = buffer.present() ? buffer.Read(block, scratch.m) : nullptr;
     T* const p_out = weight.Target(block, scratch.p);

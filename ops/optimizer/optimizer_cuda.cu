@@ -34,13 +34,14 @@ __device__ constexpr BlockCodes kUnsignedCodes = MakeBlockCodes(false);
 // One parameter.
 struct Update {
   int64_t elements;
-  const float* gradient;
+  const void* gradient;
   StoredWeightRef weight;
   StoredMomentRef first, second;
   uint64_t key;  // of the node's random stream
   double weight_decay, lr_factor;
   int32_t first_block;
-  bool aligned;  // all addresses are aligned to 16 bytes
+  bool aligned;           // all addresses are aligned to 16 bytes
+  bool rounded_gradient;  // bf16, not f32
 };
 
 // Arguments that the updates of a launch share.
@@ -135,9 +136,15 @@ struct Updater {
   const BlockCodes* codes;
 
   template <bool kWhole>
+  __device__ LaneValues<float> LoadGradient(const Tile<kWhole>& tile) const {
+    if (u.rounded_gradient) return FromBf16(LoadTile<__nv_bfloat16>(u.gradient, tile));
+    return LoadTile<float>(u.gradient, tile);
+  }
+
+  template <bool kWhole>
   __device__ Read Load(const Tile<kWhole>& tile) const {
-    return {Weight::Load(u.weight, tile), LoadTile<float>(u.gradient, tile),
-            First::Load(u.first, tile), Second::Load(u.second, tile)};
+    return {Weight::Load(u.weight, tile), LoadGradient(tile), First::Load(u.first, tile),
+            Second::Load(u.second, tile)};
   }
 
   template <bool kWhole>
@@ -269,7 +276,8 @@ Common CommonOf(const CudaContext& ctx, const Arguments& a) {
 Update UpdateOf(const CudaContext& ctx, const Arguments& a) {
   Update u{};
   u.elements = ctx.in_shape(0).elements();
-  u.gradient = ctx.in<float>(1);
+  u.gradient = ctx.in<void>(1);
+  u.rounded_gradient = ctx.inputs[1].type.dtype == DType::kBFloat16;
   u.weight = {ctx.in<void>(0), ctx.out<void>(0), ctx.in<void>(a.master),
               ctx.out<void>(a.master_out)};
   u.first = {ctx.in<void>(a.first), ctx.out<void>(a.first_out), ctx.in<float>(a.first_scales),

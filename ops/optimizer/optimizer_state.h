@@ -56,6 +56,25 @@ inline void RoundStochastically(const float* from, int64_t count, RoundingBits::
   }
 }
 
+// A gradient: T or bf16.
+template <typename T>
+class StoredGradient {
+ public:
+  StoredGradient(const CpuContext& ctx, size_t in)
+      : rounded_(ctx.inputs[in].type.dtype == graph::DType::kBFloat16), in_(ctx.inputs[in].data) {}
+
+  const T* Read(Block block, T* scratch) const {
+    if (!rounded_) return static_cast<const T*>(in_) + block.begin;
+    const BFloat16* const from = static_cast<const BFloat16*>(in_) + block.begin;
+    for (int64_t i = 0; i < block.count; ++i) scratch[i] = FromBf16(from[i].bits);
+    return scratch;
+  }
+
+ private:
+  bool rounded_;
+  const void* in_;
+};
+
 // A moment: T, bf16 rounded stochastically, or codes with a scale for each block.
 template <typename T>
 class Moment {

@@ -214,6 +214,23 @@ const ExampleRegistration kDropPathLarge({.op = "drop_path",
                                           .attributes = {{"p", 0.5}, {"key", int64_t{3}}},
                                           .dtypes = {graph::DType::kFloat32}});
 
+graph::Attributes Key() { return {{"key", int64_t{17}}}; }
+ExampleInput RoundedSum(graph::Shape shape) {
+  return {shape, Fill::kNormal, 0, graph::DType::kBFloat16};
+}
+const ExampleRegistration kAddRounded(
+    {.op = "add_rounded",
+     .label = "a partial block",
+     .inputs = {RoundedSum({3, 7}), {{3, 7}}, {{2}, Fill::kCounter}},
+     .attributes = Key(),
+     .dtypes = {graph::DType::kFloat32, graph::DType::kBFloat16}});
+const ExampleRegistration kAddRoundedLarge(
+    {.op = "add_rounded",
+     .label = "several chunks",
+     .inputs = {RoundedSum({70, 701}), {{70, 701}}, {{2}, Fill::kCounter}},
+     .attributes = Key(),
+     .dtypes = {graph::DType::kFloat32, graph::DType::kBFloat16}});
+
 const ExampleRegistration kSum({.op = "sum", .label = "", .inputs = {{kSmallShape}}});
 const ExampleRegistration kSquaredNorm({.op = "squared_norm",
                                         .label = "",

@@ -34,6 +34,22 @@ const ExampleRegistration kLinearDw(
      .inputs = {{{2, 70, 50}}, {{2, 70, 300}}, {{300, 50}}, {{300}}},
      .attributes = {{"bias", true}},
      .compute_inputs = {2, 3}});
+const ExampleRegistration kLinearDwLow(
+    {.op = "linear_dw",
+     .label = "added to in bf16",
+     .inputs = {{{2, 70, 48}}, {{2, 70, 300}}, {{300, 48}}, Absent(), {{2}, Fill::kCounter}},
+     .attributes = {{"bias", false}, {"key", int64_t{5}}, {"low_gradient", true}},
+     .dtypes = {graph::DType::kBFloat16}});
+const ExampleRegistration kLinearDwLowSlices(
+    {.op = "linear_dw",
+     .label = "added to in bf16, slice by slice",
+     .inputs = {{{9, 4096}},
+                {{9, 2313}},
+                {{2313, 4096}},
+                {{2313}, Fill::kNormal, 0, graph::DType::kFloat32},
+                {{2}, Fill::kCounter}},
+     .attributes = {{"bias", true}, {"key", int64_t{5}}, {"low_gradient", true}},
+     .dtypes = {graph::DType::kBFloat16}});
 const ExampleRegistration kLinearDwFresh({.op = "linear_dw",
                                           .label = "written",
                                           .inputs = {{{67, 50}}, {{67, 40}}, Absent(), Absent()},
@@ -261,6 +277,42 @@ const ExampleRegistration kLossTrain(
      .compute_inputs = {4, 5},
      .low_precision_tolerance = kDlogits,
      .cuda_tolerance = kLogits});
+graph::Attributes LowLoss() { return {{"key", int64_t{5}}, {"low_gradient", true}}; }
+const ExampleRegistration kLossTrainLow(
+    {.op = "linear_cross_entropy_train",
+     .label = "added to in bf16, many rows",
+     .inputs = {{{1100, 24}},
+                {{530, 24}, Fill::kSmall},
+                {{1100}, Fill::kTargets, 530},
+                Scale(),
+                {{}, Fill::kPositive, 0, graph::DType::kFloat32},
+                {{530, 24}},
+                Absent(),
+                Absent(),
+                {{2}, Fill::kCounter}},
+     .attributes = LowLoss(),
+     .float32_inputs = {3},
+     .low_precision_tolerance = 4 * kDlogits,
+     .cuda_tolerance = kLogits,
+     .dtypes = {graph::DType::kBFloat16}});
+const ExampleRegistration kLossBackwardLow(
+    {.op = "linear_cross_entropy_backward",
+     .label = "added to in bf16",
+     .inputs = {{{2, 9, 11}},
+                Weight(),
+                Targets(),
+                Scale(),
+                {{18}, Fill::kPositive, 0, graph::DType::kFloat32},
+                {{}, Fill::kPositive, 0, graph::DType::kFloat32},
+                {{37, 11}},
+                Absent(),
+                Absent(),
+                {{2}, Fill::kCounter}},
+     .attributes = LowLoss(),
+     .float32_inputs = {3},
+     .low_precision_tolerance = kDlogits,
+     .cuda_tolerance = kLogits,
+     .dtypes = {graph::DType::kBFloat16}});
 const ExampleRegistration kLossTrainFresh({.op = "linear_cross_entropy_train",
                                            .label = "written, many rows",
                                            .inputs = {{{300, 20}},

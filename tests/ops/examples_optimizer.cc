@@ -133,6 +133,12 @@ const ExampleRegistration kAdamWOfALayer(
      .inputs = {{kSmall}, {kSmall}, {kSmall}, {kSmall, Fill::kPositive}, Scalar(), Count()},
      .attributes = WithLrFactor(AdamW(0.1)),
      .dtypes = FullPrecision()});
+const ExampleRegistration kSgdLowGradient(
+    {.op = "sgd",
+     .label = "bf16 gradient",
+     .inputs = {{kLarge}, BFloat16(kLarge), {kLarge}, Scalar()},
+     .attributes = Sgd(0.9, true, 0.1),
+     .dtypes = {DType::kFloat32}});
 const ExampleRegistration kSgdOfALayer({.op = "sgd",
                                         .label = "a factor of the learning rate",
                                         .inputs = {{kSmall}, {kSmall}, {kSmall}, Scalar()},
@@ -158,6 +164,19 @@ const ExampleRegistration kAdamWSplit({.op = "adamw",
                                                   Remainder(kLarge)},
                                        .attributes = AdamW(0.1),
                                        .dtypes = {DType::kBFloat16}});
+const ExampleRegistration kAdamWLowGradient({.op = "adamw",
+                                             .label = "bf16 with remainder, bf16 gradient",
+                                             .inputs = {{kLarge},
+                                                        BFloat16(kLarge),
+                                                        Float32(kLarge),
+                                                        Float32(kLarge, Fill::kPositive),
+                                                        Scalar(),
+                                                        Count(),
+                                                        Scalar(),
+                                                        Apply(),
+                                                        Remainder(kLarge)},
+                                             .attributes = AdamW(0.1),
+                                             .dtypes = {DType::kBFloat16}});
 const ExampleRegistration kAdamWMaster({.op = "adamw",
                                         .label = "float32 master",
                                         .inputs = {{kLarge},

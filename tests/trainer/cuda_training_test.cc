@@ -98,6 +98,29 @@ TEST_P(CudaTraining, LossesAreTheCpus) {
   }
 }
 
+// Gradients in bf16: near the CPU's, and the same bits whatever is kept.
+TEST_P(CudaTraining, LowGradientsAreTheCpus) {
+  checkpointing::Options block;
+  block.policy = Policy::kBlock;
+  for (int64_t accumulate : {1, 3}) {
+    SCOPED_TRACE(accumulate);
+    TinyRun run = Run();
+    run.steps = 10;
+    run.accumulate = accumulate;
+    run.amp.low_gradients = true;
+    const TinyResult on_gpu = Train(run);
+    run.checkpointing = block;
+    ExpectSame(Train(run), on_gpu);
+    run.cuda = false;
+    const TinyResult on_cpu = Train(run);
+    for (int step = 0; step < run.steps; ++step) {
+      EXPECT_NEAR(on_gpu.losses[step], on_cpu.losses[step], 4e-3 * on_cpu.losses[step]) << step;
+      EXPECT_NEAR(on_gpu.grad_norms[step], on_cpu.grad_norms[step], 0.04 * on_cpu.grad_norms[step])
+          << step;
+    }
+  }
+}
+
 // With stored scores, dropout draws what blockwise attention draws; in what is planned.
 TEST_P(CudaTraining, StoredScoresTrainAsBlockwiseAttention) {
   TinyRun run = Run();
@@ -162,6 +185,13 @@ TEST_P(CudaTraining, EveryWayToRunGivesTheSameBits) {
     TinyRun together = run;
     together.micro_steps_per_program = run.accumulate;
     ExpectSame(Train(together), expected);
+  }
+  {
+    SCOPED_TRACE("blocks first");
+    TinyRun blocks = run;
+    blocks.micro_steps_per_program = run.accumulate;
+    blocks.blocks_first = true;
+    ExpectSame(Train(blocks), expected);
   }
   {
     SCOPED_TRACE("poisoned");

@@ -32,6 +32,7 @@ struct TinyRun {
   int64_t sequence = 16;
   int64_t accumulate = 1;
   int64_t micro_steps_per_program = 1;
+  bool blocks_first = false;
   int threads = 2;
   int steps = 5;
   double lr = 1e-3;
@@ -84,6 +85,7 @@ inline TinyResult Train(const TinyRun& run) {
   options.sequence = run.sequence;
   options.accumulate = run.accumulate;
   options.micro_steps_per_program = run.micro_steps_per_program;
+  options.blocks_first = run.blocks_first;
   const MeshPosition position = run.ranks == nullptr ? MeshPosition() : run.ranks->position();
   options.mesh = position.mesh;
   options.rank = position.rank;

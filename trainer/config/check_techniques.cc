@@ -111,6 +111,28 @@ void CheckPlaces(const RunConfig& config, std::vector<std::string>& warnings) {
       config.Origin(key), key));
 }
 
+void CheckBlocksFirst(const RunConfig& config, std::vector<std::string>& warnings) {
+  const char* const key = "train.blocks_first";
+  if (!config.train.blocks_first) return;
+  // The budget's solver plans micro-steps by themselves.
+  const char* const open = config.train.micro_batch == 0 ? "train.micro_batch"
+                           : config.checkpointing.policy == CheckpointPolicy::kAuto
+                               ? "checkpointing.policy"
+                           : config.optimizer.place == OptimizerPlace::kAuto ? "optimizer.place"
+                                                                             : nullptr;
+  if (open != nullptr) {
+    throw config.Error(key, fmt::format("is not possible with {}: auto, which is chosen for one "
+                                        "micro-step after another; choose a value for it",
+                                        open));
+  }
+  if (config.train.accumulate == 1) {
+    warnings.push_back(
+        fmt::format("{}: {}: has no effect with one micro-step a step "
+                    "(train.accumulate: 1)",
+                    config.Origin(key), key));
+  }
+}
+
 void CheckDivergence(const RunConfig& config) {
   if (config.divergence.action != DivergenceAction::kRollback) return;
   const TrainConfig& train = config.train;
@@ -129,6 +151,7 @@ void CheckTechniques(const RunConfig& config, std::vector<std::string>& warnings
   CheckAverages(config, warnings);
   CheckInBackward(config, warnings);
   CheckPlaces(config, warnings);
+  CheckBlocksFirst(config, warnings);
   CheckDivergence(config);
 }
 

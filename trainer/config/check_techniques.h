@@ -9,8 +9,8 @@
 namespace plimsoll::config {
 
 // A UserError names the key that contradicts another; a warning, one without an effect: adapters,
-// checkpointing, averages, updates within the backward pass, and what follows a divergence. Changes
-// nothing. After the model, the batch and the types are resolved.
+// checkpointing, averages, updates within the backward pass, the order of micro-steps, and what
+// follows a divergence. Changes nothing. After the model, the batch and the types are resolved.
 void CheckTechniques(const RunConfig& config, std::vector<std::string>& warnings);
 
 }  // namespace plimsoll::config

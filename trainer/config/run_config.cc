@@ -74,6 +74,11 @@ const Names& EnumNames<StateDtype>() {
   return names;
 }
 template <>
+const Names& EnumNames<GradDtype>() {
+  static const Names names = {"fp32", "bf16"};
+  return names;
+}
+template <>
 const Names& EnumNames<ClipBy>() {
   static const Names names = {"step", "parameter", "last_step"};
   return names;

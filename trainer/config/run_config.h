@@ -26,6 +26,7 @@ enum class AttentionKind { kBlockwise, kStored };
 enum class Dtype { kFp32, kTf32, kBf16, kFp16 };
 enum class LossScale { kAuto, kNone, kStatic, kDynamic };
 enum class StateDtype { kFp32, kBf16, kInt8 };
+enum class GradDtype { kFp32, kBf16 };
 enum class ClipBy { kStep, kParameter, kLastStep };
 enum class OptimizerPlace { kDevice, kHost, kAuto };
 enum class ParameterPlace { kDevice, kHost };
@@ -58,6 +59,8 @@ template <>
 const std::vector<std::string>& EnumNames<LossScale>();
 template <>
 const std::vector<std::string>& EnumNames<StateDtype>();
+template <>
+const std::vector<std::string>& EnumNames<GradDtype>();
 template <>
 const std::vector<std::string>& EnumNames<OptimizerPlace>();
 template <>
@@ -157,6 +160,7 @@ struct TrainConfig {
   int64_t stop_after = 0;   // steps; 0: all of them
   int64_t micro_batch = 8;  // sequences per micro-step and data rank; 0: auto, the solver's choice
   int64_t accumulate = 1;   // micro-steps per update; derived when a global batch is given
+  bool blocks_first = false;  // all micro-steps go through a block before any through the next
   std::optional<int64_t> global_batch;         // sequences per update, all ranks
   std::optional<int64_t> global_batch_tokens;  // the same in tokens
   int64_t seed = 1337;           // of dropout, and what model.seed and data.seed follow
@@ -234,6 +238,7 @@ struct AmpConfig {
   Dtype dtype = Dtype::kFp32;
   LossScale loss_scale = LossScale::kAuto;
   bool master_weights = true;
+  GradDtype grad_dtype = GradDtype::kFp32;  // of matrices
   std::vector<std::string> low_ops;   // op kinds that compute in `dtype` beyond the policy's own
   std::vector<std::string> fp32_ops;  // op kinds that don't
   bool fuse_gelu = false;             // on a GPU: GELU's gradient in the product before it

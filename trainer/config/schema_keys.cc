@@ -133,6 +133,12 @@ void TrainKeys(std::vector<Key>& keys) {
   train.Add("accumulate", &T::accumulate, "Micro-steps whose gradients make one update.")
       .Between(1, kMillions)
       .Derived("1; with a global batch, what makes it up");
+  train.Add("blocks_first", &T::blocks_first,
+            "With several micro-steps: one program holds all of them, and all go through the first "
+            "block, then all through the second, and back likewise. All numbers are the same. The "
+            "gradients of a block are then complete while no others stand, so that "
+            "`optimizer.in_backward` frees them, and activations of all micro-steps stand instead "
+            "(docs/parameter_memory.md). No effect where the head is the embedding (tied).");
   train
       .Add("global_batch", &T::global_batch,
            "Sequences per update over all data ranks; `accumulate` follows, within its own limits.")
@@ -244,8 +250,9 @@ void OptimizerKeys(std::vector<Key>& keys) {
                 "Updates each parameter within the backward pass, as soon as its gradient is "
                 "complete and nothing reads its weight any more: gradients then never all stand at "
                 "once, and all numbers are the same. Not where an update waits for all gradients: "
-                "with `clip_grad_norm`, loss scaling, and steps that may be skipped; and "
-                "gradients that micro-steps carry stay where they are, unless on the host "
+                "with `clip_grad_norm`, loss scaling, and steps that may be skipped; and gradients "
+                "of several micro-steps stay where they are, unless `train.blocks_first` is set or "
+                "they are on the host "
                 "(docs/parameter_memory.md).");
   optimizer
       .Add("ema", &O::ema,
@@ -317,6 +324,11 @@ void TechniqueKeys(std::vector<Key>& keys) {
           "float32 weights behind the low-precision ones; without them (bf16) updates round "
           "stochastically.")
       .When("amp.dtype", low);
+  amp.Add(
+      "grad_dtype", &A::grad_dtype,
+      "Type of the gradients of matrices, as they are made, carried over micro-steps and summed "
+      "over ranks: float32, or bf16, half as large; sums over micro-steps then round "
+      "stochastically. Those of vectors, norms and updates stay in float32.");
   amp.Add("low_ops", &A::low_ops, "Op kinds that work in `dtype` beyond those of the policy table.")
       .When("amp.dtype", low);
   amp.Add("fp32_ops", &A::fp32_ops, "Op kinds that stay in float32 whatever the policy table says.")

@@ -46,6 +46,11 @@ RunConfig Load(const PlanCommand& command) {
   RunConfig config = loaded.config;
   if (!command.budget.empty()) config.origins["memory.budget"] = "--budget";
   const bool asks = !command.budget.empty() || command.sweep > 0 || !command.largest.empty();
+  if (asks && config.train.blocks_first) {
+    throw config.Error("train.blocks_first",
+                       "is planned as it is: --budget, --sweep and --max compare plans of one "
+                       "micro-step after another; leave one of the two out");
+  }
   if (asks && !config.IsSet("checkpointing.policy")) {
     config.checkpointing.policy = config::CheckpointPolicy::kAuto;
   }
@@ -99,6 +104,8 @@ void PlanFixed(const RunConfig& config, const PlanCommand& command) {
   const Activity activity("planning");
   const std::unique_ptr<models::Model> model = ModelFrom(config);
   const CompiledStep compiled = Compile(*model, CompileFrom(config, *model));
+  const std::string warning = BlocksFirstWarning(config, compiled);
+  if (!warning.empty()) PrintWarning(warning);
   CheckBudget(config, compiled.plan);
   (void)MonitorFrom(config, compiled.metrics);  // UserError: there is no such metric
   std::vector<const graph::Program*> programs;

@@ -397,6 +397,7 @@ amp::AmpOptions AmpFrom(const config::RunConfig& config) {
                        "tf32 needs a GPU, whose matrix units it is a format of; use fp32 or bf16, "
                        "or device: cuda");
   }
+  amp.low_gradients = config.amp.grad_dtype == config::GradDtype::kBf16;
   amp.low_ops = config.amp.low_ops;
   amp.fp32_ops = config.amp.fp32_ops;
   if (const auto problem = amp::FindProblem(amp)) {
@@ -446,6 +447,8 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.micro_batch = config.train.micro_batch;
   options.sequence = config.model.sequence();
   options.accumulate = config.train.accumulate;
+  options.blocks_first = config.train.blocks_first && options.accumulate > 1;
+  if (options.blocks_first) options.micro_steps_per_program = options.accumulate;
   options.mesh = MeshFrom(config);
   options.zero = config.parallel.zero;
   options.sequence_parallel = config.parallel.sequence;
@@ -477,6 +480,16 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.threads = ThreadsFrom(config);
   options.dump_directory = config.debug.dump_programs;
   return options;
+}
+
+std::string BlocksFirstWarning(const config::RunConfig& config, const CompiledStep& compiled) {
+  const std::string_view key = "train.blocks_first";
+  for (const graph::PassReport& report : compiled.passes) {
+    if (report.pass != "blocks_first" || report.result.changed) continue;
+    return fmt::format("{}: {}: has no effect: {}", config.Origin(std::string(key)), key,
+                       report.result.summary);
+  }
+  return "";
 }
 
 }  // namespace plimsoll::trainer

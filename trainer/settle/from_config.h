@@ -56,4 +56,8 @@ std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, Thr
 // for them.
 CompileOptions CompileFrom(const config::RunConfig& config, const models::Model& model);
 
+// A warning where train.blocks_first could not change the order of a program; empty: it could, or
+// was not asked for.
+std::string BlocksFirstWarning(const config::RunConfig& config, const CompiledStep& compiled);
+
 }  // namespace plimsoll::trainer

@@ -38,7 +38,8 @@ bool IsFixed(const std::string& path) {
 // True if the key decides the values that are computed, but not their meaning.
 bool SetsCourse(const std::string& path) {
   const std::string key = MeantKey(path);
-  static const char* const kCourse[] = {"model.attention",
+  static const char* const kCourse[] = {"amp.grad_dtype",
+                                        "model.attention",
                                         "model.dropout",
                                         "model.sequence",
                                         "train.steps",

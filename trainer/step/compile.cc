@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "adapters/lora_pass.h"
+#include "amp/low_gradients.h"
 #include "amp/mixed_precision.h"
 #include "base/amounts.h"
 #include "base/axes.h"
@@ -17,10 +18,12 @@
 #include "checkpointing/recompute.h"
 #include "checkpointing/retention_policy.h"
 #include "graph/autodiff.h"
+#include "graph/blocks_first.h"
 #include "graph/fuse.h"
 #include "graph/micro_steps.h"
 #include "graph/objective.h"
 #include "graph/simplify.h"
+#include "graph/temporary_gradients.h"
 #include "inference/kv_cache.h"
 #include "memory/checker.h"
 #include "ops/activation_fusion.h"
@@ -168,6 +171,7 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
                      !MatchesAnyGlob(trained, parameter.name);
             },
         .loss_scale = update.loss_scale ? OfObjective(purpose.objective.name, "loss_scale") : ""});
+    if (options.amp.low_gradients) passes.Add<amp::LowGradients>();
     if (purpose.update) passes.Add<optim::Update>(update);
     if (purpose.update && tensor.ranks > 1) passes.Add<parallel::TensorGradients>(tensor);
     if (zero > 0) {
@@ -200,6 +204,23 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
   return passes;
 }
 
+void AddMovingPasses(const CompileOptions& options, bool trains, PassPipeline& passes) {
+  if (trains && options.update_in_backward) {
+    optim::UpdateInBackwardOptions in_backward = *options.update_in_backward;
+    in_backward.carried = options.on_host.gradients;
+    passes.Add<optim::UpdateInBackward>(in_backward);
+  }
+  if (options.on_host.any()) passes.Add<optim::HostParameters>(options.on_host);
+}
+
+// The passes over a program that holds several micro-steps; `all`: those of an update.
+void AddPassesOfJoined(const CompileOptions& options, bool all, PassPipeline& passes) {
+  if (all && options.blocks_first) passes.Add<graph::BlocksFirst>();
+  if (all) passes.Add<graph::TemporaryGradients>();
+  AddMovingPasses(options, /*trains=*/all, passes);
+  passes.Add<Workspaces>(options.device, options.threads);  // of what moving has added
+}
+
 }  // namespace
 
 void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline& passes) {
@@ -212,12 +233,7 @@ void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline
   if (options.mesh.ranks(kDataAxis) > 1 && options.zero == 3) {
     passes.Add<parallel::PrefetchParameters>();
   }
-  if (trains && options.update_in_backward) {
-    optim::UpdateInBackwardOptions in_backward = *options.update_in_backward;
-    in_backward.carried = options.on_host.gradients;
-    passes.Add<optim::UpdateInBackward>(in_backward);
-  }
-  if (options.on_host.any()) passes.Add<optim::HostParameters>(options.on_host);
+  if (!trains || options.micro_steps_per_program == 1) AddMovingPasses(options, trains, passes);
   if (trains) passes.Add<checkpointing::Offload>();
   passes.Add<Workspaces>(options.device, options.threads);
 }
@@ -327,10 +343,15 @@ class Compiler {
   // The entries of an objective's update, with their programs.
   std::vector<StepEntry> Update(int index) {
     const models::Objective& objective = objectives_[static_cast<size_t>(index)];
-    const int64_t count = options_.accumulate, together = options_.micro_steps_per_program;
+    // Drafts stay apart: each micro-step is still to be finished.
+    const int64_t count = options_.accumulate,
+                  together = options_.draft ? 1 : options_.micro_steps_per_program;
     if (count % together != 0) {
       throw InternalError(
           fmt::format("programs of {} micro-steps for updates of {}", together, count));
+    }
+    if (options_.blocks_first && !options_.draft && together != count) {
+      throw InternalError("blocks come first only where one program holds all micro-steps");
     }
     const auto build = [&](const char* name, Carry carry, bool updates) {
       return Build(
@@ -382,6 +403,8 @@ class Compiler {
         [shared = UpdateInputs(objectives_)](const graph::Tensor& tensor) {
           return tensor.role == graph::Role::kInput && !shared.contains(tensor.name);
         });
+    const bool all = static_cast<int64_t>(micro_steps.size()) == options_.accumulate;
+    AddPassesOfJoined(options_, all, passes);
     RunPasses(passes, *program);
     return program;
   }

@@ -34,6 +34,9 @@ struct CompileOptions {
   int64_t accumulate = 1;   // micro-steps per update
   // How many of these a program holds: a divisor of `accumulate`.
   int64_t micro_steps_per_program = 1;
+  // All micro-steps go through a block before any goes through the next. Only where one program
+  // holds all of them.
+  bool blocks_first = false;
   Mesh mesh = {};    // of the ranks that make the step together
   int64_t rank = 0;  // this one; it changes nothing but where its own parts of tensors lie
   // ZeRO's stage: what the ranks of the data axis divide among themselves (docs/parallelism.md).
@@ -143,7 +146,8 @@ double OverStep(const CompiledStep& compiled,
                 const std::function<double(const graph::Program&, const graph::Node&)>& of);
 
 // The last passes of the list: what follows once it is decided which activations are kept.
-// `trains`: is it a training program?
+// `trains`: is it a training program? The updates of a program that is joined of several
+// micro-steps move after that.
 void AddPassesAfterTags(const CompileOptions& options, bool trains, graph::PassPipeline& passes);
 
 // The plan has passed the independent checker. InternalError when a pass or the plan is wrong.

@@ -472,6 +472,25 @@ TEST(Load, GradientsOnTheHostThatNothingCarriesAreReported) {
                           "train.accumulate: gradients of one micro-step are temporaries"));
 }
 
+TEST(Load, BlocksFirstSaysWhereItHasNoEffect) {
+  const auto warnings = [](const std::string& train) {
+    return LoadText(kBase + "train: {blocks_first: true, " + train + "}", "run.yaml").warnings;
+  };
+  EXPECT_THAT(warnings("accumulate: 2"), ElementsAre());
+  EXPECT_THAT(
+      warnings("accumulate: 1"),
+      ElementsAre("run.yaml:3: train.blocks_first: has no effect with one micro-step a step "
+                  "(train.accumulate: 1)"));
+  ExpectUserError(
+      [&] {
+        LoadText(kBase +
+                     "train: {blocks_first: true}\ncheckpointing: {policy: auto}\n"
+                     "memory: {budget: 1GiB}",
+                 "run.yaml");
+      },
+      {"run.yaml:3: train.blocks_first", "not possible with checkpointing.policy: auto"});
+}
+
 TEST(Load, LossScalingThatIsMissingOrOfNoUseIsReported) {
   EXPECT_THAT(WarningsAboutAmp("{dtype: fp16}"), ElementsAre());
   EXPECT_THAT(WarningsAboutAmp("{dtype: fp16, loss_scale: static, init_scale: 0.5}"),

@@ -59,6 +59,7 @@ TEST(Configs, ModelsHaveThePublishedNumberOfParameters) {
       {"llama-13b", 13'015'864'320},
       {"qwen2-0.5b", 494'032'768},
       {"qwen2-1.5b", 1'543'714'304},
+      {"qwen2.5-7b", 7'615'616'512},
       {"resnet-18", 11'689'512},
       {"resnet-50", 25'557'032},
       {"resnet-152", 60'192'808},

@@ -1,0 +1,89 @@
+#include "graph/temporary_gradients.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace plimsoll::graph {
+namespace {
+
+class GradientReleaser {
+ public:
+  explicit GradientReleaser(Program& program) : program_(program) {
+    for (const Tensor& tensor : program.tensors()) {
+      gradients_.push_back(
+          {.released = tensor.role == Role::kGradient && tensor.persistent && !tensor.alias});
+    }
+    for (const Tensor& tensor : program.tensors()) {
+      if (tensor.alias && tensor.persistent) gradients_[program.Root(tensor.alias->base)] = {};
+    }
+    for (size_t at = 0; at < program.nodes().size(); ++at) Look(at);
+  }
+
+  PassResult Run() {
+    int count = 0;
+    for (size_t id = 0; id < gradients_.size(); ++id) {
+      if (!gradients_[id].released || gradients_[id].writers.empty()) continue;
+      Release(static_cast<TensorId>(id));
+      ++count;
+    }
+    return {count > 0, std::to_string(count) + " gradients are temporaries now"};
+  }
+
+ private:
+  // A carried gradient, and the nodes that write it.
+  struct Gradient {
+    bool released = false;
+    bool seen_through_view = false;
+    std::vector<size_t> writers = {};
+  };
+
+  // Finds what keeps a gradient carried: a node that reads it before it is written, or one that
+  // writes it although a view of it has been used.
+  void Look(size_t at) {
+    const Node& node = program_.nodes()[at];
+    for (TensorId id : node.inputs) {
+      if (id == kNoTensor) continue;
+      Gradient& gradient = gradients_[program_.Root(id)];
+      if (gradient.writers.empty()) gradient.released = false;
+      if (program_.Root(id) != id) gradient.seen_through_view = true;
+    }
+    for (TensorId id : node.outputs) {
+      if (id == kNoTensor) continue;
+      Gradient& gradient = gradients_[program_.Root(id)];
+      if (program_.Root(id) != id) {
+        gradient.seen_through_view = true;
+      } else if (gradient.released) {
+        gradient.writers.push_back(at);
+        if (gradient.seen_through_view) gradient.released = false;
+      }
+    }
+  }
+
+  // The last sum keeps the tensor, so that views of it stay what they are.
+  void Release(TensorId gradient) {
+    program_.mutable_tensor(gradient).persistent = false;
+    const std::vector<size_t>& writers = gradients_[gradient].writers;
+    for (size_t i = 0; i + 1 < writers.size(); ++i) {
+      Tensor sum = program_.tensor(gradient);
+      sum.name = program_.FreshName(sum.name + ".sum");
+      const TensorId next = program_.AddTensor(std::move(sum));
+      std::vector<TensorId>& outputs = program_.mutable_nodes()[writers[i]].outputs;
+      std::ranges::replace(outputs, gradient, next);
+      // Whoever reads this sum, the next writer among them.
+      for (size_t at = writers[i] + 1; at <= writers[i + 1]; ++at) {
+        std::ranges::replace(program_.mutable_nodes()[at].inputs, gradient, next);
+      }
+    }
+  }
+
+  Program& program_;
+  std::vector<Gradient> gradients_;  // by tensor
+};
+
+}  // namespace
+
+PassResult TemporaryGradients::Run(Program& program) { return GradientReleaser(program).Run(); }
+
+}  // namespace plimsoll::graph

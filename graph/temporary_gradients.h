@@ -1,0 +1,25 @@
+// Gradients of micro-steps that one program holds together.
+#pragma once
+
+#include "graph/pass.h"
+
+namespace plimsoll::graph {
+
+// Micro-steps carry gradients in persistent tensors, each changed in place. Where a program holds
+// all micro-steps of an update, such a gradient is written there before anything reads it, and
+// nothing needs it afterwards: it becomes a temporary, whose memory others use before and after.
+// Temporaries are written once, so each sum but the last is a tensor of its own:
+//
+//   %w.grad = linear_dw(%x, %dy)                       %w.grad.sum = linear_dw(%x, %dy)
+//   %w.grad = linear_dw(%x1, %dy1, %w.grad)            %w.grad = linear_dw(%x1, %dy1, %w.grad.sum)
+//
+// which share memory by the op's in-place pair. Runs on the program of a whole update only: what
+// other programs read of a gradient would be lost. Gradients of which a part is taken before the
+// last sum stay as they are.
+class TemporaryGradients : public Pass {
+ public:
+  std::string_view name() const override { return "temporary_gradients"; }
+  PassResult Run(Program& program) override;
+};
+
+}  // namespace plimsoll::graph

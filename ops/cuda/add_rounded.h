@@ -1,0 +1,23 @@
+// y = acc + x, rounded stochastically (ops/add_rounded.h), for kernels that keep gradients in bf16.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace plimsoll::ops {
+
+// Where a sum draws its random bits: element i from the block first_block + i / 8 of Philox.
+struct RoundingStream {
+  const int32_t* rng;  // the op's input, on the device
+  uint64_t key;        // its attribute
+  int64_t first_block = 0;
+};
+
+// y may be acc. X: float, __nv_bfloat16.
+template <typename X>
+void AddRounded(cudaStream_t stream, const RoundingStream& random, int64_t n,
+                const __nv_bfloat16* acc, const X* x, __nv_bfloat16* y);
+
+}  // namespace plimsoll::ops

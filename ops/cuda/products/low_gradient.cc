@@ -1,0 +1,57 @@
+#include "ops/cuda/products/low_gradient.h"
+
+#include <algorithm>
+
+namespace plimsoll::ops {
+namespace {
+
+// Calls body(first row, the product of a slice into `wide`).
+template <typename Body>
+void ForSlices(const LowGradient& gradient, Body body) {
+  const int64_t most = LowGradientRows(gradient.problem.m, gradient.problem.n);
+  for (int64_t row = 0; row < gradient.problem.m; row += most) {
+    LowGradient slice = gradient;
+    slice.problem.m = std::min(most, gradient.problem.m - row);
+    slice.problem.result = graph::DType::kFloat32;
+    slice.problem.beta = 0;
+    slice.buffers.a = static_cast<const char*>(gradient.buffers.a) +
+                      row * graph::ByteSize(gradient.problem.operands);
+    slice.buffers.c = nullptr;
+    slice.buffers.d = gradient.wide;
+    body(row, slice);
+  }
+}
+
+}  // namespace
+
+void ComputeLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
+                        const LowGradient& gradient) {
+  if (gradient.buffers.c == nullptr) {
+    return Gemm(libraries, stream, gradient.problem, gradient.buffers);
+  }
+  const auto* const acc = static_cast<const __nv_bfloat16*>(gradient.buffers.c);
+  auto* const to = static_cast<__nv_bfloat16*>(gradient.buffers.d);
+  const int64_t n = gradient.problem.n;
+  ForSlices(gradient, [&](int64_t row, const LowGradient& slice) {
+    Gemm(libraries, stream, slice.problem, slice.buffers);
+    RoundingStream random = gradient.random;
+    random.first_block += row * n / 8;  // slices begin at multiples of 256 rows
+    AddRounded(stream, random, slice.problem.m * n, acc + row * n,
+               static_cast<const float*>(gradient.wide), to + row * n);
+  });
+}
+
+void PrepareLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
+                        const LowGradient& gradient) {
+  if (gradient.buffers.c == nullptr) {
+    return PrepareGemm(libraries, stream, gradient.problem, gradient.buffers);
+  }
+  const int64_t most = LowGradientRows(gradient.problem.m, gradient.problem.n);
+  ForSlices(gradient, [&](int64_t row, const LowGradient& slice) {
+    // All slices but the last are alike.
+    if (row > 0 && slice.problem.m == most) return;
+    PrepareGemm(libraries, stream, slice.problem, slice.buffers);
+  });
+}
+
+}  // namespace plimsoll::ops

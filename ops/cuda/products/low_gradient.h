@@ -1,0 +1,32 @@
+// A gradient of a weight in bf16: D[m,n] = acc + Aᵀ[m,k] · B[k,n], rounded once.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "gpu/libraries.h"
+#include "ops/cuda/add_rounded.h"
+#include "ops/cuda/products/gemm.h"
+#include "ops/cuda_low_gradient_workspace.h"
+
+namespace plimsoll::ops {
+
+struct LowGradient {
+  // A bf16 product with trans_a, without an epilogue, and ldc = n; its D is bf16. C is what it is
+  // added to, rounding stochastically; nullptr: nothing, and it is rounded to the nearest.
+  GemmProblem problem;
+  GemmBuffers buffers;
+  RoundingStream random;
+  void* wide = nullptr;  // LowGradientBytes(m, n); not read without C
+};
+
+// Enqueues it. Without C, as one product. With C, slice by slice: a product into `wide`, which
+// stays in the L2 cache, and a kernel that adds the slice. Bytes: A once, B once for each slice, C
+// and D once.
+void ComputeLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
+                        const LowGradient& gradient);
+
+// Chooses the algorithms (PrepareGemm).
+void PrepareLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
+                        const LowGradient& gradient);
+
+}  // namespace plimsoll::ops

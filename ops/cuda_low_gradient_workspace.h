@@ -1,0 +1,27 @@
+// Scratch memory of gradients in bf16 on a GPU (ops/cuda/products/low_gradient.h): known without a
+// GPU, so that plans can be made anywhere.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace plimsoll::ops {
+
+// Rows of a gradient [m,n] that are computed at a time: about 32 MiB in float32, which stay in the
+// L2 cache until they are added, and whole tiles of the product.
+inline int64_t LowGradientRows(int64_t m, int64_t n) {
+  constexpr int64_t kBytes = int64_t{32} << 20;
+  constexpr int64_t kStep = 256;
+  const auto align = [](int64_t rows) { return (rows + kStep - 1) / kStep * kStep; };
+  const int64_t row = std::max<int64_t>(1, n) * 4;
+  const int64_t most = std::max(kStep, kBytes / row / kStep * kStep);
+  const int64_t slices = std::max<int64_t>(1, (m + most - 1) / most);
+  return std::min(m, align((m + slices - 1) / slices));
+}
+
+inline int64_t LowGradientBytes(int64_t m, int64_t n) {
+  constexpr int64_t kAlignment = 256;
+  return (LowGradientRows(m, n) * n * 4 + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace plimsoll::ops
