@@ -2,9 +2,9 @@
 // random bits are one Philox block, twice: all its loads come before its first store. Bytes: every
 // argument once.
 #include "gpu/check.h"
-#include "ops/cuda/add_rounded.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/philox.cuh"
+#include "ops/cuda/rounded_sum.h"
 #include "ops/cuda/stochastic_rounding.cuh"
 #include "ops/cuda_kernel.h"
 

@@ -4,7 +4,6 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "graph/block.h"
@@ -85,11 +84,10 @@ class Regions {
  private:
   void FindRuns() {
     const graph::Blocks blocks(program_);
-    std::tuple<int, bool, int> last;  // block, forward, micro-step
+    std::pair<int, bool> last;  // block, forward
     for (size_t n = 0; n < update_begin_; ++n) {
       const Node& node = program_.nodes()[n];
-      std::tuple<int, bool, int> here = {blocks.Of(n), node.phase == Phase::kForward,
-                                         node.micro_step};
+      std::pair<int, bool> here = {blocks.Of(n), node.phase == Phase::kForward};
       // What ranks do together, and updates, interrupt no block.
       const bool passing =
           node.op->view || node.op->transfer != Transfer::kNone || node.phase == Phase::kUpdate;

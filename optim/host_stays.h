@@ -33,7 +33,7 @@ struct StayGroup {
 // Those of a tensor do not overlap. Accesses in one region of the program are one stay. Regions
 // are:
 // - neighbouring nodes of one block (graph/block.h), or outside any block, in the forward pass, or
-//   not in it. An update within the backward pass belongs to where it stands;
+//   not in it, of whichever micro-step. An update within the backward pass belongs to where it stands;
 // - in the update at the end of a step: the update of one parameter, or those of several neighbours
 //   that together have at most a quarter of the largest one's bytes. Otherwise, when a matrix
 //   stands between two biases, nothing would hide its transfer.

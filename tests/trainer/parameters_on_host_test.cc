@@ -105,6 +105,23 @@ TEST_P(OnHost, KeepsTheBitsOfSeveralMicroSteps) {
   }
 }
 
+// All micro-steps go through a block while its weights are there; gradients are temporaries. (With
+// tied weights, GPT-2, micro-steps stay one after another.)
+TEST_P(OnHost, KeepsTheBitsBlocksFirst) {
+  for (const bool low : {false, true}) {
+    for (const bool offload : {false, true}) {
+      SCOPED_TRACE(testing::Message() << low << " " << offload);
+      TinyRun run = Small(Run());
+      run.accumulate = run.micro_steps_per_program = 3;
+      run.blocks_first = run.update_in_backward = run.state_on_host = true;
+      run.amp.low_gradients = low;
+      run.checkpointing.policy = Policy::kBlock;
+      if (offload) run.checkpointing.offload.patterns = {"block.*.residual_2"};
+      EXPECT_GT(Saved(run), 0);
+    }
+  }
+}
+
 TEST_P(OnHost, KeepsTheBitsOfAllUpdates) {
   using ClipBy = optim::UpdateOptions::ClipBy;
   TinyRun sgd = Run();

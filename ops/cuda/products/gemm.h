@@ -19,7 +19,7 @@
 #include "gpu/libraries.h"
 #include "graph/attributes.h"
 #include "graph/dtype.h"
-#include "ops/cuda/add_rounded.h"
+#include "ops/cuda/rounded_sum.h"
 #include "ops/cuda_gemm_workspace.h"
 
 namespace plimsoll::ops {

@@ -9,11 +9,11 @@
 // Bytes: A and B once or a few times, from L2; D once; every share is written once and read once.
 #pragma once
 
-#include "ops/cuda/add_rounded.h"
 #include "ops/cuda/dependent_launch.cuh"
 #include "ops/cuda/philox.cuh"
 #include "ops/cuda/products/hopper_gemm.cuh"
 #include "ops/cuda/reduce.cuh"
+#include "ops/cuda/rounded_sum.h"
 #include "ops/cuda/stochastic_rounding.cuh"
 
 namespace plimsoll::ops {

@@ -4,8 +4,8 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/libraries.h"
-#include "ops/cuda/add_rounded.h"
 #include "ops/cuda/products/gemm.h"
+#include "ops/cuda/rounded_sum.h"
 #include "ops/cuda_low_gradient_workspace.h"
 
 namespace plimsoll::ops {
