@@ -29,10 +29,6 @@ void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& pro
   }
 }
 
-bool RoundsStochastically(const GemmProblem& problem, const GemmBuffers& buffers) {
-  return !IsEmpty(problem) && problem.k > 0 && !GemmCall(problem, buffers).Forms().empty();
-}
-
 void PrepareGemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
                  const GemmBuffers& buffers) {
   if (IsEmpty(problem) || problem.k == 0) return;

@@ -19,7 +19,6 @@
 #include "gpu/libraries.h"
 #include "graph/attributes.h"
 #include "graph/dtype.h"
-#include "ops/cuda/rounded_sum.h"
 #include "ops/cuda_gemm_workspace.h"
 
 namespace plimsoll::ops {
@@ -54,9 +53,6 @@ struct GemmProblem {
   GemmEpilogue epilogue = GemmEpilogue::kNone;
   float alpha = 1;
   float beta = 0;
-  // The sum with C is rounded stochastically (ops/add_rounded.h): bf16 results of a transposed A,
-  // with ldc = n. Only where RoundsStochastically says so.
-  bool stochastic = false;
 };
 
 // Whether an op's attribute tf32 (ops/linear.h) applies to operands of this type.
@@ -72,7 +68,6 @@ struct GemmBuffers {
   void* aux = nullptr;  // kGeluGradient reads it
   float* sums = nullptr;
   const float* old_sums = nullptr;  // may be `sums`; nullptr: nothing is added
-  RoundingStream random = {};       // of a stochastic product
   void* workspace = nullptr;        // 256-byte aligned; its content is arbitrary before and after
   int64_t workspace_bytes = 0;
 };
@@ -82,9 +77,6 @@ struct GemmBuffers {
 // under an epilogue) run on a plain kernel of our own, which is slow.
 void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
           const GemmBuffers& buffers);
-
-// Whether there is a kernel that computes this stochastic product.
-bool RoundsStochastically(const GemmProblem& problem, const GemmBuffers& buffers);
 
 // Chooses the algorithm for this problem, once per process: from the file of earlier choices, or by
 // timing candidates on the given buffers. Overwrites D, aux, sums and the workspace. Must not be

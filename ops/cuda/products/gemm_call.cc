@@ -135,7 +135,6 @@ std::string KeyOf(const GemmProblem& p, const GemmBuffers& buffers) {
   if (p.batch > 1) {
     key += fmt::format("-batch{},{},{},{}", p.batch, p.stride_a, p.stride_b, p.stride_c);
   }
-  if (p.stochastic) key += "-stochastic";
   return key + fmt::format("-workspace{}", buffers.workspace_bytes);
 }
 
@@ -195,7 +194,6 @@ std::vector<cublasLtMatmulAlgo_t> GemmCall::Heuristic(cublasLtHandle_t handle, i
 }
 
 std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, int most) const {
-  if (problem_.stochastic) return Forms();  // cuBLASLt rounds to the nearest
   // cuBLASLt requires rows of a multiple of 16 bytes, and computes others with less precision.
   const bool uneven_aux = buffers_.aux != nullptr &&
                           (problem_.ldc % 8 != 0 || Alignment(buffers_.aux) < kMostAlignment);

@@ -1,6 +1,5 @@
 // Forms (gemm_forms.h) for gradients of weights on Hopper: dweight = dyᵀ · x in float32, together
-// with the column sums of dy, computed in the same kernel or before it;
-// or in bf16, added to acc with stochastic rounding.
+// with the column sums of dy, computed in the same kernel or before it.
 #include <algorithm>
 
 #include "ops/cuda/column_sums.h"
@@ -31,26 +30,16 @@ HopperProblem ProblemOf(const GemmProblem& p, const GemmBuffers& buffers) {
 
 bool Even(const void* address) { return reinterpret_cast<uintptr_t>(address) % 8 == 0; }
 
-// The kernels' D: float32, or bf16 that is rounded stochastically.
-bool TakesResult(const GemmProblem& p, const GemmBuffers& buffers) {
-  if (!p.stochastic) {
-    return p.result == graph::DType::kFloat32 && p.n % 2 == 0 && p.ldc % 2 == 0 &&
-           Even(buffers.d) && Even(buffers.c);
-  }
-  return p.result == graph::DType::kBFloat16 && p.operands == graph::DType::kBFloat16 &&
-         p.epilogue == GemmEpilogue::kNone && p.n % 8 == 0 && p.ldc == p.n && Even(buffers.d) &&
-         Even(buffers.c);
-}
-
 template <int kColumns, bool kSharedB, bool kSums>
 bool Takes(const GemmProblem& p, const GemmBuffers& buffers, int multiprocessors) {
   using Cut = Tiling<__nv_bfloat16, kColumns, kSharedB, kSums>;
   const HopperProblem problem = ProblemOf(p, buffers);
   const bool fits =
-      p.trans_a && !p.trans_b && TakesResult(p, buffers) &&
+      p.trans_a && !p.trans_b && p.result == graph::DType::kFloat32 &&
       (p.epilogue == GemmEpilogue::kSums || (!kSums && p.epilogue == GemmEpilogue::kNone)) &&
-      p.batch == 1 && p.alpha == 1 && (p.beta == 0 || p.beta == 1) &&
-      p.k <= int64_t{65535} * kHopperStep && CanMap(problem.a) && CanMap(problem.b);
+      p.batch == 1 && p.alpha == 1 && (p.beta == 0 || p.beta == 1) && p.n % 2 == 0 &&
+      p.ldc % 2 == 0 && Even(buffers.d) && Even(buffers.c) && p.k <= int64_t{65535} * kHopperStep &&
+      CanMap(problem.a) && CanMap(problem.b);
   if (!fits) return false;
   const GradientBytes<Cut> bytes(MakeSharedTiles<Cut>(problem, kGroup, Clusters(multiprocessors)));
   return bytes.shares + bytes.rows <= buffers.workspace_bytes;
@@ -64,9 +53,8 @@ void Run(cudaStream_t stream, const GemmProblem& p, const GemmBuffers& buffers,
     const HopperProblem problem = ProblemOf(p, buffers);
     const int clusters = Clusters(multiprocessors);
     HopperGradientArguments arguments{};
-    arguments.to = buffers.d;
-    arguments.acc = p.beta == 0 ? nullptr : buffers.c;
-    arguments.random = buffers.random;
+    arguments.to = static_cast<float*>(buffers.d);
+    arguments.acc = p.beta == 0 ? nullptr : static_cast<const float*>(buffers.c);
     arguments.stride = p.ldc;
     arguments.row_sums = buffers.sums;
     arguments.row_acc = buffers.old_sums;
@@ -74,15 +62,8 @@ void Run(cudaStream_t stream, const GemmProblem& p, const GemmBuffers& buffers,
       ColumnSums(stream, p.operands, buffers.a, p.k, p.m, buffers.old_sums, buffers.sums,
                  buffers.workspace);
     }
-    const SharedTiles tiles = MakeSharedTiles<Cut>(problem, kGroup, clusters);
-    char* const workspace = static_cast<char*>(buffers.workspace);
-    if constexpr (std::is_same_v<T, __nv_bfloat16> && !kSums) {
-      if (p.stochastic) {
-        return LaunchHopperGradient<Cut, __nv_bfloat16>(stream, problem, tiles, arguments,
-                                                        workspace, clusters);
-      }
-    }
-    LaunchHopperGradient<Cut, float>(stream, problem, tiles, arguments, workspace, clusters);
+    LaunchHopperGradient<Cut>(stream, problem, MakeSharedTiles<Cut>(problem, kGroup, clusters),
+                              arguments, static_cast<char*>(buffers.workspace), clusters);
   };
   if (p.operands == graph::DType::kBFloat16) {
     run.template operator()<__nv_bfloat16>();

@@ -22,25 +22,12 @@ void ForSlices(const LowGradient& gradient, Body body) {
   }
 }
 
-// The whole of it in one kernel, where there is one.
-LowGradient InOneKernel(const LowGradient& gradient) {
-  LowGradient whole = gradient;
-  whole.problem.stochastic = true;
-  whole.problem.beta = 1;
-  whole.buffers.random = gradient.random;
-  return whole;
-}
-
 }  // namespace
 
 void ComputeLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
                         const LowGradient& gradient) {
   if (gradient.buffers.c == nullptr) {
     return Gemm(libraries, stream, gradient.problem, gradient.buffers);
-  }
-  const LowGradient whole = InOneKernel(gradient);
-  if (RoundsStochastically(whole.problem, whole.buffers)) {
-    return Gemm(libraries, stream, whole.problem, whole.buffers);
   }
   const auto* const acc = static_cast<const __nv_bfloat16*>(gradient.buffers.c);
   auto* const to = static_cast<__nv_bfloat16*>(gradient.buffers.d);
@@ -58,10 +45,6 @@ void PrepareLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
                         const LowGradient& gradient) {
   if (gradient.buffers.c == nullptr) {
     return PrepareGemm(libraries, stream, gradient.problem, gradient.buffers);
-  }
-  const LowGradient whole = InOneKernel(gradient);
-  if (RoundsStochastically(whole.problem, whole.buffers)) {
-    return PrepareGemm(libraries, stream, whole.problem, whole.buffers);
   }
   const int64_t most = LowGradientRows(gradient.problem.m, gradient.problem.n);
   ForSlices(gradient, [&](int64_t row, const LowGradient& slice) {

@@ -19,10 +19,9 @@ struct LowGradient {
   void* wide = nullptr;  // LowGradientBytes(m, n); not read without C
 };
 
-// Enqueues it. Without C, as one product; with C, too, where a kernel of our own rounds in its
-// epilogue (hopper_gradient.cuh). Elsewhere slice by slice: a product into `wide`, which stays in
-// the L2 cache, and a kernel that adds the slice. Bytes: A once, B once for each slice, C and D
-// once.
+// Enqueues it. Without C, as one product. With C, slice by slice: a product into `wide`, which
+// stays in the L2 cache, and a kernel that adds the slice. Bytes: A once, B once for each slice, C
+// and D once.
 void ComputeLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
                         const LowGradient& gradient);
 
