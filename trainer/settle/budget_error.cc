@@ -175,7 +175,8 @@ void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
 
   int64_t parameters = 0;
   for (const memory::PersistentTensor& tensor : smallest.persistent) {
-    if (tensor.role == graph::Role::kParameter) parameters += tensor.bytes;
+    const bool here = tensor.place == graph::Place::kDevice;
+    if (here && tensor.role == graph::Role::kParameter) parameters += tensor.bytes;
   }
   std::string line = fmt::format("{} ({} bytes)", FormatBytes(of(lines)), of(lines));
   if (device && lines.process < parameters) {

@@ -20,15 +20,21 @@ namespace plimsoll::trainer {
 namespace {
 
 // The system hands out more than it has and takes it back by killing: refused here instead.
-void CheckAvailable(int64_t needed, std::string_view what) {
+// `way_out`: what needs less.
+void CheckAvailable(int64_t needed, std::string_view what, std::string_view way_out) {
   const int64_t available = runtime::AvailableMemory();
   if (needed <= available) return;
-  throw UserError(fmt::format("{} needs {}, but this machine has {} of memory left; a smaller "
-                              "train.micro_batch, model.sequence or model needs less (see plimsoll "
-                              "plan)",
-                              what, FormatBytes(needed), FormatBytes(available)),
+  throw UserError(fmt::format("{} needs {}, but this machine has {} of memory left; {} (see "
+                              "plimsoll plan)",
+                              what, FormatBytes(needed), FormatBytes(available), way_out),
                   ExitCode::kBudgetNotMet);
 }
+
+constexpr std::string_view kSmallerRun =
+    "a smaller train.micro_batch, model.sequence or model needs less";
+constexpr std::string_view kLessOnHost =
+    "keep more on the GPU (memory.weights, memory.gradients, optimizer.place, "
+    "checkpointing.offload), or set memory.host_budget for a plan within it";
 
 }  // namespace
 
@@ -61,7 +67,11 @@ void Session::MakeExecutors(runtime::ExecutorOptions options,
                             const std::optional<CachingOptions>& caching) {
   const memory::MemoryPlan& plan = compiled_.plan;
   if (!caching) {
-    CheckAvailable((direct() ? plan.arena_bytes : 0) + plan.host_arena_bytes, "the plan");
+    if (direct()) {
+      CheckAvailable(plan.arena_bytes + plan.host_arena_bytes, "the plan", kSmallerRun);
+    } else {
+      CheckAvailable(plan.host_arena_bytes, "what the plan keeps on the host", kLessOnHost);
+    }
     memory_ = device_.Allocate(plan.arena_bytes, plan.host_arena_bytes);
     std::vector<runtime::DeviceMemory::BoundProgram> bound;
     for (size_t i = 0; i < compiled_.programs.size(); ++i) {
@@ -75,7 +85,7 @@ void Session::MakeExecutors(runtime::ExecutorOptions options,
   if (!direct()) throw InternalError("memory.allocator: caching is for the CPU");
   const memory::ReplayResult replay = Replay(compiled_, *caching);
   CheckAvailable(replay.device.peak_reserved + replay.host.peak_reserved,
-                 "memory.allocator: caching");
+                 "memory.allocator: caching", kSmallerRun);
   caching_ = std::make_unique<runtime::CachingMemory>(runtime::CachingMemoryOptions{
       .preallocate_bytes = caching->preallocate_bytes, .poison = options.poison});
   memory::FillCachingMemory(Programs(compiled_), plan, caching->in_place, *caching_,
