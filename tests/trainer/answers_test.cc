@@ -104,6 +104,28 @@ TEST_F(Answers, EveryChoiceLeftOpen) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
 }
 
+TEST_F(Answers, WeightsLeaveWhereTheBudgetAsksForIt) {
+  const auto plan = [&](const char* budget) {
+    return Ask({"plan",     "configs/bench/llama-8b-8gib.yaml",
+                "--device", "h200",
+                "--set",    "train.micro_batch=8",
+                "--set",    "train.accumulate=1",
+                "--set",    "train.blocks_first=false",
+                "--set",    "checkpointing.policy=auto",
+                "--set",    "checkpointing.offload=[]",
+                "--set",    "memory.weights=auto",
+                "--set",    "optimizer.place=auto",
+                "--budget", budget});
+  };
+  const Outcome large = plan("100GiB"), small = plan("10GiB"), tiny = plan("1GiB");
+  EXPECT_THAT(large.out, HasSubstr("state on device, weights on device"));
+  EXPECT_THAT(small.out, HasSubstr("state on host, weights on host"));
+  EXPECT_EQ(large.exit_code, 0) << large.err;
+  EXPECT_EQ(small.exit_code, 0) << small.err;
+  EXPECT_EQ(tiny.exit_code, 3);
+  EXPECT_THAT(tiny.err, HasSubstr("the smallest plan needs"));
+}
+
 TEST(Activity, SaysOnceWhatTakesLong) {
   constexpr std::chrono::milliseconds kLong(2500);
   testing::internal::CaptureStderr();

@@ -18,7 +18,7 @@ namespace {
 
 using config::CheckpointPolicy;
 using config::Dtype;
-using config::OptimizerPlace;
+using config::PlaceOrAuto;
 using config::RunConfig;
 using testing::HasSubstr;
 
@@ -105,7 +105,7 @@ TEST(StartingConfig, PutsTheStateOnTheHostWhereNothingFitsOtherwise) {
       "data: {synthetic: true}\n"
       "train: {steps: 2, micro_batch: 1}\n");
   const RunConfig config = Loaded(StartingConfig({model, "h200", "1200MiB"}, {}));
-  EXPECT_EQ(config.optimizer.place, OptimizerPlace::kHost);
+  EXPECT_EQ(config.optimizer.place, PlaceOrAuto::kHost);
   EXPECT_LE(TakenBy(config), int64_t{1200} << 20);
 }
 

@@ -118,8 +118,9 @@ void CheckBlocksFirst(const RunConfig& config, std::vector<std::string>& warning
   const char* const open = config.train.micro_batch == 0 ? "train.micro_batch"
                            : config.checkpointing.policy == CheckpointPolicy::kAuto
                                ? "checkpointing.policy"
-                           : config.optimizer.place == OptimizerPlace::kAuto ? "optimizer.place"
-                                                                             : nullptr;
+                           : config.optimizer.place == PlaceOrAuto::kAuto ? "optimizer.place"
+                           : config.memory.weights == PlaceOrAuto::kAuto  ? "memory.weights"
+                                                                          : nullptr;
   if (open != nullptr) {
     throw config.Error(key, fmt::format("is not possible with {}: auto, which is chosen for one "
                                         "micro-step after another; choose a value for it",

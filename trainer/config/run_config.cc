@@ -84,7 +84,7 @@ const Names& EnumNames<ClipBy>() {
   return names;
 }
 template <>
-const Names& EnumNames<OptimizerPlace>() {
+const Names& EnumNames<PlaceOrAuto>() {
   static const Names names = {"device", "host", "auto"};
   return names;
 }

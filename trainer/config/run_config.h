@@ -28,7 +28,7 @@ enum class LossScale { kAuto, kNone, kStatic, kDynamic };
 enum class StateDtype { kFp32, kBf16, kInt8 };
 enum class GradDtype { kFp32, kBf16 };
 enum class ClipBy { kStep, kParameter, kLastStep };
-enum class OptimizerPlace { kDevice, kHost, kAuto };
+enum class PlaceOrAuto { kDevice, kHost, kAuto };
 enum class ParameterPlace { kDevice, kHost };
 enum class CheckpointPolicy { kNone, kBlock, kEvery, kSelective, kAuto };
 enum class Allocator { kPlanned, kCaching };
@@ -62,7 +62,7 @@ const std::vector<std::string>& EnumNames<StateDtype>();
 template <>
 const std::vector<std::string>& EnumNames<GradDtype>();
 template <>
-const std::vector<std::string>& EnumNames<OptimizerPlace>();
+const std::vector<std::string>& EnumNames<PlaceOrAuto>();
 template <>
 const std::vector<std::string>& EnumNames<ParameterPlace>();
 template <>
@@ -215,7 +215,7 @@ struct OptimizerConfig {
   double ema = 0;            // decay of the averaged weights; 0: none
   bool ema_warmup = false;
   StateDtype state_dtype = StateDtype::kFp32;
-  OptimizerPlace place = OptimizerPlace::kDevice;  // of moments and master weights
+  PlaceOrAuto place = PlaceOrAuto::kDevice;  // of moments and master weights
 
   bool operator==(const OptimizerConfig&) const = default;
 };
@@ -266,7 +266,7 @@ struct CheckpointingConfig {
 struct MemoryConfig {
   std::optional<MemorySize> budget;
   std::optional<MemorySize> host_budget;
-  ParameterPlace weights = ParameterPlace::kDevice;
+  PlaceOrAuto weights = PlaceOrAuto::kDevice;
   ParameterPlace gradients = ParameterPlace::kDevice;  // that micro-steps carry
   Allocator allocator = Allocator::kPlanned;
   int64_t empty_cache_every = 0;  // steps; 0: never; caching

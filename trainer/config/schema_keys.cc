@@ -392,7 +392,9 @@ void TechniqueKeys(std::vector<Key>& keys) {
   memory.Add(
       "weights", &Memory::weights,
       "Where weights live. On the host, each comes to the device for as long as a block uses "
-      "it, and goes back after its update; numbers are the same (docs/parameter_memory.md).");
+      "it, and goes back after its update; numbers are the same (docs/parameter_memory.md). "
+      "`auto`: "
+      "on the host if the budget asks for it.");
   memory.Add("gradients", &Memory::gradients,
              "Where gradients live that micro-steps carry. Those of a single micro-step are "
              "temporaries of the device.");

@@ -19,7 +19,7 @@ namespace plimsoll::trainer {
 namespace {
 
 using config::CheckpointPolicy;
-using config::OptimizerPlace;
+using config::PlaceOrAuto;
 using config::RunConfig;
 
 // One change to the run, as the user would write it.
@@ -54,16 +54,16 @@ std::vector<Change> Changes(const RunConfig& config) {
                          }});
     }
   }
-  if (config.optimizer.place == OptimizerPlace::kDevice) {
+  if (config.optimizer.place == PlaceOrAuto::kDevice) {
     changes.push_back({"optimizer.place", "host",
-                       [](RunConfig& run) { run.optimizer.place = OptimizerPlace::kHost; }});
-  } else if (config.optimizer.place == OptimizerPlace::kHost && config.memory.host_budget) {
+                       [](RunConfig& run) { run.optimizer.place = PlaceOrAuto::kHost; }});
+  } else if (config.optimizer.place == PlaceOrAuto::kHost && config.memory.host_budget) {
     changes.push_back({"optimizer.place", "device",
-                       [](RunConfig& run) { run.optimizer.place = OptimizerPlace::kDevice; }});
+                       [](RunConfig& run) { run.optimizer.place = PlaceOrAuto::kDevice; }});
   }
-  if (config.memory.weights == config::ParameterPlace::kDevice) {
+  if (config.memory.weights == PlaceOrAuto::kDevice) {
     changes.push_back({"memory.weights", "host",
-                       [](RunConfig& run) { run.memory.weights = config::ParameterPlace::kHost; }});
+                       [](RunConfig& run) { run.memory.weights = PlaceOrAuto::kHost; }});
   }
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
     if (config.optimizer.state_dtype >= dtype) continue;

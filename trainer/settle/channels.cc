@@ -36,8 +36,11 @@ config::RunConfig Closed(const config::RunConfig& config, const models::Model& m
     run.train.global_batch.reset();
     run.train.global_batch_tokens.reset();
   }
-  if (run.optimizer.place == config::OptimizerPlace::kAuto) {
-    run.optimizer.place = config::OptimizerPlace::kDevice;
+  if (run.optimizer.place == config::PlaceOrAuto::kAuto) {
+    run.optimizer.place = config::PlaceOrAuto::kDevice;
+  }
+  if (run.memory.weights == config::PlaceOrAuto::kAuto) {
+    run.memory.weights = config::PlaceOrAuto::kDevice;
   }
   return run;
 }

@@ -197,20 +197,19 @@ std::vector<std::string> FrozenFrom(const config::RunConfig& config, const model
 // Weights that data ranks divide, and gradients that ranks sum up, do not come and go by
 // themselves.
 optim::HostParametersOptions OnHostFrom(const config::RunConfig& config, const Mesh& mesh) {
-  const auto on_host = [&](const char* key, config::ParameterPlace place, bool refused,
-                           const std::string& why) {
-    if (place != config::ParameterPlace::kHost) return false;
-    if (!refused) return true;
+  const auto on_host = [&](const char* key, bool host, bool refused, const std::string& why) {
+    if (!host || !refused) return host;
     throw config.Error(key, fmt::format("host is not possible {}; use device", why));
   };
-  return {.weights = on_host("memory.weights", config.memory.weights,
+  return {.weights = on_host("memory.weights", config.memory.weights == config::PlaceOrAuto::kHost,
                              mesh.ranks(kDataAxis) > 1 && config.parallel.zero > 0,
                              fmt::format("with parallel.zero: {}, which divides weights or updates "
                                          "among {} ranks",
                                          config.parallel.zero, mesh.ranks(kDataAxis))),
-          .gradients = on_host("memory.gradients", config.memory.gradients, mesh.size() > 1,
-                               fmt::format("on {} ranks, which sum them up", mesh.size())),
-          .state = config.optimizer.place == config::OptimizerPlace::kHost};
+          .gradients =
+              on_host("memory.gradients", config.memory.gradients == config::ParameterPlace::kHost,
+                      mesh.size() > 1, fmt::format("on {} ranks, which sum them up", mesh.size())),
+          .state = config.optimizer.place == config::PlaceOrAuto::kHost};
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ std::string Encode(const SettledRun& settled) {
   }
   return json{{"micro_batch", settled.config.train.micro_batch},
               {"accumulate", settled.config.train.accumulate},
-              {"on_host", settled.config.optimizer.place == config::OptimizerPlace::kHost},
+              {"state_on_host", settled.config.optimizer.place == config::PlaceOrAuto::kHost},
+              {"weights_on_host", settled.config.memory.weights == config::PlaceOrAuto::kHost},
               {"explicit",
                settled.options.checkpointing.policy == checkpointing::Options::Policy::kExplicit},
               {"retention", retention},
@@ -39,8 +40,11 @@ SettledRun Decode(const std::string& text, const config::RunConfig& config,
   SettledRun settled{config, {}, made.RequireString("chosen")};
   settled.config.train.micro_batch = made.RequireInt("micro_batch");
   settled.config.train.accumulate = made.RequireInt("accumulate");
-  settled.config.optimizer.place =
-      made.RequireBool("on_host") ? config::OptimizerPlace::kHost : config::OptimizerPlace::kDevice;
+  const auto place = [&](const char* on_host) {
+    return made.RequireBool(on_host) ? config::PlaceOrAuto::kHost : config::PlaceOrAuto::kDevice;
+  };
+  settled.config.optimizer.place = place("state_on_host");
+  settled.config.memory.weights = place("weights_on_host");
   settled.options = CompileFrom(settled.config, model);
   if (!made.RequireBool("explicit")) return settled;
   settled.options.checkpointing = {};

@@ -28,7 +28,7 @@ namespace {
 
 using config::CheckpointPolicy;
 using config::MemorySize;
-using config::OptimizerPlace;
+using config::PlaceOrAuto;
 using config::RunConfig;
 using graph::Program;
 using graph::Retention;
@@ -70,6 +70,18 @@ int64_t GlobalBatch(const RunConfig& config) {
   return sequences / config.parallel.data.value_or(1);
 }
 
+// Weights that data ranks divide among themselves stay on the device.
+bool MayLeave(const RunConfig& config) {
+  return config.parallel.zero == 0 || config.parallel.data.value_or(1) == 1;
+}
+
+// What a key may mean. `stays`: of those that it leaves open, only the device.
+std::vector<PlaceOrAuto> PlacesOf(PlaceOrAuto place, bool stays = false) {
+  if (place != PlaceOrAuto::kAuto) return {place};
+  if (stays) return {PlaceOrAuto::kDevice};
+  return {PlaceOrAuto::kDevice, PlaceOrAuto::kHost};
+}
+
 // The run once for each combination of its open choices, with only checkpointing.policy left open.
 std::vector<RunConfig> Alternatives(const RunConfig& config, const models::Model& model) {
   std::vector<RunConfig> splits;
@@ -100,12 +112,14 @@ std::vector<RunConfig> Alternatives(const RunConfig& config, const models::Model
     const auto unshared = std::stable_partition(splits.begin(), splits.end(), SharesTokens);
     splits.erase(std::max(unshared, splits.begin() + 1), splits.end());
   }
-  if (config.optimizer.place != OptimizerPlace::kAuto) return splits;
   std::vector<RunConfig> all;
   for (const RunConfig& split : splits) {
-    for (OptimizerPlace place : {OptimizerPlace::kDevice, OptimizerPlace::kHost}) {
-      all.push_back(split);
-      all.back().optimizer.place = place;
+    for (PlaceOrAuto state : PlacesOf(config.optimizer.place)) {
+      for (PlaceOrAuto weights : PlacesOf(config.memory.weights, !MayLeave(config))) {
+        all.push_back(split);
+        all.back().optimizer.place = state;
+        all.back().memory.weights = weights;
+      }
     }
   }
   return all;
@@ -117,9 +131,13 @@ std::string NameOf(const RunConfig& open, const RunConfig& made) {
     parts.push_back(
         fmt::format("{} × {} sequences", made.train.accumulate, made.train.micro_batch));
   }
-  if (open.optimizer.place == OptimizerPlace::kAuto) {
-    parts.push_back(made.optimizer.place == OptimizerPlace::kHost ? "state on host"
-                                                                  : "state on device");
+  if (open.optimizer.place == PlaceOrAuto::kAuto) {
+    parts.push_back(made.optimizer.place == PlaceOrAuto::kHost ? "state on host"
+                                                               : "state on device");
+  }
+  if (open.memory.weights == PlaceOrAuto::kAuto) {
+    parts.push_back(made.memory.weights == PlaceOrAuto::kHost ? "weights on host"
+                                                              : "weights on device");
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -334,7 +352,8 @@ memory::Budget BudgetOf(const RunConfig& config) {
 
 bool LeavesChoice(const RunConfig& config) {
   return config.checkpointing.policy == CheckpointPolicy::kAuto || config.train.micro_batch == 0 ||
-         config.optimizer.place == OptimizerPlace::kAuto;
+         config.optimizer.place == PlaceOrAuto::kAuto ||
+         config.memory.weights == PlaceOrAuto::kAuto;
 }
 
 StepSolver::StepSolver(const RunConfig& config, const StepSolverOptions& options)
@@ -419,7 +438,8 @@ memory::ExactPlan SmallestPlan(const RunConfig& config, const memory::Budget& bu
 
 void RequireRoomForParameters(const RunConfig& config, const memory::Budget& budget) {
   const auto bytes_of = [](const RunConfig& given) {
-    RunConfig run = Alternatives(given, *ModelFrom(given)).front();
+    // Where it is open where weights live, the last alternative has them on the host.
+    RunConfig run = Alternatives(given, *ModelFrom(given)).back();
     run.train.eval_every = run.train.sample_every = 0;
     const StepDraft draft(run, *ModelFrom(run));
     int64_t bytes = 0;

@@ -227,8 +227,7 @@ void ChooseByBudget(const RunConfig& base, const Target& target, Choices& choice
   RequireRoomForParameters(config, budget);
   auto solver = std::make_unique<StepSolver>(config, StepSolverOptions{.built_in_rates = true});
   const memory::Candidate* chosen = solver->solver().Fastest(budget);
-  if (chosen == nullptr && target.gpu &&
-      config.optimizer.place == config::OptimizerPlace::kDevice) {
+  if (chosen == nullptr && target.gpu && config.optimizer.place == config::PlaceOrAuto::kDevice) {
     choices["optimizer.place"] = {
         "host",
         "Nothing fits otherwise: moments and master weights stay in host memory, and come to "
