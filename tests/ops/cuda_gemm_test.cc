@@ -95,7 +95,8 @@ class Operands {
 
 using Product = void (*)(gpu::Libraries&, const GemmProblem&, const GemmBuffers&);
 
-void Check(const GemmCase& c, Product product) {
+// `prepare` is called before the memory around the results is remembered.
+void Check(const GemmCase& c, Product product, Product prepare = nullptr) {
   SCOPED_TRACE(c.label);
   gpu::Libraries libraries;
   const Operands operands(c);
@@ -123,6 +124,7 @@ void Check(const GemmCase& c, Product product) {
   if (e == GemmEpilogue::kSums) buffers.sums = static_cast<float*>(sums.data());
   buffers.workspace = workspace.get();
   buffers.workspace_bytes = kGemmWorkspaceBytes;
+  if (prepare != nullptr) prepare(libraries, p, buffers);
   const TestTensor before = d.Download();
   product(libraries, p, buffers);
   gpu::Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -266,10 +268,14 @@ TEST(CudaGemm, EqualsSumsInDoubleByMeasuredAlgorithms) {
   Choose(true);
   for (const GemmCase& c : Cases()) {
     if (c.in_place) continue;  // measuring adds to the existing values
-    Check(c, [](gpu::Libraries& libraries, const GemmProblem& problem, const GemmBuffers& buffers) {
-      PrepareGemm(libraries, nullptr, problem, buffers);
-      Gemm(libraries, nullptr, problem, buffers);
-    });
+    Check(
+        c,
+        [](gpu::Libraries& libraries, const GemmProblem& problem, const GemmBuffers& buffers) {
+          Gemm(libraries, nullptr, problem, buffers);
+        },
+        [](gpu::Libraries& libraries, const GemmProblem& problem, const GemmBuffers& buffers) {
+          PrepareGemm(libraries, nullptr, problem, buffers);
+        });
     if (HasFatalFailure()) return;
   }
 }

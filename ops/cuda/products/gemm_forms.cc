@@ -12,12 +12,12 @@ int Attribute(cudaDeviceAttr attribute) {
   return value;
 }
 
+}  // namespace
+
 bool OnHopper() {
   return Attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
          Attribute(cudaDevAttrComputeCapabilityMinor) == 0 && HasHopperGemm();
 }
-
-}  // namespace
 
 std::span<const GemmForm> GemmForms() {
   static const std::vector<GemmForm> forms = [] {

@@ -34,6 +34,9 @@ void RunForm(int form, cudaStream_t stream, const GemmProblem& problem, const Ge
 std::span<const GemmForm> RoundedForms();
 std::span<const GemmForm> GradientForms();
 
+// Whether the current device is a Hopper GPU and this build has code for it.
+bool OnHopper();
+
 // Whether this build has code for sm_90a, not just for sm_90.
 bool HasHopperGemm();
 

@@ -52,7 +52,7 @@ void Run(cudaStream_t stream, const GemmProblem& p, const GemmBuffers& buffers,
     using Cut = Tiling<T, kColumns, kSharedB, kSums>;
     const HopperProblem problem = ProblemOf(p, buffers);
     const int clusters = Clusters(multiprocessors);
-    HopperGradientArguments arguments{};
+    HopperGradientArguments<float> arguments{};
     arguments.to = static_cast<float*>(buffers.d);
     arguments.acc = p.beta == 0 ? nullptr : static_cast<const float*>(buffers.c);
     arguments.stride = p.ldc;
@@ -63,7 +63,8 @@ void Run(cudaStream_t stream, const GemmProblem& p, const GemmBuffers& buffers,
                  buffers.workspace);
     }
     LaunchHopperGradient<Cut>(stream, problem, MakeSharedTiles<Cut>(problem, kGroup, clusters),
-                              arguments, static_cast<char*>(buffers.workspace), clusters);
+                              StoreGradient<kSums>{arguments},
+                              static_cast<char*>(buffers.workspace), clusters);
   };
   if (p.operands == graph::DType::kBFloat16) {
     run.template operator()<__nv_bfloat16>();

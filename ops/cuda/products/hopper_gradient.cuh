@@ -3,48 +3,51 @@
 //
 //   D[m,n] = Σ over k of A[m,k] · B[n,k] + acc        row_sums[m] = Σ over k of A[m,k] + row_acc
 //
-// If one cluster has computed a whole tile, its epilogue stores the tile. Shares of tiles, and the
-// sums of rows, go to the workspace, and a second kernel adds them in the order of their numbers.
+// D is float32, or bf16 that is rounded stochastically (hopper_low_gradient.cuh). If one cluster
+// has computed a whole tile, its epilogue stores the tile. Shares of tiles, and the sums of rows,
+// go to the workspace, and a second kernel adds them in the order of their numbers.
 // Bytes: A and B once or a few times, from L2; D once; every share is written once and read once.
 #pragma once
 
 #include "ops/cuda/dependent_launch.cuh"
 #include "ops/cuda/products/hopper_gemm.cuh"
 #include "ops/cuda/reduce.cuh"
+#include "ops/cuda/rounded_sum.h"
 
 namespace plimsoll::ops {
 
+template <typename Result>
 struct HopperGradientArguments {
-  float* to;         // [rows, stride]
-  const float* acc;  // added; nullptr: none; may be `to`
+  Result* to;         // [rows, stride]
+  const Result* acc;  // added; nullptr: none; may be `to`
   int64_t stride;
-  float* row_sums;       // nullptr: not wanted
-  const float* row_acc;  // added; nullptr: none; may be `row_sums`
-  float4* shares;        // [share][kColumns / 8][256 threads], in the order of registers
-  float* row_shares;     // [record][rows of a tile]
+  float* row_sums;        // nullptr: not wanted
+  const float* row_acc;   // added; nullptr: none; may be `row_sums`
+  float4* shares;         // [share][kColumns / 8][256 threads], in the order of registers
+  float* row_shares;      // [record][rows of a tile]
+  RoundingStream random;  // of a bf16 result
 };
-
-// Stores two neighbours of a row; the second may be beyond the row's end.
-__device__ inline void StorePair(const HopperGradientArguments& p, int64_t row, int column,
-                                 int columns, float2 value) {
-  const int64_t at = row * p.stride + column;
-  if (column + 1 < columns) {
-    if (p.acc != nullptr) {
-      const float2 old = *reinterpret_cast<const float2*>(p.acc + at);
-      value.x += old.x;
-      value.y += old.y;
-    }
-    *reinterpret_cast<float2*>(p.to + at) = value;
-  }
-}
 
 inline constexpr int kGradientRows = 128;  // of a tile: both warpgroups
 
-// kSums: the last four sums of a thread are those of rows.
+// Stores a thread's sums of a share of a tile.
+template <int kOfTile, typename Arguments, int kCount>
+__device__ void StoreShare(const Arguments& p, const float (&sums)[kCount],
+                           const HopperTile& tile) {
+  float4* const to = p.shares + int64_t{tile.share} * (kOfTile / 4 * 2 * kWarpgroup) +
+                     tile.warpgroup * kWarpgroup + threadIdx.x % kWarpgroup;
+#pragma unroll
+  for (int i = 0; i < kOfTile; i += 4) {
+    to[i / 4 * 2 * kWarpgroup] = make_float4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]);
+  }
+}
+
+// The epilogue for float32. kSums: the last four sums of a thread are those of rows.
 template <bool kSums>
 struct StoreGradient {
   static constexpr int kSharedBytes = 0;
-  HopperGradientArguments p;
+  static constexpr int kFours = 2;  // that AddSharesKernel hands over at a time
+  HopperGradientArguments<float> p;
 
   template <int kCount>
   __device__ void operator()(float (&sums)[kCount], const HopperTile& tile, char*) const {
@@ -57,76 +60,91 @@ struct StoreGradient {
       to[8] = sums[kOfTile + 2];
     }
     if (tile.share >= 0) {
-      float4* const to = p.shares + int64_t{tile.share} * (kOfTile / 4 * 2 * kWarpgroup) +
-                         tile.warpgroup * kWarpgroup + threadIdx.x % kWarpgroup;
-#pragma unroll
-      for (int i = 0; i < kOfTile; i += 4) {
-        to[i / 4 * 2 * kWarpgroup] = make_float4(sums[i], sums[i + 1], sums[i + 2], sums[i + 3]);
-      }
+      StoreShare<kOfTile>(p, sums, tile);
       return;
     }
 #pragma unroll
     for (int i = 0; i < kOfTile; i += 2) {
       const int row = tile.row + at.Row(i);
       if (row < tile.rows) {
-        StorePair(p, row, tile.column + at.Column(i), tile.columns,
-                  make_float2(sums[i], sums[i + 1]));
+        StorePair(row, tile.column + at.Column(i), tile.columns, make_float2(sums[i], sums[i + 1]));
       }
+    }
+  }
+
+  // Stores sums of shares: of this row and, in z and w, of the row eight below; each four is eight
+  // columns after the one before.
+  __device__ void StoreFours(const float4 (&fours)[kFours], int row, int column, int rows,
+                             int columns) const {
+#pragma unroll
+    for (int i = 0; i < kFours; ++i, column += 8) {
+      if (row < rows) StorePair(row, column, columns, make_float2(fours[i].x, fours[i].y));
+      if (row + 8 < rows) StorePair(row + 8, column, columns, make_float2(fours[i].z, fours[i].w));
+    }
+  }
+
+ private:
+  // Two neighbours of a row; the second may be beyond the row's end.
+  __device__ void StorePair(int64_t row, int column, int columns, float2 value) const {
+    const int64_t at = row * p.stride + column;
+    if (column + 1 < columns) {
+      if (p.acc != nullptr) {
+        const float2 old = *reinterpret_cast<const float2*>(p.acc + at);
+        value.x += old.x;
+        value.y += old.y;
+      }
+      *reinterpret_cast<float2*>(p.to + at) = value;
     }
   }
 };
 
-inline constexpr int kGradientSlices = 16;  // of a tile, each taken by one block
 inline constexpr int kGradientThreads = 2 * kWarpgroup;
 
+// Slices of a tile, each taken by one block of AddSharesKernel.
+template <typename Tiling, typename Epilogue>
+inline constexpr int kGradientSlices = Tiling::kTileColumns / 8 / Epilogue::kFours;
+
 // Adds the shares: the first blocks take slices of tiles, the others the sums of 32 rows each.
-template <typename Tiling>
+template <typename Tiling, typename Epilogue>
 __global__ __launch_bounds__(kGradientThreads) void AddSharesKernel(
-    const __grid_constant__ SharedTiles order, const __grid_constant__ HopperGradientArguments p,
-    int rows, int columns) {
+    const __grid_constant__ SharedTiles order, const __grid_constant__ Epilogue epilogue, int rows,
+    int columns) {
   static_assert(Tiling::kTileRows == kGradientRows);
-  constexpr int kBlocks = Tiling::kClusterBlocks, kFours = Tiling::kTileColumns / 8;
-  constexpr int kSlice = (kFours + kGradientSlices - 1) / kGradientSlices;
+  constexpr int kBlocks = Tiling::kClusterBlocks, kFours = Epilogue::kFours;
+  constexpr int kSlices = kGradientSlices<Tiling, Epilogue>;
+  static_assert(kSlices * kFours * 8 == Tiling::kTileColumns);
+  const auto& p = epilogue.p;
   __shared__ float shared[8][kWarp];
   AwaitFirstStage();
   int block = static_cast<int>(blockIdx.x);
-  if (block < order.tiles * kBlocks * kGradientSlices) {
-    const int slice = block % kGradientSlices, rank = block / kGradientSlices % kBlocks;
-    const int tile = block / (kGradientSlices * kBlocks);
+  if (block < order.tiles * kBlocks * kSlices) {
+    const int slice = block % kSlices, rank = block / kSlices % kBlocks;
+    const int tile = block / (kSlices * kBlocks);
     const int begin = order.parts[tile], end = order.parts[tile + 1];
     if (end - begin == 1) return;  // the epilogue has stored it
-    float4 sums[kSlice] = {};
-    const float4* const from = p.shares + threadIdx.x;
+    float4 sums[kFours] = {};
+    const float4* const from = p.shares + slice * kFours * kGradientThreads + threadIdx.x;
 #pragma unroll 8
     for (int part = begin; part < end; ++part) {
       const int64_t share = part * kBlocks + rank;
 #pragma unroll
-      for (int i = 0; i < kSlice; ++i) {
-        if (slice * kSlice + i < kFours) {
-          const float4 four = from[(share * kFours + slice * kSlice + i) * kGradientThreads];
-          sums[i].x += four.x;
-          sums[i].y += four.y;
-          sums[i].z += four.z;
-          sums[i].w += four.w;
-        }
+      for (int i = 0; i < kFours; ++i) {
+        const float4 four = from[(share * kSlices * kFours + i) * kGradientThreads];
+        sums[i].x += four.x;
+        sums[i].y += four.y;
+        sums[i].z += four.z;
+        sums[i].w += four.w;
       }
     }
     HopperTile place;
     order.whole.Set<Tiling>(order.first + tile, rank, place);
     const ResultPlace at;
-    const int row = place.row + static_cast<int>(threadIdx.x) / kWarpgroup * 64 + at.row;
-#pragma unroll
-    for (int i = 0; i < kSlice; ++i) {
-      const int four = slice * kSlice + i;
-      const int column = place.column + at.column + four * 8;
-      if (four >= kFours) break;
-      if (row < rows) StorePair(p, row, column, columns, make_float2(sums[i].x, sums[i].y));
-      if (row + 8 < rows) StorePair(p, row + 8, column, columns, make_float2(sums[i].z, sums[i].w));
-    }
+    epilogue.StoreFours(sums, place.row + static_cast<int>(threadIdx.x) / kWarpgroup * 64 + at.row,
+                        place.column + at.column + slice * kFours * 8, rows, columns);
     return;
   }
   // All shares of the first tile of a row, eight at a time.
-  block -= order.tiles * kBlocks * kGradientSlices;
+  block -= order.tiles * kBlocks * kSlices;
   const int tile_row = block * kWarp / kGradientRows, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int first = static_cast<int>(threadIdx.x) / kWarp;
   const int within = block * kWarp % kGradientRows + lane;
@@ -177,17 +195,17 @@ struct GradientBytes {
   int64_t shares, rows;
 };
 
-// Enqueues the gradient. `p` needs no pointers to the workspace, which has GradientBytes.
-template <typename Tiling>
+// Enqueues the gradient. The epilogue needs no pointers to the workspace, which has GradientBytes.
+template <typename Tiling, typename Epilogue>
 void LaunchHopperGradient(cudaStream_t stream, const HopperProblem& problem,
-                          const SharedTiles& order, HopperGradientArguments p, char* workspace,
+                          const SharedTiles& order, Epilogue epilogue, char* workspace,
                           int clusters) {
-  p.shares = reinterpret_cast<float4*>(workspace);
-  p.row_shares = reinterpret_cast<float*>(workspace + GradientBytes<Tiling>(order).shares);
-  LaunchHopperGemm<Tiling>(stream, problem, order, StoreGradient<Tiling::kSumsOfA>{p},
-                           clusters * Tiling::kClusterBlocks);
+  epilogue.p.shares = reinterpret_cast<float4*>(workspace);
+  epilogue.p.row_shares = reinterpret_cast<float*>(workspace + GradientBytes<Tiling>(order).shares);
+  LaunchHopperGemm<Tiling>(stream, problem, order, epilogue, clusters * Tiling::kClusterBlocks);
   const int row_blocks = Tiling::kSumsOfA ? static_cast<int>((problem.m + kWarp - 1) / kWarp) : 0;
-  const int blocks = order.tiles * Tiling::kClusterBlocks * kGradientSlices + row_blocks;
+  const int blocks =
+      order.tiles * Tiling::kClusterBlocks * kGradientSlices<Tiling, Epilogue> + row_blocks;
   if (blocks == 0) return;
   cudaLaunchAttribute early{};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -198,7 +216,7 @@ void LaunchHopperGradient(cudaStream_t stream, const HopperProblem& problem,
   config.stream = stream;
   config.attrs = &early;
   config.numAttrs = 1;
-  gpu::Check(cudaLaunchKernelEx(&config, &AddSharesKernel<Tiling>, order, p,
+  gpu::Check(cudaLaunchKernelEx(&config, &AddSharesKernel<Tiling, Epilogue>, order, epilogue,
                                 static_cast<int>(problem.m), static_cast<int>(problem.n)),
              "shares of a matrix product");
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/cuda/products/gemm_forms.h"
+
 namespace plimsoll::ops {
 namespace {
 
@@ -22,13 +24,36 @@ void ForSlices(const LowGradient& gradient, Body body) {
   }
 }
 
+// A gradient that is one slice, whose sum hardly leaves the L2 cache, is faster by cuBLASLt.
+bool InOneKernel(const gpu::Libraries& libraries, const LowGradient& gradient) {
+  const GemmProblem& p = gradient.problem;
+  return LowGradientRows(p.m, p.n) < p.m && OnHopper() &&
+         RoundsInEpilogue(gradient, libraries.multiprocessors());
+}
+
 }  // namespace
 
 void ComputeLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
                         const LowGradient& gradient) {
   if (gradient.buffers.c == nullptr) {
-    return Gemm(libraries, stream, gradient.problem, gradient.buffers);
+    Gemm(libraries, stream, gradient.problem, gradient.buffers);
+  } else if (InOneKernel(libraries, gradient)) {
+    AddInEpilogue(stream, gradient, libraries.multiprocessors());
+  } else {
+    AddInSlices(libraries, stream, gradient);
   }
+}
+
+void PrepareLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
+                        const LowGradient& gradient) {
+  if (gradient.buffers.c == nullptr) {
+    PrepareGemm(libraries, stream, gradient.problem, gradient.buffers);
+  } else if (!InOneKernel(libraries, gradient)) {
+    PrepareSlices(libraries, stream, gradient);
+  }
+}
+
+void AddInSlices(gpu::Libraries& libraries, cudaStream_t stream, const LowGradient& gradient) {
   const auto* const acc = static_cast<const __nv_bfloat16*>(gradient.buffers.c);
   auto* const to = static_cast<__nv_bfloat16*>(gradient.buffers.d);
   const int64_t n = gradient.problem.n;
@@ -41,11 +66,7 @@ void ComputeLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
   });
 }
 
-void PrepareLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
-                        const LowGradient& gradient) {
-  if (gradient.buffers.c == nullptr) {
-    return PrepareGemm(libraries, stream, gradient.problem, gradient.buffers);
-  }
+void PrepareSlices(gpu::Libraries& libraries, cudaStream_t stream, const LowGradient& gradient) {
   const int64_t most = LowGradientRows(gradient.problem.m, gradient.problem.n);
   ForSlices(gradient, [&](int64_t row, const LowGradient& slice) {
     // All slices but the last are alike.

@@ -20,13 +20,22 @@ struct LowGradient {
 };
 
 // Enqueues it. Without C, as one product. With C, slice by slice: a product into `wide`, which
-// stays in the L2 cache, and a kernel that adds the slice. Bytes: A once, B once for each slice, C
-// and D once.
+// stays in the L2 cache, and a kernel that adds the slice; more than a slice on Hopper in one
+// kernel, which adds and rounds in its epilogue. Bytes: A once, B once for each slice, C and D
+// once.
 void ComputeLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
                         const LowGradient& gradient);
 
 // Chooses the algorithms (PrepareGemm).
 void PrepareLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
                         const LowGradient& gradient);
+
+// The two ways to add to C. In slices: on any GPU.
+void AddInSlices(gpu::Libraries& libraries, cudaStream_t stream, const LowGradient& gradient);
+void PrepareSlices(gpu::Libraries& libraries, cudaStream_t stream, const LowGradient& gradient);
+// In one kernel, on a Hopper GPU with that many multiprocessors: whether there is one for this size
+// and alignment; and enqueues it. (low_gradient_hopper.cu)
+bool RoundsInEpilogue(const LowGradient& gradient, int multiprocessors);
+void AddInEpilogue(cudaStream_t stream, const LowGradient& gradient, int multiprocessors);
 
 }  // namespace plimsoll::ops
