@@ -13,6 +13,10 @@ schedule. What the seeds differ by is the noise that the distance between Plimso
 compared with. --again trains the first seed with PyTorch once more, uncompiled: same weights, same
 data, other kernels.
 
+--accumulate N goes through a batch in N micro-steps. --grad-bf16 trains the first seed twice more, with
+gradients that micro-steps carry in bf16: Plimsoll with amp.grad_dtype, whose sums round
+stochastically, and PyTorch with sums that round to the nearest, as those of bf16 parameters do.
+
 Left in --out: losses.json (every curve and the comparison), convergence.svg, the run directory.
 """
 import argparse
@@ -74,13 +78,17 @@ def train_pytorch(args):
     save_for_hub(model, args.out / "initial", heads, args.positions)
     print("saved", flush=True)
     compiled = torch.compile(model)
-    jobs = [(seed, compiled) for seed in range(1, args.seeds + 1)]
+    jobs = [(seed, compiled, False) for seed in range(1, args.seeds + 1)]
     if args.again:
-        jobs.append((1, model))
-    for seed, forward in jobs:
+        jobs.append((1, model, False))
+    if args.grad_bf16:
+        jobs.append((1, compiled, True))
+    rows = args.batch // args.accumulate
+    for seed, forward, low in jobs:
         model.load_state_dict(fresh(seed).state_dict())
         optimizer = peer_models.optimizer_for(model, LR)
         losses = []
+        carried = {}  # gradients of matrices in bf16
         start = time.perf_counter()
         for step in range(args.steps):
             for group in optimizer.param_groups:
@@ -88,14 +96,26 @@ def train_pytorch(args):
             at = step * window
             x = tokens[at: at + window].view(args.batch, args.sequence).long()
             y = tokens[at + 1: at + 1 + window].view(args.batch, args.sequence).long()
-            with torch.autocast(args.device, dtype=torch.bfloat16):
-                loss = forward(x, y)
-            loss.backward()
+            total = 0
+            for first in range(0, args.batch, rows):
+                with torch.autocast(args.device, dtype=torch.bfloat16):
+                    loss = forward(x[first: first + rows], y[first: first + rows]) / args.accumulate
+                loss.backward()
+                total = total + loss.detach()
+                if low:
+                    for p in model.parameters():
+                        if p.dim() > 1:
+                            carried[p] = p.grad.bfloat16() + carried.pop(p, 0)
+                            p.grad = None
+            for p, gradient in carried.items():
+                p.grad = gradient.float()
+            carried.clear()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-            losses.append(loss.detach())
-        name = f"PyTorch, seed {seed}" + ("" if forward is compiled else ", uncompiled")
+            losses.append(total)
+        name = (f"PyTorch, seed {seed}" + ("" if forward is compiled else ", uncompiled")
+                + (", gradients in bf16" if low else ""))
         result["curves"][name] = torch.stack(losses).float().tolist()
         result["seconds"][name] = time.perf_counter() - start
         print(name, result["curves"][name][-1], flush=True)
@@ -104,12 +124,12 @@ def train_pytorch(args):
 
 # --- Plimsoll ---------------------------------------------------------------------------------------
 
-def train_plimsoll(args):
+def train_plimsoll(args, settings=()):
     run = args.out / "run"
     file = args.out / "run.yaml"
     file.write_text(f"""model: {{init_from: {args.out}/initial, sequence: {args.sequence}}}
 data: {{train: {args.tokens}, order: consecutive, format: uint16}}
-train: {{steps: {args.steps}, micro_batch: {args.batch}, log_every: 100, eval_every: 0}}
+train: {{steps: {args.steps}, micro_batch: {args.batch // args.accumulate}, accumulate: {args.accumulate}}}
 optimizer: {{lr: {LR}, betas: [0.9, 0.95], weight_decay: 0.1, clip_grad_norm: 1}}
 schedule: {{name: cosine, warmup: {WARMUP}, min_lr: {MIN_LR}}}
 amp: {{dtype: bf16}}
@@ -117,7 +137,7 @@ run: {{dir: {run}, overwrite: true}}
 """)
     start = time.perf_counter()
     command = [args.binary, "train", str(file)]
-    for setting in args.set:
+    for setting in ["train.log_every=100", "train.eval_every=0", *settings, *args.set]:
         command += ["--set", setting]
     subprocess.run(command, check=True)
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -137,15 +157,12 @@ def distance(a, b, first):
 
 
 def compare(ours, curves):
-    first = min(WARMUP, len(ours) // 2)
-    names = list(curves)
-    rows = []
-    for name in names:
-        rows.append((f"Plimsoll and {name}", *distance(ours, curves[name], first)))
-    for i, a in enumerate(names):
-        for b in names[i + 1:]:
-            rows.append((f"{a} and {b}", *distance(curves[a], curves[b], first)))
-    return rows
+    """`ours` and `curves`: Plimsoll's and PyTorch's, by name."""
+    first = min(WARMUP, len(next(iter(ours.values()))) // 2)
+    names = list(ours) + list(curves)
+    every = {**ours, **curves}
+    return [(f"{a} and {b}", *distance(every[a], every[b], first))
+            for i, a in enumerate(names) for b in names[i + 1:]]
 
 
 def plot(ours, curves, file):
@@ -155,10 +172,12 @@ def plot(ours, curves, file):
     figure, (top, bottom) = plt.subplots(2, 1, figsize=(8, 7), sharex=True,
                                          gridspec_kw={"height_ratios": [2, 1]})
     reference = smoothed(next(iter(curves.values())))
-    steps = range(0, len(ours), 4)
-    for name, curve in [*curves.items(), ("Plimsoll, weights of seed 1", ours)]:
+    for name, curve in [*curves.items(), *ours.items()]:
         smooth = smoothed(curve)
+        steps = range(0, len(curve), 4)
         style = {"linewidth": 1.8, "color": "black"} if name.startswith("Plimsoll") else {"linewidth": 1.1}
+        if "bf16" in name:
+            style["linestyle"] = "dashed"
         top.plot(steps, [smooth[i] for i in steps], label=name, **style)
         bottom.plot(steps, [smooth[i] - reference[i] for i in steps], **style)
     top.set_ylabel(f"loss, nats a token (mean of {SMOOTH} steps)")
@@ -184,26 +203,34 @@ def main():
     parser.add_argument("--positions", type=int, default=1024)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--accumulate", type=int, default=1)
+    parser.add_argument("--grad-bf16", action="store_true")
     parser.add_argument("--set", action="append", default=[], help="key=value for our run file")
     parser.add_argument("--device", default="cuda", help="PyTorch's")
     parser.add_argument("--pytorch-only", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.batch % args.accumulate:
+        parser.error("--batch is no multiple of --accumulate")
     args.out.mkdir(parents=True, exist_ok=True)
     if args.pytorch_only:
         train_pytorch(args)
         return
     subprocess.run([sys.executable, __file__, "--pytorch-only", *sys.argv[1:]], check=True)
     peer = json.loads((args.out / "pytorch.json").read_text())
-    ours, seconds = train_plimsoll(args)
+    ways = {"Plimsoll, weights of seed 1": []}
+    if args.grad_bf16:
+        ways["Plimsoll, gradients in bf16"] = ["amp.grad_dtype=bf16"]
+    ours, seconds = {}, peer["seconds"]
+    for name, settings in ways.items():
+        ours[name], seconds[name] = train_plimsoll(args, settings)
     rows = compare(ours, peer["curves"])
-    print(f"{'smoothed curves, after the warm-up':<60}{'mean gap':>10}{'largest':>10}")
+    print(f"{'smoothed curves, after the warm-up':<75}{'mean gap':>10}{'largest':>10}")
     for name, mean, largest in rows:
-        print(f"{name:<60}{mean:>10.4f}{largest:>10.4f}")
-    for name, curve in [("Plimsoll", ours), *peer["curves"].items()]:
-        print(f"{name:<40} last {SMOOTH} steps {smoothed(curve)[-1]:.4f}, "
-              f"{seconds if name == 'Plimsoll' else peer['seconds'][name]:.1f} s")
+        print(f"{name:<75}{mean:>10.4f}{largest:>10.4f}")
+    for name, curve in [*ours.items(), *peer["curves"].items()]:
+        print(f"{name:<45} last {SMOOTH} steps {smoothed(curve)[-1]:.4f}, {seconds[name]:.1f} s")
     (args.out / "losses.json").write_text(json.dumps({
-        "plimsoll": ours, "plimsoll_seconds": seconds, **peer,
+        "version": peer["version"], "plimsoll": ours, "curves": peer["curves"], "seconds": seconds,
         "gaps": [{"between": n, "mean": m, "largest": l} for n, m, l in rows]}))
     plot(ours, peer["curves"], args.out / "convergence.svg")
 
