@@ -137,7 +137,12 @@ class Narrower {
 
   // Whether the op itself gives, and adds to, a bf16 gradient.
   bool MakesLow(const Node& node, const Contribution& made) const {
-    return program_.tensor(node.inputs[0]).type.dtype == DType::kBFloat16 &&
+    // Operands have one type; tokens have none.
+    const auto operand = std::ranges::find_if(node.inputs, [&](TensorId input) {
+      return input != kNoTensor && graph::IsFloat(program_.tensor(input).type.dtype);
+    });
+    return operand != node.inputs.end() &&
+           program_.tensor(*operand).type.dtype == DType::kBFloat16 &&
            std::ranges::any_of(node.op->low_gradients, [&](const graph::InPlacePair& pair) {
              return static_cast<size_t>(pair.output) == made.output;
            });

@@ -46,10 +46,11 @@ void CheckRng(const OpCall& call, size_t input) {
   Check(call.input(input) == TensorType{graph::DType::kInt32, {2}}, call, "'rng' must be i32[2]");
 }
 
-bool MakesLowGradient(const OpCall& call, size_t rng) {
+bool MakesLowGradient(const OpCall& call, size_t rng, size_t operand) {
   if (!call.attributes.Has("low_gradient") || !call.attributes.GetBool("low_gradient"))
     return false;
-  Check(call.input(0).dtype == graph::DType::kBFloat16, call, "low gradients need bf16 operands");
+  Check(call.input(operand).dtype == graph::DType::kBFloat16, call,
+        "low gradients need bf16 operands");
   CheckRng(call, rng);
   call.attributes.GetInt("key");
   return true;

@@ -25,9 +25,9 @@ void CheckFloat32Scalar(const graph::OpCall& call, size_t input);
 // Throws unless input i is (seed, micro-step), i32[2].
 void CheckRng(const graph::OpCall& call, size_t input);
 
-// Whether the attribute "low_gradient" is set (graph/op.h); then operand 0 must be bf16, and rng
+// Whether the attribute "low_gradient" is set (graph/op.h); then the operand must be bf16, and rng
 // and key be there.
-bool MakesLowGradient(const graph::OpCall& call, size_t rng);
+bool MakesLowGradient(const graph::OpCall& call, size_t rng, size_t operand = 0);
 
 // The bytes of all arguments, each read or written once.
 double ArgumentBytes(const graph::OpCall& call);

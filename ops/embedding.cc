@@ -65,8 +65,8 @@ std::vector<TensorType> InferEmbeddingDw(const OpCall& call) {
   Check(tokens.dtype == DType::kInt32 && tokens.shape.rank() == 2, call, "tokens must be i32[B,T]");
   Check(graph::IsFloat(dy.dtype) && dy.shape.rank() == 3 && dy.shape.DropLast() == tokens.shape,
         call, "dy must be [B,T,D]");
-  const TensorType dweight{graph::ComputeType(dy.dtype),
-                           {call.attributes.GetInt("rows"), dy.shape.dim(2)}};
+  const DType dtype = MakesLowGradient(call, 3, 1) ? dy.dtype : graph::ComputeType(dy.dtype);
+  const TensorType dweight{dtype, {call.attributes.GetInt("rows"), dy.shape.dim(2)}};
   CheckAbsentOr(call, 2, dweight);
   return {dweight};
 }
@@ -106,12 +106,14 @@ const OpRegistration kEmbedding({
 
 const OpRegistration kEmbeddingDw({
     .name = "embedding_dw",
-    .inputs = {{"tokens"}, {"dy"}, {"acc", true}},
+    .inputs = {{"tokens"}, {"dy"}, {"acc", true}, {"rng", true}},
     .outputs = {{"dweight"}},
     .infer = &InferEmbeddingDw,
     .gradient = {},
     .cost = &EmbeddingDwCost,
     .in_place = {{2, 0}},
+    .random = true,
+    .low_gradients = {{2, 0}},
 });
 const CudaWorkspaceRegistration kEmbeddingDwWorkspace("embedding_dw", &EmbeddingDwScratchBytes);
 

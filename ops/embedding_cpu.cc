@@ -11,6 +11,7 @@
 #include <string>
 
 #include "ops/kernel.h"
+#include "ops/low_gradient_cpu.h"
 #include "ops/row_partials.h"
 #include "ops/simd.h"
 #include "ops/vocabulary_shard.h"
@@ -97,12 +98,13 @@ void EmbeddingDw(const CpuContext& ctx) {
     using T = Compute<S>;
     const int32_t* tokens = ctx.in<int32_t>(0);
     const S* dy = ctx.in<S>(1);
-    T* dweight = ctx.out<T>(0);
+    const bool low = ctx.outputs[0].type.dtype == graph::DType::kBFloat16;
+    T* const dweight = low ? static_cast<T*>(ctx.workspace) : ctx.out<T>(0);
     const int64_t rows = ctx.in_shape(0).elements();
     const int64_t width = ctx.out_shape(0).dim(1);
     const VocabularyShard shard(ctx.attributes, ctx.ranks, ctx.out_shape(0).dim(0));
     CheckTokens(tokens, rows, shard.whole, "embedding_dw");
-    StartFrom(ctx.pool, ctx.in<T>(2), dweight, ctx.out_shape(0).elements());
+    StartFrom(ctx.pool, low ? nullptr : ctx.in<T>(2), dweight, ctx.out_shape(0).elements());
     ctx.pool.ParallelFor(width, kSlab, [&](int64_t begin, int64_t end) {
       for (int64_t row = 0; row < rows; ++row) {
         if (!shard.Has(tokens[row])) continue;
@@ -110,7 +112,18 @@ void EmbeddingDw(const CpuContext& ctx) {
         AddTo(sum + begin, dy + row * width + begin, end - begin);
       }
     });
+    if constexpr (std::is_same_v<S, BFloat16>) {
+      if (low) StoreLowGradient(ctx, dweight, 2, 3, 0);
+    }
   });
+}
+
+// A low gradient is computed in float32 first.
+int64_t EmbeddingDwWorkspace(const graph::OpCall& call, int /*threads*/) {
+  const graph::TensorType& dweight = call.output(0);
+  return dweight.dtype == graph::DType::kBFloat16
+             ? dweight.shape.elements() * int64_t{sizeof(float)}
+             : 0;
 }
 
 void PositionDw(const CpuContext& ctx) {
@@ -142,7 +155,7 @@ void PositionDw(const CpuContext& ctx) {
 }
 
 const CpuKernelRegistration kEmbedding({"embedding", &Embedding});
-const CpuKernelRegistration kEmbeddingDw({"embedding_dw", &EmbeddingDw});
+const CpuKernelRegistration kEmbeddingDw({"embedding_dw", &EmbeddingDw, &EmbeddingDwWorkspace});
 const CpuKernelRegistration kPositionDw({"position_dw", &PositionDw});
 
 }  // namespace

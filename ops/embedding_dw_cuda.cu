@@ -7,7 +7,8 @@
 // the workspace, and a second kernel adds them in the order of the list. So many warps work on a
 // frequent token, and a rare one costs no more than its row. With acc in place, only rows of tokens
 // are accessed. Bytes: N·D·s + 2·R·D·4, R the distinct tokens; V·D·4 more to clear dweight without
-// acc.
+// acc. A dweight in bf16 (the attribute "low_gradient") is rounded once: to the nearest, or with
+// acc stochastically.
 //
 // dposition[first + t] = (acc +) Σ_b dy[b,t]: a thread takes a pack of columns of a row. Bytes:
 // N·D·s + P·D·4.
@@ -15,7 +16,10 @@
 
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
+#include "ops/cuda/philox.cuh"
 #include "ops/cuda/reduce.cuh"
+#include "ops/cuda/rounded_sum.h"
+#include "ops/cuda/stochastic_rounding.cuh"
 #include "ops/cuda_kernel.h"
 #include "ops/embedding_dw_scratch.h"
 #include "ops/vocabulary_shard.h"
@@ -66,7 +70,16 @@ __global__ void ListTokensKernel(const int32_t* tokens, int n, int begin, int vo
   positions[i] = i;
 }
 
-template <typename T>
+// The same for the gradient's type.
+template <int N>
+__device__ void LoadFloats(const __nv_bfloat16* from, float (&to)[N]) {
+  const auto pack = *reinterpret_cast<const Pack<__nv_bfloat16, N>*>(from);
+#pragma unroll
+  for (int i = 0; i < N; ++i) to[i] = ToFloat(pack.values[i]);
+}
+
+// G: the gradient's type.
+template <typename T, typename G>
 struct EmbeddingSum {
   const int32_t* keys;
   const int32_t* positions;
@@ -76,19 +89,48 @@ struct EmbeddingSum {
   int strips;  // each of the columns of 32 lanes
   const T* dy;
   bool add;  // to the values in dweight
-  float* dweight;
-  float* partials;  // [pieces][2][width]: runs from before the piece, runs that go on
+  G* dweight;
+  float* partials;        // [pieces][2][width]: runs from before the piece, runs that go on
+  RoundingStream random;  // of a bf16 dweight, with `add`
 };
 
+// Stores N sums, the first of which is element `at` of dweight.
+template <int N, typename T>
+__device__ void StoreSums(const EmbeddingSum<T, float>& p, int64_t at, const float (&sum)[N]) {
+  StoreFloats<N>(p.dweight + at, sum);
+}
+template <int N, typename T>
+__device__ void StoreSums(const EmbeddingSum<T, __nv_bfloat16>& p, int64_t at,
+                          const float (&sum)[N]) {
+  static_assert(N == 1 || N == 8);
+  Pack<__nv_bfloat16, N> pack;
+  if (!p.add) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) pack.values[i] = FromFloat<__nv_bfloat16>(sum[i]);
+  } else {
+    const uint4 drawn = PhiloxBlock(p.random.rng, p.random.key, static_cast<uint64_t>(at / 8));
+    const uint32_t words[4] = {drawn.x, drawn.y, drawn.z, drawn.w};
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const int place = static_cast<int>(at + i) % 8;
+      const uint32_t random = words[place / 2] >> (place % 2 * 16) & 0xffff;
+      const auto bits = static_cast<unsigned short>(RoundStochastically(sum[i], random) >> 16);
+      pack.values[i] = __ushort_as_bfloat16(bits);
+    }
+  }
+  *reinterpret_cast<Pack<__nv_bfloat16, N>*>(p.dweight + at) = pack;
+}
+
 // The piece and the first column of this warp's lane.
-template <typename T, int N>
+template <int N>
 struct EmbeddingPlace {
   int begin, end;  // in the list
   int column;
   int before, after;  // the neighbours' keys; -1: none
   bool active;
 
-  __device__ explicit EmbeddingPlace(const EmbeddingSum<T>& p) {
+  template <typename Sum>
+  __device__ explicit EmbeddingPlace(const Sum& p) {
     const int64_t warp = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;
     begin = static_cast<int>(warp / p.strips) * kPiece;
     end = min(begin + kPiece, p.n);
@@ -101,9 +143,9 @@ struct EmbeddingPlace {
   }
 };
 
-template <typename T, int N>
-__global__ __launch_bounds__(kThreads) void SumPiecesKernel(EmbeddingSum<T> p) {
-  const EmbeddingPlace<T, N> at(p);
+template <int N, typename T, typename G>
+__global__ __launch_bounds__(kThreads) void SumPiecesKernel(EmbeddingSum<T, G> p) {
+  const EmbeddingPlace<N> at(p);
   if (at.begin >= p.n) return;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int mine = min(at.begin + lane, at.end - 1);
@@ -144,22 +186,20 @@ __global__ __launch_bounds__(kThreads) void SumPiecesKernel(EmbeddingSum<T> p) {
       for (int j = 0; j < N; ++j) sum[j] += ToFloat(rows[k].values[j]);
       const bool ends = e == count - 1 || begins(e + 1);
       if (!ends || !at.active || token >= p.vocabulary) continue;
-      float* to;
       if (crosses(token)) {
         const int64_t slot = 2 * (at.begin / kPiece) + (token == at.before ? 0 : 1);
-        to = p.partials + slot * p.width;
+        StoreFloats<N>(p.partials + slot * p.width + at.column, sum);
       } else {
-        to = p.dweight + int64_t{token} * p.width;
+        StoreSums<N>(p, int64_t{token} * p.width + at.column, sum);
       }
-      StoreFloats<N>(to + at.column, sum);
     }
   }
 }
 
 // Finishes the run that begins in this warp's piece and goes on after it, if there is one.
-template <typename T, int N>
-__global__ __launch_bounds__(kThreads) void JoinPiecesKernel(EmbeddingSum<T> p) {
-  const EmbeddingPlace<T, N> at(p);
+template <int N, typename T, typename G>
+__global__ __launch_bounds__(kThreads) void JoinPiecesKernel(EmbeddingSum<T, G> p) {
+  const EmbeddingPlace<N> at(p);
   if (at.begin >= p.n) return;
   const int token = p.keys[at.end - 1];
   if (token != at.after || token == at.before || token >= p.vocabulary) return;
@@ -171,9 +211,9 @@ __global__ __launch_bounds__(kThreads) void JoinPiecesKernel(EmbeddingSum<T> p) 
     ours = __ballot_sync(~0u, first < p.n && p.keys[first] == token);
     more += ours == ~0u ? kWarp : __ffs(static_cast<int>(~ours)) - 1;
   }
-  float* to = p.dweight + int64_t{token} * p.width + at.column;
+  const int64_t to = int64_t{token} * p.width + at.column;
   float sum[N] = {}, part[N];
-  if (p.add) LoadFloats<N>(to, sum);
+  if (p.add) LoadFloats<N>(p.dweight + to, sum);
   const int64_t piece = at.begin / kPiece;
   const float* from = p.partials + at.column;
   LoadFloats<N>(from + (2 * piece + 1) * p.width, part);
@@ -185,16 +225,16 @@ __global__ __launch_bounds__(kThreads) void JoinPiecesKernel(EmbeddingSum<T> p) 
 #pragma unroll
     for (int j = 0; j < N; ++j) sum[j] += part[j];
   }
-  if (at.active) StoreFloats<N>(to, sum);
+  if (at.active) StoreSums<N>(p, to, sum);
 }
 
-template <typename T, int N>
-void SumRuns(EmbeddingSum<T> p, cudaStream_t stream) {
+template <int N, typename T, typename G>
+void SumRuns(EmbeddingSum<T, G> p, cudaStream_t stream) {
   p.strips = (p.width + kWarp * N - 1) / (kWarp * N);
   const unsigned blocks = Blocks(EmbeddingDwScratch::Pieces(p.n) * p.strips * kWarp);
-  SumPiecesKernel<T, N><<<blocks, kThreads, 0, stream>>>(p);
+  SumPiecesKernel<N><<<blocks, kThreads, 0, stream>>>(p);
   gpu::CheckLaunch("embedding_dw, pieces");
-  JoinPiecesKernel<T, N><<<blocks, kThreads, 0, stream>>>(p);
+  JoinPiecesKernel<N><<<blocks, kThreads, 0, stream>>>(p);
   gpu::CheckLaunch("embedding_dw, joined");
 }
 
@@ -227,10 +267,12 @@ int SortTokens(const CudaContext& ctx, const EmbeddingDwScratch& scratch, int n,
   return keys.selector;
 }
 
-void EmbeddingDw(const CudaContext& ctx) {
+// T: dy's type, G: the gradient's.
+template <typename T, typename G>
+void AddEmbeddings(const CudaContext& ctx) {
   const int64_t bytes = ctx.outputs[0].type.bytes();
-  float* dweight = ctx.out<float>(0);
-  const float* acc = ctx.in<float>(2);
+  G* const dweight = ctx.out<G>(0);
+  const G* const acc = ctx.in<G>(2);
   if (acc == nullptr) {
     gpu::Check(cudaMemsetAsync(dweight, 0, bytes, ctx.stream), "cudaMemsetAsync");
   } else if (acc != dweight) {
@@ -244,24 +286,33 @@ void EmbeddingDw(const CudaContext& ctx) {
   const EmbeddingDwScratch scratch(n, width);
   const int sorted = SortTokens(ctx, scratch, n, vocabulary);
   const char* base = static_cast<const char*>(ctx.workspace);
-  DispatchCuda(ctx.inputs[1].type.dtype, [&]<typename T>() {
-    const EmbeddingSum<T> p = {
-        .keys = reinterpret_cast<const int32_t*>(base + scratch.keys[sorted]),
-        .positions = reinterpret_cast<const int32_t*>(base + scratch.positions[sorted]),
-        .n = n,
-        .vocabulary = vocabulary,
-        .width = width,
-        .strips = 0,
-        .dy = ctx.in<T>(1),
-        .add = acc != nullptr,
-        .dweight = dweight,
-        .partials = reinterpret_cast<float*>(static_cast<char*>(ctx.workspace) + scratch.partials)};
-    if (width % kPackSize<T> == 0 && Aligned(p.dy, dweight)) {
-      SumRuns<T, kPackSize<T>>(p, ctx.stream);
-    } else {
-      SumRuns<T, 1>(p, ctx.stream);
-    }
-  });
+  EmbeddingSum<T, G> p = {
+      .keys = reinterpret_cast<const int32_t*>(base + scratch.keys[sorted]),
+      .positions = reinterpret_cast<const int32_t*>(base + scratch.positions[sorted]),
+      .n = n,
+      .vocabulary = vocabulary,
+      .width = width,
+      .strips = 0,
+      .dy = ctx.in<T>(1),
+      .add = acc != nullptr,
+      .dweight = dweight,
+      .partials = reinterpret_cast<float*>(static_cast<char*>(ctx.workspace) + scratch.partials),
+      .random = {}};
+  if constexpr (std::is_same_v<G, __nv_bfloat16>) {
+    p.random = {ctx.in<int32_t>(3), static_cast<uint64_t>(ctx.attributes.GetInt("key"))};
+  }
+  if (width % kPackSize<T> == 0 && Aligned(p.dy, dweight)) {
+    SumRuns<kPackSize<T>>(p, ctx.stream);
+  } else {
+    SumRuns<1>(p, ctx.stream);
+  }
+}
+
+void EmbeddingDw(const CudaContext& ctx) {
+  if (ctx.outputs[0].type.dtype == graph::DType::kBFloat16) {
+    return AddEmbeddings<__nv_bfloat16, __nv_bfloat16>(ctx);
+  }
+  DispatchCuda(ctx.inputs[1].type.dtype, [&]<typename T>() { AddEmbeddings<T, float>(ctx); });
 }
 
 template <typename T, int N>

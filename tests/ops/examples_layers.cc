@@ -41,6 +41,26 @@ const ExampleRegistration kEmbeddingDwShard(
      .inputs = {{{4, 9}, Fill::kTokens, 7}, {{4, 9, 16}}, {{7, 16}}},
      .attributes = {{"rows", int64_t{7}}, {"axis", std::string("tensor")}},
      .compute_inputs = {2}});
+const graph::Attributes kLowEmbedding = {
+    {"rows", int64_t{11}}, {"key", int64_t{5}}, {"low_gradient", true}};
+const ExampleRegistration kEmbeddingDwLow(
+    {.op = "embedding_dw",
+     .label = "added to in bf16",
+     .inputs = {{{8, 9}, Fill::kTokens, 7}, {{8, 9, 48}}, {{11, 48}}, {{2}, Fill::kCounter}},
+     .attributes = kLowEmbedding,
+     .dtypes = {graph::DType::kBFloat16}});
+const ExampleRegistration kEmbeddingDwLowOdd(
+    {.op = "embedding_dw",
+     .label = "added to in bf16, rows of 13",
+     .inputs = {{{4, 9}, Fill::kTokens, 7}, {{4, 9, 13}}, {{11, 13}}, {{2}, Fill::kCounter}},
+     .attributes = kLowEmbedding,
+     .dtypes = {graph::DType::kBFloat16}});
+const ExampleRegistration kEmbeddingDwLowFresh(
+    {.op = "embedding_dw",
+     .label = "written in bf16",
+     .inputs = {{{4, 9}, Fill::kTokens, 7}, {{4, 9, 16}}, Absent(), {{2}, Fill::kCounter}},
+     .attributes = kLowEmbedding,
+     .dtypes = {graph::DType::kBFloat16}});
 const ExampleRegistration kPositionDw({.op = "position_dw",
                                        .label = "accumulating",
                                        .inputs = {{{3, 5, 19}}, {{8, 19}}},
