@@ -50,11 +50,11 @@ const ExampleRegistration kLinearDwLowSlices(
                 {{2}, Fill::kCounter}},
      .attributes = {{"bias", true}, {"key", int64_t{5}}, {"low_gradient", true}},
      .dtypes = {graph::DType::kBFloat16}});
-// Enough work for a kernel of our own on a Hopper GPU.
+// More than a slice, for the kernel of our own on a Hopper GPU.
 const ExampleRegistration kLinearDwLowLarge(
     {.op = "linear_dw",
      .label = "added to in bf16, large",
-     .inputs = {{{600, 1032}}, {{600, 1000}}, {{1000, 1032}}, Absent(), {{2}, Fill::kCounter}},
+     .inputs = {{{72, 4104}}, {{72, 2048}}, {{2048, 4104}}, Absent(), {{2}, Fill::kCounter}},
      .attributes = {{"bias", false}, {"key", int64_t{5}}, {"low_gradient", true}},
      .dtypes = {graph::DType::kBFloat16}});
 const ExampleRegistration kLinearDwFresh({.op = "linear_dw",
