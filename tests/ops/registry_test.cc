@@ -234,6 +234,10 @@ void OpTest::CheckDraws(DType dtype) const {
   graph::Attributes attributes = example().attributes;
   Outputs inputs = MakeInputs(example(), dtype);
   if (rng >= inputs.size() || !inputs[rng]) return;
+  // What is added to nothing is rounded to the nearest.
+  for (const graph::InPlacePair& low : op().low_gradients) {
+    if (attributes.Has("low_gradient") && !inputs[static_cast<size_t>(low.input)]) return;
+  }
   for (const char* probability : {"p", "dropout"}) {
     if (attributes.Has(probability) && attributes.GetReal(probability) == 0) return;
   }

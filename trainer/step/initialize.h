@@ -9,9 +9,9 @@
 
 namespace plimsoll::trainer {
 
-// Fills `values` as the parameter's initializer says. Element i is a function of seed, parameter
-// name and i alone.
+// Fills `values`, the parameter's elements from number `first` on (a multiple of 4), as its
+// initializer says. Element i is a function of seed, parameter name and i alone.
 void InitializeParameter(const models::ParameterInfo& parameter, uint64_t seed,
-                         std::span<float> values, ThreadPool& pool);
+                         std::span<float> values, ThreadPool& pool, int64_t first = 0);
 
 }  // namespace plimsoll::trainer

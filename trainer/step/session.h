@@ -235,6 +235,8 @@ class Session {
   // Between that and what the device holds.
   std::vector<float> ReadPart(std::string_view name);
   void WritePart(std::string_view name, std::span<const float> part);
+  // Elements of a parameter that is whole on this rank, from number `first` on.
+  void WriteElements(std::string_view name, int64_t first, std::span<const float> values);
   // The same where data ranks divide it once more.
   bool IsDivided(std::string_view name) const;
   std::vector<float> ReadDivided(std::string_view name);
@@ -249,7 +251,8 @@ class Session {
   std::span<float> InPlace(std::string_view name) const;
   StoredParameter Direct(std::string_view name) const;  // of a parameter on the CPU
   bool direct() const { return device_.kind() == runtime::DeviceKind::kCpu; }
-  StagedParameter Stage(std::string_view name) const;
+  // `count` elements from number `first` on; by default all.
+  StagedParameter Stage(std::string_view name, int64_t first = 0, int64_t count = -1) const;
   // `all`: also those that evaluations alone have, which a step does not read.
   void ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metrics, bool all) const;
   void ReadMetrics(std::span<StepMetrics> metrics, bool all);

@@ -14,6 +14,13 @@
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
+namespace {
+
+// Elements of a parameter that are written at a time: the pages of new memory as large as the
+// parameter would cost more time than its values.
+constexpr int64_t kChunk = int64_t{1} << 22;
+
+}  // namespace
 
 // With one place in host memory for each of its tensors, as StoredParameter takes them.
 struct Session::StagedParameter {
@@ -27,9 +34,18 @@ struct Session::StagedParameter {
   }
 };
 
-Session::StagedParameter Session::Stage(std::string_view name) const {
+Session::StagedParameter Session::Stage(std::string_view name, int64_t first, int64_t count) const {
   const std::string stem(name);
-  StagedParameter staged{Find(name), Find(stem + ".remainder"), Find(stem + ".master"), {}, {}, {}};
+  const auto find = [&](const std::string& tensor) {
+    Where where = Find(tensor);
+    if (count < 0 || !where.exists()) return where;
+    where.type.shape = {count};
+    where.range.bytes = where.type.bytes();
+    where.range.offset += first * graph::ByteSize(where.type.dtype);
+    if (where.direct != nullptr) where.direct += first * graph::ByteSize(where.type.dtype);
+    return where;
+  };
+  StagedParameter staged{find(stem), find(stem + ".remainder"), find(stem + ".master"), {}, {}, {}};
   if (!staged.whole.exists()) throw InternalError("no program carries '" + stem + "'");
   staged.whole_bytes.resize(static_cast<size_t>(staged.whole.range.bytes));
   staged.remainder_bytes.resize(static_cast<size_t>(staged.remainder.range.bytes));
@@ -164,8 +180,19 @@ void Session::WritePart(std::string_view name, std::span<const float> part) {
     Direct(name).Set(part);
     return;
   }
-  StagedParameter staged = Stage(name);
-  staged.stored().Set(part);
+  const auto elements = static_cast<int64_t>(part.size());
+  for (int64_t first = 0; first < elements; first += kChunk) {
+    const int64_t count = std::min(kChunk, elements - first);
+    WriteElements(name, first, part.subspan(first, count));
+  }
+}
+
+void Session::WriteElements(std::string_view name, int64_t first, std::span<const float> values) {
+  StagedParameter staged = Stage(name, first, static_cast<int64_t>(values.size()));
+  constexpr int64_t kGrain = 1 << 16;
+  device_.pool().ParallelFor(values.size(), kGrain, [&](int64_t begin, int64_t end) {
+    staged.stored().Part(begin, end).Set(values.subspan(begin, end - begin));
+  });
   Put(staged.whole, staged.whole_bytes.data());
   Put(staged.remainder, staged.remainder_bytes.data());
   Put(staged.master, staged.master_bytes.data());
@@ -181,9 +208,19 @@ void Session::InitializeOne(const models::ParameterInfo& parameter, uint64_t see
     InitializeParameter(parameter, seed, place, device_.pool());
     return;
   }
-  std::vector<float> values(static_cast<size_t>(parameter.shape.elements()));
-  InitializeParameter(parameter, seed, values, device_.pool());
-  WriteParameter(parameter.name, values);
+  const int64_t elements = parameter.shape.elements();
+  if (IsShared(parameter.name)) {
+    std::vector<float> values(static_cast<size_t>(elements));
+    InitializeParameter(parameter, seed, values, device_.pool());
+    WriteParameter(parameter.name, values);
+    return;
+  }
+  std::vector<float> values(static_cast<size_t>(std::min(kChunk, elements)));
+  for (int64_t first = 0; first < elements; first += kChunk) {
+    const std::span<float> chunk(values.data(), std::min(kChunk, elements - first));
+    InitializeParameter(parameter, seed, chunk, device_.pool(), first);
+    WriteElements(parameter.name, first, chunk);
+  }
 }
 
 void Session::Initialize(const models::Model& model, uint64_t seed) {

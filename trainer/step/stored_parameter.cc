@@ -15,6 +15,12 @@ std::span<float> StoredParameter::InPlace() const {
   return {static_cast<float*>(data_), static_cast<size_t>(elements_)};
 }
 
+StoredParameter StoredParameter::Part(int64_t begin, int64_t end) const {
+  return {dtype_, end - begin, static_cast<std::byte*>(data_) + begin * graph::ByteSize(dtype_),
+          remainder_ == nullptr ? nullptr : remainder_ + begin,
+          master_ == nullptr ? nullptr : master_ + begin};
+}
+
 void StoredParameter::Set(std::span<const float> values) const {
   if (static_cast<int64_t>(values.size()) != elements_) {
     throw InternalError("a parameter is set from another number of elements");

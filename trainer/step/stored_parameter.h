@@ -28,6 +28,9 @@ class StoredParameter {
   // that no other tensor must be updated with them; empty otherwise.
   std::span<float> InPlace() const;
 
+  // Elements `begin` to `end`.
+  StoredParameter Part(int64_t begin, int64_t end) const;
+
   // `values` has elements() elements.
   void Set(std::span<const float> values) const;
   void Get(std::span<float> values) const;
