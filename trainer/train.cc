@@ -240,6 +240,7 @@ class Run {
     record_.plan = FingerprintOf(compiled);
     ranks_.RequireAgreement(compiled);
     CheckBudget(config_, compiled.plan);
+    if (!caching_) ranks_.RequireHostMemory(compiled);
     gpu_.emplace(config_);
     gpu_->CheckFree(compiled.plan);
     compile_seconds_ = SecondsSince(start);
