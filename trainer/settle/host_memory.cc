@@ -34,8 +34,8 @@ struct Sharing {
   bool Fits() const { return ranks.size() == 1 || bytes <= available; }
 };
 
-std::string Describe(const Sharing& sharing, const std::string& host, bool limited,
-                     runtime::DeviceKind device) {
+std::string DescribeLack(const Sharing& sharing, const std::string& host, bool limited,
+                         runtime::DeviceKind device) {
   const auto count = static_cast<int64_t>(sharing.ranks.size());
   const bool gpu = device == runtime::DeviceKind::kCuda;
   std::string text = fmt::format(
@@ -53,7 +53,7 @@ std::string Describe(const Sharing& sharing, const std::string& host, bool limit
                     FormatBytes(std::max<int64_t>(sharing.available, 0) / count));
 }
 
-HostShare Decode(const std::string& text) {
+HostShare ShareFrom(const std::string& text) {
   const json told = json::parse(text);
   return {.leader = told.at("leader"),
           .host = told.at("host"),
@@ -77,7 +77,7 @@ std::string HostMemoryProblem(std::span<const HostShare> ranks, runtime::DeviceK
   }
   for (const auto& [place, sharing] : all) {
     if (sharing.Fits()) continue;
-    return Describe(sharing, ranks[sharing.ranks.front()].host, place.second != 0, device);
+    return DescribeLack(sharing, ranks[sharing.ranks.front()].host, place.second != 0, device);
   }
   return "";
 }
@@ -92,7 +92,7 @@ void RequireHostMemory(runtime::World& world, int64_t bytes, runtime::DeviceKind
                                 {"group_id", available.group_id}}
                                .dump();
   std::vector<HostShare> ranks;
-  for (const std::string& text : world.Gather(here)) ranks.push_back(Decode(text));
+  for (const std::string& text : world.Gather(here)) ranks.push_back(ShareFrom(text));
   const std::string problem = HostMemoryProblem(ranks, device);
   if (!problem.empty()) throw UserError(problem, ExitCode::kBudgetNotMet);
 }
