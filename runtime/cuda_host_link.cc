@@ -1,4 +1,3 @@
-#include <array>
 #include <exception>
 
 #include "gpu/first_device.h"
@@ -9,8 +8,8 @@
 namespace plimsoll::runtime {
 namespace {
 
-constexpr int64_t kBytes = int64_t{64} << 20;  // of a copy
-constexpr int kCopies = 8;
+constexpr int64_t kBytes = int64_t{16} << 20;  // of a copy
+constexpr int kCopies = 32;
 
 // One way of the link.
 struct Way {

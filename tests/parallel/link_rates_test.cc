@@ -37,7 +37,8 @@ class LinkRatesTest : public testing::Test {
                "model: {family: gpt2, layers: 2, width: 64, heads: 2, vocab: 256, sequence: 32}\n"
                "data: {synthetic: true}\ntrain: {steps: 1}\ndevice: cuda\n" +
                    more,
-               "run.yaml", {}, TestWorld().size())
+               "run.yaml", {"parallel.data=" + std::to_string(TestWorld().size())},
+               TestWorld().size())
         .config;
   }
   std::vector<std::string> Files() const {

@@ -39,9 +39,9 @@ bool SavedInParts(const graph::Shape& shape, int64_t ranks) {
 
 namespace {
 
-// Of the bytes of all copies, the share that a group may have: this bounds the number of groups to
-// twice as many. Waiting for a group takes a recorded step about a microsecond, with a snapshot or
-// without.
+// Of the bytes of all copies, a group may have one part of so many. That bounds the number of
+// groups to twice as many: a recorded step has a node for each that it waits for, also in steps
+// without a snapshot.
 constexpr int64_t kGroups = 64;
 
 // For each tensor that the step changes, how many nodes come before the first one that does.
