@@ -154,7 +154,7 @@ DeviceRates::DeviceRates(std::string_view name)
     unknown_gpu_ = name;
     gpu_ = measured_;
   }
-  const double rate = kLinkBytes * gpu_->link / measured_->link;
+  const double rate = kLinkBytes * (gpu_->link / measured_->link);
   link_ = {rate, rate, rate, rate};
 }
 

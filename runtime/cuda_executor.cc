@@ -51,8 +51,8 @@ struct CudaExecutor::Impl {
   const CudaStreams& streams;
   const CudaSchedule schedule;
   const CudaRanges ranges;
-  // By item: what it waits for before it begins, and what is recorded once it has ended; nullptr:
-  // nothing. Neither is by item, but empty, where no program runs beside others.
+  // By item: the event that it waits for before it begins, and the one that is recorded once it has
+  // ended; nullptr: none. Both are empty where there are no such items.
   std::vector<const CudaEvent*> awaited, passed;
   std::unique_ptr<CudaRecording> recording;
 

@@ -114,6 +114,7 @@ TEST_F(LinkRatesTest, PlansTakeItAndABadFileIsReplaced) {
             "link 50.0 GB/s to the GPU, 40.0 back, 30.0 and 20.0 both ways at once: measured");
   ASSERT_EQ(Files().size(), 1);
   const std::string path = cache_ + "/plimsoll/" + Files().front();
+  TestWorld().Barrier();
   for (const char* bad : {"{", "{\"to_device\": -1}", ""}) {
     if (TestWorld().rank() == 0) WriteFile(path, bad);
     TestWorld().Barrier();
@@ -123,6 +124,7 @@ TEST_F(LinkRatesTest, PlansTakeItAndABadFileIsReplaced) {
     Measure(config, kLink);
     EXPECT_EQ(measured_, 1);
     EXPECT_TRUE(KnownLink(config).has_value());
+    TestWorld().Barrier();
   }
 }
 
