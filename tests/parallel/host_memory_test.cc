@@ -38,7 +38,7 @@ TEST(HostMemory, RanksOfAHostAddUp) {
   EXPECT_EQ(HostMemoryProblem(ranks, DeviceKind::kCuda), "");  // as much as there is
   ranks[3].bytes = 36 * kGiB;
   ExpectInOrder(HostMemoryProblem(ranks, DeviceKind::kCuda),
-                {"ranks 2, 3", "48.0 GiB", "host n2", "36.0 GiB", "the host has 40.0 GiB",
+                {"ranks 2, 3 on host n2", "48.0 GiB", "36.0 GiB", "the host has 40.0 GiB",
                  "memory.weights", "memory.host_budget", "each rank's", "20.0 GiB"});
   const std::string on_cpu = HostMemoryProblem(ranks, DeviceKind::kCpu);
   ExpectInOrder(on_cpu, {"ranks 2, 3", "train.micro_batch"});
@@ -46,7 +46,7 @@ TEST(HostMemory, RanksOfAHostAddUp) {
   // All on one host.
   for (HostShare& rank : ranks) rank = {0, "n1", 12 * kGiB, rank.available};
   ExpectInOrder(HostMemoryProblem(ranks, DeviceKind::kCuda),
-                {"ranks 0, 1, 2, 3", "48.0 GiB", "host n1"});
+                {"ranks 0, 1, 2, 3 on host n1", "48.0 GiB"});
 }
 
 // Ranks of one control group share its limit, and those in groups of their own don't.

@@ -38,10 +38,10 @@ std::string DescribeLack(const Sharing& sharing, const std::string& host, bool l
                          runtime::DeviceKind device) {
   const auto count = static_cast<int64_t>(sharing.ranks.size());
   const bool gpu = device == runtime::DeviceKind::kCuda;
-  std::string text = fmt::format(
-      "{} of ranks {} needs {} of the memory of host {}, {} of it for the largest rank, but {} {}",
-      gpu ? "what the plans keep on the host" : "the plans", fmt::join(sharing.ranks, ", "),
-      FormatBytes(sharing.bytes), host, FormatBytes(sharing.most),
+  const std::string text = fmt::format(
+      "ranks {} on host {} need {} of its memory together for {}, at most {} of it each, but {} {}",
+      fmt::join(sharing.ranks, ", "), host, FormatBytes(sharing.bytes),
+      gpu ? "what their plans keep on the host" : "their plans", FormatBytes(sharing.most),
       limited ? "their control group (a container's or a batch job's limit) leaves"
               : "the host has",
       FormatBytes(std::max<int64_t>(sharing.available, 0)));
