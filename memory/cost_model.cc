@@ -166,8 +166,11 @@ std::vector<double> CostModel::SecondsBesideCopies(const graph::Program& program
     const graph::Node& node = program.nodes()[n];
     if (node.op->transfer == graph::Transfer::kCopyStart) {
       const graph::Tensor& copy = program.tensor(node.outputs[0]);
-      double& way = free_from[copy.place == graph::Place::kHost];
-      way = std::max(way, now) + rates_.CopySeconds(static_cast<double>(copy.bytes()));
+      const bool to_host = copy.place == graph::Place::kHost;
+      double& way = free_from[to_host];
+      way = std::max(way, now);
+      const double beside = std::max(0.0, free_from[!to_host] - way);
+      way += rates_.CopySeconds(static_cast<double>(copy.bytes()), copy.place, beside);
       arrives[program.Root(node.outputs[0])] = way;
     } else if (node.op->transfer == graph::Transfer::kCopyDone) {
       const auto copy = arrives.find(program.Root(node.inputs[0]));

@@ -8,7 +8,8 @@
 //
 // A program takes the sum of its nodes. If copies to the host and back run beside the ops, a
 // copy_start takes no time, each direction carries one copy at a time in the order of their starts,
-// and a copy_done takes as long as the ops must wait for it.
+// slower while the other direction is busy, and a copy_done takes as long as the ops must wait for
+// it.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +55,8 @@ class CostModel {
   void Add(const TimedCall& timed);
   bool Knows(const graph::OpCall& call) const { return exact_.count(SignatureOf(call)) > 0; }
   bool measured() const { return !exact_.empty(); }
+  // The speed of copies that run beside the ops.
+  void SetLink(const LinkRates& link) { rates_.set_link(link); }
 
   // Remembers the calls that it was asked about: the solver asks about the same ones in thousands
   // of programs, on several threads.

@@ -150,9 +150,12 @@ double HeadFactor(const graph::OpCall& call) {
 
 DeviceRates::DeviceRates(std::string_view name)
     : gpu_(gpu::FindPeakRates(name)), measured_(gpu::FindPeakRates(kMeasuredGpu)) {
-  if (gpu_ != nullptr) return;
-  unknown_gpu_ = name;
-  gpu_ = measured_;
+  if (gpu_ == nullptr) {
+    unknown_gpu_ = name;
+    gpu_ = measured_;
+  }
+  const double rate = kLinkBytes * (gpu_->link / measured_->link);
+  link_ = {rate, rate, rate, rate};
 }
 
 std::string DeviceRates::Origin() const {
@@ -186,9 +189,13 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
          (op.shares_launches ? 0 : kGpuSecondsPerNode);
 }
 
-double DeviceRates::CopySeconds(double bytes) const {
-  const double scale = gpu_ == nullptr ? 1 : gpu_->link / measured_->link;
-  return bytes / (kLinkBytes * scale) + kSecondsPerCopy;
+double DeviceRates::CopySeconds(double bytes, graph::Place to, double beside) const {
+  const bool to_host = to == graph::Place::kHost;
+  const double alone = to_host ? link_.to_host : link_.to_device;
+  const double both = to_host ? link_.both_to_host : link_.both_to_device;
+  const double so_far = std::min(bytes, beside * both);
+  const double seconds = alone == both ? bytes / alone : so_far / both + (bytes - so_far) / alone;
+  return seconds + kSecondsPerCopy;
 }
 
 }  // namespace plimsoll::memory

@@ -9,8 +9,18 @@
 
 #include "gpu/peak_rates.h"
 #include "graph/op.h"
+#include "graph/tensor.h"
 
 namespace plimsoll::memory {
+
+// Bytes a second between a GPU and pinned memory of the host.
+struct LinkRates {
+  double to_device = 0, to_host = 0;            // while nothing goes the other way
+  double both_to_device = 0, both_to_host = 0;  // while something does
+  bool measured = false;                        // on this machine
+
+  bool operator==(const LinkRates&) const = default;
+};
 
 class DeviceRates {
  public:
@@ -30,8 +40,12 @@ class DeviceRates {
 
   // Whether copies to the host and back run beside the ops. On the CPU they are ordinary ops.
   bool copies_overlap() const { return gpu_ != nullptr; }
-  // The time of such a copy itself, one way.
-  double CopySeconds(double bytes) const;
+  // The time of such a copy itself, during whose first `beside` seconds another one goes the other
+  // way.
+  double CopySeconds(double bytes, graph::Place to = graph::Place::kHost, double beside = 0) const;
+  // Of a GPU. Until it is set, the rates are built in.
+  const LinkRates& link() const { return link_; }
+  void set_link(const LinkRates& link) { link_ = link; }
 
  private:
   static constexpr std::string_view kMeasuredGpu = "NVIDIA H200";
@@ -43,6 +57,7 @@ class DeviceRates {
   const gpu::PeakRates* gpu_ = nullptr;       // nullptr: the CPU
   const gpu::PeakRates* measured_ = nullptr;  // the GPU that the rates were measured on
   int threads_ = 1;
+  LinkRates link_;
 };
 
 }  // namespace plimsoll::memory

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "base/error.h"
 #include "base/message.h"
-#include "ops/collective.h"
 #include "runtime/cuda_fill.h"
 #include "runtime/cuda_instruments.h"
 #include "runtime/cuda_ranges.h"
@@ -22,20 +22,11 @@ using graph::Program;
 
 using Item = CudaItem;
 
-// Whether the node changes state that steps carry on. Gathering parameters from other ranks leaves
-// this rank's own part as it is.
-bool ChangesState(const Program& program, const Node& node) {
-  return !ops::IsCollective(*node.op) && !node.op->view &&
-         std::ranges::any_of(node.outputs, [&](graph::TensorId id) {
-           return id != graph::kNoTensor && graph::OutlivesSteps(program.tensor(program.Root(id)));
-         });
-}
-
 }  // namespace
 
 struct CudaExecutor::Impl {
   Impl(const Program& p, const Layout& l, ArenaBases b, const CudaStreams& s, gpu::Libraries& libs,
-       ExecutorOptions o, const CudaEvent* event);
+       ExecutorOptions o, const CudaBeside* beside);
   ~Impl() {
     cudaStreamSynchronize(streams.compute.get());  // nothing that runs may lose what it uses
   }
@@ -43,8 +34,8 @@ struct CudaExecutor::Impl {
   cudaStream_t stream(CudaStreamIndex which) const;
   template <typename Body>
   void WithNode(int node, Body&& body) const;
-  void FindFirstChange();
-  void AwaitBeforeChanges();
+  void FindAwaited(const CudaBeside& beside);
+  void PassMarks(std::span<const int> marks, const std::vector<CudaEvent>& passed);
   void Enqueue(const Item& item);
   void PoisonBefore(const Item& item);
   void PoisonAfter(const Item& item);
@@ -60,8 +51,9 @@ struct CudaExecutor::Impl {
   const CudaStreams& streams;
   const CudaSchedule schedule;
   const CudaRanges ranges;
-  const CudaEvent* const before_changes;
-  const Item* first_change = nullptr;
+  // By item: the event that it waits for before it begins, and the one that is recorded once it has
+  // ended; nullptr: none. Both are empty where there are no such items.
+  std::vector<const CudaEvent*> awaited, passed;
   std::unique_ptr<CudaRecording> recording;
 
   std::optional<CudaPoison> poison;
@@ -77,7 +69,7 @@ struct CudaExecutor::Impl {
 };
 
 CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases bases, const CudaStreams& s,
-                         gpu::Libraries& libraries, ExecutorOptions o, const CudaEvent* event)
+                         gpu::Libraries& libraries, ExecutorOptions o, const CudaBeside* beside)
     : program(p),
       layout(l),
       options(o),
@@ -86,9 +78,8 @@ CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases bases, co
       schedule(program, layout, bases, s, libraries, o.check_arena || o.check_finite,
                o.communicators),
       ranges(program),
-      before_changes(event),
       nanoseconds(p.nodes().size(), 0) {
-  if (before_changes != nullptr) FindFirstChange();
+  if (beside != nullptr) FindAwaited(*beside);
   if (options.poison) poison.emplace(program, layout, bases);
   if (options.check_arena) meter.emplace(program, layout, bases);
   if (options.check_finite) finite.emplace(program, layout, bases);
@@ -98,22 +89,32 @@ CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases bases, co
   }
 }
 
-void CudaExecutor::Impl::FindFirstChange() {
-  const auto first = std::ranges::find_if(schedule.items(), [&](const Item& item) {
-    return std::ranges::any_of(
-        item.nodes, [&](int node) { return ChangesState(program, program.nodes()[node]); });
-  });
-  if (first != schedule.items().end()) first_change = &*first;
+// A stream that has waited for a mark has waited for those before it, and a stream that forks off
+// for what the compute stream has waited for.
+void CudaExecutor::Impl::FindAwaited(const CudaBeside& beside) {
+  std::array<int, kCudaStreams> reached;
+  reached.fill(StateReads::kNoMark);
+  for (const Item& item : schedule.items()) {
+    int mark = StateReads::kNoMark;
+    for (const int node : item.nodes) {
+      mark = std::max(mark, beside.reads.MarkBefore(program, program.nodes()[node]));
+    }
+    int& of_stream = reached[schedule.StreamOf(item)];
+    of_stream = std::max(of_stream, reached[kCompute]);
+    awaited.push_back(mark > of_stream ? &beside.passed[mark] : nullptr);
+    of_stream = std::max(of_stream, mark);
+  }
 }
 
-// In a recorded graph the event is an external one: the graph waits for its last recording at
-// launch.
-void CudaExecutor::Impl::AwaitBeforeChanges() {
-  const cudaStream_t compute = streams.compute.get();
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  gpu::Check(cudaStreamIsCapturing(compute, &capture), "cudaStreamIsCapturing");
-  before_changes->MakeWait(compute, capture == cudaStreamCaptureStatusNone ? cudaEventWaitDefault
-                                                                           : cudaEventWaitExternal);
+void CudaExecutor::Impl::PassMarks(std::span<const int> marks,
+                                   const std::vector<CudaEvent>& events) {
+  const std::vector<Item>& items = schedule.items();
+  passed.assign(items.size(), nullptr);
+  for (size_t mark = 0; mark < marks.size(); ++mark) {
+    const auto behind = std::ranges::upper_bound(
+        items, marks[mark], {}, [](const Item& item) { return item.nodes.front(); });
+    if (behind != items.begin()) passed[behind - items.begin() - 1] = &events[mark];
+  }
 }
 
 cudaStream_t CudaExecutor::Impl::stream(CudaStreamIndex which) const {
@@ -168,14 +169,15 @@ void CudaExecutor::Impl::EnqueueWork(const Item& item) {
 }
 
 void CudaExecutor::Impl::Enqueue(const Item& item) {
+  const size_t index = static_cast<size_t>(&item - schedule.items().data());
+  const cudaStream_t on = stream(schedule.StreamOf(item));
   WithNode(item.nodes.front(), [&] {
-    if (&item == first_change) AwaitBeforeChanges();
     if (schedule.Forks(item)) Fork(item);
+    if (!awaited.empty() && awaited[index] != nullptr) awaited[index]->WaitForOthers(on);
     EnqueueWork(item);
-    if (schedule.Forks(item)) schedule.side(item).has_ended.Record(stream(schedule.StreamOf(item)));
-    if (!options.graphs) {
-      gpu::Check(cudaStreamSynchronize(stream(schedule.StreamOf(item))), "running the kernel");
-    }
+    if (schedule.Forks(item)) schedule.side(item).has_ended.Record(on);
+    if (!passed.empty() && passed[index] != nullptr) passed[index]->RecordForOthers(on);
+    if (!options.graphs) gpu::Check(cudaStreamSynchronize(on), "running the kernel");
   });
 }
 
@@ -259,10 +261,9 @@ void CudaExecutor::Impl::Collect() const {
 
 CudaExecutor::CudaExecutor(const Program& program, const Layout& layout, ArenaBases bases,
                            const CudaStreams& streams, gpu::Libraries& libraries,
-                           ExecutorOptions options, const CudaEvent* before_changes)
+                           ExecutorOptions options, const CudaBeside* beside)
     : Executor(program),
-      impl_(std::make_unique<Impl>(program, layout, bases, streams, libraries, options,
-                                   before_changes)) {}
+      impl_(std::make_unique<Impl>(program, layout, bases, streams, libraries, options, beside)) {}
 
 CudaExecutor::~CudaExecutor() = default;
 
@@ -345,6 +346,10 @@ int64_t CudaExecutor::launches() const {
   return static_cast<int64_t>(impl_->schedule.items().size());
 }
 
+void CudaExecutor::PassMarks(std::span<const int> marks, const std::vector<CudaEvent>& passed) {
+  impl_->PassMarks(marks, passed);
+}
+
 CudaBesideExecutor::CudaBesideExecutor(const Program& program, const Layout& layout,
                                        ArenaBases bases, const CudaStreams& others,
                                        const CudaBeside& beside, gpu::Libraries& libraries,
@@ -352,7 +357,9 @@ CudaBesideExecutor::CudaBesideExecutor(const Program& program, const Layout& lay
     : CudaExecutor(program, layout, bases, beside.streams, libraries, options),
       others_(others),
       beside_(beside),
-      alone_(options.check_arena || options.check_finite) {}
+      alone_(options.check_arena || options.check_finite) {
+  PassMarks(beside.reads.marks(), beside.passed);
+}
 
 void CudaBesideExecutor::Run() {
   beside_.may_start.Record(others_.compute.get());

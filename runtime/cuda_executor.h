@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "gpu/libraries.h"
@@ -27,11 +28,11 @@ class CudaExecutor : public Executor {
  public:
   // Binds the program and runs nothing. Everything but the layout must outlive the executor. Throws
   // InternalError when an op has no CUDA kernel, a workspace is too small, or a tensor lies outside
-  // its arena. With `before_changes`, a run waits for that event before it changes state that steps
-  // carry on.
+  // its arena. A run waits for the program that runs beside it, if there is one, before it changes
+  // state that this program has not read yet.
   CudaExecutor(const graph::Program& program, const Layout& layout, ArenaBases bases,
                const CudaStreams& streams, gpu::Libraries& libraries, ExecutorOptions options,
-               const CudaEvent* before_changes = nullptr);
+               const CudaBeside* beside = nullptr);
   ~CudaExecutor() override;
 
   // Call all of these before the first Run(). Prepare() lets kernels choose their algorithms; it
@@ -51,6 +52,10 @@ class CudaExecutor : public Executor {
 
   // Launches in a run; kernels of nodes that share a launch count once.
   int64_t launches() const;
+
+ protected:
+  // A run records these events, by mark, as it passes the marks.
+  void PassMarks(std::span<const int> marks, const std::vector<CudaEvent>& passed);
 
  private:
   struct Impl;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <nccl.h>
+#include <sys/resource.h>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -22,7 +23,45 @@ cudaError_t Allocate(CudaBuffer::Kind kind, size_t bytes, void** data) {
   return cudaHostAlloc(data, bytes, cudaHostAllocDefault);
 }
 
+// Pinned memory cannot be swapped, and systems limit it.
+[[noreturn]] void RefusePinning(cudaError_t status, int64_t bytes, const char* what) {
+  cudaGetLastError();  // it is reported here
+  rlimit limit{};
+  const bool limited =
+      getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(bytes);
+  throw UserError(
+      fmt::format(
+          "memory.host_budget: the system refuses {} of {} ({} bytes), which stays where it "
+          "is while the GPU copies: {}{}; set a smaller memory.host_budget, or keep more on "
+          "the GPU (memory.weights, memory.gradients, optimizer.place, "
+          "checkpointing.offload)",
+          what, FormatBytes(bytes), bytes, cudaGetErrorString(status),
+          limited ? fmt::format("; this process may lock {} (ulimit -l, LimitMEMLOCK)",
+                                FormatBytes(static_cast<int64_t>(limit.rlim_cur)))
+                  : ""),
+      ExitCode::kBudgetNotMet);
+}
+
+bool IsRecorded(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  gpu::Check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
 }  // namespace
+
+void CudaEvent::RecordForOthers(cudaStream_t stream) const {
+  gpu::Check(
+      cudaEventRecordWithFlags(
+          event_, stream, IsRecorded(stream) ? cudaEventRecordExternal : cudaEventRecordDefault),
+      "cudaEventRecordWithFlags");
+}
+
+void CudaEvent::WaitForOthers(cudaStream_t stream) const {
+  gpu::Check(cudaStreamWaitEvent(stream, event_,
+                                 IsRecorded(stream) ? cudaEventWaitExternal : cudaEventWaitDefault),
+             "cudaStreamWaitEvent");
+}
 
 CudaBuffer::CudaBuffer(Kind kind, int64_t bytes, const char* what) : kind_(kind), bytes_(bytes) {
   if (bytes < 0) throw InternalError(fmt::format("{} of {} bytes", what, bytes));
@@ -30,25 +69,21 @@ CudaBuffer::CudaBuffer(Kind kind, int64_t bytes, const char* what) : kind_(kind)
   void* data = nullptr;
   const auto size = static_cast<size_t>(bytes);
   const cudaError_t status = Allocate(kind, size, &data);
+  if (status != cudaSuccess && kind == Kind::kPinned) RefusePinning(status, bytes, what);
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // it is reported here
     std::string free_text;
     size_t free = 0, total = 0;
-    if (kind != Kind::kPinned && cudaMemGetInfo(&free, &total) == cudaSuccess) {
+    if (cudaMemGetInfo(&free, &total) == cudaSuccess) {
       free_text = fmt::format("; {} of the GPU's {} are free", FormatBytes(int64_t(free)),
                               FormatBytes(int64_t(total)));
     }
-    throw UserError(
-        fmt::format("device: {} of {} ({} bytes) cannot be had{}; {}", what, FormatBytes(bytes),
-                    bytes, free_text,
-                    kind != Kind::kPinned
-                        ? "end what else uses the GPU (nvidia-smi lists it), or set a smaller "
-                          "memory.budget"
-                        : "set a smaller memory.host_budget, or raise the system's limit of locked "
-                          "memory"),
-        ExitCode::kBudgetNotMet);
+    throw UserError(fmt::format("device: {} of {} ({} bytes) cannot be had{}; end what else uses "
+                                "the GPU (nvidia-smi lists it), or set a smaller memory.budget",
+                                what, FormatBytes(bytes), bytes, free_text),
+                    ExitCode::kBudgetNotMet);
   }
-  gpu::Check(status, kind == Kind::kPinned ? "cudaHostAlloc" : "cudaMalloc");
+  gpu::Check(status, "cudaMalloc");
   data_ = static_cast<std::byte*>(data);
 }
 

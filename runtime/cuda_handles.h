@@ -50,9 +50,14 @@ class CudaEvent {
     gpu::Check(cudaEventRecord(event_, stream), "cudaEventRecord");
   }
   // Work enqueued on the stream from now on waits for the event's last recording.
-  void MakeWait(cudaStream_t stream, unsigned int flags = cudaEventWaitDefault) const {
-    gpu::Check(cudaStreamWaitEvent(stream, event_, flags), "cudaStreamWaitEvent");
+  void MakeWait(cudaStream_t stream) const {
+    gpu::Check(cudaStreamWaitEvent(stream, event_, cudaEventWaitDefault), "cudaStreamWaitEvent");
   }
+  // The same between graphs that are recorded apart: each launch of a graph records the event, and
+  // each launch of another one waits for the recording that was launched last. Outside of a graph
+  // as above.
+  void RecordForOthers(cudaStream_t stream) const;
+  void WaitForOthers(cudaStream_t stream) const;
   // Makes the host wait; returns at once when nothing was recorded.
   void Wait() const { gpu::Check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
   double MicrosecondsSince(const CudaEvent& start) const {

@@ -125,8 +125,11 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
   int64_t inputs = 0;
   for (const BoundProgram& bound : programs) inputs = std::max(inputs, InputBytes(*bound.program));
   upload_.Hold(inputs);
-  const bool beside = std::ranges::any_of(programs, &BoundProgram::beside);
-  if (beside && !beside_) beside_.emplace();
+  for (const BoundProgram& bound : programs) {
+    if (!bound.beside) continue;
+    if (beside_) throw InternalError("two programs cannot both run beside others");
+    beside_.emplace(*bound.program);
+  }
   std::vector<std::unique_ptr<CudaExecutor>> made;
   for (const BoundProgram& bound : programs) {
     CheckLayoutFits(*bound.program, *bound.layout, arena_.bytes(), host_arena_.bytes());
@@ -137,7 +140,7 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
     } else {
       made.push_back(std::make_unique<CudaExecutor>(*bound.program, *bound.layout, bases, streams_,
                                                     libraries_, options,
-                                                    beside_ ? &beside_->ended : nullptr));
+                                                    beside_ ? &*beside_ : nullptr));
     }
   }
   const int64_t handles = libraries_.handle_bytes();

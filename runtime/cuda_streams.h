@@ -1,7 +1,11 @@
 // The streams that a device's programs are enqueued on.
 #pragma once
 
+#include <vector>
+
+#include "graph/program.h"
 #include "runtime/cuda_handles.h"
+#include "runtime/state_reads.h"
 
 namespace plimsoll::runtime {
 
@@ -12,10 +16,15 @@ struct CudaStreams {
   CudaStream collectives{CudaStream::Priority::kHighest};
 };
 
-// The streams for programs that run beside others (DeviceMemory::BoundProgram).
+// What a program runs on beside others (DeviceMemory::BoundProgram), and how far it has come.
 struct CudaBeside {
+  explicit CudaBeside(const graph::Program& program)
+      : reads(program), passed(reads.marks().size()) {}
+
   CudaStreams streams;
   CudaEvent may_start, ended;
+  StateReads reads;
+  std::vector<CudaEvent> passed;  // by mark
 };
 
 }  // namespace plimsoll::runtime

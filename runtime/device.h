@@ -64,7 +64,7 @@ class DeviceMemory {
     const graph::Program* program = nullptr;
     const Layout* layout = nullptr;
     // Runs beside the programs that are run after it. They wait for it only before they change
-    // state that it may read: the state that steps carry on (graph::OutlivesSteps).
+    // state that it has not read yet (runtime/state_reads.h). At most one program does.
     bool beside = false;
   };
   // Makes the executors of all programs at once, before anything is written: kernels choose and

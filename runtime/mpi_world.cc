@@ -93,8 +93,10 @@ MpiRanks StartMpi() {
   CheckMpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &neighbours),
            "MPI_Comm_split_type");
   const OwnedMpiComm freed_at_the_end(neighbours);
+  int leader = RankIn(MPI_COMM_WORLD);
+  CheckMpi(MPI_Bcast(&leader, 1, MPI_INT, 0, neighbours), "MPI_Bcast");
   return {std::make_unique<MpiGroup>(Duplicate(MPI_COMM_WORLD)), RankIn(neighbours),
-          SizeOf(neighbours)};
+          SizeOf(neighbours), leader};
 }
 
 void FinishMpi() { CheckMpi(MPI_Finalize(), "MPI_Finalize"); }

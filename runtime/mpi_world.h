@@ -11,6 +11,7 @@ struct MpiRanks {
   std::unique_ptr<RankGroup> all;
   int local_rank = 0;
   int local_size = 1;
+  int host_leader = 0;
 };
 
 MpiRanks StartMpi();

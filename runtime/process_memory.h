@@ -1,7 +1,9 @@
 // Memory of this process as the system counts it, libraries included. Nothing here allocates.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace plimsoll::runtime {
 
@@ -15,8 +17,23 @@ struct ProcessMemory {
 // Throws InternalError when the system doesn't tell.
 ProcessMemory MeasureProcessMemory();
 
-// Bytes that this machine, or the container in which the process runs, can still provide without
-// swapping.
-int64_t AvailableMemory();
+// Memory that can still be had without swapping.
+struct AvailableMemoryBytes {
+  static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+  int64_t machine = 0;
+  // What is left of the limit of the process's control group, the tightest of it and those around
+  // it: a container's, or a batch job's.
+  int64_t group = kNoLimit;
+  uint64_t group_id = 0;  // the same for all processes of the machine that share this limit
+
+  int64_t least() const { return std::min(machine, group); }
+};
+
+// `root`: a folder in place of "/", for tests. Throws UserError when the system doesn't tell.
+AvailableMemoryBytes MeasureAvailableMemory(const char* root = "");
+
+// Bytes that this machine, or the container or job in which the process runs, can still provide.
+inline int64_t AvailableMemory() { return MeasureAvailableMemory().least(); }
 
 }  // namespace plimsoll::runtime

@@ -79,6 +79,7 @@ World::World(double patience) : host_(HostName()), exceptions_(std::uncaught_exc
   all_ = std::move(ranks.all);
   local_rank_ = ranks.local_rank;
   local_size_ = ranks.local_size;
+  host_leader_ = ranks.host_leader;
   if (all_->size() != launched) {
     const int found = all_->size();
     all_.reset();

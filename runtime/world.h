@@ -76,6 +76,7 @@ class World : public RankGroup {
   // This rank's number among the ranks on its host, which share memory; selects its GPU.
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
+  int host_leader() const { return host_leader_; }   // the first of these ranks
   const std::string& host() const { return host_; }  // its name
 
   // Replaces any earlier watch: when neither Progress() is called nor a call above returns for
@@ -94,6 +95,7 @@ class World : public RankGroup {
   std::unique_ptr<RankGroup> all_;
   int local_rank_ = 0;
   int local_size_ = 1;
+  int host_leader_ = 0;
   std::string host_;
   std::atomic<bool> mpi_ = false;
   std::mutex watched_;  // steps and savers report on threads of their own

@@ -19,7 +19,7 @@ std::string Announcement(const Announced& run) {
   text += run.data;
   text += fmt::format("built, differentiated and planned in {:.0f} ms\n{}\n",
                       run.compile_seconds * 1e3, memory::Summary(run.compiled.plan));
-  for (const std::string& line : {run.gpu, run.resumed}) {
+  for (const std::string& line : {run.gpu, run.link, run.resumed}) {
     if (!line.empty()) text += line + "\n";
   }
   if (run.reserved_bytes) {

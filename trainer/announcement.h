@@ -20,6 +20,7 @@ struct Announced {
   std::string data;  // lines about its data
   double compile_seconds = 0;
   std::string gpu = {};                        // a line about the process's GPU memory
+  std::string link = {};                       // a line about the speed of copies to the host
   std::string resumed = {};                    // a line about the snapshot it continues from
   std::optional<int64_t> reserved_bytes = {};  // by the caching allocator
 };

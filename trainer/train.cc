@@ -36,6 +36,7 @@
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
+#include "trainer/settle/link_rates.h"
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/ranks.h"
 #include "trainer/settle/solve.h"
@@ -124,7 +125,7 @@ class Run {
     if (!chosen_.empty()) {
       PrintProgress(Wrapped("chosen within memory.budget: " + chosen_, 100, "  ") + "\n");
     }
-    Announce(step);
+    Announce(step, known.rates());
   }
 
   ExitCode Loop() {
@@ -240,6 +241,7 @@ class Run {
     record_.plan = FingerprintOf(compiled);
     ranks_.RequireAgreement(compiled);
     CheckBudget(config_, compiled.plan);
+    if (!caching_) ranks_.RequireHostMemory(compiled);
     gpu_.emplace(config_);
     gpu_->CheckFree(compiled.plan);
     compile_seconds_ = SecondsSince(start);
@@ -305,7 +307,7 @@ class Run {
     return every > 0 && (last || done % every == 0);
   }
 
-  void Announce(const CompiledStep& compiled) const {
+  void Announce(const CompiledStep& compiled, const memory::DeviceRates& rates) const {
     data::Reading reading{.samples_per_step = feed_.draws().samples_per_step(),
                           .samples = feed_.draws().FirstOfStep(config_.train.steps),
                           .eval_every = config_.train.eval_every};
@@ -313,6 +315,7 @@ class Run {
     Announced run{config_,         *model_, *device_, compiled, feed_.source().Describe(reading),
                   compile_seconds_};
     run.gpu = gpu_line_;
+    if (compiled.plan.host_arena_bytes > 0 && rates.copies_overlap()) run.link = LinkText(rates);
     if (resumed_ != nullptr) {
       run.resumed =
           fmt::format("goes on after {} steps, from {}", resumed_->step, resumed_->snapshot.path());
@@ -586,6 +589,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   }
   if (!resumed || !resumed->continues) directory.RequireReplaceable(config);
   const Resumed* from = resumed ? &*resumed : nullptr;
+  MeasureLink(config, world);
   SettledRun settled = ranks.SettleOnFirst(config, *model);
   std::unique_ptr<Run> run;
   try {

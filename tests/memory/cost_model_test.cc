@@ -167,6 +167,33 @@ TEST(CostModel, CopiesOfTheGpuHideBehindOps) {
   EXPECT_GT(CostModel(1).NodeSeconds(busy)[0], 0);
 }
 
+// Both ways at once each is slower, for as long as both are busy.
+TEST(CostModel, CopiesTakeTheMeasuredLink) {
+  CostModel gpu(DeviceRates::Gpu());
+  const double built_in = gpu.rates().CopySeconds(1e9);
+  EXPECT_EQ(gpu.rates().CopySeconds(1e9, graph::Place::kDevice, 1e-3), built_in);
+  EXPECT_FALSE(gpu.rates().link().measured);
+  gpu.SetLink({50e9, 40e9, 25e9, 20e9, true});
+  const DeviceRates& rates = gpu.rates();
+  EXPECT_NEAR(rates.CopySeconds(1e9, graph::Place::kDevice), 20e-3, 1e-5);
+  EXPECT_NEAR(rates.CopySeconds(1e9, graph::Place::kHost), 25e-3, 1e-5);
+  EXPECT_NEAR(rates.CopySeconds(1e9, graph::Place::kDevice, 1), 40e-3, 1e-5);
+  EXPECT_NEAR(rates.CopySeconds(1e9, graph::Place::kHost, 10e-3), 10e-3 + 20e-3, 1e-5);
+
+  const Program there_and_back = graph::ParseProgram(R"(
+    program p
+      tensor %x: f32[250000000] input persistent
+      tensor %y: f32[250000000] input persistent host
+    forward
+      %away: f32[250000000] host = copy_start(%x)
+      %back: f32[250000000] = copy_start(%y)
+      %there: f32[250000000] host view %away+0 = copy_done(%away, %x)
+      %here: f32[250000000] view %back+0 = copy_done(%back, %y)
+    )");
+  // To the host for 25 ms; meanwhile 625e6 bytes come at 25e9, and then the others at 50e9.
+  EXPECT_NEAR(gpu.ProgramSeconds(there_and_back), 25e-3 + 7.5e-3, 1e-5);
+}
+
 // A block in which the cost of recomputing `gelu` depends on whether `up` was kept.
 TEST(BlockOptions, FollowTheChainRule) {
   const Program program = graph::ParseProgram(R"(

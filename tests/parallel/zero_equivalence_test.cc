@@ -104,6 +104,24 @@ TEST_F(ZeroEquivalence, AveragesAsOneRank) {
   }
 }
 
+// What each rank saves of a snapshot, copied in groups while steps go on that update within the
+// backward pass.
+TEST_F(ZeroEquivalence, CopiesTheStateBetweenTwoSteps) {
+  for (const int64_t zero : {0, 1, 2, 3}) {
+    SCOPED_TRACE(fmt::format("ZeRO {}", zero));
+    TinyRun shared = Shared(RunOf(/*llama=*/true, /*accumulate=*/1), zero);
+    shared.update.clip_grad_norm = 0;
+    shared.update_in_backward = true;
+    shared.steps = 3;
+    const TinyState between = Train(shared).state;
+    shared.steps = 5;
+    shared.copy_after = 2;
+    const TinyResult copied = Train(shared);
+    EXPECT_EQ(copied.copied, between);
+    EXPECT_NE(copied.copied, copied.state);
+  }
+}
+
 TEST_F(ZeroEquivalence, ClipsAsOneRank) {
   using ClipBy = optim::UpdateOptions::ClipBy;
   for (const ClipBy by : {ClipBy::kParameter, ClipBy::kLastStep}) {

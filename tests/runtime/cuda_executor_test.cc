@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "graph/builder.h"
 #include "memory/plan.h"
 #include "ops/copy.h"
@@ -223,6 +226,104 @@ TEST_F(CudaExecutorTest, CopiesOverlapAndArriveWhole) {
   EXPECT_TRUE(to_host && to_device);
 }
 
+// A snapshot of p.0 and p.1 stands between its two groups until the host opens a gate. Meanwhile a
+// step changes p.0, which is copied, and waits before it changes p.1.
+TEST_F(CudaExecutorTest, AStepWaitsOnlyForTheCopyOfWhatItChanges) {
+  constexpr int64_t kElements = 100'000;
+  const std::string numbers[] = {"0", "1"};
+  const auto persistent = [&](Builder& g, const std::string& name, Role role, Place place) {
+    const Value tensor = g.Persistent(name, role, Float32(kElements));
+    g.program().mutable_tensor(tensor).place = place;
+    return tensor;
+  };
+  const auto copy = [&](Builder& g, Value from, const std::string& name, Role role) {
+    const Value to = persistent(g, name, role, Place::kHost);
+    g.EmitInto({to}, "copy_start", {from});
+    ops::CopyDone(g, to, from, name + ".done");
+  };
+
+  Program snapshot("snapshot"), step("train");
+  {
+    Builder g(snapshot);
+    for (const std::string& n : numbers) {
+      const Value p = persistent(g, "p." + n, Role::kParameter, Place::kDevice);
+      copy(g, p, "p." + n + ".snapshot", Role::kSnapshot);
+      if (n == "0") g.Emit1("test_gate", {persistent(g, "gate", Role::kMetric, Place::kHost)});
+    }
+  }
+  {
+    Builder g(step);
+    const Value x = g.Emit1("test_source", {}, {{"n", int64_t{50}}, {"seed", int64_t{3}}});
+    for (const std::string& n : numbers) {
+      const Value p = persistent(g, "p." + n, Role::kParameter, Place::kDevice);
+      g.EmitInto({p}, "test_update", {p, x});
+      copy(g, p, "p." + n + ".changed", Role::kMetric);
+    }
+  }
+  const Program* programs[] = {&step, &snapshot};
+  const memory::MemoryPlan plan =
+      memory::MakePlan(programs, {.alignment = TensorAlignment(DeviceKind::kCuda)});
+  const auto range = [&](const std::string& name) {
+    for (size_t p = 0; p < 2; ++p) {
+      const TensorId id = programs[p]->Find(name);
+      if (id == graph::kNoTensor) continue;
+      const Tensor& tensor = programs[p]->tensor(id);
+      return MemoryRange{tensor.place, plan.programs[p].layout.offset(id), tensor.bytes()};
+    }
+    throw InternalError("no tensor " + name);
+  };
+  const std::unique_ptr<DeviceMemory> memory =
+      device_->Allocate(plan.arena_bytes, plan.host_arena_bytes);
+  const DeviceMemory::BoundProgram bound[] = {
+      {.program = &step, .layout = &plan.programs[0].layout},
+      {.program = &snapshot, .layout = &plan.programs[1].layout, .beside = true}};
+  const std::vector<std::unique_ptr<Executor>> executors = memory->MakeExecutors(bound, {});
+  const auto on_host = [&](const std::string& name) {
+    return reinterpret_cast<volatile float*>(memory->HostAddress(Place::kHost) +
+                                             range(name).offset);
+  };
+
+  for (int round = 0; round < 3; ++round) {
+    SCOPED_TRACE(round);
+    std::vector<float> before(kElements, 1.0f + static_cast<float>(round));
+    for (const std::string& n : numbers) {
+      memory->Write(range("p." + n), before.data());
+      const std::vector<float> none(kElements, 0.0f);
+      memory->Write(range("p." + n + ".changed"), none.data());
+      memory->Write(range("p." + n + ".snapshot"), none.data());
+    }
+    device_->Synchronize();
+    *on_host("gate") = 1;
+    executors[1]->Run();
+    executors[0]->Run();
+    const auto changed = [&](const std::string& n) {
+      const volatile float* values = on_host("p." + n + ".changed");
+      return values[kElements - 1] != 0;
+    };
+    const auto start = std::chrono::steady_clock::now();
+    while (!changed("0") && std::chrono::steady_clock::now() - start < std::chrono::seconds(20)) {
+      std::this_thread::yield();
+    }
+    const bool early = changed("0");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const bool late = changed("1"), copied = *on_host("p.1.snapshot") != 0;
+    *on_host("gate") = 0;  // nothing hangs when an expectation fails
+    EXPECT_TRUE(early);
+    EXPECT_FALSE(late);
+    EXPECT_FALSE(copied);
+    executors[1]->Await();
+    for (const std::string& n : numbers) {
+      EXPECT_EQ(*on_host("p." + n + ".snapshot"), before.front());
+      EXPECT_EQ(on_host("p." + n + ".snapshot")[kElements - 1], before.back());
+    }
+    device_->Synchronize();
+    EXPECT_TRUE(changed("1"));
+    executors[0]->Run();  // a step without a snapshot waits for nothing
+    device_->Synchronize();
+    EXPECT_NE(*on_host("p.1.changed"), before.front());
+  }
+}
+
 TEST_F(CudaExecutorTest, WritesAndReadsKeepTheirOrderWithRuns) {
   constexpr int64_t kElements = 3'000'000;  // more than one chunk of an upload
   Program program("order");
@@ -291,6 +392,8 @@ TEST_F(CudaExecutorTest, InstrumentsFindWhatIsWrong) {
 TEST_F(CudaExecutorTest, TooMuchMemoryIsRefusedWithTheBytes) {
   ExpectUserError([&] { device_->Allocate(int64_t{1} << 50, 0); },
                   {"device: ", "1.00 PiB", "nvidia-smi", "memory.budget"});
+  ExpectUserError([&] { device_->Allocate(0, int64_t{1} << 50); },
+                  {"memory.host_budget", "the system refuses", "1.00 PiB"});
 }
 
 }  // namespace

@@ -76,6 +76,7 @@ const OpRegistration kFail(Define("test_fail", {"x"}));
 const OpRegistration kLazy(Define("test_lazy", {"x"}));
 const OpRegistration kStray(Define("test_stray", {"x"}));
 const OpRegistration kNan(Define("test_nan", {"x"}));
+const OpRegistration kGate(Define("test_gate", {"x"}));
 
 int64_t Elements(const ops::TensorRef& ref) { return ref.type.shape.elements(); }
 

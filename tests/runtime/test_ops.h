@@ -11,6 +11,7 @@
 //   test_lazy(x) → y                               writes y except the last 64 bytes
 //   test_stray(x) {beyond} → y                     writes y and one byte that far behind its end
 //   test_nan(x) → y                                y[0] is a NaN
+//   test_gate(x) → y                               y[0] = x[0], once that is not 1; on a GPU, x on the host
 #pragma once
 
 #include <cstdint>

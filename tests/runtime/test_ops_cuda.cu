@@ -136,6 +136,18 @@ void Nan(const CudaContext& c) {
   Launch(c, 1, [=] __device__(int64_t) { y[0] = nanf(""); });
 }
 
+__global__ void GateKernel(const volatile float* x, float* y) {
+  while (*x == 1) {
+  }
+  *y = *x;
+}
+
+void Gate(const CudaContext& c) {
+  GateKernel<<<1, 1, 0, c.stream>>>(c.in<float>(0), c.out<float>(0));
+  gpu::CheckLaunch("test_gate");
+}
+
+const CudaKernelRegistration kGate({"test_gate", &Gate});
 const CudaKernelRegistration kSource({"test_source", &Source});
 const CudaKernelRegistration kMix({"test_mix", &Mix});
 const CudaKernelRegistration kUnary({"test_unary", &Unary, nullptr, &UnaryGroup});

@@ -144,24 +144,44 @@ TEST_P(CudaTraining, StoredScoresTrainAsBlockwiseAttention) {
   ExpectSame(Train(run), stored);
 }
 
+// Steps that change the state early and late, copied in many groups and in one.
 TEST_P(CudaTraining, ACopyOfTheStateIsThatBetweenTwoSteps) {
-  for (const bool graphs : {true, false}) {
-    for (const bool on_host : {false, true}) {
-      SCOPED_TRACE(testing::Message() << "graphs " << graphs << ", state on the host " << on_host);
-      TinyRun run = Run();
-      run.executor.graphs = graphs;
-      run.state_on_host = on_host;
-      run.accumulate = 2;
-      run.steps = 3;
-      const TinyState between = Train(run).state;
-      run.steps = 6;
-      const TinyResult expected = Train(run);
-      run.copy_after = 2;
-      const TinyResult copied = Train(run);
-      ExpectSame(copied, expected);
-      EXPECT_EQ(copied.copied, between);
-      EXPECT_NE(copied.copied, copied.state);
+  TinyRun plain = Run();
+  plain.accumulate = 2;
+  TinyRun on_host = plain;
+  on_host.state_on_host = true;
+  TinyRun averaged = plain;
+  averaged.update.average = ops::WeightAverageOptions{.decay = 0.75};
+  TinyRun early = plain;
+  early.spec.layers = 4;
+  early.accumulate = 1;
+  early.update.clip_grad_norm = 0;
+  early.update_in_backward = true;
+  TinyRun blocks = early;
+  blocks.accumulate = blocks.micro_steps_per_program = 2;
+  blocks.blocks_first = true;
+  TinyRun all_on_host = early;
+  all_on_host.weights_on_host = all_on_host.state_on_host = true;
+  int number = 0;
+  for (TinyRun run : {plain, on_host, averaged, early, blocks, all_on_host}) {
+    run.steps = 3;
+    const TinyState between = Train(run).state;
+    run.steps = 6;
+    const TinyResult expected = Train(run);
+    run.copy_after = 2;
+    for (const bool graphs : {true, false}) {
+      for (const int64_t at_once : {int64_t{1}, int64_t{1} << 30}) {
+        SCOPED_TRACE(testing::Message()
+                     << "run " << number << ", graphs " << graphs << ", at once " << at_once);
+        run.executor.graphs = graphs;
+        run.copied_at_once = at_once;
+        const TinyResult copied = Train(run);
+        ExpectSame(copied, expected);
+        EXPECT_EQ(copied.copied, between);
+        EXPECT_NE(copied.copied, copied.state);
+      }
     }
+    ++number;
   }
 }
 

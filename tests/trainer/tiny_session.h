@@ -58,7 +58,8 @@ struct TinyRun {
   int64_t zero = 0;
   bool sequence_parallel = false;
   int64_t bucket_bytes = parallel::DataParallelOptions().bucket_bytes;
-  int copy_after = -1;  // the state is copied after this step, while later steps run
+  int copy_after = -1;            // the state is copied after this step, while later steps run
+  int64_t copied_at_once = 4096;  // CompileOptions::snapshot_group_bytes
 };
 
 using TinyState = std::map<std::string, std::vector<std::byte>>;
@@ -73,13 +74,8 @@ struct TinyResult {
   runtime::CachingStats caching, host_caching;
 };
 
-// Trains for some steps. The tokens of a step depend only on its number and the sequences per step,
-// not on their split into micro-steps and ranks.
-inline TinyResult Train(const TinyRun& run) {
-  const auto model = models::MakeModel(run.spec);
-  ThreadPool pool(run.threads);
-  const std::unique_ptr<runtime::Device> device =
-      run.cuda ? runtime::MakeCudaDevice(pool) : runtime::MakeCpuDevice(pool);
+inline CompileOptions OptionsOf(const TinyRun& run, const models::Model& model,
+                                runtime::DeviceKind device) {
   CompileOptions options;
   options.micro_batch = run.micro_batch;
   options.sequence = run.sequence;
@@ -96,12 +92,13 @@ inline TinyResult Train(const TinyRun& run) {
   options.update = run.update;
   options.frozen = run.frozen;
   options.snapshot_copy = run.copy_after >= 0;
+  options.snapshot_group_bytes = run.copied_at_once;
   if (!run.lora.empty()) {
     options.lora = {.rank = 3,
                     .alpha = 6,
                     .dropout = run.lora_dropout,
-                    .layers = adapters::SelectLayers(*model, run.lora)};
-    options.frozen = adapters::FrozenParameters(*model);
+                    .layers = adapters::SelectLayers(model, run.lora)};
+    options.frozen = adapters::FrozenParameters(model);
   }
   options.stored_attention = run.stored_attention;
   options.amp = run.amp;
@@ -112,8 +109,20 @@ inline TinyResult Train(const TinyRun& run) {
   if (run.update_in_backward) options.update_in_backward = {.least_bytes = 0};
   options.init_loss_scale = run.init_loss_scale;
   options.checkpointing = run.checkpointing;
-  options.device = device->kind();
+  options.device = device;
   options.threads = run.threads;
+  return options;
+}
+
+// Trains for some steps. The tokens of a step depend only on its number and the sequences per step,
+// not on their split into micro-steps and ranks.
+inline TinyResult Train(const TinyRun& run) {
+  const auto model = models::MakeModel(run.spec);
+  ThreadPool pool(run.threads);
+  const std::unique_ptr<runtime::Device> device =
+      run.cuda ? runtime::MakeCudaDevice(pool) : runtime::MakeCpuDevice(pool);
+  const CompileOptions options = OptionsOf(run, *model, device->kind());
+  const MeshPosition position = run.ranks == nullptr ? MeshPosition() : run.ranks->position();
   runtime::ExecutorOptions executor = run.executor;
   if (run.ranks != nullptr) executor.communicators = run.ranks->communicators();
   Session session(Compile(*model, options), *device, executor, run.caching,

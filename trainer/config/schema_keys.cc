@@ -388,7 +388,8 @@ void TechniqueKeys(std::vector<Key>& keys) {
              "CPU, of the arena, on a GPU, of the whole process there. A plan beyond it is refused "
              "before anything is allocated.");
   memory.Add("host_budget", &Memory::host_budget,
-             "Most host memory for what is offloaded or placed there.");
+             "Most host memory of each rank for what is offloaded or placed there. What all ranks "
+             "of a host take together must be there, too.");
   memory.Add(
       "weights", &Memory::weights,
       "Where weights live. On the host, each comes to the device for as long as a block uses "

@@ -11,6 +11,7 @@
 #include "base/message.h"
 #include "base/output_file.h"
 #include "memory/report.h"
+#include "runtime/world.h"
 #include "trainer/plan/plan_json.h"
 #include "trainer/plan/plan_page.h"
 #include "trainer/plan/plan_table.h"
@@ -21,6 +22,7 @@
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/known_gpus.h"
+#include "trainer/settle/link_rates.h"
 #include "trainer/settle/monitor.h"
 #include "trainer/settle/solve.h"
 
@@ -87,6 +89,9 @@ void PrintCompiled(const RunConfig& config, const models::Model& model,
   const std::string line = fmt::format("predicted step: {:.1f} ms{}", predicted * 1e3,
                                        rates.empty() ? "" : fmt::format(" ({})", rates));
   PrintAnswer(Wrapped(line, kColumns, "  ") + "\n");
+  if (compiled.plan.host_arena_bytes > 0 && cost.rates().copies_overlap()) {
+    PrintAnswer(Wrapped(LinkText(cost.rates()), kColumns, "  ") + "\n");
+  }
 }
 
 // Draws the plan, where the command asks for it.
@@ -196,6 +201,7 @@ void RunPlan(const PlanCommand& command) {
   }
   const RunConfig config = Load(command);
   RefuseInput(command.html, "--html");  // before any slow work
+  MeasureLink(config, *runtime::MakeGroupOfOne());
   if (command.sweep > 0) {
     PlanSweep(config, command.sweep, command.json);
   } else if (!command.largest.empty()) {

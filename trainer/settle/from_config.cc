@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/axes.h"
 #include "base/glob.h"
 #include "models/family.h"
 #include "models/huggingface.h"

@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "formats/json.h"
+#include "runtime/process_memory.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/settle/host_memory.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -82,6 +84,14 @@ std::string Ranks::FirstProblem(FunctionRef<void()> action) {
 bool Ranks::Any(bool here) {
   const std::vector<std::string> all = world_.Gather(here ? "1" : "0");
   return std::ranges::find(all, "1") != all.end();
+}
+
+void Ranks::RequireHostMemory(const CompiledStep& compiled) {
+  const runtime::DeviceKind device = compiled.options.device;
+  const int64_t on_device =
+      device == runtime::DeviceKind::kCpu ? compiled.plan.arena_bytes : int64_t{0};
+  trainer::RequireHostMemory(world_, on_device + compiled.plan.host_arena_bytes, device,
+                             runtime::MeasureAvailableMemory());
 }
 
 SettledRun Ranks::SettleOnFirst(const config::RunConfig& config, const models::Model& model) {

@@ -61,6 +61,10 @@ class Ranks {
     trainer::RequireAgreement(world_, compiled);
   }
 
+  // UserError on every rank unless the ranks' hosts have the memory for these plans
+  // (settle/host_memory.h).
+  void RequireHostMemory(const CompiledStep& compiled);
+
   // See runtime::World.
   void Watch(double patience, std::function<std::string()> doing) {
     world_.Watch(patience, std::move(doing));

@@ -21,6 +21,7 @@
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
 #include "trainer/settle/known_gpus.h"
+#include "trainer/settle/link_rates.h"
 #include "trainer/settle/step_draft.h"
 
 namespace plimsoll::trainer {
@@ -196,7 +197,9 @@ memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program*
   if (DeviceFrom(config) == runtime::DeviceKind::kCuda) {
     const memory::Budget budget = BudgetOf(config);
     if (budget.device != memory::Budget::kNone) options.scratch_bytes = budget.device;
-    return CalibrateGpu(programs, budget.profile.device, options);
+    memory::CostModel cost = CalibrateGpu(programs, budget.profile.device, options);
+    if (const auto link = KnownLink(config)) cost.SetLink(*link);
+    return cost;
   }
   ThreadPool pool(ThreadsFrom(config));
   return Calibrate(programs, pool, options);

@@ -1,7 +1,9 @@
 #include "trainer/step/carried_state.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "base/axes.h"
@@ -9,6 +11,7 @@
 #include "ops/collective.h"
 #include "ops/copy.h"
 #include "parallel/parts.h"
+#include "runtime/state_reads.h"
 
 namespace plimsoll::trainer {
 
@@ -34,30 +37,94 @@ bool SavedInParts(const graph::Shape& shape, int64_t ranks) {
   return parallel::IsDivided(shape, ranks);
 }
 
-std::unique_ptr<Program> CopyCarriedState(std::span<const Program* const> step, int64_t ranks,
-                                          graph::Place place, std::span<const std::string> left_out,
-                                          std::span<const std::string> own) {
+namespace {
+
+// Of the bytes of all copies, a group may have one part of so many. That bounds the number of
+// groups to twice as many: a recorded step has a node for each that it waits for, also in steps
+// without a snapshot.
+constexpr int64_t kGroups = 64;
+
+// For each tensor that the step changes, how many nodes come before the first one that does.
+std::unordered_map<std::string, int64_t> FirstChanges(std::span<const Program* const> step) {
+  std::unordered_map<std::string, int64_t> first;
+  int64_t at = 0;
+  for (const Program* program : step) {
+    for (const graph::Node& node : program->nodes()) {
+      for (const graph::TensorId id : runtime::StateChangedBy(*program, node)) {
+        first.try_emplace(program->tensor(id).name, at);
+      }
+      ++at;
+    }
+  }
+  return first;
+}
+
+struct Copied {
+  const Tensor* tensor;
+  bool in_parts;   // each rank copies a part
+  int64_t bytes;   // of the copy
+  size_t number;   // in the order of CarriedState()
+  int64_t change;  // of FirstChanges()
+};
+
+// Within a group tensors keep the order of CarriedState(), in which neighbours lie side by side:
+// they are copied at once.
+std::vector<std::vector<Copied>> GroupsToCopy(std::span<const Program* const> step,
+                                              const CopyOptions& options) {
+  const std::unordered_map<std::string, int64_t> first = FirstChanges(step);
+  std::vector<Copied> all;
+  int64_t bytes = 0;
+  for (const Tensor* tensor : CarriedState(step, options.left_out)) {
+    const bool alike = std::ranges::find(options.own, tensor->name) == options.own.end();
+    const bool in_parts = alike && SavedInParts(tensor->type.shape, options.ranks);
+    const auto change = first.find(tensor->name);
+    all.push_back({tensor, in_parts, tensor->bytes() / (in_parts ? options.ranks : 1), all.size(),
+                   change == first.end() ? std::numeric_limits<int64_t>::max() : change->second});
+    bytes += all.back().bytes;
+  }
+  std::ranges::stable_sort(all, {}, &Copied::change);
+  const int64_t most = std::max(options.group_bytes, bytes / kGroups);
+  std::vector<std::vector<Copied>> groups;
+  int64_t room = 0;
+  for (const Copied& copied : all) {
+    if (groups.empty() || copied.bytes > room) {
+      groups.emplace_back();
+      room = most;
+    }
+    groups.back().push_back(copied);
+    room -= copied.bytes;
+  }
+  for (std::vector<Copied>& group : groups) std::ranges::sort(group, {}, &Copied::number);
+  return groups;
+}
+
+}  // namespace
+
+std::unique_ptr<Program> CopyCarriedState(std::span<const Program* const> step,
+                                          const CopyOptions& options) {
   auto program = std::make_unique<Program>("snapshot");
   graph::Builder g(*program);
   g.set_made_by("snapshot");
-  std::vector<std::pair<Value, Value>> copies;  // to, from
-  for (const Tensor* tensor : CarriedState(step, left_out)) {
-    g.set_scope(tensor->name);
-    Value from = g.Persistent(tensor->name, tensor->role, tensor->type);
-    program->mutable_tensor(from).place = tensor->place;
-    const bool alike = std::ranges::find(own, tensor->name) == own.end();
-    if (alike && SavedInParts(tensor->type.shape, ranks)) {
-      from = ops::OwnPart(g, from, kDataAxis, parallel::PartOf(tensor->type.shape, ranks), "own");
+  for (const std::vector<Copied>& group : GroupsToCopy(step, options)) {
+    std::vector<std::pair<Value, Value>> copies;  // to, from
+    for (const auto& [tensor, in_parts, bytes, number, change] : group) {
+      g.set_scope(tensor->name);
+      Value from = g.Persistent(tensor->name, tensor->role, tensor->type);
+      program->mutable_tensor(from).place = tensor->place;
+      if (in_parts) {
+        const graph::Shape part = parallel::PartOf(tensor->type.shape, options.ranks);
+        from = ops::OwnPart(g, from, kDataAxis, part, "own");
+      }
+      const graph::TensorType type = program->tensor(from).type;
+      const Value to = g.Persistent(CopyName(tensor->name), graph::Role::kSnapshot, type);
+      program->mutable_tensor(to).place = options.place;
+      g.EmitInto({to}, "copy_start", {from});
+      copies.push_back({to, from});
     }
-    const graph::TensorType type = program->tensor(from).type;
-    const Value to = g.Persistent(CopyName(tensor->name), graph::Role::kSnapshot, type);
-    program->mutable_tensor(to).place = place;
-    g.EmitInto({to}, "copy_start", {from});
-    copies.push_back({to, from});
-  }
-  for (const auto& [to, from] : copies) {
-    g.set_scope(program->tensor(to).name);
-    ops::CopyDone(g, to, from, "done");
+    for (const auto& [to, from] : copies) {
+      g.set_scope(program->tensor(to).name);
+      ops::CopyDone(g, to, from, "done");
+    }
   }
   return program;
 }

@@ -3,6 +3,12 @@
 //
 //   %w.snapshot = copy_start(%w)              carried as well: the plan has memory for it
 //   %m.snapshot = copy_start(own_part(%m))    a data rank's own part of what all have alike
+//   copy_done(%w.snapshot, %w)
+//   copy_done(%m.snapshot, own_part(%m))
+//   …                                         the next group
+//
+// Groups come in the order in which a step changes them, so that the step behind the snapshot waits
+// as little as possible (runtime/state_reads.h).
 #pragma once
 
 #include <cstdint>
@@ -23,12 +29,16 @@ std::vector<const graph::Tensor*> CarriedState(std::span<const graph::Program* c
 // saves.
 bool SavedInParts(const graph::Shape& shape, int64_t ranks);
 
-// The copies lie in `place`. Each rank has, and saves, its own value of the
-// tensors `own`.
+struct CopyOptions {
+  int64_t ranks = 1;                           // of the data axis
+  graph::Place place = graph::Place::kDevice;  // where the copies lie
+  std::span<const std::string> left_out = {};  // parameters that snapshots leave out
+  std::span<const std::string> own = {};       // tensors of which each rank saves its own value
+  // At most in a group, but for a larger tensor; more where there is much to copy.
+  int64_t group_bytes = int64_t{16} << 20;
+};
 std::unique_ptr<graph::Program> CopyCarriedState(std::span<const graph::Program* const> step,
-                                                 int64_t ranks, graph::Place place,
-                                                 std::span<const std::string> left_out = {},
-                                                 std::span<const std::string> own = {});
+                                                 const CopyOptions& options);
 
 // Of the copy of the tensor of that name.
 std::string CopyName(const std::string& tensor);

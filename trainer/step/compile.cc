@@ -489,8 +489,13 @@ class Compiler {
   int SnapshotCopy() {
     const graph::Place place =
         options_.device == runtime::DeviceKind::kCpu ? graph::Place::kDevice : graph::Place::kHost;
-    return Keep(CopyCarriedState(StepProgramsOf(result_), options_.mesh.ranks(kDataAxis), place,
-                                 options_.KeptElsewhere(), result_.OwnStates()));
+    const std::vector<std::string> left_out = options_.KeptElsewhere(), own = result_.OwnStates();
+    return Keep(CopyCarriedState(StepProgramsOf(result_),
+                                 {.ranks = options_.mesh.ranks(kDataAxis),
+                                  .place = place,
+                                  .left_out = left_out,
+                                  .own = own,
+                                  .group_bytes = options_.snapshot_group_bytes}));
   }
 
   std::unique_ptr<Program> Build(const std::string& name, Purpose purpose) {

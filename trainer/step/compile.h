@@ -23,6 +23,7 @@
 #include "parallel/data_parallel.h"
 #include "parallel/rng_slots.h"
 #include "runtime/device_kind.h"
+#include "trainer/step/carried_state.h"
 #include "trainer/step/metrics.h"
 #include "trainer/step/step_programs.h"
 
@@ -61,7 +62,8 @@ struct CompileOptions {
   std::map<std::string, optim::UpdateOptions> updates = {};  // of objectives, by name
   // Parameters that keep their values, as patterns of names: no gradients, no optimizer state.
   std::vector<std::string> frozen = {};
-  bool snapshot_copy = false;                 // also a program that copies what a snapshot holds
+  bool snapshot_copy = false;  // also a program that copies what a snapshot holds
+  int64_t snapshot_group_bytes = CopyOptions().group_bytes;
   optim::HostParametersOptions on_host = {};  // what of the parameters lives on the host
   // Updates that wait for no norm of all gradients move into the backward pass.
   std::optional<optim::UpdateInBackwardOptions> update_in_backward = std::nullopt;

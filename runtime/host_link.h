@@ -1,0 +1,19 @@
+// How fast a GPU copies to and from pinned memory of the host.
+#pragma once
+
+#include <optional>
+
+namespace plimsoll::runtime {
+
+// Bytes a second.
+struct HostLink {
+  double to_device = 0, to_host = 0;            // one way alone
+  double both_to_device = 0, both_to_host = 0;  // both ways at the same time
+};
+
+// Measures the GPU that MakeCudaDevice would take, with 32 MiB of its memory and of the host's.
+// nullopt where there is no GPU or no such memory. Afterwards the process holds nothing of the GPU,
+// so it must be called before anything else uses it.
+std::optional<HostLink> MeasureHostLink();
+
+}  // namespace plimsoll::runtime

@@ -1,0 +1,33 @@
+// The speed of the link between GPU and host, for runs that may keep something of a step on the
+// host: weights, gradients, state, activations. It is measured once, by all ranks at the same time,
+// as they share the host's memory; the slowest one counts. It is kept in
+//   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/link-NAME.json
+// (link-NAME-N-ranks.json for N ranks). The file is checked before it is used; a bad file is
+// ignored with a warning and replaced.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "memory/device_rates.h"
+#include "runtime/host_link.h"
+#include "runtime/world.h"
+#include "trainer/config/run_config.h"
+
+namespace plimsoll::trainer {
+
+// Measures the link unless it is known, or needs not be: the run keeps nothing on the host, or its
+// times are not those of this machine (memory.calibrate, memory.calibration, --device). All ranks
+// of the run call, before anything uses the GPU; if `ranks` are not as many, nothing is measured.
+void MeasureLink(
+    const config::RunConfig& config, runtime::RankGroup& ranks,
+    const std::function<std::optional<runtime::HostLink>()>& measure = runtime::MeasureHostLink);
+
+// As measured for such runs; nullopt: not yet.
+std::optional<memory::LinkRates> KnownLink(const config::RunConfig& config);
+
+// "link 52.1 GB/s to the GPU, 53.0 back, 48.2 and 47.9 both ways at once: measured".
+std::string LinkText(const memory::DeviceRates& rates);
+
+}  // namespace plimsoll::trainer
