@@ -89,12 +89,12 @@ class Regions {
   bool HasUpdates() const { return units_.count() > 0; }
   bool IsUpdate(size_t node) const { return units_.Of(node) != kNoUnit; }
 
-  // Collectives that start one behind the other get what they need together: the first of them. Of
-  // any other node, itself.
+  // Tensors that are gathered one behind the other come together: the first of these nodes. Of any
+  // other node, itself.
   size_t FirstBeside(size_t node) const {
     const std::vector<Node>& nodes = program_.nodes();
     if (!ops::IsCollective(*nodes[node].op)) return node;
-    while (node > 0 && ops::IsCollective(*nodes[node - 1].op)) --node;
+    while (node > 0 && nodes[node - 1].op == nodes[node].op) --node;
     return node;
   }
 
@@ -198,10 +198,10 @@ std::vector<Stay> Cut(TensorId tensor, const std::vector<Access>& accesses,
   for (const Access& access : accesses) {
     const size_t region = regions.NumberOf(access.node);
     const size_t before = stays.empty() ? 0 : regions.NumberOf(stays.back().last);
-    // The part of a weight that has been gathered for the backward pass waits for its update within
-    // it, which comes when its gradient is summed: in the next region, or the one behind.
-    const bool waits = gathered && regions.IsUpdate(access.node) &&
-                       !regions.Of(access.node).at_end && region - before <= 2;
+    // The part of a weight that has been gathered for the backward pass waits for an update soon
+    // after: within the backward pass it comes when its gradient is summed, in the next region or
+    // the one behind.
+    const bool waits = gathered && regions.IsUpdate(access.node) && region - before <= 2;
     const bool same = !stays.empty() && (region == before || access.goes_on || waits);
     gathered = access.ends_collective;
     if (!same) {

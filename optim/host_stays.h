@@ -39,12 +39,12 @@ struct StayGroup {
 //   that together have at most a quarter of the largest one's bytes. Otherwise, when a matrix
 //   stands between two biases, nothing would hide its transfer.
 // What ranks do together reads its tensors from its start to its end, and a gradient stays until
-// they have summed it. Collectives that start one behind the other have their tensors loaded in
-// front of the first. The part of a weight that is gathered for the backward pass stays for an
-// update soon after. Where nothing else begins between stays of a tensor in neighbouring regions,
-// they are one: the last thing in the forward pass is the first in the backward pass, whose last
-// gradient may be the first to be used by the update. Gradients are not stored at the end of a
-// program that updates: the next step writes them anew.
+// they have summed it. What is gathered one behind the other begins together. The part of a weight
+// that is gathered for the backward pass stays for an update soon after. Where nothing else begins
+// between stays of a tensor in neighbouring regions, they are one: the last thing in the forward
+// pass is the first in the backward pass, whose last gradient may be the first to be used by the
+// update. Gradients are not stored at the end of a program that updates: the next step writes them
+// anew.
 std::vector<StayGroup> FindStays(const graph::Program& program, const std::vector<bool>& on_host);
 
 }  // namespace plimsoll::optim
