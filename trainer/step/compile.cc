@@ -229,6 +229,7 @@ void AddMovingPasses(const CompileOptions& options, bool trains, PassPipeline& p
 // The passes over a program that holds several micro-steps; `all`: those of an update.
 void AddPassesOfJoined(const CompileOptions& options, bool all, PassPipeline& passes) {
   if (all && options.blocks_first) passes.Add<graph::BlocksFirst>();
+  if (all && options.blocks_first && DividesWeights(options)) passes.Add<parallel::JoinGathers>();
   if (all) passes.Add<graph::TemporaryGradients>();
   AddMovingPasses(options, /*trains=*/all, passes);
   passes.Add<Workspaces>(options.device, options.threads);  // of what moving has added
