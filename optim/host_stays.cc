@@ -66,14 +66,13 @@ Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) 
 // Nodes between which a tensor need not leave.
 struct Region {
   size_t first = 0, last = 0;
-  bool in_block = false;
   bool at_end = false;
 };
 
 class Regions {
  public:
   Regions(const Program& program, const Accesses& accesses)
-      : program_(program), units_(program), update_begin_(UpdateBegin(program)) {
+      : program_(program), units_(program), blocks_(program), update_begin_(UpdateBegin(program)) {
     FindRuns();
     FindGroups(accesses);
   }
@@ -98,6 +97,12 @@ class Regions {
     return node;
   }
 
+  // Whether the node belongs to a block, which is not always that around it: the head's update may
+  // stand within the backward pass of one.
+  bool IsOfBlock(size_t node) const {
+    return !Of(node).at_end && blocks_.Of(node) != graph::kNoBlock;
+  }
+
   // The first node of the region before; of the first region, and at the end, of itself.
   size_t EarliestFor(size_t node) const {
     const size_t region = of_nodes_[node];
@@ -107,12 +112,11 @@ class Regions {
 
  private:
   void FindRuns() {
-    const graph::Blocks blocks(program_);
     std::pair<int, bool> last;  // block, forward
     std::vector<bool> collected(program_.tensors().size(), false);
     for (size_t n = 0; n < update_begin_; ++n) {
       const Node& node = program_.nodes()[n];
-      std::pair<int, bool> here = {blocks.Of(n), node.phase == Phase::kForward};
+      std::pair<int, bool> here = {blocks_.Of(n), node.phase == Phase::kForward};
       for (TensorId id : node.outputs) {
         if (ops::IsCollective(*node.op)) collected[static_cast<size_t>(program_.Root(id))] = true;
       }
@@ -121,7 +125,7 @@ class Regions {
                            node.phase == Phase::kUpdate || TakesInSum(node, collected);
       if (passing && n > 0) here = last;
       if (n == 0 || here != last) {
-        regions_.push_back({.first = n, .in_block = blocks.Of(n) != graph::kNoBlock});
+        regions_.push_back({.first = n});
       }
       regions_.back().last = n;
       of_nodes_.push_back(regions_.size() - 1);
@@ -185,6 +189,7 @@ class Regions {
 
   const Program& program_;
   const UpdateUnits units_;
+  const graph::Blocks blocks_;
   const size_t update_begin_;
   std::vector<Region> regions_;
   std::vector<size_t> of_nodes_;  // indices into regions_
@@ -267,7 +272,7 @@ std::vector<StayGroup> FindStays(const Program& program, const std::vector<bool>
       const Region& region = regions.Of(stay.first);
       group.first = stay.first;
       group.earliest = regions.EarliestFor(stay.first);
-      group.in_block = region.in_block;
+      group.in_block = group.in_block || regions.IsOfBlock(stay.user);
       group.at_end = region.at_end;
       const int64_t bytes = program.tensor(stay.tensor).bytes();
       group.bytes += bytes;

@@ -20,12 +20,12 @@ struct Stay {
 
 // Stays that begin at the same node, and so are loaded together.
 struct StayGroup {
-  size_t first = 0;     // the node at which they begin
-  size_t earliest = 0;  // no copy starts before this node
-  bool in_block = false;
-  bool at_end = false;  // in the update at the end of a step
-  int64_t bytes = 0;    // of all stays
-  int64_t to_load = 0;  // of those that load
+  size_t first = 0;       // the node at which they begin
+  size_t earliest = 0;    // no copy starts before this node
+  bool in_block = false;  // is the node of a block what needs them?
+  bool at_end = false;    // in the update at the end of a step
+  int64_t bytes = 0;      // of all stays
+  int64_t to_load = 0;    // of those that load
   std::vector<Stay> stays;
 };
 
