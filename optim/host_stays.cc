@@ -24,10 +24,10 @@ using graph::Transfer;
 struct Access {
   size_t node = 0;
   bool reads = false, writes = false;
-  // Whether ranks read the tensor together and this node needs it where the node before left it:
-  // the end of what they have begun, or the beginning of a sum of gradients.
+  // Whether the tensor stays from the access before until this one, wherever that was: this is the
+  // end of what ranks do together, or the start of their sum of a gradient.
   bool goes_on = false;
-  bool ends_collective = false;
+  bool ends_collective = false;  // the first of the two
 };
 
 // The accesses of each tensor, in the order of the nodes. Views are followed to where they are
