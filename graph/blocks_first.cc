@@ -58,7 +58,8 @@ class Segments {
   };
 
   // Nodes that stand anywhere beside the nodes of blocks: transfers, views, and what takes the
-  // result of a collective into a carried gradient as soon as it is there.
+  // result of a collective into a carried gradient as soon as it is there, by random numbers or
+  // without.
   void FindCompanions() {
     std::vector<bool> collected(program_.tensors().size(), false);
     for (const Node& node : program_.nodes()) {
@@ -72,7 +73,9 @@ class Segments {
         return root.persistent && root.role == Role::kGradient;
       };
       const auto came = [&](TensorId id) {
-        return id == kNoTensor || is_carried_gradient(id) || collected[program_.Root(id)];
+        if (id == kNoTensor || is_carried_gradient(id)) return true;
+        const TensorId root = program_.Root(id);
+        return collected[root] || program_.tensor(root).role == Role::kInput;
       };
       companion_.push_back(node.op->transfer != Transfer::kNone || node.op->view ||
                            (std::ranges::all_of(node.outputs, is_carried_gradient) &&

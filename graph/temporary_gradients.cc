@@ -28,6 +28,13 @@ class GradientReleaser {
       Release(static_cast<TensorId>(id));
       ++count;
     }
+    // Nodes make temporaries on the device; carried gradients may have lived on the host.
+    for (size_t i = 0; i < program_.tensors().size(); ++i) {
+      const auto id = static_cast<TensorId>(i);
+      const Tensor& root = program_.tensor(program_.Root(id));
+      if (root.persistent || root.role != Role::kGradient) continue;
+      program_.mutable_tensor(id).place = Place::kDevice;
+    }
     return {count > 0, std::to_string(count) + " gradients are temporaries now"};
   }
 

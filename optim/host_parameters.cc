@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "graph/builder.h"
+#include "ops/collective.h"
 #include "ops/reduce.h"
 #include "optim/host_stays.h"
 #include "optim/host_transfers.h"
@@ -71,7 +72,8 @@ class NormApart {
     std::vector<bool> moves(before.size(), false);
     for (size_t n = 0; n < before.size(); ++n) {
       for (TensorId id : before[n].outputs) {
-        if (IsSelected(id) && !before[n].op->view) written[program_.Root(id)] = n;
+        const bool writes = !before[n].op->view || ops::IsCollectiveDone(*before[n].op);
+        if (IsSelected(id) && writes) written[program_.Root(id)] = n;
       }
       if (!IsNorm(before[n]) && !IsSum(before[n])) continue;
       for (TensorId id : before[n].inputs) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "graph/block.h"
+#include "ops/collective.h"
 #include "optim/update_units.h"
 
 namespace plimsoll::optim {
@@ -16,16 +17,21 @@ using graph::kNoTensor;
 using graph::Node;
 using graph::Phase;
 using graph::Program;
+using graph::Role;
 using graph::TensorId;
 using graph::Transfer;
 
 struct Access {
   size_t node = 0;
   bool reads = false, writes = false;
+  // Whether the tensor stays from the access before until this one, wherever that was: this is the
+  // end of what ranks do together, or the start of their sum of a gradient.
+  bool goes_on = false;
+  bool ends_collective = false;  // the first of the two
 };
 
 // The accesses of each tensor, in the order of the nodes. Views are followed to where they are
-// read.
+// read; but until the end of what ranks do together its tensors must stay.
 using Accesses = std::map<TensorId, std::vector<Access>>;
 
 Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) {
@@ -38,10 +44,18 @@ Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) 
   };
   for (size_t n = 0; n < program.nodes().size(); ++n) {
     const Node& node = program.nodes()[n];
-    if (node.op->view || node.op->transfer == Transfer::kCopyStart) continue;
+    const bool ends = ops::IsCollectiveDone(*node.op);
+    if ((node.op->view && !ends) || node.op->transfer == Transfer::kCopyStart) continue;
     for (TensorId id : node.inputs) {
-      if (Access* const access = add(id, n)) access->reads = true;
+      Access* const access = add(id, n);
+      if (access == nullptr) continue;
+      const bool sums =
+          ops::IsCollective(*node.op) && program.tensor(program.Root(id)).role == Role::kGradient;
+      access->reads = true;
+      access->goes_on = ends || sums;
+      access->ends_collective = ends;
     }
+    if (ends) continue;
     for (TensorId id : node.outputs) {
       if (Access* const access = add(id, n)) access->writes = true;
     }
@@ -52,14 +66,13 @@ Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) 
 // Nodes between which a tensor need not leave.
 struct Region {
   size_t first = 0, last = 0;
-  bool in_block = false;
   bool at_end = false;
 };
 
 class Regions {
  public:
   Regions(const Program& program, const Accesses& accesses)
-      : program_(program), units_(program), update_begin_(UpdateBegin(program)) {
+      : program_(program), units_(program), blocks_(program), update_begin_(UpdateBegin(program)) {
     FindRuns();
     FindGroups(accesses);
   }
@@ -72,7 +85,23 @@ class Regions {
     return node >= update_begin_ || NumberOf(node) == NumberOf(before) + 1;
   }
 
+  bool HasUpdates() const { return units_.count() > 0; }
   bool IsUpdate(size_t node) const { return units_.Of(node) != kNoUnit; }
+
+  // Tensors that are gathered one behind the other come together: the first of these nodes. Of any
+  // other node, itself.
+  size_t FirstBeside(size_t node) const {
+    const std::vector<Node>& nodes = program_.nodes();
+    if (!ops::IsCollective(*nodes[node].op)) return node;
+    while (node > 0 && nodes[node - 1].op == nodes[node].op) --node;
+    return node;
+  }
+
+  // Whether the node belongs to a block, which is not always that around it: the head's update may
+  // stand within the backward pass of one.
+  bool IsOfBlock(size_t node) const {
+    return !Of(node).at_end && blocks_.Of(node) != graph::kNoBlock;
+  }
 
   // The first node of the region before; of the first region, and at the end, of itself.
   size_t EarliestFor(size_t node) const {
@@ -83,22 +112,39 @@ class Regions {
 
  private:
   void FindRuns() {
-    const graph::Blocks blocks(program_);
     std::pair<int, bool> last;  // block, forward
+    std::vector<bool> collected(program_.tensors().size(), false);
     for (size_t n = 0; n < update_begin_; ++n) {
       const Node& node = program_.nodes()[n];
-      std::pair<int, bool> here = {blocks.Of(n), node.phase == Phase::kForward};
+      std::pair<int, bool> here = {blocks_.Of(n), node.phase == Phase::kForward};
+      for (TensorId id : node.outputs) {
+        if (ops::IsCollective(*node.op)) collected[static_cast<size_t>(program_.Root(id))] = true;
+      }
       // What ranks do together, and updates, interrupt no block.
-      const bool passing =
-          node.op->view || node.op->transfer != Transfer::kNone || node.phase == Phase::kUpdate;
+      const bool passing = node.op->view || node.op->transfer != Transfer::kNone ||
+                           node.phase == Phase::kUpdate || TakesInSum(node, collected);
       if (passing && n > 0) here = last;
       if (n == 0 || here != last) {
-        regions_.push_back({.first = n, .in_block = blocks.Of(n) != graph::kNoBlock});
+        regions_.push_back({.first = n});
       }
       regions_.back().last = n;
       of_nodes_.push_back(regions_.size() - 1);
       last = here;
     }
+  }
+
+  // Whether the node works on gradients alone, one of which ranks have just summed: it adds to the
+  // part that is carried, or sums up squares.
+  bool TakesInSum(const Node& node, const std::vector<bool>& collected) const {
+    bool sum = false;
+    for (TensorId id : node.inputs) {
+      if (id == kNoTensor) continue;
+      const TensorId root = program_.Root(id);
+      const Role role = program_.tensor(root).role;
+      if (role != Role::kGradient && role != Role::kInput) return false;
+      sum = sum || collected[static_cast<size_t>(root)];
+    }
+    return sum;
   }
 
   // Of the update at the end. A node that belongs to no parameter is a region.
@@ -143,6 +189,7 @@ class Regions {
 
   const Program& program_;
   const UpdateUnits units_;
+  const graph::Blocks blocks_;
   const size_t update_begin_;
   std::vector<Region> regions_;
   std::vector<size_t> of_nodes_;  // indices into regions_
@@ -152,12 +199,19 @@ class Regions {
 std::vector<Stay> Cut(TensorId tensor, const std::vector<Access>& accesses,
                       const Regions& regions) {
   std::vector<Stay> stays;
+  bool gathered = false;  // was the access before the end of a collective?
   for (const Access& access : accesses) {
-    const bool same =
-        !stays.empty() && regions.NumberOf(stays.back().last) == regions.NumberOf(access.node);
+    const size_t region = regions.NumberOf(access.node);
+    const size_t before = stays.empty() ? 0 : regions.NumberOf(stays.back().last);
+    // The part of a weight that has been gathered for the backward pass waits for an update soon
+    // after: within the backward pass it comes when its gradient is summed, in the next region or
+    // the one behind.
+    const bool waits = gathered && regions.IsUpdate(access.node) && region - before <= 2;
+    const bool same = !stays.empty() && (region == before || access.goes_on || waits);
+    gathered = access.ends_collective;
     if (!same) {
       stays.push_back({.tensor = tensor,
-                       .first = access.node,
+                       .first = regions.FirstBeside(access.node),
                        .last = access.node,
                        .user = access.node,
                        .loads = access.reads});
@@ -201,6 +255,7 @@ void Widen(std::vector<Stay>& stays, const Regions& regions) {
 std::vector<StayGroup> FindStays(const Program& program, const std::vector<bool>& on_host) {
   const Accesses accesses = FindAccesses(program, on_host);
   const Regions regions(program, accesses);
+  const bool updates = regions.HasUpdates();
   std::map<TensorId, std::vector<Stay>> by_tensor;
   std::set<size_t> begins;
   for (const auto& [tensor, of_tensor] : accesses) {
@@ -211,17 +266,13 @@ std::vector<StayGroup> FindStays(const Program& program, const std::vector<bool>
   for (auto& [tensor, stays] : by_tensor) {
     Join(stays, begins, regions);
     Widen(stays, regions);
-    const bool updated = std::ranges::any_of(
-        accesses.at(tensor), [&](const Access& access) { return regions.IsUpdate(access.node); });
-    if (updated && program.tensor(tensor).role == graph::Role::kGradient) {
-      stays.back().changes = false;
-    }
+    if (updates && program.tensor(tensor).role == Role::kGradient) stays.back().changes = false;
     for (const Stay& stay : stays) {
       StayGroup& group = groups[stay.first];
       const Region& region = regions.Of(stay.first);
       group.first = stay.first;
       group.earliest = regions.EarliestFor(stay.first);
-      group.in_block = region.in_block;
+      group.in_block = group.in_block || regions.IsOfBlock(stay.user);
       group.at_end = region.at_end;
       const int64_t bytes = program.tensor(stay.tensor).bytes();
       group.bytes += bytes;

@@ -20,12 +20,12 @@ struct Stay {
 
 // Stays that begin at the same node, and so are loaded together.
 struct StayGroup {
-  size_t first = 0;     // the node at which they begin
-  size_t earliest = 0;  // no copy starts before this node
-  bool in_block = false;
-  bool at_end = false;  // in the update at the end of a step
-  int64_t bytes = 0;    // of all stays
-  int64_t to_load = 0;  // of those that load
+  size_t first = 0;       // the node at which they begin
+  size_t earliest = 0;    // no copy starts before this node
+  bool in_block = false;  // is the node of a block what needs them?
+  bool at_end = false;    // in the update at the end of a step
+  int64_t bytes = 0;      // of all stays
+  int64_t to_load = 0;    // of those that load
   std::vector<Stay> stays;
 };
 
@@ -33,14 +33,18 @@ struct StayGroup {
 // Those of a tensor do not overlap. Accesses in one region of the program are one stay. Regions
 // are:
 // - neighbouring nodes of one block (graph/block.h), or outside any block, in the forward pass, or
-//   not in it, of whichever micro-step. An update within the backward pass belongs to where it stands;
+//   not in it, of whichever micro-step. An update within the backward pass belongs to where it
+//   stands, and so does what ranks do together, with what takes in their sum of a gradient;
 // - in the update at the end of a step: the update of one parameter, or those of several neighbours
 //   that together have at most a quarter of the largest one's bytes. Otherwise, when a matrix
 //   stands between two biases, nothing would hide its transfer.
-// Where nothing else begins between stays of a tensor in neighbouring regions, they are one: the
-// last thing in the forward pass is the first in the backward pass, whose last gradient may be the
-// first to be used by the update. A gradient whose update is in the program is not stored at the
-// end: the next step writes it anew.
+// What ranks do together reads its tensors from its start to its end, and a gradient stays until
+// they have summed it. What is gathered one behind the other begins together. The part of a weight
+// that is gathered for the backward pass stays for an update soon after. Where nothing else begins
+// between stays of a tensor in neighbouring regions, they are one: the last thing in the forward
+// pass is the first in the backward pass, whose last gradient may be the first to be used by the
+// update. Gradients are not stored at the end of a program that updates: the next step writes them
+// anew.
 std::vector<StayGroup> FindStays(const graph::Program& program, const std::vector<bool>& on_host);
 
 }  // namespace plimsoll::optim

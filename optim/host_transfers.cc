@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ops/collective.h"
 
 namespace plimsoll::optim {
 namespace {
@@ -173,7 +174,11 @@ class Transfers {
 
   // Adds the node, which then works on what stands here.
   void Move(Node& node) {
-    if (node.op->view && IsAbout(node.outputs[0])) return;  // made again where it is read
+    if (node.op->view && IsAbout(node.outputs[0])) {
+      // Others are made again where they are read.
+      if (ops::IsCollectiveDone(*node.op)) MakeView(node.outputs[0]);
+      return;
+    }
     for (TensorId& id : node.inputs) {
       if (IsAbout(id)) id = Read(id);
     }
@@ -198,6 +203,16 @@ class Transfers {
     if (!program_.tensor(id).alias) return here.current;
     const auto known = here.views.find(id);
     if (known != here.views.end()) return known->second;
+    const size_t n = view_nodes_[static_cast<size_t>(id)];
+    // What ranks have done together before this stay is the tensor itself.
+    if (n != kNoNode && ops::IsCollectiveDone(*nodes_[n].op)) {
+      return Read(program_.tensor(id).alias->base);
+    }
+    return MakeView(id);
+  }
+
+  // A view of a selected tensor as that stands here, with the node that makes it.
+  TensorId MakeView(TensorId id) {
     const TensorId base = Read(program_.tensor(id).alias->base);
     Tensor view = program_.tensor(id);
     view.name = program_.FreshName(view.name + ".loaded");
@@ -212,7 +227,7 @@ class Transfers {
       node.phase = nodes_[at_].phase;
       program_.mutable_nodes().push_back(std::move(node));
     }
-    here.views[id] = made;
+    here_.at(program_.Root(id)).views[id] = made;
     return made;
   }
 

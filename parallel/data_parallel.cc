@@ -45,7 +45,10 @@ struct Bucket {
 class Reducer {
  public:
   Reducer(Program& program, const DataParallelOptions& options)
-      : program_(program), nodes_(program.nodes()), ranks_(options.ranks) {
+      : program_(program),
+        nodes_(program.nodes()),
+        ranks_(options.ranks),
+        gradients_on_host_(options.gradients_on_host) {
     update_ = static_cast<int>(
         std::find_if(nodes_.begin(), nodes_.end(),
                      [](const Node& node) { return node.phase == Phase::kUpdate; }) -
@@ -70,16 +73,16 @@ class Reducer {
         phase_ = n > 0 ? nodes_[static_cast<size_t>(n) - 1].phase : Phase::kForward;
         for (TensorId sum : carried_) StartCarried(sum);
         for (TensorId pending : firsts_) StartFirst(pending);
-        while (finished < buckets_.size()) FinishScattered(buckets_[finished++]);
+        while (finished < buckets_.size()) FinishEarly(buckets_[finished++]);
         if (trains_) phase_ = Phase::kUpdate;
-        for (const Bucket& bucket : buckets_) FinishReduced(bucket);
+        for (const Bucket& bucket : buckets_) FinishReduced(bucket, /*early=*/false);
         for (TensorId sum : carried_) FinishCarried(sum);
         for (TensorId pending : firsts_) FinishFirst(pending);
       }
       if (n == static_cast<int>(nodes_.size())) break;
       Keep(nodes_[static_cast<size_t>(n)]);
       for (; started < buckets_.size() && buckets_[started].behind == n; ++started) {
-        if (started >= 2) FinishScattered(buckets_[finished++]);
+        if (started >= 2) FinishEarly(buckets_[finished++]);
         Start(buckets_[started]);
       }
     }
@@ -248,8 +251,15 @@ class Reducer {
     }
   }
 
-  void FinishReduced(const Bucket& bucket) {
+  // What need not wait for the update.
+  void FinishEarly(const Bucket& bucket) {
+    FinishScattered(bucket);
+    FinishReduced(bucket, /*early=*/true);
+  }
+
+  void FinishReduced(const Bucket& bucket, bool early) {
     for (const Summand& summand : bucket.reduced) {
+      if (early != (gradients_on_host_ && program_.tensor(summand.tensor).persistent)) continue;
       Emit("all_reduce_done", summand.scope, {sums_.at(summand.tensor)}, AddReduced(summand));
     }
   }
@@ -290,6 +300,7 @@ class Reducer {
   Program& program_;
   const std::vector<Node> nodes_;  // the original nodes
   const int64_t ranks_;
+  const bool gradients_on_host_;
   int update_ = 0;  // its first node, or the number of nodes
   bool trains_ = false;
   std::vector<TensorId> carried_, firsts_;  // empty when they are not complete

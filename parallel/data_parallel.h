@@ -45,6 +45,9 @@ struct DataParallelOptions {
   // Pending states of which all `ranks` take over the first rank's.
   std::vector<std::string> firsts = {};
   int64_t ranks = 1;
+  // Whether carried gradients live on the host. Their sums then end as those of parts do, so that
+  // they can go there again, and not all of them at the update.
+  bool gradients_on_host = false;
 };
 
 // Gradients carried from micro-step to micro-step are summed once, in the last micro-step, and so

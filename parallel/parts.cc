@@ -1,5 +1,7 @@
 #include "parallel/parts.h"
 
+#include <map>
+
 #include "base/axes.h"
 #include "ops/axis.h"
 #include "ops/definition.h"
@@ -24,9 +26,13 @@ graph::Attributes OverDataRanks(const graph::Shape& result) {
 
 std::map<std::string, graph::Shape> GatheredParameters(const graph::Program& program) {
   std::map<std::string, graph::Shape> found;
+  std::map<graph::TensorId, graph::TensorId> copied;  // by copy: from where
   for (const graph::Node& node : program.nodes()) {
+    if (node.op->transfer == graph::Transfer::kCopyStart) copied[node.outputs[0]] = node.inputs[0];
     if (node.op->name != "all_gather_start" || ops::AxisOf(node.attributes) != kDataAxis) continue;
-    const graph::Tensor& part = program.tensor(program.Root(node.inputs[0]));
+    graph::TensorId from = program.Root(node.inputs[0]);
+    if (const auto copy = copied.find(from); copy != copied.end()) from = copy->second;
+    const graph::Tensor& part = program.tensor(program.Root(from));
     if (part.role != graph::Role::kParameter) continue;
     found[part.name] = program.tensor(node.outputs[0]).type.shape;
   }

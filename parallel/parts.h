@@ -23,7 +23,8 @@ graph::Shape PartOf(const graph::Shape& whole, int64_t ranks);
 graph::Attributes OverDataRanks();
 graph::Attributes OverDataRanks(const graph::Shape& result);
 
-// The parameters that a program gathers, by name, with their whole shapes.
+// The parameters that a program gathers, by name, with their whole shapes; whether from where they
+// live, or from a copy.
 std::map<std::string, graph::Shape> GatheredParameters(const graph::Program& program);
 
 }  // namespace plimsoll::parallel

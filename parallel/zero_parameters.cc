@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -88,7 +89,85 @@ bool GathersParameter(const Program& program, const Node& node) {
          program.tensor(node.inputs[0]).role == Role::kParameter;
 }
 
+// Leaves out gathers of what is whole already.
+class GatherJoiner {
+ public:
+  explicit GatherJoiner(Program& program) : program_(program), nodes_(program.nodes()) {
+    for (size_t n = 0; n < nodes_.size(); ++n) {
+      const Node& node = nodes_[n];
+      for (TensorId id : node.inputs) {
+        const auto gather = id == kNoTensor ? gathers_.end() : gathers_.find(program.Root(id));
+        if (gather == gathers_.end()) continue;
+        gather->second.last_read = n;
+        if (node.op->name != "all_gather_done") continue;
+        gather->second.done = n;
+        gather->second.whole = node.outputs[0];
+      }
+      if (GathersParameter(program, node)) gathers_[node.outputs[0]] = {n};
+    }
+  }
+
+  graph::PassResult Run() {
+    for (const Node& node : nodes_) {
+      for (TensorId id : node.outputs) {
+        if (id != kNoTensor) current_.erase(program_.Root(id));  // another value from here on
+      }
+      if (GathersParameter(program_, node)) Join(node);
+    }
+    if (instead_.empty()) return {false, "each whole is gathered once"};
+    for (size_t i = 0; i < program_.tensors().size(); ++i) {
+      std::optional<graph::Alias>& alias = program_.mutable_tensor(static_cast<TensorId>(i)).alias;
+      if (alias) Replace(alias->base);
+    }
+    std::vector<Node>& left = program_.mutable_nodes();
+    left.clear();
+    for (Node& node : nodes_) {
+      // The start of a joined gather writes what is replaced, its end a view of it.
+      const bool joined =
+          std::ranges::any_of(node.outputs, [&](TensorId id) { return instead_.contains(id); });
+      if (joined) continue;
+      for (TensorId& id : node.inputs) Replace(id);
+      left.push_back(std::move(node));
+    }
+    program_.DropUnusedTensors();
+    return {true, fmt::format("{} gathers left out", instead_.size() / 2)};
+  }
+
+ private:
+  // Nodes by their numbers.
+  struct Gather {
+    size_t start = 0, done = 0, last_read = 0;
+    TensorId whole = kNoTensor;
+  };
+
+  void Join(const Node& start) {
+    const Gather& gather = gathers_.at(start.outputs[0]);
+    const auto [before, fresh] = current_.try_emplace(start.inputs[0], start.outputs[0]);
+    if (fresh) return;
+    Gather& earlier = gathers_.at(before->second);
+    if (gather.start > earlier.last_read || gather.done < earlier.done) {
+      before->second = start.outputs[0];
+      return;
+    }
+    earlier.last_read = std::max(earlier.last_read, gather.last_read);
+    instead_[start.outputs[0]] = before->second;
+    instead_[gather.whole] = earlier.whole;
+  }
+
+  void Replace(TensorId& id) const {
+    if (const auto found = instead_.find(id); found != instead_.end()) id = found->second;
+  }
+
+  Program& program_;
+  std::vector<Node> nodes_;               // the original ones
+  std::map<TensorId, Gather> gathers_;    // by what the start writes
+  std::map<TensorId, TensorId> current_;  // by part: what the last gather's start writes
+  std::map<TensorId, TensorId> instead_;  // of joined gathers: what to read
+};
+
 }  // namespace
+
+graph::PassResult JoinGathers::Run(Program& program) { return GatherJoiner(program).Run(); }
 
 graph::PassResult ZeroParameters::Run(Program& program) { return Divider(program, ranks_).Run(); }
 

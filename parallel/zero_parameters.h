@@ -36,4 +36,13 @@ class PrefetchParameters : public graph::Pass {
   graph::PassResult Run(graph::Program& program) override;
 };
 
+// Micro-steps that go through a block together read one whole: a gather that starts while the whole
+// of an earlier one is still to be read is left out. Runs behind BlocksFirst
+// (graph/blocks_first.h).
+class JoinGathers : public graph::Pass {
+ public:
+  std::string_view name() const override { return "join_gathers"; }
+  graph::PassResult Run(graph::Program& program) override;
+};
+
 }  // namespace plimsoll::parallel

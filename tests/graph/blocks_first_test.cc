@@ -223,6 +223,16 @@ TEST(TemporaryGradients, EachSumIsATensorOfItsOwn) {
   EXPECT_FALSE(TemporaryGradients().Run(program).changed);
 }
 
+// Carried gradients may live on the host; nodes make temporaries on the device.
+TEST(TemporaryGradients, AreOnTheDevice) {
+  Program program = Joined(kWrites, Adds());
+  program.mutable_tensor(program.Require("b.grad")).place = Place::kHost;
+  EXPECT_TRUE(TemporaryGradients().Run(program).changed);
+  for (const Tensor& tensor : program.tensors()) {
+    EXPECT_EQ(tensor.place, Place::kDevice) << tensor.name;
+  }
+}
+
 // Another program has written it before, or a part of it is taken before it is complete.
 TEST(TemporaryGradients, StayCarriedWhereOthersNeedThem) {
   Program added = First(Adds());

@@ -15,6 +15,7 @@
 #include "graph/simplify.h"
 #include "memory/checker.h"
 #include "memory/plan.h"
+#include "optim/host_stays.h"
 #include "optim/update.h"
 #include "runtime/arena.h"
 #include "runtime/cpu_executor.h"
@@ -185,6 +186,35 @@ backward
   %a.loaded.2: f32[4,4] parameter view %a.staged.2+0 = copy_done(%a.staged.2, %a) @block.0 !host_parameters
   %dx: f32[8,4] = linear_dx(%dz, %a.loaded.2) @block.0
 )");
+}
+
+// How many bytes are loaded ahead follows from what blocks need. The head's update stands within
+// the backward pass of a block, since its gradient is summed by then, and is large.
+TEST(HostParameters, BlocksNeedWhatIsTheirs) {
+  const Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+  tensor %lr: f32[] input persistent
+  tensor %block.0.w: f32[4,4] parameter persistent host
+  tensor %head: f32[64,4] parameter persistent host
+  tensor %head.grad: f32[64,4] gradient persistent
+backward
+  %dz: f32[8,4] = linear_dx(%dy, %block.0.w) @block.0
+update
+  %head, _, _, _ = sgd(%head, %head.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @head
+backward
+  %dx: f32[8,4] metric = linear_dx(%dz, %block.0.w) @block.0
+)");
+  std::vector<bool> on_host;
+  for (const graph::Tensor& tensor : program.tensors()) {
+    on_host.push_back(tensor.place == Place::kHost);
+  }
+  const std::vector<StayGroup> groups = FindStays(program, on_host);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].bytes, 64);
+  EXPECT_TRUE(groups[0].in_block);
+  EXPECT_EQ(groups[1].bytes, 1024);
+  EXPECT_FALSE(groups[1].in_block);
 }
 
 // Each micro-step adds to a carried gradient, and the last one has the update: the norm is summed

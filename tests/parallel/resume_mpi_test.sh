@@ -77,6 +77,21 @@ for change in "4 tensor=2:zero=2|1" "4 tensor=2:zero=1|2 zero=3" "2 zero=3|4 ten
   near whole moved
 done
 
+# Weights, carried gradients and state on the host, which takes tensors from 256 KiB on: the bits of the device; stopped, too;
+# and on other ranks the losses.
+wide=(--set model.width=256 --set model.layers=1 --set train.micro_batch=2)
+host=(--set memory.weights=host --set memory.gradients=host --set optimizer.place=host --set save.async=true)
+for zero in 1 3; do
+  rm -rf whole stopped moved
+  train 2 whole "${wide[@]}" --set parallel.zero=$zero
+  train 2 stopped "${wide[@]}" "${host[@]}" --set parallel.zero=$zero --set train.stop_after=6
+  cp -r stopped moved
+  train 2 stopped "${wide[@]}" "${host[@]}" --set parallel.zero=$zero --resume auto
+  cmp <(numbers whole) <(numbers stopped) || fail "on the host, zero=$zero: other bits"
+  train 4 moved "${wide[@]}" "${host[@]}" --set parallel.zero=$((4 - zero)) --resume auto
+  near whole moved
+done
+
 # 8-bit state has other blocks on other tensor ranks: some are quantized again, which rounds again.
 eight_bits=(--set optimizer.state_dtype=int8 --set model.width=64 --set model.heads=4)
 rm -rf whole

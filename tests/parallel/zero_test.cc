@@ -360,5 +360,44 @@ TEST(Zero, WeightsStartABlockAhead) {
   EXPECT_NO_THROW(Verify(program));
 }
 
+// Two micro-steps read one whole. The backward pass gathers it again.
+TEST(Zero, MicroStepsOfABlockReadOneWhole) {
+  constexpr std::string_view kTensors = R"(program train
+  tensor %x: f32[4,32] input persistent
+  tensor %a: f32[512] parameter persistent
+  tensor %y: f32[4,32] metric persistent
+  tensor %z: f32[4,32] metric persistent
+  tensor %dx: f32[4,32] metric persistent
+)";
+  constexpr std::string_view kAgain = R"(recompute
+  %again: f32[32,32] = all_gather_start(%a) {axis="data", d0=32, d1=32, rank=2} @block.0
+  %again.whole: f32[32,32] view %again+0 = all_gather_done(%again, %a) @block.0
+backward
+  %dx = linear_dx(%y, %again.whole) @block.0
+)";
+  Program program = Parse(std::string(kTensors) + R"(forward
+  %first: f32[32,32] = all_gather_start(%a) {axis="data", d0=32, d1=32, rank=2} @block.0
+forward 1
+  %second: f32[32,32] = all_gather_start(%a) {axis="data", d0=32, d1=32, rank=2} @block.0
+forward
+  %first.whole: f32[32,32] view %first+0 = all_gather_done(%first, %a) @block.0
+  %y = linear(%x, %first.whole, _) @block.0
+forward 1
+  %second.whole: f32[32,32] view %second+0 = all_gather_done(%second, %a) @block.0
+  %same: f32[32,32] view %second.whole+0 = stop_gradient(%second.whole) @block.0
+  %z = linear(%x, %same, _) @block.0
+)" + std::string(kAgain));
+  EXPECT_EQ(JoinGathers().Run(program).summary, "1 gathers left out");
+  graph::ExpectProgram(program, std::string(kTensors) + R"(forward
+  %first: f32[32,32] = all_gather_start(%a) {axis="data", d0=32, d1=32, rank=2} @block.0
+  %first.whole: f32[32,32] view %first+0 = all_gather_done(%first, %a) @block.0
+  %y = linear(%x, %first.whole, _) @block.0
+forward 1
+  %same: f32[32,32] view %first.whole+0 = stop_gradient(%first.whole) @block.0
+  %z = linear(%x, %same, _) @block.0
+)" + std::string(kAgain));
+  EXPECT_FALSE(JoinGathers().Run(program).changed);
+}
+
 }  // namespace
 }  // namespace plimsoll::parallel

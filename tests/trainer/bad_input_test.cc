@@ -103,17 +103,6 @@ TEST_F(BadInput, TensorRanksThatCannotShareTheModel) {
                  "train.micro_batch 1 × model.sequence 7 = 7"});
 }
 
-TEST_F(BadInput, ParametersOnTheHostOfSeveralRanks) {
-  const auto plan = [&](const std::string& memory, const std::string& set) {
-    return RunPlimsoll(
-        {"plan", File("run.yaml", kSound + memory), "--set", "parallel.data=2", "--set", set});
-  };
-  ExpectMistake(plan("memory: {weights: host}\n", "parallel.zero=1"),
-                {"run.yaml:4: memory.weights: host is not possible with parallel.zero: 1"});
-  ExpectMistake(plan("memory: {gradients: host}\n", "train.accumulate=2"),
-                {"run.yaml:4: memory.gradients: host is not possible on 2 ranks"});
-}
-
 TEST_F(BadInput, Tf32OnTheCpu) {
   ExpectMistake(Train(std::string(kSound) + "device: cpu\namp: {dtype: tf32}\n"),
                 {"run.yaml:5: amp.dtype: tf32 needs a GPU", "device: cuda"});

@@ -145,17 +145,21 @@ TEST_P(BlocksFirstStep, SaysWhetherItCould) {
   options.blocks_first = true;
   for (const int64_t ranks : {1, 2}) {
     for (const int64_t zero : {0, 1, 2, 3}) {
-      SCOPED_TRACE(std::to_string(ranks) + " ranks, ZeRO " + std::to_string(zero));
-      options.mesh = Mesh({DataAxis(ranks)});
-      options.zero = zero;
-      options.data_parallel.bucket_bytes = 20'000;
-      const CompiledStep compiled = Compile(*model, options);
-      const auto report =
-          std::ranges::find(compiled.passes, "blocks_first", &graph::PassReport::pass);
-      ASSERT_NE(report, compiled.passes.end());
-      // Divided, the gradient of each micro-step is a sum of its own.
-      const bool divided = ranks > 1 && zero >= 2;
-      EXPECT_EQ(report->result.changed, !Tied() || divided) << report->result.summary;
+      for (const bool low : {false, true}) {
+        SCOPED_TRACE(testing::Message() << ranks << " ranks, ZeRO " << zero << ", " << low);
+        options.mesh = Mesh({DataAxis(ranks)});
+        options.zero = zero;
+        options.data_parallel.bucket_bytes = 20'000;
+        options.amp.dtype = low ? graph::DType::kBFloat16 : graph::DType::kFloat32;
+        options.amp.low_gradients = low;
+        const CompiledStep compiled = Compile(*model, options);
+        const auto report =
+            std::ranges::find(compiled.passes, "blocks_first", &graph::PassReport::pass);
+        ASSERT_NE(report, compiled.passes.end());
+        // Divided, the gradient of each micro-step is a sum of its own.
+        const bool divided = ranks > 1 && zero >= 2;
+        EXPECT_EQ(report->result.changed, !Tied() || divided) << report->result.summary;
+      }
     }
   }
 }

@@ -102,6 +102,22 @@ TEST_P(Law, UsedWithinBudgetPredictedIsUsedAndMoreIsNeverSlower) {
 INSTANTIATE_TEST_SUITE_P(Runs, Law, testing::Range(0, 5),
                          [](const auto& info) { return Runs()[info.param].name; });
 
+void ExpectLaw(memory::Solver& solver) {
+  const int64_t least = solver.Smallest().exact->needed_bytes;
+  const int64_t most = solver.Fastest({})->exact->needed_bytes;
+  ASSERT_LT(least, most);
+  double slower = 1e9;
+  constexpr int kBudgets = 12;
+  for (int i = 0; i <= kBudgets; ++i) {
+    const int64_t budget = least + (most - least) * i / kBudgets;
+    const memory::Candidate* plan = solver.Fastest({.device = budget});
+    ASSERT_NE(plan, nullptr);
+    EXPECT_LE(plan->exact->arena_bytes, budget);
+    EXPECT_LE(plan->exact->seconds, slower);
+    slower = plan->exact->seconds;
+  }
+}
+
 // The law holds however ranks divide things; weights that may be kept are one more choice.
 TEST(Law, HoldsAmongRanks) {
   for (const char* reshard : {"true", "false"}) {
@@ -112,19 +128,29 @@ TEST(Law, HoldsAmongRanks) {
         "parallel: {data: 4, tensor: 2, sequence: true, zero: 3, reshard_after_forward: " +
             std::string(reshard) + "}\n"};
     StepSolver solver(RunOf(run));
-    const int64_t least = solver.solver().Smallest().exact->needed_bytes;
-    const int64_t most = solver.solver().Fastest({})->exact->needed_bytes;
-    ASSERT_LT(least, most);
-    double slower = 1e9;
-    constexpr int kBudgets = 12;
-    for (int i = 0; i <= kBudgets; ++i) {
-      const int64_t budget = least + (most - least) * i / kBudgets;
-      const memory::Candidate* plan = solver.solver().Fastest({.device = budget});
-      ASSERT_NE(plan, nullptr);
-      EXPECT_LE(plan->exact->arena_bytes, budget);
-      EXPECT_LE(plan->exact->seconds, slower);
-      slower = plan->exact->seconds;
-    }
+    ExpectLaw(solver.solver());
+  }
+}
+
+// Whether the parts of weights live on the host is a choice, too, with every stage of ZeRO.
+TEST(Law, HoldsForWhatRanksKeepOnTheHost) {
+  for (const int64_t zero : {0, 1, 3}) {
+    SCOPED_TRACE(zero);
+    config::RunConfig config =
+        RunOf({"",
+               "model: {family: llama, layers: 2, width: 1024, heads: 4, vocab: 2048, "
+               "sequence: 32}\n"
+               "train: {steps: 2, micro_batch: 2, accumulate: 2, eval_every: 0}\n"
+               "parallel: {data: 2, zero: " +
+                   std::to_string(zero) + "}\n"});
+    config.memory.weights = config.optimizer.place = config::PlaceOrAuto::kAuto;
+    StepSolver solver(config);
+    ExpectLaw(solver.solver());
+    const memory::Candidate& smallest = solver.solver().Smallest();
+    EXPECT_EQ(solver.ConfigOf(smallest).memory.weights, config::PlaceOrAuto::kHost);
+    const CompiledStep compiled = Compile(solver.model(), solver.OptionsOf(smallest));
+    EXPECT_EQ(compiled.plan.arena_bytes, smallest.exact->arena_bytes);
+    EXPECT_EQ(compiled.plan.host_arena_bytes, smallest.exact->host_arena_bytes);
   }
 }
 

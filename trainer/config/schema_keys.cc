@@ -393,9 +393,9 @@ void TechniqueKeys(std::vector<Key>& keys) {
   memory.Add(
       "weights", &Memory::weights,
       "Where weights live. On the host, each comes to the device for as long as a block uses "
-      "it, and goes back after its update; numbers are the same (docs/parameter_memory.md). "
-      "`auto`: "
-      "on the host if the budget asks for it.");
+      "it, and goes back after its update; numbers are the same (docs/parameter_memory.md). Data "
+      "ranks then divide weights with any `parallel.zero` from 1 on. `auto`: on the host if the "
+      "budget asks for it.");
   memory.Add("gradients", &Memory::gradients,
              "Where gradients live that micro-steps carry. Those of a single micro-step are "
              "temporaries of the device.");
@@ -440,12 +440,13 @@ void TechniqueKeys(std::vector<Key>& keys) {
   parallel
       .Add("zero", &ParallelConfig::zero,
            "ZeRO stage: data ranks divide optimizer state (1), carried gradients (2) and "
-           "weights (3) among themselves. Without effect on one data rank.")
+           "weights (3) among themselves; weights on the host (`memory.weights`) from 1 on. Without "
+           "effect on one data rank.")
       .Between(0, 3);
   parallel.Add("reshard_after_forward", &ParallelConfig::reshard_after_forward,
-               "With `zero: 3`: the whole weights of a layer go after its forward pass and are "
-               "gathered again for its backward pass; with `checkpointing.policy: auto`, where the "
-               "budget asks for it. `false`: they are kept. Without effect in other stages.");
+               "Where data ranks divide weights: the whole weights of a layer go after its forward "
+               "pass and are gathered again for its backward pass; with `checkpointing.policy: "
+               "auto`, where the budget asks for it. `false`: they are kept.");
   parallel.Add("sequence", &ParallelConfig::sequence,
                "Sequence parallelism: tensor-parallel ranks also share the tokens of what lies "
                "between split layers. Without effect on one of them.");

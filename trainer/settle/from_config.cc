@@ -195,21 +195,9 @@ std::vector<std::string> FrozenFrom(const config::RunConfig& config, const model
   return patterns;
 }
 
-// Weights that data ranks divide, and gradients that ranks sum up, do not come and go by
-// themselves.
-optim::HostParametersOptions OnHostFrom(const config::RunConfig& config, const Mesh& mesh) {
-  const auto on_host = [&](const char* key, bool host, bool refused, const std::string& why) {
-    if (!host || !refused) return host;
-    throw config.Error(key, fmt::format("host is not possible {}; use device", why));
-  };
-  return {.weights = on_host("memory.weights", config.memory.weights == config::PlaceOrAuto::kHost,
-                             mesh.ranks(kDataAxis) > 1 && config.parallel.zero > 0,
-                             fmt::format("with parallel.zero: {}, which divides weights or updates "
-                                         "among {} ranks",
-                                         config.parallel.zero, mesh.ranks(kDataAxis))),
-          .gradients =
-              on_host("memory.gradients", config.memory.gradients == config::ParameterPlace::kHost,
-                      mesh.size() > 1, fmt::format("on {} ranks, which sum them up", mesh.size())),
+optim::HostParametersOptions OnHostFrom(const config::RunConfig& config) {
+  return {.weights = config.memory.weights == config::PlaceOrAuto::kHost,
+          .gradients = config.memory.gradients == config::ParameterPlace::kHost,
           .state = config.optimizer.place == config::PlaceOrAuto::kHost};
 }
 
@@ -472,7 +460,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
       options.lora.enabled() ? adapters::FrozenParameters(model) : FrozenFrom(config, model);
   options.snapshot_copy = config.save.async;
   options.data_parallel.bucket_bytes = BucketBytes(config, CountParameters(model, options).trained);
-  options.on_host = OnHostFrom(config, options.mesh);
+  options.on_host = OnHostFrom(config);
   if (config.optimizer.in_backward) options.update_in_backward.emplace();
   options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);

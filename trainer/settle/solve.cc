@@ -71,15 +71,9 @@ int64_t GlobalBatch(const RunConfig& config) {
   return sequences / config.parallel.data.value_or(1);
 }
 
-// Weights that data ranks divide among themselves stay on the device.
-bool MayLeave(const RunConfig& config) {
-  return config.parallel.zero == 0 || config.parallel.data.value_or(1) == 1;
-}
-
-// What a key may mean. `stays`: of those that it leaves open, only the device.
-std::vector<PlaceOrAuto> PlacesOf(PlaceOrAuto place, bool stays = false) {
+// What a key may mean.
+std::vector<PlaceOrAuto> PlacesOf(PlaceOrAuto place) {
   if (place != PlaceOrAuto::kAuto) return {place};
-  if (stays) return {PlaceOrAuto::kDevice};
   return {PlaceOrAuto::kDevice, PlaceOrAuto::kHost};
 }
 
@@ -116,7 +110,7 @@ std::vector<RunConfig> Alternatives(const RunConfig& config, const models::Model
   std::vector<RunConfig> all;
   for (const RunConfig& split : splits) {
     for (PlaceOrAuto state : PlacesOf(config.optimizer.place)) {
-      for (PlaceOrAuto weights : PlacesOf(config.memory.weights, !MayLeave(config))) {
+      for (PlaceOrAuto weights : PlacesOf(config.memory.weights)) {
         all.push_back(split);
         all.back().optimizer.place = state;
         all.back().memory.weights = weights;

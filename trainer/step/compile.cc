@@ -124,10 +124,22 @@ parallel::TensorParallelOptions TensorParallelFrom(
   return tensor;
 }
 
+// The stage of ZeRO of training. With one data rank there is nothing to divide.
+int64_t ZeroOf(const CompileOptions& options) {
+  return options.mesh.ranks(kDataAxis) > 1 ? options.zero : 0;
+}
+
+// Whether each data rank carries a part of each weight. On the host that is so with any stage of
+// ZeRO: the link to the device is narrower than that to other ranks.
+bool DividesWeights(const CompileOptions& options) {
+  return ZeroOf(options) == 3 || (ZeroOf(options) > 0 && options.on_host.weights);
+}
+
 // Every technique of Plimsoll is a line here; deleting one is deleting its line and its folder.
 PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
                     const parallel::TensorParallelOptions& tensor) {
-  const int64_t ranks = options.mesh.ranks(kDataAxis), zero = ranks > 1 ? options.zero : 0;
+  const int64_t ranks = options.mesh.ranks(kDataAxis), zero = ZeroOf(options);
+  const bool divides_weights = DividesWeights(options);
   PassPipeline passes(options.dump_directory);
   if (options.lora.enabled()) {
     passes.Add<adapters::LoraPass>(options.lora, purpose.kind == Kind::kTrain);
@@ -178,19 +190,20 @@ PassPipeline Passes(const CompileOptions& options, const Purpose& purpose,
       passes.Add<parallel::ZeroState>(parallel::ZeroStateOptions{
           .ranks = ranks, .carry = zero >= 2 ? purpose.carry : Carry::kNone});
     }
-    if ((zero == 1 || zero == 2) && purpose.carry != Carry::kAccumulate) {
+    if (zero > 0 && !divides_weights && purpose.carry != Carry::kAccumulate) {
       passes.Add<parallel::ZeroWeights>(
           parallel::ZeroWeightsOptions{.ranks = ranks,
                                        .bucket_bytes = options.data_parallel.bucket_bytes,
                                        .constant = options.frozen});
     }
   }
-  if (zero == 3) passes.Add<parallel::ZeroParameters>(ranks);
+  if (divides_weights) passes.Add<parallel::ZeroParameters>(ranks);
   if (ranks > 1 && purpose.kind != Kind::kLogits) {
     parallel::DataParallelOptions data_parallel = options.data_parallel;
     data_parallel.sums = sums;
     data_parallel.firsts = firsts;
     data_parallel.ranks = ranks;
+    data_parallel.gradients_on_host = options.on_host.gradients;
     passes.Add<parallel::DataParallel>(data_parallel);
   }
   if (options.on_host.any()) passes.Add<optim::PlaceOnHost>(options.on_host);
@@ -216,6 +229,7 @@ void AddMovingPasses(const CompileOptions& options, bool trains, PassPipeline& p
 // The passes over a program that holds several micro-steps; `all`: those of an update.
 void AddPassesOfJoined(const CompileOptions& options, bool all, PassPipeline& passes) {
   if (all && options.blocks_first) passes.Add<graph::BlocksFirst>();
+  if (all && options.blocks_first && DividesWeights(options)) passes.Add<parallel::JoinGathers>();
   if (all) passes.Add<graph::TemporaryGradients>();
   AddMovingPasses(options, /*trains=*/all, passes);
   passes.Add<Workspaces>(options.device, options.threads);  // of what moving has added
@@ -230,9 +244,7 @@ void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline
       {"bias gradients", &ops::FuseBiasGradients},
       {"sum with its norm", &ops::FuseAddNorm},
       {"norms with their backward ops", &ops::FuseRecomputedNorms}});
-  if (options.mesh.ranks(kDataAxis) > 1 && options.zero == 3) {
-    passes.Add<parallel::PrefetchParameters>();
-  }
+  if (DividesWeights(options)) passes.Add<parallel::PrefetchParameters>();
   if (!trains || options.micro_steps_per_program == 1) AddMovingPasses(options, trains, passes);
   if (trains) passes.Add<checkpointing::Offload>();
   passes.Add<Workspaces>(options.device, options.threads);
@@ -259,8 +271,7 @@ class Compiler {
       for (size_t i = 0; i < objectives_.size(); ++i) Train(static_cast<int>(i));
     }
     const bool reads = options_.evaluate || options_.generate_rows > 0;
-    const bool stale =
-        options_.mesh.ranks(kDataAxis) > 1 && (options_.zero == 1 || options_.zero == 2);
+    const bool stale = ZeroOf(options_) > 0 && !DividesWeights(options_);
     if (options_.train && reads && stale) {
       step.gather = Gather();
     }
