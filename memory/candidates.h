@@ -9,8 +9,20 @@
 
 namespace plimsoll::memory {
 
+// What no candidate of a variant goes below.
+struct VariantBounds {
+  double seconds = 0;
+  int64_t device_bytes = 0, host_bytes = 0;  // of persistent tensors
+
+  bool Within(const Budget& budget) const {
+    return device_bytes <= budget.device && host_bytes <= budget.host;
+  }
+};
+VariantBounds BoundsOf(const Variant& variant, const CostModel& cost, const SolverOptions& options);
+
 // `index` is stored in the candidates as their variant. Candidates that another beats in predicted
-// seconds and peak are left out, except named policies.
+// seconds and peak are left out, except named policies. Where parameters travel beside the
+// computation, seconds are no sum over blocks: there candidates are fewer, and their programs'.
 std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const CostModel& cost,
                                       const SolverOptions& options);
 

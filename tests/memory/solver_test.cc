@@ -84,10 +84,10 @@ TEST(Solver, PredictsPeakAndTimeOfMixturesExactly) {
   for (Kind kind : {Kind::kFeedForward, Kind::kAttention}) {
     const CostModel cost;
     Solver solver({VariantOf(Train(kind, 10))}, cost, {.work = 0});
-    ASSERT_GT(solver.candidates().size(), 10u);
-    for (size_t i = 0; i < solver.candidates().size(); ++i) {
-      const ExactPlan& exact = solver.Exact(i);
-      const Candidate& candidate = solver.candidates()[i];
+    ASSERT_GT(solver.CandidatesOf(0).size(), 10u);
+    for (size_t i = 0; i < solver.CandidatesOf(0).size(); ++i) {
+      const ExactPlan& exact = solver.Exact(0, i);
+      const Candidate& candidate = solver.CandidatesOf(0)[i];
       EXPECT_EQ(candidate.peak_bytes, exact.max_live_bytes);
       EXPECT_NEAR(candidate.seconds, exact.seconds, 1e-9 * exact.seconds);
     }

@@ -46,11 +46,6 @@ RunConfig Load(const PlanCommand& command) {
   RunConfig config = loaded.config;
   if (!command.budget.empty()) config.origins["memory.budget"] = "--budget";
   const bool asks = !command.budget.empty() || command.sweep > 0 || !command.largest.empty();
-  if (asks && config.train.blocks_first) {
-    throw config.Error("train.blocks_first",
-                       "is planned as it is: --budget, --sweep and --max compare plans of one "
-                       "micro-step after another; leave one of the two out");
-  }
   if (asks && !config.IsSet("checkpointing.policy")) {
     config.checkpointing.policy = config::CheckpointPolicy::kAuto;
   }

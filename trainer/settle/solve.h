@@ -34,8 +34,7 @@ memory::Budget BudgetOf(const config::RunConfig& config);
 // Nothing with `memory.allocator: planned`. UserError on settings that don't work with caching.
 std::optional<CachingOptions> CachingFrom(const config::RunConfig& config);
 
-// True if the file leaves a choice to the solver: checkpointing.policy, train.micro_batch or
-// optimizer.place: auto.
+// True if the file leaves a choice to the solver (FirstOpen).
 bool LeavesChoice(const config::RunConfig& config);
 
 // A cost model with the built-in rates of the run's device.
