@@ -112,8 +112,9 @@ class VariantSearch {
       blocks_ = std::max(blocks_, decision.block + 1);
     }
     node_seconds_ = cost.NodeSeconds(base());
-    persistent_bytes_ = PersistentBytes(variant, options);
-    keep_ = Measure(KeepAll(variant));
+    const std::vector<StepProgram> keep = variant.realize(KeepAll(variant));
+    persistent_bytes_ = PersistentBytes(keep, graph::Place::kDevice, options.plan.alignment);
+    keep_ = Measure(keep);
   }
 
   std::vector<Candidate> Run() {
@@ -132,20 +133,27 @@ class VariantSearch {
     if (offload && cost_.rates().copies_overlap()) AddMixtures(Copies::kHidden);
     ChangeSingleDecisions();
     KeepFront();
-    if (keep_.copies && cost_.rates().copies_overlap()) MeasureFront();
+    if (Travels()) MeasureFront();
     return std::move(candidates_);
   }
 
  private:
   const graph::Program& base() const { return *variant_.bases.front(); }
 
+  // Whether parameters travel beside the computation.
+  bool Travels() const { return keep_.copies && cost_.rates().copies_overlap(); }
+
   void ParallelEach(size_t n, FunctionRef<void(size_t)> body) const {
     plimsoll::ParallelEach(*options_.pool, n, body);
   }
 
   Measured Measure(const Assignment& assignment) const {
+    return Measure(variant_.realize(assignment));
+  }
+
+  Measured Measure(const std::vector<StepProgram>& step) const {
     Measured measured;
-    for (const StepProgram& part : variant_.realize(assignment)) {
+    for (const StepProgram& part : step) {
       const graph::Program& program = *part.program;
       const std::vector<double> seconds = part.times > 0
                                               ? cost_.NodeSeconds(program)
@@ -262,11 +270,12 @@ class VariantSearch {
     const std::vector<std::vector<int>> segments = Segments();
     const std::vector<int> kinds = Kinds(segments);
     // In a deep model a block is a small part of the step, and every option a long program, as it
-    // is of several micro-steps.
-    constexpr int kBlocks = 128, kLeast = 4;
+    // is of several micro-steps. Of few candidates few options are enough.
+    constexpr int kBlocks = 128, kLeast = 4, kOfFew = 8;
     const int64_t length = std::max<int64_t>(1, blocks_ * variant_.micro_steps);
-    const int options = static_cast<int>(std::min<int64_t>(
+    int options = static_cast<int>(std::min<int64_t>(
         options_.options, std::max<int64_t>(kLeast, options_.options * kBlocks / length)));
+    if (Travels() || variant_.micro_steps > 1) options = std::min(options, kOfFew);
     std::vector<std::vector<BlockOption>> by_kind;
     for (int block = 0; block < blocks_; ++block) {
       if (kinds[block] == static_cast<int>(by_kind.size())) {

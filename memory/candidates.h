@@ -9,15 +9,7 @@
 
 namespace plimsoll::memory {
 
-// What no candidate of a variant goes below.
-struct VariantBounds {
-  double seconds = 0;
-  int64_t device_bytes = 0, host_bytes = 0;  // of persistent tensors
-
-  bool Within(const Budget& budget) const {
-    return device_bytes <= budget.device && host_bytes <= budget.host;
-  }
-};
+// By the plan that keeps everything.
 VariantBounds BoundsOf(const Variant& variant, const CostModel& cost, const SolverOptions& options);
 
 // `index` is stored in the candidates as their variant. Candidates that another beats in predicted

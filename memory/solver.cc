@@ -58,7 +58,7 @@ struct Solver::Impl {
     bounds.resize(variants.size());
     if (variants.size() == 1) return;  // always searched
     ParallelEach(*options.pool, variants.size(),
-                 [&](size_t i) { bounds[i] = BoundsOf(variants[i], cost, options); });
+                 [&](size_t i) { bounds[i] = memory::BoundsOf(variants[i], cost, options); });
   }
 
   // Searches the variant, unless that has been done.
@@ -131,10 +131,11 @@ struct Solver::Impl {
     }
   }
 
-  const Candidate* Fastest(const Budget& budget) {
+  const Candidate* Fastest(const Budget& budget, const std::vector<bool>& among) {
     const Candidate* best = nullptr;
     for (const size_t variant : OrderedBy([](const auto& bound) { return bound.seconds; })) {
       if (best != nullptr && bounds[variant].seconds >= best->exact->seconds) break;
+      if (!among.empty() && !among[variant]) continue;
       if (bounds[variant].Within(budget)) FindFaster(variant, budget, best);
     }
     return best;
@@ -225,7 +226,11 @@ size_t Solver::searched() const {
   return count;
 }
 
-const Candidate* Solver::Fastest(const Budget& budget) { return impl_->Fastest(budget); }
+const VariantBounds& Solver::BoundsOf(size_t variant) const { return impl_->bounds[variant]; }
+
+const Candidate* Solver::Fastest(const Budget& budget, const std::vector<bool>& among) {
+  return impl_->Fastest(budget, among);
+}
 
 const Candidate& Solver::Smallest(const Budget& budget) {
   if (const Candidate* least = impl_->LeastOnDevice(budget.host)) return *least;

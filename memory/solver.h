@@ -85,6 +85,16 @@ struct Budget {
   int64_t process() const { return device == kNone ? kNone : profile.ProcessBytes(device); }
 };
 
+// What no candidate of a variant goes below.
+struct VariantBounds {
+  double seconds = 0;
+  int64_t device_bytes = 0, host_bytes = 0;  // of persistent tensors
+
+  bool Within(const Budget& budget) const {
+    return device_bytes <= budget.device && host_bytes <= budget.host;
+  }
+};
+
 // The result of planning a candidate.
 struct ExactPlan {
   int64_t arena_bytes = 0;
@@ -112,9 +122,12 @@ class Solver {
   ~Solver();
 
   const std::vector<Variant>& variants() const;
+  // 0 where there is one variant alone.
+  const VariantBounds& BoundsOf(size_t variant) const;
 
-  // The fastest candidate within the budget, planned; nullptr when none fits.
-  const Candidate* Fastest(const Budget& budget);
+  // The fastest candidate within the budget, planned; nullptr when none fits. `among`: by variant,
+  // whether it may be one of its candidates; empty: of any.
+  const Candidate* Fastest(const Budget& budget, const std::vector<bool>& among = {});
 
   // The candidate that needs least of the device within the host's limit, planned. If there is
   // none, the candidate that needs least of the host, within the device's limit if there is one.

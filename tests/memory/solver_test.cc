@@ -150,6 +150,36 @@ TEST(Solver, ChoosesAmongVariants) {
   EXPECT_EQ(both.Fastest({.device = least - 1})->variant, 1u);
 }
 
+// Variants that a bound excludes, by time or by memory, are not searched.
+TEST(Solver, SearchesVariantsThatMayWin) {
+  const CostModel cost;
+  Variant fast = VariantOf(Train(Kind::kFeedForward, 4));
+  Variant slow = fast;
+  slow.realize = [inner = fast.realize](const Assignment& assignment) {
+    std::vector<StepProgram> step = inner(assignment);
+    step[0].times = 2;
+    return step;
+  };
+  Solver solver({slow, fast}, cost);
+  EXPECT_EQ(solver.searched(), 0u);
+  EXPECT_EQ(solver.Fastest({.device = solver.BoundsOf(0).device_bytes - 1}), nullptr);
+  EXPECT_EQ(solver.searched(), 0u);
+  EXPECT_EQ(solver.Fastest({})->variant, 1u);
+  EXPECT_EQ(solver.searched(), solver.CandidatesOf(1).size());
+  EXPECT_EQ(solver.Fastest({}, {true, false})->variant, 0u);
+}
+
+TEST(Solver, TakesTheFirstOfVariantsThatAreEquallyFast) {
+  const CostModel cost;
+  const Variant variant = VariantOf(Train(Kind::kFeedForward, 4));
+  Solver solver({variant, variant}, cost);
+  const int64_t least = solver.Smallest().exact->arena_bytes;
+  const int64_t most = solver.Fastest({})->exact->arena_bytes;
+  for (int i = 0; i <= 8; ++i) {
+    EXPECT_EQ(solver.Fastest({.device = least + (most - least) * i / 8})->variant, 0u);
+  }
+}
+
 TEST(Solver, TheFrontGoesFromFastToSmall) {
   const CostModel cost;
   Solver solver({VariantOf(Train(Kind::kAttention, 6))}, cost);

@@ -16,6 +16,7 @@
 #include "trainer/plan/plan_table.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/channels.h"
+#include "trainer/settle/choice_reasons.h"
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/epochs.h"
 #include "trainer/settle/from_config.h"
@@ -140,6 +141,9 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
   } else {
     PrintCompiled(solver.ConfigOf(*chosen), model, compiled, solver.cost(), chosen->exact->seconds);
     PrintAnswer(fmt::format("\n{}", table.Text()));
+    for (const std::string& reason : ChoiceReasons(solver, *chosen, budget, false)) {
+      PrintAnswer(Wrapped("  " + reason, kColumns, "    ") + "\n");
+    }
   }
   WritePage(command, budget, model, compiled);
 }

@@ -66,6 +66,9 @@ constexpr OpenKey PlaceKey(const char* name, const char* used, const char* unuse
           [](RunConfig& config, bool used) {
             config.*Section.*Place = used ? PlaceOrAuto::kHost : PlaceOrAuto::kDevice;
           },
+          [](RunConfig& config) { config.*Section.*Place = PlaceOrAuto::kAuto; },
+          "host",
+          "device",
           used,
           unused};
 }
@@ -78,6 +81,9 @@ constexpr OpenKey TechniqueKey(const char* name, const char* used) {
           [](RunConfig& config, bool used) {
             config.*Section.*Technique = used ? OnOrAuto::kOn : OnOrAuto::kOff;
           },
+          [](RunConfig& config) { config.*Section.*Technique = OnOrAuto::kAuto; },
+          "true",
+          "false",
           used,
           ""};
 }
@@ -111,10 +117,10 @@ const std::vector<OpenKey>& OpenKeys() {
           "memory.weights", "weights on host", "weights on device"),
       PlaceKey<&RunConfig::memory, &config::MemoryConfig::gradients>("memory.gradients",
                                                                      "gradients on host", ""),
-      TechniqueKey<&RunConfig::optimizer, &config::OptimizerConfig::in_backward>(
-          "optimizer.in_backward", "updates in backward"),
       TechniqueKey<&RunConfig::train, &config::TrainConfig::blocks_first>("train.blocks_first",
-                                                                          "blocks first")};
+                                                                          "blocks first"),
+      TechniqueKey<&RunConfig::optimizer, &config::OptimizerConfig::in_backward>(
+          "optimizer.in_backward", "updates in backward")};
   return keys;
 }
 
@@ -139,7 +145,13 @@ std::string WhyUnused(const OpenKey& key, const RunConfig& config) {
     if (mesh.size() > 1) return fmt::format("{} ranks sum them up", mesh.size());
     if (one) return "gradients of one micro-step (train.accumulate: 1) are temporaries";
   }
-  if (name == "optimizer.in_backward") return config::WaitsForGradients(config);
+  if (name == "optimizer.in_backward") {
+    const bool carried = config.train.accumulate > 1 &&
+                         config.memory.gradients == PlaceOrAuto::kDevice &&
+                         config.train.blocks_first == OnOrAuto::kOff;
+    if (carried && !cut) return "gradients of several micro-steps stay until the end";
+    return config::WaitsForGradients(config);
+  }
   if (name == "train.blocks_first") {
     if (one) return "there is one micro-step (train.accumulate: 1)";
     if (cut) return "train.micro_batch: auto is decided for one micro-step after another";

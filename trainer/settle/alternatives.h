@@ -15,6 +15,8 @@ struct OpenKey {
   bool (*open)(const config::RunConfig& config);
   bool (*used)(const config::RunConfig& config);  // on the host, or true
   void (*set)(config::RunConfig& config, bool used);
+  void (*leave_open)(config::RunConfig& config);
+  const char *used_value, *unused_value;  // "host", "device"
   // Of plans that use it, and of those that don't: "weights on host", "weights on device".
   const char *used_text, *unused_text;
 };

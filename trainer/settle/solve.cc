@@ -17,6 +17,7 @@
 #include "trainer/settle/alternatives.h"
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/calibration.h"
+#include "trainer/settle/choice_reasons.h"
 #include "trainer/settle/describe_plan.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
@@ -328,8 +329,20 @@ memory::Solver& StepSolver::solver() { return *impl_->solver; }
 const models::Model& StepSolver::model() const { return *impl_->model; }
 const memory::CostModel& StepSolver::cost() const { return impl_->cost; }
 
+const RunConfig& StepSolver::config() const { return impl_->config; }
+
+const RunConfig& StepSolver::ConfigOf(size_t variant) const {
+  return impl_->drafts[variant]->config();
+}
+
 RunConfig StepSolver::ConfigOf(const memory::Candidate& candidate) const {
-  return impl_->drafts[candidate.variant]->config();
+  return ConfigOf(candidate.variant);
+}
+
+std::string StepSolver::WhyLeftOut(const OpenKey& key) const {
+  const std::string why = WhyUnused(key, impl_->config);
+  const bool joins = std::string_view(key.name) == "train.blocks_first";
+  return why.empty() && joins ? impl_->why_not_blocks_first : why;
 }
 
 CompileOptions StepSolver::OptionsOf(const memory::Candidate& candidate) const {
@@ -384,11 +397,14 @@ SettledRun Settle(const RunConfig& config, const models::Model& model) {
   const memory::Candidate* chosen = solver.solver().Fastest(budget);
   if (chosen == nullptr) RefuseBudget(config, budget, solver);
   const std::string rates = RatesText(config, solver.cost());
-  return {solver.ConfigOf(*chosen), solver.OptionsOf(*chosen),
-          fmt::format("{}; predicted{} {:.1f} ms a step, {:.1f} % of it recomputing",
-                      solver.Describe(*chosen), rates.empty() ? "" : fmt::format(" ({})", rates),
-                      chosen->exact->seconds * 1e3,
-                      100 * chosen->exact->recompute_seconds / chosen->exact->seconds)};
+  std::string text = fmt::format(
+      "{}; predicted{} {:.1f} ms a step, {:.1f} % of it recomputing", solver.Describe(*chosen),
+      rates.empty() ? "" : fmt::format(" ({})", rates), chosen->exact->seconds * 1e3,
+      100 * chosen->exact->recompute_seconds / chosen->exact->seconds);
+  for (const std::string& reason : ChoiceReasons(solver, *chosen, budget, /*used_only=*/true)) {
+    text += "; " + reason;
+  }
+  return {solver.ConfigOf(*chosen), solver.OptionsOf(*chosen), text};
 }
 
 memory::ExactPlan SmallestPlan(const RunConfig& config, const memory::Budget& budget, bool coarse) {
