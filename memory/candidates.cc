@@ -270,12 +270,13 @@ class VariantSearch {
     const std::vector<std::vector<int>> segments = Segments();
     const std::vector<int> kinds = Kinds(segments);
     // In a deep model a block is a small part of the step, and every option a long program, as it
-    // is of several micro-steps. Of few candidates few options are enough.
+    // is of several micro-steps. Those are the longest.
     constexpr int kBlocks = 128, kLeast = 4, kOfFew = 8;
+    const int64_t most =
+        variant_.micro_steps > 1 ? std::min(options_.options, kOfFew) : options_.options;
     const int64_t length = std::max<int64_t>(1, blocks_ * variant_.micro_steps);
-    int options = static_cast<int>(std::min<int64_t>(
-        options_.options, std::max<int64_t>(kLeast, options_.options * kBlocks / length)));
-    if (Travels() || variant_.micro_steps > 1) options = std::min(options, kOfFew);
+    const int options =
+        static_cast<int>(std::min(most, std::max<int64_t>(kLeast, most * kBlocks / length)));
     std::vector<std::vector<BlockOption>> by_kind;
     for (int block = 0; block < blocks_; ++block) {
       if (kinds[block] == static_cast<int>(by_kind.size())) {

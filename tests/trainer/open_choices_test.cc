@@ -190,6 +190,39 @@ bool AnyVariantUses(StepSolver& solver, const OpenKey& key) {
   return false;
 }
 
+TEST(HostBudget, BoundsWhatLeavesTheDevice) {
+  StepSolver solver(Load(kLlama).config);
+  const int64_t least = solver.solver().Smallest().exact->needed_bytes;
+  const int64_t host = solver.solver().Smallest().exact->host_arena_bytes;
+  ASSERT_GT(host, 0);
+  EXPECT_EQ(solver.solver().Fastest({.device = least, .host = host - 1}), nullptr);
+  const memory::Candidate& here = solver.solver().Smallest({.host = 0});
+  EXPECT_EQ(here.exact->host_arena_bytes, 0);
+  EXPECT_THAT(UsedKeys(solver, {&here}), testing::Not(testing::Contains("optimizer.place")));
+  double slower = 1e9;
+  for (int i = 0; i <= 8; ++i) {
+    const memory::Candidate* plan =
+        solver.solver().Fastest({.device = here.exact->needed_bytes, .host = host * i / 8});
+    ASSERT_NE(plan, nullptr);
+    EXPECT_LE(plan->exact->host_arena_bytes, host * i / 8);
+    EXPECT_LE(plan->exact->seconds, slower * (1 + 1e-9));
+    slower = plan->exact->seconds;
+  }
+}
+
+// A file may also fix some of the choices, and even ask for an order that tied weights forbid.
+TEST_P(OpenChoices, GoWithThoseThatTheFileMakes) {
+  for (const char* set : {"train.blocks_first=true", "memory.gradients=host",
+                          "optimizer.in_backward=true", "memory.weights=host"}) {
+    SCOPED_TRACE(set);
+    StepSolver solver(Load(GetParam(), {set, "optimizer.place=device"}).config);
+    const std::vector<const memory::Candidate*> chosen = Sweep(solver);
+    for (const memory::Candidate* candidate : {chosen.front(), chosen.back()}) {
+      ExpectPlanned(solver, *candidate);
+    }
+  }
+}
+
 TEST(LeftOut, AreTechniquesThatTheRunForbidsAndTheReasonIsSaid) {
   struct Case {
     const char *model, *set, *key, *reason;

@@ -184,7 +184,7 @@ struct StepSolver::Impl {
 
   // Where blocks cannot come first, or one program of all micro-steps would be too long to plan.
   void LeaveOutBlocksFirst() {
-    constexpr int64_t kMostNodes = 30'000;
+    constexpr int64_t kMostNodes = 12'000;
     const auto joined = [](const auto& draft) { return draft->options().blocks_first; };
     const auto first = std::ranges::find_if(drafts, joined);
     if (first == drafts.end()) return;

@@ -238,13 +238,7 @@ void ChooseByBudget(const RunConfig& base, const Target& target, Choices& choice
     solver = std::make_unique<StepSolver>(config, StepSolverOptions{.built_in_rates = true});
     return solver->solver().Fastest(budget);
   };
-  if (target.gpu) {
-    Choices open = choices;
-    LeaveOpen(base, open);
-    RequireRoomForParameters(OpenConfig(base, target, open), budget);
-  } else {
-    RequireRoomForParameters(config, budget);
-  }
+  RequireRoomForParameters(config, budget);
   const memory::Candidate* chosen = fastest();
   if (chosen == nullptr && target.gpu && config.optimizer.place == config::PlaceOrAuto::kDevice) {
     choices["optimizer.place"] = {
