@@ -270,10 +270,10 @@ class VariantSearch {
     const std::vector<std::vector<int>> segments = Segments();
     const std::vector<int> kinds = Kinds(segments);
     // In a deep model a block is a small part of the step, and every option a long program, as it
-    // is of several micro-steps. Those are the longest.
-    constexpr int kBlocks = 128, kLeast = 4, kOfFew = 8;
+    // is of several micro-steps. The latter are tried with few.
+    constexpr int kBlocks = 128, kLeast = 4, kJoined = 8;
     const int64_t most =
-        variant_.micro_steps > 1 ? std::min(options_.options, kOfFew) : options_.options;
+        variant_.micro_steps > 1 ? std::min(options_.options, kJoined) : options_.options;
     const int64_t length = std::max<int64_t>(1, blocks_ * variant_.micro_steps);
     const int options =
         static_cast<int>(std::min(most, std::max<int64_t>(kLeast, most * kBlocks / length)));
