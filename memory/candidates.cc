@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "base/function_ref.h"
 #include "base/parallel_each.h"
@@ -19,6 +20,7 @@ struct Measured {
   std::vector<RegionUse> uses;  // by program
   std::vector<int64_t> times;
   int64_t nodes = 0;
+  bool copies = false;  // to the host, or back
 
   int64_t peak() const {  // of temporaries
     int64_t peak = 0;
@@ -72,13 +74,33 @@ void AddToFront(MixtureFront& front, double seconds, const Mixture& mixture) {
   front.emplace_hint(next, seconds, mixture);
 }
 
-int64_t PersistentBytes(const Variant& variant, const SolverOptions& options) {
-  const std::vector<StepProgram> step =
-      variant.realize(Assignment(variant.decisions.size(), Retention::kSave));
-  std::vector<const graph::Program*> programs;
-  for (const StepProgram& part : step) programs.push_back(part.program.get());
-  return MakePlan(programs, options.plan).persistent_bytes;
+Assignment KeepAll(const Variant& variant) {
+  return Assignment(variant.decisions.size(), Retention::kSave);
 }
+
+// Of all programs, which share them by name.
+int64_t PersistentBytes(const std::vector<StepProgram>& step, graph::Place place,
+                        int64_t alignment) {
+  std::set<std::string_view> counted;
+  int64_t bytes = 0;
+  for (const StepProgram& part : step) {
+    for (const graph::Tensor& tensor : part.program->tensors()) {
+      const bool own = tensor.persistent && !tensor.alias && tensor.place == place;
+      if (!own || !counted.insert(tensor.name).second) continue;
+      bytes += (tensor.bytes() + alignment - 1) / alignment * alignment;
+    }
+  }
+  return bytes;
+}
+
+int64_t PersistentBytes(const Variant& variant, const SolverOptions& options) {
+  return PersistentBytes(variant.realize(KeepAll(variant)), graph::Place::kDevice,
+                         options.plan.alignment);
+}
+
+// To keep everything is the fastest, or nearly so: a norm that is computed again within the kernel
+// of its gradient, or a copy that has more to hide behind, may be worth a little.
+constexpr double kFasterThanKeeping = 0.005;
 
 // Searches a variant with one base.
 class VariantSearch {
@@ -90,8 +112,9 @@ class VariantSearch {
       blocks_ = std::max(blocks_, decision.block + 1);
     }
     node_seconds_ = cost.NodeSeconds(base());
-    persistent_bytes_ = PersistentBytes(variant, options);
-    keep_ = Measure(Assignment(variant.decisions.size(), Retention::kSave));
+    const std::vector<StepProgram> keep = variant.realize(KeepAll(variant));
+    persistent_bytes_ = PersistentBytes(keep, graph::Place::kDevice, options.plan.alignment);
+    keep_ = Measure(keep);
   }
 
   std::vector<Candidate> Run() {
@@ -101,7 +124,7 @@ class VariantSearch {
     for (size_t i = 0; i < policies.size(); ++i) {
       AddMeasured(variant_.policies[i].second, policies[i], variant_.policies[i].first);
     }
-    AddMeasured(Assignment(variant_.decisions.size(), Retention::kSave), keep_, "");
+    AddMeasured(KeepAll(variant_), keep_, "");
     if (options_.options == 0) return std::move(candidates_);
     const bool offload = std::any_of(variant_.decisions.begin(), variant_.decisions.end(),
                                      [](const Decision& decision) { return decision.offload; });
@@ -110,19 +133,27 @@ class VariantSearch {
     if (offload && cost_.rates().copies_overlap()) AddMixtures(Copies::kHidden);
     ChangeSingleDecisions();
     KeepFront();
+    if (Travels()) MeasureFront();
     return std::move(candidates_);
   }
 
  private:
   const graph::Program& base() const { return *variant_.bases.front(); }
 
+  // Whether parameters travel beside the computation.
+  bool Travels() const { return keep_.copies && cost_.rates().copies_overlap(); }
+
   void ParallelEach(size_t n, FunctionRef<void(size_t)> body) const {
     plimsoll::ParallelEach(*options_.pool, n, body);
   }
 
   Measured Measure(const Assignment& assignment) const {
+    return Measure(variant_.realize(assignment));
+  }
+
+  Measured Measure(const std::vector<StepProgram>& step) const {
     Measured measured;
-    for (const StepProgram& part : variant_.realize(assignment)) {
+    for (const StepProgram& part : step) {
       const graph::Program& program = *part.program;
       const std::vector<double> seconds = part.times > 0
                                               ? cost_.NodeSeconds(program)
@@ -130,6 +161,10 @@ class VariantSearch {
       measured.uses.push_back(MeasureRegions(program, blocks_, options_.plan.alignment, seconds));
       measured.times.push_back(part.times);
       measured.nodes += static_cast<int64_t>(program.nodes().size());
+      measured.copies =
+          measured.copies || std::ranges::any_of(program.nodes(), [](const graph::Node& node) {
+            return node.op->transfer == graph::Transfer::kCopyStart;
+          });
     }
     return measured;
   }
@@ -225,7 +260,8 @@ class VariantSearch {
     limits.options = count;
     if (const int block = segment.empty() ? -1 : decisions[segment[0]].block;
         block >= 0 && copies == Copies::kHidden) {
-      limits.hidden_seconds = keep_.uses[0].seconds[ForwardRegion(block)];
+      limits.hidden_seconds =
+          keep_.uses[0].seconds[ForwardRegion(block)] / static_cast<double>(variant_.micro_steps);
     }
     return FindBlockOptions(base(), decisions, segment, node_seconds_, limits);
   }
@@ -233,10 +269,14 @@ class VariantSearch {
   void AddMixtures(Copies copies) {
     const std::vector<std::vector<int>> segments = Segments();
     const std::vector<int> kinds = Kinds(segments);
-    // In a deep model a block is a small part of the step, and every option a long program.
-    constexpr int kBlocks = 128, kLeast = 4;
-    const int options = std::min(
-        options_.options, std::max(kLeast, options_.options * kBlocks / std::max(blocks_, 1)));
+    // In a deep model a block is a small part of the step, and every option a long program, as it
+    // is of several micro-steps. The latter are tried with few.
+    constexpr int kBlocks = 128, kLeast = 4, kJoined = 8;
+    const int64_t most =
+        variant_.micro_steps > 1 ? std::min(options_.options, kJoined) : options_.options;
+    const int64_t length = std::max<int64_t>(1, blocks_ * variant_.micro_steps);
+    const int options =
+        static_cast<int>(std::min(most, std::max<int64_t>(kLeast, most * kBlocks / length)));
     std::vector<std::vector<BlockOption>> by_kind;
     for (int block = 0; block < blocks_; ++block) {
       if (kinds[block] == static_cast<int>(by_kind.size())) {
@@ -285,7 +325,8 @@ class VariantSearch {
     profile.kept_before = {0};
     for (const RegionUse& use : measured.uses) profile.peaks.push_back(use.peaks);
     for (int block = 0; block < blocks_; ++block) {
-      profile.kept_before.push_back(profile.kept_before.back() + level[kinds[block]]->kept_bytes);
+      profile.kept_before.push_back(profile.kept_before.back() +
+                                    variant_.micro_steps * level[kinds[block]]->kept_bytes);
       double seconds = 0;
       for (int region : {ForwardRegion(block), BackwardRegion(blocks_, block)}) {
         seconds += measured.seconds(region) - keep_.seconds(region);
@@ -371,6 +412,37 @@ class VariantSearch {
   static bool Allowed(const Decision& decision, Retention retention) {
     if (retention == Retention::kRecompute) return decision.recompute;
     return retention == Retention::kSave || decision.offload;
+  }
+
+  // Keeps few candidates, at evenly spaced peaks, and takes their seconds and peaks from their
+  // programs.
+  void MeasureFront() {
+    constexpr int64_t kMeasured = 12;
+    std::vector<Candidate> known, front;
+    for (Candidate& candidate : candidates_) {
+      auto& list = measured_.contains(candidate.assignment) ? known : front;
+      list.push_back(std::move(candidate));
+    }
+    candidates_ = std::move(known);
+    if (front.empty()) return;
+    const auto [least, most] = std::ranges::minmax(front, {}, &Candidate::peak_bytes);
+    std::set<size_t> chosen;
+    for (int64_t i = 0; i < kMeasured; ++i) {
+      const int64_t peak = least.peak_bytes + (most.peak_bytes - least.peak_bytes) /
+                                                  std::max<int64_t>(1, kMeasured - 1) * i;
+      // By seconds: the first within the peak is the fastest.
+      const auto fastest = std::ranges::find_if(
+          front, [&](const Candidate& candidate) { return candidate.peak_bytes <= peak; });
+      if (fastest != front.end()) chosen.insert(static_cast<size_t>(fastest - front.begin()));
+    }
+    const std::vector<size_t> order(chosen.begin(), chosen.end());
+    std::vector<Measured> measured(order.size());
+    ParallelEach(order.size(),
+                 [&](size_t i) { measured[i] = Measure(front[order[i]].assignment); });
+    for (size_t i = 0; i < order.size(); ++i) {
+      AddMeasured(front[order[i]].assignment, measured[i], "");
+    }
+    KeepFront();
   }
 
   // Drops candidates that another beats in seconds and peak without using the host more.
@@ -512,6 +584,20 @@ class ObjectivesSearch {
 };
 
 }  // namespace
+
+VariantBounds BoundsOf(const Variant& variant, const CostModel& cost,
+                       const SolverOptions& options) {
+  const std::vector<StepProgram> step = variant.realize(KeepAll(variant));
+  VariantBounds bounds;
+  for (const StepProgram& part : step) {
+    if (part.times == 0) continue;
+    bounds.seconds += static_cast<double>(part.times) * cost.ProgramSeconds(*part.program);
+  }
+  bounds.seconds *= 1 - kFasterThanKeeping;
+  bounds.device_bytes = PersistentBytes(step, graph::Place::kDevice, options.plan.alignment);
+  bounds.host_bytes = PersistentBytes(step, graph::Place::kHost, options.plan.alignment);
+  return bounds;
+}
 
 std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const CostModel& cost,
                                       const SolverOptions& options) {

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -18,10 +19,20 @@ constexpr double kOffloadSlack = 1.005;
 // and by more where copies of one block run beside another. So candidates this close to the first
 // that fits are compared by their plans.
 constexpr double kTie = 1 + 1e-6, kOffloadTie = 1.005;
+// Sums of the same seconds in another order.
+constexpr double kSame = 1e-9;
 
 bool Offloads(const Candidate& candidate) {
   return std::find(candidate.assignment.begin(), candidate.assignment.end(),
                    graph::Retention::kOffload) != candidate.assignment.end();
+}
+
+// Whether the candidate is faster, or as fast and of an earlier variant. Both are planned.
+bool Better(const Candidate& candidate, const Candidate& best) {
+  const double seconds = candidate.exact->seconds, line = best.exact->seconds;
+  if (candidate.variant == best.variant) return seconds < line;
+  return seconds < line * (1 - kSame) ||
+         (candidate.variant < best.variant && seconds <= line * (1 + kSame));
 }
 
 // A lower bound of the peak.
@@ -35,24 +46,42 @@ struct Solver::Impl {
   std::vector<Variant> variants;
   const CostModel& cost;
   SolverOptions options;
-  std::vector<Candidate> candidates;  // by ascending seconds
+  ThreadPool caller{1};
+  std::vector<VariantBounds> bounds;                            // by variant
+  std::vector<std::optional<std::vector<Candidate>>> searched;  // by variant, by ascending seconds
 
   Impl(std::vector<Variant> given, const CostModel& model, const SolverOptions& solver_options)
       : variants(std::move(given)), cost(model), options(solver_options) {
     if (variants.empty()) throw InternalError("solver: no variant to choose from");
-    ThreadPool caller(1);
     if (options.pool == nullptr) options.pool = &caller;
-    std::vector<std::vector<Candidate>> found(variants.size());
+    searched.resize(variants.size());
+    bounds.resize(variants.size());
+    if (variants.size() == 1) return;  // always searched
     ParallelEach(*options.pool, variants.size(),
-                 [&](size_t i) { found[i] = FindCandidates(variants[i], i, cost, options); });
-    options.pool = nullptr;  // the search is over
-    for (std::vector<Candidate>& of_variant : found) {
-      std::ranges::move(of_variant, std::back_inserter(candidates));
-    }
-    std::stable_sort(
-        candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-          return a.seconds != b.seconds ? a.seconds < b.seconds : a.peak_bytes < b.peak_bytes;
-        });
+                 [&](size_t i) { bounds[i] = memory::BoundsOf(variants[i], cost, options); });
+  }
+
+  // Searches the variant, unless that has been done.
+  std::vector<Candidate>& CandidatesOf(size_t variant) {
+    if (searched[variant]) return *searched[variant];
+    std::vector<Candidate> found = FindCandidates(variants[variant], variant, cost, options);
+    // What the bound leaves out in one search must not appear in another.
+    std::erase_if(found, [&](const Candidate& candidate) {
+      return candidate.seconds < bounds[variant].seconds;
+    });
+    std::ranges::stable_sort(found, [](const Candidate& a, const Candidate& b) {
+      return a.seconds != b.seconds ? a.seconds < b.seconds : a.peak_bytes < b.peak_bytes;
+    });
+    return searched[variant].emplace(std::move(found));
+  }
+
+  // The variants in ascending order of a bound; equal ones in their own order.
+  template <typename BoundOf>
+  std::vector<size_t> OrderedBy(BoundOf bound_of) const {
+    std::vector<size_t> order(variants.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, {}, [&](size_t variant) { return bound_of(bounds[variant]); });
+    return order;
   }
 
   const ExactPlan& Exact(Candidate& candidate) {
@@ -88,25 +117,57 @@ struct Solver::Impl {
     return exact.needed_bytes <= budget.device && exact.host_arena_bytes <= budget.host;
   }
 
+  // Makes `best` the fastest candidate of the variant within the budget, if that is faster.
+  void FindFaster(size_t variant, const Budget& budget, const Candidate*& best) {
+    std::vector<Candidate>& candidates = CandidatesOf(variant);
+    const bool copies = std::ranges::any_of(candidates, Offloads);
+    const double tie = copies ? kOffloadTie : kTie;
+    for (Candidate& candidate : candidates) {
+      if (best != nullptr && candidate.seconds > best->exact->seconds * tie) return;
+      if (!Fits(candidate, budget)) continue;
+      if (best == nullptr || Better(candidate, *best)) {
+        best = &candidate;
+      }
+    }
+  }
+
+  const Candidate* Fastest(const Budget& budget, const std::vector<bool>& among) {
+    const Candidate* best = nullptr;
+    for (const size_t variant : OrderedBy([](const auto& bound) { return bound.seconds; })) {
+      if (best != nullptr && bounds[variant].seconds >= best->exact->seconds) break;
+      if (!among.empty() && !among[variant]) continue;
+      if (bounds[variant].Within(budget)) FindFaster(variant, budget, best);
+    }
+    return best;
+  }
+
   // The candidate within the host's line that needs least on the device; nullptr if there is none.
   const Candidate* LeastOnDevice(int64_t host) {
+    const Candidate* best = nullptr;
+    for (const size_t variant : OrderedBy([](const auto& bound) { return bound.device_bytes; })) {
+      if (best != nullptr && bounds[variant].device_bytes >= best->exact->needed_bytes) break;
+      if (bounds[variant].host_bytes <= host) FindSmaller(variant, host, best);
+    }
+    return best;
+  }
+
+  // Makes `best` the candidate of the variant that needs least on the device, if that is less.
+  void FindSmaller(size_t variant, int64_t host, const Candidate*& best) {
     std::vector<Candidate*> order;
-    for (Candidate& candidate : candidates) order.push_back(&candidate);
+    for (Candidate& candidate : CandidatesOf(variant)) order.push_back(&candidate);
     std::stable_sort(order.begin(), order.end(), [](const Candidate* a, const Candidate* b) {
       return LeastPeak(*a) < LeastPeak(*b);
     });
     // No candidate needs less than its least peak, so the search can stop early.
-    const Candidate* best = nullptr;
     for (Candidate* candidate : order) {
       if (best != nullptr &&
           LeastPeak(*candidate) >= static_cast<double>(best->exact->needed_bytes)) {
-        break;
+        return;
       }
       const ExactPlan& exact = Exact(*candidate);
       if (exact.host_arena_bytes > host) continue;
       if (best == nullptr || exact.needed_bytes < best->exact->needed_bytes) best = candidate;
     }
-    return best;
   }
 
   int64_t OffloadedBytes(const Candidate& candidate) const {
@@ -121,20 +182,23 @@ struct Solver::Impl {
   // Compares, for each variant, the candidate within the device's line that offloads least, and
   // returns the one with the smallest host arena; nullptr if there is none.
   const Candidate* LeastOnHost(int64_t device) {
-    std::vector<std::pair<int64_t, Candidate*>> order;
-    for (Candidate& candidate : candidates) {
-      order.emplace_back(OffloadedBytes(candidate), &candidate);
-    }
-    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-      return a.first != b.first ? a.first < b.first : LeastPeak(*a.second) < LeastPeak(*b.second);
-    });
-    std::vector<bool> found(variants.size(), false);
     const Candidate* best = nullptr;
-    for (const auto& [bytes, candidate] : order) {
-      if (found[candidate->variant] || !Fits(*candidate, {.device = device})) continue;
-      found[candidate->variant] = true;
-      if (best == nullptr || candidate->exact->host_arena_bytes < best->exact->host_arena_bytes) {
-        best = candidate;
+    for (const size_t variant : OrderedBy([](const auto& bound) { return bound.host_bytes; })) {
+      if (best != nullptr && bounds[variant].host_bytes >= best->exact->host_arena_bytes) break;
+      if (bounds[variant].device_bytes > device) continue;
+      std::vector<std::pair<int64_t, Candidate*>> order;
+      for (Candidate& candidate : CandidatesOf(variant)) {
+        order.emplace_back(OffloadedBytes(candidate), &candidate);
+      }
+      std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+        return a.first != b.first ? a.first < b.first : LeastPeak(*a.second) < LeastPeak(*b.second);
+      });
+      const auto least = std::ranges::find_if(
+          order, [&](const auto& entry) { return Fits(*entry.second, {.device = device}); });
+      if (least == order.end()) continue;
+      if (best == nullptr ||
+          least->second->exact->host_arena_bytes < best->exact->host_arena_bytes) {
+        best = least->second;
       }
     }
     return best;
@@ -148,20 +212,24 @@ Solver::~Solver() = default;
 
 const std::vector<Variant>& Solver::variants() const { return impl_->variants; }
 
-const std::vector<Candidate>& Solver::candidates() const { return impl_->candidates; }
+const std::vector<Candidate>& Solver::CandidatesOf(size_t variant) {
+  return impl_->CandidatesOf(variant);
+}
 
-const ExactPlan& Solver::Exact(size_t index) { return impl_->Exact(impl_->candidates[index]); }
+const ExactPlan& Solver::Exact(size_t variant, size_t index) {
+  return impl_->Exact(impl_->CandidatesOf(variant)[index]);
+}
 
-const Candidate* Solver::Fastest(const Budget& budget) {
-  const bool copies = std::any_of(impl_->candidates.begin(), impl_->candidates.end(), Offloads);
-  const double tie = copies ? kOffloadTie : kTie;
-  const Candidate* best = nullptr;
-  for (Candidate& candidate : impl_->candidates) {
-    if (best != nullptr && candidate.seconds > best->exact->seconds * tie) break;
-    if (!impl_->Fits(candidate, budget)) continue;
-    if (best == nullptr || candidate.exact->seconds < best->exact->seconds) best = &candidate;
-  }
-  return best;
+size_t Solver::searched() const {
+  size_t count = 0;
+  for (const auto& candidates : impl_->searched) count += candidates ? candidates->size() : 0;
+  return count;
+}
+
+const VariantBounds& Solver::BoundsOf(size_t variant) const { return impl_->bounds[variant]; }
+
+const Candidate* Solver::Fastest(const Budget& budget, const std::vector<bool>& among) {
+  return impl_->Fastest(budget, among);
 }
 
 const Candidate& Solver::Smallest(const Budget& budget) {
@@ -193,8 +261,8 @@ std::vector<const Candidate*> Solver::Front(int count, std::span<const int64_t> 
 }
 
 const Candidate* Solver::Policy(size_t variant, const std::string& name) {
-  for (Candidate& candidate : impl_->candidates) {
-    if (candidate.variant != variant || candidate.policy != name) continue;
+  for (Candidate& candidate : impl_->CandidatesOf(variant)) {
+    if (candidate.policy != name) continue;
     impl_->Exact(candidate);
     return &candidate;
   }

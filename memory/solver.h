@@ -20,7 +20,9 @@
 //
 // A budget then filters the list. Candidates are planned exactly in the order of their predicted
 // time, and the first that fits is the answer, so that it is right for the actual arena. As the
-// list doesn't depend on the budget, a larger budget never gives a slower step.
+// list doesn't depend on the budget, a larger budget never gives a slower step. A variant is
+// searched only where a bound of its time and bytes leaves it a chance, which changes no answer. Of
+// variants that are equally fast the first one is taken.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +58,8 @@ struct Variant {
   std::vector<std::shared_ptr<const graph::Program>> bases;
   std::vector<Decision> decisions;
   std::vector<std::pair<std::string, Assignment>> policies;  // by name: "none", "block"
+  // Micro-steps that one program holds: what is kept stands that often.
+  int64_t micro_steps = 1;
   // Makes the step's programs for these decisions.
   std::function<std::vector<StepProgram>(const Assignment&)> realize;
 };
@@ -65,7 +69,8 @@ struct SolverOptions {
   int options = 20;  // of a block; 0: the named policies alone
   // Bound for improving by single changes: number of nodes of the programs made and examined.
   int64_t work = 30'000;
-  // The threads for the search; nullptr: the caller's thread alone. The result is the same.
+  // The threads for the search, which must outlive the solver; nullptr: the caller's thread alone.
+  // The result is the same.
   ThreadPool* pool = nullptr;
 };
 
@@ -78,6 +83,16 @@ struct Budget {
 
   // The limit for the whole process on the device.
   int64_t process() const { return device == kNone ? kNone : profile.ProcessBytes(device); }
+};
+
+// What no candidate of a variant goes below.
+struct VariantBounds {
+  double seconds = 0;
+  int64_t device_bytes = 0, host_bytes = 0;  // of persistent tensors
+
+  bool Within(const Budget& budget) const {
+    return device_bytes <= budget.device && host_bytes <= budget.host;
+  }
 };
 
 // The result of planning a candidate.
@@ -107,9 +122,12 @@ class Solver {
   ~Solver();
 
   const std::vector<Variant>& variants() const;
+  // 0 where there is one variant alone.
+  const VariantBounds& BoundsOf(size_t variant) const;
 
-  // The fastest candidate within the budget, planned; nullptr when none fits.
-  const Candidate* Fastest(const Budget& budget);
+  // The fastest candidate within the budget, planned; nullptr when none fits. `among`: by variant,
+  // whether it may be one of its candidates; empty: of any.
+  const Candidate* Fastest(const Budget& budget, const std::vector<bool>& among = {});
 
   // The candidate that needs least of the device within the host's limit, planned. If there is
   // none, the candidate that needs least of the host, within the device's limit if there is one.
@@ -123,9 +141,11 @@ class Solver {
   // The candidate for a named policy of a variant, planned; nullptr when it has none of that name.
   const Candidate* Policy(size_t variant, const std::string& name);
 
-  // All candidates, the fastest first by prediction.
-  const std::vector<Candidate>& candidates() const;
-  const ExactPlan& Exact(size_t index);
+  // The candidates of a variant, the fastest first by prediction.
+  const std::vector<Candidate>& CandidatesOf(size_t variant);
+  const ExactPlan& Exact(size_t variant, size_t index);
+  // How many candidates there are in the variants that were searched so far.
+  size_t searched() const;
 
  private:
   struct Impl;

@@ -84,10 +84,10 @@ TEST(Solver, PredictsPeakAndTimeOfMixturesExactly) {
   for (Kind kind : {Kind::kFeedForward, Kind::kAttention}) {
     const CostModel cost;
     Solver solver({VariantOf(Train(kind, 10))}, cost, {.work = 0});
-    ASSERT_GT(solver.candidates().size(), 10u);
-    for (size_t i = 0; i < solver.candidates().size(); ++i) {
-      const ExactPlan& exact = solver.Exact(i);
-      const Candidate& candidate = solver.candidates()[i];
+    ASSERT_GT(solver.CandidatesOf(0).size(), 10u);
+    for (size_t i = 0; i < solver.CandidatesOf(0).size(); ++i) {
+      const ExactPlan& exact = solver.Exact(0, i);
+      const Candidate& candidate = solver.CandidatesOf(0)[i];
       EXPECT_EQ(candidate.peak_bytes, exact.max_live_bytes);
       EXPECT_NEAR(candidate.seconds, exact.seconds, 1e-9 * exact.seconds);
     }
@@ -148,6 +148,36 @@ TEST(Solver, ChoosesAmongVariants) {
   EXPECT_EQ(alone.Fastest({.device = least - 1}), nullptr);
   ASSERT_NE(both.Fastest({.device = least - 1}), nullptr);
   EXPECT_EQ(both.Fastest({.device = least - 1})->variant, 1u);
+}
+
+// Variants that a bound excludes, by time or by memory, are not searched.
+TEST(Solver, SearchesVariantsThatMayWin) {
+  const CostModel cost;
+  Variant fast = VariantOf(Train(Kind::kFeedForward, 4));
+  Variant slow = fast;
+  slow.realize = [inner = fast.realize](const Assignment& assignment) {
+    std::vector<StepProgram> step = inner(assignment);
+    step[0].times = 2;
+    return step;
+  };
+  Solver solver({slow, fast}, cost);
+  EXPECT_EQ(solver.searched(), 0u);
+  EXPECT_EQ(solver.Fastest({.device = solver.BoundsOf(0).device_bytes - 1}), nullptr);
+  EXPECT_EQ(solver.searched(), 0u);
+  EXPECT_EQ(solver.Fastest({})->variant, 1u);
+  EXPECT_EQ(solver.searched(), solver.CandidatesOf(1).size());
+  EXPECT_EQ(solver.Fastest({}, {true, false})->variant, 0u);
+}
+
+TEST(Solver, TakesTheFirstOfVariantsThatAreEquallyFast) {
+  const CostModel cost;
+  const Variant variant = VariantOf(Train(Kind::kFeedForward, 4));
+  Solver solver({variant, variant}, cost);
+  const int64_t least = solver.Smallest().exact->arena_bytes;
+  const int64_t most = solver.Fastest({})->exact->arena_bytes;
+  for (int i = 0; i <= 8; ++i) {
+    EXPECT_EQ(solver.Fastest({.device = least + (most - least) * i / 8})->variant, 0u);
+  }
 }
 
 TEST(Solver, TheFrontGoesFromFastToSmall) {

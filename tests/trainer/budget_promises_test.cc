@@ -124,6 +124,21 @@ std::string Model(Generator& g, bool lora, const TempFolder& folder) {
                      folder.path(), sequence, g.One({1, 4, 8}));
 }
 
+void Insert(std::string& yaml, const std::string& before, const std::string& text) {
+  yaml.insert(yaml.find(before), text);
+}
+
+// Adds techniques that change no number to the file, as values or left open.
+void LeaveOpen(Generator& g, std::string& yaml) {
+  Insert(yaml, "calibrate:",
+         fmt::format("weights: {}, gradients: {}, ", g.One({"device", "auto"}),
+                     g.One({"device", "host", "auto"})));
+  Insert(yaml, "state_dtype:",
+         fmt::format("in_backward: {}, clip_grad_norm: {}, ", g.One({"true", "false", "auto"}),
+                     g.One({0, 0, 1})));
+  Insert(yaml, "steps:", fmt::format("blocks_first: {}, ", g.One({"true", "false", "auto"})));
+}
+
 // The file of a run that leaves choices open, or none.
 std::string RunOf(Generator& g, const TempFolder& folder) {
   const bool lora = g.Chance(15);
@@ -164,6 +179,7 @@ std::string RunOf(Generator& g, const TempFolder& folder) {
   if (g.Chance(20)) yaml += "save: {every: 1, async: true}\n";
   yaml += "memory: {calibrate: false}\n";
   yaml += fmt::format("device: {}\n", g.One({"cpu", "cpu", "cpu", "cuda"}));
+  if (g.Chance(30)) LeaveOpen(g, yaml);
   return yaml;
 }
 
@@ -243,6 +259,14 @@ class Promises {
         CheckSize(change, changed, key, (*at)[2].str());
       }
       EXPECT_GT(count, 0) << message;
+      return;
+    }
+    static const std::regex together(R"(but together (.*) do \(([\d.]+ [KMGT]?i?B)\))");
+    if (std::smatch all; std::regex_search(message, all, together)) {
+      const Sets changed = With(sets, SetsOf(all[1].str()));
+      const Answer answer = Ask(yaml_, changed);
+      EXPECT_TRUE(answer.fits) << all[1].str() << ": " << answer.message;
+      CheckSize(all[1].str(), changed, key, all[2].str());
       return;
     }
     static const std::regex closest(R"(the closest: ([^()]*), ([\d.]+ [KMGT]?i?B))");

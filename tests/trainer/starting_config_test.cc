@@ -109,6 +109,24 @@ TEST(StartingConfig, PutsTheStateOnTheHostWhereNothingFitsOtherwise) {
   EXPECT_LE(TakenBy(config), int64_t{1200} << 20);
 }
 
+// Weights and gradients follow the state to the host where it alone does not make room.
+TEST(StartingConfig, LeavesTheRestToTheSolverWhereTheStateIsNotEnough) {
+  const TempFolder folder;
+  const std::string model = folder.Write(
+      "model.yaml",
+      "model: {family: llama, layers: 8, width: 768, heads: 12, kv_heads: 12, ffn_width: 2048, "
+      "vocab: 256, sequence: 64, tied: false}\n"
+      "data: {synthetic: true}\n"
+      "train: {steps: 2, micro_batch: 1}\n"
+      "optimizer: {clip_grad_norm: 0}\n");
+  const std::string written = StartingConfig({model, "h200", "810MiB"}, {});
+  const RunConfig config = Loaded(written);
+  EXPECT_EQ(config.optimizer.place, PlaceOrAuto::kHost) << written;
+  EXPECT_EQ(config.memory.weights, PlaceOrAuto::kHost);
+  EXPECT_EQ(config.optimizer.in_backward, config::OnOrAuto::kOn);
+  EXPECT_LE(TakenBy(config), int64_t{810} << 20);
+}
+
 TEST(StartingConfig, SaysWhatWouldFitWhereNothingDoes) {
   try {
     Written("h200", "610MiB");

@@ -73,29 +73,10 @@ void CheckAverages(const RunConfig& config, std::vector<std::string>& warnings) 
   }
 }
 
-// Why updates wait for all gradients, and how they need not; empty: they don't.
-std::string WaitsFor(const RunConfig& config) {
-  const AmpConfig& amp = config.amp;
-  if (config.optimizer.clip_grad_norm > 0 && config.optimizer.clip_by == ClipBy::kStep) {
-    return fmt::format(
-        "optimizer.clip_grad_norm: {} needs the norm of all gradients first; set it "
-        "to 0, or optimizer.clip_by to parameter or last_step",
-        config.optimizer.clip_grad_norm);
-  }
-  if (config.divergence.action == DivergenceAction::kSkip) {
-    return "divergence.action: skip needs to see all gradients first; set stop or rollback";
-  }
-  const bool fp16 = amp.dtype == Dtype::kFp16;
-  if (amp.loss_scale != LossScale::kNone && (fp16 || amp.loss_scale != LossScale::kAuto)) {
-    return "loss scaling needs to see all gradients first; use amp.dtype: bf16";
-  }
-  return "";
-}
-
 void CheckInBackward(const RunConfig& config, std::vector<std::string>& warnings) {
   const char* const key = "optimizer.in_backward";
-  if (!config.optimizer.in_backward) return;
-  const std::string reason = WaitsFor(config);
+  if (config.optimizer.in_backward != OnOrAuto::kOn) return;
+  const std::string reason = WaitsForGradients(config);
   if (reason.empty()) return;
   warnings.push_back(fmt::format("{}: {}: has no effect: {}", config.Origin(key), key, reason));
 }
@@ -103,7 +84,7 @@ void CheckInBackward(const RunConfig& config, std::vector<std::string>& warnings
 void CheckPlaces(const RunConfig& config, std::vector<std::string>& warnings) {
   const char* const key = "memory.gradients";
   const TrainConfig& train = config.train;
-  if (config.memory.gradients != ParameterPlace::kHost) return;
+  if (config.memory.gradients != PlaceOrAuto::kHost) return;
   if (train.micro_batch == 0 || train.accumulate > 1) return;
   warnings.push_back(fmt::format(
       "{}: {}: host has no effect without train.accumulate: gradients of one micro-step are "
@@ -113,18 +94,11 @@ void CheckPlaces(const RunConfig& config, std::vector<std::string>& warnings) {
 
 void CheckBlocksFirst(const RunConfig& config, std::vector<std::string>& warnings) {
   const char* const key = "train.blocks_first";
-  if (!config.train.blocks_first) return;
-  // The budget's solver plans micro-steps by themselves.
-  const char* const open = config.train.micro_batch == 0 ? "train.micro_batch"
-                           : config.checkpointing.policy == CheckpointPolicy::kAuto
-                               ? "checkpointing.policy"
-                           : config.optimizer.place == PlaceOrAuto::kAuto ? "optimizer.place"
-                           : config.memory.weights == PlaceOrAuto::kAuto  ? "memory.weights"
-                                                                          : nullptr;
-  if (open != nullptr) {
-    throw config.Error(key, fmt::format("is not possible with {}: auto, which is chosen for one "
-                                        "micro-step after another; choose a value for it",
-                                        open));
+  if (config.train.blocks_first != OnOrAuto::kOn) return;
+  if (config.train.micro_batch == 0) {
+    throw config.Error(key,
+                       "is not possible with train.micro_batch: auto, which may cut the batch into "
+                       "more micro-steps than a program can hold; give a number");
   }
   if (config.train.accumulate == 1) {
     warnings.push_back(
@@ -145,6 +119,24 @@ void CheckDivergence(const RunConfig& config) {
 }
 
 }  // namespace
+
+std::string WaitsForGradients(const RunConfig& config) {
+  const AmpConfig& amp = config.amp;
+  if (config.optimizer.clip_grad_norm > 0 && config.optimizer.clip_by == ClipBy::kStep) {
+    return fmt::format(
+        "optimizer.clip_grad_norm: {} needs the norm of all gradients first; set it "
+        "to 0, or optimizer.clip_by to parameter or last_step",
+        config.optimizer.clip_grad_norm);
+  }
+  if (config.divergence.action == DivergenceAction::kSkip) {
+    return "divergence.action: skip needs to see all gradients first; set stop or rollback";
+  }
+  const bool fp16 = amp.dtype == Dtype::kFp16;
+  if (amp.loss_scale != LossScale::kNone && (fp16 || amp.loss_scale != LossScale::kAuto)) {
+    return "loss scaling needs to see all gradients first; use amp.dtype: bf16";
+  }
+  return "";
+}
 
 void CheckTechniques(const RunConfig& config, std::vector<std::string>& warnings) {
   CheckLora(config, warnings);

@@ -15,6 +15,7 @@ namespace plimsoll::config {
 // The type of a key for a field of type T, unless the row gives another.
 template <typename T>
 constexpr Type TypeOf() {
+  if constexpr (std::is_same_v<T, OnOrAuto>) return Type::kAutoOrBool;
   if constexpr (std::is_enum_v<T>) return Type::kEnum;
   if constexpr (std::is_same_v<T, bool>) return Type::kBool;
   if constexpr (std::is_same_v<T, int64_t>) return Type::kInt;
@@ -130,7 +131,7 @@ class SectionKeys {
     key.path = name_ + "." + name;
     key.type = TypeOf<T>();
     key.doc = doc;
-    if constexpr (std::is_enum_v<T>) key.choices = EnumNames<T>();
+    if constexpr (TypeOf<T>() == Type::kEnum) key.choices = EnumNames<T>();
     key.get = [section, field](const RunConfig& config) { return Read(config.*section.*field); };
     key.set = [section, field](RunConfig& config, const Value& value) {
       Write(config.*section.*field, value);

@@ -53,6 +53,8 @@ std::string TypeCell(const Key& key) {
       return "size";
     case Type::kAutoOrInt:
       return "`auto` or integer";
+    case Type::kAutoOrBool:
+      return "`auto` or bool";
     case Type::kFolderOrBool:
       return "folder or bool";
     case Type::kWeightDecayGroups:
@@ -154,6 +156,8 @@ Json TypeSchema(const Key& key) {
       return {{"type", {"string", "integer"}}};
     case Type::kAutoOrInt:
       return {{"anyOf", {{{"const", "auto"}}, NumberSchema(key, "integer")}}};
+    case Type::kAutoOrBool:
+      return {{"enum", {true, false, "auto"}}};
     case Type::kFolderOrBool:
       return {{"type", {"string", "boolean"}}};
     case Type::kWeightDecayGroups: {

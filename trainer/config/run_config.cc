@@ -89,8 +89,8 @@ const Names& EnumNames<PlaceOrAuto>() {
   return names;
 }
 template <>
-const Names& EnumNames<ParameterPlace>() {
-  static const Names names = {"device", "host"};
+const Names& EnumNames<OnOrAuto>() {
+  static const Names names = {"false", "true", "auto"};
   return names;
 }
 template <>

@@ -29,7 +29,7 @@ enum class StateDtype { kFp32, kBf16, kInt8 };
 enum class GradDtype { kFp32, kBf16 };
 enum class ClipBy { kStep, kParameter, kLastStep };
 enum class PlaceOrAuto { kDevice, kHost, kAuto };
-enum class ParameterPlace { kDevice, kHost };
+enum class OnOrAuto { kOff, kOn, kAuto };
 enum class CheckpointPolicy { kNone, kBlock, kEvery, kSelective, kAuto };
 enum class Allocator { kPlanned, kCaching };
 enum class Summary { kNone, kShort, kFull };
@@ -64,7 +64,7 @@ const std::vector<std::string>& EnumNames<GradDtype>();
 template <>
 const std::vector<std::string>& EnumNames<PlaceOrAuto>();
 template <>
-const std::vector<std::string>& EnumNames<ParameterPlace>();
+const std::vector<std::string>& EnumNames<OnOrAuto>();
 template <>
 const std::vector<std::string>& EnumNames<ClipBy>();
 template <>
@@ -160,7 +160,8 @@ struct TrainConfig {
   int64_t stop_after = 0;   // steps; 0: all of them
   int64_t micro_batch = 8;  // sequences per micro-step and data rank; 0: auto, the solver's choice
   int64_t accumulate = 1;   // micro-steps per update; derived when a global batch is given
-  bool blocks_first = false;  // all micro-steps go through a block before any through the next
+  // All micro-steps go through a block before any through the next.
+  OnOrAuto blocks_first = OnOrAuto::kOff;
   std::optional<int64_t> global_batch;         // sequences per update, all ranks
   std::optional<int64_t> global_batch_tokens;  // the same in tokens
   int64_t seed = 1337;           // of dropout, and what model.seed and data.seed follow
@@ -211,8 +212,8 @@ struct OptimizerConfig {
   double layer_decay = 1;       // of the learning rate, from layer to layer; 1: all alike
   double clip_grad_norm = 1.0;  // 0: off
   ClipBy clip_by = ClipBy::kStep;
-  bool in_backward = false;  // updates as soon as gradients are complete
-  double ema = 0;            // decay of the averaged weights; 0: none
+  OnOrAuto in_backward = OnOrAuto::kOff;  // updates as soon as gradients are complete
+  double ema = 0;                         // decay of the averaged weights; 0: none
   bool ema_warmup = false;
   StateDtype state_dtype = StateDtype::kFp32;
   PlaceOrAuto place = PlaceOrAuto::kDevice;  // of moments and master weights
@@ -267,7 +268,7 @@ struct MemoryConfig {
   std::optional<MemorySize> budget;
   std::optional<MemorySize> host_budget;
   PlaceOrAuto weights = PlaceOrAuto::kDevice;
-  ParameterPlace gradients = ParameterPlace::kDevice;  // that micro-steps carry
+  PlaceOrAuto gradients = PlaceOrAuto::kDevice;  // that micro-steps carry
   Allocator allocator = Allocator::kPlanned;
   int64_t empty_cache_every = 0;  // steps; 0: never; caching
   bool preallocate = false;       // take the budget at once instead of growing; caching

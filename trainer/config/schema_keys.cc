@@ -133,12 +133,14 @@ void TrainKeys(std::vector<Key>& keys) {
   train.Add("accumulate", &T::accumulate, "Micro-steps whose gradients make one update.")
       .Between(1, kMillions)
       .Derived("1; with a global batch, what makes it up");
-  train.Add("blocks_first", &T::blocks_first,
-            "With several micro-steps: one program holds all of them, and all go through the first "
-            "block, then all through the second, and back likewise. All numbers are the same. The "
-            "gradients of a block are then complete while no others stand, so that "
-            "`optimizer.in_backward` frees them, and activations of all micro-steps stand instead "
-            "(docs/parameter_memory.md). No effect where the head is the embedding (tied).");
+  train.Add(
+      "blocks_first", &T::blocks_first,
+      "With several micro-steps: one program holds all of them, and all go through the first "
+      "block, then all through the second, and back likewise. All numbers are the same. The "
+      "gradients of a block are then complete while no others stand, so that "
+      "`optimizer.in_backward` frees them, and activations of all micro-steps stand instead "
+      "(docs/parameter_memory.md). No effect where the head is the embedding (tied). `auto`: if "
+      "that is fastest within the budget.");
   train
       .Add("global_batch", &T::global_batch,
            "Sequences per update over all data ranks; `accumulate` follows, within its own limits.")
@@ -253,7 +255,7 @@ void OptimizerKeys(std::vector<Key>& keys) {
                 "with `clip_grad_norm`, loss scaling, and steps that may be skipped; and gradients "
                 "of several micro-steps stay where they are, unless `train.blocks_first` is set or "
                 "they are on the host "
-                "(docs/parameter_memory.md).");
+                "(docs/parameter_memory.md). `auto`: if that is fastest within the budget.");
   optimizer
       .Add("ema", &O::ema,
            "Decay of exponential moving averages of the weights, over applied updates: after each, "
@@ -398,7 +400,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
       "budget asks for it.");
   memory.Add("gradients", &Memory::gradients,
              "Where gradients live that micro-steps carry. Those of a single micro-step are "
-             "temporaries of the device.");
+             "temporaries of the device. `auto`: on the host if the budget asks for it.");
   memory.Add("allocator", &Memory::allocator,
              "`planned`: every tensor has its place before the first step. `caching`: as "
              "frameworks do, to compare with.");

@@ -40,11 +40,11 @@ const std::string& ScalarOf(Type type, const std::string& path, const Tree& tree
   return tree.text;
 }
 
-Value ParseBool(const std::string& path, const Tree& tree) {
-  const std::string& text = ScalarOf(Type::kBool, path, tree);
+Value ParseBool(Type type, const std::string& path, const Tree& tree) {
+  const std::string& text = ScalarOf(type, path, tree);
   if (!tree.quoted && (text == "true" || text == "True")) return true;
   if (!tree.quoted && (text == "false" || text == "False")) return false;
-  Expected(TypeText(Type::kBool), path, tree, tree.quoted ? "; remove the quotes" : "");
+  Expected(TypeText(type), path, tree, tree.quoted ? "; remove the quotes" : "");
 }
 
 Value ParseInt(const std::string& path, const Tree& tree) {
@@ -284,6 +284,8 @@ std::string TypeText(Type type) {
       return "a size like 24GiB, 90% or free - 1GiB";
     case Type::kAutoOrInt:
       return "auto or an integer";
+    case Type::kAutoOrBool:
+      return "auto, true or false";
     case Type::kFolderOrBool:
       return "a folder, true or false";
     case Type::kWeightDecayGroups:
@@ -297,7 +299,7 @@ std::string TypeText(Type type) {
 Value ParseValue(Type type, const std::string& path, const Tree& tree) {
   switch (type) {
     case Type::kBool:
-      return ParseBool(path, tree);
+      return ParseBool(type, path, tree);
     case Type::kInt:
       return ParseInt(path, tree);
     case Type::kFloat:
@@ -321,6 +323,11 @@ Value ParseValue(Type type, const std::string& path, const Tree& tree) {
       const std::optional<int64_t> value = ParseNumber<int64_t>(tree.text);
       if (!value || tree.quoted) Expected(TypeText(type), path, tree);
       return *value;
+    }
+    case Type::kAutoOrBool: {
+      std::string text = ScalarOf(type, path, tree);
+      if (text != "auto") text = std::get<bool>(ParseBool(type, path, tree)) ? "true" : "false";
+      return text;
     }
     case Type::kFolderOrBool: {
       const std::string& text = ScalarOf(type, path, tree);
@@ -409,6 +416,7 @@ struct Printer {
 
 std::string ToText(Type type, const Value& value) {
   if (type == Type::kAutoOrInt && std::holds_alternative<std::monostate>(value)) return "auto";
+  if (type == Type::kAutoOrBool) return std::get<std::string>(value);
   if (type == Type::kFolderOrBool && value == Value(std::string())) return "false";
   return std::visit(Printer{}, value);
 }

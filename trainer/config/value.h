@@ -23,6 +23,7 @@ enum class Type {
   kFloatList,          // one number or a list of numbers
   kMemorySize,         // 24GiB, 90%, free - 1GiB
   kAutoOrInt,          // auto (monostate) or an integer
+  kAutoOrBool,         // the strings "auto", "true" or "false"
   kFolderOrBool,       // a path, true (the string "true") or false (the empty string)
   kWeightDecayGroups,  // list of {pattern, weight_decay}
   kTrainSources,       // one string, a list of strings, or a list of {files, weight}

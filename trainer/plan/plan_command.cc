@@ -17,6 +17,7 @@
 #include "trainer/plan/plan_table.h"
 #include "trainer/settle/activity.h"
 #include "trainer/settle/channels.h"
+#include "trainer/settle/choice_reasons.h"
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/epochs.h"
 #include "trainer/settle/from_config.h"
@@ -48,11 +49,6 @@ RunConfig Load(const PlanCommand& command) {
   RunConfig config = loaded.config;
   if (!command.budget.empty()) config.origins["memory.budget"] = "--budget";
   const bool asks = !command.budget.empty() || command.sweep > 0 || !command.largest.empty();
-  if (asks && config.train.blocks_first) {
-    throw config.Error("train.blocks_first",
-                       "is planned as it is: --budget, --sweep and --max compare plans of one "
-                       "micro-step after another; leave one of the two out");
-  }
   if (asks && !config.IsSet("checkpointing.policy")) {
     config.checkpointing.policy = config::CheckpointPolicy::kAuto;
   }
@@ -150,6 +146,9 @@ void PlanChosen(const RunConfig& config, const PlanCommand& command) {
   } else {
     PrintCompiled(solver.ConfigOf(*chosen), model, compiled, solver.cost(), chosen->exact->seconds);
     PrintAnswer(fmt::format("\n{}", table.Text()));
+    for (const std::string& reason : ChoiceReasons(solver, *chosen, budget, false)) {
+      PrintAnswer(Wrapped("  " + reason, kColumns, "    ") + "\n");
+    }
   }
   WritePage(command, budget, model, compiled);
 }

@@ -14,6 +14,7 @@
 #include "base/parallel_each.h"
 #include "trainer/plan/plan_table.h"
 #include "trainer/settle/activity.h"
+#include "trainer/settle/alternatives.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
@@ -68,8 +69,9 @@ RankLayout PlanLayout(const PlanCommand& command, RankLayout layout) {
     config::RunConfig& config = loaded.config;
     if (LeavesChoice(config)) {
       throw UserError(
-          "plimsoll plan: --ranks compares plans that leave nothing open; set "
-          "checkpointing.policy, train.micro_batch and optimizer.place");
+          fmt::format("plimsoll plan: --ranks compares plans that leave nothing open; give {} a "
+                      "value instead of auto",
+                      FirstOpen(config)));
     }
     ChooseChannels(config);
     const std::unique_ptr<models::Model> model = ModelFrom(config);

@@ -84,10 +84,9 @@ CandidateTable::CandidateTable(StepSolver& solver, const memory::Budget& budget,
 
 std::string CandidateTable::Text() const {
   const bool host = AnyHost(rows_);
-  std::string text =
-      fmt::format("Plans ({} candidates; * chosen, - beyond the budget of {})\n",
-                  solver_.solver().candidates().size(), FormatBytes(budget_.process())) +
-      HeaderText(host);
+  std::string text = fmt::format("Plans ({} candidates; * chosen, - beyond the budget of {})\n",
+                                 solver_.solver().searched(), FormatBytes(budget_.process())) +
+                     HeaderText(host);
   std::string whole;                // the chosen plan, if its row is too long for it
   const Candidate* next = nullptr;  // the slowest plan that doesn't fit and would be faster
   for (const Candidate* row : rows_) {

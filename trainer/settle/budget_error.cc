@@ -1,6 +1,7 @@
 #include "trainer/settle/budget_error.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -10,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "trainer/settle/alternatives.h"
 #include "trainer/settle/channels.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
@@ -30,6 +32,26 @@ struct Change {
 
   std::string text() const { return key + ": " + value; }
 };
+
+// Whether the solver could use the key if the run left it open.
+bool MayOpen(const OpenKey& key, const RunConfig& config) {
+  RunConfig open = config;
+  key.leave_open(open);
+  return !key.open(config) && !key.used(config) && WhyUnused(key, open).empty();
+}
+
+// Leaves all choices that change no number to the solver. Returns the keys that it changes.
+std::vector<std::string> OpenEverything(RunConfig& run) {
+  std::vector<std::string> names;
+  if (run.checkpointing.policy != CheckpointPolicy::kAuto) names.push_back("checkpointing.policy");
+  run.checkpointing.policy = CheckpointPolicy::kAuto;
+  for (const OpenKey& key : OpenKeys()) {
+    if (!MayOpen(key, run)) continue;
+    key.leave_open(run);
+    names.push_back(key.name);
+  }
+  return names;
+}
 
 std::vector<Change> Changes(const RunConfig& config) {
   // 0: a smaller micro-batch would be another training.
@@ -64,6 +86,12 @@ std::vector<Change> Changes(const RunConfig& config) {
   if (config.memory.weights == PlaceOrAuto::kDevice) {
     changes.push_back({"memory.weights", "host",
                        [](RunConfig& run) { run.memory.weights = PlaceOrAuto::kHost; }});
+  }
+  for (const OpenKey& key : OpenKeys()) {
+    const bool place = std::string_view(key.name) == "optimizer.place" ||
+                       std::string_view(key.name) == "memory.weights";
+    if (place || !MayOpen(key, config)) continue;
+    changes.push_back({key.name, "auto", [&key](RunConfig& run) { key.leave_open(run); }});
   }
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
     if (config.optimizer.state_dtype >= dtype) continue;
@@ -136,6 +164,19 @@ std::string List(const std::vector<std::string>& ways) {
   return list;
 }
 
+// "no single change makes it fit, but together memory.weights: auto, optimizer.place: auto do (7.20
+// GiB)"; empty: they don't.
+std::string Together(const RunConfig& config, const Needs& lines,
+                     const std::function<int64_t(const Needs&)>& of) {
+  RunConfig changed = config;
+  const std::vector<std::string> keys = OpenEverything(changed);
+  if (keys.size() < 2) return "";
+  const std::optional<Needs> then = NeedsOf(changed, lines);
+  if (!then || !then->Within(lines)) return "";
+  return fmt::format("no single change makes it fit, but together {}: auto do ({})",
+                     fmt::join(keys, ": auto, "), FormatBytes(of(*then)));
+}
+
 }  // namespace
 
 void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
@@ -168,7 +209,8 @@ void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
     }
   }
   std::string way_out = "it would fit with " + List(ways);
-  if (ways.empty()) {
+  if (ways.empty()) way_out = Together(config, lines, of);
+  if (way_out.empty()) {
     way_out = "no single change makes it fit; raise the budget or make the model smaller";
     if (!closest.empty()) way_out += fmt::format(" (the closest: {})", closest);
   }

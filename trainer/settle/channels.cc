@@ -5,6 +5,7 @@
 
 #include "ops/axis.h"
 #include "ops/collective.h"
+#include "trainer/settle/alternatives.h"
 #include "trainer/settle/configured_mesh.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/solve.h"
@@ -36,11 +37,8 @@ config::RunConfig Closed(const config::RunConfig& config, const models::Model& m
     run.train.global_batch.reset();
     run.train.global_batch_tokens.reset();
   }
-  if (run.optimizer.place == config::PlaceOrAuto::kAuto) {
-    run.optimizer.place = config::PlaceOrAuto::kDevice;
-  }
-  if (run.memory.weights == config::PlaceOrAuto::kAuto) {
-    run.memory.weights = config::PlaceOrAuto::kDevice;
+  for (const OpenKey& key : OpenKeys()) {
+    if (key.open(run)) key.set(run, false);
   }
   return run;
 }

@@ -197,7 +197,7 @@ std::vector<std::string> FrozenFrom(const config::RunConfig& config, const model
 
 optim::HostParametersOptions OnHostFrom(const config::RunConfig& config) {
   return {.weights = config.memory.weights == config::PlaceOrAuto::kHost,
-          .gradients = config.memory.gradients == config::ParameterPlace::kHost,
+          .gradients = config.memory.gradients == config::PlaceOrAuto::kHost,
           .state = config.optimizer.place == config::PlaceOrAuto::kHost};
 }
 
@@ -435,7 +435,8 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.micro_batch = config.train.micro_batch;
   options.sequence = config.model.sequence();
   options.accumulate = config.train.accumulate;
-  options.blocks_first = config.train.blocks_first && options.accumulate > 1;
+  options.blocks_first =
+      config.train.blocks_first == config::OnOrAuto::kOn && options.accumulate > 1;
   if (options.blocks_first) options.micro_steps_per_program = options.accumulate;
   options.mesh = MeshFrom(config);
   options.zero = config.parallel.zero;
@@ -461,7 +462,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.snapshot_copy = config.save.async;
   options.data_parallel.bucket_bytes = BucketBytes(config, CountParameters(model, options).trained);
   options.on_host = OnHostFrom(config);
-  if (config.optimizer.in_backward) options.update_in_backward.emplace();
+  if (config.optimizer.in_backward == config::OnOrAuto::kOn) options.update_in_backward.emplace();
   options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);
   options.device = DeviceFrom(config);

@@ -42,7 +42,7 @@ bool MayUseHost(const config::RunConfig& config) {
   return !config.checkpointing.offload.empty() ||
          config.optimizer.place != config::PlaceOrAuto::kDevice ||
          config.memory.weights != config::PlaceOrAuto::kDevice ||
-         config.memory.gradients != config::ParameterPlace::kDevice;
+         config.memory.gradients != config::PlaceOrAuto::kDevice;
 }
 
 std::string FolderOf(const config::RunConfig& config) {

@@ -29,6 +29,9 @@ std::string Encode(const SettledRun& settled) {
               {"accumulate", settled.config.train.accumulate},
               {"state_on_host", settled.config.optimizer.place == config::PlaceOrAuto::kHost},
               {"weights_on_host", settled.config.memory.weights == config::PlaceOrAuto::kHost},
+              {"gradients_on_host", settled.config.memory.gradients == config::PlaceOrAuto::kHost},
+              {"in_backward", settled.config.optimizer.in_backward == config::OnOrAuto::kOn},
+              {"blocks_first", settled.config.train.blocks_first == config::OnOrAuto::kOn},
               {"explicit",
                settled.options.checkpointing.policy == checkpointing::Options::Policy::kExplicit},
               {"retention", retention},
@@ -45,8 +48,14 @@ SettledRun Decode(const std::string& text, const config::RunConfig& config,
   const auto place = [&](const char* on_host) {
     return made.RequireBool(on_host) ? config::PlaceOrAuto::kHost : config::PlaceOrAuto::kDevice;
   };
+  const auto done = [&](const char* key) {
+    return made.RequireBool(key) ? config::OnOrAuto::kOn : config::OnOrAuto::kOff;
+  };
   settled.config.optimizer.place = place("state_on_host");
   settled.config.memory.weights = place("weights_on_host");
+  settled.config.memory.gradients = place("gradients_on_host");
+  settled.config.optimizer.in_backward = done("in_backward");
+  settled.config.train.blocks_first = done("blocks_first");
   settled.options = CompileFrom(settled.config, model);
   if (!made.RequireBool("explicit")) return settled;
   settled.options.checkpointing = {};

@@ -13,10 +13,11 @@
 #include "base/parallel_each.h"
 #include "runtime/gpu_memory.h"
 #include "runtime/process_memory.h"
-#include "trainer/config/resolve.h"
 #include "trainer/settle/activity.h"
+#include "trainer/settle/alternatives.h"
 #include "trainer/settle/budget_error.h"
 #include "trainer/settle/calibration.h"
+#include "trainer/settle/choice_reasons.h"
 #include "trainer/settle/describe_plan.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/gpu_profile.h"
@@ -27,7 +28,6 @@
 namespace plimsoll::trainer {
 namespace {
 
-using config::CheckpointPolicy;
 using config::MemorySize;
 using config::PlaceOrAuto;
 using config::RunConfig;
@@ -61,80 +61,6 @@ MemoryHere MemoryOf(const RunConfig& config, const std::string& key) {
   // The memory that this process already holds is available to it.
   const runtime::GpuMemory memory = meter->Measure();
   return {memory.total, memory.free + meter->MeasureProcess().bytes, " on the GPU"};
-}
-
-// Sequences per update on this rank, for train.micro_batch: auto.
-int64_t GlobalBatch(const RunConfig& config) {
-  const int64_t sequences = config.train.global_batch
-                                ? *config.train.global_batch
-                                : *config.train.global_batch_tokens / config.model.sequence();
-  return sequences / config.parallel.data.value_or(1);
-}
-
-// What a key may mean.
-std::vector<PlaceOrAuto> PlacesOf(PlaceOrAuto place) {
-  if (place != PlaceOrAuto::kAuto) return {place};
-  return {PlaceOrAuto::kDevice, PlaceOrAuto::kHost};
-}
-
-// The run once for each combination of its open choices, with only checkpointing.policy left open.
-std::vector<RunConfig> Alternatives(const RunConfig& config, const models::Model& model) {
-  std::vector<RunConfig> splits;
-  if (config.train.micro_batch > 0) {
-    splits.push_back(config);
-  } else {
-    const int64_t coupled = model.coupled_samples();
-    if (coupled == 0) {
-      throw config.Error("train.micro_batch",
-                         "auto would choose the mathematics, too: all samples of a micro-batch act "
-                         "on one another in this model (docs/batch_norm.md); give a number, or "
-                         "groups of a fixed size by model.norm_samples");
-    }
-    for (const auto& [micro_batch, accumulate] : config::CutsOf(GlobalBatch(config))) {
-      if (micro_batch % coupled != 0) continue;
-      RunConfig split = config;
-      split.train.micro_batch = micro_batch;
-      split.train.accumulate = accumulate;
-      splits.push_back(std::move(split));
-    }
-    if (splits.empty()) {
-      throw config.Error("train.micro_batch",
-                         fmt::format("auto finds no cut of {} samples into micro-batches of whole "
-                                     "groups of the {} that act on one another in this model",
-                                     GlobalBatch(config), coupled));
-    }
-    // If no cut of the batch can be shared, the first one is kept for its error message.
-    const auto unshared = std::stable_partition(splits.begin(), splits.end(), SharesTokens);
-    splits.erase(std::max(unshared, splits.begin() + 1), splits.end());
-  }
-  std::vector<RunConfig> all;
-  for (const RunConfig& split : splits) {
-    for (PlaceOrAuto state : PlacesOf(config.optimizer.place)) {
-      for (PlaceOrAuto weights : PlacesOf(config.memory.weights)) {
-        all.push_back(split);
-        all.back().optimizer.place = state;
-        all.back().memory.weights = weights;
-      }
-    }
-  }
-  return all;
-}
-
-std::string NameOf(const RunConfig& open, const RunConfig& made) {
-  std::vector<std::string> parts;
-  if (open.train.micro_batch == 0) {
-    parts.push_back(
-        fmt::format("{} × {} sequences", made.train.accumulate, made.train.micro_batch));
-  }
-  if (open.optimizer.place == PlaceOrAuto::kAuto) {
-    parts.push_back(made.optimizer.place == PlaceOrAuto::kHost ? "state on host"
-                                                               : "state on device");
-  }
-  if (open.memory.weights == PlaceOrAuto::kAuto) {
-    parts.push_back(made.memory.weights == PlaceOrAuto::kHost ? "weights on host"
-                                                              : "weights on device");
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 }  // namespace
@@ -211,18 +137,15 @@ double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cos
 struct StepSolver::Impl {
   RunConfig config;
   std::unique_ptr<models::Model> model;
+  ThreadPool pool{OwnCores()};
   std::vector<std::shared_ptr<const StepDraft>> drafts;  // by variant
+  std::string why_not_blocks_first;  // where train.blocks_first is open and cannot be
   memory::CostModel cost;
   std::unique_ptr<memory::Solver> solver;
 
   Impl(const RunConfig& run, const StepSolverOptions& options)
       : config(run), model(ModelFrom(run)) {
-    ThreadPool pool(OwnCores());
-    const std::vector<RunConfig> alternatives = Alternatives(config, *model);
-    drafts.resize(alternatives.size());
-    ParallelEach(pool, drafts.size(), [&](size_t i) {
-      drafts[i] = std::make_shared<StepDraft>(alternatives[i], *model);
-    });
+    MakeDrafts(Alternatives(config, *model));
     cost = options.built_in_rates ? BuiltInCost(config) : Calibrated();
     std::vector<memory::Variant> variants;
     for (const auto& draft : drafts) variants.push_back(VariantOf(draft));
@@ -237,6 +160,48 @@ struct StepSolver::Impl {
     solver = std::make_unique<memory::Solver>(std::move(variants), cost, solver_options);
   }
 
+  // Alternatives that differ only in how programs are finished share their drafts.
+  void MakeDrafts(std::vector<RunConfig> alternatives) {
+    std::vector<std::pair<size_t, std::shared_ptr<const StepDraft>>> made;  // by first alternative
+    std::vector<size_t> like(alternatives.size());
+    for (size_t i = 0; i < alternatives.size(); ++i) {
+      const auto same = std::ranges::find_if(made, [&](const auto& known) {
+        return DraftsAlike(alternatives[known.first], alternatives[i]);
+      });
+      like[i] = static_cast<size_t>(same - made.begin());
+      if (same == made.end()) made.emplace_back(i, nullptr);
+    }
+    ParallelEach(pool, made.size(), [&](size_t i) {
+      made[i].second = std::make_shared<StepDraft>(alternatives[made[i].first], *model);
+    });
+    for (size_t i = 0; i < alternatives.size(); ++i) {
+      drafts.push_back(std::make_shared<StepDraft>(*made[like[i]].second, alternatives[i], *model));
+    }
+    if (config.train.blocks_first == config::OnOrAuto::kAuto) LeaveOutBlocksFirst();
+  }
+
+  static bool DraftsAlike(const RunConfig& a, const RunConfig& b) {
+    return a.train.micro_batch == b.train.micro_batch && a.optimizer.place == b.optimizer.place &&
+           a.memory.weights == b.memory.weights && a.memory.gradients == b.memory.gradients;
+  }
+
+  // Where blocks cannot come first, or one program of all micro-steps would be too long to plan.
+  void LeaveOutBlocksFirst() {
+    constexpr int64_t kMostNodes = 12'000;
+    const auto joined = [](const auto& draft) { return draft->options().blocks_first; };
+    const auto first = std::ranges::find_if(drafts, joined);
+    if (first == drafts.end()) return;
+    int64_t nodes = 0;
+    for (size_t p = 0; p < (*first)->programs().size(); ++p) {
+      nodes += (*first)->times()[p] * static_cast<int64_t>((*first)->programs()[p]->nodes().size());
+    }
+    why_not_blocks_first =
+        nodes > kMostNodes ? fmt::format("a program of {} micro-steps would be too long to plan",
+                                         config.train.accumulate)
+                           : (*first)->WhyNotBlocksFirst();
+    if (!why_not_blocks_first.empty()) std::erase_if(drafts, joined);
+  }
+
   memory::CostModel Calibrated() const {
     std::vector<const Program*> programs;
     std::vector<memory::StepProgram> copies;  // programs with copies to the host, where allowed
@@ -245,6 +210,15 @@ struct StepSolver::Impl {
       for (size_t p = 0; p < (*draft)->programs().size(); ++p) {
         if ((*draft)->times()[p] > 0) programs.push_back((*draft)->programs()[p].get());
       }
+    }
+    // What updates within the backward pass add.
+    std::vector<memory::StepProgram> moved;
+    const auto in_backward = std::ranges::find_if(
+        drafts, [](const auto& draft) { return draft->options().update_in_backward.has_value(); });
+    if (in_backward != drafts.end()) {
+      const std::vector<memory::Decision> decisions = (*in_backward)->Decisions();
+      moved = (*in_backward)->Realize(decisions, Assignment(decisions.size(), Retention::kSave));
+      for (const memory::StepProgram& part : moved) programs.push_back(part.program.get());
     }
     std::unique_ptr<StepDraft> smallest;
     // Samples that act on one another cannot be fewer.
@@ -283,8 +257,9 @@ struct StepSolver::Impl {
 
   memory::Variant VariantOf(const std::shared_ptr<const StepDraft>& draft) const {
     memory::Variant variant;
-    variant.name = NameOf(config, draft->config());
+    variant.name = ChoicesText(config, draft->config());
     variant.bases = draft->bases();
+    variant.micro_steps = draft->micro_steps();
     variant.decisions = draft->Decisions();
     for (memory::Decision& decision : variant.decisions) {
       if (decision.offload)
@@ -347,11 +322,7 @@ memory::Budget BudgetOf(const RunConfig& config) {
   return budget;
 }
 
-bool LeavesChoice(const RunConfig& config) {
-  return config.checkpointing.policy == CheckpointPolicy::kAuto || config.train.micro_batch == 0 ||
-         config.optimizer.place == PlaceOrAuto::kAuto ||
-         config.memory.weights == PlaceOrAuto::kAuto;
-}
+bool LeavesChoice(const RunConfig& config) { return FirstOpen(config) != nullptr; }
 
 StepSolver::StepSolver(const RunConfig& config, const StepSolverOptions& options)
     : impl_(std::make_unique<Impl>(config, options)) {}
@@ -361,8 +332,20 @@ memory::Solver& StepSolver::solver() { return *impl_->solver; }
 const models::Model& StepSolver::model() const { return *impl_->model; }
 const memory::CostModel& StepSolver::cost() const { return impl_->cost; }
 
+const RunConfig& StepSolver::config() const { return impl_->config; }
+
+const RunConfig& StepSolver::ConfigOf(size_t variant) const {
+  return impl_->drafts[variant]->config();
+}
+
 RunConfig StepSolver::ConfigOf(const memory::Candidate& candidate) const {
-  return impl_->drafts[candidate.variant]->config();
+  return ConfigOf(candidate.variant);
+}
+
+std::string StepSolver::WhyLeftOut(const OpenKey& key) const {
+  const std::string why = WhyUnused(key, impl_->config);
+  const bool joins = std::string_view(key.name) == "train.blocks_first";
+  return why.empty() && joins ? impl_->why_not_blocks_first : why;
 }
 
 CompileOptions StepSolver::OptionsOf(const memory::Candidate& candidate) const {
@@ -406,11 +389,7 @@ std::string StepSolver::Describe(const memory::Candidate& candidate) const {
 SettledRun Settle(const RunConfig& config, const models::Model& model) {
   if (!LeavesChoice(config)) return {config, CompileFrom(config, model), ""};
   if (!config.memory.budget) {
-    const char* key = config.checkpointing.policy == CheckpointPolicy::kAuto
-                          ? "checkpointing.policy"
-                      : config.train.micro_batch == 0 ? "train.micro_batch"
-                                                      : "optimizer.place";
-    throw config.Error(key,
+    throw config.Error(FirstOpen(config),
                        "auto chooses what is fastest within memory.budget, which is not set; set "
                        "it, for example to 90%");
   }
@@ -421,11 +400,14 @@ SettledRun Settle(const RunConfig& config, const models::Model& model) {
   const memory::Candidate* chosen = solver.solver().Fastest(budget);
   if (chosen == nullptr) RefuseBudget(config, budget, solver);
   const std::string rates = RatesText(config, solver.cost());
-  return {solver.ConfigOf(*chosen), solver.OptionsOf(*chosen),
-          fmt::format("{}; predicted{} {:.1f} ms a step, {:.1f} % of it recomputing",
-                      solver.Describe(*chosen), rates.empty() ? "" : fmt::format(" ({})", rates),
-                      chosen->exact->seconds * 1e3,
-                      100 * chosen->exact->recompute_seconds / chosen->exact->seconds)};
+  std::string text = fmt::format(
+      "{}; predicted{} {:.1f} ms a step, {:.1f} % of it recomputing", solver.Describe(*chosen),
+      rates.empty() ? "" : fmt::format(" ({})", rates), chosen->exact->seconds * 1e3,
+      100 * chosen->exact->recompute_seconds / chosen->exact->seconds);
+  for (const std::string& reason : ChoiceReasons(solver, *chosen, budget, /*used_only=*/true)) {
+    text += "; " + reason;
+  }
+  return {solver.ConfigOf(*chosen), solver.OptionsOf(*chosen), text};
 }
 
 memory::ExactPlan SmallestPlan(const RunConfig& config, const memory::Budget& budget, bool coarse) {
@@ -435,10 +417,13 @@ memory::ExactPlan SmallestPlan(const RunConfig& config, const memory::Budget& bu
 
 void RequireRoomForParameters(const RunConfig& config, const memory::Budget& budget) {
   const auto bytes_of = [](const RunConfig& given) {
-    // Where it is open where weights live, the last alternative has them on the host.
-    RunConfig run = Alternatives(given, *ModelFrom(given)).back();
+    const auto model = ModelFrom(given);
+    const std::vector<RunConfig> all = Alternatives(given, *model);
+    // Where it is open where weights live, some have them on the host.
+    RunConfig run = *std::ranges::max_element(
+        all, {}, [](const RunConfig& made) { return made.memory.weights == PlaceOrAuto::kHost; });
     run.train.eval_every = run.train.sample_every = 0;
-    const StepDraft draft(run, *ModelFrom(run));
+    const StepDraft draft(run, *model);
     int64_t bytes = 0;
     std::set<std::string> counted;  // objectives may read the same parameters
     for (const auto& base : draft.bases()) {

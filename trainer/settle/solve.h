@@ -17,6 +17,7 @@
 #include "memory/solver.h"
 #include "models/model.h"
 #include "trainer/config/run_config.h"
+#include "trainer/settle/alternatives.h"
 #include "trainer/step/caching.h"
 #include "trainer/step/compile.h"
 
@@ -34,8 +35,7 @@ memory::Budget BudgetOf(const config::RunConfig& config);
 // Nothing with `memory.allocator: planned`. UserError on settings that don't work with caching.
 std::optional<CachingOptions> CachingFrom(const config::RunConfig& config);
 
-// True if the file leaves a choice to the solver: checkpointing.policy, train.micro_batch or
-// optimizer.place: auto.
+// True if the file leaves a choice to the solver (FirstOpen).
 bool LeavesChoice(const config::RunConfig& config);
 
 // A cost model with the built-in rates of the run's device.
@@ -66,8 +66,12 @@ class StepSolver {
   const models::Model& model() const;
   const memory::CostModel& cost() const;
 
-  // The run with the candidate's choices.
+  // The run as it was given, and with the choices of a variant.
+  const config::RunConfig& config() const;
+  const config::RunConfig& ConfigOf(size_t variant) const;
   config::RunConfig ConfigOf(const memory::Candidate& candidate) const;
+  // Why no variant uses a key that the run leaves open; empty: some do.
+  std::string WhyLeftOut(const OpenKey& key) const;
   CompileOptions OptionsOf(const memory::Candidate& candidate) const;
 
   // The tensors that are recomputed or offloaded: "blocks 0-7: recompute norm_1, norm_2, gelu".
@@ -82,7 +86,8 @@ class StepSolver {
 struct SettledRun {
   config::RunConfig config;  // no key is auto any more
   CompileOptions options;
-  std::string chosen;  // what the solver chose, for the log; empty when nothing was left to it
+  // What the solver chose and why, for the log; empty when nothing was left to it.
+  std::string chosen;
 };
 
 // Makes the choices that the file leaves open, within memory.budget. UserError when a choice is

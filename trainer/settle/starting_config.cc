@@ -15,6 +15,7 @@
 #include "trainer/config/schema.h"
 #include "trainer/config/shipped.h"
 #include "trainer/settle/activity.h"
+#include "trainer/settle/alternatives.h"
 #include "trainer/settle/from_config.h"
 #include "trainer/settle/known_gpus.h"
 #include "trainer/settle/solve.h"
@@ -109,8 +110,8 @@ std::string Comment(const std::string& text, const std::string& indent) {
 
 // Keys of the model's file that are dropped, since they follow from the choices made here.
 bool IsReplaced(const std::string& key) {
-  return key == "train.accumulate" || key == "train.threads" || key == "run.dir" ||
-         key.starts_with("amp.") || key.starts_with("checkpointing.") ||
+  return key == "train.accumulate" || key == "train.blocks_first" || key == "train.threads" ||
+         key == "run.dir" || key.starts_with("amp.") || key.starts_with("checkpointing.") ||
          key.starts_with("memory.") || key.starts_with("parallel.");
 }
 
@@ -219,22 +220,36 @@ RunConfig OpenConfig(const RunConfig& base, const Target& target, Choices choice
   return config;
 }
 
+// Leaves where parameters live, and what else changes no number, to the solver.
+void LeaveOpen(const RunConfig& base, Choices& choices) {
+  for (const OpenKey& key : OpenKeys()) {
+    if (!base.IsSet(key.name) || IsReplaced(key.name)) choices[key.name] = {"auto", ""};
+  }
+}
+
 // The choices that the solver makes within the budget, given the others.
 void ChooseByBudget(const RunConfig& base, const Target& target, Choices& choices) {
   const Activity activity("looking for the fastest plan within the budget");
   RunConfig config = OpenConfig(base, target, choices);
   const memory::Budget budget = BudgetOf(config);
+  std::unique_ptr<StepSolver> solver;
+  const auto fastest = [&]() -> const memory::Candidate* {
+    config = OpenConfig(base, target, choices);
+    solver = std::make_unique<StepSolver>(config, StepSolverOptions{.built_in_rates = true});
+    return solver->solver().Fastest(budget);
+  };
   RequireRoomForParameters(config, budget);
-  auto solver = std::make_unique<StepSolver>(config, StepSolverOptions{.built_in_rates = true});
-  const memory::Candidate* chosen = solver->solver().Fastest(budget);
+  const memory::Candidate* chosen = fastest();
   if (chosen == nullptr && target.gpu && config.optimizer.place == config::PlaceOrAuto::kDevice) {
     choices["optimizer.place"] = {
         "host",
         "Nothing fits otherwise: moments and master weights stay in host memory, and come to "
         "the GPU for each update. No number changes."};
-    config = OpenConfig(base, target, choices);
-    solver = std::make_unique<StepSolver>(config, StepSolverOptions{.built_in_rates = true});
-    chosen = solver->solver().Fastest(budget);
+    chosen = fastest();
+  }
+  if (chosen == nullptr && target.gpu) {
+    LeaveOpen(base, choices);
+    chosen = fastest();
   }
   if (chosen == nullptr) RefuseBudget(config, budget, *solver);
 
@@ -247,6 +262,15 @@ void ChooseByBudget(const RunConfig& base, const Target& target, Choices& choice
             "within the budget.",
             made.train.micro_batch, base.model.sequence() == 1 ? "samples" : "sequences",
             made.train.accumulate, made.train.accumulate == 1 ? "" : "s")};
+  }
+  for (const OpenKey& key : OpenKeys()) {
+    if (!key.open(config)) continue;
+    choices.erase(key.name);
+    if (!key.used(made)) continue;
+    choices[key.name] = {key.used_value,
+                         "No plan fits with everything on the GPU, and none with the "
+                         "optimizer's state alone on the host; by built-in rates "
+                         "this is part of the fastest one. No number changes."};
   }
   const std::string takes = fmt::format(
       "{} {}", budget.profile.device.empty() ? "the arena takes" : "the process takes about",

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 #include "checkpointing/retention_policy.h"
 #include "checkpointing/saved.h"
 #include "graph/block.h"
+#include "graph/objective.h"
 #include "graph/pass.h"
 #include "trainer/settle/from_config.h"
 
@@ -45,6 +47,13 @@ StepDraft::StepDraft(const RunConfig& made, const models::Model& model)
   for (const int program : last) bases_.push_back(programs_[program]);
 }
 
+StepDraft::StepDraft(const StepDraft& draft, const RunConfig& made, const models::Model& model)
+    : StepDraft(draft) {
+  config_ = made;
+  options_ = CompileFrom(made, model);
+  options_.dump_directory.clear();
+}
+
 bool StepDraft::open() const { return config_.checkpointing.policy == CheckpointPolicy::kAuto; }
 
 std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::Decision>& decisions,
@@ -66,7 +75,56 @@ std::vector<memory::StepProgram> StepDraft::Realize(const std::vector<memory::De
     Finish(*program, true);
     step.push_back({std::move(program), times_[p], base_of_[p]});
   }
-  return step;
+  return micro_steps() > 1 ? Joined(std::move(step)) : step;
+}
+
+std::vector<memory::StepProgram> StepDraft::Joined(std::vector<memory::StepProgram> step) const {
+  std::vector<memory::StepProgram> joined;
+  for (size_t i = 0; i < objectives_.size(); ++i) {
+    const int base = static_cast<int>(i);
+    auto program = std::make_shared<Program>();
+    Join(options_, step, base, *program);
+    joined.push_back({std::move(program), objectives_[i].updates, base});
+  }
+  std::erase_if(step, [](const memory::StepProgram& part) { return part.times > 0; });
+  std::ranges::move(step, std::back_inserter(joined));
+  return joined;
+}
+
+std::vector<graph::PassReport> StepDraft::Join(const CompileOptions& options,
+                                               const std::vector<memory::StepProgram>& step,
+                                               int base, Program& program) const {
+  const models::Objective& objective = objectives_[static_cast<size_t>(base)];
+  std::vector<const Program*> micro_steps;
+  for (const memory::StepProgram& part : step) {
+    if (part.times == 0 || part.base != base) continue;
+    micro_steps.insert(micro_steps.end(), static_cast<size_t>(part.times / objective.updates),
+                       part.program.get());
+  }
+  program = *micro_steps.front();
+  program.set_name(graph::OfObjective(objective.name, "train"));
+  graph::PassPipeline passes =
+      PassesOfJoined(options, objectives_, {micro_steps.begin() + 1, micro_steps.end()});
+  passes.set_verify(config_.debug.verify_drafts);
+  return passes.Run(program);
+}
+
+std::string StepDraft::WhyNotBlocksFirst() const {
+  if (!options_.blocks_first) return "";
+  CompileOptions unmoved = options_;
+  unmoved.update_in_backward.reset();
+  unmoved.on_host = {};
+  std::vector<memory::StepProgram> step;
+  for (size_t p = 0; p < programs_.size(); ++p) {
+    step.push_back({programs_[p], times_[p], base_of_[p]});
+  }
+  for (size_t i = 0; i < objectives_.size(); ++i) {
+    Program program;
+    for (const graph::PassReport& report : Join(unmoved, step, static_cast<int>(i), program)) {
+      if (report.pass == "blocks_first" && !report.result.changed) return report.result.summary;
+    }
+  }
+  return "";
 }
 
 void StepDraft::Finish(Program& program, bool trains) const {

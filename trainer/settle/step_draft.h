@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/pass.h"
 #include "memory/solver.h"
 #include "models/model.h"
 #include "trainer/config/run_config.h"
@@ -20,6 +21,9 @@ class StepDraft {
  public:
   // `config` may leave only checkpointing.policy open.
   StepDraft(const config::RunConfig& config, const models::Model& model);
+  // The same with another optimizer.in_backward and train.blocks_first, which change how programs
+  // are finished.
+  StepDraft(const StepDraft& draft, const config::RunConfig& config, const models::Model& model);
 
   const config::RunConfig& config() const { return config_; }
   const CompileOptions& options() const { return options_; }
@@ -31,6 +35,10 @@ class StepDraft {
   const std::vector<models::Objective>& objectives() const { return objectives_; }
   // True if checkpointing.policy is auto.
   bool open() const;
+  // How many a finished program holds; bases() hold one.
+  int64_t micro_steps() const { return options_.micro_steps_per_program; }
+  // Why micro-steps cannot go block by block; empty: they do, or it is not asked for.
+  std::string WhyNotBlocksFirst() const;
 
   // The decisions to make in bases(); none when the file gives a policy. UserError on a pattern of
   // checkpointing.offload that matches nothing.
@@ -45,6 +53,11 @@ class StepDraft {
  private:
   // The passes that follow once the retention of activations is decided.
   void Finish(graph::Program& program, bool trains) const;
+  // Finished programs, those of several micro-steps of each objective in their place.
+  std::vector<memory::StepProgram> Joined(std::vector<memory::StepProgram> step) const;
+  std::vector<graph::PassReport> Join(const CompileOptions& options,
+                                      const std::vector<memory::StepProgram>& step, int base,
+                                      graph::Program& program) const;
   // The tensors that a policy would not keep; none when the policy doesn't apply here.
   std::map<std::string, graph::Retention> Tagged(const checkpointing::Options& policy,
                                                  int base) const;

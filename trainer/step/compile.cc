@@ -226,16 +226,24 @@ void AddMovingPasses(const CompileOptions& options, bool trains, PassPipeline& p
   if (options.on_host.any()) passes.Add<optim::HostParameters>(options.on_host);
 }
 
-// The passes over a program that holds several micro-steps; `all`: those of an update.
-void AddPassesOfJoined(const CompileOptions& options, bool all, PassPipeline& passes) {
+}  // namespace
+
+PassPipeline PassesOfJoined(const CompileOptions& options,
+                            const std::vector<models::Objective>& objectives,
+                            std::vector<const Program*> next) {
+  const bool all = static_cast<int64_t>(next.size()) + 1 == options.accumulate;
+  PassPipeline passes(options.dump_directory);
+  passes.Add<graph::AppendMicroSteps>(
+      std::move(next), [shared = UpdateInputs(objectives)](const graph::Tensor& tensor) {
+        return tensor.role == graph::Role::kInput && !shared.contains(tensor.name);
+      });
   if (all && options.blocks_first) passes.Add<graph::BlocksFirst>();
   if (all && options.blocks_first && DividesWeights(options)) passes.Add<parallel::JoinGathers>();
   if (all) passes.Add<graph::TemporaryGradients>();
   AddMovingPasses(options, /*trains=*/all, passes);
   passes.Add<Workspaces>(options.device, options.threads);  // of what moving has added
+  return passes;
 }
-
-}  // namespace
 
 void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline& passes) {
   if (trains) passes.Add<checkpointing::Recompute>();
@@ -408,15 +416,8 @@ class Compiler {
     auto program = std::make_unique<Program>(*micro_steps.front());
     if (micro_steps.size() == 1) return program;
     program->set_name(name);
-    PassPipeline passes(options_.dump_directory);
-    passes.Add<graph::AppendMicroSteps>(
-        std::vector<const Program*>(micro_steps.begin() + 1, micro_steps.end()),
-        [shared = UpdateInputs(objectives_)](const graph::Tensor& tensor) {
-          return tensor.role == graph::Role::kInput && !shared.contains(tensor.name);
-        });
-    const bool all = static_cast<int64_t>(micro_steps.size()) == options_.accumulate;
-    AddPassesOfJoined(options_, all, passes);
-    RunPasses(passes, *program);
+    const std::vector<const Program*> next(micro_steps.begin() + 1, micro_steps.end());
+    RunPasses(PassesOfJoined(options_, objectives_, next), *program);
     return program;
   }
 

@@ -147,6 +147,12 @@ double RecomputeFlops(const CompiledStep& compiled);
 double OverStep(const CompiledStep& compiled,
                 const std::function<double(const graph::Program&, const graph::Node&)>& of);
 
+// The passes by which the first micro-step of an update becomes one program of several, `next`
+// behind it; each has all its own passes behind it.
+graph::PassPipeline PassesOfJoined(const CompileOptions& options,
+                                   const std::vector<models::Objective>& objectives,
+                                   std::vector<const graph::Program*> next);
+
 // The last passes of the list: what follows once it is decided which activations are kept.
 // `trains`: is it a training program? The updates of a program that is joined of several
 // micro-steps move after that.

@@ -484,11 +484,34 @@ TEST(Load, BlocksFirstSaysWhereItHasNoEffect) {
   ExpectUserError(
       [&] {
         LoadText(kBase +
-                     "train: {blocks_first: true}\ncheckpointing: {policy: auto}\n"
+                     "train: {blocks_first: true, micro_batch: auto, global_batch: 4}\n"
                      "memory: {budget: 1GiB}",
                  "run.yaml");
       },
-      {"run.yaml:3: train.blocks_first", "not possible with checkpointing.policy: auto"});
+      {"run.yaml:3: train.blocks_first", "not possible with train.micro_batch: auto"});
+  EXPECT_THAT(LoadText(kBase + "train: {blocks_first: true, accumulate: 2}\n"
+                               "checkpointing: {policy: auto}\nmemory: {budget: 1GiB}",
+                       "run.yaml")
+                  .warnings,
+              ElementsAre());
+}
+
+// A technique that is left open says nothing where it would have no effect.
+TEST(Load, TechniquesMayBeLeftOpen) {
+  const Loaded loaded = LoadText(kBase +
+                                     "optimizer: {in_backward: auto}\n"
+                                     "train: {blocks_first: auto}\n"
+                                     "memory: {gradients: auto}",
+                                 "run.yaml");
+  EXPECT_THAT(loaded.warnings, ElementsAre());
+  EXPECT_EQ(loaded.config.optimizer.in_backward, OnOrAuto::kAuto);
+  EXPECT_EQ(loaded.config.train.blocks_first, OnOrAuto::kAuto);
+  EXPECT_EQ(loaded.config.memory.gradients, PlaceOrAuto::kAuto);
+  EXPECT_EQ(LoadText(loaded.resolved_yaml, "again.yaml").config.optimizer.in_backward,
+            OnOrAuto::kAuto);
+  ExpectUserError(
+      [&] { LoadText(kBase + "optimizer: {in_backward: \"true\"}", "run.yaml"); },
+      {"run.yaml:3: optimizer.in_backward", "expected auto, true or false", "remove the quotes"});
 }
 
 TEST(Load, LossScalingThatIsMissingOrOfNoUseIsReported) {

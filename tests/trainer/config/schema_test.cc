@@ -29,6 +29,8 @@ Value Another(const Key& key) {
     case Type::kString:
     case Type::kFolderOrBool:
       return std::string("another");
+    case Type::kAutoOrBool:
+      return std::string("auto");
     case Type::kEnum:
       return key.choices.back();
     case Type::kPair:
