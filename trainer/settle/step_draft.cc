@@ -12,6 +12,7 @@
 #include "graph/objective.h"
 #include "graph/pass.h"
 #include "trainer/settle/from_config.h"
+#include "trainer/step/passes.h"
 
 namespace plimsoll::trainer {
 

@@ -1,5 +1,5 @@
-// From a model to the programs of a training step and their memory plan. The list of passes in
-// compile.cc, top to bottom, is what Plimsoll does.
+// From a model to the programs of a training step, by the passes of passes.h, and their memory
+// plan.
 #pragma once
 
 #include <cstdint>
@@ -146,17 +146,6 @@ double RecomputeFlops(const CompiledStep& compiled);
 // Sums `of(program, node)` over the nodes that a step runs.
 double OverStep(const CompiledStep& compiled,
                 const std::function<double(const graph::Program&, const graph::Node&)>& of);
-
-// The passes by which the first micro-step of an update becomes one program of several, `next`
-// behind it; each has all its own passes behind it.
-graph::PassPipeline PassesOfJoined(const CompileOptions& options,
-                                   const std::vector<models::Objective>& objectives,
-                                   std::vector<const graph::Program*> next);
-
-// The last passes of the list: what follows once it is decided which activations are kept.
-// `trains`: is it a training program? The updates of a program that is joined of several
-// micro-steps move after that.
-void AddPassesAfterTags(const CompileOptions& options, bool trains, graph::PassPipeline& passes);
 
 // The plan has passed the independent checker. InternalError when a pass or the plan is wrong.
 CompiledStep Compile(const models::Model& model, const CompileOptions& options);
