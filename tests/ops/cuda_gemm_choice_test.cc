@@ -87,7 +87,7 @@ TEST(GemmChoice, IsTakenFromTheFile) {
 
   // Any entry in the file is used, if the library accepts it.
   const std::string device = written.substr(written.find('\n') + 1);
-  const ChoiceFile file{folder / names[0], "plimsoll matrix products 3",
+  const ChoiceFile file{folder / names[0], "plimsoll matrix products 4",
                         device.substr(0, device.find('\n'))};
   Choices measured = ReadChoices(file);
   ASSERT_TRUE(measured.count(product.key()));

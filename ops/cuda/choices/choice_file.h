@@ -1,7 +1,7 @@
 // A file of measured choices: of several ways to solve a problem, the one that was the fastest on a
 // device, with a version of a library. Text, one line per problem:
 //
-//   plimsoll matrix products 3                                  the title: which problems, and the
+//   plimsoll matrix products 4                                  the title: which problems, and the
 //                                                               version of the format
 //   NVIDIA H200, compute capability 9.0, 132 multiprocessors, cublasLt 130100      the device
 //   KEY WAY MICROSECONDS                                        two words and a time

@@ -67,8 +67,8 @@ const char* Name(GemmEpilogue epilogue) {
 
 // "plimsoll": marks one of our own forms in the first of an algorithm's 8 words.
 constexpr uint64_t kForm = 0x706c696d736f6c6c;
-// Products with fewer FLOPs are not worth a choice.
-constexpr double kLeastForForms = 1e9;
+// Products with fewer FLOPs are not worth more candidates than cuBLASLt names for them.
+constexpr double kWorthMoreCandidates = 1e9;
 
 // No kernel requires more.
 constexpr uint32_t kMostAlignment = 16;
@@ -210,9 +210,11 @@ std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, 
     }
   };
   add(*this);
-  if (problem_.epilogue == GemmEpilogue::kBias || problem_.epilogue == GemmEpilogue::kGeluBias) {
+  const bool biased =
+      problem_.epilogue == GemmEpilogue::kBias || problem_.epilogue == GemmEpilogue::kGeluBias;
+  if (biased && flops() >= kWorthMoreCandidates) {
     // Algorithms that are best without an epilogue are often also faster with one, but cuBLASLt
-    // doesn't list them for it.
+    // does not list them for it. Small products were seen to be rounded before the epilogue, too.
     GemmProblem plain = problem_;
     plain.epilogue = GemmEpilogue::kNone;
     GemmBuffers buffers = buffers_;
@@ -224,7 +226,7 @@ std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, 
 
 std::vector<cublasLtMatmulAlgo_t> GemmCall::Forms() const {
   std::vector<cublasLtMatmulAlgo_t> forms;
-  if (flops() < kLeastForForms) return forms;
+  if (flops() < kWorthMoreCandidates) return forms;
   for (int form : FormsFor(problem_, buffers_)) forms.push_back(AlgorithmOf(form));
   return forms;
 }

@@ -135,7 +135,7 @@ class GemmChoices {
  private:
   struct Device {
     explicit Device(const std::string& name)
-        : store("matrix-products", "plimsoll matrix products 3", name) {}
+        : store("matrix-products", "plimsoll matrix products 4", name) {}
 
     ChoiceStore store;
     std::set<std::string> prepared;
