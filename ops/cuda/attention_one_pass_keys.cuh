@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ops/cuda/attention_one_pass.cuh"
+#include "ops/cuda/transpose_quad.cuh"
 
 namespace plimsoll::ops {
 
@@ -12,28 +13,16 @@ __device__ void StoreRows(const float (&from)[32], float scale, T* to, int64_t s
                           int width) {
   const ResultPlace at;
   const int quarter = threadIdx.x % 4;
-  const bool odd = quarter & 1, upper = quarter & 2;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int row = at.row + i / 2 * 8, group = i % 2 * 4;  // of eight columns, the first of four
-    uint32_t words[4];  // of a row of a 4 × 4 matrix, which is transposed
+    uint32_t words[4];
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       const int value = (group + c) * 4 + i / 2 * 2;
       words[c] = PackTwo<T>(from[value] * scale, from[value + 1] * scale);
     }
-#pragma unroll
-    for (int c = 0; c < 4; c += 2) {
-      const uint32_t other = __shfl_xor_sync(~0u, odd ? words[c] : words[c + 1], 1);
-      words[c] = odd ? other : words[c];
-      words[c + 1] = odd ? words[c + 1] : other;
-    }
-#pragma unroll
-    for (int c = 0; c < 2; ++c) {
-      const uint32_t other = __shfl_xor_sync(~0u, upper ? words[c] : words[c + 2], 2);
-      words[c] = upper ? other : words[c];
-      words[c + 2] = upper ? words[c + 2] : other;
-    }
+    TransposeQuad(words);
     const int column = (group + quarter) * 8;
     if (row < count && column < width) {
       *reinterpret_cast<uint4*>(to + row * stride + column) =

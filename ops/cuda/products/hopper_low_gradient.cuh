@@ -13,25 +13,9 @@
 #include "ops/cuda/philox.cuh"
 #include "ops/cuda/products/hopper_gradient.cuh"
 #include "ops/cuda/stochastic_rounding.cuh"
+#include "ops/cuda/transpose_quad.cuh"
 
 namespace plimsoll::ops {
-
-// Thread q of a quad gets, in v[i], what thread i had in v[q].
-__device__ inline void TransposeQuad(float (&v)[4]) {
-  const bool odd = threadIdx.x % 2 == 1, upper = threadIdx.x % 4 >= 2;
-#pragma unroll
-  for (int i = 0; i < 4; i += 2) {
-    const float got = __shfl_xor_sync(~0u, odd ? v[i] : v[i + 1], 1);
-    v[i] = odd ? got : v[i];
-    v[i + 1] = odd ? v[i + 1] : got;
-  }
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float got = __shfl_xor_sync(~0u, upper ? v[i] : v[i + 2], 2);
-    v[i] = upper ? got : v[i];
-    v[i + 2] = upper ? v[i + 2] : got;
-  }
-}
 
 struct StoreLowGradient {
   static constexpr int kSharedBytes = 0;
