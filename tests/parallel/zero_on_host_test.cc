@@ -37,6 +37,12 @@ constexpr std::string_view kForward = R"(forward
 backward
   %dy: f32[4,32] = scale(%y) {factor=2.0} @block.1
 )";
+constexpr std::string_view kBackward = R"(
+  %block.1.w.grad: f32[32,32] gradient, _ = linear_dw(%h, %dy) @block.1
+  %dh: f32[4,32] = linear_dx(%dy, %block.1.w) @block.1
+  %block.0.w.grad: f32[32,32] gradient, _ = linear_dw(%x, %dh) @block.0
+  %dx: f32[4,32] metric = linear_dx(%dh, %block.0.w) @block.0
+)";
 constexpr std::string_view kUpdate = R"(update
   %block.0.w, _, _, _ = sgd(%block.0.w, %block.0.w.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @block.0.w
   %block.1.w, _, _, _ = sgd(%block.1.w, %block.1.w.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @block.1.w
@@ -59,13 +65,7 @@ void ExpectPlanned(const Program& program) {
 // A rank's part comes from the host before it is gathered, a block ahead, in both passes, and goes
 // when it has been: the whole is there. The update changes the part, which then goes back.
 TEST(ZeroOnHost, PartsComeToBeGathered) {
-  Program program = Parse(Text({kTensors, kForward, R"(
-  %block.1.w.grad: f32[32,32] gradient, _ = linear_dw(%h, %dy) @block.1
-  %dh: f32[4,32] = linear_dx(%dy, %block.1.w) @block.1
-  %block.0.w.grad: f32[32,32] gradient, _ = linear_dw(%x, %dh) @block.0
-  %dx: f32[4,32] metric = linear_dx(%dh, %block.0.w) @block.0
-)",
-                                kUpdate}));
+  Program program = Parse(Text({kTensors, kForward, kBackward, kUpdate}));
   ZeroState({.ranks = 2}).Run(program);
   ZeroParameters(2).Run(program);
   DataParallel({.bucket_bytes = 1}).Run(program);
@@ -193,13 +193,7 @@ update
 
 // With ZeRO 2 and 3 the part is carried: what ranks have summed is added to it.
 TEST(ZeroOnHost, CarriedPartsOfGradientsComeAndGo) {
-  Program program = Parse(Text({kTensors, kForward, R"(
-  %block.1.w.grad: f32[32,32] gradient, _ = linear_dw(%h, %dy) @block.1
-  %dh: f32[4,32] = linear_dx(%dy, %block.1.w) @block.1
-  %block.0.w.grad: f32[32,32] gradient, _ = linear_dw(%x, %dh) @block.0
-  %dx: f32[4,32] metric = linear_dx(%dh, %block.0.w) @block.0
-)",
-                                kUpdate}));
+  Program program = Parse(Text({kTensors, kForward, kBackward, kUpdate}));
   ZeroState({.ranks = 2, .carry = graph::Carry::kAccumulate}).Run(program);
   ZeroParameters(2).Run(program);
   DataParallel({.bucket_bytes = 1}).Run(program);
