@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "tests/support/expect_error.h"
+#include "tests/trainer/config/load_text.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 
@@ -19,15 +20,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-const std::string kModel =
-    "model: {family: gpt2, layers: 2, width: 64, heads: 4, vocab: 256, sequence: 32}\n";
-const std::string kBase = kModel + "data: {synthetic: true}\n";
-
-RunConfig Parse(const std::string& text, const std::vector<std::string>& sets = {},
-                int64_t ranks = 1) {
-  return LoadText(text, "run.yaml", sets, ranks).config;
-}
 
 // Loads the first of `files`, which may extend the others.
 Loaded LoadFiles(const std::map<std::string, std::string>& files, const std::string& first,
@@ -38,31 +30,6 @@ Loaded LoadFiles(const std::map<std::string, std::string>& files, const std::str
     return found->second;
   };
   return LoadText(files.at(first), first, sets, 1, read);
-}
-
-void ExpectEqual(const RunConfig& a, const RunConfig& b) {
-  EXPECT_EQ(a.model, b.model);
-  EXPECT_EQ(a.data, b.data);
-  EXPECT_EQ(a.train, b.train);
-  EXPECT_EQ(a.optimizer, b.optimizer);
-  EXPECT_EQ(a.schedule, b.schedule);
-  EXPECT_EQ(a.amp, b.amp);
-  EXPECT_EQ(a.checkpointing, b.checkpointing);
-  EXPECT_EQ(a.memory, b.memory);
-  EXPECT_EQ(a.parallel, b.parallel);
-  EXPECT_EQ(a.device, b.device);
-  EXPECT_EQ(a.run, b.run);
-  EXPECT_EQ(a.save, b.save);
-  EXPECT_EQ(a.divergence, b.divergence);
-  EXPECT_EQ(a.sample, b.sample);
-  EXPECT_EQ(a.debug, b.debug);
-}
-
-void ExpectRoundTrip(const Loaded& loaded) {
-  const Loaded again = LoadText(loaded.resolved_yaml, "resolved.yaml");
-  ExpectEqual(again.config, loaded.config);
-  EXPECT_EQ(again.resolved_yaml, loaded.resolved_yaml);
-  EXPECT_TRUE(again.warnings.empty());
 }
 
 TEST(Load, EveryKindOfValue) {
@@ -333,13 +300,6 @@ TEST(Load, ASourceHasItsOwnKeys) {
   EXPECT_FALSE(Parse(text).data.settings.Has("std"));
 }
 
-TEST(Load, DataKeysWithoutEffectAreReported) {
-  const Loaded loaded = LoadText(kBase, "run.yaml", {"data.exclude=*.dat", "data.format=text"});
-  ASSERT_EQ(loaded.warnings.size(), 2u);
-  EXPECT_EQ(loaded.warnings[0], "--set: data.format: has no effect with data.synthetic: true");
-  EXPECT_EQ(loaded.config.data.format, DataFormat::kAuto);
-}
-
 // With a tokenizer, files are text unless their names say otherwise.
 TEST(Load, AutoFormatFollowsTheNames) {
   EXPECT_EQ(Parse(kBase, {"data.train=x.txt", "data.tokenizer=byte"}).data.format,
@@ -401,148 +361,6 @@ TEST(Load, SectionsMayBeEmpty) {
   EXPECT_EQ(Parse(kBase + "train:\n#  steps: 3\n").train.steps, 1000);
 }
 
-TEST(Load, RecomputingTheWholeModelAtOnceIsReported) {
-  const std::string every = kBase + "checkpointing: {policy: every, every: ";
-  EXPECT_THAT(LoadText(every + "2}\n", "run.yaml", {"model.layers=4"}).warnings, IsEmpty());
-  EXPECT_THAT(LoadText(every + "4}\n", "run.yaml", {"model.layers=4"}).warnings,
-              ElementsAre("run.yaml:3: checkpointing.every: 4 of 4 blocks: the whole model is "
-                          "recomputed at once, which saves next to nothing; about 2 would do"));
-}
-
-TEST(Load, KeysWithoutEffectAreReported) {
-  const Loaded loaded =
-      LoadText(kBase + "optimizer: {name: sgd, betas: [0.1, 0.2]}\nschedule:\n  min_lr: 1e-5\n",
-               "run.yaml", {"schedule.name=constant"});
-  EXPECT_THAT(
-      loaded.warnings,
-      ElementsAre("run.yaml:3: optimizer.betas: has no effect with optimizer.name: sgd",
-                  "run.yaml:5: schedule.min_lr: has no effect with schedule.name: constant"));
-  EXPECT_THAT(loaded.config.optimizer.betas, ElementsAre(0.9, 0.95));
-  ExpectRoundTrip(loaded);
-  EXPECT_THAT(
-      LoadText(kModel + "data: {train: a}\ntrain: {eval_every: 5}", "r.yaml").warnings,
-      ElementsAre(
-          "r.yaml:3: train.eval_every: has no effect without data.eval or data.eval_fraction"));
-}
-
-std::vector<std::string> WarningsAboutAmp(const std::string& amp) {
-  return LoadText(kBase + "amp:\n  " + amp, "run.yaml").warnings;
-}
-
-TEST(Load, AWarmUpOfNoAveragesIsReported) {
-  EXPECT_THAT(LoadText(kBase + "optimizer: {ema: 0.9, ema_warmup: true}", "run.yaml").warnings,
-              ElementsAre());
-  EXPECT_THAT(LoadText(kBase + "optimizer: {ema_warmup: true}", "run.yaml").warnings,
-              ElementsAre("run.yaml:3: optimizer.ema_warmup: has no effect without optimizer.ema"));
-}
-
-TEST(Load, UpdatesThatWaitForAllGradientsAreReported) {
-  const auto warnings = [](const std::string& more) {
-    return LoadText(kBase + more, "run.yaml").warnings;
-  };
-  const std::string key = "optimizer.in_backward: has no effect: ";
-  EXPECT_THAT(warnings("optimizer: {in_backward: true, clip_grad_norm: 0}"), ElementsAre());
-  EXPECT_THAT(warnings("optimizer: {in_backward: true}"),
-              ElementsAre("run.yaml:3: " + key +
-                          "optimizer.clip_grad_norm: 1 needs the norm of all gradients first; set "
-                          "it to 0, or optimizer.clip_by to parameter or last_step"));
-  for (const char* by : {"parameter", "last_step"}) {
-    EXPECT_THAT(warnings(std::string("optimizer: {in_backward: true, clip_by: ") + by + "}"),
-                ElementsAre());
-  }
-  EXPECT_THAT(warnings("optimizer: {in_backward: true, clip_grad_norm: 0}\n"
-                       "divergence: {action: skip}"),
-              ElementsAre("run.yaml:3: " + key +
-                          "divergence.action: skip needs to see all gradients first; set stop or "
-                          "rollback"));
-  EXPECT_THAT(warnings("optimizer: {in_backward: true, clip_grad_norm: 0}\namp: {dtype: fp16}"),
-              ElementsAre("run.yaml:3: " + key +
-                          "loss scaling needs to see all gradients first; use amp.dtype: bf16"));
-  EXPECT_THAT(warnings("optimizer: {in_backward: true, clip_grad_norm: 0, place: host}"),
-              ElementsAre());
-}
-
-TEST(Load, GradientsOnTheHostThatNothingCarriesAreReported) {
-  const auto warnings = [](const std::string& more) {
-    return LoadText(kBase + "memory: {gradients: host}" + more, "run.yaml").warnings;
-  };
-  EXPECT_THAT(warnings("\ntrain: {accumulate: 2}"), ElementsAre());
-  EXPECT_THAT(warnings(""),
-              ElementsAre("run.yaml:3: memory.gradients: host has no effect without "
-                          "train.accumulate: gradients of one micro-step are temporaries"));
-}
-
-TEST(Load, BlocksFirstSaysWhereItHasNoEffect) {
-  const auto warnings = [](const std::string& train) {
-    return LoadText(kBase + "train: {blocks_first: true, " + train + "}", "run.yaml").warnings;
-  };
-  EXPECT_THAT(warnings("accumulate: 2"), ElementsAre());
-  EXPECT_THAT(
-      warnings("accumulate: 1"),
-      ElementsAre("run.yaml:3: train.blocks_first: has no effect with one micro-step a step "
-                  "(train.accumulate: 1)"));
-  ExpectUserError(
-      [&] {
-        LoadText(kBase +
-                     "train: {blocks_first: true, micro_batch: auto, global_batch: 4}\n"
-                     "memory: {budget: 1GiB}",
-                 "run.yaml");
-      },
-      {"run.yaml:3: train.blocks_first", "not possible with train.micro_batch: auto"});
-  EXPECT_THAT(LoadText(kBase + "train: {blocks_first: true, accumulate: 2}\n"
-                               "checkpointing: {policy: auto}\nmemory: {budget: 1GiB}",
-                       "run.yaml")
-                  .warnings,
-              ElementsAre());
-}
-
-// A technique that is left open says nothing where it would have no effect.
-TEST(Load, TechniquesMayBeLeftOpen) {
-  const Loaded loaded = LoadText(kBase +
-                                     "optimizer: {in_backward: auto}\n"
-                                     "train: {blocks_first: auto}\n"
-                                     "memory: {gradients: auto}",
-                                 "run.yaml");
-  EXPECT_THAT(loaded.warnings, ElementsAre());
-  EXPECT_EQ(loaded.config.optimizer.in_backward, OnOrAuto::kAuto);
-  EXPECT_EQ(loaded.config.train.blocks_first, OnOrAuto::kAuto);
-  EXPECT_EQ(loaded.config.memory.gradients, PlaceOrAuto::kAuto);
-  EXPECT_EQ(LoadText(loaded.resolved_yaml, "again.yaml").config.optimizer.in_backward,
-            OnOrAuto::kAuto);
-  ExpectUserError(
-      [&] { LoadText(kBase + "optimizer: {in_backward: \"true\"}", "run.yaml"); },
-      {"run.yaml:3: optimizer.in_backward", "expected auto, true or false", "remove the quotes"});
-}
-
-TEST(Load, LossScalingThatIsMissingOrOfNoUseIsReported) {
-  EXPECT_THAT(WarningsAboutAmp("{dtype: fp16}"), ElementsAre());
-  EXPECT_THAT(WarningsAboutAmp("{dtype: fp16, loss_scale: static, init_scale: 0.5}"),
-              ElementsAre());
-  EXPECT_THAT(WarningsAboutAmp("{dtype: fp16, loss_scale: dynamic, growth_interval: 3}"),
-              ElementsAre());
-  EXPECT_THAT(WarningsAboutAmp("{dtype: bf16, loss_scale: none, master_weights: false}"),
-              ElementsAre());
-  EXPECT_THAT(WarningsAboutAmp("{dtype: fp16, loss_scale: none}"),
-              ElementsAre("run.yaml:4: amp.loss_scale: none with amp.dtype: fp16 loses gradients "
-                          "below 6e-8; remove it, or set dynamic"));
-  EXPECT_THAT(WarningsAboutAmp("{dtype: bf16, loss_scale: dynamic}"),
-              ElementsAre("run.yaml:4: amp.loss_scale: dynamic is of no use with amp.dtype: bf16, "
-                          "whose gradients reach down to 1e-38; remove it"));
-  EXPECT_THAT(WarningsAboutAmp("{loss_scale: static}"),
-              ElementsAre("run.yaml:4: amp.loss_scale: static is of no use with amp.dtype: fp32, "
-                          "whose gradients reach down to 1e-38; remove it"));
-  EXPECT_THAT(WarningsAboutAmp("{dtype: fp16, loss_scale: static, growth_factor: 4}"),
-              ElementsAre("run.yaml:4: amp.growth_factor: has no effect with amp.loss_scale: "
-                          "static"));
-  const Loaded loaded =
-      LoadText(kBase + "amp: {dtype: bf16, min_scale: 4, max_skips: 50}", "run.yaml");
-  EXPECT_THAT(loaded.warnings,
-              ElementsAre("run.yaml:3: amp.min_scale: has no effect with amp.dtype: bf16, whose "
-                          "loss is not scaled"));
-  EXPECT_EQ(loaded.config.amp.min_scale, 1);
-  ExpectRoundTrip(loaded);
-}
-
 TEST(Load, NoEvaluationWithoutHeldOutData) {
   EXPECT_EQ(Parse(kModel + "data: {train: a}\ntrain: {eval_every: 5}").train.eval_every, 0);
   EXPECT_EQ(Parse(kModel + "data: {train: a}").train.eval_every, 0);
@@ -595,55 +413,6 @@ TEST(Load, MemorySizes) {
                            "1e30TiB", "nan", "infGiB", "free - x"}) {
     EXPECT_EQ(parse(text), "refused") << text;
   }
-}
-
-TEST(Epochs, BecomeStepsOnceTheDataIsCounted) {
-  Loaded loaded = LoadText(kBase +
-                               "train: {epochs: 3, eval_every_epochs: 0.5, micro_batch: 16}\n"
-                               "schedule: {name: multistep, warmup_epochs: 0.25, "
-                               "milestone_epochs: [1, 2.5]}\n",
-                           "run.yaml");
-  RunConfig& config = loaded.config;
-  EXPECT_EQ(EpochsKey(config), "train.epochs");
-  EXPECT_EQ(config.train.steps, 0);
-  // What is not known yet is left out, and is derived again.
-  EXPECT_EQ(loaded.resolved_yaml.find(" steps:"), std::string::npos);
-  EXPECT_EQ(loaded.resolved_yaml.find(" milestones:"), std::string::npos);
-  ExpectEqual(LoadText(loaded.resolved_yaml, "resolved.yaml").config, config);
-
-  FollowEpochs(config, 100, 16);  // 6.25 steps an epoch
-  EXPECT_EQ(config.train.steps, 19);
-  EXPECT_EQ(config.train.eval_every, 4);
-  EXPECT_EQ(config.schedule.warmup, 2);
-  EXPECT_THAT(config.schedule.milestones, ElementsAre(7, 16));
-  const std::string resolved = ToYaml(config);
-  EXPECT_THAT(resolved, testing::HasSubstr("# steps: 19  (follows)"));
-  EXPECT_EQ(LoadText(resolved, "resolved.yaml").resolved_yaml, loaded.resolved_yaml);
-}
-
-TEST(Epochs, WholeStepsAreNotRoundedUp) {
-  RunConfig config = Parse(kBase + "train: {epochs: 0.3}\n");
-  FollowEpochs(config, 1000, 10);  // 0.3 · 100 is 30, but not in binary fractions
-  EXPECT_EQ(config.train.steps, 30);
-}
-
-TEST(Epochs, OfAnObjectiveAndOfParts) {
-  RunConfig config = Parse(kBase +
-                           "train: {steps: 50}\n"
-                           "schedule: {name: wsd}\n"
-                           "objectives: {critic: {schedule: {name: cosine, warmup_epochs: 2}}}\n");
-  EXPECT_EQ(EpochsKey(config), "objectives.critic.schedule.warmup_epochs");
-  FollowEpochs(config, 64, 8);
-  EXPECT_EQ(config.objectives.at("critic").schedule.warmup, 16);
-  EXPECT_EQ(config.schedule.warmup, 0);
-  EXPECT_EQ(config.schedule.decay_steps, 10);
-}
-
-TEST(Epochs, ContradictionsAreFoundWhenTheDataIsCounted) {
-  RunConfig config = Parse(kBase + "train: {epochs: 1}\nschedule: {warmup_epochs: 2}\n");
-  ExpectUserError([&] { FollowEpochs(config, 100, 10); },
-                  {"run.yaml:4: schedule.warmup_epochs: 20 steps, but train.steps is 10 "
-                   "(run.yaml:3); lower one or raise the other"});
 }
 
 }  // namespace
