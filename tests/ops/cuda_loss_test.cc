@@ -188,6 +188,9 @@ TEST(CudaLossChunks, FollowShapeAndType) {
   EXPECT_EQ(chunk(100, 50304, DType::kBFloat16), 100);
   EXPECT_EQ(chunk(5000, 50304, DType::kBFloat16), 2560);  // two about equal ones
   EXPECT_EQ(LayOutCudaLoss(10, 50257, 768, DType::kBFloat16).stride, 50304);
+  // As many bytes as a wide weight has; but at most a third of the rows.
+  EXPECT_EQ(LayOutCudaLoss(32768, 152064, 3584, DType::kBFloat16).chunk, 3328);
+  EXPECT_EQ(LayOutCudaLoss(8192, 152064, 3584, DType::kBFloat16).chunk, 2816);
 }
 
 TEST(CudaLossOp, AddsToTheGivenGradient) {
