@@ -18,7 +18,10 @@ class GradientReleaser {
     for (const Tensor& tensor : program.tensors()) {
       if (tensor.alias && tensor.persistent) gradients_[program.Root(tensor.alias->base)] = {};
     }
-    for (size_t at = 0; at < program.nodes().size(); ++at) Look(at);
+    const std::vector<Node>& nodes = program.nodes();
+    update_begin_ = nodes.size();
+    while (update_begin_ > 0 && nodes[update_begin_ - 1].phase == Phase::kUpdate) --update_begin_;
+    for (size_t at = 0; at < nodes.size(); ++at) Look(at);
   }
 
   PassResult Run() {
@@ -28,7 +31,7 @@ class GradientReleaser {
       Release(static_cast<TensorId>(id));
       ++count;
     }
-    // Nodes make temporaries on the device; carried gradients may have lived on the host.
+    // Nodes make temporaries on the device; carried gradients may live on the host.
     for (size_t i = 0; i < program_.tensors().size(); ++i) {
       const auto id = static_cast<TensorId>(i);
       const Tensor& root = program_.tensor(program_.Root(id));
@@ -46,14 +49,16 @@ class GradientReleaser {
     std::vector<size_t> writers = {};
   };
 
-  // Finds what keeps a gradient carried: a node that reads it before it is written, or one that
-  // writes it although a view of it has been used.
+  // Finds what keeps a gradient carried: a node that reads it before it is written, one that writes
+  // it although a view of it has been used, or, if it is on the host, the update at the end.
   void Look(size_t at) {
     const Node& node = program_.nodes()[at];
     for (TensorId id : node.inputs) {
       if (id == kNoTensor) continue;
       Gradient& gradient = gradients_[program_.Root(id)];
-      if (gradient.writers.empty()) gradient.released = false;
+      const bool waits =
+          at >= update_begin_ && program_.tensor(program_.Root(id)).place == Place::kHost;
+      if (gradient.writers.empty() || waits) gradient.released = false;
       if (program_.Root(id) != id) gradient.seen_through_view = true;
     }
     for (TensorId id : node.outputs) {
@@ -87,6 +92,7 @@ class GradientReleaser {
 
   Program& program_;
   std::vector<Gradient> gradients_;  // by tensor
+  size_t update_begin_ = 0;          // behind it there are only nodes of the update
 };
 
 }  // namespace

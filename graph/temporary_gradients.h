@@ -15,7 +15,8 @@ namespace plimsoll::graph {
 //
 // which share memory by the op's in-place pair. Runs on the program of a whole update only: what
 // other programs read of a gradient would be lost. Gradients of which a part is taken before the
-// last sum stay as they are.
+// last sum stay as they are, and so do those on the host that the update at the end of the program
+// reads: they leave the device until then. One that is read sooner is a temporary of the device.
 class TemporaryGradients : public Pass {
  public:
   std::string_view name() const override { return "temporary_gradients"; }

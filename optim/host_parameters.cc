@@ -101,6 +101,7 @@ class NormApart {
         Node sum = nodes[summed.by];
         sum.scope = nodes[n].scope;
         sum.phase = nodes[n].phase;
+        sum.micro_step = nodes[n].micro_step;
         program_.mutable_nodes().push_back(std::move(sum));
       }
     }
@@ -136,6 +137,7 @@ class NormApart {
       sums.push_back(squares_.at(id));
     }
     BuilderBeside(norm).EmitInto(norm.outputs, "root_of_sums", std::move(sums));
+    program_.mutable_nodes().back().micro_step = norm.micro_step;
   }
 
   void Square(TensorId gradient, const Node& beside) {
@@ -143,6 +145,7 @@ class NormApart {
     const std::string name = program_.tensor(gradient).name + ".squares";
     graph::Builder g = BuilderBeside(beside);
     const TensorId squares = ops::SquareSum(g, gradient, name);
+    program_.mutable_nodes().back().micro_step = beside.micro_step;
     program_.Rename(squares, program_.FreshName(name));
     squares_[gradient] = squares;
   }

@@ -35,16 +35,22 @@ class Mover {
     while (end_ > 0 && nodes[end_ - 1].phase == Phase::kUpdate) --end_;
     earliest_ = end_;
     while (earliest_ > 0 && nodes[earliest_ - 1].phase != Phase::kForward) --earliest_;
+    complete_ = end_;
+    while (complete_ > 0 && !WritesAGradient(nodes[complete_ - 1])) --complete_;
   }
 
-  // Finds what moves where. Returns the gradients whose updates do.
+  // Finds what moves where. Returns the gradients whose updates do: none if each waits for all of
+  // them.
   const std::set<TensorId>& Plan() {
+    bool sooner = false;  // is there an update before the last gradient is complete?
     for (size_t at = end_; at < program_.nodes().size(); ++at) {
       const TensorId gradient = GradientOf(program_.nodes()[at]);
       if (gradient == kNoTensor || SlotOf(at) == end_) continue;
+      sooner = sooner || SlotOf(at) < complete_;
       gradients_.insert(gradient);
       Move(at);
     }
+    if (!sooner) gradients_.clear();
     return gradients_;
   }
 
@@ -67,6 +73,12 @@ class Mover {
   }
 
  private:
+  bool WritesAGradient(const Node& node) const {
+    return std::ranges::any_of(node.outputs, [&](TensorId id) {
+      return id != kNoTensor && program_.tensor(program_.Root(id)).role == graph::Role::kGradient;
+    });
+  }
+
   // The gradient by which a node updates a parameter; kNoTensor: it does not, or is to stay.
   TensorId GradientOf(const Node& node) const {
     if (node.phase != Phase::kUpdate || ops::IsCollective(*node.op)) return kNoTensor;
@@ -151,6 +163,7 @@ class Mover {
   const UpdateInBackwardOptions& options_;
   const Dependencies dependencies_;
   size_t earliest_ = 0;  // behind the forward passes of all micro-steps
+  size_t complete_ = 0;  // behind the last node that writes a gradient
   size_t end_ = 0;       // the first node of the update
   std::map<size_t, size_t> slots_;
   std::set<size_t> moves_;

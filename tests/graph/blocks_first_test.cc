@@ -223,11 +223,28 @@ TEST(TemporaryGradients, EachSumIsATensorOfItsOwn) {
   EXPECT_FALSE(TemporaryGradients().Run(program).changed);
 }
 
-// Carried gradients may live on the host; nodes make temporaries on the device.
-TEST(TemporaryGradients, AreOnTheDevice) {
+// Those on the host wait there for the update at the end.
+TEST(TemporaryGradients, OnTheHostStayCarriedUntilTheEnd) {
   Program program = Joined(kWrites, Adds());
   program.mutable_tensor(program.Require("b.grad")).place = Place::kHost;
-  EXPECT_TRUE(TemporaryGradients().Run(program).changed);
+  EXPECT_EQ(TemporaryGradients().Run(program).summary, "1 gradients are temporaries now");
+  const Tensor& gradient = program.tensor(program.Require("b.grad"));
+  EXPECT_TRUE(gradient.persistent);
+  EXPECT_EQ(gradient.place, Place::kHost);
+  EXPECT_FALSE(program.tensor(program.Require("a.grad")).persistent);
+}
+
+// Within the backward pass an update takes its gradient at once, on the device.
+TEST(TemporaryGradients, ThatUpdatesTakeSoonerAreOnTheDevice) {
+  Program program = Joined(kWrites, Adds());
+  program.mutable_tensor(program.Require("b.grad")).place = Place::kHost;
+  // The last node of the program is no update.
+  Node last = program.nodes().front();
+  Tensor result = program.tensor(last.outputs[0]);
+  result.name = "last";
+  last.outputs = {program.AddTensor(std::move(result))};
+  program.mutable_nodes().push_back(std::move(last));
+  EXPECT_EQ(TemporaryGradients().Run(program).summary, "2 gradients are temporaries now");
   for (const Tensor& tensor : program.tensors()) {
     EXPECT_EQ(tensor.place, Place::kDevice) << tensor.name;
   }

@@ -112,6 +112,20 @@ TEST(UpdateInBackward, LeavesAProgramWhoseUpdatesWaitForTheNorm) {
   ExpectProgram(program, text);
 }
 
+// Nor is anything won behind the last gradient, where other nodes follow on it.
+TEST(UpdateInBackward, LeavesAProgramThatGoesOnBehindItsGradients) {
+  const std::string text = Layers(std::string(R"(  %twice: f32[8,4] = scale(%dh) {factor=2.0}
+update
+  %grad_norm = global_norm(%a.grad, %b.grad)
+  %clip_factor: f32[] = clip_factor(%grad_norm) {max_norm=2.0}
+  %a, _, _, _ = sgd(%a, %a.grad, _, %lr, %clip_factor) )") +
+                                  kSgd + R"( @a
+)");
+  Program program = Parse(text);
+  EXPECT_FALSE(UpdateInBackward({.least_bytes = 0}).Run(program).changed);
+  ExpectProgram(program, text);
+}
+
 // A sum over ranks is awaited when the next one begins.
 TEST(UpdateInBackward, KeepsTheOrderOfWhatRanksDoTogether) {
   Program program = Parse(

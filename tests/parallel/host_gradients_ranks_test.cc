@@ -32,6 +32,20 @@ TEST_F(HostOnRanks, CarriedGradientsKeepTheBits) {
   }
 }
 
+// They leave once a step, when the block has passed, and come back for the update at the end. By
+// themselves those that ranks divide are little of the peak.
+TEST_F(HostOnRanks, CarriedGradientsKeepTheBitsBlocksFirst) {
+  for (const int64_t zero : {0, 1, 2, 3}) {
+    SCOPED_TRACE(fmt::format("ZeRO {}", zero));
+    TinyRun run = Run(/*llama=*/true, zero);
+    run.accumulate = run.micro_steps_per_program = 3;
+    run.blocks_first = run.gradients_on_host = true;
+    run.update.clip_grad_norm = 0.05;
+    run.weights_on_host = run.state_on_host = zero > 0;
+    ExpectSameAsOnDevice(run);
+  }
+}
+
 // What is stored, and how it is updated.
 TEST_F(HostOnRanks, AllUpdatesKeepTheBits) {
   std::vector<std::pair<std::string, TinyRun>> runs;

@@ -98,8 +98,8 @@ TEST_P(OnHost, KeepsTheBitsOfSeveralMicroSteps) {
           run.state_on_host = weights;
           run.update.clip_grad_norm = clip;
           run.update_in_backward = in_backward;
-          if (together == 3) {
-            // One program of all micro-steps: gradients are temporaries, which stay on the device.
+          if (together == 3 && in_backward && clip == 0) {
+            // One program of all micro-steps, whose updates take gradients at once.
             TinyRun same = run;
             same.gradients_on_host = false;
             const TinyResult with = Train(run), without = Train(same);
@@ -114,8 +114,9 @@ TEST_P(OnHost, KeepsTheBitsOfSeveralMicroSteps) {
   }
 }
 
-// All micro-steps go through a block while its weights are there; gradients are temporaries. (With
-// tied weights, GPT-2, micro-steps stay one after another.)
+// All micro-steps go through a block while its weights are there. Its gradients are temporaries
+// where updates take them, and leave once where the norm of all is needed first. (With tied
+// weights, GPT-2, micro-steps stay one after another.)
 TEST_P(OnHost, KeepsTheBitsBlocksFirst) {
   for (const bool low : {false, true}) {
     for (const bool offload : {false, true}) {
@@ -127,6 +128,10 @@ TEST_P(OnHost, KeepsTheBitsBlocksFirst) {
       run.checkpointing.policy = Policy::kBlock;
       if (offload) run.checkpointing.offload.patterns = {"block.*.residual_2"};
       EXPECT_GT(Saved(run), 0);
+      run.update.clip_grad_norm = 0.05;
+      const int64_t waiting_here = Saved(run);
+      run.gradients_on_host = true;
+      EXPECT_GT(Saved(run), waiting_here);
     }
   }
 }

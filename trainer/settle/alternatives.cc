@@ -94,14 +94,17 @@ bool GradientsOnHost(const RunConfig& config) {
 
 // Whether a combination of choices that `open` leaves open does nothing, or less than another one.
 bool Senseless(const RunConfig& open, const RunConfig& made) {
-  const bool carries = made.train.accumulate > 1 && !BlocksFirst(made);
-  if (open.memory.gradients == PlaceOrAuto::kAuto && GradientsOnHost(made) && !carries) return true;
-  if (open.optimizer.in_backward != OnOrAuto::kAuto || !config::WaitsForGradients(made).empty()) {
-    return false;
+  const bool several = made.train.accumulate > 1;
+  const bool waits = !config::WaitsForGradients(made).empty();
+  // Where updates take gradients block by block, none leaves the device.
+  const bool taken = BlocksFirst(made) && InBackward(made) && !waits;
+  if (open.memory.gradients == PlaceOrAuto::kAuto && GradientsOnHost(made) && (!several || taken)) {
+    return true;
   }
+  if (open.optimizer.in_backward != OnOrAuto::kAuto || waits) return false;
   // Gradients that are carried on the device take their memory all the time. Elsewhere updates
   // within the backward pass save what the other choice of the two is made for.
-  if (carries) return InBackward(made) != GradientsOnHost(made);
+  if (several && !BlocksFirst(made)) return InBackward(made) != GradientsOnHost(made);
   return BlocksFirst(made) && !InBackward(made);
 }
 

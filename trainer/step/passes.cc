@@ -80,12 +80,15 @@ parallel::ParameterPart::Split SplitOf(models::Sharding::Split split) {
   return parallel::ParameterPart::kVocabulary;
 }
 
-void AddMovingPasses(const CompileOptions& options, bool trains, PassPipeline& passes) {
+// `joined`: the program holds all micro-steps of an update, and there are several.
+void AddMovingPasses(const CompileOptions& options, bool trains, bool joined,
+                     PassPipeline& passes) {
   if (trains && options.update_in_backward) {
     optim::UpdateInBackwardOptions in_backward = *options.update_in_backward;
-    in_backward.carried = options.on_host.gradients;
+    in_backward.carried = joined || options.on_host.gradients;
     passes.Add<optim::UpdateInBackward>(in_backward);
   }
+  if (joined) passes.Add<graph::TemporaryGradients>();
   if (options.on_host.any()) passes.Add<optim::HostParameters>(options.on_host);
 }
 
@@ -201,8 +204,7 @@ PassPipeline PassesOfJoined(const CompileOptions& options,
       });
   if (all && options.blocks_first) passes.Add<graph::BlocksFirst>();
   if (all && options.blocks_first && DividesWeights(options)) passes.Add<parallel::JoinGathers>();
-  if (all) passes.Add<graph::TemporaryGradients>();
-  AddMovingPasses(options, /*trains=*/all, passes);
+  AddMovingPasses(options, /*trains=*/all, /*joined=*/all, passes);
   passes.Add<Workspaces>(options.device, options.threads);  // of what moving has added
   return passes;
 }
@@ -215,7 +217,8 @@ void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline
       {"sum with its norm", &ops::FuseAddNorm},
       {"norms with their backward ops", &ops::FuseRecomputedNorms}});
   if (DividesWeights(options)) passes.Add<parallel::PrefetchParameters>();
-  if (!trains || options.micro_steps_per_program == 1) AddMovingPasses(options, trains, passes);
+  if (!trains || options.micro_steps_per_program == 1)
+    AddMovingPasses(options, trains, /*joined=*/false, passes);
   if (trains) passes.Add<checkpointing::Offload>();
   passes.Add<Workspaces>(options.device, options.threads);
 }
