@@ -30,6 +30,14 @@ void ViewGradient(GradientContext& ctx) {
   ctx.SetGradient(0, View(g, ctx.output_gradient(0), g.shape(ctx.input(0))));
 }
 
+std::vector<TensorType> InferElementsOf(const OpCall& call) {
+  const int64_t first = call.attributes.GetInt("first"), count = call.attributes.GetInt("count");
+  const int64_t elements = call.input(0).shape.elements();
+  Check(first >= 0 && count >= 0 && count <= elements && first <= elements - count, call,
+        "a slice lies within its base");
+  return {{call.input(0).dtype, {count}}};
+}
+
 std::vector<TensorType> InferStopGradient(const OpCall& call) { return {call.input(0)}; }
 
 std::vector<TensorType> InferSelectRows(const OpCall& call) {
@@ -53,6 +61,17 @@ const OpRegistration kView({
     .cost = {},
     .view = true,
     .precision = {Precision::kAsInput, "another shape for the same bytes"},
+});
+
+const OpRegistration kSlice({
+    .name = "slice",
+    .inputs = {{"x"}},
+    .outputs = {{"y"}},
+    .infer = &InferElementsOf,
+    .gradient = {},
+    .cost = {},
+    .view = true,
+    .precision = {Precision::kAsInput, "some of the same bytes"},
 });
 
 const OpRegistration kStopGradient({
@@ -84,6 +103,17 @@ Value View(graph::Builder& g, Value x, const Shape& shape, std::string_view name
   graph::Attributes attributes;
   SetShape(attributes, shape);
   return g.Emit1("view", {x}, attributes, name);
+}
+
+Value Slice(graph::Builder& g, Value x, int64_t first, int64_t count, std::string_view name) {
+  const Value y = g.Emit1("slice", {x}, {{"first", first}, {"count", count}}, name);
+  graph::Tensor& slice = g.program().mutable_tensor(y);
+  const graph::Tensor& base = g.program().tensor(x);
+  slice.alias->byte_offset = first * graph::ByteSize(base.type.dtype);
+  slice.role = base.role;
+  slice.place = base.place;
+  slice.persistent = base.persistent;
+  return y;
 }
 
 Value StopGradient(graph::Builder& g, Value x, std::string_view name) {

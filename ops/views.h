@@ -11,6 +11,11 @@ namespace plimsoll::ops {
 graph::Value View(graph::Builder& g, graph::Value x, const graph::Shape& shape,
                   std::string_view name = "");
 
+// Elements first … first + count of x in memory order, [count]; carried, and where x is, as x.
+// Not differentiable.
+graph::Value Slice(graph::Builder& g, graph::Value x, int64_t first, int64_t count,
+                   std::string_view name = "");
+
 // x, but no gradient flows back through it: nodes that only such a gradient needs are neither
 // computed nor saved.
 graph::Value StopGradient(graph::Builder& g, graph::Value x, std::string_view name = "");

@@ -54,9 +54,9 @@ class PlaceOnHost : public graph::Pass {
 // differ in size, and so do the nodes that use them: while the longest node runs, the largest group
 // arrives and the link needs a further one to go on with, or else copies and computation wait for
 // each other in turn. Beyond twice the largest group more is hardly faster. In the update at the
-// end of a step copies take longer than everything else, and groups are large: there one group is
-// loaded ahead, and begins only when the one before it is stored, so that no more than two are
-// staged.
+// end of a step copies take longer than everything else, and groups are large: there as many bytes
+// as the largest group of a block are on their way, each way. Without blocks one group is loaded
+// ahead, and begins only when the one before it is stored, so that no more than two are staged.
 //
 // The norm of the gradients reads all of them at once. If some live on the host it is taken apart
 // into sums of squares, each behind the last node that writes its gradient; it has the same bits.

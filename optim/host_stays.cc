@@ -36,9 +36,10 @@ using Accesses = std::map<TensorId, std::vector<Access>>;
 
 Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) {
   Accesses accesses;
+  const Slices slices(program);
   const auto add = [&](TensorId id, size_t node) -> Access* {
     if (id == kNoTensor || !on_host[static_cast<size_t>(program.Root(id))]) return nullptr;
-    std::vector<Access>& of_tensor = accesses[program.Root(id)];
+    std::vector<Access>& of_tensor = accesses[slices.StayingOf(id)];
     if (of_tensor.empty() || of_tensor.back().node != node) of_tensor.push_back({node});
     return &of_tensor.back();
   };
@@ -99,9 +100,7 @@ class Regions {
 
   // Whether the node belongs to a block, which is not always that around it: the head's update may
   // stand within the backward pass of one.
-  bool IsOfBlock(size_t node) const {
-    return !Of(node).at_end && blocks_.Of(node) != graph::kNoBlock;
-  }
+  bool IsOfBlock(size_t node) const { return blocks_.Of(node) != graph::kNoBlock; }
 
   // The first node of the region before; of the first region, and at the end, of itself.
   size_t EarliestFor(size_t node) const {
@@ -252,13 +251,27 @@ void Widen(std::vector<Stay>& stays, const Regions& regions) {
 
 }  // namespace
 
+Slices::Slices(const Program& program) : program_(program) {
+  slices_.resize(program.tensors().size(), false);
+  for (const Node& node : program.nodes()) {
+    if (node.op->name == "slice") slices_[static_cast<size_t>(node.outputs[0])] = true;
+  }
+}
+
+TensorId Slices::StayingOf(TensorId id) const {
+  while (program_.tensor(id).alias && !Contains(id)) id = program_.tensor(id).alias->base;
+  return id;
+}
+
 std::vector<StayGroup> FindStays(const Program& program, const std::vector<bool>& on_host) {
   const Accesses accesses = FindAccesses(program, on_host);
   const Regions regions(program, accesses);
   const bool updates = regions.HasUpdates();
   std::map<TensorId, std::vector<Stay>> by_tensor;
   std::set<size_t> begins;
+  std::set<TensorId> sliced;
   for (const auto& [tensor, of_tensor] : accesses) {
+    if (const auto& alias = program.tensor(tensor).alias) sliced.insert(alias->base);
     by_tensor[tensor] = Cut(tensor, of_tensor, regions);
     for (const Stay& stay : by_tensor[tensor]) begins.insert(stay.first);
   }
@@ -266,7 +279,10 @@ std::vector<StayGroup> FindStays(const Program& program, const std::vector<bool>
   for (auto& [tensor, stays] : by_tensor) {
     Join(stays, begins, regions);
     Widen(stays, regions);
-    if (updates && program.tensor(tensor).role == Role::kGradient) stays.back().changes = false;
+    const bool in_slices = sliced.contains(tensor);  // which are read later
+    if (updates && !in_slices && program.tensor(tensor).role == Role::kGradient) {
+      stays.back().changes = false;
+    }
     for (const Stay& stay : stays) {
       StayGroup& group = groups[stay.first];
       const Region& region = regions.Of(stay.first);

@@ -11,7 +11,7 @@ namespace plimsoll::optim {
 
 // From a node that needs the tensor to one after which it may go, by their numbers.
 struct Stay {
-  graph::TensorId tensor = graph::kNoTensor;  // on the host
+  graph::TensorId tensor = graph::kNoTensor;  // on the host: a whole tensor, or a slice of one
   size_t first = 0, last = 0;
   size_t user = 0;       // the first node that needs it, which is not always `first`
   bool loads = true;     // false: its first node writes the tensor anew
@@ -29,8 +29,26 @@ struct StayGroup {
   std::vector<Stay> stays;
 };
 
+// Which tensors of a program are slices by which updates take parameters (optim/slice_updates.h).
+class Slices {
+ public:
+  explicit Slices(const graph::Program& program);
+
+  // What comes and goes with a tensor or a view: the slice that it is or is a view of, or else the
+  // tensor that owns the memory.
+  graph::TensorId StayingOf(graph::TensorId id) const;
+  bool Contains(graph::TensorId id) const {
+    return static_cast<size_t>(id) < slices_.size() && slices_[static_cast<size_t>(id)];
+  }
+
+ private:
+  const graph::Program& program_;
+  std::vector<bool> slices_;  // by TensorId
+};
+
 // The stays of the tensors that `on_host` (by TensorId) selects, in the order in which they begin.
-// Those of a tensor do not overlap. Accesses in one region of the program are one stay. Regions
+// Those of a tensor do not overlap. A slice of it has its own, while none of the whole tensor that
+// changes it lasts. Accesses in one region of the program are one stay. Regions
 // are:
 // - neighbouring nodes of one block (graph/block.h), or outside any block, in the forward pass, or
 //   not in it, of whichever micro-step. An update within the backward pass belongs to where it
@@ -43,8 +61,8 @@ struct StayGroup {
 // that is gathered for the backward pass stays for an update soon after. Where nothing else begins
 // between stays of a tensor in neighbouring regions, they are one: the last thing in the forward
 // pass is the first in the backward pass, whose last gradient may be the first to be used by the
-// update. Gradients are not stored at the end of a program that updates: the next step writes them
-// anew.
+// update. Gradients are not stored behind their last use in a program that updates: the next step
+// writes them anew.
 std::vector<StayGroup> FindStays(const graph::Program& program, const std::vector<bool>& on_host);
 
 }  // namespace plimsoll::optim

@@ -39,7 +39,7 @@ struct Store {
 int64_t DefaultAhead(const std::vector<StayGroup>& groups) {
   int64_t largest = 0;
   for (const StayGroup& group : groups) {
-    if (group.in_block) largest = std::max(largest, group.bytes);
+    if (group.in_block && !group.at_end) largest = std::max(largest, group.bytes);
   }
   return 2 * largest;
 }
@@ -47,12 +47,17 @@ int64_t DefaultAhead(const std::vector<StayGroup>& groups) {
 class Transfers {
  public:
   Transfers(Program& program, const std::vector<StayGroup>& groups, int64_t ahead_bytes)
-      : program_(program), groups_(groups), ahead_bytes_(ahead_bytes) {
+      : program_(program), slices_(program), groups_(groups), ahead_bytes_(ahead_bytes) {
     for (const StayGroup& group : groups) {
+      if (group.at_end && group.in_block) end_bytes_ = std::max(end_bytes_, group.bytes);
       for (const Stay& stay : group.stays) {
         ends_[stay.last].push_back(&stay);
         left_[stay.tensor].push_back(&stay);
+        if (slices_.Contains(stay.tensor)) overlaps_[stay.tensor] = {program.Root(stay.tensor)};
       }
+    }
+    for (const auto& [slice, whole] : std::map(overlaps_)) {
+      overlaps_[whole.front()].push_back(slice);
     }
     view_nodes_.assign(program.tensors().size(), kNoNode);
     for (size_t n = 0; n < program.nodes().size(); ++n) {
@@ -92,15 +97,33 @@ class Transfers {
 
   bool MayLoad(const StayGroup& group) const {
     if (at_ < group.earliest) return false;
-    const int64_t most = group.at_end ? 0 : ahead_bytes_;
+    const int64_t most = group.at_end ? end_bytes_ : ahead_bytes_;
     if (under_way_ > 0 && under_way_ + group.to_load > most) return false;
     return std::ranges::all_of(group.stays, [&](const Stay& stay) { return IsAway(stay); });
   }
 
-  // Whether the tensor's stays before this one are over and stored.
+  // Whether the tensor's stays before this one are over and stored, and those that change the same
+  // memory.
   bool IsAway(const Stay& stay) const {
-    return left_.at(stay.tensor).front() == &stay &&
-           std::ranges::find(stores_, stay.tensor, &Store::host) == stores_.end();
+    if (left_.at(stay.tensor).front() != &stay || IsStoring(stay.tensor)) return false;
+    const auto overlaps = overlaps_.find(stay.tensor);
+    if (overlaps == overlaps_.end()) return true;
+    return std::ranges::none_of(overlaps->second, [&](TensorId other) {
+      const auto left = left_.find(other);
+      return left != left_.end() && std::ranges::any_of(left->second, [&](const Stay* earlier) {
+               return earlier->changes && earlier->first < stay.first;
+             });
+    });
+  }
+
+  // Whether some of the tensor's memory is under way to the host.
+  bool IsStoring(TensorId host) const {
+    const auto overlaps = overlaps_.find(host);
+    return std::ranges::any_of(stores_, [&](const Store& store) {
+      return store.host == host ||
+             (overlaps != overlaps_.end() &&
+              std::ranges::find(overlaps->second, store.host) != overlaps->second.end());
+    });
   }
 
   void Load(const StayGroup& group) {
@@ -108,15 +131,24 @@ class Transfers {
     const Phase phase = PhaseFor(nodes_[group.first].phase);
     for (const Stay& stay : group.stays) {
       if (!stay.loads) continue;
+      if (slices_.Contains(stay.tensor)) EmitSlice(stay, phase);
       Here& here = here_[stay.tensor];
       here.staged = AddLike(stay.tensor, ".staged", kNoTensor);
       Emit("copy_start", {stay.tensor}, here.staged, phase, nodes_[stay.user].scope);
     }
   }
 
+  // The node that makes the slice stands before the copy of it.
+  void EmitSlice(const Stay& stay, Phase phase) {
+    Node node = nodes_[view_nodes_[static_cast<size_t>(stay.tensor)]];
+    node.phase = phase;
+    node.micro_step = nodes_[at_].micro_step;
+    program_.mutable_nodes().push_back(std::move(node));
+  }
+
   void Begin(const StayGroup& group) {
     ++begun_;
-    FinishStores(group.at_end ? 0 : ahead_bytes_);
+    FinishStores(group.at_end ? end_bytes_ : ahead_bytes_);
     if (loaded_ < begun_) {
       for (const Stay& stay : group.stays) FinishStoreOf(stay.tensor);
       Load(groups_[loaded_++]);
@@ -149,7 +181,7 @@ class Transfers {
   }
 
   void FinishStoreOf(TensorId host) {
-    while (std::ranges::find(stores_, host, &Store::host) != stores_.end()) FinishFirstStore();
+    while (IsStoring(host)) FinishFirstStore();
   }
 
   void FinishFirstStore() {
@@ -184,7 +216,7 @@ class Transfers {
     }
     for (TensorId& id : node.outputs) {
       if (!IsAbout(id)) continue;
-      if (program_.tensor(id).alias) {
+      if (id != slices_.StayingOf(id)) {
         throw InternalError("'" + program_.tensor(program_.Root(id)).name +
                             "' lives on the host, but " + node.op->name + " changes a part of it");
       }
@@ -195,12 +227,15 @@ class Transfers {
     program_.mutable_nodes().push_back(node);
   }
 
-  bool IsAbout(TensorId id) const { return id != kNoTensor && left_.contains(program_.Root(id)); }
+  bool IsAbout(TensorId id) const {
+    return id != kNoTensor && left_.contains(slices_.StayingOf(id));
+  }
 
   // What to read for a selected tensor or a view of it.
   TensorId Read(TensorId id) {
-    Here& here = here_.at(program_.Root(id));
-    if (!program_.tensor(id).alias) return here.current;
+    const TensorId staying = slices_.StayingOf(id);
+    Here& here = here_.at(staying);
+    if (id == staying) return here.current;
     const auto known = here.views.find(id);
     if (known != here.views.end()) return known->second;
     const size_t n = view_nodes_[static_cast<size_t>(id)];
@@ -227,7 +262,7 @@ class Transfers {
       node.phase = nodes_[at_].phase;
       program_.mutable_nodes().push_back(std::move(node));
     }
-    here_.at(program_.Root(id)).views[id] = made;
+    here_.at(slices_.StayingOf(id)).views[id] = made;
     return made;
   }
 
@@ -259,18 +294,21 @@ class Transfers {
   }
 
   Program& program_;
+  const Slices slices_;
   const std::vector<StayGroup>& groups_;
   const int64_t ahead_bytes_;
-  std::vector<Node> nodes_;         // the original ones
+  int64_t end_bytes_ = 0;    // the same at the end of a step: those of a block's largest group
+  std::vector<Node> nodes_;  // the original ones
   std::vector<size_t> view_nodes_;  // by original tensor: the node that makes the view
   size_t at_ = 0;                   // the original node that is due
   size_t loaded_ = 0, begun_ = 0;   // how many groups have
   int64_t under_way_ = 0;           // bytes of groups that are loaded and have not begun
-  std::map<size_t, std::vector<const Stay*>> ends_;   // by the node behind which they end
-  std::map<TensorId, std::deque<const Stay*>> left_;  // of a tensor, those that have not ended
-  std::map<TensorId, Here> here_;                     // by tensor on the host
-  std::deque<Store> stores_;                          // under way, the oldest first
-  int64_t storing_ = 0;                               // their bytes
+  std::map<size_t, std::vector<const Stay*>> ends_;     // by the node behind which they end
+  std::map<TensorId, std::deque<const Stay*>> left_;    // of a tensor, those that have not ended
+  std::map<TensorId, std::vector<TensorId>> overlaps_;  // a slice's whole, a whole's slices
+  std::map<TensorId, Here> here_;                       // by tensor on the host
+  std::deque<Store> stores_;                            // under way, the oldest first
+  int64_t storing_ = 0;                                 // their bytes
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/optimizer/optimizer.h"
 #include "optim/dependencies.h"
 
 namespace plimsoll::optim {
@@ -104,19 +105,24 @@ class Joiner {
 }  // namespace
 
 UpdateUnits::UpdateUnits(const Program& program) : of_nodes_(program.nodes().size(), kNoUnit) {
-  std::map<std::string_view, int> of_scopes;
+  // Slices of a parameter (optim/slice_updates.h) are units of their own.
+  using Key = std::pair<std::string_view, int64_t>;
+  const auto key = [](const Node& node) {
+    return Key(node.scope, ops::FirstElement(node.attributes));
+  };
+  std::map<Key, int> of_keys;
   const auto belongs = [](const Node& node) {
     return node.phase == Phase::kUpdate && node.op->transfer == Transfer::kNone;
   };
   for (const Node& node : program.nodes()) {
     if (!belongs(node) || node.op->view || !WritesAParameter(program, node)) continue;
-    if (of_scopes.emplace(node.scope, count_).second) ++count_;
+    if (of_keys.emplace(key(node), count_).second) ++count_;
   }
   for (size_t n = 0; n < of_nodes_.size(); ++n) {
     const Node& node = program.nodes()[n];
     if (!belongs(node)) continue;
-    const auto found = of_scopes.find(node.scope);
-    if (found != of_scopes.end()) of_nodes_[n] = found->second;
+    const auto found = of_keys.find(key(node));
+    if (found != of_keys.end()) of_nodes_[n] = found->second;
   }
 }
 

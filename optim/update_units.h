@@ -10,7 +10,8 @@ namespace plimsoll::optim {
 
 inline constexpr int kNoUnit = -1;
 
-// A unit is the update of one parameter and what follows on it within the same scope: its average.
+// A unit is the update of one parameter, or of a slice of it, and what follows on it within the
+// same scope: its average.
 class UpdateUnits {
  public:
   explicit UpdateUnits(const graph::Program& program);

@@ -157,7 +157,7 @@ void CheckView(const Program& program, const Layout& layout, ArenaBases bases, i
   const TensorId to = node.outputs.empty() ? kNoTensor : node.outputs[0];
   if (from != kNoTensor && to != kNoTensor) {
     const std::optional<graph::Alias>& alias = program.tensor(to).alias;
-    const int64_t part = alias && alias->own_part()
+    const int64_t part = alias && alias->base == from
                              ? alias->OffsetOn(layout.position, program.tensor(to).bytes())
                              : 0;
     const auto* base = static_cast<std::byte*>(RefOf(program, layout, bases, node, from).data);

@@ -115,14 +115,16 @@ __device__ void CopyTile(const void* from, void* to, const Tile<kWhole>& tile) {
 
 // Words 0 … 7 are the random bits of the lane's elements. As in ops/optimizer/optimizer_state.h:
 // element i has words i (for the moments, 16 bits each) and 2^62 + i (for the weight) of the node's
-// stream.
+// stream, in blocks of four. `first`: the block of element 0.
+inline constexpr uint64_t kWeightWords = uint64_t{1} << 60;
+
 template <bool kWhole>
-__device__ void DrawWords(uint2 rng, uint64_t key, bool for_weight, const Tile<kWhole>& tile,
+__device__ void DrawWords(uint2 rng, uint64_t key, uint64_t first, const Tile<kWhole>& tile,
                           uint32_t (&words)[kLaneElements]) {
 #pragma unroll
   for (int q = 0; q < 2; ++q) {
     const uint64_t block = static_cast<uint64_t>(tile.quad(q)) / 4;
-    const uint4 drawn = PhiloxBlock(rng, key, block + (for_weight ? uint64_t{1} << 60 : 0));
+    const uint4 drawn = PhiloxBlock(rng, key, first + block);
     words[4 * q] = drawn.x;
     words[4 * q + 1] = drawn.y;
     words[4 * q + 2] = drawn.z;

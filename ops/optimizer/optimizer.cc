@@ -78,6 +78,12 @@ void CheckLrFactor(const OpCall& call) {
   Check(call.attributes.GetReal("lr_factor") >= 0, call, "lr_factor must not be negative");
 }
 
+void CheckFirstElement(const OpCall& call) {
+  const int64_t first = FirstElement(call.attributes);
+  Check(first >= 0 && first % kStateBlock == 0, call,
+        "first_element must be a multiple of the elements that share a scale");
+}
+
 graph::Attributes WithLrFactor(graph::Attributes attributes, double factor) {
   if (factor != 1) attributes.Set("lr_factor", factor);
   return attributes;
@@ -105,6 +111,7 @@ std::vector<TensorType> InferAdamW(const OpCall& call) {
   CheckApply(call, 7);
   CheckRandom(call, 11);
   CheckLrFactor(call);
+  CheckFirstElement(call);
   return {call.input(0), call.input(2), call.input(3), master, m_scales, v_scales};
 }
 
@@ -118,6 +125,7 @@ std::vector<TensorType> InferSgd(const OpCall& call) {
   Check(has_momentum || call.attributes.GetReal("momentum") == 0, call, "momentum needs a buffer");
   CheckRandom(call, 8);
   CheckLrFactor(call);
+  CheckFirstElement(call);
   return {call.input(0), has_momentum ? call.input(2) : kNothing, master, scales};
 }
 
@@ -212,6 +220,10 @@ void EmitUpdate(graph::Builder& g, std::string_view op, std::vector<Value> input
 }
 
 }  // namespace
+
+int64_t FirstElement(const graph::Attributes& attributes) {
+  return attributes.Has("first_element") ? attributes.GetInt("first_element") : 0;
+}
 
 graph::Shape ScalesShape(const graph::Shape& shape) {
   const int64_t n = shape.elements();

@@ -27,6 +27,9 @@ namespace plimsoll::ops {
 // Elements that share a scale.
 inline constexpr int64_t kStateBlock = 256;
 
+// The attribute "first_element" of an update.
+int64_t FirstElement(const graph::Attributes& attributes);
+
 // [⌈elements / kStateBlock⌉], the shape of the scales for a tensor of this shape.
 graph::Shape ScalesShape(const graph::Shape& shape);
 
@@ -70,6 +73,9 @@ struct AdamWOptions {
 //   p ← p − lr / (1 − β₁ᵗ) · m / (√v / √(1 − β₂ᵗ) + eps)
 // The step is taken with m and v before they are rounded for storage. Weight and moments
 // persistent; count i32[] ≥ 1.
+//
+// A node with the attribute "first_element", a multiple of kStateBlock, updates the elements of a
+// parameter from that one on; they are rounded as those of the whole. It is left out where it is 0.
 void AdamW(graph::Builder& g, StoredWeight weight, graph::Value gradient, StoredMoment m,
            StoredMoment v, graph::Value count, const UpdateInputs& common,
            const AdamWOptions& options);

@@ -37,7 +37,8 @@ struct Update {
   const void* gradient;
   StoredWeightRef weight;
   StoredMomentRef first, second;
-  uint64_t key;  // of the node's random stream
+  uint64_t key;          // of the node's random stream
+  uint64_t first_words;  // the block of it that its first four elements have
   double weight_decay, lr_factor;
   int32_t first_block;
   bool aligned;           // all addresses are aligned to 16 bytes
@@ -151,9 +152,10 @@ struct Updater {
   __device__ void Finish(const Read& read, const Tile<kWhole>& tile, const Rule& rule) const {
     uint32_t moment_words[kLaneElements], weight_words[kLaneElements];
     if constexpr (First::kRounds || Second::kRounds) {
-      DrawWords(rng, u.key, false, tile, moment_words);
+      DrawWords(rng, u.key, u.first_words, tile, moment_words);
     }
-    if constexpr (Weight::kRounds) DrawWords(rng, u.key, true, tile, weight_words);
+    if constexpr (Weight::kRounds)
+      DrawWords(rng, u.key, u.first_words + kWeightWords, tile, weight_words);
     LaneValues<float> p = Weight::Unpack(read.weight);
     LaneValues<float> m = First::Unpack(read.first, codes);
     LaneValues<float> v = Second::Unpack(read.second, codes + 1);
@@ -285,6 +287,7 @@ Update UpdateOf(const CudaContext& ctx, const Arguments& a) {
   u.second = {ctx.in<void>(a.second), ctx.out<void>(a.second_out), ctx.in<float>(a.second_scales),
               ctx.out<float>(a.second_scales_out)};
   u.key = ctx.attributes.Has("key") ? static_cast<uint64_t>(ctx.attributes.GetInt("key")) : 0;
+  u.first_words = static_cast<uint64_t>(FirstElement(ctx.attributes)) / 4;
   u.weight_decay = ctx.attributes.GetReal("weight_decay");
   u.lr_factor = ctx.attributes.Has("lr_factor") ? ctx.attributes.GetReal("lr_factor") : 1;
   uintptr_t addresses = reinterpret_cast<uintptr_t>(u.gradient);

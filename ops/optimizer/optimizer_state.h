@@ -16,13 +16,15 @@
 #include "ops/kernel.h"
 #include "ops/optimizer/block_quantization.h"
 #include "ops/optimizer/blocks.h"
+#include "ops/optimizer/optimizer.h"
 
 namespace plimsoll::ops {
 
 static_assert(kBlockElements == kStateBlock);
 
 // Random bits for stochastic rounding: element i of the parameter has words i (the moments, 16 bits
-// each) and 2^62 + i (the weight) of the Philox stream of the node's key and rng.
+// each) and 2^62 + i (the weight) of the Philox stream of the node's key and rng. A node that
+// updates a part of it has elements from FirstElement on.
 class RoundingBits {
  public:
   struct Half {
@@ -34,11 +36,12 @@ class RoundingBits {
   // Without an input rng nothing may be drawn.
   RoundingBits(const CpuContext& ctx, size_t rng) {
     if (ctx.has_input(rng)) stream_.emplace(ctx.in<int32_t>(rng), ctx.attributes.GetInt("key"));
+    first_ = FirstElement(ctx.attributes);
   }
 
   // `words` has kStateBlock elements. The two moments share words: draw for one, use for both.
   void Draw(For what, Block block, uint32_t* words) const {
-    const uint64_t first = static_cast<uint64_t>(block.begin);
+    const uint64_t first = static_cast<uint64_t>(first_ + block.begin);
     stream_->Words(what == For::kWeight ? (uint64_t{1} << 62) + first : first, block.count, words);
   }
   static Half HalfOf(For what, const uint32_t* words) {
@@ -47,6 +50,7 @@ class RoundingBits {
 
  private:
   std::optional<PhiloxStream> stream_;
+  int64_t first_ = 0;
 };
 
 inline void RoundStochastically(const float* from, int64_t count, RoundingBits::Half random,

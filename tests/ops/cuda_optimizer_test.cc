@@ -218,6 +218,14 @@ TEST_P(CudaOptimizer, AdamWFollowsTheCpu) {
   FollowTheCpu(GetParam(), true, AdamWAttributes(), false);
 }
 
+// Their random numbers begin where the slice does.
+TEST_P(CudaOptimizer, SlicesFollowTheCpu) {
+  PLIMSOLL_NEEDS_CUDA
+  Attributes attributes = AdamWAttributes();
+  attributes.Set("first_element", int64_t{1} << 33);
+  FollowTheCpu(GetParam(), true, attributes, false);
+}
+
 // Nothing in sgd is approximate: the same bits.
 TEST_P(CudaOptimizer, SgdFollowsTheCpu) {
   PLIMSOLL_NEEDS_CUDA

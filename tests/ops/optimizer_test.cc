@@ -242,6 +242,39 @@ TEST(Optimizer, StochasticRoundingKeepsSmallUpdatesInTheMean) {
                 p));
 }
 
+// Elements of a slice are rounded as those of the whole.
+TEST(Optimizer, ASliceIsUpdatedAsWithinTheWhole) {
+  constexpr int64_t kFirst = 512;
+  const TestTensor lr = Values(DType::kFloat32, {}, {0.01});
+  const TestTensor count = Values(DType::kInt32, {}, {1});
+  const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
+  const TestTensor p = Normal(DType::kBFloat16, {kN}, 1), g = Normal(DType::kFloat32, {kN}, 2);
+  const TestTensor moment = Zeros(DType::kBFloat16, {kN});
+  const auto update = [&](const TestTensor& weight, const TestTensor& gradient,
+                          const TestTensor& state, const Attributes& attributes) {
+    return RunOp("adamw",
+                 {&weight, &gradient, &state, &state, &lr, &count, nullptr, nullptr, nullptr,
+                  nullptr, nullptr, &rng},
+                 attributes);
+  };
+  const auto behind = [&](const TestTensor& whole) {
+    TestTensor part({whole.type().dtype, {kN - kFirst}});
+    for (int64_t i = kFirst; i < kN; ++i) part.set(i - kFirst, whole.at(i));
+    return part;
+  };
+  const auto whole = update(p, g, moment, AdamWAttributes());
+  Attributes sliced = AdamWAttributes();
+  sliced.Set("first_element", kFirst);
+  const auto slice = update(behind(p), behind(g), behind(moment), sliced);
+  const auto unplaced = update(behind(p), behind(g), behind(moment), AdamWAttributes());
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(SameBytes(slice[i], behind(whole[i]))) << i;
+    EXPECT_FALSE(SameBytes(unplaced[i], slice[i])) << i;
+  }
+  sliced.Set("first_element", int64_t{10});
+  EXPECT_THROW(update(p, g, moment, sliced), InternalError);
+}
+
 // The two moments and the weight draw separate random bits.
 TEST(Optimizer, MomentsAndWeightRoundIndependently) {
   constexpr int64_t kMany = 1 << 14;

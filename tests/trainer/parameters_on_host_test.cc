@@ -2,6 +2,7 @@
 // less of its memory, and the planned memory is the used one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -166,6 +167,38 @@ TEST_P(OnHost, KeepsTheBitsOfAllUpdates) {
     for (const bool in_backward : {false, true}) {
       run.state_on_host = run.update_in_backward = in_backward;
       Saved(run);
+    }
+  }
+}
+
+// The update of a head that is larger than a block goes in slices.
+TEST_P(OnHost, KeepsTheBitsOfUpdatesInSlices) {
+  TinyRun whole = Small(Run());
+  whole.spec.vocab = 1501;
+  whole.state_on_host = true;
+  TinyRun rounded = whole, small = whole, sgd = whole, gradients = whole, first = whole;
+  rounded.update.state_dtype = optim::StateDType::kBFloat16;
+  rounded.update.master_weights = false;
+  small.update.state_dtype = optim::StateDType::kInt8;
+  small.weights_on_host = false;
+  sgd.update.algorithm = optim::UpdateOptions::Algorithm::kSgd;
+  gradients.accumulate = 2;
+  gradients.gradients_on_host = true;
+  first = gradients;
+  first.micro_steps_per_program = 2;
+  first.blocks_first = true;
+  for (TinyRun run : {whole, rounded, small, sgd, gradients, first}) {
+    for (const bool clip : {false, true}) {
+      run.update_in_backward = !clip;
+      run.update.clip_grad_norm = clip ? 0.05 : 0;
+      const auto model = models::MakeModel(run.spec);
+      const CompiledStep compiled =
+          Compile(*model, OptionsOf(run, *model, runtime::DeviceKind::kCpu));
+      const bool sliced = std::ranges::any_of(compiled.passes, [](const graph::PassReport& report) {
+        return report.pass == "slice_updates" && report.result.changed;
+      });
+      EXPECT_TRUE(sliced);
+      EXPECT_GT(Saved(run), 0);
     }
   }
 }

@@ -26,6 +26,7 @@
 #include "ops/norms/add_norm_fusion.h"
 #include "ops/norms/batch_norm_fusion.h"
 #include "ops/norms/norm_with_backward_fusion.h"
+#include "optim/slice_updates.h"
 #include "parallel/parts.h"
 #include "parallel/sync_norm.h"
 #include "parallel/tensor_gradients.h"
@@ -89,7 +90,9 @@ void AddMovingPasses(const CompileOptions& options, bool trains, bool joined,
     passes.Add<optim::UpdateInBackward>(in_backward);
   }
   if (joined) passes.Add<graph::TemporaryGradients>();
-  if (options.on_host.any()) passes.Add<optim::HostParameters>(options.on_host);
+  if (!options.on_host.any()) return;
+  if (trains) passes.Add<optim::SliceUpdates>();
+  passes.Add<optim::HostParameters>(options.on_host);
 }
 
 }  // namespace

@@ -1,0 +1,133 @@
+#include "optim/slice_updates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "graph/block.h"
+#include "graph/builder.h"
+#include "ops/optimizer/optimizer.h"
+#include "ops/views.h"
+#include "optim/update_units.h"
+
+namespace plimsoll::optim {
+namespace {
+
+using graph::kNoTensor;
+using graph::Node;
+using graph::Place;
+using graph::Program;
+using graph::TensorId;
+
+class Slicer {
+ public:
+  explicit Slicer(Program& program)
+      : program_(program), units_(program), blocks_(program), users_(CountUsers()) {
+    for (size_t n = 0; n < program.nodes().size(); ++n) {
+      if (units_.Of(n) == kNoUnit || blocks_.Of(n) == graph::kNoBlock) continue;
+      largest_ = std::max(largest_, HostBytes(program.nodes()[n]));
+    }
+  }
+
+  int Run() {
+    int sliced = 0;
+    const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      const int64_t pieces = PiecesOf(nodes[n], n);
+      if (pieces > 1) {
+        Emit(nodes[n], pieces);
+        ++sliced;
+      } else {
+        program_.mutable_nodes().push_back(nodes[n]);
+      }
+    }
+    return sliced;
+  }
+
+ private:
+  std::vector<int> CountUsers() const {
+    std::vector<int> users(program_.tensors().size(), 0);
+    for (const Node& node : program_.nodes()) {
+      if (node.phase != graph::Phase::kUpdate || node.op->view) continue;
+      for (TensorId id : node.inputs) {
+        if (id != kNoTensor) ++users[static_cast<size_t>(program_.Root(id))];
+      }
+    }
+    return users;
+  }
+
+  // Of what the node changes and lives on the host.
+  int64_t HostBytes(const Node& node) const {
+    int64_t bytes = 0;
+    for (TensorId id : node.outputs) {
+      if (id != kNoTensor && program_.tensor(id).place == Place::kHost) {
+        bytes += program_.tensor(id).bytes();
+      }
+    }
+    return bytes;
+  }
+
+  int64_t PiecesOf(const Node& node, size_t n) const {
+    if (units_.Of(n) == kNoUnit || blocks_.Of(n) != graph::kNoBlock || largest_ == 0) return 1;
+    const bool updates = node.op->name == "adamw" || node.op->name == "sgd";
+    const bool whole = std::ranges::any_of(node.outputs, [&](TensorId id) {
+      if (id == kNoTensor) return false;
+      return program_.tensor(id).alias.has_value() || users_[static_cast<size_t>(id)] > 1;
+    });
+    const int64_t bytes = HostBytes(node);
+    if (!updates || whole || bytes <= largest_) return 1;
+    return (4 * bytes + largest_ - 1) / largest_;
+  }
+
+  void Emit(const Node& node, int64_t pieces) {
+    const int64_t elements = program_.tensor(node.outputs[0]).type.shape.elements();
+    const int64_t blocks = (elements + ops::kStateBlock - 1) / ops::kStateBlock;
+    const int64_t step = (blocks + pieces - 1) / pieces * ops::kStateBlock;
+    for (int64_t first = 0; first < elements; first += step) {
+      const int64_t count = std::min(step, elements - first);
+      Node part = node;
+      for (TensorId& id : part.inputs) {
+        const TensorId whole = id;
+        id = SliceOf(whole, node, elements, first, count);
+        std::ranges::replace(part.outputs, whole, id);
+      }
+      if (first > 0) part.attributes.Set("first_element", first);
+      program_.mutable_nodes().push_back(std::move(part));
+    }
+  }
+
+  // The tensor itself, if it isn't as long as the parameter, or its scales.
+  TensorId SliceOf(TensorId id, const Node& node, int64_t elements, int64_t first, int64_t count) {
+    if (id == kNoTensor) return id;
+    const graph::Tensor& tensor = program_.tensor(id);
+    const int64_t own = tensor.type.shape.elements();
+    const auto scales = [](int64_t n) { return (n + ops::kStateBlock - 1) / ops::kStateBlock; };
+    const bool scalar = own == 1 || tensor.role == graph::Role::kInput;
+    if (scalar || (own != elements && own != scales(elements))) return id;
+    graph::Builder g(program_);
+    g.set_phase(node.phase);
+    g.set_made_by("slice_updates");
+    const std::string name = program_.FreshName(tensor.name + ".slice");
+    const TensorId slice = own == elements ? ops::Slice(g, id, first, count, name)
+                                           : ops::Slice(g, id, scales(first), scales(count), name);
+    program_.mutable_nodes().back().micro_step = node.micro_step;
+    return slice;
+  }
+
+  Program& program_;
+  const UpdateUnits units_;
+  const graph::Blocks blocks_;
+  const std::vector<int> users_;  // nodes of the update that read a tensor, by what owns its memory
+  int64_t largest_ = 0;           // bytes of an update of a block
+};
+
+}  // namespace
+
+graph::PassResult SliceUpdates::Run(Program& program) {
+  const int sliced = Slicer(program).Run();
+  return {sliced > 0, fmt::format("the updates of {} parameters are sliced", sliced)};
+}
+
+}  // namespace plimsoll::optim
