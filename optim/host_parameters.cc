@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "graph/block.h"
 #include "graph/builder.h"
 #include "ops/collective.h"
 #include "ops/reduce.h"
@@ -166,6 +167,10 @@ class NormApart {
 
 }  // namespace
 
+bool PlaceOnHost::MayLeave(const Tensor& tensor) const {
+  return !options_.blocks || options_.blocks->contains(graph::BlockIn(tensor.name));
+}
+
 graph::PassResult PlaceOnHost::Run(Program& program) {
   Selected selected(program.tensors().size(), false);
   for (size_t id = 0; id < selected.size(); ++id) {
@@ -175,6 +180,9 @@ graph::PassResult PlaceOnHost::Run(Program& program) {
                    (options_.gradients && tensor.role == Role::kGradient);
   }
   if (options_.state) SelectState(program, selected);
+  for (size_t id = 0; id < selected.size(); ++id) {
+    selected[id] = selected[id] && MayLeave(program.tensors()[id]);
+  }
   int tensors = 0;
   int64_t bytes = 0;
   for (size_t i = 0; i < selected.size(); ++i) {

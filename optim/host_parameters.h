@@ -6,7 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "graph/pass.h"
 
@@ -16,6 +20,10 @@ struct HostParametersOptions {
   bool weights = false;
   bool gradients = false;  // those that micro-steps carry
   bool state = false;      // moments, their scales, remainders, masters, averages
+  // The blocks whose parameters, with their gradients and state, may leave, by the names of
+  // graph::BlockIn: a tensor has the name of its parameter, and so its block. By default those of
+  // all blocks and those outside any block.
+  std::optional<std::set<std::string, std::less<>>> blocks = std::nullopt;
   // Weights and gradients with fewer bytes stay on the device: their copies would cost more time
   // than the memory is worth. State of any size leaves.
   int64_t least_bytes = int64_t{256} << 10;
@@ -30,11 +38,13 @@ struct HostParametersOptions {
 // Place::kHost. Counters and the loss scale stay on the device, which reads them at each node.
 class PlaceOnHost : public graph::Pass {
  public:
-  explicit PlaceOnHost(HostParametersOptions options) : options_(options) {}
+  explicit PlaceOnHost(HostParametersOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "place_on_host"; }
   graph::PassResult Run(graph::Program& program) override;
 
  private:
+  bool MayLeave(const graph::Tensor& tensor) const;
+
   HostParametersOptions options_;
 };
 
@@ -54,15 +64,16 @@ class PlaceOnHost : public graph::Pass {
 // differ in size, and so do the nodes that use them: while the longest node runs, the largest group
 // arrives and the link needs a further one to go on with, or else copies and computation wait for
 // each other in turn. Beyond twice the largest group more is hardly faster. In the update at the
-// end of a step copies take longer than everything else, and groups are large: there as many bytes
-// as the largest group of a block are on their way, each way. Without blocks one group is loaded
-// ahead, and begins only when the one before it is stored, so that no more than two are staged.
+// end of a step copies take longer than everything else: there as many bytes are on their way, each
+// way, as the peak of the program has room for, or as the largest group of a block, if that is
+// more. Without blocks one group is loaded ahead, and begins only when the one before it is stored,
+// so that no more than two are staged.
 //
 // The norm of the gradients reads all of them at once. If some live on the host it is taken apart
 // into sums of squares, each behind the last node that writes its gradient; it has the same bits.
 class HostParameters : public graph::Pass {
  public:
-  explicit HostParameters(HostParametersOptions options) : options_(options) {}
+  explicit HostParameters(HostParametersOptions options) : options_(std::move(options)) {}
   std::string_view name() const override { return "host_parameters"; }
   // Copies to and from such tensors that are there already stay as they are. InternalError when a
   // node changes a part of such a tensor.

@@ -1,13 +1,16 @@
 #include "optim/host_stays.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "graph/block.h"
 #include "ops/collective.h"
+#include "optim/spare_bytes.h"
 #include "optim/update_units.h"
 
 namespace plimsoll::optim {
@@ -237,6 +240,35 @@ void Join(std::vector<Stay>& stays, const std::set<size_t>& begins, const Region
   stays = std::move(joined);
 }
 
+// The gradients that are complete last stay until the update, rather than leave and come back, as
+// long as they fit below the peak of the program.
+void KeepLastGradients(const Program& program, const Regions& regions,
+                       const std::set<TensorId>& sliced,
+                       std::map<TensorId, std::vector<Stay>>& by_tensor) {
+  std::vector<std::vector<Stay>*> order;
+  for (auto& [tensor, stays] : by_tensor) {
+    if (program.tensor(tensor).role != Role::kGradient || sliced.contains(tensor)) continue;
+    if (stays.size() < 2 || !regions.Of(stays.back().first).at_end) continue;
+    if (!regions.Of(stays[stays.size() - 2].first).at_end) order.push_back(&stays);
+  }
+  if (order.empty()) return;
+  std::ranges::stable_sort(order, std::greater(),
+                           [](const auto* stays) { return (*stays)[stays->size() - 2].last; });
+  std::vector<int64_t> spare = SpareBytes(program);
+  for (std::vector<Stay>* stays : order) {
+    const Stay update = stays->back();
+    Stay& before = (*stays)[stays->size() - 2];
+    const int64_t bytes = program.tensor(update.tensor).bytes();
+    const std::span between(spare.begin() + static_cast<ptrdiff_t>(before.last),
+                            spare.begin() + static_cast<ptrdiff_t>(update.last) + 1);
+    if (std::ranges::min(between) < bytes) continue;
+    for (int64_t& left : between) left -= bytes;
+    before.last = update.last;
+    before.changes = before.changes || update.changes;
+    stays->pop_back();
+  }
+}
+
 // At the end of a step, the tensors of a group come and go together.
 void Widen(std::vector<Stay>& stays, const Regions& regions) {
   for (size_t i = 0; i < stays.size(); ++i) {
@@ -275,9 +307,10 @@ std::vector<StayGroup> FindStays(const Program& program, const std::vector<bool>
     by_tensor[tensor] = Cut(tensor, of_tensor, regions);
     for (const Stay& stay : by_tensor[tensor]) begins.insert(stay.first);
   }
+  for (auto& [tensor, stays] : by_tensor) Join(stays, begins, regions);
+  if (updates) KeepLastGradients(program, regions, sliced, by_tensor);
   std::map<size_t, StayGroup> groups;  // by first node
   for (auto& [tensor, stays] : by_tensor) {
-    Join(stays, begins, regions);
     Widen(stays, regions);
     const bool in_slices = sliced.contains(tensor);  // which are read later
     if (updates && !in_slices && program.tensor(tensor).role == Role::kGradient) {

@@ -61,8 +61,9 @@ class Slices {
 // that is gathered for the backward pass stays for an update soon after. Where nothing else begins
 // between stays of a tensor in neighbouring regions, they are one: the last thing in the forward
 // pass is the first in the backward pass, whose last gradient may be the first to be used by the
-// update. Gradients are not stored behind their last use in a program that updates: the next step
-// writes them anew.
+// update. Of other gradients those that are complete last stay until the update, as many as fit
+// below the peak of the program. Gradients are not stored behind their last use in a program that
+// updates: the next step writes them anew.
 std::vector<StayGroup> FindStays(const graph::Program& program, const std::vector<bool>& on_host);
 
 }  // namespace plimsoll::optim

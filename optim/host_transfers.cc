@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "ops/collective.h"
+#include "optim/spare_bytes.h"
+#include "optim/update_units.h"
 
 namespace plimsoll::optim {
 namespace {
@@ -44,17 +46,38 @@ int64_t DefaultAhead(const std::vector<StayGroup>& groups) {
   return 2 * largest;
 }
 
+// Below the peak of the program, in the update at its end, beside stays that last until then.
+int64_t SpareAtEnd(const Program& program, const std::vector<StayGroup>& groups) {
+  const size_t begin = UpdateBegin(program);
+  const std::vector<int64_t> spare = SpareBytes(program);
+  if (begin >= spare.size()) return 0;
+  int64_t bytes = *std::min_element(spare.begin() + static_cast<ptrdiff_t>(begin), spare.end());
+  for (const StayGroup& group : groups) {
+    for (const Stay& stay : group.stays) {
+      if (stay.first < begin && stay.last >= begin) bytes -= program.tensor(stay.tensor).bytes();
+    }
+  }
+  return bytes;
+}
+
 class Transfers {
  public:
   Transfers(Program& program, const std::vector<StayGroup>& groups, int64_t ahead_bytes)
       : program_(program), slices_(program), groups_(groups), ahead_bytes_(ahead_bytes) {
+    bool stores_at_end = false;
     for (const StayGroup& group : groups) {
+      stores_at_end =
+          stores_at_end || (group.at_end && std::ranges::any_of(group.stays, &Stay::changes));
       if (group.at_end && group.in_block) end_bytes_ = std::max(end_bytes_, group.bytes);
       for (const Stay& stay : group.stays) {
         ends_[stay.last].push_back(&stay);
         left_[stay.tensor].push_back(&stay);
         if (slices_.Contains(stay.tensor)) overlaps_[stay.tensor] = {program.Root(stay.tensor)};
       }
+    }
+    if (end_bytes_ > 0) {
+      const int64_t spare = SpareAtEnd(program, groups);
+      end_bytes_ = std::max(end_bytes_, stores_at_end ? spare / 2 : spare);
     }
     for (const auto& [slice, whole] : std::map(overlaps_)) {
       overlaps_[whole.front()].push_back(slice);
@@ -297,8 +320,8 @@ class Transfers {
   const Slices slices_;
   const std::vector<StayGroup>& groups_;
   const int64_t ahead_bytes_;
-  int64_t end_bytes_ = 0;    // the same at the end of a step: those of a block's largest group
-  std::vector<Node> nodes_;  // the original ones
+  int64_t end_bytes_ = 0;           // the same at the end of a step; 0: one group at a time
+  std::vector<Node> nodes_;         // the original ones
   std::vector<size_t> view_nodes_;  // by original tensor: the node that makes the view
   size_t at_ = 0;                   // the original node that is due
   size_t loaded_ = 0, begun_ = 0;   // how many groups have

@@ -16,6 +16,7 @@
 #include "memory/checker.h"
 #include "memory/plan.h"
 #include "optim/host_stays.h"
+#include "optim/spare_bytes.h"
 #include "optim/update.h"
 #include "runtime/arena.h"
 #include "runtime/cpu_executor.h"
@@ -290,6 +291,91 @@ update
   %b.grad.loaded.2: f32[4,4] gradient view %b.grad.staged.2+0 = copy_done(%b.grad.staged.2, %b.grad) @b !host_parameters
   %b, _, _, _ = sgd(%b, %b.grad.loaded.2, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @b
 )");
+}
+
+// What belongs to block 1, its weight, gradient and state, and nothing else.
+TEST(HostParameters, OfSomeBlocks) {
+  Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+  tensor %embed.w: f32[4,4] parameter persistent
+  tensor %block.0.w: f32[4,4] parameter persistent
+  tensor %block.1.w: f32[4,4] parameter persistent
+  tensor %block.10.w: f32[4,4] parameter persistent
+  tensor %block.1.w.grad: f32[4,4] gradient persistent
+  tensor %block.10.w.grad: f32[4,4] gradient persistent
+forward
+  %x0: f32[8,4] = linear(%x, %embed.w, _)
+  %x1: f32[8,4] = linear(%x0, %block.0.w, _) @block.0
+  %x2: f32[8,4] = linear(%x1, %block.1.w, _) @block.1
+  %x3: f32[8,4] metric = linear(%x2, %block.10.w, _) @block.10
+backward
+  %block.10.w.grad, _ = linear_dw(%x, %dy, %block.10.w.grad, _) {bias=false} @block.10
+  %block.1.w.grad, _ = linear_dw(%x, %dy, %block.1.w.grad, _) {bias=false} @block.1
+)");
+  Update({.algorithm = UpdateOptions::Algorithm::kSgd, .clip_grad_norm = 0}).Run(program);
+  EXPECT_TRUE(MoveToHost(program, {.weights = true,
+                                   .gradients = true,
+                                   .state = true,
+                                   .blocks = {{"block.1"}},
+                                   .least_bytes = 0}));
+  ExpectProgram(program, R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+  tensor %embed.w: f32[4,4] parameter persistent
+  tensor %block.0.w: f32[4,4] parameter persistent
+  tensor %block.1.w: f32[4,4] parameter persistent host
+  tensor %block.10.w: f32[4,4] parameter persistent
+  tensor %block.1.w.grad: f32[4,4] gradient persistent host
+  tensor %block.10.w.grad: f32[4,4] gradient persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %update_count: i32[] optimizer_state persistent
+  tensor %block.1.w.momentum: f32[4,4] optimizer_state persistent host
+  tensor %block.10.w.momentum: f32[4,4] optimizer_state persistent
+  tensor %block.1.w.stored: f32[4,4] parameter persistent host view %block.1.w+0
+  tensor %block.1.w.momentum.stored: f32[4,4] optimizer_state persistent host view %block.1.w.momentum+0
+forward
+  %x0: f32[8,4] = linear(%x, %embed.w, _)
+  %block.1.w.staged: f32[4,4] parameter = copy_start(%block.1.w) @block.1 !host_parameters
+  %x1: f32[8,4] = linear(%x0, %block.0.w, _) @block.0
+  %block.1.w.loaded: f32[4,4] parameter view %block.1.w.staged+0 = copy_done(%block.1.w.staged, %block.1.w) @block.1 !host_parameters
+  %x2: f32[8,4] = linear(%x1, %block.1.w.loaded, _) @block.1
+  %x3: f32[8,4] metric = linear(%x2, %block.10.w, _) @block.10
+backward
+  %block.1.w.grad.staged: f32[4,4] gradient = copy_start(%block.1.w.grad) @block.1 !host_parameters
+  %block.10.w.grad, _ = linear_dw(%x, %dy, %block.10.w.grad, _) {bias=false} @block.10
+  %block.1.w.grad.loaded: f32[4,4] gradient view %block.1.w.grad.staged+0 = copy_done(%block.1.w.grad.staged, %block.1.w.grad) @block.1 !host_parameters
+  %block.1.w.grad.updated: f32[4,4] gradient, _ = linear_dw(%x, %dy, %block.1.w.grad.loaded, _) {bias=false} @block.1
+  %block.1.w.grad.squares: f64[] = square_sum(%block.1.w.grad.updated) @block.1 !host_parameters
+update
+  %block.1.w.staged.2: f32[4,4] parameter = copy_start(%block.1.w) @block.1.w !host_parameters
+  %block.1.w.momentum.staged: f32[4,4] optimizer_state = copy_start(%block.1.w.momentum) @block.1.w !host_parameters
+  %block.10.w.grad.squares.2: f64[] = square_sum(%block.10.w.grad) !host_parameters
+  %grad_norm = root_of_sums(%block.1.w.grad.squares, %block.10.w.grad.squares.2) !host_parameters
+  %update_count = increment(%update_count) !update
+  %block.1.w.loaded.2: f32[4,4] parameter view %block.1.w.staged.2+0 = copy_done(%block.1.w.staged.2, %block.1.w) @block.1.w !host_parameters
+  %block.1.w.momentum.loaded: f32[4,4] optimizer_state view %block.1.w.momentum.staged+0 = copy_done(%block.1.w.momentum.staged, %block.1.w.momentum) @block.1.w !host_parameters
+  %block.1.w.updated: f32[4,4] parameter, %block.1.w.momentum.updated: f32[4,4] optimizer_state, _, _ = sgd(%block.1.w.loaded.2, %block.1.w.grad.updated, %block.1.w.momentum.loaded, %lr) {momentum=0.9, nesterov=false, weight_decay=0.1} @block.1.w !update
+  %block.1.w = copy_start(%block.1.w.updated) @block.1.w !host_parameters
+  %block.1.w.momentum = copy_start(%block.1.w.momentum.updated) @block.1.w !host_parameters
+  %block.10.w, %block.10.w.momentum, _, _ = sgd(%block.10.w, %block.10.w.grad, %block.10.w.momentum, %lr) {momentum=0.9, nesterov=false, weight_decay=0.1} @block.10.w !update
+  %block.1.w.stored = copy_done(%block.1.w, %block.1.w.updated) @block.1.w !host_parameters
+  %block.1.w.momentum.stored = copy_done(%block.1.w.momentum, %block.1.w.momentum.updated) @block.1.w !host_parameters
+)");
+}
+
+// The peak is %y with what is computed from it.
+TEST(SpareBytes, AreThoseBelowThePeak) {
+  const Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %w: f32[4,4] parameter persistent host
+forward
+  %h: f32[8,4] = linear(%x, %w, _)
+  %y: f32[8,8] = place_columns(%h) {axis="tensor", ranks=2}
+  %z: f32[8,8] metric = scale(%y) {factor=2.0}
+)");
+  EXPECT_EQ(SpareBytes(program), (std::vector<int64_t>{384, 128, 0}));
 }
 
 // The last three are so small that they are copied together.

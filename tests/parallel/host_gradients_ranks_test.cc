@@ -46,6 +46,21 @@ TEST_F(HostOnRanks, CarriedGradientsKeepTheBitsBlocksFirst) {
   }
 }
 
+TEST_F(HostOnRanks, SomeBlocksKeepTheBits) {
+  for (const int64_t zero : {0, 1, 2, 3}) {
+    for (const bool clip : {false, true}) {
+      SCOPED_TRACE(fmt::format("ZeRO {}{}", zero, clip ? ", clipped" : ", in backward"));
+      TinyRun run = Run(/*llama=*/true, zero);
+      run.accumulate = 3;
+      if (clip) run.update.clip_grad_norm = 0.05;
+      run.update_in_backward = !clip;
+      run.weights_on_host = run.state_on_host = run.gradients_on_host = true;
+      run.host_blocks = {"block.1", "block.3"};
+      ExpectSameAsOnDevice(run);
+    }
+  }
+}
+
 // What is stored, and how it is updated.
 TEST_F(HostOnRanks, AllUpdatesKeepTheBits) {
   std::vector<std::pair<std::string, TinyRun>> runs;

@@ -208,7 +208,6 @@ TEST(ZeroOnHost, CarriedPartsOfGradientsComeAndGo) {
   tensor %lr: f32[] input persistent
   tensor %block.1.w.grad: f32[512] gradient persistent host
   tensor %block.0.w.grad: f32[512] gradient persistent host
-  tensor %block.1.w.grad.stored: f32[512] gradient persistent host view %block.1.w.grad+0
 forward
   %block.0.w.gathered: f32[32,32] = all_gather_start(%block.0.w) {axis="data", d0=32, d1=32, rank=2} @block.0.w !zero_parameters
   %block.0.w.whole: f32[32,32] view %block.0.w.gathered+0 = all_gather_done(%block.0.w.gathered, %block.0.w) @block.0.w !zero_parameters
@@ -229,18 +228,12 @@ backward
   %block.1.w.grad.micro.reduced: f32[512] gradient view %block.1.w.grad.micro.sum+0 = reduce_scatter_done(%block.1.w.grad.micro.sum, %block.1.w.grad.micro) @block.1.w !data_parallel
   %block.1.w.grad.loaded: f32[512] gradient view %block.1.w.grad.staged+0 = copy_done(%block.1.w.grad.staged, %block.1.w.grad) @block.1.w !host_parameters
   %block.1.w.grad.updated: f32[512] gradient = add(%block.1.w.grad.loaded, %block.1.w.grad.micro.reduced) @block.1.w !zero_state
-  %block.1.w.grad = copy_start(%block.1.w.grad.updated) @block.1.w !host_parameters
   %block.0.w.grad.micro.reduced: f32[512] gradient view %block.0.w.grad.micro.sum+0 = reduce_scatter_done(%block.0.w.grad.micro.sum, %block.0.w.grad.micro) @block.0.w !data_parallel
   %block.0.w.grad.loaded: f32[512] gradient view %block.0.w.grad.staged+0 = copy_done(%block.0.w.grad.staged, %block.0.w.grad) @block.0.w !host_parameters
   %block.0.w.grad.updated: f32[512] gradient = add(%block.0.w.grad.loaded, %block.0.w.grad.micro.reduced) @block.0.w !zero_state
 update
   %block.0.w, _, _, _ = sgd(%block.0.w, %block.0.w.grad.updated, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @block.0.w
-backward
-  %block.1.w.grad.stored = copy_done(%block.1.w.grad, %block.1.w.grad.updated) @block.1.w !host_parameters
-update
-  %block.1.w.grad.staged.2: f32[512] gradient = copy_start(%block.1.w.grad) @block.1.w !host_parameters
-  %block.1.w.grad.loaded.2: f32[512] gradient view %block.1.w.grad.staged.2+0 = copy_done(%block.1.w.grad.staged.2, %block.1.w.grad) @block.1.w !host_parameters
-  %block.1.w, _, _, _ = sgd(%block.1.w, %block.1.w.grad.loaded.2, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @block.1.w
+  %block.1.w, _, _, _ = sgd(%block.1.w, %block.1.w.grad.updated, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @block.1.w
 )");
 }
 

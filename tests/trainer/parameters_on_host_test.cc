@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -111,6 +113,41 @@ TEST_P(OnHost, KeepsTheBitsOfSeveralMicroSteps) {
           EXPECT_GT(Saved(run), 0);
         }
       }
+    }
+  }
+}
+
+// Fewer blocks on the host take more of the device.
+TEST_P(OnHost, KeepsTheBitsWithSomeBlocksThere) {
+  using Blocks = std::set<std::string, std::less<>>;
+  for (const bool carried : {false, true}) {
+    for (const bool in_backward : {false, true}) {
+      SCOPED_TRACE(testing::Message() << carried << " " << in_backward);
+      TinyRun run = Small(Run());
+      run.accumulate = 3;
+      run.gradients_on_host = run.state_on_host = true;
+      run.update_in_backward = in_backward;
+      if (!carried) run.micro_steps_per_program = 3;
+      run.blocks_first = !carried;
+      run.update.clip_grad_norm = in_backward ? 0 : 0.05;
+      TinyRun resident = run;
+      resident.weights_on_host = resident.gradients_on_host = resident.state_on_host = false;
+      const TinyResult there = Train(resident);
+      int64_t device = there.arena_bytes, host = there.host_arena_bytes;
+      for (const Blocks& blocks : {Blocks{"block.2"}, Blocks{"block.0", "block.2", "block.3"}}) {
+        run.host_blocks = blocks;
+        const TinyResult here = Train(run);
+        ExpectSame(here, there);
+        EXPECT_EQ(here.used_bytes, here.arena_bytes);
+        EXPECT_LT(here.arena_bytes, device);
+        EXPECT_GT(here.host_arena_bytes, host);
+        device = here.arena_bytes;
+        host = here.host_arena_bytes;
+      }
+      run.host_blocks.reset();
+      const TinyResult all = Train(run);
+      ExpectSame(all, there);
+      EXPECT_GT(all.host_arena_bytes, host);
     }
   }
 }

@@ -46,6 +46,8 @@ struct TinyRun {
   bool stored_attention = false;
   amp::AmpOptions amp = {};
   bool state_on_host = false, weights_on_host = false, gradients_on_host = false;  // of any size
+  // The blocks that have them there: HostParametersOptions::blocks.
+  std::optional<std::set<std::string, std::less<>>> host_blocks = std::nullopt;
   bool update_in_backward = false;  // of all parameters
   double init_loss_scale = 65536;   // used when the update scales the loss
   checkpointing::Options checkpointing = {};
@@ -105,6 +107,7 @@ inline CompileOptions OptionsOf(const TinyRun& run, const models::Model& model,
   options.on_host = {.weights = run.weights_on_host,
                      .gradients = run.gradients_on_host,
                      .state = run.state_on_host,
+                     .blocks = run.host_blocks,
                      .least_bytes = 0};
   if (run.update_in_backward) options.update_in_backward = {.least_bytes = 0};
   options.init_loss_scale = run.init_loss_scale;

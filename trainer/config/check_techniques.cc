@@ -82,14 +82,28 @@ void CheckInBackward(const RunConfig& config, std::vector<std::string>& warnings
 }
 
 void CheckPlaces(const RunConfig& config, std::vector<std::string>& warnings) {
-  const char* const key = "memory.gradients";
   const TrainConfig& train = config.train;
-  if (config.memory.gradients != PlaceOrAuto::kHost) return;
-  if (train.micro_batch == 0 || train.accumulate > 1) return;
-  warnings.push_back(fmt::format(
-      "{}: {}: host has no effect without train.accumulate: gradients of one micro-step are "
-      "temporaries",
-      config.Origin(key), key));
+  const auto warn = [&](const char* key, const char* why) {
+    warnings.push_back(fmt::format("{}: {}: {}", config.Origin(key), key, why));
+  };
+  if (config.memory.gradients == PlaceOrAuto::kHost) {
+    if (train.micro_batch > 0 && train.accumulate == 1) {
+      warn("memory.gradients",
+           "host has no effect without train.accumulate: gradients of one micro-step are "
+           "temporaries");
+    } else if (train.blocks_first == OnOrAuto::kOn &&
+               config.optimizer.in_backward == OnOrAuto::kOn && WaitsForGradients(config).empty()) {
+      warn("memory.gradients",
+           "host has no effect with train.blocks_first and optimizer.in_backward: updates take "
+           "gradients block by block");
+    }
+  }
+  if (config.memory.host_blocks && config.memory.weights == PlaceOrAuto::kDevice &&
+      config.memory.gradients == PlaceOrAuto::kDevice &&
+      config.optimizer.place == PlaceOrAuto::kDevice) {
+    warn("memory.host_blocks",
+         "has no effect without memory.weights, memory.gradients or optimizer.place: host");
+  }
 }
 
 void CheckBlocksFirst(const RunConfig& config, std::vector<std::string>& warnings) {

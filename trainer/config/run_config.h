@@ -269,6 +269,9 @@ struct MemoryConfig {
   std::optional<MemorySize> host_budget;
   PlaceOrAuto weights = PlaceOrAuto::kDevice;
   PlaceOrAuto gradients = PlaceOrAuto::kDevice;  // that micro-steps carry
+  // Blocks whose parameters have the places on the host; nullopt: auto, the solver's choice where
+  // it chooses the places, otherwise all, and what is outside blocks.
+  std::optional<int64_t> host_blocks;
   Allocator allocator = Allocator::kPlanned;
   int64_t empty_cache_every = 0;  // steps; 0: never; caching
   bool preallocate = false;       // take the budget at once instead of growing; caching

@@ -401,6 +401,14 @@ void TechniqueKeys(std::vector<Key>& keys) {
   memory.Add("gradients", &Memory::gradients,
              "Where gradients live that micro-steps carry. Those of a single micro-step are "
              "temporaries of the device. `auto`: on the host if the budget asks for it.");
+  memory
+      .Add("host_blocks", &Memory::host_blocks,
+           "How many blocks of the model, evenly spaced, have on the host what `memory.weights`, "
+           "`memory.gradients` and `optimizer.place` send there; all else stays on the device. "
+           "`auto`: all blocks and what is outside of them, or, where these keys are `auto`, as "
+           "much as the budget asks for.")
+      .As(Type::kAutoOrInt)
+      .Between(1, kThousands);
   memory.Add("allocator", &Memory::allocator,
              "`planned`: every tensor has its place before the first step. `caching`: as "
              "frameworks do, to compare with.");

@@ -7,11 +7,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "base/axes.h"
 #include "base/glob.h"
+#include "graph/block.h"
 #include "models/family.h"
 #include "models/huggingface.h"
 #include "ops/attention/stored_attention.h"
@@ -195,10 +198,34 @@ std::vector<std::string> FrozenFrom(const config::RunConfig& config, const model
   return patterns;
 }
 
-optim::HostParametersOptions OnHostFrom(const config::RunConfig& config) {
-  return {.weights = config.memory.weights == config::PlaceOrAuto::kHost,
-          .gradients = config.memory.gradients == config::PlaceOrAuto::kHost,
-          .state = config.optimizer.place == config::PlaceOrAuto::kHost};
+// The blocks of memory.host_blocks. What comes from the host for one of them arrives while those
+// before it compute, which is why they are evenly spaced.
+std::set<std::string, std::less<>> HostBlocksFrom(const config::RunConfig& config,
+                                                  const models::Model& model) {
+  const std::vector<std::string> blocks = BlocksOf(model);
+  const auto count = static_cast<size_t>(*config.memory.host_blocks);
+  if (count > blocks.size()) {
+    throw config.Error("memory.host_blocks",
+                       fmt::format("{} is more than the {} blocks of the model; give fewer, or "
+                                   "leave it out, which sends all blocks to the host and what is "
+                                   "outside of them",
+                                   count, blocks.size()));
+  }
+  std::set<std::string, std::less<>> chosen;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if ((i + 1) * count / blocks.size() > i * count / blocks.size()) chosen.insert(blocks[i]);
+  }
+  return chosen;
+}
+
+optim::HostParametersOptions OnHostFrom(const config::RunConfig& config,
+                                        const models::Model& model) {
+  optim::HostParametersOptions options = {
+      .weights = config.memory.weights == config::PlaceOrAuto::kHost,
+      .gradients = config.memory.gradients == config::PlaceOrAuto::kHost,
+      .state = config.optimizer.place == config::PlaceOrAuto::kHost};
+  if (options.any() && config.memory.host_blocks) options.blocks = HostBlocksFrom(config, model);
+  return options;
 }
 
 }  // namespace
@@ -231,6 +258,17 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
   config::ResolveBatch(config, ranks);
   loaded.resolved_yaml = config::ToYaml(config);
   return loaded;
+}
+
+std::vector<std::string> BlocksOf(const models::Model& model) {
+  std::vector<std::string> blocks;
+  for (const models::ParameterInfo& parameter : model.parameters()) {
+    const std::string_view block = graph::BlockIn(parameter.name);
+    if (!block.empty() && std::ranges::find(blocks, block) == blocks.end()) {
+      blocks.emplace_back(block);
+    }
+  }
+  return blocks;
 }
 
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config) {
@@ -461,7 +499,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
       options.lora.enabled() ? adapters::FrozenParameters(model) : FrozenFrom(config, model);
   options.snapshot_copy = config.save.async;
   options.data_parallel.bucket_bytes = BucketBytes(config, CountParameters(model, options).trained);
-  options.on_host = OnHostFrom(config);
+  options.on_host = OnHostFrom(config, model);
   if (config.optimizer.in_backward == config::OnOrAuto::kOn) options.update_in_backward.emplace();
   options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);

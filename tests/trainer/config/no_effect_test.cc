@@ -88,6 +88,23 @@ TEST(NoEffect, GradientsOnTheHostThatNothingCarriesAreReported) {
   EXPECT_THAT(warnings(""),
               ElementsAre("run.yaml:3: memory.gradients: host has no effect without "
                           "train.accumulate: gradients of one micro-step are temporaries"));
+  const std::string blocks_first = "\ntrain: {accumulate: 2, blocks_first: true}";
+  EXPECT_THAT(warnings(blocks_first), ElementsAre());
+  EXPECT_THAT(warnings(blocks_first + "\noptimizer: {in_backward: true, clip_grad_norm: 0}"),
+              ElementsAre("run.yaml:3: memory.gradients: host has no effect with "
+                          "train.blocks_first and optimizer.in_backward: updates take gradients "
+                          "block by block"));
+}
+
+TEST(NoEffect, BlocksOnTheHostWithoutAPlaceThereAreReported) {
+  const auto warnings = [](const std::string& more) {
+    return LoadText(kBase + "memory: {host_blocks: 1" + more, "run.yaml").warnings;
+  };
+  EXPECT_THAT(warnings(", weights: host}"), ElementsAre());
+  EXPECT_THAT(warnings("}\noptimizer: {place: host}"), ElementsAre());
+  EXPECT_THAT(warnings("}"),
+              ElementsAre("run.yaml:3: memory.host_blocks: has no effect without memory.weights, "
+                          "memory.gradients or optimizer.place: host"));
 }
 
 TEST(NoEffect, BlocksFirstSaysWhereItHasNoEffect) {

@@ -1,0 +1,14 @@
+// Memory of the device that a program's peak leaves elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace plimsoll::optim {
+
+// By node: how many bytes fewer its temporaries on the device take than those at the peak.
+std::vector<int64_t> SpareBytes(const graph::Program& program);
+
+}  // namespace plimsoll::optim
