@@ -108,6 +108,33 @@ bool Senseless(const RunConfig& open, const RunConfig& made) {
   return BlocksFirst(made) && !InBackward(made);
 }
 
+// Whether what an open key chooses lives on the host.
+bool ChoosesHost(const RunConfig& open, const RunConfig& made) {
+  const auto chosen = [](PlaceOrAuto given, PlaceOrAuto place) {
+    return given == PlaceOrAuto::kAuto && place == PlaceOrAuto::kHost;
+  };
+  return chosen(open.memory.weights, made.memory.weights) ||
+         chosen(open.memory.gradients, made.memory.gradients) ||
+         chosen(open.optimizer.place, made.optimizer.place);
+}
+
+// Runs that have something on the host, once more with that of a part of the blocks. Not with
+// blocks first: programs of all micro-steps take long to plan.
+void AddSomeBlocks(const RunConfig& open, int64_t blocks, std::vector<RunConfig>& runs) {
+  constexpr int64_t kParts = 4;
+  if (open.memory.host_blocks || blocks < kParts) return;
+  std::vector<RunConfig> more;
+  for (const RunConfig& run : runs) {
+    more.push_back(run);
+    if (!ChoosesHost(open, run) || BlocksFirst(run)) continue;
+    for (int64_t part = kParts - 1; part > 0; --part) {
+      more.push_back(run);
+      more.back().memory.host_blocks = blocks * part / kParts;
+    }
+  }
+  runs = std::move(more);
+}
+
 }  // namespace
 
 const std::vector<OpenKey>& OpenKeys() {
@@ -170,6 +197,7 @@ std::vector<RunConfig> Alternatives(const RunConfig& config, const models::Model
     all = std::move(more);
   }
   std::erase_if(all, [&](const RunConfig& made) { return Senseless(config, made); });
+  AddSomeBlocks(config, static_cast<int64_t>(BlocksOf(model).size()), all);
   std::ranges::stable_sort(all, {}, [](const RunConfig& made) {
     return std::ranges::count_if(OpenKeys(), [&](const OpenKey& key) { return key.used(made); });
   });
@@ -186,6 +214,9 @@ std::string ChoicesText(const RunConfig& open, const RunConfig& made) {
     if (!key.open(open)) continue;
     const std::string text = key.used(made) ? key.used_text : key.unused_text;
     if (!text.empty()) parts.push_back(text);
+  }
+  if (made.memory.host_blocks && ChoosesHost(open, made)) {
+    parts.push_back(fmt::format("of {} blocks", *made.memory.host_blocks));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

@@ -31,7 +31,9 @@ const char* FirstOpen(const config::RunConfig& config);
 std::string WhyUnused(const OpenKey& key, const config::RunConfig& config);
 
 // The run once for each combination of its open choices, with only checkpointing.policy left open;
-// those that use fewer of the keys come first. Combinations without an effect are left out. A cut
+// those that use fewer of the keys come first. Runs that have something on the host come once more
+// with a quarter, half and three quarters of the blocks (memory.host_blocks), unless the file gives
+// their number or blocks come first. Combinations without an effect are left out. A cut
 // of the batch (train.micro_batch: auto) has one micro-step after another.
 std::vector<config::RunConfig> Alternatives(const config::RunConfig& config,
                                             const models::Model& model);

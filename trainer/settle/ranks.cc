@@ -30,6 +30,7 @@ std::string Encode(const SettledRun& settled) {
               {"state_on_host", settled.config.optimizer.place == config::PlaceOrAuto::kHost},
               {"weights_on_host", settled.config.memory.weights == config::PlaceOrAuto::kHost},
               {"gradients_on_host", settled.config.memory.gradients == config::PlaceOrAuto::kHost},
+              {"host_blocks", settled.config.memory.host_blocks.value_or(0)},
               {"in_backward", settled.config.optimizer.in_backward == config::OnOrAuto::kOn},
               {"blocks_first", settled.config.train.blocks_first == config::OnOrAuto::kOn},
               {"explicit",
@@ -54,6 +55,9 @@ SettledRun Decode(const std::string& text, const config::RunConfig& config,
   settled.config.optimizer.place = place("state_on_host");
   settled.config.memory.weights = place("weights_on_host");
   settled.config.memory.gradients = place("gradients_on_host");
+  if (const int64_t blocks = made.RequireInt("host_blocks")) {
+    settled.config.memory.host_blocks = blocks;
+  }
   settled.config.optimizer.in_backward = done("in_backward");
   settled.config.train.blocks_first = done("blocks_first");
   settled.options = CompileFrom(settled.config, model);

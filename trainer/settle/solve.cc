@@ -182,7 +182,8 @@ struct StepSolver::Impl {
 
   static bool DraftsAlike(const RunConfig& a, const RunConfig& b) {
     return a.train.micro_batch == b.train.micro_batch && a.optimizer.place == b.optimizer.place &&
-           a.memory.weights == b.memory.weights && a.memory.gradients == b.memory.gradients;
+           a.memory.weights == b.memory.weights && a.memory.gradients == b.memory.gradients &&
+           a.memory.host_blocks == b.memory.host_blocks;
   }
 
   // Where blocks cannot come first, or one program of all micro-steps would be too long to plan.
