@@ -65,9 +65,11 @@ class Transfers {
   Transfers(Program& program, const std::vector<StayGroup>& groups, int64_t ahead_bytes)
       : program_(program), slices_(program), groups_(groups), ahead_bytes_(ahead_bytes) {
     bool stores_at_end = false;
+    int64_t largest_at_end = 0;
     for (const StayGroup& group : groups) {
       stores_at_end =
           stores_at_end || (group.at_end && std::ranges::any_of(group.stays, &Stay::changes));
+      if (group.at_end) largest_at_end = std::max(largest_at_end, group.bytes);
       if (group.at_end && group.in_block) end_bytes_ = std::max(end_bytes_, group.bytes);
       for (const Stay& stay : group.stays) {
         ends_[stay.last].push_back(&stay);
@@ -76,7 +78,8 @@ class Transfers {
       }
     }
     if (end_bytes_ > 0) {
-      const int64_t spare = SpareAtEnd(program, groups);
+      // Beside what is on its way stands the group that is computed with.
+      const int64_t spare = SpareAtEnd(program, groups) - largest_at_end;
       end_bytes_ = std::max(end_bytes_, stores_at_end ? spare / 2 : spare);
     }
     for (const auto& [slice, whole] : std::map(overlaps_)) {
