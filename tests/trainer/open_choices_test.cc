@@ -22,10 +22,10 @@ using testing::HasSubstr;
 
 // Most weights are large enough to leave the device.
 constexpr const char* kLlama =
-    "model: {family: llama, layers: 3, width: 192, heads: 4, kv_heads: 2, ffn_width: 512, "
+    "model: {family: llama, layers: 4, width: 192, heads: 4, kv_heads: 2, ffn_width: 512, "
     "vocab: 512, sequence: 16}\n";
 constexpr const char* kTied =
-    "model: {family: gpt2, layers: 3, width: 192, heads: 4, vocab: 512, sequence: 16, "
+    "model: {family: gpt2, layers: 4, width: 192, heads: 4, vocab: 512, sequence: 16, "
     "dropout: 0.1}\n";
 
 config::Loaded Load(const std::string& model, const std::vector<std::string>& sets = {}) {
@@ -143,6 +143,9 @@ TEST_P(OpenChoices, AreNeverSlowerInMoreMemoryAndKeepTheBits) {
     EXPECT_EQ(trained.used_bytes, candidate->exact->arena_bytes);
   }
   EXPECT_GE(variants.size(), 4u);
+  EXPECT_TRUE(std::ranges::any_of(variants, [&](size_t variant) {
+    return solver.ConfigOf(variant).memory.host_blocks.has_value();
+  }));
   EXPECT_THAT(UsedKeys(solver, chosen), testing::IsSupersetOf({"optimizer.place", "memory.weights",
                                                                "optimizer.in_backward"}));
 }
@@ -279,6 +282,8 @@ TEST(OpenChoicesOf, BadInputAreRefused) {
   EXPECT_THAT(MessageOf({"train.blocks_first=true", "train.micro_batch=auto",
                          "train.accumulate=null", "train.global_batch=4"}),
               HasSubstr("not possible with train.micro_batch: auto"));
+  EXPECT_THAT(MessageOf({"memory.host_blocks=5", "memory.weights=host"}),
+              HasSubstr("memory.host_blocks: 5 is more than the 4 blocks of the model"));
 }
 
 }  // namespace

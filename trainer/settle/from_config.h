@@ -27,9 +27,9 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
 // …", "data.train[1]: …").
 UserError WithPlace(const config::RunConfig& config, const UserError& error);
 
-// UserErrors name the key, with its file and line.
 // The blocks of a model that have parameters, in order (graph/block.h).
 std::vector<std::string> BlocksOf(const models::Model& model);
+// UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
 // True if the tensor-parallel ranks can share the tokens of a micro-step, or need not
 // (parallel.sequence).
