@@ -168,7 +168,8 @@ class NormApart {
 }  // namespace
 
 bool PlaceOnHost::MayLeave(const Tensor& tensor) const {
-  return !options_.blocks || options_.blocks->contains(graph::BlockIn(tensor.name));
+  return options_.blocks.empty() ||
+         std::ranges::find(options_.blocks, graph::BlockIn(tensor.name)) != options_.blocks.end();
 }
 
 graph::PassResult PlaceOnHost::Run(Program& program) {

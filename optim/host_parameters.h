@@ -6,11 +6,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "graph/pass.h"
 
@@ -21,9 +20,9 @@ struct HostParametersOptions {
   bool gradients = false;  // those that micro-steps carry
   bool state = false;      // moments, their scales, remainders, masters, averages
   // The blocks whose parameters, with their gradients and state, may leave, by the names of
-  // graph::BlockIn: a tensor has the name of its parameter, and so its block. By default those of
-  // all blocks and those outside any block.
-  std::optional<std::set<std::string, std::less<>>> blocks = std::nullopt;
+  // graph::BlockIn: a tensor has the name of its parameter, and so its block. Empty: those of all
+  // blocks and those outside any block.
+  std::vector<std::string> blocks = {};
   // Weights and gradients with fewer bytes stay on the device: their copies would cost more time
   // than the memory is worth. State of any size leaves.
   int64_t least_bytes = int64_t{256} << 10;

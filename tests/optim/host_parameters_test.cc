@@ -33,7 +33,7 @@ using graph::Place;
 using graph::Program;
 using graph::Role;
 
-constexpr HostParametersOptions kState = {.state = true};
+const HostParametersOptions kState = {.state = true};
 
 bool MoveToHost(Program& program, const HostParametersOptions& options) {
   const bool placed = PlaceOnHost(options).Run(program).changed;
@@ -317,7 +317,7 @@ backward
   EXPECT_TRUE(MoveToHost(program, {.weights = true,
                                    .gradients = true,
                                    .state = true,
-                                   .blocks = {{"block.1"}},
+                                   .blocks = {"block.1"},
                                    .least_bytes = 0}));
   ExpectProgram(program, R"(program p
   tensor %x: f32[8,4] input persistent

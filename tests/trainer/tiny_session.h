@@ -47,7 +47,7 @@ struct TinyRun {
   amp::AmpOptions amp = {};
   bool state_on_host = false, weights_on_host = false, gradients_on_host = false;  // of any size
   // The blocks that have them there: HostParametersOptions::blocks.
-  std::optional<std::set<std::string, std::less<>>> host_blocks = std::nullopt;
+  std::vector<std::string> host_blocks = {};
   bool update_in_backward = false;  // of all parameters
   double init_loss_scale = 65536;   // used when the update scales the loss
   checkpointing::Options checkpointing = {};

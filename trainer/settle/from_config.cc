@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -200,8 +198,8 @@ std::vector<std::string> FrozenFrom(const config::RunConfig& config, const model
 
 // The blocks of memory.host_blocks. What comes from the host for one of them arrives while those
 // before it compute, which is why they are evenly spaced.
-std::set<std::string, std::less<>> HostBlocksFrom(const config::RunConfig& config,
-                                                  const models::Model& model) {
+std::vector<std::string> HostBlocksFrom(const config::RunConfig& config,
+                                        const models::Model& model) {
   const std::vector<std::string> blocks = BlocksOf(model);
   const auto count = static_cast<size_t>(*config.memory.host_blocks);
   if (count > blocks.size()) {
@@ -211,9 +209,9 @@ std::set<std::string, std::less<>> HostBlocksFrom(const config::RunConfig& confi
                                    "outside of them",
                                    count, blocks.size()));
   }
-  std::set<std::string, std::less<>> chosen;
+  std::vector<std::string> chosen;
   for (size_t i = 0; i < blocks.size(); ++i) {
-    if ((i + 1) * count / blocks.size() > i * count / blocks.size()) chosen.insert(blocks[i]);
+    if ((i + 1) * count / blocks.size() > i * count / blocks.size()) chosen.push_back(blocks[i]);
   }
   return chosen;
 }
