@@ -22,11 +22,6 @@ constexpr double kTie = 1 + 1e-6, kOffloadTie = 1.005;
 // Sums of the same seconds in another order.
 constexpr double kSame = 1e-9;
 
-bool Offloads(const Candidate& candidate) {
-  return std::find(candidate.assignment.begin(), candidate.assignment.end(),
-                   graph::Retention::kOffload) != candidate.assignment.end();
-}
-
 // Whether the candidate is faster, or as fast and of an earlier variant. Both are planned.
 bool Better(const Candidate& candidate, const Candidate& best) {
   const double seconds = candidate.exact->seconds, line = best.exact->seconds;
