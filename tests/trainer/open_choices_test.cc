@@ -143,9 +143,19 @@ TEST_P(OpenChoices, AreNeverSlowerInMoreMemoryAndKeepTheBits) {
     EXPECT_EQ(trained.used_bytes, candidate->exact->arena_bytes);
   }
   EXPECT_GE(variants.size(), 4u);
-  EXPECT_TRUE(std::ranges::any_of(variants, [&](size_t variant) {
-    return solver.ConfigOf(variant).memory.host_blocks.has_value();
-  }));
+  bool some_blocks = false;
+  for (const memory::Candidate* candidate : chosen) {
+    const auto& blocks = solver.ConfigOf(candidate->variant).memory.host_blocks;
+    if (!blocks) continue;
+    some_blocks = true;
+    const memory::Budget budget = {.device = candidate->exact->needed_bytes};
+    EXPECT_THAT(ChoiceReasons(solver, *candidate, budget, /*used_only=*/true),
+                testing::Contains(testing::AnyOf(
+                    testing::StartsWith("memory.host_blocks: " + std::to_string(*blocks) +
+                                        ", because with all the fastest plan that fits takes "),
+                    "memory.host_blocks: " + std::to_string(*blocks) + ", which is as fast")));
+  }
+  EXPECT_TRUE(some_blocks);
   EXPECT_THAT(UsedKeys(solver, chosen), testing::IsSupersetOf({"optimizer.place", "memory.weights",
                                                                "optimizer.in_backward"}));
 }

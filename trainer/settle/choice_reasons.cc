@@ -6,23 +6,26 @@
 #include <limits>
 
 #include "base/bytes.h"
+#include "base/function_ref.h"
 #include "trainer/settle/alternatives.h"
 
 namespace plimsoll::trainer {
 namespace {
 
-// Of a key that the chosen plan uses; empty: no other plan leaves it out.
-std::string WhyUsed(const OpenKey& key, StepSolver& solver, const memory::Candidate& chosen,
-                    const memory::Budget& budget) {
+// Why the chosen plan is none of the variants that make the other choice, which is `other_value`;
+// empty: there are none.
+std::string WhyNot(FunctionRef<bool(const config::RunConfig&)> other_choice,
+                   const char* other_value, StepSolver& solver, const memory::Candidate& chosen,
+                   const memory::Budget& budget) {
   std::vector<bool> without(solver.solver().variants().size());
   int64_t least = std::numeric_limits<int64_t>::max();
   for (size_t variant = 0; variant < without.size(); ++variant) {
-    without[variant] = !key.used(solver.ConfigOf(variant));
+    without[variant] = other_choice(solver.ConfigOf(variant));
     if (!without[variant]) continue;
     least = std::min(least, solver.solver().BoundsOf(variant).device_bytes);
   }
   if (std::ranges::find(without, true) == without.end()) return "";
-  const std::string with = fmt::format("because with {}", key.unused_value);
+  const std::string with = fmt::format("because with {}", other_value);
   if (least > budget.device) {
     return fmt::format("{} what stays in memory all through the step takes {} at least", with,
                        FormatBytes(budget.profile.ProcessBytes(least)));
@@ -38,11 +41,14 @@ std::string WhyUsed(const OpenKey& key, StepSolver& solver, const memory::Candid
 
 std::vector<std::string> ChoiceReasons(StepSolver& solver, const memory::Candidate& chosen,
                                        const memory::Budget& budget, bool used_only) {
+  const config::RunConfig& made = solver.ConfigOf(chosen.variant);
   std::vector<std::string> reasons;
   for (const OpenKey& key : OpenKeys()) {
     if (!key.open(solver.config())) continue;
-    if (key.used(solver.ConfigOf(chosen.variant))) {
-      const std::string why = WhyUsed(key, solver, chosen, budget);
+    if (key.used(made)) {
+      const std::string why =
+          WhyNot([&](const config::RunConfig& other) { return !key.used(other); }, key.unused_value,
+                 solver, chosen, budget);
       reasons.push_back(
           fmt::format("{}: {}{}{}", key.name, key.used_value, why.empty() ? "" : ", ", why));
     } else if (!used_only) {
@@ -53,6 +59,15 @@ std::vector<std::string> ChoiceReasons(StepSolver& solver, const memory::Candida
                       : "because " + why));
     }
   }
+  if (solver.config().memory.host_blocks || !made.memory.host_blocks) return reasons;
+  // The same places for all blocks.
+  const auto all_blocks = [&](const config::RunConfig& other) {
+    return !other.memory.host_blocks && std::ranges::all_of(OpenKeys(), [&](const OpenKey& key) {
+      return key.used(other) == key.used(made);
+    });
+  };
+  reasons.push_back(fmt::format("memory.host_blocks: {}, {}", *made.memory.host_blocks,
+                                WhyNot(all_blocks, "all", solver, chosen, budget)));
   return reasons;
 }
 

@@ -10,7 +10,8 @@ namespace plimsoll::trainer {
 
 // A sentence for each key of trainer/settle/alternatives.h that the run leaves open and, with
 // `used_only`, the plan uses: "memory.weights: host, because with device the fastest plan that fits
-// takes 812.3 ms". `chosen` is the fastest candidate within the budget.
+// takes 812.3 ms"; and one for the number of blocks, where the solver chose it. `chosen` is the
+// fastest candidate within the budget.
 std::vector<std::string> ChoiceReasons(StepSolver& solver, const memory::Candidate& chosen,
                                        const memory::Budget& budget, bool used_only);
 
