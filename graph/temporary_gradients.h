@@ -13,8 +13,8 @@ namespace plimsoll::graph {
 //   %w.grad = linear_dw(%x, %dy)                       %w.grad.sum = linear_dw(%x, %dy)
 //   %w.grad = linear_dw(%x1, %dy1, %w.grad)            %w.grad = linear_dw(%x1, %dy1, %w.grad.sum)
 //
-// which share memory by the op's in-place pair. Runs on the program of a whole update only: what
-// other programs read of a gradient would be lost. Gradients of which a part is taken before the
+// which share memory by the op's in-place pair. Runs on the program of a whole update only, when its
+// updates are where they stay: what other programs read of a gradient would be lost. Gradients of which a part is taken before the
 // last sum stay as they are, and so do those on the host that the update at the end of the program
 // reads: they leave the device until then. One that is read sooner is a temporary of the device.
 class TemporaryGradients : public Pass {

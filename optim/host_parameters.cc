@@ -200,7 +200,7 @@ graph::PassResult PlaceOnHost::Run(Program& program) {
 
 graph::PassResult HostParameters::Run(Program& program) {
   Selected selected = Selection(program);
-  if (FindStays(program, selected).empty()) return {false, "no node uses what lives on the host"};
+  if (!HasStays(program, selected)) return {false, "no node uses what lives on the host"};
   NormApart(program, selected).Run();
   JoinUnits(program);
   selected.resize(program.tensors().size(), false);

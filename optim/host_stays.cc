@@ -295,6 +295,10 @@ TensorId Slices::StayingOf(TensorId id) const {
   return id;
 }
 
+bool HasStays(const Program& program, const std::vector<bool>& on_host) {
+  return !FindAccesses(program, on_host).empty();
+}
+
 std::vector<StayGroup> FindStays(const Program& program, const std::vector<bool>& on_host) {
   const Accesses accesses = FindAccesses(program, on_host);
   const Regions regions(program, accesses);

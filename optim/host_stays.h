@@ -48,8 +48,7 @@ class Slices {
 
 // The stays of the tensors that `on_host` (by TensorId) selects, in the order in which they begin.
 // Those of a tensor do not overlap. A slice of it has its own, while none of the whole tensor that
-// changes it lasts. Accesses in one region of the program are one stay. Regions
-// are:
+// changes it lasts. Accesses in one region of the program are one stay. Regions are:
 // - neighbouring nodes of one block (graph/block.h), or outside any block, in the forward pass, or
 //   not in it, of whichever micro-step. An update within the backward pass belongs to where it
 //   stands, and so does what ranks do together, with what takes in their sum of a gradient;
@@ -65,5 +64,8 @@ class Slices {
 // below the peak of the program. Gradients are not stored behind their last use in a program that
 // updates: the next step writes them anew.
 std::vector<StayGroup> FindStays(const graph::Program& program, const std::vector<bool>& on_host);
+
+// Whether there is any.
+bool HasStays(const graph::Program& program, const std::vector<bool>& on_host);
 
 }  // namespace plimsoll::optim

@@ -83,7 +83,7 @@ class Slicer {
 
   void Emit(const Node& node, int64_t pieces) {
     const int64_t elements = program_.tensor(node.outputs[0]).type.shape.elements();
-    const int64_t blocks = (elements + ops::kStateBlock - 1) / ops::kStateBlock;
+    const int64_t blocks = ops::ScalesShape({elements}).elements();
     const int64_t step = (blocks + pieces - 1) / pieces * ops::kStateBlock;
     for (int64_t first = 0; first < elements; first += step) {
       const int64_t count = std::min(step, elements - first);
@@ -103,7 +103,7 @@ class Slicer {
     if (id == kNoTensor) return id;
     const graph::Tensor& tensor = program_.tensor(id);
     const int64_t own = tensor.type.shape.elements();
-    const auto scales = [](int64_t n) { return (n + ops::kStateBlock - 1) / ops::kStateBlock; };
+    const auto scales = [](int64_t n) { return ops::ScalesShape({n}).elements(); };
     const bool scalar = own == 1 || tensor.role == graph::Role::kInput;
     if (scalar || (own != elements && own != scales(elements))) return id;
     graph::Builder g(program_);

@@ -8,7 +8,9 @@
 
 namespace plimsoll::optim {
 
-// By node: how many bytes fewer its temporaries on the device take than those at the peak.
+// By node: how many bytes fewer its temporaries on the device take than those at the peak. Passes
+// don't know the planner, and so each tensor counts by itself here, also where the planner will
+// find that one takes another's memory in place (memory/lifetimes.h).
 std::vector<int64_t> SpareBytes(const graph::Program& program);
 
 }  // namespace plimsoll::optim
