@@ -27,26 +27,23 @@ TensorId Program::AddTensor(Tensor tensor) {
   if (tensor.alias && (tensor.alias->base < 0 || tensor.alias->base >= id)) {
     throw InternalError("tensor '" + tensor.name + "' is an alias of nothing");
   }
-  if (!by_name_.emplace(tensor.name, id).second) {
+  if (Find(tensor.name) != kNoTensor) {
     throw InternalError("tensor '" + tensor.name + "' exists already");
   }
+  names_.Insert(tensor.name, id);
   tensors_.push_back(std::move(tensor));
   return id;
 }
 
 void Program::Rename(TensorId id, std::string name) {
   if (tensors_[id].name == name) return;
-  if (!by_name_.emplace(name, id).second) {
-    throw InternalError("tensor '" + name + "' exists already");
-  }
-  by_name_.erase(tensors_[id].name);
+  if (Find(name) != kNoTensor) throw InternalError("tensor '" + name + "' exists already");
+  names_.Erase(tensors_[id].name, tensors_);
+  names_.Insert(name, id);
   tensors_[id].name = std::move(name);
 }
 
-TensorId Program::Find(std::string_view name) const {
-  auto found = by_name_.find(std::string(name));
-  return found == by_name_.end() ? kNoTensor : found->second;
-}
+TensorId Program::Find(std::string_view name) const { return names_.Find(name, tensors_); }
 
 TensorId Program::Require(std::string_view name) const {
   const TensorId id = Find(name);
@@ -58,7 +55,7 @@ TensorId Program::Require(std::string_view name) const {
 
 std::string Program::FreshName(std::string_view stem) const {
   std::string name(stem);
-  for (int i = 2; by_name_.contains(name); ++i) {
+  for (int i = 2; Find(name) != kNoTensor; ++i) {
     name = std::string(stem) + "." + std::to_string(i);
   }
   return name;
@@ -90,10 +87,7 @@ void Program::DropUnusedTensors() {
   std::vector<TensorId> renumbered(tensors_.size(), kNoTensor);
   size_t kept = 0;
   for (size_t id = 0; id < tensors_.size(); ++id) {
-    if (!used[id]) {
-      by_name_.erase(tensors_[id].name);
-      continue;
-    }
+    if (!used[id]) continue;
     Tensor& tensor = tensors_[id];
     if (tensor.alias) tensor.alias->base = renumbered[tensor.alias->base];
     renumbered[id] = static_cast<TensorId>(kept);
@@ -101,7 +95,7 @@ void Program::DropUnusedTensors() {
     ++kept;
   }
   tensors_.resize(kept);
-  for (auto& [name, id] : by_name_) id = renumbered[id];
+  names_.Renumber(renumbered);
   auto renumber = [&](TensorId& id) {
     if (id != kNoTensor) id = renumbered[id];
   };

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
+#include "graph/name_table.h"
 #include "graph/op.h"
 #include "graph/tensor.h"
 
@@ -69,7 +69,7 @@ class Program {
   std::string name_;
   std::vector<Tensor> tensors_;
   std::vector<Node> nodes_;
-  std::unordered_map<std::string, TensorId> by_name_;
+  NameTable names_;
 };
 
 }  // namespace plimsoll::graph
