@@ -4,26 +4,43 @@
 // backward pass first uses it:
 //
 //   forward    %x.host = copy_start(%x)             behind the last node that reads %x
-//              %x.away = copy_done(%x.host, %x)     where the second departure after it starts:
-//                                                   %x's bytes are free from here on
-//   backward   %x.back = copy_start(%x.away)        when the second arrival before it is done
+//              %x.away = copy_done(%x.host, %x)     when it has arrived, or where later departures
+//                                                   need the room: %x's bytes are free from here on
+//   backward   %x.back = copy_start(%x.away)        in time for its first use, when there is room
 //              %x.here = copy_done(%x.back, %x.away)  before the first node that reads %x
 //
-// So two departures or two arrivals at a time run beside the computation, each with its own buffer:
-// a copy may take longer than the nodes until the next one starts. Tensors that leave, or are
-// needed, at the same node are copied together. Every copy is done before the program's forward or
-// backward phase ends.
+// Tensors that leave, or are needed, at the same node are copied together, as a group. Two groups
+// may be in flight each way, or, where it is known how long copies take, twice the bytes of the
+// block or group that copies most: a copy may take longer than the nodes until the next one starts.
+// Every copy is done before the program's forward or backward phase ends.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "graph/op.h"
 #include "graph/pass.h"
 
 namespace plimsoll::checkpointing {
 
+// How long things take, to find where copies have arrived and where they start in time. Without,
+// they are waited for as late, and start as early, as they may.
+struct OffloadOptions {
+  std::function<double(const graph::OpCall&)> node_seconds = nullptr;
+  std::function<double(int64_t bytes)> copy_seconds = nullptr;  // either way
+};
+
 class Offload : public graph::Pass {
  public:
+  explicit Offload(OffloadOptions options = {}) : options_(std::move(options)) {}
+
   std::string_view name() const override { return "offload"; }
   // Runs after Recompute, whose clones may read offloaded tensors, and before workspaces are added.
   graph::PassResult Run(graph::Program& program) override;
+
+ private:
+  OffloadOptions options_;
 };
 
 }  // namespace plimsoll::checkpointing

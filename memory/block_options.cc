@@ -172,7 +172,6 @@ std::vector<BlockOption> FindBlockOptions(const Program& program,
   std::vector<int> dropped;
   while (true) {
     BlockOption option;
-    double copying = 0;
     dropped.clear();
     for (size_t i = 0; i < block.size(); ++i) {
       const Decision& decision = decisions[block[i]];
@@ -181,12 +180,14 @@ std::vector<BlockOption> FindBlockOptions(const Program& program,
       if (retention == Retention::kSave) option.kept_bytes += decision.bytes;
       if (retention == Retention::kOffload) {
         option.host_bytes += decision.bytes;
-        copying += decision.copy_seconds;
+        option.copy_seconds += decision.copy_seconds;
       }
       if (retention == Retention::kRecompute) dropped.push_back(decision.node);
       chains.SetAvailable(decision.node, retention != Retention::kRecompute);
     }
-    option.seconds = chains.Seconds(dropped) + 2 * std::max(0.0, copying - limits.hidden_seconds);
+    option.recompute_seconds = chains.Seconds(dropped);
+    option.seconds =
+        option.recompute_seconds + 2 * std::max(0.0, option.copy_seconds - limits.hidden_seconds);
     all.push_back(std::move(option));
     size_t i = 0;
     while (i < digits.size() && ++digits[i] == choices[i].size()) digits[i++] = 0;

@@ -38,7 +38,9 @@ struct BlockOption {
   std::vector<graph::Retention> retentions;  // of the block's decisions, in order
   int64_t kept_bytes = 0;
   int64_t host_bytes = 0;
-  double seconds = 0;  // of recomputing and copying
+  double recompute_seconds = 0;
+  double copy_seconds = 0;  // to the host; the copies back take as long
+  double seconds = 0;       // of recomputing, and of the copies that nothing hides
 };
 
 struct BlockOptionsLimits {

@@ -129,6 +129,22 @@ int64_t MixtureSums::Peak(const Mix& mix) const {
   return std::max(peak, sums_[head].peak[HeadRegion(blocks_)] + before - Kept(head, blocks_));
 }
 
+int64_t MixtureSums::Peak(std::span<const int> profiles, std::span<const int64_t> kept,
+                          std::span<const int64_t> beside) const {
+  const Sums& first = sums_[profiles.front()];
+  int64_t peak = std::max(first.peak[0], first.peak[UpdateRegion(blocks_)]);
+  int64_t before = 0;
+  for (int block = 0; block < blocks_; ++block) {
+    const int profile = profiles[block];
+    peak =
+        std::max(peak, sums_[profile].block[block] + before - Kept(profile, block) + beside[block]);
+    before += kept[block];
+  }
+  const int head = profiles.back();
+  return std::max(
+      peak, sums_[head].peak[HeadRegion(blocks_)] + before - Kept(head, blocks_) + beside[blocks_]);
+}
+
 double MixtureSums::Seconds(const Mix& mix) const {
   if (blocks_ == 0) return 0;
   const int end = blocks_ - 1;

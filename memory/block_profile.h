@@ -50,7 +50,7 @@ struct Mix {
   int split = 0;
 };
 
-// Peaks and seconds of mixtures, each by a few additions whatever the number of blocks.
+// Peaks and seconds of mixtures. Those of a Mix take a few additions whatever the number of blocks.
 class MixtureSums {
  public:
   // `extra`: bytes to add by program and region, such as for tensors outside the blocks; empty:
@@ -59,6 +59,10 @@ class MixtureSums {
               const std::vector<std::vector<int64_t>>& extra);
 
   int64_t Peak(const Mix& mix) const;
+  // The peak when block i is treated as in the profile `profiles[i]`, keeps `kept[i]` bytes, and
+  // has `beside[i]` bytes of other blocks beside it; the last entry of `beside` is the head's.
+  int64_t Peak(std::span<const int> profiles, std::span<const int64_t> kept,
+               std::span<const int64_t> beside) const;
   double Seconds(const Mix& mix) const;  // of the blocks
 
  private:

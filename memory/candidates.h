@@ -9,9 +9,6 @@
 
 namespace plimsoll::memory {
 
-// Whether the candidate leaves activations on the host.
-bool Offloads(const Candidate& candidate);
-
 // By the plan that keeps everything.
 VariantBounds BoundsOf(const Variant& variant, const CostModel& cost, const SolverOptions& options);
 

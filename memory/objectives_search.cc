@@ -5,24 +5,27 @@
 #include <string>
 #include <utility>
 
-#include "memory/candidates.h"
+#include "memory/measured_step.h"
 
 namespace plimsoll::memory {
 namespace {
 
 using graph::Retention;
 
+int64_t DeviceBytes(const Variant& variant, const SolverOptions& options) {
+  return PersistentBytes(variant.realize(KeepAll(variant)), graph::Place::kDevice,
+                         options.plan.alignment);
+}
+
 class ObjectivesSearch {
  public:
   ObjectivesSearch(const Variant& variant, size_t index, const CostModel& cost,
                    const SolverOptions& options)
-      : variant_(variant),
-        index_(index),
-        persistent_bytes_(BoundsOf(variant, cost, options).device_bytes) {
+      : variant_(variant), index_(index), persistent_bytes_(DeviceBytes(variant, options)) {
     for (size_t base = 0; base < variant.bases.size(); ++base) {
       const Variant alone = Alone(static_cast<int>(base));
       Front& front = fronts_.emplace_back(FindCandidates(alone, index, cost, options));
-      const int64_t persistent = BoundsOf(alone, cost, options).device_bytes;
+      const int64_t persistent = DeviceBytes(alone, options);
       for (Candidate& candidate : front) candidate.peak_bytes -= persistent;
     }
   }
@@ -76,7 +79,7 @@ class ObjectivesSearch {
     for (const Front& front : fronts_) {
       const Candidate* fastest = nullptr;
       for (const Candidate& candidate : front) {
-        if (candidate.peak_bytes > peak || (!offload && Offloads(candidate))) continue;
+        if (candidate.peak_bytes > peak || (!offload && Offloads(candidate.assignment))) continue;
         if (fastest == nullptr || candidate.seconds < fastest->seconds) fastest = &candidate;
       }
       if (fastest == nullptr) return;
@@ -99,12 +102,14 @@ class ObjectivesSearch {
     Candidate together;
     together.variant = index_;
     together.policy = policy;
+    together.measured = true;
     together.assignment.assign(variant_.decisions.size(), Retention::kSave);
     for (size_t base = 0; base < chosen.size(); ++base) {
       for (size_t i = 0; i < own_[base].size(); ++i) {
         together.assignment[own_[base][i]] = chosen[base]->assignment[i];
       }
       together.seconds += chosen[base]->seconds;
+      together.measured = together.measured && chosen[base]->measured;
       together.peak_bytes = std::max(together.peak_bytes, chosen[base]->peak_bytes);
     }
     together.peak_bytes += persistent_bytes_;

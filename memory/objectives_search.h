@@ -4,13 +4,11 @@
 #include <cstddef>
 #include <vector>
 
-#include "memory/cost_model.h"
-#include "memory/solver.h"
+#include "memory/candidates.h"
 
 namespace plimsoll::memory {
 
-// Searches each base of the variant by itself, then combines for every peak the fastest candidates
-// within it. `index` is stored in the candidates as their variant.
+// Searches a variant with several bases: each base by itself, then all together.
 std::vector<Candidate> SearchObjectives(const Variant& variant, size_t index, const CostModel& cost,
                                         const SolverOptions& options);
 

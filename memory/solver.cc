@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/parallel_each.h"
 #include "memory/candidates.h"
+#include "memory/measured_step.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -22,6 +23,11 @@ constexpr double kTie = 1 + 1e-6, kOffloadTie = 1.005;
 // Sums of the same seconds in another order.
 constexpr double kSame = 1e-9;
 
+// Whether copies to the host make its predicted seconds and peak an estimate.
+bool Estimated(const Candidate& candidate) {
+  return !candidate.measured && Offloads(candidate.assignment);
+}
+
 // Whether the candidate is faster, or as fast and of an earlier variant. Both are planned.
 bool Better(const Candidate& candidate, const Candidate& best) {
   const double seconds = candidate.exact->seconds, line = best.exact->seconds;
@@ -32,7 +38,7 @@ bool Better(const Candidate& candidate, const Candidate& best) {
 
 // A lower bound of the peak.
 double LeastPeak(const Candidate& candidate) {
-  return static_cast<double>(candidate.peak_bytes) / (Offloads(candidate) ? kOffloadSlack : 1.0);
+  return static_cast<double>(candidate.peak_bytes) / (Estimated(candidate) ? kOffloadSlack : 1.0);
 }
 
 }  // namespace
@@ -115,8 +121,8 @@ struct Solver::Impl {
   // Makes `best` the fastest candidate of the variant within the budget, if that is faster.
   void FindFaster(size_t variant, const Budget& budget, const Candidate*& best) {
     std::vector<Candidate>& candidates = CandidatesOf(variant);
-    const bool copies = std::ranges::any_of(candidates, Offloads);
-    const double tie = copies ? kOffloadTie : kTie;
+    const bool estimated = std::ranges::any_of(candidates, Estimated);
+    const double tie = estimated ? kOffloadTie : kTie;
     for (Candidate& candidate : candidates) {
       if (best != nullptr && candidate.seconds > best->exact->seconds * tie) return;
       if (!Fits(candidate, budget)) continue;

@@ -111,8 +111,9 @@ struct Candidate {
   size_t variant = 0;
   std::string policy;  // name of a named policy, or empty
   Assignment assignment;
-  double seconds = 0;      // predicted by addition
+  double seconds = 0;      // predicted by addition, or of its programs where that is no sum
   int64_t peak_bytes = 0;  // the same, persistent tensors included
+  bool measured = false;   // both are of its programs
   std::optional<ExactPlan> exact;
 };
 

@@ -73,10 +73,16 @@ memory::MemoryPlan CheckedPlan(const Program& program) {
   return plan;
 }
 
-Program Offloaded(int layers) {
+// A node takes a second, as does a copy.
+OffloadOptions Timed() {
+  return {.node_seconds = [](const graph::OpCall&) { return 1.0; },
+          .copy_seconds = [](int64_t) { return 1.0; }};
+}
+
+Program Offloaded(int layers, const OffloadOptions& options = {}) {
   Program program = Parse(Chain(layers));
   Recompute().Run(program);
-  EXPECT_TRUE(Offload().Run(program).changed);
+  EXPECT_TRUE(Offload(options).Run(program).changed);
   graph::Verify(program);
   return program;
 }
@@ -127,7 +133,7 @@ TEST(Offload, EveryCopyIsWaitedForBeforeItsPhaseEnds) {
 // The recomputed chain starts from a tensor that was on the host.
 TEST(Offload, KeepsTheBits) {
   ThreadPool pool(2);
-  const Program kept = Parse(Chain(5)), travelled = Offloaded(5);
+  const Program kept = Parse(Chain(5)), travelled = Offloaded(5), timed = Offloaded(5, Timed());
   std::vector<double> x;
   for (int i = 0; i < 64 * 64; ++i) x.push_back(0.001 * (i % 1999) - 1);
   auto result = [&](const Program& program) {
@@ -139,6 +145,7 @@ TEST(Offload, KeepsTheBits) {
   const std::vector<double> expected = result(kept);
   EXPECT_NE(expected[0], expected[1]);
   EXPECT_EQ(result(travelled), expected);
+  EXPECT_EQ(result(timed), expected);
 }
 
 TEST(Offload, ViewsAreMadeOfWhatCameBack) {
@@ -169,6 +176,76 @@ backward
   %flat.here: f32[32] view %a.here+0 = view(%a.here) {d0=32, rank=1} !offload
   %d: f32[32] = scale(%flat.here) {factor=2.0}
 )");
+}
+
+// A copy of a second is given one and a half.
+TEST(Offload, CopiesEndAndStartInTimeWhereItIsKnown) {
+  Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+forward
+  %a: f32[8,4] offload = scale(%x) {factor=2.0}
+  %b: f32[8,4] = scale(%a) {factor=2.0}
+  %c: f32[8,4] = scale(%b) {factor=2.0}
+  %d: f32[8,4] = scale(%c) {factor=2.0}
+  %e: f32[8,4] = scale(%d) {factor=2.0}
+backward
+  %f: f32[8,4] = scale(%e) {factor=2.0}
+  %g: f32[8,4] = scale(%f) {factor=2.0}
+  %h: f32[8,4] = scale(%g) {factor=2.0}
+  %i: f32[8,4] = add(%a, %h)
+)");
+  EXPECT_TRUE(Offload(Timed()).Run(program).changed);
+  graph::ExpectProgram(program, R"(program p
+  tensor %x: f32[8,4] input persistent
+forward
+  %a: f32[8,4] offload = scale(%x) {factor=2.0}
+  %b: f32[8,4] = scale(%a) {factor=2.0}
+  %a.host: f32[8,4] host = copy_start(%a) !offload
+  %c: f32[8,4] = scale(%b) {factor=2.0}
+  %d: f32[8,4] = scale(%c) {factor=2.0}
+  %a.away: f32[8,4] host view %a.host+0 = copy_done(%a.host, %a) !offload
+  %e: f32[8,4] = scale(%d) {factor=2.0}
+backward
+  %f: f32[8,4] = scale(%e) {factor=2.0}
+  %a.back: f32[8,4] = copy_start(%a.away) !offload
+  %g: f32[8,4] = scale(%f) {factor=2.0}
+  %h: f32[8,4] = scale(%g) {factor=2.0}
+  %a.here: f32[8,4] view %a.back+0 = copy_done(%a.back, %a.away) !offload
+  %i: f32[8,4] = add(%a.here, %h)
+)");
+}
+
+// What one block offloads does not wait for itself: %a has not arrived when %c leaves.
+TEST(Offload, TensorsOfOneBlockLeaveTogether) {
+  const std::string text = R"(program p
+  tensor %x: f32[8,4] input persistent
+forward
+  %a: f32[8,4] offload = scale(%x) {factor=2.0} @block.0
+  %b: f32[8,4] offload = scale(%a) {factor=2.0} @block.0
+  %c: f32[8,4] offload = scale(%b) {factor=2.0} @block.0
+  %d: f32[8,4] = scale(%c) {factor=2.0} @block.0
+  %e: f32[8,4] = scale(%d) {factor=2.0} @block.1
+  %f: f32[8,4] = scale(%e) {factor=2.0} @block.1
+backward
+  %g: f32[8,4] = scale(%f) {factor=2.0} @block.1
+  %h: f32[8,4] = add(%c, %g) @block.0
+  %i: f32[8,4] = add(%b, %h) @block.0
+  %j: f32[8,4] = add(%a, %i) @block.0
+)";
+  const auto done_before = [&](OffloadOptions options) {
+    if (options.copy_seconds) options.copy_seconds = [](int64_t) { return 4.0; };
+    Program program = Parse(text);
+    EXPECT_TRUE(Offload(options).Run(program).changed);
+    CheckedPlan(program);
+    int done = 0;
+    for (const Node& node : program.nodes()) {
+      if (node.op->name == "copy_start" && program.tensor(node.outputs[0]).name == "c.host") break;
+      done += node.op->name == "copy_done";
+    }
+    return done;
+  };
+  EXPECT_EQ(done_before({}), 1);
+  EXPECT_EQ(done_before(Timed()), 0);
 }
 
 TEST(Offload, WithoutTagsChangesNothing) {

@@ -1,9 +1,11 @@
 #include "tests/memory/solver_programs.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "checkpointing/offload.h"
 #include "checkpointing/recompute.h"
 #include "checkpointing/saved.h"
 #include "graph/autodiff.h"
@@ -74,6 +76,17 @@ class Network {
   Builder g_;
 };
 
+std::shared_ptr<Program> Tagged(const Program& base, const std::vector<Decision>& decisions,
+                                const Assignment& assignment) {
+  auto program = std::make_shared<Program>(base);
+  for (size_t d = 0; d < decisions.size(); ++d) {
+    for (const std::string& name : decisions[d].tensors) {
+      program->mutable_tensor(program->Require(name)).retention = assignment[d];
+    }
+  }
+  return program;
+}
+
 }  // namespace
 
 std::shared_ptr<Program> Train(Kind kind, int blocks) {
@@ -119,14 +132,31 @@ Variant VariantOf(std::shared_ptr<const Program> base) {
   }
   variant.policies = {{"none", Assignment(variant.decisions.size(), graph::Retention::kSave)}};
   variant.realize = [base, decisions = variant.decisions](const Assignment& assignment) {
-    auto program = std::make_shared<Program>(*base);
-    for (size_t d = 0; d < decisions.size(); ++d) {
-      for (const std::string& name : decisions[d].tensors) {
-        program->mutable_tensor(program->Require(name)).retention = assignment[d];
-      }
-    }
+    const std::shared_ptr<Program> program = Tagged(*base, decisions, assignment);
     checkpointing::Recompute().Run(*program);
-    return std::vector<StepProgram>{{std::move(program), 1}};
+    return std::vector<StepProgram>{{program, 1}};
+  };
+  return variant;
+}
+
+Variant OffloadingVariantOf(std::shared_ptr<const Program> base, const CostModel& cost) {
+  Variant variant = VariantOf(base);
+  const int64_t most = std::ranges::max(variant.decisions, {}, &Decision::bytes).bytes;
+  int done = -1;  // blocks up to this one have theirs
+  for (Decision& decision : variant.decisions) {
+    decision.recompute = false;
+    decision.offload = decision.block > done && decision.bytes == most;
+    if (decision.offload) done = decision.block;
+    decision.copy_seconds = cost.rates().CopySeconds(static_cast<double>(decision.bytes));
+  }
+  const checkpointing::OffloadOptions options = {
+      .node_seconds = [cost](const graph::OpCall& call) { return cost.Seconds(call); },
+      .copy_seconds =
+          [cost](int64_t bytes) { return cost.rates().CopySeconds(static_cast<double>(bytes)); }};
+  variant.realize = [base, options, decisions = variant.decisions](const Assignment& assignment) {
+    const std::shared_ptr<Program> program = Tagged(*base, decisions, assignment);
+    checkpointing::Offload(options).Run(*program);
+    return std::vector<StepProgram>{{program, 1}};
   };
   return variant;
 }

@@ -175,6 +175,26 @@ TEST_P(OpenChoices, AreNeverSlowerInMoreMemoryOfAGpu) {
   }
 }
 
+// Copies that end and start by the built-in rates of the GPU, and nothing else that travels.
+TEST(OffloadOnAGpu, IsPlannedAsItIsCompiled) {
+  config::RunConfig config =
+      Load(
+          "model: {family: llama, layers: 12, width: 512, heads: 4, ffn_width: 1536, vocab: 512, "
+          "sequence: 512}\n",
+          {"device=cuda", "amp.dtype=bf16", "train.micro_batch=16", "train.blocks_first=false",
+           "optimizer.place=device", "optimizer.in_backward=false", "memory.weights=device",
+           "memory.gradients=device", "checkpointing.offload=[\"*\"]"})
+          .config;
+  config.planned_gpu = "h200";
+  StepSolver solver(config);
+  int offloading = 0;
+  for (const memory::Candidate* candidate : Sweep(solver)) {
+    ExpectPlanned(solver, *candidate);
+    offloading += std::ranges::count(candidate->assignment, graph::Retention::kOffload) > 0;
+  }
+  EXPECT_GE(offloading, 5);
+}
+
 // Every variant, and not only those that a budget asks for, is what it says.
 TEST_P(OpenChoices, ArePlannedAsTheyAreCompiled) {
   StepSolver solver(Load(GetParam()).config);

@@ -22,6 +22,7 @@
 #include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 #include "trainer/settle/configured_mesh.h"
+#include "trainer/settle/gpu_profile.h"
 #include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {
@@ -502,6 +503,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);
   options.device = DeviceFrom(config);
+  options.gpu = GpuFrom(config);
   options.threads = ThreadsFrom(config);
   options.dump_directory = config.debug.dump_programs;
   return options;

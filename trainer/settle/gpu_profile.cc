@@ -77,6 +77,13 @@ std::string ProfileFolder(const config::RunConfig& config) {
                      config.parallel.nccl_max_ctas.value_or(0));
 }
 
+std::string GpuFrom(const config::RunConfig& config) {
+  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return "";
+  if (!config.planned_gpu.empty()) return RequireGpu(config.planned_gpu).name;
+  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
+  return meter ? meter->Measure().gpu : memory::BuiltInGpuProfile().device;
+}
+
 DeviceProfile ProfileFrom(const config::RunConfig& config) {
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return {};
   const Mesh mesh = MeshFrom(config);

@@ -33,6 +33,7 @@ std::string Encode(const SettledRun& settled) {
               {"host_blocks", settled.config.memory.host_blocks.value_or(0)},
               {"in_backward", settled.config.optimizer.in_backward == config::OnOrAuto::kOn},
               {"blocks_first", settled.config.train.blocks_first == config::OnOrAuto::kOn},
+              {"gpu", settled.options.gpu},
               {"explicit",
                settled.options.checkpointing.policy == checkpointing::Options::Policy::kExplicit},
               {"retention", retention},
@@ -61,6 +62,7 @@ SettledRun Decode(const std::string& text, const config::RunConfig& config,
   settled.config.optimizer.in_backward = done("in_backward");
   settled.config.train.blocks_first = done("blocks_first");
   settled.options = CompileFrom(settled.config, model);
+  settled.options.gpu = made.RequireString("gpu");  // all ranks have one program
   if (!made.RequireBool("explicit")) return settled;
   settled.options.checkpointing = {};
   settled.options.checkpointing.policy = checkpointing::Options::Policy::kExplicit;

@@ -276,9 +276,15 @@ struct StepSolver::Impl {
   // Seconds of copying the decision's tensors to the host.
   double CopySeconds(const Program& base, const memory::Decision& decision) const {
     double seconds = 0;
+    const memory::DeviceRates& rates = cost.rates();
     const graph::Attributes none;
     for (const std::string& name : decision.tensors) {
-      const graph::TensorType* type = &base.tensor(base.Require(name)).type;
+      const graph::Tensor& tensor = base.tensor(base.Require(name));
+      if (rates.copies_overlap()) {
+        seconds += rates.CopySeconds(static_cast<double>(tensor.bytes()));
+        continue;
+      }
+      const graph::TensorType* type = &tensor.type;
       const graph::TensorType* arguments[] = {type};
       seconds += cost.Seconds(
           {graph::OpRegistry::Get().Require("copy_start"), arguments, arguments, none});

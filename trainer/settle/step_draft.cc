@@ -206,7 +206,7 @@ std::vector<std::pair<std::string, Assignment>> StepDraft::Policies(
   std::vector<std::pair<std::string, Assignment>> policies;
   if (!open()) return policies;
   using Policy = checkpointing::Options::Policy;
-  const auto add = [&](const std::string& name, checkpointing::Options policy) {
+  const auto add_one = [&](const std::string& name, checkpointing::Options policy) {
     policy.reshard = options_.checkpointing.reshard;
     std::vector<std::map<std::string, Retention>> tagged;
     for (size_t base = 0; base < bases_.size(); ++base) {
@@ -221,6 +221,13 @@ std::vector<std::pair<std::string, Assignment>> StepDraft::Policies(
     const bool fresh = std::none_of(policies.begin(), policies.end(),
                                     [&](const auto& known) { return known.second == assignment; });
     if (fresh) policies.emplace_back(name, std::move(assignment));
+  };
+  // What the policy keeps waits on the host, where that is allowed.
+  const auto add = [&](const std::string& name, checkpointing::Options policy) {
+    add_one(name, policy);
+    if (config_.checkpointing.offload.empty()) return;
+    policy.offload.patterns = config_.checkpointing.offload;
+    add_one(name + " with offload", policy);
   };
   add("none", {});
   checkpointing::Options named;

@@ -74,6 +74,7 @@ struct CompileOptions {
   bool draft = false;  // stop before the tags: what the budget solver starts from; no plan is made
   double init_loss_scale = 65536;  // where update scales the loss
   runtime::DeviceKind device = runtime::DeviceKind::kCpu;
+  std::string gpu;                  // whose built-in rates time the copies of offloaded activations
   bool fuse_gelu_gradient = false;  // on a GPU, in 16 bits: into the product that it follows
   int threads = 1;                  // on the CPU, kernels' workspaces depend on it
   std::string dump_directory;       // numbered program dumps; empty: none

@@ -1,5 +1,6 @@
 #include "trainer/step/passes.h"
 
+#include <memory>
 #include <utility>
 
 #include "adapters/lora_pass.h"
@@ -18,6 +19,7 @@
 #include "graph/simplify.h"
 #include "graph/temporary_gradients.h"
 #include "inference/kv_cache.h"
+#include "memory/device_rates.h"
 #include "ops/activation_fusion.h"
 #include "ops/attention/stored_attention.h"
 #include "ops/convolution/pad_channels.h"
@@ -93,6 +95,18 @@ void AddMovingPasses(const CompileOptions& options, bool trains, bool joined,
   if (!options.on_host.any()) return;
   if (trains) passes.Add<optim::SliceUpdates>();
   passes.Add<optim::HostParameters>(options.on_host);
+}
+
+// Where nothing else comes to the device, activations come back just in time. By built-in rates: a
+// program must not depend on what was measured.
+checkpointing::OffloadOptions OffloadFrom(const CompileOptions& options) {
+  if (options.device != runtime::DeviceKind::kCuda || options.on_host.any()) return {};
+  const auto rates = std::make_shared<memory::DeviceRates>(memory::DeviceRates::Gpu(options.gpu));
+  return {.node_seconds = [rates](const graph::OpCall& call) { return rates->Seconds(call); },
+          .copy_seconds =
+              [rates](int64_t bytes) {
+                return rates->CopySeconds(static_cast<double>(bytes), graph::Place::kDevice);
+              }};
 }
 
 }  // namespace
@@ -222,7 +236,7 @@ void AddPassesAfterTags(const CompileOptions& options, bool trains, PassPipeline
   if (DividesWeights(options)) passes.Add<parallel::PrefetchParameters>();
   if (!trains || options.micro_steps_per_program == 1)
     AddMovingPasses(options, trains, /*joined=*/false, passes);
-  if (trains) passes.Add<checkpointing::Offload>();
+  if (trains) passes.Add<checkpointing::Offload>(OffloadFrom(options));
   passes.Add<Workspaces>(options.device, options.threads);
 }
 

@@ -1,0 +1,194 @@
+// Blocks that offload, evenly among blocks that don't.
+#include "memory/spread.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "memory/candidates.h"
+#include "memory/solver.h"
+#include "tests/memory/solver_programs.h"
+
+namespace plimsoll::memory {
+namespace {
+
+using graph::Retention;
+
+std::vector<int> SpreadOf(int count, int blocks) {
+  std::vector<int> spread;
+  for (int block = 0; block < blocks; ++block) {
+    if (InSpread(block, count, blocks)) spread.push_back(block);
+  }
+  return spread;
+}
+
+TEST(InSpread, TakesSoManyAtEvenDistances) {
+  EXPECT_EQ(SpreadOf(0, 7), (std::vector<int>{}));
+  EXPECT_EQ(SpreadOf(4, 8), (std::vector<int>{0, 2, 4, 6}));
+  EXPECT_EQ(SpreadOf(3, 8), (std::vector<int>{0, 2, 5}));
+  EXPECT_EQ(SpreadOf(5, 5), (std::vector<int>{0, 1, 2, 3, 4}));
+  for (int blocks = 1; blocks <= 20; ++blocks) {
+    for (int count = 1; count <= blocks; ++count) {
+      const std::vector<int> spread = SpreadOf(count, blocks);
+      ASSERT_EQ(static_cast<int>(spread.size()), count);
+      for (size_t i = 1; i < spread.size(); ++i) {
+        const int apart = spread[i] - spread[i - 1];
+        EXPECT_TRUE(apart == blocks / count || apart == (blocks + count - 1) / count);
+      }
+    }
+  }
+}
+
+// Blocks of one second forward and two backward; a block copies for so many seconds, as many bytes.
+CopiesBeside Copy(const std::vector<double>& seconds, double head = 0) {
+  const BlockTimes times = {.forward = std::vector<double>(seconds.size(), 1.0),
+                            .backward = std::vector<double>(seconds.size(), 2.0),
+                            .head = head};
+  std::vector<BlockCopy> copies;
+  for (double time : seconds) copies.push_back({time, static_cast<int64_t>(time)});
+  return EstimateCopies(times, copies);
+}
+
+TEST(EstimateCopies, NothingWaitsForCopiesThatHaveTime) {
+  EXPECT_EQ(Copy({0, 0, 0, 0}).wait, 0);
+  EXPECT_EQ(Copy({2, 0, 2, 0, 0}).wait, 0);
+}
+
+TEST(EstimateCopies, NeighboursWaitForOneAnother) {
+  // Forward: the copies end at 3, 5 and 7. The third block's starts at 3, and all end at 7 instead
+  // of 5. Backward: they are back in time.
+  EXPECT_EQ(Copy({2, 2, 2, 0, 0}).wait, 2);
+  EXPECT_EQ(Copy({2, 0, 2, 0, 0}).wait, 0);
+}
+
+TEST(EstimateCopies, TheLastBlocksCopyIsWaitedForTwice) {
+  EXPECT_EQ(Copy({0, 0, 1}).wait, 2);     // on its way there, and back
+  EXPECT_EQ(Copy({0, 0, 1}, 3).wait, 1);  // the loss hides the way there
+}
+
+// Forward: block 0's copy ends at 3 and is given until 4. Backward: it is needed after 8 s and
+// starts after 5 s, while block 2 works.
+TEST(EstimateCopies, CopiesInFlightTakeMemory) {
+  EXPECT_EQ(Copy({2, 0, 0, 0, 0}).bytes, (std::vector<int64_t>{0, 2, 2, 2, 0, 0}));
+  // Both of the first blocks' are in flight; then the second one's alone, until 6.
+  EXPECT_EQ(Copy({2, 2, 0, 0, 0, 0, 0}).bytes, (std::vector<int64_t>{0, 2, 4, 4, 2, 2, 0, 0}));
+  EXPECT_EQ(Copy({0, 0, 2}).bytes.back(), 2);  // beside the head
+}
+
+// A GPU on which the largest result of a block takes two blocks' forward passes to copy.
+CostModel SlowLink(const graph::Program& program, int blocks, double bytes) {
+  CostModel cost(DeviceRates::Gpu());
+  const std::vector<double> seconds = cost.NodeSeconds(program);
+  double forward = 0;
+  for (size_t n = 0; n < seconds.size(); ++n) {
+    if (program.nodes()[n].phase == graph::Phase::kForward) forward += seconds[n];
+  }
+  const double rate = bytes / (1.8 * forward / blocks);
+  cost.SetLink({rate, rate, rate, rate, true});
+  return cost;
+}
+
+constexpr int kBlocks = 12;
+
+struct SlowGpu {
+  std::shared_ptr<const graph::Program> program = Train(Kind::kFeedForward, kBlocks);
+  CostModel cost = SlowLink(*program, kBlocks, 16 * 64 * 128 * 4);
+  Variant variant = OffloadingVariantOf(program, cost);
+};
+
+struct Result {
+  int64_t arena = 0;
+  double seconds = 0;
+};
+
+// The blocks before `count` offload.
+Result OfPrefix(const SlowGpu& gpu, int count) {
+  Assignment assignment(gpu.variant.decisions.size(), Retention::kSave);
+  for (size_t d = 0; d < assignment.size(); ++d) {
+    const Decision& decision = gpu.variant.decisions[d];
+    if (decision.offload && decision.block < count) assignment[d] = Retention::kOffload;
+  }
+  const std::vector<StepProgram> step = gpu.variant.realize(assignment);
+  const graph::Program* programs[] = {step[0].program.get()};
+  return {MakePlan(programs).arena_bytes, gpu.cost.ProgramSeconds(*programs[0])};
+}
+
+TEST(Spread, WinsOverAPrefix) {
+  const SlowGpu gpu;
+  Solver solver({gpu.variant}, gpu.cost);
+  const Result keep = OfPrefix(gpu, 0), third = OfPrefix(gpu, kBlocks / 3);
+  ASSERT_LT(third.arena, keep.arena);
+  const Candidate* chosen = solver.Fastest({.device = third.arena});
+  ASSERT_NE(chosen, nullptr);
+  EXPECT_LE(chosen->exact->arena_bytes, third.arena);
+  EXPECT_GT(third.seconds, 1.02 * keep.seconds);
+  EXPECT_LT(chosen->exact->seconds, 1.01 * keep.seconds);
+  for (int count = 0; count <= kBlocks; ++count) {
+    const Result prefix = OfPrefix(gpu, count);
+    if (prefix.arena <= third.arena) {
+      EXPECT_LT(chosen->exact->seconds, prefix.seconds) << count;
+    }
+  }
+  std::vector<int> blocks;
+  for (size_t d = 0; d < chosen->assignment.size(); ++d) {
+    if (chosen->assignment[d] == Retention::kOffload) {
+      blocks.push_back(gpu.variant.decisions[d].block);
+    }
+  }
+  ASSERT_GE(blocks.size(), 4u);
+  for (size_t i = 1; i < blocks.size(); ++i) EXPECT_GE(blocks[i] - blocks[i - 1], 2);
+}
+
+TEST(Spread, IsMeasuredOnItsPrograms) {
+  const SlowGpu gpu;
+  Solver solver({gpu.variant}, gpu.cost);
+  int offloading = 0;
+  for (size_t i = 0; i < solver.CandidatesOf(0).size(); ++i) {
+    const Candidate& candidate = solver.CandidatesOf(0)[i];
+    if (std::ranges::find(candidate.assignment, Retention::kOffload) ==
+        candidate.assignment.end()) {
+      continue;
+    }
+    ++offloading;
+    EXPECT_TRUE(candidate.measured);
+    const ExactPlan& exact = solver.Exact(0, i);
+    EXPECT_EQ(candidate.peak_bytes, exact.max_live_bytes);
+    EXPECT_NEAR(candidate.seconds, exact.seconds, 1e-9 * exact.seconds);
+  }
+  EXPECT_GE(offloading, 5);
+}
+
+TEST(Spread, MoreMemoryIsNeverSlower) {
+  const SlowGpu gpu;
+  Solver solver({gpu.variant}, gpu.cost);
+  const int64_t least = solver.Smallest().exact->needed_bytes;
+  const int64_t most = solver.Fastest({})->exact->needed_bytes;
+  ASSERT_LT(least, most);
+  double slower = 1e9;
+  for (int i = 0; i <= 40; ++i) {
+    const int64_t budget = least + (most - least) * i / 40;
+    const Candidate* plan = solver.Fastest({.device = budget});
+    ASSERT_NE(plan, nullptr);
+    EXPECT_LE(plan->exact->arena_bytes, budget);
+    EXPECT_LE(plan->exact->seconds, slower);
+    slower = plan->exact->seconds;
+  }
+}
+
+TEST(Spread, IsTheSameWithAnyNumberOfThreads) {
+  const SlowGpu gpu;
+  ThreadPool one(1), three(3);
+  const std::vector<Candidate> a = FindCandidates(gpu.variant, 0, gpu.cost, {.pool = &one}),
+                               b = FindCandidates(gpu.variant, 0, gpu.cost, {.pool = &three});
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].assignment, b[i].assignment);
+    EXPECT_EQ(a[i].seconds, b[i].seconds);
+    EXPECT_EQ(a[i].peak_bytes, b[i].peak_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll::memory
