@@ -14,6 +14,7 @@
 #include "checkpointing/saved.h"
 #include "checkpointing/view.h"
 #include "graph/block.h"
+#include "memory/spread.h"
 #include "ops/collective.h"
 
 namespace plimsoll::checkpointing {
@@ -29,12 +30,6 @@ using graph::Tensor;
 using graph::TensorId;
 
 constexpr char kHereSuffix[] = ".here";
-// So many may be in flight each way: a copy may take longer than the nodes until the next one
-// starts, as long as copies keep pace on the whole.
-constexpr int64_t kUnderWay = 2;
-// A copy is given so many times its own seconds: if copies are slower than assumed, or nodes
-// faster, the computation must not wait.
-constexpr double kSlack = 1.5;
 
 // The transfer of one tensor to the host and back.
 struct Trip {
@@ -69,7 +64,7 @@ class Offloader {
     if (trips_.empty()) return {false, "nothing to offload"};
     SetSizes(departures_);
     SetSizes(arrivals_);
-    room_ = kUnderWay * (Timed() ? BytesOfLargestBlock() : 1);
+    room_ = memory::kCopiesUnderWay * (Timed() ? BytesOfLargestBlock() : 1);
     nodes_ = std::move(program_.mutable_nodes());
     SetDepartureEnds();
     SetArrivalStarts();
@@ -129,8 +124,11 @@ class Offloader {
   // copies of one block start at short intervals, and have the time until the next block's.
   void SetSizes(Groups& groups) const {
     for (auto& [node, group] : groups) {
-      if (!Timed()) group.size = 1;
-      for (int trip : group.trips) group.size += Timed() ? BytesOf(trips_[trip]) : 0;
+      if (!Timed()) {
+        group.size = 1;
+        continue;
+      }
+      for (int trip : group.trips) group.size += BytesOf(trips_[trip]);
     }
   }
 
@@ -179,7 +177,7 @@ class Offloader {
     for (auto& [node, group] : departures_) {
       const double seconds = CopySeconds(group), start = std::max(times[node + 1], free_from);
       free_from = start + seconds;
-      const auto end = std::ranges::lower_bound(times, start + kSlack * seconds);
+      const auto end = std::ranges::lower_bound(times, start + memory::kCopySlack * seconds);
       group.node = static_cast<int>(end - times.begin());
     }
   }
@@ -192,7 +190,7 @@ class Offloader {
     for (auto& [node, group] : std::views::reverse(arrivals_)) {
       const double seconds = CopySeconds(group);
       latest = std::min(latest, times[node - forward_]);
-      const double start = std::max(0.0, latest - kSlack * seconds);
+      const double start = std::max(0.0, latest - memory::kCopySlack * seconds);
       const auto after = std::ranges::upper_bound(times, start);
       group.node = std::min(node, forward_ + static_cast<int>(after - times.begin()) - 1);
       latest -= seconds;

@@ -65,6 +65,14 @@ bool Offloads(const Assignment& assignment) {
   return std::ranges::find(assignment, Retention::kOffload) != assignment.end();
 }
 
+int64_t OffloadedBytes(const Variant& variant, const Assignment& assignment) {
+  int64_t bytes = 0;
+  for (size_t d = 0; d < variant.decisions.size(); ++d) {
+    if (assignment[d] == Retention::kOffload) bytes += variant.decisions[d].bytes;
+  }
+  return bytes;
+}
+
 Assignment KeepAll(const Variant& variant) {
   return Assignment(variant.decisions.size(), Retention::kSave);
 }

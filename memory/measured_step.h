@@ -30,6 +30,8 @@ int64_t PersistentBytes(const std::vector<StepProgram>& step, graph::Place place
                         int64_t alignment);
 
 bool Offloads(const Assignment& assignment);
+// Of activations that wait on the host.
+int64_t OffloadedBytes(const Variant& variant, const Assignment& assignment);
 Assignment KeepAll(const Variant& variant);
 
 }  // namespace plimsoll::memory

@@ -50,6 +50,7 @@ class ObjectivesSearch {
   Variant Alone(int base) {
     Variant alone;
     alone.bases = {variant_.bases[base]};
+    alone.micro_steps = variant_.micro_steps;
     std::vector<int> own;
     for (size_t d = 0; d < variant_.decisions.size(); ++d) {
       if (variant_.decisions[d].base != base) continue;

@@ -171,15 +171,6 @@ struct Solver::Impl {
     }
   }
 
-  int64_t OffloadedBytes(const Candidate& candidate) const {
-    const std::vector<Decision>& decisions = variants[candidate.variant].decisions;
-    int64_t bytes = 0;
-    for (size_t d = 0; d < decisions.size(); ++d) {
-      if (candidate.assignment[d] == graph::Retention::kOffload) bytes += decisions[d].bytes;
-    }
-    return bytes;
-  }
-
   // Compares, for each variant, the candidate within the device's line that offloads least, and
   // returns the one with the smallest host arena; nullptr if there is none.
   const Candidate* LeastOnHost(int64_t device) {
@@ -189,7 +180,7 @@ struct Solver::Impl {
       if (bounds[variant].device_bytes > device) continue;
       std::vector<std::pair<int64_t, Candidate*>> order;
       for (Candidate& candidate : CandidatesOf(variant)) {
-        order.emplace_back(OffloadedBytes(candidate), &candidate);
+        order.emplace_back(OffloadedBytes(variants[variant], candidate.assignment), &candidate);
       }
       std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
         return a.first != b.first ? a.first < b.first : LeastPeak(*a.second) < LeastPeak(*b.second);

@@ -10,7 +10,8 @@
 //    mixture follows by addition (memory/block_profile.h): the first k blocks take one option, the
 //    rest another that keeps more, one block in between a third, and the last block may keep all.
 //    Early blocks keep less: they hold their memory through the whole backward pass, while late
-//    blocks free theirs before the gradients have accumulated.
+//    blocks free theirs before the gradients have accumulated. Options that copy to the host while
+//    the GPU computes are taken by blocks evenly among the others (memory/spread_mixtures.h).
 // 3. The named policies, and, within a bound of work, every candidate on the front with one
 //    decision changed.
 //
@@ -21,8 +22,9 @@
 // A budget then filters the list. Candidates are planned exactly in the order of their predicted
 // time, and the first that fits is the answer, so that it is right for the actual arena. As the
 // list doesn't depend on the budget, a larger budget never gives a slower step. A variant is
-// searched only where a bound of its time and bytes leaves it a chance, which changes no answer. Of
-// variants that are equally fast the first one is taken.
+// searched only where a bound of its time and bytes leaves it a chance; candidates below the bound
+// are left out, so that this changes no answer. Of variants that are equally fast the first one is
+// taken.
 #pragma once
 
 #include <cstdint>

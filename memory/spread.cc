@@ -3,22 +3,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
-#include <functional>
 #include <numeric>
 
 namespace plimsoll::memory {
 namespace {
 
-// As in the pass `offload`: so many blocks' copies may be under way in each direction, and a copy
-// is given so many times its seconds.
-constexpr int64_t kUnderWay = 2;
-constexpr double kSlack = 1.5;
-
 class Estimate {
  public:
   Estimate(const BlockTimes& times, std::span<const BlockCopy> copies)
       : times_(times), copies_(copies), blocks_(static_cast<int>(copies.size())) {
-    for (const BlockCopy& copy : copies) room_ = std::max(room_, kUnderWay * copy.bytes);
+    for (const BlockCopy& copy : copies) room_ = std::max(room_, kCopiesUnderWay * copy.bytes);
     result_.bytes.assign(copies.size() + 1, 0);
   }
 
@@ -39,7 +33,7 @@ class Estimate {
     std::deque<Departure> departing;
     int64_t size = 0;
     double link_free = 0;
-    const auto finish_while = [&](const std::function<bool(const Departure&)>& condition) {
+    const auto finish_while = [&](auto condition) {
       for (; !departing.empty() && condition(departing.front()); departing.pop_front()) {
         now_ = std::max(now_, departing.front().actual);
         size -= departing.front().bytes;
@@ -55,7 +49,7 @@ class Estimate {
       finish_while([&](const Departure&) { return size + copy.bytes > room_; });
       const double start = std::max(now_, link_free);
       link_free = start + copy.seconds;
-      departing.push_back({copy.bytes, start + kSlack * copy.seconds, link_free});
+      departing.push_back({copy.bytes, start + kCopySlack * copy.seconds, link_free});
       size += copy.bytes;
     }
     finish_while(assumed_done);
@@ -72,7 +66,7 @@ class Estimate {
       needed -= times_.backward[block];
       if (copies_[block].bytes == 0) continue;
       latest = std::min(latest, needed);
-      starts[block] = std::max(0.0, latest - kSlack * copies_[block].seconds);
+      starts[block] = std::max(0.0, latest - kCopySlack * copies_[block].seconds);
       latest -= copies_[block].seconds;
     }
     return starts;

@@ -11,6 +11,12 @@
 
 namespace plimsoll::memory {
 
+// The rules of the pass `offload`: so many blocks' copies may be under way in each direction, and a
+// copy is given so many times its seconds, since copies may be slower than assumed, or nodes
+// faster.
+inline constexpr int64_t kCopiesUnderWay = 2;
+inline constexpr double kCopySlack = 1.5;
+
 // Whether `block` is one of `count` that lie evenly among `blocks`, the first one included.
 bool InSpread(int block, int count, int blocks);
 
@@ -35,7 +41,7 @@ struct CopiesBeside {
                                // all, while the head does
 };
 
-// An estimate by the rules of the pass `offload`, with all that a block copies as one copy.
+// An estimate by these rules, with all that a block copies as one copy.
 CopiesBeside EstimateCopies(const BlockTimes& times, std::span<const BlockCopy> copies);
 
 }  // namespace plimsoll::memory

@@ -1,7 +1,6 @@
 #include "memory/spread_mixtures.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "memory/measured_step.h"
 

@@ -49,8 +49,8 @@ class VariantSearch {
     AddMeasured(KeepAll(variant_), keep_, "");
     if (options_.options == 0) return std::move(candidates_);
     const bool offload = std::ranges::any_of(variant_.decisions, &Decision::offload);
-    if (offload && !cost_.rates().copies_overlap()) AddMixtures(PartsOf(Copies::kInLine));
-    MixtureParts parts = PartsOf(Copies::kNone);
+    if (offload && !cost_.rates().copies_overlap()) AddMixtures(PartsOf(/*offload=*/true));
+    MixtureParts parts = PartsOf(/*offload=*/false);
     AddMixtures(parts);
     if (offload && cost_.rates().copies_overlap()) AddSpread(parts);
     ChangeSingleDecisions();
@@ -95,37 +95,33 @@ class VariantSearch {
     }
   }
 
-  // The forward pass of one micro-step.
+  // The forward pass of one micro-step. A step's first program is one that trains.
   double ForwardSeconds(int block) const {
     return keep_.uses[0].seconds[ForwardRegion(block)] / static_cast<double>(variant_.micro_steps);
   }
 
-  // Whether options of a block copy to the host, and whether its own work hides such copies.
-  enum class Copies { kNone, kInLine };
-
-  std::vector<BlockOption> Options(const std::vector<int>& segment, Copies copies, int count,
+  // `offload`: options may copy to the host; so many seconds of it are hidden.
+  std::vector<BlockOption> Options(const std::vector<int>& segment, bool offload, int count,
                                    double hidden_seconds = 0) const {
     std::vector<Decision> decisions = variant_.decisions;
-    if (copies == Copies::kNone) {
-      for (Decision& decision : decisions) decision.offload = false;
-    }
+    for (Decision& decision : decisions) decision.offload = decision.offload && offload;
     return FindBlockOptions(base(), decisions, segment, node_seconds_,
                             {.options = count, .hidden_seconds = hidden_seconds});
   }
 
-  MixtureParts PartsOf(Copies copies) const {
+  MixtureParts PartsOf(bool offload) const {
     MixtureParts parts;
     parts.blocks = blocks_;
     parts.seconds = keep_.seconds();
-    // In a deep model a block is a small part of the step, and every option a long program, as it
-    // is of several micro-steps. The latter are tried with few.
+    // In a deep model a block is a small part of the step, and every option a long program; so it
+    // is where a program holds several micro-steps, which are tried with few.
     constexpr int kBlocks = 128, kLeast = 4, kJoined = 8;
     const int64_t most =
         variant_.micro_steps > 1 ? std::min(options_.options, kJoined) : options_.options;
     const int64_t length = std::max<int64_t>(1, blocks_ * variant_.micro_steps);
     const int options =
         static_cast<int>(std::min(most, std::max<int64_t>(kLeast, most * kBlocks / length)));
-    parts.by_kind = OptionsByKind(copies, options);
+    parts.by_kind = OptionsByKind(offload, options);
     parts.levels = blocks_ > 0 ? Levels(parts.by_kind) : std::vector<Level>{{}};
     parts.profiles.resize(parts.levels.size());
     ParallelEach(parts.levels.size(), [&](size_t i) {
@@ -135,17 +131,17 @@ class VariantSearch {
       }
       parts.profiles[i] = Profile(Measure(assignment), parts.levels[i]);
     });
-    AddSides(Options(groups_.segments[blocks_], copies, SideOptions()), parts);
+    AddSides(Options(groups_.segments[blocks_], offload, SideOptions()), parts);
     return parts;
   }
 
-  std::vector<std::vector<BlockOption>> OptionsByKind(Copies copies, int count,
+  std::vector<std::vector<BlockOption>> OptionsByKind(bool offload, int count,
                                                       double blocks_hidden = 0) const {
     std::vector<std::vector<BlockOption>> by_kind;
     for (int block = 0; block < blocks_; ++block) {
       if (groups_.kinds[block] != static_cast<int>(by_kind.size())) continue;
       by_kind.push_back(
-          Options(groups_.segments[block], copies, count, blocks_hidden * ForwardSeconds(block)));
+          Options(groups_.segments[block], offload, count, blocks_hidden * ForwardSeconds(block)));
     }
     return by_kind;
   }
@@ -237,7 +233,7 @@ class VariantSearch {
   // estimated from the mixtures without.
   void AddSpread(MixtureParts& parts) {
     std::vector<BlockOption> sides =
-        Options(groups_.segments[blocks_], Copies::kInLine, SideOptions());
+        Options(groups_.segments[blocks_], /*offload=*/true, SideOptions());
     std::erase_if(sides, [](const BlockOption& side) { return !Offloads(side.retentions); });
     AddSides(std::move(sides), parts);
     // The blocks whose work hides the copies of one: with infinity, all waits for copies.
@@ -245,7 +241,7 @@ class VariantSearch {
     constexpr int kOptions = 6;
     std::vector<std::vector<std::vector<BlockOption>>> options(std::size(kHidden));
     ParallelEach(options.size(), [&](size_t i) {
-      options[i] = OptionsByKind(Copies::kInLine, kOptions, kHidden[i]);
+      options[i] = OptionsByKind(/*offload=*/true, kOptions, kHidden[i]);
     });
     std::vector<Level> levels;
     std::set<Assignment> known;
@@ -358,14 +354,21 @@ class VariantSearch {
         candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
           return a.seconds != b.seconds ? a.seconds < b.seconds : a.peak_bytes < b.peak_bytes;
         });
+    // Host bytes → the lowest peak so far of those that use as many or fewer: falling.
+    std::map<int64_t, int64_t> lowest;
     std::vector<Candidate> front;
-    int64_t lowest = std::numeric_limits<int64_t>::max(), lowest_here = lowest;
     for (Candidate& candidate : candidates_) {
-      const bool offloads = Offloads(candidate.assignment);
-      const int64_t bar = offloads ? lowest : lowest_here;
-      if (candidate.policy.empty() && candidate.peak_bytes >= bar) continue;
-      lowest = std::min(lowest, candidate.peak_bytes);
-      if (!offloads) lowest_here = std::min(lowest_here, candidate.peak_bytes);
+      const int64_t host = OffloadedBytes(variant_, candidate.assignment);
+      const auto more = lowest.upper_bound(host);
+      const bool beaten = more != lowest.begin() && std::prev(more)->second <= candidate.peak_bytes;
+      if (candidate.policy.empty() && beaten) continue;
+      if (!beaten) {
+        auto behind = lowest.lower_bound(host);
+        while (behind != lowest.end() && behind->second >= candidate.peak_bytes) {
+          behind = lowest.erase(behind);
+        }
+        lowest.emplace_hint(behind, host, candidate.peak_bytes);
+      }
       front.push_back(std::move(candidate));
     }
     candidates_ = std::move(front);

@@ -503,7 +503,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);
   options.device = DeviceFrom(config);
-  options.gpu = GpuFrom(config);
+  if (!config.checkpointing.offload.empty()) options.gpu = GpuFrom(config);
   options.threads = ThreadsFrom(config);
   options.dump_directory = config.debug.dump_programs;
   return options;

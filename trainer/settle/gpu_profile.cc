@@ -59,6 +59,23 @@ std::optional<DeviceProfile> Read(const std::string& folder, const std::string& 
   }
 }
 
+struct Card {
+  std::string name;
+  int64_t memory_bytes;
+};
+
+// The GPU that the configuration names, or this machine's.
+std::optional<Card> CardFrom(const config::RunConfig& config) {
+  if (!config.planned_gpu.empty()) {
+    const KnownGpu& gpu = RequireGpu(config.planned_gpu);
+    return Card{gpu.name, gpu.memory_bytes()};
+  }
+  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
+  if (!meter) return std::nullopt;
+  const runtime::GpuMemory memory = meter->Measure();
+  return Card{memory.gpu, memory.total};
+}
+
 }  // namespace
 
 std::string ProcessText(const DeviceProfile& profile, int64_t arena_bytes) {
@@ -79,26 +96,19 @@ std::string ProfileFolder(const config::RunConfig& config) {
 
 std::string GpuFrom(const config::RunConfig& config) {
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return "";
-  if (!config.planned_gpu.empty()) return RequireGpu(config.planned_gpu).name;
-  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
-  return meter ? meter->Measure().gpu : memory::BuiltInGpuProfile().device;
+  const std::optional<Card> card = CardFrom(config);
+  return card ? card->name : memory::BuiltInGpuProfile().device;
 }
 
 DeviceProfile ProfileFrom(const config::RunConfig& config) {
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return {};
   const Mesh mesh = MeshFrom(config);
   const int64_t channels = config.parallel.nccl_max_ctas.value_or(0);
-  if (!config.planned_gpu.empty()) {
-    const KnownGpu& gpu = RequireGpu(config.planned_gpu);
-    return LoadProfile(ProfileFolder(config), gpu.name, gpu.memory_bytes(), mesh, channels);
+  if (const std::optional<Card> card = CardFrom(config)) {
+    return LoadProfile(ProfileFolder(config), card->name, card->memory_bytes, mesh, channels);
   }
-  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
-  if (!meter) {
-    const DeviceProfile alone = memory::BuiltInGpuProfile();
-    return memory::BuiltInGpuProfile(alone.device, alone.memory_bytes, mesh, channels);
-  }
-  const runtime::GpuMemory memory = meter->Measure();
-  return LoadProfile(ProfileFolder(config), memory.gpu, memory.total, mesh, channels);
+  const DeviceProfile alone = memory::BuiltInGpuProfile();
+  return memory::BuiltInGpuProfile(alone.device, alone.memory_bytes, mesh, channels);
 }
 
 DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu, int64_t memory_bytes,

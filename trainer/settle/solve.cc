@@ -96,7 +96,7 @@ std::optional<CachingOptions> CachingFrom(const config::RunConfig& config) {
 
 memory::CostModel BuiltInCost(const RunConfig& config) {
   return memory::CostModel(DeviceFrom(config) == runtime::DeviceKind::kCuda
-                               ? memory::DeviceRates::Gpu(ProfileFrom(config).device)
+                               ? memory::DeviceRates::Gpu(GpuFrom(config))
                                : memory::DeviceRates::Cpu(ThreadsFrom(config)));
 }
 
