@@ -7,6 +7,7 @@
 #include "graph/op.h"
 #include "ops/attention/attention_one_pass.h"
 #include "ops/attention/attention_split.h"
+#include "ops/attention/attention_wide.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 
@@ -149,7 +150,7 @@ int64_t ForwardWorkspace(const OpCall& call) {
 }
 
 // Our own kernels keep the row sums of dout∘out there, those for Hopper also lse, and the one-pass
-// kernel also the sums of dk and dv; cuDNN needs more.
+// kernels also sums of gradients; cuDNN needs more.
 int64_t BackwardWorkspace(const OpCall& call) {
   const Shape& qkv = call.input(0).shape;
   const int64_t heads = call.attributes.GetInt("heads");
@@ -157,9 +158,11 @@ int64_t BackwardWorkspace(const OpCall& call) {
   const int64_t head = qkv.dim(2) / (heads + 2 * kv_heads);
   const int64_t own = AttentionLseBytes(Rows(call));
   if (!IsHalf(call) || call.attributes.GetReal("dropout") > 0) return own;
-  const OnePassAttention pass(qkv.dim(0), qkv.dim(1), heads, kv_heads,
-                              call.attributes.GetBool("causal"));
+  const bool causal = call.attributes.GetBool("causal");
+  const OnePassAttention pass(qkv.dim(0), qkv.dim(1), heads, kv_heads, causal);
   if (PrefersOnePass(pass, head)) return std::max(2 * own, pass.Bytes());
+  const WideAttention wide(qkv.dim(0), qkv.dim(1), heads, kv_heads, causal);
+  if (PrefersWideOnePass(wide, head)) return std::max(2 * own, wide.Bytes());
   if (head <= kHopperAttentionHead) return 2 * own;
   const AttentionSplit split =
       SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads, head);

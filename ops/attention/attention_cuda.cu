@@ -16,6 +16,7 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_one_pass.h"
 #include "ops/attention/attention_split.h"
+#include "ops/attention/attention_wide.h"
 #include "ops/cuda/attention_backward.cuh"
 #include "ops/cuda/attention_forward.cuh"
 #include "ops/cuda/attention_hopper.cuh"
@@ -176,10 +177,14 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
   a.lengths = ctx.in<int32_t>(kBackwardRng + 1);
   if constexpr (sizeof(T) == 2) {
     if (OnHopper(ctx, p)) {
+      const int processors = ctx.libraries.properties().multiProcessorCount;
       const OnePassAttention pass(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
       if (!p.padded && PrefersOnePass(pass, p.head)) {
-        return LaunchOnePassBackward(a, pass, ctx.workspace,
-                                     ctx.libraries.properties().multiProcessorCount, ctx.stream);
+        return LaunchOnePassBackward(a, pass, ctx.workspace, processors, ctx.stream);
+      }
+      const WideAttention wide(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
+      if (!p.padded && PrefersWideOnePass(wide, p.head) && CanRunWideOnePass(wide, processors)) {
+        return LaunchWideBackward(a, wide, ctx.workspace, processors, ctx.stream);
       }
       return LaunchHopperBackward(a, ctx.stream);
     }

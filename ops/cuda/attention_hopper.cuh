@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "ops/attention/attention_one_pass.h"
+#include "ops/attention/attention_wide.h"
 #include "ops/cuda/attention_backward.cuh"
 
 namespace plimsoll::ops {
@@ -22,5 +23,11 @@ void LaunchHopperBackward(const AttentionBackwardArguments<T>& a, cudaStream_t s
 template <typename T>
 void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePassAttention& pass,
                            void* scratch, int processors, cudaStream_t stream);
+
+// The same in one pass, for heads up to 128 wide; `scratch` has wide.Bytes(), and the GPU as many
+// multiprocessors as CanRunWideOnePass asks for. At most 65535 sequences.
+template <typename T>
+void LaunchWideBackward(const AttentionBackwardArguments<T>& a, const WideAttention& wide,
+                        void* scratch, int processors, cudaStream_t stream);
 
 }  // namespace plimsoll::ops

@@ -7,8 +7,7 @@
 
 #include "ops/attention/attention_one_pass.h"
 #include "ops/cuda/attention_backward.cuh"
-#include "ops/cuda/tensor_copy.cuh"
-#include "ops/cuda/wgmma.cuh"
+#include "ops/cuda/attention_parts.cuh"
 
 namespace plimsoll::ops {
 
@@ -143,86 +142,12 @@ __device__ void ForEachUnit(const OnePassArguments<T>& a, const OnePassMemory& m
   }
 }
 
-// A barrier of the 128 threads of a warpgroup; its name is 1 or more.
-__device__ inline void SyncWarpgroup(int name) {
-  asm volatile("bar.sync %0, 128;" ::"r"(name) : "memory");
-}
-
-// Sets the number of registers that each thread of the calling warpgroup may have.
-template <int kCount>
-__device__ void TakeRegisters() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
-}
-template <int kCount>
-__device__ void LeaveRegisters() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
-}
-
-__device__ inline float2 LoadSharedTwo(uint32_t from) {
-  float2 v;
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(from));
-  return v;
-}
-__device__ inline float4 LoadSharedFour(uint32_t from) {
-  float4 v;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "r"(from));
-  return v;
-}
-__device__ inline void StoreSharedFour(uint32_t to, float4 v) {
-  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(v.x), "f"(v.y), "f"(v.z),
-               "f"(v.w)
-               : "memory");
-}
-
-__device__ inline int LoadAcquire(const int* from) {
-  int value;
-  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
-  return value;
-}
-__device__ inline void StoreRelease(int* to, int value) {
-  asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
-}
-
-// The lower half of the tensor cores' descriptor for data `further` bytes behind the tile with this
-// lower half.
-__device__ inline uint32_t LowerHalf(uint32_t address) {
-  return static_cast<uint32_t>(OperandDescriptor(address));
-}
-__device__ inline uint64_t OperandAt(uint32_t lower_half, uint32_t further) {
-  uint64_t descriptor;
-  constexpr uint32_t kUpperHalf = 1u << 30 | 1024 >> 4;
-  asm("mov.b64 %0, {%1, %2};"
-      : "=l"(descriptor)
-      : "r"(lower_half + (further >> 4)), "n"(kUpperHalf));
-  return descriptor;
-}
-
-// Products of 64 × 64 × 64, as in wgmma.cuh; the caller combines them into groups.
-// d = a·bᵀ
+// d = a·bᵀ for 64 × 64 × 64; the caller combines products into groups.
 template <typename T>
 __device__ void MultiplyHeldTile(float (&d)[32], const uint32_t (&a)[4][4], uint32_t b) {
   const uint32_t right = LowerHalf(b);
 #pragma unroll
   for (int k = 0; k < 4; ++k) MultiplyHeld<T>(d, a[k], OperandAt(right, k * 32), k > 0);
-}
-template <typename T>
-__device__ void MultiplyTiles(float (&d)[32], uint32_t a, uint32_t b) {
-  const uint32_t left = LowerHalf(a), right = LowerHalf(b);
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-    MultiplyShared<T>(d, OperandAt(left, k * 32), OperandAt(right, k * 32), k > 0);
-  }
-}
-// d += a·b
-template <typename T>
-__device__ void AddWeightedTile(float (&d)[32], const uint32_t (*a)[4], uint32_t b) {
-  const uint32_t right = LowerHalf(b);
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-    MultiplyRegisters<T>(d, a[k], OperandAt(right, k * 2048));
-  }
 }
 
 }  // namespace plimsoll::ops

@@ -25,68 +25,17 @@
 #include "ops/cuda/attention_hopper.cuh"
 #include "ops/cuda/attention_one_pass.cuh"
 #include "ops/cuda/attention_one_pass_keys.cuh"
+#include "ops/cuda/attention_rows.cuh"
 #include "ops/cuda/tensor_map.h"
 
 namespace plimsoll::ops {
 
 namespace {
 
-constexpr float kLog2E = 1.4426950408889634f;
 constexpr int kThreads = 4 * kWarpgroup;
 
 using Memory = OnePassMemory;
 using Unit = OnePassUnit;
-
-// lse and δ of the queries of a tile, for all heads; also clears the counters.
-template <typename T>
-__global__ __launch_bounds__(256) void PrepareKernel(
-    const __grid_constant__ OnePassArguments<T> a) {
-  constexpr int kHeads = 32;  // at a time
-  constexpr int kStep = kOnePassStep;
-  __shared__ float deltas[kHeads][kStep];
-  const int tile = blockIdx.x, b = blockIdx.y, thread = threadIdx.x;
-  const int column = thread % 8 * 8;  // eight threads for a query of a head
-  for (int first_head = 0; first_head < a.heads; first_head += kHeads) {
-    const int heads = min(kHeads, a.heads - first_head), all = kStep * heads;
-    for (int first = thread / 8; first < all; first += 4 * 32) {
-      float out[4][8] = {}, dout[4][8] = {};
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int at = first + i * 32, row = tile * kStep + at / heads;
-        if (column >= a.width || at >= all || row >= a.length) continue;
-        const int64_t from = a.a.Out(b, row, first_head + at % heads) + column;
-        LoadPack(a.a.out + from, out[i]);
-        LoadPack(a.a.dout + from, dout[i]);
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float sum = 0;
-#pragma unroll
-        for (int e = 0; e < 8; ++e) sum = fmaf(out[i][e], dout[i][e], sum);
-#pragma unroll
-        for (int m = 1; m < 8; m *= 2) sum += __shfl_xor_sync(~0u, sum, m);
-        const int at = first + i * 32;
-        if (column == 0 && at < all) deltas[at % heads][at / heads] = sum;
-      }
-    }
-    __syncthreads();
-    for (int i = thread; i < heads * 2 * kStep; i += 256) {
-      const int h = i / (2 * kStep), query = i % kStep, row = tile * kStep + query;
-      const int64_t bh = int64_t{b} * a.heads + first_head + h;
-      float value = deltas[h][query];
-      if (i % (2 * kStep) < kStep) {
-        value = row < a.length ? a.a.lse[bh * a.length + row] * kLog2E : 0.0f;
-      }
-      a.rows[(bh * a.tiles + tile) * 2 * kStep + i % (2 * kStep)] = value;
-    }
-    __syncthreads();
-  }
-  const int64_t count = 1 + int64_t{a.batch} * a.kv_heads * a.shared_blocks * 2;
-  const int64_t block = static_cast<int64_t>(b) * gridDim.x + tile;
-  for (int64_t i = block * 256 + thread; i < count; i += int64_t{256} * gridDim.x * gridDim.y) {
-    a.counters[i] = 0;
-  }
-}
 
 // Run by one thread: takes units and starts all copies, as their buffers become free.
 template <typename T>
@@ -386,9 +335,7 @@ void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePass
   o.chunks = narrow(pass.chunks), o.tiles = narrow(pass.tiles), o.blocks = narrow(pass.blocks);
   o.shared_blocks = narrow(pass.shared_blocks), o.units = narrow(pass.units);
   o.causal = a.causal;
-  const dim3 tiles(static_cast<unsigned>(pass.tiles), static_cast<unsigned>(a.batch));
-  PrepareKernel<T><<<tiles, 256, 0, stream>>>(o);
-  gpu::CheckLaunch("attention_backward: lse and delta");
+  LaunchAttentionRows<8>(a, o.rows, pass.tiles, o.counters, pass.counters, stream);
   gpu::Check(cudaFuncSetAttribute(&OnePassKernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   Memory::kBytes),
              "cudaFuncSetAttribute");

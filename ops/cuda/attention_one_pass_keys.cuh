@@ -3,45 +3,8 @@
 #pragma once
 
 #include "ops/cuda/attention_one_pass.cuh"
-#include "ops/cuda/transpose_quad.cuh"
 
 namespace plimsoll::ops {
-
-// Writes a result of 64 rows, scaled, 16 bytes at a time: the four threads of a row exchange words.
-template <typename T>
-__device__ void StoreRows(const float (&from)[32], float scale, T* to, int64_t stride, int count,
-                          int width) {
-  const ResultPlace at;
-  const int quarter = threadIdx.x % 4;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int row = at.row + i / 2 * 8, group = i % 2 * 4;  // of eight columns, the first of four
-    uint32_t words[4];
-#pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      const int value = (group + c) * 4 + i / 2 * 2;
-      words[c] = PackTwo<T>(from[value] * scale, from[value + 1] * scale);
-    }
-    TransposeQuad(words);
-    const int column = (group + quarter) * 8;
-    if (row < count && column < width) {
-      *reinterpret_cast<uint4*>(to + row * stride + column) =
-          uint4{words[0], words[1], words[2], words[3]};
-    }
-  }
-}
-
-// Sums that this unit has left for the next one, which hasn't been notified yet: the notification
-// comes later, when the sums have arrived, and so needs no waiting.
-struct Promise {
-  __device__ void Keep() {
-    if (added == nullptr) return;
-    if (threadIdx.x % kWarpgroup == 0) StoreRelease(added, count);
-    added = nullptr;
-  }
-  int* added = nullptr;
-  int count = 0;
-};
 
 // Adds the sums of the units before; then leaves the sums to the next unit, or writes them.
 template <typename T>
@@ -55,20 +18,12 @@ __device__ void FinishKeys(const OnePassArguments<T>& a, const OnePassUnit& u, i
   if (u.order > 0) {
     while (LoadAcquire(added) != u.order) __nanosleep(32);
     __syncwarp();
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const float4 k = __ldcg(sums + i * kWarpgroup), v = __ldcg(sums + (8 + i) * kWarpgroup);
-      dk[4 * i] += k.x, dk[4 * i + 1] += k.y, dk[4 * i + 2] += k.z, dk[4 * i + 3] += k.w;
-      dv[4 * i] += v.x, dv[4 * i + 1] += v.y, dv[4 * i + 2] += v.z, dv[4 * i + 3] += v.w;
-    }
+    AddTileSums(sums, dk);
+    AddTileSums(sums + 8 * kWarpgroup, dv);
   }
   if (u.order + 1 < u.Writers(block)) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int at = 4 * i;
-      __stcg(sums + i * kWarpgroup, float4{dk[at], dk[at + 1], dk[at + 2], dk[at + 3]});
-      __stcg(sums + (8 + i) * kWarpgroup, float4{dv[at], dv[at + 1], dv[at + 2], dv[at + 3]});
-    }
+    LeaveTileSums(dk, sums);
+    LeaveTileSums(dv, sums + 8 * kWarpgroup);
     SyncWarpgroup(1 + half);
     promise.added = added;
     promise.count = u.order + 1;

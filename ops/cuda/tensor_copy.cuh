@@ -147,11 +147,11 @@ __device__ inline void LoadTransposedMatrices(uint32_t (&values)[4], uint32_t fr
 
 // Copies boxes of heads (MapHeads) from and to row `row` of a head of sequence `b`.
 __device__ inline void LoadHead(uint32_t to, const CUtensorMap* map, int b, int row, int head,
-                                uint32_t barrier) {
+                                uint32_t barrier, int column = 0) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
-      "l"(map), "r"(0), "r"(head), "r"(row), "r"(b), "r"(barrier)
+      "l"(map), "r"(column), "r"(head), "r"(row), "r"(b), "r"(barrier)
       : "memory");
 }
 __device__ inline void StoreHead(const CUtensorMap* map, int b, int row, int head, uint32_t from) {

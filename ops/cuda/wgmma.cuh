@@ -153,6 +153,26 @@ __device__ void MultiplyHeld(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
   }
 }
 
+// d = (add ? d : 0) + aᵀ·b for 16 rows of the tiles a and b.
+template <typename T>
+__device__ void MultiplyTransposed(float (&d)[32], uint64_t a, uint64_t b, bool add) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " PLIMSOLL_RESULT_NAMES
+        ", %32, %33, p, 1, 1, 1, 1;\n}\n"
+        : PLIMSOLL_RESULT(d)
+        : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+  } else {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 " PLIMSOLL_RESULT_NAMES
+        ", %32, %33, p, 1, 1, 1, 1;\n}\n"
+        : PLIMSOLL_RESULT(d)
+        : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+  }
+}
+
 #undef PLIMSOLL_RESULT
 #undef PLIMSOLL_RESULT_NAMES
 

@@ -206,6 +206,20 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaAttentionOnePassTest,
                                          Case{1, 1100, 64, 64, 24, false},
                                          Case{2, 2048, 24, 8, 40, true}));
 
+// Wide heads: one part of the heads that share keys and several, equal and unequal; tiles that end
+// with the keys or within them; scratch memory that is used again.
+INSTANTIATE_TEST_SUITE_P(WideShapes, CudaAttentionOnePassTest,
+                         testing::Values(Case{32, 300, 6, 2, 128, true},    //
+                                         Case{100, 1, 2, 1, 128, true},     //
+                                         Case{40, 65, 9, 3, 80, true},      //
+                                         Case{12, 257, 4, 4, 96, false},    //
+                                         Case{4, 1000, 14, 2, 128, true},   //
+                                         Case{8, 1024, 12, 2, 128, true},   //
+                                         Case{3, 1025, 16, 4, 128, false},  //
+                                         Case{24, 128, 32, 4, 128, false},  //
+                                         Case{1, 4100, 6, 2, 120, true},    //
+                                         Case{2, 2048, 16, 16, 72, true}));
+
 // With one-hot values the attention weights are the output itself.
 TEST(CudaAttention, DropsTheElementsThatTheCpuDrops) {
   PLIMSOLL_NEEDS_CUDA
