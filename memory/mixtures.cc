@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "base/parallel_each.h"
+
 namespace plimsoll::memory {
 
 std::vector<Level> Levels(const std::vector<std::vector<BlockOption>>& by_kind) {
@@ -42,34 +44,42 @@ void AddToFront(MixtureFront& front, double seconds, const Mixture& mixture) {
   front.emplace_hint(next, seconds, mixture);
 }
 
-MixtureFront PlainMixtures(const MixtureParts& parts) {
-  MixtureFront front;
-  const int blocks = parts.blocks;
+void AddPlainMixtures(const MixtureParts& parts, int first_side, ThreadPool& pool,
+                      MixtureFront& front) {
+  const int blocks = parts.blocks, sides = static_cast<int>(parts.sides.size());
   // Levels are sorted by kept bytes: the last keeps most.
-  const int top = static_cast<int>(parts.levels.size()) - 1;
+  const int levels = static_cast<int>(parts.levels.size()), top = levels - 1;
   constexpr int kBlocksForOdd = 64;  // beyond, one block is a small part of the step
-  for (int side = 0; side < static_cast<int>(parts.sides.size()); ++side) {
-    const MixtureSums sums(parts.profiles, parts.extra[side]);
+  std::vector<MixtureSums> sums;
+  for (int side = first_side; side < sides; ++side) {
+    sums.emplace_back(parts.profiles, parts.extra[side]);
+  }
+  // Each side and lowest level has a front of its own. Of equal mixtures the first one stays, so
+  // that these fronts, joined in order, are that of all.
+  std::vector<MixtureFront> fronts(sums.size() * parts.levels.size());
+  ParallelEach(pool, fronts.size(), [&](size_t i) {
+    const int side = first_side + static_cast<int>(i) / levels, low = static_cast<int>(i) % levels;
+    const MixtureSums& of_side = sums[side - first_side];
     const auto consider = [&](const Mix& mix) {
-      AddToFront(front, parts.seconds + parts.side_seconds[side] + sums.Seconds(mix),
-                 {.mix = mix, .side = side, .peak = sums.Peak(mix)});
+      AddToFront(fronts[i], parts.seconds + parts.side_seconds[side] + of_side.Seconds(mix),
+                 {.mix = mix, .side = side, .peak = of_side.Peak(mix)});
     };
-    if (blocks == 0) consider({});
-    for (int low = 0; blocks > 0 && low <= top; ++low) {
-      consider({.low = low, .split = blocks});
-      for (int high = low; high <= top; ++high) {
-        const int odd_to = blocks <= kBlocksForOdd ? high : low;
-        for (int odd = low; odd <= odd_to; ++odd) {
-          for (int split = 0; split < blocks; ++split) {
-            const int last = split == blocks - 1 ? odd : high;
-            consider({low, odd, high, last, split});
-            if (last != top) consider({low, odd, high, top, split});
-          }
+    if (blocks == 0) return consider({});
+    consider({.low = low, .split = blocks});
+    for (int high = low; high <= top; ++high) {
+      const int odd_to = blocks <= kBlocksForOdd ? high : low;
+      for (int odd = low; odd <= odd_to; ++odd) {
+        for (int split = 0; split < blocks; ++split) {
+          const int last = split == blocks - 1 ? odd : high;
+          consider({low, odd, high, last, split});
+          if (last != top) consider({low, odd, high, top, split});
         }
       }
     }
+  });
+  for (const MixtureFront& part : fronts) {
+    for (const auto& [seconds, mixture] : part) AddToFront(front, seconds, mixture);
   }
-  return front;
 }
 
 }  // namespace plimsoll::memory

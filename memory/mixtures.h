@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "memory/block_options.h"
 #include "memory/block_profile.h"
 
@@ -56,7 +57,8 @@ using MixtureFront = std::map<double, Mixture>;
 
 void AddToFront(MixtureFront& front, double seconds, const Mixture& mixture);
 
-// The mixtures without a spread.
-MixtureFront PlainMixtures(const MixtureParts& parts);
+// Adds the mixtures without a spread whose side is `first_side` or a later one.
+void AddPlainMixtures(const MixtureParts& parts, int first_side, ThreadPool& pool,
+                      MixtureFront& front);
 
 }  // namespace plimsoll::memory

@@ -20,10 +20,10 @@ class SpreadMixtures {
     int64_t step_micro_steps = 1;     // of a whole step
   };
 
-  // `parts`: of what the other blocks do; must outlive this object.
-  SpreadMixtures(const MixtureParts& parts, Options options);
+  // `parts`: of what the other blocks do; must outlive this object. `plain`: their mixtures.
+  SpreadMixtures(const MixtureParts& parts, Options options, MixtureFront plain, ThreadPool& pool);
 
-  // The fastest of them by peak, as estimated.
+  // The fastest of them by peak, as estimated and corrected so far.
   MixtureFront Front() const;
 
   // What a mixture of the front takes in fact. The estimates of mixtures in which the same level is
@@ -41,7 +41,15 @@ class SpreadMixtures {
     double peak = 0;           // bytes
   };
 
-  // The estimate of one level offloaded by `count` blocks.
+  // Of one of `bases_` in which blocks offload.
+  struct Estimate {
+    double seconds = 0;
+    int64_t peak = 0;
+  };
+
+  // By count of blocks, as in `counts_`, and base.
+  std::vector<Estimate> EstimatesOf(const Level& level) const;
+  // The copies of one level offloaded by `count` blocks.
   CopiesBeside Beside(const Level& level, int count) const;
   size_t IndexOf(const Level* level) const {
     return static_cast<size_t>(level - options_.levels.data());
@@ -52,6 +60,8 @@ class SpreadMixtures {
   const MixtureFront plain_;
   std::vector<std::pair<double, Mixture>> bases_;  // some of `plain_`, and their seconds
   std::vector<MixtureSums> sums_;                  // by side
+  std::vector<int> counts_;                        // of blocks that offload
+  std::vector<std::vector<Estimate>> estimates_;   // by level, before any correction
   std::vector<Error> errors_;                      // by level
 };
 

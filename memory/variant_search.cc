@@ -37,6 +37,7 @@ class VariantSearch {
     const std::vector<StepProgram> keep = variant.realize(KeepAll(variant));
     persistent_bytes_ = PersistentBytes(keep, graph::Place::kDevice, options.plan.alignment);
     keep_ = MeasureStep(keep, blocks_, options.plan.alignment, cost);
+    measured_.emplace(KeepAll(variant), keep_);
   }
 
   std::vector<Candidate> Run() {
@@ -51,8 +52,8 @@ class VariantSearch {
     const bool offload = std::ranges::any_of(variant_.decisions, &Decision::offload);
     if (offload && !cost_.rates().copies_overlap()) AddMixtures(PartsOf(/*offload=*/true));
     MixtureParts parts = PartsOf(/*offload=*/false);
-    AddMixtures(parts);
-    if (offload && cost_.rates().copies_overlap()) AddSpread(parts);
+    MixtureFront plain = AddMixtures(parts);
+    if (offload && cost_.rates().copies_overlap()) AddSpread(parts, std::move(plain));
     ChangeSingleDecisions();
     KeepFront();
     return std::move(candidates_);
@@ -69,6 +70,8 @@ class VariantSearch {
   }
 
   MeasuredStep Measure(const Assignment& assignment) const {
+    const auto known = measured_.find(assignment);
+    if (known != measured_.end()) return known->second;
     return MeasureStep(variant_.realize(assignment), blocks_, options_.plan.alignment, cost_);
   }
 
@@ -82,7 +85,7 @@ class VariantSearch {
   }
   void AddMeasured(const Assignment& assignment, const MeasuredStep& measured,
                    const std::string& policy) {
-    measured_.insert(assignment);
+    measured_.emplace(assignment, measured);
     Candidate& candidate = Add(assignment, measured.seconds(), measured.peak());
     candidate.policy = policy;
     candidate.measured = true;
@@ -179,15 +182,17 @@ class VariantSearch {
   }
 
   // Where parameters travel beside the computation, seconds are no sum over blocks.
-  void AddMixtures(const MixtureParts& parts) {
-    const MixtureFront front = PlainMixtures(parts);
+  MixtureFront AddMixtures(const MixtureParts& parts) {
+    MixtureFront front;
+    AddPlainMixtures(parts, 0, *options_.pool, front);
     if (Travels()) {
       AddMeasured(front, parts, {});
-      return;
+      return front;
     }
     for (const auto& [seconds, mixture] : front) {
       Add(AssignmentOf(mixture, parts), seconds, mixture.peak);
     }
+    return front;
   }
 
   // One of several rounds of measurements, each with its part of the work.
@@ -230,12 +235,14 @@ class VariantSearch {
   }
 
   // Mixtures with copies that run beside the computation. Which of them are worth measuring is
-  // estimated from the mixtures without.
-  void AddSpread(MixtureParts& parts) {
+  // estimated from the mixtures without: `plain`, and those with other sides.
+  void AddSpread(MixtureParts& parts, MixtureFront plain) {
     std::vector<BlockOption> sides =
         Options(groups_.segments[blocks_], /*offload=*/true, SideOptions());
     std::erase_if(sides, [](const BlockOption& side) { return !Offloads(side.retentions); });
+    const int known_sides = static_cast<int>(parts.sides.size());
     AddSides(std::move(sides), parts);
+    AddPlainMixtures(parts, known_sides, *options_.pool, plain);
     // The blocks whose work hides the copies of one: with infinity, all waits for copies.
     constexpr double kHidden[] = {1, 2, 3, 4, 6, 8, std::numeric_limits<double>::infinity()};
     constexpr int kOptions = 6;
@@ -255,11 +262,13 @@ class VariantSearch {
           levels.push_back(level);
       }
     }
-    SpreadMixtures mixtures(parts, {.levels = std::move(levels),
-                                    .kinds = groups_.kinds,
-                                    .times = Times(),
-                                    .program_micro_steps = variant_.micro_steps,
-                                    .step_micro_steps = MicroSteps()});
+    SpreadMixtures mixtures(parts,
+                            {.levels = std::move(levels),
+                             .kinds = groups_.kinds,
+                             .times = Times(),
+                             .program_micro_steps = variant_.micro_steps,
+                             .step_micro_steps = MicroSteps()},
+                            std::move(plain), *options_.pool);
     constexpr int kRounds = 4;
     for (int round = 0; round < kRounds; ++round) {
       mixtures.Correct(AddMeasured(mixtures.Front(), parts, {round, kRounds}));
@@ -384,7 +393,7 @@ class VariantSearch {
   int64_t persistent_bytes_ = 0;
   MeasuredStep keep_;  // with everything kept
   std::vector<Candidate> candidates_;
-  std::set<Assignment> measured_;  // assignments, whether still candidates or not
+  std::map<Assignment, MeasuredStep> measured_;  // whether still candidates or not
 };
 
 }  // namespace
