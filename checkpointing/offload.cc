@@ -66,6 +66,7 @@ class Offloader {
     SetSizes(arrivals_);
     room_ = memory::kCopiesUnderWay * (Timed() ? BytesOfLargestBlock() : 1);
     nodes_ = std::move(program_.mutable_nodes());
+    result_.reserve(nodes_.size() + 4 * trips_.size());
     SetDepartureEnds();
     SetArrivalStarts();
     Forward();
@@ -271,10 +272,12 @@ class Offloader {
   // Moves a node of the original program to the result; after the forward pass it reads the tensors
   // that came back.
   void Move(int n) {
-    Node node = nodes_[n];
+    const bool view = nodes_[n].op->view;
+    if (n >= forward_ && view && Travels(program_.Root(nodes_[n].outputs[0])))
+      return;  // made again where it is read
+    // A view may be made again later. Of other nodes, only op and phase are looked at once more.
+    Node node = view ? nodes_[n] : std::move(nodes_[n]);
     if (n >= forward_) {
-      if (node.op->view && Travels(program_.Root(node.outputs[0])))
-        return;  // made again where it is read
       for (TensorId& id : node.inputs) id = Here(id);
     }
     result_.push_back(std::move(node));

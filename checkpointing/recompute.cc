@@ -42,16 +42,16 @@ class Recomputer {
       any_ = any_ || !info.kept;
     }
     if (!any_) return;
-    nodes_ = program.nodes();
-    for (int n = 0; n < static_cast<int>(nodes_.size()); ++n) {
-      for (TensorId id : nodes_[n].inputs) {
+    const std::vector<Node>& nodes = program.nodes();
+    for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
+      for (TensorId id : nodes[n].inputs) {
         if (id == kNoTensor || n < forward_) continue;
         // A tensor outside the saved set is a gradient.
         Info& info = tensors_[program.Root(id)];
         if (info.uses.empty()) info.kept = true;
       }
-      for (TensorId id : nodes_[n].outputs) {
-        if (id == kNoTensor || nodes_[n].op->view) continue;
+      for (TensorId id : nodes[n].outputs) {
+        if (id == kNoTensor || nodes[n].op->view) continue;
         tensors_[program.Root(id)].writers.push_back(n);
       }
     }
@@ -59,8 +59,10 @@ class Recomputer {
 
   graph::PassResult Run() {
     if (!any_) return {false, "nothing to recompute"};
-    result_ = std::move(program_.mutable_nodes());
-    result_.resize(static_cast<size_t>(forward_));
+    // Only nodes of the forward pass are copied: clones are made of them.
+    nodes_ = std::move(program_.mutable_nodes());
+    result_.reserve(2 * nodes_.size());
+    result_.assign(nodes_.begin(), nodes_.begin() + forward_);
     for (at_ = forward_; at_ < static_cast<int>(nodes_.size()); ++at_) {
       // A view of a recomputed tensor is made again where it is read.
       if (nodes_[at_].op->view && Recomputed(program_.Root(nodes_[at_].outputs[0]))) continue;

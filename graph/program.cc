@@ -56,7 +56,8 @@ TensorId Program::Require(std::string_view name) const {
 std::string Program::FreshName(std::string_view stem) const {
   std::string name(stem);
   for (int i = 2; Find(name) != kNoTensor; ++i) {
-    name = std::string(stem) + "." + std::to_string(i);
+    name.resize(stem.size());
+    name += "." + std::to_string(i);
   }
   return name;
 }
@@ -109,6 +110,8 @@ void Program::DropUnusedTensors() {
 Program::Call Program::CallOf(const Node& node) const {
   Call call;
   call.node = &node;
+  call.inputs.reserve(node.inputs.size());
+  call.outputs.reserve(node.outputs.size());
   auto type = [&](TensorId id) { return id == kNoTensor ? nullptr : &tensors_[id].type; };
   for (TensorId id : node.inputs) call.inputs.push_back(type(id));
   for (TensorId id : node.outputs) call.outputs.push_back(type(id));

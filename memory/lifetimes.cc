@@ -99,6 +99,7 @@ Lifetimes ComputeLifetimes(const Program& program, bool in_place) {
 
   const size_t count = program.tensors().size();
   std::vector<int32_t> buffer_of_root(count, -1);
+  result.buffers.reserve(count);
   auto add_buffer = [&](TensorId root) {
     Buffer buffer;
     buffer.tensors = {root};

@@ -37,6 +37,12 @@ struct Access {
 // read; but until the end of what ranks do together its tensors must stay.
 using Accesses = std::map<TensorId, std::vector<Access>>;
 
+// Whether the node uses tensors where it stands.
+bool IsAccess(const Node& node) {
+  const bool ends = ops::IsCollectiveDone(*node.op);
+  return (!node.op->view || ends) && node.op->transfer != Transfer::kCopyStart;
+}
+
 Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) {
   Accesses accesses;
   const Slices slices(program);
@@ -49,7 +55,7 @@ Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) 
   for (size_t n = 0; n < program.nodes().size(); ++n) {
     const Node& node = program.nodes()[n];
     const bool ends = ops::IsCollectiveDone(*node.op);
-    if ((node.op->view && !ends) || node.op->transfer == Transfer::kCopyStart) continue;
+    if (!IsAccess(node)) continue;
     for (TensorId id : node.inputs) {
       Access* const access = add(id, n);
       if (access == nullptr) continue;
@@ -296,7 +302,15 @@ TensorId Slices::StayingOf(TensorId id) const {
 }
 
 bool HasStays(const Program& program, const std::vector<bool>& on_host) {
-  return !FindAccesses(program, on_host).empty();
+  const auto selected = [&](TensorId id) {
+    return id != kNoTensor && on_host[static_cast<size_t>(program.Root(id))];
+  };
+  return std::ranges::any_of(program.nodes(), [&](const Node& node) {
+    const bool ends = ops::IsCollectiveDone(*node.op);
+    if (!IsAccess(node)) return false;
+    return std::ranges::any_of(node.inputs, selected) ||
+           (!ends && std::ranges::any_of(node.outputs, selected));
+  });
 }
 
 std::vector<StayGroup> FindStays(const Program& program, const std::vector<bool>& on_host) {

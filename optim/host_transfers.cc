@@ -95,6 +95,7 @@ class Transfers {
 
   void Run() {
     nodes_ = std::exchange(program_.mutable_nodes(), {});
+    program_.mutable_nodes().reserve(2 * nodes_.size());
     for (at_ = 0; at_ < nodes_.size(); ++at_) {
       if (begun_ < groups_.size() && groups_[begun_].first == at_) {
         Begin(groups_[begun_]);
@@ -250,7 +251,9 @@ class Transfers {
       here = {kNoTensor, AddLike(id, ".updated", kNoTensor), {}};
       id = here.current;
     }
-    program_.mutable_nodes().push_back(node);
+    program_.mutable_nodes().push_back(std::move(node));
+    // Copies for this node's tensors take its scope.
+    node.scope = program_.nodes().back().scope;
   }
 
   bool IsAbout(TensorId id) const {

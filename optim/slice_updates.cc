@@ -33,14 +33,15 @@ class Slicer {
 
   int Run() {
     int sliced = 0;
-    const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
+    std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
+    program_.mutable_nodes().reserve(nodes.size());
     for (size_t n = 0; n < nodes.size(); ++n) {
       const int64_t pieces = PiecesOf(nodes[n], n);
       if (pieces > 1) {
         Emit(nodes[n], pieces);
         ++sliced;
       } else {
-        program_.mutable_nodes().push_back(nodes[n]);
+        program_.mutable_nodes().push_back(std::move(nodes[n]));
       }
     }
     return sliced;

@@ -1,7 +1,6 @@
 #include "optim/spare_bytes.h"
 
 #include <algorithm>
-#include <map>
 
 namespace plimsoll::optim {
 
@@ -10,27 +9,32 @@ using graph::Node;
 using graph::TensorId;
 
 std::vector<int64_t> SpareBytes(const graph::Program& program) {
+  const std::vector<Node>& nodes = program.nodes();
   struct Life {
     size_t first = 0, last = 0;  // nodes
   };
-  std::map<TensorId, Life> lives;
-  const std::vector<Node>& nodes = program.nodes();
+  std::vector<Life> lives(program.tensors().size(), Life{nodes.size(), 0});  // by root
   for (size_t n = 0; n < nodes.size(); ++n) {
     const auto use = [&](TensorId id) {
       if (id == kNoTensor) return;
       const TensorId root = program.Root(id);
       const graph::Tensor& tensor = program.tensor(root);
       if (tensor.persistent || tensor.place == graph::Place::kHost) return;
-      lives.try_emplace(root, Life{n, n}).first->second.last = n;
+      Life& life = lives[static_cast<size_t>(root)];
+      life.first = std::min(life.first, n);
+      life.last = n;
     };
     for (TensorId id : nodes[n].inputs) use(id);
     for (TensorId id : nodes[n].outputs) use(id);
     use(nodes[n].workspace);
   }
   std::vector<int64_t> changes(nodes.size() + 1, 0);
-  for (const auto& [root, life] : lives) {
-    changes[life.first] += program.tensor(root).bytes();
-    changes[life.last + 1] -= program.tensor(root).bytes();
+  for (size_t id = 0; id < lives.size(); ++id) {
+    const Life& life = lives[id];
+    if (life.first == nodes.size()) continue;
+    const int64_t bytes = program.tensors()[id].bytes();
+    changes[life.first] += bytes;
+    changes[life.last + 1] -= bytes;
   }
   std::vector<int64_t> live(nodes.size(), 0);
   for (size_t n = 0; n < nodes.size(); ++n) live[n] = changes[n] + (n > 0 ? live[n - 1] : 0);
