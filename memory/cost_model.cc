@@ -176,7 +176,11 @@ std::vector<double> CostModel::SecondsBesideCopies(const graph::Program& program
       const auto copy = arrives.find(program.Root(node.inputs[0]));
       if (copy != arrives.end()) seconds[n] = std::max(0.0, copy->second - now);
     } else if (!node.op->view) {
-      seconds[n] = Seconds(program.CallOf(node).get());
+      const double alone = Seconds(program.CallOf(node).get());
+      // From now on a way is busy without a pause until it is free.
+      double beside = 0;
+      for (const double end : free_from) beside += std::clamp(end - now, 0.0, alone);
+      seconds[n] = alone + rates_.copies_slow() * beside;
     }
     now += seconds[n];
   }

@@ -136,14 +136,18 @@ bool Is16Bit(const graph::OpCall& call) {
                                call.input(0).dtype == graph::DType::kFloat16);
 }
 
-// Wider heads give the matrix units of attention more work per exponential.
-double HeadFactor(const graph::OpCall& call) {
+// The rates of attention are those for 1,024 tokens. In longer sequences, a smaller part of the
+// causal scores lies in tiles that are computed only in part, and wider heads give the matrix units
+// more work per exponential.
+double AttentionFactor(const graph::OpCall& call) {
   if (call.op.cost_class != CostClass::kAttention) return 1;
   const int64_t heads = call.attributes.GetInt("heads");
   const int64_t head =
       call.input(0).shape.dim(-1) / (heads + 2 * call.attributes.GetInt("kv_heads"));
   constexpr int64_t kWide = 96;
-  return head > kWide ? 1.42 : 1;
+  constexpr double kTokens = 1024, kHalf = 350;  // kHalf tokens reach half of the highest rate
+  const auto tokens = static_cast<double>(call.input(0).shape.dim(-2));
+  return tokens / (tokens + kHalf) * (kTokens + kHalf) / kTokens * (head > kWide ? 1.06 : 1);
 }
 
 }  // namespace
@@ -180,7 +184,7 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
   const double vector = scale(&gpu::PeakRates::fp32), memory = scale(&gpu::PeakRates::memory);
   double flops = GpuFlops32(op) * vector;
   if (Is16Bit(call) && op.cost_class != CostClass::kBandwidth) {
-    flops = GpuFlops16(op) * HeadFactor(call) * scale(&gpu::PeakRates::half);
+    flops = GpuFlops16(op) * AttentionFactor(call) * scale(&gpu::PeakRates::half);
   } else if (call.attributes.Has("tf32") && GpuFlopsTf32(op) != GpuFlops32(op)) {
     // A GPU without TF32 computes such products like other float32 products.
     flops = std::max(flops, GpuFlopsTf32(op) * scale(&gpu::PeakRates::tf32));

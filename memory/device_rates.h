@@ -43,6 +43,8 @@ class DeviceRates {
   // The time of such a copy itself, during whose first `beside` seconds another one goes the other
   // way.
   double CopySeconds(double bytes, graph::Place to = graph::Place::kHost, double beside = 0) const;
+  // By how much of that time it slows the ops beside it: they share memory, caches and power.
+  double copies_slow() const { return copies_overlap() ? 0.037 : 0; }
   // Of a GPU. Until it is set, the rates are built in.
   const LinkRates& link() const { return link_; }
   void set_link(const LinkRates& link) { link_ = link; }

@@ -194,6 +194,21 @@ TEST(CostModel, CopiesTakeTheMeasuredLink) {
   EXPECT_NEAR(gpu.ProgramSeconds(there_and_back), 25e-3 + 7.5e-3, 1e-5);
 }
 
+// As long as a copy is under way.
+TEST(CostModel, OpsBesideCopiesAreSlower) {
+  const CostModel gpu(DeviceRates::Gpu());
+  const double slow = gpu.rates().copies_slow();
+  ASSERT_GT(slow, 0);
+  EXPECT_EQ(CostModel(1).rates().copies_slow(), 0);
+  const Program busy = RoundTrip(1 << 16), idle = RoundTrip(1);
+  const auto alone = [&](const Program& program, size_t node) {
+    return gpu.Seconds(program.CallOf(program.nodes()[node]).get());
+  };
+  const double copy = gpu.rates().CopySeconds(4 * 16777216.0);
+  EXPECT_NEAR(gpu.NodeSeconds(busy)[1], alone(busy, 1) + slow * copy, 1e-12);
+  EXPECT_NEAR(gpu.NodeSeconds(idle)[1], alone(idle, 1) * (1 + slow), 1e-12);
+}
+
 // A block in which the cost of recomputing `gelu` depends on whether `up` was kept.
 TEST(BlockOptions, FollowTheChainRule) {
   const Program program = graph::ParseProgram(R"(
