@@ -143,7 +143,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
 #pragma unroll
       for (int k = 0; k < 8; ++k) {
         const uint32_t rows16 = k % 4 * 2048;
-        MultiplyTransposed<T>(
+        MultiplyShared<T, /*kTransposed=*/true>(
             d, OperandAt(LowerHalf(m.Scores(scores_before)), k / 4 * kOperandTile + rows16),
             OperandAt(LowerHalf(m.Keys(k / 4) + half * kOperandTile), rows16), k > 0 || loads);
       }

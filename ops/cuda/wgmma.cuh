@@ -97,23 +97,23 @@ __device__ void WaitForProducts(float (&d)[32]) {
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, " \
   "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
 
-// d = (add ? d : 0) + a·bᵀ for 16 columns of the tiles a and b.
-template <typename T>
+// d = (add ? d : 0) + a·bᵀ for 16 columns of the tiles a and b; transposed: aᵀ·b for 16 rows.
+template <typename T, bool kTransposed = false>
 __device__ void MultiplyShared(float (&d)[32], uint64_t a, uint64_t b, bool add) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " PLIMSOLL_RESULT_NAMES
-        ", %32, %33, p, 1, 1, 0, 0;\n}\n"
+        ", %32, %33, p, 1, 1, %35, %35;\n}\n"
         : PLIMSOLL_RESULT(d)
-        : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+        : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(static_cast<int>(kTransposed)));
   } else {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 " PLIMSOLL_RESULT_NAMES
-        ", %32, %33, p, 1, 1, 0, 0;\n}\n"
+        ", %32, %33, p, 1, 1, %35, %35;\n}\n"
         : PLIMSOLL_RESULT(d)
-        : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+        : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(static_cast<int>(kTransposed)));
   }
 }
 
@@ -150,26 +150,6 @@ __device__ void MultiplyHeld(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
         ", {%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}\n"
         : PLIMSOLL_RESULT(d)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
-  }
-}
-
-// d = (add ? d : 0) + aᵀ·b for 16 rows of the tiles a and b.
-template <typename T>
-__device__ void MultiplyTransposed(float (&d)[32], uint64_t a, uint64_t b, bool add) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " PLIMSOLL_RESULT_NAMES
-        ", %32, %33, p, 1, 1, 1, 1;\n}\n"
-        : PLIMSOLL_RESULT(d)
-        : "l"(a), "l"(b), "r"(static_cast<int>(add)));
-  } else {
-    asm volatile(
-        "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 " PLIMSOLL_RESULT_NAMES
-        ", %32, %33, p, 1, 1, 1, 1;\n}\n"
-        : PLIMSOLL_RESULT(d)
-        : "l"(a), "l"(b), "r"(static_cast<int>(add)));
   }
 }
 
