@@ -34,8 +34,8 @@ double Best(Body body) {
 
 double GemmRate(int threads) {
   constexpr int64_t kSize = 2048;
-  const TestTensor a = Normal(DType::kFloat32, {kSize, kSize}, 1);
-  const TestTensor b = Normal(DType::kFloat32, {kSize, kSize}, 2);
+  const TestTensor a = NormalValues(DType::kFloat32, {kSize, kSize}, 1);
+  const TestTensor b = NormalValues(DType::kFloat32, {kSize, kSize}, 2);
   OpRunner runner("linear", {&a, &b, nullptr}, {}, threads);
   return 2.0 * kSize * kSize * kSize / Best([&] { runner.Run(); });
 }
@@ -47,8 +47,9 @@ void Measure(int64_t batch, int64_t length, int64_t heads, int64_t kv_heads, int
                               {"causal", true},
                               {"dropout", 0.0},
                               {"key", int64_t{0}}};
-  const TestTensor qkv = Normal(DType::kFloat32, {batch, length, (heads + 2 * kv_heads) * head}, 1);
-  const TestTensor dout = Normal(DType::kFloat32, {batch, length, heads * head}, 2);
+  const TestTensor qkv =
+      NormalValues(DType::kFloat32, {batch, length, (heads + 2 * kv_heads) * head}, 1);
+  const TestTensor dout = NormalValues(DType::kFloat32, {batch, length, heads * head}, 2);
   OpRunner forward("attention", {&qkv, nullptr}, attributes, threads);
   const double forward_time = Best([&] { forward.Run(); });
   OpRunner backward("attention_backward",

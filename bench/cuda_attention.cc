@@ -26,7 +26,7 @@ using ops::CudaOpRunner;
 using ops::CudaTensor;
 
 // Normal values, a million of them repeated.
-CudaTensor Normal(DType dtype, graph::Shape shape, int seed) {
+CudaTensor NormalValues(DType dtype, graph::Shape shape, int seed) {
   const CudaTensor tensor({dtype, shape});
   const int64_t bytes = tensor.type().bytes();
   const ops::TestTensor some =
@@ -54,8 +54,8 @@ void Measure(const Case& c, gpu::Libraries& libraries, cudaStream_t stream) {
                               {"dropout", c.dropout},
                               {"key", int64_t{1}}};
   const CudaTensor qkv =
-      Normal(c.dtype, {c.batch, c.length, (c.heads + 2 * c.kv_heads) * c.head}, 1);
-  const CudaTensor dout = Normal(c.dtype, {c.batch, c.length, c.heads * c.head}, 2);
+      NormalValues(c.dtype, {c.batch, c.length, (c.heads + 2 * c.kv_heads) * c.head}, 1);
+  const CudaTensor dout = NormalValues(c.dtype, {c.batch, c.length, c.heads * c.head}, 2);
   const CudaTensor rng(ops::Values(DType::kInt32, {2}, {3, 4}));
   const CudaTensor* const given = c.dropout > 0 ? &rng : nullptr;
   const CudaOpRunner forward("attention", {&qkv, given}, attributes);
@@ -79,9 +79,10 @@ void Measure(const Case& c, gpu::Libraries& libraries, cudaStream_t stream) {
 }
 
 void MeasureCached(const Case& c, int64_t window, gpu::Libraries& libraries, cudaStream_t stream) {
-  const CudaTensor qkv = Normal(c.dtype, {c.batch, window, (c.heads + 2 * c.kv_heads) * c.head}, 1);
-  const CudaTensor keys = Normal(c.dtype, {c.batch, c.kv_heads, c.length, c.head}, 2);
-  const CudaTensor values = Normal(c.dtype, {c.batch, c.kv_heads, c.length, c.head}, 3);
+  const CudaTensor qkv =
+      NormalValues(c.dtype, {c.batch, window, (c.heads + 2 * c.kv_heads) * c.head}, 1);
+  const CudaTensor keys = NormalValues(c.dtype, {c.batch, c.kv_heads, c.length, c.head}, 2);
+  const CudaTensor values = NormalValues(c.dtype, {c.batch, c.kv_heads, c.length, c.head}, 3);
   const CudaTensor position(
       ops::Values(DType::kInt32, {1}, {static_cast<double>(c.length - window)}));
   CudaOpRunner op("attention_cached", {&qkv, &keys, &values, &position},

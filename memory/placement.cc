@@ -1,8 +1,10 @@
 #include "memory/placement.h"
 
 #include <fmt/format.h>
+#include <immintrin.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -33,15 +35,62 @@ std::vector<int64_t> LiveBytes(std::span<const Interval> intervals, int64_t alig
   return live;
 }
 
-// A placed buffer, in the form that the search for gaps needs.
-struct Placed {
-  int64_t begin, end;
-  int32_t birth, death;
-};
-
 enum class Fit { kLowest, kTightest };
 
-// Places buffers one by one in a given order, keeping those placed sorted by offset.
+// The buffers that are placed, by offset, as the search for gaps reads them: most of its time goes
+// into finding those that are alive at the same time as another one.
+class PlacedBuffers {
+ public:
+  void Clear() {
+    size_ = 0;
+    begin_.clear();
+    end_.clear();
+    birth_.assign(kLanes, 0);
+    death_.assign(kLanes, kNever);
+  }
+
+  void Insert(int64_t offset, const Interval& buffer) {
+    const auto at = std::upper_bound(begin_.begin(), begin_.end(), offset) - begin_.begin();
+    begin_.insert(begin_.begin() + at, offset);
+    end_.insert(end_.begin() + at, offset + buffer.size);
+    birth_.insert(birth_.begin() + at, buffer.birth);
+    death_.insert(death_.begin() + at, buffer.death);
+    ++size_;
+  }
+
+  int64_t size() const { return size_; }
+
+  // Calls visit(number, begin, end) for those that are alive at the same time, until it returns
+  // false.
+  template <typename Visit>
+  void ForEachBeside(const Interval& buffer, Visit visit) const {
+    const __m256i birth = _mm256_set1_epi32(buffer.birth), death = _mm256_set1_epi32(buffer.death);
+    for (int64_t first = 0; first < size_; first += kLanes) {
+      const __m256i dead_before = _mm256_cmpgt_epi32(birth, Load(death_, first));
+      const __m256i born_later = _mm256_cmpgt_epi32(Load(birth_, first), death);
+      const __m256i apart = _mm256_or_si256(dead_before, born_later);
+      unsigned beside = ~_mm256_movemask_ps(_mm256_castsi256_ps(apart)) & 0xFFu;
+      for (; beside != 0; beside &= beside - 1) {
+        const int64_t number = first + std::countr_zero(beside);
+        if (!visit(number, begin_[number], end_[number])) return;
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kLanes = 8;
+  static constexpr int32_t kNever = -1;  // the death of what fills up the last lanes
+
+  static __m256i Load(const std::vector<int32_t>& values, int64_t first) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values.data() + first));
+  }
+
+  int64_t size_ = 0;
+  std::vector<int64_t> begin_, end_;
+  std::vector<int32_t> birth_, death_;  // kLanes more than there are buffers
+};
+
+// Places buffers one by one in a given order.
 class Greedy {
  public:
   explicit Greedy(std::span<const Interval> sized) : sized_(sized) {}
@@ -50,17 +99,14 @@ class Greedy {
   // `work`.
   int64_t Run(std::span<const int32_t> order, Fit fit, std::vector<int64_t>& offsets,
               int64_t& work) {
-    placed_.clear();
+    placed_.Clear();
     int64_t extent = 0;
     for (int32_t index : order) {
       const Interval& buffer = sized_[index];
       const int64_t offset = FindGap(buffer, fit, work);
       offsets[index] = offset;
-      const Placed placed{offset, offset + buffer.size, buffer.birth, buffer.death};
-      extent = std::max(extent, placed.end);
-      auto at = std::upper_bound(placed_.begin(), placed_.end(), offset,
-                                 [](int64_t o, const Placed& p) { return o < p.begin; });
-      placed_.insert(at, placed);
+      extent = std::max(extent, offset + buffer.size);
+      placed_.Insert(offset, buffer);
     }
     return extent;
   }
@@ -70,24 +116,28 @@ class Greedy {
     int64_t gap_begin = 0;
     int64_t best = -1;
     int64_t best_gap = kInfinity;
-    int64_t looked_at = 16;  // the cost of a buffer apart from its neighbours
-    for (const Placed& p : placed_) {
-      ++looked_at;
-      if (p.death < buffer.birth || p.birth > buffer.death) continue;
-      const int64_t gap = p.begin - gap_begin;
+    int64_t looked_at = placed_.size();
+    placed_.ForEachBeside(buffer, [&](int64_t number, int64_t begin, int64_t end) {
+      const int64_t gap = begin - gap_begin;
       if (gap >= buffer.size && gap < best_gap) {
         best = gap_begin;
         best_gap = gap;
-        if (fit == Fit::kLowest || gap == buffer.size) break;
+        if (fit == Fit::kLowest || gap == buffer.size) {
+          looked_at = number + 1;
+          return false;
+        }
       }
-      gap_begin = std::max(gap_begin, p.end);
-    }
-    work += looked_at;
+      gap_begin = std::max(gap_begin, end);
+      return true;
+    });
+    work += looked_at + kWorkOfABuffer;
     return best >= 0 ? best : gap_begin;
   }
 
+  static constexpr int64_t kWorkOfABuffer = 16;  // apart from its neighbours
+
   std::span<const Interval> sized_;
-  std::vector<Placed> placed_;
+  PlacedBuffers placed_;
 };
 
 struct Order {

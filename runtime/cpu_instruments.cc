@@ -33,13 +33,35 @@ ArenaMeter::ArenaMeter(const Program& program, const Layout& layout, ArenaBases 
       gaps_(UncoveredGaps(program, layout)),
       used_bytes_(layout.persistent_bytes) {}
 
-std::byte ArenaMeter::Pattern(int64_t offset) const {
-  const uint64_t mixed = (static_cast<uint64_t>(offset) + run_ * 0x51ED2701u) * 0x9E3779B97F4A7C15u;
-  return static_cast<std::byte>(mixed >> 56);
+uint64_t ArenaMeter::Word(int64_t index) const {
+  return (static_cast<uint64_t>(index) + run_ * 0x51ED2701u) * 0x9E3779B97F4A7C15u;
+}
+
+std::byte ArenaMeter::Byte(int64_t offset) const {
+  return static_cast<std::byte>(Word(offset / kWord) >> (8 * (offset % kWord)));
 }
 
 void ArenaMeter::Fill(int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) base_[i] = Pattern(i);
+  int64_t i = begin;
+  for (; i < end && i % kWord != 0; ++i) base_[i] = Byte(i);
+  for (; i + kWord <= end; i += kWord) {
+    const uint64_t word = Word(i / kWord);
+    std::memcpy(base_ + i, &word, kWord);
+  }
+  for (; i < end; ++i) base_[i] = Byte(i);
+}
+
+int64_t ArenaMeter::FirstChanged(int64_t begin, int64_t end) const {
+  int64_t i = begin;
+  for (; i < end && i % kWord != 0; ++i) {
+    if (base_[i] != Byte(i)) return i;
+  }
+  for (; i + kWord <= end; i += kWord) {
+    const uint64_t word = Word(i / kWord);
+    if (std::memcmp(base_ + i, &word, kWord) != 0) break;
+  }
+  while (i < end && base_[i] == Byte(i)) ++i;
+  return i;
 }
 
 void ArenaMeter::BeforeRun() {
@@ -47,36 +69,33 @@ void ArenaMeter::BeforeRun() {
   for (const Gap& gap : gaps_) Fill(gap.begin, gap.end);
 }
 
+ArenaMeter::Offsets ArenaMeter::OffsetsOf(const Range& range) const {
+  const int64_t begin = range.begin - base_, end = begin + static_cast<int64_t>(range.bytes);
+  return {begin, end, (end + alignment_ - 1) / alignment_ * alignment_};
+}
+
 void ArenaMeter::BeforeNode(int node) {
   for (const Range& range : fresh_[node]) {
-    const int64_t begin = range.begin - base_;
-    Fill(begin, begin + static_cast<int64_t>(range.bytes));
+    const Offsets offsets = OffsetsOf(range);
+    if (offsets.rounded > used_bytes_) Fill(offsets.begin, offsets.end);
   }
 }
 
 void ArenaMeter::AfterNode(int node) {
   for (const Range& range : fresh_[node]) {
-    const int64_t begin = range.begin - base_;
-    const int64_t end = begin + static_cast<int64_t>(range.bytes);
-    const int64_t rounded = (end + alignment_ - 1) / alignment_ * alignment_;
-    if (rounded <= used_bytes_) continue;
-    for (int64_t i = begin; i < end; ++i) {
-      if (base_[i] != Pattern(i)) {
-        used_bytes_ = rounded;
-        break;
-      }
-    }
+    const Offsets offsets = OffsetsOf(range);
+    if (offsets.rounded <= used_bytes_) continue;  // not filled, or a larger one is used
+    if (FirstChanged(offsets.begin, offsets.end) < offsets.end) used_bytes_ = offsets.rounded;
   }
 }
 
 void ArenaMeter::AfterRun() {
   for (const Gap& gap : gaps_) {
-    for (int64_t i = gap.begin; i < gap.end; ++i) {
-      if (base_[i] == Pattern(i)) continue;
-      throw InternalError(fmt::format(
-          "program '{}' wrote byte {} of the arena, which belongs to none of its tensors",
-          program_.name(), i));
-    }
+    const int64_t changed = FirstChanged(gap.begin, gap.end);
+    if (changed == gap.end) continue;
+    throw InternalError(
+        fmt::format("program '{}' wrote byte {} of the arena, which belongs to none of its tensors",
+                    program_.name(), changed));
   }
 }
 

@@ -30,7 +30,8 @@ class Poison {
 };
 
 // Measures the device arena: fills bytes with a pattern that depends on address and run; a buffer
-// counts as used when any of its bytes differs after its node has run.
+// counts as used when any of its bytes differs after its node has run. Buffers that would change
+// nothing, since they end below what is used, are left as they are.
 class ArenaMeter {
  public:
   ArenaMeter(const graph::Program& program, const Layout& layout, ArenaBases bases);
@@ -44,8 +45,18 @@ class ArenaMeter {
   int64_t used_bytes() const { return used_bytes_; }
 
  private:
-  std::byte Pattern(int64_t offset) const;
+  static constexpr int64_t kWord = 8;  // bytes that the pattern has at once
+
+  struct Offsets {
+    int64_t begin, end, rounded;  // the last one is the end, rounded up to the alignment
+  };
+  Offsets OffsetsOf(const RangesByNode::Range& range) const;
+
+  uint64_t Word(int64_t index) const;
+  std::byte Byte(int64_t offset) const;
   void Fill(int64_t begin, int64_t end);
+  // The first byte that isn't the pattern's; `end` if all are.
+  int64_t FirstChanged(int64_t begin, int64_t end) const;
 
   const graph::Program& program_;
   std::byte* base_;

@@ -99,8 +99,8 @@ void ExpectSameBits(const TestTensor& got, const TestTensor& want) {
 
 TEST(AddNorm, HasTheBitsOfItsParts) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    const TestTensor a = Normal(dtype, {37, 45}, 1), b = Normal(dtype, {37, 45}, 2);
-    const TestTensor weight = Normal(dtype, {45}, 3), bias = Normal(dtype, {45}, 4);
+    const TestTensor a = NormalValues(dtype, {37, 45}, 1), b = NormalValues(dtype, {37, 45}, 2);
+    const TestTensor weight = NormalValues(dtype, {45}, 3), bias = NormalValues(dtype, {45}, 4);
     const graph::Attributes eps = {{"eps", 1e-5}};
     const TestTensor sum = RunOp("add", {&a, &b})[0];
     const auto layer = RunOp("layer_norm", {&sum, &weight, &bias}, eps);

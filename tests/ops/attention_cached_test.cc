@@ -44,7 +44,7 @@ class CachedAttentionTest : public testing::TestWithParam<Case> {
 
 TEST_P(CachedAttentionTest, WindowsGiveWhatTheWholeTextGives) {
   const auto [dtype, heads, kv_heads, tolerance] = GetParam();
-  const TestTensor qkv = Normal(dtype, {kRows, kLength, stride()}, 1);
+  const TestTensor qkv = NormalValues(dtype, {kRows, kLength, stride()}, 1);
   const TestTensor whole = RunOp("attention", {&qkv, nullptr},
                                  {{"heads", heads},
                                   {"kv_heads", kv_heads},
@@ -82,8 +82,8 @@ INSTANTIATE_TEST_SUITE_P(Types, CachedAttentionTest,
                                          Case{DType::kFloat32, 4, 1, 2e-6}));
 
 TEST(CachedAttention, RefusesPositionsOutsideTheCache) {
-  const TestTensor qkv = Normal(DType::kFloat32, {1, 3, 12}, 1);
-  const TestTensor cache = Normal(DType::kFloat32, {1, 1, 8, 4}, 2);
+  const TestTensor qkv = NormalValues(DType::kFloat32, {1, 3, 12}, 1);
+  const TestTensor cache = NormalValues(DType::kFloat32, {1, 1, 8, 4}, 2);
   for (const double first : {-1.0, 6.0}) {
     const TestTensor position = Values(DType::kInt32, {1}, {first});
     EXPECT_THROW(RunOp("attention_cached", {&qkv, &cache, &cache, &position},

@@ -106,8 +106,8 @@ TEST_P(AttentionTest, AgreesWithItsFormulaOnAnyInstructionSetAndThreads) {
                             : dtype == DType::kFloat16 ? 0x1p-11
                                                        : 0;
     const TestTensor qkv =
-        Normal(dtype, {c.batch, c.sequence, (c.heads + 2 * c.kv_heads) * c.head}, 1);
-    const TestTensor dout = Normal(dtype, {c.batch, c.sequence, c.heads * c.head}, 2);
+        NormalValues(dtype, {c.batch, c.sequence, (c.heads + 2 * c.kv_heads) * c.head}, 1);
+    const TestTensor dout = NormalValues(dtype, {c.batch, c.sequence, c.heads * c.head}, 2);
     const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
     const TestTensor* const given = c.dropout > 0 ? &rng : nullptr;
     const TestTensor lengths = Values(DType::kInt32, {std::ssize(c.lengths)}, c.lengths);
@@ -150,12 +150,12 @@ INSTANTIATE_TEST_SUITE_P(
 
 // What lies in the padding has no effect, not even if it is no number.
 TEST(Attention, DoesNotReadPadding) {
-  TestTensor qkv = Normal(DType::kFloat32, {1, 100, 3 * 16}, 5);
+  TestTensor qkv = NormalValues(DType::kFloat32, {1, 100, 3 * 16}, 5);
   const TestTensor lengths = Values(DType::kInt32, {1}, {70});
   const Attributes attributes = AttributesOf({1, 100, 1, 1, 16, false, 0});
   const auto run = [&] {
     std::vector<TestTensor> got = RunOp("attention", {&qkv, nullptr, &lengths}, attributes);
-    const TestTensor dout = Normal(DType::kFloat32, {1, 100, 16}, 6);
+    const TestTensor dout = NormalValues(DType::kFloat32, {1, 100, 16}, 6);
     got.push_back(RunOp("attention_backward", {&qkv, &got[0], &got[1], &dout, nullptr, &lengths},
                         attributes)[0]);
     return got;
@@ -167,7 +167,7 @@ TEST(Attention, DoesNotReadPadding) {
 }
 
 TEST(Attention, RefusesALengthBeyondTheRow) {
-  const TestTensor qkv = Normal(DType::kFloat32, {1, 10, 3 * 16}, 5);
+  const TestTensor qkv = NormalValues(DType::kFloat32, {1, 10, 3 * 16}, 5);
   const TestTensor lengths = Values(DType::kInt32, {1}, {11});
   EXPECT_THROW(
       RunOp("attention", {&qkv, nullptr, &lengths}, AttributesOf({1, 10, 1, 1, 16, false, 0})),
@@ -175,7 +175,7 @@ TEST(Attention, RefusesALengthBeyondTheRow) {
 }
 
 TEST(Attention, StaysFiniteForLargeScores) {
-  const TestTensor qkv = Normal(DType::kFloat32, {1, 100, 3 * 16}, 5, 60);
+  const TestTensor qkv = NormalValues(DType::kFloat32, {1, 100, 3 * 16}, 5, 60);
   const Attributes attributes = AttributesOf({1, 100, 1, 1, 16, true, 0});
   const std::vector<TestTensor> got = RunOp("attention", {&qkv, nullptr}, attributes);
   for (int64_t i = 0; i < got[0].size(); ++i) ASSERT_TRUE(std::isfinite(got[0].at(i)));
@@ -184,7 +184,7 @@ TEST(Attention, StaysFiniteForLargeScores) {
 TEST(Attention, PassesNanOn) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     SCOPED_TRACE(graph::Name(dtype));
-    TestTensor qkv = Normal(dtype, {1, 40, 3 * 16}, 5);
+    TestTensor qkv = NormalValues(dtype, {1, 40, 3 * 16}, 5);
     qkv.set(10 * 48 + 16, std::nan(""));  // a key: seen by the queries from 10 on
     const std::vector<TestTensor> got =
         RunOp("attention", {&qkv, nullptr}, AttributesOf({1, 40, 1, 1, 16, true, 0}));
@@ -195,7 +195,7 @@ TEST(Attention, PassesNanOn) {
 }
 
 TEST(Attention, LseMayBeLeftOut) {
-  const TestTensor qkv = Normal(DType::kFloat32, {1, 40, 3 * 16}, 5);
+  const TestTensor qkv = NormalValues(DType::kFloat32, {1, 40, 3 * 16}, 5);
   const Attributes attributes = AttributesOf({1, 40, 1, 1, 16, true, 0});
   const std::vector<TestTensor> with = RunOp("attention", {&qkv, nullptr}, attributes);
   const std::vector<TestTensor> without =

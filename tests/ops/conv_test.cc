@@ -94,13 +94,14 @@ TEST(Conv, IsItsFormula) {
   for (const Case& c : Cases()) {
     SCOPED_TRACE(c.x.ToString() + " * " + c.weight.ToString());
     const Attributes attributes = AttributesOf(c);
-    const TestTensor x = Normal(DType::kFloat32, c.x, 1), w = Normal(DType::kFloat32, c.weight, 2);
-    const TestTensor bias = Normal(DType::kFloat32, {c.weight.dim(0)}, 3);
+    const TestTensor x = NormalValues(DType::kFloat32, c.x, 1),
+                     w = NormalValues(DType::kFloat32, c.weight, 2);
+    const TestTensor bias = NormalValues(DType::kFloat32, {c.weight.dim(0)}, 3);
     const TestTensor y = RunOp("conv", {&x, &w, &bias}, attributes)[0];
-    const TestTensor dy = Normal(DType::kFloat32, y.type().shape, 4);
-    const TestTensor acc = Normal(DType::kFloat32, c.x, 5);
+    const TestTensor dy = NormalValues(DType::kFloat32, y.type().shape, 4);
+    const TestTensor acc = NormalValues(DType::kFloat32, c.x, 5);
     const TestTensor dx = RunOp("conv_dx", {&dy, &w, &acc}, WithShape(attributes, c.x))[0];
-    const TestTensor acc_weight = Normal(DType::kFloat32, c.weight, 6);
+    const TestTensor acc_weight = NormalValues(DType::kFloat32, c.weight, 6);
     const std::vector<TestTensor> dw =
         RunOp("conv_dw", {&x, &dy, &acc_weight, nullptr}, WithShape(attributes, c.weight));
 
@@ -129,10 +130,11 @@ TEST(Conv, IsItsFormula) {
 // More pixels than one block of columns holds.
 TEST(Conv, LargeImagesAreComputedInBlocks) {
   const Case c{{2, 96, 90, 16}, {8, 5, 5, 16}, {.pad = {0, 2, 2}}};
-  const TestTensor x = Normal(DType::kFloat64, c.x, 1), w = Normal(DType::kFloat64, c.weight, 2);
+  const TestTensor x = NormalValues(DType::kFloat64, c.x, 1),
+                   w = NormalValues(DType::kFloat64, c.weight, 2);
   const TestTensor y = RunOp("conv", {&x, &w, nullptr}, AttributesOf(c))[0];
   // One image after another, and by linearity: Σ y·dy = Σ x·dx = Σ w·dw.
-  const TestTensor dy = Normal(DType::kFloat64, y.type().shape, 3);
+  const TestTensor dy = NormalValues(DType::kFloat64, y.type().shape, 3);
   const TestTensor dx = RunOp("conv_dx", {&dy, &w, nullptr}, WithShape(AttributesOf(c), c.x))[0];
   const TestTensor dw =
       RunOp("conv_dw", {&x, &dy, nullptr, nullptr}, WithShape(AttributesOf(c), c.weight))[0];

@@ -39,7 +39,7 @@ TEST(CrossEntropy, IsTheMeanOfRowsThatHaveALabel) {
 TEST(CrossEntropy, TwoLabelsShareTheLoss) {
   constexpr int kClasses = 7;
   const graph::Attributes smoothed = {{"label_smoothing", 0.1}};
-  const TestTensor logits = Normal(DType::kFloat64, {1, kClasses}, 1);
+  const TestTensor logits = NormalValues(DType::kFloat64, {1, kClasses}, 1);
   const TestTensor one = Values(DType::kFloat32, {}, {1}), dloss = Values(DType::kFloat64, {}, {1});
   const TestTensor a = Values(DType::kInt32, {1}, {2}), b = Values(DType::kInt32, {1}, {5});
   const TestTensor none = Values(DType::kInt32, {1}, {-1});
@@ -65,7 +65,7 @@ TEST(CrossEntropy, TwoLabelsShareTheLoss) {
 }
 
 TEST(CrossEntropy, ARowWithoutALabelHasNoGradient) {
-  const TestTensor logits = Normal(DType::kFloat32, {2, 3}, 1);
+  const TestTensor logits = NormalValues(DType::kFloat32, {2, 3}, 1);
   const TestTensor labels = Labels({-100, 2});
   const TestTensor one = Values(DType::kFloat32, {}, {1});
   const TestTensor lse =
@@ -82,7 +82,7 @@ TEST(CrossEntropy, ARowWithoutALabelHasNoGradient) {
 }
 
 TEST(CrossEntropy, RefusesALabelBeyondTheClasses) {
-  const TestTensor logits = Normal(DType::kFloat32, {1, 3}, 1);
+  const TestTensor logits = NormalValues(DType::kFloat32, {1, 3}, 1);
   const TestTensor labels = Labels({3});
   EXPECT_NE(MessageOf<InternalError>([&] {
               RunOp("count_top_k", {&logits, &labels}, {{"k", 1}});

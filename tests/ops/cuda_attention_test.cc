@@ -39,11 +39,11 @@ gpu::Libraries& Libraries() {
 }
 
 TestTensor Qkv(const Case& c, DType dtype) {
-  return Normal(dtype, {c.batch, c.sequence, (c.heads + 2 * c.kv_heads) * c.head}, 1);
+  return NormalValues(dtype, {c.batch, c.sequence, (c.heads + 2 * c.kv_heads) * c.head}, 1);
 }
 
 TestTensor Dout(const Case& c, DType dtype) {
-  return Normal(dtype, {c.batch, c.sequence, c.heads * c.head}, 2);
+  return NormalValues(dtype, {c.batch, c.sequence, c.heads * c.head}, 2);
 }
 
 // Largest |got − want| / (1 + |want|).
@@ -259,7 +259,7 @@ TEST(CudaAttention, StaysFiniteForLargeScores) {
   PLIMSOLL_NEEDS_CUDA
   const Case c{1, 100, 1, 1, 16, true};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const TestTensor qkv = Normal(dtype, {1, 100, 3 * 16}, 5, 60);
+    const TestTensor qkv = NormalValues(dtype, {1, 100, 3 * 16}, 5, 60);
     const auto got = RunCudaOp("attention", {&qkv, nullptr}, Libraries(), AttributesOf(c));
     for (int64_t i = 0; i < got[0].size(); ++i) ASSERT_TRUE(std::isfinite(got[0].at(i)));
   }
@@ -269,7 +269,7 @@ TEST(CudaAttention, PassesNanOn) {
   PLIMSOLL_NEEDS_CUDA
   const Case c{1, 40, 1, 1, 16, true};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    TestTensor qkv = Normal(dtype, {1, 40, 3 * 16}, 5);
+    TestTensor qkv = NormalValues(dtype, {1, 40, 3 * 16}, 5);
     qkv.set(20 * 48 + 16 + 3, NAN);  // in the key of token 20
     const auto got = RunCudaOp("attention", {&qkv, nullptr}, Libraries(), AttributesOf(c));
     for (int64_t i = 0; i < 20 * 16; ++i) ASSERT_FALSE(std::isnan(got[0].at(i))) << i;
@@ -294,9 +294,9 @@ TEST_P(CudaAttentionCachedTest, AgreesWithTheCpu) {
                              : dtype == DType::kFloat16 ? 3 * 0x1p-11
                                                         : 2e-5;
     const TestTensor qkv =
-        Normal(dtype, {c.rows, c.window, (c.heads + 2 * c.kv_heads) * c.head}, 1);
-    TestTensor keys = Normal(dtype, {c.rows, c.kv_heads, c.capacity, c.head}, 2);
-    TestTensor values = Normal(dtype, {c.rows, c.kv_heads, c.capacity, c.head}, 3);
+        NormalValues(dtype, {c.rows, c.window, (c.heads + 2 * c.kv_heads) * c.head}, 1);
+    TestTensor keys = NormalValues(dtype, {c.rows, c.kv_heads, c.capacity, c.head}, 2);
+    TestTensor values = NormalValues(dtype, {c.rows, c.kv_heads, c.capacity, c.head}, 3);
     // Positions beyond the new tokens are not read.
     for (int64_t i = 0; i < keys.size(); ++i) {
       if (i / c.head % c.capacity < c.position + c.window) continue;

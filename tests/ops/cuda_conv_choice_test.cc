@@ -48,11 +48,11 @@ class Convolution {
   explicit Convolution(const ConvProblem& problem) : problem_(problem) { SetNumbers(1); }
 
   void SetNumbers(uint64_t seed) {
-    const TestTensor image = Normal(problem_.dtype, {8, 28, 28, 64}, seed);
-    const TestTensor weight = Normal(problem_.dtype, {64, 3, 3, 64}, seed + 1);
+    const TestTensor image = NormalValues(problem_.dtype, {8, 28, 28, 64}, seed);
+    const TestTensor weight = NormalValues(problem_.dtype, {64, 3, 3, 64}, seed + 1);
     const bool weighted = problem_.pass != ConvPass::kDw;
     a_ = CudaTensor(image);
-    b_ = CudaTensor(weighted ? weight : Normal(problem_.dtype, {8, 28, 28, 64}, seed + 2));
+    b_ = CudaTensor(weighted ? weight : NormalValues(problem_.dtype, {8, 28, 28, 64}, seed + 2));
     result_ = CudaTensor(weighted ? image.type() : weight.type());
     buffers_ = {a_.data(), b_.data(), result_.data(), workspace_.get()};
   }

@@ -61,7 +61,7 @@ std::vector<TestTensor> Inputs(const Case& c, DType dtype) {
   std::vector<TestTensor> inputs;
   // Wide enough for the tails of activations.
   for (const Shape& shape : c.shapes) {
-    inputs.push_back(Normal(dtype, shape, static_cast<int>(inputs.size()) + 1, 2.5));
+    inputs.push_back(NormalValues(dtype, shape, static_cast<int>(inputs.size()) + 1, 2.5));
   }
   return inputs;
 }
@@ -127,9 +127,9 @@ TEST(CudaElementwise, GivesTheSameBitsFusedAndApart) {
   for (DType dtype : kTypes) {
     for (int64_t width : {3072, 331}) {
       SCOPED_TRACE(std::string(graph::Name(dtype)) + " " + std::to_string(width));
-      const CudaTensor x(Normal(dtype, {1500, width}, 1, 2.5));
-      const CudaTensor dy(Normal(dtype, {1500, width}, 2));
-      const CudaTensor acc(Normal(DType::kFloat32, {width}, 3));
+      const CudaTensor x(NormalValues(dtype, {1500, width}, 1, 2.5));
+      const CudaTensor dy(NormalValues(dtype, {1500, width}, 2));
+      const CudaTensor acc(NormalValues(DType::kFloat32, {width}, 3));
       for (const std::string approximate : {"tanh", "none"}) {
         const graph::Attributes attributes{{"approximate", approximate}};
         CudaOpRunner value("gelu", {&x}, attributes);
@@ -149,7 +149,7 @@ TEST(CudaElementwise, GivesTheSameBitsFusedAndApart) {
           EXPECT_TRUE(!want[2] || SameBits(fused.output(2).Download(), bias.output(1).Download()));
         }
       }
-      const CudaTensor gate_up(Normal(dtype, {1500, 2 * width}, 4, 2.5));
+      const CudaTensor gate_up(NormalValues(dtype, {1500, 2 * width}, 4, 2.5));
       CudaOpRunner value("swiglu", {&gate_up}, {}),
           gradient("swiglu_backward", {&gate_up, &dy}, {});
       CudaOpRunner fused("swiglu_with_backward", {&gate_up, &dy}, {});
@@ -165,7 +165,7 @@ TEST(CudaElementwise, DropsWhatTheCpuDrops) {
   gpu::Libraries libraries;
   for (DType dtype : kTypes) {
     for (int64_t n : {1, 7, 4096, 100003}) {
-      const TestTensor x = Normal(dtype, {n}, 5);
+      const TestTensor x = NormalValues(dtype, {n}, 5);
       const TestTensor rng = Values(DType::kInt32, {2}, {11, -3});
       const graph::Attributes attributes{{"p", 0.3}, {"key", int64_t{1} << 40}};
       const TestTensor want = RunOp("dropout", {&x, &rng}, attributes)[0];
@@ -185,7 +185,7 @@ TEST(CudaElementwise, CountsBeyond32Bits) {
   PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;
   constexpr int64_t kPattern = 1 << 20, kTimes = (1 << 12) + 1;
-  const TestTensor pattern = Normal(DType::kBFloat16, {kPattern}, 9, 2.0);
+  const TestTensor pattern = NormalValues(DType::kBFloat16, {kPattern}, 9, 2.0);
   const CudaTensor x({DType::kBFloat16, {kPattern * kTimes}});
   const CudaTensor one(pattern);
   for (int64_t i = 0; i < kTimes; ++i) {
@@ -228,8 +228,8 @@ TEST(CudaElementwise, SumsEmbeddingsAndShowsTokensOutsideTheTable) {
     for (int64_t width : {768, 33}) {
       TestTensor tokens({DType::kInt32, {4, 9}});
       for (int64_t i = 0; i < tokens.size(); ++i) tokens.set(i, (i * 7) % 13);
-      const TestTensor weight = Normal(dtype, {13, width}, 1);
-      const TestTensor position = Normal(dtype, {16, width}, 2);
+      const TestTensor weight = NormalValues(dtype, {13, width}, 1);
+      const TestTensor position = NormalValues(dtype, {16, width}, 2);
       const TestTensor first = Values(DType::kInt32, {1}, {5});
       const TestTensor want = RunOp("embedding", {&tokens, &weight, &position, &first})[0];
       const CudaTensor device_weight(weight), device_position(position), device_first(first);

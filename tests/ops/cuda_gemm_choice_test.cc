@@ -62,7 +62,7 @@ class Product {
   std::string key() const { return GemmCall(problem_, buffers_).key(); }
 
  private:
-  static TestTensor Numbers() { return Normal(DType::kBFloat16, {512, 512}, 1); }
+  static TestTensor Numbers() { return NormalValues(DType::kBFloat16, {512, 512}, 1); }
   gpu::Libraries libraries_;
   CudaTensor a_{Numbers()}, b_{Numbers()}, d_{Numbers()};
   std::shared_ptr<void> workspace_ = CudaMemory(kGemmWorkspaceBytes);

@@ -94,11 +94,11 @@ std::vector<double> Products(const GemmProblem& p, const GemmBuffers& buffers, c
 int Check(const FormCase& c, Use use) {
   const GemmProblem p = ProblemOf(c, use);
   const bool sums = p.epilogue == GemmEpilogue::kSums;
-  const TestTensor a = Normal(c.operands, {(p.trans_a ? p.k : p.m) * p.lda}, 1);
-  const TestTensor b = Normal(c.operands, {(p.trans_b ? p.n : p.k) * p.ldb}, 2);
-  const TestTensor old = Normal(p.result, {p.m * p.ldc}, 3);
-  const TestTensor bias = Normal(p.result, {p.n}, 4);
-  const TestTensor old_sums = Normal(DType::kFloat32, {p.m}, 5);
+  const TestTensor a = NormalValues(c.operands, {(p.trans_a ? p.k : p.m) * p.lda}, 1);
+  const TestTensor b = NormalValues(c.operands, {(p.trans_b ? p.n : p.k) * p.ldb}, 2);
+  const TestTensor old = NormalValues(p.result, {p.m * p.ldc}, 3);
+  const TestTensor bias = NormalValues(p.result, {p.n}, 4);
+  const TestTensor old_sums = NormalValues(DType::kFloat32, {p.m}, 5);
   const CudaTensor device_a(a), device_b(b), device_bias(bias);
   const auto workspace = CudaMemory(kGemmWorkspaceBytes);
   GemmBuffers buffers;

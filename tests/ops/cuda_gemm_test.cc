@@ -72,11 +72,11 @@ class Operands {
     problem.epilogue = c.epilogue;
     problem.alpha = c.alpha;
     problem.beta = c.beta;
-    a = Normal(c.operands, {c.offset + c.batch * problem.stride_a + 1}, 1);
-    b = Normal(c.operands, {c.offset + c.batch * problem.stride_b + 1}, 2);
-    old = Normal(c.result, {c.offset + c.batch * problem.stride_c + 1}, 3);
-    pre = Normal(c.result, {c.offset + c.batch * problem.stride_c + 1}, 4);
-    bias = Normal(c.result, {c.n}, 5);
+    a = NormalValues(c.operands, {c.offset + c.batch * problem.stride_a + 1}, 1);
+    b = NormalValues(c.operands, {c.offset + c.batch * problem.stride_b + 1}, 2);
+    old = NormalValues(c.result, {c.offset + c.batch * problem.stride_c + 1}, 3);
+    pre = NormalValues(c.result, {c.offset + c.batch * problem.stride_c + 1}, 4);
+    bias = NormalValues(c.result, {c.n}, 5);
   }
 
   double A(int64_t batch, int64_t i, int64_t k) const {
@@ -375,8 +375,8 @@ TEST(CudaColumnSums, EqualSumsInDouble) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
     for (const auto& [rows, columns] : shapes) {
       SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(columns));
-      const TestTensor x = Normal(dtype, {rows, columns}, 6);
-      const TestTensor acc = Normal(DType::kFloat32, {columns}, 7);
+      const TestTensor x = NormalValues(dtype, {rows, columns}, 6);
+      const TestTensor acc = NormalValues(DType::kFloat32, {columns}, 7);
       const CudaTensor device_x(x), device_acc(acc), sums({DType::kFloat32, {columns}});
       const auto workspace = CudaMemory(ColumnSumsBytes(rows, columns));
       for (const bool add : {false, true}) {

@@ -21,13 +21,13 @@ using graph::DType;
 struct Problem {
   // Logits have the magnitude of `spread`.
   Problem(DType dtype, int64_t rows, int64_t vocabulary, int64_t width, double spread = 3)
-      : x(Normal(dtype, {rows, width}, 1)),
-        weight(
-            Normal(dtype, {vocabulary, width}, 2, spread / std::sqrt(static_cast<double>(width)))),
+      : x(NormalValues(dtype, {rows, width}, 1)),
+        weight(NormalValues(dtype, {vocabulary, width}, 2,
+                            spread / std::sqrt(static_cast<double>(width)))),
         targets({DType::kInt32, {rows}}),
         scale(Values(DType::kFloat32, {}, {0.125})),
         dloss(Values(DType::kFloat32, {}, {3})),
-        acc(Normal(DType::kFloat32, {vocabulary, width}, 3)) {
+        acc(NormalValues(DType::kFloat32, {vocabulary, width}, 3)) {
     for (int64_t r = 0; r < rows; ++r) {
       targets.set(r, r % 5 == 3 ? -100 : static_cast<double>(r * 7919 % vocabulary));
     }
@@ -154,8 +154,8 @@ TEST(CudaLossChunks, AddABiasAndItsGradient) {
       for (int64_t r = 0; rows > 1000 && r < 1099; ++r) {
         if (r % 64 != 0) p.targets.set(r, -100);
       }
-      const TestTensor bias = Normal(dtype, {vocabulary}, 4, 0.3);  // logits stay as large
-      const TestTensor acc = Normal(DType::kFloat32, {vocabulary}, 5);
+      const TestTensor bias = NormalValues(dtype, {vocabulary}, 4, 0.3);  // logits stay as large
+      const TestTensor acc = NormalValues(DType::kFloat32, {vocabulary}, 5);
       const TestTensor x = InFloat32(p.x), weight = InFloat32(p.weight), wide = InFloat32(bias);
       const std::vector<TestTensor> cpu =
           RunOp("linear_cross_entropy_train",

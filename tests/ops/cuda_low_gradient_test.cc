@@ -16,7 +16,7 @@ namespace {
 using graph::DType;
 
 TestTensor Integers(const graph::Shape& shape, int seed, double scale) {
-  TestTensor tensor = Normal(DType::kFloat32, shape, seed, scale);
+  TestTensor tensor = NormalValues(DType::kFloat32, shape, seed, scale);
   TestTensor integers({DType::kBFloat16, shape});
   for (int64_t i = 0; i < tensor.size(); ++i) integers.set(i, std::round(tensor.at(i)));
   return integers;

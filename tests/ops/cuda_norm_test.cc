@@ -52,7 +52,7 @@ void ExpectAgree(const std::string& op, const Arguments& inputs,
 }
 
 TestTensor Positive(DType dtype, graph::Shape shape, int seed) {
-  TestTensor tensor = Normal(dtype, shape, seed);
+  TestTensor tensor = NormalValues(dtype, shape, seed);
   for (int64_t i = 0; i < tensor.size(); ++i) tensor.set(i, 0.5 + std::fabs(tensor.at(i)));
   return tensor;
 }
@@ -69,14 +69,16 @@ class CudaNorm : public testing::TestWithParam<std::tuple<Size, DType>> {
 TEST_P(CudaNorm, LayerNorm) {
   const auto [size, dtype] = GetParam();
   const DType f32 = DType::kFloat32;
-  const TestTensor x = Normal(dtype, {size.rows, size.width}, 1);
-  const TestTensor weight = Positive(dtype, {size.width}, 2), bias = Normal(dtype, {size.width}, 3);
+  const TestTensor x = NormalValues(dtype, {size.rows, size.width}, 1);
+  const TestTensor weight = Positive(dtype, {size.width}, 2),
+                   bias = NormalValues(dtype, {size.width}, 3);
   ExpectAgree("layer_norm", {&x, &weight, &bias}, {{"eps", 1e-5}});
-  const TestTensor mean = Normal(f32, {size.rows}, 4, 0.1), rstd = Positive(f32, {size.rows}, 5);
-  const TestTensor dy = Normal(dtype, {size.rows, size.width}, 6);
-  const TestTensor acc = Normal(dtype, {size.rows, size.width}, 7);
-  const TestTensor acc_weight = Normal(f32, {size.width}, 8),
-                   acc_bias = Normal(f32, {size.width}, 9);
+  const TestTensor mean = NormalValues(f32, {size.rows}, 4, 0.1),
+                   rstd = Positive(f32, {size.rows}, 5);
+  const TestTensor dy = NormalValues(dtype, {size.rows, size.width}, 6);
+  const TestTensor acc = NormalValues(dtype, {size.rows, size.width}, 7);
+  const TestTensor acc_weight = NormalValues(f32, {size.width}, 8),
+                   acc_bias = NormalValues(f32, {size.width}, 9);
   ExpectAgree("layer_norm_backward",
               {&x, &weight, &mean, &rstd, &dy, &acc, &acc_weight, &acc_bias});
   ExpectAgree("layer_norm_backward", {&x, &weight, &mean, &rstd, &dy, nullptr, nullptr, nullptr});
@@ -85,13 +87,13 @@ TEST_P(CudaNorm, LayerNorm) {
 TEST_P(CudaNorm, RmsNorm) {
   const auto [size, dtype] = GetParam();
   const DType f32 = DType::kFloat32;
-  const TestTensor x = Normal(dtype, {size.rows, size.width}, 1);
+  const TestTensor x = NormalValues(dtype, {size.rows, size.width}, 1);
   const TestTensor weight = Positive(dtype, {size.width}, 2);
   ExpectAgree("rms_norm", {&x, &weight}, {{"eps", 1e-6}});
   const TestTensor rstd = Positive(f32, {size.rows}, 5);
-  const TestTensor dy = Normal(dtype, {size.rows, size.width}, 6);
-  const TestTensor acc = Normal(dtype, {size.rows, size.width}, 7);
-  const TestTensor acc_weight = Normal(f32, {size.width}, 8);
+  const TestTensor dy = NormalValues(dtype, {size.rows, size.width}, 6);
+  const TestTensor acc = NormalValues(dtype, {size.rows, size.width}, 7);
+  const TestTensor acc_weight = NormalValues(f32, {size.width}, 8);
   ExpectAgree("rms_norm_backward", {&x, &weight, &rstd, &dy, &acc, &acc_weight});
 }
 
@@ -104,9 +106,10 @@ void ExpectSameBits(const TestTensor& got, const TestTensor& want, const std::st
 TEST_P(CudaNorm, FusedOpsHaveTheBitsOfTheirParts) {
   const auto [size, dtype] = GetParam();
   gpu::Libraries libraries;
-  const TestTensor a = Normal(dtype, {size.rows, size.width}, 1);
-  const TestTensor b = Normal(dtype, {size.rows, size.width}, 2);
-  const TestTensor weight = Positive(dtype, {size.width}, 3), bias = Normal(dtype, {size.width}, 4);
+  const TestTensor a = NormalValues(dtype, {size.rows, size.width}, 1);
+  const TestTensor b = NormalValues(dtype, {size.rows, size.width}, 2);
+  const TestTensor weight = Positive(dtype, {size.width}, 3),
+                   bias = NormalValues(dtype, {size.width}, 4);
   const graph::Attributes eps = {{"eps", 1e-5}};
   const TestTensor x = RunCudaOp("add", {&a, &b}, libraries)[0];
   const auto norm = RunCudaOp("layer_norm", {&x, &weight, &bias}, libraries, eps);
@@ -166,9 +169,10 @@ TEST(CudaSums, ManyTensors) {
   PLIMSOLL_NEEDS_CUDA
   std::vector<TestTensor> tensors;
   for (int i = 0; i < 2100; ++i) {
-    tensors.push_back(Normal(i % 3 == 0 ? DType::kBFloat16 : DType::kFloat32, {i % 7 * 13 + 1}, i));
+    tensors.push_back(
+        NormalValues(i % 3 == 0 ? DType::kBFloat16 : DType::kFloat32, {i % 7 * 13 + 1}, i));
   }
-  tensors.push_back(Normal(DType::kFloat32, {100001}, 7));
+  tensors.push_back(NormalValues(DType::kFloat32, {100001}, 7));
   Arguments arguments;
   for (const TestTensor& tensor : tensors) arguments.push_back(&tensor);
   ExpectAgree("global_norm", arguments);
@@ -180,9 +184,10 @@ TEST(CudaSums, NormsFromSumsOfSquares) {
   gpu::Libraries libraries;
   std::vector<TestTensor> tensors, sums;
   for (int i = 0; i < 1700; ++i) {
-    tensors.push_back(Normal(i % 3 == 0 ? DType::kBFloat16 : DType::kFloat32, {i % 9 * 31}, i));
+    tensors.push_back(
+        NormalValues(i % 3 == 0 ? DType::kBFloat16 : DType::kFloat32, {i % 9 * 31}, i));
   }
-  tensors.push_back(Normal(DType::kFloat32, {1000003}, 7));
+  tensors.push_back(NormalValues(DType::kFloat32, {1000003}, 7));
   Arguments whole, parts;
   for (const TestTensor& tensor : tensors) {
     whole.push_back(&tensor);
@@ -198,8 +203,8 @@ TEST(CudaSums, NormsFromSumsOfSquares) {
 TEST(CudaSums, InfinitiesAndNansComeThrough) {
   PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;
-  const TestTensor small = Normal(DType::kFloat32, {10}, 1);
-  TestTensor large = Normal(DType::kFloat32, {200000}, 2);
+  const TestTensor small = NormalValues(DType::kFloat32, {10}, 1);
+  TestTensor large = NormalValues(DType::kFloat32, {200000}, 2);
   large.set(123457, -std::numeric_limits<double>::infinity());
   TestTensor norm = RunCudaOp("global_norm", {&small, &large}, libraries)[0];
   EXPECT_EQ(norm.at(0), std::numeric_limits<double>::infinity());
@@ -232,8 +237,8 @@ TEST(CudaEmbeddingDw, KindsOfText) {
         SCOPED_TRACE(kind + " " + std::to_string(width));
         const int64_t vocabulary = kind == "each" ? 6151 : 3000;
         const TestTensor tokens = Tokens(6, 1023, vocabulary, kind);
-        const TestTensor dy = Normal(dtype, {6, 1023, width}, 2);
-        const TestTensor acc = Normal(DType::kFloat32, {vocabulary, width}, 3);
+        const TestTensor dy = NormalValues(dtype, {6, 1023, width}, 2);
+        const TestTensor acc = NormalValues(DType::kFloat32, {vocabulary, width}, 3);
         const graph::Attributes attributes{{"rows", vocabulary}};
         ExpectAgree("embedding_dw", {&tokens, &dy, &acc}, attributes);
         ExpectAgree("embedding_dw", {&tokens, &dy, nullptr}, attributes);
@@ -244,8 +249,8 @@ TEST(CudaEmbeddingDw, KindsOfText) {
 
 TEST(CudaEmbeddingDw, Positions) {
   PLIMSOLL_NEEDS_CUDA
-  const TestTensor dy = Normal(DType::kBFloat16, {9, 1000, 768}, 2);
-  const TestTensor acc = Normal(DType::kFloat32, {1024, 768}, 3);
+  const TestTensor dy = NormalValues(DType::kBFloat16, {9, 1000, 768}, 2);
+  const TestTensor acc = NormalValues(DType::kFloat32, {1024, 768}, 3);
   ExpectAgree("position_dw", {&dy, &acc}, {{"rows", int64_t{1024}}});
 }
 

@@ -74,7 +74,7 @@ struct State {
   std::optional<TestTensor> master, m_scales, v_scales;
 
   State(const Form& f, int64_t n, int seed, bool is_adamw = true) : form(f), adamw(is_adamw) {
-    const TestTensor start = Normal(DType::kFloat32, {n}, seed);
+    const TestTensor start = NormalValues(DType::kFloat32, {n}, seed);
     p = Zeros(f.p, {n});
     if (f.master) master = Zeros(*f.master, {n});
     for (int64_t i = 0; i < n; ++i) {
@@ -197,7 +197,8 @@ void FollowTheCpu(const Form& form, bool adamw, const Attributes& attributes, bo
   for (int step = 1; step <= 100; ++step) {
     SCOPED_TRACE(form.name + ", step " + std::to_string(step));
     // Gradients of very different sizes, as in training; some exactly zero.
-    TestTensor gradient = Normal(DType::kFloat32, {kN}, 100 + step, std::pow(10, step % 5 - 3));
+    TestTensor gradient =
+        NormalValues(DType::kFloat32, {kN}, 100 + step, std::pow(10, step % 5 - 3));
     for (int64_t i = 0; i < kN; i += 7) gradient.set(i, 0);
     const std::vector<TestTensor*> to = cuda.Outputs(), from = cpu.Outputs();
     for (size_t i = 0; i < to.size(); ++i) {
@@ -246,7 +247,7 @@ TEST_P(CudaOptimizer, StaysNearTheCpuFor100Steps) {
   gpu::Libraries libraries;
   State cpu(GetParam(), kN, 1), cuda(GetParam(), kN, 1);
   for (int step = 1; step <= 100; ++step) {
-    const TestTensor gradient = Normal(DType::kFloat32, {kN}, 100 + step);
+    const TestTensor gradient = NormalValues(DType::kFloat32, {kN}, 100 + step);
     StepOnCpu(cpu, gradient, Scalars(step), AdamWAttributes());
     StepOnCuda(cuda, gradient, Scalars(step), AdamWAttributes(), libraries);
   }
@@ -268,7 +269,7 @@ TEST_P(CudaOptimizer, ASkippedStepLeavesEverythingToTheBit) {
               : Attributes{{"momentum", 0.9}, {"nesterov", false}, {"weight_decay", 0.1}};
     Attributes keyed = attributes;
     if (!adamw) keyed.Set("key", int64_t{7});
-    StepOnCuda(state, Normal(DType::kFloat32, {kN}, 2), Scalars(1), keyed, libraries);
+    StepOnCuda(state, NormalValues(DType::kFloat32, {kN}, 2), Scalars(1), keyed, libraries);
     State skipped = state;  // a step replaces its tensors
     StepOnCuda(skipped, overflowed, Scalars(2, false), keyed, libraries);
     const std::vector<TestTensor*> before = state.Outputs(), after = skipped.Outputs();
@@ -283,7 +284,7 @@ TEST_P(CudaOptimizer, NansArePassedOn) {
   PLIMSOLL_NEEDS_CUDA
   gpu::Libraries libraries;
   State cpu(GetParam(), kN, 1), cuda(GetParam(), kN, 1);
-  TestTensor gradient = Normal(DType::kFloat32, {kN}, 2);
+  TestTensor gradient = NormalValues(DType::kFloat32, {kN}, 2);
   gradient.set(300, NAN);
   gradient.set(kN - 1, INFINITY);
   StepOnCpu(cpu, gradient, Scalars(1), AdamWAttributes());
@@ -302,9 +303,10 @@ TEST_P(CudaOptimizer, NegativeSecondMomentsCountAsZero) {
   if (GetParam().v != DType::kUInt8) GTEST_SKIP() << "its codes have no table";
   gpu::Libraries libraries;
   State state(GetParam(), kN, 1);
-  StepOnCuda(state, Normal(DType::kFloat32, {kN}, 2), Scalars(1), AdamWAttributes(), libraries);
+  StepOnCuda(state, NormalValues(DType::kFloat32, {kN}, 2), Scalars(1), AdamWAttributes(),
+             libraries);
   for (int64_t i = 0; i < state.v_scales->size(); ++i) state.v_scales->set(i, -1000);
-  TestTensor gradient = Normal(DType::kFloat32, {kN}, 3);
+  TestTensor gradient = NormalValues(DType::kFloat32, {kN}, 3);
   for (int64_t i = 0; i < kN; i += 5) gradient.set(i, 200);  // these stay positive
   StepOnCuda(state, gradient, Scalars(2), AdamWAttributes(), libraries);
   for (int64_t i = 0; i < state.v_scales->size(); ++i) EXPECT_GE(state.v_scales->at(i), 0) << i;
@@ -326,7 +328,7 @@ struct CudaUpdate {
       if (tensor != nullptr) state.emplace_back(*tensor);
       own.push_back(tensor != nullptr ? &state.back() : nullptr);
     }
-    const CudaTensor gradient(Normal(DType::kFloat32, host.p.type().shape, 5));
+    const CudaTensor gradient(NormalValues(DType::kFloat32, host.p.type().shape, 5));
     const std::vector<const CudaTensor*> inputs = host.Inputs<CudaTensor, const CudaTensor*>(
         &gradient, &scalars[0], &scalars[1], &scalars[2], &scalars[3], &scalars[4], own);
     runner = std::make_unique<CudaOpRunner>(host.op(), inputs, attributes, Wanted(host));
@@ -386,7 +388,7 @@ TEST(CudaOptimizerGroup, AveragesAndExchangesAsTheCpuToTheBit) {
     std::vector<std::vector<TestTensor>> expected;
     for (int i = 0; i < 500; ++i) {
       State state(forms[i % 5], kSizes[i % 9], i);
-      const TestTensor average = Normal(DType::kFloat32, state.p.type().shape, 1000 + i);
+      const TestTensor average = NormalValues(DType::kFloat32, state.p.type().shape, 1000 + i);
       const TestTensor* const master = state.master ? &*state.master : nullptr;
       const CudaTensor cuda_p(state.p), cuda_average(average);
       const std::optional<CudaTensor> own =

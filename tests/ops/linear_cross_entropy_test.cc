@@ -19,13 +19,13 @@ using graph::Shape;
 
 struct Problem {
   Problem(DType dtype, int64_t rows, int64_t vocabulary, int64_t width, bool with_bias = false)
-      : x(Normal(dtype, {rows, width}, 1)),
-        weight(Normal(dtype, {vocabulary, width}, 2)),
+      : x(NormalValues(dtype, {rows, width}, 1)),
+        weight(NormalValues(dtype, {vocabulary, width}, 2)),
         targets({DType::kInt32, {rows}}),
         scale(Values(DType::kFloat32, {}, {0.125})),
         dloss(Values(graph::ComputeType(dtype), {}, {1})),
-        acc(Normal(graph::ComputeType(dtype), {vocabulary, width}, 3)),
-        biases(Normal(dtype, {vocabulary}, 4)),
+        acc(NormalValues(graph::ComputeType(dtype), {vocabulary, width}, 3)),
+        biases(NormalValues(dtype, {vocabulary}, 4)),
         bias(with_bias ? &biases : nullptr) {
     for (int64_t r = 0; r < rows; ++r) {
       targets.set(r, r % 5 == 3 ? -100 : static_cast<double>(r * 7919 % vocabulary));
@@ -189,7 +189,7 @@ TEST(LinearCrossEntropy, AddsToTheGivenGradient) {
     ASSERT_NEAR(added[2].at(i), p.acc.at(i) + fresh[2].at(i), 1e-13);
   }
   // In place.
-  TestTensor shared = Normal(DType::kFloat64, p.acc.type().shape, 3);
+  TestTensor shared = NormalValues(DType::kFloat64, p.acc.type().shape, 3);
   OpRunner runner("linear_cross_entropy_train",
                   {&p.x, &p.weight, &p.targets, &p.scale, &p.dloss, &shared}, {}, 2);
   runner.Share(2, shared);

@@ -43,10 +43,10 @@ TEST(Linear, KnownValues) {
 }
 
 TEST(Linear, GradientsAddInPlaceAndElsewhereAlike) {
-  const TestTensor x = Normal(DType::kFloat32, {130, 40}, 1);
-  const TestTensor dy = Normal(DType::kFloat32, {130, 300}, 2);
-  const TestTensor acc_weight = Normal(DType::kFloat32, {300, 40}, 3);
-  const TestTensor acc_bias = Normal(DType::kFloat32, {300}, 4);
+  const TestTensor x = NormalValues(DType::kFloat32, {130, 40}, 1);
+  const TestTensor dy = NormalValues(DType::kFloat32, {130, 300}, 2);
+  const TestTensor acc_weight = NormalValues(DType::kFloat32, {300, 40}, 3);
+  const TestTensor acc_bias = NormalValues(DType::kFloat32, {300}, 4);
   const Attributes attributes{{"bias", true}};
   const std::vector<TestTensor> fresh = RunOp("linear_dw", {&x, &dy, nullptr, nullptr}, attributes);
   const std::vector<TestTensor> added =
@@ -100,9 +100,9 @@ class LowPrecision : public testing::TestWithParam<DType> {
   // More than one of GEMM's blocks of k, at whose boundaries nothing may be rounded.
   static constexpr int64_t kRows = 5, kIn = 1200, kOut = 400;
   const DType dtype_ = GetParam();
-  const TestTensor x_ = Normal(dtype_, {kRows, kIn}, 1);
-  const TestTensor weight_ = Normal(dtype_, {kOut, kIn}, 2);
-  const TestTensor dy_ = Normal(dtype_, {kRows, kOut}, 3);
+  const TestTensor x_ = NormalValues(dtype_, {kRows, kIn}, 1);
+  const TestTensor weight_ = NormalValues(dtype_, {kOut, kIn}, 2);
+  const TestTensor dy_ = NormalValues(dtype_, {kRows, kOut}, 3);
 
   static void ExpectElement(const TestTensor& got, int64_t i, const Expected& want) {
     ASSERT_NEAR(got.at(i), want.sum, want.Bound(got.type().dtype)) << "element " << i;
@@ -110,7 +110,7 @@ class LowPrecision : public testing::TestWithParam<DType> {
 };
 
 TEST_P(LowPrecision, LinearIsTheExactProductRoundedOnce) {
-  const TestTensor bias = Normal(dtype_, {kOut}, 4);
+  const TestTensor bias = NormalValues(dtype_, {kOut}, 4);
   const TestTensor y = RunOp("linear", {&x_, &weight_, &bias})[0];
   ASSERT_EQ(y.type().dtype, dtype_);
   for (int64_t i = 0; i < kRows; ++i) {
@@ -124,7 +124,7 @@ TEST_P(LowPrecision, LinearIsTheExactProductRoundedOnce) {
 }
 
 TEST_P(LowPrecision, LinearDxIsTheExactProductRoundedOnce) {
-  const TestTensor acc = Normal(dtype_, {kRows, kIn}, 4);
+  const TestTensor acc = NormalValues(dtype_, {kRows, kIn}, 4);
   const TestTensor dx = RunOp("linear_dx", {&dy_, &weight_, &acc})[0];
   ASSERT_EQ(dx.type().dtype, dtype_);
   for (int64_t i = 0; i < kRows; ++i) {
@@ -138,8 +138,8 @@ TEST_P(LowPrecision, LinearDxIsTheExactProductRoundedOnce) {
 }
 
 TEST_P(LowPrecision, GradientsOfWeightAndBiasAreFloat32) {
-  const TestTensor acc_weight = Normal(DType::kFloat32, {kOut, kIn}, 4);
-  const TestTensor acc_bias = Normal(DType::kFloat32, {kOut}, 5);
+  const TestTensor acc_weight = NormalValues(DType::kFloat32, {kOut, kIn}, 4);
+  const TestTensor acc_bias = NormalValues(DType::kFloat32, {kOut}, 5);
   const std::vector<TestTensor> gradients =
       RunOp("linear_dw", {&x_, &dy_, &acc_weight, &acc_bias}, {{"bias", true}});
   ASSERT_EQ(gradients[0].type().dtype, DType::kFloat32);
@@ -167,7 +167,7 @@ TEST_P(LowPrecision, SumsOverManyTokensLoseNothing) {
 }
 
 TEST_P(LowPrecision, GradientsAddInPlaceAndElsewhereAlike) {
-  const TestTensor acc = Normal(dtype_, {kRows, kIn}, 4);
+  const TestTensor acc = NormalValues(dtype_, {kRows, kIn}, 4);
   const TestTensor added = RunOp("linear_dx", {&dy_, &weight_, &acc})[0];
   OpRunner in_place("linear_dx", {&dy_, &weight_, &acc}, {}, 3);
   in_place.Share(0, acc);
@@ -176,8 +176,8 @@ TEST_P(LowPrecision, GradientsAddInPlaceAndElsewhereAlike) {
 }
 
 TEST_P(LowPrecision, RefusesMixedTypes) {
-  const TestTensor wide = Normal(DType::kFloat32, {kOut, kIn}, 4);
-  const TestTensor narrow_sum = Normal(dtype_, {kOut, kIn}, 4);
+  const TestTensor wide = NormalValues(DType::kFloat32, {kOut, kIn}, 4);
+  const TestTensor narrow_sum = NormalValues(dtype_, {kOut, kIn}, 4);
   EXPECT_THROW(RunOp("linear", {&x_, &wide, nullptr}), InternalError);
   EXPECT_THROW(RunOp("linear_dw", {&x_, &dy_, &narrow_sum, nullptr}, {{"bias", false}}),
                InternalError);
@@ -187,8 +187,8 @@ TEST_P(LowPrecision, RefusesMixedTypes) {
 TEST_P(LowPrecision, MatmulIsTheExactProductRoundedOnce) {
   for (const int64_t batch : {2, 9}) {
     const int64_t m = 6, n = 10, k = 900;
-    const TestTensor a = Normal(dtype_, {batch, m, k}, 1);
-    const TestTensor b = Normal(dtype_, {batch, n, k}, 2);
+    const TestTensor a = NormalValues(dtype_, {batch, m, k}, 1);
+    const TestTensor b = NormalValues(dtype_, {batch, n, k}, 2);
     const TestTensor c = RunOp("matmul", {&a, &b}, {{"trans_a", false}, {"trans_b", true}}, 3)[0];
     ASSERT_EQ(c.type().dtype, dtype_);
     for (int64_t s = 0; s < batch; ++s) {
@@ -209,8 +209,10 @@ TEST(Matmul, EveryTransposition) {
   const int64_t batch = 9, m = 5, n = 7, k = 3;
   for (const bool trans_a : {false, true}) {
     for (const bool trans_b : {false, true}) {
-      const TestTensor a = Normal(DType::kFloat64, {batch, trans_a ? k : m, trans_a ? m : k}, 1);
-      const TestTensor b = Normal(DType::kFloat64, {batch, trans_b ? n : k, trans_b ? k : n}, 2);
+      const TestTensor a =
+          NormalValues(DType::kFloat64, {batch, trans_a ? k : m, trans_a ? m : k}, 1);
+      const TestTensor b =
+          NormalValues(DType::kFloat64, {batch, trans_b ? n : k, trans_b ? k : n}, 2);
       const TestTensor c =
           RunOp("matmul", {&a, &b}, {{"trans_a", trans_a}, {"trans_b", trans_b}})[0];
       for (int64_t s = 0; s < batch; ++s) {
@@ -236,7 +238,7 @@ Attributes RotaryOf(bool inverse) {
 
 TEST(Rotary, RotatesHalvesByPosition) {
   const int64_t hd = 8, width = 5 * hd;
-  const TestTensor qkv = Normal(DType::kFloat64, {2, 30, width}, 1);
+  const TestTensor qkv = NormalValues(DType::kFloat64, {2, 30, width}, 1);
   const TestTensor got = RunOp("rotary", {&qkv}, RotaryOf(false))[0];
   for (int64_t row = 0; row < 60; ++row) {
     for (int64_t head = 0; head < 5; ++head) {
@@ -255,7 +257,7 @@ TEST(Rotary, RotatesHalvesByPosition) {
 }
 
 TEST(Rotary, InverseUndoesIt) {
-  const TestTensor qkv = Normal(DType::kFloat64, {2, 30, 40}, 1);
+  const TestTensor qkv = NormalValues(DType::kFloat64, {2, 30, 40}, 1);
   const TestTensor there = RunOp("rotary", {&qkv}, RotaryOf(false))[0];
   const TestTensor back = RunOp("rotary", {&there}, RotaryOf(true))[0];
   for (int64_t i = 0; i < qkv.size(); ++i) ASSERT_NEAR(back.at(i), qkv.at(i), 1e-6);
@@ -265,7 +267,7 @@ TEST(Rotary, InverseUndoesIt) {
 TEST(Rotary, LinearScalingDividesPositions) {
   const int64_t hd = 64, length = 40, width = 3 * hd;
   const double theta = 10000, factor = 2.5;
-  const TestTensor qkv = Normal(DType::kFloat64, {1, length, width}, 1);
+  const TestTensor qkv = NormalValues(DType::kFloat64, {1, length, width}, 1);
   const TestTensor got = RunOp("rotary", {&qkv},
                                {{"heads", int64_t{1}},
                                 {"kv_heads", int64_t{1}},
@@ -286,7 +288,7 @@ TEST(Rotary, LinearScalingDividesPositions) {
 TEST(Rotary, Llama3ScalingSlowsLongWaves) {
   const int64_t hd = 64;
   const double theta = 10000, factor = 8, low = 1, high = 4, original = 256;
-  const TestTensor qkv = Normal(DType::kFloat64, {1, 2, 3 * hd}, 1);
+  const TestTensor qkv = NormalValues(DType::kFloat64, {1, 2, 3 * hd}, 1);
   const TestTensor got = RunOp("rotary", {&qkv},
                                {{"heads", int64_t{1}},
                                 {"kv_heads", int64_t{1}},

@@ -163,8 +163,8 @@ void ExpectSameBits(const TestTensor& got, const TestTensor& want) {
 
 TEST(NormWithBackward, HasTheBitsOfItsParts) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    const TestTensor x = Normal(dtype, {37, 45}, 1), dy = Normal(dtype, {37, 45}, 2);
-    const TestTensor weight = Normal(dtype, {45}, 3), bias = Normal(dtype, {45}, 4);
+    const TestTensor x = NormalValues(dtype, {37, 45}, 1), dy = NormalValues(dtype, {37, 45}, 2);
+    const TestTensor weight = NormalValues(dtype, {45}, 3), bias = NormalValues(dtype, {45}, 4);
     const graph::Attributes eps = {{"eps", 1e-5}};
     const auto norm = RunOp("layer_norm", {&x, &weight, &bias}, eps);
     const auto gradients = RunOp("layer_norm_backward",

@@ -66,7 +66,7 @@ TEST(LowPrecision, SumsAreNotKeptIn16Bits) {
     const TestTensor dposition = RunOp("position_dw", {&dy, nullptr}, {{"rows", int64_t{1}}})[0];
     EXPECT_EQ(dposition.at(2), kRows);
 
-    const TestTensor x = Normal(dtype, {kRows, 1, 3}, 1);
+    const TestTensor x = NormalValues(dtype, {kRows, 1, 3}, 1);
     const TestTensor weight = Values(dtype, {3}, {1, 1, 1});
     const TestTensor zeros = Values(DType::kFloat32, {kRows}, std::vector<double>(kRows, 0));
     const TestTensor dbias = RunOp(
@@ -93,8 +93,8 @@ TEST(LowPrecision, GlobalNormTakesAnyMixOfTypes) {
 TEST(LowPrecision, NormsRoundTheirResultOnly) {
   for (DType dtype : kLow) {
     SCOPED_TRACE(graph::Name(dtype));
-    const TestTensor x = Normal(dtype, {4, 50}, 3);
-    const TestTensor weight = Normal(dtype, {50}, 4);
+    const TestTensor x = NormalValues(dtype, {4, 50}, 3);
+    const TestTensor weight = NormalValues(dtype, {50}, 4);
     const TestTensor y = RunOp("rms_norm", {&x, &weight}, {{"eps", 1e-5}})[0];
     TestTensor wide_x({DType::kFloat32, {4, 50}}), wide_weight({DType::kFloat32, {50}});
     for (int64_t i = 0; i < x.size(); ++i) wide_x.set(i, x.at(i));

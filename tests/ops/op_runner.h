@@ -48,7 +48,7 @@ inline TestTensor Values(graph::DType dtype, graph::Shape shape,
   return tensor;
 }
 
-inline TestTensor Normal(graph::DType dtype, graph::Shape shape, int seed, double scale = 1) {
+inline TestTensor NormalValues(graph::DType dtype, graph::Shape shape, int seed, double scale = 1) {
   TestTensor tensor({dtype, shape});
   std::mt19937 generator(seed);
   std::normal_distribution<double> normal;

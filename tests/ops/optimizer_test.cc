@@ -113,8 +113,9 @@ TEST(Optimizer, UpdatesPersistentTensorsInPlace) {
 // does a float32 master; and the 16-bit weight is always the rounded master.
 // As PyTorch's parameter groups, whose rate is multiplied before anything is computed from it.
 TEST(Optimizer, AFactorIsALowerLearningRate) {
-  const TestTensor p = Normal(DType::kFloat32, {kN}, 1), g = Normal(DType::kFloat32, {kN}, 2);
-  const TestTensor m = Normal(DType::kFloat32, {kN}, 3), v = Zeros(DType::kFloat32, {kN});
+  const TestTensor p = NormalValues(DType::kFloat32, {kN}, 1),
+                   g = NormalValues(DType::kFloat32, {kN}, 2);
+  const TestTensor m = NormalValues(DType::kFloat32, {kN}, 3), v = Zeros(DType::kFloat32, {kN});
   const TestTensor count = Values(DType::kInt32, {}, {4});
   const TestTensor lr = Values(DType::kFloat32, {}, {0.01});
   const TestTensor quarter = Values(DType::kFloat32, {}, {0.01f / 4});
@@ -144,19 +145,19 @@ TEST(Optimizer, AFactorIsALowerLearningRate) {
 }
 
 TEST(Optimizer, MastersFollowAFloat32WeightToTheBit) {
-  const TestTensor start = Normal(DType::kFloat32, {kN}, 1);
-  AdamWState whole = WithMoments(Normal(DType::kFloat32, {kN}, 1), DType::kFloat32);
+  const TestTensor start = NormalValues(DType::kFloat32, {kN}, 1);
+  AdamWState whole = WithMoments(NormalValues(DType::kFloat32, {kN}, 1), DType::kFloat32);
   AdamWState split = WithMoments(Zeros(DType::kBFloat16, {kN}), DType::kFloat32);
   AdamWState half = WithMoments(Zeros(DType::kFloat16, {kN}), DType::kFloat32);
   split.master = Zeros(DType::kInt16, {kN});
-  half.master = Normal(DType::kFloat32, {kN}, 1);
+  half.master = NormalValues(DType::kFloat32, {kN}, 1);
   for (int64_t i = 0; i < kN; ++i) {
     const SplitFloat parts = Split(start.as<float>()[i]);
     split.p.as<BFloat16>()[i] = parts.high;
     split.master->as<int16_t>()[i] = parts.low;
   }
   for (int step = 1; step <= 20; ++step) {
-    const TestTensor gradient = Normal(DType::kFloat32, {kN}, 100 + step);
+    const TestTensor gradient = NormalValues(DType::kFloat32, {kN}, 100 + step);
     whole.Step(gradient, step);
     split.Step(gradient, step);
     half.Step(gradient, step);
@@ -177,10 +178,10 @@ TEST(Optimizer, ASkippedStepLeavesEverythingUntouched) {
   const TestTensor overflowed = Values(DType::kFloat32, {kN}, std::vector<double>(kN, INFINITY));
   for (DType p : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (DType moments : {DType::kFloat32, DType::kBFloat16, DType::kUInt8}) {
-      AdamWState state = WithMoments(Normal(p, {kN}, 1), moments);
-      if (p == DType::kFloat16) state.master = Normal(DType::kFloat32, {kN}, 1);
+      AdamWState state = WithMoments(NormalValues(p, {kN}, 1), moments);
+      if (p == DType::kFloat16) state.master = NormalValues(DType::kFloat32, {kN}, 1);
       if (p == DType::kBFloat16) state.master = Zeros(DType::kInt16, {kN});
-      state.Step(Normal(DType::kFloat32, {kN}, 2), 1);
+      state.Step(NormalValues(DType::kFloat32, {kN}, 2), 1);
       const AdamWState before = state;
       state.Step(overflowed, 2, &skip);
       EXPECT_TRUE(SameBytes(state.p, before.p) && SameBytes(state.m, before.m) &&
@@ -200,8 +201,10 @@ TEST(Optimizer, ASkippedStepLeavesEverythingUntouched) {
 }
 
 TEST(Optimizer, ASkippedSgdStepLeavesEverythingUntouched) {
-  const TestTensor p = Normal(DType::kFloat32, {kN}, 1), m = Normal(DType::kFloat32, {kN}, 2);
-  const TestTensor g = Normal(DType::kFloat32, {kN}, 3), lr = Values(DType::kFloat32, {}, {0.1});
+  const TestTensor p = NormalValues(DType::kFloat32, {kN}, 1),
+                   m = NormalValues(DType::kFloat32, {kN}, 2);
+  const TestTensor g = NormalValues(DType::kFloat32, {kN}, 3),
+                   lr = Values(DType::kFloat32, {}, {0.1});
   const Attributes attributes = {{"momentum", 0.9}, {"nesterov", false}, {"weight_decay", 0.0}};
   for (bool apply : {false, true}) {
     const TestTensor flag = Values(DType::kInt32, {}, {apply ? 1.0 : 0.0});
@@ -248,7 +251,8 @@ TEST(Optimizer, ASliceIsUpdatedAsWithinTheWhole) {
   const TestTensor lr = Values(DType::kFloat32, {}, {0.01});
   const TestTensor count = Values(DType::kInt32, {}, {1});
   const TestTensor rng = Values(DType::kInt32, {2}, {3, 4});
-  const TestTensor p = Normal(DType::kBFloat16, {kN}, 1), g = Normal(DType::kFloat32, {kN}, 2);
+  const TestTensor p = NormalValues(DType::kBFloat16, {kN}, 1),
+                   g = NormalValues(DType::kFloat32, {kN}, 2);
   const TestTensor moment = Zeros(DType::kBFloat16, {kN});
   const auto update = [&](const TestTensor& weight, const TestTensor& gradient,
                           const TestTensor& state, const Attributes& attributes) {
@@ -310,16 +314,16 @@ TEST(Optimizer, MomentsAndWeightRoundIndependently) {
 
 // Moments of 16 and 8 bits stay near float32's along a trajectory, and so do the weights.
 TEST(Optimizer, NarrowMomentsFollowFloat32) {
-  AdamWState whole = WithMoments(Normal(DType::kFloat32, {kN}, 1), DType::kFloat32);
-  AdamWState bf16 = WithMoments(Normal(DType::kFloat32, {kN}, 1), DType::kBFloat16);
-  AdamWState codes = WithMoments(Normal(DType::kFloat32, {kN}, 1), DType::kUInt8);
+  AdamWState whole = WithMoments(NormalValues(DType::kFloat32, {kN}, 1), DType::kFloat32);
+  AdamWState bf16 = WithMoments(NormalValues(DType::kFloat32, {kN}, 1), DType::kBFloat16);
+  AdamWState codes = WithMoments(NormalValues(DType::kFloat32, {kN}, 1), DType::kUInt8);
   for (int step = 1; step <= 20; ++step) {
-    const TestTensor gradient = Normal(DType::kFloat32, {kN}, 100 + step);
+    const TestTensor gradient = NormalValues(DType::kFloat32, {kN}, 100 + step);
     whole.Step(gradient, step);
     bf16.Step(gradient, step);
     codes.Step(gradient, step);
   }
-  const TestTensor start = Normal(DType::kFloat32, {kN}, 1);
+  const TestTensor start = NormalValues(DType::kFloat32, {kN}, 1);
   double moved = 0, bf16_error = 0, codes_error = 0;
   for (int64_t i = 0; i < kN; ++i) {
     moved += std::pow(whole.p.at(i) - start.at(i), 2);

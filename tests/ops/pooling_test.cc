@@ -154,7 +154,7 @@ TEST(MaxPool2d, FollowsItsDefinition) {
   for (const Case& c : Cases()) {
     for (DType dtype : kTypes) {
       SCOPED_TRACE(Describe(c, dtype));
-      const TestTensor x = Normal(dtype, c.x, 1), dy = Normal(dtype, PooledShape(c), 2);
+      const TestTensor x = NormalValues(dtype, c.x, 1), dy = NormalValues(dtype, PooledShape(c), 2);
       const MaxReference want = MaxOf(c, x, dy);
       const std::vector<TestTensor> forward = RunOp("max_pool2d", {&x}, ToAttributes(c.window));
       ASSERT_EQ(forward[0].type().shape, PooledShape(c));
@@ -174,7 +174,8 @@ TEST(AvgPool2d, FollowsItsDefinition) {
         SCOPED_TRACE(Describe(c, dtype) + (padded ? ", counted" : ""));
         Attributes attributes = ToAttributes(c.window);
         attributes.Set("count_include_pad", padded);
-        const TestTensor x = Normal(dtype, c.x, 1), dy = Normal(dtype, PooledShape(c), 2);
+        const TestTensor x = NormalValues(dtype, c.x, 1),
+                         dy = NormalValues(dtype, PooledShape(c), 2);
         const AvgReference want = AvgOf(c, padded, x, dy);
         const TestTensor y = RunOp("avg_pool2d", {&x}, attributes)[0];
         ASSERT_EQ(y.type().shape, PooledShape(c));
@@ -193,7 +194,8 @@ TEST(GlobalAvgPool, FollowsItsDefinition) {
     for (DType dtype : kTypes) {
       SCOPED_TRACE(std::string(graph::Name(dtype)) + shape.ToString());
       const int64_t pixels = shape.dim(1) * shape.dim(2), channels = shape.dim(3);
-      const TestTensor x = Normal(dtype, shape, 1), dy = Normal(dtype, {shape.dim(0), channels}, 2);
+      const TestTensor x = NormalValues(dtype, shape, 1),
+                       dy = NormalValues(dtype, {shape.dim(0), channels}, 2);
       std::vector<double> y(dy.size()), dx(x.size());
       for (int64_t i = 0; i < x.size(); ++i) {
         const int64_t at = i / (pixels * channels) * channels + i % channels;

@@ -26,12 +26,13 @@ TestTensor ShardOf(const TestTensor& table) {
 
 LossProblem::LossProblem(DType dtype, int64_t rows, int64_t vocabulary, int64_t width,
                          double spread)
-    : x(Normal(dtype, {rows, width}, 1)),
-      weight(Normal(dtype, {vocabulary, width}, 2, spread / std::sqrt(static_cast<double>(width)))),
+    : x(NormalValues(dtype, {rows, width}, 1)),
+      weight(NormalValues(dtype, {vocabulary, width}, 2,
+                          spread / std::sqrt(static_cast<double>(width)))),
       targets({DType::kInt32, {rows}}),
       scale(Values(DType::kFloat32, {}, {0.125})),
       dloss(Values(graph::ComputeType(dtype), {}, {3})),
-      acc(Normal(graph::ComputeType(dtype), {vocabulary, width}, 3)) {
+      acc(NormalValues(graph::ComputeType(dtype), {vocabulary, width}, 3)) {
   for (int64_t r = 0; r < rows; ++r) {
     targets.set(r, r % 5 == 3 ? -100 : static_cast<double>(r * 7919 % vocabulary));
   }
@@ -163,8 +164,8 @@ TEST_P(VocabularyParallel, IgnoredRowsCountNothing) {
 
 TEST_P(VocabularyParallel, EmbeddingIsTheSumOverRanks) {
   const int64_t own = 11, vocabulary = own * Ranks(), width = 40;
-  const TestTensor table = Normal(GetParam(), {vocabulary, width}, 1);
-  const TestTensor position = Normal(GetParam(), {12, width}, 2);
+  const TestTensor table = NormalValues(GetParam(), {vocabulary, width}, 1);
+  const TestTensor position = NormalValues(GetParam(), {12, width}, 2);
   const TestTensor first = Values(DType::kInt32, {1}, {3});
   TestTensor tokens({DType::kInt32, {3, 9}});
   for (int64_t i = 0; i < tokens.size(); ++i) {
@@ -188,8 +189,8 @@ TEST_P(VocabularyParallel, EmbeddingIsTheSumOverRanks) {
 
 TEST_P(VocabularyParallel, TableGradientIsThatOfOwnTokens) {
   const int64_t own = 5, vocabulary = own * Ranks(), width = 24;
-  const TestTensor dy = Normal(GetParam(), {4, 50, width}, 1);
-  const TestTensor acc = Normal(graph::ComputeType(GetParam()), {vocabulary, width}, 2);
+  const TestTensor dy = NormalValues(GetParam(), {4, 50, width}, 1);
+  const TestTensor acc = NormalValues(graph::ComputeType(GetParam()), {vocabulary, width}, 2);
   TestTensor tokens({DType::kInt32, {4, 50}});
   for (int64_t i = 0; i < tokens.size(); ++i) {
     tokens.set(i, static_cast<double>(i * i % vocabulary));

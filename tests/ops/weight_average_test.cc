@@ -50,7 +50,7 @@ class WeightAverageOf : public testing::TestWithParam<Form> {
                  {{"decay", 0.9}, {"warmup", false}})[0];
   }
 
-  TestTensor value_ = Normal(DType::kFloat32, {kN}, 1);
+  TestTensor value_ = NormalValues(DType::kFloat32, {kN}, 1);
   TestTensor p_{{GetParam().p, {kN}}};
   std::optional<TestTensor> master_;
 };
@@ -60,7 +60,7 @@ bool SameBytes(const TestTensor& a, const TestTensor& b) {
 }
 
 TEST_P(WeightAverageOf, TheFirstUpdateCopiesAndLaterOnesMoveTowardsTheWeight) {
-  const TestTensor any = Normal(DType::kFloat32, {kN}, 2);
+  const TestTensor any = NormalValues(DType::kFloat32, {kN}, 2);
   const TestTensor first = Average(any, 1), second = Average(any, 2);
   for (int64_t i = 0; i < kN; ++i) {
     EXPECT_EQ(first.at(i), value_.at(i)) << i;
@@ -69,14 +69,14 @@ TEST_P(WeightAverageOf, TheFirstUpdateCopiesAndLaterOnesMoveTowardsTheWeight) {
 }
 
 TEST_P(WeightAverageOf, ASkippedStepLeavesItAlone) {
-  const TestTensor any = Normal(DType::kFloat32, {kN}, 2);
+  const TestTensor any = NormalValues(DType::kFloat32, {kN}, 2);
   const TestTensor no = Values(DType::kInt32, {}, {0}), yes = Values(DType::kInt32, {}, {1});
   EXPECT_TRUE(SameBytes(Average(any, 1, &no), any));
   EXPECT_TRUE(SameBytes(Average(any, 1, &yes), Average(any, 1)));
 }
 
 TEST_P(WeightAverageOf, TwoExchangesRestoreAllBits) {
-  const TestTensor average = Normal(DType::kFloat32, {kN}, 3);
+  const TestTensor average = NormalValues(DType::kFloat32, {kN}, 3);
   const std::vector<bool> want = {true, true, master_.has_value()};
   const auto exchange = [&](const TestTensor& p, const TestTensor& a, const TestTensor* m) {
     return RunOp("exchange_average", {&p, &a, m}, {}, 2, want);

@@ -14,7 +14,9 @@ namespace {
 
 using graph::DType;
 
-TEST_F(HostOnRanks, CarriedGradientsKeepTheBits) {
+class HostGradientsOnRanks : public HostOnRanks {};
+
+TEST_F(HostGradientsOnRanks, CarriedGradientsKeepTheBits) {
   for (const bool llama : {false, true}) {
     for (const int64_t zero : {0, 1, 2, 3}) {
       if (!llama && zero % 3 != 0) continue;  // ranks divide both models alike
@@ -34,7 +36,7 @@ TEST_F(HostOnRanks, CarriedGradientsKeepTheBits) {
 
 // They leave once a step, when the block has passed, and come back for the update at the end. By
 // themselves those that ranks divide are little of the peak.
-TEST_F(HostOnRanks, CarriedGradientsKeepTheBitsBlocksFirst) {
+TEST_F(HostGradientsOnRanks, CarriedGradientsKeepTheBitsBlocksFirst) {
   for (const int64_t zero : {0, 1, 2, 3}) {
     SCOPED_TRACE(fmt::format("ZeRO {}", zero));
     TinyRun run = Run(/*llama=*/true, zero);
@@ -46,7 +48,7 @@ TEST_F(HostOnRanks, CarriedGradientsKeepTheBitsBlocksFirst) {
   }
 }
 
-TEST_F(HostOnRanks, SomeBlocksKeepTheBits) {
+TEST_F(HostGradientsOnRanks, SomeBlocksKeepTheBits) {
   for (const int64_t zero : {0, 1, 2, 3}) {
     for (const bool clip : {false, true}) {
       SCOPED_TRACE(fmt::format("ZeRO {}{}", zero, clip ? ", clipped" : ", in backward"));
@@ -62,7 +64,7 @@ TEST_F(HostOnRanks, SomeBlocksKeepTheBits) {
 }
 
 // What is stored, and how it is updated.
-TEST_F(HostOnRanks, AllUpdatesKeepTheBits) {
+TEST_F(HostGradientsOnRanks, AllUpdatesKeepTheBits) {
   std::vector<std::pair<std::string, TinyRun>> runs;
   const auto add = [&](const std::string& name) -> TinyRun& {
     TinyRun& run = runs.emplace_back(name, Run(/*llama=*/true, /*zero=*/3)).second;
@@ -98,7 +100,7 @@ TEST_F(HostOnRanks, AllUpdatesKeepTheBits) {
   }
 }
 
-TEST_F(HostOnRanks, KeepsTheBitsBesideTensorRanks) {
+TEST_F(HostGradientsOnRanks, KeepsTheBitsBesideTensorRanks) {
   for (const int64_t zero : {0, 1, 2, 3}) {
     for (const int64_t accumulate : {1, 2}) {
       SCOPED_TRACE(fmt::format("ZeRO {}, {} micro-steps", zero, accumulate));

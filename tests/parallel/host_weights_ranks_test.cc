@@ -11,7 +11,9 @@ namespace {
 
 using Policy = checkpointing::Options::Policy;
 
-TEST_F(HostOnRanks, WeightsKeepTheBits) {
+class HostWeightsOnRanks : public HostOnRanks {};
+
+TEST_F(HostWeightsOnRanks, WeightsKeepTheBits) {
   for (const bool llama : {false, true}) {
     for (const int64_t zero : {0, 1, 2, 3}) {
       if (!llama && zero % 3 != 0) continue;  // ranks divide both models alike
@@ -31,7 +33,7 @@ TEST_F(HostOnRanks, WeightsKeepTheBits) {
 
 // Gradients are temporaries, on the device. (With tied weights, GPT-2, micro-steps stay one after
 // another.)
-TEST_F(HostOnRanks, BlocksFirstKeepsTheBits) {
+TEST_F(HostWeightsOnRanks, BlocksFirstKeepsTheBits) {
   for (const bool llama : {false, true}) {
     for (const int64_t zero : {0, 1, 2, 3}) {
       if (!llama && zero % 3 != 0) continue;  // ranks divide both models alike
@@ -48,7 +50,7 @@ TEST_F(HostOnRanks, BlocksFirstKeepsTheBits) {
 
 // With any stage of ZeRO a rank has its part of the weights alone, and of the host no more than
 // that; on the device the parts and wholes of few blocks.
-TEST_F(HostOnRanks, EachRankHasItsPart) {
+TEST_F(HostWeightsOnRanks, EachRankHasItsPart) {
   const int64_t ranks = TestWorld().size();
   const auto model = models::MakeModel(Run(true, 0).spec);
   int64_t whole = 0, part = 0;

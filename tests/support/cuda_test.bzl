@@ -1,20 +1,26 @@
-"""cuda_test: a test of CUDA code. Without --config=cuda it is one case that skips and says so."""
+"""Tests of CUDA code: libraries of cases, which one program links (//tests:cuda_test)."""
 
-def cuda_test(name, srcs, deps = [], **kwargs):
-    """A test that needs --config=cuda and, to do more than skip, a GPU.
+load("//:tools/merged.bzl", "UNOPTIMIZED", "merged_test_sources")
+
+def cuda_cases(name, srcs, deps, apart = []):
+    """Cases that need --config=cuda and, to do more than skip, a GPU. Without that configuration: none.
 
     Args:
       name: its name.
-      srcs: sources; each case starts with PLIMSOLL_NEEDS_CUDA (tests/support/needs_cuda.h).
-      deps: libraries, gtest_main among them.
-      **kwargs: of cc_test.
+      srcs: *_test.cc; each case starts with PLIMSOLL_NEEDS_CUDA (tests/support/needs_cuda.h).
+      deps: libraries, beside GoogleTest.
+      apart: of srcs, those that are compiled as they are (tools/merged.bzl).
     """
-    native.cc_test(
+    native.cc_library(
         name = name,
         srcs = select({
-            "//:cuda": srcs,
-            "//conditions:default": ["//tests/support:no_cuda.cc"],
+            "//:cuda": merged_test_sources(name, srcs, apart),
+            "//conditions:default": [],
         }),
-        deps = deps + ["//tests/support:cuda_device"],
-        **kwargs
+        copts = UNOPTIMIZED,
+        alwayslink = True,
+        deps = deps + [
+            "//tests/support:cuda_device",
+            "//third_party:gtest",
+        ],
     )

@@ -35,12 +35,6 @@ TinyRun RunOf(const std::string& model, DType dtype = DType::kFloat32) {
 }
 
 // Expects the same bits in all results of a run.
-void ExpectSame(const TinyResult& actual, const TinyResult& expected) {
-  EXPECT_EQ(actual.losses, expected.losses);
-  EXPECT_EQ(actual.grad_norms, expected.grad_norms);
-  EXPECT_EQ(actual.weights, expected.weights);
-}
-
 // Steps with the same tokens, some of them skipped, in every type and with several micro-steps.
 TEST(CudaSkippedSteps, LeaveNoTrace) {
   PLIMSOLL_NEEDS_CUDA
@@ -53,7 +47,7 @@ TEST(CudaSkippedSteps, LeaveNoTrace) {
       run.steps = 4;
       const TinyResult plain = Train(run);
       run.update.skips = true;
-      ExpectSame(Train(run), plain);
+      ExpectSameNumbers(Train(run), plain);
       run.steps = 6;
       run.loss_limits = {{1, 0.5f}, {4, 0.5f}, {5, 100.0f}};
       const TinyResult skipping = Train(run);
@@ -110,7 +104,7 @@ TEST_P(CudaTraining, LowGradientsAreTheCpus) {
     run.amp.low_gradients = true;
     const TinyResult on_gpu = Train(run);
     run.checkpointing = block;
-    ExpectSame(Train(run), on_gpu);
+    ExpectSameNumbers(Train(run), on_gpu);
     run.cuda = false;
     const TinyResult on_cpu = Train(run);
     for (int step = 0; step < run.steps; ++step) {
@@ -138,10 +132,10 @@ TEST_P(CudaTraining, StoredScoresTrainAsBlockwiseAttention) {
   }
   run.executor = {};
   run.checkpointing.policy = Policy::kBlock;
-  ExpectSame(Train(run), stored);
+  ExpectSameNumbers(Train(run), stored);
   run.checkpointing = {};
   run.checkpointing.offload.patterns = {"*.probabilities*"};
-  ExpectSame(Train(run), stored);
+  ExpectSameNumbers(Train(run), stored);
 }
 
 // Steps that change the state early and late, copied in many groups and in one.
@@ -176,7 +170,7 @@ TEST_P(CudaTraining, ACopyOfTheStateIsThatBetweenTwoSteps) {
         run.executor.graphs = graphs;
         run.copied_at_once = at_once;
         const TinyResult copied = Train(run);
-        ExpectSame(copied, expected);
+        ExpectSameNumbers(copied, expected);
         EXPECT_EQ(copied.copied, between);
         EXPECT_NE(copied.copied, copied.state);
       }
@@ -192,32 +186,32 @@ TEST_P(CudaTraining, EveryWayToRunGivesTheSameBits) {
   for (double loss : expected.losses) EXPECT_TRUE(std::isfinite(loss));
   {
     SCOPED_TRACE("again");
-    ExpectSame(Train(run), expected);
+    ExpectSameNumbers(Train(run), expected);
   }
   {
     SCOPED_TRACE("node by node");
     TinyRun eager = run;
     eager.executor.graphs = false;
-    ExpectSame(Train(eager), expected);
+    ExpectSameNumbers(Train(eager), expected);
   }
   {
     SCOPED_TRACE("all micro-steps in one program");
     TinyRun together = run;
     together.micro_steps_per_program = run.accumulate;
-    ExpectSame(Train(together), expected);
+    ExpectSameNumbers(Train(together), expected);
   }
   {
     SCOPED_TRACE("blocks first");
     TinyRun blocks = run;
     blocks.micro_steps_per_program = run.accumulate;
     blocks.blocks_first = true;
-    ExpectSame(Train(blocks), expected);
+    ExpectSameNumbers(Train(blocks), expected);
   }
   {
     SCOPED_TRACE("poisoned");
     TinyRun poisoned = run;
     poisoned.executor.poison = true;
-    ExpectSame(Train(poisoned), expected);
+    ExpectSameNumbers(Train(poisoned), expected);
   }
   {
     SCOPED_TRACE("with all instruments");
@@ -226,7 +220,7 @@ TEST_P(CudaTraining, EveryWayToRunGivesTheSameBits) {
     // With a loss scale that is too high at first, infinities are expected.
     checked.executor.check_finite = run.amp.dtype != DType::kFloat16;
     const TinyResult result = Train(checked);
-    ExpectSame(result, expected);
+    ExpectSameNumbers(result, expected);
     EXPECT_EQ(result.used_bytes, result.arena_bytes);
   }
 }
@@ -249,7 +243,7 @@ TEST_P(CudaTraining, NoPolicyChangesABit) {
       SCOPED_TRACE(number++);
       run.checkpointing = policy;
       const TinyResult result = Train(run);
-      ExpectSame(result, expected);
+      ExpectSameNumbers(result, expected);
       EXPECT_EQ(result.host_arena_bytes > 0, !policy.offload.patterns.empty());
     }
   }
@@ -275,7 +269,7 @@ TEST_P(CudaTraining, ChoicesMadeAnewChangeNoBit) {
     ops::SetChoices({.measure = true, .folder = "", .warn = {}});
     run.checkpointing = policy;
     const TinyResult result = Train(run);
-    if (expected) ExpectSame(result, *expected);
+    if (expected) ExpectSameNumbers(result, *expected);
     expected = result;
   }
   ops::SetChoices({});
@@ -289,10 +283,10 @@ TEST_P(CudaTraining, StateOnTheHostChangesNoBit) {
     const TinyResult device = Train(run);
     run.state_on_host = true;
     const TinyResult host = Train(run);
-    ExpectSame(host, device);
+    ExpectSameNumbers(host, device);
     EXPECT_GT(host.host_arena_bytes, 0);
     run.executor.poison = true;
-    ExpectSame(Train(run), device);
+    ExpectSameNumbers(Train(run), device);
   }
 }
 
@@ -315,13 +309,13 @@ TEST_P(CudaTraining, ParametersOnTheHostChangeNoBit) {
         run.update_in_backward = in_backward;
         run.weights_on_host = run.gradients_on_host = true;
         const TinyResult host = Train(run);
-        ExpectSame(host, device);
+        ExpectSameNumbers(host, device);
         EXPECT_GT(host.host_arena_bytes, 0);
         EXPECT_LT(host.arena_bytes, device.arena_bytes);
         run.state_on_host = true;
-        ExpectSame(Train(run), device);
+        ExpectSameNumbers(Train(run), device);
         run.executor.poison = true;
-        ExpectSame(Train(run), device);
+        ExpectSameNumbers(Train(run), device);
       }
     }
   }
@@ -333,14 +327,14 @@ TEST_P(CudaTraining, ParametersAndActivationsOnTheHostChangeNoBit) {
   const TinyResult device = Train(run);
   run.weights_on_host = run.state_on_host = true;
   run.checkpointing.offload.patterns = {"*"};
-  ExpectSame(Train(run), device);
+  ExpectSameNumbers(Train(run), device);
   run.evaluate = true;
   run.copy_after = 1;
   const TinyResult evaluated = Train(run);
   run.weights_on_host = run.state_on_host = false;
   run.checkpointing.offload.patterns = {};
   const TinyResult resident = Train(run);
-  ExpectSame(evaluated, resident);
+  ExpectSameNumbers(evaluated, resident);
   EXPECT_EQ(evaluated.evaluations, resident.evaluations);
   EXPECT_EQ(evaluated.copied, resident.copied);
 }

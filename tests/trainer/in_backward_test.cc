@@ -15,14 +15,6 @@ namespace {
 using graph::DType;
 using Policy = checkpointing::Options::Policy;
 
-void ExpectSame(const TinyResult& actual, const TinyResult& expected) {
-  EXPECT_EQ(actual.losses, expected.losses);
-  EXPECT_EQ(actual.grad_norms, expected.grad_norms);
-  EXPECT_EQ(actual.evaluations, expected.evaluations);
-  EXPECT_EQ(actual.weights, expected.weights);
-  EXPECT_EQ(actual.state, expected.state);
-}
-
 TinyRun RunOf(bool llama, DType dtype) {
   TinyRun run;
   run.spec = llama ? TinyLlama() : TinyGpt2();

@@ -195,9 +195,8 @@ TEST(Metrics, AreFloat32OfLowPrecision) {
 }
 
 TEST(Metrics, AreTheSameUnderAllPolicies) {
-  using checkpointing::Options;
-  const auto told = [](const Options& policy, bool drops) {
-    CompileOptions options = trainer::Options(2);
+  const auto told = [](const checkpointing::Options& policy, bool drops) {
+    CompileOptions options = Options(2);
     options.checkpointing = policy;
     Running running(options);
     std::vector<std::vector<double>> all;
@@ -219,9 +218,9 @@ TEST(Metrics, AreTheSameUnderAllPolicies) {
     return all;
   };
   const auto kept = told({}, false);
-  EXPECT_EQ(told({.policy = Options::Policy::kBlock}, true), kept);
-  EXPECT_EQ(told({.policy = Options::Policy::kEvery, .every = 2}, true), kept);
-  EXPECT_EQ(told({.policy = Options::Policy::kSelective,
+  EXPECT_EQ(told({.policy = checkpointing::Options::Policy::kBlock}, true), kept);
+  EXPECT_EQ(told({.policy = checkpointing::Options::Policy::kEvery, .every = 2}, true), kept);
+  EXPECT_EQ(told({.policy = checkpointing::Options::Policy::kSelective,
                   .recompute = {{"activations", "block.*"}, "checkpointing.recompute"}},
                  true),
             kept);

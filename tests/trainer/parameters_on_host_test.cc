@@ -15,15 +15,6 @@ namespace {
 using graph::DType;
 using Policy = checkpointing::Options::Policy;
 
-void ExpectSame(const TinyResult& actual, const TinyResult& expected) {
-  EXPECT_EQ(actual.losses, expected.losses);
-  EXPECT_EQ(actual.grad_norms, expected.grad_norms);
-  EXPECT_EQ(actual.evaluations, expected.evaluations);
-  EXPECT_EQ(actual.weights, expected.weights);
-  EXPECT_EQ(actual.state, expected.state);
-  EXPECT_EQ(actual.copied, expected.copied);
-}
-
 // Trains with all parameters on the device, and with those on the host that the run says. Returns
 // how many bytes fewer the second one takes of the device.
 int64_t Saved(const TinyRun& run) {
