@@ -30,7 +30,7 @@ CudaTensor NormalValues(DType dtype, graph::Shape shape, int seed) {
   const CudaTensor tensor({dtype, shape});
   const int64_t bytes = tensor.type().bytes();
   const ops::TestTensor some =
-      ops::Normal(dtype, {std::min<int64_t>(shape.elements(), 1 << 20)}, seed);
+      ops::NormalValues(dtype, {std::min<int64_t>(shape.elements(), 1 << 20)}, seed);
   for (int64_t at = 0; at < bytes; at += some.type().bytes()) {
     gpu::Check(cudaMemcpy(static_cast<char*>(tensor.data()) + at, some.data(),
                           std::min(some.type().bytes(), bytes - at), cudaMemcpyDefault),

@@ -46,7 +46,7 @@ const std::vector<Size> kSizes = {
 CudaTensor Random(DType dtype, const graph::Shape& shape, int seed, double scale) {
   const CudaTensor tensor({dtype, shape});
   const int64_t step = std::min<int64_t>(shape.elements(), 1 << 20);
-  const TestTensor pattern = ops::Normal(dtype, {step}, seed, scale);
+  const TestTensor pattern = ops::NormalValues(dtype, {step}, seed, scale);
   auto* data = static_cast<char*>(tensor.data());
   const int64_t bytes = pattern.type().bytes();
   for (int64_t at = 0; at < tensor.type().bytes(); at += bytes) {

@@ -22,12 +22,15 @@ namespace {
 
 // Keys about where bytes are, what is recomputed, what is monitored and reported. For each it is
 // documented, and tested, that every bit stays the same: docs/checkpointing.md, docs/budget.md,
-// docs/allocators.md, docs/mixed_precision.md (optimizer.place), docs/kernels.md (train.threads).
+// docs/allocators.md, docs/parameter_memory.md (places, optimizer.in_backward, train.blocks_first),
+// docs/kernels.md (train.threads).
 constexpr const char* kSections[] = {"checkpointing", "memory", "run",  "log",
                                      "save",          "sample", "debug"};
-constexpr const char* kKeys[] = {"optimizer.place",  "train.threads",        "train.log_every",
-                                 "train.eval_every", "train.eval_sequences", "train.sample_every",
-                                 "train.early_stop", "train.stop_after",     "parallel.timeout"};
+constexpr const char* kKeys[] = {
+    "optimizer.place",      "optimizer.in_backward", "train.blocks_first",
+    "train.threads",        "train.log_every",       "train.eval_every",
+    "train.eval_sequences", "train.sample_every",    "train.early_stop",
+    "train.stop_after",     "parallel.timeout",      "parallel.reshard_after_forward"};
 
 // The configuration without the keys that only place a run's files.
 std::string Resolved(const config::RunConfig& config) {

@@ -19,8 +19,7 @@ def sources_of(source):
     """Those that are compiled with a source: of tools/merged.bzl several, else itself."""
     path = pathlib.Path(source)
     if re.search(r"_merged_\d+\.cc$", source) and path.exists():
-        text = path.read_text()
-        return re.findall(r'^#line 1 "(.*)"', text, re.M) or re.findall(r'#include "(.*)"', text)
+        return re.findall(r'^#(?:line 1|include) "(.*\.cc)"', path.read_text(), re.M)
     return [source]
 
 

@@ -1,55 +1,42 @@
-"""Libraries and tests whose sources are compiled several at a time."""
+"""Libraries and tests whose sources are compiled many at a time.
+
+Most of the time to compile a source goes into the headers and templates that it shares with its neighbours.
+"""
 
 # For code that is never hot: what -O2 adds only prolongs the build.
 COLD = ["-O1"]
 
-# For tests: it compiles as fast as -O0, whose copies of inline functions would slow down the libraries too.
-UNOPTIMIZED = ["-Og"]
+# For tests: what takes time there is the libraries that they call. -Og compiles as fast as -O0, whose copies of inline
+# functions the linker would take for the libraries, too.
+TESTS = ["-Og"]
 
-# A file as it is.
-_INCLUDE = "printf '#include \"%s\"\\n' $$file"
+def merged_sources(name, srcs, apart = [], at_most = 24):
+    """Of .cc files and headers: files that compile up to at_most .cc files as one, and the headers.
 
-# A file whose unnamed namespace has a name of its own, so that its helpers meet none of its neighbours'.
-_SEPARATE = " ".join([
-    "name=$$(basename $$file .cc);",
-    "printf '#line 1 \"%s\"\\n' $$file;",
-    "sed \"s|^namespace {$$|namespace $$name {|; s|^}  // namespace$$|}  // namespace $$name|\" $$file",
-])
-
-def _merge(name, srcs, at_most, command):
-    """Files of up to at_most of the sources each."""
+    Neighbours may give helpers the same name if nothing stands behind the unnamed namespace that they are in
+    (tools/merge_sources.py). Where the compiler says "redefinition" all the same, rename one, or list a file in apart:
+    those are compiled alone.
+    """
+    together = [src for src in srcs if src.endswith(".cc") and src not in apart]
+    count = (len(together) + at_most - 1) // at_most
     merged = []
-    count = (len(srcs) + at_most - 1) // at_most
     for i in range(count):
         merged.append("%s_merged_%d.cc" % (name, i + 1))
         native.genrule(
             name = "%s_merged_%d" % (name, i + 1),
-            srcs = srcs[len(srcs) * i // count:len(srcs) * (i + 1) // count],
+            srcs = together[len(together) * i // count:len(together) * (i + 1) // count],
             outs = [merged[i]],
-            cmd = "for file in $(SRCS); do %s; done > $@" % command,
+            cmd = "$(location //:tools/merge_sources.py) $(SRCS) > $@",
+            tools = ["//:tools/merge_sources.py"],
             visibility = ["//visibility:private"],
         )
-    return merged
+    return merged + [src for src in srcs if src not in together]
 
-def merged_library(name, srcs, apart = [], at_most = 8, textual_hdrs = [], **kwargs):
-    """A cc_library that compiles up to at_most of its sources as one.
-
-    Most of the time to compile a source goes into the headers and templates that it shares with
-    its neighbours. Sources that share names with others are listed in apart and compiled alone.
-    """
-    together = [src for src in srcs if src.endswith(".cc") and src not in apart]
+def merged_library(name, srcs, apart = [], at_most = 24, textual_hdrs = [], **kwargs):
+    """A cc_library of merged_sources."""
     native.cc_library(
         name = name,
-        srcs = _merge(name, together, at_most, _INCLUDE) + [src for src in srcs if src not in together],
-        textual_hdrs = textual_hdrs + together,
+        srcs = merged_sources(name, srcs, apart, at_most),
+        textual_hdrs = textual_hdrs + [src for src in srcs if src.endswith(".cc") and src not in apart],
         **kwargs
     )
-
-def merged_test_sources(name, srcs, apart = [], at_most = 16):
-    """Sources of a test program: up to at_most of *_test.cc are compiled as one.
-
-    In each, what stands in its one unnamed namespace is its own. Those that have something behind it
-    that uses what is within are listed in apart.
-    """
-    together = [src for src in srcs if src not in apart]
-    return _merge(name, together, at_most, _SEPARATE) + apart

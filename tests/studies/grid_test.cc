@@ -214,5 +214,19 @@ TEST_F(Configured, TheFingerprintIsOfWhatRuns) {
   EXPECT_NE(print("variants: {a: {}, b: {amp.dtype: fp16}}\n"), first);
 }
 
+// All that the budget may decide, but for how the batch is cut.
+TEST(Numbers, StayWhateverTheBudgetDecides) {
+  for (const char* key :
+       {"checkpointing.policy", "checkpointing.offload", "memory.budget", "memory.weights",
+        "memory.gradients", "memory.host_blocks", "optimizer.place", "optimizer.in_backward",
+        "parallel.reshard_after_forward", "train.blocks_first"}) {
+    EXPECT_TRUE(KeepsNumbers(key)) << key;
+  }
+  for (const char* key : {"train.micro_batch", "optimizer.clip_by", "optimizer.state_dtype",
+                          "amp.grad_dtype", "parallel.zero"}) {
+    EXPECT_FALSE(KeepsNumbers(key)) << key;
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::studies

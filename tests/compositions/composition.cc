@@ -1,0 +1,166 @@
+#include "tests/compositions/composition.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+namespace plimsoll {
+namespace {
+
+class Generator {
+ public:
+  explicit Generator(uint64_t seed) : random_(seed) {}
+
+  Composition Draw() {
+    Composition c;
+    ranks_ = c.ranks = Chance(0.15) ? 2 : 1;
+    family_ =
+        Pick({"gpt2", "gpt2", "llama", "llama", "qwen2", "bert", "vit", "resnet", "adversarial"});
+    c.program =
+        family_ == "adversarial" ? "docs/examples/plimsoll_with_examples" : "trainer/plimsoll";
+    accumulate_ = Number(1, 3);
+    c.yaml = Model() + Data() + Train() + Optimizer() + Types() + Parallel() +
+             "device: cpu\nmemory: {calibrate: false, summary: short}\n"
+             "log: {csv: false, tensorboard: false, report: false}\n";
+    Places(c);
+    Activations(c);
+    Order(c);
+    Set(c, "train.threads", std::to_string(Number(1, 2)));
+    if (Chance(0.3)) Set(c, "debug.poison", "true");
+    if (Chance(0.5)) Set(c, "save.async", "true");
+    return c;
+  }
+
+ private:
+  bool Chance(double p) { return std::uniform_real_distribution<double>()(random_) < p; }
+  int Number(int low, int high) {
+    return low + static_cast<int>(random_() % static_cast<uint64_t>(high - low + 1));
+  }
+  std::string Pick(const std::vector<std::string>& all) { return all[random_() % all.size()]; }
+
+  bool Language() const { return family_ == "gpt2" || family_ == "llama" || family_ == "qwen2"; }
+
+  std::string Model() {
+    if (family_ == "adversarial") {
+      return fmt::format("model: {{family: adversarial, width: {}, critic_updates: {}}}\n",
+                         Number(8, 40), Number(1, 2));
+    }
+    if (family_ == "resnet") {
+      return "model: {family: resnet, depth: 8, image_size: 16, classes: 5}\n";
+    }
+    // Weights of the wider ones are large enough to leave the device.
+    const bool wide = Chance(0.4);
+    layers_ = Number(2, 4);
+    std::string text = fmt::format("model: {{family: {}, layers: {}, width: {}, heads: {}", family_,
+                                   layers_, wide ? 192 : 32, wide ? 4 : 2);
+    if (family_ == "vit") return text + ", image_size: 16, patch: 4, classes: 5}\n";
+    text += fmt::format(", vocab: {}, sequence: 16", wide ? 512 : 96);
+    if (family_ == "llama" || family_ == "qwen2") {
+      text += fmt::format(", kv_heads: 2, ffn_width: {}", wide ? 512 : 80);
+    }
+    if (family_ == "gpt2" || family_ == "bert") {
+      text += fmt::format(", dropout: {}", Pick({"0", "0.1"}));
+    }
+    if (Language()) text += ", tied: " + Pick({"true", "false"});
+    return text + "}\n";
+  }
+
+  std::string Data() {
+    if (family_ == "adversarial") return "data: {source: plane_points, x: 2, y: -1}\n";
+    if (family_ == "vit" || family_ == "resnet") return "data: {source: synthetic_images}\n";
+    if (family_ == "bert") return "data: {source: masked_text, synthetic: true}\n";
+    return "data: {synthetic: true}\n";
+  }
+
+  std::string Train() {
+    return fmt::format(
+        "train: {{steps: 6, micro_batch: {}, accumulate: {}, eval_every: 0, log_every: 1, threads: "
+        "1}}\n"
+        "schedule: {{warmup: 2}}\n",
+        Number(1, 3), accumulate_);
+  }
+
+  std::string Optimizer() {
+    std::string text = "optimizer: {lr: 1e-3";
+    if (Chance(0.3)) {
+      text += fmt::format(", name: sgd, momentum: {}", Pick({"0", "0.9"}));
+    } else if (Chance(0.3)) {
+      text += ", state_dtype: " + Pick({"bf16", "int8"});
+    }
+    const bool clips = Chance(0.3);
+    waits_for_all_ = waits_for_all_ || clips;
+    text += fmt::format(", clip_grad_norm: {}", clips ? 1 : 0);
+    if (Chance(0.2)) text += ", ema: 0.9";
+    return text + "}\n";
+  }
+
+  std::string Types() {
+    const std::string type = Pick({"fp32", "bf16", "fp16"});
+    std::string text = "amp: {dtype: " + type;
+    if (type == "bf16" && Chance(0.4)) text += ", master_weights: false";
+    waits_for_all_ = waits_for_all_ || type == "fp16";
+    // The first steps overflow, and are skipped.
+    if (type == "fp16" && Chance(0.5)) text += ", init_scale: 16777216";
+    if (Chance(0.2)) text += ", grad_dtype: bf16";
+    return text + "}\n";
+  }
+
+  std::string Parallel() {
+    if (ranks_ == 1) return "";
+    if (Language() && Chance(0.3)) {
+      return "parallel: {tensor: 2, sequence: " + Pick({"true", "false"}) + "}\n";
+    }
+    return fmt::format("parallel: {{zero: {}}}\n", Number(0, 3));
+  }
+
+  void Set(Composition& c, const std::string& key, const std::string& value) {
+    c.techniques.push_back(key + "=" + value);
+  }
+
+  // Where parameters, gradients and state live.
+  void Places(Composition& c) {
+    if (Chance(0.5)) c.budget = std::uniform_real_distribution<double>(0, 1)(random_);
+    const std::vector<std::string> values = c.budget >= 0
+                                                ? std::vector<std::string>{"device", "host", "auto"}
+                                                : std::vector<std::string>{"device", "host"};
+    const std::string state = Pick(values), weights = Pick(values), gradients = Pick(values);
+    const bool carried = accumulate_ > 1 || gradients == "auto";  // else there is no such choice
+    Set(c, "optimizer.place", state);
+    Set(c, "memory.weights", weights);
+    if (carried) Set(c, "memory.gradients", gradients);
+    if (layers_ > 0 && (state == "host" || weights == "host") && Chance(0.3)) {
+      Set(c, "memory.host_blocks", std::to_string(Number(1, layers_)));
+    }
+  }
+
+  // What becomes of activations.
+  void Activations(Composition& c) {
+    const std::string policy =
+        c.budget >= 0 && Chance(0.8) ? "auto" : Pick({"none", "block", "every", "selective"});
+    Set(c, "checkpointing.policy", policy);
+    if (policy == "every") Set(c, "checkpointing.every", "2");
+    if (Chance(0.4)) Set(c, "checkpointing.offload", Pick({"[\"*\"]", "[\"*block.*\"]"}));
+  }
+
+  // When micro-steps and updates run.
+  void Order(Composition& c) {
+    const auto choose = [&](const char* key, bool works) {
+      const bool open = c.budget >= 0 && Chance(0.4);
+      if (Chance(0.4) && (open || works)) Set(c, key, open ? "auto" : "true");
+    };
+    choose("train.blocks_first", accumulate_ > 1);
+    choose("optimizer.in_backward", !waits_for_all_);
+  }
+
+  std::mt19937_64 random_;
+  std::string family_;
+  int ranks_ = 1, accumulate_ = 1, layers_ = 0;
+  bool waits_for_all_ = false;  // updates wait until all gradients are known
+};
+
+}  // namespace
+
+Composition Draw(uint64_t seed) { return Generator(seed).Draw(); }
+
+}  // namespace plimsoll

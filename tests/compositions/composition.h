@@ -1,0 +1,28 @@
+// Runs drawn at random: what decides their numbers, and what may not change them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace plimsoll {
+
+struct Composition {
+  // The program that trains it: the one with docs/examples' families where there are several
+  // objectives.
+  std::string program;
+  int ranks = 1;
+  // A run file: model, data, types, optimizer, micro-steps, mesh.
+  std::string yaml;
+  // "key=value": where bytes are, what is computed again, in which order, on how many threads. The
+  // documentation promises that none of these changes a bit.
+  std::vector<std::string> techniques;
+  // A part of the way from the smallest plan to that of the run without techniques; negative: there
+  // is no budget.
+  double budget = -1;
+};
+
+// The same for a seed on every machine.
+Composition Draw(uint64_t seed);
+
+}  // namespace plimsoll

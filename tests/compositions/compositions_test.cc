@@ -1,0 +1,166 @@
+// Random compositions of techniques train, through the command and its files: losses, norms and
+// weights are those of the same run without techniques, to the bit; the arena is used as planned
+// and stays within its budget; and a run that is killed at some instant goes on to the same end.
+//
+// Seeds 0 to 199, or those that PLIMSOLL_SEEDS names:
+//   bazel test //tests/compositions --test_env=PLIMSOLL_SEEDS=17,1000-1999
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "tests/compositions/composition.h"
+#include "tests/support/temp_folder.h"
+#include "tests/trainer/run_plimsoll.h"
+
+namespace plimsoll {
+namespace {
+
+using nlohmann::json;
+
+std::vector<uint64_t> Seeds() {
+  const char* named = std::getenv("PLIMSOLL_SEEDS");
+  std::vector<uint64_t> seeds;
+  std::istringstream ranges(named != nullptr ? named : "0-199");
+  for (std::string range; std::getline(ranges, range, ',');) {
+    const size_t dash = range.find('-');
+    const uint64_t first = std::stoull(range);
+    const uint64_t last = dash == range.npos ? first : std::stoull(range.substr(dash + 1));
+    for (uint64_t seed = first; seed <= last; ++seed) seeds.push_back(seed);
+  }
+  return seeds;
+}
+
+class Compositions : public testing::TestWithParam<uint64_t> {
+ protected:
+  using Sets = std::vector<std::string>;
+
+  Compositions()
+      : composition_(Draw(GetParam())), yaml_(folder_.Write("run.yaml", composition_.yaml)) {}
+
+  // The program with a command for the run file.
+  std::string Call(const std::string& command, const Sets& sets) const {
+    std::string call = composition_.ranks == 1
+                           ? std::string()
+                           : fmt::format("tests/support/mpirun.sh {} ", composition_.ranks);
+    call += fmt::format("{} {} '{}'", composition_.program, command, yaml_);
+    for (const std::string& set : sets) call += fmt::format(" --set '{}'", set);
+    return call;
+  }
+
+  Sets Techniques(const Sets& more) const {
+    Sets sets = composition_.techniques;
+    sets.insert(sets.end(), {"save.every=1", "run.overwrite=true"});
+    sets.insert(sets.end(), more.begin(), more.end());
+    return sets;
+  }
+
+  Sets Into(const std::string& run, Sets sets) const {
+    sets.push_back("run.dir=" + (folder_ / run));
+    return sets;
+  }
+
+  // The run's directory.
+  std::string Train(const std::string& run, const Sets& sets) const {
+    const std::string call = Call("train", Into(run, sets));
+    const Outcome outcome = RunShell(call);
+    EXPECT_EQ(outcome.exit_code, 0) << call << "\n" << outcome.out << outcome.err;
+    return folder_ / run;
+  }
+
+  // What training says of each step, and the weights at the end.
+  static std::string NumbersOf(const std::string& run) {
+    std::string numbers;
+    std::istringstream rows(ReadFile(run + "/metrics.jsonl"));
+    for (std::string line; std::getline(rows, line);) {
+      const json row = json::parse(line);
+      for (const auto& [key, value] : row.items()) {
+        if (key == "step" || key == "lr" || key == "skipped" || key.ends_with("loss") ||
+            key.ends_with("grad_norm") || key.ends_with("loss_scale")) {
+          numbers += key + "=" + value.dump() + " ";
+        }
+      }
+      numbers += "\n";
+    }
+    return numbers;
+  }
+  static std::string WeightsOf(const std::string& run) {
+    for (const char* file : {"/model/model.safetensors", "/model/adapter_model.safetensors"}) {
+      if (FileExists(run + file)) return ReadFile(run + file);
+    }
+    return "";
+  }
+  static bool FileExists(const std::string& path) { return std::ifstream(path).good(); }
+  static json SummaryOf(const std::string& run) {
+    return json::parse(ReadFile(run + "/summary.json"));
+  }
+
+  void ExpectSame(const std::string& run, const std::string& reference) {
+    EXPECT_EQ(NumbersOf(run), NumbersOf(reference));
+    const std::string weights = WeightsOf(reference);
+    EXPECT_FALSE(weights.empty());
+    EXPECT_TRUE(WeightsOf(run) == weights) << "the weights differ";
+  }
+
+  // Sets memory.budget, between the smallest plan and `most`, the arena without techniques.
+  void ChooseBudget(int64_t most) {
+    if (composition_.budget < 0) return;
+    // A budget below the parameters is refused before the smallest plan is known.
+    static const std::regex kLeast(R"(the smallest plan needs [^(]*\((\d+) bytes)");
+    int64_t least = 0;
+    for (int64_t line = most / 8; least == 0 && line < 8 * most; line *= 2) {
+      const Outcome plan = RunShell(Call("plan", Techniques({Budget(line)})));
+      std::smatch match;
+      if (std::regex_search(plan.err, match, kLeast)) least = std::stoll(match[1]);
+      if (plan.exit_code == 0) least = line;
+    }
+    ASSERT_GT(least, 0);
+    const double above = composition_.budget * static_cast<double>(most - least);
+    budget_ = least + std::max<int64_t>(0, static_cast<int64_t>(above));
+    composition_.techniques.push_back(Budget(budget_));
+  }
+  static std::string Budget(int64_t bytes) { return fmt::format("memory.budget={}B", bytes); }
+
+  const TempFolder folder_;
+  Composition composition_;
+  const std::string yaml_;
+  int64_t budget_ = 0;  // 0: there is none
+};
+
+TEST_P(Compositions, TrainAsWithoutTechniques) {
+  const std::string reference = Train("reference", {});
+  if (HasFailure()) return;
+  ChooseBudget(SummaryOf(reference)["arena_bytes"]);
+  const std::string composed = Train("composed", Techniques({"debug.check_arena=true"}));
+  if (HasFailure()) return;
+  ExpectSame(composed, reference);
+  const json summary = SummaryOf(composed);
+  EXPECT_EQ(summary["used_bytes"], summary["arena_bytes"]);
+  if (budget_ > 0) {
+    EXPECT_LE(summary["arena_bytes"].get<int64_t>(), budget_);
+  }
+
+  // Killed at some instant: of the start, between saves or within one, or behind the end. Ranks are
+  // stopped instead (tests/parallel/kill_mpi_test.sh kills them).
+  if (composition_.ranks == 1) {
+    RunShell(fmt::format("{} & sleep 0.{:03}; kill -KILL $!; wait $!",
+                         Call("train --resume auto", Into("resumed", Techniques({}))),
+                         20 + GetParam() * 37 % 200));
+  } else {
+    Train("resumed", Techniques({"train.stop_after=3"}));
+  }
+  const std::string again = Call("train --resume auto", Into("resumed", Techniques({})));
+  const Outcome outcome = RunShell(again);
+  ASSERT_EQ(outcome.exit_code, 0) << again << "\n" << outcome.out << outcome.err;
+  ExpectSame(folder_ / "resumed", reference);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Compositions, testing::ValuesIn(Seeds()),
+                         [](const auto& info) { return std::to_string(info.param); });
+
+}  // namespace
+}  // namespace plimsoll

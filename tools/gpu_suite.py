@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""Runs everything that needs a GPU, and ends with the line "N passed, N failed[, N skipped]".
+
+  tools/gpu_suite.py --pack suite.tar.xz     on a machine with Bazel and the CUDA toolkit: packs sources
+  tools/gpu_suite.py --pack suite.tar.xz --built                     … or programs that are compiled here
+
+and on one with a GPU, where no Bazel is needed:
+
+  tar xf suite.tar.xz && cd pack && python3 build.py && python3 tools/gpu_suite.py      (build.py: of sources)
+
+Parts, all of them unless some are named:
+  cases      ops against the CPU, kernels, whole trainings, golden trajectories: //tests:cuda_test, each suite in a
+             process of its own
+  ranks      those cases that are for several ranks, under mpirun with a GPU for each
+  memcheck   compute-sanitizer over all ops and over a short training
+  budgets    trainings whose memory is sampled from outside, by the driver's count, against their budget
+  speeds     the rows of README.md's table (bench/speed_rows.json): bytes must be the README's, times are shown
+
+In a checkout with Bazel the programs are those of `bazel build --config=cuda //trainer:plimsoll //tests:cuda_test
+//bench:cuda_step`. Exit code 0 only if something passed and nothing failed.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAMS = {"plimsoll": "trainer/plimsoll", "cuda_test": "tests/cuda_test", "cuda_step": "bench/cuda_step"}
+DATA = ["bench/speed_rows.json", "configs", "docs", "tests/golden/data", "tests/support/mpirun.sh", "tools/gpu_suite.py"]
+GIB = 1 << 30
+
+
+class Count:
+    """What passed, failed and was skipped, said as it comes."""
+
+    def __init__(self):
+        self.passed, self.failed, self.skipped = 0, [], 0
+
+    def add(self, name, good, detail=""):
+        if good:
+            self.passed += 1
+        else:
+            self.failed.append(name)
+        mark = "ok" if good else "FAILED"
+        print(f"{mark:<7}{name}" + (f": {detail}" if detail else ""), flush=True)
+
+    def skip(self, name, why, cases=1):
+        self.skipped += cases
+        print(f"skipped {name}: {why}", flush=True)
+
+    def end(self):
+        for name in self.failed:
+            print(f"FAILED {name}")
+        line = f"{self.passed} passed, {len(self.failed)} failed"
+        print(line + (f", {self.skipped} skipped" if self.skipped else ""))
+        return 0 if self.passed and not self.failed else 1
+
+
+class Suite:
+    """The programs, in a folder that looks to them like the repository."""
+
+    def __init__(self, programs, folder, count):
+        self.programs, self.folder, self.count = programs, pathlib.Path(folder), count
+        for top in ("configs", "docs", "tests"):
+            (self.folder / top).symlink_to(ROOT / top)
+        (self.folder / "trainer").mkdir()
+        (self.folder / "trainer/plimsoll").symlink_to(programs["plimsoll"])
+        self.environment = dict(os.environ, XDG_CACHE_HOME=str(self.folder / "cache"))
+
+    def run(self, *command, seconds=600):
+        """The exit code and all that it says; a time-out is code 124."""
+        try:
+            done = subprocess.run([str(part) for part in command], cwd=self.folder, env=self.environment, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds, check=False)
+            return done.returncode, done.stdout
+        except subprocess.TimeoutExpired as late:
+            said = late.stdout or ""
+            return 124, said if isinstance(said, str) else said.decode(errors="replace")
+
+    def suites(self):
+        """The suites of cases."""
+        _, listing = self.run(self.programs["cuda_test"], "--gtest_list_tests")
+        return [line.split("#")[0].strip().rstrip(".") for line in listing.splitlines() if re.match(r"\S+\.( |$)", line)]
+
+    def cases(self):
+        for suite in self.suites():
+            self.filtered(f"{suite}.*", suite, [])
+
+    def filtered(self, cases, name, launcher):
+        """Runs the cases in one process and counts them."""
+        report = self.folder / "report.json"
+        report.unlink(missing_ok=True)
+        begin = time.monotonic()
+        code, said = self.run(*launcher, self.programs["cuda_test"], f"--gtest_filter={cases}",
+                              f"--gtest_output=json:{report}")
+        seconds = f"{time.monotonic() - begin:.0f} s"
+        if launcher:  # ranks write over one another's reports
+            self.count.add(name, code == 0, seconds if code == 0 else said[-2000:])
+            return
+        try:
+            suites = json.loads(report.read_text())["testsuites"]
+        except (OSError, ValueError, KeyError):
+            self.count.add(name, False, f"ended with code {code}\n{said[-2000:]}")
+            return
+        all_cases = [case for suite in suites for case in suite["testsuite"]]
+        failed = [case for case in all_cases if case.get("failures")]
+        skipped = [case for case in all_cases if case.get("result") == "SKIPPED"]
+        good = len(all_cases) - len(failed) - len(skipped)
+        if good:
+            self.count.passed += good
+            print(f"ok     {name}: {good} cases, {seconds}", flush=True)
+        for case in failed:
+            self.count.add(f"{name}.{case['name']}", False, case["failures"][0].get("failure", "")[:2000])
+        if skipped:
+            why = re.search(r"Skipped\n(.*)", said)
+            self.count.skip(name, why[1] if why else "see its output", len(skipped))
+        if code != 0 and not failed:
+            self.count.add(name, False, f"ended with code {code}\n{said[-2000:]}")
+
+    def ranks(self):
+        _, listing = self.run("nvidia-smi", "-L")
+        gpus = listing.count("GPU ")
+        if gpus < 2 or shutil.which("mpirun") is None:
+            self.count.skip("ranks", f"{gpus} GPU" if gpus < 2 else "no mpirun")
+            return
+        names = [s for s in self.suites() if "Communicators" in s or "VocabularyParallel" in s]
+        for ranks in (r for r in (2, 4, 8) if r <= gpus):
+            for suite in names:
+                self.filtered(f"{suite}.*", f"{suite} on {ranks} ranks", [ROOT / "tests/support/mpirun.sh", ranks])
+
+    def memcheck(self):
+        if shutil.which("compute-sanitizer") is None:
+            self.count.skip("memcheck", "no compute-sanitizer")
+            return
+        tool = ["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9"]
+        sets = ["device=cuda", "train.steps=3", "train.micro_batch=2", "memory.calibrate=false", "amp.dtype=bf16",
+                "train.accumulate=2", "data={synthetic: true}", "train.eval_every=0", "train.sample_every=0",
+                f"run.dir={self.folder / 'memcheck'}"]
+        runs = {
+            "all ops": [self.programs["cuda_test"], "--gtest_filter=*CudaOpTest.AgreesWithTheCpu/*"],
+            "a training": [self.programs["plimsoll"], "train", "configs/quickstart.yaml",
+                           *(part for each in sets for part in ("--set", each))],
+        }
+        for name, command in runs.items():
+            code, said = self.run(*tool, *command, seconds=1800)
+            summary = re.search(r"ERROR SUMMARY: (\d+) error", said)
+            good = code == 0 and summary is not None and summary[1] == "0"
+            self.count.add(f"memcheck: {name}", good, summary[0] + "s" if summary else said[-2000:])
+
+    def budgets(self):
+        bench = "configs/bench/gpt2-124m.yaml"
+        auto = ["checkpointing.policy=auto", "train.steps=8", "train.eval_every=0", "save.model=false"]
+        runs = [
+            ("6GiB", bench, auto),
+            ("4GiB", bench, [*auto, "checkpointing.offload=[\"*\"]"]),
+            ("3GiB", bench, [*auto, "train.micro_batch=8", "train.accumulate=4", "optimizer.place=auto",
+                             "memory.weights=auto", "memory.gradients=auto"]),
+        ]
+        for budget, config, sets in runs:
+            out = self.folder / f"budget-{budget}"
+            with GpuMeter() as meter:
+                code, said = self.run(self.programs["plimsoll"], "train", config, *(
+                    part for each in [*sets, f"memory.budget={budget}", f"run.dir={out}"] for part in ("--set", each)))
+            name = f"budget {budget}"
+            if code != 0:
+                self.count.add(name, False, said[-2000:])
+                continue
+            most = meter.most
+            if most == 0:
+                self.count.skip(name, "nothing counts this GPU's memory")
+                continue
+            line = int(budget.removesuffix("GiB")) * GIB
+            self.count.add(name, most <= line, f"at most {most / GIB:.3f} GiB in {meter.samples} samples ({meter.how})")
+
+    def speeds(self):
+        for row in json.loads((ROOT / "bench/speed_rows.json").read_text()):
+            if "readme" not in row:
+                continue
+            report = self.folder / "speed.json"
+            code, said = self.run(self.programs["cuda_step"], row["config"], "--json", report, *(
+                part for each in row.get("sets", []) for part in ("--set", each)))
+            name = f"speed of {row['name']}"
+            if code != 0:
+                self.count.add(name, False, said[-2000:])
+                continue
+            got, readme = json.loads(report.read_text()), row["readme"]
+            detail = (f"{got['step_ms']:.1f} ms, {got['step_ms'] / float(readme['step_ms']):.2f} of README's; "
+                      f"arena {got['arena_bytes'] / GIB:.2f} GiB")
+            same = same_bytes(got["arena_bytes"], readme["arena"])
+            if got.get("process_bytes"):
+                detail += f", process {got['process_bytes'] / GIB:.2f} GiB"
+                same = same and got["process_bytes"] <= 1.01 * float(readme["process"].split()[0]) * GIB
+            self.count.add(name, same, detail + ("" if same else f"; README says {readme['arena']}, {readme['process']}"))
+
+
+def same_bytes(got, text):
+    """Whether that many bytes are what the text says, with its digits."""
+    number = text.split()[0]
+    digits = len(number.partition(".")[2])
+    return abs(got / GIB - float(number)) <= 0.51 * 10 ** -digits
+
+
+class GpuMeter:
+    """Samples what the first GPU holds beyond what it held before."""
+
+    def __init__(self):
+        self.most, self.samples, self.how = 0, 0, "the card's memory, less what it held before"
+        self.before, self.done = self.used(), threading.Event()
+
+    @staticmethod
+    def used():
+        answer = subprocess.run(["nvidia-smi", "--id=0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"],
+                                capture_output=True, text=True, check=False)
+        return int(answer.stdout) << 20 if answer.stdout.strip().isdigit() else 0
+
+    def sample(self):
+        while not self.done.is_set():
+            self.most = max(self.most, self.used() - self.before)
+            self.samples += 1
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.sample)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.thread.join()
+
+
+def pack(output, built):
+    """Packs what the suite needs, with sources or with programs."""
+    labels = ["//" + ":".join(path.rsplit("/", 1)) for path in PROGRAMS.values()]
+    command = [str(ROOT / "tools/without_bazel.py"), "--config=cuda", "-o", output, *(["--built"] if built else ["--libraries"]),
+               "--data", *DATA, "--", *labels]
+    return subprocess.run(command, check=False).returncode
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help="default: all")
+    parser.add_argument("--pack", metavar="FILE", help="pack sources for another machine; run nothing")
+    parser.add_argument("--built", action="store_true", help="with --pack: programs in place of sources")
+    arguments = parser.parse_args()
+    if arguments.pack:
+        return pack(arguments.pack, arguments.built)
+    parts = ["cases", "ranks", "memcheck", "budgets", "speeds"]
+    for part in arguments.parts:
+        if part not in parts:
+            sys.exit(f"gpu_suite.py: {part}: no such part; there are {', '.join(parts)}")
+    programs = {}
+    for name, path in PROGRAMS.items():
+        found = [p for p in (ROOT / "bin" / name, ROOT / "bazel-bin" / path) if p.exists()]
+        if not found:
+            sys.exit(f"gpu_suite.py: no bin/{name} and no bazel-bin/{path}: build first (see --help)")
+        programs[name] = found[0].resolve()
+    count = Count()
+    with tempfile.TemporaryDirectory() as folder:
+        suite = Suite(programs, folder, count)
+        for part in arguments.parts or parts:
+            print(f"== {part}", flush=True)
+            getattr(suite, part)()
+    return count.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
