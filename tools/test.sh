@@ -30,6 +30,6 @@ quiet=()
 
 events=$(mktemp) || exit 1
 trap 'rm -f "$events"' EXIT
-"${bazel[@]}" test --keep_going --test_summary=none --build_event_json_file="$events" \
+"${bazel[@]}" test --keep_going --build_tests_only --test_summary=none --build_event_json_file="$events" \
   "${quiet[@]}" "$@" "${targets[@]}"
 python3 tools/summarize_tests.py "$events" $?

@@ -2,7 +2,7 @@
 // weights are those of the same run without techniques, to the bit; the arena is used as planned
 // and stays within its budget; and a run that is killed at some instant goes on to the same end.
 //
-// Seeds 0 to 199, or those that PLIMSOLL_SEEDS names:
+// Seeds 0 to 99, or those that PLIMSOLL_SEEDS names:
 //   bazel test //tests/compositions --test_env=PLIMSOLL_SEEDS=17,1000-1999
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using nlohmann::json;
 std::vector<uint64_t> Seeds() {
   const char* named = std::getenv("PLIMSOLL_SEEDS");
   std::vector<uint64_t> seeds;
-  std::istringstream ranges(named != nullptr ? named : "0-199");
+  std::istringstream ranges(named != nullptr ? named : "0-99");
   for (std::string range; std::getline(ranges, range, ',');) {
     const size_t dash = range.find('-');
     const uint64_t first = std::stoull(range);
