@@ -24,31 +24,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 GIB = 1 << 30
 
 
-class Case:
-    """One comparison. `peer` and `ours` are arguments of cuda_peer.py and of cuda_step."""
-
-    def __init__(self, model, batch, config, vocab=50304, peer=(), ours=()):
-        self.peer = [model, "--batch", str(batch), "--vocab", str(vocab), *peer]
-        self.ours = [f"configs/bench/{config}.yaml",
-                     *(part for setting in ours for part in ("--set", setting))]
-
-
-SELECTIVE = ["checkpointing.policy=selective"]  # norms and activations are recomputed
-BLOCK = ["checkpointing.policy=block"]
-QWEN = {"vocab": 151936}
-BF16 = ["--weights", "bf16"]
-CASES = {
-    "gpt2-124m": Case("gpt2-124m", 32, "gpt2-124m", ours=SELECTIVE),
-    "gpt2-124m-block": Case("gpt2-124m", 32, "gpt2-124m", peer=["--checkpoint"], ours=BLOCK),
-    "gpt2-1558m": Case("gpt2-1558m", 16, "gpt2-1558m", ours=SELECTIVE),
-    "gpt2-1558m-block": Case("gpt2-1558m", 16, "gpt2-1558m", peer=["--checkpoint"], ours=BLOCK),
-    "qwen2.5-0.5b": Case("qwen2.5-0.5b", 32, "qwen2.5-0.5b", **QWEN, peer=BF16),
-    "qwen2.5-0.5b-block": Case("qwen2.5-0.5b", 32, "qwen2.5-0.5b", **QWEN,
-                               peer=BF16 + ["--checkpoint"], ours=BLOCK),
-    "qwen2.5-1.5b": Case("qwen2.5-1.5b", 32, "qwen2.5-1.5b", **QWEN, peer=BF16),
-    "qwen2.5-1.5b-block": Case("qwen2.5-1.5b", 32, "qwen2.5-1.5b", **QWEN,
-                               peer=BF16 + ["--checkpoint"], ours=BLOCK),
-}
+# The rows of README.md's table and others: a run file with settings for ours, arguments of cuda_peer.py for PyTorch.
+ROWS = {row["name"]: row for row in json.loads((ROOT / "bench/speed_rows.json").read_text()) if "peer" in row}
 
 
 class Peer:
@@ -57,7 +34,7 @@ class Peer:
     def __init__(self, case, args):
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
-            [sys.executable, str(ROOT / "bench/cuda_peer.py"), *case.peer, "--steps",
+            [sys.executable, str(ROOT / "bench/cuda_peer.py"), *case["peer"], "--steps",
              str(args.steps), "--wait"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
 
@@ -76,7 +53,7 @@ def measure_peers(names, args):
     """All at once compile on the processor's cores; one after the other is timed."""
     results = {}
     for group in ([names] if args.together else [[name] for name in names]):
-        peers = {name: Peer(CASES[name], args) for name in group}
+        peers = {name: Peer(ROWS[name], args) for name in group}
         for peer in peers.values():
             peer.ready()
         for name, peer in peers.items():
@@ -87,7 +64,8 @@ def measure_peers(names, args):
 def measure_ours(name, args):
     with tempfile.NamedTemporaryFile() as file:
         run = subprocess.run(
-            [args.binary, *CASES[name].ours, *(p for s in args.set for p in ("--set", s)),
+            [args.binary, ROWS[name]["config"],
+             *(p for s in [*ROWS[name].get("sets", []), *args.set] for p in ("--set", s)),
              "--steps", str(args.steps), "--json", file.name],
             cwd=ROOT, capture_output=True, text=True)
         if run.returncode != 0:
@@ -131,7 +109,7 @@ def report(name, ours, peer, args):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("cases", nargs="*", metavar="CASE",
-                        help=f"of {', '.join(CASES)}; default: all")
+                        help=f"of {', '.join(ROWS)}; default: all")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--set", action="append", default=[], help="key=value for our run file")
     parser.add_argument("--peak", type=float, default=989, help="TFLOP/s that MFU is a share of")
@@ -144,10 +122,10 @@ def main():
     only.add_argument("--plimsoll-only", action="store_true")
     only.add_argument("--pytorch-only", action="store_true")
     args = parser.parse_args()
-    names = args.cases or list(CASES)
+    names = args.cases or list(ROWS)
     for name in names:
-        if name not in CASES:
-            sys.exit(f"{name}: no such case; there are {', '.join(CASES)}")
+        if name not in ROWS:
+            sys.exit(f"{name}: no such case; there are {', '.join(ROWS)}")
     peers = {} if args.plimsoll_only else measure_peers(names, args)
     results = {}
     for name in names:

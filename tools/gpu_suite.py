@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Runs everything that needs a GPU, and ends with the line "N passed, N failed[, N skipped]".
 
-  tools/gpu_suite.py --pack suite.tar.xz     on a machine with Bazel and the CUDA toolkit: packs sources
-  tools/gpu_suite.py --pack suite.tar.xz --built                     … or programs that are compiled here
+  tools/gpu_suite.py --pack suite.tar.xz           on a machine with Bazel and the CUDA toolkit
 
 and on one with a GPU, where no Bazel is needed:
 
-  tar xf suite.tar.xz && cd pack && python3 build.py && python3 tools/gpu_suite.py      (build.py: of sources)
+  tar xf suite.tar.xz && cd pack && python3 build.py && python3 tools/gpu_suite.py
 
 Parts, all of them unless some are named:
   cases      ops against the CPU, kernels, whole trainings, golden trajectories: //tests:cuda_test, each suite in a
@@ -238,22 +237,20 @@ class GpuMeter:
         self.thread.join()
 
 
-def pack(output, built):
-    """Packs what the suite needs, with sources or with programs."""
+def pack(output):
+    """Packs what the suite needs."""
     labels = ["//" + ":".join(path.rsplit("/", 1)) for path in PROGRAMS.values()]
-    command = [str(ROOT / "tools/without_bazel.py"), "--config=cuda", "-o", output, *(["--built"] if built else ["--libraries"]),
-               "--data", *DATA, "--", *labels]
+    command = [ROOT / "tools/without_bazel.py", "--config=cuda", "--libraries", "-o", output, "--data", *DATA, "--", *labels]
     return subprocess.run(command, check=False).returncode
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help="default: all")
-    parser.add_argument("--pack", metavar="FILE", help="pack sources for another machine; run nothing")
-    parser.add_argument("--built", action="store_true", help="with --pack: programs in place of sources")
+    parser.add_argument("--pack", metavar="FILE", help="pack all of it for another machine; run nothing")
     arguments = parser.parse_args()
     if arguments.pack:
-        return pack(arguments.pack, arguments.built)
+        return pack(arguments.pack)
     parts = ["cases", "ranks", "memcheck", "budgets", "speeds"]
     for part in arguments.parts:
         if part not in parts:
