@@ -1,13 +1,17 @@
-// Parameters in host memory: golden programs, and the same bits as on the device.
+// Parameters in host memory: there before their use, within their room, with the bits of the
+// device.
 #include "optim/host_parameters.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,7 +31,6 @@ namespace plimsoll::optim {
 namespace {
 
 using graph::DType;
-using graph::ExpectProgram;
 using graph::Parse;
 using graph::Place;
 using graph::Program;
@@ -50,333 +53,46 @@ Program OnHost(std::string_view text, const UpdateOptions& options) {
   return program;
 }
 
-// The average follows its parameter's update, from the remainder that this has just made.
-TEST(HostParameters, AveragesBesideTheUpdate) {
-  const Program program = OnHost(R"(program p
-  tensor %a: bf16[8,4] parameter persistent
-  tensor %a.grad: f32[8,4] gradient persistent
-)",
-                                 {.algorithm = UpdateOptions::Algorithm::kSgd,
-                                  .momentum = 0,
-                                  .weight_decay = 0.25,
-                                  .clip_grad_norm = 0,
-                                  .average = ops::WeightAverageOptions{.decay = 0.75}});
-  ExpectProgram(program, R"(program p
-  tensor %a: bf16[8,4] parameter persistent
-  tensor %a.grad: f32[8,4] gradient persistent
-  tensor %lr: f32[] input persistent
-  tensor %grad_norm: f32[] metric persistent
-  tensor %update_count: i32[] optimizer_state persistent
-  tensor %a.remainder: i16[8,4] master persistent host
-  tensor %ema_count: i32[] optimizer_state persistent
-  tensor %a.ema: f32[8,4] optimizer_state persistent host
-  tensor %a.remainder.stored: i16[8,4] master persistent host view %a.remainder+0
-  tensor %a.ema.stored: f32[8,4] optimizer_state persistent host view %a.ema+0
-update
-  %a.remainder.staged: i16[8,4] master = copy_start(%a.remainder) @a !host_parameters
-  %a.ema.staged: f32[8,4] optimizer_state = copy_start(%a.ema) @a !host_parameters
-  %grad_norm = global_norm(%a.grad) !update
-  %update_count = increment(%update_count) !update
-  %a.remainder.loaded: i16[8,4] master view %a.remainder.staged+0 = copy_done(%a.remainder.staged, %a.remainder) @a !host_parameters
-  %a.ema.loaded: f32[8,4] optimizer_state view %a.ema.staged+0 = copy_done(%a.ema.staged, %a.ema) @a !host_parameters
-  %a, _, %a.remainder.updated: i16[8,4] master, _ = sgd(%a, %a.grad, _, %lr, _, _, %a.remainder.loaded) {momentum=0.0, nesterov=false, weight_decay=0.25} @a !update
-  %ema_count = increment(%ema_count) !update
-  %a.ema.updated: f32[8,4] optimizer_state = weight_average(%a.ema.loaded, %a, %ema_count, %a.remainder.updated) {decay=0.75, warmup=false} @a !update
-  %a.remainder = copy_start(%a.remainder.updated) @a !host_parameters
-  %a.ema = copy_start(%a.ema.updated) @a !host_parameters
-  %a.remainder.stored = copy_done(%a.remainder, %a.remainder.updated) @a !host_parameters
-  %a.ema.stored = copy_done(%a.ema, %a.ema.updated) @a !host_parameters
-)");
-}
+using Counts = std::map<std::string, int>;
 
-// Two matrices in bf16, without momentum: their only state is the remainders.
-TEST(HostParameters, PrefetchesOneParameterAhead) {
-  const Program program = OnHost(R"(program p
-  tensor %a: bf16[8,4] parameter persistent
-  tensor %b: bf16[4,4] parameter persistent
-  tensor %a.grad: f32[8,4] gradient persistent
-  tensor %b.grad: f32[4,4] gradient persistent
-)",
-                                 {.algorithm = UpdateOptions::Algorithm::kSgd,
-                                  .momentum = 0,
-                                  .weight_decay = 0.25,
-                                  .clip_grad_norm = 0});
-  ExpectProgram(program, R"(program p
-  tensor %a: bf16[8,4] parameter persistent
-  tensor %b: bf16[4,4] parameter persistent
-  tensor %a.grad: f32[8,4] gradient persistent
-  tensor %b.grad: f32[4,4] gradient persistent
-  tensor %lr: f32[] input persistent
-  tensor %grad_norm: f32[] metric persistent
-  tensor %update_count: i32[] optimizer_state persistent
-  tensor %a.remainder: i16[8,4] master persistent host
-  tensor %b.remainder: i16[4,4] master persistent host
-  tensor %a.remainder.stored: i16[8,4] master persistent host view %a.remainder+0
-  tensor %b.remainder.stored: i16[4,4] master persistent host view %b.remainder+0
-update
-  %a.remainder.staged: i16[8,4] master = copy_start(%a.remainder) @a !host_parameters
-  %grad_norm = global_norm(%a.grad, %b.grad) !update
-  %update_count = increment(%update_count) !update
-  %b.remainder.staged: i16[4,4] master = copy_start(%b.remainder) @b !host_parameters
-  %a.remainder.loaded: i16[8,4] master view %a.remainder.staged+0 = copy_done(%a.remainder.staged, %a.remainder) @a !host_parameters
-  %a, _, %a.remainder.updated: i16[8,4] master, _ = sgd(%a, %a.grad, _, %lr, _, _, %a.remainder.loaded) {momentum=0.0, nesterov=false, weight_decay=0.25} @a !update
-  %a.remainder = copy_start(%a.remainder.updated) @a !host_parameters
-  %a.remainder.stored = copy_done(%a.remainder, %a.remainder.updated) @a !host_parameters
-  %b.remainder.loaded: i16[4,4] master view %b.remainder.staged+0 = copy_done(%b.remainder.staged, %b.remainder) @b !host_parameters
-  %b, _, %b.remainder.updated: i16[4,4] master, _ = sgd(%b, %b.grad, _, %lr, _, _, %b.remainder.loaded) {momentum=0.0, nesterov=false, weight_decay=0.25} @b !update
-  %b.remainder = copy_start(%b.remainder.updated) @b !host_parameters
-  %b.remainder.stored = copy_done(%b.remainder, %b.remainder.updated) @b !host_parameters
-)");
-  // Simplify removes none of it as useless.
-  Program simplified = program;
-  EXPECT_FALSE(graph::Simplify().Run(simplified).changed);
-}
-
-constexpr char kSgd[] = "{momentum=0.0, nesterov=false, weight_decay=0.0}";
-
-// Two blocks. The last one's weight stays for what is computed again, for the backward pass and for
-// its update; the other one is loaded twice, since the forward pass of block 1 comes in between.
-TEST(HostParameters, WeightsStayForABlock) {
-  constexpr char kTensors[] = R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %dy: f32[8,4] input persistent
-  tensor %lr: f32[] input persistent
-)";
-  Program program = Parse(std::string(kTensors) + R"(  tensor %a: f32[4,4] parameter persistent
-  tensor %b: f32[4,4] parameter persistent
-forward
-  %y: f32[8,4] = linear(%x, %a) @block.0
-  %z: f32[8,4] = linear(%y, %b) @block.1
-recompute
-  %again: f32[8,4] = linear(%y, %b) @block.1
-backward
-  %dz: f32[8,4] = linear_dx(%again, %b) @block.1
-  %b.grad: f32[4,4] gradient, _ = linear_dw(%y, %dz, _, _) {bias=false} @block.1
-update
-  %b, _, _, _ = sgd(%b, %b.grad, _, %lr) )" +
-                          kSgd + R"( @block.1.b
-backward
-  %dx: f32[8,4] = linear_dx(%dz, %a) @block.0
-)");
-  EXPECT_TRUE(MoveToHost(program, {.weights = true, .least_bytes = 0, .ahead_bytes = 0}));
-  ExpectProgram(program, R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %dy: f32[8,4] input persistent
-  tensor %lr: f32[] input persistent
-  tensor %a: f32[4,4] parameter persistent host
-  tensor %b: f32[4,4] parameter persistent host
-  tensor %b.stored: f32[4,4] parameter persistent host view %b+0
-forward
-  %a.staged: f32[4,4] parameter = copy_start(%a) @block.0 !host_parameters
-  %b.staged: f32[4,4] parameter = copy_start(%b) @block.1 !host_parameters
-  %a.loaded: f32[4,4] parameter view %a.staged+0 = copy_done(%a.staged, %a) @block.0 !host_parameters
-  %y: f32[8,4] = linear(%x, %a.loaded) @block.0
-  %b.loaded: f32[4,4] parameter view %b.staged+0 = copy_done(%b.staged, %b) @block.1 !host_parameters
-  %z: f32[8,4] = linear(%y, %b.loaded) @block.1
-recompute
-  %a.staged.2: f32[4,4] parameter = copy_start(%a) @block.0 !host_parameters
-  %again: f32[8,4] = linear(%y, %b.loaded) @block.1
-backward
-  %dz: f32[8,4] = linear_dx(%again, %b.loaded) @block.1
-  %b.grad: f32[4,4] gradient, _ = linear_dw(%y, %dz, _, _) {bias=false} @block.1
-update
-  %b.updated: f32[4,4] parameter, _, _, _ = sgd(%b.loaded, %b.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @block.1.b
-  %b = copy_start(%b.updated) @block.1 !host_parameters
-  %b.stored = copy_done(%b, %b.updated) @block.1 !host_parameters
-backward
-  %a.loaded.2: f32[4,4] parameter view %a.staged.2+0 = copy_done(%a.staged.2, %a) @block.0 !host_parameters
-  %dx: f32[8,4] = linear_dx(%dz, %a.loaded.2) @block.0
-)");
-}
-
-// How many bytes are loaded ahead follows from what blocks need. The head's update stands within
-// the backward pass of a block, since its gradient is summed by then, and is large.
-TEST(HostParameters, BlocksNeedWhatIsTheirs) {
-  const Program program = Parse(R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %dy: f32[8,4] input persistent
-  tensor %lr: f32[] input persistent
-  tensor %block.0.w: f32[4,4] parameter persistent host
-  tensor %head: f32[64,4] parameter persistent host
-  tensor %head.grad: f32[64,4] gradient persistent
-backward
-  %dz: f32[8,4] = linear_dx(%dy, %block.0.w) @block.0
-update
-  %head, _, _, _ = sgd(%head, %head.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @head
-backward
-  %dx: f32[8,4] metric = linear_dx(%dz, %block.0.w) @block.0
-)");
-  std::vector<bool> on_host;
-  for (const graph::Tensor& tensor : program.tensors()) {
-    on_host.push_back(tensor.place == Place::kHost);
+// What must hold of a program whose parameters live on the host, wherever its copies stand: nodes
+// find on the device what they read and write, behind the end of its copy; and what goes back has
+// arrived before it is loaded again, and at the end.
+struct Residency {
+  explicit Residency(const Program& program) {
+    std::set<graph::TensorId> staged, leaving;
+    const auto on_host = [&](graph::TensorId id) {
+      return id != graph::kNoTensor && program.tensor(id).place == Place::kHost;
+    };
+    for (const graph::Node& node : program.nodes()) {
+      if (node.op->name == "copy_start") {
+        const graph::TensorId from = node.inputs[0], to = node.outputs[0];
+        EXPECT_NE(on_host(from), on_host(to));
+        EXPECT_FALSE(leaving.contains(program.Root(from))) << "loaded before it has arrived";
+        if (on_host(from)) {
+          staged.insert(to);
+          ++loads[program.tensor(program.Root(from)).name];
+        } else {
+          EXPECT_TRUE(leaving.insert(program.Root(to)).second);
+          ++stores[program.tensor(program.Root(to)).name];
+        }
+      } else if (node.op->name == "copy_done") {
+        const graph::TensorId copy = node.inputs[0];
+        EXPECT_EQ(on_host(copy) ? leaving.erase(program.Root(copy)) : staged.erase(copy), 1u);
+      } else {
+        for (const auto* ids : {&node.inputs, &node.outputs}) {
+          for (const graph::TensorId id : *ids) {
+            EXPECT_FALSE(on_host(id)) << node.op->name << " works on the host";
+            EXPECT_FALSE(staged.contains(id)) << node.op->name << " is too early";
+          }
+        }
+      }
+    }
+    EXPECT_TRUE(staged.empty() && leaving.empty()) << "copies have no end";
   }
-  const std::vector<StayGroup> groups = FindStays(program, on_host);
-  ASSERT_EQ(groups.size(), 2u);
-  EXPECT_EQ(groups[0].bytes, 64);
-  EXPECT_TRUE(groups[0].in_block);
-  EXPECT_EQ(groups[1].bytes, 1024);
-  EXPECT_FALSE(groups[1].in_block);
-}
 
-// Each micro-step adds to a carried gradient, and the last one has the update: the norm is summed
-// up where gradients are, and they are not stored for an update that is done.
-TEST(HostParameters, CarriedGradientsComeAndGo) {
-  constexpr char kTensors[] = R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %dy: f32[8,4] input persistent
-  tensor %lr: f32[] input persistent
-  tensor %grad_norm: f32[] metric persistent
-  tensor %a: f32[4,4] parameter persistent
-  tensor %b: f32[4,4] parameter persistent
-)";
-  Program first = Parse(std::string(kTensors) + R"(  tensor %a.grad: f32[4,4] gradient persistent
-backward
-  %a.grad, _ = linear_dw(%x, %dy, _, _) {bias=false} @block.0
-)");
-  EXPECT_TRUE(MoveToHost(first, {.gradients = true, .least_bytes = 0}));
-  ExpectProgram(first, R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %dy: f32[8,4] input persistent
-  tensor %lr: f32[] input persistent
-  tensor %grad_norm: f32[] metric persistent
-  tensor %a: f32[4,4] parameter persistent
-  tensor %b: f32[4,4] parameter persistent
-  tensor %a.grad: f32[4,4] gradient persistent host
-  tensor %a.grad.stored: f32[4,4] gradient persistent host view %a.grad+0
-backward
-  %a.grad.updated: f32[4,4] gradient, _ = linear_dw(%x, %dy, _, _) {bias=false} @block.0
-  %a.grad = copy_start(%a.grad.updated) @block.0 !host_parameters
-  %a.grad.stored = copy_done(%a.grad, %a.grad.updated) @block.0 !host_parameters
-)");
-  Program last = Parse(std::string(kTensors) + R"(  tensor %a.grad: f32[4,4] gradient persistent
-  tensor %b.grad: f32[4,4] gradient persistent
-backward
-  %b.grad, _ = linear_dw(%x, %dy, %b.grad, _) {bias=false} @block.1
-  %a.grad, _ = linear_dw(%x, %dy, %a.grad, _) {bias=false} @block.0
-update
-  %grad_norm = global_norm(%a.grad, %b.grad)
-  %a, _, _, _ = sgd(%a, %a.grad, _, %lr) )" +
-                       kSgd + R"( @a
-  %b, _, _, _ = sgd(%b, %b.grad, _, %lr) )" +
-                       kSgd + R"( @b
-)");
-  EXPECT_TRUE(MoveToHost(last, {.gradients = true, .least_bytes = 0}));
-  ExpectProgram(last, R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %dy: f32[8,4] input persistent
-  tensor %lr: f32[] input persistent
-  tensor %grad_norm: f32[] metric persistent
-  tensor %a: f32[4,4] parameter persistent
-  tensor %b: f32[4,4] parameter persistent
-  tensor %a.grad: f32[4,4] gradient persistent host
-  tensor %b.grad: f32[4,4] gradient persistent host
-  tensor %b.grad.stored: f32[4,4] gradient persistent host view %b.grad+0
-backward
-  %b.grad.staged: f32[4,4] gradient = copy_start(%b.grad) @block.1 !host_parameters
-  %a.grad.staged: f32[4,4] gradient = copy_start(%a.grad) @block.0 !host_parameters
-  %b.grad.loaded: f32[4,4] gradient view %b.grad.staged+0 = copy_done(%b.grad.staged, %b.grad) @block.1 !host_parameters
-  %b.grad.updated: f32[4,4] gradient, _ = linear_dw(%x, %dy, %b.grad.loaded, _) {bias=false} @block.1
-  %b.grad.squares: f64[] = square_sum(%b.grad.updated) @block.1 !host_parameters
-  %b.grad = copy_start(%b.grad.updated) @block.1 !host_parameters
-  %a.grad.loaded: f32[4,4] gradient view %a.grad.staged+0 = copy_done(%a.grad.staged, %a.grad) @block.0 !host_parameters
-  %a.grad.updated: f32[4,4] gradient, _ = linear_dw(%x, %dy, %a.grad.loaded, _) {bias=false} @block.0
-  %a.grad.squares: f64[] = square_sum(%a.grad.updated) @block.0 !host_parameters
-update
-  %grad_norm = root_of_sums(%a.grad.squares, %b.grad.squares) !host_parameters
-  %a, _, _, _ = sgd(%a, %a.grad.updated, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @a
-backward
-  %b.grad.stored = copy_done(%b.grad, %b.grad.updated) @block.1 !host_parameters
-update
-  %b.grad.staged.2: f32[4,4] gradient = copy_start(%b.grad) @b !host_parameters
-  %b.grad.loaded.2: f32[4,4] gradient view %b.grad.staged.2+0 = copy_done(%b.grad.staged.2, %b.grad) @b !host_parameters
-  %b, _, _, _ = sgd(%b, %b.grad.loaded.2, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @b
-)");
-}
-
-// What belongs to block 1, its weight, gradient and state, and nothing else.
-TEST(HostParameters, OfSomeBlocks) {
-  Program program = Parse(R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %dy: f32[8,4] input persistent
-  tensor %embed.w: f32[4,4] parameter persistent
-  tensor %block.0.w: f32[4,4] parameter persistent
-  tensor %block.1.w: f32[4,4] parameter persistent
-  tensor %block.10.w: f32[4,4] parameter persistent
-  tensor %block.1.w.grad: f32[4,4] gradient persistent
-  tensor %block.10.w.grad: f32[4,4] gradient persistent
-forward
-  %x0: f32[8,4] = linear(%x, %embed.w, _)
-  %x1: f32[8,4] = linear(%x0, %block.0.w, _) @block.0
-  %x2: f32[8,4] = linear(%x1, %block.1.w, _) @block.1
-  %x3: f32[8,4] metric = linear(%x2, %block.10.w, _) @block.10
-backward
-  %block.10.w.grad, _ = linear_dw(%x, %dy, %block.10.w.grad, _) {bias=false} @block.10
-  %block.1.w.grad, _ = linear_dw(%x, %dy, %block.1.w.grad, _) {bias=false} @block.1
-)");
-  Update({.algorithm = UpdateOptions::Algorithm::kSgd, .clip_grad_norm = 0}).Run(program);
-  EXPECT_TRUE(MoveToHost(program, {.weights = true,
-                                   .gradients = true,
-                                   .state = true,
-                                   .blocks = {"block.1"},
-                                   .least_bytes = 0}));
-  ExpectProgram(program, R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %dy: f32[8,4] input persistent
-  tensor %embed.w: f32[4,4] parameter persistent
-  tensor %block.0.w: f32[4,4] parameter persistent
-  tensor %block.1.w: f32[4,4] parameter persistent host
-  tensor %block.10.w: f32[4,4] parameter persistent
-  tensor %block.1.w.grad: f32[4,4] gradient persistent host
-  tensor %block.10.w.grad: f32[4,4] gradient persistent
-  tensor %lr: f32[] input persistent
-  tensor %grad_norm: f32[] metric persistent
-  tensor %update_count: i32[] optimizer_state persistent
-  tensor %block.1.w.momentum: f32[4,4] optimizer_state persistent host
-  tensor %block.10.w.momentum: f32[4,4] optimizer_state persistent
-  tensor %block.1.w.stored: f32[4,4] parameter persistent host view %block.1.w+0
-  tensor %block.1.w.momentum.stored: f32[4,4] optimizer_state persistent host view %block.1.w.momentum+0
-forward
-  %x0: f32[8,4] = linear(%x, %embed.w, _)
-  %block.1.w.staged: f32[4,4] parameter = copy_start(%block.1.w) @block.1 !host_parameters
-  %x1: f32[8,4] = linear(%x0, %block.0.w, _) @block.0
-  %block.1.w.loaded: f32[4,4] parameter view %block.1.w.staged+0 = copy_done(%block.1.w.staged, %block.1.w) @block.1 !host_parameters
-  %x2: f32[8,4] = linear(%x1, %block.1.w.loaded, _) @block.1
-  %x3: f32[8,4] metric = linear(%x2, %block.10.w, _) @block.10
-backward
-  %block.1.w.grad.staged: f32[4,4] gradient = copy_start(%block.1.w.grad) @block.1 !host_parameters
-  %block.10.w.grad, _ = linear_dw(%x, %dy, %block.10.w.grad, _) {bias=false} @block.10
-  %block.1.w.grad.loaded: f32[4,4] gradient view %block.1.w.grad.staged+0 = copy_done(%block.1.w.grad.staged, %block.1.w.grad) @block.1 !host_parameters
-  %block.1.w.grad.updated: f32[4,4] gradient, _ = linear_dw(%x, %dy, %block.1.w.grad.loaded, _) {bias=false} @block.1
-  %block.1.w.grad.squares: f64[] = square_sum(%block.1.w.grad.updated) @block.1 !host_parameters
-update
-  %block.1.w.staged.2: f32[4,4] parameter = copy_start(%block.1.w) @block.1.w !host_parameters
-  %block.1.w.momentum.staged: f32[4,4] optimizer_state = copy_start(%block.1.w.momentum) @block.1.w !host_parameters
-  %block.10.w.grad.squares.2: f64[] = square_sum(%block.10.w.grad) !host_parameters
-  %grad_norm = root_of_sums(%block.1.w.grad.squares, %block.10.w.grad.squares.2) !host_parameters
-  %update_count = increment(%update_count) !update
-  %block.1.w.loaded.2: f32[4,4] parameter view %block.1.w.staged.2+0 = copy_done(%block.1.w.staged.2, %block.1.w) @block.1.w !host_parameters
-  %block.1.w.momentum.loaded: f32[4,4] optimizer_state view %block.1.w.momentum.staged+0 = copy_done(%block.1.w.momentum.staged, %block.1.w.momentum) @block.1.w !host_parameters
-  %block.1.w.updated: f32[4,4] parameter, %block.1.w.momentum.updated: f32[4,4] optimizer_state, _, _ = sgd(%block.1.w.loaded.2, %block.1.w.grad.updated, %block.1.w.momentum.loaded, %lr) {momentum=0.9, nesterov=false, weight_decay=0.1} @block.1.w !update
-  %block.1.w = copy_start(%block.1.w.updated) @block.1.w !host_parameters
-  %block.1.w.momentum = copy_start(%block.1.w.momentum.updated) @block.1.w !host_parameters
-  %block.10.w, %block.10.w.momentum, _, _ = sgd(%block.10.w, %block.10.w.grad, %block.10.w.momentum, %lr) {momentum=0.9, nesterov=false, weight_decay=0.1} @block.10.w !update
-  %block.1.w.stored = copy_done(%block.1.w, %block.1.w.updated) @block.1.w !host_parameters
-  %block.1.w.momentum.stored = copy_done(%block.1.w.momentum, %block.1.w.momentum.updated) @block.1.w !host_parameters
-)");
-}
-
-// The peak is %y with what is computed from it.
-TEST(SpareBytes, AreThoseBelowThePeak) {
-  const Program program = Parse(R"(program p
-  tensor %x: f32[8,4] input persistent
-  tensor %w: f32[4,4] parameter persistent host
-forward
-  %h: f32[8,4] = linear(%x, %w, _)
-  %y: f32[8,8] = place_columns(%h) {axis="tensor", ranks=2}
-  %z: f32[8,8] metric = scale(%y) {factor=2.0}
-)");
-  EXPECT_EQ(SpareBytes(program), (std::vector<int64_t>{384, 128, 0}));
-}
+  Counts loads, stores;  // by the name of the tensor on the host
+};
 
 // The last three are so small that they are copied together.
 constexpr int kParameters = 7;
@@ -419,12 +135,11 @@ class Runner {
     return static_cast<T*>(executor_.address(name));
   }
 
+  // With inputs and gradients that follow from their names and the step; parameters begin so.
   void Step(int step) {
-    std::mt19937 random(step);
-    std::normal_distribution<float> normal;
-    for (int i = 0; i < kParameters; ++i) {
-      float* gradient = at<float>("p" + std::to_string(i) + ".grad");
-      for (int64_t k = 0; k < kElements[i]; ++k) gradient[k] = normal(random);
+    for (const memory::PersistentTensor& tensor : plan_.persistent) {
+      const bool fresh = tensor.role == Role::kInput || tensor.role == Role::kGradient;
+      if (fresh || (step == 0 && tensor.role == Role::kParameter)) Draw(tensor, step);
     }
     *at<float>("lr") = 0.01f;
     if (program_.Find("rng") != graph::kNoTensor) at<int32_t>("rng")[1] = step;
@@ -451,12 +166,239 @@ class Runner {
   }
   std::vector<const Program*> Programs() const { return {&program_}; }
 
+  void Draw(const memory::PersistentTensor& tensor, int step) {
+    std::seed_seq seed(tensor.name.begin(), tensor.name.end());
+    std::mt19937 random(seed);
+    random.discard(static_cast<unsigned long long>(step) * 1000);
+    std::normal_distribution<float> normal;
+    for (int64_t i = 0; i < tensor.type.shape.elements(); ++i) {
+      const float value = normal(random);
+      if (tensor.type.dtype == DType::kFloat32) at<float>(tensor.name)[i] = value;
+      // The upper half of a float32 is a bf16, and as float16 some number, too.
+      if (graph::ByteSize(tensor.type.dtype) == 2) {
+        at<uint16_t>(tensor.name)[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+      }
+    }
+  }
+
   Program program_;
   ThreadPool pool_{kThreads};
   memory::MemoryPlan plan_;
   runtime::Arena arena_, host_arena_;
   runtime::CpuExecutor executor_;
 };
+
+// The program gives the same bits with what the options name on the host. Returns how often it is
+// loaded and stored there.
+Residency ExpectSameOnHost(const Program& program, const HostParametersOptions& options) {
+  Program moved = program;
+  EXPECT_TRUE(MoveToHost(moved, options));
+  Residency found(moved);
+  Runner device(program), host(moved);
+  for (int step = 0; step < 3; ++step) {
+    device.Step(step);
+    host.Step(step);
+    const auto expected = device.Carried(), actual = host.Carried();
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const std::string& name = expected[i].first;
+      const graph::Tensor& tensor = moved.tensor(moved.Find(name));
+      // Gradients that the update has used up are not stored.
+      if (tensor.role == Role::kGradient && tensor.place == Place::kHost &&
+          !found.stores.contains(name)) {
+        continue;
+      }
+      EXPECT_EQ(actual[i], expected[i]) << step;
+    }
+  }
+  return found;
+}
+
+// The average follows its parameter's update, from the remainder that this has just made.
+TEST(HostParameters, AveragesBesideTheUpdate) {
+  Program program = Parse(R"(program p
+  tensor %a: bf16[8,4] parameter persistent
+  tensor %a.grad: f32[8,4] gradient persistent
+)");
+  Update({.algorithm = UpdateOptions::Algorithm::kSgd,
+          .momentum = 0,
+          .weight_decay = 0.25,
+          .clip_grad_norm = 0,
+          .average = ops::WeightAverageOptions{.decay = 0.75}})
+      .Run(program);
+  const Residency found = ExpectSameOnHost(program, kState);
+  const Counts once = {{"a.ema", 1}, {"a.remainder", 1}};
+  EXPECT_EQ(found.loads, once);
+  EXPECT_EQ(found.stores, once);
+}
+
+size_t IndexOf(const Program& program, const std::string& op, const std::string& scope) {
+  const auto at = std::ranges::find_if(program.nodes(), [&](const graph::Node& node) {
+    return node.op->name == op && node.scope == scope;
+  });
+  EXPECT_NE(at, program.nodes().end()) << op << " " << scope;
+  return static_cast<size_t>(at - program.nodes().begin());
+}
+
+// Two matrices in bf16, without momentum: their only state is the remainders.
+TEST(HostParameters, PrefetchesOneParameterAhead) {
+  Program program = Parse(R"(program p
+  tensor %a: bf16[8,4] parameter persistent
+  tensor %b: bf16[4,4] parameter persistent
+  tensor %a.grad: f32[8,4] gradient persistent
+  tensor %b.grad: f32[4,4] gradient persistent
+)");
+  Update({.algorithm = UpdateOptions::Algorithm::kSgd,
+          .momentum = 0,
+          .weight_decay = 0.25,
+          .clip_grad_norm = 0})
+      .Run(program);
+  const Residency found = ExpectSameOnHost(program, kState);
+  const Counts once = {{"a.remainder", 1}, {"b.remainder", 1}};
+  EXPECT_EQ(found.loads, once);
+  EXPECT_EQ(found.stores, once);
+  MoveToHost(program, kState);
+  EXPECT_LT(IndexOf(program, "copy_start", "b"), IndexOf(program, "sgd", "a"));
+  EXPECT_LT(IndexOf(program, "sgd", "a"), IndexOf(program, "copy_done", "b"));
+  // Simplify removes none of it as useless.
+  EXPECT_FALSE(graph::Simplify().Run(program).changed);
+}
+
+constexpr char kSgd[] = "{momentum=0.0, nesterov=false, weight_decay=0.0}";
+
+// Two blocks. The last one's weight stays for what is computed again, for the backward pass and for
+// its update; the other one is loaded twice, since the forward pass of block 1 comes in between.
+TEST(HostParameters, WeightsStayForABlock) {
+  const Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+  tensor %lr: f32[] input persistent
+  tensor %a: f32[4,4] parameter persistent
+  tensor %b: f32[4,4] parameter persistent
+forward
+  %y: f32[8,4] = linear(%x, %a) @block.0
+  %z: f32[8,4] metric = linear(%y, %b) @block.1
+recompute
+  %again: f32[8,4] = linear(%y, %b) @block.1
+backward
+  %dz: f32[8,4] = linear_dx(%again, %b) @block.1
+  %b.grad: f32[4,4] gradient, _ = linear_dw(%y, %dz, _, _) {bias=false} @block.1
+update
+  %b, _, _, _ = sgd(%b, %b.grad, _, %lr) )" +
+                                std::string(kSgd) + R"( @block.1.b
+backward
+  %dx: f32[8,4] metric = linear_dx(%dz, %a) @block.0
+)");
+  const Residency found =
+      ExpectSameOnHost(program, {.weights = true, .least_bytes = 0, .ahead_bytes = 0});
+  EXPECT_EQ(found.loads, (Counts{{"a", 2}, {"b", 1}}));
+  EXPECT_EQ(found.stores, (Counts{{"b", 1}}));
+}
+
+// How many bytes are loaded ahead follows from what blocks need. The head's update stands within
+// the backward pass of a block, since its gradient is summed by then, and is large.
+TEST(HostParameters, BlocksNeedWhatIsTheirs) {
+  const Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+  tensor %lr: f32[] input persistent
+  tensor %block.0.w: f32[4,4] parameter persistent host
+  tensor %head: f32[64,4] parameter persistent host
+  tensor %head.grad: f32[64,4] gradient persistent
+backward
+  %dz: f32[8,4] = linear_dx(%dy, %block.0.w) @block.0
+update
+  %head, _, _, _ = sgd(%head, %head.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @head
+backward
+  %dx: f32[8,4] metric = linear_dx(%dz, %block.0.w) @block.0
+)");
+  std::vector<bool> on_host;
+  for (const graph::Tensor& tensor : program.tensors()) {
+    on_host.push_back(tensor.place == Place::kHost);
+  }
+  const std::vector<StayGroup> groups = FindStays(program, on_host);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].bytes, 64);
+  EXPECT_TRUE(groups[0].in_block);
+  EXPECT_EQ(groups[1].bytes, 1024);
+  EXPECT_FALSE(groups[1].in_block);
+}
+
+// Each micro-step adds to a carried gradient, and the last one has the update: the norm is summed
+// up where gradients are, and they are not stored for an update that is done.
+TEST(HostParameters, CarriedGradientsComeAndGo) {
+  const std::string tensors = R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+  tensor %lr: f32[] input persistent
+  tensor %grad_norm: f32[] metric persistent
+  tensor %a: f32[4,4] parameter persistent
+  tensor %b: f32[4,4] parameter persistent
+  tensor %a.grad: f32[4,4] gradient persistent
+)";
+  const HostParametersOptions options = {.gradients = true, .least_bytes = 0};
+  const Residency first = ExpectSameOnHost(Parse(tensors + R"(backward
+  %a.grad, _ = linear_dw(%x, %dy, _, _) {bias=false} @block.0
+)"),
+                                           options);
+  EXPECT_EQ(first.loads, Counts());
+  EXPECT_EQ(first.stores, (Counts{{"a.grad", 1}}));
+  const Program last = Parse(tensors + R"(  tensor %b.grad: f32[4,4] gradient persistent
+backward
+  %b.grad, _ = linear_dw(%x, %dy, %b.grad, _) {bias=false} @block.1
+  %a.grad, _ = linear_dw(%x, %dy, %a.grad, _) {bias=false} @block.0
+update
+  %grad_norm = global_norm(%a.grad, %b.grad)
+  %a, _, _, _ = sgd(%a, %a.grad, _, %lr) )" +
+                             kSgd + R"( @a
+  %b, _, _, _ = sgd(%b, %b.grad, _, %lr) )" +
+                             kSgd + R"( @b
+)");
+  const Residency found = ExpectSameOnHost(last, options);
+  EXPECT_EQ(found.loads, (Counts{{"a.grad", 1}, {"b.grad", 2}}));
+  EXPECT_EQ(found.stores, (Counts{{"b.grad", 1}}));
+}
+
+// What belongs to block 1, its weight, gradient and state, and nothing else.
+TEST(HostParameters, OfSomeBlocks) {
+  Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %dy: f32[8,4] input persistent
+  tensor %embed.w: f32[4,4] parameter persistent
+  tensor %block.0.w: f32[4,4] parameter persistent
+  tensor %block.1.w: f32[4,4] parameter persistent
+  tensor %block.10.w: f32[4,4] parameter persistent
+  tensor %block.1.w.grad: f32[4,4] gradient persistent
+  tensor %block.10.w.grad: f32[4,4] gradient persistent
+forward
+  %x0: f32[8,4] = linear(%x, %embed.w, _)
+  %x1: f32[8,4] = linear(%x0, %block.0.w, _) @block.0
+  %x2: f32[8,4] = linear(%x1, %block.1.w, _) @block.1
+  %x3: f32[8,4] metric = linear(%x2, %block.10.w, _) @block.10
+backward
+  %block.10.w.grad, _ = linear_dw(%x, %dy, %block.10.w.grad, _) {bias=false} @block.10
+  %block.1.w.grad, _ = linear_dw(%x, %dy, %block.1.w.grad, _) {bias=false} @block.1
+)");
+  Update({.algorithm = UpdateOptions::Algorithm::kSgd, .clip_grad_norm = 0}).Run(program);
+  const Residency found = ExpectSameOnHost(
+      program,
+      {.weights = true, .gradients = true, .state = true, .blocks = {"block.1"}, .least_bytes = 0});
+  EXPECT_EQ(found.loads,
+            (Counts{{"block.1.w", 2}, {"block.1.w.grad", 1}, {"block.1.w.momentum", 1}}));
+  EXPECT_EQ(found.stores, (Counts{{"block.1.w", 1}, {"block.1.w.momentum", 1}}));
+}
+
+// The peak is %y with what is computed from it.
+TEST(SpareBytes, AreThoseBelowThePeak) {
+  const Program program = Parse(R"(program p
+  tensor %x: f32[8,4] input persistent
+  tensor %w: f32[4,4] parameter persistent host
+forward
+  %h: f32[8,4] = linear(%x, %w, _)
+  %y: f32[8,8] = place_columns(%h) {axis="tensor", ranks=2}
+  %z: f32[8,8] metric = scale(%y) {factor=2.0}
+)");
+  EXPECT_EQ(SpareBytes(program), (std::vector<int64_t>{384, 128, 0}));
+}
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
