@@ -1,5 +1,5 @@
 // The suite of split vocabularies on GPUs: alone, and under mpirun through NCCL, with a GPU for
-// each rank of a host:   tests/support/mpirun.sh 2,4 cuda_vocabulary_parallel_test
+// each rank of a host:   tests/support/mpirun.sh 2,4 cuda_test --gtest_filter=*VocabularyParallel*
 // And what only GPUs have: graphs, and results in the place of errors.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>

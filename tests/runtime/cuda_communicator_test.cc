@@ -1,6 +1,6 @@
 // The suite of communicators on GPUs: alone, and under mpirun through NCCL, with a GPU for each
-// rank of a host:   tests/support/mpirun.sh 2,3,4 cuda_communicator_test And what only GPUs have:
-// graphs, and buffers that communicators share.
+// rank of a host:   tests/support/mpirun.sh 2,3,4 cuda_test --gtest_filter=*Communicators* And what
+// only GPUs have: graphs, and buffers that communicators share.
 #include "runtime/cuda_communicator.h"
 
 #include <cuda_runtime_api.h>
